@@ -1,0 +1,69 @@
+# The short way to everything; CMake does the work (CMakePresets.json lists the
+# presets). Each target sees to its own set-up, on a fresh Debian-like machine too.
+#
+#   make bench        build/warpheap bench: on the GPU, or on the simulated device.
+#                     BENCH_ARGS adds arguments: make bench BENCH_ARGS="--case churn"
+#   make test         builds everything and runs all tests
+#   make sanitizers   the same tests under asan, ubsan, tsan and in the hostile build
+#   make cuda         compiles all device code for sm_75 and sm_90 (needs nvcc, no GPU)
+#   make install      PREFIX=/usr/local, DESTDIR
+#   make format-check, make format, make clean
+#
+# WH_TEST_SEEDS=N: how many seeds a seeded test tries (20; 3 under sanitizers).
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+SANITIZERS := asan ubsan tsan hostile
+NINJA_IF_THERE = $(if $(shell command -v ninja 2>/dev/null),env CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}")
+CONFIGURE = $(NINJA_IF_THERE) cmake --log-level=STATUS --preset
+SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
+
+.PHONY: all bench test sanitizers $(SANITIZERS) cuda install format format-check clean
+
+all:
+	@scripts/setup build
+	$(CONFIGURE) release
+	cmake --build build --parallel $(JOBS) --target warpheap_cli
+
+bench: all
+	build/warpheap bench $(BENCH_ARGS)
+
+test:
+	@scripts/setup test
+	$(CONFIGURE) release
+	cmake --build build --parallel $(JOBS)
+	ctest --preset release --parallel $(JOBS)
+
+# One after the other, and all of them even if one fails.
+sanitizers:
+	@failed=; for preset in $(SANITIZERS); do \
+	    $(MAKE) --no-print-directory $$preset || failed="$$failed $$preset"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+
+$(SANITIZERS):
+	@scripts/setup test
+	@if [ $@ = tsan ]; then scripts/setup sanitizers; fi
+	$(CONFIGURE) $@
+	cmake --build build-$@ --parallel $(JOBS)
+	ctest --preset $@ --parallel $(JOBS)
+
+cuda:
+	@scripts/setup test
+	$(CONFIGURE) cuda
+	cmake --build build-cuda --parallel $(JOBS) --target cuda_objects warpheap_cli
+
+install:
+	@scripts/setup build
+	$(CONFIGURE) release
+	cmake --build build --parallel $(JOBS) --target warpheap_cli warpheap_static warpheap_shared
+	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+format:
+	$(SOURCES) | xargs clang-format -i
+
+format-check:
+	$(SOURCES) | xargs clang-format --dry-run -Werror
+
+clean:
+	rm -rf build build-*

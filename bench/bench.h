@@ -1,0 +1,68 @@
+/* bench.h: the benchmark as the command line calls it. Host C11.
+ * docs/BENCHMARK.md describes cases, protocol and results. */
+#ifndef WH_BENCH_BENCH_H
+#define WH_BENCH_BENCH_H
+
+#include <stdio.h>
+
+#include "warpheap/device.h"
+
+/* X(name, "one line") in the order in which they run. */
+#define WH_BENCH_CASE_LIST(X)                                                    \
+    X(single, "every thread allocates one block of one size")                    \
+    X(mixed, "every thread allocates one block of a random size in 16..size")    \
+    X(warp, "one lane per warp allocates")                                       \
+    X(scaling, "1, 2, 4, ... threads allocate one block each")                   \
+    X(churn, "random malloc and free steps inside one kernel, 16..size")         \
+    X(large, "few large blocks")                                                 \
+    X(init, "create and reset a heap")                                           \
+    X(utilization, "fill a heap until malloc returns NULL")                      \
+    X(range, "address range of a cold round over the bytes requested")           \
+    X(graph, "adjacency arrays of a dynamic graph")
+
+/* How often the contents of blocks are checked between a timed malloc and free. */
+typedef enum wh_bench_check {
+    WH_BENCH_CHECK_EVERY, /* in every repetition */
+    WH_BENCH_CHECK_LAST   /* in the last repetition of each series */
+} wh_bench_check;
+
+#define WH_BENCH_MAX_REPS 1000u
+
+/* Zero (NULL) fields mean the default. */
+typedef struct wh_bench_options {
+    const char *device; /* "auto", "sim", "cuda", "cuda:N" */
+    const char *const *allocs;
+    size_t n_allocs; /* 0: all that run on the device */
+    const char *const *cases;
+    size_t n_cases;        /* 0: all */
+    const uint64_t *sizes; /* replaces the sizes of every case that has sizes */
+    size_t n_sizes;
+    const uint64_t *threads; /* replaces the thread counts likewise */
+    size_t n_threads;
+    uint64_t heap_bytes;
+    uint32_t reps; /* at most WH_BENCH_MAX_REPS */
+    uint64_t seed;
+    const char *const *inputs; /* graph files */
+    size_t n_inputs;
+    const char *json;     /* file for the results */
+    wh_sim_policy policy; /* of the simulated device */
+    wh_bench_check check;
+    FILE *table;    /* receives the table; NULL: none */
+    FILE *progress; /* a terminal that shows what runs; NULL: none */
+} wh_bench_options;
+
+/* Also the exit status of the program. */
+typedef enum wh_bench_outcome {
+    WH_BENCH_OK = 0,
+    WH_BENCH_FAILED = 1, /* a bad block, or an error while running */
+    WH_BENCH_USAGE = 2   /* a request that cannot be run; nothing was started */
+} wh_bench_outcome;
+
+/* Runs the benchmark. error receives one line unless the outcome is OK. */
+wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size_t error_size);
+
+/* NULL past the end. */
+const char *wh_bench_case_name(size_t index);
+const char *wh_bench_case_text(size_t index);
+
+#endif

@@ -1,0 +1,82 @@
+/* bench_kernels.h: what the benchmark's kernels offer to its host driver: one table
+ * of launchers per (allocator, target), filled in by bench_kernels.c. Plain C11 and
+ * C++; knows nothing of targets.
+ *
+ * Every launcher takes the same call record and copies what its kernel needs into
+ * that kernel's own, small argument struct.
+ */
+#ifndef WH_BENCH_KERNELS_H
+#define WH_BENCH_KERNELS_H
+
+#include "warpheap/heap.h"
+
+/* Threads of a block in every launch of at least that many. */
+#define WH_BENCH_BLOCK_THREADS 256
+
+/* Blocks up to this size are stamped and checked whole; of a larger block the first
+ * and last WH_BENCH_STRIDE bytes and the 16 bytes at every address that is a multiple
+ * of WH_BENCH_STRIDE. Two blocks of one such size cannot overlap without sharing a
+ * stamped unit: a common part of at least 2 * 512 bytes holds a multiple of 512, a
+ * shorter one lies inside the stamped ends. */
+#define WH_BENCH_WHOLE 8192u
+#define WH_BENCH_STRIDE 512u
+
+/* Blocks that one thread of the churn kernel may hold at a time. */
+#define WH_BENCH_SLOTS 4u
+
+/* Room for the handle of any allocator; bench_kernels.c asserts that it fits. */
+typedef struct wh_bench_handle {
+    uint64_t words[32];
+} wh_bench_handle;
+
+/* Results that kernels add to; device memory. */
+typedef struct wh_bench_counts {
+    uint64_t failed;    /* mallocs that returned NULL */
+    uint64_t bad;       /* blocks misaligned, outside the heap, or overwritten */
+    uint64_t served;    /* blocks handed out */
+    uint64_t requested; /* bytes asked for by the served mallocs */
+    uint64_t low;       /* lowest address handed out */
+    uint64_t high;      /* end of the highest block */
+} wh_bench_counts;
+
+typedef struct wh_bench_call {
+    wh_bench_handle handle;
+    void **ptrs;     /* device: one pointer per allocation (churn: per slot and thread) */
+    uint32_t *born;  /* device, churn: the step in which each held block was allocated */
+    uint64_t n;      /* allocations (churn: threads) */
+    uint64_t lo, hi; /* request sizes; equal unless sizes are mixed */
+    uint64_t seed;
+    uint32_t lanes;  /* fill, check: lanes that share one block, 1 or 32 */
+    uint32_t steps;  /* churn: malloc-or-free steps per thread */
+    int use_owns;    /* the allocator has WH_CAP_OWNS */
+    int stamp;       /* churn: write to the blocks at all */
+    wh_bench_counts *counts; /* device */
+} wh_bench_call;
+
+typedef wh_status (*wh_bench_launcher)(const wh_launch *launch, const wh_bench_call *call);
+
+/* The floors compute an address or read a pointer in the launch shape of the kernel
+ * that they stand beside and touch no allocator state. Threads to start: n, and 32 n
+ * for the warp launchers, lanes * n for fill and check; survey takes any number. */
+typedef struct wh_bench_kernels {
+    const char *allocator;
+    wh_status (*bind)(const wh_heap *heap, wh_bench_handle *handle);
+    wh_bench_launcher floor_single, floor_mixed, floor_warp, floor_free, floor_free_warp;
+    wh_bench_launcher malloc_single; /* ptrs[i] = malloc(lo) */
+    wh_bench_launcher malloc_mixed;  /* ptrs[i] = malloc(size of i) */
+    wh_bench_launcher malloc_warp;   /* lane 0 of warp i: ptrs[i] = malloc(lo) */
+    wh_bench_launcher free_all;      /* free(ptrs[i]) */
+    wh_bench_launcher free_warp;     /* lane 0 of warp i: free(ptrs[i]) */
+    wh_bench_launcher churn;       /* stamps and verifies the first 16 bytes of a block */
+    wh_bench_launcher churn_whole; /* stamps and verifies as fill and check do */
+    wh_bench_launcher drain;       /* verifies and frees what churn left */
+    wh_bench_launcher drain_whole; /* the same after churn_whole */
+    wh_bench_launcher survey; /* counts; changes no block */
+    wh_bench_launcher fill;   /* writes every block's pattern */
+    wh_bench_launcher check;  /* verifies it, counts bad blocks */
+} wh_bench_kernels;
+
+/* The table for an allocator of list.h on a target; NULL if it is not built in. */
+const wh_bench_kernels *wh_bench_kernels_find(const char *allocator, wh_target target);
+
+#endif

@@ -1,0 +1,691 @@
+/* cases.c: the benchmark's cases, all but the graph. docs/BENCHMARK.md says what each
+ * measures. A case runs with the allocator that whi_bench names; it opens the heap it
+ * needs and leaves it empty, or closes it. */
+#include <string.h>
+
+#include "bench/internal.h"
+
+/* --- what to run ------------------------------------------------------------------------ */
+
+typedef struct list {
+    const uint64_t *v;
+    size_t n;
+} list;
+
+/* The user's sizes, or the case's own. */
+static list sizes_of(const whi_bench *b, const uint64_t *own) {
+    list l = {b->options->sizes, b->options->n_sizes};
+    if (l.n == 0) {
+        l.v = own;
+        while (own[l.n] != 0) {
+            l.n++;
+        }
+    }
+    return l;
+}
+
+/* The user's thread counts, or the one given. */
+static list threads_of(const whi_bench *b, const uint64_t *own) {
+    list l = {b->options->threads, b->options->n_threads};
+    if (l.n == 0) {
+        l.v = own;
+        l.n = 1;
+    }
+    return l;
+}
+
+static uint64_t heap_bytes(const whi_bench *b) {
+    return b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes;
+}
+
+/* As many of n blocks as WHI_BENCH_FILL of the heap holds. */
+static uint64_t fitting(const whi_bench *b, uint64_t n, uint64_t bytes_each) {
+    const uint64_t most =
+        (uint64_t)(WHI_BENCH_FILL * (double)b->heap_bytes / (double)bytes_each);
+    return n < most ? n : most;
+}
+
+static void clear(whi_bench_series *s) {
+    memset(s, 0, sizeof *s);
+}
+
+/* --- rounds: malloc by all, check, free by all ---------------------------------------------- */
+
+typedef struct round_kind {
+    const char *case_name;
+    wh_bench_launcher malloc_kernel, free_kernel, malloc_floor, free_floor;
+    uint64_t threads; /* to start for each allocation */
+} round_kind;
+
+typedef struct round_state {
+    const round_kind *kind;
+    uint64_t n;
+    int broken; /* a bad block was seen: the heap is not used again */
+} round_state;
+
+/* One untimed malloc and free. */
+static wh_status warm_up(whi_bench *b, const round_state *r) {
+    wh_status s = whi_bench_launch(b, r->kind->malloc_kernel, r->n * r->kind->threads);
+    if (s == WH_OK && whi_bench_can(b, WH_CAP_FREE)) {
+        s = whi_bench_launch(b, r->kind->free_kernel, r->n * r->kind->threads);
+    }
+    return s;
+}
+
+static wh_status timed_round(whi_bench *b, round_state *r, int contents) {
+    wh_bench_counts counts;
+    wh_status s =
+        whi_bench_time(b, r->kind->malloc_kernel, r->n * r->kind->threads, &b->malloc_series);
+    if (s == WH_OK) {
+        s = whi_bench_verify(b, contents, &counts);
+    }
+    if (s != WH_OK) {
+        return s;
+    }
+    b->malloc_series.failed += counts.failed;
+    b->malloc_series.bad += counts.bad;
+    r->broken = counts.bad != 0;
+    if (whi_bench_can(b, WH_CAP_FREE) && !r->broken) {
+        s = whi_bench_time(b, r->kind->free_kernel, r->n * r->kind->threads, &b->free_series);
+    }
+    return s;
+}
+
+/* Repeats timed rounds, each on a reset heap if cold, and reports them. */
+static wh_status rounds(whi_bench *b, round_state *r, int cold) {
+    whi_bench_row row;
+    memset(&row, 0, sizeof row);
+    row.case_name = r->kind->case_name;
+    row.phase = cold ? "cold" : "warm";
+    row.size = b->call.hi;
+    row.size_min = b->call.lo != b->call.hi ? b->call.lo : 0;
+    row.threads = r->n;
+    row.ops = r->n;
+    clear(&b->malloc_series);
+    clear(&b->free_series);
+    double malloc_floor = 0;
+    double free_floor = 0;
+    wh_status s =
+        whi_bench_floor(b, r->kind->malloc_floor, r->n * r->kind->threads, &malloc_floor);
+    if (s == WH_OK) {
+        s = whi_bench_floor(b, r->kind->free_floor, r->n * r->kind->threads, &free_floor);
+    }
+    if (s == WH_OK && whi_bench_can(b, WH_CAP_RESET)) {
+        s = whi_bench_reset_heap(b);
+    }
+    if (s == WH_OK && (!cold || !b->on_sim)) {
+        s = warm_up(b, r); /* cold: only loads the kernels */
+    }
+    const double start = whi_bench_wall_seconds();
+    int done = 0;
+    for (uint32_t i = 0; s == WH_OK && !done && !r->broken; i++) {
+        done = i + 1 >= b->reps ||
+               (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS);
+        if (cold) {
+            s = whi_bench_reset_heap(b);
+        }
+        if (s == WH_OK) {
+            s = timed_round(b, r, done || b->options->check == WH_BENCH_CHECK_EVERY);
+        }
+    }
+    if (s == WH_OK) {
+        row.op = "malloc";
+        row.us_null = malloc_floor;
+        s = whi_bench_emit(b, &row, &b->malloc_series);
+    }
+    if (s == WH_OK && b->free_series.n != 0) {
+        row.op = "free";
+        row.us_null = free_floor;
+        s = whi_bench_emit(b, &row, &b->free_series);
+    }
+    return s;
+}
+
+/* Cold and warm rounds of n blocks of lo..hi bytes. An allocator that cannot reset
+ * has no cold rows, one that cannot free no warm ones; if it lacks what is asked
+ * for, it gets the other kind. */
+static wh_status run_rounds(whi_bench *b, const round_kind *kind, uint64_t n, uint64_t lo,
+                            uint64_t hi, int warm_only) {
+    const int can_cold = whi_bench_can(b, WH_CAP_RESET);
+    const int can_warm = whi_bench_can(b, WH_CAP_FREE);
+    round_state r = {kind, n, 0};
+    if (n == 0 || hi > b->alloc->max_size) {
+        return WH_OK;
+    }
+    whi_bench_progress(b, kind->case_name, hi, n);
+    wh_status s = whi_bench_open_heap(b, heap_bytes(b));
+    if (s == WH_OK) {
+        s = whi_bench_need_ptrs(b, n);
+    }
+    b->call.n = n;
+    b->call.lo = lo;
+    b->call.hi = hi;
+    b->call.seed = b->seed;
+    if (s == WH_OK && can_cold && (!warm_only || !can_warm)) {
+        s = rounds(b, &r, 1);
+    }
+    if (s == WH_OK && can_warm && !r.broken) {
+        s = rounds(b, &r, 0);
+    }
+    if (r.broken) {
+        whi_bench_close_heap(b);
+    }
+    return s;
+}
+
+static wh_status case_single(whi_bench *b) {
+    const round_kind kind = {"single",
+                             b->kernels->malloc_single,
+                             b->kernels->free_all,
+                             b->kernels->floor_single,
+                             b->kernels->floor_free,
+                             1};
+    const list sizes = sizes_of(b, b->defaults->single);
+    const list threads = threads_of(b, &b->defaults->threads);
+    wh_status s = WH_OK;
+    for (size_t i = 0; i < sizes.n; i++) {
+        for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
+            s = run_rounds(b, &kind, fitting(b, threads.v[k], sizes.v[i]), sizes.v[i],
+                           sizes.v[i], 0);
+        }
+    }
+    return s;
+}
+
+static wh_status case_mixed(whi_bench *b) {
+    const round_kind kind = {"mixed",
+                             b->kernels->malloc_mixed,
+                             b->kernels->free_all,
+                             b->kernels->floor_mixed,
+                             b->kernels->floor_free,
+                             1};
+    const list sizes = sizes_of(b, b->defaults->mixed);
+    const list threads = threads_of(b, &b->defaults->threads);
+    wh_status s = WH_OK;
+    for (size_t i = 0; i < sizes.n; i++) {
+        const uint64_t lo = sizes.v[i] < 16 ? 1 : 16;
+        for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
+            s = run_rounds(b, &kind, fitting(b, threads.v[k], (lo + sizes.v[i] + 1) / 2), lo,
+                           sizes.v[i], 0);
+        }
+    }
+    return s;
+}
+
+static wh_status case_warp(whi_bench *b) {
+    const round_kind kind = {"warp",
+                             b->kernels->malloc_warp,
+                             b->kernels->free_warp,
+                             b->kernels->floor_warp,
+                             b->kernels->floor_free_warp,
+                             32};
+    const list sizes = sizes_of(b, b->defaults->warp);
+    const list warps = threads_of(b, &b->defaults->warps);
+    wh_status s = WH_OK;
+    for (size_t i = 0; i < sizes.n; i++) {
+        for (size_t k = 0; k < warps.n && s == WH_OK; k++) {
+            s = run_rounds(b, &kind, fitting(b, warps.v[k], sizes.v[i]), sizes.v[i], sizes.v[i],
+                           0);
+        }
+    }
+    return s;
+}
+
+static wh_status case_scaling(whi_bench *b) {
+    const round_kind kind = {"scaling",
+                             b->kernels->malloc_single,
+                             b->kernels->free_all,
+                             b->kernels->floor_single,
+                             b->kernels->floor_free,
+                             1};
+    const list sizes = sizes_of(b, b->defaults->scaling);
+    wh_status s = WH_OK;
+    for (size_t i = 0; i < sizes.n; i++) {
+        if (b->options->n_threads != 0) {
+            for (size_t k = 0; k < b->options->n_threads && s == WH_OK; k++) {
+                s = run_rounds(b, &kind, fitting(b, b->options->threads[k], sizes.v[i]),
+                               sizes.v[i], sizes.v[i], 1);
+            }
+            continue;
+        }
+        /* a point that the heap cannot hold is left out, not cut: the row would repeat
+         * another one's thread count */
+        for (uint64_t n = 1; n <= b->defaults->scaling_max && s == WH_OK;
+             n *= b->defaults->scaling_factor) {
+            if (fitting(b, n, sizes.v[i]) == n) {
+                s = run_rounds(b, &kind, n, sizes.v[i], sizes.v[i], 1);
+            }
+        }
+    }
+    return s;
+}
+
+static wh_status case_large(whi_bench *b) {
+    const round_kind kind = {"large",
+                             b->kernels->malloc_single,
+                             b->kernels->free_all,
+                             b->kernels->floor_single,
+                             b->kernels->floor_free,
+                             1};
+    const uint64_t all = UINT64_MAX;
+    const list sizes = sizes_of(b, b->defaults->large);
+    const list threads = threads_of(b, &all);
+    wh_status s = WH_OK;
+    for (size_t i = 0; i < sizes.n; i++) {
+        for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
+            s = run_rounds(b, &kind, fitting(b, threads.v[k], sizes.v[i]), sizes.v[i],
+                           sizes.v[i], 0);
+        }
+    }
+    return s;
+}
+
+/* --- churn ------------------------------------------------------------------------------------ */
+
+/* One churn on a reset heap and the drain of what it leaves. */
+static wh_status churn_once(whi_bench *b, int whole, int timed) {
+    const wh_bench_kernels *k = b->kernels;
+    wh_bench_counts counts;
+    wh_status s = WH_OK;
+    if (whi_bench_can(b, WH_CAP_RESET)) {
+        s = whi_bench_reset_heap(b);
+    }
+    if (s == WH_OK) {
+        s = whi_bench_clear_counts(b);
+    }
+    if (s == WH_OK) {
+        s = timed ? whi_bench_time(b, k->churn, b->call.n, &b->malloc_series)
+                  : whi_bench_launch(b, whole ? k->churn_whole : k->churn, b->call.n);
+    }
+    if (s == WH_OK) {
+        s = whi_bench_launch(b, whole ? k->drain_whole : k->drain,
+                             b->call.n * WH_BENCH_SLOTS);
+    }
+    if (s == WH_OK) {
+        s = whi_bench_get_counts(b, &counts);
+    }
+    if (s == WH_OK) {
+        b->malloc_series.failed += counts.failed;
+        b->malloc_series.bad += counts.bad;
+    }
+    return s;
+}
+
+static wh_status churn_one(whi_bench *b, uint64_t threads, uint64_t lo, uint64_t hi) {
+    whi_bench_row row;
+    memset(&row, 0, sizeof row);
+    wh_status s = whi_bench_open_heap(b, heap_bytes(b));
+    if (s == WH_OK) {
+        s = whi_bench_need_ptrs(b, threads * WH_BENCH_SLOTS);
+    }
+    if (s == WH_OK) {
+        s = whi_bench_need_born(b, threads * WH_BENCH_SLOTS);
+    }
+    if (s != WH_OK) {
+        return s;
+    }
+    b->call.n = threads;
+    b->call.lo = lo;
+    b->call.hi = hi;
+    b->call.seed = b->seed;
+    b->call.steps = b->defaults->churn_steps;
+    b->call.stamp = whi_bench_can(b, WH_CAP_DISJOINT);
+    clear(&b->malloc_series);
+    s = whi_bench_floor(b, b->kernels->floor_single, threads, &row.us_null);
+    if (s == WH_OK && b->call.stamp) {
+        s = churn_once(b, 1, 0);
+    }
+    if (s == WH_OK && !b->on_sim) {
+        s = churn_once(b, 0, 0); /* loads the kernel */
+    }
+    const double start = whi_bench_wall_seconds();
+    for (uint32_t i = 0; s == WH_OK && i < b->reps && b->malloc_series.bad == 0; i++) {
+        s = churn_once(b, 0, 1);
+        if (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS) {
+            break;
+        }
+    }
+    if (s == WH_OK) {
+        row.case_name = "churn";
+        row.phase = whi_bench_can(b, WH_CAP_RESET) ? "cold" : "warm";
+        row.op = "churn";
+        row.size_min = lo;
+        row.size = hi;
+        row.threads = threads;
+        row.ops = threads * b->call.steps;
+        s = whi_bench_emit(b, &row, &b->malloc_series);
+    }
+    if (b->malloc_series.bad != 0) {
+        whi_bench_close_heap(b);
+    }
+    return s;
+}
+
+static wh_status case_churn(whi_bench *b) {
+    const list sizes = sizes_of(b, b->defaults->churn);
+    const list threads = threads_of(b, &b->defaults->churn_threads);
+    wh_status s = WH_OK;
+    for (size_t i = 0; i < sizes.n; i++) {
+        const uint64_t lo = sizes.v[i] < 16 ? 1 : 16;
+        /* what a thread holds at most, or without free the mallocs of about half its steps */
+        const uint64_t held =
+            whi_bench_can(b, WH_CAP_FREE) ? WH_BENCH_SLOTS : b->defaults->churn_steps / 2 + 2;
+        for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
+            const uint64_t n = fitting(b, threads.v[k], held * ((lo + sizes.v[i] + 1) / 2));
+            if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
+                whi_bench_progress(b, "churn", sizes.v[i], n);
+                s = churn_one(b, n, lo, sizes.v[i]);
+            }
+        }
+    }
+    return s;
+}
+
+/* --- init --------------------------------------------------------------------------------------- */
+
+/* Creation in memory of the heap's own (allocation included) or of the caller's; the
+ * host's clock, since creation is a host call. */
+static wh_status time_create(whi_bench *b, uint64_t bytes, void *memory) {
+    wh_heap_options options;
+    memset(&options, 0, sizeof options);
+    options.bytes = bytes;
+    options.allocator = b->alloc->name;
+    options.device = b->device;
+    options.memory = memory;
+    wh_status s = wh_device_sync(b->device);
+    const double start = whi_bench_wall_seconds();
+    if (s == WH_OK) {
+        s = wh_heap_create(&b->heap, &options);
+    }
+    if (s == WH_OK) {
+        s = wh_device_sync(b->device);
+    }
+    const double us = (whi_bench_wall_seconds() - start) * 1e6;
+    if (s != WH_OK) {
+        return whi_bench_fail(b, s, "creating a heap for '%s'", b->alloc->name);
+    }
+    b->malloc_series.us[b->malloc_series.n++] = us;
+    return WH_OK;
+}
+
+static wh_status time_reset(whi_bench *b) {
+    wh_device_counters before, after;
+    double us = 0;
+    wh_status s = wh_device_get_counters(b->device, &before);
+    if (s == WH_OK) {
+        s = wh_device_timer_begin(b->device);
+    }
+    if (s == WH_OK) {
+        s = wh_heap_reset_async(b->heap);
+    }
+    if (s == WH_OK) {
+        s = wh_device_timer_end(b->device, &us);
+    }
+    if (s == WH_OK) {
+        s = wh_device_get_counters(b->device, &after);
+    }
+    if (s != WH_OK) {
+        return whi_bench_fail(b, s, "reset of '%s'", b->alloc->name);
+    }
+    b->malloc_series.us[b->malloc_series.n++] = us;
+    b->malloc_series.steps += after.steps - before.steps;
+    b->malloc_series.atomics += after.atomics - before.atomics;
+    return WH_OK;
+}
+
+static wh_status case_init(whi_bench *b) {
+    const uint64_t bytes = heap_bytes(b);
+    void *memory = NULL;
+    whi_bench_row row;
+    memset(&row, 0, sizeof row);
+    row.case_name = "init";
+    row.phase = "cold";
+    row.size = bytes;
+    row.ops = 1;
+    whi_bench_progress(b, "init", bytes, 0);
+    wh_status s = WH_OK;
+
+    clear(&b->malloc_series);
+    for (uint32_t i = 0; s == WH_OK && i < b->reps; i++) {
+        whi_bench_close_heap(b);
+        s = time_create(b, bytes, NULL);
+    }
+    whi_bench_close_heap(b);
+    row.op = "create";
+    if (s == WH_OK) {
+        s = whi_bench_emit(b, &row, &b->malloc_series);
+    }
+
+    if (s == WH_OK && whi_bench_can(b, WH_CAP_HANDLE_MEMORY)) {
+        s = wh_device_alloc(b->device, &memory, bytes);
+        if (s != WH_OK) {
+            s = whi_bench_fail(b, s, "memory for a heap of '%s'", b->alloc->name);
+        }
+        clear(&b->malloc_series);
+        for (uint32_t i = 0; s == WH_OK && i < b->reps; i++) {
+            whi_bench_close_heap(b);
+            s = time_create(b, bytes, memory);
+        }
+        row.op = "create-in";
+        if (s == WH_OK) {
+            s = whi_bench_emit(b, &row, &b->malloc_series);
+        }
+    }
+
+    if (s == WH_OK && whi_bench_can(b, WH_CAP_RESET)) {
+        clear(&b->malloc_series);
+        for (uint32_t i = 0; s == WH_OK && i < b->reps; i++) {
+            s = time_reset(b);
+        }
+        row.op = "reset";
+        row.phase = "warm";
+        if (s == WH_OK) {
+            s = whi_bench_emit(b, &row, &b->malloc_series);
+        }
+    }
+    whi_bench_close_heap(b);
+    (void)wh_device_free(b->device, memory);
+    return s;
+}
+
+/* --- utilization ---------------------------------------------------------------------------------- */
+
+/* Batches of blocks of one size until a malloc has returned NULL; the series' one
+ * sample is the sum over the batches. The figure exists only if the fill ended by a
+ * NULL, not by time. */
+static wh_status fill_up(whi_bench *b, uint64_t batch, uint64_t size) {
+    const uint64_t room = b->heap_bytes / size / batch * batch + 2 * batch;
+    wh_status s = whi_bench_need_ptrs(b, room);
+    void **all = b->call.ptrs;
+    whi_bench_row row;
+    wh_bench_counts counts;
+    memset(&row, 0, sizeof row);
+    memset(&counts, 0, sizeof counts);
+    b->call.lo = size;
+    b->call.hi = size;
+    b->call.seed = b->seed;
+    b->call.n = batch;
+    clear(&b->malloc_series);
+    if (s == WH_OK) {
+        s = whi_bench_floor(b, b->kernels->floor_single, batch, &row.us_null);
+    }
+    if (s == WH_OK && whi_bench_can(b, WH_CAP_RESET)) {
+        s = whi_bench_reset_heap(b);
+    }
+    const double start = whi_bench_wall_seconds();
+    double us = 0;
+    uint64_t filled = 0;
+    uint64_t batches = 0;
+    int timed_out = 0;
+    while (s == WH_OK && counts.failed == 0 && !timed_out && filled + batch <= room) {
+        b->call.ptrs = all + filled;
+        b->malloc_series.n = 0;
+        s = whi_bench_time(b, b->kernels->malloc_single, batch, &b->malloc_series);
+        if (s == WH_OK) {
+            us += b->malloc_series.us[0];
+            s = whi_bench_verify(b, 0, &counts);
+        }
+        filled += batch;
+        batches++;
+        timed_out = !b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS;
+    }
+    const int complete = counts.failed != 0;
+    b->call.ptrs = all;
+    b->call.n = filled;
+    if (s == WH_OK) {
+        s = whi_bench_verify(b, 1, &counts);
+    }
+    if (s != WH_OK) {
+        return s;
+    }
+    b->malloc_series.us[0] = us;
+    b->malloc_series.n = 1;
+    b->malloc_series.failed = counts.failed;
+    b->malloc_series.bad = counts.bad;
+    row.case_name = "utilization";
+    row.phase = whi_bench_can(b, WH_CAP_RESET) ? "cold" : "warm";
+    row.op = "malloc";
+    row.size = size;
+    row.threads = filled;
+    row.ops = filled;
+    row.us_null *= (double)batches;
+    row.value_name = complete ? "utilization" : NULL;
+    row.value = (double)counts.requested / (double)b->heap_bytes;
+    s = whi_bench_emit(b, &row, &b->malloc_series);
+    if (s == WH_OK && counts.bad == 0 && whi_bench_can(b, WH_CAP_FREE)) {
+        s = whi_bench_launch(b, b->kernels->free_all, filled);
+    }
+    return s;
+}
+
+static wh_status case_utilization(whi_bench *b) {
+    const uint64_t bytes = b->options->heap_bytes != 0 ? b->options->heap_bytes
+                                                       : b->defaults->utilization_bytes;
+    const list sizes = sizes_of(b, b->defaults->utilization);
+    const list batches = threads_of(b, &b->defaults->batch);
+    wh_status s = WH_OK;
+    if (!whi_bench_can(b, WH_CAP_DISJOINT)) {
+        return WH_OK; /* it would never be full */
+    }
+    for (size_t i = 0; i < sizes.n && s == WH_OK; i++) {
+        if (sizes.v[i] > bytes || sizes.v[i] > b->alloc->max_size) {
+            continue;
+        }
+        whi_bench_progress(b, "utilization", sizes.v[i], batches.v[0]);
+        s = whi_bench_open_heap(b, bytes);
+        if (s == WH_OK) {
+            s = fill_up(b, batches.v[0], sizes.v[i]);
+        }
+    }
+    whi_bench_close_heap(b);
+    return s;
+}
+
+/* --- range ------------------------------------------------------------------------------------------ */
+
+static wh_status range_one(whi_bench *b, uint64_t n, uint64_t size) {
+    wh_bench_counts counts;
+    whi_bench_row row;
+    memset(&row, 0, sizeof row);
+    wh_status s = whi_bench_open_heap(b, heap_bytes(b));
+    if (s == WH_OK) {
+        s = whi_bench_need_ptrs(b, n);
+    }
+    b->call.n = n;
+    b->call.lo = size;
+    b->call.hi = size;
+    b->call.seed = b->seed;
+    clear(&b->malloc_series);
+    if (s == WH_OK) {
+        s = whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null);
+    }
+    if (s == WH_OK) {
+        s = whi_bench_reset_heap(b);
+    }
+    if (s == WH_OK) {
+        s = whi_bench_time(b, b->kernels->malloc_single, n, &b->malloc_series);
+    }
+    if (s == WH_OK) {
+        s = whi_bench_verify(b, 1, &counts);
+    }
+    if (s != WH_OK) {
+        return s;
+    }
+    b->malloc_series.failed = counts.failed;
+    b->malloc_series.bad = counts.bad;
+    row.case_name = "range";
+    row.phase = "cold";
+    row.op = "malloc";
+    row.size = size;
+    row.threads = n;
+    row.ops = n;
+    row.value_name = counts.served != 0 ? "range_ratio" : NULL;
+    row.value = counts.served != 0
+                    ? (double)(counts.high - counts.low) / (double)counts.requested
+                    : 0;
+    if (counts.bad != 0) {
+        whi_bench_close_heap(b);
+    }
+    return whi_bench_emit(b, &row, &b->malloc_series);
+}
+
+static wh_status case_range(whi_bench *b) {
+    const list sizes = sizes_of(b, b->defaults->single);
+    const list threads = threads_of(b, &b->defaults->threads);
+    wh_status s = WH_OK;
+    if (!whi_bench_can(b, WH_CAP_RESET | WH_CAP_DISJOINT)) {
+        return WH_OK; /* no cold round, or no memory to speak of */
+    }
+    for (size_t i = 0; i < sizes.n; i++) {
+        for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
+            const uint64_t n = fitting(b, threads.v[k], sizes.v[i]);
+            if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
+                whi_bench_progress(b, "range", sizes.v[i], n);
+                s = range_one(b, n, sizes.v[i]);
+            }
+        }
+    }
+    return s;
+}
+
+/* --- dispatch ---------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    const char *text;
+    wh_status (*run)(whi_bench *b);
+} cases[] = {
+#define case_graph whi_bench_case_graph
+#define ENTRY(name, text) {#name, text, case_##name},
+    WH_BENCH_CASE_LIST(ENTRY)
+};
+
+#define N_CASES (sizeof cases / sizeof *cases)
+
+const char *wh_bench_case_name(size_t index) {
+    return index < N_CASES ? cases[index].name : NULL;
+}
+
+const char *wh_bench_case_text(size_t index) {
+    return index < N_CASES ? cases[index].text : NULL;
+}
+
+int whi_bench_is_case(const char *name) {
+    for (size_t i = 0; i < N_CASES; i++) {
+        if (strcmp(cases[i].name, name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+wh_status whi_bench_case(whi_bench *b, const char *name) {
+    b->heap_bytes = heap_bytes(b); /* the cases cut their thread counts to it */
+    b->n_floors = 0;
+    for (size_t i = 0; i < N_CASES; i++) {
+        if (strcmp(cases[i].name, name) == 0) {
+            return cases[i].run(b);
+        }
+    }
+    return WH_BAD_ARGUMENT;
+}

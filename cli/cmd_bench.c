@@ -1,0 +1,235 @@
+/* cmd_bench.c: `warpheap bench`: options to wh_bench_options, and --list. */
+#define _DEFAULT_SOURCE /* argp with a strict C standard */
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "cli/cli.h"
+#include "warpheap/heap.h"
+
+enum { OPT_LIST = 256, OPT_CHECK, OPT_POLICY, OPT_JSON, OPT_REPS, OPT_SEED };
+
+static const struct argp_option options[] = {
+    {"device", 'd', "DEVICE", 0, "auto (default: the first GPU, or else sim), sim, cuda or cuda:N",
+     1},
+    {"alloc", 'a', "LIST", 0, "allocators; default: all that run on the device", 1},
+    {"case", 'c', "LIST", 0, "cases; default: all", 1},
+    {"sizes", 's', "LIST", 0, "request sizes in bytes, instead of each case's own", 2},
+    {"threads", 't', "LIST", 0,
+     "thread counts (warp: warps; utilization: batch), instead of each case's own; cut to what "
+     "60 % of the heap holds",
+     2},
+    {"heap", 'H', "BYTES", 0, "heap size", 2},
+    {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and 3 on the simulated device", 2},
+    {"seed", OPT_SEED, "N", 0, "of request sizes, churn, graphs and the simulated device", 2},
+    {"input", 'i', "FILE", 0, "a graph file for the case graph (repeatable)", 3},
+    {"check", OPT_CHECK, "WHEN", 0,
+     "check block contents in every repetition (default) or in the last", 3},
+    {"policy", OPT_POLICY, "NAME", 0, "scheduling policy of the simulated device", 3},
+    {"json", OPT_JSON, "FILE", 0, "write the results to FILE", 4},
+    {"list", OPT_LIST, "WHAT", OPTION_ARG_OPTIONAL, "list allocs (default) or cases, one a line",
+     4},
+    {0},
+};
+
+/* What the command line asked for. */
+typedef struct request {
+    wh_bench_options bench;
+    cli_names allocs, cases, inputs;
+    cli_numbers sizes, threads;
+    const char *list; /* "allocs", "cases"; NULL: run */
+    int status;       /* not 0: a complaint was made */
+} request;
+
+static int complain_number(request *r, const char *option, const char *text) {
+    r->status = cli_complain("--%s: '%s' is not a number above 0 (K, M and G are understood)",
+                             option, text);
+    return EINVAL;
+}
+
+static int set_list(request *r, const char *what) {
+    if (strcmp(what, "allocs") != 0 && strcmp(what, "cases") != 0) {
+        r->status = cli_complain("--list: unknown '%s'; known: allocs, cases", what);
+        return EINVAL;
+    }
+    r->list = what;
+    return 0;
+}
+
+static int set_policy(request *r, const char *name) {
+    static const char *const names[] = {
+#define NAME(ident, text) text,
+        WH_SIM_POLICY_LIST(NAME)
+#undef NAME
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], name) == 0) {
+            r->bench.policy = (wh_sim_policy)i;
+            return 0;
+        }
+    }
+    r->status = cli_complain("--policy: unknown '%s'; known: round-robin, random, sticky, pct, "
+                             "starve",
+                             name);
+    return EINVAL;
+}
+
+static int set_check(request *r, const char *when) {
+    if (strcmp(when, "every") != 0 && strcmp(when, "last") != 0) {
+        r->status = cli_complain("--check: unknown '%s'; known: every, last", when);
+        return EINVAL;
+    }
+    r->bench.check = strcmp(when, "last") == 0 ? WH_BENCH_CHECK_LAST : WH_BENCH_CHECK_EVERY;
+    return 0;
+}
+
+static int add_names(request *r, cli_names *list, const char *option, const char *text) {
+    if (!cli_add_names(list, text)) {
+        r->status = cli_complain("--%s: '%s' has an empty entry", option, text);
+        return EINVAL;
+    }
+    return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    request *r = state->input;
+    uint64_t v = 0;
+    switch (key) {
+    case 'd':
+        r->bench.device = arg;
+        return 0;
+    case 'a':
+        return add_names(r, &r->allocs, "alloc", arg);
+    case 'c':
+        return add_names(r, &r->cases, "case", arg);
+    case 's':
+        return cli_add_numbers(&r->sizes, arg) ? 0 : complain_number(r, "sizes", r->sizes.bad);
+    case 't':
+        return cli_add_numbers(&r->threads, arg) ? 0
+                                                 : complain_number(r, "threads", r->threads.bad);
+    case 'H':
+        if (!cli_parse_number(arg, &r->bench.heap_bytes) || r->bench.heap_bytes == 0) {
+            return complain_number(r, "heap", arg);
+        }
+        return 0;
+    case OPT_REPS:
+        if (!cli_parse_number(arg, &v) || v == 0 || v > WH_BENCH_MAX_REPS) {
+            r->status = cli_complain("--reps: '%s' is not a number in 1..%u", arg,
+                                     WH_BENCH_MAX_REPS);
+            return EINVAL;
+        }
+        r->bench.reps = (uint32_t)v;
+        return 0;
+    case OPT_SEED:
+        if (!cli_parse_number(arg, &v) || v > INT64_MAX) { /* JSON has signed numbers */
+            r->status = cli_complain("--seed: '%s' is not a number in 0..2^63-1", arg);
+            return EINVAL;
+        }
+        r->bench.seed = v;
+        return 0;
+    case 'i':
+        return cli_add_name(&r->inputs, arg, strlen(arg)) ? 0 : ENOMEM;
+    case OPT_CHECK:
+        return set_check(r, arg);
+    case OPT_POLICY:
+        return set_policy(r, arg);
+    case OPT_JSON:
+        r->bench.json = arg;
+        return 0;
+    case OPT_LIST:
+        return set_list(r, arg != NULL ? arg : "allocs");
+    case ARGP_KEY_ARG:
+        if (r->list != NULL) { /* --list cases: an optional value cannot stand apart */
+            return set_list(r, arg);
+        }
+        r->status = cli_complain("bench takes no argument '%s'", arg);
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int show_list(const char *what) {
+    if (strcmp(what, "cases") == 0) {
+        for (size_t i = 0; wh_bench_case_name(i) != NULL; i++) {
+            (void)puts(wh_bench_case_name(i));
+        }
+    } else {
+        for (uint32_t i = 0; wh_allocator_at(i) != NULL; i++) {
+            (void)puts(wh_allocator_at(i)->name);
+        }
+    }
+    return fflush(stdout) == EOF ? 1 : 0;
+}
+
+/* argp appends this to --help. */
+static char *help_filter(int key, const char *text, void *input) {
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC) {
+        return (char *)text;
+    }
+    char *s = malloc(4096);
+    if (s == NULL) {
+        return (char *)text;
+    }
+    size_t used = (size_t)snprintf(s, 4096, "Cases:\n");
+    for (size_t i = 0; wh_bench_case_name(i) != NULL && used < 4000; i++) {
+        used += (size_t)snprintf(s + used, 4096 - used, "  %-12s %s\n", wh_bench_case_name(i),
+                                 wh_bench_case_text(i));
+    }
+    (void)snprintf(s + used, 4096 - used,
+                   "\nLists are separated by commas; sizes accept K, M and G. Exit status: 0, 1 "
+                   "if a block was bad or the run failed, 2 if the request cannot be run.\n");
+    return s;
+}
+
+static int run(request *r) {
+    char error[1024];
+    wh_bench_options *o = &r->bench;
+    if (r->list != NULL) {
+        return show_list(r->list);
+    }
+    o->allocs = (const char *const *)r->allocs.v;
+    o->n_allocs = r->allocs.n;
+    o->cases = (const char *const *)r->cases.v;
+    o->n_cases = r->cases.n;
+    o->inputs = (const char *const *)r->inputs.v;
+    o->n_inputs = r->inputs.n;
+    o->sizes = r->sizes.v;
+    o->n_sizes = r->sizes.n;
+    o->threads = r->threads.v;
+    o->n_threads = r->threads.n;
+    o->table = stdout;
+    o->progress = isatty(STDERR_FILENO) ? stderr : NULL;
+    const wh_bench_outcome outcome = wh_bench_run(o, error, sizeof error);
+    if (outcome != WH_BENCH_OK) {
+        (void)cli_complain("%s", error);
+    }
+    return (int)outcome;
+}
+
+int cli_bench(int argc, char **argv) {
+    static const struct argp argp = {
+        options,      parse, NULL, "Measures allocators; docs/BENCHMARK.md describes it.\v.", NULL,
+        &help_filter, NULL};
+    request r;
+    memset(&r, 0, sizeof r);
+    argp_err_exit_status = CLI_USAGE;
+    const error_t e = argp_parse(&argp, argc, argv, 0, NULL, &r);
+    int status = r.status;
+    if (e == 0) {
+        status = run(&r);
+    } else if (status == 0) {
+        status = cli_complain("%s", strerror(e));
+    }
+    cli_free_names(&r.allocs);
+    cli_free_names(&r.cases);
+    cli_free_names(&r.inputs);
+    cli_free_numbers(&r.sizes);
+    cli_free_numbers(&r.threads);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* main.c: the program `warpheap`: picks the subcommand. */
+#include <stdio.h>
+#include <string.h>
+
+#include "build_info.h"
+#include "cli/cli.h"
+
+static const char usage[] =
+    "Usage: warpheap COMMAND [OPTION...]\n"
+    "\n"
+    "  bench    measure allocators on a GPU or the simulated device\n"
+    "  info     list devices and allocators\n"
+    "  help     this text\n"
+    "\n"
+    "warpheap COMMAND --help shows a command's options. --version shows the build.\n";
+
+static int show(const char *text) {
+    return fputs(text, stdout) == EOF || fflush(stdout) == EOF ? 1 : 0;
+}
+
+int main(int argc, char **argv) {
+    const char *command = argc > 1 ? argv[1] : "";
+    if (strcmp(command, "bench") == 0) {
+        argv[1] = (char *)"warpheap bench";
+        return cli_bench(argc - 1, argv + 1);
+    }
+    if (strcmp(command, "info") == 0) {
+        argv[1] = (char *)"warpheap info";
+        return cli_info(argc - 1, argv + 1);
+    }
+    if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||
+        strcmp(command, "-h") == 0 || strcmp(command, "-?") == 0) {
+        return show(usage);
+    }
+    if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
+        return show("warpheap, build " WH_BUILD_COMMIT "\n" WH_BUILD_COMPILER "\n");
+    }
+    if (command[0] == '\0') {
+        return cli_complain("no command given; known: bench, info, help");
+    }
+    return cli_complain("unknown command '%s'; known: bench, info, help", command);
+}

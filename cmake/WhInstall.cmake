@@ -1,0 +1,43 @@
+# Install rules: headers, libraries, find_package(warpheap), pkg-config, the program.
+
+if(NOT WARPHEAP_INSTALL)
+  return()
+endif()
+include(CMakePackageConfigHelpers)
+
+set(wh_package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/warpheap")
+# include/warpheap/workload serves the program; its code is not in the library.
+install(DIRECTORY include/warpheap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.h" PATTERN "workload" EXCLUDE)
+install(TARGETS ${libraries} EXPORT warpheapTargets
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(TARGET warpheap_cli)
+  install(TARGETS warpheap_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/warpheap")
+
+install(EXPORT warpheapTargets NAMESPACE warpheap:: DESTINATION "${wh_package_folder}")
+configure_package_config_file(cmake/warpheapConfig.cmake.in
+  "${PROJECT_BINARY_DIR}/generated/warpheapConfig.cmake"
+  INSTALL_DESTINATION "${wh_package_folder}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/generated/warpheapConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/generated/warpheapConfig.cmake"
+  "${PROJECT_BINARY_DIR}/generated/warpheapConfigVersion.cmake"
+  DESTINATION "${wh_package_folder}")
+
+set(WH_PC_CFLAGS "")
+foreach(definition IN LISTS WH_ABI_DEFINITIONS)
+  string(APPEND WH_PC_CFLAGS " -D${definition}")
+endforeach()
+set(WH_PC_PRIVATE "-pthread -lm")
+if(WH_CUDA)
+  cmake_path(GET CUDA_cudart_static_LIBRARY PARENT_PATH folder)
+  string(APPEND WH_PC_PRIVATE " -L${folder} -lcudart_static -ldl -lrt -lstdc++")
+endif()
+# Paths relative to the .pc file keep an installed tree movable.
+file(RELATIVE_PATH WH_PC_PREFIX "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
+configure_file(cmake/warpheap.pc.in "${PROJECT_BINARY_DIR}/generated/warpheap.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/generated/warpheap.pc"
+  DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

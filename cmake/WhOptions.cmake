@@ -1,0 +1,127 @@
+# Options, and what follows from them: warnings, sanitizers, whether there is CUDA.
+
+set(WARPHEAP_CUDA AUTO CACHE STRING
+  "GPU target: AUTO (nvcc and a GPU are here), ON (nvcc is required) or OFF")
+set_property(CACHE WARPHEAP_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(WARPHEAP_SANITIZER none CACHE STRING "none, address, undefined or thread")
+set_property(CACHE WARPHEAP_SANITIZER PROPERTY STRINGS none address undefined thread)
+option(WARPHEAP_HOSTILE "shrink the allocators' constants so that every boundary is hit" OFF)
+option(WARPHEAP_TESTS "build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(WARPHEAP_PROGRAM "build the program warpheap (needs jansson and zlib)"
+  ${PROJECT_IS_TOP_LEVEL})
+option(WARPHEAP_STATIC_DEPS "link jansson and zlib statically into the program" OFF)
+option(WARPHEAP_SHARED "build the shared library, too" ${PROJECT_IS_TOP_LEVEL})
+option(WARPHEAP_INSTALL "make install rules" ${PROJECT_IS_TOP_LEVEL})
+option(WARPHEAP_WERROR "warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+
+get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT multi_config)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, ..." FORCE)
+endif()
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# --- warnings -------------------------------------------------------------------
+
+set(WH_C_WARNINGS -Wall -Wextra -Wundef -Wshadow -Wconversion -Wstrict-prototypes
+  -Wmissing-prototypes)
+if(WARPHEAP_WERROR)
+  list(APPEND WH_C_WARNINGS -Werror)
+endif()
+# The shared library's own calls need not go through its symbol table.
+set(WH_C_FLAGS ${WH_C_WARNINGS} -fno-semantic-interposition)
+
+# --- sanitizers -------------------------------------------------------------------
+
+set(WH_SANITIZER_FLAGS "")
+set(WH_SANITIZER_DEFINITIONS "")
+if(WARPHEAP_SANITIZER STREQUAL "address")
+  set(WH_SANITIZER_FLAGS -fsanitize=address -fno-omit-frame-pointer)
+  set(WH_SANITIZER_DEFINITIONS WH_ASAN=1)
+elseif(WARPHEAP_SANITIZER STREQUAL "undefined")
+  set(WH_SANITIZER_FLAGS -fsanitize=undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  set(WH_SANITIZER_DEFINITIONS WH_UBSAN=1)
+elseif(WARPHEAP_SANITIZER STREQUAL "thread")
+  set(WH_SANITIZER_FLAGS -fsanitize=thread -fno-omit-frame-pointer)
+  set(WH_SANITIZER_DEFINITIONS WH_TSAN=1)
+elseif(NOT WARPHEAP_SANITIZER STREQUAL "none")
+  message(FATAL_ERROR "WARPHEAP_SANITIZER is '${WARPHEAP_SANITIZER}': "
+    "use none, address, undefined or thread")
+endif()
+
+# What a program's kernels must be compiled with to fit the library.
+set(WH_ABI_DEFINITIONS "")
+if(WARPHEAP_HOSTILE)
+  list(APPEND WH_ABI_DEFINITIONS WH_HOSTILE=1)
+endif()
+
+# --- CUDA ---------------------------------------------------------------------------
+
+set(WH_CUDA OFF)
+set(WH_GPU OFF) # whether GPU tests can run here
+set(WH_CUDA_FLAGS "")
+set(WH_CUDA_LIBRARIES "")
+
+if(EXISTS /dev/nvidia0)
+  set(WH_GPU ON)
+else()
+  execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE failed OUTPUT_VARIABLE gpus ERROR_QUIET)
+  if("${failed}" STREQUAL "0" AND gpus MATCHES "GPU 0")
+    set(WH_GPU ON)
+  endif()
+endif()
+
+if(WARPHEAP_CUDA STREQUAL "AUTO")
+  include(CheckLanguage)
+  if(WH_GPU)
+    find_program(WH_NVCC nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin
+      PATHS /usr/local/cuda/bin)
+    if(WH_NVCC)
+      set(WH_CUDA ON)
+    else()
+      message(STATUS "warpheap: there is a GPU but no nvcc; only the simulated device is built")
+    endif()
+  endif()
+elseif(WARPHEAP_CUDA)
+  find_program(WH_NVCC nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin
+    PATHS /usr/local/cuda/bin)
+  if(NOT WH_NVCC)
+    message(FATAL_ERROR "WARPHEAP_CUDA is ON but there is no nvcc on PATH or in /usr/local/cuda")
+  endif()
+  set(WH_CUDA ON)
+endif()
+
+if(WH_CUDA)
+  if(NOT WARPHEAP_SANITIZER STREQUAL "none")
+    message(FATAL_ERROR "host sanitizers and WARPHEAP_CUDA exclude each other: "
+      "use compute-sanitizer on a plain build")
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 75 90 CACHE STRING "sm_ numbers to compile for")
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER "${WH_NVCC}" CACHE FILEPATH "nvcc")
+  endif()
+  enable_language(CXX)
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  set(CMAKE_CUDA_STANDARD 17)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  # Kernels are static, one translation unit each: no relocatable device code.
+  set(WH_CUDA_FLAGS
+    "SHELL:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-fno-exceptions,-fno-rtti"
+    "SHELL:-Xcudafe --display_error_number")
+  if(WARPHEAP_WERROR)
+    list(APPEND WH_CUDA_FLAGS "SHELL:-Werror all-warnings" "SHELL:-Xcompiler=-Werror")
+  endif()
+  # What nvcc generates for a kernel's host side guards its static variables by
+  # calls into the C++ run-time library; with it named here C programs can link.
+  set(WH_CUDA_LIBRARIES CUDA::cudart_static stdc++)
+  message(STATUS "warpheap: CUDA ${CMAKE_CUDA_COMPILER_VERSION} for sm_${CMAKE_CUDA_ARCHITECTURES}")
+else()
+  message(STATUS "warpheap: simulated device only (WARPHEAP_CUDA=${WARPHEAP_CUDA})")
+endif()

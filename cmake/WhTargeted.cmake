@@ -1,0 +1,116 @@
+# Objects, parts, and targeted sources: files that are compiled once per
+# (allocator, target), as C for the simulator and by nvcc for the GPU, with
+# WH_ALLOCATOR and WH_ALLOCATOR_FAMILY set. Which allocators there are is read
+# from include/warpheap/alloc/list.h, the one place that lists them.
+
+set(wh_list_file "${PROJECT_SOURCE_DIR}/include/warpheap/alloc/list.h")
+set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY
+  CMAKE_CONFIGURE_DEPENDS "${wh_list_file}")
+file(READ "${wh_list_file}" wh_list_text)
+string(REGEX REPLACE "\\\\[ \t]*\n" " " wh_list_joined "${wh_list_text}")
+
+# WH_ALLOCATORS: ident names. WH_FAMILY_<ident>, WH_ON_SIM_<ident>.
+set(WH_ALLOCATORS "")
+string(REGEX MATCHALL "\n[ \t]*X\\([a-z0-9_]+,[ \t]*[a-z0-9_]+," wh_list_heads "${wh_list_text}")
+foreach(head IN LISTS wh_list_heads)
+  string(REGEX MATCH "X\\(([a-z0-9_]+),[ \t]*([a-z0-9_]+)," head "${head}")
+  set(ident "${CMAKE_MATCH_1}")
+  set(WH_FAMILY_${ident} "${CMAKE_MATCH_2}")
+  list(APPEND WH_ALLOCATORS "${ident}")
+  # The capability record is a macro of list.h; bit WH_CAP_SIM in its text decides.
+  set(WH_ON_SIM_${ident} OFF)
+  if(NOT wh_list_text MATCHES "X\\(${ident},[^\n]*[ (](WH_CAPS_[A-Z0-9_]+)[ ,)]")
+    message(FATAL_ERROR "alloc/list.h: the line of ${ident} names no WH_CAPS_ record")
+  endif()
+  set(caps "${CMAKE_MATCH_1}")
+  string(REGEX MATCH "#define ${caps}[ \t][^\n]*" caps_text "${wh_list_joined}")
+  if(caps_text MATCHES "WH_CAP_SIM[^A-Z_]")
+    set(WH_ON_SIM_${ident} ON)
+  endif()
+endforeach()
+if(NOT WH_ALLOCATORS)
+  message(FATAL_ERROR "alloc/list.h: found no line of the form X(ident, family, ...)")
+endif()
+
+set(WH_EMPTY_SOURCE "${PROJECT_BINARY_DIR}/generated/empty.c")
+if(NOT EXISTS "${WH_EMPTY_SOURCE}")
+  file(WRITE "${WH_EMPTY_SOURCE}"
+    "/* keeps a part that has no sources yet buildable */\ntypedef int wh_empty;\n")
+endif()
+
+# wh_objects(<target> <sources...>): an object library of ours; none without sources.
+function(wh_objects target)
+  if(ARGN)
+    add_library(${target} OBJECT ${ARGN})
+    target_link_libraries(${target} PRIVATE wh_own)
+  endif()
+endfunction()
+
+# The .cu file through which nvcc sees a C source.
+function(wh_cuda_wrapper out source)
+  cmake_path(ABSOLUTE_PATH source NORMALIZE)
+  cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE name)
+  cmake_path(REPLACE_EXTENSION name LAST_ONLY cu)
+  set(wrapper "${PROJECT_BINARY_DIR}/generated/cuda/${name}")
+  file(CONFIGURE OUTPUT "${wrapper}" CONTENT "#include \"${source}\"\n" @ONLY)
+  set(${out} "${wrapper}" PARENT_SCOPE)
+endfunction()
+
+# wh_targeted_objects(<variable> [SIM_ONLY] [SOURCES] <sources...> [DEFINITIONS ...])
+# Sets <variable> to the object files ($<TARGET_OBJECTS:...>) of all sources, for
+# all (allocator, target) pairs.
+function(wh_targeted_objects variable)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SIM_ONLY" "" "SOURCES;DEFINITIONS")
+  set(sources ${arg_UNPARSED_ARGUMENTS} ${arg_SOURCES})
+  set(objects "")
+  if(sources)
+    set(wrappers "")
+    if(WH_CUDA AND NOT arg_SIM_ONLY)
+      foreach(source IN LISTS sources)
+        wh_cuda_wrapper(wrapper "${source}")
+        list(APPEND wrappers "${wrapper}")
+      endforeach()
+    endif()
+    foreach(ident IN LISTS WH_ALLOCATORS)
+      set(definitions WH_ALLOCATOR=${ident} WH_ALLOCATOR_FAMILY=${WH_FAMILY_${ident}}
+        ${arg_DEFINITIONS})
+      set(targets "")
+      if(WH_ON_SIM_${ident})
+        wh_objects(${variable}_${ident}_sim ${sources})
+        list(APPEND targets ${variable}_${ident}_sim)
+      endif()
+      if(wrappers)
+        wh_objects(${variable}_${ident}_cuda ${wrappers})
+        list(APPEND targets ${variable}_${ident}_cuda)
+        set_property(GLOBAL APPEND PROPERTY WH_CUDA_OBJECT_TARGETS ${variable}_${ident}_cuda)
+      endif()
+      foreach(target IN LISTS targets)
+        target_compile_definitions(${target} PRIVATE ${definitions})
+        set_target_properties(${target} PROPERTIES WH_SIM_ONLY "${arg_SIM_ONLY}")
+        list(APPEND objects $<TARGET_OBJECTS:${target}>)
+      endforeach()
+    endforeach()
+  endif()
+  set(${variable} "${objects}" PARENT_SCOPE)
+endfunction()
+
+# wh_part(<target> SOURCES ... LIBRARIES ... [DEFINITIONS ...])
+# A part of the program that is not installed: linking to <target> brings its
+# objects. *_kernels.c among the sources are targeted.
+function(wh_part target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES;DEFINITIONS")
+  set(plain ${arg_SOURCES})
+  set(kernels ${arg_SOURCES})
+  list(FILTER plain EXCLUDE REGEX "_kernels\\.c$")
+  list(FILTER kernels INCLUDE REGEX "_kernels\\.c$")
+  wh_targeted_objects(${target}_kernels SOURCES ${kernels} DEFINITIONS ${arg_DEFINITIONS})
+  add_library(${target} INTERFACE)
+  target_link_libraries(${target} INTERFACE ${arg_LIBRARIES})
+  target_sources(${target} INTERFACE ${${target}_kernels})
+  wh_objects(${target}_objects ${plain})
+  if(plain)
+    target_compile_definitions(${target}_objects PRIVATE ${arg_DEFINITIONS})
+    target_link_libraries(${target}_objects PRIVATE wh_build_info)
+    target_sources(${target} INTERFACE $<TARGET_OBJECTS:${target}_objects>)
+  endif()
+endfunction()

@@ -1,0 +1,75 @@
+/* alloc/contract.h: what the header of an allocator defines. docs/ADD_AN_ALLOCATOR.md
+ * walks through it; alloc/bump is the smallest complete example.
+ *
+ * For identifier X (a line of alloc/list.h):
+ *
+ *   wh_X_t                the handle: a plain struct of at most WH_HANDLE_BYTES
+ *   #define wh_X_NAME     the command-line name, as in list.h
+ *   #define wh_X_MAX_ALIGN
+ *
+ * Host and device, plain arithmetic:
+ *   wh_status wh_X_plan(wh_X_t *h, wh_plan *plan, unsigned char *memory,
+ *                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms)
+ *       lays the heap out in memory[0..bytes) and fills handle and plan. On
+ *       HEAP_TOO_SMALL plan->min_bytes says what is needed (always set). Called with
+ *       memory NULL to query.
+ *
+ * Device; mask names converged lanes that make the call together, each with its own
+ * arguments:
+ *   void  *wh_X_malloc(wh_X_t h, wh_mask_t mask, size_t n)
+ *   void   wh_X_free(wh_X_t h, wh_mask_t mask, void *p)
+ *   void  *wh_X_aligned(wh_X_t h, wh_mask_t mask, size_t align, size_t n)
+ *                       align: a power of two in 32..wh_X_MAX_ALIGN
+ *   uint64_t wh_X_usable_size(wh_X_t h, const void *p)
+ *   int      wh_X_owns(wh_X_t h, const void *p)
+ *
+ * Device, on a quiet heap, by thread i of n (each takes items i, i+n, ...):
+ *   void wh_X_init(wh_X_t h, uint64_t i, uint64_t n)
+ *   void wh_X_stats(wh_X_t h, uint64_t i, uint64_t n, wh_stats *s)
+ *       adds to the counters of s (device memory) with atomics; heap_bytes and
+ *       metadata_bytes are filled in by the host
+ *   void wh_X_check(wh_X_t h, uint64_t i, uint64_t n, wh_report *r)
+ *   void wh_X_walk(wh_X_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
+ */
+#ifndef WH_ALLOC_CONTRACT_H
+#define WH_ALLOC_CONTRACT_H
+
+#include "warpheap/simt/simt.h"
+#include "warpheap/types.h"
+
+#define WH_HANDLE_BYTES 256u
+
+/* How plan laid a heap out. */
+typedef struct wh_plan {
+    uint64_t min_bytes;      /* fewest bytes with which plan succeeds */
+    uint64_t metadata_bytes; /* of the heap's bytes, not available to blocks */
+    uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
+} wh_plan;
+
+/* Where walk puts what it finds: entry k < capacity, k counted by n. */
+typedef struct wh_walk_sink {
+    uint64_t capacity;
+    uint64_t n; /* live blocks found, also those past capacity */
+    struct wh_walk_entry {
+        uint64_t address;
+        uint64_t usable_bytes;
+    } * entries;
+} wh_walk_sink;
+
+WH_FN void wh_walk_emit(wh_walk_sink *sink, const void *p, uint64_t usable_bytes) {
+    const uint64_t k = wh_fetch_add_u64_relaxed(&sink->n, 1);
+    if (k < sink->capacity) {
+        sink->entries[k].address = (uint64_t)(uintptr_t)p;
+        sink->entries[k].usable_bytes = usable_bytes;
+    }
+}
+
+/* Records a broken invariant I<tag>. The first one reported is kept. */
+WH_FN void wh_report_error(wh_report *r, uint64_t tag, uint64_t where) {
+    if (wh_fetch_add_u64_relaxed(&r->errors, 1) == 0) {
+        wh_store_u64_relaxed(&r->first_tag, tag);
+        wh_store_u64_relaxed(&r->first_where, where);
+    }
+}
+
+#endif

@@ -1,0 +1,801 @@
+/* alloc/gallatin: the allocator of McCoy and Pandey, "Gallatin: A General-Purpose GPU
+ * Memory Manager", PPoPP 2024. README.md beside this file lists the departures from
+ * the paper and why; layout.h holds the structures and the arithmetic of sizes.
+ *
+ * Terms (the paper's)
+ *   segment   large region of the heap; free ones are in the segment tree (4.1)
+ *   block     part of a segment that is formatted for a tree id; the segment's free
+ *             blocks wait in its ring queue (4.2)
+ *   slice     part of a block, the smallest allocation; slices of a block are handed
+ *             out in order and reused only when all have come back (4.3)
+ *   tree id   size class: slices of min << id bytes, blocks of slices_per_block slices
+ *             (at most one segment)
+ *   buffer    per class and group of SMs, the block that slices are now taken from
+ *
+ * Requests up to max_slice get a slice, up to half a segment a whole block, up to a
+ * segment one segment from the front, more a run of segments from the back.
+ *
+ * Fields and who writes them (all device scope)
+ *   buffer    64 bits {block id, count}. malloc: fetch_add of count, acquire: block and
+ *             slice numbers come back together, so there is no stale block pointer.
+ *             The group whose add passes the last slice, or that turns a VACANT buffer
+ *             BUSY by cas, replaces it: store release. reclaim: cas to VACANT.
+ *   block     32 bits {WHOLE, IDLE, freed}. free: fetch_add of freed, release. Set to 0
+ *             (or WHOLE) by the lane that took the block from the queue, to IDLE by
+ *             the one that returns it.
+ *   control   64 bits {tree id or FREE or LARGE, available blocks}. take: fetch_sub;
+ *             give back: fetch_add; free segment: cas; format: fetch_add. A change of
+ *             the tree id is additive or a cas on exact counts, so that a late take
+ *             and its undo never disturb it.
+ *   run       segments of a LARGE allocation, at its first segment; free takes it by
+ *             exchange
+ *   block trees, segment tree (core/veb.h): hints that lead to control words, except
+ *             that a bit of the segment tree is also the ownership of a free segment
+ *   activity  64 bits {completed, pending}: brackets whatever makes memory available
+ *             or hides it for a moment
+ *   verdict   per class, the activity at which a full search found nothing
+ *
+ * Invariants
+ *   I1  a slice is handed out once: fetch_add on the buffer gives each lane its own
+ *       number, and a block is in at most one buffer
+ *   I2  a block is in its segment's queue (IDLE), in a buffer, exhausted, or WHOLE;
+ *       available = number of IDLE blocks, when quiet
+ *   I3  a segment keeps its tree id while any of its blocks is out: it is freed by a
+ *       cas that expects every block to be available. So free may trust the tree id
+ *       of a live pointer.
+ *   I4  available > 0 implies the segment's bit in its block tree, or a lane about to
+ *       set it (H1)
+ *   I5  FREE <=> bit in the segment tree, when quiet
+ *   I6  pending = 0 when quiet
+ *
+ *   H1  whoever clears a hint looks at the control word afterwards and sets the hint
+ *       again if blocks are available (a give-back may have come in between)
+ *   S1  stale-tree check (Algorithm 2): the take returns the tree id; if it is another
+ *       class's, the block is given back
+ *   X1  exact out-of-memory: NULL only if a search of the truth (control words, level
+ *       0 of the segment tree, every buffer of the class, idle blocks in the buffers of
+ *       other classes) found nothing while activity did not change and pending was 0.
+ *       In such a window availability only shrinks, so at its end nothing was there.
+ *
+ * Ordering pairs
+ *   P1  free: block fetch_add release -> last free's load acquire of the same word
+ *   P2  block returned: ring put release (core/ring.h P1) and control fetch_add
+ *       release -> take: control fetch_sub acquire
+ *   P3  buffer published: store release -> malloc: fetch_add acquire. With P1 and P2:
+ *       what the old owner of a slice wrote happens before the new owner's use.
+ *   P4  segment freed: segment tree insert -> claim (core/veb.h P1)
+ *   P5  LARGE freed: run exchange acq_rel and segment tree insert -> claim
+ *   P6  pending is raised before the release that hides or shows memory; a search
+ *       that acquired the result of such a change sees the raised count afterwards
+ *
+ * Progress  malloc and free of slices: one atomic each on the fast path. A lane waits
+ *       only (a) on a buffer whose replacer is under way, (b) for the lane that formats
+ *       a segment of its class, (c) in the ring for a lane that has its position, (d)
+ *       at X1 for a change under way. Each of these is between two of its own steps
+ *       and waits for nobody of its own kind, except (a) for (b), (b) for nobody, so
+ *       the waits end under any scheduler that runs every lane eventually.
+ * Cost  slice malloc: 1 atomic per group of lanes with one class; free: 1 load and 1
+ *       atomic per group of lanes with one block.
+ * Check tests/conform, tests/stress, tests/fault; wh_gallatin_check.
+ */
+#ifndef WH_ALLOC_GALLATIN_H
+#define WH_ALLOC_GALLATIN_H
+
+#include "warpheap/alloc/contract.h"
+#include "warpheap/alloc/gallatin/layout.h"
+#include "warpheap/core/group.h"
+#include "warpheap/core/ring.h"
+#include "warpheap/core/sizeclass.h"
+#include "warpheap/core/veb.h"
+
+/* --- small steps ---------------------------------------------------------------- */
+
+WH_FN void wh_gallatin_begin_(wh_gallatin_core g) { /* P6 */
+    wh_add_u64_relaxed(&g.header->activity, 1);
+}
+
+WH_FN void wh_gallatin_end_(wh_gallatin_core g) { /* P6 */
+    wh_add_u64_release(&g.header->activity, WH_GALLATIN_COMPLETED - 1);
+}
+
+WH_FN uint64_t *wh_gallatin_control_(wh_gallatin_core g, uint64_t seg) {
+    return &wh_gallatin_segment_at_(g, seg)->control;
+}
+
+/* Whether a segment with this control word has blocks of class t to give. */
+WH_FN int wh_gallatin_offers_(uint64_t control, uint32_t t) {
+    return wh_gallatin_tree_(control) == t && wh_gallatin_available_(control) > 0;
+}
+
+/* H1 */
+WH_FN_SLOW void wh_gallatin_clear_hint_(wh_gallatin_core g, uint32_t t, uint64_t seg) {
+    const wh_veb tree = wh_gallatin_block_tree_(g, t);
+    (void)wh_veb_remove(tree, seg);
+    const uint64_t control = wh_load_u64_acquire(wh_gallatin_control_(g, seg));
+    if (WH_PLANT(gallatin_h1, wh_gallatin_offers_(control, t), 0)) {
+        (void)wh_veb_insert(tree, seg);
+    }
+}
+
+/* Makes `n` blocks of a segment available (again): blocks that were put into its queue,
+ * or an undone take. Frees the segment when all its blocks are back. Inside
+ * begin/end. */
+WH_FN_SLOW void wh_gallatin_give_(wh_gallatin_core g, uint64_t seg, uint32_t n) {
+    uint64_t *control = wh_gallatin_control_(g, seg);
+    const uint64_t old = WH_PLANT(gallatin_p2_give, wh_fetch_add_u64_release,
+                                  wh_fetch_add_u64_relaxed)(control, n); /* P2 */
+    const uint32_t t = wh_gallatin_tree_(old);
+    if (t >= wh_gallatin_n_trees_(g)) {
+        return; /* the undo of a take from a segment that has since been freed */
+    }
+    const int32_t before = wh_gallatin_available_(old);
+    if (before + (int32_t)n == (int32_t)wh_gallatin_blocks_(g, t)) {
+        const uint64_t full = old + n;
+        if (wh_cas_u64_acq_rel(control, full, WH_GALLATIN_CONTROL(WH_GALLATIN_FREE)) ==
+            full) { /* I3; its hint stays: see take_blocks */
+            (void)wh_veb_insert(wh_gallatin_segment_tree_(g), seg); /* P4 */
+            return;
+        }
+    }
+    if (before <= 0 && before + (int32_t)n > 0) {
+        (void)wh_veb_insert(wh_gallatin_block_tree_(g, t), seg); /* I4 */
+    }
+}
+
+/* Returns a block, all of whose slices are free, to its segment's queue ("if all
+ * slices in the block are free, the block is re-added to the segment's queue",
+ * section 5), or, if it is the whole segment, to the segment tree. */
+WH_FN_SLOW void wh_gallatin_return_block_(wh_gallatin_core g, uint32_t t, uint32_t id) {
+    const uint64_t seg = id >> wh_gallatin_units_log2_(g);
+    const uint32_t in_segment = id & ((1u << wh_gallatin_units_log2_(g)) - 1);
+    wh_gallatin_segment *s = wh_gallatin_segment_at_(g, seg);
+    uint32_t *word = wh_gallatin_block_word_(g, id);
+    wh_gallatin_begin_(g);
+    (void)WH_PLANT(gallatin_p1_last, wh_load_u32_acquire, wh_load_u32_relaxed)(word); /* P1 */
+    wh_store_u32_relaxed(word, WH_GALLATIN_IDLE); /* I2 */
+    if (wh_gallatin_blocks_(g, t) == 1) {
+        wh_add_u64_relaxed(&s->control, WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) -
+                                            WH_GALLATIN_CONTROL(t)); /* I3 */
+        (void)wh_veb_insert(wh_gallatin_segment_tree_(g), seg);      /* P4 */
+    } else {
+        wh_ring_put(&s->ring, wh_gallatin_entries_(g, seg), 1u << wh_gallatin_units_log2_(g),
+                    in_segment >> (wh_gallatin_block_log2_(g, t) -
+                                   wh_gallatin_block0_log2_(g))); /* P2 */
+        wh_gallatin_give_(g, seg, 1);
+    }
+    wh_gallatin_end_(g);
+}
+
+/* --- blocks: Algorithms 1 and 2 ---------------------------------------------------- */
+
+/* Blocks of one segment, taken but not yet read from its queue. */
+typedef struct wh_gallatin_take {
+    uint64_t position; /* in the segment's queue */
+    uint32_t seg;
+    uint32_t n; /* 0: none */
+} wh_gallatin_take;
+
+/* The block id at a position of a take. */
+WH_FN uint32_t wh_gallatin_taken_(wh_gallatin_core g, uint32_t t, uint64_t seg,
+                                  uint64_t position) {
+    uint32_t b = 0;
+    if (wh_gallatin_blocks_(g, t) > 1) {
+        b = wh_ring_take_at(&wh_gallatin_segment_at_(g, seg)->ring,
+                            wh_gallatin_entries_(g, seg), 1u << wh_gallatin_units_log2_(g),
+                            position);
+    }
+    return wh_gallatin_block_id_(g, t, seg, b);
+}
+
+/* Takes up to k blocks of class t from segment seg. The control word's load keeps
+ * takes that cannot succeed from disturbing the count. Leaves `pending` raised if and
+ * only if it took something: the caller calls end once the blocks are where a search
+ * sees them, or in use. */
+WH_FN uint32_t wh_gallatin_take_from_(wh_gallatin_core g, uint32_t t, uint64_t seg, uint32_t k,
+                                      uint64_t *position) {
+    wh_gallatin_segment *s = wh_gallatin_segment_at_(g, seg);
+    if (!wh_gallatin_offers_(wh_load_u64_acquire(&s->control), t)) {
+        return 0;
+    }
+    wh_gallatin_begin_(g);
+    const uint64_t old = WH_PLANT(gallatin_p2_take, wh_fetch_sub_u64_acq_rel,
+                                  wh_fetch_sub_u64_relaxed)(&s->control, k); /* P2 */
+    const int32_t have = wh_gallatin_available_(old);
+    uint32_t got = have <= 0 ? 0 : have < (int32_t)k ? (uint32_t)have : k;
+    if (WH_PLANT(gallatin_s1, wh_gallatin_tree_(old) != t, 0)) { /* S1 */
+        got = 0;
+    }
+    if (got < k) {
+        wh_gallatin_give_(g, seg, k - got);
+    }
+    if (got == 0) {
+        wh_gallatin_end_(g);
+        return 0;
+    }
+    *position = wh_ring_reserve(&s->ring, got);
+    if (have == (int32_t)got) {
+        wh_gallatin_clear_hint_(g, t, seg);
+    }
+    return got;
+}
+
+/* Formats a segment that the caller has claimed for class t and keeps up to k of its
+ * blocks (`pending` is raised). The queue of a segment with one block is not used. */
+WH_FN uint32_t wh_gallatin_format_(wh_gallatin_core g, uint32_t t, uint64_t seg, uint32_t k,
+                                   uint64_t *position) {
+    wh_gallatin_segment *s = wh_gallatin_segment_at_(g, seg);
+    const uint32_t n = wh_gallatin_blocks_(g, t);
+    const uint32_t got = k < n ? k : n;
+    if (n > 1) {
+        wh_ring_reset(&s->ring, wh_gallatin_entries_(g, seg),
+                      1u << wh_gallatin_units_log2_(g), n);
+        *position = wh_ring_reserve(&s->ring, got);
+    }
+    wh_add_u64_release(&s->control, /* P2 */
+                       WH_GALLATIN_CONTROL(t) - WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) +
+                           (n - got));
+    if (n > got) {
+        (void)wh_veb_insert(wh_gallatin_block_tree_(g, t), seg); /* I4 */
+    }
+    return got;
+}
+
+/* Next segment that may offer blocks of class t, from the hints or, if `exact`, from
+ * the control words. NONE if there is none. */
+WH_FN uint64_t wh_gallatin_find_(wh_gallatin_core g, uint32_t t, int exact) {
+    uint64_t seg = wh_veb_successor(wh_gallatin_block_tree_(g, t), 0);
+    for (uint64_t i = 0; seg == WH_VEB_NONE && exact && i < g.n_segments; i++) {
+        if (wh_gallatin_offers_(wh_load_u64_acquire(wh_gallatin_control_(g, i)), t)) {
+            seg = i;
+        }
+    }
+    return seg;
+}
+
+/* Claims up to `want` free segments of one word of the segment tree, from the front:
+ * a mask of segments 64 * *word + bit. 0: none free. `pending` is raised if and only
+ * if the mask is not 0. Algorithm 1. */
+WH_FN uint64_t wh_gallatin_claim_segments_(wh_gallatin_core g, uint32_t want, int exact,
+                                           uint64_t *word) {
+    const wh_veb tree = wh_gallatin_segment_tree_(g);
+    for (;;) {
+        uint64_t seg = wh_veb_successor(tree, 0);
+        if (seg == WH_VEB_NONE && exact) {
+            seg = wh_veb_scan(tree, 0);
+        }
+        if (seg == WH_VEB_NONE) {
+            return 0;
+        }
+        wh_gallatin_begin_(g);
+        const uint64_t mask = wh_veb_claim_some(tree, seg, want);
+        if (mask != 0) {
+            *word = seg >> 6;
+            return mask;
+        }
+        wh_gallatin_end_(g); /* others took them: lock-free */
+    }
+}
+
+/* Takes up to k blocks of class t, formatting a segment if need be: Algorithm 2. n = 0
+ * in the result: none. Otherwise `pending` is raised (see take_from). */
+WH_FN_SLOW wh_gallatin_take wh_gallatin_take_blocks_(wh_gallatin_core g, uint32_t t,
+                                                     uint32_t k, int exact) {
+    wh_gallatin_take take;
+    uint32_t *formatting = &g.header->formatting[t];
+    const int one_at_a_time = wh_gallatin_blocks_(g, t) > 4;
+    take.position = 0;
+    take.n = 0;
+    for (uint32_t attempt = 0;;) {
+        const uint64_t seg = wh_gallatin_find_(g, t, exact);
+        if (seg != WH_VEB_NONE) {
+            take.seg = (uint32_t)seg;
+            take.n = wh_gallatin_take_from_(g, t, seg, k, &take.position);
+            if (take.n != 0) {
+                return take;
+            }
+            const uint64_t control = wh_load_u64_acquire(wh_gallatin_control_(g, seg));
+            if (wh_gallatin_tree_(control) == WH_GALLATIN_FREE) {
+                /* A hint from before the segment was freed: it is as good as any. */
+                wh_gallatin_begin_(g);
+                if (wh_veb_remove(wh_gallatin_segment_tree_(g), seg)) { /* P4 */
+                    take.n = wh_gallatin_format_(g, t, seg, k, &take.position);
+                    return take;
+                }
+                wh_gallatin_end_(g);
+            }
+            if (!wh_gallatin_offers_(control, t)) {
+                wh_gallatin_clear_hint_(g, t, seg);
+            }
+            continue;
+        }
+        /* Many groups run out at the same moment: one of them formats a segment for
+         * all, unless a segment holds few blocks. Waiting: see Progress (b). */
+        if (one_at_a_time && wh_exchange_u32_acquire(formatting, 1) != 0) {
+            wh_backoff(attempt++);
+            continue;
+        }
+        int again = 0;
+        uint64_t word = 0;
+        if (one_at_a_time && wh_gallatin_find_(g, t, 0) != WH_VEB_NONE) {
+            again = 1; /* another lane has just formatted one */
+        } else {
+            const uint64_t mask = wh_gallatin_claim_segments_(g, 1, exact, &word);
+            if (mask != 0) {
+                take.seg = (uint32_t)(word << 6 | wh_ctz64(mask));
+                take.n = wh_gallatin_format_(g, t, take.seg, k, &take.position);
+            }
+        }
+        if (one_at_a_time) {
+            wh_store_u32_release(formatting, 0);
+        }
+        if (!again) {
+            return take; /* n = 0: no free segment either */
+        }
+    }
+}
+
+/* --- out of memory: X1 -------------------------------------------------------------- */
+
+/* Takes idle memory back from other classes: detaches blocks without a live slice from
+ * the buffers of every class but t, and frees formatted segments none of whose blocks
+ * is out. Returns whether anything was freed. */
+WH_FN_SLOW int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
+    int freed = 0;
+    for (uint32_t u = 0; u < wh_gallatin_n_trees_(g); u++) {
+        const uint32_t slices = wh_gallatin_slices_(g, u);
+        for (uint32_t i = 0; u != t && i < wh_gallatin_n_buffers_(g, u); i++) {
+            uint64_t *buffer = wh_gallatin_buffer_at_(g, u, i);
+            const uint64_t w = wh_load_u64_acquire(buffer);
+            const uint32_t count = (uint32_t)w, id = (uint32_t)(w >> 32);
+            if (count >= slices) {
+                continue; /* VACANT, BUSY or exhausted */
+            }
+            uint32_t *word = wh_gallatin_block_word_(g, id);
+            if ((wh_load_u32_acquire(word) & WH_GALLATIN_FREED) == count &&
+                wh_cas_u64_acq_rel(buffer, w, WH_GALLATIN_VACANT) == w) {
+                wh_gallatin_return_block_(g, u, id); /* every slice is free or was never out */
+                freed = 1;
+            }
+        }
+    }
+    for (uint64_t seg = 0; seg < g.n_segments; seg++) {
+        const uint64_t c = wh_load_u64_acquire(wh_gallatin_control_(g, seg));
+        const uint32_t u = wh_gallatin_tree_(c);
+        if (u < wh_gallatin_n_trees_(g) && u != t &&
+            wh_gallatin_available_(c) == (int32_t)wh_gallatin_blocks_(g, u)) {
+            wh_gallatin_begin_(g);
+            wh_gallatin_give_(g, seg, 0); /* all blocks are back: frees the segment */
+            wh_gallatin_end_(g);
+            freed = 1;
+        }
+    }
+    return freed;
+}
+
+/* Whether nothing happened since activity was `a` that could have hidden or freed
+ * memory. If so a search made in between was conclusive. */
+WH_FN int wh_gallatin_quiet_(wh_gallatin_core g, uint64_t a) {
+    return (a & WH_GALLATIN_PENDING) == 0 && wh_load_u64_acquire(&g.header->activity) == a;
+}
+
+/* --- slices: Algorithm 3 -------------------------------------------------------------- */
+
+/* Slices `first`..`first + n - 1` of block `id`, packed into one register. */
+#define WH_GALLATIN_SLICES(id, first, n) \
+    ((uint64_t)(id) << 32 | (uint64_t)(first) << 8 | (uint64_t)(n))
+
+/* Puts a fresh block into a buffer that the caller replaces, keeping `keep` of its
+ * slices; or leaves the buffer VACANT if there is no block. */
+WH_FN_SLOW uint64_t wh_gallatin_replace_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
+                                         uint32_t keep, int exact) {
+    wh_gallatin_take take = wh_gallatin_take_blocks_(g, t, 1, 0);
+    if (take.n == 0 && exact) {
+        take = wh_gallatin_take_blocks_(g, t, 1, 1);
+    }
+    if (take.n == 0) {
+        wh_store_u64_release(buffer, WH_GALLATIN_VACANT);
+        return 0;
+    }
+    const uint32_t slices = wh_gallatin_slices_(g, t);
+    const uint32_t id = wh_gallatin_taken_(g, t, take.seg, take.position);
+    const uint32_t got = keep < slices ? keep : slices;
+    wh_store_u32_relaxed(wh_gallatin_block_word_(g, id), 0);
+    WH_PLANT(gallatin_p3_publish, wh_store_u64_release, wh_store_u64_relaxed)
+    (buffer, got < slices ? (uint64_t)id << 32 | got : WH_GALLATIN_VACANT); /* P3 */
+    wh_gallatin_end_(g);
+    return WH_GALLATIN_SLICES(id, 0, got);
+}
+
+/* Up to r slices from a buffer; replaces its block if the last one was among them. */
+WH_FN_SLOW uint64_t wh_gallatin_from_buffer_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
+                                             uint32_t r) {
+    const uint32_t slices = wh_gallatin_slices_(g, t);
+    const uint64_t v = wh_fetch_add_u64_acquire(buffer, r); /* P3, I1 */
+    const uint32_t first = (uint32_t)v;
+    if (first >= slices) {
+        return 0;
+    }
+    if (first + r < slices) {
+        return WH_GALLATIN_SLICES(v >> 32, first, r);
+    }
+    (void)wh_gallatin_replace_(g, t, buffer, 0, 0);
+    return WH_GALLATIN_SLICES(v >> 32, first, slices - first);
+}
+
+/* Any buffer of class t that still has slices (X1). */
+WH_FN uint64_t wh_gallatin_steal_(wh_gallatin_core g, uint32_t t, uint32_t r) {
+    uint64_t got = 0;
+    for (uint32_t i = 0; got == 0 && i < wh_gallatin_n_buffers_(g, t); i++) {
+        uint64_t *buffer = wh_gallatin_buffer_at_(g, t, i);
+        if ((uint32_t)wh_load_u64_acquire(buffer) < wh_gallatin_slices_(g, t)) {
+            got = wh_gallatin_from_buffer_(g, t, buffer, r);
+        }
+    }
+    return got;
+}
+
+/* Up to r slices of class t for a group whose attempt on its buffer brought too few
+ * (r = 0: only the replacement is wanted). `replace`: the group is the one to replace
+ * the buffer's block. 0: out of memory (or r = 0). */
+WH_FN_SLOW uint64_t wh_gallatin_slices_slow_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
+                                             uint32_t r, int replace) {
+    const uint32_t slices = wh_gallatin_slices_(g, t);
+    uint64_t *verdict = &g.header->verdict[t];
+    uint64_t got = 0;
+    if (replace) {
+        got = wh_gallatin_replace_(g, t, buffer, r, 0);
+        if (got != 0 || r == 0) {
+            return got;
+        }
+    }
+    for (uint32_t attempt = 0;; attempt++) {
+        const uint64_t a = wh_load_u64_acquire(&g.header->activity);
+        const uint64_t w = wh_load_u64_acquire(buffer);
+        const uint32_t count = (uint32_t)w;
+        if (count < slices) {
+            got = wh_gallatin_from_buffer_(g, t, buffer, r);
+            if (got != 0) {
+                return got;
+            }
+            continue;
+        }
+        if (wh_load_u64_acquire(verdict) == a) { /* X1: nothing then, nothing since */
+            if (wh_gallatin_reclaim_(g, t)) {
+                continue;
+            }
+            if (count >= WH_GALLATIN_COUNT_VACANT + WH_GALLATIN_COUNT_TIDY &&
+                count < WH_GALLATIN_COUNT_BUSY) {
+                (void)wh_cas_u64_relaxed(buffer, w, WH_GALLATIN_VACANT);
+            }
+            return 0;
+        }
+        if (count >= WH_GALLATIN_COUNT_BUSY || count < WH_GALLATIN_COUNT_VACANT) {
+            wh_backoff(attempt); /* Progress (a): its replacer is under way */
+            continue;
+        }
+        if (wh_cas_u64_acq_rel(buffer, w, WH_GALLATIN_BUSY) != w) {
+            continue;
+        }
+        got = wh_gallatin_replace_(g, t, buffer, r, 1);
+        if (got == 0) {
+            got = wh_gallatin_steal_(g, t, r);
+        }
+        if (got != 0) {
+            return got;
+        }
+        if (wh_gallatin_reclaim_(g, t)) {
+            continue;
+        }
+        if (WH_PLANT(gallatin_x1, wh_gallatin_quiet_(g, a), 1)) { /* X1 */
+            wh_store_u64_release(verdict, a);
+            return 0;
+        }
+        wh_backoff(attempt);
+    }
+}
+
+/* The rest of Algorithm 3 for the lanes of a group that the fast path left without a
+ * slice. All lanes of mask call; `lanes` is the caller's group, v what its atomic
+ * returned, p the caller's slice if it has one. */
+WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t lanes,
+                                   uint32_t t, uint64_t v, void *p) {
+    const uint32_t leader = wh_mask_leader(lanes);
+    const int is_slice = t < wh_gallatin_n_trees_(g);
+    const uint32_t slices = is_slice ? wh_gallatin_slices_(g, t) : 0;
+    int need = is_slice && p == NULL;
+    int replace = (uint32_t)v < slices && (uint32_t)v + wh_popc32(lanes) >= slices;
+    while (wh_any(mask, need || replace)) {
+        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        const uint32_t r = wh_popc32(needy);
+        uint64_t got = 0;
+        if (wh_lane_id() == leader && (r != 0 || replace)) {
+            got = wh_gallatin_slices_slow_(g, t, wh_gallatin_buffer_(g, t), r, replace);
+        }
+        replace = 0;
+        got = wh_shfl_u64(mask, got, leader);
+        const uint32_t rank = wh_mask_rank(needy);
+        if (need && got == 0) {
+            wh_add_u64_relaxed(&g.header->failed, 1);
+            need = 0;
+        } else if (need && rank < (uint32_t)(got & 0xff)) {
+            p = wh_gallatin_slice_(g, t, (uint32_t)(got >> 32),
+                                   ((uint32_t)(got >> 8) & 0xffffff) + rank);
+            need = 0;
+        }
+    }
+    return p;
+}
+
+/* --- whole blocks and segments ---------------------------------------------------------- */
+
+/* A run of `count` segments from the back, in which an address that is a multiple of
+ * align starts `keep` segments; what lies around these goes back. Returns the first of
+ * the segments kept, or NONE: Algorithm 1, claimMultiple. */
+WH_FN_SLOW uint64_t wh_gallatin_claim_run_(wh_gallatin_core g, uint64_t count, uint64_t keep,
+                                           uint64_t align) {
+    const wh_veb tree = wh_gallatin_segment_tree_(g);
+    const uint32_t segment_log2 = wh_gallatin_segment_log2_(g);
+    for (uint32_t attempt = 0; count <= g.n_segments; attempt++) {
+        const uint64_t a = wh_load_u64_acquire(&g.header->activity);
+        const uint64_t first = wh_veb_find_run(tree, count);
+        if (first != WH_VEB_NONE) {
+            uint64_t start = WH_VEB_NONE;
+            wh_gallatin_begin_(g);
+            if (wh_veb_claim_range(tree, first, count)) {
+                const uint64_t address = (uint64_t)(uintptr_t)g.base + (first << segment_log2);
+                start = first + ((wh_round_up(address, align) - address) >> segment_log2);
+                if (start > first) {
+                    wh_veb_insert_range(tree, first, start - first);
+                }
+                if (start + keep < first + count) {
+                    wh_veb_insert_range(tree, start + keep, first + count - (start + keep));
+                }
+            }
+            wh_gallatin_end_(g);
+            if (start != WH_VEB_NONE) {
+                return start;
+            }
+        } else if (!wh_gallatin_reclaim_(g, WH_GALLATIN_FREE) && wh_gallatin_quiet_(g, a)) {
+            return WH_VEB_NONE; /* X1 */
+        }
+        wh_backoff(attempt);
+    }
+    return WH_VEB_NONE;
+}
+
+/* Marks segments [first, first + keep), which the caller has claimed, as one LARGE
+ * allocation. */
+WH_FN void *wh_gallatin_make_large_(wh_gallatin_core g, uint64_t first, uint64_t keep) {
+    for (uint64_t i = 0; i < keep; i++) {
+        wh_gallatin_segment *s = wh_gallatin_segment_at_(g, first + i);
+        wh_store_u32_relaxed(&s->run, i == 0 ? (uint32_t)keep : 0);
+        wh_add_u64_relaxed(&s->control, WH_GALLATIN_CONTROL(WH_GALLATIN_LARGE) -
+                                            WH_GALLATIN_CONTROL(WH_GALLATIN_FREE));
+    }
+    return g.base + (first << wh_gallatin_segment_log2_(g));
+}
+
+/* Up to r blocks of class t, or r segments if t is no class, for a group. n = 0: out of
+ * memory. For segments, position is a mask of the word `seg` of the segment tree. */
+WH_FN_SLOW wh_gallatin_take wh_gallatin_take_large_(wh_gallatin_core g, uint32_t t,
+                                                    uint32_t r) {
+    const int is_class = t < wh_gallatin_n_trees_(g);
+    uint64_t *verdict =
+        &g.header->verdict[WH_GALLATIN_MAX_TREES + (is_class ? t + 1 : 0)];
+    wh_gallatin_take take;
+    for (uint32_t attempt = 0;; attempt++) {
+        const uint64_t a = wh_load_u64_acquire(&g.header->activity);
+        const int known = wh_load_u64_acquire(verdict) == a; /* X1 */
+        take.n = 0;
+        if (!known && is_class) {
+            take = wh_gallatin_take_blocks_(g, t, r, attempt > 0);
+        } else if (!known) {
+            uint64_t word = 0;
+            take.position = wh_gallatin_claim_segments_(g, r, attempt > 0, &word);
+            take.seg = (uint32_t)word;
+            take.n = wh_popc64(take.position);
+        }
+        if (take.n != 0) {
+            wh_gallatin_end_(g);
+            return take;
+        }
+        if (wh_gallatin_reclaim_(g, t)) {
+            continue;
+        }
+        if (known) {
+            return take;
+        }
+        if (attempt > 0) { /* the search was exact */
+            if (wh_gallatin_quiet_(g, a)) {
+                wh_store_u64_release(verdict, a);
+                return take;
+            }
+            wh_backoff(attempt);
+        }
+    }
+}
+
+/* Requests past the largest slice. All lanes of mask call; a lane with n = 0 takes no
+ * part. align: a power of two. */
+WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask_t mask, uint64_t n,
+                                    uint64_t align) {
+    const uint32_t segment_log2 = wh_gallatin_segment_log2_(g);
+    const uint64_t segment = (uint64_t)1 << segment_log2;
+    if (n != 0 && n < align && align <= segment) {
+        n = align; /* a block of 2^k bytes lies at a multiple of 2^k */
+    }
+    const uint32_t t = n == 0 ? WH_GALLATIN_NO_CLASS : wh_gallatin_block_class_(g, n);
+    const int is_run = n > segment || align > segment;
+    void *p = NULL;
+    if (n != 0 && is_run) {
+        const uint64_t keep = (n >> segment_log2) + ((n & (segment - 1)) != 0);
+        const uint64_t around = align > segment ? (align >> segment_log2) - 1 : 0;
+        const uint64_t first = keep <= g.n_segments
+                                   ? wh_gallatin_claim_run_(g, keep + around, keep, align)
+                                   : WH_VEB_NONE;
+        p = first != WH_VEB_NONE ? wh_gallatin_make_large_(g, first, keep) : NULL;
+    }
+    int need = n != 0 && !is_run;
+    const wh_mask_t same = wh_match_any_u32(mask, need ? t : WH_GALLATIN_NO_CLASS);
+    while (wh_any(mask, need)) {
+        const wh_mask_t needy = wh_ballot(mask, need) & same;
+        const uint32_t rank = wh_mask_rank(needy);
+        const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : wh_lane_id();
+        wh_gallatin_take take;
+        take.position = 0;
+        take.seg = 0;
+        take.n = 0;
+        if (need && rank == 0) {
+            take = wh_gallatin_take_large_(g, t, wh_popc32(needy));
+        }
+        take.position = wh_shfl_u64(mask, take.position, leader);
+        take.seg = wh_shfl_u32(mask, take.seg, leader);
+        take.n = wh_shfl_u32(mask, take.n, leader);
+        wh_syncwarp(mask); /* the leader's acquire orders the other lanes' use, too */
+        if (need && rank < take.n && t < wh_gallatin_n_trees_(g)) {
+            const uint32_t id = wh_gallatin_taken_(g, t, take.seg, take.position + rank);
+            wh_store_u32_relaxed(wh_gallatin_block_word_(g, id),
+                                 WH_GALLATIN_WHOLE | (wh_gallatin_slices_(g, t) - 1));
+            p = wh_gallatin_slice_(g, t, id, 0);
+        } else if (need && rank < take.n) {
+            p = wh_gallatin_make_large_(
+                g, (uint64_t)take.seg << 6 | wh_select64(take.position, rank), 1);
+        }
+        need = need && p == NULL && take.n != 0;
+    }
+    if (n != 0 && p == NULL) {
+        wh_add_u64_relaxed(&g.header->failed, 1);
+    }
+    return p;
+}
+
+/* --- the contract --------------------------------------------------------------------------- */
+
+WH_FN void *wh_gallatin_aligned(wh_gallatin_t h, wh_mask_t mask, size_t align, size_t n) {
+    const wh_gallatin_core g = h.core;
+    /* A slice of 2^k bytes lies at a multiple of 2^k. */
+    const uint64_t size = n == 0 ? 0 : n > align ? n : align;
+    const int large = size > (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
+    const int is_slice = size != 0 && !large;
+    const uint32_t t =
+        is_slice ? wh_pow2_class(size, wh_gallatin_min_slice_log2_(g)) : WH_GALLATIN_NO_CLASS;
+    const wh_group same = wh_group_by_u32(mask, t);
+    uint64_t v = WH_GALLATIN_VACANT;
+    if (is_slice && wh_group_leads(same)) {
+        v = WH_PLANT(gallatin_p3_claim, wh_fetch_add_u64_acquire,
+                     wh_fetch_add_u64_relaxed)(wh_gallatin_buffer_(g, t), same.n); /* P3, I1 */
+    }
+    v = wh_shfl_u64(mask, v, same.leader);
+    const uint32_t slices = is_slice ? wh_gallatin_slices_(g, t) : 0;
+    void *p = NULL;
+    if ((uint32_t)v + same.rank < slices) {
+        p = wh_gallatin_slice_(g, t, (uint32_t)(v >> 32), (uint32_t)v + same.rank);
+    }
+    if (wh_any(mask, is_slice && (uint32_t)v + same.n >= slices)) {
+        p = wh_gallatin_slow_(g, mask, same.lanes, t, v, p);
+    }
+    if (wh_any(mask, large)) {
+        void *q = wh_gallatin_large_(g, mask, large ? n : 0, align);
+        p = large ? q : p;
+    }
+    wh_syncwarp(mask); /* P3 reaches the lanes that did not make the atomic themselves */
+    return p;
+}
+
+WH_FN void *wh_gallatin_malloc(wh_gallatin_t h, wh_mask_t mask, size_t n) {
+    return wh_gallatin_aligned(h, mask, 1, n);
+}
+
+/* Frees of LARGE allocations, bad pointers, and the last slice of a block. */
+WH_FN_SLOW void wh_gallatin_free_slow_(wh_gallatin_core g, uint64_t offset, uint32_t t,
+                                       uint32_t id) {
+    if (t < wh_gallatin_n_trees_(g)) {
+        wh_gallatin_return_block_(g, t, id);
+        return;
+    }
+    const uint64_t seg = offset >> wh_gallatin_segment_log2_(g);
+    uint32_t run = 0;
+    if (t == WH_GALLATIN_LARGE &&
+        (offset & (((uint64_t)1 << wh_gallatin_segment_log2_(g)) - 1)) == 0) {
+        run = wh_exchange_u32_acq_rel(&wh_gallatin_segment_at_(g, seg)->run, 0); /* P5 */
+    }
+    if (run == 0) {
+        wh_add_u64_relaxed(&g.header->bad_frees, 1);
+        return;
+    }
+    for (uint64_t i = 0; i < run; i++) {
+        wh_add_u64_relaxed(wh_gallatin_control_(g, seg + i),
+                           WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) -
+                               WH_GALLATIN_CONTROL(WH_GALLATIN_LARGE));
+    }
+    wh_gallatin_begin_(g);
+    wh_veb_insert_range(wh_gallatin_segment_tree_(g), seg, run); /* P5 */
+    wh_gallatin_end_(g);
+}
+
+/* Algorithm 4. */
+WH_FN void wh_gallatin_free(wh_gallatin_t h, wh_mask_t mask, void *p) {
+    const wh_gallatin_core g = h.core;
+    const uint64_t offset = (uint64_t)((unsigned char *)p - g.base);
+    uint32_t t = WH_GALLATIN_FREE, id = UINT32_MAX;
+    int slow = p != NULL;
+    if (p != NULL && offset < wh_gallatin_data_bytes_(g)) {
+        /* relaxed: the tree id is constant while p is live (I3) */
+        t = wh_gallatin_tree_(
+            wh_load_u64_relaxed(&h.segments[offset >> wh_gallatin_segment_log2_(g)].control));
+        if (t < wh_gallatin_n_trees_(g)) {
+            if ((offset & (((uint64_t)1 << wh_gallatin_slice_log2_(g, t)) - 1)) == 0) {
+                id = wh_gallatin_block_of_(g, t, offset);
+                slow = 0;
+            } else {
+                t = WH_GALLATIN_FREE; /* an interior pointer: rejected below */
+            }
+        }
+    }
+    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
+    const wh_group same = wh_group_by_u32(mask, id);
+    if (id != UINT32_MAX && wh_group_leads(same)) {
+        const uint32_t slices = wh_gallatin_slices_(g, t);
+        const uint32_t old = WH_PLANT(gallatin_p1_free, wh_fetch_add_u32_release,
+                                      wh_fetch_add_u32_relaxed)(&h.blocks[id], same.n); /* P1 */
+        const uint32_t freed = (old & WH_GALLATIN_FREED) + same.n;
+        slow = freed >= slices;
+        if ((old & (WH_GALLATIN_IDLE | WH_GALLATIN_WHOLE)) != 0 || freed > slices) {
+            const uint64_t inside = offset & (((uint64_t)1 << wh_gallatin_block_log2_(g, t)) - 1);
+            if ((old & WH_GALLATIN_WHOLE) == 0 || freed > slices || inside != 0) {
+                /* a double free, or a pointer into a whole block */
+                (void)wh_fetch_sub_u32_relaxed(&h.blocks[id], same.n);
+                t = WH_GALLATIN_FREE;
+                slow = 1;
+            }
+        }
+    }
+    if (slow) {
+        wh_gallatin_free_slow_(g, offset, t, id);
+    }
+}
+
+WH_FN uint64_t wh_gallatin_usable_size(wh_gallatin_t h, const void *p) {
+    const wh_gallatin_core g = h.core;
+    const uint64_t offset = (uint64_t)((const unsigned char *)p - g.base);
+    if (offset >= wh_gallatin_data_bytes_(g)) {
+        return 0;
+    }
+    const uint32_t segment_log2 = wh_gallatin_segment_log2_(g);
+    const wh_gallatin_segment *s = &h.segments[offset >> segment_log2];
+    const uint32_t t = wh_gallatin_tree_(wh_load_u64_relaxed(&s->control));
+    if (t < wh_gallatin_n_trees_(g)) {
+        const uint32_t word = wh_load_u32_relaxed(&h.blocks[wh_gallatin_block_of_(g, t, offset)]);
+        return (uint64_t)1 << ((word & WH_GALLATIN_WHOLE) != 0 ? wh_gallatin_block_log2_(g, t)
+                                                               : wh_gallatin_slice_log2_(g, t));
+    }
+    return t == WH_GALLATIN_LARGE ? (uint64_t)wh_load_u32_relaxed(&s->run) << segment_log2 : 0;
+}
+
+WH_FN int wh_gallatin_owns(wh_gallatin_t h, const void *p) {
+    return (uint64_t)((const unsigned char *)p - h.core.base) < wh_gallatin_data_bytes_(h.core);
+}
+
+#include "warpheap/alloc/gallatin/inspect.h"
+
+#endif

@@ -1,0 +1,47 @@
+/* core/group.h: splits the converged lanes of a warp into groups with equal keys, so
+ * that one lane, the leader, can make one atomic for its whole group ("coalescing
+ * allocations", Gallatin section 4.3; warp aggregation elsewhere).
+ *
+ *     const wh_group g = wh_group_by_u32(mask, size_class);
+ *     uint64_t first = 0;
+ *     if (wh_group_leads(g)) { first = wh_fetch_add_u64_relaxed(counter, g.n); }
+ *     first = wh_shfl_u64(mask, first, g.leader);
+ *     mine = first + g.rank;
+ *
+ * Lanes: all lanes of mask call together. Cost: one match instruction. A group does
+ * not order memory; syncwarp does. Test: tests/unit/group.c.
+ */
+#ifndef WH_CORE_GROUP_H
+#define WH_CORE_GROUP_H
+
+#include "warpheap/simt/simt.h"
+
+typedef struct wh_group {
+    wh_mask_t lanes; /* lanes of the mask with the caller's key, caller included */
+    uint32_t leader; /* lowest of them */
+    uint32_t rank;   /* how many of them lie below the caller */
+    uint32_t n;      /* how many there are */
+} wh_group;
+
+WH_FN wh_group wh_group_of_lanes(wh_mask_t lanes) {
+    wh_group g;
+    g.lanes = lanes;
+    g.leader = wh_mask_leader(lanes);
+    g.rank = wh_mask_rank(lanes);
+    g.n = wh_popc32(lanes);
+    return g;
+}
+
+WH_FN wh_group wh_group_by_u32(wh_mask_t mask, uint32_t key) {
+    return wh_group_of_lanes(wh_match_any_u32(mask, key));
+}
+
+WH_FN wh_group wh_group_by_u64(wh_mask_t mask, uint64_t key) {
+    return wh_group_of_lanes(wh_match_any_u64(mask, key));
+}
+
+WH_FN int wh_group_leads(wh_group g) {
+    return g.rank == 0;
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* core/ring.h: ring queue of small integers, the per-segment block queue of Gallatin
+ * (section 4.2). The caller counts: a semaphore outside guarantees that no more takes
+ * are started than puts are finished, and that at most `capacity` values are inside.
+ *
+ * Layout  entries[position mod capacity] = value + 1, 0 = empty; capacity a power of 2.
+ *         After a reset to 0..n-1 the first n positions are "virgin": position p holds
+ *         p without being written, so a reset costs nothing per value.
+ * Fields  head, tail  any lane, fetch_add relaxed: hand out positions
+ *         entries     put: cas 0 -> value release; take: exchange with 0 acquire
+ *         virgin      written by reset alone
+ * I1      tail - head = values inside, when quiet
+ * I2      every put value is taken exactly once: one exchange sees it
+ * P1      put (release) -> take (acquire)
+ * Lanes   any lane alone
+ * Progress put waits for an earlier take of the same entry, take for the put of its
+ *         position; each of these is under way (it has its position), and the one
+ *         with the lowest position waits for nobody. Blocking only while that lane is
+ *         between two of its own instructions.
+ * Check   tests/unit/ring.c
+ */
+#ifndef WH_CORE_RING_H
+#define WH_CORE_RING_H
+
+#include "warpheap/simt/simt.h"
+
+typedef struct wh_ring {
+    uint64_t head;
+    uint64_t tail;
+    uint64_t virgin; /* positions below this one hold their own number */
+} wh_ring;
+
+/* Makes the ring hold 0..n-1. The caller owns it alone; what it held is dropped. */
+WH_FN void wh_ring_reset(wh_ring *r, uint32_t *entries, uint32_t capacity, uint32_t n) {
+    const uint64_t head = wh_load_u64_relaxed(&r->head);
+    const uint64_t virgin = wh_load_u64_relaxed(&r->virgin);
+    const uint64_t tail = wh_load_u64_relaxed(&r->tail);
+    for (uint64_t p = head > virgin ? head : virgin; p < tail; p++) {
+        wh_store_u32_relaxed(&entries[p & (capacity - 1)], 0);
+    }
+    wh_store_u64_relaxed(&r->head, 0);
+    wh_store_u64_relaxed(&r->tail, n);
+    wh_store_u64_relaxed(&r->virgin, n);
+}
+
+WH_FN void wh_ring_put(wh_ring *r, uint32_t *entries, uint32_t capacity, uint32_t value) {
+    const uint64_t p = wh_fetch_add_u64_relaxed(&r->tail, 1);
+    uint32_t *e = &entries[p & (capacity - 1)];
+    for (uint32_t attempt = 0;
+         WH_PLANT(ring_p1_put, wh_cas_u32_release, wh_cas_u32_relaxed)(e, 0, value + 1) != 0;
+         attempt++) { /* P1 */
+        wh_backoff(attempt);
+    }
+}
+
+/* Reserves n positions; the first is returned. Each is then passed to take_at once, by
+ * any lane. */
+WH_FN uint64_t wh_ring_reserve(wh_ring *r, uint32_t n) {
+    return wh_fetch_add_u64_relaxed(&r->head, n);
+}
+
+WH_FN uint32_t wh_ring_take_at(wh_ring *r, uint32_t *entries, uint32_t capacity, uint64_t p) {
+    if (p < wh_load_u64_relaxed(&r->virgin)) {
+        return (uint32_t)p;
+    }
+    uint32_t *e = &entries[p & (capacity - 1)];
+    uint32_t v = 0;
+    for (uint32_t attempt = 0; (v = wh_exchange_u32_acquire(e, 0)) == 0; attempt++) { /* P1 */
+        wh_backoff(attempt);
+    }
+    return v - 1; /* I2 */
+}
+
+#endif

@@ -1,0 +1,381 @@
+/* core/veb.h: concurrent set of integers 0..n-1 with successor and predecessor: the
+ * van Emde Boas tree of Gallatin (McCoy and Pandey, PPoPP 2024, section 3.2), with
+ * nodes of 64 bits and no min/max, so that every change of a node is one atomic.
+ *
+ * Layout  levels of 64-bit words, level 0 first: bit b of word w of level 0 is the
+ *         item 64 w + b; bit b of word w of level k+1 summarises word 64 w + b of
+ *         level k (set: that word may hold items). The last level is one word.
+ *         Height: 1 for n <= 64, 6 for n = 2^32.
+ * Fields  every word: any lane, fetch_or / fetch_and acq_rel, load acquire
+ * I1      level 0 is the truth: exactly one claim (or remove) sees a bit go 1 -> 0,
+ *         exactly one insert sees it go 0 -> 1
+ * I2      when quiet, the summary bit of a word that is not zero is set. A bit over an
+ *         empty word may be left over (an insert overtaken by a remove); a search that
+ *         meets it clears it, under R1
+ * I3      while lanes run, a word that is not zero has its summary bit set, or some
+ *         lane stands between its change of that word and the matching change above:
+ *         an insert that made it non-zero, or a remove that will re-check it (R1)
+ * R1      a remove that empties a word clears the summary bit and then looks at the
+ *         word again; if an insert has come in between, it sets the summary bit
+ *         again. Without the second look that item would be lost to searches.
+ * P1      insert (release) -> claim (acquire): what the inserter wrote before, the
+ *         claimer sees
+ * P2      insert's change above (release) -> remove's clear (acquire): the second
+ *         look of R1 sees the insert below
+ * Lanes   any lane alone; no collective inside. Callers aggregate (core/group.h).
+ * Progress insert, remove, claim, claim_range: bounded steps. Searches: bounded by the
+ *         number of words, each is passed once. claim_some: lock-free (a claim that
+ *         comes too late means another lane's claim succeeded).
+ * Fails   by I3 a search may miss an item whose insert, or whose neighbour's remove,
+ *         is still under way; wh_veb_scan reads the truth (level 0) instead
+ * Check   wh_veb_check; tests/unit/veb.c compares every operation with a naive model
+ *         on all small universes, tests/fault removes R1 and P2 and sees items lost
+ *
+ * Example
+ *     wh_veb t = wh_veb_make(words, 1000);
+ *     wh_veb_insert(t, 17);
+ *     wh_veb_successor(t, 3);   // 17
+ */
+#ifndef WH_CORE_VEB_H
+#define WH_CORE_VEB_H
+
+#include "warpheap/simt/simt.h"
+
+#define WH_VEB_NONE UINT64_MAX
+
+typedef struct wh_veb {
+    uint64_t *words; /* wh_veb_words(n) of them */
+    uint64_t n;      /* universe: items 0..n-1, at most 2^32 */
+} wh_veb;
+
+/* Words of one level, given those of the level below (or n items). */
+WH_HD uint64_t wh_veb_up_(uint64_t below) {
+    return (below + 63) >> 6;
+}
+
+/* Words that a tree over n items takes; 1 <= n <= 2^32. */
+WH_HD uint64_t wh_veb_words(uint64_t n) {
+    uint64_t level = wh_veb_up_(n), sum = level;
+    while (level > 1) {
+        level = wh_veb_up_(level);
+        sum += level;
+    }
+    return sum;
+}
+
+WH_HD wh_veb wh_veb_make(uint64_t *words, uint64_t n) {
+    wh_veb t;
+    t.words = words;
+    t.n = n;
+    return t;
+}
+
+/* Initial value of word `index` (0..wh_veb_words(n)-1) of an empty or a full tree:
+ * lets any number of threads initialise it, a word each. */
+WH_HD uint64_t wh_veb_initial_word(uint64_t n, uint64_t index, int full) {
+    uint64_t bits = n; /* bits used on this level */
+    uint64_t level = wh_veb_up_(n);
+    while (index >= level) {
+        index -= level;
+        bits = level;
+        level = wh_veb_up_(level);
+    }
+    const uint64_t used = bits - index * 64;
+    return !full ? 0 : used >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << used) - 1;
+}
+
+WH_FN int wh_veb_contains(wh_veb t, uint64_t x) {
+    return (int)(wh_load_u64_acquire(&t.words[x >> 6]) >> (x & 63) & 1);
+}
+
+/* Word w of a level that starts at `base` and has `size` words has become non-zero:
+ * tell the levels above (I3). */
+WH_FN void wh_veb_raise_(uint64_t *base, uint64_t size, uint64_t w) {
+    while (size > 1) {
+        uint64_t *above = base + size;
+        const uint64_t bit = (uint64_t)1 << (w & 63);
+        w >>= 6;
+        const uint64_t old = WH_PLANT(veb_p2_insert, wh_fetch_or_u64_acq_rel,
+                                      wh_fetch_or_u64_relaxed)(&above[w], bit); /* P2 */
+        if (old != 0) {
+            return;
+        }
+        base = above;
+        size = wh_veb_up_(size);
+    }
+}
+
+/* Word w has become zero: tell the levels above, then look again (R1). */
+WH_FN void wh_veb_lower_(uint64_t *base, uint64_t size, uint64_t w) {
+    while (size > 1) {
+        uint64_t *above = base + size;
+        const uint64_t bit = (uint64_t)1 << (w & 63);
+        const uint64_t old = wh_fetch_and_u64_acq_rel(&above[w >> 6], ~bit); /* P2 */
+        if (WH_PLANT(veb_r1, wh_load_u64_acquire(&base[w]), 0) != 0) {       /* R1 */
+            wh_veb_raise_(base, size, w);
+            return;
+        }
+        if (old != bit) {
+            return;
+        }
+        w >>= 6;
+        base = above;
+        size = wh_veb_up_(size);
+    }
+}
+
+/* Adds the items of `mask` in word w of level 0. Returns those that were absent. */
+WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
+    const uint64_t old = WH_PLANT(veb_p1_insert, wh_fetch_or_u64_acq_rel,
+                                  wh_fetch_or_u64_relaxed)(&t.words[w], mask); /* P1, I1 */
+    if (old == 0) {
+        wh_veb_raise_(t.words, wh_veb_up_(t.n), w);
+    }
+    return mask & ~old;
+}
+
+/* Takes the items of `mask` in word w out. Returns those that were present: they are
+ * the caller's (I1). */
+WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
+    const uint64_t old = wh_fetch_and_u64_acq_rel(&t.words[w], ~mask); /* P1, I1 */
+    if ((old & mask) != 0 && (old & ~mask) == 0) {
+        wh_veb_lower_(t.words, wh_veb_up_(t.n), w);
+    }
+    return old & mask;
+}
+
+/* Adds x; 1 if it was absent. Cost: 1 atomic, one more per level whose word was empty. */
+WH_FN int wh_veb_insert(wh_veb t, uint64_t x) {
+    return wh_veb_insert_mask(t, x >> 6, (uint64_t)1 << (x & 63)) != 0;
+}
+
+/* Takes x out; 1 if it was there, and is now the caller's. Also "claim". */
+WH_FN int wh_veb_remove(wh_veb t, uint64_t x) {
+    return wh_veb_claim_mask(t, x >> 6, (uint64_t)1 << (x & 63)) != 0;
+}
+
+/* Start and number of the words of a level. Recomputed where it is needed: an array of
+ * them, indexed at run time, would live in local memory. */
+WH_FN uint64_t *wh_veb_level_(wh_veb t, uint32_t level, uint64_t *size) {
+    uint64_t *base = t.words;
+    uint64_t n = wh_veb_up_(t.n);
+    for (; level > 0; level--) {
+        base += n;
+        n = wh_veb_up_(n);
+    }
+    *size = n;
+    return base;
+}
+
+/* Smallest item >= x, or NONE (see Fails). A summary bit that turns out stale costs
+ * one more word and is cleared. */
+WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
+    uint32_t level = 0;
+    uint64_t size = wh_veb_up_(t.n);
+    uint64_t *base = t.words;
+    int down = 0; /* came from above: the whole word counts */
+    for (uint64_t pos = x;;) {
+        const uint64_t w = pos >> 6;
+        if (w >= size) {
+            return WH_VEB_NONE;
+        }
+        const uint64_t bits = wh_load_u64_acquire(&base[w]) & (~(uint64_t)0 << (pos & 63));
+        if (bits != 0) { /* go down to the first child that may hold something */
+            pos = w << 6 | wh_ctz64(bits);
+            if (level == 0) {
+                return pos;
+            }
+            base = wh_veb_level_(t, --level, &size);
+            pos <<= 6;
+            down = 1;
+        } else { /* go up and look right of this word */
+            if (size == 1) {
+                return WH_VEB_NONE;
+            }
+            if (down) {
+                wh_veb_lower_(base, size, w); /* I2 */
+                down = 0;
+            }
+            base += size;
+            size = wh_veb_up_(size);
+            level++;
+            pos = w + 1;
+        }
+    }
+}
+
+/* Largest item <= x, or NONE (see Fails). x may be any value. */
+WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
+    uint32_t level = 0;
+    uint64_t size = wh_veb_up_(t.n);
+    uint64_t *base = t.words;
+    int down = 0; /* came from above: the whole word counts */
+    for (uint64_t pos = x < t.n ? x : t.n - 1;;) {
+        const uint64_t w = pos >> 6;
+        const uint64_t bits =
+            wh_load_u64_acquire(&base[w]) & (~(uint64_t)0 >> (63 - (pos & 63)));
+        if (bits != 0) {
+            pos = w << 6 | (63 - wh_clz64(bits));
+            if (level == 0) {
+                return pos;
+            }
+            base = wh_veb_level_(t, --level, &size);
+            pos = pos << 6 | 63;
+            down = 1;
+        } else {
+            if (size == 1 || w == 0) {
+                return WH_VEB_NONE;
+            }
+            if (down) {
+                wh_veb_lower_(base, size, w); /* I2 */
+                down = 0;
+            }
+            base += size;
+            size = wh_veb_up_(size);
+            level++;
+            pos = w - 1;
+        }
+    }
+}
+
+/* Smallest item >= x by reading level 0 alone: finds every item whose insert came
+ * before the call and that nobody takes meanwhile. Cost: n / 64 loads. */
+WH_FN uint64_t wh_veb_scan(wh_veb t, uint64_t x) {
+    const uint64_t size = wh_veb_up_(t.n);
+    uint64_t keep = ~(uint64_t)0 << (x & 63);
+    for (uint64_t w = x >> 6; w < size; w++) {
+        const uint64_t bits = wh_load_u64_acquire(&t.words[w]) & keep;
+        if (bits != 0) {
+            return w << 6 | wh_ctz64(bits);
+        }
+        keep = ~(uint64_t)0;
+    }
+    return WH_VEB_NONE;
+}
+
+/* The lowest `count` set bits of a word; all of them if there are fewer. */
+WH_HD uint64_t wh_lowest_bits(uint64_t bits, uint32_t count) {
+    uint64_t rest = bits;
+    for (uint32_t i = 0; i < count && rest != 0; i++) {
+        rest &= rest - 1;
+    }
+    return bits & ~rest;
+}
+
+/* Index of the k-th set bit (k from 0), which must exist. */
+WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
+    for (uint32_t i = 0; i < k; i++) {
+        bits &= bits - 1;
+    }
+    return wh_ctz64(bits);
+}
+
+/* Takes the item x, found by a search, and up to want - 1 more of the same word above
+ * it. Returns a mask of items of word x / 64, zero if all were taken by others
+ * meanwhile. Cost: 1 load, 1 atomic. */
+WH_FN uint64_t wh_veb_claim_some(wh_veb t, uint64_t x, uint32_t want) {
+    const uint64_t from = ~(uint64_t)0 << (x & 63);
+    const uint64_t bits = wh_load_u64_acquire(&t.words[x >> 6]) & from;
+    const uint64_t mask = wh_lowest_bits(bits, want);
+    return mask != 0 ? wh_veb_claim_mask(t, x >> 6, mask) : 0;
+}
+
+/* First item of the highest run of `count` consecutive items, or NONE: "first fit
+ * from the back" (Gallatin section 4.1). Reads level 0. Claims nothing: follow with
+ * wh_veb_claim_range. */
+WH_FN uint64_t wh_veb_find_run(wh_veb t, uint64_t count) {
+    uint64_t run = 0; /* items of the run that ends above the current position */
+    for (uint64_t w = wh_veb_up_(t.n); w-- > 0;) {
+        uint64_t bits = wh_load_u64_acquire(&t.words[w]);
+        uint64_t left = 64; /* bits of this word not yet looked at, from the top */
+        while (left > 0) {
+            if (bits == 0) {
+                run = 0;
+                break;
+            }
+            if (bits >> 63 == 0) {
+                run = 0;
+                const uint64_t zeros = wh_clz64(bits);
+                bits <<= zeros;
+                left -= zeros;
+            }
+            uint64_t ones = ~bits == 0 ? 64 : wh_clz64(~bits);
+            ones = ones < left ? ones : left;
+            if (run + ones >= count) {
+                return (w << 6) + left - (count - run);
+            }
+            run += ones;
+            left -= ones;
+            bits = ones == 64 ? 0 : bits << ones;
+            if (left > 0) {
+                run = 0;
+            }
+        }
+    }
+    return WH_VEB_NONE;
+}
+
+/* The part of word w that lies in items [first, first + count). */
+WH_HD uint64_t wh_veb_part_(uint64_t w, uint64_t first, uint64_t count) {
+    const uint64_t lo = w << 6 > first ? 0 : first - (w << 6);
+    const uint64_t end = first + count - (w << 6);
+    const uint64_t hi = end < 64 ? end : 64;
+    return (hi == 64 ? ~(uint64_t)0 : ((uint64_t)1 << hi) - 1) & (~(uint64_t)0 << lo);
+}
+
+/* Adds items [first, first + count). */
+WH_FN void wh_veb_insert_range(wh_veb t, uint64_t first, uint64_t count) {
+    for (uint64_t w = first >> 6; w << 6 < first + count; w++) {
+        (void)wh_veb_insert_mask(t, w, wh_veb_part_(w, first, count));
+    }
+}
+
+/* Takes all items [first, first + count), or none: 1 or 0. While it runs it may hold
+ * items that it then puts back; a search may miss these.
+ * Progress among several runs: words are taken from the highest down, so of all
+ * lanes that hold part of a range the one that holds the lowest item is stopped by no
+ * other such lane: it ends with success, or with an item that someone owns for good. */
+WH_FN int wh_veb_claim_range(wh_veb t, uint64_t first, uint64_t count) {
+    const uint64_t last = (first + count - 1) >> 6;
+    for (uint64_t w = last;; w--) {
+        const uint64_t part = wh_veb_part_(w, first, count);
+        const uint64_t got = wh_veb_claim_mask(t, w, part);
+        if (got != part) {
+            if (got != 0) {
+                (void)wh_veb_insert_mask(t, w, got);
+            }
+            if (w < last) {
+                wh_veb_insert_range(t, (w + 1) << 6, first + count - ((w + 1) << 6));
+            }
+            return 0;
+        }
+        if (w == first >> 6) {
+            return 1;
+        }
+    }
+}
+
+/* I2 for word `index` of a quiet tree: 1 if its summary bit is set where needed and no
+ * bit past the universe is set. Call for every index below wh_veb_words(n). */
+WH_FN int wh_veb_check(wh_veb t, uint64_t index) {
+    const uint64_t word = wh_load_u64_relaxed(&t.words[index]);
+    uint64_t *base = t.words;
+    uint64_t w = index, size = wh_veb_up_(t.n), bits = t.n;
+    while (w >= size) {
+        w -= size;
+        base += size;
+        bits = size;
+        size = wh_veb_up_(size);
+    }
+    const uint64_t used = bits - w * 64;
+    if (used < 64 && word >> used != 0) {
+        return 0;
+    }
+    if (size == 1) {
+        return 1;
+    }
+    const uint64_t above = wh_load_u64_relaxed(&base[size + (w >> 6)]);
+    return word == 0 || (above >> (w & 63) & 1) != 0;
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* device.h: host calls on a device: a GPU or the simulated one. C11 and C++.
+ *
+ * Every call returns a status; nothing prints or exits. A wh_device may be used
+ * by one host thread at a time.
+ */
+#ifndef WH_DEVICE_H
+#define WH_DEVICE_H
+
+#include "warpheap/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct wh_device wh_device;
+
+/* One kernel start. blocks and threads at least 1, threads at most 1024. stream
+ * is a cudaStream_t (NULL: the default stream); the simulated device ignores it. */
+typedef struct wh_launch {
+    wh_device *device;
+    uint32_t blocks;
+    uint32_t threads;
+    void *stream;
+} wh_launch;
+
+/* Scheduling policies of the simulated device; docs/SIMULATOR.md. X(NAME, "cli name") */
+#define WH_SIM_POLICY_LIST(X)         \
+    X(ROUND_ROBIN, "round-robin")     \
+    X(RANDOM, "random")               \
+    X(STICKY, "sticky")               \
+    X(PCT, "pct")                     \
+    X(STARVE, "starve")
+
+typedef enum wh_sim_policy {
+#define WH_SIM_POLICY_ENUM_(name, text) WH_SIM_##name,
+    WH_SIM_POLICY_LIST(WH_SIM_POLICY_ENUM_)
+#undef WH_SIM_POLICY_ENUM_
+        WH_SIM_POLICY_COUNT
+} wh_sim_policy;
+
+/* Zero means the default everywhere. */
+typedef struct wh_sim_options {
+    uint64_t seed;
+    wh_sim_policy policy;
+    uint32_t policy_arg;    /* sticky: switch once in N points on average (default 8);
+                               pct: depth 1..3 (default 2) */
+    uint32_t n_sms;         /* multiprocessors; default 4 */
+    uint32_t blocks_per_sm; /* resident blocks per SM; default 2 */
+    uint32_t workers;       /* OS threads; 0 and 1: the deterministic single-threaded mode */
+    uint64_t step_budget;   /* scheduling points per launch before it counts as a
+                               livelock; 0: 2^40 */
+    uint64_t memory_bytes;  /* what alloc may take in all; default 2 GiB */
+    const char *record;     /* file that receives the schedule (NULL: none) */
+    const char *replay;     /* file whose schedule is followed (NULL: none) */
+} wh_sim_options;
+
+typedef enum wh_target { WH_TARGET_SIM, WH_TARGET_CUDA } wh_target;
+
+typedef struct wh_device_info {
+    wh_target target;
+    char name[128];   /* "NVIDIA H200", "simulated device" */
+    char driver[64];  /* driver version, or the simulator's settings */
+    uint32_t n_sms;
+    uint64_t memory_bytes;
+} wh_device_info;
+
+/* Exact counts of the simulated device since it was opened; zero on a GPU. */
+typedef struct wh_device_counters {
+    uint64_t steps;    /* scheduling points passed */
+    uint64_t atomics;  /* atomic operations, loads and stores included */
+    uint64_t switches; /* lane switches */
+} wh_device_counters;
+
+/* Opens a device. spec: "sim", "cuda", "cuda:N", or "auto" (the first GPU if
+ * there is one, else the simulated device). sim may be NULL (defaults); it is
+ * used only when the simulated device is opened. */
+wh_status wh_device_open(wh_device **device, const char *spec, const wh_sim_options *sim);
+void wh_device_close(wh_device *device);
+const wh_device_info *wh_device_get_info(const wh_device *device);
+
+/* How many CUDA devices there are; 0 without a driver or without CUDA built in. */
+uint32_t wh_device_cuda_count(void);
+
+/* Device memory, aligned to at least 256 bytes. */
+wh_status wh_device_alloc(wh_device *device, void **p, uint64_t bytes);
+wh_status wh_device_free(wh_device *device, void *p);
+wh_status wh_device_set(wh_device *device, void *p, int byte, uint64_t bytes);
+wh_status wh_device_copy_in(wh_device *device, void *to_device, const void *from, uint64_t bytes);
+wh_status wh_device_copy_out(wh_device *device, void *to, const void *from_device, uint64_t bytes);
+
+/* Waits for all work of the device. A kernel that failed is reported here. */
+wh_status wh_device_sync(wh_device *device);
+
+/* Times the work started between the two calls on the default stream, in
+ * microseconds; end waits for that work. Device events on a GPU, the host's
+ * clock on the simulated device. */
+wh_status wh_device_timer_begin(wh_device *device);
+wh_status wh_device_timer_end(wh_device *device, double *us);
+
+wh_status wh_device_get_counters(const wh_device *device, wh_device_counters *counters);
+
+/* One line about the last WH_DEVICE_ERROR of this device; "" if there was none. */
+const char *wh_device_error_text(const wh_device *device);
+
+/* For kernel launches only (simt/cuda.h): turns a CUDA error code into a status
+ * and remembers its text. */
+wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *what);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

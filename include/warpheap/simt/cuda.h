@@ -1,0 +1,288 @@
+/* simt/cuda.h: the contract of simt.h on an NVIDIA GPU (sm_70 or newer).
+ *
+ * Atomics are inline PTX with the .global state space: __nv_atomic_* and
+ * cuda::atomic_ref compile to generic addressing, which costs extra instructions
+ * per access (docs/ATOMICS.md has the measurement). Ordered operations clobber
+ * "memory" so that the compiler keeps plain accesses on their side; relaxed ones
+ * do not, as C11 allows.
+ */
+#ifndef WH_SIMT_CUDA_H
+#define WH_SIMT_CUDA_H
+
+#include <cuda_runtime.h>
+
+#include "warpheap/device.h"
+
+#define WH_FN static __device__ __forceinline__
+#define WH_FN_SLOW static __device__ __noinline__
+#define WH_HD static __host__ __device__ __forceinline__
+#define WH_TARGETED(name) WH_CAT(name, _cuda)
+#define WH_TARGET_IS_SIM 0
+#define WH_STATIC_ASSERT(cond, text) static_assert(cond, text)
+
+/* Kernels may be launched with up to WH_KERNEL_THREADS threads a block, hence the
+ * bound. A file that never launches more than, say, 256 defines it so before its
+ * includes and gets more registers per thread. The arguments are a __grid_constant__,
+ * so a kernel that takes an address inside them does not copy them to local memory. */
+#ifndef WH_KERNEL_THREADS
+#define WH_KERNEL_THREADS 1024
+#endif
+#define WH_KERNEL(name, args_t, a)                                                        \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a);               \
+    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {          \
+        name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(    \
+            *wh_args);                                                                    \
+        return wh_device_note_cuda(wh_l->device, (int)cudaGetLastError(), #name);         \
+    }                                                                                     \
+    static __global__ void __launch_bounds__(WH_KERNEL_THREADS)                           \
+        name##_kernel(const __grid_constant__ args_t a)
+
+/* --- where am I ------------------------------------------------------------ */
+
+WH_FN uint32_t wh_lane_id(void) {
+    uint32_t r;
+    asm("mov.u32 %0, %%laneid;" : "=r"(r));
+    return r;
+}
+WH_FN uint32_t wh_sm_id(void) {
+    uint32_t r;
+    asm("mov.u32 %0, %%smid;" : "=r"(r));
+    return r;
+}
+WH_FN uint32_t wh_thread_in_block(void) {
+    return threadIdx.x;
+}
+WH_FN uint32_t wh_block_id(void) {
+    return blockIdx.x;
+}
+WH_FN uint32_t wh_block_threads(void) {
+    return blockDim.x;
+}
+WH_FN uint32_t wh_grid_blocks(void) {
+    return gridDim.x;
+}
+WH_FN uint64_t wh_thread_id(void) {
+    return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+WH_FN uint64_t wh_grid_threads(void) {
+    return (uint64_t)gridDim.x * blockDim.x;
+}
+
+/* --- masks and collectives ---------------------------------------------------- */
+
+WH_FN wh_mask_t wh_activemask(void) {
+    return __activemask();
+}
+WH_FN wh_mask_t wh_lanemask_lt(void) {
+    uint32_t r;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(r));
+    return r;
+}
+WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
+    return __ballot_sync(mask, pred);
+}
+WH_FN int wh_any(wh_mask_t mask, int pred) {
+    return __any_sync(mask, pred);
+}
+WH_FN int wh_all(wh_mask_t mask, int pred) {
+    return __all_sync(mask, pred);
+}
+WH_FN uint32_t wh_shfl_u32(wh_mask_t mask, uint32_t v, uint32_t lane) {
+    return __shfl_sync(mask, v, (int)lane);
+}
+WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
+    return (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)lane);
+}
+WH_FN wh_mask_t wh_match_any_u32(wh_mask_t mask, uint32_t v) {
+    return __match_any_sync(mask, v);
+}
+WH_FN wh_mask_t wh_match_any_u64(wh_mask_t mask, uint64_t v) {
+    return __match_any_sync(mask, (unsigned long long)v);
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define WH_CUDA_REDUCE_(op, expr)                                              \
+    WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) {          \
+        return __reduce_##op##_sync(mask, v);                                  \
+    }
+#else
+#define WH_CUDA_REDUCE_(op, expr)                                              \
+    WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) {          \
+        uint32_t acc = 0;                                                      \
+        for (wh_mask_t m = mask; m != 0; m &= m - 1) {                         \
+            const uint32_t x = __shfl_sync(mask, v, __ffs((int)m) - 1);        \
+            acc = expr;                                                        \
+        }                                                                      \
+        return acc;                                                            \
+    }
+#endif
+WH_CUDA_REDUCE_(add, acc + x)
+WH_CUDA_REDUCE_(max, acc > x ? acc : x)
+WH_CUDA_REDUCE_(or, acc | x)
+#undef WH_CUDA_REDUCE_
+
+WH_FN void wh_syncwarp(wh_mask_t mask) {
+    __syncwarp(mask);
+}
+WH_FN void wh_syncthreads(void) {
+    __syncthreads();
+}
+
+/* --- bits -------------------------------------------------------------------- */
+
+#ifdef __CUDA_ARCH__
+WH_HD uint32_t wh_popc32(uint32_t v) {
+    return (uint32_t)__popc(v);
+}
+WH_HD uint32_t wh_popc64(uint64_t v) {
+    return (uint32_t)__popcll(v);
+}
+WH_HD uint32_t wh_ctz32(uint32_t v) {
+    return (uint32_t)__ffs((int)v) - 1u;
+}
+WH_HD uint32_t wh_ctz64(uint64_t v) {
+    return (uint32_t)__ffsll((long long)v) - 1u;
+}
+WH_HD uint32_t wh_clz32(uint32_t v) {
+    return (uint32_t)__clz((int)v);
+}
+WH_HD uint32_t wh_clz64(uint64_t v) {
+    return (uint32_t)__clzll((long long)v);
+}
+#else
+WH_HD uint32_t wh_popc32(uint32_t v) {
+    return (uint32_t)__builtin_popcount(v);
+}
+WH_HD uint32_t wh_popc64(uint64_t v) {
+    return (uint32_t)__builtin_popcountll(v);
+}
+WH_HD uint32_t wh_ctz32(uint32_t v) {
+    return (uint32_t)__builtin_ctz(v);
+}
+WH_HD uint32_t wh_ctz64(uint64_t v) {
+    return (uint32_t)__builtin_ctzll(v);
+}
+WH_HD uint32_t wh_clz32(uint32_t v) {
+    return (uint32_t)__builtin_clz(v);
+}
+WH_HD uint32_t wh_clz64(uint64_t v) {
+    return (uint32_t)__builtin_clzll(v);
+}
+#endif
+
+/* --- atomics ------------------------------------------------------------------- */
+
+WH_FN size_t wh_cuda_global_(const void *p) {
+    return __cvta_generic_to_global(p);
+}
+
+/* One line per (operation, width). ctype, PTX type, register constraint. */
+#define WH_CUDA_LOAD_(w, ptx, c)                                                          \
+    WH_FN uint##w##_t wh_load_u##w##_relaxed(const uint##w##_t *p) {                      \
+        uint##w##_t r;                                                                    \
+        asm volatile("ld.relaxed.gpu.global." ptx " %0, [%1];"                            \
+                     : "=" c(r)                                                           \
+                     : "l"(wh_cuda_global_(p)));                                          \
+        return r;                                                                         \
+    }                                                                                     \
+    WH_FN uint##w##_t wh_load_u##w##_acquire(const uint##w##_t *p) {                      \
+        uint##w##_t r;                                                                    \
+        asm volatile("ld.acquire.gpu.global." ptx " %0, [%1];"                            \
+                     : "=" c(r)                                                           \
+                     : "l"(wh_cuda_global_(p))                                            \
+                     : "memory");                                                         \
+        return r;                                                                         \
+    }                                                                                     \
+    WH_FN void wh_store_u##w##_relaxed(uint##w##_t *p, uint##w##_t v) {                   \
+        asm volatile("st.relaxed.gpu.global." ptx " [%0], %1;" ::"l"(wh_cuda_global_(p)), \
+                     c(v));                                                               \
+    }                                                                                     \
+    WH_FN void wh_store_u##w##_release(uint##w##_t *p, uint##w##_t v) {                   \
+        asm volatile("st.release.gpu.global." ptx " [%0], %1;" ::"l"(wh_cuda_global_(p)), \
+                     c(v)                                                                 \
+                     : "memory");                                                         \
+    }
+
+/* Relaxed operations take no "memory" clobber, ordered ones do: __VA_ARGS__. */
+#define WH_CUDA_RMW1_(name, op, w, ptx, c, order, ...)                                    \
+    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {         \
+        uint##w##_t r;                                                                    \
+        asm volatile("atom." #order ".gpu.global." op "." ptx " %0, [%1], %2;"            \
+                     : "=" c(r)                                                           \
+                     : "l"(wh_cuda_global_(p)), c(v)__VA_ARGS__);                         \
+        return r;                                                                         \
+    }
+#define WH_CUDA_RMW_(name, op, w, ptx, c)                     \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, relaxed)               \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, acquire, : "memory")   \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, release, : "memory")   \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, acq_rel, : "memory")
+
+#define WH_CUDA_SUB1_(w, order)                                                               \
+    WH_FN uint##w##_t wh_fetch_sub_u##w##_##order(uint##w##_t *p, uint##w##_t v) {            \
+        return wh_fetch_add_u##w##_##order(p, (uint##w##_t)0 - v);                            \
+    }
+
+#define WH_CUDA_CAS1_(w, c, order, ...)                                                   \
+    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,         \
+                                            uint##w##_t desired) {                        \
+        uint##w##_t r;                                                                    \
+        asm volatile("atom." #order ".gpu.global.cas.b" #w " %0, [%1], %2, %3;"           \
+                     : "=" c(r)                                                           \
+                     : "l"(wh_cuda_global_(p)), c(expected), c(desired)__VA_ARGS__);      \
+        return r;                                                                         \
+    }
+
+#define WH_CUDA_RED1_(name, op, w, ptx, c, order, ...)                                        \
+    WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {                    \
+        asm volatile("red." #order ".gpu.global." op "." ptx                                  \
+                     " [%0], %1;" ::"l"(wh_cuda_global_(p)),                                  \
+                     c(v)__VA_ARGS__);                                                        \
+    }
+#define WH_CUDA_RED_(name, op, w, ptx, c)            \
+    WH_CUDA_RED1_(name, op, w, ptx, c, relaxed)      \
+    WH_CUDA_RED1_(name, op, w, ptx, c, release, : "memory")
+
+#define WH_CUDA_WIDTH_(w, c)                          \
+    WH_CUDA_LOAD_(w, "u" #w, c)                       \
+    WH_CUDA_RMW_(fetch_add, "add", w, "u" #w, c)      \
+    WH_CUDA_RMW_(fetch_min, "min", w, "u" #w, c)      \
+    WH_CUDA_RMW_(fetch_max, "max", w, "u" #w, c)      \
+    WH_CUDA_RMW_(fetch_and, "and", w, "b" #w, c)      \
+    WH_CUDA_RMW_(fetch_or, "or", w, "b" #w, c)        \
+    WH_CUDA_RMW_(fetch_xor, "xor", w, "b" #w, c)      \
+    WH_CUDA_RMW_(exchange, "exch", w, "b" #w, c)      \
+    WH_CUDA_SUB1_(w, relaxed)                         \
+    WH_CUDA_SUB1_(w, acquire)                         \
+    WH_CUDA_SUB1_(w, release)                         \
+    WH_CUDA_SUB1_(w, acq_rel)                         \
+    WH_CUDA_CAS1_(w, c, relaxed)                      \
+    WH_CUDA_CAS1_(w, c, acquire, : "memory")          \
+    WH_CUDA_CAS1_(w, c, release, : "memory")          \
+    WH_CUDA_CAS1_(w, c, acq_rel, : "memory")          \
+    WH_CUDA_RED_(add, "add", w, "u" #w, c)            \
+    WH_CUDA_RED_(and, "and", w, "b" #w, c)            \
+    WH_CUDA_RED_(or, "or", w, "b" #w, c)
+
+WH_CUDA_WIDTH_(32, "r")
+WH_CUDA_WIDTH_(64, "l")
+
+#undef WH_CUDA_WIDTH_
+#undef WH_CUDA_RED_
+#undef WH_CUDA_RED1_
+#undef WH_CUDA_CAS1_
+#undef WH_CUDA_SUB1_
+#undef WH_CUDA_RMW_
+#undef WH_CUDA_RMW1_
+#undef WH_CUDA_LOAD_
+
+/* --- time and failing ------------------------------------------------------------ */
+
+WH_FN void wh_backoff(uint32_t attempt) {
+    __nanosleep(attempt < 6 ? 32u << attempt : 2048u);
+}
+WH_FN uint64_t wh_clock(void) {
+    return (uint64_t)clock64();
+}
+#define wh_trap(text) __trap()
+
+#endif

@@ -1,0 +1,114 @@
+/* simt/simt.h: the portability contract. Device code is written against this
+ * page and nothing else; simt/cuda.h (GPU) and simt/sim.h (simulated device)
+ * implement it. These two are the only files that know the target.
+ *
+ * Function kinds
+ *   WH_FN          device function, inlined          (static)
+ *   WH_FN_SLOW     device function, never inlined    (static; pass plain values,
+ *                  never a pointer to a handle: taking a handle's address makes
+ *                  every caller copy it to local memory)
+ *   WH_HD          host and device, inlined          (static)
+ *
+ * Kernels
+ *   WH_KERNEL(name, args_t, a) { ... a.field ... }
+ *       defines a kernel and a host function
+ *       wh_status name(const wh_launch *launch, const args_t *args)
+ *       that starts it. args_t is a plain struct, copied at the launch.
+ *   WH_TARGETED(name)  name_sim or name_cuda: for external symbols, since one
+ *       source file is compiled once per target into one program.
+ *
+ * Where am I (each a cheap register read)
+ *   uint32_t wh_lane_id()         0..31 within the warp
+ *   uint32_t wh_thread_in_block()
+ *   uint32_t wh_block_id(), wh_block_threads(), wh_grid_blocks()
+ *   uint64_t wh_thread_id()       index over the whole grid
+ *   uint64_t wh_grid_threads()
+ *   uint32_t wh_sm_id()           the multiprocessor that runs this warp; a hint,
+ *                                 it may change between two calls
+ *
+ * Warp masks and collectives. Bit i of a wh_mask_t is lane i. Every lane named
+ * in the mask must make the same call with the same mask; a lane outside the
+ * mask must not. A collective does not order memory, except wh_syncwarp and
+ * wh_syncthreads (as in CUDA).
+ *   wh_mask_t wh_activemask()     lanes that happen to be converged here: always
+ *                                 the caller, perhaps others; all lanes that it
+ *                                 names got the same mask at this same call
+ *   wh_mask_t wh_ballot(mask, int)         int wh_any(mask, int), wh_all(mask, int)
+ *   uint32_t  wh_shfl_u32(mask, v, lane)   uint64_t wh_shfl_u64(mask, v, lane)
+ *   wh_mask_t wh_match_any_u32(mask, v)    wh_mask_t wh_match_any_u64(mask, v)
+ *   uint32_t  wh_reduce_add_u32(mask, v), wh_reduce_max_u32, wh_reduce_or_u32
+ *   void      wh_syncwarp(mask)            void wh_syncthreads()
+ *   wh_mask_t wh_lanemask_lt()             lanes below mine
+ *
+ * Atomics: wh_<op>_<u32|u64>_<order>(pointer, value...), device scope, memory
+ * that all lanes of the device share. A shared field is a plain uint32_t or
+ * uint64_t that is touched by these alone while lanes run.
+ *   load                 relaxed acquire
+ *   store                relaxed release
+ *   fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_min fetch_max exchange
+ *                        relaxed acquire release acq_rel; return the old value
+ *   cas(p, old, new)     relaxed acquire release acq_rel; returns the value seen
+ *   add and or           relaxed release; return nothing (fire and forget)
+ * Order sits on the operation; there is no standalone fence.
+ *
+ * Time
+ *   void     wh_backoff(uint32_t attempt)  give way inside a wait loop; sleeps
+ *                                          longer as attempt grows (bounded)
+ *   uint64_t wh_clock()                    cycles of this SM, or simulator steps
+ *
+ * Bits (host and device)
+ *   wh_popc32 wh_popc64      set bits
+ *   wh_ctz32  wh_ctz64       index of the lowest set bit; undefined for 0
+ *   wh_clz32  wh_clz64       leading zeros; undefined for 0
+ *
+ * Failing
+ *   wh_trap(text)   ends the kernel with an error; text (a literal) is shown by
+ *                   the simulator only
+ *
+ * Planted faults
+ *   WH_PLANT(tag, good, bad)   good; a test build that sets WH_FAULTS can have
+ *   `bad` instead for one tag, to show that the test suite notices. Used at the
+ *   accesses whose order or check an invariant depends on.
+ */
+#ifndef WH_SIMT_SIMT_H
+#define WH_SIMT_SIMT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "warpheap/types.h"
+
+#define WH_WARP_SIZE 32u
+
+typedef uint32_t wh_mask_t;
+
+#define WH_CAT_(a, b) a##b
+#define WH_CAT(a, b) WH_CAT_(a, b)
+#define WH_CAT3_(a, b, c) a##b##c
+#define WH_CAT3(a, b, c) WH_CAT3_(a, b, c)
+#define WH_STR_(a) #a
+#define WH_STR(a) WH_STR_(a)
+
+#if defined(__CUDACC__)
+#include "warpheap/simt/cuda.h"
+#else
+#include "warpheap/simt/sim.h"
+#endif
+
+#ifdef WH_FAULTS
+#define WH_PLANT(tag, good, bad) (wh_fault_planted(#tag) ? (bad) : (good))
+#else
+#define WH_PLANT(tag, good, bad) (good)
+#endif
+
+/* Lowest lane of a non-empty mask. */
+WH_HD uint32_t wh_mask_leader(wh_mask_t mask) {
+    return wh_ctz32(mask);
+}
+
+/* How many lanes of mask lie below the calling lane. */
+WH_FN uint32_t wh_mask_rank(wh_mask_t mask) {
+    return wh_popc32(mask & wh_lanemask_lt());
+}
+
+#endif

@@ -1,0 +1,117 @@
+/* types.h: glossary, status codes, options, statistics, capability bits.
+ * Plain C11 and C++; knows nothing of targets.
+ *
+ * Glossary
+ *   heap        the memory one allocator instance manages: user blocks + metadata
+ *   handle      small copyable struct that names a heap in device code
+ *   block       memory handed to a caller of malloc (in Gallatin's own terms, a
+ *               Gallatin block is a part of a segment; see alloc/gallatin)
+ *   lane, warp, block, grid, SM: as in CUDA
+ *   target      what runs device code: "cuda" (a GPU) or "sim" (the simulated
+ *               device on the CPU)
+ */
+#ifndef WH_TYPES_H
+#define WH_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, text) */
+#define WH_STATUS_LIST(X)                                                             \
+    X(OK, "success")                                                                  \
+    X(BAD_ARGUMENT, "an argument is out of its documented range")                     \
+    X(HEAP_TOO_SMALL, "the heap is smaller than this allocator needs")                \
+    X(UNKNOWN_ALLOCATOR, "no allocator of that name is built in")                     \
+    X(WRONG_ALLOCATOR, "the heap belongs to another allocator than this code uses")   \
+    X(NO_DEVICE, "no such device, or support for it is not built in")                 \
+    X(OUT_OF_MEMORY, "the device or the host has not enough memory")                  \
+    X(UNSUPPORTED, "this allocator does not offer that call (see its capabilities)")  \
+    X(DEVICE_ERROR, "the device reported an error (wh_device_error_text has more)")   \
+    X(CORRUPT, "a heap check found a broken invariant")                               \
+    X(IO_ERROR, "a file could not be read or written")                                \
+    X(BAD_FORMAT, "a file does not have the expected format")
+
+typedef enum wh_status {
+#define WH_STATUS_ENUM_(name, text) WH_##name,
+    WH_STATUS_LIST(WH_STATUS_ENUM_)
+#undef WH_STATUS_ENUM_
+        WH_STATUS_COUNT
+} wh_status;
+
+/* The symbolic name ("WH_OK") and the one-line meaning of a status. Never NULL. */
+const char *wh_status_name(wh_status status);
+const char *wh_status_text(wh_status status);
+
+/* What an allocator can do. Conformance tests skip exactly what a missing bit
+ * names; `warpheap info` prints the record. X(bit, NAME, "short", "meaning") */
+#define WH_CAP_LIST(X)                                                                      \
+    X(0, DISJOINT, "disjoint", "live blocks never overlap")                                 \
+    X(1, FREE, "free", "freed memory is handed out again")                                  \
+    X(2, ANY_SIZE, "any-size", "every size up to the heap less metadata")                   \
+    X(3, EXACT_OOM, "exact-oom", "NULL only after a full search found nothing")             \
+    X(4, USABLE_SIZE, "usable-size", "usable_size and realloc work")                        \
+    X(5, ALIGNED, "aligned", "aligned_alloc up to 1 MiB")                                   \
+    X(6, OWNS, "owns", "owns tells the heap's memory from other memory")                    \
+    X(7, STATS, "stats", "statistics: used bytes and blocks")                               \
+    X(8, WALK, "walk", "walk lists every live block")                                       \
+    X(9, CHECK, "check", "check verifies the heap's invariants")                            \
+    X(10, BAD_FREE, "bad-free", "a foreign or interior pointer given to free is rejected")  \
+    X(11, SIM, "sim", "runs on the simulated device")                                       \
+    X(12, RESET, "reset", "reset returns the heap to its first state")                      \
+    X(13, HANDLE_MEMORY, "own-memory", "blocks lie in the heap's own memory")
+
+typedef enum wh_cap {
+#define WH_CAP_ENUM_(bit, name, text, meaning) WH_CAP_##name = 1 << bit,
+    WH_CAP_LIST(WH_CAP_ENUM_)
+#undef WH_CAP_ENUM_
+} wh_cap;
+
+/* Tuning of a heap; zero means the allocator's default. Sizes in bytes, powers
+ * of two. An allocator ignores what it does not use. */
+typedef struct wh_tuning {
+    uint64_t segment_bytes;    /* Gallatin: segment size */
+    uint64_t min_slice_bytes;  /* Gallatin: smallest slice, at least 16 */
+    uint64_t max_slice_bytes;  /* Gallatin: largest slice */
+    uint32_t slices_per_block; /* Gallatin: slices in a block, 4096 in the paper */
+    uint32_t buffers;          /* Gallatin: block buffers of the smallest class; 0 = one per SM */
+} wh_tuning;
+
+/* Totals over a quiet heap (no kernel running). A field that the allocator does
+ * not track is WH_UNKNOWN. */
+#define WH_UNKNOWN UINT64_MAX
+#define WH_STATS_CLASSES 64
+typedef struct wh_class_stats {
+    uint64_t block_bytes; /* bytes a block of this class takes */
+    uint64_t live;        /* blocks handed out and not freed */
+    uint64_t capacity;    /* blocks that the memory now given to the class can hold */
+} wh_class_stats;
+
+typedef struct wh_stats {
+    uint64_t heap_bytes;     /* whole heap, metadata included */
+    uint64_t metadata_bytes; /* not available to blocks */
+    uint64_t used_bytes;     /* sum of the usable sizes of live blocks */
+    uint64_t live_blocks;
+    uint64_t largest_free;   /* largest block that malloc could return now */
+    uint64_t failed;         /* mallocs that returned NULL for n > 0 */
+    uint64_t bad_frees;      /* rejected frees: foreign, interior or double */
+    uint32_t n_classes;
+    uint32_t unused;
+    wh_class_stats classes[WH_STATS_CLASSES];
+} wh_stats;
+
+/* What a whole-heap check found. */
+typedef struct wh_report {
+    uint64_t errors;      /* broken invariants; 0 = sound */
+    uint64_t first_tag;   /* number of the first broken invariant (I<n>), 0 = none */
+    uint64_t first_where; /* allocator's own index of the place (segment, block, slot) */
+} wh_report;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

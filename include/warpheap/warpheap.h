@@ -1,0 +1,159 @@
+/* warpheap.h: malloc and free for GPU kernels. OPEN FIRST.
+ *
+ *     #include <warpheap/warpheap.h>
+ *
+ *     typedef struct { wh_heap_t heap; } args;
+ *     WH_KERNEL(work, args, a) {
+ *         int *p = (int *)wh_malloc(a.heap, 48);
+ *         if (p != NULL) { p[0] = 1; }
+ *         wh_free(a.heap, p);
+ *     }
+ *
+ * Host side: heap.h (create, destroy, reset, statistics) and device.h.
+ * The handle wh_heap_t is a small struct; pass it to kernels by value.
+ *
+ * Which allocator answers is fixed when this header is compiled: WH_ALLOCATOR
+ * (default: gallatin) names a line of alloc/list.h. wh_heap_handle refuses a heap
+ * of another allocator.
+ *
+ * All device calls may be made by any subset of the lanes of a warp, divergent or
+ * not, from any number of concurrent kernels on the heap's device.
+ */
+#ifndef WH_WARPHEAP_H
+#define WH_WARPHEAP_H
+
+#include "warpheap/heap.h"
+#include "warpheap/simt/simt.h"
+
+#ifndef WH_ALLOCATOR
+#define WH_ALLOCATOR gallatin
+#endif
+#ifndef WH_ALLOCATOR_FAMILY
+#define WH_ALLOCATOR_FAMILY WH_ALLOCATOR
+#endif
+
+#include WH_STR(warpheap/alloc/WH_ALLOCATOR_FAMILY/WH_ALLOCATOR_FAMILY.h)
+
+#define WH_OF_(name) WH_CAT3(WH_CAT(wh_, WH_ALLOCATOR), _, name)
+
+/* The handle of the chosen allocator. */
+typedef WH_OF_(t) wh_heap_t;
+
+/* Copies the handle of a heap for use in kernel arguments. WRONG_ALLOCATOR if the
+ * heap was created for another allocator. Host only. */
+static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_t *handle) {
+    return wh_heap_copy_handle(heap, WH_OF_(NAME), handle, sizeof *handle);
+}
+
+/* At least n bytes, 16-byte aligned, disjoint from every live block. NULL for
+ * n = 0 and when the heap cannot serve n (exactly so with WH_CAP_EXACT_OOM).
+ * Lanes: any subset. Contents: undefined. Cost: alloc/<name>. */
+WH_FN void *wh_malloc(wh_heap_t heap, size_t n) {
+    return WH_OF_(malloc)(heap, wh_activemask(), n);
+}
+
+/* Gives a block back. NULL is ignored; p may come from any thread, kernel or
+ * stream of the heap. What was written before the free happens before the next
+ * owner's use. Lanes: any subset. */
+WH_FN void wh_free(wh_heap_t heap, void *p) {
+    WH_OF_(free)(heap, wh_activemask(), p);
+}
+
+/* wh_malloc and wh_free for callers that know which lanes are converged: every
+ * lane of mask makes this call together, each with its own n or p. Saves the
+ * query; one block per lane. */
+WH_FN void *wh_malloc_lanes(wh_heap_t heap, wh_mask_t mask, size_t n) {
+    return WH_OF_(malloc)(heap, mask, n);
+}
+WH_FN void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
+    WH_OF_(free)(heap, mask, p);
+}
+
+/* One block for all lanes of mask, which make this call together with the same n;
+ * every lane gets the same pointer. */
+WH_FN void *wh_malloc_warp(wh_heap_t heap, wh_mask_t mask, size_t n) {
+    const uint32_t leader = wh_mask_leader(mask);
+    uint64_t p = 0;
+    if (wh_lane_id() == leader) {
+        p = (uint64_t)(uintptr_t)WH_OF_(malloc)(heap, 1u << leader, n);
+    }
+    p = wh_shfl_u64(mask, p, leader);
+    wh_syncwarp(mask); /* the leader's acquire orders the other lanes' use, too */
+    return (void *)(uintptr_t)p;
+}
+
+/* Frees a block of wh_malloc_warp; every lane of mask makes the call with the same
+ * p, after its last use of the block. */
+WH_FN void wh_free_warp(wh_heap_t heap, wh_mask_t mask, void *p) {
+    const uint32_t leader = wh_mask_leader(mask);
+    wh_syncwarp(mask); /* the other lanes' writes come before the leader's release */
+    if (wh_lane_id() == leader) {
+        WH_OF_(free)(heap, 1u << leader, p);
+    }
+}
+
+/* Bytes that may be used at p, at least what was asked for; 0 for NULL or, where
+ * the allocator can tell, a pointer that is no block. Needs WH_CAP_USABLE_SIZE. */
+WH_FN size_t wh_usable_size(wh_heap_t heap, const void *p) {
+    return p == NULL ? 0 : (size_t)WH_OF_(usable_size)(heap, p);
+}
+
+/* Whether p lies in memory that the heap hands out. Needs WH_CAP_OWNS. */
+WH_FN int wh_owns(wh_heap_t heap, const void *p) {
+    return WH_OF_(owns)(heap, p);
+}
+
+/* count * size bytes of zeros; NULL also if the product overflows. The calling
+ * lane clears its own block: cost grows with the size. */
+WH_FN void *wh_calloc(wh_heap_t heap, size_t count, size_t size) {
+    const size_t n = count * size;
+    const int overflow = size != 0 && n / size != count;
+    unsigned char *p = (unsigned char *)wh_malloc(heap, overflow ? 0 : n);
+    if (p != NULL) {
+        uint64_t *q = (uint64_t *)(void *)p; /* blocks are 16-byte aligned */
+        size_t i = 0;
+        for (; i < n / 8; i++) {
+            q[i] = 0;
+        }
+        for (i *= 8; i < n; i++) {
+            p[i] = 0;
+        }
+    }
+    return p;
+}
+
+/* C semantics: NULL p allocates; n = 0 frees and returns NULL; on failure NULL and
+ * p stays valid. In place when the block is large enough and not more than four
+ * times too large. Needs WH_CAP_USABLE_SIZE. */
+WH_FN void *wh_realloc(wh_heap_t heap, void *p, size_t n) {
+    const size_t have = p == NULL ? 0 : wh_usable_size(heap, p);
+    if (p != NULL && n != 0 && n <= have && n >= have / 4) {
+        return p;
+    }
+    void *q = wh_malloc(heap, n);
+    if (p != NULL && (q != NULL || n == 0)) {
+        const uint64_t *from = (const uint64_t *)p;
+        uint64_t *to = (uint64_t *)q;
+        const size_t keep = n < have ? n : have;
+        size_t i = 0;
+        for (; i < keep / 8; i++) {
+            to[i] = from[i];
+        }
+        for (i *= 8; i < keep; i++) {
+            ((unsigned char *)q)[i] = ((const unsigned char *)p)[i];
+        }
+        wh_free(heap, p);
+    }
+    return q;
+}
+
+/* At least n bytes at a multiple of align: a power of two up to the capability
+ * record's max_align (1 MiB). NULL for another align. Needs WH_CAP_ALIGNED. */
+WH_FN void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n) {
+    if (align == 0 || (align & (align - 1)) != 0 || align > WH_OF_(MAX_ALIGN)) {
+        return NULL;
+    }
+    return align <= 16 ? wh_malloc(heap, n) : WH_OF_(aligned)(heap, wh_activemask(), align, n);
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* alloc_ops.c: targeted source (compiled per allocator and target): the kernels by
+ * which the host initialises and inspects a heap. */
+#include "alloc_ops.h"
+
+#include <string.h>
+
+#include "warpheap/warpheap.h"
+
+WH_STATIC_ASSERT(sizeof(wh_heap_t) <= WH_HANDLE_BYTES, "the handle must stay small");
+
+typedef struct {
+    wh_heap_t heap;
+    void *out;
+} ops_args;
+
+WH_KERNEL(init_kernel, ops_args, a) {
+    WH_OF_(init)(a.heap, wh_thread_id(), wh_grid_threads());
+}
+
+WH_KERNEL(stats_kernel, ops_args, a) {
+    WH_OF_(stats)(a.heap, wh_thread_id(), wh_grid_threads(), (wh_stats *)a.out);
+}
+
+WH_KERNEL(check_kernel, ops_args, a) {
+    WH_OF_(check)(a.heap, wh_thread_id(), wh_grid_threads(), (wh_report *)a.out);
+}
+
+WH_KERNEL(walk_kernel, ops_args, a) {
+    WH_OF_(walk)(a.heap, wh_thread_id(), wh_grid_threads(), (wh_walk_sink *)a.out);
+}
+
+static wh_status plan(void *handle, wh_plan *p, unsigned char *memory, uint64_t bytes,
+                      const wh_tuning *tuning, uint32_t n_sms) {
+    wh_heap_t h;
+    memset(&h, 0, sizeof h);
+    const wh_status s = WH_OF_(plan)(&h, p, memory, bytes, tuning, n_sms);
+    memcpy(handle, &h, sizeof h);
+    return s;
+}
+
+static ops_args make_args(const void *handle, void *out) {
+    ops_args a;
+    memcpy(&a.heap, handle, sizeof a.heap);
+    a.out = out;
+    return a;
+}
+
+static wh_status init(const wh_launch *l, const void *handle) {
+    const ops_args a = make_args(handle, NULL);
+    return init_kernel(l, &a);
+}
+
+static wh_status stats(const wh_launch *l, const void *handle, wh_stats *s) {
+    const ops_args a = make_args(handle, s);
+    return stats_kernel(l, &a);
+}
+
+static wh_status check(const wh_launch *l, const void *handle, wh_report *r) {
+    const ops_args a = make_args(handle, r);
+    return check_kernel(l, &a);
+}
+
+static wh_status walk(const wh_launch *l, const void *handle, wh_walk_sink *sink) {
+    const ops_args a = make_args(handle, sink);
+    return walk_kernel(l, &a);
+}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define OPS_NAME WH_TARGETED(WH_CAT(wh_alloc_ops_, WH_ALLOCATOR))
+extern const whi_alloc_ops OPS_NAME;
+const whi_alloc_ops OPS_NAME = {
+    WH_OF_(NAME), (uint32_t)sizeof(wh_heap_t), plan, init, stats, check, walk,
+};
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,30 @@
+/* alloc_ops.h: what the host needs of one allocator on one target. alloc_ops.c is
+ * compiled once per pair and exports one table each: wh_alloc_ops_<ident>_<target>. */
+#ifndef WHI_ALLOC_OPS_H
+#define WHI_ALLOC_OPS_H
+
+#include "warpheap/alloc/contract.h"
+#include "warpheap/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct whi_alloc_ops {
+    const char *name;
+    uint32_t handle_bytes;
+    /* handle: WH_HANDLE_BYTES of host memory, filled in. */
+    wh_status (*plan)(void *handle, wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                      const wh_tuning *tuning, uint32_t n_sms);
+    wh_status (*init)(const wh_launch *launch, const void *handle);
+    /* s, r, sink: device memory */
+    wh_status (*stats)(const wh_launch *launch, const void *handle, wh_stats *s);
+    wh_status (*check)(const wh_launch *launch, const void *handle, wh_report *r);
+    wh_status (*walk)(const wh_launch *launch, const void *handle, wh_walk_sink *sink);
+} whi_alloc_ops;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

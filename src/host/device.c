@@ -1,0 +1,108 @@
+/* device.c: the public device calls; chooses a back-end by its specification and
+ * forwards to it. */
+#include "device_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t wh_device_cuda_count(void) {
+#if WH_HAVE_CUDA
+    return whi_device_cuda_count();
+#else
+    return 0;
+#endif
+}
+
+static wh_status open_cuda(wh_device **device, const char *ordinal) {
+    char *end = NULL;
+    const unsigned long n = strtoul(ordinal, &end, 10);
+    if (*ordinal < '0' || *ordinal > '9' || *end != '\0') {
+        return WH_BAD_ARGUMENT;
+    }
+    if (n >= wh_device_cuda_count()) {
+        return WH_NO_DEVICE;
+    }
+#if WH_HAVE_CUDA
+    return whi_device_open_cuda(device, (uint32_t)n);
+#else
+    (void)device;
+    return WH_NO_DEVICE;
+#endif
+}
+
+wh_status wh_device_open(wh_device **device, const char *spec, const wh_sim_options *sim) {
+    if (device == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    *device = NULL;
+    if (spec == NULL || strcmp(spec, "auto") == 0) {
+        return wh_device_cuda_count() > 0 ? open_cuda(device, "0")
+                                          : whi_device_open_sim(device, sim);
+    }
+    if (strcmp(spec, "sim") == 0) {
+        return whi_device_open_sim(device, sim);
+    }
+    if (strcmp(spec, "cuda") == 0) {
+        return open_cuda(device, "0");
+    }
+    if (strncmp(spec, "cuda:", 5) == 0) {
+        return open_cuda(device, spec + 5);
+    }
+    return WH_BAD_ARGUMENT;
+}
+
+void wh_device_close(wh_device *device) {
+    if (device != NULL) {
+        device->ops->close(device);
+    }
+}
+
+const wh_device_info *wh_device_get_info(const wh_device *device) {
+    return &device->info;
+}
+
+wh_status wh_device_alloc(wh_device *device, void **p, uint64_t bytes) {
+    if (device == NULL || p == NULL || bytes == 0) {
+        return WH_BAD_ARGUMENT;
+    }
+    *p = NULL;
+    return device->ops->alloc(device, p, bytes);
+}
+
+wh_status wh_device_free(wh_device *device, void *p) {
+    return p == NULL ? WH_OK : device->ops->free(device, p);
+}
+
+wh_status wh_device_set(wh_device *device, void *p, int byte, uint64_t bytes) {
+    return device->ops->set(device, p, byte, bytes);
+}
+
+wh_status wh_device_copy_in(wh_device *device, void *to_device, const void *from,
+                            uint64_t bytes) {
+    return device->ops->copy_in(device, to_device, from, bytes);
+}
+
+wh_status wh_device_copy_out(wh_device *device, void *to, const void *from_device,
+                             uint64_t bytes) {
+    return device->ops->copy_out(device, to, from_device, bytes);
+}
+
+wh_status wh_device_sync(wh_device *device) {
+    return device->ops->sync(device);
+}
+
+wh_status wh_device_timer_begin(wh_device *device) {
+    return device->ops->timer_begin(device);
+}
+
+wh_status wh_device_timer_end(wh_device *device, double *us) {
+    return device->ops->timer_end(device, us);
+}
+
+wh_status wh_device_get_counters(const wh_device *device, wh_device_counters *counters) {
+    return device->ops->get_counters(device, counters);
+}
+
+const char *wh_device_error_text(const wh_device *device) {
+    return device->error;
+}

@@ -1,0 +1,35 @@
+/* device_internal.h: what a device back-end (src/sim, src/cuda) provides to the
+ * dispatcher in device.c. A back-end's own struct starts with a wh_device. */
+#ifndef WHI_DEVICE_INTERNAL_H
+#define WHI_DEVICE_INTERNAL_H
+
+#include "warpheap/device.h"
+
+typedef struct whi_device_ops {
+    void (*close)(wh_device *d);
+    wh_status (*alloc)(wh_device *d, void **p, uint64_t bytes);
+    wh_status (*free)(wh_device *d, void *p);
+    wh_status (*set)(wh_device *d, void *p, int byte, uint64_t bytes);
+    wh_status (*copy_in)(wh_device *d, void *to, const void *from, uint64_t bytes);
+    wh_status (*copy_out)(wh_device *d, void *to, const void *from, uint64_t bytes);
+    wh_status (*sync)(wh_device *d);
+    wh_status (*timer_begin)(wh_device *d);
+    wh_status (*timer_end)(wh_device *d, double *us);
+    wh_status (*get_counters)(const wh_device *d, wh_device_counters *c);
+} whi_device_ops;
+
+struct wh_device {
+    const whi_device_ops *ops;
+    wh_device_info info;
+    char error[512]; /* text of the last WH_DEVICE_ERROR */
+};
+
+/* Back-ends. open_sim: options may be NULL. open_cuda exists only with
+ * WH_HAVE_CUDA. */
+wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options);
+#if WH_HAVE_CUDA
+wh_status whi_device_open_cuda(wh_device **device, uint32_t ordinal);
+uint32_t whi_device_cuda_count(void);
+#endif
+
+#endif

@@ -1,0 +1,475 @@
+/* device_sim.c: the simulated device as a back-end of device.h: options, memory, the
+ * pool of workers, and wh_sim_launch. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* MAP_ANONYMOUS, clock_gettime */
+#endif
+
+#include "sim_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define DEFAULT_SMS 4u
+#define DEFAULT_BLOCKS_PER_SM 2u
+#define DEFAULT_BUDGET ((uint64_t)1 << 40)
+#define DEFAULT_MEMORY ((uint64_t)2 << 30)
+#define DEFAULT_STICKY 8u
+#define DEFAULT_PCT_DEPTH 2u
+#define MOST_SMS 4096u
+#define MOST_BLOCKS_PER_SM 64u
+#define MOST_WORKERS 256u
+#define MOST_THREADS 1024u
+
+/* --- workers ------------------------------------------------------------------------ */
+
+/* Worker 0 is the host thread that launches; the others wait here for a grid. */
+typedef struct whi_pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t go, done;
+    whi_grid *grid;
+    uint64_t round; /* counts grids */
+    uint32_t busy;
+    bool stop;
+    uint32_t n_threads;
+    pthread_t *threads;
+} whi_pool;
+
+static void *worker_main(void *arg) {
+    whi_engine *e = arg;
+    whi_pool *p = e->device->pool;
+    uint64_t seen = 0;
+    (void)pthread_mutex_lock(&p->mutex);
+    for (;;) {
+        while (p->round == seen && !p->stop) {
+            (void)pthread_cond_wait(&p->go, &p->mutex);
+        }
+        if (p->stop) {
+            break;
+        }
+        seen = p->round;
+        whi_grid *grid = p->grid;
+        (void)pthread_mutex_unlock(&p->mutex);
+        whi_engine_run(e, grid);
+        (void)pthread_mutex_lock(&p->mutex);
+        if (--p->busy == 0) {
+            (void)pthread_cond_signal(&p->done);
+        }
+    }
+    (void)pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+static void pool_close(whi_pool *p) {
+    (void)pthread_mutex_lock(&p->mutex);
+    p->stop = true;
+    (void)pthread_cond_broadcast(&p->go);
+    (void)pthread_mutex_unlock(&p->mutex);
+    for (uint32_t i = 0; i < p->n_threads; i++) {
+        (void)pthread_join(p->threads[i], NULL);
+    }
+    (void)pthread_cond_destroy(&p->go);
+    (void)pthread_cond_destroy(&p->done);
+    (void)pthread_mutex_destroy(&p->mutex);
+    free(p->threads);
+    free(p);
+}
+
+static wh_status pool_open(whi_sim_device *d) {
+    whi_pool *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    (void)pthread_mutex_init(&p->mutex, NULL);
+    (void)pthread_cond_init(&p->go, NULL);
+    (void)pthread_cond_init(&p->done, NULL);
+    d->pool = p;
+    p->threads = calloc(d->n_workers - 1, sizeof *p->threads);
+    while (p->threads != NULL && p->n_threads < d->n_workers - 1 &&
+           pthread_create(&p->threads[p->n_threads], NULL, worker_main,
+                          &d->engines[p->n_threads + 1]) == 0) {
+        p->n_threads++;
+    }
+    return p->n_threads == d->n_workers - 1 ? WH_OK : WH_OUT_OF_MEMORY;
+}
+
+static void run_all(whi_sim_device *d, whi_grid *grid) {
+    whi_pool *p = d->pool;
+    if (p == NULL) {
+        whi_engine_run(&d->engines[0], grid);
+        return;
+    }
+    (void)pthread_mutex_lock(&p->mutex);
+    p->grid = grid;
+    p->busy = p->n_threads;
+    p->round++;
+    (void)pthread_cond_broadcast(&p->go);
+    (void)pthread_mutex_unlock(&p->mutex);
+    whi_engine_run(&d->engines[0], grid);
+    (void)pthread_mutex_lock(&p->mutex);
+    while (p->busy > 0) {
+        (void)pthread_cond_wait(&p->done, &p->mutex);
+    }
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
+/* --- launching ------------------------------------------------------------------------ */
+
+wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), const void *args,
+                        const char *kernel_name) {
+    whi_sim_device *d = (whi_sim_device *)launch->device;
+    if (d == NULL || d->base.info.target != WH_TARGET_SIM || launch->blocks == 0 ||
+        launch->threads == 0 || launch->threads > MOST_THREADS ||
+        whi_current()->engine != NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_grid grid = {.entry = entry, .args = args, .name = kernel_name,
+                     .blocks = launch->blocks, .threads = launch->threads};
+    for (uint32_t i = 0; i < d->n_workers; i++) {
+        const wh_status s = whi_engine_prepare(&d->engines[i], &grid);
+        if (s != WH_OK) {
+            return s;
+        }
+    }
+    whi_tsan_release(&d->begin);
+    run_all(d, &grid);
+    whi_tsan_acquire(&d->end);
+    d->pending = grid.failed ? WH_DEVICE_ERROR : WH_OK;
+    return d->pending;
+}
+
+/* --- memory ---------------------------------------------------------------------------- */
+
+/* What an allocation holds until it is written: a value that is no zero, so that a
+ * missing initialisation shows, in the first bytes, where metadata tend to lie. Fresh
+ * pages behind them stay untouched: a simulated heap may be larger than the host's
+ * memory. Either way the contents are the same in each run. */
+#define JUNK 0xa5
+#define JUNK_BYTES ((uint64_t)1 << 20)
+#define ALIGNMENT ((size_t)256)
+
+typedef struct whi_allocation {
+    char *p;
+    uint64_t bytes;
+    bool mapped;
+} whi_allocation;
+
+/* With AddressSanitizer all memory comes from malloc, for its red zones. */
+static bool take_memory(whi_allocation *a) {
+    void *p = NULL;
+    a->mapped = a->bytes > JUNK_BYTES && !whi_fiber_get_hooks()->asan;
+    if (a->mapped) {
+        p = mmap(NULL, a->bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        a->p = p == MAP_FAILED ? NULL : p;
+    } else {
+        a->p = posix_memalign(&p, ALIGNMENT, a->bytes) == 0 ? p : NULL;
+    }
+    if (a->p != NULL) {
+        memset(a->p, JUNK, a->bytes < JUNK_BYTES ? a->bytes : JUNK_BYTES);
+    }
+    return a->p != NULL;
+}
+
+static void give_memory(const whi_allocation *a) {
+    if (a->mapped) {
+        (void)munmap(a->p, a->bytes);
+    } else {
+        free(a->p);
+    }
+}
+
+static wh_status sim_alloc(wh_device *base, void **p, uint64_t bytes) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    *p = NULL;
+    if (bytes == 0) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (bytes > d->options.memory_bytes - d->allocated_bytes) {
+        return WH_OUT_OF_MEMORY;
+    }
+    if (d->n_allocations == d->allocations_room) {
+        const size_t room = 2 * d->allocations_room + 16;
+        whi_allocation *more = realloc(d->allocations, room * sizeof *more);
+        if (more == NULL) {
+            return WH_OUT_OF_MEMORY;
+        }
+        d->allocations = more;
+        d->allocations_room = room;
+    }
+    whi_allocation *a = &d->allocations[d->n_allocations];
+    a->bytes = bytes;
+    if (!take_memory(a)) {
+        return WH_OUT_OF_MEMORY;
+    }
+    d->n_allocations++;
+    d->allocated_bytes += bytes;
+    *p = a->p;
+    return WH_OK;
+}
+
+static wh_status sim_free(wh_device *base, void *p) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    if (p == NULL) {
+        return WH_OK;
+    }
+    for (size_t i = d->n_allocations; i-- > 0;) {
+        whi_allocation *a = &d->allocations[i];
+        if (a->p == p) {
+            d->allocated_bytes -= a->bytes;
+            give_memory(a);
+            *a = d->allocations[--d->n_allocations];
+            return WH_OK;
+        }
+    }
+    return WH_BAD_ARGUMENT;
+}
+
+static wh_status sim_set(wh_device *d, void *p, int byte, uint64_t bytes) {
+    (void)d;
+    memset(p, byte, bytes);
+    return WH_OK;
+}
+
+static wh_status sim_copy(wh_device *d, void *to, const void *from, uint64_t bytes) {
+    (void)d;
+    memcpy(to, from, bytes);
+    return WH_OK;
+}
+
+/* --- the rest of the device ---------------------------------------------------------------- */
+
+/* A launch has ended when it returns; its failure is reported once more here, for
+ * callers that leave the check to the next sync, as with a GPU. */
+static wh_status sim_sync(wh_device *base) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    const wh_status s = d->pending;
+    d->pending = WH_OK;
+    return s;
+}
+
+static double now_us(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static wh_status sim_timer_begin(wh_device *base) {
+    ((whi_sim_device *)base)->timer_start = now_us();
+    return WH_OK;
+}
+
+static wh_status sim_timer_end(wh_device *base, double *us) {
+    *us = now_us() - ((whi_sim_device *)base)->timer_start;
+    return sim_sync(base);
+}
+
+static wh_status sim_get_counters(const wh_device *base, wh_device_counters *c) {
+    const whi_sim_device *d = (const whi_sim_device *)base;
+    memset(c, 0, sizeof *c);
+    for (uint32_t i = 0; i < d->n_workers; i++) {
+        c->steps += d->engines[i].steps;
+        c->atomics += d->engines[i].atomics;
+        c->switches += d->engines[i].switches;
+    }
+    return WH_OK;
+}
+
+static void sim_close(wh_device *base) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    if (d->pool != NULL) {
+        pool_close(d->pool);
+    }
+    if (d->engines != NULL) {
+        for (uint32_t i = 0; i < d->n_workers; i++) {
+            whi_engine_close(&d->engines[i]);
+        }
+    }
+    if (d->log != NULL) {
+        (void)whi_log_close(d->log);
+    }
+    for (size_t i = 0; i < d->n_allocations; i++) {
+        give_memory(&d->allocations[i]);
+    }
+    (void)pthread_mutex_destroy(&d->mutex);
+    free(d->allocations);
+    free(d->engines);
+    free(d);
+}
+
+static const whi_device_ops sim_ops = {
+    .close = sim_close,
+    .alloc = sim_alloc,
+    .free = sim_free,
+    .set = sim_set,
+    .copy_in = sim_copy,
+    .copy_out = sim_copy,
+    .sync = sim_sync,
+    .timer_begin = sim_timer_begin,
+    .timer_end = sim_timer_end,
+    .get_counters = sim_get_counters,
+};
+
+/* --- options --------------------------------------------------------------------------------- */
+
+static const char *const policy_names[WH_SIM_POLICY_COUNT] = {
+#define POLICY_NAME_(name, text) text,
+    WH_SIM_POLICY_LIST(POLICY_NAME_)
+#undef POLICY_NAME_
+};
+
+static bool read_number(const char *text, uint64_t most, uint64_t *v) {
+    char *end;
+    errno = 0;
+    *v = strtoull(text, &end, 0);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *v <= most;
+}
+
+static bool read_u32(const char *text, uint32_t *field) {
+    uint64_t v;
+    const bool good = read_number(text, UINT32_MAX, &v);
+    *field = good ? (uint32_t)v : *field;
+    return good;
+}
+
+static bool apply_setting(wh_sim_options *o, const char *key, const char *value) {
+    if (strcmp(key, "policy") == 0) {
+        for (uint32_t i = 0; i < WH_SIM_POLICY_COUNT; i++) {
+            if (strcmp(value, policy_names[i]) == 0) {
+                o->policy = (wh_sim_policy)i;
+                return true;
+            }
+        }
+        return false;
+    }
+    if (strcmp(key, "record") == 0) {
+        o->record = value;
+        return true;
+    }
+    if (strcmp(key, "replay") == 0) {
+        o->replay = value;
+        return true;
+    }
+    return strcmp(key, "seed") == 0      ? read_number(value, UINT64_MAX, &o->seed)
+           : strcmp(key, "arg") == 0     ? read_u32(value, &o->policy_arg)
+           : strcmp(key, "sms") == 0     ? read_u32(value, &o->n_sms)
+           : strcmp(key, "blocks") == 0  ? read_u32(value, &o->blocks_per_sm)
+           : strcmp(key, "workers") == 0 ? read_u32(value, &o->workers)
+           : strcmp(key, "budget") == 0  ? read_number(value, UINT64_MAX, &o->step_budget)
+                                         : false;
+}
+
+/* The environment variable WH_SIM, "key=value,...", overrides the program's options, so
+ * that a failing seed can be replayed without changing the program. It is cut up in
+ * text, which the options then point into. */
+static bool apply_environment(wh_sim_options *o, char *text) {
+    char *rest = NULL;
+    for (char *item = strtok_r(text, ",", &rest); item != NULL; item = strtok_r(NULL, ",", &rest)) {
+        char *equals = strchr(item, '=');
+        if (equals == NULL) {
+            return false;
+        }
+        *equals = '\0';
+        if (!apply_setting(o, item, equals + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool complete(wh_sim_options *o) {
+    if ((unsigned)o->policy >= WH_SIM_POLICY_COUNT) {
+        return false;
+    }
+    o->n_sms = o->n_sms != 0 ? o->n_sms : DEFAULT_SMS;
+    o->blocks_per_sm = o->blocks_per_sm != 0 ? o->blocks_per_sm : DEFAULT_BLOCKS_PER_SM;
+    o->workers = o->workers != 0 ? o->workers : 1;
+    o->step_budget = o->step_budget != 0 ? o->step_budget : DEFAULT_BUDGET;
+    o->memory_bytes = o->memory_bytes != 0 ? o->memory_bytes : DEFAULT_MEMORY;
+    if (o->policy_arg == 0) {
+        o->policy_arg = o->policy == WH_SIM_STICKY ? DEFAULT_STICKY
+                        : o->policy == WH_SIM_PCT  ? DEFAULT_PCT_DEPTH
+                                                   : 0;
+    }
+    return o->n_sms <= MOST_SMS && o->blocks_per_sm <= MOST_BLOCKS_PER_SM &&
+           o->workers <= MOST_WORKERS && (o->policy != WH_SIM_PCT || o->policy_arg <= 3) &&
+           o->step_budget <= UINT64_MAX / 2 &&
+           (o->workers == 1 || (o->record == NULL && o->replay == NULL)) &&
+           (o->record == NULL || o->replay == NULL);
+}
+
+static wh_status open_engines(whi_sim_device *d) {
+    const wh_sim_options *o = &d->options;
+    const uint32_t sm_slots = o->n_sms * o->blocks_per_sm;
+    d->n_workers = o->workers < sm_slots ? o->workers : sm_slots;
+    d->engines = calloc(d->n_workers, sizeof *d->engines);
+    if (d->engines == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    for (uint32_t i = 0; i < d->n_workers; i++) {
+        whi_engine *e = &d->engines[i];
+        const whi_fiber_hooks *h = whi_fiber_get_hooks();
+        e->device = d;
+        e->index = i;
+        e->hooked = h->asan || h->tsan;
+        e->rng = whi_mix(o->seed + whi_mix((uint64_t)i + 1));
+        e->log = d->log;
+        e->n_sm_slots = (sm_slots - i + d->n_workers - 1) / d->n_workers;
+        e->sm_busy = calloc(e->n_sm_slots, 1);
+        if (e->sm_busy == NULL) {
+            return WH_OUT_OF_MEMORY;
+        }
+    }
+    return d->n_workers > 1 ? pool_open(d) : WH_OK;
+}
+
+wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options) {
+    *device = NULL;
+    whi_sim_device *d = calloc(1, sizeof *d);
+    if (d == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    wh_sim_options *o = &d->options;
+    if (options != NULL) {
+        *o = *options;
+    }
+    d->base.ops = &sim_ops;
+    (void)pthread_mutex_init(&d->mutex, NULL);
+
+    const char *set = getenv("WH_SIM");
+    char *settings = set != NULL ? strdup(set) : NULL;
+    wh_status s = set != NULL && settings == NULL ? WH_OUT_OF_MEMORY : WH_OK;
+    if (s == WH_OK && settings != NULL && !apply_environment(o, settings)) {
+        s = WH_BAD_ARGUMENT;
+    }
+    if (s == WH_OK && !complete(o)) {
+        s = WH_BAD_ARGUMENT;
+    }
+    if (s == WH_OK && (o->record != NULL || o->replay != NULL)) {
+        s = whi_log_open(&d->log, o);
+    }
+    /* The replayed file's header comes in place of the options: check it as well. */
+    if (s == WH_OK && d->log != NULL && !complete(o)) {
+        s = WH_BAD_FORMAT;
+    }
+    o->record = o->replay = NULL; /* not used again; they may not outlive the call */
+    free(settings);
+    s = s == WH_OK ? open_engines(d) : s;
+    if (s != WH_OK) {
+        sim_close(&d->base);
+        return s;
+    }
+    wh_device_info *info = &d->base.info;
+    info->target = WH_TARGET_SIM;
+    info->n_sms = o->n_sms;
+    info->memory_bytes = o->memory_bytes;
+    (void)snprintf(info->name, sizeof info->name, "simulated device");
+    (void)snprintf(info->driver, sizeof info->driver, "%s/%" PRIu32 " seed %" PRIu64 " workers %" PRIu32,
+                   policy_names[o->policy], o->policy_arg, o->seed, d->n_workers);
+    *device = &d->base;
+    return WH_OK;
+}

@@ -1,0 +1,254 @@
+/* sim_internal.h: the simulated device's own structures.
+ *
+ * Glossary
+ *   engine    one scheduler with its lanes; one per worker (OS thread). Lanes never
+ *             leave their engine, so nothing in an engine is shared while lanes run.
+ *   slot      room for one resident block; its warps are neighbours in engine.warps
+ *   point     a place where the scheduler may run another lane
+ *   choice    a decision of the scheduler that the program cannot foresee: which lane
+ *             goes on, how long wh_activemask waits, whom it names. Every choice is
+ *             made by the functions whi_choose_*, which is what record and replay hook.
+ *
+ * Invariants (single-threaded per engine)
+ *   S1  bit i of warp.run is set iff lane i is in state RUNNABLE; warp_bits has the bit
+ *       of every warp with run != 0; n_run counts the set bits.
+ *   S2  with keep_array, runnable[0..n_run) holds exactly the runnable lanes and
+ *       lane.pos is the lane's index there; with heap_order it is a max-heap by prio.
+ *   S3  a lane waits in at most one group, and group.arrived is a proper subset of
+ *       group.mask, which is a subset of warp.live.
+ *   S4  warp.am_wait != 0 implies warp.run != 0 once a lane has been switched to: the
+ *       last lane of a warp that stops running resolves its warp's wh_activemask.
+ *   S5  a fiber is either ready (rests in lane_main between two lanes, or was never
+ *       entered) or inside a kernel; a failed launch makes those of the second kind
+ *       unready, and they are set up anew before their next use.
+ */
+#ifndef WHI_SIM_INTERNAL_H
+#define WHI_SIM_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "fiber.h"
+#include "host/device_internal.h"
+#include "warpheap/simt/simt.h"
+
+typedef enum whi_lane_state {
+    WHI_LANE_EXITED, /* or never started */
+    WHI_LANE_RUNNABLE,
+    WHI_LANE_IN_COLLECTIVE,
+    WHI_LANE_IN_ACTIVEMASK,
+    WHI_LANE_IN_BARRIER
+} whi_lane_state;
+
+typedef struct whi_engine whi_engine;
+typedef struct whi_warp whi_warp;
+typedef struct whi_block whi_block;
+typedef struct whi_log whi_log;
+
+typedef struct whi_lane {
+    whi_sim_self_t self; /* first: whi_sim_self points here */
+    whi_engine *engine;  /* NULL for host code */
+    whi_warp *warp;
+    uint32_t pos; /* S2 */
+    whi_lane_state state;
+    whi_fiber fiber;
+    uint64_t prio; /* PCT: larger runs first */
+    const char *site;
+    uint64_t value, result;
+    uint32_t source; /* lane that a shuffle reads */
+    bool fiber_ready; /* S5 */
+    /* Addresses for ThreadSanitizer's edges of wh_syncwarp. */
+    char outbox, inbox;
+} whi_lane;
+
+/* A collective that some of its lanes have reached. */
+typedef struct whi_group {
+    uint32_t mask, arrived;
+    whi_sim_op op;
+} whi_group;
+
+struct whi_warp {
+    uint32_t run;  /* S1 */
+    uint32_t live; /* lanes that exist and have not exited */
+    uint32_t am_wait;
+    uint32_t am_ticks; /* points of this warp until am_wait is resolved; 0: not counting */
+    uint32_t index;    /* in engine.warps */
+    uint32_t n_lanes;
+    uint32_t in_barrier;
+    uint32_t n_groups;
+    bool am_scanned; /* am_wait was already seen waiting by the last scan */
+    whi_block *block;
+    char *stacks;
+    whi_group groups[WH_WARP_SIZE];
+    whi_lane lanes[WH_WARP_SIZE];
+};
+
+struct whi_block {
+    uint32_t id;
+    uint32_t live;
+    uint32_t at_barrier;
+    uint32_t sm_slot;
+    bool used;
+    bool parity;    /* of the next barrier */
+    char barrier[2]; /* addresses for ThreadSanitizer's edges, one per parity */
+};
+
+typedef enum whi_mode {
+    WHI_MODE_ROUND_ROBIN,
+    WHI_MODE_RANDOM,
+    WHI_MODE_STICKY,
+    WHI_MODE_PCT,
+    WHI_MODE_STARVE,
+    WHI_MODE_LOGGED /* record or replay; engine.policy_mode is the real one */
+} whi_mode;
+
+/* What the engines of one launch share. */
+typedef struct whi_grid {
+    void (*entry)(const void *);
+    const void *args;
+    const char *name;
+    uint32_t blocks, threads;
+    uint32_t next_block; /* atomic */
+    int failed;          /* atomic; set under the device's mutex */
+} whi_grid;
+
+typedef struct whi_sim_device whi_sim_device;
+
+struct whi_engine {
+    /* What every point touches. */
+    whi_mode mode;
+    bool hooked;
+    bool keep_array, heap_order; /* S2 */
+    uint32_t n_run;
+    uint32_t sticky;
+    uint64_t steps, next_event;
+    uint64_t atomics, switches;
+    uint64_t rng;
+    whi_lane **runnable;
+    whi_warp **warps;
+    uint64_t *warp_bits; /* S1 */
+    uint32_t n_warps;    /* of this launch */
+    uint32_t stint;      /* PCT: points since the last switch */
+    whi_lane *victim;    /* starve */
+
+    whi_sim_device *device;
+    uint32_t index;
+    whi_grid *grid;
+    whi_block *blocks;
+    uint32_t n_slots, warps_per_block, live_blocks;
+    uint8_t *sm_busy; /* by own SM slot k: SM slot index + k * workers of the device */
+    uint32_t n_sm_slots, next_sm_slot;
+    uint32_t warps_made; /* warps with memory, over all launches */
+    uint32_t blocks_made;
+    whi_mode policy_mode;
+    uint64_t launch_start, next_scan, scan_every;
+    uint64_t demoted; /* PCT: the next demotion gets this priority, less each time */
+    uint64_t change[3];
+    uint32_t n_changes;
+    uint64_t fair_from; /* PCT: random walk from this step on */
+    bool closing;
+    whi_fiber main;
+    whi_log *log;
+};
+
+#define WHI_PCT_MEMORY 64u
+
+struct whi_sim_device {
+    wh_device base; /* first */
+    wh_sim_options options;
+    whi_engine *engines;
+    uint32_t n_workers;
+    wh_status pending;
+    pthread_mutex_t mutex; /* base.error and grid.failed while workers run */
+    struct whi_pool *pool;
+    whi_log *log;
+    double timer_start;
+    struct whi_allocation *allocations;
+    size_t n_allocations, allocations_room;
+    uint64_t allocated_bytes;
+    char begin, end; /* addresses for ThreadSanitizer's edges of a launch */
+    /* PCT needs a guess of a launch's length: that of the last launch of the kernel. */
+    struct {
+        uint64_t name_hash, steps_per_thread;
+    } pct_memory[WHI_PCT_MEMORY];
+};
+
+extern const whi_lane whi_host_lane;
+
+static inline whi_lane *whi_current(void) {
+    return (whi_lane *)(uintptr_t)whi_sim_self;
+}
+
+/* --- random numbers (splitmix64: one 64-bit counter, so a seed is a stream) ---- */
+
+static inline uint64_t whi_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+static inline uint64_t whi_random(whi_engine *e) {
+    e->rng += 0x9e3779b97f4a7c15u;
+    return whi_mix(e->rng);
+}
+/* 0 .. n-1 */
+static inline uint32_t whi_random_below(whi_engine *e, uint32_t n) {
+    return (uint32_t)(((whi_random(e) >> 32) * n) >> 32);
+}
+
+/* --- sched.c -------------------------------------------------------------------- */
+
+/* Runs the engine's share of a grid; call it on the worker's own stack. */
+void whi_engine_run(whi_engine *e, whi_grid *grid);
+/* Memory for the grid; before whi_engine_run. */
+wh_status whi_engine_prepare(whi_engine *e, const whi_grid *grid);
+void whi_engine_close(whi_engine *e);
+
+/* Passes a scheduling point. */
+void whi_point(whi_engine *e, whi_lane *l);
+void whi_make_runnable(whi_engine *e, whi_lane *l);
+/* Takes the running lane off in the given state and returns when it was made
+ * runnable and chosen. */
+void whi_wait(whi_engine *e, whi_lane *l, whi_lane_state state);
+/* Lets the next lane go first. */
+void whi_yield(whi_engine *e, whi_lane *l);
+/* Who goes on by the policy; l is the lane that ran. leave: not l, if possible. */
+whi_lane *whi_policy_pick(whi_engine *e, whi_lane *l, bool leave);
+/* Makes the launch fail with WH_DEVICE_ERROR; l, the lane at fault, may be NULL. The
+ * first failure of a launch is kept. */
+void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Ends the grid of a failed launch. Called by a lane. */
+void whi_leave(whi_engine *e) __attribute__((noreturn));
+#define whi_fail(e, ...) (whi_note_failure((e), __VA_ARGS__), whi_leave(e))
+/* The resident lane of a grid-wide thread index, or NULL. */
+whi_lane *whi_find_lane(whi_engine *e, uint64_t thread);
+/* What a lane is doing, for messages. */
+void whi_describe_lane(const whi_lane *l, char *text, size_t bytes);
+/* A site without its folders. */
+const char *whi_short_site(const char *site);
+
+/* --- collective.c ---------------------------------------------------------------- */
+
+extern const char *const whi_op_names[WHI_SIM_OP_COUNT];
+
+/* Gives some lanes that wait in wh_activemask their mask. */
+void whi_activemask_resolve(whi_engine *e, whi_warp *w);
+/* Fails the launch if a lane that just exited is awaited; completes its barrier. */
+void whi_collective_exit(whi_engine *e, whi_lane *l);
+
+/* --- log.c: record and replay ------------------------------------------------------ */
+
+/* Opens options.record or options.replay. Replaying sets seed, policy, n_sms and
+ * blocks_per_sm as they were. IO_ERROR, BAD_FORMAT. */
+wh_status whi_log_open(whi_log **log, wh_sim_options *options);
+wh_status whi_log_close(whi_log *log);
+/* Both are called on the worker's own stack. begin: false when the replay diverged. */
+bool whi_log_begin(whi_engine *e);
+void whi_log_end(whi_engine *e);
+/* NULL only on the worker's own stack, when the replay diverged. */
+whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave);
+/* Pass a choice that the policy made; return the one to use. */
+uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks);
+uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask);
+#endif

@@ -1,0 +1,172 @@
+/* verify.c: the benchmark's data check must see what it is there for. The allocator
+ * `null` computes addresses and wraps around at the end of its heap, so whether its
+ * blocks overlap is known beforehand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "bench/bench_kernels.h"
+
+#define HEAP_BYTES ((uint64_t)1 << 20)
+#define MOST 4096u
+
+typedef struct fixture {
+    wh_device *device;
+    wh_heap *heap;
+    const wh_bench_kernels *k;
+    wh_bench_call call;
+} fixture;
+
+static int open_all(void **state) {
+    static fixture f;
+    wh_heap_options o;
+    void *p = NULL;
+    memset(&f, 0, sizeof f);
+    memset(&o, 0, sizeof o);
+    assert_int_equal(wh_device_open(&f.device, "sim", NULL), WH_OK);
+    f.k = wh_bench_kernels_find("null", WH_TARGET_SIM);
+    assert_non_null(f.k);
+    o.bytes = HEAP_BYTES;
+    o.allocator = "null";
+    o.device = f.device;
+    assert_int_equal(wh_heap_create(&f.heap, &o), WH_OK);
+    assert_int_equal(f.k->bind(f.heap, &f.call.handle), WH_OK);
+    assert_int_equal(wh_device_alloc(f.device, &p, MOST * sizeof(void *)), WH_OK);
+    f.call.ptrs = p;
+    assert_int_equal(wh_device_alloc(f.device, &p, sizeof(wh_bench_counts)), WH_OK);
+    f.call.counts = p;
+    f.call.use_owns = 1;
+    f.call.lanes = 1;
+    *state = &f;
+    return 0;
+}
+
+static int close_all(void **state) {
+    fixture *f = *state;
+    assert_int_equal(wh_device_free(f->device, f->call.ptrs), WH_OK);
+    assert_int_equal(wh_device_free(f->device, f->call.counts), WH_OK);
+    wh_heap_destroy(f->heap);
+    wh_device_close(f->device);
+    return 0;
+}
+
+static void start(fixture *f, wh_bench_launcher launcher, uint64_t threads) {
+    const wh_launch l = {f->device, (uint32_t)((threads + 255) / 256), 256, NULL};
+    assert_int_equal(launcher(&l, &f->call), WH_OK);
+    assert_int_equal(wh_device_sync(f->device), WH_OK);
+}
+
+/* Sets the pointers to base + i * pitch for n blocks of `size` bytes. */
+static void place(fixture *f, uint64_t n, uint64_t size, uint64_t pitch, uint64_t offset) {
+    static void *host[MOST];
+    f->call.n = 1;
+    f->call.lo = 16;
+    f->call.hi = 16;
+    start(f, f->k->malloc_single, 1);
+    assert_int_equal(wh_device_copy_out(f->device, host, f->call.ptrs, sizeof *host), WH_OK);
+    unsigned char *base = host[0];
+    for (uint64_t i = 0; i < n; i++) {
+        host[i] = base + offset + i * pitch;
+    }
+    assert_int_equal(wh_device_copy_in(f->device, f->call.ptrs, host, n * sizeof *host), WH_OK);
+    f->call.n = n;
+    f->call.lo = size;
+    f->call.hi = size;
+}
+
+static wh_bench_counts verify(fixture *f, uint32_t lanes) {
+    wh_bench_counts c;
+    memset(&c, 0, sizeof c);
+    c.low = UINT64_MAX;
+    f->call.lanes = lanes;
+    assert_int_equal(wh_device_copy_in(f->device, f->call.counts, &c, sizeof c), WH_OK);
+    start(f, f->k->survey, 256);
+    start(f, f->k->fill, f->call.n * lanes);
+    start(f, f->k->check, f->call.n * lanes);
+    assert_int_equal(wh_device_copy_out(f->device, &c, f->call.counts, sizeof c), WH_OK);
+    return c;
+}
+
+static const uint64_t sizes[] = {16, 17, 24, 33, 512, 1000, 8192, 8193, 16400, 65536};
+
+static void test_disjoint_blocks_pass(void **state) {
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const uint64_t pitch = (sizes[i] + 15) / 16 * 16;
+        const uint64_t n = HEAP_BYTES / pitch < 600 ? HEAP_BYTES / pitch : 600;
+        for (uint32_t lanes = 1; lanes <= 32; lanes += 31) {
+            place(f, n, sizes[i], pitch, 0);
+            const wh_bench_counts c = verify(f, lanes);
+            assert_int_equal(c.bad, 0);
+            assert_int_equal(c.failed, 0);
+            assert_int_equal(c.served, n);
+            assert_int_equal(c.requested, n * sizes[i]);
+            assert_int_equal(c.high - c.low, (n - 1) * pitch + sizes[i]);
+        }
+    }
+}
+
+#ifndef WH_TSAN /* overlapping blocks are data races, as it would rightly report */
+
+/* Two blocks of one size that share any 16 bytes or more: one of them is found bad. */
+static void test_every_overlap_is_seen(void **state) {
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const uint64_t step = sizes[i] > 8192 ? 176 : 16;
+        for (uint64_t pitch = 0; pitch + 16 <= sizes[i]; pitch += step) {
+            for (uint64_t offset = 0; offset < 64; offset += 48) {
+                place(f, 2, sizes[i], pitch, offset);
+                assert_in_range(verify(f, 1).bad, 1, 2);
+            }
+        }
+    }
+}
+
+static void test_wrapped_heap_is_seen(void **state) {
+    fixture *f = *state;
+    f->call.n = MOST;
+    f->call.lo = 1024;
+    f->call.hi = 1024;
+    start(f, f->k->malloc_single, MOST);
+    assert_true(verify(f, 1).bad >= MOST - 2 * (HEAP_BYTES / 1024));
+    assert_true(verify(f, 32).bad >= MOST - 2 * (HEAP_BYTES / 1024));
+}
+
+#endif
+
+static void test_misplaced_blocks_are_seen(void **state) {
+    fixture *f = *state;
+    place(f, 100, 64, 72, 0); /* every second one is off by 8 */
+    assert_int_equal(verify(f, 1).bad, 50);
+    place(f, 10, 64, 64, HEAP_BYTES - 5 * 64); /* five lie behind the heap */
+    const wh_bench_counts c = verify(f, 1);
+    assert_int_equal(c.bad, 5);
+    place(f, 1, 64, 64, HEAP_BYTES - 48); /* one straddles its end */
+    assert_int_equal(verify(f, 1).bad, 1);
+}
+
+static void test_null_pointers_are_failures(void **state) {
+    fixture *f = *state;
+    place(f, 64, 64, 64, 0);
+    assert_int_equal(wh_device_set(f->device, f->call.ptrs, 0, 8 * sizeof(void *)), WH_OK);
+    const wh_bench_counts c = verify(f, 1);
+    assert_int_equal(c.failed, 8);
+    assert_int_equal(c.served, 56);
+    assert_int_equal(c.bad, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_disjoint_blocks_pass),
+#ifndef WH_TSAN
+        cmocka_unit_test(test_every_overlap_is_seen),
+        cmocka_unit_test(test_wrapped_heap_is_seen),
+#endif
+        cmocka_unit_test(test_misplaced_blocks_are_seen),
+        cmocka_unit_test(test_null_pointers_are_failures),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

@@ -1,0 +1,61 @@
+#!/bin/bash
+# headers.sh: every public header compiles alone with all warnings as errors, and
+# two translation units that include everything link into one program with the
+# library. Device headers are checked for the target that the compiler is for.
+#
+#   headers.sh <gcc|clang|gxx|nvcc> <compiler> <include folder> <static library>
+set -u
+kind=$1 compiler=$2 include=$3 library=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+strict="-Wall -Wextra -Wundef -Wshadow -Wconversion -Werror"
+case $kind in
+gcc | clang) flags="-std=c11 -Wpedantic -Wstrict-prototypes -Wmissing-prototypes $strict" suffix=c ;;
+gxx) flags="-std=c++17 $strict" suffix=cpp ;;
+nvcc) flags="-std=c++17 -arch=sm_90 -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Werror" suffix=cu ;;
+*) echo "unknown kind $kind" >&2 && exit 2 ;;
+esac
+
+# simt/sim.h and simt/cuda.h are the two halves of simt/simt.h, which picks one;
+# headers in workload/ are not installed. An allocator without the bit WH_CAP_SIM
+# exists for nvcc alone.
+headers=$(cd "$include" && find warpheap -name '*.h' ! -path 'warpheap/simt/sim.h' \
+    ! -path 'warpheap/simt/cuda.h' ! -path 'warpheap/workload/*' | sort)
+[ "$kind" = nvcc ] || headers=$(grep -v '^warpheap/alloc/cuda/' <<<"$headers")
+
+failed=0
+{
+    echo '/* written by headers.sh */'
+    for header in $headers; do echo "#include \"$header\""; done
+} >"$work/all.h"
+
+for header in $headers; do
+    echo "#include \"$header\"" >"$work/one.$suffix"
+    # Again: the include guard holds.
+    echo "#include \"$header\"" >>"$work/one.$suffix"
+    echo "int unit_is_not_empty(void); int unit_is_not_empty(void) { return 0; }" >>"$work/one.$suffix"
+    if ! "$compiler" $flags -I"$include" -c "$work/one.$suffix" -o "$work/one.o" 2>"$work/log"; then
+        failed=$((failed + 1))
+        echo "FAIL $header"
+        head -20 "$work/log"
+    fi
+done
+
+if [ $failed -eq 0 ]; then
+    printf '#include "all.h"\nint second(void);\nint main(void) { return second() + (wh_status_name(WH_OK) == NULL); }\n' >"$work/first.$suffix"
+    printf '#include "all.h"\nint second(void);\nint second(void) { return wh_allocator_at(0) == NULL; }\n' >"$work/second.$suffix"
+    libraries="-lm -lpthread"
+    # A library with a GPU part needs the CUDA runtime, which only nvcc adds by itself.
+    if [ "$kind" != nvcc ] && nm "$library" 2>/dev/null | grep -q ' U cudaGetDeviceCount'; then
+        cuda=$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")
+        libraries="-L$cuda/lib64 -lcudart_static -ldl -lrt -lstdc++ $libraries"
+    fi
+    if ! { "$compiler" $flags -I"$include" -I"$work" "$work/first.$suffix" "$work/second.$suffix" \
+        "$library" $libraries -o "$work/program" && "$work/program"; }; then
+        failed=$((failed + 1))
+        echo "FAIL two units that include everything"
+    fi
+fi
+[ $failed -eq 0 ] && echo "$(wc -w <<<"$headers") headers compile alone and together ($kind)"
+exit $((failed != 0))
