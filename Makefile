@@ -14,8 +14,9 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 SANITIZERS := asan ubsan tsan hostile
-NINJA_IF_THERE = $(if $(shell command -v ninja 2>/dev/null),env CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}")
-CONFIGURE = $(NINJA_IF_THERE) cmake --log-level=STATUS --preset
+# Ninja where there is one; the shell looks, after set-up may have installed it.
+CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
+    cmake --preset
 SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
 
 .PHONY: all bench test sanitizers $(SANITIZERS) cuda install format format-check clean

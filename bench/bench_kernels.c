@@ -7,7 +7,9 @@
  */
 #include "bench/bench_kernels.h"
 
+#ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS
+#endif
 
 #include <string.h>
 
@@ -56,8 +58,7 @@ WH_FN int unit_differs(const unsigned char *p, uint64_t unit, uint64_t tag) {
 /* Stamps share `first` of `step` of the block at p: units first, first + step, ...
  * of each part named in bench_kernels.h; no two shares write the same unit. Share 0
  * also takes the bytes after the last whole unit. */
-WH_FN void fill_block(unsigned char *p, uint64_t n, uint64_t tag, uint64_t first,
-                      uint64_t step) {
+WH_FN void fill_block(unsigned char *p, uint64_t n, uint64_t tag, uint64_t first, uint64_t step) {
     const uint64_t units = n / 16;
     const uint64_t ends = WH_BENCH_STRIDE / 16;
     uint64_t u;
@@ -269,82 +270,74 @@ WH_FN churn_slots slot_put(churn_slots s, uint32_t k, unsigned char *p, uint32_t
 
 /* Each step picks one of the thread's slots: an empty one is filled by malloc, a held
  * one is verified and freed. */
-#define CHURN_BODY(a, whole)                                                           \
-    const uint64_t i = wh_thread_id();                                                 \
-    if (i < (a).n) {                                                                   \
-        churn_slots slots = {NULL, NULL, NULL, NULL, 0, 0, 0, 0};                      \
-        uint32_t failed = 0;                                                           \
-        uint32_t bad = 0;                                                              \
-        for (uint32_t step = 0; step < (a).steps; step++) {                            \
-            const uint64_t r = churn_random((a).seed, i, step);                        \
-            const uint32_t k = (uint32_t)r % WH_BENCH_SLOTS;                           \
-            unsigned char *p = slot_block(slots, k);                                   \
-            uint32_t born = slot_born(slots, k);                                       \
-            if (p == NULL) {                                                           \
-                const uint64_t size = pick_size(r, (a).lo, (a).hi);                    \
-                p = (unsigned char *)wh_malloc((a).heap, (size_t)size);                \
-                born = NOT_STAMPED;                                                    \
-                if (p == NULL) {                                                       \
-                    failed++;                                                          \
-                } else if ((a).stamp) {                                                \
-                    if (placed_well((a).heap, (a).use_owns, p, size)) {                \
-                        born = step;                                                   \
-                        churn_stamp(p, size, r, whole);                                \
-                    } else {                                                           \
-                        bad++;                                                         \
-                    }                                                                  \
-                }                                                                      \
-            } else {                                                                   \
-                if (born != NOT_STAMPED) {                                             \
-                    const uint64_t old = churn_random((a).seed, i, born);              \
-                    bad += churn_differs(p, pick_size(old, (a).lo, (a).hi), old, whole) \
-                               ? 1u                                                    \
-                               : 0u;                                                   \
-                }                                                                      \
-                wh_free((a).heap, p);                                                  \
-                p = NULL;                                                              \
-            }                                                                          \
-            slots = slot_put(slots, k, p, born);                                       \
-        }                                                                              \
-        for (uint32_t k = 0; k < WH_BENCH_SLOTS; k++) {                                \
-            (a).ptrs[k * (a).n + i] = slot_block(slots, k);                            \
-            (a).born[k * (a).n + i] = slot_born(slots, k);                             \
-        }                                                                              \
-        if (failed != 0) {                                                             \
-            wh_add_u64_relaxed(&(a).counts->failed, failed);                           \
-        }                                                                              \
-        if (bad != 0) {                                                                \
-            wh_add_u64_relaxed(&(a).counts->bad, bad);                                 \
-        }                                                                              \
+#define CHURN_BODY(a, whole)                                                                       \
+    const uint64_t i = wh_thread_id();                                                             \
+    if (i < (a).n) {                                                                               \
+        churn_slots slots = {NULL, NULL, NULL, NULL, 0, 0, 0, 0};                                  \
+        uint32_t failed = 0;                                                                       \
+        uint32_t bad = 0;                                                                          \
+        for (uint32_t step = 0; step < (a).steps; step++) {                                        \
+            const uint64_t r = churn_random((a).seed, i, step);                                    \
+            const uint32_t k = (uint32_t)r % WH_BENCH_SLOTS;                                       \
+            unsigned char *p = slot_block(slots, k);                                               \
+            uint32_t born = slot_born(slots, k);                                                   \
+            if (p == NULL) {                                                                       \
+                const uint64_t size = pick_size(r, (a).lo, (a).hi);                                \
+                p = (unsigned char *)wh_malloc((a).heap, (size_t)size);                            \
+                born = NOT_STAMPED;                                                                \
+                if (p == NULL) {                                                                   \
+                    failed++;                                                                      \
+                } else if ((a).stamp) {                                                            \
+                    if (placed_well((a).heap, (a).use_owns, p, size)) {                            \
+                        born = step;                                                               \
+                        churn_stamp(p, size, r, whole);                                            \
+                    } else {                                                                       \
+                        bad++;                                                                     \
+                    }                                                                              \
+                }                                                                                  \
+            } else {                                                                               \
+                if (born != NOT_STAMPED) {                                                         \
+                    const uint64_t old = churn_random((a).seed, i, born);                          \
+                    bad += churn_differs(p, pick_size(old, (a).lo, (a).hi), old, whole) ? 1u : 0u; \
+                }                                                                                  \
+                wh_free((a).heap, p);                                                              \
+                p = NULL;                                                                          \
+            }                                                                                      \
+            slots = slot_put(slots, k, p, born);                                                   \
+        }                                                                                          \
+        for (uint32_t k = 0; k < WH_BENCH_SLOTS; k++) {                                            \
+            (a).ptrs[k * (a).n + i] = slot_block(slots, k);                                        \
+            (a).born[k * (a).n + i] = slot_born(slots, k);                                         \
+        }                                                                                          \
+        if (failed != 0) {                                                                         \
+            wh_add_u64_relaxed(&(a).counts->failed, failed);                                       \
+        }                                                                                          \
+        if (bad != 0) {                                                                            \
+            wh_add_u64_relaxed(&(a).counts->bad, bad);                                             \
+        }                                                                                          \
     }
 
-WH_KERNEL(k_churn, churn_args, a) {
-    CHURN_BODY(a, 0)
-}
+WH_KERNEL(k_churn, churn_args, a){CHURN_BODY(a, 0)}
 
-WH_KERNEL(k_churn_whole, churn_args, a) {
-    CHURN_BODY(a, 1)
-}
+WH_KERNEL(k_churn_whole, churn_args, a){CHURN_BODY(a, 1)}
 
 /* Thread i takes held block i of slots * n; the block lists of churn and churn_whole
  * differ in what is verified. */
-#define DRAIN_BODY(a, whole)                                                           \
-    const uint64_t i = wh_thread_id();                                                 \
-    if (i < (a).n * WH_BENCH_SLOTS) {                                                  \
-        unsigned char *p = (unsigned char *)(a).ptrs[i];                               \
-        const uint32_t born = (a).born[i];                                             \
-        if (p != NULL && born != NOT_STAMPED) {                                        \
-            const uint64_t old = churn_random((a).seed, i % (a).n, born);              \
-            if (churn_differs(p, pick_size(old, (a).lo, (a).hi), old, whole)) {        \
-                wh_add_u64_relaxed(&(a).counts->bad, 1);                               \
-            }                                                                          \
-        }                                                                              \
-        wh_free((a).heap, p);                                                          \
+#define DRAIN_BODY(a, whole)                                                    \
+    const uint64_t i = wh_thread_id();                                          \
+    if (i < (a).n * WH_BENCH_SLOTS) {                                           \
+        unsigned char *p = (unsigned char *)(a).ptrs[i];                        \
+        const uint32_t born = (a).born[i];                                      \
+        if (p != NULL && born != NOT_STAMPED) {                                 \
+            const uint64_t old = churn_random((a).seed, i % (a).n, born);       \
+            if (churn_differs(p, pick_size(old, (a).lo, (a).hi), old, whole)) { \
+                wh_add_u64_relaxed(&(a).counts->bad, 1);                        \
+            }                                                                   \
+        }                                                                       \
+        wh_free((a).heap, p);                                                   \
     }
 
-WH_KERNEL(k_drain, churn_args, a) {
-    DRAIN_BODY(a, 0)
-}
+WH_KERNEL(k_drain, churn_args, a){DRAIN_BODY(a, 0)}
 
 WH_KERNEL(k_drain_whole, churn_args, a) {
     DRAIN_BODY(a, 1)
@@ -357,6 +350,8 @@ typedef struct verify_args {
     void **ptrs;
     uint64_t n, lo, hi, seed;
     wh_bench_counts *counts;
+    uint32_t *claimed;
+    uint64_t claim_base;
     uint32_t lanes;
     int use_owns;
 } verify_args;
@@ -426,6 +421,34 @@ WH_KERNEL(k_check, verify_args, a) {
     }
 }
 
+/* Whether blocks are disjoint follows from their addresses alone, so this needs no access
+ * to the blocks: of two that share 16 bytes, the one that comes second finds a bit set. */
+WH_KERNEL(k_claim, verify_args, a) {
+    const uint64_t i = wh_thread_id() / a.lanes;
+    if (i < a.n) {
+        const unsigned char *p = (const unsigned char *)a.ptrs[i];
+        const uint64_t size = size_of(a.seed, i, a.lo, a.hi);
+        if (p != NULL && placed_well(a.heap, a.use_owns, p, size)) {
+            const uint64_t first = ((uint64_t)(uintptr_t)p - a.claim_base) / 16;
+            const uint64_t last = first + (size - 1) / 16;
+            const uint64_t share = wh_thread_id() % a.lanes;
+            int bad = 0;
+            for (uint64_t w = first / 32 + share; w <= last / 32; w += a.lanes) {
+                uint32_t bits = UINT32_MAX;
+                bits = w == first / 32 ? bits << (first % 32) : bits;
+                bits = w == last / 32 ? bits & (UINT32_MAX >> (31 - last % 32)) : bits;
+                bad |= (wh_fetch_or_u32_relaxed(&a.claimed[w], bits) & bits) != 0;
+            }
+            if (a.lanes == WH_WARP_SIZE) {
+                bad = wh_any(UINT32_MAX, bad);
+            }
+            if (bad && share == 0) {
+                wh_add_u64_relaxed(&a.counts->bad, 1);
+            }
+        }
+    }
+}
+
 /* --- launchers ---------------------------------------------------------------------- */
 
 static wh_status bind(const wh_heap *heap, wh_bench_handle *handle) {
@@ -484,6 +507,8 @@ static wh_status bind(const wh_heap *heap, wh_bench_handle *handle) {
         a.hi = call->hi;                                                        \
         a.seed = call->seed;                                                    \
         a.counts = call->counts;                                                \
+        a.claimed = call->claimed;                                              \
+        a.claim_base = call->claim_base;                                        \
         a.lanes = call->lanes;                                                  \
         a.use_owns = call->use_owns;                                            \
         return k_##name(launch, &a);                                            \
@@ -506,15 +531,16 @@ CHURN_LAUNCHER(drain_whole)
 VERIFY_LAUNCHER(survey)
 VERIFY_LAUNCHER(fill)
 VERIFY_LAUNCHER(check)
+VERIFY_LAUNCHER(claim)
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 extern const wh_bench_kernels WH_BENCH_TABLE;
 const wh_bench_kernels WH_BENCH_TABLE = {
-    WH_OF_(NAME),  bind,         floor_single,  floor_mixed, floor_warp, floor_free,
-    floor_free_warp, malloc_single, malloc_mixed, malloc_warp, free_all, free_warp,
-    churn, churn_whole, drain, drain_whole, survey, fill, check,
+    WH_OF_(NAME),  bind,         floor_single, floor_mixed, floor_warp, floor_free, floor_free_warp,
+    malloc_single, malloc_mixed, malloc_warp,  free_all,    free_warp,  churn,      churn_whole,
+    drain,         drain_whole,  survey,       fill,        check,      claim,
 };
 #ifdef __cplusplus
 }

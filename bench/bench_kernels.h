@@ -46,18 +46,20 @@ typedef struct wh_bench_call {
     uint64_t n;      /* allocations (churn: threads) */
     uint64_t lo, hi; /* request sizes; equal unless sizes are mixed */
     uint64_t seed;
-    uint32_t lanes;  /* fill, check: lanes that share one block, 1 or 32 */
-    uint32_t steps;  /* churn: malloc-or-free steps per thread */
-    int use_owns;    /* the allocator has WH_CAP_OWNS */
-    int stamp;       /* churn: write to the blocks at all */
+    uint32_t lanes;          /* fill, check, claim: lanes that share one block, 1 or 32 */
+    uint32_t steps;          /* churn: malloc-or-free steps per thread */
+    int use_owns;            /* the allocator has WH_CAP_OWNS */
+    int stamp;               /* churn: write to the blocks at all */
     wh_bench_counts *counts; /* device */
+    uint32_t *claimed;       /* device, claim: one bit for each 16 bytes from claim_base on */
+    uint64_t claim_base;
 } wh_bench_call;
 
 typedef wh_status (*wh_bench_launcher)(const wh_launch *launch, const wh_bench_call *call);
 
 /* The floors compute an address or read a pointer in the launch shape of the kernel
  * that they stand beside and touch no allocator state. Threads to start: n, and 32 n
- * for the warp launchers, lanes * n for fill and check; survey takes any number. */
+ * for the warp launchers, lanes * n for fill, check and claim; survey takes any number. */
 typedef struct wh_bench_kernels {
     const char *allocator;
     wh_status (*bind)(const wh_heap *heap, wh_bench_handle *handle);
@@ -67,13 +69,14 @@ typedef struct wh_bench_kernels {
     wh_bench_launcher malloc_warp;   /* lane 0 of warp i: ptrs[i] = malloc(lo) */
     wh_bench_launcher free_all;      /* free(ptrs[i]) */
     wh_bench_launcher free_warp;     /* lane 0 of warp i: free(ptrs[i]) */
-    wh_bench_launcher churn;       /* stamps and verifies the first 16 bytes of a block */
-    wh_bench_launcher churn_whole; /* stamps and verifies as fill and check do */
-    wh_bench_launcher drain;       /* verifies and frees what churn left */
-    wh_bench_launcher drain_whole; /* the same after churn_whole */
-    wh_bench_launcher survey; /* counts; changes no block */
-    wh_bench_launcher fill;   /* writes every block's pattern */
-    wh_bench_launcher check;  /* verifies it, counts bad blocks */
+    wh_bench_launcher churn;         /* stamps and verifies the first 16 bytes of a block */
+    wh_bench_launcher churn_whole;   /* stamps and verifies as fill and check do */
+    wh_bench_launcher drain;         /* verifies and frees what churn left */
+    wh_bench_launcher drain_whole;   /* the same after churn_whole */
+    wh_bench_launcher survey;        /* counts; changes no block */
+    wh_bench_launcher fill;          /* writes every block's pattern */
+    wh_bench_launcher check;         /* verifies it, counts bad blocks */
+    wh_bench_launcher claim; /* sets the bits of every block, counts blocks that find one set */
 } wh_bench_kernels;
 
 /* The table for an allocator of list.h on a target; NULL if it is not built in. */

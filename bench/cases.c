@@ -40,8 +40,7 @@ static uint64_t heap_bytes(const whi_bench *b) {
 
 /* As many of n blocks as WHI_BENCH_FILL of the heap holds. */
 static uint64_t fitting(const whi_bench *b, uint64_t n, uint64_t bytes_each) {
-    const uint64_t most =
-        (uint64_t)(WHI_BENCH_FILL * (double)b->heap_bytes / (double)bytes_each);
+    const uint64_t most = (uint64_t)(WHI_BENCH_FILL * (double)b->heap_bytes / (double)bytes_each);
     return n < most ? n : most;
 }
 
@@ -63,30 +62,36 @@ typedef struct round_state {
     int broken; /* a bad block was seen: the heap is not used again */
 } round_state;
 
-/* One untimed malloc and free. */
-static wh_status warm_up(whi_bench *b, const round_state *r) {
-    wh_status s = whi_bench_launch(b, r->kind->malloc_kernel, r->n * r->kind->threads);
-    if (s == WH_OK && whi_bench_can(b, WH_CAP_FREE)) {
-        s = whi_bench_launch(b, r->kind->free_kernel, r->n * r->kind->threads);
+static wh_status check_round(whi_bench *b, round_state *r, int timed, int contents) {
+    wh_bench_counts counts;
+    const uint32_t what = contents ? WHI_BENCH_CONTENTS | WHI_BENCH_PLACES : WHI_BENCH_PLACES;
+    const wh_status s = whi_bench_verify(b, what, &counts);
+    if (s == WH_OK) {
+        b->malloc_series.failed += timed ? counts.failed : 0;
+        b->malloc_series.bad += counts.bad; /* one in an untimed round counts, too */
+        r->broken |= counts.bad != 0;
     }
     return s;
 }
 
-static wh_status timed_round(whi_bench *b, round_state *r, int contents) {
-    wh_bench_counts counts;
-    wh_status s =
-        whi_bench_time(b, r->kind->malloc_kernel, r->n * r->kind->threads, &b->malloc_series);
-    if (s == WH_OK) {
-        s = whi_bench_verify(b, contents, &counts);
+/* One malloc by all and one free by all. Contents are checked between the two. Places
+ * alone are checked after the free, which leaves the pointers in their array; on a GPU a
+ * wild pointer given to free could bring the run down, but the first round of a series
+ * checks contents, hence places, beforehand. */
+static wh_status round_once(whi_bench *b, round_state *r, int timed, int contents) {
+    const uint64_t threads = r->n * r->kind->threads;
+    const int check_first = contents || b->on_sim;
+    wh_status s = timed ? whi_bench_time(b, r->kind->malloc_kernel, threads, &b->malloc_series)
+                        : whi_bench_launch(b, r->kind->malloc_kernel, threads);
+    if (s == WH_OK && check_first) {
+        s = check_round(b, r, timed, contents);
     }
-    if (s != WH_OK) {
-        return s;
+    if (s == WH_OK && whi_bench_can(b, WH_CAP_FREE) && !r->broken) {
+        s = timed ? whi_bench_time(b, r->kind->free_kernel, threads, &b->free_series)
+                  : whi_bench_launch(b, r->kind->free_kernel, threads);
     }
-    b->malloc_series.failed += counts.failed;
-    b->malloc_series.bad += counts.bad;
-    r->broken = counts.bad != 0;
-    if (whi_bench_can(b, WH_CAP_FREE) && !r->broken) {
-        s = whi_bench_time(b, r->kind->free_kernel, r->n * r->kind->threads, &b->free_series);
+    if (s == WH_OK && !check_first) {
+        s = check_round(b, r, timed, contents);
     }
     return s;
 }
@@ -105,16 +110,15 @@ static wh_status rounds(whi_bench *b, round_state *r, int cold) {
     clear(&b->free_series);
     double malloc_floor = 0;
     double free_floor = 0;
-    wh_status s =
-        whi_bench_floor(b, r->kind->malloc_floor, r->n * r->kind->threads, &malloc_floor);
+    wh_status s = whi_bench_floor(b, r->kind->malloc_floor, r->n * r->kind->threads, &malloc_floor);
     if (s == WH_OK) {
         s = whi_bench_floor(b, r->kind->free_floor, r->n * r->kind->threads, &free_floor);
     }
     if (s == WH_OK && whi_bench_can(b, WH_CAP_RESET)) {
         s = whi_bench_reset_heap(b);
     }
-    if (s == WH_OK && (!cold || !b->on_sim)) {
-        s = warm_up(b, r); /* cold: only loads the kernels */
+    if (s == WH_OK && (!cold || !b->on_sim)) { /* cold: loads the kernels and checks */
+        s = round_once(b, r, 0, 1);
     }
     const double start = whi_bench_wall_seconds();
     int done = 0;
@@ -125,7 +129,7 @@ static wh_status rounds(whi_bench *b, round_state *r, int cold) {
             s = whi_bench_reset_heap(b);
         }
         if (s == WH_OK) {
-            s = timed_round(b, r, done || b->options->check == WH_BENCH_CHECK_EVERY);
+            s = round_once(b, r, 1, done || b->options->check == WH_BENCH_CHECK_EVERY);
         }
     }
     if (s == WH_OK) {
@@ -185,8 +189,8 @@ static wh_status case_single(whi_bench *b) {
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            s = run_rounds(b, &kind, fitting(b, threads.v[k], sizes.v[i]), sizes.v[i],
-                           sizes.v[i], 0);
+            s = run_rounds(b, &kind, fitting(b, threads.v[k], sizes.v[i]), sizes.v[i], sizes.v[i],
+                           0);
         }
     }
     return s;
@@ -224,8 +228,7 @@ static wh_status case_warp(whi_bench *b) {
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < warps.n && s == WH_OK; k++) {
-            s = run_rounds(b, &kind, fitting(b, warps.v[k], sizes.v[i]), sizes.v[i], sizes.v[i],
-                           0);
+            s = run_rounds(b, &kind, fitting(b, warps.v[k], sizes.v[i]), sizes.v[i], sizes.v[i], 0);
         }
     }
     return s;
@@ -243,8 +246,8 @@ static wh_status case_scaling(whi_bench *b) {
     for (size_t i = 0; i < sizes.n; i++) {
         if (b->options->n_threads != 0) {
             for (size_t k = 0; k < b->options->n_threads && s == WH_OK; k++) {
-                s = run_rounds(b, &kind, fitting(b, b->options->threads[k], sizes.v[i]),
-                               sizes.v[i], sizes.v[i], 1);
+                s = run_rounds(b, &kind, fitting(b, b->options->threads[k], sizes.v[i]), sizes.v[i],
+                               sizes.v[i], 1);
             }
             continue;
         }
@@ -273,8 +276,8 @@ static wh_status case_large(whi_bench *b) {
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            s = run_rounds(b, &kind, fitting(b, threads.v[k], sizes.v[i]), sizes.v[i],
-                           sizes.v[i], 0);
+            s = run_rounds(b, &kind, fitting(b, threads.v[k], sizes.v[i]), sizes.v[i], sizes.v[i],
+                           0);
         }
     }
     return s;
@@ -298,8 +301,7 @@ static wh_status churn_once(whi_bench *b, int whole, int timed) {
                   : whi_bench_launch(b, whole ? k->churn_whole : k->churn, b->call.n);
     }
     if (s == WH_OK) {
-        s = whi_bench_launch(b, whole ? k->drain_whole : k->drain,
-                             b->call.n * WH_BENCH_SLOTS);
+        s = whi_bench_launch(b, whole ? k->drain_whole : k->drain, b->call.n * WH_BENCH_SLOTS);
     }
     if (s == WH_OK) {
         s = whi_bench_get_counts(b, &counts);
@@ -381,7 +383,8 @@ static wh_status case_churn(whi_bench *b) {
     return s;
 }
 
-/* --- init --------------------------------------------------------------------------------------- */
+/* --- init ---------------------------------------------------------------------------------------
+ */
 
 /* Creation in memory of the heap's own (allocation included) or of the caller's; the
  * host's clock, since creation is a host call. */
@@ -488,7 +491,8 @@ static wh_status case_init(whi_bench *b) {
     return s;
 }
 
-/* --- utilization ---------------------------------------------------------------------------------- */
+/* --- utilization
+ * ---------------------------------------------------------------------------------- */
 
 /* Batches of blocks of one size until a malloc has returned NULL; the series' one
  * sample is the sum over the batches. The figure exists only if the fill ended by a
@@ -533,7 +537,7 @@ static wh_status fill_up(whi_bench *b, uint64_t batch, uint64_t size) {
     b->call.ptrs = all;
     b->call.n = filled;
     if (s == WH_OK) {
-        s = whi_bench_verify(b, 1, &counts);
+        s = whi_bench_verify(b, WHI_BENCH_CONTENTS | WHI_BENCH_PLACES, &counts);
     }
     if (s != WH_OK) {
         return s;
@@ -559,8 +563,8 @@ static wh_status fill_up(whi_bench *b, uint64_t batch, uint64_t size) {
 }
 
 static wh_status case_utilization(whi_bench *b) {
-    const uint64_t bytes = b->options->heap_bytes != 0 ? b->options->heap_bytes
-                                                       : b->defaults->utilization_bytes;
+    const uint64_t bytes =
+        b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->utilization_bytes;
     const list sizes = sizes_of(b, b->defaults->utilization);
     const list batches = threads_of(b, &b->defaults->batch);
     wh_status s = WH_OK;
@@ -581,7 +585,8 @@ static wh_status case_utilization(whi_bench *b) {
     return s;
 }
 
-/* --- range ------------------------------------------------------------------------------------------ */
+/* --- range
+ * ------------------------------------------------------------------------------------------ */
 
 static wh_status range_one(whi_bench *b, uint64_t n, uint64_t size) {
     wh_bench_counts counts;
@@ -606,7 +611,7 @@ static wh_status range_one(whi_bench *b, uint64_t n, uint64_t size) {
         s = whi_bench_time(b, b->kernels->malloc_single, n, &b->malloc_series);
     }
     if (s == WH_OK) {
-        s = whi_bench_verify(b, 1, &counts);
+        s = whi_bench_verify(b, WHI_BENCH_CONTENTS | WHI_BENCH_PLACES, &counts);
     }
     if (s != WH_OK) {
         return s;
@@ -620,9 +625,8 @@ static wh_status range_one(whi_bench *b, uint64_t n, uint64_t size) {
     row.threads = n;
     row.ops = n;
     row.value_name = counts.served != 0 ? "range_ratio" : NULL;
-    row.value = counts.served != 0
-                    ? (double)(counts.high - counts.low) / (double)counts.requested
-                    : 0;
+    row.value =
+        counts.served != 0 ? (double)(counts.high - counts.low) / (double)counts.requested : 0;
     if (counts.bad != 0) {
         whi_bench_close_heap(b);
     }
@@ -648,7 +652,8 @@ static wh_status case_range(whi_bench *b) {
     return s;
 }
 
-/* --- dispatch ---------------------------------------------------------------------------------------- */
+/* --- dispatch
+ * ---------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -657,8 +662,7 @@ static const struct {
 } cases[] = {
 #define case_graph whi_bench_case_graph
 #define ENTRY(name, text) {#name, text, case_##name},
-    WH_BENCH_CASE_LIST(ENTRY)
-};
+    WH_BENCH_CASE_LIST(ENTRY)};
 
 #define N_CASES (sizeof cases / sizeof *cases)
 

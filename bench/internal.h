@@ -50,9 +50,9 @@ typedef struct whi_bench_row {
     uint64_t size_min; /* 0: all of one size */
     uint64_t size;     /* 0: none */
     uint64_t threads;
-    uint64_t ops;      /* calls in one repetition */
-    double us_null;    /* the floor; 0: none */
-    const char *input; /* graph: the file; NULL: none */
+    uint64_t ops;           /* calls in one repetition */
+    double us_null;         /* the floor; 0: none */
+    const char *input;      /* graph: the file; NULL: none */
     const char *value_name; /* one more figure, and where it is not NULL: */
     double value;
 } whi_bench_row;
@@ -78,7 +78,7 @@ typedef struct whi_bench {
     uint64_t heap_bytes;
     wh_bench_call call; /* handle, arrays and flags for the open heap */
     uint64_t ptrs_room; /* entries of call.ptrs */
-    uint64_t born_room;
+    uint64_t born_room, claimed_room;
 
     struct {
         wh_bench_launcher launcher;
@@ -125,9 +125,13 @@ wh_status whi_bench_floor(whi_bench *b, wh_bench_launcher launcher, uint64_t n, 
 wh_status whi_bench_clear_counts(whi_bench *b);
 wh_status whi_bench_get_counts(whi_bench *b, wh_bench_counts *counts);
 
-/* Looks at what the last malloc kernel put into the pointer array; with contents, also
- * fills and checks the blocks. Allocators without WH_CAP_DISJOINT are not filled. */
-wh_status whi_bench_verify(whi_bench *b, int contents, wh_bench_counts *counts);
+/* Looks at the pointers that the last malloc kernel stored: counts the NULLs, and the
+ * misaligned and those outside the heap as bad. Then, unless one was bad or the
+ * allocator lacks WH_CAP_DISJOINT:
+ *   CONTENTS  fills and checks the blocks (they must still be allocated)
+ *   PLACES    looks whether any two share memory, from the addresses alone */
+enum { WHI_BENCH_CONTENTS = 1, WHI_BENCH_PLACES = 2 };
+wh_status whi_bench_verify(whi_bench *b, uint32_t what, wh_bench_counts *counts);
 
 double whi_bench_median(const double *v, uint32_t n);
 double whi_bench_wall_seconds(void);
@@ -146,8 +150,7 @@ int whi_bench_is_case(const char *name);
 
 /* --- report.c --------------------------------------------------------------------------- */
 
-wh_status whi_bench_emit(whi_bench *b, const whi_bench_row *row,
-                         const whi_bench_series *series);
+wh_status whi_bench_emit(whi_bench *b, const whi_bench_row *row, const whi_bench_series *series);
 wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row,
                                 const whi_bench_result *result);
 

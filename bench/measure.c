@@ -6,7 +6,7 @@
 
 #include "bench/internal.h"
 
-#define BLOCK_THREADS (uint32_t)WH_BENCH_BLOCK_THREADS
+#define BLOCK_THREADS (uint32_t) WH_BENCH_BLOCK_THREADS
 
 wh_status whi_bench_fail(whi_bench *b, wh_status status, const char *format, ...) {
     if (b->error[0] == '\0') {
@@ -15,9 +15,8 @@ wh_status whi_bench_fail(whi_bench *b, wh_status status, const char *format, ...
         va_start(args, format);
         (void)vsnprintf(what, sizeof what, format, args);
         va_end(args);
-        const char *detail = status == WH_DEVICE_ERROR && b->device != NULL
-                                 ? wh_device_error_text(b->device)
-                                 : "";
+        const char *detail =
+            status == WH_DEVICE_ERROR && b->device != NULL ? wh_device_error_text(b->device) : "";
         (void)snprintf(b->error, sizeof b->error, "%s: %s%s%s%s", what, wh_status_text(status),
                        detail[0] != '\0' ? " (" : "", detail, detail[0] != '\0' ? ")" : "");
     }
@@ -52,10 +51,10 @@ wh_status whi_bench_open_heap(whi_bench *b, uint64_t bytes) {
     b->heap_bytes = bytes;
     b->call.use_owns = whi_bench_can(b, WH_CAP_OWNS);
     char text[32];
-    return s == WH_OK ? s
-                      : whi_bench_fail(b, s, "heap of %s for '%s'",
-                                       whi_bench_bytes_text(bytes, text, sizeof text),
-                                       b->alloc->name);
+    return s == WH_OK
+               ? s
+               : whi_bench_fail(b, s, "heap of %s for '%s'",
+                                whi_bench_bytes_text(bytes, text, sizeof text), b->alloc->name);
 }
 
 wh_status whi_bench_reset_heap(whi_bench *b) {
@@ -191,25 +190,62 @@ wh_status whi_bench_get_counts(whi_bench *b, wh_bench_counts *counts) {
     return s == WH_OK ? s : whi_bench_fail(b, s, "copy from the device");
 }
 
-wh_status whi_bench_verify(whi_bench *b, int contents, wh_bench_counts *counts) {
+/* A warp per block makes the GPU's accesses to larger blocks adjacent. */
+static uint32_t lanes_for(const whi_bench *b) {
+    return !b->on_sim && b->call.hi >= 512 ? 32 : 1;
+}
+
+static wh_status claim(whi_bench *b, const wh_bench_counts *seen) {
+    void *array = b->call.claimed;
+    const uint64_t words = (seen->high - seen->low) / 16 / 32 + 2;
+    wh_status s = need(b, &array, &b->claimed_room, words, sizeof(uint32_t));
+    b->call.claimed = array;
+    if (s == WH_OK) {
+        s = wh_device_set(b->device, array, 0, words * sizeof(uint32_t));
+        if (s != WH_OK) {
+            return whi_bench_fail(b, s, "data check");
+        }
+        b->call.claim_base = seen->low & ~(uint64_t)15;
+        b->call.lanes = lanes_for(b);
+        s = whi_bench_launch(b, b->kernels->claim, b->call.n * b->call.lanes);
+    }
+    return s;
+}
+
+wh_status whi_bench_verify(whi_bench *b, uint32_t what, wh_bench_counts *counts) {
     const uint64_t n = b->call.n;
     const uint64_t surveyors = b->on_sim ? 256 : 65536;
     wh_status s = whi_bench_clear_counts(b);
     if (s == WH_OK) {
         s = whi_bench_launch(b, b->kernels->survey, n < surveyors ? n : surveyors);
     }
-    if (s == WH_OK && contents && whi_bench_can(b, WH_CAP_DISJOINT)) {
-        /* a warp per block makes the GPU's accesses to larger blocks adjacent */
-        b->call.lanes = !b->on_sim && b->call.hi >= 512 ? 32 : 1;
+    if (s == WH_OK) {
+        s = whi_bench_get_counts(b, counts);
+    }
+    if (s != WH_OK || counts->bad != 0 || !whi_bench_can(b, WH_CAP_DISJOINT)) {
+        return s;
+    }
+    if ((what & WHI_BENCH_CONTENTS) != 0) {
+        b->call.lanes = lanes_for(b);
         s = whi_bench_launch(b, b->kernels->fill, n * b->call.lanes);
         if (s == WH_OK) {
             s = whi_bench_launch(b, b->kernels->check, n * b->call.lanes);
         }
+        if (s == WH_OK) {
+            s = whi_bench_get_counts(b, counts);
+        }
     }
-    return s == WH_OK ? whi_bench_get_counts(b, counts) : s;
+    if (s == WH_OK && (what & WHI_BENCH_PLACES) != 0 && counts->bad == 0 && counts->served != 0) {
+        s = claim(b, counts);
+        if (s == WH_OK) {
+            s = whi_bench_get_counts(b, counts);
+        }
+    }
+    return s;
 }
 
-/* --- statistics ---------------------------------------------------------------------------------- */
+/* --- statistics ----------------------------------------------------------------------------------
+ */
 
 static int compare(const void *x, const void *y) {
     const double a = *(const double *)x;

@@ -19,9 +19,8 @@ WH_ALLOC_LIST(DECLARE_CUDA)
 
 /* The table of an allocator without WH_CAP_SIM does not exist; the constant condition
  * keeps its name out of the object file. */
-#define ENTRY(ident, family, name, title, source, caps, max_align, max_size)            \
-    {name, ((caps) & WH_CAP_SIM) != 0 ? &wh_bench_kernels_##ident##_sim : NULL,         \
-     CUDA_TABLE(ident)},
+#define ENTRY(ident, family, name, title, source, caps, max_align, max_size) \
+    {name, ((caps)&WH_CAP_SIM) != 0 ? &wh_bench_kernels_##ident##_sim : NULL, CUDA_TABLE(ident)},
 
 static const struct {
     const char *name;

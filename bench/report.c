@@ -85,8 +85,7 @@ static void show(whi_bench *b, const whi_bench_row *row, const whi_bench_result 
     if (b->on_sim) {
         (void)fprintf(out, " %9.1f %9.1f", r->steps_per_op, r->atomics_per_op);
     }
-    (void)fprintf(out, " %7llu %5llu", (unsigned long long)r->failed,
-                  (unsigned long long)r->bad);
+    (void)fprintf(out, " %7llu %5llu", (unsigned long long)r->failed, (unsigned long long)r->bad);
     if (row->value_name != NULL) {
         (void)fprintf(out, "  %s %.3f", row->value_name, row->value);
     }
@@ -97,7 +96,8 @@ static void show(whi_bench *b, const whi_bench_row *row, const whi_bench_result 
     (void)fflush(out);
 }
 
-/* --- JSON --------------------------------------------------------------------------------------- */
+/* --- JSON ---------------------------------------------------------------------------------------
+ */
 
 static json_t *integer(uint64_t v) {
     return json_integer((json_int_t)v);
@@ -105,8 +105,7 @@ static json_t *integer(uint64_t v) {
 
 /* The us_, ratio_null and mops members are times; all others depend on the seed and the
  * options alone on the simulated device. */
-wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row,
-                                const whi_bench_result *r) {
+wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const whi_bench_result *r) {
     b->total_failed += r->failed;
     b->total_bad += r->bad;
     show(b, row, r);
@@ -147,8 +146,7 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row,
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
 
-wh_status whi_bench_emit(whi_bench *b, const whi_bench_row *row,
-                         const whi_bench_series *series) {
+wh_status whi_bench_emit(whi_bench *b, const whi_bench_row *row, const whi_bench_series *series) {
     whi_bench_result r;
     memset(&r, 0, sizeof r);
     r.reps = series->n;
@@ -194,17 +192,15 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
     e |= json_object_set_new(meta, "date", json_string(date));
     e |= json_object_set_new(meta, "target", json_string(b->on_sim ? "sim" : "cuda"));
     e |= json_object_set_new(meta, "sms", integer(b->info->n_sms));
-    e |= json_object_set_new(meta, "heap",
-                             integer(b->options->heap_bytes != 0 ? b->options->heap_bytes
-                                                                 : b->defaults->heap_bytes));
+    e |= json_object_set_new(
+        meta, "heap",
+        integer(b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes));
     e |= json_object_set_new(meta, "utilization_heap",
-                             integer(b->options->heap_bytes != 0
-                                         ? b->options->heap_bytes
-                                         : b->defaults->utilization_bytes));
+                             integer(b->options->heap_bytes != 0 ? b->options->heap_bytes
+                                                                 : b->defaults->utilization_bytes));
     e |= json_object_set_new(meta, "reps", integer(b->reps));
     e |= json_object_set_new(
-        meta, "check",
-        json_string(b->options->check == WH_BENCH_CHECK_EVERY ? "every" : "last"));
+        meta, "check", json_string(b->options->check == WH_BENCH_CHECK_EVERY ? "every" : "last"));
     if (b->on_sim) {
         e |= json_object_set_new(meta, "policy", json_string(policy_name(b->options->policy)));
     }
@@ -214,7 +210,7 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
     if (error[0] != '\0') {
         e |= json_object_set_new(root, "error", json_string(error));
     }
-    e |= json_dumpf(root, file, JSON_INDENT(1) | JSON_REAL_PRECISION(8));
+    e |= json_dumpf(root, file, JSON_INDENT(1) | JSON_REAL_PRECISION(7));
     e |= fputc('\n', file) == EOF;
     json_decref(root);
     return e == 0 ? 0 : -1;

@@ -152,9 +152,9 @@ static int check_heap(const whi_bench *b, const plan *p, char *error, size_t siz
         }
     }
     if (b->info->memory_bytes != 0 && bytes > b->info->memory_bytes) {
-        (void)snprintf(error, size, "a heap of %llu bytes is more than the %llu bytes of the device (%s)",
-                       (unsigned long long)bytes, (unsigned long long)b->info->memory_bytes,
-                       b->info->name);
+        (void)snprintf(
+            error, size, "a heap of %llu bytes is more than the %llu bytes of the device (%s)",
+            (unsigned long long)bytes, (unsigned long long)b->info->memory_bytes, b->info->name);
         return 0;
     }
     return 1;
@@ -243,7 +243,8 @@ static int open_device(whi_bench *b, char *error, size_t size) {
     return 0;
 }
 
-/* --- the run ------------------------------------------------------------------------------------ */
+/* --- the run ------------------------------------------------------------------------------------
+ */
 
 static wh_status run_case(whi_bench *b, const plan *p, const char *name) {
     wh_status s = WH_OK;
@@ -262,9 +263,8 @@ static wh_status run_all(whi_bench *b, const plan *p) {
     wh_status s = WH_OK;
     for (size_t i = 0; i < p->n_allocs && s == WH_OK; i++) {
         if ((p->allocs[i]->caps & WH_CAP_HANDLE_MEMORY) == 0) {
-            s = whi_bench_set_runtime_heap(b->device, o->heap_bytes != 0
-                                                          ? o->heap_bytes
-                                                          : b->defaults->heap_bytes);
+            s = whi_bench_set_runtime_heap(b->device, o->heap_bytes != 0 ? o->heap_bytes
+                                                                         : b->defaults->heap_bytes);
         }
     }
     if (s == WH_OK) {
@@ -282,6 +282,7 @@ static wh_status run_all(whi_bench *b, const plan *p) {
     whi_bench_progress_end(b);
     (void)wh_device_free(b->device, b->call.ptrs);
     (void)wh_device_free(b->device, b->call.born);
+    (void)wh_device_free(b->device, b->call.claimed);
     (void)wh_device_free(b->device, counts);
     return s;
 }

@@ -28,7 +28,9 @@ static const struct argp_option options[] = {
     {"seed", OPT_SEED, "N", 0, "of request sizes, churn, graphs and the simulated device", 2},
     {"input", 'i', "FILE", 0, "a graph file for the case graph (repeatable)", 3},
     {"check", OPT_CHECK, "WHEN", 0,
-     "check block contents in every repetition (default) or in the last", 3},
+     "write and check block contents in the last repetition (default) or in every one; that "
+     "blocks are disjoint is verified in all",
+     3},
     {"policy", OPT_POLICY, "NAME", 0, "scheduling policy of the simulated device", 3},
     {"json", OPT_JSON, "FILE", 0, "write the results to FILE", 4},
     {"list", OPT_LIST, "WHAT", OPTION_ARG_OPTIONAL, "list allocs (default) or cases, one a line",
@@ -80,10 +82,10 @@ static int set_policy(request *r, const char *name) {
 
 static int set_check(request *r, const char *when) {
     if (strcmp(when, "every") != 0 && strcmp(when, "last") != 0) {
-        r->status = cli_complain("--check: unknown '%s'; known: every, last", when);
+        r->status = cli_complain("--check: unknown '%s'; known: last, every", when);
         return EINVAL;
     }
-    r->bench.check = strcmp(when, "last") == 0 ? WH_BENCH_CHECK_LAST : WH_BENCH_CHECK_EVERY;
+    r->bench.check = strcmp(when, "every") == 0 ? WH_BENCH_CHECK_EVERY : WH_BENCH_CHECK_LAST;
     return 0;
 }
 
@@ -118,8 +120,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_REPS:
         if (!cli_parse_number(arg, &v) || v == 0 || v > WH_BENCH_MAX_REPS) {
-            r->status = cli_complain("--reps: '%s' is not a number in 1..%u", arg,
-                                     WH_BENCH_MAX_REPS);
+            r->status =
+                cli_complain("--reps: '%s' is not a number in 1..%u", arg, WH_BENCH_MAX_REPS);
             return EINVAL;
         }
         r->bench.reps = (uint32_t)v;
@@ -214,8 +216,8 @@ static int run(request *r) {
 
 int cli_bench(int argc, char **argv) {
     static const struct argp argp = {
-        options,      parse, NULL, "Measures allocators; docs/BENCHMARK.md describes it.\v.", NULL,
-        &help_filter, NULL};
+        options, parse,        NULL, "Measures allocators; docs/BENCHMARK.md describes it.\v.",
+        NULL,    &help_filter, NULL};
     request r;
     memset(&r, 0, sizeof r);
     argp_err_exit_status = CLI_USAGE;

@@ -76,9 +76,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 int cli_info(int argc, char **argv) {
-    static const struct argp argp = {NULL, parse, NULL,
-                                     "Lists devices, and allocators with what they can do.",
-                                     NULL, NULL, NULL};
+    static const struct argp argp = {
+        NULL, parse, NULL, "Lists devices, and allocators with what they can do.",
+        NULL, NULL,  NULL};
     int status = 0;
     argp_err_exit_status = CLI_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &status) != 0) {

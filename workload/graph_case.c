@@ -708,10 +708,10 @@ static void choose(run *r) {
     const uint64_t arcs = r->o->arcs->n_arcs;
     const uint64_t batch_arcs =
         sim ? MIN(MAX(arcs / 4, 1024), 16384) : MIN(MAX(arcs, 16384), 1000000);
-    const uint32_t focus = MIN(MAX(r->n_vertices / 100, 16), 1024);
     r->reps = r->o->reps != 0 ? r->o->reps : sim ? 3 : 10;
     r->batch_arcs = r->o->batch != 0 ? r->o->batch : batch_arcs;
-    r->focus = MIN(r->o->focus != 0 ? r->o->focus : focus, r->n_vertices);
+    const uint64_t focus = MAX(MIN(MAX(r->n_vertices / 100, 16), 1024), r->batch_arcs / 1024);
+    r->focus = (uint32_t)MIN(r->o->focus != 0 ? r->o->focus : focus, r->n_vertices);
     r->random = (r->o->seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
     r->random += r->random == 0;
 }

@@ -35,7 +35,8 @@ typedef struct wh_graph_case_options {
                                   1 K .. 16 K on the simulated device, all of them in
                                   16 K .. 1 M on a GPU */
     uint32_t focus;            /* vertices that a focused batch starts from; default a
-                                  hundredth of the vertices, in 16 .. 1024 */
+                                  hundredth of the vertices, in 16 .. 1024, and enough for
+                                  at most 1 K arcs of the batch each */
     uint64_t seed;             /* of the batches */
     int no_shrink;             /* delete keeps arrays that are almost empty */
     int no_expand;             /* leave expand out */

@@ -25,15 +25,16 @@ typedef struct allocator_entry {
     const whi_alloc_ops *cuda;
 } allocator_entry;
 
-/* The tables that exist: on the simulator every allocator but the CUDA runtime's
- * (no WH_CAP_SIM), on the GPU every one. */
-#define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
-    extern const whi_alloc_ops wh_alloc_ops_##ident##_sim __attribute__((weak));
-WH_ALLOC_LIST(DECLARE_SIM)
-#define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
+/* The tables that exist: on the simulator those with WH_CAP_SIM, on the GPU every one.
+ * The unused branch of SIM_OPS is folded away, so a table that is not there is not
+ * referred to. */
+#define DECLARE_OPS(ident, family, name, title, source, caps, max_align, max_size) \
+    extern const whi_alloc_ops wh_alloc_ops_##ident##_sim;                         \
     extern const whi_alloc_ops wh_alloc_ops_##ident##_cuda;
+WH_ALLOC_LIST(DECLARE_OPS)
+#undef DECLARE_OPS
+#define SIM_OPS(ident, caps) (((caps)&WH_CAP_SIM) != 0 ? &wh_alloc_ops_##ident##_sim : NULL)
 #if WH_HAVE_CUDA
-WH_ALLOC_LIST(DECLARE_CUDA)
 #define CUDA_OPS(ident) &wh_alloc_ops_##ident##_cuda
 #else
 #define CUDA_OPS(ident) NULL
@@ -41,7 +42,7 @@ WH_ALLOC_LIST(DECLARE_CUDA)
 
 static const allocator_entry allocators[] = {
 #define ENTRY(ident, family, name, title, source, caps, max_align, max_size) \
-    {{name, title, source, caps, max_align, max_size}, &wh_alloc_ops_##ident##_sim, CUDA_OPS(ident)},
+    {{name, title, source, caps, max_align, max_size}, SIM_OPS(ident, caps), CUDA_OPS(ident)},
     WH_ALLOC_LIST(ENTRY)
 #undef ENTRY
 };

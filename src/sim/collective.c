@@ -95,8 +95,9 @@ static void fail_gone(whi_engine *e, whi_lane *l, whi_sim_op op, uint32_t mask) 
                  ", but the warp has only %" PRIu32 " lanes",
                  whi_op_names[op], whi_short_site(l->site), gone, mask, w->n_lanes);
     }
-    whi_fail(e, l, "%s at %s names lane %" PRIu32 " in its mask 0x%08" PRIx32
-                   ", but that lane has exited",
+    whi_fail(e, l,
+             "%s at %s names lane %" PRIu32 " in its mask 0x%08" PRIx32
+             ", but that lane has exited",
              whi_op_names[op], whi_short_site(l->site), gone, mask);
 }
 
@@ -167,15 +168,21 @@ static void tsan_syncwarp(whi_warp *w, uint32_t mask, whi_lane *last) {
     }
 }
 
-static uint64_t host_collective(whi_sim_op op, uint32_t mask, uint64_t value) {
+/* Of a lane that is alone. */
+static uint64_t host_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32_t source) {
     if (mask != 1) {
         abort(); /* host code has no other lanes */
     }
-    whi_warp w;
-    memset(&w, 0, sizeof w);
-    w.lanes[0].value = value;
-    compute(&w, 1, op);
-    return w.lanes[0].result;
+    switch (op) {
+    case WHI_SIM_MATCH_U32:
+    case WHI_SIM_MATCH_U64:
+        return 1;
+    case WHI_SIM_SHFL_U32:
+    case WHI_SIM_SHFL_U64:
+        return source % WH_WARP_SIZE == 0 ? value : POISON;
+    default:
+        return value;
+    }
 }
 
 uint64_t whi_sim_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32_t source,
@@ -183,7 +190,7 @@ uint64_t whi_sim_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32
     whi_lane *l = whi_current();
     whi_engine *e = l->engine;
     if (e == NULL) {
-        return host_collective(op, mask, value);
+        return host_collective(op, mask, value, source);
     }
     whi_point(e, l);
     whi_warp *w = l->warp;
@@ -349,7 +356,7 @@ static uint32_t choose_mask(whi_engine *e, whi_warp *w, uint32_t must) {
             break;
         }
     }
-    return e->log != NULL ? whi_log_mask(e, w, mask) : mask;
+    return e->log != NULL ? whi_log_mask(e, w, mask, must) : mask;
 }
 
 static void resolve(whi_engine *e, whi_warp *w, uint32_t must) {

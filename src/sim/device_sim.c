@@ -123,12 +123,14 @@ wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), co
                         const char *kernel_name) {
     whi_sim_device *d = (whi_sim_device *)launch->device;
     if (d == NULL || d->base.info.target != WH_TARGET_SIM || launch->blocks == 0 ||
-        launch->threads == 0 || launch->threads > MOST_THREADS ||
-        whi_current()->engine != NULL) {
+        launch->threads == 0 || launch->threads > MOST_THREADS || whi_current()->engine != NULL) {
         return WH_BAD_ARGUMENT;
     }
-    whi_grid grid = {.entry = entry, .args = args, .name = kernel_name,
-                     .blocks = launch->blocks, .threads = launch->threads};
+    whi_grid grid = {.entry = entry,
+                     .args = args,
+                     .name = kernel_name,
+                     .blocks = launch->blocks,
+                     .threads = launch->threads};
     for (uint32_t i = 0; i < d->n_workers; i++) {
         const wh_status s = whi_engine_prepare(&d->engines[i], &grid);
         if (s != WH_OK) {
@@ -137,6 +139,7 @@ wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), co
     }
     whi_tsan_release(&d->begin);
     run_all(d, &grid);
+    whi_engine_remember(&d->engines[0]);
     whi_tsan_acquire(&d->end);
     d->pending = grid.failed ? WH_DEVICE_ERROR : WH_OK;
     return d->pending;
@@ -316,12 +319,6 @@ static const whi_device_ops sim_ops = {
 
 /* --- options --------------------------------------------------------------------------------- */
 
-static const char *const policy_names[WH_SIM_POLICY_COUNT] = {
-#define POLICY_NAME_(name, text) text,
-    WH_SIM_POLICY_LIST(POLICY_NAME_)
-#undef POLICY_NAME_
-};
-
 static bool read_number(const char *text, uint64_t most, uint64_t *v) {
     char *end;
     errno = 0;
@@ -339,7 +336,7 @@ static bool read_u32(const char *text, uint32_t *field) {
 static bool apply_setting(wh_sim_options *o, const char *key, const char *value) {
     if (strcmp(key, "policy") == 0) {
         for (uint32_t i = 0; i < WH_SIM_POLICY_COUNT; i++) {
-            if (strcmp(value, policy_names[i]) == 0) {
+            if (strcmp(value, whi_policy_names[i]) == 0) {
                 o->policy = (wh_sim_policy)i;
                 return true;
             }
@@ -468,8 +465,9 @@ wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options)
     info->n_sms = o->n_sms;
     info->memory_bytes = o->memory_bytes;
     (void)snprintf(info->name, sizeof info->name, "simulated device");
-    (void)snprintf(info->driver, sizeof info->driver, "%s/%" PRIu32 " seed %" PRIu64 " workers %" PRIu32,
-                   policy_names[o->policy], o->policy_arg, o->seed, d->n_workers);
+    (void)snprintf(info->driver, sizeof info->driver,
+                   "%s/%" PRIu32 " seed %" PRIu64 " workers %" PRIu32, whi_policy_names[o->policy],
+                   o->policy_arg, o->seed, d->n_workers);
     *device = &d->base;
     return WH_OK;
 }

@@ -1,4 +1,8 @@
 /* fault.c: which planted fault (WH_PLANT in simt.h) is active. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* strnlen */
+#endif
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

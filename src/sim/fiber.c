@@ -6,6 +6,7 @@
 #include "fiber.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@ extern void *__tsan_get_current_fiber(void) WEAK;
 extern void *__tsan_create_fiber(unsigned flags) WEAK;
 extern void __tsan_destroy_fiber(void *fiber) WEAK;
 extern void __tsan_switch_to_fiber(void *fiber, unsigned flags) WEAK;
+extern void __tsan_set_fiber_name(void *fiber, const char *name) WEAK;
 extern void __tsan_acquire(void *addr) WEAK;
 extern void __tsan_release(void *addr) WEAK;
 extern void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t size) WEAK;
@@ -77,19 +79,31 @@ __asm__(".text\n"
         "whi_fiber_swap:\n"
         "    .cfi_startproc\n"
         "    pushq %rbp\n"
+        "    .cfi_adjust_cfa_offset 8\n"
         "    pushq %rbx\n"
+        "    .cfi_adjust_cfa_offset 8\n"
         "    pushq %r12\n"
+        "    .cfi_adjust_cfa_offset 8\n"
         "    pushq %r13\n"
+        "    .cfi_adjust_cfa_offset 8\n"
         "    pushq %r14\n"
+        "    .cfi_adjust_cfa_offset 8\n"
         "    pushq %r15\n"
+        "    .cfi_adjust_cfa_offset 8\n"
         "    movq %rsp, (%rdi)\n"
         "    movq %rsi, %rsp\n"
         "    popq %r15\n"
+        "    .cfi_adjust_cfa_offset -8\n"
         "    popq %r14\n"
+        "    .cfi_adjust_cfa_offset -8\n"
         "    popq %r13\n"
+        "    .cfi_adjust_cfa_offset -8\n"
         "    popq %r12\n"
+        "    .cfi_adjust_cfa_offset -8\n"
         "    popq %rbx\n"
+        "    .cfi_adjust_cfa_offset -8\n"
         "    popq %rbp\n"
+        "    .cfi_adjust_cfa_offset -8\n"
         "    ret\n"
         "    .cfi_endproc\n"
         ".size whi_fiber_swap, .-whi_fiber_swap\n"
@@ -209,6 +223,14 @@ void whi_fiber_switch_hooked(whi_fiber *from, whi_fiber *to, bool dying) {
 #endif
     if (hooks.asan) {
         asan_arrived(from);
+    }
+}
+
+void whi_fiber_name(const whi_fiber *f, uint32_t block, uint32_t thread) {
+    if (f->tsan != NULL && __tsan_set_fiber_name != NULL) {
+        char name[48];
+        (void)snprintf(name, sizeof name, "block %u thread %u", (unsigned)block, (unsigned)thread);
+        __tsan_set_fiber_name(f->tsan, name);
     }
 }
 

@@ -30,8 +30,8 @@ typedef struct whi_fiber {
     void *sp; /* where the fiber goes on; unused with ucontext */
     char *stack_low;
     size_t stack_bytes;
-    void *tsan;       /* ThreadSanitizer's context of this fiber */
-    void *asan_stack; /* AddressSanitizer's fake stack while the fiber rests */
+    void *tsan;                     /* ThreadSanitizer's context of this fiber */
+    void *asan_stack;               /* AddressSanitizer's fake stack while the fiber rests */
     struct whi_fiber *entered_from; /* hooked switches only */
 #ifdef WH_SIM_UCONTEXT
     ucontext_t context;
@@ -44,7 +44,7 @@ typedef struct whi_fiber_hooks {
     bool asan;
     bool tsan;
 } whi_fiber_hooks;
-extern const whi_fiber_hooks *whi_fiber_get_hooks(void);
+const whi_fiber_hooks *whi_fiber_get_hooks(void);
 
 /* Bytes of one stack slot, guard page included. */
 size_t whi_fiber_slot_bytes(void);
@@ -87,6 +87,9 @@ static inline void whi_fiber_switch(whi_fiber *from, whi_fiber *to, bool hooked)
 #endif
     whi_fiber_switch_hooked(from, to, false);
 }
+
+/* Names the lane in ThreadSanitizer's reports. */
+void whi_fiber_name(const whi_fiber *f, uint32_t block, uint32_t thread);
 
 /* ThreadSanitizer edges; no-ops without it. */
 void whi_tsan_release(void *object);

@@ -88,12 +88,6 @@ static bool parse(const char *text, int base, uint64_t *v) {
     return isxdigit((unsigned char)text[0]) && *end == '\0' && errno == 0;
 }
 
-static const char *const policy_names[WH_SIM_POLICY_COUNT] = {
-#define POLICY_NAME_(name, text) text,
-    WH_SIM_POLICY_LIST(POLICY_NAME_)
-#undef POLICY_NAME_
-};
-
 static bool read_field(whi_log *g, const char *name, uint64_t most, uint64_t *v) {
     return strcmp(next_token(g), name) == 0 && parse(next_token(g), 10, v) && *v <= most;
 }
@@ -106,7 +100,7 @@ static bool read_header(whi_log *g, wh_sim_options *o) {
         return false;
     }
     (void)next_token(g);
-    while (policy < WH_SIM_POLICY_COUNT && strcmp(g->token, policy_names[policy]) != 0) {
+    while (policy < WH_SIM_POLICY_COUNT && strcmp(g->token, whi_policy_names[policy]) != 0) {
         policy++;
     }
     if (version != 1 || policy == WH_SIM_POLICY_COUNT || !read_field(g, "arg", UINT32_MAX, &arg) ||
@@ -138,7 +132,7 @@ wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
         (void)fprintf(g->file,
                       MAGIC " 1 seed %" PRIu64 " policy %s arg %" PRIu32 " sms %" PRIu32
                             " blocks-per-sm %" PRIu32 "\n",
-                      o->seed, policy_names[o->policy], o->policy_arg, o->n_sms,
+                      o->seed, whi_policy_names[o->policy], o->policy_arg, o->n_sms,
                       o->blocks_per_sm);
     } else if (!read_header(g, o)) {
         (void)whi_log_close(g);
@@ -287,7 +281,7 @@ uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks) {
     return ticks;
 }
 
-uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask) {
+uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must) {
     whi_log *g = e->log;
     if (!g->replay) {
         flush_stay(g);
@@ -295,8 +289,12 @@ uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask) {
         return mask;
     }
     mask = (uint32_t)replayed(e, 'm', "resolves a wh_activemask");
-    if (mask == 0 || (mask & ~w->am_wait) != 0) {
-        diverged(e, "a wh_activemask is to name a lane that is not there");
+    bool good = mask != 0 && (mask & ~w->am_wait) == 0 && (mask & must) == must;
+    for (uint32_t m = mask; good && m != 0; m &= m - 1) {
+        good = strcmp(w->lanes[wh_ctz32(m)].site, w->lanes[wh_ctz32(mask)].site) == 0;
+    }
+    if (!good) {
+        diverged(e, "a wh_activemask is to name lanes that are not there");
     }
     return mask;
 }

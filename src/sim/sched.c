@@ -1,4 +1,8 @@
 /* sched.c: lanes, scheduling points, policies and the life of a grid. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* posix_memalign, sched_yield */
+#endif
+
 #include "sim_internal.h"
 
 #include <inttypes.h>
@@ -9,13 +13,21 @@
 
 /* Host code counts as the only lane of a one-thread grid. */
 const whi_lane whi_host_lane = {.self = {.block_threads = 1, .grid_blocks = 1}};
-__thread const whi_sim_self_t *whi_sim_self
-    __attribute__((tls_model("initial-exec"))) = &whi_host_lane.self;
+__thread const whi_sim_self_t *whi_sim_self __attribute__((tls_model("initial-exec"))) =
+    &whi_host_lane.self;
+
+const char *const whi_policy_names[WH_SIM_POLICY_COUNT] = {
+#define POLICY_NAME_(name, text) text,
+    WH_SIM_POLICY_LIST(POLICY_NAME_)
+#undef POLICY_NAME_
+};
 
 #define PCT_LONGEST_STINT 1000u /* then a lane that spins without back-off gives way */
 #define PCT_FIRST_GUESS 64u     /* steps per thread of a kernel not seen before */
 #define PCT_FAIR_AFTER 8u       /* a launch this many times longer than guessed */
-#define STARVE_ONE_IN 64u       /* the victim runs this many times less than others */
+#define FIRST_SLEEP 2u          /* wh_backoff attempts before this one only yield */
+#define SHORTEST_TICK 32u
+#define STARVE_ONE_IN 64u /* the victim runs this many times less than others */
 
 /* --- the set of runnable lanes ------------------------------------------------- */
 
@@ -168,12 +180,55 @@ static void switch_to_main(whi_engine *e, whi_lane *from) {
     whi_fiber_switch(&from->fiber, &e->main, e->hooked);
 }
 
+/* --- sleeping ---------------------------------------------------------------------- */
+
+/* The wheel passes one tick in about the time in which each runnable lane gets a turn. */
+static void set_next_tick(whi_engine *e) {
+    e->next_tick = e->steps + (e->n_run > SHORTEST_TICK ? e->n_run : SHORTEST_TICK);
+    e->next_event = e->next_tick < e->next_event ? e->next_tick : e->next_event;
+}
+
+/* Wakes the lanes of the next tick; with none runnable, those of the first that has any. */
+static void advance_wheel(whi_engine *e) {
+    do {
+        whi_lane **bucket = &e->wheel[++e->tick % WHI_WHEEL];
+        while (*bucket != NULL) {
+            whi_lane *l = *bucket;
+            *bucket = l->next_asleep;
+            l->warp->asleep &= ~(1u << l->self.lane);
+            e->n_asleep--;
+            whi_make_runnable(e, l);
+        }
+    } while (e->n_run == 0 && e->n_asleep > 0);
+}
+
+/* wh_backoff: the first attempts only give way; later ones leave the CPU to lanes that
+ * have something to do, for twice as long each time. */
+static void fall_asleep(whi_engine *e, whi_lane *l, uint32_t attempt) {
+    const uint32_t most = attempt < 8 ? 1u << attempt : WHI_WHEEL - 1;
+    const uint32_t ticks =
+        e->policy_mode == WHI_MODE_ROUND_ROBIN ? most : 1 + whi_random_below(e, most);
+    take_off(e, l, WHI_LANE_ASLEEP);
+    l->warp->asleep |= 1u << l->self.lane;
+    l->next_asleep = e->wheel[(e->tick + ticks) % WHI_WHEEL];
+    e->wheel[(e->tick + ticks) % WHI_WHEEL] = l;
+    if (e->n_asleep++ == 0) {
+        set_next_tick(e);
+    }
+}
+
+/* --- giving way ---------------------------------------------------------------------- */
+
 static void deadlock(whi_engine *e, const whi_lane *l) __attribute__((noreturn));
 
 /* Goes on with another lane, or with l again if it can run. */
 static inline void leave_lane(whi_engine *e, whi_lane *l, bool leave) {
     if (e->n_run == 0) {
-        deadlock(e, l);
+        if (e->n_asleep == 0) {
+            deadlock(e, l);
+        }
+        advance_wheel(e);
+        set_next_tick(e);
     }
     whi_lane *next = pick_by(e, e->mode, l, leave);
     if (next != l) {
@@ -181,11 +236,15 @@ static inline void leave_lane(whi_engine *e, whi_lane *l, bool leave) {
     }
 }
 
+static inline void keep_s4(whi_engine *e, whi_warp *w) {
+    if ((w->run | w->asleep) == 0 && w->am_wait != 0) {
+        whi_activemask_resolve(e, w);
+    }
+}
+
 void whi_wait(whi_engine *e, whi_lane *l, whi_lane_state state) {
     take_off(e, l, state);
-    if (l->warp->run == 0 && l->warp->am_wait != 0) {
-        whi_activemask_resolve(e, l->warp); /* S4 */
-    }
+    keep_s4(e, l->warp);
     leave_lane(e, l, l->state != WHI_LANE_RUNNABLE);
 }
 
@@ -219,6 +278,13 @@ static __attribute__((noinline)) void event(whi_engine *e, whi_lane *l) {
         }
     }
     uint64_t next = e->next_scan;
+    if (e->n_asleep > 0) {
+        if (e->steps >= e->next_tick) {
+            advance_wheel(e);
+            set_next_tick(e);
+        }
+        next = e->next_tick < next ? e->next_tick : next;
+    }
     if (e->policy_mode == WHI_MODE_PCT) {
         while (e->n_changes > 0 && e->steps >= e->change[e->n_changes - 1]) {
             e->n_changes--;
@@ -282,6 +348,9 @@ void whi_sim_backoff(uint32_t attempt) {
     }
     if (l->warp->am_ticks != 0 && --l->warp->am_ticks == 0) {
         whi_activemask_resolve(e, l->warp);
+    }
+    if (attempt >= FIRST_SLEEP) {
+        fall_asleep(e, l, attempt - FIRST_SLEEP);
     }
     leave_lane(e, l, true);
 }
@@ -353,9 +422,7 @@ static void lane_exit(whi_engine *e, whi_lane *l) {
     w->live &= ~(1u << l->self.lane);
     b->live--;
     whi_collective_exit(e, l);
-    if (w->run == 0 && w->am_wait != 0) {
-        whi_activemask_resolve(e, w); /* S4 */
-    }
+    keep_s4(e, w);
     if (l == e->victim) {
         e->victim = e->n_run > 0 ? e->runnable[whi_random_below(e, e->n_run)] : NULL;
     }
@@ -381,6 +448,9 @@ static void lane_main(void *arg) {
     for (;;) {
         if (e->closing) {
             whi_fiber_switch_hooked(&l->fiber, &e->main, true);
+        }
+        if (e->hooked) {
+            whi_fiber_name(&l->fiber, l->self.block, l->self.thread);
         }
         whi_tsan_acquire(&e->device->begin);
         e->grid->entry(e->grid->args);
@@ -458,8 +528,8 @@ wh_status whi_engine_prepare(whi_engine *e, const whi_grid *grid) {
         for (uint32_t j = 0; j < WH_WARP_SIZE && j < left; j++) {
             whi_lane *l = &w->lanes[j];
             if (!l->fiber_ready) {
-                whi_fiber_init(&l->fiber, w->stacks + j * slot_bytes,
-                               (size_t)i * WH_WARP_SIZE + j, lane_main, l);
+                whi_fiber_init(&l->fiber, w->stacks + j * slot_bytes, (size_t)i * WH_WARP_SIZE + j,
+                               lane_main, l);
                 l->fiber_ready = true;
             }
         }
@@ -499,8 +569,7 @@ static void begin_policy(whi_engine *e) {
         const uint64_t h = hash_text(e->grid->name);
         const uint64_t threads = (uint64_t)e->grid->blocks * e->grid->threads;
         uint64_t guess = e->device->pct_memory[h % WHI_PCT_MEMORY].steps_per_thread;
-        const bool known =
-            guess != 0 && e->device->pct_memory[h % WHI_PCT_MEMORY].name_hash == h;
+        const bool known = guess != 0 && e->device->pct_memory[h % WHI_PCT_MEMORY].name_hash == h;
         guess = known ? guess : PCT_FIRST_GUESS;
         e->fair_from = e->steps + PCT_FAIR_AFTER * guess * threads;
         /* Of an unknown kernel not even the magnitude is known. */
@@ -523,20 +592,20 @@ static void begin_policy(whi_engine *e) {
     }
 }
 
-static void end_policy(whi_engine *e) {
+void whi_engine_remember(const whi_engine *e) {
     const uint64_t threads = (uint64_t)e->grid->blocks * e->grid->threads;
     const uint64_t h = hash_text(e->grid->name);
-    if (e->index == 0) {
-        e->device->pct_memory[h % WHI_PCT_MEMORY].name_hash = h;
-        e->device->pct_memory[h % WHI_PCT_MEMORY].steps_per_thread =
-            (e->steps - e->launch_start) / threads + 1;
-    }
+    e->device->pct_memory[h % WHI_PCT_MEMORY].name_hash = h;
+    e->device->pct_memory[h % WHI_PCT_MEMORY].steps_per_thread =
+        (e->steps - e->launch_start) * e->device->n_workers / threads + 1;
 }
 
 void whi_engine_run(whi_engine *e, whi_grid *grid) {
     e->grid = grid;
     e->n_run = 0;
     e->live_blocks = 0;
+    e->n_asleep = 0;
+    memset(e->wheel, 0, sizeof e->wheel);
     e->next_sm_slot = 0;
     memset(e->sm_busy, 0, e->n_sm_slots);
     memset(e->warp_bits, 0, (e->n_warps + 63) / 64 * sizeof(uint64_t));
@@ -544,6 +613,7 @@ void whi_engine_run(whi_engine *e, whi_grid *grid) {
     for (uint32_t i = 0; i < e->n_warps; i++) {
         whi_warp *w = e->warps[i];
         w->run = w->live = w->am_wait = w->am_ticks = w->in_barrier = w->n_groups = 0;
+        w->asleep = 0;
         w->am_scanned = false;
     }
     begin_policy(e);
@@ -556,6 +626,7 @@ void whi_engine_run(whi_engine *e, whi_grid *grid) {
         e->victim = e->runnable[whi_random_below(e, e->n_run)];
     }
     whi_fiber_adopt_thread(&e->main);
+    whi_tsan_release(&e->device->begin); /* this thread set whi_sim_self up */
     whi_lane *first = NULL;
     if (e->log == NULL || whi_log_begin(e)) {
         whi_lane before = whi_host_lane; /* as if the last lane of all had just ended */
@@ -584,7 +655,6 @@ void whi_engine_run(whi_engine *e, whi_grid *grid) {
     if (e->log != NULL) {
         whi_log_end(e);
     }
-    end_policy(e);
 }
 
 void whi_engine_close(whi_engine *e) {
@@ -638,6 +708,9 @@ void whi_describe_lane(const whi_lane *l, char *text, size_t bytes) {
     case WHI_LANE_RUNNABLE:
         (void)snprintf(text, bytes, "can run");
         return;
+    case WHI_LANE_ASLEEP:
+        (void)snprintf(text, bytes, "backs off");
+        return;
     case WHI_LANE_IN_ACTIVEMASK:
         (void)snprintf(text, bytes, "waits in wh_activemask at %s", site);
         return;
@@ -650,8 +723,8 @@ void whi_describe_lane(const whi_lane *l, char *text, size_t bytes) {
     for (uint32_t i = 0; i < l->warp->n_groups; i++) {
         const whi_group *g = &l->warp->groups[i];
         if (g->arrived >> l->self.lane & 1u) {
-            (void)snprintf(text, bytes, "waits in %s at %s, mask 0x%08" PRIx32,
-                           whi_op_names[g->op], site, g->mask);
+            (void)snprintf(text, bytes, "waits in %s at %s, mask 0x%08" PRIx32, whi_op_names[g->op],
+                           site, g->mask);
         }
     }
 }
@@ -685,11 +758,6 @@ static void deadlock(whi_engine *e, const whi_lane *l) {
 }
 
 void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...) {
-    static const char *const names[WH_SIM_POLICY_COUNT] = {
-#define POLICY_NAME_(name, text) text,
-        WH_SIM_POLICY_LIST(POLICY_NAME_)
-#undef POLICY_NAME_
-    };
     whi_sim_device *d = e->device;
     const wh_sim_options *o = &d->options;
     (void)pthread_mutex_lock(&d->mutex);
@@ -698,13 +766,14 @@ void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
         size_t room = sizeof d->base.error;
         char tail[96];
         va_list args;
-        (void)snprintf(tail, sizeof tail, " [replay: WH_SIM=seed=%" PRIu64 ",policy=%s,arg=%" PRIu32
-                       "]", o->seed, names[o->policy], o->policy_arg);
-        int n = l == NULL
-                    ? snprintf(out, room, "kernel %s: ", e->grid->name)
-                    : snprintf(out, room,
-                               "kernel %s, block %" PRIu32 " thread %" PRIu32 " (lane %" PRIu32 "): ",
-                               e->grid->name, l->self.block, l->self.thread, l->self.lane);
+        (void)snprintf(tail, sizeof tail,
+                       " [replay: WH_SIM=seed=%" PRIu64 ",policy=%s,arg=%" PRIu32 "]", o->seed,
+                       whi_policy_names[o->policy], o->policy_arg);
+        int n = l == NULL ? snprintf(out, room, "kernel %s: ", e->grid->name)
+                          : snprintf(out, room,
+                                     "kernel %s, block %" PRIu32 " thread %" PRIu32
+                                     " (lane %" PRIu32 "): ",
+                                     e->grid->name, l->self.block, l->self.thread, l->self.lane);
         size_t used = n > 0 ? (size_t)n : 0;
         if (used < room) {
             va_start(args, format);

@@ -16,11 +16,14 @@
  *       lane.pos is the lane's index there; with heap_order it is a max-heap by prio.
  *   S3  a lane waits in at most one group, and group.arrived is a proper subset of
  *       group.mask, which is a subset of warp.live.
- *   S4  warp.am_wait != 0 implies warp.run != 0 once a lane has been switched to: the
- *       last lane of a warp that stops running resolves its warp's wh_activemask.
+ *   S4  warp.am_wait != 0 implies warp.run != 0 or warp.asleep != 0 once a lane has been
+ *       switched to: the last lane of a warp that stops resolves its wh_activemask.
  *   S5  a fiber is either ready (rests in lane_main between two lanes, or was never
  *       entered) or inside a kernel; a failed launch makes those of the second kind
  *       unready, and they are set up anew before their next use.
+ *   S6  each lane in state ASLEEP is in the list of one bucket of the wheel, at most
+ *       WHI_WHEEL - 1 ticks ahead, and has its bit in warp.asleep; n_asleep counts them,
+ *       and while it is not 0 next_event is not after next_tick.
  */
 #ifndef WHI_SIM_INTERNAL_H
 #define WHI_SIM_INTERNAL_H
@@ -36,6 +39,7 @@
 typedef enum whi_lane_state {
     WHI_LANE_EXITED, /* or never started */
     WHI_LANE_RUNNABLE,
+    WHI_LANE_ASLEEP, /* in wh_backoff */
     WHI_LANE_IN_COLLECTIVE,
     WHI_LANE_IN_ACTIVEMASK,
     WHI_LANE_IN_BARRIER
@@ -53,10 +57,11 @@ typedef struct whi_lane {
     uint32_t pos; /* S2 */
     whi_lane_state state;
     whi_fiber fiber;
-    uint64_t prio; /* PCT: larger runs first */
+    uint64_t prio;                /* PCT: larger runs first */
+    struct whi_lane *next_asleep; /* S6 */
     const char *site;
     uint64_t value, result;
-    uint32_t source; /* lane that a shuffle reads */
+    uint32_t source;  /* lane that a shuffle reads */
     bool fiber_ready; /* S5 */
     /* Addresses for ThreadSanitizer's edges of wh_syncwarp. */
     char outbox, inbox;
@@ -75,6 +80,7 @@ struct whi_warp {
     uint32_t am_ticks; /* points of this warp until am_wait is resolved; 0: not counting */
     uint32_t index;    /* in engine.warps */
     uint32_t n_lanes;
+    uint32_t asleep; /* S6 */
     uint32_t in_barrier;
     uint32_t n_groups;
     bool am_scanned; /* am_wait was already seen waiting by the last scan */
@@ -90,7 +96,7 @@ struct whi_block {
     uint32_t at_barrier;
     uint32_t sm_slot;
     bool used;
-    bool parity;    /* of the next barrier */
+    bool parity;     /* of the next barrier */
     char barrier[2]; /* addresses for ThreadSanitizer's edges, one per parity */
 };
 
@@ -114,6 +120,8 @@ typedef struct whi_grid {
 } whi_grid;
 
 typedef struct whi_sim_device whi_sim_device;
+
+#define WHI_WHEEL 256u
 
 struct whi_engine {
     /* What every point touches. */
@@ -146,7 +154,10 @@ struct whi_engine {
     uint64_t demoted; /* PCT: the next demotion gets this priority, less each time */
     uint64_t change[3];
     uint32_t n_changes;
-    uint64_t fair_from; /* PCT: random walk from this step on */
+    uint64_t fair_from;       /* PCT: random walk from this step on */
+    uint64_t tick, next_tick; /* the wheel's time, and the step of its next tick */
+    uint32_t n_asleep;
+    whi_lane *wheel[WHI_WHEEL];
     bool closing;
     whi_fiber main;
     whi_log *log;
@@ -175,6 +186,7 @@ struct whi_sim_device {
 };
 
 extern const whi_lane whi_host_lane;
+extern const char *const whi_policy_names[WH_SIM_POLICY_COUNT];
 
 static inline whi_lane *whi_current(void) {
     return (whi_lane *)(uintptr_t)whi_sim_self;
@@ -202,6 +214,8 @@ static inline uint32_t whi_random_below(whi_engine *e, uint32_t n) {
 void whi_engine_run(whi_engine *e, whi_grid *grid);
 /* Memory for the grid; before whi_engine_run. */
 wh_status whi_engine_prepare(whi_engine *e, const whi_grid *grid);
+/* Keeps the length of the launch that has ended, for PCT. */
+void whi_engine_remember(const whi_engine *e);
 void whi_engine_close(whi_engine *e);
 
 /* Passes a scheduling point. */
@@ -248,7 +262,7 @@ bool whi_log_begin(whi_engine *e);
 void whi_log_end(whi_engine *e);
 /* NULL only on the worker's own stack, when the replay diverged. */
 whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave);
-/* Pass a choice that the policy made; return the one to use. */
+/* Pass a choice that the policy made; return the one to use. must: lanes to be named. */
 uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks);
-uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask);
+uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must);
 #endif

@@ -90,6 +90,28 @@ static wh_bench_counts verify(fixture *f, uint32_t lanes) {
     return c;
 }
 
+/* Bad blocks by their addresses alone. */
+static uint64_t claim(fixture *f, uint32_t lanes) {
+    wh_bench_counts c;
+    void *bits = NULL;
+    const uint64_t bytes = HEAP_BYTES / 16 / 8 + 8;
+    memset(&c, 0, sizeof c);
+    c.low = UINT64_MAX;
+    f->call.lanes = lanes;
+    assert_int_equal(wh_device_copy_in(f->device, f->call.counts, &c, sizeof c), WH_OK);
+    assert_int_equal(wh_device_alloc(f->device, &bits, bytes), WH_OK);
+    assert_int_equal(wh_device_set(f->device, bits, 0, bytes), WH_OK);
+    start(f, f->k->survey, 256);
+    assert_int_equal(wh_device_copy_out(f->device, &c, f->call.counts, sizeof c), WH_OK);
+    assert_int_equal(c.bad, 0);
+    f->call.claimed = bits;
+    f->call.claim_base = c.low;
+    start(f, f->k->claim, f->call.n * lanes);
+    assert_int_equal(wh_device_copy_out(f->device, &c, f->call.counts, sizeof c), WH_OK);
+    assert_int_equal(wh_device_free(f->device, bits), WH_OK);
+    return c.bad;
+}
+
 static const uint64_t sizes[] = {16, 17, 24, 33, 512, 1000, 8192, 8193, 16400, 65536};
 
 static void test_disjoint_blocks_pass(void **state) {
@@ -105,13 +127,27 @@ static void test_disjoint_blocks_pass(void **state) {
             assert_int_equal(c.served, n);
             assert_int_equal(c.requested, n * sizes[i]);
             assert_int_equal(c.high - c.low, (n - 1) * pitch + sizes[i]);
+            assert_int_equal(claim(f, lanes), 0);
+        }
+    }
+}
+
+static void test_every_shared_place_is_seen(void **state) {
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const uint64_t step = sizes[i] > 8192 ? 176 : 16;
+        for (uint64_t pitch = 0; pitch < sizes[i]; pitch += step) {
+            place(f, 2, sizes[i], pitch, 48);
+            assert_in_range(claim(f, 1), 1, 2); /* both, if each comes second somewhere */
+            assert_in_range(claim(f, 32), 1, 2);
         }
     }
 }
 
 #ifndef WH_TSAN /* overlapping blocks are data races, as it would rightly report */
 
-/* Two blocks of one size that share any 16 bytes or more: one of them is found bad. */
+/* Two blocks of one size that share any 16 bytes or more: one of them is found bad, by
+ * its contents. */
 static void test_every_overlap_is_seen(void **state) {
     fixture *f = *state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -161,6 +197,7 @@ static void test_null_pointers_are_failures(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_disjoint_blocks_pass),
+        cmocka_unit_test(test_every_shared_place_is_seen),
 #ifndef WH_TSAN
         cmocka_unit_test(test_every_overlap_is_seen),
         cmocka_unit_test(test_wrapped_heap_is_seen),

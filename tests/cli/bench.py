@@ -194,7 +194,7 @@ def test_bad_requests(folder, names):
         complains(sim + [f"--reps={text}"], 2, f"--reps: '{text}' is not a number in 1..1000")
     complains(sim + ["--seed", "abc"], 2, "--seed: 'abc'")
     complains(sim + ["--policy", "frob"], 2, "--policy: unknown 'frob'; known: round-robin, ")
-    complains(sim + ["--check", "frob"], 2, "--check: unknown 'frob'; known: every, last")
+    complains(sim + ["--check", "frob"], 2, "--check: unknown 'frob'; known: last, every")
     complains(["bench", "--device", "frob"], 2, "unknown device 'frob'; known: auto, sim, cuda")
     complains(["bench", "--device", "cuda:x"], 2, "device 'cuda:x'")
     complains(["bench", "--device", "cuda:99"], 2, "device 'cuda:99': there (is|are)")

@@ -30,7 +30,7 @@ typedef struct call {
 #define ROUNDS 12u
 
 typedef struct model_args {
-    call *calls; /* [round][lane of the grid] */
+    call *calls;  /* [round][lane of the grid] */
     uint8_t *ops; /* [round][warp] */
     uint32_t lanes;
 } model_args;
@@ -89,8 +89,8 @@ static uint64_t expected(uint32_t which, const call *warp, uint32_t mask, uint32
         case OP_MATCH32:
         case OP_MATCH64: {
             const uint64_t own = warp[lane].value;
-            const int same = which == OP_MATCH32 ? (uint32_t)v % 4 == (uint32_t)own % 4
-                                                 : v % 4 == own % 4;
+            const int same =
+                which == OP_MATCH32 ? (uint32_t)v % 4 == (uint32_t)own % 4 : v % 4 == own % 4;
             r |= (uint64_t)same << i;
             break;
         }
@@ -155,8 +155,7 @@ static void check_model(wh_sim_policy policy, uint64_t seed, uint32_t threads) {
         for (uint32_t i = 0; i < lanes; i++) {
             const uint32_t lane = i % threads % 32;
             const call *warp = &a.calls[round * lanes + i - lane];
-            assert_true(warp[lane].result ==
-                        expected(a.ops[round], warp, warp[lane].mask, lane));
+            assert_true(warp[lane].result == expected(a.ops[round], warp, warp[lane].mask, lane));
         }
     }
     wh_device_close(d);
@@ -253,8 +252,8 @@ WH_KERNEL(active_rounds, active_args, a) {
 
 /* Every lane is in its mask, only lanes that can be there are, and lanes at the other
  * call site are not. */
-static void check_active(wh_sim_policy policy, uint64_t seed, uint32_t threads,
-                         uint32_t divergent, uint32_t *distinct) {
+static void check_active(wh_sim_policy policy, uint64_t seed, uint32_t threads, uint32_t divergent,
+                         uint32_t *distinct) {
     wh_device *d = open_policy(policy, seed);
     active_args a = {take(d, 4u * 10 * threads), take(d, 4), threads, divergent};
     const wh_launch l = grid(d, 1, threads);
@@ -278,8 +277,8 @@ static void check_active(wh_sim_policy policy, uint64_t seed, uint32_t threads,
         assert_int_equal(seen_partial, 0); /* uniform code is converged */
         assert_int_equal(*a.full, 10 * threads);
     }
-    *distinct |= (seen_partial != 0 ? 1u : 0u) | (seen_group != 0 ? 2u : 0u) |
-                 (*a.full != 0 ? 4u : 0u);
+    *distinct |=
+        (seen_partial != 0 ? 1u : 0u) | (seen_group != 0 ? 2u : 0u) | (*a.full != 0 ? 4u : 0u);
     wh_device_close(d);
 }
 
@@ -468,8 +467,8 @@ static void test_misuse(void **state) {
                 assert_non_null(strstr(text, "kernel misuse"));
                 assert_non_null(strstr(text, "block 1"));
                 char replay[64];
-                (void)snprintf(replay, sizeof replay, "WH_SIM=seed=%u,policy=%s",
-                               (unsigned)seed, policy_names[p]);
+                (void)snprintf(replay, sizeof replay, "WH_SIM=seed=%u,policy=%s", (unsigned)seed,
+                               policy_names[p]);
                 assert_non_null(strstr(text, replay));
                 assert_int_equal(wh_device_sync(d), WH_DEVICE_ERROR);
                 assert_int_equal(wh_device_sync(d), WH_OK);
@@ -546,12 +545,9 @@ static void test_on_host(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_model),
-        cmocka_unit_test(test_syncthreads),
-        cmocka_unit_test(test_activemask),
-        cmocka_unit_test(test_round_robin_converges),
-        cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_against_model), cmocka_unit_test(test_syncthreads),
+        cmocka_unit_test(test_activemask),    cmocka_unit_test(test_round_robin_converges),
+        cmocka_unit_test(test_misuse),        cmocka_unit_test(test_legal),
         cmocka_unit_test(test_on_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,9 @@ static void test_spins_end(void **state) {
             o.policy = (wh_sim_policy)p;
             o.seed = seed;
             o.step_budget = 50 * 1000 * 1000;
-            o.policy_arg = p == WH_SIM_PCT ? 1 + (uint32_t)(seed % 3) : p == WH_SIM_STICKY ? 100 : 0;
+            o.policy_arg = p == WH_SIM_PCT      ? 1 + (uint32_t)(seed % 3)
+                           : p == WH_SIM_STICKY ? 100
+                                                : 0;
             wh_device *d = open_with(&o);
             for (uint32_t backoff = 0; backoff < 2; backoff++) {
                 const uint32_t blocks = 3, threads = 40, lanes = blocks * threads;
@@ -106,6 +108,35 @@ static void test_large_chain(void **state) {
     assert_int_equal(chain(&l, &a), WH_OK);
     assert_int_equal(a.flags[0], 1);
     wh_device_close(d);
+}
+
+/* Lanes that back off again and again leave the steps to those that work. */
+WH_KERNEL(one_works, spin_args, a) {
+    uint32_t attempt = 0;
+    if (wh_thread_id() == 77) {
+        for (uint32_t i = 0; i < a.rounds; i++) {
+            wh_add_u32_relaxed(a.sum, 1);
+        }
+        wh_store_u32_release(a.lock, 1);
+    }
+    while (wh_load_u32_acquire(a.lock) == 0) {
+        spin(&a, &attempt);
+    }
+}
+
+static void test_backoff_leaves_steps(void **state) {
+    (void)state;
+    for (uint32_t p = 0; p < N_POLICIES; p++) {
+        wh_device *d = open_policy((wh_sim_policy)p, 4);
+        wh_device_counters c;
+        spin_args a = {NULL, take(d, 4), take(d, 4), 1, 0, 3000};
+        const wh_launch l = grid(d, 2, 512);
+        assert_int_equal(one_works(&l, &a), WH_OK);
+        assert_int_equal(*a.sum, 3000);
+        assert_int_equal(wh_device_get_counters(d, &c), WH_OK);
+        assert_in_range(c.steps, 3000 + 1024, 3000 * 64); /* with equal turns 3000 * 1024 */
+        wh_device_close(d);
+    }
 }
 
 /* --- the budget ------------------------------------------------------------------------ */
@@ -285,10 +316,15 @@ static void test_races_are_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spins_end),     cmocka_unit_test(test_large_chain),
-        cmocka_unit_test(test_livelock),      cmocka_unit_test(test_round_robin_order),
-        cmocka_unit_test(test_sticky_switches), cmocka_unit_test(test_pct_depth),
-        cmocka_unit_test(test_starve),        cmocka_unit_test(test_races_are_found),
+        cmocka_unit_test(test_spins_end),
+        cmocka_unit_test(test_large_chain),
+        cmocka_unit_test(test_backoff_leaves_steps),
+        cmocka_unit_test(test_livelock),
+        cmocka_unit_test(test_round_robin_order),
+        cmocka_unit_test(test_sticky_switches),
+        cmocka_unit_test(test_pct_depth),
+        cmocka_unit_test(test_starve),
+        cmocka_unit_test(test_races_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,14 +207,14 @@ static void test_environment(void **state) {
     wh_sim_options o = options_for(WH_SIM_STICKY, 17);
     o.policy_arg = 5;
     run_twice(&recorded, &o, 6, UINT32_MAX);
-    assert_int_equal(setenv("WH_SIM", "seed=17,policy=sticky,arg=5,sms=3,blocks=1,budget=1000000", 1),
-                     0);
+    assert_int_equal(
+        setenv("WH_SIM", "seed=17,policy=sticky,arg=5,sms=3,blocks=1,budget=1000000", 1), 0);
     wh_sim_options other = options_for(WH_SIM_PCT, 2);
     run_twice(&replayed, &other, 6, UINT32_MAX);
     assert_memory_equal(&recorded, &replayed, sizeof recorded);
 
-    static const char *const bad[] = {"seed", "seed=", "seed=-1", "seed=1x", "policy=wild",
-                                      "colour=red", "sms=99999999999"};
+    static const char *const bad[] = {"seed",        "seed=",      "seed=-1",        "seed=1x",
+                                      "policy=wild", "colour=red", "sms=99999999999"};
     for (uint32_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         wh_device *d = NULL;
         assert_int_equal(setenv("WH_SIM", bad[i], 1), 0);

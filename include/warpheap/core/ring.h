@@ -42,8 +42,13 @@ WH_FN void wh_ring_reset(wh_ring *r, uint32_t *entries, uint32_t capacity, uint3
     wh_store_u64_relaxed(&r->virgin, n);
 }
 
-WH_FN void wh_ring_put(wh_ring *r, uint32_t *entries, uint32_t capacity, uint32_t value) {
-    const uint64_t p = wh_fetch_add_u64_relaxed(&r->tail, 1);
+/* A position for one value, which the caller then stores with put_at. In two steps so
+ * that the caller may have other memory operations under way in between. */
+WH_FN uint64_t wh_ring_reserve_put(wh_ring *r) {
+    return wh_fetch_add_u64_relaxed(&r->tail, 1);
+}
+
+WH_FN void wh_ring_put_at(uint32_t *entries, uint32_t capacity, uint64_t p, uint32_t value) {
     uint32_t *e = &entries[p & (capacity - 1)];
     for (uint32_t attempt = 0;
          WH_PLANT(ring_p1_put, wh_cas_u32_release, wh_cas_u32_relaxed)(e, 0, value + 1) != 0;
@@ -52,9 +57,9 @@ WH_FN void wh_ring_put(wh_ring *r, uint32_t *entries, uint32_t capacity, uint32_
     }
 }
 
-/* Reserves n positions; the first is returned. Each is then passed to take_at once, by
- * any lane. */
-WH_FN uint64_t wh_ring_reserve(wh_ring *r, uint32_t n) {
+/* n positions to take from; the first is returned. Each is then passed to take_at once,
+ * by any lane. */
+WH_FN uint64_t wh_ring_reserve_take(wh_ring *r, uint32_t n) {
     return wh_fetch_add_u64_relaxed(&r->head, n);
 }
 

@@ -6,7 +6,9 @@
  *         item 64 w + b; bit b of word w of level k+1 summarises word 64 w + b of
  *         level k (set: that word may hold items). The last level is one word.
  *         Height: 1 for n <= 64, 6 for n = 2^32.
- * Fields  every word: any lane, fetch_or / fetch_and acq_rel, load acquire
+ * Fields  every word: any lane, fetch_or / fetch_and acq_rel; load relaxed where only a
+ *         claim can follow (successor, predecessor: an acquire load empties the L1 of
+ *         its SM), load acquire where the answer itself counts (scan, find_run, R1)
  * I1      level 0 is the truth: exactly one claim (or remove) sees a bit go 1 -> 0,
  *         exactly one insert sees it go 0 -> 1
  * I2      when quiet, the summary bit of a word that is not zero is set. A bit over an
@@ -179,7 +181,7 @@ WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
         if (w >= size) {
             return WH_VEB_NONE;
         }
-        const uint64_t bits = wh_load_u64_acquire(&base[w]) & (~(uint64_t)0 << (pos & 63));
+        const uint64_t bits = wh_load_u64_relaxed(&base[w]) & (~(uint64_t)0 << (pos & 63));
         if (bits != 0) { /* go down to the first child that may hold something */
             pos = w << 6 | wh_ctz64(bits);
             if (level == 0) {
@@ -213,7 +215,7 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
     for (uint64_t pos = x < t.n ? x : t.n - 1;;) {
         const uint64_t w = pos >> 6;
         const uint64_t bits =
-            wh_load_u64_acquire(&base[w]) & (~(uint64_t)0 >> (63 - (pos & 63)));
+            wh_load_u64_relaxed(&base[w]) & (~(uint64_t)0 >> (63 - (pos & 63)));
         if (bits != 0) {
             pos = w << 6 | (63 - wh_clz64(bits));
             if (level == 0) {
@@ -275,7 +277,7 @@ WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
  * meanwhile. Cost: 1 load, 1 atomic. */
 WH_FN uint64_t wh_veb_claim_some(wh_veb t, uint64_t x, uint32_t want) {
     const uint64_t from = ~(uint64_t)0 << (x & 63);
-    const uint64_t bits = wh_load_u64_acquire(&t.words[x >> 6]) & from;
+    const uint64_t bits = wh_load_u64_relaxed(&t.words[x >> 6]) & from;
     const uint64_t mask = wh_lowest_bits(bits, want);
     return mask != 0 ? wh_veb_claim_mask(t, x >> 6, mask) : 0;
 }

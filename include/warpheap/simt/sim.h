@@ -24,15 +24,15 @@
 #define WH_STATIC_ASSERT(cond, text) _Static_assert(cond, text)
 #endif
 
-#define WH_KERNEL(name, args_t, a)                                                            \
-    static void name##_kernel(const args_t a);                                                \
-    static __attribute__((unused)) void name##_entry(const void *wh_args) {                   \
-        name##_kernel(*(const args_t *)wh_args);                                              \
-    }                                                                                         \
-    static inline __attribute__((unused)) wh_status name(const wh_launch *wh_l,               \
-                                                         const args_t *wh_args) {             \
-        return wh_sim_launch(wh_l, name##_entry, wh_args, #name);                             \
-    }                                                                                         \
+#define WH_KERNEL(name, args_t, a)                                                \
+    static void name##_kernel(const args_t a);                                    \
+    static __attribute__((unused)) void name##_entry(const void *wh_args) {       \
+        name##_kernel(*(const args_t *)wh_args);                                  \
+    }                                                                             \
+    static inline __attribute__((unused)) wh_status name(const wh_launch *wh_l,   \
+                                                         const args_t *wh_args) { \
+        return wh_sim_launch(wh_l, name##_entry, wh_args, #name);                 \
+    }                                                                             \
     static void name##_kernel(const args_t a)
 
 #ifdef __cplusplus
@@ -58,17 +58,17 @@ wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), co
                         const char *kernel_name);
 
 /* Collectives; X(NAME, "name in messages") */
-#define WHI_SIM_OP_LIST(X)                \
-    X(BALLOT, "wh_ballot")                \
-    X(ANY, "wh_any")                      \
-    X(ALL, "wh_all")                      \
-    X(SHFL_U32, "wh_shfl_u32")            \
-    X(SHFL_U64, "wh_shfl_u64")            \
-    X(MATCH_U32, "wh_match_any_u32")      \
-    X(MATCH_U64, "wh_match_any_u64")      \
-    X(REDUCE_ADD, "wh_reduce_add_u32")    \
-    X(REDUCE_MAX, "wh_reduce_max_u32")    \
-    X(REDUCE_OR, "wh_reduce_or_u32")      \
+#define WHI_SIM_OP_LIST(X)             \
+    X(BALLOT, "wh_ballot")             \
+    X(ANY, "wh_any")                   \
+    X(ALL, "wh_all")                   \
+    X(SHFL_U32, "wh_shfl_u32")         \
+    X(SHFL_U64, "wh_shfl_u64")         \
+    X(MATCH_U32, "wh_match_any_u32")   \
+    X(MATCH_U64, "wh_match_any_u64")   \
+    X(REDUCE_ADD, "wh_reduce_add_u32") \
+    X(REDUCE_MAX, "wh_reduce_max_u32") \
+    X(REDUCE_OR, "wh_reduce_or_u32")   \
     X(SYNCWARP, "wh_syncwarp")
 
 typedef enum whi_sim_op {
@@ -216,73 +216,71 @@ WH_HD uint32_t wh_clz64(uint64_t v) {
 #define WHI_SIM_FAIL_release __ATOMIC_RELAXED
 #define WHI_SIM_FAIL_acq_rel __ATOMIC_ACQUIRE
 
-#define WHI_SIM_LOAD_(w, order)                                                       \
-    WH_FN uint##w##_t wh_load_u##w##_##order(const uint##w##_t *p) {                  \
-        whi_sim_atomic_point();                                                       \
-        return __atomic_load_n(p, WHI_SIM_ORDER_##order);                             \
+#define WHI_SIM_LOAD_(w, order)                                      \
+    WH_FN uint##w##_t wh_load_u##w##_##order(const uint##w##_t *p) { \
+        whi_sim_atomic_point();                                      \
+        return __atomic_load_n(p, WHI_SIM_ORDER_##order);            \
     }
-#define WHI_SIM_STORE_(w, order)                                                      \
-    WH_FN void wh_store_u##w##_##order(uint##w##_t *p, uint##w##_t v) {               \
-        whi_sim_atomic_point();                                                       \
-        __atomic_store_n(p, v, WHI_SIM_ORDER_##order);                                \
+#define WHI_SIM_STORE_(w, order)                                        \
+    WH_FN void wh_store_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
+        whi_sim_atomic_point();                                         \
+        __atomic_store_n(p, v, WHI_SIM_ORDER_##order);                  \
     }
-#define WHI_SIM_RMW1_(name, builtin, w, order)                                        \
-    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {     \
-        whi_sim_atomic_point();                                                       \
-        return builtin(p, v, WHI_SIM_ORDER_##order);                                  \
+#define WHI_SIM_RMW1_(name, builtin, w, order)                                    \
+    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
+        whi_sim_atomic_point();                                                   \
+        return builtin(p, v, WHI_SIM_ORDER_##order);                              \
     }
 /* Stores even when the value stays: the operation keeps its order either way. */
-#define WHI_SIM_PICK1_(name, better, w, order)                                        \
-    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {     \
-        whi_sim_atomic_point();                                                       \
-        uint##w##_t seen = __atomic_load_n(p, __ATOMIC_RELAXED);                      \
-        while (!__atomic_compare_exchange_n(p, &seen, v better seen ? v : seen, 0,    \
+#define WHI_SIM_PICK1_(name, better, w, order)                                          \
+    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {       \
+        whi_sim_atomic_point();                                                         \
+        uint##w##_t seen = __atomic_load_n(p, __ATOMIC_RELAXED);                        \
+        while (!__atomic_compare_exchange_n(p, &seen, v better seen ? v : seen, 0,      \
                                             WHI_SIM_ORDER_##order, __ATOMIC_RELAXED)) { \
-        }                                                                             \
-        return seen;                                                                  \
+        }                                                                               \
+        return seen;                                                                    \
     }
-#define WHI_SIM_CAS1_(w, order)                                                       \
-    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,     \
-                                            uint##w##_t desired) {                    \
-        whi_sim_atomic_point();                                                       \
-        __atomic_compare_exchange_n(p, &expected, desired, 0, WHI_SIM_ORDER_##order,  \
-                                    WHI_SIM_FAIL_##order);                            \
-        return expected;                                                              \
+#define WHI_SIM_CAS1_(w, order)                                                      \
+    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,    \
+                                            uint##w##_t desired) {                   \
+        whi_sim_atomic_point();                                                      \
+        __atomic_compare_exchange_n(p, &expected, desired, 0, WHI_SIM_ORDER_##order, \
+                                    WHI_SIM_FAIL_##order);                           \
+        return expected;                                                             \
     }
-#define WHI_SIM_RED1_(name, builtin, w, order)                                        \
-    WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {            \
-        whi_sim_atomic_point();                                                       \
-        (void)builtin(p, v, WHI_SIM_ORDER_##order);                                   \
+#define WHI_SIM_RED1_(name, builtin, w, order)                             \
+    WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
+        whi_sim_atomic_point();                                            \
+        (void)builtin(p, v, WHI_SIM_ORDER_##order);                        \
     }
 
-#define WHI_SIM_ORDERS_(one, name, how, w) \
-    one(name, how, w, relaxed)             \
-    one(name, how, w, acquire)             \
-    one(name, how, w, release)             \
-    one(name, how, w, acq_rel)
+#define WHI_SIM_ORDERS_(one, name, how, w)                                           \
+    one(name, how, w, relaxed) one(name, how, w, acquire) one(name, how, w, release) \
+        one(name, how, w, acq_rel)
 
-#define WHI_SIM_WIDTH_(w)                                                   \
-    WHI_SIM_LOAD_(w, relaxed)                                               \
-    WHI_SIM_LOAD_(w, acquire)                                               \
-    WHI_SIM_STORE_(w, relaxed)                                              \
-    WHI_SIM_STORE_(w, release)                                              \
-    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_add, __atomic_fetch_add, w)        \
-    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_sub, __atomic_fetch_sub, w)        \
-    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_and, __atomic_fetch_and, w)        \
-    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_or, __atomic_fetch_or, w)          \
-    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_xor, __atomic_fetch_xor, w)        \
-    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, exchange, __atomic_exchange_n, w)        \
-    WHI_SIM_ORDERS_(WHI_SIM_PICK1_, fetch_min, <, w)                        \
-    WHI_SIM_ORDERS_(WHI_SIM_PICK1_, fetch_max, >, w)                        \
-    WHI_SIM_CAS1_(w, relaxed)                                               \
-    WHI_SIM_CAS1_(w, acquire)                                               \
-    WHI_SIM_CAS1_(w, release)                                               \
-    WHI_SIM_CAS1_(w, acq_rel)                                               \
-    WHI_SIM_RED1_(add, __atomic_fetch_add, w, relaxed)                      \
-    WHI_SIM_RED1_(add, __atomic_fetch_add, w, release)                      \
-    WHI_SIM_RED1_(and, __atomic_fetch_and, w, relaxed)                      \
-    WHI_SIM_RED1_(and, __atomic_fetch_and, w, release)                      \
-    WHI_SIM_RED1_(or, __atomic_fetch_or, w, relaxed)                        \
+#define WHI_SIM_WIDTH_(w)                                            \
+    WHI_SIM_LOAD_(w, relaxed)                                        \
+    WHI_SIM_LOAD_(w, acquire)                                        \
+    WHI_SIM_STORE_(w, relaxed)                                       \
+    WHI_SIM_STORE_(w, release)                                       \
+    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_add, __atomic_fetch_add, w) \
+    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_sub, __atomic_fetch_sub, w) \
+    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_and, __atomic_fetch_and, w) \
+    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_or, __atomic_fetch_or, w)   \
+    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, fetch_xor, __atomic_fetch_xor, w) \
+    WHI_SIM_ORDERS_(WHI_SIM_RMW1_, exchange, __atomic_exchange_n, w) \
+    WHI_SIM_ORDERS_(WHI_SIM_PICK1_, fetch_min, <, w)                 \
+    WHI_SIM_ORDERS_(WHI_SIM_PICK1_, fetch_max, >, w)                 \
+    WHI_SIM_CAS1_(w, relaxed)                                        \
+    WHI_SIM_CAS1_(w, acquire)                                        \
+    WHI_SIM_CAS1_(w, release)                                        \
+    WHI_SIM_CAS1_(w, acq_rel)                                        \
+    WHI_SIM_RED1_(add, __atomic_fetch_add, w, relaxed)               \
+    WHI_SIM_RED1_(add, __atomic_fetch_add, w, release)               \
+    WHI_SIM_RED1_(and, __atomic_fetch_and, w, relaxed)               \
+    WHI_SIM_RED1_(and, __atomic_fetch_and, w, release)               \
+    WHI_SIM_RED1_(or, __atomic_fetch_or, w, relaxed)                 \
     WHI_SIM_RED1_(or, __atomic_fetch_or, w, release)
 
 WHI_SIM_WIDTH_(32)

@@ -28,9 +28,10 @@
  *         change of the fields, its unlock and its free
  * Progress  blocking, free of deadlock: a group that holds a lock waits for nothing but
  *         its own lanes (which wait for nothing else) and the allocator, and it holds
- *         one lock at a time. The work under the lock stands inside the retry loop, so
- *         that a holder is never kept waiting for lanes of its warp that still spin.
- *         Waiters back off.
+ *         one lock at a time. The lanes of a call go round their retry loop together
+ *         (wh_any), and the work under the lock lies between two rounds: a lane that
+ *         waits for others holds nothing, whatever order a compiler or a GPU chooses
+ *         for the branches of a diverged warp. Rounds without success back off.
  * Lanes   insert and remove: the lanes of `mask` make the call together, each with
  *         an arc of its own; any number of warps, any number of them on one vertex
  * Fails   insert: when malloc gives NULL, what fits into the old array goes in and the
@@ -155,15 +156,16 @@ WH_FN int wh_graph_insert(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, uint3
     wh_graph_vertex *const x = &g.vertices[u];
     uint32_t *old = NULL;
     int in = 0;
-    for (uint32_t attempt = 0;; attempt++) {
-        if (wh_graph_try_lock_(group, x)) {
+    int waits = 1;
+    for (uint32_t attempt = 0; wh_any(mask, waits); attempt++) {
+        if (waits && wh_graph_try_lock_(group, x)) {
             in = wh_graph_append_(heap, group, x, v, &old);
             if (wh_group_leads(group)) {
                 wh_graph_unlock_(x);
             }
-            break;
+            waits = 0;
         }
-        if (wh_group_leads(group)) {
+        if (waits && wh_group_leads(group)) {
             wh_backoff(attempt);
         }
     }
@@ -176,25 +178,34 @@ WH_FN int wh_graph_insert(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, uint3
     return in;
 }
 
-/* Position of the occurrence number `nth` (from 0) of v, or n. */
-WH_FN uint32_t wh_graph_find_(const uint32_t *array, uint32_t n, uint32_t v, uint32_t nth) {
-    for (uint32_t i = 0; i < n; i++) {
-        if (array[i] == v) {
-            if (nth == 0) {
-                return i;
-            }
-            nth--;
-        }
-    }
-    return n;
-}
-
 /* Bit number `nth` (from 0) of the set bits. */
 WH_FN uint32_t wh_graph_nth_bit_(uint32_t bits, uint32_t nth) {
     for (; nth != 0; nth--) {
         bits &= bits - 1;
     }
     return wh_ctz32(bits);
+}
+
+/* Position of the occurrence number `nth` (from 0) of v, or n. Eight entries at a time:
+ * their loads are in flight together. */
+WH_FN uint32_t wh_graph_find_(const uint32_t *array, uint32_t n, uint32_t v, uint32_t nth) {
+    uint32_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint32_t hits = 0;
+        for (uint32_t j = 0; j < 8; j++) {
+            hits |= (uint32_t)(array[i + j] == v) << j;
+        }
+        if (wh_popc32(hits) > nth) {
+            return i + wh_graph_nth_bit_(hits, nth);
+        }
+        nth -= wh_popc32(hits);
+    }
+    for (; i < n; i++) {
+        if (array[i] == v && nth-- == 0) {
+            return i;
+        }
+    }
+    return n;
 }
 
 /* Under the lock, group of one. */
@@ -268,8 +279,9 @@ WH_FN int wh_graph_remove(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, uint3
     wh_graph_vertex *const x = &g.vertices[u];
     uint32_t *old = NULL;
     int found = 0;
-    for (uint32_t attempt = 0;; attempt++) {
-        if (wh_graph_try_lock_(group, x)) {
+    int waits = 1;
+    for (uint32_t attempt = 0; wh_any(mask, waits); attempt++) {
+        if (waits && wh_graph_try_lock_(group, x)) {
             found = group.n == 1 ? wh_graph_take_one_(x, v) : wh_graph_take_(group, x, v);
             if (g.shrink != 0) {
                 wh_graph_shrink_(heap, group, x, &old);
@@ -278,9 +290,9 @@ WH_FN int wh_graph_remove(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, uint3
             if (wh_group_leads(group)) {
                 wh_graph_unlock_(x);
             }
-            break;
+            waits = 0;
         }
-        if (wh_group_leads(group)) {
+        if (waits && wh_group_leads(group)) {
             wh_backoff(attempt);
         }
     }

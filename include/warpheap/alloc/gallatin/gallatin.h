@@ -42,7 +42,10 @@
  *       available = number of IDLE blocks, when quiet
  *   I3  a segment keeps its tree id while any of its blocks is out: it is freed by a
  *       cas that expects every block to be available. So free may trust the tree id
- *       of a live pointer.
+ *       of a live pointer: the field `tree` repeats it for a plain load, which the L1
+ *       serves. It is written by the lane that formats the segment (or makes it LARGE)
+ *       before P2, P3 or the caller's own hand-over publish it; ThreadSanitizer checks
+ *       that no load races with it. In a free segment it is out of date.
  *   I4  available > 0 implies the segment's bit in its block tree, or a lane about to
  *       set it (H1)
  *   I5  FREE <=> bit in the segment tree, when quiet
@@ -148,19 +151,21 @@ WH_FN_SLOW void wh_gallatin_give_(wh_gallatin_core g, uint64_t seg, uint32_t n) 
 WH_FN_SLOW void wh_gallatin_return_block_(wh_gallatin_core g, uint32_t t, uint32_t id) {
     const uint64_t seg = id >> wh_gallatin_units_log2_(g);
     const uint32_t in_segment = id & ((1u << wh_gallatin_units_log2_(g)) - 1);
+    const int alone = wh_gallatin_blocks_(g, t) == 1;
     wh_gallatin_segment *s = wh_gallatin_segment_at_(g, seg);
     uint32_t *word = wh_gallatin_block_word_(g, id);
     wh_gallatin_begin_(g);
+    const uint64_t position = alone ? 0 : wh_ring_reserve_put(&s->ring);
     (void)WH_PLANT(gallatin_p1_last, wh_load_u32_acquire, wh_load_u32_relaxed)(word); /* P1 */
     wh_store_u32_relaxed(word, WH_GALLATIN_IDLE); /* I2 */
-    if (wh_gallatin_blocks_(g, t) == 1) {
+    if (alone) {
         wh_add_u64_relaxed(&s->control, WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) -
                                             WH_GALLATIN_CONTROL(t)); /* I3 */
         (void)wh_veb_insert(wh_gallatin_segment_tree_(g), seg);      /* P4 */
     } else {
-        wh_ring_put(&s->ring, wh_gallatin_entries_(g, seg), 1u << wh_gallatin_units_log2_(g),
-                    in_segment >> (wh_gallatin_block_log2_(g, t) -
-                                   wh_gallatin_block0_log2_(g))); /* P2 */
+        wh_ring_put_at(wh_gallatin_entries_(g, seg), 1u << wh_gallatin_units_log2_(g), position,
+                       in_segment >> (wh_gallatin_block_log2_(g, t) -
+                                      wh_gallatin_block0_log2_(g))); /* P2 */
         wh_gallatin_give_(g, seg, 1);
     }
     wh_gallatin_end_(g);
@@ -194,7 +199,7 @@ WH_FN uint32_t wh_gallatin_taken_(wh_gallatin_core g, uint32_t t, uint64_t seg,
 WH_FN uint32_t wh_gallatin_take_from_(wh_gallatin_core g, uint32_t t, uint64_t seg, uint32_t k,
                                       uint64_t *position) {
     wh_gallatin_segment *s = wh_gallatin_segment_at_(g, seg);
-    if (!wh_gallatin_offers_(wh_load_u64_acquire(&s->control), t)) {
+    if (!wh_gallatin_offers_(wh_load_u64_relaxed(&s->control), t)) {
         return 0;
     }
     wh_gallatin_begin_(g);
@@ -212,8 +217,8 @@ WH_FN uint32_t wh_gallatin_take_from_(wh_gallatin_core g, uint32_t t, uint64_t s
         wh_gallatin_end_(g);
         return 0;
     }
-    *position = wh_ring_reserve(&s->ring, got);
-    if (have == (int32_t)got) {
+    *position = wh_ring_reserve_take(&s->ring, got);
+    if (have == (int32_t)got) { /* it was the last one */
         wh_gallatin_clear_hint_(g, t, seg);
     }
     return got;
@@ -229,8 +234,9 @@ WH_FN uint32_t wh_gallatin_format_(wh_gallatin_core g, uint32_t t, uint64_t seg,
     if (n > 1) {
         wh_ring_reset(&s->ring, wh_gallatin_entries_(g, seg),
                       1u << wh_gallatin_units_log2_(g), n);
-        *position = wh_ring_reserve(&s->ring, got);
+        *position = wh_ring_reserve_take(&s->ring, got);
     }
+    s->tree = t;
     wh_add_u64_release(&s->control, /* P2 */
                        WH_GALLATIN_CONTROL(t) - WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) +
                            (n - got));
@@ -293,7 +299,7 @@ WH_FN_SLOW wh_gallatin_take wh_gallatin_take_blocks_(wh_gallatin_core g, uint32_
             if (take.n != 0) {
                 return take;
             }
-            const uint64_t control = wh_load_u64_acquire(wh_gallatin_control_(g, seg));
+            const uint64_t control = wh_load_u64_relaxed(wh_gallatin_control_(g, seg));
             if (wh_gallatin_tree_(control) == WH_GALLATIN_FREE) {
                 /* A hint from before the segment was freed: it is as good as any. */
                 wh_gallatin_begin_(g);
@@ -380,12 +386,14 @@ WH_FN int wh_gallatin_quiet_(wh_gallatin_core g, uint64_t a) {
 
 /* --- slices: Algorithm 3 -------------------------------------------------------------- */
 
-/* Slices `first`..`first + n - 1` of block `id`, packed into one register. */
+/* Slices `first`..`first + n - 1` of block `id`, packed into one register; NOTHING: a
+ * conclusive search found none (X1); 0: none this time, try again. */
 #define WH_GALLATIN_SLICES(id, first, n) \
     ((uint64_t)(id) << 32 | (uint64_t)(first) << 8 | (uint64_t)(n))
+#define WH_GALLATIN_NOTHING UINT64_MAX
 
 /* Puts a fresh block into a buffer that the caller replaces, keeping `keep` of its
- * slices; or leaves the buffer VACANT if there is no block. */
+ * slices; or leaves the buffer VACANT if there is no block (0). */
 WH_FN_SLOW uint64_t wh_gallatin_replace_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
                                          uint32_t keep, int exact) {
     wh_gallatin_take take = wh_gallatin_take_blocks_(g, t, 1, 0);
@@ -406,20 +414,18 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_(wh_gallatin_core g, uint32_t t, uint64_
     return WH_GALLATIN_SLICES(id, 0, got);
 }
 
-/* Up to r slices from a buffer; replaces its block if the last one was among them. */
-WH_FN_SLOW uint64_t wh_gallatin_from_buffer_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
-                                             uint32_t r) {
+/* Up to r slices from a buffer in use. *replace: the last one was among them, the caller
+ * has to replace the block. */
+WH_FN uint64_t wh_gallatin_from_buffer_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
+                                        uint32_t r, int *replace) {
     const uint32_t slices = wh_gallatin_slices_(g, t);
     const uint64_t v = wh_fetch_add_u64_acquire(buffer, r); /* P3, I1 */
     const uint32_t first = (uint32_t)v;
     if (first >= slices) {
         return 0;
     }
-    if (first + r < slices) {
-        return WH_GALLATIN_SLICES(v >> 32, first, r);
-    }
-    (void)wh_gallatin_replace_(g, t, buffer, 0, 0);
-    return WH_GALLATIN_SLICES(v >> 32, first, slices - first);
+    *replace = first + r >= slices;
+    return WH_GALLATIN_SLICES(v >> 32, first, *replace ? slices - first : r);
 }
 
 /* Any buffer of class t that still has slices (X1). */
@@ -428,99 +434,102 @@ WH_FN uint64_t wh_gallatin_steal_(wh_gallatin_core g, uint32_t t, uint32_t r) {
     for (uint32_t i = 0; got == 0 && i < wh_gallatin_n_buffers_(g, t); i++) {
         uint64_t *buffer = wh_gallatin_buffer_at_(g, t, i);
         if ((uint32_t)wh_load_u64_acquire(buffer) < wh_gallatin_slices_(g, t)) {
-            got = wh_gallatin_from_buffer_(g, t, buffer, r);
+            int replace = 0;
+            got = wh_gallatin_from_buffer_(g, t, buffer, r, &replace);
+            if (replace) {
+                (void)wh_gallatin_replace_(g, t, buffer, 0, 0);
+            }
         }
     }
     return got;
 }
 
-/* Up to r slices of class t for a group whose attempt on its buffer brought too few
- * (r = 0: only the replacement is wanted). `replace`: the group is the one to replace
- * the buffer's block. 0: out of memory (or r = 0). */
-WH_FN_SLOW uint64_t wh_gallatin_slices_slow_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
-                                             uint32_t r, int replace) {
-    const uint32_t slices = wh_gallatin_slices_(g, t);
+/* One attempt at a buffer that the fast path found used up. Does not wait: the lanes of
+ * a warp wait together (slow_). *replace: as above, or the buffer was VACANT and is now
+ * the caller's to replace, with an exact search. */
+WH_FN uint64_t wh_gallatin_attempt_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
+                                    uint32_t r, int *replace, int *exact) {
     uint64_t *verdict = &g.header->verdict[t];
-    uint64_t got = 0;
-    if (replace) {
-        got = wh_gallatin_replace_(g, t, buffer, r, 0);
-        if (got != 0 || r == 0) {
-            return got;
-        }
+    const uint64_t w = wh_load_u64_relaxed(buffer);
+    const uint32_t count = (uint32_t)w;
+    if (count < wh_gallatin_slices_(g, t)) {
+        return wh_gallatin_from_buffer_(g, t, buffer, r, replace);
     }
-    for (uint32_t attempt = 0;; attempt++) {
-        const uint64_t a = wh_load_u64_acquire(&g.header->activity);
-        const uint64_t w = wh_load_u64_acquire(buffer);
-        const uint32_t count = (uint32_t)w;
-        if (count < slices) {
-            got = wh_gallatin_from_buffer_(g, t, buffer, r);
-            if (got != 0) {
-                return got;
-            }
-            continue;
-        }
-        if (wh_load_u64_acquire(verdict) == a) { /* X1: nothing then, nothing since */
-            if (wh_gallatin_reclaim_(g, t)) {
-                continue;
-            }
-            if (count >= WH_GALLATIN_COUNT_VACANT + WH_GALLATIN_COUNT_TIDY &&
-                count < WH_GALLATIN_COUNT_BUSY) {
-                (void)wh_cas_u64_relaxed(buffer, w, WH_GALLATIN_VACANT);
-            }
-            return 0;
-        }
-        if (count >= WH_GALLATIN_COUNT_BUSY || count < WH_GALLATIN_COUNT_VACANT) {
-            wh_backoff(attempt); /* Progress (a): its replacer is under way */
-            continue;
-        }
-        if (wh_cas_u64_acq_rel(buffer, w, WH_GALLATIN_BUSY) != w) {
-            continue;
-        }
-        got = wh_gallatin_replace_(g, t, buffer, r, 1);
-        if (got == 0) {
-            got = wh_gallatin_steal_(g, t, r);
-        }
-        if (got != 0) {
-            return got;
-        }
+    if (count >= WH_GALLATIN_COUNT_BUSY || count < WH_GALLATIN_COUNT_VACANT) {
+        return 0; /* Progress (a): its replacer is under way */
+    }
+    const uint64_t a = wh_load_u64_acquire(&g.header->activity);
+    if (wh_load_u64_acquire(verdict) == a) { /* X1: nothing then, nothing since */
         if (wh_gallatin_reclaim_(g, t)) {
-            continue;
-        }
-        if (WH_PLANT(gallatin_x1, wh_gallatin_quiet_(g, a), 1)) { /* X1 */
-            wh_store_u64_release(verdict, a);
             return 0;
         }
-        wh_backoff(attempt);
+        if (count >= WH_GALLATIN_COUNT_VACANT + WH_GALLATIN_COUNT_TIDY) {
+            (void)wh_cas_u64_relaxed(buffer, w, WH_GALLATIN_VACANT);
+        }
+        return WH_GALLATIN_NOTHING;
     }
+    *exact = *replace = wh_cas_u64_acq_rel(buffer, w, WH_GALLATIN_BUSY) == w;
+    return 0;
+}
+
+/* Replaces the block of a buffer that was VACANT, by an exact search: X1. */
+WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t,
+                                               uint64_t *buffer, uint32_t r) {
+    const uint64_t a = wh_load_u64_acquire(&g.header->activity);
+    uint64_t got = wh_gallatin_replace_(g, t, buffer, r, 1);
+    if (got == 0) {
+        got = wh_gallatin_steal_(g, t, r);
+    }
+    if (got == 0 && !wh_gallatin_reclaim_(g, t) &&
+        WH_PLANT(gallatin_x1, wh_gallatin_quiet_(g, a), 1)) { /* X1 */
+        wh_store_u64_release(&g.header->verdict[t], a);
+        got = WH_GALLATIN_NOTHING;
+    }
+    return got;
 }
 
 /* The rest of Algorithm 3 for the lanes of a group that the fast path left without a
  * slice. All lanes of mask call; `lanes` is the caller's group, v what its atomic
- * returned, p the caller's slice if it has one. */
+ * returned, p the caller's slice if it has one. The groups of a warp proceed in steps:
+ * a lane that sleeps while another lane of its warp replaces a block would hold that
+ * one up. */
 WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t lanes,
                                    uint32_t t, uint64_t v, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
+    const int leads = wh_lane_id() == leader;
     const int is_slice = t < wh_gallatin_n_trees_(g);
     const uint32_t slices = is_slice ? wh_gallatin_slices_(g, t) : 0;
+    uint64_t *buffer = wh_gallatin_buffer_at_(
+        g, t, wh_gallatin_buffer_index_(g.n_buffers, wh_gallatin_few_(g), t));
     int need = is_slice && p == NULL;
-    int replace = (uint32_t)v < slices && (uint32_t)v + wh_popc32(lanes) >= slices;
-    while (wh_any(mask, need || replace)) {
+    int exact = 0;
+    int replace =
+        leads && (uint32_t)v < slices && (uint32_t)v + wh_popc32(lanes) >= slices;
+    for (uint32_t attempt = 0; wh_any(mask, need || replace); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy);
         uint64_t got = 0;
-        if (wh_lane_id() == leader && (r != 0 || replace)) {
-            got = wh_gallatin_slices_slow_(g, t, wh_gallatin_buffer_(g, t), r, replace);
+        if (replace) {
+            got = exact ? wh_gallatin_replace_exact_(g, t, buffer, r)
+                        : wh_gallatin_replace_(g, t, buffer, r, 0);
+            replace = 0;
+            exact = 0;
+        } else if (leads && r != 0) {
+            got = wh_gallatin_attempt_(g, t, buffer, r, &replace, &exact);
         }
-        replace = 0;
+        const int idle = !wh_any(mask, got != 0 || replace);
         got = wh_shfl_u64(mask, got, leader);
         const uint32_t rank = wh_mask_rank(needy);
-        if (need && got == 0) {
+        if (need && got == WH_GALLATIN_NOTHING) {
             wh_add_u64_relaxed(&g.header->failed, 1);
             need = 0;
         } else if (need && rank < (uint32_t)(got & 0xff)) {
             p = wh_gallatin_slice_(g, t, (uint32_t)(got >> 32),
                                    ((uint32_t)(got >> 8) & 0xffffff) + rank);
             need = 0;
+        }
+        if (idle) {
+            wh_backoff(attempt);
         }
     }
     return p;
@@ -568,6 +577,7 @@ WH_FN_SLOW uint64_t wh_gallatin_claim_run_(wh_gallatin_core g, uint64_t count, u
 WH_FN void *wh_gallatin_make_large_(wh_gallatin_core g, uint64_t first, uint64_t keep) {
     for (uint64_t i = 0; i < keep; i++) {
         wh_gallatin_segment *s = wh_gallatin_segment_at_(g, first + i);
+        s->tree = WH_GALLATIN_LARGE;
         wh_store_u32_relaxed(&s->run, i == 0 ? (uint32_t)keep : 0);
         wh_add_u64_relaxed(&s->control, WH_GALLATIN_CONTROL(WH_GALLATIN_LARGE) -
                                             WH_GALLATIN_CONTROL(WH_GALLATIN_FREE));
@@ -671,31 +681,44 @@ WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask_t mask, uint64_t
 
 /* --- the contract --------------------------------------------------------------------------- */
 
+/* log2 of the slices of a block of class t, from the handle. */
+WH_FN uint32_t wh_gallatin_slices_log2_of_(wh_gallatin_t h, uint32_t t) {
+    const uint32_t fit = h.fit_log2 - t;
+    return h.slices_log2 < fit ? h.slices_log2 : fit;
+}
+
 WH_FN void *wh_gallatin_aligned(wh_gallatin_t h, wh_mask_t mask, size_t align, size_t n) {
-    const wh_gallatin_core g = h.core;
     /* A slice of 2^k bytes lies at a multiple of 2^k. */
     const uint64_t size = n == 0 ? 0 : n > align ? n : align;
-    const int large = size > (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
+    const int large = size > h.max_slice;
     const int is_slice = size != 0 && !large;
-    const uint32_t t =
-        is_slice ? wh_pow2_class(size, wh_gallatin_min_slice_log2_(g)) : WH_GALLATIN_NO_CLASS;
+    uint32_t t = WH_GALLATIN_NO_CLASS;
+    if (is_slice) {
+        const uint32_t above = (uint32_t)(size - 1) >> h.min_slice_log2;
+        t = above == 0 ? 0 : 32 - wh_clz32(above);
+    }
     const wh_group same = wh_group_by_u32(mask, t);
     uint64_t v = WH_GALLATIN_VACANT;
     if (is_slice && wh_group_leads(same)) {
+        const uint32_t i = wh_gallatin_buffer_index_(h.core.n_buffers, h.few, t);
+        uint64_t *buffer =
+            h.buffers + (uint64_t)((t * h.core.n_buffers + i) * WH_GALLATIN_BUFFER_WORDS);
         v = WH_PLANT(gallatin_p3_claim, wh_fetch_add_u64_acquire,
-                     wh_fetch_add_u64_relaxed)(wh_gallatin_buffer_(g, t), same.n); /* P3, I1 */
+                     wh_fetch_add_u64_relaxed)(buffer, same.n); /* P3, I1 */
     }
     v = wh_shfl_u64(mask, v, same.leader);
-    const uint32_t slices = is_slice ? wh_gallatin_slices_(g, t) : 0;
+    const uint32_t slices = is_slice ? 1u << wh_gallatin_slices_log2_of_(h, t) : 0;
+    const uint32_t index = (uint32_t)v + same.rank;
     void *p = NULL;
-    if ((uint32_t)v + same.rank < slices) {
-        p = wh_gallatin_slice_(g, t, (uint32_t)(v >> 32), (uint32_t)v + same.rank);
+    if (index < slices) {
+        p = h.core.base + ((v >> 32) << h.block0_log2) +
+            ((uint64_t)index << (h.min_slice_log2 + t));
     }
     if (wh_any(mask, is_slice && (uint32_t)v + same.n >= slices)) {
-        p = wh_gallatin_slow_(g, mask, same.lanes, t, v, p);
+        p = wh_gallatin_slow_(h.core, mask, same.lanes, t, v, p);
     }
     if (wh_any(mask, large)) {
-        void *q = wh_gallatin_large_(g, mask, large ? n : 0, align);
+        void *q = wh_gallatin_large_(h.core, mask, large ? n : 0, align);
         p = large ? q : p;
     }
     wh_syncwarp(mask); /* P3 reaches the lanes that did not make the atomic themselves */
@@ -735,57 +758,57 @@ WH_FN_SLOW void wh_gallatin_free_slow_(wh_gallatin_core g, uint64_t offset, uint
 
 /* Algorithm 4. */
 WH_FN void wh_gallatin_free(wh_gallatin_t h, wh_mask_t mask, void *p) {
-    const wh_gallatin_core g = h.core;
-    const uint64_t offset = (uint64_t)((unsigned char *)p - g.base);
+    const uint64_t offset = (uint64_t)((unsigned char *)p - h.core.base);
     uint32_t t = WH_GALLATIN_FREE, id = UINT32_MAX;
     int slow = p != NULL;
-    if (p != NULL && offset < wh_gallatin_data_bytes_(g)) {
-        /* relaxed: the tree id is constant while p is live (I3) */
-        t = wh_gallatin_tree_(
-            wh_load_u64_relaxed(&h.segments[offset >> wh_gallatin_segment_log2_(g)].control));
-        if (t < wh_gallatin_n_trees_(g)) {
-            if ((offset & (((uint64_t)1 << wh_gallatin_slice_log2_(g, t)) - 1)) == 0) {
-                id = wh_gallatin_block_of_(g, t, offset);
-                slow = 0;
-            } else {
-                t = WH_GALLATIN_FREE; /* an interior pointer: rejected below */
-            }
+    if (offset < h.data_bytes) { /* not so for NULL */
+        const uint32_t unit = (uint32_t)(offset >> h.block0_log2);
+        t = h.segments[unit >> h.units_log2].tree; /* I3 */
+        if (t < h.n_trees) {
+            const uint32_t slice = 1u << (h.min_slice_log2 + t);
+            const uint32_t units = t < h.units_log2 ? t : h.units_log2; /* log2, of a block */
+            slow = ((uint32_t)offset & (slice - 1)) != 0; /* an interior pointer */
+            id = slow ? UINT32_MAX : unit >> units << units;
+            t = slow ? WH_GALLATIN_FREE : t;
         }
     }
     wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
     const wh_group same = wh_group_by_u32(mask, id);
     if (id != UINT32_MAX && wh_group_leads(same)) {
-        const uint32_t slices = wh_gallatin_slices_(g, t);
+        const uint32_t slices = 1u << wh_gallatin_slices_log2_of_(h, t);
+        const uint32_t in_segment = (1u << h.units_log2) - 1;
+        uint32_t *word = h.blocks + ((id & ~in_segment) | wh_gallatin_spread_(id, in_segment));
         const uint32_t old = WH_PLANT(gallatin_p1_free, wh_fetch_add_u32_release,
-                                      wh_fetch_add_u32_relaxed)(&h.blocks[id], same.n); /* P1 */
-        const uint32_t freed = (old & WH_GALLATIN_FREED) + same.n;
-        slow = freed >= slices;
-        if ((old & (WH_GALLATIN_IDLE | WH_GALLATIN_WHOLE)) != 0 || freed > slices) {
-            const uint64_t inside = offset & (((uint64_t)1 << wh_gallatin_block_log2_(g, t)) - 1);
-            if ((old & WH_GALLATIN_WHOLE) == 0 || freed > slices || inside != 0) {
+                                      wh_fetch_add_u32_relaxed)(word, same.n); /* P1 */
+        const uint32_t sum = old + same.n; /* flags, and slices freed */
+        if ((sum & ~WH_GALLATIN_WHOLE) >= slices) { /* flagged IDLE, complete, or too many */
+            if ((sum & ~WH_GALLATIN_WHOLE) != slices ||
+                ((sum & WH_GALLATIN_WHOLE) != 0 &&
+                 (offset & (((uint64_t)slices << (h.min_slice_log2 + t)) - 1)) != 0)) {
                 /* a double free, or a pointer into a whole block */
-                (void)wh_fetch_sub_u32_relaxed(&h.blocks[id], same.n);
+                (void)wh_fetch_sub_u32_relaxed(word, same.n);
                 t = WH_GALLATIN_FREE;
-                slow = 1;
             }
+            slow = 1;
         }
     }
     if (slow) {
-        wh_gallatin_free_slow_(g, offset, t, id);
+        wh_gallatin_free_slow_(h.core, offset, t, id);
     }
 }
 
 WH_FN uint64_t wh_gallatin_usable_size(wh_gallatin_t h, const void *p) {
     const wh_gallatin_core g = h.core;
     const uint64_t offset = (uint64_t)((const unsigned char *)p - g.base);
-    if (offset >= wh_gallatin_data_bytes_(g)) {
+    if (offset >= h.data_bytes) {
         return 0;
     }
     const uint32_t segment_log2 = wh_gallatin_segment_log2_(g);
     const wh_gallatin_segment *s = &h.segments[offset >> segment_log2];
-    const uint32_t t = wh_gallatin_tree_(wh_load_u64_relaxed(&s->control));
+    const uint32_t t = s->tree; /* I3 */
     if (t < wh_gallatin_n_trees_(g)) {
-        const uint32_t word = wh_load_u32_relaxed(&h.blocks[wh_gallatin_block_of_(g, t, offset)]);
+        const uint32_t word =
+            wh_load_u32_relaxed(wh_gallatin_block_word_(g, wh_gallatin_block_of_(g, t, offset)));
         return (uint64_t)1 << ((word & WH_GALLATIN_WHOLE) != 0 ? wh_gallatin_block_log2_(g, t)
                                                                : wh_gallatin_slice_log2_(g, t));
     }
@@ -793,7 +816,7 @@ WH_FN uint64_t wh_gallatin_usable_size(wh_gallatin_t h, const void *p) {
 }
 
 WH_FN int wh_gallatin_owns(wh_gallatin_t h, const void *p) {
-    return (uint64_t)((const unsigned char *)p - h.core.base) < wh_gallatin_data_bytes_(h.core);
+    return (uint64_t)((const unsigned char *)p - h.core.base) < h.data_bytes;
 }
 
 #include "warpheap/alloc/gallatin/inspect.h"

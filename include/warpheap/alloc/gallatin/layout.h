@@ -69,18 +69,30 @@ typedef struct wh_gallatin_core {
     uint32_t n_buffers; /* of class 0 */
 } wh_gallatin_core;
 
-/* The handle: the core, and what the fast paths would otherwise compute. */
+/* The handle: the core, and ready for use what the fast paths would otherwise have to
+ * compute: as kernel arguments these are operands that cost no instruction. */
 typedef struct wh_gallatin {
     wh_gallatin_core core;
     struct wh_gallatin_segment *segments;
+    uint64_t *buffers;
     uint32_t *blocks;
+    uint64_t data_bytes;
+    uint32_t max_slice;
+    uint32_t min_slice_log2;
+    uint32_t block0_log2;
+    uint32_t units_log2;
+    uint32_t slices_log2;
+    uint32_t fit_log2; /* smallest slices in a segment */
+    uint32_t few;
+    uint32_t n_trees;
 } wh_gallatin_t;
 
 typedef struct wh_gallatin_segment {
+    uint32_t tree; /* class or LARGE: plain, see I3 */
+    uint32_t run;
     uint64_t control;
     wh_ring ring;
-    uint32_t run;
-    uint32_t unused[7];
+    uint32_t unused[6];
 } wh_gallatin_segment;
 
 typedef struct wh_gallatin_header {
@@ -181,11 +193,6 @@ WH_HD unsigned char *wh_gallatin_slice_(wh_gallatin_core g, uint32_t t, uint32_t
            ((uint64_t)index << wh_gallatin_slice_log2_(g, t));
 }
 
-/* Bytes that the segments cover. */
-WH_HD uint64_t wh_gallatin_data_bytes_(wh_gallatin_core g) {
-    return (uint64_t)g.n_segments << wh_gallatin_segment_log2_(g);
-}
-
 /* --- where things are: header | buffers | segments | trees | blocks | entries ---------- */
 
 WH_HD uint64_t *wh_gallatin_buffer_at_(wh_gallatin_core g, uint32_t t, uint32_t i) {
@@ -210,13 +217,26 @@ WH_HD wh_veb wh_gallatin_block_tree_(wh_gallatin_core g, uint32_t t) {
     return wh_gallatin_any_tree_(g, t + 1);
 }
 
-WH_HD uint32_t *wh_gallatin_block_word_(wh_gallatin_core g, uint64_t id) {
-    return (uint32_t *)(void *)wh_gallatin_any_tree_(g, wh_gallatin_n_trees_(g) + 1).words + id;
+/* Where in its segment the word of a unit lies: neighbours in different sectors, for
+ * they are freed into at the same time (an odd factor permutes the units). in_segment:
+ * units of a segment - 1. */
+WH_HD uint32_t wh_gallatin_spread_(uint32_t id, uint32_t in_segment) {
+    return (id * 37) & in_segment;
+}
+
+WH_HD uint32_t *wh_gallatin_block_words_(wh_gallatin_core g) {
+    return (uint32_t *)(void *)wh_gallatin_any_tree_(g, wh_gallatin_n_trees_(g) + 1).words;
+}
+WH_HD uint32_t *wh_gallatin_block_word_(wh_gallatin_core g, uint32_t id) {
+    const uint32_t in_segment = (1u << wh_gallatin_units_log2_(g)) - 1;
+    return wh_gallatin_block_words_(g) +
+           ((id & ~in_segment) | wh_gallatin_spread_(id, in_segment));
 }
 
 /* Ring entries of a segment, one per unit. */
 WH_HD uint32_t *wh_gallatin_entries_(wh_gallatin_core g, uint64_t seg) {
-    return wh_gallatin_block_word_(g, ((uint64_t)g.n_segments + seg) << wh_gallatin_units_log2_(g));
+    return wh_gallatin_block_words_(g) +
+           ((g.n_segments + seg) << wh_gallatin_units_log2_(g));
 }
 
 /* Buffers of class t: half as many as of the class below, but not under `few`. */
@@ -225,12 +245,10 @@ WH_HD uint32_t wh_gallatin_n_buffers_(wh_gallatin_core g, uint32_t t) {
     return g.n_buffers >> t >= few ? ((g.n_buffers - 1) >> t) + 1 : few;
 }
 
-/* The buffer of class t for the calling lane's SM. */
-WH_FN uint64_t *wh_gallatin_buffer_(wh_gallatin_core g, uint32_t t) {
+/* Index of the buffer of class t for the calling lane's SM. */
+WH_FN uint32_t wh_gallatin_buffer_index_(uint32_t n_buffers, uint32_t few, uint32_t t) {
     const uint32_t sm = wh_sm_id();
-    const uint32_t few = wh_gallatin_few_(g);
-    const uint32_t i = g.n_buffers >> t >= few && sm < g.n_buffers ? sm >> t : sm & (few - 1);
-    return wh_gallatin_buffer_at_(g, t, i);
+    return n_buffers >> t >= few && sm < n_buffers ? sm >> t : sm & (few - 1);
 }
 
 /* --- plan and init ---------------------------------------------------------------------- */
@@ -272,7 +290,8 @@ static inline wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
      * without a gap. */
     const uint64_t max_slice =
         tuning->max_slice_bytes != 0 ? tuning->max_slice_bytes : slices * min_slice / 2;
-    if (!wh_is_pow2(max_slice) || max_slice < min_slice || max_slice > segment / 2) {
+    if (!wh_is_pow2(max_slice) || max_slice < min_slice || max_slice > segment / 2 ||
+        max_slice > (uint64_t)1 << 31) {
         return WH_BAD_ARGUMENT;
     }
     const uint64_t slice_trees = wh_log2_floor(max_slice) - wh_log2_floor(min_slice) + 1;
@@ -339,7 +358,17 @@ static inline wh_status wh_gallatin_plan(wh_gallatin_t *h, wh_plan *plan, unsign
         g->base = memory + pad;
         g->header = (wh_gallatin_header *)(void *)(g->base + (n << segment_log2));
         h->segments = wh_gallatin_segment_at_(*g, 0);
-        h->blocks = wh_gallatin_block_word_(*g, 0);
+        h->buffers = wh_gallatin_buffer_at_(*g, 0, 0);
+        h->blocks = wh_gallatin_block_words_(*g);
+        h->data_bytes = n << segment_log2;
+        h->max_slice = 1u << wh_gallatin_max_slice_log2_(*g);
+        h->min_slice_log2 = wh_gallatin_min_slice_log2_(*g);
+        h->block0_log2 = wh_gallatin_block0_log2_(*g);
+        h->units_log2 = wh_gallatin_units_log2_(*g);
+        h->slices_log2 = wh_gallatin_slices_log2_(*g);
+        h->fit_log2 = segment_log2 - h->min_slice_log2;
+        h->few = wh_gallatin_few_(*g);
+        h->n_trees = wh_gallatin_n_trees_(*g);
     }
     return WH_OK;
 }
@@ -360,6 +389,7 @@ WH_FN void wh_gallatin_init(wh_gallatin_t h, uint64_t i, uint64_t n) {
     }
     for (uint64_t k = i; k < g.n_segments; k += n) {
         wh_gallatin_segment *s = wh_gallatin_segment_at_(g, k);
+        s->tree = WH_GALLATIN_FREE;
         s->control = WH_GALLATIN_CONTROL(WH_GALLATIN_FREE);
         s->ring.head = 0;
         s->ring.tail = 0;
@@ -377,8 +407,8 @@ WH_FN void wh_gallatin_init(wh_gallatin_t h, uint64_t i, uint64_t n) {
     }
     const uint64_t units = (uint64_t)g.n_segments << wh_gallatin_units_log2_(g);
     for (uint64_t k = i; k < units; k += n) {
-        *wh_gallatin_block_word_(g, k) = WH_GALLATIN_IDLE;
-        *wh_gallatin_block_word_(g, units + k) = 0; /* ring entries */
+        wh_gallatin_block_words_(g)[k] = WH_GALLATIN_IDLE;
+        wh_gallatin_entries_(g, 0)[k] = 0;
     }
 }
 

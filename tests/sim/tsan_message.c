@@ -1,0 +1,348 @@
+/* tsan_message.c: under ThreadSanitizer, exactly the orders that device code asks for
+ * keep plain accesses apart: the scheduler, the collectives and the fibers' reuse add
+ * nothing, wh_syncwarp, wh_syncthreads and the ends of a launch add what they promise.
+ *
+ * Without arguments the program runs itself once per variant and seed and judges the
+ * exit status; with `variant seed` it runs that one variant. In other builds it is
+ * skipped (exit status 77). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "warpheap/simt/simt.h"
+
+#define RACE_STATUS 66
+#define SKIPPED 77
+
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
+typedef struct box {
+    uint32_t flag;
+    uint32_t count;
+    uint32_t message[2]; /* plain */
+    uint32_t out[2048];  /* plain, one per lane */
+} box;
+
+typedef struct box_args {
+    box *b;
+    uint32_t variant;
+} box_args;
+
+/* X(name, whether there is a race, blocks, threads) */
+#define VARIANTS(X)                         \
+    X(release_acquire, 0, 2, 1)             \
+    X(relaxed_store, 1, 2, 1)               \
+    X(relaxed_load, 1, 2, 1)                \
+    X(relaxed_load_same_warp, 1, 1, 32)     \
+    X(chain_by_rmw, 0, 3, 1)                \
+    X(relaxed_rmw, 1, 3, 1)                 \
+    X(min_is_acquire, 0, 2, 1)              \
+    X(failed_cas_acquires, 0, 2, 1)         \
+    X(failed_cas_does_not_release, 1, 2, 1) \
+    X(ballot_orders_nothing, 1, 1, 32)      \
+    X(shuffle_orders_nothing, 1, 1, 32)     \
+    X(activemask_orders_nothing, 1, 1, 32)  \
+    X(syncwarp, 0, 1, 32)                   \
+    X(syncwarp_twice, 0, 1, 32)             \
+    X(syncwarp_of_others, 1, 1, 32)         \
+    X(after_syncwarp, 1, 1, 32)             \
+    X(syncthreads, 0, 1, 96)                \
+    X(after_syncthreads, 1, 1, 96)          \
+    X(blocks_are_unordered, 1, 2, 32)       \
+    X(launches_are_ordered, 0, 2, 40)       \
+    X(failed_launch, 0, 1, 40)
+
+enum {
+#define VARIANT_ENUM_(name, race, blocks, threads) V_##name,
+    VARIANTS(VARIANT_ENUM_)
+#undef VARIANT_ENUM_
+        N_VARIANTS
+};
+
+static const struct {
+    const char *name;
+    int race;
+    uint32_t blocks, threads;
+} variants[N_VARIANTS] = {
+#define VARIANT_ROW_(name, race, blocks, threads) {#name, race, blocks, threads},
+    VARIANTS(VARIANT_ROW_)
+#undef VARIANT_ROW_
+};
+
+WH_KERNEL(message, box_args, a) {
+    box *b = a.b;
+    const uint32_t id = (uint32_t)wh_thread_id(), lane = wh_lane_id();
+    uint32_t x = 0, attempt = 0;
+    switch (a.variant) {
+    case V_release_acquire:
+        if (id == 0) {
+            b->message[0] = 1;
+            wh_store_u32_release(&b->flag, 1);
+        } else {
+            while (wh_load_u32_acquire(&b->flag) == 0) {
+                wh_backoff(attempt++);
+            }
+            x = b->message[0];
+        }
+        break;
+    case V_relaxed_store:
+        if (id == 0) {
+            b->message[0] = 1;
+            wh_store_u32_relaxed(&b->flag, 1);
+        } else {
+            while (wh_load_u32_acquire(&b->flag) == 0) {
+            }
+            x = b->message[0];
+        }
+        break;
+    case V_relaxed_load:
+    case V_relaxed_load_same_warp:
+        if (id == 0) {
+            b->message[0] = 1;
+            wh_store_u32_release(&b->flag, 1);
+        } else if (id == 1) {
+            while (wh_load_u32_relaxed(&b->flag) == 0) {
+            }
+            x = b->message[0];
+        }
+        break;
+    case V_chain_by_rmw: /* a release sequence: the middle lane's RMW is relaxed */
+    case V_relaxed_rmw:
+        if (id == 0) {
+            b->message[0] = 1;
+            if (a.variant == V_chain_by_rmw) {
+                (void)wh_fetch_add_u32_release(&b->flag, 1);
+            } else {
+                wh_add_u32_relaxed(&b->flag, 1);
+            }
+        } else if (id == 1) {
+            while (wh_load_u32_relaxed(&b->flag) == 0) {
+            }
+            wh_add_u32_relaxed(&b->flag, 1);
+        } else {
+            while (wh_load_u32_acquire(&b->flag) < 2) {
+            }
+            x = b->message[0];
+        }
+        break;
+    case V_min_is_acquire: /* also when the value stays */
+        if (id == 0) {
+            b->message[0] = 1;
+            wh_store_u32_release(&b->flag, 1);
+        } else {
+            while (wh_fetch_min_u32_acquire(&b->flag, 5) == 0) {
+            }
+            x = b->message[0];
+        }
+        break;
+    case V_failed_cas_acquires:
+        if (id == 0) {
+            b->message[0] = 1;
+            wh_store_u32_release(&b->flag, 1);
+        } else {
+            while (wh_cas_u32_acq_rel(&b->flag, 7, 8) != 1) {
+            }
+            x = b->message[0];
+        }
+        break;
+    case V_failed_cas_does_not_release:
+        if (id == 0) {
+            b->message[0] = 1;
+            (void)wh_cas_u32_acq_rel(&b->flag, 7, 8);
+            wh_store_u32_relaxed(&b->count, 1);
+        } else {
+            while (wh_load_u32_relaxed(&b->count) == 0) {
+            }
+            (void)wh_load_u32_acquire(&b->flag);
+            x = b->message[0];
+        }
+        break;
+    case V_ballot_orders_nothing:
+        if (lane == 3) {
+            b->message[0] = 1;
+        }
+        (void)wh_ballot(~0u, 1);
+        if (lane == 20) {
+            x = b->message[0];
+        }
+        break;
+    case V_shuffle_orders_nothing:
+        if (lane == 3) {
+            b->message[0] = 1;
+        }
+        (void)wh_shfl_u64(~0u, lane, 3);
+        if (lane == 20) {
+            x = b->message[0];
+        }
+        break;
+    case V_activemask_orders_nothing:
+        if (lane == 3) {
+            b->message[0] = 1;
+        }
+        (void)wh_activemask();
+        if (lane == 20) {
+            x = b->message[0];
+        }
+        break;
+    case V_syncwarp:
+    case V_syncwarp_twice:
+        b->out[lane] = lane;
+        wh_syncwarp(~0u);
+        x = b->out[(lane + 5) % 32];
+        if (a.variant == V_syncwarp_twice) {
+            wh_syncwarp(~0u);
+            b->out[lane] = x;
+            wh_syncwarp(0x0000ffffu << (lane & 16));
+            x += b->out[lane ^ 15];
+        }
+        break;
+    case V_syncwarp_of_others:
+        if (lane == 3) {
+            b->message[0] = 1;
+        }
+        wh_syncwarp(0x0000ffffu << (lane & 16));
+        if (lane == 20) {
+            x = b->message[0];
+        }
+        break;
+    case V_after_syncwarp:
+        wh_syncwarp(~0u);
+        if (lane == 3) {
+            b->message[0] = 1;
+        }
+        if (lane == 20) {
+            x = b->message[0];
+        }
+        wh_syncwarp(~0u);
+        break;
+    case V_syncthreads:
+        for (uint32_t i = 0; i < 3; i++) {
+            b->out[id] = i + id;
+            wh_syncthreads();
+            x = b->out[(id + 50) % 96];
+            wh_syncthreads();
+        }
+        break;
+    case V_after_syncthreads:
+        wh_syncthreads();
+        if (id == 3) {
+            b->message[0] = 1;
+        }
+        if (id == 90) {
+            x = b->message[0];
+        }
+        wh_syncthreads();
+        break;
+    case V_blocks_are_unordered:
+        if (id == 0) {
+            b->message[0] = 1;
+        }
+        wh_syncthreads();
+        if (id == 40) {
+            x = b->message[0];
+        }
+        break;
+    case V_launches_are_ordered:
+        x = b->out[79 - id] + 1;
+        b->out[100 + id] = x;
+        break;
+    default: /* failed_launch: some lanes write, then one ends the grid */
+        b->out[id] = 1;
+        (void)wh_load_u32_relaxed(&b->flag);
+        if (id == 0) {
+            wh_trap("on purpose");
+        }
+        wh_syncthreads();
+        break;
+    }
+    b->out[1000 + id] = x;
+}
+
+WH_KERNEL(fill, box_args, a) {
+    a.b->out[wh_thread_id()] = 1;
+}
+
+static int run_variant(uint32_t v, uint64_t seed) {
+    wh_sim_options o;
+    wh_device *d = NULL;
+    box_args a = {NULL, v};
+    memset(&o, 0, sizeof o);
+    o.seed = seed / WH_SIM_POLICY_COUNT;
+    o.policy = (wh_sim_policy)(seed % WH_SIM_POLICY_COUNT);
+    if (wh_device_open(&d, "sim", &o) != WH_OK ||
+        wh_device_alloc(d, (void **)&a.b, sizeof(box)) != WH_OK ||
+        wh_device_set(d, a.b, 0, sizeof(box)) != WH_OK) {
+        return 1;
+    }
+    const wh_launch l = {d, variants[v].blocks, variants[v].threads, NULL};
+    if (v == V_launches_are_ordered && fill(&l, &a) != WH_OK) {
+        return 1;
+    }
+    const wh_status expect = v == V_failed_launch ? WH_DEVICE_ERROR : WH_OK;
+    if (message(&l, &a) != expect) {
+        fprintf(stderr, "%s\n", wh_device_error_text(d));
+        return 1;
+    }
+    uint32_t sum = 0; /* the host may read everything after a launch */
+    for (uint32_t i = 0; i < 2048; i++) {
+        sum += a.b->out[i];
+    }
+    wh_device_close(d);
+    return sum == UINT32_MAX;
+}
+
+static int run_self(const char *self, const char *variant, uint64_t seed) {
+    char number[24];
+    (void)snprintf(number, sizeof number, "%u", (unsigned)seed);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stderr) == NULL) { /* the reports are expected */
+            _exit(127);
+        }
+        (void)setenv("TSAN_OPTIONS", "exitcode=66:halt_on_error=1", 1);
+        (void)execl(self, self, variant, number, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : -1;
+}
+
+int main(int argc, char **argv) {
+    if (!UNDER_TSAN) {
+        return SKIPPED;
+    }
+    if (argc == 3) {
+        for (uint32_t v = 0; v < N_VARIANTS; v++) {
+            if (strcmp(argv[1], variants[v].name) == 0) {
+                return run_variant(v, strtoull(argv[2], NULL, 10));
+            }
+        }
+        return 2;
+    }
+    int bad = 0;
+    for (uint32_t v = 0; v < N_VARIANTS; v++) {
+        for (uint64_t seed = 0; seed < 2 * (uint64_t)WH_SIM_POLICY_COUNT; seed++) {
+            const int want = variants[v].race ? RACE_STATUS : 0;
+            const int got = run_self(argv[0], variants[v].name, seed);
+            if (got != want) {
+                printf("%s seed %u: exit status %d, expected %d\n", variants[v].name,
+                       (unsigned)seed, got, want);
+                bad++;
+            }
+        }
+    }
+    return bad != 0;
+}

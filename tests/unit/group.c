@@ -1,0 +1,104 @@
+/* group.c: core/group.h against a naive count, for random keys and masks, and the
+ * example of its header comment. */
+#include "sim/sim_test.h"
+
+#include "warpheap/core/group.h"
+
+#define LANES 32u
+#define ROUNDS 16u
+
+typedef struct group_args {
+    const uint64_t *keys;     /* [round][lane of the grid] */
+    const uint32_t *masks;    /* [round][warp]: the lanes that call together */
+    wh_group *by_u32, *by_u64; /* as keys */
+    uint64_t *numbers;        /* as keys: what the example hands out */
+    uint64_t *counters;       /* by key */
+    uint32_t n;               /* lanes of the grid */
+} group_args;
+
+WH_KERNEL(make_groups, group_args, a) {
+    const uint32_t id = (uint32_t)wh_thread_id();
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const uint32_t mask = a.masks[round * (a.n / LANES) + id / LANES];
+        const uint32_t k = round * a.n + id;
+        if ((mask >> wh_lane_id() & 1) == 0) {
+            continue;
+        }
+        a.by_u32[k] = wh_group_by_u32(mask, (uint32_t)a.keys[k]);
+        a.by_u64[k] = wh_group_by_u64(mask, a.keys[k] << 40);
+        const wh_group g = a.by_u32[k];
+        uint64_t first = 0;
+        if (wh_group_leads(g)) {
+            first = wh_fetch_add_u64_relaxed(&a.counters[a.keys[k]], g.n);
+        }
+        a.numbers[k] = wh_shfl_u64(mask, first, g.leader) + g.rank;
+    }
+}
+
+static void check_group(const wh_group *g, const uint64_t *keys, uint32_t mask, uint32_t lane) {
+    uint32_t lanes = 0, below = 0, n = 0;
+    for (uint32_t i = 0; i < LANES; i++) {
+        if ((mask >> i & 1) && keys[i] == keys[lane]) {
+            lanes |= 1u << i;
+            below += i < lane;
+            n++;
+        }
+    }
+    assert_int_equal(g->lanes, lanes);
+    assert_int_equal(g->rank, below);
+    assert_int_equal(g->n, n);
+    assert_int_equal(g->leader, __builtin_ctz(lanes));
+    assert_int_equal(wh_group_leads(*g), below == 0);
+}
+
+static void test_groups(void **state) {
+    (void)state;
+    for (uint32_t p = 0; p < N_POLICIES; p++) {
+        for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+            wh_device *d = open_policy((wh_sim_policy)p, seed);
+            const uint32_t n = 4 * LANES;
+            uint64_t random = seed;
+            group_args a;
+            uint64_t *keys = take(d, (uint64_t)ROUNDS * n * 8);
+            uint32_t *masks = take(d, (uint64_t)ROUNDS * n / LANES * 4);
+            a.keys = keys;
+            a.masks = masks;
+            a.by_u32 = take(d, ROUNDS * n * sizeof(wh_group));
+            a.by_u64 = take(d, ROUNDS * n * sizeof(wh_group));
+            a.numbers = take(d, (uint64_t)ROUNDS * n * 8);
+            a.counters = take(d, 64 * 8);
+            a.n = n;
+            for (uint32_t i = 0; i < ROUNDS * n; i++) {
+                keys[i] = next_random(&random) % (1 + i / n % 8 * 4);
+            }
+            for (uint32_t i = 0; i < ROUNDS * n / LANES; i++) {
+                const uint32_t r = (uint32_t)next_random(&random);
+                masks[i] = i % 4 == 0 ? ~0u : i % 4 == 1 ? r : i % 4 == 2 ? 1u << r % 32 : r & r >> 7;
+            }
+            const wh_launch l = grid(d, 2, n / 2);
+            if (make_groups(&l, &a) != WH_OK) {
+                fail_msg("%s", wh_device_error_text(d));
+            }
+            uint8_t seen[64][ROUNDS * 4 * LANES];
+            memset(seen, 0, sizeof seen);
+            for (uint32_t i = 0; i < ROUNDS * n; i++) {
+                const uint32_t mask = masks[i / LANES], lane = i % LANES;
+                if ((mask >> lane & 1) == 0) {
+                    continue;
+                }
+                check_group(&a.by_u32[i], keys + i - lane, mask, lane);
+                check_group(&a.by_u64[i], keys + i - lane, mask, lane);
+                assert_true(a.numbers[i] < a.counters[keys[i]]);
+                assert_int_equal(seen[keys[i]][a.numbers[i]]++, 0); /* handed out once */
+            }
+            wh_device_close(d);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
