@@ -18,6 +18,7 @@
 #define WH_HD static __host__ __device__ __forceinline__
 #define WH_TARGETED(name) WH_CAT(name, _cuda)
 #define WH_TARGET_IS_SIM 0
+#define WH_TARGET_NAME "cuda"
 #define WH_STATIC_ASSERT(cond, text) static_assert(cond, text)
 
 /* Kernels may be launched with up to WH_KERNEL_THREADS threads a block, hence the

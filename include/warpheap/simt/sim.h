@@ -18,6 +18,7 @@
 #define WH_HD static inline __attribute__((unused))
 #define WH_TARGETED(name) WH_CAT(name, _sim)
 #define WH_TARGET_IS_SIM 1
+#define WH_TARGET_NAME "sim"
 #ifdef __cplusplus
 #define WH_STATIC_ASSERT(cond, text) static_assert(cond, text)
 #else

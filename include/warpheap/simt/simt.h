@@ -16,6 +16,8 @@
  *       that starts it. args_t is a plain struct, copied at the launch.
  *   WH_TARGETED(name)  name_sim or name_cuda: for external symbols, since one
  *       source file is compiled once per target into one program.
+ *   WH_TARGET_NAME  "sim" or "cuda": the device that this file's kernels run on, as
+ *       wh_device_open takes it.
  *
  * Where am I (each a cheap register read)
  *   uint32_t wh_lane_id()         0..31 within the warp

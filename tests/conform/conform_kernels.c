@@ -1,0 +1,526 @@
+/* conform_kernels.c: targeted source: the conformance suite's kernels (conform.h). */
+#include "conform.h"
+
+#include <string.h>
+
+#include "warpheap/warpheap.h"
+
+typedef struct conform_args {
+    wh_heap_t heap, other;
+    conform_call c;
+} conform_args;
+
+WH_STATIC_ASSERT(sizeof(wh_heap_t) <= sizeof(conform_handle), "room for every handle");
+
+WH_FN void note_error(const conform_call *c, uint32_t error, uint64_t item) {
+    if (wh_fetch_add_u64_relaxed(&c->result->errors, 1) == 0) {
+        wh_store_u64_relaxed(&c->result->first_error, error);
+        wh_store_u64_relaxed(&c->result->first_item, item);
+    }
+}
+
+/* --- who works on what ---------------------------------------------------------------- */
+
+/* Lanes that exist in the calling lane's warp. */
+WH_FN uint32_t lanes_here(void) {
+    const uint32_t first = wh_thread_in_block() - wh_lane_id();
+    const uint32_t left = wh_block_threads() - first;
+    return left >= 32 ? ~0u : (1u << left) - 1;
+}
+
+/* Number of working threads of a block, and the caller's number among those of the
+ * grid. A call with no working thread in a block is the host's mistake. */
+WH_FN uint64_t workers_per_block(const conform_call *c) {
+    const uint32_t threads = wh_block_threads();
+    const uint32_t rest = threads % 32;
+    return (uint64_t)(threads / 32) * wh_popc32(c->lanes) +
+           wh_popc32(c->lanes & ((1u << rest) - 1));
+}
+
+WH_FN uint64_t my_number(const conform_call *c) {
+    return wh_block_id() * workers_per_block(c) +
+           (uint64_t)(wh_thread_in_block() / 32) * wh_popc32(c->lanes) +
+           wh_popc32(c->lanes & wh_lanemask_lt());
+}
+
+WH_FN int works(const conform_call *c) {
+    return (int)(c->lanes >> wh_lane_id() & 1);
+}
+
+/* Whether the calling lane sits this round out. */
+WH_FN int skips(const conform_call *c, uint32_t round) {
+    return c->divergent != 0 && (wh_lane_id() * 7 + round * 3) % 5 < 2;
+}
+
+/* Runs the block behind it for every item k of the calling thread. */
+#define FOR_MY_ITEMS(c, k)                                                              \
+    for (uint64_t k = my_number(c), stride_ = workers_per_block(c) * wh_grid_blocks(),  \
+                  round_ = 0;                                                           \
+         k < (c)->n; round_++)                                                          \
+        if (skips(c, (uint32_t)round_)) {                                               \
+            continue;                                                                   \
+        } else
+
+/* --- patterns ---------------------------------------------------------------------------- */
+
+WH_FN uint64_t mix(uint64_t x) {
+    x = (x ^ x >> 31) * 0x7fb5d329728ea185u;
+    x = (x ^ x >> 27) * 0x81dadef4bc2dd44du;
+    return x ^ x >> 33;
+}
+
+/* Byte i of a block is a function of its key; whole words where possible. */
+WH_FN void write_pattern(unsigned char *p, uint64_t key, uint64_t bytes) {
+    const uint64_t base = mix(key);
+    uint64_t *q = (uint64_t *)(void *)p;
+    for (uint64_t i = 0; i < bytes / 8; i++) {
+        q[i] = base + i;
+    }
+    for (uint64_t i = bytes & ~(uint64_t)7; i < bytes; i++) {
+        p[i] = (unsigned char)(base + i);
+    }
+}
+
+WH_FN int pattern_holds(const unsigned char *p, uint64_t key, uint64_t written, uint64_t bytes) {
+    const uint64_t base = mix(key);
+    const uint64_t *q = (const uint64_t *)(const void *)p;
+    const uint64_t words = (written < bytes ? written : bytes) / 8;
+    int good = 1;
+    for (uint64_t i = 0; i < words; i++) {
+        good &= q[i] == base + i;
+    }
+    for (uint64_t i = words * 8; i < bytes; i++) {
+        const uint64_t was = i < (written & ~(uint64_t)7) ? (base + i / 8) >> i % 8 * 8 : base + i;
+        good &= p[i] == (unsigned char)was;
+    }
+    return good;
+}
+
+WH_FN uint64_t key_of(const conform_call *c, uint64_t k) {
+    return c->seed + k * 0x9e3779b97f4a7c15u;
+}
+
+/* --- single blocks -------------------------------------------------------------------------- */
+
+/* Checks a new block of at least n bytes; returns how many bytes may be used. */
+WH_FN uint64_t check_block(const conform_args *a, const void *p, uint64_t n, uint64_t align,
+                           uint64_t item) {
+    const conform_call *c = &a->c;
+    const uint64_t address = (uint64_t)(uintptr_t)p;
+    uint64_t usable = n;
+    if (address % (align > 16 ? align : 16) != 0) {
+        note_error(c, CONFORM_MISALIGNED, item);
+    }
+    if ((c->caps & WH_CAP_USABLE_SIZE) != 0) {
+        usable = wh_usable_size(a->heap, p);
+        if (usable < n) {
+            note_error(c, CONFORM_USABLE, item);
+            usable = n;
+        }
+    }
+    if ((c->caps & WH_CAP_OWNS) != 0 &&
+        !(wh_owns(a->heap, p) && wh_owns(a->heap, (const char *)p + usable - 1))) {
+        note_error(c, CONFORM_NOT_OWNED, item);
+    }
+    if ((c->caps & WH_CAP_HANDLE_MEMORY) != 0 &&
+        (address < c->low || address + usable > c->high)) {
+        note_error(c, CONFORM_OUTSIDE, item);
+    }
+    return usable;
+}
+
+WH_FN void check_zero(const conform_args *a, const void *p, uint64_t n, uint64_t item) {
+    const unsigned char *q = (const unsigned char *)p;
+    int zero = 1;
+    for (uint64_t i = 0; i < n; i++) {
+        zero &= q[i] == 0;
+    }
+    if (!zero) {
+        note_error(&a->c, CONFORM_NOT_ZERO, item);
+    }
+}
+
+/* Files the outcome of a request under an item. */
+WH_FN void keep_block(const conform_args *a, uint64_t k, void *p, uint64_t n, uint64_t align) {
+    const conform_call *c = &a->c;
+    c->ptrs[k] = p;
+    if (p == NULL) {
+        c->usable[k] = 0;
+        wh_add_u64_relaxed(&c->result->nulls, n != 0);
+    } else {
+        if (n == 0) {
+            note_error(c, CONFORM_NOT_NULL, k);
+        }
+        c->usable[k] = check_block(a, p, n, align, k);
+        wh_add_u64_relaxed(&c->result->served, 1);
+    }
+}
+
+/* --- what must give NULL or do nothing --------------------------------------------------------- */
+
+WH_FN void expect_null(const conform_args *a, void *p, uint64_t which) {
+    if (p != NULL) {
+        note_error(&a->c, CONFORM_NOT_NULL, which);
+    }
+}
+
+WH_KERNEL(edges, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    const wh_heap_t h = a.heap;
+    expect_null(&a, wh_malloc(h, 0), 0);
+    wh_free(h, NULL);
+    expect_null(&a, wh_calloc(h, 0, 0), 1);
+    expect_null(&a, wh_calloc(h, 0, 100), 2);
+    expect_null(&a, wh_calloc(h, 100, 0), 3);
+    expect_null(&a, wh_calloc(h, SIZE_MAX, 2), 4); /* the product overflows */
+    expect_null(&a, wh_calloc(h, SIZE_MAX / 16 + 2, 16), 5);
+    expect_null(&a, wh_calloc(h, ((size_t)1 << 32) + 1, (size_t)1 << 32), 6);
+    expect_null(&a, wh_malloc(h, SIZE_MAX), 7);
+    expect_null(&a, wh_malloc(h, SIZE_MAX - 14), 8);
+    expect_null(&a, wh_malloc(h, (size_t)1 << 63), 9);
+    expect_null(&a, wh_malloc(h, a.c.high - a.c.low + 1), 10);
+    expect_null(&a, wh_aligned_alloc(h, 0, 16), 11);
+    expect_null(&a, wh_aligned_alloc(h, 3, 16), 12);
+    expect_null(&a, wh_aligned_alloc(h, 48, 16), 13);
+    expect_null(&a, wh_aligned_alloc(h, (size_t)a.c.max_align * 2, 16), 14);
+    expect_null(&a, wh_aligned_alloc(h, (size_t)1 << 63, 16), 15);
+    expect_null(&a, wh_aligned_alloc(h, 16, 0), 16);
+    expect_null(&a, wh_aligned_alloc(h, a.c.max_align, 0), 17);
+    expect_null(&a, wh_aligned_alloc(h, a.c.max_align, SIZE_MAX), 18);
+    expect_null(&a, wh_aligned_alloc(h, a.c.max_align, SIZE_MAX - a.c.max_align), 19);
+    if ((a.c.caps & WH_CAP_USABLE_SIZE) != 0) {
+        expect_null(&a, wh_realloc(h, NULL, 0), 20);
+        expect_null(&a, wh_realloc(h, NULL, SIZE_MAX), 21);
+        if (wh_usable_size(h, NULL) != 0 || wh_usable_size(h, a.c.result) != 0) {
+            note_error(&a.c, CONFORM_USABLE_OF_NULL, 0);
+        }
+    }
+    if ((a.c.caps & WH_CAP_OWNS) != 0 &&
+        (wh_owns(h, NULL) || wh_owns(h, a.c.result) || wh_owns(h, (void *)(uintptr_t)a.c.high) ||
+         wh_owns(h, (void *)(uintptr_t)(a.c.low - 1)))) {
+        note_error(&a.c, CONFORM_OWNED, 0);
+    }
+    /* malloc_warp of nothing: every lane of the warp together */
+    if (a.c.lanes == ~0u && !a.c.divergent) {
+        expect_null(&a, wh_malloc_warp(h, lanes_here(), 0), 22);
+        wh_free_warp(h, lanes_here(), NULL);
+    }
+}
+
+/* --- items ------------------------------------------------------------------------------------------ */
+
+WH_KERNEL(allocate, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, i) {
+        const uint64_t k = a.c.order[i], n = a.c.sizes[k];
+        i += stride_;
+        if (a.c.ptrs[k] != NULL) {
+            continue;
+        }
+        void *p = NULL;
+        uint64_t align = 16;
+        if (a.c.how == CONFORM_CALLOC) { /* two sites: lanes part ways */
+            const uint64_t part = n % 3 == 0 ? 3 : n % 2 == 0 ? 2 : 1;
+            p = k % 2 == 0 ? wh_calloc(a.heap, part, n / part) : wh_calloc(a.heap, n / part, part);
+            if (p != NULL) {
+                check_zero(&a, p, n, k);
+            }
+        } else if (a.c.how == CONFORM_ALIGNED) {
+            align = a.c.aligns[k];
+            p = wh_aligned_alloc(a.heap, align, n);
+        } else if (k % 3 == 0) {
+            p = wh_malloc(a.heap, n);
+        } else {
+            p = wh_malloc(a.heap, n);
+        }
+        keep_block(&a, k, p, n, align);
+    }
+}
+
+/* The converged form: all working lanes go through the same number of rounds. */
+WH_KERNEL(allocate_lanes, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    const wh_mask_t all = a.c.lanes & lanes_here();
+    const uint64_t stride = workers_per_block(&a.c) * wh_grid_blocks();
+    for (uint64_t i = my_number(&a.c);; i += stride) {
+        const wh_mask_t mask = wh_ballot(all, i < a.c.n);
+        if (i < a.c.n) {
+            const uint64_t k = a.c.order[i];
+            keep_block(&a, k, wh_malloc_lanes(a.heap, mask, a.c.sizes[k]), a.c.sizes[k], 16);
+        }
+        if (mask != all) {
+            break;
+        }
+    }
+}
+
+WH_KERNEL(release_lanes, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    const wh_mask_t all = a.c.lanes & lanes_here();
+    const uint64_t stride = workers_per_block(&a.c) * wh_grid_blocks();
+    for (uint64_t i = my_number(&a.c);; i += stride) {
+        const wh_mask_t mask = wh_ballot(all, i < a.c.n);
+        if (i < a.c.n) {
+            const uint64_t k = a.c.order[i];
+            wh_free_lanes(a.heap, mask, a.c.ptrs[k]);
+            a.c.ptrs[k] = NULL;
+        }
+        if (mask != all) {
+            break;
+        }
+    }
+}
+
+WH_FN uint64_t warp_number(void) {
+    return wh_block_id() * (uint64_t)((wh_block_threads() + 31) / 32) + wh_thread_in_block() / 32;
+}
+
+/* Every lane writes its share of the warp's block. */
+WH_KERNEL(allocate_warp, conform_args, a) {
+    const wh_mask_t mask = a.c.lanes & lanes_here();
+    const uint64_t k = warp_number();
+    if (!works(&a.c) || k >= a.c.n) {
+        return;
+    }
+    const uint64_t n = a.c.sizes[k];
+    unsigned char *p = (unsigned char *)wh_malloc_warp(a.heap, mask, n);
+    if (wh_popc32(wh_match_any_u64(mask, (uint64_t)(uintptr_t)p)) != wh_popc32(mask)) {
+        note_error(&a.c, CONFORM_LANES_DIFFER, k);
+    }
+    if (wh_lane_id() == wh_mask_leader(mask)) {
+        keep_block(&a, k, p, n, 16);
+    }
+    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < n; i += wh_popc32(mask)) {
+        p[i] = (unsigned char)(mix(key_of(&a.c, k)) + i);
+    }
+}
+
+/* A lane checks another one's share just before the warp frees the block. */
+WH_KERNEL(release_warp, conform_args, a) {
+    const wh_mask_t mask = a.c.lanes & lanes_here();
+    const uint64_t k = (warp_number() + 1) % a.c.n; /* of another warp */
+    if (!works(&a.c) || warp_number() >= a.c.n) {
+        return;
+    }
+    unsigned char *p = (unsigned char *)a.c.ptrs[k];
+    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < a.c.sizes[k]; i += wh_popc32(mask)) {
+        if (p[i] != (unsigned char)(mix(key_of(&a.c, k)) + i)) {
+            note_error(&a.c, CONFORM_CONTENTS, k);
+        }
+        p[i] = 0;
+    }
+    wh_free_warp(a.heap, mask, p);
+}
+
+WH_KERNEL(fill, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, k) {
+        if (a.c.ptrs[k] != NULL) {
+            write_pattern((unsigned char *)a.c.ptrs[k], key_of(&a.c, k), a.c.usable[k]);
+        }
+        k += stride_;
+    }
+}
+
+WH_KERNEL(verify, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, i) {
+        const uint64_t k = a.c.n - 1 - i; /* not the thread that filled it */
+        if (a.c.ptrs[k] != NULL && !pattern_holds((const unsigned char *)a.c.ptrs[k],
+                                                  key_of(&a.c, k), a.c.usable[k], a.c.usable[k])) {
+            note_error(&a.c, CONFORM_CONTENTS, k);
+        }
+        i += stride_;
+    }
+}
+
+WH_KERNEL(release, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, i) {
+        const uint64_t k = a.c.order[i];
+        i += stride_;
+        if (a.c.divergent && k % 2 == 0) {
+            wh_free(a.heap, a.c.ptrs[k]);
+        } else {
+            wh_free(a.heap, a.c.ptrs[k]);
+        }
+        a.c.ptrs[k] = NULL;
+    }
+}
+
+WH_KERNEL(resize, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, i) {
+        const uint64_t k = a.c.order[i], n = a.c.sizes2[k], had = a.c.usable[k];
+        i += stride_;
+        void *old = a.c.ptrs[k];
+        unsigned char *p = (unsigned char *)wh_realloc(a.heap, old, n);
+        if (old != NULL && n != 0 && p == NULL) { /* out of memory: the block stays */
+            wh_add_u64_relaxed(&a.c.result->nulls, 1);
+            p = (unsigned char *)old;
+        } else {
+            keep_block(&a, k, p, n, 16);
+            if (old != NULL && n <= had && n >= had / 4 && n != 0 && p != old) {
+                note_error(&a.c, CONFORM_MOVED, k);
+            }
+        }
+        if (p != NULL) {
+            const uint64_t kept = had < a.c.usable[k] ? had : a.c.usable[k];
+            if (!pattern_holds(p, key_of(&a.c, k), had, kept < n || n == 0 ? kept : n)) {
+                note_error(&a.c, CONFORM_CONTENTS, k);
+            }
+            write_pattern(p, key_of(&a.c, k), a.c.usable[k]);
+        }
+    }
+}
+
+/* --- out of memory --------------------------------------------------------------------------------------- */
+
+WH_KERNEL(exhaust, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    for (;;) {
+        void *p = wh_malloc(a.heap, a.c.min_size);
+        if (p == NULL) {
+            wh_add_u64_relaxed(&a.c.result->nulls, 1);
+            return;
+        }
+        const uint64_t k = wh_fetch_add_u64_relaxed(&a.c.result->ticket, 1);
+        if (k >= a.c.n) {
+            note_error(&a.c, CONFORM_TOO_MANY, k);
+            return;
+        }
+        keep_block(&a, k, p, a.c.min_size, 16);
+    }
+}
+
+/* --- malloc and free in one kernel -------------------------------------------------------------------------- */
+
+WH_KERNEL(churn, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    uint64_t random = mix(a.c.seed ^ my_number(&a.c) * 0x9e3779b97f4a7c15u);
+    void *held[CONFORM_HOLD];
+    uint64_t bytes[CONFORM_HOLD], key[CONFORM_HOLD];
+    for (uint32_t i = 0; i < CONFORM_HOLD; i++) {
+        held[i] = NULL;
+    }
+    for (uint32_t step = 0; step < a.c.steps + a.c.hold; step++) {
+        random = mix(random + 0x9e3779b97f4a7c15u);
+        const uint32_t s = step < a.c.steps ? (uint32_t)(random >> 8) % a.c.hold : step - a.c.steps;
+        if (skips(&a.c, step) && step < a.c.steps) {
+            continue;
+        }
+        if (held[s] != NULL) {
+            if (!pattern_holds((const unsigned char *)held[s], key[s], bytes[s], bytes[s])) {
+                note_error(&a.c, CONFORM_CONTENTS, my_number(&a.c));
+            }
+            wh_free(a.heap, held[s]);
+            held[s] = NULL;
+        } else if (step < a.c.steps) {
+            const uint64_t n = a.c.min_size + (random >> 24) % (a.c.max_size - a.c.min_size + 1);
+            held[s] = wh_malloc(a.heap, n);
+            if (held[s] == NULL) {
+                wh_add_u64_relaxed(&a.c.result->nulls, 1);
+                if (a.c.strict) {
+                    note_error(&a.c, CONFORM_UNEXPECTED_NULL, my_number(&a.c));
+                }
+                continue;
+            }
+            wh_add_u64_relaxed(&a.c.result->served, 1);
+            bytes[s] = check_block(&a, held[s], n, 16, my_number(&a.c));
+            key[s] = random;
+            write_pattern((unsigned char *)held[s], key[s], bytes[s]);
+        }
+    }
+}
+
+/* --- two heaps ---------------------------------------------------------------------------------------------- */
+
+WH_KERNEL(two_heaps, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, k) {
+        const wh_heap_t mine = k % 2 == 0 ? a.heap : a.other;
+        const wh_heap_t other = k % 2 == 0 ? a.other : a.heap;
+        void *p = wh_malloc(mine, a.c.sizes[k]);
+        a.c.ptrs[k] = p;
+        a.c.usable[k] = p != NULL ? a.c.sizes[k] : 0;
+        wh_add_u64_relaxed(&a.c.result->nulls, p == NULL);
+        if (p != NULL && (a.c.caps & WH_CAP_OWNS) != 0) {
+            if (!wh_owns(mine, p)) {
+                note_error(&a.c, CONFORM_NOT_OWNED, k);
+            }
+            if (wh_owns(other, p)) {
+                note_error(&a.c, CONFORM_OWNED, k);
+            }
+        }
+        k += stride_;
+    }
+}
+
+WH_KERNEL(release_two, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, k) {
+        wh_free(k % 2 == 0 ? a.heap : a.other, a.c.ptrs[k]);
+        a.c.ptrs[k] = NULL;
+        k += stride_;
+    }
+}
+
+/* --- the table ------------------------------------------------------------------------------------------------- */
+
+#define KERNELS(X)                                                                              \
+    X(edges) X(allocate) X(allocate_lanes) X(allocate_warp) X(fill) X(verify) X(release)        \
+    X(release_lanes) X(release_warp) X(resize) X(exhaust) X(churn) X(two_heaps) X(release_two)
+
+#define LAUNCHER(kernel)                                                              \
+    static wh_status launch_##kernel(const wh_launch *l, const conform_call *call) {  \
+        conform_args a;                                                               \
+        memcpy(&a.heap, &call->heap, sizeof a.heap);                                  \
+        memcpy(&a.other, &call->other, sizeof a.other);                               \
+        a.c = *call;                                                                  \
+        return kernel(l, &a);                                                         \
+    }
+KERNELS(LAUNCHER)
+
+static wh_status bind(const wh_heap *heap, conform_handle *handle) {
+    wh_heap_t h;
+    const wh_status s = wh_heap_handle(heap, &h);
+    if (s == WH_OK) {
+        memcpy(handle, &h, sizeof h);
+    }
+    return s;
+}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define TABLE WH_TARGETED(WH_CAT(conform_kernels_, WH_ALLOCATOR))
+extern const conform_kernels TABLE;
+#define ROW(kernel) launch_##kernel,
+const conform_kernels TABLE = {bind, KERNELS(ROW)};
+#ifdef __cplusplus
+}
+#endif
