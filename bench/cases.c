@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/internal.h"
+#include "bench/runtime_heap.h"
 
 /* --- what to run ------------------------------------------------------------------------ */
 
@@ -35,6 +36,9 @@ static list threads_of(const whi_bench *b, const uint64_t *own) {
 }
 
 static uint64_t heap_bytes(const whi_bench *b) {
+    if ((b->alloc->caps & WH_CAP_HANDLE_MEMORY) == 0) {
+        return whi_bench_runtime_heap();
+    }
     return b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes;
 }
 

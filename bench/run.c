@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "bench/internal.h"
-#include "bench/runtime_heap.h"
 
 static const uint64_t gpu_single[] = {16, 64, 256, 1024, 4096, 8192, 0};
 static const uint64_t gpu_mixed[] = {64, 1024, 4096, 8192, 0};
@@ -260,16 +259,7 @@ static wh_status run_case(whi_bench *b, const plan *p, const char *name) {
 static wh_status run_all(whi_bench *b, const plan *p) {
     const wh_bench_options *o = b->options;
     void *counts = NULL;
-    wh_status s = WH_OK;
-    for (size_t i = 0; i < p->n_allocs && s == WH_OK; i++) {
-        if ((p->allocs[i]->caps & WH_CAP_HANDLE_MEMORY) == 0) {
-            s = whi_bench_set_runtime_heap(b->device, o->heap_bytes != 0 ? o->heap_bytes
-                                                                         : b->defaults->heap_bytes);
-        }
-    }
-    if (s == WH_OK) {
-        s = wh_device_alloc(b->device, &counts, sizeof(wh_bench_counts));
-    }
+    wh_status s = wh_device_alloc(b->device, &counts, sizeof(wh_bench_counts));
     if (s != WH_OK) {
         return whi_bench_fail(b, s, "set-up");
     }

@@ -5,18 +5,15 @@
 
 #include <cuda_runtime_api.h>
 
-wh_status whi_bench_set_runtime_heap(wh_device *device, uint64_t bytes) {
-    return wh_device_note_cuda(device,
-                               (int)cudaDeviceSetLimit(cudaLimitMallocHeapSize, (size_t)bytes),
-                               "cudaDeviceSetLimit");
+uint64_t whi_bench_runtime_heap(void) {
+    size_t bytes = 0;
+    return cudaDeviceGetLimit(&bytes, cudaLimitMallocHeapSize) == cudaSuccess ? bytes : 0;
 }
 
 #else
 
-wh_status whi_bench_set_runtime_heap(wh_device *device, uint64_t bytes) {
-    (void)device;
-    (void)bytes;
-    return WH_UNSUPPORTED;
+uint64_t whi_bench_runtime_heap(void) {
+    return 0;
 }
 
 #endif

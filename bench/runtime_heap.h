@@ -3,10 +3,10 @@
 #ifndef WHI_BENCH_RUNTIME_HEAP_H
 #define WHI_BENCH_RUNTIME_HEAP_H
 
-#include "warpheap/device.h"
+#include <stdint.h>
 
-/* Gives that heap a size; the library never touches this limit, but a program that
- * compares with the runtime's malloc must. Before the first kernel that calls it. */
-wh_status whi_bench_set_runtime_heap(wh_device *device, uint64_t bytes);
+/* Its size in bytes: 8 MiB unless the CUDA runtime says otherwise. The benchmark asks
+ * and keeps within it; it never changes the limit. 0 without CUDA. */
+uint64_t whi_bench_runtime_heap(void);
 
 #endif

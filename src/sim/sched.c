@@ -236,6 +236,7 @@ static inline void leave_lane(whi_engine *e, whi_lane *l, bool leave) {
     }
 }
 
+/* After a lane of w has stopped. */
 static inline void keep_s4(whi_engine *e, whi_warp *w) {
     if ((w->run | w->asleep) == 0 && w->am_wait != 0) {
         whi_activemask_resolve(e, w);
@@ -307,14 +308,17 @@ static __attribute__((noinline)) void event(whi_engine *e, whi_lane *l) {
     e->next_event = next;
 }
 
-static inline void point(whi_engine *e, whi_lane *l) {
+static inline void count_point(whi_engine *e, whi_lane *l) {
     if (++e->steps >= e->next_event) {
         event(e, l);
     }
-    whi_warp *w = l->warp;
-    if (w->am_ticks != 0 && --w->am_ticks == 0) {
-        whi_activemask_resolve(e, w);
+    if (l->warp->am_ticks != 0 && --l->warp->am_ticks == 0) {
+        whi_activemask_resolve(e, l->warp);
     }
+}
+
+static inline void point(whi_engine *e, whi_lane *l) {
+    count_point(e, l);
     whi_lane *next = pick_by(e, e->mode, l, false);
     if (next != l) {
         switch_lane(e, l, next);
@@ -343,12 +347,7 @@ void whi_sim_backoff(uint32_t attempt) {
     if (e->device->n_workers > 1 && attempt >= 8) {
         (void)sched_yield(); /* the awaited lane may belong to a worker without a CPU */
     }
-    if (++e->steps >= e->next_event) {
-        event(e, l);
-    }
-    if (l->warp->am_ticks != 0 && --l->warp->am_ticks == 0) {
-        whi_activemask_resolve(e, l->warp);
-    }
+    count_point(e, l);
     if (attempt >= FIRST_SLEEP) {
         fall_asleep(e, l, attempt - FIRST_SLEEP);
     }

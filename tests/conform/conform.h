@@ -69,6 +69,7 @@ typedef struct conform_call {
     uint32_t steps, hold;        /* churn: per thread; hold at most CONFORM_HOLD */
     uint32_t strict;             /* churn: NULL is an error */
     uint32_t max_align;
+    uint64_t huge; /* SIZE_MAX */
     conform_result *result;
 } conform_call;
 

@@ -169,30 +169,31 @@ WH_KERNEL(edges, conform_args, a) {
         return;
     }
     const wh_heap_t h = a.heap;
+    const size_t huge = (size_t)a.c.huge; /* no constant: compilers warn of such sizes */
     expect_null(&a, wh_malloc(h, 0), 0);
     wh_free(h, NULL);
     expect_null(&a, wh_calloc(h, 0, 0), 1);
     expect_null(&a, wh_calloc(h, 0, 100), 2);
     expect_null(&a, wh_calloc(h, 100, 0), 3);
-    expect_null(&a, wh_calloc(h, SIZE_MAX, 2), 4); /* the product overflows */
-    expect_null(&a, wh_calloc(h, SIZE_MAX / 16 + 2, 16), 5);
-    expect_null(&a, wh_calloc(h, ((size_t)1 << 32) + 1, (size_t)1 << 32), 6);
-    expect_null(&a, wh_malloc(h, SIZE_MAX), 7);
-    expect_null(&a, wh_malloc(h, SIZE_MAX - 14), 8);
-    expect_null(&a, wh_malloc(h, (size_t)1 << 63), 9);
+    expect_null(&a, wh_calloc(h, huge, 2), 4); /* the product overflows */
+    expect_null(&a, wh_calloc(h, huge / 16 + 2, 16), 5);
+    expect_null(&a, wh_calloc(h, (huge >> 32) + 2, (huge >> 32) + 1), 6);
+    expect_null(&a, wh_malloc(h, huge), 7);
+    expect_null(&a, wh_malloc(h, huge - 14), 8);
+    expect_null(&a, wh_malloc(h, huge / 2 + 1), 9);
     expect_null(&a, wh_malloc(h, a.c.high - a.c.low + 1), 10);
     expect_null(&a, wh_aligned_alloc(h, 0, 16), 11);
     expect_null(&a, wh_aligned_alloc(h, 3, 16), 12);
     expect_null(&a, wh_aligned_alloc(h, 48, 16), 13);
     expect_null(&a, wh_aligned_alloc(h, (size_t)a.c.max_align * 2, 16), 14);
-    expect_null(&a, wh_aligned_alloc(h, (size_t)1 << 63, 16), 15);
+    expect_null(&a, wh_aligned_alloc(h, huge / 2 + 1, 16), 15);
     expect_null(&a, wh_aligned_alloc(h, 16, 0), 16);
     expect_null(&a, wh_aligned_alloc(h, a.c.max_align, 0), 17);
-    expect_null(&a, wh_aligned_alloc(h, a.c.max_align, SIZE_MAX), 18);
-    expect_null(&a, wh_aligned_alloc(h, a.c.max_align, SIZE_MAX - a.c.max_align), 19);
+    expect_null(&a, wh_aligned_alloc(h, a.c.max_align, huge), 18);
+    expect_null(&a, wh_aligned_alloc(h, a.c.max_align, huge - a.c.max_align), 19);
     if ((a.c.caps & WH_CAP_USABLE_SIZE) != 0) {
         expect_null(&a, wh_realloc(h, NULL, 0), 20);
-        expect_null(&a, wh_realloc(h, NULL, SIZE_MAX), 21);
+        expect_null(&a, wh_realloc(h, NULL, huge), 21);
         if (wh_usable_size(h, NULL) != 0 || wh_usable_size(h, a.c.result) != 0) {
             note_error(&a.c, CONFORM_USABLE_OF_NULL, 0);
         }
@@ -371,9 +372,11 @@ WH_KERNEL(resize, conform_args, a) {
         i += stride_;
         void *old = a.c.ptrs[k];
         unsigned char *p = (unsigned char *)wh_realloc(a.heap, old, n);
+        uint64_t kept = had < n ? had : n;
         if (old != NULL && n != 0 && p == NULL) { /* out of memory: the block stays */
             wh_add_u64_relaxed(&a.c.result->nulls, 1);
             p = (unsigned char *)old;
+            kept = had;
         } else {
             keep_block(&a, k, p, n, 16);
             if (old != NULL && n <= had && n >= had / 4 && n != 0 && p != old) {
@@ -381,8 +384,7 @@ WH_KERNEL(resize, conform_args, a) {
             }
         }
         if (p != NULL) {
-            const uint64_t kept = had < a.c.usable[k] ? had : a.c.usable[k];
-            if (!pattern_holds(p, key_of(&a.c, k), had, kept < n || n == 0 ? kept : n)) {
+            if (!pattern_holds(p, key_of(&a.c, k), had, kept)) {
                 note_error(&a.c, CONFORM_CONTENTS, k);
             }
             write_pattern(p, key_of(&a.c, k), a.c.usable[k]);

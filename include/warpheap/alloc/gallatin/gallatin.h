@@ -343,8 +343,8 @@ WH_FN_SLOW wh_gallatin_take wh_gallatin_take_blocks_(wh_gallatin_core g, uint32_
 /* --- out of memory: X1 -------------------------------------------------------------- */
 
 /* Takes idle memory back from other classes: detaches blocks without a live slice from
- * the buffers of every class but t, and frees formatted segments none of whose blocks
- * is out. Returns whether anything was freed. */
+ * the buffers of every class but t (FREE: of every class), and frees formatted segments
+ * none of whose blocks is out. Returns whether anything was freed. */
 WH_FN_SLOW int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
     int freed = 0;
     for (uint32_t u = 0; u < wh_gallatin_n_trees_(g); u++) {
@@ -609,7 +609,7 @@ WH_FN_SLOW wh_gallatin_take wh_gallatin_take_large_(wh_gallatin_core g, uint32_t
             wh_gallatin_end_(g);
             return take;
         }
-        if (wh_gallatin_reclaim_(g, t)) {
+        if (wh_gallatin_reclaim_(g, WH_GALLATIN_FREE)) { /* the buffers of class t, too */
             continue;
         }
         if (known) {

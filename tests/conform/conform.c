@@ -1,0 +1,1321 @@
+/* conform.c: the conformance suite: what every allocator of alloc/list.h must do, less
+ * what its capability record leaves out; each left-out case is printed with the missing
+ * bit. On the simulated device with every policy and WH_TEST_SEEDS seeds, on the first
+ * GPU too where there is one, in every shape of call.
+ *
+ *   conform [alloc=NAME] [case=NAME] [target=sim|cuda] [seed=N] [policy=NAME] [shape=N]
+ *           [config=N]
+ * runs only what the words name: a failure prints the words that repeat it. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conform.h"
+#include "warpheap/alloc/gallatin/layout.h"
+#include "warpheap/alloc/list.h"
+
+/* --- tables of kernels ----------------------------------------------------------------- */
+
+#define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
+    extern const conform_kernels conform_kernels_##ident##_sim;
+WH_ALLOC_LIST(DECLARE_SIM)
+#if WH_HAVE_CUDA
+#define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
+    extern const conform_kernels conform_kernels_##ident##_cuda;
+WH_ALLOC_LIST(DECLARE_CUDA)
+#define CUDA_TABLE(ident) &conform_kernels_##ident##_cuda
+#else
+#define CUDA_TABLE(ident) NULL
+#endif
+#define TABLES(ident, family, name, title, source, caps, max_align, max_size) \
+    {((caps)&WH_CAP_SIM) != 0 ? &conform_kernels_##ident##_sim : NULL, CUDA_TABLE(ident)},
+
+/* In the order of the list, as wh_allocator_at counts. */
+static const struct {
+    const conform_kernels *sim, *cuda;
+} tables[] = {WH_ALLOC_LIST(TABLES)};
+
+/* --- shapes and heaps --------------------------------------------------------------------- */
+
+typedef struct shape {
+    uint32_t blocks, threads, lanes, divergent;
+    const char *name;
+} shape;
+
+static const shape shapes[] = {
+    {1, 1, ~0u, 0, "one thread"},
+    {2, 64, ~0u, 0, "uniform"},
+    {2, 64, ~0u, 1, "divergent"},
+    {4, 64, 1u << 9, 0, "one lane per warp"},
+    {2, 96, 0x5a3c0f71u, 1, "odd mask"},
+    {3, 45, ~0u, 1, "partial warps"},
+    {3, 45, 0x00001b6du, 0, "partial warps, odd mask"},
+    {8, 7, ~0u, 0, "blocks of 7 threads"},
+    {1, 1024, ~0u, 0, "blocks of 1024 threads"},
+};
+#define N_SHAPES ((uint32_t)(sizeof shapes / sizeof *shapes))
+#define LARGE_SHAPE 8u /* not with every seed: it takes long */
+
+static const struct {
+    uint64_t bytes;
+    wh_tuning tuning;
+} configs[] = {
+    {64 << 10, {.segment_bytes = 1024, .slices_per_block = 4}},
+    {256 << 10, {.segment_bytes = 8192}},
+    {1 << 20, {0}},
+    {100 << 10, {.segment_bytes = 4096, .min_slice_bytes = 32, .max_slice_bytes = 64,
+                 .slices_per_block = 8}},
+    {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096}},
+    {4 << 20, {0}},
+    {96 << 10, {.segment_bytes = 1024, .min_slice_bytes = 64, .slices_per_block = 2}},
+    {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1}},
+};
+#define N_CONFIGS ((uint32_t)(sizeof configs / sizeof *configs))
+
+static const char *const policies[WH_SIM_POLICY_COUNT] = {
+#define POLICY_NAME_(name, text) text,
+    WH_SIM_POLICY_LIST(POLICY_NAME_)
+#undef POLICY_NAME_
+};
+
+/* --- one run of one case ----------------------------------------------------------------------- */
+
+typedef struct context {
+    const wh_allocator_info *info;
+    const conform_kernels *kernels;
+    const char *target; /* "sim", "cuda" */
+    uint64_t seed, random;
+    uint32_t policy, shape, config;
+
+    wh_device *device;
+    wh_launch launch;
+    uint32_t workers, warps;
+    wh_heap *heap;
+    wh_heap_options options;
+    conform_call call;
+    conform_result result; /* of the last kernel */
+    uint64_t room;         /* items that the arrays hold */
+    uint64_t data;         /* bytes of the heap that blocks can have */
+    void **ptrs;           /* the arrays on the host: pull and push */
+    uint64_t *sizes, *usable, *aligns, *sizes2;
+    uint32_t *order;
+
+    jmp_buf failed;
+    char text[600];
+} context;
+
+static void fail(context *x, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+static void fail(context *x, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(x->text, sizeof x->text, format, args);
+    va_end(args);
+    longjmp(x->failed, 1);
+}
+
+#define CHECK(x, condition)                                            \
+    do {                                                               \
+        if (!(condition)) {                                            \
+            fail(x, "conform.c:%d: not so: %s", __LINE__, #condition); \
+        }                                                              \
+    } while (0)
+
+#define CHECK_EQUAL(x, got, expected)                                                        \
+    do {                                                                                     \
+        const uint64_t got_ = (got), expected_ = (expected);                                 \
+        if (got_ != expected_) {                                                             \
+            fail(x, "conform.c:%d: %s is %" PRIu64 ", not %s = %" PRIu64, __LINE__, #got,    \
+                 got_, #expected, expected_);                                                \
+        }                                                                                    \
+    } while (0)
+
+static void ok(context *x, wh_status s, const char *what) {
+    if (s != WH_OK) {
+        fail(x, "%s: %s (%s)", what, wh_status_name(s),
+             s == WH_DEVICE_ERROR ? wh_device_error_text(x->device) : wh_status_text(s));
+    }
+}
+#define OK(x, call) ok(x, call, #call)
+
+static uint64_t random_of(context *x) {
+    uint64_t z = x->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 31) * 0x7fb5d329728ea185u;
+    z = (z ^ z >> 27) * 0x81dadef4bc2dd44du;
+    return z ^ z >> 33;
+}
+
+static int can(const context *x, uint32_t caps) {
+    return (x->info->caps & caps) == caps;
+}
+
+/* --- device arrays -------------------------------------------------------------------------------- */
+
+static void *device_take(context *x, uint64_t bytes) {
+    void *p = NULL;
+    OK(x, wh_device_alloc(x->device, &p, bytes));
+    OK(x, wh_device_set(x->device, p, 0, bytes));
+    return p;
+}
+
+#define ARRAYS(X) X(ptrs) X(sizes) X(usable) X(aligns) X(sizes2) X(order)
+
+static void free_items(context *x) {
+#define FREE_(array)                                     \
+    (void)wh_device_free(x->device, x->call.array);      \
+    free(x->array);                                      \
+    x->call.array = NULL;                                \
+    x->array = NULL;
+    ARRAYS(FREE_)
+#undef FREE_
+    x->room = 0;
+}
+
+/* Arrays for n items: no pointers, order 0, 1, 2, ... */
+static void make_items(context *x, uint64_t n) {
+    free_items(x);
+    x->room = n;
+    x->call.n = n;
+#define TAKE_(array)                                             \
+    x->call.array = device_take(x, n * sizeof *x->call.array);   \
+    x->array = calloc(n, sizeof *x->array);                      \
+    CHECK(x, x->array != NULL);
+    ARRAYS(TAKE_)
+#undef TAKE_
+    for (uint64_t i = 0; i < n; i++) {
+        x->order[i] = (uint32_t)i;
+    }
+    OK(x, wh_device_copy_in(x->device, x->call.order, x->order, n * sizeof *x->order));
+}
+
+#define PULL(x, array) \
+    OK(x, wh_device_copy_out(x->device, (x)->array, (x)->call.array, (x)->room * sizeof *(x)->array))
+#define PUSH(x, array) \
+    OK(x, wh_device_copy_in(x->device, (x)->call.array, (x)->array, (x)->room * sizeof *(x)->array))
+
+static void shuffle(context *x) {
+    for (uint64_t i = x->call.n; i > 1; i--) {
+        const uint64_t j = random_of(x) % i;
+        const uint32_t t = x->order[i - 1];
+        x->order[i - 1] = x->order[j];
+        x->order[j] = t;
+    }
+    PUSH(x, order);
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------ */
+
+static const char *const error_texts[] = {
+    "no error",
+#define TEXT_(name, text) text,
+    CONFORM_ERROR_LIST(TEXT_)
+#undef TEXT_
+};
+
+static void run(context *x, conform_launcher kernel, const char *name) {
+    memset(&x->result, 0, sizeof x->result);
+    OK(x, wh_device_copy_in(x->device, x->call.result, &x->result, sizeof x->result));
+    ok(x, kernel(&x->launch, &x->call), name);
+    ok(x, wh_device_sync(x->device), name);
+    OK(x, wh_device_copy_out(x->device, &x->result, x->call.result, sizeof x->result));
+    if (x->result.errors != 0) {
+        const uint64_t item = x->result.first_item;
+        fail(x, "kernel %s: %s (item %" PRIu64 " of size %" PRIu64 "; %" PRIu64 " errors)", name,
+             error_texts[x->result.first_error], item,
+             x->sizes != NULL && item < x->room ? x->sizes[item] : 0, x->result.errors);
+    }
+}
+#define RUN(x, kernel) run(x, (x)->kernels->kernel, #kernel)
+
+/* The next kernels run with one thread; returns the launch to go back to. */
+static wh_launch alone(context *x) {
+    const wh_launch l = x->launch;
+    x->launch.blocks = 1;
+    x->launch.threads = 1;
+    x->call.lanes = ~0u;
+    x->call.divergent = 0;
+    return l;
+}
+
+static void together(context *x, wh_launch l) {
+    x->launch = l;
+    x->call.lanes = shapes[x->shape].lanes;
+    x->call.divergent = shapes[x->shape].divergent;
+}
+
+/* --- heaps ------------------------------------------------------------------------------------------------ */
+
+static wh_stats stats(context *x) {
+    wh_stats s;
+    OK(x, wh_heap_get_stats(x->heap, &s));
+    return s;
+}
+
+/* The heap's invariants. */
+static void inspect(context *x) {
+    wh_report r;
+    if (can(x, WH_CAP_CHECK)) {
+        const wh_status s = wh_heap_check(x->heap, &r);
+        if (s != WH_OK) {
+            fail(x, "wh_heap_check: %s, %" PRIu64 " errors, first I%" PRIu64 " at %" PRIu64,
+                 wh_status_name(s), r.errors, r.first_tag, r.first_where);
+        }
+    }
+}
+
+static void drop_heap(context *x) {
+    wh_heap_destroy(x->heap);
+    (void)wh_device_free(x->device, x->options.memory);
+    x->heap = NULL;
+    x->options.memory = NULL;
+}
+
+/* A heap of that many bytes in memory that is not zero. */
+static void make_heap(context *x, uint64_t bytes) {
+    drop_heap(x);
+    memset(&x->options, 0, sizeof x->options);
+    x->options.device = x->device;
+    x->options.allocator = x->info->name;
+    x->options.bytes = bytes;
+    x->options.tuning = configs[x->config].tuning;
+    OK(x, wh_device_alloc(x->device, &x->options.memory, bytes));
+    OK(x, wh_device_set(x->device, x->options.memory, 0xee, bytes));
+    OK(x, wh_heap_create(&x->heap, &x->options));
+    OK(x, x->kernels->bind(x->heap, &x->call.heap));
+    x->call.low = (uint64_t)(uintptr_t)x->options.memory;
+    x->call.high = x->call.low + bytes;
+    x->data = 0;
+    if (can(x, WH_CAP_STATS)) {
+        const wh_stats s = stats(x);
+        CHECK_EQUAL(x, s.heap_bytes, bytes);
+        CHECK_EQUAL(x, s.used_bytes, 0);
+        CHECK_EQUAL(x, s.failed, 0);
+        CHECK_EQUAL(x, s.bad_frees, 0);
+        CHECK(x, s.live_blocks == 0 || s.live_blocks == WH_UNKNOWN);
+        x->data = bytes - s.metadata_bytes;
+    }
+    inspect(x);
+}
+
+/* What is known of an allocator's classes, for requests of n bytes. */
+typedef struct layout {
+    uint64_t block;  /* bytes that a block takes */
+    uint64_t unit;   /* memory is reused in pieces of this size */
+    uint64_t pinned; /* a live block keeps at most this much from requests of other sizes */
+    uint64_t slices; /* largest request that is a part of a unit; 0: all are units */
+    uint64_t segment;
+} layout;
+
+static int is_bump(const context *x) {
+    return strncmp(x->info->name, "bump", 4) == 0;
+}
+
+/* 0 if nothing is known of this allocator. */
+static int layout_of(const context *x, uint64_t n, layout *l) {
+    memset(l, 0, sizeof *l);
+    if (is_bump(x)) {
+        l->block = l->unit = l->pinned = (n + 15) & ~(uint64_t)15;
+        return 1;
+    }
+    if (strcmp(x->info->name, "gallatin") != 0) {
+        return 0;
+    }
+    wh_gallatin_t h;
+    wh_plan plan;
+    memset(&h, 0, sizeof h);
+    if (wh_gallatin_plan(&h, &plan, x->options.memory, x->options.bytes, &x->options.tuning,
+                         wh_device_get_info(x->device)->n_sms) != WH_OK) {
+        return 0;
+    }
+    const wh_gallatin_core g = h.core;
+    l->segment = (uint64_t)1 << wh_gallatin_segment_log2_(g);
+    l->slices = (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
+    l->pinned = wh_round_up(n, l->segment);
+    if (n <= l->slices) {
+        const uint32_t t = wh_pow2_class(n, wh_gallatin_min_slice_log2_(g));
+        l->block = (uint64_t)1 << wh_gallatin_slice_log2_(g, t);
+        l->unit = (uint64_t)1 << wh_gallatin_block_log2_(g, t);
+    } else {
+        const uint32_t t = wh_gallatin_block_class_(g, n);
+        l->block = t == WH_GALLATIN_FREE ? l->pinned : (uint64_t)1 << wh_gallatin_block_log2_(g, t);
+        l->unit = l->block;
+    }
+    return 1;
+}
+
+/* A size of any magnitude up to max. */
+static uint64_t random_size(context *x, uint64_t max) {
+    const uint32_t bits = 1 + wh_log2_floor(max);
+    const uint64_t n = 1 + random_of(x) % ((uint64_t)1 << random_of(x) % bits);
+    return n < max ? n : max;
+}
+
+/* Largest request of the mixed cases: up to several segments. */
+static uint64_t some_max(context *x) {
+    const uint64_t choices[] = {64, 512, 3000, x->options.bytes / 20};
+    return choices[random_of(x) % 4];
+}
+
+/* n items of mixed sizes. Returns whether the heap must have room for all of them at
+ * once, whatever the order. */
+static int mixed_items(context *x, uint64_t n, uint64_t max) {
+    uint64_t pinned = 0;
+    int known = 1;
+    make_items(x, n);
+    for (uint64_t k = 0; k < n; k++) {
+        layout l;
+        x->sizes[k] = random_of(x) % 16 == 0 ? 0 : random_size(x, max);
+        known &= layout_of(x, x->sizes[k], &l);
+        /* Runs of segments may meet fragmentation. */
+        known &= l.segment == 0 || x->sizes[k] <= l.segment;
+        pinned += x->sizes[k] != 0 ? l.pinned : 0;
+    }
+    PUSH(x, sizes);
+    return known && pinned <= x->data;
+}
+
+static uint64_t some_items(context *x) {
+    return 1 + random_of(x) % (2 * (uint64_t)x->workers + 8);
+}
+
+/* Statistics agree with what the items say is live. */
+static void check_used(context *x) {
+    inspect(x);
+    if (!can(x, WH_CAP_STATS)) {
+        return;
+    }
+    const wh_stats s = stats(x);
+    uint64_t used = 0, live = 0;
+    PULL(x, ptrs);
+    PULL(x, usable);
+    for (uint64_t k = 0; k < x->room; k++) {
+        used += x->ptrs[k] != NULL ? x->usable[k] : 0;
+        live += x->ptrs[k] != NULL;
+    }
+    if (can(x, WH_CAP_USABLE_SIZE)) {
+        CHECK_EQUAL(x, s.used_bytes, used);
+    } else if (!can(x, WH_CAP_FREE)) {
+        CHECK(x, s.used_bytes >= used);
+    }
+    if (s.live_blocks != WH_UNKNOWN) {
+        CHECK_EQUAL(x, s.live_blocks, live);
+    }
+    uint64_t in_classes = 0;
+    for (uint32_t i = 0; i < s.n_classes; i++) {
+        CHECK(x, s.classes[i].live <= s.classes[i].capacity);
+        in_classes += s.classes[i].live;
+    }
+    CHECK(x, in_classes <= live);
+}
+
+static void check_empty(context *x) {
+    inspect(x);
+    if (can(x, WH_CAP_STATS)) {
+        const wh_stats s = stats(x);
+        CHECK_EQUAL(x, s.used_bytes, 0);
+        CHECK_EQUAL(x, s.live_blocks, 0);
+        for (uint32_t i = 0; i < s.n_classes; i++) {
+            CHECK_EQUAL(x, s.classes[i].live, 0);
+        }
+    }
+}
+
+/* Mixed sizes come and go, so that no part of the heap is in its first state. */
+static void wear(context *x) {
+    const uint64_t room = x->room, n = x->call.n, old_min = x->call.min_size,
+                   old_max = x->call.max_size;
+    CHECK(x, can(x, WH_CAP_FREE));
+    x->call.min_size = 1;
+    x->call.max_size = 1 + some_max(x);
+    x->call.steps = 8;
+    x->call.hold = 2;
+    x->call.strict = 0;
+    RUN(x, churn);
+    check_empty(x);
+    x->call.min_size = old_min;
+    x->call.max_size = old_max;
+    CHECK(x, room == x->room && n == x->call.n);
+}
+
+/* --- cases ---------------------------------------------------------------------------------------------------- */
+
+/* Nothing, too much, and arguments outside the contract. */
+static void case_edges(context *x) {
+    RUN(x, edges);
+    if (can(x, WH_CAP_STATS)) {
+        CHECK_EQUAL(x, stats(x).used_bytes, 0);
+        CHECK_EQUAL(x, stats(x).bad_frees, 0);
+    }
+    inspect(x);
+    if (can(x, WH_CAP_FREE | WH_CAP_RESET)) { /* also on a heap in use */
+        wear(x);
+        RUN(x, edges);
+        check_empty(x);
+    }
+}
+
+/* Alignment and ownership alone: for allocators whose blocks may overlap. */
+static void case_addresses(context *x) {
+    (void)mixed_items(x, some_items(x), some_max(x));
+    shuffle(x);
+    RUN(x, allocate);
+    CHECK(x, x->result.served > 0 || x->result.nulls == 0 || can(x, WH_CAP_FREE));
+}
+
+/* Blocks of mixed sizes are disjoint; frees come from other threads and kernels. */
+static void case_mixed(context *x) {
+    const int room_for_all = mixed_items(x, some_items(x), some_max(x));
+    for (uint32_t round = 0; round < (can(x, WH_CAP_FREE) ? 3u : 1u); round++) {
+        shuffle(x);
+        RUN(x, allocate);
+        if (room_for_all) {
+            CHECK_EQUAL(x, x->result.nulls, 0);
+        }
+        check_used(x);
+        RUN(x, fill);
+        RUN(x, verify);
+        if (!can(x, WH_CAP_FREE)) {
+            return;
+        }
+        shuffle(x);
+        const uint64_t n = x->call.n;
+        x->call.n = 1 + random_of(x) % n; /* some stay for the next round */
+        RUN(x, release);
+        x->call.n = n;
+        RUN(x, verify);
+        check_used(x);
+    }
+    RUN(x, release);
+    check_empty(x);
+}
+
+static void case_lanes(context *x) {
+    const int room_for_all = mixed_items(x, some_items(x), some_max(x));
+    for (uint32_t round = 0; round < (can(x, WH_CAP_FREE) ? 2u : 1u); round++) {
+        shuffle(x);
+        RUN(x, allocate_lanes);
+        if (room_for_all) {
+            CHECK_EQUAL(x, x->result.nulls, 0);
+        }
+        check_used(x);
+        RUN(x, fill);
+        RUN(x, verify);
+        if (can(x, WH_CAP_FREE)) {
+            shuffle(x);
+            RUN(x, release_lanes);
+            check_empty(x);
+        }
+    }
+}
+
+static void case_warp(context *x) {
+    for (uint32_t round = 0; round < 2; round++) {
+        const int room_for_all = mixed_items(x, x->warps, some_max(x));
+        RUN(x, allocate_warp);
+        if (room_for_all) {
+            CHECK_EQUAL(x, x->result.nulls, 0);
+        }
+        check_used(x);
+        RUN(x, release_warp); /* verifies */
+        if (!can(x, WH_CAP_FREE)) {
+            return;
+        }
+        check_empty(x);
+    }
+}
+
+/* Zeros, also where other blocks have been. */
+static void case_calloc(context *x) {
+    const int room_for_all = mixed_items(x, some_items(x), some_max(x));
+    x->call.how = CONFORM_CALLOC;
+    for (uint32_t round = 0; round < (can(x, WH_CAP_FREE) ? 3u : 1u); round++) {
+        shuffle(x);
+        RUN(x, allocate);
+        if (room_for_all) {
+            CHECK_EQUAL(x, x->result.nulls, 0);
+        }
+        RUN(x, fill);
+        RUN(x, verify);
+        if (can(x, WH_CAP_FREE)) {
+            RUN(x, release);
+            check_empty(x);
+        }
+    }
+}
+
+/* Contents survive, up to the smaller size, in both directions. */
+static void case_realloc(context *x) {
+    const uint64_t max = some_max(x);
+    (void)mixed_items(x, some_items(x), max);
+    RUN(x, allocate);
+    RUN(x, fill);
+    for (uint32_t round = 0; round < 4; round++) {
+        for (uint64_t k = 0; k < x->call.n; k++) {
+            const uint64_t r = random_of(x) % 8;
+            x->sizes2[k] = r == 0 ? 0 : random_size(x, r < 3 ? 32 : max);
+        }
+        PUSH(x, sizes2);
+        shuffle(x);
+        RUN(x, resize);
+        RUN(x, verify);
+        check_used(x);
+    }
+    RUN(x, release);
+    check_empty(x);
+}
+
+/* Every power of two up to max_align, small and large blocks, beyond a segment. */
+static void case_aligned(context *x) {
+    const uint64_t max = x->info->max_align;
+    make_heap(x, configs[x->config].bytes + 3 * max);
+    make_items(x, 1);
+    x->call.how = CONFORM_ALIGNED;
+    for (uint64_t align = 1; align <= max; align *= 2) {
+        const uint64_t sizes[] = {1, align, align + 1, align / 2 + 1};
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const wh_launch l = alone(x);
+            x->sizes[0] = sizes[i];
+            x->aligns[0] = align;
+            PUSH(x, sizes);
+            PUSH(x, aligns);
+            RUN(x, allocate);
+            /* Alone in a heap that has room wherever it starts. */
+            CHECK_EQUAL(x, x->result.served, 1);
+            RUN(x, fill);
+            RUN(x, verify);
+            check_used(x);
+            if (can(x, WH_CAP_FREE)) {
+                RUN(x, release);
+                check_empty(x);
+            } else {
+                OK(x, wh_heap_reset(x->heap));
+                OK(x, wh_device_set(x->device, x->call.ptrs, 0, sizeof(void *)));
+            }
+            together(x, l);
+        }
+    }
+    make_items(x, x->workers + 1);
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint64_t k = 0; k < x->call.n; k++) {
+            x->aligns[k] = (uint64_t)1 << random_of(x) % (wh_log2_floor(max) + 1);
+            x->sizes[k] = random_size(x, 5000);
+        }
+        PUSH(x, aligns);
+        PUSH(x, sizes);
+        shuffle(x);
+        RUN(x, allocate);
+        CHECK(x, x->result.served > 0);
+        check_used(x);
+        RUN(x, fill);
+        RUN(x, verify);
+        if (!can(x, WH_CAP_FREE)) {
+            return;
+        }
+        RUN(x, release);
+        check_empty(x);
+    }
+}
+
+/* --- out of memory ----------------------------------------------------------------------------------------------- */
+
+/* A request size of any kind that the heap can serve. */
+static uint64_t some_size(context *x) {
+    layout l;
+    const uint64_t segment = layout_of(x, 1, &l) && l.segment != 0 ? l.segment : 4096;
+    const uint64_t choices[] = {16, 17, 48, 100, 256, 1000, segment / 4, segment / 2,
+                                segment / 2 + 1, segment, segment + 1, 3 * segment};
+    const uint64_t n = choices[random_of(x) % (sizeof choices / sizeof *choices)];
+    return n <= x->options.bytes / 4 ? n : 64;
+}
+
+/* How many blocks of n bytes the heap holds; UINT64_MAX if that is not known. */
+static uint64_t capacity_for(const context *x, uint64_t n) {
+    layout l;
+    return layout_of(x, n, &l) ? x->data / l.block : UINT64_MAX;
+}
+
+/* Fills the heap with blocks of one size by all threads (or one); checks that all are
+ * disjoint. Returns their number. */
+static uint64_t fill_up(context *x, uint64_t n) {
+    x->call.min_size = n;
+    OK(x, wh_device_set(x->device, x->call.ptrs, 0, x->room * sizeof(void *)));
+    RUN(x, exhaust);
+    const uint64_t served = x->result.served;
+    check_used(x);
+    RUN(x, fill);
+    RUN(x, verify);
+    return served;
+}
+
+/* The heap holds what its class layout says, from one thread as from many, and again
+ * after every block has been freed. */
+static void check_capacity(context *x, int many) {
+    const uint64_t n = some_size(x), expected = capacity_for(x, n);
+    wh_launch l = x->launch;
+    make_items(x, x->options.bytes / wh_round_up(n, 16) + 1);
+    for (uint64_t k = 0; k < x->room; k++) {
+        x->sizes[k] = n;
+    }
+    if (can(x, WH_CAP_FREE | WH_CAP_STATS) && random_of(x) % 2 != 0) {
+        wear(x);
+    }
+    const uint64_t failed = can(x, WH_CAP_STATS) ? stats(x).failed : 0;
+    if (!many) {
+        l = alone(x);
+    }
+    const uint64_t first = fill_up(x, n);
+    if (can(x, WH_CAP_STATS) && stats(x).failed != WH_UNKNOWN) {
+        CHECK_EQUAL(x, stats(x).failed, failed + (many ? x->workers : 1));
+    }
+    if (expected != UINT64_MAX && (!many || can(x, WH_CAP_EXACT_OOM) || is_bump(x))) {
+        CHECK_EQUAL(x, first, expected);
+    }
+    CHECK(x, first > 0 || !can(x, WH_CAP_HANDLE_MEMORY));
+    for (uint32_t round = 0; round < 2 && can(x, WH_CAP_FREE); round++) {
+        together(x, l);
+        shuffle(x);
+        RUN(x, release);
+        check_empty(x);
+        if (!many) {
+            l = alone(x);
+        }
+        const uint64_t again = fill_up(x, n);
+        if (can(x, WH_CAP_EXACT_OOM) || !many) {
+            CHECK_EQUAL(x, again, first);
+        }
+    }
+    together(x, l);
+}
+
+static void case_full_one(context *x) {
+    check_capacity(x, 0);
+}
+
+static void case_full_many(context *x) {
+    check_capacity(x, 1);
+}
+
+/* In a full heap, what is freed is what can be had again: no more and no less, and at
+ * once. Memory comes back in the units that the allocator's layout names. */
+static void case_full_reuse(context *x) {
+    const uint64_t n = some_size(x);
+    layout l;
+    make_items(x, x->options.bytes / wh_round_up(n, 16) + 1);
+    for (uint64_t k = 0; k < x->room; k++) {
+        x->sizes[k] = n;
+    }
+    const int known = layout_of(x, n, &l);
+    const uint64_t unit = known ? l.unit : 1;
+    const uint64_t total = fill_up(x, n);
+    CHECK(x, total > 0);
+    for (uint32_t round = 0; round < 4; round++) {
+        PULL(x, ptrs);
+        PULL(x, usable);
+        uint64_t victims[3], freed = 0, kept = 0;
+        for (uint32_t i = 0; i < 3; i++) {
+            victims[i] = (uint64_t)(uintptr_t)x->ptrs[random_of(x) % total] / unit;
+        }
+        void **all = malloc(total * sizeof *all);
+        CHECK(x, all != NULL);
+        for (uint64_t k = 0; k < total; k++) {
+            const uint64_t u = (uint64_t)(uintptr_t)x->ptrs[k] / unit;
+            if (u == victims[0] || u == victims[1] || u == victims[2]) {
+                x->order[freed++] = (uint32_t)k;
+            } else {
+                all[kept++] = x->ptrs[k];
+            }
+        }
+        PUSH(x, order);
+        x->call.n = freed;
+        RUN(x, release);
+        x->call.n = x->room;
+        inspect(x);
+        /* The items are counted from 0 again: the others are live, but not items. */
+        OK(x, wh_device_set(x->device, x->call.ptrs, 0, x->room * sizeof(void *)));
+        RUN(x, exhaust);
+        const uint64_t got = x->result.served;
+        PULL(x, ptrs);
+        PULL(x, usable);
+        for (uint64_t i = 0; i < kept; i++) {
+            x->ptrs[got + i] = all[i];
+            x->usable[got + i] = x->usable[0];
+        }
+        free(all);
+        PUSH(x, ptrs);
+        PUSH(x, usable);
+        CHECK_EQUAL(x, got, freed);
+        check_used(x);
+        RUN(x, fill);
+        RUN(x, verify);
+    }
+    for (uint64_t k = 0; k < x->room; k++) {
+        x->order[k] = (uint32_t)k;
+    }
+    shuffle(x);
+    RUN(x, release);
+    check_empty(x);
+}
+
+/* Creates the smallest heap with at least `units` pieces of `unit` bytes for blocks. */
+static void make_tight_heap(context *x, uint64_t units, uint64_t unit) {
+    uint64_t bytes = units * unit;
+    for (;;) {
+        uint64_t least = 0;
+        wh_heap_options o = x->options;
+        OK(x, wh_heap_min_bytes(&o, &least));
+        make_heap(x, bytes > least ? bytes : least);
+        if (x->data >= units * unit) {
+            return;
+        }
+        bytes += (units * unit - x->data) + 64;
+    }
+}
+
+/* All threads together never ask for more than fits: NULL is an error. Sizes of one
+ * class, then mixed ones, each in the smallest heap that must do. */
+static void check_never_null(context *x, uint64_t min, uint64_t max, int mixed) {
+    layout l;
+    if (!layout_of(x, max, &l)) {
+        return;
+    }
+    x->call.hold = 1 + (uint32_t)(random_of(x) % CONFORM_HOLD);
+    make_tight_heap(x, (uint64_t)x->workers * x->call.hold, mixed ? l.pinned : l.unit);
+    x->call.min_size = min;
+    x->call.max_size = max;
+    x->call.steps = 30;
+    x->call.strict = 1;
+    RUN(x, churn);
+    CHECK(x, x->result.served > 0);
+    check_empty(x);
+    CHECK_EQUAL(x, stats(x).failed, 0);
+}
+
+static void case_never_null(context *x) {
+    layout l;
+    if (layout_of(x, 1, &l) && l.segment != 0) {
+        const uint64_t sizes[] = {16, l.slices, l.slices + 1, l.segment / 4, l.segment / 2,
+                                  l.segment};
+        const uint64_t n = sizes[random_of(x) % 6];
+        check_never_null(x, n, n, 0);
+        check_never_null(x, 1, random_of(x) % 2 ? l.segment : l.slices, 1);
+    } else {
+        check_never_null(x, 64, 64, 0);
+    }
+}
+
+/* --- large blocks ------------------------------------------------------------------------------------------------- */
+
+static uint64_t allocate_one(context *x, uint64_t item, uint64_t size) {
+    x->sizes[item] = size;
+    PUSH(x, sizes);
+    x->order[0] = (uint32_t)item;
+    PUSH(x, order);
+    x->call.n = 1;
+    RUN(x, allocate);
+    x->call.n = x->room;
+    return x->result.served;
+}
+
+static void release_one(context *x, uint64_t item) {
+    x->order[0] = (uint32_t)item;
+    PUSH(x, order);
+    x->call.n = 1;
+    RUN(x, release);
+    x->call.n = x->room;
+}
+
+/* Any size up to the whole heap: largest_free can be had, and nothing more. */
+static void case_large(context *x) {
+    const wh_launch l = alone(x);
+    make_items(x, 16);
+    if (can(x, WH_CAP_FREE) && random_of(x) % 2 != 0) {
+        together(x, l);
+        wear(x);
+        (void)alone(x);
+    }
+    for (uint32_t round = 0; round < 10; round++) {
+        if (round > 0 && !can(x, WH_CAP_FREE)) {
+            break;
+        }
+        for (uint64_t k = 0; k < round; k++) { /* some blocks are in the way */
+            (void)allocate_one(x, k, random_size(x, x->data / 10));
+        }
+        if (can(x, WH_CAP_STATS)) {
+            const uint64_t largest = stats(x).largest_free;
+            CHECK(x, largest <= x->data && largest > 0);
+            CHECK(x, round > 0 || is_bump(x) || largest == x->data);
+            CHECK_EQUAL(x, allocate_one(x, 12, largest + 1), 0);
+            CHECK_EQUAL(x, allocate_one(x, 12, largest), 1);
+        }
+        check_used(x);
+        RUN(x, fill);
+        RUN(x, verify);
+        if (can(x, WH_CAP_FREE)) {
+            for (uint64_t k = 0; k < x->room; k++) {
+                release_one(x, k);
+            }
+            check_empty(x);
+        }
+    }
+    together(x, l);
+}
+
+/* Runs that do not fit between others, and come back whole. */
+static void case_runs(context *x) {
+    layout l;
+    if (!layout_of(x, 1, &l) || l.segment == 0) {
+        return;
+    }
+    const uint64_t n = x->data / l.segment;
+    const wh_launch launch = alone(x);
+    make_items(x, n + 1);
+    for (uint64_t k = 0; k < n; k++) { /* single segments, all of them */
+        CHECK_EQUAL(x, allocate_one(x, k, l.segment), 1);
+    }
+    CHECK_EQUAL(x, allocate_one(x, n, l.segment), 0);
+    PULL(x, ptrs);
+    for (uint64_t k = 0; k < n; k += 2) { /* every other one by address: no run of two */
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t at = (uint64_t)(uintptr_t)x->ptrs[i] - x->call.low;
+            if (at / l.segment % 2 == 0) {
+                release_one(x, i);
+            }
+        }
+        break;
+    }
+    const wh_stats s = stats(x);
+    CHECK_EQUAL(x, s.largest_free, l.segment);
+    CHECK_EQUAL(x, allocate_one(x, n, l.segment + 1), 0);
+    CHECK_EQUAL(x, stats(x).failed, s.failed + 1);
+    CHECK_EQUAL(x, allocate_one(x, n, l.segment), 1);
+    for (uint64_t k = 0; k <= n; k++) {
+        release_one(x, k);
+    }
+    CHECK_EQUAL(x, stats(x).largest_free, x->data);
+    CHECK_EQUAL(x, allocate_one(x, 0, x->data - 1), 1);
+    RUN(x, fill);
+    RUN(x, verify);
+    release_one(x, 0);
+    check_empty(x);
+    together(x, launch);
+}
+
+/* --- bad frees ------------------------------------------------------------------------------------------------------- */
+
+/* Pointers that are no blocks are rejected and counted; the heap stays as it is, also
+ * when good and bad ones come from one warp. */
+static void case_bad_free(context *x) {
+    layout l;
+    const int known = layout_of(x, 1, &l) && l.segment != 0;
+    const uint64_t segment = known ? l.segment : 4096;
+    const uint64_t sizes[] = {32, 100, known ? l.slices : 256, segment / 4, segment / 2,
+                              segment, segment + 1, 3 * segment, 32, segment};
+    const uint64_t n_blocks = sizeof sizes / sizeof *sizes;
+    void *foreign = device_take(x, 4096);
+    make_items(x, 64);
+    wh_launch launch = alone(x);
+    for (uint64_t k = 0; k < n_blocks; k++) {
+        CHECK_EQUAL(x, allocate_one(x, k, sizes[k]), 1);
+    }
+    /* Two blocks that are freed again: their pointers are stale. */
+    void *stale[2];
+    PULL(x, ptrs);
+    PULL(x, usable);
+    stale[0] = x->ptrs[n_blocks - 1];
+    stale[1] = x->ptrs[4];
+    release_one(x, n_blocks - 1);
+    release_one(x, 4);
+    RUN(x, fill);
+    check_used(x);
+    PULL(x, ptrs);
+
+    unsigned char *bad[64];
+    uint64_t n_bad = 0;
+    bad[n_bad++] = foreign;
+    bad[n_bad++] = (unsigned char *)foreign + 64;
+    bad[n_bad++] = (unsigned char *)(uintptr_t)16;
+    bad[n_bad++] = (unsigned char *)(uintptr_t)x->call.high;
+    bad[n_bad++] = (unsigned char *)(uintptr_t)(x->call.low - 16);
+    bad[n_bad++] = (unsigned char *)(uintptr_t)(x->call.high - 64); /* metadata, or padding */
+    if (known) {
+        bad[n_bad++] = stale[0];
+        bad[n_bad++] = stale[1];
+    }
+    for (uint64_t k = 0; k < n_blocks - 1; k++) {
+        if (x->ptrs[k] != NULL) {
+            unsigned char *p = x->ptrs[k];
+            bad[n_bad++] = p + 8;
+            bad[n_bad++] = p + x->usable[k] - 1;
+            if (sizes[k] > segment) {
+                bad[n_bad++] = p + segment;
+            }
+            if (known && sizes[k] > l.slices) {
+                bad[n_bad++] = p + x->usable[k] / 2;
+            }
+        }
+    }
+    const uint64_t before = stats(x).bad_frees;
+    conform_call saved = x->call;
+    void **arguments = device_take(x, sizeof bad);
+    for (uint64_t i = 0; i < n_bad; i++) { /* one by one */
+        OK(x, wh_device_copy_in(x->device, arguments, &bad[i], sizeof *bad));
+        x->call.ptrs = arguments;
+        x->order[0] = 0;
+        PUSH(x, order);
+        x->call.n = 1;
+        RUN(x, release);
+        x->call.ptrs = saved.ptrs;
+        x->call.n = saved.n;
+        if (stats(x).bad_frees != before + i + 1) {
+            fail(x, "bad pointer %" PRIu64 " (%p, heap %p..%p) was not counted once", i,
+                 (void *)bad[i], (void *)(uintptr_t)x->call.low, (void *)(uintptr_t)x->call.high);
+        }
+        check_used(x);
+    }
+    RUN(x, verify);
+    together(x, launch);
+
+    /* All at once, mixed with frees of good blocks. */
+    uint64_t n_good = 0;
+    for (uint32_t i = 0; i < 10; i++) {
+        launch = alone(x);
+        if (allocate_one(x, n_blocks + i, 16 + 16 * i) == 1) {
+            PULL(x, ptrs);
+            bad[n_bad + n_good++] = x->ptrs[n_blocks + i];
+            x->ptrs[n_blocks + i] = NULL;
+            PUSH(x, ptrs);
+        }
+        together(x, launch);
+    }
+    OK(x, wh_device_copy_in(x->device, arguments, bad, (n_bad + n_good) * sizeof *bad));
+    for (uint32_t i = 0; i < x->room; i++) {
+        x->order[i] = i;
+    }
+    x->call.n = n_bad + n_good;
+    shuffle(x);
+    x->call.ptrs = arguments;
+    RUN(x, release);
+    x->call.ptrs = saved.ptrs;
+    x->call.n = saved.n;
+    CHECK_EQUAL(x, stats(x).bad_frees, before + 2 * n_bad);
+    check_used(x);
+    for (uint32_t i = 0; i < x->room; i++) {
+        x->order[i] = i;
+    }
+    PUSH(x, order);
+    RUN(x, verify);
+    RUN(x, release);
+    CHECK_EQUAL(x, stats(x).bad_frees, before + 2 * n_bad);
+    check_empty(x);
+    OK(x, wh_device_free(x->device, foreign));
+    OK(x, wh_device_free(x->device, arguments));
+}
+
+/* --- reset, statistics, several heaps ----------------------------------------------------------------------------------- */
+
+static void case_reset(context *x) {
+    wh_stats fresh;
+    memset(&fresh, 0, sizeof fresh);
+    if (can(x, WH_CAP_STATS)) {
+        fresh = stats(x);
+    }
+    for (uint32_t round = 0; round < 3; round++) {
+        (void)mixed_items(x, 2 * some_items(x), some_max(x));
+        RUN(x, allocate);
+        if (can(x, WH_CAP_DISJOINT)) {
+            RUN(x, fill);
+            RUN(x, verify);
+        }
+        OK(x, wh_heap_reset(x->heap));
+        inspect(x);
+        if (can(x, WH_CAP_STATS)) {
+            const wh_stats s = stats(x);
+            CHECK(x, memcmp(&s, &fresh, sizeof s) == 0);
+        }
+    }
+    if (can(x, WH_CAP_DISJOINT)) {
+        check_capacity(x, 1);
+    }
+}
+
+/* Known states, one block after another. */
+static void case_stats(context *x) {
+    const wh_launch l = alone(x);
+    uint64_t failed = 0;
+    make_items(x, 24);
+    for (uint64_t k = 0; k < x->room; k++) {
+        const uint64_t size = random_size(x, x->data / 8);
+        const uint64_t served = allocate_one(x, k, size);
+        failed += served == 0;
+        check_used(x);
+        const wh_stats s = stats(x);
+        if (s.failed != WH_UNKNOWN) {
+            CHECK_EQUAL(x, s.failed, failed);
+        }
+        CHECK(x, s.largest_free <= x->data - s.used_bytes);
+        if (can(x, WH_CAP_FREE) && random_of(x) % 3 == 0) {
+            release_one(x, random_of(x) % (k + 1));
+            check_used(x);
+        }
+    }
+    CHECK_EQUAL(x, allocate_one(x, 0, SIZE_MAX / 2), 0);
+    together(x, l);
+}
+
+/* Three heaps on one device, used in turn by the same threads. */
+static void case_heaps(context *x) {
+    const conform_handle first = x->call.heap;
+    wh_heap *more[2];
+    conform_handle handles[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        wh_heap_options o = x->options;
+        o.memory = NULL;
+        o.bytes = configs[x->config].bytes + 4096 * (i + 1);
+        o.tuning = configs[(x->config + i) % N_CONFIGS].tuning;
+        uint64_t least = 0;
+        OK(x, wh_heap_min_bytes(&o, &least));
+        o.bytes = o.bytes > least ? o.bytes : least;
+        OK(x, wh_heap_create(&more[i], &o));
+        OK(x, x->kernels->bind(more[i], &handles[i]));
+    }
+    (void)mixed_items(x, some_items(x), 600);
+    for (uint32_t round = 0; round < 3; round++) {
+        x->call.heap = round == 2 ? handles[1] : first;
+        x->call.other = handles[round % 2];
+        if (round == 2) {
+            x->call.other = handles[0];
+        }
+        RUN(x, two_heaps);
+        if (can(x, WH_CAP_DISJOINT)) {
+            RUN(x, fill);
+            RUN(x, verify);
+        }
+        RUN(x, release_two);
+    }
+    x->call.heap = first;
+    for (uint32_t i = 0; i < 2; i++) {
+        wh_stats s;
+        if (can(x, WH_CAP_CHECK)) {
+            OK(x, wh_heap_check(more[i], NULL));
+        }
+        if (can(x, WH_CAP_FREE | WH_CAP_STATS)) {
+            OK(x, wh_heap_get_stats(more[i], &s));
+            CHECK_EQUAL(x, s.live_blocks, 0);
+        }
+        wh_heap_destroy(more[i]);
+    }
+    if (can(x, WH_CAP_FREE)) {
+        check_empty(x);
+    }
+    inspect(x);
+}
+
+/* --- all cases ------------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    void (*run)(context *x);
+    uint32_t needs; /* capability bits without which the case is skipped */
+} cases[] = {
+    {"edges", case_edges, 0},
+    {"addresses", case_addresses, WH_CAP_RESET},
+    {"mixed", case_mixed, WH_CAP_DISJOINT},
+    {"lanes", case_lanes, WH_CAP_DISJOINT},
+    {"warp", case_warp, WH_CAP_DISJOINT},
+    {"calloc", case_calloc, WH_CAP_DISJOINT},
+    {"realloc", case_realloc, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE},
+    {"aligned", case_aligned, WH_CAP_DISJOINT | WH_CAP_ALIGNED},
+    {"full-one", case_full_one, WH_CAP_DISJOINT | WH_CAP_HANDLE_MEMORY},
+    {"full-many", case_full_many, WH_CAP_DISJOINT | WH_CAP_HANDLE_MEMORY},
+    {"full-reuse", case_full_reuse, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM},
+    {"never-null", case_never_null, WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
+    {"large", case_large, WH_CAP_DISJOINT | WH_CAP_ANY_SIZE},
+    {"runs", case_runs, WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
+    {"bad-free", case_bad_free, WH_CAP_FREE | WH_CAP_BAD_FREE | WH_CAP_STATS},
+    {"reset", case_reset, WH_CAP_RESET},
+    {"stats", case_stats, WH_CAP_STATS},
+    {"heaps", case_heaps, WH_CAP_HANDLE_MEMORY},
+};
+#define N_CASES ((uint32_t)(sizeof cases / sizeof *cases))
+
+static void print_skipped(const wh_allocator_info *info) {
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } bits[] = {
+#define BIT_(bit, name, text, meaning) {1u << bit, text},
+        WH_CAP_LIST(BIT_)
+#undef BIT_
+    };
+    for (uint32_t i = 0; i < N_CASES; i++) {
+        for (uint32_t b = 0; b < sizeof bits / sizeof *bits; b++) {
+            if ((cases[i].needs & bits[b].bit & ~info->caps) != 0) {
+                printf("skipped: %s: %s (no '%s')\n", info->name, cases[i].name, bits[b].name);
+                break;
+            }
+        }
+    }
+}
+
+/* Runs one case on a device of its own; whether it passed. */
+static int run_case(context *x, uint32_t number) {
+    wh_sim_options so;
+    memset(&so, 0, sizeof so);
+    so.seed = x->seed;
+    so.policy = (wh_sim_policy)x->policy;
+    so.policy_arg = x->policy == WH_SIM_PCT ? 1 + (uint32_t)(x->seed % 3) : 0;
+    so.step_budget = (uint64_t)2 << 30; /* a livelock must not last until the time limit */
+    x->random = x->seed * 1000003 + x->policy * 5003 + x->shape * 103 + number * 31 + x->config;
+    x->text[0] = '\0';
+    if (setjmp(x->failed) == 0) {
+        const shape *s = &shapes[x->shape];
+        const int gpu = strcmp(x->target, "sim") != 0;
+        OK(x, wh_device_open(&x->device, x->target, &so));
+        x->launch.device = x->device;
+        x->launch.blocks = gpu && s->blocks > 1 ? s->blocks * 8 : s->blocks;
+        x->launch.threads = s->threads;
+        x->launch.stream = NULL;
+        x->warps = x->launch.blocks * ((s->threads + 31) / 32);
+        x->workers = x->launch.blocks *
+                     (s->threads / 32 * wh_popc32(s->lanes) +
+                      wh_popc32(s->lanes & ((1u << s->threads % 32) - 1)));
+        memset(&x->call, 0, sizeof x->call);
+        x->call.caps = x->info->caps;
+        x->call.lanes = s->lanes;
+        x->call.divergent = s->divergent;
+        x->call.seed = x->seed;
+        x->call.max_align = x->info->max_align;
+        x->call.huge = SIZE_MAX;
+        x->call.result = device_take(x, sizeof *x->call.result);
+        make_heap(x, configs[x->config].bytes);
+        cases[number].run(x);
+    }
+    if (x->device != NULL) {
+        free_items(x);
+        drop_heap(x);
+        (void)wh_device_free(x->device, x->call.result);
+    }
+    wh_device_close(x->device);
+    x->device = NULL;
+    return x->text[0] == '\0';
+}
+
+/* --- which runs ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct choice {
+    const char *alloc, *name, *target, *policy;
+    uint64_t seed, shape, config; /* UINT64_MAX: all */
+} choice;
+
+static int wanted(const char *chosen, const char *name) {
+    return chosen == NULL || strcmp(chosen, name) == 0;
+}
+
+static uint64_t seeds(void) {
+    const char *text = getenv("WH_TEST_SEEDS");
+    const int n = text != NULL ? atoi(text) : 0;
+    return n > 0 ? (uint64_t)n : WH_TEST_SEEDS_DEFAULT;
+}
+
+static int parse(choice *c, int argc, char **argv) {
+    memset(c, 0, sizeof *c);
+    c->seed = c->shape = c->config = UINT64_MAX;
+    for (int i = 1; i < argc; i++) {
+        char *value = strchr(argv[i], '=');
+        if (value == NULL) {
+            return 0;
+        }
+        *value++ = '\0';
+        if (strcmp(argv[i], "alloc") == 0) {
+            c->alloc = value;
+        } else if (strcmp(argv[i], "case") == 0) {
+            c->name = value;
+        } else if (strcmp(argv[i], "target") == 0) {
+            c->target = value;
+        } else if (strcmp(argv[i], "policy") == 0) {
+            c->policy = value;
+        } else if (strcmp(argv[i], "seed") == 0) {
+            c->seed = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "shape") == 0) {
+            c->shape = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "config") == 0) {
+            c->config = strtoull(value, NULL, 10);
+        } else {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* All shapes and cases for one allocator, target, policy and seed. */
+static void run_seed(const choice *c, context *x, uint64_t *runs, uint64_t *failures) {
+    for (uint32_t s = 0; s < N_SHAPES; s++) {
+        if ((c->shape != UINT64_MAX && c->shape != s) ||
+            (c->shape == UINT64_MAX && s == LARGE_SHAPE && x->seed % 16 != 0)) {
+            continue;
+        }
+        x->shape = s;
+        for (uint32_t i = 0; i < N_CASES; i++) {
+            if (!wanted(c->name, cases[i].name) || (cases[i].needs & ~x->info->caps) != 0) {
+                continue;
+            }
+            x->config = c->config != UINT64_MAX
+                            ? (uint32_t)c->config % N_CONFIGS
+                            : (uint32_t)(x->seed + x->policy + s + i) % N_CONFIGS;
+            ++*runs;
+            if (!run_case(x, i) && ++*failures <= 10) {
+                printf("FAILED: %s\n  (%s)\n  repeat: conform alloc=%s case=%s target=%s seed=%" PRIu64
+                       " policy=%s shape=%u config=%u\n",
+                       x->text, shapes[s].name, x->info->name, cases[i].name, x->target, x->seed,
+                       policies[x->policy], s, x->config);
+                (void)fflush(stdout);
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    static context x;
+    choice c;
+    uint64_t runs = 0, failures = 0;
+    if (!parse(&c, argc, argv)) {
+        fprintf(stderr, "usage: conform [alloc=|case=|target=|seed=|policy=|shape=|config=]...\n");
+        return 2;
+    }
+    for (uint32_t a = 0; wh_allocator_at(a) != NULL; a++) {
+        x.info = wh_allocator_at(a);
+        if (!wanted(c.alloc, x.info->name)) {
+            continue;
+        }
+        print_skipped(x.info);
+        for (uint32_t t = 0; t < 2; t++) {
+            x.target = t == 0 ? "sim" : "cuda";
+            x.kernels = t == 0 ? tables[a].sim : tables[a].cuda;
+            if (!wanted(c.target, x.target) || (t == 1 && wh_device_cuda_count() == 0)) {
+                continue;
+            }
+            if (x.kernels == NULL) {
+                printf("skipped: %s on %s\n", x.info->name, x.target);
+                continue;
+            }
+            const uint64_t before = runs;
+            const uint64_t n = c.seed != UINT64_MAX ? c.seed + 1 : t == 0 ? seeds() : 4;
+            for (uint64_t s = c.seed != UINT64_MAX ? c.seed : 0; s < n; s++) {
+                for (uint32_t p = 0; p < (t == 0 ? (uint32_t)WH_SIM_POLICY_COUNT : 1u); p++) {
+                    if (wanted(c.policy, policies[p])) {
+                        x.seed = s;
+                        x.policy = p;
+                        run_seed(&c, &x, &runs, &failures);
+                    }
+                }
+            }
+            printf("%s on %s: %" PRIu64 " runs\n", x.info->name, x.target, runs - before);
+            (void)fflush(stdout);
+        }
+    }
+    printf("%" PRIu64 " runs, %" PRIu64 " failed\n", runs, failures);
+    return failures != 0 || runs == 0;
+}
