@@ -9,13 +9,14 @@ set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY
 file(READ "${wh_list_file}" wh_list_text)
 string(REGEX REPLACE "\\\\[ \t]*\n" " " wh_list_joined "${wh_list_text}")
 
-# WH_ALLOCATORS: ident names. WH_FAMILY_<ident>, WH_ON_SIM_<ident>.
+# WH_ALLOCATORS: ident names. WH_FAMILY_<ident>, WH_NAME_<ident>, WH_ON_SIM_<ident>.
 set(WH_ALLOCATORS "")
-string(REGEX MATCHALL "\n[ \t]*X\\([a-z0-9_]+,[ \t]*[a-z0-9_]+," wh_list_heads "${wh_list_text}")
+string(REGEX MATCHALL "\n[ \t]*X\\([a-z0-9_]+,[ \t]*[a-z0-9_]+,[ \t]*\"[^\"]+\"" wh_list_heads "${wh_list_text}")
 foreach(head IN LISTS wh_list_heads)
-  string(REGEX MATCH "X\\(([a-z0-9_]+),[ \t]*([a-z0-9_]+)," head "${head}")
+  string(REGEX MATCH "X\\(([a-z0-9_]+),[ \t]*([a-z0-9_]+),[ \t]*\"([^\"]+)\"" head "${head}")
   set(ident "${CMAKE_MATCH_1}")
   set(WH_FAMILY_${ident} "${CMAKE_MATCH_2}")
+  set(WH_NAME_${ident} "${CMAKE_MATCH_3}")
   list(APPEND WH_ALLOCATORS "${ident}")
   # The capability record is a macro of list.h; bit WH_CAP_SIM in its text decides.
   set(WH_ON_SIM_${ident} OFF)

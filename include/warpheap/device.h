@@ -24,11 +24,11 @@ typedef struct wh_launch {
 } wh_launch;
 
 /* Scheduling policies of the simulated device; docs/SIMULATOR.md. X(NAME, "cli name") */
-#define WH_SIM_POLICY_LIST(X)         \
-    X(ROUND_ROBIN, "round-robin")     \
-    X(RANDOM, "random")               \
-    X(STICKY, "sticky")               \
-    X(PCT, "pct")                     \
+#define WH_SIM_POLICY_LIST(X)     \
+    X(ROUND_ROBIN, "round-robin") \
+    X(RANDOM, "random")           \
+    X(STICKY, "sticky")           \
+    X(PCT, "pct")                 \
     X(STARVE, "starve")
 
 typedef enum wh_sim_policy {
@@ -58,8 +58,8 @@ typedef enum wh_target { WH_TARGET_SIM, WH_TARGET_CUDA } wh_target;
 
 typedef struct wh_device_info {
     wh_target target;
-    char name[128];   /* "NVIDIA H200", "simulated device" */
-    char driver[64];  /* driver version, or the simulator's settings */
+    char name[128];  /* "NVIDIA H200", "simulated device" */
+    char driver[64]; /* driver version, or the simulator's settings */
     uint32_t n_sms;
     uint64_t memory_bytes;
 } wh_device_info;

@@ -21,18 +21,18 @@ extern "C" {
 #endif
 
 /* X(name, text) */
-#define WH_STATUS_LIST(X)                                                             \
-    X(OK, "success")                                                                  \
-    X(BAD_ARGUMENT, "an argument is out of its documented range")                     \
-    X(HEAP_TOO_SMALL, "the heap is smaller than this allocator needs")                \
-    X(UNKNOWN_ALLOCATOR, "no allocator of that name is built in")                     \
-    X(WRONG_ALLOCATOR, "the heap belongs to another allocator than this code uses")   \
-    X(NO_DEVICE, "no such device, or support for it is not built in")                 \
-    X(OUT_OF_MEMORY, "the device or the host has not enough memory")                  \
-    X(UNSUPPORTED, "this allocator does not offer that call (see its capabilities)")  \
-    X(DEVICE_ERROR, "the device reported an error (wh_device_error_text has more)")   \
-    X(CORRUPT, "a heap check found a broken invariant")                               \
-    X(IO_ERROR, "a file could not be read or written")                                \
+#define WH_STATUS_LIST(X)                                                            \
+    X(OK, "success")                                                                 \
+    X(BAD_ARGUMENT, "an argument is out of its documented range")                    \
+    X(HEAP_TOO_SMALL, "the heap is smaller than this allocator needs")               \
+    X(UNKNOWN_ALLOCATOR, "no allocator of that name is built in")                    \
+    X(WRONG_ALLOCATOR, "the heap belongs to another allocator than this code uses")  \
+    X(NO_DEVICE, "no such device, or support for it is not built in")                \
+    X(OUT_OF_MEMORY, "the device or the host has not enough memory")                 \
+    X(UNSUPPORTED, "this allocator does not offer that call (see its capabilities)") \
+    X(DEVICE_ERROR, "the device reported an error (wh_device_error_text has more)")  \
+    X(CORRUPT, "a heap check found a broken invariant")                              \
+    X(IO_ERROR, "a file could not be read or written")                               \
     X(BAD_FORMAT, "a file does not have the expected format")
 
 typedef enum wh_status {
@@ -48,20 +48,20 @@ const char *wh_status_text(wh_status status);
 
 /* What an allocator can do. Conformance tests skip exactly what a missing bit
  * names; `warpheap info` prints the record. X(bit, NAME, "short", "meaning") */
-#define WH_CAP_LIST(X)                                                                      \
-    X(0, DISJOINT, "disjoint", "live blocks never overlap")                                 \
-    X(1, FREE, "free", "freed memory is handed out again")                                  \
-    X(2, ANY_SIZE, "any-size", "every size up to the heap less metadata")                   \
-    X(3, EXACT_OOM, "exact-oom", "NULL only after a full search found nothing")             \
-    X(4, USABLE_SIZE, "usable-size", "usable_size and realloc work")                        \
-    X(5, ALIGNED, "aligned", "aligned_alloc up to 1 MiB")                                   \
-    X(6, OWNS, "owns", "owns tells the heap's memory from other memory")                    \
-    X(7, STATS, "stats", "statistics: used bytes and blocks")                               \
-    X(8, WALK, "walk", "walk lists every live block")                                       \
-    X(9, CHECK, "check", "check verifies the heap's invariants")                            \
-    X(10, BAD_FREE, "bad-free", "a foreign or interior pointer given to free is rejected")  \
-    X(11, SIM, "sim", "runs on the simulated device")                                       \
-    X(12, RESET, "reset", "reset returns the heap to its first state")                      \
+#define WH_CAP_LIST(X)                                                                     \
+    X(0, DISJOINT, "disjoint", "live blocks never overlap")                                \
+    X(1, FREE, "free", "freed memory is handed out again")                                 \
+    X(2, ANY_SIZE, "any-size", "every size up to the heap less metadata")                  \
+    X(3, EXACT_OOM, "exact-oom", "NULL only after a full search found nothing")            \
+    X(4, USABLE_SIZE, "usable-size", "usable_size and realloc work")                       \
+    X(5, ALIGNED, "aligned", "aligned_alloc up to 1 MiB")                                  \
+    X(6, OWNS, "owns", "owns tells the heap's memory from other memory")                   \
+    X(7, STATS, "stats", "statistics: used bytes and blocks")                              \
+    X(8, WALK, "walk", "walk lists every live block")                                      \
+    X(9, CHECK, "check", "check verifies the heap's invariants")                           \
+    X(10, BAD_FREE, "bad-free", "a foreign or interior pointer given to free is rejected") \
+    X(11, SIM, "sim", "runs on the simulated device")                                      \
+    X(12, RESET, "reset", "reset returns the heap to its first state")                     \
     X(13, HANDLE_MEMORY, "own-memory", "blocks lie in the heap's own memory")
 
 typedef enum wh_cap {
@@ -95,9 +95,9 @@ typedef struct wh_stats {
     uint64_t metadata_bytes; /* not available to blocks */
     uint64_t used_bytes;     /* sum of the usable sizes of live blocks */
     uint64_t live_blocks;
-    uint64_t largest_free;   /* largest block that malloc could return now */
-    uint64_t failed;         /* mallocs that returned NULL for n > 0 */
-    uint64_t bad_frees;      /* rejected frees: foreign, interior or double */
+    uint64_t largest_free; /* largest block that malloc could return now */
+    uint64_t failed;       /* mallocs that returned NULL for n > 0 */
+    uint64_t bad_frees;    /* rejected frees: foreign, interior or double */
     uint32_t n_classes;
     uint32_t unused;
     wh_class_stats classes[WH_STATS_CLASSES];

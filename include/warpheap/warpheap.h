@@ -32,7 +32,9 @@
 #define WH_ALLOCATOR_FAMILY WH_ALLOCATOR
 #endif
 
+// clang-format off
 #include WH_STR(warpheap/alloc/WH_ALLOCATOR_FAMILY/WH_ALLOCATOR_FAMILY.h)
+// clang-format on
 
 #define WH_OF_(name) WH_CAT3(WH_CAT(wh_, WH_ALLOCATOR), _, name)
 

@@ -32,14 +32,14 @@ typedef struct probe_args {
     int pattern;
 } probe_args;
 
-#define PROBE(name, EXPR)                                                             \
-    static __global__ void name(probe_args a) {                                       \
-        const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;                     \
-        uint64_t *p = a.words;                                                        \
-        p += a.pattern == OWN ? i : a.pattern == WARP ? (i >> 5 & 4095) * 8u : 0;     \
-        if (a.pattern == OWN || (i & 31) == 0) {                                      \
-            a.out[i] = (uint64_t)(EXPR);                                              \
-        }                                                                             \
+#define PROBE(name, EXPR)                                                         \
+    static __global__ void name(probe_args a) {                                   \
+        const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;                 \
+        uint64_t *p = a.words;                                                    \
+        p += a.pattern == OWN ? i : a.pattern == WARP ? (i >> 5 & 4095) * 8u : 0; \
+        if (a.pattern == OWN || (i & 31) == 0) {                                  \
+            a.out[i] = (uint64_t)(EXPR);                                          \
+        }                                                                         \
     }
 
 PROBE(null_kernel, (uintptr_t)p)
@@ -52,29 +52,37 @@ PROBE(ptx_red_relaxed, (wh_add_u64_relaxed(p, 1), i))
 PROBE(ptx_load_relaxed, wh_load_u64_relaxed(p))
 PROBE(ptx_load_acquire, wh_load_u64_acquire(p))
 PROBE(ptx_store_release, (wh_store_u64_release(p, i), i))
-PROBE(nv_add_relaxed, __nv_atomic_fetch_add(p, (uint64_t)1, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE))
-PROBE(nv_add_acquire, __nv_atomic_fetch_add(p, (uint64_t)1, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE))
-PROBE(nv_add_release, __nv_atomic_fetch_add(p, (uint64_t)1, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE))
-PROBE(nv_add_acq_rel, __nv_atomic_fetch_add(p, (uint64_t)1, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE))
-PROBE(nv_or_relaxed, __nv_atomic_fetch_or(p, (uint64_t)1, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE))
-PROBE(nv_red_relaxed, (__nv_atomic_add(p, (uint64_t)1, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE), i))
+PROBE(nv_add_relaxed,
+      __nv_atomic_fetch_add(p, (uint64_t)1, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE))
+PROBE(nv_add_acquire,
+      __nv_atomic_fetch_add(p, (uint64_t)1, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE))
+PROBE(nv_add_release,
+      __nv_atomic_fetch_add(p, (uint64_t)1, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE))
+PROBE(nv_add_acq_rel,
+      __nv_atomic_fetch_add(p, (uint64_t)1, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE))
+PROBE(nv_or_relaxed,
+      __nv_atomic_fetch_or(p, (uint64_t)1, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE))
+PROBE(nv_red_relaxed,
+      (__nv_atomic_add(p, (uint64_t)1, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE), i))
 PROBE(nv_load_relaxed, __nv_atomic_load_n(p, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE))
 PROBE(nv_load_acquire, __nv_atomic_load_n(p, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE))
-PROBE(nv_store_release, (__nv_atomic_store_n(p, (uint64_t)i, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE), i))
+PROBE(nv_store_release,
+      (__nv_atomic_store_n(p, (uint64_t)i, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE), i))
 
 typedef struct probe {
     const char *name;
     void (*kernel)(probe_args);
 } probe;
 
-#define ENTRY(k) {#k, k}
+#define ENTRY(k) \
+    { #k, k }
 static const probe probes[] = {
-    ENTRY(null_kernel),     ENTRY(ptx_add_relaxed),  ENTRY(nv_add_relaxed),
-    ENTRY(ptx_add_acquire), ENTRY(nv_add_acquire),   ENTRY(ptx_add_release),
-    ENTRY(nv_add_release),  ENTRY(ptx_add_acq_rel),  ENTRY(nv_add_acq_rel),
-    ENTRY(ptx_or_relaxed),  ENTRY(nv_or_relaxed),    ENTRY(ptx_red_relaxed),
-    ENTRY(nv_red_relaxed),  ENTRY(ptx_load_relaxed), ENTRY(nv_load_relaxed),
-    ENTRY(ptx_load_acquire), ENTRY(nv_load_acquire), ENTRY(ptx_store_release),
+    ENTRY(null_kernel),      ENTRY(ptx_add_relaxed),  ENTRY(nv_add_relaxed),
+    ENTRY(ptx_add_acquire),  ENTRY(nv_add_acquire),   ENTRY(ptx_add_release),
+    ENTRY(nv_add_release),   ENTRY(ptx_add_acq_rel),  ENTRY(nv_add_acq_rel),
+    ENTRY(ptx_or_relaxed),   ENTRY(nv_or_relaxed),    ENTRY(ptx_red_relaxed),
+    ENTRY(nv_red_relaxed),   ENTRY(ptx_load_relaxed), ENTRY(nv_load_relaxed),
+    ENTRY(ptx_load_acquire), ENTRY(nv_load_acquire),  ENTRY(ptx_store_release),
     ENTRY(nv_store_release),
 };
 

@@ -119,8 +119,8 @@ wh_status whi_device_open_cuda(wh_device **device, uint32_t ordinal) {
     int driver = 0;
     if (cudaSetDevice(c->ordinal) != cudaSuccess ||
         cudaGetDeviceProperties(&prop, c->ordinal) != cudaSuccess ||
-        cudaDriverGetVersion(&driver) != cudaSuccess ||
-        cudaEventCreate(&c->begin) != cudaSuccess || cudaEventCreate(&c->end) != cudaSuccess) {
+        cudaDriverGetVersion(&driver) != cudaSuccess || cudaEventCreate(&c->begin) != cudaSuccess ||
+        cudaEventCreate(&c->end) != cudaSuccess) {
         free(c);
         return WH_NO_DEVICE;
     }

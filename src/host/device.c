@@ -77,13 +77,11 @@ wh_status wh_device_set(wh_device *device, void *p, int byte, uint64_t bytes) {
     return device->ops->set(device, p, byte, bytes);
 }
 
-wh_status wh_device_copy_in(wh_device *device, void *to_device, const void *from,
-                            uint64_t bytes) {
+wh_status wh_device_copy_in(wh_device *device, void *to_device, const void *from, uint64_t bytes) {
     return device->ops->copy_in(device, to_device, from, bytes);
 }
 
-wh_status wh_device_copy_out(wh_device *device, void *to, const void *from_device,
-                             uint64_t bytes) {
+wh_status wh_device_copy_out(wh_device *device, void *to, const void *from_device, uint64_t bytes) {
     return device->ops->copy_out(device, to, from_device, bytes);
 }
 

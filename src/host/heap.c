@@ -98,8 +98,7 @@ wh_status wh_heap_min_bytes(const wh_heap_options *options, uint64_t *bytes) {
         unsigned char handle[WH_HANDLE_BYTES];
         wh_plan plan;
         memset(&plan, 0, sizeof plan);
-        s = ops->plan(handle, &plan, NULL, 0, &options->tuning,
-                      wh_device_get_info(device)->n_sms);
+        s = ops->plan(handle, &plan, NULL, 0, &options->tuning, wh_device_get_info(device)->n_sms);
         *bytes = plan.min_bytes;
         s = s == WH_HEAP_TOO_SMALL ? WH_OK : s; /* that is the question asked */
     }

@@ -575,27 +575,27 @@ static void case_aligned(context *x) {
     x->call.how = CONFORM_ALIGNED;
     for (uint64_t align = 1; align <= max; align *= 2) {
         const uint64_t sizes[] = {1, align, align + 1, align / 2 + 1};
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            const wh_launch l = alone(x);
-            x->sizes[0] = sizes[i];
-            x->aligns[0] = align;
-            PUSH(x, sizes);
-            PUSH(x, aligns);
-            RUN(x, allocate);
-            /* Alone in a heap that has room wherever it starts. */
-            CHECK_EQUAL(x, x->result.served, 1);
-            RUN(x, fill);
-            RUN(x, verify);
+        const wh_launch l = alone(x);
+        x->sizes[0] = sizes[random_of(x) % 4];
+        x->aligns[0] = align;
+        PUSH(x, sizes);
+        PUSH(x, aligns);
+        RUN(x, allocate);
+        /* Alone in a heap that has room wherever it starts. */
+        CHECK_EQUAL(x, x->result.served, 1);
+        RUN(x, fill);
+        RUN(x, verify);
+        if (can(x, WH_CAP_FREE)) {
+            RUN(x, release);
+        } else {
             check_used(x);
-            if (can(x, WH_CAP_FREE)) {
-                RUN(x, release);
-                check_empty(x);
-            } else {
-                OK(x, wh_heap_reset(x->heap));
-                OK(x, wh_device_set(x->device, x->call.ptrs, 0, sizeof(void *)));
-            }
-            together(x, l);
+            OK(x, wh_heap_reset(x->heap));
+            OK(x, wh_device_set(x->device, x->call.ptrs, 0, sizeof(void *)));
         }
+        together(x, l);
+    }
+    if (can(x, WH_CAP_FREE)) {
+        check_empty(x);
     }
     make_items(x, x->workers + 1);
     for (uint32_t round = 0; round < 2; round++) {
@@ -659,8 +659,13 @@ static void check_capacity(context *x, int many) {
     for (uint64_t k = 0; k < x->room; k++) {
         x->sizes[k] = n;
     }
+    layout known;
+    int exact = layout_of(x, n, &known) && (!many || can(x, WH_CAP_EXACT_OOM) || is_bump(x));
     if (can(x, WH_CAP_FREE | WH_CAP_STATS) && random_of(x) % 2 != 0) {
         wear(x);
+        /* Idle memory of other classes stays where it is until it is needed: it may lie
+         * between runs, and slices of a block that is not full may be used up. */
+        exact = exact && n > known.slices && n <= known.segment;
     }
     const uint64_t failed = can(x, WH_CAP_STATS) ? stats(x).failed : 0;
     if (!many) {
@@ -670,10 +675,10 @@ static void check_capacity(context *x, int many) {
     if (can(x, WH_CAP_STATS) && stats(x).failed != WH_UNKNOWN) {
         CHECK_EQUAL(x, stats(x).failed, failed + (many ? x->workers : 1));
     }
-    if (expected != UINT64_MAX && (!many || can(x, WH_CAP_EXACT_OOM) || is_bump(x))) {
+    if (exact) {
         CHECK_EQUAL(x, first, expected);
     }
-    CHECK(x, first > 0 || !can(x, WH_CAP_HANDLE_MEMORY));
+    CHECK(x, first > 0 && (expected == UINT64_MAX || first >= expected / 2));
     for (uint32_t round = 0; round < 2 && can(x, WH_CAP_FREE); round++) {
         together(x, l);
         shuffle(x);
@@ -683,9 +688,10 @@ static void check_capacity(context *x, int many) {
             l = alone(x);
         }
         const uint64_t again = fill_up(x, n);
-        if (can(x, WH_CAP_EXACT_OOM) || !many) {
-            CHECK_EQUAL(x, again, first);
+        if (can(x, WH_CAP_EXACT_OOM) && expected != UINT64_MAX) { /* every unit has come back */
+            CHECK_EQUAL(x, again, expected);
         }
+        CHECK(x, many || again >= first);
     }
     together(x, l);
 }
@@ -806,6 +812,31 @@ static void case_never_null(context *x) {
     }
 }
 
+/* Far more is asked for than there is, by all threads at once and in all sizes: every
+ * call comes to an end, and nothing is lost. */
+static void case_pressure(context *x) {
+    x->call.min_size = 1;
+    x->call.max_size = 1 + some_max(x);
+    x->call.steps = 24;
+    x->call.hold = CONFORM_HOLD;
+    x->call.strict = 0;
+    RUN(x, churn);
+    CHECK(x, x->result.served > 0);
+    check_empty(x);
+    if (can(x, WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS)) { /* all of it is there again */
+        const wh_launch l = alone(x);
+        make_items(x, 1);
+        CHECK_EQUAL(x, stats(x).largest_free, x->data);
+        x->sizes[0] = x->data;
+        PUSH(x, sizes);
+        RUN(x, allocate);
+        CHECK_EQUAL(x, x->result.served, 1);
+        RUN(x, release);
+        check_empty(x);
+        together(x, l);
+    }
+}
+
 /* --- large blocks ------------------------------------------------------------------------------------------------- */
 
 static uint64_t allocate_one(context *x, uint64_t item, uint64_t size) {
@@ -907,6 +938,8 @@ static void case_runs(context *x) {
 
 /* Pointers that are no blocks are rejected and counted; the heap stays as it is, also
  * when good and bad ones come from one warp. */
+#define N_GOOD 10u
+
 static void case_bad_free(context *x) {
     layout l;
     const int known = layout_of(x, 1, &l) && l.segment != 0;
@@ -915,10 +948,14 @@ static void case_bad_free(context *x) {
                               segment, segment + 1, 3 * segment, 32, segment};
     const uint64_t n_blocks = sizeof sizes / sizeof *sizes;
     void *foreign = device_take(x, 4096);
+    make_heap(x, configs[x->config].bytes + 24 * segment);
     make_items(x, 64);
     wh_launch launch = alone(x);
     for (uint64_t k = 0; k < n_blocks; k++) {
         CHECK_EQUAL(x, allocate_one(x, k, sizes[k]), 1);
+    }
+    for (uint64_t k = n_blocks; k < n_blocks + N_GOOD; k++) {
+        CHECK_EQUAL(x, allocate_one(x, k, 16 + 16 * (k - n_blocks)), 1);
     }
     /* Two blocks that are freed again: their pointers are stale. */
     void *stale[2];
@@ -932,7 +969,7 @@ static void case_bad_free(context *x) {
     check_used(x);
     PULL(x, ptrs);
 
-    unsigned char *bad[64];
+    unsigned char *bad[96];
     uint64_t n_bad = 0;
     bad[n_bad++] = foreign;
     bad[n_bad++] = (unsigned char *)foreign + 64;
@@ -942,6 +979,8 @@ static void case_bad_free(context *x) {
     bad[n_bad++] = (unsigned char *)(uintptr_t)(x->call.high - 64); /* metadata, or padding */
     if (known) {
         bad[n_bad++] = stale[0];
+    }
+    if (known && sizes[4] > l.slices) { /* which slices are live is not recorded */
         bad[n_bad++] = stale[1];
     }
     for (uint64_t k = 0; k < n_blocks - 1; k++) {
@@ -953,7 +992,8 @@ static void case_bad_free(context *x) {
                 bad[n_bad++] = p + segment;
             }
             if (known && sizes[k] > l.slices) {
-                bad[n_bad++] = p + x->usable[k] / 2;
+                bad[n_bad++] = p + x->usable[k] / 2; /* two that one warp may free together */
+                bad[n_bad++] = p + x->usable[k] / 4;
             }
         }
     }
@@ -979,22 +1019,17 @@ static void case_bad_free(context *x) {
     together(x, launch);
 
     /* All at once, mixed with frees of good blocks. */
-    uint64_t n_good = 0;
-    for (uint32_t i = 0; i < 10; i++) {
-        launch = alone(x);
-        if (allocate_one(x, n_blocks + i, 16 + 16 * i) == 1) {
-            PULL(x, ptrs);
-            bad[n_bad + n_good++] = x->ptrs[n_blocks + i];
-            x->ptrs[n_blocks + i] = NULL;
-            PUSH(x, ptrs);
-        }
-        together(x, launch);
+    PULL(x, ptrs);
+    for (uint32_t i = 0; i < N_GOOD; i++) {
+        bad[n_bad + i] = x->ptrs[n_blocks + i];
+        x->ptrs[n_blocks + i] = NULL;
     }
-    OK(x, wh_device_copy_in(x->device, arguments, bad, (n_bad + n_good) * sizeof *bad));
+    PUSH(x, ptrs);
+    OK(x, wh_device_copy_in(x->device, arguments, bad, (n_bad + N_GOOD) * sizeof *bad));
     for (uint32_t i = 0; i < x->room; i++) {
         x->order[i] = i;
     }
-    x->call.n = n_bad + n_good;
+    x->call.n = n_bad + N_GOOD;
     shuffle(x);
     x->call.ptrs = arguments;
     RUN(x, release);
@@ -1132,6 +1167,7 @@ static const struct {
     {"full-many", case_full_many, WH_CAP_DISJOINT | WH_CAP_HANDLE_MEMORY},
     {"full-reuse", case_full_reuse, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM},
     {"never-null", case_never_null, WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
+    {"pressure", case_pressure, WH_CAP_DISJOINT | WH_CAP_FREE},
     {"large", case_large, WH_CAP_DISJOINT | WH_CAP_ANY_SIZE},
     {"runs", case_runs, WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
     {"bad-free", case_bad_free, WH_CAP_FREE | WH_CAP_BAD_FREE | WH_CAP_STATS},
@@ -1167,7 +1203,7 @@ static int run_case(context *x, uint32_t number) {
     so.seed = x->seed;
     so.policy = (wh_sim_policy)x->policy;
     so.policy_arg = x->policy == WH_SIM_PCT ? 1 + (uint32_t)(x->seed % 3) : 0;
-    so.step_budget = (uint64_t)2 << 30; /* a livelock must not last until the time limit */
+    so.step_budget = 400 << 20; /* a livelock must not last until the time limit */
     x->random = x->seed * 1000003 + x->policy * 5003 + x->shape * 103 + number * 31 + x->config;
     x->text[0] = '\0';
     if (setjmp(x->failed) == 0) {

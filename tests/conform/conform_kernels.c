@@ -457,15 +457,19 @@ WH_KERNEL(churn, conform_args, a) {
 
 /* --- two heaps ---------------------------------------------------------------------------------------------- */
 
+/* Warps take turns: lanes that call together pass the same heap. aligns[k] says which one
+ * has item k. */
 WH_KERNEL(two_heaps, conform_args, a) {
     if (!works(&a.c)) {
         return;
     }
+    const uint64_t second = warp_number() % 2;
+    const wh_heap_t mine = second ? a.other : a.heap;
+    const wh_heap_t other = second ? a.heap : a.other;
     FOR_MY_ITEMS(&a.c, k) {
-        const wh_heap_t mine = k % 2 == 0 ? a.heap : a.other;
-        const wh_heap_t other = k % 2 == 0 ? a.other : a.heap;
         void *p = wh_malloc(mine, a.c.sizes[k]);
         a.c.ptrs[k] = p;
+        a.c.aligns[k] = second;
         a.c.usable[k] = p != NULL ? a.c.sizes[k] : 0;
         wh_add_u64_relaxed(&a.c.result->nulls, p == NULL);
         if (p != NULL && (a.c.caps & WH_CAP_OWNS) != 0) {
@@ -480,12 +484,18 @@ WH_KERNEL(two_heaps, conform_args, a) {
     }
 }
 
+/* Every warp frees what another one may have allocated, one heap after the other. */
 WH_KERNEL(release_two, conform_args, a) {
     if (!works(&a.c)) {
         return;
     }
     FOR_MY_ITEMS(&a.c, k) {
-        wh_free(k % 2 == 0 ? a.heap : a.other, a.c.ptrs[k]);
+        wh_free(a.heap, a.c.aligns[k] == 0 ? a.c.ptrs[k] : NULL);
+        k += stride_;
+    }
+    wh_syncwarp(a.c.lanes & lanes_here());
+    FOR_MY_ITEMS(&a.c, k) {
+        wh_free(a.other, a.c.aligns[k] != 0 ? a.c.ptrs[k] : NULL);
         a.c.ptrs[k] = NULL;
         k += stride_;
     }

@@ -16,12 +16,12 @@
 
 #define WH_DEFAULT_ALLOCATOR "gallatin"
 
-#define WH_CAPS_GALLATIN                                                                 \
-    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM |                \
-     WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_CHECK |   \
-     WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
-#define WH_CAPS_BUMP                                                            \
-    (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS |    \
+#define WH_CAPS_GALLATIN                                                                         \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
+     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_BUMP                                                                   \
+    (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)

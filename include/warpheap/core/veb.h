@@ -214,8 +214,7 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
     int down = 0; /* came from above: the whole word counts */
     for (uint64_t pos = x < t.n ? x : t.n - 1;;) {
         const uint64_t w = pos >> 6;
-        const uint64_t bits =
-            wh_load_u64_relaxed(&base[w]) & (~(uint64_t)0 >> (63 - (pos & 63)));
+        const uint64_t bits = wh_load_u64_relaxed(&base[w]) & (~(uint64_t)0 >> (63 - (pos & 63)));
         if (bits != 0) {
             pos = w << 6 | (63 - wh_clz64(bits));
             if (level == 0) {

@@ -28,14 +28,13 @@
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS 1024
 #endif
-#define WH_KERNEL(name, args_t, a)                                                        \
-    static __global__ void name##_kernel(const __grid_constant__ args_t a);               \
-    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {          \
-        name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(    \
-            *wh_args);                                                                    \
-        return wh_device_note_cuda(wh_l->device, (int)cudaGetLastError(), #name);         \
-    }                                                                                     \
-    static __global__ void __launch_bounds__(WH_KERNEL_THREADS)                           \
+#define WH_KERNEL(name, args_t, a)                                                               \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
+    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {                 \
+        name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(*wh_args); \
+        return wh_device_note_cuda(wh_l->device, (int)cudaGetLastError(), #name);                \
+    }                                                                                            \
+    static __global__ void __launch_bounds__(WH_KERNEL_THREADS)                                  \
         name##_kernel(const __grid_constant__ args_t a)
 
 /* --- where am I ------------------------------------------------------------ */
@@ -101,19 +100,19 @@ WH_FN wh_mask_t wh_match_any_u64(wh_mask_t mask, uint64_t v) {
     return __match_any_sync(mask, (unsigned long long)v);
 }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-#define WH_CUDA_REDUCE_(op, expr)                                              \
-    WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) {          \
-        return __reduce_##op##_sync(mask, v);                                  \
+#define WH_CUDA_REDUCE_(op, expr)                                     \
+    WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) { \
+        return __reduce_##op##_sync(mask, v);                         \
     }
 #else
-#define WH_CUDA_REDUCE_(op, expr)                                              \
-    WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) {          \
-        uint32_t acc = 0;                                                      \
-        for (wh_mask_t m = mask; m != 0; m &= m - 1) {                         \
-            const uint32_t x = __shfl_sync(mask, v, __ffs((int)m) - 1);        \
-            acc = expr;                                                        \
-        }                                                                      \
-        return acc;                                                            \
+#define WH_CUDA_REDUCE_(op, expr)                                       \
+    WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) {   \
+        uint32_t acc = 0;                                               \
+        for (wh_mask_t m = mask; m != 0; m &= m - 1) {                  \
+            const uint32_t x = __shfl_sync(mask, v, __ffs((int)m) - 1); \
+            acc = expr;                                                 \
+        }                                                               \
+        return acc;                                                     \
     }
 #endif
 WH_CUDA_REDUCE_(add, acc + x)
@@ -177,91 +176,89 @@ WH_FN size_t wh_cuda_global_(const void *p) {
 }
 
 /* One line per (operation, width). ctype, PTX type, register constraint. */
-#define WH_CUDA_LOAD_(w, ptx, c)                                                          \
-    WH_FN uint##w##_t wh_load_u##w##_relaxed(const uint##w##_t *p) {                      \
-        uint##w##_t r;                                                                    \
-        asm volatile("ld.relaxed.gpu.global." ptx " %0, [%1];"                            \
-                     : "=" c(r)                                                           \
-                     : "l"(wh_cuda_global_(p)));                                          \
-        return r;                                                                         \
-    }                                                                                     \
-    WH_FN uint##w##_t wh_load_u##w##_acquire(const uint##w##_t *p) {                      \
-        uint##w##_t r;                                                                    \
-        asm volatile("ld.acquire.gpu.global." ptx " %0, [%1];"                            \
-                     : "=" c(r)                                                           \
-                     : "l"(wh_cuda_global_(p))                                            \
-                     : "memory");                                                         \
-        return r;                                                                         \
-    }                                                                                     \
-    WH_FN void wh_store_u##w##_relaxed(uint##w##_t *p, uint##w##_t v) {                   \
-        asm volatile("st.relaxed.gpu.global." ptx " [%0], %1;" ::"l"(wh_cuda_global_(p)), \
-                     c(v));                                                               \
-    }                                                                                     \
-    WH_FN void wh_store_u##w##_release(uint##w##_t *p, uint##w##_t v) {                   \
-        asm volatile("st.release.gpu.global." ptx " [%0], %1;" ::"l"(wh_cuda_global_(p)), \
-                     c(v)                                                                 \
-                     : "memory");                                                         \
+#define WH_CUDA_LOAD_(w, ptx, c)                                                                 \
+    WH_FN uint##w##_t wh_load_u##w##_relaxed(const uint##w##_t *p) {                             \
+        uint##w##_t r;                                                                           \
+        asm volatile("ld.relaxed.gpu.global." ptx " %0, [%1];"                                   \
+                     : "=" c(r)                                                                  \
+                     : "l"(wh_cuda_global_(p)));                                                 \
+        return r;                                                                                \
+    }                                                                                            \
+    WH_FN uint##w##_t wh_load_u##w##_acquire(const uint##w##_t *p) {                             \
+        uint##w##_t r;                                                                           \
+        asm volatile("ld.acquire.gpu.global." ptx " %0, [%1];"                                   \
+                     : "=" c(r)                                                                  \
+                     : "l"(wh_cuda_global_(p))                                                   \
+                     : "memory");                                                                \
+        return r;                                                                                \
+    }                                                                                            \
+    WH_FN void wh_store_u##w##_relaxed(uint##w##_t *p, uint##w##_t v) {                          \
+        asm volatile("st.relaxed.gpu.global." ptx " [%0], %1;" ::"l"(wh_cuda_global_(p)), c(v)); \
+    }                                                                                            \
+    WH_FN void wh_store_u##w##_release(uint##w##_t *p, uint##w##_t v) {                          \
+        asm volatile("st.release.gpu.global." ptx " [%0], %1;" ::"l"(wh_cuda_global_(p)), c(v)   \
+                     : "memory");                                                                \
     }
 
 /* Relaxed operations take no "memory" clobber, ordered ones do: __VA_ARGS__. */
-#define WH_CUDA_RMW1_(name, op, w, ptx, c, order, ...)                                    \
-    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {         \
-        uint##w##_t r;                                                                    \
-        asm volatile("atom." #order ".gpu.global." op "." ptx " %0, [%1], %2;"            \
-                     : "=" c(r)                                                           \
-                     : "l"(wh_cuda_global_(p)), c(v)__VA_ARGS__);                         \
-        return r;                                                                         \
+#define WH_CUDA_RMW1_(name, op, w, ptx, c, order, ...)                            \
+    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
+        uint##w##_t r;                                                            \
+        asm volatile("atom." #order ".gpu.global." op "." ptx " %0, [%1], %2;"    \
+                     : "=" c(r)                                                   \
+                     : "l"(wh_cuda_global_(p)), c(v) __VA_ARGS__);                \
+        return r;                                                                 \
     }
-#define WH_CUDA_RMW_(name, op, w, ptx, c)                     \
-    WH_CUDA_RMW1_(name, op, w, ptx, c, relaxed)               \
-    WH_CUDA_RMW1_(name, op, w, ptx, c, acquire, : "memory")   \
-    WH_CUDA_RMW1_(name, op, w, ptx, c, release, : "memory")   \
+#define WH_CUDA_RMW_(name, op, w, ptx, c)                   \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, relaxed)             \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, acquire, : "memory") \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, release, : "memory") \
     WH_CUDA_RMW1_(name, op, w, ptx, c, acq_rel, : "memory")
 
-#define WH_CUDA_SUB1_(w, order)                                                               \
-    WH_FN uint##w##_t wh_fetch_sub_u##w##_##order(uint##w##_t *p, uint##w##_t v) {            \
-        return wh_fetch_add_u##w##_##order(p, (uint##w##_t)0 - v);                            \
+#define WH_CUDA_SUB1_(w, order)                                                    \
+    WH_FN uint##w##_t wh_fetch_sub_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
+        return wh_fetch_add_u##w##_##order(p, (uint##w##_t)0 - v);                 \
     }
 
-#define WH_CUDA_CAS1_(w, c, order, ...)                                                   \
-    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,         \
-                                            uint##w##_t desired) {                        \
-        uint##w##_t r;                                                                    \
-        asm volatile("atom." #order ".gpu.global.cas.b" #w " %0, [%1], %2, %3;"           \
-                     : "=" c(r)                                                           \
-                     : "l"(wh_cuda_global_(p)), c(expected), c(desired)__VA_ARGS__);      \
-        return r;                                                                         \
+#define WH_CUDA_CAS1_(w, c, order, ...)                                               \
+    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,     \
+                                            uint##w##_t desired) {                    \
+        uint##w##_t r;                                                                \
+        asm volatile("atom." #order ".gpu.global.cas.b" #w " %0, [%1], %2, %3;"       \
+                     : "=" c(r)                                                       \
+                     : "l"(wh_cuda_global_(p)), c(expected), c(desired) __VA_ARGS__); \
+        return r;                                                                     \
     }
 
-#define WH_CUDA_RED1_(name, op, w, ptx, c, order, ...)                                        \
-    WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {                    \
-        asm volatile("red." #order ".gpu.global." op "." ptx                                  \
-                     " [%0], %1;" ::"l"(wh_cuda_global_(p)),                                  \
-                     c(v)__VA_ARGS__);                                                        \
+#define WH_CUDA_RED1_(name, op, w, ptx, c, order, ...)                     \
+    WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
+        asm volatile("red." #order ".gpu.global." op "." ptx               \
+                     " [%0], %1;" ::"l"(wh_cuda_global_(p)),               \
+                     c(v) __VA_ARGS__);                                    \
     }
-#define WH_CUDA_RED_(name, op, w, ptx, c)            \
-    WH_CUDA_RED1_(name, op, w, ptx, c, relaxed)      \
+#define WH_CUDA_RED_(name, op, w, ptx, c)       \
+    WH_CUDA_RED1_(name, op, w, ptx, c, relaxed) \
     WH_CUDA_RED1_(name, op, w, ptx, c, release, : "memory")
 
-#define WH_CUDA_WIDTH_(w, c)                          \
-    WH_CUDA_LOAD_(w, "u" #w, c)                       \
-    WH_CUDA_RMW_(fetch_add, "add", w, "u" #w, c)      \
-    WH_CUDA_RMW_(fetch_min, "min", w, "u" #w, c)      \
-    WH_CUDA_RMW_(fetch_max, "max", w, "u" #w, c)      \
-    WH_CUDA_RMW_(fetch_and, "and", w, "b" #w, c)      \
-    WH_CUDA_RMW_(fetch_or, "or", w, "b" #w, c)        \
-    WH_CUDA_RMW_(fetch_xor, "xor", w, "b" #w, c)      \
-    WH_CUDA_RMW_(exchange, "exch", w, "b" #w, c)      \
-    WH_CUDA_SUB1_(w, relaxed)                         \
-    WH_CUDA_SUB1_(w, acquire)                         \
-    WH_CUDA_SUB1_(w, release)                         \
-    WH_CUDA_SUB1_(w, acq_rel)                         \
-    WH_CUDA_CAS1_(w, c, relaxed)                      \
-    WH_CUDA_CAS1_(w, c, acquire, : "memory")          \
-    WH_CUDA_CAS1_(w, c, release, : "memory")          \
-    WH_CUDA_CAS1_(w, c, acq_rel, : "memory")          \
-    WH_CUDA_RED_(add, "add", w, "u" #w, c)            \
-    WH_CUDA_RED_(and, "and", w, "b" #w, c)            \
+#define WH_CUDA_WIDTH_(w, c)                     \
+    WH_CUDA_LOAD_(w, "u" #w, c)                  \
+    WH_CUDA_RMW_(fetch_add, "add", w, "u" #w, c) \
+    WH_CUDA_RMW_(fetch_min, "min", w, "u" #w, c) \
+    WH_CUDA_RMW_(fetch_max, "max", w, "u" #w, c) \
+    WH_CUDA_RMW_(fetch_and, "and", w, "b" #w, c) \
+    WH_CUDA_RMW_(fetch_or, "or", w, "b" #w, c)   \
+    WH_CUDA_RMW_(fetch_xor, "xor", w, "b" #w, c) \
+    WH_CUDA_RMW_(exchange, "exch", w, "b" #w, c) \
+    WH_CUDA_SUB1_(w, relaxed)                    \
+    WH_CUDA_SUB1_(w, acquire)                    \
+    WH_CUDA_SUB1_(w, release)                    \
+    WH_CUDA_SUB1_(w, acq_rel)                    \
+    WH_CUDA_CAS1_(w, c, relaxed)                 \
+    WH_CUDA_CAS1_(w, c, acquire, : "memory")     \
+    WH_CUDA_CAS1_(w, c, release, : "memory")     \
+    WH_CUDA_CAS1_(w, c, acq_rel, : "memory")     \
+    WH_CUDA_RED_(add, "add", w, "u" #w, c)       \
+    WH_CUDA_RED_(and, "and", w, "b" #w, c)       \
     WH_CUDA_RED_(or, "or", w, "b" #w, c)
 
 WH_CUDA_WIDTH_(32, "r")

@@ -14,6 +14,9 @@
  *       defines a kernel and a host function
  *       wh_status name(const wh_launch *launch, const args_t *args)
  *       that starts it. args_t is a plain struct, copied at the launch.
+ *       #define WH_KERNEL_THREADS N before the first include if the file never launches
+ *       more than N threads a block (default 1024): a GPU kernel may then use more
+ *       registers.
  *   WH_TARGETED(name)  name_sim or name_cuda: for external symbols, since one
  *       source file is compiled once per target into one program.
  *   WH_TARGET_NAME  "sim" or "cuda": the device that this file's kernels run on, as

@@ -94,10 +94,9 @@ WH_FN void *wh_bump_malloc(wh_bump_t h, wh_mask_t mask, size_t n) {
 
 WH_FN void *wh_bump_aligned(wh_bump_t h, wh_mask_t mask, size_t align, size_t n) {
     const size_t extra = align - 16;
-    if (n == 0 || n > SIZE_MAX - extra) {
-        return NULL;
-    }
-    unsigned char *p = (unsigned char *)wh_bump_malloc(h, mask, n + extra);
+    /* All lanes of mask go on together, also those that will get NULL. */
+    const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
+    unsigned char *p = (unsigned char *)wh_bump_malloc(h, mask, total);
     const uintptr_t up = ((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1);
     return p != NULL ? p + (up - (uintptr_t)p) : NULL;
 }

@@ -157,15 +157,15 @@ WH_FN_SLOW void wh_gallatin_return_block_(wh_gallatin_core g, uint32_t t, uint32
     wh_gallatin_begin_(g);
     const uint64_t position = alone ? 0 : wh_ring_reserve_put(&s->ring);
     (void)WH_PLANT(gallatin_p1_last, wh_load_u32_acquire, wh_load_u32_relaxed)(word); /* P1 */
-    wh_store_u32_relaxed(word, WH_GALLATIN_IDLE); /* I2 */
+    wh_store_u32_relaxed(word, WH_GALLATIN_IDLE);                                     /* I2 */
     if (alone) {
-        wh_add_u64_relaxed(&s->control, WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) -
-                                            WH_GALLATIN_CONTROL(t)); /* I3 */
-        (void)wh_veb_insert(wh_gallatin_segment_tree_(g), seg);      /* P4 */
+        wh_add_u64_relaxed(&s->control,
+                           WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) - WH_GALLATIN_CONTROL(t)); /* I3 */
+        (void)wh_veb_insert(wh_gallatin_segment_tree_(g), seg);                             /* P4 */
     } else {
         wh_ring_put_at(wh_gallatin_entries_(g, seg), 1u << wh_gallatin_units_log2_(g), position,
-                       in_segment >> (wh_gallatin_block_log2_(g, t) -
-                                      wh_gallatin_block0_log2_(g))); /* P2 */
+                       in_segment >>
+                           (wh_gallatin_block_log2_(g, t) - wh_gallatin_block0_log2_(g))); /* P2 */
         wh_gallatin_give_(g, seg, 1);
     }
     wh_gallatin_end_(g);
@@ -181,13 +181,11 @@ typedef struct wh_gallatin_take {
 } wh_gallatin_take;
 
 /* The block id at a position of a take. */
-WH_FN uint32_t wh_gallatin_taken_(wh_gallatin_core g, uint32_t t, uint64_t seg,
-                                  uint64_t position) {
+WH_FN uint32_t wh_gallatin_taken_(wh_gallatin_core g, uint32_t t, uint64_t seg, uint64_t position) {
     uint32_t b = 0;
     if (wh_gallatin_blocks_(g, t) > 1) {
-        b = wh_ring_take_at(&wh_gallatin_segment_at_(g, seg)->ring,
-                            wh_gallatin_entries_(g, seg), 1u << wh_gallatin_units_log2_(g),
-                            position);
+        b = wh_ring_take_at(&wh_gallatin_segment_at_(g, seg)->ring, wh_gallatin_entries_(g, seg),
+                            1u << wh_gallatin_units_log2_(g), position);
     }
     return wh_gallatin_block_id_(g, t, seg, b);
 }
@@ -232,14 +230,12 @@ WH_FN uint32_t wh_gallatin_format_(wh_gallatin_core g, uint32_t t, uint64_t seg,
     const uint32_t n = wh_gallatin_blocks_(g, t);
     const uint32_t got = k < n ? k : n;
     if (n > 1) {
-        wh_ring_reset(&s->ring, wh_gallatin_entries_(g, seg),
-                      1u << wh_gallatin_units_log2_(g), n);
+        wh_ring_reset(&s->ring, wh_gallatin_entries_(g, seg), 1u << wh_gallatin_units_log2_(g), n);
         *position = wh_ring_reserve_take(&s->ring, got);
     }
     s->tree = t;
     wh_add_u64_release(&s->control, /* P2 */
-                       WH_GALLATIN_CONTROL(t) - WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) +
-                           (n - got));
+                       WH_GALLATIN_CONTROL(t) - WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) + (n - got));
     if (n > got) {
         (void)wh_veb_insert(wh_gallatin_block_tree_(g, t), seg); /* I4 */
     }
@@ -284,8 +280,8 @@ WH_FN uint64_t wh_gallatin_claim_segments_(wh_gallatin_core g, uint32_t want, in
 
 /* Takes up to k blocks of class t, formatting a segment if need be: Algorithm 2. n = 0
  * in the result: none. Otherwise `pending` is raised (see take_from). */
-WH_FN_SLOW wh_gallatin_take wh_gallatin_take_blocks_(wh_gallatin_core g, uint32_t t,
-                                                     uint32_t k, int exact) {
+WH_FN_SLOW wh_gallatin_take wh_gallatin_take_blocks_(wh_gallatin_core g, uint32_t t, uint32_t k,
+                                                     int exact) {
     wh_gallatin_take take;
     uint32_t *formatting = &g.header->formatting[t];
     const int one_at_a_time = wh_gallatin_blocks_(g, t) > 4;
@@ -447,8 +443,8 @@ WH_FN uint64_t wh_gallatin_steal_(wh_gallatin_core g, uint32_t t, uint32_t r) {
 /* One attempt at a buffer that the fast path found used up. Does not wait: the lanes of
  * a warp wait together (slow_). *replace: as above, or the buffer was VACANT and is now
  * the caller's to replace, with an exact search. */
-WH_FN uint64_t wh_gallatin_attempt_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
-                                    uint32_t r, int *replace, int *exact) {
+WH_FN uint64_t wh_gallatin_attempt_(wh_gallatin_core g, uint32_t t, uint64_t *buffer, uint32_t r,
+                                    int *replace, int *exact) {
     uint64_t *verdict = &g.header->verdict[t];
     const uint64_t w = wh_load_u64_relaxed(buffer);
     const uint32_t count = (uint32_t)w;
@@ -473,8 +469,8 @@ WH_FN uint64_t wh_gallatin_attempt_(wh_gallatin_core g, uint32_t t, uint64_t *bu
 }
 
 /* Replaces the block of a buffer that was VACANT, by an exact search: X1. */
-WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t,
-                                               uint64_t *buffer, uint32_t r) {
+WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
+                                               uint32_t r) {
     const uint64_t a = wh_load_u64_acquire(&g.header->activity);
     uint64_t got = wh_gallatin_replace_(g, t, buffer, r, 1);
     if (got == 0) {
@@ -493,8 +489,8 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t,
  * returned, p the caller's slice if it has one. The groups of a warp proceed in steps:
  * a lane that sleeps while another lane of its warp replaces a block would hold that
  * one up. */
-WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t lanes,
-                                   uint32_t t, uint64_t v, void *p) {
+WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t lanes, uint32_t t,
+                                   uint64_t v, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     const int is_slice = t < wh_gallatin_n_trees_(g);
@@ -503,8 +499,7 @@ WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t
         g, t, wh_gallatin_buffer_index_(g.n_buffers, wh_gallatin_few_(g), t));
     int need = is_slice && p == NULL;
     int exact = 0;
-    int replace =
-        leads && (uint32_t)v < slices && (uint32_t)v + wh_popc32(lanes) >= slices;
+    int replace = leads && (uint32_t)v < slices && (uint32_t)v + wh_popc32(lanes) >= slices;
     for (uint32_t attempt = 0; wh_any(mask, need || replace); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy);
@@ -585,44 +580,43 @@ WH_FN void *wh_gallatin_make_large_(wh_gallatin_core g, uint64_t first, uint64_t
     return g.base + (first << wh_gallatin_segment_log2_(g));
 }
 
-/* Up to r blocks of class t, or r segments if t is no class, for a group. n = 0: out of
- * memory. For segments, position is a mask of the word `seg` of the segment tree. */
-WH_FN_SLOW wh_gallatin_take wh_gallatin_take_large_(wh_gallatin_core g, uint32_t t,
-                                                    uint32_t r) {
-    const int is_class = t < wh_gallatin_n_trees_(g);
-    uint64_t *verdict =
-        &g.header->verdict[WH_GALLATIN_MAX_TREES + (is_class ? t + 1 : 0)];
+/* The activity at which no block of class t, or no segment if t is no class, was left. */
+WH_FN uint64_t *wh_gallatin_verdict_(wh_gallatin_core g, uint32_t t) {
+    return &g.header->verdict[WH_GALLATIN_MAX_TREES + (t < wh_gallatin_n_trees_(g) ? t + 1 : 0)];
+}
+
+/* Up to r blocks of class t, or r segments if t is no class, for a group: n = 0: none this
+ * time. For segments, position is a mask of the word `seg` of the segment tree. */
+WH_FN_SLOW wh_gallatin_take wh_gallatin_take_large_(wh_gallatin_core g, uint32_t t, uint32_t r,
+                                                    int exact) {
     wh_gallatin_take take;
-    for (uint32_t attempt = 0;; attempt++) {
-        const uint64_t a = wh_load_u64_acquire(&g.header->activity);
-        const int known = wh_load_u64_acquire(verdict) == a; /* X1 */
-        take.n = 0;
-        if (!known && is_class) {
-            take = wh_gallatin_take_blocks_(g, t, r, attempt > 0);
-        } else if (!known) {
-            uint64_t word = 0;
-            take.position = wh_gallatin_claim_segments_(g, r, attempt > 0, &word);
-            take.seg = (uint32_t)word;
-            take.n = wh_popc64(take.position);
-        }
-        if (take.n != 0) {
-            wh_gallatin_end_(g);
-            return take;
-        }
-        if (wh_gallatin_reclaim_(g, WH_GALLATIN_FREE)) { /* the buffers of class t, too */
-            continue;
-        }
-        if (known) {
-            return take;
-        }
-        if (attempt > 0) { /* the search was exact */
-            if (wh_gallatin_quiet_(g, a)) {
-                wh_store_u64_release(verdict, a);
-                return take;
-            }
-            wh_backoff(attempt);
-        }
+    if (t < wh_gallatin_n_trees_(g)) {
+        take = wh_gallatin_take_blocks_(g, t, r, exact);
+    } else {
+        uint64_t word = 0;
+        take.position = wh_gallatin_claim_segments_(g, r, exact, &word);
+        take.seg = (uint32_t)word;
+        take.n = wh_popc64(take.position);
     }
+    if (take.n != 0) {
+        wh_gallatin_end_(g);
+    }
+    return take;
+}
+
+/* After a search that began at activity a and found nothing: whether that was conclusive
+ * (X1). Takes idle memory back first. */
+WH_FN_SLOW int wh_gallatin_none_left_(wh_gallatin_core g, uint32_t t, uint64_t a, int exact) {
+    uint64_t *verdict = wh_gallatin_verdict_(g, t);
+    const int known = wh_load_u64_acquire(verdict) == a;
+    if (wh_gallatin_reclaim_(g, WH_GALLATIN_FREE)) { /* the buffers of class t, too */
+        return 0;
+    }
+    if (!known && exact && wh_gallatin_quiet_(g, a)) {
+        wh_store_u64_release(verdict, a);
+        return 1;
+    }
+    return known;
 }
 
 /* Requests past the largest slice. All lanes of mask call; a lane with n = 0 takes no
@@ -647,16 +641,23 @@ WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask_t mask, uint64_t
     }
     int need = n != 0 && !is_run;
     const wh_mask_t same = wh_match_any_u32(mask, need ? t : WH_GALLATIN_NO_CLASS);
-    while (wh_any(mask, need)) {
+    /* Nobody waits, or puts anything into a queue, before all groups of the warp have read
+     * what they took: a put may have to wait for these. */
+    for (uint32_t attempt = 0; wh_any(mask, need); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & same;
         const uint32_t rank = wh_mask_rank(needy);
         const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : wh_lane_id();
+        uint64_t a = 0;
+        int none = 0;
         wh_gallatin_take take;
         take.position = 0;
         take.seg = 0;
         take.n = 0;
         if (need && rank == 0) {
-            take = wh_gallatin_take_large_(g, t, wh_popc32(needy));
+            a = wh_load_u64_acquire(&g.header->activity);
+            if (wh_load_u64_acquire(wh_gallatin_verdict_(g, t)) != a) { /* X1 */
+                take = wh_gallatin_take_large_(g, t, wh_popc32(needy), attempt > 0);
+            }
         }
         take.position = wh_shfl_u64(mask, take.position, leader);
         take.seg = wh_shfl_u32(mask, take.seg, leader);
@@ -671,7 +672,16 @@ WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask_t mask, uint64_t
             p = wh_gallatin_make_large_(
                 g, (uint64_t)take.seg << 6 | wh_select64(take.position, rank), 1);
         }
-        need = need && p == NULL && take.n != 0;
+        if (wh_any(mask, need && take.n == 0)) {
+            if (need && rank == 0 && take.n == 0) {
+                none = wh_gallatin_none_left_(g, t, a, attempt > 0);
+            }
+            none = (int)wh_shfl_u32(mask, (uint32_t)none, leader);
+            if (!wh_any(mask, take.n != 0 || none)) {
+                wh_backoff(attempt);
+            }
+        }
+        need = need && p == NULL && !none;
     }
     if (n != 0 && p == NULL) {
         wh_add_u64_relaxed(&g.header->failed, 1);
@@ -767,7 +777,7 @@ WH_FN void wh_gallatin_free(wh_gallatin_t h, wh_mask_t mask, void *p) {
         if (t < h.n_trees) {
             const uint32_t slice = 1u << (h.min_slice_log2 + t);
             const uint32_t units = t < h.units_log2 ? t : h.units_log2; /* log2, of a block */
-            slow = ((uint32_t)offset & (slice - 1)) != 0; /* an interior pointer */
+            slow = ((uint32_t)offset & (slice - 1)) != 0;               /* an interior pointer */
             id = slow ? UINT32_MAX : unit >> units << units;
             t = slow ? WH_GALLATIN_FREE : t;
         }
@@ -780,13 +790,14 @@ WH_FN void wh_gallatin_free(wh_gallatin_t h, wh_mask_t mask, void *p) {
         uint32_t *word = h.blocks + ((id & ~in_segment) | wh_gallatin_spread_(id, in_segment));
         const uint32_t old = WH_PLANT(gallatin_p1_free, wh_fetch_add_u32_release,
                                       wh_fetch_add_u32_relaxed)(word, same.n); /* P1 */
-        const uint32_t sum = old + same.n; /* flags, and slices freed */
+        const uint32_t sum = old + same.n;          /* flags, and slices freed */
         if ((sum & ~WH_GALLATIN_WHOLE) >= slices) { /* flagged IDLE, complete, or too many */
             if ((sum & ~WH_GALLATIN_WHOLE) != slices ||
                 ((sum & WH_GALLATIN_WHOLE) != 0 &&
                  (offset & (((uint64_t)slices << (h.min_slice_log2 + t)) - 1)) != 0)) {
                 /* a double free, or a pointer into a whole block */
                 (void)wh_fetch_sub_u32_relaxed(word, same.n);
+                wh_add_u64_relaxed(&h.core.header->bad_frees, same.n - 1);
                 t = WH_GALLATIN_FREE;
             }
             slow = 1;

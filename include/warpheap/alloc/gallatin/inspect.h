@@ -4,20 +4,57 @@
 
 #include "warpheap/alloc/gallatin/layout.h"
 
-/* Largest request that malloc would serve now from free segments alone. */
-WH_FN uint64_t wh_gallatin_largest_free_(wh_gallatin_core g) {
-    const wh_veb tree = wh_gallatin_segment_tree_(g);
-    uint64_t best = 0;
-    for (uint64_t seg = 0; seg < g.n_segments;) {
-        uint64_t run = 0;
-        while (seg < g.n_segments && wh_veb_contains(tree, seg)) {
-            run++;
-            seg++;
+/* Blocks of a segment of class t that lie in buffers without a live slice: before it says
+ * NULL, malloc takes them back. */
+WH_FN uint32_t wh_gallatin_idle_in_buffers_(wh_gallatin_core g, uint32_t t, uint64_t seg) {
+    uint32_t idle = 0;
+    for (uint32_t i = 0; i < wh_gallatin_n_buffers_(g, t); i++) {
+        const uint64_t w = *wh_gallatin_buffer_at_(g, t, i);
+        const uint32_t count = (uint32_t)w, id = (uint32_t)(w >> 32);
+        if (count < wh_gallatin_slices_(g, t) && id >> wh_gallatin_units_log2_(g) == seg) {
+            idle += (*wh_gallatin_block_word_(g, id) & WH_GALLATIN_FREED) == count;
         }
-        best = run > best ? run : best;
-        seg++;
     }
-    return best << wh_gallatin_segment_log2_(g);
+    return idle;
+}
+
+/* Largest request that the blocks of class t serve: a whole block, or a slice. */
+WH_FN uint64_t wh_gallatin_largest_of_class_(wh_gallatin_core g, uint32_t t, int whole) {
+    const uint64_t block = (uint64_t)1 << wh_gallatin_block_log2_(g, t);
+    const uint64_t slice = (uint64_t)1 << wh_gallatin_slice_log2_(g, t);
+    const uint64_t max_slice = (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
+    return whole && block > max_slice && wh_gallatin_blocks_(g, t) > 1 ? block
+           : slice <= max_slice                                         ? slice
+                                                                        : 0;
+}
+
+/* Largest request that malloc would serve now: the longest run of segments that are free
+ * or can be, or else the largest block or slice. */
+WH_FN uint64_t wh_gallatin_largest_free_(wh_gallatin_core g) {
+    uint64_t run = 0, longest = 0, part = 0;
+    for (uint64_t seg = 0; seg < g.n_segments; seg++) {
+        const uint64_t control = wh_gallatin_segment_at_(g, seg)->control;
+        const uint32_t t = wh_gallatin_tree_(control);
+        int is_free = t == WH_GALLATIN_FREE;
+        if (t < wh_gallatin_n_trees_(g)) {
+            const uint32_t idle = (uint32_t)wh_gallatin_available_(control) +
+                                  wh_gallatin_idle_in_buffers_(g, t, seg);
+            const uint64_t size = idle != 0 ? wh_gallatin_largest_of_class_(g, t, 1) : 0;
+            is_free = idle == wh_gallatin_blocks_(g, t);
+            part = size > part ? size : part;
+        }
+        run = is_free ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    for (uint32_t t = 0; t < wh_gallatin_n_trees_(g); t++) { /* blocks in use */
+        for (uint32_t i = 0; i < wh_gallatin_n_buffers_(g, t); i++) {
+            if ((uint32_t)*wh_gallatin_buffer_at_(g, t, i) < wh_gallatin_slices_(g, t)) {
+                const uint64_t size = wh_gallatin_largest_of_class_(g, t, 0);
+                part = size > part ? size : part;
+            }
+        }
+    }
+    return longest != 0 ? longest << wh_gallatin_segment_log2_(g) : part;
 }
 
 /* Adds what segment seg holds: blocks out as a whole, and slices handed out of the
@@ -104,7 +141,8 @@ WH_FN void wh_gallatin_check_segment_(wh_gallatin_core g, uint64_t seg, wh_repor
             wh_report_error(r, 2, id); /* all slices are back, but not the block */
         }
     }
-    if (available != (int32_t)idle || (s->ring.tail - s->ring.head != idle && wh_gallatin_blocks_(g, t) > 1)) {
+    if (available != (int32_t)idle ||
+        (s->ring.tail - s->ring.head != idle && wh_gallatin_blocks_(g, t) > 1)) {
         wh_report_error(r, 2, seg);
     }
     if (available > 0 && !wh_veb_contains(wh_gallatin_block_tree_(g, t), seg)) {
@@ -150,8 +188,7 @@ WH_FN void wh_gallatin_check(wh_gallatin_t h, uint64_t i, uint64_t n, wh_report 
     }
     const uint64_t tree_words = wh_gallatin_tree_words_(g);
     for (uint64_t k = i; k < (wh_gallatin_n_trees_(g) + 1) * tree_words; k += n) {
-        if (!wh_veb_check(wh_gallatin_any_tree_(g, (uint32_t)(k / tree_words)),
-                          k % tree_words)) {
+        if (!wh_veb_check(wh_gallatin_any_tree_(g, (uint32_t)(k / tree_words)), k % tree_words)) {
             wh_report_error(r, 4, k);
         }
     }

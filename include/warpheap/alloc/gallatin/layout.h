@@ -110,20 +110,20 @@ WH_STATIC_ASSERT(sizeof(wh_gallatin_header) % 64 == 0, "buffers start at a cache
 /* --- the shape word ------------------------------------------------------------------ */
 
 /* Fields of core.shape: X(name, shift, bits) */
-#define WH_GALLATIN_SHAPE(X)                                         \
-    X(segment_log2, 0, 6)   /* bytes of a segment */                 \
-    X(min_slice_log2, 6, 6) /* bytes of the smallest slice */        \
-    X(max_slice_log2, 12, 6)                                         \
-    X(slices_log2, 18, 6) /* slices_per_block */                     \
-    X(n_trees, 24, 6)     /* classes */                              \
+#define WH_GALLATIN_SHAPE(X)                                                 \
+    X(segment_log2, 0, 6)   /* bytes of a segment */                         \
+    X(min_slice_log2, 6, 6) /* bytes of the smallest slice */                \
+    X(max_slice_log2, 12, 6)                                                 \
+    X(slices_log2, 18, 6) /* slices_per_block */                             \
+    X(n_trees, 24, 6)     /* classes */                                      \
     X(few, 30, 4)         /* buffers of a large class: "never under four" */ \
     X(tree_words, 34, 30) /* 64-bit words of one tree */
 
-#define WH_GALLATIN_FIELD_(name, shift, bits)                                       \
-    WH_HD uint32_t wh_gallatin_##name##_(wh_gallatin_core g) {                      \
-        return (uint32_t)(g.shape >> shift) & (uint32_t)(((uint64_t)1 << bits) - 1); \
-    }                                                                               \
-    static inline void wh_gallatin_set_##name##_(wh_gallatin_core *g, uint64_t v) { \
+#define WH_GALLATIN_FIELD_(name, shift, bits)                                         \
+    WH_HD uint32_t wh_gallatin_##name##_(wh_gallatin_core g) {                        \
+        return (uint32_t)(g.shape >> shift) & (uint32_t)(((uint64_t)1 << bits) - 1);  \
+    }                                                                                 \
+    static inline void wh_gallatin_set_##name##_(wh_gallatin_core *g, uint64_t v) {   \
         g->shape = (g->shape & ~((((uint64_t)1 << bits) - 1) << shift)) | v << shift; \
     }
 WH_GALLATIN_SHAPE(WH_GALLATIN_FIELD_)
@@ -163,8 +163,7 @@ WH_HD uint32_t wh_gallatin_blocks_(wh_gallatin_core g, uint32_t t) {
  * class, if only a segment or more does. */
 WH_HD uint32_t wh_gallatin_block_class_(wh_gallatin_core g, uint64_t n) {
     const uint32_t t = wh_pow2_class(n, wh_gallatin_block0_log2_(g));
-    return wh_gallatin_block0_log2_(g) + t < wh_gallatin_segment_log2_(g) ? t
-                                                                          : WH_GALLATIN_FREE;
+    return wh_gallatin_block0_log2_(g) + t < wh_gallatin_segment_log2_(g) ? t : WH_GALLATIN_FREE;
 }
 
 WH_HD uint32_t wh_gallatin_tree_(uint64_t control) {
@@ -229,14 +228,12 @@ WH_HD uint32_t *wh_gallatin_block_words_(wh_gallatin_core g) {
 }
 WH_HD uint32_t *wh_gallatin_block_word_(wh_gallatin_core g, uint32_t id) {
     const uint32_t in_segment = (1u << wh_gallatin_units_log2_(g)) - 1;
-    return wh_gallatin_block_words_(g) +
-           ((id & ~in_segment) | wh_gallatin_spread_(id, in_segment));
+    return wh_gallatin_block_words_(g) + ((id & ~in_segment) | wh_gallatin_spread_(id, in_segment));
 }
 
 /* Ring entries of a segment, one per unit. */
 WH_HD uint32_t *wh_gallatin_entries_(wh_gallatin_core g, uint64_t seg) {
-    return wh_gallatin_block_words_(g) +
-           ((g.n_segments + seg) << wh_gallatin_units_log2_(g));
+    return wh_gallatin_block_words_(g) + ((g.n_segments + seg) << wh_gallatin_units_log2_(g));
 }
 
 /* Buffers of class t: half as many as of the class below, but not under `few`. */
@@ -323,8 +320,7 @@ static inline void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_seg
 }
 
 static inline wh_status wh_gallatin_plan(wh_gallatin_t *h, wh_plan *plan, unsigned char *memory,
-                                         uint64_t bytes, const wh_tuning *tuning,
-                                         uint32_t n_sms) {
+                                         uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     wh_gallatin_core *g = &h->core;
     const wh_status shape = wh_gallatin_shape_(g, bytes, tuning);
     if (shape != WH_OK) {
