@@ -16,19 +16,19 @@ typedef struct conform_handle {
 } conform_handle;
 
 /* What a kernel finds wrong. X(NAME, "text") */
-#define CONFORM_ERROR_LIST(X)                                                      \
-    X(NOT_NULL, "a pointer for a request that must get NULL")                      \
-    X(UNEXPECTED_NULL, "NULL although memory was free")                            \
-    X(MISALIGNED, "a block is not aligned as promised")                            \
-    X(NOT_OWNED, "wh_owns denies a block of the heap")                             \
-    X(OWNED, "wh_owns claims memory that is not the heap's")                       \
-    X(OUTSIDE, "a block reaches outside the heap's memory")                        \
-    X(USABLE, "wh_usable_size is less than what was asked for")                    \
-    X(USABLE_OF_NULL, "wh_usable_size of NULL is not 0")                           \
-    X(CONTENTS, "a block's contents have changed: blocks overlap")                 \
-    X(NOT_ZERO, "wh_calloc returned memory that is not zero")                      \
-    X(LANES_DIFFER, "lanes got different pointers from one wh_malloc_warp")        \
-    X(TOO_MANY, "more blocks than the heap has room for")                          \
+#define CONFORM_ERROR_LIST(X)                                               \
+    X(NOT_NULL, "a pointer for a request that must get NULL")               \
+    X(UNEXPECTED_NULL, "NULL although memory was free")                     \
+    X(MISALIGNED, "a block is not aligned as promised")                     \
+    X(NOT_OWNED, "wh_owns denies a block of the heap")                      \
+    X(OWNED, "wh_owns claims memory that is not the heap's")                \
+    X(OUTSIDE, "a block reaches outside the heap's memory")                 \
+    X(USABLE, "wh_usable_size is less than what was asked for")             \
+    X(USABLE_OF_NULL, "wh_usable_size of NULL is not 0")                    \
+    X(CONTENTS, "a block's contents have changed: blocks overlap")          \
+    X(NOT_ZERO, "wh_calloc returned memory that is not zero")               \
+    X(LANES_DIFFER, "lanes got different pointers from one wh_malloc_warp") \
+    X(TOO_MANY, "more blocks than the heap has room for")                   \
     X(MOVED, "wh_realloc moved a block that it promises to keep in place")
 
 typedef enum conform_error {

@@ -53,12 +53,11 @@ WH_FN int skips(const conform_call *c, uint32_t round) {
 }
 
 /* Runs the block behind it for every item k of the calling thread. */
-#define FOR_MY_ITEMS(c, k)                                                              \
-    for (uint64_t k = my_number(c), stride_ = workers_per_block(c) * wh_grid_blocks(),  \
-                  round_ = 0;                                                           \
-         k < (c)->n; round_++)                                                          \
-        if (skips(c, (uint32_t)round_)) {                                               \
-            continue;                                                                   \
+#define FOR_MY_ITEMS(c, k)                                                                         \
+    for (uint64_t k = my_number(c), stride_ = workers_per_block(c) * wh_grid_blocks(), round_ = 0; \
+         k < (c)->n; round_++)                                                                     \
+        if (skips(c, (uint32_t)round_)) {                                                          \
+            continue;                                                                              \
         } else
 
 /* --- patterns ---------------------------------------------------------------------------- */
@@ -122,8 +121,7 @@ WH_FN uint64_t check_block(const conform_args *a, const void *p, uint64_t n, uin
         !(wh_owns(a->heap, p) && wh_owns(a->heap, (const char *)p + usable - 1))) {
         note_error(c, CONFORM_NOT_OWNED, item);
     }
-    if ((c->caps & WH_CAP_HANDLE_MEMORY) != 0 &&
-        (address < c->low || address + usable > c->high)) {
+    if ((c->caps & WH_CAP_HANDLE_MEMORY) != 0 && (address < c->low || address + usable > c->high)) {
         note_error(c, CONFORM_OUTSIDE, item);
     }
     return usable;
@@ -156,7 +154,8 @@ WH_FN void keep_block(const conform_args *a, uint64_t k, void *p, uint64_t n, ui
     }
 }
 
-/* --- what must give NULL or do nothing --------------------------------------------------------- */
+/* --- what must give NULL or do nothing ---------------------------------------------------------
+ */
 
 WH_FN void expect_null(const conform_args *a, void *p, uint64_t which) {
     if (p != NULL) {
@@ -210,7 +209,8 @@ WH_KERNEL(edges, conform_args, a) {
     }
 }
 
-/* --- items ------------------------------------------------------------------------------------------ */
+/* --- items
+ * ------------------------------------------------------------------------------------------ */
 
 WH_KERNEL(allocate, conform_args, a) {
     if (!works(&a.c)) {
@@ -392,7 +392,8 @@ WH_KERNEL(resize, conform_args, a) {
     }
 }
 
-/* --- out of memory --------------------------------------------------------------------------------------- */
+/* --- out of memory
+ * --------------------------------------------------------------------------------------- */
 
 WH_KERNEL(exhaust, conform_args, a) {
     if (!works(&a.c)) {
@@ -413,7 +414,8 @@ WH_KERNEL(exhaust, conform_args, a) {
     }
 }
 
-/* --- malloc and free in one kernel -------------------------------------------------------------------------- */
+/* --- malloc and free in one kernel
+ * -------------------------------------------------------------------------- */
 
 WH_KERNEL(churn, conform_args, a) {
     if (!works(&a.c)) {
@@ -455,7 +457,8 @@ WH_KERNEL(churn, conform_args, a) {
     }
 }
 
-/* --- two heaps ---------------------------------------------------------------------------------------------- */
+/* --- two heaps
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Warps take turns: lanes that call together pass the same heap. aligns[k] says which one
  * has item k. */
@@ -501,19 +504,22 @@ WH_KERNEL(release_two, conform_args, a) {
     }
 }
 
-/* --- the table ------------------------------------------------------------------------------------------------- */
+/* --- the table
+ * -------------------------------------------------------------------------------------------------
+ */
 
-#define KERNELS(X)                                                                              \
-    X(edges) X(allocate) X(allocate_lanes) X(allocate_warp) X(fill) X(verify) X(release)        \
-    X(release_lanes) X(release_warp) X(resize) X(exhaust) X(churn) X(two_heaps) X(release_two)
+#define KERNELS(X)                                                                               \
+    X(edges)                                                                                     \
+    X(allocate) X(allocate_lanes) X(allocate_warp) X(fill) X(verify) X(release) X(release_lanes) \
+        X(release_warp) X(resize) X(exhaust) X(churn) X(two_heaps) X(release_two)
 
-#define LAUNCHER(kernel)                                                              \
-    static wh_status launch_##kernel(const wh_launch *l, const conform_call *call) {  \
-        conform_args a;                                                               \
-        memcpy(&a.heap, &call->heap, sizeof a.heap);                                  \
-        memcpy(&a.other, &call->other, sizeof a.other);                               \
-        a.c = *call;                                                                  \
-        return kernel(l, &a);                                                         \
+#define LAUNCHER(kernel)                                                             \
+    static wh_status launch_##kernel(const wh_launch *l, const conform_call *call) { \
+        conform_args a;                                                              \
+        memcpy(&a.heap, &call->heap, sizeof a.heap);                                 \
+        memcpy(&a.other, &call->other, sizeof a.other);                              \
+        a.c = *call;                                                                 \
+        return kernel(l, &a);                                                        \
     }
 KERNELS(LAUNCHER)
 

@@ -20,8 +20,8 @@ static uint32_t for_all_shapes(shape_fn check) {
     static const uint64_t min_slices[] = {0, 16, 32, 1024};
     static const uint64_t max_slices[] = {0, 16, 64, 4096};
     static const uint32_t slices[] = {0, 2, 4, 64, 4096};
-    static const uint64_t sizes[] = {5000,    40000,    65536,       300000,
-                                     1 << 20, 33333333, (uint64_t)8 << 30, (uint64_t)128 << 30};
+    static const uint64_t sizes[] = {
+        5000, 40000, 65536, 300000, 1 << 20, 33333333, (uint64_t)8 << 30, (uint64_t)128 << 30};
     uint32_t made = 0, refused = 0;
     for (uint32_t i = 0; i < 8 * 4 * 4 * 5 * 8 * 3; i++) {
         shape s;
@@ -37,7 +37,8 @@ static uint32_t for_all_shapes(shape_fn check) {
             continue; /* takes long to plan, and nobody would */
         }
         /* Memory is aligned to 256 bytes and no better. */
-        unsigned char *memory = (unsigned char *)(((uintptr_t)1 << 40) + 256 * (2 * (uintptr_t)i + 1));
+        unsigned char *memory =
+            (unsigned char *)(((uintptr_t)1 << 40) + 256 * (2 * (uintptr_t)i + 1));
         wh_gallatin_t h;
         wh_plan plan;
         memset(&h, 0, sizeof h);
@@ -77,11 +78,12 @@ static void check_regions(const wh_gallatin_t *h, const wh_plan *plan, unsigned 
 
     const unsigned char *end = follows(g.base, g.n_segments * segment, memory);
     assert_int_equal((uintptr_t)g.base % (segment < 1u << 20 ? segment : 1u << 20), 0);
-    assert_true(((uint64_t)(g).n_segments << wh_gallatin_segment_log2_(g)) == g.n_segments * segment);
+    assert_true(((uint64_t)(g).n_segments << wh_gallatin_segment_log2_(g)) ==
+                g.n_segments * segment);
     assert_int_equal((uintptr_t)g.header % 8, 0);
     end = follows(g.header, sizeof *g.header, end);
     for (uint32_t t = 0; t < n_trees; t++) {
-        for (uint32_t i = 0; i < g.n_buffers; i += g.n_buffers > 1 ? g.n_buffers - 1 : 1) {
+        for (uint32_t i = 0; i<g.n_buffers; i += g.n_buffers> 1 ? g.n_buffers - 1 : 1) {
             const uint64_t *b = wh_gallatin_buffer_at_(g, t, i);
             assert_int_equal((uintptr_t)b % 8, 0);
             end = follows(b, WH_GALLATIN_BUFFER_WORDS * 8, end);
@@ -92,14 +94,15 @@ static void check_regions(const wh_gallatin_t *h, const wh_plan *plan, unsigned 
     end = follows(h->segments, g.n_segments * sizeof *h->segments, end);
     assert_ptr_equal(wh_gallatin_segment_at_(g, g.n_segments), end);
     for (uint32_t t = 0; t <= n_trees; t++) {
-        const wh_veb tree = t == 0 ? wh_gallatin_segment_tree_(g) : wh_gallatin_block_tree_(g, t - 1);
+        const wh_veb tree =
+            t == 0 ? wh_gallatin_segment_tree_(g) : wh_gallatin_block_tree_(g, t - 1);
         assert_int_equal((uintptr_t)tree.words % 8, 0);
         assert_int_equal(tree.n, g.n_segments);
         end = follows(tree.words, tree_words * 8, end);
     }
     assert_ptr_equal(h->blocks, wh_gallatin_block_word_(g, 0));
     end = follows(h->blocks, units * 4, end);
-    for (uint64_t seg = 0; seg < g.n_segments; seg += g.n_segments > 5 ? g.n_segments - 1 : 1) {
+    for (uint64_t seg = 0; seg<g.n_segments; seg += g.n_segments> 5 ? g.n_segments - 1 : 1) {
         const uint64_t n = (uint64_t)1 << wh_gallatin_units_log2_(g);
         end = follows(wh_gallatin_entries_(g, seg), n * 4, end);
     }
@@ -139,12 +142,12 @@ static void check_classes(const wh_gallatin_t *h, const wh_plan *plan, unsigned 
         assert_true(slices < 1u << 24 && blocks <= 1u << 16);
         const uint64_t seg = g.n_segments - 1;
         uint32_t last = UINT32_MAX;
-        for (uint32_t b = 0; b < blocks; b += blocks > 64 ? blocks / 32 - 1 : 1) {
+        for (uint32_t b = 0; b<blocks; b += blocks> 64 ? blocks / 32 - 1 : 1) {
             const uint32_t id = wh_gallatin_block_id_(g, t, seg, b);
             assert_true(b == 0 || id > last);
             last = id;
             assert_int_equal(id >> wh_gallatin_units_log2_(g), seg);
-            for (uint32_t i = 0; i < slices; i += slices > 64 ? slices / 32 - 1 : 1) {
+            for (uint32_t i = 0; i<slices; i += slices> 64 ? slices / 32 - 1 : 1) {
                 unsigned char *p = wh_gallatin_slice_(g, t, id, i);
                 const uint64_t offset = (uint64_t)(p - g.base);
                 assert_true(offset == seg * segment + b * block + i * slice);
@@ -205,12 +208,13 @@ static void test_sizes(void **state) {
     assert_true(for_all_shapes(check_sizes) > 1000);
 }
 
-/* --- packed words -------------------------------------------------------------------------------- */
+/* --- packed words --------------------------------------------------------------------------------
+ */
 
 static void test_control_word(void **state) {
     (void)state;
-    static const uint32_t trees[] = {0, 1, WH_GALLATIN_MAX_TREES - 1, WH_GALLATIN_FREE,
-                                     WH_GALLATIN_LARGE, WH_GALLATIN_NO_CLASS};
+    static const uint32_t trees[] = {
+        0, 1, WH_GALLATIN_MAX_TREES - 1, WH_GALLATIN_FREE, WH_GALLATIN_LARGE, WH_GALLATIN_NO_CLASS};
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
         for (int32_t n = -70000; n <= 70000; n += n > -5 && n < 5 ? 1 : 4999) {
             const uint64_t c = WH_GALLATIN_CONTROL(trees[i]) + (uint64_t)(int64_t)n;
@@ -224,21 +228,21 @@ static void test_shape_word(void **state) {
     (void)state;
     wh_gallatin_core g;
     memset(&g, 0, sizeof g);
-#define ALL_ONES_(name, shift, bits)                                    \
-    g.shape = 0;                                                        \
-    wh_gallatin_set_##name##_(&g, ((uint64_t)1 << (bits)) - 1);         \
-    assert_true(g.shape == (((uint64_t)1 << (bits)) - 1) << (shift));   \
+#define ALL_ONES_(name, shift, bits)                                         \
+    g.shape = 0;                                                             \
+    wh_gallatin_set_##name##_(&g, ((uint64_t)1 << (bits)) - 1);              \
+    assert_true(g.shape == (((uint64_t)1 << (bits)) - 1) << (shift));        \
     assert_int_equal(wh_gallatin_##name##_(g), ((uint64_t)1 << (bits)) - 1); \
-    g.shape = UINT64_MAX;                                               \
-    wh_gallatin_set_##name##_(&g, 0);                                   \
+    g.shape = UINT64_MAX;                                                    \
+    wh_gallatin_set_##name##_(&g, 0);                                        \
     assert_true(g.shape == ~((((uint64_t)1 << (bits)) - 1) << (shift)));
     WH_GALLATIN_SHAPE(ALL_ONES_)
 #undef ALL_ONES_
     uint32_t used = 0;
     uint64_t seen = 0;
-#define NO_OVERLAP_(name, shift, bits)                            \
-    assert_int_equal(seen & (((uint64_t)1 << (bits)) - 1) << (shift), 0); \
-    seen |= (((uint64_t)1 << (bits)) - 1) << (shift);             \
+#define NO_OVERLAP_(name, shift, bits)                                   \
+    assert_int_equal(seen &(((uint64_t)1 << (bits)) - 1) << (shift), 0); \
+    seen |= (((uint64_t)1 << (bits)) - 1) << (shift);                    \
     used += (bits);
     WH_GALLATIN_SHAPE(NO_OVERLAP_)
 #undef NO_OVERLAP_
@@ -247,8 +251,8 @@ static void test_shape_word(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions),      cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_sizes),        cmocka_unit_test(test_control_word),
+        cmocka_unit_test(test_regions),    cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_control_word),
         cmocka_unit_test(test_shape_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,12 +8,12 @@
 #define ROUNDS 16u
 
 typedef struct group_args {
-    const uint64_t *keys;     /* [round][lane of the grid] */
-    const uint32_t *masks;    /* [round][warp]: the lanes that call together */
+    const uint64_t *keys;      /* [round][lane of the grid] */
+    const uint32_t *masks;     /* [round][warp]: the lanes that call together */
     wh_group *by_u32, *by_u64; /* as keys */
-    uint64_t *numbers;        /* as keys: what the example hands out */
-    uint64_t *counters;       /* by key */
-    uint32_t n;               /* lanes of the grid */
+    uint64_t *numbers;         /* as keys: what the example hands out */
+    uint64_t *counters;        /* by key */
+    uint32_t n;                /* lanes of the grid */
 } group_args;
 
 WH_KERNEL(make_groups, group_args, a) {
@@ -73,7 +73,10 @@ static void test_groups(void **state) {
             }
             for (uint32_t i = 0; i < ROUNDS * n / LANES; i++) {
                 const uint32_t r = (uint32_t)next_random(&random);
-                masks[i] = i % 4 == 0 ? ~0u : i % 4 == 1 ? r : i % 4 == 2 ? 1u << r % 32 : r & r >> 7;
+                masks[i] = i % 4 == 0   ? ~0u
+                           : i % 4 == 1 ? r
+                           : i % 4 == 2 ? 1u << r % 32
+                                        : r & r >> 7;
             }
             const wh_launch l = grid(d, 2, n / 2);
             if (make_groups(&l, &a) != WH_OK) {

@@ -91,15 +91,15 @@ static void test_allocators(void **state) {
     (void)state;
     uint32_t n = 0;
 #define EXPECT_(ident, family, name_, title_, source_, caps_, max_align_, max_size_) \
-    {                                                                             \
-        const wh_allocator_info *i = wh_allocator_at(n);                          \
-        assert_non_null(i);                                                       \
-        assert_string_equal(i->name, name_);                                       \
-        assert_ptr_equal(wh_allocator_find(name_), i);                             \
-        assert_int_equal(i->caps, caps_);                                         \
-        assert_true(i->max_align >= 16 && i->max_size == (max_size_));            \
-        assert_true(i->title[0] != '\0' && i->source[0] != '\0');                 \
-        n++;                                                                      \
+    {                                                                                \
+        const wh_allocator_info *i = wh_allocator_at(n);                             \
+        assert_non_null(i);                                                          \
+        assert_string_equal(i->name, name_);                                         \
+        assert_ptr_equal(wh_allocator_find(name_), i);                               \
+        assert_int_equal(i->caps, caps_);                                            \
+        assert_true(i->max_align >= 16 && i->max_size == (max_size_));               \
+        assert_true(i->title[0] != '\0' && i->source[0] != '\0');                    \
+        n++;                                                                         \
     }
     WH_ALLOC_LIST(EXPECT_)
 #undef EXPECT_
@@ -138,7 +138,8 @@ static void test_bad_arguments(void **state) {
     o.bytes = HEAP_BYTES;
     wh_heap *h = create(&o);
     wh_heap_t handle;
-    assert_int_equal(wh_heap_copy_handle(NULL, "gallatin", &handle, sizeof handle), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_copy_handle(NULL, "gallatin", &handle, sizeof handle),
+                     WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_copy_handle(h, NULL, &handle, sizeof handle), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_copy_handle(h, "gallatin", NULL, sizeof handle), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_get_stats(NULL, NULL), WH_BAD_ARGUMENT);
@@ -299,7 +300,8 @@ static void test_own_memory(void **state) {
     }
 }
 
-/* --- devices without memory -------------------------------------------------------------------- */
+/* --- devices without memory --------------------------------------------------------------------
+ */
 
 /* The device runs out at every possible moment: a clean status, and nothing leaks. */
 static void test_out_of_device_memory(void **state) {
@@ -317,8 +319,7 @@ static void test_out_of_device_memory(void **state) {
         assert_int_equal(wh_heap_create(&second, &o), WH_OUT_OF_MEMORY);
         assert_null(second);
         wh_stats s;
-        assert_int_equal(wh_heap_get_stats(h, &s),
-                         extra[i] >= sizeof s ? WH_OK : WH_OUT_OF_MEMORY);
+        assert_int_equal(wh_heap_get_stats(h, &s), extra[i] >= sizeof s ? WH_OK : WH_OUT_OF_MEMORY);
         assert_int_equal(wh_heap_check(h, NULL),
                          extra[i] >= sizeof(wh_report) ? WH_OK : WH_OUT_OF_MEMORY);
         assert_int_equal(wh_heap_reset(h), WH_OK);
@@ -329,7 +330,8 @@ static void test_out_of_device_memory(void **state) {
     }
 }
 
-/* --- what a heap refuses --------------------------------------------------------------------------- */
+/* --- what a heap refuses
+ * --------------------------------------------------------------------------- */
 
 static int visit(void *context, void *block, uint64_t bytes) {
     (void)block;
@@ -395,7 +397,8 @@ static void test_corrupt(void **state) {
     wh_device_close(d);
 }
 
-/* --- many heaps ------------------------------------------------------------------------------------------ */
+/* --- many heaps
+ * ------------------------------------------------------------------------------------------ */
 
 static void test_many_heaps(void **state) {
     (void)state;

@@ -89,8 +89,9 @@ static void test_long_sequences(void **state) {
             memset(&s, 0, sizeof s);
             for (uint32_t i = 0; i < 20000; i++) {
                 const uint32_t r = (uint32_t)next_random(&random);
-                const uint32_t op = r % 16 < 8 ? 0 : r % 16 < 15 ? 1 + r / 16 % 2
-                                                                 : 3 + r / 16 % (capacity + 1);
+                const uint32_t op = r % 16 < 8    ? 0
+                                    : r % 16 < 15 ? 1 + r / 16 % 2
+                                                  : 3 + r / 16 % (capacity + 1);
                 (void)apply(&s, capacity, r % 512 == 0 || op < 3 ? op : 0);
             }
         }

@@ -56,7 +56,8 @@ static void test_round_up(void **state) {
     for (uint64_t align = 1; align <= (uint64_t)1 << 40; align *= 2) {
         for (uint64_t k = 0; k < 5; k++) {
             assert_true(wh_round_up(k * align, align) == k * align);
-            assert_true(wh_round_up(k * align + 1, align) == (align == 1 ? k + 1 : (k + 1) * align));
+            assert_true(wh_round_up(k * align + 1, align) ==
+                        (align == 1 ? k + 1 : (k + 1) * align));
             assert_true(wh_round_up((k + 1) * align - 1, align) ==
                         (align == 1 ? k : (k + 1) * align));
         }

@@ -6,8 +6,8 @@
 
 #include "warpheap/core/veb.h"
 
-static const uint64_t boundaries[] = {1,    2,    63,   64,   65,     127,    128,
-                                      129,  4095, 4096, 4097, 262143, 262144, 262145};
+static const uint64_t boundaries[] = {1,   2,    63,   64,   65,     127,    128,
+                                      129, 4095, 4096, 4097, 262143, 262144, 262145};
 #define N_BOUNDARIES (sizeof boundaries / sizeof *boundaries)
 
 /* --- the naive set ---------------------------------------------------------------------- */
@@ -263,7 +263,8 @@ static void check_item(scope *c, uint64_t x) {
 static void check_masks(scope *c, uint64_t w) {
     const uint64_t word = c->t.words[w];
     const uint64_t used = all_ones(c->t.n, w);
-    const uint64_t masks[] = {used, word, used & ~word, used & 0x5555555555555555u, word & (0 - word)};
+    const uint64_t masks[] = {used, word, used & ~word, used & 0x5555555555555555u,
+                              word & (0 - word)};
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
         if (masks[i] == 0) {
             continue;
@@ -324,7 +325,8 @@ static void test_subsets_of_large_universes(void **state) {
     check_all_subsets(262145, four, 4, 5);
 }
 
-/* --- ranges ------------------------------------------------------------------------------------ */
+/* --- ranges ------------------------------------------------------------------------------------
+ */
 
 static void check_runs(scope *c) {
     for (uint64_t count = 1; count <= c->s.n + 1; count++) {
@@ -383,7 +385,8 @@ static void test_all_ranges(void **state) {
     }
 }
 
-/* --- random operations at the boundaries ---------------------------------------------------------- */
+/* --- random operations at the boundaries
+ * ---------------------------------------------------------- */
 
 static void test_random_operations(void **state) {
     (void)state;
@@ -463,7 +466,8 @@ static void test_bits(void **state) {
     }
 }
 
-/* --- many lanes --------------------------------------------------------------------------------------- */
+/* --- many lanes
+ * --------------------------------------------------------------------------------------- */
 
 #define HOLD 4u
 #define MARK(x) ((uint32_t)(x)*2654435761u + 17u)

@@ -58,7 +58,10 @@
  *   X1  exact out-of-memory: NULL only if a search of the truth (control words, level
  *       0 of the segment tree, every buffer of the class, idle blocks in the buffers of
  *       other classes) found nothing while activity did not change and pending was 0.
- *       In such a window availability only shrinks, so at its end nothing was there.
+ *       In such a window what the class itself can use only shrinks, so at its end
+ *       nothing was there. The buffers of other classes are looked at one after the
+ *       other: a block in one of them that loses its last live slice behind the
+ *       search's back is not seen.
  *
  * Ordering pairs
  *   P1  free: block fetch_add release -> last free's load acquire of the same word
@@ -377,7 +380,8 @@ WH_FN_SLOW int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
 /* Whether nothing happened since activity was `a` that could have hidden or freed
  * memory. If so a search made in between was conclusive. */
 WH_FN int wh_gallatin_quiet_(wh_gallatin_core g, uint64_t a) {
-    return (a & WH_GALLATIN_PENDING) == 0 && wh_load_u64_acquire(&g.header->activity) == a;
+    const int same = wh_load_u64_acquire(&g.header->activity) == a;
+    return WH_PLANT(gallatin_x1, same && (a & WH_GALLATIN_PENDING) == 0, 1); /* X1 */
 }
 
 /* --- slices: Algorithm 3 -------------------------------------------------------------- */
@@ -477,7 +481,7 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t, u
         got = wh_gallatin_steal_(g, t, r);
     }
     if (got == 0 && !wh_gallatin_reclaim_(g, t) &&
-        WH_PLANT(gallatin_x1, wh_gallatin_quiet_(g, a), 1)) { /* X1 */
+        wh_gallatin_quiet_(g, a)) { /* X1 */
         wh_store_u64_release(&g.header->verdict[t], a);
         got = WH_GALLATIN_NOTHING;
     }

@@ -1,0 +1,139 @@
+/* suite.c: see suite.h. */
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "warpheap/alloc/gallatin/layout.h"
+
+/* --- which runs ---------------------------------------------------------------------- */
+
+const char *const suite_policies[WH_SIM_POLICY_COUNT] = {
+#define POLICY_NAME_(name, text) text,
+    WH_SIM_POLICY_LIST(POLICY_NAME_)
+#undef POLICY_NAME_
+};
+
+int suite_parse(suite_choice *c, int argc, char **argv) {
+    memset(c, 0, sizeof *c);
+    c->seed = c->shape = c->config = UINT64_MAX;
+    const struct {
+        const char *key;
+        const char **text;
+        uint64_t *number;
+    } keys[] = {
+        {"alloc", &c->alloc, NULL},   {"case", &c->name, NULL}, {"target", &c->target, NULL},
+        {"policy", &c->policy, NULL}, {"seed", NULL, &c->seed}, {"shape", NULL, &c->shape},
+        {"config", NULL, &c->config},
+    };
+    for (int i = 1; i < argc; i++) {
+        const char *value = strchr(argv[i], '=');
+        int known = 0;
+        for (size_t k = 0; value != NULL && k < sizeof keys / sizeof *keys; k++) {
+            if (strncmp(argv[i], keys[k].key, (size_t)(value - argv[i])) == 0 &&
+                keys[k].key[value - argv[i]] == '\0') {
+                known = 1;
+                if (keys[k].text != NULL) {
+                    *keys[k].text = value + 1;
+                } else {
+                    *keys[k].number = strtoull(value + 1, NULL, 10);
+                }
+            }
+        }
+        if (!known) {
+            fprintf(stderr,
+                    "usage: %s [alloc=|case=|target=|policy=|seed=|shape=|config=]...\n"
+                    "without words: all runs\n",
+                    argv[0]);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int suite_wants(const char *chosen, const char *name) {
+    return chosen == NULL || strcmp(chosen, name) == 0;
+}
+
+int suite_wants_number(uint64_t chosen, uint64_t n) {
+    return chosen == UINT64_MAX || chosen == n;
+}
+
+uint64_t suite_seeds(void) {
+    const char *text = getenv("WH_TEST_SEEDS");
+    const int n = text != NULL ? atoi(text) : 0;
+    return n > 0 ? (uint64_t)n : WH_TEST_SEEDS_DEFAULT;
+}
+
+wh_sim_options suite_sim_options(uint64_t seed, uint32_t policy) {
+    wh_sim_options o;
+    memset(&o, 0, sizeof o);
+    o.seed = seed;
+    o.policy = (wh_sim_policy)policy;
+    o.policy_arg = policy == WH_SIM_PCT ? 1 + (uint32_t)(seed % 3) : 0;
+    o.step_budget = 400 << 20; /* a livelock must not last until the test's time limit */
+    return o;
+}
+
+uint64_t suite_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 31) * 0x7fb5d329728ea185u;
+    z = (z ^ z >> 27) * 0x81dadef4bc2dd44du;
+    return z ^ z >> 33;
+}
+
+uint64_t suite_random_size(uint64_t *state, uint64_t max) {
+    const uint32_t bits = 1 + wh_log2_floor(max);
+    const uint64_t range = (uint64_t)1 << suite_random(state) % bits;
+    const uint64_t n = 1 + suite_random(state) % range;
+    return n < max ? n : max;
+}
+
+/* --- heaps -------------------------------------------------------------------------------- */
+
+/* Small enough that full heaps, last blocks and last slices are common. */
+const suite_config suite_configs[SUITE_CONFIGS] = {
+    {64 << 10, {.segment_bytes = 1024, .slices_per_block = 4}},
+    {256 << 10, {.segment_bytes = 8192}},
+    {1 << 20, {0}},
+    {100 << 10,
+     {.segment_bytes = 4096, .min_slice_bytes = 32, .max_slice_bytes = 64, .slices_per_block = 8}},
+    {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096}}, /* blocks are segments */
+    {4 << 20, {0}},
+    {96 << 10, {.segment_bytes = 1024, .min_slice_bytes = 64, .slices_per_block = 2}},
+    {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1}},
+};
+
+static int gallatin_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
+    wh_gallatin_t h;
+    wh_plan plan;
+    memset(&h, 0, sizeof h);
+    if (wh_gallatin_plan(&h, &plan, o->memory, o->bytes, &o->tuning,
+                         wh_device_get_info(o->device)->n_sms) != WH_OK) {
+        return 0;
+    }
+    const wh_gallatin_core g = h.core;
+    l->segment = (uint64_t)1 << wh_gallatin_segment_log2_(g);
+    l->slices = (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
+    l->pinned = wh_round_up(n, l->segment);
+    if (n <= l->slices) {
+        const uint32_t t = wh_pow2_class(n, wh_gallatin_min_slice_log2_(g));
+        l->block = (uint64_t)1 << wh_gallatin_slice_log2_(g, t);
+        l->unit = (uint64_t)1 << wh_gallatin_block_log2_(g, t);
+    } else {
+        const uint32_t t = wh_gallatin_block_class_(g, n);
+        l->block = t == WH_GALLATIN_FREE ? l->pinned : (uint64_t)1 << wh_gallatin_block_log2_(g, t);
+        l->unit = l->block;
+    }
+    return 1;
+}
+
+int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
+    memset(l, 0, sizeof *l);
+    if (strncmp(o->allocator, "bump", 4) == 0) {
+        l->block = l->unit = l->pinned = wh_round_up(n, 16);
+        return 1;
+    }
+    return strcmp(o->allocator, "gallatin") == 0 ? gallatin_layout(o, n, l) : 0;
+}

@@ -1,0 +1,59 @@
+/* suite.h: what the programs that run over many allocators, heaps, policies and seeds
+ * share (tests/conform, tests/stress): which runs are wanted, the heaps they use, and
+ * what is known of an allocator's classes. */
+#ifndef WH_TEST_SUITE_H
+#define WH_TEST_SUITE_H
+
+#include "warpheap/heap.h"
+
+/* --- which runs ---------------------------------------------------------------------- */
+
+/* Words key=value of the command line; NULL and UINT64_MAX: all. */
+typedef struct suite_choice {
+    const char *alloc, *name, *target, *policy;
+    uint64_t seed, shape, config;
+} suite_choice;
+
+/* 0, and a line on stderr, if a word is not understood. */
+int suite_parse(suite_choice *c, int argc, char **argv);
+
+/* Whether a name is among the chosen ones. */
+int suite_wants(const char *chosen, const char *name);
+int suite_wants_number(uint64_t chosen, uint64_t n);
+
+/* How many seeds to try: WH_TEST_SEEDS, or what the build says. */
+uint64_t suite_seeds(void);
+
+extern const char *const suite_policies[WH_SIM_POLICY_COUNT];
+
+/* Options of the simulated device for a run. */
+wh_sim_options suite_sim_options(uint64_t seed, uint32_t policy);
+
+uint64_t suite_random(uint64_t *state);
+
+/* A size of any magnitude up to max. */
+uint64_t suite_random_size(uint64_t *state, uint64_t max);
+
+/* --- heaps -------------------------------------------------------------------------------- */
+
+typedef struct suite_config {
+    uint64_t bytes;
+    wh_tuning tuning;
+} suite_config;
+
+#define SUITE_CONFIGS 8u
+extern const suite_config suite_configs[SUITE_CONFIGS];
+
+/* What is known of an allocator's classes, for requests of n bytes. */
+typedef struct suite_layout {
+    uint64_t block;   /* bytes that a block takes */
+    uint64_t unit;    /* memory is reused in pieces of this size */
+    uint64_t pinned;  /* a live block keeps at most this much from requests of other sizes */
+    uint64_t slices;  /* largest request that is a part of a unit; 0: all are units */
+    uint64_t segment; /* 0: there are none */
+} suite_layout;
+
+/* 0 if nothing is known of the allocator of these options. memory must be set. */
+int suite_layout_of(const wh_heap_options *options, uint64_t n, suite_layout *l);
+
+#endif

@@ -1,0 +1,357 @@
+/* fault.c: plants faults in core/ and alloc/gallatin, one at a time, and shows that the
+ * simulated device finds each within a few seeds, and nothing without one.
+ *
+ *   fault                       all of them
+ *   fault child WORKLOAD [SEED] one workload, with the fault named in WH_FAULT: replays
+ *
+ * A fault in the logic (a re-check or a test left out) shows as a lost item, a bad block,
+ * a NULL with memory free, or a broken invariant. Lost order (relaxed instead of release
+ * or acquire) shows as a data race, in the ThreadSanitizer build alone.
+ *
+ * Not here: veb P2 orders atomics alone, no plain data hangs on it; the simulated device
+ * is sequentially consistent between atomics and cannot show its loss.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "warpheap/warpheap.h"
+
+/* How many seeds at most, for one fault. Without a fault, all of these pass. */
+#define SEEDS 200u
+
+/* What a workload found wrong. */
+typedef struct findings {
+    uint32_t lost; /* items, blocks or messages */
+    uint32_t nulls;
+    uint32_t overlaps;
+} findings;
+
+typedef struct workload_args {
+    wh_heap_t heap;
+    wh_veb set;
+    wh_ring *ring;
+    uint32_t *entries;
+    uint32_t *semaphore;
+    uint64_t *data; /* plain memory that the orders protect */
+    findings *found;
+    uint32_t seed;
+    uint32_t steps;
+    uint32_t least; /* smallest block, in words of 8 bytes */
+} workload_args;
+
+WH_FN uint32_t next(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* --- vEB tree ---------------------------------------------------------------------------- */
+
+/* Two lanes per word put their items in and take them out, then leave them in: no
+ * search may miss one afterwards (R1). */
+WH_KERNEL(veb_toggle, workload_args, a) {
+    const uint64_t i = wh_thread_id(), item = (i / 2) * 64 + i % 2;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        (void)wh_veb_insert(a.set, item);
+        (void)wh_veb_remove(a.set, item);
+    }
+    (void)wh_veb_insert(a.set, item);
+}
+
+WH_KERNEL(veb_search, workload_args, a) {
+    const uint64_t word = wh_thread_id() / 2;
+    if (word != 0 && wh_veb_successor(a.set, 64 * word - 1) != 64 * word) { /* from outside */
+        wh_add_u32_relaxed(&a.found->lost, 1);
+    }
+}
+
+/* Items carry a message in plain memory from who inserts to who removes (P1). */
+WH_KERNEL(veb_message, workload_args, a) {
+    const uint64_t i = wh_thread_id(), n = wh_grid_threads() / 2;
+    if (i < n) {
+        a.data[i] = i;
+        (void)wh_veb_insert(a.set, i);
+        return;
+    }
+    for (uint32_t attempt = 0;; attempt++) {
+        const uint64_t item = wh_veb_successor(a.set, 0);
+        if (item != WH_VEB_NONE && wh_veb_remove(a.set, item)) {
+            wh_add_u32_relaxed(&a.found->lost, a.data[item] != item);
+            return;
+        }
+        wh_backoff(attempt);
+    }
+}
+
+/* --- ring --------------------------------------------------------------------------------------
+ */
+
+/* Values carry a message from put to take; the semaphore orders nothing (P1). */
+WH_KERNEL(ring_message, workload_args, a) {
+    const uint64_t i = wh_thread_id(), n = wh_grid_threads() / 2;
+    if (i < n) {
+        a.data[i] = i;
+        wh_ring_put_at(a.entries, 64, wh_ring_reserve_put(a.ring), (uint32_t)i);
+        wh_add_u32_relaxed(a.semaphore, 1);
+        return;
+    }
+    for (uint32_t attempt = 0;; attempt++) {
+        const uint32_t have = wh_load_u32_relaxed(a.semaphore);
+        if (have != 0 && wh_cas_u32_relaxed(a.semaphore, have, have - 1) == have) {
+            break;
+        }
+        wh_backoff(attempt);
+    }
+    const uint32_t v = wh_ring_take_at(a.ring, a.entries, 64, wh_ring_reserve_take(a.ring, 1));
+    wh_add_u32_relaxed(&a.found->lost, a.data[v] != v);
+}
+
+/* --- Gallatin
+ * -------------------------------------------------------------------------------------- */
+
+WH_FN void mark(uint64_t *p, uint64_t words, uint64_t value) {
+    for (uint64_t k = 0; k < words; k++) {
+        p[k] = value + k;
+    }
+}
+
+WH_FN int is_marked(const uint64_t *p, uint64_t words, uint64_t value) {
+    for (uint64_t k = 0; k < words; k++) {
+        if (p[k] != value + k) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Few segments, many classes: blocks and segments change hands and classes all the time.
+ * Every word of a block is written by its owner and verified before the free. */
+WH_KERNEL(class_churn, workload_args, a) {
+    const uint64_t i = wh_thread_id();
+    uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
+    uint64_t *held[2] = {NULL, NULL};
+    uint64_t words[2] = {0, 0};
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t s = next(&random) % 2;
+        if (held[s] != NULL) {
+            if (!is_marked(held[s], words[s], (i << 32) + ((uint64_t)s << 16))) {
+                wh_add_u32_relaxed(&a.found->overlaps, 1);
+            }
+            wh_free(a.heap, held[s]);
+            held[s] = NULL;
+        } else {
+            words[s] = (uint64_t)a.least << next(&random) % 5;
+            held[s] = (uint64_t *)wh_malloc(a.heap, words[s] * 8);
+            if (held[s] != NULL) {
+                mark(held[s], words[s], (i << 32) + ((uint64_t)s << 16));
+            }
+        }
+    }
+    wh_free(a.heap, held[0]);
+    wh_free(a.heap, held[1]);
+}
+
+/* As many lanes as blocks, each with one block at a time: no malloc may fail (X1). */
+WH_KERNEL(never_null, workload_args, a) {
+    for (uint32_t step = 0; step < a.steps; step++) {
+        void *p = wh_malloc(a.heap, 64);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        wh_free(a.heap, p);
+    }
+}
+
+/* --- workloads
+ * ---------------------------------------------------------------------------------------- */
+
+typedef struct workload {
+    const char *name;
+    wh_status (*kernel)(const wh_launch *launch, const workload_args *args);
+    wh_status (*then)(const wh_launch *launch, const workload_args *args);
+    uint32_t blocks, threads, steps, least;
+    uint32_t segments; /* of a Gallatin heap: few, so that memory changes hands. 0: none */
+} workload;
+
+/* Segments of 1 KiB, blocks of 4 slices: every boundary is near. */
+static const wh_tuning tuning = {.segment_bytes = 1024, .slices_per_block = 4};
+
+static const workload workloads[] = {
+    {"veb-toggle", veb_toggle, veb_search, 2, 16, 12, 0, 0},
+    {"veb-message", veb_message, NULL, 2, 32, 0, 0, 0},
+    {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0},
+    {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8}, /* 16..256 bytes */
+    {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2}, /* 64..1024 bytes */
+    {"never-null", never_null, NULL, 32, 1, 24, 0, 2},
+    {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10},
+};
+
+#define UNIVERSE 1024u
+
+/* Runs a workload under one seed. 0: nothing wrong. The policy goes with the seed. */
+static int run(const workload *w, uint64_t seed) {
+    static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,
+                                             WH_SIM_PCT};
+    wh_sim_options sim;
+    wh_heap_options options;
+    workload_args a;
+    findings found;
+    wh_device *device = NULL;
+    wh_heap *heap = NULL;
+    void *memory = NULL;
+    memset(&sim, 0, sizeof sim);
+    memset(&options, 0, sizeof options);
+    memset(&a, 0, sizeof a);
+    memset(&found, 0, sizeof found);
+    sim.seed = seed;
+    sim.policy = policies[seed % 4];
+    sim.step_budget = 5000000;
+    sim.blocks_per_sm = 8;
+    wh_status s = wh_device_open(&device, "sim", &sim);
+    if (s == WH_OK && w->segments != 0) {
+        options.tuning = tuning;
+        options.device = device;
+        s = wh_heap_min_bytes(&options, &options.bytes); /* one segment */
+        options.bytes += (w->segments - 1) * (1024 + sizeof(wh_gallatin_segment) + 2 * 4 * 16);
+        s = s == WH_OK ? wh_heap_create(&heap, &options) : s;
+        s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
+    }
+    const uint64_t words = wh_veb_words(UNIVERSE);
+    const uint64_t bytes = (words + UNIVERSE) * 8 + sizeof(wh_ring) + 64 * 4 + 64 + sizeof found;
+    s = s == WH_OK ? wh_device_alloc(device, &memory, bytes) : s;
+    s = s == WH_OK ? wh_device_set(device, memory, 0, bytes) : s;
+    uint64_t *at = memory;
+    a.set = wh_veb_make(at, UNIVERSE);
+    a.data = at + words;
+    a.ring = (wh_ring *)(void *)(a.data + UNIVERSE);
+    a.entries = (uint32_t *)(void *)(a.ring + 1);
+    a.semaphore = a.entries + 64;
+    a.found = (findings *)(void *)(a.semaphore + 16);
+    a.seed = (uint32_t)seed;
+    a.steps = w->steps;
+    a.least = w->least;
+    const wh_launch launch = {device, w->blocks, w->threads, NULL};
+    s = s == WH_OK ? w->kernel(&launch, &a) : s;
+    s = s == WH_OK && w->then != NULL ? w->then(&launch, &a) : s;
+    s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
+    wh_report report = {0, 0, 0};
+    if (s == WH_OK && heap != NULL) {
+        s = wh_heap_check(heap, &report);
+    }
+    const int wrong = s != WH_OK || found.lost != 0 || found.nulls != 0 || found.overlaps != 0;
+    if (wrong) {
+        fprintf(stderr, "%s seed %u: %s I%u, lost %u, nulls %u, overlaps %u. %s\n", w->name,
+                (unsigned)seed, wh_status_name(s), (unsigned)report.first_tag, found.lost,
+                found.nulls, found.overlaps, device != NULL ? wh_device_error_text(device) : "");
+    }
+    wh_heap_destroy(heap);
+    if (device != NULL) {
+        (void)wh_device_free(device, memory);
+    }
+    wh_device_close(device);
+    return wrong;
+}
+
+static const workload *find(const char *name) {
+    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
+        if (strcmp(workloads[i].name, name) == 0) {
+            return &workloads[i];
+        }
+    }
+    return NULL;
+}
+
+/* All seeds until one finds something; ThreadSanitizer turns a race into 66. */
+static int child(const workload *w, const char *seed) {
+    if (seed != NULL) {
+        return run(w, strtoull(seed, NULL, 10));
+    }
+    for (uint64_t k = 1; k <= SEEDS; k++) {
+        if (run(w, k) != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether a process of its own finds something wrong with the fault planted: it may
+ * crash. */
+static int is_found(const char *fault, const char *name) {
+    char self[4096];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = '\0';
+    assert_int_equal(fflush(NULL), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const int keep = getenv("WH_FAULT_SHOW") != NULL || strcmp(fault, "none") == 0;
+        if (setenv("WH_FAULT", fault, 1) != 0 ||
+            setenv("TSAN_OPTIONS", "halt_on_error=1:exitcode=66", 1) != 0 ||
+            (!keep && freopen("/dev/null", "w", stderr) == NULL)) {
+            _exit(127);
+        }
+        (void)execl(self, self, "child", name, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+static void nothing_without_a_fault(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
+        if (is_found("none", workloads[i].name)) {
+            fail_msg("%s: something is wrong without a fault", workloads[i].name);
+        }
+    }
+}
+
+static void every_fault_is_found(void **state) {
+    static const struct {
+        const char *fault, *workload;
+    } faults[] = {
+        {"veb_r1", "veb-toggle"},       /* lost bit: a remove does not look again */
+        {"gallatin_h1", "hint-churn"},  /* the same for a segment's hint */
+        {"gallatin_s1", "block-churn"}, /* stale-tree check left out */
+        {"gallatin_x1", "never-null"},  /* NULL without a quiet search */
+#ifdef WH_TSAN
+        {"veb_p1_insert", "veb-message"},
+        {"ring_p1_put", "ring-message"},
+        {"gallatin_p1_free", "slice-churn"},
+        {"gallatin_p1_last", "slice-churn"},
+        {"gallatin_p2_give", "slice-churn"},
+        {"gallatin_p2_take", "slice-churn"},
+        {"gallatin_p3_publish", "slice-churn"},
+        {"gallatin_p3_claim", "slice-churn"},
+#endif
+    };
+    (void)state;
+    int missed = 0;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (!is_found(faults[i].fault, faults[i].workload)) {
+            fprintf(stderr, "%s was not found by %s in %u seeds\n", faults[i].fault,
+                    faults[i].workload, SEEDS);
+            missed++;
+        }
+    }
+    assert_int_equal(missed, 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_without_a_fault),
+                                       cmocka_unit_test(every_fault_is_found)};
+    if (argc >= 3 && strcmp(argv[1], "child") == 0) {
+        const workload *w = find(argv[2]);
+        return w != NULL ? child(w, argc > 3 ? argv[3] : NULL) : 127;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
