@@ -67,8 +67,10 @@ uint64_t suite_seeds(void) {
 }
 
 wh_sim_options suite_sim_options(uint64_t seed, uint32_t policy) {
+    static const uint32_t n_sms[] = {4, 1, 7, 32};
     wh_sim_options o;
     memset(&o, 0, sizeof o);
+    o.n_sms = n_sms[seed % 4];
     o.seed = seed;
     o.policy = (wh_sim_policy)policy;
     o.policy_arg = policy == WH_SIM_PCT ? 1 + (uint32_t)(seed % 3) : 0;
@@ -104,6 +106,17 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
     {96 << 10, {.segment_bytes = 1024, .min_slice_bytes = 64, .slices_per_block = 2}},
     {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1}},
 };
+
+#define ALIGNMENT ((uint64_t)1 << 17) /* no configuration has larger segments */
+
+void *suite_memory(wh_device *device, uint64_t bytes, uint64_t random, void **raw) {
+    *raw = NULL;
+    if (wh_device_alloc(device, raw, bytes + 2 * ALIGNMENT) != WH_OK) {
+        return NULL;
+    }
+    const uint64_t start = wh_round_up((uint64_t)(uintptr_t)*raw, ALIGNMENT);
+    return (void *)(uintptr_t)(start + random % (ALIGNMENT / 256) * 256);
+}
 
 static int gallatin_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     wh_gallatin_t h;

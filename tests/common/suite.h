@@ -44,6 +44,10 @@ typedef struct suite_config {
 #define SUITE_CONFIGS 8u
 extern const suite_config suite_configs[SUITE_CONFIGS];
 
+/* Device memory for a heap, aligned in any way that is allowed, and in the same way for
+ * each `random`. *raw is to be freed; NULL: there is none. */
+void *suite_memory(wh_device *device, uint64_t bytes, uint64_t random, void **raw);
+
 /* What is known of an allocator's classes, for requests of n bytes. */
 typedef struct suite_layout {
     uint64_t block;   /* bytes that a block takes */

@@ -74,7 +74,7 @@ typedef struct context {
     wh_heap *heap;
     wh_heap_options options;
     uint64_t segment; /* of the next heap; 0: as the configuration says */
-    void *raw; /* the device memory that the heap's memory is a part of */
+    void *raw;        /* the device memory that the heap's memory is a part of */
     conform_call call;
     conform_result result; /* of the last kernel */
     uint64_t room;         /* items that the arrays hold */
@@ -256,10 +256,7 @@ static void drop_heap(context *x) {
     x->options.memory = NULL;
 }
 
-/* A heap of that many bytes in memory that is not zero, aligned in any way that is
- * allowed, and in the same way in each run. */
-#define ALIGNMENT ((uint64_t)1 << 20)
-
+/* A heap of that many bytes in memory that is not zero. */
 static void make_heap(context *x, uint64_t bytes) {
     drop_heap(x);
     memset(&x->options, 0, sizeof x->options);
@@ -270,9 +267,8 @@ static void make_heap(context *x, uint64_t bytes) {
     if (x->segment != 0) {
         x->options.tuning.segment_bytes = x->segment;
     }
-    OK(x, wh_device_alloc(x->device, &x->raw, bytes + 2 * ALIGNMENT));
-    const uint64_t start = wh_round_up((uint64_t)(uintptr_t)x->raw, ALIGNMENT);
-    x->options.memory = (void *)(uintptr_t)(start + random_of(x) % (ALIGNMENT / 256) * 256);
+    x->options.memory = suite_memory(x->device, bytes, random_of(x), &x->raw);
+    CHECK(x, x->options.memory != NULL);
     OK(x, wh_device_set(x->device, x->options.memory, 0xee, bytes));
     OK(x, wh_heap_create(&x->heap, &x->options));
     OK(x, x->kernels->bind(x->heap, &x->call.heap));
@@ -1157,12 +1153,16 @@ static void print_skipped(const wh_allocator_info *info) {
 #undef BIT_
     };
     for (uint32_t i = 0; i < N_CASES; i++) {
+        if ((cases[i].needs & ~info->caps) == 0) {
+            continue;
+        }
+        printf("skipped: %s: %s (no", info->name, cases[i].name);
         for (uint32_t b = 0; b < sizeof bits / sizeof *bits; b++) {
             if ((cases[i].needs & bits[b].bit & ~info->caps) != 0) {
-                printf("skipped: %s: %s (no '%s')\n", info->name, cases[i].name, bits[b].name);
-                break;
+                printf(" '%s'", bits[b].name);
             }
         }
+        printf(")\n");
     }
 }
 

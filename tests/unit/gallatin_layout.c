@@ -33,7 +33,9 @@ static uint32_t for_all_shapes(shape_fn check) {
         s.bytes = sizes[i / 640 % 8];
         s.n_sms = i / 5120 == 0 ? 1 : i / 5120 == 1 ? 4 : 132;
         s.tuning.buffers = i % 11 == 0 ? 7 : 0;
-        if (s.bytes / (s.tuning.segment_bytes + 1) > 1 << 20 && s.tuning.segment_bytes != 0) {
+        const uint64_t segment =
+            s.tuning.segment_bytes != 0 ? s.tuning.segment_bytes : WH_GALLATIN_DEFAULT_SEGMENT;
+        if (s.bytes / segment > 1 << 20) {
             continue; /* takes long to plan, and nobody would */
         }
         /* Memory is aligned to 256 bytes and no better. */
@@ -120,6 +122,25 @@ static void check_regions(const wh_gallatin_t *h, const wh_plan *plan, unsigned 
                 ((uint64_t)g.n_segments + 1) << wh_gallatin_units_log2_(g) > UINT32_MAX);
 }
 
+/* The words of a segment's units are permuted, each unit has its own. */
+static void check_words(const wh_gallatin_t *h, const wh_plan *plan, unsigned char *memory,
+                        const shape *s) {
+    static uint8_t seen[1 << 16];
+    (void)plan;
+    (void)memory;
+    (void)s;
+    const wh_gallatin_core g = h->core;
+    const uint32_t units = 1u << wh_gallatin_units_log2_(g);
+    const uint32_t first = (g.n_segments - 1) << wh_gallatin_units_log2_(g);
+    memset(seen, 0, units);
+    for (uint32_t i = 0; i < units; i++) {
+        const uint32_t *word = wh_gallatin_block_word_(g, first + i);
+        const uint64_t at = (uint64_t)(word - wh_gallatin_block_words_(g)) - first;
+        assert_true(at < units);
+        assert_int_equal(seen[at]++, 0);
+    }
+}
+
 /* --- classes --------------------------------------------------------------------------------- */
 
 static void check_classes(const wh_gallatin_t *h, const wh_plan *plan, unsigned char *memory,
@@ -198,6 +219,11 @@ static void test_regions(void **state) {
     assert_true(for_all_shapes(check_regions) > 1000);
 }
 
+static void test_words(void **state) {
+    (void)state;
+    assert_true(for_all_shapes(check_words) > 1000);
+}
+
 static void test_classes(void **state) {
     (void)state;
     assert_true(for_all_shapes(check_classes) > 1000);
@@ -251,9 +277,9 @@ static void test_shape_word(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions),    cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_control_word),
-        cmocka_unit_test(test_shape_word),
+        cmocka_unit_test(test_regions),      cmocka_unit_test(test_words),
+        cmocka_unit_test(test_classes),      cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_control_word), cmocka_unit_test(test_shape_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

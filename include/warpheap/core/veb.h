@@ -32,7 +32,7 @@
  *         is still under way; wh_veb_scan reads the truth (level 0) instead
  * Check   wh_veb_check; tests/unit/veb.c compares every operation with a naive model
  *         on all small universes; tests/fault removes R1 and sees items lost, weakens P1
- *         and sees a race. P2 orders atomics alone: no test here can show its loss
+ *         and P2 and sees races
  *
  * Example
  *     wh_veb t = wh_veb_make(words, 1000);
@@ -98,7 +98,8 @@ WH_FN void wh_veb_raise_(uint64_t *base, uint64_t size, uint64_t w) {
         uint64_t *above = base + size;
         const uint64_t bit = (uint64_t)1 << (w & 63);
         w >>= 6;
-        const uint64_t old = wh_fetch_or_u64_acq_rel(&above[w], bit); /* P2 */
+        const uint64_t old = WH_PLANT(veb_p2_insert, wh_fetch_or_u64_acq_rel,
+                                      wh_fetch_or_u64_relaxed)(&above[w], bit); /* P2 */
         if (old != 0) {
             return;
         }

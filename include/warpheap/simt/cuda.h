@@ -78,14 +78,18 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(r));
     return r;
 }
+/* Lanes whose masks differ may meet at one of these instructions. ptxas 13.0 then takes
+ * the union of their masks for one mask if all of its lanes are there, and a vote counts
+ * lanes outside the caller's own mask. So every result is cut to the mask, and nothing
+ * here uses an instruction whose result cannot be (vote.any, vote.all, redux). */
 WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
-    return __ballot_sync(mask, pred);
+    return __ballot_sync(mask, pred) & mask;
 }
 WH_FN int wh_any(wh_mask_t mask, int pred) {
-    return __any_sync(mask, pred);
+    return wh_ballot(mask, pred) != 0;
 }
 WH_FN int wh_all(wh_mask_t mask, int pred) {
-    return __all_sync(mask, pred);
+    return wh_ballot(mask, pred) == mask;
 }
 WH_FN uint32_t wh_shfl_u32(wh_mask_t mask, uint32_t v, uint32_t lane) {
     return __shfl_sync(mask, v, (int)lane);
@@ -94,17 +98,11 @@ WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
     return (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)lane);
 }
 WH_FN wh_mask_t wh_match_any_u32(wh_mask_t mask, uint32_t v) {
-    return __match_any_sync(mask, v);
+    return __match_any_sync(mask, v) & mask;
 }
 WH_FN wh_mask_t wh_match_any_u64(wh_mask_t mask, uint64_t v) {
-    return __match_any_sync(mask, (unsigned long long)v);
+    return __match_any_sync(mask, (unsigned long long)v) & mask;
 }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-#define WH_CUDA_REDUCE_(op, expr)                                     \
-    WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) { \
-        return __reduce_##op##_sync(mask, v);                         \
-    }
-#else
 #define WH_CUDA_REDUCE_(op, expr)                                       \
     WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) {   \
         uint32_t acc = 0;                                               \
@@ -114,7 +112,6 @@ WH_FN wh_mask_t wh_match_any_u64(wh_mask_t mask, uint64_t v) {
         }                                                               \
         return acc;                                                     \
     }
-#endif
 WH_CUDA_REDUCE_(add, acc + x)
 WH_CUDA_REDUCE_(max, acc > x ? acc : x)
 WH_CUDA_REDUCE_(or, acc | x)

@@ -356,10 +356,17 @@ WH_FN_SLOW int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
                 continue; /* VACANT, BUSY or exhausted */
             }
             uint32_t *word = wh_gallatin_block_word_(g, id);
-            if ((wh_load_u32_acquire(word) & WH_GALLATIN_FREED) == count &&
+            if ((wh_load_u32_relaxed(word) & WH_GALLATIN_FREED) == count &&
                 wh_cas_u64_acq_rel(buffer, w, WH_GALLATIN_VACANT) == w) {
-                wh_gallatin_return_block_(g, u, id); /* every slice is free or was never out */
-                freed = 1;
+                /* The slices never handed out are freed. Not more can be said of the others:
+                 * since the load, the same block may have come back to the same buffer and
+                 * to the same count, with all of them live. Then their frees return it. */
+                const uint32_t rest = slices - count;
+                const uint32_t old = wh_fetch_add_u32_release(word, rest); /* P1 */
+                if ((old & WH_GALLATIN_FREED) + rest == slices) {
+                    wh_gallatin_return_block_(g, u, id);
+                    freed = 1;
+                }
             }
         }
     }
@@ -480,8 +487,7 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t, u
     if (got == 0) {
         got = wh_gallatin_steal_(g, t, r);
     }
-    if (got == 0 && !wh_gallatin_reclaim_(g, t) &&
-        wh_gallatin_quiet_(g, a)) { /* X1 */
+    if (got == 0 && !wh_gallatin_reclaim_(g, t) && wh_gallatin_quiet_(g, a)) { /* X1 */
         wh_store_u64_release(&g.header->verdict[t], a);
         got = WH_GALLATIN_NOTHING;
     }
@@ -499,8 +505,9 @@ WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t
     const int leads = wh_lane_id() == leader;
     const int is_slice = t < wh_gallatin_n_trees_(g);
     const uint32_t slices = is_slice ? wh_gallatin_slices_(g, t) : 0;
-    uint64_t *buffer = wh_gallatin_buffer_at_(
-        g, t, wh_gallatin_buffer_index_(g.n_buffers, wh_gallatin_few_(g), t));
+    const uint32_t home =
+        is_slice ? wh_gallatin_buffer_index_(g.n_buffers, wh_gallatin_few_(g), t) : 0;
+    uint64_t *buffer = wh_gallatin_buffer_at_(g, is_slice ? t : 0, home);
     int need = is_slice && p == NULL;
     int exact = 0;
     int replace = leads && (uint32_t)v < slices && (uint32_t)v + wh_popc32(lanes) >= slices;

@@ -24,8 +24,8 @@ WH_FN uint64_t wh_gallatin_largest_of_class_(wh_gallatin_core g, uint32_t t, int
     const uint64_t slice = (uint64_t)1 << wh_gallatin_slice_log2_(g, t);
     const uint64_t max_slice = (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
     return whole && block > max_slice && wh_gallatin_blocks_(g, t) > 1 ? block
-           : slice <= max_slice                                         ? slice
-                                                                        : 0;
+           : slice <= max_slice                                        ? slice
+                                                                       : 0;
 }
 
 /* Largest request that malloc would serve now: the longest run of segments that are free
@@ -37,19 +37,24 @@ WH_FN uint64_t wh_gallatin_largest_free_(wh_gallatin_core g) {
         const uint32_t t = wh_gallatin_tree_(control);
         int is_free = t == WH_GALLATIN_FREE;
         if (t < wh_gallatin_n_trees_(g)) {
-            const uint32_t idle = (uint32_t)wh_gallatin_available_(control) +
-                                  wh_gallatin_idle_in_buffers_(g, t, seg);
-            const uint64_t size = idle != 0 ? wh_gallatin_largest_of_class_(g, t, 1) : 0;
-            is_free = idle == wh_gallatin_blocks_(g, t);
+            const uint32_t blocks = wh_gallatin_blocks_(g, t);
+            const uint32_t available = (uint32_t)wh_gallatin_available_(control);
+            is_free = available + wh_gallatin_n_buffers_(g, t) >= blocks &&
+                      available + wh_gallatin_idle_in_buffers_(g, t, seg) == blocks;
+            const uint64_t size = available != 0 ? wh_gallatin_largest_of_class_(g, t, 1) : 0;
             part = size > part ? size : part;
         }
         run = is_free ? run + 1 : 0;
         longest = run > longest ? run : longest;
     }
-    for (uint32_t t = 0; t < wh_gallatin_n_trees_(g); t++) { /* blocks in use */
+    for (uint32_t t = 0; t < wh_gallatin_n_trees_(g); t++) { /* blocks in buffers */
         for (uint32_t i = 0; i < wh_gallatin_n_buffers_(g, t); i++) {
-            if ((uint32_t)*wh_gallatin_buffer_at_(g, t, i) < wh_gallatin_slices_(g, t)) {
-                const uint64_t size = wh_gallatin_largest_of_class_(g, t, 0);
+            const uint64_t w = *wh_gallatin_buffer_at_(g, t, i);
+            const uint32_t count = (uint32_t)w;
+            if (count < wh_gallatin_slices_(g, t)) {
+                const uint32_t word = *wh_gallatin_block_word_(g, (uint32_t)(w >> 32));
+                const int idle = (word & WH_GALLATIN_FREED) == count;
+                const uint64_t size = wh_gallatin_largest_of_class_(g, t, idle);
                 part = size > part ? size : part;
             }
         }
