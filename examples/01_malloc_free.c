@@ -3,8 +3,9 @@
  * the simulated device (any C11 compiler). README.md shows the part between the marks. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <warpheap/types.h>
 
-static void must(int status);
+static void must(wh_status status);
 
 /* [readme */
 #include <warpheap/warpheap.h>
@@ -33,9 +34,9 @@ static void run(wh_device *device, wh_heap *heap, uint64_t *sums) {
 }
 /* readme] */
 
-static void must(int status) {
+static void must(wh_status status) {
     if (status != WH_OK) {
-        fprintf(stderr, "%s\n", wh_status_text((wh_status)status));
+        fprintf(stderr, "%s\n", wh_status_text(status));
         exit(1);
     }
 }
