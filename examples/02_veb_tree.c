@@ -61,5 +61,10 @@ int main(void) {
     }
     printf("%s: %d of %d numbers not taken exactly once\n", wh_status_name(s), wrong, (int)N);
     free(initial);
+    if (device != NULL) {
+        (void)wh_device_free(device, words);
+        (void)wh_device_free(device, owner);
+    }
+    wh_device_close(device);
     return wrong != 0;
 }

@@ -43,5 +43,9 @@ int main(void) {
     }
     const uint32_t sum = host[0] + host[1] + host[2] + host[3] + host[4];
     printf("%s: %u requests in %u atomics\n", wh_status_name(s), sum, host[5]);
+    if (device != NULL) {
+        (void)wh_device_free(device, memory);
+    }
+    wh_device_close(device);
     return s != WH_OK || sum != 1024 || host[5] >= 1024;
 }
