@@ -77,7 +77,9 @@ typedef struct wh_tuning {
     uint64_t min_slice_bytes;  /* Gallatin: smallest slice, at least 16 */
     uint64_t max_slice_bytes;  /* Gallatin: largest slice */
     uint32_t slices_per_block; /* Gallatin: slices in a block, 4096 in the paper */
-    uint32_t buffers;          /* Gallatin: block buffers of the smallest class; 0 = one per SM */
+    uint32_t buffers;          /* Gallatin: block buffers of the smallest class; tessera: sets of
+                                  cursors; 0 = one per SM */
+    uint64_t chunk_bytes;      /* tessera: chunk size, 1 to 16 KiB */
 } wh_tuning;
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does

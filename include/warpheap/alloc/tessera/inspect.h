@@ -1,0 +1,296 @@
+/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet
+ * heap. */
+#ifndef WH_ALLOC_TESSERA_INSPECT_H
+#define WH_ALLOC_TESSERA_INSPECT_H
+
+#include "warpheap/alloc/tessera/layout.h"
+
+WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
+    const wh_tessera_core g = h.core;
+    wh_tessera_header *header = wh_tessera_header_(g);
+    uint64_t *counters = (uint64_t *)(void *)wh_tessera_set_at_(g, 0);
+    uint64_t *cursors = (uint64_t *)(void *)h.cursors;
+    const uint64_t tree = wh_veb_words(g.n_chunks);
+    uint64_t *trees = wh_tessera_pool_(g).words;
+    for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
+        if (k < g.n_classes) {
+            header->classes[k] = wh_tessera_make_class((uint32_t)k, g.chunk_log2, h.max_order,
+                                                       h.span_share);
+        }
+        header->verdict[k] = 0;
+    }
+    if (i == 0) {
+        header->run_verdict = 0;
+        header->run_lock = 0;
+        header->run_position = 0;
+    }
+    for (uint64_t k = i; k < g.n_sets * sizeof(wh_tessera_set) / 8; k += n) {
+        counters[k] = 0;
+    }
+    for (uint64_t k = i; k < (uint64_t)g.n_sets * 64 * sizeof(wh_tessera_cursor) / 8; k += n) {
+        cursors[k] = 0; /* VACANT */
+    }
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        *wh_tessera_tag_at_(g, (uint32_t)k) = WH_TESSERA_FREE;
+        *wh_tessera_state_at_(g, (uint32_t)k) = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
+    }
+    for (uint64_t k = i; k < tree; k += n) {
+        trees[k] = wh_veb_initial_word(g.n_chunks, k, 1);
+    }
+    for (uint64_t k = tree + i; k < tree * (g.n_classes + 1u); k += n) {
+        trees[k] = 0;
+    }
+    for (uint64_t k = i; k < (uint64_t)g.n_chunks << wh_tessera_words_log2(g.chunk_log2); k += n) {
+        h.words[k] = 0;
+    }
+}
+
+/* A slab as the inspection sees it. */
+typedef struct wh_tessera_view {
+    uint64_t tag;
+    uint32_t slab;
+    uint32_t slots;
+    uint32_t left, end; /* slots [left, end) are still with a cursor */
+} wh_tessera_view;
+
+/* Whether chunk is the first of a slab that is in use. */
+WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *view) {
+    const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
+    if (wh_tessera_kind(tag) != WH_TESSERA_SLAB ||
+        (chunk & ((1u << wh_tessera_tag_order(tag)) - 1)) != 0 ||
+        wh_veb_contains(wh_tessera_pool_(g), chunk)) {
+        return 0;
+    }
+    view->tag = tag;
+    view->slab = chunk;
+    view->slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    view->left = view->end = 0;
+    const uint32_t c = wh_tessera_tag_class(tag);
+    const uint64_t span = wh_tessera_cursor_at_(g, wh_tessera_tag_set(tag), c)->span;
+    const uint32_t first = wh_tessera_span_first(span), slots = wh_tessera_span_slots(span);
+    const uint32_t position = wh_tessera_span_position(span);
+    if (slots != 0 && chunk >= first) {
+        const uint32_t before = (chunk - first) >> wh_tessera_tag_order(tag);
+        if (before < slots / view->slots && position < (before + 1) * view->slots) {
+            view->left = position > before * view->slots ? position - before * view->slots : 0;
+            view->end = view->slots;
+        }
+    }
+    return 1;
+}
+
+WH_FN int wh_tessera_is_live_(wh_tessera_core g, const wh_tessera_view *view, uint32_t slot) {
+    const uint64_t word = wh_tessera_words_of_(g, view->slab)[slot >> 6];
+    return (word >> (slot & 63) & 1) == 0 && !(slot >= view->left && slot < view->end);
+}
+
+/* Slots of a slab that are in callers' hands. */
+WH_FN uint32_t wh_tessera_live_(wh_tessera_core g, const wh_tessera_view *view) {
+    const uint64_t *words = wh_tessera_words_of_(g, view->slab);
+    uint32_t live = view->slots - (view->end - view->left);
+    for (uint32_t w = 0; w * 64 < view->slots; w++) {
+        live -= wh_popc64(words[w]);
+    }
+    return live;
+}
+
+/* Whether malloc could have this chunk for another use: it is in the pool, or in a slab that
+ * is attached to a cursor and has no live slot. */
+WH_FN int wh_tessera_is_spare_(wh_tessera_core g, uint32_t chunk) {
+    wh_tessera_view view;
+    if (wh_veb_contains(wh_tessera_pool_(g), chunk)) {
+        return 1;
+    }
+    const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
+    const uint32_t base = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
+    return wh_tessera_kind(tag) == WH_TESSERA_SLAB && wh_tessera_view_(g, base, &view) &&
+           wh_tessera_live_(g, &view) == 0;
+}
+
+/* Bytes of the row of spare chunks that starts at chunk; 0 if another one goes on here. */
+WH_FN uint64_t wh_tessera_row_at_(wh_tessera_core g, uint32_t chunk) {
+    if (!wh_tessera_is_spare_(g, chunk) ||
+        (chunk != 0 && wh_tessera_is_spare_(g, chunk - 1))) {
+        return 0;
+    }
+    uint32_t end = chunk + 1;
+    while (end < g.n_chunks) {
+        if ((end & 63) == 0 && g.n_chunks - end >= 64 &&
+            wh_tessera_pool_(g).words[end >> 6] == ~(uint64_t)0) {
+            end += 64;
+        } else if (wh_tessera_is_spare_(g, end)) {
+            end++;
+        } else {
+            break;
+        }
+    }
+    return (uint64_t)(end - chunk) << g.chunk_log2;
+}
+
+WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s) {
+    const wh_tessera_core g = h.core;
+    uint64_t live = 0, used = 0, largest = 0;
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        const uint32_t chunk = (uint32_t)k;
+        const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
+        wh_tessera_view view;
+        if (wh_tessera_view_(g, chunk, &view)) {
+            const uint32_t c = wh_tessera_tag_class(tag);
+            const uint32_t count = wh_tessera_live_(g, &view);
+            live += count;
+            used += (uint64_t)count * wh_tessera_tag_size(tag);
+            wh_add_u64_relaxed(&s->classes[c].live, count);
+            wh_add_u64_relaxed(&s->classes[c].capacity, view.slots);
+            if (count < view.slots && wh_tessera_bound(c) > largest) {
+                largest = wh_tessera_bound(c);
+            }
+        } else if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
+            live++;
+            used += tag >> 32 << g.chunk_log2;
+        }
+        const uint64_t row = wh_tessera_row_at_(g, chunk);
+        largest = row > largest ? row : largest;
+    }
+    wh_add_u64_relaxed(&s->live_blocks, live);
+    wh_add_u64_relaxed(&s->used_bytes, used);
+    (void)wh_fetch_max_u64_relaxed(&s->largest_free, largest);
+    for (uint64_t k = i; k < g.n_sets; k += n) {
+        wh_add_u64_relaxed(&s->failed, wh_tessera_set_at_(g, (uint32_t)k)->failed);
+        wh_add_u64_relaxed(&s->bad_frees, wh_tessera_set_at_(g, (uint32_t)k)->bad_frees);
+    }
+    for (uint64_t k = i; k < g.n_classes; k += n) {
+        s->classes[k].block_bytes = h.classes[k].slot_size;
+    }
+    if (i == 0) {
+        s->n_classes = g.n_classes;
+    }
+}
+
+WH_FN void wh_tessera_walk(wh_tessera_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+    const wh_tessera_core g = h.core;
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        const uint32_t chunk = (uint32_t)k;
+        const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
+        unsigned char *p = g.base + (k << g.chunk_log2);
+        wh_tessera_view view;
+        if (wh_tessera_view_(g, chunk, &view)) {
+            for (uint32_t slot = 0; slot < view.slots; slot++) {
+                if (wh_tessera_is_live_(g, &view, slot)) {
+                    wh_walk_emit(sink, p + (uint64_t)slot * wh_tessera_tag_size(tag),
+                                 wh_tessera_tag_size(tag));
+                }
+            }
+        } else if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
+            wh_walk_emit(sink, p, tag >> 32 << g.chunk_log2);
+        }
+    }
+}
+
+/* A slab in use: I1, I3, I4, I5, I6. Returns the number of the first one broken, or 0. */
+WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *view) {
+    const uint32_t n_words = (view->slots + 63) >> 6;
+    const uint64_t *words = wh_tessera_words_of_(g, view->slab);
+    uint32_t state = WH_TESSERA_NO_WORDS, any = 0;
+    for (uint32_t k = 1; k < 1u << wh_tessera_tag_order(view->tag); k++) {
+        if (*wh_tessera_tag_at_(g, view->slab + k) != view->tag ||
+            wh_veb_contains(wh_tessera_pool_(g), view->slab + k)) {
+            return 3;
+        }
+    }
+    for (uint32_t w = 0; w < n_words; w++) {
+        const uint64_t full = wh_tessera_full_word(view->slots, w);
+        state += (words[w] != 0 ? WH_TESSERA_NONZERO : 0) + (words[w] == full ? WH_TESSERA_FULL : 0);
+        any |= words[w] != 0;
+        if ((words[w] & ~full) != 0) {
+            return 1;
+        }
+        for (uint32_t slot = 64 * w; slot < 64 * (w + 1); slot++) {
+            if ((words[w] >> (slot & 63) & 1) != 0 && slot >= view->left && slot < view->end) {
+                return 1;
+            }
+        }
+    }
+    if (n_words == 1 && state != WH_TESSERA_NO_WORDS &&
+        words[0] == wh_tessera_full_word(view->slots, 0)) {
+        return 4;
+    }
+    if (n_words > 1 && (*wh_tessera_state_at_(g, view->slab) != state ||
+                        state == WH_TESSERA_NO_WORDS + n_words * (WH_TESSERA_NONZERO +
+                                                                  WH_TESSERA_FULL))) {
+        return 5;
+    }
+    const wh_veb list = wh_tessera_list_(g, wh_tessera_tag_class(view->tag));
+    return any && !wh_veb_contains(list, view->slab) ? 6 : 0;
+}
+
+/* A chunk: in the pool (I2), of a run, or of a slab. */
+WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
+    const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
+    const int in_pool = wh_veb_contains(wh_tessera_pool_(g), chunk);
+    const uint32_t kind = wh_tessera_kind(tag);
+    wh_tessera_view view;
+    if (in_pool) {
+        const uint64_t *words = wh_tessera_words_of_(g, chunk);
+        for (uint32_t w = 1; w < 1u << wh_tessera_words_log2(g.chunk_log2); w++) {
+            if (words[w] != 0) {
+                return 2;
+            }
+        }
+        return *wh_tessera_state_at_(g, chunk) != (WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) ||
+                       kind == WH_TESSERA_RUN
+                   ? 2
+                   : 0;
+    }
+    if (wh_tessera_view_(g, chunk, &view)) {
+        return wh_tessera_check_slab_(g, &view);
+    }
+    if (kind == WH_TESSERA_RUN) {
+        for (uint64_t k = 1; k < tag >> 32; k++) {
+            if (*wh_tessera_tag_at_(g, (uint32_t)(chunk + k)) != WH_TESSERA_INNER ||
+                wh_veb_contains(wh_tessera_pool_(g), chunk + k)) {
+                return 3;
+            }
+        }
+        return 0;
+    }
+    if (kind == WH_TESSERA_INNER) { /* behind another chunk of its run */
+        const uint32_t before =
+            chunk == 0 ? WH_TESSERA_FREE : wh_tessera_kind(*wh_tessera_tag_at_(g, chunk - 1));
+        return (before != WH_TESSERA_RUN && before != WH_TESSERA_INNER) ||
+                       wh_veb_contains(wh_tessera_pool_(g), chunk - 1)
+                   ? 1
+                   : 0;
+    }
+    if (kind == WH_TESSERA_SLAB) { /* inside one */
+        const uint32_t base = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
+        return *wh_tessera_tag_at_(g, base) != tag || wh_veb_contains(wh_tessera_pool_(g), base) ? 1
+                                                                                                 : 0;
+    }
+    return 1; /* nobody's */
+}
+
+WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r) {
+    const wh_tessera_core g = h.core;
+    const uint64_t tree = wh_veb_words(g.n_chunks);
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        const uint32_t broken = wh_tessera_check_chunk_(g, (uint32_t)k);
+        if (broken != 0) {
+            wh_report_error(r, broken, k);
+        }
+    }
+    for (uint64_t k = i; k < tree * (g.n_classes + 1u); k += n) {
+        const wh_veb t = wh_veb_make(wh_tessera_pool_(g).words + k / tree * tree, g.n_chunks);
+        if (!wh_veb_check(t, k % tree)) {
+            wh_report_error(r, 6, k);
+        }
+    }
+    for (uint64_t k = i; k < (uint64_t)g.n_sets << 6; k += n) {
+        const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, (uint32_t)(k >> 6), k & 63);
+        const wh_tessera_set *set = wh_tessera_set_at_(g, (uint32_t)(k >> 6));
+        if (cursor->begun != cursor->done || set->begun != set->done) {
+            wh_report_error(r, 7, k);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,378 @@
+/* alloc/tessera/layout.h: how a tessera heap lies in memory, its size classes, and the
+ * packed words of its protocol. Arithmetic only; tessera.h has the protocol.
+ *
+ *   memory  | header | sets | cursors | tags | states | pool | lists | words | chunks ... |
+ *
+ * Everything before the chunks is metadata: no user block shares a line with it.
+ */
+#ifndef WH_ALLOC_TESSERA_LAYOUT_H
+#define WH_ALLOC_TESSERA_LAYOUT_H
+
+#include "warpheap/alloc/contract.h"
+#include "warpheap/core/sizeclass.h"
+#include "warpheap/core/veb.h"
+
+/* --- size classes ------------------------------------------------------------------
+ *
+ * Up to 128 bytes a class every 16, up to 256 every 32; above, five in each doubling
+ * (2^b, 2^(b+1)]: up to 17/16, 20/16, 24/16, 28/16 and 32/16 of 2^b. The first, narrow
+ * one is for powers of two with a small header, the sizes that powers of two serve
+ * worst. A slab of a class takes a power of two of chunks; a slot gets what an even
+ * split of the slab leaves it (a multiple of 16), so it is often a little larger than
+ * the class's bound. The largest class is one chunk; larger requests are runs of whole
+ * chunks. */
+
+#define WH_TESSERA_FINE 12u    /* classes up to 256 bytes */
+#define WH_TESSERA_CLASSES 64u /* at most; 42 with chunks of 16 KiB */
+#define WH_TESSERA_NO_CLASS 63u
+#define WH_TESSERA_MAX_SPAN_LOG2 6u /* chunks of a span or slab: one word of the pool */
+
+/* Class of a request of 1 byte to 1 MiB. */
+WH_HD uint32_t wh_tessera_class_of(uint32_t n) {
+    const uint32_t m = n - 1;
+    if (m < 128) {
+        return m >> 4;
+    }
+    if (m < 256) {
+        return 4 + (m >> 5);
+    }
+    const uint32_t b = 31 - wh_clz32(m);
+    const uint32_t sixteenth = (m >> (b - 4)) & 15;
+    return WH_TESSERA_FINE + (b - 8) * 5 + (sixteenth == 0 ? 0 : 1 + (sixteenth >> 2));
+}
+
+/* Largest request of a class. */
+WH_HD uint32_t wh_tessera_bound(uint32_t c) {
+    if (c < 8) {
+        return (c + 1) << 4;
+    }
+    if (c < WH_TESSERA_FINE) {
+        return (c - 3) << 5;
+    }
+    const uint32_t b = 8 + (c - WH_TESSERA_FINE) / 5;
+    const uint32_t f = (c - WH_TESSERA_FINE) % 5;
+    return (f == 0 ? 17u : 16u + 4 * f) << (b - 4);
+}
+
+/* What the protocol needs of a class; the heap keeps a table of these. */
+typedef struct wh_tessera_class {
+    uint32_t slots;     /* of a slab */
+    uint32_t by_slots;  /* ceil(2^31 / slots) */
+    uint32_t slot_size; /* bytes, a multiple of 16 */
+    uint32_t shape;     /* slab_log2 (bytes) | order << 8 | span order << 16 */
+} wh_tessera_class;
+
+WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class row) {
+    return row.shape & 0xff;
+}
+/* log2 of the chunks of a slab, and of a span (several slabs in a row). */
+WH_HD uint32_t wh_tessera_order(wh_tessera_class row) {
+    return row.shape >> 8 & 0xff;
+}
+WH_HD uint32_t wh_tessera_span_order(wh_tessera_class row) {
+    return row.shape >> 16;
+}
+
+/* x / d for x < 2^16, d < 2^13 + 1, with by_d = ceil(2^31 / d): the error by_d * d - 2^31
+ * is less than d, so x * error stays below 2^31. tests/unit/tessera_layout.c. */
+WH_HD uint32_t wh_tessera_divisor(uint32_t d) {
+    return (uint32_t)((((uint64_t)1 << 31) + d - 1) / d);
+}
+WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
+    return (uint32_t)((uint64_t)x * by_d >> 31);
+}
+
+#define WH_TESSERA_SPAN_SLOTS 8192u /* slots that a span aims at */
+
+/* max_order: largest slab of this heap; span_share: largest span, in chunks. */
+WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
+                                             uint32_t span_share) {
+    wh_tessera_class row;
+    const uint32_t bound = wh_tessera_bound(c);
+    /* 64 slots of the largest class in the doubling's lower half, 32 of its largest */
+    const uint32_t wanted = 6 + (bound <= 256 ? wh_log2_ceil(bound) : wh_log2_ceil(bound) - 1);
+    uint32_t order = wanted > chunk_log2 ? wanted - chunk_log2 : 0;
+    order = order < max_order ? order : max_order;
+    const uint32_t slab_log2 = chunk_log2 + order;
+    row.slots = (uint32_t)(((uint64_t)1 << slab_log2) / bound);
+    row.slot_size = (uint32_t)(((uint64_t)1 << slab_log2) / row.slots) & ~15u;
+    row.by_slots = wh_tessera_divisor(row.slots);
+    uint32_t span = order;
+    while (span < WH_TESSERA_MAX_SPAN_LOG2 && 2u << span <= span_share &&
+           row.slots << (span - order) < WH_TESSERA_SPAN_SLOTS) {
+        span++;
+    }
+    row.shape = slab_log2 | order << 8 | span << 16;
+    return row;
+}
+
+/* --- tags: what a chunk is ------------------------------------------------------------
+ *
+ * 64 bits: kind 2 | class 6 | order 3 | slot size / 16: 13 | set 8 | divisor of the slot
+ * size / 16: 32. All chunks of a slab carry the same tag. */
+
+#define WH_TESSERA_FREE 0u   /* never used since the last reset */
+#define WH_TESSERA_SLAB 1u   /* part of a slab, or was last */
+#define WH_TESSERA_RUN 2u    /* first chunk of a run, or was last */
+#define WH_TESSERA_INNER 3u  /* another chunk of a run, or was last */
+
+WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t order, uint32_t slot_size, uint32_t set) {
+    const uint32_t size16 = slot_size >> 4;
+    return (uint64_t)wh_tessera_divisor(size16) << 32 | set << 24 | size16 << 11 | order << 8 |
+           c << 2 | WH_TESSERA_SLAB;
+}
+WH_HD uint32_t wh_tessera_kind(uint64_t tag) {
+    return (uint32_t)tag & 3;
+}
+WH_HD uint32_t wh_tessera_tag_class(uint64_t tag) {
+    return (uint32_t)tag >> 2 & 63;
+}
+WH_HD uint32_t wh_tessera_tag_order(uint64_t tag) {
+    return (uint32_t)tag >> 8 & 7;
+}
+WH_HD uint32_t wh_tessera_tag_size(uint64_t tag) { /* of a slot */
+    return ((uint32_t)tag >> 11 & 0x1fff) << 4;
+}
+WH_HD uint32_t wh_tessera_tag_set(uint64_t tag) {
+    return (uint32_t)tag >> 24 & 0xff;
+}
+/* Slot that contains byte x of a slab, x < 1 MiB. */
+WH_HD uint32_t wh_tessera_tag_slot(uint64_t tag, uint32_t x) {
+    return wh_tessera_divide(x >> 4, (uint32_t)(tag >> 32));
+}
+/* Slots of a slab with this tag; slab_log2 <= 20. */
+WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
+    const uint64_t slab16 = (uint64_t)1 << (chunk_log2 + wh_tessera_tag_order(tag) - 4);
+    return (uint32_t)(slab16 * (uint32_t)(tag >> 32) >> 31);
+}
+
+/* --- spans: what a cursor holds ----------------------------------------------------------
+ *
+ * 64 bits: first chunk 24 | slots 20 | position 20, the position on top: adding to it can
+ * overflow out of the word, but not into the other fields. */
+
+#define WH_TESSERA_POSITION ((uint64_t)1 << 44)
+#define WH_TESSERA_MAX_CHUNKS ((1u << 24) - 2)
+#define WH_TESSERA_CLOSED_CHUNK ((1u << 24) - 1)
+#define WH_TESSERA_VACANT ((uint64_t)0)
+#define WH_TESSERA_CLOSED ((uint64_t)WH_TESSERA_CLOSED_CHUNK)
+#define WH_TESSERA_UNDER_WAY WH_TESSERA_POSITION /* vacant, and somebody has seen it */
+
+WH_HD uint64_t wh_tessera_span(uint32_t first, uint32_t slots, uint32_t position) {
+    return (uint64_t)position << 44 | (uint64_t)slots << 24 | first;
+}
+WH_HD uint32_t wh_tessera_span_first(uint64_t span) {
+    return (uint32_t)span & WH_TESSERA_CLOSED_CHUNK;
+}
+WH_HD uint32_t wh_tessera_span_slots(uint64_t span) {
+    return (uint32_t)(span >> 24) & 0xfffff;
+}
+WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
+    return (uint32_t)(span >> 44);
+}
+
+/* --- states: slabs of more than one word ----------------------------------------------------
+ *
+ * 32 bits: words that are not zero 8 | words that are full 8 | takers 15 | CLOSED. The two
+ * counts start at 32, since one that follows its word may be late: a decrement can come
+ * before its increment. */
+
+#define WH_TESSERA_NONZERO 1u
+#define WH_TESSERA_FULL (1u << 8)
+#define WH_TESSERA_TAKER (1u << 16)
+#define WH_TESSERA_SHUT (1u << 31)
+#define WH_TESSERA_NO_WORDS (32 * (WH_TESSERA_NONZERO + WH_TESSERA_FULL))
+
+/* --- the heap ---------------------------------------------------------------------------------- */
+
+/* Counters of one set of cursors (the SMs that share them). */
+typedef struct wh_tessera_set {
+    uint32_t begun;  /* takes from the pool that have begun; also the search position */
+    uint32_t done;   /* ... and are done */
+    uint32_t events; /* chunks have come back to the pool */
+    uint32_t unused;
+    uint64_t failed;
+    uint64_t bad_frees;
+    uint64_t padding[12];
+} wh_tessera_set;
+
+typedef struct wh_tessera_cursor {
+    uint64_t span;
+    uint32_t begun;  /* takes from listed slabs of this class that have begun */
+    uint32_t done;   /* ... and are done */
+    uint32_t events; /* slabs of this class have become listed */
+    uint32_t unused;
+    uint64_t padding;
+} wh_tessera_cursor;
+
+typedef struct wh_tessera_header {
+    wh_tessera_class classes[WH_TESSERA_CLASSES];
+    uint64_t verdict[WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found */
+    uint64_t run_verdict;                 /* likewise: events << 24 | chunks asked for */
+    uint32_t run_lock;
+    uint32_t run_position;
+    uint64_t padding[14];
+} wh_tessera_header;
+
+/* What the slow paths get, by value. */
+typedef struct wh_tessera_core {
+    unsigned char *meta;
+    unsigned char *base; /* the first chunk */
+    uint32_t n_chunks;
+    uint16_t n_sets;
+    uint8_t chunk_log2;
+    uint8_t n_classes;
+    uint64_t pool_offset; /* of the pool from meta */
+} wh_tessera_core;
+
+typedef struct wh_tessera {
+    unsigned char *base;
+    uint64_t bytes; /* of all chunks */
+    uint64_t *tags;
+    uint64_t *words;
+    wh_tessera_cursor *cursors;
+    const wh_tessera_class *classes;
+    uint32_t max_slot;    /* largest request that is served by a slot */
+    uint32_t max_whole;   /* largest class whose slab is a full warp's: 32 slots */
+    uint32_t set_scale;   /* set = SM * set_scale >> 16 */
+    uint32_t max_order;   /* of a slab */
+    uint32_t span_share;  /* chunks of a span */
+    uint32_t unused;
+    wh_tessera_core core;
+} wh_tessera_t;
+
+WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk */
+    return chunk_log2 > 10 ? chunk_log2 - 10 : 0;
+}
+
+WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
+    return (wh_tessera_header *)(void *)g.meta;
+}
+WH_FN wh_tessera_set *wh_tessera_set_at_(wh_tessera_core g, uint32_t set) {
+    return (wh_tessera_set *)(void *)(g.meta + sizeof(wh_tessera_header)) + set;
+}
+WH_FN wh_tessera_cursor *wh_tessera_cursor_at_(wh_tessera_core g, uint32_t set, uint32_t c) {
+    wh_tessera_cursor *cursors = (wh_tessera_cursor *)(void *)wh_tessera_set_at_(g, g.n_sets);
+    return cursors + ((set << 6) + c);
+}
+WH_FN uint64_t *wh_tessera_tag_at_(wh_tessera_core g, uint32_t chunk) {
+    return (uint64_t *)(void *)wh_tessera_cursor_at_(g, g.n_sets, 0) + chunk;
+}
+WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
+    return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
+}
+WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
+    return wh_veb_make((uint64_t *)(void *)(g.meta + g.pool_offset), g.n_chunks);
+}
+/* Tree 1 + c behind the pool: slabs of class c with free slots. */
+WH_FN wh_veb wh_tessera_list_(wh_tessera_core g, uint32_t c) {
+    return wh_veb_make(wh_tessera_pool_(g).words + (c + 1) * wh_veb_words(g.n_chunks), g.n_chunks);
+}
+WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
+    uint64_t *words = wh_tessera_list_(g, g.n_classes).words;
+    return words + ((uint64_t)slab << wh_tessera_words_log2(g.chunk_log2));
+}
+
+/* Slots of word i of a slab: a mask. */
+WH_HD uint64_t wh_tessera_full_word(uint32_t slots, uint32_t i) {
+    const uint32_t left = slots - 64 * i;
+    return left >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << left) - 1;
+}
+
+/* Bytes of metadata for n chunks, up to the first chunk's alignment. */
+static inline uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
+    const uint64_t bytes = sizeof(wh_tessera_header) + n_sets * sizeof(wh_tessera_set) +
+                           (uint64_t)n_sets * 64 * sizeof(wh_tessera_cursor) + n * 8 + n * 4;
+    return wh_round_up(bytes, 8);
+}
+static inline uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
+                                            uint32_t chunk_log2) {
+    return wh_tessera_pool_offset_(n, n_sets) + (n_classes + 1) * wh_veb_words(n) * 8 +
+           (n << wh_tessera_words_log2(chunk_log2)) * 8;
+}
+
+#define WH_TESSERA_CHUNK_LOG2 14u
+#define WH_TESSERA_CHUNKS_PER_SET 256u
+#define WH_TESSERA_MAX_SETS 255u
+
+static inline uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning,
+                                        uint32_t n_sms) {
+    const uint64_t by_size = n_chunks / WH_TESSERA_CHUNKS_PER_SET;
+    uint64_t n = tuning->buffers != 0 ? tuning->buffers : by_size;
+    n = n < n_sms ? n : n_sms;
+    n = n < WH_TESSERA_MAX_SETS ? n : WH_TESSERA_MAX_SETS;
+    return n == 0 ? 1 : (uint32_t)n;
+}
+
+static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned char *memory,
+                                        uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+    const uint64_t chunk = tuning->chunk_bytes != 0 ? tuning->chunk_bytes
+                                                    : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
+    if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
+        return WH_BAD_ARGUMENT;
+    }
+    const uint32_t chunk_log2 = wh_log2_floor(chunk);
+    const uint32_t n_classes = wh_tessera_class_of((uint32_t)chunk) + 1;
+    plan->min_bytes =
+        wh_tessera_metadata_(1, wh_tessera_sets_(1, tuning, n_sms), n_classes, chunk_log2) +
+        2 * chunk;
+    plan->init_items = 1;
+    plan->metadata_bytes = bytes;
+    if (bytes < plan->min_bytes) {
+        return WH_HEAP_TOO_SMALL;
+    }
+    /* As many chunks as fit behind their metadata and the first one's alignment. */
+    const uint64_t address = (uint64_t)(uintptr_t)memory;
+    uint64_t n = bytes >> chunk_log2;
+    n = n < WH_TESSERA_MAX_CHUNKS ? n : WH_TESSERA_MAX_CHUNKS;
+    uint64_t first = 0;
+    for (;; n--) {
+        const uint32_t sets = wh_tessera_sets_(n, tuning, n_sms);
+        const uint64_t end =
+            address + wh_tessera_metadata_(n, sets, n_classes, chunk_log2);
+        /* With memory NULL any alignment may come. */
+        first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
+        if (first + (n << chunk_log2) <= bytes) {
+            break;
+        }
+        const uint64_t over = (first + (n << chunk_log2) - bytes) >> (chunk_log2 + 1);
+        n -= over < n ? over : 0; /* a good part of the way at once */
+    }
+    const uint32_t n_sets = wh_tessera_sets_(n, tuning, n_sms);
+    plan->metadata_bytes = bytes - (n << chunk_log2);
+    plan->init_items = (n_classes + 1) * wh_veb_words(n) + n;
+    h->core.meta = memory;
+    h->core.base = memory + first;
+    h->core.n_chunks = (uint32_t)n;
+    h->core.n_sets = (uint16_t)n_sets;
+    h->core.chunk_log2 = (uint8_t)chunk_log2;
+    h->core.n_classes = (uint8_t)n_classes;
+    h->core.pool_offset = wh_tessera_pool_offset_(n, n_sets);
+    h->base = h->core.base;
+    h->bytes = n << chunk_log2;
+    h->classes = (const wh_tessera_class *)(const void *)memory;
+    h->cursors = (wh_tessera_cursor *)(void *)(memory + sizeof(wh_tessera_header) +
+                                               n_sets * sizeof(wh_tessera_set));
+    h->tags = (uint64_t *)(void *)(h->cursors + (uint64_t)n_sets * 64);
+    h->words = (uint64_t *)(void *)(memory + h->core.pool_offset) +
+               (n_classes + 1) * wh_veb_words(n);
+    h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
+    while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
+        h->max_order--;
+    }
+    const uint64_t share = n / (n_sets * 32);
+    h->span_share = share < 64 ? (uint32_t)share : 64;
+    h->max_slot = (uint32_t)chunk;
+    h->max_whole = 0;
+    for (uint32_t c = WH_TESSERA_FINE + 4; c < n_classes; c += 5) {
+        const wh_tessera_class row =
+            wh_tessera_make_class(c, chunk_log2, h->max_order, h->span_share);
+        if (row.slots == 32 && chunk_log2 <= wh_tessera_slab_log2(row)) {
+            h->max_whole = row.slot_size;
+        }
+    }
+    h->set_scale = (uint32_t)(((uint64_t)n_sets << 16) / n_sms);
+    return WH_OK;
+}
+
+#endif

@@ -1,0 +1,1001 @@
+/* alloc/tessera: the default heap. docs/TESSERA.md explains it with figures; layout.h has
+ * the structures, the size classes and the packed words; inspect.h looks inside.
+ *
+ * Terms
+ *   chunk    16 KiB; memory changes hands between classes and runs by the chunk
+ *   pool     set of free chunks (core/veb.h)
+ *   slab     2^order chunks in a row, aligned, split into slots of one class
+ *   slot     what malloc returns for up to one chunk
+ *   word     64 bits: the free slots of (a part of) a slab. 1 = free
+ *   span     slabs in a row whose slots a cursor hands out in order
+ *   cursor   per class and set of SMs: {first chunk, slots, position}
+ *   list     per class: the slabs that have free slots in their words (core/veb.h)
+ *   run      chunks in a row, for a request of more than one chunk
+ *
+ * The idea  A slot of a fresh slab is handed out by the position of a cursor alone: one
+ * fetch_add returns the place and the number together, nothing else is touched. A freed
+ * slot is a bit in its slab's word. A slab all of whose slots are free goes back to the
+ * pool. Slots of slabs that do not get that far are found through the lists once the pool
+ * has nothing for a class.
+ *
+ * Fields and who writes them (all device scope)
+ *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
+ *            detach: cas to CLOSED. reopen: cas from CLOSED.
+ *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
+ *            Zeroed by the owner of a whole slab.
+ *   state    of a slab of several words: counts of its words that are not zero and that
+ *            are full, of takers at work, and SHUT (not a slab of several words)
+ *   tag      class, order, slot size of a slab, on each of its chunks: stored by the
+ *            owner of a claimed chunk before P2 publishes it
+ *   pool     claimed by mask, inserted by the owner of a whole slab or run
+ *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
+ *            cursor. events: memory has become available, likewise
+ *   verdict  per class, the events at which a full search found nothing
+ *
+ * Invariants
+ *   I1  a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in
+ *       its word, or with the whole slab in the pool or in transit
+ *   I2  a chunk in the pool belongs to nobody: its words past the first are zero; its
+ *       first is zero, or full for the one-word slab it last was; SHUT is set
+ *   I3  the tag of a chunk does not change while any of its slots is in a caller's hand.
+ *       So free may read it by a plain load, through the L1
+ *   I4  slab of one word: nobody takes from a word that is full. So whoever makes it full
+ *       owns the slab and returns it, without another atomic
+ *   I5  slab of several words: it goes back by a cas of its state from "all words full,
+ *       no takers" to SHUT; a taker counts itself first and leaves if it sees SHUT
+ *   I6  a word that is not zero nor I4's full is listed, or a lane is about to list it:
+ *       the free that made it non-zero, or the taker that took the slab off the list
+ *   I7  done = begun when quiet
+ *
+ *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
+ *       per published span, since positions only grow; it alone stores the next span
+ *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
+ *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
+ *       class's, it gives the slots back
+ *   X1  exact out-of-memory: NULL only if (1) begun = done, (2) every cursor,
+ *       also those of other classes, was used up or has been detached, (3) the list was empty, (4) the
+ *       pool was empty, in this order, and begun is still the same. Without a take,
+ *       what is available in (3) and (4) only grows or moves from a list to the pool:
+ *       what was there after (2) would have been seen.
+ *   X2  a verdict holds while no events come: a free that has returned has counted its
+ *       event if it made an empty list or pool non-empty
+ *
+ * Ordering pairs
+ *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
+ *       made it full (fetch_or), acquire; several words: through the state, acq_rel
+ *   P2  span published: store release -> malloc: fetch_add acquire
+ *   P3  slab or run returned: pool insert -> claim (core/veb.h P1). With P1 and P2: what
+ *       the old owner of a slot wrote happens before the new owner's use.
+ *   P4  begun is raised before the take's release; done after it, release -> a search
+ *       that saw the take's effect sees begun
+ *
+ * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crosser of
+ *       its cursor (which waits for nobody: its search of the pool is bounded), and at X1
+ *       for takes under way. Lists, pool: lock-free.
+ * Cost  malloc: 1 atomic per group of lanes with one class; a full warp of one class of
+ *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
+ *       free: 1 load and 1 atomic per group of lanes with one word; 1 or 2 more for the
+ *       group that makes the word non-zero or full.
+ * Check tests/conform, tests/stress, tests/fault, tests/unit/tessera_*; wh_tessera_check.
+ */
+#ifndef WH_ALLOC_TESSERA_H
+#define WH_ALLOC_TESSERA_H
+
+#include "warpheap/alloc/contract.h"
+#include "warpheap/alloc/tessera/layout.h"
+#include "warpheap/core/group.h"
+#include "warpheap/core/sizeclass.h"
+#include "warpheap/core/veb.h"
+
+/* --- small steps ------------------------------------------------------------------ */
+
+/* Brackets a take from the pool: P4. Returns a number that grows with each. */
+WH_FN uint32_t wh_tessera_begin_(wh_tessera_core g, uint32_t set) {
+    return wh_fetch_add_u32_relaxed(&wh_tessera_set_at_(g, set)->begun, 1);
+}
+WH_FN void wh_tessera_end_(wh_tessera_core g, uint32_t set) {
+    wh_add_u32_release(&wh_tessera_set_at_(g, set)->done, 1);
+}
+
+WH_FN void wh_tessera_bad_free_(wh_tessera_core g, uint32_t set, uint32_t n) {
+    wh_add_u64_relaxed(&wh_tessera_set_at_(g, set)->bad_frees, n);
+}
+
+/* Whether a set may have members: the top word of its tree. No false negatives while
+ * nobody removes (core/veb.h I3), which X1 makes sure of. */
+WH_FN int wh_tessera_any_(wh_veb t) {
+    return wh_load_u64_acquire(&t.words[wh_veb_words(t.n) - 1]) != 0;
+}
+
+/* 2^order chunks from `chunk`, as a mask of a word of the pool. */
+WH_HD uint64_t wh_tessera_chunks_(uint32_t chunk, uint32_t order) {
+    const uint64_t ones = order == 6 ? ~(uint64_t)0 : ((uint64_t)1 << (1u << order)) - 1;
+    return ones << (chunk & 63);
+}
+
+/* P3, X2 */
+WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk,
+                                  uint32_t order) {
+    (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_chunks_(chunk, order));
+    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
+}
+
+/* 1 if all 2^order chunks from `chunk` were free and are now the caller's. */
+WH_FN int wh_tessera_claim_chunks_(wh_tessera_core g, uint32_t chunk, uint32_t order) {
+    const uint64_t mask = wh_tessera_chunks_(chunk, order);
+    const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(g), chunk >> 6, mask);
+    if (got != mask && got != 0) {
+        (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, got);
+    }
+    return got == mask;
+}
+
+/* First bit of the lowest aligned run of 2^order set bits; 64: none. */
+WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
+    uint64_t at = 1;
+    for (uint32_t i = 6; i-- > order;) { /* multiples of 2^order */
+        at |= at << (1u << i);
+    }
+    for (uint32_t i = 0; i < order; i++) {
+        bits &= bits >> (1u << i);
+    }
+    return (bits & at) == 0 ? 64 : wh_ctz64(bits & at);
+}
+
+/* I6, X2 */
+WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t slab) {
+    (void)wh_veb_insert(wh_tessera_list_(g, c), slab);
+    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1);
+}
+
+/* --- giving back -------------------------------------------------------------------- */
+
+/* A word of a slab has turned from zero or to full by the caller's fetch_or of `bits`:
+ * lists the slab, or returns it to the pool. */
+WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+                                 uint32_t i, uint64_t bits, uint64_t old) {
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    const uint32_t n_words = (slots + 63) >> 6;
+    const int is_full = (old | bits) == wh_tessera_full_word(slots, i);
+    if (n_words == 1) {
+        if (is_full) { /* I4 */
+            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+            return;
+        }
+    } else {
+        uint32_t *state = wh_tessera_state_at_(g, slab);
+        const uint32_t change =
+            (old == 0 ? WH_TESSERA_NONZERO : 0) + (is_full ? WH_TESSERA_FULL : 0);
+        const uint32_t before = wh_fetch_add_u32_acq_rel(state, change); /* P1 */
+        uint64_t *words = wh_tessera_words_of_(g, slab);
+        if ((before & WH_TESSERA_SHUT) != 0) { /* a double free: the slab is in the pool */
+            (void)wh_fetch_and_u64_relaxed(&words[i], ~bits);
+            (void)wh_fetch_sub_u32_relaxed(state, change);
+            wh_tessera_bad_free_(g, set, wh_popc64(bits));
+            return;
+        }
+        const uint32_t all =
+            WH_TESSERA_NO_WORDS + n_words * (WH_TESSERA_NONZERO + WH_TESSERA_FULL);
+        if (before + change == all &&
+            wh_cas_u32_acq_rel(state, all, WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) == all) { /* I5 */
+            for (uint32_t k = 0; k < n_words; k++) {
+                wh_store_u64_relaxed(&words[k], 0); /* I2 */
+            }
+            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+            return;
+        }
+        if (old != 0 || (before & 0xff) != (WH_TESSERA_NO_WORDS & 0xff)) {
+            return; /* it was listed already */
+        }
+    }
+    wh_tessera_list_slab_(g, set, wh_tessera_tag_class(tag), slab);
+}
+
+/* Gives slots of word i of a slab back: they become free. */
+WH_FN void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+                            uint32_t i, uint64_t bits) {
+    const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    if (old == 0 || (old | bits) == wh_tessera_full_word(slots, i)) {
+        wh_tessera_turn_(g, set, slab, tag, i, bits, old);
+    }
+}
+
+/* --- what a slow step found -------------------------------------------------------------- */
+
+typedef struct wh_tessera_take {
+    uint64_t at;   /* bits = 0: a span, the slots from its position on; else word index */
+    uint64_t bits; /* slots of that word */
+    int crosses;   /* C1: the caller has become the crosser of its cursor */
+} wh_tessera_take;
+
+#define WH_TESSERA_WAIT ((uint64_t)0) /* not now */
+#define WH_TESSERA_NOTHING UINT64_MAX /* conclusive: X1 */
+
+WH_FN wh_tessera_take wh_tessera_found_(uint64_t at, uint64_t bits) {
+    wh_tessera_take take;
+    take.at = at;
+    take.bits = bits;
+    take.crosses = 0;
+    return take;
+}
+
+WH_FN int wh_tessera_has_slots_(uint64_t span) {
+    return wh_tessera_span_position(span) < wh_tessera_span_slots(span);
+}
+
+/* Whether an add would find a slot, or make its caller the crosser. */
+WH_FN int wh_tessera_is_open_(uint64_t span) {
+    return wh_tessera_span_position(span) <= wh_tessera_span_slots(span) &&
+           wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK;
+}
+
+/* C1: whether an add of n that returned `span` makes the caller its crosser. */
+WH_FN int wh_tessera_crosses_(uint64_t span, uint32_t n) {
+    const uint32_t slots = wh_tessera_span_slots(span);
+    const uint32_t position = wh_tessera_span_position(span);
+    return wh_tessera_is_open_(span) && position + n > slots;
+}
+
+/* --- spans from the pool ------------------------------------------------------------------- */
+
+/* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
+ * `ticket` gives: first chunk | order << 32 | 1 << 40; 0 if a bounded search found none.
+ * Between begin and end. */
+WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint32_t ticket,
+                                           uint32_t most, uint32_t least) {
+    const wh_veb pool = wh_tessera_pool_(g);
+    const uint32_t places = g.n_chunks >> most;
+    uint64_t x = 0;
+    if (places != 0) { /* sets side by side: the used part of the heap stays dense */
+        const uint32_t chunk = (ticket * g.n_sets + set) % places << most;
+        if (wh_tessera_claim_chunks_(g, chunk, most)) {
+            return chunk | (uint64_t)most << 32 | (uint64_t)1 << 40;
+        }
+        x = chunk;
+    }
+    int wrapped = 0;
+    for (uint32_t words = 0; words < 16;) {
+        x = wh_veb_successor(pool, x);
+        if (x == WH_VEB_NONE) {
+            if (wrapped) {
+                return 0;
+            }
+            wrapped = 1;
+            x = 0;
+            continue;
+        }
+        const uint64_t bits = wh_load_u64_relaxed(&pool.words[x >> 6]);
+        uint32_t order = most, at = 64;
+        for (;; order--) {
+            at = wh_tessera_fit_(bits, order);
+            if (at < 64 || order == least) {
+                break;
+            }
+        }
+        if (at == 64) {
+            x = ((x >> 6) + 1) << 6;
+            words++;
+        } else {
+            const uint32_t chunk = (uint32_t)(x & ~(uint64_t)63) + at;
+            if (wh_tessera_claim_chunks_(g, chunk, order)) {
+                return chunk | (uint64_t)order << 32 | (uint64_t)1 << 40;
+            }
+            words++;
+        }
+    }
+    return 0;
+}
+
+/* Makes claimed chunks slabs of class c with no slot free: lane `rank` of `n`. */
+WH_FN void wh_tessera_dress_(wh_tessera_core g, wh_tessera_class row, uint32_t c, uint32_t set,
+                             uint32_t first, uint32_t chunks, uint32_t rank, uint32_t n) {
+    const uint32_t order = wh_tessera_order(row);
+    const uint64_t tag = wh_tessera_slab_tag(c, order, row.slot_size, set);
+    const int single = row.slots <= 64;
+    uint64_t left_over = 0;
+    for (uint32_t i = rank; i < chunks; i += n) {
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
+        if (single && (i & ((1u << order) - 1)) == 0) {
+            wh_store_u64_relaxed(wh_tessera_words_of_(g, first + i), 0);
+        } else if (!single) {
+            left_over |= wh_load_u64_relaxed(wh_tessera_words_of_(g, first + i));
+        }
+    }
+    for (uint32_t i = rank; !single && i < chunks; i += n) {
+        uint32_t *state = wh_tessera_state_at_(g, first + i);
+        if (left_over == 0) {
+            wh_add_u32_relaxed(state, 0 - WH_TESSERA_SHUT);
+        } else { /* I2: takers that find SHUT gone must find the word zero */
+            wh_store_u64_relaxed(wh_tessera_words_of_(g, first + i), 0);
+            wh_add_u32_release(state, 0 - WH_TESSERA_SHUT);
+        }
+    }
+}
+
+/* --- slots of listed slabs --------------------------------------------------------------------- */
+
+/* Takes up to r free slots of a slab that was on the list of class c and has been taken
+ * off it by the caller; puts it back if it has more. */
+WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uint32_t c,
+                                            uint32_t slab, uint32_t r) {
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    uint64_t *tag_at = wh_tessera_tag_at_(g, slab);
+    const uint64_t tag = wh_load_u64_acquire(tag_at);
+    if (wh_tessera_kind(tag) != WH_TESSERA_SLAB || wh_tessera_tag_class(tag) != c ||
+        (slab & ((1u << wh_tessera_tag_order(tag)) - 1)) != 0) {
+        return take; /* listed in an earlier life */
+    }
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    const uint32_t n_words = (slots + 63) >> 6;
+    uint64_t *words = wh_tessera_words_of_(g, slab);
+    uint32_t *state = wh_tessera_state_at_(g, slab);
+    uint32_t change = WH_TESSERA_TAKER;
+    if (n_words > 1) {
+        const uint32_t before = wh_fetch_add_u32_acq_rel(state, WH_TESSERA_TAKER); /* I5 */
+        if ((before & WH_TESSERA_SHUT) != 0 || wh_load_u64_acquire(tag_at) != tag) {
+            (void)wh_fetch_sub_u32_release(state, WH_TESSERA_TAKER);
+            return take;
+        }
+    }
+    int more = 0;
+    for (uint32_t k = 0; k < n_words && take.bits == 0; k++) {
+        const uint64_t full = wh_tessera_full_word(slots, k);
+        uint64_t w = wh_load_u64_relaxed(&words[k]);
+        while (w != 0 && WH_PLANT(tessera_i4, n_words > 1 || w != full, 1)) { /* I4 */
+            const uint64_t bits = wh_lowest_bits(w, r);
+            const uint64_t seen = wh_cas_u64_acq_rel(&words[k], w, w & ~bits); /* P1 */
+            if (seen == w) {
+                take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)), bits);
+                change += (w == full ? WH_TESSERA_FULL : 0) + (w == bits ? WH_TESSERA_NONZERO : 0);
+                more = w != bits;
+                break;
+            }
+            w = seen;
+        }
+    }
+    if (n_words > 1) {
+        const uint32_t after = wh_fetch_sub_u32_acq_rel(state, change) - change;
+        const uint32_t all =
+            WH_TESSERA_NO_WORDS + n_words * (WH_TESSERA_NONZERO + WH_TESSERA_FULL);
+        if (after == all && wh_cas_u32_acq_rel(state, all, WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) ==
+                                all) { /* I5: a free saw the taker and left it to this one */
+            for (uint32_t k = 0; k < n_words; k++) {
+                wh_store_u64_relaxed(&words[k], 0); /* I2 */
+            }
+            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+            return take;
+        }
+        more = (int32_t)((after & 0xff) - (WH_TESSERA_NO_WORDS & 0xff)) > 0;
+    } else if (take.bits != 0 &&
+               WH_PLANT(tessera_t1, wh_load_u64_acquire(tag_at) != tag, 0)) { /* T1 */
+        const uint64_t now = wh_load_u64_acquire(tag_at);
+        if (!more && wh_tessera_tag_slots(now, g.chunk_log2) > 64) {
+            (void)wh_fetch_sub_u32_relaxed(state, WH_TESSERA_NONZERO); /* give counts it again */
+        }
+        wh_tessera_give_(g, set, slab, now, 0, take.bits);
+        wh_tessera_list_slab_(g, set, wh_tessera_tag_class(now), slab);
+        return wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    }
+    if (WH_PLANT(tessera_i6, more, 0)) { /* I6 */
+        (void)wh_veb_insert(wh_tessera_list_(g, c), slab);
+    }
+    return take;
+}
+
+/* Up to r slots of any listed slab of class c. Slabs found to have none leave the list. */
+WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_core g, uint32_t set, uint32_t c,
+                                                   uint32_t r) {
+    const wh_veb list = wh_tessera_list_(g, c);
+    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, set, c);
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    /* P4; every take starts elsewhere, so that takers seldom meet */
+    const uint32_t ticket = wh_fetch_add_u32_relaxed(&cursor->begun, 1);
+    const uint32_t start = (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) *
+                                      g.n_chunks >> 32);
+    int wrapped = 0;
+    for (uint64_t x = start; take.bits == 0; x++) {
+        x = wh_veb_successor(list, x);
+        if (x == WH_VEB_NONE || (wrapped && x >= start)) {
+            if (wrapped) {
+                break;
+            }
+            wrapped = 1;
+            x = UINT64_MAX; /* from 0 */
+        } else if (wh_veb_remove(list, x)) {
+            take = wh_tessera_take_from_(g, set, c, (uint32_t)x, r);
+        }
+    }
+    wh_add_u32_release(&cursor->done, 1); /* P4 */
+    return take;
+}
+
+/* A slab of class c from wherever the pool has chunks for one, however small: up to r of
+ * its slots for the caller, the others listed. */
+WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t set, uint32_t c,
+                                                  uint32_t r) {
+    const wh_tessera_class row = wh_tessera_header_(g)->classes[c];
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    const uint32_t ticket = wh_tessera_begin_(g, set);
+    const uint64_t claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_order(row), 0);
+    if (claim != 0) {
+        const uint32_t slab = (uint32_t)claim, order = (uint32_t)(claim >> 32) & 0xff;
+        const uint64_t tag = wh_tessera_slab_tag(c, order, row.slot_size, set);
+        const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+        const uint32_t n_words = (slots + 63) >> 6;
+        uint64_t *words = wh_tessera_words_of_(g, slab);
+        for (uint32_t i = 0; i < 1u << order; i++) {
+            wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + i), tag);
+        }
+        const uint64_t first = wh_tessera_full_word(slots, 0);
+        take = wh_tessera_found_((uint64_t)(words - wh_tessera_words_of_(g, 0)),
+                                 wh_lowest_bits(first, r));
+        const uint64_t rest = first & ~take.bits;
+        for (uint32_t k = 0; k < n_words; k++) {
+            wh_store_u64_relaxed(&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
+        }
+        if (n_words > 1) {
+            wh_add_u32_release(wh_tessera_state_at_(g, slab),
+                               (rest != 0 ? WH_TESSERA_NONZERO : 0) - WH_TESSERA_SHUT +
+                                   (n_words - 1) * (WH_TESSERA_NONZERO + WH_TESSERA_FULL));
+        }
+        if (rest != 0 || n_words > 1) {
+            wh_tessera_list_slab_(g, set, c, slab);
+        }
+    }
+    wh_tessera_end_(g, set);
+    return take;
+}
+
+/* Up to r slots from the cursor of any set. */
+WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_core g, uint32_t c, uint32_t r) {
+    for (uint32_t s = 0; s < g.n_sets; s++) {
+        uint64_t *at = &wh_tessera_cursor_at_(g, s, c)->span;
+        if (wh_tessera_has_slots_(wh_load_u64_relaxed(at))) {
+            const uint64_t span = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
+            if (wh_tessera_crosses_(span, r)) { /* C1: there is nothing to attach */
+                wh_store_u64_release(at, WH_TESSERA_CLOSED);
+            }
+            if (wh_tessera_has_slots_(span)) {
+                return wh_tessera_found_(span, 0);
+            }
+        }
+    }
+    return wh_tessera_found_(WH_TESSERA_WAIT, 0);
+}
+
+/* Closes the cursors of other classes than c that have slots left and gives these back, so
+ * that slabs without a live slot reach the pool. 1 if there was one. */
+WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
+    int found = 0;
+    for (uint32_t i = 0; i < (uint32_t)g.n_sets << 6; i++) {
+        const uint32_t u = i & 63;
+        if (u == c || u >= g.n_classes) {
+            continue;
+        }
+        uint64_t *at = &wh_tessera_cursor_at_(g, i >> 6, u)->span;
+        const uint64_t span = wh_load_u64_acquire(at);
+        const wh_tessera_class row = wh_tessera_header_(g)->classes[u];
+        uint32_t position = wh_tessera_span_position(span);
+        const uint32_t end = wh_tessera_span_slots(span);
+        if (position >= end) {
+            continue;
+        }
+        found = 1;
+        (void)wh_tessera_begin_(g, set);
+        if (wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: the rest is ours */
+            while (position < end) {
+                const uint32_t k = position / row.slots, slot = position % row.slots;
+                const uint32_t slab =
+                    wh_tessera_span_first(span) + (k << wh_tessera_order(row));
+                if (slot == 0) {
+                    if (row.slots > 64) { /* its words are zero: I2 */
+                        (void)wh_fetch_or_u32_release(wh_tessera_state_at_(g, slab),
+                                                      WH_TESSERA_SHUT);
+                    }
+                    wh_tessera_put_chunks_(g, set, slab, wh_tessera_order(row));
+                    position += row.slots;
+                } else {
+                    const uint64_t full = wh_tessera_full_word(row.slots, slot >> 6);
+                    wh_tessera_give_(g, set, slab, *wh_tessera_tag_at_(g, slab), slot >> 6,
+                                     full & (~(uint64_t)0 << (slot & 63)));
+                    position += 64 - wh_clz64(full) - (slot & 63);
+                }
+            }
+        }
+        wh_tessera_end_(g, set);
+    }
+    return found;
+}
+
+/* --- out of memory: X1, X2 --------------------------------------------------------------------- */
+
+/* Sums over all sets: what = 0: events that concern class c (NO_CLASS: the pool alone);
+ * 1: takes done; 2: takes begun. */
+WH_FN uint64_t wh_tessera_sum_(wh_tessera_core g, uint32_t c, int what) {
+    uint64_t sum = 0;
+    for (uint32_t s = 0; s < g.n_sets; s++) {
+        const wh_tessera_set *set = wh_tessera_set_at_(g, s);
+        const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, s, c);
+        sum += wh_load_u32_acquire(what == 0 ? &set->events : what == 1 ? &set->done : &set->begun);
+        if (c != WH_TESSERA_NO_CLASS) {
+            sum += wh_load_u32_acquire(what == 0   ? &cursor->events
+                                       : what == 1 ? &cursor->done
+                                                   : &cursor->begun);
+        }
+    }
+    return sum & 0xffffffffff;
+}
+
+/* 1: nothing is left for class c. 0: look again. */
+WH_FN_SLOW int wh_tessera_none_(wh_tessera_core g, uint32_t set, uint32_t c) {
+    uint64_t *verdict = &wh_tessera_header_(g)->verdict[c];
+    const uint64_t events = wh_tessera_sum_(g, c, 0);
+    if (wh_load_u64_acquire(verdict) == events + 1) { /* X2 */
+        return 1;
+    }
+    const uint64_t done = wh_tessera_sum_(g, c, 1);
+    const uint64_t begun = wh_tessera_sum_(g, c, 2);
+    if (WH_PLANT(tessera_x1_quiet, done != begun, 0)) { /* X1 (1) */
+        return 0;
+    }
+    for (uint32_t s = 0; s < g.n_sets; s++) { /* X1 (2) */
+        const uint64_t span = wh_load_u64_acquire(&wh_tessera_cursor_at_(g, s, c)->span);
+        if (wh_tessera_has_slots_(span)) {
+            return 0;
+        }
+    }
+    if (wh_tessera_detach_(g, set, c) || wh_tessera_any_(wh_tessera_list_(g, c)) || /* X1 (3) */
+        wh_tessera_any_(wh_tessera_pool_(g)) ||                                     /* X1 (4) */
+        WH_PLANT(tessera_x1_same, wh_tessera_sum_(g, c, 2) != begun, 0)) {
+        return 0;
+    }
+    wh_store_u64_release(verdict, events + 1);
+    return 1;
+}
+
+/* --- the slow path of slots ------------------------------------------------------------------------ */
+
+/* For r lanes that found the cursor of their class used up. */
+WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_core g, uint32_t set, uint32_t c,
+                                               uint32_t r, int may_reopen) {
+    uint64_t *at = &wh_tessera_cursor_at_(g, set, c)->span;
+    const uint64_t now = wh_load_u64_relaxed(at);
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    if (wh_tessera_is_open_(now)) {
+        take.at = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
+        take.crosses = wh_tessera_crosses_(take.at, r);
+        return take;
+    }
+    if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) {
+        return take; /* its crosser is at work */
+    }
+    if (wh_tessera_any_(wh_tessera_list_(g, c))) {
+        take = wh_tessera_take_listed_(g, set, c, r);
+    }
+    if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(g))) {
+        if (may_reopen) { /* whoever succeeds is the crosser */
+            take.crosses = wh_cas_u64_acq_rel(at, now, WH_TESSERA_UNDER_WAY) == now;
+            return take;
+        }
+        take = wh_tessera_take_small_(g, set, c, r);
+    }
+    if (take.bits == 0) {
+        take = wh_tessera_steal_(g, c, r);
+    }
+    if (take.bits == 0 && take.at == WH_TESSERA_WAIT && wh_tessera_none_(g, set, c)) {
+        take.at = WH_TESSERA_NOTHING;
+    }
+    return take;
+}
+
+/* The slot at a position of a span. */
+WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
+                                      wh_tessera_class row, uint32_t first, uint32_t position) {
+    const uint32_t slab = wh_tessera_divide(position, row.by_slots);
+    const uint32_t slot = position - slab * row.slots;
+    return base + ((uint64_t)first << chunk_log2) +
+           (((uint64_t)slab << wh_tessera_slab_log2(row)) + slot * row.slot_size);
+}
+
+/* For the lanes that the fast path left without a slot. All lanes of mask call; `lanes` is
+ * the caller's group, v what its atomic returned, p the caller's slot if it has one,
+ * c = NO_CLASS for lanes that take no part. The groups of a warp go in steps: none waits
+ * while another one works. */
+WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                  uint32_t c, uint64_t v, void *p) {
+    const uint32_t leader = wh_mask_leader(lanes);
+    const int leads = wh_lane_id() == leader;
+    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
+    int attach = 0;
+    int may_reopen = 1;
+    wh_tessera_class row;
+    row.slots = row.by_slots = row.slot_size = row.shape = 0;
+    if (c != WH_TESSERA_NO_CLASS) {
+        row = wh_tessera_header_(g)->classes[c];
+        attach = leads && wh_tessera_crosses_(v, wh_popc32(lanes));
+    }
+    for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
+        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        const uint32_t r = wh_popc32(needy);
+        const uint32_t rank = wh_mask_rank(needy);
+        wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+        uint64_t claim = 0;
+        if (attach) {
+            const uint32_t ticket = wh_tessera_begin_(g, set);
+            claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
+                                           wh_tessera_order(row));
+        } else if (leads && r != 0) {
+            take = wh_tessera_attempt_(g, set, c, r, may_reopen);
+        }
+        if (wh_any(mask, attach)) { /* every group that attaches, together */
+            claim = wh_shfl_u64(mask, claim, leader);
+            if (claim != 0) {
+                wh_tessera_dress_(g, row, c, set, (uint32_t)claim, 1u << (claim >> 32 & 0xff),
+                                  wh_mask_rank(lanes), wh_popc32(lanes));
+            }
+            wh_syncwarp(mask);
+            if (attach) {
+                uint64_t *at = &wh_tessera_cursor_at_(g, set, c)->span;
+                const uint32_t order = (uint32_t)(claim >> 32) & 0xff;
+                const uint32_t slots =
+                    claim != 0 ? row.slots << (order - wh_tessera_order(row)) : 0;
+                const uint32_t keep = r < slots ? r : slots;
+                WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
+                (at, claim != 0 ? wh_tessera_span((uint32_t)claim, slots, keep)
+                                : WH_TESSERA_CLOSED); /* C1, P2 */
+                wh_tessera_end_(g, set);
+                take.at = claim != 0 ? wh_tessera_span((uint32_t)claim, slots, 0) : 0;
+                may_reopen = 0;
+            }
+            attach = 0;
+        }
+        attach |= take.crosses;
+        may_reopen &= take.at != WH_TESSERA_WAIT || attach;
+        const int idle = !wh_any(mask, attach || take.at != WH_TESSERA_WAIT);
+        take.at = wh_shfl_u64(mask, take.at, leader);
+        take.bits = wh_shfl_u64(mask, take.bits, leader);
+        if (need && take.bits != 0) {
+            if (rank < wh_popc64(take.bits)) {
+                const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
+                const uint32_t in_chunk = (uint32_t)take.at & ((1u << words_log2) - 1);
+                const uint32_t slot = in_chunk * 64 + wh_select64(take.bits, rank);
+                p = g.base + (take.at >> words_log2 << g.chunk_log2) +
+                    (uint64_t)slot * row.slot_size;
+                need = 0;
+            }
+        } else if (need && take.at == WH_TESSERA_NOTHING) {
+            wh_add_u64_relaxed(&wh_tessera_set_at_(g, set)->failed, 1);
+            need = 0;
+        } else if (need && take.at != WH_TESSERA_WAIT) {
+            const uint32_t position = wh_tessera_span_position(take.at) + rank;
+            if (position < wh_tessera_span_slots(take.at)) {
+                p = wh_tessera_slot_(g.base, g.chunk_log2, row, wh_tessera_span_first(take.at),
+                                     position);
+                need = 0;
+            }
+        }
+        if (idle) {
+            wh_backoff(attempt);
+        }
+    }
+    return p;
+}
+
+/* --- runs -------------------------------------------------------------------------------------------- */
+
+/* Tags claimed chunks as one run and returns it. */
+WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks) {
+    wh_store_u64_relaxed(wh_tessera_tag_at_(g, (uint32_t)first), chunks << 32 | WH_TESSERA_RUN);
+    for (uint64_t i = 1; i < chunks; i++) { /* an interior pointer must not look like a slot */
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, (uint32_t)(first + i)), WH_TESSERA_INNER);
+    }
+    return g.base + (first << g.chunk_log2);
+}
+
+/* The first of `chunks` chunks in a row, of which some multiple of align (a power of two)
+ * starts `keep`: keeps these. WH_VEB_NONE if the pool has no such row now. */
+WH_FN_SLOW uint64_t wh_tessera_claim_run_(wh_tessera_core g, uint64_t chunks, uint64_t keep,
+                                          uint64_t align) {
+    const wh_veb pool = wh_tessera_pool_(g);
+    for (;;) {
+        const uint64_t first = wh_veb_find_run(pool, chunks);
+        if (first == WH_VEB_NONE) {
+            return first;
+        }
+        if (wh_veb_claim_range(pool, first, chunks)) {
+            const uint64_t address = (uint64_t)(uintptr_t)g.base + (first << g.chunk_log2);
+            const uint64_t start = first + ((wh_round_up(address, align) - address) >> g.chunk_log2);
+            if (start > first) {
+                wh_veb_insert_range(pool, first, start - first);
+            }
+            if (start + keep < first + chunks) {
+                wh_veb_insert_range(pool, start + keep, first + chunks - (start + keep));
+            }
+            return start;
+        }
+    }
+}
+
+/* One attempt at a run under the heap's lock, which the caller holds: the run, or NULL with
+ * *none set if there is none (X1), or else NULL: look again. */
+WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_core g, uint32_t set, uint64_t chunks,
+                                           uint64_t keep, uint64_t align) {
+    uint64_t *verdict = &wh_tessera_header_(g)->run_verdict;
+    const uint64_t events = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 0) << 24;
+    const uint64_t done = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 1);
+    const uint64_t begun = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 2);
+    if (wh_tessera_detach_(g, set, WH_TESSERA_NO_CLASS)) {
+        return WH_TESSERA_WAIT;
+    }
+    if (wh_veb_find_run(wh_tessera_pool_(g), chunks) != WH_VEB_NONE) {
+        (void)wh_tessera_begin_(g, set);
+        const uint64_t first = wh_tessera_claim_run_(g, chunks, keep, align);
+        void *p = first != WH_VEB_NONE ? wh_tessera_make_run_(g, first, keep) : NULL;
+        wh_tessera_end_(g, set);
+        return (uint64_t)(uintptr_t)p;
+    }
+    if (done != begun || wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 2) != begun) { /* X1 */
+        return WH_TESSERA_WAIT;
+    }
+    wh_store_u64_release(verdict, events | chunks);
+    return WH_TESSERA_NOTHING;
+}
+
+/* Whether a verdict says that there is no run of so many chunks. X2 */
+WH_FN int wh_tessera_no_run_(wh_tessera_core g, uint64_t chunks) {
+    const uint64_t verdict = wh_load_u64_acquire(&wh_tessera_header_(g)->run_verdict);
+    return (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff) &&
+           verdict >> 24 == wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 0);
+}
+
+/* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane
+ * with n = 0 takes no part. First each group of lanes with one size tries places of its own,
+ * from the back of the heap, as many runs in a word of the pool as fit; then the lanes that
+ * found them taken search one by one. */
+WH_FN_SLOW void *wh_tessera_run_(wh_tessera_core g, wh_mask_t mask, uint32_t set, uint64_t n,
+                                 uint64_t align) {
+    wh_tessera_header *header = wh_tessera_header_(g);
+    const uint64_t chunk = (uint64_t)1 << g.chunk_log2;
+    const uint64_t keep = (n >> g.chunk_log2) + ((n & (chunk - 1)) != 0);
+    const uint64_t extra = align > chunk ? (align >> g.chunk_log2) - 1 : 0;
+    const uint64_t chunks = keep + extra;
+    void *p = NULL;
+    int need = n != 0 && keep <= g.n_chunks && chunks <= g.n_chunks;
+    const wh_group same = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
+    if (need && extra == 0) {
+        const uint32_t in_word = keep < 64 ? 64u / (uint32_t)keep : 1;
+        const uint32_t words = (uint32_t)((keep + 63) >> 6);
+        const uint32_t places = (g.n_chunks >> 6) / words;
+        uint32_t at = 0;
+        if (wh_group_leads(same)) {
+            (void)wh_tessera_begin_(g, set);
+            at = wh_fetch_add_u32_acq_rel(&header->run_position, same.n);
+        }
+        at = wh_shfl_u32(same.lanes, at, same.leader) + same.rank;
+        if (places != 0) {
+            const uint64_t word = (uint64_t)(places - 1 - at / in_word % places) * words;
+            const uint64_t first = (word << 6) + at % in_word * keep;
+            if (wh_veb_claim_range(wh_tessera_pool_(g), first, keep)) {
+                p = wh_tessera_make_run_(g, first, keep);
+            }
+        }
+        wh_syncwarp(same.lanes);
+        if (wh_group_leads(same)) {
+            wh_tessera_end_(g, set);
+        }
+    }
+    need = need && p == NULL;
+    for (uint32_t attempt = 0;; attempt++) {
+        const wh_mask_t needy = wh_ballot(mask, need);
+        if (needy == 0) {
+            break;
+        }
+        int idle = 0;
+        if (wh_lane_id() == wh_mask_leader(needy)) {
+            uint64_t got = WH_TESSERA_WAIT;
+            if (wh_tessera_no_run_(g, chunks)) {
+                got = WH_TESSERA_NOTHING;
+            } else if (wh_exchange_u32_acquire(&header->run_lock, 1) == 0) {
+                got = wh_tessera_run_locked_(g, set, chunks, keep, align);
+                wh_store_u32_release(&header->run_lock, 0);
+            }
+            idle = got == WH_TESSERA_WAIT;
+            need = idle;
+            p = got != WH_TESSERA_WAIT && got != WH_TESSERA_NOTHING ? (void *)(uintptr_t)got : NULL;
+        }
+        if (wh_any(mask, idle)) {
+            wh_backoff(attempt);
+        }
+    }
+    if (n != 0 && p == NULL) {
+        wh_add_u64_relaxed(&wh_tessera_set_at_(g, set)->failed, 1);
+    }
+    return p;
+}
+
+/* Frees a run; anything else that gets here is a bad pointer. */
+WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_core g, uint32_t set, uint64_t offset) {
+    const uint64_t chunk = offset >> g.chunk_log2;
+    if (chunk < g.n_chunks && (offset & (((uint64_t)1 << g.chunk_log2) - 1)) == 0) {
+        uint64_t *at = wh_tessera_tag_at_(g, (uint32_t)chunk);
+        const uint64_t tag = wh_load_u64_relaxed(at);
+        if (wh_tessera_kind(tag) == WH_TESSERA_RUN &&
+            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) { /* one free wins */
+            wh_veb_insert_range(wh_tessera_pool_(g), chunk, tag >> 32); /* P3 */
+            wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1); /* X2 */
+            return;
+        }
+    }
+    wh_tessera_bad_free_(g, set, 1);
+}
+
+/* --- the contract ---------------------------------------------------------------------------------------- */
+
+WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
+    const uint32_t set = wh_sm_id() * h.set_scale >> 16;
+    return set < h.core.n_sets ? set : h.core.n_sets - 1u;
+}
+
+/* A full warp that wants slots of 2^k bytes takes a slab of its own, 32 slots, from the next
+ * place of its set. NULL for all lanes if that place is taken. */
+WH_FN void *wh_tessera_whole_(wh_tessera_t h, uint32_t set, uint32_t c, uint32_t size_log2) {
+    const uint32_t all = 0xffffffffu;
+    const uint32_t lane = wh_lane_id();
+    const uint32_t order = size_log2 + 5 - h.core.chunk_log2;
+    wh_tessera_set *counters = (wh_tessera_set *)(void *)h.cursors - h.core.n_sets + set;
+    uint32_t slab = UINT32_MAX;
+    if (lane == 0) {
+        const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
+        const uint32_t place = (ticket * h.core.n_sets + set) % (h.core.n_chunks >> order);
+        const uint32_t chunk = place << order;
+        if (wh_tessera_claim_chunks_(h.core, chunk, order)) { /* P3 */
+            slab = chunk;
+            wh_store_u64_relaxed(
+                &h.words[(uint64_t)chunk << wh_tessera_words_log2(h.core.chunk_log2)], 0);
+        }
+    }
+    slab = wh_shfl_u32(all, slab, 0);
+    if (slab != UINT32_MAX) {
+        const uint64_t tag = wh_tessera_slab_tag(c, order, 1u << size_log2, set);
+        for (uint32_t i = lane; i < 1u << order; i += 32) {
+            wh_store_u64_relaxed(&h.tags[slab + i], tag);
+        }
+    }
+    wh_syncwarp(all);
+    if (lane == 0) {
+        wh_add_u32_release(&counters->done, 1); /* P4 */
+    }
+    return slab == UINT32_MAX
+               ? NULL
+               : h.base + ((uint64_t)slab << h.core.chunk_log2) + ((uint64_t)lane << size_log2);
+}
+
+WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
+    const int is_slot = (uint64_t)n - 1 < h.max_slot; /* not so for 0 */
+    const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
+    const wh_group same = wh_group_by_u32(mask, c);
+    const uint32_t set = wh_tessera_my_set_(h);
+    void *p = NULL;
+    if (same.n == 32 && n > 256 && n <= h.max_whole) {
+        const uint32_t bound = wh_tessera_bound(c);
+        if (wh_is_pow2(bound)) {
+            p = wh_tessera_whole_(h, set, c, wh_log2_floor(bound));
+            if (p != NULL) {
+                return p;
+            }
+        }
+    }
+    uint64_t v = 0;
+    wh_tessera_class row;
+    row.slots = row.by_slots = row.slot_size = row.shape = 0;
+    if (is_slot) {
+        row = h.classes[c];
+        if (wh_group_leads(same)) {
+            v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
+                &h.cursors[(set << 6) + c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
+        }
+    }
+    v = wh_shfl_u64(mask, v, same.leader);
+    const uint32_t position = wh_tessera_span_position(v) + same.rank;
+    if (position < wh_tessera_span_slots(v)) {
+        p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v), position);
+    }
+    if (wh_any(mask, is_slot && p == NULL)) {
+        p = wh_tessera_slow_(h.core, mask, same.lanes, set, c, v, p);
+    }
+    if (wh_any(mask, n > h.max_slot)) {
+        void *q = wh_tessera_run_(h.core, mask, set, n > h.max_slot ? n : 0, 1);
+        p = n > h.max_slot ? q : p;
+    }
+    wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
+    return p;
+}
+
+/* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
+WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, size_t n) {
+    const uint64_t size = n == 0 || n > align ? n : align;
+    const int is_slot = size - 1 < h.max_slot;
+    const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
+    void *p = wh_tessera_malloc(h, mask, (size_t)slot);
+    const int is_run = n != 0 && !is_slot;
+    if (wh_any(mask, is_run)) {
+        void *q = wh_tessera_run_(h.core, mask, wh_tessera_my_set_(h), is_run ? n : 0, align);
+        p = is_run ? q : p;
+    }
+    wh_syncwarp(mask);
+    return p;
+}
+
+WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
+    const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
+    uint64_t tag = 0;
+    uint32_t slab = 0, slot = 0, word = UINT32_MAX;
+    if (offset < h.bytes) { /* not so for NULL */
+        const uint32_t chunk = (uint32_t)(offset >> h.core.chunk_log2);
+        tag = h.tags[chunk]; /* I3 */
+        if (wh_tessera_kind(tag) == WH_TESSERA_SLAB) {
+            slab = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
+            const uint32_t x = (uint32_t)(offset - ((uint64_t)slab << h.core.chunk_log2));
+            slot = wh_tessera_tag_slot(tag, x);
+            if (slot * wh_tessera_tag_size(tag) == x &&
+                slot < wh_tessera_tag_slots(tag, h.core.chunk_log2)) { /* else: interior */
+                word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
+            }
+        }
+    }
+    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
+    const wh_group same = wh_group_by_u32(mask, word);
+    /* The group's slots as a mask: mostly they are neighbours. */
+    const uint32_t first = wh_shfl_u32(mask, slot, same.leader);
+    uint64_t bits = (same.n == 32 ? 0xffffffffu : (1u << same.n) - 1);
+    bits <<= first & 63;
+    if (wh_any(mask, word != UINT32_MAX && slot != first + same.rank)) {
+        bits = 0;
+        for (uint32_t k = 0; wh_any(mask, k < same.n); k++) {
+            const uint32_t lane = k < same.n ? wh_select64(same.lanes, k) : same.leader;
+            bits |= (uint64_t)1 << (wh_shfl_u32(mask, slot, lane) & 63);
+        }
+    }
+    const uint32_t set = wh_tessera_my_set_(h);
+    if (word != UINT32_MAX) {
+        if (wh_group_leads(same)) {
+            const uint64_t old = WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
+                                          wh_fetch_or_u64_relaxed)(&h.words[word], bits); /* P1 */
+            const uint64_t mine = bits & ~old;
+            const uint32_t doubled = same.n - wh_popc64(mine);
+            if (doubled != 0) {
+                wh_tessera_bad_free_(h.core, set, doubled);
+            }
+            const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
+            if (mine != 0 &&
+                (old == 0 || (old | bits) == wh_tessera_full_word(slots, slot >> 6))) {
+                wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old);
+            }
+        }
+    } else if (p != NULL) {
+        wh_tessera_free_run_(h.core, set, offset);
+    }
+}
+
+WH_FN uint64_t wh_tessera_usable_size(wh_tessera_t h, const void *p) {
+    const uint64_t offset = (uint64_t)((const unsigned char *)p - h.base);
+    if (offset >= h.bytes) {
+        return 0;
+    }
+    const uint64_t tag = h.tags[offset >> h.core.chunk_log2]; /* I3 */
+    return wh_tessera_kind(tag) == WH_TESSERA_SLAB  ? wh_tessera_tag_size(tag)
+           : wh_tessera_kind(tag) == WH_TESSERA_RUN ? (tag >> 32) << h.core.chunk_log2
+                                                    : 0;
+}
+
+WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
+    return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
+}
+
+#define wh_tessera_NAME "tessera"
+#define wh_tessera_MAX_ALIGN (1u << 20)
+
+#include "warpheap/alloc/tessera/inspect.h"
+
+#endif
