@@ -5,6 +5,9 @@
 
 #include "bench/internal.h"
 
+/* Wall time after which no round begins on a GPU, and none goes on to allocate. */
+#define DRIFT_SECONDS 30.0
+
 #define ROUNDS 24u
 #define FIRST_CENTRE 16.0
 #define CENTRE_GROWTH 1.27264195 /* the 23rd root of 4096 / 16 */
@@ -18,8 +21,13 @@ typedef struct drift_round {
     uint64_t range;   /* from the lowest of them to the end of the highest */
     uint64_t largest; /* a single block that malloc still returns then */
     double us, floor_us;
+    double case_start;
     wh_bench_counts counts;
 } drift_round;
+
+static int out_of_time(const whi_bench *b, double start) {
+    return !b->on_sim && whi_bench_wall_seconds() - start > DRIFT_SECONDS;
+}
 
 /* One malloc of `size` bytes at the tail; *served says whether there was a block. With
  * keep it becomes an entry, else it is freed again. */
@@ -85,11 +93,10 @@ static wh_status find_largest(whi_bench *b, drift_round *r) {
 
 /* Batches of sizes lo..hi until half the heap is asked for by live blocks, or a malloc
  * returned NULL. `live` bytes are there already. */
-static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t *room_needed) {
+static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t room) {
     const uint64_t target = b->heap_bytes / 2;
     const uint64_t mean = r->lo + (r->hi - r->lo) / 2;
     const uint64_t batch_seed = b->seed + ((uint64_t)r->number << 40);
-    const double start = whi_bench_wall_seconds();
     wh_status s = WH_OK;
     int done = 0;
     while (s == WH_OK && !done && live + mean <= target) {
@@ -97,7 +104,7 @@ static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t
         const uint64_t n = wanted < b->defaults->drift_batch ? wanted : b->defaults->drift_batch;
         wh_bench_counts counts;
         double floor_us = 0;
-        if (b->ledger.n + n + 1 > *room_needed) {
+        if (b->ledger.n + n + 1 > room) {
             break; /* blocks beyond what the heap can hold: verification tells */
         }
         whi_bench_ledger_tail(b);
@@ -122,9 +129,7 @@ static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t
             done = counts.failed != 0 || counts.bad != 0;
             s = whi_bench_ledger_record(b);
         }
-        if (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS) {
-            done = 1;
-        }
+        done |= out_of_time(b, r->case_start);
     }
     return s;
 }
@@ -162,7 +167,7 @@ static wh_status one_round(whi_bench *b, drift_round *r, uint64_t *live, uint64_
     double floor_us = 0;
     memset(&b->malloc_series, 0, sizeof b->malloc_series);
     memset(&b->free_series, 0, sizeof b->free_series);
-    wh_status s = fill_half(b, r, *live, &room);
+    wh_status s = fill_half(b, r, *live, room);
     if (s == WH_OK) {
         s = whi_bench_ledger_verify(b, WHI_BENCH_CONTENTS | WHI_BENCH_PLACES, &counts);
     }
@@ -211,11 +216,13 @@ wh_status whi_bench_case_drift(whi_bench *b) {
     if (s == WH_OK) {
         s = whi_bench_ledger_open(b, room);
     }
-    for (uint32_t i = 1; i <= ROUNDS && s == WH_OK && !broken; i++) {
+    const double start = whi_bench_wall_seconds();
+    for (uint32_t i = 1; i <= ROUNDS && s == WH_OK && !broken && !out_of_time(b, start); i++) {
         drift_round r;
         const uint64_t c = (uint64_t)(centre + 0.5);
         memset(&r, 0, sizeof r);
         r.number = i;
+        r.case_start = start;
         r.lo = c - c / 4;
         r.hi = c + c / 4;
         if (r.hi > b->alloc->max_size || r.hi > bytes / 2) {
