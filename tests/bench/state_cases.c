@@ -242,17 +242,6 @@ static void run_case(run *r, const char *name) {
     assert_int_equal(bad, r->b->total_bad);
 }
 
-static void seen(const char *name, fault what) {
-    run r;
-    open_run(&r, "gallatin", what);
-    run_case(&r, name);
-    if (broken.done == 0 || r.b->total_bad == 0) {
-        fail_msg("%s: fault %d struck %llu times, %llu bad blocks", name, (int)what,
-                 (unsigned long long)broken.done, (unsigned long long)r.b->total_bad);
-    }
-    close_run(&r);
-}
-
 /* --- tests --------------------------------------------------------------------------------- */
 
 static void test_sound_allocator(void **state) {
@@ -268,6 +257,17 @@ static void test_sound_allocator(void **state) {
 }
 
 #ifndef WH_TSAN /* blocks that overlap are data races, as it would rightly report */
+
+static void seen(const char *name, fault what) {
+    run r;
+    open_run(&r, "gallatin", what);
+    run_case(&r, name);
+    if (broken.done == 0 || r.b->total_bad == 0) {
+        fail_msg("%s: fault %d struck %llu times, %llu bad blocks", name, (int)what,
+                 (unsigned long long)broken.done, (unsigned long long)r.b->total_bad);
+    }
+    close_run(&r);
+}
 
 static void test_full(void **state) {
     (void)state;
