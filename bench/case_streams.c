@@ -1,5 +1,5 @@
 /* case_streams.c: the case streams: two churn kernels on two streams share one heap;
- * together, and one after the other. On a GPU both fit at a time. */
+ * together, and one after the other. */
 #include <string.h>
 
 #include "bench/internal.h"

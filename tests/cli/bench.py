@@ -209,7 +209,7 @@ def test_registers():
     check([line[:2] for line in lines] == [[a, k] for a in ("bump", "gallatin")
                                            for k in ("malloc_free", "malloc", "free")],
           f"registers: three kernels each: {lines}")
-    check(all(8 <= int(line[2]) <= 255 for line in lines), f"registers: {lines}")
+    check(all(1 <= int(line[2]) <= 255 for line in lines), f"registers: {lines}")
 
 
 def test_determinism(folder):
