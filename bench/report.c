@@ -206,12 +206,19 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
     e |= json_object_set_new(meta, "seed", integer(b->options->seed));
     e |= json_object_set_new(meta, "target", json_string(b->on_sim ? "sim" : "cuda"));
     e |= json_object_set_new(meta, "sms", integer(b->info->n_sms));
-    e |= json_object_set_new(
-        meta, "heap",
-        integer(b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes));
-    e |= json_object_set_new(meta, "utilization_heap",
-                             integer(b->options->heap_bytes != 0 ? b->options->heap_bytes
-                                                                 : b->defaults->utilization_bytes));
+    const uint64_t chosen = b->options->heap_bytes;
+    const whi_bench_defaults *own = b->defaults;
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } heaps[] = {{"heap", own->heap_bytes},
+                 {"utilization_heap", own->utilization_bytes},
+                 {"full_heap", own->full_bytes},
+                 {"drift_heap", own->drift_bytes}};
+    for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
+        e |= json_object_set_new(meta, heaps[i].name,
+                                 integer(chosen != 0 ? chosen : heaps[i].bytes));
+    }
     e |= json_object_set_new(meta, "reps", integer(b->reps));
     e |= json_object_set_new(
         meta, "check", json_string(b->options->check == WH_BENCH_CHECK_EVERY ? "every" : "last"));
