@@ -227,8 +227,8 @@ wh_status whi_bench_ledger_record(whi_bench *b);
 wh_status whi_bench_ledger_thin(whi_bench *b, double keep, uint64_t seed, uint64_t *freed,
                                 whi_bench_series *series);
 
-/* Looks at all entries as whi_bench_verify does; CONTENTS checks those that hold a pattern,
- * then gives the others theirs and checks all. */
+/* Looks at all entries as whi_bench_verify does; CONTENTS gives those their pattern that
+ * have none yet, and checks all. */
 wh_status whi_bench_ledger_verify(whi_bench *b, uint32_t what, wh_bench_counts *counts);
 
 /* Runs a kernel of the ledger over its first n entries. */
