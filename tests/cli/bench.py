@@ -214,7 +214,7 @@ def test_registers():
 
 def test_determinism(folder):
     args = ["--case", "single,mixed,churn,utilization,graph", "--alloc", "default,bump",
-            "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap", "24M"]
+            "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap", "8M"]
     state = ["--case", ",".join(STATE_CASES), "--alloc", "default", "--sizes", "256",
              "--threads", "100", "--reps", "2", "--heap", "2M"]
     for policy, what in itertools.product(("round-robin", "random"), (args, state)):
