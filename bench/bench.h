@@ -18,6 +18,10 @@
     X(init, "create and reset a heap")                                        \
     X(utilization, "fill a heap until malloc returns NULL")                   \
     X(range, "address range of a cold round over the bytes requested")        \
+    X(full, "malloc and free in a heap that is 50, 90, 99 % full")            \
+    X(drift, "fragmentation while the sizes in use drift from 16 B to 4 KiB") \
+    X(streams, "two kernels on two streams share one heap")                   \
+    X(waste, "usable bytes beyond the request, over all sizes")               \
     X(graph, "adjacency arrays of a dynamic graph")
 
 /* In which repetitions the contents of blocks are written and checked, between the timed
@@ -62,6 +66,12 @@ typedef enum wh_bench_outcome {
 
 /* Runs the benchmark. error receives one line unless the outcome is OK. */
 wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size_t error_size);
+
+/* What the compiler made of small kernels with a malloc and a free, for each allocator:
+ * registers and local memory, as the CUDA driver tells. Reads device, allocs, json and
+ * table of the options. */
+wh_bench_outcome wh_bench_registers(const wh_bench_options *options, char *error,
+                                    size_t error_size);
 
 /* NULL past the end. */
 const char *wh_bench_case_name(size_t index);

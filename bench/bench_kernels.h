@@ -39,6 +39,14 @@ typedef struct wh_bench_counts {
     uint64_t high;      /* end of the highest block */
 } wh_bench_counts;
 
+/* What split and probe add to; device memory. */
+typedef struct wh_bench_ledger {
+    uint64_t kept, victims; /* split: entries that went either way; the NULLs go nowhere */
+    uint64_t waste_sum;     /* probe: sum of (usable - n) / usable, in units of 2^-32 */
+    uint64_t waste_max;     /*    the largest of them << 32 | its n */
+    uint64_t measured;      /*    blocks in the sum */
+} wh_bench_ledger;
+
 typedef struct wh_bench_call {
     wh_bench_handle handle;
     void **ptrs;     /* device: one pointer per allocation (churn: per slot and thread) */
@@ -53,6 +61,16 @@ typedef struct wh_bench_call {
     wh_bench_counts *counts; /* device */
     uint32_t *claimed;       /* device, claim: one bit for each 16 bytes from claim_base on */
     uint64_t claim_base;
+
+    /* A ledger: live blocks of several sizes as two arrays, ptrs and sizes. */
+    uint32_t *sizes;         /* device: bytes that the holder of ptrs[i] may use */
+    uint64_t first;          /* ledger_fill: entries before this one have their pattern */
+    uint64_t step;           /* probe: request i is lo + i * step bytes */
+    uint64_t keep;           /* split: an entry stays if its hash, 32 bits, is below this */
+    void **kept_ptrs;        /* device, split: where entries go that stay, */
+    uint32_t *kept_sizes;    /*    in any order, */
+    void **victims;          /*    and the blocks of those that do not */
+    wh_bench_ledger *ledger; /* device: results of split and probe */
 } wh_bench_call;
 
 typedef wh_status (*wh_bench_launcher)(const wh_launch *launch, const wh_bench_call *call);
@@ -79,7 +97,29 @@ typedef struct wh_bench_kernels {
     wh_bench_launcher claim; /* sets the bits of every block, counts blocks that find one set */
 } wh_bench_kernels;
 
+/* Kernels on a ledger; thread i takes entry i, or lanes threads share one as above. */
+typedef struct wh_bench_ledger_kernels {
+    wh_bench_launcher record; /* sizes[i] = what malloc_single or malloc_mixed asked for */
+    wh_bench_launcher split;  /* see wh_bench_call.keep */
+    wh_bench_launcher probe;  /* ptrs[i] = malloc(lo + i * step), sizes[i] = usable_size */
+    wh_bench_launcher survey, fill, check, claim; /* as above, by sizes */
+} wh_bench_ledger_kernels;
+
+/* Kernels as a user would write them, for what the compiler makes of them: a malloc and
+ * a free of one block, or one of the two. symbol: what the CUDA runtime calls take, NULL
+ * on the simulated device. */
+#define WH_BENCH_REGISTER_KERNELS 3u
+typedef struct wh_bench_register_kernel {
+    const char *name; /* "malloc_free", "malloc", "free" */
+    const void *symbol;
+    wh_bench_launcher launch; /* n threads; ptrs[i], lo */
+} wh_bench_register_kernel;
+
 /* The table for an allocator of list.h on a target; NULL if it is not built in. */
 const wh_bench_kernels *wh_bench_kernels_find(const char *allocator, wh_target target);
+const wh_bench_ledger_kernels *wh_bench_ledger_find(const char *allocator, wh_target target);
+
+/* WH_BENCH_REGISTER_KERNELS entries. */
+const wh_bench_register_kernel *wh_bench_registers_find(const char *allocator, wh_target target);
 
 #endif

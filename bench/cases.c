@@ -1,52 +1,10 @@
-/* cases.c: the benchmark's cases, all but the graph. docs/BENCHMARK.md says what each
+/* cases.c: the benchmark's cases that have no file of their own (case_*.c), and the
+ * table of all. docs/BENCHMARK.md says what each
  * measures. A case runs with the allocator that whi_bench names; it opens the heap it
  * needs and leaves it empty, or closes it. */
 #include <string.h>
 
 #include "bench/internal.h"
-#include "bench/runtime_heap.h"
-
-/* --- what to run ------------------------------------------------------------------------ */
-
-typedef struct list {
-    const uint64_t *v;
-    size_t n;
-} list;
-
-/* The user's sizes, or the case's own. */
-static list sizes_of(const whi_bench *b, const uint64_t *own) {
-    list l = {b->options->sizes, b->options->n_sizes};
-    if (l.n == 0) {
-        l.v = own;
-        while (own[l.n] != 0) {
-            l.n++;
-        }
-    }
-    return l;
-}
-
-/* The user's thread counts, or the one given. */
-static list threads_of(const whi_bench *b, const uint64_t *own) {
-    list l = {b->options->threads, b->options->n_threads};
-    if (l.n == 0) {
-        l.v = own;
-        l.n = 1;
-    }
-    return l;
-}
-
-static uint64_t heap_bytes(const whi_bench *b) {
-    if ((b->alloc->caps & WH_CAP_HANDLE_MEMORY) == 0) {
-        return whi_bench_runtime_heap();
-    }
-    return b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes;
-}
-
-/* As many of n blocks as WHI_BENCH_FILL of the heap holds. */
-static uint64_t fitting(const whi_bench *b, uint64_t n, uint64_t bytes_each) {
-    const uint64_t most = (uint64_t)(WHI_BENCH_FILL * (double)b->heap_bytes / (double)bytes_each);
-    return n < most ? n : most;
-}
 
 static void clear(whi_bench_series *s) {
     memset(s, 0, sizeof *s);
@@ -161,7 +119,7 @@ static wh_status run_rounds(whi_bench *b, const round_kind *kind, uint64_t n, ui
         return WH_OK;
     }
     whi_bench_progress(b, kind->case_name, hi, n);
-    wh_status s = whi_bench_open_heap(b, heap_bytes(b));
+    wh_status s = whi_bench_open_heap(b, whi_bench_heap_bytes(b));
     if (s == WH_OK) {
         s = whi_bench_need_ptrs(b, n);
     }
@@ -188,13 +146,13 @@ static wh_status case_single(whi_bench *b) {
                              b->kernels->floor_single,
                              b->kernels->floor_free,
                              1};
-    const list sizes = sizes_of(b, b->defaults->single);
-    const list threads = threads_of(b, &b->defaults->threads);
+    const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->single);
+    const whi_bench_list threads = whi_bench_threads(b, &b->defaults->threads);
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            s = run_rounds(b, &kind, fitting(b, threads.v[k], sizes.v[i]), sizes.v[i], sizes.v[i],
-                           0);
+            s = run_rounds(b, &kind, whi_bench_fitting(b, threads.v[k], sizes.v[i]), sizes.v[i],
+                           sizes.v[i], 0);
         }
     }
     return s;
@@ -207,14 +165,14 @@ static wh_status case_mixed(whi_bench *b) {
                              b->kernels->floor_mixed,
                              b->kernels->floor_free,
                              1};
-    const list sizes = sizes_of(b, b->defaults->mixed);
-    const list threads = threads_of(b, &b->defaults->threads);
+    const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->mixed);
+    const whi_bench_list threads = whi_bench_threads(b, &b->defaults->threads);
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         const uint64_t lo = sizes.v[i] < 16 ? 1 : 16;
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            s = run_rounds(b, &kind, fitting(b, threads.v[k], (lo + sizes.v[i] + 1) / 2), lo,
-                           sizes.v[i], 0);
+            s = run_rounds(b, &kind, whi_bench_fitting(b, threads.v[k], (lo + sizes.v[i] + 1) / 2),
+                           lo, sizes.v[i], 0);
         }
     }
     return s;
@@ -227,12 +185,13 @@ static wh_status case_warp(whi_bench *b) {
                              b->kernels->floor_warp,
                              b->kernels->floor_free_warp,
                              32};
-    const list sizes = sizes_of(b, b->defaults->warp);
-    const list warps = threads_of(b, &b->defaults->warps);
+    const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->warp);
+    const whi_bench_list warps = whi_bench_threads(b, &b->defaults->warps);
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < warps.n && s == WH_OK; k++) {
-            s = run_rounds(b, &kind, fitting(b, warps.v[k], sizes.v[i]), sizes.v[i], sizes.v[i], 0);
+            s = run_rounds(b, &kind, whi_bench_fitting(b, warps.v[k], sizes.v[i]), sizes.v[i],
+                           sizes.v[i], 0);
         }
     }
     return s;
@@ -245,13 +204,13 @@ static wh_status case_scaling(whi_bench *b) {
                              b->kernels->floor_single,
                              b->kernels->floor_free,
                              1};
-    const list sizes = sizes_of(b, b->defaults->scaling);
+    const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->scaling);
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         if (b->options->n_threads != 0) {
             for (size_t k = 0; k < b->options->n_threads && s == WH_OK; k++) {
-                s = run_rounds(b, &kind, fitting(b, b->options->threads[k], sizes.v[i]), sizes.v[i],
-                               sizes.v[i], 1);
+                s = run_rounds(b, &kind, whi_bench_fitting(b, b->options->threads[k], sizes.v[i]),
+                               sizes.v[i], sizes.v[i], 1);
             }
             continue;
         }
@@ -259,7 +218,7 @@ static wh_status case_scaling(whi_bench *b) {
          * another one's thread count */
         for (uint64_t n = 1; n <= b->defaults->scaling_max && s == WH_OK;
              n *= b->defaults->scaling_factor) {
-            if (fitting(b, n, sizes.v[i]) == n) {
+            if (whi_bench_fitting(b, n, sizes.v[i]) == n) {
                 s = run_rounds(b, &kind, n, sizes.v[i], sizes.v[i], 1);
             }
         }
@@ -275,13 +234,13 @@ static wh_status case_large(whi_bench *b) {
                              b->kernels->floor_free,
                              1};
     const uint64_t all = UINT64_MAX;
-    const list sizes = sizes_of(b, b->defaults->large);
-    const list threads = threads_of(b, &all);
+    const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->large);
+    const whi_bench_list threads = whi_bench_threads(b, &all);
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            s = run_rounds(b, &kind, fitting(b, threads.v[k], sizes.v[i]), sizes.v[i], sizes.v[i],
-                           0);
+            s = run_rounds(b, &kind, whi_bench_fitting(b, threads.v[k], sizes.v[i]), sizes.v[i],
+                           sizes.v[i], 0);
         }
     }
     return s;
@@ -320,7 +279,7 @@ static wh_status churn_once(whi_bench *b, int whole, int timed) {
 static wh_status churn_one(whi_bench *b, uint64_t threads, uint64_t lo, uint64_t hi) {
     whi_bench_row row;
     memset(&row, 0, sizeof row);
-    wh_status s = whi_bench_open_heap(b, heap_bytes(b));
+    wh_status s = whi_bench_open_heap(b, whi_bench_heap_bytes(b));
     if (s == WH_OK) {
         s = whi_bench_need_ptrs(b, threads * WH_BENCH_SLOTS);
     }
@@ -368,8 +327,8 @@ static wh_status churn_one(whi_bench *b, uint64_t threads, uint64_t lo, uint64_t
 }
 
 static wh_status case_churn(whi_bench *b) {
-    const list sizes = sizes_of(b, b->defaults->churn);
-    const list threads = threads_of(b, &b->defaults->churn_threads);
+    const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->churn);
+    const whi_bench_list threads = whi_bench_threads(b, &b->defaults->churn_threads);
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         const uint64_t lo = sizes.v[i] < 16 ? 1 : 16;
@@ -377,7 +336,8 @@ static wh_status case_churn(whi_bench *b) {
         const uint64_t held =
             whi_bench_can(b, WH_CAP_FREE) ? WH_BENCH_SLOTS : b->defaults->churn_steps / 2 + 2;
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            const uint64_t n = fitting(b, threads.v[k], held * ((lo + sizes.v[i] + 1) / 2));
+            const uint64_t n =
+                whi_bench_fitting(b, threads.v[k], held * ((lo + sizes.v[i] + 1) / 2));
             if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
                 whi_bench_progress(b, "churn", sizes.v[i], n);
                 s = churn_one(b, n, lo, sizes.v[i]);
@@ -441,7 +401,7 @@ static wh_status time_reset(whi_bench *b) {
 }
 
 static wh_status case_init(whi_bench *b) {
-    const uint64_t bytes = heap_bytes(b);
+    const uint64_t bytes = whi_bench_heap_bytes(b);
     void *memory = NULL;
     whi_bench_row row;
     memset(&row, 0, sizeof row);
@@ -567,10 +527,9 @@ static wh_status fill_up(whi_bench *b, uint64_t batch, uint64_t size) {
 }
 
 static wh_status case_utilization(whi_bench *b) {
-    const uint64_t bytes =
-        b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->utilization_bytes;
-    const list sizes = sizes_of(b, b->defaults->utilization);
-    const list batches = threads_of(b, &b->defaults->batch);
+    const uint64_t bytes = whi_bench_case_heap(b, b->defaults->utilization_bytes);
+    const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->utilization);
+    const whi_bench_list batches = whi_bench_threads(b, &b->defaults->batch);
     wh_status s = WH_OK;
     if (!whi_bench_can(b, WH_CAP_DISJOINT)) {
         return WH_OK; /* it would never be full */
@@ -596,7 +555,7 @@ static wh_status range_one(whi_bench *b, uint64_t n, uint64_t size) {
     wh_bench_counts counts;
     whi_bench_row row;
     memset(&row, 0, sizeof row);
-    wh_status s = whi_bench_open_heap(b, heap_bytes(b));
+    wh_status s = whi_bench_open_heap(b, whi_bench_heap_bytes(b));
     if (s == WH_OK) {
         s = whi_bench_need_ptrs(b, n);
     }
@@ -638,15 +597,15 @@ static wh_status range_one(whi_bench *b, uint64_t n, uint64_t size) {
 }
 
 static wh_status case_range(whi_bench *b) {
-    const list sizes = sizes_of(b, b->defaults->single);
-    const list threads = threads_of(b, &b->defaults->threads);
+    const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->single);
+    const whi_bench_list threads = whi_bench_threads(b, &b->defaults->threads);
     wh_status s = WH_OK;
     if (!whi_bench_can(b, WH_CAP_RESET | WH_CAP_DISJOINT)) {
         return WH_OK; /* no cold round, or no memory to speak of */
     }
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            const uint64_t n = fitting(b, threads.v[k], sizes.v[i]);
+            const uint64_t n = whi_bench_fitting(b, threads.v[k], sizes.v[i]);
             if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
                 whi_bench_progress(b, "range", sizes.v[i], n);
                 s = range_one(b, n, sizes.v[i]);
@@ -665,6 +624,10 @@ static const struct {
     wh_status (*run)(whi_bench *b);
 } cases[] = {
 #define case_graph whi_bench_case_graph
+#define case_full whi_bench_case_full
+#define case_drift whi_bench_case_drift
+#define case_streams whi_bench_case_streams
+#define case_waste whi_bench_case_waste
 #define ENTRY(name, text) {#name, text, case_##name},
     WH_BENCH_CASE_LIST(ENTRY)};
 
@@ -688,7 +651,7 @@ int whi_bench_is_case(const char *name) {
 }
 
 wh_status whi_bench_case(whi_bench *b, const char *name) {
-    b->heap_bytes = heap_bytes(b); /* the cases cut their thread counts to it */
+    b->heap_bytes = whi_bench_heap_bytes(b); /* the cases cut their thread counts to it */
     b->n_floors = 0;
     for (size_t i = 0; i < N_CASES; i++) {
         if (strcmp(cases[i].name, name) == 0) {

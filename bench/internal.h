@@ -26,7 +26,12 @@ typedef struct whi_bench_defaults {
     uint64_t threads, warps, scaling_max, scaling_factor;
     uint64_t churn_threads, batch;
     uint32_t churn_steps;
+    uint64_t full_bytes, full_threads; /* heap, most threads */
+    uint64_t drift_bytes, drift_batch;
+    uint64_t stream_threads; /* of each of the two kernels */
+    uint64_t waste_sizes;    /* how many sizes at most; 0: all */
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
+    const uint64_t *full_single, *full_mixed, *streams, *waste;
 } whi_bench_defaults;
 
 /* Repetitions of one timed operation. */
@@ -45,6 +50,13 @@ typedef struct whi_bench_result {
     uint64_t failed, bad;
 } whi_bench_result;
 
+/* One more figure of a row. */
+typedef struct whi_bench_value {
+    const char *name;
+    double value;
+    int decimals; /* in the table; 0: a whole number, in JSON, too */
+} whi_bench_value;
+
 typedef struct whi_bench_row {
     const char *case_name, *phase, *op;
     uint64_t size_min; /* 0: all of one size */
@@ -55,6 +67,8 @@ typedef struct whi_bench_row {
     const char *input;      /* graph: the file; NULL: none */
     const char *value_name; /* one more figure, and where it is not NULL: */
     double value;
+    const whi_bench_value *values; /* and more of them */
+    size_t n_values;
 } whi_bench_row;
 
 /* A graph of the case graph. */
@@ -62,6 +76,26 @@ typedef struct whi_bench_graph {
     const char *name; /* the file without its folders, or "generated" */
     wh_graph_arcs arcs;
 } whi_bench_graph;
+
+typedef struct whi_bench_list {
+    const uint64_t *v;
+    size_t n;
+} whi_bench_list;
+
+/* Live blocks of several sizes: the host's side of a ledger (bench_kernels.h). Two pairs
+ * of arrays, between which split moves entries; `n` entries are in use. */
+typedef struct whi_bench_ledger {
+    void **ptrs[2];
+    uint32_t *sizes[2];
+    void **victims;
+    wh_bench_ledger *results;
+    uint64_t ptrs_room[2], sizes_room[2], victims_room;
+    uint32_t side;
+    uint64_t n;
+    uint64_t patterned; /* entries before this one hold their pattern */
+    int is_open;
+    void **set_aside; /* b->call.ptrs as it was */
+} whi_bench_ledger;
 
 typedef struct whi_bench {
     const wh_bench_options *options;
@@ -74,6 +108,7 @@ typedef struct whi_bench {
 
     const wh_allocator_info *alloc;
     const wh_bench_kernels *kernels;
+    const wh_bench_ledger_kernels *ledger_kernels;
     wh_heap *heap;
     uint64_t heap_bytes;
     wh_bench_call call; /* handle, arrays and flags for the open heap */
@@ -89,6 +124,7 @@ typedef struct whi_bench {
 
     whi_bench_graph *graphs;
     size_t n_graphs;
+    whi_bench_ledger ledger;
     whi_bench_series malloc_series, free_series;
     json_t *rows;
     uint64_t total_failed, total_bad;
@@ -96,20 +132,44 @@ typedef struct whi_bench {
     char error[512];
 } whi_bench;
 
+/* --- run.c ---------------------------------------------------------------------------- */
+
+/* The default work on the simulated device or on a GPU. */
+const whi_bench_defaults *whi_bench_defaults_for(int on_sim);
+
 /* --- measure.c: heaps, arrays, launches, statistics -------------------------------- */
 
 /* Describes the first failure; returns status. */
 wh_status whi_bench_fail(whi_bench *b, wh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The user's sizes or thread counts, or else the case's own: sizes up to a 0, threads
+ * one number. */
+whi_bench_list whi_bench_sizes(const whi_bench *b, const uint64_t *own);
+whi_bench_list whi_bench_threads(const whi_bench *b, const uint64_t *own);
+
+/* The heap of the current allocator: the user's, or the case's own; at least what the
+ * allocator needs. heap_bytes: by the general default. */
+uint64_t whi_bench_case_heap(const whi_bench *b, uint64_t own);
+uint64_t whi_bench_heap_bytes(const whi_bench *b);
+
+/* As many of n blocks as WHI_BENCH_FILL of the heap holds. */
+uint64_t whi_bench_fitting(const whi_bench *b, uint64_t n, uint64_t bytes_each);
+
 /* Opens a heap of the current allocator, or keeps the open one if it fits. */
 wh_status whi_bench_open_heap(whi_bench *b, uint64_t bytes);
 void whi_bench_close_heap(whi_bench *b);
 wh_status whi_bench_reset_heap(whi_bench *b);
+
+/* Grows a device array that keeps no contents. */
+wh_status whi_bench_need(whi_bench *b, void **array, uint64_t *room, uint64_t n, uint64_t bytes);
 wh_status whi_bench_need_ptrs(whi_bench *b, uint64_t n);
 wh_status whi_bench_need_born(whi_bench *b, uint64_t n);
 
 int whi_bench_can(const whi_bench *b, uint32_t caps);
+
+/* Blocks of 256 threads, n or a few more. */
+wh_launch whi_bench_shape(whi_bench *b, uint64_t n);
 
 /* Starts launcher with n threads (blocks of 256) on b->call and waits for it. */
 wh_status whi_bench_launch(whi_bench *b, wh_bench_launcher launcher, uint64_t n);
@@ -133,14 +193,63 @@ wh_status whi_bench_get_counts(whi_bench *b, wh_bench_counts *counts);
 enum { WHI_BENCH_CONTENTS = 1, WHI_BENCH_PLACES = 2 };
 wh_status whi_bench_verify(whi_bench *b, uint32_t what, wh_bench_counts *counts);
 
+/* Lanes that share one block in fill, check and claim of requests up to b->call.hi: a warp
+ * per block makes the GPU's accesses to larger blocks adjacent. */
+uint32_t whi_bench_lanes(const whi_bench *b);
+
+/* Counts as bad the blocks of b->call that share memory, by a claim kernel; seen: what a
+ * survey of them found. */
+wh_status whi_bench_claim(whi_bench *b, wh_bench_launcher launcher, const wh_bench_counts *seen);
+
 double whi_bench_median(const double *v, uint32_t n);
 double whi_bench_wall_seconds(void);
 
-/* --- cases.c, case_graph.c ------------------------------------------------------------ */
+/* --- ledger.c: blocks of several sizes ------------------------------------------------ */
+
+/* An empty ledger with room for n entries. */
+wh_status whi_bench_ledger_open(whi_bench *b, uint64_t n);
+void whi_bench_ledger_close(whi_bench *b);
+
+/* Ends a case that was at status s: closes heap and ledger. Blocks that would outlive
+ * their heap (no WH_CAP_HANDLE_MEMORY) are freed first, unless one was bad. */
+wh_status whi_bench_ledger_end(whi_bench *b, wh_status s, int broken);
+
+/* Points b->call at the entries from n on, where the next malloc kernel stores blocks. The
+ * caller keeps n + what it stores within the room. */
+void whi_bench_ledger_tail(whi_bench *b);
+
+/* Counts the blocks as entries that the malloc kernel of b->call (n, lo, hi, seed) stored
+ * at the tail. */
+wh_status whi_bench_ledger_record(whi_bench *b);
+
+/* Drops the NULLs, and takes out each of the others with probability 1 - keep: they are
+ * freed, in one launch that is timed if series is not NULL. */
+wh_status whi_bench_ledger_thin(whi_bench *b, double keep, uint64_t seed, uint64_t *freed,
+                                whi_bench_series *series);
+
+/* Looks at all entries as whi_bench_verify does; CONTENTS gives those their pattern that
+ * have none yet, and checks all. */
+wh_status whi_bench_ledger_verify(whi_bench *b, uint32_t what, wh_bench_counts *counts);
+
+/* Runs a kernel of the ledger over its first n entries. */
+wh_status whi_bench_ledger_run(whi_bench *b, wh_bench_launcher launcher, uint64_t n);
+
+/* --- stream.c -------------------------------------------------------------------------- */
+
+/* A stream for wh_launch, ordered with the default stream (so that the device's timer,
+ * which marks times there, covers it). NULL on the simulated device. */
+wh_status whi_bench_stream_open(whi_bench *b, void **stream);
+void whi_bench_stream_close(void *stream);
+
+/* --- cases.c, case_*.c ------------------------------------------------------------ */
 
 /* Runs one case with the current allocator. Nothing to run is no error. */
 wh_status whi_bench_case(whi_bench *b, const char *name);
 wh_status whi_bench_case_graph(whi_bench *b);
+wh_status whi_bench_case_full(whi_bench *b);
+wh_status whi_bench_case_drift(whi_bench *b);
+wh_status whi_bench_case_streams(whi_bench *b);
+wh_status whi_bench_case_waste(whi_bench *b);
 
 /* Reads the graph files, or generates a graph if there are none. On failure returns 0
  * and error holds one line. */
@@ -161,6 +270,9 @@ void whi_bench_progress_end(whi_bench *b);
 /* Writes all rows so far; error (may be empty) is recorded with them. Returns 0, or -1
  * if the file could not be written. */
 int whi_bench_write_json(whi_bench *b, FILE *file, const char *error);
+
+/* What every file of results says of its origin. Not 0 if there is no memory. */
+int whi_bench_set_meta(json_t *meta, const wh_device_info *info);
 
 /* 65536 as "64K". */
 const char *whi_bench_bytes_text(uint64_t bytes, char *text, size_t size);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "bench/internal.h"
+#include "bench/runtime_heap.h"
 
 #define BLOCK_THREADS (uint32_t) WH_BENCH_BLOCK_THREADS
 
@@ -25,6 +26,52 @@ wh_status whi_bench_fail(whi_bench *b, wh_status status, const char *format, ...
 
 int whi_bench_can(const whi_bench *b, uint32_t caps) {
     return (b->alloc->caps & caps) == caps;
+}
+
+/* --- what to run ------------------------------------------------------------------------ */
+
+whi_bench_list whi_bench_sizes(const whi_bench *b, const uint64_t *own) {
+    whi_bench_list l = {b->options->sizes, b->options->n_sizes};
+    if (l.n == 0) {
+        l.v = own;
+        while (own[l.n] != 0) {
+            l.n++;
+        }
+    }
+    return l;
+}
+
+whi_bench_list whi_bench_threads(const whi_bench *b, const uint64_t *own) {
+    whi_bench_list l = {b->options->threads, b->options->n_threads};
+    if (l.n == 0) {
+        l.v = own;
+        l.n = 1;
+    }
+    return l;
+}
+
+uint64_t whi_bench_heap_bytes(const whi_bench *b) {
+    return whi_bench_case_heap(b, b->defaults->heap_bytes);
+}
+
+uint64_t whi_bench_case_heap(const whi_bench *b, uint64_t own) {
+    wh_heap_options options;
+    uint64_t least = 0;
+    if (!whi_bench_can(b, WH_CAP_HANDLE_MEMORY)) {
+        return whi_bench_runtime_heap();
+    }
+    if (b->options->heap_bytes != 0) {
+        return b->options->heap_bytes;
+    }
+    memset(&options, 0, sizeof options);
+    options.allocator = b->alloc->name;
+    options.device = b->device;
+    return wh_heap_min_bytes(&options, &least) == WH_OK && least > own ? least : own;
+}
+
+uint64_t whi_bench_fitting(const whi_bench *b, uint64_t n, uint64_t bytes_each) {
+    const uint64_t most = (uint64_t)(WHI_BENCH_FILL * (double)b->heap_bytes / (double)bytes_each);
+    return n < most ? n : most;
 }
 
 /* --- heaps and arrays ----------------------------------------------------------------- */
@@ -62,8 +109,7 @@ wh_status whi_bench_reset_heap(whi_bench *b) {
     return s == WH_OK ? s : whi_bench_fail(b, s, "reset of '%s'", b->alloc->name);
 }
 
-/* Grows a device array that keeps no contents. */
-static wh_status need(whi_bench *b, void **array, uint64_t *room, uint64_t n, uint64_t bytes) {
+wh_status whi_bench_need(whi_bench *b, void **array, uint64_t *room, uint64_t n, uint64_t bytes) {
     if (n <= *room) {
         return WH_OK;
     }
@@ -74,7 +120,7 @@ static wh_status need(whi_bench *b, void **array, uint64_t *room, uint64_t n, ui
         s = wh_device_alloc(b->device, array, n * bytes);
     }
     if (s != WH_OK) {
-        return whi_bench_fail(b, s, "pointer array of %llu entries", (unsigned long long)n);
+        return whi_bench_fail(b, s, "device array of %llu entries", (unsigned long long)n);
     }
     *room = n;
     return WH_OK;
@@ -82,21 +128,21 @@ static wh_status need(whi_bench *b, void **array, uint64_t *room, uint64_t n, ui
 
 wh_status whi_bench_need_ptrs(whi_bench *b, uint64_t n) {
     void *array = b->call.ptrs;
-    const wh_status s = need(b, &array, &b->ptrs_room, n, sizeof(void *));
+    const wh_status s = whi_bench_need(b, &array, &b->ptrs_room, n, sizeof(void *));
     b->call.ptrs = array;
     return s;
 }
 
 wh_status whi_bench_need_born(whi_bench *b, uint64_t n) {
     void *array = b->call.born;
-    const wh_status s = need(b, &array, &b->born_room, n, sizeof(uint32_t));
+    const wh_status s = whi_bench_need(b, &array, &b->born_room, n, sizeof(uint32_t));
     b->call.born = array;
     return s;
 }
 
 /* --- launches ---------------------------------------------------------------------------- */
 
-static wh_launch shape(whi_bench *b, uint64_t n) {
+wh_launch whi_bench_shape(whi_bench *b, uint64_t n) {
     wh_launch l;
     l.device = b->device;
     l.threads = n < BLOCK_THREADS ? (uint32_t)n : BLOCK_THREADS;
@@ -110,7 +156,7 @@ static wh_status launch_failed(whi_bench *b, wh_status s) {
 }
 
 wh_status whi_bench_launch(whi_bench *b, wh_bench_launcher launcher, uint64_t n) {
-    const wh_launch l = shape(b, n);
+    const wh_launch l = whi_bench_shape(b, n);
     wh_status s = launcher(&l, &b->call);
     if (s == WH_OK) {
         s = wh_device_sync(b->device);
@@ -120,7 +166,7 @@ wh_status whi_bench_launch(whi_bench *b, wh_bench_launcher launcher, uint64_t n)
 
 wh_status whi_bench_time(whi_bench *b, wh_bench_launcher launcher, uint64_t n,
                          whi_bench_series *series) {
-    const wh_launch l = shape(b, n);
+    const wh_launch l = whi_bench_shape(b, n);
     wh_device_counters before, after;
     double us = 0;
     wh_status s = wh_device_get_counters(b->device, &before);
@@ -190,15 +236,14 @@ wh_status whi_bench_get_counts(whi_bench *b, wh_bench_counts *counts) {
     return s == WH_OK ? s : whi_bench_fail(b, s, "copy from the device");
 }
 
-/* A warp per block makes the GPU's accesses to larger blocks adjacent. */
-static uint32_t lanes_for(const whi_bench *b) {
+uint32_t whi_bench_lanes(const whi_bench *b) {
     return !b->on_sim && b->call.hi >= 512 ? 32 : 1;
 }
 
-static wh_status claim(whi_bench *b, const wh_bench_counts *seen) {
+wh_status whi_bench_claim(whi_bench *b, wh_bench_launcher launcher, const wh_bench_counts *seen) {
     void *array = b->call.claimed;
     const uint64_t words = (seen->high - seen->low) / 16 / 32 + 2;
-    wh_status s = need(b, &array, &b->claimed_room, words, sizeof(uint32_t));
+    wh_status s = whi_bench_need(b, &array, &b->claimed_room, words, sizeof(uint32_t));
     b->call.claimed = array;
     if (s == WH_OK) {
         s = wh_device_set(b->device, array, 0, words * sizeof(uint32_t));
@@ -206,8 +251,8 @@ static wh_status claim(whi_bench *b, const wh_bench_counts *seen) {
             return whi_bench_fail(b, s, "data check");
         }
         b->call.claim_base = seen->low & ~(uint64_t)15;
-        b->call.lanes = lanes_for(b);
-        s = whi_bench_launch(b, b->kernels->claim, b->call.n * b->call.lanes);
+        b->call.lanes = whi_bench_lanes(b);
+        s = whi_bench_launch(b, launcher, b->call.n * b->call.lanes);
     }
     return s;
 }
@@ -226,7 +271,7 @@ wh_status whi_bench_verify(whi_bench *b, uint32_t what, wh_bench_counts *counts)
         return s;
     }
     if ((what & WHI_BENCH_CONTENTS) != 0) {
-        b->call.lanes = lanes_for(b);
+        b->call.lanes = whi_bench_lanes(b);
         s = whi_bench_launch(b, b->kernels->fill, n * b->call.lanes);
         if (s == WH_OK) {
             s = whi_bench_launch(b, b->kernels->check, n * b->call.lanes);
@@ -236,7 +281,7 @@ wh_status whi_bench_verify(whi_bench *b, uint32_t what, wh_bench_counts *counts)
         }
     }
     if (s == WH_OK && (what & WHI_BENCH_PLACES) != 0 && counts->bad == 0 && counts->served != 0) {
-        s = claim(b, counts);
+        s = whi_bench_claim(b, b->kernels->claim, counts);
         if (s == WH_OK) {
             s = whi_bench_get_counts(b, counts);
         }

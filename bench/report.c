@@ -89,6 +89,10 @@ static void show(whi_bench *b, const whi_bench_row *row, const whi_bench_result 
     if (row->value_name != NULL) {
         (void)fprintf(out, "  %s %.3f", row->value_name, row->value);
     }
+    for (size_t i = 0; i < row->n_values; i++) {
+        (void)fprintf(out, "  %s %.*f", row->values[i].name, row->values[i].decimals,
+                      row->values[i].value);
+    }
     if (row->input != NULL) {
         (void)fprintf(out, "  %s", row->input);
     }
@@ -139,6 +143,11 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const wh
     if (row->value_name != NULL) {
         e |= json_object_set_new(j, row->value_name, json_real(row->value));
     }
+    for (size_t i = 0; i < row->n_values; i++) {
+        const whi_bench_value *v = &row->values[i];
+        e |= json_object_set_new(
+            j, v->name, v->decimals != 0 ? json_real(v->value) : integer((uint64_t)v->value));
+    }
     if (row->input != NULL) {
         e |= json_object_set_new(j, "input", json_string(row->input));
     }
@@ -176,28 +185,40 @@ static const char *policy_name(wh_sim_policy policy) {
     return names[policy];
 }
 
-int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
+int whi_bench_set_meta(json_t *meta, const wh_device_info *info) {
     char date[32];
     const time_t now = time(NULL);
     struct tm utc;
-    (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    json_t *meta = json_object();
     int e = 0;
+    (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     e |= json_object_set_new(meta, "commit", json_string(WH_BUILD_COMMIT));
-    e |= json_object_set_new(meta, "device", json_string(b->info->name));
-    e |= json_object_set_new(meta, "driver", json_string(b->info->driver));
+    e |= json_object_set_new(meta, "device", json_string(info->name));
+    e |= json_object_set_new(meta, "driver", json_string(info->driver));
     e |= json_object_set_new(meta, "compiler", json_string(WH_BUILD_COMPILER));
     e |= json_object_set_new(meta, "flags", json_string(WH_BUILD_FLAGS));
-    e |= json_object_set_new(meta, "seed", integer(b->options->seed));
     e |= json_object_set_new(meta, "date", json_string(date));
+    return e;
+}
+
+int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
+    json_t *meta = json_object();
+    int e = whi_bench_set_meta(meta, b->info);
+    e |= json_object_set_new(meta, "seed", integer(b->options->seed));
     e |= json_object_set_new(meta, "target", json_string(b->on_sim ? "sim" : "cuda"));
     e |= json_object_set_new(meta, "sms", integer(b->info->n_sms));
-    e |= json_object_set_new(
-        meta, "heap",
-        integer(b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes));
-    e |= json_object_set_new(meta, "utilization_heap",
-                             integer(b->options->heap_bytes != 0 ? b->options->heap_bytes
-                                                                 : b->defaults->utilization_bytes));
+    const uint64_t chosen = b->options->heap_bytes;
+    const whi_bench_defaults *own = b->defaults;
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } heaps[] = {{"heap", own->heap_bytes},
+                 {"utilization_heap", own->utilization_bytes},
+                 {"full_heap", own->full_bytes},
+                 {"drift_heap", own->drift_bytes}};
+    for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
+        e |= json_object_set_new(meta, heaps[i].name,
+                                 integer(chosen != 0 ? chosen : heaps[i].bytes));
+    }
     e |= json_object_set_new(meta, "reps", integer(b->reps));
     e |= json_object_set_new(
         meta, "check", json_string(b->options->check == WH_BENCH_CHECK_EVERY ? "every" : "last"));

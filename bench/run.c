@@ -11,7 +11,12 @@ static const uint64_t gpu_warp[] = {16, 512, 4096, 8192, 0};
 static const uint64_t gpu_scaling[] = {16, 512, 8192, 0};
 static const uint64_t gpu_churn[] = {256, 4096, 0};
 static const uint64_t gpu_large[] = {16 << 10, 64 << 10, 1 << 20, 16 << 20, 0};
-static const uint64_t gpu_utilization[] = {16, 48, 256, 1050, 4096, 8192, 0};
+static const uint64_t gpu_utilization[] = {16,   32,   48,   64,   128,  256, 512,
+                                           1024, 1050, 2048, 4096, 8192, 0};
+static const uint64_t all_full_single[] = {256, 0};
+static const uint64_t all_full_mixed[] = {4096, 0};
+static const uint64_t all_streams[] = {256, 4096, 0};
+static const uint64_t all_waste[] = {8192, 1 << 20, 0};
 static const uint64_t sim_scaling[] = {16, 8192, 0};
 static const uint64_t sim_large[] = {16 << 10, 64 << 10, 1 << 20, 0};
 static const uint64_t sim_utilization[] = {48, 256, 1050, 4096, 8192, 0};
@@ -29,6 +34,12 @@ static const whi_bench_defaults gpu_defaults = {
     .churn_threads = 200000,
     .churn_steps = 20,
     .batch = 100000,
+    .full_bytes = (uint64_t)2 << 30,
+    .full_threads = 100000,
+    .drift_bytes = (uint64_t)2 << 30,
+    .drift_batch = 1000000,
+    .stream_threads = 32768,
+    .waste_sizes = 0,
     .single = gpu_single,
     .mixed = gpu_mixed,
     .warp = gpu_warp,
@@ -36,10 +47,14 @@ static const whi_bench_defaults gpu_defaults = {
     .churn = gpu_churn,
     .large = gpu_large,
     .utilization = gpu_utilization,
+    .full_single = all_full_single,
+    .full_mixed = all_full_mixed,
+    .streams = all_streams,
+    .waste = all_waste,
 };
 static const whi_bench_defaults sim_defaults = {
     .heap_bytes = (uint64_t)128 << 20,
-    .utilization_bytes = (uint64_t)32 << 20,
+    .utilization_bytes = (uint64_t)16 << 20,
     .reps = 3,
     .threads = 8192,
     .warps = 256,
@@ -48,6 +63,12 @@ static const whi_bench_defaults sim_defaults = {
     .churn_threads = 1024,
     .churn_steps = 20,
     .batch = 4096,
+    .full_bytes = (uint64_t)4 << 20,
+    .full_threads = 8192,
+    .drift_bytes = (uint64_t)2 << 20,
+    .drift_batch = 8192,
+    .stream_threads = 512,
+    .waste_sizes = 1024,
     .single = gpu_single,
     .mixed = gpu_mixed,
     .warp = gpu_warp,
@@ -55,7 +76,15 @@ static const whi_bench_defaults sim_defaults = {
     .churn = gpu_churn,
     .large = sim_large,
     .utilization = sim_utilization,
+    .full_single = all_full_single,
+    .full_mixed = all_full_mixed,
+    .streams = all_streams,
+    .waste = all_waste,
 };
+
+const whi_bench_defaults *whi_bench_defaults_for(int on_sim) {
+    return on_sim ? &sim_defaults : &gpu_defaults;
+}
 
 /* --- the request ------------------------------------------------------------------------- */
 
@@ -219,7 +248,7 @@ static int open_device(whi_bench *b, char *error, size_t size) {
     if (s == WH_OK) {
         b->info = wh_device_get_info(b->device);
         b->on_sim = b->info->target == WH_TARGET_SIM;
-        b->defaults = b->on_sim ? &sim_defaults : &gpu_defaults;
+        b->defaults = whi_bench_defaults_for(b->on_sim);
         b->reps = o->reps != 0 ? o->reps : b->defaults->reps;
         return 1;
     }
@@ -250,6 +279,7 @@ static wh_status run_case(whi_bench *b, const plan *p, const char *name) {
     for (size_t i = 0; i < p->n_allocs && s == WH_OK; i++) {
         b->alloc = p->allocs[i];
         b->kernels = wh_bench_kernels_find(b->alloc->name, b->info->target);
+        b->ledger_kernels = wh_bench_ledger_find(b->alloc->name, b->info->target);
         s = whi_bench_case(b, name);
         whi_bench_close_heap(b);
     }
@@ -270,6 +300,7 @@ static wh_status run_all(whi_bench *b, const plan *p) {
         }
     }
     whi_bench_progress_end(b);
+    whi_bench_ledger_close(b);
     (void)wh_device_free(b->device, b->call.ptrs);
     (void)wh_device_free(b->device, b->call.born);
     (void)wh_device_free(b->device, b->call.claimed);

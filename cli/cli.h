@@ -11,6 +11,7 @@
 /* Each gets its own argv: argv[0] is shown in its messages. Returns the exit status. */
 int cli_bench(int argc, char **argv);
 int cli_info(int argc, char **argv);
+int cli_registers(int argc, char **argv);
 
 /* A whole number, with K, M or G for 2^10, 2^20, 2^30. 0 if it is malformed or does not
  * fit. */

@@ -8,9 +8,10 @@
 static const char usage[] =
     "Usage: warpheap COMMAND [OPTION...]\n"
     "\n"
-    "  bench    measure allocators on a GPU or the simulated device\n"
-    "  info     list devices and allocators\n"
-    "  help     this text\n"
+    "  bench      measure allocators on a GPU or the simulated device\n"
+    "  info       list devices and allocators\n"
+    "  registers  show what malloc and free cost a kernel in registers (CUDA)\n"
+    "  help       this text\n"
     "\n"
     "warpheap COMMAND --help shows a command's options. --version shows the build.\n";
 
@@ -28,6 +29,10 @@ int main(int argc, char **argv) {
         argv[1] = (char *)"warpheap info";
         return cli_info(argc - 1, argv + 1);
     }
+    if (strcmp(command, "registers") == 0) {
+        argv[1] = (char *)"warpheap registers";
+        return cli_registers(argc - 1, argv + 1);
+    }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||
         strcmp(command, "-h") == 0 || strcmp(command, "-?") == 0) {
         return show(usage);
@@ -36,7 +41,7 @@ int main(int argc, char **argv) {
         return show("warpheap, build " WH_BUILD_COMMIT "\n" WH_BUILD_COMPILER "\n");
     }
     if (command[0] == '\0') {
-        return cli_complain("no command given; known: bench, info, help");
+        return cli_complain("no command given; known: bench, info, registers, help");
     }
-    return cli_complain("unknown command '%s'; known: bench, info, help", command);
+    return cli_complain("unknown command '%s'; known: bench, info, registers, help", command);
 }

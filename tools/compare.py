@@ -1,40 +1,61 @@
 #!/usr/bin/env python3
-"""compare.py: holds a result file of `warpheap bench --json` against the figures of the
-published implementations (results/published_h200.json), cell by cell, as Markdown.
+"""compare.py: holds result files of `warpheap bench --json` (and `warpheap registers
+--json`) of one allocator against other figures, row by row, as Markdown.
 
     tools/compare.py results/h200/bench.json [--alloc gallatin]
+        against the published implementation (results/published_h200.json). A row is met if
+        its ratio to the null kernel of its own run is at most the published one's; where
+        no null time was kept, microseconds are compared.
 
-A cell is met if its ratio to the null kernel of its own run is at most the published
-one's; where no null time was kept, microseconds are compared. Exit status 1 if a cell
-is missed or missing.
+    tools/compare.py --goals RESULTS.json... [--alloc NAME]
+        against the goals of the default heap (results/goals.json).
+
+A row with a bad block is never met, nor is one with a failed malloc where the case does
+not end with one. Exit status 1 if a row is missed or missing, 2 if a file cannot be read.
 """
 import argparse
+import itertools
 import json
 import pathlib
 import sys
+
+RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
+ENDS_WITH_NULL = ("utilization",)
 
 
 def key(row):
     return (row["case"], row["phase"], row["op"], row["size"], row["threads"])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results")
-    parser.add_argument("--alloc", default="gallatin")
-    parser.add_argument(
-        "--published",
-        default=pathlib.Path(__file__).resolve().parent.parent / "results/published_h200.json",
-    )
-    args = parser.parse_args()
-    with open(args.results) as f:
-        ours = {key(r): r for r in json.load(f)["rows"] if r["alloc"] == args.alloc}
-    with open(args.published) as f:
-        theirs = [r for r in json.load(f)["rows"] if r["alloc"] == args.alloc]
+def load(path, part):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)[part]
+    except (OSError, ValueError, KeyError) as e:
+        print(f"compare.py: {path}: {e!r}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def sound(row):
+    """Whether a row's blocks were all there and all good."""
+    return not row.get("bad") and (not row.get("failed") or row["case"] in ENDS_WITH_NULL)
+
+
+def flaws(row):
+    parts = [f"{row[k]:,} {text}" for k, text in (("bad", "bad"), ("failed", "NULL"))
+             if row.get(k) and not (k == "failed" and row["case"] in ENDS_WITH_NULL)]
+    return " (" + ", ".join(parts) + ")" if parts else ""
+
+
+# --- published figures ---------------------------------------------------------------------
+
+
+def against_published(rows, published_rows):
+    ours = {key(r): r for r in rows if "phase" in r}
     print("| case | phase, operation | size | threads | published µs (× null) | here µs (× null) | |")
     print("|---|---|---|---|---|---|---|")
     missed = 0
-    for published in theirs:
+    for published in published_rows:
         row = ours.get(key(published))
         name = "| {} | {} {} | {} | {:,} ".format(
             published["case"], published["phase"], published["op"], published["size"], published["threads"]
@@ -48,7 +69,7 @@ def main():
             continue
         here = row["ratio_null"]
         met = here <= ratio if ratio else row["us"] <= published["us"]
-        met = met and not row["bad"] and not row["failed"]
+        met = met and sound(row)
         missed += not met
         print(
             name
@@ -56,6 +77,74 @@ def main():
                 shown, row["us"], here, "{:.1f} × faster".format(published["us"] / row["us"]) if met else "**missed**"
             )
         )
+    return missed
+
+
+# --- goals ---------------------------------------------------------------------------------
+
+
+def wanted_rows(goal):
+    """The (phase, size, threads) that a goal stands for; None: any."""
+    return itertools.product(*(goal.get(k, [None]) for k in ("phase", "size", "threads")))
+
+
+def matches(row, goal, phase, size, threads):
+    return (row["case"] == goal["case"] and row["op"] == goal["op"]
+            and (phase is None or row.get("phase") == phase)
+            and (size is None or row.get("size") == size)
+            and (threads is None or row.get("threads") == threads)
+            and row.get("threads", 0) >= goal.get("threads_at_least", 0))
+
+
+def number(value):
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def against_goals(rows, goals):
+    print("| case | operation | size | threads | goal | measured | |")
+    print("|---|---|---|---|---|---|---|")
+    count = {"met": 0, "**missed**": 0, "missing": 0}
+    for goal in goals:
+        bound = goal.get("at_most", goal.get("at_least"))
+        text = f"{goal['measure']} {'≤' if 'at_most' in goal else '≥'} {bound:g}"
+        for phase, size, threads in wanted_rows(goal):
+            found = [r for r in rows if matches(r, goal, phase, size, threads)]
+            # A row that lacks its figure (a fill that ran out of time) stays a row: missed.
+            for row in found or [None]:
+                value = row.get(goal["measure"]) if row else None
+                if row is None:
+                    verdict = "missing"
+                elif value is None or not sound(row):
+                    verdict = "**missed**"
+                else:
+                    kept = value <= bound if "at_most" in goal else value >= bound
+                    verdict = "met" if kept else "**missed**"
+                count[verdict] += 1
+                n = row.get("threads") if row else threads
+                print("| {} | {} | {} | {} | {} | {} | {} |".format(
+                    goal["case"], " ".join(filter(None, (phase, goal["op"]))),
+                    "" if size is None else f"{size:,}", f"{n:,}" if n else "", text,
+                    ("no figure" if value is None else number(value)) + flaws(row)
+                    if row else "not measured", verdict))
+    print("\n{} met, {} missed, {} missing".format(*count.values()))
+    return count["**missed**"] + count["missing"]
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="+", metavar="RESULTS.json")
+    parser.add_argument("--alloc", default="gallatin")
+    parser.add_argument("--published", default=RESULTS / "published_h200.json", metavar="FILE")
+    parser.add_argument("--goals", action="store_true", help="check goals instead")
+    parser.add_argument("--goals-file", default=RESULTS / "goals.json", metavar="FILE")
+    args = parser.parse_args()
+    rows = [r for path in args.results for r in load(path, "rows") if r["alloc"] == args.alloc]
+    if args.goals:
+        missed = against_goals(rows, load(args.goals_file, "goals"))
+    else:
+        published = [r for r in load(args.published, "rows") if r["alloc"] == args.alloc]
+        missed = against_published(rows, published)
     return 1 if missed else 0
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Draws results of `warpheap bench --json`: one figure per case and operation, the ratio
-to the null kernel (or the time, where a row has no ratio) over size, or over threads for
-the case scaling, one line per allocator.
+to the null kernel (or the time, where a row has no ratio) over size, over threads for the
+case scaling, over the share that is live for full; for drift what becomes of the heap, over
+the rounds; one line per allocator.
 
 Usage: plot.py [-o FOLDER] [--case LIST] [--us] RESULTS.json...
 
@@ -46,9 +47,13 @@ def load(paths):
     return rows, sorted(devices)
 
 
+VALUES = ("utilization", "range_ratio", "ratio_alone", "waste_mean")
+SHARES = ("utilization", "waste_mean", "filled")  # 0 .. 1
+
+
 def value_of(row, use_us):
     """(what, value) that a figure shows of a row."""
-    for name in ("utilization", "range_ratio"):
+    for name in VALUES:
         if name in row:
             return name, row[name]
     if use_us or row.get("ratio_null") is None:
@@ -61,7 +66,17 @@ def figures(rows, use_us):
     out = defaultdict(lambda: defaultdict(list))
     for row in rows:
         what, y = value_of(row, use_us)
-        if row["case"] == "scaling":
+        if row["case"] == "drift":
+            for name, of in (("filled", "half the heap"), ("range_ratio", "live bytes"),
+                             ("largest", "bytes"), ("us", "µs")):
+                key = (f"drift {name}", "round", name if name in SHARES else f"{name}, {of}")
+                out[key][row["line"]].append((row["round"], row[name]))
+            continue
+        if row["case"] == "full" and row["op"] != "fill":
+            mixed = "up to " if "size_min" in row else ""
+            title = f"full {row['op']} {mixed}{size_text(row['size'])} B"
+            x, label = row["fill"], "share of the heap that is live"
+        elif row["case"] == "scaling":
             title = f"scaling {row['op']} {size_text(row['size'])} B"
             x, label = row["threads"], "threads"
         elif row["case"] in ("graph", "init"):
@@ -69,6 +84,7 @@ def figures(rows, use_us):
             x, label = row["op"], "operation"
         else:
             title = " ".join((row["case"], row["phase"], row["op"]))
+            title += " mixed" if row["case"] == "full" and "size_min" in row else ""
             x, label = row["size"], "size in bytes"
         out[(title, label, what)][row["line"]].append((x, y))
     return out
@@ -89,14 +105,15 @@ def draw(path, key, lines, devices):
         for line, points in sorted(lines.items()):
             points.sort()
             axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=line)
-        axes.set_xscale("log", base=2)
-        if len(ticks) <= 12:
-            axes.set_xticks(ticks, [size_text(t) for t in ticks])
+        if label in ("threads", "size in bytes"):
+            axes.set_xscale("log", base=2)
+            if len(ticks) <= 12:
+                axes.set_xticks(ticks, [size_text(t) for t in ticks])
         axes.minorticks_off()
-    if what not in ("utilization", "range_ratio"):
-        axes.set_yscale("log")
-    elif what == "utilization":
+    if what in SHARES:
         axes.set_ylim(0, 1.02)
+    elif what not in VALUES:
+        axes.set_yscale("log")
     axes.set_xlabel(label)
     axes.set_ylabel(what)
     axes.set_title(f"{title}\n{'; '.join(devices)}", fontsize=9)

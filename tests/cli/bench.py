@@ -3,6 +3,7 @@
 Usage: bench.py PROGRAM [SOURCE_FOLDER]. Exit status 0 if everything held.
 """
 import gzip
+import itertools
 import json
 import os
 import re
@@ -11,15 +12,16 @@ import sys
 import tempfile
 
 PROGRAM = os.path.abspath(sys.argv[1])
+STATE_CASES = ["full", "drift", "streams", "waste"]
 CASES = ["single", "mixed", "warp", "scaling", "churn", "large", "init", "utilization", "range",
-         "graph"]
+         *STATE_CASES, "graph"]
 META = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
         "date": str}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
        "reps": int, "us": (int, float), "us_min": (int, float), "us_max": (int, float),
        "ratio_null": (int, float, type(None)), "failed": int, "bad": int,
        "steps_per_op": (int, float), "atomics_per_op": (int, float)}
-TIMES = re.compile(r'^ *"(us|us_min|us_max|us_null|ratio_null|mops|date)": .*$', re.M)
+TIMES = re.compile(r'^ *"(us|us_min|us_max|us_null|ratio_null|ratio_alone|mops|date)": .*$', re.M)
 
 failures = []
 
@@ -60,18 +62,21 @@ def complains(args, status, pattern, lines=1):
 
 
 def test_commands():
-    for args in (["help"], ["--help"], ["bench", "--help"], ["info", "--help"], ["--version"]):
+    for args in (["help"], ["--help"], ["bench", "--help"], ["info", "--help"],
+                 ["registers", "--help"], ["--version"]):
         r = run(*args)
         check(r.returncode == 0 and r.stdout and not r.stderr, f"{args} prints its text")
     text = run("bench", "--help").stdout
     for word in ["--device", "--alloc", "--case", "--sizes", "--threads", "--heap", "--reps",
                  "--seed", "--input", "--json", "--list"] + CASES:
         check(word in text, f"bench --help names {word}")
-    complains([], 2, "no command.*bench, info, help")
-    complains(["frob"], 2, "unknown command 'frob'; known: bench, info, help")
+    complains([], 2, "no command.*bench, info, registers, help")
+    complains(["frob"], 2, "unknown command 'frob'; known: bench, info, registers, help")
     complains(["bench", "frob"], 2, "takes no argument 'frob'")
     complains(["info", "frob"], 2, "takes no argument 'frob'")
     complains(["bench", "--frob"], 2, "unrecognized option", lines=0)
+    complains(["registers", "frob"], 2, "takes no argument 'frob'")
+    complains(["registers", "--alloc", "bump,,null"], 2, "--alloc: .* empty entry")
 
 
 def test_list():
@@ -90,22 +95,31 @@ def test_list():
     return names
 
 
-def test_results(folder):
-    text, data, r = results(folder, "all.json", "--sizes", "16,1K", "--threads", "200",
-                            "--reps", "2", "--seed", "7", "--heap", "24M")
-    for key, kind in META.items():
-        check(isinstance(data["meta"].get(key), kind), f"meta.{key}")
-    check(data["meta"]["seed"] == 7, "meta.seed")
-    check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", data["meta"]["date"]), "meta.date")
-    check("error" not in data, "a good run records no error")
-    rows = data["rows"]
-    check({row["case"] for row in rows} == set(CASES), "every case has rows")
+def check_rows(rows, r):
+    """What holds of every row, and of the table beside them."""
     for row in rows:
         for key, kind in ROW.items():
             check(isinstance(row.get(key), kind), f"row {row['case']}: {key}")
         check(row["phase"] in ("cold", "warm"), "phase")
         check(row["us_min"] <= row["us"] <= row["us_max"], f"{row['case']}: min, median, max")
         check(row["bad"] == 0, f"{row['case']} {row['alloc']} {row['op']}: bad blocks")
+    lines = r.stdout.splitlines()
+    check(len(lines) == len(rows) + 1, "the table has one line a row and a header")
+    check(all(w in lines[0] for w in ("x null", "Mops/s", "failed", "bad")), "table header")
+
+
+def test_results(folder):
+    text, data, r = results(folder, "all.json", "--sizes", "16,1K", "--threads", "200",
+                            "--reps", "2", "--seed", "7", "--heap", "24M", "--case",
+                            ",".join(c for c in CASES if c not in STATE_CASES))
+    for key, kind in META.items():
+        check(isinstance(data["meta"].get(key), kind), f"meta.{key}")
+    check(data["meta"]["seed"] == 7, "meta.seed")
+    check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", data["meta"]["date"]), "meta.date")
+    check("error" not in data, "a good run records no error")
+    rows = data["rows"]
+    check_rows(rows, r)
+    check({row["case"] for row in rows} == set(CASES) - set(STATE_CASES), "every case has rows")
     for row in rows:
         if row["case"] == "utilization":
             check(0.2 < row["utilization"] <= 1, f"utilization {row}")
@@ -123,17 +137,88 @@ def test_results(folder):
     check(has(alloc="gallatin", case="churn", op="churn"), "gallatin churn")
     check(has(case="init", op="create") and has(case="init", op="reset"), "init rows")
     check(has(alloc="bump", case="single", op="malloc", threads=200, reps=2), "threads, reps")
-    lines = r.stdout.splitlines()
-    check(len(lines) == len(rows) + 1, "the table has one line a row and a header")
-    check(all(w in lines[0] for w in ("x null", "Mops/s", "failed", "bad")), "table header")
     check(r.stderr == "", "no progress line without a terminal")
+
+
+def test_state_cases(folder):
+    """The cases that look at what a heap becomes."""
+    heap = 4 << 20
+    _, data, r = results(folder, "state.json", "--case", ",".join(STATE_CASES), "--sizes",
+                         "256,1K", "--threads", "200", "--reps", "2", "--heap", str(heap))
+    rows = data["rows"]
+    check_rows(rows, r)
+    allocs = {c: {row["alloc"] for row in rows if row["case"] == c} for c in STATE_CASES}
+    check({"gallatin"} <= allocs["full"] & allocs["drift"] & allocs["waste"], "gallatin runs all")
+    check({"null", "bump", "gallatin"} <= allocs["streams"], "streams runs without free, too")
+    for case in ("full", "drift"):
+        check(not {"null", "bump"} & allocs[case], f"{case} needs free")
+
+    for lo, hi in ((None, 256), (None, 1024), (16, 256), (16, 1024)):
+        mine = [row for row in rows if row["case"] == "full" and row["alloc"] == "gallatin"
+                and (row.get("size_min"), row["size"]) == (lo, hi)]
+        ops = [(row["op"], row.get("fill")) for row in mine]
+        check(ops == [("fill", None)] + [(op, f) for f in (0.99, 0.9, 0.5)
+                                         for op in ("malloc", "free")], f"full {lo} {hi}: {ops}")
+        check(0.2 < mine[0]["utilization"] <= 1 and mine[0]["failed"] > 0, "full to a NULL")
+        for row in mine[1:]:
+            share = row["live"] / row["live_of"]
+            check(abs(share - row["fill"]) < 0.05, f"full: {share} of the blocks are live: {row}")
+            check(0 < row["threads"] <= min(200, (row["live_of"] - row["live"]) / 2),
+                  f"full: what is free fits the threads: {row}")
+
+    mine = [row for row in rows if row["case"] == "drift" and row["alloc"] == "gallatin"]
+    check([row["round"] for row in mine] == list(range(1, 25)), "drift: 24 rounds")
+    check((mine[0]["size_min"], mine[0]["size"]) == (12, 20), "drift starts around 16 B")
+    check((mine[-1]["size_min"], mine[-1]["size"]) == (3072, 5120), "drift ends around 4 KiB")
+    check(mine[0]["failed"] == 0 and mine[0]["filled"] > 0.99, "drift: an empty heap fills")
+    for row in mine:
+        check(abs(row["filled"] - row["live_bytes"] / (heap / 2)) < 0.01, f"drift: filled: {row}")
+        check(row["filled"] > 0.98 or row["failed"] > 0, f"drift: a short round has a NULL: {row}")
+        check(row["range_ratio"] >= 0.999 and row["largest"] < heap, f"drift: {row}")
+
+    for name in allocs["streams"]:
+        mine = [row for row in rows if row["case"] == "streams" and row["alloc"] == name]
+        check([row["op"] for row in mine] == ["alone", "together"] * 2, f"streams of {name}")
+        for row in mine:
+            check(row["threads"] == 400 and row["ops"] == 8000, f"streams: two kernels: {row}")
+            check(row["failed"] == 0, f"streams: NULLs with room: {row}")
+        for alone, both in zip(mine[::2], mine[1::2]):
+            check(abs(both["ratio_alone"] - both["us"] / alone["us"]) < 0.01, "streams: ratio")
+
+    # The heap is larger here: blocks of twice the request must fit.
+    rows = results(folder, "waste.json", "--case", "waste", "--sizes", "512,1K", "--alloc",
+                   "gallatin", "--heap", "64M")[1]["rows"]
+    for row in rows: # Gallatin's slices are powers of two
+        waste = {n: 1 - n / (1 << (n - 1).bit_length()) for n in range(16, row["size"] + 1)}
+        worst = max(waste, key=waste.get)
+        check(row["threads"] == len(waste) and row["failed"] == 0, f"waste: every size: {row}")
+        check(abs(row["waste_mean"] - sum(waste.values()) / len(waste)) < 1e-4, f"mean: {row}")
+        check(abs(row["waste_max"] - waste[worst]) < 1e-4, f"waste: largest: {row}")
+        check(row["waste_max_size"] == worst, f"waste: where it is largest: {row}")
+    check([row["size"] for row in rows] == [512, 1024], "waste up to each size")
+
+
+def test_registers():
+    """Here without a GPU: one line that says what it takes."""
+    if "cuda:0" not in run("info").stdout:
+        complains(["registers"], 2, "need a CUDA build|only where there is a CUDA GPU")
+        return
+    r = run("registers", "--alloc", "bump,gallatin")
+    check(r.returncode == 0 and not r.stderr, f"registers: {r.stderr!r}")
+    lines = [line.split() for line in r.stdout.splitlines()[1:]]
+    check([line[:2] for line in lines] == [[a, k] for a in ("bump", "gallatin")
+                                           for k in ("malloc_free", "malloc", "free")],
+          f"registers: three kernels each: {lines}")
+    check(all(1 <= int(line[2]) <= 255 for line in lines), f"registers: {lines}")
 
 
 def test_determinism(folder):
     args = ["--case", "single,mixed,churn,utilization,graph", "--alloc", "default,bump",
-            "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap", "64M"]
-    for policy in ("round-robin", "random"):
-        texts = [results(folder, f"{policy}{i}.json", *args, "--seed", s, "--policy", policy)[0]
+            "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap", "8M"]
+    state = ["--case", ",".join(STATE_CASES), "--alloc", "default", "--sizes", "256",
+             "--threads", "100", "--reps", "2", "--heap", "2M"]
+    for policy, what in itertools.product(("round-robin", "random"), (args, state)):
+        texts = [results(folder, f"{policy}{i}.json", *what, "--seed", s, "--policy", policy)[0]
                  for i, s in enumerate(("5", "5", "6"))]
         bare = [TIMES.sub("", t) for t in texts]
         check(bare[0] == bare[1], f"{policy}: the same seed gives the same results")
@@ -219,6 +304,8 @@ def main():
         test_commands()
         names = test_list()
         test_results(folder)
+        test_state_cases(folder)
+        test_registers()
         test_determinism(folder)
         test_alias(folder)
         test_graph(folder)

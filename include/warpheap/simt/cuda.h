@@ -37,6 +37,8 @@
     static __global__ void __launch_bounds__(WH_KERNEL_THREADS)                                  \
         name##_kernel(const __grid_constant__ args_t a)
 
+#define WH_KERNEL_SYMBOL(name) ((const void *)name##_kernel)
+
 /* --- where am I ------------------------------------------------------------ */
 
 WH_FN uint32_t wh_lane_id(void) {

@@ -35,6 +35,7 @@
         return wh_sim_launch(wh_l, name##_entry, wh_args, #name);                 \
     }                                                                             \
     static void name##_kernel(const args_t a)
+#define WH_KERNEL_SYMBOL(name) NULL
 
 #ifdef __cplusplus
 extern "C" {

@@ -17,6 +17,8 @@
  *       #define WH_KERNEL_THREADS N before the first include if the file never launches
  *       more than N threads a block (default 1024): a GPU kernel may then use more
  *       registers.
+ *   WH_KERNEL_SYMBOL(name)  the kernel as calls of the CUDA runtime take it (const
+ *       void *), for a query such as cudaFuncGetAttributes; NULL for the simulator.
  *   WH_TARGETED(name)  name_sim or name_cuda: for external symbols, since one
  *       source file is compiled once per target into one program.
  *   WH_TARGET_NAME  "sim" or "cuda": the device that this file's kernels run on, as

@@ -1,0 +1,73 @@
+/* register_kernels.c: small kernels around one malloc and one free, as a user would write
+ * them, of which `warpheap registers` asks how many registers they need. Compiled once
+ * per allocator and target. */
+#include "bench/bench_kernels.h"
+
+#ifndef WH_KERNEL_THREADS
+#define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS
+#endif
+
+#include <string.h>
+
+#include "warpheap/warpheap.h"
+
+typedef struct user_args {
+    wh_heap_t heap;
+    void **ptrs;
+    uint64_t n, size;
+} user_args;
+
+WH_KERNEL(k_malloc_free, user_args, a) {
+    const uint64_t i = wh_thread_id();
+    if (i < a.n) {
+        uint64_t *p = (uint64_t *)wh_malloc(a.heap, (size_t)a.size);
+        a.ptrs[i] = p;
+        if (p != NULL) {
+            p[0] = i;
+        }
+        wh_free(a.heap, p);
+    }
+}
+
+WH_KERNEL(k_malloc, user_args, a) {
+    const uint64_t i = wh_thread_id();
+    if (i < a.n) {
+        a.ptrs[i] = wh_malloc(a.heap, (size_t)a.size);
+    }
+}
+
+WH_KERNEL(k_free, user_args, a) {
+    const uint64_t i = wh_thread_id();
+    if (i < a.n) {
+        wh_free(a.heap, a.ptrs[i]);
+    }
+}
+
+#define LAUNCHER(name)                                                                   \
+    static wh_status launch_##name(const wh_launch *launch, const wh_bench_call *call) { \
+        user_args a;                                                                     \
+        memcpy(&a.heap, &call->handle, sizeof a.heap);                                   \
+        a.ptrs = call->ptrs;                                                             \
+        a.n = call->n;                                                                   \
+        a.size = call->lo;                                                               \
+        return k_##name(launch, &a);                                                     \
+    }
+
+LAUNCHER(malloc_free)
+LAUNCHER(malloc)
+LAUNCHER(free)
+
+#define TABLE WH_TARGETED(WH_CAT(wh_bench_registers_, WH_ALLOCATOR))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const wh_bench_register_kernel TABLE[WH_BENCH_REGISTER_KERNELS];
+const wh_bench_register_kernel TABLE[WH_BENCH_REGISTER_KERNELS] = {
+    {"malloc_free", WH_KERNEL_SYMBOL(k_malloc_free), launch_malloc_free},
+    {"malloc", WH_KERNEL_SYMBOL(k_malloc), launch_malloc},
+    {"free", WH_KERNEL_SYMBOL(k_free), launch_free},
+};
+#ifdef __cplusplus
+}
+#endif

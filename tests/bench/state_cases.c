@@ -1,0 +1,476 @@
+/* state_cases.c: the cases full, drift, streams and waste must see a broken allocator. An
+ * allocator is broken here by a kernel table whose launchers run the real kernel and then
+ * change what it did, as a fault of the allocator would have. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/internal.h"
+
+typedef enum fault {
+    NONE,
+    TWICE,         /* malloc hands one block out twice in one launch */
+    LIVE_AGAIN,    /*    ... a block that is live since an earlier launch */
+    MISALIGNED,    /*    ... a block at an odd address */
+    MALLOC_WRITES, /* malloc writes to a live block */
+    FREE_WRITES,   /* free does */
+    MALLOC_NULL,   /* one NULL a launch: no bad block, but to be counted */
+    SECOND_KERNEL, /* the second kernel of two does not see what the first one holds */
+    TOO_USABLE,    /* usable_size says more than there is */
+} fault;
+
+#define REMEMBERED 64u
+
+/* What the launchers below share; one benchmark runs at a time. */
+static struct {
+    fault what;
+    wh_device *device;
+    const wh_bench_kernels *kernels;
+    const wh_bench_ledger_kernels *ledger;
+    whi_bench *bench;
+    void *live[REMEMBERED]; /* blocks of the first launch of many */
+    uint32_t n_live;
+    uint64_t launches, done; /* done: how often the fault struck */
+    uint64_t at_most_n;      /* strikes only in launches of at most so many mallocs */
+} broken;
+
+static void **entries(void **device_ptrs, uint64_t n) {
+    void **v = malloc((size_t)n * sizeof *v);
+    assert_non_null(v);
+    assert_int_equal(wh_device_copy_out(broken.device, v, device_ptrs, n * sizeof *v), WH_OK);
+    return v;
+}
+
+/* A remembered block that is not among v[0..n). */
+static void *other_live(void **v, uint64_t n) {
+    for (uint32_t k = 0; k < broken.n_live; k++) {
+        uint64_t i = 0;
+        while (i < n && v[i] != broken.live[k]) {
+            i++;
+        }
+        if (i == n) {
+            return broken.live[k];
+        }
+    }
+    return NULL;
+}
+
+static void write_to(void *p) {
+    if (p != NULL) {
+        assert_int_equal(wh_device_set(broken.device, p, 0x5a, 8), WH_OK);
+        broken.done++;
+    }
+}
+
+static void change_mallocs(const wh_bench_call *call) {
+    void **v = entries(call->ptrs, call->n);
+    const int first = broken.bench->ledger.n == 0; /* in a new heap */
+    if (first) {
+        broken.n_live = 0;
+        for (uint64_t i = 0; i < call->n && broken.n_live < REMEMBERED; i++) {
+            broken.live[broken.n_live] = v[i];
+            broken.n_live += v[i] != NULL;
+        }
+    }
+    if (call->n <= broken.at_most_n && v[0] != NULL) {
+        if (broken.what == TWICE && call->n >= 2) {
+            v[call->n - 1] = v[0];
+            broken.done++;
+        } else if (broken.what == LIVE_AGAIN && !first) {
+            v[0] = broken.live[0];
+            broken.done++;
+        } else if (broken.what == MISALIGNED) {
+            v[0] = (unsigned char *)v[0] + 8;
+            broken.done++;
+        } else if (broken.what == MALLOC_WRITES && !first) {
+            write_to(other_live(v, call->n));
+        } else if (broken.what == MALLOC_NULL) {
+            v[0] = NULL;
+            broken.done++;
+        }
+    }
+    assert_int_equal(wh_device_copy_in(broken.device, call->ptrs, v, call->n * sizeof *v), WH_OK);
+    free(v);
+}
+
+static wh_status malloc_single(const wh_launch *l, const wh_bench_call *call) {
+    const wh_status s = broken.kernels->malloc_single(l, call);
+    change_mallocs(call);
+    return s;
+}
+
+static wh_status malloc_mixed(const wh_launch *l, const wh_bench_call *call) {
+    const wh_status s = broken.kernels->malloc_mixed(l, call);
+    change_mallocs(call);
+    return s;
+}
+
+static wh_status free_all(const wh_launch *l, const wh_bench_call *call) {
+    const wh_status s = broken.kernels->free_all(l, call);
+    if (broken.what == FREE_WRITES) {
+        void **v = entries(call->ptrs, call->n);
+        write_to(other_live(v, call->n));
+        free(v);
+    }
+    return s;
+}
+
+static wh_status churn(const wh_launch *l, const wh_bench_call *call) {
+    if (broken.what == SECOND_KERNEL && broken.launches++ % 2 == 1) {
+        assert_int_equal(wh_heap_reset(broken.bench->heap), WH_OK);
+        broken.done++;
+    }
+    return broken.kernels->churn_whole(l, call);
+}
+
+static wh_status probe(const wh_launch *l, const wh_bench_call *call) {
+    const wh_status s = broken.ledger->probe(l, call);
+    if (broken.what == TOO_USABLE) {
+        uint32_t *v = malloc((size_t)call->n * sizeof *v);
+        assert_non_null(v);
+        const uint64_t bytes = call->n * sizeof *v;
+        assert_int_equal(wh_device_copy_out(broken.device, v, call->sizes, bytes), WH_OK);
+        for (uint64_t i = 0; i < call->n; i++) {
+            v[i] += 16;
+        }
+        assert_int_equal(wh_device_copy_in(broken.device, call->sizes, v, bytes), WH_OK);
+        free(v);
+        broken.done++;
+    }
+    return s;
+}
+
+/* --- one run of one case ---------------------------------------------------------------- */
+
+typedef struct run {
+    wh_bench_options options;
+    whi_bench_defaults defaults;
+    wh_allocator_info info;
+    wh_bench_kernels kernels;
+    wh_bench_ledger_kernels ledger;
+    whi_bench *b;
+} run;
+
+static void open_run(run *r, const char *allocator, fault what) {
+    void *counts = NULL;
+    memset(r, 0, sizeof *r);
+    memset(&broken, 0, sizeof broken);
+    r->b = calloc(1, sizeof *r->b);
+    assert_non_null(r->b);
+    assert_int_equal(wh_device_open(&r->b->device, "sim", NULL), WH_OK);
+    r->defaults = *whi_bench_defaults_for(1);
+    r->defaults.heap_bytes = (uint64_t)16 << 20;
+    r->defaults.full_bytes = (uint64_t)4 << 20;
+    r->defaults.drift_bytes = (uint64_t)1 << 20;
+    r->defaults.drift_batch = 4096;
+    r->defaults.batch = 1024;
+    r->defaults.stream_threads = 128;
+    r->defaults.waste_sizes = 200;
+    r->info = *wh_allocator_find(allocator);
+    broken.what = what;
+    broken.device = r->b->device;
+    broken.kernels = wh_bench_kernels_find(allocator, WH_TARGET_SIM);
+    broken.ledger = wh_bench_ledger_find(allocator, WH_TARGET_SIM);
+    broken.bench = r->b;
+    broken.at_most_n = UINT64_MAX;
+    assert_non_null(broken.kernels);
+    assert_non_null(broken.ledger);
+    r->kernels = *broken.kernels;
+    r->ledger = *broken.ledger;
+    if (what != NONE) {
+        r->kernels.malloc_single = malloc_single;
+        r->kernels.malloc_mixed = malloc_mixed;
+        r->kernels.free_all = free_all;
+        r->kernels.churn_whole = churn;
+        r->ledger.probe = probe;
+    }
+    r->b->options = &r->options;
+    r->b->defaults = &r->defaults;
+    r->b->info = wh_device_get_info(r->b->device);
+    r->b->on_sim = 1;
+    r->b->reps = 2;
+    r->b->seed = 11;
+    r->b->alloc = &r->info;
+    r->b->kernels = &r->kernels;
+    r->b->ledger_kernels = &r->ledger;
+    r->b->rows = json_array();
+    assert_int_equal(wh_device_alloc(r->b->device, &counts, sizeof(wh_bench_counts)), WH_OK);
+    r->b->call.counts = counts;
+}
+
+static void close_run(run *r) {
+    whi_bench *b = r->b;
+    whi_bench_close_heap(b);
+    whi_bench_ledger_close(b);
+    assert_int_equal(wh_device_free(b->device, b->call.ptrs), WH_OK);
+    assert_int_equal(wh_device_free(b->device, b->call.born), WH_OK);
+    assert_int_equal(wh_device_free(b->device, b->call.claimed), WH_OK);
+    assert_int_equal(wh_device_free(b->device, b->call.counts), WH_OK);
+    wh_device_close(b->device);
+    json_decref(b->rows);
+    free(b);
+}
+
+static json_int_t integer_of(const json_t *row, const char *name) {
+    assert_non_null(json_object_get(row, name));
+    return json_integer_value(json_object_get(row, name));
+}
+
+static double real_of(const json_t *row, const char *name) {
+    assert_non_null(json_object_get(row, name));
+    return json_number_value(json_object_get(row, name));
+}
+
+static int is(const json_t *row, const char *name, const char *text) {
+    return strcmp(json_string_value(json_object_get(row, name)), text) == 0;
+}
+
+/* Runs the case and holds its rows against the totals. */
+static void run_case(run *r, const char *name) {
+    uint64_t bad = 0;
+    assert_int_equal(whi_bench_case(r->b, name), WH_OK);
+    assert_true(json_array_size(r->b->rows) != 0);
+    for (size_t i = 0; i < json_array_size(r->b->rows); i++) {
+        const json_t *row = json_array_get(r->b->rows, i);
+        assert_true(is(row, "case", name));
+        bad += (uint64_t)integer_of(row, "bad");
+    }
+    assert_int_equal(bad, r->b->total_bad);
+}
+
+/* --- tests --------------------------------------------------------------------------------- */
+
+static void test_sound_allocator(void **state) {
+    static const char *const names[] = {"full", "drift", "streams", "waste"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        run r;
+        open_run(&r, "gallatin", NONE);
+        run_case(&r, names[i]);
+        assert_int_equal(r.b->total_bad, 0);
+        close_run(&r);
+    }
+}
+
+#ifndef WH_TSAN /* blocks that overlap are data races, as it would rightly report */
+
+static void seen(const char *name, fault what) {
+    run r;
+    open_run(&r, "gallatin", what);
+    run_case(&r, name);
+    if (broken.done == 0 || r.b->total_bad == 0) {
+        fail_msg("%s: fault %d struck %llu times, %llu bad blocks", name, (int)what,
+                 (unsigned long long)broken.done, (unsigned long long)r.b->total_bad);
+    }
+    close_run(&r);
+}
+
+static void test_full(void **state) {
+    run r;
+    (void)state;
+    open_run(&r, "gallatin", TWICE);
+    run_case(&r, "full"); /* both fills are bad: also that of one size, where contents agree */
+    assert_int_equal(json_array_size(r.b->rows), 2);
+    assert_true(integer_of(json_array_get(r.b->rows, 0), "bad") != 0);
+    assert_true(integer_of(json_array_get(r.b->rows, 1), "bad") != 0);
+    close_run(&r);
+    open_run(&r, "gallatin", MISALIGNED);
+    run_case(&r, "full"); /* one in each launch, and no other is taken for bad */
+    assert_int_equal(json_array_size(r.b->rows), 2);
+    assert_int_equal(r.b->total_bad, broken.done);
+    close_run(&r);
+    seen("full", LIVE_AGAIN);
+    seen("full", MALLOC_WRITES);
+    seen("full", FREE_WRITES);
+}
+
+static void test_drift(void **state) {
+    (void)state;
+    seen("drift", TWICE);
+    seen("drift", LIVE_AGAIN);
+    seen("drift", MISALIGNED);
+    seen("drift", MALLOC_WRITES);
+    seen("drift", FREE_WRITES);
+}
+
+static void test_streams(void **state) {
+    run r;
+    (void)state;
+    seen("streams", SECOND_KERNEL);
+    open_run(&r, "null", NONE); /* its blocks overlap; now it promises that they do not */
+    r.info.caps |= WH_CAP_DISJOINT | WH_CAP_FREE;
+    run_case(&r, "streams");
+    assert_true(r.b->total_bad != 0);
+    close_run(&r);
+}
+
+static void test_waste(void **state) {
+    run r;
+    (void)state;
+    seen("waste", TOO_USABLE);
+    open_run(&r, "null", NONE); /* its usable_size is 0: below every request */
+    r.info.caps |= WH_CAP_DISJOINT | WH_CAP_USABLE_SIZE;
+    run_case(&r, "waste");
+    assert_true(r.b->total_bad != 0);
+    close_run(&r);
+}
+
+#endif
+
+/* Blocks that a heap cannot serve are in the rows, each. Of this size Gallatin reuses every
+ * block at once, so no other malloc fails in a heap that is not full. */
+static void test_failures_in_full(void **state) {
+    static const uint64_t size = 16384;
+    run r;
+    (void)state;
+    open_run(&r, "gallatin", NONE);
+    r.options.sizes = &size;
+    r.options.n_sizes = 1;
+    r.b->options = &r.options;
+    run_case(&r, "full");
+    uint64_t measured = 0;
+    for (size_t i = 0; i < json_array_size(r.b->rows); i++) {
+        const json_t *row = json_array_get(r.b->rows, i);
+        if (is(row, "op", "malloc") && json_object_get(row, "size_min") == NULL) {
+            measured++;
+            assert_int_equal(integer_of(row, "failed"), 0);
+        }
+    }
+    assert_int_equal(measured, 3);
+    close_run(&r);
+
+    open_run(&r, "gallatin", MALLOC_NULL);
+    r.options.sizes = &size;
+    r.options.n_sizes = 1;
+    broken.at_most_n = r.defaults.batch - 1; /* the fill's launches are larger */
+    run_case(&r, "full");
+    uint64_t failed = 0;
+    for (size_t i = 0; i < json_array_size(r.b->rows); i++) {
+        const json_t *row = json_array_get(r.b->rows, i);
+        if (is(row, "op", "malloc")) {
+            failed += (uint64_t)integer_of(row, "failed");
+            assert_true(integer_of(row, "failed") >= 2); /* one in each repetition */
+        }
+        assert_int_equal(integer_of(row, "bad"), 0);
+    }
+    assert_true(broken.done >= 6);
+    assert_true(failed >= broken.done);
+    close_run(&r);
+}
+
+/* A round that misses its target says so, and why: a NULL. */
+static void test_failures_in_drift(void **state) {
+    run r;
+    (void)state;
+    open_run(&r, "gallatin", MALLOC_NULL);
+    run_case(&r, "drift");
+    const json_t *first = json_array_get(r.b->rows, 0);
+    assert_int_equal(integer_of(first, "round"), 1);
+    assert_int_equal(integer_of(first, "failed"), 1);
+    assert_int_equal(integer_of(first, "threads"), r.defaults.drift_batch);
+    assert_true(real_of(first, "filled") < 0.5);
+    close_run(&r);
+
+    open_run(&r, "gallatin", NONE);
+    run_case(&r, "drift");
+    assert_int_equal(json_array_size(r.b->rows), 24);
+    for (size_t i = 0; i < 24; i++) {
+        const json_t *row = json_array_get(r.b->rows, i);
+        assert_int_equal(integer_of(row, "round"), i + 1);
+        assert_true(real_of(row, "filled") <= 1.05);
+        assert_true(integer_of(row, "failed") != 0 || real_of(row, "filled") > 0.98);
+        assert_true(integer_of(row, "live_bytes") <= (json_int_t)r.defaults.drift_bytes);
+        assert_true(integer_of(row, "largest") < (json_int_t)r.defaults.drift_bytes);
+    }
+    assert_int_equal(integer_of(json_array_get(r.b->rows, 0), "failed"), 0);
+    assert_int_equal(integer_of(json_array_get(r.b->rows, 0), "size_min"), 12);
+    assert_int_equal(integer_of(json_array_get(r.b->rows, 23), "size"), 5120);
+    close_run(&r);
+}
+
+/* Thinning keeps the share asked for, frees each of the others once, and moves no entry
+ * away from its size. */
+static void test_ledger(void **state) {
+    enum { N = 4000 };
+    run r;
+    wh_bench_counts c;
+    wh_stats stats;
+    uint64_t freed = 0;
+    (void)state;
+    open_run(&r, "gallatin", NONE);
+    whi_bench *b = r.b;
+    assert_int_equal(whi_bench_open_heap(b, (uint64_t)16 << 20), WH_OK);
+    assert_int_equal(whi_bench_ledger_open(b, N), WH_OK);
+    whi_bench_ledger_tail(b);
+    b->call.n = N;
+    b->call.lo = 16;
+    b->call.hi = 1000;
+    assert_int_equal(whi_bench_launch(b, b->kernels->malloc_mixed, N), WH_OK);
+    assert_int_equal(whi_bench_ledger_record(b), WH_OK);
+    assert_int_equal(b->ledger.n, N);
+    const uint32_t all = WHI_BENCH_CONTENTS | WHI_BENCH_PLACES;
+    assert_int_equal(whi_bench_ledger_verify(b, all, &c), WH_OK);
+    assert_int_equal(c.served, N);
+    assert_int_equal(c.bad, 0);
+    assert_in_range(c.requested, N * 480, N * 536); /* the mean is 508 */
+    assert_int_equal(whi_bench_ledger_thin(b, 0.25, 3, &freed, NULL), WH_OK);
+    assert_in_range(b->ledger.n, N / 4 - 150, N / 4 + 150); /* 5 sigma */
+    assert_int_equal(freed + b->ledger.n, N);
+    assert_int_equal(wh_heap_get_stats(b->heap, &stats), WH_OK);
+    assert_int_equal(stats.live_blocks, b->ledger.n);
+    assert_int_equal(stats.bad_frees, 0);
+    assert_int_equal(b->ledger.patterned, b->ledger.n);
+    assert_int_equal(whi_bench_ledger_verify(b, all, &c), WH_OK);
+    assert_int_equal(c.served, b->ledger.n);
+    assert_int_equal(c.bad, 0);
+    assert_int_equal(whi_bench_ledger_thin(b, 0, 4, &freed, NULL), WH_OK);
+    assert_int_equal(b->ledger.n, 0);
+    assert_int_equal(wh_heap_get_stats(b->heap, &stats), WH_OK);
+    assert_int_equal(stats.live_blocks, 0);
+    close_run(&r);
+}
+
+/* The kernels whose registers are counted do what they are named for. */
+static void test_register_kernels(void **state) {
+    enum { N = 64 };
+    static const uint64_t live[WH_BENCH_REGISTER_KERNELS] = {0, N, 0};
+    run r;
+    (void)state;
+    open_run(&r, "gallatin", NONE);
+    whi_bench *b = r.b;
+    const wh_bench_register_kernel *k = wh_bench_registers_find("gallatin", WH_TARGET_SIM);
+    assert_non_null(k);
+    assert_int_equal(whi_bench_open_heap(b, (uint64_t)16 << 20), WH_OK);
+    assert_int_equal(whi_bench_need_ptrs(b, N), WH_OK);
+    b->call.n = N;
+    b->call.lo = 40;
+    for (uint32_t i = 0; i < WH_BENCH_REGISTER_KERNELS; i++) {
+        wh_stats stats;
+        assert_int_equal(whi_bench_launch(b, k[i].launch, N), WH_OK);
+        assert_int_equal(wh_heap_get_stats(b->heap, &stats), WH_OK);
+        assert_int_equal(stats.live_blocks, live[i]);
+        assert_null(k[i].symbol);
+    }
+    close_run(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sound_allocator),
+#ifndef WH_TSAN
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_waste),
+#endif
+        cmocka_unit_test(test_failures_in_full),
+        cmocka_unit_test(test_failures_in_drift),
+        cmocka_unit_test(test_ledger),
+        cmocka_unit_test(test_register_kernels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
