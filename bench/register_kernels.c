@@ -5,6 +5,7 @@
 
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS
+#define WH_KERNEL_BLOCKS WH_OF_(BLOCKS)
 #endif
 
 #include <string.h>

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "warpheap/alloc/gallatin/layout.h"
+#include "warpheap/alloc/tessera/layout.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
 
@@ -96,15 +97,25 @@ uint64_t suite_random_size(uint64_t *state, uint64_t max) {
 
 /* Small enough that full heaps, last blocks and last slices are common. */
 const suite_config suite_configs[SUITE_CONFIGS] = {
-    {64 << 10, {.segment_bytes = 1024, .slices_per_block = 4}},
-    {256 << 10, {.segment_bytes = 8192}},
+    {64 << 10, {.segment_bytes = 1024, .slices_per_block = 4, .chunk_bytes = 1024}},
+    {256 << 10, {.segment_bytes = 8192, .buffers = 4, .chunk_bytes = 2048}},
     {1 << 20, {0}},
     {100 << 10,
-     {.segment_bytes = 4096, .min_slice_bytes = 32, .max_slice_bytes = 64, .slices_per_block = 8}},
-    {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096}}, /* blocks are segments */
+     {.segment_bytes = 4096,
+      .min_slice_bytes = 32,
+      .max_slice_bytes = 64,
+      .slices_per_block = 8,
+      .chunk_bytes = 1024}},
+    /* Gallatin: blocks are segments */
+    {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096, .chunk_bytes = 4096}},
     {4 << 20, {0}},
-    {96 << 10, {.segment_bytes = 1024, .min_slice_bytes = 64, .slices_per_block = 2}},
-    {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1}},
+    {96 << 10,
+     {.segment_bytes = 1024,
+      .min_slice_bytes = 64,
+      .slices_per_block = 2,
+      .buffers = 3,
+      .chunk_bytes = 1024}},
+    {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1, .chunk_bytes = 4096}},
 };
 
 #define ALIGNMENT ((uint64_t)1 << 17) /* no configuration has larger segments */
@@ -142,11 +153,37 @@ static int gallatin_layout(const wh_heap_options *o, uint64_t n, suite_layout *l
     return 1;
 }
 
+static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
+    wh_tessera_t h;
+    wh_plan plan;
+    memset(&h, 0, sizeof h);
+    if (wh_tessera_plan(&h, &plan, o->memory, o->bytes, &o->tuning,
+                        wh_device_get_info(o->device)->n_sms) != WH_OK) {
+        return 0;
+    }
+    const uint32_t chunk_log2 = h.core.chunk_log2;
+    const uint64_t chunk = (uint64_t)1 << chunk_log2;
+    l->segment = l->slices = chunk;
+    l->pinned = wh_round_up(n, chunk);
+    l->block = l->unit = l->pinned;
+    if (n != 0 && n <= chunk) { /* the worst slab is that of one chunk */
+        const wh_tessera_class row = wh_tessera_make_class(wh_tessera_class_of((uint32_t)n),
+                                                           chunk_log2, h.max_order, h.span_share);
+        l->in_segment = chunk / row.slot_size;
+        l->block = l->unit = (chunk + l->in_segment - 1) / l->in_segment;
+        l->pinned = (uint64_t)1 << wh_tessera_slab_log2(row);
+        l->unknown = l->in_segment << wh_tessera_order(row) != row.slots;
+    }
+    return 1;
+}
+
 int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     memset(l, 0, sizeof *l);
     if (strncmp(o->allocator, "bump", 4) == 0) {
         l->block = l->unit = l->pinned = wh_round_up(n, 16);
         return 1;
     }
-    return strcmp(o->allocator, "gallatin") == 0 ? gallatin_layout(o, n, l) : 0;
+    return strcmp(o->allocator, "gallatin") == 0  ? gallatin_layout(o, n, l)
+           : strcmp(o->allocator, "tessera") == 0 ? tessera_layout(o, n, l)
+                                                  : 0;
 }

@@ -50,11 +50,13 @@ void *suite_memory(wh_device *device, uint64_t bytes, uint64_t random, void **ra
 
 /* What is known of an allocator's classes, for requests of n bytes. */
 typedef struct suite_layout {
-    uint64_t block;   /* bytes that a block takes */
-    uint64_t unit;    /* memory is reused in pieces of this size */
-    uint64_t pinned;  /* a live block keeps at most this much from requests of other sizes */
-    uint64_t slices;  /* largest request that is a part of a unit; 0: all are units */
-    uint64_t segment; /* 0: there are none */
+    uint64_t block;      /* bytes that a block takes, what does not divide evenly included */
+    uint64_t unit;       /* memory is reused in pieces of this size */
+    uint64_t pinned;     /* a live block keeps at most this much from requests of other sizes */
+    uint64_t slices;     /* largest request that is a part of a unit; 0: all are units */
+    uint64_t segment;    /* 0: there are none */
+    uint64_t in_segment; /* blocks of n bytes in one; 0: block divides the heap, or unknown */
+    int unknown;         /* how many blocks a heap holds depends on its history */
 } suite_layout;
 
 /* 0 if nothing is known of the allocator of these options. memory must be set. */

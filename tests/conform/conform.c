@@ -585,7 +585,10 @@ static uint64_t some_size(context *x) {
 /* How many blocks of n bytes the heap holds; UINT64_MAX if that is not known. */
 static uint64_t capacity_for(const context *x, uint64_t n) {
     suite_layout l;
-    return layout_of(x, n, &l) ? x->data / l.block : UINT64_MAX;
+    if (!layout_of(x, n, &l) || l.unknown) {
+        return UINT64_MAX;
+    }
+    return l.in_segment != 0 ? x->data / l.segment * l.in_segment : x->data / l.block;
 }
 
 /* Fills the heap with blocks of one size by all threads (or one); checks that all are
@@ -611,7 +614,8 @@ static void check_capacity(context *x, int many) {
         x->sizes[k] = n;
     }
     suite_layout known;
-    int exact = layout_of(x, n, &known) && (!many || can(x, WH_CAP_EXACT_OOM) || is_bump(x));
+    int exact = layout_of(x, n, &known) && !known.unknown &&
+                (!many || can(x, WH_CAP_EXACT_OOM) || is_bump(x));
     /* Runs that meet leave gaps: each takes what the other one has seen. */
     const int may_break = many && known.segment != 0 && n > known.segment;
     exact = exact && !may_break;
@@ -720,19 +724,27 @@ static void case_full_reuse(context *x) {
     check_empty(x);
 }
 
-/* Creates the smallest heap with at least `units` pieces of `unit` bytes for blocks. */
-static void make_tight_heap(context *x, uint64_t units, uint64_t unit) {
-    uint64_t bytes = units * unit;
+/* Creates a heap, hardly larger than need be, that holds `units` blocks of up to max bytes
+ * whatever lies where: `pinned` bytes for each if sizes are mixed, else one unit. 0: that
+ * heap would be too large to be worth it. */
+static int make_tight_heap(context *x, uint64_t units, uint64_t max, int mixed) {
+    uint64_t bytes = 0;
     for (;;) {
         uint64_t least = 0;
+        suite_layout l;
         wh_heap_options o = x->options;
         o.tuning.segment_bytes = x->segment != 0 ? x->segment : o.tuning.segment_bytes;
         OK(x, wh_heap_min_bytes(&o, &least));
         make_heap(x, bytes > least ? bytes : least);
-        if (x->data >= units * unit) {
-            return;
+        CHECK(x, layout_of(x, max, &l)); /* may depend on the size of the heap */
+        const uint64_t want = units * (mixed ? l.pinned : l.unit);
+        if (x->data >= want) {
+            return 1;
         }
-        bytes += (units * unit - x->data) + 64;
+        bytes = x->options.bytes + (want - x->data) + 64;
+        if (bytes > (uint64_t)128 << 20) {
+            return 0;
+        }
     }
 }
 
@@ -745,7 +757,9 @@ static void check_never_null(context *x, uint64_t min, uint64_t max, int mixed) 
     }
     x->call.hold = 1 + (uint32_t)(random_of(x) % CONFORM_HOLD);
     x->segment = l.segment; /* a larger heap would have larger ones */
-    make_tight_heap(x, (uint64_t)x->workers * x->call.hold, mixed ? l.pinned : l.unit);
+    if (!make_tight_heap(x, (uint64_t)x->workers * x->call.hold, max, mixed)) {
+        return;
+    }
     x->call.min_size = min;
     x->call.max_size = max;
     x->call.steps = 30;

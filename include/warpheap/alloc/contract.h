@@ -6,6 +6,9 @@
  *   wh_X_t                the handle: a plain struct of at most WH_HANDLE_BYTES
  *   #define wh_X_NAME     the command-line name, as in list.h
  *   #define wh_X_MAX_ALIGN
+ *   #define wh_X_BLOCKS   blocks of 256 threads that an SM should hold: bounds the
+ *                         registers of the benchmark's kernels (8: 32 registers). 1 for
+ *                         an allocator whose slow path is its common path
  *
  * Host and device, plain arithmetic:
  *   wh_status wh_X_plan(wh_X_t *h, wh_plan *plan, unsigned char *memory,

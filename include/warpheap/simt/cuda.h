@@ -23,10 +23,14 @@
 
 /* Kernels may be launched with up to WH_KERNEL_THREADS threads a block, hence the
  * bound. A file that never launches more than, say, 256 defines it so before its
- * includes and gets more registers per thread. The arguments are a __grid_constant__,
+ * includes and gets more registers per thread; with WH_KERNEL_BLOCKS it asks for so
+ * many blocks on an SM at once, hence for fewer registers. The arguments are a __grid_constant__,
  * so a kernel that takes an address inside them does not copy them to local memory. */
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS 1024
+#endif
+#ifndef WH_KERNEL_BLOCKS
+#define WH_KERNEL_BLOCKS 1
 #endif
 #define WH_KERNEL(name, args_t, a)                                                               \
     static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
@@ -34,7 +38,7 @@
         name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(*wh_args); \
         return wh_device_note_cuda(wh_l->device, (int)cudaGetLastError(), #name);                \
     }                                                                                            \
-    static __global__ void __launch_bounds__(WH_KERNEL_THREADS)                                  \
+    static __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_KERNEL_BLOCKS)                \
         name##_kernel(const __grid_constant__ args_t a)
 
 #define WH_KERNEL_SYMBOL(name) ((const void *)name##_kernel)

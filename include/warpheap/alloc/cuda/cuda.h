@@ -11,6 +11,7 @@
 
 #define wh_cuda_NAME "cuda"
 #define wh_cuda_MAX_ALIGN 16u
+#define wh_cuda_BLOCKS 1
 
 typedef struct wh_cuda {
     uint64_t unused;

@@ -10,6 +10,7 @@
 
 #define wh_null_NAME "null"
 #define wh_null_MAX_ALIGN 16u
+#define wh_null_BLOCKS 8
 
 typedef struct wh_null {
     unsigned char *base;

@@ -10,12 +10,12 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     wh_tessera_header *header = wh_tessera_header_(g);
     uint64_t *counters = (uint64_t *)(void *)wh_tessera_set_at_(g, 0);
     uint64_t *cursors = (uint64_t *)(void *)h.cursors;
-    const uint64_t tree = wh_veb_words(g.n_chunks);
-    uint64_t *trees = wh_tessera_pool_(g).words;
+    const uint64_t pool = wh_veb_words(g.n_chunks);
+    const uint64_t trees = wh_tessera_tree_words_(g.n_chunks, g.n_classes);
     for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
         if (k < g.n_classes) {
-            header->classes[k] = wh_tessera_make_class((uint32_t)k, g.chunk_log2, h.max_order,
-                                                       h.span_share);
+            header->classes[k] =
+                wh_tessera_make_class((uint32_t)k, g.chunk_log2, h.max_order, h.span_share);
         }
         header->verdict[k] = 0;
     }
@@ -34,11 +34,8 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         *wh_tessera_tag_at_(g, (uint32_t)k) = WH_TESSERA_FREE;
         *wh_tessera_state_at_(g, (uint32_t)k) = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
     }
-    for (uint64_t k = i; k < tree; k += n) {
-        trees[k] = wh_veb_initial_word(g.n_chunks, k, 1);
-    }
-    for (uint64_t k = tree + i; k < tree * (g.n_classes + 1u); k += n) {
-        trees[k] = 0;
+    for (uint64_t k = i; k < trees; k += n) {
+        h.pool[k] = k < pool ? wh_veb_initial_word(g.n_chunks, k, 1) : 0;
     }
     for (uint64_t k = i; k < (uint64_t)g.n_chunks << wh_tessera_words_log2(g.chunk_log2); k += n) {
         h.words[k] = 0;
@@ -109,8 +106,7 @@ WH_FN int wh_tessera_is_spare_(wh_tessera_core g, uint32_t chunk) {
 
 /* Bytes of the row of spare chunks that starts at chunk; 0 if another one goes on here. */
 WH_FN uint64_t wh_tessera_row_at_(wh_tessera_core g, uint32_t chunk) {
-    if (!wh_tessera_is_spare_(g, chunk) ||
-        (chunk != 0 && wh_tessera_is_spare_(g, chunk - 1))) {
+    if (!wh_tessera_is_spare_(g, chunk) || (chunk != 0 && wh_tessera_is_spare_(g, chunk - 1))) {
         return 0;
     }
     uint32_t end = chunk + 1;
@@ -199,7 +195,7 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
     }
     for (uint32_t w = 0; w < n_words; w++) {
         const uint64_t full = wh_tessera_full_word(view->slots, w);
-        state += (words[w] != 0 ? WH_TESSERA_NONZERO : 0) + (words[w] == full ? WH_TESSERA_FULL : 0);
+        state += words[w] == full ? WH_TESSERA_FULL : 0;
         any |= words[w] != 0;
         if ((words[w] & ~full) != 0) {
             return 1;
@@ -210,17 +206,15 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
             }
         }
     }
-    if (n_words == 1 && state != WH_TESSERA_NO_WORDS &&
-        words[0] == wh_tessera_full_word(view->slots, 0)) {
+    if (n_words == 1 && words[0] == wh_tessera_full_word(view->slots, 0)) {
         return 4;
     }
     if (n_words > 1 && (*wh_tessera_state_at_(g, view->slab) != state ||
-                        state == WH_TESSERA_NO_WORDS + n_words * (WH_TESSERA_NONZERO +
-                                                                  WH_TESSERA_FULL))) {
+                        state == WH_TESSERA_NO_WORDS + n_words * WH_TESSERA_FULL)) {
         return 5;
     }
     const wh_veb list = wh_tessera_list_(g, wh_tessera_tag_class(view->tag));
-    return any && !wh_veb_contains(list, view->slab) ? 6 : 0;
+    return any && !wh_veb_contains(list, wh_tessera_item(g.n_chunks, view->slab)) ? 6 : 0;
 }
 
 /* A chunk: in the pool (I2), of a run, or of a slab. */
@@ -263,24 +257,28 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
     }
     if (kind == WH_TESSERA_SLAB) { /* inside one */
         const uint32_t base = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
-        return *wh_tessera_tag_at_(g, base) != tag || wh_veb_contains(wh_tessera_pool_(g), base) ? 1
-                                                                                                 : 0;
+        return *wh_tessera_tag_at_(g, base) != tag || wh_veb_contains(wh_tessera_pool_(g), base)
+                   ? 1
+                   : 0;
     }
     return 1; /* nobody's */
 }
 
 WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r) {
     const wh_tessera_core g = h.core;
-    const uint64_t tree = wh_veb_words(g.n_chunks);
+    const uint64_t pool = wh_veb_words(g.n_chunks);
+    const uint64_t tree = wh_veb_words(wh_tessera_items(g.n_chunks));
     for (uint64_t k = i; k < g.n_chunks; k += n) {
         const uint32_t broken = wh_tessera_check_chunk_(g, (uint32_t)k);
         if (broken != 0) {
             wh_report_error(r, broken, k);
         }
     }
-    for (uint64_t k = i; k < tree * (g.n_classes + 1u); k += n) {
-        const wh_veb t = wh_veb_make(wh_tessera_pool_(g).words + k / tree * tree, g.n_chunks);
-        if (!wh_veb_check(t, k % tree)) {
+    for (uint64_t k = i; k < pool + tree * g.n_classes; k += n) {
+        const int ok = k < pool ? wh_veb_check(wh_tessera_pool_(g), k)
+                                : wh_veb_check(wh_tessera_list_(g, (uint32_t)((k - pool) / tree)),
+                                               (k - pool) % tree);
+        if (!ok) {
             wh_report_error(r, 6, k);
         }
     }

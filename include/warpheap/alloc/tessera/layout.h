@@ -60,6 +60,8 @@ typedef struct wh_tessera_class {
     uint32_t by_slots;  /* ceil(2^31 / slots) */
     uint32_t slot_size; /* bytes, a multiple of 16 */
     uint32_t shape;     /* slab_log2 (bytes) | order << 8 | span order << 16 */
+    uint64_t tag;       /* of its slabs, less the set */
+    uint64_t unused;
 } wh_tessera_class;
 
 WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class row) {
@@ -82,44 +84,29 @@ WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
     return (uint32_t)((uint64_t)x * by_d >> 31);
 }
 
-#define WH_TESSERA_SPAN_SLOTS 8192u /* slots that a span aims at */
-
-/* max_order: largest slab of this heap; span_share: largest span, in chunks. */
-WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
-                                             uint32_t span_share) {
-    wh_tessera_class row;
-    const uint32_t bound = wh_tessera_bound(c);
-    /* 64 slots of the largest class in the doubling's lower half, 32 of its largest */
-    const uint32_t wanted = 6 + (bound <= 256 ? wh_log2_ceil(bound) : wh_log2_ceil(bound) - 1);
-    uint32_t order = wanted > chunk_log2 ? wanted - chunk_log2 : 0;
-    order = order < max_order ? order : max_order;
-    const uint32_t slab_log2 = chunk_log2 + order;
-    row.slots = (uint32_t)(((uint64_t)1 << slab_log2) / bound);
-    row.slot_size = (uint32_t)(((uint64_t)1 << slab_log2) / row.slots) & ~15u;
-    row.by_slots = wh_tessera_divisor(row.slots);
-    uint32_t span = order;
-    while (span < WH_TESSERA_MAX_SPAN_LOG2 && 2u << span <= span_share &&
-           row.slots << (span - order) < WH_TESSERA_SPAN_SLOTS) {
-        span++;
-    }
-    row.shape = slab_log2 | order << 8 | span << 16;
-    return row;
-}
-
 /* --- tags: what a chunk is ------------------------------------------------------------
  *
  * 64 bits: kind 2 | class 6 | order 3 | slot size / 16: 13 | set 8 | divisor of the slot
  * size / 16: 32. All chunks of a slab carry the same tag. */
 
-#define WH_TESSERA_FREE 0u   /* never used since the last reset */
-#define WH_TESSERA_SLAB 1u   /* part of a slab, or was last */
-#define WH_TESSERA_RUN 2u    /* first chunk of a run, or was last */
-#define WH_TESSERA_INNER 3u  /* another chunk of a run, or was last */
+#define WH_TESSERA_FREE 0u  /* never used since the last reset */
+#define WH_TESSERA_SLAB 1u  /* part of a slab, or was last */
+#define WH_TESSERA_RUN 2u   /* first chunk of a run, or was last */
+#define WH_TESSERA_INNER 3u /* another chunk of a run, or was last */
 
-WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t order, uint32_t slot_size, uint32_t set) {
+WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t order, uint32_t slot_size) {
     const uint32_t size16 = slot_size >> 4;
-    return (uint64_t)wh_tessera_divisor(size16) << 32 | set << 24 | size16 << 11 | order << 8 |
-           c << 2 | WH_TESSERA_SLAB;
+    return (uint64_t)wh_tessera_divisor(size16) << 32 | size16 << 11 | order << 8 | c << 2 |
+           WH_TESSERA_SLAB;
+}
+/* The set whose cursor holds the slab, or last did. */
+WH_HD uint64_t wh_tessera_with_set(uint64_t tag, uint32_t set) {
+    return (tag & ~((uint64_t)0xff << 24)) | set << 24;
+}
+/* For slots of 2^size_log2 bytes. */
+WH_HD uint64_t wh_tessera_whole_tag(uint32_t c, uint32_t order, uint32_t size_log2, uint32_t set) {
+    const uint32_t low = set << 24 | 1u << (size_log2 + 7) | order << 8 | c << 2 | WH_TESSERA_SLAB;
+    return (uint64_t)1 << (67 - size_log2) | low;
 }
 WH_HD uint32_t wh_tessera_kind(uint64_t tag) {
     return (uint32_t)tag & 3;
@@ -144,6 +131,33 @@ WH_HD uint32_t wh_tessera_tag_slot(uint64_t tag, uint32_t x) {
 WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
     const uint64_t slab16 = (uint64_t)1 << (chunk_log2 + wh_tessera_tag_order(tag) - 4);
     return (uint32_t)(slab16 * (uint32_t)(tag >> 32) >> 31);
+}
+
+#define WH_TESSERA_SPAN_SLOTS 8192u /* slots that a span aims at */
+
+/* max_order: largest slab of this heap; span_share: largest span, in chunks. */
+WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
+                                             uint32_t span_share) {
+    wh_tessera_class row;
+    const uint32_t bound = wh_tessera_bound(c);
+    /* 32 slots of a class of 2^k bytes, up to 63 of the others: one word, unless one chunk
+     * already holds more */
+    const uint32_t wanted = 5 + wh_log2_ceil(bound);
+    uint32_t order = wanted > chunk_log2 ? wanted - chunk_log2 : 0;
+    order = order < max_order ? order : max_order;
+    const uint32_t slab_log2 = chunk_log2 + order;
+    row.slots = (uint32_t)(((uint64_t)1 << slab_log2) / bound);
+    row.slot_size = (uint32_t)(((uint64_t)1 << slab_log2) / row.slots) & ~15u;
+    row.by_slots = wh_tessera_divisor(row.slots);
+    uint32_t span = order;
+    while (span < WH_TESSERA_MAX_SPAN_LOG2 && 2u << span <= span_share &&
+           row.slots << (span - order) < WH_TESSERA_SPAN_SLOTS) {
+        span++;
+    }
+    row.shape = slab_log2 | order << 8 | span << 16;
+    row.tag = wh_tessera_slab_tag(c, order, row.slot_size);
+    row.unused = 0;
+    return row;
 }
 
 /* --- spans: what a cursor holds ----------------------------------------------------------
@@ -173,23 +187,22 @@ WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
 
 /* --- states: slabs of more than one word ----------------------------------------------------
  *
- * 32 bits: words that are not zero 8 | words that are full 8 | takers 15 | CLOSED. The two
- * counts start at 32, since one that follows its word may be late: a decrement can come
- * before its increment. */
+ * 32 bits: words that are full 16 | takers 15 | SHUT. The count starts at 256, since it
+ * follows the words late: a decrement can come before its increment. */
 
-#define WH_TESSERA_NONZERO 1u
-#define WH_TESSERA_FULL (1u << 8)
+#define WH_TESSERA_FULL 1u
 #define WH_TESSERA_TAKER (1u << 16)
 #define WH_TESSERA_SHUT (1u << 31)
-#define WH_TESSERA_NO_WORDS (32 * (WH_TESSERA_NONZERO + WH_TESSERA_FULL))
+#define WH_TESSERA_NO_WORDS 256u
 
-/* --- the heap ---------------------------------------------------------------------------------- */
+/* --- the heap ----------------------------------------------------------------------------------
+ */
 
 /* Counters of one set of cursors (the SMs that share them). */
 typedef struct wh_tessera_set {
     uint32_t begun;  /* takes from the pool that have begun; also the search position */
     uint32_t done;   /* ... and are done */
-    uint32_t events; /* chunks have come back to the pool */
+    uint32_t events; /* times that chunks have come back to the pool */
     uint32_t unused;
     uint64_t failed;
     uint64_t bad_frees;
@@ -200,7 +213,7 @@ typedef struct wh_tessera_cursor {
     uint64_t span;
     uint32_t begun;  /* takes from listed slabs of this class that have begun */
     uint32_t done;   /* ... and are done */
-    uint32_t events; /* slabs of this class have become listed */
+    uint32_t events; /* frees of this class that left their slot in a slab */
     uint32_t unused;
     uint64_t padding;
 } wh_tessera_cursor;
@@ -230,13 +243,14 @@ typedef struct wh_tessera {
     uint64_t bytes; /* of all chunks */
     uint64_t *tags;
     uint64_t *words;
+    uint64_t *pool;
     wh_tessera_cursor *cursors;
     const wh_tessera_class *classes;
-    uint32_t max_slot;    /* largest request that is served by a slot */
-    uint32_t max_whole;   /* largest class whose slab is a full warp's: 32 slots */
-    uint32_t set_scale;   /* set = SM * set_scale >> 16 */
-    uint32_t max_order;   /* of a slab */
-    uint32_t span_share;  /* chunks of a span */
+    uint32_t max_slot;   /* largest request that is served by a slot */
+    uint32_t max_whole;  /* largest class whose slab is a full warp's: 32 slots */
+    uint32_t set_scale;  /* set = SM * set_scale >> 16 */
+    uint32_t max_order;  /* of a slab */
+    uint32_t span_share; /* chunks of a span */
     uint32_t unused;
     wh_tessera_core core;
 } wh_tessera_t;
@@ -264,9 +278,27 @@ WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
 WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
     return wh_veb_make((uint64_t *)(void *)(g.meta + g.pool_offset), g.n_chunks);
 }
-/* Tree 1 + c behind the pool: slabs of class c with free slots. */
+/* Items of a list: slab s is item s % 64 * stride + s / 64, so that slabs that lie side by
+ * side do not share a line of it. */
+WH_HD uint32_t wh_tessera_stride(uint32_t n_chunks) {
+    return (n_chunks + 63) >> 6;
+}
+WH_HD uint32_t wh_tessera_item(uint32_t n_chunks, uint32_t slab) {
+    return (slab & 63) * wh_tessera_stride(n_chunks) + (slab >> 6);
+}
+WH_HD uint32_t wh_tessera_slab_of(uint32_t n_chunks, uint32_t item) {
+    const uint32_t stride = wh_tessera_stride(n_chunks);
+    return item % stride << 6 | item / stride;
+}
+WH_HD uint64_t wh_tessera_items(uint32_t n_chunks) {
+    return (uint64_t)wh_tessera_stride(n_chunks) << 6;
+}
+
+/* Slabs of class c with free slots; the lists follow the pool. */
 WH_FN wh_veb wh_tessera_list_(wh_tessera_core g, uint32_t c) {
-    return wh_veb_make(wh_tessera_pool_(g).words + (c + 1) * wh_veb_words(g.n_chunks), g.n_chunks);
+    const uint64_t items = wh_tessera_items(g.n_chunks);
+    uint64_t *first = wh_tessera_pool_(g).words + wh_veb_words(g.n_chunks);
+    return wh_veb_make(first + c * wh_veb_words(items), items);
 }
 WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
     uint64_t *words = wh_tessera_list_(g, g.n_classes).words;
@@ -285,9 +317,13 @@ static inline uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
                            (uint64_t)n_sets * 64 * sizeof(wh_tessera_cursor) + n * 8 + n * 4;
     return wh_round_up(bytes, 8);
 }
+/* Words of the pool and the lists. */
+static inline uint64_t wh_tessera_tree_words_(uint64_t n, uint32_t n_classes) {
+    return wh_veb_words(n) + n_classes * wh_veb_words(wh_tessera_items((uint32_t)n));
+}
 static inline uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
                                             uint32_t chunk_log2) {
-    return wh_tessera_pool_offset_(n, n_sets) + (n_classes + 1) * wh_veb_words(n) * 8 +
+    return wh_tessera_pool_offset_(n, n_sets) + wh_tessera_tree_words_(n, n_classes) * 8 +
            (n << wh_tessera_words_log2(chunk_log2)) * 8;
 }
 
@@ -306,8 +342,8 @@ static inline uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuni
 
 static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned char *memory,
                                         uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    const uint64_t chunk = tuning->chunk_bytes != 0 ? tuning->chunk_bytes
-                                                    : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
+    const uint64_t chunk =
+        tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
     if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
         return WH_BAD_ARGUMENT;
     }
@@ -328,8 +364,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     uint64_t first = 0;
     for (;; n--) {
         const uint32_t sets = wh_tessera_sets_(n, tuning, n_sms);
-        const uint64_t end =
-            address + wh_tessera_metadata_(n, sets, n_classes, chunk_log2);
+        const uint64_t end = address + wh_tessera_metadata_(n, sets, n_classes, chunk_log2);
         /* With memory NULL any alignment may come. */
         first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
         if (first + (n << chunk_log2) <= bytes) {
@@ -340,7 +375,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     }
     const uint32_t n_sets = wh_tessera_sets_(n, tuning, n_sms);
     plan->metadata_bytes = bytes - (n << chunk_log2);
-    plan->init_items = (n_classes + 1) * wh_veb_words(n) + n;
+    plan->init_items = wh_tessera_tree_words_(n, n_classes) + n;
     h->core.meta = memory;
     h->core.base = memory + first;
     h->core.n_chunks = (uint32_t)n;
@@ -354,8 +389,8 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->cursors = (wh_tessera_cursor *)(void *)(memory + sizeof(wh_tessera_header) +
                                                n_sets * sizeof(wh_tessera_set));
     h->tags = (uint64_t *)(void *)(h->cursors + (uint64_t)n_sets * 64);
-    h->words = (uint64_t *)(void *)(memory + h->core.pool_offset) +
-               (n_classes + 1) * wh_veb_words(n);
+    h->pool = (uint64_t *)(void *)(memory + h->core.pool_offset);
+    h->words = h->pool + wh_tessera_tree_words_(n, n_classes);
     h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
     while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
         h->max_order--;

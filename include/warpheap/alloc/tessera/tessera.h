@@ -53,11 +53,10 @@
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives the slots back
  *   X1  exact out-of-memory: NULL only if (1) begun = done, (2) every cursor,
- *       also those of other classes, was used up or has been detached, (3) the list was empty, (4) the
- *       pool was empty, in this order, and begun is still the same. Without a take,
- *       what is available in (3) and (4) only grows or moves from a list to the pool:
- *       what was there after (2) would have been seen.
- *   X2  a verdict holds while no events come: a free that has returned has counted its
+ *       also those of other classes, was used up or has been detached, (3) the list was empty, (4)
+ * the pool was empty, in this order, and begun is still the same. Without a take, what is available
+ * in (3) and (4) only grows or moves from a list to the pool: what was there after (2) would have
+ * been seen. X2  a verdict holds while no events come: a free that has returned has counted its
  *       event if it made an empty list or pool non-empty
  *
  * Ordering pairs
@@ -87,7 +86,7 @@
 #include "warpheap/core/sizeclass.h"
 #include "warpheap/core/veb.h"
 
-/* --- small steps ------------------------------------------------------------------ */
+/* --- small steps ------------------------------------------------------------------- */
 
 /* Brackets a take from the pool: P4. Returns a number that grows with each. */
 WH_FN uint32_t wh_tessera_begin_(wh_tessera_core g, uint32_t set) {
@@ -101,10 +100,22 @@ WH_FN void wh_tessera_bad_free_(wh_tessera_core g, uint32_t set, uint32_t n) {
     wh_add_u64_relaxed(&wh_tessera_set_at_(g, set)->bad_frees, n);
 }
 
-/* Whether a set may have members: the top word of its tree. No false negatives while
- * nobody removes (core/veb.h I3), which X1 makes sure of. */
+/* Whether a set may have members: the top word of its tree. An insert under way may not have
+ * got there yet. */
 WH_FN int wh_tessera_any_(wh_veb t) {
     return wh_load_u64_acquire(&t.words[wh_veb_words(t.n) - 1]) != 0;
+}
+
+/* Whether a set has members: all of level 0, eight words at a time. */
+WH_FN int wh_tessera_holds_(wh_veb t) {
+    const uint64_t n = (t.n + 63) >> 6;
+    uint64_t seen = 0;
+    for (uint64_t w = 0; w < n && seen == 0; w += 8) {
+        for (uint32_t k = 0; k < 8; k++) {
+            seen |= wh_load_u64_relaxed(&t.words[w + k < n ? w + k : w]);
+        }
+    }
+    return seen != 0;
 }
 
 /* 2^order chunks from `chunk`, as a mask of a word of the pool. */
@@ -114,8 +125,7 @@ WH_HD uint64_t wh_tessera_chunks_(uint32_t chunk, uint32_t order) {
 }
 
 /* P3, X2 */
-WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk,
-                                  uint32_t order) {
+WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk, uint32_t order) {
     (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_chunks_(chunk, order));
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
 }
@@ -130,6 +140,15 @@ WH_FN int wh_tessera_claim_chunks_(wh_tessera_core g, uint32_t chunk, uint32_t o
     return got == mask;
 }
 
+/* Where a set looks for 2^order chunks the ticket-th time: sets side by side, so that the
+ * used part of the heap stays dense and no two sets look at the same place. n_chunks: there
+ * is no such place. */
+WH_HD uint32_t wh_tessera_place_(uint32_t n_chunks, uint32_t n_sets, uint32_t set, uint32_t ticket,
+                                 uint32_t order) {
+    const uint32_t rounds = (n_chunks >> order) / n_sets;
+    return rounds == 0 ? n_chunks : (ticket % rounds * n_sets + set) << order;
+}
+
 /* First bit of the lowest aligned run of 2^order set bits; 64: none. */
 WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
     uint64_t at = 1;
@@ -142,66 +161,72 @@ WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
     return (bits & at) == 0 ? 64 : wh_ctz64(bits & at);
 }
 
-/* I6, X2 */
-WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t slab) {
-    (void)wh_veb_insert(wh_tessera_list_(g, c), slab);
-    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1);
+/* I6: lists a slab, unless it is. */
+WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
+    const wh_veb list = wh_tessera_list_(g, c);
+    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
+    if ((wh_load_u64_relaxed(&list.words[item >> 6]) >> (item & 63) & 1) == 0) {
+        (void)wh_veb_insert(list, item);
+    }
 }
 
-/* --- giving back -------------------------------------------------------------------- */
+/* --- giving back ------------------------------------------------------------------- */
 
-/* A word of a slab has turned from zero or to full by the caller's fetch_or of `bits`:
- * lists the slab, or returns it to the pool. */
+/* A slab of several words goes back to the pool if `state` says that all of them are full
+ * and nobody takes from them. 1: it did. I5 */
+WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+                           uint32_t n_words, uint32_t state) {
+    uint64_t *words = wh_tessera_words_of_(g, slab);
+    if (state != WH_TESSERA_NO_WORDS + n_words * WH_TESSERA_FULL ||
+        wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), state,
+                           WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) != state) {
+        return 0;
+    }
+    for (uint32_t k = 0; k < n_words; k++) {
+        wh_store_u64_relaxed(&words[k], 0); /* I2 */
+    }
+    wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+    return 1;
+}
+
+/* What follows a fetch_or that set `bits` in word i of a slab and found `old` there: the slab
+ * goes back to the pool or is listed. */
 WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                                  uint32_t i, uint64_t bits, uint64_t old) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    const uint32_t n_words = (slots + 63) >> 6;
+    const uint32_t c = wh_tessera_tag_class(tag);
     const int is_full = (old | bits) == wh_tessera_full_word(slots, i);
-    if (n_words == 1) {
+    if (slots <= 64) {
         if (is_full) { /* I4 */
             wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
             return;
         }
-    } else {
+    } else if (is_full || old == 0) {
         uint32_t *state = wh_tessera_state_at_(g, slab);
-        const uint32_t change =
-            (old == 0 ? WH_TESSERA_NONZERO : 0) + (is_full ? WH_TESSERA_FULL : 0);
+        const uint32_t change = is_full ? WH_TESSERA_FULL : 0;
         const uint32_t before = wh_fetch_add_u32_acq_rel(state, change); /* P1 */
-        uint64_t *words = wh_tessera_words_of_(g, slab);
         if ((before & WH_TESSERA_SHUT) != 0) { /* a double free: the slab is in the pool */
-            (void)wh_fetch_and_u64_relaxed(&words[i], ~bits);
+            (void)wh_fetch_and_u64_relaxed(&wh_tessera_words_of_(g, slab)[i], ~bits);
             (void)wh_fetch_sub_u32_relaxed(state, change);
             wh_tessera_bad_free_(g, set, wh_popc64(bits));
             return;
         }
-        const uint32_t all =
-            WH_TESSERA_NO_WORDS + n_words * (WH_TESSERA_NONZERO + WH_TESSERA_FULL);
-        if (before + change == all &&
-            wh_cas_u32_acq_rel(state, all, WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) == all) { /* I5 */
-            for (uint32_t k = 0; k < n_words; k++) {
-                wh_store_u64_relaxed(&words[k], 0); /* I2 */
-            }
-            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+        if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, before + change)) {
             return;
         }
-        if (old != 0 || (before & 0xff) != (WH_TESSERA_NO_WORDS & 0xff)) {
-            return; /* it was listed already */
-        }
     }
-    wh_tessera_list_slab_(g, set, wh_tessera_tag_class(tag), slab);
+    wh_tessera_list_slab_(g, c, slab);
+    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
 }
 
 /* Gives slots of word i of a slab back: they become free. */
 WH_FN void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                             uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
-    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    if (old == 0 || (old | bits) == wh_tessera_full_word(slots, i)) {
-        wh_tessera_turn_(g, set, slab, tag, i, bits, old);
-    }
+    wh_tessera_turn_(g, set, slab, tag, i, bits, old);
 }
 
-/* --- what a slow step found -------------------------------------------------------------- */
+/* --- what a slow step found -------------------------------------------------------- */
 
 typedef struct wh_tessera_take {
     uint64_t at;   /* bits = 0: a span, the slots from its position on; else word index */
@@ -237,7 +262,7 @@ WH_FN int wh_tessera_crosses_(uint64_t span, uint32_t n) {
     return wh_tessera_is_open_(span) && position + n > slots;
 }
 
-/* --- spans from the pool ------------------------------------------------------------------- */
+/* --- spans from the pool ----------------------------------------------------------- */
 
 /* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
  * `ticket` gives: first chunk | order << 32 | 1 << 40; 0 if a bounded search found none.
@@ -245,15 +270,8 @@ WH_FN int wh_tessera_crosses_(uint64_t span, uint32_t n) {
 WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint32_t ticket,
                                            uint32_t most, uint32_t least) {
     const wh_veb pool = wh_tessera_pool_(g);
-    const uint32_t places = g.n_chunks >> most;
-    uint64_t x = 0;
-    if (places != 0) { /* sets side by side: the used part of the heap stays dense */
-        const uint32_t chunk = (ticket * g.n_sets + set) % places << most;
-        if (wh_tessera_claim_chunks_(g, chunk, most)) {
-            return chunk | (uint64_t)most << 32 | (uint64_t)1 << 40;
-        }
-        x = chunk;
-    }
+    const uint32_t place = wh_tessera_place_(g.n_chunks, g.n_sets, set, ticket, most);
+    uint64_t x = place < g.n_chunks ? place : 0;
     int wrapped = 0;
     for (uint32_t words = 0; words < 16;) {
         x = wh_veb_successor(pool, x);
@@ -287,11 +305,11 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint
     return 0;
 }
 
-/* Makes claimed chunks slabs of class c with no slot free: lane `rank` of `n`. */
-WH_FN void wh_tessera_dress_(wh_tessera_core g, wh_tessera_class row, uint32_t c, uint32_t set,
-                             uint32_t first, uint32_t chunks, uint32_t rank, uint32_t n) {
+/* Makes claimed chunks slabs of a class with no slot free: lane `rank` of `n`. */
+WH_FN void wh_tessera_dress_(wh_tessera_core g, wh_tessera_class row, uint32_t set, uint32_t first,
+                             uint32_t chunks, uint32_t rank, uint32_t n) {
     const uint32_t order = wh_tessera_order(row);
-    const uint64_t tag = wh_tessera_slab_tag(c, order, row.slot_size, set);
+    const uint64_t tag = wh_tessera_with_set(row.tag, set);
     const int single = row.slots <= 64;
     uint64_t left_over = 0;
     for (uint32_t i = rank; i < chunks; i += n) {
@@ -313,7 +331,8 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, wh_tessera_class row, uint32_t c
     }
 }
 
-/* --- slots of listed slabs --------------------------------------------------------------------- */
+/* --- slots of listed slabs ---------------------------------------------------------------------
+ */
 
 /* Takes up to r free slots of a slab that was on the list of class c and has been taken
  * off it by the caller; puts it back if it has more. */
@@ -329,56 +348,50 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     const uint32_t n_words = (slots + 63) >> 6;
     uint64_t *words = wh_tessera_words_of_(g, slab);
-    uint32_t *state = wh_tessera_state_at_(g, slab);
+    uint32_t *state_at = wh_tessera_state_at_(g, slab);
     uint32_t change = WH_TESSERA_TAKER;
     if (n_words > 1) {
-        const uint32_t before = wh_fetch_add_u32_acq_rel(state, WH_TESSERA_TAKER); /* I5 */
+        const uint32_t before = wh_fetch_add_u32_acq_rel(state_at, WH_TESSERA_TAKER); /* I5 */
         if ((before & WH_TESSERA_SHUT) != 0 || wh_load_u64_acquire(tag_at) != tag) {
-            (void)wh_fetch_sub_u32_release(state, WH_TESSERA_TAKER);
+            const uint32_t state =
+                wh_fetch_sub_u32_acq_rel(state_at, WH_TESSERA_TAKER) - WH_TESSERA_TAKER;
+            const uint64_t now = wh_load_u64_acquire(tag_at); /* of another life, maybe */
+            if (wh_tessera_kind(now) == WH_TESSERA_SLAB &&
+                wh_tessera_tag_slots(now, g.chunk_log2) > 64) {
+                (void)wh_tessera_shut_(g, set, slab, now,
+                                       (wh_tessera_tag_slots(now, g.chunk_log2) + 63) >> 6, state);
+            }
             return take;
         }
     }
-    int more = 0;
-    for (uint32_t k = 0; k < n_words && take.bits == 0; k++) {
+    uint64_t left = 0;
+    for (uint32_t k = 0; k < n_words; k++) {
         const uint64_t full = wh_tessera_full_word(slots, k);
         uint64_t w = wh_load_u64_relaxed(&words[k]);
-        while (w != 0 && WH_PLANT(tessera_i4, n_words > 1 || w != full, 1)) { /* I4 */
+        while (take.bits == 0 && w != 0 && (w & ~full) == 0 &&
+               WH_PLANT(tessera_i4, n_words > 1 || w != full, 1)) { /* I4 */
             const uint64_t bits = wh_lowest_bits(w, r);
             const uint64_t seen = wh_cas_u64_acq_rel(&words[k], w, w & ~bits); /* P1 */
             if (seen == w) {
                 take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)), bits);
-                change += (w == full ? WH_TESSERA_FULL : 0) + (w == bits ? WH_TESSERA_NONZERO : 0);
-                more = w != bits;
-                break;
+                change += w == full ? WH_TESSERA_FULL : 0;
+                w &= ~bits;
+            } else {
+                w = seen;
             }
-            w = seen;
         }
+        left |= n_words > 1 || w != full ? w : 0;
     }
-    if (n_words > 1) {
-        const uint32_t after = wh_fetch_sub_u32_acq_rel(state, change) - change;
-        const uint32_t all =
-            WH_TESSERA_NO_WORDS + n_words * (WH_TESSERA_NONZERO + WH_TESSERA_FULL);
-        if (after == all && wh_cas_u32_acq_rel(state, all, WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) ==
-                                all) { /* I5: a free saw the taker and left it to this one */
-            for (uint32_t k = 0; k < n_words; k++) {
-                wh_store_u64_relaxed(&words[k], 0); /* I2 */
-            }
-            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
-            return take;
-        }
-        more = (int32_t)((after & 0xff) - (WH_TESSERA_NO_WORDS & 0xff)) > 0;
+    if (WH_PLANT(tessera_i6, left != 0, 0)) {
+        wh_tessera_list_slab_(g, c, slab); /* I6 */
+    }
+    if (n_words > 1) { /* I5: a free that saw the taker left the slab to it */
+        const uint32_t state = wh_fetch_sub_u32_acq_rel(state_at, change) - change;
+        (void)wh_tessera_shut_(g, set, slab, tag, n_words, state);
     } else if (take.bits != 0 &&
                WH_PLANT(tessera_t1, wh_load_u64_acquire(tag_at) != tag, 0)) { /* T1 */
-        const uint64_t now = wh_load_u64_acquire(tag_at);
-        if (!more && wh_tessera_tag_slots(now, g.chunk_log2) > 64) {
-            (void)wh_fetch_sub_u32_relaxed(state, WH_TESSERA_NONZERO); /* give counts it again */
-        }
-        wh_tessera_give_(g, set, slab, now, 0, take.bits);
-        wh_tessera_list_slab_(g, set, wh_tessera_tag_class(now), slab);
-        return wh_tessera_found_(WH_TESSERA_WAIT, 0);
-    }
-    if (WH_PLANT(tessera_i6, more, 0)) { /* I6 */
-        (void)wh_veb_insert(wh_tessera_list_(g, c), slab);
+        wh_tessera_give_(g, set, slab, wh_load_u64_acquire(tag_at), 0, take.bits);
+        take.bits = 0;
     }
     return take;
 }
@@ -391,8 +404,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_core g, uint32_t s
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     /* P4; every take starts elsewhere, so that takers seldom meet */
     const uint32_t ticket = wh_fetch_add_u32_relaxed(&cursor->begun, 1);
-    const uint32_t start = (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) *
-                                      g.n_chunks >> 32);
+    const uint32_t start =
+        (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g.n_chunks >> 32);
     int wrapped = 0;
     for (uint64_t x = start; take.bits == 0; x++) {
         x = wh_veb_successor(list, x);
@@ -403,7 +416,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_core g, uint32_t s
             wrapped = 1;
             x = UINT64_MAX; /* from 0 */
         } else if (wh_veb_remove(list, x)) {
-            take = wh_tessera_take_from_(g, set, c, (uint32_t)x, r);
+            take = wh_tessera_take_from_(g, set, c, wh_tessera_slab_of(g.n_chunks, (uint32_t)x), r);
         }
     }
     wh_add_u32_release(&cursor->done, 1); /* P4 */
@@ -420,7 +433,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
     const uint64_t claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_order(row), 0);
     if (claim != 0) {
         const uint32_t slab = (uint32_t)claim, order = (uint32_t)(claim >> 32) & 0xff;
-        const uint64_t tag = wh_tessera_slab_tag(c, order, row.slot_size, set);
+        const uint64_t tag = wh_tessera_with_set(wh_tessera_slab_tag(c, order, row.slot_size), set);
         const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
         const uint32_t n_words = (slots + 63) >> 6;
         uint64_t *words = wh_tessera_words_of_(g, slab);
@@ -436,11 +449,10 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
         }
         if (n_words > 1) {
             wh_add_u32_release(wh_tessera_state_at_(g, slab),
-                               (rest != 0 ? WH_TESSERA_NONZERO : 0) - WH_TESSERA_SHUT +
-                                   (n_words - 1) * (WH_TESSERA_NONZERO + WH_TESSERA_FULL));
+                               (n_words - 1) * WH_TESSERA_FULL - WH_TESSERA_SHUT);
         }
         if (rest != 0 || n_words > 1) {
-            wh_tessera_list_slab_(g, set, c, slab);
+            wh_tessera_list_slab_(g, c, slab);
         }
     }
     wh_tessera_end_(g, set);
@@ -486,8 +498,7 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
         if (wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: the rest is ours */
             while (position < end) {
                 const uint32_t k = position / row.slots, slot = position % row.slots;
-                const uint32_t slab =
-                    wh_tessera_span_first(span) + (k << wh_tessera_order(row));
+                const uint32_t slab = wh_tessera_span_first(span) + (k << wh_tessera_order(row));
                 if (slot == 0) {
                     if (row.slots > 64) { /* its words are zero: I2 */
                         (void)wh_fetch_or_u32_release(wh_tessera_state_at_(g, slab),
@@ -508,7 +519,8 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
     return found;
 }
 
-/* --- out of memory: X1, X2 --------------------------------------------------------------------- */
+/* --- out of memory: X1, X2 ---------------------------------------------------------------------
+ */
 
 /* Sums over all sets: what = 0: events that concern class c (NO_CLASS: the pool alone);
  * 1: takes done; 2: takes begun. */
@@ -545,8 +557,8 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_core g, uint32_t set, uint32_t c) {
             return 0;
         }
     }
-    if (wh_tessera_detach_(g, set, c) || wh_tessera_any_(wh_tessera_list_(g, c)) || /* X1 (3) */
-        wh_tessera_any_(wh_tessera_pool_(g)) ||                                     /* X1 (4) */
+    if (wh_tessera_detach_(g, set, c) || wh_tessera_holds_(wh_tessera_list_(g, c)) || /* X1 (3) */
+        wh_tessera_holds_(wh_tessera_pool_(g)) ||                                     /* X1 (4) */
         WH_PLANT(tessera_x1_same, wh_tessera_sum_(g, c, 2) != begun, 0)) {
         return 0;
     }
@@ -554,7 +566,7 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_core g, uint32_t set, uint32_t c) {
     return 1;
 }
 
-/* --- the slow path of slots ------------------------------------------------------------------------ */
+/* --- the slow path of slots -------------------------------------------------------- */
 
 /* For r lanes that found the cursor of their class used up. */
 WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_core g, uint32_t set, uint32_t c,
@@ -598,23 +610,17 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
            (((uint64_t)slab << wh_tessera_slab_log2(row)) + slot * row.slot_size);
 }
 
-/* For the lanes that the fast path left without a slot. All lanes of mask call; `lanes` is
- * the caller's group, v what its atomic returned, p the caller's slot if it has one,
- * c = NO_CLASS for lanes that take no part. The groups of a warp go in steps: none waits
- * while another one works. */
+/* The whole of malloc's slow path, for what refill cannot do. All lanes of mask call; `lanes`
+ * is the caller's group, attach whether it is the crosser of its cursor, p the caller's slot
+ * if it has one, c = NO_CLASS for lanes that take no part. The groups of a warp go in steps:
+ * none waits while another one works. */
 WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, uint64_t v, void *p) {
+                                  uint32_t c, int attach, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    int attach = 0;
     int may_reopen = 1;
-    wh_tessera_class row;
-    row.slots = row.by_slots = row.slot_size = row.shape = 0;
-    if (c != WH_TESSERA_NO_CLASS) {
-        row = wh_tessera_header_(g)->classes[c];
-        attach = leads && wh_tessera_crosses_(v, wh_popc32(lanes));
-    }
+    const wh_tessera_class row = wh_tessera_header_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy);
@@ -631,7 +637,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
         if (wh_any(mask, attach)) { /* every group that attaches, together */
             claim = wh_shfl_u64(mask, claim, leader);
             if (claim != 0) {
-                wh_tessera_dress_(g, row, c, set, (uint32_t)claim, 1u << (claim >> 32 & 0xff),
+                wh_tessera_dress_(g, row, set, (uint32_t)claim, 1u << (claim >> 32 & 0xff),
                                   wh_mask_rank(lanes), wh_popc32(lanes));
             }
             wh_syncwarp(mask);
@@ -682,7 +688,91 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
     return p;
 }
 
-/* --- runs -------------------------------------------------------------------------------------------- */
+/* The common part of the slow path, kept short: the first time that an SM runs it, each line
+ * of code comes from memory. For the lanes that the fast path left without a slot; as slow,
+ * with v what the group's atomic returned. The crosser attaches the span at its set's next
+ * place; the other groups wait for theirs. Whoever finds the place taken or the cursor closed
+ * goes on to slow. */
+WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes,
+                                    uint32_t set, uint32_t c, uint64_t v, void *p) {
+    const uint32_t leader = wh_mask_leader(lanes);
+    const int leads = wh_lane_id() == leader;
+    const int takes_part = c != WH_TESSERA_NO_CLASS;
+    const wh_tessera_class row = wh_tessera_header_(g)->classes[takes_part ? c : 0];
+    uint64_t *at = &wh_tessera_cursor_at_(g, set, c)->span;
+    int need = p == NULL && takes_part;
+    int attach = takes_part && leads && wh_tessera_crosses_(v, wh_popc32(lanes));
+    int give_up = 0;
+    for (uint32_t attempt = 0;; attempt++) {
+        uint32_t first = g.n_chunks;
+        uint64_t got = 0; /* slots from its position on are the group's */
+        const uint32_t order = wh_tessera_span_order(row);
+        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        if (attach) {
+            wh_tessera_set *counters = wh_tessera_set_at_(g, set);
+            const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
+            first = wh_tessera_place_(g.n_chunks, g.n_sets, set, ticket, order);
+            if (first < g.n_chunks) {
+                uint64_t *word = &wh_tessera_pool_(g).words[first >> 6];
+                const uint64_t bits = wh_tessera_chunks_(first, order);
+                /* P3. The summary above a word that this empties stays: a search clears it. */
+                const uint64_t claimed = wh_fetch_and_u64_acq_rel(word, ~bits) & bits;
+                if (claimed != bits) {
+                    if (claimed != 0) {
+                        (void)wh_veb_insert_mask(wh_tessera_pool_(g), first >> 6, claimed);
+                    }
+                    first = g.n_chunks;
+                }
+            }
+            give_up = first == g.n_chunks;
+            if (give_up) {
+                wh_add_u32_release(&counters->done, 1); /* P4 */
+            }
+        }
+        if (wh_any(mask, first != g.n_chunks)) {
+            first = wh_shfl_u32(mask, first, leader);
+            if (first != g.n_chunks) {
+                wh_tessera_dress_(g, row, set, first, 1u << order, wh_mask_rank(lanes),
+                                  wh_popc32(lanes));
+            }
+            wh_syncwarp(mask);
+            if (attach && first != g.n_chunks) {
+                const uint32_t slots = row.slots << (order - wh_tessera_order(row));
+                const uint32_t r = wh_popc32(needy);
+                got = wh_tessera_span(first, slots, 0);
+                WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
+                (at, got + (r < slots ? r : slots) * WH_TESSERA_POSITION); /* C1, P2 */
+                wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->done, 1);
+                attach = 0;
+            }
+        } else if (leads && needy != 0 && !attach) {
+            const uint64_t now = wh_load_u64_relaxed(at);
+            if (wh_tessera_is_open_(now)) {
+                got = wh_fetch_add_u64_acquire(at, wh_popc32(needy) * WH_TESSERA_POSITION); /* P2 */
+                attach = wh_tessera_crosses_(got, wh_popc32(needy));
+            } else {
+                give_up = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
+            }
+        }
+        got = wh_shfl_u64(mask, got, leader);
+        const uint32_t position = wh_tessera_span_position(got) + wh_mask_rank(needy);
+        if (need && position < wh_tessera_span_slots(got)) {
+            p = wh_tessera_slot_(g.base, g.chunk_log2, row, wh_tessera_span_first(got), position);
+            need = 0;
+        }
+        if (wh_any(mask, give_up)) {
+            return wh_tessera_slow_(g, mask, lanes, set, c, attach, p);
+        }
+        if (!wh_any(mask, need || attach)) {
+            return p;
+        }
+        if (!wh_any(mask, attach)) {
+            wh_backoff(attempt < 2 ? attempt : 2);
+        }
+    }
+}
+
+/* --- runs -------------------------------------------------------------------------- */
 
 /* Tags claimed chunks as one run and returns it. */
 WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks) {
@@ -705,7 +795,8 @@ WH_FN_SLOW uint64_t wh_tessera_claim_run_(wh_tessera_core g, uint64_t chunks, ui
         }
         if (wh_veb_claim_range(pool, first, chunks)) {
             const uint64_t address = (uint64_t)(uintptr_t)g.base + (first << g.chunk_log2);
-            const uint64_t start = first + ((wh_round_up(address, align) - address) >> g.chunk_log2);
+            const uint64_t start =
+                first + ((wh_round_up(address, align) - address) >> g.chunk_log2);
             if (start > first) {
                 wh_veb_insert_range(pool, first, start - first);
             }
@@ -821,7 +912,7 @@ WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_core g, uint32_t set, uint64_t o
         uint64_t *at = wh_tessera_tag_at_(g, (uint32_t)chunk);
         const uint64_t tag = wh_load_u64_relaxed(at);
         if (wh_tessera_kind(tag) == WH_TESSERA_RUN &&
-            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) { /* one free wins */
+            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {      /* one free wins */
             wh_veb_insert_range(wh_tessera_pool_(g), chunk, tag >> 32); /* P3 */
             wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1); /* X2 */
             return;
@@ -830,7 +921,7 @@ WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_core g, uint32_t set, uint64_t o
     wh_tessera_bad_free_(g, set, 1);
 }
 
-/* --- the contract ---------------------------------------------------------------------------------------- */
+/* --- the contract ------------------------------------------------------------------ */
 
 WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
     const uint32_t set = wh_sm_id() * h.set_scale >> 16;
@@ -843,32 +934,42 @@ WH_FN void *wh_tessera_whole_(wh_tessera_t h, uint32_t set, uint32_t c, uint32_t
     const uint32_t all = 0xffffffffu;
     const uint32_t lane = wh_lane_id();
     const uint32_t order = size_log2 + 5 - h.core.chunk_log2;
+    const uint32_t words_log2 = wh_tessera_words_log2(h.core.chunk_log2);
     wh_tessera_set *counters = (wh_tessera_set *)(void *)h.cursors - h.core.n_sets + set;
-    uint32_t slab = UINT32_MAX;
+    uint32_t slab = h.core.n_chunks;
     if (lane == 0) {
         const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
-        const uint32_t place = (ticket * h.core.n_sets + set) % (h.core.n_chunks >> order);
-        const uint32_t chunk = place << order;
-        if (wh_tessera_claim_chunks_(h.core, chunk, order)) { /* P3 */
-            slab = chunk;
-            wh_store_u64_relaxed(
-                &h.words[(uint64_t)chunk << wh_tessera_words_log2(h.core.chunk_log2)], 0);
+        slab = wh_tessera_place_(h.core.n_chunks, h.core.n_sets, set, ticket, order);
+        if (slab < h.core.n_chunks) {
+            uint64_t *word = &h.pool[slab >> 6];
+            const uint64_t bits = wh_tessera_chunks_(slab, order);
+            /* P3. The summary above a word that this empties stays: a search clears it. */
+            const uint64_t got = wh_fetch_and_u64_acq_rel(word, ~bits) & bits;
+            if (got == bits) {
+                wh_store_u64_relaxed(&h.words[(uint64_t)slab << words_log2], 0);
+            } else {
+                if (got != 0) {
+                    (void)wh_veb_insert_mask(wh_tessera_pool_(h.core), slab >> 6, got);
+                }
+                slab = h.core.n_chunks;
+            }
+        }
+        if (slab == h.core.n_chunks) {
+            wh_add_u32_release(&counters->done, 1); /* P4 */
+        } else {
+            wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
         }
     }
     slab = wh_shfl_u32(all, slab, 0);
-    if (slab != UINT32_MAX) {
-        const uint64_t tag = wh_tessera_slab_tag(c, order, 1u << size_log2, set);
-        for (uint32_t i = lane; i < 1u << order; i += 32) {
-            wh_store_u64_relaxed(&h.tags[slab + i], tag);
-        }
+    if (slab == h.core.n_chunks) {
+        return NULL;
+    }
+    const uint64_t tag = wh_tessera_whole_tag(c, order, size_log2, set);
+    for (uint32_t i = lane; i < 1u << order; i += 32) {
+        wh_store_u64_relaxed(&h.tags[slab + i], tag);
     }
     wh_syncwarp(all);
-    if (lane == 0) {
-        wh_add_u32_release(&counters->done, 1); /* P4 */
-    }
-    return slab == UINT32_MAX
-               ? NULL
-               : h.base + ((uint64_t)slab << h.core.chunk_log2) + ((uint64_t)lane << size_log2);
+    return h.base + ((uint64_t)slab << h.core.chunk_log2) + ((uint64_t)lane << size_log2);
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
@@ -887,10 +988,8 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
         }
     }
     uint64_t v = 0;
-    wh_tessera_class row;
-    row.slots = row.by_slots = row.slot_size = row.shape = 0;
+    const wh_tessera_class row = h.classes[is_slot ? c : 0];
     if (is_slot) {
-        row = h.classes[c];
         if (wh_group_leads(same)) {
             v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
                 &h.cursors[(set << 6) + c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
@@ -901,8 +1000,8 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
     if (position < wh_tessera_span_slots(v)) {
         p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v), position);
     }
-    if (wh_any(mask, is_slot && p == NULL)) {
-        p = wh_tessera_slow_(h.core, mask, same.lanes, set, c, v, p);
+    if (wh_any(mask, is_slot && p == NULL)) { /* the crosser is among these */
+        p = wh_tessera_refill_(h.core, mask, same.lanes, set, c, v, p);
     }
     if (wh_any(mask, n > h.max_slot)) {
         void *q = wh_tessera_run_(h.core, mask, set, n > h.max_slot ? n : 0, 1);
@@ -968,8 +1067,7 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
                 wh_tessera_bad_free_(h.core, set, doubled);
             }
             const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
-            if (mine != 0 &&
-                (old == 0 || (old | bits) == wh_tessera_full_word(slots, slot >> 6))) {
+            if (mine != 0 && (old == 0 || (old | bits) == wh_tessera_full_word(slots, slot >> 6))) {
                 wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old);
             }
         }
@@ -995,6 +1093,7 @@ WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
 
 #define wh_tessera_NAME "tessera"
 #define wh_tessera_MAX_ALIGN (1u << 20)
+#define wh_tessera_BLOCKS 8
 
 #include "warpheap/alloc/tessera/inspect.h"
 
