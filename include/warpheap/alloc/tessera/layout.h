@@ -318,7 +318,7 @@ static inline uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
     return wh_round_up(bytes, 8);
 }
 /* Words of the pool and the lists. */
-static inline uint64_t wh_tessera_tree_words_(uint64_t n, uint32_t n_classes) {
+WH_HD uint64_t wh_tessera_tree_words_(uint64_t n, uint32_t n_classes) {
     return wh_veb_words(n) + n_classes * wh_veb_words(wh_tessera_items((uint32_t)n));
 }
 static inline uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
