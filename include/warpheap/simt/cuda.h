@@ -276,6 +276,12 @@ WH_CUDA_WIDTH_(64, "l")
 #undef WH_CUDA_RMW1_
 #undef WH_CUDA_LOAD_
 
+WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
+    uint32_t r;
+    asm volatile("ld.weak.global.u32 %0, [%1];" : "=r"(r) : "l"(wh_cuda_global_(p)));
+    return r;
+}
+
 /* --- time and failing ------------------------------------------------------------ */
 
 WH_FN void wh_backoff(uint32_t attempt) {

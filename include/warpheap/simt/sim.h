@@ -297,6 +297,10 @@ WHI_SIM_WIDTH_(64)
 #undef WHI_SIM_STORE_
 #undef WHI_SIM_LOAD_
 
+WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
+    return wh_load_u32_relaxed(p);
+}
+
 /* --- time and failing ------------------------------------------------------------ */
 
 WH_FN void wh_backoff(uint32_t attempt) {

@@ -56,6 +56,7 @@
  *                        relaxed acquire release acq_rel; return the old value
  *   cas(p, old, new)     relaxed acquire release acq_rel; returns the value seen
  *   add and or           relaxed release; return nothing (fire and forget)
+ *   wh_load_u32_hint(p)  for hints: may return an old value, from the SM's own cache
  * Order sits on the operation; there is no standalone fence.
  *
  * Time

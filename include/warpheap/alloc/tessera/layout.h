@@ -61,7 +61,8 @@ typedef struct wh_tessera_class {
     uint32_t slot_size; /* bytes, a multiple of 16 */
     uint32_t shape;     /* slab_log2 (bytes) | order << 8 | span order << 16 */
     uint64_t tag;       /* of its slabs, less the set */
-    uint64_t unused;
+    uint32_t start;     /* chunk at which set 0 looks for its first span */
+    uint32_t step;      /* ... and how much further on each time, for every set */
 } wh_tessera_class;
 
 WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class row) {
@@ -133,9 +134,10 @@ WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
     return (uint32_t)(slab16 * (uint32_t)(tag >> 32) >> 31);
 }
 
-#define WH_TESSERA_SPAN_SLOTS 8192u /* slots that a span aims at */
+#define WH_TESSERA_SPAN_SLOTS 32768u /* slots that a span aims at */
 
-/* max_order: largest slab of this heap; span_share: largest span, in chunks. */
+/* max_order: largest slab of this heap; span_share: largest span, in chunks. start and step
+ * are left to wh_tessera_init. */
 WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
                                              uint32_t span_share) {
     wh_tessera_class row;
@@ -156,7 +158,7 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
     }
     row.shape = slab_log2 | order << 8 | span << 16;
     row.tag = wh_tessera_slab_tag(c, order, row.slot_size);
-    row.unused = 0;
+    row.start = row.step = 0;
     return row;
 }
 
@@ -200,13 +202,15 @@ WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
 
 /* Counters of one set of cursors (the SMs that share them). */
 typedef struct wh_tessera_set {
-    uint32_t begun;  /* takes from the pool that have begun; also the search position */
-    uint32_t done;   /* ... and are done */
-    uint32_t events; /* times that chunks have come back to the pool */
-    uint32_t unused;
+    uint32_t begun;    /* takes from the pool that have begun; also the search position */
+    uint32_t done;     /* ... and are done */
+    uint32_t events;   /* times that chunks have come back to the pool */
+    uint32_t attached; /* spans that have been attached to cursors */
     uint64_t failed;
     uint64_t bad_frees;
-    uint64_t padding[12];
+    uint32_t no_places; /* a hint: full warps found no slabs of their own */
+    uint32_t unused;
+    uint64_t padding[11];
 } wh_tessera_set;
 
 typedef struct wh_tessera_cursor {
@@ -242,6 +246,7 @@ typedef struct wh_tessera {
     unsigned char *base;
     uint64_t bytes; /* of all chunks */
     uint64_t *tags;
+    uint32_t *states;
     uint64_t *words;
     uint64_t *pool;
     wh_tessera_cursor *cursors;
@@ -389,6 +394,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->cursors = (wh_tessera_cursor *)(void *)(memory + sizeof(wh_tessera_header) +
                                                n_sets * sizeof(wh_tessera_set));
     h->tags = (uint64_t *)(void *)(h->cursors + (uint64_t)n_sets * 64);
+    h->states = (uint32_t *)(void *)(h->tags + n);
     h->pool = (uint64_t *)(void *)(memory + h->core.pool_offset);
     h->words = h->pool + wh_tessera_tree_words_(n, n_classes);
     h->max_order = WH_TESSERA_MAX_SPAN_LOG2;

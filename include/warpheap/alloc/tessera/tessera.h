@@ -196,26 +196,23 @@ WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab,
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     const uint32_t c = wh_tessera_tag_class(tag);
     const int is_full = (old | bits) == wh_tessera_full_word(slots, i);
-    if (slots <= 64) {
-        if (is_full) { /* I4 */
-            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
-            return;
-        }
-    } else if (is_full || old == 0) {
-        uint32_t *state = wh_tessera_state_at_(g, slab);
-        const uint32_t change = is_full ? WH_TESSERA_FULL : 0;
-        const uint32_t before = wh_fetch_add_u32_acq_rel(state, change); /* P1 */
-        if ((before & WH_TESSERA_SHUT) != 0) { /* a double free: the slab is in the pool */
-            (void)wh_fetch_and_u64_relaxed(&wh_tessera_words_of_(g, slab)[i], ~bits);
-            (void)wh_fetch_sub_u32_relaxed(state, change);
-            wh_tessera_bad_free_(g, set, wh_popc64(bits));
-            return;
-        }
-        if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, before + change)) {
+    if (slots <= 64 && is_full) { /* I4 */
+        wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+        return;
+    }
+    const wh_veb list = wh_tessera_list_(g, c);
+    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
+    const uint64_t listed = wh_load_u64_relaxed(&list.words[item >> 6]) >> (item & 63) & 1;
+    if (slots > 64 && is_full) { /* the load above is under way meanwhile */
+        const uint32_t state =
+            wh_fetch_add_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_FULL); /* P1 */
+        if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, state + WH_TESSERA_FULL)) {
             return;
         }
     }
-    wh_tessera_list_slab_(g, c, slab);
+    if (!listed) { /* I6 */
+        (void)wh_veb_insert(list, item);
+    }
     wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
 }
 
@@ -522,14 +519,32 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
 /* --- out of memory: X1, X2 ---------------------------------------------------------------------
  */
 
+/* Whether no cursor of class c (NO_CLASS: of any class) has slots or is between two spans. */
+WH_FN int wh_tessera_used_up_(wh_tessera_core g, uint32_t c) {
+    const int all = c == WH_TESSERA_NO_CLASS;
+    for (uint32_t i = 0; i < (uint32_t)g.n_sets << (all ? 6 : 0); i++) {
+        const wh_tessera_cursor *cursor =
+            wh_tessera_cursor_at_(g, all ? i >> 6 : i, all ? i & 63 : c);
+        const uint64_t span = wh_load_u64_acquire(&cursor->span);
+        if (wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
+            wh_tessera_span_position(span) != wh_tessera_span_slots(span)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* Sums over all sets: what = 0: events that concern class c (NO_CLASS: the pool alone);
- * 1: takes done; 2: takes begun. */
+ * 1: takes done; 2: takes begun; 3: spans attached. */
 WH_FN uint64_t wh_tessera_sum_(wh_tessera_core g, uint32_t c, int what) {
     uint64_t sum = 0;
     for (uint32_t s = 0; s < g.n_sets; s++) {
         const wh_tessera_set *set = wh_tessera_set_at_(g, s);
         const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, s, c);
-        sum += wh_load_u32_acquire(what == 0 ? &set->events : what == 1 ? &set->done : &set->begun);
+        sum += wh_load_u32_acquire(what == 0   ? &set->events
+                                   : what == 1 ? &set->done
+                                   : what == 2 ? &set->begun
+                                               : &set->attached);
         if (c != WH_TESSERA_NO_CLASS) {
             sum += wh_load_u32_acquire(what == 0   ? &cursor->events
                                        : what == 1 ? &cursor->done
@@ -551,15 +566,15 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_core g, uint32_t set, uint32_t c) {
     if (WH_PLANT(tessera_x1_quiet, done != begun, 0)) { /* X1 (1) */
         return 0;
     }
-    for (uint32_t s = 0; s < g.n_sets; s++) { /* X1 (2) */
-        const uint64_t span = wh_load_u64_acquire(&wh_tessera_cursor_at_(g, s, c)->span);
-        if (wh_tessera_has_slots_(span)) {
-            return 0;
-        }
-    }
-    if (wh_tessera_detach_(g, set, c) || wh_tessera_holds_(wh_tessera_list_(g, c)) || /* X1 (3) */
-        wh_tessera_holds_(wh_tessera_pool_(g)) ||                                     /* X1 (4) */
-        WH_PLANT(tessera_x1_same, wh_tessera_sum_(g, c, 2) != begun, 0)) {
+    const uint64_t attached = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3);
+    if (!wh_tessera_used_up_(g, c) || wh_tessera_detach_(g, set, c) ||
+        !wh_tessera_used_up_(g, WH_TESSERA_NO_CLASS) || /* X1 (2) */
+        wh_tessera_holds_(wh_tessera_list_(g, c)) ||    /* X1 (3) */
+        wh_tessera_holds_(wh_tessera_pool_(g)) ||       /* X1 (4) */
+        WH_PLANT(tessera_x1_same,
+                 wh_tessera_sum_(g, c, 2) != begun || !wh_tessera_used_up_(g, c) ||
+                     wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3) != attached,
+                 0)) {
         return 0;
     }
     wh_store_u64_release(verdict, events + 1);
@@ -647,6 +662,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
                 const uint32_t slots =
                     claim != 0 ? row.slots << (order - wh_tessera_order(row)) : 0;
                 const uint32_t keep = r < slots ? r : slots;
+                wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, claim != 0); /* X1 */
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, claim != 0 ? wh_tessera_span((uint32_t)claim, slots, keep)
                                 : WH_TESSERA_CLOSED); /* C1, P2 */
@@ -708,26 +724,29 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
         uint64_t got = 0; /* slots from its position on are the group's */
         const uint32_t order = wh_tessera_span_order(row);
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
-        if (attach) {
-            wh_tessera_set *counters = wh_tessera_set_at_(g, set);
-            const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
-            first = wh_tessera_place_(g.n_chunks, g.n_sets, set, ticket, order);
-            if (first < g.n_chunks) {
-                uint64_t *word = &wh_tessera_pool_(g).words[first >> 6];
-                const uint64_t bits = wh_tessera_chunks_(first, order);
-                /* P3. The summary above a word that this empties stays: a search clears it. */
-                const uint64_t claimed = wh_fetch_and_u64_acq_rel(word, ~bits) & bits;
-                if (claimed != bits) {
-                    if (claimed != 0) {
-                        (void)wh_veb_insert_mask(wh_tessera_pool_(g), first >> 6, claimed);
+        if (attach) { /* at the place behind the last one, or a little further on */
+            const uint32_t stays = set << order;
+            uint32_t place = (wh_tessera_span_first(v) >> order << order) + row.step;
+            place = wh_tessera_span_slots(v) == 0 ? row.start + stays : place;
+            for (uint32_t tries = 0; tries < 8 && first == g.n_chunks; tries++) {
+                place = place + (1u << order) <= g.n_chunks ? place : stays;
+                uint64_t *word = &wh_tessera_pool_(g).words[place >> 6];
+                const uint64_t bits = wh_tessera_chunks_(place, order);
+                if (place + (1u << order) <= g.n_chunks &&
+                    (wh_load_u64_relaxed(word) & bits) == bits) {
+                    /* P3. The summary above a word that this empties stays: searches clear it */
+                    const uint64_t claimed = wh_fetch_and_u64_acq_rel(word, ~bits) & bits;
+                    if (claimed == bits) {
+                        first = place;
+                    } else if (claimed != 0) {
+                        (void)wh_tessera_begin_(g, set); /* P4 */
+                        (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, claimed);
+                        wh_tessera_end_(g, set);
                     }
-                    first = g.n_chunks;
                 }
+                place += row.step;
             }
             give_up = first == g.n_chunks;
-            if (give_up) {
-                wh_add_u32_release(&counters->done, 1); /* P4 */
-            }
         }
         if (wh_any(mask, first != g.n_chunks)) {
             first = wh_shfl_u32(mask, first, leader);
@@ -739,10 +758,12 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
             if (attach && first != g.n_chunks) {
                 const uint32_t slots = row.slots << (order - wh_tessera_order(row));
                 const uint32_t r = wh_popc32(needy);
+                wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, 1); /* X1 */
+                wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
                 got = wh_tessera_span(first, slots, 0);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, got + (r < slots ? r : slots) * WH_TESSERA_POSITION); /* C1, P2 */
-                wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->done, 1);
+                v = got;
                 attach = 0;
             }
         } else if (leads && needy != 0 && !attach) {
@@ -750,6 +771,7 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
             if (wh_tessera_is_open_(now)) {
                 got = wh_fetch_add_u64_acquire(at, wh_popc32(needy) * WH_TESSERA_POSITION); /* P2 */
                 attach = wh_tessera_crosses_(got, wh_popc32(needy));
+                v = got;
             } else {
                 give_up = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
             }
@@ -774,11 +796,12 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
 
 /* --- runs -------------------------------------------------------------------------- */
 
-/* Tags claimed chunks as one run and returns it. */
-WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks) {
-    wh_store_u64_relaxed(wh_tessera_tag_at_(g, (uint32_t)first), chunks << 32 | WH_TESSERA_RUN);
-    for (uint64_t i = 1; i < chunks; i++) { /* an interior pointer must not look like a slot */
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, (uint32_t)(first + i)), WH_TESSERA_INNER);
+/* Tags claimed chunks as one run and returns it: lane `rank` of n that share the work. */
+WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks, uint32_t rank,
+                                 uint32_t n) {
+    for (uint64_t i = rank; i < chunks; i += n) { /* an interior pointer is to look like one */
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, (uint32_t)(first + i)),
+                             i == 0 ? chunks << 32 | WH_TESSERA_RUN : WH_TESSERA_INNER);
     }
     return g.base + (first << g.chunk_log2);
 }
@@ -816,17 +839,21 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_core g, uint32_t set, uint
     const uint64_t events = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 0) << 24;
     const uint64_t done = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 1);
     const uint64_t begun = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 2);
-    if (wh_tessera_detach_(g, set, WH_TESSERA_NO_CLASS)) {
+    const uint64_t attached = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3);
+    if (wh_tessera_detach_(g, set, WH_TESSERA_NO_CLASS) ||
+        !wh_tessera_used_up_(g, WH_TESSERA_NO_CLASS)) {
         return WH_TESSERA_WAIT;
     }
     if (wh_veb_find_run(wh_tessera_pool_(g), chunks) != WH_VEB_NONE) {
         (void)wh_tessera_begin_(g, set);
         const uint64_t first = wh_tessera_claim_run_(g, chunks, keep, align);
-        void *p = first != WH_VEB_NONE ? wh_tessera_make_run_(g, first, keep) : NULL;
+        void *p = first != WH_VEB_NONE ? wh_tessera_make_run_(g, first, keep, 0, 1) : NULL;
         wh_tessera_end_(g, set);
         return (uint64_t)(uintptr_t)p;
     }
-    if (done != begun || wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 2) != begun) { /* X1 */
+    if (done != begun || wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 2) != begun ||
+        wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3) != attached ||
+        !wh_tessera_used_up_(g, WH_TESSERA_NO_CLASS)) { /* X1 */
         return WH_TESSERA_WAIT;
     }
     wh_store_u64_release(verdict, events | chunks);
@@ -853,6 +880,9 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_core g, wh_mask_t mask, uint32_t set
     const uint64_t chunks = keep + extra;
     void *p = NULL;
     int need = n != 0 && keep <= g.n_chunks && chunks <= g.n_chunks;
+    if (need && wh_tessera_no_run_(g, chunks)) { /* X2; without disturbing other searches */
+        need = 0;
+    }
     const wh_group same = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
     if (need && extra == 0) {
         const uint32_t in_word = keep < 64 ? 64u / (uint32_t)keep : 1;
@@ -868,7 +898,15 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_core g, wh_mask_t mask, uint32_t set
             const uint64_t word = (uint64_t)(places - 1 - at / in_word % places) * words;
             const uint64_t first = (word << 6) + at % in_word * keep;
             if (wh_veb_claim_range(wh_tessera_pool_(g), first, keep)) {
-                p = wh_tessera_make_run_(g, first, keep);
+                p = g.base + (first << g.chunk_log2);
+            }
+        }
+        for (uint32_t k = 0; k < same.n; k++) { /* the tags of one run after the other */
+            const uint32_t lane = wh_select64(same.lanes, k);
+            const uint64_t run = wh_shfl_u64(same.lanes, (uint64_t)(uintptr_t)p, lane);
+            if (run != 0) {
+                (void)wh_tessera_make_run_(g, (run - (uint64_t)(uintptr_t)g.base) >> g.chunk_log2,
+                                           keep, same.rank, same.n);
             }
         }
         wh_syncwarp(same.lanes);
@@ -937,27 +975,31 @@ WH_FN void *wh_tessera_whole_(wh_tessera_t h, uint32_t set, uint32_t c, uint32_t
     const uint32_t words_log2 = wh_tessera_words_log2(h.core.chunk_log2);
     wh_tessera_set *counters = (wh_tessera_set *)(void *)h.cursors - h.core.n_sets + set;
     uint32_t slab = h.core.n_chunks;
-    if (lane == 0) {
-        const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
-        slab = wh_tessera_place_(h.core.n_chunks, h.core.n_sets, set, ticket, order);
-        if (slab < h.core.n_chunks) {
+    if (lane == 0 && wh_load_u32_hint(&counters->no_places) == 0) {
+        for (uint32_t tries = 0; tries < 4 && slab == h.core.n_chunks; tries++) {
+            const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
+            slab = wh_tessera_place_(h.core.n_chunks, h.core.n_sets, set, ticket, order);
+            if (slab == h.core.n_chunks) {
+                wh_add_u32_relaxed(&counters->done, 1);
+                break;
+            }
             uint64_t *word = &h.pool[slab >> 6];
             const uint64_t bits = wh_tessera_chunks_(slab, order);
             /* P3. The summary above a word that this empties stays: a search clears it. */
             const uint64_t got = wh_fetch_and_u64_acq_rel(word, ~bits) & bits;
             if (got == bits) {
                 wh_store_u64_relaxed(&h.words[(uint64_t)slab << words_log2], 0);
+                wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
             } else {
                 if (got != 0) {
                     (void)wh_veb_insert_mask(wh_tessera_pool_(h.core), slab >> 6, got);
                 }
                 slab = h.core.n_chunks;
+                wh_add_u32_release(&counters->done, 1); /* P4 */
             }
         }
-        if (slab == h.core.n_chunks) {
-            wh_add_u32_release(&counters->done, 1); /* P4 */
-        } else {
-            wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
+        if (slab == h.core.n_chunks) { /* until a span is attached, do not try again */
+            wh_store_u32_relaxed(&counters->no_places, 1);
         }
     }
     slab = wh_shfl_u32(all, slab, 0);
@@ -1033,12 +1075,15 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     if (offset < h.bytes) { /* not so for NULL */
         const uint32_t chunk = (uint32_t)(offset >> h.core.chunk_log2);
         tag = h.tags[chunk]; /* I3 */
-        if (wh_tessera_kind(tag) == WH_TESSERA_SLAB) {
+        const uint32_t state = wh_load_u32_relaxed(&h.states[chunk]);
+        const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
+        /* A slab of several words that is SHUT has no live slot: a double free. */
+        if (wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
+            (slots <= 64 || (state & WH_TESSERA_SHUT) == 0)) {
             slab = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
             const uint32_t x = (uint32_t)(offset - ((uint64_t)slab << h.core.chunk_log2));
             slot = wh_tessera_tag_slot(tag, x);
-            if (slot * wh_tessera_tag_size(tag) == x &&
-                slot < wh_tessera_tag_slots(tag, h.core.chunk_log2)) { /* else: interior */
+            if (slot * wh_tessera_tag_size(tag) == x && slot < slots) { /* else: interior */
                 word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
             }
         }
@@ -1051,23 +1096,27 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     bits <<= first & 63;
     if (wh_any(mask, word != UINT32_MAX && slot != first + same.rank)) {
         bits = 0;
-        for (uint32_t k = 0; wh_any(mask, k < same.n); k++) {
-            const uint32_t lane = k < same.n ? wh_select64(same.lanes, k) : same.leader;
+        for (wh_mask_t m = same.lanes; wh_any(mask, m != 0); m &= m - 1) {
+            const uint32_t lane = m != 0 ? wh_mask_leader(m) : same.leader;
             bits |= (uint64_t)1 << (wh_shfl_u32(mask, slot, lane) & 63);
         }
     }
     const uint32_t set = wh_tessera_my_set_(h);
     if (word != UINT32_MAX) {
         if (wh_group_leads(same)) {
-            const uint64_t old = WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
-                                          wh_fetch_or_u64_relaxed)(&h.words[word], bits); /* P1 */
+            /* P1. A group that frees all slots of a slab has nobody to hear from; what it says
+             * itself goes with the pool's word (P3). */
+            const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
+            const int whole = slots <= 64 && bits == wh_tessera_full_word(slots, 0);
+            const uint64_t old = WH_PLANT(tessera_p1_free, whole, 1)
+                                     ? wh_fetch_or_u64_relaxed(&h.words[word], bits)
+                                     : wh_fetch_or_u64_acq_rel(&h.words[word], bits);
             const uint64_t mine = bits & ~old;
             const uint32_t doubled = same.n - wh_popc64(mine);
             if (doubled != 0) {
                 wh_tessera_bad_free_(h.core, set, doubled);
             }
-            const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
-            if (mine != 0 && (old == 0 || (old | bits) == wh_tessera_full_word(slots, slot >> 6))) {
+            if (mine != 0) {
                 wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old);
             }
         }
