@@ -13,6 +13,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define DEFAULT_SMS 4u
 #define DEFAULT_BLOCKS_PER_SM 2u
@@ -153,23 +154,47 @@ wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), co
  * memory. Either way the contents are the same in each run. */
 #define JUNK 0xa5
 #define JUNK_BYTES ((uint64_t)1 << 20)
-#define ALIGNMENT ((size_t)256)
+
+/* Where an allocator aligns something inside its memory must not depend on where the
+ * system put that memory, or a seed would not repeat: every allocation starts at a
+ * multiple of the largest alignment that a heap can be asked for. */
+#define ALIGNMENT ((uint64_t)1 << 20)
 
 typedef struct whi_allocation {
     char *p;
     uint64_t bytes;
-    bool mapped;
+    uint64_t mapped; /* bytes; 0: from malloc */
 } whi_allocation;
+
+static uint64_t round_up(uint64_t n, uint64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+/* Whole pages at a multiple of ALIGNMENT; what lies around them goes back. */
+static char *map_aligned(uint64_t bytes) {
+    char *p = mmap(NULL, bytes + ALIGNMENT, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    const uint64_t before = round_up((uint64_t)(uintptr_t)p, ALIGNMENT) - (uint64_t)(uintptr_t)p;
+    if (before > 0) {
+        (void)munmap(p, before);
+    }
+    (void)munmap(p + before + bytes, ALIGNMENT - before);
+    return p + before;
+}
 
 /* With AddressSanitizer all memory comes from malloc, for its red zones. */
 static bool take_memory(whi_allocation *a) {
     void *p = NULL;
-    a->mapped = a->bytes > JUNK_BYTES && !whi_fiber_get_hooks()->asan;
-    if (a->mapped) {
-        p = mmap(NULL, a->bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        a->p = p == MAP_FAILED ? NULL : p;
+    if (a->bytes > UINT64_MAX / 2) {
+        a->p = NULL;
+    } else if (!whi_fiber_get_hooks()->asan) {
+        a->mapped = round_up(a->bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+        a->p = map_aligned(a->mapped);
     } else {
+        a->mapped = 0;
         a->p = posix_memalign(&p, ALIGNMENT, a->bytes) == 0 ? p : NULL;
     }
     if (a->p != NULL) {
@@ -179,8 +204,8 @@ static bool take_memory(whi_allocation *a) {
 }
 
 static void give_memory(const whi_allocation *a) {
-    if (a->mapped) {
-        (void)munmap(a->p, a->bytes);
+    if (a->mapped != 0) {
+        (void)munmap(a->p, a->mapped);
     } else {
         free(a->p);
     }
