@@ -252,8 +252,8 @@ static const workload workloads[] = {
     {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2, 0, 0}, /* 64..1024 bytes */
     {"never-null", never_null, NULL, 32, 1, 24, 0, 2, 0, 0},
     {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10, 0, 0},
-    {"switch-churn", switch_churn, NULL, 2, 1, 30, 0, 2, 0, 0},
-    {"detach-churn", detach_churn, NULL, 8, 1, 400, 0, 1, 1, 20},
+    {"switch-churn", switch_churn, NULL, 2, 1, 300, 0, 2, 0, 8},
+    {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20},
 };
 
 /* Runs a workload under one seed. 0: nothing wrong. The policy goes with the seed. */

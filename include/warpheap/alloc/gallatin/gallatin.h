@@ -33,7 +33,8 @@
  *             that a bit of the segment tree is also the ownership of a free segment
  *   activity  64 bits {completed, pending}: brackets whatever makes memory available
  *             or hides it for a moment
- *   verdict   per class, the activity at which a full search found nothing
+ *   verdict   per class, the activity at which a full search found nothing, but for idle
+ *             blocks in the buffers of other classes
  *
  * Invariants
  *   I1  a slice is handed out once: fetch_add on the buffer gives each lane its own
@@ -431,11 +432,24 @@ WH_FN int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
 }
 
 /* Whether nothing happened since activity was `a` that could have hidden or freed
- * memory. If so a search made in between was conclusive, provided that reclaim, which
- * sees to slices in buffers, had nothing to do. */
+ * memory, but for slices in buffers. */
 WH_FN int wh_gallatin_quiet_(wh_gallatin_core g, uint64_t a) {
     const int same = wh_load_u64_acquire(&g.header->activity) == a;
     return WH_PLANT(gallatin_x1, same && (a & WH_GALLATIN_PENDING) == 0, 1); /* X1 */
+}
+
+/* After a search that began at activity a, or one whose verdict is a, has found nothing:
+ * whether there is nothing (X1). t: as for reclaim. The verdict is kept even if slices in
+ * buffers moved: then these alone have to be looked at again. */
+WH_FN_SLOW int wh_gallatin_conclude_(wh_gallatin_core g, uint32_t t, uint64_t a,
+                                     uint64_t *verdict) {
+    if (wh_load_u64_acquire(verdict) != a) {
+        if (wh_gallatin_reclaim_segments_(g, t) || !wh_gallatin_quiet_(g, a)) {
+            return 0;
+        }
+        wh_store_u64_release(verdict, a);
+    }
+    return !wh_gallatin_reclaim_blocks_(g, t) && wh_gallatin_quiet_(g, a);
 }
 
 /* --- slices: Algorithm 3 -------------------------------------------------------------- */
@@ -514,8 +528,8 @@ WH_FN uint64_t wh_gallatin_attempt_(wh_gallatin_core g, uint32_t t, uint64_t *bu
     }
     const uint64_t a = wh_load_u64_acquire(&g.header->activity);
     if (wh_load_u64_acquire(verdict) == a) { /* X1: nothing then, nothing since */
-        if (wh_gallatin_reclaim_blocks_(g, t) || !wh_gallatin_quiet_(g, a)) {
-            return 0; /* slices came back, or did so while this looked */
+        if (!wh_gallatin_conclude_(g, t, a, verdict)) {
+            return 0; /* slices came back, or moved while this looked */
         }
         if (count >= WH_GALLATIN_COUNT_VACANT + WH_GALLATIN_COUNT_TIDY) {
             (void)wh_cas_u64_relaxed(buffer, w, WH_GALLATIN_VACANT);
@@ -534,8 +548,7 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t, u
     if (got == 0) {
         got = wh_gallatin_steal_(g, t, r);
     }
-    if (got == 0 && !wh_gallatin_reclaim_(g, t) && wh_gallatin_quiet_(g, a)) { /* X1 */
-        wh_store_u64_release(&g.header->verdict[t], a);
+    if (got == 0 && wh_gallatin_conclude_(g, t, a, &g.header->verdict[t])) { /* X1 */
         got = WH_GALLATIN_NOTHING;
     }
     return got;
@@ -663,20 +676,14 @@ WH_FN_SLOW wh_gallatin_take wh_gallatin_take_large_(wh_gallatin_core g, uint32_t
 }
 
 /* After a search that began at activity a and found nothing: whether that was conclusive
- * (X1). Takes idle memory back first. */
+ * (X1). Takes idle memory back first, in buffers of class t as well. */
 WH_FN_SLOW int wh_gallatin_none_left_(wh_gallatin_core g, uint32_t t, uint64_t a, int exact) {
     uint64_t *verdict = wh_gallatin_verdict_(g, t);
-    const int known = wh_load_u64_acquire(verdict) == a;
-    /* The buffers of class t, too. With a verdict, segments have been seen to. */
-    const int again = known ? wh_gallatin_reclaim_blocks_(g, WH_GALLATIN_FREE)
-                            : wh_gallatin_reclaim_(g, WH_GALLATIN_FREE);
-    if (again || (!known && !exact) || !wh_gallatin_quiet_(g, a)) {
+    if (!exact && wh_load_u64_acquire(verdict) != a) {
+        (void)wh_gallatin_reclaim_(g, WH_GALLATIN_FREE);
         return 0;
     }
-    if (!known) {
-        wh_store_u64_release(verdict, a);
-    }
-    return 1;
+    return wh_gallatin_conclude_(g, WH_GALLATIN_FREE, a, verdict);
 }
 
 /* Requests past the largest slice. All lanes of mask call; a lane with n = 0 takes no
