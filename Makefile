@@ -5,6 +5,8 @@
 #                     BENCH_ARGS adds arguments: make bench BENCH_ARGS="--case churn"
 #   make test         builds everything and runs all tests
 #   make sanitizers   the same tests under asan, ubsan, tsan and in the hostile build
+#   make nightly      conform, stress, fault and streams over NIGHTLY_SEEDS=2000 seeds, other
+#                     ones each day, as released and (a quarter of them) hostile: hours
 #   make cuda         compiles all device code for sm_75 and sm_90 (needs nvcc, no GPU)
 #   make install      PREFIX=/usr/local, DESTDIR
 #   make format-check, make format, make clean
@@ -13,13 +15,15 @@
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+NIGHTLY_SEEDS ?= 2000
+NIGHTLY_FIRST ?= $(shell expr $$(date +%s) / 86400 '*' $(NIGHTLY_SEEDS))
 SANITIZERS := asan ubsan tsan hostile
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
 SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
 
-.PHONY: all bench test sanitizers $(SANITIZERS) cuda install format format-check clean
+.PHONY: all bench test sanitizers $(SANITIZERS) nightly cuda install format format-check clean
 
 all:
 	@scripts/setup build
@@ -48,6 +52,20 @@ $(SANITIZERS):
 	$(CONFIGURE) $@
 	cmake --build build-$@ --parallel $(JOBS)
 	ctest --preset $@ --parallel $(JOBS)
+
+# Which seeds is printed: a failure also names its own.
+nightly:
+	@scripts/setup test
+	$(CONFIGURE) release
+	$(CONFIGURE) hostile
+	@echo "seeds from $(NIGHTLY_FIRST)"
+	@failed=; seeds=$(NIGHTLY_SEEDS); for build in build build-hostile; do \
+	    WH_TEST_SEEDS=$$seeds WH_TEST_FIRST_SEED=$(NIGHTLY_FIRST) \
+	    CTEST_PARALLEL_LEVEL=$(JOBS) cmake --build $$build --parallel $(JOBS) --target nightly \
+	        || failed="$$failed $$build"; \
+	    seeds=$$(( (seeds + 3) / 4 )); \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 cuda:
 	@scripts/setup test

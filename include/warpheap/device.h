@@ -14,8 +14,8 @@ extern "C" {
 
 typedef struct wh_device wh_device;
 
-/* One kernel start. blocks and threads at least 1, threads at most 1024. stream
- * is a cudaStream_t (NULL: the default stream); the simulated device ignores it. */
+/* One kernel start. blocks and threads at least 1, threads at most 1024. stream: NULL, the
+ * default stream, or one of wh_stream_create; for a GPU also any cudaStream_t. */
 typedef struct wh_launch {
     wh_device *device;
     uint32_t blocks;
@@ -64,7 +64,8 @@ typedef struct wh_device_info {
     uint64_t memory_bytes;
 } wh_device_info;
 
-/* Exact counts of the simulated device since it was opened; zero on a GPU. */
+/* Exact counts of the simulated device since it was opened, without what is still queued on
+ * streams; zero on a GPU. */
 typedef struct wh_device_counters {
     uint64_t steps;    /* scheduling points passed */
     uint64_t atomics;  /* atomic operations, loads and stores included */
@@ -90,6 +91,18 @@ wh_status wh_device_copy_out(wh_device *device, void *to, const void *from_devic
 
 /* Waits for all work of the device. A kernel that failed is reported here. */
 wh_status wh_device_sync(wh_device *device);
+
+/* Streams. Kernels on one stream run one after the other, kernels on different streams may
+ * run at the same time; none of them has to. The default stream waits for what was started
+ * on all others, and they for it; likewise wait wh_device_sync, free, set, the copies and the
+ * timer. Streams here are cudaStream_t of a GPU. The simulated device starts what is on
+ * streams when something waits for it, hence a kernel that fails is reported there
+ * (docs/SIMULATOR.md); what is queued when the device is closed still runs.
+ * destroy: work on the stream is still done. sync: waits for the work of one stream; the
+ * simulated device, for that of all. */
+wh_status wh_stream_create(wh_device *device, void **stream);
+wh_status wh_stream_destroy(wh_device *device, void *stream);
+wh_status wh_stream_sync(wh_device *device, void *stream);
 
 /* Times the work started between the two calls on the default stream, in
  * microseconds; end waits for that work. Device events on a GPU, the host's

@@ -61,6 +61,22 @@ static wh_status sync_device(wh_device *d) {
     return note(d, cudaDeviceSynchronize(), "kernel");
 }
 
+/* A blocking stream: the default stream and it wait for each other. */
+static wh_status stream_create(wh_device *d, void **stream) {
+    cudaStream_t s = NULL;
+    const wh_status status = note(d, cudaStreamCreate(&s), "cudaStreamCreate");
+    *stream = s;
+    return status;
+}
+
+static wh_status stream_destroy(wh_device *d, void *stream) {
+    return note(d, cudaStreamDestroy((cudaStream_t)stream), "cudaStreamDestroy");
+}
+
+static wh_status stream_sync(wh_device *d, void *stream) {
+    return note(d, cudaStreamSynchronize((cudaStream_t)stream), "kernel");
+}
+
 static wh_status timer_begin(wh_device *d) {
     cuda_device *c = (cuda_device *)d;
     return note(d, cudaEventRecord(c->begin, NULL), "cudaEventRecord");
@@ -94,6 +110,9 @@ static const whi_device_ops ops = {
     .copy_in = copy_in,
     .copy_out = copy_out,
     .sync = sync_device,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_sync = stream_sync,
     .timer_begin = timer_begin,
     .timer_end = timer_end,
     .get_counters = get_counters,

@@ -89,6 +89,22 @@ wh_status wh_device_sync(wh_device *device) {
     return device->ops->sync(device);
 }
 
+wh_status wh_stream_create(wh_device *device, void **stream) {
+    if (device == NULL || stream == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    *stream = NULL;
+    return device->ops->stream_create(device, stream);
+}
+
+wh_status wh_stream_destroy(wh_device *device, void *stream) {
+    return stream == NULL ? WH_OK : device->ops->stream_destroy(device, stream);
+}
+
+wh_status wh_stream_sync(wh_device *device, void *stream) {
+    return device->ops->stream_sync(device, stream);
+}
+
 wh_status wh_device_timer_begin(wh_device *device) {
     return device->ops->timer_begin(device);
 }

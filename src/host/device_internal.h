@@ -13,6 +13,9 @@ typedef struct whi_device_ops {
     wh_status (*copy_in)(wh_device *d, void *to, const void *from, uint64_t bytes);
     wh_status (*copy_out)(wh_device *d, void *to, const void *from, uint64_t bytes);
     wh_status (*sync)(wh_device *d);
+    wh_status (*stream_create)(wh_device *d, void **stream);
+    wh_status (*stream_destroy)(wh_device *d, void *stream);
+    wh_status (*stream_sync)(wh_device *d, void *stream);
     wh_status (*timer_begin)(wh_device *d);
     wh_status (*timer_end)(wh_device *d, double *us);
     wh_status (*get_counters)(const wh_device *d, wh_device_counters *c);

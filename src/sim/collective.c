@@ -226,8 +226,8 @@ uint64_t whi_sim_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32
 static void open_barrier(whi_engine *e, whi_block *b) {
     b->at_barrier = 0;
     b->parity = !b->parity;
-    whi_warp **warps = e->warps + (size_t)(b - e->blocks) * e->warps_per_block;
-    for (uint32_t i = 0; i < e->warps_per_block; i++) {
+    whi_warp **warps = e->warps + (size_t)(b - e->blocks) * e->warps_per_slot;
+    for (uint32_t i = 0; i < e->warps_per_slot; i++) {
         whi_warp *w = warps[i];
         for (uint32_t m = w->in_barrier; m != 0; m &= m - 1) {
             whi_make_runnable(e, &w->lanes[wh_ctz32(m)]);

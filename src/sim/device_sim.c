@@ -1,5 +1,5 @@
-/* device_sim.c: the simulated device as a back-end of device.h: options, memory, the
- * pool of workers, and wh_sim_launch. */
+/* device_sim.c: the simulated device as a back-end of device.h: options, memory, streams,
+ * the pool of workers, and wh_sim_launch. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* MAP_ANONYMOUS, clock_gettime */
 #endif
@@ -13,6 +13,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define DEFAULT_SMS 4u
 #define DEFAULT_BLOCKS_PER_SM 2u
@@ -27,12 +28,12 @@
 
 /* --- workers ------------------------------------------------------------------------ */
 
-/* Worker 0 is the host thread that launches; the others wait here for a grid. */
+/* Worker 0 is the host thread that launches; the others wait here for a batch. */
 typedef struct whi_pool {
     pthread_mutex_t mutex;
     pthread_cond_t go, done;
-    whi_grid *grid;
-    uint64_t round; /* counts grids */
+    whi_batch *batch;
+    uint64_t round; /* counts batches */
     uint32_t busy;
     bool stop;
     uint32_t n_threads;
@@ -52,9 +53,9 @@ static void *worker_main(void *arg) {
             break;
         }
         seen = p->round;
-        whi_grid *grid = p->grid;
+        whi_batch *batch = p->batch;
         (void)pthread_mutex_unlock(&p->mutex);
-        whi_engine_run(e, grid);
+        whi_engine_run(e, batch);
         (void)pthread_mutex_lock(&p->mutex);
         if (--p->busy == 0) {
             (void)pthread_cond_signal(&p->done);
@@ -97,19 +98,19 @@ static wh_status pool_open(whi_sim_device *d) {
     return p->n_threads == d->n_workers - 1 ? WH_OK : WH_OUT_OF_MEMORY;
 }
 
-static void run_all(whi_sim_device *d, whi_grid *grid) {
+static void run_all(whi_sim_device *d, whi_batch *batch) {
     whi_pool *p = d->pool;
     if (p == NULL) {
-        whi_engine_run(&d->engines[0], grid);
+        whi_engine_run(&d->engines[0], batch);
         return;
     }
     (void)pthread_mutex_lock(&p->mutex);
-    p->grid = grid;
+    p->batch = batch;
     p->busy = p->n_threads;
     p->round++;
     (void)pthread_cond_broadcast(&p->go);
     (void)pthread_mutex_unlock(&p->mutex);
-    whi_engine_run(&d->engines[0], grid);
+    whi_engine_run(&d->engines[0], batch);
     (void)pthread_mutex_lock(&p->mutex);
     while (p->busy > 0) {
         (void)pthread_cond_wait(&p->done, &p->mutex);
@@ -119,8 +120,138 @@ static void run_all(whi_sim_device *d, whi_grid *grid) {
 
 /* --- launching ------------------------------------------------------------------------ */
 
+/* A launch on the default stream runs at once. Others wait in the queue until a call
+ * that has to wait for them; then all that is queued runs as one batch. */
+
+typedef struct whi_stream {
+    struct whi_stream *next;
+    whi_grid *last; /* while a batch is made: its last grid of this stream */
+} whi_stream;
+
+typedef struct whi_queued {
+    whi_grid grid;
+    whi_stream *stream;
+    void *args; /* a copy */
+} whi_queued;
+
+static whi_stream **find_stream(whi_sim_device *d, const void *stream) {
+    whi_stream **at = &d->streams;
+    while (*at != NULL && *at != stream) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+/* Adds a grid behind the others; last: the one before it on its stream, or NULL. */
+static void add_grid(whi_batch *b, whi_grid *g, whi_grid *last) {
+    g->before = last;
+    if (last != NULL) {
+        last->after = g;
+        g->stream = last->stream;
+    } else {
+        g->stream = b->n_streams;
+        b->heads[b->n_streams++] = g;
+    }
+    g->first_thread = b->threads;
+    b->grids[b->n_grids++] = g;
+    b->unstarted += g->blocks;
+    b->threads += (uint64_t)g->blocks * g->threads;
+    b->most_threads = g->threads > b->most_threads ? g->threads : b->most_threads;
+}
+
+static wh_status run_batch(whi_sim_device *d, whi_batch *b) {
+    b->last_stream = b->n_streams - 1;
+    for (uint32_t i = 0; i < d->n_workers; i++) {
+        const wh_status s = whi_engine_prepare(&d->engines[i], b);
+        if (s != WH_OK) {
+            return s;
+        }
+    }
+    whi_tsan_release(&d->begin);
+    run_all(d, b);
+    whi_engine_remember(&d->engines[0]);
+    whi_tsan_acquire(&d->end);
+    return b->failed ? WH_DEVICE_ERROR : WH_OK;
+}
+
+/* Runs what is queued. A failure is also kept for the next sync. */
+static wh_status run_queue(whi_sim_device *d) {
+    const size_t n = d->n_queued;
+    if (n == 0) {
+        return WH_OK;
+    }
+    whi_batch b;
+    memset(&b, 0, sizeof b);
+    b.grids = calloc(n, sizeof *b.grids);
+    b.heads = calloc(n, sizeof *b.heads);
+    wh_status s = b.grids != NULL && b.heads != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+    if (s == WH_OK) {
+        for (size_t i = 0; i < n; i++) {
+            whi_queued *q = &d->queue[i];
+            add_grid(&b, &q->grid, q->stream->last);
+            q->stream->last = &q->grid;
+        }
+        s = run_batch(d, &b);
+    }
+    for (size_t i = 0; i < n; i++) {
+        d->queue[i].stream->last = NULL;
+        free(d->queue[i].args);
+    }
+    d->n_queued = 0;
+    free(b.grids);
+    free(b.heads);
+    d->pending = s != WH_OK ? s : d->pending;
+    return s;
+}
+
+/* ... which this is. */
+static wh_status take_pending(whi_sim_device *d) {
+    (void)run_queue(d);
+    const wh_status s = d->pending;
+    d->pending = WH_OK;
+    return s;
+}
+
+static wh_status run_now(whi_sim_device *d, whi_grid *grid) {
+    whi_grid *grids[1], *heads[1];
+    whi_batch b;
+    memset(&b, 0, sizeof b);
+    b.grids = grids;
+    b.heads = heads;
+    add_grid(&b, grid, NULL);
+    const wh_status s = run_batch(d, &b);
+    d->pending = s != WH_OUT_OF_MEMORY ? s : d->pending;
+    return s;
+}
+
+static wh_status enqueue(whi_sim_device *d, const whi_grid *grid, whi_stream *stream,
+                         size_t args_bytes) {
+    if (d->n_queued == d->queue_room) {
+        const size_t room = 2 * d->queue_room + 16;
+        whi_queued *more = realloc(d->queue, room * sizeof *more);
+        if (more == NULL) {
+            return WH_OUT_OF_MEMORY;
+        }
+        d->queue = more;
+        d->queue_room = room;
+    }
+    /* A type's alignment divides its size. */
+    size_t align = args_bytes & (~args_bytes + 1);
+    align = align < sizeof(void *) ? sizeof(void *) : align > 4096 ? 4096 : align;
+    whi_queued *q = &d->queue[d->n_queued];
+    if (posix_memalign(&q->args, align, args_bytes) != 0) {
+        return WH_OUT_OF_MEMORY;
+    }
+    memcpy(q->args, grid->args, args_bytes);
+    q->grid = *grid;
+    q->grid.args = q->args;
+    q->stream = stream;
+    d->n_queued++;
+    return WH_OK;
+}
+
 wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), const void *args,
-                        const char *kernel_name) {
+                        size_t args_bytes, const char *kernel_name) {
     whi_sim_device *d = (whi_sim_device *)launch->device;
     if (d == NULL || d->base.info.target != WH_TARGET_SIM || launch->blocks == 0 ||
         launch->threads == 0 || launch->threads > MOST_THREADS || whi_current()->engine != NULL) {
@@ -131,18 +262,45 @@ wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), co
                      .name = kernel_name,
                      .blocks = launch->blocks,
                      .threads = launch->threads};
-    for (uint32_t i = 0; i < d->n_workers; i++) {
-        const wh_status s = whi_engine_prepare(&d->engines[i], &grid);
-        if (s != WH_OK) {
-            return s;
-        }
+    if (launch->stream != NULL) {
+        whi_stream *stream = *find_stream(d, launch->stream);
+        return stream != NULL ? enqueue(d, &grid, stream, args_bytes) : WH_BAD_ARGUMENT;
     }
-    whi_tsan_release(&d->begin);
-    run_all(d, &grid);
-    whi_engine_remember(&d->engines[0]);
-    whi_tsan_acquire(&d->end);
-    d->pending = grid.failed ? WH_DEVICE_ERROR : WH_OK;
-    return d->pending;
+    const wh_status s = run_queue(d);
+    return s == WH_OK ? run_now(d, &grid) : s;
+}
+
+static wh_status sim_stream_create(wh_device *base, void **stream) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    whi_stream *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    s->next = d->streams;
+    d->streams = s;
+    *stream = s;
+    return WH_OK;
+}
+
+static wh_status sim_stream_sync(wh_device *base, void *stream) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    if (stream != NULL && *find_stream(d, stream) == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    return take_pending(d);
+}
+
+static wh_status sim_stream_destroy(wh_device *base, void *stream) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    whi_stream **at = find_stream(d, stream);
+    if (*at == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    const wh_status s = run_queue(d); /* its work is still done */
+    whi_stream *gone = *at;
+    *at = gone->next;
+    free(gone);
+    return s;
 }
 
 /* --- memory ---------------------------------------------------------------------------- */
@@ -153,23 +311,47 @@ wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), co
  * memory. Either way the contents are the same in each run. */
 #define JUNK 0xa5
 #define JUNK_BYTES ((uint64_t)1 << 20)
-#define ALIGNMENT ((size_t)256)
+
+/* Where an allocator aligns something inside its memory must not depend on where the
+ * system put that memory, or a seed would not repeat: every allocation starts at a
+ * multiple of the largest alignment that a heap can be asked for. */
+#define ALIGNMENT ((uint64_t)1 << 20)
 
 typedef struct whi_allocation {
     char *p;
     uint64_t bytes;
-    bool mapped;
+    uint64_t mapped; /* bytes; 0: from malloc */
 } whi_allocation;
+
+static uint64_t round_up(uint64_t n, uint64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+/* Whole pages at a multiple of ALIGNMENT; what lies around them goes back. */
+static char *map_aligned(uint64_t bytes) {
+    char *p = mmap(NULL, bytes + ALIGNMENT, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    const uint64_t before = round_up((uint64_t)(uintptr_t)p, ALIGNMENT) - (uint64_t)(uintptr_t)p;
+    if (before > 0) {
+        (void)munmap(p, before);
+    }
+    (void)munmap(p + before + bytes, ALIGNMENT - before);
+    return p + before;
+}
 
 /* With AddressSanitizer all memory comes from malloc, for its red zones. */
 static bool take_memory(whi_allocation *a) {
     void *p = NULL;
-    a->mapped = a->bytes > JUNK_BYTES && !whi_fiber_get_hooks()->asan;
-    if (a->mapped) {
-        p = mmap(NULL, a->bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        a->p = p == MAP_FAILED ? NULL : p;
+    if (a->bytes > UINT64_MAX / 2) {
+        a->p = NULL;
+    } else if (!whi_fiber_get_hooks()->asan) {
+        a->mapped = round_up(a->bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+        a->p = map_aligned(a->mapped);
     } else {
+        a->mapped = 0;
         a->p = posix_memalign(&p, ALIGNMENT, a->bytes) == 0 ? p : NULL;
     }
     if (a->p != NULL) {
@@ -179,8 +361,8 @@ static bool take_memory(whi_allocation *a) {
 }
 
 static void give_memory(const whi_allocation *a) {
-    if (a->mapped) {
-        (void)munmap(a->p, a->bytes);
+    if (a->mapped != 0) {
+        (void)munmap(a->p, a->mapped);
     } else {
         free(a->p);
     }
@@ -220,39 +402,41 @@ static wh_status sim_free(wh_device *base, void *p) {
     if (p == NULL) {
         return WH_OK;
     }
+    const wh_status s = run_queue(d);
     for (size_t i = d->n_allocations; i-- > 0;) {
         whi_allocation *a = &d->allocations[i];
         if (a->p == p) {
             d->allocated_bytes -= a->bytes;
             give_memory(a);
             *a = d->allocations[--d->n_allocations];
-            return WH_OK;
+            return s;
         }
     }
     return WH_BAD_ARGUMENT;
 }
 
-static wh_status sim_set(wh_device *d, void *p, int byte, uint64_t bytes) {
-    (void)d;
-    memset(p, byte, bytes);
-    return WH_OK;
+static wh_status sim_set(wh_device *base, void *p, int byte, uint64_t bytes) {
+    const wh_status s = run_queue((whi_sim_device *)base);
+    if (s == WH_OK) {
+        memset(p, byte, bytes);
+    }
+    return s;
 }
 
-static wh_status sim_copy(wh_device *d, void *to, const void *from, uint64_t bytes) {
-    (void)d;
-    memcpy(to, from, bytes);
-    return WH_OK;
+static wh_status sim_copy(wh_device *base, void *to, const void *from, uint64_t bytes) {
+    const wh_status s = run_queue((whi_sim_device *)base);
+    if (s == WH_OK) {
+        memcpy(to, from, bytes);
+    }
+    return s;
 }
 
 /* --- the rest of the device ---------------------------------------------------------------- */
 
-/* A launch has ended when it returns; its failure is reported once more here, for
- * callers that leave the check to the next sync, as with a GPU. */
+/* The failure of a launch that has ended is reported once more here, for callers that
+ * leave the check to the next sync, as with a GPU. */
 static wh_status sim_sync(wh_device *base) {
-    whi_sim_device *d = (whi_sim_device *)base;
-    const wh_status s = d->pending;
-    d->pending = WH_OK;
-    return s;
+    return take_pending((whi_sim_device *)base);
 }
 
 static double now_us(void) {
@@ -262,13 +446,16 @@ static double now_us(void) {
 }
 
 static wh_status sim_timer_begin(wh_device *base) {
-    ((whi_sim_device *)base)->timer_start = now_us();
-    return WH_OK;
+    whi_sim_device *d = (whi_sim_device *)base;
+    const wh_status s = run_queue(d);
+    d->timer_start = now_us();
+    return s;
 }
 
 static wh_status sim_timer_end(wh_device *base, double *us) {
+    const wh_status s = sim_sync(base);
     *us = now_us() - ((whi_sim_device *)base)->timer_start;
-    return sim_sync(base);
+    return s;
 }
 
 static wh_status sim_get_counters(const wh_device *base, wh_device_counters *c) {
@@ -284,6 +471,13 @@ static wh_status sim_get_counters(const wh_device *base, wh_device_counters *c) 
 
 static void sim_close(wh_device *base) {
     whi_sim_device *d = (whi_sim_device *)base;
+    (void)run_queue(d);
+    while (d->streams != NULL) {
+        whi_stream *gone = d->streams;
+        d->streams = gone->next;
+        free(gone);
+    }
+    free(d->queue);
     if (d->pool != NULL) {
         pool_close(d->pool);
     }
@@ -312,6 +506,9 @@ static const whi_device_ops sim_ops = {
     .copy_in = sim_copy,
     .copy_out = sim_copy,
     .sync = sim_sync,
+    .stream_create = sim_stream_create,
+    .stream_destroy = sim_stream_destroy,
+    .stream_sync = sim_stream_sync,
     .timer_begin = sim_timer_begin,
     .timer_end = sim_timer_end,
     .get_counters = sim_get_counters,

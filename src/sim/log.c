@@ -2,13 +2,17 @@
  *
  * A schedule file is text. The first line names what shaped the schedule:
  *     warpheap-schedule 1 seed S policy P arg A sms N blocks-per-sm B
- * Then, for each launch, `launch KERNEL BLOCKS THREADS`, its choices in the order in
- * which the scheduler asked for them, and `end`:
+ * Then, for each launch that ran by itself, `launch KERNEL BLOCKS THREADS`; for N that ran
+ * together, `launches N` and for each of them, in the order of their launches, `KERNEL
+ * BLOCKS THREADS STREAM` (streams are numbered as they occur). Then the choices in the order
+ * in which the scheduler asked for them, and `end`:
  *     s<n>   n times the lane that was running went on
- *     g<t>   the lane of grid-wide thread t goes on
+ *     g<t>   the lane of thread t goes on: its index in the grid, and if several run
+ *            together, plus the threads of the grids before
  *     w<n>   a lane that came to wh_activemask waits for up to n points of its warp
  *     m<x>   a wh_activemask names these lanes (hexadecimal)
- * With one runnable lane there is nothing to choose and nothing is written.
+ *     b<k>   the next block to start is one of stream k
+ * Where there is nothing to choose (one runnable lane, one stream) nothing is written.
  */
 #include "sim_internal.h"
 
@@ -181,29 +185,68 @@ static uint64_t replayed(whi_engine *e, char kind, const char *asked) {
     return v;
 }
 
+static void put_grid(whi_log *g, const whi_grid *grid) {
+    (void)fprintf(g->file, "%s %" PRIu32 " %" PRIu32, grid->name, grid->blocks, grid->threads);
+}
+
+static bool read_grid(whi_log *g, const whi_grid *grid) {
+    uint64_t blocks = 0, threads = 0;
+    return strcmp(next_token(g), grid->name) == 0 && parse(next_token(g), 10, &blocks) &&
+           parse(next_token(g), 10, &threads) && blocks == grid->blocks && threads == grid->threads;
+}
+
+static void put_batch(whi_log *g, const whi_batch *batch) {
+    if (batch->n_grids == 1) {
+        (void)fprintf(g->file, "launch ");
+        put_grid(g, batch->grids[0]);
+    } else {
+        (void)fprintf(g->file, "launches %" PRIu32, batch->n_grids);
+        for (uint32_t i = 0; i < batch->n_grids; i++) {
+            (void)fprintf(g->file, "\n");
+            put_grid(g, batch->grids[i]);
+            (void)fprintf(g->file, " %" PRIu32, batch->grids[i]->stream);
+        }
+    }
+    (void)fprintf(g->file, "\n");
+}
+
+static bool read_batch(whi_log *g, const whi_batch *batch) {
+    uint64_t n = 0;
+    if (batch->n_grids == 1) {
+        return strcmp(next_token(g), "launch") == 0 && read_grid(g, batch->grids[0]);
+    }
+    bool good = strcmp(next_token(g), "launches") == 0 && parse(next_token(g), 10, &n) &&
+                n == batch->n_grids;
+    for (uint32_t i = 0; good && i < batch->n_grids; i++) {
+        good = read_grid(g, batch->grids[i]) && parse(next_token(g), 10, &n) &&
+               n == batch->grids[i]->stream;
+    }
+    return good;
+}
+
 bool whi_log_begin(whi_engine *e) {
     whi_log *g = e->log;
-    const whi_grid *grid = e->grid;
-    uint64_t blocks = 0, threads = 0;
+    const whi_grid *grid = e->batch->grids[0];
     g->stay = 0;
     g->choices = 0;
     g->in_line = 0;
     if (!g->replay) {
-        (void)fprintf(g->file, "launch %s %" PRIu32 " %" PRIu32 "\n", grid->name, grid->blocks,
-                      grid->threads);
+        put_batch(g, e->batch);
         return true;
     }
-    while (strcmp(peek_token(g), "launch") != 0 && g->token[0] != '\0') {
+    while (strncmp(peek_token(g), "launch", 6) != 0 && g->token[0] != '\0') {
         (void)next_token(g); /* what a launch that failed has left */
     }
-    if (strcmp(next_token(g), "launch") != 0 || strcmp(next_token(g), grid->name) != 0 ||
-        !parse(next_token(g), 10, &blocks) || !parse(next_token(g), 10, &threads) ||
-        blocks != grid->blocks || threads != grid->threads) {
-        char text[200];
+    if (!read_batch(g, e->batch)) {
+        char text[200], others[48] = "";
+        if (e->batch->n_grids > 1) {
+            (void)snprintf(others, sizeof others, ", together with %" PRIu32 " more",
+                           e->batch->n_grids - 1);
+        }
         (void)snprintf(text, sizeof text,
                        "it is not the launch of kernel %.60s with %" PRIu32 " blocks of %" PRIu32
-                       " threads",
-                       grid->name, grid->blocks, grid->threads);
+                       " threads%s",
+                       grid->name, grid->blocks, grid->threads, others);
         diverged(e, text);
         return false;
     }
@@ -216,7 +259,7 @@ void whi_log_end(whi_engine *e) {
         flush_stay(g);
         (void)fprintf(g->file, "end\n");
         (void)fflush(g->file);
-    } else if (!e->grid->failed && (g->stay > 0 || strcmp(next_token(g), "end") != 0)) {
+    } else if (!e->batch->failed && (g->stay > 0 || strcmp(next_token(g), "end") != 0)) {
         diverged(e, "the kernel has ended, but the schedule goes on");
     }
 }
@@ -232,7 +275,10 @@ whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave) {
             g->stay++;
         } else {
             flush_stay(g);
-            put_number(g, 'g', (uint64_t)next->self.block * e->grid->threads + next->self.thread);
+            const whi_grid *grid = next->warp->block->grid;
+            put_number(g, 'g',
+                       grid->first_thread + (uint64_t)next->self.block * grid->threads +
+                           next->self.thread);
         }
         return next;
     }
@@ -255,7 +301,7 @@ whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave) {
         return NULL;
     }
     const uint64_t thread = replayed(e, 'g', "asks for the next lane");
-    if (e->grid->failed) {
+    if (e->batch->failed) {
         return NULL;
     }
     whi_lane *next = whi_find_lane(e, thread);
@@ -297,4 +343,19 @@ uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must) 
         diverged(e, "a wh_activemask is to name lanes that are not there");
     }
     return mask;
+}
+
+uint32_t whi_log_stream(whi_engine *e, uint32_t stream,
+                        bool (*may)(const whi_batch *, uint32_t k)) {
+    whi_log *g = e->log;
+    if (!g->replay) {
+        flush_stay(g);
+        put_number(g, 'b', stream);
+        return stream;
+    }
+    const uint64_t k = replayed(e, 'b', "starts a block of one of several streams");
+    if (!e->batch->failed && (k >= e->batch->n_streams || !may(e->batch, (uint32_t)k))) {
+        diverged(e, "a block of a stream is to start that has none to start");
+    }
+    return (uint32_t)k;
 }

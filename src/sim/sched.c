@@ -255,13 +255,12 @@ void whi_yield(whi_engine *e, whi_lane *l) {
 
 /* What happens once in many points. Kept out of the way of the common case. */
 static __attribute__((noinline)) void event(whi_engine *e, whi_lane *l) {
-    const wh_sim_options *o = &e->device->options;
-    if (e->device->n_workers > 1 && __atomic_load_n(&e->grid->failed, __ATOMIC_RELAXED)) {
+    if (e->device->n_workers > 1 && __atomic_load_n(&e->batch->failed, __ATOMIC_RELAXED)) {
         switch_to_main(e, l); /* another worker has failed; not resumed */
     }
-    if (e->steps - e->launch_start >= o->step_budget) {
-        whi_fail(e, l, "livelock: %" PRIu64 " scheduling points have not ended the kernel",
-                 o->step_budget);
+    if (e->steps - e->launch_start >= e->budget) {
+        whi_fail(e, l, "livelock: %" PRIu64 " scheduling points have not ended the kernel%s",
+                 e->budget, e->batch->n_grids > 1 ? "s" : "");
     }
     if (e->steps >= e->next_scan) {
         e->next_scan = e->steps + e->scan_every;
@@ -302,8 +301,8 @@ static __attribute__((noinline)) void event(whi_engine *e, whi_lane *l) {
             }
         }
     }
-    if (e->launch_start + o->step_budget < next) {
-        next = e->launch_start + o->step_budget;
+    if (e->launch_start + e->budget < next) {
+        next = e->launch_start + e->budget;
     }
     e->next_event = next;
 }
@@ -366,13 +365,84 @@ uint64_t whi_sim_clock(void) {
 
 /* --- lanes and blocks --------------------------------------------------------------- */
 
-/* Puts the next block of the grid into a free slot; false when none is left. */
+/* In ThreadSanitizer's eyes this orders nothing: lanes call it. */
+static void lock_batch(const whi_engine *e) {
+    while (e->device->n_workers > 1 && __atomic_test_and_set(&e->batch->lock, __ATOMIC_ACQUIRE)) {
+        (void)sched_yield();
+    }
+}
+
+static void unlock_batch(const whi_engine *e) {
+    __atomic_clear(&e->batch->lock, __ATOMIC_RELEASE);
+}
+
+static bool can_start(const whi_batch *b, uint32_t stream) {
+    const whi_grid *g = b->heads[stream];
+    return g != NULL && g->started < g->blocks;
+}
+
+/* The stream that the next block comes from; one of those that have no block running, if
+ * there is one with blocks to start, so that kernels of different streams do run
+ * together. n_streams: none can start. */
+static uint32_t choose_stream(whi_engine *e) {
+    const whi_batch *b = e->batch;
+    uint32_t n[2] = {0, 0}, only = b->n_streams;
+    for (uint32_t k = 0; k < b->n_streams; k++) {
+        if (can_start(b, k)) {
+            n[b->heads[k]->started > b->heads[k]->ended]++;
+            only = k;
+        }
+    }
+    if (n[0] + n[1] < 2) {
+        return only;
+    }
+    const bool running = n[0] == 0;
+    const bool in_turn = e->policy_mode == WHI_MODE_ROUND_ROBIN;
+    uint32_t skip = in_turn ? 0 : whi_random_below(e, n[running]);
+    uint32_t k = in_turn ? b->last_stream : b->n_streams - 1;
+    for (;;) {
+        k = k + 1 == b->n_streams ? 0 : k + 1;
+        if (can_start(b, k) && (b->heads[k]->started > b->heads[k]->ended) == running &&
+            skip-- == 0) {
+            break;
+        }
+    }
+    return e->log != NULL ? whi_log_stream(e, k, can_start) : k;
+}
+
+/* Takes the next block that can start out of the batch; false: there is none now. */
+static bool take_block(whi_engine *e, whi_grid **grid, uint32_t *id) {
+    whi_batch *b = e->batch;
+    if (__atomic_load_n(&b->unstarted, __ATOMIC_RELAXED) == 0) {
+        return false;
+    }
+    lock_batch(e);
+    const uint32_t k = choose_stream(e);
+    const bool found = k < b->n_streams && !__atomic_load_n(&b->failed, __ATOMIC_RELAXED);
+    if (found) {
+        *grid = b->heads[k];
+        *id = b->heads[k]->started++;
+        b->last_stream = k;
+        __atomic_store_n(&b->unstarted, b->unstarted - 1, __ATOMIC_RELAXED);
+    }
+    unlock_batch(e);
+    return found;
+}
+
+/* Counts an ended block; after the last one of a grid the next of its stream can start. */
+static void give_block_back(whi_engine *e, whi_grid *g) {
+    lock_batch(e);
+    if (++g->ended == g->blocks) {
+        e->batch->heads[g->stream] = g->after; /* S7 */
+    }
+    unlock_batch(e);
+}
+
+/* Puts the next block into a free slot; false when none can start. */
 static bool start_block(whi_engine *e, uint32_t slot) {
-    whi_grid *g = e->grid;
-    const uint32_t id = __atomic_load_n(&g->next_block, __ATOMIC_RELAXED) >= g->blocks
-                            ? g->blocks
-                            : __atomic_fetch_add(&g->next_block, 1, __ATOMIC_RELAXED);
-    if (id >= g->blocks) {
+    whi_grid *g = NULL;
+    uint32_t id = 0;
+    if (!take_block(e, &g, &id)) {
         return false;
     }
     uint32_t k = e->next_sm_slot;
@@ -383,6 +453,7 @@ static bool start_block(whi_engine *e, uint32_t slot) {
     e->next_sm_slot = k + 1 == e->n_sm_slots ? 0 : k + 1;
 
     whi_block *b = &e->blocks[slot];
+    b->grid = g;
     b->id = id;
     b->live = g->threads;
     b->at_barrier = 0;
@@ -391,8 +462,8 @@ static bool start_block(whi_engine *e, uint32_t slot) {
     b->parity = false;
     e->live_blocks++;
     const uint32_t sm = (e->index + k * e->device->n_workers) % e->device->options.n_sms;
-    for (uint32_t i = 0; i < e->warps_per_block; i++) {
-        whi_warp *w = e->warps[slot * e->warps_per_block + i];
+    for (uint32_t i = 0; i * WH_WARP_SIZE < g->threads; i++) {
+        whi_warp *w = e->warps[slot * e->warps_per_slot + i];
         const uint32_t left = g->threads - i * WH_WARP_SIZE;
         w->n_lanes = left < WH_WARP_SIZE ? left : WH_WARP_SIZE;
         w->live = w->n_lanes == WH_WARP_SIZE ? ~(uint32_t)0 : (1u << w->n_lanes) - 1u;
@@ -414,6 +485,15 @@ static bool start_block(whi_engine *e, uint32_t slot) {
     return true;
 }
 
+/* S8 */
+static void fill_slots(whi_engine *e) {
+    for (uint32_t i = 0; i < e->n_slots && e->live_blocks < e->n_slots; i++) {
+        if (!e->blocks[i].used && !start_block(e, i)) {
+            break;
+        }
+    }
+}
+
 static void lane_exit(whi_engine *e, whi_lane *l) {
     whi_warp *w = l->warp;
     whi_block *b = w->block;
@@ -429,7 +509,10 @@ static void lane_exit(whi_engine *e, whi_lane *l) {
         e->sm_busy[b->sm_slot] = 0;
         b->used = false;
         e->live_blocks--;
-        (void)start_block(e, (uint32_t)(b - e->blocks));
+        give_block_back(e, b->grid);
+        if (start_block(e, (uint32_t)(b - e->blocks)) && e->batch->n_grids > 1) {
+            fill_slots(e); /* the end of a grid may allow more than one block */
+        }
         if (e->live_blocks == 0) {
             switch_to_main(e, l);
             return; /* as a lane of a later grid */
@@ -451,14 +534,19 @@ static void lane_main(void *arg) {
         if (e->hooked) {
             whi_fiber_name(&l->fiber, l->self.block, l->self.thread);
         }
+        whi_grid *g = l->warp->block->grid;
         whi_tsan_acquire(&e->device->begin);
-        e->grid->entry(e->grid->args);
+        if (g->before != NULL) {
+            whi_tsan_acquire(&g->before->end);
+        }
+        g->entry(g->args);
+        whi_tsan_release(&g->end);
         whi_tsan_release(&e->device->end);
         lane_exit(e, l);
     }
 }
 
-/* --- a grid ---------------------------------------------------------------------------- */
+/* --- a batch --------------------------------------------------------------------------- */
 
 static wh_status make_warp(whi_engine *e, uint32_t index) {
     void *memory = NULL;
@@ -487,13 +575,13 @@ static uint32_t most_lanes(void) {
     return whi_fiber_get_hooks()->tsan ? 2048u : 8192u;
 }
 
-wh_status whi_engine_prepare(whi_engine *e, const whi_grid *grid) {
-    const uint32_t cap = most_lanes() / e->device->n_workers / grid->threads;
-    e->warps_per_block = (grid->threads + WH_WARP_SIZE - 1) / WH_WARP_SIZE;
+wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch) {
+    const uint32_t cap = most_lanes() / e->device->n_workers / batch->most_threads;
+    e->warps_per_slot = (batch->most_threads + WH_WARP_SIZE - 1) / WH_WARP_SIZE;
     e->n_slots = e->n_sm_slots;
     e->n_slots = e->n_slots > cap ? (cap > 0 ? cap : 1) : e->n_slots;
-    e->n_slots = e->n_slots > grid->blocks ? grid->blocks : e->n_slots;
-    e->n_warps = e->n_slots * e->warps_per_block;
+    e->n_slots = e->n_slots > batch->unstarted ? (uint32_t)batch->unstarted : e->n_slots;
+    e->n_warps = e->n_slots * e->warps_per_slot;
     const size_t lanes = (size_t)e->n_warps * WH_WARP_SIZE;
     if (e->n_warps > e->warps_made) {
         whi_warp **warps = realloc(e->warps, e->n_warps * sizeof *warps);
@@ -519,10 +607,10 @@ wh_status whi_engine_prepare(whi_engine *e, const whi_grid *grid) {
         e->blocks = blocks;
         e->blocks_made = e->n_slots;
     }
-    /* All fibers that the grid can need, so that nothing can fail later. */
+    /* All fibers that the batch can need, so that nothing can fail later. */
     for (uint32_t i = 0; i < e->n_warps; i++) {
         whi_warp *w = e->warps[i];
-        const uint32_t left = grid->threads - i % e->warps_per_block * WH_WARP_SIZE;
+        const uint32_t left = batch->most_threads - i % e->warps_per_slot * WH_WARP_SIZE;
         const size_t slot_bytes = whi_fiber_slot_bytes();
         for (uint32_t j = 0; j < WH_WARP_SIZE && j < left; j++) {
             whi_lane *l = &w->lanes[j];
@@ -536,10 +624,13 @@ wh_status whi_engine_prepare(whi_engine *e, const whi_grid *grid) {
     return WH_OK;
 }
 
-static uint64_t hash_text(const char *s) {
+/* Of the names of its kernels. */
+static uint64_t hash_batch(const whi_batch *b) {
     uint64_t h = 0;
-    for (; *s != '\0'; s++) {
-        h = whi_mix(h ^ (unsigned char)*s);
+    for (uint32_t i = 0; i < b->n_grids; i++) {
+        for (const char *s = b->grids[i]->name; *s != '\0'; s++) {
+            h = whi_mix(h ^ (unsigned char)*s);
+        }
     }
     return h;
 }
@@ -557,6 +648,9 @@ static void begin_policy(whi_engine *e) {
     e->heap_order = e->policy_mode == WHI_MODE_PCT;
     e->sticky = o->policy_arg;
     e->launch_start = e->steps;
+    e->budget = o->step_budget < UINT64_MAX / 4 / e->batch->n_grids
+                    ? o->step_budget * e->batch->n_grids
+                    : UINT64_MAX / 4;
     /* A lane that waits in wh_activemask while the rest of its warp hardly runs is
      * released after 64 to 128 rounds over all lanes. */
     e->scan_every = (uint64_t)e->n_warps * WH_WARP_SIZE * 64u;
@@ -565,8 +659,8 @@ static void begin_policy(whi_engine *e) {
     e->victim = NULL;
     e->stint = 0;
     if (e->policy_mode == WHI_MODE_PCT) {
-        const uint64_t h = hash_text(e->grid->name);
-        const uint64_t threads = (uint64_t)e->grid->blocks * e->grid->threads;
+        const uint64_t h = hash_batch(e->batch);
+        const uint64_t threads = e->batch->threads;
         uint64_t guess = e->device->pct_memory[h % WHI_PCT_MEMORY].steps_per_thread;
         const bool known = guess != 0 && e->device->pct_memory[h % WHI_PCT_MEMORY].name_hash == h;
         guess = known ? guess : PCT_FIRST_GUESS;
@@ -586,21 +680,37 @@ static void begin_policy(whi_engine *e) {
         }
         e->next_event = e->steps + 1;
     }
-    if (e->launch_start + o->step_budget < e->next_event) {
-        e->next_event = e->launch_start + o->step_budget;
+    if (e->launch_start + e->budget < e->next_event) {
+        e->next_event = e->launch_start + e->budget;
     }
 }
 
 void whi_engine_remember(const whi_engine *e) {
-    const uint64_t threads = (uint64_t)e->grid->blocks * e->grid->threads;
-    const uint64_t h = hash_text(e->grid->name);
+    const uint64_t threads = e->batch->threads;
+    const uint64_t h = hash_batch(e->batch);
     e->device->pct_memory[h % WHI_PCT_MEMORY].name_hash = h;
     e->device->pct_memory[h % WHI_PCT_MEMORY].steps_per_thread =
         (e->steps - e->launch_start) * e->device->n_workers / threads + 1;
 }
 
-void whi_engine_run(whi_engine *e, whi_grid *grid) {
-    e->grid = grid;
+/* Lets the lanes run until every block of this engine has ended or the batch failed. */
+static void enter(whi_engine *e) {
+    if (e->policy_mode == WHI_MODE_STARVE && e->victim == NULL) {
+        e->victim = e->runnable[whi_random_below(e, e->n_run)];
+    }
+    whi_lane before = whi_host_lane; /* as if the last lane of all had just ended */
+    before.warp = e->warps[e->n_warps - 1];
+    before.self.lane = WH_WARP_SIZE - 1;
+    whi_lane *first = pick_by(e, e->mode, &before, true);
+    if (first != NULL) {
+        e->switches++;
+        whi_sim_self = &first->self;
+        whi_fiber_switch(&e->main, &first->fiber, e->hooked);
+    }
+}
+
+void whi_engine_run(whi_engine *e, whi_batch *batch) {
+    e->batch = batch;
     e->n_run = 0;
     e->live_blocks = 0;
     e->n_asleep = 0;
@@ -616,30 +726,23 @@ void whi_engine_run(whi_engine *e, whi_grid *grid) {
         w->am_scanned = false;
     }
     begin_policy(e);
-    for (uint32_t i = 0; i < e->n_slots && start_block(e, i); i++) {
-    }
-    if (e->n_run == 0) {
-        return; /* the other workers took every block */
-    }
-    if (e->policy_mode == WHI_MODE_STARVE) {
-        e->victim = e->runnable[whi_random_below(e, e->n_run)];
-    }
     whi_fiber_adopt_thread(&e->main);
     whi_tsan_release(&e->device->begin); /* this thread set whi_sim_self up */
-    whi_lane *first = NULL;
-    if (e->log == NULL || whi_log_begin(e)) {
-        whi_lane before = whi_host_lane; /* as if the last lane of all had just ended */
-        before.warp = e->warps[e->n_warps - 1];
-        before.self.lane = WH_WARP_SIZE - 1;
-        first = pick_by(e, e->mode, &before, true);
+    bool go_on = e->log == NULL || whi_log_begin(e);
+    while (go_on) {
+        fill_slots(e);
+        if (e->live_blocks > 0 && !__atomic_load_n(&batch->failed, __ATOMIC_RELAXED)) {
+            enter(e);
+        }
+        /* Here when every block of this engine has ended or the batch has failed. What is
+         * left waits for a grid that other workers run. */
+        go_on = __atomic_load_n(&batch->unstarted, __ATOMIC_RELAXED) > 0 &&
+                !__atomic_load_n(&batch->failed, __ATOMIC_RELAXED);
+        if (go_on) {
+            (void)sched_yield();
+        }
     }
-    if (first != NULL) {
-        e->switches++;
-        whi_sim_self = &first->self;
-        whi_fiber_switch(&e->main, &first->fiber, e->hooked);
-    }
-    /* Here when every block has ended or the launch has failed. */
-    if (__atomic_load_n(&grid->failed, __ATOMIC_RELAXED)) {
+    if (__atomic_load_n(&batch->failed, __ATOMIC_RELAXED)) {
         for (uint32_t i = 0; i < e->n_warps; i++) {
             for (uint32_t j = 0; j < e->warps[i]->n_lanes; j++) {
                 whi_lane *l = &e->warps[i]->lanes[j];
@@ -682,10 +785,14 @@ void whi_engine_close(whi_engine *e) {
 
 whi_lane *whi_find_lane(whi_engine *e, uint64_t thread) {
     for (uint32_t i = 0; i < e->n_slots; i++) {
-        const uint64_t first = (uint64_t)e->blocks[i].id * e->grid->threads;
-        if (e->blocks[i].used && thread >= first && thread - first < e->grid->threads) {
+        const whi_block *b = &e->blocks[i];
+        if (!b->used) {
+            continue;
+        }
+        const uint64_t first = b->grid->first_thread + (uint64_t)b->id * b->grid->threads;
+        if (thread >= first && thread - first < b->grid->threads) {
             const uint32_t t = (uint32_t)(thread - first);
-            return &e->warps[i * e->warps_per_block + t / WH_WARP_SIZE]->lanes[t % WH_WARP_SIZE];
+            return &e->warps[i * e->warps_per_slot + t / WH_WARP_SIZE]->lanes[t % WH_WARP_SIZE];
         }
     }
     return NULL;
@@ -760,7 +867,7 @@ void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
     whi_sim_device *d = e->device;
     const wh_sim_options *o = &d->options;
     (void)pthread_mutex_lock(&d->mutex);
-    if (!e->grid->failed) {
+    if (!e->batch->failed) {
         char *out = d->base.error;
         size_t room = sizeof d->base.error;
         char tail[96];
@@ -768,11 +875,12 @@ void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
         (void)snprintf(tail, sizeof tail,
                        " [replay: WH_SIM=seed=%" PRIu64 ",policy=%s,arg=%" PRIu32 "]", o->seed,
                        whi_policy_names[o->policy], o->policy_arg);
-        int n = l == NULL ? snprintf(out, room, "kernel %s: ", e->grid->name)
-                          : snprintf(out, room,
-                                     "kernel %s, block %" PRIu32 " thread %" PRIu32
-                                     " (lane %" PRIu32 "): ",
-                                     e->grid->name, l->self.block, l->self.thread, l->self.lane);
+        int n =
+            l == NULL
+                ? snprintf(out, room, "kernel %s: ", e->batch->grids[0]->name)
+                : snprintf(out, room,
+                           "kernel %s, block %" PRIu32 " thread %" PRIu32 " (lane %" PRIu32 "): ",
+                           l->warp->block->grid->name, l->self.block, l->self.thread, l->self.lane);
         size_t used = n > 0 ? (size_t)n : 0;
         if (used < room) {
             va_start(args, format);
@@ -786,7 +894,7 @@ void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
             used = room - tail_bytes;
         }
         memcpy(out + used, tail, tail_bytes);
-        __atomic_store_n(&e->grid->failed, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&e->batch->failed, 1, __ATOMIC_RELAXED);
     }
     (void)pthread_mutex_unlock(&d->mutex);
 }

@@ -4,12 +4,13 @@
  *   engine    one scheduler with its lanes; one per worker (OS thread). Lanes never
  *             leave their engine, so nothing in an engine is shared while lanes run.
  *   slot      room for one resident block; its warps are neighbours in engine.warps
+ *   batch     the grids that run together: one, or all that wait on streams
  *   point     a place where the scheduler may run another lane
  *   choice    a decision of the scheduler that the program cannot foresee: which lane
- *             goes on, how long wh_activemask waits, whom it names. Every choice is
- *             made by the functions whi_choose_*, which is what record and replay hook.
+ *             goes on, how long wh_activemask waits, whom it names, which stream the
+ *             next block comes from. Record and replay hook each of them (log.c).
  *
- * Invariants (single-threaded per engine)
+ * Invariants (single-threaded per engine, but S7)
  *   S1  bit i of warp.run is set iff lane i is in state RUNNABLE; warp_bits has the bit
  *       of every warp with run != 0; n_run counts the set bits.
  *   S2  with keep_array, runnable[0..n_run) holds exactly the runnable lanes and
@@ -24,6 +25,12 @@
  *   S6  each lane in state ASLEEP is in the list of one bucket of the wheel, at most
  *       WHI_WHEEL - 1 ticks ahead, and has its bit in warp.asleep; n_asleep counts them,
  *       and while it is not 0 next_event is not after next_tick.
+ *   S7  of the grids of one stream only the head has blocks that run; the next becomes
+ *       the head when all blocks of the head have ended. A batch's heads, the counts of
+ *       its grids and last_stream change under batch.lock if there are several workers.
+ *   S8  while lanes of an engine run, none of its slots is free for a block that could
+ *       start, except that another worker may just have ended a grid: that worker then
+ *       has a slot for the next one.
  */
 #ifndef WHI_SIM_INTERNAL_H
 #define WHI_SIM_INTERNAL_H
@@ -48,6 +55,7 @@ typedef enum whi_lane_state {
 typedef struct whi_engine whi_engine;
 typedef struct whi_warp whi_warp;
 typedef struct whi_block whi_block;
+typedef struct whi_grid whi_grid;
 typedef struct whi_log whi_log;
 
 typedef struct whi_lane {
@@ -91,7 +99,8 @@ struct whi_warp {
 };
 
 struct whi_block {
-    uint32_t id;
+    whi_grid *grid;
+    uint32_t id; /* in its grid */
     uint32_t live;
     uint32_t at_barrier;
     uint32_t sm_slot;
@@ -109,15 +118,32 @@ typedef enum whi_mode {
     WHI_MODE_LOGGED /* record or replay; engine.policy_mode is the real one */
 } whi_mode;
 
-/* What the engines of one launch share. */
-typedef struct whi_grid {
+/* One kernel start. */
+struct whi_grid {
     void (*entry)(const void *);
     const void *args;
     const char *name;
     uint32_t blocks, threads;
-    uint32_t next_block; /* atomic */
-    int failed;          /* atomic; set under the device's mutex */
-} whi_grid;
+    uint32_t started, ended;  /* blocks */
+    uint32_t stream;          /* in its batch */
+    uint64_t first_thread;    /* threads of the grids before it in the batch */
+    whi_grid *before, *after; /* on its stream, in this batch */
+    char end; /* address for ThreadSanitizer's edge to the next grid of the stream */
+};
+
+/* What the engines share that run grids together. */
+typedef struct whi_batch {
+    whi_grid **grids; /* in the order of their launches */
+    uint32_t n_grids;
+    whi_grid **heads; /* by stream: the grid that runs now; NULL: none is left */
+    uint32_t n_streams;
+    uint32_t last_stream;  /* that a block came from */
+    uint64_t unstarted;    /* blocks, of all grids */
+    uint64_t threads;      /* of all grids */
+    uint32_t most_threads; /* in a block */
+    int failed;            /* atomic; set under the device's mutex */
+    char lock;             /* S7 */
+} whi_batch;
 
 typedef struct whi_sim_device whi_sim_device;
 
@@ -136,21 +162,22 @@ struct whi_engine {
     whi_lane **runnable;
     whi_warp **warps;
     uint64_t *warp_bits; /* S1 */
-    uint32_t n_warps;    /* of this launch */
+    uint32_t n_warps;    /* of this batch */
     uint32_t stint;      /* PCT: points since the last switch */
     whi_lane *victim;    /* starve */
 
     whi_sim_device *device;
     uint32_t index;
-    whi_grid *grid;
+    whi_batch *batch;
     whi_block *blocks;
-    uint32_t n_slots, warps_per_block, live_blocks;
+    uint32_t n_slots, warps_per_slot, live_blocks;
     uint8_t *sm_busy; /* by own SM slot k: SM slot index + k * workers of the device */
     uint32_t n_sm_slots, next_sm_slot;
     uint32_t warps_made; /* warps with memory, over all launches */
     uint32_t blocks_made;
     whi_mode policy_mode;
-    uint64_t launch_start, next_scan, scan_every;
+    uint64_t launch_start, budget; /* steps: of this batch */
+    uint64_t next_scan, scan_every;
     uint64_t demoted; /* PCT: the next demotion gets this priority, less each time */
     uint64_t change[3];
     uint32_t n_changes;
@@ -171,15 +198,18 @@ struct whi_sim_device {
     whi_engine *engines;
     uint32_t n_workers;
     wh_status pending;
-    pthread_mutex_t mutex; /* base.error and grid.failed while workers run */
+    pthread_mutex_t mutex; /* base.error and batch.failed while workers run */
     struct whi_pool *pool;
     whi_log *log;
     double timer_start;
     struct whi_allocation *allocations;
     size_t n_allocations, allocations_room;
     uint64_t allocated_bytes;
-    char begin, end; /* addresses for ThreadSanitizer's edges of a launch */
-    /* PCT needs a guess of a launch's length: that of the last launch of the kernel. */
+    char begin, end;          /* addresses for ThreadSanitizer's edges of a batch */
+    struct whi_queued *queue; /* launches that wait, in their order */
+    size_t n_queued, queue_room;
+    struct whi_stream *streams;
+    /* PCT needs a guess of a batch's length: that of the last one of the same kernels. */
     struct {
         uint64_t name_hash, steps_per_thread;
     } pct_memory[WHI_PCT_MEMORY];
@@ -210,11 +240,11 @@ static inline uint32_t whi_random_below(whi_engine *e, uint32_t n) {
 
 /* --- sched.c -------------------------------------------------------------------- */
 
-/* Runs the engine's share of a grid; call it on the worker's own stack. */
-void whi_engine_run(whi_engine *e, whi_grid *grid);
-/* Memory for the grid; before whi_engine_run. */
-wh_status whi_engine_prepare(whi_engine *e, const whi_grid *grid);
-/* Keeps the length of the launch that has ended, for PCT. */
+/* Runs the engine's share of a batch; call it on the worker's own stack. */
+void whi_engine_run(whi_engine *e, whi_batch *batch);
+/* Memory for the batch; before whi_engine_run. */
+wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch);
+/* Keeps the length of the batch that has ended, for PCT. */
 void whi_engine_remember(const whi_engine *e);
 void whi_engine_close(whi_engine *e);
 
@@ -228,14 +258,14 @@ void whi_wait(whi_engine *e, whi_lane *l, whi_lane_state state);
 void whi_yield(whi_engine *e, whi_lane *l);
 /* Who goes on by the policy; l is the lane that ran. leave: not l, if possible. */
 whi_lane *whi_policy_pick(whi_engine *e, whi_lane *l, bool leave);
-/* Makes the launch fail with WH_DEVICE_ERROR; l, the lane at fault, may be NULL. The
- * first failure of a launch is kept. */
+/* Makes the batch fail with WH_DEVICE_ERROR; l, the lane at fault, may be NULL. The
+ * first failure of a batch is kept. */
 void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Ends the grid of a failed launch. Called by a lane. */
+/* Ends the failed batch. Called by a lane. */
 void whi_leave(whi_engine *e) __attribute__((noreturn));
 #define whi_fail(e, ...) (whi_note_failure((e), __VA_ARGS__), whi_leave(e))
-/* The resident lane of a grid-wide thread index, or NULL. */
+/* The resident lane of a thread, counted over the grids of the batch, or NULL. */
 whi_lane *whi_find_lane(whi_engine *e, uint64_t thread);
 /* What a lane is doing, for messages. */
 void whi_describe_lane(const whi_lane *l, char *text, size_t bytes);
@@ -265,4 +295,7 @@ whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave);
 /* Pass a choice that the policy made; return the one to use. must: lanes to be named. */
 uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks);
 uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must);
+/* may: whether a block of stream k can start. Anything on the worker's own stack when the
+ * replay diverged. */
+uint32_t whi_log_stream(whi_engine *e, uint32_t stream, bool (*may)(const whi_batch *, uint32_t k));
 #endif

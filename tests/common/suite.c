@@ -67,6 +67,11 @@ uint64_t suite_seeds(void) {
     return n > 0 ? (uint64_t)n : WH_TEST_SEEDS_DEFAULT;
 }
 
+uint64_t suite_first_seed(void) {
+    const char *text = getenv("WH_TEST_FIRST_SEED");
+    return text != NULL ? strtoull(text, NULL, 10) : 0;
+}
+
 wh_sim_options suite_sim_options(uint64_t seed, uint32_t policy) {
     static const uint32_t n_sms[] = {4, 1, 7, 32};
     wh_sim_options o;

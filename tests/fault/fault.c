@@ -23,8 +23,15 @@
 
 #include "warpheap/warpheap.h"
 
-/* How many seeds at most, for one fault. Without a fault, all of these pass. */
+/* How many seeds at most, for one fault. Without a fault, all of these pass. WH_TEST_SEEDS
+ * may ask for more. */
 #define SEEDS 200u
+
+static uint64_t n_seeds(void) {
+    const char *text = getenv("WH_TEST_SEEDS");
+    const int n = text != NULL ? atoi(text) : 0;
+    return n > (int)SEEDS ? (uint64_t)n : SEEDS;
+}
 
 #define UNIVERSE 1024u /* of the tree */
 
@@ -185,6 +192,40 @@ WH_KERNEL(never_null, workload_args, a) {
     }
 }
 
+/* Two lanes, two segments: one lane's slices are now in this segment and now in that, so
+ * that one segment is idle at each moment, but not always the same (X1). */
+WH_KERNEL(switch_churn, workload_args, a) {
+    for (uint32_t step = 0; step < a.steps; step++) {
+        void *p = wh_malloc(a.heap, wh_thread_id() == 0 ? 1024 : (uint64_t)16 << step % 2);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        wh_free(a.heap, p);
+    }
+}
+
+/* Half of the lanes cycle small slices through the buffers, the others ask for whole
+ * segments, find none, and so look for idle blocks all the time. */
+WH_KERNEL(detach_churn, workload_args, a) {
+    const uint64_t i = wh_thread_id();
+    uint64_t *held = NULL;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        if (i % 2 == 0) {
+            wh_free(a.heap, wh_malloc(a.heap, 64));
+        } else if (held == NULL) {
+            held = (uint64_t *)wh_malloc(a.heap, 16);
+            if (held != NULL) {
+                mark(held, 2, i << 32);
+            }
+        } else {
+            if (!is_marked(held, 2, i << 32)) {
+                wh_add_u32_relaxed(&a.found->overlaps, 1);
+            }
+            wh_free(a.heap, held);
+            held = NULL;
+        }
+    }
+    wh_free(a.heap, held);
+}
+
 /* --- workloads
  * ---------------------------------------------------------------------------------------- */
 
@@ -194,20 +235,25 @@ typedef struct workload {
     wh_status (*then)(const wh_launch *launch, const workload_args *args);
     uint32_t blocks, threads, steps, least;
     uint32_t segments; /* of a Gallatin heap: few, so that memory changes hands. 0: none */
+    uint32_t tiny;     /* segments of 64 bytes, blocks of two slices */
+    uint32_t stint;    /* sticky policy with stints of this length; 0: policies in turn */
 } workload;
 
 /* Segments of 1 KiB, blocks of 4 slices: every boundary is near. */
 static const wh_tuning tuning = {.segment_bytes = 1024, .slices_per_block = 4};
+static const wh_tuning tiny = {.segment_bytes = 64, .slices_per_block = 2};
 
 static const workload workloads[] = {
-    {"veb-toggle", veb_toggle, veb_search, 2, 16, 12, 0, 0},
-    {"veb-message", veb_message, NULL, 2, 32, 0, 0, 0},
-    {"veb-pair", veb_pair, NULL, 2, 1, 0, 0, 0},
-    {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0},
-    {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8}, /* 16..256 bytes */
-    {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2}, /* 64..1024 bytes */
-    {"never-null", never_null, NULL, 32, 1, 24, 0, 2},
-    {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10},
+    {"veb-toggle", veb_toggle, veb_search, 2, 16, 12, 0, 0, 0, 0},
+    {"veb-message", veb_message, NULL, 2, 32, 0, 0, 0, 0, 0},
+    {"veb-pair", veb_pair, NULL, 2, 1, 0, 0, 0, 0, 0},
+    {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0, 0, 0},
+    {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8, 0, 0}, /* 16..256 bytes */
+    {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2, 0, 0}, /* 64..1024 bytes */
+    {"never-null", never_null, NULL, 32, 1, 24, 0, 2, 0, 0},
+    {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10, 0, 0},
+    {"switch-churn", switch_churn, NULL, 2, 1, 300, 0, 2, 0, 8},
+    {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20},
 };
 
 /* Runs a workload under one seed. 0: nothing wrong. The policy goes with the seed. */
@@ -226,15 +272,17 @@ static int run(const workload *w, uint64_t seed) {
     memset(&a, 0, sizeof a);
     memset(&found, 0, sizeof found);
     sim.seed = seed;
-    sim.policy = policies[seed % 4];
+    sim.policy = w->stint != 0 ? WH_SIM_STICKY : policies[seed % 4];
+    sim.policy_arg = w->stint;
     sim.step_budget = 5000000;
     sim.blocks_per_sm = 8;
     wh_status s = wh_device_open(&device, "sim", &sim);
     if (s == WH_OK && w->segments != 0) {
-        options.tuning = tuning;
+        options.tuning = w->tiny ? tiny : tuning;
         options.device = device;
         s = wh_heap_min_bytes(&options, &options.bytes); /* one segment */
-        options.bytes += (w->segments - 1) * (1024 + sizeof(wh_gallatin_segment) + 2 * 4 * 16);
+        options.bytes += (w->segments - 1) *
+                         (options.tuning.segment_bytes + sizeof(wh_gallatin_segment) + 2 * 4 * 16);
         s = s == WH_OK ? wh_heap_create(&heap, &options) : s;
         s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
     }
@@ -257,8 +305,13 @@ static int run(const workload *w, uint64_t seed) {
     s = s == WH_OK && w->then != NULL ? w->then(&launch, &a) : s;
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
     wh_report report = {0, 0, 0};
+    wh_stats stats;
     if (s == WH_OK && heap != NULL) {
         s = wh_heap_check(heap, &report);
+    }
+    if (s == WH_OK && heap != NULL) {
+        s = wh_heap_get_stats(heap, &stats);
+        found.lost += stats.live_blocks != 0 || stats.bad_frees != 0; /* all is freed */
     }
     const int wrong = s != WH_OK || found.lost != 0 || found.nulls != 0 || found.overlaps != 0;
     if (wrong) {
@@ -288,7 +341,7 @@ static int child(const workload *w, const char *seed) {
     if (seed != NULL) {
         return run(w, strtoull(seed, NULL, 10));
     }
-    for (uint64_t k = 1; k <= SEEDS; k++) {
+    for (uint64_t k = 1; k <= n_seeds(); k++) {
         printf("%u\n", (unsigned)k); /* the last line says where it ended, however it did */
         (void)fflush(stdout);
         if (run(w, k) != 0) {
@@ -348,10 +401,12 @@ static void every_fault_is_found(void **state) {
     static const struct {
         const char *fault, *workload;
     } faults[] = {
-        {"veb_r1", "veb-toggle"},       /* lost bit: a remove does not look again */
-        {"gallatin_h1", "hint-churn"},  /* the same for a segment's hint */
-        {"gallatin_s1", "block-churn"}, /* stale-tree check left out */
-        {"gallatin_x1", "never-null"},  /* NULL without a quiet search */
+        {"veb_r1", "veb-toggle"},            /* lost bit: a remove does not look again */
+        {"gallatin_h1", "hint-churn"},       /* the same for a segment's hint */
+        {"gallatin_s1", "block-churn"},      /* stale-tree check left out */
+        {"gallatin_x1", "never-null"},       /* NULL without a quiet search */
+        {"gallatin_moves", "switch-churn"},  /* ... or without a second look at slices */
+        {"gallatin_detach", "detach-churn"}, /* a block in use taken for an idle one */
 #ifdef WH_TSAN
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},
@@ -376,7 +431,7 @@ static void every_fault_is_found(void **state) {
                    faults[i].workload, seed);
         } else {
             fprintf(stderr, "%s was not found by %s in %u seeds\n", faults[i].fault,
-                    faults[i].workload, SEEDS);
+                    faults[i].workload, (unsigned)n_seeds());
             missed++;
         }
     }

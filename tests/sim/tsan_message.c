@@ -61,6 +61,9 @@ typedef struct box_args {
     X(after_syncthreads, 1, 1, 96)          \
     X(blocks_are_unordered, 1, 2, 32)       \
     X(launches_are_ordered, 0, 2, 40)       \
+    X(one_stream_is_ordered, 0, 2, 40)      \
+    X(default_stream_is_ordered, 0, 2, 40)  \
+    X(streams_are_unordered, 1, 2, 40)      \
     X(failed_launch, 0, 1, 40)
 
 enum {
@@ -254,6 +257,9 @@ WH_KERNEL(message, box_args, a) {
         }
         break;
     case V_launches_are_ordered:
+    case V_one_stream_is_ordered:
+    case V_default_stream_is_ordered:
+    case V_streams_are_unordered:
         x = b->out[79 - id] + 1;
         b->out[100 + id] = x;
         break;
@@ -285,12 +291,23 @@ static int run_variant(uint32_t v, uint64_t seed) {
         wh_device_set(d, a.b, 0, sizeof(box)) != WH_OK) {
         return 1;
     }
-    const wh_launch l = {d, variants[v].blocks, variants[v].threads, NULL};
-    if (v == V_launches_are_ordered && fill(&l, &a) != WH_OK) {
+    /* Of the variants with two launches, the streams; the others need none. */
+    void *first = NULL, *second = NULL;
+    if (v == V_one_stream_is_ordered || v == V_default_stream_is_ordered ||
+        v == V_streams_are_unordered) {
+        (void)wh_stream_create(d, &first);
+        second = v == V_one_stream_is_ordered ? first : NULL;
+    }
+    if (v == V_streams_are_unordered) {
+        (void)wh_stream_create(d, &second);
+    }
+    const wh_launch l0 = {d, variants[v].blocks, variants[v].threads, first};
+    const wh_launch l = {d, variants[v].blocks, variants[v].threads, second};
+    if ((v == V_launches_are_ordered || first != NULL) && fill(&l0, &a) != WH_OK) {
         return 1;
     }
     const wh_status expect = v == V_failed_launch ? WH_DEVICE_ERROR : WH_OK;
-    if (message(&l, &a) != expect) {
+    if (message(&l, &a) != expect || wh_device_sync(d) != expect) {
         fprintf(stderr, "%s\n", wh_device_error_text(d));
         return 1;
     }

@@ -1,16 +1,20 @@
 /* stress.c: random sizes from many lanes, freed by others, for every allocator of
- * alloc/list.h that reuses memory: on the simulated device with every policy, with one
- * and two workers, on the first GPU too where there is one. In half of the runs the heap
- * is so large that NULL would be an error, in the others so small that many calls fail.
- * At the end all is freed: the heap is sound, its statistics say 0, and it can be had as
- * one block.
+ * alloc/list.h that reuses memory: on the simulated device with every policy, on the
+ * first GPU too where there is one. In half of the runs the heap is so large that NULL
+ * would be an error, in the others so small that many calls fail. At the end all is freed:
+ * the heap is sound, its statistics say 0, and it can be had as one block.
  *
  *   stress [alloc=NAME] [target=sim|cuda] [policy=NAME] [seed=N] [shape=N] [config=N]
- * runs only what the words name; shape 0: one worker, 1: two. */
+ * runs only what the words name; for shapes see below.
+ *
+ * WH_TEST_SEEDS: how many seeds (from WH_TEST_FIRST_SEED on). WH_STRESS_SECONDS: no run of an
+ * allocator on a target begins after this many seconds (0: no limit; the default on a GPU is 6,
+ * where a run takes as long as the hardware likes). How many runs were left out is printed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "stress.h"
 #include "suite.h"
@@ -36,12 +40,33 @@ static const struct { const stress_kernels *sim, *cuda; } tables[] = {WH_ALLOC_L
 
 /* --- one run ------------------------------------------------------------------------------ */
 
+/* X(NAME, "text") */
+#define SHAPES(X)             \
+    X(PLAIN, "one kernel")    \
+    X(WORKERS, "two workers") \
+    X(STREAMS, "two streams")
+
+enum {
+#define SHAPE_ENUM_(name, text) SHAPE_##name,
+    SHAPES(SHAPE_ENUM_)
+#undef SHAPE_ENUM_
+        N_SHAPES
+};
+
+static const char *const shape_texts[N_SHAPES] = {
+#define SHAPE_TEXT_(name, text) text,
+    SHAPES(SHAPE_TEXT_)
+#undef SHAPE_TEXT_
+};
+
 typedef struct run {
     const wh_allocator_info *info;
     const stress_kernels *kernels;
     const char *target;
     uint64_t seed;
-    uint32_t policy, workers, config;
+    uint32_t policy, shape, config;
+    uint32_t lanes;
+    int strict; /* NULL is an error */
     wh_device *device;
     wh_heap *heap;
     void *raw; /* the heap's memory lies in it */
@@ -68,12 +93,39 @@ static int can(const run *x, uint32_t caps) {
     return (x->info->caps & caps) == caps;
 }
 
+static double now(void) {
+    struct timespec t;
+    (void)timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Starts the kernel: as it is, or one half of its blocks on each of two streams. */
+static int start(run *x, stress_launcher kernel, const stress_call *c, uint32_t blocks,
+                 uint32_t threads) {
+    const wh_launch l = {x->device, blocks, threads, NULL};
+    if (x->shape != SHAPE_STREAMS || blocks < 2) {
+        return ok(x, kernel(&l, c), "kernel");
+    }
+    void *streams[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < 2 && ok(x, wh_stream_create(x->device, &streams[i]), "stream"); i++) {
+        const wh_launch half = {x->device, i == 0 ? blocks / 2 : blocks - blocks / 2, threads,
+                                streams[i]};
+        stress_call own = *c;
+        own.seed += i * 7919u;
+        (void)ok(x, kernel(&half, &own), "kernel");
+    }
+    (void)ok(x, wh_device_sync(x->device), "kernel");
+    for (uint32_t i = 0; i < 2; i++) {
+        (void)ok(x, wh_stream_destroy(x->device, streams[i]), "stream");
+    }
+    return x->text[0] == '\0';
+}
+
 static int launch(run *x, stress_launcher kernel, const stress_call *c, uint32_t blocks,
                   uint32_t threads, stress_result *result) {
-    const wh_launch l = {x->device, blocks, threads, NULL};
     memset(result, 0, sizeof *result);
     return ok(x, wh_device_copy_in(x->device, c->result, result, sizeof *result), "copy") &&
-           ok(x, kernel(&l, c), "kernel") && ok(x, wh_device_sync(x->device), "kernel") &&
+           start(x, kernel, c, blocks, threads) && ok(x, wh_device_sync(x->device), "kernel") &&
            ok(x, wh_device_copy_out(x->device, result, c->result, sizeof *result), "copy") &&
            expect(x, result->bad == 0, "bad blocks", result->bad);
 }
@@ -113,44 +165,67 @@ static int take_whole(run *x, stress_call *c) {
     one.plain = 1;
     one.max_size = s.heap_bytes - s.metadata_bytes;
     return launch(x, x->kernels->whole, &one, 1, 1, &r) &&
-           expect(x, r.served == 1 && r.nulls == 0, "the empty heap is not one block", r.served) &&
-           launch(x, x->kernels->drain, &one, 1, 1, &r);
+           expect(x, r.served == 1 && r.nulls == 0, "the empty heap is not one block", r.served);
 }
+
+/* How much a run does. On a GPU a full heap answers only when all lanes that change it
+ * have paused, so few lanes meet there; a heap with room is met by many. */
+typedef struct sizes {
+    uint32_t blocks, threads, steps, rounds;
+} sizes;
+
+static sizes choose_sizes(int gpu, int ample, uint64_t *random) {
+    sizes z;
+    z.blocks = gpu ? (ample ? 64 : 12) : 2 + (uint32_t)(suite_random(random) % 3);
+    z.threads = gpu ? (ample ? 256 : 96) : 20 + (uint32_t)(suite_random(random) % 50);
+    z.steps = gpu ? (ample ? 60 : 40) : 100;
+    z.rounds = gpu ? 2 : 3;
+    return z;
+}
+
+#define MOST_HEAP ((uint64_t)1 << 30)
 
 static int storm(run *x) {
     const int gpu = strcmp(x->target, "sim") != 0;
     uint64_t random = x->seed * 977 + x->policy * 31 + x->config;
-    const uint32_t blocks = gpu ? 64 : 2 + (uint32_t)(suite_random(&random) % 3);
-    const uint32_t threads = gpu ? 256 : 20 + (uint32_t)(suite_random(&random) % 50);
-    const int ample = suite_random(&random) % 2 != 0 && can(x, WH_CAP_EXACT_OOM);
+    uint64_t lot = random;
+    const int ample = (suite_random(&lot) >> 20) % 2 != 0 && can(x, WH_CAP_EXACT_OOM);
+    sizes z = choose_sizes(gpu, ample, &random);
     wh_heap_options o;
     stress_call c;
     memset(&o, 0, sizeof o);
     memset(&c, 0, sizeof c);
     o.device = x->device;
     o.allocator = x->info->name;
-    o.bytes = suite_configs[x->config].bytes * (gpu ? 16 : 1);
+    o.bytes = suite_configs[x->config].bytes * (gpu ? 4 : 1);
     o.tuning = suite_configs[x->config].tuning;
     c.caps = x->info->caps;
     c.seed = x->seed;
-    c.steps = gpu ? 200 : 100;
-    c.slots = 1 + (uint32_t)(suite_random(&random) % (blocks * threads));
+    c.steps = z.steps;
     c.max_size = 8 + suite_random(&random) % 6000;
 
-    /* What is live at most: the mailbox, and a block in each lane's hand. */
     suite_layout layout;
     o.memory = suite_memory(x->device, o.bytes, 0, &x->raw);
     const int known = suite_layout_of(&o, c.max_size, &layout) && layout.segment != 0;
     (void)wh_device_free(x->device, x->raw);
     if (ample && known) {
-        const uint64_t live = c.slots + (uint64_t)blocks * threads;
+        /* What is live at most: the mailbox, and a block in each lane's hand; each of them
+         * may keep a segment from others. */
+        while (z.blocks > 2 && 2 * (uint64_t)z.blocks * z.threads * layout.segment > MOST_HEAP) {
+            z.blocks /= 2;
+        }
+    }
+    x->lanes = z.blocks * z.threads;
+    c.slots = 1 + (uint32_t)(suite_random(&random) % x->lanes);
+    if (ample && known) {
+        const uint64_t live = c.slots + (uint64_t)x->lanes;
         c.plain = 1;
         c.max_size = c.max_size < layout.segment ? c.max_size : layout.segment;
         o.tuning.segment_bytes = layout.segment;
         o.bytes = (live + 2) * layout.segment;
         o.bytes += o.bytes / 4 + (64 << 10); /* metadata */
     }
-    const int strict = ample && known;
+    x->strict = ample && known;
     uint64_t least = 0;
     (void)ok(x, wh_heap_min_bytes(&o, &least), "min_bytes");
     o.bytes = o.bytes > least ? o.bytes : least;
@@ -167,22 +242,22 @@ static int storm(run *x) {
     c.mailbox = mailbox;
     c.result = result;
     stress_result r;
-    for (uint32_t round = 0; round < 3; round++) {
+    for (uint32_t round = 0; round < z.rounds; round++) {
         c.seed += 1000003;
-        if (!launch(x, x->kernels->storm, &c, blocks, threads, &r) ||
+        if (!launch(x, x->kernels->storm, &c, z.blocks, z.threads, &r) ||
             !expect(x, r.served > 0 || r.nulls > 0, "nothing was asked for", 0) ||
-            !expect(x, !strict || r.nulls == 0, "NULL although memory was free", r.nulls) ||
+            !expect(x, !x->strict || r.nulls == 0, "NULL although memory was free", r.nulls) ||
             !inspect(x, 0)) {
             return 0;
         }
     }
-    return launch(x, x->kernels->drain, &c, blocks, threads, &r) && inspect(x, 1) &&
+    return launch(x, x->kernels->drain, &c, z.blocks, z.threads, &r) && inspect(x, 1) &&
            take_whole(x, &c) && inspect(x, 1);
 }
 
 static int run_one(run *x) {
     wh_sim_options so = suite_sim_options(x->seed, x->policy);
-    so.workers = x->workers;
+    so.workers = x->shape == SHAPE_WORKERS ? 2 : 1;
     x->text[0] = '\0';
     if (ok(x, wh_device_open(&x->device, x->target, &so), "device")) {
         (void)storm(x);
@@ -197,33 +272,95 @@ static int run_one(run *x) {
 
 /* --- all runs -------------------------------------------------------------------------------- */
 
-static void run_target(const suite_choice *c, run *x, uint64_t *runs, uint64_t *failures) {
+/* Of one allocator on one target. */
+typedef struct progress {
+    uint64_t runs, failures, left_out;
+    double begin, limit, told; /* limit 0: none */
+    double longest;
+    char longest_text[200];
+} progress;
+
+static double time_limit(int gpu) {
+    const char *text = getenv("WH_STRESS_SECONDS");
+    return text != NULL ? strtod(text, NULL) : gpu ? 6.0 : 0.0;
+}
+
+static void describe(const run *x, char *text, size_t bytes) {
+    (void)snprintf(
+        text, bytes, "stress alloc=%s target=%s seed=%" PRIu64 " policy=%s shape=%u config=%u",
+        x->info->name, x->target, x->seed, suite_policies[x->policy], x->shape, x->config);
+}
+
+static void run_timed(run *x, progress *p) {
     const int gpu = strcmp(x->target, "sim") != 0;
-    const uint64_t n = suite_seeds();
-    const uint64_t first = c->seed != UINT64_MAX ? c->seed : 0;
-    for (uint64_t s = first; s < (c->seed != UINT64_MAX ? first + 1 : n); s++) {
-        for (uint32_t p = 0; p < (gpu ? 1u : (uint32_t)WH_SIM_POLICY_COUNT); p++) {
-            for (uint32_t w = 0; w < (gpu ? 1u : 2u); w++) {
-                x->seed = s;
-                x->policy = p;
-                x->workers = w + 1;
+    const double before = now();
+    if (p->limit > 0 && before - p->begin > p->limit) {
+        p->left_out++;
+        return;
+    }
+    const int good = run_one(x);
+    const double after = now();
+    p->runs++;
+    if (!good) {
+        char text[200];
+        describe(x, text, sizeof text);
+        if (++p->failures <= 10) {
+            printf("FAILED: %s\n  repeat: %s\n", x->text, text);
+        }
+    }
+    if (after - before > p->longest) {
+        p->longest = after - before;
+        describe(x, p->longest_text, sizeof p->longest_text);
+    }
+    if (gpu) {
+        printf("  seed %" PRIu64 " config %u, %s, %u lanes, heap %s: %.0f ms\n", x->seed, x->config,
+               shape_texts[x->shape], x->lanes, x->strict ? "ample" : "tight",
+               (after - before) * 1e3);
+    } else if (after - p->told > 5) {
+        p->told = after;
+        printf("  seed %" PRIu64 ": %" PRIu64 " runs in %.0f s\n", x->seed, p->runs,
+               after - p->begin);
+    }
+    (void)fflush(stdout);
+}
+
+/* Whether a shape goes with this seed and policy, if none was asked for. */
+static int in_plan(const run *x, int gpu) {
+    if (gpu) {
+        return x->shape != SHAPE_WORKERS;
+    }
+    /* Two workers now and then: such runs do not repeat. */
+    return x->shape == SHAPE_PLAIN ||
+           (x->seed + x->policy) % 5 == (x->shape == SHAPE_WORKERS ? 0 : 2);
+}
+
+static void run_target(const suite_choice *c, run *x, progress *p) {
+    const int gpu = strcmp(x->target, "sim") != 0;
+    const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
+    const uint64_t end = first + (c->seed != UINT64_MAX ? 1 : suite_seeds());
+    memset(p, 0, sizeof *p);
+    p->begin = p->told = now();
+    p->limit = time_limit(gpu);
+    printf("%s on %s\n", x->info->name, x->target);
+    (void)fflush(stdout);
+    for (x->seed = first; x->seed < end; x->seed++) {
+        for (x->policy = 0; x->policy < (gpu ? 1u : (uint32_t)WH_SIM_POLICY_COUNT); x->policy++) {
+            for (x->shape = 0; x->shape < N_SHAPES; x->shape++) {
                 x->config =
-                    (uint32_t)(c->config != UINT64_MAX ? c->config : s * 3 + p + w) % SUITE_CONFIGS;
-                if (!suite_wants(c->policy, suite_policies[p]) ||
-                    !suite_wants_number(c->shape, w) ||
-                    (w == 1 && c->shape == UINT64_MAX && (s + p) % 5 != 0)) {
-                    continue; /* two workers now and then: such runs do not repeat */
-                }
-                ++*runs;
-                if (!run_one(x) && ++*failures <= 10) {
-                    printf("FAILED: %s\n  repeat: stress alloc=%s target=%s seed=%" PRIu64
-                           " policy=%s shape=%u config=%u\n",
-                           x->text, x->info->name, x->target, s, suite_policies[p], w, x->config);
-                    (void)fflush(stdout);
+                    (uint32_t)(c->config != UINT64_MAX ? c->config
+                                                       : x->seed * 3 + x->policy + x->shape) %
+                    SUITE_CONFIGS;
+                if (suite_wants(c->policy, suite_policies[x->policy]) &&
+                    (c->shape != UINT64_MAX ? c->shape == x->shape : in_plan(x, gpu))) {
+                    run_timed(x, p);
                 }
             }
         }
     }
+    printf("%s on %s: %" PRIu64 " runs, %" PRIu64 " failed, %" PRIu64
+           " left out for time, %.1f s; longest %.2f s: %s\n",
+           x->info->name, x->target, p->runs, p->failures, p->left_out, now() - p->begin,
+           p->longest, p->longest_text);
 }
 
 int main(int argc, char **argv) {
@@ -251,7 +388,10 @@ int main(int argc, char **argv) {
                 skipped = 1;
                 continue;
             }
-            run_target(&c, &x, &runs, &failures);
+            progress p;
+            run_target(&c, &x, &p);
+            runs += p.runs;
+            failures += p.failures;
         }
     }
     printf("%" PRIu64 " runs, %" PRIu64 " failed\n", runs, failures);

@@ -41,7 +41,7 @@ typedef struct stress_kernels {
     wh_status (*bind)(const wh_heap *heap, stress_handle *handle);
     stress_launcher storm;
     stress_launcher drain; /* empties the mailbox */
-    stress_launcher whole; /* one thread: posts one block of max_size in slot 0 */
+    stress_launcher whole; /* one thread: takes and frees one block of max_size */
 } stress_kernels;
 
 #endif

@@ -189,12 +189,25 @@ WH_KERNEL(drain, stress_args, a) {
     }
 }
 
+/* One lane alone would write a large block for seconds: it writes some words of it. */
 WH_KERNEL(whole, stress_args, a) {
-    void *p = get_block(&a, 0, a.c.max_size);
-    if (p != NULL) {
-        write_block(p, a.c.max_size);
+    const uint64_t n = a.c.max_size, step = n / 64 / 8 + 1;
+    uint64_t *p = (uint64_t *)get_block(&a, 0, n);
+    if (p == NULL) {
+        return;
     }
-    take_and_free(&a, wh_exchange_u64_acq_rel(a.c.mailbox, (uint64_t)(uintptr_t)p));
+    for (uint64_t i = 0; i < n / 8; i += step) {
+        p[i] = i;
+    }
+    p[n / 8 - 1] = n;
+    uint32_t bad = p[n / 8 - 1] != n;
+    for (uint64_t i = 0; i < n / 8 - 1; i += step) {
+        bad += p[i] != i;
+    }
+    if (bad != 0) {
+        note_bad(&a);
+    }
+    wh_free(a.heap, p);
 }
 
 /* --- the table -------------------------------------------------------------------------- */

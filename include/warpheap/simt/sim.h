@@ -25,15 +25,15 @@
 #define WH_STATIC_ASSERT(cond, text) _Static_assert(cond, text)
 #endif
 
-#define WH_KERNEL(name, args_t, a)                                                \
-    static void name##_kernel(const args_t a);                                    \
-    static __attribute__((unused)) void name##_entry(const void *wh_args) {       \
-        name##_kernel(*(const args_t *)wh_args);                                  \
-    }                                                                             \
-    static inline __attribute__((unused)) wh_status name(const wh_launch *wh_l,   \
-                                                         const args_t *wh_args) { \
-        return wh_sim_launch(wh_l, name##_entry, wh_args, #name);                 \
-    }                                                                             \
+#define WH_KERNEL(name, args_t, a)                                                 \
+    static void name##_kernel(const args_t a);                                     \
+    static __attribute__((unused)) void name##_entry(const void *wh_args) {        \
+        name##_kernel(*(const args_t *)wh_args);                                   \
+    }                                                                              \
+    static inline __attribute__((unused)) wh_status name(const wh_launch *wh_l,    \
+                                                         const args_t *wh_args) {  \
+        return wh_sim_launch(wh_l, name##_entry, wh_args, sizeof *wh_args, #name); \
+    }                                                                              \
     static void name##_kernel(const args_t a)
 #define WH_KERNEL_SYMBOL(name) NULL
 
@@ -54,10 +54,11 @@ typedef struct whi_sim_self_t {
 /* The lane that runs on this OS thread. Never NULL. */
 extern __thread const whi_sim_self_t *whi_sim_self __attribute__((tls_model("initial-exec")));
 
-/* Runs a grid to its end. WH_DEVICE_ERROR when a lane trapped, misused a
- * collective, or the launch ran into a deadlock or the step budget. */
+/* On the default stream: runs a grid to its end. WH_DEVICE_ERROR when a lane trapped,
+ * misused a collective, or the launch ran into a deadlock or the step budget. On another
+ * stream: copies the arguments and queues the launch. */
 wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), const void *args,
-                        const char *kernel_name);
+                        size_t args_bytes, const char *kernel_name);
 
 /* Collectives; X(NAME, "name in messages") */
 #define WHI_SIM_OP_LIST(X)             \

@@ -33,7 +33,8 @@
  *             that a bit of the segment tree is also the ownership of a free segment
  *   activity  64 bits {completed, pending}: brackets whatever makes memory available
  *             or hides it for a moment
- *   verdict   per class, the activity at which a full search found nothing
+ *   verdict   per class, the activity at which a full search found nothing, but for idle
+ *             blocks in the buffers of other classes
  *
  * Invariants
  *   I1  a slice is handed out once: fetch_add on the buffer gives each lane its own
@@ -57,11 +58,10 @@
  *       class's, the block is given back
  *   X1  exact out-of-memory: NULL only if a search of the truth (control words, level
  *       0 of the segment tree, every buffer of the class, idle blocks in the buffers of
- *       other classes) found nothing while activity did not change and pending was 0.
- *       In such a window what the class itself can use only shrinks, so at its end
- *       nothing was there. The buffers of other classes are looked at one after the
- *       other: a block in one of them that loses its last live slice behind the
- *       search's back is not seen.
+ *       other classes) found nothing while activity did not change, pending was 0, and
+ *       no slice of a block in another class's buffer went out or came back (these
+ *       touch nothing but their block: reclaim counts them before and after).
+ *       In such a window availability only shrinks, so at its end nothing was there.
  *
  * Ordering pairs
  *   P1  free: block fetch_add release -> last free's load acquire of the same word
@@ -79,7 +79,10 @@
  *       a segment of its class, (c) in the ring for a lane that has its position, (d)
  *       at X1 for a change under way. Each of these is between two of its own steps
  *       and waits for nobody of its own kind, except (a) for (b), (b) for nobody, so
- *       the waits end under any scheduler that runs every lane eventually.
+ *       the waits end under any scheduler that runs every lane eventually. A request
+ *       that finds nothing is answered once a window of X1 has passed: it searches again
+ *       only because another lane has taken or given back something meanwhile, so that
+ *       lane has made progress, and NULL itself is no step that disturbs others.
  * Cost  slice malloc: 1 atomic per group of lanes with one class; free: 1 load and 1
  *       atomic per group of lanes with one block.
  * Check tests/conform, tests/stress, tests/fault; wh_gallatin_check.
@@ -341,14 +344,37 @@ WH_FN_SLOW wh_gallatin_take wh_gallatin_take_blocks_(wh_gallatin_core g, uint32_
 
 /* --- out of memory: X1 -------------------------------------------------------------- */
 
+/* Slices of blocks in buffers of every class but t that have gone out, plus those that
+ * have come back; *in_use counts these blocks. While activity stays the same, each of the
+ * two numbers of a block only grows and no block enters a buffer. */
+WH_FN uint64_t wh_gallatin_moves_(wh_gallatin_core g, uint32_t t, uint32_t *in_use) {
+    uint64_t sum = 0;
+    *in_use = 0;
+    for (uint32_t u = 0; u < wh_gallatin_n_trees_(g); u++) {
+        for (uint32_t i = 0; u != t && i < wh_gallatin_n_buffers_(g, u); i++) {
+            const uint64_t w = wh_load_u64_acquire(wh_gallatin_buffer_at_(g, u, i));
+            if ((uint32_t)w < wh_gallatin_slices_(g, u)) {
+                uint32_t *word = wh_gallatin_block_word_(g, (uint32_t)(w >> 32));
+                sum += (uint32_t)w + (wh_load_u32_acquire(word) & WH_GALLATIN_FREED);
+                ++*in_use;
+            }
+        }
+    }
+    return sum;
+}
+
 /* Takes idle memory back from other classes: detaches blocks without a live slice from
- * the buffers of every class but t (FREE: of every class), and frees formatted segments
- * none of whose blocks is out. Returns whether anything was freed. */
-WH_FN_SLOW int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
-    int freed = 0;
+ * the buffers of every class but t (FREE: of every class). Returns whether the search that
+ * led here has to be made again: something was detached; or slices went out or came back
+ * while this looked, so that at each moment some block may have been idle, but not the one
+ * just looked at. */
+WH_FN_SLOW int wh_gallatin_reclaim_blocks_(wh_gallatin_core g, uint32_t t) {
+    int again = 0;
+    uint32_t in_use = 0, still_in_use = 0;
+    const uint64_t moves = wh_gallatin_moves_(g, t, &in_use);
     for (uint32_t u = 0; u < wh_gallatin_n_trees_(g); u++) {
         const uint32_t slices = wh_gallatin_slices_(g, u);
-        for (uint32_t i = 0; u != t && i < wh_gallatin_n_buffers_(g, u); i++) {
+        for (uint32_t i = 0; in_use != 0 && u != t && i < wh_gallatin_n_buffers_(g, u); i++) {
             uint64_t *buffer = wh_gallatin_buffer_at_(g, u, i);
             const uint64_t w = wh_load_u64_acquire(buffer);
             const uint32_t count = (uint32_t)w, id = (uint32_t)(w >> 32);
@@ -356,20 +382,35 @@ WH_FN_SLOW int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
                 continue; /* VACANT, BUSY or exhausted */
             }
             uint32_t *word = wh_gallatin_block_word_(g, id);
-            if ((wh_load_u32_relaxed(word) & WH_GALLATIN_FREED) == count &&
-                wh_cas_u64_acq_rel(buffer, w, WH_GALLATIN_VACANT) == w) {
+            if ((wh_load_u32_relaxed(word) & WH_GALLATIN_FREED) != count) {
+                continue;
+            }
+            wh_gallatin_begin_(g); /* P6: once detached, no search sees it until it is back */
+            if (wh_cas_u64_acq_rel(buffer, w, WH_GALLATIN_VACANT) == w) {
                 /* The slices never handed out are freed. Not more can be said of the others:
                  * since the load, the same block may have come back to the same buffer and
                  * to the same count, with all of them live. Then their frees return it. */
                 const uint32_t rest = slices - count;
                 const uint32_t old = wh_fetch_add_u32_release(word, rest); /* P1 */
-                if ((old & WH_GALLATIN_FREED) + rest == slices) {
+                if (WH_PLANT(gallatin_detach, (old & WH_GALLATIN_FREED) + rest == slices, 1)) {
                     wh_gallatin_return_block_(g, u, id);
-                    freed = 1;
                 }
             }
+            wh_gallatin_end_(g);
+            again = 1;
         }
     }
+    if (!again && in_use != 0) {
+        again = wh_gallatin_moves_(g, t, &still_in_use) != moves || still_in_use != in_use;
+        again = WH_PLANT(gallatin_moves, again, 0); /* X1 */
+    }
+    return again;
+}
+
+/* Frees formatted segments none of whose blocks is out, except of class t. Returns whether
+ * there was one: as above. */
+WH_FN_SLOW int wh_gallatin_reclaim_segments_(wh_gallatin_core g, uint32_t t) {
+    int again = 0;
     for (uint64_t seg = 0; seg < g.n_segments; seg++) {
         const uint64_t c = wh_load_u64_acquire(wh_gallatin_control_(g, seg));
         const uint32_t u = wh_gallatin_tree_(c);
@@ -378,17 +419,37 @@ WH_FN_SLOW int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
             wh_gallatin_begin_(g);
             wh_gallatin_give_(g, seg, 0); /* all blocks are back: frees the segment */
             wh_gallatin_end_(g);
-            freed = 1;
+            again = 1;
         }
     }
-    return freed;
+    return again;
+}
+
+/* Segments first: what is detached afterwards frees its segment by itself. */
+WH_FN int wh_gallatin_reclaim_(wh_gallatin_core g, uint32_t t) {
+    const int segments = wh_gallatin_reclaim_segments_(g, t);
+    return wh_gallatin_reclaim_blocks_(g, t) || segments;
 }
 
 /* Whether nothing happened since activity was `a` that could have hidden or freed
- * memory. If so a search made in between was conclusive. */
+ * memory, but for slices in buffers. */
 WH_FN int wh_gallatin_quiet_(wh_gallatin_core g, uint64_t a) {
     const int same = wh_load_u64_acquire(&g.header->activity) == a;
     return WH_PLANT(gallatin_x1, same && (a & WH_GALLATIN_PENDING) == 0, 1); /* X1 */
+}
+
+/* After a search that began at activity a, or one whose verdict is a, has found nothing:
+ * whether there is nothing (X1). t: as for reclaim. The verdict is kept even if slices in
+ * buffers moved: then these alone have to be looked at again. */
+WH_FN_SLOW int wh_gallatin_conclude_(wh_gallatin_core g, uint32_t t, uint64_t a,
+                                     uint64_t *verdict) {
+    if (wh_load_u64_acquire(verdict) != a) {
+        if (wh_gallatin_reclaim_segments_(g, t) || !wh_gallatin_quiet_(g, a)) {
+            return 0;
+        }
+        wh_store_u64_release(verdict, a);
+    }
+    return !wh_gallatin_reclaim_blocks_(g, t) && wh_gallatin_quiet_(g, a);
 }
 
 /* --- slices: Algorithm 3 -------------------------------------------------------------- */
@@ -467,8 +528,8 @@ WH_FN uint64_t wh_gallatin_attempt_(wh_gallatin_core g, uint32_t t, uint64_t *bu
     }
     const uint64_t a = wh_load_u64_acquire(&g.header->activity);
     if (wh_load_u64_acquire(verdict) == a) { /* X1: nothing then, nothing since */
-        if (wh_gallatin_reclaim_(g, t)) {
-            return 0;
+        if (!wh_gallatin_conclude_(g, t, a, verdict)) {
+            return 0; /* slices came back, or moved while this looked */
         }
         if (count >= WH_GALLATIN_COUNT_VACANT + WH_GALLATIN_COUNT_TIDY) {
             (void)wh_cas_u64_relaxed(buffer, w, WH_GALLATIN_VACANT);
@@ -487,8 +548,7 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t, u
     if (got == 0) {
         got = wh_gallatin_steal_(g, t, r);
     }
-    if (got == 0 && !wh_gallatin_reclaim_(g, t) && wh_gallatin_quiet_(g, a)) { /* X1 */
-        wh_store_u64_release(&g.header->verdict[t], a);
+    if (got == 0 && wh_gallatin_conclude_(g, t, a, &g.header->verdict[t])) { /* X1 */
         got = WH_GALLATIN_NOTHING;
     }
     return got;
@@ -616,18 +676,14 @@ WH_FN_SLOW wh_gallatin_take wh_gallatin_take_large_(wh_gallatin_core g, uint32_t
 }
 
 /* After a search that began at activity a and found nothing: whether that was conclusive
- * (X1). Takes idle memory back first. */
+ * (X1). Takes idle memory back first, in buffers of class t as well. */
 WH_FN_SLOW int wh_gallatin_none_left_(wh_gallatin_core g, uint32_t t, uint64_t a, int exact) {
     uint64_t *verdict = wh_gallatin_verdict_(g, t);
-    const int known = wh_load_u64_acquire(verdict) == a;
-    if (wh_gallatin_reclaim_(g, WH_GALLATIN_FREE)) { /* the buffers of class t, too */
+    if (!exact && wh_load_u64_acquire(verdict) != a) {
+        (void)wh_gallatin_reclaim_(g, WH_GALLATIN_FREE);
         return 0;
     }
-    if (!known && exact && wh_gallatin_quiet_(g, a)) {
-        wh_store_u64_release(verdict, a);
-        return 1;
-    }
-    return known;
+    return wh_gallatin_conclude_(g, WH_GALLATIN_FREE, a, verdict);
 }
 
 /* Requests past the largest slice. All lanes of mask call; a lane with n = 0 takes no
