@@ -147,6 +147,18 @@ WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
     return old & mask;
 }
 
+/* Tells the levels above that word w of level 0 is not zero; releases what made it so. For
+ * callers that put items there by an atomic of their own. */
+WH_FN void wh_veb_filled(wh_veb t, uint64_t w) {
+    wh_veb_raise_(t.words, wh_veb_up_(t.n), w);
+}
+
+/* Tells the levels above that word w of level 0 may have become zero. For callers that took
+ * items by an atomic of their own; until then searches may look in vain. */
+WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {
+    wh_veb_lower_(t.words, wh_veb_up_(t.n), w);
+}
+
 /* Adds x; 1 if it was absent. Cost: 1 atomic, one more per level whose word was empty. */
 WH_FN int wh_veb_insert(wh_veb t, uint64_t x) {
     return wh_veb_insert_mask(t, x >> 6, (uint64_t)1 << (x & 63)) != 0;
@@ -237,6 +249,25 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
             level++;
             pos = w - 1;
         }
+    }
+}
+
+/* Clears the summary bits that lie over the empty words on the path from x to the top, as far
+ * as they are empty. A search from x cleans up what it comes down to, but not this path. */
+WH_FN void wh_veb_settle(wh_veb t, uint64_t x) {
+    uint64_t *base = t.words;
+    uint64_t w = x >> 6;
+    for (uint64_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
+        if (wh_load_u64_relaxed(&base[w]) != 0) {
+            return;
+        }
+        (void)wh_fetch_and_u64_acq_rel(&base[size + (w >> 6)], ~((uint64_t)1 << (w & 63))); /* P2 */
+        if (wh_load_u64_acquire(&base[w]) != 0) {                                           /* R1 */
+            wh_veb_raise_(base, size, w);
+            return;
+        }
+        w >>= 6;
+        base += size;
     }
 }
 

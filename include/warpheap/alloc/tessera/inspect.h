@@ -14,8 +14,13 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     const uint64_t trees = wh_tessera_tree_words_(g.n_chunks, g.n_classes);
     for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
         if (k < g.n_classes) {
-            header->classes[k] =
+            wh_tessera_class row =
                 wh_tessera_make_class((uint32_t)k, g.chunk_log2, h.max_order, h.span_share);
+            const uint32_t order = wh_tessera_span_order(row);
+            const uint32_t rounds = (g.n_chunks >> order) / g.n_sets;
+            row.step = (uint32_t)g.n_sets << order;
+            row.start = (uint32_t)(k * rounds / g.n_classes) * row.step;
+            header->classes[k] = row;
         }
         header->verdict[k] = 0;
     }

@@ -136,8 +136,7 @@ WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
 
 #define WH_TESSERA_SPAN_SLOTS 32768u /* slots that a span aims at */
 
-/* max_order: largest slab of this heap; span_share: largest span, in chunks. start and step
- * are left to wh_tessera_init. */
+/* max_order: largest slab of this heap; span_share: largest span, in chunks. */
 WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
                                              uint32_t span_share) {
     wh_tessera_class row;
@@ -158,7 +157,7 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
     }
     row.shape = slab_log2 | order << 8 | span << 16;
     row.tag = wh_tessera_slab_tag(c, order, row.slot_size);
-    row.start = row.step = 0;
+    row.start = row.step = 0; /* wh_tessera_init knows */
     return row;
 }
 

@@ -106,16 +106,25 @@ WH_FN int wh_tessera_any_(wh_veb t) {
     return wh_load_u64_acquire(&t.words[wh_veb_words(t.n) - 1]) != 0;
 }
 
-/* Whether a set has members: all of level 0, eight words at a time. */
+/* Whether a set has members: all of level 0, eight words at a time. What it finds it tells
+ * the levels above, since puts into level 0 alone may have hidden it from searches. */
 WH_FN int wh_tessera_holds_(wh_veb t) {
     const uint64_t n = (t.n + 63) >> 6;
-    uint64_t seen = 0;
-    for (uint64_t w = 0; w < n && seen == 0; w += 8) {
+    for (uint64_t w = 0; w < n; w += 8) {
+        uint64_t seen = 0;
         for (uint32_t k = 0; k < 8; k++) {
             seen |= wh_load_u64_relaxed(&t.words[w + k < n ? w + k : w]);
         }
+        if (seen != 0) {
+            for (uint32_t k = 0; k < 8 && w + k < n; k++) {
+                if (wh_load_u64_relaxed(&t.words[w + k]) != 0) {
+                    wh_veb_filled(t, w + k);
+                }
+            }
+            return 1;
+        }
     }
-    return seen != 0;
+    return 0;
 }
 
 /* 2^order chunks from `chunk`, as a mask of a word of the pool. */
@@ -161,13 +170,12 @@ WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
     return (bits & at) == 0 ? 64 : wh_ctz64(bits & at);
 }
 
-/* I6: lists a slab, unless it is. */
+/* I6 */
 WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    if ((wh_load_u64_relaxed(&list.words[item >> 6]) >> (item & 63) & 1) == 0) {
-        (void)wh_veb_insert(list, item);
-    }
+    wh_or_u64_relaxed(&list.words[item >> 6], (uint64_t)1 << (item & 63));
+    wh_veb_filled(list, item >> 6);
 }
 
 /* --- giving back ------------------------------------------------------------------- */
@@ -189,8 +197,8 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
     return 1;
 }
 
-/* What follows a fetch_or that set `bits` in word i of a slab and found `old` there: the slab
- * goes back to the pool or is listed. */
+/* What follows a fetch_or that set `bits` in word i of a slab, found `old` there and has made
+ * the word non-zero or full: the slab goes back to the pool or is listed. */
 WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                                  uint32_t i, uint64_t bits, uint64_t old) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
@@ -200,19 +208,23 @@ WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab,
         wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
         return;
     }
-    const wh_veb list = wh_tessera_list_(g, c);
-    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    const uint64_t listed = wh_load_u64_relaxed(&list.words[item >> 6]) >> (item & 63) & 1;
-    if (slots > 64 && is_full) { /* the load above is under way meanwhile */
+    if (slots > 64 && is_full) {
         const uint32_t state =
             wh_fetch_add_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_FULL); /* P1 */
         if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, state + WH_TESSERA_FULL)) {
             return;
         }
     }
-    if (!listed) { /* I6 */
-        (void)wh_veb_insert(list, item);
-    }
+    wh_tessera_list_slab_(g, c, slab);
+    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
+}
+
+/* Another slot of a word that was not zero. Whoever made it so may not have listed the slab
+ * yet, but this free is about to return: I6. The tree above need not know. */
+WH_FN void wh_tessera_keep_listed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag) {
+    const uint32_t c = wh_tessera_tag_class(tag);
+    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
+    wh_or_u64_relaxed(&wh_tessera_list_(g, c).words[item >> 6], (uint64_t)1 << (item & 63));
     wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
 }
 
@@ -220,7 +232,12 @@ WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab,
 WH_FN void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                             uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
-    wh_tessera_turn_(g, set, slab, tag, i, bits, old);
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    if (old == 0 || (old | bits) == wh_tessera_full_word(slots, i)) {
+        wh_tessera_turn_(g, set, slab, tag, i, bits, old);
+    } else {
+        wh_tessera_keep_listed_(g, set, slab, tag);
+    }
 }
 
 /* --- what a slow step found -------------------------------------------------------- */
@@ -268,14 +285,17 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint
                                            uint32_t most, uint32_t least) {
     const wh_veb pool = wh_tessera_pool_(g);
     const uint32_t place = wh_tessera_place_(g.n_chunks, g.n_sets, set, ticket, most);
-    uint64_t x = place < g.n_chunks ? place : 0;
+    const uint64_t start = place < g.n_chunks ? place : 0;
+    uint64_t x = start;
     int wrapped = 0;
     for (uint32_t words = 0; words < 16;) {
         x = wh_veb_successor(pool, x);
         if (x == WH_VEB_NONE) {
             if (wrapped) {
+                wh_veb_settle(pool, 0);
                 return 0;
             }
+            wh_veb_settle(pool, start);
             wrapped = 1;
             x = 0;
             continue;
@@ -408,8 +428,10 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_core g, uint32_t s
         x = wh_veb_successor(list, x);
         if (x == WH_VEB_NONE || (wrapped && x >= start)) {
             if (wrapped) {
+                wh_veb_settle(list, 0);
                 break;
             }
+            wh_veb_settle(list, start);
             wrapped = 1;
             x = UINT64_MAX; /* from 0 */
         } else if (wh_veb_remove(list, x)) {
@@ -644,8 +666,10 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
         uint64_t claim = 0;
         if (attach) {
             const uint32_t ticket = wh_tessera_begin_(g, set);
-            claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
-                                           wh_tessera_order(row));
+            if (!wh_tessera_any_(wh_tessera_list_(g, c))) { /* else close the cursor */
+                claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
+                                               wh_tessera_order(row));
+            }
         } else if (leads && r != 0) {
             take = wh_tessera_attempt_(g, set, c, r, may_reopen);
         }
@@ -730,19 +754,18 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
             place = wh_tessera_span_slots(v) == 0 ? row.start + stays : place;
             for (uint32_t tries = 0; tries < 8 && first == g.n_chunks; tries++) {
                 place = place + (1u << order) <= g.n_chunks ? place : stays;
+                if (place + (1u << order) > g.n_chunks) {
+                    break;
+                }
                 uint64_t *word = &wh_tessera_pool_(g).words[place >> 6];
                 const uint64_t bits = wh_tessera_chunks_(place, order);
-                if (place + (1u << order) <= g.n_chunks &&
-                    (wh_load_u64_relaxed(word) & bits) == bits) {
-                    /* P3. The summary above a word that this empties stays: searches clear it */
-                    const uint64_t claimed = wh_fetch_and_u64_acq_rel(word, ~bits) & bits;
-                    if (claimed == bits) {
-                        first = place;
-                    } else if (claimed != 0) {
-                        (void)wh_tessera_begin_(g, set); /* P4 */
-                        (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, claimed);
-                        wh_tessera_end_(g, set);
-                    }
+                const uint64_t claimed = wh_fetch_and_u64_acq_rel(word, ~bits) & bits; /* P3 */
+                if (claimed == bits) {
+                    first = place;
+                } else if (claimed != 0) {
+                    (void)wh_tessera_begin_(g, set); /* P4 */
+                    (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, claimed);
+                    wh_tessera_end_(g, set);
                 }
                 place += row.step;
             }
@@ -763,6 +786,9 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
                 got = wh_tessera_span(first, slots, 0);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, got + (r < slots ? r : slots) * WH_TESSERA_POSITION); /* C1, P2 */
+                if (order == WH_TESSERA_MAX_SPAN_LOG2) { /* that emptied a word of the pool */
+                    wh_veb_emptied(wh_tessera_pool_(g), first >> 6);
+                }
                 v = got;
                 attach = 0;
             }
@@ -1116,8 +1142,10 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
             if (doubled != 0) {
                 wh_tessera_bad_free_(h.core, set, doubled);
             }
-            if (mine != 0) {
+            if (mine != 0 && (old == 0 || (old | bits) == wh_tessera_full_word(slots, slot >> 6))) {
                 wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old);
+            } else if (mine != 0) {
+                wh_tessera_keep_listed_(h.core, set, slab, tag);
             }
         }
     } else if (p != NULL) {
