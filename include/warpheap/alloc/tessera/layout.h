@@ -309,10 +309,20 @@ WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
     return words + ((uint64_t)slab << wh_tessera_words_log2(g.chunk_log2));
 }
 
-/* Slots of word i of a slab: a mask. */
+/* Slots of word i of a slab, as a mask. */
 WH_HD uint64_t wh_tessera_full_word(uint32_t slots, uint32_t i) {
     const uint32_t left = slots - 64 * i;
     return left >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << left) - 1;
+}
+
+/* What word i of a slab is when none of its slots is free, and when all are. In a slab of one
+ * word the bits past the last slot are always 1, so that full means the same for every class:
+ * a taker that knows the slab from an earlier life still sees it (tessera.h, I4). */
+WH_HD uint64_t wh_tessera_none_free(uint32_t slots) {
+    return slots > 64 ? 0 : ~wh_tessera_full_word(slots, 0);
+}
+WH_HD uint64_t wh_tessera_all_free(uint32_t slots, uint32_t i) {
+    return slots > 64 ? wh_tessera_full_word(slots, i) : ~(uint64_t)0;
 }
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */

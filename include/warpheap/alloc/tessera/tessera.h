@@ -36,11 +36,13 @@
  *   I1  a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in
  *       its word, or with the whole slab in the pool or in transit
  *   I2  a chunk in the pool belongs to nobody: its words past the first are zero; its
- *       first is zero, or full for the one-word slab it last was; SHUT is set
+ *       first is zero, or all ones if it last was the first of a slab of one word; SHUT is
+ *       set
  *   I3  the tag of a chunk does not change while any of its slots is in a caller's hand.
  *       So free may read it by a plain load, through the L1
- *   I4  slab of one word: nobody takes from a word that is full. So whoever makes it full
- *       owns the slab and returns it, without another atomic
+ *   I4  slab of one word: nobody takes from a word that is all ones. So whoever makes it so
+ *       owns the slab and returns it, without another atomic. The bits past the last slot
+ *       are ones, so this holds whatever class a taker believes the slab to be of
  *   I5  slab of several words: it goes back by a cas of its state from "all words full,
  *       no takers" to SHUT; a taker counts itself first and leaves if it sees SHUT
  *   I6  a word that is not zero nor I4's full is listed, or a lane is about to list it:
@@ -203,7 +205,7 @@ WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab,
                                  uint32_t i, uint64_t bits, uint64_t old) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     const uint32_t c = wh_tessera_tag_class(tag);
-    const int is_full = (old | bits) == wh_tessera_full_word(slots, i);
+    const int is_full = (old | bits) == wh_tessera_all_free(slots, i);
     if (slots <= 64 && is_full) { /* I4 */
         wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
         return;
@@ -233,7 +235,7 @@ WH_FN void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint
                             uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    if (old == 0 || (old | bits) == wh_tessera_full_word(slots, i)) {
+    if (old == wh_tessera_none_free(slots) || (old | bits) == wh_tessera_all_free(slots, i)) {
         wh_tessera_turn_(g, set, slab, tag, i, bits, old);
     } else {
         wh_tessera_keep_listed_(g, set, slab, tag);
@@ -332,7 +334,8 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, wh_tessera_class row, uint32_t s
     for (uint32_t i = rank; i < chunks; i += n) {
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
         if (single && (i & ((1u << order) - 1)) == 0) {
-            wh_store_u64_relaxed(wh_tessera_words_of_(g, first + i), 0);
+            wh_store_u64_relaxed(wh_tessera_words_of_(g, first + i),
+                                 wh_tessera_none_free(row.slots));
         } else if (!single) {
             left_over |= wh_load_u64_relaxed(wh_tessera_words_of_(g, first + i));
         }
@@ -383,21 +386,22 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     }
     uint64_t left = 0;
     for (uint32_t k = 0; k < n_words; k++) {
-        const uint64_t full = wh_tessera_full_word(slots, k);
+        const uint64_t mask = wh_tessera_full_word(slots, k);
+        const uint64_t all_free = wh_tessera_all_free(slots, k);
         uint64_t w = wh_load_u64_relaxed(&words[k]);
-        while (take.bits == 0 && w != 0 && (w & ~full) == 0 &&
-               WH_PLANT(tessera_i4, n_words > 1 || w != full, 1)) { /* I4 */
-            const uint64_t bits = wh_lowest_bits(w, r);
+        while (take.bits == 0 && (w & mask) != 0 &&
+               WH_PLANT(tessera_i4, n_words > 1 || w != all_free, 1)) { /* I4 */
+            const uint64_t bits = wh_lowest_bits(w & mask, r);
             const uint64_t seen = wh_cas_u64_acq_rel(&words[k], w, w & ~bits); /* P1 */
             if (seen == w) {
                 take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)), bits);
-                change += w == full ? WH_TESSERA_FULL : 0;
+                change += w == all_free ? WH_TESSERA_FULL : 0;
                 w &= ~bits;
             } else {
                 w = seen;
             }
         }
-        left |= n_words > 1 || w != full ? w : 0;
+        left |= n_words > 1 || w != all_free ? w & mask : 0;
     }
     if (WH_PLANT(tessera_i6, left != 0, 0)) {
         wh_tessera_list_slab_(g, c, slab); /* I6 */
@@ -462,7 +466,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
         const uint64_t first = wh_tessera_full_word(slots, 0);
         take = wh_tessera_found_((uint64_t)(words - wh_tessera_words_of_(g, 0)),
                                  wh_lowest_bits(first, r));
-        const uint64_t rest = first & ~take.bits;
+        const uint64_t rest = (first & ~take.bits) | wh_tessera_none_free(slots);
         for (uint32_t k = 0; k < n_words; k++) {
             wh_store_u64_relaxed(&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
         }
@@ -470,7 +474,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
             wh_add_u32_release(wh_tessera_state_at_(g, slab),
                                (n_words - 1) * WH_TESSERA_FULL - WH_TESSERA_SHUT);
         }
-        if (rest != 0 || n_words > 1) {
+        if (rest != wh_tessera_none_free(slots) || n_words > 1) {
             wh_tessera_list_slab_(g, c, slab);
         }
     }
@@ -518,19 +522,10 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
             while (position < end) {
                 const uint32_t k = position / row.slots, slot = position % row.slots;
                 const uint32_t slab = wh_tessera_span_first(span) + (k << wh_tessera_order(row));
-                if (slot == 0) {
-                    if (row.slots > 64) { /* its words are zero: I2 */
-                        (void)wh_fetch_or_u32_release(wh_tessera_state_at_(g, slab),
-                                                      WH_TESSERA_SHUT);
-                    }
-                    wh_tessera_put_chunks_(g, set, slab, wh_tessera_order(row));
-                    position += row.slots;
-                } else {
-                    const uint64_t full = wh_tessera_full_word(row.slots, slot >> 6);
-                    wh_tessera_give_(g, set, slab, *wh_tessera_tag_at_(g, slab), slot >> 6,
-                                     full & (~(uint64_t)0 << (slot & 63)));
-                    position += 64 - wh_clz64(full) - (slot & 63);
-                }
+                const uint64_t mask = wh_tessera_full_word(row.slots, slot >> 6);
+                wh_tessera_give_(g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab)),
+                                 slot >> 6, mask & (~(uint64_t)0 << (slot & 63)));
+                position += 64 - wh_clz64(mask) - (slot & 63);
             }
         }
         wh_tessera_end_(g, set);
@@ -1014,7 +1009,8 @@ WH_FN void *wh_tessera_whole_(wh_tessera_t h, uint32_t set, uint32_t c, uint32_t
             /* P3. The summary above a word that this empties stays: a search clears it. */
             const uint64_t got = wh_fetch_and_u64_acq_rel(word, ~bits) & bits;
             if (got == bits) {
-                wh_store_u64_relaxed(&h.words[(uint64_t)slab << words_log2], 0);
+                wh_store_u64_relaxed(&h.words[(uint64_t)slab << words_log2],
+                                     wh_tessera_none_free(32));
                 wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
             } else {
                 if (got != 0) {
@@ -1100,7 +1096,7 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     uint32_t slab = 0, slot = 0, word = UINT32_MAX;
     if (offset < h.bytes) { /* not so for NULL */
         const uint32_t chunk = (uint32_t)(offset >> h.core.chunk_log2);
-        tag = h.tags[chunk]; /* I3 */
+        tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
         const uint32_t state = wh_load_u32_relaxed(&h.states[chunk]);
         const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
         /* A slab of several words that is SHUT has no live slot: a double free. */
@@ -1142,7 +1138,8 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
             if (doubled != 0) {
                 wh_tessera_bad_free_(h.core, set, doubled);
             }
-            if (mine != 0 && (old == 0 || (old | bits) == wh_tessera_full_word(slots, slot >> 6))) {
+            if (mine != 0 && (old == wh_tessera_none_free(slots) ||
+                              (old | bits) == wh_tessera_all_free(slots, slot >> 6))) {
                 wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old);
             } else if (mine != 0) {
                 wh_tessera_keep_listed_(h.core, set, slab, tag);
@@ -1158,7 +1155,7 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_t h, const void *p) {
     if (offset >= h.bytes) {
         return 0;
     }
-    const uint64_t tag = h.tags[offset >> h.core.chunk_log2]; /* I3 */
+    const uint64_t tag = wh_load_u64_relaxed(&h.tags[offset >> h.core.chunk_log2]); /* I3 */
     return wh_tessera_kind(tag) == WH_TESSERA_SLAB  ? wh_tessera_tag_size(tag)
            : wh_tessera_kind(tag) == WH_TESSERA_RUN ? (tag >> 32) << h.core.chunk_log2
                                                     : 0;
