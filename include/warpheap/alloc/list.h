@@ -34,7 +34,7 @@
 
 /* clang-format off */
 #define WH_ALLOC_LIST(X) \
-    X(tessera, tessera, "tessera", "the default: cursors over slabs, bitmaps, a pool of chunks", "docs/TESSERA.md", WH_CAPS_TESSERA, WH_ALIGN_1M, UINT64_MAX) \
+    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/TESSERA.md", WH_CAPS_TESSERA, WH_ALIGN_1M, UINT64_MAX) \
     X(null, null, "null", "floor: computes an address, touches no state", "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
     X(bump, bump, "bump", "one counter, one atomicAdd per warp, no free", "Vinkler and Havran 2015, Algorithm 1, warp-aggregated", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
     X(bump_plain, bump, "bump-plain", "one counter, one atomicAdd per lane, no free", "Vinkler and Havran 2015, Algorithm 1", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \

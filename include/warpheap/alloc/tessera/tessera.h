@@ -1,4 +1,4 @@
-/* alloc/tessera: the default heap. docs/TESSERA.md explains it with figures; layout.h has
+/* alloc/tessera: a general heap. docs/TESSERA.md explains it with figures; layout.h has
  * the structures, the size classes and the packed words; inspect.h looks inside.
  *
  * Terms

@@ -1,0 +1,141 @@
+/* tessera's size classes, divisions and placement, exhaustively. */
+#include "warpheap/alloc/tessera/layout.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "warpheap/alloc/tessera/tessera.h"
+
+/* Every request gets the smallest class that holds it. */
+static void every_size_has_the_smallest_class(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n <= 16384; n++) {
+        const uint32_t c = wh_tessera_class_of(n);
+        assert_true(wh_tessera_bound(c) >= n);
+        assert_true(c == 0 || wh_tessera_bound(c - 1) < n);
+    }
+    assert_true(wh_tessera_class_of(16384) < WH_TESSERA_NO_CLASS);
+}
+
+/* Slots hold their class, fill their slab but for a few percent, and are found again from any
+ * byte of theirs, under every chunk size and every limit on slabs. */
+static void slots_tile_their_slab(void **state) {
+    (void)state;
+    for (uint32_t chunk_log2 = 10; chunk_log2 <= 14; chunk_log2++) {
+        const uint32_t n_classes = wh_tessera_class_of(1u << chunk_log2) + 1;
+        for (uint32_t max_order = 0; max_order <= 6; max_order++) {
+            for (uint32_t c = 0; c < n_classes; c++) {
+                const wh_tessera_class row = wh_tessera_make_class(c, chunk_log2, max_order, 64);
+                const uint32_t slab = 1u << wh_tessera_slab_log2(row);
+                assert_true(row.slot_size >= wh_tessera_bound(c) && row.slot_size % 16 == 0);
+                assert_true(row.slots * row.slot_size <= slab);
+                assert_true((row.slots + 1) * row.slot_size > slab);
+                assert_int_equal(wh_tessera_tag_class(row.tag), c);
+                assert_int_equal(wh_tessera_tag_size(row.tag), row.slot_size);
+                assert_int_equal(wh_tessera_tag_slots(row.tag, chunk_log2), row.slots);
+                assert_true(row.slots <= 64 || wh_tessera_order(row) == 0);
+                for (uint32_t x = 0; x < row.slots * row.slot_size; x += 16) {
+                    assert_int_equal(wh_tessera_tag_slot(row.tag, x), x / row.slot_size);
+                }
+                const uint32_t in_span = row.slots
+                                         << (wh_tessera_span_order(row) - wh_tessera_order(row));
+                for (uint32_t p = 0; p < in_span; p++) {
+                    assert_int_equal(wh_tessera_divide(p, row.by_slots), p / row.slots);
+                }
+            }
+        }
+    }
+}
+
+/* The mean over all sizes from 16 bytes to 1 MiB of what a block has and nobody asked for. */
+static void little_is_wasted(void **state) {
+    (void)state;
+    double small = 0, all = 0;
+    for (uint32_t n = 16; n <= 1u << 20; n++) {
+        const uint64_t have =
+            n <= 16384 ? wh_tessera_make_class(wh_tessera_class_of(n), 14, 6, 64).slot_size
+                       : wh_round_up(n, 16384);
+        all += (double)(have - n) / (double)have;
+        if (n == 16384) {
+            small = all / (16384 - 15);
+        }
+    }
+    assert_true(small < 0.12);
+    assert_true(all / ((1 << 20) - 15) < 0.12);
+}
+
+static void whole_tags_are_slab_tags(void **state) {
+    (void)state;
+    for (uint32_t size_log2 = 9; size_log2 <= 14; size_log2++) {
+        const uint32_t c = wh_tessera_class_of(1u << size_log2);
+        const uint32_t order = size_log2 + 5 - 14;
+        const uint64_t tag =
+            wh_tessera_with_set(wh_tessera_slab_tag(c, order, 1u << size_log2), 200);
+        assert_true(wh_tessera_whole_tag(c, order, size_log2, 200) == tag);
+        assert_int_equal(wh_tessera_tag_set(tag), 200);
+        assert_int_equal(wh_tessera_tag_slots(tag, 14), 32);
+    }
+}
+
+/* Aligned runs of set bits, against a search bit by bit. */
+static void fits_are_aligned_and_lowest(void **state) {
+    (void)state;
+    uint64_t bits = 1;
+    for (uint32_t k = 0; k < 20000; k++) {
+        bits = bits * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t word = k % 4 == 0 ? ~(bits & bits >> 7 & bits << 9) : bits | bits << 3;
+        for (uint32_t order = 0; order <= 6; order++) {
+            uint32_t expected = 64;
+            for (uint32_t at = 0; at < 64 && expected == 64; at += 1u << order) {
+                const uint64_t mask = wh_tessera_chunks_(at, order);
+                expected = (word & mask) == mask ? at : 64;
+            }
+            assert_int_equal(wh_tessera_fit_(word, order), expected);
+        }
+    }
+}
+
+static void lists_spread_neighbours(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n < 700; n += 3) {
+        for (uint32_t slab = 0; slab < n; slab++) {
+            const uint32_t item = wh_tessera_item(n, slab);
+            assert_true(item < wh_tessera_items(n));
+            assert_int_equal(wh_tessera_slab_of(n, item), slab);
+        }
+    }
+}
+
+/* Heaps of any size are laid out inside their memory and lose little of it. */
+static void heaps_fit_their_memory(void **state) {
+    (void)state;
+    unsigned char *const memory = (unsigned char *)(uintptr_t)0x7f0000000100u;
+    wh_tuning tuning;
+    memset(&tuning, 0, sizeof tuning);
+    for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)160 << 30; bytes += bytes / 3 + 256) {
+        wh_tessera_t h;
+        wh_plan plan;
+        memset(&h, 0, sizeof h);
+        assert_int_equal(wh_tessera_plan(&h, &plan, memory, bytes, &tuning, 132), WH_OK);
+        assert_true(h.base + h.bytes <= memory + bytes);
+        assert_int_equal((uintptr_t)h.base % 16384, 0);
+        assert_true((unsigned char *)(h.words + ((uint64_t)h.core.n_chunks << 4)) <= h.base);
+        assert_true((double)h.bytes > (double)bytes * (bytes > 16 << 20 ? 0.985 : 0.93));
+        assert_true(h.core.n_sets >= 1 && h.core.n_sets <= 132);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_size_has_the_smallest_class),
+        cmocka_unit_test(slots_tile_their_slab),
+        cmocka_unit_test(little_is_wasted),
+        cmocka_unit_test(whole_tags_are_slab_tags),
+        cmocka_unit_test(fits_are_aligned_and_lowest),
+        cmocka_unit_test(lists_spread_neighbours),
+        cmocka_unit_test(heaps_fit_their_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
