@@ -171,6 +171,7 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     l->segment = l->slices = chunk;
     l->pinned = wh_round_up(n, chunk);
     l->block = l->unit = l->pinned;
+    l->unknown = n > chunk;     /* runs leave gaps between the words of the pool */
     if (n != 0 && n <= chunk) { /* the worst slab is that of one chunk */
         const wh_tessera_class row = wh_tessera_make_class(wh_tessera_class_of((uint32_t)n),
                                                            chunk_log2, h.max_order, h.span_share);

@@ -467,8 +467,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
         take = wh_tessera_found_((uint64_t)(words - wh_tessera_words_of_(g, 0)),
                                  wh_lowest_bits(first, r));
         const uint64_t rest = (first & ~take.bits) | wh_tessera_none_free(slots);
-        for (uint32_t k = 0; k < n_words; k++) {
-            wh_store_u64_relaxed(&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
+        for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest */
+            wh_store_u64_release(&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
         }
         if (n_words > 1) {
             wh_add_u32_release(wh_tessera_state_at_(g, slab),
