@@ -78,6 +78,8 @@ typedef struct wh_tuning {
     uint64_t max_slice_bytes;  /* Gallatin: largest slice */
     uint32_t slices_per_block; /* Gallatin: slices in a block, 4096 in the paper */
     uint32_t buffers;          /* Gallatin: block buffers of the smallest class; 0 = one per SM */
+    uint32_t chunk_bytes;      /* Ouroboros: chunk size, 512 to 65536 */
+    uint32_t queue_entries;    /* Ouroboros: entries of a static queue, links of a VAQ */
 } wh_tuning;
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does

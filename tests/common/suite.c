@@ -96,14 +96,25 @@ uint64_t suite_random_size(uint64_t *state, uint64_t max) {
 
 /* Small enough that full heaps, last blocks and last slices are common. */
 const suite_config suite_configs[SUITE_CONFIGS] = {
-    {64 << 10, {.segment_bytes = 1024, .slices_per_block = 4}},
+    {64 << 10,
+     {.segment_bytes = 1024, .slices_per_block = 4, .chunk_bytes = 512, .queue_entries = 8}},
     {256 << 10, {.segment_bytes = 8192}},
     {1 << 20, {0}},
     {100 << 10,
-     {.segment_bytes = 4096, .min_slice_bytes = 32, .max_slice_bytes = 64, .slices_per_block = 8}},
+     {.segment_bytes = 4096,
+      .min_slice_bytes = 32,
+      .max_slice_bytes = 64,
+      .slices_per_block = 8,
+      .chunk_bytes = 1024,
+      .queue_entries = 64}},
     {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096}}, /* blocks are segments */
     {4 << 20, {0}},
-    {96 << 10, {.segment_bytes = 1024, .min_slice_bytes = 64, .slices_per_block = 2}},
+    {96 << 10,
+     {.segment_bytes = 1024,
+      .min_slice_bytes = 64,
+      .slices_per_block = 2,
+      .chunk_bytes = 512,
+      .queue_entries = 2}},
     {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1}},
 };
 
