@@ -79,7 +79,11 @@
 #define WH_VQUEUE_HIERARCHY 1u
 #define WH_VQUEUE_LINKED 2u
 
+#if defined(WH_HOSTILE) || defined(WH_FAULTS)
+#define WH_VQUEUE_RECENT 1u /* so that lanes have to walk */
+#else
 #define WH_VQUEUE_RECENT 64u
+#endif
 
 typedef struct wh_vqueue_state {
     uint64_t front;
@@ -93,7 +97,7 @@ typedef struct wh_vqueue_state {
     uint64_t first;
     uint64_t last;
     uint64_t unused3[4];
-    uint64_t recent[WH_VQUEUE_RECENT];
+    uint64_t recent[(WH_VQUEUE_RECENT + 7) / 8 * 8];
 } wh_vqueue_state;
 
 /* A queue, by value. */
@@ -348,7 +352,7 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
         for (; fresh != 0; fresh &= fresh - 1) {
             const uint32_t c = wh_shfl_u32(mask, chunk, wh_mask_leader(fresh));
             for (uint32_t i = wh_mask_rank(mask); i < per; i += wh_popc32(mask)) {
-                wh_store_u32_relaxed(&wh_vqueue_entries_(k, c)[i], 0);
+                wh_vqueue_entries_(k, c)[i] = 0; /* plain: the warp has the chunk alone */
             }
         }
         wh_syncwarp(mask); /* P2: all zeros come before the link */

@@ -178,7 +178,8 @@ WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_t h, wh_mask_t mask
 /* Gives a chunk that the caller holds back to the pool, if all its pages are free. */
 WH_FN int wh_ouro_retire_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c), pages = 1u << pages_log2;
-    if (wh_load_u32_acquire(&h.count[chunk]) != pages) { /* P3 */
+    const uint32_t count = wh_load_u32_acquire(&h.count[chunk]); /* P3 */
+    if (WH_PLANT(ouro_i3, count != pages, count == 0)) {
         return 0;
     }
     (void)wh_fetch_sub_u64_relaxed(&h.classes[c].full, 1);
@@ -301,14 +302,14 @@ WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
     const wh_ouro_t h = header->self;
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
     const uint64_t front = wh_load_u64_acquire(&q.state->front);
-    if (WH_PLANT(ouro_x1_pool, !wh_chunkpool_empty(wh_ouro_pool_(h), wh_ouro_level_(h, c)), 0)) {
+    if (!wh_chunkpool_empty(wh_ouro_pool_(h), wh_ouro_level_(h, c))) {
         return 0;
     }
     const uint32_t e = wh_bulksem_expected(wh_load_u64_acquire(&h.classes[c].sem));
     if (WH_PLANT(ouro_x1_held, e != 0, 0) || wh_load_u64_acquire(&h.classes[c].parked) != 0) {
         return 0;
     }
-    return WH_PLANT(ouro_x1_queue, wh_vqueue_empty_since(q, front), 1);
+    return wh_vqueue_empty_since(q, front);
 }
 
 /* --- the slow path of malloc ------------------------------------------------------------- */
@@ -453,7 +454,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
             return s;
         }
     }
-    if (wh_bulksem_expected(w) != 0) {
+    if (WH_PLANT(ouro_x1_held, wh_bulksem_expected(w) != 0, 0)) {
         *idle = 0;
         return s;
     }
@@ -553,6 +554,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
             wh_backoff(attempt);
             continue;
         }
+        wh_syncwarp(mask); /* what the leader acquired with a chunk, for the lane that uses it */
 
         /* Takes, of all groups of the warp. */
         uint32_t value = WH_CHUNK_NONE;
