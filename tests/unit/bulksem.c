@@ -116,8 +116,8 @@ WH_KERNEL(take_and_give, sem_args, a) {
             } else if (wh_bulksem_expected(w) != 0) {
                 idle = 0;
             } else if (++idle > 2) {
-                wh_add_u64_relaxed(a.sem, wh_bulksem_word(0, 1, 0));
-                duty = 1;
+                duty = wh_bulksem_volunteer(a.sem, 1, a.batch_log2);
+                idle = 0;
             }
             wh_backoff(attempt);
         }

@@ -80,11 +80,15 @@ WH_HD uint32_t wh_bulksem_duty(int64_t d, uint32_t n, uint32_t batch_log2) {
                       wh_bulksem_ceil_(d, batch_log2));
 }
 
+/* Units that are wanted and neither there nor on their way. */
+WH_HD int64_t wh_bulksem_deficit(uint64_t w, uint32_t batch_log2) {
+    return (int64_t)wh_bulksem_reserved(w) - wh_bulksem_count(w) -
+           (int64_t)((uint64_t)wh_bulksem_expected(w) << batch_log2);
+}
+
 /* The duty of a caller whose take of n returned `old`: no more than it lacks itself. */
 WH_HD uint32_t wh_bulksem_batches(uint64_t old, uint32_t n, uint32_t batch_log2) {
-    const int64_t d = (int64_t)wh_bulksem_reserved(old) - wh_bulksem_count(old) -
-                      (int64_t)((uint64_t)wh_bulksem_expected(old) << batch_log2);
-    const uint32_t duty = wh_bulksem_duty(d, n, batch_log2);
+    const uint32_t duty = wh_bulksem_duty(wh_bulksem_deficit(old, batch_log2), n, batch_log2);
     const uint32_t most =
         (uint32_t)wh_bulksem_ceil_((int64_t)(n - wh_bulksem_got(old, n)), batch_log2);
     return duty < most ? duty : most;
@@ -105,6 +109,17 @@ WH_FN uint32_t wh_bulksem_retake(uint64_t *sem, uint32_t n) {
         wh_bulksem_reserve(sem, n - got, 0);
     }
     return got;
+}
+
+/* For who waits and sees that nobody fetches: takes on `batches` more, unless others have
+ * meanwhile. */
+WH_FN uint32_t wh_bulksem_volunteer(uint64_t *sem, uint32_t batches, uint32_t batch_log2) {
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(0, batches, 0));
+    if (wh_bulksem_deficit(old, batch_log2) > 0) {
+        return batches;
+    }
+    wh_add_u64_relaxed(sem, wh_bulksem_word(0, -(int64_t)batches, 0));
+    return 0;
 }
 
 /* Adds units, ends the fetching of `batches` and the waiting for `reserved` units. */

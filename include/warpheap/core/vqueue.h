@@ -339,8 +339,8 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
             } else if (wh_bulksem_expected(w) != 0) {
                 idle = 0;
             } else if (++idle > 2) { /* nobody fetches one, and not for a moment only */
-                wh_add_u64_relaxed(room, wh_bulksem_word(0, 1, 0));
-                duty = 1;
+                duty = wh_bulksem_volunteer(room, 1, per_log2);
+                idle = 0;
             }
         }
         /* The warp clears the chunks ("deletion markers"). */

@@ -264,9 +264,9 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, wh_plan *p
     if (bytes >> h->chunk_log2 >= (uint64_t)1 << 25) {
         return WH_BAD_ARGUMENT; /* chunks are counted in 25 bits: take larger ones */
     }
-    /* Pages are counted in 32 bits. */
+    /* A queue's entry has 32 bits for a page's number: beyond 64 GiB pages start at 32 B. */
     h->min_log2 = 4;
-    while (bytes >> h->min_log2 >= UINT32_MAX) {
+    while (!WH_OURO_BY_CHUNK(variant) && bytes >> h->min_log2 > (uint64_t)1 << 32) {
         h->min_log2++;
     }
     h->n_small = h->chunk_log2 - h->min_log2 + 1;

@@ -460,8 +460,9 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     }
     if (!wh_chunkpool_empty(pool, level)) {
         if (++*idle > 2) { /* nobody fetches, and not for a moment only */
-            s.duty = (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2);
-            wh_add_u64_relaxed(&cl->sem, wh_bulksem_word(0, s.duty, 0));
+            s.duty = wh_bulksem_volunteer(
+                &cl->sem, (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2), pages_log2);
+            *idle = 0;
         }
         return s;
     }
