@@ -544,6 +544,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
             s = wh_ouro_decide_(header, c, r, duty, rounds == 0, &idle);
             rounds += s.what == WH_OURO_QUEUE;
         }
+        const int needed = need;
         const uint32_t fetched = duty; /* E counts them until publish */
         const int waits = !wh_any(mask, s.what != WH_OURO_WAIT || s.duty != duty);
         duty = s.what == WH_OURO_FETCH ? 0 : s.duty;
@@ -657,6 +658,9 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
             }
             none = wh_shfl_u32(mask, none, leader);
             need = need && !none;
+        }
+        if (!wh_any(mask, needed != need || duty != 0)) {
+            wh_backoff(attempt); /* nobody got on: what they lack is on its way elsewhere */
         }
     }
     if (in && p == NULL) {
