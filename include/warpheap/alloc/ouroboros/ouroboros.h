@@ -392,13 +392,36 @@ typedef struct wh_ouro_step {
     uint32_t what;
     uint32_t n;
     uint32_t from;
-    uint32_t duty; /* afterwards */
+    uint32_t duty;    /* afterwards */
+    uint32_t counted; /* afterwards */
 } wh_ouro_step;
 
-/* A group of class c lacks r pages, and owes `duty` chunks. *idle counts the rounds in which
- * nobody was seen to bring any. */
+/* CHUNKS: r lanes of class c wait: R counts them from now on. Their duty. */
+WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
+    uint64_t *sem = &h.classes[c].sem;
+    const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(0, 0, r));
+    if (wh_bulksem_count(old) > 0) {
+        return 0;
+    }
+    /* C counts chunks, and is 0: what is lacking are pages. */
+    const uint32_t duty =
+        wh_bulksem_duty((int64_t)wh_bulksem_reserved(old) -
+                            (int64_t)((uint64_t)wh_bulksem_expected(old) << pages_log2),
+                        r, pages_log2);
+    if (duty != 0) {
+        wh_add_u64_relaxed(sem, wh_bulksem_word(0, duty, 0));
+    }
+    return duty;
+}
+
+/* A group of class c lacks r pages, and owes `duty` chunks; counted: R counts the pages (of
+ * CHUNKS not before a first attempt). tries: 0 in the first round, 1
+ * before the first take from the queue, more afterwards. *idle counts the rounds in which nobody
+ * was seen to bring any. */
 WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c, uint32_t r,
-                                        uint32_t duty, uint32_t first_round, uint32_t *idle) {
+                                        uint32_t duty, uint32_t counted, uint32_t tries,
+                                        uint32_t *idle) {
     const wh_ouro_t h = header->self;
     const wh_chunkpool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
@@ -409,6 +432,11 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     s.n = 0;
     s.from = 0;
     s.duty = duty;
+    s.counted = 1;
+    if (!counted && tries != 0) {
+        s.duty = wh_ouro_reserve_(h, c, r);
+        return s;
+    }
     if (duty != 0) {
         const wh_chunkpool_take_t t = wh_chunkpool_take(pool, level, duty);
         if (t.n == 0) {
@@ -428,7 +456,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         *idle = 0;
         if (WH_OURO_BY_CHUNK(h.variant)) {
             /* One chunk serves all, if it has so many; or else one each. */
-            const uint32_t n = first_round ? 1 : count < (int64_t)r ? (uint32_t)count : r;
+            const uint32_t n = tries <= 1 ? 1 : count < (int64_t)r ? (uint32_t)count : r;
             const uint64_t old =
                 wh_fetch_add_u64_relaxed(&cl->sem, wh_bulksem_word(-(int64_t)n, n, 0));
             s.n = wh_bulksem_got(old, n);
@@ -439,10 +467,15 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         } else {
             s.n = wh_bulksem_retake(&cl->sem, r);
         }
+        s.counted = counted;
         if (s.n != 0) {
             s.what = WH_OURO_QUEUE;
             s.first = wh_vqueue_reserve_take(wh_ouro_queue_(h.variant, h, c), s.n);
         }
+        return s;
+    }
+    if (!counted) {
+        s.duty = wh_ouro_reserve_(h, c, r);
         return s;
     }
     if (wh_load_u64_relaxed(&cl->parked) != 0) {
@@ -516,9 +549,9 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
     }
 }
 
-/* Serves the lanes of groups that the fast path left without a page, for which R counts one
- * each. All lanes of mask call; `lanes` is the caller's group, of class c (NO_CLASS: takes no
- * part), duty what its leader owes, p the caller's page if it has one. */
+/* Serves the lanes of groups that the fast path left without a page (PAGES: R counts one for
+ * each of them). All lanes of mask call; `lanes` is the caller's group, of class c (NO_CLASS: takes
+ * no part), duty what its leader owes, p the caller's page if it has one. */
 WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
                                uint32_t c, uint32_t duty, void *p) {
     const wh_ouro_t h = header->self;
@@ -530,7 +563,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, cc);
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
     int need = in && p == NULL;
-    uint32_t idle = 0, rounds = 0;
+    uint32_t idle = 0, tries = 0, counted = !by_chunk;
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
@@ -540,13 +573,16 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         s.n = 0;
         s.from = 0;
         s.duty = 0;
+        s.counted = counted;
         if (leads && (r != 0 || duty != 0)) {
-            s = wh_ouro_decide_(header, c, r, duty, rounds == 0, &idle);
-            rounds += s.what == WH_OURO_QUEUE;
+            s = wh_ouro_decide_(header, c, r, duty, counted, tries, &idle);
+            tries += s.what == WH_OURO_QUEUE ? 2u : tries == 0;
         }
         const int needed = need;
         const uint32_t fetched = duty; /* E counts them until publish */
-        const int waits = !wh_any(mask, s.what != WH_OURO_WAIT || s.duty != duty);
+        const int waits =
+            !wh_any(mask, s.what != WH_OURO_WAIT || s.duty != duty || s.counted != counted);
+        counted = s.counted;
         duty = s.what == WH_OURO_FETCH ? 0 : s.duty;
         s.what = wh_shfl_u32(mask, s.what, leader);
         s.n = wh_shfl_u32(mask, s.n, leader);
@@ -643,7 +679,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
                 p = wh_ouro_page_(h, c, of, page);
                 need = 0;
             }
-            if (leads && done != 0) {
+            if (leads && done != 0 && counted) {
                 wh_bulksem_signal(&h.classes[c].sem, 0, 0, wh_popc32(done));
             }
         }
@@ -707,17 +743,6 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
         }
         if (!wh_any(mask, in && p == NULL)) {
             return p;
-        }
-    } else if (leads) {
-        const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(0, 0, g.n));
-        if (wh_bulksem_count(old) <= 0) {
-            const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
-            const int64_t d = (int64_t)wh_bulksem_reserved(old) -
-                              (int64_t)((uint64_t)wh_bulksem_expected(old) << pages_log2);
-            duty = wh_bulksem_duty(d, g.n, pages_log2);
-            if (duty != 0) {
-                wh_add_u64_relaxed(sem, wh_bulksem_word(0, duty, 0));
-            }
         }
     }
     p = wh_ouro_slow_(h.header, mask, g.lanes, c, duty, p);
