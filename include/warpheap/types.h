@@ -78,6 +78,12 @@ typedef struct wh_tuning {
     uint64_t max_slice_bytes;  /* Gallatin: largest slice */
     uint32_t slices_per_block; /* Gallatin: slices in a block, 4096 in the paper */
     uint32_t buffers;          /* Gallatin: block buffers of the smallest class; 0 = one per SM */
+    uint64_t page_bytes;       /* page allocators: page, at least 16 */
+    uint64_t unit_bytes;       /* RW_malloc: unit, at least 16 */
+    uint32_t oom_free_ppm;     /* random walk: share of free pages, in millionths, below which
+                                  malloc may say out of memory */
+    uint32_t oom_error_ppm;    /* random walk: how often it may say so above, in millionths */
+    uint32_t exact_oom;        /* random walk: 1: only after a sweep found no free page */
 } wh_tuning;
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "warpheap/alloc/gallatin/layout.h"
+#include "warpheap/alloc/random_walk/layout.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
 
@@ -101,8 +102,9 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
     {1 << 20, {0}},
     {100 << 10,
      {.segment_bytes = 4096, .min_slice_bytes = 32, .max_slice_bytes = 64, .slices_per_block = 8}},
-    {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096}}, /* blocks are segments */
-    {4 << 20, {0}},
+    {640 << 10, /* blocks are segments */
+     {.segment_bytes = 65536, .slices_per_block = 4096, .page_bytes = 4096, .unit_bytes = 1024}},
+    {4 << 20, {.page_bytes = 1024, .unit_bytes = 64}},
     {96 << 10, {.segment_bytes = 1024, .min_slice_bytes = 64, .slices_per_block = 2}},
     {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1}},
 };
@@ -146,6 +148,11 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     memset(l, 0, sizeof *l);
     if (strncmp(o->allocator, "bump", 4) == 0) {
         l->block = l->unit = l->pinned = wh_round_up(n, 16);
+        return 1;
+    }
+    if (strcmp(o->allocator, "page-queue") == 0) {
+        l->block = l->unit = l->pinned =
+            o->tuning.page_bytes != 0 ? o->tuning.page_bytes : WH_RANDOM_WALK_PAGE;
         return 1;
     }
     return strcmp(o->allocator, "gallatin") == 0 ? gallatin_layout(o, n, l) : 0;

@@ -136,6 +136,7 @@ static int storm(run *x) {
     c.steps = gpu ? 200 : 100;
     c.slots = 1 + (uint32_t)(suite_random(&random) % (blocks * threads));
     c.max_size = 8 + suite_random(&random) % 6000;
+    c.max_size = c.max_size < x->info->max_size ? c.max_size : x->info->max_size;
 
     /* What is live at most: the mailbox, and a block in each lane's hand. */
     suite_layout layout;
