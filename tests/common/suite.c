@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "warpheap/alloc/gallatin/layout.h"
-#include "warpheap/alloc/random_walk/layout.h"
+#include "warpheap/alloc/rwmalloc/rwmalloc.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
 
@@ -154,6 +154,12 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
         l->block = l->unit = l->pinned =
             o->tuning.page_bytes != 0 ? o->tuning.page_bytes : WH_RANDOM_WALK_PAGE;
         return 1;
+    }
+    if (strcmp(o->allocator, "rw-malloc") == 0) { /* runs may meet fragmentation: not known */
+        const uint64_t unit = o->tuning.unit_bytes != 0 ? o->tuning.unit_bytes : WH_RWMALLOC_UNIT;
+        l->block = l->unit = l->pinned = unit;
+        l->packed = n < unit;
+        return n <= unit;
     }
     return strcmp(o->allocator, "gallatin") == 0 ? gallatin_layout(o, n, l) : 0;
 }

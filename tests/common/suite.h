@@ -55,6 +55,8 @@ typedef struct suite_layout {
     uint64_t pinned;  /* a live block keeps at most this much from requests of other sizes */
     uint64_t slices;  /* largest request that is a part of a unit; 0: all are units */
     uint64_t segment; /* 0: there are none */
+    int packed;       /* lanes that call together share a unit: `block` is the most that one
+                         takes, and how many fit depends on who calls with whom */
 } suite_layout;
 
 /* 0 if nothing is known of the allocator of these options. memory must be set. */

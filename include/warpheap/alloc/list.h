@@ -28,6 +28,10 @@
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS |        \
      WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |               \
      WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_RWMALLOC                                                                      \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK |               \
+     WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_PAGE_QUEUE                                                                    \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS |    \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |              \
@@ -48,7 +52,8 @@
     X(rw_bm, random_walk, "rw-bm", "the same over a bitmap with locks", "Pham et al. 2025, Algorithm 2", WH_CAPS_RANDOM_WALK, 16, 256) \
     X(corw, random_walk, "corw", "the lanes of a warp walk together and share what they find", "Pham et al. 2025, Algorithms 3 and 4", WH_CAPS_RANDOM_WALK, 16, 256) \
     X(crw, random_walk, "crw", "a thread looks beside its last page before it walks", "Pham et al. 2025, Algorithm 5", WH_CAPS_RANDOM_WALK, 16, 256) \
-    X(page_queue, page_queue, "page-queue", "pages of one size in one queue: stand-in for queue-based designs", "Pham et al. 2025, section 5.1", WH_CAPS_PAGE_QUEUE, 16, 256)
+    X(page_queue, page_queue, "page-queue", "pages of one size in one queue: stand-in for queue-based designs", "Pham et al. 2025, section 5.1", WH_CAPS_PAGE_QUEUE, 16, 256) \
+    X(rwmalloc, rwmalloc, "rw-malloc", "consecutive units found by a random walk of the warp", "Pham et al. 2025, Algorithm 6", WH_CAPS_RWMALLOC, WH_ALIGN_1M, UINT64_MAX)
 /* clang-format on */
 
 #endif
