@@ -32,6 +32,15 @@
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK |               \
      WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+/* NULL after one round through a list that others change: not EXACT_OOM. */
+#define WH_CAPS_CIRCULAR                                                                      \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
+     WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
+     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+/* Overwrites live blocks when it comes around, and free does nothing. */
+#define WH_CAPS_AWMALLOC                                                                      \
+    (WH_CAP_ANY_SIZE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET |               \
+     WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_PAGE_QUEUE                                                                    \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS |    \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |              \
@@ -53,7 +62,12 @@
     X(corw, random_walk, "corw", "the lanes of a warp walk together and share what they find", "Pham et al. 2025, Algorithms 3 and 4", WH_CAPS_RANDOM_WALK, 16, 256) \
     X(crw, random_walk, "crw", "a thread looks beside its last page before it walks", "Pham et al. 2025, Algorithm 5", WH_CAPS_RANDOM_WALK, 16, 256) \
     X(page_queue, page_queue, "page-queue", "pages of one size in one queue: stand-in for queue-based designs", "Pham et al. 2025, section 5.1", WH_CAPS_PAGE_QUEUE, 16, 256) \
-    X(rwmalloc, rwmalloc, "rw-malloc", "consecutive units found by a random walk of the warp", "Pham et al. 2025, Algorithm 6", WH_CAPS_RWMALLOC, WH_ALIGN_1M, UINT64_MAX)
+    X(rwmalloc, rwmalloc, "rw-malloc", "consecutive units found by a random walk of the warp", "Pham et al. 2025, Algorithm 6", WH_CAPS_RWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(awmalloc, circular, "awmalloc", "one offset that wraps around and overwrites", "Vinkler and Havran 2015, Algorithm 2", WH_CAPS_AWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(cmalloc, circular, "cmalloc", "circular list of chunks", "Vinkler and Havran 2015, Algorithm 3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cfmalloc, circular, "cfmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cmmalloc, circular, "cmmalloc", "circular list, one offset per SM", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cfmmalloc, circular, "cfmmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX)
 /* clang-format on */
 
 #endif
