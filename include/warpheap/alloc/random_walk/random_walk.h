@@ -220,10 +220,11 @@ typedef struct wh_random_walk_map {
 } wh_random_walk_map;
 
 WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_map m) {
-    for (uint32_t attempt = 0;; attempt++) {
+    for (;;) {
         uint64_t sum[2] = {0, 0};
         int unsure = 0;
-        for (uint32_t pass = 0; pass < 2; pass++) {
+        const uint32_t passes = WH_PLANT(random_walk_x1, 2u, 1u); /* X1 */
+        for (uint32_t pass = 0; pass < passes; pass++) {
             for (uint32_t i = 0; i < m.n_words; i++) {
                 const uint32_t w =
                     i < m.n_words - m.start ? m.start + i : i - (m.n_words - m.start);
@@ -244,7 +245,7 @@ WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_map m) {
                 }
             }
         }
-        if (!unsure && WH_PLANT(random_walk_x1, sum[0] == sum[1], 1)) {
+        if (!unsure && sum[0] == sum[passes - 1]) {
             return WH_PAGE_NONE;
         }
     }

@@ -240,7 +240,7 @@ WH_FN_SLOW uint32_t wh_rwmalloc_sweep_(wh_rwmalloc_map m, wh_mask_t mask, uint32
                 }
             }
         }
-        if (round == 0 || lost) {
+        if (lost || (round == 0 && WH_PLANT(rwmalloc_x1, 1, 0))) {
             continue;
         }
         for (uint32_t i = rank; i < m.n_words; i += lanes) {
