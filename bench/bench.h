@@ -18,7 +18,12 @@
     X(init, "create and reset a heap")                                        \
     X(utilization, "fill a heap until malloc returns NULL")                   \
     X(range, "address range of a cold round over the bytes requested")        \
-    X(graph, "adjacency arrays of a dynamic graph")
+    X(graph, "adjacency arrays of a dynamic graph")                           \
+    X(walk, "random walks: getPage, its steps, and the steps expected")       \
+    X(crossover, "getPage by 1 to 32 lanes of a warp")                        \
+    X(scenarios, "RW_malloc: seven kinds of request")                         \
+    X(lists, "Alloc Dealloc, Alloc Cycle Dealloc, Probability")               \
+    X(fragments, "internal and external fragmentation")
 
 /* In which repetitions the contents of blocks are written and checked, between the timed
  * malloc and the timed free. The others leave the blocks alone, so that free finds the

@@ -665,6 +665,11 @@ static const struct {
     wh_status (*run)(whi_bench *b);
 } cases[] = {
 #define case_graph whi_bench_case_graph
+#define case_walk whi_bench_case_walk
+#define case_crossover whi_bench_case_crossover
+#define case_scenarios whi_bench_case_scenarios
+#define case_lists whi_bench_case_lists
+#define case_fragments whi_bench_case_fragments
 #define ENTRY(name, text) {#name, text, case_##name},
     WH_BENCH_CASE_LIST(ENTRY)};
 

@@ -55,6 +55,8 @@ typedef struct whi_bench_row {
     const char *input;      /* graph: the file; NULL: none */
     const char *value_name; /* one more figure, and where it is not NULL: */
     double value;
+    const char *more_names[5]; /* further figures; NULL: none */
+    double more[5];
 } whi_bench_row;
 
 /* A graph of the case graph. */
@@ -141,6 +143,13 @@ double whi_bench_wall_seconds(void);
 /* Runs one case with the current allocator. Nothing to run is no error. */
 wh_status whi_bench_case(whi_bench *b, const char *name);
 wh_status whi_bench_case_graph(whi_bench *b);
+
+/* case_walk.c, case_lists.c */
+wh_status whi_bench_case_walk(whi_bench *b);
+wh_status whi_bench_case_crossover(whi_bench *b);
+wh_status whi_bench_case_scenarios(whi_bench *b);
+wh_status whi_bench_case_lists(whi_bench *b);
+wh_status whi_bench_case_fragments(whi_bench *b);
 
 /* Reads the graph files, or generates a graph if there are none. On failure returns 0
  * and error holds one line. */

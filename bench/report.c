@@ -89,6 +89,11 @@ static void show(whi_bench *b, const whi_bench_row *row, const whi_bench_result 
     if (row->value_name != NULL) {
         (void)fprintf(out, "  %s %.3f", row->value_name, row->value);
     }
+    for (size_t i = 0; i < sizeof row->more / sizeof *row->more; i++) {
+        if (row->more_names[i] != NULL) {
+            (void)fprintf(out, "  %s %.3f", row->more_names[i], row->more[i]);
+        }
+    }
     if (row->input != NULL) {
         (void)fprintf(out, "  %s", row->input);
     }
@@ -138,6 +143,11 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const wh
     }
     if (row->value_name != NULL) {
         e |= json_object_set_new(j, row->value_name, json_real(row->value));
+    }
+    for (size_t i = 0; i < sizeof row->more / sizeof *row->more; i++) {
+        if (row->more_names[i] != NULL) {
+            e |= json_object_set_new(j, row->more_names[i], json_real(row->more[i]));
+        }
     }
     if (row->input != NULL) {
         e |= json_object_set_new(j, "input", json_string(row->input));

@@ -108,7 +108,8 @@ def test_results(folder):
         check(row["bad"] == 0, f"{row['case']} {row['alloc']} {row['op']}: bad blocks")
     for row in rows:
         if row["case"] == "utilization":
-            check(0.2 < row["utilization"] <= 1, f"utilization {row}")
+            # 16 bytes in a page of 256 are 0.06
+            check(0.04 < row["utilization"] <= 1, f"utilization {row}")
         if row["case"] == "range":
             check(row["range_ratio"] >= 0.999, f"range {row}")
     def has(**want):
