@@ -118,8 +118,8 @@ static inline wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan,
     while (pages > 1 && pages * page + wh_random_walk_metadata_(parts, pages, n_hints) > bytes) {
         const uint64_t over =
             pages * page + wh_random_walk_metadata_(parts, pages, n_hints) - bytes;
-        const uint64_t less = over / (page + 8) + 1; /* never too many: a page brings no more */
-        pages = pages > less ? pages - less : 1;
+        const uint64_t less = over / (page + 64); /* a page brings at most that */
+        pages -= less > 1 ? less : 1;
         n_hints = wh_random_walk_hints_(pages);
     }
     h->base = memory;

@@ -118,8 +118,8 @@ static inline wh_status wh_rwmalloc_plan(wh_rwmalloc_t *h, wh_plan *plan, unsign
     units = units < WH_RWMALLOC_RUN ? units : WH_RWMALLOC_RUN - 1;
     while (units > 1 && slack + units * unit + wh_rwmalloc_metadata_(units) > bytes) {
         const uint64_t over = slack + units * unit + wh_rwmalloc_metadata_(units) - bytes;
-        const uint64_t less = over / (unit + 8) + 1; /* never too many: a unit brings no more */
-        units = units > less ? units - less : 1;
+        const uint64_t less = over / (unit + 16); /* a unit brings at most that */
+        units -= less > 1 ? less : 1;
     }
     h->units = (uint32_t)units;
     h->n_words = (uint32_t)((units + WH_USE_BITS - 1) / WH_USE_BITS);
