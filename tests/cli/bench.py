@@ -12,7 +12,7 @@ import tempfile
 
 PROGRAM = os.path.abspath(sys.argv[1])
 CASES = ["single", "mixed", "warp", "scaling", "churn", "large", "init", "utilization", "range",
-         "graph"]
+         "graph", "walk", "crossover", "scenarios", "lists", "fragments"]
 META = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
         "date": str}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
@@ -91,7 +91,7 @@ def test_list():
 
 
 def test_results(folder):
-    text, data, r = results(folder, "all.json", "--sizes", "16,1K", "--threads", "200",
+    text, data, r = results(folder, "all.json", "--sizes", "64,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "24M")
     for key, kind in META.items():
         check(isinstance(data["meta"].get(key), kind), f"meta.{key}")

@@ -27,6 +27,7 @@
  *   - a search that came around once without success ends (the paper's goes on for ever);
  *     then one lane joins all neighbouring free chunks of the list (gather), which the
  *     paper names as future work, before NULL;
+ *   - a search follows the offset when others have moved it;
  *   - a bitmap outside the chunks says where headers are: free rejects what is no block,
  *     check and walk run in parallel, and an offset can be validated;
  *   - heaps above 16 GiB have larger units.
@@ -100,6 +101,8 @@ enum { WH_CIRCULAR_FREE = 0, WH_CIRCULAR_USED = 1, WH_CIRCULAR_LIMBO = 2 };
 
 #define WH_CIRCULAR_STRIDE 8u   /* words between counters, so that they do not share a sector */
 #define WH_CIRCULAR_PATIENCE 4u /* LIMBO chunks passed before a search waits for grace */
+#define WH_CIRCULAR_LOOK 4u     /* used chunks passed before a search looks at the offset */
+#define WH_CIRCULAR_FOLLOW 16u  /* times that it follows it, before a round of its own */
 #define WH_CIRCULAR_FIRST 256u  /* bytes before the first block: its header, and alignment */
 
 typedef struct wh_circular_state {
@@ -313,9 +316,12 @@ typedef struct wh_circular_take {
     uint32_t outcome;
 } wh_circular_take;
 
+WH_FN uint32_t wh_circular_offset_(wh_circular_t h, uint32_t which) {
+    return wh_load_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE]);
+}
+
 /* A header to start at: the offset, or what has become of it. */
-WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t which) {
-    const uint32_t offset = wh_load_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE]);
+WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t offset) {
     if (WH_PLANT(circular_hint, wh_circular_is_header_(h, offset), 1)) {
         return offset;
     }
@@ -328,12 +334,16 @@ WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t which) {
     return 0; /* the first header never goes away */
 }
 
-/* Looks for a chunk of at least `least` units and locks it. Counted as active. */
+/* Looks for a chunk of at least `least` units and locks it. Counted as active. Searches that
+ * start together meet at one chunk, and one gets it; the others would walk over all that is in
+ * use behind it. So a search looks at the offset now and then, and follows it when it has
+ * moved: somebody has found a chunk and left a rest. */
 WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, uint32_t least,
                                            int fused) {
     wh_circular_take t;
-    uint32_t limbo = 0;
-    t.u = wh_circular_start_(h, which);
+    uint32_t limbo = 0, used = 0, followed = 0;
+    uint32_t offset = wh_circular_offset_(h, which);
+    t.u = wh_circular_start_(h, offset);
     for (uint64_t walked = 0; walked < h.units && limbo < WH_CIRCULAR_PATIENCE;) {
         wh_circular_chunk c = wh_circular_read_(h, t.u, fused);
         if (t.u >= h.units) { /* the sentinel */
@@ -361,6 +371,16 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, uint
         }
         walked += c.next - t.u;
         t.u = c.next;
+        if (c.flag == WH_CIRCULAR_USED && followed < WH_CIRCULAR_FOLLOW &&
+            ++used % WH_CIRCULAR_LOOK == 0) {
+            const uint32_t now = wh_circular_offset_(h, which);
+            if (now != offset) {
+                offset = now;
+                t.u = wh_circular_start_(h, offset);
+                walked = 0;
+                followed++;
+            }
+        }
     }
     t.next = 0;
     t.outcome = limbo != 0 ? WH_CIRCULAR_WAIT : WH_CIRCULAR_NONE;
@@ -397,8 +417,9 @@ WH_FN_SLOW int wh_circular_gather_(wh_circular_t h, int fused) {
 }
 
 /* What a search that found nothing comes to: NULL if a gather that began after *since
- * joined nothing, this lane's own or another's. */
-WH_FN int wh_circular_give_up_(wh_circular_t h, uint64_t *since, int fused) {
+ * joined nothing, this lane's own or another's. *other: the number of a gather that another
+ * lane is at, until whose end there is no use in searching. */
+WH_FN int wh_circular_give_up_(wh_circular_t h, uint64_t *since, uint64_t *other, int fused) {
     uint64_t number = wh_load_u64_acquire(&h.state->gather);
     if (*since == UINT64_MAX) {
         *since = number;
@@ -407,7 +428,8 @@ WH_FN int wh_circular_give_up_(wh_circular_t h, uint64_t *since, int fused) {
         return 1;
     }
     if (number % 2 != 0 || wh_cas_u64_acq_rel(&h.state->gather, number, number + 1) != number) {
-        return 0; /* another lane is at it */
+        *other = number | 1;
+        return 0;
     }
     const int joined = wh_circular_gather_(h, fused);
     if (!joined) {
@@ -430,7 +452,7 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
     const uint32_t leader = wh_mask_leader(mask);
     const uint32_t which = multi ? wh_sm_id() % h.n_offsets : 0;
     uint32_t need = wh_circular_need_(h, n, fused); /* 0: done */
-    uint64_t since = UINT64_MAX;
+    uint64_t since = UINT64_MAX, other = 0;
     void *p = NULL;
     wh_circular_take t;
     if (need == 0 && n != 0) {
@@ -446,7 +468,11 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         }
         wh_syncwarp(mask);
         if (need != 0 && wh_group_leads(g)) {
-            t = wh_circular_search_(h, which, need, fused);
+            if (other != 0 && wh_load_u64_relaxed(&h.state->gather) == other) {
+                t.outcome = WH_CIRCULAR_WAIT;
+            } else {
+                t = wh_circular_search_(h, which, need, fused);
+            }
         }
         wh_syncwarp(mask); /* P1: the others of the group use what its first lane acquired */
         if (wh_lane_id() == leader) {
@@ -484,7 +510,7 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         } else if (need != 0 && outcome == WH_CIRCULAR_NONE) {
             int give_up = 0;
             if (wh_group_leads(g)) {
-                give_up = wh_circular_give_up_(h, &since, fused);
+                give_up = wh_circular_give_up_(h, &since, &other, fused);
             }
             if (give_up) {
                 wh_add_u64_relaxed(&h.state->failed, 1);
