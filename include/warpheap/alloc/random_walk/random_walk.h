@@ -55,7 +55,7 @@
  * Cost  rw: a load a step and one cas; free a load and a store. rw-bm and crw: two
  *       atomics and a load a step and one atomic; free a load and an atomic. corw: as
  *       rw-bm for each lane of the warp, all in the same steps, and collectives.
- * Check tests/unit/random_walk.c (equations 3 to 6, 11), conform, stress, fault.
+ * Check tests/bench/walk.c (equations 1 to 6, 11, 14), conform, stress, fault.
  */
 #ifndef WH_ALLOC_RANDOM_WALK_H
 #define WH_ALLOC_RANDOM_WALK_H
