@@ -196,8 +196,7 @@ WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
 #define WH_TESSERA_SHUT (1u << 31)
 #define WH_TESSERA_NO_WORDS 256u
 
-/* --- the heap ----------------------------------------------------------------------------------
- */
+/* --- the heap -------------------------------------------------------------------- */
 
 /* Counters of one set of cursors (the SMs that share them). */
 typedef struct wh_tessera_set {

@@ -22,14 +22,15 @@
  *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED.
  *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
- *            Zeroed by the owner of a whole slab.
- *   state    of a slab of several words: counts of its words that are not zero and that
- *            are full, of takers at work, and SHUT (not a slab of several words)
+ *            Set to "none free" by the owner of a whole slab.
+ *   state    of a slab of several words: how many words are full, how many takers are at
+ *            work, and SHUT (the chunk is no slab of several words)
  *   tag      class, order, slot size of a slab, on each of its chunks: stored by the
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
- *            cursor. events: memory has become available, likewise
+ *            cursor. attached: spans published, per set. events: memory has become
+ *            available, per set (pool) and per cursor (lists)
  *   verdict  per class, the events at which a full search found nothing
  *
  * Invariants
@@ -39,7 +40,7 @@
  *       first is zero, or all ones if it last was the first of a slab of one word; SHUT is
  *       set
  *   I3  the tag of a chunk does not change while any of its slots is in a caller's hand.
- *       So free may read it by a plain load, through the L1
+ *       So free may trust it, whatever order its load has
  *   I4  slab of one word: nobody takes from a word that is all ones. So whoever makes it so
  *       owns the slab and returns it, without another atomic. The bits past the last slot
  *       are ones, so this holds whatever class a taker believes the slab to be of
@@ -54,12 +55,13 @@
  *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives the slots back
- *   X1  exact out-of-memory: NULL only if (1) begun = done, (2) every cursor,
- *       also those of other classes, was used up or has been detached, (3) the list was empty, (4)
- * the pool was empty, in this order, and begun is still the same. Without a take, what is available
- * in (3) and (4) only grows or moves from a list to the pool: what was there after (2) would have
- * been seen. X2  a verdict holds while no events come: a free that has returned has counted its
- *       event if it made an empty list or pool non-empty
+ *   X1  exact out-of-memory: NULL only if, in this order, (1) begun = done; (2) every
+ *       cursor, also those of other classes, was used up or has been detached; (3) the list
+ *       and (4) the pool were empty on their lowest level; and then begun and attached are
+ *       the same as before and no cursor is between two spans. Without a take, what is
+ *       available in (3) and (4) only grows or moves from a list to the pool, so what was
+ *       there after (2) would have been seen.
+ *   X2  a verdict holds while no events come: every free that has returned has counted one
  *
  * Ordering pairs
  *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
@@ -77,7 +79,8 @@
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
  *       free: 1 load and 1 atomic per group of lanes with one word; 1 or 2 more for the
  *       group that makes the word non-zero or full.
- * Check tests/conform, tests/stress, tests/fault, tests/unit/tessera_*; wh_tessera_check.
+ * Check tests/conform, tests/stress, tests/unit/tessera_layout.c; wh_tessera_check. No
+ *       workload of tests/fault plants the WH_PLANT tags of this file yet.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -88,7 +91,7 @@
 #include "warpheap/core/sizeclass.h"
 #include "warpheap/core/veb.h"
 
-/* --- small steps ------------------------------------------------------------------- */
+/* --- small steps ----------------------------------------------------------------- */
 
 /* Brackets a take from the pool: P4. Returns a number that grows with each. */
 WH_FN uint32_t wh_tessera_begin_(wh_tessera_core g, uint32_t set) {
@@ -180,7 +183,7 @@ WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     wh_veb_filled(list, item >> 6);
 }
 
-/* --- giving back ------------------------------------------------------------------- */
+/* --- giving back ----------------------------------------------------------------- */
 
 /* A slab of several words goes back to the pool if `state` says that all of them are full
  * and nobody takes from them. 1: it did. I5 */
@@ -242,7 +245,7 @@ WH_FN void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint
     }
 }
 
-/* --- what a slow step found -------------------------------------------------------- */
+/* --- what a slow step found ------------------------------------------------------ */
 
 typedef struct wh_tessera_take {
     uint64_t at;   /* bits = 0: a span, the slots from its position on; else word index */
@@ -278,7 +281,7 @@ WH_FN int wh_tessera_crosses_(uint64_t span, uint32_t n) {
     return wh_tessera_is_open_(span) && position + n > slots;
 }
 
-/* --- spans from the pool ----------------------------------------------------------- */
+/* --- spans from the pool --------------------------------------------------------- */
 
 /* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
  * `ticket` gives: first chunk | order << 32 | 1 << 40; 0 if a bounded search found none.
@@ -351,8 +354,7 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, wh_tessera_class row, uint32_t s
     }
 }
 
-/* --- slots of listed slabs ---------------------------------------------------------------------
- */
+/* --- slots of listed slabs ------------------------------------------------------- */
 
 /* Takes up to r free slots of a slab that was on the list of class c and has been taken
  * off it by the caller; puts it back if it has more. */
@@ -533,8 +535,7 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
     return found;
 }
 
-/* --- out of memory: X1, X2 ---------------------------------------------------------------------
- */
+/* --- out of memory: X1, X2 ------------------------------------------------------- */
 
 /* Whether no cursor of class c (NO_CLASS: of any class) has slots or is between two spans. */
 WH_FN int wh_tessera_used_up_(wh_tessera_core g, uint32_t c) {
@@ -598,7 +599,7 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_core g, uint32_t set, uint32_t c) {
     return 1;
 }
 
-/* --- the slow path of slots -------------------------------------------------------- */
+/* --- the slow path of slots ------------------------------------------------------ */
 
 /* For r lanes that found the cursor of their class used up. */
 WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_core g, uint32_t set, uint32_t c,
@@ -815,12 +816,12 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
     }
 }
 
-/* --- runs -------------------------------------------------------------------------- */
+/* --- runs ------------------------------------------------------------------------ */
 
 /* Tags claimed chunks as one run and returns it: lane `rank` of n that share the work. */
 WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks, uint32_t rank,
                                  uint32_t n) {
-    for (uint64_t i = rank; i < chunks; i += n) { /* an interior pointer is to look like one */
+    for (uint64_t i = rank; i < chunks; i += n) { /* so that a free of its inside is seen */
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, (uint32_t)(first + i)),
                              i == 0 ? chunks << 32 | WH_TESSERA_RUN : WH_TESSERA_INNER);
     }
@@ -980,7 +981,7 @@ WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_core g, uint32_t set, uint64_t o
     wh_tessera_bad_free_(g, set, 1);
 }
 
-/* --- the contract ------------------------------------------------------------------ */
+/* --- the contract ---------------------------------------------------------------- */
 
 WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
     const uint32_t set = wh_sm_id() * h.set_scale >> 16;
