@@ -24,21 +24,34 @@
 /* Kernels may be launched with up to WH_KERNEL_THREADS threads a block, hence the
  * bound. A file that never launches more than, say, 256 defines it so before its
  * includes and gets more registers per thread; with WH_KERNEL_BLOCKS it asks for so
- * many blocks on an SM at once, hence for fewer registers. The arguments are a __grid_constant__,
- * so a kernel that takes an address inside them does not copy them to local memory. */
+ * many blocks on an SM at once, hence for fewer registers, but never for more blocks than
+ * an SM of the architecture in hand can hold, which ptxas would refuse. The arguments are
+ * a __grid_constant__, so a kernel that takes an address inside them does not copy them to
+ * local memory. */
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS 1024
 #endif
 #ifndef WH_KERNEL_BLOCKS
 #define WH_KERNEL_BLOCKS 1
 #endif
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || \
+    (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
+#define WH_SM_THREADS 2048
+#elif __CUDA_ARCH__ == 750
+#define WH_SM_THREADS 1024
+#else
+#define WH_SM_THREADS 1536
+#endif
+#define WH_SM_BLOCKS                                                         \
+    (WH_KERNEL_BLOCKS < WH_SM_THREADS / WH_KERNEL_THREADS ? WH_KERNEL_BLOCKS \
+                                                          : WH_SM_THREADS / WH_KERNEL_THREADS)
 #define WH_KERNEL(name, args_t, a)                                                               \
     static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
     static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {                 \
         name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(*wh_args); \
         return wh_device_note_cuda(wh_l->device, (int)cudaGetLastError(), #name);                \
     }                                                                                            \
-    static __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_KERNEL_BLOCKS)                \
+    static __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)                    \
         name##_kernel(const __grid_constant__ args_t a)
 
 #define WH_KERNEL_SYMBOL(name) ((const void *)name##_kernel)
