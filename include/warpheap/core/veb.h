@@ -153,6 +153,23 @@ WH_FN void wh_veb_filled(wh_veb t, uint64_t w) {
     wh_veb_raise_(t.words, wh_veb_up_(t.n), w);
 }
 
+/* As filled, but without ordering: for sets whose levels above 0 are hints, because whoever
+ * must not miss an item reads level 0. A search may clear a bit set here before it can see the
+ * item, so the item can be hidden from searches until the next one is put beside it. */
+WH_FN void wh_veb_hint_filled(wh_veb t, uint64_t w) {
+    uint64_t *base = t.words;
+    uint64_t size = wh_veb_up_(t.n);
+    while (size > 1) {
+        base += size;
+        const uint64_t bit = (uint64_t)1 << (w & 63);
+        w >>= 6;
+        if (wh_fetch_or_u64_relaxed(&base[w], bit) != 0) {
+            return;
+        }
+        size = wh_veb_up_(size);
+    }
+}
+
 /* Tells the levels above that word w of level 0 may have become zero. For callers that took
  * items by an atomic of their own; until then searches may look in vain. */
 WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {

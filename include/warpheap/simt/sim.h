@@ -15,6 +15,8 @@
 
 #define WH_FN static inline __attribute__((unused))
 #define WH_FN_SLOW static __attribute__((noinline, unused))
+#define WH_OUT_OF_LINE(f) f
+#define WH_NO_UNROLL
 #define WH_HD static inline __attribute__((unused))
 #define WH_TARGETED(name) WH_CAT(name, _sim)
 #define WH_TARGET_IS_SIM 1

@@ -5,8 +5,76 @@
 
 #include "warpheap/alloc/tessera/layout.h"
 
+WH_FN void wh_tessera_init_chunk_(wh_tessera_core g, uint32_t chunk) {
+    *wh_tessera_tag_at_(g, chunk) = WH_TESSERA_FREE;
+    *wh_tessera_state_at_(g, chunk) = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
+}
+
+/* The class whose first spans a chunk is in; n_classes for one between those of two classes. */
+WH_FN uint32_t wh_tessera_first_class_(wh_tessera_t h, uint32_t chunk, wh_tessera_first *first) {
+    const wh_tessera_core g = h.core;
+    uint32_t end = 0;
+    for (uint32_t c = 0; c < g.n_classes; c++) {
+        *first = wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_set_bytes(g), end);
+        end = wh_tessera_first_end(*first, g.n_sets);
+        if (chunk < end) {
+            return chunk >= first->chunk ? c : g.n_classes;
+        }
+    }
+    return g.n_classes;
+}
+
+/* A chunk before g.begin: of a set's first span of a class, but for a few. */
+WH_FN void wh_tessera_init_first_(wh_tessera_t h, uint32_t chunk) {
+    const wh_tessera_core g = h.core;
+    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
+    wh_tessera_first first;
+    const uint32_t c = wh_tessera_first_class_(h, chunk, &first);
+    uint64_t word = 0;
+    wh_tessera_init_chunk_(g, chunk);
+    if (c < g.n_classes) {
+        const wh_tessera_class row =
+            wh_tessera_make_class(c, g.chunk_log2, h.max_order, h.span_share);
+        const uint32_t chunks = first.slabs << first.order;
+        const uint32_t set = (chunk - first.chunk) / chunks;
+        if (chunk - first.chunk == set * chunks) {
+            wh_tessera_cursor_at_(g, set, c)->span =
+                wh_tessera_span(chunk, row.slots * first.slabs, 0);
+        }
+        *wh_tessera_tag_at_(g, chunk) = wh_tessera_with_set(row.tag, set);
+        if (row.slots > 64) {
+            *wh_tessera_state_at_(g, chunk) = WH_TESSERA_NO_WORDS;
+        } else if ((chunk & ((1u << first.order) - 1)) == 0) {
+            word = wh_tessera_none_free(row.slots);
+        }
+    }
+    for (uint32_t w = 0; w < 1u << words_log2; w++) {
+        h.words[((uint64_t)chunk << words_log2) + w] = w == 0 ? word : 0;
+    }
+}
+
+/* The free ones among the 64 chunks of such a word of the pool. */
+WH_FN uint64_t wh_tessera_init_gaps_(wh_tessera_t h, uint32_t word) {
+    const wh_tessera_core g = h.core;
+    uint64_t taken = 0;
+    uint32_t end = 0;
+    for (uint32_t c = 0; c < g.n_classes; c++) {
+        const wh_tessera_first first =
+            wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_set_bytes(g), end);
+        end = wh_tessera_first_end(first, g.n_sets);
+        const uint32_t from = first.chunk > word * 64 ? first.chunk - word * 64 : 0;
+        const uint32_t to = end > word * 64 ? end - word * 64 : 0;
+        if (from < 64 && from < to) {
+            const uint32_t n = (to < 64 ? to : 64) - from;
+            taken |= (~(uint64_t)0 >> (64 - n)) << from;
+        }
+    }
+    return ~taken;
+}
+
 WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     const wh_tessera_core g = h.core;
+    const uint32_t cursor_words = sizeof(wh_tessera_cursor) / 8;
     wh_tessera_header *header = wh_tessera_header_(g);
     uint64_t *counters = (uint64_t *)(void *)wh_tessera_set_at_(g, 0);
     uint64_t *cursors = (uint64_t *)(void *)h.cursors;
@@ -16,10 +84,12 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         if (k < g.n_classes) {
             wh_tessera_class row =
                 wh_tessera_make_class((uint32_t)k, g.chunk_log2, h.max_order, h.span_share);
-            const uint32_t order = wh_tessera_span_order(row);
-            const uint32_t rounds = (g.n_chunks >> order) / g.n_sets;
-            row.step = (uint32_t)g.n_sets << order;
-            row.start = (uint32_t)(k * rounds / g.n_classes) * row.step;
+            const uint32_t rounds = (g.n_chunks >> 6) / g.n_sets;
+            const uint32_t begin = (g.begin >> 6) / g.n_sets + (g.begin != 0);
+            row.begin = g.begin;
+            row.start = begin < rounds
+                            ? (begin + (uint32_t)k * (rounds - begin) / g.n_classes) * g.n_sets
+                            : 0;
             header->classes[k] = row;
         }
         header->verdict[k] = 0;
@@ -32,17 +102,29 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     for (uint64_t k = i; k < g.n_sets * sizeof(wh_tessera_set) / 8; k += n) {
         counters[k] = 0;
     }
-    for (uint64_t k = i; k < (uint64_t)g.n_sets * 64 * sizeof(wh_tessera_cursor) / 8; k += n) {
-        cursors[k] = 0; /* VACANT */
+    for (uint64_t k = i; k < (uint64_t)g.n_sets * 64 * cursor_words; k += n) {
+        const uint32_t c = (uint32_t)(k / cursor_words) & 63;
+        if (k % cursor_words != 0 || c >= g.n_classes ||
+            wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_set_bytes(g), 0).slabs ==
+                0) {
+            cursors[k] = 0; /* VACANT; the others come with the first chunk of their span */
+        }
     }
-    for (uint64_t k = i; k < g.n_chunks; k += n) {
-        *wh_tessera_tag_at_(g, (uint32_t)k) = WH_TESSERA_FREE;
-        *wh_tessera_state_at_(g, (uint32_t)k) = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
+    for (uint64_t k = i; k < g.begin; k += n) {
+        wh_tessera_init_first_(h, (uint32_t)k);
+    }
+    for (uint64_t k = i + g.begin; k < g.n_chunks; k += n) {
+        wh_tessera_init_chunk_(g, (uint32_t)k);
     }
     for (uint64_t k = i; k < trees; k += n) {
-        h.pool[k] = k < pool ? wh_veb_initial_word(g.n_chunks, k, 1) : 0;
+        /* Above the first spans, the summaries say more than there is: searches see to it. */
+        g.pool[k] = k < g.begin >> 6 ? wh_tessera_init_gaps_(h, (uint32_t)k)
+                    : k < pool       ? wh_veb_initial_word(g.n_chunks, k, 1)
+                                     : 0;
     }
-    for (uint64_t k = i; k < (uint64_t)g.n_chunks << wh_tessera_words_log2(g.chunk_log2); k += n) {
+    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
+    for (uint64_t k = i + ((uint64_t)g.begin << words_log2); k < (uint64_t)g.n_chunks << words_log2;
+         k += n) {
         h.words[k] = 0;
     }
 }

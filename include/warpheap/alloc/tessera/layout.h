@@ -61,8 +61,8 @@ typedef struct wh_tessera_class {
     uint32_t slot_size; /* bytes, a multiple of 16 */
     uint32_t shape;     /* slab_log2 (bytes) | order << 8 | span order << 16 */
     uint64_t tag;       /* of its slabs, less the set */
-    uint32_t start;     /* chunk at which set 0 looks for its first span */
-    uint32_t step;      /* ... and how much further on each time, for every set */
+    uint32_t start;     /* word of the pool at which set 0 looks for spans at first */
+    uint32_t begin;     /* first chunk behind the first spans, as in wh_tessera_core */
 } wh_tessera_class;
 
 WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class row) {
@@ -136,16 +136,20 @@ WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
 
 #define WH_TESSERA_SPAN_SLOTS 32768u /* slots that a span aims at */
 
-/* max_order: largest slab of this heap; span_share: largest span, in chunks. */
+/* log2 of the chunks of a slab: 32 slots of a class of 2^k bytes, up to 63 of the others, that
+ * is one word; unless one chunk already holds more. max_order: largest slab of this heap. */
+WH_HD uint32_t wh_tessera_order_of(uint32_t c, uint32_t chunk_log2, uint32_t max_order) {
+    const uint32_t wanted = 5 + wh_log2_ceil(wh_tessera_bound(c));
+    const uint32_t order = wanted > chunk_log2 ? wanted - chunk_log2 : 0;
+    return order < max_order ? order : max_order;
+}
+
+/* span_share: largest span, in chunks. */
 WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
                                              uint32_t span_share) {
     wh_tessera_class row;
     const uint32_t bound = wh_tessera_bound(c);
-    /* 32 slots of a class of 2^k bytes, up to 63 of the others: one word, unless one chunk
-     * already holds more */
-    const uint32_t wanted = 5 + wh_log2_ceil(bound);
-    uint32_t order = wanted > chunk_log2 ? wanted - chunk_log2 : 0;
-    order = order < max_order ? order : max_order;
+    const uint32_t order = wh_tessera_order_of(c, chunk_log2, max_order);
     const uint32_t slab_log2 = chunk_log2 + order;
     row.slots = (uint32_t)(((uint64_t)1 << slab_log2) / bound);
     row.slot_size = (uint32_t)(((uint64_t)1 << slab_log2) / row.slots) & ~15u;
@@ -157,8 +161,43 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
     }
     row.shape = slab_log2 | order << 8 | span << 16;
     row.tag = wh_tessera_slab_tag(c, order, row.slot_size);
-    row.start = row.step = 0; /* wh_tessera_init knows */
+    row.start = row.begin = 0; /* wh_tessera_init knows */
     return row;
+}
+
+/* Slabs of the span that every cursor of a class has from the start: so small a part of a
+ * set's share of the heap (for all classes together about a quarter) that even a heap full
+ * of one class gets it back in time. A class of up to 256 bytes gets slots for an even share
+ * of one in 8 KiB of the heap, the others fewer. */
+#define WH_TESSERA_FIRST_SLOTS 12288u
+#define WH_TESSERA_FIRST_LOG2 20u /* most bytes, for classes above 256 bytes */
+
+typedef struct wh_tessera_first {
+    uint32_t chunk; /* where set 0's span starts; the other sets' lie behind it */
+    uint32_t slabs; /* of each */
+    uint32_t order; /* of a slab */
+} wh_tessera_first;
+
+/* Of class c, if the first spans of the classes below it end at chunk `end`. */
+WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
+                                             uint64_t set_bytes, uint32_t end) {
+    const uint32_t bound = wh_tessera_bound(c);
+    wh_tessera_first first;
+    first.order = wh_tessera_order_of(c, chunk_log2, max_order);
+    if (c < WH_TESSERA_FINE) {
+        const uint64_t slots = (set_bytes >> 16) * 9;
+        first.slabs = (uint32_t)(slots < WH_TESSERA_FIRST_SLOTS ? slots : WH_TESSERA_FIRST_SLOTS) /
+                      ((1u << (chunk_log2 + first.order)) / bound);
+    } else {
+        const uint64_t most = (uint64_t)1 << WH_TESSERA_FIRST_LOG2;
+        const uint64_t bytes = set_bytes >> 8;
+        first.slabs = (uint32_t)((bytes < most ? bytes : most) >> (chunk_log2 + first.order));
+    }
+    first.chunk = ((end + (1u << first.order) - 1) >> first.order) << first.order;
+    return first;
+}
+WH_HD uint32_t wh_tessera_first_end(wh_tessera_first first, uint32_t n_sets) {
+    return first.chunk + (n_sets * first.slabs << first.order);
 }
 
 /* --- spans: what a cursor holds ----------------------------------------------------------
@@ -237,7 +276,11 @@ typedef struct wh_tessera_core {
     uint16_t n_sets;
     uint8_t chunk_log2;
     uint8_t n_classes;
-    uint64_t pool_offset; /* of the pool from meta */
+    uint32_t begin;      /* chunks from here on are not in anybody's first span */
+    uint32_t list_words; /* of the list of a class */
+    uint32_t max_whole;  /* largest class whose slab is a full warp's: 32 slots */
+    uint64_t *pool;
+    uint64_t *lists;
 } wh_tessera_core;
 
 typedef struct wh_tessera {
@@ -246,18 +289,19 @@ typedef struct wh_tessera {
     uint64_t *tags;
     uint32_t *states;
     uint64_t *words;
-    uint64_t *pool;
     wh_tessera_cursor *cursors;
     const wh_tessera_class *classes;
     uint32_t max_slot;   /* largest request that is served by a slot */
-    uint32_t max_whole;  /* largest class whose slab is a full warp's: 32 slots */
     uint32_t set_scale;  /* set = SM * set_scale >> 16 */
     uint32_t max_order;  /* of a slab */
     uint32_t span_share; /* chunks of a span */
-    uint32_t unused;
     wh_tessera_core core;
 } wh_tessera_t;
 
+/* A set's share of the heap, for its first spans; a small heap has none of these. */
+WH_HD uint64_t wh_tessera_set_bytes(wh_tessera_core g) {
+    return g.n_chunks < 512 ? 0 : (uint64_t)(g.n_chunks / g.n_sets) << g.chunk_log2;
+}
 WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk */
     return chunk_log2 > 10 ? chunk_log2 - 10 : 0;
 }
@@ -279,7 +323,7 @@ WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
 }
 WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
-    return wh_veb_make((uint64_t *)(void *)(g.meta + g.pool_offset), g.n_chunks);
+    return wh_veb_make(g.pool, g.n_chunks);
 }
 /* Items of a list: slab s is item s % 64 * stride + s / 64, so that slabs that lie side by
  * side do not share a line of it. */
@@ -299,12 +343,10 @@ WH_HD uint64_t wh_tessera_items(uint32_t n_chunks) {
 
 /* Slabs of class c with free slots; the lists follow the pool. */
 WH_FN wh_veb wh_tessera_list_(wh_tessera_core g, uint32_t c) {
-    const uint64_t items = wh_tessera_items(g.n_chunks);
-    uint64_t *first = wh_tessera_pool_(g).words + wh_veb_words(g.n_chunks);
-    return wh_veb_make(first + c * wh_veb_words(items), items);
+    return wh_veb_make(g.lists + (uint64_t)c * g.list_words, wh_tessera_items(g.n_chunks));
 }
 WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
-    uint64_t *words = wh_tessera_list_(g, g.n_classes).words;
+    uint64_t *words = g.lists + (uint64_t)g.n_classes * g.list_words;
     return words + ((uint64_t)slab << wh_tessera_words_log2(g.chunk_log2));
 }
 
@@ -395,7 +437,9 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.n_sets = (uint16_t)n_sets;
     h->core.chunk_log2 = (uint8_t)chunk_log2;
     h->core.n_classes = (uint8_t)n_classes;
-    h->core.pool_offset = wh_tessera_pool_offset_(n, n_sets);
+    h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
+    h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, n_sets));
+    h->core.lists = h->core.pool + wh_veb_words(n);
     h->base = h->core.base;
     h->bytes = n << chunk_log2;
     h->classes = (const wh_tessera_class *)(const void *)memory;
@@ -403,8 +447,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
                                                n_sets * sizeof(wh_tessera_set));
     h->tags = (uint64_t *)(void *)(h->cursors + (uint64_t)n_sets * 64);
     h->states = (uint32_t *)(void *)(h->tags + n);
-    h->pool = (uint64_t *)(void *)(memory + h->core.pool_offset);
-    h->words = h->pool + wh_tessera_tree_words_(n, n_classes);
+    h->words = h->core.pool + wh_tessera_tree_words_(n, n_classes);
     h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
     while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
         h->max_order--;
@@ -412,15 +455,22 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     const uint64_t share = n / (n_sets * 32);
     h->span_share = share < 64 ? (uint32_t)share : 64;
     h->max_slot = (uint32_t)chunk;
-    h->max_whole = 0;
+    h->core.max_whole = 0;
     for (uint32_t c = WH_TESSERA_FINE + 4; c < n_classes; c += 5) {
         const wh_tessera_class row =
             wh_tessera_make_class(c, chunk_log2, h->max_order, h->span_share);
         if (row.slots == 32 && chunk_log2 <= wh_tessera_slab_log2(row)) {
-            h->max_whole = row.slot_size;
+            h->core.max_whole = row.slot_size;
         }
     }
     h->set_scale = (uint32_t)(((uint64_t)n_sets << 16) / n_sms);
+    uint32_t end = 0;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        end = wh_tessera_first_end(
+            wh_tessera_make_first(c, chunk_log2, h->max_order, wh_tessera_set_bytes(h->core), end),
+            n_sets);
+    }
+    h->core.begin = (end + 63) >> 6 << 6;
     return WH_OK;
 }
 

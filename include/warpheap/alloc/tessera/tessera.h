@@ -180,7 +180,7 @@ WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
     wh_or_u64_relaxed(&list.words[item >> 6], (uint64_t)1 << (item & 63));
-    wh_veb_filled(list, item >> 6);
+    wh_veb_hint_filled(list, item >> 6);
 }
 
 /* --- giving back ----------------------------------------------------------------- */
@@ -202,6 +202,15 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
     return 1;
 }
 
+/* Another slot of a word that was not zero. Whoever made it so may not have listed the slab
+ * yet, but this free is about to return: I6. The tree above need not know. */
+WH_FN void wh_tessera_keep_listed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag) {
+    const uint32_t c = wh_tessera_tag_class(tag);
+    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
+    wh_or_u64_relaxed(&wh_tessera_list_(g, c).words[item >> 6], (uint64_t)1 << (item & 63));
+    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
+}
+
 /* What follows a fetch_or that set `bits` in word i of a slab, found `old` there and has made
  * the word non-zero or full: the slab goes back to the pool or is listed. */
 WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
@@ -220,17 +229,12 @@ WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab,
             return;
         }
     }
-    wh_tessera_list_slab_(g, c, slab);
-    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
-}
-
-/* Another slot of a word that was not zero. Whoever made it so may not have listed the slab
- * yet, but this free is about to return: I6. The tree above need not know. */
-WH_FN void wh_tessera_keep_listed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag) {
-    const uint32_t c = wh_tessera_tag_class(tag);
-    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    wh_or_u64_relaxed(&wh_tessera_list_(g, c).words[item >> 6], (uint64_t)1 << (item & 63));
-    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
+    if (old == wh_tessera_none_free(slots)) {
+        wh_tessera_list_slab_(g, c, slab);
+        wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
+    } else {
+        wh_tessera_keep_listed_(g, set, slab, tag);
+    }
 }
 
 /* Gives slots of word i of a slab back: they become free. */
@@ -327,23 +331,24 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint
     return 0;
 }
 
-/* Makes claimed chunks slabs of a class with no slot free: lane `rank` of `n`. */
-WH_FN void wh_tessera_dress_(wh_tessera_core g, wh_tessera_class row, uint32_t set, uint32_t first,
-                             uint32_t chunks, uint32_t rank, uint32_t n) {
-    const uint32_t order = wh_tessera_order(row);
-    const uint64_t tag = wh_tessera_with_set(row.tag, set);
-    const int single = row.slots <= 64;
+/* Makes claimed chunks slabs with this tag and no slot free: lane `rank` of `n`. */
+WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
+                             uint32_t rank, uint32_t n) {
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    const uint32_t inside = (1u << wh_tessera_tag_order(tag)) - 1;
     uint64_t left_over = 0;
+    WH_NO_UNROLL
     for (uint32_t i = rank; i < chunks; i += n) {
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
-        if (single && (i & ((1u << order) - 1)) == 0) {
-            wh_store_u64_relaxed(wh_tessera_words_of_(g, first + i),
-                                 wh_tessera_none_free(row.slots));
-        } else if (!single) {
-            left_over |= wh_load_u64_relaxed(wh_tessera_words_of_(g, first + i));
+        uint64_t *word = wh_tessera_words_of_(g, first + i);
+        if (slots > 64) {
+            left_over |= wh_load_u64_relaxed(word);
+        } else if ((i & inside) == 0) {
+            wh_store_u64_relaxed(word, wh_tessera_none_free(slots));
         }
     }
-    for (uint32_t i = rank; !single && i < chunks; i += n) {
+    WH_NO_UNROLL
+    for (uint32_t i = rank; slots > 64 && i < chunks; i += n) {
         uint32_t *state = wh_tessera_state_at_(g, first + i);
         if (left_over == 0) {
             wh_add_u32_relaxed(state, 0 - WH_TESSERA_SHUT);
@@ -352,6 +357,21 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, wh_tessera_class row, uint32_t s
             wh_add_u32_release(state, 0 - WH_TESSERA_SHUT);
         }
     }
+}
+
+/* For every lane of mask that has claimed chunks for a span (chunks != 0): all lanes dress them,
+ * one span after the other. */
+WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag, uint32_t first,
+                                 uint32_t chunks) {
+    const uint32_t rank = wh_mask_rank(mask), n = wh_popc32(mask);
+    WH_NO_UNROLL
+    for (wh_mask_t m = wh_ballot(mask, chunks != 0); m != 0; m &= m - 1) {
+        const uint32_t lane = wh_mask_leader(m);
+        const uint64_t its_tag = wh_shfl_u64(mask, tag, lane);
+        wh_tessera_dress_(g, its_tag, wh_shfl_u32(mask, first, lane),
+                          wh_shfl_u32(mask, chunks, lane), rank, n);
+    }
+    wh_syncwarp(mask);
 }
 
 /* --- slots of listed slabs ------------------------------------------------------- */
@@ -501,36 +521,71 @@ WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_core g, uint32_t c, uint
     return wh_tessera_found_(WH_TESSERA_WAIT, 0);
 }
 
+/* A slab of a cursor's that the caller owns and that has handed out no slot goes straight back
+ * to the pool. 0: it has been a listed slab, and somebody is looking at it. */
+WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t slab,
+                                   wh_tessera_class row) {
+    if (row.slots <= 64) { /* I2, I4: from here on it looks like any slab in the pool */
+        wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_all_free(row.slots, 0));
+    } else if (wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_NO_WORDS,
+                                  WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) !=
+               WH_TESSERA_NO_WORDS) { /* I5 */
+        return 0;
+    }
+    wh_tessera_put_chunks_(g, set, slab, wh_tessera_order(row));
+    return 1;
+}
+
+/* Gives back what `span`, which the caller has taken from a cursor of class u, has left. */
+WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_core g, uint32_t set, uint32_t u, uint64_t span) {
+    const wh_tessera_class row = wh_tessera_header_(g)->classes[u];
+    const uint32_t end = wh_tessera_span_slots(span);
+    uint32_t position = wh_tessera_span_position(span);
+    WH_NO_UNROLL
+    while (position < end) {
+        const uint32_t k = position / row.slots, slot = position % row.slots;
+        const uint32_t slab = wh_tessera_span_first(span) + (k << wh_tessera_order(row));
+        if (slot == 0 && wh_tessera_return_fresh_(g, set, slab, row)) {
+            position += row.slots;
+            continue;
+        }
+        const uint64_t mask = wh_tessera_full_word(row.slots, slot >> 6);
+        wh_tessera_give_(g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab)), slot >> 6,
+                         mask & (~(uint64_t)0 << (slot & 63)));
+        position += 64 - wh_clz64(mask) - (slot & 63);
+    }
+}
+
 /* Closes the cursors of other classes than c that have slots left and gives these back, so
  * that slabs without a live slot reach the pool. 1 if there was one. */
 WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
     int found = 0;
-    for (uint32_t i = 0; i < (uint32_t)g.n_sets << 6; i++) {
-        const uint32_t u = i & 63;
-        if (u == c || u >= g.n_classes) {
-            continue;
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < (uint32_t)g.n_sets << 6; i += 8) {
+        uint32_t left = 0; /* which of eight classes */
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint64_t span =
+                wh_load_u64_relaxed(&wh_tessera_cursor_at_(g, i >> 6, (i & 63) + k)->span);
+            left |= (uint32_t)wh_tessera_has_slots_(span) << k;
         }
-        uint64_t *at = &wh_tessera_cursor_at_(g, i >> 6, u)->span;
-        const uint64_t span = wh_load_u64_acquire(at);
-        const wh_tessera_class row = wh_tessera_header_(g)->classes[u];
-        uint32_t position = wh_tessera_span_position(span);
-        const uint32_t end = wh_tessera_span_slots(span);
-        if (position >= end) {
-            continue;
-        }
-        found = 1;
-        (void)wh_tessera_begin_(g, set);
-        if (wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: the rest is ours */
-            while (position < end) {
-                const uint32_t k = position / row.slots, slot = position % row.slots;
-                const uint32_t slab = wh_tessera_span_first(span) + (k << wh_tessera_order(row));
-                const uint64_t mask = wh_tessera_full_word(row.slots, slot >> 6);
-                wh_tessera_give_(g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab)),
-                                 slot >> 6, mask & (~(uint64_t)0 << (slot & 63)));
-                position += 64 - wh_clz64(mask) - (slot & 63);
+        WH_NO_UNROLL
+        for (; left != 0; left &= left - 1) {
+            const uint32_t u = (i & 63) + wh_ctz32(left);
+            if (u == c) {
+                continue;
             }
+            uint64_t *at = &wh_tessera_cursor_at_(g, i >> 6, u)->span;
+            const uint64_t span = wh_load_u64_acquire(at);
+            if (!wh_tessera_has_slots_(span)) {
+                continue;
+            }
+            found = 1;
+            (void)wh_tessera_begin_(g, set);
+            if (wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: it is ours */
+                wh_tessera_give_span_(g, set, u, span);
+            }
+            wh_tessera_end_(g, set);
         }
-        wh_tessera_end_(g, set);
     }
     return found;
 }
@@ -590,7 +645,8 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_core g, uint32_t set, uint32_t c) {
         wh_tessera_holds_(wh_tessera_list_(g, c)) ||    /* X1 (3) */
         wh_tessera_holds_(wh_tessera_pool_(g)) ||       /* X1 (4) */
         WH_PLANT(tessera_x1_same,
-                 wh_tessera_sum_(g, c, 2) != begun || !wh_tessera_used_up_(g, c) ||
+                 wh_tessera_sum_(g, c, 2) != begun ||
+                     !wh_tessera_used_up_(g, WH_TESSERA_NO_CLASS) ||
                      wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3) != attached,
                  0)) {
         return 0;
@@ -660,29 +716,24 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
         const uint32_t rank = wh_mask_rank(needy);
         wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
         uint64_t claim = 0;
-        if (attach) {
+        if (attach) { /* a span of some size, or the cursor closes */
             const uint32_t ticket = wh_tessera_begin_(g, set);
-            if (!wh_tessera_any_(wh_tessera_list_(g, c))) { /* else close the cursor */
-                claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
-                                               wh_tessera_order(row));
-            }
+            claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
+                                           wh_tessera_order(row));
         } else if (leads && r != 0) {
             take = wh_tessera_attempt_(g, set, c, r, may_reopen);
         }
         if (wh_any(mask, attach)) { /* every group that attaches, together */
-            claim = wh_shfl_u64(mask, claim, leader);
-            if (claim != 0) {
-                wh_tessera_dress_(g, row, set, (uint32_t)claim, 1u << (claim >> 32 & 0xff),
-                                  wh_mask_rank(lanes), wh_popc32(lanes));
-            }
-            wh_syncwarp(mask);
+            const uint32_t order = (uint32_t)(claim >> 32) & 0xff;
+            wh_tessera_dress_all_(g, mask, wh_tessera_with_set(row.tag, set), (uint32_t)claim,
+                                  claim != 0 ? 1u << order : 0);
             if (attach) {
                 uint64_t *at = &wh_tessera_cursor_at_(g, set, c)->span;
-                const uint32_t order = (uint32_t)(claim >> 32) & 0xff;
                 const uint32_t slots =
                     claim != 0 ? row.slots << (order - wh_tessera_order(row)) : 0;
                 const uint32_t keep = r < slots ? r : slots;
                 wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, claim != 0); /* X1 */
+                wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, claim != 0 ? wh_tessera_span((uint32_t)claim, slots, keep)
                                 : WH_TESSERA_CLOSED); /* C1, P2 */
@@ -724,11 +775,60 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
     return p;
 }
 
+/* Claims a span for the cursor of (set, class) that `last`, a value of that cursor, has just used
+ * up: twice as large as that one, up to the largest, or as it turns out smaller, down to a slab.
+ * Looks at a few words of the pool, the set's own ones; those of its other classes start
+ * elsewhere. first chunk | chunks << 32; 0 if there was nothing.
+ * P4: no bracket. The cursor is between two spans meanwhile, which keeps X1 (2) away. */
+WH_FN uint64_t wh_tessera_next_span_(wh_tessera_core g, wh_tessera_class row, uint32_t set,
+                                     uint64_t last) {
+    const uint32_t least = wh_tessera_order(row);
+    const uint32_t slots = wh_tessera_span_slots(last);
+    uint32_t most = wh_tessera_span_order(row);
+    uint32_t word = row.start + set;
+    if (slots != 0) {
+        const uint32_t slabs = wh_tessera_divide(slots, row.by_slots);
+        const uint32_t twice = least + 32 - wh_clz32(slabs);
+        most = twice < most ? twice : most;
+        if (wh_tessera_span_first(last) >= row.begin) {
+            word = (wh_tessera_span_first(last) >> 6) + g.n_sets;
+        }
+    }
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < 10; tries++) {
+        word = (word + 1) << 6 <= g.n_chunks ? word : set;
+        if ((word + 1) << 6 > g.n_chunks) {
+            break;
+        }
+        uint32_t order = most, at = 0;
+        if (tries != 0) { /* with less and less */
+            const uint64_t bits = wh_load_u64_relaxed(&g.pool[word]);
+            const uint32_t less = tries >> 1;
+            order = most > least + less ? most - less : least;
+            at = wh_tessera_fit_(bits, order);
+        }
+        if (at < 64) {
+            const uint32_t chunk = word << 6 | at;
+            const uint64_t mask = wh_tessera_chunks_(chunk, order);
+            const uint64_t got = wh_fetch_and_u64_acq_rel(&g.pool[word], ~mask) & mask; /* P3 */
+            if (got == mask) {
+                return chunk | (uint64_t)1 << (order + 32);
+            }
+            if (got != 0) {
+                (void)wh_tessera_begin_(g, set); /* P4 */
+                (void)wh_veb_insert_mask(wh_tessera_pool_(g), word, got);
+                wh_tessera_end_(g, set);
+            }
+        }
+        word += g.n_sets;
+    }
+    return 0;
+}
+
 /* The common part of the slow path, kept short: the first time that an SM runs it, each line
  * of code comes from memory. For the lanes that the fast path left without a slot; as slow,
- * with v what the group's atomic returned. The crosser attaches the span at its set's next
- * place; the other groups wait for theirs. Whoever finds the place taken or the cursor closed
- * goes on to slow. */
+ * with v what the group's atomic returned. The crosser attaches a span of its set's; the other
+ * groups wait for theirs. Whoever finds none there or the cursor closed goes on to slow. */
 WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes,
                                     uint32_t set, uint32_t c, uint64_t v, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
@@ -739,56 +839,34 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
     int need = p == NULL && takes_part;
     int attach = takes_part && leads && wh_tessera_crosses_(v, wh_popc32(lanes));
     int give_up = 0;
+    WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
-        uint32_t first = g.n_chunks;
         uint64_t got = 0; /* slots from its position on are the group's */
-        const uint32_t order = wh_tessera_span_order(row);
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
-        if (attach) { /* at the place behind the last one, or a little further on */
-            const uint32_t stays = set << order;
-            uint32_t place = (wh_tessera_span_first(v) >> order << order) + row.step;
-            place = wh_tessera_span_slots(v) == 0 ? row.start + stays : place;
-            for (uint32_t tries = 0; tries < 8 && first == g.n_chunks; tries++) {
-                place = place + (1u << order) <= g.n_chunks ? place : stays;
-                if (place + (1u << order) > g.n_chunks) {
-                    break;
-                }
-                uint64_t *word = &wh_tessera_pool_(g).words[place >> 6];
-                const uint64_t bits = wh_tessera_chunks_(place, order);
-                const uint64_t claimed = wh_fetch_and_u64_acq_rel(word, ~bits) & bits; /* P3 */
-                if (claimed == bits) {
-                    first = place;
-                } else if (claimed != 0) {
-                    (void)wh_tessera_begin_(g, set); /* P4 */
-                    (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, claimed);
-                    wh_tessera_end_(g, set);
-                }
-                place += row.step;
+        if (wh_any(mask, attach)) {
+            uint64_t claim = 0;
+            if (attach) {
+                claim = wh_tessera_next_span_(g, row, set, v);
+                give_up = claim == 0;
             }
-            give_up = first == g.n_chunks;
-        }
-        if (wh_any(mask, first != g.n_chunks)) {
-            first = wh_shfl_u32(mask, first, leader);
-            if (first != g.n_chunks) {
-                wh_tessera_dress_(g, row, set, first, 1u << order, wh_mask_rank(lanes),
-                                  wh_popc32(lanes));
-            }
-            wh_syncwarp(mask);
-            if (attach && first != g.n_chunks) {
-                const uint32_t slots = row.slots << (order - wh_tessera_order(row));
+            const uint32_t chunks = (uint32_t)(claim >> 32);
+            wh_tessera_dress_all_(g, mask, wh_tessera_with_set(row.tag, set), (uint32_t)claim,
+                                  chunks);
+            if (chunks != 0) {
+                const uint32_t slots = row.slots * (chunks >> wh_tessera_order(row));
                 const uint32_t r = wh_popc32(needy);
                 wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, 1); /* X1 */
                 wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
-                got = wh_tessera_span(first, slots, 0);
+                got = wh_tessera_span((uint32_t)claim, slots, 0);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, got + (r < slots ? r : slots) * WH_TESSERA_POSITION); /* C1, P2 */
-                if (order == WH_TESSERA_MAX_SPAN_LOG2) { /* that emptied a word of the pool */
-                    wh_veb_emptied(wh_tessera_pool_(g), first >> 6);
+                if (chunks == 64) { /* that emptied a word of the pool */
+                    wh_veb_emptied(wh_tessera_pool_(g), (uint32_t)claim >> 6);
                 }
                 v = got;
                 attach = 0;
             }
-        } else if (leads && needy != 0 && !attach) {
+        } else if (leads && needy != 0) {
             const uint64_t now = wh_load_u64_relaxed(at);
             if (wh_tessera_is_open_(now)) {
                 got = wh_fetch_add_u64_acquire(at, wh_popc32(needy) * WH_TESSERA_POSITION); /* P2 */
@@ -988,53 +1066,89 @@ WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
     return set < h.core.n_sets ? set : h.core.n_sets - 1u;
 }
 
-/* A full warp that wants slots of 2^k bytes takes a slab of its own, 32 slots, from the next
- * place of its set. NULL for all lanes if that place is taken. */
-WH_FN void *wh_tessera_whole_(wh_tessera_t h, uint32_t set, uint32_t c, uint32_t size_log2) {
+/* Whether n is of a class of 2^k bytes whose slab is for a full warp. */
+WH_HD int wh_tessera_is_whole_(uint64_t n, uint32_t max_whole) {
+    const uint32_t m = (uint32_t)n - 1;
+    return n > 256 && n <= max_whole && (m >> (29 - wh_clz32(m)) & 3) == 3;
+}
+
+/* A full warp that wants slots of 2^size_log2 bytes, class c, takes a slab of its own, 32 slots,
+ * from the next place of its set. NULL for all lanes if that place is taken. */
+WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t size_log2) {
     const uint32_t all = 0xffffffffu;
     const uint32_t lane = wh_lane_id();
-    const uint32_t order = size_log2 + 5 - h.core.chunk_log2;
-    const uint32_t words_log2 = wh_tessera_words_log2(h.core.chunk_log2);
-    wh_tessera_set *counters = (wh_tessera_set *)(void *)h.cursors - h.core.n_sets + set;
-    uint32_t slab = h.core.n_chunks;
+    const uint32_t order = size_log2 + 5 - g.chunk_log2;
+    wh_tessera_set *counters = wh_tessera_set_at_(g, set);
+    uint32_t slab = g.n_chunks;
     if (lane == 0 && wh_load_u32_hint(&counters->no_places) == 0) {
-        for (uint32_t tries = 0; tries < 4 && slab == h.core.n_chunks; tries++) {
+        WH_NO_UNROLL
+        for (uint32_t tries = 0; tries < 4 && slab == g.n_chunks; tries++) {
             const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
-            slab = wh_tessera_place_(h.core.n_chunks, h.core.n_sets, set, ticket, order);
-            if (slab == h.core.n_chunks) {
-                wh_add_u32_relaxed(&counters->done, 1);
-                break;
+            slab = wh_tessera_place_(g.n_chunks - g.begin, g.n_sets, set, ticket, order) + g.begin;
+            if (slab != g.n_chunks) {
+                const uint64_t bits = wh_tessera_chunks_(slab, order);
+                /* P3. The summary above a word that this empties stays: a search clears it. */
+                const uint64_t got = wh_fetch_and_u64_acq_rel(&g.pool[slab >> 6], ~bits) & bits;
+                if (got != bits) {
+                    if (got != 0) {
+                        (void)wh_veb_insert_mask(wh_tessera_pool_(g), slab >> 6, got);
+                    }
+                    slab = g.n_chunks;
+                }
             }
-            uint64_t *word = &h.pool[slab >> 6];
-            const uint64_t bits = wh_tessera_chunks_(slab, order);
-            /* P3. The summary above a word that this empties stays: a search clears it. */
-            const uint64_t got = wh_fetch_and_u64_acq_rel(word, ~bits) & bits;
-            if (got == bits) {
-                wh_store_u64_relaxed(&h.words[(uint64_t)slab << words_log2],
-                                     wh_tessera_none_free(32));
+            if (slab != g.n_chunks) {
+                wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
                 wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
             } else {
-                if (got != 0) {
-                    (void)wh_veb_insert_mask(wh_tessera_pool_(h.core), slab >> 6, got);
-                }
-                slab = h.core.n_chunks;
                 wh_add_u32_release(&counters->done, 1); /* P4 */
             }
         }
-        if (slab == h.core.n_chunks) { /* until a span is attached, do not try again */
+        if (slab == g.n_chunks) { /* until a span is attached, do not try again */
             wh_store_u32_relaxed(&counters->no_places, 1);
         }
     }
     slab = wh_shfl_u32(all, slab, 0);
-    if (slab == h.core.n_chunks) {
+    if (slab == g.n_chunks) {
         return NULL;
     }
     const uint64_t tag = wh_tessera_whole_tag(c, order, size_log2, set);
+    WH_NO_UNROLL
     for (uint32_t i = lane; i < 1u << order; i += 32) {
-        wh_store_u64_relaxed(&h.tags[slab + i], tag);
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + i), tag);
     }
     wh_syncwarp(all);
-    return h.base + ((uint64_t)slab << h.core.chunk_log2) + ((uint64_t)lane << size_log2);
+    return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
+}
+
+/* Everything that malloc does not find at once: slabs for full warps, lanes whose cursor was
+ * used up, runs. Arguments as refill's; n is the request of a lane that has no p yet. */
+WH_FN_SLOW void *wh_tessera_more_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                  uint32_t c, uint64_t v, void *p, uint64_t n) {
+    const int is_run = n != 0 && c == WH_TESSERA_NO_CLASS;
+    if (lanes == 0xffffffffu && wh_tessera_is_whole_(n, g.max_whole)) {
+        p = wh_tessera_whole_(g, set, c, 32 - wh_clz32((uint32_t)n - 1));
+        if (p != NULL) {
+            return p;
+        }
+        const wh_tessera_class row = wh_tessera_header_(g)->classes[c];
+        if (wh_lane_id() == 0) {
+            v = wh_fetch_add_u64_acquire(&wh_tessera_cursor_at_(g, set, c)->span,
+                                         32 * WH_TESSERA_POSITION); /* P2, I1 */
+        }
+        v = wh_shfl_u64(mask, v, 0);
+        const uint32_t position = wh_tessera_span_position(v) + wh_lane_id();
+        if (position < wh_tessera_span_slots(v)) {
+            p = wh_tessera_slot_(g.base, g.chunk_log2, row, wh_tessera_span_first(v), position);
+        }
+    }
+    if (wh_any(mask, c != WH_TESSERA_NO_CLASS && p == NULL)) { /* the crosser is among these */
+        p = wh_tessera_refill_(g, mask, lanes, set, c, v, p);
+    }
+    if (wh_any(mask, is_run)) {
+        void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
+        p = is_run ? q : p;
+    }
+    return p;
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
@@ -1042,35 +1156,21 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
     const wh_group same = wh_group_by_u32(mask, c);
     const uint32_t set = wh_tessera_my_set_(h);
-    void *p = NULL;
-    if (same.n == 32 && n > 256 && n <= h.max_whole) {
-        const uint32_t bound = wh_tessera_bound(c);
-        if (wh_is_pow2(bound)) {
-            p = wh_tessera_whole_(h, set, c, wh_log2_floor(bound));
-            if (p != NULL) {
-                return p;
-            }
-        }
-    }
-    uint64_t v = 0;
+    const int whole = same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole);
     const wh_tessera_class row = h.classes[is_slot ? c : 0];
-    if (is_slot) {
-        if (wh_group_leads(same)) {
-            v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
-                &h.cursors[(set << 6) + c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
-        }
+    uint64_t v = 0;
+    if (is_slot && !whole && wh_group_leads(same)) {
+        v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
+            &h.cursors[(set << 6) + c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
     }
     v = wh_shfl_u64(mask, v, same.leader);
     const uint32_t position = wh_tessera_span_position(v) + same.rank;
+    void *p = NULL;
     if (position < wh_tessera_span_slots(v)) {
         p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v), position);
     }
-    if (wh_any(mask, is_slot && p == NULL)) { /* the crosser is among these */
-        p = wh_tessera_refill_(h.core, mask, same.lanes, set, c, v, p);
-    }
-    if (wh_any(mask, n > h.max_slot)) {
-        void *q = wh_tessera_run_(h.core, mask, set, n > h.max_slot ? n : 0, 1);
-        p = n > h.max_slot ? q : p;
+    if (wh_any(mask, n != 0 && p == NULL)) {
+        p = WH_OUT_OF_LINE(wh_tessera_more_)(h.core, mask, same.lanes, set, c, v, p, n);
     }
     wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
     return p;
