@@ -59,6 +59,7 @@ WH_HD uint64_t wh_veb_up_(uint64_t below) {
 /* Words that a tree over n items takes; 1 <= n <= 2^32. */
 WH_HD uint64_t wh_veb_words(uint64_t n) {
     uint64_t level = wh_veb_up_(n), sum = level;
+    WH_NO_UNROLL
     while (level > 1) {
         level = wh_veb_up_(level);
         sum += level;
@@ -94,6 +95,7 @@ WH_FN int wh_veb_contains(wh_veb t, uint64_t x) {
 /* Word w of a level that starts at `base` and has `size` words has become non-zero:
  * tell the levels above (I3). */
 WH_FN void wh_veb_raise_(uint64_t *base, uint64_t size, uint64_t w) {
+    WH_NO_UNROLL
     while (size > 1) {
         uint64_t *above = base + size;
         const uint64_t bit = (uint64_t)1 << (w & 63);
@@ -110,6 +112,7 @@ WH_FN void wh_veb_raise_(uint64_t *base, uint64_t size, uint64_t w) {
 
 /* Word w has become zero: tell the levels above, then look again (R1). */
 WH_FN void wh_veb_lower_(uint64_t *base, uint64_t size, uint64_t w) {
+    WH_NO_UNROLL
     while (size > 1) {
         uint64_t *above = base + size;
         const uint64_t bit = (uint64_t)1 << (w & 63);
@@ -153,12 +156,12 @@ WH_FN void wh_veb_filled(wh_veb t, uint64_t w) {
     wh_veb_raise_(t.words, wh_veb_up_(t.n), w);
 }
 
-/* As filled, but without ordering: for sets whose levels above 0 are hints, because whoever
- * must not miss an item reads level 0. A search may clear a bit set here before it can see the
- * item, so the item can be hidden from searches until the next one is put beside it. */
+/* As filled, but without release: for callers whose atomic on level 0 was an acquire, and sets
+ * whose levels above 0 are hints only, because whoever must not miss an item reads level 0. */
 WH_FN void wh_veb_hint_filled(wh_veb t, uint64_t w) {
     uint64_t *base = t.words;
     uint64_t size = wh_veb_up_(t.n);
+    WH_NO_UNROLL
     while (size > 1) {
         base += size;
         const uint64_t bit = (uint64_t)1 << (w & 63);
@@ -206,6 +209,7 @@ WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
     uint64_t size = wh_veb_up_(t.n);
     uint64_t *base = t.words;
     int down = 0; /* came from above: the whole word counts */
+    WH_NO_UNROLL
     for (uint64_t pos = x;;) {
         const uint64_t w = pos >> 6;
         if (w >= size) {
@@ -274,6 +278,7 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
 WH_FN void wh_veb_settle(wh_veb t, uint64_t x) {
     uint64_t *base = t.words;
     uint64_t w = x >> 6;
+    WH_NO_UNROLL
     for (uint64_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
         if (wh_load_u64_relaxed(&base[w]) != 0) {
             return;
@@ -293,6 +298,7 @@ WH_FN void wh_veb_settle(wh_veb t, uint64_t x) {
 WH_FN uint64_t wh_veb_scan(wh_veb t, uint64_t x) {
     const uint64_t size = wh_veb_up_(t.n);
     uint64_t keep = ~(uint64_t)0 << (x & 63);
+    WH_NO_UNROLL
     for (uint64_t w = x >> 6; w < size; w++) {
         const uint64_t bits = wh_load_u64_acquire(&t.words[w]) & keep;
         if (bits != 0) {
@@ -306,6 +312,7 @@ WH_FN uint64_t wh_veb_scan(wh_veb t, uint64_t x) {
 /* The lowest `count` set bits of a word; all of them if there are fewer. */
 WH_HD uint64_t wh_lowest_bits(uint64_t bits, uint32_t count) {
     uint64_t rest = bits;
+    WH_NO_UNROLL
     for (uint32_t i = 0; i < count && rest != 0; i++) {
         rest &= rest - 1;
     }
@@ -314,6 +321,7 @@ WH_HD uint64_t wh_lowest_bits(uint64_t bits, uint32_t count) {
 
 /* Index of the k-th set bit (k from 0), which must exist. */
 WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
+    WH_NO_UNROLL
     for (uint32_t i = 0; i < k; i++) {
         bits &= bits - 1;
     }

@@ -15,18 +15,13 @@
 
 #define WH_FN static __device__ __forceinline__
 #define WH_FN_SLOW static __device__ __noinline__
-/* A WH_FN_SLOW function, to be called by the platform's calling convention. Called by its name,
- * it shares registers with its caller, and ptxas moves what the caller keeps across the call
- * to local memory on the path that does not call, too. Called so, it saves what it uses. */
-#define WH_OUT_OF_LINE(f)                                  \
-    __extension__({                                        \
-        uint64_t wh_bits = (uint64_t)(uintptr_t)(void *)f; \
-        asm("" : "+l"(wh_bits));                           \
-        (__typeof__(&f))(void *)(uintptr_t)wh_bits;        \
-    })
 /* Before a loop: not to be unrolled. The first execution of each line of code on an SM waits
  * for memory, so code that runs once is best short. */
+#ifdef __CUDA_ARCH__
 #define WH_NO_UNROLL _Pragma("unroll 1")
+#else
+#define WH_NO_UNROLL
+#endif
 #define WH_HD static __host__ __device__ __forceinline__
 #define WH_TARGETED(name) WH_CAT(name, _cuda)
 #define WH_TARGET_IS_SIM 0
@@ -300,6 +295,13 @@ WH_CUDA_WIDTH_(64, "l")
 #undef WH_CUDA_RMW_
 #undef WH_CUDA_RMW1_
 #undef WH_CUDA_LOAD_
+
+WH_FN void wh_fence(void) {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+WH_FN uint64_t wh_fetch_or_u64_prepared(uint64_t *p, uint64_t v) {
+    return wh_fetch_or_u64_acquire(p, v);
+}
 
 WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
     uint32_t r;

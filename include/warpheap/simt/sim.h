@@ -15,7 +15,6 @@
 
 #define WH_FN static inline __attribute__((unused))
 #define WH_FN_SLOW static __attribute__((noinline, unused))
-#define WH_OUT_OF_LINE(f) f
 #define WH_NO_UNROLL
 #define WH_HD static inline __attribute__((unused))
 #define WH_TARGETED(name) WH_CAT(name, _sim)
@@ -292,6 +291,11 @@ WHI_SIM_WIDTH_(32)
 WHI_SIM_WIDTH_(64)
 
 #undef WHI_SIM_WIDTH_
+WH_FN void wh_fence(void) {
+}
+WH_FN uint64_t wh_fetch_or_u64_prepared(uint64_t *p, uint64_t v) {
+    return wh_fetch_or_u64_acq_rel(p, v);
+}
 #undef WHI_SIM_ORDERS_
 #undef WHI_SIM_RED1_
 #undef WHI_SIM_CAS1_

@@ -237,6 +237,8 @@ WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
 
 /* --- the heap -------------------------------------------------------------------- */
 
+#define WH_TESSERA_NO_PLACES (1u << 31) /* full warps found no slabs of their own */
+
 /* Counters of one set of cursors (the SMs that share them). */
 typedef struct wh_tessera_set {
     uint32_t begun;    /* takes from the pool that have begun; also the search position */
@@ -245,9 +247,10 @@ typedef struct wh_tessera_set {
     uint32_t attached; /* spans that have been attached to cursors */
     uint64_t failed;
     uint64_t bad_frees;
-    uint32_t no_places; /* a hint: full warps found no slabs of their own */
+    uint32_t places; /* tickets for full warps' slabs, and a hint: NO_PLACES */
     uint32_t unused;
-    uint64_t padding[11];
+    uint64_t in_use; /* classes that have attached a span */
+    uint64_t padding[10];
 } wh_tessera_set;
 
 typedef struct wh_tessera_cursor {
@@ -277,6 +280,7 @@ typedef struct wh_tessera_core {
     uint8_t chunk_log2;
     uint8_t n_classes;
     uint32_t begin;      /* chunks from here on are not in anybody's first span */
+    uint32_t share;      /* chunks that a set's spans should not exceed together */
     uint32_t list_words; /* of the list of a class */
     uint32_t max_whole;  /* largest class whose slab is a full warp's: 32 slots */
     uint64_t *pool;
@@ -437,6 +441,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.n_sets = (uint16_t)n_sets;
     h->core.chunk_log2 = (uint8_t)chunk_log2;
     h->core.n_classes = (uint8_t)n_classes;
+    h->core.share = (uint32_t)(n / n_sets) >> 3;
     h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
     h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, n_sets));
     h->core.lists = h->core.pool + wh_veb_words(n);

@@ -115,6 +115,7 @@ WH_FN int wh_tessera_any_(wh_veb t) {
  * the levels above, since puts into level 0 alone may have hidden it from searches. */
 WH_FN int wh_tessera_holds_(wh_veb t) {
     const uint64_t n = (t.n + 63) >> 6;
+    WH_NO_UNROLL
     for (uint64_t w = 0; w < n; w += 8) {
         uint64_t seen = 0;
         for (uint32_t k = 0; k < 8; k++) {
@@ -129,6 +130,7 @@ WH_FN int wh_tessera_holds_(wh_veb t) {
             return 1;
         }
     }
+    wh_fence();
     return 0;
 }
 
@@ -141,6 +143,17 @@ WH_HD uint64_t wh_tessera_chunks_(uint32_t chunk, uint32_t order) {
 /* P3, X2 */
 WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk, uint32_t order) {
     (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_chunks_(chunk, order));
+    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
+}
+
+/* As put_chunks, by a free that has released all that the slab's last owners did: nobody else
+ * has freed a slot of it since it was attached. P3 by way of P1's wh_fence. */
+WH_FN void wh_tessera_put_prepared_(wh_tessera_core g, uint32_t set, uint32_t chunk,
+                                    uint32_t order) {
+    const wh_veb pool = wh_tessera_pool_(g);
+    if (wh_fetch_or_u64_prepared(&pool.words[chunk >> 6], wh_tessera_chunks_(chunk, order)) == 0) {
+        wh_veb_filled(pool, chunk >> 6);
+    }
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
 }
 
@@ -165,21 +178,25 @@ WH_HD uint32_t wh_tessera_place_(uint32_t n_chunks, uint32_t n_sets, uint32_t se
 
 /* First bit of the lowest aligned run of 2^order set bits; 64: none. */
 WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
-    uint64_t at = 1;
-    for (uint32_t i = 6; i-- > order;) { /* multiples of 2^order */
-        at |= at << (1u << i);
+    uint64_t multiples = 1; /* of 2^order */
+    WH_NO_UNROLL
+    for (uint32_t length = 32; length >> order != 0; length >>= 1) {
+        multiples |= multiples << length;
     }
-    for (uint32_t i = 0; i < order; i++) {
-        bits &= bits >> (1u << i);
+    WH_NO_UNROLL
+    for (uint32_t length = 1; length >> order == 0; length <<= 1) {
+        bits &= bits >> length;
     }
-    return (bits & at) == 0 ? 64 : wh_ctz64(bits & at);
+    bits &= multiples;
+    return bits == 0 ? 64 : wh_ctz64(bits);
 }
 
 /* I6 */
 WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    wh_or_u64_relaxed(&list.words[item >> 6], (uint64_t)1 << (item & 63));
+    /* Acquire, so that the levels above are told when it is there. */
+    (void)wh_fetch_or_u64_acquire(&list.words[item >> 6], (uint64_t)1 << (item & 63));
     wh_veb_hint_filled(list, item >> 6);
 }
 
@@ -195,7 +212,15 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
                            WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) != state) {
         return 0;
     }
+    /* P1: whoever made a word full has released it. Nobody touches it any more, so this waits
+     * at most for that to arrive. */
+    WH_NO_UNROLL
     for (uint32_t k = 0; k < n_words; k++) {
+        const uint64_t full = wh_tessera_full_word(wh_tessera_tag_slots(tag, g.chunk_log2), k);
+        WH_NO_UNROLL
+        while (wh_load_u64_acquire(&words[k]) != full) {
+            wh_backoff(0);
+        }
         wh_store_u64_relaxed(&words[k], 0); /* I2 */
     }
     wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
@@ -214,17 +239,21 @@ WH_FN void wh_tessera_keep_listed_(wh_tessera_core g, uint32_t set, uint32_t sla
 /* What follows a fetch_or that set `bits` in word i of a slab, found `old` there and has made
  * the word non-zero or full: the slab goes back to the pool or is listed. */
 WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
-                                 uint32_t i, uint64_t bits, uint64_t old) {
+                                 uint32_t i, uint64_t bits, uint64_t old, int from_free) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     const uint32_t c = wh_tessera_tag_class(tag);
     const int is_full = (old | bits) == wh_tessera_all_free(slots, i);
     if (slots <= 64 && is_full) { /* I4 */
-        wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+        if (from_free && old == wh_tessera_none_free(slots)) {
+            wh_tessera_put_prepared_(g, set, slab, wh_tessera_tag_order(tag));
+        } else {
+            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+        }
         return;
     }
     if (slots > 64 && is_full) {
         const uint32_t state =
-            wh_fetch_add_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_FULL); /* P1 */
+            wh_fetch_add_u32_relaxed(wh_tessera_state_at_(g, slab), WH_TESSERA_FULL);
         if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, state + WH_TESSERA_FULL)) {
             return;
         }
@@ -243,7 +272,7 @@ WH_FN void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (old == wh_tessera_none_free(slots) || (old | bits) == wh_tessera_all_free(slots, i)) {
-        wh_tessera_turn_(g, set, slab, tag, i, bits, old);
+        wh_tessera_turn_(g, set, slab, tag, i, bits, old, 0);
     } else {
         wh_tessera_keep_listed_(g, set, slab, tag);
     }
@@ -297,6 +326,7 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint
     const uint64_t start = place < g.n_chunks ? place : 0;
     uint64_t x = start;
     int wrapped = 0;
+    WH_NO_UNROLL
     for (uint32_t words = 0; words < 16;) {
         x = wh_veb_successor(pool, x);
         if (x == WH_VEB_NONE) {
@@ -311,6 +341,7 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint
         }
         const uint64_t bits = wh_load_u64_relaxed(&pool.words[x >> 6]);
         uint32_t order = most, at = 64;
+        WH_NO_UNROLL
         for (;; order--) {
             at = wh_tessera_fit_(bits, order);
             if (at < 64 || order == least) {
@@ -331,30 +362,30 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint
     return 0;
 }
 
+/* A chunk of a slab of several words: I2. Takers that find SHUT gone must find the word zero. */
+WH_FN_SLOW void wh_tessera_open_zeroed_(uint64_t *word, uint32_t *state) {
+    wh_store_u64_relaxed(word, 0);
+    wh_add_u32_release(state, 0 - WH_TESSERA_SHUT);
+}
+
 /* Makes claimed chunks slabs with this tag and no slot free: lane `rank` of `n`. */
 WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
                              uint32_t rank, uint32_t n) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     const uint32_t inside = (1u << wh_tessera_tag_order(tag)) - 1;
-    uint64_t left_over = 0;
     WH_NO_UNROLL
     for (uint32_t i = rank; i < chunks; i += n) {
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
         uint64_t *word = wh_tessera_words_of_(g, first + i);
-        if (slots > 64) {
-            left_over |= wh_load_u64_relaxed(word);
-        } else if ((i & inside) == 0) {
-            wh_store_u64_relaxed(word, wh_tessera_none_free(slots));
-        }
-    }
-    WH_NO_UNROLL
-    for (uint32_t i = rank; slots > 64 && i < chunks; i += n) {
         uint32_t *state = wh_tessera_state_at_(g, first + i);
-        if (left_over == 0) {
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
+        if (slots <= 64) {
+            if ((i & inside) == 0) {
+                wh_store_u64_relaxed(word, wh_tessera_none_free(slots));
+            }
+        } else if (wh_load_u64_relaxed(word) == 0) {
             wh_add_u32_relaxed(state, 0 - WH_TESSERA_SHUT);
-        } else { /* I2: takers that find SHUT gone must find the word zero */
-            wh_store_u64_relaxed(wh_tessera_words_of_(g, first + i), 0);
-            wh_add_u32_release(state, 0 - WH_TESSERA_SHUT);
+        } else { /* last the first of a slab of one word */
+            wh_tessera_open_zeroed_(word, state);
         }
     }
 }
@@ -407,6 +438,7 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
         }
     }
     uint64_t left = 0;
+    WH_NO_UNROLL
     for (uint32_t k = 0; k < n_words; k++) {
         const uint64_t mask = wh_tessera_full_word(slots, k);
         const uint64_t all_free = wh_tessera_all_free(slots, k);
@@ -450,6 +482,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_core g, uint32_t s
     const uint32_t start =
         (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g.n_chunks >> 32);
     int wrapped = 0;
+    WH_NO_UNROLL
     for (uint64_t x = start; take.bits == 0; x++) {
         x = wh_veb_successor(list, x);
         if (x == WH_VEB_NONE || (wrapped && x >= start)) {
@@ -482,6 +515,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
         const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
         const uint32_t n_words = (slots + 63) >> 6;
         uint64_t *words = wh_tessera_words_of_(g, slab);
+        WH_NO_UNROLL
         for (uint32_t i = 0; i < 1u << order; i++) {
             wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + i), tag);
         }
@@ -489,6 +523,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
         take = wh_tessera_found_((uint64_t)(words - wh_tessera_words_of_(g, 0)),
                                  wh_lowest_bits(first, r));
         const uint64_t rest = (first & ~take.bits) | wh_tessera_none_free(slots);
+        WH_NO_UNROLL
         for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest */
             wh_store_u64_release(&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
         }
@@ -506,6 +541,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
 
 /* Up to r slots from the cursor of any set. */
 WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_core g, uint32_t c, uint32_t r) {
+    WH_NO_UNROLL
     for (uint32_t s = 0; s < g.n_sets; s++) {
         uint64_t *at = &wh_tessera_cursor_at_(g, s, c)->span;
         if (wh_tessera_has_slots_(wh_load_u64_relaxed(at))) {
@@ -556,35 +592,37 @@ WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_core g, uint32_t set, uint32_t 
     }
 }
 
-/* Closes the cursors of other classes than c that have slots left and gives these back, so
- * that slabs without a live slot reach the pool. 1 if there was one. */
+/* Closes cursors of other classes than c that have slots left and gives these back, so that
+ * slabs without a live slot reach the pool: those of the nearest set that has such. 1 if there
+ * was one. */
 WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
     int found = 0;
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < (uint32_t)g.n_sets << 6; i += 8) {
-        uint32_t left = 0; /* which of eight classes */
-        for (uint32_t k = 0; k < 8; k++) {
-            const uint64_t span =
-                wh_load_u64_relaxed(&wh_tessera_cursor_at_(g, i >> 6, (i & 63) + k)->span);
-            left |= (uint32_t)wh_tessera_has_slots_(span) << k;
-        }
+    for (uint32_t i = 0; i < g.n_sets && !found; i++) {
+        const uint32_t s = set + i < g.n_sets ? set + i : set + i - g.n_sets;
         WH_NO_UNROLL
-        for (; left != 0; left &= left - 1) {
-            const uint32_t u = (i & 63) + wh_ctz32(left);
-            if (u == c) {
-                continue;
+        for (uint32_t first = 0; first < g.n_classes; first += 8) {
+            uint32_t left = 0; /* which of eight classes */
+            for (uint32_t k = 0; k < 8; k++) {
+                const uint64_t span =
+                    wh_load_u64_relaxed(&wh_tessera_cursor_at_(g, s, first + k)->span);
+                left |= (uint32_t)wh_tessera_has_slots_(span) << k;
             }
-            uint64_t *at = &wh_tessera_cursor_at_(g, i >> 6, u)->span;
-            const uint64_t span = wh_load_u64_acquire(at);
-            if (!wh_tessera_has_slots_(span)) {
-                continue;
+            WH_NO_UNROLL
+            for (; left != 0; left &= left - 1) {
+                const uint32_t u = first + wh_ctz32(left);
+                uint64_t *at = &wh_tessera_cursor_at_(g, s, u)->span;
+                const uint64_t span = wh_load_u64_acquire(at);
+                if (u == c || !wh_tessera_has_slots_(span)) {
+                    continue;
+                }
+                found = 1;
+                (void)wh_tessera_begin_(g, set);
+                if (wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: ours */
+                    wh_tessera_give_span_(g, set, u, span);
+                }
+                wh_tessera_end_(g, set);
             }
-            found = 1;
-            (void)wh_tessera_begin_(g, set);
-            if (wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: it is ours */
-                wh_tessera_give_span_(g, set, u, span);
-            }
-            wh_tessera_end_(g, set);
         }
     }
     return found;
@@ -595,35 +633,45 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
 /* Whether no cursor of class c (NO_CLASS: of any class) has slots or is between two spans. */
 WH_FN int wh_tessera_used_up_(wh_tessera_core g, uint32_t c) {
     const int all = c == WH_TESSERA_NO_CLASS;
-    for (uint32_t i = 0; i < (uint32_t)g.n_sets << (all ? 6 : 0); i++) {
-        const wh_tessera_cursor *cursor =
-            wh_tessera_cursor_at_(g, all ? i >> 6 : i, all ? i & 63 : c);
-        const uint64_t span = wh_load_u64_acquire(&cursor->span);
-        if (wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
-            wh_tessera_span_position(span) != wh_tessera_span_slots(span)) {
-            return 0;
+    const uint32_t n = all ? (uint32_t)g.n_sets << 6 : g.n_sets;
+    uint32_t left = 0;
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n && left == 0; i += 8) {
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t j = i + k < n ? i + k : i;
+            const wh_tessera_cursor *cursor =
+                wh_tessera_cursor_at_(g, all ? j >> 6 : j, all ? j & 63 : c);
+            const uint64_t span = wh_load_u64_relaxed(&cursor->span);
+            left |= wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
+                    wh_tessera_span_position(span) != wh_tessera_span_slots(span);
         }
     }
-    return 1;
+    wh_fence(); /* what is read next is read later */
+    return left == 0;
 }
 
 /* Sums over all sets: what = 0: events that concern class c (NO_CLASS: the pool alone);
  * 1: takes done; 2: takes begun; 3: spans attached. */
 WH_FN uint64_t wh_tessera_sum_(wh_tessera_core g, uint32_t c, int what) {
     uint64_t sum = 0;
-    for (uint32_t s = 0; s < g.n_sets; s++) {
-        const wh_tessera_set *set = wh_tessera_set_at_(g, s);
-        const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, s, c);
-        sum += wh_load_u32_acquire(what == 0   ? &set->events
-                                   : what == 1 ? &set->done
-                                   : what == 2 ? &set->begun
-                                               : &set->attached);
-        if (c != WH_TESSERA_NO_CLASS) {
-            sum += wh_load_u32_acquire(what == 0   ? &cursor->events
-                                       : what == 1 ? &cursor->done
-                                                   : &cursor->begun);
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < g.n_sets; first += 4) {
+        for (uint32_t s = first; s < first + 4; s++) {
+            const wh_tessera_set *set = wh_tessera_set_at_(g, s < g.n_sets ? s : first);
+            const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, s < g.n_sets ? s : first, c);
+            uint64_t part = wh_load_u32_relaxed(what == 0   ? &set->events
+                                                : what == 1 ? &set->done
+                                                : what == 2 ? &set->begun
+                                                            : &set->attached);
+            if (c != WH_TESSERA_NO_CLASS) {
+                part += wh_load_u32_relaxed(what == 0   ? &cursor->events
+                                            : what == 1 ? &cursor->done
+                                                        : &cursor->begun);
+            }
+            sum += s < g.n_sets ? part : 0;
         }
     }
+    wh_fence();
     return sum & 0xffffffffff;
 }
 
@@ -710,6 +758,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     int may_reopen = 1;
     const wh_tessera_class row = wh_tessera_header_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
+    WH_NO_UNROLL
     for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy);
@@ -733,7 +782,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
                     claim != 0 ? row.slots << (order - wh_tessera_order(row)) : 0;
                 const uint32_t keep = r < slots ? r : slots;
                 wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, claim != 0); /* X1 */
-                wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
+                wh_and_u32_relaxed(&wh_tessera_set_at_(g, set)->places, ~WH_TESSERA_NO_PLACES);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, claim != 0 ? wh_tessera_span((uint32_t)claim, slots, keep)
                                 : WH_TESSERA_CLOSED); /* C1, P2 */
@@ -775,52 +824,71 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
     return p;
 }
 
+#define WH_TESSERA_TRIES 16u
+
+/* Some of a claim's chunks were free, but not all. P4 */
+WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_core g, uint32_t set, uint32_t word,
+                                     uint64_t chunks) {
+    (void)wh_tessera_begin_(g, set);
+    (void)wh_veb_insert_mask(wh_tessera_pool_(g), word, chunks);
+    wh_tessera_end_(g, set);
+}
+
 /* Claims a span for the cursor of (set, class) that `last`, a value of that cursor, has just used
- * up: twice as large as that one, up to the largest, or as it turns out smaller, down to a slab.
- * Looks at a few words of the pool, the set's own ones; those of its other classes start
- * elsewhere. first chunk | chunks << 32; 0 if there was nothing.
+ * up: twice as large as that one, as far as the set's classes in use together hold no more than
+ * an eighth of its share; or smaller, down to a slab, if that is what there is.
+ * Looks at some of the set's own words of the pool: first at the last span's, so that a class
+ * that does not need much stays in one place; those of the set's other classes start elsewhere.
+ * first chunk | chunks << 32; 0 if there was nothing.
  * P4: no bracket. The cursor is between two spans meanwhile, which keeps X1 (2) away. */
 WH_FN uint64_t wh_tessera_next_span_(wh_tessera_core g, wh_tessera_class row, uint32_t set,
                                      uint64_t last) {
+    const uint64_t class_bit = (uint64_t)1 << wh_tessera_tag_class(row.tag);
+    const uint64_t in_use =
+        wh_fetch_or_u64_relaxed(&wh_tessera_set_at_(g, set)->in_use, class_bit) | class_bit;
     const uint32_t least = wh_tessera_order(row);
     const uint32_t slots = wh_tessera_span_slots(last);
-    uint32_t most = wh_tessera_span_order(row);
+    uint32_t order = wh_tessera_span_order(row);
     uint32_t word = row.start + set;
     if (slots != 0) {
-        const uint32_t slabs = wh_tessera_divide(slots, row.by_slots);
-        const uint32_t twice = least + 32 - wh_clz32(slabs);
-        most = twice < most ? twice : most;
+        const uint32_t twice = least + 32 - wh_clz32(wh_tessera_divide(slots, row.by_slots));
+        order = twice < order ? twice : order;
         if (wh_tessera_span_first(last) >= row.begin) {
-            word = (wh_tessera_span_first(last) >> 6) + g.n_sets;
+            word = wh_tessera_span_first(last) >> 6;
+            word += twice > WH_TESSERA_MAX_SPAN_LOG2 ? g.n_sets : 0; /* it was all of that one */
         }
     }
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < 10; tries++) {
-        word = (word + 1) << 6 <= g.n_chunks ? word : set;
-        if ((word + 1) << 6 > g.n_chunks) {
-            break;
+    while (order > least && wh_popc64(in_use) << order > g.share) {
+        order--;
+    }
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_TRIES; tries++) {
+        if ((word + 1) << 6 >
+            g.n_chunks) { /* from the start: in the end of the first spans', too */
+            word = set;
+            WH_NO_UNROLL
+            while (tries < WH_TESSERA_TRIES / 2 && word << 6 < row.begin) {
+                word += g.n_sets;
+            }
+            if ((word + 1) << 6 > g.n_chunks) {
+                break;
+            }
         }
-        uint32_t order = most, at = 0;
-        if (tries != 0) { /* with less and less */
-            const uint64_t bits = wh_load_u64_relaxed(&g.pool[word]);
-            const uint32_t less = tries >> 1;
-            order = most > least + less ? most - less : least;
-            at = wh_tessera_fit_(bits, order);
-        }
+        const uint32_t at = wh_tessera_fit_(wh_load_u64_relaxed(&g.pool[word]), order);
         if (at < 64) {
             const uint32_t chunk = word << 6 | at;
             const uint64_t mask = wh_tessera_chunks_(chunk, order);
-            const uint64_t got = wh_fetch_and_u64_acq_rel(&g.pool[word], ~mask) & mask; /* P3 */
+            const uint64_t got = wh_fetch_and_u64_acquire(&g.pool[word], ~mask) & mask; /* P3 */
             if (got == mask) {
                 return chunk | (uint64_t)1 << (order + 32);
             }
             if (got != 0) {
-                (void)wh_tessera_begin_(g, set); /* P4 */
-                (void)wh_veb_insert_mask(wh_tessera_pool_(g), word, got);
-                wh_tessera_end_(g, set);
+                wh_tessera_put_back_(g, set, word, got);
             }
         }
         word += g.n_sets;
+        order -= tries >= 2 && (tries & 1) == 0 && order > least; /* with less and less */
     }
     return 0;
 }
@@ -856,13 +924,10 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
                 const uint32_t slots = row.slots * (chunks >> wh_tessera_order(row));
                 const uint32_t r = wh_popc32(needy);
                 wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, 1); /* X1 */
-                wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
+                wh_and_u32_relaxed(&wh_tessera_set_at_(g, set)->places, ~WH_TESSERA_NO_PLACES);
                 got = wh_tessera_span((uint32_t)claim, slots, 0);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, got + (r < slots ? r : slots) * WH_TESSERA_POSITION); /* C1, P2 */
-                if (chunks == 64) { /* that emptied a word of the pool */
-                    wh_veb_emptied(wh_tessera_pool_(g), (uint32_t)claim >> 6);
-                }
                 v = got;
                 attach = 0;
             }
@@ -1001,6 +1066,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_core g, wh_mask_t mask, uint32_t set
                 p = g.base + (first << g.chunk_log2);
             }
         }
+        WH_NO_UNROLL
         for (uint32_t k = 0; k < same.n; k++) { /* the tags of one run after the other */
             const uint32_t lane = wh_select64(same.lanes, k);
             const uint64_t run = wh_shfl_u64(same.lanes, (uint64_t)(uintptr_t)p, lane);
@@ -1015,6 +1081,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_core g, wh_mask_t mask, uint32_t set
         }
     }
     need = need && p == NULL;
+    WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need);
         if (needy == 0) {
@@ -1080,31 +1147,34 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     const uint32_t order = size_log2 + 5 - g.chunk_log2;
     wh_tessera_set *counters = wh_tessera_set_at_(g, set);
     uint32_t slab = g.n_chunks;
-    if (lane == 0 && wh_load_u32_hint(&counters->no_places) == 0) {
+    if (lane == 0) {
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < 4 && slab == g.n_chunks; tries++) {
-            const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
-            slab = wh_tessera_place_(g.n_chunks - g.begin, g.n_sets, set, ticket, order) + g.begin;
-            if (slab != g.n_chunks) {
-                const uint64_t bits = wh_tessera_chunks_(slab, order);
-                /* P3. The summary above a word that this empties stays: a search clears it. */
-                const uint64_t got = wh_fetch_and_u64_acq_rel(&g.pool[slab >> 6], ~bits) & bits;
-                if (got != bits) {
-                    if (got != 0) {
-                        (void)wh_veb_insert_mask(wh_tessera_pool_(g), slab >> 6, got);
-                    }
-                    slab = g.n_chunks;
-                }
+            const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->places, 1);
+            if ((ticket & WH_TESSERA_NO_PLACES) != 0) {
+                break;
             }
-            if (slab != g.n_chunks) {
+            slab = wh_tessera_place_(g.n_chunks - g.begin, g.n_sets, set, ticket, order) + g.begin;
+            if (slab == g.n_chunks) {
+                break;
+            }
+            const uint64_t bits = wh_tessera_chunks_(slab, order);
+            wh_add_u32_relaxed(&counters->begun, 1); /* P4 */
+            /* P3. The summary above a word that this empties stays: a search clears it. */
+            const uint64_t got = wh_fetch_and_u64_acq_rel(&g.pool[slab >> 6], ~bits) & bits;
+            if (got == bits) {
                 wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
                 wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
             } else {
+                if (got != 0) {
+                    (void)wh_veb_insert_mask(wh_tessera_pool_(g), slab >> 6, got);
+                }
+                slab = g.n_chunks;
                 wh_add_u32_release(&counters->done, 1); /* P4 */
             }
         }
         if (slab == g.n_chunks) { /* until a span is attached, do not try again */
-            wh_store_u32_relaxed(&counters->no_places, 1);
+            wh_or_u32_relaxed(&counters->places, WH_TESSERA_NO_PLACES);
         }
     }
     slab = wh_shfl_u32(all, slab, 0);
@@ -1170,7 +1240,7 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
         p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v), position);
     }
     if (wh_any(mask, n != 0 && p == NULL)) {
-        p = WH_OUT_OF_LINE(wh_tessera_more_)(h.core, mask, same.lanes, set, c, v, p, n);
+        p = wh_tessera_more_(h.core, mask, same.lanes, set, c, v, p, n);
     }
     wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
     return p;
@@ -1193,25 +1263,23 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
 
 WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
-    uint64_t tag = 0;
+    const uint32_t chunk = offset < h.bytes ? (uint32_t)(offset >> h.core.chunk_log2) : 0;
     uint32_t slab = 0, slot = 0, word = UINT32_MAX;
-    if (offset < h.bytes) { /* not so for NULL */
-        const uint32_t chunk = (uint32_t)(offset >> h.core.chunk_log2);
-        tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
-        const uint32_t state = wh_load_u32_relaxed(&h.states[chunk]);
-        const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
-        /* A slab of several words that is SHUT has no live slot: a double free. */
-        if (wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
-            (slots <= 64 || (state & WH_TESSERA_SHUT) == 0)) {
-            slab = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
-            const uint32_t x = (uint32_t)(offset - ((uint64_t)slab << h.core.chunk_log2));
-            slot = wh_tessera_tag_slot(tag, x);
-            if (slot * wh_tessera_tag_size(tag) == x && slot < slots) { /* else: interior */
-                word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
-            }
+    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
+    const uint64_t tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
+    const uint32_t state = wh_load_u32_relaxed(&h.states[chunk]);
+    wh_fence(); /* P1, while the loads are under way */
+    const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
+    /* A slab of several words that is SHUT has no live slot: a double free. */
+    if (offset < h.bytes && wh_tessera_kind(tag) == WH_TESSERA_SLAB && /* not so for NULL */
+        (slots <= 64 || (state & WH_TESSERA_SHUT) == 0)) {
+        slab = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
+        const uint32_t x = (uint32_t)(offset - ((uint64_t)slab << h.core.chunk_log2));
+        slot = wh_tessera_tag_slot(tag, x);
+        if (slot * wh_tessera_tag_size(tag) == x && slot < slots) { /* else: interior */
+            word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
         }
     }
-    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
     const wh_group same = wh_group_by_u32(mask, word);
     /* The group's slots as a mask: mostly they are neighbours. */
     const uint32_t first = wh_shfl_u32(mask, slot, same.leader);
@@ -1227,13 +1295,9 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     const uint32_t set = wh_tessera_my_set_(h);
     if (word != UINT32_MAX) {
         if (wh_group_leads(same)) {
-            /* P1. A group that frees all slots of a slab has nobody to hear from; what it says
-             * itself goes with the pool's word (P3). */
-            const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
-            const int whole = slots <= 64 && bits == wh_tessera_full_word(slots, 0);
-            const uint64_t old = WH_PLANT(tessera_p1_free, whole, 1)
+            const uint64_t old = WH_PLANT(tessera_p1_free, 0, 1)
                                      ? wh_fetch_or_u64_relaxed(&h.words[word], bits)
-                                     : wh_fetch_or_u64_acq_rel(&h.words[word], bits);
+                                     : wh_fetch_or_u64_prepared(&h.words[word], bits); /* P1 */
             const uint64_t mine = bits & ~old;
             const uint32_t doubled = same.n - wh_popc64(mine);
             if (doubled != 0) {
@@ -1241,7 +1305,7 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
             }
             if (mine != 0 && (old == wh_tessera_none_free(slots) ||
                               (old | bits) == wh_tessera_all_free(slots, slot >> 6))) {
-                wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old);
+                wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old, 1);
             } else if (mine != 0) {
                 wh_tessera_keep_listed_(h.core, set, slab, tag);
             }
