@@ -377,6 +377,13 @@ WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r
         if (cursor->begun != cursor->done || set->begun != set->done) {
             wh_report_error(r, 7, k);
         }
+        uint32_t held = 0;
+        for (uint32_t c = 0; (k & 63) == 0 && c < g.n_classes; c++) {
+            held += wh_tessera_chunks_of_(h.classes[c], (cursor + c)->span);
+        }
+        if ((k & 63) == 0 && set->held != held) {
+            wh_report_error(r, 8, k);
+        }
     }
 }
 

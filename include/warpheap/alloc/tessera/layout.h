@@ -248,9 +248,8 @@ typedef struct wh_tessera_set {
     uint64_t failed;
     uint64_t bad_frees;
     uint32_t places; /* tickets for full warps' slabs, and a hint: NO_PLACES */
-    uint32_t unused;
-    uint64_t in_use; /* classes that have attached a span */
-    uint64_t padding[10];
+    uint32_t held;   /* a hint: chunks of the spans of its cursors, first spans apart */
+    uint64_t padding[11];
 } wh_tessera_set;
 
 typedef struct wh_tessera_cursor {

@@ -314,6 +314,21 @@ WH_FN int wh_tessera_crosses_(uint64_t span, uint32_t n) {
     return wh_tessera_is_open_(span) && position + n > slots;
 }
 
+/* Chunks of a span that counts as held by its set: not of a first one. */
+WH_FN uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint64_t span) {
+    const uint32_t slots = wh_tessera_span_slots(span);
+    return slots == 0 || wh_tessera_span_first(span) < row.begin
+               ? 0
+               : wh_tessera_divide(slots, row.by_slots) << wh_tessera_order(row);
+}
+
+/* A cursor of the set's has `span` now instead of `last`. */
+WH_FN void wh_tessera_hold_(wh_tessera_core g, uint32_t set, wh_tessera_class row, uint64_t last,
+                            uint64_t span) {
+    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->held,
+                       wh_tessera_chunks_of_(row, span) - wh_tessera_chunks_of_(row, last));
+}
+
 /* --- spans from the pool --------------------------------------------------------- */
 
 /* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
@@ -547,6 +562,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_core g, uint32_t c, uint
         if (wh_tessera_has_slots_(wh_load_u64_relaxed(at))) {
             const uint64_t span = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
             if (wh_tessera_crosses_(span, r)) { /* C1: there is nothing to attach */
+                wh_tessera_hold_(g, s, wh_tessera_header_(g)->classes[c], span, 0);
                 wh_store_u64_release(at, WH_TESSERA_CLOSED);
             }
             if (wh_tessera_has_slots_(span)) {
@@ -619,6 +635,7 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
                 found = 1;
                 (void)wh_tessera_begin_(g, set);
                 if (wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: ours */
+                    wh_tessera_hold_(g, s, wh_tessera_header_(g)->classes[u], span, 0);
                     wh_tessera_give_span_(g, set, u, span);
                 }
                 wh_tessera_end_(g, set);
@@ -748,11 +765,12 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
 }
 
 /* The whole of malloc's slow path, for what refill cannot do. All lanes of mask call; `lanes`
- * is the caller's group, attach whether it is the crosser of its cursor, p the caller's slot
+ * is the caller's group, attach whether it is the crosser of its cursor and has used up the span
+ * `last` (or none), p the caller's slot
  * if it has one, c = NO_CLASS for lanes that take no part. The groups of a warp go in steps:
  * none waits while another one works. */
 WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, int attach, void *p) {
+                                  uint32_t c, int attach, uint64_t last, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
@@ -788,11 +806,15 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
                                 : WH_TESSERA_CLOSED); /* C1, P2 */
                 wh_tessera_end_(g, set);
                 take.at = claim != 0 ? wh_tessera_span((uint32_t)claim, slots, 0) : 0;
+                wh_tessera_hold_(g, set, row, last, take.at);
                 may_reopen = 0;
             }
             attach = 0;
         }
-        attach |= take.crosses;
+        if (take.crosses) {
+            attach = 1;
+            last = take.at;
+        }
         may_reopen &= take.at != WH_TESSERA_WAIT || attach;
         const int idle = !wh_any(mask, attach || take.at != WH_TESSERA_WAIT);
         take.at = wh_shfl_u64(mask, take.at, leader);
@@ -835,17 +857,16 @@ WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_core g, uint32_t set, uint32_t w
 }
 
 /* Claims a span for the cursor of (set, class) that `last`, a value of that cursor, has just used
- * up: twice as large as that one, as far as the set's classes in use together hold no more than
- * an eighth of its share; or smaller, down to a slab, if that is what there is.
+ * up: twice as large as that one, but at most half of what the set's cursors may still hold; or
+ * smaller, down to a slab, if that is what there is.
  * Looks at some of the set's own words of the pool: first at the last span's, so that a class
  * that does not need much stays in one place; those of the set's other classes start elsewhere.
  * first chunk | chunks << 32; 0 if there was nothing.
  * P4: no bracket. The cursor is between two spans meanwhile, which keeps X1 (2) away. */
 WH_FN uint64_t wh_tessera_next_span_(wh_tessera_core g, wh_tessera_class row, uint32_t set,
                                      uint64_t last) {
-    const uint64_t class_bit = (uint64_t)1 << wh_tessera_tag_class(row.tag);
-    const uint64_t in_use =
-        wh_fetch_or_u64_relaxed(&wh_tessera_set_at_(g, set)->in_use, class_bit) | class_bit;
+    const uint32_t held =
+        wh_load_u32_relaxed(&wh_tessera_set_at_(g, set)->held) - wh_tessera_chunks_of_(row, last);
     const uint32_t least = wh_tessera_order(row);
     const uint32_t slots = wh_tessera_span_slots(last);
     uint32_t order = wh_tessera_span_order(row);
@@ -859,7 +880,7 @@ WH_FN uint64_t wh_tessera_next_span_(wh_tessera_core g, wh_tessera_class row, ui
         }
     }
     WH_NO_UNROLL
-    while (order > least && wh_popc64(in_use) << order > g.share) {
+    while (order > least && (held >= g.share || 2u << order > g.share - held)) {
         order--;
     }
     WH_NO_UNROLL
@@ -926,6 +947,7 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
                 wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, 1); /* X1 */
                 wh_and_u32_relaxed(&wh_tessera_set_at_(g, set)->places, ~WH_TESSERA_NO_PLACES);
                 got = wh_tessera_span((uint32_t)claim, slots, 0);
+                wh_tessera_hold_(g, set, row, v, got);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, got + (r < slots ? r : slots) * WH_TESSERA_POSITION); /* C1, P2 */
                 v = got;
@@ -948,7 +970,7 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
             need = 0;
         }
         if (wh_any(mask, give_up)) {
-            return wh_tessera_slow_(g, mask, lanes, set, c, attach, p);
+            return wh_tessera_slow_(g, mask, lanes, set, c, attach, v, p);
         }
         if (!wh_any(mask, need || attach)) {
             return p;
