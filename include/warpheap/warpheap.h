@@ -26,7 +26,7 @@
 #include "warpheap/simt/simt.h"
 
 #ifndef WH_ALLOCATOR
-#define WH_ALLOCATOR gallatin
+#define WH_ALLOCATOR tessera
 #endif
 #ifndef WH_ALLOCATOR_FAMILY
 #define WH_ALLOCATOR_FAMILY WH_ALLOCATOR
@@ -58,7 +58,9 @@ WH_FN void *wh_malloc(wh_heap_t heap, size_t n) {
  * stream of the heap. What was written before the free happens before the next
  * owner's use. Lanes: any subset. */
 WH_FN void wh_free(wh_heap_t heap, void *p) {
-    WH_OF_(free)(heap, wh_activemask(), p);
+    const wh_mask_t mask = wh_activemask();
+    WH_OF_(free)(heap, mask, p);
+    wh_syncwarp(mask); /* no lane goes on before its leader has freed for it */
 }
 
 /* wh_malloc and wh_free for callers that know which lanes are converged: every
@@ -69,6 +71,7 @@ WH_FN void *wh_malloc_lanes(wh_heap_t heap, wh_mask_t mask, size_t n) {
 }
 WH_FN void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
     WH_OF_(free)(heap, mask, p);
+    wh_syncwarp(mask);
 }
 
 /* One block for all lanes of mask, which make this call together with the same n;
@@ -92,6 +95,7 @@ WH_FN void wh_free_warp(wh_heap_t heap, wh_mask_t mask, void *p) {
     if (wh_lane_id() == leader) {
         WH_OF_(free)(heap, 1u << leader, p);
     }
+    wh_syncwarp(mask);
 }
 
 /* Bytes that may be used at p, at least what was asked for; 0 for NULL or, where

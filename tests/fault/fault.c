@@ -1,4 +1,4 @@
-/* fault.c: plants faults in core/ and alloc/gallatin, one at a time, and shows that the
+/* fault.c: plants faults in core/ and the allocators, one at a time, and shows that the
  * simulated device finds each within a few seeds, and nothing without one. What it finds
  * is printed with the command that repeats it.
  *
@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#define WH_ALLOCATOR gallatin
+#include "fault/fault.h"
 #include "warpheap/warpheap.h"
 
 /* How many seeds at most, for one fault. Without a fault, all of these pass. WH_TEST_SEEDS
@@ -34,13 +36,6 @@ static uint64_t n_seeds(void) {
 }
 
 #define UNIVERSE 1024u /* of the tree */
-
-/* What a workload found wrong. */
-typedef struct findings {
-    uint32_t lost; /* items, blocks or messages */
-    uint32_t nulls;
-    uint32_t overlaps;
-} findings;
 
 typedef struct workload_args {
     wh_heap_t heap;
@@ -280,6 +275,7 @@ static int run(const workload *w, uint64_t seed) {
     if (s == WH_OK && w->segments != 0) {
         options.tuning = w->tiny ? tiny : tuning;
         options.device = device;
+        options.allocator = "gallatin";
         s = wh_heap_min_bytes(&options, &options.bytes); /* one segment */
         options.bytes += (w->segments - 1) *
                          (options.tuning.segment_bytes + sizeof(wh_gallatin_segment) + 2 * 4 * 16);
@@ -336,15 +332,21 @@ static const workload *find(const char *name) {
     return NULL;
 }
 
+/* A workload of this file or another under one seed. */
+static int run_named(const char *name, uint64_t seed) {
+    const workload *w = find(name);
+    return w != NULL ? run(w, seed) : fault_tessera_run(name, seed);
+}
+
 /* All seeds until one finds something; ThreadSanitizer turns a race into 66. */
-static int child(const workload *w, const char *seed) {
+static int child(const char *name, const char *seed) {
     if (seed != NULL) {
-        return run(w, strtoull(seed, NULL, 10));
+        return run_named(name, strtoull(seed, NULL, 10));
     }
     for (uint64_t k = 1; k <= n_seeds(); k++) {
         printf("%u\n", (unsigned)k); /* the last line says where it ended, however it did */
         (void)fflush(stdout);
-        if (run(w, k) != 0) {
+        if (run_named(name, k) != 0) {
             return 1;
         }
     }
@@ -386,14 +388,20 @@ static int is_found(const char *fault, const char *name, unsigned *seed) {
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
+static void is_sound(const char *name) {
+    unsigned seed = 0;
+    if (is_found("none", name, &seed)) {
+        fail_msg("%s: something is wrong without a fault: fault child %s %u", name, name, seed);
+    }
+}
+
 static void nothing_without_a_fault(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
-        unsigned seed = 0;
-        if (is_found("none", workloads[i].name, &seed)) {
-            fail_msg("%s: something is wrong without a fault: fault child %s %u", workloads[i].name,
-                     workloads[i].name, seed);
-        }
+        is_sound(workloads[i].name);
+    }
+    for (size_t i = 0; fault_tessera_names[i] != NULL; i++) {
+        is_sound(fault_tessera_names[i]);
     }
 }
 
@@ -401,12 +409,18 @@ static void every_fault_is_found(void **state) {
     static const struct {
         const char *fault, *workload;
     } faults[] = {
-        {"veb_r1", "veb-toggle"},            /* lost bit: a remove does not look again */
-        {"gallatin_h1", "hint-churn"},       /* the same for a segment's hint */
-        {"gallatin_s1", "block-churn"},      /* stale-tree check left out */
-        {"gallatin_x1", "never-null"},       /* NULL without a quiet search */
-        {"gallatin_moves", "switch-churn"},  /* ... or without a second look at slices */
-        {"gallatin_detach", "detach-churn"}, /* a block in use taken for an idle one */
+        {"veb_r1", "veb-toggle"},                /* lost bit: a remove does not look again */
+        {"gallatin_h1", "hint-churn"},           /* the same for a segment's hint */
+        {"gallatin_s1", "block-churn"},          /* stale-tree check left out */
+        {"gallatin_x1", "never-null"},           /* NULL without a quiet search */
+        {"gallatin_moves", "switch-churn"},      /* ... or without a second look at slices */
+        {"gallatin_detach", "detach-churn"},     /* a block in use taken for an idle one */
+        {"tessera_i4", "tessera-small"},         /* slots out of a slab that its freer owns */
+        {"tessera_i6", "tessera-slots"},         /* a slab with free slots that nobody lists */
+        {"tessera_t1", "tessera-small"},         /* no second look at the tag */
+        {"tessera_x1_quiet", "tessera-slots"},   /* NULL without a quiet start */
+        {"tessera_x1_same", "tessera-slots"},    /* ... or end */
+        {"tessera_x1_transit", "tessera-slots"}, /* ... or a slab on its way to the pool */
 #ifdef WH_TSAN
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},
@@ -417,6 +431,9 @@ static void every_fault_is_found(void **state) {
         {"gallatin_p2_take", "slice-churn"},
         {"gallatin_p3_publish", "slice-churn"},
         {"gallatin_p3_claim", "slice-churn"},
+        {"tessera_p1_free", "tessera-churn"},
+        {"tessera_p2_claim", "tessera-small"},
+        {"tessera_p2_publish", "tessera-small"},
 #endif
     };
     (void)state;
@@ -442,8 +459,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_without_a_fault),
                                        cmocka_unit_test(every_fault_is_found)};
     if (argc >= 3 && strcmp(argv[1], "child") == 0) {
-        const workload *w = find(argv[2]);
-        return w != NULL ? child(w, argc > 3 ? argv[3] : NULL) : 127;
+        return child(argv[2], argc > 3 ? argv[3] : NULL) & 127; /* -1: no such workload */
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,8 @@
  * arguments:
  *   void  *wh_X_malloc(wh_X_t h, wh_mask_t mask, size_t n)
  *   void   wh_X_free(wh_X_t h, wh_mask_t mask, void *p)
+ *                       a lane may return before its leader has freed for it: wh_free
+ *                       waits for that
  *   void  *wh_X_aligned(wh_X_t h, wh_mask_t mask, size_t align, size_t n)
  *                       align: a power of two in 32..wh_X_MAX_ALIGN
  *   uint64_t wh_X_usable_size(wh_X_t h, const void *p)

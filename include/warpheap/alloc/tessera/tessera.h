@@ -422,6 +422,14 @@ WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag
 
 /* --- slots of listed slabs ------------------------------------------------------- */
 
+/* Whether a slab that a free has found to be all free has not got to the pool yet. It stays
+ * listed until then: the free has not returned, but others of its slots may have been freed
+ * long ago (X1). Also true for a while after the slab's chunks have been claimed again. */
+WH_FN int wh_tessera_in_transit_(wh_tessera_core g, uint32_t slab, uint64_t tag) {
+    return !wh_veb_contains(wh_tessera_pool_(g), slab) &&
+           wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)) == tag;
+}
+
 /* Takes up to r free slots of a slab that was on the list of class c and has been taken
  * off it by the caller; puts it back if it has more. */
 WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uint32_t c,
@@ -441,6 +449,9 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     if (n_words > 1) {
         const uint32_t before = wh_fetch_add_u32_acq_rel(state_at, WH_TESSERA_TAKER); /* I5 */
         if ((before & WH_TESSERA_SHUT) != 0 || wh_load_u64_acquire(tag_at) != tag) {
+            if (WH_PLANT(tessera_x1_transit, wh_tessera_in_transit_(g, slab, tag), 0)) {
+                wh_tessera_list_slab_(g, c, slab);
+            }
             const uint32_t state =
                 wh_fetch_sub_u32_acq_rel(state_at, WH_TESSERA_TAKER) - WH_TESSERA_TAKER;
             const uint64_t now = wh_load_u64_acquire(tag_at); /* of another life, maybe */
@@ -470,7 +481,10 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
                 w = seen;
             }
         }
-        left |= n_words > 1 || w != all_free ? w & mask : 0;
+        left |= n_words > 1 || w != all_free ||
+                        WH_PLANT(tessera_x1_transit, wh_tessera_in_transit_(g, slab, tag), 0)
+                    ? w & mask
+                    : 0;
     }
     if (WH_PLANT(tessera_i6, left != 0, 0)) {
         wh_tessera_list_slab_(g, c, slab); /* I6 */

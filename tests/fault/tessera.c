@@ -1,0 +1,150 @@
+/* tessera.c: workloads that find the faults planted in alloc/tessera. */
+#define WH_ALLOCATOR tessera
+
+#include "fault/fault.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "warpheap/warpheap.h"
+
+typedef struct workload_args {
+    wh_heap_t heap;
+    findings *found;
+    uint32_t seed;
+    uint32_t steps;
+    uint32_t most;  /* largest request, in bytes */
+    uint32_t holds; /* blocks that a lane has at once, 1 or 2 */
+    uint32_t least; /* smallest, if it is not 16 */
+} workload_args;
+
+WH_FN uint32_t next(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Every lane takes and gives blocks of all sizes up to `most`, most of them of few sizes, so that
+ * slabs change class all the time. A block is written by its owner and verified before the
+ * free. With one block a lane no malloc may fail if there are as many chunks as lanes, since
+ * each pins one chunk at most, or as many slots, if all are of one size (X1, I6). */
+WH_KERNEL(tessera_churn, workload_args, a) {
+    const uint64_t i = wh_thread_id();
+    uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
+    uint64_t *held[2] = {NULL, NULL};
+    uint32_t words[2] = {0, 0};
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t s = next(&random) % a.holds;
+        if (held[s] != NULL) {
+            for (uint32_t k = 0; k < words[s]; k++) {
+                if (held[s][k] != (i << 32) + ((uint64_t)s << 16) + k) {
+                    wh_add_u32_relaxed(&a.found->overlaps, 1);
+                }
+            }
+            wh_free(a.heap, held[s]);
+            held[s] = NULL;
+        } else {
+            const uint32_t pick = next(&random);
+            words[s] = a.least == a.most ? a.most / 8
+                       : pick % 4 == 0   ? 2 + pick / 4 % (a.most / 8 - 2)
+                                         : a.most / 8 >> pick / 4 % 2;
+            held[s] = (uint64_t *)wh_malloc(a.heap, words[s] * 8);
+            wh_add_u32_relaxed(&a.found->nulls, held[s] == NULL);
+            for (uint32_t k = 0; held[s] != NULL && k < words[s]; k++) {
+                held[s][k] = (i << 32) + ((uint64_t)s << 16) + k;
+            }
+        }
+    }
+    wh_free(a.heap, held[0]);
+    wh_free(a.heap, held[1]);
+}
+
+typedef struct workload {
+    const char *name;
+    uint32_t chunks; /* of 1 KiB */
+    uint32_t sets;
+    uint32_t lanes; /* 0: one for each chunk */
+    uint32_t steps, most, holds;
+    uint32_t least;
+    uint32_t fits; /* what all lanes ask for at once always fits: no malloc may fail */
+} workload;
+
+/* In the order of fault_tessera_names. */
+static const workload workloads[] = {
+    {"tessera-churn", 3, 1, 16, 60, 512, 2, 16, 0},
+    {"tessera-small", 3, 2, 24, 40, 64, 2, 16, 0},
+    {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1},
+    {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1}, /* 16 slots in the only chunk */
+};
+const char *const fault_tessera_names[] = {"tessera-churn", "tessera-small", "tessera-chunks",
+                                           "tessera-slots", NULL};
+
+int fault_tessera_run(const char *name, uint64_t seed) {
+    static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,
+                                             WH_SIM_PCT};
+    const workload *w = NULL;
+    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
+        w = strcmp(workloads[i].name, name) == 0 ? &workloads[i] : w;
+    }
+    if (w == NULL) {
+        return -1;
+    }
+    wh_sim_options sim;
+    wh_heap_options options;
+    workload_args a;
+    findings found;
+    wh_device *device = NULL;
+    wh_heap *heap = NULL;
+    memset(&sim, 0, sizeof sim);
+    memset(&options, 0, sizeof options);
+    memset(&a, 0, sizeof a);
+    memset(&found, 0, sizeof found);
+    sim.seed = seed;
+    sim.policy = policies[seed % 4];
+    sim.step_budget = 5000000;
+    sim.blocks_per_sm = 8;
+    wh_status s = wh_device_open(&device, "sim", &sim);
+    options.device = device;
+    options.allocator = "tessera";
+    options.tuning.chunk_bytes = 1024;
+    options.tuning.buffers = w->sets;
+    s = s == WH_OK ? wh_heap_min_bytes(&options, &options.bytes) : s; /* one chunk */
+    for (uint32_t chunks = 0; s == WH_OK && chunks < w->chunks; options.bytes += 256) {
+        wh_heap_destroy(heap);
+        heap = NULL;
+        s = wh_heap_create(&heap, &options);
+        s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
+        chunks = s == WH_OK ? a.heap.core.n_chunks : chunks;
+    }
+    void *memory = NULL;
+    s = s == WH_OK ? wh_device_alloc(device, &memory, sizeof found) : s;
+    s = s == WH_OK ? wh_device_set(device, memory, 0, sizeof found) : s;
+    a.found = memory;
+    a.seed = (uint32_t)seed;
+    a.steps = w->steps;
+    a.most = w->most;
+    a.holds = w->holds;
+    a.least = w->least;
+    const wh_launch launch = {device, w->lanes != 0 ? w->lanes / 2 : w->chunks,
+                              w->lanes != 0 ? 2u : 1u, NULL};
+    s = s == WH_OK ? tessera_churn(&launch, &a) : s;
+    s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
+    wh_report report = {0, 0, 0};
+    wh_stats stats;
+    s = s == WH_OK ? wh_heap_check(heap, &report) : s;
+    if (s == WH_OK && (s = wh_heap_get_stats(heap, &stats)) == WH_OK) {
+        found.lost += stats.live_blocks != 0 || stats.bad_frees != 0; /* all is freed */
+    }
+    found.nulls = w->fits ? found.nulls : 0;
+    const int wrong = s != WH_OK || found.lost != 0 || found.nulls != 0 || found.overlaps != 0;
+    if (wrong) {
+        fprintf(stderr, "%s seed %u: %s I%u, lost %u, nulls %u, overlaps %u. %s\n", w->name,
+                (unsigned)seed, wh_status_name(s), (unsigned)report.first_tag, found.lost,
+                found.nulls, found.overlaps, device != NULL ? wh_device_error_text(device) : "");
+    }
+    wh_heap_destroy(heap);
+    if (device != NULL) {
+        (void)wh_device_free(device, memory);
+    }
+    wh_device_close(device);
+    return wrong;
+}
