@@ -102,7 +102,8 @@ uint64_t suite_random_size(uint64_t *state, uint64_t max) {
 
 /* Small enough that full heaps, last blocks and last slices are common. */
 const suite_config suite_configs[SUITE_CONFIGS] = {
-    {64 << 10, {.segment_bytes = 1024, .slices_per_block = 4, .chunk_bytes = 1024}},
+    {64 << 10,
+     {.segment_bytes = 1024, .slices_per_block = 4, .chunk_bytes = 1024, .queue_entries = 8}},
     {256 << 10, {.segment_bytes = 8192, .buffers = 4, .chunk_bytes = 2048}},
     {1 << 20, {0}},
     {100 << 10,
@@ -110,7 +111,8 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
       .min_slice_bytes = 32,
       .max_slice_bytes = 64,
       .slices_per_block = 8,
-      .chunk_bytes = 1024}},
+      .chunk_bytes = 1024,
+      .queue_entries = 64}},
     /* Gallatin: blocks are segments */
     {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096, .chunk_bytes = 4096}},
     {4 << 20, {0}},
@@ -119,9 +121,18 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
       .min_slice_bytes = 64,
       .slices_per_block = 2,
       .buffers = 3,
-      .chunk_bytes = 1024}},
+      .chunk_bytes = 1024,
+      .queue_entries = 2}},
     {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1, .chunk_bytes = 4096}},
 };
+
+wh_tuning suite_tuning(const char *allocator, uint32_t config) {
+    wh_tuning t = suite_configs[config].tuning;
+    if (strncmp(allocator, "ouro-", 5) == 0 && t.queue_entries != 0 && t.queue_entries <= 8) {
+        t.chunk_bytes = 512; /* tessera has none so small */
+    }
+    return t;
+}
 
 #define ALIGNMENT ((uint64_t)1 << 17) /* no configuration has larger segments */
 

@@ -46,6 +46,9 @@ typedef struct suite_config {
 #define SUITE_CONFIGS 8u
 extern const suite_config suite_configs[SUITE_CONFIGS];
 
+/* The tuning of a configuration, for an allocator. */
+wh_tuning suite_tuning(const char *allocator, uint32_t config);
+
 /* Device memory for a heap, aligned in any way that is allowed, and in the same way for
  * each `random`. *raw is to be freed; NULL: there is none. */
 void *suite_memory(wh_device *device, uint64_t bytes, uint64_t random, void **raw);

@@ -198,7 +198,7 @@ static int storm(run *x) {
     o.device = x->device;
     o.allocator = x->info->name;
     o.bytes = suite_configs[x->config].bytes * (gpu ? 4 : 1);
-    o.tuning = suite_configs[x->config].tuning;
+    o.tuning = suite_tuning(x->info->name, x->config);
     c.caps = x->info->caps;
     c.seed = x->seed;
     c.steps = z.steps;
