@@ -18,15 +18,15 @@ const char *const suite_policies[WH_SIM_POLICY_COUNT] = {
 
 int suite_parse(suite_choice *c, int argc, char **argv) {
     memset(c, 0, sizeof *c);
-    c->seed = c->shape = c->config = UINT64_MAX;
+    c->seed = c->shape = c->config = c->seeds = UINT64_MAX;
     const struct {
         const char *key;
         const char **text;
         uint64_t *number;
     } keys[] = {
-        {"alloc", &c->alloc, NULL},   {"case", &c->name, NULL}, {"target", &c->target, NULL},
-        {"policy", &c->policy, NULL}, {"seed", NULL, &c->seed}, {"shape", NULL, &c->shape},
-        {"config", NULL, &c->config},
+        {"alloc", &c->alloc, NULL},   {"case", &c->name, NULL},   {"target", &c->target, NULL},
+        {"policy", &c->policy, NULL}, {"seed", NULL, &c->seed},   {"shape", NULL, &c->shape},
+        {"config", NULL, &c->config}, {"seeds", NULL, &c->seeds},
     };
     for (int i = 1; i < argc; i++) {
         const char *value = strchr(argv[i], '=');
@@ -44,7 +44,7 @@ int suite_parse(suite_choice *c, int argc, char **argv) {
         }
         if (!known) {
             fprintf(stderr,
-                    "usage: %s [alloc=|case=|target=|policy=|seed=|shape=|config=]...\n"
+                    "usage: %s [alloc=|case=|target=|policy=|seed=|shape=|config=|seeds=]...\n"
                     "without words: all runs\n",
                     argv[0]);
             return 0;
@@ -61,10 +61,12 @@ int suite_wants_number(uint64_t chosen, uint64_t n) {
     return chosen == UINT64_MAX || chosen == n;
 }
 
-uint64_t suite_seeds(void) {
+uint64_t suite_seeds(const suite_choice *c) {
     const char *text = getenv("WH_TEST_SEEDS");
     const int n = text != NULL ? atoi(text) : 0;
-    return n > 0 ? (uint64_t)n : WH_TEST_SEEDS_DEFAULT;
+    return n > 0                              ? (uint64_t)n
+           : c->seeds < WH_TEST_SEEDS_DEFAULT ? c->seeds
+                                              : WH_TEST_SEEDS_DEFAULT;
 }
 
 uint64_t suite_first_seed(void) {
