@@ -2,7 +2,7 @@
  * sizes, classes, chunks, pages and addresses. Nothing here touches shared state but init.
  *
  *   memory: [pad] chunk 0 | chunk 1 | ... | header | queues | tables | rings | trees | next |
- *           bits | count | cls
+ *           bits | count | cls | [linear]
  *
  * Small chunks (8 KiB) are cut into the pages of classes 0..n_small - 1; large chunks, 2^k
  * neighbouring small ones, into those of the classes above ("multiple instances with
@@ -57,11 +57,13 @@ typedef struct wh_ouro {
     wh_ouro_class *classes;
     void *tables; /* ARRAY: uint32_t entries, HIERARCHY: uint64_t links; per class */
     uint32_t *rings;
-    uint64_t *trees; /* per class, and one of the pool */
-    uint64_t *next;  /* per small chunk */
-    uint64_t *bits;  /* per small chunk 2^words_log2 words: set = free page, not in a queue */
-    uint32_t *count; /* per small chunk: its bits; queue chunk: takes finished */
-    uint32_t *cls;   /* per small chunk: class or NO_CLASS; plain, see I3 */
+    uint64_t *trees;       /* per class, and one of the pool */
+    uint64_t *next;        /* per small chunk */
+    uint64_t *bits;        /* per small chunk 2^words_log2 words: set = free page, not in a queue */
+    uint32_t *count;       /* per small chunk: its bits; queue chunk: takes finished */
+    uint32_t *cls;         /* per small chunk: class or NO_CLASS; plain, see I3 */
+    unsigned char *linear; /* the caller's region behind all that */
+    uint64_t linear_bytes;
     uint64_t data_bytes;
     uint32_t n_chunks;
     uint32_t tree_words;
@@ -79,7 +81,7 @@ typedef struct wh_ouro {
 
 typedef struct wh_ouro_header {
     wh_ouro_t self; /* for slow paths, which take a pointer to the header only */
-    uint64_t unused0[5];
+    uint64_t unused0[3];
     uint64_t failed;
     uint64_t bad_frees;
     uint64_t unused1[6];
@@ -245,10 +247,15 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     return wh_round_up(at, 256);
 }
 
-static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, wh_plan *plan,
-                                      unsigned char *memory, uint64_t bytes,
+/* old: NULL, or a heap of which chunk and page sizes are taken over (grow.h). */
+static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+                                      wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                       const wh_tuning *tuning) {
-    uint64_t chunk = tuning->chunk_bytes;
+    const uint64_t heap_bytes = bytes, linear = wh_round_up(tuning->linear_bytes, 256);
+    uint64_t chunk = old != NULL ? (uint64_t)1 << old->chunk_log2 : tuning->chunk_bytes;
+    bytes = linear == 0 ? bytes : bytes >= linear ? (bytes - linear) / 256 * 256 : 0;
+    h->linear = memory + bytes;
+    h->linear_bytes = tuning->linear_bytes;
     if (chunk == 0) {
         chunk = WH_OURO_DEFAULT_CHUNK;
         while (chunk > 512 && chunk * WH_OURO_MIN_CHUNKS > bytes) {
@@ -271,6 +278,12 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, wh_plan *p
     while (!WH_OURO_BY_CHUNK(variant) && bytes >> h->min_log2 > (uint64_t)1 << 32) {
         h->min_log2++;
     }
+    if (old != NULL) {
+        if (h->min_log2 > old->min_log2) {
+            return WH_BAD_ARGUMENT;
+        }
+        h->min_log2 = old->min_log2;
+    }
     h->n_small = h->chunk_log2 - h->min_log2 + 1;
     const uint32_t part_log2 = wh_log2_floor(bytes / WH_OURO_MIN_LARGE + 1);
     const uint32_t most_log2 = h->chunk_log2 > WH_OURO_MAX_LARGE_LOG2 - 7
@@ -278,6 +291,9 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, wh_plan *p
                                    : h->chunk_log2 + 7; /* 64 pages are one word of bits */
     const uint32_t large_log2 = part_log2 < most_log2 ? part_log2 : most_log2;
     h->large_log2 = large_log2 > h->chunk_log2 ? large_log2 - h->chunk_log2 : 0;
+    if (old != NULL) {
+        h->large_log2 = old->large_log2;
+    }
     h->n_classes = h->n_small + h->large_log2;
     h->words_log2 = h->chunk_log2 - h->min_log2 > 6 ? h->chunk_log2 - h->min_log2 - 6 : 0;
 
@@ -291,8 +307,10 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, wh_plan *p
     least.large_log2 = 0;
     least.n_classes = h->n_small;
     plan->min_bytes = wh_ouro_lay_out_(&least, at, chunk, 2, 4 * chunk, tuning);
+    const int tiny = old == NULL && bytes < 2 * plan->min_bytes;
+    plan->min_bytes += linear != 0 ? linear + 256 : 0;
     uint64_t n = bytes >> h->chunk_log2;
-    if (bytes < 2 * plan->min_bytes) {
+    if (tiny) {
         h->large_log2 = 0; /* too small for large chunks */
         h->n_classes = h->n_small;
     }
@@ -301,10 +319,10 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, wh_plan *p
         const uint64_t less = over / (chunk + chunk / 4) + 1;
         n = n > less ? n - less : 0;
     }
-    if (n < 2) {
+    if (n < 2 || heap_bytes < plan->min_bytes) { /* whatever the memory's alignment */
         return WH_HEAP_TOO_SMALL;
     }
-    plan->metadata_bytes = bytes - (n << h->chunk_log2);
+    plan->metadata_bytes = heap_bytes - (n << h->chunk_log2);
     plan->init_items = n;
     return WH_OK;
 }

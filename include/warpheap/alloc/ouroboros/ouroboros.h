@@ -833,6 +833,13 @@ WH_FN int wh_ouro_owns_(wh_ouro_t h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.data_bytes;
 }
 
+/* The region of tuning.linear_bytes, as the caller uses it: the heap does not touch it, reset
+ * included, and grow takes its contents along. Host and device. */
+WH_HD void *wh_ouro_linear(wh_ouro_t h) {
+    return h.linear_bytes != 0 ? h.linear : NULL;
+}
+
+#include "warpheap/alloc/ouroboros/grow.h"
 #include "warpheap/alloc/ouroboros/inspect.h"
 
 /* --- the six variants ------------------------------------------------------------------------ */
@@ -852,7 +859,7 @@ WH_FN int wh_ouro_owns_(wh_ouro_t h, const void *p) {
                                               uint64_t bytes, const wh_tuning *tuning,            \
                                               uint32_t n_sms) {                                   \
         (void)n_sms;                                                                              \
-        return wh_ouro_plan_((kind) | (holds), h, plan, memory, bytes, tuning);                   \
+        return wh_ouro_plan_((kind) | (holds), h, NULL, plan, memory, bytes, tuning);             \
     }                                                                                             \
     WH_FN void wh_##ident##_init(wh_ouro_t h, uint64_t i, uint64_t n) {                           \
         wh_ouro_init_(h, i, n);                                                                   \
@@ -880,9 +887,19 @@ WH_FN int wh_ouro_owns_(wh_ouro_t h, const void *p) {
     }                                                                                             \
     WH_FN void wh_##ident##_walk(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {       \
         wh_ouro_walk_(h, i, n, sink);                                                             \
+    }                                                                                             \
+    static inline wh_status wh_##ident##_grow_plan(wh_ouro_t *h, wh_ouro_t old, wh_plan *plan,    \
+                                                   unsigned char *memory, uint64_t bytes,         \
+                                                   const wh_tuning *tuning, int64_t *moved) {     \
+        return wh_ouro_grow_plan_((kind) | (holds), h, &old, plan, memory, bytes, tuning, moved); \
+    }                                                                                             \
+    WH_FN void wh_##ident##_grow(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {            \
+        wh_ouro_grow_(h, old, i, n);                                                              \
     }
 WH_OURO_VARIANT_LIST(WH_OURO_VARIANT_)
 #undef WH_OURO_VARIANT_
+
+#define WH_ALLOC_GROWS
 
 #define wh_ouro_s_p_NAME "ouro-s-p"
 #define wh_ouro_s_c_NAME "ouro-s-c"
