@@ -81,7 +81,8 @@ typedef struct wh_tuning {
     uint32_t buffers;          /* Gallatin: block buffers of the smallest class; tessera: sets of
                                   cursors; 0 = one per SM */
     uint64_t chunk_bytes;      /* tessera: chunk size, 1 to 16 KiB; Ouroboros: 512 B to 64 KiB */
-    uint32_t queue_entries;    /* Ouroboros: entries of a static queue, links of a VAQ */
+    uint32_t queue_entries;    /* Ouroboros: entries of a static queue, links of a VAQ or in a
+                                  VLQ's cache */
     uint64_t linear_bytes;     /* Ouroboros: of the heap, a region behind the manager that the
                                   caller addresses himself (wh_ouro_linear) */
 } wh_tuning;

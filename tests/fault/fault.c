@@ -251,12 +251,25 @@ WH_FN wh_vqueue_chunks small_chunks(const workload_args *a) {
     return k;
 }
 
+/* With a cache of one link, so that lanes walk. */
+WH_FN wh_vqueue small_queue(const workload_args *a) {
+    wh_vqueue q;
+    q.state = a->queue;
+    q.entries = NULL;
+    q.links = (uint64_t *)(void *)(small_chunks(a).base + QUEUE_CHUNKS * 16);
+    q.kind = WH_VQUEUE_LINKED;
+    q.table_log2 = 0;
+    q.id = 1;
+    q.bounded = 0;
+    return q;
+}
+
 /* Each lane passes messages on, one value at a time (P1); chunks come and go (P2, P3), and
  * lanes that walk find them reused (I3). */
 WH_KERNEL(queue_message, workload_args, a) {
     const wh_mask_t me = 1u << wh_lane_id();
     const wh_vqueue_chunks k = small_chunks(&a);
-    const wh_vqueue q = {a.queue, NULL, NULL, WH_VQUEUE_LINKED, 0, 1, 0};
+    const wh_vqueue q = small_queue(&a);
     uint32_t v = (uint32_t)wh_thread_id();
     a.data[v] = v;
     for (uint32_t step = 0; step < a.steps; step++) {
@@ -410,7 +423,7 @@ static int run(const workload *w, uint64_t seed) {
     a.queue = (wh_vqueue_state *)(void *)(a.semaphore + 32);
     a.pool = (wh_chunkpool_state *)(void *)(a.queue + 1);
     if (s == WH_OK) { /* the simulated device's memory is the host's */
-        const wh_vqueue q = {a.queue, NULL, NULL, WH_VQUEUE_LINKED, 0, 1, 0};
+        const wh_vqueue q = small_queue(&a);
         wh_vqueue_reset(q);
     }
     a.seed = (uint32_t)seed;
@@ -523,6 +536,7 @@ static void every_fault_is_found(void **state) {
         {"gallatin_x1", "never-null"},       /* NULL without a quiet search */
         {"gallatin_moves", "switch-churn"},  /* ... or without a second look at slices */
         {"gallatin_detach", "detach-churn"}, /* a block in use taken for an idle one */
+        {"vqueue_i5", "queue-message"},      /* a link is overwritten before it is in the list */
         {"vqueue_i3", "queue-message"},      /* a link of a chunk in other use is followed */
         {"ouro_i3", "s-c-churn"},            /* a chunk with live pages goes to the pool */
         {"ouro_x1_held", "s-c-never-null"},

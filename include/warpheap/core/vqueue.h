@@ -25,16 +25,17 @@
  *   done[chunk]  takes finished on a queue chunk: fetch_add acq_rel; the one that makes it
  *                `per` retires the chunk. (The paper's countA and countB: a finished take
  *                implies a finished put, so one counter will do.)
- *   provisioned  queue chunks that have their number j: cas
- *   retired      those that have gone back to the pool: add
- *   links[j]     HIERARCHY: written by the lane with number j, cleared by the one that
- *                retires it, a ring of 2^table_log2
- *   next[chunk]  LINKED: first by the lane that owns the chunk, to {j + 1, none}, then by
- *                the one with number j + 1. Lies outside the chunk, so that following a link
- *                is always a read of a link, never of user data
- *   last         LINKED: by the lane with number j, when j - 1 is linked
+ *   provisioned  queue chunks that have their number j: fetch_add
+ *   used         those that have not gone back to the pool; raised before the number is taken
+ *   links[j]     a ring of 2^table_log2, written by the lane with number j. HIERARCHY: cleared
+ *                by the one that retires it. LINKED: where it announces its chunk, and a
+ *                cache afterwards, so that a lane far from `first` need not walk
+ *   announced    LINKED: fetch_add acq_rel by the lane with number j, after links[j]
+ *   next[chunk]  LINKED: first by the lane that owns the chunk, to {j + 1, none}, then cas
+ *                by any lane that finds number j + 1 announced. Lies outside the chunk, so
+ *                that following a link is always a read of a link, never of user data
+ *   last         LINKED: cas, from one link to its next when that is in the list
  *   first        LINKED: cas, from one link to its next (Algorithm 6, setPointer)
- *   recent[j]    LINKED: a cache of links, so that a lane far from `first` need not walk
  *
  * Invariants
  *   I1  a position below back is on a queue chunk that is provisioned or being
@@ -46,6 +47,10 @@
  *       cannot grow by more than the chunks there are, 2^28, and the 31 bits in a link
  *       never come round: a link with the right id and j is the right one
  *   I4  each value put is taken once (the ring's I2)
+ *   I5  LINKED: links[j] is overwritten by number j + 2^table_log2 only when j is in the list
+ *       (the lane waits for `last`); and of the lanes that announce together, the one whose
+ *       add to `announced` is the last sees the announcements of all (P4), so when quiet all
+ *       are in the list
  *
  * Delayed reuse. The paper leaves t chunks behind `front` (pointer `old`) before it
  *       reuses any, with t guessed from the number of threads, since a lane that walks the
@@ -57,16 +62,18 @@
  * Ordering pairs
  *   P1  put -> take (core/ring.h P1)
  *   P2  zeros of a fresh queue chunk, link release -> find acquire
+ *   P4  links[j], announced acq_rel -> announced acq_rel -> load of links: a lane that finds a
+ *       number missing is not the last one to look
  *   P3  last use of a queue chunk, done acq_rel -> retire -> pool (its P1) -> new owner
  *
  * Progress  A put waits for the take that is one round earlier on the same entry, a take
- *       for its put, find for the lane that provisions the chunk, that one for its
- *       predecessor (LINKED) or for the retiring of the chunk one round earlier
- *       (HIERARCHY). All of these have their positions or numbers already and the one with
- *       the lowest waits for nobody. Within a warp: the collective calls wait together, and
- *       nobody puts while a lane of the same call has a take outstanding.
- * Cost  reserve 1 atomic, put 1 + 1 per value, take 1 + 1 per value + 1, per group
- * Check tests/unit/vqueue.c, tests/fault
+ *       for its put, find for the lane that provisions the chunk, that one for the chunk
+ *       2^table_log2 earlier, to be in the list (LINKED) or retired (HIERARCHY). No chunk
+ *       waits for its predecessor: whoever has announced one links what there is, and room
+ *       is given out before that. All of these have their positions or numbers already and the one
+ * with the lowest waits for nobody. Within a warp: the collective calls wait together, and nobody
+ * puts while a lane of the same call has a take outstanding. Cost  reserve 1 atomic, put 1 + 1 per
+ * value, take 1 + 1 per value + 1, per group Check tests/unit/vqueue.c, tests/fault
  */
 #ifndef WH_CORE_VQUEUE_H
 #define WH_CORE_VQUEUE_H
@@ -79,12 +86,6 @@
 #define WH_VQUEUE_HIERARCHY 1u
 #define WH_VQUEUE_LINKED 2u
 
-#if defined(WH_HOSTILE) || defined(WH_FAULTS)
-#define WH_VQUEUE_RECENT 1u /* so that lanes have to walk */
-#else
-#define WH_VQUEUE_RECENT 64u
-#endif
-
 typedef struct wh_vqueue_state {
     uint64_t front;
     uint64_t unused0[7];
@@ -93,18 +94,18 @@ typedef struct wh_vqueue_state {
     uint64_t room;
     uint64_t unused2[7];
     uint64_t provisioned;
-    uint64_t retired;
+    uint64_t used;
     uint64_t first;
     uint64_t last;
-    uint64_t unused3[4];
-    uint64_t recent[(WH_VQUEUE_RECENT + 7) / 8 * 8];
+    uint64_t announced;
+    uint64_t unused3[3];
 } wh_vqueue_state;
 
 /* A queue, by value. */
 typedef struct wh_vqueue {
     wh_vqueue_state *state;
     uint32_t *entries; /* ARRAY: 2^table_log2 of them */
-    uint64_t *links;   /* HIERARCHY: 2^table_log2 of them */
+    uint64_t *links;   /* HIERARCHY, LINKED: 2^table_log2 of them */
     uint32_t kind;
     uint32_t table_log2;
     uint32_t id;      /* 1..30, its own among all queues that share a pool */
@@ -136,6 +137,14 @@ WH_HD uint32_t wh_vqueue_chunk_of_(uint64_t link) {
 WH_HD int wh_vqueue_is_(uint64_t link, uint32_t id, uint64_t j) {
     return (link ^ wh_vqueue_link(id, j, 0)) >> WH_VQUEUE_CHUNK_BITS == 0;
 }
+/* The number in a link. */
+WH_HD uint64_t wh_vqueue_number_(uint64_t link) {
+    return (link >> WH_VQUEUE_CHUNK_BITS) & (((uint64_t)1 << 31) - 1);
+}
+/* By how much number j is ahead of a link's. */
+WH_HD uint64_t wh_vqueue_ahead_(uint64_t j, uint64_t link) {
+    return (j - wh_vqueue_number_(link)) & (((uint64_t)1 << 31) - 1);
+}
 /* The place behind a link. */
 WH_HD uint64_t wh_vqueue_behind_(uint64_t link) {
     return wh_vqueue_link((uint32_t)(link >> 59), (link >> WH_VQUEUE_CHUNK_BITS) + 1,
@@ -166,12 +175,10 @@ WH_FN void wh_vqueue_reset(wh_vqueue q) {
     s->back = 0;
     s->room = wh_bulksem_word(q.kind == WH_VQUEUE_ARRAY ? (int64_t)1 << q.table_log2 : 0, 0, 0);
     s->provisioned = 0;
-    s->retired = 0;
+    s->used = 0;
+    s->announced = 0;
     s->first = wh_vqueue_link(q.id, 0, WH_VQUEUE_NO_CHUNK);
-    s->last = s->first;
-    for (uint32_t i = 0; i < WH_VQUEUE_RECENT; i++) {
-        s->recent[i] = UINT64_MAX;
-    }
+    s->last = wh_vqueue_link(q.id, UINT64_MAX, WH_VQUEUE_NO_CHUNK); /* before the first */
 }
 
 /* --- finding a chunk ------------------------------------------------------------------ */
@@ -180,9 +187,7 @@ WH_FN void wh_vqueue_reset(wh_vqueue q) {
  * first). Of a lane that has position p and has not finished with it. */
 WH_FN uint32_t wh_vqueue_find_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint64_t *walk) {
     const uint64_t j = p >> wh_vqueue_per_log2(k);
-    const uint64_t *place = q.kind == WH_VQUEUE_HIERARCHY
-                                ? &q.links[j & (((uint64_t)1 << q.table_log2) - 1)]
-                                : &q.state->recent[j % WH_VQUEUE_RECENT];
+    const uint64_t *place = &q.links[j & (((uint64_t)1 << q.table_log2) - 1)];
     uint64_t link = WH_PLANT(vqueue_p2_find, wh_load_u64_acquire, wh_load_u64_relaxed)(place);
     if (wh_vqueue_is_(link, q.id, j) && wh_vqueue_chunk_of_(link) != WH_VQUEUE_NO_CHUNK) {
         return wh_vqueue_chunk_of_(link); /* P2, I3 */
@@ -218,8 +223,8 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k) {
         const uint64_t link = wh_load_u64_acquire(&q.state->first);
         const uint32_t chunk = wh_vqueue_chunk_of_(link);
         if (chunk == WH_VQUEUE_NO_CHUNK ||
-            wh_load_u32_acquire(&k.done[chunk]) != 1u << wh_vqueue_per_log2(k)) {
-            return;
+            wh_fetch_add_u32_acq_rel(&k.done[chunk], 0) != 1u << wh_vqueue_per_log2(k)) {
+            return; /* an add: either this or the last take, which looks at next, sees the other */
         }
         const uint64_t next = wh_load_u64_acquire(&k.next[chunk]);
         const uint64_t behind = wh_vqueue_behind_(link);
@@ -231,51 +236,68 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k) {
         }
         if (wh_cas_u64_acq_rel(&q.state->first, link, next) == link) { /* I3 */
             wh_chunkpool_free(k.pool, 0, chunk);                       /* P3 */
-            wh_add_u64_relaxed(&q.state->retired, 1);
+            (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
         }
     }
 }
 
-/* Adds chunk, all of whose entries are 0, to the queue. 0 if it has as many as it may. */
+/* LINKED: links all chunks that are announced, from the last one on. By every lane that has
+ * announced one: of those that do so together the one whose add comes last sees all (I5). */
+WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k) {
+    wh_vqueue_state *s = q.state;
+    const uint64_t mask = ((uint64_t)1 << q.table_log2) - 1;
+    int linked = 0;
+    (void)wh_fetch_add_u64_acq_rel(&s->announced, 1); /* P4 */
+    for (;;) {
+        const uint64_t last = wh_load_u64_acquire(&s->last);
+        const uint64_t behind = wh_vqueue_behind_(last);
+        const uint64_t next = wh_load_u64_acquire(&q.links[wh_vqueue_number_(behind) & mask]);
+        if ((next ^ behind) >> WH_VQUEUE_CHUNK_BITS != 0) {
+            if (wh_load_u64_acquire(&s->last) == last) {
+                break; /* not announced yet */
+            }
+            continue; /* overwritten: others have linked it */
+        }
+        if (wh_vqueue_chunk_of_(last) == WH_VQUEUE_NO_CHUNK) { /* the very first one */
+            (void)wh_cas_u64_release(&s->first, behind, next); /* P2 */
+        } else { /* fails if it is linked, or retired and in other use */
+            (void)wh_cas_u64_release(&k.next[wh_vqueue_chunk_of_(last)], behind, next); /* P2 */
+        }
+        (void)wh_cas_u64_acq_rel(&s->last, last, next);
+        linked = 1;
+    }
+    if (linked) {
+        wh_vqueue_advance_(q, k);
+    }
+}
+
+/* Adds chunk, all of whose entries are 0, to the queue. 0 if it has as many as it may. LINKED:
+ * the caller joins afterwards. */
 WH_FN int wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, uint32_t chunk) {
     wh_vqueue_state *s = q.state;
-    uint64_t j = wh_load_u64_relaxed(&s->provisioned);
-    for (;;) {
-        if (j - wh_load_u64_relaxed(&s->retired) >= wh_vqueue_most_(q, k)) {
-            return 0;
-        }
-        const uint64_t seen = wh_cas_u64_relaxed(&s->provisioned, j, j + 1);
-        if (seen == j) {
-            break;
-        }
-        j = seen;
+    if (wh_fetch_add_u64_relaxed(&s->used, 1) >= wh_vqueue_most_(q, k)) {
+        (void)wh_fetch_sub_u64_relaxed(&s->used, 1);
+        return 0;
     }
+    const uint64_t j = wh_fetch_add_u64_relaxed(&s->provisioned, 1);
+    const uint64_t size = (uint64_t)1 << q.table_log2;
     const uint64_t link = wh_vqueue_link(q.id, j, chunk);
+    uint64_t *place = &q.links[j & (size - 1)];
     wh_store_u32_relaxed(&k.done[chunk], 0);
     if (q.kind == WH_VQUEUE_HIERARCHY) {
-        uint64_t *place = &q.links[j & (((uint64_t)1 << q.table_log2) - 1)];
         for (uint32_t attempt = 0; wh_load_u64_acquire(place) != 0; attempt++) {
             wh_backoff(attempt);
         }
-        WH_PLANT(vqueue_p2_link, wh_store_u64_release, wh_store_u64_relaxed)(place, link); /* P2 */
-        return 1;
-    }
-    wh_store_u64_relaxed(&k.next[chunk], wh_vqueue_behind_(link));
-    uint64_t before = wh_load_u64_acquire(&s->last);
-    for (uint32_t attempt = 0; j != 0 && (!wh_vqueue_is_(before, q.id, j - 1) ||
-                                          wh_vqueue_chunk_of_(before) == WH_VQUEUE_NO_CHUNK);
-         attempt++) {
-        wh_backoff(attempt);
-        before = wh_load_u64_acquire(&s->last);
-    }
-    if (j == 0) {
-        wh_store_u64_release(&s->first, link); /* P2 */
     } else {
-        wh_store_u64_release(&k.next[wh_vqueue_chunk_of_(before)], link); /* P2 */
+        wh_store_u64_relaxed(&k.next[chunk], wh_vqueue_behind_(link));
+        /* The link that is overwritten must be in the list. */
+        for (uint32_t attempt = 0;
+             WH_PLANT(vqueue_i5, wh_vqueue_ahead_(j, wh_load_u64_acquire(&s->last)) > size, 0);
+             attempt++) { /* I5 */
+            wh_backoff(attempt < 2 ? attempt : 2);
+        }
     }
-    wh_store_u64_release(&s->recent[j % WH_VQUEUE_RECENT], link); /* P2 */
-    wh_store_u64_release(&s->last, link);
-    wh_vqueue_advance_(q, k);
+    WH_PLANT(vqueue_p2_link, wh_store_u64_release, wh_store_u64_relaxed)(place, link); /* P2 */
     return 1;
 }
 
@@ -296,7 +318,7 @@ WH_FN void wh_vqueue_finish_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32
     const uint64_t j = p >> wh_vqueue_per_log2(k);
     wh_chunkpool_free(k.pool, 0, chunk); /* P3, I2 */
     wh_store_u64_release(&q.links[j & (((uint64_t)1 << q.table_log2) - 1)], 0);
-    wh_add_u64_relaxed(&q.state->retired, 1);
+    (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
 }
 
 /* --- room ------------------------------------------------------------------------------- */
@@ -363,6 +385,9 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
                 wh_bulksem_signal(room, per - keep, 1, keep);
                 duty--;
                 need = got < n;
+                if (q.kind == WH_VQUEUE_LINKED) {
+                    wh_vqueue_join_(q, k);
+                }
             } else {
                 wh_chunkpool_free(k.pool, 0, chunk);
                 wh_bulksem_signal(room, 0, duty, n - got);

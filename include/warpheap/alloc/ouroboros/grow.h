@@ -116,10 +116,10 @@ WH_FN void wh_ouro_grow_queue_(wh_ouro_t h, wh_ouro_t old, uint32_t c, uint64_t 
         for (uint64_t p = front + i; p < back; p += n) {
             b.entries[p & mask_b] = a.entries[p & mask_a];
         }
-    } else if (b.kind == WH_VQUEUE_HIERARCHY) {
+    } else {
         for (uint64_t k = i; k <= mask_a; k += n) {
-            if (a.links[k] != 0) { /* its number stands in it */
-                b.links[(a.links[k] >> WH_VQUEUE_CHUNK_BITS) & mask_b] = a.links[k];
+            if (a.links[k] != 0) {
+                b.links[wh_vqueue_number_(a.links[k]) & mask_b] = a.links[k];
             }
         }
     }

@@ -81,7 +81,10 @@ WH_FN void wh_ouro_check_queue_(wh_ouro_t h, uint32_t c, uint64_t i, uint64_t n,
             room != wh_bulksem_word((int64_t)(provided - back), 0, 0)) {
             wh_report_error(r, 7, c);
         }
-        if (q.state->provisioned - q.state->retired > wh_vqueue_most_(q, k)) {
+        if (q.state->used > wh_vqueue_most_(q, k) ||
+            (q.kind == WH_VQUEUE_LINKED && /* I5 of the queue */
+             wh_vqueue_number_(wh_vqueue_behind_(q.state->last)) !=
+                 wh_vqueue_number_(q.state->provisioned << WH_VQUEUE_CHUNK_BITS))) {
             wh_report_error(r, 8, c);
         }
     }

@@ -33,6 +33,7 @@
 #define WH_OURO_MIN_LARGE 16u      /* at most a sixteenth of the heap is a large chunk */
 #define WH_OURO_MAX_LARGE_LOG2 20u /* bytes of a large chunk: sizes up to 1 MiB */
 #define WH_OURO_MAX_CLASSES 20u
+#define WH_OURO_MAX_CACHE 1024u /* links to 2^21 page indices on chunks of 8 KiB */
 #define WH_OURO_NO_CLASS UINT32_MAX
 
 /* What a variant's code is made for: which queue, and what it holds. */
@@ -55,7 +56,7 @@ typedef struct wh_ouro {
     unsigned char *base; /* chunk 0 */
     struct wh_ouro_header *header;
     wh_ouro_class *classes;
-    void *tables; /* ARRAY: uint32_t entries, HIERARCHY: uint64_t links; per class */
+    void *tables; /* ARRAY: uint32_t entries, others: uint64_t links; per class */
     uint32_t *rings;
     uint64_t *trees;       /* per class, and one of the pool */
     uint64_t *next;        /* per small chunk */
@@ -195,10 +196,12 @@ static inline void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint
         log2 = log2 < most_log2 ? log2 : most_log2;
         h->table_log2[level] = log2;
         h->bounded[level] = log2 < most_log2;
-    } else if (kind == WH_VQUEUE_HIERARCHY) {
-        /* Enough links for all queue chunks that there can be. */
+    } else {
+        /* HIERARCHY: enough links for all queue chunks that there can be. LINKED: a cache. */
         const uint32_t per_log2 = h->chunk_log2 - 2;
-        const uint64_t limit = ((uint64_t)1 << 24) >> per_log2, links = (most >> per_log2) + 2;
+        const uint64_t limit =
+            kind == WH_VQUEUE_LINKED ? WH_OURO_MAX_CACHE : ((uint64_t)1 << 24) >> per_log2;
+        const uint64_t links = (most >> per_log2) + 2;
         h->table_log2[level] =
             wish != 0 ? wh_log2_floor(wish) : wh_log2_ceil(links < limit ? links : limit);
     }
@@ -230,8 +233,7 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     h->header = (wh_ouro_header *)(void *)(memory + wh_ouro_place_(&at, 1, sizeof *h->header));
     h->classes =
         (wh_ouro_class *)(void *)(memory + wh_ouro_place_(&at, h->n_classes, sizeof *h->classes));
-    h->tables = memory + wh_ouro_place_(&at, kind == WH_VQUEUE_LINKED ? 0 : tables,
-                                        kind == WH_VQUEUE_ARRAY ? 4 : 8);
+    h->tables = memory + wh_ouro_place_(&at, tables, kind == WH_VQUEUE_ARRAY ? 4 : 8);
     h->rings = (uint32_t *)(void *)(memory + wh_ouro_place_(&at,
                                                             ((uint64_t)1 << h->ring_log2[0]) +
                                                                 ((uint64_t)1 << h->ring_log2[1]),
@@ -351,14 +353,12 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.classes[c].full = 0;
         wh_vqueue_reset(wh_ouro_queue_(h.variant, h, (uint32_t)c));
     }
-    if (kind != WH_VQUEUE_LINKED) {
-        const uint64_t words = wh_ouro_table_words_(h);
-        for (uint64_t k = i; k < words; k += n) {
-            if (kind == WH_VQUEUE_ARRAY) {
-                ((uint32_t *)h.tables)[k] = 0;
-            } else {
-                ((uint64_t *)h.tables)[k] = 0;
-            }
+    const uint64_t words = wh_ouro_table_words_(h);
+    for (uint64_t k = i; k < words; k += n) {
+        if (kind == WH_VQUEUE_ARRAY) {
+            ((uint32_t *)h.tables)[k] = 0;
+        } else {
+            ((uint64_t *)h.tables)[k] = 0;
         }
     }
     const uint64_t ring_words = ((uint64_t)1 << h.ring_log2[0]) + ((uint64_t)1 << h.ring_log2[1]);
