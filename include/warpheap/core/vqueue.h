@@ -183,20 +183,26 @@ WH_FN void wh_vqueue_reset(wh_vqueue q) {
 
 /* --- finding a chunk ------------------------------------------------------------------ */
 
+/* The queue chunk of position p as the table has it, or NONE. */
+WH_FN uint32_t wh_vqueue_look_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p) {
+    const uint64_t j = p >> wh_vqueue_per_log2(k);
+    const uint64_t *place = &q.links[j & (((uint64_t)1 << q.table_log2) - 1)];
+    const uint64_t link = WH_PLANT(vqueue_p2_find, wh_load_u64_acquire, wh_load_u64_relaxed)(place);
+    return wh_vqueue_is_(link, q.id, j) && wh_vqueue_chunk_of_(link) != WH_VQUEUE_NO_CHUNK
+               ? wh_vqueue_chunk_of_(link) /* P2, I3 */
+               : WH_CHUNK_NONE;
+}
+
 /* The queue chunk of position p, or NONE for now: call again with the same *walk (0 at
  * first). Of a lane that has position p and has not finished with it. */
 WH_FN uint32_t wh_vqueue_find_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint64_t *walk) {
     const uint64_t j = p >> wh_vqueue_per_log2(k);
-    const uint64_t *place = &q.links[j & (((uint64_t)1 << q.table_log2) - 1)];
-    uint64_t link = WH_PLANT(vqueue_p2_find, wh_load_u64_acquire, wh_load_u64_relaxed)(place);
-    if (wh_vqueue_is_(link, q.id, j) && wh_vqueue_chunk_of_(link) != WH_VQUEUE_NO_CHUNK) {
-        return wh_vqueue_chunk_of_(link); /* P2, I3 */
-    }
-    if (q.kind == WH_VQUEUE_HIERARCHY) {
-        return WH_CHUNK_NONE;
+    const uint32_t chunk = wh_vqueue_look_(q, k, p);
+    if (chunk != WH_CHUNK_NONE || q.kind == WH_VQUEUE_HIERARCHY) {
+        return chunk;
     }
     /* One step along the list ("traversal"). */
-    link = *walk == 0 ? wh_load_u64_acquire(&q.state->first) : *walk;
+    const uint64_t link = *walk == 0 ? wh_load_u64_acquire(&q.state->first) : *walk;
     if (wh_vqueue_chunk_of_(link) == WH_VQUEUE_NO_CHUNK) {
         *walk = 0;
         return WH_CHUNK_NONE; /* the very first one is on its way */
@@ -301,16 +307,8 @@ WH_FN int wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, uint32_t chunk) 
     return 1;
 }
 
-/* After n takes on a queue chunk (HIERARCHY, LINKED) that one group has finished. */
-WH_FN void wh_vqueue_finish_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t chunk,
-                             uint32_t n) {
-    const uint32_t per = 1u << wh_vqueue_per_log2(k);
-    const uint32_t done = WH_PLANT(vqueue_p3_done, wh_fetch_add_u32_acq_rel,
-                                   wh_fetch_add_u32_relaxed)(&k.done[chunk], n) +
-                          n; /* P3 */
-    if (done != per) {
-        return;
-    }
+/* Retires the queue chunk of position p (HIERARCHY, LINKED), all takes of which are finished. */
+WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t chunk) {
     if (q.kind == WH_VQUEUE_LINKED) {
         wh_vqueue_advance_(q, k);
         return;
@@ -450,22 +448,50 @@ WH_FN void wh_vqueue_put(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int ac
     }
 }
 
-/* Takes one value each for lanes with `active`; all lanes of mask call. */
-WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
-                              uint64_t p) {
+/* One attempt of put, for who calls it afterwards if this was in vain (0), out of line. */
+WH_FN int wh_vqueue_try_put(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t value) {
+    if (q.kind == WH_VQUEUE_ARRAY) {
+        return wh_ring_try_put(&q.entries[p & (((uint64_t)1 << q.table_log2) - 1)], value);
+    }
+    const uint32_t chunk = wh_vqueue_look_(q, k, p);
+    return chunk != WH_CHUNK_NONE &&
+           wh_ring_try_put(&wh_vqueue_entries_(k, chunk)[p & ((1u << wh_vqueue_per_log2(k)) - 1)],
+                           value);
+}
+
+/* The first half of take: value + 1 for lanes with `active`, and the queue chunk. */
+WH_FN uint32_t wh_vqueue_wait_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+                                   uint64_t p, uint32_t *chunk) {
     uint64_t walk = 0;
-    uint32_t chunk = WH_CHUNK_NONE, value = 0;
-    int waits = active;
-    for (uint32_t attempt = 0; wh_any(mask, waits); attempt++) {
-        if (waits) {
-            uint32_t *e = wh_vqueue_entry_(q, k, p, &walk, &chunk);
+    uint32_t value = 0;
+    *chunk = WH_CHUNK_NONE;
+    for (uint32_t attempt = 0; wh_any(mask, active); attempt++) {
+        if (active) {
+            uint32_t *e = wh_vqueue_entry_(q, k, p, &walk, chunk);
             value = e == NULL ? 0 : wh_ring_try_take(e); /* P1 */
-            waits = value == 0;
+            active = value == 0;
         }
         if (attempt > 1) {
             wh_backoff(attempt - 2);
         }
     }
+    return value;
+}
+
+/* One attempt of wait_take; 0 if in vain. */
+WH_FN uint32_t wh_vqueue_try_take(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t *chunk) {
+    if (q.kind == WH_VQUEUE_ARRAY) {
+        return wh_ring_try_take(&q.entries[p & (((uint64_t)1 << q.table_log2) - 1)]);
+    }
+    *chunk = wh_vqueue_look_(q, k, p);
+    return *chunk == WH_CHUNK_NONE ? 0
+                                   : wh_ring_try_take(&wh_vqueue_entries_(
+                                         k, *chunk)[p & ((1u << wh_vqueue_per_log2(k)) - 1)]);
+}
+
+/* The second half of take; all lanes of mask call. Whether the caller retires the chunk. */
+WH_FN int wh_vqueue_finish_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+                                uint32_t chunk) {
     if (q.kind == WH_VQUEUE_ARRAY) {
         if (wh_any(mask, active && q.bounded)) { /* the lanes' queues may differ */
             const wh_group g = wh_group_by_u32(mask, active ? q.id : UINT32_MAX);
@@ -474,12 +500,24 @@ WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, i
                 wh_add_u64_relaxed(&q.state->room, wh_bulksem_word(g.n, 0, 0));
             }
         }
-    } else {
-        const wh_group g = wh_group_by_u32(mask, active ? chunk : WH_CHUNK_NONE);
-        wh_syncwarp(mask); /* P3: all exchanges of the group come before its count */
-        if (active && wh_group_leads(g)) {
-            wh_vqueue_finish_(q, k, p, chunk, g.n);
-        }
+        return 0;
+    }
+    const wh_group g = wh_group_by_u32(mask, active ? chunk : WH_CHUNK_NONE);
+    wh_syncwarp(mask); /* P3: all exchanges of the group come before its count */
+    return active && wh_group_leads(g) &&
+           WH_PLANT(vqueue_p3_done, wh_fetch_add_u32_acq_rel,
+                    wh_fetch_add_u32_relaxed)(&k.done[chunk], g.n) +
+                   g.n ==
+               1u << wh_vqueue_per_log2(k); /* P3 */
+}
+
+/* Takes one value each for lanes with `active`; all lanes of mask call. */
+WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+                              uint64_t p) {
+    uint32_t chunk = WH_CHUNK_NONE;
+    const uint32_t value = wh_vqueue_wait_take(q, k, mask, active, p, &chunk);
+    if (wh_vqueue_finish_take(q, k, mask, active, chunk)) {
+        wh_vqueue_retire(q, k, p, chunk);
     }
     return value - 1;
 }

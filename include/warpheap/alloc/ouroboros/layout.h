@@ -18,7 +18,7 @@
 #include "warpheap/core/vqueue.h"
 
 #define WH_OURO_MAX_ALIGN (1u << 16)
-#define WH_OURO_BLOCKS_PAGES 6  /* 40 registers */
+#define WH_OURO_BLOCKS_PAGES 5  /* 48 registers */
 #define WH_OURO_BLOCKS_CHUNKS 4 /* 64: the slow path is the common one */
 
 /* Defaults; wh_tuning overrides them. The hostile build meets every boundary often. */

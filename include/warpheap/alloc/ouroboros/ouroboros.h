@@ -368,13 +368,16 @@ WH_FN void wh_ouro_format_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
     }
 }
 
-/* Sets the bits of pages [from, to) and counts them; the caller holds the chunk. */
+/* Sets the bits of pages [from, to) of a fresh chunk, of which nobody has a page yet, and counts
+ * them. */
 WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t from,
                                uint32_t to) {
     for (uint32_t at = from; at < to;) {
         const uint32_t end = (at | 63) + 1 < to ? (at | 63) + 1 : to;
         const uint64_t ones = wh_lowest_bits(UINT64_MAX, end - at) << (at & 63);
-        (void)wh_fetch_or_u64_release(&wh_ouro_bits_(h, chunk)[at >> 6], ones); /* P2 */
+        uint64_t *word = &wh_ouro_bits_(h, chunk)[at >> 6]; /* clear where nobody has a page yet */
+        wh_store_u64_relaxed(word,
+                             wh_load_u64_relaxed(word) | ones); /* published by the count, P3 */
         at = end;
     }
     (void)wh_ouro_add_pages_(h, c, chunk, to - from);
@@ -707,6 +710,41 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
 
 /* --- the contract -------------------------------------------------------------------------- */
 
+/* The rest of take, for lanes that one attempt has not served: queue chunk << 32 | value + 1. */
+WH_FN_SLOW uint64_t wh_ouro_take_rest_(const wh_ouro_header *header, wh_mask_t mask, int active,
+                                       uint32_t c, uint64_t p) {
+    const wh_ouro_t h = header->self;
+    uint32_t chunk = WH_CHUNK_NONE;
+    const uint32_t value = wh_vqueue_wait_take(wh_ouro_queue_(h.variant, h, active ? c : 0),
+                                               wh_ouro_queue_chunks_(h), mask, active, p, &chunk);
+    return (uint64_t)chunk << 32 | value;
+}
+
+WH_FN_SLOW void wh_ouro_retire_queue_chunk_(const wh_ouro_header *header, uint32_t c, uint64_t p,
+                                            uint32_t chunk) {
+    const wh_ouro_t h = header->self;
+    wh_vqueue_retire(wh_ouro_queue_(h.variant, h, c), wh_ouro_queue_chunks_(h), p, chunk);
+}
+
+/* wh_vqueue_take with what is rare out of line. */
+WH_FN uint32_t wh_ouro_take_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, int active, uint32_t c,
+                             uint64_t p) {
+    const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
+    uint32_t chunk = WH_CHUNK_NONE;
+    uint32_t value = active ? wh_vqueue_try_take(q, k, p, &chunk) : 0;
+    if (wh_any(mask, active && value == 0)) {
+        const uint64_t rest = wh_ouro_take_rest_(h.header, mask, active && value == 0, c, p);
+        if (active && value == 0) {
+            value = (uint32_t)rest;
+            chunk = (uint32_t)(rest >> 32);
+        }
+    }
+    if (wh_vqueue_finish_take(q, k, mask, active, chunk)) {
+        wh_ouro_retire_queue_chunk_(h.header, c, p, chunk);
+    }
+    return value - 1;
+}
+
 WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_t n) {
     uint32_t c = WH_OURO_NO_CLASS;
     if (n != 0) {
@@ -736,8 +774,7 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
         got = wh_shfl_u32(mask, got, g.leader);
         first = wh_shfl_u64(mask, first, g.leader);
         const int takes = in && g.rank < got;
-        const uint32_t id =
-            wh_vqueue_take(q, wh_ouro_queue_chunks_(h), mask, takes, first + g.rank); /* P1 */
+        const uint32_t id = wh_ouro_take_(h, q, mask, takes, c, first + g.rank); /* P1 */
         if (takes) {
             p = h.base + ((uint64_t)id << wh_ouro_page_log2_(h, c));
         }
@@ -755,11 +792,46 @@ WH_FN void wh_ouro_bad_free_(wh_ouro_t h) {
     wh_add_u64_relaxed(&h.header->bad_frees, 1);
 }
 
-WH_FN_SLOW void wh_ouro_park_page_of_(const wh_ouro_header *header, uint32_t c, uint32_t id) {
+/* PAGES: puts a page for each lane of a group, when the first take of room, which returned
+ * old, has not given all. All lanes of mask call; lanes: those of the caller's class c
+ * (NO_CLASS: takes no part). */
+WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+                                   uint32_t c, uint32_t id, uint64_t old) {
     const wh_ouro_t h = header->self;
-    uint32_t page = 0;
-    const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
-    wh_ouro_park_page_(h, c, chunk, page);
+    const int in = c != WH_OURO_NO_CLASS;
+    const uint32_t cc = in ? c : 0, leader = wh_mask_leader(lanes), rank = wh_mask_rank(lanes);
+    const int leads = in && wh_lane_id() == leader;
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
+    const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
+    uint32_t room = wh_vqueue_more_room_(q, k, mask, leads ? wh_popc32(lanes) : 0, old);
+    uint64_t first = 0;
+    if (leads && room != 0) {
+        first = wh_vqueue_reserve_put(q, room);
+        wh_bulksem_signal(&h.classes[c].sem, room, 0, 0);
+    }
+    room = wh_shfl_u32(mask, room, leader);
+    first = wh_shfl_u64(mask, first, leader);
+    wh_vqueue_put(q, k, mask, in && rank < room, first + rank, id); /* P1 */
+    if (in && rank >= room) {
+        uint32_t page = 0;
+        const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
+        wh_ouro_park_page_(h, c, chunk, page);
+    }
+}
+
+/* The rest of put, for lanes that one attempt has not served. */
+WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask_t mask, int active,
+                                  uint32_t c, uint64_t p, uint32_t value) {
+    const wh_ouro_t h = header->self;
+    wh_vqueue_put(wh_ouro_queue_(h.variant, h, active ? c : 0), wh_ouro_queue_chunks_(h), mask,
+                  active, p, value);
+}
+
+/* CHUNKS: those of which the first page was freed. */
+WH_FN_SLOW void wh_ouro_enqueue_freed_(const wh_ouro_header *header, wh_mask_t mask, int holds,
+                                       uint32_t c, uint32_t chunk) {
+    const wh_ouro_t h = header->self;
+    wh_ouro_enqueue_chunks_(h.variant, h, mask, holds, c, chunk, 0);
 }
 
 WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p) {
@@ -781,18 +853,20 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
         const wh_vqueue q = wh_ouro_queue_(variant, h, cc);
         const wh_group g = wh_group_by_u32(mask, c);
         const int leads = in && wh_group_leads(g);
-        uint64_t first = 0;
-        uint32_t room = wh_ouro_room_(h, q, mask, c, leads ? g.n : 0);
-        if (leads && room != 0) {
-            first = wh_vqueue_reserve_put(q, room);
-            wh_bulksem_signal(&h.classes[c].sem, room, 0, 0);
+        const uint64_t old = wh_vqueue_ask_room_(q, leads ? g.n : 0);
+        if (wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n)) {
+            wh_ouro_free_rest_(h.header, mask, g.lanes, c, id, old);
+            return;
         }
-        room = wh_shfl_u32(mask, room, g.leader);
-        first = wh_shfl_u64(mask, first, g.leader);
-        wh_vqueue_put(q, wh_ouro_queue_chunks_(h), mask, in && g.rank < room, first + g.rank,
-                      id); /* P1 */
-        if (in && g.rank >= room) {
-            wh_ouro_park_page_of_(h.header, c, id);
+        uint64_t first = 0;
+        if (leads) {
+            first = wh_vqueue_reserve_put(q, g.n);
+            wh_bulksem_signal(&h.classes[c].sem, g.n, 0, 0);
+        }
+        first = wh_shfl_u64(mask, first, g.leader) + g.rank;
+        const int waits = in && !wh_vqueue_try_put(q, wh_ouro_queue_chunks_(h), first, id); /* P1 */
+        if (wh_any(mask, waits)) {
+            wh_ouro_put_rest_(h.header, mask, waits, c, first, id);
         }
         return;
     }
@@ -813,7 +887,7 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
         holds = wh_ouro_add_pages_(h, c, chunk, g.n);
     }
     if (wh_any(mask, holds)) {
-        wh_ouro_enqueue_chunks_(variant, h, mask, holds, c, chunk, 0);
+        wh_ouro_enqueue_freed_(h.header, mask, holds, c, chunk);
     }
 }
 
