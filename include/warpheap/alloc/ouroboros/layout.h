@@ -27,7 +27,7 @@
 #define WH_OURO_DEFAULT_ENTRIES 8u
 #else
 #define WH_OURO_DEFAULT_CHUNK 8192u /* section 3.1 */
-#define WH_OURO_DEFAULT_ENTRIES 0u  /* as many as heap / 200 bytes hold */
+#define WH_OURO_DEFAULT_ENTRIES 0u  /* tables of about a hundredth of the heap in all */
 #endif
 #define WH_OURO_MIN_CHUNKS 64u     /* a smaller heap gets smaller chunks */
 #define WH_OURO_MIN_LARGE 16u      /* at most a sixteenth of the heap is a large chunk */
@@ -191,7 +191,8 @@ static inline void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint
     h->table_log2[level] = 0;
     if (kind == WH_VQUEUE_ARRAY) {
         const uint32_t most_log2 = wh_log2_ceil(most);
-        uint32_t log2 = by_chunk ? most_log2 : wh_log2_floor(heap_bytes / 8000 + 8);
+        const uint64_t share = level == 0 ? 4000 : 64000;
+        uint32_t log2 = by_chunk ? most_log2 : wh_log2_floor(heap_bytes / share + 8);
         log2 = wish != 0 ? wh_log2_floor(wish) : log2 < 24 ? log2 : 24;
         log2 = log2 < most_log2 ? log2 : most_log2;
         h->table_log2[level] = log2;

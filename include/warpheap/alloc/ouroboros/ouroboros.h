@@ -102,14 +102,27 @@ WH_FN uint32_t wh_ouro_hold_parked_(wh_ouro_t h, uint32_t c) {
     }
 }
 
-/* Adds n pages to the count of a chunk, whose bits are set. Whether the caller now holds it. */
-WH_FN int wh_ouro_add_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n) {
+/* What add_pages and claim_pages have found. */
+#define WH_OURO_HOLDS 1u /* the chunk had no free pages: the caller holds it now */
+#define WH_OURO_FULL 2u  /* all its pages are free, or were: `full` is to be changed */
+
+/* Adds n pages to the count of a chunk, whose bits are set. */
+WH_FN uint32_t wh_ouro_add_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n) {
     const uint32_t old = WH_PLANT(ouro_p3_count, wh_fetch_add_u32_acq_rel,
                                   wh_fetch_add_u32_relaxed)(&h.count[chunk], n); /* P3 */
-    if (old + n == 1u << wh_ouro_pages_log2_(h, c)) {
-        wh_add_u64_relaxed(&h.classes[c].full, 1);
+    const uint32_t full = old + n == 1u << wh_ouro_pages_log2_(h, c) ? WH_OURO_FULL : 0;
+    return (old == 0 ? WH_OURO_HOLDS : 0) | full; /* I2 */
+}
+
+/* Changes `full` by so many chunks of lanes with `changes`: one add for the lanes of a class
+ * (with pages as large as chunks each page counts). All lanes of mask call. */
+WH_FN void wh_ouro_add_full_(wh_ouro_t h, wh_mask_t mask, int changes, uint32_t c, int up) {
+    if (wh_any(mask, changes)) {
+        const wh_group g = wh_group_by_u32(mask, changes ? c : WH_OURO_NO_CLASS);
+        if (changes && wh_group_leads(g)) {
+            wh_add_u64_relaxed(&h.classes[c].full, up ? g.n : (uint64_t)0 - g.n);
+        }
     }
-    return old == 0; /* I2 */
 }
 
 /* Sets the bit of a page. 0 if it was set: the page is free already. */
@@ -124,8 +137,14 @@ WH_FN int wh_ouro_set_bit_(wh_ouro_t h, uint32_t chunk, uint32_t page) {
 WH_FN void wh_ouro_park_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page) {
     if (!wh_ouro_set_bit_(h, chunk, page)) {
         wh_add_u64_relaxed(&h.header->bad_frees, 1);
-    } else if (wh_ouro_add_pages_(h, c, chunk, 1)) {
-        wh_ouro_park_(h, c, chunk);
+    } else {
+        const uint32_t found = wh_ouro_add_pages_(h, c, chunk, 1);
+        if ((found & WH_OURO_FULL) != 0) {
+            wh_add_u64_relaxed(&h.classes[c].full, 1);
+        }
+        if ((found & WH_OURO_HOLDS) != 0) {
+            wh_ouro_park_(h, c, chunk);
+        }
     }
 }
 
@@ -340,16 +359,14 @@ WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint3
 }
 
 /* Lowers the count of a chunk that the caller holds by up to n: how many pages it has
- * claimed. *left: what others may still claim. */
+ * claimed. *left: what others may still claim; *found: FULL if all pages were free. */
 WH_FN uint32_t wh_ouro_claim_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n,
-                                    uint32_t *start, uint32_t *left) {
+                                    uint32_t *start, uint32_t *left, uint32_t *found) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     const uint32_t have = wh_load_u32_relaxed(&h.count[chunk]);
     const uint32_t got = have < n ? have : n;
     const uint32_t old = wh_fetch_sub_u32_acq_rel(&h.count[chunk], got); /* I2 */
-    if (old == pages) {
-        (void)wh_fetch_sub_u64_relaxed(&h.classes[c].full, 1);
-    }
+    *found = old == pages ? WH_OURO_FULL : 0;
     *start = pages - old;
     *left = old - got;
     return got;
@@ -380,7 +397,9 @@ WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t
                              wh_load_u64_relaxed(word) | ones); /* published by the count, P3 */
         at = end;
     }
-    (void)wh_ouro_add_pages_(h, c, chunk, to - from);
+    if ((wh_ouro_add_pages_(h, c, chunk, to - from) & WH_OURO_FULL) != 0) {
+        wh_add_u64_relaxed(&h.classes[c].full, 1);
+    }
 }
 
 /* What the leader of a group has decided to do in a round. */
@@ -458,8 +477,10 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     if (count > 0) {
         *idle = 0;
         if (WH_OURO_BY_CHUNK(h.variant)) {
-            /* One chunk serves all, if it has so many; or else one each. */
-            const uint32_t n = tries <= 1 ? 1 : count < (int64_t)r ? (uint32_t)count : r;
+            /* One chunk serves all, if it may have so many; or else one each. */
+            const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
+                               : count < (int64_t)r          ? (uint32_t)count
+                                                             : r;
             const uint64_t old =
                 wh_fetch_add_u64_relaxed(&cl->sem, wh_bulksem_word(-(int64_t)n, n, 0));
             s.n = wh_bulksem_got(old, n);
@@ -645,10 +666,11 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         if (wh_any(mask, chunks)) {
             const int one = s.n == 1;
             const int holds = chunks && need && rank < s.n;
-            uint32_t start = 0, left = 0, got = 0;
+            uint32_t start = 0, left = 0, got = 0, found = 0;
             if (holds) {
-                got = wh_ouro_claim_pages_(h, c, value, one ? r : 1, &start, &left);
+                got = wh_ouro_claim_pages_(h, c, value, one ? r : 1, &start, &left, &found);
             }
+            wh_ouro_add_full_(h, mask, found != 0, c, 0);
             const uint32_t first_needy = needy != 0 ? wh_mask_leader(needy) : wh_lane_id();
             const uint32_t theirs = wh_shfl_u32(mask, value, first_needy);
             const uint32_t claimed = wh_shfl_u32(mask, got, first_needy);
@@ -881,11 +903,13 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
         }
     }
     const wh_group g = wh_group_by_u32(mask, good ? chunk : WH_CHUNK_NONE);
-    int holds = 0;
+    uint32_t found = 0;
     wh_syncwarp(mask); /* the bits come before the count, and every lane's last use */
     if (good && wh_group_leads(g)) {
-        holds = wh_ouro_add_pages_(h, c, chunk, g.n);
+        found = wh_ouro_add_pages_(h, c, chunk, g.n);
     }
+    wh_ouro_add_full_(h, mask, (found & WH_OURO_FULL) != 0, c, 1);
+    const int holds = (found & WH_OURO_HOLDS) != 0;
     if (wh_any(mask, holds)) {
         wh_ouro_enqueue_freed_(h.header, mask, holds, c, chunk);
     }
