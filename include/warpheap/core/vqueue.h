@@ -330,7 +330,8 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
     uint32_t got = n != 0 ? wh_bulksem_got(old, n) : 0;
     uint32_t duty = 0;
     int need = got < n;
-    if (need && q.kind == WH_VQUEUE_ARRAY) {
+    /* With no chunk to be had nobody waits for one that another lane may be lucky to get. */
+    if (need && (q.kind == WH_VQUEUE_ARRAY || wh_chunkpool_empty(k.pool, 0))) {
         wh_add_u64_relaxed(room, wh_bulksem_word(n - got, 0, 0));
         need = 0;
     }
