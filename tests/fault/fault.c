@@ -359,7 +359,7 @@ static const workload workloads[] = {
     {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10, 0, 0, NULL},
     {"switch-churn", switch_churn, NULL, 2, 1, 300, 0, 2, 0, 8, NULL},
     {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20, NULL},
-    {"queue-message", queue_message, NULL, 4, 5, 20, 0, 0, 0, 0, NULL},
+    {"queue-message", queue_message, NULL, 4, 5, 60, 0, 0, 0, 0, NULL},
     {"s-p-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-p"},
     {"s-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-c"},
     {"va-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-va-c"},
