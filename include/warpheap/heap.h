@@ -47,6 +47,20 @@ wh_status wh_heap_reset(wh_heap *heap);
 /* Starts the reset on the default stream and returns without waiting. */
 wh_status wh_heap_reset_async(wh_heap *heap);
 
+/* Moves the heap into a region of `bytes` bytes, at least as many as it has, contents kept:
+ * `memory` as in wh_heap_options, or NULL. The old region is released if the heap owns it;
+ * the caller's own is his again. All live blocks move by the
+ * same distance: a pointer p, on the host or kept in device memory, becomes
+ * wh_heap_rebase(p, *moved), in kernels (unsigned char *)p + moved; handles copied before
+ * are void. Sizes up to the largest that the heap could give
+ * at first. Waits for the device; both regions exist for a moment. On failure nothing has
+ * changed. UNSUPPORTED without WH_CAP_GROW, BAD_ARGUMENT, OUT_OF_MEMORY, DEVICE_ERROR.
+ * Cost: two kernels over the data and the metadata. */
+wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *moved);
+
+/* Where a block at p lies after a wh_heap_grow that said `moved`. NULL stays NULL. */
+void *wh_heap_rebase(void *p, int64_t moved);
+
 wh_status wh_heap_get_stats(wh_heap *heap, wh_stats *stats);
 
 /* Verifies every invariant of a quiet heap. CORRUPT if one is broken; report (may

@@ -62,7 +62,8 @@ const char *wh_status_text(wh_status status);
     X(10, BAD_FREE, "bad-free", "a foreign or interior pointer given to free is rejected") \
     X(11, SIM, "sim", "runs on the simulated device")                                      \
     X(12, RESET, "reset", "reset returns the heap to its first state")                     \
-    X(13, HANDLE_MEMORY, "own-memory", "blocks lie in the heap's own memory")
+    X(13, HANDLE_MEMORY, "own-memory", "blocks lie in the heap's own memory")              \
+    X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")
 
 typedef enum wh_cap {
 #define WH_CAP_ENUM_(bit, name, text, meaning) WH_CAP_##name = 1 << bit,
@@ -79,7 +80,11 @@ typedef struct wh_tuning {
     uint32_t slices_per_block; /* Gallatin: slices in a block, 4096 in the paper */
     uint32_t buffers;          /* Gallatin: block buffers of the smallest class; tessera: sets of
                                   cursors; 0 = one per SM */
-    uint64_t chunk_bytes;      /* tessera: chunk size, 1 to 16 KiB */
+    uint64_t chunk_bytes;      /* tessera: chunk size, 1 to 16 KiB; Ouroboros: 512 B to 64 KiB */
+    uint32_t queue_entries;    /* Ouroboros: entries of a static queue, links of a VAQ or in a
+                                  VLQ's cache */
+    uint64_t linear_bytes;     /* Ouroboros: of the heap, a region behind the manager that the
+                                  caller addresses himself (wh_ouro_linear) */
 } wh_tuning;
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does

@@ -65,13 +65,43 @@ static wh_status walk(const wh_launch *l, const void *handle, wh_walk_sink *sink
     return walk_kernel(l, &a);
 }
 
+#ifdef WH_ALLOC_GROWS
+typedef struct {
+    wh_heap_t heap, old;
+} grow_args;
+
+WH_KERNEL(grow_kernel, grow_args, a) {
+    WH_OF_(grow)(a.heap, a.old, wh_thread_id(), wh_grid_threads());
+}
+
+static wh_status grow_plan(void *handle, const void *old, wh_plan *p, unsigned char *memory,
+                           uint64_t bytes, const wh_tuning *tuning, int64_t *moved) {
+    grow_args a;
+    memset(&a, 0, sizeof a);
+    memcpy(&a.old, old, sizeof a.old);
+    const wh_status s = WH_OF_(grow_plan)(&a.heap, a.old, p, memory, bytes, tuning, moved);
+    memcpy(handle, &a.heap, sizeof a.heap);
+    return s;
+}
+
+static wh_status grow(const wh_launch *l, const void *handle, const void *old) {
+    grow_args a;
+    memcpy(&a.heap, handle, sizeof a.heap);
+    memcpy(&a.old, old, sizeof a.old);
+    return grow_kernel(l, &a);
+}
+#else
+#define grow_plan NULL
+#define grow NULL
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 #define OPS_NAME WH_TARGETED(WH_CAT(wh_alloc_ops_, WH_ALLOCATOR))
 extern const whi_alloc_ops OPS_NAME;
 const whi_alloc_ops OPS_NAME = {
-    WH_OF_(NAME), (uint32_t)sizeof(wh_heap_t), plan, init, stats, check, walk,
+    WH_OF_(NAME), (uint32_t)sizeof(wh_heap_t), plan, init, stats, check, walk, grow_plan, grow,
 };
 #ifdef __cplusplus
 }

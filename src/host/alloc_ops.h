@@ -21,6 +21,12 @@ typedef struct whi_alloc_ops {
     wh_status (*stats)(const wh_launch *launch, const void *handle, wh_stats *s);
     wh_status (*check)(const wh_launch *launch, const void *handle, wh_report *r);
     wh_status (*walk)(const wh_launch *launch, const void *handle, wh_walk_sink *sink);
+    /* Of an allocator that can grow, else NULL: handle for a heap in memory[0..bytes) that
+     * can take over all of the old one; and the copying, into a heap that is initialised.
+     * *moved: of blocks. */
+    wh_status (*grow_plan)(void *handle, const void *old, wh_plan *plan, unsigned char *memory,
+                           uint64_t bytes, const wh_tuning *tuning, int64_t *moved);
+    wh_status (*grow)(const wh_launch *launch, const void *handle, const void *old);
 } whi_alloc_ops;
 
 #ifdef __cplusplus

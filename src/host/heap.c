@@ -15,6 +15,7 @@ struct wh_heap {
     int owns_memory;
     void *memory;
     uint64_t bytes;
+    wh_tuning tuning;
     wh_plan plan;
     unsigned char handle[WH_HANDLE_BYTES];
 };
@@ -149,6 +150,7 @@ wh_status wh_heap_create(wh_heap **heap, const wh_heap_options *options) {
     h->device = options->device;
     h->bytes = options->bytes;
     h->memory = options->memory;
+    h->tuning = options->tuning;
     wh_status s = WH_OK;
     if (h->device == NULL) {
         s = wh_device_open(&h->device, "auto", NULL);
@@ -194,6 +196,53 @@ void wh_heap_destroy(wh_heap *heap) {
         wh_device_close(heap->device);
     }
     free(heap);
+}
+
+wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *moved) {
+    if (heap == NULL || moved == NULL || bytes < heap->bytes || (uintptr_t)memory % 256 != 0) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (heap->ops->grow == NULL) {
+        return WH_UNSUPPORTED;
+    }
+    wh_heap next = *heap;
+    next.bytes = bytes;
+    next.memory = memory;
+    wh_status s = wh_device_sync(heap->device);
+    if (s == WH_OK) { /* before memory is taken */
+        s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, NULL, bytes, &heap->tuning,
+                                 moved);
+    }
+    if (s == WH_OK && memory == NULL) {
+        s = wh_device_alloc(heap->device, &next.memory, bytes);
+    }
+    next.owns_memory = s == WH_OK && memory == NULL;
+    if (s == WH_OK) {
+        s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, next.memory, bytes,
+                                 &heap->tuning, moved);
+    }
+    if (s == WH_OK) {
+        s = wh_heap_reset(&next);
+    }
+    if (s == WH_OK) {
+        const wh_launch l = launch_for(&next, next.plan.init_items);
+        s = heap->ops->grow(&l, next.handle, heap->handle);
+    }
+    if (s == WH_OK) {
+        s = wh_device_sync(heap->device);
+    }
+    wh_heap *drop = s == WH_OK ? heap : &next; /* whose memory is not needed any more */
+    if (drop->owns_memory) {
+        (void)wh_device_free(heap->device, drop->memory);
+    }
+    if (s == WH_OK) {
+        *heap = next;
+    }
+    return s;
+}
+
+void *wh_heap_rebase(void *p, int64_t moved) {
+    return p != NULL ? (unsigned char *)p + moved : NULL;
 }
 
 wh_device *wh_heap_device(const wh_heap *heap) {

@@ -34,7 +34,7 @@ def check(condition, what):
 
 def run(*args, folder=None):
     return subprocess.run([PROGRAM, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=280, cwd=folder)
+                          text=True, timeout=560, cwd=folder)
 
 
 def bench(*args):

@@ -18,15 +18,15 @@ const char *const suite_policies[WH_SIM_POLICY_COUNT] = {
 
 int suite_parse(suite_choice *c, int argc, char **argv) {
     memset(c, 0, sizeof *c);
-    c->seed = c->shape = c->config = UINT64_MAX;
+    c->seed = c->shape = c->config = c->seeds = UINT64_MAX;
     const struct {
         const char *key;
         const char **text;
         uint64_t *number;
     } keys[] = {
-        {"alloc", &c->alloc, NULL},   {"case", &c->name, NULL}, {"target", &c->target, NULL},
-        {"policy", &c->policy, NULL}, {"seed", NULL, &c->seed}, {"shape", NULL, &c->shape},
-        {"config", NULL, &c->config},
+        {"alloc", &c->alloc, NULL},   {"case", &c->name, NULL},   {"target", &c->target, NULL},
+        {"policy", &c->policy, NULL}, {"seed", NULL, &c->seed},   {"shape", NULL, &c->shape},
+        {"config", NULL, &c->config}, {"seeds", NULL, &c->seeds},
     };
     for (int i = 1; i < argc; i++) {
         const char *value = strchr(argv[i], '=');
@@ -44,7 +44,7 @@ int suite_parse(suite_choice *c, int argc, char **argv) {
         }
         if (!known) {
             fprintf(stderr,
-                    "usage: %s [alloc=|case=|target=|policy=|seed=|shape=|config=]...\n"
+                    "usage: %s [alloc=|case=|target=|policy=|seed=|shape=|config=|seeds=]...\n"
                     "without words: all runs\n",
                     argv[0]);
             return 0;
@@ -61,10 +61,12 @@ int suite_wants_number(uint64_t chosen, uint64_t n) {
     return chosen == UINT64_MAX || chosen == n;
 }
 
-uint64_t suite_seeds(void) {
+uint64_t suite_seeds(const suite_choice *c) {
     const char *text = getenv("WH_TEST_SEEDS");
     const int n = text != NULL ? atoi(text) : 0;
-    return n > 0 ? (uint64_t)n : WH_TEST_SEEDS_DEFAULT;
+    return n > 0                              ? (uint64_t)n
+           : c->seeds < WH_TEST_SEEDS_DEFAULT ? c->seeds
+                                              : WH_TEST_SEEDS_DEFAULT;
 }
 
 uint64_t suite_first_seed(void) {
@@ -102,7 +104,8 @@ uint64_t suite_random_size(uint64_t *state, uint64_t max) {
 
 /* Small enough that full heaps, last blocks and last slices are common. */
 const suite_config suite_configs[SUITE_CONFIGS] = {
-    {64 << 10, {.segment_bytes = 1024, .slices_per_block = 4, .chunk_bytes = 1024}},
+    {64 << 10,
+     {.segment_bytes = 1024, .slices_per_block = 4, .chunk_bytes = 1024, .queue_entries = 8}},
     {256 << 10, {.segment_bytes = 8192, .buffers = 4, .chunk_bytes = 2048}},
     {1 << 20, {0}},
     {100 << 10,
@@ -110,7 +113,8 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
       .min_slice_bytes = 32,
       .max_slice_bytes = 64,
       .slices_per_block = 8,
-      .chunk_bytes = 1024}},
+      .chunk_bytes = 1024,
+      .queue_entries = 64}},
     /* Gallatin: blocks are segments */
     {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096, .chunk_bytes = 4096}},
     {4 << 20, {0}},
@@ -119,9 +123,18 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
       .min_slice_bytes = 64,
       .slices_per_block = 2,
       .buffers = 3,
-      .chunk_bytes = 1024}},
+      .chunk_bytes = 1024,
+      .queue_entries = 2}},
     {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1, .chunk_bytes = 4096}},
 };
+
+wh_tuning suite_tuning(const char *allocator, uint32_t config) {
+    wh_tuning t = suite_configs[config].tuning;
+    if (strncmp(allocator, "ouro-", 5) == 0 && t.queue_entries != 0 && t.queue_entries <= 8) {
+        t.chunk_bytes = 512; /* tessera has none so small */
+    }
+    return t;
+}
 
 #define ALIGNMENT ((uint64_t)1 << 17) /* no configuration has larger segments */
 

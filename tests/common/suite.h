@@ -12,6 +12,7 @@
 typedef struct suite_choice {
     const char *alloc, *name, *target, *policy;
     uint64_t seed, shape, config;
+    uint64_t seeds; /* at most so many */
 } suite_choice;
 
 /* 0, and a line on stderr, if a word is not understood. */
@@ -21,9 +22,9 @@ int suite_parse(suite_choice *c, int argc, char **argv);
 int suite_wants(const char *chosen, const char *name);
 int suite_wants_number(uint64_t chosen, uint64_t n);
 
-/* How many seeds to try: WH_TEST_SEEDS, or what the build says. And the first of them:
- * WH_TEST_FIRST_SEED, or 0. */
-uint64_t suite_seeds(void);
+/* How many seeds to try: WH_TEST_SEEDS, or what the build says and no more than the choice
+ * does. And the first of them: WH_TEST_FIRST_SEED, or 0. */
+uint64_t suite_seeds(const suite_choice *c);
 uint64_t suite_first_seed(void);
 
 extern const char *const suite_policies[WH_SIM_POLICY_COUNT];
@@ -45,6 +46,9 @@ typedef struct suite_config {
 
 #define SUITE_CONFIGS 8u
 extern const suite_config suite_configs[SUITE_CONFIGS];
+
+/* The tuning of a configuration, for an allocator. */
+wh_tuning suite_tuning(const char *allocator, uint32_t config);
 
 /* Device memory for a heap, aligned in any way that is allowed, and in the same way for
  * each `random`. *raw is to be freed; NULL: there is none. */

@@ -4,7 +4,7 @@
  * GPU too where there is one, in every shape of call.
  *
  *   conform [alloc=NAME] [case=NAME] [target=sim|cuda] [seed=N] [policy=NAME] [shape=N]
- *           [config=N]
+ *           [config=N] [seeds=N]
  * runs only what the words name: a failure prints the words that repeat it. */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -79,6 +79,7 @@ typedef struct context {
     conform_result result; /* of the last kernel */
     uint64_t room;         /* items that the arrays hold */
     uint64_t data;         /* bytes of the heap that blocks can have */
+    uint64_t largest;      /* block that the empty heap can give, if not every size */
     void **ptrs;           /* the arrays on the host: pull and push */
     uint64_t *sizes, *usable, *aligns, *sizes2;
     uint32_t *order;
@@ -263,7 +264,7 @@ static void make_heap(context *x, uint64_t bytes) {
     x->options.device = x->device;
     x->options.allocator = x->info->name;
     x->options.bytes = bytes;
-    x->options.tuning = suite_configs[x->config].tuning;
+    x->options.tuning = suite_tuning(x->info->name, x->config);
     if (x->segment != 0) {
         x->options.tuning.segment_bytes = x->segment;
     }
@@ -275,6 +276,7 @@ static void make_heap(context *x, uint64_t bytes) {
     x->call.low = (uint64_t)(uintptr_t)x->options.memory;
     x->call.high = x->call.low + bytes;
     x->data = 0;
+    x->largest = UINT64_MAX;
     if (can(x, WH_CAP_STATS)) {
         const wh_stats s = stats(x);
         CHECK_EQUAL(x, s.heap_bytes, bytes);
@@ -283,6 +285,7 @@ static void make_heap(context *x, uint64_t bytes) {
         CHECK_EQUAL(x, s.bad_frees, 0);
         CHECK(x, s.live_blocks == 0 || s.live_blocks == WH_UNKNOWN);
         x->data = bytes - s.metadata_bytes;
+        x->largest = can(x, WH_CAP_ANY_SIZE) ? UINT64_MAX : s.largest_free;
     }
     inspect(x);
 }
@@ -518,13 +521,15 @@ static void case_realloc(context *x) {
 /* Every power of two up to max_align, small and large blocks, beyond a segment. */
 static void case_aligned(context *x) {
     const uint64_t max = x->info->max_align;
-    make_heap(x, suite_configs[x->config].bytes + 3 * max);
+    /* Where the largest block is a small part of the heap, it must be a large one. */
+    make_heap(x, suite_configs[x->config].bytes + (can(x, WH_CAP_ANY_SIZE) ? 3 : 64) * max);
     make_items(x, 1);
     x->call.how = CONFORM_ALIGNED;
     for (uint64_t align = 1; align <= max; align *= 2) {
         const uint64_t sizes[] = {1, align, align + 1, align / 2 + 1};
         const wh_launch l = alone(x);
         x->sizes[0] = sizes[random_of(x) % 4];
+        x->sizes[0] = x->sizes[0] < x->largest ? x->sizes[0] : x->largest;
         x->aligns[0] = align;
         PUSH(x, sizes);
         PUSH(x, aligns);
@@ -579,7 +584,7 @@ static uint64_t some_size(context *x) {
         16,      17,          48,         100, 256, 1000, segment / 4, segment / 2, segment / 2 + 1,
         segment, segment + 1, 3 * segment};
     const uint64_t n = choices[random_of(x) % (sizeof choices / sizeof *choices)];
-    return n <= x->options.bytes / 4 ? n : 64;
+    return n <= x->options.bytes / 4 && n <= x->largest ? n : 64;
 }
 
 /* How many blocks of n bytes the heap holds; UINT64_MAX if that is not known. */
@@ -919,13 +924,16 @@ static void case_bad_free(context *x) {
     suite_layout l;
     const int known = layout_of(x, 1, &l) && l.segment != 0;
     const uint64_t segment = known ? l.segment : 4096;
-    const uint64_t sizes[] = {32,          100,         known ? l.slices : 256,
-                              segment / 4, segment / 2, segment,
-                              segment + 1, 3 * segment, 32,
-                              segment};
+    uint64_t sizes[] = {32,          100,         known ? l.slices : 256,
+                        segment / 4, segment / 2, segment,
+                        segment + 1, 3 * segment, 32,
+                        segment};
     const uint64_t n_blocks = sizeof sizes / sizeof *sizes;
     void *foreign = device_take(x, 4096);
     make_heap(x, suite_configs[x->config].bytes + 24 * segment);
+    for (uint64_t k = 0; k < n_blocks; k++) {
+        sizes[k] = sizes[k] < x->largest ? sizes[k] : x->largest;
+    }
     make_items(x, 64);
     wh_launch launch = alone(x);
     for (uint64_t k = 0; k < n_blocks; k++) {
@@ -1087,7 +1095,7 @@ static void case_heaps(context *x) {
         wh_heap_options o = x->options;
         o.memory = NULL;
         o.bytes = suite_configs[x->config].bytes + 4096 * (i + 1);
-        o.tuning = suite_configs[(x->config + i) % SUITE_CONFIGS].tuning;
+        o.tuning = suite_tuning(x->info->name, (x->config + i) % SUITE_CONFIGS);
         uint64_t least = 0;
         OK(x, wh_heap_min_bytes(&o, &least));
         o.bytes = o.bytes > least ? o.bytes : least;
@@ -1257,7 +1265,7 @@ static void run_target(const suite_choice *c, context *x, uint64_t *runs, uint64
     const int gpu = strcmp(x->target, "sim") != 0;
     const uint64_t before = *runs;
     /* What does not reuse memory has little to go wrong in. */
-    const uint64_t n = gpu ? 4 : can(x, WH_CAP_FREE) ? suite_seeds() : (suite_seeds() + 4) / 5;
+    const uint64_t n = gpu ? 4 : can(x, WH_CAP_FREE) ? suite_seeds(c) : (suite_seeds(c) + 4) / 5;
     const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
     for (uint64_t s = first; s < (c->seed != UINT64_MAX ? first + 1 : first + n); s++) {
         for (uint32_t p = 0; p < (gpu ? 1u : (uint32_t)WH_SIM_POLICY_COUNT); p++) {

@@ -23,6 +23,7 @@
 
 #define WH_ALLOCATOR gallatin
 #include "fault/fault.h"
+#include "warpheap/alloc/ouroboros/ouroboros.h"
 #include "warpheap/warpheap.h"
 
 /* How many seeds at most, for one fault. Without a fault, all of these pass. WH_TEST_SEEDS
@@ -39,6 +40,9 @@ static uint64_t n_seeds(void) {
 
 typedef struct workload_args {
     wh_heap_t heap;
+    wh_ouro_t ouro; /* its variant says which */
+    wh_vqueue_state *queue;
+    wh_chunkpool_state *pool;
     wh_veb set;
     wh_ring *ring;
     uint32_t *entries;
@@ -221,6 +225,106 @@ WH_KERNEL(detach_churn, workload_args, a) {
     wh_free(a.heap, held);
 }
 
+/* --- virtualized queues and Ouroboros ------------------------------------------------------- */
+
+#define QUEUE_CHUNKS 12u
+
+/* A linked queue on chunks of four entries. Everything lies behind `pool`. */
+WH_FN wh_vqueue_chunks small_chunks(const workload_args *a) {
+    wh_vqueue_chunks k;
+    k.pool.state = a->pool;
+    k.pool.entries[0] = (uint32_t *)(void *)(a->pool + 1);
+    k.pool.entries[1] = k.pool.entries[0];
+    k.pool.entries_log2[0] = k.pool.entries_log2[1] = 4;
+    k.pool.loose_tree = a->set;
+    k.pool.n = QUEUE_CHUNKS;
+    k.pool.large_log2 = 0;
+    k.done = k.pool.entries[0] + 16;
+    k.next = (uint64_t *)(void *)(k.done + 16);
+    k.base = (unsigned char *)(k.next + 16);
+    k.chunk_log2 = 4;
+    return k;
+}
+
+/* With a cache of one link, so that lanes walk. */
+WH_FN wh_vqueue small_queue(const workload_args *a) {
+    wh_vqueue q;
+    q.state = a->queue;
+    q.entries = NULL;
+    q.links = (uint64_t *)(void *)(small_chunks(a).base + QUEUE_CHUNKS * 16);
+    q.kind = WH_VQUEUE_LINKED;
+    q.table_log2 = 0;
+    q.id = 1;
+    q.bounded = 0;
+    return q;
+}
+
+/* Each lane passes messages on, one value at a time (P1); chunks come and go (P2, P3), and
+ * lanes that walk find them reused (I3). */
+WH_KERNEL(queue_message, workload_args, a) {
+    const wh_mask_t me = 1u << wh_lane_id();
+    const wh_vqueue_chunks k = small_chunks(&a);
+    const wh_vqueue q = small_queue(&a);
+    uint32_t v = (uint32_t)wh_thread_id();
+    a.data[v] = v;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        uint32_t room = 0;
+        for (uint32_t attempt = 0; room == 0; attempt++) {
+            room = wh_vqueue_more_room_(q, k, me, 1, wh_vqueue_ask_room_(q, 1));
+            wh_backoff(attempt);
+        }
+        const uint64_t p = wh_vqueue_reserve_put(q, 1);
+        wh_vqueue_put(q, k, me, 1, p, v);
+        wh_add_u32_relaxed(a.semaphore, 1);
+        for (uint32_t attempt = 0;; attempt++) {
+            const uint32_t have = wh_load_u32_relaxed(a.semaphore);
+            if (have != 0 && wh_cas_u32_relaxed(a.semaphore, have, have - 1) == have) {
+                break;
+            }
+            wh_backoff(attempt);
+        }
+        v = wh_vqueue_take(q, k, me, 1, wh_vqueue_reserve_take(q, 1));
+        if (v >= wh_grid_threads() || a.data[v] != v) {
+            wh_add_u32_relaxed(&a.found->lost, 1);
+            return;
+        }
+        a.data[v] = v;
+    }
+}
+
+/* As class_churn. */
+WH_KERNEL(ouro_churn, workload_args, a) {
+    const uint64_t i = wh_thread_id();
+    uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
+    uint64_t *held[2] = {NULL, NULL};
+    uint64_t words[2] = {0, 0};
+    for (uint32_t step = 0; step <= a.steps + 1; step++) {
+        const uint32_t s = step < a.steps ? next(&random) % 2 : step - a.steps;
+        if (held[s] != NULL) {
+            if (!is_marked(held[s], words[s], (i << 32) + ((uint64_t)s << 16))) {
+                wh_add_u32_relaxed(&a.found->overlaps, 1);
+            }
+            wh_ouro_free_(a.ouro.variant, a.ouro, wh_activemask(), held[s]);
+            held[s] = NULL;
+        } else if (step < a.steps) {
+            words[s] = (uint64_t)2 << next(&random) % 6;
+            held[s] =
+                (uint64_t *)wh_ouro_malloc_(a.ouro.variant, a.ouro, wh_activemask(), words[s] * 8);
+            if (held[s] != NULL) {
+                mark(held[s], words[s], (i << 32) + ((uint64_t)s << 16));
+            }
+        }
+    }
+}
+
+WH_KERNEL(ouro_never_null, workload_args, a) {
+    for (uint32_t step = 0; step < a.steps; step++) {
+        void *p = wh_ouro_malloc_(a.ouro.variant, a.ouro, wh_activemask(), 128);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        wh_ouro_free_(a.ouro.variant, a.ouro, wh_activemask(), p);
+    }
+}
+
 /* --- workloads
  * ---------------------------------------------------------------------------------------- */
 
@@ -228,10 +332,11 @@ typedef struct workload {
     const char *name;
     wh_status (*kernel)(const wh_launch *launch, const workload_args *args);
     wh_status (*then)(const wh_launch *launch, const workload_args *args);
-    uint32_t blocks, threads, steps, least;
+    uint32_t blocks, threads, steps, least; /* least of an Ouroboros heap: queue entries */
     uint32_t segments; /* of a Gallatin heap: few, so that memory changes hands. 0: none */
     uint32_t tiny;     /* segments of 64 bytes, blocks of two slices */
     uint32_t stint;    /* sticky policy with stints of this length; 0: policies in turn */
+    const char *ouro;  /* variant; its heap has as many chunks of 512 bytes instead */
 } workload;
 
 /* Segments of 1 KiB, blocks of 4 slices: every boundary is near. */
@@ -239,16 +344,23 @@ static const wh_tuning tuning = {.segment_bytes = 1024, .slices_per_block = 4};
 static const wh_tuning tiny = {.segment_bytes = 64, .slices_per_block = 2};
 
 static const workload workloads[] = {
-    {"veb-toggle", veb_toggle, veb_search, 2, 16, 12, 0, 0, 0, 0},
-    {"veb-message", veb_message, NULL, 2, 32, 0, 0, 0, 0, 0},
-    {"veb-pair", veb_pair, NULL, 2, 1, 0, 0, 0, 0, 0},
-    {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0, 0, 0},
-    {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8, 0, 0}, /* 16..256 bytes */
-    {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2, 0, 0}, /* 64..1024 bytes */
-    {"never-null", never_null, NULL, 32, 1, 24, 0, 2, 0, 0},
-    {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10, 0, 0},
-    {"switch-churn", switch_churn, NULL, 2, 1, 300, 0, 2, 0, 8},
-    {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20},
+    {"veb-toggle", veb_toggle, veb_search, 2, 16, 12, 0, 0, 0, 0, NULL},
+    {"veb-message", veb_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL},
+    {"veb-pair", veb_pair, NULL, 2, 1, 0, 0, 0, 0, 0, NULL},
+    {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL},
+    {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8, 0, 0, NULL}, /* 16..256 bytes */
+    {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2, 0, 0, NULL}, /* 64..1024 bytes */
+    {"never-null", never_null, NULL, 32, 1, 24, 0, 2, 0, 0, NULL},
+    {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10, 0, 0, NULL},
+    {"switch-churn", switch_churn, NULL, 2, 1, 300, 0, 2, 0, 8, NULL},
+    {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20, NULL},
+    {"queue-message", queue_message, NULL, 4, 5, 60, 0, 0, 0, 0, NULL},
+    {"s-p-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-p"},
+    {"s-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-c"},
+    {"va-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-va-c"},
+    {"vl-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-vl-c"},
+    {"s-p-never-null", ouro_never_null, NULL, 4, 4, 24, 64, 4, 0, 0, "ouro-s-p"},
+    {"s-c-never-null", ouro_never_null, NULL, 16, 1, 24, 8, 4, 0, 0, "ouro-s-c"},
 };
 
 /* Runs a workload under one seed. 0: nothing wrong. The policy goes with the seed. */
@@ -272,7 +384,16 @@ static int run(const workload *w, uint64_t seed) {
     sim.step_budget = 5000000;
     sim.blocks_per_sm = 8;
     wh_status s = wh_device_open(&device, "sim", &sim);
-    if (s == WH_OK && w->segments != 0) {
+    if (s == WH_OK && w->ouro != NULL) { /* the smallest heap has two chunks */
+        options.tuning.chunk_bytes = 512;
+        options.tuning.queue_entries = w->least;
+        options.allocator = w->ouro;
+        options.device = device;
+        s = wh_heap_min_bytes(&options, &options.bytes);
+        options.bytes += (w->segments - 2) * 560;
+        s = s == WH_OK ? wh_heap_create(&heap, &options) : s;
+        s = s == WH_OK ? wh_heap_copy_handle(heap, w->ouro, &a.ouro, sizeof a.ouro) : s;
+    } else if (s == WH_OK && w->segments != 0) {
         options.tuning = w->tiny ? tiny : tuning;
         options.device = device;
         options.allocator = "gallatin";
@@ -283,7 +404,9 @@ static int run(const workload *w, uint64_t seed) {
         s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
     }
     const uint64_t words = wh_veb_words(UNIVERSE);
-    const uint64_t bytes = (words + UNIVERSE) * 8 + sizeof(wh_ring) + 64 * 4 + 64 + sizeof found;
+    const uint64_t queue = sizeof *a.queue + sizeof *a.pool + 16 * 32;
+    const uint64_t bytes =
+        (words + UNIVERSE) * 8 + sizeof(wh_ring) + 64 * 4 + 64 + sizeof found + 64 + queue;
     s = s == WH_OK ? wh_device_alloc(device, &memory, bytes) : s;
     s = s == WH_OK ? wh_device_set(device, memory, 0, bytes) : s;
     uint64_t *at = memory;
@@ -293,6 +416,12 @@ static int run(const workload *w, uint64_t seed) {
     a.entries = (uint32_t *)(void *)(a.ring + 1);
     a.semaphore = a.entries + 64;
     a.found = (findings *)(void *)(a.semaphore + 16);
+    a.queue = (wh_vqueue_state *)(void *)(a.semaphore + 32);
+    a.pool = (wh_chunkpool_state *)(void *)(a.queue + 1);
+    if (s == WH_OK) { /* the simulated device's memory is the host's */
+        const wh_vqueue q = small_queue(&a);
+        wh_vqueue_reset(q);
+    }
     a.seed = (uint32_t)seed;
     a.steps = w->steps;
     a.least = w->least;
@@ -421,6 +550,10 @@ static void every_fault_is_found(void **state) {
         {"tessera_x1_quiet", "tessera-slots"},   /* NULL without a quiet start */
         {"tessera_x1_same", "tessera-slots"},    /* ... or end */
         {"tessera_x1_transit", "tessera-slots"}, /* ... or a slab on its way to the pool */
+        {"vqueue_i5", "queue-message"}, /* a link is overwritten before it is in the list */
+        {"vqueue_i3", "queue-message"}, /* a link of a chunk in other use is followed */
+        {"ouro_i3", "s-c-churn"},       /* a chunk with live pages goes to the pool */
+        {"ouro_x1_held", "s-c-never-null"},
 #ifdef WH_TSAN
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},
@@ -434,6 +567,13 @@ static void every_fault_is_found(void **state) {
         {"tessera_p1_free", "tessera-churn"},
         {"tessera_p2_claim", "tessera-small"},
         {"tessera_p2_publish", "tessera-small"},
+        {"ring_p1_put", "queue-message"},
+        {"vqueue_p2_find", "queue-message"},
+        {"vqueue_p2_link", "va-c-churn"},
+        {"vqueue_p3_done", "queue-message"},
+        {"ouro_p2_set", "s-c-churn"},
+        {"ouro_p2_claim", "s-c-churn"},
+        {"ouro_p3_count", "s-c-churn"},
 #endif
     };
     (void)state;

@@ -4,7 +4,7 @@
  * would be an error, in the others so small that many calls fail. At the end all is freed:
  * the heap is sound, its statistics say 0, and it can be had as one block.
  *
- *   stress [alloc=NAME] [target=sim|cuda] [policy=NAME] [seed=N] [shape=N] [config=N]
+ *   stress [alloc=NAME] [target=sim|cuda] [policy=NAME] [seed=N] [shape=N] [config=N] [seeds=N]
  * runs only what the words name; for shapes see below.
  *
  * WH_TEST_SEEDS: how many seeds (from WH_TEST_FIRST_SEED on). WH_STRESS_SECONDS: no run of an
@@ -198,7 +198,7 @@ static int storm(run *x) {
     o.device = x->device;
     o.allocator = x->info->name;
     o.bytes = suite_configs[x->config].bytes * (gpu ? 4 : 1);
-    o.tuning = suite_configs[x->config].tuning;
+    o.tuning = suite_tuning(x->info->name, x->config);
     c.caps = x->info->caps;
     c.seed = x->seed;
     c.steps = z.steps;
@@ -337,7 +337,7 @@ static int in_plan(const run *x, int gpu) {
 static void run_target(const suite_choice *c, run *x, progress *p) {
     const int gpu = strcmp(x->target, "sim") != 0;
     const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
-    const uint64_t end = first + (c->seed != UINT64_MAX ? 1 : suite_seeds());
+    const uint64_t end = first + (c->seed != UINT64_MAX ? 1 : suite_seeds(c));
     memset(p, 0, sizeof *p);
     p->begin = p->told = now();
     p->limit = time_limit(gpu);

@@ -35,6 +35,14 @@
  *       metadata_bytes are filled in by the host
  *   void wh_X_check(wh_X_t h, uint64_t i, uint64_t n, wh_report *r)
  *   void wh_X_walk(wh_X_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
+ *
+ * With WH_CAP_GROW, and #define WH_ALLOC_GROWS in the family's header:
+ *   wh_status wh_X_grow_plan(wh_X_t *h, wh_X_t old, wh_plan *plan, unsigned char *memory,
+ *                            uint64_t bytes, const wh_tuning *tuning, int64_t *moved)
+ *       as plan, for a heap that takes over everything from `old`, a quiet one of fewer or
+ *       as many bytes
+ *   void wh_X_grow(wh_X_t h, wh_X_t old, uint64_t i, uint64_t n)
+ *       copies; h is as wh_X_init has left it
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H

@@ -20,17 +20,27 @@
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
      WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
-#define WH_CAPS_TESSERA                                                                          \
-    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
-     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK |                  \
-     WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_TESSERA                                                                           \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+/* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. */
+#define WH_CAPS_OURO                                                                       \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |   \
+     WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | \
+     WH_CAP_GROW)
+#define WH_CAPS_OURO_S_P (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_SIM)
+#define WH_CAPS_OURO_S_C (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_WALK | WH_CAP_SIM)
+#define WH_CAPS_OURO_V_P (WH_CAPS_OURO | WH_CAP_SIM)
+#define WH_CAPS_OURO_V_C (WH_CAPS_OURO | WH_CAP_WALK | WH_CAP_SIM)
 #define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)
 
 #define WH_ALIGN_1M (1u << 20)
+#define WH_ALIGN_64K (1u << 16)
 
 /* clang-format off */
 #define WH_ALLOC_LIST(X) \
@@ -39,7 +49,13 @@
     X(bump, bump, "bump", "one counter, one atomicAdd per warp, no free", "Vinkler and Havran 2015, Algorithm 1, warp-aggregated", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
     X(bump_plain, bump, "bump-plain", "one counter, one atomicAdd per lane, no free", "Vinkler and Havran 2015, Algorithm 1", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
     X(cuda, cuda, "cuda", "malloc and free of the CUDA device runtime, for comparison", "CUDA C++ Programming Guide", WH_CAPS_CUDA, 16, UINT64_MAX) \
-    X(gallatin, gallatin, "gallatin", "segments, blocks and slices under van Emde Boas trees", "McCoy and Pandey, PPoPP 2024, Algorithms 1-4", WH_CAPS_GALLATIN, WH_ALIGN_1M, UINT64_MAX)
+    X(gallatin, gallatin, "gallatin", "segments, blocks and slices under van Emde Boas trees", "McCoy and Pandey, PPoPP 2024, Algorithms 1-4", WH_CAPS_GALLATIN, WH_ALIGN_1M, UINT64_MAX) \
+    X(ouro_s_p, ouroboros, "ouro-s-p", "chunks of pages under one static queue of pages per size", "Winter et al., ICS 2020, Algorithm 3", WH_CAPS_OURO_S_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_s_c, ouroboros, "ouro-s-c", "the same, queues of chunks with free pages", "Winter et al., ICS 2020, Algorithms 4-5", WH_CAPS_OURO_S_C, WH_ALIGN_64K, 1048576) \
+    X(ouro_va_p, ouroboros, "ouro-va-p", "pages, queues virtualized by an array of queue chunks", "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_va_c, ouroboros, "ouro-va-c", "chunks, queues virtualized by an array of queue chunks", "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
+    X(ouro_vl_p, ouroboros, "ouro-vl-p", "pages, queues virtualized as linked queue chunks", "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_vl_c, ouroboros, "ouro-vl-c", "chunks, queues virtualized as linked queue chunks", "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576)
 /* clang-format on */
 
 #endif

@@ -6,7 +6,7 @@
  *         After a reset to 0..n-1 the first n positions are "virgin": position p holds
  *         p without being written, so a reset costs nothing per value.
  * Fields  head, tail  any lane, fetch_add relaxed: hand out positions
- *         entries     put: cas 0 -> value release; take: exchange with 0 acquire
+ *         entries     put: cas 0 -> value + 1 release; take: exchange with 0 acquire
  *         virgin      written by reset alone
  * I1      tail - head = values inside, when quiet
  * I2      every put value is taken exactly once: one exchange sees it
@@ -48,11 +48,20 @@ WH_FN uint64_t wh_ring_reserve_put(wh_ring *r) {
     return wh_fetch_add_u64_relaxed(&r->tail, 1);
 }
 
+/* One attempt each, for lanes that wait together: whether the value went in; the value + 1,
+ * or 0. For positions past `virgin`. */
+WH_FN int wh_ring_try_put(uint32_t *e, uint32_t value) {
+    return WH_PLANT(ring_p1_put, wh_cas_u32_release, wh_cas_u32_relaxed)(e, 0, value + 1) ==
+           0; /* P1 */
+}
+
+WH_FN uint32_t wh_ring_try_take(uint32_t *e) {
+    return wh_exchange_u32_acquire(e, 0); /* P1, I2 */
+}
+
 WH_FN void wh_ring_put_at(uint32_t *entries, uint32_t capacity, uint64_t p, uint32_t value) {
     uint32_t *e = &entries[p & (capacity - 1)];
-    for (uint32_t attempt = 0;
-         WH_PLANT(ring_p1_put, wh_cas_u32_release, wh_cas_u32_relaxed)(e, 0, value + 1) != 0;
-         attempt++) { /* P1 */
+    for (uint32_t attempt = 0; !wh_ring_try_put(e, value); attempt++) {
         wh_backoff(attempt);
     }
 }
@@ -69,10 +78,10 @@ WH_FN uint32_t wh_ring_take_at(wh_ring *r, uint32_t *entries, uint32_t capacity,
     }
     uint32_t *e = &entries[p & (capacity - 1)];
     uint32_t v = 0;
-    for (uint32_t attempt = 0; (v = wh_exchange_u32_acquire(e, 0)) == 0; attempt++) { /* P1 */
+    for (uint32_t attempt = 0; (v = wh_ring_try_take(e)) == 0; attempt++) {
         wh_backoff(attempt);
     }
-    return v - 1; /* I2 */
+    return v - 1;
 }
 
 #endif

@@ -225,6 +225,14 @@ WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
     return (uint32_t)(span >> 44);
 }
 
+/* Chunks of a span that counts as held by its set: not of a first one. */
+WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint64_t span) {
+    const uint32_t slots = wh_tessera_span_slots(span);
+    return slots == 0 || wh_tessera_span_first(span) < row.begin
+               ? 0
+               : wh_tessera_divide(slots, row.by_slots) << wh_tessera_order(row);
+}
+
 /* --- states: slabs of more than one word ----------------------------------------------------
  *
  * 32 bits: words that are full 16 | takers 15 | SHUT. The count starts at 256, since it

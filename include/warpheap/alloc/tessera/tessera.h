@@ -314,14 +314,6 @@ WH_FN int wh_tessera_crosses_(uint64_t span, uint32_t n) {
     return wh_tessera_is_open_(span) && position + n > slots;
 }
 
-/* Chunks of a span that counts as held by its set: not of a first one. */
-WH_FN uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint64_t span) {
-    const uint32_t slots = wh_tessera_span_slots(span);
-    return slots == 0 || wh_tessera_span_first(span) < row.begin
-               ? 0
-               : wh_tessera_divide(slots, row.by_slots) << wh_tessera_order(row);
-}
-
 /* A cursor of the set's has `span` now instead of `last`. */
 WH_FN void wh_tessera_hold_(wh_tessera_core g, uint32_t set, wh_tessera_class row, uint64_t last,
                             uint64_t span) {

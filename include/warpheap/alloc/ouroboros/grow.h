@@ -1,0 +1,158 @@
+/* alloc/ouroboros/grow.h: a quiet heap into a larger region, contents kept. Everything but
+ * the handle is addressed by index (of chunks, of pages, of positions), so chunks and what
+ * is kept per chunk are copied as they are; tables of which the size goes with the heap
+ * (rings, entries, links) get each item at the place that its position has in the larger
+ * one; trees are filled anew.
+ *
+ * Invariants
+ *   G1  h has the chunk and page sizes, the classes and the linear region of old, at least
+ *       as many chunks, and tables no smaller (wh_ouro_grow_plan_)
+ *   G2  small chunks that old had not handed out yet, and those between old's end and the
+ *       next multiple of a large chunk, come into the ring of small ones; the rest of h is
+ *       fresh
+ * Lanes     thread i of n, each its own items; the heap h is as init has left it
+ * Check     tests/unit/ouroboros.c
+ */
+#ifndef WH_ALLOC_OUROBOROS_GROW_H
+#define WH_ALLOC_OUROBOROS_GROW_H
+
+#include "warpheap/alloc/ouroboros/layout.h"
+
+static inline wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+                                           wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                                           const wh_tuning *tuning, int64_t *moved) {
+    const wh_status s = wh_ouro_plan_(variant, h, old, plan, memory, bytes, tuning);
+    if (s != WH_OK) {
+        return s;
+    }
+    *moved = (int64_t)((uint64_t)(uintptr_t)h->base - (uint64_t)(uintptr_t)old->base);
+    for (uint32_t level = 0; level < 2; level++) {
+        if (h->table_log2[level] < old->table_log2[level]) { /* G1 */
+            return WH_BAD_ARGUMENT;
+        }
+    }
+    return h->n_chunks < old->n_chunks ? WH_HEAP_TOO_SMALL : WH_OK;
+}
+
+/* The small chunks that come into the ring (G2): fresh ones of old, `join` from its end on,
+ * and `rest` at the end of h. */
+typedef struct wh_ouro_joining {
+    uint64_t offset; /* of h's pool */
+    uint32_t fresh, join, rest;
+} wh_ouro_joining;
+
+WH_HD wh_ouro_joining wh_ouro_join_(wh_ouro_t h, wh_ouro_t old, uint64_t old_offset) {
+    const uint32_t unit = 1u << h.large_log2;
+    const uint32_t rest = h.n_chunks & (unit - 1), end = h.n_chunks - rest;
+    const uint32_t up = (old.n_chunks + unit - 1) & ~(unit - 1);
+    wh_ouro_joining j;
+    j.fresh = wh_chunkpool_left_(wh_ouro_pool_(old), old_offset, 0);
+    if (up < end) {
+        j.offset = (uint64_t)up + rest; /* fresh: from `up` on */
+        j.join = up - old.n_chunks;
+        j.rest = rest;
+    } else {
+        j.offset = h.n_chunks;
+        j.join = h.n_chunks - old.n_chunks;
+        j.rest = 0;
+    }
+    return j;
+}
+
+WH_FN void wh_ouro_grow_pool_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {
+    const wh_chunkpool_state *from = &old.header->pool;
+    const wh_chunkpool a = wh_ouro_pool_(old), b = wh_ouro_pool_(h);
+    const wh_ouro_joining j = wh_ouro_join_(h, old, from->offset);
+    const uint64_t joining = (uint64_t)j.fresh + j.join + j.rest;
+    wh_chunkpool_take_t t;
+    t.first = (uint32_t)from->offset;
+    t.n = j.fresh;
+    t.from = WH_CHUNKPOOL_FRESH;
+    if (i == 0) {
+        h.header->failed = old.header->failed;
+        h.header->bad_frees = old.header->bad_frees;
+        b.state->offset = j.offset;
+        b.state->loose = from->loose;
+        for (uint32_t l = 0; l < 2; l++) {
+            b.state->rings[l] = from->rings[l];
+        }
+        b.state->rings[0].count += joining;
+        b.state->rings[0].ring.tail += joining;
+    }
+    for (uint32_t l = 0; l < 2; l++) {
+        const wh_ring *r = &from->rings[l].ring;
+        const uint64_t mask_a = ((uint64_t)1 << a.entries_log2[l]) - 1;
+        const uint64_t mask_b = ((uint64_t)1 << b.entries_log2[l]) - 1;
+        for (uint64_t p = r->head + i; p < r->tail; p += n) {
+            b.entries[l][p & mask_b] = a.entries[l][p & mask_a];
+        }
+    }
+    const uint64_t mask = ((uint64_t)1 << b.entries_log2[0]) - 1;
+    for (uint64_t k = i; k < joining; k += n) {
+        uint32_t chunk = 0;
+        if (k < j.fresh) {
+            chunk = wh_chunkpool_get(a, 0, t, (uint32_t)k);
+        } else if (k < (uint64_t)j.fresh + j.join) {
+            chunk = old.n_chunks + (uint32_t)(k - j.fresh);
+        } else {
+            chunk = h.n_chunks - j.rest + (uint32_t)(k - j.fresh - j.join);
+        }
+        b.entries[0][(from->rings[0].ring.tail + k) & mask] = chunk + 1;
+    }
+}
+
+WH_FN void wh_ouro_grow_queue_(wh_ouro_t h, wh_ouro_t old, uint32_t c, uint64_t i, uint64_t n) {
+    const wh_vqueue a = wh_ouro_queue_(h.variant, old, c), b = wh_ouro_queue_(h.variant, h, c);
+    const uint64_t mask_a = ((uint64_t)1 << a.table_log2) - 1;
+    const uint64_t mask_b = ((uint64_t)1 << b.table_log2) - 1;
+    const uint64_t front = a.state->front, back = a.state->back;
+    if (i == 0) {
+        h.classes[c] = old.classes[c];
+        if (b.kind == WH_VQUEUE_ARRAY) {
+            b.state->room = wh_bulksem_word((int64_t)(mask_b + 1 - (back - front)), 0, 0);
+        }
+    }
+    if (b.kind == WH_VQUEUE_ARRAY) {
+        for (uint64_t p = front + i; p < back; p += n) {
+            b.entries[p & mask_b] = a.entries[p & mask_a];
+        }
+    } else {
+        for (uint64_t k = i; k <= mask_a; k += n) {
+            if (a.links[k] != 0) {
+                b.links[wh_vqueue_number_(a.links[k]) & mask_b] = a.links[k];
+            }
+        }
+    }
+}
+
+WH_FN void wh_ouro_grow_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {
+    const uint64_t *from = (const uint64_t *)(const void *)old.base;
+    uint64_t *to = (uint64_t *)(void *)h.base;
+    for (uint64_t k = i; k < old.data_bytes / 8; k += n) {
+        to[k] = from[k];
+    }
+    for (uint64_t k = i; k < old.linear_bytes; k += n) {
+        h.linear[k] = old.linear[k];
+    }
+    for (uint64_t k = i; k < old.n_chunks; k += n) {
+        h.count[k] = old.count[k];
+        h.cls[k] = old.cls[k];
+        if (WH_OURO_KIND(h.variant) == WH_VQUEUE_LINKED) {
+            h.next[k] = old.next[k];
+        }
+        for (uint32_t c = 0; c <= h.n_classes; c++) { /* and the pool's tree */
+            if (wh_veb_contains(wh_ouro_tree_(old, c), k)) {
+                (void)wh_veb_insert(wh_ouro_tree_(h, c), k);
+            }
+        }
+    }
+    for (uint64_t k = i; k < (uint64_t)old.n_chunks << old.words_log2; k += n) {
+        h.bits[k] = old.bits[k];
+    }
+    for (uint32_t c = 0; c < h.n_classes; c++) {
+        wh_ouro_grow_queue_(h, old, c, i, n);
+    }
+    wh_ouro_grow_pool_(h, old, i, n);
+}
+
+#endif

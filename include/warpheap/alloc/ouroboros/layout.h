@@ -1,0 +1,384 @@
+/* alloc/ouroboros/layout.h: structures of the Ouroboros heap, and the arithmetic between
+ * sizes, classes, chunks, pages and addresses. Nothing here touches shared state but init.
+ *
+ *   memory: [pad] chunk 0 | chunk 1 | ... | header | queues | tables | rings | trees | next |
+ *           bits | count | cls | [linear]
+ *
+ * Small chunks (8 KiB) are cut into the pages of classes 0..n_small - 1; large chunks, 2^k
+ * neighbouring small ones, into those of the classes above ("multiple instances with
+ * multiples of the base chunk size", section 3.1). A chunk is named by its first small
+ * chunk, and has its metadata there.
+ */
+#ifndef WH_ALLOC_OUROBOROS_LAYOUT_H
+#define WH_ALLOC_OUROBOROS_LAYOUT_H
+
+#include "warpheap/alloc/contract.h"
+#include "warpheap/core/sizeclass.h"
+#include "warpheap/core/veb.h"
+#include "warpheap/core/vqueue.h"
+
+#define WH_OURO_MAX_ALIGN (1u << 16)
+#define WH_OURO_BLOCKS_PAGES 5  /* 48 registers */
+#define WH_OURO_BLOCKS_CHUNKS 4 /* 64: the slow path is the common one */
+
+/* Defaults; wh_tuning overrides them. The hostile build meets every boundary often. */
+#ifdef WH_HOSTILE
+#define WH_OURO_DEFAULT_CHUNK 512u
+#define WH_OURO_DEFAULT_ENTRIES 8u
+#else
+#define WH_OURO_DEFAULT_CHUNK 8192u /* section 3.1 */
+#define WH_OURO_DEFAULT_ENTRIES 0u  /* tables of about a hundredth of the heap in all */
+#endif
+#define WH_OURO_MIN_CHUNKS 64u     /* a smaller heap gets smaller chunks */
+#define WH_OURO_MIN_LARGE 16u      /* at most a sixteenth of the heap is a large chunk */
+#define WH_OURO_MAX_LARGE_LOG2 20u /* bytes of a large chunk: sizes up to 1 MiB */
+#define WH_OURO_MAX_CLASSES 20u
+#define WH_OURO_MAX_CACHE 1024u /* links to 2^21 page indices on chunks of 8 KiB */
+#define WH_OURO_NO_CLASS UINT32_MAX
+
+/* What a variant's code is made for: which queue, and what it holds. */
+#define WH_OURO_PAGES 0u  /* page indices: section 4.1 */
+#define WH_OURO_CHUNKS 4u /* indices of chunks with free pages: section 4.2 */
+#define WH_OURO_KIND(variant) ((variant)&3u)
+#define WH_OURO_BY_CHUNK(variant) (((variant)&WH_OURO_CHUNKS) != 0)
+
+/* What belongs to a class. */
+typedef struct wh_ouro_class {
+    uint64_t sem; /* pages in the queue, or chunks in it */
+    uint64_t unused0[7];
+    uint64_t parked; /* chunks in the tree, or held by a lane that took one from there */
+    uint64_t full;   /* CHUNKS: chunks in the queue all of whose pages are free; signed */
+    uint64_t unused1[6];
+    wh_vqueue_state queue;
+} wh_ouro_class;
+
+typedef struct wh_ouro {
+    unsigned char *base; /* chunk 0 */
+    struct wh_ouro_header *header;
+    wh_ouro_class *classes;
+    void *tables; /* ARRAY: uint32_t entries, others: uint64_t links; per class */
+    uint32_t *rings;
+    uint64_t *trees;       /* per class, and one of the pool */
+    uint64_t *next;        /* per small chunk */
+    uint64_t *bits;        /* per small chunk 2^words_log2 words: set = free page, not in a queue */
+    uint32_t *count;       /* per small chunk: its bits; queue chunk: takes finished */
+    uint32_t *cls;         /* per small chunk: class or NO_CLASS; plain, see I3 */
+    unsigned char *linear; /* the caller's region behind all that */
+    uint64_t linear_bytes;
+    uint64_t data_bytes;
+    uint32_t n_chunks;
+    uint32_t tree_words;
+    uint32_t variant;
+    uint32_t chunk_log2; /* bytes */
+    uint32_t min_log2;   /* bytes of the smallest page */
+    uint32_t n_small;
+    uint32_t n_classes;
+    uint32_t large_log2; /* small chunks in a large one; 0: there are no large ones */
+    uint32_t words_log2;
+    uint32_t table_log2[2]; /* of the queues of small and of large classes */
+    uint32_t bounded[2];
+    uint32_t ring_log2[2];
+} wh_ouro_t;
+
+typedef struct wh_ouro_header {
+    wh_ouro_t self; /* for slow paths, which take a pointer to the header only */
+    uint64_t unused0[3];
+    uint64_t failed;
+    uint64_t bad_frees;
+    uint64_t unused1[6];
+    wh_chunkpool_state pool;
+} wh_ouro_header;
+
+WH_STATIC_ASSERT(sizeof(wh_ouro_header) % 64 == 0 && sizeof(wh_ouro_class) % 64 == 0,
+                 "what is written often has cache lines to itself");
+
+/* --- arithmetic ------------------------------------------------------------------------ */
+
+WH_HD uint32_t wh_ouro_level_(wh_ouro_t h, uint32_t c) {
+    return c >= h.n_small;
+}
+WH_HD uint32_t wh_ouro_page_log2_(wh_ouro_t h, uint32_t c) {
+    return h.min_log2 + c;
+}
+/* Pages of a chunk of class c, log2. */
+WH_HD uint32_t wh_ouro_pages_log2_(wh_ouro_t h, uint32_t c) {
+    return h.chunk_log2 + (wh_ouro_level_(h, c) ? h.large_log2 : 0) - wh_ouro_page_log2_(h, c);
+}
+WH_HD uint64_t wh_ouro_max_size_(wh_ouro_t h) {
+    return (uint64_t)1 << wh_ouro_page_log2_(h, h.n_classes - 1);
+}
+/* The chunk of class c that small chunk `unit` is a part of. */
+WH_HD uint32_t wh_ouro_first_(wh_ouro_t h, uint32_t c, uint32_t unit) {
+    return wh_ouro_level_(h, c) ? unit >> h.large_log2 << h.large_log2 : unit;
+}
+WH_HD unsigned char *wh_ouro_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page) {
+    return h.base + ((uint64_t)chunk << h.chunk_log2) +
+           ((uint64_t)page << wh_ouro_page_log2_(h, c));
+}
+/* Chunk of class c, and page in it, of a page's number: its offset in pages. */
+WH_HD uint32_t wh_ouro_chunk_of_(wh_ouro_t h, uint32_t c, uint32_t id, uint32_t *page) {
+    const uint64_t offset = (uint64_t)id << wh_ouro_page_log2_(h, c);
+    const uint32_t chunk = wh_ouro_first_(h, c, (uint32_t)(offset >> h.chunk_log2));
+    *page = id & ((1u << wh_ouro_pages_log2_(h, c)) - 1);
+    return chunk;
+}
+WH_HD uint64_t *wh_ouro_bits_(wh_ouro_t h, uint32_t chunk) {
+    return h.bits + ((uint64_t)chunk << h.words_log2);
+}
+WH_HD wh_veb wh_ouro_tree_(wh_ouro_t h, uint32_t c) {
+    return wh_veb_make(h.trees + (uint64_t)c * h.tree_words, h.n_chunks);
+}
+
+WH_HD wh_chunkpool wh_ouro_pool_(wh_ouro_t h) {
+    wh_chunkpool p;
+    p.state = &h.header->pool;
+    p.entries[0] = h.rings;
+    p.entries[1] = h.rings + ((uint64_t)1 << h.ring_log2[0]);
+    p.loose_tree = wh_veb_make(h.trees + (uint64_t)h.n_classes * h.tree_words, h.n_chunks);
+    p.entries_log2[0] = h.ring_log2[0];
+    p.entries_log2[1] = h.ring_log2[1];
+    p.n = h.n_chunks;
+    p.large_log2 = h.large_log2;
+    return p;
+}
+
+WH_HD wh_vqueue_chunks wh_ouro_queue_chunks_(wh_ouro_t h) {
+    wh_vqueue_chunks k;
+    k.pool = wh_ouro_pool_(h);
+    k.base = h.base;
+    k.done = h.count;
+    k.next = h.next;
+    k.chunk_log2 = h.chunk_log2;
+    return k;
+}
+
+/* The queue of class c; variant: h.variant, or the constant that the code is made for. */
+WH_HD wh_vqueue wh_ouro_queue_(uint32_t variant, wh_ouro_t h, uint32_t c) {
+    const int large = wh_ouro_level_(h, c) != 0;
+    const uint64_t at = large ? ((uint64_t)h.n_small << h.table_log2[0]) +
+                                    ((uint64_t)(c - h.n_small) << h.table_log2[1])
+                              : (uint64_t)c << h.table_log2[0];
+    wh_vqueue q;
+    q.state = &h.classes[c].queue;
+    q.entries = (uint32_t *)h.tables + at;
+    q.links = (uint64_t *)h.tables + at;
+    q.kind = WH_OURO_KIND(variant);
+    q.table_log2 = large ? h.table_log2[1] : h.table_log2[0];
+    q.id = c + 1;
+    q.bounded = large ? h.bounded[1] : h.bounded[0];
+    return q;
+}
+
+/* --- plan and init --------------------------------------------------------------------- */
+
+/* Entries, or links, of all queues. */
+WH_HD uint64_t wh_ouro_table_words_(wh_ouro_t h) {
+    return ((uint64_t)h.n_small << h.table_log2[0]) +
+           ((uint64_t)(h.n_classes - h.n_small) << h.table_log2[1]);
+}
+
+/* How large the tables of a heap of n chunks are, for small or for large classes. */
+static inline void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint64_t heap_bytes,
+                                  const wh_tuning *tuning) {
+    const uint32_t kind = WH_OURO_KIND(h->variant);
+    const int by_chunk = WH_OURO_BY_CHUNK(h->variant);
+    const uint64_t chunks = level == 0 ? n : (n >> h->large_log2) + 1;
+    const uint64_t pages = level == 0 ? n << (h->chunk_log2 - h->min_log2) : n;
+    const uint64_t most = by_chunk ? chunks : pages; /* values that may be in a queue */
+    const uint64_t wish =
+        tuning->queue_entries != 0 ? tuning->queue_entries : WH_OURO_DEFAULT_ENTRIES;
+    h->bounded[level] = 0;
+    h->table_log2[level] = 0;
+    if (kind == WH_VQUEUE_ARRAY) {
+        const uint32_t most_log2 = wh_log2_ceil(most);
+        const uint64_t share = level == 0 ? 4000 : 64000;
+        uint32_t log2 = by_chunk ? most_log2 : wh_log2_floor(heap_bytes / share + 8);
+        log2 = wish != 0 ? wh_log2_floor(wish) : log2 < 24 ? log2 : 24;
+        log2 = log2 < most_log2 ? log2 : most_log2;
+        h->table_log2[level] = log2;
+        h->bounded[level] = log2 < most_log2;
+    } else {
+        /* HIERARCHY: enough links for all queue chunks that there can be. LINKED: a cache. */
+        const uint32_t per_log2 = h->chunk_log2 - 2;
+        const uint64_t limit =
+            kind == WH_VQUEUE_LINKED ? WH_OURO_MAX_CACHE : ((uint64_t)1 << 24) >> per_log2;
+        const uint64_t links = (most >> per_log2) + 2;
+        h->table_log2[level] =
+            wish != 0 ? wh_log2_floor(wish) : wh_log2_ceil(links < limit ? links : limit);
+    }
+}
+
+/* Moves *at past n items of `size` bytes; returns where they start, aligned to 128. */
+static inline uint64_t wh_ouro_place_(uint64_t *at, uint64_t n, uint64_t size) {
+    const uint64_t start = wh_round_up(*at, 128);
+    *at = start + n * size;
+    return start;
+}
+
+/* Everything that depends on the number of chunks. `memory` may be any address: with base
+ * offset `pad`. Returns the bytes in all. */
+static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64_t pad,
+                                        uint64_t n, uint64_t heap_bytes, const wh_tuning *tuning) {
+    const uint32_t kind = WH_OURO_KIND(h->variant);
+    uint64_t at = pad + (n << h->chunk_log2);
+    h->n_chunks = (uint32_t)n;
+    h->data_bytes = n << h->chunk_log2;
+    for (uint32_t level = 0; level < 2; level++) {
+        wh_ouro_table_(h, level, n, heap_bytes, tuning);
+    }
+    h->ring_log2[0] = wh_log2_ceil(n);
+    h->ring_log2[1] = wh_log2_ceil((n >> h->large_log2) + 1);
+    h->tree_words = (uint32_t)wh_veb_words(n);
+    const uint64_t tables = wh_ouro_table_words_(*h);
+    h->base = memory + pad;
+    h->header = (wh_ouro_header *)(void *)(memory + wh_ouro_place_(&at, 1, sizeof *h->header));
+    h->classes =
+        (wh_ouro_class *)(void *)(memory + wh_ouro_place_(&at, h->n_classes, sizeof *h->classes));
+    h->tables = memory + wh_ouro_place_(&at, tables, kind == WH_VQUEUE_ARRAY ? 4 : 8);
+    h->rings = (uint32_t *)(void *)(memory + wh_ouro_place_(&at,
+                                                            ((uint64_t)1 << h->ring_log2[0]) +
+                                                                ((uint64_t)1 << h->ring_log2[1]),
+                                                            4));
+    h->trees =
+        (uint64_t *)(void *)(memory +
+                             wh_ouro_place_(&at, (uint64_t)(h->n_classes + 1) * h->tree_words, 8));
+    h->next =
+        (uint64_t *)(void *)(memory + wh_ouro_place_(&at, kind == WH_VQUEUE_LINKED ? n : 0, 8));
+    h->bits = (uint64_t *)(void *)(memory + wh_ouro_place_(&at, n << h->words_log2, 8));
+    h->count = (uint32_t *)(void *)(memory + wh_ouro_place_(&at, n, 4));
+    h->cls = (uint32_t *)(void *)(memory + wh_ouro_place_(&at, n, 4));
+    return wh_round_up(at, 256);
+}
+
+/* old: NULL, or a heap of which chunk and page sizes are taken over (grow.h). */
+static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+                                      wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                                      const wh_tuning *tuning) {
+    const uint64_t heap_bytes = bytes, linear = wh_round_up(tuning->linear_bytes, 256);
+    uint64_t chunk = old != NULL ? (uint64_t)1 << old->chunk_log2 : tuning->chunk_bytes;
+    bytes = linear == 0 ? bytes : bytes >= linear ? (bytes - linear) / 256 * 256 : 0;
+    h->linear = memory + bytes;
+    h->linear_bytes = tuning->linear_bytes;
+    if (chunk == 0) {
+        chunk = WH_OURO_DEFAULT_CHUNK;
+        while (chunk > 512 && chunk * WH_OURO_MIN_CHUNKS > bytes) {
+            chunk /= 2;
+        }
+    }
+    h->variant = variant;
+    plan->init_items = 1;
+    plan->metadata_bytes = 0;
+    plan->min_bytes = 0;
+    if (!wh_is_pow2(chunk) || chunk < 512 || chunk > 65536) {
+        return WH_BAD_ARGUMENT;
+    }
+    h->chunk_log2 = wh_log2_floor(chunk);
+    if (bytes >> h->chunk_log2 >= (uint64_t)1 << 25) {
+        return WH_BAD_ARGUMENT; /* chunks are counted in 25 bits: take larger ones */
+    }
+    /* A queue's entry has 32 bits for a page's number: beyond 64 GiB pages start at 32 B. */
+    h->min_log2 = 4;
+    while (!WH_OURO_BY_CHUNK(variant) && bytes >> h->min_log2 > (uint64_t)1 << 32) {
+        h->min_log2++;
+    }
+    if (old != NULL) {
+        if (h->min_log2 > old->min_log2) {
+            return WH_BAD_ARGUMENT;
+        }
+        h->min_log2 = old->min_log2;
+    }
+    h->n_small = h->chunk_log2 - h->min_log2 + 1;
+    const uint32_t part_log2 = wh_log2_floor(bytes / WH_OURO_MIN_LARGE + 1);
+    const uint32_t most_log2 = h->chunk_log2 > WH_OURO_MAX_LARGE_LOG2 - 7
+                                   ? WH_OURO_MAX_LARGE_LOG2
+                                   : h->chunk_log2 + 7; /* 64 pages are one word of bits */
+    const uint32_t large_log2 = part_log2 < most_log2 ? part_log2 : most_log2;
+    h->large_log2 = large_log2 > h->chunk_log2 ? large_log2 - h->chunk_log2 : 0;
+    if (old != NULL) {
+        h->large_log2 = old->large_log2;
+    }
+    h->n_classes = h->n_small + h->large_log2;
+    h->words_log2 = h->chunk_log2 - h->min_log2 > 6 ? h->chunk_log2 - h->min_log2 - 6 : 0;
+
+    /* A page of 2^k bytes is to lie at a multiple of 2^k up to the largest alignment. */
+    const uint64_t large = (uint64_t)1 << (h->chunk_log2 + h->large_log2);
+    const uint64_t align = large < WH_OURO_MAX_ALIGN ? large : WH_OURO_MAX_ALIGN;
+    const uint64_t address = (uint64_t)(uintptr_t)memory;
+    const uint64_t pad = memory != NULL ? wh_round_up(address, align) - address : 0;
+    unsigned char *at = memory != NULL ? memory : (unsigned char *)(uintptr_t)align;
+    wh_ouro_t least = *h;
+    least.large_log2 = 0;
+    least.n_classes = h->n_small;
+    plan->min_bytes = wh_ouro_lay_out_(&least, at, chunk, 2, 4 * chunk, tuning);
+    const int tiny = old == NULL && bytes < 2 * plan->min_bytes;
+    plan->min_bytes += linear != 0 ? linear + 256 : 0;
+    uint64_t n = bytes >> h->chunk_log2;
+    if (tiny) {
+        h->large_log2 = 0; /* too small for large chunks */
+        h->n_classes = h->n_small;
+    }
+    while (n >= 2 && wh_ouro_lay_out_(h, at, pad, n, bytes, tuning) > bytes) {
+        const uint64_t over = wh_ouro_lay_out_(h, at, pad, n, bytes, tuning) - bytes;
+        const uint64_t less = over / (chunk + chunk / 4) + 1;
+        n = n > less ? n - less : 0;
+    }
+    if (n < 2 || heap_bytes < plan->min_bytes) { /* whatever the memory's alignment */
+        return WH_HEAP_TOO_SMALL;
+    }
+    plan->metadata_bytes = heap_bytes - (n << h->chunk_log2);
+    plan->init_items = n;
+    return WH_OK;
+}
+
+/* Thread i of n. Cost: the metadata. */
+WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
+    const uint32_t kind = WH_OURO_KIND(h.variant);
+    if (i == 0) {
+        h.header->self = h;
+        h.header->failed = 0;
+        h.header->bad_frees = 0;
+        h.header->pool.offset = 0;
+        h.header->pool.moving = 0;
+        h.header->pool.loose = 0;
+        for (uint32_t l = 0; l < 2; l++) {
+            wh_chunkpool_ring *r = &h.header->pool.rings[l];
+            r->count = 0;
+            r->ring.head = 0;
+            r->ring.tail = 0;
+            r->ring.virgin = 0;
+        }
+    }
+    for (uint64_t c = i; c < h.n_classes; c += n) {
+        h.classes[c].sem = 0;
+        h.classes[c].parked = 0;
+        h.classes[c].full = 0;
+        wh_vqueue_reset(wh_ouro_queue_(h.variant, h, (uint32_t)c));
+    }
+    const uint64_t words = wh_ouro_table_words_(h);
+    for (uint64_t k = i; k < words; k += n) {
+        if (kind == WH_VQUEUE_ARRAY) {
+            ((uint32_t *)h.tables)[k] = 0;
+        } else {
+            ((uint64_t *)h.tables)[k] = 0;
+        }
+    }
+    const uint64_t ring_words = ((uint64_t)1 << h.ring_log2[0]) + ((uint64_t)1 << h.ring_log2[1]);
+    for (uint64_t k = i; k < ring_words; k += n) {
+        h.rings[k] = 0;
+    }
+    for (uint64_t k = i; k < (uint64_t)(h.n_classes + 1) * h.tree_words; k += n) {
+        h.trees[k] = 0;
+    }
+    for (uint64_t k = i; k < h.n_chunks; k += n) {
+        h.count[k] = 0;
+        h.cls[k] = WH_OURO_NO_CLASS;
+        if (kind == WH_VQUEUE_LINKED) {
+            h.next[k] = UINT64_MAX;
+        }
+    }
+    for (uint64_t k = i; k < (uint64_t)h.n_chunks << h.words_log2; k += n) {
+        h.bits[k] = 0;
+    }
+}
+
+#endif

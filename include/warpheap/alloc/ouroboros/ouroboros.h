@@ -1,0 +1,1021 @@
+/* alloc/ouroboros: Ouroboros of Winter, Mlakar, Parger and Steinberger, "Ouroboros:
+ * Virtualized Queues for Dynamic Memory Management on GPUs", ICS 2020, and chapter 5 of
+ * Winter's thesis (2021). One text, six variants:
+ *
+ *              static queue     array hierarchy    linked chunks
+ *   pages      ouro-s-p         ouro-va-p          ouro-vl-p        (4.1, Algorithm 3)
+ *   chunks     ouro-s-c         ouro-va-c          ouro-vl-c        (4.2, Algorithms 4, 5)
+ *
+ * docs/OUROBOROS.md lists what the papers claim and the departures, with reasons. layout.h
+ * holds the structures; core/bulksem.h, core/chunkpool.h and core/vqueue.h what the
+ * allocator is built of.
+ *
+ * Terms (the papers')
+ *   chunk    8 KiB of the heap, or a power-of-two multiple of that for large sizes. Free
+ *            ones are in the pool. One in use is a page chunk of one class, or a queue chunk
+ *   page     part of a page chunk; sizes 16 B << class. What malloc returns
+ *   queue    one per class: of page indices, or of chunks with free pages
+ *   parked   not in the papers: where free pages go for which the queue has no room (it is
+ *            full, or memory for it to grow is not to be had). Their bits are set and their
+ *            chunk is in a tree (core/veb.h), from which it is taken as from a queue
+ *
+ * Fields and who writes them (any lane, device scope; those of the queue, the pool and the
+ * semaphores are explained in core/)
+ *   bits     a set bit is a free page that is in no queue of pages. free: fetch_or release;
+ *            malloc: fetch_and acquire, for a page claimed in `count`
+ *   count    bits set less those claimed. free: fetch_add acq_rel, after the bit; malloc:
+ *            fetch_sub by the lane that holds the chunk
+ *   cls      plain: by the lane that got the chunk from the pool, before it publishes any
+ *            page of it; NO_CLASS by the one that gives it back
+ *   sem      bulk semaphore over the queue's values: pages, or chunks. Of chunks E also
+ *            counts those that a lane has taken from the queue and may put back
+ *   parked   chunks in the tree or held by who took one from there: raised before the
+ *            insert, lowered when the holder is done
+ *   full     of chunks: those with all pages free, outside the pool; a hint for reclaim
+ *
+ * Invariants
+ *   I1  PAGES: a free page is in its class's queue, or its bit is set
+ *   I2  count > 0 if and only if exactly one of: the chunk is in its queue (CHUNKS), in its
+ *       tree, or held by one lane that will put it in one of them. Only the holder lowers
+ *       count, so for it count never drops; the free that raises it from 0 is the next
+ *       holder
+ *   I3  a page chunk keeps its class while a page of it is live or claimed: it goes back to
+ *       the pool only through its holder, and with every bit set. So free may read the
+ *       class of a live page plainly
+ *   I4  a lane that has claimed a page in count finds a set bit: bits >= count + claims
+ *   I5  every chunk is in the pool, a page chunk, or a queue chunk
+ *   X1  exact out-of-memory: NULL only if in one call of wh_ouro_none_ the class's queue was
+ *       empty from beginning to end (front read first, equal back read last), and in
+ *       between the pool was empty, then nobody was fetching or holding (E = 0), then
+ *       nothing was parked. A page on its way from one to the next of these is seen at one
+ *       of them. Other classes' idle chunks are taken back before; one that becomes idle
+ *       behind the search's back is not seen
+ *
+ * Ordering pairs
+ *   P1  PAGES: free: put release -> malloc: take acquire (core/ring.h)
+ *   P2  bits: fetch_or release -> fetch_and acquire
+ *   P3  count: last free acq_rel -> holder's acquire -> pool: no access to a chunk's pages
+ *       is after it has another class
+ *   P4  parked: tree insert release -> remove acquire (core/veb.h P1)
+ *
+ * Progress  Fast paths: a bounded number of atomics. A lane waits (a) in a queue or the pool
+ *       for a lane that has a position, (b) while E > 0 or C > 0 for those who fetch, hold or
+ *       take, (c) at X1 for a lane that holds a parked chunk. Each of these is between two
+ *       of its own steps; a holder waits for (a) only. Inside a warp: in each round of slow_
+ *       all lanes first finish their takes, then put.
+ * Cost  PAGES: malloc 2 atomics per group of lanes of a class and 1 per lane, free 2 (or 3)
+ *       and 1. CHUNKS: malloc about 6 per group and 1 per lane, free 1 per lane, 2 per chunk
+ * Check tests/conform, tests/stress, tests/fault; wh_ouro_check_
+ */
+#ifndef WH_ALLOC_OUROBOROS_H
+#define WH_ALLOC_OUROBOROS_H
+
+#include "warpheap/alloc/ouroboros/layout.h"
+#include "warpheap/core/group.h"
+
+/* --- putting chunks where they are found ------------------------------------------------ */
+
+/* I2: a chunk that the caller holds, with count > 0, into the tree. */
+WH_FN void wh_ouro_park_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
+    wh_add_u64_relaxed(&h.classes[c].parked, 1);
+    (void)wh_veb_insert(wh_ouro_tree_(h, c), chunk); /* P4 */
+}
+
+WH_FN void wh_ouro_unpark_(wh_ouro_t h, uint32_t c) {
+    (void)wh_fetch_sub_u64_release(&h.classes[c].parked, 1);
+}
+
+/* Takes a chunk out of the tree: the caller holds it. NONE: there is none. */
+WH_FN uint32_t wh_ouro_hold_parked_(wh_ouro_t h, uint32_t c) {
+    const wh_veb tree = wh_ouro_tree_(h, c);
+    for (;;) {
+        uint64_t chunk = wh_veb_successor(tree, 0);
+        if (chunk == WH_VEB_NONE) {
+            chunk = wh_veb_scan(tree, 0);
+        }
+        if (chunk == WH_VEB_NONE) {
+            return WH_CHUNK_NONE;
+        }
+        if (wh_veb_remove(tree, chunk)) { /* P4 */
+            return (uint32_t)chunk;
+        }
+    }
+}
+
+/* What add_pages and claim_pages have found. */
+#define WH_OURO_HOLDS 1u /* the chunk had no free pages: the caller holds it now */
+#define WH_OURO_FULL 2u  /* all its pages are free, or were: `full` is to be changed */
+
+/* Adds n pages to the count of a chunk, whose bits are set. */
+WH_FN uint32_t wh_ouro_add_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n) {
+    const uint32_t old = WH_PLANT(ouro_p3_count, wh_fetch_add_u32_acq_rel,
+                                  wh_fetch_add_u32_relaxed)(&h.count[chunk], n); /* P3 */
+    const uint32_t full = old + n == 1u << wh_ouro_pages_log2_(h, c) ? WH_OURO_FULL : 0;
+    return (old == 0 ? WH_OURO_HOLDS : 0) | full; /* I2 */
+}
+
+/* Changes `full` by so many chunks of lanes with `changes`: one add for the lanes of a class
+ * (with pages as large as chunks each page counts). All lanes of mask call. */
+WH_FN void wh_ouro_add_full_(wh_ouro_t h, wh_mask_t mask, int changes, uint32_t c, int up) {
+    if (wh_any(mask, changes)) {
+        const wh_group g = wh_group_by_u32(mask, changes ? c : WH_OURO_NO_CLASS);
+        if (changes && wh_group_leads(g)) {
+            wh_add_u64_relaxed(&h.classes[c].full, up ? g.n : (uint64_t)0 - g.n);
+        }
+    }
+}
+
+/* Sets the bit of a page. 0 if it was set: the page is free already. */
+WH_FN int wh_ouro_set_bit_(wh_ouro_t h, uint32_t chunk, uint32_t page) {
+    const uint64_t bit = (uint64_t)1 << (page & 63);
+    return (WH_PLANT(ouro_p2_set, wh_fetch_or_u64_release,
+                     wh_fetch_or_u64_relaxed)(&wh_ouro_bits_(h, chunk)[page >> 6], bit) &
+            bit) == 0; /* P2 */
+}
+
+/* PAGES: a free page for which the queue has no room. */
+WH_FN void wh_ouro_park_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page) {
+    if (!wh_ouro_set_bit_(h, chunk, page)) {
+        wh_add_u64_relaxed(&h.header->bad_frees, 1);
+    } else {
+        const uint32_t found = wh_ouro_add_pages_(h, c, chunk, 1);
+        if ((found & WH_OURO_FULL) != 0) {
+            wh_add_u64_relaxed(&h.classes[c].full, 1);
+        }
+        if ((found & WH_OURO_HOLDS) != 0) {
+            wh_ouro_park_(h, c, chunk);
+        }
+    }
+}
+
+/* Room in the queue of class c for n values (0 for a lane that leads no group), when the
+ * first take of it, which returned old, has not given all. */
+WH_FN_SLOW uint32_t wh_ouro_more_room_(const wh_ouro_header *header, wh_mask_t mask, uint32_t c,
+                                       uint32_t n, uint64_t old) {
+    const wh_ouro_t h = header->self;
+    return wh_vqueue_more_room_(wh_ouro_queue_(h.variant, h, n != 0 ? c : 0),
+                                wh_ouro_queue_chunks_(h), mask, n, old);
+}
+
+/* How many of n values (0 for a lane that leads no group) the queue q of class c has room
+ * for. All lanes of mask call. */
+WH_FN uint32_t wh_ouro_room_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, uint32_t c, uint32_t n) {
+    const uint64_t old = wh_vqueue_ask_room_(q, n);
+    if (wh_any(mask, n != 0 && wh_bulksem_got(old, n) < n)) {
+        return wh_ouro_more_room_(h.header, mask, c, n, old);
+    }
+    return n;
+}
+
+/* CHUNKS: puts chunks that active lanes hold, with count > 0, into the queue, or else the
+ * tree. held: E counts them. All lanes of mask call, none with a take outstanding. */
+WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, int active,
+                                   uint32_t c, uint32_t chunk, int held) {
+    const wh_group g = wh_group_by_u32(mask, active ? c : WH_OURO_NO_CLASS);
+    const int leads = active && wh_group_leads(g);
+    const wh_vqueue q = wh_ouro_queue_(variant, h, active ? c : 0);
+    uint64_t first = 0;
+    uint32_t room = wh_ouro_room_(h, q, mask, c, leads ? g.n : 0);
+    room = wh_shfl_u32(mask, room, g.leader);
+    if (leads && room != 0) {
+        first = wh_vqueue_reserve_put(q, room);
+    }
+    first = wh_shfl_u64(mask, first, g.leader);
+    if (active && g.rank >= room) {
+        wh_ouro_park_(h, c, chunk);
+    }
+    wh_syncwarp(mask);
+    if (leads) {
+        wh_bulksem_signal(&h.classes[c].sem, room, held ? g.n : 0, 0);
+    }
+    wh_vqueue_put(q, wh_ouro_queue_chunks_(h), mask, active && g.rank < room, first + g.rank,
+                  chunk);
+}
+
+/* --- memory for other classes -------------------------------------------------------------- */
+
+/* Gives a chunk that the caller holds back to the pool, if all its pages are free. */
+WH_FN int wh_ouro_retire_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
+    const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c), pages = 1u << pages_log2;
+    const uint32_t count = wh_load_u32_acquire(&h.count[chunk]); /* P3 */
+    if (WH_PLANT(ouro_i3, count != pages, count == 0)) {
+        return 0;
+    }
+    (void)wh_fetch_sub_u64_relaxed(&h.classes[c].full, 1);
+    wh_store_u32_relaxed(&h.count[chunk], 0);
+    for (uint32_t w = 0; w < (pages + 63) / 64; w++) {
+        wh_store_u64_relaxed(&wh_ouro_bits_(h, chunk)[w], 0);
+    }
+    const uint32_t units = wh_ouro_level_(h, c) ? 1u << h.large_log2 : 1;
+    for (uint32_t i = 0; i < units; i++) {
+        h.cls[chunk + i] = WH_OURO_NO_CLASS; /* I3 */
+    }
+    wh_chunkpool_free(wh_ouro_pool_(h), wh_ouro_level_(h, c), chunk);
+    return 1;
+}
+
+/* CHUNKS: takes one chunk from the queue of class c, which E then counts. */
+WH_FN uint32_t wh_ouro_hold_one_(wh_ouro_t h, uint32_t c) {
+    uint64_t *sem = &h.classes[c].sem;
+    if (wh_bulksem_count(wh_load_u64_relaxed(sem)) <= 0) {
+        return WH_CHUNK_NONE;
+    }
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-1, 1, 0));
+    if (wh_bulksem_got(old, 1) == 0) {
+        wh_add_u64_relaxed(sem, wh_bulksem_word(1, -1, 0));
+        return WH_CHUNK_NONE;
+    }
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
+    return wh_vqueue_take(q, wh_ouro_queue_chunks_(h), 1u << wh_lane_id(), 1,
+                          wh_vqueue_reserve_take(q, 1));
+}
+
+/* PAGES: moves up to n pages from the queue of class c to the bits of their chunks, where
+ * one sees which chunks are free as a whole ("queue compaction", section 7). */
+WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
+    uint64_t *sem = &h.classes[c].sem;
+    if (wh_bulksem_count(wh_load_u64_relaxed(sem)) <= 0) {
+        return 0;
+    }
+    /* E keeps others from believing that there is nothing. */
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-(int64_t)n, 1, 0));
+    const uint32_t got = wh_bulksem_got(old, n);
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
+    const uint64_t first = got != 0 ? wh_vqueue_reserve_take(q, got) : 0;
+    wh_add_u64_relaxed(sem, wh_bulksem_word((int64_t)(n - got), 0, 0));
+    for (uint32_t i = 0; i < got; i++) {
+        uint32_t page = 0;
+        const uint32_t id =
+            wh_vqueue_take(q, wh_ouro_queue_chunks_(h), 1u << wh_lane_id(), 1, first + i);
+        const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
+        wh_ouro_park_page_(h, c, chunk, page);
+    }
+    wh_bulksem_signal(sem, 0, 1, 0);
+    return got;
+}
+
+/* Takes chunks of class u, all of whose pages are free, back into the pool: one, or all.
+ * Returns how many. */
+WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_t u, int all) {
+    const wh_ouro_t h = header->self;
+    wh_ouro_class *cl = &h.classes[u];
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, u);
+    uint32_t n = 0;
+    int64_t entries = wh_bulksem_count(wh_load_u64_relaxed(&cl->sem));
+    if (!WH_OURO_BY_CHUNK(h.variant)) {
+        /* A chunk's worth of pages at a time, up to all that are in the queue now. */
+        for (; entries > 0 && (all || (int64_t)wh_load_u64_relaxed(&cl->full) <= 0);
+             entries -= pages) {
+            (void)wh_ouro_unqueue_pages_(h, u, pages);
+        }
+        entries = 0;
+    }
+    if ((int64_t)wh_load_u64_relaxed(&cl->full) <= 0) {
+        return 0;
+    }
+    for (; entries > 0 && (all || n == 0); entries--) {
+        const uint32_t chunk = wh_ouro_hold_one_(h, u);
+        if (chunk == WH_CHUNK_NONE) {
+            break;
+        }
+        if (wh_ouro_retire_(h, u, chunk)) {
+            wh_bulksem_signal(&cl->sem, 0, 1, 0);
+            n++;
+        } else {
+            wh_ouro_enqueue_chunks_(h.variant, h, 1u << wh_lane_id(), 1, u, chunk, 1);
+        }
+    }
+    const wh_veb tree = wh_ouro_tree_(h, u);
+    for (uint64_t x = wh_veb_scan(tree, 0); x != WH_VEB_NONE && (all || n == 0);
+         x = wh_veb_scan(tree, x + 1)) {
+        if (wh_load_u32_relaxed(&h.count[x]) == pages && wh_veb_remove(tree, x)) { /* P4 */
+            if (wh_ouro_retire_(h, u, (uint32_t)x)) {
+                wh_ouro_unpark_(h, u);
+                n++;
+            } else {
+                (void)wh_veb_insert(tree, x);
+            }
+        }
+    }
+    return n;
+}
+
+/* Takes idle memory of other classes back into the pool, for a chunk of class c. Whether it
+ * found some. No lane that calls together with the caller has a take outstanding. */
+WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
+    const wh_ouro_t h = header->self;
+    const uint32_t level = wh_ouro_level_(h, c);
+    for (uint32_t u = h.n_classes; u-- > 0;) {
+        if (u != c && wh_ouro_level_(h, u) >= level && wh_ouro_reclaim_class_(header, u, 0) != 0) {
+            return 1;
+        }
+    }
+    for (uint32_t u = 0; level == 1 && u < h.n_small; u++) {
+        (void)wh_ouro_reclaim_class_(header, u, 1);
+    }
+    return level == 1 && wh_chunkpool_merge(wh_ouro_pool_(h));
+}
+
+/* X1 */
+WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
+    const wh_ouro_t h = header->self;
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
+    const uint64_t front = wh_load_u64_acquire(&q.state->front);
+    if (!wh_chunkpool_empty(wh_ouro_pool_(h), wh_ouro_level_(h, c))) {
+        return 0;
+    }
+    const uint32_t e = wh_bulksem_expected(wh_load_u64_acquire(&h.classes[c].sem));
+    if (WH_PLANT(ouro_x1_held, e != 0, 0) || wh_load_u64_acquire(&h.classes[c].parked) != 0) {
+        return 0;
+    }
+    return wh_vqueue_empty_since(q, front);
+}
+
+/* --- the slow path of malloc ------------------------------------------------------------- */
+
+/* Claims the bit of a page of a chunk; the caller has claimed it in count (I4). start: where
+ * to look first; what is fresh is handed out in order. */
+WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t start) {
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    const uint32_t words = (pages + 63) / 64;
+    uint64_t *bits = wh_ouro_bits_(h, chunk);
+    start &= pages - 1;
+    for (uint32_t w = start / 64, from = start % 64;;) {
+        const uint64_t set = wh_load_u64_relaxed(&bits[w]);
+        if (set == 0) {
+            w = w + 1 < words ? w + 1 : 0;
+            from = 0;
+            continue;
+        }
+        const uint64_t above = set >> from << from;
+        const uint32_t b = wh_ctz64(above != 0 ? above : set);
+        const uint64_t bit = (uint64_t)1 << b;
+        const uint64_t old = WH_PLANT(ouro_p2_claim, wh_fetch_and_u64_acquire,
+                                      wh_fetch_and_u64_relaxed)(&bits[w], ~bit); /* P2 */
+        if ((old & bit) != 0) {
+            return w * 64 + b;
+        }
+    }
+}
+
+/* Lowers the count of a chunk that the caller holds by up to n: how many pages it has
+ * claimed. *left: what others may still claim; *found: FULL if all pages were free. */
+WH_FN uint32_t wh_ouro_claim_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n,
+                                    uint32_t *start, uint32_t *left, uint32_t *found) {
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    const uint32_t have = wh_load_u32_relaxed(&h.count[chunk]);
+    const uint32_t got = have < n ? have : n;
+    const uint32_t old = wh_fetch_sub_u32_acq_rel(&h.count[chunk], got); /* I2 */
+    *found = old == pages ? WH_OURO_FULL : 0;
+    *start = pages - old;
+    *left = old - got;
+    return got;
+}
+
+/* Makes a chunk from the pool one of class c; its pages [from, pages) are free. */
+WH_FN void wh_ouro_format_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
+    const uint32_t units = wh_ouro_level_(h, c) ? 1u << h.large_log2 : 1;
+    wh_store_u32_relaxed(&h.count[chunk], 0);
+    for (uint32_t i = 0; i < units; i++) {
+        h.cls[chunk + i] = c; /* I3 */
+    }
+    const uint32_t words = ((1u << wh_ouro_pages_log2_(h, c)) + 63) / 64;
+    for (uint32_t w = 0; w < words; w++) {
+        wh_store_u64_relaxed(&wh_ouro_bits_(h, chunk)[w], 0);
+    }
+}
+
+/* Sets the bits of pages [from, to) of a fresh chunk, of which nobody has a page yet, and counts
+ * them. */
+WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t from,
+                               uint32_t to) {
+    for (uint32_t at = from; at < to;) {
+        const uint32_t end = (at | 63) + 1 < to ? (at | 63) + 1 : to;
+        const uint64_t ones = wh_lowest_bits(UINT64_MAX, end - at) << (at & 63);
+        uint64_t *word = &wh_ouro_bits_(h, chunk)[at >> 6]; /* clear where nobody has a page yet */
+        wh_store_u64_relaxed(word,
+                             wh_load_u64_relaxed(word) | ones); /* published by the count, P3 */
+        at = end;
+    }
+    if ((wh_ouro_add_pages_(h, c, chunk, to - from) & WH_OURO_FULL) != 0) {
+        wh_add_u64_relaxed(&h.classes[c].full, 1);
+    }
+}
+
+/* What the leader of a group has decided to do in a round. */
+#define WH_OURO_WAIT 0u
+#define WH_OURO_FETCH 1u  /* take.n chunks from the pool */
+#define WH_OURO_QUEUE 2u  /* n values from the queue, from position take.first on */
+#define WH_OURO_PARKED 3u /* one chunk, take.first, from the tree */
+#define WH_OURO_SEARCH 4u /* nothing in any of these places */
+
+typedef struct wh_ouro_step {
+    uint64_t first;
+    uint32_t what;
+    uint32_t n;
+    uint32_t from;
+    uint32_t duty;    /* afterwards */
+    uint32_t counted; /* afterwards */
+} wh_ouro_step;
+
+/* CHUNKS: r lanes of class c wait: R counts them from now on. Their duty. */
+WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
+    uint64_t *sem = &h.classes[c].sem;
+    const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(0, 0, r));
+    if (wh_bulksem_count(old) > 0) {
+        return 0;
+    }
+    /* C counts chunks, and is 0: what is lacking are pages. */
+    const uint32_t duty =
+        wh_bulksem_duty((int64_t)wh_bulksem_reserved(old) -
+                            (int64_t)((uint64_t)wh_bulksem_expected(old) << pages_log2),
+                        r, pages_log2);
+    if (duty != 0) {
+        wh_add_u64_relaxed(sem, wh_bulksem_word(0, duty, 0));
+    }
+    return duty;
+}
+
+/* A group of class c lacks r pages, and owes `duty` chunks; counted: R counts the pages (of
+ * CHUNKS not before a first attempt). tries: 0 in the first round, 1
+ * before the first take from the queue, more afterwards. *idle counts the rounds in which nobody
+ * was seen to bring any. */
+WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c, uint32_t r,
+                                        uint32_t duty, uint32_t counted, uint32_t tries,
+                                        uint32_t *idle) {
+    const wh_ouro_t h = header->self;
+    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
+    wh_ouro_class *cl = &h.classes[c];
+    wh_ouro_step s;
+    s.what = WH_OURO_WAIT;
+    s.first = 0;
+    s.n = 0;
+    s.from = 0;
+    s.duty = duty;
+    s.counted = 1;
+    if (!counted && tries != 0) {
+        s.duty = wh_ouro_reserve_(h, c, r);
+        return s;
+    }
+    if (duty != 0) {
+        const wh_chunkpool_take_t t = wh_chunkpool_take(pool, level, duty);
+        if (t.n == 0) {
+            wh_bulksem_signal(&cl->sem, 0, duty, 0);
+            s.duty = 0;
+        } else {
+            s.what = WH_OURO_FETCH;
+            s.first = t.first;
+            s.n = t.n;
+            s.from = t.from;
+        }
+        return s;
+    }
+    const uint64_t w = wh_load_u64_relaxed(&cl->sem);
+    const int64_t count = wh_bulksem_count(w);
+    if (count > 0) {
+        *idle = 0;
+        if (WH_OURO_BY_CHUNK(h.variant)) {
+            /* One chunk serves all, if it may have so many; or else one each. */
+            const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
+                               : count < (int64_t)r          ? (uint32_t)count
+                                                             : r;
+            const uint64_t old =
+                wh_fetch_add_u64_relaxed(&cl->sem, wh_bulksem_word(-(int64_t)n, n, 0));
+            s.n = wh_bulksem_got(old, n);
+            if (s.n < n) {
+                wh_add_u64_relaxed(&cl->sem,
+                                   wh_bulksem_word((int64_t)(n - s.n), -(int64_t)(n - s.n), 0));
+            }
+        } else {
+            s.n = wh_bulksem_retake(&cl->sem, r);
+        }
+        s.counted = counted;
+        if (s.n != 0) {
+            s.what = WH_OURO_QUEUE;
+            s.first = wh_vqueue_reserve_take(wh_ouro_queue_(h.variant, h, c), s.n);
+        }
+        return s;
+    }
+    if (!counted) {
+        s.duty = wh_ouro_reserve_(h, c, r);
+        return s;
+    }
+    if (wh_load_u64_relaxed(&cl->parked) != 0) {
+        const uint32_t chunk = wh_ouro_hold_parked_(h, c);
+        if (chunk != WH_CHUNK_NONE) {
+            s.what = WH_OURO_PARKED;
+            s.first = chunk;
+            s.n = 1;
+            return s;
+        }
+    }
+    if (WH_PLANT(ouro_x1_held, wh_bulksem_expected(w) != 0, 0)) {
+        *idle = 0;
+        return s;
+    }
+    if (!wh_chunkpool_empty(pool, level)) {
+        if (++*idle > 2) { /* nobody fetches, and not for a moment only */
+            s.duty = wh_bulksem_volunteer(
+                &cl->sem, (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2), pages_log2);
+            *idle = 0;
+        }
+        return s;
+    }
+    s.what = WH_OURO_SEARCH;
+    return s;
+}
+
+/* After a FETCH of s.n chunks by groups of the warp: what is left of the last chunk of each
+ * goes into its queue, all lanes of the warp helping ("all pages are added by one thread",
+ * section 4.1, is what makes the published code slow). surplus, chunk: the leader's. */
+WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, uint32_t chunk,
+                            uint32_t surplus, uint32_t fetched, uint32_t kept) {
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, leads ? c : 0);
+    const uint32_t from = pages - surplus;
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, leads ? c : 0);
+    const int has = leads && surplus != 0;
+    if (WH_OURO_BY_CHUNK(h.variant)) {
+        if (has) {
+            wh_ouro_free_range_(h, c, chunk, from, pages);
+        }
+        wh_ouro_enqueue_chunks_(h.variant, h, mask, has, c, chunk, 0);
+        if (leads) {
+            wh_bulksem_signal(&h.classes[c].sem, 0, fetched, kept);
+        }
+        return;
+    }
+    const uint32_t room = wh_ouro_room_(h, q, mask, c, has ? surplus : 0);
+    uint64_t first = 0;
+    if (has && room != 0) {
+        first = wh_vqueue_reserve_put(q, room);
+    }
+    if (has && room < surplus) {
+        wh_ouro_free_range_(h, c, chunk, from + room, pages);
+        wh_ouro_park_(h, c, chunk);
+    }
+    if (leads) {
+        wh_bulksem_signal(&h.classes[c].sem, has ? room : 0, fetched, kept);
+    }
+    for (wh_mask_t todo = wh_ballot(mask, has && room != 0); todo != 0; todo &= todo - 1) {
+        const uint32_t who = wh_mask_leader(todo);
+        const uint32_t u = wh_shfl_u32(mask, c, who), n = wh_shfl_u32(mask, room, who);
+        const uint32_t at = wh_shfl_u32(mask, chunk, who), page = wh_shfl_u32(mask, from, who);
+        const uint64_t position = wh_shfl_u64(mask, first, who);
+        const uint32_t page_log2 = wh_ouro_page_log2_(h, u);
+        const uint32_t id = (uint32_t)(((uint64_t)at << h.chunk_log2) >> page_log2) + page;
+        for (uint32_t i = 0; i < n; i += wh_popc32(mask)) {
+            const uint32_t mine = i + wh_mask_rank(mask);
+            wh_vqueue_put(wh_ouro_queue_(h.variant, h, u), wh_ouro_queue_chunks_(h), mask, mine < n,
+                          position + mine, id + mine);
+        }
+    }
+}
+
+/* Serves the lanes of groups that the fast path left without a page (PAGES: R counts one for
+ * each of them). All lanes of mask call; `lanes` is the caller's group, of class c (NO_CLASS: takes
+ * no part), duty what its leader owes, p the caller's page if it has one. */
+WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+                               uint32_t c, uint32_t duty, void *p) {
+    const wh_ouro_t h = header->self;
+    const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
+    const int in = c != WH_OURO_NO_CLASS;
+    const uint32_t leader = wh_mask_leader(lanes);
+    const int leads = in && wh_lane_id() == leader;
+    const uint32_t cc = in ? c : 0; /* any class, to compute with */
+    const uint32_t pages_log2 = wh_ouro_pages_log2_(h, cc);
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
+    int need = in && p == NULL;
+    uint32_t idle = 0, tries = 0, counted = !by_chunk;
+    for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
+        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        const uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
+        wh_ouro_step s;
+        s.what = WH_OURO_WAIT;
+        s.first = 0;
+        s.n = 0;
+        s.from = 0;
+        s.duty = 0;
+        s.counted = counted;
+        if (leads && (r != 0 || duty != 0)) {
+            s = wh_ouro_decide_(header, c, r, duty, counted, tries, &idle);
+            tries += s.what == WH_OURO_QUEUE ? 2u : tries == 0;
+        }
+        const int needed = need;
+        const uint32_t fetched = duty; /* E counts them until publish */
+        const int waits =
+            !wh_any(mask, s.what != WH_OURO_WAIT || s.duty != duty || s.counted != counted);
+        counted = s.counted;
+        duty = s.what == WH_OURO_FETCH ? 0 : s.duty;
+        s.what = wh_shfl_u32(mask, s.what, leader);
+        s.n = wh_shfl_u32(mask, s.n, leader);
+        s.first = wh_shfl_u64(mask, s.first, leader);
+        s.from = wh_shfl_u32(mask, s.from, leader);
+        if (waits) {
+            wh_backoff(attempt);
+            continue;
+        }
+        wh_syncwarp(mask); /* what the leader acquired with a chunk, for the lane that uses it */
+
+        /* Takes, of all groups of the warp. */
+        uint32_t value = WH_CHUNK_NONE;
+        const int takes = need && s.what == WH_OURO_QUEUE && rank < s.n;
+        if (wh_any(mask, takes)) {
+            value = wh_vqueue_take(q, wh_ouro_queue_chunks_(h), mask, takes, s.first + rank);
+        }
+        if (need && s.what == WH_OURO_FETCH && rank < s.n) {
+            wh_chunkpool_take_t t;
+            t.first = s.first;
+            t.n = s.n;
+            t.from = s.from;
+            value = wh_chunkpool_get(wh_ouro_pool_(h), wh_ouro_level_(h, c), t, rank);
+            wh_ouro_format_(h, c, value);
+        }
+        if (need && s.what == WH_OURO_PARKED && rank == 0) {
+            value = (uint32_t)s.first;
+        }
+        wh_syncwarp(mask);
+
+        /* FETCH: page i of the new chunks for the lane of rank i. */
+        const int fetches = s.what == WH_OURO_FETCH;
+        const uint64_t all = fetches ? (uint64_t)s.n << pages_log2 : 0;
+        const uint32_t keep = all < r ? (uint32_t)all : r;
+        const uint32_t which = fetches && need && rank < keep ? rank >> pages_log2 : 0;
+        const uint32_t from = needy != 0 ? wh_select64(needy, which) : wh_lane_id();
+        const uint32_t chunk = wh_shfl_u32(mask, value, from);
+        const uint32_t last = fetches && needy != 0 ? wh_select64(needy, s.n - 1) : wh_lane_id();
+        const uint32_t last_chunk = wh_shfl_u32(mask, value, last);
+        if (wh_any(mask, fetches)) {
+            if (fetches && need && rank < keep) {
+                p = wh_ouro_page_(h, c, chunk, rank & ((1u << pages_log2) - 1));
+                need = 0;
+            }
+            wh_ouro_publish_(h, mask, leads && fetches, c, last_chunk,
+                             leads && fetches ? (uint32_t)(all - keep) : 0, fetched, keep);
+        }
+
+        /* Pages from the queue. */
+        if (takes && !by_chunk) {
+            p = h.base + ((uint64_t)value << wh_ouro_page_log2_(h, c));
+            need = 0;
+        }
+
+        /* Chunks from the queue or the tree: one for the group, or one for each lane. */
+        const int chunks = (s.what == WH_OURO_QUEUE && by_chunk) || s.what == WH_OURO_PARKED;
+        if (wh_any(mask, chunks)) {
+            const int one = s.n == 1;
+            const int holds = chunks && need && rank < s.n;
+            uint32_t start = 0, left = 0, got = 0, found = 0;
+            if (holds) {
+                got = wh_ouro_claim_pages_(h, c, value, one ? r : 1, &start, &left, &found);
+            }
+            wh_ouro_add_full_(h, mask, found != 0, c, 0);
+            const uint32_t first_needy = needy != 0 ? wh_mask_leader(needy) : wh_lane_id();
+            const uint32_t theirs = wh_shfl_u32(mask, value, first_needy);
+            const uint32_t claimed = wh_shfl_u32(mask, got, first_needy);
+            const uint32_t begin = wh_shfl_u32(mask, start, first_needy);
+            const int parks = holds && s.what == WH_OURO_PARKED;
+            const int again = holds && left != 0;
+            /* The chunk goes back before the bits are claimed: others wait for it. */
+            if (parks && again && !by_chunk) {
+                wh_ouro_park_(h, c, value);
+            }
+            if (by_chunk) {
+                if (wh_any(mask, again && !parks)) {
+                    wh_ouro_enqueue_chunks_(h.variant, h, mask, again && !parks, c, value, 1);
+                }
+                if (wh_any(mask, again && parks)) {
+                    wh_ouro_enqueue_chunks_(h.variant, h, mask, again && parks, c, value, 0);
+                }
+            }
+            if (parks) {
+                wh_ouro_unpark_(h, c);
+            }
+            if (holds && !again && !parks) {
+                wh_bulksem_signal(&h.classes[c].sem, 0, 1, 0);
+            }
+            const int served = chunks && need && (one ? rank < claimed : holds);
+            const wh_mask_t done = wh_ballot(mask, served) & lanes;
+            wh_syncwarp(mask);
+            if (served) {
+                const uint32_t of = one ? theirs : value;
+                const uint32_t page = wh_ouro_claim_bit_(h, c, of, one ? begin + rank : start);
+                p = wh_ouro_page_(h, c, of, page);
+                need = 0;
+            }
+            if (leads && done != 0 && counted) {
+                wh_bulksem_signal(&h.classes[c].sem, 0, 0, wh_popc32(done));
+            }
+        }
+
+        /* Now that no take is outstanding: memory of other classes, or NULL. */
+        if (wh_any(mask, s.what == WH_OURO_SEARCH)) {
+            uint32_t none = 0;
+            if (leads && s.what == WH_OURO_SEARCH && !wh_ouro_reclaim_(header, c) &&
+                wh_ouro_none_(header, c)) { /* X1 */
+                wh_bulksem_signal(&h.classes[c].sem, 0, 0, r);
+                none = 1;
+            }
+            none = wh_shfl_u32(mask, none, leader);
+            need = need && !none;
+        }
+        if (!wh_any(mask, needed != need || duty != 0)) {
+            wh_backoff(attempt); /* nobody got on: what they lack is on its way elsewhere */
+        }
+    }
+    if (in && p == NULL) {
+        wh_add_u64_relaxed(&h.header->failed, 1);
+    }
+    return p;
+}
+
+/* --- the contract -------------------------------------------------------------------------- */
+
+/* The rest of take, for lanes that one attempt has not served: queue chunk << 32 | value + 1. */
+WH_FN_SLOW uint64_t wh_ouro_take_rest_(const wh_ouro_header *header, wh_mask_t mask, int active,
+                                       uint32_t c, uint64_t p) {
+    const wh_ouro_t h = header->self;
+    uint32_t chunk = WH_CHUNK_NONE;
+    const uint32_t value = wh_vqueue_wait_take(wh_ouro_queue_(h.variant, h, active ? c : 0),
+                                               wh_ouro_queue_chunks_(h), mask, active, p, &chunk);
+    return (uint64_t)chunk << 32 | value;
+}
+
+WH_FN_SLOW void wh_ouro_retire_queue_chunk_(const wh_ouro_header *header, uint32_t c, uint64_t p,
+                                            uint32_t chunk) {
+    const wh_ouro_t h = header->self;
+    wh_vqueue_retire(wh_ouro_queue_(h.variant, h, c), wh_ouro_queue_chunks_(h), p, chunk);
+}
+
+/* wh_vqueue_take with what is rare out of line. */
+WH_FN uint32_t wh_ouro_take_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, int active, uint32_t c,
+                             uint64_t p) {
+    const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
+    uint32_t chunk = WH_CHUNK_NONE;
+    uint32_t value = active ? wh_vqueue_try_take(q, k, p, &chunk) : 0;
+    if (wh_any(mask, active && value == 0)) {
+        const uint64_t rest = wh_ouro_take_rest_(h.header, mask, active && value == 0, c, p);
+        if (active && value == 0) {
+            value = (uint32_t)rest;
+            chunk = (uint32_t)(rest >> 32);
+        }
+    }
+    if (wh_vqueue_finish_take(q, k, mask, active, chunk)) {
+        wh_ouro_retire_queue_chunk_(h.header, c, p, chunk);
+    }
+    return value - 1;
+}
+
+WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_t n) {
+    uint32_t c = WH_OURO_NO_CLASS;
+    if (n != 0) {
+        c = n <= wh_ouro_max_size_(h) ? wh_pow2_class(n, h.min_log2) : WH_OURO_NO_CLASS;
+        if (c == WH_OURO_NO_CLASS) {
+            wh_add_u64_relaxed(&h.header->failed, 1);
+        }
+    }
+    const int in = c != WH_OURO_NO_CLASS;
+    const wh_group g = wh_group_by_u32(mask, c);
+    const int leads = in && wh_group_leads(g);
+    uint64_t *sem = &h.classes[in ? c : 0].sem;
+    void *p = NULL;
+    uint64_t first = 0;
+    uint32_t got = 0, duty = 0;
+    if (!WH_OURO_BY_CHUNK(variant)) {
+        const wh_vqueue q = wh_ouro_queue_(variant, h, in ? c : 0);
+        if (leads) {
+            const uint64_t old = wh_bulksem_take(sem, g.n);
+            got = wh_bulksem_got(old, g.n);
+            if (got < g.n) {
+                duty = wh_bulksem_batches(old, g.n, wh_ouro_pages_log2_(h, c));
+                wh_bulksem_reserve(sem, g.n - got, duty);
+            }
+            first = got != 0 ? wh_vqueue_reserve_take(q, got) : 0;
+        }
+        got = wh_shfl_u32(mask, got, g.leader);
+        first = wh_shfl_u64(mask, first, g.leader);
+        const int takes = in && g.rank < got;
+        const uint32_t id = wh_ouro_take_(h, q, mask, takes, c, first + g.rank); /* P1 */
+        if (takes) {
+            p = h.base + ((uint64_t)id << wh_ouro_page_log2_(h, c));
+        }
+        if (!wh_any(mask, in && p == NULL)) {
+            return p;
+        }
+    }
+    p = wh_ouro_slow_(h.header, mask, g.lanes, c, duty, p);
+    wh_syncwarp(mask);
+    return p;
+}
+
+/* Frees of which the page or the chunk is not in order. */
+WH_FN void wh_ouro_bad_free_(wh_ouro_t h) {
+    wh_add_u64_relaxed(&h.header->bad_frees, 1);
+}
+
+/* PAGES: puts a page for each lane of a group, when the first take of room, which returned
+ * old, has not given all. All lanes of mask call; lanes: those of the caller's class c
+ * (NO_CLASS: takes no part). */
+WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+                                   uint32_t c, uint32_t id, uint64_t old) {
+    const wh_ouro_t h = header->self;
+    const int in = c != WH_OURO_NO_CLASS;
+    const uint32_t cc = in ? c : 0, leader = wh_mask_leader(lanes), rank = wh_mask_rank(lanes);
+    const int leads = in && wh_lane_id() == leader;
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
+    const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
+    uint32_t room = wh_vqueue_more_room_(q, k, mask, leads ? wh_popc32(lanes) : 0, old);
+    uint64_t first = 0;
+    if (leads && room != 0) {
+        first = wh_vqueue_reserve_put(q, room);
+        wh_bulksem_signal(&h.classes[c].sem, room, 0, 0);
+    }
+    room = wh_shfl_u32(mask, room, leader);
+    first = wh_shfl_u64(mask, first, leader);
+    wh_vqueue_put(q, k, mask, in && rank < room, first + rank, id); /* P1 */
+    if (in && rank >= room) {
+        uint32_t page = 0;
+        const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
+        wh_ouro_park_page_(h, c, chunk, page);
+    }
+}
+
+/* The rest of put, for lanes that one attempt has not served. */
+WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask_t mask, int active,
+                                  uint32_t c, uint64_t p, uint32_t value) {
+    const wh_ouro_t h = header->self;
+    wh_vqueue_put(wh_ouro_queue_(h.variant, h, active ? c : 0), wh_ouro_queue_chunks_(h), mask,
+                  active, p, value);
+}
+
+/* CHUNKS: those of which the first page was freed. */
+WH_FN_SLOW void wh_ouro_enqueue_freed_(const wh_ouro_header *header, wh_mask_t mask, int holds,
+                                       uint32_t c, uint32_t chunk) {
+    const wh_ouro_t h = header->self;
+    wh_ouro_enqueue_chunks_(h.variant, h, mask, holds, c, chunk, 0);
+}
+
+WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p) {
+    const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
+    uint32_t c = WH_OURO_NO_CLASS;
+    if (offset < h.data_bytes) {           /* not so for NULL */
+        c = h.cls[offset >> h.chunk_log2]; /* I3 */
+        if (c < h.n_classes && (offset & (((uint64_t)1 << wh_ouro_page_log2_(h, c)) - 1)) != 0) {
+            c = WH_OURO_NO_CLASS; /* an interior pointer */
+        }
+    }
+    if (p != NULL && c == WH_OURO_NO_CLASS) {
+        wh_ouro_bad_free_(h);
+    }
+    const int in = c != WH_OURO_NO_CLASS;
+    const uint32_t cc = in ? c : 0;
+    const uint32_t id = (uint32_t)(offset >> wh_ouro_page_log2_(h, cc));
+    if (!WH_OURO_BY_CHUNK(variant)) { /* Algorithm 3, freePage */
+        const wh_vqueue q = wh_ouro_queue_(variant, h, cc);
+        const wh_group g = wh_group_by_u32(mask, c);
+        const int leads = in && wh_group_leads(g);
+        const uint64_t old = wh_vqueue_ask_room_(q, leads ? g.n : 0);
+        if (wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n)) {
+            wh_ouro_free_rest_(h.header, mask, g.lanes, c, id, old);
+            return;
+        }
+        uint64_t first = 0;
+        if (leads) {
+            first = wh_vqueue_reserve_put(q, g.n);
+            wh_bulksem_signal(&h.classes[c].sem, g.n, 0, 0);
+        }
+        first = wh_shfl_u64(mask, first, g.leader) + g.rank;
+        const int waits = in && !wh_vqueue_try_put(q, wh_ouro_queue_chunks_(h), first, id); /* P1 */
+        if (wh_any(mask, waits)) {
+            wh_ouro_put_rest_(h.header, mask, waits, c, first, id);
+        }
+        return;
+    }
+    /* Algorithm 4, freePage. */
+    const uint32_t chunk = wh_ouro_first_(h, cc, (uint32_t)(offset >> h.chunk_log2));
+    int good = in;
+    if (in) {
+        const uint32_t page = id & ((1u << wh_ouro_pages_log2_(h, c)) - 1);
+        good = wh_ouro_set_bit_(h, chunk, page);
+        if (!good) {
+            wh_ouro_bad_free_(h);
+        }
+    }
+    const wh_group g = wh_group_by_u32(mask, good ? chunk : WH_CHUNK_NONE);
+    uint32_t found = 0;
+    wh_syncwarp(mask); /* the bits come before the count, and every lane's last use */
+    if (good && wh_group_leads(g)) {
+        found = wh_ouro_add_pages_(h, c, chunk, g.n);
+    }
+    wh_ouro_add_full_(h, mask, (found & WH_OURO_FULL) != 0, c, 1);
+    const int holds = (found & WH_OURO_HOLDS) != 0;
+    if (wh_any(mask, holds)) {
+        wh_ouro_enqueue_freed_(h.header, mask, holds, c, chunk);
+    }
+}
+
+WH_FN void *wh_ouro_aligned_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_t align,
+                             size_t n) {
+    /* A page of 2^k bytes lies at a multiple of 2^k. */
+    return wh_ouro_malloc_(variant, h, mask, n == 0 ? 0 : n > align ? n : align);
+}
+
+WH_FN uint64_t wh_ouro_usable_size_(wh_ouro_t h, const void *p) {
+    const uint64_t offset = (uint64_t)((const unsigned char *)p - h.base);
+    const uint32_t c = offset < h.data_bytes ? h.cls[offset >> h.chunk_log2] : WH_OURO_NO_CLASS;
+    return c < h.n_classes ? (uint64_t)1 << wh_ouro_page_log2_(h, c) : 0;
+}
+
+WH_FN int wh_ouro_owns_(wh_ouro_t h, const void *p) {
+    return (uint64_t)((const unsigned char *)p - h.base) < h.data_bytes;
+}
+
+/* The region of tuning.linear_bytes, as the caller uses it: the heap does not touch it, reset
+ * included, and grow takes its contents along. Host and device. */
+WH_HD void *wh_ouro_linear(wh_ouro_t h) {
+    return h.linear_bytes != 0 ? h.linear : NULL;
+}
+
+#include "warpheap/alloc/ouroboros/grow.h"
+#include "warpheap/alloc/ouroboros/inspect.h"
+
+/* --- the six variants ------------------------------------------------------------------------ */
+
+/* X(ident, "name", kind of queue, what it holds) */
+#define WH_OURO_VARIANT_LIST(X)                                    \
+    X(ouro_s_p, "ouro-s-p", WH_VQUEUE_ARRAY, WH_OURO_PAGES)        \
+    X(ouro_s_c, "ouro-s-c", WH_VQUEUE_ARRAY, WH_OURO_CHUNKS)       \
+    X(ouro_va_p, "ouro-va-p", WH_VQUEUE_HIERARCHY, WH_OURO_PAGES)  \
+    X(ouro_va_c, "ouro-va-c", WH_VQUEUE_HIERARCHY, WH_OURO_CHUNKS) \
+    X(ouro_vl_p, "ouro-vl-p", WH_VQUEUE_LINKED, WH_OURO_PAGES)     \
+    X(ouro_vl_c, "ouro-vl-c", WH_VQUEUE_LINKED, WH_OURO_CHUNKS)
+
+#define WH_OURO_VARIANT_(ident, name, kind, holds)                                                \
+    typedef wh_ouro_t wh_##ident##_t;                                                             \
+    static inline wh_status wh_##ident##_plan(wh_ouro_t *h, wh_plan *plan, unsigned char *memory, \
+                                              uint64_t bytes, const wh_tuning *tuning,            \
+                                              uint32_t n_sms) {                                   \
+        (void)n_sms;                                                                              \
+        return wh_ouro_plan_((kind) | (holds), h, NULL, plan, memory, bytes, tuning);             \
+    }                                                                                             \
+    WH_FN void wh_##ident##_init(wh_ouro_t h, uint64_t i, uint64_t n) {                           \
+        wh_ouro_init_(h, i, n);                                                                   \
+    }                                                                                             \
+    WH_FN void *wh_##ident##_malloc(wh_ouro_t h, wh_mask_t mask, size_t n) {                      \
+        return wh_ouro_malloc_((kind) | (holds), h, mask, n);                                     \
+    }                                                                                             \
+    WH_FN void wh_##ident##_free(wh_ouro_t h, wh_mask_t mask, void *p) {                          \
+        wh_ouro_free_((kind) | (holds), h, mask, p);                                              \
+    }                                                                                             \
+    WH_FN void *wh_##ident##_aligned(wh_ouro_t h, wh_mask_t mask, size_t align, size_t n) {       \
+        return wh_ouro_aligned_((kind) | (holds), h, mask, align, n);                             \
+    }                                                                                             \
+    WH_FN uint64_t wh_##ident##_usable_size(wh_ouro_t h, const void *p) {                         \
+        return wh_ouro_usable_size_(h, p);                                                        \
+    }                                                                                             \
+    WH_FN int wh_##ident##_owns(wh_ouro_t h, const void *p) {                                     \
+        return wh_ouro_owns_(h, p);                                                               \
+    }                                                                                             \
+    WH_FN void wh_##ident##_stats(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {             \
+        wh_ouro_stats_(h, i, n, s);                                                               \
+    }                                                                                             \
+    WH_FN void wh_##ident##_check(wh_ouro_t h, uint64_t i, uint64_t n, wh_report *r) {            \
+        wh_ouro_check_(h, i, n, r);                                                               \
+    }                                                                                             \
+    WH_FN void wh_##ident##_walk(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {       \
+        wh_ouro_walk_(h, i, n, sink);                                                             \
+    }                                                                                             \
+    static inline wh_status wh_##ident##_grow_plan(wh_ouro_t *h, wh_ouro_t old, wh_plan *plan,    \
+                                                   unsigned char *memory, uint64_t bytes,         \
+                                                   const wh_tuning *tuning, int64_t *moved) {     \
+        return wh_ouro_grow_plan_((kind) | (holds), h, &old, plan, memory, bytes, tuning, moved); \
+    }                                                                                             \
+    WH_FN void wh_##ident##_grow(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {            \
+        wh_ouro_grow_(h, old, i, n);                                                              \
+    }
+WH_OURO_VARIANT_LIST(WH_OURO_VARIANT_)
+#undef WH_OURO_VARIANT_
+
+#define WH_ALLOC_GROWS
+
+#define wh_ouro_s_p_NAME "ouro-s-p"
+#define wh_ouro_s_c_NAME "ouro-s-c"
+#define wh_ouro_va_p_NAME "ouro-va-p"
+#define wh_ouro_va_c_NAME "ouro-va-c"
+#define wh_ouro_vl_p_NAME "ouro-vl-p"
+#define wh_ouro_vl_c_NAME "ouro-vl-c"
+#define wh_ouro_s_p_BLOCKS WH_OURO_BLOCKS_PAGES
+#define wh_ouro_s_c_BLOCKS WH_OURO_BLOCKS_CHUNKS
+#define wh_ouro_va_p_BLOCKS WH_OURO_BLOCKS_PAGES
+#define wh_ouro_va_c_BLOCKS WH_OURO_BLOCKS_CHUNKS
+#define wh_ouro_vl_p_BLOCKS WH_OURO_BLOCKS_PAGES
+#define wh_ouro_vl_c_BLOCKS WH_OURO_BLOCKS_CHUNKS
+#define wh_ouro_s_p_MAX_ALIGN WH_OURO_MAX_ALIGN
+#define wh_ouro_s_c_MAX_ALIGN WH_OURO_MAX_ALIGN
+#define wh_ouro_va_p_MAX_ALIGN WH_OURO_MAX_ALIGN
+#define wh_ouro_va_c_MAX_ALIGN WH_OURO_MAX_ALIGN
+#define wh_ouro_vl_p_MAX_ALIGN WH_OURO_MAX_ALIGN
+#define wh_ouro_vl_c_MAX_ALIGN WH_OURO_MAX_ALIGN
+
+#endif

@@ -1,0 +1,296 @@
+/* core/chunkpool.h: the memory manager of Ouroboros (ICS 2020, sections 3.1 and 3.2):
+ * equally sized chunks, handed out in O(1) by one add on an offset, and the chunk-reuse
+ * queue (the index queue of section 3.3, Algorithm 1) of those that have come back.
+ *
+ * Chunks are named by their index; a large chunk (2^large_log2 neighbours, at a multiple
+ * of its size) by its first. Small ones are taken from the front, large ones from the
+ * back, so that one region serves both; a large chunk that came back is split when there
+ * are no small ones, and small ones are put together again when there are no large ones
+ * (wh_chunkpool_merge).
+ *
+ * Algorithm 1 here: `count` is its fill count, ring its front, back and q with the deletion
+ * marker 0 (core/ring.h). Departures: the count is looked at before it is taken from (a
+ * queue that is empty most of the time costs a load), takes are in bulk, and enqueue needs
+ * no check against the size: there are no more chunks than entries.
+ *
+ * Fields and who writes them (any lane, device scope)
+ *   offset   low 32 bits: small chunks taken from the front: fetch_add relaxed, may run past
+ *            the end by the takes in flight; high 32 bits: large ones from the back: cas
+ *   count    chunks in the ring that nobody has claimed; below zero while vain takes are
+ *            under way
+ *   moving   lanes that split or merge chunks
+ *   loose    chunks in the tree `loose_tree` (core/veb.h), or about to be: where merge puts
+ *            small ones to see which are neighbours. Raised before the insert
+ * Invariants
+ *   I1  a chunk is out, in one ring, loose, or past the offset, never in two of these
+ *   I2  count = tail - head when quiet
+ *   I3  wh_chunkpool_empty is true only if at one moment during the call no chunk was to be
+ *       had: head and tail only grow, so equal values read one after the other mean that
+ *       the ring was empty in between
+ * Order    P1: what the giver of a chunk did before free -> its taker (the ring's P1)
+ * Lanes    any lane alone
+ * Progress take and free: a bounded number of own steps, plus the ring's wait for a lane
+ *          that has its position; that lane is between two of its own steps without a
+ *          collective in between, so it may be a lane of the same warp
+ * Check    tests/unit/chunkpool.c
+ */
+#ifndef WH_CORE_CHUNKPOOL_H
+#define WH_CORE_CHUNKPOOL_H
+
+#include "warpheap/core/ring.h"
+#include "warpheap/core/veb.h"
+
+#define WH_CHUNK_NONE UINT32_MAX
+
+typedef struct wh_chunkpool_ring {
+    uint64_t count; /* signed */
+    uint64_t unused0[7];
+    wh_ring ring;
+    uint64_t unused1[5];
+} wh_chunkpool_ring;
+
+typedef struct wh_chunkpool_state {
+    uint64_t offset;
+    uint64_t moving;
+    uint64_t loose;
+    uint64_t unused[5];
+    wh_chunkpool_ring rings[2]; /* small, large */
+} wh_chunkpool_state;
+
+/* A pool, by value. entries[0] has capacity 2^entries_log2[0] >= n, entries[1] 2^... >=
+ * n >> large_log2. */
+typedef struct wh_chunkpool {
+    wh_chunkpool_state *state;
+    uint32_t *entries[2];
+    wh_veb loose_tree; /* of n items; not read without large chunks */
+    uint32_t entries_log2[2];
+    uint32_t n;          /* small chunks in all */
+    uint32_t large_log2; /* small chunks in a large one */
+} wh_chunkpool;
+
+/* Chunks taken together: n of them, each got by wh_chunkpool_get once. */
+#define WH_CHUNKPOOL_RING 0u  /* first: position in the ring */
+#define WH_CHUNKPOOL_INDEX 1u /* the chunks from `first` on */
+#define WH_CHUNKPOOL_FRESH 2u /* small ones; first: what the offset was */
+typedef struct wh_chunkpool_take_t {
+    uint64_t first;
+    uint32_t n; /* 0: none */
+    uint32_t from;
+} wh_chunkpool_take_t;
+
+/* Small chunks that lie behind the last large one. */
+WH_HD uint32_t wh_chunkpool_rest_(wh_chunkpool p) {
+    return p.n & ((1u << p.large_log2) - 1);
+}
+
+/* How many small chunks the offset has left; 0 if it has run past. */
+WH_HD uint32_t wh_chunkpool_left_(wh_chunkpool p, uint64_t offset, uint32_t level) {
+    const uint64_t back = (offset >> 32) << p.large_log2, front = (uint32_t)offset;
+    if (level == 0) {
+        return front + back < p.n ? (uint32_t)(p.n - back - front) : 0;
+    }
+    const uint64_t rest = wh_chunkpool_rest_(p), main = front > rest ? front - rest : 0;
+    return main + back < p.n - rest ? (uint32_t)((p.n - rest - back - main) >> p.large_log2) : 0;
+}
+
+/* Up to n chunks from the ring. */
+WH_FN uint32_t wh_chunkpool_from_ring_(wh_chunkpool p, uint32_t level, uint32_t n,
+                                       uint64_t *position) {
+    wh_chunkpool_ring *r = &p.state->rings[level];
+    if ((int64_t)wh_load_u64_relaxed(&r->count) <= 0) {
+        return 0;
+    }
+    const int64_t have = (int64_t)wh_fetch_sub_u64_relaxed(&r->count, n);
+    const uint32_t got = have <= 0 ? 0 : have < (int64_t)n ? (uint32_t)have : n;
+    if (got < n) {
+        wh_add_u64_relaxed(&r->count, n - got);
+    }
+    if (got != 0) {
+        *position = wh_ring_reserve_take(&r->ring, got);
+    }
+    return got;
+}
+
+WH_FN uint32_t wh_chunkpool_ring_at_(wh_chunkpool p, uint32_t level, uint64_t position) {
+    return wh_ring_take_at(&p.state->rings[level].ring, p.entries[level],
+                           1u << p.entries_log2[level], position);
+}
+
+/* Gives a chunk back: any lane, after its last use. */
+WH_FN void wh_chunkpool_free(wh_chunkpool p, uint32_t level, uint32_t chunk) {
+    wh_chunkpool_ring *r = &p.state->rings[level];
+    wh_ring_put_at(p.entries[level], 1u << p.entries_log2[level], wh_ring_reserve_put(&r->ring),
+                   chunk); /* P1 */
+    wh_add_u64_relaxed(&r->count, 1);
+}
+
+/* Splits a large chunk that came back: n of its small ones for the caller. */
+WH_FN uint32_t wh_chunkpool_split_(wh_chunkpool p, uint32_t n, uint64_t *first) {
+    uint64_t position = 0;
+    uint32_t got = 0;
+    if (p.large_log2 == 0 || (int64_t)wh_load_u64_relaxed(&p.state->rings[1].count) <= 0) {
+        return 0;
+    }
+    wh_add_u64_relaxed(&p.state->moving, 1); /* I3 */
+    if (wh_chunkpool_from_ring_(p, 1, 1, &position) != 0) {
+        const uint32_t chunk = wh_chunkpool_ring_at_(p, 1, position);
+        got = n < 1u << p.large_log2 ? n : 1u << p.large_log2;
+        *first = chunk;
+        for (uint32_t i = got; i < 1u << p.large_log2; i++) {
+            wh_chunkpool_free(p, 0, chunk + i);
+        }
+    }
+    (void)wh_fetch_sub_u64_release(&p.state->moving, 1);
+    return got;
+}
+
+/* A chunk that merge has left over. */
+WH_FN uint32_t wh_chunkpool_from_loose_(wh_chunkpool p, uint64_t *first) {
+    if (p.large_log2 == 0 || wh_load_u64_relaxed(&p.state->loose) == 0) {
+        return 0;
+    }
+    for (uint64_t x = wh_veb_scan(p.loose_tree, 0); x != WH_VEB_NONE;
+         x = wh_veb_scan(p.loose_tree, x)) {
+        if (wh_veb_remove(p.loose_tree, x)) {
+            (void)wh_fetch_sub_u64_release(&p.state->loose, 1);
+            *first = x;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Up to n fresh small chunks. */
+WH_FN uint32_t wh_chunkpool_fresh_(wh_chunkpool p, uint32_t n, uint64_t *first) {
+    if (wh_chunkpool_left_(p, wh_load_u64_relaxed(&p.state->offset), 0) == 0) {
+        return 0;
+    }
+    const uint64_t o = wh_fetch_add_u64_relaxed(&p.state->offset, n);
+    const uint32_t left = wh_chunkpool_left_(p, o, 0);
+    *first = (uint32_t)o;
+    return n < left ? n : left;
+}
+
+/* Up to n chunks: of those that came back, or else fresh ones. None only if there were
+ * none in any of these places when they were looked at. level 0: small, 1: large. */
+WH_FN wh_chunkpool_take_t wh_chunkpool_take(wh_chunkpool p, uint32_t level, uint32_t n) {
+    wh_chunkpool_take_t t;
+    t.first = 0;
+    t.from = WH_CHUNKPOOL_RING;
+    t.n = wh_chunkpool_from_ring_(p, level, n, &t.first);
+    if (t.n == 0 && level == 0) {
+        t.from = WH_CHUNKPOOL_FRESH;
+        t.n = wh_chunkpool_fresh_(p, n, &t.first);
+        if (t.n == 0) {
+            t.from = WH_CHUNKPOOL_INDEX;
+            t.n = wh_chunkpool_from_loose_(p, &t.first);
+        }
+        if (t.n == 0) {
+            t.n = wh_chunkpool_split_(p, n, &t.first);
+        }
+    }
+    if (t.n == 0 && level == 1) {
+        uint64_t o = wh_load_u64_relaxed(&p.state->offset);
+        uint32_t left = wh_chunkpool_left_(p, o, 1);
+        t.from = WH_CHUNKPOOL_INDEX;
+        while (left != 0) {
+            const uint32_t take = n < left ? n : left;
+            const uint64_t seen =
+                wh_cas_u64_relaxed(&p.state->offset, o, o + ((uint64_t)take << 32));
+            if (seen == o) {
+                t.n = take;
+                t.first = p.n - wh_chunkpool_rest_(p) - (((o >> 32) + take) << p.large_log2);
+                return t;
+            }
+            o = seen;
+            left = wh_chunkpool_left_(p, o, 1);
+        }
+    }
+    return t;
+}
+
+/* Chunk i of a take. */
+WH_FN uint32_t wh_chunkpool_get(wh_chunkpool p, uint32_t level, wh_chunkpool_take_t t, uint32_t i) {
+    if (t.from == WH_CHUNKPOOL_RING) {
+        return wh_chunkpool_ring_at_(p, level, t.first + i);
+    }
+    if (t.from == WH_CHUNKPOOL_INDEX) {
+        return (uint32_t)t.first + (level == 1 ? i << p.large_log2 : i);
+    }
+    /* The first ones lie behind the large chunks. */
+    const uint32_t rest = wh_chunkpool_rest_(p), k = (uint32_t)t.first + i;
+    return k < rest ? p.n - rest + k : k - rest;
+}
+
+/* Claims all chunks of the large one that begins at `first` if they are loose. */
+WH_FN int wh_chunkpool_claim_large_(wh_chunkpool p, uint64_t first) {
+    const uint32_t n = 1u << p.large_log2;
+    if (n >= 64) {
+        return wh_veb_claim_range(p.loose_tree, first, n);
+    }
+    const uint64_t mask = wh_lowest_bits(UINT64_MAX, n) << (first & 63);
+    const uint64_t got = wh_veb_claim_mask(p.loose_tree, first >> 6, mask);
+    if (got != mask && got != 0) {
+        (void)wh_veb_insert_mask(p.loose_tree, first >> 6, got);
+    }
+    return got == mask;
+}
+
+/* Puts free small chunks together: all that are in the ring or fresh become loose, and
+ * those that make up large ones go to the ring of these. Whether there was one. For when
+ * there are no large ones: it looks at every chunk. */
+WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
+    const uint32_t n = 1u << p.large_log2;
+    int merged = 0;
+    if (p.large_log2 == 0) {
+        return 0;
+    }
+    wh_add_u64_relaxed(&p.state->moving, 1); /* I3 */
+    for (;;) {
+        wh_chunkpool_take_t t;
+        t.from = WH_CHUNKPOOL_RING;
+        t.n = wh_chunkpool_from_ring_(p, 0, 64, &t.first);
+        if (t.n == 0) {
+            t.from = WH_CHUNKPOOL_FRESH;
+            t.n = wh_chunkpool_fresh_(p, 64, &t.first);
+        }
+        if (t.n == 0) {
+            break;
+        }
+        wh_add_u64_relaxed(&p.state->loose, t.n);
+        for (uint32_t i = 0; i < t.n; i++) {
+            (void)wh_veb_insert(p.loose_tree, wh_chunkpool_get(p, 0, t, i));
+        }
+    }
+    for (uint64_t first = 0; first + n <= p.n - wh_chunkpool_rest_(p); first += n) {
+        if (wh_veb_contains(p.loose_tree, first) && wh_veb_contains(p.loose_tree, first + n - 1) &&
+            wh_chunkpool_claim_large_(p, first)) {
+            wh_chunkpool_free(p, 1, (uint32_t)first);
+            (void)wh_fetch_sub_u64_release(&p.state->loose, n);
+            merged = 1;
+        }
+    }
+    (void)wh_fetch_sub_u64_release(&p.state->moving, 1);
+    return merged;
+}
+
+WH_FN int wh_chunkpool_ring_is_empty_(wh_chunkpool p, uint32_t level, uint64_t head) {
+    return wh_load_u64_acquire(&p.state->rings[level].ring.tail) == head;
+}
+
+/* I3. For large chunks: without those that merge would make. */
+WH_FN int wh_chunkpool_empty(wh_chunkpool p, uint32_t level) {
+    const uint64_t head = wh_load_u64_acquire(&p.state->rings[level].ring.head);
+    if (level == 0 && p.large_log2 != 0) {
+        const uint64_t large = wh_load_u64_acquire(&p.state->rings[1].ring.head);
+        if (!wh_chunkpool_ring_is_empty_(p, 1, large) ||
+            wh_load_u64_acquire(&p.state->loose) != 0) {
+            return 0;
+        }
+    }
+    return wh_load_u64_acquire(&p.state->moving) == 0 &&
+           wh_chunkpool_left_(p, wh_load_u64_acquire(&p.state->offset), level) == 0 &&
+           wh_chunkpool_ring_is_empty_(p, level, head);
+}
+
+#endif

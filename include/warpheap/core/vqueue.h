@@ -1,0 +1,532 @@
+/* core/vqueue.h: the queues of Ouroboros for indices (ICS 2020): one interface over
+ *
+ *   ARRAY      the array-based index queue (section 3.3)
+ *   HIERARCHY  the virtualized array-hierarchy queue, VAQ (section 5.1): a small array of
+ *              links to queue chunks; the entries lie on chunks of the pool
+ *   LINKED     the virtualized linked-chunk queue, VLQ (section 5.2, Algorithms 6 and 11):
+ *              queue chunks linked by `next`, with a pointer to the first and to the last
+ *
+ * The caller counts, with a bulk semaphore: it takes no more than was put. Putting has two
+ * steps: `reserve` finds out for how many values there is room, put stores them. What finds
+ * no room is the caller's to keep elsewhere: unlike the paper's queue this one loses
+ * nothing when it is full, or when no chunk can be had for it.
+ *
+ * Positions are virtual, 64 bits, handed out by fetch_add on back and front. Position p lies
+ * on queue chunk j = p / per at entry p mod per. A link is 64 bits {queue id 5 | j 31 |
+ * chunk 28}: whoever follows one sees whether it is still the one that it wants.
+ *
+ * Fields and who writes them (any lane, device scope)
+ *   back, front  fetch_add relaxed
+ *   room         bulk semaphore (core/bulksem.h) over entries that exist and have no
+ *                position yet. ARRAY: taken by reserve, given back when taken values are
+ *                out. Others: a batch is a queue chunk; the lane whose duty it is fetches
+ *                one from the pool ("the thread assigned to position 0 on a QueueChunk")
+ *   entries      ring entries: put cas 0 -> value + 1 release, take exchange with 0 acquire
+ *   done[chunk]  takes finished on a queue chunk: fetch_add acq_rel; the one that makes it
+ *                `per` retires the chunk. (The paper's countA and countB: a finished take
+ *                implies a finished put, so one counter will do.)
+ *   provisioned  queue chunks that have their number j: fetch_add
+ *   used         those that have not gone back to the pool; raised before the number is taken
+ *   links[j]     a ring of 2^table_log2, written by the lane with number j. HIERARCHY: cleared
+ *                by the one that retires it. LINKED: where it announces its chunk, and a
+ *                cache afterwards, so that a lane far from `first` need not walk
+ *   announced    LINKED: fetch_add acq_rel by the lane with number j, after links[j]
+ *   next[chunk]  LINKED: first by the lane that owns the chunk, to {j + 1, none}, then cas
+ *                by any lane that finds number j + 1 announced. Lies outside the chunk, so
+ *                that following a link is always a read of a link, never of user data
+ *   last         LINKED: cas, from one link to its next when that is in the list
+ *   first        LINKED: cas, from one link to its next (Algorithm 6, setPointer)
+ *
+ * Invariants
+ *   I1  a position below back is on a queue chunk that is provisioned or being
+ *       provisioned: room is given out only for entries that exist, or will
+ *   I2  a queue chunk retires when all its takes are finished; so whoever has an unfinished
+ *       position on a chunk may use it without any further protection
+ *   I3  LINKED: chunks retire in the order of j (first moves only over finished ones).
+ *       While a lane has an unfinished position on chunk j, none behind it retires, so j
+ *       cannot grow by more than the chunks there are, 2^28, and the 31 bits in a link
+ *       never come round: a link with the right id and j is the right one
+ *   I4  each value put is taken once (the ring's I2)
+ *   I5  LINKED: links[j] is overwritten by number j + 2^table_log2 only when j is in the list
+ *       (the lane waits for `last`); and of the lanes that announce together, the one whose
+ *       add to `announced` is the last sees the announcements of all (P4), so when quiet all
+ *       are in the list
+ *
+ * Delayed reuse. The paper leaves t chunks behind `front` (pointer `old`) before it
+ *       reuses any, with t guessed from the number of threads, since a lane that walks the
+ *       list may stand on a chunk that has been retired. Here no lane touches a queue chunk
+ *       but by I2; one that walks reads links only, sees by I3 that a link is not the next
+ *       one, and starts again from `first`, which cannot have passed its chunk. So t = 0
+ *       is safe and `old` is left out.
+ *
+ * Ordering pairs
+ *   P1  put -> take (core/ring.h P1)
+ *   P2  zeros of a fresh queue chunk, link release -> find acquire
+ *   P4  links[j], announced acq_rel -> announced acq_rel -> load of links: a lane that finds a
+ *       number missing is not the last one to look
+ *   P3  last use of a queue chunk, done acq_rel -> retire -> pool (its P1) -> new owner
+ *
+ * Progress  A put waits for the take that is one round earlier on the same entry, a take
+ *       for its put, find for the lane that provisions the chunk, that one for the chunk
+ *       2^table_log2 earlier, to be in the list (LINKED) or retired (HIERARCHY). No chunk
+ *       waits for its predecessor: whoever has announced one links what there is, and room
+ *       is given out before that. All of these have their positions or numbers already and the one
+ * with the lowest waits for nobody. Within a warp: the collective calls wait together, and nobody
+ * puts while a lane of the same call has a take outstanding. Cost  reserve 1 atomic, put 1 + 1 per
+ * value, take 1 + 1 per value + 1, per group Check tests/unit/vqueue.c, tests/fault
+ */
+#ifndef WH_CORE_VQUEUE_H
+#define WH_CORE_VQUEUE_H
+
+#include "warpheap/core/bulksem.h"
+#include "warpheap/core/chunkpool.h"
+#include "warpheap/core/group.h"
+
+#define WH_VQUEUE_ARRAY 0u
+#define WH_VQUEUE_HIERARCHY 1u
+#define WH_VQUEUE_LINKED 2u
+
+typedef struct wh_vqueue_state {
+    uint64_t front;
+    uint64_t unused0[7];
+    uint64_t back;
+    uint64_t unused1[7];
+    uint64_t room;
+    uint64_t unused2[7];
+    uint64_t provisioned;
+    uint64_t used;
+    uint64_t first;
+    uint64_t last;
+    uint64_t announced;
+    uint64_t unused3[3];
+} wh_vqueue_state;
+
+/* A queue, by value. */
+typedef struct wh_vqueue {
+    wh_vqueue_state *state;
+    uint32_t *entries; /* ARRAY: 2^table_log2 of them */
+    uint64_t *links;   /* HIERARCHY, LINKED: 2^table_log2 of them */
+    uint32_t kind;
+    uint32_t table_log2;
+    uint32_t id;      /* 1..30, its own among all queues that share a pool */
+    uint32_t bounded; /* ARRAY: 0 if the values in use are no more than the entries */
+} wh_vqueue;
+
+/* What queues on chunks need besides: the pool, where chunks lie, and a word and a link
+ * for each. */
+typedef struct wh_vqueue_chunks {
+    wh_chunkpool pool;
+    unsigned char *base;
+    uint32_t *done;
+    uint64_t *next;
+    uint32_t chunk_log2; /* bytes */
+} wh_vqueue_chunks;
+
+/* --- links -------------------------------------------------------------------------- */
+
+#define WH_VQUEUE_CHUNK_BITS 28u
+#define WH_VQUEUE_NO_CHUNK ((1u << WH_VQUEUE_CHUNK_BITS) - 1)
+
+WH_HD uint64_t wh_vqueue_link(uint32_t id, uint64_t j, uint32_t chunk) {
+    return (uint64_t)id << 59 | (j & (((uint64_t)1 << 31) - 1)) << WH_VQUEUE_CHUNK_BITS | chunk;
+}
+WH_HD uint32_t wh_vqueue_chunk_of_(uint64_t link) {
+    return (uint32_t)link & WH_VQUEUE_NO_CHUNK;
+}
+/* Whether a link is queue id's chunk number j, or its place. */
+WH_HD int wh_vqueue_is_(uint64_t link, uint32_t id, uint64_t j) {
+    return (link ^ wh_vqueue_link(id, j, 0)) >> WH_VQUEUE_CHUNK_BITS == 0;
+}
+/* The number in a link. */
+WH_HD uint64_t wh_vqueue_number_(uint64_t link) {
+    return (link >> WH_VQUEUE_CHUNK_BITS) & (((uint64_t)1 << 31) - 1);
+}
+/* By how much number j is ahead of a link's. */
+WH_HD uint64_t wh_vqueue_ahead_(uint64_t j, uint64_t link) {
+    return (j - wh_vqueue_number_(link)) & (((uint64_t)1 << 31) - 1);
+}
+/* The place behind a link. */
+WH_HD uint64_t wh_vqueue_behind_(uint64_t link) {
+    return wh_vqueue_link((uint32_t)(link >> 59), (link >> WH_VQUEUE_CHUNK_BITS) + 1,
+                          WH_VQUEUE_NO_CHUNK);
+}
+
+/* Entries of a queue chunk, log2. */
+WH_HD uint32_t wh_vqueue_per_log2(wh_vqueue_chunks k) {
+    return k.chunk_log2 - 2;
+}
+
+WH_FN uint32_t *wh_vqueue_entries_(wh_vqueue_chunks k, uint32_t chunk) {
+    return (uint32_t *)(void *)(k.base + ((uint64_t)chunk << k.chunk_log2));
+}
+
+/* Most queue chunks in use at a time. */
+WH_HD uint64_t wh_vqueue_most_(wh_vqueue q, wh_vqueue_chunks k) {
+    const uint64_t most = ((uint64_t)1 << 24) >> wh_vqueue_per_log2(k);
+    return q.kind == WH_VQUEUE_HIERARCHY && (uint64_t)1 << q.table_log2 < most
+               ? (uint64_t)1 << q.table_log2
+               : most;
+}
+
+/* The state of an empty queue: one lane writes it, and zeros all links. */
+WH_FN void wh_vqueue_reset(wh_vqueue q) {
+    wh_vqueue_state *s = q.state;
+    s->front = 0;
+    s->back = 0;
+    s->room = wh_bulksem_word(q.kind == WH_VQUEUE_ARRAY ? (int64_t)1 << q.table_log2 : 0, 0, 0);
+    s->provisioned = 0;
+    s->used = 0;
+    s->announced = 0;
+    s->first = wh_vqueue_link(q.id, 0, WH_VQUEUE_NO_CHUNK);
+    s->last = wh_vqueue_link(q.id, UINT64_MAX, WH_VQUEUE_NO_CHUNK); /* before the first */
+}
+
+/* --- finding a chunk ------------------------------------------------------------------ */
+
+/* The queue chunk of position p as the table has it, or NONE. */
+WH_FN uint32_t wh_vqueue_look_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p) {
+    const uint64_t j = p >> wh_vqueue_per_log2(k);
+    const uint64_t *place = &q.links[j & (((uint64_t)1 << q.table_log2) - 1)];
+    const uint64_t link = WH_PLANT(vqueue_p2_find, wh_load_u64_acquire, wh_load_u64_relaxed)(place);
+    return wh_vqueue_is_(link, q.id, j) && wh_vqueue_chunk_of_(link) != WH_VQUEUE_NO_CHUNK
+               ? wh_vqueue_chunk_of_(link) /* P2, I3 */
+               : WH_CHUNK_NONE;
+}
+
+/* The queue chunk of position p, or NONE for now: call again with the same *walk (0 at
+ * first). Of a lane that has position p and has not finished with it. */
+WH_FN uint32_t wh_vqueue_find_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint64_t *walk) {
+    const uint64_t j = p >> wh_vqueue_per_log2(k);
+    const uint32_t chunk = wh_vqueue_look_(q, k, p);
+    if (chunk != WH_CHUNK_NONE || q.kind == WH_VQUEUE_HIERARCHY) {
+        return chunk;
+    }
+    /* One step along the list ("traversal"). */
+    const uint64_t link = *walk == 0 ? wh_load_u64_acquire(&q.state->first) : *walk;
+    if (wh_vqueue_chunk_of_(link) == WH_VQUEUE_NO_CHUNK) {
+        *walk = 0;
+        return WH_CHUNK_NONE; /* the very first one is on its way */
+    }
+    if (wh_vqueue_is_(link, q.id, j)) {
+        return wh_vqueue_chunk_of_(link);
+    }
+    const uint64_t next = wh_load_u64_acquire(&k.next[wh_vqueue_chunk_of_(link)]);
+    const uint64_t behind = wh_vqueue_behind_(link);
+    if (WH_PLANT(vqueue_i3, (next ^ behind) >> WH_VQUEUE_CHUNK_BITS != 0, 0)) {
+        *walk = 0; /* I3: retired meanwhile, and in use for something else */
+    } else {
+        *walk = next != behind ? next : link; /* ... or not linked yet */
+    }
+    return WH_CHUNK_NONE;
+}
+
+/* --- provisioning and retiring -------------------------------------------------------- */
+
+/* LINKED: retires all finished chunks from the first on (Algorithm 6). The last chunk
+ * stays. */
+WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k) {
+    for (;;) {
+        const uint64_t link = wh_load_u64_acquire(&q.state->first);
+        const uint32_t chunk = wh_vqueue_chunk_of_(link);
+        if (chunk == WH_VQUEUE_NO_CHUNK ||
+            wh_fetch_add_u32_acq_rel(&k.done[chunk], 0) != 1u << wh_vqueue_per_log2(k)) {
+            return; /* an add: either this or the last take, which looks at next, sees the other */
+        }
+        const uint64_t next = wh_load_u64_acquire(&k.next[chunk]);
+        const uint64_t behind = wh_vqueue_behind_(link);
+        if ((next ^ behind) >> WH_VQUEUE_CHUNK_BITS != 0) {
+            continue; /* another lane has moved first */
+        }
+        if (next == behind) {
+            return; /* the lane that links the next one looks again */
+        }
+        if (wh_cas_u64_acq_rel(&q.state->first, link, next) == link) { /* I3 */
+            wh_chunkpool_free(k.pool, 0, chunk);                       /* P3 */
+            (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
+        }
+    }
+}
+
+/* LINKED: links all chunks that are announced, from the last one on. By every lane that has
+ * announced one: of those that do so together the one whose add comes last sees all (I5). */
+WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k) {
+    wh_vqueue_state *s = q.state;
+    const uint64_t mask = ((uint64_t)1 << q.table_log2) - 1;
+    int linked = 0;
+    (void)wh_fetch_add_u64_acq_rel(&s->announced, 1); /* P4 */
+    for (;;) {
+        const uint64_t last = wh_load_u64_acquire(&s->last);
+        const uint64_t behind = wh_vqueue_behind_(last);
+        const uint64_t next = wh_load_u64_acquire(&q.links[wh_vqueue_number_(behind) & mask]);
+        if ((next ^ behind) >> WH_VQUEUE_CHUNK_BITS != 0) {
+            if (wh_load_u64_acquire(&s->last) == last) {
+                break; /* not announced yet */
+            }
+            continue; /* overwritten: others have linked it */
+        }
+        if (wh_vqueue_chunk_of_(last) == WH_VQUEUE_NO_CHUNK) { /* the very first one */
+            (void)wh_cas_u64_release(&s->first, behind, next); /* P2 */
+        } else { /* fails if it is linked, or retired and in other use */
+            (void)wh_cas_u64_release(&k.next[wh_vqueue_chunk_of_(last)], behind, next); /* P2 */
+        }
+        (void)wh_cas_u64_acq_rel(&s->last, last, next);
+        linked = 1;
+    }
+    if (linked) {
+        wh_vqueue_advance_(q, k);
+    }
+}
+
+/* Adds chunk, all of whose entries are 0, to the queue. 0 if it has as many as it may. LINKED:
+ * the caller joins afterwards. */
+WH_FN int wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, uint32_t chunk) {
+    wh_vqueue_state *s = q.state;
+    if (wh_fetch_add_u64_relaxed(&s->used, 1) >= wh_vqueue_most_(q, k)) {
+        (void)wh_fetch_sub_u64_relaxed(&s->used, 1);
+        return 0;
+    }
+    const uint64_t j = wh_fetch_add_u64_relaxed(&s->provisioned, 1);
+    const uint64_t size = (uint64_t)1 << q.table_log2;
+    const uint64_t link = wh_vqueue_link(q.id, j, chunk);
+    uint64_t *place = &q.links[j & (size - 1)];
+    wh_store_u32_relaxed(&k.done[chunk], 0);
+    if (q.kind == WH_VQUEUE_HIERARCHY) {
+        for (uint32_t attempt = 0; wh_load_u64_acquire(place) != 0; attempt++) {
+            wh_backoff(attempt);
+        }
+    } else {
+        wh_store_u64_relaxed(&k.next[chunk], wh_vqueue_behind_(link));
+        /* The link that is overwritten must be in the list. */
+        for (uint32_t attempt = 0;
+             WH_PLANT(vqueue_i5, wh_vqueue_ahead_(j, wh_load_u64_acquire(&s->last)) > size, 0);
+             attempt++) { /* I5 */
+            wh_backoff(attempt < 2 ? attempt : 2);
+        }
+    }
+    WH_PLANT(vqueue_p2_link, wh_store_u64_release, wh_store_u64_relaxed)(place, link); /* P2 */
+    return 1;
+}
+
+/* Retires the queue chunk of position p (HIERARCHY, LINKED), all takes of which are finished. */
+WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t chunk) {
+    if (q.kind == WH_VQUEUE_LINKED) {
+        wh_vqueue_advance_(q, k);
+        return;
+    }
+    const uint64_t j = p >> wh_vqueue_per_log2(k);
+    wh_chunkpool_free(k.pool, 0, chunk); /* P3, I2 */
+    wh_store_u64_release(&q.links[j & (((uint64_t)1 << q.table_log2) - 1)], 0);
+    (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
+}
+
+/* --- room ------------------------------------------------------------------------------- */
+
+/* The rest of reserve, for lanes that did not get all: n wanted, `old` what their take of the
+ * room returned. All lanes of mask call; returns how many of the n may be put. */
+WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t n,
+                                    uint64_t old) {
+    uint64_t *room = &q.state->room;
+    const uint32_t per_log2 = wh_vqueue_per_log2(k), per = 1u << per_log2;
+    uint32_t got = n != 0 ? wh_bulksem_got(old, n) : 0;
+    uint32_t duty = 0;
+    int need = got < n;
+    /* With no chunk to be had nobody waits for one that another lane may be lucky to get. */
+    if (need && (q.kind == WH_VQUEUE_ARRAY || wh_chunkpool_empty(k.pool, 0))) {
+        wh_add_u64_relaxed(room, wh_bulksem_word(n - got, 0, 0));
+        need = 0;
+    }
+    if (need) {
+        duty = wh_bulksem_batches(old, n, per_log2);
+        wh_bulksem_reserve(room, n - got, duty);
+    }
+    uint32_t idle = 0;
+    for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
+        uint32_t chunk = WH_CHUNK_NONE;
+        if (duty != 0) {
+            const wh_chunkpool_take_t t = wh_chunkpool_take(k.pool, 0, 1);
+            if (t.n != 0) {
+                chunk = wh_chunkpool_get(k.pool, 0, t, 0);
+            } else { /* no memory for the queue to grow */
+                wh_bulksem_signal(room, 0, duty, n - got);
+                duty = 0;
+                need = 0;
+            }
+        } else if (need) {
+            const uint64_t w = wh_load_u64_relaxed(room);
+            if (wh_bulksem_count(w) > 0) {
+                got += wh_bulksem_retake(room, n - got);
+                need = got < n;
+                idle = 0;
+            } else if (wh_bulksem_expected(w) != 0) {
+                idle = 0;
+            } else if (++idle > 2) { /* nobody fetches one, and not for a moment only */
+                duty = wh_bulksem_volunteer(room, 1, per_log2);
+                idle = 0;
+            }
+        }
+        /* The warp clears the chunks ("deletion markers"). */
+        wh_mask_t fresh = wh_ballot(mask, chunk != WH_CHUNK_NONE);
+        if (fresh == 0 && attempt > 0) {
+            wh_backoff(attempt);
+        }
+        wh_syncwarp(mask); /* who clears uses the chunk after who got it */
+        for (; fresh != 0; fresh &= fresh - 1) {
+            const uint32_t c = wh_shfl_u32(mask, chunk, wh_mask_leader(fresh));
+            for (uint32_t i = wh_mask_rank(mask); i < per; i += wh_popc32(mask)) {
+                wh_vqueue_entries_(k, c)[i] = 0; /* plain: the warp has the chunk alone */
+            }
+        }
+        wh_syncwarp(mask); /* P2: all zeros come before the link */
+        if (chunk != WH_CHUNK_NONE) {
+            if (wh_vqueue_provision_(q, k, chunk)) {
+                const uint32_t keep = n - got < per ? n - got : per;
+                got += keep;
+                wh_bulksem_signal(room, per - keep, 1, keep);
+                duty--;
+                need = got < n;
+                if (q.kind == WH_VQUEUE_LINKED) {
+                    wh_vqueue_join_(q, k);
+                }
+            } else {
+                wh_chunkpool_free(k.pool, 0, chunk);
+                wh_bulksem_signal(room, 0, duty, n - got);
+                duty = 0;
+                need = 0;
+            }
+        }
+    }
+    return got;
+}
+
+/* Room for n values (0 for lanes that lead no group): how many of them the caller's group
+ * may put. All lanes of mask call, with the same queue or each group with its own. */
+WH_FN uint64_t wh_vqueue_ask_room_(wh_vqueue q, uint32_t n) {
+    return n != 0 && (q.kind != WH_VQUEUE_ARRAY || q.bounded)
+               ? wh_bulksem_take(&q.state->room, n)
+               : wh_bulksem_word((int64_t)WH_BULKSEM_MAX_COUNT, 0, 0);
+}
+
+/* --- putting and taking ------------------------------------------------------------------ */
+
+/* n positions for values for which there is room; the first is returned. */
+WH_FN uint64_t wh_vqueue_reserve_put(wh_vqueue q, uint32_t n) {
+    return wh_fetch_add_u64_relaxed(&q.state->back, n);
+}
+
+/* n positions to take from, for which the caller's semaphore has counted values. */
+WH_FN uint64_t wh_vqueue_reserve_take(wh_vqueue q, uint32_t n) {
+    return wh_fetch_add_u64_relaxed(&q.state->front, n);
+}
+
+/* The entry of position p, or NULL for now (see find). */
+WH_FN uint32_t *wh_vqueue_entry_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint64_t *walk,
+                                 uint32_t *chunk) {
+    if (q.kind == WH_VQUEUE_ARRAY) {
+        return &q.entries[p & (((uint64_t)1 << q.table_log2) - 1)];
+    }
+    if (*chunk == WH_CHUNK_NONE) {
+        *chunk = wh_vqueue_find_(q, k, p, walk);
+    }
+    return *chunk == WH_CHUNK_NONE
+               ? NULL
+               : &wh_vqueue_entries_(k, *chunk)[p & ((1u << wh_vqueue_per_log2(k)) - 1)];
+}
+
+/* Stores values at positions: lanes with `active` one each; all lanes of mask call. No
+ * lane of the mask has a take outstanding. */
+WH_FN void wh_vqueue_put(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active, uint64_t p,
+                         uint32_t value) {
+    uint64_t walk = 0;
+    uint32_t chunk = WH_CHUNK_NONE;
+    for (uint32_t attempt = 0; wh_any(mask, active); attempt++) {
+        if (active) {
+            uint32_t *e = wh_vqueue_entry_(q, k, p, &walk, &chunk);
+            active = e == NULL || !wh_ring_try_put(e, value); /* P1 */
+        }
+        if (attempt > 1) {
+            wh_backoff(attempt - 2);
+        }
+    }
+}
+
+/* One attempt of put, for who calls it afterwards if this was in vain (0), out of line. */
+WH_FN int wh_vqueue_try_put(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t value) {
+    if (q.kind == WH_VQUEUE_ARRAY) {
+        return wh_ring_try_put(&q.entries[p & (((uint64_t)1 << q.table_log2) - 1)], value);
+    }
+    const uint32_t chunk = wh_vqueue_look_(q, k, p);
+    return chunk != WH_CHUNK_NONE &&
+           wh_ring_try_put(&wh_vqueue_entries_(k, chunk)[p & ((1u << wh_vqueue_per_log2(k)) - 1)],
+                           value);
+}
+
+/* The first half of take: value + 1 for lanes with `active`, and the queue chunk. */
+WH_FN uint32_t wh_vqueue_wait_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+                                   uint64_t p, uint32_t *chunk) {
+    uint64_t walk = 0;
+    uint32_t value = 0;
+    *chunk = WH_CHUNK_NONE;
+    for (uint32_t attempt = 0; wh_any(mask, active); attempt++) {
+        if (active) {
+            uint32_t *e = wh_vqueue_entry_(q, k, p, &walk, chunk);
+            value = e == NULL ? 0 : wh_ring_try_take(e); /* P1 */
+            active = value == 0;
+        }
+        if (attempt > 1) {
+            wh_backoff(attempt - 2);
+        }
+    }
+    return value;
+}
+
+/* One attempt of wait_take; 0 if in vain. */
+WH_FN uint32_t wh_vqueue_try_take(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t *chunk) {
+    if (q.kind == WH_VQUEUE_ARRAY) {
+        return wh_ring_try_take(&q.entries[p & (((uint64_t)1 << q.table_log2) - 1)]);
+    }
+    *chunk = wh_vqueue_look_(q, k, p);
+    return *chunk == WH_CHUNK_NONE ? 0
+                                   : wh_ring_try_take(&wh_vqueue_entries_(
+                                         k, *chunk)[p & ((1u << wh_vqueue_per_log2(k)) - 1)]);
+}
+
+/* The second half of take; all lanes of mask call. Whether the caller retires the chunk. */
+WH_FN int wh_vqueue_finish_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+                                uint32_t chunk) {
+    if (q.kind == WH_VQUEUE_ARRAY) {
+        if (wh_any(mask, active && q.bounded)) { /* the lanes' queues may differ */
+            const wh_group g = wh_group_by_u32(mask, active ? q.id : UINT32_MAX);
+            wh_syncwarp(mask);
+            if (active && q.bounded && wh_group_leads(g)) {
+                wh_add_u64_relaxed(&q.state->room, wh_bulksem_word(g.n, 0, 0));
+            }
+        }
+        return 0;
+    }
+    const wh_group g = wh_group_by_u32(mask, active ? chunk : WH_CHUNK_NONE);
+    wh_syncwarp(mask); /* P3: all exchanges of the group come before its count */
+    return active && wh_group_leads(g) &&
+           WH_PLANT(vqueue_p3_done, wh_fetch_add_u32_acq_rel,
+                    wh_fetch_add_u32_relaxed)(&k.done[chunk], g.n) +
+                   g.n ==
+               1u << wh_vqueue_per_log2(k); /* P3 */
+}
+
+/* Takes one value each for lanes with `active`; all lanes of mask call. */
+WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+                              uint64_t p) {
+    uint32_t chunk = WH_CHUNK_NONE;
+    const uint32_t value = wh_vqueue_wait_take(q, k, mask, active, p, &chunk);
+    if (wh_vqueue_finish_take(q, k, mask, active, chunk)) {
+        wh_vqueue_retire(q, k, p, chunk);
+    }
+    return value - 1;
+}
+
+/* Whether the queue was empty at all times between the reading of `front` and now, with no
+ * put reserved: front must have been loaded with acquire. */
+WH_FN int wh_vqueue_empty_since(wh_vqueue q, uint64_t front) {
+    return wh_load_u64_acquire(&q.state->back) == front;
+}
+
+#endif

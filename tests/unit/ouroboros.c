@@ -1,0 +1,384 @@
+/* ouroboros.c: alloc/ouroboros, what the suites do not ask: how much of a heap is left for
+ * pages, from the smallest to 128 GiB; the walk over live pages; double frees; heaps that
+ * grow; the linear region. */
+#include "sim/sim_test.h"
+
+#define WH_ALLOCATOR ouro_vl_c
+#define WH_ALLOCATOR_FAMILY ouroboros
+#include "warpheap/warpheap.h"
+
+typedef wh_status (*plan_fn)(wh_ouro_t *h, wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                             const wh_tuning *tuning, uint32_t n_sms);
+
+static const struct {
+    const char *name;
+    plan_fn plan;
+} variants[] = {
+#define ROW(ident, name, kind, holds) {name, wh_##ident##_plan},
+    WH_OURO_VARIANT_LIST(ROW)
+#undef ROW
+};
+
+/* --- layout --------------------------------------------------------------------------- */
+
+static void check_plan(uint32_t v, uint64_t bytes, uint64_t address, uint32_t chunk) {
+    wh_ouro_t h;
+    wh_plan plan;
+    wh_tuning tuning;
+    memset(&h, 0, sizeof h);
+    memset(&tuning, 0, sizeof tuning);
+    tuning.chunk_bytes = chunk;
+    unsigned char *memory = (unsigned char *)(uintptr_t)address;
+    assert_int_equal(variants[v].plan(&h, &plan, memory, bytes, &tuning, 132), WH_OK);
+    const uint64_t end = address + bytes;
+    const uint64_t base = (uint64_t)(uintptr_t)h.base;
+    assert_true(base >= address && base + h.data_bytes <= end);
+    assert_true((uint64_t)(uintptr_t)h.header >= base + h.data_bytes);
+    assert_true((uint64_t)(uintptr_t)(h.cls + h.n_chunks) <= end); /* the last array */
+    assert_int_equal(plan.metadata_bytes, bytes - h.data_bytes);
+    assert_true(h.n_classes <= WH_OURO_MAX_CLASSES);
+    for (uint32_t c = 0; c < h.n_classes; c++) {
+        const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+        const uint32_t units = wh_ouro_level_(h, c) ? 1u << h.large_log2 : 1;
+        assert_true(pages <= 64u << h.words_log2);
+        assert_int_equal((uint64_t)pages << wh_ouro_page_log2_(h, c),
+                         (uint64_t)units << h.chunk_log2);
+        /* The last page's number, and back. */
+        const uint32_t last = h.n_chunks / units * units - units;
+        const uint64_t id =
+            (((uint64_t)last << h.chunk_log2) >> wh_ouro_page_log2_(h, c)) + pages - 1;
+        uint32_t page = 0;
+        if (!WH_OURO_BY_CHUNK(h.variant)) {
+            assert_true(id < UINT32_MAX - 1);
+            assert_int_equal(wh_ouro_chunk_of_(h, c, (uint32_t)id, &page), last);
+            assert_int_equal(page, pages - 1);
+        }
+    }
+#ifndef WH_HOSTILE
+    if (bytes >= (uint64_t)2 << 30 && chunk == 0) {
+        assert_true((double)h.data_bytes >= 0.98 * (double)bytes);
+        assert_int_equal(wh_ouro_max_size_(h), 1 << 20);
+    }
+#endif
+}
+
+static void test_layout(void **state) {
+    (void)state;
+    for (uint32_t v = 0; v < 6; v++) {
+        for (uint64_t bytes = 32 << 10; bytes <= (uint64_t)128 << 30; bytes *= 2) {
+            for (uint32_t chunk = 0; chunk <= 65536; chunk = chunk == 0 ? 512 : chunk * 2) {
+                const uint64_t chunks = bytes / (chunk == 0 ? 8192 : chunk);
+#ifdef WH_HOSTILE
+                if (chunk == 0 && bytes > 1 << 30) {
+                    continue; /* too many of 512 bytes */
+                }
+#endif
+                if (chunks >= 64 && chunks < 1u << 25) {
+                    check_plan(v, bytes, (uint64_t)1 << 40, chunk);
+                    check_plan(v, bytes + 4711 * 256, ((uint64_t)1 << 40) + 256 * 77, chunk);
+                }
+            }
+        }
+        /* The fewest bytes are enough. */
+        wh_ouro_t h;
+        wh_plan plan;
+        wh_tuning tuning;
+        memset(&tuning, 0, sizeof tuning);
+        assert_int_equal(variants[v].plan(&h, &plan, NULL, 0, &tuning, 1), WH_HEAP_TOO_SMALL);
+        check_plan(v, plan.min_bytes, ((uint64_t)1 << 40) + 256, 0);
+    }
+}
+
+/* --- live pages ------------------------------------------------------------------------- */
+
+typedef struct live_args {
+    wh_heap_t heap;
+    void **p;
+    uint32_t n, twice;
+} live_args;
+
+/* Thread i holds pages i and n + i and gives the first one back, once or twice. */
+WH_KERNEL(hold, live_args, a) {
+    const uint64_t i = wh_thread_id();
+    a.p[i] = wh_malloc(a.heap, 16 + i % 3 * 100);
+    a.p[a.n + i] = wh_malloc(a.heap, 1 + i * 40);
+    wh_free(a.heap, a.p[i]);
+    if (a.twice) {
+        wh_free(a.heap, a.p[i]);
+    }
+}
+
+WH_KERNEL(drop, live_args, a) {
+    wh_free(a.heap, a.p[a.n + wh_thread_id()]);
+}
+
+typedef struct seen {
+    void *const *p;
+    uint32_t n, found;
+    int bad;
+} seen;
+
+static int visit(void *context, void *block, uint64_t usable) {
+    seen *s = context;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->p[i] == block) {
+            s->found++;
+            s->bad |= usable < 1 + i * 40;
+            return 0;
+        }
+    }
+    s->bad = 1;
+    return 0;
+}
+
+static void test_live(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        wh_device *d = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
+        wh_heap *heap = NULL;
+        wh_heap_options o;
+        memset(&o, 0, sizeof o);
+        o.device = d;
+        o.bytes = 2 << 20;
+        o.allocator = "ouro-vl-c";
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        live_args a;
+        a.n = 96;
+        a.p = take(d, 2 * a.n * sizeof *a.p);
+        a.twice = 0;
+        assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+        const wh_launch l = grid(d, 2, a.n / 2);
+        for (uint32_t round = 0; round < 3; round++) {
+            assert_int_equal(hold(&l, &a), WH_OK);
+            seen s = {a.p + a.n, a.n, 0, 0};
+            assert_int_equal(wh_heap_walk(heap, visit, &s), WH_OK);
+            assert_int_equal(s.bad, 0);
+            assert_int_equal(s.found, a.n);
+            assert_int_equal(drop(&l, &a), WH_OK);
+            assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+        }
+        /* One lane alone: nobody gets the page between the two frees. */
+        const wh_launch one = grid(d, 1, 1);
+        wh_stats stats;
+        a.twice = 1;
+        assert_int_equal(hold(&one, &a), WH_OK);
+        assert_int_equal(wh_heap_get_stats(heap, &stats), WH_OK);
+        assert_int_equal(stats.bad_frees, 1);
+        assert_int_equal(stats.live_blocks, 1);
+        assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+        wh_heap_destroy(heap);
+        wh_device_close(d);
+    }
+}
+
+/* --- growing ----------------------------------------------------------------------------- */
+
+typedef struct grow_args {
+    wh_ouro_t heap; /* of any variant */
+    uint64_t **p;
+    uint64_t *words;
+    uint32_t *bad;
+    int64_t moved;
+    uint32_t seed, steps, slots;
+    uint64_t most;
+} grow_args;
+
+/* Each thread has `slots` blocks, and changes some of them. */
+WH_KERNEL(wear, grow_args, a) {
+    const uint64_t i = wh_thread_id();
+    uint64_t random = a.seed * 1000003u + i * 7919 + 1;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t k = i * a.slots + (random >> 60) % a.slots;
+        if (a.p[k] != NULL) {
+            wh_ouro_free_(a.heap.variant, a.heap, wh_activemask(), a.p[k]);
+            a.p[k] = NULL;
+            continue;
+        }
+        const uint64_t size = a.most >> (random >> 33) % 12;
+        a.words[k] = size / 8;
+        a.p[k] = (uint64_t *)wh_ouro_malloc_(a.heap.variant, a.heap, wh_activemask(), size);
+        for (uint64_t w = 0; a.p[k] != NULL && w < a.words[k]; w++) {
+            a.p[k][w] = k * 1000 + w;
+        }
+    }
+}
+
+/* All blocks are where they should be after a move, with their contents. */
+WH_KERNEL(rebase, grow_args, a) {
+    const uint64_t i = wh_thread_id();
+    for (uint64_t k = i * a.slots; k < (i + 1) * a.slots; k++) {
+        if (a.p[k] == NULL) {
+            continue;
+        }
+        a.p[k] = (uint64_t *)(void *)((unsigned char *)a.p[k] + a.moved);
+        if (wh_ouro_usable_size_(a.heap, a.p[k]) < a.words[k] * 8) {
+            wh_add_u32_relaxed(a.bad, 1);
+        }
+        for (uint64_t w = 0; w < a.words[k]; w++) {
+            if (a.p[k][w] != k * 1000 + w) {
+                wh_add_u32_relaxed(a.bad, 1);
+            }
+        }
+    }
+}
+
+WH_KERNEL(drop_all, grow_args, a) {
+    const uint64_t i = wh_thread_id();
+    for (uint64_t k = i * a.slots; k < (i + 1) * a.slots; k++) {
+        wh_ouro_free_(a.heap.variant, a.heap, wh_activemask(), a.p[k]);
+        a.p[k] = NULL;
+    }
+}
+
+/* One lane fills the heap with blocks of one size. */
+WH_KERNEL(count_blocks, grow_args, a) {
+    while (wh_ouro_malloc_(a.heap.variant, a.heap, 1, a.most) != NULL) {
+        wh_add_u32_relaxed(a.bad, 1);
+    }
+}
+
+#define LINEAR_BYTES 1000u
+
+static void check_grow(uint32_t v, uint64_t seed) {
+    wh_sim_options sim;
+    memset(&sim, 0, sizeof sim);
+    sim.policy = (wh_sim_policy)(seed % N_POLICIES);
+    sim.seed = seed;
+    sim.step_budget = 20 << 20; /* what is lost may be waited for */
+    wh_device *d = open_with(&sim);
+    wh_heap *heap = NULL;
+    wh_heap_options o;
+    wh_stats before, after;
+    grow_args a;
+    memset(&o, 0, sizeof o);
+    memset(&a, 0, sizeof a);
+    o.device = d;
+    o.bytes = (seed % 2 != 0 ? 90000 : 600000) + seed * 256;
+    o.allocator = variants[v].name;
+    o.tuning.chunk_bytes = seed % 2 != 0 ? 512 : 0;
+    o.tuning.queue_entries = seed % 3 != 0 ? 0 : 8;
+    o.tuning.linear_bytes = LINEAR_BYTES;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    const wh_launch l = grid(d, 3, 40), few = grid(d, 1, 4), one = grid(d, 1, 1);
+    a.slots = 4;
+    a.steps = 24;
+    a.p = take(d, 3 * 40 * a.slots * sizeof *a.p);
+    a.words = take(d, 3 * 40 * a.slots * sizeof *a.words);
+    a.bad = take(d, sizeof *a.bad);
+    assert_int_equal(wh_heap_copy_handle(heap, o.allocator, &a.heap, sizeof a.heap), WH_OK);
+    memset(wh_ouro_linear(a.heap), 0x5a, LINEAR_BYTES);
+    a.most = wh_ouro_max_size_(a.heap);
+    for (uint32_t round = 0; round < 5; round++) {
+        const int fills = (seed + round) % 3 == 0 && round > 1; /* now and then the heap is full */
+        a.seed = (uint32_t)seed * 16 + round;
+        a.steps = fills ? 60 : round < 2 ? 6 : 24;
+        assert_int_equal(wear(round < 2 ? &few : &l, &a), WH_OK); /* at first much is fresh */
+        assert_int_equal(wh_heap_get_stats(heap, &before), WH_OK);
+        const uint64_t plus[] = {0, 256 * 77, 100000, 512, 400000};
+        int64_t moved = 1;
+        o.bytes += plus[round];
+        assert_int_equal(wh_heap_grow(heap, o.bytes, NULL, &moved), WH_OK);
+        const unsigned char *old_base = a.heap.base;
+        assert_int_equal(wh_heap_copy_handle(heap, o.allocator, &a.heap, sizeof a.heap), WH_OK);
+        assert_int_equal(a.heap.base - old_base, moved);
+        for (uint32_t k = 0; k < LINEAR_BYTES; k++) {
+            assert_int_equal(((unsigned char *)wh_ouro_linear(a.heap))[k], 0x5a);
+        }
+        assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+        assert_int_equal(wh_heap_get_stats(heap, &after), WH_OK);
+        assert_int_equal(after.live_blocks, before.live_blocks);
+        assert_int_equal(after.used_bytes, before.used_bytes);
+        assert_int_equal(after.failed, before.failed);
+        assert_int_equal(after.heap_bytes, o.bytes);
+        a.moved = moved;
+        assert_int_equal(rebase(&l, &a), WH_OK);
+        assert_int_equal(*a.bad, 0);
+    }
+    int64_t moved = 1;
+    assert_int_equal(wh_heap_grow(heap, o.bytes - 1, NULL, &moved), WH_BAD_ARGUMENT);
+    assert_int_equal(moved, 1);
+    assert_int_equal(drop_all(&l, &a), WH_OK);
+    assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+    assert_int_equal(wh_heap_get_stats(heap, &after), WH_OK);
+    assert_int_equal(after.live_blocks, 0);
+    assert_int_equal(after.bad_frees, 0);
+    /* No chunk has been lost: all can be had again, but for those that queues keep. */
+    a.most = (uint64_t)1 << a.heap.chunk_log2;
+    assert_int_equal(count_blocks(&one, &a), WH_OK);
+    const uint32_t kept = WH_OURO_KIND(a.heap.variant) == WH_VQUEUE_ARRAY ? 0 : 2;
+    assert_in_range(*a.bad, a.heap.n_chunks - kept * a.heap.n_classes, a.heap.n_chunks);
+    assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
+static void test_grow(void **state) {
+    (void)state;
+    for (uint32_t v = 0; v < 6; v++) {
+        for (uint64_t seed = 0; seed < n_seeds() && seed < 6; seed++) {
+            check_grow(v, seed);
+        }
+    }
+}
+
+/* What grow refuses, and the linear region's place. */
+static void test_options(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 1);
+    wh_heap *heap = NULL;
+    wh_heap_options o;
+    int64_t moved = 0;
+    memset(&o, 0, sizeof o);
+    o.device = d;
+    o.bytes = 1 << 20;
+    o.allocator = "gallatin";
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_grow(heap, 2 << 20, NULL, &moved), WH_UNSUPPORTED);
+    assert_int_equal(wh_heap_grow(NULL, 2 << 20, NULL, &moved), WH_BAD_ARGUMENT);
+    wh_heap_destroy(heap);
+    for (uint32_t v = 0; v < 6; v++) {
+        wh_ouro_t h;
+        uint64_t least = 0;
+        o.allocator = variants[v].name;
+        o.tuning.linear_bytes = 300000;
+        assert_int_equal(wh_heap_min_bytes(&o, &least), WH_OK);
+        assert_true(least > 300000);
+        o.bytes = least;
+        o.memory = take(d, 2 * least);
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        assert_int_equal(wh_heap_copy_handle(heap, o.allocator, &h, sizeof h), WH_OK);
+        unsigned char *linear = wh_ouro_linear(h), *end = (unsigned char *)o.memory + least;
+        assert_int_equal((uintptr_t)linear % 256, 0);
+        assert_true(linear + 300000 <= end && linear >= (unsigned char *)(h.cls + h.n_chunks));
+        assert_false(wh_ouro_owns_(h, linear));
+        memset(linear, 1, 300000);
+        assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+        /* Into the caller's memory, where the old one is his, too. */
+        unsigned char *to = take(d, 2 * least);
+        assert_int_equal(wh_heap_grow(heap, 2 * least, to, &moved), WH_OK);
+        assert_int_equal(wh_heap_copy_handle(heap, o.allocator, &h, sizeof h), WH_OK);
+        linear = wh_ouro_linear(h);
+        assert_true(linear > to && linear + 300000 <= to + 2 * least);
+        assert_true(linear[0] == 1 && linear[299999] == 1);
+        memset(o.memory, 0xee, least);
+        assert_int_equal(wh_heap_reset(heap), WH_OK);
+        assert_int_equal(linear[7], 1);
+        assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+        wh_heap_destroy(heap);
+        o.bytes = 300000;
+        assert_int_equal(wh_heap_create(&heap, &o), WH_HEAP_TOO_SMALL);
+        o.memory = NULL;
+    }
+    wh_device_close(d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_live),
+        cmocka_unit_test(test_grow),
+        cmocka_unit_test(test_options),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
