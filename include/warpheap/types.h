@@ -80,6 +80,12 @@ typedef struct wh_tuning {
     uint32_t buffers;          /* Gallatin: block buffers of the smallest class; tessera: sets of
                                   cursors; 0 = one per SM */
     uint64_t chunk_bytes;      /* tessera: chunk size, 1 to 16 KiB */
+    uint64_t page_bytes;       /* page allocators: page, at least 16 */
+    uint64_t unit_bytes;       /* RW_malloc: unit, at least 16 */
+    uint32_t oom_free_ppm;     /* random walk: share of free pages, in millionths, below which
+                                  malloc may say out of memory */
+    uint32_t oom_error_ppm;    /* random walk: how often it may say so above, in millionths */
+    uint32_t exact_oom;        /* random walk: 1: only after a sweep found no free page */
 } wh_tuning;
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does

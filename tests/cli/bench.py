@@ -14,7 +14,7 @@ import tempfile
 PROGRAM = os.path.abspath(sys.argv[1])
 STATE_CASES = ["full", "drift", "streams", "waste"]
 CASES = ["single", "mixed", "warp", "scaling", "churn", "large", "init", "utilization", "range",
-         *STATE_CASES, "graph"]
+         *STATE_CASES, "graph", "walk", "crossover", "scenarios", "lists", "fragments"]
 META = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
         "date": str}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
@@ -109,7 +109,7 @@ def check_rows(rows, r):
 
 
 def test_results(folder):
-    text, data, r = results(folder, "all.json", "--sizes", "16,1K", "--threads", "200",
+    text, data, r = results(folder, "all.json", "--sizes", "256,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "24M", "--case",
                             ",".join(c for c in CASES if c not in STATE_CASES))
     for key, kind in META.items():
@@ -122,7 +122,8 @@ def test_results(folder):
     check({row["case"] for row in rows} == set(CASES) - set(STATE_CASES), "every case has rows")
     for row in rows:
         if row["case"] == "utilization":
-            check(0.2 < row["utilization"] <= 1, f"utilization {row}")
+            # small blocks in pages of 256 bytes waste most of them
+            check(0.04 < row["utilization"] <= 1, f"utilization {row}")
         if row["case"] == "range":
             check(row["range_ratio"] >= 0.999, f"range {row}")
     def has(**want):

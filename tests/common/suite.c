@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "warpheap/alloc/gallatin/layout.h"
+#include "warpheap/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/alloc/tessera/layout.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
@@ -112,8 +113,13 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
       .slices_per_block = 8,
       .chunk_bytes = 1024}},
     /* Gallatin: blocks are segments */
-    {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096, .chunk_bytes = 4096}},
-    {4 << 20, {0}},
+    {640 << 10,
+     {.segment_bytes = 65536,
+      .slices_per_block = 4096,
+      .chunk_bytes = 4096,
+      .page_bytes = 4096,
+      .unit_bytes = 1024}},
+    {4 << 20, {.page_bytes = 1024, .unit_bytes = 64}},
     {96 << 10,
      {.segment_bytes = 1024,
       .min_slice_bytes = 64,
@@ -188,6 +194,17 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     if (strncmp(o->allocator, "bump", 4) == 0) {
         l->block = l->unit = l->pinned = wh_round_up(n, 16);
         return 1;
+    }
+    if (strcmp(o->allocator, "page-queue") == 0) {
+        l->block = l->unit = l->pinned =
+            o->tuning.page_bytes != 0 ? o->tuning.page_bytes : WH_RANDOM_WALK_PAGE;
+        return 1;
+    }
+    if (strcmp(o->allocator, "rw-malloc") == 0) { /* runs may meet fragmentation: not known */
+        const uint64_t unit = o->tuning.unit_bytes != 0 ? o->tuning.unit_bytes : WH_RWMALLOC_UNIT;
+        l->block = l->unit = l->pinned = unit;
+        l->packed = n < unit;
+        return n <= unit;
     }
     return strcmp(o->allocator, "gallatin") == 0  ? gallatin_layout(o, n, l)
            : strcmp(o->allocator, "tessera") == 0 ? tessera_layout(o, n, l)

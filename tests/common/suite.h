@@ -59,6 +59,8 @@ typedef struct suite_layout {
     uint64_t segment;    /* 0: there are none */
     uint64_t in_segment; /* blocks of n bytes in one; 0: block divides the heap, or unknown */
     int unknown;         /* how many blocks a heap holds depends on its history */
+    int packed;          /* lanes that call together share a unit: `block` is the most that one
+                            takes, and how many fit depends on who calls with whom */
 } suite_layout;
 
 /* 0 if nothing is known of the allocator of these options. memory must be set. */

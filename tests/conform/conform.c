@@ -295,14 +295,19 @@ static int layout_of(const context *x, uint64_t n, suite_layout *l) {
     return suite_layout_of(&x->options, n, l);
 }
 
+/* An allocator may cap its requests by design. */
+static uint64_t capped(const context *x, uint64_t n) {
+    return n < x->info->max_size ? n : x->info->max_size;
+}
+
 static uint64_t random_size(context *x, uint64_t max) {
-    return suite_random_size(&x->random, max);
+    return suite_random_size(&x->random, capped(x, max));
 }
 
 /* Largest request of the mixed cases: up to several segments. */
 static uint64_t some_max(context *x) {
     const uint64_t choices[] = {64, 512, 3000, x->options.bytes / 20};
-    return choices[random_of(x) % 4];
+    return capped(x, choices[random_of(x) % 4] + 1) - 1;
 }
 
 /* n items of mixed sizes. Returns whether the heap must have room for all of them at
@@ -579,7 +584,7 @@ static uint64_t some_size(context *x) {
         16,      17,          48,         100, 256, 1000, segment / 4, segment / 2, segment / 2 + 1,
         segment, segment + 1, 3 * segment};
     const uint64_t n = choices[random_of(x) % (sizeof choices / sizeof *choices)];
-    return n <= x->options.bytes / 4 ? n : 64;
+    return n <= x->options.bytes / 4 && n <= x->info->max_size ? n : 64;
 }
 
 /* How many blocks of n bytes the heap holds; UINT64_MAX if that is not known. */
@@ -617,7 +622,7 @@ static void check_capacity(context *x, int many) {
     int exact = layout_of(x, n, &known) && !known.unknown &&
                 (!many || can(x, WH_CAP_EXACT_OOM) || is_bump(x));
     /* Runs that meet leave gaps: each takes what the other one has seen. */
-    const int may_break = many && known.segment != 0 && n > known.segment;
+    const int may_break = many && ((known.segment != 0 && n > known.segment) || known.packed != 0);
     exact = exact && !may_break;
     if (can(x, WH_CAP_FREE | WH_CAP_STATS) && random_of(x) % 2 != 0) {
         wear(x);
@@ -650,7 +655,10 @@ static void check_capacity(context *x, int many) {
             /* every unit has come back */
             CHECK_EQUAL(x, again, expected);
         }
-        CHECK(x, many || again >= first);
+        /* One whose out-of-memory is not exact may give up at another moment, and where
+         * the layout is not known fragments may be left. */
+        const int at_least = can(x, WH_CAP_EXACT_OOM) && expected != UINT64_MAX;
+        CHECK(x, many || again >= (at_least ? first : first / 2));
     }
     together(x, l);
 }
@@ -666,15 +674,19 @@ static void case_full_many(context *x) {
 /* In a full heap, what is freed is what can be had again: no more and no less, and at
  * once. Memory comes back in the units that the allocator's layout names. */
 static void case_full_reuse(context *x) {
-    const uint64_t n = some_size(x);
+    uint64_t n = some_size(x);
     suite_layout l;
+    int known = layout_of(x, n, &l);
+    if (!known) { /* blocks that may come back in other places, and not fit them */
+        n = 64;
+        known = layout_of(x, n, &l);
+    }
     make_items(x, x->options.bytes / wh_round_up(n, 16) + 1);
     for (uint64_t k = 0; k < x->room; k++) {
         x->sizes[k] = n;
     }
-    const int known = layout_of(x, n, &l);
     const uint64_t unit = known ? l.unit : 1;
-    const uint64_t total = fill_up(x, n);
+    uint64_t total = fill_up(x, n);
     CHECK(x, total > 0);
     for (uint32_t round = 0; round < 4; round++) {
         PULL(x, ptrs);
@@ -708,10 +720,17 @@ static void case_full_reuse(context *x) {
             x->ptrs[got + i] = all[i];
             x->usable[got + i] = x->usable[0];
         }
+        total = got + kept;
         free(all);
         PUSH(x, ptrs);
         PUSH(x, usable);
-        CHECK_EQUAL(x, got, freed);
+        if (l.packed) { /* each unit serves at least one, each block took one at most */
+            const uint64_t second = victims[1] != victims[0];
+            const uint64_t third = victims[2] != victims[0] && victims[2] != victims[1];
+            CHECK(x, got >= 1 + second + third);
+        } else {
+            CHECK_EQUAL(x, got, freed);
+        }
         check_used(x);
         RUN(x, fill);
         RUN(x, verify);
@@ -929,7 +948,7 @@ static void case_bad_free(context *x) {
     make_items(x, 64);
     wh_launch launch = alone(x);
     for (uint64_t k = 0; k < n_blocks; k++) {
-        CHECK_EQUAL(x, allocate_one(x, k, sizes[k]), 1);
+        CHECK_EQUAL(x, allocate_one(x, k, capped(x, sizes[k])), 1);
     }
     for (uint64_t k = n_blocks; k < n_blocks + N_GOOD; k++) {
         CHECK_EQUAL(x, allocate_one(x, k, 16 + 16 * (k - n_blocks)), 1);
@@ -965,7 +984,7 @@ static void case_bad_free(context *x) {
             unsigned char *p = x->ptrs[k];
             bad[n_bad++] = p + 8;
             bad[n_bad++] = p + x->usable[k] - 1;
-            if (sizes[k] > segment) {
+            if (sizes[k] > segment && x->usable[k] > segment) {
                 bad[n_bad++] = p + segment;
             }
             if (known && sizes[k] > l.slices) {

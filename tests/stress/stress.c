@@ -203,6 +203,7 @@ static int storm(run *x) {
     c.seed = x->seed;
     c.steps = z.steps;
     c.max_size = 8 + suite_random(&random) % 6000;
+    c.max_size = c.max_size < x->info->max_size ? c.max_size : x->info->max_size;
 
     suite_layout layout;
     o.memory = suite_memory(x->device, o.bytes, 0, &x->raw);

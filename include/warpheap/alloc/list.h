@@ -20,13 +20,35 @@
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
      WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
-#define WH_CAPS_TESSERA                                                                          \
-    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
-     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK |                  \
-     WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_TESSERA                                                                           \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+/* Random walks give up by a statistical test, so not EXACT_OOM; one size, so not ANY_SIZE. */
+#define WH_CAPS_RANDOM_WALK                                                            \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
+     WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
+     WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_RWMALLOC                                                                          \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+/* NULL after one round through a list that others change: not EXACT_OOM. */
+#define WH_CAPS_CIRCULAR                                                                      \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
+     WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
+     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+/* Overwrites live blocks when it comes around, and free does nothing. */
+#define WH_CAPS_AWMALLOC                                                        \
+    (WH_CAP_ANY_SIZE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | \
+     WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_PAGE_QUEUE                                                                 \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | \
+     WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
+     WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)
 
@@ -39,7 +61,18 @@
     X(bump, bump, "bump", "one counter, one atomicAdd per warp, no free", "Vinkler and Havran 2015, Algorithm 1, warp-aggregated", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
     X(bump_plain, bump, "bump-plain", "one counter, one atomicAdd per lane, no free", "Vinkler and Havran 2015, Algorithm 1", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
     X(cuda, cuda, "cuda", "malloc and free of the CUDA device runtime, for comparison", "CUDA C++ Programming Guide", WH_CAPS_CUDA, 16, UINT64_MAX) \
-    X(gallatin, gallatin, "gallatin", "segments, blocks and slices under van Emde Boas trees", "McCoy and Pandey, PPoPP 2024, Algorithms 1-4", WH_CAPS_GALLATIN, WH_ALIGN_1M, UINT64_MAX)
+    X(gallatin, gallatin, "gallatin", "segments, blocks and slices under van Emde Boas trees", "McCoy and Pandey, PPoPP 2024, Algorithms 1-4", WH_CAPS_GALLATIN, WH_ALIGN_1M, UINT64_MAX) \
+    X(rw, random_walk, "rw", "pages of one size found by a random walk over flags", "Pham et al. 2025, Algorithm 1", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(rw_bm, random_walk, "rw-bm", "the same over a bitmap with locks", "Pham et al. 2025, Algorithm 2", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(corw, random_walk, "corw", "the lanes of a warp walk together and share what they find", "Pham et al. 2025, Algorithms 3 and 4", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(crw, random_walk, "crw", "a thread looks beside its last page before it walks", "Pham et al. 2025, Algorithm 5", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(page_queue, page_queue, "page-queue", "pages of one size in one queue: stand-in for queue-based designs", "Pham et al. 2025, section 5.1", WH_CAPS_PAGE_QUEUE, 16, 256) \
+    X(rwmalloc, rwmalloc, "rw-malloc", "consecutive units found by a random walk of the warp", "Pham et al. 2025, Algorithm 6", WH_CAPS_RWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(awmalloc, circular, "awmalloc", "one offset that wraps around and overwrites", "Vinkler and Havran 2015, Algorithm 2", WH_CAPS_AWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(cmalloc, circular, "cmalloc", "circular list of chunks", "Vinkler and Havran 2015, Algorithm 3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cfmalloc, circular, "cfmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cmmalloc, circular, "cmmalloc", "circular list, one offset per SM", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cfmmalloc, circular, "cfmmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX)
 /* clang-format on */
 
 #endif
