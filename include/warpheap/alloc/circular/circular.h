@@ -24,12 +24,15 @@
  * next one if that is free. Departures:
  *   - lanes of a warp that ask for the same size share one search: they cut the chunk up
  *     between them;
+ *   - where chunks are so small that most lanes of such a group would go round again, each
+ *     lane searches for itself, the r-th of them from the r-th chunk on that is not in use;
  *   - a search that came around once without success ends (the paper's goes on for ever);
- *     then one lane joins all neighbouring free chunks of the list (gather), which the
+ *     then one warp joins all neighbouring free chunks of the list (gather), which the
  *     paper names as future work, before NULL;
  *   - a search follows the offset when others have moved it;
- *   - a bitmap outside the chunks says where headers are: free rejects what is no block,
- *     check and walk run in parallel, and an offset can be validated;
+ *   - a map outside the chunks says where headers are, and which chunks are not in use:
+ *     free rejects what is no block, check and walk run in parallel, an offset can be
+ *     validated, and a search that has met some chunks in use skips those behind them;
  *   - heaps above 16 GiB have larger units.
  *
  * Grace. The paper: a merge cannot overwrite a header that another thread still reads,
@@ -45,7 +48,9 @@
  * Fields and who writes them (device scope)
  *   header   flag: malloc, merge, gather: cas to USED, acquire; owner: store release.
  *            next: the holder of the chunk, release
- *   map      bit u = there is a header at u. split: or release; merge: and
+ *   map      a word of 64 bits for 32 units. Bit b: there is a header at the unit; bit
+ *            32 + b: and its chunk is not USED. split, free: or release, before the flag
+ *            says so; malloc, merge: and, by the holder of the chunk, or of the one before
  *   offsets  any malloc, relaxed; a hint
  *   grace    half-steps of grace periods; cas +1, fetch_add 0 for a stamp; acq_rel
  *   active   searches under way, per side; add acq_rel, and release
@@ -59,6 +64,7 @@
  *       header that a search can reach holds what its last owner put there: from a header
  *       that was in the list after the search began, next leads to another such one.
  *   I4  next > u, and map has exactly the headers of the list, when quiet
+ *   I5  a chunk that is not USED is so in map, too; when quiet, no other
  * Ordering pairs
  *   P1  free or split (store release of flag or next) -> cas or load acquire of a search
  *   P2  merge: map and next are written, then the stamp is taken by a read-modify-write of
@@ -66,7 +72,8 @@
  *       that begins later: it finds the list without the merged header
  *   P3  end of a search (release of active) -> the check that a side is empty (acquire) ->
  *       grace (release) -> whoever takes the LIMBO chunk (acquire of grace)
- *   P4  map: or release after the header is written -> load acquire
+ *   P4  map: or release after the header is written, and the list leads to it -> load
+ *       acquire. Whoever frees a chunk, or looks at its size, owns it, and needs no order
  * Progress  a search waits for nobody and ends after one round. malloc repeats it while
  *       chunks that would do are in LIMBO, or while another lane gathers: both end when
  *       others have ended a bounded number of their own steps, and those wait for nobody
@@ -74,9 +81,11 @@
  * Fails NULL after one round that found nothing and a gather that joined nothing; what
  *       others hold for a moment, to look at it, is not seen: not exact.
  * Limits headers lie between blocks: who writes past a block damages the list.
- * Cost  malloc: two atomics on active, one cas, a few loads and stores per group of lanes
- *       with one size, and a load per chunk passed. free: two loads, a cas where the next
- *       chunk is free, two to four stores, and one atomic per warp that merged.
+ * Cost  malloc: two atomics on active, one cas, two ors and ands, a few loads and stores per
+ *       group of lanes with one size, an or per lane, and a load per chunk passed, or per 32
+ *       units. free: three loads, an or, a cas where the next chunk is free, one to three
+ *       stores, and one atomic per warp that merged. A malloc in a full heap looks at the
+ *       whole map, and gathers at a load per 32 units and a few atomics per free chunk.
  * Check tests/unit/circular.c, conform, stress, fault.
  */
 #ifndef WH_ALLOC_CIRCULAR_H
@@ -84,6 +93,7 @@
 
 #include "warpheap/alloc/contract.h"
 #include "warpheap/core/group.h"
+#include "warpheap/core/kth_bit.h"
 
 enum { WH_CIRCULAR_FREE = 0, WH_CIRCULAR_USED = 1, WH_CIRCULAR_LIMBO = 2 };
 
@@ -101,9 +111,11 @@ enum { WH_CIRCULAR_FREE = 0, WH_CIRCULAR_USED = 1, WH_CIRCULAR_LIMBO = 2 };
 
 #define WH_CIRCULAR_STRIDE 8u   /* words between counters, so that they do not share a sector */
 #define WH_CIRCULAR_PATIENCE 4u /* LIMBO chunks passed before a search waits for grace */
-#define WH_CIRCULAR_LOOK 4u     /* used chunks passed before a search looks at the offset */
-#define WH_CIRCULAR_FOLLOW 16u  /* times that it follows it, before a round of its own */
-#define WH_CIRCULAR_FIRST 256u  /* bytes before the first block: its header, and alignment */
+#define WH_CIRCULAR_LOOK                                                                      \
+    4u                         /* used chunks passed before a search looks at the offset, and \
+                                  from then on at the map */
+#define WH_CIRCULAR_FOLLOW 16u /* times that it follows it, before a round of its own */
+#define WH_CIRCULAR_FIRST 256u /* bytes before the first block: its header, and alignment */
 
 typedef struct wh_circular_state {
     uint64_t grace;
@@ -117,7 +129,7 @@ typedef struct wh_circular_state {
 
 typedef struct wh_circular {
     unsigned char *base; /* of unit 0 */
-    uint32_t *map;
+    uint64_t *map;
     uint32_t *offsets;
     wh_circular_state *state;
     uint32_t units; /* the sentinel's place */
@@ -135,16 +147,16 @@ static inline wh_status wh_circular_plan_(wh_circular_t *h, wh_plan *plan, unsig
     const uint64_t fixed = WH_CIRCULAR_FIRST + sizeof(wh_circular_state) +
                            (uint64_t)n_offsets * WH_CIRCULAR_STRIDE * 4 + 16;
     uint32_t unit_log2 = 4;
-    plan->min_bytes = fixed + ((uint64_t)n_offsets + 4) * 16 + 8 + n_offsets / 4;
+    plan->min_bytes = fixed + ((uint64_t)n_offsets + 4) * 17 + 8;
     if (bytes < plan->min_bytes) {
         return WH_HEAP_TOO_SMALL;
     }
     while (bytes >> unit_log2 >= (uint64_t)1 << 30) {
         unit_log2++;
     }
-    /* 8 units take a byte of the map, which has a bit for the sentinel as well. */
-    uint64_t units = (bytes - fixed) * 8 / (((uint64_t)8 << unit_log2) + 1);
-    while ((units << unit_log2) + (units / 32 + 1) * 4 + fixed > bytes) {
+    /* 4 units take a byte of the map, which has bits for the sentinel as well. */
+    uint64_t units = (bytes - fixed) * 4 / (((uint64_t)4 << unit_log2) + 1);
+    while ((units << unit_log2) + (units / 32 + 1) * 8 + fixed > bytes) {
         units--;
     }
     h->units = (uint32_t)units;
@@ -164,7 +176,7 @@ static inline wh_status wh_circular_plan_(wh_circular_t *h, wh_plan *plan, unsig
         h->base = memory + WH_CIRCULAR_FIRST;
         h->state = (wh_circular_state *)(void *)(h->base + (units << unit_log2));
         h->offsets = (uint32_t *)(void *)(h->state + 1);
-        h->map = h->offsets + (uint64_t)n_offsets * WH_CIRCULAR_STRIDE;
+        h->map = (uint64_t *)(void *)(h->offsets + (uint64_t)n_offsets * WH_CIRCULAR_STRIDE);
     }
     return WH_OK;
 }
@@ -200,9 +212,14 @@ WH_FN uint32_t *wh_circular_at_(wh_circular_t h, uint32_t u, int fused) {
 WH_FN wh_circular_chunk wh_circular_read_(wh_circular_t h, uint32_t u, int fused) {
     const uint32_t *at = wh_circular_at_(h, u, fused);
     wh_circular_chunk c;
+    if (!fused) { /* next is what leads on; the flag is compared again by the cas */
+        c.flag = wh_load_u32_relaxed(at);
+        c.next = wh_load_u32_acquire(at + 1); /* P1 */
+        return c;
+    }
     c.flag = WH_PLANT(circular_p1_read, wh_load_u32_acquire, wh_load_u32_relaxed)(at); /* P1 */
-    c.next = fused ? c.flag >> 2 : wh_load_u32_acquire(at + 1);                        /* P1 */
-    c.flag = fused ? c.flag & 3 : c.flag;
+    c.next = c.flag >> 2;
+    c.flag &= 3;
     return c;
 }
 
@@ -231,16 +248,82 @@ WH_FN void wh_circular_write_(wh_circular_t h, uint32_t u, uint32_t flag, uint32
     (at, fused ? next << 2 | flag : flag); /* P1 */
 }
 
-WH_FN int wh_circular_is_header_(wh_circular_t h, uint32_t u) {
-    return (int)(wh_load_u32_acquire(&h.map[u / 32]) >> u % 32 & 1); /* P4 */
+/* Bit of the map for a header at u, and with it for a chunk that is not in use. */
+WH_HD uint64_t wh_circular_bit_(uint32_t u) {
+    return (uint64_t)1 << u % 32;
 }
 
-WH_FN void wh_circular_add_header_(wh_circular_t h, uint32_t u) {
-    wh_or_u32_release(&h.map[u / 32], 1u << u % 32); /* P4 */
+WH_HD uint64_t wh_circular_free_bit_(uint32_t u) {
+    return (uint64_t)1 << (32 + u % 32);
+}
+
+/* For the owner of a block, whose header nobody else takes away (P4). */
+WH_FN int wh_circular_is_header_(wh_circular_t h, uint32_t u) {
+    return (wh_load_u64_relaxed(&h.map[u / 32]) & wh_circular_bit_(u)) != 0;
+}
+
+/* Of a chunk that we hold, whose header is written: it is one; or, with the free bit, it is
+ * one and will not be in use. */
+WH_FN void wh_circular_add_header_(wh_circular_t h, uint32_t u, int is_free) {
+    wh_or_u64_release(&h.map[u / 32],
+                      wh_circular_bit_(u) | (is_free ? wh_circular_free_bit_(u) : 0)); /* P4, I5 */
 }
 
 WH_FN void wh_circular_drop_header_(wh_circular_t h, uint32_t u) {
-    wh_and_u32_relaxed(&h.map[u / 32], ~(1u << u % 32));
+    wh_and_u64_relaxed(&h.map[u / 32], ~(wh_circular_bit_(u) | wh_circular_free_bit_(u)));
+}
+
+/* Of a chunk that we hold: it stays in use. */
+WH_FN void wh_circular_mark_used_(wh_circular_t h, uint32_t u) {
+    wh_and_u64_relaxed(&h.map[u / 32], ~wh_circular_free_bit_(u)); /* I5 */
+}
+
+/* A chunk from unit u on: the first one that is not in use, or, where the map has a word
+ * without headers, the last one before that, which leads over it faster. `units` or more:
+ * none before the end. Its bit was set after the call began. */
+WH_FN_SLOW uint32_t wh_circular_skip_(const uint64_t *map, uint32_t units, uint32_t u) {
+    const uint32_t last = units / 32;
+    uint32_t at = UINT32_MAX; /* a chunk in use */
+    uint64_t mask = (~0u << u % 32) * (((uint64_t)1 << 32) + 1);
+    for (uint32_t k = u / 32; k <= last; mask = ~(uint64_t)0) {
+        const uint64_t word = wh_load_u64_acquire(&map[k]) & mask; /* P4 */
+        if (word >> 32 != 0) {
+            return k * 32 + wh_ctz32((uint32_t)(word >> 32));
+        }
+        if (word == 0 && at != UINT32_MAX) {
+            return at;
+        }
+        at = word != 0 ? k * 32 + 31 - wh_clz32((uint32_t)word) : at;
+        k++;
+        /* Several loads at a time over small chunks in use. */
+        while (at != UINT32_MAX && k + 3 <= last) {
+            const uint64_t a = wh_load_u64_relaxed(&map[k]), b = wh_load_u64_relaxed(&map[k + 1]);
+            const uint64_t c = wh_load_u64_relaxed(&map[k + 2]);
+            const uint64_t d = wh_load_u64_acquire(&map[k + 3]); /* P4 */
+            if ((a | b | c | d) >> 32 != 0 || a == 0 || b == 0 || c == 0 || d == 0) {
+                break;
+            }
+            k += 4;
+            at = k * 32 - 1 - wh_clz32((uint32_t)d);
+        }
+    }
+    return units;
+}
+
+/* The r-th chunk, from 0, from unit u on that is not in use, or if they are sparse an
+ * earlier one. */
+WH_FN_SLOW uint32_t wh_circular_rth_(const uint64_t *map, uint32_t units, uint32_t u, uint32_t r) {
+    uint32_t from = u % 32;
+    uint32_t k = u / 32;
+    for (uint32_t i = 0; i < 8 && k <= units / 32; i++, k++, from = 0) {
+        const uint32_t bits = (uint32_t)(wh_load_u64_acquire(&map[k]) >> 32) >> from; /* P4 */
+        const uint32_t n = wh_popc32(bits);
+        if (r < n) {
+            return k * 32 + from + wh_kth_bit32(bits, r + 1);
+        }
+        r -= n;
+    }
+    return wh_circular_skip_(map, units, k <= units / 32 ? k * 32 : 0);
 }
 
 /* Merges the chunk behind `next` into the one that we hold, if it is not used: the new
@@ -320,36 +403,33 @@ WH_FN uint32_t wh_circular_offset_(wh_circular_t h, uint32_t which) {
     return wh_load_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE]);
 }
 
-/* A header to start at: the offset, or what has become of it. */
-WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t offset) {
-    if (WH_PLANT(circular_hint, wh_circular_is_header_(h, offset), 1)) {
+/* A chunk to start at, for the lane of that rank among those that search each for itself:
+ * where the offset is, or one not in use behind it. The offset's own header may be gone. */
+WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t offset, uint32_t rank) {
+    if (WH_PLANT(circular_hint,
+                 rank == 0 && (wh_load_u64_acquire(&h.map[offset / 32]) &
+                               wh_circular_free_bit_(offset)) != 0,
+                 1)) { /* P4 */
         return offset;
     }
-    for (uint32_t k = offset / 32, i = 0; i < 8 && k <= h.units / 32; k++, i++) {
-        const uint32_t bits = wh_load_u32_acquire(&h.map[k]); /* P4 */
-        if (bits != 0) {
-            return k * 32 + wh_ctz32(bits);
-        }
-    }
-    return 0; /* the first header never goes away */
+    return rank != 0 ? wh_circular_rth_(h.map, h.units, offset, rank)
+                     : wh_circular_skip_(h.map, h.units, offset);
 }
 
 /* Looks for a chunk of at least `least` units and locks it. Counted as active. Searches that
  * start together meet at one chunk, and one gets it; the others would walk over all that is in
  * use behind it. So a search looks at the offset now and then, and follows it when it has
- * moved: somebody has found a chunk and left a rest. */
-WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, uint32_t least,
-                                           int fused) {
+ * moved: somebody has found a chunk and left a rest. And it skips what the map says is in
+ * use. */
+WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, uint32_t rank,
+                                           uint32_t least, int fused) {
     wh_circular_take t;
     uint32_t limbo = 0, used = 0, followed = 0;
     uint32_t offset = wh_circular_offset_(h, which);
-    t.u = wh_circular_start_(h, offset);
+    t.u = wh_circular_start_(h, offset, rank);
     for (uint64_t walked = 0; walked < h.units && limbo < WH_CIRCULAR_PATIENCE;) {
+        t.u = t.u < h.units ? t.u : 0; /* the sentinel leads back */
         wh_circular_chunk c = wh_circular_read_(h, t.u, fused);
-        if (t.u >= h.units) { /* the sentinel */
-            t.u = 0;
-            continue;
-        }
         if (c.flag != WH_CIRCULAR_USED && c.next - t.u >= least) {
             const uint32_t was = c.flag;
             if (wh_circular_lock_(h, t.u, &c, fused)) {
@@ -369,74 +449,141 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, uint
                 wh_circular_write_(h, t.u, was, c.next, fused);
             }
         }
+        const int large = c.next - t.u >= 32;
         walked += c.next - t.u;
         t.u = c.next;
-        if (c.flag == WH_CIRCULAR_USED && followed < WH_CIRCULAR_FOLLOW &&
-            ++used % WH_CIRCULAR_LOOK == 0) {
+        used += c.flag == WH_CIRCULAR_USED;
+        if (c.flag == WH_CIRCULAR_USED && used % WH_CIRCULAR_LOOK == 0 &&
+            followed < WH_CIRCULAR_FOLLOW) {
             const uint32_t now = wh_circular_offset_(h, which);
             if (now != offset) {
                 offset = now;
-                t.u = wh_circular_start_(h, offset);
+                t.u = wh_circular_start_(h, offset, rank);
                 walked = 0;
                 followed++;
+                continue;
             }
         }
+        if (used < WH_CIRCULAR_LOOK || large) {
+            continue; /* the list leads over large chunks faster than the map */
+        }
+        const uint32_t to = wh_circular_skip_(h.map, h.units, c.next);
+        walked += to - c.next;
+        t.u = to;
     }
     t.next = 0;
     t.outcome = limbo != 0 ? WH_CIRCULAR_WAIT : WH_CIRCULAR_NONE;
     return t;
 }
 
-/* Joins neighbouring free chunks all over the list; whether there were any. One lane, not
- * counted as active before. */
-WH_FN_SLOW int wh_circular_gather_(wh_circular_t h, int fused) {
-    const uint32_t slot = wh_circular_enter_(h);
-    int joined = 0;
-    for (uint32_t u = 0; u < h.units;) {
-        wh_circular_chunk c = wh_circular_read_(h, u, fused);
-        const uint32_t was = c.flag;
-        if (was != WH_CIRCULAR_USED && wh_circular_lock_(h, u, &c, fused)) {
-            const uint32_t before = c.next;
-            for (uint32_t next = wh_circular_absorb_(h, c.next, fused); next != c.next;
-                 next = wh_circular_absorb_(h, c.next, fused)) {
-                c.next = next;
-            }
-            if (c.next != before) {
-                joined = 1;
-                wh_circular_write_(h, u, WH_CIRCULAR_USED, c.next, fused); /* P2 */
-                wh_store_u64_relaxed(wh_circular_stamp_at_(h, u), wh_circular_stamp_(h));
-                wh_circular_write_(h, u, WH_CIRCULAR_LIMBO, c.next, fused);
-            } else {
-                wh_circular_write_(h, u, was, c.next, fused);
-            }
-        }
-        u = c.next;
+/* Joins the chunk at u with those behind it, if it is not in use. */
+typedef struct wh_circular_run {
+    uint32_t next; /* end of the chunk that starts at u */
+    uint32_t joined;
+} wh_circular_run;
+
+WH_FN wh_circular_run wh_circular_join_(wh_circular_t h, uint32_t u, int fused) {
+    wh_circular_chunk c = wh_circular_read_(h, u, fused);
+    wh_circular_run run;
+    const uint32_t was = c.flag;
+    run.next = c.next;
+    run.joined = 0;
+    if (was == WH_CIRCULAR_USED || !wh_circular_lock_(h, u, &c, fused)) {
+        return run;
     }
-    wh_circular_leave_(h, slot);
-    return joined;
+    run.next = c.next;
+    for (uint32_t next = wh_circular_absorb_(h, run.next, fused); next != run.next;
+         next = wh_circular_absorb_(h, run.next, fused)) {
+        run.next = next;
+        run.joined = 1;
+    }
+    if (run.joined) {
+        wh_circular_write_(h, u, WH_CIRCULAR_USED, run.next, fused); /* P2 */
+        wh_store_u64_relaxed(wh_circular_stamp_at_(h, u), wh_circular_stamp_(h));
+    }
+    wh_circular_write_(h, u, run.joined ? WH_CIRCULAR_LIMBO : was, run.next, fused);
+    return run;
 }
 
-/* What a search that found nothing comes to: NULL if a gather that began after *since
- * joined nothing, this lane's own or another's. *other: the number of a gather that another
- * lane is at, until whose end there is no use in searching. */
-WH_FN int wh_circular_give_up_(wh_circular_t h, uint64_t *since, uint64_t *other, int fused) {
-    uint64_t number = wh_load_u64_acquire(&h.state->gather);
-    if (*since == UINT64_MAX) {
-        *since = number;
+/* Joins neighbouring free chunks all over the list; whether there were any. All lanes of
+ * mask, none counted as active before, each in a share of the units; then the leader sees to
+ * the chunks at the shares' ends, which two lanes may have looked at at once. */
+WH_FN_SLOW int wh_circular_gather_(wh_circular_t h, wh_mask_t mask, int fused) {
+    const uint32_t lanes = wh_popc32(mask), rank = wh_mask_rank(mask);
+    const uint32_t leader = wh_mask_leader(mask);
+    const uint32_t words = h.units / 32 + 1, share = (words + lanes - 1) / lanes;
+    const uint64_t begin = (uint64_t)rank * share * 32, stop = begin + (uint64_t)share * 32;
+    const uint32_t end = stop < h.units ? (uint32_t)stop : h.units;
+    uint32_t slot = 0, joined = 0, last = h.units;
+    if (wh_lane_id() == leader) {
+        slot = wh_circular_enter_(h);
     }
-    if (wh_load_u64_acquire(&h.state->gather_empty) > *since) {
-        return 1;
+    wh_syncwarp(mask);
+    for (uint32_t u = begin < end ? wh_circular_skip_(h.map, end, (uint32_t)begin) : end;
+         u < end;) {
+        const wh_circular_run run = wh_circular_join_(h, u, fused);
+        joined |= run.joined;
+        last = run.next >= end ? u : last;
+        u = run.next < end ? wh_circular_skip_(h.map, end, run.next) : end;
     }
-    if (number % 2 != 0 || wh_cas_u64_acq_rel(&h.state->gather, number, number + 1) != number) {
-        *other = number | 1;
-        return 0;
+    wh_syncwarp(mask);
+    for (wh_mask_t left = wh_ballot(mask, last != h.units) & mask; left != 0; left &= left - 1) {
+        const uint32_t u = wh_shfl_u32(mask, last, wh_ctz32(left));
+        if (wh_lane_id() == leader) {
+            joined |= wh_circular_join_(h, u, fused).joined;
+        }
     }
-    const int joined = wh_circular_gather_(h, fused);
-    if (!joined) {
-        wh_store_u64_release(&h.state->gather_empty, number + 1);
+    wh_syncwarp(mask);
+    if (wh_lane_id() == leader) {
+        wh_circular_leave_(h, slot);
     }
-    wh_store_u64_release(&h.state->gather, number + 2);
-    return !joined;
+    return wh_any(mask, joined != 0);
+}
+
+/* What searches that found nothing come to. */
+typedef struct wh_circular_verdict {
+    uint64_t since; /* gathers up to this one say nothing; UINT64_MAX: not asked yet */
+    uint64_t other; /* a gather of another warp, before whose end there is no use in searching */
+    int none;       /* NULL: a gather after `since` joined nothing */
+} wh_circular_verdict;
+
+/* Gathers, unless another warp does. All lanes of mask. */
+WH_FN_SLOW wh_circular_verdict wh_circular_give_up_(wh_circular_t h, wh_mask_t mask, uint64_t since,
+                                                    int fused) {
+    const uint32_t leader = wh_mask_leader(mask);
+    wh_circular_verdict v;
+    int gathers = 0;
+    uint64_t number = 0;
+    v.since = since;
+    v.other = 0;
+    v.none = 0;
+    if (wh_lane_id() == leader) {
+        number = wh_load_u64_acquire(&h.state->gather);
+        v.since = since == UINT64_MAX ? number : since;
+        if (wh_load_u64_acquire(&h.state->gather_empty) > v.since) {
+            v.none = 1;
+        } else if (number % 2 == 0 &&
+                   wh_cas_u64_acq_rel(&h.state->gather, number, number + 1) == number) {
+            gathers = 1;
+        } else {
+            v.other = number | 1;
+        }
+    }
+    wh_syncwarp(mask);
+    if (wh_any(mask, gathers)) {
+        const int joined = wh_circular_gather_(h, mask, fused);
+        if (wh_lane_id() == leader) {
+            if (!joined) {
+                wh_store_u64_release(&h.state->gather_empty, number + 1);
+            }
+            wh_store_u64_release(&h.state->gather, number + 2);
+            v.none = !joined;
+        }
+    }
+    v.since = wh_shfl_u64(mask, v.since, leader);
+    v.other = wh_shfl_u64(mask, v.other, leader);
+    v.none = wh_any(mask, v.none);
+    return v;
 }
 
 /* Units that a request takes, its header included; 0: it gets NULL. */
@@ -453,13 +600,17 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
     const uint32_t which = multi ? wh_sm_id() % h.n_offsets : 0;
     uint32_t need = wh_circular_need_(h, n, fused); /* 0: done */
     uint64_t since = UINT64_MAX, other = 0;
+    uint32_t alone = 0;
     void *p = NULL;
     wh_circular_take t;
     if (need == 0 && n != 0) {
         wh_add_u64_relaxed(&h.state->failed, 1);
     }
     for (uint32_t attempt = 0; wh_any(mask, need != 0);) {
-        const wh_group g = wh_group_by_u32(mask, need);
+        /* No need has the top bit: units are fewer than 2^30. */
+        const wh_group g =
+            wh_group_by_u32(mask, alone && need != 0 ? 1u << 31 | wh_lane_id() : need);
+        const wh_mask_t singles = wh_ballot(mask, alone && need != 0) & mask;
         uint32_t slot = 0;
         t.u = t.next = 0;
         t.outcome = WH_CIRCULAR_NONE;
@@ -471,7 +622,10 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
             if (other != 0 && wh_load_u64_relaxed(&h.state->gather) == other) {
                 t.outcome = WH_CIRCULAR_WAIT;
             } else {
-                t = wh_circular_search_(h, which, need, fused);
+                t = wh_circular_search_(h, which, alone ? wh_mask_rank(singles) : 0, need, fused);
+            }
+            if (t.outcome == WH_CIRCULAR_TOOK) {
+                wh_circular_mark_used_(h, t.u);
             }
         }
         wh_syncwarp(mask); /* P1: the others of the group use what its first lane acquired */
@@ -493,26 +647,36 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         const uint32_t after = g.rank + 1 < k ? at + need : split ? end : next;
         if (mine && g.rank != 0) {
             wh_circular_write_(h, at, WH_CIRCULAR_USED, after, fused);
-            wh_circular_add_header_(h, at);
         }
-        if (mine && g.rank + 1 == k && split) {
-            wh_circular_write_(h, end, WH_CIRCULAR_FREE, next, fused);
-            wh_circular_add_header_(h, end);
+        const int last = mine && g.rank + 1 == k && split;
+        if (last) {
+            wh_circular_write_(h, end, WH_CIRCULAR_USED, next, fused);
         }
         wh_syncwarp(mask); /* P1: before the first piece leads to the others */
         if (mine && g.rank == 0) {
             wh_circular_write_(h, u, WH_CIRCULAR_USED, after, fused);
             wh_store_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE], split ? end : next);
         }
+        wh_syncwarp(mask); /* P4: the list leads to them before the map does */
+        if (mine && g.rank != 0) {
+            wh_circular_add_header_(h, at, 0);
+        }
+        if (last) { /* I5: only then may it be taken, and merged with what is behind it */
+            wh_circular_add_header_(h, end, 1);
+            wh_circular_write_(h, end, WH_CIRCULAR_FREE, next, fused); /* P1 */
+        }
         if (mine) {
             p = h.base + ((uint64_t)at << h.unit_log2);
             need = 0;
-        } else if (need != 0 && outcome == WH_CIRCULAR_NONE) {
-            int give_up = 0;
-            if (wh_group_leads(g)) {
-                give_up = wh_circular_give_up_(h, &since, &other, fused);
-            }
-            if (give_up) {
+        } else if (took && k * 4 <= g.n) {
+            alone = 1;
+        }
+        const int failed = need != 0 && outcome == WH_CIRCULAR_NONE;
+        if (wh_any(mask, failed)) {
+            const wh_circular_verdict v = wh_circular_give_up_(h, mask, since, fused);
+            since = v.since;
+            other = v.other;
+            if (failed && v.none) {
                 wh_add_u64_relaxed(&h.state->failed, 1);
                 need = 0;
             }
@@ -550,6 +714,7 @@ WH_FN void wh_circular_free_(wh_circular_t h, wh_mask_t mask, void *p, int fused
     uint32_t next = c.next;
     if (c.next != 0) {
         next = wh_circular_absorb_(h, c.next, fused);
+        wh_circular_add_header_(h, u, 1); /* I5 */
         if (next != c.next) {
             wh_circular_write_(h, u, WH_CIRCULAR_USED, next, fused); /* P2: before the stamp */
         } else {
@@ -602,7 +767,8 @@ WH_FN void *wh_circular_aligned_(wh_circular_t h, wh_mask_t mask, size_t align, 
     const wh_circular_chunk c = wh_circular_find_(h, p, &u, fused);
     const uint32_t at = u + (uint32_t)(skip >> h.unit_log2);
     wh_circular_write_(h, at, WH_CIRCULAR_USED, c.next, fused);
-    wh_circular_add_header_(h, at);
+    wh_circular_add_header_(h, at, 0);
+    wh_circular_add_header_(h, u, 1);                      /* I5 */
     wh_circular_write_(h, u, WH_CIRCULAR_FREE, at, fused); /* P1 */
     return p + skip;
 }
@@ -622,23 +788,24 @@ WH_FN void wh_circular_init_(wh_circular_t h, uint64_t i, uint64_t n, int fused)
         wh_store_u32_relaxed(&h.offsets[k * WH_CIRCULAR_STRIDE], (uint32_t)(k * h.root * h.levels));
     }
     for (uint64_t k = i; k <= h.units / 32; k += n) {
-        uint32_t bits = 0;
+        uint64_t bits = 0;
         for (uint64_t u = wh_circular_split_(h, k * 32); u < k * 32 + 32;) {
             const int last = u >= h.units;
             const uint64_t next = last ? 0 : wh_circular_split_(h, u + 1);
-            bits |= 1u << u % 32;
+            bits |= wh_circular_bit_((uint32_t)u) | (last ? 0 : wh_circular_free_bit_((uint32_t)u));
             wh_circular_write_(h, (uint32_t)u, last ? WH_CIRCULAR_USED : WH_CIRCULAR_FREE,
                                (uint32_t)next, fused);
             u = last ? k * 32 + 32 : next;
         }
-        wh_store_u32_relaxed(&h.map[k], bits); /* I4 */
+        wh_store_u64_relaxed(&h.map[k], bits); /* I4, I5 */
     }
 }
 
 WH_FN void wh_circular_stats_(wh_circular_t h, uint64_t i, uint64_t n, wh_stats *s, int fused) {
     uint64_t used = 0, live = 0, largest = 0;
     for (uint64_t k = i; k <= h.units / 32; k += n) {
-        for (uint32_t bits = wh_load_u32_relaxed(&h.map[k]); bits != 0; bits &= bits - 1) {
+        for (uint32_t bits = (uint32_t)wh_load_u64_relaxed(&h.map[k]); bits != 0;
+             bits &= bits - 1) {
             const uint32_t u = (uint32_t)k * 32 + wh_ctz32(bits);
             wh_circular_chunk c = wh_circular_read_(h, u, fused);
             if (u == h.units) {
@@ -683,7 +850,8 @@ WH_FN void wh_circular_check_(wh_circular_t h, uint64_t i, uint64_t n, wh_report
         wh_report_error(r, 4, 0);
     }
     for (uint64_t k = i; k <= h.units / 32; k += n) {
-        for (uint32_t bits = wh_load_u32_relaxed(&h.map[k]); bits != 0; bits &= bits - 1) {
+        for (uint32_t bits = (uint32_t)wh_load_u64_relaxed(&h.map[k]); bits != 0;
+             bits &= bits - 1) {
             const uint32_t u = (uint32_t)k * 32 + wh_ctz32(bits);
             const wh_circular_chunk c = wh_circular_read_(h, u, fused);
             if (u == h.units ? c.flag != WH_CIRCULAR_USED || c.next != 0
@@ -695,11 +863,19 @@ WH_FN void wh_circular_check_(wh_circular_t h, uint64_t i, uint64_t n, wh_report
             uint64_t word = k;
             uint32_t above = bits & (bits - 1);
             while (above == 0 && word < h.units / 32) {
-                above = wh_load_u32_relaxed(&h.map[++word]);
+                above = (uint32_t)wh_load_u64_relaxed(&h.map[++word]);
             }
             if (u != h.units && (above == 0 || word * 32 + wh_ctz32(above) != c.next)) {
                 wh_report_error(r, 4, u);
             }
+            const int is_free = (wh_load_u64_relaxed(&h.map[k]) & wh_circular_free_bit_(u)) != 0;
+            if (is_free != (c.flag != WH_CIRCULAR_USED)) { /* I5 */
+                wh_report_error(r, 5, u);
+            }
+        }
+        const uint64_t both = wh_load_u64_relaxed(&h.map[k]);
+        if ((both >> 32 & ~both) != 0) {
+            wh_report_error(r, 5, k * 32);
         }
     }
 }
@@ -707,7 +883,8 @@ WH_FN void wh_circular_check_(wh_circular_t h, uint64_t i, uint64_t n, wh_report
 WH_FN void wh_circular_walk_(wh_circular_t h, uint64_t i, uint64_t n, wh_walk_sink *sink,
                              int fused) {
     for (uint64_t k = i; k <= h.units / 32; k += n) {
-        for (uint32_t bits = wh_load_u32_relaxed(&h.map[k]); bits != 0; bits &= bits - 1) {
+        for (uint32_t bits = (uint32_t)wh_load_u64_relaxed(&h.map[k]); bits != 0;
+             bits &= bits - 1) {
             const uint32_t u = (uint32_t)k * 32 + wh_ctz32(bits);
             const wh_circular_chunk c = wh_circular_read_(h, u, fused);
             if (u != h.units && c.flag == WH_CIRCULAR_USED) {
