@@ -47,7 +47,7 @@
  *
  * Fields and who writes them (device scope)
  *   header   flag: malloc, merge, gather: cas to USED, acquire; owner: store release.
- *            next: the holder of the chunk, release
+ *            next: the holder of the chunk, release; before anything leads there, relaxed
  *   map      a word of 64 bits for 32 units. Bit b: there is a header at the unit; bit
  *            32 + b: and its chunk is not USED. split, free: or release, before the flag
  *            says so; malloc, merge: and, by the holder of the chunk, or of the one before
@@ -115,6 +115,7 @@ enum { WH_CIRCULAR_FREE = 0, WH_CIRCULAR_USED = 1, WH_CIRCULAR_LIMBO = 2 };
     4u                         /* used chunks passed before a search looks at the offset, and \
                                   from then on at the map */
 #define WH_CIRCULAR_FOLLOW 16u /* times that it follows it, before a round of its own */
+#define WH_CIRCULAR_NEAR 16u   /* chunks that a lane looks at that searches for itself */
 #define WH_CIRCULAR_FIRST 256u /* bytes before the first block: its header, and alignment */
 
 typedef struct wh_circular_state {
@@ -237,15 +238,26 @@ WH_FN int wh_circular_lock_(wh_circular_t h, uint32_t u, wh_circular_chunk *c, i
     return 1;
 }
 
-/* Writes a header, by the holder of its chunk. */
-WH_FN void wh_circular_write_(wh_circular_t h, uint32_t u, uint32_t flag, uint32_t next,
-                              int fused) {
+/* These write headers, by the holder of the chunk. A new one, to which nothing leads yet: */
+WH_FN void wh_circular_new_(wh_circular_t h, uint32_t u, uint32_t flag, uint32_t next, int fused) {
     uint32_t *at = wh_circular_at_(h, u, fused);
+    wh_store_u32_relaxed(at, fused ? next << 2 | flag : flag);
     if (!fused) {
-        wh_store_u32_release(at + 1, next); /* P1 */
+        wh_store_u32_relaxed(at + 1, next);
     }
+}
+
+/* Another next; the chunk stays USED. */
+WH_FN void wh_circular_lead_(wh_circular_t h, uint32_t u, uint32_t next, int fused) {
+    wh_store_u32_release(wh_circular_at_(h, u, fused) + (fused ? 0 : 1),
+                         fused ? next << 2 | WH_CIRCULAR_USED : next); /* P1 */
+}
+
+/* Another flag: the end of the holding. */
+WH_FN void wh_circular_let_go_(wh_circular_t h, uint32_t u, uint32_t flag, uint32_t next,
+                               int fused) {
     WH_PLANT(circular_p1_write, wh_store_u32_release, wh_store_u32_relaxed)
-    (at, fused ? next << 2 | flag : flag); /* P1 */
+    (wh_circular_at_(h, u, fused), fused ? next << 2 | flag : flag); /* P1 */
 }
 
 /* Bit of the map for a header at u, and with it for a chunk that is not in use. */
@@ -389,9 +401,10 @@ WH_FN void wh_circular_advance_(wh_circular_t h, wh_mask_t mask) {
 /* --- malloc: Algorithm 3 ---------------------------------------------------------------------- */
 
 enum {
-    WH_CIRCULAR_TOOK, /* a chunk is ours */
-    WH_CIRCULAR_WAIT, /* some that would do are in LIMBO */
-    WH_CIRCULAR_NONE  /* came around */
+    WH_CIRCULAR_TOOK,  /* a chunk is ours */
+    WH_CIRCULAR_WAIT,  /* some that would do are in LIMBO */
+    WH_CIRCULAR_SHORT, /* a lane that searches for itself has not gone far enough */
+    WH_CIRCULAR_NONE   /* came around */
 };
 
 typedef struct wh_circular_take {
@@ -421,13 +434,15 @@ WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t offset, uint32_t ran
  * use behind it. So a search looks at the offset now and then, and follows it when it has
  * moved: somebody has found a chunk and left a rest. And it skips what the map says is in
  * use. */
-WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, uint32_t rank,
-                                           uint32_t least, int fused) {
+WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, int alone,
+                                           uint32_t rank, uint32_t least, int fused) {
     wh_circular_take t;
     uint32_t limbo = 0, used = 0, followed = 0;
+    uint32_t looks = alone ? WH_CIRCULAR_NEAR : UINT32_MAX;
     uint32_t offset = wh_circular_offset_(h, which);
     t.u = wh_circular_start_(h, offset, rank);
-    for (uint64_t walked = 0; walked < h.units && limbo < WH_CIRCULAR_PATIENCE;) {
+    for (uint64_t walked = 0; walked < h.units && limbo < WH_CIRCULAR_PATIENCE && looks != 0;
+         looks--) {
         t.u = t.u < h.units ? t.u : 0; /* the sentinel leads back */
         wh_circular_chunk c = wh_circular_read_(h, t.u, fused);
         if (c.flag != WH_CIRCULAR_USED && c.next - t.u >= least) {
@@ -446,7 +461,7 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, uint
                     return t;
                 }
                 limbo += !ready;
-                wh_circular_write_(h, t.u, was, c.next, fused);
+                wh_circular_let_go_(h, t.u, was, c.next, fused);
             }
         }
         const int large = c.next - t.u >= 32;
@@ -472,7 +487,7 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, uint
         t.u = to;
     }
     t.next = 0;
-    t.outcome = limbo != 0 ? WH_CIRCULAR_WAIT : WH_CIRCULAR_NONE;
+    t.outcome = alone ? WH_CIRCULAR_SHORT : limbo != 0 ? WH_CIRCULAR_WAIT : WH_CIRCULAR_NONE;
     return t;
 }
 
@@ -498,10 +513,10 @@ WH_FN wh_circular_run wh_circular_join_(wh_circular_t h, uint32_t u, int fused) 
         run.joined = 1;
     }
     if (run.joined) {
-        wh_circular_write_(h, u, WH_CIRCULAR_USED, run.next, fused); /* P2 */
+        wh_circular_lead_(h, u, run.next, fused); /* P2 */
         wh_store_u64_relaxed(wh_circular_stamp_at_(h, u), wh_circular_stamp_(h));
     }
-    wh_circular_write_(h, u, run.joined ? WH_CIRCULAR_LIMBO : was, run.next, fused);
+    wh_circular_let_go_(h, u, run.joined ? WH_CIRCULAR_LIMBO : was, run.next, fused);
     return run;
 }
 
@@ -600,7 +615,7 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
     const uint32_t which = multi ? wh_sm_id() % h.n_offsets : 0;
     uint32_t need = wh_circular_need_(h, n, fused); /* 0: done */
     uint64_t since = UINT64_MAX, other = 0;
-    uint32_t alone = 0;
+    int alone = 0;
     void *p = NULL;
     wh_circular_take t;
     if (need == 0 && n != 0) {
@@ -622,7 +637,8 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
             if (other != 0 && wh_load_u64_relaxed(&h.state->gather) == other) {
                 t.outcome = WH_CIRCULAR_WAIT;
             } else {
-                t = wh_circular_search_(h, which, alone ? wh_mask_rank(singles) : 0, need, fused);
+                t = wh_circular_search_(h, which, alone, alone ? wh_mask_rank(singles) : 0, need,
+                                        fused);
             }
             if (t.outcome == WH_CIRCULAR_TOOK) {
                 wh_circular_mark_used_(h, t.u);
@@ -646,15 +662,15 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         const uint32_t at = u + g.rank * need;
         const uint32_t after = g.rank + 1 < k ? at + need : split ? end : next;
         if (mine && g.rank != 0) {
-            wh_circular_write_(h, at, WH_CIRCULAR_USED, after, fused);
+            wh_circular_new_(h, at, WH_CIRCULAR_USED, after, fused);
         }
         const int last = mine && g.rank + 1 == k && split;
         if (last) {
-            wh_circular_write_(h, end, WH_CIRCULAR_USED, next, fused);
+            wh_circular_new_(h, end, WH_CIRCULAR_USED, next, fused);
         }
         wh_syncwarp(mask); /* P1: before the first piece leads to the others */
         if (mine && g.rank == 0) {
-            wh_circular_write_(h, u, WH_CIRCULAR_USED, after, fused);
+            wh_circular_lead_(h, u, after, fused);
             wh_store_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE], split ? end : next);
         }
         wh_syncwarp(mask); /* P4: the list leads to them before the map does */
@@ -663,14 +679,13 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         }
         if (last) { /* I5: only then may it be taken, and merged with what is behind it */
             wh_circular_add_header_(h, end, 1);
-            wh_circular_write_(h, end, WH_CIRCULAR_FREE, next, fused); /* P1 */
+            wh_circular_let_go_(h, end, WH_CIRCULAR_FREE, next, fused); /* P1 */
         }
         if (mine) {
             p = h.base + ((uint64_t)at << h.unit_log2);
             need = 0;
-        } else if (took && k * 4 <= g.n) {
-            alone = 1;
         }
+        alone = took && k * 4 <= g.n; /* most of the group got nothing: small chunks */
         const int failed = need != 0 && outcome == WH_CIRCULAR_NONE;
         if (wh_any(mask, failed)) {
             const wh_circular_verdict v = wh_circular_give_up_(h, mask, since, fused);
@@ -681,7 +696,8 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
                 need = 0;
             }
         }
-        if (wh_any(mask, need != 0 && outcome != WH_CIRCULAR_TOOK)) {
+        if (wh_any(mask,
+                   need != 0 && outcome != WH_CIRCULAR_TOOK && outcome != WH_CIRCULAR_SHORT)) {
             wh_circular_advance_(h, mask);
             wh_backoff(attempt++);
         }
@@ -716,9 +732,9 @@ WH_FN void wh_circular_free_(wh_circular_t h, wh_mask_t mask, void *p, int fused
         next = wh_circular_absorb_(h, c.next, fused);
         wh_circular_add_header_(h, u, 1); /* I5 */
         if (next != c.next) {
-            wh_circular_write_(h, u, WH_CIRCULAR_USED, next, fused); /* P2: before the stamp */
+            wh_circular_lead_(h, u, next, fused); /* P2: before the stamp */
         } else {
-            wh_circular_write_(h, u, WH_CIRCULAR_FREE, next, fused); /* P1 */
+            wh_circular_let_go_(h, u, WH_CIRCULAR_FREE, next, fused); /* P1 */
         }
     } else if (p != NULL) {
         wh_add_u64_relaxed(&h.state->bad_frees, 1);
@@ -736,7 +752,7 @@ WH_FN void wh_circular_free_(wh_circular_t h, wh_mask_t mask, void *p, int fused
     wh_syncwarp(mask);
     if (next != c.next) {
         wh_store_u64_relaxed(wh_circular_stamp_at_(h, u), stamp);
-        wh_circular_write_(h, u, WH_CIRCULAR_LIMBO, next, fused); /* P1 */
+        wh_circular_let_go_(h, u, WH_CIRCULAR_LIMBO, next, fused); /* P1 */
     }
 }
 
@@ -766,10 +782,11 @@ WH_FN void *wh_circular_aligned_(wh_circular_t h, wh_mask_t mask, size_t align, 
     }
     const wh_circular_chunk c = wh_circular_find_(h, p, &u, fused);
     const uint32_t at = u + (uint32_t)(skip >> h.unit_log2);
-    wh_circular_write_(h, at, WH_CIRCULAR_USED, c.next, fused);
+    wh_circular_new_(h, at, WH_CIRCULAR_USED, c.next, fused);
+    wh_circular_lead_(h, u, at, fused); /* P1 */
     wh_circular_add_header_(h, at, 0);
-    wh_circular_add_header_(h, u, 1);                      /* I5 */
-    wh_circular_write_(h, u, WH_CIRCULAR_FREE, at, fused); /* P1 */
+    wh_circular_add_header_(h, u, 1);                       /* I5 */
+    wh_circular_let_go_(h, u, WH_CIRCULAR_FREE, at, fused); /* P1 */
     return p + skip;
 }
 
@@ -793,8 +810,8 @@ WH_FN void wh_circular_init_(wh_circular_t h, uint64_t i, uint64_t n, int fused)
             const int last = u >= h.units;
             const uint64_t next = last ? 0 : wh_circular_split_(h, u + 1);
             bits |= wh_circular_bit_((uint32_t)u) | (last ? 0 : wh_circular_free_bit_((uint32_t)u));
-            wh_circular_write_(h, (uint32_t)u, last ? WH_CIRCULAR_USED : WH_CIRCULAR_FREE,
-                               (uint32_t)next, fused);
+            wh_circular_new_(h, (uint32_t)u, last ? WH_CIRCULAR_USED : WH_CIRCULAR_FREE,
+                             (uint32_t)next, fused);
             u = last ? k * 32 + 32 : next;
         }
         wh_store_u64_relaxed(&h.map[k], bits); /* I4, I5 */
