@@ -62,10 +62,18 @@ int suite_wants_number(uint64_t chosen, uint64_t n) {
     return chosen == UINT64_MAX || chosen == n;
 }
 
-uint64_t suite_seeds(void) {
+uint64_t suite_seeds(const wh_allocator_info *info) {
+    static const char *const slow[] = {"cmalloc",   "cfmalloc", "cmmalloc", "cfmmalloc",
+                                       "rw-malloc", "rw-bm",    "corw",     "crw"};
     const char *text = getenv("WH_TEST_SEEDS");
     const int n = text != NULL ? atoi(text) : 0;
-    return n > 0 ? (uint64_t)n : WH_TEST_SEEDS_DEFAULT;
+    uint64_t seeds = n > 0 ? (uint64_t)n : WH_TEST_SEEDS_DEFAULT;
+    for (size_t i = 0; n <= 0 && i < sizeof slow / sizeof *slow; i++) {
+        if (strcmp(info->name, slow[i]) == 0) {
+            seeds = (seeds + 4) / 5;
+        }
+    }
+    return seeds;
 }
 
 uint64_t suite_first_seed(void) {

@@ -21,9 +21,10 @@ int suite_parse(suite_choice *c, int argc, char **argv);
 int suite_wants(const char *chosen, const char *name);
 int suite_wants_number(uint64_t chosen, uint64_t n);
 
-/* How many seeds to try: WH_TEST_SEEDS, or what the build says. And the first of them:
- * WH_TEST_FIRST_SEED, or 0. */
-uint64_t suite_seeds(void);
+/* How many seeds to try: WH_TEST_SEEDS, or what the build says, of which the allocators that
+ * are slow on the simulated device, or share their code with another, get a fifth. And the
+ * first of them: WH_TEST_FIRST_SEED, or 0. */
+uint64_t suite_seeds(const wh_allocator_info *info);
 uint64_t suite_first_seed(void);
 
 extern const char *const suite_policies[WH_SIM_POLICY_COUNT];

@@ -1276,7 +1276,9 @@ static void run_target(const suite_choice *c, context *x, uint64_t *runs, uint64
     const int gpu = strcmp(x->target, "sim") != 0;
     const uint64_t before = *runs;
     /* What does not reuse memory has little to go wrong in. */
-    const uint64_t n = gpu ? 4 : can(x, WH_CAP_FREE) ? suite_seeds() : (suite_seeds() + 4) / 5;
+    const uint64_t n = gpu                   ? 4
+                       : can(x, WH_CAP_FREE) ? suite_seeds(x->info)
+                                             : (suite_seeds(x->info) + 4) / 5;
     const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
     for (uint64_t s = first; s < (c->seed != UINT64_MAX ? first + 1 : first + n); s++) {
         for (uint32_t p = 0; p < (gpu ? 1u : (uint32_t)WH_SIM_POLICY_COUNT); p++) {

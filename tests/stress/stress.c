@@ -338,7 +338,7 @@ static int in_plan(const run *x, int gpu) {
 static void run_target(const suite_choice *c, run *x, progress *p) {
     const int gpu = strcmp(x->target, "sim") != 0;
     const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
-    const uint64_t end = first + (c->seed != UINT64_MAX ? 1 : suite_seeds());
+    const uint64_t end = first + (c->seed != UINT64_MAX ? 1 : suite_seeds(x->info));
     memset(p, 0, sizeof *p);
     p->begin = p->told = now();
     p->limit = time_limit(gpu);

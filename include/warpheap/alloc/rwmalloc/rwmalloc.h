@@ -578,10 +578,11 @@ WH_FN int wh_rwmalloc_is_used_(wh_rwmalloc_t h, uint64_t unit) {
     return (int)(wh_load_u64_relaxed(&h.words[unit / WH_USE_BITS]) >> unit % WH_USE_BITS & 1);
 }
 
-/* Units from `unit` on that are free (or used) in a row. */
-WH_FN uint64_t wh_rwmalloc_stretch_(wh_rwmalloc_t h, uint64_t unit, int used) {
+/* Units from `unit` on that are free (or used) in a row; looks at no more than `most` and
+ * those in the same word. */
+WH_FN uint64_t wh_rwmalloc_stretch_(wh_rwmalloc_t h, uint64_t unit, int used, uint64_t most) {
     uint64_t end = unit;
-    while (end < h.units) {
+    while (end < h.units && end - unit < most) {
         const uint32_t word = (uint32_t)wh_load_u64_relaxed(&h.words[end / WH_USE_BITS]);
         const uint32_t others = (used ? ~word : word) >> end % WH_USE_BITS;
         if (others != 0) {
@@ -612,7 +613,8 @@ WH_FN void wh_rwmalloc_stats(wh_rwmalloc_t h, uint64_t i, uint64_t n, wh_stats *
         const int before = k != 0 && !wh_rwmalloc_is_used_(h, k * WH_USE_BITS - 1);
         for (uint32_t starts = free & ~(free << 1 | (before ? 1u : 0)); starts != 0;
              starts &= starts - 1) {
-            const uint64_t length = wh_rwmalloc_stretch_(h, k * WH_USE_BITS + wh_ctz32(starts), 0);
+            const uint64_t length =
+                wh_rwmalloc_stretch_(h, k * WH_USE_BITS + wh_ctz32(starts), 0, h.units);
             largest = length > largest ? length : largest;
         }
     }
@@ -637,7 +639,7 @@ WH_FN void wh_rwmalloc_check(wh_rwmalloc_t h, uint64_t i, uint64_t n, wh_report 
         if (state != 0) {
             const uint64_t end = u + length;
             const int pieces = (state & WH_RWMALLOC_RUN) != 0 || (state & 0xffff) != 0;
-            if (!pieces || length == 0 || wh_rwmalloc_stretch_(h, u, 1) < length ||
+            if (!pieces || length == 0 || wh_rwmalloc_stretch_(h, u, 1, length) < length ||
                 (end < h.units && wh_rwmalloc_is_used_(h, end) &&
                  wh_load_u32_relaxed(&h.state[end]) == 0)) {
                 wh_report_error(r, 2, u);
