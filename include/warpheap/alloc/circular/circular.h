@@ -402,8 +402,8 @@ WH_FN void wh_circular_advance_(wh_circular_t h, wh_mask_t mask) {
 
 enum {
     WH_CIRCULAR_TOOK,  /* a chunk is ours */
-    WH_CIRCULAR_WAIT,  /* some that would do are in LIMBO */
     WH_CIRCULAR_SHORT, /* a lane that searches for itself has not gone far enough */
+    WH_CIRCULAR_WAIT,  /* some that would do are in LIMBO */
     WH_CIRCULAR_NONE   /* came around */
 };
 
@@ -558,19 +558,18 @@ WH_FN_SLOW int wh_circular_gather_(wh_circular_t h, wh_mask_t mask, int fused) {
 /* What searches that found nothing come to. */
 typedef struct wh_circular_verdict {
     uint64_t since; /* gathers up to this one say nothing; UINT64_MAX: not asked yet */
-    uint64_t other; /* a gather of another warp, before whose end there is no use in searching */
     int none;       /* NULL: a gather after `since` joined nothing */
 } wh_circular_verdict;
 
-/* Gathers, unless another warp does. All lanes of mask. */
+/* Gathers, or waits until another warp has done so, before which there is no use in searching.
+ * All lanes of mask, none counted as active. */
 WH_FN_SLOW wh_circular_verdict wh_circular_give_up_(wh_circular_t h, wh_mask_t mask, uint64_t since,
                                                     int fused) {
     const uint32_t leader = wh_mask_leader(mask);
     wh_circular_verdict v;
-    int gathers = 0;
+    int gathers = 0, waits = 0;
     uint64_t number = 0;
     v.since = since;
-    v.other = 0;
     v.none = 0;
     if (wh_lane_id() == leader) {
         number = wh_load_u64_acquire(&h.state->gather);
@@ -581,7 +580,8 @@ WH_FN_SLOW wh_circular_verdict wh_circular_give_up_(wh_circular_t h, wh_mask_t m
                    wh_cas_u64_acq_rel(&h.state->gather, number, number + 1) == number) {
             gathers = 1;
         } else {
-            v.other = number | 1;
+            waits = 1;
+            number |= 1;
         }
     }
     wh_syncwarp(mask);
@@ -595,8 +595,11 @@ WH_FN_SLOW wh_circular_verdict wh_circular_give_up_(wh_circular_t h, wh_mask_t m
             v.none = !joined;
         }
     }
+    for (uint32_t attempt = 0; wh_any(mask, waits); attempt++) {
+        wh_backoff(attempt);
+        waits = waits && wh_load_u64_relaxed(&h.state->gather) == number;
+    }
     v.since = wh_shfl_u64(mask, v.since, leader);
-    v.other = wh_shfl_u64(mask, v.other, leader);
     v.none = wh_any(mask, v.none);
     return v;
 }
@@ -614,7 +617,7 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
     const uint32_t leader = wh_mask_leader(mask);
     const uint32_t which = multi ? wh_sm_id() % h.n_offsets : 0;
     uint32_t need = wh_circular_need_(h, n, fused); /* 0: done */
-    uint64_t since = UINT64_MAX, other = 0;
+    uint64_t since = UINT64_MAX;
     int alone = 0;
     void *p = NULL;
     wh_circular_take t;
@@ -634,12 +637,8 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         }
         wh_syncwarp(mask);
         if (need != 0 && wh_group_leads(g)) {
-            if (other != 0 && wh_load_u64_relaxed(&h.state->gather) == other) {
-                t.outcome = WH_CIRCULAR_WAIT;
-            } else {
-                t = wh_circular_search_(h, which, alone, alone ? wh_mask_rank(singles) : 0, need,
-                                        fused);
-            }
+            t = wh_circular_search_(h, which, alone, alone ? wh_mask_rank(singles) : 0, need,
+                                    fused);
             if (t.outcome == WH_CIRCULAR_TOOK) {
                 wh_circular_mark_used_(h, t.u);
             }
@@ -690,14 +689,12 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         if (wh_any(mask, failed)) {
             const wh_circular_verdict v = wh_circular_give_up_(h, mask, since, fused);
             since = v.since;
-            other = v.other;
             if (failed && v.none) {
                 wh_add_u64_relaxed(&h.state->failed, 1);
                 need = 0;
             }
         }
-        if (wh_any(mask,
-                   need != 0 && outcome != WH_CIRCULAR_TOOK && outcome != WH_CIRCULAR_SHORT)) {
+        if (wh_any(mask, need != 0 && outcome >= WH_CIRCULAR_WAIT)) {
             wh_circular_advance_(h, mask);
             wh_backoff(attempt++);
         }
