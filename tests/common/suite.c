@@ -62,18 +62,24 @@ int suite_wants_number(uint64_t chosen, uint64_t n) {
     return chosen == UINT64_MAX || chosen == n;
 }
 
+/* The lists walk over what is in use, which the simulator does a step at a time; the four
+ * share one text, as three of the random walks do. */
+static int is_list(const wh_allocator_info *info) {
+    return strncmp(info->source, "Vinkler", 7) == 0 && (info->caps & WH_CAP_FREE) != 0;
+}
+
 uint64_t suite_seeds(const wh_allocator_info *info) {
-    static const char *const slow[] = {"cmalloc",   "cfmalloc", "cmmalloc", "cfmmalloc",
-                                       "rw-malloc", "rw-bm",    "corw",     "crw"};
     const char *text = getenv("WH_TEST_SEEDS");
     const int n = text != NULL ? atoi(text) : 0;
-    uint64_t seeds = n > 0 ? (uint64_t)n : WH_TEST_SEEDS_DEFAULT;
-    for (size_t i = 0; n <= 0 && i < sizeof slow / sizeof *slow; i++) {
-        if (strcmp(info->name, slow[i]) == 0) {
-            seeds = (seeds + 4) / 5;
-        }
-    }
-    return seeds;
+    const uint64_t share = is_list(info) ? 10 : strncmp(info->source, "Pham", 4) == 0 ? 5 : 1;
+    return n > 0 ? (uint64_t)n : (WH_TEST_SEEDS_DEFAULT + share - 1) / share;
+}
+
+int suite_thins(const suite_choice *c, const wh_allocator_info *info, uint64_t seed,
+                uint32_t policy) {
+    const int chosen =
+        c->policy != NULL || c->seed != UINT64_MAX || getenv("WH_TEST_SEEDS") != NULL;
+    return !chosen && is_list(info) && (seed + policy) % 2 != 0;
 }
 
 uint64_t suite_first_seed(void) {

@@ -21,11 +21,15 @@ int suite_parse(suite_choice *c, int argc, char **argv);
 int suite_wants(const char *chosen, const char *name);
 int suite_wants_number(uint64_t chosen, uint64_t n);
 
-/* How many seeds to try: WH_TEST_SEEDS, or what the build says, of which the allocators that
- * are slow on the simulated device, or share their code with another, get a fifth. And the
- * first of them: WH_TEST_FIRST_SEED, or 0. */
+/* How many seeds to try: WH_TEST_SEEDS, or what the build says, of which the lists get a tenth
+ * and the random walks a fifth. And the first of them: WH_TEST_FIRST_SEED, or 0. */
 uint64_t suite_seeds(const wh_allocator_info *info);
 uint64_t suite_first_seed(void);
+
+/* Whether a seed goes without a policy: the lists have every second one, unless the command or
+ * WH_TEST_SEEDS says which. */
+int suite_thins(const suite_choice *c, const wh_allocator_info *info, uint64_t seed,
+                uint32_t policy);
 
 extern const char *const suite_policies[WH_SIM_POLICY_COUNT];
 

@@ -1282,7 +1282,8 @@ static void run_target(const suite_choice *c, context *x, uint64_t *runs, uint64
     const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
     for (uint64_t s = first; s < (c->seed != UINT64_MAX ? first + 1 : first + n); s++) {
         for (uint32_t p = 0; p < (gpu ? 1u : (uint32_t)WH_SIM_POLICY_COUNT); p++) {
-            if (suite_wants(c->policy, suite_policies[p])) {
+            if (suite_wants(c->policy, suite_policies[p]) &&
+                (gpu || !suite_thins(c, x->info, s, p))) {
                 x->seed = s;
                 x->policy = p;
                 run_seed(c, x, runs, failures);

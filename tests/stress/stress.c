@@ -352,6 +352,7 @@ static void run_target(const suite_choice *c, run *x, progress *p) {
                                                        : x->seed * 3 + x->policy + x->shape) %
                     SUITE_CONFIGS;
                 if (suite_wants(c->policy, suite_policies[x->policy]) &&
+                    (gpu || !suite_thins(c, x->info, x->seed, x->policy)) &&
                     (c->shape != UINT64_MAX ? c->shape == x->shape : in_plan(x, gpu))) {
                     run_timed(x, p);
                 }
