@@ -22,7 +22,12 @@
     X(drift, "fragmentation while the sizes in use drift from 16 B to 4 KiB") \
     X(streams, "two kernels on two streams share one heap")                   \
     X(waste, "usable bytes beyond the request, over all sizes")               \
-    X(graph, "adjacency arrays of a dynamic graph")
+    X(graph, "adjacency arrays of a dynamic graph")                           \
+    X(walk, "random walks: getPage, its steps, and the steps expected")       \
+    X(crossover, "getPage by 1 to 32 lanes of a warp")                        \
+    X(scenarios, "RW_malloc: seven kinds of request")                         \
+    X(lists, "Alloc Dealloc, Alloc Cycle Dealloc, Probability")               \
+    X(fragments, "internal and external fragmentation")
 
 /* In which repetitions the contents of blocks are written and checked, between the timed
  * malloc and the timed free. The others leave the blocks alone, so that free finds the

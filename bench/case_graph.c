@@ -136,8 +136,8 @@ static uint64_t bytes_for(const whi_bench *b, const wh_graph_arcs *arcs) {
 wh_status whi_bench_case_graph(whi_bench *b) {
     const wh_graph_kernels *kernels = wh_graph_kernels_find(b->alloc->name, b->info->target);
     wh_status s = WH_OK;
-    if (kernels == NULL || !whi_bench_can(b, WH_CAP_DISJOINT)) {
-        return WH_OK;
+    if (kernels == NULL || !whi_bench_can(b, WH_CAP_DISJOINT) || b->alloc->max_size < 4096) {
+        return WH_OK; /* adjacency arrays grow beyond an allocator of single pages */
     }
     for (size_t i = 0; i < b->n_graphs && s == WH_OK; i++) {
         const whi_bench_graph *g = &b->graphs[i];

@@ -628,6 +628,11 @@ static const struct {
 #define case_drift whi_bench_case_drift
 #define case_streams whi_bench_case_streams
 #define case_waste whi_bench_case_waste
+#define case_walk whi_bench_case_walk
+#define case_crossover whi_bench_case_crossover
+#define case_scenarios whi_bench_case_scenarios
+#define case_lists whi_bench_case_lists
+#define case_fragments whi_bench_case_fragments
 #define ENTRY(name, text) {#name, text, case_##name},
     WH_BENCH_CASE_LIST(ENTRY)};
 

@@ -251,6 +251,13 @@ wh_status whi_bench_case_drift(whi_bench *b);
 wh_status whi_bench_case_streams(whi_bench *b);
 wh_status whi_bench_case_waste(whi_bench *b);
 
+/* case_walk.c, case_lists.c */
+wh_status whi_bench_case_walk(whi_bench *b);
+wh_status whi_bench_case_crossover(whi_bench *b);
+wh_status whi_bench_case_scenarios(whi_bench *b);
+wh_status whi_bench_case_lists(whi_bench *b);
+wh_status whi_bench_case_fragments(whi_bench *b);
+
 /* Reads the graph files, or generates a graph if there are none. On failure returns 0
  * and error holds one line. */
 int whi_bench_load_graphs(whi_bench *b, char *error, size_t size);

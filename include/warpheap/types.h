@@ -85,6 +85,12 @@ typedef struct wh_tuning {
                                   VLQ's cache */
     uint64_t linear_bytes;     /* Ouroboros: of the heap, a region behind the manager that the
                                   caller addresses himself (wh_ouro_linear) */
+    uint64_t page_bytes;       /* page allocators: page, at least 16 */
+    uint64_t unit_bytes;       /* RW_malloc: unit, at least 16 */
+    uint32_t oom_free_ppm;     /* random walk: share of free pages, in millionths, below which
+                                  malloc may say out of memory */
+    uint32_t oom_error_ppm;    /* random walk: how often it may say so above, in millionths */
+    uint32_t exact_oom;        /* random walk: 1: only after a sweep found no free page */
 } wh_tuning;
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does

@@ -14,7 +14,7 @@ import tempfile
 PROGRAM = os.path.abspath(sys.argv[1])
 STATE_CASES = ["full", "drift", "streams", "waste"]
 CASES = ["single", "mixed", "warp", "scaling", "churn", "large", "init", "utilization", "range",
-         *STATE_CASES, "graph"]
+         *STATE_CASES, "graph", "walk", "crossover", "scenarios", "lists", "fragments"]
 META = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
         "date": str}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
@@ -109,7 +109,7 @@ def check_rows(rows, r):
 
 
 def test_results(folder):
-    text, data, r = results(folder, "all.json", "--sizes", "16,1K", "--threads", "200",
+    text, data, r = results(folder, "all.json", "--sizes", "256,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "24M", "--case",
                             ",".join(c for c in CASES if c not in STATE_CASES))
     for key, kind in META.items():
@@ -122,7 +122,8 @@ def test_results(folder):
     check({row["case"] for row in rows} == set(CASES) - set(STATE_CASES), "every case has rows")
     for row in rows:
         if row["case"] == "utilization":
-            check(0.2 < row["utilization"] <= 1, f"utilization {row}")
+            # small blocks in pages of 256 bytes waste most of them
+            check(0.04 < row["utilization"] <= 1, f"utilization {row}")
         if row["case"] == "range":
             check(row["range_ratio"] >= 0.999, f"range {row}")
     def has(**want):
@@ -143,8 +144,10 @@ def test_results(folder):
 def test_state_cases(folder):
     """The cases that look at what a heap becomes."""
     heap = 4 << 20
+    # One of the lists: they drift slowly.
     _, data, r = results(folder, "state.json", "--case", ",".join(STATE_CASES), "--sizes",
-                         "256,1K", "--threads", "200", "--reps", "2", "--heap", str(heap))
+                         "256,1K", "--threads", "200", "--reps", "2", "--heap", str(heap), "--alloc",
+                         "null,bump,gallatin,tessera,rw,page-queue,rw-malloc,cfmmalloc")
     rows = data["rows"]
     check_rows(rows, r)
     allocs = {c: {row["alloc"] for row in rows if row["case"] == c} for c in STATE_CASES}
@@ -178,7 +181,8 @@ def test_state_cases(folder):
 
     for name in allocs["streams"]:
         mine = [row for row in rows if row["case"] == "streams" and row["alloc"] == name]
-        check([row["op"] for row in mine] == ["alone", "together"] * 2, f"streams of {name}")
+        pairs = 1 if name in ("rw", "page-queue") else 2 # these have no block of 1 KiB
+        check([row["op"] for row in mine] == ["alone", "together"] * pairs, f"streams of {name}")
         for row in mine:
             check(row["threads"] == 400 and row["ops"] == 8000, f"streams: two kernels: {row}")
             check(row["failed"] == 0, f"streams: NULLs with room: {row}")

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "warpheap/alloc/gallatin/layout.h"
+#include "warpheap/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/alloc/tessera/layout.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
@@ -61,12 +62,25 @@ int suite_wants_number(uint64_t chosen, uint64_t n) {
     return chosen == UINT64_MAX || chosen == n;
 }
 
-uint64_t suite_seeds(const suite_choice *c) {
+/* The lists walk over what is in use, which the simulator does a step at a time; the four
+ * share one text, as three of the random walks do. */
+static int is_list(const wh_allocator_info *info) {
+    return strncmp(info->source, "Vinkler", 7) == 0 && (info->caps & WH_CAP_FREE) != 0;
+}
+
+uint64_t suite_seeds(const suite_choice *c, const wh_allocator_info *info) {
     const char *text = getenv("WH_TEST_SEEDS");
     const int n = text != NULL ? atoi(text) : 0;
-    return n > 0                              ? (uint64_t)n
-           : c->seeds < WH_TEST_SEEDS_DEFAULT ? c->seeds
-                                              : WH_TEST_SEEDS_DEFAULT;
+    const uint64_t share = is_list(info) ? 10 : strncmp(info->source, "Pham", 4) == 0 ? 5 : 1;
+    const uint64_t own = (WH_TEST_SEEDS_DEFAULT + share - 1) / share;
+    return n > 0 ? (uint64_t)n : c->seeds < own ? c->seeds : own;
+}
+
+int suite_thins(const suite_choice *c, const wh_allocator_info *info, uint64_t seed,
+                uint32_t policy) {
+    const int chosen =
+        c->policy != NULL || c->seed != UINT64_MAX || getenv("WH_TEST_SEEDS") != NULL;
+    return !chosen && is_list(info) && (seed + policy) % 2 != 0;
 }
 
 uint64_t suite_first_seed(void) {
@@ -116,8 +130,13 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
       .chunk_bytes = 1024,
       .queue_entries = 64}},
     /* Gallatin: blocks are segments */
-    {640 << 10, {.segment_bytes = 65536, .slices_per_block = 4096, .chunk_bytes = 4096}},
-    {4 << 20, {0}},
+    {640 << 10,
+     {.segment_bytes = 65536,
+      .slices_per_block = 4096,
+      .chunk_bytes = 4096,
+      .page_bytes = 4096,
+      .unit_bytes = 1024}},
+    {4 << 20, {.page_bytes = 1024, .unit_bytes = 64}},
     {96 << 10,
      {.segment_bytes = 1024,
       .min_slice_bytes = 64,
@@ -201,6 +220,17 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     if (strncmp(o->allocator, "bump", 4) == 0) {
         l->block = l->unit = l->pinned = wh_round_up(n, 16);
         return 1;
+    }
+    if (strcmp(o->allocator, "page-queue") == 0) {
+        l->block = l->unit = l->pinned =
+            o->tuning.page_bytes != 0 ? o->tuning.page_bytes : WH_RANDOM_WALK_PAGE;
+        return 1;
+    }
+    if (strcmp(o->allocator, "rw-malloc") == 0) { /* runs may meet fragmentation: not known */
+        const uint64_t unit = o->tuning.unit_bytes != 0 ? o->tuning.unit_bytes : WH_RWMALLOC_UNIT;
+        l->block = l->unit = l->pinned = unit;
+        l->packed = n < unit;
+        return n <= unit;
     }
     return strcmp(o->allocator, "gallatin") == 0  ? gallatin_layout(o, n, l)
            : strcmp(o->allocator, "tessera") == 0 ? tessera_layout(o, n, l)

@@ -22,10 +22,16 @@ int suite_parse(suite_choice *c, int argc, char **argv);
 int suite_wants(const char *chosen, const char *name);
 int suite_wants_number(uint64_t chosen, uint64_t n);
 
-/* How many seeds to try: WH_TEST_SEEDS, or what the build says and no more than the choice
- * does. And the first of them: WH_TEST_FIRST_SEED, or 0. */
-uint64_t suite_seeds(const suite_choice *c);
+/* How many seeds to try: WH_TEST_SEEDS, or what the build says, of which the lists get a tenth
+ * and the random walks a fifth, and no more than the choice does. And the first of them:
+ * WH_TEST_FIRST_SEED, or 0. */
+uint64_t suite_seeds(const suite_choice *c, const wh_allocator_info *info);
 uint64_t suite_first_seed(void);
+
+/* Whether a seed goes without a policy: the lists have every second one, unless the command or
+ * WH_TEST_SEEDS says which. */
+int suite_thins(const suite_choice *c, const wh_allocator_info *info, uint64_t seed,
+                uint32_t policy);
 
 extern const char *const suite_policies[WH_SIM_POLICY_COUNT];
 
@@ -63,6 +69,8 @@ typedef struct suite_layout {
     uint64_t segment;    /* 0: there are none */
     uint64_t in_segment; /* blocks of n bytes in one; 0: block divides the heap, or unknown */
     int unknown;         /* how many blocks a heap holds depends on its history */
+    int packed;          /* lanes that call together share a unit: `block` is the most that one
+                            takes, and how many fit depends on who calls with whom */
 } suite_layout;
 
 /* 0 if nothing is known of the allocator of these options. memory must be set. */

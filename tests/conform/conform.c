@@ -298,14 +298,19 @@ static int layout_of(const context *x, uint64_t n, suite_layout *l) {
     return suite_layout_of(&x->options, n, l);
 }
 
+/* An allocator may cap its requests by design. */
+static uint64_t capped(const context *x, uint64_t n) {
+    return n < x->info->max_size ? n : x->info->max_size;
+}
+
 static uint64_t random_size(context *x, uint64_t max) {
-    return suite_random_size(&x->random, max);
+    return suite_random_size(&x->random, capped(x, max));
 }
 
 /* Largest request of the mixed cases: up to several segments. */
 static uint64_t some_max(context *x) {
     const uint64_t choices[] = {64, 512, 3000, x->options.bytes / 20};
-    return choices[random_of(x) % 4];
+    return capped(x, choices[random_of(x) % 4] + 1) - 1;
 }
 
 /* n items of mixed sizes. Returns whether the heap must have room for all of them at
@@ -622,7 +627,7 @@ static void check_capacity(context *x, int many) {
     int exact = layout_of(x, n, &known) && !known.unknown &&
                 (!many || can(x, WH_CAP_EXACT_OOM) || is_bump(x));
     /* Runs that meet leave gaps: each takes what the other one has seen. */
-    const int may_break = many && known.segment != 0 && n > known.segment;
+    const int may_break = many && ((known.segment != 0 && n > known.segment) || known.packed != 0);
     exact = exact && !may_break;
     if (can(x, WH_CAP_FREE | WH_CAP_STATS) && random_of(x) % 2 != 0) {
         wear(x);
@@ -655,7 +660,10 @@ static void check_capacity(context *x, int many) {
             /* every unit has come back */
             CHECK_EQUAL(x, again, expected);
         }
-        CHECK(x, many || again >= first);
+        /* One whose out-of-memory is not exact may give up at another moment, and where
+         * the layout is not known fragments may be left. */
+        const int at_least = can(x, WH_CAP_EXACT_OOM) && expected != UINT64_MAX;
+        CHECK(x, many || again >= (at_least ? first : first / 2));
     }
     together(x, l);
 }
@@ -671,15 +679,19 @@ static void case_full_many(context *x) {
 /* In a full heap, what is freed is what can be had again: no more and no less, and at
  * once. Memory comes back in the units that the allocator's layout names. */
 static void case_full_reuse(context *x) {
-    const uint64_t n = some_size(x);
+    uint64_t n = some_size(x);
     suite_layout l;
+    int known = layout_of(x, n, &l);
+    if (!known) { /* blocks that may come back in other places, and not fit them */
+        n = 64;
+        known = layout_of(x, n, &l);
+    }
     make_items(x, x->options.bytes / wh_round_up(n, 16) + 1);
     for (uint64_t k = 0; k < x->room; k++) {
         x->sizes[k] = n;
     }
-    const int known = layout_of(x, n, &l);
     const uint64_t unit = known ? l.unit : 1;
-    const uint64_t total = fill_up(x, n);
+    uint64_t total = fill_up(x, n);
     CHECK(x, total > 0);
     for (uint32_t round = 0; round < 4; round++) {
         PULL(x, ptrs);
@@ -713,10 +725,17 @@ static void case_full_reuse(context *x) {
             x->ptrs[got + i] = all[i];
             x->usable[got + i] = x->usable[0];
         }
+        total = got + kept;
         free(all);
         PUSH(x, ptrs);
         PUSH(x, usable);
-        CHECK_EQUAL(x, got, freed);
+        if (l.packed) { /* each unit serves at least one, each block took one at most */
+            const uint64_t second = victims[1] != victims[0];
+            const uint64_t third = victims[2] != victims[0] && victims[2] != victims[1];
+            CHECK(x, got >= 1 + second + third);
+        } else {
+            CHECK_EQUAL(x, got, freed);
+        }
         check_used(x);
         RUN(x, fill);
         RUN(x, verify);
@@ -937,7 +956,7 @@ static void case_bad_free(context *x) {
     make_items(x, 64);
     wh_launch launch = alone(x);
     for (uint64_t k = 0; k < n_blocks; k++) {
-        CHECK_EQUAL(x, allocate_one(x, k, sizes[k]), 1);
+        CHECK_EQUAL(x, allocate_one(x, k, capped(x, sizes[k])), 1);
     }
     for (uint64_t k = n_blocks; k < n_blocks + N_GOOD; k++) {
         CHECK_EQUAL(x, allocate_one(x, k, 16 + 16 * (k - n_blocks)), 1);
@@ -973,7 +992,7 @@ static void case_bad_free(context *x) {
             unsigned char *p = x->ptrs[k];
             bad[n_bad++] = p + 8;
             bad[n_bad++] = p + x->usable[k] - 1;
-            if (sizes[k] > segment) {
+            if (sizes[k] > segment && x->usable[k] > segment) {
                 bad[n_bad++] = p + segment;
             }
             if (known && sizes[k] > l.slices) {
@@ -1265,11 +1284,14 @@ static void run_target(const suite_choice *c, context *x, uint64_t *runs, uint64
     const int gpu = strcmp(x->target, "sim") != 0;
     const uint64_t before = *runs;
     /* What does not reuse memory has little to go wrong in. */
-    const uint64_t n = gpu ? 4 : can(x, WH_CAP_FREE) ? suite_seeds(c) : (suite_seeds(c) + 4) / 5;
+    const uint64_t n = gpu                   ? 4
+                       : can(x, WH_CAP_FREE) ? suite_seeds(c, x->info)
+                                             : (suite_seeds(c, x->info) + 4) / 5;
     const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
     for (uint64_t s = first; s < (c->seed != UINT64_MAX ? first + 1 : first + n); s++) {
         for (uint32_t p = 0; p < (gpu ? 1u : (uint32_t)WH_SIM_POLICY_COUNT); p++) {
-            if (suite_wants(c->policy, suite_policies[p])) {
+            if (suite_wants(c->policy, suite_policies[p]) &&
+                (gpu || !suite_thins(c, x->info, s, p))) {
                 x->seed = s;
                 x->policy = p;
                 run_seed(c, x, runs, failures);

@@ -24,6 +24,9 @@
 #define WH_ALLOCATOR gallatin
 #include "fault/fault.h"
 #include "warpheap/alloc/ouroboros/ouroboros.h"
+#include "warpheap/alloc/circular/circular.h"
+#include "warpheap/alloc/random_walk/random_walk.h"
+#include "warpheap/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/warpheap.h"
 
 /* How many seeds at most, for one fault. Without a fault, all of these pass. WH_TEST_SEEDS
@@ -52,6 +55,9 @@ typedef struct workload_args {
     uint32_t seed;
     uint32_t steps;
     uint32_t least; /* smallest block, in words of 8 bytes */
+    wh_random_walk_t pages;
+    wh_rwmalloc_t units;
+    wh_circular_t list;
 } workload_args;
 
 WH_FN uint32_t next(uint32_t *state) {
@@ -181,6 +187,73 @@ WH_KERNEL(class_churn, workload_args, a) {
     wh_free(a.heap, held[0]);
     wh_free(a.heap, held[1]);
 }
+
+/* A macro is one line: its calls of wh_activemask would be one call site. */
+WH_FN wh_mask_t lanes_at_malloc(void) {
+    return wh_activemask();
+}
+
+WH_FN wh_mask_t lanes_at_free(void) {
+    return wh_activemask();
+}
+
+/* The same for other allocators: `spread` sizes, each twice the one before. */
+#define OTHER_CHURN(name, ident, heap, spread)                                                \
+    WH_KERNEL(name, workload_args, a) {                                                       \
+        const uint64_t i = wh_thread_id();                                                    \
+        uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;                        \
+        uint64_t *held[2] = {NULL, NULL};                                                     \
+        uint64_t words[2] = {0, 0};                                                           \
+        for (uint32_t step = 0; step < a.steps + 2; step++) {                                 \
+            const uint32_t s = step < a.steps ? next(&random) % 2 : step - a.steps;           \
+            if (held[s] != NULL) {                                                            \
+                if (!is_marked(held[s], words[s], (i << 32) + ((uint64_t)s << 16))) {         \
+                    wh_add_u32_relaxed(&a.found->overlaps, 1);                                \
+                }                                                                             \
+                wh_##ident##_free(a.heap, lanes_at_free(), held[s]);                          \
+                held[s] = NULL;                                                               \
+            } else if (step < a.steps) {                                                      \
+                words[s] = (uint64_t)a.least << next(&random) % (spread);                     \
+                held[s] =                                                                     \
+                    (uint64_t *)wh_##ident##_malloc(a.heap, lanes_at_malloc(), words[s] * 8); \
+                if (held[s] != NULL) {                                                        \
+                    mark(held[s], words[s], (i << 32) + ((uint64_t)s << 16));                 \
+                }                                                                             \
+            }                                                                                 \
+        }                                                                                     \
+    }
+OTHER_CHURN(rw_churn, rw, pages, 1)
+OTHER_CHURN(rw_bm_churn, rw_bm, pages, 1)
+OTHER_CHURN(corw_churn, corw, pages, 1)
+OTHER_CHURN(rwmalloc_churn, rwmalloc, units, 5)
+OTHER_CHURN(cfmalloc_churn, cfmalloc, list, 5)
+OTHER_CHURN(cmmalloc_churn, cmmalloc, list, 5)
+
+/* A block for each lane at any time, by an allocator whose out-of-memory is exact. Most
+ * lanes keep eight, so that the other three meet over the three that are left. A second
+ * kernel frees what they kept. */
+#define KEPT 8u
+#define OTHER_NEVER_NULL(name, ident, heap)                                                  \
+    WH_KERNEL(name, workload_args, a) {                                                      \
+        const uint64_t i = wh_thread_id();                                                   \
+        const int keep = i >= 3;                                                             \
+        for (uint32_t step = 0; step < (keep ? KEPT : a.steps); step++) {                    \
+            void *p = wh_##ident##_malloc(a.heap, lanes_at_malloc(), 64);                    \
+            wh_add_u32_relaxed(&a.found->nulls, p == NULL);                                  \
+            if (keep) {                                                                      \
+                a.data[i * KEPT + step] = (uint64_t)(uintptr_t)p;                            \
+            }                                                                                \
+            wh_##ident##_free(a.heap, lanes_at_free(), keep ? NULL : p);                     \
+        }                                                                                    \
+    }                                                                                        \
+    WH_KERNEL(name##_end, workload_args, a) {                                                \
+        for (uint32_t step = 0; step < KEPT; step++) {                                       \
+            void *p = (void *)(uintptr_t)a.data[wh_thread_id() * KEPT + step]; /* 0: none */ \
+            wh_##ident##_free(a.heap, lanes_at_free(), p);                                   \
+        }                                                                                    \
+    }
+OTHER_NEVER_NULL(rw_bm_never_null, rw_bm, pages)
+OTHER_NEVER_NULL(rwmalloc_never_null, rwmalloc, units)
 
 /* As many lanes as blocks, each with one block at a time: no malloc may fail (X1). */
 WH_KERNEL(never_null, workload_args, a) {
@@ -337,6 +410,9 @@ typedef struct workload {
     uint32_t tiny;     /* segments of 64 bytes, blocks of two slices */
     uint32_t stint;    /* sticky policy with stints of this length; 0: policies in turn */
     const char *ouro;  /* variant; its heap has as many chunks of 512 bytes instead */
+    const char *other; /* another allocator, and the size of its heap above the least */
+    uint64_t bytes;
+    size_t handle; /* where its handle is in the arguments */
 } workload;
 
 /* Segments of 1 KiB, blocks of 4 slices: every boundary is near. */
@@ -344,23 +420,37 @@ static const wh_tuning tuning = {.segment_bytes = 1024, .slices_per_block = 4};
 static const wh_tuning tiny = {.segment_bytes = 64, .slices_per_block = 2};
 
 static const workload workloads[] = {
-    {"veb-toggle", veb_toggle, veb_search, 2, 16, 12, 0, 0, 0, 0, NULL},
-    {"veb-message", veb_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL},
-    {"veb-pair", veb_pair, NULL, 2, 1, 0, 0, 0, 0, 0, NULL},
-    {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL},
-    {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8, 0, 0, NULL}, /* 16..256 bytes */
-    {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2, 0, 0, NULL}, /* 64..1024 bytes */
-    {"never-null", never_null, NULL, 32, 1, 24, 0, 2, 0, 0, NULL},
-    {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10, 0, 0, NULL},
-    {"switch-churn", switch_churn, NULL, 2, 1, 300, 0, 2, 0, 8, NULL},
-    {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20, NULL},
-    {"queue-message", queue_message, NULL, 4, 5, 60, 0, 0, 0, 0, NULL},
-    {"s-p-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-p"},
-    {"s-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-c"},
-    {"va-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-va-c"},
-    {"vl-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-vl-c"},
-    {"s-p-never-null", ouro_never_null, NULL, 4, 4, 24, 64, 4, 0, 0, "ouro-s-p"},
-    {"s-c-never-null", ouro_never_null, NULL, 16, 1, 24, 8, 4, 0, 0, "ouro-s-c"},
+    {"veb-toggle", veb_toggle, veb_search, 2, 16, 12, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"veb-message", veb_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"veb-pair", veb_pair, NULL, 2, 1, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8, 0, 0, NULL, NULL, 0, 0}, /* 16..256 bytes */
+    {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2, 0, 0, NULL, NULL, 0, 0}, /* 64..1024 bytes */
+    {"never-null", never_null, NULL, 32, 1, 24, 0, 2, 0, 0, NULL, NULL, 0, 0},
+    {"hint-churn", class_churn, NULL, 6, 3, 60, 2, 10, 0, 0, NULL, NULL, 0, 0},
+    {"switch-churn", switch_churn, NULL, 2, 1, 300, 0, 2, 0, 8, NULL, NULL, 0, 0},
+    {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20, NULL, NULL, 0, 0},
+    {"queue-message", queue_message, NULL, 4, 5, 60, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"s-p-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-p", NULL, 0, 0},
+    {"s-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-c", NULL, 0, 0},
+    {"va-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-va-c", NULL, 0, 0},
+    {"vl-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-vl-c", NULL, 0, 0},
+    {"s-p-never-null", ouro_never_null, NULL, 4, 4, 24, 64, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
+    {"s-c-never-null", ouro_never_null, NULL, 16, 1, 24, 8, 4, 0, 0, "ouro-s-c", NULL, 0, 0},
+#define PAGES offsetof(workload_args, pages)
+#define UNITS offsetof(workload_args, units)
+#define LIST offsetof(workload_args, list)
+    {"rw-churn", rw_churn, NULL, 6, 3, 40, 8, 0, 0, 0, NULL, "rw", 8 * 68, PAGES},
+    {"rw-bm-churn", rw_bm_churn, NULL, 6, 3, 40, 8, 0, 0, 0, NULL, "rw-bm", 12 * 64, PAGES},
+    {"corw-churn", corw_churn, NULL, 4, 8, 30, 8, 0, 0, 0, NULL, "corw", 70 * 65, PAGES},
+    {"rw-bm-never-null", rw_bm_never_null, rw_bm_never_null_end, 32, 2, 40, 0, 0, 0, 0, NULL,
+     "rw-bm", 490 * 64 + 112, PAGES},
+    {"rwmalloc-churn", rwmalloc_churn, NULL, 5, 6, 40, 2, 0, 0, 0, NULL, "rw-malloc", 60 * 69,
+     UNITS},
+    {"rwmalloc-never-null", rwmalloc_never_null, rwmalloc_never_null_end, 32, 2, 40, 0, 0, 0, 0,
+     NULL, "rw-malloc", 33440, UNITS},
+    {"cfmalloc-churn", cfmalloc_churn, NULL, 8, 2, 60, 2, 0, 0, 0, NULL, "cfmalloc", 2500, LIST},
+    {"cmmalloc-churn", cmmalloc_churn, NULL, 8, 2, 60, 2, 0, 0, 0, NULL, "cmmalloc", 2500, LIST},
 };
 
 /* Runs a workload under one seed. 0: nothing wrong. The policy goes with the seed. */
@@ -402,6 +492,21 @@ static int run(const workload *w, uint64_t seed) {
                          (options.tuning.segment_bytes + sizeof(wh_gallatin_segment) + 2 * 4 * 16);
         s = s == WH_OK ? wh_heap_create(&heap, &options) : s;
         s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
+    }
+    if (s == WH_OK && w->other != NULL) {
+        options.tuning.page_bytes = 64;
+        options.tuning.unit_bytes = 64;
+        options.tuning.exact_oom = 1;
+        options.tuning.oom_free_ppm = 900000; /* a short walk, then the sweep */
+        options.allocator = w->other;
+        options.device = device;
+        s = wh_heap_min_bytes(&options, &options.bytes);
+        options.bytes += w->bytes;
+        s = s == WH_OK ? wh_heap_create(&heap, &options) : s;
+        const size_t size = w->handle == UNITS  ? sizeof a.units
+                            : w->handle == LIST ? sizeof a.list
+                                                : sizeof a.pages;
+        s = s == WH_OK ? wh_heap_copy_handle(heap, w->other, (char *)&a + w->handle, size) : s;
     }
     const uint64_t words = wh_veb_words(UNIVERSE);
     const uint64_t queue = sizeof *a.queue + sizeof *a.pool + 16 * 32;
@@ -554,6 +659,12 @@ static void every_fault_is_found(void **state) {
         {"vqueue_i3", "queue-message"}, /* a link of a chunk in other use is followed */
         {"ouro_i3", "s-c-churn"},       /* a chunk with live pages goes to the pool */
         {"ouro_x1_held", "s-c-never-null"},
+        {"random_walk_i1", "rw-bm-churn"},      /* a word's lock does not exclude */
+        {"random_walk_x1", "rw-bm-never-null"}, /* NULL after one sweep */
+        {"rwmalloc_i1", "rwmalloc-churn"},      /* a conflict is not noticed */
+        {"rwmalloc_x1", "rwmalloc-never-null"}, /* NULL after one sweep */
+        {"circular_grace", "cfmalloc-churn"},   /* the paper's merge: nobody waits */
+        {"circular_hint", "cmmalloc-churn"},    /* another SM's offset is not validated */
 #ifdef WH_TSAN
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},
@@ -574,6 +685,17 @@ static void every_fault_is_found(void **state) {
         {"ouro_p2_set", "s-c-churn"},
         {"ouro_p2_claim", "s-c-churn"},
         {"ouro_p3_count", "s-c-churn"},
+        {"rw_p1_get", "rw-churn"},
+        {"rw_p1_free", "rw-churn"},
+        {"rw_bm_p1_get", "rw-bm-churn"},
+        {"use_p1_release", "rw-bm-churn"},
+        {"corw_p1", "corw-churn"},
+        {"use_p1_claim", "rwmalloc-churn"},
+        {"rwmalloc_p1_get", "rwmalloc-churn"},
+        {"rwmalloc_p1_lanes", "rwmalloc-churn"},
+        {"rwmalloc_p2", "rwmalloc-churn"},
+        {"circular_p1_read", "cfmalloc-churn"},
+        {"circular_p1_write", "cfmalloc-churn"},
 #endif
     };
     (void)state;

@@ -203,6 +203,7 @@ static int storm(run *x) {
     c.seed = x->seed;
     c.steps = z.steps;
     c.max_size = 8 + suite_random(&random) % 6000;
+    c.max_size = c.max_size < x->info->max_size ? c.max_size : x->info->max_size;
 
     suite_layout layout;
     o.memory = suite_memory(x->device, o.bytes, 0, &x->raw);
@@ -337,7 +338,7 @@ static int in_plan(const run *x, int gpu) {
 static void run_target(const suite_choice *c, run *x, progress *p) {
     const int gpu = strcmp(x->target, "sim") != 0;
     const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
-    const uint64_t end = first + (c->seed != UINT64_MAX ? 1 : suite_seeds(c));
+    const uint64_t end = first + (c->seed != UINT64_MAX ? 1 : suite_seeds(c, x->info));
     memset(p, 0, sizeof *p);
     p->begin = p->told = now();
     p->limit = time_limit(gpu);
@@ -351,6 +352,7 @@ static void run_target(const suite_choice *c, run *x, progress *p) {
                                                        : x->seed * 3 + x->policy + x->shape) %
                     SUITE_CONFIGS;
                 if (suite_wants(c->policy, suite_policies[x->policy]) &&
+                    (gpu || !suite_thins(c, x->info, x->seed, x->policy)) &&
                     (c->shape != UINT64_MAX ? c->shape == x->shape : in_plan(x, gpu))) {
                     run_timed(x, p);
                 }

@@ -1,0 +1,473 @@
+/* case_walk.c: the experiments of Pham et al. (TOPC 2025, section 5.2) on random walks:
+ *   walk       getPage and freePage: time, steps per thread (TAS) and per warp (WAS) beside
+ *              what equations 1 to 6, 11 and 14 expect (5.2.1)
+ *   crossover  getPage by 1 to 32 lanes of a warp (5.2.2)
+ *   scenarios  the seven of RW_malloc (5.2.3)
+ * docs/RANDOM_WALK.md describes rows and departures. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/internal.h"
+#include "bench/paper_kernels.h"
+#include "bench/walk_theory.h"
+#include "warpheap/alloc/random_walk/layout.h"
+#include "warpheap/alloc/rwmalloc/rwmalloc.h"
+
+typedef struct walks {
+    whi_bench *b;
+    const wh_paper_kernels *kernels;
+    wh_paper_call call;
+    uint64_t pages;             /* T */
+    uint32_t *occupied, *steps; /* on the host */
+    void *d_occupied, *d_steps, *d_last, *d_counts;
+    uint64_t room; /* of steps and last */
+} walks;
+
+static wh_status check(whi_bench *b, wh_status s, const char *what) {
+    return s == WH_OK ? s : whi_bench_fail(b, s, "%s of '%s'", what, b->alloc->name);
+}
+
+static int is(const whi_bench *b, const char *name) {
+    return strcmp(b->alloc->name, name) == 0;
+}
+
+/* --- set-up -------------------------------------------------------------------------------- */
+
+static void end(walks *w) {
+    whi_bench_close_heap(w->b);
+    (void)wh_device_free(w->b->device, w->d_occupied);
+    (void)wh_device_free(w->b->device, w->d_steps);
+    (void)wh_device_free(w->b->device, w->d_last);
+    (void)wh_device_free(w->b->device, w->d_counts);
+    free(w->occupied);
+    free(w->steps);
+}
+
+/* Opens the heap of an allocator that walks; w->kernels NULL: it does not. */
+static wh_status begin(whi_bench *b, walks *w) {
+    memset(w, 0, sizeof *w);
+    w->b = b;
+    w->kernels = wh_paper_kernels_find(b->alloc->name, b->info->target);
+    if (w->kernels == NULL || w->kernels->get == NULL) {
+        w->kernels = NULL;
+        return WH_OK;
+    }
+    /* The equations know no walk that gives up: the out-of-memory test is made to come late
+     * (RW_malloc sweeps instead). */
+    wh_heap_options o;
+    memset(&o, 0, sizeof o);
+    o.bytes = b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes;
+    o.allocator = b->alloc->name;
+    o.device = b->device;
+    o.tuning.oom_free_ppm = is(b, "rw-malloc") ? 0 : 100;
+    whi_bench_close_heap(b);
+    wh_status s = check(b, wh_heap_create(&b->heap, &o), "heap");
+    s = s == WH_OK ? check(b, b->kernels->bind(b->heap, &b->call.handle), "heap") : s;
+    b->heap_bytes = o.bytes;
+    b->call.use_owns = 1;
+    w->call.handle = b->call.handle;
+    wh_stats stats;
+    s = s == WH_OK ? check(b, wh_heap_get_stats(b->heap, &stats), "statistics") : s;
+    if (s != WH_OK) {
+        return s;
+    }
+    w->pages = (stats.heap_bytes - stats.metadata_bytes) / WH_RANDOM_WALK_PAGE;
+    const uint64_t words = (w->pages + 31) / 32;
+    w->occupied = malloc(words * sizeof *w->occupied);
+    s = w->occupied != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+    s = s == WH_OK ? wh_device_alloc(b->device, &w->d_occupied, words * 4) : s;
+    s = s == WH_OK ? wh_device_alloc(b->device, &w->d_counts, sizeof(wh_paper_counts)) : s;
+    w->call.occupied = w->d_occupied;
+    w->call.counts = w->d_counts;
+    return check(b, s, "arrays for a walk");
+}
+
+static wh_status need(walks *w, uint64_t n) {
+    whi_bench *b = w->b;
+    wh_status s = whi_bench_need_ptrs(b, n);
+    w->call.ptrs = b->call.ptrs;
+    if (s != WH_OK || n <= w->room) {
+        return s;
+    }
+    (void)wh_device_free(b->device, w->d_steps);
+    (void)wh_device_free(b->device, w->d_last);
+    free(w->steps);
+    w->d_steps = w->d_last = NULL;
+    w->room = 0;
+    w->steps = malloc(n * sizeof *w->steps);
+    s = w->steps != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+    s = s == WH_OK ? wh_device_alloc(b->device, &w->d_steps, n * 4) : s;
+    s = s == WH_OK ? wh_device_alloc(b->device, &w->d_last, n * 4) : s;
+    w->call.steps = w->d_steps;
+    w->call.last = w->d_last;
+    w->room = s == WH_OK ? n : 0;
+    return check(b, s, "arrays for a walk");
+}
+
+/* Resets the heap and makes all but `available` pages used, chosen at random. */
+static wh_status occupy(walks *w, uint64_t available, uint64_t seed) {
+    whi_bench *b = w->b;
+    wh_status s = whi_bench_reset_heap(b);
+    const uint64_t threads = b->on_sim ? 4096 : 262144;
+    w->call.n = (w->pages + 31) / 32;
+    if (w->kernels->queue) {
+        w->call.n = w->pages - available;
+    } else if (s == WH_OK) {
+        uint64_t left = w->pages - available, state = seed * 2 + 1;
+        memset(w->occupied, 0, w->call.n * sizeof *w->occupied);
+        for (uint64_t p = 0; p < w->pages; p++) { /* selection sampling: exactly `left` */
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            const uint64_t r = (uint64_t)(((state >> 32) * (w->pages - p)) >> 32);
+            if (r < left) {
+                w->occupied[p / 32] |= 1u << p % 32;
+                left--;
+            }
+        }
+        s = check(b, wh_device_copy_in(b->device, w->d_occupied, w->occupied, w->call.n * 4),
+                  "pages");
+    }
+    const wh_launch l = {b->device, (uint32_t)(threads / 256), 256, NULL};
+    return s == WH_OK ? check(b, w->kernels->occupy(&l, &w->call), "occupying pages") : s;
+}
+
+/* --- steps ----------------------------------------------------------------------------------- */
+
+typedef struct steps {
+    double tas, was;
+    double drained; /* TAS with words drained as the algorithm does */
+} steps;
+
+/* One timed get by `lanes` lanes of each of `warps` warps. */
+static wh_status get(walks *w, uint64_t warps, uint32_t lanes, whi_bench_series *series,
+                     uint64_t before, steps *sum) {
+    whi_bench *b = w->b;
+    const uint64_t n = warps * lanes, threads = warps * 32;
+    wh_device_counters c0, c1;
+    wh_paper_counts counts;
+    double us = 0;
+    memset(&counts, 0, sizeof counts);
+    w->call.warps = warps;
+    w->call.lanes = lanes;
+    const wh_launch l = {b->device, (uint32_t)((threads + 255) / 256),
+                         threads < 256 ? (uint32_t)threads : 256, NULL};
+    wh_status s = wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts);
+    s = s == WH_OK ? wh_device_get_counters(b->device, &c0) : s;
+    s = s == WH_OK ? wh_device_timer_begin(b->device) : s;
+    s = s == WH_OK ? w->kernels->get(&l, &w->call) : s;
+    s = s == WH_OK ? wh_device_timer_end(b->device, &us) : s;
+    s = s == WH_OK ? wh_device_get_counters(b->device, &c1) : s;
+    s = s == WH_OK ? wh_device_copy_out(b->device, &counts, w->d_counts, sizeof counts) : s;
+    s = s == WH_OK ? wh_device_copy_out(b->device, w->steps, w->d_steps, n * 4) : s;
+    if (s != WH_OK) {
+        return check(b, s, "getPage");
+    }
+    series->us[series->n++] = us;
+    series->steps += c1.steps - c0.steps;
+    series->atomics += c1.atomics - c0.atomics;
+    series->failed += counts.failed;
+    double tas = 0, was = 0;
+    for (uint64_t i = 0; i < warps; i++) {
+        double most = 0;
+        for (uint32_t k = 0; k < lanes; k++) {
+            const double x = (double)w->steps[i * lanes + k] - (double)before;
+            tas += x;
+            most = x > most ? x : most;
+        }
+        was += most;
+    }
+    sum->tas += tas / (double)n;
+    sum->was += was / (double)warps;
+    return WH_OK;
+}
+
+/* Clusters of free pages now (M of equation 14). */
+static wh_status clusters(walks *w, double *m) {
+    whi_bench *b = w->b;
+    wh_random_walk_t h;
+    memcpy(&h, &b->call.handle, sizeof h);
+    uint64_t *words = malloc(h.n_words * sizeof *words);
+    wh_status s = words != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+    s = s == WH_OK ? wh_device_copy_out(b->device, words, h.words, h.n_words * sizeof *words) : s;
+    *m = 0;
+    for (uint64_t p = 0, before = 1; s == WH_OK && p < w->pages; p++) {
+        const uint64_t used = words[p / 32] >> p % 32 & 1;
+        *m += before && !used;
+        before = used;
+    }
+    free(words);
+    return check(b, s, "words");
+}
+
+/* What the paper expects: NaN where it says nothing. */
+static void expect(const walks *w, double a, double n, double m, steps *e) {
+    const whi_bench *b = w->b;
+    const double t = (double)w->pages;
+    const uint32_t bits = is(b, "rw") ? 1 : WH_USE_BITS;
+    e->tas = e->was = e->drained = NAN;
+    if (w->kernels->queue) {
+        e->tas = wh_theory_queue_tas(n);
+        e->was = wh_theory_queue_was(n);
+    } else if (is(b, "corw")) {
+        e->tas = e->was = wh_theory_corw((a - n) / t, bits);
+    } else if (!is(b, "rw-malloc")) {
+        e->tas = wh_theory_walk_tas(t, a, n, bits);
+        e->drained = is(b, "rw-bm") ? wh_theory_words_tas(t, a, n, bits) : NAN;
+        e->was = wh_theory_walk_was(t, a, n, bits);
+        if (is(b, "crw")) {
+            e->tas = wh_theory_crw(a, m, e->tas);
+        }
+    }
+}
+
+static void add(whi_bench_row *row, whi_bench_value *values, const char *name, double value) {
+    if (isfinite(value)) {
+        values[row->n_values].name = name;
+        values[row->n_values].value = value;
+        values[row->n_values].decimals = 3;
+        row->n_values++;
+    }
+}
+
+static wh_status emit(walks *w, const char *name, const char *op, whi_bench_series *series,
+                      uint64_t n, double share, const steps *seen, const steps *expected) {
+    whi_bench *b = w->b;
+    whi_bench_row row;
+    whi_bench_value values[5];
+    memset(&row, 0, sizeof row);
+    row.values = values;
+    row.case_name = name;
+    row.phase = "cold";
+    row.op = op;
+    row.size = WH_RANDOM_WALK_PAGE;
+    row.threads = n;
+    row.ops = n;
+    b->call.n = n;
+    wh_status s = whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null);
+    row.value_name = "free_share";
+    row.value = share;
+    if (seen != NULL) {
+        add(&row, values, "tas", seen->tas / series->n);
+        add(&row, values, "was", seen->was / series->n);
+    }
+    if (expected != NULL) {
+        add(&row, values, "tas_expected", expected->tas);
+        add(&row, values, "was_expected", expected->was);
+        add(&row, values, "tas_drained", expected->drained);
+    }
+    return s == WH_OK ? whi_bench_emit(b, &row, series) : s;
+}
+
+/* A series of getPage, each followed by freePage, with that share of the pages free. */
+static wh_status series_of(walks *w, const char *name, double share, uint64_t warps,
+                           uint32_t lanes) {
+    whi_bench *b = w->b;
+    const uint64_t n = warps * lanes;
+    const uint64_t a = (uint64_t)(share * (double)w->pages);
+    /* CRW needs a last page: a first round, whose pages stay taken. */
+    const int twice = is(b, "crw");
+    steps seen = {0, 0, 0}, expected = {NAN, NAN, NAN};
+    double m = 0;
+    wh_status s = need(w, n);
+    if (s != WH_OK || a < n || a + (twice ? n : 0) > w->pages) {
+        return s;
+    }
+    whi_bench_progress(b, name, WH_RANDOM_WALK_PAGE, n);
+    memset(&b->malloc_series, 0, sizeof b->malloc_series);
+    memset(&b->free_series, 0, sizeof b->free_series);
+    const uint32_t warm_up = b->on_sim ? 0 : 1;
+    for (uint32_t rep = 0; s == WH_OK && rep < b->reps + warm_up; rep++) {
+        if (rep == warm_up) {
+            memset(&b->malloc_series, 0, sizeof b->malloc_series);
+            memset(&b->free_series, 0, sizeof b->free_series);
+            memset(&seen, 0, sizeof seen);
+        }
+        const whi_bench_series kept = b->malloc_series;
+        const steps so_far = seen;
+        s = occupy(w, a + (twice ? n : 0), b->seed + rep);
+        s = s == WH_OK ? check(b, wh_device_set(b->device, w->d_last, 0xff, n * 4), "hints") : s;
+        if (s == WH_OK && twice) {
+            s = get(w, warps, lanes, &b->malloc_series, 0, &seen);
+            b->malloc_series = kept;
+            seen = so_far;
+            s = s == WH_OK && rep == warm_up ? clusters(w, &m) : s;
+        }
+        s = s == WH_OK ? get(w, warps, lanes, &b->malloc_series,
+                             w->kernels->queue ? w->pages - a : 0, &seen)
+                       : s;
+        b->call.n = n;
+        s = s == WH_OK ? whi_bench_time(b, b->kernels->free_all, n, &b->free_series) : s;
+    }
+    if (s != WH_OK) {
+        return s;
+    }
+    if (lanes == 32) {
+        expect(w, (double)a, (double)n, m, &expected);
+    }
+    s = emit(w, name, "getpage", &b->malloc_series, n, share, &seen, &expected);
+    return s == WH_OK ? emit(w, name, "freepage", &b->free_series, n, share, NULL, NULL) : s;
+}
+
+/* --- the cases ---------------------------------------------------------------------------------
+ */
+
+wh_status whi_bench_case_walk(whi_bench *b) {
+    static const double shares[] = {0.5, 0.1, 0.01, 0.005};
+    static const uint64_t gpu_threads[] = {1024, 16384, 131072, 1 << 20, 0};
+    static const uint64_t sim_threads[] = {256, 2048, 0};
+    const uint64_t *own = b->on_sim ? sim_threads : gpu_threads;
+    walks w;
+    wh_status s = begin(b, &w);
+    for (size_t i = 0; s == WH_OK && w.kernels != NULL && i < 4; i++) {
+        for (size_t k = 0; s == WH_OK; k++) {
+            const int given = b->options->n_threads != 0;
+            const uint64_t n = !given                      ? own[k]
+                               : k < b->options->n_threads ? b->options->threads[k]
+                                                           : 0;
+            if (n == 0) {
+                break;
+            }
+            s = series_of(&w, "walk", shares[i], (n + 31) / 32, 32);
+        }
+    }
+    end(&w);
+    return s;
+}
+
+wh_status whi_bench_case_crossover(whi_bench *b) {
+    static const double shares[] = {0.05, 0.01, 0.008, 0.005};
+    static const uint32_t lanes[] = {1, 4, 8, 12, 16, 20, 24, 25, 28, 32};
+    walks w;
+    wh_status s = is(b, "corw") || is(b, "crw") ? begin(b, &w) : WH_UNSUPPORTED;
+    if (s == WH_UNSUPPORTED) {
+        return WH_OK;
+    }
+    const uint64_t warps = b->on_sim ? 16 : 1024;
+    for (size_t i = 0; s == WH_OK && i < 4; i++) {
+        for (size_t k = 0; s == WH_OK && k < sizeof lanes / sizeof *lanes; k++) {
+            if (b->on_sim && lanes[k] % 8 != 0 && lanes[k] != 1) {
+                continue;
+            }
+            s = series_of(&w, "crossover", shares[i], warps, lanes[k]);
+        }
+    }
+    end(&w);
+    return s;
+}
+
+/* One malloc of lo..hi by n threads with that share of the units free; `at_once`: freed in
+ * the same kernel, as churn with one slot and no check does. */
+static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint64_t hi) {
+    whi_bench *b = w->b;
+    wh_bench_counts counts;
+    whi_bench_row row;
+    memset(&row, 0, sizeof row);
+    wh_status s = whi_bench_need_ptrs(b, n);
+    b->call.n = n;
+    b->call.lo = lo;
+    b->call.hi = hi;
+    b->call.seed = b->seed;
+    memset(&b->malloc_series, 0, sizeof b->malloc_series);
+    memset(&b->free_series, 0, sizeof b->free_series);
+    whi_bench_progress(b, "scenarios", hi, n);
+    s = s == WH_OK ? whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null) : s;
+    for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
+        s = occupy(w, (uint64_t)(share * (double)w->pages), b->seed + rep);
+        s = s == WH_OK
+                ? whi_bench_time(b, lo == hi ? b->kernels->malloc_single : b->kernels->malloc_mixed,
+                                 n, &b->malloc_series)
+                : s;
+        s = s == WH_OK ? whi_bench_verify(b, WHI_BENCH_PLACES, &counts) : s;
+        b->malloc_series.failed += counts.failed;
+        b->malloc_series.bad += counts.bad;
+        s = s == WH_OK ? whi_bench_time(b, b->kernels->free_all, n, &b->free_series) : s;
+    }
+    row.case_name = "scenarios";
+    row.phase = "cold";
+    row.op = "malloc";
+    row.size = hi;
+    row.size_min = lo != hi ? lo : 0;
+    row.threads = n;
+    row.ops = n;
+    row.value_name = "free_share";
+    row.value = share;
+    s = s == WH_OK ? whi_bench_emit(b, &row, &b->malloc_series) : s;
+    row.op = "free";
+    row.us_null = 0;
+    return s == WH_OK ? whi_bench_emit(b, &row, &b->free_series) : s;
+}
+
+/* The seventh: 4096 bytes, freed at once. */
+static wh_status at_once(walks *w, double share, uint64_t n) {
+    whi_bench *b = w->b;
+    whi_bench_row row;
+    wh_paper_counts counts;
+    memset(&counts, 0, sizeof counts);
+    memset(&row, 0, sizeof row);
+    memset(&b->malloc_series, 0, sizeof b->malloc_series);
+    wh_status s = whi_bench_need_ptrs(b, n);
+    w->call.ptrs = b->call.ptrs;
+    w->call.warps = n;
+    w->call.size = 4096;
+    w->call.iterations = 1;
+    w->call.stamp = 0;
+    for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
+        double us = 0;
+        s = occupy(w, (uint64_t)(share * (double)w->pages), b->seed + rep);
+        const wh_launch l = {b->device, (uint32_t)((n + 255) / 256), n < 256 ? (uint32_t)n : 256,
+                             NULL};
+        s = s == WH_OK ? wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts) : s;
+        s = s == WH_OK ? wh_device_timer_begin(b->device) : s;
+        s = s == WH_OK ? w->kernels->at_once(&l, &w->call) : s;
+        s = s == WH_OK ? wh_device_timer_end(b->device, &us) : s;
+        s = check(b, s, "malloc and free");
+        b->malloc_series.us[b->malloc_series.n++] = us;
+    }
+    wh_paper_counts got;
+    s = s == WH_OK
+            ? check(b, wh_device_copy_out(b->device, &got, w->d_counts, sizeof got), "counts")
+            : s;
+    row.case_name = "scenarios";
+    row.phase = "cold";
+    row.op = "malloc+free";
+    row.size = 4096;
+    row.threads = n;
+    row.ops = n;
+    row.value_name = "free_share";
+    row.value = share;
+    if (s == WH_OK) {
+        b->malloc_series.failed = got.failed;
+        s = whi_bench_emit(b, &row, &b->malloc_series);
+    }
+    return s;
+}
+
+wh_status whi_bench_case_scenarios(whi_bench *b) {
+    static const uint64_t sizes[] = {16, 256, 1024, 4096, 8192, 0};
+    static const double shares[] = {1, 0.5, 0.1, 0.01};
+    walks w;
+    if (!is(b, "rw-malloc")) {
+        return WH_OK;
+    }
+    wh_status s = begin(b, &w);
+    for (size_t i = 0; s == WH_OK && i < 4; i++) {
+        /* Half of what is free at most, and 8196 bytes take 33 units. */
+        const uint64_t available = (uint64_t)(shares[i] * (double)w.pages);
+        const uint64_t wanted = b->options->n_threads != 0 ? b->options->threads[0]
+                                : b->on_sim                ? 1024
+                                                           : 100000;
+        for (size_t k = 0; s == WH_OK && sizes[k] != 0; k++) {
+            const uint64_t most = available / 2 / ((sizes[k] + 255) / 256);
+            if (shares[i] == 1 || sizes[k] <= 1024) { /* scattered units hold no long runs */
+                s = scenario(&w, shares[i], wanted < most ? wanted : most, sizes[k], sizes[k]);
+            }
+        }
+        if (s == WH_OK && shares[i] == 1) {
+            const uint64_t most = available / 2 / 17;
+            s = scenario(&w, 1, wanted < most ? wanted : most, 4, 8196);
+            s = s == WH_OK ? at_once(&w, 1, wanted < most ? wanted : most) : s;
+        }
+    }
+    end(&w);
+    return s;
+}

@@ -1,0 +1,558 @@
+/* alloc/random_walk: the page allocators of Pham, Yuan, Li, Mou, Tu, Xu and Meng, "Dynamic
+ * Buffer Management in Massively Parallel Systems: The Power of Randomness", ACM TOPC
+ * 12(1), 2025: no shared queue; every thread looks at pages at random until it meets a
+ * free one. docs/RANDOM_WALK.md: claims, departures, what was measured.
+ *
+ *   rw      one used flag a page                                     Algorithm 1
+ *   rw-bm   a bitmap: a step looks at 32 pages at once; LockMap      Algorithm 2
+ *   corw    the lanes of a warp share what any of them finds         Algorithms 3 and 4
+ *   crw     a thread looks beside its last page first                Algorithm 5
+ *
+ * getPage is wh_<X>_get_page, which also counts the walk's steps, freePage is
+ * wh_<X>_free. Under the contract of wh_malloc a request of 1..page bytes gets a page
+ * and a larger one NULL: these are allocators of one size, list.h states it as max_size
+ * (tuning.page_bytes changes it).
+ *
+ * Out of memory (3.2.3). A walk gives up after S_L steps in a row that all failed: by then
+ * fewer than L of the pages are free, with a stated confidence (0.5 % and 99 % unless
+ * tuning says otherwise). So NULL does not mean "none is free": the record has no
+ * exact-oom. With tuning.exact_oom a sweep over all pages follows, and NULL means that at
+ * some moment of the call none was free. A step that lost a page to somebody else has seen
+ * a free one, so the count of failures starts again.
+ *
+ * Departures
+ *   - Algorithm 1's flag is a counter, odd = used: the free stays a plain store, and a
+ *     sweep can tell whether anything was freed behind it. freePage loads it first, which
+ *     finds a double free.
+ *   - Algorithm 2 does not release the lock bit; here it is released, and a locked word is
+ *     passed over as Algorithm 3 says. A word that is full is not locked at all: a plain
+ *     load tells, which saves two atomics in most steps when pages are scarce. The bitmap's words
+ * carry a count of releases (core/use_word.h). freePage clears its bit by an atomic add: other bits
+ * of the word change at the same time, so it cannot be a plain store as the paper says of flags.
+ *   - Algorithm 3 sets a bit for each lane that has a page to share, also where no lane
+ *     needs it any more; here a lane takes out only what somebody gets, and one atomic
+ *     per word sets all bits.
+ *   - Algorithm 5 keeps the last page in a variable of the thread. malloc cannot, so it
+ *     uses a table of hints indexed by thread number; get_page takes the variable.
+ *
+ * Fields and who writes them (device scope)
+ *   flags   get: cas even -> odd, acquire. free: store odd + 1, release, by the owner.
+ *   words   get: or, by the holder of the lock bit. free: add, release. core/use_word.h
+ *   locks   fetch_or acquire; and release
+ *   hints   any lane, relaxed; never trusted
+ * Invariants
+ *   I1  a page has one owner: cas on its flag; or its bit is set under its word's lock
+ *   I2  the bits behind the last page are set, always
+ *   I3  no lock bit is set when quiet
+ * Ordering pairs
+ *   P1  free (release) -> get (acquire) of the same flag, or the same word (use_word P1);
+ *       in corw the lane that acquires and the lane that gets the page differ: a syncwarp
+ *       lies in between
+ *   P2  lock bit: and release -> fetch_or acquire: the next holder sees the bits set
+ * Progress  lock-free: a walk waits for nobody; a lock is only ever tried. A walk ends,
+ *       at a free page or after S_L failures in a row, unless it keeps meeting locked
+ *       words or losing races, and then others go on.
+ * Cost  rw: a load a step and one cas; free a load and a store. rw-bm and crw: two
+ *       atomics and a load a step and one atomic; free a load and an atomic. corw: as
+ *       rw-bm for each lane of the warp, all in the same steps, and collectives.
+ * Check tests/bench/walk.c (equations 1 to 6, 11, 14), conform, stress, fault.
+ */
+#ifndef WH_ALLOC_RANDOM_WALK_H
+#define WH_ALLOC_RANDOM_WALK_H
+
+#include "warpheap/alloc/random_walk/layout.h"
+#include "warpheap/core/kth_bit.h"
+#include "warpheap/core/walk_random.h"
+
+/* --- addresses ------------------------------------------------------------------------- */
+
+WH_FN void *wh_random_walk_address_(wh_random_walk_t h, uint32_t page) {
+    return h.base + ((uint64_t)page << h.page_log2);
+}
+
+/* The page that starts at p; WH_PAGE_NONE if p is no start of a page. */
+WH_FN uint32_t wh_random_walk_page_(wh_random_walk_t h, const void *p) {
+    const uint64_t at = (uint64_t)((const unsigned char *)p - h.base);
+    const uint64_t page = at >> h.page_log2;
+    return page < h.pages && (at & (((uint64_t)1 << h.page_log2) - 1)) == 0 ? (uint32_t)page
+                                                                            : WH_PAGE_NONE;
+}
+
+/* Whether a request gets a page. Counts those that are too large. */
+WH_FN int wh_random_walk_wants_(wh_random_walk_t h, size_t n) {
+    const int fits = n <= (uint64_t)1 << h.page_log2;
+    if (!fits) {
+        wh_add_u64_relaxed(&h.header->failed, 1);
+    }
+    return fits && n != 0;
+}
+
+/* The pointer for what getPage found. */
+WH_FN void *wh_random_walk_result_(wh_random_walk_t h, uint32_t page) {
+    if (page == WH_PAGE_NONE) {
+        wh_add_u64_relaxed(&h.header->failed, 1);
+        return NULL;
+    }
+    return wh_random_walk_address_(h, page);
+}
+
+WH_FN void wh_random_walk_bad_free_(wh_random_walk_t h) {
+    wh_add_u64_relaxed(&h.header->bad_frees, 1);
+}
+
+/* --- RW: Algorithm 1 --------------------------------------------------------------------- */
+
+/* A sweep over all flags, from `start` around. The sum of the flags grows with every get
+ * and every free: if it is the same in two passes, nothing happened in between, and all
+ * flags were odd at once. Lock-free: each further round is somebody's get or free. */
+WH_FN_SLOW uint32_t wh_rw_sweep_(uint32_t *flags, uint32_t pages, uint32_t start) {
+    for (;;) {
+        uint64_t sum[2] = {0, 0};
+        for (uint32_t pass = 0; pass < 2; pass++) {
+            for (uint32_t i = 0; i < pages; i++) {
+                const uint32_t p = i < pages - start ? start + i : i - (pages - start);
+                const uint32_t v = wh_load_u32_relaxed(&flags[p]);
+                if (v % 2 == 0 && wh_cas_u32_acquire(&flags[p], v, v + 1) == v) { /* P1 */
+                    return p;
+                }
+                sum[pass] += v;
+            }
+        }
+        if (sum[0] == sum[1]) {
+            return WH_PAGE_NONE;
+        }
+    }
+}
+
+/* getPage for the calling lane. */
+WH_FN wh_page_got wh_rw_get_page(wh_random_walk_t h) {
+    wh_walk_random random = wh_walk_seed();
+    wh_page_got got;
+    got.steps = 0;
+    for (uint32_t failed = 0; failed < h.limit;) {
+        const uint32_t p = wh_walk_below(&random, h.pages);
+        const uint32_t v = wh_load_u32_relaxed(&h.flags[p]);
+        got.steps++;
+        if (v % 2 != 0) {
+            failed++;
+            continue;
+        }
+        /* Lost: the page was free a moment ago, which is no evidence of scarcity. */
+        failed = 0;
+        if (WH_PLANT(rw_p1_get, wh_cas_u32_acquire, wh_cas_u32_relaxed)(&h.flags[p], v, v + 1) ==
+            v) { /* I1, P1 */
+            got.page = p;
+            return got;
+        }
+    }
+    got.page = h.exact != 0 ? wh_rw_sweep_(h.flags, h.pages, wh_walk_below(&random, h.pages))
+                            : WH_PAGE_NONE;
+    return got;
+}
+
+WH_FN void *wh_rw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
+    (void)mask;
+    return wh_random_walk_wants_(h, n) ? wh_random_walk_result_(h, wh_rw_get_page(h).page) : NULL;
+}
+
+WH_FN void wh_rw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
+    (void)mask;
+    if (p == NULL) {
+        return;
+    }
+    const uint32_t page = wh_random_walk_page_(h, p);
+    const uint32_t v = page != WH_PAGE_NONE ? wh_load_u32_relaxed(&h.flags[page]) : 0;
+    if (v % 2 == 0) {
+        wh_random_walk_bad_free_(h);
+        return;
+    }
+    WH_PLANT(rw_p1_free, wh_store_u32_release, wh_store_u32_relaxed)
+    (&h.flags[page], v + 1); /* P1 */
+}
+
+/* --- RW-BM: Algorithm 2 ------------------------------------------------------------------- */
+
+/* Looks at a word, and if it has free pages tries to lock it. Free bits, if it is ours; 0
+ * otherwise. *unsure: it had free pages, but was somebody else's. */
+WH_FN uint32_t wh_random_walk_lock_(wh_random_walk_t h, uint32_t word, int *unsure) {
+    const uint32_t bit = 1u << word % 32;
+    *unsure = 0;
+    if (wh_use_free(wh_load_u64_relaxed(&h.words[word])) == 0) {
+        return 0;
+    }
+    const uint32_t old = wh_fetch_or_u32_acquire(&h.locks[word / 32], bit); /* P2 */
+    if (WH_PLANT(random_walk_i1, (old & bit) != 0, 0)) {                    /* I1 */
+        *unsure = 1;
+        return 0;
+    }
+    const uint32_t free = wh_use_free(
+        WH_PLANT(rw_bm_p1_get, wh_load_u64_acquire, wh_load_u64_relaxed)(&h.words[word])); /* P1 */
+    if (free == 0) { /* its last pages went before the lock was ours */
+        *unsure = 1;
+        wh_and_u32_release(&h.locks[word / 32], ~bit); /* P2 */
+    }
+    return free;
+}
+
+/* Takes the pages of `taken` out of a locked word and unlocks it. */
+WH_FN void wh_random_walk_unlock_(wh_random_walk_t h, uint32_t word, uint32_t taken) {
+    wh_or_u64_relaxed(&h.words[word], taken);
+    wh_and_u32_release(&h.locks[word / 32], ~(1u << word % 32)); /* P2 */
+}
+
+/* Takes the first free page of a word. *unsure: as above. */
+WH_FN uint32_t wh_random_walk_take_(wh_random_walk_t h, uint32_t word, int *unsure) {
+    const uint32_t free = wh_random_walk_lock_(h, word, unsure);
+    if (free == 0) {
+        return WH_PAGE_NONE;
+    }
+    wh_random_walk_unlock_(h, word, free & (0u - free));
+    return word * WH_USE_BITS + wh_ctz32(free);
+}
+
+/* A sweep over all words, from `start` around: core/use_word.h X1. A free page in a locked
+ * word may be the holder's, or not: the round is repeated. */
+typedef struct wh_random_walk_map {
+    uint64_t *words;
+    uint32_t *locks;
+    uint32_t n_words;
+    uint32_t start;
+} wh_random_walk_map;
+
+WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_map m) {
+    for (;;) {
+        uint64_t sum[2] = {0, 0};
+        int unsure = 0;
+        const uint32_t passes = WH_PLANT(random_walk_x1, 2u, 1u); /* X1 */
+        for (uint32_t pass = 0; pass < passes; pass++) {
+            for (uint32_t i = 0; i < m.n_words; i++) {
+                const uint32_t w =
+                    i < m.n_words - m.start ? m.start + i : i - (m.n_words - m.start);
+                const uint64_t word = wh_load_u64_acquire(&m.words[w]);
+                const uint32_t bit = 1u << w % 32;
+                sum[pass] += wh_use_releases(word);
+                if (wh_use_free(word) == 0) {
+                    continue;
+                }
+                unsure = 1;
+                if ((wh_fetch_or_u32_acquire(&m.locks[w / 32], bit) & bit) == 0) {       /* P2 */
+                    const uint32_t free = wh_use_free(wh_load_u64_acquire(&m.words[w])); /* P1 */
+                    wh_or_u64_relaxed(&m.words[w], free & (0u - free));
+                    wh_and_u32_release(&m.locks[w / 32], ~bit); /* P2 */
+                    if (free != 0) {
+                        return w * WH_USE_BITS + wh_ctz32(free);
+                    }
+                }
+            }
+        }
+        if (!unsure && sum[0] == sum[passes - 1]) {
+            return WH_PAGE_NONE;
+        }
+    }
+}
+
+WH_FN uint32_t wh_random_walk_sweep_from_(wh_random_walk_t h, uint32_t start) {
+    wh_random_walk_map m;
+    m.words = h.words;
+    m.locks = h.locks;
+    m.n_words = h.n_words;
+    m.start = start;
+    return wh_random_walk_sweep_(m);
+}
+
+/* getPage for the calling lane, after `steps` that it has made already. */
+WH_FN wh_page_got wh_rw_bm_walk_(wh_random_walk_t h, uint32_t steps) {
+    wh_walk_random random = wh_walk_seed();
+    wh_page_got got;
+    got.steps = steps;
+    for (uint32_t failed = 0; failed < h.limit;) {
+        int unsure = 0;
+        got.steps++;
+        got.page = wh_random_walk_take_(h, wh_walk_below(&random, h.n_words), &unsure);
+        if (got.page != WH_PAGE_NONE) {
+            return got;
+        }
+        failed = unsure ? 0 : failed + 1;
+    }
+    got.page = h.exact != 0 ? wh_random_walk_sweep_from_(h, wh_walk_below(&random, h.n_words))
+                            : WH_PAGE_NONE;
+    return got;
+}
+
+WH_FN wh_page_got wh_rw_bm_get_page(wh_random_walk_t h) {
+    return wh_rw_bm_walk_(h, 0);
+}
+
+WH_FN void *wh_rw_bm_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
+    (void)mask;
+    return wh_random_walk_wants_(h, n) ? wh_random_walk_result_(h, wh_rw_bm_get_page(h).page)
+                                       : NULL;
+}
+
+/* freePage of all that have a bitmap. */
+WH_FN void wh_rw_bm_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
+    (void)mask;
+    if (p == NULL) {
+        return;
+    }
+    const uint32_t page = wh_random_walk_page_(h, p);
+    const uint32_t bit = 1u << page % WH_USE_BITS;
+    if (page == WH_PAGE_NONE ||
+        ((uint32_t)wh_load_u64_relaxed(&h.words[page / WH_USE_BITS]) & bit) == 0) {
+        wh_random_walk_bad_free_(h);
+        return;
+    }
+    wh_use_release(&h.words[page / WH_USE_BITS], bit); /* P1 */
+}
+
+/* --- CoRW: Algorithm 3 -------------------------------------------------------------------- */
+
+/* getPage for the lanes of mask with `wants`; all lanes of mask search for them. All end
+ * in the same step. */
+WH_FN wh_page_got wh_corw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants) {
+    wh_walk_random random = wh_walk_seed();
+    wh_page_got got;
+    got.page = WH_PAGE_NONE;
+    got.steps = 0;
+    wh_mask_t need = wh_ballot(mask, wants) & mask;
+    for (uint32_t failed = 0; need != 0 && failed < h.limit;) {
+        const uint32_t word = wh_walk_below(&random, h.n_words);
+        int unsure = 0;
+        uint32_t free = wh_random_walk_lock_(h, word, &unsure);
+        const int locked = free != 0;
+        uint32_t taken = 0;
+        wh_mask_t has = wh_ballot(mask, locked) & mask;
+        failed = has != 0 || wh_any(mask, unsure) ? 0 : failed + wh_popc32(mask);
+        got.steps++;
+        while (need != 0 && has != 0) {
+            /* The i-th lane that needs a page gets the one of the i-th lane that has one. */
+            const int mine = (int)(need >> wh_lane_id() & 1);
+            const uint32_t from = wh_kth_bit32(has, wh_mask_rank(need) + 1);
+            const uint32_t page = word * WH_USE_BITS + (free != 0 ? wh_ctz32(free) : 0);
+            const uint32_t given =
+                wh_shfl_u32(mask, page, from != WH_BIT_NONE ? from : wh_mask_leader(mask));
+            if (mine && from != WH_BIT_NONE) {
+                got.page = given;
+            }
+            if (free != 0 && wh_mask_rank(has) < wh_popc32(need)) {
+                taken |= free & (0u - free);
+                free &= free - 1;
+            }
+            need = wh_ballot(mask, wants && got.page == WH_PAGE_NONE) & mask;
+            has = wh_ballot(mask, free != 0) & mask;
+        }
+        if (locked) {
+            wh_random_walk_unlock_(h, word, taken);
+        }
+    }
+    if (WH_PLANT(corw_p1, 1, 0)) {
+        wh_syncwarp(mask); /* P1: who acquired a page need not be who uses it */
+    }
+    if (h.exact != 0 && wants && got.page == WH_PAGE_NONE) {
+        got.page = wh_random_walk_sweep_from_(h, wh_walk_below(&random, h.n_words));
+    }
+    return got;
+}
+
+WH_FN void *wh_corw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
+    const int wants = wh_random_walk_wants_(h, n);
+    const wh_page_got got = wh_corw_get_page(h, mask, wants);
+    return wants ? wh_random_walk_result_(h, got.page) : NULL;
+}
+
+/* --- CRW: Algorithm 5 --------------------------------------------------------------------- */
+
+/* getPage for the calling lane, which got page `last` before (WH_PAGE_NONE: none yet). */
+WH_FN wh_page_got wh_crw_get_page(wh_random_walk_t h, uint32_t last) {
+    wh_page_got got;
+    if (last < h.pages) {
+        const uint32_t next = last + 1 < h.pages ? last + 1 : 0;
+        int unsure = 0;
+        got.page = wh_random_walk_take_(h, next / WH_USE_BITS, &unsure);
+        if (got.page != WH_PAGE_NONE) {
+            got.steps = 1;
+            return got;
+        }
+        return wh_rw_bm_walk_(h, 1);
+    }
+    return wh_rw_bm_walk_(h, 0);
+}
+
+WH_FN void *wh_crw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
+    (void)mask;
+    if (!wh_random_walk_wants_(h, n)) {
+        return NULL;
+    }
+    uint32_t *hint = &h.hints[(uint32_t)wh_thread_id() & (h.n_hints - 1)];
+    const wh_page_got got = wh_crw_get_page(h, wh_load_u32_relaxed(hint));
+    if (got.page != WH_PAGE_NONE) {
+        wh_store_u32_relaxed(hint, got.page);
+    }
+    return wh_random_walk_result_(h, got.page);
+}
+
+/* --- the rest of the contract --------------------------------------------------------------- */
+
+/* Pages of word i that exist, and of these the used ones. For RW 32 flags are a word. */
+WH_FN uint32_t wh_random_walk_exist_(wh_random_walk_t h, uint32_t word) {
+    const uint32_t left = h.pages - word * WH_USE_BITS;
+    return left >= WH_USE_BITS ? ~0u : (1u << left) - 1;
+}
+
+WH_FN uint32_t wh_random_walk_used_(wh_random_walk_t h, uint32_t word) {
+    const uint32_t exist = wh_random_walk_exist_(h, word);
+    if (h.words != NULL) {
+        return (uint32_t)wh_load_u64_relaxed(&h.words[word]) & exist;
+    }
+    uint32_t used = 0;
+    for (uint32_t b = 0; b < WH_USE_BITS && (exist >> b & 1) != 0; b++) {
+        used |= (wh_load_u32_relaxed(&h.flags[word * WH_USE_BITS + b]) & 1) << b;
+    }
+    return used;
+}
+
+WH_FN void wh_rw_init(wh_random_walk_t h, uint64_t i, uint64_t n) {
+    if (i == 0) {
+        wh_store_u64_relaxed(&h.header->failed, 0);
+        wh_store_u64_relaxed(&h.header->bad_frees, 0);
+    }
+    for (uint64_t k = i; h.flags != NULL && k < h.pages; k += n) {
+        wh_store_u32_relaxed(&h.flags[k], 0);
+    }
+    for (uint64_t k = i; h.words != NULL && k < h.n_words; k += n) {
+        wh_store_u64_relaxed(&h.words[k],
+                             (uint32_t)~wh_random_walk_exist_(h, (uint32_t)k)); /* I2 */
+        if (k % 32 == 0) {
+            wh_store_u32_relaxed(&h.locks[k / 32], 0);
+        }
+    }
+    for (uint64_t k = i; h.hints != NULL && k < h.n_hints; k += n) {
+        wh_store_u32_relaxed(&h.hints[k], WH_PAGE_NONE);
+    }
+}
+
+WH_FN uint64_t wh_rw_usable_size(wh_random_walk_t h, const void *p) {
+    return wh_random_walk_page_(h, p) != WH_PAGE_NONE ? (uint64_t)1 << h.page_log2 : 0;
+}
+
+WH_FN int wh_rw_owns(wh_random_walk_t h, const void *p) {
+    return (uint64_t)((const unsigned char *)p - h.base) >> h.page_log2 < h.pages;
+}
+
+WH_FN void *wh_rw_aligned(wh_random_walk_t h, wh_mask_t mask, size_t align, size_t n) {
+    (void)h;
+    (void)mask;
+    (void)align;
+    (void)n;
+    return NULL; /* MAX_ALIGN is 16: not called */
+}
+
+WH_FN void wh_rw_stats(wh_random_walk_t h, uint64_t i, uint64_t n, wh_stats *s) {
+    const uint64_t page = (uint64_t)1 << h.page_log2;
+    uint64_t used = 0;
+    int room = 0;
+    for (uint64_t k = i; k < h.n_words; k += n) {
+        const uint32_t bits = wh_random_walk_used_(h, (uint32_t)k);
+        used += wh_popc32(bits);
+        room |= bits != wh_random_walk_exist_(h, (uint32_t)k);
+    }
+    wh_add_u64_relaxed(&s->used_bytes, used * page);
+    wh_add_u64_relaxed(&s->live_blocks, used);
+    wh_add_u64_relaxed(&s->classes[0].live, used);
+    if (room) {
+        (void)wh_fetch_max_u64_relaxed(&s->largest_free, page);
+    }
+    if (i == 0) {
+        s->failed = wh_load_u64_relaxed(&h.header->failed);
+        s->bad_frees = wh_load_u64_relaxed(&h.header->bad_frees);
+        s->n_classes = 1;
+        s->classes[0].block_bytes = page;
+        s->classes[0].capacity = h.pages;
+    }
+}
+
+WH_FN void wh_rw_check(wh_random_walk_t h, uint64_t i, uint64_t n, wh_report *r) {
+    for (uint64_t k = i; h.words != NULL && k < h.n_words; k += n) {
+        const uint32_t exist = wh_random_walk_exist_(h, (uint32_t)k);
+        if (((uint32_t)wh_load_u64_relaxed(&h.words[k]) | exist) != ~0u) { /* I2 */
+            wh_report_error(r, 2, k);
+        }
+        if (k % 32 == 0 && wh_load_u32_relaxed(&h.locks[k / 32]) != 0) { /* I3 */
+            wh_report_error(r, 3, k);
+        }
+    }
+}
+
+WH_FN void wh_rw_walk(wh_random_walk_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+    for (uint64_t k = i; k < h.n_words; k += n) {
+        for (uint32_t bits = wh_random_walk_used_(h, (uint32_t)k); bits != 0; bits &= bits - 1) {
+            const uint32_t page = (uint32_t)k * WH_USE_BITS + wh_ctz32(bits);
+            wh_walk_emit(sink, wh_random_walk_address_(h, page), (uint64_t)1 << h.page_log2);
+        }
+    }
+}
+
+static inline wh_status wh_rw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+                                   uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+    (void)n_sms;
+    return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_FLAGS);
+}
+
+static inline wh_status wh_rw_bm_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+    (void)n_sms;
+    return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_BITMAP);
+}
+
+static inline wh_status wh_crw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+                                    uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+    (void)n_sms;
+    return wh_random_walk_plan_(h, plan, memory, bytes, tuning,
+                                WH_RANDOM_WALK_BITMAP | WH_RANDOM_WALK_HINTS);
+}
+
+typedef wh_random_walk_t wh_rw_t;
+#define wh_rw_NAME "rw"
+#define wh_rw_MAX_ALIGN 16u
+#define wh_rw_BLOCKS 8
+
+typedef wh_random_walk_t wh_rw_bm_t;
+#define wh_rw_bm_NAME "rw-bm"
+#define wh_rw_bm_MAX_ALIGN 16u
+#define wh_rw_bm_BLOCKS 8
+#define wh_rw_bm_init wh_rw_init
+#define wh_rw_bm_usable_size wh_rw_usable_size
+#define wh_rw_bm_owns wh_rw_owns
+#define wh_rw_bm_aligned wh_rw_aligned
+#define wh_rw_bm_stats wh_rw_stats
+#define wh_rw_bm_check wh_rw_check
+#define wh_rw_bm_walk wh_rw_walk
+
+typedef wh_random_walk_t wh_corw_t;
+#define wh_corw_NAME "corw"
+#define wh_corw_MAX_ALIGN 16u
+#define wh_corw_BLOCKS 8
+#define wh_corw_plan wh_rw_bm_plan
+#define wh_corw_free wh_rw_bm_free
+#define wh_corw_init wh_rw_init
+#define wh_corw_usable_size wh_rw_usable_size
+#define wh_corw_owns wh_rw_owns
+#define wh_corw_aligned wh_rw_aligned
+#define wh_corw_stats wh_rw_stats
+#define wh_corw_check wh_rw_check
+#define wh_corw_walk wh_rw_walk
+
+typedef wh_random_walk_t wh_crw_t;
+#define wh_crw_NAME "crw"
+#define wh_crw_MAX_ALIGN 16u
+#define wh_crw_BLOCKS 8
+#define wh_crw_free wh_rw_bm_free
+#define wh_crw_init wh_rw_init
+#define wh_crw_usable_size wh_rw_usable_size
+#define wh_crw_owns wh_rw_owns
+#define wh_crw_aligned wh_rw_aligned
+#define wh_crw_stats wh_rw_stats
+#define wh_crw_check wh_rw_check
+#define wh_crw_walk wh_rw_walk
+
+#endif
