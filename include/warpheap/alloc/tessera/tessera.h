@@ -13,7 +13,8 @@
  *   run      chunks in a row, for a request of more than one chunk
  *
  * The idea  A slot of a fresh slab is handed out by the position of a cursor alone: one
- * fetch_add returns the place and the number together, nothing else is touched. A freed
+ * fetch_add returns the place and the number together, nothing else is touched. Every
+ * cursor has a span from the start, in the front of the heap (layout.h). A freed
  * slot is a bit in its slab's word. A slab all of whose slots are free goes back to the
  * pool. Slots of slabs that do not get that far are found through the lists once the pool
  * has nothing for a class.
@@ -21,13 +22,17 @@
  * Fields and who writes them (all device scope)
  *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED.
- *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
+ *   word     free: fetch_or prepared (acq_rel, its release half done early by wh_fence);
+ *            whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
  *            Set to "none free" by the owner of a whole slab.
  *   state    of a slab of several words: how many words are full, how many takers are at
  *            work, and SHUT (the chunk is no slab of several words)
  *   tag      class, order, slot size of a slab, on each of its chunks: stored by the
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
+ *   list     level 0 is what counts (I6, X1); the levels above it are hints
+ *   places   tickets for full warps' slabs, and NO_PLACES; held: chunks of the set's spans,
+ *            first ones apart. Hints, relaxed
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
  *            cursor. attached: spans published, per set. events: memory has become
  *            available, per set (pool) and per cursor (lists)
@@ -60,27 +65,33 @@
  *       and (4) the pool were empty on their lowest level; and then begun and attached are
  *       the same as before and no cursor is between two spans. Without a take, what is
  *       available in (3) and (4) only grows or moves from a list to the pool, so what was
- *       there after (2) would have been seen.
+ *       there after (2) would have been seen. A slab on that move, full and not yet in
+ *       the pool, stays listed: a taker that comes upon it puts it back on the list. A span
+ *       that is claimed without a bracket leaves its cursor between two spans meanwhile,
+ *       which (2) and the last look see
  *   X2  a verdict holds while no events come: every free that has returned has counted one
  *
  * Ordering pairs
  *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
- *       made it full (fetch_or), acquire; several words: through the state, acq_rel
+ *       made it full (fetch_or), acquire; several words: -> the lane that shuts the slab,
+ *       which loads each word, acquire, until it sees it full
  *   P2  span published: store release -> malloc: fetch_add acquire
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1). With P1 and P2: what
  *       the old owner of a slot wrote happens before the new owner's use.
  *   P4  begun is raised before the take's release; done after it, release -> a search
  *       that saw the take's effect sees begun
+ *   P5  list: level 0 is written by an acquire fetch_or before the levels above are told
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crosser of
  *       its cursor (which waits for nobody: its search of the pool is bounded), and at X1
  *       for takes under way. Lists, pool: lock-free.
  * Cost  malloc: 1 atomic per group of lanes with one class; a full warp of one class of
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
- *       free: 1 load and 1 atomic per group of lanes with one word; 1 or 2 more for the
- *       group that makes the word non-zero or full.
- * Check tests/conform, tests/stress, tests/unit/tessera_layout.c; wh_tessera_check. No
- *       workload of tests/fault plants the WH_PLANT tags of this file yet.
+ *       free: 2 loads in parallel with a fence, and 1 atomic per group of lanes with one
+ *       word; 2 more that nobody waits for, or 1 or 2 that are waited for by the group that
+ *       makes the word non-zero or full.
+ * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tests/fault/tessera.c (I4,
+ *       I6, T1, X1, P1, P2); wh_tessera_check.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
