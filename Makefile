@@ -4,20 +4,24 @@
 #   make bench        build/warpheap bench: on the GPU, or on the simulated device.
 #                     BENCH_ARGS adds arguments: make bench BENCH_ARGS="--case churn"
 #   make test         builds everything and runs all tests
-#   make sanitizers   the same tests under asan, ubsan, tsan and in the hostile build
+#   make sanitizers   the tests of code that runs on a device under asan (with ubsan), tsan
+#                     and in the hostile build
 #   make nightly      conform, stress, fault and streams over NIGHTLY_SEEDS=2000 seeds, other
 #                     ones each day, as released and (a quarter of them) hostile: hours
-#   make cuda         compiles all device code for sm_75 and sm_90 (needs nvcc, no GPU)
+#   make cuda         compiles all device code for sm_90, and the benchmark's of an allocator
+#                     of each kind for sm_75, whose SMs hold less (needs nvcc, no GPU)
 #   make install      PREFIX=/usr/local, DESTDIR
 #   make format-check, make format, make clean
 #
-# WH_TEST_SEEDS=N: how many seeds a seeded test tries (20; 3 under sanitizers).
+# WH_TEST_SEEDS=N: how many seeds a seeded test tries (10; 2 under sanitizers; fewer where a
+# seed takes long).
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 NIGHTLY_SEEDS ?= 2000
 NIGHTLY_FIRST ?= $(shell expr $$(date +%s) / 86400 '*' $(NIGHTLY_SEEDS))
-SANITIZERS := asan ubsan tsan hostile
+SANITIZERS := asan tsan hostile
+CUDA75 := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
@@ -71,6 +75,9 @@ cuda:
 	@scripts/setup test
 	$(CONFIGURE) cuda
 	cmake --build build-cuda --parallel $(JOBS) --target cuda_objects warpheap_cli
+	$(CONFIGURE) cuda75
+	cmake --build build-cuda75 --parallel $(JOBS) \
+	    --target $(CUDA75:%=wh_bench_kernels_%_cuda)
 
 install:
 	@scripts/setup build

@@ -3,8 +3,9 @@
 set(WARPHEAP_CUDA AUTO CACHE STRING
   "GPU target: AUTO (nvcc and a GPU are here), ON (nvcc is required) or OFF")
 set_property(CACHE WARPHEAP_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(WARPHEAP_SANITIZER none CACHE STRING "none, address, undefined or thread")
-set_property(CACHE WARPHEAP_SANITIZER PROPERTY STRINGS none address undefined thread)
+set(WARPHEAP_SANITIZER none CACHE STRING
+  "none, address (with undefined behaviour) or thread")
+set_property(CACHE WARPHEAP_SANITIZER PROPERTY STRINGS none address thread)
 option(WARPHEAP_HOSTILE "shrink the allocators' constants so that every boundary is hit" OFF)
 option(WARPHEAP_TESTS "build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_PROGRAM "build the program warpheap (needs jansson and zlib)"
@@ -38,18 +39,15 @@ set(WH_C_FLAGS ${WH_C_WARNINGS} -fno-semantic-interposition)
 set(WH_SANITIZER_FLAGS "")
 set(WH_SANITIZER_DEFINITIONS "")
 if(WARPHEAP_SANITIZER STREQUAL "address")
-  set(WH_SANITIZER_FLAGS -fsanitize=address -fno-omit-frame-pointer)
-  set(WH_SANITIZER_DEFINITIONS WH_ASAN=1)
-elseif(WARPHEAP_SANITIZER STREQUAL "undefined")
-  set(WH_SANITIZER_FLAGS -fsanitize=undefined -fno-sanitize-recover=all
+  set(WH_SANITIZER_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
-  set(WH_SANITIZER_DEFINITIONS WH_UBSAN=1)
+  set(WH_SANITIZER_DEFINITIONS WH_ASAN=1)
 elseif(WARPHEAP_SANITIZER STREQUAL "thread")
   set(WH_SANITIZER_FLAGS -fsanitize=thread -fno-omit-frame-pointer)
   set(WH_SANITIZER_DEFINITIONS WH_TSAN=1)
 elseif(NOT WARPHEAP_SANITIZER STREQUAL "none")
   message(FATAL_ERROR "WARPHEAP_SANITIZER is '${WARPHEAP_SANITIZER}': "
-    "use none, address, undefined or thread")
+    "use none, address or thread")
 endif()
 
 # What a program's kernels must be compiled with to fit the library.
