@@ -534,6 +534,11 @@ static int run(const workload *w, uint64_t seed) {
     s = s == WH_OK ? w->kernel(&launch, &a) : s;
     s = s == WH_OK && w->then != NULL ? w->then(&launch, &a) : s;
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
+    return fault_verdict(w->name, seed, s, device, heap, memory, &found);
+}
+
+int fault_verdict(const char *name, uint64_t seed, wh_status s, wh_device *device, wh_heap *heap,
+                  void *memory, findings *found) {
     wh_report report = {0, 0, 0};
     wh_stats stats;
     if (s == WH_OK && heap != NULL) {
@@ -541,13 +546,13 @@ static int run(const workload *w, uint64_t seed) {
     }
     if (s == WH_OK && heap != NULL) {
         s = wh_heap_get_stats(heap, &stats);
-        found.lost += stats.live_blocks != 0 || stats.bad_frees != 0; /* all is freed */
+        found->lost += stats.live_blocks != 0 || stats.bad_frees != 0; /* all is freed */
     }
-    const int wrong = s != WH_OK || found.lost != 0 || found.nulls != 0 || found.overlaps != 0;
+    const int wrong = s != WH_OK || found->lost != 0 || found->nulls != 0 || found->overlaps != 0;
     if (wrong) {
-        fprintf(stderr, "%s seed %u: %s I%u, lost %u, nulls %u, overlaps %u. %s\n", w->name,
-                (unsigned)seed, wh_status_name(s), (unsigned)report.first_tag, found.lost,
-                found.nulls, found.overlaps, device != NULL ? wh_device_error_text(device) : "");
+        fprintf(stderr, "%s seed %u: %s I%u, lost %u, nulls %u, overlaps %u. %s\n", name,
+                (unsigned)seed, wh_status_name(s), (unsigned)report.first_tag, found->lost,
+                found->nulls, found->overlaps, device != NULL ? wh_device_error_text(device) : "");
     }
     wh_heap_destroy(heap);
     if (device != NULL) {

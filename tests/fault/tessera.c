@@ -3,7 +3,6 @@
 
 #include "fault/fault.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "warpheap/warpheap.h"
@@ -128,23 +127,6 @@ int fault_tessera_run(const char *name, uint64_t seed) {
                               w->lanes != 0 ? 2u : 1u, NULL};
     s = s == WH_OK ? tessera_churn(&launch, &a) : s;
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
-    wh_report report = {0, 0, 0};
-    wh_stats stats;
-    s = s == WH_OK ? wh_heap_check(heap, &report) : s;
-    if (s == WH_OK && (s = wh_heap_get_stats(heap, &stats)) == WH_OK) {
-        found.lost += stats.live_blocks != 0 || stats.bad_frees != 0; /* all is freed */
-    }
     found.nulls = w->fits ? found.nulls : 0;
-    const int wrong = s != WH_OK || found.lost != 0 || found.nulls != 0 || found.overlaps != 0;
-    if (wrong) {
-        fprintf(stderr, "%s seed %u: %s I%u, lost %u, nulls %u, overlaps %u. %s\n", w->name,
-                (unsigned)seed, wh_status_name(s), (unsigned)report.first_tag, found.lost,
-                found.nulls, found.overlaps, device != NULL ? wh_device_error_text(device) : "");
-    }
-    wh_heap_destroy(heap);
-    if (device != NULL) {
-        (void)wh_device_free(device, memory);
-    }
-    wh_device_close(device);
-    return wrong;
+    return fault_verdict(w->name, seed, s, device, heap, memory, &found);
 }
