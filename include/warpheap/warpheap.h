@@ -26,7 +26,7 @@
 #include "warpheap/simt/simt.h"
 
 #ifndef WH_ALLOCATOR
-#define WH_ALLOCATOR tessera
+#define WH_ALLOCATOR gallatin
 #endif
 #ifndef WH_ALLOCATOR_FAMILY
 #define WH_ALLOCATOR_FAMILY WH_ALLOCATOR

@@ -299,9 +299,6 @@ WH_CUDA_WIDTH_(64, "l")
 WH_FN void wh_fence(void) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
-WH_FN uint64_t wh_fetch_or_u64_prepared(uint64_t *p, uint64_t v) {
-    return wh_fetch_or_u64_acquire(p, v);
-}
 
 WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
     uint32_t r;

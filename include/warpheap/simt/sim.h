@@ -293,9 +293,6 @@ WHI_SIM_WIDTH_(64)
 #undef WHI_SIM_WIDTH_
 WH_FN void wh_fence(void) {
 }
-WH_FN uint64_t wh_fetch_or_u64_prepared(uint64_t *p, uint64_t v) {
-    return wh_fetch_or_u64_acq_rel(p, v);
-}
 #undef WHI_SIM_ORDERS_
 #undef WHI_SIM_RED1_
 #undef WHI_SIM_CAS1_

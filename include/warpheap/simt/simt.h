@@ -57,11 +57,8 @@
  *   cas(p, old, new)     relaxed acquire release acq_rel; returns the value seen
  *   add and or           relaxed release; return nothing (fire and forget)
  *   wh_load_u32_hint(p)  for hints: may return an old value, from the SM's own cache
- *   fetch_or_u64_prepared(p, v): acq_rel, but the release covers what came before the
- *                        lane's last wh_fence(), not what came after it, so that waiting
- *                        for the fence overlaps with loads that come between
- *   wh_fence()           for that, and after a number of relaxed loads whose values must
- *                        be older than what is loaded next
+ *   wh_fence()           after a number of relaxed loads, whose values must be older than
+ *                        what is loaded next
  * Else order sits on the operation: on the simulator, and so for ThreadSanitizer, wh_fence
  * does nothing.
  *

@@ -245,8 +245,6 @@ WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint64_t span) {
 
 /* --- the heap -------------------------------------------------------------------- */
 
-#define WH_TESSERA_NO_PLACES (1u << 31) /* full warps found no slabs of their own */
-
 /* Counters of one set of cursors (the SMs that share them). */
 typedef struct wh_tessera_set {
     uint32_t begun;    /* takes from the pool that have begun; also the search position */
@@ -255,8 +253,8 @@ typedef struct wh_tessera_set {
     uint32_t attached; /* spans that have been attached to cursors */
     uint64_t failed;
     uint64_t bad_frees;
-    uint32_t places; /* tickets for full warps' slabs, and a hint: NO_PLACES */
-    uint32_t held;   /* a hint: chunks of the spans of its cursors, first spans apart */
+    uint32_t no_places; /* a hint: full warps found no slabs of their own */
+    uint32_t held;      /* a hint: chunks of the spans of its cursors, first spans apart */
     uint64_t padding[11];
 } wh_tessera_set;
 

@@ -22,8 +22,7 @@
  * Fields and who writes them (all device scope)
  *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED.
- *   word     free: fetch_or prepared (acq_rel, its release half done early by wh_fence);
- *            whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
+ *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
  *            Set to "none free" by the owner of a whole slab.
  *   state    of a slab of several words: how many words are full, how many takers are at
  *            work, and SHUT (the chunk is no slab of several words)
@@ -31,8 +30,8 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     level 0 is what counts (I6, X1); the levels above it are hints
- *   places   tickets for full warps' slabs, and NO_PLACES; held: chunks of the set's spans,
- *            first ones apart. Hints, relaxed
+ *   no_places, held   hints, relaxed: full warps found no slabs; chunks of the spans of a
+ *            set's cursors, first spans apart
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
  *            cursor. attached: spans published, per set. events: memory has become
  *            available, per set (pool) and per cursor (lists)
@@ -73,8 +72,7 @@
  *
  * Ordering pairs
  *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
- *       made it full (fetch_or), acquire; several words: -> the lane that shuts the slab,
- *       which loads each word, acquire, until it sees it full
+ *       made it full (fetch_or), acquire; several words: through the state, acq_rel
  *   P2  span published: store release -> malloc: fetch_add acquire
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1). With P1 and P2: what
  *       the old owner of a slot wrote happens before the new owner's use.
@@ -87,9 +85,9 @@
  *       for takes under way. Lists, pool: lock-free.
  * Cost  malloc: 1 atomic per group of lanes with one class; a full warp of one class of
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
- *       free: 2 loads in parallel with a fence, and 1 atomic per group of lanes with one
- *       word; 2 more that nobody waits for, or 1 or 2 that are waited for by the group that
- *       makes the word non-zero or full.
+ *       free: 2 loads in parallel and 1 atomic per group of lanes with one word; 2 more that
+ *       nobody waits for, or 1 or 2 that are waited for by the group that makes the word
+ *       non-zero or full.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tests/fault/tessera.c (I4,
  *       I6, T1, X1, P1, P2); wh_tessera_check.
  */
@@ -157,17 +155,6 @@ WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chun
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
 }
 
-/* As put_chunks, by a free that has released all that the slab's last owners did: nobody else
- * has freed a slot of it since it was attached. P3 by way of P1's wh_fence. */
-WH_FN void wh_tessera_put_prepared_(wh_tessera_core g, uint32_t set, uint32_t chunk,
-                                    uint32_t order) {
-    const wh_veb pool = wh_tessera_pool_(g);
-    if (wh_fetch_or_u64_prepared(&pool.words[chunk >> 6], wh_tessera_chunks_(chunk, order)) == 0) {
-        wh_veb_filled(pool, chunk >> 6);
-    }
-    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
-}
-
 /* 1 if all 2^order chunks from `chunk` were free and are now the caller's. */
 WH_FN int wh_tessera_claim_chunks_(wh_tessera_core g, uint32_t chunk, uint32_t order) {
     const uint64_t mask = wh_tessera_chunks_(chunk, order);
@@ -223,15 +210,8 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
                            WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) != state) {
         return 0;
     }
-    /* P1: whoever made a word full has released it. Nobody touches it any more, so this waits
-     * at most for that to arrive. */
     WH_NO_UNROLL
     for (uint32_t k = 0; k < n_words; k++) {
-        const uint64_t full = wh_tessera_full_word(wh_tessera_tag_slots(tag, g.chunk_log2), k);
-        WH_NO_UNROLL
-        while (wh_load_u64_acquire(&words[k]) != full) {
-            wh_backoff(0);
-        }
         wh_store_u64_relaxed(&words[k], 0); /* I2 */
     }
     wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
@@ -250,21 +230,17 @@ WH_FN void wh_tessera_keep_listed_(wh_tessera_core g, uint32_t set, uint32_t sla
 /* What follows a fetch_or that set `bits` in word i of a slab, found `old` there and has made
  * the word non-zero or full: the slab goes back to the pool or is listed. */
 WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
-                                 uint32_t i, uint64_t bits, uint64_t old, int from_free) {
+                                 uint32_t i, uint64_t bits, uint64_t old) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     const uint32_t c = wh_tessera_tag_class(tag);
     const int is_full = (old | bits) == wh_tessera_all_free(slots, i);
     if (slots <= 64 && is_full) { /* I4 */
-        if (from_free && old == wh_tessera_none_free(slots)) {
-            wh_tessera_put_prepared_(g, set, slab, wh_tessera_tag_order(tag));
-        } else {
-            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
-        }
+        wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
         return;
     }
     if (slots > 64 && is_full) {
         const uint32_t state =
-            wh_fetch_add_u32_relaxed(wh_tessera_state_at_(g, slab), WH_TESSERA_FULL);
+            wh_fetch_add_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_FULL); /* P1 */
         if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, state + WH_TESSERA_FULL)) {
             return;
         }
@@ -283,7 +259,7 @@ WH_FN void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (old == wh_tessera_none_free(slots) || (old | bits) == wh_tessera_all_free(slots, i)) {
-        wh_tessera_turn_(g, set, slab, tag, i, bits, old, 0);
+        wh_tessera_turn_(g, set, slab, tag, i, bits, old);
     } else {
         wh_tessera_keep_listed_(g, set, slab, tag);
     }
@@ -817,7 +793,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
                     claim != 0 ? row.slots << (order - wh_tessera_order(row)) : 0;
                 const uint32_t keep = r < slots ? r : slots;
                 wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, claim != 0); /* X1 */
-                wh_and_u32_relaxed(&wh_tessera_set_at_(g, set)->places, ~WH_TESSERA_NO_PLACES);
+                wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
                 (at, claim != 0 ? wh_tessera_span((uint32_t)claim, slots, keep)
                                 : WH_TESSERA_CLOSED); /* C1, P2 */
@@ -962,7 +938,7 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t
                 const uint32_t slots = row.slots * (chunks >> wh_tessera_order(row));
                 const uint32_t r = wh_popc32(needy);
                 wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, 1); /* X1 */
-                wh_and_u32_relaxed(&wh_tessera_set_at_(g, set)->places, ~WH_TESSERA_NO_PLACES);
+                wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
                 got = wh_tessera_span((uint32_t)claim, slots, 0);
                 wh_tessera_hold_(g, set, row, v, got);
                 WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
@@ -1186,34 +1162,31 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     const uint32_t order = size_log2 + 5 - g.chunk_log2;
     wh_tessera_set *counters = wh_tessera_set_at_(g, set);
     uint32_t slab = g.n_chunks;
-    if (lane == 0) {
+    if (lane == 0 && wh_load_u32_hint(&counters->no_places) == 0) {
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < 4 && slab == g.n_chunks; tries++) {
-            const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->places, 1);
-            if ((ticket & WH_TESSERA_NO_PLACES) != 0) {
-                break;
-            }
+            const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
             slab = wh_tessera_place_(g.n_chunks - g.begin, g.n_sets, set, ticket, order) + g.begin;
-            if (slab == g.n_chunks) {
-                break;
+            if (slab != g.n_chunks) {
+                const uint64_t bits = wh_tessera_chunks_(slab, order);
+                /* P3. The summary above a word that this empties stays: a search clears it. */
+                const uint64_t got = wh_fetch_and_u64_acq_rel(&g.pool[slab >> 6], ~bits) & bits;
+                if (got != bits) {
+                    if (got != 0) {
+                        (void)wh_veb_insert_mask(wh_tessera_pool_(g), slab >> 6, got);
+                    }
+                    slab = g.n_chunks;
+                }
             }
-            const uint64_t bits = wh_tessera_chunks_(slab, order);
-            wh_add_u32_relaxed(&counters->begun, 1); /* P4 */
-            /* P3. The summary above a word that this empties stays: a search clears it. */
-            const uint64_t got = wh_fetch_and_u64_acq_rel(&g.pool[slab >> 6], ~bits) & bits;
-            if (got == bits) {
+            if (slab != g.n_chunks) {
                 wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
                 wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
             } else {
-                if (got != 0) {
-                    (void)wh_veb_insert_mask(wh_tessera_pool_(g), slab >> 6, got);
-                }
-                slab = g.n_chunks;
                 wh_add_u32_release(&counters->done, 1); /* P4 */
             }
         }
         if (slab == g.n_chunks) { /* until a span is attached, do not try again */
-            wh_or_u32_relaxed(&counters->places, WH_TESSERA_NO_PLACES);
+            wh_store_u32_relaxed(&counters->no_places, 1);
         }
     }
     slab = wh_shfl_u32(all, slab, 0);
@@ -1302,23 +1275,25 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
 
 WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
-    const uint32_t chunk = offset < h.bytes ? (uint32_t)(offset >> h.core.chunk_log2) : 0;
+    uint64_t tag = 0;
     uint32_t slab = 0, slot = 0, word = UINT32_MAX;
-    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
-    const uint64_t tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
-    const uint32_t state = wh_load_u32_relaxed(&h.states[chunk]);
-    wh_fence(); /* P1, while the loads are under way */
-    const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
-    /* A slab of several words that is SHUT has no live slot: a double free. */
-    if (offset < h.bytes && wh_tessera_kind(tag) == WH_TESSERA_SLAB && /* not so for NULL */
-        (slots <= 64 || (state & WH_TESSERA_SHUT) == 0)) {
-        slab = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
-        const uint32_t x = (uint32_t)(offset - ((uint64_t)slab << h.core.chunk_log2));
-        slot = wh_tessera_tag_slot(tag, x);
-        if (slot * wh_tessera_tag_size(tag) == x && slot < slots) { /* else: interior */
-            word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
+    if (offset < h.bytes) { /* not so for NULL */
+        const uint32_t chunk = (uint32_t)(offset >> h.core.chunk_log2);
+        tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
+        const uint32_t state = wh_load_u32_relaxed(&h.states[chunk]);
+        const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
+        /* A slab of several words that is SHUT has no live slot: a double free. */
+        if (wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
+            (slots <= 64 || (state & WH_TESSERA_SHUT) == 0)) {
+            slab = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
+            const uint32_t x = (uint32_t)(offset - ((uint64_t)slab << h.core.chunk_log2));
+            slot = wh_tessera_tag_slot(tag, x);
+            if (slot * wh_tessera_tag_size(tag) == x && slot < slots) { /* else: interior */
+                word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
+            }
         }
     }
+    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
     const wh_group same = wh_group_by_u32(mask, word);
     /* The group's slots as a mask: mostly they are neighbours. */
     const uint32_t first = wh_shfl_u32(mask, slot, same.leader);
@@ -1334,9 +1309,13 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     const uint32_t set = wh_tessera_my_set_(h);
     if (word != UINT32_MAX) {
         if (wh_group_leads(same)) {
-            const uint64_t old = WH_PLANT(tessera_p1_free, 0, 1)
+            /* P1. A group that frees all slots of a slab has nobody to hear from; what it says
+             * itself goes with the pool's word (P3). */
+            const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
+            const int whole = slots <= 64 && bits == wh_tessera_full_word(slots, 0);
+            const uint64_t old = WH_PLANT(tessera_p1_free, whole, 1)
                                      ? wh_fetch_or_u64_relaxed(&h.words[word], bits)
-                                     : wh_fetch_or_u64_prepared(&h.words[word], bits); /* P1 */
+                                     : wh_fetch_or_u64_acq_rel(&h.words[word], bits);
             const uint64_t mine = bits & ~old;
             const uint32_t doubled = same.n - wh_popc64(mine);
             if (doubled != 0) {
@@ -1344,7 +1323,7 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
             }
             if (mine != 0 && (old == wh_tessera_none_free(slots) ||
                               (old | bits) == wh_tessera_all_free(slots, slot >> 6))) {
-                wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old, 1);
+                wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old);
             } else if (mine != 0) {
                 wh_tessera_keep_listed_(h.core, set, slab, tag);
             }
