@@ -72,10 +72,11 @@ static const workload workloads[] = {
     {"tessera-churn", 3, 1, 16, 60, 512, 2, 16, 0},
     {"tessera-small", 3, 2, 24, 40, 64, 2, 16, 0},
     {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1},
-    {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1}, /* 16 slots in the only chunk */
+    {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1},      /* 16 slots in the only chunk */
+    {"tessera-quarters", 1, 1, 4, 200, 256, 1, 256, 1}, /* 4: it is often empty */
 };
-const char *const fault_tessera_names[] = {"tessera-churn", "tessera-small", "tessera-chunks",
-                                           "tessera-slots", NULL};
+const char *const fault_tessera_names[] = {"tessera-churn", "tessera-small",    "tessera-chunks",
+                                           "tessera-slots", "tessera-quarters", NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,

@@ -516,7 +516,7 @@ WH_FN wh_circular_run wh_circular_join_(wh_circular_t h, uint32_t u, int fused) 
         wh_circular_lead_(h, u, run.next, fused); /* P2 */
         wh_store_u64_relaxed(wh_circular_stamp_at_(h, u), wh_circular_stamp_(h));
     }
-    wh_circular_let_go_(h, u, run.joined ? WH_CIRCULAR_LIMBO : was, run.next, fused);
+    wh_circular_let_go_(h, u, run.joined ? (uint32_t)WH_CIRCULAR_LIMBO : was, run.next, fused);
     return run;
 }
 
