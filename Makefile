@@ -8,8 +8,9 @@
 #                     and in the hostile build
 #   make nightly      conform, stress, fault and streams over NIGHTLY_SEEDS=2000 seeds, other
 #                     ones each day, as released and (a quarter of them) hostile: hours
-#   make cuda         compiles all device code for sm_90, and the benchmark's of an allocator
-#                     of each kind for sm_75, whose SMs hold less (needs nvcc, no GPU)
+#   make cuda         compiles the program for sm_90, and, for an allocator of each kind, the
+#                     tests for it and the benchmark for sm_75, whose SMs hold less (needs
+#                     nvcc, no GPU)
 #   make install      PREFIX=/usr/local, DESTDIR
 #   make format-check, make format, make clean
 #
@@ -21,7 +22,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 NIGHTLY_SEEDS ?= 2000
 NIGHTLY_FIRST ?= $(shell expr $$(date +%s) / 86400 '*' $(NIGHTLY_SEEDS))
 SANITIZERS := asan tsan hostile
-CUDA75 := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc
+KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
@@ -74,10 +75,11 @@ nightly:
 cuda:
 	@scripts/setup test
 	$(CONFIGURE) cuda
-	cmake --build build-cuda --parallel $(JOBS) --target cuda_objects warpheap_cli
+	cmake --build build-cuda --parallel $(JOBS) --target warpheap_cli atomics_probe \
+	    $(KINDS:%=conform_kernels_%_cuda) $(KINDS:%=stress_kernels_%_cuda)
 	$(CONFIGURE) cuda75
 	cmake --build build-cuda75 --parallel $(JOBS) \
-	    --target $(CUDA75:%=wh_bench_kernels_%_cuda)
+	    --target $(KINDS:%=wh_bench_kernels_%_cuda)
 
 install:
 	@scripts/setup build
