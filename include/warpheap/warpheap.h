@@ -60,7 +60,8 @@ WH_FN void *wh_malloc(wh_heap_t heap, size_t n) {
 WH_FN void wh_free(wh_heap_t heap, void *p) {
     const wh_mask_t mask = wh_activemask();
     WH_OF_(free)(heap, mask, p);
-    wh_syncwarp(mask); /* no lane goes on before its leader has freed for it */
+    /* No lane goes on before its leader has freed for it. */
+    WH_PLANT(free_waits, wh_syncwarp(mask), (void)0);
 }
 
 /* wh_malloc and wh_free for callers that know which lanes are converged: every

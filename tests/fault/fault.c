@@ -648,15 +648,16 @@ static void every_fault_is_found(void **state) {
     static const struct {
         const char *fault, *workload;
     } faults[] = {
-        {"veb_r1", "veb-toggle"},                   /* lost bit: a remove does not look again */
-        {"gallatin_h1", "hint-churn"},              /* the same for a segment's hint */
-        {"gallatin_s1", "block-churn"},             /* stale-tree check left out */
-        {"gallatin_x1", "never-null"},              /* NULL without a quiet search */
-        {"gallatin_moves", "switch-churn"},         /* ... or without a second look at slices */
-        {"gallatin_detach", "detach-churn"},        /* a block in use taken for an idle one */
-        {"tessera_i4", "tessera-small"},            /* slots out of a slab that its freer owns */
-        {"tessera_i6", "tessera-slots"},            /* a slab with free slots that nobody lists */
-        {"tessera_t1", "tessera-small"},            /* no second look at the tag */
+        {"veb_r1", "veb-toggle"},            /* lost bit: a remove does not look again */
+        {"gallatin_h1", "hint-churn"},       /* the same for a segment's hint */
+        {"gallatin_s1", "block-churn"},      /* stale-tree check left out */
+        {"gallatin_x1", "never-null"},       /* NULL without a quiet search */
+        {"gallatin_moves", "switch-churn"},  /* ... or without a second look at slices */
+        {"gallatin_detach", "detach-churn"}, /* a block in use taken for an idle one */
+        {"free_waits", "tessera-slots"},     /* a lane returns before its leader has freed for it */
+        {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
+        {"tessera_i6", "tessera-slots"},     /* a slab with free slots that nobody lists */
+        {"tessera_t1", "tessera-small"},     /* no second look at the tag */
         {"tessera_x1_quiet", "tessera-slots"},      /* NULL without a quiet start */
         {"tessera_x1_same", "tessera-slots"},       /* ... or end */
         {"tessera_x1_transit", "tessera-quarters"}, /* ... or a slab on its way to the pool */

@@ -53,6 +53,7 @@
  *   I6  a word that is not zero nor I4's full is listed, or a lane is about to list it:
  *       the free that made it non-zero, or the taker that took the slab off the list
  *   I7  done = begun when quiet
+ *   I8  held = the chunks of what the set's cursors have in them, when quiet
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
  *       per published span, since positions only grow; it alone stores the next span
@@ -89,7 +90,8 @@
  *       nobody waits for, or 1 or 2 that are waited for by the group that makes the word
  *       non-zero or full.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tests/fault/tessera.c (I4,
- *       I6, T1, X1, P1, P2); wh_tessera_check.
+ *       I6, T1, X1, P1, P2); wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test
+ *       weakens P4 and P5, whose loss the simulator's atomics would not show.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -193,7 +195,7 @@ WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
 WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    /* Acquire, so that the levels above are told when it is there. */
+    /* P5: acquire, so that the levels above are told when it is there */
     (void)wh_fetch_or_u64_acquire(&list.words[item >> 6], (uint64_t)1 << (item & 63));
     wh_veb_hint_filled(list, item >> 6);
 }
