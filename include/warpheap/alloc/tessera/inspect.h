@@ -98,6 +98,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         header->run_verdict = 0;
         header->run_lock = 0;
         header->run_position = 0;
+        header->core = g;
     }
     for (uint64_t k = i; k < g.n_sets * sizeof(wh_tessera_set) / 8; k += n) {
         counters[k] = 0;
@@ -150,14 +151,17 @@ WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *v
     view->slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     view->left = view->end = 0;
     const uint32_t c = wh_tessera_tag_class(tag);
-    const uint64_t span = wh_tessera_cursor_at_(g, wh_tessera_tag_set(tag), c)->span;
-    const uint32_t first = wh_tessera_span_first(span), slots = wh_tessera_span_slots(span);
-    const uint32_t position = wh_tessera_span_position(span);
-    if (slots != 0 && chunk >= first) {
-        const uint32_t before = (chunk - first) >> wh_tessera_tag_order(tag);
-        if (before < slots / view->slots && position < (before + 1) * view->slots) {
-            view->left = position > before * view->slots ? position - before * view->slots : 0;
-            view->end = view->slots;
+    const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, wh_tessera_tag_set(tag), c);
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint64_t span = k == 0 ? cursor->span : cursor->next;
+        const uint32_t first = wh_tessera_span_first(span), slots = wh_tessera_span_slots(span);
+        const uint32_t position = wh_tessera_span_position(span);
+        if (slots != 0 && chunk >= first) {
+            const uint32_t before = (chunk - first) >> wh_tessera_tag_order(tag);
+            if (before < slots / view->slots && position < (before + 1) * view->slots) {
+                view->left = position > before * view->slots ? position - before * view->slots : 0;
+                view->end = view->slots;
+            }
         }
     }
     return 1;
@@ -379,7 +383,8 @@ WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r
         }
         uint32_t held = 0;
         for (uint32_t c = 0; (k & 63) == 0 && c < g.n_classes; c++) {
-            held += wh_tessera_chunks_of_(h.classes[c], (cursor + c)->span);
+            held += wh_tessera_chunks_of_(h.classes[c], (cursor + c)->span) +
+                    wh_tessera_chunks_of_(h.classes[c], (cursor + c)->next);
         }
         if ((k & 63) == 0 && set->held != held) {
             wh_report_error(r, 8, k);

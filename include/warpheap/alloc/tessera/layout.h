@@ -186,8 +186,10 @@ WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, ui
     first.order = wh_tessera_order_of(c, chunk_log2, max_order);
     if (c < WH_TESSERA_FINE) {
         const uint64_t slots = (set_bytes >> 16) * 9;
-        first.slabs = (uint32_t)(slots < WH_TESSERA_FIRST_SLOTS ? slots : WH_TESSERA_FIRST_SLOTS) /
-                      ((1u << (chunk_log2 + first.order)) / bound);
+        const uint32_t of_slab = (1u << (chunk_log2 + first.order)) / bound;
+        first.slabs = ((uint32_t)(slots < WH_TESSERA_FIRST_SLOTS ? slots : WH_TESSERA_FIRST_SLOTS) +
+                       of_slab / 2) /
+                      of_slab;
     } else {
         const uint64_t most = (uint64_t)1 << WH_TESSERA_FIRST_LOG2;
         const uint64_t bytes = set_bytes >> 8;
@@ -255,7 +257,9 @@ typedef struct wh_tessera_set {
     uint64_t bad_frees;
     uint32_t no_places; /* a hint: full warps found no slabs of their own */
     uint32_t held;      /* a hint: chunks of the spans of its cursors, first spans apart */
-    uint64_t padding[11];
+    uint32_t dry;       /* a hint: the pool had no span for the set the last time */
+    uint32_t unused;
+    uint64_t padding[10];
 } wh_tessera_set;
 
 typedef struct wh_tessera_cursor {
@@ -263,20 +267,12 @@ typedef struct wh_tessera_cursor {
     uint32_t begun;  /* takes from listed slabs of this class that have begun */
     uint32_t done;   /* ... and are done */
     uint32_t events; /* frees of this class that left their slot in a slab */
-    uint32_t unused;
-    uint64_t padding;
+    uint32_t reuse;  /* a hint: 1 + a listed slab that had slots left */
+    uint64_t next;   /* a span that is ready to follow, none of it used; 0: none */
 } wh_tessera_cursor;
 
-typedef struct wh_tessera_header {
-    wh_tessera_class classes[WH_TESSERA_CLASSES];
-    uint64_t verdict[WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found */
-    uint64_t run_verdict;                 /* likewise: events << 24 | chunks asked for */
-    uint32_t run_lock;
-    uint32_t run_position;
-    uint64_t padding[14];
-} wh_tessera_header;
-
-/* What the slow paths get, by value. */
+/* What every step needs: part of the handle, and a copy in the header for slow paths, since 16
+ * registers of it would go to the stack. */
 typedef struct wh_tessera_core {
     unsigned char *meta;
     unsigned char *base; /* the first chunk */
@@ -291,6 +287,18 @@ typedef struct wh_tessera_core {
     uint64_t *pool;
     uint64_t *lists;
 } wh_tessera_core;
+
+typedef struct wh_tessera_header {
+    wh_tessera_class classes[WH_TESSERA_CLASSES];
+    uint64_t verdict[WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found */
+    uint64_t run_verdict;                 /* likewise: events << 24 | chunks asked for */
+    uint32_t run_lock;
+    uint32_t run_position;
+    uint64_t padding[14];
+    wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
+} wh_tessera_header;
+
+typedef const wh_tessera_core *wh_tessera_ref;
 
 typedef struct wh_tessera {
     unsigned char *base;
@@ -317,6 +325,9 @@ WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk 
 
 WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
     return (wh_tessera_header *)(void *)g.meta;
+}
+WH_FN wh_tessera_ref wh_tessera_ref_(wh_tessera_t h) {
+    return &wh_tessera_header_(h.core)->core;
 }
 WH_FN wh_tessera_set *wh_tessera_set_at_(wh_tessera_core g, uint32_t set) {
     return (wh_tessera_set *)(void *)(g.meta + sizeof(wh_tessera_header)) + set;
@@ -446,7 +457,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.n_sets = (uint16_t)n_sets;
     h->core.chunk_log2 = (uint8_t)chunk_log2;
     h->core.n_classes = (uint8_t)n_classes;
-    h->core.share = (uint32_t)(n / n_sets) >> 3;
+    h->core.share = (uint32_t)(n / n_sets) >> 2;
     h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
     h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, n_sets));
     h->core.lists = h->core.pool + wh_veb_words(n);

@@ -14,14 +14,16 @@
  *
  * The idea  A slot of a fresh slab is handed out by the position of a cursor alone: one
  * fetch_add returns the place and the number together, nothing else is touched. Every
- * cursor has a span from the start, in the front of the heap (layout.h). A freed
- * slot is a bit in its slab's word. A slab all of whose slots are free goes back to the
- * pool. Slots of slabs that do not get that far are found through the lists once the pool
- * has nothing for a class.
+ * cursor has a span from the start, in the front of the heap (layout.h), and whoever comes near its
+ * end has the next one ready. A freed slot is a bit in its slab's word. A slab all of whose slots
+ * are free goes back to the pool. Slots of slabs that do not get that far are found through the
+ * lists once the pool has nothing for a class.
  *
  * Fields and who writes them (all device scope)
  *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED.
+ *   next     a span that is ready to follow. Whoever comes near the end: cas from 0, acq_rel.
+ *            The crosser, detach: exchange with 0
  *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
  *            Set to "none free" by the owner of a whole slab.
  *   state    of a slab of several words: how many words are full, how many takers are at
@@ -30,8 +32,8 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     level 0 is what counts (I6, X1); the levels above it are hints
- *   no_places, held   hints, relaxed: full warps found no slabs; chunks of the spans of a
- *            set's cursors, first spans apart
+ *   no_places, held, dry, reuse   hints, relaxed: full warps found no slabs; chunks of the spans
+ *            of a set's cursors, first spans apart; the pool had no span; a slab with free slots
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
  *            cursor. attached: spans published, per set. events: memory has become
  *            available, per set (pool) and per cursor (lists)
@@ -56,7 +58,8 @@
  *   I8  held = the chunks of what the set's cursors have in them, when quiet
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
- *       per published span, since positions only grow; it alone stores the next span
+ *       per published span, since positions only grow; it alone stores the cursor's next value,
+ *       and it alone moves `next` there
  *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives the slots back
@@ -68,13 +71,15 @@
  *       there after (2) would have been seen. A slab on that move, full and not yet in
  *       the pool, stays listed: a taker that comes upon it puts it back on the list. A span
  *       that is claimed without a bracket leaves its cursor between two spans meanwhile,
- *       which (2) and the last look see
+ *       which (2) and the last look see. One that is made ready has a bracket, and counts in (2)
+ *       as soon as it is there; who takes it has added before (take_next_)
  *   X2  a verdict holds while no events come: every free that has returned has counted one
  *
  * Ordering pairs
  *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
  *       made it full (fetch_or), acquire; several words: through the state, acq_rel
- *   P2  span published: store release -> malloc: fetch_add acquire
+ *   P2  span published: store release -> malloc: fetch_add acquire. Made ready by another
+ *       lane before: cas release -> the crosser's exchange acquire
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1). With P1 and P2: what
  *       the old owner of a slot wrote happens before the new owner's use.
  *   P4  begun is raised before the take's release; done after it, release -> a search
@@ -84,7 +89,8 @@
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crosser of
  *       its cursor (which waits for nobody: its search of the pool is bounded), and at X1
  *       for takes under way. Lists, pool: lock-free.
- * Cost  malloc: 1 atomic per group of lanes with one class; a full warp of one class of
+ * Cost  malloc: 1 atomic per group of lanes with one class, of which one per span has the next
+ *       one ready before it returns; a full warp of one class of
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
  *       free: 2 loads in parallel and 1 atomic per group of lanes with one word; 2 more that
  *       nobody waits for, or 1 or 2 that are waited for by the group that makes the word
@@ -313,13 +319,13 @@ WH_FN void wh_tessera_hold_(wh_tessera_core g, uint32_t set, wh_tessera_class ro
 /* --- spans from the pool --------------------------------------------------------- */
 
 /* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
- * `ticket` gives: first chunk | order << 32 | 1 << 40; 0 if a bounded search found none.
+ * `ticket` gives: first chunk | chunks << 32; 0 if a bounded search found none.
  * Between begin and end. */
-WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint32_t ticket,
+WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_ref g, uint32_t set, uint32_t ticket,
                                            uint32_t most, uint32_t least) {
-    const wh_veb pool = wh_tessera_pool_(g);
-    const uint32_t place = wh_tessera_place_(g.n_chunks, g.n_sets, set, ticket, most);
-    const uint64_t start = place < g.n_chunks ? place : 0;
+    const wh_veb pool = wh_tessera_pool_(*g);
+    const uint32_t place = wh_tessera_place_(g->n_chunks, g->n_sets, set, ticket, most);
+    const uint64_t start = place < g->n_chunks ? place : 0;
     uint64_t x = start;
     int wrapped = 0;
     WH_NO_UNROLL
@@ -349,8 +355,8 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_core g, uint32_t set, uint
             words++;
         } else {
             const uint32_t chunk = (uint32_t)(x & ~(uint64_t)63) + at;
-            if (wh_tessera_claim_chunks_(g, chunk, order)) {
-                return chunk | (uint64_t)order << 32 | (uint64_t)1 << 40;
+            if (wh_tessera_claim_chunks_(*g, chunk, order)) {
+                return chunk | (uint64_t)1 << (order + 32);
             }
             words++;
         }
@@ -401,6 +407,35 @@ WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag
     wh_syncwarp(mask);
 }
 
+/* For every lane of mask that has claimed chunks for a span of its class: the span; for the
+ * others, `span` as it is. */
+WH_FN uint64_t wh_tessera_make_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
+                                     uint64_t claim, uint64_t span) {
+    const uint32_t chunks = (uint32_t)(claim >> 32);
+    const wh_tessera_class *row = &wh_tessera_header_(*g)->classes[chunks != 0 ? c : 0];
+    wh_tessera_dress_all_(*g, mask, wh_tessera_with_set(row->tag, set), (uint32_t)claim, chunks);
+    return chunks == 0 ? span
+                       : wh_tessera_span((uint32_t)claim,
+                                         row->slots * (chunks >> wh_tessera_order(*row)), 0);
+}
+
+/* The span that is ready for a cursor whose crosser (C1) the caller is, or 0; between two
+ * spans. The acquire is P2's; the release lets X1 (2) see the crosser's add if it does not see
+ * the span. */
+WH_FN uint64_t wh_tessera_take_next_(wh_tessera_core g, uint32_t set, uint32_t c) {
+    return wh_exchange_u64_acq_rel(&wh_tessera_cursor_at_(g, set, c)->next, 0);
+}
+
+/* C1, P2: attaches a span, of which the caller takes the first r slots itself; or closes. */
+WH_FN void wh_tessera_publish_(wh_tessera_core g, uint32_t set, uint32_t c, uint64_t span,
+                               uint32_t r) {
+    const uint32_t slots = wh_tessera_span_slots(span);
+    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, slots != 0); /* X1 */
+    wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
+    WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
+    (&wh_tessera_cursor_at_(g, set, c)->span, span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
+}
+
 /* --- slots of listed slabs ------------------------------------------------------- */
 
 /* Whether a slab that a free has found to be all free has not got to the pool yet. It stays
@@ -411,10 +446,10 @@ WH_FN int wh_tessera_in_transit_(wh_tessera_core g, uint32_t slab, uint64_t tag)
            wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)) == tag;
 }
 
-/* Takes up to r free slots of a slab that was on the list of class c and has been taken
- * off it by the caller; puts it back if it has more. */
+/* Takes up to r free slots of a slab that is or was on the list of class c; `off`: the caller has
+ * taken it off, and it is put back if it has more. */
 WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uint32_t c,
-                                            uint32_t slab, uint32_t r) {
+                                            uint32_t slab, uint32_t r, int off) {
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     uint64_t *tag_at = wh_tessera_tag_at_(g, slab);
     const uint64_t tag = wh_load_u64_acquire(tag_at);
@@ -430,7 +465,7 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     if (n_words > 1) {
         const uint32_t before = wh_fetch_add_u32_acq_rel(state_at, WH_TESSERA_TAKER); /* I5 */
         if ((before & WH_TESSERA_SHUT) != 0 || wh_load_u64_acquire(tag_at) != tag) {
-            if (WH_PLANT(tessera_x1_transit, wh_tessera_in_transit_(g, slab, tag), 0)) {
+            if (off && WH_PLANT(tessera_x1_transit, wh_tessera_in_transit_(g, slab, tag), 0)) {
                 wh_tessera_list_slab_(g, c, slab);
             }
             const uint32_t state =
@@ -467,8 +502,11 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
                     ? w & mask
                     : 0;
     }
-    if (WH_PLANT(tessera_i6, left != 0, 0)) {
+    if (off && WH_PLANT(tessera_i6, left != 0, 0)) {
         wh_tessera_list_slab_(g, c, slab); /* I6 */
+    }
+    if (off ? left != 0 : take.bits == 0) { /* where the next taker looks first */
+        wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->reuse, off ? slab + 1 : 0);
     }
     if (n_words > 1) { /* I5: a free that saw the taker left the slab to it */
         const uint32_t state = wh_fetch_sub_u32_acq_rel(state_at, change) - change;
@@ -482,15 +520,19 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
 }
 
 /* Up to r slots of any listed slab of class c. Slabs found to have none leave the list. */
-WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_core g, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                                    uint32_t r) {
-    const wh_veb list = wh_tessera_list_(g, c);
-    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, set, c);
+    const wh_veb list = wh_tessera_list_(*g, c);
+    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, set, c);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     /* P4; every take starts elsewhere, so that takers seldom meet */
     const uint32_t ticket = wh_fetch_add_u32_relaxed(&cursor->begun, 1);
+    const uint32_t reuse = wh_load_u32_relaxed(&cursor->reuse);
+    if (reuse != 0) {
+        take = wh_tessera_take_from_(*g, set, c, reuse - 1, r, 0);
+    }
     const uint32_t start =
-        (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g.n_chunks >> 32);
+        (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g->n_chunks >> 32);
     int wrapped = 0;
     WH_NO_UNROLL
     for (uint64_t x = start; take.bits == 0; x++) {
@@ -504,7 +546,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_core g, uint32_t s
             wrapped = 1;
             x = UINT64_MAX; /* from 0 */
         } else if (wh_veb_remove(list, x)) {
-            take = wh_tessera_take_from_(g, set, c, wh_tessera_slab_of(g.n_chunks, (uint32_t)x), r);
+            take = wh_tessera_take_from_(*g, set, c, wh_tessera_slab_of(g->n_chunks, (uint32_t)x),
+                                         r, 1);
         }
     }
     wh_add_u32_release(&cursor->done, 1); /* P4 */
@@ -513,24 +556,24 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_core g, uint32_t s
 
 /* A slab of class c from wherever the pool has chunks for one, however small: up to r of
  * its slots for the caller, the others listed. */
-WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                                   uint32_t r) {
-    const wh_tessera_class row = wh_tessera_header_(g)->classes[c];
+    const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
-    const uint32_t ticket = wh_tessera_begin_(g, set);
+    const uint32_t ticket = wh_tessera_begin_(*g, set);
     const uint64_t claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_order(row), 0);
     if (claim != 0) {
-        const uint32_t slab = (uint32_t)claim, order = (uint32_t)(claim >> 32) & 0xff;
+        const uint32_t slab = (uint32_t)claim, order = wh_ctz32((uint32_t)(claim >> 32));
         const uint64_t tag = wh_tessera_with_set(wh_tessera_slab_tag(c, order, row.slot_size), set);
-        const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+        const uint32_t slots = wh_tessera_tag_slots(tag, g->chunk_log2);
         const uint32_t n_words = (slots + 63) >> 6;
-        uint64_t *words = wh_tessera_words_of_(g, slab);
+        uint64_t *words = wh_tessera_words_of_(*g, slab);
         WH_NO_UNROLL
         for (uint32_t i = 0; i < 1u << order; i++) {
-            wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + i), tag);
+            wh_store_u64_relaxed(wh_tessera_tag_at_(*g, slab + i), tag);
         }
         const uint64_t first = wh_tessera_full_word(slots, 0);
-        take = wh_tessera_found_((uint64_t)(words - wh_tessera_words_of_(g, 0)),
+        take = wh_tessera_found_((uint64_t)(words - wh_tessera_words_of_(*g, 0)),
                                  wh_lowest_bits(first, r));
         const uint64_t rest = (first & ~take.bits) | wh_tessera_none_free(slots);
         WH_NO_UNROLL
@@ -538,26 +581,26 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_core g, uint32_t se
             wh_store_u64_release(&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
         }
         if (n_words > 1) {
-            wh_add_u32_release(wh_tessera_state_at_(g, slab),
+            wh_add_u32_release(wh_tessera_state_at_(*g, slab),
                                (n_words - 1) * WH_TESSERA_FULL - WH_TESSERA_SHUT);
         }
         if (rest != wh_tessera_none_free(slots) || n_words > 1) {
-            wh_tessera_list_slab_(g, c, slab);
+            wh_tessera_list_slab_(*g, c, slab);
         }
     }
-    wh_tessera_end_(g, set);
+    wh_tessera_end_(*g, set);
     return take;
 }
 
 /* Up to r slots from the cursor of any set. */
-WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_core g, uint32_t c, uint32_t r) {
+WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t c, uint32_t r) {
     WH_NO_UNROLL
-    for (uint32_t s = 0; s < g.n_sets; s++) {
-        uint64_t *at = &wh_tessera_cursor_at_(g, s, c)->span;
+    for (uint32_t s = 0; s < g->n_sets; s++) {
+        uint64_t *at = &wh_tessera_cursor_at_(*g, s, c)->span;
         if (wh_tessera_has_slots_(wh_load_u64_relaxed(at))) {
             const uint64_t span = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
             if (wh_tessera_crosses_(span, r)) { /* C1: there is nothing to attach */
-                wh_tessera_hold_(g, s, wh_tessera_header_(g)->classes[c], span, 0);
+                wh_tessera_hold_(*g, s, wh_tessera_header_(*g)->classes[c], span, 0);
                 wh_store_u64_release(at, WH_TESSERA_CLOSED);
             }
             if (wh_tessera_has_slots_(span)) {
@@ -584,56 +627,63 @@ WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t sla
 }
 
 /* Gives back what `span`, which the caller has taken from a cursor of class u, has left. */
-WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_core g, uint32_t set, uint32_t u, uint64_t span) {
-    const wh_tessera_class row = wh_tessera_header_(g)->classes[u];
+WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_ref g, uint32_t set, uint32_t u, uint64_t span) {
+    const wh_tessera_class row = wh_tessera_header_(*g)->classes[u];
     const uint32_t end = wh_tessera_span_slots(span);
     uint32_t position = wh_tessera_span_position(span);
     WH_NO_UNROLL
     while (position < end) {
         const uint32_t k = position / row.slots, slot = position % row.slots;
         const uint32_t slab = wh_tessera_span_first(span) + (k << wh_tessera_order(row));
-        if (slot == 0 && wh_tessera_return_fresh_(g, set, slab, row)) {
+        if (slot == 0 && wh_tessera_return_fresh_(*g, set, slab, row)) {
             position += row.slots;
             continue;
         }
         const uint64_t mask = wh_tessera_full_word(row.slots, slot >> 6);
-        wh_tessera_give_(g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab)), slot >> 6,
-                         mask & (~(uint64_t)0 << (slot & 63)));
+        wh_tessera_give_(*g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(*g, slab)),
+                         slot >> 6, mask & (~(uint64_t)0 << (slot & 63)));
         position += 64 - wh_clz64(mask) - (slot & 63);
     }
 }
 
-/* Closes cursors of other classes than c that have slots left and gives these back, so that
- * slabs without a live slot reach the pool: those of the nearest set that has such. 1 if there
- * was one. */
-WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
+/* Gives back the spans that are ready for cursors, and closes cursors of other classes than c that
+ * have slots left and gives these back, so that slabs without a live slot reach the pool: those
+ * of the nearest set that has such. 1 if there was one. */
+WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
     int found = 0;
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < g.n_sets && !found; i++) {
-        const uint32_t s = set + i < g.n_sets ? set + i : set + i - g.n_sets;
+    for (uint32_t i = 0; i < g->n_sets && !found; i++) {
+        const uint32_t s = set + i < g->n_sets ? set + i : set + i - g->n_sets;
         WH_NO_UNROLL
-        for (uint32_t first = 0; first < g.n_classes; first += 8) {
+        for (uint32_t first = 0; first < g->n_classes; first += 8) {
             uint32_t left = 0; /* which of eight classes */
             for (uint32_t k = 0; k < 8; k++) {
-                const uint64_t span =
-                    wh_load_u64_relaxed(&wh_tessera_cursor_at_(g, s, first + k)->span);
-                left |= (uint32_t)wh_tessera_has_slots_(span) << k;
+                const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, s, first + k);
+                const uint64_t span = wh_load_u64_relaxed(&cursor->span);
+                left |= (uint32_t)((first + k != c && wh_tessera_has_slots_(span)) ||
+                                   wh_load_u64_relaxed(&cursor->next) != 0)
+                        << k;
             }
             WH_NO_UNROLL
             for (; left != 0; left &= left - 1) {
                 const uint32_t u = first + wh_ctz32(left);
-                uint64_t *at = &wh_tessera_cursor_at_(g, s, u)->span;
-                const uint64_t span = wh_load_u64_acquire(at);
-                if (u == c || !wh_tessera_has_slots_(span)) {
-                    continue;
-                }
+                const wh_tessera_class row = wh_tessera_header_(*g)->classes[u];
+                uint64_t *at = &wh_tessera_cursor_at_(*g, s, u)->span;
                 found = 1;
-                (void)wh_tessera_begin_(g, set);
-                if (wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: ours */
-                    wh_tessera_hold_(g, s, wh_tessera_header_(g)->classes[u], span, 0);
+                (void)wh_tessera_begin_(*g, set);
+                const uint64_t next =
+                    wh_exchange_u64_acquire(&wh_tessera_cursor_at_(*g, s, u)->next, 0);
+                if (next != 0) {
+                    wh_tessera_hold_(*g, s, row, next, 0);
+                    wh_tessera_give_span_(g, set, u, next);
+                }
+                const uint64_t span = wh_load_u64_acquire(at);
+                if (u != c && wh_tessera_has_slots_(span) &&
+                    wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: ours */
+                    wh_tessera_hold_(*g, s, row, span, 0);
                     wh_tessera_give_span_(g, set, u, span);
                 }
-                wh_tessera_end_(g, set);
+                wh_tessera_end_(*g, set);
             }
         }
     }
@@ -642,23 +692,30 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_core g, uint32_t set, uint32_t c) {
 
 /* --- out of memory: X1, X2 ------------------------------------------------------- */
 
-/* Whether no cursor of class c (NO_CLASS: of any class) has slots or is between two spans. */
+/* Whether no cursor of class c has slots in its span or is between two spans; NO_CLASS: no cursor
+ * of any class, nor has one a span ready. Those are looked at first: take_next_. */
 WH_FN int wh_tessera_used_up_(wh_tessera_core g, uint32_t c) {
     const int all = c == WH_TESSERA_NO_CLASS;
     const uint32_t n = all ? (uint32_t)g.n_sets << 6 : g.n_sets;
     uint32_t left = 0;
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < n && left == 0; i += 8) {
-        for (uint32_t k = 0; k < 8; k++) {
-            const uint32_t j = i + k < n ? i + k : i;
-            const wh_tessera_cursor *cursor =
-                wh_tessera_cursor_at_(g, all ? j >> 6 : j, all ? j & 63 : c);
-            const uint64_t span = wh_load_u64_relaxed(&cursor->span);
-            left |= wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
-                    wh_tessera_span_position(span) != wh_tessera_span_slots(span);
+    for (uint32_t what = all ? 0 : 1; what < 2; what++) {
+        WH_NO_UNROLL
+        for (uint32_t i = 0; i < n && left == 0; i += 8) {
+            for (uint32_t k = 0; k < 8; k++) {
+                const uint32_t j = i + k < n ? i + k : i;
+                const wh_tessera_cursor *cursor =
+                    wh_tessera_cursor_at_(g, all ? j >> 6 : j, all ? j & 63 : c);
+                const uint64_t span =
+                    wh_load_u64_relaxed(what == 0 ? &cursor->next : &cursor->span);
+                left |= what == 0
+                            ? span != 0
+                            : wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
+                                  wh_tessera_span_position(span) != wh_tessera_span_slots(span);
+            }
         }
+        wh_fence(); /* what is read next is read later */
     }
-    wh_fence(); /* what is read next is read later */
     return left == 0;
 }
 
@@ -688,26 +745,26 @@ WH_FN uint64_t wh_tessera_sum_(wh_tessera_core g, uint32_t c, int what) {
 }
 
 /* 1: nothing is left for class c. 0: look again. */
-WH_FN_SLOW int wh_tessera_none_(wh_tessera_core g, uint32_t set, uint32_t c) {
-    uint64_t *verdict = &wh_tessera_header_(g)->verdict[c];
-    const uint64_t events = wh_tessera_sum_(g, c, 0);
+WH_FN_SLOW int wh_tessera_none_(wh_tessera_ref g, uint32_t set, uint32_t c) {
+    uint64_t *verdict = &wh_tessera_header_(*g)->verdict[c];
+    const uint64_t events = wh_tessera_sum_(*g, c, 0);
     if (wh_load_u64_acquire(verdict) == events + 1) { /* X2 */
         return 1;
     }
-    const uint64_t done = wh_tessera_sum_(g, c, 1);
-    const uint64_t begun = wh_tessera_sum_(g, c, 2);
+    const uint64_t done = wh_tessera_sum_(*g, c, 1);
+    const uint64_t begun = wh_tessera_sum_(*g, c, 2);
     if (WH_PLANT(tessera_x1_quiet, done != begun, 0)) { /* X1 (1) */
         return 0;
     }
-    const uint64_t attached = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3);
-    if (!wh_tessera_used_up_(g, c) || wh_tessera_detach_(g, set, c) ||
-        !wh_tessera_used_up_(g, WH_TESSERA_NO_CLASS) || /* X1 (2) */
-        wh_tessera_holds_(wh_tessera_list_(g, c)) ||    /* X1 (3) */
-        wh_tessera_holds_(wh_tessera_pool_(g)) ||       /* X1 (4) */
+    const uint64_t attached = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 3);
+    if (!wh_tessera_used_up_(*g, c) || wh_tessera_detach_(g, set, c) ||
+        !wh_tessera_used_up_(*g, WH_TESSERA_NO_CLASS) || /* X1 (2) */
+        wh_tessera_holds_(wh_tessera_list_(*g, c)) ||    /* X1 (3) */
+        wh_tessera_holds_(wh_tessera_pool_(*g)) ||       /* X1 (4) */
         WH_PLANT(tessera_x1_same,
-                 wh_tessera_sum_(g, c, 2) != begun ||
-                     !wh_tessera_used_up_(g, WH_TESSERA_NO_CLASS) ||
-                     wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3) != attached,
+                 wh_tessera_sum_(*g, c, 2) != begun ||
+                     !wh_tessera_used_up_(*g, WH_TESSERA_NO_CLASS) ||
+                     wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 3) != attached,
                  0)) {
         return 0;
     }
@@ -718,9 +775,9 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_core g, uint32_t set, uint32_t c) {
 /* --- the slow path of slots ------------------------------------------------------ */
 
 /* For r lanes that found the cursor of their class used up. */
-WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_core g, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                                uint32_t r, int may_reopen) {
-    uint64_t *at = &wh_tessera_cursor_at_(g, set, c)->span;
+    uint64_t *at = &wh_tessera_cursor_at_(*g, set, c)->span;
     const uint64_t now = wh_load_u64_relaxed(at);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     if (wh_tessera_is_open_(now)) {
@@ -731,14 +788,21 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_core g, uint32_t set, 
     if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) {
         return take; /* its crosser is at work */
     }
-    if (wh_tessera_any_(wh_tessera_list_(g, c))) {
+    /* A span first, since lists hold items of slabs that have gone to the pool; but when the pool
+     * had none for the set the last time, the list, and a span now and then. */
+    const int dry = wh_load_u32_relaxed(&wh_tessera_set_at_(*g, set)->dry) != 0 &&
+                    (wh_load_u32_relaxed(&wh_tessera_cursor_at_(*g, set, c)->begun) & 31) != 0;
+    if (dry && wh_tessera_any_(wh_tessera_list_(*g, c))) {
         take = wh_tessera_take_listed_(g, set, c, r);
     }
-    if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(g))) {
-        if (may_reopen) { /* whoever succeeds is the crosser */
-            take.crosses = wh_cas_u64_acq_rel(at, now, WH_TESSERA_UNDER_WAY) == now;
-            return take;
-        }
+    if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g)) && may_reopen) {
+        take.crosses = wh_cas_u64_acq_rel(at, now, WH_TESSERA_UNDER_WAY) == now;
+        return take; /* whoever succeeds is the crosser */
+    }
+    if (!dry && wh_tessera_any_(wh_tessera_list_(*g, c))) {
+        take = wh_tessera_take_listed_(g, set, c, r);
+    }
+    if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g))) {
         take = wh_tessera_take_small_(g, set, c, r);
     }
     if (take.bits == 0) {
@@ -764,44 +828,38 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
  * `last` (or none), p the caller's slot
  * if it has one, c = NO_CLASS for lanes that take no part. The groups of a warp go in steps:
  * none waits while another one works. */
-WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
                                   uint32_t c, int attach, uint64_t last, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     int may_reopen = 1;
-    const wh_tessera_class row = wh_tessera_header_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
+    const wh_tessera_class row = wh_tessera_header_(*g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     WH_NO_UNROLL
     for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy);
         const uint32_t rank = wh_mask_rank(needy);
         wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
-        uint64_t claim = 0;
+        uint64_t claim = 0, span = 0;
         if (attach) { /* a span of some size, or the cursor closes */
-            const uint32_t ticket = wh_tessera_begin_(g, set);
-            claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
-                                           wh_tessera_order(row));
+            const uint32_t ticket = wh_tessera_begin_(*g, set);
+            span = wh_tessera_take_next_(*g, set, c);
+            if (span == 0) {
+                claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
+                                               wh_tessera_order(row));
+            }
         } else if (leads && r != 0) {
             take = wh_tessera_attempt_(g, set, c, r, may_reopen);
         }
         if (wh_any(mask, attach)) { /* every group that attaches, together */
-            const uint32_t order = (uint32_t)(claim >> 32) & 0xff;
-            wh_tessera_dress_all_(g, mask, wh_tessera_with_set(row.tag, set), (uint32_t)claim,
-                                  claim != 0 ? 1u << order : 0);
+            span = wh_tessera_make_span_(g, mask, set, c, claim, span);
             if (attach) {
-                uint64_t *at = &wh_tessera_cursor_at_(g, set, c)->span;
-                const uint32_t slots =
-                    claim != 0 ? row.slots << (order - wh_tessera_order(row)) : 0;
-                const uint32_t keep = r < slots ? r : slots;
-                wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, claim != 0); /* X1 */
-                wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
-                WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
-                (at, claim != 0 ? wh_tessera_span((uint32_t)claim, slots, keep)
-                                : WH_TESSERA_CLOSED); /* C1, P2 */
-                wh_tessera_end_(g, set);
-                take.at = claim != 0 ? wh_tessera_span((uint32_t)claim, slots, 0) : 0;
-                wh_tessera_hold_(g, set, row, last, take.at);
+                wh_store_u32_relaxed(&wh_tessera_set_at_(*g, set)->dry, span == 0);
+                wh_tessera_hold_(*g, set, row, last, claim != 0 ? span : 0);
+                wh_tessera_publish_(*g, set, c, span != 0 ? span : WH_TESSERA_CLOSED, r);
+                wh_tessera_end_(*g, set);
+                take.at = span;
                 may_reopen = 0;
             }
             attach = 0;
@@ -816,20 +874,20 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
         take.bits = wh_shfl_u64(mask, take.bits, leader);
         if (need && take.bits != 0) {
             if (rank < wh_popc64(take.bits)) {
-                const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
+                const uint32_t words_log2 = wh_tessera_words_log2(g->chunk_log2);
                 const uint32_t in_chunk = (uint32_t)take.at & ((1u << words_log2) - 1);
                 const uint32_t slot = in_chunk * 64 + wh_select64(take.bits, rank);
-                p = g.base + (take.at >> words_log2 << g.chunk_log2) +
+                p = g->base + (take.at >> words_log2 << g->chunk_log2) +
                     (uint64_t)slot * row.slot_size;
                 need = 0;
             }
         } else if (need && take.at == WH_TESSERA_NOTHING) {
-            wh_add_u64_relaxed(&wh_tessera_set_at_(g, set)->failed, 1);
+            wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
             need = 0;
         } else if (need && take.at != WH_TESSERA_WAIT) {
             const uint32_t position = wh_tessera_span_position(take.at) + rank;
             if (position < wh_tessera_span_slots(take.at)) {
-                p = wh_tessera_slot_(g.base, g.chunk_log2, row, wh_tessera_span_first(take.at),
+                p = wh_tessera_slot_(g->base, g->chunk_log2, row, wh_tessera_span_first(take.at),
                                      position);
                 need = 0;
             }
@@ -841,29 +899,33 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_core g, wh_mask_t mask, wh_mask_t l
     return p;
 }
 
-#define WH_TESSERA_TRIES 16u
+#define WH_TESSERA_TRIES 32u /* four words each; half of them for the set's own */
 
 /* Some of a claim's chunks were free, but not all. P4 */
-WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_core g, uint32_t set, uint32_t word,
+WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t word,
                                      uint64_t chunks) {
-    (void)wh_tessera_begin_(g, set);
-    (void)wh_veb_insert_mask(wh_tessera_pool_(g), word, chunks);
-    wh_tessera_end_(g, set);
+    (void)wh_tessera_begin_(*g, set);
+    (void)wh_veb_insert_mask(wh_tessera_pool_(*g), word, chunks);
+    wh_tessera_end_(*g, set);
 }
 
-/* Claims a span for the cursor of (set, class) that `last`, a value of that cursor, has just used
- * up: twice as large as that one, but at most half of what the set's cursors may still hold; or
- * smaller, down to a slab, if that is what there is.
- * Looks at some of the set's own words of the pool: first at the last span's, so that a class
- * that does not need much stays in one place; those of the set's other classes start elsewhere.
- * first chunk | chunks << 32; 0 if there was nothing.
- * P4: no bracket. The cursor is between two spans meanwhile, which keeps X1 (2) away. */
-WH_FN uint64_t wh_tessera_next_span_(wh_tessera_core g, wh_tessera_class row, uint32_t set,
-                                     uint64_t last) {
+/* Claims a span for the cursor of (set, class) after `last`, a value of that cursor: twice as large
+ * as that one, but at most half of what the set's cursors may still hold; or smaller, down to a
+ * slab, if that is what there is.
+ * Looks at the set's own words of the pool, four at a time: first at the last span's, so that a
+ * class that does not need much stays in one place; those of the set's other classes start
+ * elsewhere. Then at words anywhere. first chunk | chunks << 32; 0 if there was nothing.
+ * P4: by the crosser without a bracket. The cursor is between two spans meanwhile, which keeps
+ * X1 (2) away. */
+WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32_t c,
+                                          uint64_t last) {
+    const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
+    const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets, share = g->share;
     const uint32_t held =
-        wh_load_u32_relaxed(&wh_tessera_set_at_(g, set)->held) - wh_tessera_chunks_of_(row, last);
+        wh_load_u32_relaxed(&wh_tessera_set_at_(*g, set)->held) - wh_tessera_chunks_of_(row, last);
     const uint32_t least = wh_tessera_order(row);
     const uint32_t slots = wh_tessera_span_slots(last);
+    uint64_t *pool = g->pool;
     uint32_t order = wh_tessera_span_order(row);
     uint32_t word = row.start + set;
     if (slots != 0) {
@@ -871,31 +933,47 @@ WH_FN uint64_t wh_tessera_next_span_(wh_tessera_core g, wh_tessera_class row, ui
         order = twice < order ? twice : order;
         if (wh_tessera_span_first(last) >= row.begin) {
             word = wh_tessera_span_first(last) >> 6;
-            word += twice > WH_TESSERA_MAX_SPAN_LOG2 ? g.n_sets : 0; /* it was all of that one */
+            word += twice > WH_TESSERA_MAX_SPAN_LOG2 ? n_sets : 0; /* it was all of that one */
         }
     }
     WH_NO_UNROLL
-    while (order > least && (held >= g.share || 2u << order > g.share - held)) {
+    while (order > least && (held >= share || 2u << order > share - held)) {
         order--;
     }
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_TRIES; tries++) {
-        if ((word + 1) << 6 >
-            g.n_chunks) { /* from the start: in the end of the first spans', too */
-            word = set;
-            WH_NO_UNROLL
-            while (tries < WH_TESSERA_TRIES / 2 && word << 6 < row.begin) {
-                word += g.n_sets;
-            }
-            if ((word + 1) << 6 > g.n_chunks) {
+        uint32_t stride = n_sets;
+        if (tries >= WH_TESSERA_TRIES / 2) { /* anywhere */
+            const uint32_t hash = ((tries << 16 | c << 8 | set) + held) * 2654435761u;
+            word = (uint32_t)((uint64_t)hash * n_words >> 32);
+            stride = 1;
+        } else if (word >= n_words) { /* from the start, or behind the first spans */
+            const uint32_t skip = (row.begin >> 6) / n_sets + 1;
+            word = set + (set + skip * n_sets < n_words ? skip * n_sets : 0);
+        }
+        if (word >= n_words) {
+            break;
+        }
+        const uint32_t word2 = word + 2 * stride;
+        uint64_t bits = wh_load_u64_relaxed(&pool[word]);
+        uint64_t w1 = word + stride < n_words ? wh_load_u64_relaxed(&pool[word + stride]) : 0;
+        uint64_t w2 = word2 < n_words ? wh_load_u64_relaxed(&pool[word2]) : 0;
+        uint64_t w3 = word2 + stride < n_words ? wh_load_u64_relaxed(&pool[word2 + stride]) : 0;
+        uint32_t at = 64;
+        WH_NO_UNROLL
+        for (uint32_t k = 0;; k++, word += stride) {
+            at = bits != 0 ? wh_tessera_fit_(bits, order) : 64;
+            if (at < 64 || k == 3) {
                 break;
             }
+            bits = w1;
+            w1 = w2;
+            w2 = w3;
         }
-        const uint32_t at = wh_tessera_fit_(wh_load_u64_relaxed(&g.pool[word]), order);
         if (at < 64) {
             const uint32_t chunk = word << 6 | at;
             const uint64_t mask = wh_tessera_chunks_(chunk, order);
-            const uint64_t got = wh_fetch_and_u64_acquire(&g.pool[word], ~mask) & mask; /* P3 */
+            const uint64_t got = wh_fetch_and_u64_acquire(&pool[word], ~mask) & mask; /* P3 */
             if (got == mask) {
                 return chunk | (uint64_t)1 << (order + 32);
             }
@@ -903,76 +981,135 @@ WH_FN uint64_t wh_tessera_next_span_(wh_tessera_core g, wh_tessera_class row, ui
                 wh_tessera_put_back_(g, set, word, got);
             }
         }
-        word += g.n_sets;
-        order -= tries >= 2 && (tries & 1) == 0 && order > least; /* with less and less */
+        word += stride;
+        order -= (tries & 1) != 0 && order > least; /* with less and less */
     }
     return 0;
 }
 
-/* The common part of the slow path, kept short: the first time that an SM runs it, each line
- * of code comes from memory. For the lanes that the fast path left without a slot; as slow,
- * with v what the group's atomic returned. The crosser attaches a span of its set's; the other
- * groups wait for theirs. Whoever finds none there or the cursor closed goes on to slow. */
-WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes,
-                                    uint32_t set, uint32_t c, uint64_t v, void *p) {
+/* What serve has done for a lane. */
+typedef struct wh_tessera_serving {
+    void *p;
+    uint64_t v; /* what the group's last add returned */
+    int attach; /* the caller still has to attach a span */
+    int stuck;  /* some group of the warp found no span, or its cursor closed */
+} wh_tessera_serving;
+
+/* For lanes that the fast path left without a slot; mask, lanes and c as in slow. Each crosser
+ * attaches the span that is ready for its cursor or, with `claims`, one from the pool; the other
+ * groups wait for theirs. */
+WH_FN wh_tessera_serving wh_tessera_serve_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes,
+                                           uint32_t set, uint32_t c, wh_tessera_serving my,
+                                           int claims) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     const int takes_part = c != WH_TESSERA_NO_CLASS;
-    const wh_tessera_class row = wh_tessera_header_(g)->classes[takes_part ? c : 0];
-    uint64_t *at = &wh_tessera_cursor_at_(g, set, c)->span;
-    int need = p == NULL && takes_part;
-    int attach = takes_part && leads && wh_tessera_crosses_(v, wh_popc32(lanes));
-    int give_up = 0;
+    uint64_t *at = &wh_tessera_cursor_at_(*g, set, c)->span;
+    int need = my.p == NULL && takes_part;
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         uint64_t got = 0; /* slots from its position on are the group's */
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
-        if (wh_any(mask, attach)) {
+        if (wh_any(mask, my.attach)) {
             uint64_t claim = 0;
-            if (attach) {
-                claim = wh_tessera_next_span_(g, row, set, v);
-                give_up = claim == 0;
+            if (my.attach) {
+                got = wh_tessera_take_next_(*g, set, c);
+                if (claims && got == 0) {
+                    claim = wh_tessera_next_span_(g, set, c, my.v);
+                }
+                my.stuck = got == 0 && claim == 0;
             }
-            const uint32_t chunks = (uint32_t)(claim >> 32);
-            wh_tessera_dress_all_(g, mask, wh_tessera_with_set(row.tag, set), (uint32_t)claim,
-                                  chunks);
-            if (chunks != 0) {
-                const uint32_t slots = row.slots * (chunks >> wh_tessera_order(row));
-                const uint32_t r = wh_popc32(needy);
-                wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, 1); /* X1 */
-                wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
-                got = wh_tessera_span((uint32_t)claim, slots, 0);
-                wh_tessera_hold_(g, set, row, v, got);
-                WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
-                (at, got + (r < slots ? r : slots) * WH_TESSERA_POSITION); /* C1, P2 */
-                v = got;
-                attach = 0;
+            if (claims && wh_any(mask, claim != 0)) {
+                got = wh_tessera_make_span_(g, mask, set, c, claim, got);
+            }
+            if (got != 0) {
+                const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
+                wh_tessera_publish_(*g, set, c, got, wh_popc32(needy));
+                wh_tessera_hold_(*g, set, row, my.v, claim != 0 ? got : 0);
+                my.v = got;
+                my.attach = 0;
             }
         } else if (leads && needy != 0) {
             const uint64_t now = wh_load_u64_relaxed(at);
             if (wh_tessera_is_open_(now)) {
                 got = wh_fetch_add_u64_acquire(at, wh_popc32(needy) * WH_TESSERA_POSITION); /* P2 */
-                attach = wh_tessera_crosses_(got, wh_popc32(needy));
-                v = got;
+                my.attach = wh_tessera_crosses_(got, wh_popc32(needy));
+                my.v = got;
             } else {
-                give_up = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
+                my.stuck = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
             }
         }
         got = wh_shfl_u64(mask, got, leader);
         const uint32_t position = wh_tessera_span_position(got) + wh_mask_rank(needy);
         if (need && position < wh_tessera_span_slots(got)) {
-            p = wh_tessera_slot_(g.base, g.chunk_log2, row, wh_tessera_span_first(got), position);
+            my.p = wh_tessera_slot_(g->base, g->chunk_log2, wh_tessera_header_(*g)->classes[c],
+                                    wh_tessera_span_first(got), position);
             need = 0;
         }
-        if (wh_any(mask, give_up)) {
-            return wh_tessera_slow_(g, mask, lanes, set, c, attach, v, p);
+        my.stuck = wh_any(mask, my.stuck);
+        if (my.stuck || !wh_any(mask, need || my.attach)) {
+            return my;
         }
-        if (!wh_any(mask, need || attach)) {
-            return p;
-        }
-        if (!wh_any(mask, attach)) {
+        if (!wh_any(mask, my.attach)) {
             wh_backoff(attempt < 2 ? attempt : 2);
         }
+    }
+}
+
+/* With claims. */
+WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                    uint32_t c, int attach, uint64_t v, void *p) {
+    wh_tessera_serving my = {p, v, attach, 0};
+    my = wh_tessera_serve_(g, mask, lanes, set, c, my, 1);
+    return my.stuck ? wh_tessera_slow_(g, mask, lanes, set, c, my.attach, my.v, my.p) : my.p;
+}
+
+/* Without: the common case, kept short, since the first time that an SM runs it, each line of
+ * code comes from memory, and since what does not fit in registers is kept beyond the L1, which
+ * every acquire empties. */
+WH_FN_SLOW void *wh_tessera_switch_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                    uint32_t c, uint64_t v, void *p) {
+    wh_tessera_serving my = {p, v, 0, 0};
+    my.attach = c != WH_TESSERA_NO_CLASS && wh_lane_id() == wh_mask_leader(lanes) &&
+                wh_tessera_crosses_(v, wh_popc32(lanes));
+    my = wh_tessera_serve_(g, mask, lanes, set, c, my, 0);
+    return my.stuck ? wh_tessera_refill_(g, mask, lanes, set, c, my.attach, my.v, my.p) : my.p;
+}
+
+/* Whether an add of n that returned `span` has come so near its end that it is time to have the
+ * next one ready. One add per span at most. */
+#define WH_TESSERA_EARLY 512u /* slots */
+WH_FN int wh_tessera_passes_(uint64_t span, uint32_t n) {
+    const uint32_t slots = wh_tessera_span_slots(span);
+    const uint32_t left = slots < 2 * WH_TESSERA_EARLY ? slots >> 1 : WH_TESSERA_EARLY;
+    const uint32_t position = wh_tessera_span_position(span);
+    return position < slots - left && position + n >= slots - left;
+}
+
+/* For every lane of mask with `prepares`: has a span ready for its cursor, whose value is v. */
+WH_FN_SLOW void wh_tessera_prepare_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
+                                    uint64_t v, int prepares) {
+    uint64_t claim = 0;
+    if (prepares) {
+        prepares = wh_load_u64_relaxed(&wh_tessera_cursor_at_(*g, set, c)->next) == 0;
+        if (prepares) {
+            (void)wh_tessera_begin_(*g, set); /* P4 */
+            claim = wh_tessera_next_span_(g, set, c, v);
+        }
+    }
+    if (wh_any(mask, claim != 0)) {
+        const uint64_t span = wh_tessera_make_span_(g, mask, set, c, claim, 0);
+        if (claim != 0) {
+            const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
+            wh_tessera_hold_(*g, set, row, 0, span);
+            if (wh_cas_u64_acq_rel(&wh_tessera_cursor_at_(*g, set, c)->next, 0, span) != 0) {
+                wh_tessera_hold_(*g, set, row, span, 0); /* there is one by now */
+                wh_tessera_give_span_(g, set, c, span);
+            }
+        }
+    }
+    if (prepares) {
+        wh_tessera_end_(*g, set); /* P4 */
     }
 }
 
@@ -990,18 +1127,18 @@ WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chu
 
 /* The first of `chunks` chunks in a row, of which some multiple of align (a power of two)
  * starts `keep`: keeps these. WH_VEB_NONE if the pool has no such row now. */
-WH_FN_SLOW uint64_t wh_tessera_claim_run_(wh_tessera_core g, uint64_t chunks, uint64_t keep,
+WH_FN_SLOW uint64_t wh_tessera_claim_run_(wh_tessera_ref g, uint64_t chunks, uint64_t keep,
                                           uint64_t align) {
-    const wh_veb pool = wh_tessera_pool_(g);
+    const wh_veb pool = wh_tessera_pool_(*g);
     for (;;) {
         const uint64_t first = wh_veb_find_run(pool, chunks);
         if (first == WH_VEB_NONE) {
             return first;
         }
         if (wh_veb_claim_range(pool, first, chunks)) {
-            const uint64_t address = (uint64_t)(uintptr_t)g.base + (first << g.chunk_log2);
+            const uint64_t address = (uint64_t)(uintptr_t)g->base + (first << g->chunk_log2);
             const uint64_t start =
-                first + ((wh_round_up(address, align) - address) >> g.chunk_log2);
+                first + ((wh_round_up(address, align) - address) >> g->chunk_log2);
             if (start > first) {
                 wh_veb_insert_range(pool, first, start - first);
             }
@@ -1015,27 +1152,30 @@ WH_FN_SLOW uint64_t wh_tessera_claim_run_(wh_tessera_core g, uint64_t chunks, ui
 
 /* One attempt at a run under the heap's lock, which the caller holds: the run, or NULL with
  * *none set if there is none (X1), or else NULL: look again. */
-WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_core g, uint32_t set, uint64_t chunks,
+WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, uint32_t set, uint64_t chunks,
                                            uint64_t keep, uint64_t align) {
-    uint64_t *verdict = &wh_tessera_header_(g)->run_verdict;
-    const uint64_t events = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 0) << 24;
-    const uint64_t done = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 1);
-    const uint64_t begun = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 2);
-    const uint64_t attached = wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3);
-    if (wh_tessera_detach_(g, set, WH_TESSERA_NO_CLASS) ||
-        !wh_tessera_used_up_(g, WH_TESSERA_NO_CLASS)) {
-        return WH_TESSERA_WAIT;
+    uint64_t *verdict = &wh_tessera_header_(*g)->run_verdict;
+    const uint64_t events = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 0) << 24;
+    const uint64_t done = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 1);
+    const uint64_t begun = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 2);
+    const uint64_t attached = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 3);
+    WH_NO_UNROLL
+    for (uint32_t look = 0; look < 2; look++) { /* first without disturbing the cursors */
+        if (look == 1 && (wh_tessera_detach_(g, set, WH_TESSERA_NO_CLASS) ||
+                          !wh_tessera_used_up_(*g, WH_TESSERA_NO_CLASS))) {
+            return WH_TESSERA_WAIT;
+        }
+        if (wh_veb_find_run(wh_tessera_pool_(*g), chunks) != WH_VEB_NONE) {
+            (void)wh_tessera_begin_(*g, set);
+            const uint64_t first = wh_tessera_claim_run_(g, chunks, keep, align);
+            void *p = first != WH_VEB_NONE ? wh_tessera_make_run_(*g, first, keep, 0, 1) : NULL;
+            wh_tessera_end_(*g, set);
+            return (uint64_t)(uintptr_t)p;
+        }
     }
-    if (wh_veb_find_run(wh_tessera_pool_(g), chunks) != WH_VEB_NONE) {
-        (void)wh_tessera_begin_(g, set);
-        const uint64_t first = wh_tessera_claim_run_(g, chunks, keep, align);
-        void *p = first != WH_VEB_NONE ? wh_tessera_make_run_(g, first, keep, 0, 1) : NULL;
-        wh_tessera_end_(g, set);
-        return (uint64_t)(uintptr_t)p;
-    }
-    if (done != begun || wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 2) != begun ||
-        wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 3) != attached ||
-        !wh_tessera_used_up_(g, WH_TESSERA_NO_CLASS)) { /* X1 */
+    if (done != begun || wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 2) != begun ||
+        wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 3) != attached ||
+        !wh_tessera_used_up_(*g, WH_TESSERA_NO_CLASS)) { /* X1 */
         return WH_TESSERA_WAIT;
     }
     wh_store_u64_release(verdict, events | chunks);
@@ -1049,52 +1189,63 @@ WH_FN int wh_tessera_no_run_(wh_tessera_core g, uint64_t chunks) {
            verdict >> 24 == wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 0);
 }
 
+#define WH_TESSERA_RUN_TRIES 4u
+
 /* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane
  * with n = 0 takes no part. First each group of lanes with one size tries places of its own,
  * from the back of the heap, as many runs in a word of the pool as fit; then the lanes that
  * found them taken search one by one. */
-WH_FN_SLOW void *wh_tessera_run_(wh_tessera_core g, wh_mask_t mask, uint32_t set, uint64_t n,
+WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint64_t n,
                                  uint64_t align) {
-    wh_tessera_header *header = wh_tessera_header_(g);
-    const uint64_t chunk = (uint64_t)1 << g.chunk_log2;
-    const uint64_t keep = (n >> g.chunk_log2) + ((n & (chunk - 1)) != 0);
-    const uint64_t extra = align > chunk ? (align >> g.chunk_log2) - 1 : 0;
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
+    const uint64_t keep = (n >> g->chunk_log2) + ((n & (chunk - 1)) != 0);
+    const uint64_t extra = align > chunk ? (align >> g->chunk_log2) - 1 : 0;
     const uint64_t chunks = keep + extra;
     void *p = NULL;
-    int need = n != 0 && keep <= g.n_chunks && chunks <= g.n_chunks;
-    if (need && wh_tessera_no_run_(g, chunks)) { /* X2; without disturbing other searches */
+    int need = n != 0 && keep <= g->n_chunks && chunks <= g->n_chunks;
+    if (need && wh_tessera_no_run_(*g, chunks)) { /* X2; without disturbing other searches */
         need = 0;
     }
     const wh_group same = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
-    if (need && extra == 0) {
-        const uint32_t in_word = keep < 64 ? 64u / (uint32_t)keep : 1;
-        const uint32_t words = (uint32_t)((keep + 63) >> 6);
-        const uint32_t places = (g.n_chunks >> 6) / words;
-        uint32_t at = 0;
+    const uint32_t in_word = keep - 1 < 63 ? 64u / (uint32_t)keep : 1;
+    const uint32_t words = keep != 0 ? (uint32_t)((keep + 63) >> 6) : 1;
+    const uint32_t all_words = g->n_chunks >> 6;
+    const uint32_t places = (all_words - (g->begin >> 6)) / words;
+    if (need && extra == 0 && places != 0) {
         if (wh_group_leads(same)) {
-            (void)wh_tessera_begin_(g, set);
-            at = wh_fetch_add_u32_acq_rel(&header->run_position, same.n);
+            (void)wh_tessera_begin_(*g, set);
         }
-        at = wh_shfl_u32(same.lanes, at, same.leader) + same.rank;
-        if (places != 0) {
-            const uint64_t word = (uint64_t)(places - 1 - at / in_word % places) * words;
-            const uint64_t first = (word << 6) + at % in_word * keep;
-            if (wh_veb_claim_range(wh_tessera_pool_(g), first, keep)) {
-                p = g.base + (first << g.chunk_log2);
+        wh_mask_t left = same.lanes;
+        WH_NO_UNROLL
+        for (uint32_t tries = 0; tries < WH_TESSERA_RUN_TRIES && left != 0; tries++) {
+            uint32_t at = 0;
+            if (wh_group_leads(same)) {
+                at = wh_fetch_add_u32_acq_rel(&header->run_position, wh_popc32(left));
             }
+            at = wh_shfl_u32(same.lanes, at, same.leader) + wh_mask_rank(left);
+            if (p == NULL) {
+                const uint64_t word = all_words - (uint64_t)(at / in_word % places + 1) * words;
+                const uint64_t first = (word << 6) + at % in_word * keep;
+                if (wh_veb_claim_range(wh_tessera_pool_(*g), first, keep)) {
+                    p = g->base + (first << g->chunk_log2);
+                }
+            }
+            left = wh_ballot(same.lanes, p == NULL);
         }
         WH_NO_UNROLL
         for (uint32_t k = 0; k < same.n; k++) { /* the tags of one run after the other */
             const uint32_t lane = wh_select64(same.lanes, k);
             const uint64_t run = wh_shfl_u64(same.lanes, (uint64_t)(uintptr_t)p, lane);
             if (run != 0) {
-                (void)wh_tessera_make_run_(g, (run - (uint64_t)(uintptr_t)g.base) >> g.chunk_log2,
+                (void)wh_tessera_make_run_(*g,
+                                           (run - (uint64_t)(uintptr_t)g->base) >> g->chunk_log2,
                                            keep, same.rank, same.n);
             }
         }
         wh_syncwarp(same.lanes);
         if (wh_group_leads(same)) {
-            wh_tessera_end_(g, set);
+            wh_tessera_end_(*g, set);
         }
     }
     need = need && p == NULL;
@@ -1107,7 +1258,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_core g, wh_mask_t mask, uint32_t set
         int idle = 0;
         if (wh_lane_id() == wh_mask_leader(needy)) {
             uint64_t got = WH_TESSERA_WAIT;
-            if (wh_tessera_no_run_(g, chunks)) {
+            if (wh_tessera_no_run_(*g, chunks)) {
                 got = WH_TESSERA_NOTHING;
             } else if (wh_exchange_u32_acquire(&header->run_lock, 1) == 0) {
                 got = wh_tessera_run_locked_(g, set, chunks, keep, align);
@@ -1122,7 +1273,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_core g, wh_mask_t mask, uint32_t set
         }
     }
     if (n != 0 && p == NULL) {
-        wh_add_u64_relaxed(&wh_tessera_set_at_(g, set)->failed, 1);
+        wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
     }
     return p;
 }
@@ -1204,29 +1355,30 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
 }
 
-/* Everything that malloc does not find at once: slabs for full warps, lanes whose cursor was
- * used up, runs. Arguments as refill's; n is the request of a lane that has no p yet. */
-WH_FN_SLOW void *wh_tessera_more_(wh_tessera_core g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+/* What malloc does not find at once: lanes whose cursor was used up, full warps without a slab
+ * of their own, runs. Arguments as refill's; n is the request of a lane that has no p yet. */
+WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
                                   uint32_t c, uint64_t v, void *p, uint64_t n) {
     const int is_run = n != 0 && c == WH_TESSERA_NO_CLASS;
-    if (lanes == 0xffffffffu && wh_tessera_is_whole_(n, g.max_whole)) {
-        p = wh_tessera_whole_(g, set, c, 32 - wh_clz32((uint32_t)n - 1));
-        if (p != NULL) {
-            return p;
-        }
-        const wh_tessera_class row = wh_tessera_header_(g)->classes[c];
+    if (lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
+        const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
         if (wh_lane_id() == 0) {
-            v = wh_fetch_add_u64_acquire(&wh_tessera_cursor_at_(g, set, c)->span,
+            v = wh_fetch_add_u64_acquire(&wh_tessera_cursor_at_(*g, set, c)->span,
                                          32 * WH_TESSERA_POSITION); /* P2, I1 */
         }
         v = wh_shfl_u64(mask, v, 0);
         const uint32_t position = wh_tessera_span_position(v) + wh_lane_id();
         if (position < wh_tessera_span_slots(v)) {
-            p = wh_tessera_slot_(g.base, g.chunk_log2, row, wh_tessera_span_first(v), position);
+            p = wh_tessera_slot_(g->base, g->chunk_log2, row, wh_tessera_span_first(v), position);
         }
     }
     if (wh_any(mask, c != WH_TESSERA_NO_CLASS && p == NULL)) { /* the crosser is among these */
-        p = wh_tessera_refill_(g, mask, lanes, set, c, v, p);
+        p = wh_tessera_switch_(g, mask, lanes, set, c, v, p);
+    }
+    const int prepares =
+        wh_lane_id() == wh_mask_leader(lanes) && wh_tessera_passes_(v, wh_popc32(lanes));
+    if (wh_any(mask, prepares)) {
+        wh_tessera_prepare_(g, mask, set, c, v, prepares);
     }
     if (wh_any(mask, is_run)) {
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
@@ -1253,8 +1405,11 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
     if (position < wh_tessera_span_slots(v)) {
         p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v), position);
     }
-    if (wh_any(mask, n != 0 && p == NULL)) {
-        p = wh_tessera_more_(h.core, mask, same.lanes, set, c, v, p, n);
+    if (whole) {
+        p = wh_tessera_whole_(h.core, set, c, 32 - wh_clz32((uint32_t)n - 1));
+    }
+    if (wh_any(mask, n != 0 && (p == NULL || (!whole && wh_tessera_passes_(v, same.n))))) {
+        p = wh_tessera_more_(wh_tessera_ref_(h), mask, same.lanes, set, c, v, p, n);
     }
     wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
     return p;
@@ -1268,7 +1423,8 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
     void *p = wh_tessera_malloc(h, mask, (size_t)slot);
     const int is_run = n != 0 && !is_slot;
     if (wh_any(mask, is_run)) {
-        void *q = wh_tessera_run_(h.core, mask, wh_tessera_my_set_(h), is_run ? n : 0, align);
+        void *q =
+            wh_tessera_run_(wh_tessera_ref_(h), mask, wh_tessera_my_set_(h), is_run ? n : 0, align);
         p = is_run ? q : p;
     }
     wh_syncwarp(mask);
@@ -1352,7 +1508,7 @@ WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
 
 #define wh_tessera_NAME "tessera"
 #define wh_tessera_MAX_ALIGN (1u << 20)
-#define wh_tessera_BLOCKS 8
+#define wh_tessera_BLOCKS 6
 
 #include "warpheap/alloc/tessera/inspect.h"
 
