@@ -100,7 +100,7 @@ static wh_status need(walks *w, uint64_t n) {
     s = s == WH_OK ? wh_device_alloc(b->device, &w->d_steps, n * 4) : s;
     s = s == WH_OK ? wh_device_alloc(b->device, &w->d_last, n * 4) : s;
     w->call.steps = w->d_steps;
-    w->call.last = w->d_last;
+    w->call.last = is(b, "crw") ? w->d_last : NULL; /* nobody else's walk has use for it */
     w->room = s == WH_OK ? n : 0;
     return check(b, s, "arrays for a walk");
 }
@@ -135,7 +135,9 @@ static wh_status occupy(walks *w, uint64_t available, uint64_t seed) {
 
 typedef struct steps {
     double tas, was;
-    double drained; /* TAS with words drained as the algorithm does */
+    double drained;  /* TAS with words drained as the algorithm does */
+    double bound;    /* corw: with the pages that are left at the end */
+    double equation; /* corw: the same by equation 11 */
 } steps;
 
 /* One timed get by `lanes` lanes of each of `warps` warps. */
@@ -200,16 +202,20 @@ static wh_status clusters(walks *w, double *m) {
 }
 
 /* What the paper expects: NaN where it says nothing. */
-static void expect(const walks *w, double a, double n, double m, steps *e) {
+static void expect(const walks *w, double a, double n, double m, uint32_t lanes, steps *e) {
     const whi_bench *b = w->b;
     const double t = (double)w->pages;
     const uint32_t bits = is(b, "rw") ? 1 : WH_USE_BITS;
-    e->tas = e->was = e->drained = NAN;
-    if (w->kernels->queue) {
+    e->tas = e->was = e->drained = e->bound = e->equation = NAN;
+    if (is(b, "corw")) {
+        e->tas = e->was = wh_theory_corw_mean(t, a, n, bits, lanes);
+        e->bound = wh_theory_corw_steps((a - n) / t, bits, lanes, lanes);
+        e->equation = lanes == 32 ? wh_theory_corw((a - n) / t, bits) : NAN;
+    } else if (lanes != 32) {
+        return;
+    } else if (w->kernels->queue) {
         e->tas = wh_theory_queue_tas(n);
         e->was = wh_theory_queue_was(n);
-    } else if (is(b, "corw")) {
-        e->tas = e->was = wh_theory_corw((a - n) / t, bits);
     } else if (!is(b, "rw-malloc")) {
         e->tas = wh_theory_walk_tas(t, a, n, bits);
         e->drained = is(b, "rw-bm") ? wh_theory_words_tas(t, a, n, bits) : NAN;
@@ -233,7 +239,7 @@ static wh_status emit(walks *w, const char *name, const char *op, whi_bench_seri
                       uint64_t n, double share, const steps *seen, const steps *expected) {
     whi_bench *b = w->b;
     whi_bench_row row;
-    whi_bench_value values[5];
+    whi_bench_value values[7];
     memset(&row, 0, sizeof row);
     row.values = values;
     row.case_name = name;
@@ -254,6 +260,8 @@ static wh_status emit(walks *w, const char *name, const char *op, whi_bench_seri
         add(&row, values, "tas_expected", expected->tas);
         add(&row, values, "was_expected", expected->was);
         add(&row, values, "tas_drained", expected->drained);
+        add(&row, values, "tas_bound", expected->bound);
+        add(&row, values, "equation_11", expected->equation);
     }
     return s == WH_OK ? whi_bench_emit(b, &row, series) : s;
 }
@@ -266,7 +274,7 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     const uint64_t a = (uint64_t)(share * (double)w->pages);
     /* CRW needs a last page: a first round, whose pages stay taken. */
     const int twice = is(b, "crw");
-    steps seen = {0, 0, 0}, expected = {NAN, NAN, NAN};
+    steps seen = {0, 0, 0, 0, 0}, expected = {NAN, NAN, NAN, NAN, NAN};
     double m = 0;
     wh_status s = need(w, n);
     if (s != WH_OK || a < n || a + (twice ? n : 0) > w->pages) {
@@ -301,9 +309,7 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     if (s != WH_OK) {
         return s;
     }
-    if (lanes == 32) {
-        expect(w, (double)a, (double)n, m, &expected);
-    }
+    expect(w, (double)a, (double)n, m, lanes, &expected);
     s = emit(w, name, "getpage", &b->malloc_series, n, share, &seen, &expected);
     return s == WH_OK ? emit(w, name, "freepage", &b->free_series, n, share, NULL, NULL) : s;
 }
@@ -457,8 +463,12 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
                                 : b->on_sim                ? 1024
                                                            : 100000;
         for (size_t k = 0; s == WH_OK && sizes[k] != 0; k++) {
-            const uint64_t most = available / 2 / ((sizes[k] + 255) / 256);
-            if (shares[i] == 1 || sizes[k] <= 1024) { /* scattered units hold no long runs */
+            /* Of units free at random a run of k begins at one in 1 / share^k. */
+            const uint64_t units = (sizes[k] + 255) / 256;
+            const double runs = (double)w.pages * pow(shares[i], (double)units);
+            const uint64_t room = available / 2 / units;
+            const uint64_t most = runs / 2 < (double)room ? (uint64_t)(runs / 2) : room;
+            if (most >= 32) {
                 s = scenario(&w, shares[i], wanted < most ? wanted : most, sizes[k], sizes[k]);
             }
         }

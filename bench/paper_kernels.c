@@ -141,9 +141,12 @@ WH_KERNEL(k_get, paper_args, a) {
     if (warp >= a.c.warps || wh_lane_id() >= a.c.lanes) {
         return;
     }
-    const wh_page_got got = WH_CAT(get_, WH_ALLOCATOR)(a.heap, mask, a.c.last[i]);
+    const wh_page_got got =
+        WH_CAT(get_, WH_ALLOCATOR)(a.heap, mask, a.c.last != NULL ? a.c.last[i] : WH_PAGE_NONE);
     a.c.steps[i] = got.steps;
-    a.c.last[i] = got.page;
+    if (a.c.last != NULL) {
+        a.c.last[i] = got.page;
+    }
     a.c.ptrs[i] = got.page != WH_PAGE_NONE ? address_of(a.heap, got.page) : NULL;
     count(&a.c.counts->failed, got.page == WH_PAGE_NONE);
 }

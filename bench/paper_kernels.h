@@ -17,9 +17,9 @@ typedef struct wh_paper_counts {
 
 typedef struct wh_paper_call {
     wh_bench_handle handle;
-    void **ptrs;              /* device */
-    uint32_t *steps;          /* device, get: of request i */
-    uint32_t *last;           /* device, get: last page of thread i, all ones: none */
+    void **ptrs;     /* device */
+    uint32_t *steps; /* device, get: of request i */
+    uint32_t *last;  /* device, get: last page of thread i, all ones: none; NULL: not kept */
     const uint32_t *occupied; /* device, occupy: one bit a page or unit */
     wh_paper_counts *counts;  /* device */
     uint64_t warps;           /* get, cycle, probability */

@@ -72,6 +72,7 @@
 #define WH_ALLOC_RANDOM_WALK_H
 
 #include "warpheap/alloc/random_walk/layout.h"
+#include "warpheap/core/group.h"
 #include "warpheap/core/kth_bit.h"
 #include "warpheap/core/walk_random.h"
 
@@ -382,18 +383,6 @@ WH_FN void *wh_corw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
     return wants ? wh_random_walk_result_(h, got.page) : NULL;
 }
 
-/* All in *bits of the lanes of `same`, in its lowest one; others may have less. All lanes of
- * mask, each with its own group. */
-WH_FN uint32_t wh_random_walk_or_(wh_mask_t mask, wh_mask_t same, uint32_t bits) {
-    const wh_mask_t above = same & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
-    uint32_t next = above != 0 ? wh_ctz32(above) : wh_lane_id();
-    for (uint32_t k = 0; k < 5; k++) {
-        bits |= wh_shfl_u32(mask, bits, next);
-        next = wh_shfl_u32(mask, next, next);
-    }
-    return bits;
-}
-
 /* freePage: the pages that a warp has from one word go back together. */
 WH_FN void wh_corw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
     const uint32_t page = p != NULL ? wh_random_walk_page_(h, p) : WH_PAGE_NONE;
@@ -403,10 +392,10 @@ WH_FN void wh_corw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
     if (!good && p != NULL) {
         wh_random_walk_bad_free_(h);
     }
-    const wh_mask_t same = wh_match_any_u32(mask, good ? word : UINT32_MAX);
-    const uint32_t bits = wh_random_walk_or_(mask, same, good ? bit : 0);
+    const wh_group g = wh_group_by_u32(mask, good ? word : UINT32_MAX);
+    const uint32_t bits = wh_group_or_u32(mask, g, good ? bit : 0);
     wh_syncwarp(mask); /* P1: the writes of all lanes come before the leader's release */
-    if (good && wh_mask_rank(same) == 0) {
+    if (good && wh_group_leads(g)) {
         wh_random_walk_release_(h, word, bits); /* P1 */
     }
 }
