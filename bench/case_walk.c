@@ -22,6 +22,9 @@ typedef struct walks {
     uint32_t *occupied, *steps; /* on the host */
     void *d_occupied, *d_steps, *d_last, *d_counts;
     uint64_t room; /* of steps and last */
+    /* scenarios of allocators that do not walk: blocks that make pages used */
+    void **d_blocks;
+    uint64_t blocks_room;
 } walks;
 
 static wh_status check(whi_bench *b, wh_status s, const char *what) {
@@ -40,6 +43,7 @@ static void end(walks *w) {
     (void)wh_device_free(w->b->device, w->d_steps);
     (void)wh_device_free(w->b->device, w->d_last);
     (void)wh_device_free(w->b->device, w->d_counts);
+    (void)wh_device_free(w->b->device, w->d_blocks);
     free(w->occupied);
     free(w->steps);
 }
@@ -81,6 +85,22 @@ static wh_status begin(whi_bench *b, walks *w) {
     w->call.occupied = w->d_occupied;
     w->call.counts = w->d_counts;
     return check(b, s, "arrays for a walk");
+}
+
+/* For `scenarios`, any allocator with blocks of all sizes. */
+static wh_status begin_plain(whi_bench *b, walks *w) {
+    memset(w, 0, sizeof *w);
+    w->b = b;
+    w->kernels = wh_paper_kernels_find(b->alloc->name, b->info->target);
+    wh_status s = w->kernels != NULL ? whi_bench_open_heap(b, whi_bench_heap_bytes(b))
+                                     : whi_bench_fail(b, WH_UNSUPPORTED, "no kernels");
+    s = s == WH_OK
+            ? check(b, wh_device_alloc(b->device, &w->d_counts, sizeof(wh_paper_counts)), "counts")
+            : s;
+    w->call.handle = b->call.handle;
+    w->call.counts = w->d_counts;
+    w->pages = b->heap_bytes / WH_RANDOM_WALK_PAGE;
+    return s;
 }
 
 static wh_status need(walks *w, uint64_t n) {
@@ -361,6 +381,57 @@ wh_status whi_bench_case_crossover(whi_bench *b) {
     return s;
 }
 
+/* For an allocator that does not walk: fills the heap with blocks of a page until a malloc
+ * fails, and frees that share of them, those that came last. (Free pages in between others are
+ * of use to a walk alone: what has classes cannot give them to another one.) share 1: a fresh
+ * heap. */
+static wh_status fill(walks *w, double share) {
+    whi_bench *b = w->b;
+    void **ptrs = b->call.ptrs;
+    const uint64_t batch = w->pages / 32 + 1, n = b->call.n, lo = b->call.lo, hi = b->call.hi;
+    wh_bench_counts counts;
+    uint64_t filled = 0, served = 0;
+    memset(&counts, 0, sizeof counts);
+    wh_status s = whi_bench_reset_heap(b);
+    if (share >= 1) {
+        return s;
+    }
+    s = s == WH_OK ? whi_bench_need(b, (void **)&w->d_blocks, &w->blocks_room, w->pages + batch, 8)
+                   : s;
+    while (s == WH_OK && counts.failed == 0 && filled < w->pages) {
+        b->call.ptrs = w->d_blocks + filled;
+        b->call.n = batch;
+        b->call.lo = b->call.hi = WH_RANDOM_WALK_PAGE;
+        s = whi_bench_launch(b, b->kernels->malloc_single, batch);
+        s = s == WH_OK ? whi_bench_verify(b, 0, &counts) : s;
+        filled += batch;
+        served += counts.served;
+    }
+    const wh_launch l = {b->device, b->on_sim ? 4 : 1024, 256, NULL};
+    w->call.ptrs = w->d_blocks;
+    w->call.n = filled;
+    w->call.from = served - (uint64_t)(share * (double)served);
+    s = s == WH_OK ? check(b, w->kernels->thin(&l, &w->call), "freeing a share") : s;
+    b->call.ptrs = ptrs;
+    b->call.n = n;
+    b->call.lo = lo;
+    b->call.hi = hi;
+    return s;
+}
+
+/* Makes all but that share of the pages used. Filling takes long: it is done once in a
+ * series, which then is `warm`. */
+static wh_status make_scarce(walks *w, double share, uint32_t rep) {
+    if (w->kernels->occupy != NULL) {
+        return occupy(w, (uint64_t)(share * (double)w->pages), w->b->seed + rep);
+    }
+    return rep == 0 || share >= 1 ? fill(w, share) : WH_OK;
+}
+
+static const char *phase_of(const walks *w, double share) {
+    return w->kernels->occupy == NULL && share < 1 ? "warm" : "cold";
+}
+
 /* One malloc of lo..hi by n threads with that share of the units free; `at_once`: freed in
  * the same kernel, as churn with one slot and no check does. */
 static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint64_t hi) {
@@ -378,7 +449,7 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
     whi_bench_progress(b, "scenarios", hi, n);
     s = s == WH_OK ? whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null) : s;
     for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
-        s = occupy(w, (uint64_t)(share * (double)w->pages), b->seed + rep);
+        s = make_scarce(w, share, rep);
         s = s == WH_OK
                 ? whi_bench_time(b, lo == hi ? b->kernels->malloc_single : b->kernels->malloc_mixed,
                                  n, &b->malloc_series)
@@ -389,7 +460,7 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
         s = s == WH_OK ? whi_bench_time(b, b->kernels->free_all, n, &b->free_series) : s;
     }
     row.case_name = "scenarios";
-    row.phase = "cold";
+    row.phase = phase_of(w, share);
     row.op = "malloc";
     row.size = hi;
     row.size_min = lo != hi ? lo : 0;
@@ -419,7 +490,8 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
     w->call.stamp = 0;
     for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
         double us = 0;
-        s = occupy(w, (uint64_t)(share * (double)w->pages), b->seed + rep);
+        s = make_scarce(w, share, rep);
+        w->call.ptrs = b->call.ptrs;
         const wh_launch l = {b->device, (uint32_t)((n + 255) / 256), n < 256 ? (uint32_t)n : 256,
                              NULL};
         s = s == WH_OK ? wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts) : s;
@@ -452,10 +524,12 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
     static const uint64_t sizes[] = {16, 256, 1024, 4096, 8192, 0};
     static const double shares[] = {1, 0.5, 0.1, 0.01};
     walks w;
-    if (!is(b, "rw-malloc")) {
+    const uint64_t max = b->alloc->max_size < 8196 ? b->alloc->max_size : 8196;
+    if (max < 8192 ||
+        !whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)) {
         return WH_OK;
     }
-    wh_status s = begin(b, &w);
+    wh_status s = is(b, "rw-malloc") ? begin(b, &w) : begin_plain(b, &w);
     for (size_t i = 0; s == WH_OK && i < 4; i++) {
         /* Half of what is free at most, and 8196 bytes take 33 units. */
         const uint64_t available = (uint64_t)(shares[i] * (double)w.pages);
@@ -474,7 +548,7 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
         }
         if (s == WH_OK && shares[i] == 1) {
             const uint64_t most = available / 2 / 17;
-            s = scenario(&w, 1, wanted < most ? wanted : most, 4, 8196);
+            s = scenario(&w, 1, wanted < most ? wanted : most, 4, max);
             s = s == WH_OK ? at_once(&w, 1, wanted < most ? wanted : most) : s;
         }
     }

@@ -229,6 +229,12 @@ WH_KERNEL(k_usable, paper_args, a) {
     wh_add_u64_relaxed(&a.c.counts->waste, waste);
 }
 
+WH_KERNEL(k_thin, paper_args, a) {
+    for (uint64_t i = a.c.from + wh_thread_id(); i < a.c.n; i += wh_grid_threads()) {
+        wh_free(a.heap, a.c.ptrs[i]);
+    }
+}
+
 /* --- the table ----------------------------------------------------------------------------------
  */
 
@@ -250,14 +256,15 @@ LAUNCHER(cycle)
 LAUNCHER(probability)
 LAUNCHER(at_once)
 LAUNCHER(usable)
+LAUNCHER(thin)
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 #define TABLE WH_TARGETED(WH_CAT(wh_paper_kernels_, WH_ALLOCATOR))
 extern const wh_paper_kernels TABLE;
-const wh_paper_kernels TABLE = {WH_OF_(NAME), occupy,  get,    cycle,
-                                probability,  at_once, usable, PAPER_QUEUE};
+const wh_paper_kernels TABLE = {WH_OF_(NAME), occupy, get,  cycle,      probability,
+                                at_once,      usable, thin, PAPER_QUEUE};
 #ifdef __cplusplus
 }
 #endif
