@@ -25,6 +25,7 @@ typedef struct walks {
     /* scenarios of allocators that do not walk: blocks that make pages used */
     void **d_blocks;
     uint64_t blocks_room;
+    double filled; /* the share that was left free; 0: none yet */
 } walks;
 
 static wh_status check(whi_bench *b, wh_status s, const char *what) {
@@ -419,13 +420,17 @@ static wh_status fill(walks *w, double share) {
     return s;
 }
 
-/* Makes all but that share of the pages used. Filling takes long: it is done once in a
- * series, which then is `warm`. */
+/* Makes all but that share of the pages used. Filling takes long: it is done once for a
+ * share, and the series are `warm`. */
 static wh_status make_scarce(walks *w, double share, uint32_t rep) {
     if (w->kernels->occupy != NULL) {
         return occupy(w, (uint64_t)(share * (double)w->pages), w->b->seed + rep);
     }
-    return rep == 0 || share >= 1 ? fill(w, share) : WH_OK;
+    if (share < 1 && w->filled > share - 1e-6 && w->filled < share + 1e-6) {
+        return WH_OK;
+    }
+    w->filled = share;
+    return fill(w, share);
 }
 
 static const char *phase_of(const walks *w, double share) {

@@ -124,7 +124,8 @@ enum { WH_CIRCULAR_FREE = 0, WH_CIRCULAR_USED = 1, WH_CIRCULAR_LIMBO = 2 };
                                   from then on at the map */
 #define WH_CIRCULAR_FOLLOW 16u /* times that it follows it, before a round of its own */
 #define WH_CIRCULAR_NEAR 16u   /* chunks that a lane looks at that searches for itself */
-#define WH_CIRCULAR_SMALL 8u   /* chunks too small for a group that it passes, twice */
+#define WH_CIRCULAR_SMALL 8u   /* chunks too small for a group that it passes */
+#define WH_CIRCULAR_HOME 64u   /* chunks that it then looks at from the first of the split on */
 #define WH_CIRCULAR_BLANK 64u  /* words of the map without a header before a search gives it up */
 #define WH_CIRCULAR_FIRST 256u /* bytes before the first block: its header, and alignment */
 
@@ -470,29 +471,30 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, int 
                                            uint32_t rank, uint32_t least, uint32_t want,
                                            int fused) {
     wh_circular_take t;
-    uint32_t limbo = 0, used = 0, followed = 0, small = 0;
+    uint32_t limbo = 0, used = 0, followed = 0, small = 0, home = 0;
     uint32_t looks = alone ? WH_CIRCULAR_NEAR : UINT32_MAX;
     uint32_t offset = wh_circular_offset_(h, which);
     t.u = wh_circular_start_(h, offset, rank);
     uint64_t walked = 0;
     for (; limbo < WH_CIRCULAR_PATIENCE && looks != 0; looks--) {
-        if (walked >= h.units) { /* around: once more for less, if anything was left for that */
+        if (walked >= h.units || home == 1) {
             if (want == least) {
                 break;
             }
-            want = least;
+            want = least; /* back to the offset, for less */
+            home = 0;
+            offset = wh_circular_offset_(h, which);
+            t.u = wh_circular_start_(h, offset, rank);
             walked = 0;
         }
+        home -= home != 0;
         t.u = t.u < h.units ? t.u : 0; /* the sentinel leads back */
         wh_circular_chunk c = wh_circular_read_(h, t.u, fused);
-        if (c.flag != WH_CIRCULAR_USED && c.next - t.u < want) {
-            small++;
-            if (small == WH_CIRCULAR_SMALL) { /* once more from the largest chunks of the split */
-                t.u = wh_circular_start_(h, which * h.root * h.levels, 0);
-                walked = 0;
-                continue;
-            }
-            want = small < 2 * WH_CIRCULAR_SMALL ? want : least;
+        if (want != least && c.flag != WH_CIRCULAR_USED && c.next - t.u < want &&
+            ++small == WH_CIRCULAR_SMALL) { /* a look at the largest chunks of the split */
+            t.u = wh_circular_start_(h, which * h.root * h.levels, 0);
+            home = WH_CIRCULAR_HOME;
+            continue;
         }
         if (c.flag != WH_CIRCULAR_USED && c.next - t.u >= want) {
             const uint32_t was = c.flag;
