@@ -471,29 +471,29 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, int 
                                            uint32_t rank, uint32_t least, uint32_t want,
                                            int fused) {
     wh_circular_take t;
-    uint32_t limbo = 0, used = 0, followed = 0, small = 0, home = 0;
+    uint32_t limbo = 0, used = 0, followed = 0, passed = 0;
     uint32_t looks = alone ? WH_CIRCULAR_NEAR : UINT32_MAX;
     uint32_t offset = wh_circular_offset_(h, which);
     t.u = wh_circular_start_(h, offset, rank);
-    uint64_t walked = 0;
+    uint32_t walked = 0; /* at most one chunk more than there are units, which are below 2^30 */
     for (; limbo < WH_CIRCULAR_PATIENCE && looks != 0; looks--) {
-        if (walked >= h.units || home == 1) {
+        if (walked >= h.units || passed == WH_CIRCULAR_SMALL + WH_CIRCULAR_HOME) {
             if (want == least) {
                 break;
             }
             want = least; /* back to the offset, for less */
-            home = 0;
+            passed = 0;
             offset = wh_circular_offset_(h, which);
             t.u = wh_circular_start_(h, offset, rank);
             walked = 0;
         }
-        home -= home != 0;
+        passed += passed >= WH_CIRCULAR_SMALL;
         t.u = t.u < h.units ? t.u : 0; /* the sentinel leads back */
         wh_circular_chunk c = wh_circular_read_(h, t.u, fused);
         if (want != least && c.flag != WH_CIRCULAR_USED && c.next - t.u < want &&
-            ++small == WH_CIRCULAR_SMALL) { /* a look at the largest chunks of the split */
+            passed < WH_CIRCULAR_SMALL && ++passed == WH_CIRCULAR_SMALL) {
+            /* A look at the largest chunks of the split. */
             t.u = wh_circular_start_(h, which * h.root * h.levels, 0);
-            home = WH_CIRCULAR_HOME;
             continue;
         }
         if (c.flag != WH_CIRCULAR_USED && c.next - t.u >= want) {
@@ -1049,9 +1049,9 @@ WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 #define wh_cmmalloc_NAME "cmmalloc"
 #define wh_cfmmalloc_NAME "cfmmalloc"
 #define wh_cmalloc_MAX_ALIGN (1u << 20)
-#define wh_cmalloc_BLOCKS 4
+#define wh_cmalloc_BLOCKS 3
 #define wh_cfmalloc_MAX_ALIGN (1u << 20)
-#define wh_cfmalloc_BLOCKS 4
+#define wh_cfmalloc_BLOCKS 3
 #define wh_cmmalloc_MAX_ALIGN (1u << 20)
 #define wh_cmmalloc_BLOCKS 4
 #define wh_cfmmalloc_MAX_ALIGN (1u << 20)
