@@ -22,6 +22,10 @@ typedef struct walks {
     uint32_t *occupied, *steps; /* on the host */
     void *d_occupied, *d_steps, *d_last, *d_counts;
     uint64_t room; /* of steps and last */
+    /* scenarios of allocators that do not walk: blocks that make pages used */
+    void **d_blocks;
+    uint64_t blocks_room;
+    double filled; /* the share that was left free; 0: none yet */
 } walks;
 
 static wh_status check(whi_bench *b, wh_status s, const char *what) {
@@ -40,6 +44,7 @@ static void end(walks *w) {
     (void)wh_device_free(w->b->device, w->d_steps);
     (void)wh_device_free(w->b->device, w->d_last);
     (void)wh_device_free(w->b->device, w->d_counts);
+    (void)wh_device_free(w->b->device, w->d_blocks);
     free(w->occupied);
     free(w->steps);
 }
@@ -83,6 +88,22 @@ static wh_status begin(whi_bench *b, walks *w) {
     return check(b, s, "arrays for a walk");
 }
 
+/* For `scenarios`, any allocator with blocks of all sizes. */
+static wh_status begin_plain(whi_bench *b, walks *w) {
+    memset(w, 0, sizeof *w);
+    w->b = b;
+    w->kernels = wh_paper_kernels_find(b->alloc->name, b->info->target);
+    wh_status s = w->kernels != NULL ? whi_bench_open_heap(b, whi_bench_heap_bytes(b))
+                                     : whi_bench_fail(b, WH_UNSUPPORTED, "no kernels");
+    s = s == WH_OK
+            ? check(b, wh_device_alloc(b->device, &w->d_counts, sizeof(wh_paper_counts)), "counts")
+            : s;
+    w->call.handle = b->call.handle;
+    w->call.counts = w->d_counts;
+    w->pages = b->heap_bytes / WH_RANDOM_WALK_PAGE;
+    return s;
+}
+
 static wh_status need(walks *w, uint64_t n) {
     whi_bench *b = w->b;
     wh_status s = whi_bench_need_ptrs(b, n);
@@ -100,7 +121,7 @@ static wh_status need(walks *w, uint64_t n) {
     s = s == WH_OK ? wh_device_alloc(b->device, &w->d_steps, n * 4) : s;
     s = s == WH_OK ? wh_device_alloc(b->device, &w->d_last, n * 4) : s;
     w->call.steps = w->d_steps;
-    w->call.last = w->d_last;
+    w->call.last = is(b, "crw") ? w->d_last : NULL; /* nobody else's walk has use for it */
     w->room = s == WH_OK ? n : 0;
     return check(b, s, "arrays for a walk");
 }
@@ -135,7 +156,9 @@ static wh_status occupy(walks *w, uint64_t available, uint64_t seed) {
 
 typedef struct steps {
     double tas, was;
-    double drained; /* TAS with words drained as the algorithm does */
+    double drained;  /* TAS with words drained as the algorithm does */
+    double bound;    /* corw: with the pages that are left at the end */
+    double equation; /* corw: the same by equation 11 */
 } steps;
 
 /* One timed get by `lanes` lanes of each of `warps` warps. */
@@ -200,16 +223,20 @@ static wh_status clusters(walks *w, double *m) {
 }
 
 /* What the paper expects: NaN where it says nothing. */
-static void expect(const walks *w, double a, double n, double m, steps *e) {
+static void expect(const walks *w, double a, double n, double m, uint32_t lanes, steps *e) {
     const whi_bench *b = w->b;
     const double t = (double)w->pages;
     const uint32_t bits = is(b, "rw") ? 1 : WH_USE_BITS;
-    e->tas = e->was = e->drained = NAN;
-    if (w->kernels->queue) {
+    e->tas = e->was = e->drained = e->bound = e->equation = NAN;
+    if (is(b, "corw")) {
+        e->tas = e->was = wh_theory_corw_mean(t, a, n, bits, lanes);
+        e->bound = wh_theory_corw_steps((a - n) / t, bits, lanes, lanes);
+        e->equation = lanes == 32 ? wh_theory_corw((a - n) / t, bits) : NAN;
+    } else if (lanes != 32) {
+        return;
+    } else if (w->kernels->queue) {
         e->tas = wh_theory_queue_tas(n);
         e->was = wh_theory_queue_was(n);
-    } else if (is(b, "corw")) {
-        e->tas = e->was = wh_theory_corw((a - n) / t, bits);
     } else if (!is(b, "rw-malloc")) {
         e->tas = wh_theory_walk_tas(t, a, n, bits);
         e->drained = is(b, "rw-bm") ? wh_theory_words_tas(t, a, n, bits) : NAN;
@@ -233,7 +260,7 @@ static wh_status emit(walks *w, const char *name, const char *op, whi_bench_seri
                       uint64_t n, double share, const steps *seen, const steps *expected) {
     whi_bench *b = w->b;
     whi_bench_row row;
-    whi_bench_value values[5];
+    whi_bench_value values[7];
     memset(&row, 0, sizeof row);
     row.values = values;
     row.case_name = name;
@@ -254,6 +281,8 @@ static wh_status emit(walks *w, const char *name, const char *op, whi_bench_seri
         add(&row, values, "tas_expected", expected->tas);
         add(&row, values, "was_expected", expected->was);
         add(&row, values, "tas_drained", expected->drained);
+        add(&row, values, "tas_bound", expected->bound);
+        add(&row, values, "equation_11", expected->equation);
     }
     return s == WH_OK ? whi_bench_emit(b, &row, series) : s;
 }
@@ -266,7 +295,7 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     const uint64_t a = (uint64_t)(share * (double)w->pages);
     /* CRW needs a last page: a first round, whose pages stay taken. */
     const int twice = is(b, "crw");
-    steps seen = {0, 0, 0}, expected = {NAN, NAN, NAN};
+    steps seen = {0, 0, 0, 0, 0}, expected = {NAN, NAN, NAN, NAN, NAN};
     double m = 0;
     wh_status s = need(w, n);
     if (s != WH_OK || a < n || a + (twice ? n : 0) > w->pages) {
@@ -301,9 +330,7 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     if (s != WH_OK) {
         return s;
     }
-    if (lanes == 32) {
-        expect(w, (double)a, (double)n, m, &expected);
-    }
+    expect(w, (double)a, (double)n, m, lanes, &expected);
     s = emit(w, name, "getpage", &b->malloc_series, n, share, &seen, &expected);
     return s == WH_OK ? emit(w, name, "freepage", &b->free_series, n, share, NULL, NULL) : s;
 }
@@ -355,6 +382,61 @@ wh_status whi_bench_case_crossover(whi_bench *b) {
     return s;
 }
 
+/* For an allocator that does not walk: fills the heap with blocks of a page until a malloc
+ * fails, and frees that share of them, those that came last. (Free pages in between others are
+ * of use to a walk alone: what has classes cannot give them to another one.) share 1: a fresh
+ * heap. */
+static wh_status fill(walks *w, double share) {
+    whi_bench *b = w->b;
+    void **ptrs = b->call.ptrs;
+    const uint64_t batch = w->pages / 32 + 1, n = b->call.n, lo = b->call.lo, hi = b->call.hi;
+    wh_bench_counts counts;
+    uint64_t filled = 0, served = 0;
+    memset(&counts, 0, sizeof counts);
+    wh_status s = whi_bench_reset_heap(b);
+    if (share >= 1) {
+        return s;
+    }
+    s = s == WH_OK ? whi_bench_need(b, (void **)&w->d_blocks, &w->blocks_room, w->pages + batch, 8)
+                   : s;
+    while (s == WH_OK && counts.failed == 0 && filled < w->pages) {
+        b->call.ptrs = w->d_blocks + filled;
+        b->call.n = batch;
+        b->call.lo = b->call.hi = WH_RANDOM_WALK_PAGE;
+        s = whi_bench_launch(b, b->kernels->malloc_single, batch);
+        s = s == WH_OK ? whi_bench_verify(b, 0, &counts) : s;
+        filled += batch;
+        served += counts.served;
+    }
+    const wh_launch l = {b->device, b->on_sim ? 4 : 1024, 256, NULL};
+    w->call.ptrs = w->d_blocks;
+    w->call.n = filled;
+    w->call.from = served - (uint64_t)(share * (double)served);
+    s = s == WH_OK ? check(b, w->kernels->thin(&l, &w->call), "freeing a share") : s;
+    b->call.ptrs = ptrs;
+    b->call.n = n;
+    b->call.lo = lo;
+    b->call.hi = hi;
+    return s;
+}
+
+/* Makes all but that share of the pages used. Filling takes long: it is done once for a
+ * share, and the series are `warm`. */
+static wh_status make_scarce(walks *w, double share, uint32_t rep) {
+    if (w->kernels->occupy != NULL) {
+        return occupy(w, (uint64_t)(share * (double)w->pages), w->b->seed + rep);
+    }
+    if (share < 1 && w->filled > share - 1e-6 && w->filled < share + 1e-6) {
+        return WH_OK;
+    }
+    w->filled = share;
+    return fill(w, share);
+}
+
+static const char *phase_of(const walks *w, double share) {
+    return w->kernels->occupy == NULL && share < 1 ? "warm" : "cold";
+}
+
 /* One malloc of lo..hi by n threads with that share of the units free; `at_once`: freed in
  * the same kernel, as churn with one slot and no check does. */
 static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint64_t hi) {
@@ -372,7 +454,7 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
     whi_bench_progress(b, "scenarios", hi, n);
     s = s == WH_OK ? whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null) : s;
     for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
-        s = occupy(w, (uint64_t)(share * (double)w->pages), b->seed + rep);
+        s = make_scarce(w, share, rep);
         s = s == WH_OK
                 ? whi_bench_time(b, lo == hi ? b->kernels->malloc_single : b->kernels->malloc_mixed,
                                  n, &b->malloc_series)
@@ -383,7 +465,7 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
         s = s == WH_OK ? whi_bench_time(b, b->kernels->free_all, n, &b->free_series) : s;
     }
     row.case_name = "scenarios";
-    row.phase = "cold";
+    row.phase = phase_of(w, share);
     row.op = "malloc";
     row.size = hi;
     row.size_min = lo != hi ? lo : 0;
@@ -413,7 +495,8 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
     w->call.stamp = 0;
     for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
         double us = 0;
-        s = occupy(w, (uint64_t)(share * (double)w->pages), b->seed + rep);
+        s = make_scarce(w, share, rep);
+        w->call.ptrs = b->call.ptrs;
         const wh_launch l = {b->device, (uint32_t)((n + 255) / 256), n < 256 ? (uint32_t)n : 256,
                              NULL};
         s = s == WH_OK ? wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts) : s;
@@ -446,10 +529,12 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
     static const uint64_t sizes[] = {16, 256, 1024, 4096, 8192, 0};
     static const double shares[] = {1, 0.5, 0.1, 0.01};
     walks w;
-    if (!is(b, "rw-malloc")) {
+    const uint64_t max = b->alloc->max_size < 8196 ? b->alloc->max_size : 8196;
+    if (max < 8192 ||
+        !whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)) {
         return WH_OK;
     }
-    wh_status s = begin(b, &w);
+    wh_status s = is(b, "rw-malloc") ? begin(b, &w) : begin_plain(b, &w);
     for (size_t i = 0; s == WH_OK && i < 4; i++) {
         /* Half of what is free at most, and 8196 bytes take 33 units. */
         const uint64_t available = (uint64_t)(shares[i] * (double)w.pages);
@@ -457,14 +542,18 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
                                 : b->on_sim                ? 1024
                                                            : 100000;
         for (size_t k = 0; s == WH_OK && sizes[k] != 0; k++) {
-            const uint64_t most = available / 2 / ((sizes[k] + 255) / 256);
-            if (shares[i] == 1 || sizes[k] <= 1024) { /* scattered units hold no long runs */
+            /* Of units free at random a run of k begins at one in 1 / share^k. */
+            const uint64_t units = (sizes[k] + 255) / 256;
+            const double runs = (double)w.pages * pow(shares[i], (double)units);
+            const uint64_t room = available / 2 / units;
+            const uint64_t most = runs / 2 < (double)room ? (uint64_t)(runs / 2) : room;
+            if (most >= 32) {
                 s = scenario(&w, shares[i], wanted < most ? wanted : most, sizes[k], sizes[k]);
             }
         }
         if (s == WH_OK && shares[i] == 1) {
             const uint64_t most = available / 2 / 17;
-            s = scenario(&w, 1, wanted < most ? wanted : most, 4, 8196);
+            s = scenario(&w, 1, wanted < most ? wanted : most, 4, max);
             s = s == WH_OK ? at_once(&w, 1, wanted < most ? wanted : most) : s;
         }
     }

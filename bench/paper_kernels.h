@@ -17,9 +17,9 @@ typedef struct wh_paper_counts {
 
 typedef struct wh_paper_call {
     wh_bench_handle handle;
-    void **ptrs;              /* device */
-    uint32_t *steps;          /* device, get: of request i */
-    uint32_t *last;           /* device, get: last page of thread i, all ones: none */
+    void **ptrs;     /* device */
+    uint32_t *steps; /* device, get: of request i */
+    uint32_t *last;  /* device, get: last page of thread i, all ones: none; NULL: not kept */
     const uint32_t *occupied; /* device, occupy: one bit a page or unit */
     wh_paper_counts *counts;  /* device */
     uint64_t warps;           /* get, cycle, probability */
@@ -28,7 +28,8 @@ typedef struct wh_paper_call {
     uint64_t seed;
     uint32_t lanes; /* get: of each warp, that request; 1..32 */
     uint32_t iterations;
-    int stamp; /* write to blocks */
+    int stamp;     /* write to blocks */
+    uint64_t from; /* thin */
 } wh_paper_call;
 
 typedef wh_status (*wh_paper_launcher)(const wh_launch *launch, const wh_paper_call *call);
@@ -43,6 +44,7 @@ typedef struct wh_paper_kernels {
     wh_paper_launcher probability; /* the same: malloc or free with probability 3/4 */
     wh_paper_launcher at_once;     /* `warps` threads: malloc and free */
     wh_paper_launcher usable;      /* any number of threads: waste of the n blocks of `size` */
+    wh_paper_launcher thin;        /* any number of threads: frees blocks from..n-1 */
     int queue;                     /* get: steps count from the reset; occupy takes n pages */
 } wh_paper_kernels;
 

@@ -96,6 +96,15 @@ double wh_theory_corw_steps(double p, uint32_t w, uint32_t lanes, uint32_t wante
     }
 }
 
+double wh_theory_corw_mean(double t, double a, double n, uint32_t w, uint32_t lanes) {
+    const uint32_t parts = n / lanes < 64 ? (uint32_t)(n / lanes) : 64;
+    double sum = 0;
+    for (uint32_t i = 0; i < parts; i++) { /* in the middle of each part */
+        sum += wh_theory_corw_steps((a - n * (i + 0.5) / parts) / t, w, lanes, lanes);
+    }
+    return parts != 0 ? sum / parts : wh_theory_corw_steps(a / t, w, lanes, lanes);
+}
+
 double wh_theory_crw(double a, double m, double walk_tas) {
     return 1 + (m - 1) / (a + m - 1) * walk_tas;
 }

@@ -33,6 +33,10 @@ double wh_theory_corw(double p, uint32_t w);
  * `lanes` lanes, that look at w pages each in every step, have found `wanted` free ones. */
 double wh_theory_corw_steps(double p, uint32_t w, uint32_t lanes, uint32_t wanted);
 
+/* These steps, averaged over a kernel in which N lanes, 32 at a time, take pages of A until
+ * A - N are left: what is to be expected. The paper's p = (A - N) / T throughout is a bound. */
+double wh_theory_corw_mean(double t, double a, double n, uint32_t w, uint32_t lanes);
+
 /* Equation 14 with M clusters of free pages; TAS of the walk that it falls back to. */
 double wh_theory_crw(double a, double m, double walk_tas);
 

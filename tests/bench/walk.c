@@ -226,6 +226,9 @@ static void test_corw(void **state) {
         /* 64 warps; the spread of a warp's steps is about a sixth of them. */
         assert_true(x.tas >= first * (1 - 5.0 / 6 / 8));
         assert_true(x.tas <= last * (1 + 5.0 / 6 / 8));
+        const double mean = wh_theory_corw_mean(T, A, N, WH_USE_BITS, 32);
+        assert_true(mean >= first && mean <= last);
+        assert_true(fabs(x.tas - mean) < 5.0 / 6 / 8 * mean);
         /* Equation 11 bounds it, up to the step in which the last page is found. */
         assert_true(x.tas <= bound + 1.5);
         tear_down(&x);

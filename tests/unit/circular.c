@@ -123,7 +123,7 @@ static void test_limbo(void **state) {
     wh_cfmalloc_free(x.h, 1, p); /* merges with what was split off */
     assert_int_equal(wh_circular_read_(x.h, u, 1).flag, WH_CIRCULAR_LIMBO);
     wh_store_u32_relaxed(&x.h.offsets[0], u);
-    wh_circular_take t = wh_circular_search_(x.h, 0, 0, 0, 2, 1);
+    wh_circular_take t = wh_circular_search_(x.h, 0, 0, 0, 2, 2, 1);
     assert_true(t.outcome != WH_CIRCULAR_TOOK || t.u != u);
     if (t.outcome == WH_CIRCULAR_TOOK) {
         wh_circular_let_go_(x.h, t.u, WH_CIRCULAR_FREE, t.next, 1);
@@ -133,7 +133,7 @@ static void test_limbo(void **state) {
         wh_circular_advance_(x.h, 1);
     }
     wh_store_u32_relaxed(&x.h.offsets[0], u);
-    t = wh_circular_search_(x.h, 0, 0, 0, 2, 1);
+    t = wh_circular_search_(x.h, 0, 0, 0, 2, 2, 1);
     assert_int_equal(t.outcome, WH_CIRCULAR_TOOK);
     assert_int_equal(t.u, u);
     wh_circular_let_go_(x.h, t.u, WH_CIRCULAR_FREE, t.next, 1);
@@ -158,8 +158,99 @@ static void test_gather(void **state) {
     tear_down(&x);
 }
 
+typedef struct row_args {
+    wh_circular_t h;
+    void **ptrs;
+} row_args;
+
+WH_KERNEL(row_malloc, row_args, a) {
+    a.ptrs[wh_lane_id()] = wh_cfmalloc_malloc(a.h, ~0u, 16);
+}
+
+WH_KERNEL(row_free, row_args, a) {
+    wh_cfmalloc_free(a.h, ~0u, a.ptrs[wh_lane_id()]);
+}
+
+static uint32_t headers(const bed *x) {
+    uint32_t n = 0;
+    for (uint32_t k = 0; k <= x->h.units / 32; k++) {
+        n += wh_popc32((uint32_t)wh_load_u64_relaxed(&x->h.map[k]));
+    }
+    return n;
+}
+
+/* A warp's blocks lie in a row and come back as one chunk, with what is free behind them; the
+ * offset leads to a header at all times, so also after the one it led to has been merged. */
+static void test_row(void **state) {
+    bed x;
+    row_args a;
+    void *p[32];
+    (void)state;
+    set_up(&x, 64 << 10);
+    const uint32_t before = headers(&x);
+    a.h = x.h;
+    a.ptrs = take(x.device, sizeof p);
+    for (uint32_t round = 0; round < 3; round++) {
+        const wh_launch l = grid(x.device, 1, 32);
+        assert_int_equal(row_malloc(&l, &a), WH_OK);
+        assert_int_equal(wh_device_copy_out(x.device, p, a.ptrs, sizeof p), WH_OK);
+        const uint32_t first = wh_circular_offset_(x.h, 0);
+        for (uint32_t i = 0; i < 32; i++) {
+            assert_ptr_equal(p[i], (unsigned char *)p[0] + i * 32);
+        }
+        assert_true(wh_circular_is_header_(x.h, first));
+        assert_int_equal(headers(&x), before + 32);
+        assert_int_equal(row_free(&l, &a), WH_OK);
+        const uint32_t second = wh_circular_offset_(x.h, 0);
+        assert_int_equal(second, (uint32_t)((unsigned char *)p[0] - x.h.base) >> x.h.unit_log2);
+        assert_int_equal(headers(&x), before);
+        assert_int_equal(wh_heap_check(x.heap, NULL), WH_OK);
+    }
+    (void)wh_device_free(x.device, a.ptrs);
+    tear_down(&x);
+}
+
+/* Chunks too small for all lanes serve some of them rather than none. */
+static void test_small_chunks(void **state) {
+    bed x;
+    row_args a;
+    void *p[32];
+    (void)state;
+    set_up(&x, 64 << 10);
+    a.h = x.h;
+    a.ptrs = take(x.device, sizeof p);
+    /* All but every third piece of 3 units in use: a block of 16 bytes fits, two do not. */
+    const uint32_t most = x.h.units / 3;
+    void **taken = calloc(most, sizeof *taken);
+    assert_non_null(taken);
+    uint32_t n = 0;
+    while ((taken[n] = wh_cfmalloc_malloc(x.h, 1, 40)) != NULL) {
+        n++;
+    }
+    for (uint32_t i = 0; i < n; i += 3) {
+        wh_cfmalloc_free(x.h, 1, taken[i]);
+    }
+    const wh_launch l = grid(x.device, 1, 32);
+    assert_int_equal(row_malloc(&l, &a), WH_OK);
+    assert_int_equal(wh_device_copy_out(x.device, p, a.ptrs, sizeof p), WH_OK);
+    for (uint32_t i = 0; i < 32; i++) {
+        assert_non_null(p[i]);
+    }
+    assert_int_equal(row_free(&l, &a), WH_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i % 3 != 0) {
+            wh_cfmalloc_free(x.h, 1, taken[i]);
+        }
+    }
+    free(taken);
+    (void)wh_device_free(x.device, a.ptrs);
+    tear_down(&x);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split), cmocka_unit_test(test_grace),
-                                       cmocka_unit_test(test_limbo), cmocka_unit_test(test_gather)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_split), cmocka_unit_test(test_grace),
+        cmocka_unit_test(test_limbo), cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_row),   cmocka_unit_test(test_small_chunks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,34 @@ static void test_bits(void **state) {
     }
 }
 
+/* Segments side by side, from the lowest bit on, as a loop over the bits finds them. */
+static void test_segments(void **state) {
+    uint64_t random = 5;
+    (void)state;
+    for (uint32_t i = 0; i < 3000; i++) {
+        const uint32_t free =
+            i == 0   ? ~0u
+            : i == 1 ? 0
+                     : (uint32_t)(next_random(&random) | (i % 2 != 0 ? next_random(&random) : 0));
+        for (uint32_t n = 1; n <= 8; n++) {
+            const uint32_t run = (1u << n) - 1;
+            uint32_t k = 0, all = 0;
+            for (uint32_t b = 0; b + n <= 32;) {
+                if ((free >> b & run) != run) {
+                    b++;
+                    continue;
+                }
+                assert_int_equal(wh_rwmalloc_segment_(free, n, k), b);
+                all |= run << b;
+                assert_int_equal(wh_rwmalloc_first_(free, n, ++k), all);
+                b += n;
+            }
+            assert_int_equal(wh_rwmalloc_segments_(free, n), k);
+            assert_int_equal(wh_rwmalloc_first_(free, n, 0), 0);
+        }
+    }
+}
+
 /* Every way to put pieces one behind the other into a unit: each is found again. */
 static void test_pieces(void **state) {
     (void)state;
@@ -201,8 +229,8 @@ static void test_runs(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits), cmocka_unit_test(test_pieces),
-                                       cmocka_unit_test(test_aggregate),
-                                       cmocka_unit_test(test_runs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits), cmocka_unit_test(test_segments), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_aggregate), cmocka_unit_test(test_runs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,4 +44,16 @@ WH_FN int wh_group_leads(wh_group g) {
     return g.rank == 0;
 }
 
+/* In the leader: the values of all lanes of its group, or-ed; in others, of some. All lanes of
+ * mask, each with its own group. Cost: ten shuffles, whatever the groups. */
+WH_FN uint32_t wh_group_or_u32(wh_mask_t mask, wh_group g, uint32_t v) {
+    const wh_mask_t above = g.lanes & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
+    uint32_t next = above != 0 ? wh_ctz32(above) : wh_lane_id();
+    for (uint32_t reach = 1; reach < WH_WARP_SIZE; reach *= 2) {
+        v |= wh_shfl_u32(mask, v, next); /* v: of `reach` lanes from mine on */
+        next = wh_shfl_u32(mask, next, next);
+    }
+    return v;
+}
+
 #endif

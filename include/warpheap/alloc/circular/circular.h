@@ -30,6 +30,12 @@
  *     then one warp joins all neighbouring free chunks of the list (gather), which the
  *     paper names as future work, before NULL;
  *   - a search follows the offset when others have moved it;
+ *   - a group passes chunks that are too small for all of it, a few times, and then looks
+ *     from the largest chunks of the split on, before it makes do with less: searches that
+ *     lose a chunk go on to the next one, and would otherwise end, all of them, among the
+ *     smallest;
+ *   - free merges the blocks that neighbouring lanes free when they are neighbours in the
+ *     list. One by one each of them would find the next one in use still;
  *   - a map outside the chunks says where headers are, and which chunks are not in use:
  *     free rejects what is no block, check and walk run in parallel, an offset can be
  *     validated, and a search that has met some chunks in use skips those behind them;
@@ -51,14 +57,16 @@
  *   map      a word of 64 bits for 32 units. Bit b: there is a header at the unit; bit
  *            32 + b: and its chunk is not USED. split, free: or release, before the flag
  *            says so; malloc, merge: and, by the holder of the chunk, or of the one before
- *   offsets  any malloc, relaxed; a hint
+ *   offsets  any malloc, relaxed, when the map has what it leads to; merge: cas, relaxed,
+ *            where the header it led to is gone. A hint
  *   grace    half-steps of grace periods; cas +1, fetch_add 0 for a stamp; acq_rel
  *   active   searches under way, per side; add acq_rel, and release
  *   gather   odd while a gather runs: cas; gather_empty: the number of the last one that
  *            joined nothing
  * Invariants
  *   I1  a chunk has one holder: who made its flag USED
- *   I2  a header leaves the list only by an act of the holder of the chunk before it
+ *   I2  a header leaves the list only by an act of the holder of the chunk before it (the
+ *       lanes of a warp that free a row of chunks count as one holder)
  *   I3  memory from a header on is not handed out as part of an earlier chunk while a
  *       search that may have read that header's place is under way (Grace). So every
  *       header that a search can reach holds what its last owner put there: from a header
@@ -116,6 +124,9 @@ enum { WH_CIRCULAR_FREE = 0, WH_CIRCULAR_USED = 1, WH_CIRCULAR_LIMBO = 2 };
                                   from then on at the map */
 #define WH_CIRCULAR_FOLLOW 16u /* times that it follows it, before a round of its own */
 #define WH_CIRCULAR_NEAR 16u   /* chunks that a lane looks at that searches for itself */
+#define WH_CIRCULAR_SMALL 8u   /* chunks too small for a group that it passes */
+#define WH_CIRCULAR_HOME 64u   /* chunks that it then looks at from the first of the split on */
+#define WH_CIRCULAR_BLANK 64u  /* words of the map without a header before a search gives it up */
 #define WH_CIRCULAR_FIRST 256u /* bytes before the first block: its header, and alignment */
 
 typedef struct wh_circular_state {
@@ -292,12 +303,17 @@ WH_FN void wh_circular_mark_used_(wh_circular_t h, uint32_t u) {
 
 /* A chunk from unit u on: the first one that is not in use, or, where the map has a word
  * without headers, the last one before that, which leads over it faster. `units` or more:
- * none before the end. Its bit was set after the call began. */
-WH_FN_SLOW uint32_t wh_circular_skip_(const uint64_t *map, uint32_t units, uint32_t u) {
+ * none before the end, or none within the first `blank` words. Its bit was set after the call
+ * began. */
+WH_FN_SLOW uint32_t wh_circular_skip_(const uint64_t *map, uint32_t units, uint32_t u,
+                                      uint32_t blank) {
     const uint32_t last = units / 32;
     uint32_t at = UINT32_MAX; /* a chunk in use */
     uint64_t mask = (~0u << u % 32) * (((uint64_t)1 << 32) + 1);
     for (uint32_t k = u / 32; k <= last; mask = ~(uint64_t)0) {
+        if (at == UINT32_MAX && k - u / 32 >= blank) {
+            return units;
+        }
         const uint64_t word = wh_load_u64_acquire(&map[k]) & mask; /* P4 */
         if (word >> 32 != 0) {
             return k * 32 + wh_ctz32((uint32_t)(word >> 32));
@@ -307,16 +323,18 @@ WH_FN_SLOW uint32_t wh_circular_skip_(const uint64_t *map, uint32_t units, uint3
         }
         at = word != 0 ? k * 32 + 31 - wh_clz32((uint32_t)word) : at;
         k++;
-        /* Several loads at a time over small chunks in use. */
-        while (at != UINT32_MAX && k + 3 <= last) {
+        /* Several loads at a time over small chunks in use, or where no chunk begins. */
+        while (k + 3 <= last) {
             const uint64_t a = wh_load_u64_relaxed(&map[k]), b = wh_load_u64_relaxed(&map[k + 1]);
             const uint64_t c = wh_load_u64_relaxed(&map[k + 2]);
             const uint64_t d = wh_load_u64_acquire(&map[k + 3]); /* P4 */
-            if ((a | b | c | d) >> 32 != 0 || a == 0 || b == 0 || c == 0 || d == 0) {
+            const int none = at == UINT32_MAX && (a | b | c | d) == 0 && k - u / 32 < blank;
+            if (!none && (at == UINT32_MAX || (a | b | c | d) >> 32 != 0 || a == 0 || b == 0 ||
+                          c == 0 || d == 0)) {
                 break;
             }
             k += 4;
-            at = k * 32 - 1 - wh_clz32((uint32_t)d);
+            at = none ? at : k * 32 - 1 - wh_clz32((uint32_t)d);
         }
     }
     return units;
@@ -335,7 +353,7 @@ WH_FN_SLOW uint32_t wh_circular_rth_(const uint64_t *map, uint32_t units, uint32
         }
         r -= n;
     }
-    return wh_circular_skip_(map, units, k <= units / 32 ? k * 32 : 0);
+    return wh_circular_skip_(map, units, k <= units / 32 ? k * 32 : 0, WH_CIRCULAR_BLANK);
 }
 
 /* Merges the chunk behind `next` into the one that we hold, if it is not used: the new
@@ -347,6 +365,20 @@ WH_FN uint32_t wh_circular_absorb_(wh_circular_t h, uint32_t next, int fused) {
     }
     wh_circular_drop_header_(h, next);
     return c.next;
+}
+
+/* The chunk at u took in what lies before next: an offset that led to a header in between
+ * leads to u, for a search that starts where there is no header has the map to go by alone.
+ * That of the heap that u lies in; others get there by chance, and their searches begin
+ * elsewhere. */
+WH_FN void wh_circular_follow_(wh_circular_t h, uint32_t u, uint32_t next) {
+    const uint32_t heap = u / (h.root * h.levels);
+    const uint32_t which = heap < h.n_offsets ? heap : h.n_offsets - 1;
+    uint32_t *at = &h.offsets[which * WH_CIRCULAR_STRIDE];
+    const uint32_t offset = wh_load_u32_relaxed(at);
+    if (offset > u && offset < next) {
+        (void)wh_cas_u32_relaxed(at, offset, u);
+    }
 }
 
 /* --- grace -------------------------------------------------------------------------------- */
@@ -426,26 +458,45 @@ WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t offset, uint32_t ran
         return offset;
     }
     return rank != 0 ? wh_circular_rth_(h.map, h.units, offset, rank)
-                     : wh_circular_skip_(h.map, h.units, offset);
+                     : wh_circular_skip_(h.map, h.units, offset, WH_CIRCULAR_BLANK);
 }
 
-/* Looks for a chunk of at least `least` units and locks it. Counted as active. Searches that
+/* Looks for a chunk of at least `want` units, or if these are rare `least`, and locks it.
+ * Counted as active. Searches that
  * start together meet at one chunk, and one gets it; the others would walk over all that is in
  * use behind it. So a search looks at the offset now and then, and follows it when it has
  * moved: somebody has found a chunk and left a rest. And it skips what the map says is in
  * use. */
 WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, int alone,
-                                           uint32_t rank, uint32_t least, int fused) {
+                                           uint32_t rank, uint32_t least, uint32_t want,
+                                           int fused) {
     wh_circular_take t;
-    uint32_t limbo = 0, used = 0, followed = 0;
+    uint32_t limbo = 0, used = 0, followed = 0, passed = 0;
     uint32_t looks = alone ? WH_CIRCULAR_NEAR : UINT32_MAX;
     uint32_t offset = wh_circular_offset_(h, which);
     t.u = wh_circular_start_(h, offset, rank);
-    for (uint64_t walked = 0; walked < h.units && limbo < WH_CIRCULAR_PATIENCE && looks != 0;
-         looks--) {
+    uint32_t walked = 0; /* at most one chunk more than there are units, which are below 2^30 */
+    for (; limbo < WH_CIRCULAR_PATIENCE && looks != 0; looks--) {
+        if (walked >= h.units || passed == WH_CIRCULAR_SMALL + WH_CIRCULAR_HOME) {
+            if (want == least) {
+                break;
+            }
+            want = least; /* back to the offset, for less */
+            passed = 0;
+            offset = wh_circular_offset_(h, which);
+            t.u = wh_circular_start_(h, offset, rank);
+            walked = 0;
+        }
+        passed += passed >= WH_CIRCULAR_SMALL;
         t.u = t.u < h.units ? t.u : 0; /* the sentinel leads back */
         wh_circular_chunk c = wh_circular_read_(h, t.u, fused);
-        if (c.flag != WH_CIRCULAR_USED && c.next - t.u >= least) {
+        if (want != least && c.flag != WH_CIRCULAR_USED && c.next - t.u < want &&
+            passed < WH_CIRCULAR_SMALL && ++passed == WH_CIRCULAR_SMALL) {
+            /* A look at the largest chunks of the split. */
+            t.u = wh_circular_start_(h, which * h.root * h.levels, 0);
+            continue;
+        }
+        if (c.flag != WH_CIRCULAR_USED && c.next - t.u >= want) {
             const uint32_t was = c.flag;
             if (wh_circular_lock_(h, t.u, &c, fused)) {
                 /* A LIMBO chunk tells when it may be had only to its holder. */
@@ -455,7 +506,7 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, int 
                              wh_load_u64_acquire(&h.state->grace) >=
                                  wh_load_u64_relaxed(wh_circular_stamp_at_(h, t.u)), /* P3 */
                              1);
-                if (ready && c.next - t.u >= least) {
+                if (ready && c.next - t.u >= want) {
                     t.next = c.next;
                     t.outcome = WH_CIRCULAR_TOOK;
                     return t;
@@ -482,7 +533,7 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, int 
         if (used < WH_CIRCULAR_LOOK || large) {
             continue; /* the list leads over large chunks faster than the map */
         }
-        const uint32_t to = wh_circular_skip_(h.map, h.units, c.next);
+        const uint32_t to = wh_circular_skip_(h.map, h.units, c.next, UINT32_MAX);
         walked += to - c.next;
         t.u = to;
     }
@@ -515,6 +566,7 @@ WH_FN wh_circular_run wh_circular_join_(wh_circular_t h, uint32_t u, int fused) 
     if (run.joined) {
         wh_circular_lead_(h, u, run.next, fused); /* P2 */
         wh_store_u64_relaxed(wh_circular_stamp_at_(h, u), wh_circular_stamp_(h));
+        wh_circular_follow_(h, u, run.next);
     }
     wh_circular_let_go_(h, u, run.joined ? (uint32_t)WH_CIRCULAR_LIMBO : was, run.next, fused);
     return run;
@@ -534,12 +586,13 @@ WH_FN_SLOW int wh_circular_gather_(wh_circular_t h, wh_mask_t mask, int fused) {
         slot = wh_circular_enter_(h);
     }
     wh_syncwarp(mask);
-    for (uint32_t u = begin < end ? wh_circular_skip_(h.map, end, (uint32_t)begin) : end;
+    for (uint32_t u = begin < end ? wh_circular_skip_(h.map, end, (uint32_t)begin, UINT32_MAX)
+                                  : end;
          u < end;) {
         const wh_circular_run run = wh_circular_join_(h, u, fused);
         joined |= run.joined;
         last = run.next >= end ? u : last;
-        u = run.next < end ? wh_circular_skip_(h.map, end, run.next) : end;
+        u = run.next < end ? wh_circular_skip_(h.map, end, run.next, UINT32_MAX) : end;
     }
     wh_syncwarp(mask);
     for (wh_mask_t left = wh_ballot(mask, last != h.units) & mask; left != 0; left &= left - 1) {
@@ -613,6 +666,11 @@ WH_FN uint32_t wh_circular_need_(wh_circular_t h, size_t n, int fused) {
                : 0;
 }
 
+/* Units that a group of n lanes would have in one piece, if that is nothing out of proportion. */
+WH_FN uint32_t wh_circular_want_(wh_circular_t h, uint32_t need, uint32_t n) {
+    return need <= h.root / 32 ? need * n : need;
+}
+
 WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int fused, int multi) {
     const uint32_t leader = wh_mask_leader(mask);
     const uint32_t which = multi ? wh_sm_id() % h.n_offsets : 0;
@@ -638,7 +696,7 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         wh_syncwarp(mask);
         if (need != 0 && wh_group_leads(g)) {
             t = wh_circular_search_(h, which, alone, alone ? wh_mask_rank(singles) : 0, need,
-                                    fused);
+                                    wh_circular_want_(h, need, g.n), fused);
             if (t.outcome == WH_CIRCULAR_TOOK) {
                 wh_circular_mark_used_(h, t.u);
             }
@@ -670,7 +728,6 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         wh_syncwarp(mask); /* P1: before the first piece leads to the others */
         if (mine && g.rank == 0) {
             wh_circular_lead_(h, u, after, fused);
-            wh_store_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE], split ? end : next);
         }
         wh_syncwarp(mask); /* P4: the list leads to them before the map does */
         if (mine && g.rank != 0) {
@@ -679,6 +736,9 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         if (last) { /* I5: only then may it be taken, and merged with what is behind it */
             wh_circular_add_header_(h, end, 1);
             wh_circular_let_go_(h, end, WH_CIRCULAR_FREE, next, fused); /* P1 */
+        }
+        if (mine && g.rank + 1 == k) { /* when the map has it: others start there at once */
+            wh_store_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE], split ? end : next);
         }
         if (mine) {
             p = h.base + ((uint64_t)at << h.unit_log2);
@@ -721,22 +781,42 @@ WH_FN wh_circular_chunk wh_circular_find_(wh_circular_t h, const void *p, uint32
     return c;
 }
 
+/* The lanes of a warp whose blocks follow one another, lane by lane as malloc hands them out,
+ * merge them at once; the last of them does with the chunk behind what the paper's free does. */
 WH_FN void wh_circular_free_(wh_circular_t h, wh_mask_t mask, void *p, int fused) {
+    const wh_mask_t above = mask & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
     uint32_t u = 0;
-    wh_circular_chunk c = wh_circular_find_(h, p, &u, fused);
+    const wh_circular_chunk c = wh_circular_find_(h, p, &u, fused);
+    if (c.next == 0 && p != NULL) {
+        wh_add_u64_relaxed(&h.state->bad_frees, 1);
+    }
+    const wh_mask_t valid = wh_ballot(mask, c.next != 0);
+    const uint32_t to = above != 0 ? wh_ctz32(above) : wh_lane_id();
+    const uint32_t behind = wh_shfl_u32(mask, u, to);
+    const int joins = above != 0 && c.next != 0 && (valid >> to & 1) != 0 && behind == c.next;
+    const wh_mask_t joined = wh_ballot(mask, joins); /* with the next lane's */
+    const wh_mask_t below = mask & wh_lanemask_lt();
+    const int head = c.next != 0 && (below == 0 || (joined >> (31 - wh_clz32(below)) & 1) == 0);
+    const wh_mask_t ends = mask & ~joined & ~wh_lanemask_lt();
     uint32_t next = c.next;
-    if (c.next != 0) {
+    if (c.next != 0 && !head) {
+        wh_circular_drop_header_(h, u); /* I2: the holder of the chunk before is in this warp */
+    }
+    if (c.next != 0 && !joins) {
         next = wh_circular_absorb_(h, c.next, fused);
+    }
+    next = wh_shfl_u32(mask, next, wh_ctz32(ends));
+    const int merged = head && next != c.next;
+    if (head) {
         wh_circular_add_header_(h, u, 1); /* I5 */
-        if (next != c.next) {
+        if (merged) {
             wh_circular_lead_(h, u, next, fused); /* P2: before the stamp */
+            wh_circular_follow_(h, u, next);
         } else {
             wh_circular_let_go_(h, u, WH_CIRCULAR_FREE, next, fused); /* P1 */
         }
-    } else if (p != NULL) {
-        wh_add_u64_relaxed(&h.state->bad_frees, 1);
     }
-    if (!wh_any(mask, next != c.next)) {
+    if (!wh_any(mask, merged)) {
         return;
     }
     const uint32_t leader = wh_mask_leader(mask);
@@ -746,10 +826,17 @@ WH_FN void wh_circular_free_(wh_circular_t h, wh_mask_t mask, void *p, int fused
         stamp = wh_circular_stamp_(h);
     }
     stamp = wh_shfl_u64(mask, stamp, leader);
-    wh_syncwarp(mask);
-    if (next != c.next) {
+    wh_syncwarp(mask); /* P1: the writes of all lanes to their blocks, too */
+    if (merged) {
         wh_store_u64_relaxed(wh_circular_stamp_at_(h, u), stamp);
         wh_circular_let_go_(h, u, WH_CIRCULAR_LIMBO, next, fused); /* P1 */
+    }
+    /* Where no search is under way, frees alone end the grace period. */
+    if (mask == ~0u) {
+        const uint32_t slot = wh_lane_id() % (2 * WH_CIRCULAR_SLOTS) * WH_CIRCULAR_STRIDE;
+        if (!wh_any(mask, wh_load_u32_relaxed(&h.state->active[slot]) != 0)) {
+            wh_circular_advance_(h, mask);
+        }
     }
 }
 
@@ -962,9 +1049,9 @@ WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 #define wh_cmmalloc_NAME "cmmalloc"
 #define wh_cfmmalloc_NAME "cfmmalloc"
 #define wh_cmalloc_MAX_ALIGN (1u << 20)
-#define wh_cmalloc_BLOCKS 4
+#define wh_cmalloc_BLOCKS 3
 #define wh_cfmalloc_MAX_ALIGN (1u << 20)
-#define wh_cfmalloc_BLOCKS 4
+#define wh_cfmalloc_BLOCKS 3
 #define wh_cmmalloc_MAX_ALIGN (1u << 20)
 #define wh_cmmalloc_BLOCKS 4
 #define wh_cfmmalloc_MAX_ALIGN (1u << 20)

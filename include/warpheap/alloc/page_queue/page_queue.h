@@ -7,14 +7,21 @@
  * A request of 1..page bytes gets a page, a larger one NULL (list.h: max_size;
  * tuning.page_bytes).
  *
- * Fields  count  pages in the queue that may be taken. malloc: cas; free: add
+ * Fields  count  pages in the queue that may be taken, less what takes that found too few
+ *                have not given back yet; signed. malloc: fetch_sub, add; free: add. (A cas in
+ *                a loop succeeds once per round trip, however many warps try.)
  *         ring, entries: core/ring.h
  * I1      count = tail - head of the ring, when quiet; never more in between
  * P1      ring put (release) -> ring take (acquire), core/ring.h
- * X1      NULL only when count was 0: every page was out, or its free under way
- * Lanes   lanes of one call share one cas and one fetch_add
- * Progress as core/ring.h; the cas on count is lock-free
- * Cost    malloc: 2 atomics per group and 1 per lane; free: 2 per group and 1 per lane
+ * X1      NULL only when tail, which grows at the start of a free, was equal to head, which
+ *         grows by the pages that a malloc gets: head was read between two readings of the
+ *         same tail, so at that moment every page was out. count alone does not say so, as
+ *         what a take gives back may be hidden in it by a free.
+ * Lanes   lanes of one call share one fetch_sub and one fetch_add
+ * Progress as core/ring.h; a malloc that finds nothing waits for takes that have been
+ *         counted but not given their places
+ * Cost    malloc: 2 atomics per group, and 1 per lane of pages that have come back; free: 2
+ *         per group and 1 per lane
  * Check   tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_PAGE_QUEUE_H
@@ -101,18 +108,27 @@ WH_FN void wh_page_queue_init(wh_page_queue_t h, uint64_t i, uint64_t n) {
     }
 }
 
-/* Takes up to k pages off the count. */
+/* Takes up to k pages off the count; 0 by X1. */
 WH_FN uint32_t wh_page_queue_reserve_(wh_page_queue_t h, uint32_t k) {
-    uint64_t have = wh_load_u64_relaxed(&h.header->count);
-    while (have != 0) { /* X1 */
-        const uint64_t n = have < k ? have : k;
-        const uint64_t now = wh_cas_u64_relaxed(&h.header->count, have, have - n);
-        if (now == have) {
-            return (uint32_t)n;
+    wh_page_queue_header *q = h.header;
+    for (uint32_t attempt = 0;; attempt++) {
+        if ((int64_t)wh_load_u64_relaxed(&q->count) > 0) {
+            const int64_t had = (int64_t)wh_fetch_sub_u64_relaxed(&q->count, k);
+            const uint32_t got = had >= (int64_t)k ? k : had > 0 ? (uint32_t)had : 0;
+            if (got < k) {
+                wh_add_u64_relaxed(&q->count, k - got);
+            }
+            if (got != 0) {
+                return got;
+            }
         }
-        have = now;
+        const uint64_t tail = wh_load_u64_acquire(&q->ring.tail);
+        const uint64_t head = wh_load_u64_acquire(&q->ring.head);
+        if (head == tail && wh_load_u64_relaxed(&q->ring.tail) == tail) { /* X1 */
+            return 0;
+        }
+        wh_backoff(attempt);
     }
-    return 0;
 }
 
 /* Pages for the lanes of mask with `wants`. steps: the caller's position in the order of

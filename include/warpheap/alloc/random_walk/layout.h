@@ -8,6 +8,10 @@
 
 #define WH_PAGE_NONE UINT32_MAX
 
+/* Of a use word: {releases:31, lock:1, used:32}. The count may wrap: nothing lies above it. */
+#define WH_RANDOM_WALK_LOCK ((uint64_t)1 << 32)
+#define WH_RANDOM_WALK_COUNT 33
+
 /* The paper's page (section 5.2.1). list.h gives it as the largest request. */
 #define WH_RANDOM_WALK_PAGE 256u
 
@@ -30,8 +34,7 @@ typedef struct wh_random_walk_header {
 typedef struct wh_random_walk {
     unsigned char *base; /* of page 0 */
     uint32_t *flags;     /* RW: one a page */
-    uint64_t *words;     /* the others: use words, 32 pages each */
-    uint32_t *locks;     /* LockMap: one bit a use word */
+    uint64_t *words;     /* the others: use words, 32 pages each, with their LockMap bit */
     uint32_t *hints;     /* CRW: last page of a thread */
     wh_random_walk_header *header;
     uint32_t pages;
@@ -80,9 +83,7 @@ static inline uint64_t wh_random_walk_metadata_(uint32_t parts, uint64_t pages, 
     const uint64_t words = (pages + WH_USE_BITS - 1) / WH_USE_BITS;
     uint64_t bytes = sizeof(wh_random_walk_header);
     bytes += (parts & WH_RANDOM_WALK_FLAGS) != 0 ? wh_random_walk_align_(pages * 4) : 0;
-    bytes += (parts & WH_RANDOM_WALK_BITMAP) != 0
-                 ? wh_random_walk_align_(words * 8) + wh_random_walk_align_((words + 31) / 32 * 4)
-                 : 0;
+    bytes += (parts & WH_RANDOM_WALK_BITMAP) != 0 ? wh_random_walk_align_(words * 8) : 0;
     bytes += (parts & WH_RANDOM_WALK_HINTS) != 0 ? wh_random_walk_align_(n_hints * 4) : 0;
     return bytes;
 }
@@ -143,8 +144,6 @@ static inline wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan,
         if ((parts & WH_RANDOM_WALK_BITMAP) != 0) {
             h->words = (uint64_t *)(void *)at;
             at += wh_random_walk_align_((uint64_t)h->n_words * 8);
-            h->locks = (uint32_t *)(void *)at;
-            at += wh_random_walk_align_(((uint64_t)h->n_words + 31) / 32 * 4);
         }
         if ((parts & WH_RANDOM_WALK_HINTS) != 0) {
             h->hints = (uint32_t *)(void *)at;

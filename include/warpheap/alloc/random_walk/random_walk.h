@@ -23,44 +23,56 @@
  * Departures
  *   - Algorithm 1's flag is a counter, odd = used: the free stays a plain store, and a
  *     sweep can tell whether anything was freed behind it. freePage loads it first, which
- *     finds a double free.
- *   - Algorithm 2 does not release the lock bit; here it is released, and a locked word is
- *     passed over as Algorithm 3 says. A word that is full is not locked at all: a plain
- *     load tells, which saves two atomics in most steps when pages are scarce. The bitmap's words
- * carry a count of releases (core/use_word.h). freePage clears its bit by an atomic add: other bits
- * of the word change at the same time, so it cannot be a plain store as the paper says of flags.
- *   - Algorithm 3 sets a bit for each lane that has a page to share, also where no lane
- *     needs it any more; here a lane takes out only what somebody gets, and one atomic
- *     per word sets all bits.
+ *     finds a double free. getPage makes it odd by fetch_or, which leaves an odd one alone.
+ *   - Algorithm 2's LockMap is a bit in each word of the bitmap, so that one atomic locks a
+ *     word and reads it, and another one takes the page and unlocks; with locks elsewhere
+ *     it would be five operations, of which three wait for each other. Algorithm 2 does not
+ *     release the lock; here a locked word is passed over as Algorithm 3 says. From the
+ *     second step of a walk on a word that a plain load shows to be full is not locked. The
+ *     words carry a count of releases as in core/use_word.h. freePage clears its bit by an
+ *     atomic add: other bits of the word change at the same time, so it cannot be a plain
+ *     store as the paper says of flags.
+ *   - Algorithm 3 locks the words of all lanes and takes one page of each at a time, also
+ *     where no lane needs it any more. Here all lanes look, as many lock their words as
+ *     hold enough pages for those that need one, a word serves as many lanes as it has
+ *     pages, and one atomic per word takes them. freePage gives the pages of a word back in
+ *     the same way.
  *   - Algorithm 5 keeps the last page in a variable of the thread. malloc cannot, so it
  *     uses a table of hints indexed by thread number; get_page takes the variable.
  *
  * Fields and who writes them (device scope)
- *   flags   get: cas even -> odd, acquire. free: store odd + 1, release, by the owner.
- *   words   get: or, by the holder of the lock bit. free: add, release. core/use_word.h
- *   locks   fetch_or acquire; and release
+ *   flags   get: fetch_or 1, acquire, or cas even -> odd. free: store odd + 1, release, by
+ *           the owner
+ *   words   {releases:31, lock:1, used:32}. lock: fetch_or acquire; the holder: add that
+ *           sets used bits and clears the lock, relaxed. free: add that clears used bits
+ *           and counts, release
  *   hints   any lane, relaxed; never trusted
  * Invariants
- *   I1  a page has one owner: cas on its flag; or its bit is set under its word's lock
+ *   I1  a page has one owner: one fetch_or or cas sees its flag even; or its bit is set
+ *       under its word's lock
  *   I2  the bits behind the last page are set, always
  *   I3  no lock bit is set when quiet
  * Ordering pairs
  *   P1  free (release) -> get (acquire) of the same flag, or the same word (use_word P1);
  *       in corw the lane that acquires and the lane that gets the page differ: a syncwarp
  *       lies in between
- *   P2  lock bit: and release -> fetch_or acquire: the next holder sees the bits set
+ *   P2  lock bit: what a holder does to the word clears the lock with it; so the next
+ *       holder's fetch_or, later in the order of the one word, sees it without more
  * Progress  lock-free: a walk waits for nobody; a lock is only ever tried. A walk ends,
  *       at a free page or after S_L failures in a row, unless it keeps meeting locked
  *       words or losing races, and then others go on.
- * Cost  rw: a load a step and one cas; free a load and a store. rw-bm and crw: two
- *       atomics and a load a step and one atomic; free a load and an atomic. corw: as
- *       rw-bm for each lane of the warp, all in the same steps, and collectives.
+ * Cost  rw: one atomic in the first step, then a load a step and an atomic; free a load and
+ *       a store. rw-bm and crw: two atomics in the first step, of which one is waited for,
+ *       then a load a step and two atomics; free a load and an atomic. corw: a load a lane
+ *       and step, two atomics a word that is taken from, a few collectives for each of
+ *       these; free a load a lane, an atomic a word, and a dozen collectives.
  * Check tests/bench/walk.c (equations 1 to 6, 11, 14), conform, stress, fault.
  */
 #ifndef WH_ALLOC_RANDOM_WALK_H
 #define WH_ALLOC_RANDOM_WALK_H
 
 #include "warpheap/alloc/random_walk/layout.h"
+#include "warpheap/core/group.h"
 #include "warpheap/core/kth_bit.h"
 #include "warpheap/core/walk_random.h"
 
@@ -131,19 +143,22 @@ WH_FN wh_page_got wh_rw_get_page(wh_random_walk_t h) {
     got.steps = 0;
     for (uint32_t failed = 0; failed < h.limit;) {
         const uint32_t p = wh_walk_below(&random, h.pages);
-        const uint32_t v = wh_load_u32_relaxed(&h.flags[p]);
+        /* The first step takes without a look before: with many pages free that is the whole
+         * call. */
+        const int looks = got.steps != 0;
         got.steps++;
-        if (v % 2 != 0) {
+        if (looks && wh_load_u32_relaxed(&h.flags[p]) % 2 != 0) {
             failed++;
             continue;
         }
-        /* Lost: the page was free a moment ago, which is no evidence of scarcity. */
-        failed = 0;
-        if (WH_PLANT(rw_p1_get, wh_cas_u32_acquire, wh_cas_u32_relaxed)(&h.flags[p], v, v + 1) ==
-            v) { /* I1, P1 */
+        const uint32_t v = WH_PLANT(rw_p1_get, wh_fetch_or_u32_acquire,
+                                    wh_fetch_or_u32_relaxed)(&h.flags[p], 1); /* I1, P1 */
+        if (v % 2 == 0) {
             got.page = p;
             return got;
         }
+        /* Lost: the page was free a moment ago, which is no evidence of scarcity. */
+        failed = looks ? 0 : failed + 1;
     }
     got.page = h.exact != 0 ? wh_rw_sweep_(h.flags, h.pages, wh_walk_below(&random, h.pages))
                             : WH_PAGE_NONE;
@@ -172,36 +187,30 @@ WH_FN void wh_rw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
 
 /* --- RW-BM: Algorithm 2 ------------------------------------------------------------------- */
 
-/* Looks at a word, and if it has free pages tries to lock it. Free bits, if it is ours; 0
- * otherwise. *unsure: it had free pages, but was somebody else's. */
+/* Tries to lock a word; what its free bits are, if it is ours, and 0 otherwise. *unsure: it
+ * had free pages, but was somebody else's. */
 WH_FN uint32_t wh_random_walk_lock_(wh_random_walk_t h, uint32_t word, int *unsure) {
-    const uint32_t bit = 1u << word % 32;
-    *unsure = 0;
-    if (wh_use_free(wh_load_u64_relaxed(&h.words[word])) == 0) {
-        return 0;
+    const uint64_t old = WH_PLANT(rw_bm_p1_get, wh_fetch_or_u64_acquire, wh_fetch_or_u64_relaxed)(
+        &h.words[word], WH_RANDOM_WALK_LOCK);                                       /* P1, P2 */
+    const int lost = WH_PLANT(random_walk_i1, (old & WH_RANDOM_WALK_LOCK) != 0, 0); /* I1 */
+    *unsure = lost && wh_use_free(old) != 0;
+    if (!lost && wh_use_free(old) == 0) {
+        wh_and_u64_relaxed(&h.words[word], ~WH_RANDOM_WALK_LOCK);
     }
-    const uint32_t old = wh_fetch_or_u32_acquire(&h.locks[word / 32], bit); /* P2 */
-    if (WH_PLANT(random_walk_i1, (old & bit) != 0, 0)) {                    /* I1 */
-        *unsure = 1;
-        return 0;
-    }
-    const uint32_t free = wh_use_free(
-        WH_PLANT(rw_bm_p1_get, wh_load_u64_acquire, wh_load_u64_relaxed)(&h.words[word])); /* P1 */
-    if (free == 0) { /* its last pages went before the lock was ours */
-        *unsure = 1;
-        wh_and_u32_release(&h.locks[word / 32], ~bit); /* P2 */
-    }
-    return free;
+    return lost ? 0 : wh_use_free(old);
 }
 
 /* Takes the pages of `taken` out of a locked word and unlocks it. */
 WH_FN void wh_random_walk_unlock_(wh_random_walk_t h, uint32_t word, uint32_t taken) {
-    wh_or_u64_relaxed(&h.words[word], taken);
-    wh_and_u32_release(&h.locks[word / 32], ~(1u << word % 32)); /* P2 */
+    wh_add_u64_relaxed(&h.words[word], taken - WH_RANDOM_WALK_LOCK); /* P2 */
 }
 
-/* Takes the first free page of a word. *unsure: as above. */
-WH_FN uint32_t wh_random_walk_take_(wh_random_walk_t h, uint32_t word, int *unsure) {
+/* Takes the first free page of a word. looks: only if a load has shown that it has one. */
+WH_FN uint32_t wh_random_walk_take_(wh_random_walk_t h, uint32_t word, int looks, int *unsure) {
+    *unsure = 0;
+    if (looks && wh_use_free(wh_load_u64_relaxed(&h.words[word])) == 0) {
+        return WH_PAGE_NONE;
+    }
     const uint32_t free = wh_random_walk_lock_(h, word, unsure);
     if (free == 0) {
         return WH_PAGE_NONE;
@@ -214,7 +223,6 @@ WH_FN uint32_t wh_random_walk_take_(wh_random_walk_t h, uint32_t word, int *unsu
  * word may be the holder's, or not: the round is repeated. */
 typedef struct wh_random_walk_map {
     uint64_t *words;
-    uint32_t *locks;
     uint32_t n_words;
     uint32_t start;
 } wh_random_walk_map;
@@ -229,16 +237,16 @@ WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_map m) {
                 const uint32_t w =
                     i < m.n_words - m.start ? m.start + i : i - (m.n_words - m.start);
                 const uint64_t word = wh_load_u64_acquire(&m.words[w]);
-                const uint32_t bit = 1u << w % 32;
-                sum[pass] += wh_use_releases(word);
+                sum[pass] += word >> WH_RANDOM_WALK_COUNT;
                 if (wh_use_free(word) == 0) {
                     continue;
                 }
                 unsure = 1;
-                if ((wh_fetch_or_u32_acquire(&m.locks[w / 32], bit) & bit) == 0) {       /* P2 */
-                    const uint32_t free = wh_use_free(wh_load_u64_acquire(&m.words[w])); /* P1 */
-                    wh_or_u64_relaxed(&m.words[w], free & (0u - free));
-                    wh_and_u32_release(&m.locks[w / 32], ~bit); /* P2 */
+                const uint64_t old =
+                    wh_fetch_or_u64_acquire(&m.words[w], WH_RANDOM_WALK_LOCK); /* P1, P2 */
+                if ((old & WH_RANDOM_WALK_LOCK) == 0) {                        /* I1 */
+                    const uint32_t free = wh_use_free(old);
+                    wh_add_u64_relaxed(&m.words[w], (free & (0u - free)) - WH_RANDOM_WALK_LOCK);
                     if (free != 0) {
                         return w * WH_USE_BITS + wh_ctz32(free);
                     }
@@ -254,7 +262,6 @@ WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_map m) {
 WH_FN uint32_t wh_random_walk_sweep_from_(wh_random_walk_t h, uint32_t start) {
     wh_random_walk_map m;
     m.words = h.words;
-    m.locks = h.locks;
     m.n_words = h.n_words;
     m.start = start;
     return wh_random_walk_sweep_(m);
@@ -267,8 +274,9 @@ WH_FN wh_page_got wh_rw_bm_walk_(wh_random_walk_t h, uint32_t steps) {
     got.steps = steps;
     for (uint32_t failed = 0; failed < h.limit;) {
         int unsure = 0;
+        const int looks = got.steps != 0;
         got.steps++;
-        got.page = wh_random_walk_take_(h, wh_walk_below(&random, h.n_words), &unsure);
+        got.page = wh_random_walk_take_(h, wh_walk_below(&random, h.n_words), looks, &unsure);
         if (got.page != WH_PAGE_NONE) {
             return got;
         }
@@ -289,7 +297,13 @@ WH_FN void *wh_rw_bm_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
                                        : NULL;
 }
 
-/* freePage of all that have a bitmap. */
+/* Gives back the pages of `mask` in a word. */
+WH_FN void wh_random_walk_release_(wh_random_walk_t h, uint32_t word, uint32_t mask) {
+    const uint64_t change = ((uint64_t)1 << WH_RANDOM_WALK_COUNT) - mask;
+    WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(&h.words[word], change);
+} /* P1 */
+
+/* freePage of those with a bitmap whose lanes get pages each for itself. */
 WH_FN void wh_rw_bm_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
     (void)mask;
     if (p == NULL) {
@@ -302,7 +316,7 @@ WH_FN void wh_rw_bm_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
         wh_random_walk_bad_free_(h);
         return;
     }
-    wh_use_release(&h.words[page / WH_USE_BITS], bit); /* P1 */
+    wh_random_walk_release_(h, page / WH_USE_BITS, bit); /* P1 */
 }
 
 /* --- CoRW: Algorithm 3 -------------------------------------------------------------------- */
@@ -314,36 +328,45 @@ WH_FN wh_page_got wh_corw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants
     wh_page_got got;
     got.page = WH_PAGE_NONE;
     got.steps = 0;
-    wh_mask_t need = wh_ballot(mask, wants) & mask;
+    wh_mask_t need = wh_ballot(mask, wants);
     for (uint32_t failed = 0; need != 0 && failed < h.limit;) {
         const uint32_t word = wh_walk_below(&random, h.n_words);
-        int unsure = 0;
-        uint32_t free = wh_random_walk_lock_(h, word, &unsure);
-        const int locked = free != 0;
-        uint32_t taken = 0;
-        wh_mask_t has = wh_ballot(mask, locked) & mask;
-        failed = has != 0 || wh_any(mask, unsure) ? 0 : failed + wh_popc32(mask);
+        uint32_t free = wh_use_free(wh_load_u64_relaxed(&h.words[word]));
+        const wh_mask_t has = wh_ballot(mask, free != 0);
+        const uint32_t needed = wh_popc32(need);
         got.steps++;
-        while (need != 0 && has != 0) {
-            /* The i-th lane that needs a page gets the one of the i-th lane that has one. */
-            const int mine = (int)(need >> wh_lane_id() & 1);
-            const uint32_t from = wh_kth_bit32(has, wh_mask_rank(need) + 1);
-            const uint32_t page = word * WH_USE_BITS + (free != 0 ? wh_ctz32(free) : 0);
-            const uint32_t given =
-                wh_shfl_u32(mask, page, from != WH_BIT_NONE ? from : wh_mask_leader(mask));
-            if (mine && from != WH_BIT_NONE) {
-                got.page = given;
-            }
-            if (free != 0 && wh_mask_rank(has) < wh_popc32(need)) {
-                taken |= free & (0u - free);
-                free &= free - 1;
-            }
-            need = wh_ballot(mask, wants && got.page == WH_PAGE_NONE) & mask;
-            has = wh_ballot(mask, free != 0) & mask;
+        /* All look; as many take as it needs. */
+        wh_mask_t takers = 0;
+        uint32_t there = 0;
+        for (wh_mask_t left = has; left != 0 && there < needed; left &= left - 1) {
+            there += wh_popc32(wh_shfl_u32(mask, free, wh_ctz32(left)));
+            takers |= left & (0u - left);
         }
-        if (locked) {
+        int unsure = 0;
+        const int takes = (takers >> wh_lane_id() & 1) != 0;
+        free = takes ? wh_random_walk_lock_(h, word, &unsure) : 0;
+        /* The i-th lane that needs a page gets the i-th that was found. */
+        const uint32_t mine = (need >> wh_lane_id() & 1) != 0 ? wh_mask_rank(need) : UINT32_MAX;
+        uint32_t given = 0, taken = 0;
+        for (wh_mask_t left = wh_ballot(mask, free != 0); left != 0; left &= left - 1) {
+            const uint32_t from = wh_ctz32(left);
+            const uint32_t bits = wh_shfl_u32(mask, free, from);
+            const uint32_t at = wh_shfl_u32(mask, word, from);
+            const uint32_t n = wh_popc32(bits);
+            const uint32_t rest = needed - given;
+            if (mine - given < n) { /* false for those that have one, and those that want none */
+                got.page = at * WH_USE_BITS + wh_kth_bit32(bits, mine - given + 1);
+            }
+            if (from == wh_lane_id()) {
+                taken = n <= rest ? bits : bits & ((1u << wh_kth_bit32(bits, rest + 1)) - 1);
+            }
+            given += n < rest ? n : rest;
+        }
+        if (free != 0) {
             wh_random_walk_unlock_(h, word, taken);
         }
+        need = wh_ballot(mask, wants && got.page == WH_PAGE_NONE);
+        failed = has != 0 ? 0 : failed + wh_popc32(mask);
     }
     if (WH_PLANT(corw_p1, 1, 0)) {
         wh_syncwarp(mask); /* P1: who acquired a page need not be who uses it */
@@ -360,6 +383,23 @@ WH_FN void *wh_corw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
     return wants ? wh_random_walk_result_(h, got.page) : NULL;
 }
 
+/* freePage: the pages that a warp has from one word go back together. */
+WH_FN void wh_corw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
+    const uint32_t page = p != NULL ? wh_random_walk_page_(h, p) : WH_PAGE_NONE;
+    const uint32_t word = page / WH_USE_BITS, bit = 1u << page % WH_USE_BITS;
+    const int good =
+        page != WH_PAGE_NONE && ((uint32_t)wh_load_u64_relaxed(&h.words[word]) & bit) != 0;
+    if (!good && p != NULL) {
+        wh_random_walk_bad_free_(h);
+    }
+    const wh_group g = wh_group_by_u32(mask, good ? word : UINT32_MAX);
+    const uint32_t bits = wh_group_or_u32(mask, g, good ? bit : 0);
+    wh_syncwarp(mask); /* P1: the writes of all lanes come before the leader's release */
+    if (good && wh_group_leads(g)) {
+        wh_random_walk_release_(h, word, bits); /* P1 */
+    }
+}
+
 /* --- CRW: Algorithm 5 --------------------------------------------------------------------- */
 
 /* getPage for the calling lane, which got page `last` before (WH_PAGE_NONE: none yet). */
@@ -368,7 +408,7 @@ WH_FN wh_page_got wh_crw_get_page(wh_random_walk_t h, uint32_t last) {
     if (last < h.pages) {
         const uint32_t next = last + 1 < h.pages ? last + 1 : 0;
         int unsure = 0;
-        got.page = wh_random_walk_take_(h, next / WH_USE_BITS, &unsure);
+        got.page = wh_random_walk_take_(h, next / WH_USE_BITS, 0, &unsure);
         if (got.page != WH_PAGE_NONE) {
             got.steps = 1;
             return got;
@@ -422,9 +462,6 @@ WH_FN void wh_rw_init(wh_random_walk_t h, uint64_t i, uint64_t n) {
     for (uint64_t k = i; h.words != NULL && k < h.n_words; k += n) {
         wh_store_u64_relaxed(&h.words[k],
                              (uint32_t)~wh_random_walk_exist_(h, (uint32_t)k)); /* I2 */
-        if (k % 32 == 0) {
-            wh_store_u32_relaxed(&h.locks[k / 32], 0);
-        }
     }
     for (uint64_t k = i; h.hints != NULL && k < h.n_hints; k += n) {
         wh_store_u32_relaxed(&h.hints[k], WH_PAGE_NONE);
@@ -477,7 +514,7 @@ WH_FN void wh_rw_check(wh_random_walk_t h, uint64_t i, uint64_t n, wh_report *r)
         if (((uint32_t)wh_load_u64_relaxed(&h.words[k]) | exist) != ~0u) { /* I2 */
             wh_report_error(r, 2, k);
         }
-        if (k % 32 == 0 && wh_load_u32_relaxed(&h.locks[k / 32]) != 0) { /* I3 */
+        if ((wh_load_u64_relaxed(&h.words[k]) & WH_RANDOM_WALK_LOCK) != 0) { /* I3 */
             wh_report_error(r, 3, k);
         }
     }
@@ -533,7 +570,6 @@ typedef wh_random_walk_t wh_corw_t;
 #define wh_corw_MAX_ALIGN 16u
 #define wh_corw_BLOCKS 8
 #define wh_corw_plan wh_rw_bm_plan
-#define wh_corw_free wh_rw_bm_free
 #define wh_corw_init wh_rw_init
 #define wh_corw_usable_size wh_rw_usable_size
 #define wh_corw_owns wh_rw_owns

@@ -21,7 +21,9 @@
  *     word to its last, so that of requests that collide one wins.
  *   - out of memory: when the walk has found nothing in S_L words in a row
  *     (random_walk/layout.h) a sweep over the bitmap decides, and NULL is exact.
- * Other departures: a lane takes from its own word first, all lanes at once; the others
+ * Other departures: requests of one size, up to PACKED units, are laid side by side in as few
+ * words as hold them, so that one atomic serves many and their states share sectors; then a
+ * lane takes from its own word, all lanes at once; the others
  * are served one after the other, as in Algorithm 6. One atomic per word claims the units
  * of all lanes that take from it. Words have 32 use bits and a count of releases
  * (core/use_word.h).
@@ -49,9 +51,10 @@
  *       go upwards: one that fails met bits of another that was there first, which fails
  *       only further up; the uppermost succeeds, or met a block that was allocated
  *       meanwhile.
- * Cost  malloc: a load and at most one atomic per lane and step, collectives, a store of
- *       state; a request of many words one atomic a word. free: a load, a store and an
- *       atomic; pieces of one unit share one atomic, and a second one at the end.
+ * Cost  malloc: a load per lane and step, an atomic per word that is taken from, collectives,
+ *       a store of state; a request of many words one atomic a word. free: a load, a store
+ *       and an atomic, which small runs in one word share; pieces of one unit share one
+ *       atomic, and a second one at the end.
  * Fails NULL is exact (X1); wh_rwmalloc_aligned above a unit looks for a run that is
  *       longer by align - unit, so it may miss one that would just do.
  * Check tests/unit/rwmalloc.c, conform, stress, fault.
@@ -60,6 +63,7 @@
 #define WH_ALLOC_RWMALLOC_H
 
 #include "warpheap/alloc/random_walk/layout.h"
+#include "warpheap/core/group.h"
 #include "warpheap/core/kth_bit.h"
 #include "warpheap/core/walk_random.h"
 
@@ -71,6 +75,7 @@
 
 #define WH_RWMALLOC_RUN 0x80000000u
 #define WH_RWMALLOC_NONE UINT32_MAX
+#define WH_RWMALLOC_PACKED 4u /* units: requests up to that many share words */
 
 typedef struct wh_rwmalloc_header {
     uint64_t failed;
@@ -150,6 +155,49 @@ WH_HD uint64_t wh_rwmalloc_starts_(uint64_t free, uint32_t n) {
         have *= 2;
     }
     return have < n ? free & free >> (n - have) : free;
+}
+
+/* How many runs of n ones side by side a word has, taken from the lowest on. */
+WH_HD uint32_t wh_rwmalloc_segments_(uint32_t free, uint32_t n) {
+    if (n == 1 || free == ~0u) {
+        return wh_popc32(free) / n;
+    }
+    uint32_t k = 0;
+    for (uint64_t starts = wh_rwmalloc_starts_(free, n); starts != 0; k++) {
+        starts &= ~(uint64_t)0 << (wh_ctz64(starts) + n);
+    }
+    return k;
+}
+
+/* The first bit of the k-th of these, from 0. */
+WH_HD uint32_t wh_rwmalloc_segment_(uint32_t free, uint32_t n, uint32_t k) {
+    if (n == 1) {
+        return wh_kth_bit32(free, k + 1);
+    }
+    if (free == ~0u) {
+        return k * n;
+    }
+    uint64_t starts = wh_rwmalloc_starts_(free, n);
+    for (; k != 0; k--) {
+        starts &= ~(uint64_t)0 << (wh_ctz64(starts) + n);
+    }
+    return wh_ctz64(starts);
+}
+
+/* The bits of the first k of these. */
+WH_HD uint32_t wh_rwmalloc_first_(uint32_t free, uint32_t n, uint32_t k) {
+    const uint64_t below =
+        k != 0 ? ((uint64_t)1 << (wh_rwmalloc_segment_(free, n, k - 1) + n)) - 1 : 0;
+    if (n == 1 || free == ~0u) {
+        return free & (uint32_t)below;
+    }
+    uint64_t starts = wh_rwmalloc_starts_(free, n) & below, bits = 0;
+    while (starts != 0) {
+        const uint32_t b = wh_ctz64(starts);
+        bits |= (((uint64_t)1 << n) - 1) << b;
+        starts &= ~(uint64_t)0 << (b + n);
+    }
+    return (uint32_t)(bits & below);
 }
 
 /* n ones from bit b on, 1 <= n <= 32, b < 32. */
@@ -277,12 +325,41 @@ WH_FN wh_units_got wh_rwmalloc_get_units(wh_rwmalloc_t h, wh_mask_t mask, uint32
         uint32_t free = i < h.n_words ? wh_use_free(wh_load_u64_acquire(&h.words[i])) : 0; /* P1 */
         uint32_t take = 0;                /* bits of my word that somebody gets */
         uint32_t unit = WH_RWMALLOC_NONE; /* what I get */
-        /* All at once: a segment inside the lane's own word. */
-        if (pending) {
+        /* Small requests of one size side by side in as few words as hold them: the first
+         * lane's words serve the first lanes. */
+        const wh_mask_t open = wh_ballot(mask, pending);
+        const uint32_t size = wh_shfl_u32(mask, n, wh_ctz32(open));
+        if (size <= WH_RWMALLOC_PACKED) {
+            const int alike = pending && n == size;
+            const wh_mask_t asking = wh_ballot(mask, alike);
+            const uint32_t most = wh_popc32(asking);
+            const uint32_t room = wh_rwmalloc_segments_(free, size);
+            const uint32_t mine = alike ? wh_mask_rank(asking) : UINT32_MAX;
+            uint32_t given = 0;
+            for (wh_mask_t left = wh_ballot(mask, room != 0); left != 0 && given < most;
+                 left &= left - 1) {
+                const uint32_t from = wh_ctz32(left);
+                const uint32_t bits = wh_shfl_u32(mask, free, from);
+                const uint32_t has = wh_shfl_u32(mask, room, from);
+                const uint32_t gives = has < most - given ? has : most - given;
+                if (mine - given < gives) { /* false for who has got one, or asks for none */
+                    const uint32_t from_rank = wh_popc32(mask & ((1u << from) - 1));
+                    unit = (start + from_rank) * WH_USE_BITS +
+                           wh_rwmalloc_segment_(bits, size, mine - given);
+                }
+                if (self == from) {
+                    take = wh_rwmalloc_first_(free, size, gives);
+                    free &= ~take;
+                }
+                given += gives;
+            }
+        }
+        /* The others all at once: a segment inside the lane's own word. */
+        if (pending && unit == WH_RWMALLOC_NONE) {
             const uint32_t starts = (uint32_t)wh_rwmalloc_starts_(free, n);
             if (starts != 0) {
                 const uint32_t b = wh_ctz32(starts);
-                take = (uint32_t)wh_rwmalloc_bits_(n, b);
+                take |= (uint32_t)wh_rwmalloc_bits_(n, b);
                 free &= ~take;
                 unit = i * WH_USE_BITS + b;
             }
@@ -442,14 +519,15 @@ WH_FN void *wh_rwmalloc_malloc(wh_rwmalloc_t h, wh_mask_t mask, size_t n) {
     const uint32_t g = need == 1 && granules < room ? (uint32_t)granules : 0;
     const wh_rwmalloc_place place = wh_rwmalloc_pack_(mask, g, room);
     /* The lanes whose pieces share a unit, a group; its first one asks for the unit. */
-    const wh_mask_t same =
-        wh_match_any_u32(mask, g != 0 ? place.unit : 0x100u + wh_lane_id()) & mask;
-    const int leads = wh_mask_rank(same) == 0;
-    const uint32_t state = wh_reduce_or_u32(same, g != 0 ? wh_rwmalloc_piece_(place.offset, g)
-                                                         : need | WH_RWMALLOC_RUN);
+    const wh_group same = wh_group_by_u32(mask, g != 0 ? place.unit : 0x100u + wh_lane_id());
+    const int leads = wh_group_leads(same);
+    uint32_t state = need | WH_RWMALLOC_RUN;
+    if (wh_any(mask, g != 0)) {
+        state = wh_group_or_u32(mask, same, g != 0 ? wh_rwmalloc_piece_(place.offset, g) : state);
+    }
     const uint32_t asked = g == 0 ? need : leads ? 1 : 0;
     const uint32_t mine = wh_rwmalloc_get_units(h, mask, asked).unit;
-    const uint32_t unit = wh_shfl_u32(mask, mine, wh_mask_leader(same));
+    const uint32_t unit = wh_shfl_u32(mask, mine, same.leader);
     if (leads && asked != 0 && unit != WH_RWMALLOC_NONE) {
         wh_store_u32_relaxed(&h.state[unit], state); /* I2 */
     }
@@ -523,22 +601,36 @@ WH_FN uint64_t wh_rwmalloc_usable_size(wh_rwmalloc_t h, const void *p) {
 
 WH_FN void wh_rwmalloc_free(wh_rwmalloc_t h, wh_mask_t mask, void *p) {
     const wh_rwmalloc_block b = wh_rwmalloc_find_(h, p);
+    /* Small runs in one word together: malloc packs them so. */
+    const int small = b.units != 0 && b.units <= WH_RWMALLOC_PACKED &&
+                      b.unit % WH_USE_BITS + b.units <= WH_USE_BITS;
     if (b.units != 0) {
-        wh_store_u32_relaxed(&h.state[b.unit], 0);      /* I2: while the units are still ours */
-        wh_rwmalloc_release_(h.words, b.unit, b.units); /* P1 */
+        wh_store_u32_relaxed(&h.state[b.unit], 0); /* I2: while the units are still ours */
+        if (!small) {
+            wh_rwmalloc_release_(h.words, b.unit, b.units); /* P1 */
+        }
     } else if (b.granules == 0 && p != NULL) {
         wh_add_u64_relaxed(&h.header->bad_frees, 1);
+    }
+    if (wh_any(mask, small)) {
+        const uint32_t word = b.unit / WH_USE_BITS;
+        const wh_group g = wh_group_by_u32(mask, small ? word : WH_RWMALLOC_NONE);
+        const uint32_t bits = wh_group_or_u32(
+            mask, g, small ? (uint32_t)wh_rwmalloc_bits_(b.units, b.unit % WH_USE_BITS) : 0);
+        wh_syncwarp(mask); /* P1, I2: the other lanes' writes, and their states */
+        if (small && wh_group_leads(g)) {
+            wh_use_release(&h.words[word], bits); /* P1 */
+        }
     }
     /* Pieces of one unit together. */
     const int piece = b.units == 0 && b.granules != 0;
     if (!wh_any(mask, piece)) {
         return;
     }
-    const uint64_t key = piece ? b.unit : ((uint64_t)1 << 32) + wh_lane_id();
-    const wh_mask_t same = wh_match_any_u64(mask, key) & mask;
-    const uint32_t starts = wh_reduce_or_u32(same, piece ? 1u << b.offset : 0);
+    const wh_group same = wh_group_by_u32(mask, piece ? b.unit : WH_RWMALLOC_NONE);
+    const uint32_t starts = wh_group_or_u32(mask, same, piece ? 1u << b.offset : 0);
     wh_syncwarp(mask); /* P2 */
-    if (!piece || wh_mask_rank(same) != 0) {
+    if (!piece || !wh_group_leads(same)) {
         return;
     }
     const uint32_t old = WH_PLANT(rwmalloc_p2, wh_fetch_and_u32_acq_rel,
