@@ -439,11 +439,11 @@ WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
 
 /* A group of class c lacks r pages, and owes `duty` chunks; counted: R counts the pages (of
  * CHUNKS not before a first attempt). tries: 0 in the first round, 1
- * before the first take from the queue, more afterwards. *idle counts the rounds in which nobody
- * was seen to bring any. */
+ * before the first take from the queue, more afterwards. attempt: rounds until now. *idle counts
+ * the rounds in which nobody was seen to bring any. */
 WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c, uint32_t r,
                                         uint32_t duty, uint32_t counted, uint32_t tries,
-                                        uint32_t *idle) {
+                                        uint32_t attempt, uint32_t *idle) {
     const wh_ouro_t h = header->self;
     const wh_chunkpool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
@@ -476,6 +476,11 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     const int64_t count = wh_bulksem_count(w);
     if (count > 0) {
         *idle = 0;
+        s.counted = counted;
+        if (!wh_bulksem_may_try(w, WH_OURO_BY_CHUNK(h.variant) ? pages_log2 : 0, attempt,
+                                (uint32_t)wh_thread_id())) {
+            return s;
+        }
         if (WH_OURO_BY_CHUNK(h.variant)) {
             /* One chunk serves all, if it may have so many; or else one each. */
             const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
@@ -491,7 +496,6 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         } else {
             s.n = wh_bulksem_retake(&cl->sem, r);
         }
-        s.counted = counted;
         if (s.n != 0) {
             s.what = WH_OURO_QUEUE;
             s.first = wh_vqueue_reserve_take(wh_ouro_queue_(h.variant, h, c), s.n);
@@ -599,7 +603,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         s.duty = 0;
         s.counted = counted;
         if (leads && (r != 0 || duty != 0)) {
-            s = wh_ouro_decide_(header, c, r, duty, counted, tries, &idle);
+            s = wh_ouro_decide_(header, c, r, duty, counted, tries, attempt, &idle);
             tries += s.what == WH_OURO_QUEUE ? 2u : tries == 0;
         }
         const int needed = need;
