@@ -577,11 +577,40 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
     }
 }
 
+/* What the fast path of malloc has begun (PAGES). */
+#define WH_OURO_TAKES 1u   /* the caller has a position in the queue, and has not finished with it \
+                            */
+#define WH_OURO_RETIRES 2u /* the caller's take was the last one on its queue chunk */
+
+/* PAGES: the rest of what the fast path has begun. p: the caller's page, if it got it. */
+WH_FN void *wh_ouro_finish_(wh_ouro_t h, wh_mask_t mask, uint32_t c, uint32_t begun,
+                            uint64_t position, uint32_t chunk, void *p) {
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, c != WH_OURO_NO_CLASS ? c : 0);
+    const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
+    int retires = (begun & WH_OURO_RETIRES) != 0;
+    if (wh_any(mask, (begun & WH_OURO_TAKES) != 0)) {
+        const int takes = (begun & WH_OURO_TAKES) != 0, waits = takes && p == NULL;
+        uint32_t at = WH_CHUNK_NONE;
+        const uint32_t value = wh_vqueue_wait_take(q, k, mask, waits, position, &at); /* P1 */
+        if (waits) {
+            p = h.base + ((uint64_t)(value - 1) << wh_ouro_page_log2_(h, c));
+            chunk = at;
+        }
+        retires = wh_vqueue_finish_take(q, k, mask, takes, chunk);
+    }
+    if (retires) {
+        wh_vqueue_retire(q, k, position, chunk);
+    }
+    return p;
+}
+
 /* Serves the lanes of groups that the fast path left without a page (PAGES: R counts one for
  * each of them). All lanes of mask call; `lanes` is the caller's group, of class c (NO_CLASS: takes
- * no part), duty what its leader owes, p the caller's page if it has one. */
+ * no part), duty what its leader owes, p the caller's page if it has one; begun, position, chunk:
+ * see finish_. */
 WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
-                               uint32_t c, uint32_t duty, void *p) {
+                               uint32_t c, uint32_t duty, void *p, uint32_t begun,
+                               uint64_t position, uint32_t chunk_begun) {
     const wh_ouro_t h = header->self;
     const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
     const int in = c != WH_OURO_NO_CLASS;
@@ -590,6 +619,9 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     const uint32_t cc = in ? c : 0; /* any class, to compute with */
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, cc);
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
+    if (!by_chunk) {
+        p = wh_ouro_finish_(h, mask, c, begun, position, chunk_begun, p);
+    }
     int need = in && p == NULL;
     uint32_t idle = 0, tries = 0, counted = !by_chunk;
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
@@ -736,41 +768,6 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
 
 /* --- the contract -------------------------------------------------------------------------- */
 
-/* The rest of take, for lanes that one attempt has not served: queue chunk << 32 | value + 1. */
-WH_FN_SLOW uint64_t wh_ouro_take_rest_(const wh_ouro_header *header, wh_mask_t mask, int active,
-                                       uint32_t c, uint64_t p) {
-    const wh_ouro_t h = header->self;
-    uint32_t chunk = WH_CHUNK_NONE;
-    const uint32_t value = wh_vqueue_wait_take(wh_ouro_queue_(h.variant, h, active ? c : 0),
-                                               wh_ouro_queue_chunks_(h), mask, active, p, &chunk);
-    return (uint64_t)chunk << 32 | value;
-}
-
-WH_FN_SLOW void wh_ouro_retire_queue_chunk_(const wh_ouro_header *header, uint32_t c, uint64_t p,
-                                            uint32_t chunk) {
-    const wh_ouro_t h = header->self;
-    wh_vqueue_retire(wh_ouro_queue_(h.variant, h, c), wh_ouro_queue_chunks_(h), p, chunk);
-}
-
-/* wh_vqueue_take with what is rare out of line. */
-WH_FN uint32_t wh_ouro_take_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, int active, uint32_t c,
-                             uint64_t p) {
-    const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
-    uint32_t chunk = WH_CHUNK_NONE;
-    uint32_t value = active ? wh_vqueue_try_take(q, k, p, &chunk) : 0;
-    if (wh_any(mask, active && value == 0)) {
-        const uint64_t rest = wh_ouro_take_rest_(h.header, mask, active && value == 0, c, p);
-        if (active && value == 0) {
-            value = (uint32_t)rest;
-            chunk = (uint32_t)(rest >> 32);
-        }
-    }
-    if (wh_vqueue_finish_take(q, k, mask, active, chunk)) {
-        wh_ouro_retire_queue_chunk_(h.header, c, p, chunk);
-    }
-    return value - 1;
-}
-
 WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_t n) {
     uint32_t c = WH_OURO_NO_CLASS;
     if (n != 0) {
@@ -785,9 +782,10 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
     uint64_t *sem = &h.classes[in ? c : 0].sem;
     void *p = NULL;
     uint64_t first = 0;
-    uint32_t got = 0, duty = 0;
+    uint32_t got = 0, duty = 0, begun = 0, chunk = WH_CHUNK_NONE;
     if (!WH_OURO_BY_CHUNK(variant)) {
         const wh_vqueue q = wh_ouro_queue_(variant, h, in ? c : 0);
+        const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
         if (leads) {
             const uint64_t old = wh_bulksem_take(sem, g.n);
             got = wh_bulksem_got(old, g.n);
@@ -798,17 +796,21 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
             first = got != 0 ? wh_vqueue_reserve_take(q, got) : 0;
         }
         got = wh_shfl_u32(mask, got, g.leader);
-        first = wh_shfl_u64(mask, first, g.leader);
+        first = wh_shfl_u64(mask, first, g.leader) + g.rank;
         const int takes = in && g.rank < got;
-        const uint32_t id = wh_ouro_take_(h, q, mask, takes, c, first + g.rank); /* P1 */
-        if (takes) {
-            p = h.base + ((uint64_t)id << wh_ouro_page_log2_(h, c));
+        const uint32_t value = takes ? wh_vqueue_try_take(q, k, first, &chunk) : 0; /* P1 */
+        if (value != 0) {
+            p = h.base + ((uint64_t)(value - 1) << wh_ouro_page_log2_(h, c));
         }
+        begun = takes ? WH_OURO_TAKES : 0;
         if (!wh_any(mask, in && p == NULL)) {
-            return p;
+            begun = wh_vqueue_finish_take(q, k, mask, takes, chunk) ? WH_OURO_RETIRES : 0;
+            if (!wh_any(mask, begun != 0)) {
+                return p;
+            }
         }
     }
-    p = wh_ouro_slow_(h.header, mask, g.lanes, c, duty, p);
+    p = wh_ouro_slow_(h.header, mask, g.lanes, c, duty, p, begun, first, chunk);
     wh_syncwarp(mask);
     return p;
 }
@@ -818,39 +820,38 @@ WH_FN void wh_ouro_bad_free_(wh_ouro_t h) {
     wh_add_u64_relaxed(&h.header->bad_frees, 1);
 }
 
-/* PAGES: puts a page for each lane of a group, when the first take of room, which returned
- * old, has not given all. All lanes of mask call; lanes: those of the caller's class c
- * (NO_CLASS: takes no part). */
+/* PAGES: puts a page for each lane of a group. All lanes of mask call; lanes: those of the
+ * caller's class c (NO_CLASS: takes no part). old: what the first take of room returned. placed:
+ * it gave all, and the caller's position is `position`, where its page is still to be put if
+ * `waits`. */
 WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
-                                   uint32_t c, uint32_t id, uint64_t old) {
+                                   uint32_t c, uint32_t id, uint64_t old, int placed, int waits,
+                                   uint64_t position) {
     const wh_ouro_t h = header->self;
     const int in = c != WH_OURO_NO_CLASS;
     const uint32_t cc = in ? c : 0, leader = wh_mask_leader(lanes), rank = wh_mask_rank(lanes);
     const int leads = in && wh_lane_id() == leader;
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
     const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
-    uint32_t room = wh_vqueue_more_room_(q, k, mask, leads ? wh_popc32(lanes) : 0, old);
-    uint64_t first = 0;
+    uint32_t room = wh_popc32(lanes);
+    if (!placed) {
+        room = wh_vqueue_more_room_(q, k, mask, leads ? room : 0, old);
+        if (leads && room != 0) {
+            position = wh_vqueue_reserve_put(q, room);
+        }
+        room = wh_shfl_u32(mask, room, leader);
+        position = wh_shfl_u64(mask, position, leader) + rank;
+        waits = in && rank < room;
+    }
+    wh_vqueue_put(q, k, mask, waits, position, id); /* P1 */
     if (leads && room != 0) {
-        first = wh_vqueue_reserve_put(q, room);
         wh_bulksem_signal(&h.classes[c].sem, room, 0, 0);
     }
-    room = wh_shfl_u32(mask, room, leader);
-    first = wh_shfl_u64(mask, first, leader);
-    wh_vqueue_put(q, k, mask, in && rank < room, first + rank, id); /* P1 */
     if (in && rank >= room) {
         uint32_t page = 0;
         const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
         wh_ouro_park_page_(h, c, chunk, page);
     }
-}
-
-/* The rest of put, for lanes that one attempt has not served. */
-WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask_t mask, int active,
-                                  uint32_t c, uint64_t p, uint32_t value) {
-    const wh_ouro_t h = header->self;
-    wh_vqueue_put(wh_ouro_queue_(h.variant, h, active ? c : 0), wh_ouro_queue_chunks_(h), mask,
-                  active, p, value);
 }
 
 /* CHUNKS: those of which the first page was freed. */
@@ -880,20 +881,24 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
         const wh_group g = wh_group_by_u32(mask, c);
         const int leads = in && wh_group_leads(g);
         const uint64_t old = wh_vqueue_ask_room_(q, leads ? g.n : 0);
-        if (wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n)) {
-            wh_ouro_free_rest_(h.header, mask, g.lanes, c, id, old);
-            return;
-        }
+        const int placed = !wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n);
         uint64_t first = 0;
-        if (leads) {
-            first = wh_vqueue_reserve_put(q, g.n);
-            wh_bulksem_signal(&h.classes[c].sem, g.n, 0, 0);
+        int waits = 0;
+        if (placed) {
+            if (leads) {
+                first = wh_vqueue_reserve_put(q, g.n);
+            }
+            first = wh_shfl_u64(mask, first, g.leader) + g.rank;
+            waits = in && !wh_vqueue_try_put(q, wh_ouro_queue_chunks_(h), first, id); /* P1 */
+            if (!wh_any(mask, waits)) {
+                /* Counted when they are there, so that hardly anybody waits for a page. */
+                if (leads) {
+                    wh_bulksem_signal(&h.classes[c].sem, g.n, 0, 0);
+                }
+                return;
+            }
         }
-        first = wh_shfl_u64(mask, first, g.leader) + g.rank;
-        const int waits = in && !wh_vqueue_try_put(q, wh_ouro_queue_chunks_(h), first, id); /* P1 */
-        if (wh_any(mask, waits)) {
-            wh_ouro_put_rest_(h.header, mask, waits, c, first, id);
-        }
+        wh_ouro_free_rest_(h.header, mask, g.lanes, c, id, old, placed, waits, first);
         return;
     }
     /* Algorithm 4, freePage. */
