@@ -32,6 +32,8 @@
  *   parked   chunks in the tree or held by who took one from there: raised before the
  *            insert, lowered when the holder is done
  *   full     of chunks: those with all pages free, outside the pool; a hint for reclaim
+ *   fetching CHUNKS: the part of E that are chunks from the pool, with all their pages; a hint
+ *            for who waits: a chunk that a lane holds may have few pages left
  *
  * Invariants
  *   I1  PAGES: a free page is in its class's queue, or its bit is set
@@ -409,6 +411,9 @@ WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t
 #define WH_OURO_PARKED 3u /* one chunk, take.first, from the tree */
 #define WH_OURO_SEARCH 4u /* nothing in any of these places */
 
+#define WH_OURO_ENOUGH 5u   /* `tries` after two chunks from the queue */
+#define WH_OURO_PATIENCE 6u /* rounds in which chunks were only held, before more are fetched */
+
 typedef struct wh_ouro_step {
     uint64_t first;
     uint32_t what;
@@ -427,14 +432,29 @@ WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
         return 0;
     }
     /* C counts chunks, and is 0: what is lacking are pages. */
-    const uint32_t duty =
-        wh_bulksem_duty((int64_t)wh_bulksem_reserved(old) -
-                            (int64_t)((uint64_t)wh_bulksem_expected(old) << pages_log2),
-                        r, pages_log2);
+    const uint64_t fetching = wh_load_u64_relaxed(&h.classes[c].fetching);
+    const uint32_t duty = wh_bulksem_duty(
+        (int64_t)wh_bulksem_reserved(old) - (int64_t)(fetching << pages_log2), r, pages_log2);
     if (duty != 0) {
         wh_add_u64_relaxed(sem, wh_bulksem_word(0, duty, 0));
+        wh_add_u64_relaxed(&h.classes[c].fetching, duty);
     }
     return duty;
+}
+
+/* CHUNKS: for who has waited a while, r lanes, and saw w in the semaphore: the chunks to fetch,
+ * 0 if others fetch enough. What is held does not count: with many lanes at few chunks some are
+ * always held, and nearly empty. */
+WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_t h, uint32_t c, uint32_t r, uint64_t w) {
+    const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
+    const uint32_t k = (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2);
+    wh_ouro_class *cl = &h.classes[c];
+    if (wh_fetch_add_u64_relaxed(&cl->fetching, k) << pages_log2 < wh_bulksem_reserved(w)) {
+        wh_add_u64_relaxed(&cl->sem, wh_bulksem_word(0, k, 0));
+        return k;
+    }
+    wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - k);
+    return 0;
 }
 
 /* A group of class c lacks r pages, and owes `duty` chunks; counted: R counts the pages (of
@@ -463,6 +483,9 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         const wh_chunkpool_take_t t = wh_chunkpool_take(pool, level, duty);
         if (t.n == 0) {
             wh_bulksem_signal(&cl->sem, 0, duty, 0);
+            if (WH_OURO_BY_CHUNK(h.variant)) {
+                wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
+            }
             s.duty = 0;
         } else {
             s.what = WH_OURO_FETCH;
@@ -477,8 +500,26 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     if (count > 0) {
         *idle = 0;
         s.counted = counted;
-        if (!wh_bulksem_may_try(w, WH_OURO_BY_CHUNK(h.variant) ? pages_log2 : 0, attempt,
-                                (uint32_t)wh_thread_id())) {
+        if (WH_OURO_BY_CHUNK(h.variant) && tries >= WH_OURO_ENOUGH) {
+            /* Two chunks had not enough pages: those in the queue are nearly used up. */
+            if (!counted) {
+                s.counted = 1;
+                s.duty = wh_ouro_reserve_(h, c, r);
+                return s;
+            }
+            if (!wh_chunkpool_empty(pool, level)) {
+                s.duty = wh_ouro_volunteer_(h, c, r, w);
+                if (s.duty != 0) {
+                    return s;
+                }
+            }
+        }
+        /* A chunk serves one group at a time. */
+        if (!wh_bulksem_may_try(w,
+                                !WH_OURO_BY_CHUNK(h.variant) ? 0
+                                : pages_log2 < 5             ? pages_log2
+                                                             : 5,
+                                attempt, (uint32_t)wh_thread_id())) {
             return s;
         }
         if (WH_OURO_BY_CHUNK(h.variant)) {
@@ -516,13 +557,21 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         }
     }
     if (WH_PLANT(ouro_x1_held, wh_bulksem_expected(w) != 0, 0)) {
-        *idle = 0;
+        if (!WH_OURO_BY_CHUNK(h.variant)) {
+            *idle = 0;
+        } else if (++*idle > WH_OURO_PATIENCE) {
+            s.duty = wh_chunkpool_empty(pool, level) ? 0 : wh_ouro_volunteer_(h, c, r, w);
+            *idle = 0;
+        }
         return s;
     }
     if (!wh_chunkpool_empty(pool, level)) {
         if (++*idle > 2) { /* nobody fetches, and not for a moment only */
-            s.duty = wh_bulksem_volunteer(
-                &cl->sem, (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2), pages_log2);
+            s.duty = WH_OURO_BY_CHUNK(h.variant)
+                         ? wh_ouro_volunteer_(h, c, r, w)
+                         : wh_bulksem_volunteer(&cl->sem,
+                                                (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2),
+                                                pages_log2);
             *idle = 0;
         }
         return s;
@@ -547,6 +596,7 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
         wh_ouro_enqueue_chunks_(h.variant, h, mask, has, c, chunk, 0);
         if (leads) {
             wh_bulksem_signal(&h.classes[c].sem, 0, fetched, kept);
+            wh_add_u64_relaxed(&h.classes[c].fetching, (uint64_t)0 - fetched);
         }
         return;
     }
@@ -578,7 +628,8 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
 }
 
 /* What the fast path of malloc has begun (PAGES). */
-#define WH_OURO_TAKES 1u   /* the caller has a position in the queue, and has not finished with it \
+#define WH_OURO_TAKES                                                                              \
+    1u                     /* the caller has a position in the queue, and has not finished with it \
                             */
 #define WH_OURO_RETIRES 2u /* the caller's take was the last one on its queue chunk */
 
