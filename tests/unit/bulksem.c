@@ -1,7 +1,8 @@
 /* bulksem.c: core/bulksem.h. Alone: fields do not touch each other at their limits, and of
  * callers who find nothing the duties sum up to what all of them lack (I3), exhaustively for
- * small numbers. Together: lanes under every policy take what others signal, fetch when they
- * must, and never take more than there is (I2); afterwards the word is what it was (I1). */
+ * small numbers; how many of a crowd try. Together: lanes under every policy take what others
+ * signal, fetch when they must, and never take more than there is (I2); afterwards the word is what
+ * it was (I1). */
 #include "sim/sim_test.h"
 
 #include "warpheap/core/bulksem.h"
@@ -156,8 +157,33 @@ static void test_concurrent(void **state) {
     }
 }
 
+/* Of a crowd about as many try as there are units; each in 64 attempts; without units none, and
+ * of a few all. */
+static void test_draws(void **state) {
+    (void)state;
+    const uint32_t wanted = 100000;
+    for (uint32_t units = 100; units <= 100000; units *= 10) {
+        uint32_t trying = 0;
+        for (uint32_t who = 0; who < wanted; who++) {
+            trying += wh_bulksem_may_try(wh_bulksem_word(units, 1, wanted), 0, units % 7, who) != 0;
+        }
+        assert_true(trying > units / 2 && trying < 2 * units + 1);
+    }
+    for (uint32_t who = 0; who < 1000; who++) {
+        uint32_t tries = 0;
+        for (uint32_t attempt = 1000; attempt < 1064; attempt++) {
+            tries += wh_bulksem_may_try(wh_bulksem_word(1, 0, wanted), 0, attempt, who) != 0;
+            assert_false(wh_bulksem_may_try(wh_bulksem_word(0, 1, wanted), 5, attempt, who));
+            assert_false(wh_bulksem_may_try(wh_bulksem_word(-3, 1, wanted), 5, attempt, who));
+            assert_true(wh_bulksem_may_try(wh_bulksem_word(1, 0, 7), 0, attempt, who));
+        }
+        assert_true(tries >= 1 && tries < 8);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_draws),
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_duties),
         cmocka_unit_test(test_concurrent),

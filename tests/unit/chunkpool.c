@@ -1,5 +1,6 @@
 /* chunkpool.c: core/chunkpool.h. Alone: every short sequence of takes, frees and merges over
- * all small pools against a set of free chunks. Together: lanes under every policy own what
+ * all small pools against a set of free chunks; fresh chunks come in the order of their
+ * addresses, whatever lies behind the large ones. Together: lanes under every policy own what
  * they take alone (I1), see what its last owner wrote (P1), and are told that the pool is
  * empty only when it is. */
 #include "sim/sim_test.h"
@@ -145,6 +146,33 @@ static void test_long_sequences(void **state) {
     }
 }
 
+/* Fresh small chunks, with `large` large ones taken after `before` small ones: no gap. */
+static void test_fresh_in_order(void **state) {
+    (void)state;
+    for (uint32_t large_log2 = 1; large_log2 <= 3; large_log2++) {
+        for (uint32_t n = 1; n <= MOST; n++) {
+            const uint32_t size = 1u << large_log2, rest = n % size;
+            for (uint32_t large = 0; large * size <= n - rest; large++) {
+                for (uint32_t before = 0; before + large * size <= n - rest; before++) {
+                    pool_memory m;
+                    memset(&m, 0, sizeof m);
+                    const wh_chunkpool p = pool_of(&m, n, large_log2);
+                    for (uint32_t i = 0; i < n - large * size; i++) {
+                        if (i == before && large != 0) {
+                            assert_int_equal(wh_chunkpool_take(p, 1, large).n, large);
+                        }
+                        const wh_chunkpool_take_t t = wh_chunkpool_take(p, 0, 1);
+                        const uint32_t main = n - rest - large * size;
+                        assert_int_equal(t.n, 1);
+                        assert_int_equal(wh_chunkpool_get(p, 0, t, 0),
+                                         i < main ? i : n - rest + i - main);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /* --- many lanes ---------------------------------------------------------------------------- */
 
 typedef struct pool_args {
@@ -229,6 +257,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_sequence),
         cmocka_unit_test(test_long_sequences),
+        cmocka_unit_test(test_fresh_in_order),
         cmocka_unit_test(test_concurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

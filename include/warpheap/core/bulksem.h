@@ -44,6 +44,7 @@
 
 #define WH_BULKSEM_FIELD_BITS 19u
 #define WH_BULKSEM_C_SHIFT (2 * WH_BULKSEM_FIELD_BITS)
+#define WH_BULKSEM_CROWD 64u /* fewer units wanted than this: all who wait try */
 #define WH_BULKSEM_MAX_COUNT (((uint64_t)1 << 25) - 1)
 
 /* What to add to the word for a change of the counters. */
@@ -109,6 +110,22 @@ WH_FN uint32_t wh_bulksem_retake(uint64_t *sem, uint32_t n) {
         wh_bulksem_reserve(sem, n - got, 0);
     }
     return got;
+}
+
+/* For who waits and sees units: whether to try and take some now. With far more units wanted
+ * than there are, all who wait would try at once, nearly all in vain, and with two atomics each
+ * at the word that everybody needs. So each draws: as many try as there are units. `size_log2`:
+ * log2 of what one unit serves; attempt: counted by the caller, who: its number. With units
+ * there it is true at least once in 64 attempts, and always if few are wanted. */
+WH_HD int wh_bulksem_may_try(uint64_t w, uint32_t size_log2, uint32_t attempt, uint32_t who) {
+    const int64_t count = wh_bulksem_count(w);
+    const uint64_t units = count <= 0 ? 0 : (uint64_t)count << size_log2;
+    const uint32_t wanted = wh_bulksem_reserved(w);
+    uint32_t draw = who * 0x9e3779b1u + attempt * 0x85ebca6bu;
+    draw = (draw ^ draw >> 15) * 0xc2b2ae35u;
+    draw ^= draw >> 16;
+    return count > 0 && (wanted <= WH_BULKSEM_CROWD || (attempt & 63) == 63 ||
+                         ((uint64_t)draw * wanted) >> 32 < units);
 }
 
 /* For who waits and sees that nobody fetches: takes on `batches` more, unless others have

@@ -27,6 +27,9 @@
  *   I3  wh_chunkpool_empty is true only if at one moment during the call no chunk was to be
  *       had: head and tail only grow, so equal values read one after the other mean that
  *       the ring was empty in between
+ *   I4  large chunks are taken only while the small ones taken from the front have not reached
+ *       them; so `back` in the word that a take of fresh small ones passed is final for those
+ *       of them that lie past the large chunks
  * Order    P1: what the giver of a chunk did before free -> its taker (the ring's P1)
  * Lanes    any lane alone
  * Progress take and free: a bounded number of own steps, plus the ring's wait for a lane
@@ -71,7 +74,7 @@ typedef struct wh_chunkpool {
 /* Chunks taken together: n of them, each got by wh_chunkpool_get once. */
 #define WH_CHUNKPOOL_RING 0u  /* first: position in the ring */
 #define WH_CHUNKPOOL_INDEX 1u /* the chunks from `first` on */
-#define WH_CHUNKPOOL_FRESH 2u /* small ones; first: what the offset was */
+#define WH_CHUNKPOOL_FRESH 2u /* small ones; first: the whole word that the offset was */
 typedef struct wh_chunkpool_take_t {
     uint64_t first;
     uint32_t n; /* 0: none */
@@ -89,8 +92,8 @@ WH_HD uint32_t wh_chunkpool_left_(wh_chunkpool p, uint64_t offset, uint32_t leve
     if (level == 0) {
         return front + back < p.n ? (uint32_t)(p.n - back - front) : 0;
     }
-    const uint64_t rest = wh_chunkpool_rest_(p), main = front > rest ? front - rest : 0;
-    return main + back < p.n - rest ? (uint32_t)((p.n - rest - back - main) >> p.large_log2) : 0;
+    const uint64_t main = p.n - wh_chunkpool_rest_(p);
+    return front + back < main ? (uint32_t)((main - back - front) >> p.large_log2) : 0;
 }
 
 /* Up to n chunks from the ring. */
@@ -167,7 +170,7 @@ WH_FN uint32_t wh_chunkpool_fresh_(wh_chunkpool p, uint32_t n, uint64_t *first) 
     }
     const uint64_t o = wh_fetch_add_u64_relaxed(&p.state->offset, n);
     const uint32_t left = wh_chunkpool_left_(p, o, 0);
-    *first = (uint32_t)o;
+    *first = o;
     return n < left ? n : left;
 }
 
@@ -217,9 +220,11 @@ WH_FN uint32_t wh_chunkpool_get(wh_chunkpool p, uint32_t level, wh_chunkpool_tak
     if (t.from == WH_CHUNKPOOL_INDEX) {
         return (uint32_t)t.first + (level == 1 ? i << p.large_log2 : i);
     }
-    /* The first ones lie behind the large chunks. */
+    /* From the front on, without gaps: what is in use lies close together. Those behind the
+     * large chunks come last: where they begin does not change any more (I4). */
     const uint32_t rest = wh_chunkpool_rest_(p), k = (uint32_t)t.first + i;
-    return k < rest ? p.n - rest + k : k - rest;
+    const uint32_t main = p.n - rest - ((uint32_t)(t.first >> 32) << p.large_log2);
+    return k < main ? k : p.n - rest + (k - main);
 }
 
 /* Claims all chunks of the large one that begins at `first` if they are loose. */

@@ -354,8 +354,10 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
         } else if (need) {
             const uint64_t w = wh_load_u64_relaxed(room);
             if (wh_bulksem_count(w) > 0) {
-                got += wh_bulksem_retake(room, n - got);
-                need = got < n;
+                if (wh_bulksem_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
+                    got += wh_bulksem_retake(room, n - got);
+                    need = got < n;
+                }
                 idle = 0;
             } else if (wh_bulksem_expected(w) != 0) {
                 idle = 0;

@@ -34,27 +34,25 @@ static inline wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const
     return h->n_chunks < old->n_chunks ? WH_HEAP_TOO_SMALL : WH_OK;
 }
 
-/* The small chunks that come into the ring (G2): fresh ones of old, `join` from its end on,
- * and `rest` at the end of h. */
+/* The small chunks that come into the ring (G2): fresh ones of old, and `join` from its end
+ * on. */
 typedef struct wh_ouro_joining {
     uint64_t offset; /* of h's pool */
-    uint32_t fresh, join, rest;
+    uint32_t fresh, join;
 } wh_ouro_joining;
 
 WH_HD wh_ouro_joining wh_ouro_join_(wh_ouro_t h, wh_ouro_t old, uint64_t old_offset) {
     const uint32_t unit = 1u << h.large_log2;
-    const uint32_t rest = h.n_chunks & (unit - 1), end = h.n_chunks - rest;
+    const uint32_t end = h.n_chunks & ~(unit - 1);
     const uint32_t up = (old.n_chunks + unit - 1) & ~(unit - 1);
     wh_ouro_joining j;
     j.fresh = wh_chunkpool_left_(wh_ouro_pool_(old), old_offset, 0);
     if (up < end) {
-        j.offset = (uint64_t)up + rest; /* fresh: from `up` on */
+        j.offset = up; /* fresh: from `up` on */
         j.join = up - old.n_chunks;
-        j.rest = rest;
     } else {
         j.offset = h.n_chunks;
         j.join = h.n_chunks - old.n_chunks;
-        j.rest = 0;
     }
     return j;
 }
@@ -63,9 +61,9 @@ WH_FN void wh_ouro_grow_pool_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n
     const wh_chunkpool_state *from = &old.header->pool;
     const wh_chunkpool a = wh_ouro_pool_(old), b = wh_ouro_pool_(h);
     const wh_ouro_joining j = wh_ouro_join_(h, old, from->offset);
-    const uint64_t joining = (uint64_t)j.fresh + j.join + j.rest;
+    const uint64_t joining = (uint64_t)j.fresh + j.join;
     wh_chunkpool_take_t t;
-    t.first = (uint32_t)from->offset;
+    t.first = from->offset;
     t.n = j.fresh;
     t.from = WH_CHUNKPOOL_FRESH;
     if (i == 0) {
@@ -89,14 +87,8 @@ WH_FN void wh_ouro_grow_pool_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n
     }
     const uint64_t mask = ((uint64_t)1 << b.entries_log2[0]) - 1;
     for (uint64_t k = i; k < joining; k += n) {
-        uint32_t chunk = 0;
-        if (k < j.fresh) {
-            chunk = wh_chunkpool_get(a, 0, t, (uint32_t)k);
-        } else if (k < (uint64_t)j.fresh + j.join) {
-            chunk = old.n_chunks + (uint32_t)(k - j.fresh);
-        } else {
-            chunk = h.n_chunks - j.rest + (uint32_t)(k - j.fresh - j.join);
-        }
+        const uint32_t chunk = k < j.fresh ? wh_chunkpool_get(a, 0, t, (uint32_t)k)
+                                           : old.n_chunks + (uint32_t)(k - j.fresh);
         b.entries[0][(from->rings[0].ring.tail + k) & mask] = chunk + 1;
     }
 }

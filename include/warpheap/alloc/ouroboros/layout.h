@@ -46,9 +46,10 @@
 typedef struct wh_ouro_class {
     uint64_t sem; /* pages in the queue, or chunks in it */
     uint64_t unused0[7];
-    uint64_t parked; /* chunks in the tree, or held by a lane that took one from there */
-    uint64_t full;   /* CHUNKS: chunks in the queue all of whose pages are free; signed */
-    uint64_t unused1[6];
+    uint64_t parked;   /* chunks in the tree, or held by a lane that took one from there */
+    uint64_t full;     /* CHUNKS: chunks in the queue all of whose pages are free; signed */
+    uint64_t fetching; /* CHUNKS: chunks being fetched from the pool; a hint */
+    uint64_t unused1[5];
     wh_vqueue_state queue;
 } wh_ouro_class;
 
@@ -352,6 +353,7 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.classes[c].sem = 0;
         h.classes[c].parked = 0;
         h.classes[c].full = 0;
+        h.classes[c].fetching = 0;
         wh_vqueue_reset(wh_ouro_queue_(h.variant, h, (uint32_t)c));
     }
     const uint64_t words = wh_ouro_table_words_(h);

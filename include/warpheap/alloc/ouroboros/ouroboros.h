@@ -32,6 +32,8 @@
  *   parked   chunks in the tree or held by who took one from there: raised before the
  *            insert, lowered when the holder is done
  *   full     of chunks: those with all pages free, outside the pool; a hint for reclaim
+ *   fetching CHUNKS: the part of E that are chunks from the pool, with all their pages; a hint
+ *            for who waits: a chunk that a lane holds may have few pages left
  *
  * Invariants
  *   I1  PAGES: a free page is in its class's queue, or its bit is set
@@ -409,6 +411,9 @@ WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t
 #define WH_OURO_PARKED 3u /* one chunk, take.first, from the tree */
 #define WH_OURO_SEARCH 4u /* nothing in any of these places */
 
+#define WH_OURO_ENOUGH 5u   /* `tries` after two chunks from the queue */
+#define WH_OURO_PATIENCE 6u /* rounds in which chunks were only held, before more are fetched */
+
 typedef struct wh_ouro_step {
     uint64_t first;
     uint32_t what;
@@ -427,23 +432,38 @@ WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
         return 0;
     }
     /* C counts chunks, and is 0: what is lacking are pages. */
-    const uint32_t duty =
-        wh_bulksem_duty((int64_t)wh_bulksem_reserved(old) -
-                            (int64_t)((uint64_t)wh_bulksem_expected(old) << pages_log2),
-                        r, pages_log2);
+    const uint64_t fetching = wh_load_u64_relaxed(&h.classes[c].fetching);
+    const uint32_t duty = wh_bulksem_duty(
+        (int64_t)wh_bulksem_reserved(old) - (int64_t)(fetching << pages_log2), r, pages_log2);
     if (duty != 0) {
         wh_add_u64_relaxed(sem, wh_bulksem_word(0, duty, 0));
+        wh_add_u64_relaxed(&h.classes[c].fetching, duty);
     }
     return duty;
 }
 
+/* CHUNKS: for who has waited a while, r lanes, and saw w in the semaphore: the chunks to fetch,
+ * 0 if others fetch enough. What is held does not count: with many lanes at few chunks some are
+ * always held, and nearly empty. */
+WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_t h, uint32_t c, uint32_t r, uint64_t w) {
+    const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
+    const uint32_t k = (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2);
+    wh_ouro_class *cl = &h.classes[c];
+    if (wh_fetch_add_u64_relaxed(&cl->fetching, k) << pages_log2 < wh_bulksem_reserved(w)) {
+        wh_add_u64_relaxed(&cl->sem, wh_bulksem_word(0, k, 0));
+        return k;
+    }
+    wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - k);
+    return 0;
+}
+
 /* A group of class c lacks r pages, and owes `duty` chunks; counted: R counts the pages (of
  * CHUNKS not before a first attempt). tries: 0 in the first round, 1
- * before the first take from the queue, more afterwards. *idle counts the rounds in which nobody
- * was seen to bring any. */
+ * before the first take from the queue, more afterwards. attempt: rounds until now. *idle counts
+ * the rounds in which nobody was seen to bring any. */
 WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c, uint32_t r,
                                         uint32_t duty, uint32_t counted, uint32_t tries,
-                                        uint32_t *idle) {
+                                        uint32_t attempt, uint32_t *idle) {
     const wh_ouro_t h = header->self;
     const wh_chunkpool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
@@ -463,6 +483,9 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         const wh_chunkpool_take_t t = wh_chunkpool_take(pool, level, duty);
         if (t.n == 0) {
             wh_bulksem_signal(&cl->sem, 0, duty, 0);
+            if (WH_OURO_BY_CHUNK(h.variant)) {
+                wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
+            }
             s.duty = 0;
         } else {
             s.what = WH_OURO_FETCH;
@@ -476,6 +499,29 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     const int64_t count = wh_bulksem_count(w);
     if (count > 0) {
         *idle = 0;
+        s.counted = counted;
+        if (WH_OURO_BY_CHUNK(h.variant) && tries >= WH_OURO_ENOUGH) {
+            /* Two chunks had not enough pages: those in the queue are nearly used up. */
+            if (!counted) {
+                s.counted = 1;
+                s.duty = wh_ouro_reserve_(h, c, r);
+                return s;
+            }
+            if (!wh_chunkpool_empty(pool, level)) {
+                s.duty = wh_ouro_volunteer_(h, c, r, w);
+                if (s.duty != 0) {
+                    return s;
+                }
+            }
+        }
+        /* A chunk serves one group at a time. */
+        if (!wh_bulksem_may_try(w,
+                                !WH_OURO_BY_CHUNK(h.variant) ? 0
+                                : pages_log2 < 5             ? pages_log2
+                                                             : 5,
+                                attempt, (uint32_t)wh_thread_id())) {
+            return s;
+        }
         if (WH_OURO_BY_CHUNK(h.variant)) {
             /* One chunk serves all, if it may have so many; or else one each. */
             const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
@@ -491,7 +537,6 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         } else {
             s.n = wh_bulksem_retake(&cl->sem, r);
         }
-        s.counted = counted;
         if (s.n != 0) {
             s.what = WH_OURO_QUEUE;
             s.first = wh_vqueue_reserve_take(wh_ouro_queue_(h.variant, h, c), s.n);
@@ -512,13 +557,21 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         }
     }
     if (WH_PLANT(ouro_x1_held, wh_bulksem_expected(w) != 0, 0)) {
-        *idle = 0;
+        if (!WH_OURO_BY_CHUNK(h.variant)) {
+            *idle = 0;
+        } else if (++*idle > WH_OURO_PATIENCE) {
+            s.duty = wh_chunkpool_empty(pool, level) ? 0 : wh_ouro_volunteer_(h, c, r, w);
+            *idle = 0;
+        }
         return s;
     }
     if (!wh_chunkpool_empty(pool, level)) {
         if (++*idle > 2) { /* nobody fetches, and not for a moment only */
-            s.duty = wh_bulksem_volunteer(
-                &cl->sem, (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2), pages_log2);
+            s.duty = WH_OURO_BY_CHUNK(h.variant)
+                         ? wh_ouro_volunteer_(h, c, r, w)
+                         : wh_bulksem_volunteer(&cl->sem,
+                                                (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2),
+                                                pages_log2);
             *idle = 0;
         }
         return s;
@@ -543,6 +596,7 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
         wh_ouro_enqueue_chunks_(h.variant, h, mask, has, c, chunk, 0);
         if (leads) {
             wh_bulksem_signal(&h.classes[c].sem, 0, fetched, kept);
+            wh_add_u64_relaxed(&h.classes[c].fetching, (uint64_t)0 - fetched);
         }
         return;
     }
@@ -573,11 +627,41 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
     }
 }
 
+/* What the fast path of malloc has begun (PAGES). */
+#define WH_OURO_TAKES                                                                              \
+    1u                     /* the caller has a position in the queue, and has not finished with it \
+                            */
+#define WH_OURO_RETIRES 2u /* the caller's take was the last one on its queue chunk */
+
+/* PAGES: the rest of what the fast path has begun. p: the caller's page, if it got it. */
+WH_FN void *wh_ouro_finish_(wh_ouro_t h, wh_mask_t mask, uint32_t c, uint32_t begun,
+                            uint64_t position, uint32_t chunk, void *p) {
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, c != WH_OURO_NO_CLASS ? c : 0);
+    const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
+    int retires = (begun & WH_OURO_RETIRES) != 0;
+    if (wh_any(mask, (begun & WH_OURO_TAKES) != 0)) {
+        const int takes = (begun & WH_OURO_TAKES) != 0, waits = takes && p == NULL;
+        uint32_t at = WH_CHUNK_NONE;
+        const uint32_t value = wh_vqueue_wait_take(q, k, mask, waits, position, &at); /* P1 */
+        if (waits) {
+            p = h.base + ((uint64_t)(value - 1) << wh_ouro_page_log2_(h, c));
+            chunk = at;
+        }
+        retires = wh_vqueue_finish_take(q, k, mask, takes, chunk);
+    }
+    if (retires) {
+        wh_vqueue_retire(q, k, position, chunk);
+    }
+    return p;
+}
+
 /* Serves the lanes of groups that the fast path left without a page (PAGES: R counts one for
  * each of them). All lanes of mask call; `lanes` is the caller's group, of class c (NO_CLASS: takes
- * no part), duty what its leader owes, p the caller's page if it has one. */
+ * no part), duty what its leader owes, p the caller's page if it has one; begun, position, chunk:
+ * see finish_. */
 WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
-                               uint32_t c, uint32_t duty, void *p) {
+                               uint32_t c, uint32_t duty, void *p, uint32_t begun,
+                               uint64_t position, uint32_t chunk_begun) {
     const wh_ouro_t h = header->self;
     const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
     const int in = c != WH_OURO_NO_CLASS;
@@ -586,6 +670,9 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     const uint32_t cc = in ? c : 0; /* any class, to compute with */
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, cc);
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
+    if (!by_chunk) {
+        p = wh_ouro_finish_(h, mask, c, begun, position, chunk_begun, p);
+    }
     int need = in && p == NULL;
     uint32_t idle = 0, tries = 0, counted = !by_chunk;
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
@@ -599,7 +686,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         s.duty = 0;
         s.counted = counted;
         if (leads && (r != 0 || duty != 0)) {
-            s = wh_ouro_decide_(header, c, r, duty, counted, tries, &idle);
+            s = wh_ouro_decide_(header, c, r, duty, counted, tries, attempt, &idle);
             tries += s.what == WH_OURO_QUEUE ? 2u : tries == 0;
         }
         const int needed = need;
@@ -732,41 +819,6 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
 
 /* --- the contract -------------------------------------------------------------------------- */
 
-/* The rest of take, for lanes that one attempt has not served: queue chunk << 32 | value + 1. */
-WH_FN_SLOW uint64_t wh_ouro_take_rest_(const wh_ouro_header *header, wh_mask_t mask, int active,
-                                       uint32_t c, uint64_t p) {
-    const wh_ouro_t h = header->self;
-    uint32_t chunk = WH_CHUNK_NONE;
-    const uint32_t value = wh_vqueue_wait_take(wh_ouro_queue_(h.variant, h, active ? c : 0),
-                                               wh_ouro_queue_chunks_(h), mask, active, p, &chunk);
-    return (uint64_t)chunk << 32 | value;
-}
-
-WH_FN_SLOW void wh_ouro_retire_queue_chunk_(const wh_ouro_header *header, uint32_t c, uint64_t p,
-                                            uint32_t chunk) {
-    const wh_ouro_t h = header->self;
-    wh_vqueue_retire(wh_ouro_queue_(h.variant, h, c), wh_ouro_queue_chunks_(h), p, chunk);
-}
-
-/* wh_vqueue_take with what is rare out of line. */
-WH_FN uint32_t wh_ouro_take_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, int active, uint32_t c,
-                             uint64_t p) {
-    const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
-    uint32_t chunk = WH_CHUNK_NONE;
-    uint32_t value = active ? wh_vqueue_try_take(q, k, p, &chunk) : 0;
-    if (wh_any(mask, active && value == 0)) {
-        const uint64_t rest = wh_ouro_take_rest_(h.header, mask, active && value == 0, c, p);
-        if (active && value == 0) {
-            value = (uint32_t)rest;
-            chunk = (uint32_t)(rest >> 32);
-        }
-    }
-    if (wh_vqueue_finish_take(q, k, mask, active, chunk)) {
-        wh_ouro_retire_queue_chunk_(h.header, c, p, chunk);
-    }
-    return value - 1;
-}
-
 WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_t n) {
     uint32_t c = WH_OURO_NO_CLASS;
     if (n != 0) {
@@ -781,9 +833,10 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
     uint64_t *sem = &h.classes[in ? c : 0].sem;
     void *p = NULL;
     uint64_t first = 0;
-    uint32_t got = 0, duty = 0;
+    uint32_t got = 0, duty = 0, begun = 0, chunk = WH_CHUNK_NONE;
     if (!WH_OURO_BY_CHUNK(variant)) {
         const wh_vqueue q = wh_ouro_queue_(variant, h, in ? c : 0);
+        const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
         if (leads) {
             const uint64_t old = wh_bulksem_take(sem, g.n);
             got = wh_bulksem_got(old, g.n);
@@ -794,17 +847,21 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
             first = got != 0 ? wh_vqueue_reserve_take(q, got) : 0;
         }
         got = wh_shfl_u32(mask, got, g.leader);
-        first = wh_shfl_u64(mask, first, g.leader);
+        first = wh_shfl_u64(mask, first, g.leader) + g.rank;
         const int takes = in && g.rank < got;
-        const uint32_t id = wh_ouro_take_(h, q, mask, takes, c, first + g.rank); /* P1 */
-        if (takes) {
-            p = h.base + ((uint64_t)id << wh_ouro_page_log2_(h, c));
+        const uint32_t value = takes ? wh_vqueue_try_take(q, k, first, &chunk) : 0; /* P1 */
+        if (value != 0) {
+            p = h.base + ((uint64_t)(value - 1) << wh_ouro_page_log2_(h, c));
         }
+        begun = takes ? WH_OURO_TAKES : 0;
         if (!wh_any(mask, in && p == NULL)) {
-            return p;
+            begun = wh_vqueue_finish_take(q, k, mask, takes, chunk) ? WH_OURO_RETIRES : 0;
+            if (!wh_any(mask, begun != 0)) {
+                return p;
+            }
         }
     }
-    p = wh_ouro_slow_(h.header, mask, g.lanes, c, duty, p);
+    p = wh_ouro_slow_(h.header, mask, g.lanes, c, duty, p, begun, first, chunk);
     wh_syncwarp(mask);
     return p;
 }
@@ -814,39 +871,38 @@ WH_FN void wh_ouro_bad_free_(wh_ouro_t h) {
     wh_add_u64_relaxed(&h.header->bad_frees, 1);
 }
 
-/* PAGES: puts a page for each lane of a group, when the first take of room, which returned
- * old, has not given all. All lanes of mask call; lanes: those of the caller's class c
- * (NO_CLASS: takes no part). */
+/* PAGES: puts a page for each lane of a group. All lanes of mask call; lanes: those of the
+ * caller's class c (NO_CLASS: takes no part). old: what the first take of room returned. placed:
+ * it gave all, and the caller's position is `position`, where its page is still to be put if
+ * `waits`. */
 WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
-                                   uint32_t c, uint32_t id, uint64_t old) {
+                                   uint32_t c, uint32_t id, uint64_t old, int placed, int waits,
+                                   uint64_t position) {
     const wh_ouro_t h = header->self;
     const int in = c != WH_OURO_NO_CLASS;
     const uint32_t cc = in ? c : 0, leader = wh_mask_leader(lanes), rank = wh_mask_rank(lanes);
     const int leads = in && wh_lane_id() == leader;
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
     const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
-    uint32_t room = wh_vqueue_more_room_(q, k, mask, leads ? wh_popc32(lanes) : 0, old);
-    uint64_t first = 0;
+    uint32_t room = wh_popc32(lanes);
+    if (!placed) {
+        room = wh_vqueue_more_room_(q, k, mask, leads ? room : 0, old);
+        if (leads && room != 0) {
+            position = wh_vqueue_reserve_put(q, room);
+        }
+        room = wh_shfl_u32(mask, room, leader);
+        position = wh_shfl_u64(mask, position, leader) + rank;
+        waits = in && rank < room;
+    }
+    wh_vqueue_put(q, k, mask, waits, position, id); /* P1 */
     if (leads && room != 0) {
-        first = wh_vqueue_reserve_put(q, room);
         wh_bulksem_signal(&h.classes[c].sem, room, 0, 0);
     }
-    room = wh_shfl_u32(mask, room, leader);
-    first = wh_shfl_u64(mask, first, leader);
-    wh_vqueue_put(q, k, mask, in && rank < room, first + rank, id); /* P1 */
     if (in && rank >= room) {
         uint32_t page = 0;
         const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
         wh_ouro_park_page_(h, c, chunk, page);
     }
-}
-
-/* The rest of put, for lanes that one attempt has not served. */
-WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask_t mask, int active,
-                                  uint32_t c, uint64_t p, uint32_t value) {
-    const wh_ouro_t h = header->self;
-    wh_vqueue_put(wh_ouro_queue_(h.variant, h, active ? c : 0), wh_ouro_queue_chunks_(h), mask,
-                  active, p, value);
 }
 
 /* CHUNKS: those of which the first page was freed. */
@@ -876,20 +932,24 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
         const wh_group g = wh_group_by_u32(mask, c);
         const int leads = in && wh_group_leads(g);
         const uint64_t old = wh_vqueue_ask_room_(q, leads ? g.n : 0);
-        if (wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n)) {
-            wh_ouro_free_rest_(h.header, mask, g.lanes, c, id, old);
-            return;
-        }
+        const int placed = !wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n);
         uint64_t first = 0;
-        if (leads) {
-            first = wh_vqueue_reserve_put(q, g.n);
-            wh_bulksem_signal(&h.classes[c].sem, g.n, 0, 0);
+        int waits = 0;
+        if (placed) {
+            if (leads) {
+                first = wh_vqueue_reserve_put(q, g.n);
+            }
+            first = wh_shfl_u64(mask, first, g.leader) + g.rank;
+            waits = in && !wh_vqueue_try_put(q, wh_ouro_queue_chunks_(h), first, id); /* P1 */
+            if (!wh_any(mask, waits)) {
+                /* Counted when they are there, so that hardly anybody waits for a page. */
+                if (leads) {
+                    wh_bulksem_signal(&h.classes[c].sem, g.n, 0, 0);
+                }
+                return;
+            }
         }
-        first = wh_shfl_u64(mask, first, g.leader) + g.rank;
-        const int waits = in && !wh_vqueue_try_put(q, wh_ouro_queue_chunks_(h), first, id); /* P1 */
-        if (wh_any(mask, waits)) {
-            wh_ouro_put_rest_(h.header, mask, waits, c, first, id);
-        }
+        wh_ouro_free_rest_(h.header, mask, g.lanes, c, id, old, placed, waits, first);
         return;
     }
     /* Algorithm 4, freePage. */
