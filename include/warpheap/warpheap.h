@@ -13,7 +13,7 @@
  * The handle wh_heap_t is a small struct; pass it to kernels by value.
  *
  * Which allocator answers is fixed when this header is compiled: WH_ALLOCATOR
- * (default: gallatin) names a line of alloc/list.h. wh_heap_handle refuses a heap
+ * (default: tessera) names a line of alloc/list.h. wh_heap_handle refuses a heap
  * of another allocator.
  *
  * All device calls may be made by any subset of the lanes of a warp, divergent or
@@ -26,7 +26,7 @@
 #include "warpheap/simt/simt.h"
 
 #ifndef WH_ALLOCATOR
-#define WH_ALLOCATOR gallatin
+#define WH_ALLOCATOR tessera
 #endif
 #ifndef WH_ALLOCATOR_FAMILY
 #define WH_ALLOCATOR_FAMILY WH_ALLOCATOR

@@ -233,9 +233,9 @@ def test_determinism(folder):
 
 
 def test_alias(folder):
-    rows = results(folder, "alias.json", "--case", "single", "--alloc", "default,gallatin",
+    rows = results(folder, "alias.json", "--case", "single", "--alloc", "default,tessera",
                    "--sizes", "16", "--threads", "32")[1]["rows"]
-    check({row["alloc"] for row in rows} == {"gallatin"}, "default is gallatin")
+    check({row["alloc"] for row in rows} == {"tessera"}, "default is tessera")
     check(len(rows) == 4, "the same allocator twice runs once")
 
 

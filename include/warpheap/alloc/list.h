@@ -14,7 +14,7 @@
 
 #include "warpheap/types.h"
 
-#define WH_DEFAULT_ALLOCATOR "gallatin"
+#define WH_DEFAULT_ALLOCATOR "tessera"
 
 #define WH_CAPS_GALLATIN                                                                         \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
