@@ -104,11 +104,17 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(r));
     return r;
 }
-/* Lanes whose masks differ may meet at one of these instructions. ptxas 13.0 then takes
- * the union of their masks for one mask if all of its lanes are there, and a vote counts
- * lanes outside the caller's own mask. So every result is cut to the mask, and nothing
- * here uses an instruction whose result cannot be (vote.any, vote.all, redux). */
+/* Lanes whose masks differ may meet at one of these instructions. What ptxas 13.0 makes of it:
+ * - A vote or match is executed for all lanes that are there, so the result counts lanes outside
+ *   the caller's own mask. Every result is cut to the mask, and nothing here uses an instruction
+ *   whose result cannot be (vote.any, vote.all, redux).
+ * - Before a vote or match the check that all lanes of the mask have come is left out if the masks
+ *   differ, so of each mask some may be missing. __syncwarp and __shfl_sync check in that case,
+ *   too; hence the __syncwarp, which costs a branch where the compiler knows the mask. Without
+ *   it the lanes of one mask got different results: hangs and wild addresses in kernels where
+ *   some lanes of a warp malloc while others free. */
 WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
+    __syncwarp(mask);
     return __ballot_sync(mask, pred) & mask;
 }
 WH_FN int wh_any(wh_mask_t mask, int pred) {
@@ -124,9 +130,11 @@ WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
     return (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)lane);
 }
 WH_FN wh_mask_t wh_match_any_u32(wh_mask_t mask, uint32_t v) {
+    __syncwarp(mask);
     return __match_any_sync(mask, v) & mask;
 }
 WH_FN wh_mask_t wh_match_any_u64(wh_mask_t mask, uint64_t v) {
+    __syncwarp(mask);
     return __match_any_sync(mask, (unsigned long long)v) & mask;
 }
 #define WH_CUDA_REDUCE_(op, expr)                                       \
