@@ -283,6 +283,11 @@ WH_FN int wh_chunkpool_ring_is_empty_(wh_chunkpool p, uint32_t level, uint64_t h
     return wh_load_u64_acquire(&p.state->rings[level].ring.tail) == head;
 }
 
+/* Whether there are chunks that have never been in use. Once 0, always 0 until a reset. */
+WH_FN int wh_chunkpool_has_fresh(wh_chunkpool p, uint32_t level) {
+    return wh_chunkpool_left_(p, wh_load_u64_relaxed(&p.state->offset), level) != 0;
+}
+
 /* I3. For large chunks: without those that merge would make. */
 WH_FN int wh_chunkpool_empty(wh_chunkpool p, uint32_t level) {
     const uint64_t head = wh_load_u64_acquire(&p.state->rings[level].ring.head);

@@ -444,7 +444,9 @@ WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
 
 /* CHUNKS: for who has waited a while, r lanes, and saw w in the semaphore: the chunks to fetch,
  * 0 if others fetch enough. What is held does not count: with many lanes at few chunks some are
- * always held, and nearly empty. */
+ * always held, and nearly empty. Only while there are fresh chunks: these become fewer, whereas
+ * many who volunteer for what comes back now and then, in vain and in turn, would keep E from
+ * looking 0 to each other for ever. */
 WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_t h, uint32_t c, uint32_t r, uint64_t w) {
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
     const uint32_t k = (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2);
@@ -507,7 +509,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
                 s.duty = wh_ouro_reserve_(h, c, r);
                 return s;
             }
-            if (!wh_chunkpool_empty(pool, level)) {
+            if (wh_chunkpool_has_fresh(pool, level)) {
                 s.duty = wh_ouro_volunteer_(h, c, r, w);
                 if (s.duty != 0) {
                     return s;
@@ -560,7 +562,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         if (!WH_OURO_BY_CHUNK(h.variant)) {
             *idle = 0;
         } else if (++*idle > WH_OURO_PATIENCE) {
-            s.duty = wh_chunkpool_empty(pool, level) ? 0 : wh_ouro_volunteer_(h, c, r, w);
+            s.duty = wh_chunkpool_has_fresh(pool, level) ? wh_ouro_volunteer_(h, c, r, w) : 0;
             *idle = 0;
         }
         return s;
