@@ -683,7 +683,7 @@ static void every_fault_is_found(void **state) {
         {"gallatin_p3_claim", "slice-churn"},
         {"tessera_p1_free", "tessera-churn"},
         {"tessera_p2_claim", "tessera-small"},
-        {"tessera_p2_publish", "tessera-small"},
+        {"tessera_p2_publish", "tessera-quarters"},
         {"ring_p1_put", "queue-message"},
         {"vqueue_p2_find", "queue-message"},
         {"vqueue_p2_link", "va-c-churn"},

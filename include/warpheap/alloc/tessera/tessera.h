@@ -1208,8 +1208,9 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
         need = 0;
     }
     const wh_group same = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
-    const uint32_t in_word = keep - 1 < 63 ? 64u / (uint32_t)keep : 1;
-    const uint32_t words = keep != 0 ? (uint32_t)((keep + 63) >> 6) : 1;
+    const uint32_t wanted = need ? (uint32_t)keep : 1; /* else keep may be anything */
+    const uint32_t in_word = wanted < 64 ? 64u / wanted : 1;
+    const uint32_t words = (wanted + 63) >> 6;
     const uint32_t all_words = g->n_chunks >> 6;
     const uint32_t places = (all_words - (g->begin >> 6)) / words;
     if (need && extra == 0 && places != 0) {
