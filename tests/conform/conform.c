@@ -614,6 +614,13 @@ static uint64_t fill_up(context *x, uint64_t n) {
     return served;
 }
 
+/* Whether a walk that has a word of pages in its statistics makes do with one step. */
+#ifdef WH_HOSTILE
+#define GIVES_UP_EARLY 1
+#else
+#define GIVES_UP_EARLY 0
+#endif
+
 /* The heap holds what its class layout says, from one thread as from many, and again
  * after every block has been freed. */
 static void check_capacity(context *x, int many) {
@@ -660,10 +667,14 @@ static void check_capacity(context *x, int many) {
             /* every unit has come back */
             CHECK_EQUAL(x, again, expected);
         }
-        /* One whose out-of-memory is not exact may give up at another moment, and where
-         * the layout is not known fragments may be left. */
-        const int at_least = can(x, WH_CAP_EXACT_OOM) && expected != UINT64_MAX;
-        CHECK(x, many || again >= (at_least ? first : first / 2));
+        /* One whose out-of-memory is not exact may give up at another moment (the hostile
+         * build's walks at the first full word), and where the layout is not known
+         * fragments may be left. */
+        const int exact_oom = can(x, WH_CAP_EXACT_OOM);
+        const uint64_t least = exact_oom && expected != UINT64_MAX ? first
+                               : exact_oom || !GIVES_UP_EARLY      ? first / 2
+                                                                   : 1;
+        CHECK(x, many || again >= least);
     }
     together(x, l);
 }

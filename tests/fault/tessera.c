@@ -57,6 +57,34 @@ WH_KERNEL(tessera_churn, workload_args, a) {
     wh_free(a.heap, held[1]);
 }
 
+/* One lane uses the span of a cursor up to its last slot while another one is ready to follow, then
+ * asks for blocks of another class until there are none: they must have had that span (X1). */
+WH_KERNEL(tessera_next, workload_args, a) {
+    const wh_tessera_cursor *cursor =
+        wh_tessera_cursor_at_(a.heap.core, 0, wh_tessera_class_of(a.most));
+    void **last = NULL; /* the block got last: each starts with the address of the one before */
+    uint32_t size = a.most;
+    for (;;) {
+        if (size == a.most && wh_load_u64_relaxed(&cursor->next) != 0 &&
+            !wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->span))) {
+            size = a.least;
+        }
+        void **p = (void **)wh_malloc(a.heap, size);
+        if (p == NULL) {
+            break;
+        }
+        *p = last;
+        last = p;
+    }
+    a.found->nulls = size == a.most || /* no span was made ready: this tests nothing */
+                     wh_load_u64_relaxed(&cursor->next) != 0;
+    while (last != NULL) {
+        void **p = last;
+        last = (void **)*p;
+        wh_free(a.heap, p);
+    }
+}
+
 typedef struct workload {
     const char *name;
     uint32_t chunks; /* of 1 KiB */
@@ -74,9 +102,12 @@ static const workload workloads[] = {
     {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1},
     {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1},      /* 16 slots in the only chunk */
     {"tessera-quarters", 1, 1, 4, 200, 256, 1, 256, 1}, /* 4: it is often empty */
+    {"tessera-ready", 64, 1, 128, 30, 512, 1, 512, 1},  /* spans are made ready */
+    {"tessera-next", 256, 1, 1, 1, 512, 1, 256, 1},
 };
-const char *const fault_tessera_names[] = {"tessera-churn", "tessera-small",    "tessera-chunks",
-                                           "tessera-slots", "tessera-quarters", NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",    "tessera-small", "tessera-chunks", "tessera-slots",
+    "tessera-quarters", "tessera-ready", "tessera-next",   NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,
@@ -124,9 +155,9 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     a.most = w->most;
     a.holds = w->holds;
     a.least = w->least;
-    const wh_launch launch = {device, w->lanes != 0 ? w->lanes / 2 : w->chunks,
-                              w->lanes != 0 ? 2u : 1u, NULL};
-    s = s == WH_OK ? tessera_churn(&launch, &a) : s;
+    const uint32_t lanes = w->lanes != 0 ? w->lanes : w->chunks, block = w->lanes > 1 ? 2 : 1;
+    const wh_launch launch = {device, lanes / block, block, NULL};
+    s = s != WH_OK ? s : w->lanes == 1 ? tessera_next(&launch, &a) : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
     found.nulls = w->fits ? found.nulls : 0;
     return fault_verdict(w->name, seed, s, device, heap, memory, &found);

@@ -110,8 +110,8 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
  *   whose result cannot be (vote.any, vote.all, redux).
  * - Before a vote or match the check that all lanes of the mask have come is left out if the masks
  *   differ, so of each mask some may be missing, and the lanes of one mask may get different
- *   results. For __syncwarp and __shfl_sync the check is complete; hence the __syncwarp, which
- * costs a branch where the compiler knows the mask. */
+ *   results. For __syncwarp and __shfl_sync the check is complete; hence the __syncwarp. It
+ *   costs a branch where the compiler knows the mask. */
 WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
     __syncwarp(mask);
     return __ballot_sync(mask, pred) & mask;

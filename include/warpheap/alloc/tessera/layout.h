@@ -168,7 +168,7 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
 /* Slabs of the span that every cursor of a class has from the start: so small a part of a
  * set's share of the heap (for all classes together about a quarter) that even a heap full
  * of one class gets it back in time. A class of up to 256 bytes gets slots for an even share
- * of one in 8 KiB of the heap, the others fewer. */
+ * of one in 7 KiB of the heap, the others fewer. */
 #define WH_TESSERA_FIRST_SLOTS 12288u
 #define WH_TESSERA_FIRST_LOG2 20u /* most bytes, for classes above 256 bytes */
 

@@ -22,8 +22,8 @@
  * Fields and who writes them (all device scope)
  *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED.
- *   next     a span that is ready to follow. Whoever comes near the end: cas from 0, acq_rel.
- *            The crosser, detach: exchange with 0
+ *   next     a span that is ready to follow. Whoever comes near the end: cas from 0, acq_rel; if
+ *            there is one by now, its own goes back. The crosser, detach: exchange with 0
  *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
  *            Set to "none free" by the owner of a whole slab.
  *   state    of a slab of several words: how many words are full, how many takers are at
@@ -89,9 +89,9 @@
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crosser of
  *       its cursor (which waits for nobody: its search of the pool is bounded), and at X1
  *       for takes under way. Lists, pool: lock-free.
- * Cost  malloc: 1 atomic per group of lanes with one class, of which one per span has the next
- *       one ready before it returns; a full warp of one class of
- *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
+ * Cost  malloc: 1 atomic per group of lanes with one class; the group that comes near the end of
+ *       a span has the next one ready before it returns (about ten more); a full warp of one class
+ *       of 2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
  *       free: 2 loads in parallel and 1 atomic per group of lanes with one word; 2 more that
  *       nobody waits for, or 1 or 2 that are waited for by the group that makes the word
  *       non-zero or full.
@@ -505,8 +505,8 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     if (off && WH_PLANT(tessera_i6, left != 0, 0)) {
         wh_tessera_list_slab_(g, c, slab); /* I6 */
     }
-    if (off ? left != 0 : take.bits == 0) { /* where the next taker looks first */
-        wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->reuse, off ? slab + 1 : 0);
+    if (off && left != 0) { /* where the next taker looks first */
+        wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->reuse, slab + 1);
     }
     if (n_words > 1) { /* I5: a free that saw the taker left the slab to it */
         const uint32_t state = wh_fetch_sub_u32_acq_rel(state_at, change) - change;
@@ -530,6 +530,9 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
     const uint32_t reuse = wh_load_u32_relaxed(&cursor->reuse);
     if (reuse != 0) {
         take = wh_tessera_take_from_(*g, set, c, reuse - 1, r, 0);
+        if (take.bits == 0) {
+            wh_store_u32_relaxed(&cursor->reuse, 0);
+        }
     }
     const uint32_t start =
         (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g->n_chunks >> 32);
@@ -661,7 +664,8 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
                 const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, s, first + k);
                 const uint64_t span = wh_load_u64_relaxed(&cursor->span);
                 left |= (uint32_t)((first + k != c && wh_tessera_has_slots_(span)) ||
-                                   wh_load_u64_relaxed(&cursor->next) != 0)
+                                   WH_PLANT(tessera_x1_next,
+                                            wh_load_u64_relaxed(&cursor->next) != 0, 0))
                         << k;
             }
             WH_NO_UNROLL
@@ -699,7 +703,7 @@ WH_FN int wh_tessera_used_up_(wh_tessera_core g, uint32_t c) {
     const uint32_t n = all ? (uint32_t)g.n_sets << 6 : g.n_sets;
     uint32_t left = 0;
     WH_NO_UNROLL
-    for (uint32_t what = all ? 0 : 1; what < 2; what++) {
+    for (uint32_t what = WH_PLANT(tessera_x1_next, all, 0) ? 0 : 1; what < 2; what++) { /* X1 (2) */
         WH_NO_UNROLL
         for (uint32_t i = 0; i < n && left == 0; i += 8) {
             for (uint32_t k = 0; k < 8; k++) {
@@ -1102,7 +1106,8 @@ WH_FN_SLOW void wh_tessera_prepare_(wh_tessera_ref g, wh_mask_t mask, uint32_t s
         if (claim != 0) {
             const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
             wh_tessera_hold_(*g, set, row, 0, span);
-            if (wh_cas_u64_acq_rel(&wh_tessera_cursor_at_(*g, set, c)->next, 0, span) != 0) {
+            if (WH_PLANT(tessera_p2_ready, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
+                    &wh_tessera_cursor_at_(*g, set, c)->next, 0, span) != 0) { /* C1, P2 */
                 wh_tessera_hold_(*g, set, row, span, 0); /* there is one by now */
                 wh_tessera_give_span_(g, set, c, span);
             }
