@@ -658,10 +658,10 @@ static void every_fault_is_found(void **state) {
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
         {"tessera_i6", "tessera-slots"},     /* a slab with free slots that nobody lists */
         {"tessera_t1", "tessera-small"},     /* no second look at the tag */
-        {"tessera_x1_quiet", "tessera-quarters"},   /* NULL without a quiet start */
-        {"tessera_x1_same", "tessera-quarters"},    /* ... or end */
-        {"tessera_x1_next", "tessera-next"},        /* ... or a span that is ready */
-        {"tessera_x1_transit", "tessera-quarters"}, /* ... or a slab on its way to the pool */
+        {"tessera_x1_quiet", "tessera-halves"},   /* NULL without a quiet start */
+        {"tessera_x1_same", "tessera-quarters"},  /* ... or end */
+        {"tessera_x1_next", "tessera-next"},      /* ... or a span that is ready */
+        {"tessera_x1_transit", "tessera-halves"}, /* ... or a slab on its way to the pool */
         {"vqueue_i5", "queue-message"}, /* a link is overwritten before it is in the list */
         {"vqueue_i3", "queue-message"}, /* a link of a chunk in other use is followed */
         {"ouro_i3", "s-c-churn"},       /* a chunk with live pages goes to the pool */

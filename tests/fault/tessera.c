@@ -102,12 +102,13 @@ static const workload workloads[] = {
     {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1},
     {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1},      /* 16 slots in the only chunk */
     {"tessera-quarters", 1, 1, 4, 200, 256, 1, 256, 1}, /* 4: it is often empty */
-    {"tessera-ready", 64, 1, 128, 30, 512, 1, 512, 1},  /* spans are made ready */
+    {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1},
+    {"tessera-ready", 64, 1, 128, 30, 512, 1, 512, 1}, /* spans are made ready */
     {"tessera-next", 256, 1, 1, 1, 512, 1, 256, 1},
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",    "tessera-small", "tessera-chunks", "tessera-slots",
-    "tessera-quarters", "tessera-ready", "tessera-next",   NULL};
+const char *const fault_tessera_names[] = {"tessera-churn", "tessera-small",    "tessera-chunks",
+                                           "tessera-slots", "tessera-quarters", "tessera-halves",
+                                           "tessera-ready", "tessera-next",     NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,

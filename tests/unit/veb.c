@@ -447,6 +447,66 @@ static void test_random_operations(void **state) {
     }
 }
 
+/* pick_word comes to every word that holds items, about equally often, and to no other once
+ * every left-over bit has been met. */
+static void check_picks(uint64_t n, const uint64_t *items, uint32_t n_items) {
+    enum { ROUNDS = 400 };
+    scope c = make_scope(n, items, n_items);
+    const uint64_t words = (n + 63) / 64;
+    uint32_t *times = calloc(words, sizeof *times);
+    assert_non_null(times);
+    uint64_t per_bit = 1; /* items below a bit of the last level */
+    while (per_bit * 64 < n) {
+        per_bit *= 64;
+    }
+    for (uint32_t k = 0; k < 2u << n_items; k++) {
+        const uint32_t subset = k / 2;
+        build(&c, subset, k % 2 ? ~subset : 0, 0);
+        for (uint32_t i = 0; i < n_items && words > 1 && k % 2 == 0; i++) { /* in the last alone */
+            c.t.words[wh_veb_words(n) - 1] |= (uint64_t)1 << items[i] / per_bit;
+        }
+        memset(times, 0, words * sizeof *times);
+        uint32_t held = 0, vain = 0;
+        for (uint64_t w = 0; w < words; w++) {
+            held += c.t.words[w] != 0;
+        }
+        for (uint32_t seed = 1; seed < ROUNDS * (held + 1); seed++) {
+            const uint64_t w = wh_veb_pick_word(c.t, seed);
+            assert_true(w == WH_VEB_NONE || w < words);
+            if (w == WH_VEB_NONE || c.t.words[w] == 0) {
+                vain++;
+                if (w != WH_VEB_NONE && words > 1) {
+                    wh_veb_emptied(c.t, w);
+                }
+                continue;
+            }
+            times[w]++;
+        }
+        assert_same(c.t, &c.s);
+        if (held != 0) { /* each left-over bit once, and above the last one of a word again */
+            assert_true(vain <= 4 * n_items);
+        }
+        for (uint64_t w = 0; w < words; w++) {
+            assert_true((times[w] != 0) == (c.t.words[w] != 0));
+            assert_true(c.t.words[w] == 0 || n_items > 3 || times[w] > ROUNDS / 8);
+        }
+    }
+    free(times);
+    free_scope(&c);
+}
+
+static void test_picks(void **state) {
+    (void)state;
+    const uint64_t one[] = {0, 7, 63};
+    check_picks(64, one, 3);
+    const uint64_t two[] = {0, 64, 130, 199};
+    check_picks(200, two, 4);
+    const uint64_t three[] = {0, 4095, 8192};
+    check_picks(8193, three, 3);
+    const uint64_t four[] = {0, 4096, 262143, 262144};
+    check_picks(262145, four, 4);
+}
+
 static void test_bits(void **state) {
     (void)state;
     uint64_t random = 7;
@@ -635,6 +695,7 @@ int main(void) {
         cmocka_unit_test(test_subsets_of_large_universes),
         cmocka_unit_test(test_all_ranges),
         cmocka_unit_test(test_random_operations),
+        cmocka_unit_test(test_picks),
         cmocka_unit_test(test_bits),
         cmocka_unit_test(test_concurrent),
     };

@@ -189,6 +189,25 @@ WH_FN int wh_veb_remove(wh_veb t, uint64_t x) {
     return wh_veb_claim_mask(t, x >> 6, (uint64_t)1 << (x & 63)) != 0;
 }
 
+/* The lowest `count` set bits of a word; all of them if there are fewer. */
+WH_HD uint64_t wh_lowest_bits(uint64_t bits, uint32_t count) {
+    uint64_t rest = bits;
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < count && rest != 0; i++) {
+        rest &= rest - 1;
+    }
+    return bits & ~rest;
+}
+
+/* Index of the k-th set bit (k from 0), which must exist. */
+WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < k; i++) {
+        bits &= bits - 1;
+    }
+    return wh_ctz64(bits);
+}
+
 /* Start and number of the words of a level. Recomputed where it is needed: an array of
  * them, indexed at run time, would live in local memory. */
 WH_FN uint64_t *wh_veb_level_(wh_veb t, uint32_t level, uint64_t *size) {
@@ -273,6 +292,32 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
     }
 }
 
+/* A word of level 0 that probably holds items: of all such words, one that `seed` picks, so that
+ * searches with different seeds seldom meet. NONE: the tree is empty, or the pick led to a
+ * summary bit over an empty word, which is then cleared (I2). Cost: a load per level above 0. */
+WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed) {
+    uint32_t level = 0;
+    for (uint64_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
+        level++;
+    }
+    uint64_t w = 0;
+    WH_NO_UNROLL
+    for (; level > 0; level--) {
+        uint64_t size;
+        uint64_t *base = wh_veb_level_(t, level, &size);
+        const uint64_t bits = wh_load_u64_relaxed(&base[w]);
+        if (bits == 0) {
+            wh_veb_lower_(base, size, w); /* I2 */
+            return WH_VEB_NONE;
+        }
+        seed = (seed ^ seed >> 15) * 2246822519u;
+        seed ^= seed >> 13;
+        w = w << 6 |
+            wh_select64(bits, (uint32_t)((uint64_t)(seed * 3266489917u) * wh_popc64(bits) >> 32));
+    }
+    return w;
+}
+
 /* Clears the summary bits that lie over the empty words on the path from x to the top, as far
  * as they are empty. A search from x cleans up what it comes down to, but not this path. */
 WH_FN void wh_veb_settle(wh_veb t, uint64_t x) {
@@ -307,25 +352,6 @@ WH_FN uint64_t wh_veb_scan(wh_veb t, uint64_t x) {
         keep = ~(uint64_t)0;
     }
     return WH_VEB_NONE;
-}
-
-/* The lowest `count` set bits of a word; all of them if there are fewer. */
-WH_HD uint64_t wh_lowest_bits(uint64_t bits, uint32_t count) {
-    uint64_t rest = bits;
-    WH_NO_UNROLL
-    for (uint32_t i = 0; i < count && rest != 0; i++) {
-        rest &= rest - 1;
-    }
-    return bits & ~rest;
-}
-
-/* Index of the k-th set bit (k from 0), which must exist. */
-WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
-    WH_NO_UNROLL
-    for (uint32_t i = 0; i < k; i++) {
-        bits &= bits - 1;
-    }
-    return wh_ctz64(bits);
 }
 
 /* Takes the item x, found by a search, and up to want - 1 more of the same word above

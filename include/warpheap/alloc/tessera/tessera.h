@@ -519,9 +519,10 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     return take;
 }
 
-/* Up to r slots of any listed slab of class c. Slabs found to have none leave the list. */
+/* Up to r slots of any listed slab of class c, of which it looks at `most`. Slabs found to have
+ * none leave the list. */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t set, uint32_t c,
-                                                   uint32_t r) {
+                                                   uint32_t r, uint32_t most) {
     const wh_veb list = wh_tessera_list_(*g, c);
     wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, set, c);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
@@ -538,7 +539,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
         (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g->n_chunks >> 32);
     int wrapped = 0;
     WH_NO_UNROLL
-    for (uint64_t x = start; take.bits == 0; x++) {
+    for (uint64_t x = start; take.bits == 0 && most != 0; x++) {
         x = wh_veb_successor(list, x);
         if (x == WH_VEB_NONE || (wrapped && x >= start)) {
             if (wrapped) {
@@ -548,9 +549,12 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
             wh_veb_settle(list, start);
             wrapped = 1;
             x = UINT64_MAX; /* from 0 */
-        } else if (wh_veb_remove(list, x)) {
-            take = wh_tessera_take_from_(*g, set, c, wh_tessera_slab_of(g->n_chunks, (uint32_t)x),
-                                         r, 1);
+        } else {
+            most--;
+            if (wh_veb_remove(list, x)) {
+                take = wh_tessera_take_from_(*g, set, c,
+                                             wh_tessera_slab_of(g->n_chunks, (uint32_t)x), r, 1);
+            }
         }
     }
     wh_add_u32_release(&cursor->done, 1); /* P4 */
@@ -595,12 +599,22 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set
     return take;
 }
 
-/* Up to r slots from the cursor of any set. */
-WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t c, uint32_t r) {
+/* Up to r slots from the cursor of another set, the nearest that has some. */
+WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t set, uint32_t c,
+                                             uint32_t r) {
     WH_NO_UNROLL
-    for (uint32_t s = 0; s < g->n_sets; s++) {
-        uint64_t *at = &wh_tessera_cursor_at_(*g, s, c)->span;
-        if (wh_tessera_has_slots_(wh_load_u64_relaxed(at))) {
+    for (uint32_t first = 0; first < g->n_sets; first += 8) {
+        uint32_t open = 0; /* which of eight sets */
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t s = set + first + k;
+            const wh_tessera_cursor *cursor =
+                wh_tessera_cursor_at_(*g, s < g->n_sets ? s : s % g->n_sets, c);
+            open |= (uint32_t)wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->span)) << k;
+        }
+        WH_NO_UNROLL
+        for (; open != 0; open &= open - 1) {
+            const uint32_t s = (set + first + wh_ctz32(open)) % g->n_sets;
+            uint64_t *at = &wh_tessera_cursor_at_(*g, s, c)->span;
             const uint64_t span = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
             if (wh_tessera_crosses_(span, r)) { /* C1: there is nothing to attach */
                 wh_tessera_hold_(*g, s, wh_tessera_header_(*g)->classes[c], span, 0);
@@ -778,6 +792,8 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_ref g, uint32_t set, uint32_t c) {
 
 /* --- the slow path of slots ------------------------------------------------------ */
 
+#define WH_TESSERA_LOOKS 8u /* listed slabs to look at while the pool may have chunks */
+
 /* For r lanes that found the cursor of their class used up. */
 WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                                uint32_t r, int may_reopen) {
@@ -793,24 +809,31 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
         return take; /* its crosser is at work */
     }
     /* A span first, since lists hold items of slabs that have gone to the pool; but when the pool
-     * had none for the set the last time, the list, and a span now and then. */
-    const int dry = wh_load_u32_relaxed(&wh_tessera_set_at_(*g, set)->dry) != 0 &&
+     * had none for the set the last time, the list, until it has such items or the pool a span. */
+    uint32_t *dry_at = &wh_tessera_set_at_(*g, set)->dry;
+    const int dry = wh_load_u32_relaxed(dry_at) != 0 &&
                     (wh_load_u32_relaxed(&wh_tessera_cursor_at_(*g, set, c)->begun) & 31) != 0;
+    const uint32_t looks =
+        dry && wh_tessera_any_(wh_tessera_pool_(*g)) ? WH_TESSERA_LOOKS : UINT32_MAX;
     if (dry && wh_tessera_any_(wh_tessera_list_(*g, c))) {
-        take = wh_tessera_take_listed_(g, set, c, r);
+        take = wh_tessera_take_listed_(g, set, c, r, looks);
+        if (take.bits == 0) {
+            wh_store_u32_relaxed(dry_at, 0);
+        }
     }
     if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g)) && may_reopen) {
         take.crosses = wh_cas_u64_acq_rel(at, now, WH_TESSERA_UNDER_WAY) == now;
         return take; /* whoever succeeds is the crosser */
     }
-    if (!dry && wh_tessera_any_(wh_tessera_list_(*g, c))) {
-        take = wh_tessera_take_listed_(g, set, c, r);
+    if (take.bits == 0 && (!dry || looks != UINT32_MAX) &&
+        wh_tessera_any_(wh_tessera_list_(*g, c))) {
+        take = wh_tessera_take_listed_(g, set, c, r, UINT32_MAX);
     }
     if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g))) {
         take = wh_tessera_take_small_(g, set, c, r);
     }
     if (take.bits == 0) {
-        take = wh_tessera_steal_(g, c, r);
+        take = wh_tessera_steal_(g, set, c, r);
     }
     if (take.bits == 0 && take.at == WH_TESSERA_WAIT && wh_tessera_none_(g, set, c)) {
         take.at = WH_TESSERA_NOTHING;
@@ -903,7 +926,8 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     return p;
 }
 
-#define WH_TESSERA_TRIES 32u /* four words each; half of them for the set's own */
+#define WH_TESSERA_OWN_TRIES 2u  /* four words of the set's own each */
+#define WH_TESSERA_ANY_TRIES 10u /* one word each */
 
 /* Some of a claim's chunks were free, but not all. P4 */
 WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t word,
@@ -913,12 +937,47 @@ WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t wo
     wh_tessera_end_(*g, set);
 }
 
+/* Claims a span of up to 2^most chunks, at least 2^least, as large as it is found, in words
+ * anywhere; what it returns, and P4: as next_span. */
+WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_t seed,
+                                         uint32_t most, uint32_t least) {
+    const wh_veb pool = wh_tessera_pool_(*g);
+    const uint32_t n_words = g->n_chunks >> 6;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_ANY_TRIES; tries++) {
+        const uint64_t word = wh_veb_pick_word(pool, seed + tries);
+        const uint64_t bits = word < n_words ? wh_load_u64_relaxed(&pool.words[word]) : 0;
+        uint32_t order = most, at = 64;
+        WH_NO_UNROLL
+        for (; bits != 0; order--) {
+            at = wh_tessera_fit_(bits, order);
+            if (at < 64 || order == least) {
+                break;
+            }
+        }
+        if (at < 64) {
+            const uint32_t chunk = (uint32_t)word << 6 | at;
+            const uint64_t mask = wh_tessera_chunks_(chunk, order);
+            const uint64_t got = wh_fetch_and_u64_acquire(&pool.words[word], ~mask) & mask; /* P3 */
+            if (got == mask) {
+                return chunk | (uint64_t)1 << (order + 32);
+            }
+            if (got != 0) {
+                wh_tessera_put_back_(g, set, (uint32_t)word, got);
+            }
+        } else if (bits == 0 && word < n_words) { /* a claim that did not tell the levels above */
+            wh_veb_emptied(pool, word);
+        }
+    }
+    return 0;
+}
+
 /* Claims a span for the cursor of (set, class) after `last`, a value of that cursor: twice as large
  * as that one, but at most half of what the set's cursors may still hold; or smaller, down to a
  * slab, if that is what there is.
  * Looks at the set's own words of the pool, four at a time: first at the last span's, so that a
  * class that does not need much stays in one place; those of the set's other classes start
- * elsewhere. Then at words anywhere. first chunk | chunks << 32; 0 if there was nothing.
+ * elsewhere. Then at words that hold something, anywhere. first chunk | chunks << 32; 0: nothing.
  * P4: by the crosser without a bracket. The cursor is between two spans meanwhile, which keeps
  * X1 (2) away. */
 WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32_t c,
@@ -945,27 +1004,22 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
         order--;
     }
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_TRIES; tries++) {
-        uint32_t stride = n_sets;
-        if (tries >= WH_TESSERA_TRIES / 2) { /* anywhere */
-            const uint32_t hash = ((tries << 16 | c << 8 | set) + held) * 2654435761u;
-            word = (uint32_t)((uint64_t)hash * n_words >> 32);
-            stride = 1;
-        } else if (word >= n_words) { /* from the start, or behind the first spans */
+    for (uint32_t tries = 0; tries < WH_TESSERA_OWN_TRIES; tries++) {
+        if (word >= n_words) { /* from the start, or behind the first spans */
             const uint32_t skip = (row.begin >> 6) / n_sets + 1;
             word = set + (set + skip * n_sets < n_words ? skip * n_sets : 0);
         }
         if (word >= n_words) {
             break;
         }
-        const uint32_t word2 = word + 2 * stride;
+        const uint32_t word2 = word + 2 * n_sets;
         uint64_t bits = wh_load_u64_relaxed(&pool[word]);
-        uint64_t w1 = word + stride < n_words ? wh_load_u64_relaxed(&pool[word + stride]) : 0;
+        uint64_t w1 = word + n_sets < n_words ? wh_load_u64_relaxed(&pool[word + n_sets]) : 0;
         uint64_t w2 = word2 < n_words ? wh_load_u64_relaxed(&pool[word2]) : 0;
-        uint64_t w3 = word2 + stride < n_words ? wh_load_u64_relaxed(&pool[word2 + stride]) : 0;
+        uint64_t w3 = word2 + n_sets < n_words ? wh_load_u64_relaxed(&pool[word2 + n_sets]) : 0;
         uint32_t at = 64;
         WH_NO_UNROLL
-        for (uint32_t k = 0;; k++, word += stride) {
+        for (uint32_t k = 0;; k++, word += n_sets) {
             at = bits != 0 ? wh_tessera_fit_(bits, order) : 64;
             if (at < 64 || k == 3) {
                 break;
@@ -985,10 +1039,9 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
                 wh_tessera_put_back_(g, set, word, got);
             }
         }
-        word += stride;
-        order -= (tries & 1) != 0 && order > least; /* with less and less */
+        word += n_sets;
     }
-    return 0;
+    return wh_tessera_any_span_(g, set, (c << 8 | set) * 64 + held * 65537u, order, least);
 }
 
 /* What serve has done for a lane. */
