@@ -171,6 +171,14 @@ WH_KERNEL(row_free, row_args, a) {
     wh_cfmalloc_free(a.h, ~0u, a.ptrs[wh_lane_id()]);
 }
 
+static row_args set_up_row(bed *x) {
+    row_args a;
+    set_up(x, 64 << 10);
+    a.h = x->h;
+    a.ptrs = take(x->device, 32 * sizeof *a.ptrs);
+    return a;
+}
+
 static uint32_t headers(const bed *x) {
     uint32_t n = 0;
     for (uint32_t k = 0; k <= x->h.units / 32; k++) {
@@ -183,13 +191,10 @@ static uint32_t headers(const bed *x) {
  * offset leads to a header at all times, so also after the one it led to has been merged. */
 static void test_row(void **state) {
     bed x;
-    row_args a;
     void *p[32];
     (void)state;
-    set_up(&x, 64 << 10);
+    row_args a = set_up_row(&x);
     const uint32_t before = headers(&x);
-    a.h = x.h;
-    a.ptrs = take(x.device, sizeof p);
     for (uint32_t round = 0; round < 3; round++) {
         const wh_launch l = grid(x.device, 1, 32);
         assert_int_equal(row_malloc(&l, &a), WH_OK);
@@ -213,12 +218,9 @@ static void test_row(void **state) {
 /* Chunks too small for all lanes serve some of them rather than none. */
 static void test_small_chunks(void **state) {
     bed x;
-    row_args a;
     void *p[32];
     (void)state;
-    set_up(&x, 64 << 10);
-    a.h = x.h;
-    a.ptrs = take(x.device, sizeof p);
+    row_args a = set_up_row(&x);
     /* All but every third piece of 3 units in use: a block of 16 bytes fits, two do not. */
     const uint32_t most = x.h.units / 3;
     void **taken = calloc(most, sizeof *taken);
