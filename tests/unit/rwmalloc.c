@@ -228,9 +228,92 @@ static void test_runs(void **state) {
     }
 }
 
+typedef struct sweep_args {
+    wh_rwmalloc_map map;
+    wh_mask_t mask;
+    uint32_t n;
+    uint32_t *unit; /* of each lane */
+} sweep_args;
+
+WH_KERNEL(sweep_run, sweep_args, a) {
+    if ((a.mask >> wh_lane_id() & 1) != 0) {
+        a.unit[wh_lane_id()] = wh_rwmalloc_sweep_(a.map, a.mask, a.n);
+    }
+}
+
+static int is_free(const uint64_t *words, uint32_t first, uint32_t n) {
+    for (uint32_t u = first; u < first + n; u++) {
+        if ((wh_use_free(words[u / 32]) >> u % 32 & 1) == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The sweep finds a run wherever there is one, in maps of scattered units, of long runs and of
+ * single words that make up one, from any start and with any lanes. */
+static void test_sweep(void **state) {
+    enum { MOST = 300 };
+    static const uint32_t lengths[] = {1, 2, 5, 16, 31, 32, 33, 64, 100};
+    static const wh_mask_t masks[] = {1, 0xffffffff, 0x80000101, 0xffff};
+    uint32_t found = 0, none = 0;
+    (void)state;
+    wh_device *device = NULL;
+    assert_int_equal(wh_device_open(&device, "sim", NULL), WH_OK);
+    void *memory = NULL, *units = NULL;
+    assert_int_equal(wh_device_alloc(device, &memory, MOST * 8), WH_OK);
+    assert_int_equal(wh_device_alloc(device, &units, 32 * 4), WH_OK);
+    uint64_t random = 11;
+    for (uint32_t i = 0; i < 60 * n_seeds(); i++) {
+        uint64_t before[MOST];
+        uint64_t *words = memory;
+        sweep_args a;
+        a.map.words = words;
+        a.map.n_words = 1 + (uint32_t)(next_random(&random) % MOST);
+        a.map.start = (uint32_t)(next_random(&random) % a.map.n_words);
+        a.mask = masks[next_random(&random) % 4];
+        a.n = lengths[next_random(&random) % 9];
+        a.unit = units;
+        const uint32_t kind = (uint32_t)(next_random(&random) % 4);
+        for (uint32_t k = 0; k < a.map.n_words; k++) {
+            const uint64_t r = next_random(&random), q = next_random(&random);
+            const uint32_t free = (uint32_t)(kind == 0    ? r & q
+                                             : kind == 1  ? r | q
+                                             : kind == 2  ? (r % 8 == 0 ? q : 0) << r / 8 % 32
+                                             : r % 3 != 0 ? ~(uint64_t)0
+                                                          : q);
+            before[k] = words[k] = (q >> 32) << 32 | (uint32_t)~free;
+        }
+        uint32_t first = 0;
+        while (first + a.n <= 32 * a.map.n_words && !is_free(before, first, a.n)) {
+            first++;
+        }
+        const int there = first + a.n <= 32 * a.map.n_words;
+        const wh_launch l = grid(device, 1, 32);
+        assert_int_equal(sweep_run(&l, &a), WH_OK);
+        const uint32_t unit = a.unit[wh_ctz32(a.mask)];
+        for (wh_mask_t m = a.mask; m != 0; m &= m - 1) {
+            assert_int_equal(a.unit[wh_ctz32(m)], unit);
+        }
+        assert_int_equal(unit != WH_RWMALLOC_NONE, there);
+        for (uint32_t k = 0; k < a.map.n_words; k++) { /* claimed, and no other */
+            const int in = there && k >= unit / 32 && k <= (unit + a.n - 1) / 32;
+            const uint64_t part = in ? wh_rwmalloc_part_(k, unit, a.n) : 0;
+            assert_true((before[k] & part) == 0 && words[k] == (before[k] | part));
+        }
+        found += (uint32_t)there;
+        none += (uint32_t)!there;
+    }
+    assert_true(found > 0 && none > 0);
+    (void)wh_device_free(device, memory);
+    (void)wh_device_free(device, units);
+    wh_device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits), cmocka_unit_test(test_segments), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_aggregate), cmocka_unit_test(test_runs)};
+        cmocka_unit_test(test_bits),   cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_pieces), cmocka_unit_test(test_aggregate),
+        cmocka_unit_test(test_runs),   cmocka_unit_test(test_sweep)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,7 @@ typedef struct wh_rwmalloc {
 
 #define wh_rwmalloc_NAME "rw-malloc"
 #define wh_rwmalloc_MAX_ALIGN (1u << 20)
-#define wh_rwmalloc_BLOCKS 4
+#define wh_rwmalloc_BLOCKS 5
 
 static inline uint64_t wh_rwmalloc_metadata_(uint64_t units) {
     const uint64_t words = (units + WH_USE_BITS - 1) / WH_USE_BITS;
@@ -256,44 +256,67 @@ WH_FN_SLOW uint32_t wh_rwmalloc_sweep_(wh_rwmalloc_map m, wh_mask_t mask, uint32
         uint32_t carry = 0; /* free units just before word `expected` */
         uint32_t expected = WH_RWMALLOC_NONE;
         int lost = 0;
-        for (uint32_t base = round == 0 ? m.start : 0; base < m.n_words; base += lanes) {
-            const uint32_t i = base + rank;
-            const uint64_t word = i < m.n_words ? wh_load_u64_acquire(&m.words[i]) : UINT32_MAX;
-            const uint32_t free = wh_use_free(word);
-            sum += wh_use_releases(word);
-            for (wh_mask_t some = wh_ballot(mask, free != 0) & mask; some != 0; some &= some - 1) {
-                const uint32_t lane = wh_ctz32(some);
-                const uint32_t f = wh_shfl_u32(mask, free, lane);
-                const uint32_t k = base + wh_popc32(mask & ((1u << lane) - 1));
-                const uint32_t lead = f == ~0u ? WH_USE_BITS : wh_ctz32(~f);
-                uint32_t at = WH_RWMALLOC_NONE;
-                carry = k == expected ? carry : 0;
-                if (carry + lead >= n) {
-                    at = k * WH_USE_BITS - carry;
-                } else if (n <= WH_USE_BITS) {
-                    const uint32_t starts = (uint32_t)wh_rwmalloc_starts_(f, n);
-                    at = starts != 0 ? k * WH_USE_BITS + wh_ctz32(starts) : at;
+        uint64_t words[2]; /* two of each lane on their way at a time */
+        for (uint32_t first = round == 0 ? m.start : 0; first < m.n_words; first += 2 * lanes) {
+            for (uint32_t j = 0; j < 2; j++) {
+                const uint32_t i = first + j * lanes + rank;
+                words[j] = i < m.n_words ? wh_load_u64_relaxed(&m.words[i]) : UINT32_MAX;
+            }
+            WH_NO_UNROLL
+            for (uint32_t base = first; base < first + 2 * lanes; base += lanes) {
+                const uint32_t free = wh_use_free(words[0]);
+                sum += wh_use_releases(words[0]);
+                words[0] = words[1];
+                /* Does a run of n end in this word? Words that are all free are counted below. */
+                const uint32_t lead = free == ~0u ? WH_USE_BITS : wh_ctz32(~free);
+                const uint32_t trail = free == ~0u ? WH_USE_BITS : wh_clz32(~free);
+                const uint32_t other = wh_shfl_u32(
+                    mask, trail, rank != 0 ? 31 - wh_clz32(mask & wh_lanemask_lt()) : leader);
+                const uint32_t left = rank != 0 ? other : expected == base ? carry : 0;
+                const uint64_t inside = n <= WH_USE_BITS ? wh_rwmalloc_starts_(free, n) : 0;
+                if (!wh_any(mask, free == ~0u || left + lead >= n || inside != 0)) {
+                    expected = base + lanes;
+                    carry = wh_shfl_u32(mask, trail, 31 - wh_clz32(mask));
+                    continue;
                 }
-                expected = k + 1;
-                carry = f == ~0u ? carry + WH_USE_BITS : wh_clz32(~f);
-                if (at != WH_RWMALLOC_NONE) {
-                    uint32_t mine = 0;
-                    if (wh_lane_id() == leader) {
-                        mine = (uint32_t)wh_rwmalloc_claim_(m.words, at, n);
+                for (wh_mask_t some = wh_ballot(mask, free != 0); some != 0; some &= some - 1) {
+                    const uint32_t lane = wh_ctz32(some);
+                    const uint32_t f = wh_shfl_u32(mask, free, lane);
+                    const uint32_t k = base + wh_popc32(mask & ((1u << lane) - 1));
+                    const uint32_t begins = wh_shfl_u32(mask, lead, lane);
+                    uint32_t at = WH_RWMALLOC_NONE;
+                    carry = k == expected ? carry : 0;
+                    if (carry + begins >= n) {
+                        at = k * WH_USE_BITS - carry;
+                    } else if (n <= WH_USE_BITS) {
+                        const uint32_t starts = (uint32_t)wh_rwmalloc_starts_(f, n);
+                        at = starts != 0 ? k * WH_USE_BITS + wh_ctz32(starts) : at;
                     }
-                    if (wh_shfl_u32(mask, mine, leader) != 0) {
-                        return at;
+                    expected = k + 1;
+                    carry = f == ~0u ? carry + WH_USE_BITS : wh_clz32(~f);
+                    if (at != WH_RWMALLOC_NONE) {
+                        uint32_t mine = 0;
+                        if (wh_lane_id() == leader) {
+                            mine = (uint32_t)wh_rwmalloc_claim_(m.words, at, n);
+                        }
+                        if (wh_shfl_u32(mask, mine, leader) != 0) {
+                            return at;
+                        }
+                        lost = 1; /* somebody was quicker */
+                        carry = 0;
                     }
-                    lost = 1; /* somebody was quicker */
-                    carry = 0;
                 }
             }
         }
         if (lost || (round == 0 && WH_PLANT(rwmalloc_x1, 1, 0))) {
             continue;
         }
-        for (uint32_t i = rank; i < m.n_words; i += lanes) {
-            again += wh_use_releases(wh_load_u64_relaxed(&m.words[i]));
+        wh_fence(); /* X1: the second reading comes after the first */
+        for (uint32_t first = 0; first < m.n_words; first += 4 * lanes) {
+            for (uint32_t j = 0; j < 4; j++) {
+                const uint32_t i = first + j * lanes + rank;
+                again += i < m.n_words ? wh_use_releases(wh_load_u64_relaxed(&m.words[i])) : 0;
+            }
         }
         if (wh_all(mask, WH_PLANT(rwmalloc_x1, sum == again, 1))) { /* X1 */
             return WH_RWMALLOC_NONE;
