@@ -111,7 +111,12 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
  * - Before a vote or match the check that all lanes of the mask have come is left out if the masks
  *   differ, so of each mask some may be missing, and the lanes of one mask may get different
  *   results. For __syncwarp and __shfl_sync the check is complete; hence the __syncwarp. It
- *   costs a branch where the compiler knows the mask. */
+ *   costs a branch where the compiler knows the mask.
+ * - That closes the gap but for one case: where the __syncwarp itself had to wait, lanes go on in
+ *   the parts in which they came, and a part with lanes of two masks meets the vote so. Where the
+ *   compiler knows that the mask comes from __activemask alone the check of the vote is complete;
+ *   the gap is in functions that are passed a mask. A redux in place of the vote has the same
+ *   check (docs/OUROBOROS.md). */
 WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
     __syncwarp(mask);
     return __ballot_sync(mask, pred) & mask;
