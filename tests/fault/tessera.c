@@ -89,7 +89,7 @@ typedef struct workload {
     const char *name;
     uint32_t chunks; /* of 1 KiB */
     uint32_t sets;
-    uint32_t lanes; /* 0: one for each chunk */
+    uint32_t lanes; /* 0: one for each chunk; 1: tessera_next instead of tessera_churn */
     uint32_t steps, most, holds;
     uint32_t least;
     uint32_t fits; /* what all lanes ask for at once always fits: no malloc may fail */

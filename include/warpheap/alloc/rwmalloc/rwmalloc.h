@@ -311,7 +311,8 @@ WH_FN_SLOW uint32_t wh_rwmalloc_sweep_(wh_rwmalloc_map m, wh_mask_t mask, uint32
         if (lost || (round == 0 && WH_PLANT(rwmalloc_x1, 1, 0))) {
             continue;
         }
-        wh_fence(); /* X1: the second reading comes after the first */
+        wh_fence(); /* X1: every lane's second reading comes after every lane's first */
+        wh_syncwarp(mask);
         for (uint32_t first = 0; first < m.n_words; first += 4 * lanes) {
             for (uint32_t j = 0; j < 4; j++) {
                 const uint32_t i = first + j * lanes + rank;

@@ -599,7 +599,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set
     return take;
 }
 
-/* Up to r slots from the cursor of another set, the nearest that has some. */
+/* Up to r slots from the cursor of any set, of this one and then of the nearest that has some. */
 WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                              uint32_t r) {
     WH_NO_UNROLL
