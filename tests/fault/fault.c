@@ -319,14 +319,15 @@ WH_FN wh_vqueue_chunks small_chunks(const workload_args *a) {
     return k;
 }
 
-/* With a cache of one link, so that lanes walk. */
+/* With a cache of 2^least links: of one, so that lanes walk, or of several, so that chunks are
+ * linked and retired together. */
 WH_FN wh_vqueue small_queue(const workload_args *a) {
     wh_vqueue q;
     q.state = a->queue;
     q.entries = NULL;
     q.links = (uint64_t *)(void *)(small_chunks(a).base + QUEUE_CHUNKS * 16);
     q.kind = WH_VQUEUE_LINKED;
-    q.table_log2 = 0;
+    q.table_log2 = a->least;
     q.id = 1;
     q.bounded = 0;
     return q;
@@ -431,6 +432,7 @@ static const workload workloads[] = {
     {"switch-churn", switch_churn, NULL, 2, 1, 300, 0, 2, 0, 8, NULL, NULL, 0, 0},
     {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20, NULL, NULL, 0, 0},
     {"queue-message", queue_message, NULL, 4, 5, 60, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"queue-batch", queue_message, NULL, 4, 7, 60, 3, 0, 0, 0, NULL, NULL, 0, 0},
     {"s-p-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-c", NULL, 0, 0},
     {"va-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-va-c", NULL, 0, 0},
@@ -662,9 +664,10 @@ static void every_fault_is_found(void **state) {
         {"tessera_x1_same", "tessera-quarters"},  /* ... or end */
         {"tessera_x1_next", "tessera-next"},      /* ... or a span that is ready */
         {"tessera_x1_transit", "tessera-halves"}, /* ... or a slab on its way to the pool */
-        {"vqueue_i5", "queue-message"}, /* a link is overwritten before it is in the list */
-        {"vqueue_i3", "queue-message"}, /* a link of a chunk in other use is followed */
-        {"ouro_i3", "s-c-churn"},       /* a chunk with live pages goes to the pool */
+        {"vqueue_i5", "queue-message"},     /* a link is overwritten before it is in the list */
+        {"vqueue_i2_batch", "queue-batch"}, /* a chunk retires together with its predecessor */
+        {"vqueue_i3", "queue-message"},     /* a link of a chunk in other use is followed */
+        {"ouro_i3", "s-c-churn"},           /* a chunk with live pages goes to the pool */
         {"ouro_x1_held", "s-c-never-null"},
         {"random_walk_i1", "rw-bm-churn"},      /* a word's lock does not exclude */
         {"random_walk_x1", "rw-bm-never-null"}, /* NULL after one sweep */

@@ -34,8 +34,9 @@
  *   next[chunk]  LINKED: first by the lane that owns the chunk, to {j + 1, none}, then cas
  *                by any lane that finds number j + 1 announced. Lies outside the chunk, so
  *                that following a link is always a read of a link, never of user data
- *   last         LINKED: cas, from one link to its next when that is in the list
- *   first        LINKED: cas, from one link to its next (Algorithm 6, setPointer)
+ *   last         LINKED: cas, from one link to a later one when all between are in the list
+ *   first        LINKED: cas, from one link to a later one when all between are finished
+ *                (Algorithm 6, setPointer)
  *
  * Invariants
  *   I1  a position below back is on a queue chunk that is provisioned or being
@@ -70,10 +71,12 @@
  *       for its put, find for the lane that provisions the chunk, that one for the chunk
  *       2^table_log2 earlier, to be in the list (LINKED) or retired (HIERARCHY). No chunk
  *       waits for its predecessor: whoever has announced one links what there is, and room
- *       is given out before that. All of these have their positions or numbers already and the one
- * with the lowest waits for nobody. Within a warp: the collective calls wait together, and nobody
- * puts while a lane of the same call has a take outstanding. Cost  reserve 1 atomic, put 1 + 1 per
- * value, take 1 + 1 per value + 1, per group Check tests/unit/vqueue.c, tests/fault
+ *       is given out as soon as a chunk is admitted, when nothing can fail any more. All of
+ *       these have their positions or numbers already, and the one with the lowest waits for
+ *       nobody. Within a warp: the collective calls wait together, and nobody puts while a
+ *       lane of the same call has a take outstanding.
+ * Cost  reserve 1 atomic, put 1 + 1 per value, take 1 + 1 per value + 1, per group
+ * Check tests/unit/vqueue.c, tests/fault
  */
 #ifndef WH_CORE_VQUEUE_H
 #define WH_CORE_VQUEUE_H
@@ -222,14 +225,34 @@ WH_FN uint32_t wh_vqueue_find_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint
 
 /* --- provisioning and retiring -------------------------------------------------------- */
 
-/* LINKED: retires all finished chunks from the first on (Algorithm 6). The last chunk
- * stays. */
+/* LINKED: links that are looked at together, behind one that is known. */
+#define WH_VQUEUE_AHEAD 7u
+
+/* LINKED: what follows `link` in the table, as far as it is announced: ahead[i] is i + 1 places
+ * further on, 0 from the first that is missing. */
+WH_FN void wh_vqueue_look_ahead_(wh_vqueue q, uint64_t link, uint64_t ahead[WH_VQUEUE_AHEAD]) {
+    const uint64_t mask = ((uint64_t)1 << q.table_log2) - 1;
+    const uint64_t j = wh_vqueue_number_(link);
+    for (uint32_t i = 0; i < WH_VQUEUE_AHEAD; i++) {
+        ahead[i] = wh_load_u64_acquire(&q.links[(j + i + 1) & mask]); /* P2 */
+    }
+    int there = 1;
+    for (uint32_t i = 0; i < WH_VQUEUE_AHEAD; i++) {
+        there = there && wh_vqueue_is_(ahead[i], q.id, j + i + 1) &&
+                wh_vqueue_chunk_of_(ahead[i]) != WH_VQUEUE_NO_CHUNK;
+        ahead[i] = there ? ahead[i] : 0;
+    }
+}
+
+/* LINKED: retires all finished chunks from the first on (Algorithm 6), several with one step of
+ * `first` where they are finished already: each step is a handful of round trips, and with all
+ * lanes of a device in malloc hundreds of chunks end at the same time. The last chunk stays. */
 WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k) {
+    const uint32_t per = 1u << wh_vqueue_per_log2(k);
     for (;;) {
         const uint64_t link = wh_load_u64_acquire(&q.state->first);
         const uint32_t chunk = wh_vqueue_chunk_of_(link);
-        if (chunk == WH_VQUEUE_NO_CHUNK ||
-            wh_fetch_add_u32_acq_rel(&k.done[chunk], 0) != 1u << wh_vqueue_per_log2(k)) {
+        if (chunk == WH_VQUEUE_NO_CHUNK || wh_fetch_add_u32_acq_rel(&k.done[chunk], 0) != per) {
             return; /* an add: either this or the last take, which looks at next, sees the other */
         }
         const uint64_t next = wh_load_u64_acquire(&k.next[chunk]);
@@ -240,15 +263,44 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k) {
         if (next == behind) {
             return; /* the lane that links the next one looks again */
         }
-        if (wh_cas_u64_acq_rel(&q.state->first, link, next) == link) { /* I3 */
-            wh_chunkpool_free(k.pool, 0, chunk);                       /* P3 */
-            (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
+        /* Those behind it that are finished and have a successor in the list. If first has not
+         * moved when it is set, none of what was read here has gone (I3). */
+        uint64_t ahead[WH_VQUEUE_AHEAD];
+        wh_vqueue_look_ahead_(q, link, ahead);
+        /* By how much last is ahead of first, which may have passed it: it is set by who links. */
+        uint64_t linked =
+            wh_vqueue_ahead_(wh_vqueue_number_(wh_load_u64_acquire(&q.state->last)), link);
+        linked = linked >> 30 == 0 ? linked : 0;
+        uint64_t to = next;
+        uint32_t done[WH_VQUEUE_AHEAD];
+        for (uint32_t i = 0; i + 1 < WH_VQUEUE_AHEAD; i++) {
+            done[i] = ahead[i] == 0
+                          ? 0
+                          : wh_load_u32_acquire(&k.done[wh_vqueue_chunk_of_(ahead[i])]); /* P3 */
+        }
+        uint32_t n = 1;
+        for (uint32_t i = 0; i + 1 < WH_VQUEUE_AHEAD; i++) {
+            if (n == i + 1 && WH_PLANT(vqueue_i2_batch, done[i] == per, ahead[i] != 0) &&
+                ahead[i + 1] != 0 && i + 2 <= linked) {
+                to = ahead[i + 1];
+                n = i + 2;
+            }
+        }
+        if (wh_cas_u64_acq_rel(&q.state->first, link, to) == link) { /* I3 */
+            wh_chunkpool_free(k.pool, 0, chunk);                     /* P3 */
+            for (uint32_t i = 0; i + 1 < WH_VQUEUE_AHEAD; i++) {
+                if (i + 1 < n) {
+                    wh_chunkpool_free(k.pool, 0, wh_vqueue_chunk_of_(ahead[i])); /* P3 */
+                }
+            }
+            (void)wh_fetch_sub_u64_relaxed(&q.state->used, n);
         }
     }
 }
 
-/* LINKED: links all chunks that are announced, from the last one on. By every lane that has
- * announced one: of those that do so together the one whose add comes last sees all (I5). */
+/* LINKED: links all chunks that are announced, from the last one on, several with one step of
+ * `last`. By every lane that has announced one: of those that do so together the one whose add
+ * comes last sees all (I5). */
 WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k) {
     wh_vqueue_state *s = q.state;
     const uint64_t mask = ((uint64_t)1 << q.table_log2) - 1;
@@ -257,19 +309,28 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k) {
     for (;;) {
         const uint64_t last = wh_load_u64_acquire(&s->last);
         const uint64_t behind = wh_vqueue_behind_(last);
-        const uint64_t next = wh_load_u64_acquire(&q.links[wh_vqueue_number_(behind) & mask]);
-        if ((next ^ behind) >> WH_VQUEUE_CHUNK_BITS != 0) {
+        uint64_t to = wh_load_u64_acquire(&q.links[wh_vqueue_number_(behind) & mask]);
+        if ((to ^ behind) >> WH_VQUEUE_CHUNK_BITS != 0) {
             if (wh_load_u64_acquire(&s->last) == last) {
                 break; /* not announced yet */
             }
             continue; /* overwritten: others have linked it */
         }
+        uint64_t ahead[WH_VQUEUE_AHEAD];
+        wh_vqueue_look_ahead_(q, to, ahead);
         if (wh_vqueue_chunk_of_(last) == WH_VQUEUE_NO_CHUNK) { /* the very first one */
-            (void)wh_cas_u64_release(&s->first, behind, next); /* P2 */
+            (void)wh_cas_u64_release(&s->first, behind, to);   /* P2 */
         } else { /* fails if it is linked, or retired and in other use */
-            (void)wh_cas_u64_release(&k.next[wh_vqueue_chunk_of_(last)], behind, next); /* P2 */
+            (void)wh_cas_u64_release(&k.next[wh_vqueue_chunk_of_(last)], behind, to); /* P2 */
         }
-        (void)wh_cas_u64_acq_rel(&s->last, last, next);
+        for (uint32_t i = 0; i < WH_VQUEUE_AHEAD; i++) {
+            if (ahead[i] != 0) { /* likewise */
+                (void)wh_cas_u64_release(&k.next[wh_vqueue_chunk_of_(to)], wh_vqueue_behind_(to),
+                                         ahead[i]); /* P2 */
+                to = ahead[i];
+            }
+        }
+        (void)wh_cas_u64_acq_rel(&s->last, last, to);
         linked = 1;
     }
     if (linked) {
@@ -277,14 +338,25 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k) {
     }
 }
 
-/* Adds chunk, all of whose entries are 0, to the queue. 0 if it has as many as it may. LINKED:
- * the caller joins afterwards. */
-WH_FN int wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, uint32_t chunk) {
+/* A chunk of the pool for the queue, to be provisioned by the caller: .n is 0 if there is none, or
+ * if the queue has as many as it may. */
+WH_FN wh_chunkpool_take_t wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k) {
     wh_vqueue_state *s = q.state;
-    if (wh_fetch_add_u64_relaxed(&s->used, 1) >= wh_vqueue_most_(q, k)) {
-        (void)wh_fetch_sub_u64_relaxed(&s->used, 1);
-        return 0;
+    wh_chunkpool_take_t t;
+    t.n = 0;
+    if (wh_fetch_add_u64_relaxed(&s->used, 1) < wh_vqueue_most_(q, k)) {
+        t = wh_chunkpool_take(k.pool, 0, 1);
     }
+    if (t.n == 0) {
+        (void)wh_fetch_sub_u64_relaxed(&s->used, 1);
+    }
+    return t;
+}
+
+/* Adds an admitted chunk, all of whose entries are 0, to the queue. LINKED: the caller joins
+ * afterwards. */
+WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, uint32_t chunk) {
+    wh_vqueue_state *s = q.state;
     const uint64_t j = wh_fetch_add_u64_relaxed(&s->provisioned, 1);
     const uint64_t size = (uint64_t)1 << q.table_log2;
     const uint64_t link = wh_vqueue_link(q.id, j, chunk);
@@ -304,7 +376,6 @@ WH_FN int wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, uint32_t chunk) 
         }
     }
     WH_PLANT(vqueue_p2_link, wh_store_u64_release, wh_store_u64_relaxed)(place, link); /* P2 */
-    return 1;
 }
 
 /* Retires the queue chunk of position p (HIERARCHY, LINKED), all takes of which are finished. */
@@ -343,8 +414,13 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
         uint32_t chunk = WH_CHUNK_NONE;
         if (duty != 0) {
-            const wh_chunkpool_take_t t = wh_chunkpool_take(k.pool, 0, 1);
-            if (t.n != 0) {
+            const wh_chunkpool_take_t t = wh_vqueue_admit_(q, k);
+            if (t.n != 0) { /* nothing can fail now, so nobody need wait for the rest */
+                const uint32_t keep = n - got < per ? n - got : per;
+                got += keep;
+                wh_bulksem_signal(room, per - keep, 1, keep);
+                duty--;
+                need = got < n;
                 chunk = wh_chunkpool_get(k.pool, 0, t, 0);
             } else { /* no memory for the queue to grow */
                 wh_bulksem_signal(room, 0, duty, n - got);
@@ -380,20 +456,9 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
         }
         wh_syncwarp(mask); /* P2: all zeros come before the link */
         if (chunk != WH_CHUNK_NONE) {
-            if (wh_vqueue_provision_(q, k, chunk)) {
-                const uint32_t keep = n - got < per ? n - got : per;
-                got += keep;
-                wh_bulksem_signal(room, per - keep, 1, keep);
-                duty--;
-                need = got < n;
-                if (q.kind == WH_VQUEUE_LINKED) {
-                    wh_vqueue_join_(q, k);
-                }
-            } else {
-                wh_chunkpool_free(k.pool, 0, chunk);
-                wh_bulksem_signal(room, 0, duty, n - got);
-                duty = 0;
-                need = 0;
+            wh_vqueue_provision_(q, k, chunk);
+            if (q.kind == WH_VQUEUE_LINKED) {
+                wh_vqueue_join_(q, k);
             }
         }
     }
