@@ -258,7 +258,7 @@ typedef struct wh_tessera_set {
     uint32_t no_places; /* a hint: full warps found no slabs of their own */
     uint32_t held;      /* a hint: chunks of the spans of its cursors, first spans apart */
     uint32_t dry;       /* a hint: the pool had no span for the set the last time */
-    uint32_t unused;
+    uint32_t scarce;    /* a hint: how often yet to look elsewhere before the set's own words */
     uint64_t padding[10];
 } wh_tessera_set;
 

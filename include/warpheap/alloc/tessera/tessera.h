@@ -32,8 +32,10 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     level 0 is what counts (I6, X1); the levels above it are hints
- *   no_places, held, dry, reuse   hints, relaxed: full warps found no slabs; chunks of the spans
- *            of a set's cursors, first spans apart; the pool had no span; a slab with free slots
+ *   no_places, held, dry, scarce, reuse
+ *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's cursors,
+ *            first spans apart; the pool had no span; the set's own words of it had none; a
+ *            slab with free slots
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
  *            cursor. attached: spans published, per set. events: memory has become
  *            available, per set (pool) and per cursor (lists)
@@ -813,8 +815,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     uint32_t *dry_at = &wh_tessera_set_at_(*g, set)->dry;
     const int dry = wh_load_u32_relaxed(dry_at) != 0 &&
                     (wh_load_u32_relaxed(&wh_tessera_cursor_at_(*g, set, c)->begun) & 31) != 0;
-    const uint32_t looks =
-        dry && wh_tessera_any_(wh_tessera_pool_(*g)) ? WH_TESSERA_LOOKS : UINT32_MAX;
+    const uint32_t looks = wh_tessera_any_(wh_tessera_pool_(*g)) ? WH_TESSERA_LOOKS : UINT32_MAX;
     if (dry && wh_tessera_any_(wh_tessera_list_(*g, c))) {
         take = wh_tessera_take_listed_(g, set, c, r, looks);
         if (take.bits == 0) {
@@ -827,7 +828,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     }
     if (take.bits == 0 && (!dry || looks != UINT32_MAX) &&
         wh_tessera_any_(wh_tessera_list_(*g, c))) {
-        take = wh_tessera_take_listed_(g, set, c, r, UINT32_MAX);
+        take = wh_tessera_take_listed_(g, set, c, r, looks);
     }
     if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g))) {
         take = wh_tessera_take_small_(g, set, c, r);
@@ -926,8 +927,10 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     return p;
 }
 
-#define WH_TESSERA_OWN_TRIES 2u  /* four words of the set's own each */
-#define WH_TESSERA_ANY_TRIES 10u /* one word each */
+#define WH_TESSERA_OWN_TRIES 16u  /* four words of the set's own each */
+#define WH_TESSERA_FIRST_TRIES 2u /* ... before words anywhere, while its own are scarce */
+#define WH_TESSERA_SCARCE 16u     /* searches that this lasts for, when they had nothing */
+#define WH_TESSERA_ANY_TRIES 10u  /* one word each */
 
 /* Some of a claim's chunks were free, but not all. P4 */
 WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t word,
@@ -937,39 +940,69 @@ WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t wo
     wh_tessera_end_(*g, set);
 }
 
-/* Claims a span of up to 2^most chunks, at least 2^least, as large as it is found, in words
- * anywhere; what it returns, and P4: as next_span. */
-WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_t seed,
-                                         uint32_t most, uint32_t least) {
-    const wh_veb pool = wh_tessera_pool_(*g);
+/* Claims a span of up to 2^most chunks, at least 2^least, as large as there is, in four words of
+ * the pool: `word` and three more, each `stride` further on. What it returns, and P4: as
+ * next_span. */
+WH_FN uint64_t wh_tessera_span_near_(wh_tessera_ref g, uint32_t set, uint32_t word, uint32_t stride,
+                                     uint32_t most, uint32_t least) {
+    uint64_t *pool = g->pool;
     const uint32_t n_words = g->n_chunks >> 6;
+    const uint32_t word2 = word + 2 * stride;
+    uint64_t w0 = word < n_words ? wh_load_u64_relaxed(&pool[word]) : 0;
+    uint64_t w1 = word + stride < n_words ? wh_load_u64_relaxed(&pool[word + stride]) : 0;
+    uint64_t w2 = word2 < n_words ? wh_load_u64_relaxed(&pool[word2]) : 0;
+    uint64_t w3 = word2 + stride < n_words ? wh_load_u64_relaxed(&pool[word2 + stride]) : 0;
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_ANY_TRIES; tries++) {
-        const uint64_t word = wh_veb_pick_word(pool, seed + tries);
-        const uint64_t bits = word < n_words ? wh_load_u64_relaxed(&pool.words[word]) : 0;
-        uint32_t order = most, at = 64;
+    for (uint32_t order = most; (w0 | w1 | w2 | w3) != 0; order--) {
+        uint32_t at = 64, k = 0;
         WH_NO_UNROLL
-        for (; bits != 0; order--) {
-            at = wh_tessera_fit_(bits, order);
-            if (at < 64 || order == least) {
+        for (; k < 4; k++) {
+            const uint64_t bits = w0;
+            at = bits != 0 ? wh_tessera_fit_(bits, order) : 64;
+            if (at < 64) {
                 break;
             }
+            w0 = w1; /* in turn, so that they stay in registers */
+            w1 = w2;
+            w2 = w3;
+            w3 = bits;
         }
         if (at < 64) {
-            const uint32_t chunk = (uint32_t)word << 6 | at;
+            word += k * stride;
+            const uint32_t chunk = word << 6 | at;
             const uint64_t mask = wh_tessera_chunks_(chunk, order);
-            const uint64_t got = wh_fetch_and_u64_acquire(&pool.words[word], ~mask) & mask; /* P3 */
+            const uint64_t got = wh_fetch_and_u64_acquire(&pool[word], ~mask) & mask; /* P3 */
             if (got == mask) {
                 return chunk | (uint64_t)1 << (order + 32);
             }
             if (got != 0) {
-                wh_tessera_put_back_(g, set, (uint32_t)word, got);
+                wh_tessera_put_back_(g, set, word, got);
             }
-        } else if (bits == 0 && word < n_words) { /* a claim that did not tell the levels above */
-            wh_veb_emptied(pool, word);
+            return 0;
+        }
+        if (order == least) {
+            return 0;
         }
     }
     return 0;
+}
+
+/* The same in words anywhere that hold something, and their neighbours. */
+WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_t seed,
+                                         uint32_t most, uint32_t least) {
+    const wh_veb pool = wh_tessera_pool_(*g);
+    uint64_t span = 0;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_ANY_TRIES && span == 0; tries++) {
+        const uint64_t word = wh_veb_pick_word(pool, seed + tries);
+        if (word < g->n_chunks >> 6) {
+            span = wh_tessera_span_near_(g, set, (uint32_t)word, 1, most, least);
+            if (span == 0 && wh_load_u64_relaxed(&pool.words[word]) == 0) {
+                wh_veb_emptied(pool, word); /* a claim that did not tell the levels above */
+            }
+        }
+    }
+    return span;
 }
 
 /* Claims a span for the cursor of (set, class) after `last`, a value of that cursor: twice as large
@@ -984,11 +1017,11 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
                                           uint64_t last) {
     const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
     const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets, share = g->share;
-    const uint32_t held =
-        wh_load_u32_relaxed(&wh_tessera_set_at_(*g, set)->held) - wh_tessera_chunks_of_(row, last);
+    wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
+    const uint32_t scarce = wh_load_u32_relaxed(&counters->scarce);
+    const uint32_t held = wh_load_u32_relaxed(&counters->held) - wh_tessera_chunks_of_(row, last);
     const uint32_t least = wh_tessera_order(row);
     const uint32_t slots = wh_tessera_span_slots(last);
-    uint64_t *pool = g->pool;
     uint32_t order = wh_tessera_span_order(row);
     uint32_t word = row.start + set;
     if (slots != 0) {
@@ -1003,45 +1036,28 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
     while (order > least && (held >= share || 2u << order > share - held)) {
         order--;
     }
+    const uint32_t seed = (c << 8 | set) * 64 + held * 65537u, most = order;
+    const uint32_t elsewhere = scarce != 0 ? WH_TESSERA_FIRST_TRIES : WH_TESSERA_OWN_TRIES;
+    uint64_t found = 0;
+    uint32_t tries = 0;
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_OWN_TRIES; tries++) {
+    for (; found == 0 && tries <= WH_TESSERA_OWN_TRIES; tries++) {
+        if (tries == elsewhere) {
+            found = wh_tessera_any_span_(g, set, seed, most, least);
+            continue;
+        }
         if (word >= n_words) { /* from the start, or behind the first spans */
             const uint32_t skip = (row.begin >> 6) / n_sets + 1;
             word = set + (set + skip * n_sets < n_words ? skip * n_sets : 0);
         }
-        if (word >= n_words) {
-            break;
-        }
-        const uint32_t word2 = word + 2 * n_sets;
-        uint64_t bits = wh_load_u64_relaxed(&pool[word]);
-        uint64_t w1 = word + n_sets < n_words ? wh_load_u64_relaxed(&pool[word + n_sets]) : 0;
-        uint64_t w2 = word2 < n_words ? wh_load_u64_relaxed(&pool[word2]) : 0;
-        uint64_t w3 = word2 + n_sets < n_words ? wh_load_u64_relaxed(&pool[word2 + n_sets]) : 0;
-        uint32_t at = 64;
-        WH_NO_UNROLL
-        for (uint32_t k = 0;; k++, word += n_sets) {
-            at = bits != 0 ? wh_tessera_fit_(bits, order) : 64;
-            if (at < 64 || k == 3) {
-                break;
-            }
-            bits = w1;
-            w1 = w2;
-            w2 = w3;
-        }
-        if (at < 64) {
-            const uint32_t chunk = word << 6 | at;
-            const uint64_t mask = wh_tessera_chunks_(chunk, order);
-            const uint64_t got = wh_fetch_and_u64_acquire(&pool[word], ~mask) & mask; /* P3 */
-            if (got == mask) {
-                return chunk | (uint64_t)1 << (order + 32);
-            }
-            if (got != 0) {
-                wh_tessera_put_back_(g, set, word, got);
-            }
-        }
-        word += n_sets;
+        found = wh_tessera_span_near_(g, set, word, n_sets, order, order);
+        word += 4 * n_sets;
+        order -= (tries & 1) != 0 && order > least;
     }
-    return wh_tessera_any_span_(g, set, (c << 8 | set) * 64 + held * 65537u, order, least);
+    if (tries > elsewhere) {
+        wh_store_u32_relaxed(&counters->scarce, scarce != 0 ? scarce - 1 : WH_TESSERA_SCARCE);
+    }
+    return found;
 }
 
 /* What serve has done for a lane. */
