@@ -413,6 +413,11 @@ static void case_edges(context *x) {
     }
 }
 
+/* Collectives over parts of a warp, which allocators make, in the code of this target. */
+static void case_parts(context *x) {
+    RUN(x, parts);
+}
+
 /* Alignment and ownership alone: for allocators whose blocks may overlap. */
 static void case_addresses(context *x) {
     (void)mixed_items(x, some_items(x), some_max(x));
@@ -818,14 +823,26 @@ static void case_never_null(context *x) {
     }
 }
 
-/* Far more is asked for than there is, by all threads at once and in all sizes: every
- * call comes to an end, and nothing is lost. */
-static void case_pressure(context *x) {
+/* Far more is asked for than there is, by all threads at once and in all sizes. */
+static void churn_call(context *x) {
     x->call.min_size = 1;
     x->call.max_size = 1 + some_max(x);
     x->call.steps = 24;
     x->call.hold = CONFORM_HOLD;
     x->call.strict = 0;
+}
+
+/* Lanes of a warp that call with different masks. */
+static void case_places(context *x) {
+    churn_call(x);
+    RUN(x, churn_two);
+    CHECK(x, x->result.served > 0);
+    check_empty(x);
+}
+
+/* Every call comes to an end, and nothing is lost. */
+static void case_pressure(context *x) {
+    churn_call(x);
     RUN(x, churn);
     CHECK(x, x->result.served > 0);
     check_empty(x);
@@ -1174,6 +1191,7 @@ static const struct {
     uint32_t needs; /* capability bits without which the case is skipped */
 } cases[] = {
     {"edges", case_edges, 0},
+    {"parts", case_parts, 0},
     {"addresses", case_addresses, WH_CAP_RESET},
     {"mixed", case_mixed, WH_CAP_DISJOINT},
     {"lanes", case_lanes, WH_CAP_DISJOINT},
@@ -1186,6 +1204,7 @@ static const struct {
     {"full-reuse", case_full_reuse, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM},
     {"never-null", case_never_null, WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
     {"pressure", case_pressure, WH_CAP_DISJOINT | WH_CAP_FREE},
+    {"places", case_places, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_MIXED_WARPS},
     {"large", case_large, WH_CAP_DISJOINT | WH_CAP_ANY_SIZE},
     {"runs", case_runs, WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
     {"bad-free", case_bad_free, WH_CAP_FREE | WH_CAP_BAD_FREE | WH_CAP_STATS},

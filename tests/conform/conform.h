@@ -28,6 +28,7 @@ typedef struct conform_handle {
     X(CONTENTS, "a block's contents have changed: blocks overlap")          \
     X(NOT_ZERO, "wh_calloc returned memory that is not zero")               \
     X(LANES_DIFFER, "lanes got different pointers from one wh_malloc_warp") \
+    X(VOTE, "lanes of a part of a warp heard what none of them said")       \
     X(TOO_MANY, "more blocks than the heap has room for")                   \
     X(MOVED, "wh_realloc moved a block that it promises to keep in place")
 
@@ -91,6 +92,8 @@ typedef struct conform_kernels {
     conform_launcher resize;       /* wh_realloc to sizes2, checks what is kept, fills */
     conform_launcher exhaust;      /* every thread allocates min_size until NULL */
     conform_launcher churn;        /* malloc and free with at most `hold` blocks a thread */
+    conform_launcher churn_two;    /* the same, called from two places */
+    conform_launcher parts;        /* parts of warps vote; no heap */
     conform_launcher two_heaps;    /* even items from heap, odd ones from other */
     conform_launcher release_two;
 } conform_kernels;

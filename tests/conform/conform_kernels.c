@@ -419,42 +419,113 @@ WH_KERNEL(exhaust, conform_args, a) {
 /* --- malloc and free in one kernel
  * -------------------------------------------------------------------------- */
 
-WH_KERNEL(churn, conform_args, a) {
-    if (!works(&a.c)) {
+/* Out of line: see churn_two. */
+WH_FN_SLOW void churn_lane(const conform_args *a) {
+    if (!works(&a->c)) {
         return;
     }
-    uint64_t random = mix(a.c.seed ^ my_number(&a.c) * 0x9e3779b97f4a7c15u);
+    uint64_t random = mix(a->c.seed ^ my_number(&a->c) * 0x9e3779b97f4a7c15u);
     void *held[CONFORM_HOLD];
     uint64_t bytes[CONFORM_HOLD], key[CONFORM_HOLD];
     for (uint32_t i = 0; i < CONFORM_HOLD; i++) {
         held[i] = NULL;
     }
-    for (uint32_t step = 0; step < a.c.steps + a.c.hold; step++) {
+    for (uint32_t step = 0; step < a->c.steps + a->c.hold; step++) {
         random = mix(random + 0x9e3779b97f4a7c15u);
-        const uint32_t s = step < a.c.steps ? (uint32_t)(random >> 8) % a.c.hold : step - a.c.steps;
-        if (skips(&a.c, step) && step < a.c.steps) {
+        const uint32_t s =
+            step < a->c.steps ? (uint32_t)(random >> 8) % a->c.hold : step - a->c.steps;
+        if (skips(&a->c, step) && step < a->c.steps) {
             continue;
         }
         if (held[s] != NULL) {
             if (!pattern_holds((const unsigned char *)held[s], key[s], bytes[s], bytes[s])) {
-                note_error(&a.c, CONFORM_CONTENTS, my_number(&a.c));
+                note_error(&a->c, CONFORM_CONTENTS, my_number(&a->c));
             }
-            wh_free(a.heap, held[s]);
+            wh_free(a->heap, held[s]);
             held[s] = NULL;
-        } else if (step < a.c.steps) {
-            const uint64_t n = a.c.min_size + (random >> 24) % (a.c.max_size - a.c.min_size + 1);
-            held[s] = wh_malloc(a.heap, n);
+        } else if (step < a->c.steps) {
+            const uint64_t n = a->c.min_size + (random >> 24) % (a->c.max_size - a->c.min_size + 1);
+            held[s] = wh_malloc(a->heap, n);
             if (held[s] == NULL) {
-                wh_add_u64_relaxed(&a.c.result->nulls, 1);
-                if (a.c.strict) {
-                    note_error(&a.c, CONFORM_UNEXPECTED_NULL, my_number(&a.c));
+                wh_add_u64_relaxed(&a->c.result->nulls, 1);
+                if (a->c.strict) {
+                    note_error(&a->c, CONFORM_UNEXPECTED_NULL, my_number(&a->c));
                 }
                 continue;
             }
-            wh_add_u64_relaxed(&a.c.result->served, 1);
-            bytes[s] = check_block(&a, held[s], n, 16, my_number(&a.c));
+            wh_add_u64_relaxed(&a->c.result->served, 1);
+            bytes[s] = check_block(a, held[s], n, 16, my_number(&a->c));
             key[s] = random;
             write_pattern((unsigned char *)held[s], key[s], bytes[s]);
+        }
+    }
+}
+
+WH_KERNEL(churn, conform_args, a) {
+    churn_lane(&a);
+}
+
+/* The lanes of a warp go through the same calls from two places of the program, so they need not
+ * wait for each other, and lanes with different masks are in the same code at the same time. */
+WH_KERNEL(churn_two, conform_args, a) {
+    if ((mix(wh_lane_id() + a.c.seed) & 1) != 0) {
+        wh_backoff(wh_lane_id() & 3);
+        churn_lane(&a);
+    } else {
+        churn_lane(&a);
+        wh_backoff(0);
+    }
+}
+
+/* --- parts of warps ---------------------------------------------------------------------- */
+
+/* What a lane has to say in a turn. All lanes know, so each can check what it hears. */
+WH_FN uint32_t says(uint64_t seed, uint32_t lane, uint32_t turn) {
+    return (uint32_t)mix(seed + turn * 64 + lane);
+}
+
+/* The lanes of mask vote for as many turns as one of them wants; some come late. Out of line:
+ * lanes with other masks pass through the same code. */
+WH_FN_SLOW void vote(const conform_call *c, wh_mask_t mask, uint64_t seed) {
+    const uint32_t lane = wh_lane_id();
+    const uint32_t manner = says(seed, lane, 64);
+    for (uint32_t turn = 0; wh_any(mask, turn < (manner & 3)); turn++) {
+        const uint32_t mine = says(seed, lane, turn) % 3;
+        wh_mask_t ones = 0, same = 0;
+        for (uint32_t l = 0; l < 32; l++) {
+            const uint32_t said = says(seed, l, turn) % 3;
+            ones |= (wh_mask_t)(said == 1) << l;
+            same |= (wh_mask_t)(said == mine) << l;
+        }
+        if ((manner & 4) != 0) {
+            wh_backoff(lane & 1);
+        }
+        const int ballot = wh_ballot(mask, mine == 1) == (ones & mask);
+        if ((manner & 8) != 0) {
+            wh_backoff(lane & 1);
+        }
+        const int match = wh_match_any_u32(mask, mine) == (same & mask);
+        const uint32_t from = wh_mask_leader(mask);
+        const int shuffle =
+            wh_shfl_u32(mask, says(seed, lane, turn), from) == says(seed, from, turn);
+        if (!ballot || !match || !shuffle) {
+            note_error(c, CONFORM_VOTE, lane);
+        }
+    }
+}
+
+WH_KERNEL(parts, conform_args, a) {
+    const uint32_t lane = wh_lane_id();
+    const uint64_t seed = mix(a.c.seed + wh_block_id() * 64 + wh_thread_in_block() / 32);
+    for (uint32_t round = 0; round < 32; round++) {
+        const uint32_t n_parts = 1 + round / 8;
+        const uint32_t mine = says(seed, lane, 65) % n_parts;
+        wh_mask_t mask = 0;
+        for (uint32_t l = 0; l < 32; l++) {
+            mask |= (wh_mask_t)(says(seed, l, 65) % n_parts == mine) << l;
+        }
+        if (round % (mine + 1) == 0) {
+            vote(&a.c, mask & lanes_here(), seed + round * 8192);
         }
     }
 }
@@ -510,13 +581,14 @@ WH_KERNEL(release_two, conform_args, a) {
  * -------------------------------------------------------------------------------------------------
  */
 
-#define KERNELS(X)                                                                              \
-    X(edges)                                                                                    \
-    X(allocate)                                                                                 \
-    X(allocate_lanes)                                                                           \
-    X(allocate_warp)                                                                            \
-    X(fill) X(verify) X(release) X(release_lanes) X(release_warp) X(resize) X(exhaust) X(churn) \
-        X(two_heaps) X(release_two)
+#define KERNELS(X)                                                                      \
+    X(edges)                                                                            \
+    X(allocate)                                                                         \
+    X(allocate_lanes)                                                                   \
+    X(allocate_warp)                                                                    \
+    X(fill)                                                                             \
+    X(verify) X(release) X(release_lanes) X(release_warp) X(resize) X(exhaust) X(churn) \
+        X(churn_two) X(parts) X(two_heaps) X(release_two)
 
 #define LAUNCHER(kernel)                                                             \
     static wh_status launch_##kernel(const wh_launch *l, const conform_call *call) { \

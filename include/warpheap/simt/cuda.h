@@ -108,15 +108,13 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
  * - A vote or match is executed for all lanes that are there, so the result counts lanes outside
  *   the caller's own mask. Every result is cut to the mask, and nothing here uses an instruction
  *   whose result cannot be (vote.any, vote.all, redux).
- * - Before a vote or match the check that all lanes of the mask have come is left out if the masks
- *   differ, so of each mask some may be missing, and the lanes of one mask may get different
- *   results. For __syncwarp and __shfl_sync the check is complete; hence the __syncwarp. It
- *   costs a branch where the compiler knows the mask.
- * - That closes the gap but for one case: where the __syncwarp itself had to wait, lanes go on in
- *   the parts in which they came, and a part with lanes of two masks meets the vote so. Where the
- *   compiler knows that the mask comes from __activemask alone the check of the vote is complete;
- *   the gap is in functions that are passed a mask. A redux in place of the vote has the same
- *   check (docs/OUROBOROS.md). */
+ * - Before a vote or match the check that all lanes of the mask have come looks different from
+ *   those of __syncwarp and __shfl_sync where masks differ; hence the __syncwarp. It costs a branch
+ *   where the compiler knows the mask.
+ * The conformance suite holds all of this against what lanes must hear, also for lanes that come
+ * from two places of the program (cases parts and places). Do not look around with __activemask to
+ * choose another way for lanes that seem to be apart: lanes of one mask then wait for each other in
+ * different ways, and tessera hung in `places` within seconds. */
 WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
     __syncwarp(mask);
     return __ballot_sync(mask, pred) & mask;
