@@ -27,9 +27,8 @@
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
-/* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. Kernels with the
- * page variants are compiled with -Xptxas -O1, or they hang on a GPU where lanes of a warp malloc
- * while others free: docs/OUROBOROS.md. */
+/* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. The page
+ * variants hang on a GPU where lanes of a warp malloc while others free: docs/OUROBOROS.md. */
 #define WH_CAPS_OURO                                                                       \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |   \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | \
