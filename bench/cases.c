@@ -655,25 +655,9 @@ int whi_bench_is_case(const char *name) {
     return 0;
 }
 
-/* Cases in whose kernels some lanes of a warp may malloc while others free. */
-static int mixes(const char *name) {
-    static const char *const names[] = {"churn", "streams", "graph", "scenarios"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 wh_status whi_bench_case(whi_bench *b, const char *name) {
     b->heap_bytes = whi_bench_heap_bytes(b); /* the cases cut their thread counts to it */
     b->n_floors = 0;
-    if (mixes(name) && !b->on_sim && !whi_bench_can(b, WH_CAP_MIXED_WARPS)) {
-        fprintf(stderr, "warpheap: '%s' is left out of %s: it lacks mixed-warps\n", b->alloc->name,
-                name);
-        return WH_OK;
-    }
     for (size_t i = 0; i < N_CASES; i++) {
         if (strcmp(cases[i].name, name) == 0) {
             return cases[i].run(b);

@@ -63,8 +63,7 @@ const char *wh_status_text(wh_status status);
     X(11, SIM, "sim", "runs on the simulated device")                                      \
     X(12, RESET, "reset", "reset returns the heap to its first state")                     \
     X(13, HANDLE_MEMORY, "own-memory", "blocks lie in the heap's own memory")              \
-    X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")           \
-    X(15, MIXED_WARPS, "mixed-warps", "on a GPU lanes of a warp may malloc while others free")
+    X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")
 
 typedef enum wh_cap {
 #define WH_CAP_ENUM_(bit, name, text, meaning) WH_CAP_##name = 1 << bit,

@@ -1204,7 +1204,7 @@ static const struct {
     {"full-reuse", case_full_reuse, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM},
     {"never-null", case_never_null, WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
     {"pressure", case_pressure, WH_CAP_DISJOINT | WH_CAP_FREE},
-    {"places", case_places, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_MIXED_WARPS},
+    {"places", case_places, WH_CAP_DISJOINT | WH_CAP_FREE},
     {"large", case_large, WH_CAP_DISJOINT | WH_CAP_ANY_SIZE},
     {"runs", case_runs, WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
     {"bad-free", case_bad_free, WH_CAP_FREE | WH_CAP_BAD_FREE | WH_CAP_STATS},

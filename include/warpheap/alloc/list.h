@@ -19,50 +19,47 @@
 #define WH_CAPS_GALLATIN                                                                         \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
-     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
+     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_TESSERA                                                                           \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
-     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
-/* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. The page
- * variants hang on a GPU where lanes of a warp malloc while others free: docs/OUROBOROS.md. */
+     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+/* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. */
 #define WH_CAPS_OURO                                                                       \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |   \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | \
      WH_CAP_GROW)
 #define WH_CAPS_OURO_S_P (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_SIM)
-#define WH_CAPS_OURO_S_C \
-    (WH_CAPS_OURO | WH_CAP_MIXED_WARPS | WH_CAP_EXACT_OOM | WH_CAP_WALK | WH_CAP_SIM)
+#define WH_CAPS_OURO_S_C (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_WALK | WH_CAP_SIM)
 #define WH_CAPS_OURO_V_P (WH_CAPS_OURO | WH_CAP_SIM)
-#define WH_CAPS_OURO_V_C (WH_CAPS_OURO | WH_CAP_MIXED_WARPS | WH_CAP_WALK | WH_CAP_SIM)
+#define WH_CAPS_OURO_V_C (WH_CAPS_OURO | WH_CAP_WALK | WH_CAP_SIM)
 /* Random walks give up by a statistical test, so not EXACT_OOM; one size, so not ANY_SIZE. */
 #define WH_CAPS_RANDOM_WALK                                                            \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
-     WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
+     WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_RWMALLOC                                                                          \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 /* NULL after one round through a list that others change: not EXACT_OOM. */
 #define WH_CAPS_CIRCULAR                                                                      \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
      WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
-     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
+     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 /* Overwrites live blocks when it comes around, and free does nothing. */
 #define WH_CAPS_AWMALLOC                                                        \
     (WH_CAP_ANY_SIZE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | \
-     WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
+     WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_PAGE_QUEUE                                                                 \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
-     WH_CAP_HANDLE_MEMORY | WH_CAP_MIXED_WARPS)
-#define WH_CAPS_NULL \
-    (WH_CAP_MIXED_WARPS | WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
-#define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_MIXED_WARPS)
+     WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)
 
 #define WH_ALIGN_1M (1u << 20)
 #define WH_ALIGN_64K (1u << 16)
