@@ -514,6 +514,9 @@ WH_FN_SLOW void vote(const conform_call *c, wh_mask_t mask, uint64_t seed) {
     }
 }
 
+/* The lanes of one mask come from several places of the program. Where lanes meet again by
+ * themselves after a branch, as they do in a loop, no part of a mask would ever be in `vote` alone.
+ */
 WH_KERNEL(parts, conform_args, a) {
     const uint32_t lane = wh_lane_id();
     const uint64_t seed = mix(a.c.seed + wh_block_id() * 64 + wh_thread_in_block() / 32);
@@ -524,8 +527,22 @@ WH_KERNEL(parts, conform_args, a) {
         for (uint32_t l = 0; l < 32; l++) {
             mask |= (wh_mask_t)(says(seed, l, 65) % n_parts == mine) << l;
         }
+        mask &= lanes_here();
         if (round % (mine + 1) == 0) {
-            vote(&a.c, mask & lanes_here(), seed + round * 8192);
+            const uint32_t place = says(seed, lane, 66 + round) % 4;
+            if (place == 0) {
+                vote(&a.c, mask, seed + round * 8192);
+            } else if (place == 1) {
+                wh_backoff(0);
+                vote(&a.c, mask, seed + round * 8192);
+            } else if (place == 2) {
+                vote(&a.c, mask, seed + round * 8192);
+                wh_backoff(0);
+            } else {
+                wh_backoff(1);
+                vote(&a.c, mask, seed + round * 8192);
+                wh_backoff(1);
+            }
         }
     }
 }
@@ -581,14 +598,15 @@ WH_KERNEL(release_two, conform_args, a) {
  * -------------------------------------------------------------------------------------------------
  */
 
-#define KERNELS(X)                                                                      \
-    X(edges)                                                                            \
-    X(allocate)                                                                         \
-    X(allocate_lanes)                                                                   \
-    X(allocate_warp)                                                                    \
-    X(fill)                                                                             \
-    X(verify) X(release) X(release_lanes) X(release_warp) X(resize) X(exhaust) X(churn) \
-        X(churn_two) X(parts) X(two_heaps) X(release_two)
+#define KERNELS(X)                                                                         \
+    X(edges)                                                                               \
+    X(allocate)                                                                            \
+    X(allocate_lanes)                                                                      \
+    X(allocate_warp)                                                                       \
+    X(fill)                                                                                \
+    X(verify)                                                                              \
+    X(release) X(release_lanes) X(release_warp) X(resize) X(exhaust) X(churn) X(churn_two) \
+        X(parts) X(two_heaps) X(release_two)
 
 #define LAUNCHER(kernel)                                                             \
     static wh_status launch_##kernel(const wh_launch *l, const conform_call *call) { \

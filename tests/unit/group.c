@@ -13,6 +13,7 @@ typedef struct group_args {
     wh_group *by_u32, *by_u64; /* as keys */
     uint64_t *numbers;         /* as keys: what the example hands out */
     uint32_t *ored;            /* as keys: of 1 << lane */
+    uint64_t *ored_u64;        /* of 1 << 2 * lane */
     uint64_t *counters;        /* by key */
     uint32_t n;                /* lanes of the grid */
 } group_args;
@@ -28,6 +29,8 @@ WH_KERNEL(make_groups, group_args, a) {
         a.by_u32[k] = wh_group_by_u32(mask, (uint32_t)a.keys[k]);
         a.by_u64[k] = wh_group_by_u64(mask, a.keys[k] << 40);
         a.ored[k] = wh_group_or_u32(mask, a.by_u32[k], 1u << wh_lane_id());
+        const uint32_t most = wh_reduce_or_u32(mask, a.by_u32[k].n - 1);
+        a.ored_u64[k] = wh_group_or_u64(mask, a.by_u32[k], (uint64_t)1 << (2 * wh_lane_id()), most);
         const wh_group g = a.by_u32[k];
         uint64_t first = 0;
         if (wh_group_leads(g)) {
@@ -69,6 +72,7 @@ static void test_groups(void **state) {
             a.by_u64 = take(d, ROUNDS * n * sizeof(wh_group));
             a.numbers = take(d, (uint64_t)ROUNDS * n * 8);
             a.ored = take(d, (uint64_t)ROUNDS * n * 4);
+            a.ored_u64 = take(d, (uint64_t)ROUNDS * n * 8);
             a.counters = take(d, 64 * 8);
             a.n = n;
             for (uint32_t i = 0; i < ROUNDS * n; i++) {
@@ -95,7 +99,12 @@ static void test_groups(void **state) {
                 check_group(&a.by_u32[i], keys + i - lane, mask, lane);
                 check_group(&a.by_u64[i], keys + i - lane, mask, lane);
                 if (wh_group_leads(a.by_u32[i])) {
+                    uint64_t each = 0;
+                    for (uint32_t m = a.by_u32[i].lanes; m != 0; m &= m - 1) {
+                        each |= (uint64_t)1 << (2 * __builtin_ctz(m));
+                    }
                     assert_int_equal(a.ored[i], a.by_u32[i].lanes);
+                    assert_int_equal(a.ored_u64[i], each);
                 }
                 assert_int_equal(a.ored[i] & ~a.by_u32[i].lanes, 0);
                 assert_true(a.numbers[i] < a.counters[keys[i]]);

@@ -56,4 +56,17 @@ WH_FN uint32_t wh_group_or_u32(wh_mask_t mask, wh_group g, uint32_t v) {
     return v;
 }
 
+/* The same for 64 bits. Cost: 3 log2(n) shuffles, n the largest group: every lane passes a number
+ * that has as many bits as n - 1, the same in all lanes of mask. */
+WH_FN uint64_t wh_group_or_u64(wh_mask_t mask, wh_group g, uint64_t v, uint32_t most) {
+    const wh_mask_t above = g.lanes & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
+    uint32_t next = above != 0 ? wh_ctz32(above) : wh_lane_id();
+    WH_NO_UNROLL
+    for (; most != 0; most >>= 1) {
+        v |= wh_shfl_u64(mask, v, next);
+        next = wh_shfl_u32(mask, next, next);
+    }
+    return v;
+}
+
 #endif

@@ -104,20 +104,38 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(r));
     return r;
 }
-/* Lanes whose masks differ may meet at one of these instructions. What ptxas 13.0 makes of it:
- * - A vote or match is executed for all lanes that are there, so the result counts lanes outside
- *   the caller's own mask. Every result is cut to the mask, and nothing here uses an instruction
- *   whose result cannot be (vote.any, vote.all, redux).
- * - Before a vote or match the check that all lanes of the mask have come looks different from
- *   those of __syncwarp and __shfl_sync where masks differ; hence the __syncwarp. It costs a branch
- *   where the compiler knows the mask.
- * The conformance suite holds all of this against what lanes must hear, also for lanes that come
- * from two places of the program (cases parts and places). Do not look around with __activemask to
- * choose another way for lanes that seem to be apart: lanes of one mask then wait for each other in
- * different ways, and tessera hung in `places` within seconds. */
+/* Votes and matches. Parts of a warp with different masks may meet at one instruction, and ptxas
+ * 13.0 gets __ballot_sync, __match_any_sync and __reduce_*_sync wrong there: where it finds that
+ * the masks of those present differ it leaves out the check that all lanes of a mask have come, and
+ * lets the instruction count whoever is there. A __syncwarp before does not help, since lanes that
+ * had to wait in it go on in the parts in which they came. The checks of __syncwarp and __shfl_sync
+ * hold. So only full warps, which have the instruction to themselves, vote and match by it; the
+ * lanes of any other mask tell each other by shuffles. The conformance suite holds this against
+ * what lanes must hear (case parts); with the instructions rw-malloc gave out bad blocks, and
+ * Ouroboros hung (docs/OUROBOROS.md). Do not look around with __activemask to choose a way: lanes
+ * of one mask then wait for each other in different ways. */
+
+/* By shuffles: the lanes of mask pass on what they know to the one before them, then what they know
+ * by then to the one two before, four, ... 2 log2(lanes) of them. */
+#define WH_CUDA_SPREAD_(op, expr)                                                 \
+    WH_FN uint32_t wh_cuda_##op##_part_(wh_mask_t mask, uint32_t acc) {           \
+        const wh_mask_t above = mask & ~((2u << wh_lane_id()) - 1);               \
+        uint32_t next = (uint32_t)__ffs((int)(above != 0 ? above : mask)) - 1;    \
+        WH_NO_UNROLL                                                              \
+        for (uint32_t left = (uint32_t)__popc(mask) - 1; left != 0; left >>= 1) { \
+            const uint32_t x = __shfl_sync(mask, acc, (int)next);                 \
+            acc = expr;                                                           \
+            next = __shfl_sync(mask, next, (int)next);                            \
+        }                                                                         \
+        return acc;                                                               \
+    }
+WH_CUDA_SPREAD_(max, acc > x ? acc : x)
+WH_CUDA_SPREAD_(or, acc | x)
+#undef WH_CUDA_SPREAD_
+
 WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
-    __syncwarp(mask);
-    return __ballot_sync(mask, pred) & mask;
+    return mask == ~0u ? __ballot_sync(~0u, pred)
+                       : wh_cuda_or_part_(mask, (uint32_t)(pred != 0) << wh_lane_id());
 }
 WH_FN int wh_any(wh_mask_t mask, int pred) {
     return wh_ballot(mask, pred) != 0;
@@ -131,27 +149,44 @@ WH_FN uint32_t wh_shfl_u32(wh_mask_t mask, uint32_t v, uint32_t lane) {
 WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
     return (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)lane);
 }
-WH_FN wh_mask_t wh_match_any_u32(wh_mask_t mask, uint32_t v) {
-    __syncwarp(mask);
-    return __match_any_sync(mask, v) & mask;
-}
-WH_FN wh_mask_t wh_match_any_u64(wh_mask_t mask, uint64_t v) {
-    __syncwarp(mask);
-    return __match_any_sync(mask, (unsigned long long)v) & mask;
-}
-#define WH_CUDA_REDUCE_(op, expr)                                       \
-    WH_FN uint32_t wh_reduce_##op##_u32(wh_mask_t mask, uint32_t v) {   \
-        uint32_t acc = 0;                                               \
-        for (wh_mask_t m = mask; m != 0; m &= m - 1) {                  \
-            const uint32_t x = __shfl_sync(mask, v, __ffs((int)m) - 1); \
-            acc = expr;                                                 \
-        }                                                               \
-        return acc;                                                     \
+/* Everyone in turn says what it has: a shuffle a lane, two for 64 bits. */
+#define WH_CUDA_MATCH_(w, ctype)                                                           \
+    WH_FN wh_mask_t wh_match_any_u##w(wh_mask_t mask, uint##w##_t v) {                     \
+        if (mask == ~0u) {                                                                 \
+            return __match_any_sync(~0u, (ctype)v);                                        \
+        }                                                                                  \
+        wh_mask_t same = 0;                                                                \
+        WH_NO_UNROLL                                                                       \
+        for (wh_mask_t m = mask; m != 0; m &= m - 1) {                                     \
+            same |= __shfl_sync(mask, (ctype)v, __ffs((int)m) - 1) == v ? m & (0 - m) : 0; \
+        }                                                                                  \
+        return same;                                                                       \
     }
-WH_CUDA_REDUCE_(add, acc + x)
-WH_CUDA_REDUCE_(max, acc > x ? acc : x)
-WH_CUDA_REDUCE_(or, acc | x)
-#undef WH_CUDA_REDUCE_
+WH_CUDA_MATCH_(32, unsigned)
+WH_CUDA_MATCH_(64, unsigned long long)
+#undef WH_CUDA_MATCH_
+WH_FN uint32_t wh_reduce_add_u32(wh_mask_t mask, uint32_t v) {
+    uint32_t sum = 0;
+    for (wh_mask_t m = mask; m != 0; m &= m - 1) {
+        sum += __shfl_sync(mask, v, __ffs((int)m) - 1);
+    }
+    return sum;
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+WH_FN uint32_t wh_reduce_max_u32(wh_mask_t mask, uint32_t v) {
+    return mask == ~0u ? __reduce_max_sync(~0u, v) : wh_cuda_max_part_(mask, v);
+}
+WH_FN uint32_t wh_reduce_or_u32(wh_mask_t mask, uint32_t v) {
+    return mask == ~0u ? __reduce_or_sync(~0u, v) : wh_cuda_or_part_(mask, v);
+}
+#else
+WH_FN uint32_t wh_reduce_max_u32(wh_mask_t mask, uint32_t v) {
+    return wh_cuda_max_part_(mask, v);
+}
+WH_FN uint32_t wh_reduce_or_u32(wh_mask_t mask, uint32_t v) {
+    return wh_cuda_or_part_(mask, v);
+}
+#endif
 
 WH_FN void wh_syncwarp(wh_mask_t mask) {
     __syncwarp(mask);
