@@ -821,15 +821,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
 
 /* --- the contract -------------------------------------------------------------------------- */
 
-/* The lanes that go through a call together. PAGES: all of a warp, or each for itself: parts of
- * warps that malloc and free at the same time fail on a GPU, why is not known (docs/OUROBOROS.md).
- */
-WH_FN wh_mask_t wh_ouro_together_(uint32_t variant, wh_mask_t mask) {
-    return WH_OURO_BY_CHUNK(variant) || mask == ~0u ? mask : 1u << wh_lane_id();
-}
-
-WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t called, size_t n) {
-    const wh_mask_t mask = wh_ouro_together_(variant, called);
+WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_t n) {
     uint32_t c = WH_OURO_NO_CLASS;
     if (n != 0) {
         c = n <= wh_ouro_max_size_(h) ? wh_pow2_class(n, h.min_log2) : WH_OURO_NO_CLASS;
@@ -922,8 +914,7 @@ WH_FN_SLOW void wh_ouro_enqueue_freed_(const wh_ouro_header *header, wh_mask_t m
     wh_ouro_enqueue_chunks_(h.variant, h, mask, holds, c, chunk, 0);
 }
 
-WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t called, void *p) {
-    const wh_mask_t mask = wh_ouro_together_(variant, called);
+WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     uint32_t c = WH_OURO_NO_CLASS;
     if (offset < h.data_bytes) {           /* not so for NULL */

@@ -41,7 +41,7 @@
  *   P1  free (add release) -> malloc (acquire of the same word, then a syncwarp: the lane
  *       that acquires and the lane that gets the units differ)
  *   P2  pieces: fetch_and acq_rel -> the last piece's fetch_and: what all owners wrote
- *       comes before the release of the unit
+ *       comes before the release of the unit; a syncwarp before the leader's fetch_and
  *   X1  NULL only after a pass over all words found no segment that would do and a second
  *       pass showed that nothing was released in between (use_word X1). Units that another
  *       request of several units holds for a moment, before it finds a conflict and gives
@@ -53,7 +53,8 @@
  *       meanwhile.
  * Cost  malloc: a load per lane and step, an atomic per word that is taken from, collectives,
  *       a store of state; a request of many words one atomic a word. free: a load, a store
- *       and an atomic a word; a piece one atomic, and the last one of a unit a second.
+ *       and an atomic, which small runs in one word share; pieces of one unit share one
+ *       atomic, and a second one at the end.
  * Fails NULL is exact (X1); wh_rwmalloc_aligned above a unit looks for a run that is
  *       longer by align - unit, so it may miss one that would just do.
  * Check tests/unit/rwmalloc.c, conform, stress, fault.
@@ -622,26 +623,47 @@ WH_FN uint64_t wh_rwmalloc_usable_size(wh_rwmalloc_t h, const void *p) {
     return b.units != 0 ? (uint64_t)b.units << h.unit_log2 : (uint64_t)b.granules << h.granule_log2;
 }
 
-/* Every lane by itself: lanes that freed together what lies in one word or unit, by one atomic of
- * theirs, let the stress suite find bad blocks on a GPU, and nowhere else (docs/RANDOM_WALK.md). */
 WH_FN void wh_rwmalloc_free(wh_rwmalloc_t h, wh_mask_t mask, void *p) {
     const wh_rwmalloc_block b = wh_rwmalloc_find_(h, p);
-    (void)mask;
+    /* Small runs in one word together: malloc packs them so. */
+    const int small = b.units != 0 && b.units <= WH_RWMALLOC_PACKED &&
+                      b.unit % WH_USE_BITS + b.units <= WH_USE_BITS;
     if (b.units != 0) {
-        wh_store_u32_relaxed(&h.state[b.unit], 0);      /* I2: while the units are still ours */
-        wh_rwmalloc_release_(h.words, b.unit, b.units); /* P1 */
-        return;
-    }
-    if (b.granules == 0) {
-        wh_add_u64_relaxed(&h.header->bad_frees, p != NULL);
-        return;
-    }
-    const uint32_t start = 1u << b.offset;
-    const uint32_t old = WH_PLANT(rwmalloc_p2, wh_fetch_and_u32_acq_rel,
-                                  wh_fetch_and_u32_relaxed)(&h.state[b.unit], ~start); /* P2 */
-    if ((old & start) == 0) { /* freed by another lane just now */
+        wh_store_u32_relaxed(&h.state[b.unit], 0); /* I2: while the units are still ours */
+        if (!small) {
+            wh_rwmalloc_release_(h.words, b.unit, b.units); /* P1 */
+        }
+    } else if (b.granules == 0 && p != NULL) {
         wh_add_u64_relaxed(&h.header->bad_frees, 1);
-    } else if ((old & 0xffff) == start) {
+    }
+    if (wh_any(mask, small)) {
+        const uint32_t word = b.unit / WH_USE_BITS;
+        const wh_group g = wh_group_by_u32(mask, small ? word : WH_RWMALLOC_NONE);
+        const uint32_t bits = wh_group_or_u32(
+            mask, g, small ? (uint32_t)wh_rwmalloc_bits_(b.units, b.unit % WH_USE_BITS) : 0);
+        wh_syncwarp(mask); /* P1, I2: the other lanes' writes, and their states */
+        if (small && wh_group_leads(g)) {
+            wh_use_release(&h.words[word], bits); /* P1 */
+        }
+    }
+    /* Pieces of one unit together. */
+    const int piece = b.units == 0 && b.granules != 0;
+    if (!wh_any(mask, piece)) {
+        return;
+    }
+    const wh_group same = wh_group_by_u32(mask, piece ? b.unit : WH_RWMALLOC_NONE);
+    const uint32_t starts = wh_group_or_u32(mask, same, piece ? 1u << b.offset : 0);
+    wh_syncwarp(mask); /* P2 */
+    if (!piece || !wh_group_leads(same)) {
+        return;
+    }
+    const uint32_t old = WH_PLANT(rwmalloc_p2, wh_fetch_and_u32_acq_rel,
+                                  wh_fetch_and_u32_relaxed)(&h.state[b.unit], ~starts); /* P2 */
+    const uint32_t twice = wh_popc32(starts & ~old); /* freed by another lane just now */
+    if (twice != 0) {
+        wh_add_u64_relaxed(&h.header->bad_frees, twice);
+    }
+    if ((old & 0xffff) == (starts & old) && (starts & old) != 0) {
         wh_store_u32_relaxed(&h.state[b.unit], 0);
         wh_rwmalloc_release_(h.words, b.unit, 1); /* P1 */
     }
