@@ -84,9 +84,13 @@
  *       lane before: cas release -> the crosser's exchange acquire
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1). With P1 and P2: what
  *       the old owner of a slot wrote happens before the new owner's use.
- *   P4  begun is raised before the take's release; done after it, release -> a search
- *       that saw the take's effect sees begun
+ *   P4  begun is raised before the take: by its release, or because whether and where to
+ *       take depends on what the add returned; done after it, release -> a search that saw
+ *       the take's effect sees begun
  *   P5  list: level 0 is written by an acquire fetch_or before the levels above are told
+ *   P6  what has become available is there before the event that tells of it is counted: the
+ *       list's fetch_or and the pool's insert are acquire, so the add comes after them. A
+ *       verdict that knows the event (X2) has searched with it, since it reads events first
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crosser of
  *       its cursor (which waits for nobody: its search of the pool is bounded), and at X1
@@ -94,12 +98,12 @@
  * Cost  malloc: 1 atomic per group of lanes with one class; the group that comes near the end of
  *       a span has the next one ready before it returns (about ten more); a full warp of one class
  *       of 2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
- *       free: 2 loads in parallel and 1 atomic per group of lanes with one word; 2 more that
- *       nobody waits for, or 1 or 2 that are waited for by the group that makes the word
- *       non-zero or full.
+ *       free: 2 loads in parallel and 1 atomic per group of lanes with one word, then one for
+ *       the list and one that nobody waits for; or 1 or 2 more by the group that makes the
+ *       word non-zero or full.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tests/fault/tessera.c (I4,
  *       I6, T1, X1, P1, P2); wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test
- *       weakens P4 and P5, whose loss the simulator's atomics would not show.
+ *       weakens P4 to P6, whose loss the simulator's atomics would not show.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -233,8 +237,9 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
 WH_FN void wh_tessera_keep_listed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag) {
     const uint32_t c = wh_tessera_tag_class(tag);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    wh_or_u64_relaxed(&wh_tessera_list_(g, c).words[item >> 6], (uint64_t)1 << (item & 63));
-    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
+    (void)wh_fetch_or_u64_acquire(&wh_tessera_list_(g, c).words[item >> 6],
+                                  (uint64_t)1 << (item & 63));
+    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2, P6 */
 }
 
 /* What follows a fetch_or that set `bits` in word i of a slab, found `old` there and has made
@@ -692,7 +697,7 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
                 found = 1;
                 (void)wh_tessera_begin_(*g, set);
                 const uint64_t next =
-                    wh_exchange_u64_acquire(&wh_tessera_cursor_at_(*g, s, u)->next, 0);
+                    wh_exchange_u64_acq_rel(&wh_tessera_cursor_at_(*g, s, u)->next, 0); /* P4 */
                 if (next != 0) {
                     wh_tessera_hold_(*g, s, row, next, 0);
                     wh_tessera_give_span_(g, set, u, next);
@@ -1006,8 +1011,8 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
 }
 
 /* Claims a span for the cursor of (set, class) after `last`, a value of that cursor: twice as large
- * as that one, but at most half of what the set's cursors may still hold; or smaller, down to a
- * slab, if that is what there is.
+ * as that one, or as what lanes are waiting for, but at most half of what the set's cursors may
+ * still hold; or smaller, down to a slab, if that is what there is.
  * Looks at the set's own words of the pool, four at a time: first at the last span's, so that a
  * class that does not need much stays in one place; those of the set's other classes start
  * elsewhere. Then at words that hold something, anywhere. first chunk | chunks << 32; 0: nothing.
@@ -1025,11 +1030,17 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
     uint32_t order = wh_tessera_span_order(row);
     uint32_t word = row.start + set;
     if (slots != 0) {
-        const uint32_t twice = least + 32 - wh_clz32(wh_tessera_divide(slots, row.by_slots));
-        order = twice < order ? twice : order;
+        const uint64_t now = wh_load_u64_relaxed(&wh_tessera_cursor_at_(*g, set, c)->span);
+        const uint32_t waiting = wh_tessera_span_position(now) - wh_tessera_span_slots(now);
+        const uint32_t twice = waiting < 8192 ? 2 * waiting : 0; /* "less than 0": nobody waits */
+        const uint32_t more =
+            least + 32 - wh_clz32(wh_tessera_divide(twice > slots ? twice : slots, row.by_slots));
+        order = more < order ? more : order;
         if (wh_tessera_span_first(last) >= row.begin) {
             word = wh_tessera_span_first(last) >> 6;
-            word += twice > WH_TESSERA_MAX_SPAN_LOG2 ? n_sets : 0; /* it was all of that one */
+            word += slots >= row.slots << (WH_TESSERA_MAX_SPAN_LOG2 - least)
+                        ? n_sets /* it was all of that one */
+                        : 0;
         }
     }
     WH_NO_UNROLL
@@ -1050,7 +1061,8 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
             const uint32_t skip = (row.begin >> 6) / n_sets + 1;
             word = set + (set + skip * n_sets < n_words ? skip * n_sets : 0);
         }
-        found = wh_tessera_span_near_(g, set, word, n_sets, order, order);
+        found = wh_tessera_span_near_(g, set, word, n_sets, order,
+                                      order > least + 2 ? order - 2 : least);
         word += 4 * n_sets;
         order -= (tries & 1) != 0 && order > least;
     }
@@ -1079,11 +1091,12 @@ WH_FN wh_tessera_serving wh_tessera_serve_(wh_tessera_ref g, wh_mask_t mask, wh_
     const int takes_part = c != WH_TESSERA_NO_CLASS;
     uint64_t *at = &wh_tessera_cursor_at_(*g, set, c)->span;
     int need = my.p == NULL && takes_part;
+    wh_mask_t needy = wh_ballot(mask, need) & lanes;
+    int attach = wh_any(mask, my.attach); /* some group's crosser has to */
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         uint64_t got = 0; /* slots from its position on are the group's */
-        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
-        if (wh_any(mask, my.attach)) {
+        if (attach) {
             uint64_t claim = 0;
             if (my.attach) {
                 got = wh_tessera_take_next_(*g, set, c);
@@ -1092,7 +1105,7 @@ WH_FN wh_tessera_serving wh_tessera_serve_(wh_tessera_ref g, wh_mask_t mask, wh_
                 }
                 my.stuck = got == 0 && claim == 0;
             }
-            if (claims && wh_any(mask, claim != 0)) {
+            if (claims) {
                 got = wh_tessera_make_span_(g, mask, set, c, claim, got);
             }
             if (got != 0) {
@@ -1114,16 +1127,25 @@ WH_FN wh_tessera_serving wh_tessera_serve_(wh_tessera_ref g, wh_mask_t mask, wh_
         }
         got = wh_shfl_u64(mask, got, leader);
         const uint32_t position = wh_tessera_span_position(got) + wh_mask_rank(needy);
-        if (need && position < wh_tessera_span_slots(got)) {
+        const uint32_t slots = wh_tessera_span_slots(got);
+        if (need && position < slots) {
             my.p = wh_tessera_slot_(g->base, g->chunk_log2, wh_tessera_header_(*g)->classes[c],
                                     wh_tessera_span_first(got), position);
             need = 0;
         }
-        my.stuck = wh_any(mask, my.stuck);
-        if (my.stuck || !wh_any(mask, need || my.attach)) {
+        if (wh_tessera_has_slots_(got)) { /* the group's lowest lanes are served */
+            const uint32_t served = slots - wh_tessera_span_position(got);
+            needy =
+                served >= wh_popc32(needy) ? 0 : needy & ~(uint32_t)wh_lowest_bits(needy, served);
+        }
+        const uint32_t left =
+            wh_reduce_or_u32(mask, (need ? 1u : 0) | (my.attach ? 2u : 0) | (my.stuck ? 4u : 0));
+        attach = (left & 2) != 0;
+        my.stuck = (left & 4) != 0;
+        if (my.stuck || left == 0) {
             return my;
         }
-        if (!wh_any(mask, my.attach)) {
+        if (!attach) {
             wh_backoff(attempt < 2 ? attempt : 2);
         }
     }
@@ -1164,22 +1186,21 @@ WH_FN_SLOW void wh_tessera_prepare_(wh_tessera_ref g, wh_mask_t mask, uint32_t s
                                     uint64_t v, int prepares) {
     uint64_t claim = 0;
     if (prepares) {
-        prepares = wh_load_u64_relaxed(&wh_tessera_cursor_at_(*g, set, c)->next) == 0;
-        if (prepares) {
-            (void)wh_tessera_begin_(*g, set); /* P4 */
+        const uint32_t ticket = wh_tessera_begin_(*g, set);
+        const uint64_t next = wh_load_u64_relaxed(&wh_tessera_cursor_at_(*g, set, c)->next);
+        if (next == 0 && ticket != UINT32_MAX) { /* P4: not before the ticket is known */
             claim = wh_tessera_next_span_(g, set, c, v);
         }
     }
-    if (wh_any(mask, claim != 0)) {
-        const uint64_t span = wh_tessera_make_span_(g, mask, set, c, claim, 0);
-        if (claim != 0) {
-            const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
-            wh_tessera_hold_(*g, set, row, 0, span);
-            if (WH_PLANT(tessera_p2_ready, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
-                    &wh_tessera_cursor_at_(*g, set, c)->next, 0, span) != 0) { /* C1, P2 */
-                wh_tessera_hold_(*g, set, row, span, 0); /* there is one by now */
-                wh_tessera_give_span_(g, set, c, span);
-            }
+    const uint64_t span = wh_tessera_make_span_(g, mask, set, c, claim, 0);
+    if (claim != 0) {
+        const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
+        wh_tessera_hold_(*g, set, row, 0, span);
+        const uint64_t other = WH_PLANT(tessera_p2_ready, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
+            &wh_tessera_cursor_at_(*g, set, c)->next, 0, span); /* C1, P2 */
+        if (other != 0) {
+            wh_tessera_hold_(*g, set, row, span, 0);
+            wh_tessera_give_span_(g, set, c, span);
         }
     }
     if (prepares) {
@@ -1397,8 +1418,8 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
             slab = wh_tessera_place_(g.n_chunks - g.begin, g.n_sets, set, ticket, order) + g.begin;
             if (slab != g.n_chunks) {
                 const uint64_t bits = wh_tessera_chunks_(slab, order);
-                /* P3. The summary above a word that this empties stays: a search clears it. */
-                const uint64_t got = wh_fetch_and_u64_acq_rel(&g.pool[slab >> 6], ~bits) & bits;
+                /* P3, P4. The summary above a word that this empties stays: a search clears it. */
+                const uint64_t got = wh_fetch_and_u64_acquire(&g.pool[slab >> 6], ~bits) & bits;
                 if (got != bits) {
                     if (got != 0) {
                         (void)wh_veb_insert_mask(wh_tessera_pool_(g), slab >> 6, got);
@@ -1447,15 +1468,18 @@ WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             p = wh_tessera_slot_(g->base, g->chunk_log2, row, wh_tessera_span_first(v), position);
         }
     }
-    if (wh_any(mask, c != WH_TESSERA_NO_CLASS && p == NULL)) { /* the crosser is among these */
-        p = wh_tessera_switch_(g, mask, lanes, set, c, v, p);
-    }
+    const int needs = c != WH_TESSERA_NO_CLASS && p == NULL; /* the crosser is among these */
     const int prepares =
         wh_lane_id() == wh_mask_leader(lanes) && wh_tessera_passes_(v, wh_popc32(lanes));
-    if (wh_any(mask, prepares)) {
+    const uint32_t todo =
+        wh_reduce_or_u32(mask, (needs ? 1u : 0) | (prepares ? 2u : 0) | (is_run ? 4u : 0));
+    if ((todo & 1) != 0) {
+        p = wh_tessera_switch_(g, mask, lanes, set, c, v, p);
+    }
+    if ((todo & 2) != 0) {
         wh_tessera_prepare_(g, mask, set, c, v, prepares);
     }
-    if (wh_any(mask, is_run)) {
+    if ((todo & 4) != 0) {
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
         p = is_run ? q : p;
     }
@@ -1532,12 +1556,10 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     const uint32_t first = wh_shfl_u32(mask, slot, same.leader);
     uint64_t bits = (same.n == 32 ? 0xffffffffu : (1u << same.n) - 1);
     bits <<= first & 63;
-    if (wh_any(mask, word != UINT32_MAX && slot != first + same.rank)) {
-        bits = 0;
-        for (wh_mask_t m = same.lanes; wh_any(mask, m != 0); m &= m - 1) {
-            const uint32_t lane = m != 0 ? wh_mask_leader(m) : same.leader;
-            bits |= (uint64_t)1 << (wh_shfl_u32(mask, slot, lane) & 63);
-        }
+    const uint32_t apart = word != UINT32_MAX && slot != first + same.rank ? 32u : 0;
+    const uint32_t groups = wh_reduce_or_u32(mask, apart | (word != UINT32_MAX ? same.n - 1 : 0));
+    if ((groups & 32) != 0) {
+        bits = wh_group_or_u64(mask, same, (uint64_t)1 << (slot & 63), groups & 31);
     }
     const uint32_t set = wh_tessera_my_set_(h);
     if (word != UINT32_MAX) {
