@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "warpheap/alloc/tessera/tessera.h"
@@ -127,6 +128,39 @@ static void heaps_fit_their_memory(void **state) {
     }
 }
 
+/* Full warps' places: aligned, in the heap behind the first spans, each once a round, and never
+ * another set's. */
+static void places_tile_the_heap(void **state) {
+    (void)state;
+    wh_tuning tuning;
+    memset(&tuning, 0, sizeof tuning);
+    uint8_t *const seen = malloc((size_t)4 << 20);
+    assert_non_null(seen);
+    for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
+        wh_tessera_t h;
+        wh_plan plan;
+        memset(&h, 0, sizeof h);
+        assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+        const wh_tessera_core g = h.core;
+        for (uint32_t order = 0; g.max_whole != 0 && order <= h.max_order; order++) {
+            const uint32_t rounds = g.places >> order;
+            const uint32_t starts[] = {0, 1, rounds * 3 + 1, (UINT32_MAX >> order) - 2 * rounds};
+            for (uint32_t i = 0; i < 4; i++) {
+                memset(seen, 0, g.n_chunks);
+                const uint32_t set = (i * 7 + order) % g.n_sets;
+                for (uint32_t t = 0; t < rounds; t++) {
+                    const uint32_t at = wh_tessera_next_place(g, set, starts[i] + t, order);
+                    assert_true(at >= g.begin && at + (1u << order) <= g.n_chunks);
+                    assert_int_equal(at & ((1u << order) - 1), 0);
+                    assert_int_equal(((at - g.begin) >> order) % g.n_sets, set);
+                    assert_int_equal(seen[at]++, 0);
+                }
+            }
+        }
+    }
+    free(seen);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_has_the_smallest_class),
@@ -136,6 +170,7 @@ int main(void) {
         cmocka_unit_test(fits_are_aligned_and_lowest),
         cmocka_unit_test(lists_spread_neighbours),
         cmocka_unit_test(heaps_fit_their_memory),
+        cmocka_unit_test(places_tile_the_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1404,7 +1404,8 @@ WH_HD int wh_tessera_is_whole_(uint64_t n, uint32_t max_whole) {
 }
 
 /* A full warp that wants slots of 2^size_log2 bytes, class c, takes a slab of its own, 32 slots,
- * from the next place of its set. NULL for all lanes if that place is taken. */
+ * from the next place of its set. NULL for all lanes if that place is taken. Kept short: code that
+ * an SM runs for the first time in a kernel comes from memory. */
 WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t size_log2) {
     const uint32_t all = 0xffffffffu;
     const uint32_t lane = wh_lane_id();
@@ -1412,31 +1413,18 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     wh_tessera_set *counters = wh_tessera_set_at_(g, set);
     uint32_t slab = g.n_chunks;
     if (lane == 0 && wh_load_u32_hint(&counters->no_places) == 0) {
-        WH_NO_UNROLL
-        for (uint32_t tries = 0; tries < 4 && slab == g.n_chunks; tries++) {
-            const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
-            slab = wh_tessera_place_(g.n_chunks - g.begin, g.n_sets, set, ticket, order) + g.begin;
-            if (slab != g.n_chunks) {
-                const uint64_t bits = wh_tessera_chunks_(slab, order);
-                /* P3, P4. The summary above a word that this empties stays: a search clears it. */
-                const uint64_t got = wh_fetch_and_u64_acquire(&g.pool[slab >> 6], ~bits) & bits;
-                if (got != bits) {
-                    if (got != 0) {
-                        (void)wh_veb_insert_mask(wh_tessera_pool_(g), slab >> 6, got);
-                    }
-                    slab = g.n_chunks;
-                }
-            }
-            if (slab != g.n_chunks) {
-                wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
-                wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
-            } else {
-                wh_add_u32_release(&counters->done, 1); /* P4 */
-            }
+        const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
+        const uint32_t place = wh_tessera_next_place(g, set, ticket, order);
+        const uint64_t bits = wh_tessera_chunks_(place, order);
+        /* P3, P4. The summary above a word that this empties stays: a search clears it. */
+        const uint64_t got = wh_fetch_and_u64_acquire(&g.pool[place >> 6], ~bits) & bits;
+        if (got == bits) {
+            slab = place;
+            wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
+        } else if (got != 0) {
+            (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, got);
         }
-        if (slab == g.n_chunks) { /* until a span is attached, do not try again */
-            wh_store_u32_relaxed(&counters->no_places, 1);
-        }
+        wh_add_u32_relaxed(&counters->done, 1); /* P4: what was put back is there */
     }
     slab = wh_shfl_u32(all, slab, 0);
     if (slab == g.n_chunks) {
@@ -1451,22 +1439,40 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
 }
 
+#define WH_TESSERA_WHOLE_TRIES 3u
+
+/* A full warp whose place was taken: a few more places, then 32 slots of its cursor, of which the
+ * lanes get those that there are; *v: what the add returned. */
+WH_FN void *wh_tessera_whole_again_(wh_tessera_core g, uint32_t set, uint32_t c, uint64_t n,
+                                    uint64_t *v) {
+    wh_tessera_set *counters = wh_tessera_set_at_(g, set);
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_WHOLE_TRIES; tries++) {
+        void *p = wh_tessera_whole_(g, set, c, 32 - wh_clz32((uint32_t)n - 1));
+        if (p != NULL) {
+            return p;
+        }
+    }
+    if (wh_lane_id() == 0) {
+        wh_store_u32_relaxed(&counters->no_places, 1); /* until a span is attached */
+        *v = wh_fetch_add_u64_acquire(&wh_tessera_cursor_at_(g, set, c)->span,
+                                      32 * WH_TESSERA_POSITION); /* P2, I1 */
+    }
+    *v = wh_shfl_u64(~0u, *v, 0);
+    const uint32_t position = wh_tessera_span_position(*v) + wh_lane_id();
+    return position < wh_tessera_span_slots(*v)
+               ? wh_tessera_slot_(g.base, g.chunk_log2, wh_tessera_header_(g)->classes[c],
+                                  wh_tessera_span_first(*v), position)
+               : NULL;
+}
+
 /* What malloc does not find at once: lanes whose cursor was used up, full warps without a slab
  * of their own, runs. Arguments as refill's; n is the request of a lane that has no p yet. */
 WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
                                   uint32_t c, uint64_t v, void *p, uint64_t n) {
     const int is_run = n != 0 && c == WH_TESSERA_NO_CLASS;
     if (lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
-        const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
-        if (wh_lane_id() == 0) {
-            v = wh_fetch_add_u64_acquire(&wh_tessera_cursor_at_(*g, set, c)->span,
-                                         32 * WH_TESSERA_POSITION); /* P2, I1 */
-        }
-        v = wh_shfl_u64(mask, v, 0);
-        const uint32_t position = wh_tessera_span_position(v) + wh_lane_id();
-        if (position < wh_tessera_span_slots(v)) {
-            p = wh_tessera_slot_(g->base, g->chunk_log2, row, wh_tessera_span_first(v), position);
-        }
+        p = wh_tessera_whole_again_(*g, set, c, n, &v);
     }
     const int needs = c != WH_TESSERA_NO_CLASS && p == NULL; /* the crosser is among these */
     const int prepares =
