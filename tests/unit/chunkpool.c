@@ -253,12 +253,48 @@ static void test_concurrent(void **state) {
     }
 }
 
+/* --- lanes that look for a large chunk in vain ----------------------------------------------- */
+
+WH_KERNEL(look_in_vain, pool_args, a) {
+    if (wh_chunkpool_merge(a.pool) || !wh_chunkpool_empty(a.pool, 1)) {
+        wh_add_u32_relaxed(a.errors, 1);
+    }
+}
+
+/* With nothing to move they do not keep each other from seeing that there is none, however many
+ * look at once: the second chunk of each large one is out. */
+static void test_many_look_in_vain(void **state) {
+    (void)state;
+    for (uint32_t policy = 0; policy < N_POLICIES; policy++) {
+        wh_device *d = open_policy((wh_sim_policy)policy, policy);
+        pool_memory *m = take(d, sizeof *m);
+        pool_args a;
+        memset(&a, 0, sizeof a);
+        a.pool = pool_of(m, 32, 2);
+        a.errors = take(d, 4);
+        const wh_chunkpool_take_t t = wh_chunkpool_take(a.pool, 0, 32);
+        assert_int_equal(t.n, 32);
+        for (uint32_t i = 0; i < 32; i++) {
+            const uint32_t chunk = wh_chunkpool_get(a.pool, 0, t, i);
+            if (chunk % 4 != 1) {
+                wh_chunkpool_free(a.pool, 0, chunk);
+            }
+        }
+        assert_int_equal(wh_chunkpool_merge(a.pool), 0); /* what is free is loose now */
+        const wh_launch l = grid(d, 2, 64);
+        if (look_in_vain(&l, &a) != WH_OK) {
+            fail_msg("%s", wh_device_error_text(d));
+        }
+        assert_int_equal(*a.errors, 0);
+        wh_device_close(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_sequence),
-        cmocka_unit_test(test_long_sequences),
-        cmocka_unit_test(test_fresh_in_order),
-        cmocka_unit_test(test_concurrent),
+        cmocka_unit_test(test_every_sequence),    cmocka_unit_test(test_long_sequences),
+        cmocka_unit_test(test_fresh_in_order),    cmocka_unit_test(test_concurrent),
+        cmocka_unit_test(test_many_look_in_vain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

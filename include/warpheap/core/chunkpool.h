@@ -134,7 +134,7 @@ WH_FN uint32_t wh_chunkpool_split_(wh_chunkpool p, uint32_t n, uint64_t *first) 
     if (p.large_log2 == 0 || (int64_t)wh_load_u64_relaxed(&p.state->rings[1].count) <= 0) {
         return 0;
     }
-    wh_add_u64_relaxed(&p.state->moving, 1); /* I3 */
+    (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* I3: before the take */
     if (wh_chunkpool_from_ring_(p, 1, 1, &position) != 0) {
         const uint32_t chunk = wh_chunkpool_ring_at_(p, 1, position);
         got = n < 1u << p.large_log2 ? n : 1u << p.large_log2;
@@ -241,18 +241,36 @@ WH_FN int wh_chunkpool_claim_large_(wh_chunkpool p, uint64_t first) {
     return got == mask;
 }
 
+/* Whether all chunks of the large one that begins at `first` are loose. */
+WH_FN int wh_chunkpool_large_is_loose_(wh_chunkpool p, uint64_t first) {
+    const uint32_t n = 1u << p.large_log2;
+    const uint64_t mask = n < 64 ? wh_lowest_bits(UINT64_MAX, n) << (first & 63) : UINT64_MAX;
+    uint64_t all = mask;
+    for (uint64_t w = first >> 6; w << 6 < first + n; w++) {
+        all &= wh_load_u64_relaxed(&p.loose_tree.words[w]);
+    }
+    return all == mask;
+}
+
 /* Puts free small chunks together: all that are in the ring or fresh become loose, and
  * those that make up large ones go to the ring of these. Whether there was one. For when
- * there are no large ones: it looks at every chunk. */
+ * there are no large ones: it looks at every chunk.
+ * I3: `moving` is raised before anything is taken, and stays so until what it goes into has been
+ * looked through. A call that finds nothing to take does not raise it: callers that find nothing
+ * would otherwise keep each other from seeing an empty pool for ever. */
 WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
     const uint32_t n = 1u << p.large_log2;
-    int merged = 0;
+    int merged = 0, moving = 0;
     if (p.large_log2 == 0) {
         return 0;
     }
-    wh_add_u64_relaxed(&p.state->moving, 1); /* I3 */
-    for (;;) {
+    while ((int64_t)wh_load_u64_relaxed(&p.state->rings[0].count) > 0 ||
+           wh_chunkpool_left_(p, wh_load_u64_relaxed(&p.state->offset), 0) != 0) {
         wh_chunkpool_take_t t;
+        if (!moving) {
+            (void)wh_fetch_add_u64_acquire(&p.state->moving, 1);
+            moving = 1;
+        }
         t.from = WH_CHUNKPOOL_RING;
         t.n = wh_chunkpool_from_ring_(p, 0, 64, &t.first);
         if (t.n == 0) {
@@ -268,14 +286,21 @@ WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
         }
     }
     for (uint64_t first = 0; first + n <= p.n - wh_chunkpool_rest_(p); first += n) {
-        if (wh_veb_contains(p.loose_tree, first) && wh_veb_contains(p.loose_tree, first + n - 1) &&
-            wh_chunkpool_claim_large_(p, first)) {
-            wh_chunkpool_free(p, 1, (uint32_t)first);
-            (void)wh_fetch_sub_u64_release(&p.state->loose, n);
-            merged = 1;
+        if (wh_chunkpool_large_is_loose_(p, first)) {
+            if (!moving) {
+                (void)wh_fetch_add_u64_acquire(&p.state->moving, 1);
+                moving = 1;
+            }
+            if (wh_chunkpool_claim_large_(p, first)) {
+                wh_chunkpool_free(p, 1, (uint32_t)first);
+                (void)wh_fetch_sub_u64_release(&p.state->loose, n);
+                merged = 1;
+            }
         }
     }
-    (void)wh_fetch_sub_u64_release(&p.state->moving, 1);
+    if (moving) {
+        (void)wh_fetch_sub_u64_release(&p.state->moving, 1);
+    }
     return merged;
 }
 
