@@ -149,18 +149,28 @@ WH_FN uint32_t wh_shfl_u32(wh_mask_t mask, uint32_t v, uint32_t lane) {
 WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
     return (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)lane);
 }
-/* Everyone in turn says what it has: a shuffle a lane, two for 64 bits. */
-#define WH_CUDA_MATCH_(w, ctype)                                                           \
-    WH_FN wh_mask_t wh_match_any_u##w(wh_mask_t mask, uint##w##_t v) {                     \
-        if (mask == ~0u) {                                                                 \
-            return __match_any_sync(~0u, (ctype)v);                                        \
-        }                                                                                  \
-        wh_mask_t same = 0;                                                                \
-        WH_NO_UNROLL                                                                       \
-        for (wh_mask_t m = mask; m != 0; m &= m - 1) {                                     \
-            same |= __shfl_sync(mask, (ctype)v, __ffs((int)m) - 1) == v ? m & (0 - m) : 0; \
-        }                                                                                  \
-        return same;                                                                       \
+/* Everyone in turn says what it has: a shuffle a lane, two for 64 bits, four lanes at a time on
+ * their way. (Past the last lane, where bit is 0, whatever the shuffle gives does not count.) */
+#define WH_CUDA_MATCH_(w, ctype)                                            \
+    WH_FN wh_mask_t wh_match_any_u##w(wh_mask_t mask, uint##w##_t v) {      \
+        if (mask == ~0u) {                                                  \
+            return __match_any_sync(~0u, (ctype)v);                         \
+        }                                                                   \
+        wh_mask_t same = 0;                                                 \
+        WH_NO_UNROLL                                                        \
+        for (wh_mask_t m = mask; m != 0;) {                                 \
+            wh_mask_t bit[4];                                               \
+            ctype x[4];                                                     \
+            for (int i = 0; i < 4; i++) {                                   \
+                bit[i] = m & (0 - m);                                       \
+                m ^= bit[i];                                                \
+                x[i] = __shfl_sync(mask, (ctype)v, __ffs((int)bit[i]) - 1); \
+            }                                                               \
+            for (int i = 0; i < 4; i++) {                                   \
+                same |= x[i] == v ? bit[i] : 0;                             \
+            }                                                               \
+        }                                                                   \
+        return same;                                                        \
     }
 WH_CUDA_MATCH_(32, unsigned)
 WH_CUDA_MATCH_(64, unsigned long long)

@@ -571,8 +571,10 @@ WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t
     int need = is_slice && p == NULL;
     int exact = 0;
     int replace = leads && (uint32_t)v < slices && (uint32_t)v + wh_popc32(lanes) >= slices;
-    for (uint32_t attempt = 0; wh_any(mask, need || replace); attempt++) {
-        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+    wh_mask_t needy = wh_ballot(mask, need) & lanes;
+    /* Of the warp: 1: some lane has something to do yet; 2: some group has got on */
+    uint32_t state = wh_any(mask, need || replace) ? 1 : 0;
+    for (uint32_t attempt = 0; (state & 1) != 0; attempt++) {
         const uint32_t r = wh_popc32(needy);
         uint64_t got = 0;
         if (replace) {
@@ -583,9 +585,12 @@ WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t
         } else if (leads && r != 0) {
             got = wh_gallatin_attempt_(g, t, buffer, r, &replace, &exact);
         }
-        const int idle = !wh_any(mask, got != 0 || replace);
+        const int moves = got != 0 || replace;
         got = wh_shfl_u64(mask, got, leader);
         const uint32_t rank = wh_mask_rank(needy);
+        needy = got == WH_GALLATIN_NOTHING
+                    ? 0
+                    : needy & ~(wh_mask_t)wh_lowest_bits(needy, (uint32_t)(got & 0xff));
         if (need && got == WH_GALLATIN_NOTHING) {
             wh_add_u64_relaxed(&g.header->failed, 1);
             need = 0;
@@ -594,7 +599,8 @@ WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t
                                    ((uint32_t)(got >> 8) & 0xffffff) + rank);
             need = 0;
         }
-        if (idle) {
+        state = wh_reduce_or_u32(mask, (need || replace ? 1u : 0) | (moves ? 2u : 0));
+        if (state == 1) {
             wh_backoff(attempt);
         }
     }
@@ -791,10 +797,12 @@ WH_FN void *wh_gallatin_aligned(wh_gallatin_t h, wh_mask_t mask, size_t align, s
         p = h.core.base + ((v >> 32) << h.block0_log2) +
             ((uint64_t)index << (h.min_slice_log2 + t));
     }
-    if (wh_any(mask, is_slice && (uint32_t)v + same.n >= slices)) {
+    const int slow = is_slice && (uint32_t)v + same.n >= slices;
+    const uint32_t todo = wh_reduce_or_u32(mask, (slow ? 1u : 0) | (large ? 2u : 0));
+    if ((todo & 1) != 0) {
         p = wh_gallatin_slow_(h.core, mask, same.lanes, t, v, p);
     }
-    if (wh_any(mask, large)) {
+    if ((todo & 2) != 0) {
         void *q = wh_gallatin_large_(h.core, mask, large ? n : 0, align);
         p = large ? q : p;
     }
