@@ -8,8 +8,8 @@
  *     first = wh_shfl_u64(mask, first, g.leader);
  *     mine = first + g.rank;
  *
- * Lanes: all lanes of mask call together. Cost: one match instruction. A group does
- * not order memory; syncwarp does. Test: tests/unit/group.c.
+ * Lanes: all lanes of mask call together. Cost: one match instruction for a full warp, else
+ * a shuffle a lane. A group does not order memory; syncwarp does. Test: tests/unit/group.c.
  */
 #ifndef WH_CORE_GROUP_H
 #define WH_CORE_GROUP_H
