@@ -104,16 +104,17 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(r));
     return r;
 }
-/* Votes and matches. Parts of a warp with different masks may meet at one instruction, and ptxas
- * 13.0 gets __ballot_sync, __match_any_sync and __reduce_*_sync wrong there: where it finds that
- * the masks of those present differ it leaves out the check that all lanes of a mask have come, and
- * lets the instruction count whoever is there. A __syncwarp before does not help, since lanes that
+/* Votes and matches. Parts of a warp with different masks may meet at one instruction, and
+ * __ballot_sync, __match_any_sync and __reduce_*_sync are wrong there. By the SASS of ptxas 13.0:
+ * where the masks of those present differ the check that all lanes of a mask have come is left out,
+ * and the instruction counts whoever is there. A __syncwarp before does not help, since lanes that
  * had to wait in it go on in the parts in which they came. The checks of __syncwarp and __shfl_sync
  * hold. So only full warps, which have the instruction to themselves, vote and match by it; the
- * lanes of any other mask tell each other by shuffles. The conformance suite holds this against
- * what lanes must hear (case parts); with the instructions rw-malloc gave out bad blocks, and
- * Ouroboros hung (docs/OUROBOROS.md). Do not look around with __activemask to choose a way: lanes
- * of one mask then wait for each other in different ways. */
+ * lanes of any other mask tell each other by shuffles. What showed it: with the instructions
+ * rw-malloc gave out bad blocks in the stress suite, and Ouroboros hung (docs/OUROBOROS.md); case
+ * parts of the conformance suite, which looks at the collectives alone, passes with them, too. Do
+ * not look around with __activemask to choose a way: lanes of one mask then wait for each other in
+ * different ways. */
 
 /* By shuffles: the lanes of mask pass on what they know to the one before them, then what they know
  * by then to the one two before, four, ... 2 log2(lanes) of them. */
