@@ -2,7 +2,7 @@
  * all small pools against a set of free chunks; fresh chunks come in the order of their
  * addresses, whatever lies behind the large ones. Together: lanes under every policy own what
  * they take alone (I1), see what its last owner wrote (P1), and are told that the pool is
- * empty only when it is. */
+ * empty only when it is; and then they are, however many look. */
 #include "sim/sim_test.h"
 
 #include "warpheap/core/chunkpool.h"
@@ -253,6 +253,44 @@ static void test_concurrent(void **state) {
     }
 }
 
+/* --- lanes that look while others merge --------------------------------------------------------- */
+
+WH_KERNEL(merge_and_look, pool_args, a) {
+    const uint64_t me = wh_thread_id();
+    for (uint64_t i = 0; i < (a.seed + me * 7) % 13; i++) {
+        wh_backoff(0);
+    }
+    if (me % 8 == 0) {
+        (void)wh_chunkpool_merge(a.pool);
+    } else if (wh_chunkpool_empty(a.pool, a.steps)) { /* the level */
+        wh_add_u32_relaxed(a.errors, 1);
+    }
+}
+
+/* Nobody takes a chunk, so the pool is never empty, wherever merge has them at the moment (I3). Four
+ * chunks that make a large one, or three that do not. */
+static void test_merge_hides_nothing(void **state) {
+    (void)state;
+    for (uint32_t policy = 0; policy < N_POLICIES; policy++) {
+        for (uint64_t seed = 0; seed < 20 * n_seeds(); seed++) {
+            wh_device *d = open_policy((wh_sim_policy)policy, seed);
+            pool_memory *m = take(d, sizeof *m);
+            pool_args a;
+            memset(&a, 0, sizeof a);
+            a.steps = seed % 2;
+            a.pool = pool_of(m, 3 + a.steps, 2);
+            a.errors = take(d, 4);
+            a.seed = seed;
+            const wh_launch l = grid(d, 2, 8);
+            if (merge_and_look(&l, &a) != WH_OK) {
+                fail_msg("%s", wh_device_error_text(d));
+            }
+            assert_int_equal(*a.errors, 0);
+            wh_device_close(d);
+        }
+    }
+}
+
 /* --- lanes that look for a large chunk in vain ----------------------------------------------- */
 
 WH_KERNEL(look_in_vain, pool_args, a) {
@@ -292,8 +330,11 @@ static void test_many_look_in_vain(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_sequence),    cmocka_unit_test(test_long_sequences),
-        cmocka_unit_test(test_fresh_in_order),    cmocka_unit_test(test_concurrent),
+        cmocka_unit_test(test_every_sequence),
+        cmocka_unit_test(test_long_sequences),
+        cmocka_unit_test(test_fresh_in_order),
+        cmocka_unit_test(test_concurrent),
+        cmocka_unit_test(test_merge_hides_nothing),
         cmocka_unit_test(test_many_look_in_vain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

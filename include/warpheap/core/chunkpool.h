@@ -18,7 +18,8 @@
  *            the end by the takes in flight; high 32 bits: large ones from the back: cas
  *   count    chunks in the ring that nobody has claimed; below zero while vain takes are
  *            under way
- *   moving   lanes that split or merge chunks
+ *   moving   lanes that split chunks, or that merge and have found some: raised by an acquire add
+ *            before anything is taken, lowered by a release (P2)
  *   loose    chunks in the tree `loose_tree` (core/veb.h), or about to be: where merge puts
  *            small ones to see which are neighbours. Raised before the insert
  * Invariants
@@ -26,11 +27,15 @@
  *   I2  count = tail - head when quiet
  *   I3  wh_chunkpool_empty is true only if at one moment during the call no chunk was to be
  *       had: head and tail only grow, so equal values read one after the other mean that
- *       the ring was empty in between
+ *       the ring was empty, and nothing put there, in between. In between it reads, in this order,
+ *       what is fresh, moving, loose
  *   I4  large chunks are taken only while the small ones taken from the front have not reached
  *       them; so `back` in the word that a take of fresh small ones passed is final for those
  *       of them that lie past the large chunks
  * Order    P1: what the giver of a chunk did before free -> its taker (the ring's P1)
+ *          P2: chunks that are being moved are in no ring meanwhile: who took them has raised
+ *          `moving` before, and what it made of them is there when `moving` is lowered (release)
+ *          -> wh_chunkpool_empty (acquire)
  * Lanes    any lane alone
  * Progress take and free: a bounded number of own steps, plus the ring's wait for a lane
  *          that has its position; that lane is between two of its own steps without a
@@ -134,7 +139,7 @@ WH_FN uint32_t wh_chunkpool_split_(wh_chunkpool p, uint32_t n, uint64_t *first) 
     if (p.large_log2 == 0 || (int64_t)wh_load_u64_relaxed(&p.state->rings[1].count) <= 0) {
         return 0;
     }
-    (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* I3: before the take */
+    (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
     if (wh_chunkpool_from_ring_(p, 1, 1, &position) != 0) {
         const uint32_t chunk = wh_chunkpool_ring_at_(p, 1, position);
         got = n < 1u << p.large_log2 ? n : 1u << p.large_log2;
@@ -143,7 +148,7 @@ WH_FN uint32_t wh_chunkpool_split_(wh_chunkpool p, uint32_t n, uint64_t *first) 
             wh_chunkpool_free(p, 0, chunk + i);
         }
     }
-    (void)wh_fetch_sub_u64_release(&p.state->moving, 1);
+    (void)wh_fetch_sub_u64_release(&p.state->moving, 1); /* P2 */
     return got;
 }
 
@@ -268,7 +273,7 @@ WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
            wh_chunkpool_left_(p, wh_load_u64_relaxed(&p.state->offset), 0) != 0) {
         wh_chunkpool_take_t t;
         if (!moving) {
-            (void)wh_fetch_add_u64_acquire(&p.state->moving, 1);
+            (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
             moving = 1;
         }
         t.from = WH_CHUNKPOOL_RING;
@@ -288,7 +293,7 @@ WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
     for (uint64_t first = 0; first + n <= p.n - wh_chunkpool_rest_(p); first += n) {
         if (wh_chunkpool_large_is_loose_(p, first)) {
             if (!moving) {
-                (void)wh_fetch_add_u64_acquire(&p.state->moving, 1);
+                (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
                 moving = 1;
             }
             if (wh_chunkpool_claim_large_(p, first)) {
@@ -299,7 +304,7 @@ WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
         }
     }
     if (moving) {
-        (void)wh_fetch_sub_u64_release(&p.state->moving, 1);
+        (void)wh_fetch_sub_u64_release(&p.state->moving, 1); /* P2 */
     }
     return merged;
 }
@@ -313,18 +318,17 @@ WH_FN int wh_chunkpool_has_fresh(wh_chunkpool p, uint32_t level) {
     return wh_chunkpool_left_(p, wh_load_u64_relaxed(&p.state->offset), level) != 0;
 }
 
-/* I3. For large chunks: without those that merge would make. */
+/* I3. For large chunks: without those that merge would make. Only this order of the reads will do:
+ * what is fresh becomes less, and goes by way of `moving` to `loose` or a ring; loose chunks go to
+ * a ring, and are counted until they are there. */
 WH_FN int wh_chunkpool_empty(wh_chunkpool p, uint32_t level) {
+    const int other = level == 0 && p.large_log2 != 0; /* small ones may come from elsewhere */
     const uint64_t head = wh_load_u64_acquire(&p.state->rings[level].ring.head);
-    if (level == 0 && p.large_log2 != 0) {
-        const uint64_t large = wh_load_u64_acquire(&p.state->rings[1].ring.head);
-        if (!wh_chunkpool_ring_is_empty_(p, 1, large) ||
-            wh_load_u64_acquire(&p.state->loose) != 0) {
-            return 0;
-        }
-    }
-    return wh_load_u64_acquire(&p.state->moving) == 0 &&
-           wh_chunkpool_left_(p, wh_load_u64_acquire(&p.state->offset), level) == 0 &&
+    const uint64_t large = other ? wh_load_u64_acquire(&p.state->rings[1].ring.head) : 0;
+    return wh_chunkpool_left_(p, wh_load_u64_acquire(&p.state->offset), level) == 0 &&
+           wh_load_u64_acquire(&p.state->moving) == 0 && /* P2 */
+           (!other || (wh_load_u64_acquire(&p.state->loose) == 0 &&
+                       wh_chunkpool_ring_is_empty_(p, 1, large))) &&
            wh_chunkpool_ring_is_empty_(p, level, head);
 }
 

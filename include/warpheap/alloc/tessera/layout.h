@@ -506,7 +506,6 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.begin = (end + 63) >> 6 << 6;
     h->core.places = h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_sets : 0;
     h->core.places = h->core.places >> h->max_order << h->max_order;
-    h->core.places = h->core.places >> h->max_order << h->max_order;
     if (h->core.places < 2) {
         h->core.max_whole = 0; /* and by_places means nothing */
     } else {

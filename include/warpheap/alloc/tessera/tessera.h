@@ -1421,10 +1421,13 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
         if (got == bits) {
             slab = place;
             wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
-        } else if (got != 0) {
-            (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, got);
+            wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
+        } else {
+            if (got != 0) {
+                (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, got);
+            }
+            wh_add_u32_release(&counters->done, 1); /* P4 */
         }
-        wh_add_u32_relaxed(&counters->done, 1); /* P4: what was put back is there */
     }
     slab = wh_shfl_u32(all, slab, 0);
     if (slab == g.n_chunks) {
