@@ -212,6 +212,7 @@ WH_HD uint32_t wh_tessera_first_end(wh_tessera_first first, uint32_t n_sets) {
 #define WH_TESSERA_CLOSED_CHUNK ((1u << 24) - 1)
 #define WH_TESSERA_VACANT ((uint64_t)0)
 #define WH_TESSERA_CLOSED ((uint64_t)WH_TESSERA_CLOSED_CHUNK)
+#define WH_TESSERA_PREPARING ((uint64_t)1) /* in `next`: somebody is having one ready */
 #define WH_TESSERA_UNDER_WAY WH_TESSERA_POSITION /* vacant, and somebody has seen it */
 
 WH_HD uint64_t wh_tessera_span(uint32_t first, uint32_t slots, uint32_t position) {
@@ -340,6 +341,11 @@ WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
 }
 WH_FN wh_tessera_ref wh_tessera_ref_(wh_tessera_t h) {
     return &wh_tessera_header_(h.core)->core;
+}
+/* The heap's row of a class, without a look at `meta`. */
+WH_FN const wh_tessera_class *wh_tessera_row_(wh_tessera_ref g, uint32_t c) {
+    const unsigned char *core = (const unsigned char *)g;
+    return (const wh_tessera_class *)(const void *)(core - offsetof(wh_tessera_header, core)) + c;
 }
 WH_FN wh_tessera_set *wh_tessera_set_at_(wh_tessera_core g, uint32_t set) {
     return (wh_tessera_set *)(void *)(g.meta + sizeof(wh_tessera_header)) + set;

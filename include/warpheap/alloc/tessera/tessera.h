@@ -419,7 +419,7 @@ WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag
 WH_FN uint64_t wh_tessera_make_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
                                      uint64_t claim, uint64_t span) {
     const uint32_t chunks = (uint32_t)(claim >> 32);
-    const wh_tessera_class *row = &wh_tessera_header_(*g)->classes[chunks != 0 ? c : 0];
+    const wh_tessera_class *row = wh_tessera_row_(g, chunks != 0 ? c : 0);
     wh_tessera_dress_all_(*g, mask, wh_tessera_with_set(row->tag, set), (uint32_t)claim, chunks);
     return chunks == 0 ? span
                        : wh_tessera_span((uint32_t)claim,
@@ -430,7 +430,12 @@ WH_FN uint64_t wh_tessera_make_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
  * spans. The acquire is P2's; the release lets X1 (2) see the crosser's add if it does not see
  * the span. */
 WH_FN uint64_t wh_tessera_take_next_(wh_tessera_core g, uint32_t set, uint32_t c) {
-    return wh_exchange_u64_acq_rel(&wh_tessera_cursor_at_(g, set, c)->next, 0);
+    uint64_t *next = &wh_tessera_cursor_at_(g, set, c)->next;
+    if (wh_load_u64_relaxed(next) <= WH_TESSERA_PREPARING) {
+        return 0;
+    }
+    const uint64_t span = wh_exchange_u64_acq_rel(next, 0);
+    return span != WH_TESSERA_PREPARING ? span : 0;
 }
 
 /* C1, P2: attaches a span, of which the caller takes the first r slots itself; or closes. */
@@ -572,7 +577,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
  * its slots for the caller, the others listed. */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                                   uint32_t r) {
-    const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
+    const wh_tessera_class row = *wh_tessera_row_(g, c);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     const uint32_t ticket = wh_tessera_begin_(*g, set);
     const uint64_t claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_order(row), 0);
@@ -624,7 +629,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t set, uin
             uint64_t *at = &wh_tessera_cursor_at_(*g, s, c)->span;
             const uint64_t span = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
             if (wh_tessera_crosses_(span, r)) { /* C1: there is nothing to attach */
-                wh_tessera_hold_(*g, s, wh_tessera_header_(*g)->classes[c], span, 0);
+                wh_tessera_hold_(*g, s, *wh_tessera_row_(g, c), span, 0);
                 wh_store_u64_release(at, WH_TESSERA_CLOSED);
             }
             if (wh_tessera_has_slots_(span)) {
@@ -698,7 +703,7 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
                 (void)wh_tessera_begin_(*g, set);
                 const uint64_t next =
                     wh_exchange_u64_acq_rel(&wh_tessera_cursor_at_(*g, s, u)->next, 0); /* P4 */
-                if (next != 0) {
+                if (wh_tessera_span_slots(next) != 0) {
                     wh_tessera_hold_(*g, s, row, next, 0);
                     wh_tessera_give_span_(g, set, u, next);
                 }
@@ -1020,7 +1025,7 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
  * X1 (2) away. */
 WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                           uint64_t last) {
-    const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
+    const wh_tessera_class row = *wh_tessera_row_(g, c);
     const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets, share = g->share;
     wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
     const uint32_t scarce = wh_load_u32_relaxed(&counters->scarce);
@@ -1093,8 +1098,9 @@ WH_FN wh_tessera_serving wh_tessera_serve_(wh_tessera_ref g, wh_mask_t mask, wh_
     int need = my.p == NULL && takes_part;
     wh_mask_t needy = wh_ballot(mask, need) & lanes;
     int attach = wh_any(mask, my.attach); /* some group's crosser has to */
+    uint32_t attempt = 0;
     WH_NO_UNROLL
-    for (uint32_t attempt = 0;; attempt++) {
+    for (;;) {
         uint64_t got = 0; /* slots from its position on are the group's */
         if (attach) {
             uint64_t claim = 0;
@@ -1109,27 +1115,43 @@ WH_FN wh_tessera_serving wh_tessera_serve_(wh_tessera_ref g, wh_mask_t mask, wh_
                 got = wh_tessera_make_span_(g, mask, set, c, claim, got);
             }
             if (got != 0) {
-                const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
+                const wh_tessera_class row = *wh_tessera_row_(g, c);
                 wh_tessera_publish_(*g, set, c, got, wh_popc32(needy));
                 wh_tessera_hold_(*g, set, row, my.v, claim != 0 ? got : 0);
                 my.v = got;
                 my.attach = 0;
             }
-        } else if (leads && needy != 0) {
-            const uint64_t now = wh_load_u64_relaxed(at);
-            if (wh_tessera_is_open_(now)) {
-                got = wh_fetch_add_u64_acquire(at, wh_popc32(needy) * WH_TESSERA_POSITION); /* P2 */
-                my.attach = wh_tessera_crosses_(got, wh_popc32(needy));
-                my.v = got;
-            } else {
-                my.stuck = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
+        } else {
+            uint64_t now = 0;
+            WH_NO_UNROLL
+            for (;; attempt++) { /* until the cursor of some group of the warp has changed */
+                int go = 0;
+                if (leads && needy != 0) {
+                    now = wh_load_u64_relaxed(at);
+                    go = wh_tessera_span_position(now) <= wh_tessera_span_slots(now) ||
+                         wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
+                }
+                if (wh_any(mask, go)) {
+                    break;
+                }
+                wh_backoff(attempt < 2 ? attempt : 2);
+            }
+            if (leads && needy != 0) {
+                if (wh_tessera_is_open_(now)) {
+                    got = wh_fetch_add_u64_acquire(at,
+                                                   wh_popc32(needy) * WH_TESSERA_POSITION); /* P2 */
+                    my.attach = wh_tessera_crosses_(got, wh_popc32(needy));
+                    my.v = got;
+                } else {
+                    my.stuck = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
+                }
             }
         }
         got = wh_shfl_u64(mask, got, leader);
         const uint32_t position = wh_tessera_span_position(got) + wh_mask_rank(needy);
         const uint32_t slots = wh_tessera_span_slots(got);
         if (need && position < slots) {
-            my.p = wh_tessera_slot_(g->base, g->chunk_log2, wh_tessera_header_(*g)->classes[c],
+            my.p = wh_tessera_slot_(g->base, g->chunk_log2, *wh_tessera_row_(g, c),
                                     wh_tessera_span_first(got), position);
             need = 0;
         }
@@ -1144,9 +1166,6 @@ WH_FN wh_tessera_serving wh_tessera_serve_(wh_tessera_ref g, wh_mask_t mask, wh_
         my.stuck = (left & 4) != 0;
         if (my.stuck || left == 0) {
             return my;
-        }
-        if (!attach) {
-            wh_backoff(attempt < 2 ? attempt : 2);
         }
     }
 }
@@ -1181,29 +1200,32 @@ WH_FN int wh_tessera_passes_(uint64_t span, uint32_t n) {
     return position < slots - left && position + n >= slots - left;
 }
 
-/* For every lane of mask with `prepares`: has a span ready for its cursor, whose value is v. */
+/* For every lane of mask with `prepares`: has a span ready for its cursor, whose value is v, unless
+ * there is one or somebody is at it. */
 WH_FN_SLOW void wh_tessera_prepare_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
                                     uint64_t v, int prepares) {
+    uint64_t *next = &wh_tessera_cursor_at_(*g, set, c)->next;
     uint64_t claim = 0;
-    if (prepares) {
-        const uint32_t ticket = wh_tessera_begin_(*g, set);
-        const uint64_t next = wh_load_u64_relaxed(&wh_tessera_cursor_at_(*g, set, c)->next);
-        if (next == 0 && ticket != UINT32_MAX) { /* P4: not before the ticket is known */
+    int first = 0;
+    if (prepares && wh_load_u64_relaxed(next) == 0) {
+        (void)wh_tessera_begin_(*g, set);
+        first = wh_cas_u64_acq_rel(next, 0, WH_TESSERA_PREPARING) == 0; /* P4 */
+        if (first) {
             claim = wh_tessera_next_span_(g, set, c, v);
+        } else {
+            wh_tessera_end_(*g, set);
         }
     }
     const uint64_t span = wh_tessera_make_span_(g, mask, set, c, claim, 0);
-    if (claim != 0) {
-        const wh_tessera_class row = wh_tessera_header_(*g)->classes[c];
+    if (first) {
+        const wh_tessera_class row = *wh_tessera_row_(g, c);
         wh_tessera_hold_(*g, set, row, 0, span);
         const uint64_t other = WH_PLANT(tessera_p2_ready, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
-            &wh_tessera_cursor_at_(*g, set, c)->next, 0, span); /* C1, P2 */
-        if (other != 0) {
+            next, WH_TESSERA_PREPARING, span); /* C1, P2 */
+        if (other != WH_TESSERA_PREPARING && span != 0) { /* detach has been there */
             wh_tessera_hold_(*g, set, row, span, 0);
             wh_tessera_give_span_(g, set, c, span);
         }
-    }
-    if (prepares) {
         wh_tessera_end_(*g, set); /* P4 */
     }
 }
