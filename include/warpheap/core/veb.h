@@ -52,8 +52,8 @@ typedef struct wh_veb {
 } wh_veb;
 
 /* Words of one level, given those of the level below (or n items). */
-WH_HD uint64_t wh_veb_up_(uint64_t below) {
-    return (below + 63) >> 6;
+WH_HD uint32_t wh_veb_up_(uint64_t below) {
+    return (uint32_t)((below + 63) >> 6);
 }
 
 /* Words that a tree over n items takes; 1 <= n <= 2^32. */
@@ -94,7 +94,7 @@ WH_FN int wh_veb_contains(wh_veb t, uint64_t x) {
 
 /* Word w of a level that starts at `base` and has `size` words has become non-zero:
  * tell the levels above (I3). */
-WH_FN void wh_veb_raise_(uint64_t *base, uint64_t size, uint64_t w) {
+WH_FN void wh_veb_raise_(uint64_t *base, uint32_t size, uint32_t w) {
     WH_NO_UNROLL
     while (size > 1) {
         uint64_t *above = base + size;
@@ -111,7 +111,7 @@ WH_FN void wh_veb_raise_(uint64_t *base, uint64_t size, uint64_t w) {
 }
 
 /* Word w has become zero: tell the levels above, then look again (R1). */
-WH_FN void wh_veb_lower_(uint64_t *base, uint64_t size, uint64_t w) {
+WH_FN void wh_veb_lower_(uint64_t *base, uint32_t size, uint32_t w) {
     WH_NO_UNROLL
     while (size > 1) {
         uint64_t *above = base + size;
@@ -135,7 +135,7 @@ WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
     const uint64_t old = WH_PLANT(veb_p1_insert, wh_fetch_or_u64_acq_rel,
                                   wh_fetch_or_u64_relaxed)(&t.words[w], mask); /* P1, I1 */
     if (old == 0) {
-        wh_veb_raise_(t.words, wh_veb_up_(t.n), w);
+        wh_veb_raise_(t.words, wh_veb_up_(t.n), (uint32_t)w);
     }
     return mask & ~old;
 }
@@ -145,7 +145,7 @@ WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
 WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
     const uint64_t old = wh_fetch_and_u64_acq_rel(&t.words[w], ~mask); /* P1, I1 */
     if ((old & mask) != 0 && (old & ~mask) == 0) {
-        wh_veb_lower_(t.words, wh_veb_up_(t.n), w);
+        wh_veb_lower_(t.words, wh_veb_up_(t.n), (uint32_t)w);
     }
     return old & mask;
 }
@@ -153,14 +153,14 @@ WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
 /* Tells the levels above that word w of level 0 is not zero; releases what made it so. For
  * callers that put items there by an atomic of their own. */
 WH_FN void wh_veb_filled(wh_veb t, uint64_t w) {
-    wh_veb_raise_(t.words, wh_veb_up_(t.n), w);
+    wh_veb_raise_(t.words, wh_veb_up_(t.n), (uint32_t)w);
 }
 
 /* As filled, but without release: for callers whose atomic on level 0 was an acquire, and sets
  * whose levels above 0 are hints only, because whoever must not miss an item reads level 0. */
-WH_FN void wh_veb_hint_filled(wh_veb t, uint64_t w) {
+WH_FN void wh_veb_hint_filled(wh_veb t, uint64_t word) {
     uint64_t *base = t.words;
-    uint64_t size = wh_veb_up_(t.n);
+    uint32_t size = wh_veb_up_(t.n), w = (uint32_t)word;
     WH_NO_UNROLL
     while (size > 1) {
         base += size;
@@ -176,7 +176,7 @@ WH_FN void wh_veb_hint_filled(wh_veb t, uint64_t w) {
 /* Tells the levels above that word w of level 0 may have become zero. For callers that took
  * items by an atomic of their own; until then searches may look in vain. */
 WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {
-    wh_veb_lower_(t.words, wh_veb_up_(t.n), w);
+    wh_veb_lower_(t.words, wh_veb_up_(t.n), (uint32_t)w);
 }
 
 /* Adds x; 1 if it was absent. Cost: 1 atomic, one more per level whose word was empty. */
@@ -210,9 +210,9 @@ WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
 
 /* Start and number of the words of a level. Recomputed where it is needed: an array of
  * them, indexed at run time, would live in local memory. */
-WH_FN uint64_t *wh_veb_level_(wh_veb t, uint32_t level, uint64_t *size) {
+WH_FN uint64_t *wh_veb_level_(wh_veb t, uint32_t level, uint32_t *size) {
     uint64_t *base = t.words;
-    uint64_t n = wh_veb_up_(t.n);
+    uint32_t n = wh_veb_up_(t.n);
     for (; level > 0; level--) {
         base += n;
         n = wh_veb_up_(n);
@@ -225,7 +225,7 @@ WH_FN uint64_t *wh_veb_level_(wh_veb t, uint32_t level, uint64_t *size) {
  * one more word and is cleared. */
 WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
     uint32_t level = 0;
-    uint64_t size = wh_veb_up_(t.n);
+    uint32_t size = wh_veb_up_(t.n);
     uint64_t *base = t.words;
     int down = 0; /* came from above: the whole word counts */
     WH_NO_UNROLL
@@ -248,7 +248,7 @@ WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
                 return WH_VEB_NONE;
             }
             if (down) {
-                wh_veb_lower_(base, size, w); /* I2 */
+                wh_veb_lower_(base, size, (uint32_t)w); /* I2 */
                 down = 0;
             }
             base += size;
@@ -262,7 +262,7 @@ WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
 /* Largest item <= x, or NONE (see Fails). x may be any value. */
 WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
     uint32_t level = 0;
-    uint64_t size = wh_veb_up_(t.n);
+    uint32_t size = wh_veb_up_(t.n);
     uint64_t *base = t.words;
     int down = 0; /* came from above: the whole word counts */
     for (uint64_t pos = x < t.n ? x : t.n - 1;;) {
@@ -281,7 +281,7 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
                 return WH_VEB_NONE;
             }
             if (down) {
-                wh_veb_lower_(base, size, w); /* I2 */
+                wh_veb_lower_(base, size, (uint32_t)w); /* I2 */
                 down = 0;
             }
             base += size;
@@ -297,13 +297,13 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
  * summary bit over an empty word, which is then cleared (I2). Cost: a load per level above 0. */
 WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed) {
     uint32_t level = 0;
-    for (uint64_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
+    for (uint32_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
         level++;
     }
-    uint64_t w = 0;
+    uint32_t w = 0;
     WH_NO_UNROLL
     for (; level > 0; level--) {
-        uint64_t size;
+        uint32_t size;
         uint64_t *base = wh_veb_level_(t, level, &size);
         const uint64_t bits = wh_load_u64_relaxed(&base[w]);
         if (bits == 0) {
@@ -322,9 +322,9 @@ WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed) {
  * as they are empty. A search from x cleans up what it comes down to, but not this path. */
 WH_FN void wh_veb_settle(wh_veb t, uint64_t x) {
     uint64_t *base = t.words;
-    uint64_t w = x >> 6;
+    uint32_t w = (uint32_t)(x >> 6);
     WH_NO_UNROLL
-    for (uint64_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
+    for (uint32_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
         if (wh_load_u64_relaxed(&base[w]) != 0) {
             return;
         }

@@ -128,10 +128,9 @@ WH_HD uint32_t wh_tessera_tag_set(uint64_t tag) {
 WH_HD uint32_t wh_tessera_tag_slot(uint64_t tag, uint32_t x) {
     return wh_tessera_divide(x >> 4, (uint32_t)(tag >> 32));
 }
-/* Slots of a slab with this tag; slab_log2 <= 20. */
+/* Slots of a slab with this tag: 2^slab_log2 / 16 times the divisor, over 2^31; slab_log2 <= 20. */
 WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
-    const uint64_t slab16 = (uint64_t)1 << (chunk_log2 + wh_tessera_tag_order(tag) - 4);
-    return (uint32_t)(slab16 * (uint32_t)(tag >> 32) >> 31);
+    return (uint32_t)(tag >> 32) >> (35 - chunk_log2 - wh_tessera_tag_order(tag));
 }
 
 #define WH_TESSERA_SPAN_SLOTS 32768u /* slots that a span aims at */
@@ -212,7 +211,7 @@ WH_HD uint32_t wh_tessera_first_end(wh_tessera_first first, uint32_t n_sets) {
 #define WH_TESSERA_CLOSED_CHUNK ((1u << 24) - 1)
 #define WH_TESSERA_VACANT ((uint64_t)0)
 #define WH_TESSERA_CLOSED ((uint64_t)WH_TESSERA_CLOSED_CHUNK)
-#define WH_TESSERA_PREPARING ((uint64_t)1) /* in `next`: somebody is having one ready */
+#define WH_TESSERA_PREPARING ((uint64_t)1)       /* in `next`: somebody is having one ready */
 #define WH_TESSERA_UNDER_WAY WH_TESSERA_POSITION /* vacant, and somebody has seen it */
 
 WH_HD uint64_t wh_tessera_span(uint32_t first, uint32_t slots, uint32_t position) {

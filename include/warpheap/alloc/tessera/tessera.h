@@ -232,52 +232,41 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
     return 1;
 }
 
-/* Another slot of a word that was not zero. Whoever made it so may not have listed the slab
- * yet, but this free is about to return: I6. The tree above need not know. */
-WH_FN void wh_tessera_keep_listed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag) {
-    const uint32_t c = wh_tessera_tag_class(tag);
-    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    (void)wh_fetch_or_u64_acquire(&wh_tessera_list_(g, c).words[item >> 6],
-                                  (uint64_t)1 << (item & 63));
-    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2, P6 */
-}
-
-/* What follows a fetch_or that set `bits` in word i of a slab, found `old` there and has made
- * the word non-zero or full: the slab goes back to the pool or is listed. */
-WH_FN_SLOW void wh_tessera_turn_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
-                                 uint32_t i, uint64_t bits, uint64_t old) {
-    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    const uint32_t c = wh_tessera_tag_class(tag);
-    const int is_full = (old | bits) == wh_tessera_all_free(slots, i);
-    if (slots <= 64 && is_full) { /* I4 */
+/* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
+ * before, full if all are now. The slab goes back to the pool, or is listed. */
+WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+                             uint32_t slots, int first, int full) {
+    if (full && slots <= 64) { /* I4 */
         wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
         return;
     }
-    if (slots > 64 && is_full) {
+    if (full) {
         const uint32_t state =
             wh_fetch_add_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_FULL); /* P1 */
         if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, state + WH_TESSERA_FULL)) {
             return;
         }
     }
-    if (old == wh_tessera_none_free(slots)) {
-        wh_tessera_list_slab_(g, c, slab);
-        wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
-    } else {
-        wh_tessera_keep_listed_(g, set, slab, tag);
+    /* I6. Also if it was not the first: whoever was may not have listed the slab yet, but this free
+     * is about to return; then the tree above need not know. P5: acquire, so that the levels above
+     * are told when it is there; P6 */
+    const uint32_t c = wh_tessera_tag_class(tag);
+    const wh_veb list = wh_tessera_list_(g, c);
+    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
+    (void)wh_fetch_or_u64_acquire(&list.words[item >> 6], (uint64_t)1 << (item & 63));
+    if (first) {
+        wh_veb_hint_filled(list, item >> 6);
     }
+    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
 }
 
 /* Gives slots of word i of a slab back: they become free. */
-WH_FN void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
-                            uint32_t i, uint64_t bits) {
+WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+                                 uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    if (old == wh_tessera_none_free(slots) || (old | bits) == wh_tessera_all_free(slots, i)) {
-        wh_tessera_turn_(g, set, slab, tag, i, bits, old);
-    } else {
-        wh_tessera_keep_listed_(g, set, slab, tag);
-    }
+    wh_tessera_freed_(g, set, slab, tag, slots, old == wh_tessera_none_free(slots),
+                      (old | bits) == wh_tessera_all_free(slots, i));
 }
 
 /* --- what a slow step found ------------------------------------------------------ */
@@ -1221,7 +1210,7 @@ WH_FN_SLOW void wh_tessera_prepare_(wh_tessera_ref g, wh_mask_t mask, uint32_t s
         const wh_tessera_class row = *wh_tessera_row_(g, c);
         wh_tessera_hold_(*g, set, row, 0, span);
         const uint64_t other = WH_PLANT(tessera_p2_ready, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
-            next, WH_TESSERA_PREPARING, span); /* C1, P2 */
+            next, WH_TESSERA_PREPARING, span);            /* C1, P2 */
         if (other != WH_TESSERA_PREPARING && span != 0) { /* detach has been there */
             wh_tessera_hold_(*g, set, row, span, 0);
             wh_tessera_give_span_(g, set, c, span);
@@ -1573,8 +1562,9 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
         /* A slab of several words that is SHUT has no live slot: a double free. */
         if (wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
             (slots <= 64 || (state & WH_TESSERA_SHUT) == 0)) {
-            slab = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
-            const uint32_t x = (uint32_t)(offset - ((uint64_t)slab << h.core.chunk_log2));
+            const uint32_t chunks = 1u << wh_tessera_tag_order(tag);
+            const uint32_t x = (uint32_t)offset & ((chunks << h.core.chunk_log2) - 1);
+            slab = chunk & (0 - chunks);
             slot = wh_tessera_tag_slot(tag, x);
             if (slot * wh_tessera_tag_size(tag) == x && slot < slots) { /* else: interior */
                 word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
@@ -1592,30 +1582,29 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     if ((groups & 32) != 0) {
         bits = wh_group_or_u64(mask, same, (uint64_t)1 << (slot & 63), groups & 31);
     }
-    const uint32_t set = wh_tessera_my_set_(h);
     if (word != UINT32_MAX) {
         if (wh_group_leads(same)) {
+            const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
+            const uint64_t none = wh_tessera_none_free(slots);
             /* P1. A group that frees all slots of a slab has nobody to hear from; what it says
              * itself goes with the pool's word (P3). */
-            const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
-            const int whole = slots <= 64 && bits == wh_tessera_full_word(slots, 0);
+            const int whole = slots <= 64 && bits == ~none;
             const uint64_t old = WH_PLANT(tessera_p1_free, whole, 1)
                                      ? wh_fetch_or_u64_relaxed(&h.words[word], bits)
                                      : wh_fetch_or_u64_acq_rel(&h.words[word], bits);
             const uint64_t mine = bits & ~old;
             const uint32_t doubled = same.n - wh_popc64(mine);
+            const uint32_t set = wh_tessera_my_set_(h);
             if (doubled != 0) {
                 wh_tessera_bad_free_(h.core, set, doubled);
             }
-            if (mine != 0 && (old == wh_tessera_none_free(slots) ||
-                              (old | bits) == wh_tessera_all_free(slots, slot >> 6))) {
-                wh_tessera_turn_(h.core, set, slab, tag, slot >> 6, mine, old);
-            } else if (mine != 0) {
-                wh_tessera_keep_listed_(h.core, set, slab, tag);
+            if (mine != 0) {
+                wh_tessera_freed_(h.core, set, slab, tag, slots, old == none,
+                                  (old | bits) == wh_tessera_all_free(slots, slot >> 6));
             }
         }
     } else if (p != NULL) {
-        wh_tessera_free_run_(h.core, set, offset);
+        wh_tessera_free_run_(h.core, wh_tessera_my_set_(h), offset);
     }
 }
 
