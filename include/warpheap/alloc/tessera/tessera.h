@@ -1423,12 +1423,14 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     const uint32_t order = size_log2 + 5 - g.chunk_log2;
     wh_tessera_set *counters = wh_tessera_set_at_(g, set);
     uint32_t slab = g.n_chunks;
-    if (lane == 0 && wh_load_u32_hint(&counters->no_places) == 0) {
+    if (lane == 0) {
         const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
+        const int none = wh_load_u32_hint(&counters->no_places) != 0; /* on its way meanwhile */
         const uint32_t place = wh_tessera_next_place(g, set, ticket, order);
         const uint64_t bits = wh_tessera_chunks_(place, order);
         /* P3, P4. The summary above a word that this empties stays: a search clears it. */
-        const uint64_t got = wh_fetch_and_u64_acquire(&g.pool[place >> 6], ~bits) & bits;
+        const uint64_t got =
+            none ? 0 : wh_fetch_and_u64_acquire(&g.pool[place >> 6], ~bits) & bits;
         if (got == bits) {
             slab = place;
             wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
@@ -1444,10 +1446,9 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     if (slab == g.n_chunks) {
         return NULL;
     }
-    const uint64_t tag = wh_tessera_whole_tag(c, order, size_log2, set);
-    WH_NO_UNROLL
-    for (uint32_t i = lane; i < 1u << order; i += 32) {
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + i), tag);
+    if (lane < 1u << order) { /* at most 32: a class is at most a chunk */
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + lane),
+                             wh_tessera_whole_tag(c, order, size_log2, set));
     }
     wh_syncwarp(all);
     return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
@@ -1511,23 +1512,27 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
     const wh_group same = wh_group_by_u32(mask, c);
     const uint32_t set = wh_tessera_my_set_(h);
-    const int whole = same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole);
-    const wh_tessera_class row = h.classes[is_slot ? c : 0];
     uint64_t v = 0;
-    if (is_slot && !whole && wh_group_leads(same)) {
-        v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
-            &h.cursors[(set << 6) + c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
-    }
-    v = wh_shfl_u64(mask, v, same.leader);
-    const uint32_t position = wh_tessera_span_position(v) + same.rank;
     void *p = NULL;
-    if (position < wh_tessera_span_slots(v)) {
-        p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v), position);
-    }
-    if (whole) {
+    int more = n != 0;
+    if (same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole)) {
         p = wh_tessera_whole_(h.core, set, c, 32 - wh_clz32((uint32_t)n - 1));
+        more = p == NULL;
+    } else {
+        const wh_tessera_class row = h.classes[is_slot ? c : 0];
+        if (is_slot && wh_group_leads(same)) {
+            v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
+                &h.cursors[(set << 6) + c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
+        }
+        v = wh_shfl_u64(mask, v, same.leader);
+        const uint32_t position = wh_tessera_span_position(v) + same.rank;
+        if (position < wh_tessera_span_slots(v)) {
+            p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v),
+                                 position);
+            more = wh_tessera_passes_(v, same.n);
+        }
     }
-    if (wh_any(mask, n != 0 && (p == NULL || (!whole && wh_tessera_passes_(v, same.n))))) {
+    if (wh_any(mask, more)) {
         p = wh_tessera_more_(wh_tessera_ref_(h), mask, same.lanes, set, c, v, p, n);
     }
     wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
