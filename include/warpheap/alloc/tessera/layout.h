@@ -284,7 +284,7 @@ typedef struct wh_tessera_core {
     uint32_t share;      /* chunks that a set's spans should not exceed together */
     uint32_t list_words; /* of the list of a class */
     uint32_t max_whole;  /* largest class whose slab is a full warp's: 32 slots */
-    uint32_t places;     /* chunks that a set has for such slabs, a multiple of the largest */
+    uint32_t places;     /* chunks that a set has for such slabs, a multiple of 64 */
     uint32_t by_places;  /* floor(2^32 / places) + 1 */
     uint64_t *pool;
     uint64_t *lists;
@@ -302,14 +302,16 @@ typedef struct wh_tessera_header {
 
 typedef const wh_tessera_core *wh_tessera_ref;
 
-/* Where a set puts a full warp's slab of 2^order chunks the ticket-th time: sets side by side, so
- * that the used part of the heap stays dense and no two sets look at the same place.
+/* Where a set puts a full warp's slab of 2^order chunks the ticket-th time: one after the other in
+ * words of the pool that are its own, since atomics of all SMs on one word take turns; the words of
+ * all sets side by side, so that the used part of the heap stays dense.
  * tests/unit/tessera_layout.c. */
 WH_HD uint32_t wh_tessera_next_place(wh_tessera_core g, uint32_t set, uint32_t ticket,
                                      uint32_t order) {
     const uint32_t x = ticket << order; /* its remainder by places is a multiple of 2^order, too */
-    const uint32_t rest = x - (uint32_t)((uint64_t)x * g.by_places >> 32) * g.places;
-    return g.begin + (rest + (rest >> 31 != 0 ? g.places : 0)) * g.n_sets + (set << order);
+    uint32_t rest = x - (uint32_t)((uint64_t)x * g.by_places >> 32) * g.places;
+    rest += rest >> 31 != 0 ? g.places : 0;
+    return g.begin + (((rest >> 6) * g.n_sets + set) << 6) + (rest & 63);
 }
 
 typedef struct wh_tessera {
@@ -509,9 +511,8 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
             n_sets);
     }
     h->core.begin = (end + 63) >> 6 << 6;
-    h->core.places = h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_sets : 0;
-    h->core.places = h->core.places >> h->max_order << h->max_order;
-    if (h->core.places < 2) {
+    h->core.places = h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_sets >> 6 << 6 : 0;
+    if (h->core.places == 0) {
         h->core.max_whole = 0; /* and by_places means nothing */
     } else {
         h->core.by_places = (uint32_t)(((uint64_t)1 << 32) / h->core.places) + 1;
