@@ -252,7 +252,7 @@ WH_FN int wh_chunkpool_large_is_loose_(wh_chunkpool p, uint64_t first) {
     const uint64_t mask = n < 64 ? wh_lowest_bits(UINT64_MAX, n) << (first & 63) : UINT64_MAX;
     uint64_t all = mask;
     for (uint64_t w = first >> 6; w << 6 < first + n; w++) {
-        all &= wh_load_u64_relaxed(&p.loose_tree.words[w]);
+        all &= wh_load_u64_relaxed(wh_veb_word(p.loose_tree, w));
     }
     return all == mask;
 }

@@ -47,8 +47,10 @@
 #define WH_VEB_NONE UINT64_MAX
 
 typedef struct wh_veb {
-    uint64_t *words; /* wh_veb_words(n) of them */
+    uint64_t *words; /* wh_veb_words(n) of them, 2^spread places apart */
     uint64_t n;      /* universe: items 0..n-1, at most 2^32 */
+    uint32_t
+        spread; /* for sets of which neighbouring words are hot: atomics on one line take turns */
 } wh_veb;
 
 /* Words of one level, given those of the level below (or n items). */
@@ -67,11 +69,21 @@ WH_HD uint64_t wh_veb_words(uint64_t n) {
     return sum;
 }
 
-WH_HD wh_veb wh_veb_make(uint64_t *words, uint64_t n) {
+/* words: wh_veb_words(n) << spread of them. */
+WH_HD wh_veb wh_veb_make_spread(uint64_t *words, uint64_t n, uint32_t spread) {
     wh_veb t;
     t.words = words;
     t.n = n;
+    t.spread = spread;
     return t;
+}
+WH_HD wh_veb wh_veb_make(uint64_t *words, uint64_t n) {
+    return wh_veb_make_spread(words, n, 0);
+}
+
+/* Word `index` (0..wh_veb_words(n)-1), level 0 first. */
+WH_FN uint64_t *wh_veb_word(wh_veb t, uint64_t index) {
+    return &t.words[index << t.spread];
 }
 
 /* Initial value of word `index` (0..wh_veb_words(n)-1) of an empty or a full tree:
@@ -89,36 +101,37 @@ WH_HD uint64_t wh_veb_initial_word(uint64_t n, uint64_t index, int full) {
 }
 
 WH_FN int wh_veb_contains(wh_veb t, uint64_t x) {
-    return (int)(wh_load_u64_acquire(&t.words[x >> 6]) >> (x & 63) & 1);
+    return (int)(wh_load_u64_acquire(wh_veb_word(t, x >> 6)) >> (x & 63) & 1);
 }
 
-/* Word w of a level that starts at `base` and has `size` words has become non-zero:
+/* Word w of a level that starts at word `base` and has `size` words has become non-zero:
  * tell the levels above (I3). */
-WH_FN void wh_veb_raise_(uint64_t *base, uint32_t size, uint32_t w) {
+WH_FN void wh_veb_raise_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
     WH_NO_UNROLL
     while (size > 1) {
-        uint64_t *above = base + size;
         const uint64_t bit = (uint64_t)1 << (w & 63);
+        base += size;
         w >>= 6;
-        const uint64_t old = WH_PLANT(veb_p2_insert, wh_fetch_or_u64_acq_rel,
-                                      wh_fetch_or_u64_relaxed)(&above[w], bit); /* P2 */
+        const uint64_t old =
+            WH_PLANT(veb_p2_insert, wh_fetch_or_u64_acq_rel,
+                     wh_fetch_or_u64_relaxed)(wh_veb_word(t, base + w), bit); /* P2 */
         if (old != 0) {
             return;
         }
-        base = above;
         size = wh_veb_up_(size);
     }
 }
 
 /* Word w has become zero: tell the levels above, then look again (R1). */
-WH_FN void wh_veb_lower_(uint64_t *base, uint32_t size, uint32_t w) {
+WH_FN void wh_veb_lower_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
     WH_NO_UNROLL
     while (size > 1) {
-        uint64_t *above = base + size;
+        const uint32_t above = base + size;
         const uint64_t bit = (uint64_t)1 << (w & 63);
-        const uint64_t old = wh_fetch_and_u64_acq_rel(&above[w >> 6], ~bit); /* P2 */
-        if (WH_PLANT(veb_r1, wh_load_u64_acquire(&base[w]), 0) != 0) {       /* R1 */
-            wh_veb_raise_(base, size, w);
+        const uint64_t old =
+            wh_fetch_and_u64_acq_rel(wh_veb_word(t, above + (w >> 6)), ~bit);          /* P2 */
+        if (WH_PLANT(veb_r1, wh_load_u64_acquire(wh_veb_word(t, base + w)), 0) != 0) { /* R1 */
+            wh_veb_raise_(t, base, size, w);
             return;
         }
         if (old != bit) {
@@ -133,9 +146,9 @@ WH_FN void wh_veb_lower_(uint64_t *base, uint32_t size, uint32_t w) {
 /* Adds the items of `mask` in word w of level 0. Returns those that were absent. */
 WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
     const uint64_t old = WH_PLANT(veb_p1_insert, wh_fetch_or_u64_acq_rel,
-                                  wh_fetch_or_u64_relaxed)(&t.words[w], mask); /* P1, I1 */
+                                  wh_fetch_or_u64_relaxed)(wh_veb_word(t, w), mask); /* P1, I1 */
     if (old == 0) {
-        wh_veb_raise_(t.words, wh_veb_up_(t.n), (uint32_t)w);
+        wh_veb_raise_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
     }
     return mask & ~old;
 }
@@ -143,9 +156,9 @@ WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
 /* Takes the items of `mask` in word w out. Returns those that were present: they are
  * the caller's (I1). */
 WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
-    const uint64_t old = wh_fetch_and_u64_acq_rel(&t.words[w], ~mask); /* P1, I1 */
+    const uint64_t old = wh_fetch_and_u64_acq_rel(wh_veb_word(t, w), ~mask); /* P1, I1 */
     if ((old & mask) != 0 && (old & ~mask) == 0) {
-        wh_veb_lower_(t.words, wh_veb_up_(t.n), (uint32_t)w);
+        wh_veb_lower_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
     }
     return old & mask;
 }
@@ -153,20 +166,19 @@ WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
 /* Tells the levels above that word w of level 0 is not zero; releases what made it so. For
  * callers that put items there by an atomic of their own. */
 WH_FN void wh_veb_filled(wh_veb t, uint64_t w) {
-    wh_veb_raise_(t.words, wh_veb_up_(t.n), (uint32_t)w);
+    wh_veb_raise_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
 }
 
 /* As filled, but without release: for callers whose atomic on level 0 was an acquire, and sets
  * whose levels above 0 are hints only, because whoever must not miss an item reads level 0. */
 WH_FN void wh_veb_hint_filled(wh_veb t, uint64_t word) {
-    uint64_t *base = t.words;
-    uint32_t size = wh_veb_up_(t.n), w = (uint32_t)word;
+    uint32_t base = 0, size = wh_veb_up_(t.n), w = (uint32_t)word;
     WH_NO_UNROLL
     while (size > 1) {
-        base += size;
         const uint64_t bit = (uint64_t)1 << (w & 63);
+        base += size;
         w >>= 6;
-        if (wh_fetch_or_u64_relaxed(&base[w], bit) != 0) {
+        if (wh_fetch_or_u64_relaxed(wh_veb_word(t, base + w), bit) != 0) {
             return;
         }
         size = wh_veb_up_(size);
@@ -176,7 +188,7 @@ WH_FN void wh_veb_hint_filled(wh_veb t, uint64_t word) {
 /* Tells the levels above that word w of level 0 may have become zero. For callers that took
  * items by an atomic of their own; until then searches may look in vain. */
 WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {
-    wh_veb_lower_(t.words, wh_veb_up_(t.n), (uint32_t)w);
+    wh_veb_lower_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
 }
 
 /* Adds x; 1 if it was absent. Cost: 1 atomic, one more per level whose word was empty. */
@@ -208,10 +220,10 @@ WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
     return wh_ctz64(bits);
 }
 
-/* Start and number of the words of a level. Recomputed where it is needed: an array of
+/* First word and number of words of a level. Recomputed where it is needed: an array of
  * them, indexed at run time, would live in local memory. */
-WH_FN uint64_t *wh_veb_level_(wh_veb t, uint32_t level, uint32_t *size) {
-    uint64_t *base = t.words;
+WH_FN uint32_t wh_veb_level_(wh_veb t, uint32_t level, uint32_t *size) {
+    uint32_t base = 0;
     uint32_t n = wh_veb_up_(t.n);
     for (; level > 0; level--) {
         base += n;
@@ -226,7 +238,7 @@ WH_FN uint64_t *wh_veb_level_(wh_veb t, uint32_t level, uint32_t *size) {
 WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
     uint32_t level = 0;
     uint32_t size = wh_veb_up_(t.n);
-    uint64_t *base = t.words;
+    uint32_t base = 0;
     int down = 0; /* came from above: the whole word counts */
     WH_NO_UNROLL
     for (uint64_t pos = x;;) {
@@ -234,7 +246,8 @@ WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
         if (w >= size) {
             return WH_VEB_NONE;
         }
-        const uint64_t bits = wh_load_u64_relaxed(&base[w]) & (~(uint64_t)0 << (pos & 63));
+        const uint64_t bits =
+            wh_load_u64_relaxed(wh_veb_word(t, base + w)) & (~(uint64_t)0 << (pos & 63));
         if (bits != 0) { /* go down to the first child that may hold something */
             pos = w << 6 | wh_ctz64(bits);
             if (level == 0) {
@@ -248,7 +261,7 @@ WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
                 return WH_VEB_NONE;
             }
             if (down) {
-                wh_veb_lower_(base, size, (uint32_t)w); /* I2 */
+                wh_veb_lower_(t, base, size, (uint32_t)w); /* I2 */
                 down = 0;
             }
             base += size;
@@ -263,11 +276,12 @@ WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
 WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
     uint32_t level = 0;
     uint32_t size = wh_veb_up_(t.n);
-    uint64_t *base = t.words;
+    uint32_t base = 0;
     int down = 0; /* came from above: the whole word counts */
     for (uint64_t pos = x < t.n ? x : t.n - 1;;) {
         const uint64_t w = pos >> 6;
-        const uint64_t bits = wh_load_u64_relaxed(&base[w]) & (~(uint64_t)0 >> (63 - (pos & 63)));
+        const uint64_t bits =
+            wh_load_u64_relaxed(wh_veb_word(t, base + w)) & (~(uint64_t)0 >> (63 - (pos & 63)));
         if (bits != 0) {
             pos = w << 6 | (63 - wh_clz64(bits));
             if (level == 0) {
@@ -281,7 +295,7 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
                 return WH_VEB_NONE;
             }
             if (down) {
-                wh_veb_lower_(base, size, (uint32_t)w); /* I2 */
+                wh_veb_lower_(t, base, size, (uint32_t)w); /* I2 */
                 down = 0;
             }
             base += size;
@@ -304,10 +318,10 @@ WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed) {
     WH_NO_UNROLL
     for (; level > 0; level--) {
         uint32_t size;
-        uint64_t *base = wh_veb_level_(t, level, &size);
-        const uint64_t bits = wh_load_u64_relaxed(&base[w]);
+        const uint32_t base = wh_veb_level_(t, level, &size);
+        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(t, base + w));
         if (bits == 0) {
-            wh_veb_lower_(base, size, w); /* I2 */
+            wh_veb_lower_(t, base, size, w); /* I2 */
             return WH_VEB_NONE;
         }
         seed = (seed ^ seed >> 15) * 2246822519u;
@@ -321,16 +335,16 @@ WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed) {
 /* Clears the summary bits that lie over the empty words on the path from x to the top, as far
  * as they are empty. A search from x cleans up what it comes down to, but not this path. */
 WH_FN void wh_veb_settle(wh_veb t, uint64_t x) {
-    uint64_t *base = t.words;
-    uint32_t w = (uint32_t)(x >> 6);
+    uint32_t base = 0, w = (uint32_t)(x >> 6);
     WH_NO_UNROLL
     for (uint32_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
-        if (wh_load_u64_relaxed(&base[w]) != 0) {
+        if (wh_load_u64_relaxed(wh_veb_word(t, base + w)) != 0) {
             return;
         }
-        (void)wh_fetch_and_u64_acq_rel(&base[size + (w >> 6)], ~((uint64_t)1 << (w & 63))); /* P2 */
-        if (wh_load_u64_acquire(&base[w]) != 0) {                                           /* R1 */
-            wh_veb_raise_(base, size, w);
+        (void)wh_fetch_and_u64_acq_rel(wh_veb_word(t, base + size + (w >> 6)),
+                                       ~((uint64_t)1 << (w & 63))); /* P2 */
+        if (wh_load_u64_acquire(wh_veb_word(t, base + w)) != 0) {   /* R1 */
+            wh_veb_raise_(t, base, size, w);
             return;
         }
         w >>= 6;
@@ -345,7 +359,7 @@ WH_FN uint64_t wh_veb_scan(wh_veb t, uint64_t x) {
     uint64_t keep = ~(uint64_t)0 << (x & 63);
     WH_NO_UNROLL
     for (uint64_t w = x >> 6; w < size; w++) {
-        const uint64_t bits = wh_load_u64_acquire(&t.words[w]) & keep;
+        const uint64_t bits = wh_load_u64_acquire(wh_veb_word(t, w)) & keep;
         if (bits != 0) {
             return w << 6 | wh_ctz64(bits);
         }
@@ -359,7 +373,7 @@ WH_FN uint64_t wh_veb_scan(wh_veb t, uint64_t x) {
  * meanwhile. Cost: 1 load, 1 atomic. */
 WH_FN uint64_t wh_veb_claim_some(wh_veb t, uint64_t x, uint32_t want) {
     const uint64_t from = ~(uint64_t)0 << (x & 63);
-    const uint64_t bits = wh_load_u64_relaxed(&t.words[x >> 6]) & from;
+    const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(t, x >> 6)) & from;
     const uint64_t mask = wh_lowest_bits(bits, want);
     return mask != 0 ? wh_veb_claim_mask(t, x >> 6, mask) : 0;
 }
@@ -370,7 +384,7 @@ WH_FN uint64_t wh_veb_claim_some(wh_veb t, uint64_t x, uint32_t want) {
 WH_FN uint64_t wh_veb_find_run(wh_veb t, uint64_t count) {
     uint64_t run = 0; /* items of the run that ends above the current position */
     for (uint64_t w = wh_veb_up_(t.n); w-- > 0;) {
-        uint64_t bits = wh_load_u64_acquire(&t.words[w]);
+        uint64_t bits = wh_load_u64_acquire(wh_veb_word(t, w));
         uint64_t left = 64; /* bits of this word not yet looked at, from the top */
         while (left > 0) {
             if (bits == 0) {
@@ -442,9 +456,8 @@ WH_FN int wh_veb_claim_range(wh_veb t, uint64_t first, uint64_t count) {
 /* I2 for word `index` of a quiet tree: 1 if its summary bit is set where needed and no
  * bit past the universe is set. Call for every index below wh_veb_words(n). */
 WH_FN int wh_veb_check(wh_veb t, uint64_t index) {
-    const uint64_t word = wh_load_u64_relaxed(&t.words[index]);
-    uint64_t *base = t.words;
-    uint64_t w = index, size = wh_veb_up_(t.n), bits = t.n;
+    const uint64_t word = wh_load_u64_relaxed(wh_veb_word(t, index));
+    uint64_t base = 0, w = index, size = wh_veb_up_(t.n), bits = t.n;
     while (w >= size) {
         w -= size;
         base += size;
@@ -458,7 +471,7 @@ WH_FN int wh_veb_check(wh_veb t, uint64_t index) {
     if (size == 1) {
         return 1;
     }
-    const uint64_t above = wh_load_u64_relaxed(&base[size + (w >> 6)]);
+    const uint64_t above = wh_load_u64_relaxed(wh_veb_word(t, base + size + (w >> 6)));
     return word == 0 || (above >> (w & 63) & 1) != 0;
 }
 

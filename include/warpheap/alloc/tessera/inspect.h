@@ -79,7 +79,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     uint64_t *counters = (uint64_t *)(void *)wh_tessera_set_at_(g, 0);
     uint64_t *cursors = (uint64_t *)(void *)h.cursors;
     const uint64_t pool = wh_veb_words(g.n_chunks);
-    const uint64_t trees = wh_tessera_tree_words_(g.n_chunks, g.n_classes);
+    const uint64_t lists = (uint64_t)g.n_classes * g.list_words;
     for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
         if (k < g.n_classes) {
             wh_tessera_class row =
@@ -117,11 +117,14 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     for (uint64_t k = i + g.begin; k < g.n_chunks; k += n) {
         wh_tessera_init_chunk_(g, (uint32_t)k);
     }
-    for (uint64_t k = i; k < trees; k += n) {
+    for (uint64_t k = i; k < pool; k += n) {
         /* Above the first spans, the summaries say more than there is: searches see to it. */
-        g.pool[k] = k < g.begin >> 6 ? wh_tessera_init_gaps_(h, (uint32_t)k)
-                    : k < pool       ? wh_veb_initial_word(g.n_chunks, k, 1)
-                                     : 0;
+        *wh_veb_word(wh_tessera_pool_(g), k) = k < g.begin >> 6
+                                                   ? wh_tessera_init_gaps_(h, (uint32_t)k)
+                                                   : wh_veb_initial_word(g.n_chunks, k, 1);
+    }
+    for (uint64_t k = i; k < lists; k += n) {
+        g.lists[k] = 0;
     }
     const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
     for (uint64_t k = i + ((uint64_t)g.begin << words_log2); k < (uint64_t)g.n_chunks << words_log2;
@@ -203,7 +206,7 @@ WH_FN uint64_t wh_tessera_row_at_(wh_tessera_core g, uint32_t chunk) {
     uint32_t end = chunk + 1;
     while (end < g.n_chunks) {
         if ((end & 63) == 0 && g.n_chunks - end >= 64 &&
-            wh_tessera_pool_(g).words[end >> 6] == ~(uint64_t)0) {
+            *wh_veb_word(wh_tessera_pool_(g), end >> 6) == ~(uint64_t)0) {
             end += 64;
         } else if (wh_tessera_is_spare_(g, end)) {
             end++;

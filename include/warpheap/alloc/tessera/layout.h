@@ -25,6 +25,7 @@
 #define WH_TESSERA_FINE 12u    /* classes up to 256 bytes */
 #define WH_TESSERA_CLASSES 64u /* at most; 42 with chunks of 16 KiB */
 #define WH_TESSERA_NO_CLASS 63u
+#define WH_TESSERA_POOL_SPREAD 4u   /* each SM works on a word of the pool of its own */
 #define WH_TESSERA_MAX_SPAN_LOG2 6u /* chunks of a span or slab: one word of the pool */
 
 /* Class of a request of 1 byte to 1 MiB. */
@@ -362,7 +363,7 @@ WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
 }
 WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
-    return wh_veb_make(g.pool, g.n_chunks);
+    return wh_veb_make_spread(g.pool, g.n_chunks, WH_TESSERA_POOL_SPREAD);
 }
 /* Items of a list: slab s is item s % 64 * stride + s / 64, so that slabs that lie side by
  * side do not share a line of it. */
@@ -411,9 +412,10 @@ static inline uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
                            (uint64_t)n_sets * 64 * sizeof(wh_tessera_cursor) + n * 8 + n * 4;
     return wh_round_up(bytes, 8);
 }
-/* Words of the pool and the lists. */
+/* Memory of the pool and the lists, in words. */
 WH_HD uint64_t wh_tessera_tree_words_(uint64_t n, uint32_t n_classes) {
-    return wh_veb_words(n) + n_classes * wh_veb_words(wh_tessera_items((uint32_t)n));
+    return (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD) +
+           n_classes * wh_veb_words(wh_tessera_items((uint32_t)n));
 }
 static inline uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
                                             uint32_t chunk_log2) {
@@ -479,7 +481,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.share = (uint32_t)(n / n_sets) >> 2;
     h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
     h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, n_sets));
-    h->core.lists = h->core.pool + wh_veb_words(n);
+    h->core.lists = h->core.pool + (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD);
     h->base = h->core.base;
     h->bytes = n << chunk_log2;
     h->classes = (const wh_tessera_class *)(const void *)memory;

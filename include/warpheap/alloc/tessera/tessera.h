@@ -131,7 +131,7 @@ WH_FN void wh_tessera_bad_free_(wh_tessera_core g, uint32_t set, uint32_t n) {
 /* Whether a set may have members: the top word of its tree. An insert under way may not have
  * got there yet. */
 WH_FN int wh_tessera_any_(wh_veb t) {
-    return wh_load_u64_acquire(&t.words[wh_veb_words(t.n) - 1]) != 0;
+    return wh_load_u64_acquire(wh_veb_word(t, wh_veb_words(t.n) - 1)) != 0;
 }
 
 /* Whether a set has members: all of level 0, eight words at a time. What it finds it tells
@@ -142,11 +142,11 @@ WH_FN int wh_tessera_holds_(wh_veb t) {
     for (uint64_t w = 0; w < n; w += 8) {
         uint64_t seen = 0;
         for (uint32_t k = 0; k < 8; k++) {
-            seen |= wh_load_u64_relaxed(&t.words[w + k < n ? w + k : w]);
+            seen |= wh_load_u64_relaxed(wh_veb_word(t, w + k < n ? w + k : w));
         }
         if (seen != 0) {
             for (uint32_t k = 0; k < 8 && w + k < n; k++) {
-                if (wh_load_u64_relaxed(&t.words[w + k]) != 0) {
+                if (wh_load_u64_relaxed(wh_veb_word(t, w + k)) != 0) {
                     wh_veb_filled(t, w + k);
                 }
             }
@@ -208,7 +208,7 @@ WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
     /* P5: acquire, so that the levels above are told when it is there */
-    (void)wh_fetch_or_u64_acquire(&list.words[item >> 6], (uint64_t)1 << (item & 63));
+    (void)wh_fetch_or_u64_acquire(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63));
     wh_veb_hint_filled(list, item >> 6);
 }
 
@@ -253,7 +253,7 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
     const uint32_t c = wh_tessera_tag_class(tag);
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    (void)wh_fetch_or_u64_acquire(&list.words[item >> 6], (uint64_t)1 << (item & 63));
+    (void)wh_fetch_or_u64_acquire(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63));
     if (first) {
         wh_veb_hint_filled(list, item >> 6);
     }
@@ -337,7 +337,7 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_ref g, uint32_t set, uint3
             x = 0;
             continue;
         }
-        const uint64_t bits = wh_load_u64_relaxed(&pool.words[x >> 6]);
+        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, x >> 6));
         uint32_t order = most, at = 64;
         WH_NO_UNROLL
         for (;; order--) {
@@ -944,13 +944,15 @@ WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t wo
  * next_span. */
 WH_FN uint64_t wh_tessera_span_near_(wh_tessera_ref g, uint32_t set, uint32_t word, uint32_t stride,
                                      uint32_t most, uint32_t least) {
-    uint64_t *pool = g->pool;
+    const wh_veb pool = wh_tessera_pool_(*g);
     const uint32_t n_words = g->n_chunks >> 6;
     const uint32_t word2 = word + 2 * stride;
-    uint64_t w0 = word < n_words ? wh_load_u64_relaxed(&pool[word]) : 0;
-    uint64_t w1 = word + stride < n_words ? wh_load_u64_relaxed(&pool[word + stride]) : 0;
-    uint64_t w2 = word2 < n_words ? wh_load_u64_relaxed(&pool[word2]) : 0;
-    uint64_t w3 = word2 + stride < n_words ? wh_load_u64_relaxed(&pool[word2 + stride]) : 0;
+    uint64_t w0 = word < n_words ? wh_load_u64_relaxed(wh_veb_word(pool, word)) : 0;
+    uint64_t w1 =
+        word + stride < n_words ? wh_load_u64_relaxed(wh_veb_word(pool, word + stride)) : 0;
+    uint64_t w2 = word2 < n_words ? wh_load_u64_relaxed(wh_veb_word(pool, word2)) : 0;
+    uint64_t w3 =
+        word2 + stride < n_words ? wh_load_u64_relaxed(wh_veb_word(pool, word2 + stride)) : 0;
     WH_NO_UNROLL
     for (uint32_t order = most; (w0 | w1 | w2 | w3) != 0; order--) {
         uint32_t at = 64, k = 0;
@@ -970,7 +972,8 @@ WH_FN uint64_t wh_tessera_span_near_(wh_tessera_ref g, uint32_t set, uint32_t wo
             word += k * stride;
             const uint32_t chunk = word << 6 | at;
             const uint64_t mask = wh_tessera_chunks_(chunk, order);
-            const uint64_t got = wh_fetch_and_u64_acquire(&pool[word], ~mask) & mask; /* P3 */
+            const uint64_t got =
+                wh_fetch_and_u64_acquire(wh_veb_word(pool, word), ~mask) & mask; /* P3 */
             if (got == mask) {
                 return chunk | (uint64_t)1 << (order + 32);
             }
@@ -996,7 +999,7 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
         const uint64_t word = wh_veb_pick_word(pool, seed + tries);
         if (word < g->n_chunks >> 6) {
             span = wh_tessera_span_near_(g, set, (uint32_t)word, 1, most, least);
-            if (span == 0 && wh_load_u64_relaxed(&pool.words[word]) == 0) {
+            if (span == 0 && wh_load_u64_relaxed(wh_veb_word(pool, word)) == 0) {
                 wh_veb_emptied(pool, word); /* a claim that did not tell the levels above */
             }
         }
@@ -1430,7 +1433,9 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
         const uint64_t bits = wh_tessera_chunks_(place, order);
         /* P3, P4. The summary above a word that this empties stays: a search clears it. */
         const uint64_t got =
-            none ? 0 : wh_fetch_and_u64_acquire(&g.pool[place >> 6], ~bits) & bits;
+            none ? 0
+                 : wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~bits) &
+                       bits;
         if (got == bits) {
             slab = place;
             wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
