@@ -1182,14 +1182,15 @@ WH_FN_SLOW void *wh_tessera_switch_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
     return my.stuck ? wh_tessera_refill_(g, mask, lanes, set, c, my.attach, my.v, my.p) : my.p;
 }
 
-/* Whether an add of n that returned `span` has come so near its end that it is time to have the
- * next one ready. One add per span at most. */
+/* Whether an add of n, by a group of a call of `all` lanes, that returned `span` has come so near
+ * its end that it is time to have the next one ready. One add per span at most; none by a group
+ * that most lanes of the call would wait for, and with them their block. */
 #define WH_TESSERA_EARLY 512u /* slots */
-WH_FN int wh_tessera_passes_(uint64_t span, uint32_t n) {
+WH_FN int wh_tessera_passes_(uint64_t span, uint32_t n, uint32_t all) {
     const uint32_t slots = wh_tessera_span_slots(span);
     const uint32_t left = slots < 2 * WH_TESSERA_EARLY ? slots >> 1 : WH_TESSERA_EARLY;
     const uint32_t position = wh_tessera_span_position(span);
-    return position < slots - left && position + n >= slots - left;
+    return position < slots - left && position + n >= slots - left && 2 * n > all;
 }
 
 /* For every lane of mask with `prepares`: has a span ready for its cursor, whose value is v, unless
@@ -1495,8 +1496,8 @@ WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
         p = wh_tessera_whole_again_(*g, set, c, n, &v);
     }
     const int needs = c != WH_TESSERA_NO_CLASS && p == NULL; /* the crosser is among these */
-    const int prepares =
-        wh_lane_id() == wh_mask_leader(lanes) && wh_tessera_passes_(v, wh_popc32(lanes));
+    const int prepares = wh_lane_id() == wh_mask_leader(lanes) &&
+                         wh_tessera_passes_(v, wh_popc32(lanes), wh_popc32(mask));
     const uint32_t todo =
         wh_reduce_or_u32(mask, (needs ? 1u : 0) | (prepares ? 2u : 0) | (is_run ? 4u : 0));
     if ((todo & 1) != 0) {
@@ -1534,7 +1535,7 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
         if (position < wh_tessera_span_slots(v)) {
             p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v),
                                  position);
-            more = wh_tessera_passes_(v, same.n);
+            more = wh_tessera_passes_(v, same.n, wh_popc32(mask));
         }
     }
     if (wh_any(mask, more)) {
