@@ -22,8 +22,9 @@
  * Fields and who writes them (all device scope)
  *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED.
- *   next     a span that is ready to follow. Whoever comes near the end: cas from 0, acq_rel; if
- *            there is one by now, its own goes back. The crosser, detach: exchange with 0
+ *   next     a span that is ready to follow. Whoever comes near the end: cas from 0 to PREPARING,
+ *            then cas from that to the span, acq_rel; if it is gone meanwhile, the span goes back.
+ *            The crosser, detach: exchange with 0
  *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
  *            Set to "none free" by the owner of a whole slab.
  *   state    of a slab of several words: how many words are full, how many takers are at
@@ -95,11 +96,11 @@
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crosser of
  *       its cursor (which waits for nobody: its search of the pool is bounded), and at X1
  *       for takes under way. Lists, pool: lock-free.
- * Cost  malloc: 1 atomic per group of lanes with one class; the group that comes near the end of
- *       a span has the next one ready before it returns (about ten more); a full warp of one class
- *       of 2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
- *       free: 2 loads in parallel and 1 atomic per group of lanes with one word, then one for
- *       the list and one that nobody waits for; or 1 or 2 more by the group that makes the
+ * Cost  malloc: 1 atomic per group of lanes with one class; a group that comes near the end of a
+ *       span, and is most of its call, has the next one ready before it returns (about ten more); a
+ *       full warp of one class of 2^k >= 512 bytes takes a slab of its own from the pool: 2
+ * atomics, never waits. free: 2 loads in parallel and 1 atomic per group of lanes with one word,
+ * then one for the list and one that nobody waits for; or 1 or 2 more by the group that makes the
  *       word non-zero or full.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tests/fault/tessera.c (I4,
  *       I6, T1, X1, P1, P2); wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test
@@ -1008,13 +1009,12 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
 }
 
 /* Claims a span for the cursor of (set, class) after `last`, a value of that cursor: twice as large
- * as that one, or as what lanes are waiting for, but at most half of what the set's cursors may
- * still hold; or smaller, down to a slab, if that is what there is.
- * Looks at the set's own words of the pool, four at a time: first at the last span's, so that a
- * class that does not need much stays in one place; those of the set's other classes start
- * elsewhere. Then at words that hold something, anywhere. first chunk | chunks << 32; 0: nothing.
- * P4: by the crosser without a bracket. The cursor is between two spans meanwhile, which keeps
- * X1 (2) away. */
+ * as that one, or four to eight times what lanes are waiting for, but at most half of what the
+ * set's cursors may still hold; or smaller, down to a slab, if that is what there is. Looks at the
+ * set's own words of the pool, four at a time: first at the last span's, so that a class that does
+ * not need much stays in one place; those of the set's other classes start elsewhere. Then at words
+ * that hold something, anywhere. first chunk | chunks << 32; 0: nothing. P4: by the crosser without
+ * a bracket. The cursor is between two spans meanwhile, which keeps X1 (2) away. */
 WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                           uint64_t last) {
     const wh_tessera_class row = *wh_tessera_row_(g, c);
@@ -1029,9 +1029,9 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
     if (slots != 0) {
         const uint64_t now = wh_load_u64_relaxed(&wh_tessera_cursor_at_(*g, set, c)->span);
         const uint32_t waiting = wh_tessera_span_position(now) - wh_tessera_span_slots(now);
-        const uint32_t twice = waiting < 8192 ? 2 * waiting : 0; /* "less than 0": nobody waits */
+        const uint32_t want = waiting < 8192 ? 4 * waiting : 0; /* "less than 0": nobody waits */
         const uint32_t more =
-            least + 32 - wh_clz32(wh_tessera_divide(twice > slots ? twice : slots, row.by_slots));
+            least + 32 - wh_clz32(wh_tessera_divide(want > slots ? want : slots, row.by_slots));
         order = more < order ? more : order;
         if (wh_tessera_span_first(last) >= row.begin) {
             word = wh_tessera_span_first(last) >> 6;
