@@ -106,17 +106,17 @@ WH_KERNEL(veb_message, workload_args, a) {
 /* The pair P2 by itself: what an insert tells the level above reaches a remove that clears
  * it afterwards. In the tree only atomics lie in between, so here plain data does. */
 WH_KERNEL(veb_pair, workload_args, a) {
-    const uint64_t words = UNIVERSE / 64;
+    const uint32_t words = UNIVERSE / 64;
     if (wh_block_id() == 0) {
         a.data[0] = 1;
-        wh_veb_raise_(a.set.words, words, 1);
+        wh_veb_raise_(a.set, 0, words, 1);
         wh_store_u32_relaxed(a.semaphore, 1);
         return;
     }
     for (uint32_t attempt = 0; wh_load_u32_relaxed(a.semaphore) == 0; attempt++) {
         wh_backoff(attempt);
     }
-    wh_veb_lower_(a.set.words, words, 1);
+    wh_veb_lower_(a.set, 0, words, 1);
     wh_add_u32_relaxed(&a.found->lost, a.data[0] != 1);
 }
 
