@@ -47,16 +47,21 @@ static uint64_t set_find_run(const set *s, uint64_t count) {
     return WH_VEB_NONE;
 }
 
-/* Level 0 holds exactly the set, and I2 holds for every word. */
+#define BETWEEN 0x5a5a5a5a5a5a5a5au /* in the places between the words of a spread tree */
+
+/* Level 0 holds exactly the set, I2 holds for every word, and nothing else is touched. */
 static void assert_same(wh_veb t, const set *s) {
+    for (uint64_t i = 0; i < wh_veb_words(t.n) << t.spread; i++) {
+        assert_true((i & ((1u << t.spread) - 1)) == 0 || t.words[i] == BETWEEN);
+    }
     for (uint64_t w = 0; w < (t.n + 63) / 64; w++) {
         uint64_t word = 0;
         for (uint64_t i = w * 64; i < w * 64 + 64 && i < t.n; i++) {
             word |= (uint64_t)s->in[i] << i % 64;
         }
-        if (t.words[w] != word) {
+        if (*wh_veb_word(t, w) != word) {
             fail_msg("n %llu word %llu: %llx, not %llx", (unsigned long long)t.n,
-                     (unsigned long long)w, (unsigned long long)t.words[w],
+                     (unsigned long long)w, (unsigned long long)*wh_veb_word(t, w),
                      (unsigned long long)word);
         }
     }
@@ -143,14 +148,19 @@ typedef struct scope {
 
 static scope make_scope(uint64_t n, const uint64_t *items, uint32_t n_items) {
     scope c;
-    const uint64_t words = wh_veb_words(n);
-    c.t = wh_veb_make(calloc(words, 8), n);
+    const uint32_t spread = (uint32_t)(n % 3);
+    const uint64_t words = wh_veb_words(n) << spread;
+    c.t = spread != 0 ? wh_veb_make_spread(malloc(words * 8), n, spread)
+                      : wh_veb_make(malloc(words * 8), n);
     c.saved = calloc(words, 8);
     c.s.n = n;
     c.s.in = calloc(n, 1);
     c.items = items;
     c.n_items = n_items;
     assert_true(c.t.words != NULL && c.saved != NULL && c.s.in != NULL);
+    for (uint64_t i = 0; i < words; i++) {
+        c.t.words[i] = BETWEEN;
+    }
     return c;
 }
 
@@ -162,17 +172,17 @@ static void free_scope(scope *c) {
 
 static void fill_words(wh_veb t, int full) {
     for (uint64_t i = 0; i < wh_veb_words(t.n); i++) {
-        t.words[i] = wh_veb_initial_word(t.n, i, full);
+        *wh_veb_word(t, i) = wh_veb_initial_word(t.n, i, full);
     }
 }
 
 /* Sets the summary bits above item x, as an insert that a remove has overtaken. */
 static void make_stale(wh_veb t, uint64_t x) {
-    uint64_t *base = t.words;
+    uint64_t base = 0;
     for (uint64_t size = (t.n + 63) / 64; size > 1; size = (size + 63) / 64) {
         x /= 64;
         base += size;
-        base[x / 64] |= (uint64_t)1 << x % 64;
+        *wh_veb_word(t, base + x / 64) |= (uint64_t)1 << x % 64;
     }
 }
 
@@ -197,11 +207,11 @@ static void build(scope *c, uint32_t subset, uint32_t stale, int by_remove) {
             make_stale(c->t, c->items[i]);
         }
     }
-    memcpy(c->saved, c->t.words, wh_veb_words(c->t.n) * 8);
+    memcpy(c->saved, c->t.words, (wh_veb_words(c->t.n) << c->t.spread) * 8);
 }
 
 static void restore(scope *c) {
-    memcpy(c->t.words, c->saved, wh_veb_words(c->t.n) * 8);
+    memcpy(c->t.words, c->saved, (wh_veb_words(c->t.n) << c->t.spread) * 8);
 }
 
 static void check_claim_some(scope *c, uint64_t x, uint32_t want) {
@@ -261,7 +271,7 @@ static void check_item(scope *c, uint64_t x) {
 
 /* Whole words at once: masks that overlap what is there in every way. */
 static void check_masks(scope *c, uint64_t w) {
-    const uint64_t word = c->t.words[w];
+    const uint64_t word = *wh_veb_word(c->t, w);
     const uint64_t used = all_ones(c->t.n, w);
     const uint64_t masks[] = {used, word, used & ~word, used & 0x5555555555555555u,
                               word & (0 - word)};
@@ -270,13 +280,13 @@ static void check_masks(scope *c, uint64_t w) {
             continue;
         }
         assert_true(wh_veb_insert_mask(c->t, w, masks[i]) == (masks[i] & ~word));
-        assert_true(c->t.words[w] == (word | masks[i]));
+        assert_true(*wh_veb_word(c->t, w) == (word | masks[i]));
         assert_true(wh_veb_check(c->t, w));
         assert_true(wh_veb_claim_mask(c->t, w, masks[i]) == masks[i]);
-        assert_true(c->t.words[w] == (word & ~masks[i]));
+        assert_true(*wh_veb_word(c->t, w) == (word & ~masks[i]));
         restore(c);
         assert_true(wh_veb_claim_mask(c->t, w, masks[i]) == (masks[i] & word));
-        assert_true(c->t.words[w] == (word & ~masks[i]));
+        assert_true(*wh_veb_word(c->t, w) == (word & ~masks[i]));
         assert_true(wh_veb_check(c->t, w));
         restore(c);
     }
@@ -377,7 +387,7 @@ static void test_all_ranges(void **state) {
                     (void)wh_veb_insert(c.t, x);
                 }
             }
-            memcpy(c.saved, c.t.words, wh_veb_words(n) * 8);
+            memcpy(c.saved, c.t.words, (wh_veb_words(n) << c.t.spread) * 8);
             check_runs(&c);
             check_ranges(&c);
         }
@@ -463,17 +473,17 @@ static void check_picks(uint64_t n, const uint64_t *items, uint32_t n_items) {
         const uint32_t subset = k / 2;
         build(&c, subset, k % 2 ? ~subset : 0, 0);
         for (uint32_t i = 0; i < n_items && words > 1 && k % 2 == 0; i++) { /* in the last alone */
-            c.t.words[wh_veb_words(n) - 1] |= (uint64_t)1 << items[i] / per_bit;
+            *wh_veb_word(c.t, wh_veb_words(n) - 1) |= (uint64_t)1 << items[i] / per_bit;
         }
         memset(times, 0, words * sizeof *times);
         uint32_t held = 0, vain = 0;
         for (uint64_t w = 0; w < words; w++) {
-            held += c.t.words[w] != 0;
+            held += *wh_veb_word(c.t, w) != 0;
         }
         for (uint32_t seed = 1; seed < ROUNDS * (held + 1); seed++) {
             const uint64_t w = wh_veb_pick_word(c.t, seed);
             assert_true(w == WH_VEB_NONE || w < words);
-            if (w == WH_VEB_NONE || c.t.words[w] == 0) {
+            if (w == WH_VEB_NONE || *wh_veb_word(c.t, w) == 0) {
                 vain++;
                 if (w != WH_VEB_NONE && words > 1) {
                     wh_veb_emptied(c.t, w);
@@ -487,8 +497,8 @@ static void check_picks(uint64_t n, const uint64_t *items, uint32_t n_items) {
             assert_true(vain <= 4 * n_items);
         }
         for (uint64_t w = 0; w < words; w++) {
-            assert_true((times[w] != 0) == (c.t.words[w] != 0));
-            assert_true(c.t.words[w] == 0 || times[w] > ROUNDS / 8);
+            assert_true((times[w] != 0) == (*wh_veb_word(c.t, w) != 0));
+            assert_true(*wh_veb_word(c.t, w) == 0 || times[w] > ROUNDS / 8);
         }
     }
     free(times);
