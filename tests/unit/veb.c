@@ -234,6 +234,23 @@ static void check_claim_some(scope *c, uint64_t x, uint32_t want) {
     }
 }
 
+/* Afterwards no summary bit lies over an empty word on the path from x up. */
+static void check_settle(scope *c, uint64_t x) {
+    uint64_t base = 0, w = x / 64;
+    restore(c);
+    wh_veb_settle(c->t, x);
+    assert_same(c->t, &c->s);
+    for (uint64_t size = (c->t.n + 63) / 64; size > 1; size = (size + 63) / 64) {
+        if (*wh_veb_word(c->t, base + w) != 0) {
+            break;
+        }
+        assert_true((*wh_veb_word(c->t, base + size + w / 64) >> w % 64 & 1) == 0);
+        base += size;
+        w /= 64;
+    }
+    restore(c);
+}
+
 /* Every operation with argument x. */
 static void check_item(scope *c, uint64_t x) {
     const uint64_t next = set_successor(&c->s, x), before = set_predecessor(&c->s, x);
@@ -248,6 +265,7 @@ static void check_item(scope *c, uint64_t x) {
     if (x >= c->s.n) {
         return;
     }
+    check_settle(c, x);
     const uint8_t was = c->s.in[x];
     assert_int_equal(wh_veb_contains(c->t, x), was);
     assert_int_equal(wh_veb_insert(c->t, x), !was);
