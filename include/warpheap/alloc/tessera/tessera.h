@@ -1462,14 +1462,17 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
 
 #define WH_TESSERA_WHOLE_TRIES 3u
 
-/* A full warp whose place was taken: a few more places, then 32 slots of its cursor, of which the
- * lanes get those that there are; *v: what the add returned. */
+/* A full warp whose place was taken: the next one of its set, then of others, since some sets run
+ * out before the heap does; then 32 slots of its cursor, of which the lanes get those that there
+ * are; *v: what the add returned. */
 WH_FN void *wh_tessera_whole_again_(wh_tessera_core g, uint32_t set, uint32_t c, uint64_t n,
                                     uint64_t *v) {
     wh_tessera_set *counters = wh_tessera_set_at_(g, set);
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_WHOLE_TRIES; tries++) {
-        void *p = wh_tessera_whole_(g, set, c, 32 - wh_clz32((uint32_t)n - 1));
+        const uint32_t other = set + tries * (g.n_sets / (WH_TESSERA_WHOLE_TRIES + 1u));
+        void *p = wh_tessera_whole_(g, other < g.n_sets ? other : other - g.n_sets, c,
+                                    32 - wh_clz32((uint32_t)n - 1));
         if (p != NULL) {
             return p;
         }
