@@ -4,7 +4,8 @@
  *
  * Layout  levels of 64-bit words, level 0 first: bit b of word w of level 0 is the
  *         item 64 w + b; bit b of word w of level k+1 summarises word 64 w + b of
- *         level k (set: that word may hold items). The last level is one word.
+ *         level k (set: that word may hold items). The last level is one word. With
+ *         `spread`, words lie 2^spread places apart.
  *         Height: 1 for n <= 64, 6 for n = 2^32.
  * Fields  every word: any lane, fetch_or / fetch_and acq_rel; load relaxed where only a
  *         claim can follow (successor, predecessor: an acquire load empties the L1 of
