@@ -140,12 +140,14 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     options.tuning.chunk_bytes = 1024;
     options.tuning.buffers = w->sets;
     s = s == WH_OK ? wh_heap_min_bytes(&options, &options.bytes) : s; /* one chunk */
-    for (uint32_t chunks = 0; s == WH_OK && chunks < w->chunks; options.bytes += 256) {
+    for (uint32_t chunks = 0; s == WH_OK && chunks < w->chunks;) {
         wh_heap_destroy(heap);
         heap = NULL;
         s = wh_heap_create(&heap, &options);
         s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
         chunks = s == WH_OK ? a.heap.core.n_chunks : chunks;
+        /* Most of the way at once: a chunk takes more than its size. */
+        options.bytes += chunks + 1 < w->chunks ? (w->chunks - chunks - 1) * 1024 : 256;
     }
     void *memory = NULL;
     s = s == WH_OK ? wh_device_alloc(device, &memory, sizeof found) : s;
