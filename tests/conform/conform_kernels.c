@@ -594,18 +594,16 @@ WH_KERNEL(release_two, conform_args, a) {
     }
 }
 
-/* --- the table
- * -------------------------------------------------------------------------------------------------
- */
+/* --- the table ------------------------------------------------------------------------ */
 
-#define KERNELS(X)                                                                      \
-    X(edges)                                                                            \
-    X(allocate)                                                                         \
-    X(allocate_lanes)                                                                   \
-    X(allocate_warp)                                                                    \
-    X(fill)                                                                             \
-    X(verify) X(release) X(release_lanes) X(release_warp) X(resize) X(exhaust) X(churn) \
-        X(churn_two) X(parts) X(two_heaps) X(release_two)
+/* clang-format off */
+#define KERNELS(X)                                            \
+    X(edges) X(allocate) X(allocate_lanes) X(allocate_warp)   \
+    X(fill) X(verify)                                         \
+    X(release) X(release_lanes) X(release_warp)               \
+    X(resize) X(exhaust) X(churn) X(churn_two)                \
+    X(parts) X(two_heaps) X(release_two)
+/* clang-format on */
 
 #define LAUNCHER(kernel)                                                             \
     static wh_status launch_##kernel(const wh_launch *l, const conform_call *call) { \

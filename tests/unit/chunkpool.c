@@ -253,7 +253,8 @@ static void test_concurrent(void **state) {
     }
 }
 
-/* --- lanes that look while others merge --------------------------------------------------------- */
+/* --- lanes that look while others merge ---------------------------------------------------------
+ */
 
 WH_KERNEL(merge_and_look, pool_args, a) {
     const uint64_t me = wh_thread_id();
@@ -267,8 +268,8 @@ WH_KERNEL(merge_and_look, pool_args, a) {
     }
 }
 
-/* Nobody takes a chunk, so the pool is never empty, wherever merge has them at the moment (I3). Four
- * chunks that make a large one, or three that do not. */
+/* Nobody takes a chunk, so the pool is never empty, wherever merge has them at the moment (I3).
+ * Four chunks that make a large one, or three that do not. */
 static void test_merge_hides_nothing(void **state) {
     (void)state;
     for (uint32_t policy = 0; policy < N_POLICIES; policy++) {
@@ -330,12 +331,9 @@ static void test_many_look_in_vain(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_sequence),
-        cmocka_unit_test(test_long_sequences),
-        cmocka_unit_test(test_fresh_in_order),
-        cmocka_unit_test(test_concurrent),
-        cmocka_unit_test(test_merge_hides_nothing),
-        cmocka_unit_test(test_many_look_in_vain),
+        cmocka_unit_test(test_every_sequence),      cmocka_unit_test(test_long_sequences),
+        cmocka_unit_test(test_fresh_in_order),      cmocka_unit_test(test_concurrent),
+        cmocka_unit_test(test_merge_hides_nothing), cmocka_unit_test(test_many_look_in_vain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,8 +50,7 @@
 typedef struct wh_veb {
     uint64_t *words; /* wh_veb_words(n) of them, 2^spread places apart */
     uint64_t n;      /* universe: items 0..n-1, at most 2^32 */
-    uint32_t
-        spread; /* for sets of which neighbouring words are hot: atomics on one line take turns */
+    uint32_t spread; /* for hot neighbours: atomics on one line take turns */
 } wh_veb;
 
 /* Words of one level, given those of the level below (or n items). */

@@ -14,17 +14,17 @@
  *
  * The idea  A slot of a fresh slab is handed out by the position of a cursor alone: one
  * fetch_add returns the place and the number together, nothing else is touched. Every
- * cursor has a span from the start, in the front of the heap (layout.h), and whoever comes near its
- * end has the next one ready. A freed slot is a bit in its slab's word. A slab all of whose slots
- * are free goes back to the pool. Slots of slabs that do not get that far are found through the
- * lists once the pool has nothing for a class.
+ * cursor has a span from the start, in the front of the heap (layout.h), and whoever
+ * comes near its end has the next one ready. A freed slot is a bit in its slab's word. A
+ * slab all of whose slots are free goes back to the pool. Slots of slabs that do not get
+ * that far are found through the lists once the pool has nothing for a class.
  *
  * Fields and who writes them (all device scope)
  *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED.
- *   next     a span that is ready to follow. Whoever comes near the end: cas from 0 to PREPARING,
- *            then cas from that to the span, acq_rel; if it is gone meanwhile, the span goes back.
- *            The crosser, detach: exchange with 0
+ *   next     a span that is ready to follow. Whoever comes near the end: cas from 0 to
+ *            PREPARING, then cas from that to the span, acq_rel; if PREPARING is gone
+ *            meanwhile, the span goes back. The crosser, detach: exchange with 0
  *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
  *            Set to "none free" by the owner of a whole slab.
  *   state    of a slab of several words: how many words are full, how many takers are at
@@ -34,9 +34,9 @@
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     level 0 is what counts (I6, X1); the levels above it are hints
  *   no_places, held, dry, scarce, reuse
- *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's cursors,
- *            first spans apart; the pool had no span; the set's own words of it had none; a
- *            slab with free slots
+ *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
+ *            cursors, first spans apart; the pool had no span; the set's own words of it
+ *            had none; a slab with free slots
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
  *            cursor. attached: spans published, per set. events: memory has become
  *            available, per set (pool) and per cursor (lists)
@@ -61,8 +61,8 @@
  *   I8  held = the chunks of what the set's cursors have in them, when quiet
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
- *       per published span, since positions only grow; it alone stores the cursor's next value,
- *       and it alone moves `next` there
+ *       per published span, since positions only grow; it alone stores the cursor's next
+ *       value, and it alone moves `next` there
  *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives the slots back
@@ -74,8 +74,9 @@
  *       there after (2) would have been seen. A slab on that move, full and not yet in
  *       the pool, stays listed: a taker that comes upon it puts it back on the list. A span
  *       that is claimed without a bracket leaves its cursor between two spans meanwhile,
- *       which (2) and the last look see. One that is made ready has a bracket, and counts in (2)
- *       as soon as it is there; who takes it has added before (take_next_)
+ *       which (2) and the last look see. One that is made ready has a bracket; `next` is
+ *       not 0 from PREPARING on, and that counts in (2) as not used up; who takes the span
+ *       has added before (take_next_)
  *   X2  a verdict holds while no events come: every free that has returned has counted one
  *
  * Ordering pairs
@@ -85,9 +86,9 @@
  *       lane before: cas release -> the crosser's exchange acquire
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1). With P1 and P2: what
  *       the old owner of a slot wrote happens before the new owner's use.
- *   P4  begun is raised before the take: by its release, or because whether and where to
- *       take depends on what the add returned; done after it, release -> a search that saw
- *       the take's effect sees begun
+ *   P4  begun is raised before the take: by its release (prepare: the cas's to PREPARING),
+ *       or because whether and where to take depends on what the add returned; done after
+ *       it, release -> a search that saw the take's effect sees begun
  *   P5  list: level 0 is written by an acquire fetch_or before the levels above are told
  *   P6  what has become available is there before the event that tells of it is counted: the
  *       list's fetch_or and the pool's insert are acquire, so the add comes after them. A
@@ -96,12 +97,13 @@
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crosser of
  *       its cursor (which waits for nobody: its search of the pool is bounded), and at X1
  *       for takes under way. Lists, pool: lock-free.
- * Cost  malloc: 1 atomic per group of lanes with one class; a group that comes near the end of a
- *       span, and is most of its call, has the next one ready before it returns (about ten more); a
- *       full warp of one class of 2^k >= 512 bytes takes a slab of its own from the pool: 2
- * atomics, never waits. free: 2 loads in parallel and 1 atomic per group of lanes with one word,
- * then one for the list and one that nobody waits for; or 1 or 2 more by the group that makes the
- *       word non-zero or full.
+ * Cost  malloc: 1 atomic per group of lanes with one class. A group that comes near the
+ *       end of a span, and is most of its call, has the next one ready before it returns:
+ *       about ten more. A full warp of one class of 2^k >= 512 bytes takes a slab of its
+ *       own from the pool: 2 atomics, never waits.
+ *       free: 2 loads in parallel and 1 atomic per group of lanes with one word, then one
+ *       for the list and one that nobody waits for; or 1 or 2 more by the group that makes
+ *       the word non-zero or full.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tests/fault/tessera.c (I4,
  *       I6, T1, X1, P1, P2); wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test
  *       weakens P4 to P6, whose loss the simulator's atomics would not show.
@@ -1008,13 +1010,16 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
     return span;
 }
 
-/* Claims a span for the cursor of (set, class) after `last`, a value of that cursor: twice as large
- * as that one, or four to eight times what lanes are waiting for, but at most half of what the
- * set's cursors may still hold; or smaller, down to a slab, if that is what there is. Looks at the
- * set's own words of the pool, four at a time: first at the last span's, so that a class that does
- * not need much stays in one place; those of the set's other classes start elsewhere. Then at words
- * that hold something, anywhere. first chunk | chunks << 32; 0: nothing. P4: by the crosser without
- * a bracket. The cursor is between two spans meanwhile, which keeps X1 (2) away. */
+/* Claims a span for the cursor of (set, class) after `last`, a value of that cursor.
+ * How large: twice as large as that one, or four to eight times what lanes are waiting for, but at
+ * most half of what the set's cursors may still hold; or smaller, down to a slab, if that is what
+ * there is.
+ * Where: the set's own words of the pool, four at a time: first the last span's, so that a class
+ * that does not need much stays in one place; those of the set's other classes start elsewhere.
+ * Then words that hold something, anywhere.
+ * Returns first chunk | chunks << 32; 0: nothing.
+ * P4: by the crosser without a bracket: the cursor is between two spans meanwhile, which keeps
+ * X1 (2) away. */
 WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                           uint64_t last) {
     const wh_tessera_class row = *wh_tessera_row_(g, c);
@@ -1183,8 +1188,8 @@ WH_FN_SLOW void *wh_tessera_switch_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
 }
 
 /* Whether an add of n, by a group of a call of `all` lanes, that returned `span` has come so near
- * its end that it is time to have the next one ready. One add per span at most; none by a group
- * that most lanes of the call would wait for, and with them their block. */
+ * its end that it is time to have the next one ready. One add per span at most; only by a group
+ * that is more than half of its call, since the call's other lanes wait for it. */
 #define WH_TESSERA_EARLY 512u /* slots */
 WH_FN int wh_tessera_passes_(uint64_t span, uint32_t n, uint32_t all) {
     const uint32_t slots = wh_tessera_span_slots(span);
