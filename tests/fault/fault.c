@@ -662,7 +662,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_t1", "tessera-small"},     /* no second look at the tag */
         {"tessera_x1_quiet", "tessera-halves"},   /* NULL without a quiet start */
         {"tessera_x1_same", "tessera-quarters"},  /* ... or end */
-        {"tessera_x1_next", "tessera-next"},      /* ... or a span that is ready */
+        {"tessera_x1_spare", "tessera-spare"},    /* ... or a spare span */
         {"tessera_x1_transit", "tessera-halves"}, /* ... or a slab on its way to the pool */
         {"vqueue_i5", "queue-message"},     /* a link is overwritten before it is in the list */
         {"vqueue_i2_batch", "queue-batch"}, /* a chunk retires together with its predecessor */
@@ -688,7 +688,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_p1_free", "tessera-churn"},
         {"tessera_p2_claim", "tessera-small"},
         {"tessera_p2_publish", "tessera-quarters"},
-        {"tessera_p2_ready", "tessera-ready"},
+        {"tessera_p2_spare", "tessera-spares"},
         {"ring_p1_put", "queue-message"},
         {"vqueue_p2_find", "queue-message"},
         {"vqueue_p2_link", "va-c-churn"},

@@ -57,29 +57,24 @@ WH_KERNEL(tessera_churn, workload_args, a) {
     wh_free(a.heap, held[1]);
 }
 
-/* One lane uses the span of a cursor up to its last slot while another one is ready to follow, then
- * asks for blocks of another class until there are none: they must have had that span (X1). */
-WH_KERNEL(tessera_next, workload_args, a) {
-    const wh_tessera_cursor *cursor =
-        wh_tessera_cursor_at_(a.heap.core, 0, wh_tessera_class_of(a.most));
+/* One lane takes from the spare span of a cursor as one that has found the span used up does, then
+ * asks for blocks of another class until there are none: they must have had its rest (X1). */
+WH_KERNEL(tessera_spare, workload_args, a) {
+    const uint32_t c = wh_tessera_class_of(a.most);
+    const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(a.heap.core, 0, c);
+    const wh_mask_t me = wh_activemask();
+    const uint64_t used_up = wh_tessera_span(0, 1, 2);
     void **last = NULL; /* the block got last: each starts with the address of the one before */
-    uint32_t size = a.most;
-    for (;;) {
-        if (size == a.most && wh_load_u64_relaxed(&cursor->next) != 0 &&
-            !wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->span))) {
-            size = a.least;
-        }
-        void **p = (void **)wh_malloc(a.heap, size);
-        if (p == NULL) {
-            break;
-        }
+    void **p = (void **)wh_tessera_spare_(wh_tessera_ref_(a.heap), me, me, 0, c, used_up, NULL);
+    const int had_rest = wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->spare));
+    while (p != NULL) {
         *p = last;
         last = p;
+        p = (void **)wh_malloc(a.heap, a.least);
     }
-    a.found->nulls = size == a.most || /* no span was made ready: this tests nothing */
-                     wh_load_u64_relaxed(&cursor->next) != 0;
+    a.found->nulls = !had_rest || wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->spare));
     while (last != NULL) {
-        void **p = last;
+        p = last;
         last = (void **)*p;
         wh_free(a.heap, p);
     }
@@ -89,7 +84,7 @@ typedef struct workload {
     const char *name;
     uint32_t chunks; /* of 1 KiB */
     uint32_t sets;
-    uint32_t lanes; /* 0: one for each chunk; 1: tessera_next instead of tessera_churn */
+    uint32_t lanes; /* 0: one for each chunk; 1: tessera_spare instead of tessera_churn */
     uint32_t steps, most, holds;
     uint32_t least;
     uint32_t fits; /* what all lanes ask for at once always fits: no malloc may fail */
@@ -103,12 +98,12 @@ static const workload workloads[] = {
     {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1},      /* 16 slots in the only chunk */
     {"tessera-quarters", 1, 1, 4, 200, 256, 1, 256, 1}, /* 4: it is often empty */
     {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1},
-    {"tessera-ready", 64, 1, 128, 30, 512, 1, 512, 1}, /* spans are made ready */
-    {"tessera-next", 256, 1, 1, 1, 512, 1, 256, 1},
+    {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1},
+    {"tessera-spare", 256, 1, 1, 1, 512, 1, 256, 1},
 };
-const char *const fault_tessera_names[] = {"tessera-churn", "tessera-small",    "tessera-chunks",
-                                           "tessera-slots", "tessera-quarters", "tessera-halves",
-                                           "tessera-ready", "tessera-next",     NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",  "tessera-small",    "tessera-chunks",
+                                           "tessera-slots",  "tessera-quarters", "tessera-halves",
+                                           "tessera-spares", "tessera-spare",    NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,
@@ -160,7 +155,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     a.least = w->least;
     const uint32_t lanes = w->lanes != 0 ? w->lanes : w->chunks, block = w->lanes > 1 ? 2 : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
-    s = s != WH_OK ? s : w->lanes == 1 ? tessera_next(&launch, &a) : tessera_churn(&launch, &a);
+    s = s != WH_OK ? s : w->lanes == 1 ? tessera_spare(&launch, &a) : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
     found.nulls = w->fits ? found.nulls : 0;
     return fault_verdict(w->name, seed, s, device, heap, memory, &found);

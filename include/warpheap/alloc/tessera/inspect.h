@@ -156,7 +156,7 @@ WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *v
     const uint32_t c = wh_tessera_tag_class(tag);
     const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, wh_tessera_tag_set(tag), c);
     for (uint32_t k = 0; k < 2; k++) {
-        const uint64_t span = k == 0 ? cursor->span : cursor->next;
+        const uint64_t span = k == 0 ? cursor->span : cursor->spare;
         const uint32_t first = wh_tessera_span_first(span), slots = wh_tessera_span_slots(span);
         const uint32_t position = wh_tessera_span_position(span);
         if (slots != 0 && chunk >= first) {
@@ -387,7 +387,7 @@ WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r
         uint32_t held = 0;
         for (uint32_t c = 0; (k & 63) == 0 && c < g.n_classes; c++) {
             held += wh_tessera_chunks_of_(h.classes[c], (cursor + c)->span) +
-                    wh_tessera_chunks_of_(h.classes[c], (cursor + c)->next);
+                    wh_tessera_chunks_of_(h.classes[c], (cursor + c)->spare);
         }
         if ((k & 63) == 0 && set->held != held) {
             wh_report_error(r, 8, k);

@@ -212,7 +212,6 @@ WH_HD uint32_t wh_tessera_first_end(wh_tessera_first first, uint32_t n_sets) {
 #define WH_TESSERA_CLOSED_CHUNK ((1u << 24) - 1)
 #define WH_TESSERA_VACANT ((uint64_t)0)
 #define WH_TESSERA_CLOSED ((uint64_t)WH_TESSERA_CLOSED_CHUNK)
-#define WH_TESSERA_PREPARING ((uint64_t)1)       /* in `next`: somebody is having one ready */
 #define WH_TESSERA_UNDER_WAY WH_TESSERA_POSITION /* vacant, and somebody has seen it */
 
 WH_HD uint64_t wh_tessera_span(uint32_t first, uint32_t slots, uint32_t position) {
@@ -260,7 +259,8 @@ typedef struct wh_tessera_set {
     uint32_t held;      /* a hint: chunks of the spans of its cursors, first spans apart */
     uint32_t dry;       /* a hint: the pool had no span for the set the last time */
     uint32_t scarce;    /* a hint: how often yet to look elsewhere before the set's own words */
-    uint64_t padding[10];
+    uint32_t place;     /* a hint: spans that its own words of the pool have been asked for */
+    uint32_t padding[19];
 } wh_tessera_set;
 
 typedef struct wh_tessera_cursor {
@@ -269,7 +269,7 @@ typedef struct wh_tessera_cursor {
     uint32_t done;   /* ... and are done */
     uint32_t events; /* frees of this class that left their slot in a slab */
     uint32_t reuse;  /* a hint: 1 + a listed slab that had slots left */
-    uint64_t next;   /* a span that is ready to follow, none of it used; 0: none */
+    uint64_t spare;  /* a second span, for whoever finds the first used up */
 } wh_tessera_cursor;
 
 /* What every step needs: part of the handle, and a copy in the header for slow paths, since 16

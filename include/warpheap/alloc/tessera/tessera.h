@@ -8,23 +8,24 @@
  *   slot     what malloc returns for up to one chunk
  *   word     64 bits: the free slots of (a part of) a slab. 1 = free
  *   span     slabs in a row whose slots a cursor hands out in order
- *   cursor   per class and set of SMs: {first chunk, slots, position}
+ *   cursor   per class and set of SMs: two words {first chunk, slots, position}, a span
+ *            and a spare one
  *   list     per class: the slabs that have free slots in their words (core/veb.h)
  *   run      chunks in a row, for a request of more than one chunk
  *
  * The idea  A slot of a fresh slab is handed out by the position of a cursor alone: one
  * fetch_add returns the place and the number together, nothing else is touched. Every
- * cursor has a span from the start, in the front of the heap (layout.h), and whoever
- * comes near its end has the next one ready. A freed slot is a bit in its slab's word. A
- * slab all of whose slots are free goes back to the pool. Slots of slabs that do not get
- * that far are found through the lists once the pool has nothing for a class.
+ * cursor has a span from the start, in the front of the heap (layout.h). Whoever passes
+ * its end attaches the next one; meanwhile the others take from the spare span, so that
+ * they seldom wait. A freed slot is a bit in its slab's word. A slab all of whose slots
+ * are free goes back to the pool. Slots of slabs that do not get that far are found
+ * through the lists once the pool has nothing for a class.
  *
  * Fields and who writes them (all device scope)
- *   span     malloc: fetch_add of the position, acquire. The crosser (C1): store release.
- *            detach: cas to CLOSED. reopen: cas from CLOSED.
- *   next     a span that is ready to follow. Whoever comes near the end: cas from 0 to
- *            PREPARING, then cas from that to the span, acq_rel; if PREPARING is gone
- *            meanwhile, the span goes back. The crosser, detach: exchange with 0
+ *   span, spare
+ *            malloc: fetch_add of the position, acquire. The crosser (C1): store release.
+ *            detach: cas to CLOSED. reopen: cas from CLOSED (span: to UNDER_WAY; spare: to
+ *            VACANT)
  *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
  *            Set to "none free" by the owner of a whole slab.
  *   state    of a slab of several words: how many words are full, how many takers are at
@@ -33,10 +34,10 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     level 0 is what counts (I6, X1); the levels above it are hints
- *   no_places, held, dry, scarce, reuse
+ *   no_places, held, dry, scarce, place, reuse
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
- *            had none; a slab with free slots
+ *            had none; which of these is next; a slab with free slots
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
  *            cursor. attached: spans published, per set. events: memory has become
  *            available, per set (pool) and per cursor (lists)
@@ -61,8 +62,9 @@
  *   I8  held = the chunks of what the set's cursors have in them, when quiet
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
- *       per published span, since positions only grow; it alone stores the cursor's next
- *       value, and it alone moves `next` there
+ *       per published span, since positions only grow; it alone stores the word's next
+ *       value. Positions do not overflow: who finds one MOST_OVER past the end adds to
+ *       neither word of the cursor until that one has changed (wh_tessera_is_over_)
  *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives the slots back
@@ -74,33 +76,29 @@
  *       there after (2) would have been seen. A slab on that move, full and not yet in
  *       the pool, stays listed: a taker that comes upon it puts it back on the list. A span
  *       that is claimed without a bracket leaves its cursor between two spans meanwhile,
- *       which (2) and the last look see. One that is made ready has a bracket; `next` is
- *       not 0 from PREPARING on, and that counts in (2) as not used up; who takes the span
- *       has added before (take_next_)
+ *       which (2) and the last look see
  *   X2  a verdict holds while no events come: every free that has returned has counted one
  *
  * Ordering pairs
  *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
  *       made it full (fetch_or), acquire; several words: through the state, acq_rel
- *   P2  span published: store release -> malloc: fetch_add acquire. Made ready by another
- *       lane before: cas release -> the crosser's exchange acquire
+ *   P2  span published: store release -> malloc: fetch_add acquire
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1). With P1 and P2: what
  *       the old owner of a slot wrote happens before the new owner's use.
- *   P4  begun is raised before the take: by its release (prepare: the cas's to PREPARING),
- *       or because whether and where to take depends on what the add returned; done after
- *       it, release -> a search that saw the take's effect sees begun
+ *   P4  begun is raised before the take: by its release, or because whether and where to
+ *       take depends on what the add returned; done after it, release -> a search that saw
+ *       the take's effect sees begun
  *   P5  list: level 0 is written by an acquire fetch_or before the levels above are told
  *   P6  what has become available is there before the event that tells of it is counted: the
  *       list's fetch_or and the pool's insert are acquire, so the add comes after them. A
  *       verdict that knows the event (X2) has searched with it, since it reads events first
  *
- * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crosser of
- *       its cursor (which waits for nobody: its search of the pool is bounded), and at X1
+ * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
+ *       its cursor (which wait for nobody: their search of the pool is bounded), and at X1
  *       for takes under way. Lists, pool: lock-free.
- * Cost  malloc: 1 atomic per group of lanes with one class. A group that comes near the
- *       end of a span, and is most of its call, has the next one ready before it returns:
- *       about ten more. A full warp of one class of 2^k >= 512 bytes takes a slab of its
- *       own from the pool: 2 atomics, never waits.
+ * Cost  malloc: 1 atomic per group of lanes with one class; 1 more while the span of the
+ *       cursor has no slots; about ten more for the crosser. A full warp of one class of
+ *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
  *       free: 2 loads in parallel and 1 atomic per group of lanes with one word, then one
  *       for the list and one that nobody waits for; or 1 or 2 more by the group that makes
  *       the word non-zero or full.
@@ -373,20 +371,28 @@ WH_FN_SLOW void wh_tessera_open_zeroed_(uint64_t *word, uint32_t *state) {
 WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
                              uint32_t rank, uint32_t n) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    const uint32_t inside = (1u << wh_tessera_tag_order(tag)) - 1;
+    const uint32_t order = wh_tessera_tag_order(tag);
+    uint64_t *tags = wh_tessera_tag_at_(g, first), *words = wh_tessera_words_of_(g, first);
+    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
     WH_NO_UNROLL
     for (uint32_t i = rank; i < chunks; i += n) {
-        uint64_t *word = wh_tessera_words_of_(g, first + i);
+        wh_store_u64_relaxed(&tags[i], tag);
+    }
+    if (slots <= 64) {
+        const uint64_t none = wh_tessera_none_free(slots);
+        WH_NO_UNROLL
+        for (uint32_t i = rank << order; i < chunks; i += n << order) {
+            wh_store_u64_relaxed(&words[i << words_log2], none);
+        }
+        return;
+    }
+    WH_NO_UNROLL
+    for (uint32_t i = rank; i < chunks; i += n) {
         uint32_t *state = wh_tessera_state_at_(g, first + i);
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
-        if (slots <= 64) {
-            if ((i & inside) == 0) {
-                wh_store_u64_relaxed(word, wh_tessera_none_free(slots));
-            }
-        } else if (wh_load_u64_relaxed(word) == 0) {
+        if (wh_load_u64_relaxed(&words[i << words_log2]) == 0) {
             wh_add_u32_relaxed(state, 0 - WH_TESSERA_SHUT);
         } else { /* last the first of a slab of one word */
-            wh_tessera_open_zeroed_(word, state);
+            wh_tessera_open_zeroed_(&words[i << words_log2], state);
         }
     }
 }
@@ -406,38 +412,32 @@ WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag
     wh_syncwarp(mask);
 }
 
-/* For every lane of mask that has claimed chunks for a span of its class: the span; for the
- * others, `span` as it is. */
+/* For every lane of mask that has claimed chunks for a span of its class: the span; 0 for the
+ * others. */
 WH_FN uint64_t wh_tessera_make_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
-                                     uint64_t claim, uint64_t span) {
+                                     uint64_t claim) {
     const uint32_t chunks = (uint32_t)(claim >> 32);
     const wh_tessera_class *row = wh_tessera_row_(g, chunks != 0 ? c : 0);
     wh_tessera_dress_all_(*g, mask, wh_tessera_with_set(row->tag, set), (uint32_t)claim, chunks);
-    return chunks == 0 ? span
+    return chunks == 0 ? 0
                        : wh_tessera_span((uint32_t)claim,
                                          row->slots * (chunks >> wh_tessera_order(*row)), 0);
 }
 
-/* The span that is ready for a cursor whose crosser (C1) the caller is, or 0; between two
- * spans. The acquire is P2's; the release lets X1 (2) see the crosser's add if it does not see
- * the span. */
-WH_FN uint64_t wh_tessera_take_next_(wh_tessera_core g, uint32_t set, uint32_t c) {
-    uint64_t *next = &wh_tessera_cursor_at_(g, set, c)->next;
-    if (wh_load_u64_relaxed(next) <= WH_TESSERA_PREPARING) {
-        return 0;
-    }
-    const uint64_t span = wh_exchange_u64_acq_rel(next, 0);
-    return span != WH_TESSERA_PREPARING ? span : 0;
+/* Word 0 or 1 of a cursor: its span or its spare one. */
+WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which) {
+    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, set, c);
+    return which == 0 ? &cursor->span : &cursor->spare;
 }
 
 /* C1, P2: attaches a span, of which the caller takes the first r slots itself; or closes. */
-WH_FN void wh_tessera_publish_(wh_tessera_core g, uint32_t set, uint32_t c, uint64_t span,
-                               uint32_t r) {
+WH_FN void wh_tessera_publish_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which,
+                               uint64_t span, uint32_t r) {
     const uint32_t slots = wh_tessera_span_slots(span);
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, slots != 0); /* X1 */
     wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
     WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
-    (&wh_tessera_cursor_at_(g, set, c)->span, span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
+    (wh_tessera_span_at_(g, set, c, which), span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
 }
 
 /* --- slots of listed slabs ------------------------------------------------------- */
@@ -608,17 +608,19 @@ WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t set, uin
                                              uint32_t r) {
     WH_NO_UNROLL
     for (uint32_t first = 0; first < g->n_sets; first += 8) {
-        uint32_t open = 0; /* which of eight sets */
+        uint32_t open = 0; /* which words of eight sets' cursors */
         for (uint32_t k = 0; k < 8; k++) {
             const uint32_t s = set + first + k;
             const wh_tessera_cursor *cursor =
                 wh_tessera_cursor_at_(*g, s < g->n_sets ? s : s % g->n_sets, c);
-            open |= (uint32_t)wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->span)) << k;
+            open |= (uint32_t)wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->span)) << 2 * k;
+            open |= (uint32_t)wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->spare))
+                    << (2 * k + 1);
         }
         WH_NO_UNROLL
         for (; open != 0; open &= open - 1) {
-            const uint32_t s = (set + first + wh_ctz32(open)) % g->n_sets;
-            uint64_t *at = &wh_tessera_cursor_at_(*g, s, c)->span;
+            const uint32_t k = wh_ctz32(open), s = (set + first + k / 2) % g->n_sets;
+            uint64_t *at = wh_tessera_span_at_(*g, s, c, k & 1);
             const uint64_t span = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
             if (wh_tessera_crosses_(span, r)) { /* C1: there is nothing to attach */
                 wh_tessera_hold_(*g, s, *wh_tessera_row_(g, c), span, 0);
@@ -667,9 +669,9 @@ WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_ref g, uint32_t set, uint32_t u
     }
 }
 
-/* Gives back the spans that are ready for cursors, and closes cursors of other classes than c that
- * have slots left and gives these back, so that slabs without a live slot reach the pool: those
- * of the nearest set that has such. 1 if there was one. */
+/* Closes cursors of other classes than c that have slots left and gives these back, so that slabs
+ * without a live slot reach the pool: those of the nearest set that has such. 1 if there was
+ * one. */
 WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
     int found = 0;
     WH_NO_UNROLL
@@ -681,29 +683,27 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
             for (uint32_t k = 0; k < 8; k++) {
                 const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, s, first + k);
                 const uint64_t span = wh_load_u64_relaxed(&cursor->span);
-                left |= (uint32_t)((first + k != c && wh_tessera_has_slots_(span)) ||
-                                   WH_PLANT(tessera_x1_next,
-                                            wh_load_u64_relaxed(&cursor->next) != 0, 0))
+                const uint64_t spare = wh_load_u64_relaxed(&cursor->spare);
+                left |= (uint32_t)(first + k != c &&
+                                   (wh_tessera_has_slots_(span) ||
+                                    WH_PLANT(tessera_x1_spare, wh_tessera_has_slots_(spare), 0)))
                         << k;
             }
             WH_NO_UNROLL
             for (; left != 0; left &= left - 1) {
                 const uint32_t u = first + wh_ctz32(left);
                 const wh_tessera_class row = wh_tessera_header_(*g)->classes[u];
-                uint64_t *at = &wh_tessera_cursor_at_(*g, s, u)->span;
                 found = 1;
                 (void)wh_tessera_begin_(*g, set);
-                const uint64_t next =
-                    wh_exchange_u64_acq_rel(&wh_tessera_cursor_at_(*g, s, u)->next, 0); /* P4 */
-                if (wh_tessera_span_slots(next) != 0) {
-                    wh_tessera_hold_(*g, s, row, next, 0);
-                    wh_tessera_give_span_(g, set, u, next);
-                }
-                const uint64_t span = wh_load_u64_acquire(at);
-                if (u != c && wh_tessera_has_slots_(span) &&
-                    wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: ours */
-                    wh_tessera_hold_(*g, s, row, span, 0);
-                    wh_tessera_give_span_(g, set, u, span);
+                WH_NO_UNROLL
+                for (uint32_t which = 0; which < 2; which++) {
+                    uint64_t *at = wh_tessera_span_at_(*g, s, u, which);
+                    const uint64_t span = wh_load_u64_acquire(at);
+                    if (wh_tessera_has_slots_(span) &&
+                        wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: ours */
+                        wh_tessera_hold_(*g, s, row, span, 0);
+                        wh_tessera_give_span_(g, set, u, span);
+                    }
                 }
                 wh_tessera_end_(*g, set);
             }
@@ -714,30 +714,26 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
 
 /* --- out of memory: X1, X2 ------------------------------------------------------- */
 
-/* Whether no cursor of class c has slots in its span or is between two spans; NO_CLASS: no cursor
- * of any class, nor has one a span ready. Those are looked at first: take_next_. */
+/* X1 (2): whether no cursor of class c has slots left or is between two spans; NO_CLASS: no cursor
+ * of any class. */
 WH_FN int wh_tessera_used_up_(wh_tessera_core g, uint32_t c) {
     const int all = c == WH_TESSERA_NO_CLASS;
     const uint32_t n = all ? (uint32_t)g.n_sets << 6 : g.n_sets;
     uint32_t left = 0;
     WH_NO_UNROLL
-    for (uint32_t what = WH_PLANT(tessera_x1_next, all, 0) ? 0 : 1; what < 2; what++) { /* X1 (2) */
-        WH_NO_UNROLL
-        for (uint32_t i = 0; i < n && left == 0; i += 8) {
-            for (uint32_t k = 0; k < 8; k++) {
-                const uint32_t j = i + k < n ? i + k : i;
-                const wh_tessera_cursor *cursor =
-                    wh_tessera_cursor_at_(g, all ? j >> 6 : j, all ? j & 63 : c);
-                const uint64_t span =
-                    wh_load_u64_relaxed(what == 0 ? &cursor->next : &cursor->span);
-                left |= what == 0
-                            ? span != 0
-                            : wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
-                                  wh_tessera_span_position(span) != wh_tessera_span_slots(span);
-            }
+    for (uint32_t i = 0; i < n && left == 0; i += 4) {
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t j = i + k / 2 < n ? i + k / 2 : i;
+            const wh_tessera_cursor *cursor =
+                wh_tessera_cursor_at_(g, all ? j >> 6 : j, all ? j & 63 : c);
+            const uint64_t span =
+                wh_load_u64_relaxed((k & 1) == 0 ? &cursor->span : &cursor->spare);
+            left |= wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
+                    wh_tessera_span_position(span) != wh_tessera_span_slots(span) &&
+                    WH_PLANT(tessera_x1_spare, 1, (k & 1) == 0);
         }
-        wh_fence(); /* what is read next is read later */
     }
+    wh_fence(); /* what is read next is read later */
     return left == 0;
 }
 
@@ -801,7 +797,7 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_ref g, uint32_t set, uint32_t c) {
 /* For r lanes that found the cursor of their class used up. */
 WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                                uint32_t r, int may_reopen) {
-    uint64_t *at = &wh_tessera_cursor_at_(*g, set, c)->span;
+    uint64_t *at = wh_tessera_span_at_(*g, set, c, 0);
     const uint64_t now = wh_load_u64_relaxed(at);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     if (wh_tessera_is_open_(now)) {
@@ -853,13 +849,21 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
            (((uint64_t)slab << wh_tessera_slab_log2(row)) + slot * row.slot_size);
 }
 
+/* There are spans again: the spare one, if it is closed, waits for a crosser. */
+WH_FN void wh_tessera_reopen_spare_(wh_tessera_core g, uint32_t set, uint32_t c) {
+    uint64_t *at = wh_tessera_span_at_(g, set, c, 1);
+    const uint64_t now = wh_load_u64_relaxed(at);
+    if (wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK) {
+        (void)wh_cas_u64_acq_rel(at, now, WH_TESSERA_VACANT);
+    }
+}
+
 /* The whole of malloc's slow path, for what refill cannot do. All lanes of mask call; `lanes`
- * is the caller's group, attach whether it is the crosser of its cursor and has used up the span
- * `last` (or none), p the caller's slot
- * if it has one, c = NO_CLASS for lanes that take no part. The groups of a warp go in steps:
- * none waits while another one works. */
+ * is the caller's group, attach whether it is the crosser of word `which` of its cursor and has
+ * used up the span `last` (or none), p the caller's slot if it has one, c = NO_CLASS for lanes that
+ * take no part. The groups of a warp go in steps: none waits while another one works. */
 WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, int attach, uint64_t last, void *p) {
+                                  uint32_t c, int attach, uint32_t which, uint64_t last, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
@@ -874,21 +878,22 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
         uint64_t claim = 0, span = 0;
         if (attach) { /* a span of some size, or the cursor closes */
             const uint32_t ticket = wh_tessera_begin_(*g, set);
-            span = wh_tessera_take_next_(*g, set, c);
-            if (span == 0) {
-                claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
-                                               wh_tessera_order(row));
-            }
+            claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
+                                           wh_tessera_order(row));
         } else if (leads && r != 0) {
             take = wh_tessera_attempt_(g, set, c, r, may_reopen);
         }
         if (wh_any(mask, attach)) { /* every group that attaches, together */
-            span = wh_tessera_make_span_(g, mask, set, c, claim, span);
+            span = wh_tessera_make_span_(g, mask, set, c, claim);
             if (attach) {
                 wh_store_u32_relaxed(&wh_tessera_set_at_(*g, set)->dry, span == 0);
-                wh_tessera_hold_(*g, set, row, last, claim != 0 ? span : 0);
-                wh_tessera_publish_(*g, set, c, span != 0 ? span : WH_TESSERA_CLOSED, r);
+                wh_tessera_hold_(*g, set, row, last, span);
+                wh_tessera_publish_(*g, set, c, which, span != 0 ? span : WH_TESSERA_CLOSED, r);
                 wh_tessera_end_(*g, set);
+                if (span != 0) {
+                    wh_tessera_reopen_spare_(*g, set, c);
+                }
+                which = 0;
                 take.at = span;
                 may_reopen = 0;
             }
@@ -1010,46 +1015,28 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
     return span;
 }
 
-/* Claims a span for the cursor of (set, class) after `last`, a value of that cursor.
- * How large: twice as large as that one, or four to eight times what lanes are waiting for, but at
- * most half of what the set's cursors may still hold; or smaller, down to a slab, if that is what
- * there is.
- * Where: the set's own words of the pool, four at a time: first the last span's, so that a class
- * that does not need much stays in one place; those of the set's other classes start elsewhere.
- * Then words that hold something, anywhere.
- * Returns first chunk | chunks << 32; 0: nothing.
- * P4: by the crosser without a bracket: the cursor is between two spans meanwhile, which keeps
- * X1 (2) away. */
-WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32_t c,
-                                          uint64_t last) {
+/* Claims a span of 2^most chunks or fewer, at least 2^least, for the cursor of (set, class) after
+ * `last`, a value of one of its words. Looks at the set's own words of the pool, four at a time:
+ * first the last span's, so that a class that does not need much stays in one place; those of the
+ * set's other classes start elsewhere. Then at words that hold something, anywhere.
+ * Returns first chunk | chunks << 32; 0: nothing. P4: as next_span. */
+WH_FN_SLOW uint64_t wh_tessera_seek_span_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t last,
+                                          uint32_t most) {
     const wh_tessera_class row = *wh_tessera_row_(g, c);
-    const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets, share = g->share;
+    const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets;
     wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
     const uint32_t scarce = wh_load_u32_relaxed(&counters->scarce);
-    const uint32_t held = wh_load_u32_relaxed(&counters->held) - wh_tessera_chunks_of_(row, last);
+    const uint32_t held = wh_load_u32_relaxed(&counters->held);
     const uint32_t least = wh_tessera_order(row);
-    const uint32_t slots = wh_tessera_span_slots(last);
-    uint32_t order = wh_tessera_span_order(row);
     uint32_t word = row.start + set;
-    if (slots != 0) {
-        const uint64_t now = wh_load_u64_relaxed(&wh_tessera_cursor_at_(*g, set, c)->span);
-        const uint32_t waiting = wh_tessera_span_position(now) - wh_tessera_span_slots(now);
-        const uint32_t want = waiting < 8192 ? 4 * waiting : 0; /* "less than 0": nobody waits */
-        const uint32_t more =
-            least + 32 - wh_clz32(wh_tessera_divide(want > slots ? want : slots, row.by_slots));
-        order = more < order ? more : order;
-        if (wh_tessera_span_first(last) >= row.begin) {
-            word = wh_tessera_span_first(last) >> 6;
-            word += slots >= row.slots << (WH_TESSERA_MAX_SPAN_LOG2 - least)
-                        ? n_sets /* it was all of that one */
-                        : 0;
-        }
+    if (wh_tessera_span_slots(last) != 0 && wh_tessera_span_first(last) >= row.begin) {
+        word = wh_tessera_span_first(last) >> 6;
+        word += wh_tessera_span_slots(last) >= row.slots << (WH_TESSERA_MAX_SPAN_LOG2 - least)
+                    ? n_sets /* it was all of that one */
+                    : 0;
     }
-    WH_NO_UNROLL
-    while (order > least && (held >= share || 2u << order > share - held)) {
-        order--;
-    }
-    const uint32_t seed = (c << 8 | set) * 64 + held * 65537u, most = order;
+    uint32_t order = most;
+    const uint32_t seed = (c << 8 | set) * 64 + held * 65537u;
     const uint32_t elsewhere = scarce != 0 ? WH_TESSERA_FIRST_TRIES : WH_TESSERA_OWN_TRIES;
     uint64_t found = 0;
     uint32_t tries = 0;
@@ -1074,158 +1061,184 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
     return found;
 }
 
-/* What serve has done for a lane. */
-typedef struct wh_tessera_serving {
-    void *p;
-    uint64_t v; /* what the group's last add returned */
-    int attach; /* the caller still has to attach a span */
-    int stuck;  /* some group of the warp found no span, or its cursor closed */
-} wh_tessera_serving;
+/* Claims a span for word `which` of the cursor of (set, class) after `last`, a value of that word.
+ * How large: twice as large as that one, or four to eight times what lanes have asked for since it
+ * was used up, the spare one at least a quarter of the span; but at most half of what the set's
+ * cursors may still hold; or smaller, down to a slab, if that is what there is.
+ * Where: in the next one of the set's words of the pool, without a look: mostly it is free.
+ * Returns first chunk | chunks << 32; 0: nothing.
+ * P4: by the crosser without a bracket: the cursor is between two spans meanwhile, which keeps
+ * X1 (2) away. */
+WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32_t c,
+                                          uint32_t which, uint64_t last) {
+    const wh_tessera_class row = *wh_tessera_row_(g, c);
+    wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
+    const uint64_t now = wh_load_u64_relaxed(wh_tessera_span_at_(*g, set, c, which));
+    const uint64_t span = wh_load_u64_relaxed(wh_tessera_span_at_(*g, set, c, 0));
+    const uint32_t held = wh_load_u32_relaxed(&counters->held);
+    const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->place, 1);
+    const uint32_t least = wh_tessera_order(row);
+    uint32_t order = wh_tessera_span_order(row);
+    uint32_t want = wh_tessera_span_slots(last);
+    if (want != 0 || which != 0) {
+        const uint32_t asked = wh_tessera_span_position(now) - wh_tessera_span_slots(now);
+        const uint32_t times = asked < 8192 ? 4 * asked : 0; /* "less than 0": nobody has */
+        const uint32_t part = which != 0 ? wh_tessera_span_slots(span) >> 2 : 0;
+        want = want > times ? want : times;
+        want = want > part ? want : part;
+        const uint32_t more = least + 32 - wh_clz32(wh_tessera_divide(want, row.by_slots));
+        order = more < order ? more : order;
+    }
+    const uint32_t rest = g->share - (held - wh_tessera_chunks_of_(row, last));
+    const uint32_t most = rest - 2 < 1u << 30 ? 30 - wh_clz32(rest) : 0; /* else "less than 2" */
+    order = order < most ? order : most;
+    order = order > least ? order : least;
+    const uint32_t place = wh_tessera_next_place(*g, set, ticket, 6);
+    if (g->places != 0) {
+        const uint64_t mask = wh_tessera_chunks_(0, order);
+        const uint64_t got =
+            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(*g), place >> 6), ~mask) &
+            mask; /* P3 */
+        if (got == mask) {
+            return place | (uint64_t)1 << (order + 32);
+        }
+        if (got != 0) {
+            wh_tessera_put_back_(g, set, place >> 6, got);
+        }
+    }
+    return wh_tessera_seek_span_(g, set, c, last, order);
+}
 
-/* For lanes that the fast path left without a slot; mask, lanes and c as in slow. Each crosser
- * attaches the span that is ready for its cursor or, with `claims`, one from the pool; the other
- * groups wait for theirs. */
-WH_FN wh_tessera_serving wh_tessera_serve_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes,
-                                           uint32_t set, uint32_t c, wh_tessera_serving my,
-                                           int claims) {
+/* Adds that a span may have seen past its end before lanes wait for the next one instead of going
+ * to the other word: with what all lanes of a device may add at once, below 2^20. */
+#ifdef WH_HOSTILE
+#define WH_TESSERA_MOST_OVER 40u
+#else
+#define WH_TESSERA_MOST_OVER (1u << 19)
+#endif
+WH_FN int wh_tessera_is_over_(uint64_t span) {
+    return wh_tessera_span_position(span) >= wh_tessera_span_slots(span) + WH_TESSERA_MOST_OVER &&
+           wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK;
+}
+
+/* Which word of a cursor to add to, when they are `span` and `spare`: */
+#define WH_TESSERA_BOTH_CLOSED 2u /* neither, and nobody is at work */
+#define WH_TESSERA_NOT_YET 3u     /* neither: crossers are at work */
+WH_FN uint32_t wh_tessera_which_(uint64_t span, uint64_t spare) {
+    if (wh_tessera_is_over_(span) || wh_tessera_is_over_(spare)) {
+        return WH_TESSERA_NOT_YET;
+    }
+    if (wh_tessera_has_slots_(span) || wh_tessera_has_slots_(spare)) {
+        return wh_tessera_has_slots_(span) ? 0 : 1;
+    }
+    if (wh_tessera_is_open_(span) || wh_tessera_is_open_(spare)) {
+        return wh_tessera_is_open_(span) ? 0 : 1;
+    }
+    return wh_tessera_span_first(span) == WH_TESSERA_CLOSED_CHUNK &&
+                   wh_tessera_span_first(spare) == WH_TESSERA_CLOSED_CHUNK
+               ? WH_TESSERA_BOTH_CLOSED
+               : WH_TESSERA_NOT_YET;
+}
+
+/* For lanes that neither word of their cursor had a slot for; mask, lanes, c and p as in slow;
+ * attach: 0, or 1 + the word whose crosser the caller is, and v what its add returned. Each crosser
+ * attaches a span from the pool; the other groups wait until a word of theirs has changed. */
+WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                    uint32_t c, uint32_t attach, uint64_t v, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
-    const int takes_part = c != WH_TESSERA_NO_CLASS;
-    uint64_t *at = &wh_tessera_cursor_at_(*g, set, c)->span;
-    int need = my.p == NULL && takes_part;
-    wh_mask_t needy = wh_ballot(mask, need) & lanes;
-    int attach = wh_any(mask, my.attach); /* some group's crosser has to */
+    const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, set, c);
+    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
+    int attaches = wh_any(mask, attach != 0); /* some group's crosser has to */
     uint32_t attempt = 0;
     WH_NO_UNROLL
     for (;;) {
+        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        const uint32_t r = wh_popc32(needy);
+        int stuck = 0;
         uint64_t got = 0; /* slots from its position on are the group's */
-        if (attach) {
-            uint64_t claim = 0;
-            if (my.attach) {
-                got = wh_tessera_take_next_(*g, set, c);
-                if (claims && got == 0) {
-                    claim = wh_tessera_next_span_(g, set, c, my.v);
-                }
-                my.stuck = got == 0 && claim == 0;
-            }
-            if (claims) {
-                got = wh_tessera_make_span_(g, mask, set, c, claim, got);
-            }
+        if (attaches) {
+            const uint64_t claim =
+                attach != 0 ? wh_tessera_next_span_(g, set, c, attach - 1, v) : 0;
+            stuck = attach != 0 && claim == 0;
+            got = wh_tessera_make_span_(g, mask, set, c, claim);
             if (got != 0) {
-                const wh_tessera_class row = *wh_tessera_row_(g, c);
-                wh_tessera_publish_(*g, set, c, got, wh_popc32(needy));
-                wh_tessera_hold_(*g, set, row, my.v, claim != 0 ? got : 0);
-                my.v = got;
-                my.attach = 0;
+                wh_tessera_publish_(*g, set, c, attach - 1, got, r);
+                wh_tessera_hold_(*g, set, *wh_tessera_row_(g, c), v, got);
+                attach = 0;
             }
         } else {
-            uint64_t now = 0;
+            uint32_t which = WH_TESSERA_NOT_YET;
             WH_NO_UNROLL
-            for (;; attempt++) { /* until the cursor of some group of the warp has changed */
-                int go = 0;
-                if (leads && needy != 0) {
-                    now = wh_load_u64_relaxed(at);
-                    go = wh_tessera_span_position(now) <= wh_tessera_span_slots(now) ||
-                         wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
+            for (;; attempt++) { /* until some group of the warp has something to do */
+                if (leads && r != 0) {
+                    which = wh_tessera_which_(wh_load_u64_relaxed(&cursor->span),
+                                              wh_load_u64_relaxed(&cursor->spare));
                 }
-                if (wh_any(mask, go)) {
+                if (wh_any(mask, which != WH_TESSERA_NOT_YET)) {
                     break;
                 }
                 wh_backoff(attempt < 2 ? attempt : 2);
             }
-            if (leads && needy != 0) {
-                if (wh_tessera_is_open_(now)) {
-                    got = wh_fetch_add_u64_acquire(at,
-                                                   wh_popc32(needy) * WH_TESSERA_POSITION); /* P2 */
-                    my.attach = wh_tessera_crosses_(got, wh_popc32(needy));
-                    my.v = got;
-                } else {
-                    my.stuck = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK;
-                }
+            stuck = which == WH_TESSERA_BOTH_CLOSED;
+            if (which < 2) {
+                got = wh_fetch_add_u64_acquire(wh_tessera_span_at_(*g, set, c, which),
+                                               r * WH_TESSERA_POSITION); /* P2, I1 */
+                attach = wh_tessera_crosses_(got, r) ? 1 + which : 0;
+                v = got;
             }
         }
         got = wh_shfl_u64(mask, got, leader);
         const uint32_t position = wh_tessera_span_position(got) + wh_mask_rank(needy);
-        const uint32_t slots = wh_tessera_span_slots(got);
-        if (need && position < slots) {
-            my.p = wh_tessera_slot_(g->base, g->chunk_log2, *wh_tessera_row_(g, c),
-                                    wh_tessera_span_first(got), position);
+        if (need && position < wh_tessera_span_slots(got)) {
+            p = wh_tessera_slot_(g->base, g->chunk_log2, *wh_tessera_row_(g, c),
+                                 wh_tessera_span_first(got), position);
             need = 0;
         }
-        if (wh_tessera_has_slots_(got)) { /* the group's lowest lanes are served */
-            const uint32_t served = slots - wh_tessera_span_position(got);
-            needy =
-                served >= wh_popc32(needy) ? 0 : needy & ~(uint32_t)wh_lowest_bits(needy, served);
-        }
         const uint32_t left =
-            wh_reduce_or_u32(mask, (need ? 1u : 0) | (my.attach ? 2u : 0) | (my.stuck ? 4u : 0));
-        attach = (left & 2) != 0;
-        my.stuck = (left & 4) != 0;
-        if (my.stuck || left == 0) {
-            return my;
+            wh_reduce_or_u32(mask, (need ? 1u : 0) | (attach != 0 ? 2u : 0) | (stuck ? 4u : 0));
+        if ((left & 4) != 0) {
+            return wh_tessera_slow_(g, mask, lanes, set, c, attach != 0,
+                                    attach != 0 ? attach - 1 : 0, v, p);
         }
+        if (left == 0) {
+            return p;
+        }
+        attaches = (left & 2) != 0;
     }
 }
 
-/* With claims. */
-WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                    uint32_t c, int attach, uint64_t v, void *p) {
-    wh_tessera_serving my = {p, v, attach, 0};
-    my = wh_tessera_serve_(g, mask, lanes, set, c, my, 1);
-    return my.stuck ? wh_tessera_slow_(g, mask, lanes, set, c, my.attach, my.v, my.p) : my.p;
-}
-
-/* Without: the common case, kept short, since the first time that an SM runs it, each line of
- * code comes from memory, and since what does not fit in registers is kept beyond the L1, which
- * every acquire empties. */
-WH_FN_SLOW void *wh_tessera_switch_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                    uint32_t c, uint64_t v, void *p) {
-    wh_tessera_serving my = {p, v, 0, 0};
-    my.attach = c != WH_TESSERA_NO_CLASS && wh_lane_id() == wh_mask_leader(lanes) &&
-                wh_tessera_crosses_(v, wh_popc32(lanes));
-    my = wh_tessera_serve_(g, mask, lanes, set, c, my, 0);
-    return my.stuck ? wh_tessera_refill_(g, mask, lanes, set, c, my.attach, my.v, my.p) : my.p;
-}
-
-/* Whether an add of n, by a group of a call of `all` lanes, that returned `span` has come so near
- * its end that it is time to have the next one ready. One add per span at most; only by a group
- * that is more than half of its call, since the call's other lanes wait for it. */
-#define WH_TESSERA_EARLY 512u /* slots */
-WH_FN int wh_tessera_passes_(uint64_t span, uint32_t n, uint32_t all) {
-    const uint32_t slots = wh_tessera_span_slots(span);
-    const uint32_t left = slots < 2 * WH_TESSERA_EARLY ? slots >> 1 : WH_TESSERA_EARLY;
-    const uint32_t position = wh_tessera_span_position(span);
-    return position < slots - left && position + n >= slots - left && 2 * n > all;
-}
-
-/* For every lane of mask with `prepares`: has a span ready for its cursor, whose value is v, unless
- * there is one or somebody is at it. */
-WH_FN_SLOW void wh_tessera_prepare_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
-                                    uint64_t v, int prepares) {
-    uint64_t *next = &wh_tessera_cursor_at_(*g, set, c)->next;
-    uint64_t claim = 0;
-    int first = 0;
-    if (prepares && wh_load_u64_relaxed(next) == 0) {
-        (void)wh_tessera_begin_(*g, set);
-        first = wh_cas_u64_acq_rel(next, 0, WH_TESSERA_PREPARING) == 0; /* P4 */
-        if (first) {
-            claim = wh_tessera_next_span_(g, set, c, v);
-        } else {
-            wh_tessera_end_(*g, set);
+/* For lanes that found the span of their cursor used up, v is what the add of their group returned:
+ * slots of the spare span, but for the crosser's group. Kept short, since the first time that an SM
+ * runs it, each line of code comes from memory. */
+WH_FN_SLOW void *wh_tessera_spare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                   uint32_t c, uint64_t v, void *p) {
+    const uint32_t leader = wh_mask_leader(lanes);
+    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
+    const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+    const uint32_t r = wh_popc32(needy);
+    uint32_t attach = 0;
+    uint64_t got = 0;
+    if (r != 0 && wh_lane_id() == leader) {
+        if (wh_tessera_crosses_(v, wh_popc32(lanes))) {
+            attach = 1;
+        } else if (!wh_tessera_is_over_(v)) {
+            got = WH_PLANT(tessera_p2_spare, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
+                wh_tessera_span_at_(*g, set, c, 1), r * WH_TESSERA_POSITION); /* P2, I1 */
+            attach = wh_tessera_crosses_(got, r) ? 2 : 0;
+            v = got;
         }
     }
-    const uint64_t span = wh_tessera_make_span_(g, mask, set, c, claim, 0);
-    if (first) {
-        const wh_tessera_class row = *wh_tessera_row_(g, c);
-        wh_tessera_hold_(*g, set, row, 0, span);
-        const uint64_t other = WH_PLANT(tessera_p2_ready, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
-            next, WH_TESSERA_PREPARING, span);            /* C1, P2 */
-        if (other != WH_TESSERA_PREPARING && span != 0) { /* detach has been there */
-            wh_tessera_hold_(*g, set, row, span, 0);
-            wh_tessera_give_span_(g, set, c, span);
-        }
-        wh_tessera_end_(*g, set); /* P4 */
+    got = wh_shfl_u64(mask, got, leader);
+    const uint32_t position = wh_tessera_span_position(got) + wh_mask_rank(needy);
+    if (need && position < wh_tessera_span_slots(got)) {
+        p = wh_tessera_slot_(g->base, g->chunk_log2, *wh_tessera_row_(g, c),
+                             wh_tessera_span_first(got), position);
+        need = 0;
     }
+    return wh_any(mask, need || attach != 0)
+               ? wh_tessera_refill_(g, mask, lanes, set, c, attach, v, p)
+               : p;
 }
 
 /* --- runs ------------------------------------------------------------------------ */
@@ -1503,18 +1516,12 @@ WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     if (lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
         p = wh_tessera_whole_again_(*g, set, c, n, &v);
     }
-    const int needs = c != WH_TESSERA_NO_CLASS && p == NULL; /* the crosser is among these */
-    const int prepares = wh_lane_id() == wh_mask_leader(lanes) &&
-                         wh_tessera_passes_(v, wh_popc32(lanes), wh_popc32(mask));
-    const uint32_t todo =
-        wh_reduce_or_u32(mask, (needs ? 1u : 0) | (prepares ? 2u : 0) | (is_run ? 4u : 0));
+    const int needs = c != WH_TESSERA_NO_CLASS && p == NULL; /* a crosser's group is among these */
+    const uint32_t todo = wh_reduce_or_u32(mask, (needs ? 1u : 0) | (is_run ? 2u : 0));
     if ((todo & 1) != 0) {
-        p = wh_tessera_switch_(g, mask, lanes, set, c, v, p);
+        p = wh_tessera_spare_(g, mask, lanes, set, c, v, p);
     }
     if ((todo & 2) != 0) {
-        wh_tessera_prepare_(g, mask, set, c, v, prepares);
-    }
-    if ((todo & 4) != 0) {
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
         p = is_run ? q : p;
     }
@@ -1543,7 +1550,7 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
         if (position < wh_tessera_span_slots(v)) {
             p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v),
                                  position);
-            more = wh_tessera_passes_(v, same.n, wh_popc32(mask));
+            more = 0;
         }
     }
     if (wh_any(mask, more)) {

@@ -1,0 +1,130 @@
+/* tessera_warps.c: full warps of one size in heaps that they fill: slabs of their own, places
+ * that are taken in part, places of other sets, and the end. */
+#define WH_ALLOCATOR tessera
+
+#include "sim/sim_test.h"
+
+#include "warpheap/warpheap.h"
+
+#define BLOCKS 8u
+#define MOST 8192u /* slots of all heaps here, at most */
+
+typedef struct warps_args {
+    wh_heap_t heap;
+    void **ptrs;     /* MOST of them */
+    uint32_t *count; /* of ptrs */
+    uint32_t size, seed, keep;
+} warps_args;
+
+/* Every warp mallocs for all of its lanes at once until one of them gets NULL, then each lane alone
+ * until it does. */
+WH_KERNEL(fill, warps_args, a) {
+    void *p = NULL;
+    do {
+        p = wh_malloc_lanes(a.heap, ~0u, a.size);
+        if (p != NULL) {
+            const uint32_t at = wh_fetch_add_u32_relaxed(a.count, 1);
+            if (at < MOST) {
+                a.ptrs[at] = p;
+            }
+        }
+    } while (wh_all(~0u, p != NULL));
+    while ((p = wh_malloc(a.heap, a.size)) != NULL) {
+        const uint32_t at = wh_fetch_add_u32_relaxed(a.count, 1);
+        if (at < MOST) {
+            a.ptrs[at] = p;
+        }
+    }
+}
+
+/* Frees all blocks but, of each `keep`, one at random. */
+WH_KERNEL(thin, warps_args, a) {
+    for (uint32_t i = (uint32_t)wh_thread_id(); i < MOST; i += (uint32_t)wh_grid_threads()) {
+        const uint32_t random = (i * 2654435761u + a.seed * 40503u) >> 8;
+        if (a.keep == 0 || random % a.keep != 0) {
+            wh_free(a.heap, a.ptrs[i]);
+            a.ptrs[i] = NULL;
+        }
+    }
+}
+
+static int by_address(const void *x, const void *y) {
+    const uintptr_t a = *(const uintptr_t *)x, b = *(const uintptr_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* The blocks of a, sorted, without the NULLs: how many, each once, in the heap. */
+static uint32_t survey(warps_args *a) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < MOST; i++) {
+        if (a->ptrs[i] != NULL) {
+            a->ptrs[n++] = a->ptrs[i];
+        }
+    }
+    memset(a->ptrs + n, 0, (MOST - n) * sizeof *a->ptrs);
+    qsort(a->ptrs, n, sizeof *a->ptrs, by_address);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(wh_tessera_owns(a->heap, a->ptrs[i]));
+        assert_true(i == 0 || (uintptr_t)a->ptrs[i] - (uintptr_t)a->ptrs[i - 1] >= a->size);
+    }
+    *a->count = n;
+    return n;
+}
+
+static void fill_and_thin(uint32_t sets, uint32_t size, uint64_t seed) {
+    wh_heap_options o;
+    warps_args a;
+    wh_heap *heap = NULL;
+    wh_device *device = open_policy(seed % 2 == 0 ? WH_SIM_RANDOM : WH_SIM_STICKY, seed);
+    wh_report report;
+    memset(&o, 0, sizeof o);
+    memset(&a, 0, sizeof a);
+    o.device = device;
+    o.allocator = "tessera";
+    o.bytes = 2200000;
+    o.tuning.chunk_bytes = 1024;
+    o.tuning.buffers = sets;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+    /* Otherwise this tests nothing. */
+    assert_true(wh_tessera_is_whole_(size, a.heap.core.max_whole));
+    assert_int_equal(a.heap.core.n_sets, sets);
+    a.ptrs = take(device, MOST * sizeof *a.ptrs);
+    a.count = take(device, sizeof *a.count);
+    memset(a.ptrs, 0, MOST * sizeof *a.ptrs);
+    a.size = size;
+    *a.count = 0;
+    const wh_launch launch = {device, BLOCKS, 32, NULL};
+    const uint32_t order = wh_tessera_order(a.heap.classes[wh_tessera_class_of(size)]);
+    /* Every chunk, also those behind the last slab of 32. */
+    const uint32_t fits = a.heap.core.n_chunks * (1024 / size);
+    assert_true(order != 0 && fits <= MOST);
+    for (uint32_t round = 0; round < 3; round++) {
+        assert_int_equal(fill(&launch, &a), WH_OK);
+        assert_int_equal(survey(&a), fits);
+        a.seed = (uint32_t)seed + round;
+        a.keep = round == 0 ? 2 : 40; /* few places are free as a whole, then most */
+        assert_int_equal(thin(&launch, &a), WH_OK);
+        assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+        (void)survey(&a);
+    }
+    a.keep = 0;
+    assert_int_equal(thin(&launch, &a), WH_OK);
+    assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+    wh_heap_destroy(heap);
+    wh_device_close(device);
+}
+
+static void test_full_warps(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        fill_and_thin(1, 512, seed);
+        fill_and_thin(2, 512, seed);
+        fill_and_thin(4, 512, seed);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
