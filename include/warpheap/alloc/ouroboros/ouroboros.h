@@ -51,7 +51,8 @@
  *       between the pool was empty, then nobody was fetching or holding (E = 0), then
  *       nothing was parked. A page on its way from one to the next of these is seen at one
  *       of them. Other classes' idle chunks are taken back before; one that becomes idle
- *       behind the search's back is not seen
+ *       behind the search's back is not seen, nor one that another search has in hand: with
+ *       mixed sizes malloc may fail while such a chunk is on its way
  *
  * Ordering pairs
  *   P1  PAGES: free: put release -> malloc: take acquire (core/ring.h)
