@@ -344,7 +344,7 @@ WH_KERNEL(queue_message, workload_args, a) {
     for (uint32_t step = 0; step < a.steps; step++) {
         uint32_t room = 0;
         for (uint32_t attempt = 0; room == 0; attempt++) {
-            room = wh_vqueue_more_room_(q, k, me, 1, wh_vqueue_ask_room_(q, 1));
+            room = wh_vqueue_reserve(q, k, me, 1);
             wh_backoff(attempt);
         }
         const uint64_t p = wh_vqueue_reserve_put(q, 1);
