@@ -305,7 +305,8 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k) {
     wh_vqueue_state *s = q.state;
     const uint64_t mask = ((uint64_t)1 << q.table_log2) - 1;
     int linked = 0;
-    (void)wh_fetch_add_u64_acq_rel(&s->announced, 1); /* P4 */
+    (void)WH_PLANT(vqueue_p4, wh_fetch_add_u64_acq_rel, wh_fetch_add_u64_relaxed)(&s->announced,
+                                                                                  1); /* P4 */
     for (;;) {
         const uint64_t last = wh_load_u64_acquire(&s->last);
         const uint64_t behind = wh_vqueue_behind_(last);

@@ -328,7 +328,8 @@ WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
         return 0;
     }
     const uint32_t e = wh_bulksem_expected(wh_load_u64_acquire(&h.classes[c].sem));
-    if (WH_PLANT(ouro_x1_held, e != 0, 0) || wh_load_u64_acquire(&h.classes[c].parked) != 0) {
+    if (WH_PLANT(ouro_x1_held, e != 0, 0) ||
+        WH_PLANT(ouro_x1_parked, wh_load_u64_acquire(&h.classes[c].parked) != 0, 0)) {
         return 0;
     }
     return wh_vqueue_empty_since(q, front);
