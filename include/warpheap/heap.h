@@ -54,7 +54,9 @@ wh_status wh_heap_reset_async(wh_heap *heap);
  * wh_heap_rebase(p, *moved), in kernels (unsigned char *)p + moved; handles copied before
  * are void. Sizes up to the largest that the heap could give
  * at first. Waits for the device; both regions exist for a moment. On failure nothing has
- * changed. UNSUPPORTED without WH_CAP_GROW, BAD_ARGUMENT, OUT_OF_MEMORY, DEVICE_ERROR.
+ * changed. HEAP_TOO_SMALL: the region is larger by less than the largest alignment, and
+ * begins where aligning the blocks costs more than in the old one. UNSUPPORTED without
+ * WH_CAP_GROW, BAD_ARGUMENT, OUT_OF_MEMORY, DEVICE_ERROR.
  * Cost: two kernels over the data and the metadata. */
 wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *moved);
 

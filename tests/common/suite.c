@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "warpheap/alloc/gallatin/layout.h"
+#include "warpheap/alloc/ouroboros/ouroboros.h"
 #include "warpheap/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/alloc/tessera/layout.h"
 
@@ -215,6 +216,56 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     return 1;
 }
 
+/* What X1 of ouroboros.h promises: a class's own memory, whoever has it in hand, but not a chunk of
+ * another class that becomes idle, or is moved by another search, while this one looks: hence
+ * `apart`. Virtual queues take chunks for their entries, and one that is empty keeps up to two
+ * of them; one more may have been provisioned ahead. Static ones take none. */
+static int ouroboros_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
+    static const struct {
+        const char *name;
+        uint32_t variant;
+    } variants[] = {
+#define VARIANT_(ident, name, kind, holds) {name, (kind) | (holds)},
+        WH_OURO_VARIANT_LIST(VARIANT_)
+#undef VARIANT_
+    };
+    wh_ouro_t h;
+    wh_plan plan;
+    wh_status s = WH_BAD_ARGUMENT;
+    memset(&h, 0, sizeof h);
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        if (strcmp(o->allocator, variants[i].name) == 0) {
+            s = wh_ouro_plan_(variants[i].variant, &h, NULL, &plan, o->memory, o->bytes,
+                              &o->tuning);
+        }
+    }
+    if (s != WH_OK) {
+        return 0;
+    }
+    const uint64_t chunk = (uint64_t)1 << h.chunk_log2, large = chunk << h.large_log2;
+    const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
+    const int virtual = WH_OURO_KIND(h.variant) != WH_VQUEUE_ARRAY;
+    l->segment = l->slices = chunk;
+    const uint32_t log2 = n != 0 ? wh_log2_ceil(n) : 0;
+    l->block = l->unit = (uint64_t)1 << (log2 > h.min_log2 ? log2 : h.min_log2);
+    l->pinned = l->block <= chunk ? chunk : large;
+    l->regained = 1;
+    l->apart = h.n_small;
+    l->twice = !by_chunk;
+    if (l->block > large) { /* a heap of this size has no such class */
+        l->rest = 32 * l->block;
+        l->unknown = 1;
+    } else if (l->block > chunk) {
+        l->rest = h.data_bytes % large;
+    }
+    if (virtual) {
+        /* An entry of four bytes for each free page, or chunk. */
+        l->pinned += by_chunk ? 4 : 4 * (chunk / l->block + 1);
+        l->kept = 3 * (uint64_t)h.n_classes * (l->block <= chunk ? chunk : large);
+    }
+    return 1;
+}
+
 int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     memset(l, 0, sizeof *l);
     if (strncmp(o->allocator, "bump", 4) == 0) {
@@ -232,7 +283,8 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
         l->packed = n < unit;
         return n <= unit;
     }
-    return strcmp(o->allocator, "gallatin") == 0  ? gallatin_layout(o, n, l)
-           : strcmp(o->allocator, "tessera") == 0 ? tessera_layout(o, n, l)
-                                                  : 0;
+    return strcmp(o->allocator, "gallatin") == 0    ? gallatin_layout(o, n, l)
+           : strcmp(o->allocator, "tessera") == 0   ? tessera_layout(o, n, l)
+           : strncmp(o->allocator, "ouro-", 5) == 0 ? ouroboros_layout(o, n, l)
+                                                    : 0;
 }

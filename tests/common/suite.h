@@ -68,7 +68,13 @@ typedef struct suite_layout {
     uint64_t slices;     /* largest request that is a part of a unit; 0: all are units */
     uint64_t segment;    /* 0: there are none */
     uint64_t in_segment; /* blocks of n bytes in one; 0: block divides the heap, or unknown */
+    uint64_t rest;       /* bytes at an end of the heap that blocks of n bytes cannot have */
+    uint64_t kept;       /* bytes that the allocator may keep for itself, or may not */
     int unknown;         /* how many blocks a heap holds depends on its history */
+    int regained;        /* idle memory of other classes is as good as memory never used */
+    uint64_t apart;      /* a NULL says nothing of what other classes had while it searched, so only
+                            as many times the memory is enough for mixed sizes; 0: it does */
+    int twice;           /* a block that is freed a second time is not noticed */
     int packed;          /* lanes that call together share a unit: `block` is the most that one
                             takes, and how many fit depends on who calls with whom */
 } suite_layout;

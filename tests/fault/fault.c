@@ -344,7 +344,7 @@ WH_KERNEL(queue_message, workload_args, a) {
     for (uint32_t step = 0; step < a.steps; step++) {
         uint32_t room = 0;
         for (uint32_t attempt = 0; room == 0; attempt++) {
-            room = wh_vqueue_more_room_(q, k, me, 1, wh_vqueue_ask_room_(q, 1));
+            room = wh_vqueue_reserve(q, k, me, 1);
             wh_backoff(attempt);
         }
         const uint64_t p = wh_vqueue_reserve_put(q, 1);
@@ -363,6 +363,68 @@ WH_KERNEL(queue_message, workload_args, a) {
             return;
         }
         a.data[v] = v;
+    }
+}
+
+/* The pair P4 by itself: who announces number 1 while number 0 is missing, and stops there, and
+ * who announces number 0 afterwards. Only atomics lie in between, so here plain data does. */
+WH_FN void announce(const workload_args *a, uint32_t j) {
+    const wh_vqueue q = small_queue(a);
+    const uint64_t link = wh_vqueue_link(q.id, j, j);
+    wh_store_u64_relaxed(&small_chunks(a).next[j], wh_vqueue_behind_(link));
+    wh_store_u64_relaxed(&q.links[j], link);
+}
+
+WH_KERNEL(queue_announce, workload_args, a) {
+    if (wh_block_id() == 0) {
+        announce(&a, 1);
+        a.data[0] = 1;
+        wh_vqueue_join_(small_queue(&a), small_chunks(&a));
+        wh_store_u32_relaxed(a.semaphore, 1);
+        return;
+    }
+    for (uint32_t attempt = 0; wh_load_u32_relaxed(a.semaphore) == 0; attempt++) {
+        wh_backoff(attempt);
+    }
+    announce(&a, 0);
+    wh_vqueue_join_(small_queue(&a), small_chunks(&a));
+    wh_add_u32_relaxed(&a.found->lost, a.data[0] != 1);
+}
+
+#define POOL_CHUNKS 8u
+
+/* Four large chunks of two. */
+WH_FN wh_chunkpool small_pool(const workload_args *a) {
+    wh_chunkpool p = small_chunks(a).pool;
+    p.entries[1] = p.entries[0] + 16;
+    p.n = POOL_CHUNKS;
+    p.large_log2 = 1;
+    return p;
+}
+
+/* A chunk for each lane but the last one, which puts small ones together as often as it can: those
+ * who take split them again, and the pool is never empty (I3). */
+WH_KERNEL(pool_moves, workload_args, a) {
+    const wh_chunkpool p = small_pool(&a);
+    const uint64_t i = wh_thread_id();
+    for (uint32_t step = 0; step < a.steps; step++) {
+        if (i == POOL_CHUNKS) {
+            (void)wh_chunkpool_merge(p);
+            continue;
+        }
+        wh_chunkpool_take_t t = wh_chunkpool_take(p, 0, 1);
+        for (uint32_t attempt = 0; t.n == 0; attempt++) {
+            if (wh_chunkpool_empty(p, 0)) {
+                wh_add_u32_relaxed(&a.found->nulls, 1);
+                return;
+            }
+            wh_backoff(attempt);
+            t = wh_chunkpool_take(p, 0, 1);
+        }
+        const uint32_t chunk = wh_chunkpool_get(p, 0, t, 0);
+        wh_add_u32_relaxed(&a.found->overlaps, wh_fetch_add_u64_relaxed(&a.data[chunk], 1) != 0);
+        (void)wh_fetch_sub_u64_relaxed(&a.data[chunk], 1);
+        wh_chunkpool_free(p, 0, chunk); /* P1 */
     }
 }
 
@@ -433,11 +495,14 @@ static const workload workloads[] = {
     {"detach-churn", detach_churn, NULL, 8, 1, 1000, 0, 1, 1, 20, NULL, NULL, 0, 0},
     {"queue-message", queue_message, NULL, 4, 5, 60, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"queue-batch", queue_message, NULL, 4, 7, 60, 3, 0, 0, 0, NULL, NULL, 0, 0},
+    {"queue-announce", queue_announce, NULL, 2, 1, 0, 1, 0, 0, 0, NULL, NULL, 0, 0},
+    {"pool-moves", pool_moves, NULL, 9, 1, 60, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"s-p-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 6, 0, 0, "ouro-s-c", NULL, 0, 0},
     {"va-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-va-c", NULL, 0, 0},
     {"vl-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-vl-c", NULL, 0, 0},
     {"s-p-never-null", ouro_never_null, NULL, 4, 4, 24, 64, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
+    {"s-p-parked", ouro_never_null, NULL, 16, 1, 24, 2, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-c-never-null", ouro_never_null, NULL, 16, 1, 24, 8, 4, 0, 0, "ouro-s-c", NULL, 0, 0},
 #define PAGES offsetof(workload_args, pages)
 #define UNITS offsetof(workload_args, units)
@@ -669,6 +734,11 @@ static void every_fault_is_found(void **state) {
         {"vqueue_i3", "queue-message"},     /* a link of a chunk in other use is followed */
         {"ouro_i3", "s-c-churn"},           /* a chunk with live pages goes to the pool */
         {"ouro_x1_held", "s-c-never-null"},
+        {"ouro_x1_parked", "s-p-parked"},       /* NULL while a lane holds a parked chunk */
+        {"chunkpool_p2", "pool-moves"},         /* empty while chunks are split or put together */
+        {"bulksem_i1", "s-p-churn"},            /* a batch that has come is still expected */
+        {"bulksem_i2", "s-p-churn"},            /* more is taken than there was */
+        {"bulksem_retake", "s-p-churn"},        /* what was not got is not waited for any more */
         {"random_walk_i1", "rw-bm-churn"},      /* a word's lock does not exclude */
         {"random_walk_x1", "rw-bm-never-null"}, /* NULL after one sweep */
         {"rwmalloc_i1", "rwmalloc-churn"},      /* a conflict is not noticed */
@@ -679,6 +749,7 @@ static void every_fault_is_found(void **state) {
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},
         {"ring_p1_put", "ring-message"},
+        {"ring_p1_take", "ring-message"},
         {"gallatin_p1_free", "slice-churn"},
         {"gallatin_p1_last", "slice-churn"},
         {"gallatin_p2_give", "slice-churn"},
@@ -693,6 +764,7 @@ static void every_fault_is_found(void **state) {
         {"vqueue_p2_find", "queue-message"},
         {"vqueue_p2_link", "va-c-churn"},
         {"vqueue_p3_done", "queue-message"},
+        {"vqueue_p4", "queue-announce"},
         {"ouro_p2_set", "s-c-churn"},
         {"ouro_p2_claim", "s-c-churn"},
         {"ouro_p3_count", "s-c-churn"},

@@ -208,11 +208,12 @@ static int storm(run *x) {
     suite_layout layout;
     o.memory = suite_memory(x->device, o.bytes, 0, &x->raw);
     const int known = suite_layout_of(&o, c.max_size, &layout) && layout.segment != 0;
+    const uint64_t keeps = layout.segment * (layout.apart != 0 ? layout.apart : 1);
     (void)wh_device_free(x->device, x->raw);
     if (ample && known) {
         /* What is live at most: the mailbox, and a block in each lane's hand; each of them
-         * may keep a segment from others. */
-        while (z.blocks > 2 && 2 * (uint64_t)z.blocks * z.threads * layout.segment > MOST_HEAP) {
+         * may keep a segment from others, in some allocators one of each class. */
+        while (z.blocks > 2 && 2 * (uint64_t)z.blocks * z.threads * keeps > MOST_HEAP) {
             z.blocks /= 2;
         }
     }
@@ -223,7 +224,7 @@ static int storm(run *x) {
         c.plain = 1;
         c.max_size = c.max_size < layout.segment ? c.max_size : layout.segment;
         o.tuning.segment_bytes = layout.segment;
-        o.bytes = (live + 2) * layout.segment;
+        o.bytes = (live + 2) * keeps;
         o.bytes += o.bytes / 4 + (64 << 10); /* metadata */
     }
     x->strict = ample && known;

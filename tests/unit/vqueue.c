@@ -2,7 +2,8 @@
  * boundary is met. Alone: every short sequence of puts and takes against a naive FIFO, also
  * with no chunk for the queue to grow. Together: warps under every policy pass values around;
  * each is taken once (I4), what its giver wrote is seen (P1), no room is lost, and chunks
- * that the queue no longer needs are back in the pool. */
+ * that the queue no longer needs are back in the pool. Both also where the numbers of queue
+ * chunks come round in links. */
 #include "sim/sim_test.h"
 
 #include "warpheap/core/vqueue.h"
@@ -27,6 +28,7 @@ typedef struct queue_memory {
 } queue_memory;
 
 static uint32_t cache_log2 = TABLE_LOG2; /* of linked queues */
+static uint64_t first_number = 0;        /* of queue chunks: what the queue has seen so far */
 
 static wh_vqueue queue_of(queue_memory *m, uint32_t kind) {
     wh_vqueue q;
@@ -60,16 +62,18 @@ static void start(queue_memory *m, uint32_t kind) {
     memset(m, 0, sizeof *m);
     memset(m->data, 0xee, sizeof m->data); /* fresh chunks are not clear */
     memset(m->next, 0xff, sizeof m->next);
-    wh_vqueue_reset(queue_of(m, kind));
+    const wh_vqueue q = queue_of(m, kind);
+    wh_vqueue_reset(q);
+    /* As if so many queue chunks had come and gone: numbers of 31 bits in links, 64 elsewhere. */
+    m->state.front = m->state.back = first_number << (CHUNK_LOG2 - 2);
+    m->state.provisioned = m->state.announced = first_number;
+    m->state.first = wh_vqueue_link(q.id, first_number, WH_VQUEUE_NO_CHUNK);
+    m->state.last = wh_vqueue_link(q.id, first_number - 1, WH_VQUEUE_NO_CHUNK);
 }
 
 /* Chunks that the queue may keep when it is empty. */
 static uint32_t kept_when_empty(uint32_t kind) {
     return kind == WH_VQUEUE_ARRAY ? 0 : kind == WH_VQUEUE_HIERARCHY ? 1 : 2;
-}
-
-WH_FN uint32_t room_for(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t n) {
-    return wh_vqueue_more_room_(q, k, mask, n, wh_vqueue_ask_room_(q, n));
 }
 
 /* --- every sequence ------------------------------------------------------------------------ */
@@ -87,7 +91,7 @@ static int apply(queue_model *s, uint32_t kind, uint32_t n_chunks, uint32_t op) 
     const wh_vqueue_chunks k = chunks_of(&s->m, n_chunks);
     const uint32_t n = sizes[op % 3];
     if (op < 3) {
-        const uint32_t room = room_for(q, k, 1, n);
+        const uint32_t room = wh_vqueue_reserve(q, k, 1, n);
         assert_true(room <= n);
         if (kind == WH_VQUEUE_ARRAY) {
             const uint32_t left = (1u << TABLE_LOG2) - s->n;
@@ -183,7 +187,7 @@ WH_FN void put_back(const queue_args *a, wh_mask_t mask, uint32_t *held) {
     const int has = *held != UINT32_MAX;
     const wh_mask_t givers = wh_ballot(mask, has);
     const int leads = has && wh_mask_rank(givers) == 0;
-    uint32_t room = room_for(a->q, a->k, mask, leads ? wh_popc32(givers) : 0);
+    uint32_t room = wh_vqueue_reserve(a->q, a->k, mask, leads ? wh_popc32(givers) : 0);
     uint64_t first = 0;
     if (leads && room != 0) {
         first = wh_vqueue_reserve_put(a->q, room);
@@ -363,12 +367,35 @@ static void test_stale_walk(void **state) {
     }
 }
 
+/* --- numbers that come round -------------------------------------------------------------------
+ */
+
+/* The 31 bits of a number in a link come round while the queue is at work, as they do after
+ * 2^31 queue chunks (I3): alone, together, and with lanes that walk. */
+static void test_numbers_come_round(void **state) {
+    const uint64_t round = (uint64_t)1 << 31;
+    for (uint64_t before = 0; before <= 3; before++) {
+        for (uint32_t kind = 1; kind < 3; kind++) {
+            queue_model s;
+            memset(&s, 0, sizeof s);
+            first_number = (1 + before % 2) * round - before;
+            start(&s.m, kind);
+            every_sequence(&s, kind, 4, 5);
+        }
+    }
+    first_number = round - 20;
+    test_long_sequences(state);
+    test_stale_walk(state);
+    first_number = round - 4;
+    test_concurrent(state);
+    first_number = 0;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_sequence),
-        cmocka_unit_test(test_long_sequences),
-        cmocka_unit_test(test_concurrent),
-        cmocka_unit_test(test_stale_walk),
+        cmocka_unit_test(test_every_sequence),     cmocka_unit_test(test_long_sequences),
+        cmocka_unit_test(test_concurrent),         cmocka_unit_test(test_stale_walk),
+        cmocka_unit_test(test_numbers_come_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

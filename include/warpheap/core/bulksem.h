@@ -67,7 +67,7 @@ WH_HD uint32_t wh_bulksem_reserved(uint64_t w) {
 /* How many of n units are the caller's, if `old` is what its take returned. */
 WH_HD uint32_t wh_bulksem_got(uint64_t old, uint32_t n) {
     const int64_t c = wh_bulksem_count(old);
-    return c <= 0 ? 0 : c < (int64_t)n ? (uint32_t)c : n;
+    return c <= 0 ? 0 : WH_PLANT(bulksem_i2, c < (int64_t)n, 0) ? (uint32_t)c : n; /* I2 */
 }
 
 WH_HD int64_t wh_bulksem_ceil_(int64_t deficit, uint32_t batch_log2) {
@@ -106,7 +106,7 @@ WH_FN void wh_bulksem_reserve(uint64_t *sem, uint32_t n, uint32_t batches) {
 /* take for units that are reserved already. What was not got is reserved again. */
 WH_FN uint32_t wh_bulksem_retake(uint64_t *sem, uint32_t n) {
     const uint32_t got = wh_bulksem_got(wh_fetch_sub_u64_relaxed(sem, wh_bulksem_word(n, 0, n)), n);
-    if (got < n) {
+    if (got < n && WH_PLANT(bulksem_retake, 1, 0)) {
         wh_bulksem_reserve(sem, n - got, 0);
     }
     return got;
@@ -141,7 +141,8 @@ WH_FN uint32_t wh_bulksem_volunteer(uint64_t *sem, uint32_t batches, uint32_t ba
 
 /* Adds units, ends the fetching of `batches` and the waiting for `reserved` units. */
 WH_FN void wh_bulksem_signal(uint64_t *sem, uint32_t units, uint32_t batches, uint32_t reserved) {
-    wh_add_u64_relaxed(sem, wh_bulksem_word(units, -(int64_t)batches, -(int64_t)reserved));
+    const uint32_t done = WH_PLANT(bulksem_i1, batches, 0); /* I1 */
+    wh_add_u64_relaxed(sem, wh_bulksem_word(units, -(int64_t)done, -(int64_t)reserved));
 }
 
 #endif

@@ -326,7 +326,7 @@ WH_FN int wh_chunkpool_empty(wh_chunkpool p, uint32_t level) {
     const uint64_t head = wh_load_u64_acquire(&p.state->rings[level].ring.head);
     const uint64_t large = other ? wh_load_u64_acquire(&p.state->rings[1].ring.head) : 0;
     return wh_chunkpool_left_(p, wh_load_u64_acquire(&p.state->offset), level) == 0 &&
-           wh_load_u64_acquire(&p.state->moving) == 0 && /* P2 */
+           WH_PLANT(chunkpool_p2, wh_load_u64_acquire(&p.state->moving) == 0, 1) && /* P2 */
            (!other || (wh_load_u64_acquire(&p.state->loose) == 0 &&
                        wh_chunkpool_ring_is_empty_(p, 1, large))) &&
            wh_chunkpool_ring_is_empty_(p, level, head);

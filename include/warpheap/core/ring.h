@@ -56,7 +56,8 @@ WH_FN int wh_ring_try_put(uint32_t *e, uint32_t value) {
 }
 
 WH_FN uint32_t wh_ring_try_take(uint32_t *e) {
-    return wh_exchange_u32_acquire(e, 0); /* P1, I2 */
+    return WH_PLANT(ring_p1_take, wh_exchange_u32_acquire, wh_exchange_u32_relaxed)(e,
+                                                                                    0); /* P1, I2 */
 }
 
 WH_FN void wh_ring_put_at(uint32_t *entries, uint32_t capacity, uint64_t p, uint32_t value) {

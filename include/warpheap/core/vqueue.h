@@ -305,7 +305,8 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k) {
     wh_vqueue_state *s = q.state;
     const uint64_t mask = ((uint64_t)1 << q.table_log2) - 1;
     int linked = 0;
-    (void)wh_fetch_add_u64_acq_rel(&s->announced, 1); /* P4 */
+    (void)WH_PLANT(vqueue_p4, wh_fetch_add_u64_acq_rel, wh_fetch_add_u64_relaxed)(&s->announced,
+                                                                                  1); /* P4 */
     for (;;) {
         const uint64_t last = wh_load_u64_acquire(&s->last);
         const uint64_t behind = wh_vqueue_behind_(last);
@@ -392,8 +393,8 @@ WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_
 
 /* --- room ------------------------------------------------------------------------------- */
 
-/* The rest of reserve, for lanes that did not get all: n wanted, `old` what their take of the
- * room returned. All lanes of mask call; returns how many of the n may be put. */
+/* The rest of reserve, for lanes that did not get all: n wanted, `old` what ask_room_
+ * returned. All lanes of mask call; returns how many of the n may be put. */
 WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t n,
                                     uint64_t old) {
     uint64_t *room = &q.state->room;
@@ -465,12 +466,28 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
     return got;
 }
 
-/* Room for n values (0 for lanes that lead no group): how many of them the caller's group
- * may put. All lanes of mask call, with the same queue or each group with its own. */
+/* The first step of reserve, by a lane alone: takes room for n values, 0 if it leads no group. Of
+ * what it returns wh_bulksem_got says how much there was; more_room_ sees to the rest. For who
+ * calls that out of line. */
 WH_FN uint64_t wh_vqueue_ask_room_(wh_vqueue q, uint32_t n) {
     return n != 0 && (q.kind != WH_VQUEUE_ARRAY || q.bounded)
                ? wh_bulksem_take(&q.state->room, n)
                : wh_bulksem_word((int64_t)WH_BULKSEM_MAX_COUNT, 0, 0);
+}
+
+/* Room for n values, before positions for them are had from reserve_put; the queue grows if need
+ * be. n is 0 for lanes that lead no group.
+ * Lanes    all lanes of mask call, with the same queue or each group with its own; no lane of the
+ *          mask has a take outstanding
+ * Returns  how many of the n the caller's group may put, and then must: fewer if the array is full,
+ *          or if there is no chunk to grow on
+ * Cost     1 atomic if there is room */
+WH_FN uint32_t wh_vqueue_reserve(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t n) {
+    const uint64_t old = wh_vqueue_ask_room_(q, n);
+    if (wh_any(mask, n != 0 && wh_bulksem_got(old, n) < n)) {
+        return wh_vqueue_more_room_(q, k, mask, n, old);
+    }
+    return n;
 }
 
 /* --- putting and taking ------------------------------------------------------------------ */

@@ -26,12 +26,15 @@ static inline wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const
         return s;
     }
     *moved = (int64_t)((uint64_t)(uintptr_t)h->base - (uint64_t)(uintptr_t)old->base);
+    if (h->n_chunks < old->n_chunks) { /* G1: not much larger, and in a worse place */
+        return WH_HEAP_TOO_SMALL;
+    }
     for (uint32_t level = 0; level < 2; level++) {
         if (h->table_log2[level] < old->table_log2[level]) { /* G1 */
             return WH_BAD_ARGUMENT;
         }
     }
-    return h->n_chunks < old->n_chunks ? WH_HEAP_TOO_SMALL : WH_OK;
+    return WH_OK;
 }
 
 /* The small chunks that come into the ring (G2): fresh ones of old, and `join` from its end

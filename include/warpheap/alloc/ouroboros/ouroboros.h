@@ -51,7 +51,8 @@
  *       between the pool was empty, then nobody was fetching or holding (E = 0), then
  *       nothing was parked. A page on its way from one to the next of these is seen at one
  *       of them. Other classes' idle chunks are taken back before; one that becomes idle
- *       behind the search's back is not seen
+ *       behind the search's back is not seen, nor one that another search has in hand: with
+ *       mixed sizes malloc may fail while such a chunk is on its way
  *
  * Ordering pairs
  *   P1  PAGES: free: put release -> malloc: take acquire (core/ring.h)
@@ -327,7 +328,8 @@ WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
         return 0;
     }
     const uint32_t e = wh_bulksem_expected(wh_load_u64_acquire(&h.classes[c].sem));
-    if (WH_PLANT(ouro_x1_held, e != 0, 0) || wh_load_u64_acquire(&h.classes[c].parked) != 0) {
+    if (WH_PLANT(ouro_x1_held, e != 0, 0) ||
+        WH_PLANT(ouro_x1_parked, wh_load_u64_acquire(&h.classes[c].parked) != 0, 0)) {
         return 0;
     }
     return wh_vqueue_empty_since(q, front);
