@@ -379,7 +379,7 @@ WH_KERNEL(queue_announce, workload_args, a) {
     if (wh_block_id() == 0) {
         announce(&a, 1);
         a.data[0] = 1;
-        wh_vqueue_join_(small_queue(&a), small_chunks(&a));
+        wh_vqueue_join_(small_queue(&a), small_chunks(&a), 1u << wh_lane_id());
         wh_store_u32_relaxed(a.semaphore, 1);
         return;
     }
@@ -387,7 +387,7 @@ WH_KERNEL(queue_announce, workload_args, a) {
         wh_backoff(attempt);
     }
     announce(&a, 0);
-    wh_vqueue_join_(small_queue(&a), small_chunks(&a));
+    wh_vqueue_join_(small_queue(&a), small_chunks(&a), 1u << wh_lane_id());
     wh_add_u32_relaxed(&a.found->lost, a.data[0] != 1);
 }
 

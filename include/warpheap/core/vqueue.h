@@ -84,6 +84,7 @@
 #include "warpheap/core/bulksem.h"
 #include "warpheap/core/chunkpool.h"
 #include "warpheap/core/group.h"
+#include "warpheap/core/kth_bit.h"
 
 #define WH_VQUEUE_ARRAY 0u
 #define WH_VQUEUE_HIERARCHY 1u
@@ -225,117 +226,181 @@ WH_FN uint32_t wh_vqueue_find_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint
 
 /* --- provisioning and retiring -------------------------------------------------------- */
 
-/* LINKED: links that are looked at together, behind one that is known. */
-#define WH_VQUEUE_AHEAD 7u
-
-/* LINKED: what follows `link` in the table, as far as it is announced: ahead[i] is i + 1 places
- * further on, 0 from the first that is missing. */
-WH_FN void wh_vqueue_look_ahead_(wh_vqueue q, uint64_t link, uint64_t ahead[WH_VQUEUE_AHEAD]) {
-    const uint64_t mask = ((uint64_t)1 << q.table_log2) - 1;
-    const uint64_t j = wh_vqueue_number_(link);
-    for (uint32_t i = 0; i < WH_VQUEUE_AHEAD; i++) {
-        ahead[i] = wh_load_u64_acquire(&q.links[(j + i + 1) & mask]); /* P2 */
-    }
-    int there = 1;
-    for (uint32_t i = 0; i < WH_VQUEUE_AHEAD; i++) {
-        there = there && wh_vqueue_is_(ahead[i], q.id, j + i + 1) &&
-                wh_vqueue_chunk_of_(ahead[i]) != WH_VQUEUE_NO_CHUNK;
-        ahead[i] = there ? ahead[i] : 0;
-    }
+/* The queue of lane `lane`, for all lanes of mask, whose queues are of one kind. */
+WH_FN wh_vqueue wh_vqueue_of_(wh_mask_t mask, wh_vqueue q, uint32_t lane) {
+    q.state = (wh_vqueue_state *)(uintptr_t)wh_shfl_u64(mask, (uint64_t)(uintptr_t)q.state, lane);
+    q.links = (uint64_t *)(uintptr_t)wh_shfl_u64(mask, (uint64_t)(uintptr_t)q.links, lane);
+    q.table_log2 = wh_shfl_u32(mask, q.table_log2, lane);
+    q.id = wh_shfl_u32(mask, q.id, lane);
+    return q;
 }
 
-/* LINKED: retires all finished chunks from the first on (Algorithm 6), several with one step of
- * `first` where they are finished already: each step is a handful of round trips, and with all
- * lanes of a device in malloc hundreds of chunks end at the same time. The last chunk stays. */
-WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k) {
+/* LINKED: link number j as the table has it, or 0 if it is not announced, or overwritten. */
+WH_FN uint64_t wh_vqueue_announced_(wh_vqueue q, uint64_t j) {
+    const uint64_t link =
+        wh_load_u64_acquire(&q.links[j & (((uint64_t)1 << q.table_log2) - 1)]); /* P2 */
+    return wh_vqueue_is_(link, q.id, j) && wh_vqueue_chunk_of_(link) != WH_VQUEUE_NO_CHUNK ? link
+                                                                                           : 0;
+}
+
+/* LINKED: queue chunks that each lane looks at in one step of `first` or `last`. */
+#define WH_VQUEUE_EACH 4u
+
+/* How many chunks from the first lane's first one on are as they should be, if `mine` of each
+ * lane's are, from its first one on. */
+WH_FN uint32_t wh_vqueue_in_a_row_(wh_mask_t mask, uint32_t mine) {
+    const wh_mask_t less = wh_ballot(mask, mine < WH_VQUEUE_EACH);
+    if (less == 0) {
+        return wh_popc32(mask) * WH_VQUEUE_EACH;
+    }
+    const uint32_t lane = wh_mask_leader(less);
+    return wh_popc32(mask & ((1u << lane) - 1)) * WH_VQUEUE_EACH + wh_shfl_u32(mask, mine, lane);
+}
+
+/* Chunk n of a step is `links[n % EACH]` of lane n / EACH. */
+WH_FN uint64_t wh_vqueue_nth_(wh_mask_t mask, const uint64_t links[WH_VQUEUE_EACH], uint32_t n) {
+    uint64_t link = 0;
+    for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+        link = n % WH_VQUEUE_EACH == i ? links[i] : link;
+    }
+    return wh_shfl_u64(mask, link, wh_kth_bit32(mask, n / WH_VQUEUE_EACH + 1));
+}
+
+/* LINKED: retires all finished chunks from the first on (Algorithm 6), but the last one. All lanes
+ * of mask call with the same queue, and look at some chunks each: a step of `first` is a handful of
+ * round trips, and with all lanes of a device in malloc hundreds of chunks end together. */
+WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
     const uint32_t per = 1u << wh_vqueue_per_log2(k);
+    const uint32_t rank = wh_mask_rank(mask), leader = wh_mask_leader(mask);
     for (;;) {
-        const uint64_t link = wh_load_u64_acquire(&q.state->first);
-        const uint32_t chunk = wh_vqueue_chunk_of_(link);
-        if (chunk == WH_VQUEUE_NO_CHUNK || wh_fetch_add_u32_acq_rel(&k.done[chunk], 0) != per) {
-            return; /* an add: either this or the last take, which looks at next, sees the other */
+        uint64_t first = 0, last = 0;
+        if (rank == 0) {
+            first = wh_load_u64_acquire(&q.state->first);
         }
-        const uint64_t next = wh_load_u64_acquire(&k.next[chunk]);
-        const uint64_t behind = wh_vqueue_behind_(link);
-        if ((next ^ behind) >> WH_VQUEUE_CHUNK_BITS != 0) {
-            continue; /* another lane has moved first */
+        first = wh_shfl_u64(mask, first, leader);
+        if (wh_vqueue_chunk_of_(first) == WH_VQUEUE_NO_CHUNK) {
+            return;
         }
-        if (next == behind) {
-            return; /* the lane that links the next one looks again */
+        /* behind[i]: what follows the caller's chunk i, 0 if that is not known; done[i]: of it. */
+        const uint64_t j = wh_vqueue_number_(first) + rank * WH_VQUEUE_EACH;
+        const uint64_t link = rank == 0 ? first : wh_vqueue_announced_(q, j);
+        uint64_t behind[WH_VQUEUE_EACH];
+        uint32_t done[WH_VQUEUE_EACH];
+        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+            behind[i] = wh_vqueue_announced_(q, j + 1 + i);
         }
-        /* Those behind it that are finished and have a successor in the list. If first has not
-         * moved when it is set, none of what was read here has gone (I3). */
-        uint64_t ahead[WH_VQUEUE_AHEAD];
-        wh_vqueue_look_ahead_(q, link, ahead);
+        if (rank == 0) {
+            last = wh_load_u64_acquire(&q.state->last);
+        }
+        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+            const uint64_t its = i == 0 ? link : behind[i == 0 ? 0 : i - 1];
+            done[i] = its == 0 || (rank == 0 && i == 0)
+                          ? 0
+                          : wh_load_u32_acquire(&k.done[wh_vqueue_chunk_of_(its)]); /* P3 */
+        }
+        int ends = 0, moved = 0;
+        if (rank == 0) {
+            const uint32_t chunk = wh_vqueue_chunk_of_(first);
+            /* An add: either this or the last take, which looks at next, sees the other. */
+            done[0] = wh_fetch_add_u32_acq_rel(&k.done[chunk], 0);
+            behind[0] = wh_load_u64_acquire(&k.next[chunk]);
+            const uint64_t none = wh_vqueue_behind_(first);
+            moved = (behind[0] ^ none) >> WH_VQUEUE_CHUNK_BITS != 0; /* by another lane meanwhile */
+            ends = done[0] != per || behind[0] == none; /* who links the next one looks again */
+        }
+        if (wh_any(mask, moved)) {
+            continue;
+        }
+        if (wh_any(mask, ends)) {
+            return;
+        }
         /* By how much last is ahead of first, which may have passed it: it is set by who links. */
         uint64_t linked =
-            wh_vqueue_ahead_(wh_vqueue_number_(wh_load_u64_acquire(&q.state->last)), link);
+            wh_vqueue_ahead_(wh_vqueue_number_(wh_shfl_u64(mask, last, leader)), first);
         linked = linked >> 30 == 0 ? linked : 0;
-        uint64_t to = next;
-        uint32_t done[WH_VQUEUE_AHEAD];
-        for (uint32_t i = 0; i + 1 < WH_VQUEUE_AHEAD; i++) {
-            done[i] = ahead[i] == 0
-                          ? 0
-                          : wh_load_u32_acquire(&k.done[wh_vqueue_chunk_of_(ahead[i])]); /* P3 */
+        uint32_t mine = 0;
+        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+            const uint64_t its = i == 0 ? link : behind[i == 0 ? 0 : i - 1];
+            const int ready = its != 0 && behind[i] != 0 &&
+                              (rank + i == 0 || rank * WH_VQUEUE_EACH + i < linked) &&
+                              WH_PLANT(vqueue_i2_batch, done[i] == per, 1);
+            mine += mine == i && ready;
         }
-        uint32_t n = 1;
-        for (uint32_t i = 0; i + 1 < WH_VQUEUE_AHEAD; i++) {
-            if (n == i + 1 && WH_PLANT(vqueue_i2_batch, done[i] == per, ahead[i] != 0) &&
-                ahead[i + 1] != 0 && i + 2 <= linked) {
-                to = ahead[i + 1];
-                n = i + 2;
+        /* If first has not moved when it is set, none of what was read here has gone (I3). */
+        const uint32_t n = wh_vqueue_in_a_row_(mask, mine);
+        const uint64_t to = wh_vqueue_nth_(mask, behind, n - 1);
+        int won = 0;
+        if (rank == 0) {
+            won = wh_cas_u64_acq_rel(&q.state->first, first, to) == first; /* I3 */
+            if (won) {
+                (void)wh_fetch_sub_u64_relaxed(&q.state->used, n);
             }
         }
-        if (wh_cas_u64_acq_rel(&q.state->first, link, to) == link) { /* I3 */
-            wh_chunkpool_free(k.pool, 0, chunk);                     /* P3 */
-            for (uint32_t i = 0; i + 1 < WH_VQUEUE_AHEAD; i++) {
-                if (i + 1 < n) {
-                    wh_chunkpool_free(k.pool, 0, wh_vqueue_chunk_of_(ahead[i])); /* P3 */
-                }
+        won = wh_any(mask, won);
+        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+            const uint64_t its = i == 0 ? link : behind[i == 0 ? 0 : i - 1];
+            if (won && rank * WH_VQUEUE_EACH + i < n) {
+                wh_chunkpool_free(k.pool, 0, wh_vqueue_chunk_of_(its)); /* P3 */
             }
-            (void)wh_fetch_sub_u64_relaxed(&q.state->used, n);
         }
+        wh_syncwarp(mask);
     }
 }
 
-/* LINKED: links all chunks that are announced, from the last one on, several with one step of
- * `last`. By every lane that has announced one: of those that do so together the one whose add
- * comes last sees all (I5). */
-WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k) {
+/* LINKED: links all chunks that are announced, from the last one on, each lane of mask some, with
+ * one step of `last`. Called with the same queue in all lanes of mask by whoever has announced one:
+ * of those that do so together the one whose add comes last sees all (I5). */
+WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
     wh_vqueue_state *s = q.state;
-    const uint64_t mask = ((uint64_t)1 << q.table_log2) - 1;
+    const uint32_t rank = wh_mask_rank(mask), leader = wh_mask_leader(mask);
     int linked = 0;
-    (void)WH_PLANT(vqueue_p4, wh_fetch_add_u64_acq_rel, wh_fetch_add_u64_relaxed)(&s->announced,
-                                                                                  1); /* P4 */
+    if (rank == 0) {
+        (void)WH_PLANT(vqueue_p4, wh_fetch_add_u64_acq_rel, wh_fetch_add_u64_relaxed)(&s->announced,
+                                                                                      1); /* P4 */
+    }
+    wh_syncwarp(mask);
     for (;;) {
-        const uint64_t last = wh_load_u64_acquire(&s->last);
-        const uint64_t behind = wh_vqueue_behind_(last);
-        uint64_t to = wh_load_u64_acquire(&q.links[wh_vqueue_number_(behind) & mask]);
-        if ((to ^ behind) >> WH_VQUEUE_CHUNK_BITS != 0) {
-            if (wh_load_u64_acquire(&s->last) == last) {
+        uint64_t last = 0;
+        if (rank == 0) {
+            last = wh_load_u64_acquire(&s->last);
+        }
+        last = wh_shfl_u64(mask, last, leader);
+        /* links[i]: the caller's chunk i; before: what is in front of its chunk 0. */
+        const uint64_t j = wh_vqueue_number_(last) + rank * WH_VQUEUE_EACH;
+        const uint64_t before = rank == 0 ? last : wh_vqueue_announced_(q, j);
+        uint64_t links[WH_VQUEUE_EACH];
+        uint32_t mine = 0;
+        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+            links[i] = wh_vqueue_announced_(q, j + 1 + i);
+        }
+        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+            mine += mine == i && before != 0 && links[i] != 0;
+        }
+        const uint32_t n = wh_vqueue_in_a_row_(mask, mine);
+        if (n == 0) {
+            if (wh_any(mask, rank == 0 && wh_load_u64_acquire(&s->last) == last)) {
                 break; /* not announced yet */
             }
             continue; /* overwritten: others have linked it */
         }
-        uint64_t ahead[WH_VQUEUE_AHEAD];
-        wh_vqueue_look_ahead_(q, to, ahead);
-        if (wh_vqueue_chunk_of_(last) == WH_VQUEUE_NO_CHUNK) { /* the very first one */
-            (void)wh_cas_u64_release(&s->first, behind, to);   /* P2 */
-        } else { /* fails if it is linked, or retired and in other use */
-            (void)wh_cas_u64_release(&k.next[wh_vqueue_chunk_of_(last)], behind, to); /* P2 */
-        }
-        for (uint32_t i = 0; i < WH_VQUEUE_AHEAD; i++) {
-            if (ahead[i] != 0) { /* likewise */
-                (void)wh_cas_u64_release(&k.next[wh_vqueue_chunk_of_(to)], wh_vqueue_behind_(to),
-                                         ahead[i]); /* P2 */
-                to = ahead[i];
+        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+            if (rank * WH_VQUEUE_EACH + i < n) {
+                const uint64_t from = i == 0 ? before : links[i == 0 ? 0 : i - 1];
+                const uint32_t chunk = wh_vqueue_chunk_of_(from);
+                /* The very first one; or fails if it is linked, or retired and in other use. */
+                uint64_t *next = chunk == WH_VQUEUE_NO_CHUNK ? &s->first : &k.next[chunk];
+                (void)wh_cas_u64_release(next, wh_vqueue_behind_(from), links[i]); /* P2 */
             }
         }
-        (void)wh_cas_u64_acq_rel(&s->last, last, to);
+        const uint64_t to = wh_vqueue_nth_(mask, links, n - 1);
+        wh_syncwarp(mask); /* all are in the list before `last` says so */
+        if (rank == 0) {
+            (void)wh_cas_u64_acq_rel(&s->last, last, to);
+        }
         linked = 1;
     }
     if (linked) {
-        wh_vqueue_advance_(q, k);
+        wh_vqueue_advance_(q, k, mask);
     }
 }
 
@@ -354,41 +419,64 @@ WH_FN wh_chunkpool_take_t wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k) {
     return t;
 }
 
-/* Adds an admitted chunk, all of whose entries are 0, to the queue. LINKED: the caller joins
- * afterwards. */
-WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, uint32_t chunk) {
-    wh_vqueue_state *s = q.state;
-    const uint64_t j = wh_fetch_add_u64_relaxed(&s->provisioned, 1);
+/* Adds admitted chunks, all of whose entries are 0, to the queues of the lanes that have one; all
+ * lanes of mask call, and all lanes with one have different queues. Each is in its list before the
+ * lanes go on to wait for others. */
+WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t chunk) {
     const uint64_t size = (uint64_t)1 << q.table_log2;
-    const uint64_t link = wh_vqueue_link(q.id, j, chunk);
-    uint64_t *place = &q.links[j & (size - 1)];
-    wh_store_u32_relaxed(&k.done[chunk], 0);
-    if (q.kind == WH_VQUEUE_HIERARCHY) {
-        for (uint32_t attempt = 0; wh_load_u64_acquire(place) != 0; attempt++) {
-            wh_backoff(attempt);
-        }
-    } else {
-        wh_store_u64_relaxed(&k.next[chunk], wh_vqueue_behind_(link));
-        /* The link that is overwritten must be in the list. */
-        for (uint32_t attempt = 0;
-             WH_PLANT(vqueue_i5, wh_vqueue_ahead_(j, wh_load_u64_acquire(&s->last)) > size, 0);
-             attempt++) { /* I5 */
-            wh_backoff(attempt < 2 ? attempt : 2);
+    int pending = chunk != WH_CHUNK_NONE;
+    uint64_t j = 0;
+    if (pending) {
+        j = wh_fetch_add_u64_relaxed(&q.state->provisioned, 1);
+        wh_store_u32_relaxed(&k.done[chunk], 0);
+        if (q.kind == WH_VQUEUE_LINKED) {
+            wh_store_u64_relaxed(&k.next[chunk], wh_vqueue_behind_(wh_vqueue_link(q.id, j, chunk)));
         }
     }
-    WH_PLANT(vqueue_p2_link, wh_store_u64_release, wh_store_u64_relaxed)(place, link); /* P2 */
+    uint64_t *place = &q.links[j & (size - 1)];
+    for (uint32_t attempt = 0; wh_any(mask, pending); attempt++) {
+        int stored = 0;
+        if (pending) {
+            /* The link that is overwritten must be in the list (I5), or gone. */
+            stored =
+                q.kind == WH_VQUEUE_HIERARCHY
+                    ? wh_load_u64_acquire(place) == 0
+                    : WH_PLANT(vqueue_i5,
+                               wh_vqueue_ahead_(j, wh_load_u64_acquire(&q.state->last)) <= size, 1);
+        }
+        if (stored) {
+            WH_PLANT(vqueue_p2_link, wh_store_u64_release, wh_store_u64_relaxed)
+            (place, wh_vqueue_link(q.id, j, chunk)); /* P2 */
+            pending = 0;
+        }
+        wh_mask_t joins = wh_ballot(mask, stored && q.kind == WH_VQUEUE_LINKED);
+        for (; joins != 0; joins &= joins - 1) {
+            const uint32_t lane = wh_mask_leader(joins);
+            wh_syncwarp(mask); /* its link comes before its announcement */
+            wh_vqueue_join_(wh_vqueue_of_(mask, q, lane), k, mask);
+        }
+        if (attempt > 0) {
+            wh_backoff(attempt < 3 ? attempt - 1 : 2);
+        }
+    }
 }
 
-/* Retires the queue chunk of position p (HIERARCHY, LINKED), all takes of which are finished. */
-WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t chunk) {
-    if (q.kind == WH_VQUEUE_LINKED) {
-        wh_vqueue_advance_(q, k);
-        return;
+/* Retires the queue chunks of lanes with `active`, all takes of which are finished; p is a position
+ * on it (HIERARCHY, LINKED). All lanes of mask call. */
+WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active, uint64_t p,
+                            uint32_t chunk) {
+    if (wh_any(mask, active && q.kind == WH_VQUEUE_LINKED)) {
+        const wh_group same = wh_group_by_u32(mask, active ? q.id : 0);
+        wh_mask_t left = wh_ballot(mask, active && wh_group_leads(same));
+        for (; left != 0; left &= left - 1) {
+            wh_vqueue_advance_(wh_vqueue_of_(mask, q, wh_mask_leader(left)), k, mask);
+        }
+    } else if (active) {
+        const uint64_t j = p >> wh_vqueue_per_log2(k);
+        wh_chunkpool_free(k.pool, 0, chunk); /* P3, I2 */
+        wh_store_u64_release(&q.links[j & (((uint64_t)1 << q.table_log2) - 1)], 0);
+        (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
     }
-    const uint64_t j = p >> wh_vqueue_per_log2(k);
-    wh_chunkpool_free(k.pool, 0, chunk); /* P3, I2 */
-    wh_store_u64_release(&q.links[j & (((uint64_t)1 << q.table_log2) - 1)], 0);
-    (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
 }
 
 /* --- room ------------------------------------------------------------------------------- */
@@ -456,11 +544,8 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
             }
         }
         wh_syncwarp(mask); /* P2: all zeros come before the link */
-        if (chunk != WH_CHUNK_NONE) {
-            wh_vqueue_provision_(q, k, chunk);
-            if (q.kind == WH_VQUEUE_LINKED) {
-                wh_vqueue_join_(q, k);
-            }
+        if (wh_any(mask, chunk != WH_CHUNK_NONE)) {
+            wh_vqueue_provision_(q, k, mask, chunk);
         }
     }
     return got;
@@ -601,8 +686,9 @@ WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, i
                               uint64_t p) {
     uint32_t chunk = WH_CHUNK_NONE;
     const uint32_t value = wh_vqueue_wait_take(q, k, mask, active, p, &chunk);
-    if (wh_vqueue_finish_take(q, k, mask, active, chunk)) {
-        wh_vqueue_retire(q, k, p, chunk);
+    const int retires = wh_vqueue_finish_take(q, k, mask, active, chunk);
+    if (wh_any(mask, retires)) {
+        wh_vqueue_retire(q, k, mask, retires, p, chunk);
     }
     return value - 1;
 }

@@ -653,8 +653,8 @@ WH_FN void *wh_ouro_finish_(wh_ouro_t h, wh_mask_t mask, uint32_t c, uint32_t be
         }
         retires = wh_vqueue_finish_take(q, k, mask, takes, chunk);
     }
-    if (retires) {
-        wh_vqueue_retire(q, k, position, chunk);
+    if (wh_any(mask, retires)) {
+        wh_vqueue_retire(q, k, mask, retires, position, chunk);
     }
     return p;
 }
