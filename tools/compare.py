@@ -8,7 +8,8 @@
         no null time was kept, microseconds are compared.
 
     tools/compare.py --goals RESULTS.json... [--alloc NAME]
-        against the goals of the default heap (results/goals.json).
+        against the goals of the default heap (results/goals.json), or, for an allocator whose
+        name begins with ouro-, against those of Ouroboros (results/goals_ouroboros.json).
 
 A row with a bad block is never met, nor is one with a failed malloc where the case does
 not end with one. Exit status 1 if a row is missed or missing, 2 if a file cannot be read.
@@ -137,13 +138,18 @@ def main():
     parser.add_argument("--alloc", default="gallatin")
     parser.add_argument("--published", default=RESULTS / "published_h200.json", metavar="FILE")
     parser.add_argument("--goals", action="store_true", help="check goals instead")
-    parser.add_argument("--goals-file", default=RESULTS / "goals.json", metavar="FILE")
+    parser.add_argument("--goals-file", metavar="FILE")
     args = parser.parse_args()
     rows = [r for path in args.results for r in load(path, "rows") if r["alloc"] == args.alloc]
     if args.goals:
-        missed = against_goals(rows, load(args.goals_file, "goals"))
+        own = "goals_ouroboros.json" if args.alloc.startswith("ouro-") else "goals.json"
+        goals = load(args.goals_file or RESULTS / own, "goals")
+        missed = against_goals(rows, [g for g in goals if args.alloc in g.get("alloc", [args.alloc])])
     else:
         published = [r for r in load(args.published, "rows") if r["alloc"] == args.alloc]
+        if not published:
+            print(f"compare.py: {args.published}: no rows of {args.alloc}", file=sys.stderr)
+            return 2
         missed = against_published(rows, published)
     return 1 if missed else 0
 
