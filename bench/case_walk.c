@@ -26,6 +26,7 @@ typedef struct walks {
     void **d_blocks;
     uint64_t blocks_room;
     double filled; /* the share that was left free; 0: none yet */
+    int broken;    /* a bad block was seen: the heap is not used again */
 } walks;
 
 static wh_status check(whi_bench *b, wh_status s, const char *what) {
@@ -78,6 +79,7 @@ static wh_status begin(whi_bench *b, walks *w) {
         return s;
     }
     w->pages = (stats.heap_bytes - stats.metadata_bytes) / WH_RANDOM_WALK_PAGE;
+    w->call.pages = w->pages;
     const uint64_t words = (w->pages + 31) / 32;
     w->occupied = malloc(words * sizeof *w->occupied);
     s = w->occupied != NULL ? WH_OK : WH_OUT_OF_MEMORY;
@@ -130,24 +132,21 @@ static wh_status need(walks *w, uint64_t n) {
 static wh_status occupy(walks *w, uint64_t available, uint64_t seed) {
     whi_bench *b = w->b;
     wh_status s = whi_bench_reset_heap(b);
-    const uint64_t threads = b->on_sim ? 4096 : 262144;
-    w->call.n = (w->pages + 31) / 32;
-    if (w->kernels->queue) {
-        w->call.n = w->pages - available;
-    } else if (s == WH_OK) {
-        uint64_t left = w->pages - available, state = seed * 2 + 1;
-        memset(w->occupied, 0, w->call.n * sizeof *w->occupied);
-        for (uint64_t p = 0; p < w->pages; p++) { /* selection sampling: exactly `left` */
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            const uint64_t r = (uint64_t)(((state >> 32) * (w->pages - p)) >> 32);
-            if (r < left) {
-                w->occupied[p / 32] |= 1u << p % 32;
-                left--;
-            }
+    const uint64_t threads = b->on_sim ? 4096 : 262144, words = (w->pages + 31) / 32;
+    uint64_t left = w->pages - available, state = seed * 2 + 1;
+    w->call.n = w->kernels->queue ? left : words;
+    memset(w->occupied, 0, words * sizeof *w->occupied);
+    for (uint64_t p = 0; p < w->pages; p++) { /* selection sampling: exactly `left` */
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t r = (uint64_t)(((state >> 32) * (w->pages - p)) >> 32);
+        if (w->kernels->queue ? left != 0 : r < left) { /* a queue gives its first ones */
+            w->occupied[p / 32] |= 1u << p % 32;
+            left--;
         }
-        s = check(b, wh_device_copy_in(b->device, w->d_occupied, w->occupied, w->call.n * 4),
-                  "pages");
     }
+    s = s == WH_OK
+            ? check(b, wh_device_copy_in(b->device, w->d_occupied, w->occupied, words * 4), "pages")
+            : s;
     const wh_launch l = {b->device, (uint32_t)(threads / 256), 256, NULL};
     return s == WH_OK ? check(b, w->kernels->occupy(&l, &w->call), "occupying pages") : s;
 }
@@ -204,6 +203,22 @@ static wh_status get(walks *w, uint64_t warps, uint32_t lanes, whi_bench_series 
     return WH_OK;
 }
 
+/* Looks at the n pages that `get` handed out last: each must be a page of the heap, none
+ * used before (by occupy, or by an earlier get of this repetition) and none twice. */
+static wh_status claim(walks *w, uint64_t n, uint64_t *bad) {
+    whi_bench *b = w->b;
+    wh_paper_counts counts;
+    memset(&counts, 0, sizeof counts);
+    const wh_launch l = {b->device, b->on_sim ? 4 : 1024, 256, NULL};
+    w->call.n = n;
+    wh_status s = wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts);
+    s = s == WH_OK ? w->kernels->claim(&l, &w->call) : s;
+    s = s == WH_OK ? wh_device_copy_out(b->device, &counts, w->d_counts, sizeof counts) : s;
+    *bad += counts.bad;
+    w->broken |= counts.bad != 0;
+    return check(b, s, "data check");
+}
+
 /* Clusters of free pages now (M of equation 14). */
 static wh_status clusters(walks *w, double *m) {
     whi_bench *b = w->b;
@@ -257,7 +272,8 @@ static void add(whi_bench_row *row, whi_bench_value *values, const char *name, d
 }
 
 static wh_status emit(walks *w, const char *name, const char *op, whi_bench_series *series,
-                      uint64_t n, double share, const steps *seen, const steps *expected) {
+                      wh_bench_launcher null, uint64_t n, double share, const steps *seen,
+                      const steps *expected) {
     whi_bench *b = w->b;
     whi_bench_row row;
     whi_bench_value values[7];
@@ -270,7 +286,7 @@ static wh_status emit(walks *w, const char *name, const char *op, whi_bench_seri
     row.threads = n;
     row.ops = n;
     b->call.n = n;
-    wh_status s = whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null);
+    wh_status s = whi_bench_floor(b, null, n, &row.us_null);
     row.value_name = "free_share";
     row.value = share;
     if (seen != NULL) {
@@ -297,6 +313,7 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     const int twice = is(b, "crw");
     steps seen = {0, 0, 0, 0, 0}, expected = {NAN, NAN, NAN, NAN, NAN};
     double m = 0;
+    uint64_t bad = 0;
     wh_status s = need(w, n);
     if (s != WH_OK || a < n || a + (twice ? n : 0) > w->pages) {
         return s;
@@ -305,7 +322,7 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     memset(&b->malloc_series, 0, sizeof b->malloc_series);
     memset(&b->free_series, 0, sizeof b->free_series);
     const uint32_t warm_up = b->on_sim ? 0 : 1;
-    for (uint32_t rep = 0; s == WH_OK && rep < b->reps + warm_up; rep++) {
+    for (uint32_t rep = 0; s == WH_OK && !w->broken && rep < b->reps + warm_up; rep++) {
         if (rep == warm_up) {
             memset(&b->malloc_series, 0, sizeof b->malloc_series);
             memset(&b->free_series, 0, sizeof b->free_series);
@@ -319,20 +336,32 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
             s = get(w, warps, lanes, &b->malloc_series, 0, &seen);
             b->malloc_series = kept;
             seen = so_far;
+            s = s == WH_OK ? claim(w, n, &bad) : s;
             s = s == WH_OK && rep == warm_up ? clusters(w, &m) : s;
         }
         s = s == WH_OK ? get(w, warps, lanes, &b->malloc_series,
                              w->kernels->queue ? w->pages - a : 0, &seen)
                        : s;
+        /* On a GPU after the timed free, which leaves the pointers where they are and so finds
+         * the caches as getPage left them; the untimed round looks before it. */
+        const int first = b->on_sim || rep < warm_up;
+        s = s == WH_OK && first ? claim(w, n, &bad) : s;
         b->call.n = n;
-        s = s == WH_OK ? whi_bench_time(b, b->kernels->free_all, n, &b->free_series) : s;
+        if (s == WH_OK && !w->broken) {
+            s = whi_bench_time(b, b->kernels->free_all, n, &b->free_series);
+        }
+        s = s == WH_OK && !first ? claim(w, n, &bad) : s;
     }
     if (s != WH_OK) {
         return s;
     }
+    b->malloc_series.bad = bad;
     expect(w, (double)a, (double)n, m, lanes, &expected);
-    s = emit(w, name, "getpage", &b->malloc_series, n, share, &seen, &expected);
-    return s == WH_OK ? emit(w, name, "freepage", &b->free_series, n, share, NULL, NULL) : s;
+    s = emit(w, name, "getpage", &b->malloc_series, b->kernels->floor_single, n, share, &seen,
+             &expected);
+    return s == WH_OK && b->free_series.n != 0 ? emit(w, name, "freepage", &b->free_series,
+                                                      b->kernels->floor_free, n, share, NULL, NULL)
+                                               : s;
 }
 
 /* --- the cases ---------------------------------------------------------------------------------
@@ -346,7 +375,7 @@ wh_status whi_bench_case_walk(whi_bench *b) {
     walks w;
     wh_status s = begin(b, &w);
     for (size_t i = 0; s == WH_OK && w.kernels != NULL && i < 4; i++) {
-        for (size_t k = 0; s == WH_OK; k++) {
+        for (size_t k = 0; s == WH_OK && !w.broken; k++) {
             const int given = b->options->n_threads != 0;
             const uint64_t n = !given                      ? own[k]
                                : k < b->options->n_threads ? b->options->threads[k]
@@ -371,7 +400,7 @@ wh_status whi_bench_case_crossover(whi_bench *b) {
     }
     const uint64_t warps = b->on_sim ? 16 : 1024;
     for (size_t i = 0; s == WH_OK && i < 4; i++) {
-        for (size_t k = 0; s == WH_OK && k < sizeof lanes / sizeof *lanes; k++) {
+        for (size_t k = 0; s == WH_OK && !w.broken && k < sizeof lanes / sizeof *lanes; k++) {
             if (b->on_sim && lanes[k] % 8 != 0 && lanes[k] != 1) {
                 continue;
             }
@@ -453,7 +482,7 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
     memset(&b->free_series, 0, sizeof b->free_series);
     whi_bench_progress(b, "scenarios", hi, n);
     s = s == WH_OK ? whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null) : s;
-    for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
+    for (uint32_t rep = 0; s == WH_OK && !w->broken && rep < b->reps; rep++) {
         s = make_scarce(w, share, rep);
         s = s == WH_OK
                 ? whi_bench_time(b, lo == hi ? b->kernels->malloc_single : b->kernels->malloc_mixed,
@@ -462,7 +491,10 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
         s = s == WH_OK ? whi_bench_verify(b, WHI_BENCH_PLACES, &counts) : s;
         b->malloc_series.failed += counts.failed;
         b->malloc_series.bad += counts.bad;
-        s = s == WH_OK ? whi_bench_time(b, b->kernels->free_all, n, &b->free_series) : s;
+        w->broken |= counts.bad != 0;
+        if (s == WH_OK && !w->broken) {
+            s = whi_bench_time(b, b->kernels->free_all, n, &b->free_series);
+        }
     }
     row.case_name = "scenarios";
     row.phase = phase_of(w, share);
@@ -476,7 +508,7 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
     s = s == WH_OK ? whi_bench_emit(b, &row, &b->malloc_series) : s;
     row.op = "free";
     row.us_null = 0;
-    return s == WH_OK ? whi_bench_emit(b, &row, &b->free_series) : s;
+    return s == WH_OK && b->free_series.n != 0 ? whi_bench_emit(b, &row, &b->free_series) : s;
 }
 
 /* The seventh: 4096 bytes, freed at once. */
@@ -541,7 +573,7 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
         const uint64_t wanted = b->options->n_threads != 0 ? b->options->threads[0]
                                 : b->on_sim                ? 1024
                                                            : 100000;
-        for (size_t k = 0; s == WH_OK && sizes[k] != 0; k++) {
+        for (size_t k = 0; s == WH_OK && !w.broken && sizes[k] != 0; k++) {
             /* Of units free at random a run of k begins at one in 1 / share^k. */
             const uint64_t units = (sizes[k] + 255) / 256;
             const double runs = (double)w.pages * pow(shares[i], (double)units);
@@ -551,10 +583,10 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
                 s = scenario(&w, shares[i], wanted < most ? wanted : most, sizes[k], sizes[k]);
             }
         }
-        if (s == WH_OK && shares[i] == 1) {
+        if (s == WH_OK && !w.broken && shares[i] == 1) {
             const uint64_t most = available / 2 / 17;
             s = scenario(&w, 1, wanted < most ? wanted : most, 4, max);
-            s = s == WH_OK ? at_once(&w, 1, wanted < most ? wanted : most) : s;
+            s = s == WH_OK && !w.broken ? at_once(&w, 1, wanted < most ? wanted : most) : s;
         }
     }
     end(&w);
