@@ -367,10 +367,11 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
 /* --- the cases ---------------------------------------------------------------------------------
  */
 
+static const uint64_t gpu_threads[] = {1024, 16384, 131072, 1 << 20, 0};
+static const uint64_t sim_threads[] = {256, 2048, 0};
+
 wh_status whi_bench_case_walk(whi_bench *b) {
     static const double shares[] = {0.5, 0.1, 0.01, 0.005};
-    static const uint64_t gpu_threads[] = {1024, 16384, 131072, 1 << 20, 0};
-    static const uint64_t sim_threads[] = {256, 2048, 0};
     const uint64_t *own = b->on_sim ? sim_threads : gpu_threads;
     walks w;
     wh_status s = begin(b, &w);
@@ -525,13 +526,15 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
     w->call.size = 4096;
     w->call.iterations = 1;
     w->call.stamp = 0;
+    s = s == WH_OK
+            ? check(b, wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts), "counts")
+            : s;
     for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
         double us = 0;
         s = make_scarce(w, share, rep);
         w->call.ptrs = b->call.ptrs;
         const wh_launch l = {b->device, (uint32_t)((n + 255) / 256), n < 256 ? (uint32_t)n : 256,
                              NULL};
-        s = s == WH_OK ? wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts) : s;
         s = s == WH_OK ? wh_device_timer_begin(b->device) : s;
         s = s == WH_OK ? w->kernels->at_once(&l, &w->call) : s;
         s = s == WH_OK ? wh_device_timer_end(b->device, &us) : s;
@@ -543,7 +546,7 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
             ? check(b, wh_device_copy_out(b->device, &got, w->d_counts, sizeof got), "counts")
             : s;
     row.case_name = "scenarios";
-    row.phase = "cold";
+    row.phase = phase_of(w, share);
     row.op = "malloc+free";
     row.size = 4096;
     row.threads = n;
@@ -557,9 +560,41 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
     return s;
 }
 
+/* Requests of one size with that share free, as many as are wanted, but half of what is free at
+ * most. Of units that are free at random a run of k begins at one in 1 / share^k: what a walk can
+ * be asked for. The others' free memory lies in a row; they run with that count, too, which
+ * holds them against a walk, and with as many as they have room for. */
+static wh_status scenario_of(walks *w, double share, uint64_t wanted, uint64_t size) {
+    const uint64_t units = (size + 255) / 256;
+    const uint64_t room = (uint64_t)(share * (double)w->pages) / 2 / units;
+    const uint64_t runs = (uint64_t)((double)w->pages * pow(share, (double)units) / 2);
+    const uint64_t scattered = room < runs ? room : runs;
+    const uint64_t n = wanted < room ? wanted : room, fewer = n < scattered ? n : scattered;
+    wh_status s = WH_OK;
+    if (fewer >= 32) {
+        s = scenario(w, share, fewer, size, size);
+    }
+    if (s == WH_OK && w->kernels->occupy == NULL && n > fewer && n >= 32 && !w->broken) {
+        s = scenario(w, share, n, size, size);
+    }
+    return s;
+}
+
+/* Pages as in `walk`: its numbers of threads and shares, for allocators that it cannot run. */
+static wh_status pages_of(walks *w, double share, const uint64_t *threads) {
+    wh_status s = WH_OK;
+    for (size_t k = 0; s == WH_OK && !w->broken && threads[k] != 0; k++) {
+        if ((double)threads[k] <= 0.9 * share * (double)w->pages) { /* some are metadata */
+            s = scenario(w, share, threads[k], WH_RANDOM_WALK_PAGE, WH_RANDOM_WALK_PAGE);
+        }
+    }
+    return s;
+}
+
 wh_status whi_bench_case_scenarios(whi_bench *b) {
     static const uint64_t sizes[] = {16, 256, 1024, 4096, 8192, 0};
-    static const double shares[] = {1, 0.5, 0.1, 0.01};
+    static const double shares[] = {1, 0.5, 0.1, 0.01, 0.005};
+    const uint64_t *own = b->on_sim ? sim_threads : gpu_threads;
     walks w;
     const uint64_t max = b->alloc->max_size < 8196 ? b->alloc->max_size : 8196;
     if (max < 8192 ||
@@ -567,26 +602,22 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
         return WH_OK;
     }
     wh_status s = is(b, "rw-malloc") ? begin(b, &w) : begin_plain(b, &w);
-    for (size_t i = 0; s == WH_OK && i < 4; i++) {
-        /* Half of what is free at most, and 8196 bytes take 33 units. */
-        const uint64_t available = (uint64_t)(shares[i] * (double)w.pages);
+    for (size_t i = 0; s == WH_OK && !w.broken && i < sizeof shares / sizeof *shares; i++) {
         const uint64_t wanted = b->options->n_threads != 0 ? b->options->threads[0]
                                 : b->on_sim                ? 1024
                                                            : 100000;
         for (size_t k = 0; s == WH_OK && !w.broken && sizes[k] != 0; k++) {
-            /* Of units free at random a run of k begins at one in 1 / share^k. */
-            const uint64_t units = (sizes[k] + 255) / 256;
-            const double runs = (double)w.pages * pow(shares[i], (double)units);
-            const uint64_t room = available / 2 / units;
-            const uint64_t most = runs / 2 < (double)room ? (uint64_t)(runs / 2) : room;
-            if (most >= 32) {
-                s = scenario(&w, shares[i], wanted < most ? wanted : most, sizes[k], sizes[k]);
-            }
+            s = scenario_of(&w, shares[i], wanted, sizes[k]);
         }
-        if (s == WH_OK && !w.broken && shares[i] == 1) {
-            const uint64_t most = available / 2 / 17;
-            s = scenario(&w, 1, wanted < most ? wanted : most, 4, max);
-            s = s == WH_OK && !w.broken ? at_once(&w, 1, wanted < most ? wanted : most) : s;
+        if (s == WH_OK && shares[i] < 1 && b->options->n_threads == 0) {
+            s = pages_of(&w, shares[i], own);
+        }
+        /* Half of what is free at most; 8196 bytes take 33 units, 17 in the mean. */
+        const uint64_t most = (uint64_t)(shares[i] * (double)w.pages) / 2 / 17;
+        if (s == WH_OK && !w.broken && most >= 32 &&
+            (shares[i] == 1 || w.kernels->occupy == NULL)) {
+            s = scenario(&w, shares[i], wanted < most ? wanted : most, 4, max);
+            s = s == WH_OK && !w.broken ? at_once(&w, shares[i], wanted < most ? wanted : most) : s;
         }
     }
     end(&w);
