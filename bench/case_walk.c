@@ -25,8 +25,9 @@ typedef struct walks {
     /* scenarios of allocators that do not walk: blocks that make pages used */
     void **d_blocks;
     uint64_t blocks_room;
-    double filled; /* the share that was left free; 0: none yet */
-    int broken;    /* a bad block was seen: the heap is not used again */
+    double filled;         /* the share that is free; 0: none yet */
+    uint64_t served, held; /* blocks that filled the heap; entries not freed since */
+    int broken;            /* a bad block was seen: the heap is not used again */
 } walks;
 
 static wh_status check(whi_bench *b, wh_status s, const char *what) {
@@ -414,35 +415,37 @@ wh_status whi_bench_case_crossover(whi_bench *b) {
 
 /* For an allocator that does not walk: fills the heap with blocks of a page until a malloc
  * fails, and frees that share of them, those that came last. (Free pages in between others are
- * of use to a walk alone: what has classes cannot give them to another one.) share 1: a fresh
- * heap. */
+ * of use to a walk alone: what has classes cannot give them to another one.) The heap is filled
+ * once: a larger share than the one before frees more of the same blocks. share 1: a fresh
+ * heap, before any other. */
 static wh_status fill(walks *w, double share) {
     whi_bench *b = w->b;
     void **ptrs = b->call.ptrs;
     const uint64_t batch = w->pages / 32 + 1, n = b->call.n, lo = b->call.lo, hi = b->call.hi;
     wh_bench_counts counts;
-    uint64_t filled = 0, served = 0;
     memset(&counts, 0, sizeof counts);
-    wh_status s = whi_bench_reset_heap(b);
+    wh_status s = w->served == 0 ? whi_bench_reset_heap(b) : WH_OK;
     if (share >= 1) {
         return s;
     }
     s = s == WH_OK ? whi_bench_need(b, (void **)&w->d_blocks, &w->blocks_room, w->pages + batch, 8)
                    : s;
-    while (s == WH_OK && counts.failed == 0 && filled < w->pages) {
-        b->call.ptrs = w->d_blocks + filled;
+    const int full = w->served != 0;
+    while (s == WH_OK && !full && counts.failed == 0 && w->held < w->pages) {
+        b->call.ptrs = w->d_blocks + w->held;
         b->call.n = batch;
         b->call.lo = b->call.hi = WH_RANDOM_WALK_PAGE;
         s = whi_bench_launch(b, b->kernels->malloc_single, batch);
         s = s == WH_OK ? whi_bench_verify(b, 0, &counts) : s;
-        filled += batch;
-        served += counts.served;
+        w->held += batch;
+        w->served += counts.served;
     }
     const wh_launch l = {b->device, b->on_sim ? 4 : 1024, 256, NULL};
     w->call.ptrs = w->d_blocks;
-    w->call.n = filled;
-    w->call.from = served - (uint64_t)(share * (double)served);
+    w->call.n = w->held;
+    w->call.from = w->served - (uint64_t)(share * (double)w->served);
     s = s == WH_OK ? check(b, w->kernels->thin(&l, &w->call), "freeing a share") : s;
+    w->held = w->call.from;
     b->call.ptrs = ptrs;
     b->call.n = n;
     b->call.lo = lo;
@@ -593,7 +596,7 @@ static wh_status pages_of(walks *w, double share, const uint64_t *threads) {
 
 wh_status whi_bench_case_scenarios(whi_bench *b) {
     static const uint64_t sizes[] = {16, 256, 1024, 4096, 8192, 0};
-    static const double shares[] = {1, 0.5, 0.1, 0.01, 0.005};
+    static const double shares[] = {1, 0.005, 0.01, 0.1, 0.5}; /* upwards: see fill */
     const uint64_t *own = b->on_sim ? sim_threads : gpu_threads;
     walks w;
     const uint64_t max = b->alloc->max_size < 8196 ? b->alloc->max_size : 8196;
