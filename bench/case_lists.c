@@ -33,6 +33,11 @@ typedef struct lists {
     wh_paper_call call;
 } lists;
 
+/* The user's heap, or that of Table 2. */
+static uint64_t heap_of(const lists *l) {
+    return whi_bench_case_heap(l->b, l->with->heap);
+}
+
 static wh_status open_heap(lists *l, uint64_t bytes) {
     whi_bench *b = l->b;
     const wh_status s = whi_bench_open_heap(b, bytes);
@@ -141,7 +146,7 @@ static wh_status probability(lists *l, uint64_t size) {
     whi_bench_progress(b, "P", size, l->call.warps);
     memset(&b->malloc_series, 0, sizeof b->malloc_series);
     l->call.size = size;
-    wh_status s = open_heap(l, l->with->heap);
+    wh_status s = open_heap(l, heap_of(l));
     s = s == WH_OK ? whi_bench_need_ptrs(b, l->call.warps) : s;
     l->call.ptrs = b->call.ptrs;
     double total[WH_BENCH_MAX_REPS];
@@ -181,11 +186,12 @@ static double external(const wh_stats *s) {
     return all > 0 ? 1 - (double)s->largest_free / all : 0;
 }
 
-static wh_status fragmentation_row(lists *l, const char *op, uint64_t size, double value) {
+static wh_status fragmentation_row(lists *l, const char *op, uint64_t size, double value,
+                                   const wh_bench_counts *seen) {
     whi_bench_row row;
-    whi_bench_result none;
+    whi_bench_result result;
     memset(&row, 0, sizeof row);
-    memset(&none, 0, sizeof none);
+    memset(&result, 0, sizeof result);
     row.case_name = "fragments";
     row.phase = "cold";
     row.op = op;
@@ -194,8 +200,10 @@ static wh_status fragmentation_row(lists *l, const char *op, uint64_t size, doub
     row.ops = l->call.warps;
     row.value_name = op;
     row.value = value;
-    none.reps = 1;
-    return whi_bench_emit_result(l->b, &row, &none);
+    result.reps = 1;
+    result.failed = seen != NULL ? seen->failed : 0;
+    result.bad = seen != NULL ? seen->bad : 0;
+    return whi_bench_emit_result(l->b, &row, &result);
 }
 
 static wh_status stats_of(whi_bench *b, wh_stats *stats) {
@@ -206,11 +214,12 @@ static wh_status stats_of(whi_bench *b, wh_stats *stats) {
 static wh_status fragmentation(lists *l, uint64_t size) {
     whi_bench *b = l->b;
     wh_paper_counts c;
+    wh_bench_counts seen;
     wh_stats stats;
     if (size > b->alloc->max_size) {
         return WH_OK;
     }
-    wh_status s = open_heap(l, l->with->heap);
+    wh_status s = open_heap(l, heap_of(l));
     s = s == WH_OK ? whi_bench_reset_heap(b) : s;
     s = s == WH_OK ? whi_bench_need_ptrs(b, l->call.warps) : s;
     b->call.n = l->call.warps;
@@ -220,27 +229,28 @@ static wh_status fragmentation(lists *l, uint64_t size) {
     l->call.size = size;
     s = s == WH_OK ? clear_counts(l) : s;
     s = s == WH_OK ? whi_bench_launch(b, b->kernels->malloc_warp, l->call.warps * 32) : s;
+    s = s == WH_OK ? whi_bench_verify(b, WHI_BENCH_PLACES, &seen) : s;
     if (s == WH_OK && whi_bench_can(b, WH_CAP_USABLE_SIZE)) {
         s = launch(l, l->kernels->usable, 0);
         s = s == WH_OK ? add_counts(l, &c) : s;
         if (s == WH_OK && c.blocks != 0) {
             s = fragmentation_row(l, "internal", size,
-                                  (double)c.waste / 4294967296.0 / (double)c.blocks);
+                                  (double)c.waste / 4294967296.0 / (double)c.blocks, &seen);
         }
     } else if (s == WH_OK && whi_bench_can(b, WH_CAP_STATS)) { /* blocks of one size: the mean */
         s = stats_of(b, &stats);
-        if (s == WH_OK && stats.used_bytes != 0) {
-            const double each = (double)stats.used_bytes / (double)l->call.warps;
-            s = fragmentation_row(l, "internal", size, (each - (double)size) / each);
+        if (s == WH_OK && stats.used_bytes != 0 && seen.served != 0) {
+            const double each = (double)stats.used_bytes / (double)seen.served;
+            s = fragmentation_row(l, "internal", size, (each - (double)size) / each, &seen);
         }
     }
     if (s == WH_OK && whi_bench_can(b, WH_CAP_STATS)) {
         s = stats_of(b, &stats);
-        s = s == WH_OK ? fragmentation_row(l, "external", size, external(&stats)) : s;
-        if (s == WH_OK && whi_bench_can(b, WH_CAP_FREE)) {
+        s = s == WH_OK ? fragmentation_row(l, "external", size, external(&stats), NULL) : s;
+        if (s == WH_OK && whi_bench_can(b, WH_CAP_FREE) && seen.bad == 0) {
             s = whi_bench_launch(b, b->kernels->free_warp, l->call.warps * 32);
             s = s == WH_OK ? stats_of(b, &stats) : s;
-            s = s == WH_OK ? fragmentation_row(l, "external-end", size, external(&stats)) : s;
+            s = s == WH_OK ? fragmentation_row(l, "external-end", size, external(&stats), NULL) : s;
         }
     }
     return s;
@@ -275,10 +285,10 @@ wh_status whi_bench_case_lists(whi_bench *b) {
     wh_status s = begin(b, &l);
     const settings *w = l.with;
     for (size_t i = 0; s == WH_OK && w->payloads[i] != 0; i++) {
-        s = cycle(&l, "AD", w->heap, w->payloads[i], 1, NULL, 0);
+        s = cycle(&l, "AD", heap_of(&l), w->payloads[i], 1, NULL, 0);
     }
     for (size_t i = 0; s == WH_OK && w->payloads[i] != 0; i++) {
-        s = cycle(&l, "ACD", w->heap, w->payloads[i], 10, NULL, 0);
+        s = cycle(&l, "ACD", heap_of(&l), w->payloads[i], 10, NULL, 0);
     }
     for (size_t i = 0; s == WH_OK && i < 4 && w->heaps[i] != 0; i++) {
         uint64_t least = 0;
@@ -292,7 +302,7 @@ wh_status whi_bench_case_lists(whi_bench *b) {
         }
     }
     for (size_t i = 0; s == WH_OK && w->iterations[i] != 0; i++) {
-        s = cycle(&l, "ACD-iterations", w->heap, 4, w->iterations[i], "iterations",
+        s = cycle(&l, "ACD-iterations", heap_of(&l), 4, w->iterations[i], "iterations",
                   (double)w->iterations[i]);
     }
     for (size_t i = 0; s == WH_OK && w->blocks[i] != 0; i++) {

@@ -25,7 +25,9 @@ typedef struct walks {
     /* scenarios of allocators that do not walk: blocks that make pages used */
     void **d_blocks;
     uint64_t blocks_room;
-    double filled; /* the share that was left free; 0: none yet */
+    double filled;         /* the share that is free; 0: none yet */
+    uint64_t served, held; /* blocks that filled the heap; entries not freed since */
+    int broken;            /* a bad block was seen: the heap is not used again */
 } walks;
 
 static wh_status check(whi_bench *b, wh_status s, const char *what) {
@@ -78,6 +80,7 @@ static wh_status begin(whi_bench *b, walks *w) {
         return s;
     }
     w->pages = (stats.heap_bytes - stats.metadata_bytes) / WH_RANDOM_WALK_PAGE;
+    w->call.pages = w->pages;
     const uint64_t words = (w->pages + 31) / 32;
     w->occupied = malloc(words * sizeof *w->occupied);
     s = w->occupied != NULL ? WH_OK : WH_OUT_OF_MEMORY;
@@ -130,24 +133,21 @@ static wh_status need(walks *w, uint64_t n) {
 static wh_status occupy(walks *w, uint64_t available, uint64_t seed) {
     whi_bench *b = w->b;
     wh_status s = whi_bench_reset_heap(b);
-    const uint64_t threads = b->on_sim ? 4096 : 262144;
-    w->call.n = (w->pages + 31) / 32;
-    if (w->kernels->queue) {
-        w->call.n = w->pages - available;
-    } else if (s == WH_OK) {
-        uint64_t left = w->pages - available, state = seed * 2 + 1;
-        memset(w->occupied, 0, w->call.n * sizeof *w->occupied);
-        for (uint64_t p = 0; p < w->pages; p++) { /* selection sampling: exactly `left` */
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            const uint64_t r = (uint64_t)(((state >> 32) * (w->pages - p)) >> 32);
-            if (r < left) {
-                w->occupied[p / 32] |= 1u << p % 32;
-                left--;
-            }
+    const uint64_t threads = b->on_sim ? 4096 : 262144, words = (w->pages + 31) / 32;
+    uint64_t left = w->pages - available, state = seed * 2 + 1;
+    w->call.n = w->kernels->queue ? left : words;
+    memset(w->occupied, 0, words * sizeof *w->occupied);
+    for (uint64_t p = 0; p < w->pages; p++) { /* selection sampling: exactly `left` */
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t r = (uint64_t)(((state >> 32) * (w->pages - p)) >> 32);
+        if (w->kernels->queue ? left != 0 : r < left) { /* a queue gives its first ones */
+            w->occupied[p / 32] |= 1u << p % 32;
+            left--;
         }
-        s = check(b, wh_device_copy_in(b->device, w->d_occupied, w->occupied, w->call.n * 4),
-                  "pages");
     }
+    s = s == WH_OK
+            ? check(b, wh_device_copy_in(b->device, w->d_occupied, w->occupied, words * 4), "pages")
+            : s;
     const wh_launch l = {b->device, (uint32_t)(threads / 256), 256, NULL};
     return s == WH_OK ? check(b, w->kernels->occupy(&l, &w->call), "occupying pages") : s;
 }
@@ -204,6 +204,22 @@ static wh_status get(walks *w, uint64_t warps, uint32_t lanes, whi_bench_series 
     return WH_OK;
 }
 
+/* Looks at the n pages that `get` handed out last: each must be a page of the heap, none
+ * used before (by occupy, or by an earlier get of this repetition) and none twice. */
+static wh_status claim(walks *w, uint64_t n, uint64_t *bad) {
+    whi_bench *b = w->b;
+    wh_paper_counts counts;
+    memset(&counts, 0, sizeof counts);
+    const wh_launch l = {b->device, b->on_sim ? 4 : 1024, 256, NULL};
+    w->call.n = n;
+    wh_status s = wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts);
+    s = s == WH_OK ? w->kernels->claim(&l, &w->call) : s;
+    s = s == WH_OK ? wh_device_copy_out(b->device, &counts, w->d_counts, sizeof counts) : s;
+    *bad += counts.bad;
+    w->broken |= counts.bad != 0;
+    return check(b, s, "data check");
+}
+
 /* Clusters of free pages now (M of equation 14). */
 static wh_status clusters(walks *w, double *m) {
     whi_bench *b = w->b;
@@ -257,7 +273,8 @@ static void add(whi_bench_row *row, whi_bench_value *values, const char *name, d
 }
 
 static wh_status emit(walks *w, const char *name, const char *op, whi_bench_series *series,
-                      uint64_t n, double share, const steps *seen, const steps *expected) {
+                      wh_bench_launcher null, uint64_t n, double share, const steps *seen,
+                      const steps *expected) {
     whi_bench *b = w->b;
     whi_bench_row row;
     whi_bench_value values[7];
@@ -270,7 +287,7 @@ static wh_status emit(walks *w, const char *name, const char *op, whi_bench_seri
     row.threads = n;
     row.ops = n;
     b->call.n = n;
-    wh_status s = whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null);
+    wh_status s = whi_bench_floor(b, null, n, &row.us_null);
     row.value_name = "free_share";
     row.value = share;
     if (seen != NULL) {
@@ -297,6 +314,7 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     const int twice = is(b, "crw");
     steps seen = {0, 0, 0, 0, 0}, expected = {NAN, NAN, NAN, NAN, NAN};
     double m = 0;
+    uint64_t bad = 0;
     wh_status s = need(w, n);
     if (s != WH_OK || a < n || a + (twice ? n : 0) > w->pages) {
         return s;
@@ -305,7 +323,7 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     memset(&b->malloc_series, 0, sizeof b->malloc_series);
     memset(&b->free_series, 0, sizeof b->free_series);
     const uint32_t warm_up = b->on_sim ? 0 : 1;
-    for (uint32_t rep = 0; s == WH_OK && rep < b->reps + warm_up; rep++) {
+    for (uint32_t rep = 0; s == WH_OK && !w->broken && rep < b->reps + warm_up; rep++) {
         if (rep == warm_up) {
             memset(&b->malloc_series, 0, sizeof b->malloc_series);
             memset(&b->free_series, 0, sizeof b->free_series);
@@ -319,34 +337,47 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
             s = get(w, warps, lanes, &b->malloc_series, 0, &seen);
             b->malloc_series = kept;
             seen = so_far;
+            s = s == WH_OK ? claim(w, n, &bad) : s;
             s = s == WH_OK && rep == warm_up ? clusters(w, &m) : s;
         }
         s = s == WH_OK ? get(w, warps, lanes, &b->malloc_series,
                              w->kernels->queue ? w->pages - a : 0, &seen)
                        : s;
+        /* On a GPU after the timed free, which leaves the pointers where they are and so finds
+         * the caches as getPage left them; the untimed round looks before it. */
+        const int first = b->on_sim || rep < warm_up;
+        s = s == WH_OK && first ? claim(w, n, &bad) : s;
         b->call.n = n;
-        s = s == WH_OK ? whi_bench_time(b, b->kernels->free_all, n, &b->free_series) : s;
+        if (s == WH_OK && !w->broken) {
+            s = whi_bench_time(b, b->kernels->free_all, n, &b->free_series);
+        }
+        s = s == WH_OK && !first ? claim(w, n, &bad) : s;
     }
     if (s != WH_OK) {
         return s;
     }
+    b->malloc_series.bad = bad;
     expect(w, (double)a, (double)n, m, lanes, &expected);
-    s = emit(w, name, "getpage", &b->malloc_series, n, share, &seen, &expected);
-    return s == WH_OK ? emit(w, name, "freepage", &b->free_series, n, share, NULL, NULL) : s;
+    s = emit(w, name, "getpage", &b->malloc_series, b->kernels->floor_single, n, share, &seen,
+             &expected);
+    return s == WH_OK && b->free_series.n != 0 ? emit(w, name, "freepage", &b->free_series,
+                                                      b->kernels->floor_free, n, share, NULL, NULL)
+                                               : s;
 }
 
 /* --- the cases ---------------------------------------------------------------------------------
  */
 
+static const uint64_t gpu_threads[] = {1024, 16384, 131072, 1 << 20, 0};
+static const uint64_t sim_threads[] = {256, 2048, 0};
+
 wh_status whi_bench_case_walk(whi_bench *b) {
     static const double shares[] = {0.5, 0.1, 0.01, 0.005};
-    static const uint64_t gpu_threads[] = {1024, 16384, 131072, 1 << 20, 0};
-    static const uint64_t sim_threads[] = {256, 2048, 0};
     const uint64_t *own = b->on_sim ? sim_threads : gpu_threads;
     walks w;
     wh_status s = begin(b, &w);
     for (size_t i = 0; s == WH_OK && w.kernels != NULL && i < 4; i++) {
-        for (size_t k = 0; s == WH_OK; k++) {
+        for (size_t k = 0; s == WH_OK && !w.broken; k++) {
             const int given = b->options->n_threads != 0;
             const uint64_t n = !given                      ? own[k]
                                : k < b->options->n_threads ? b->options->threads[k]
@@ -371,7 +402,7 @@ wh_status whi_bench_case_crossover(whi_bench *b) {
     }
     const uint64_t warps = b->on_sim ? 16 : 1024;
     for (size_t i = 0; s == WH_OK && i < 4; i++) {
-        for (size_t k = 0; s == WH_OK && k < sizeof lanes / sizeof *lanes; k++) {
+        for (size_t k = 0; s == WH_OK && !w.broken && k < sizeof lanes / sizeof *lanes; k++) {
             if (b->on_sim && lanes[k] % 8 != 0 && lanes[k] != 1) {
                 continue;
             }
@@ -384,35 +415,37 @@ wh_status whi_bench_case_crossover(whi_bench *b) {
 
 /* For an allocator that does not walk: fills the heap with blocks of a page until a malloc
  * fails, and frees that share of them, those that came last. (Free pages in between others are
- * of use to a walk alone: what has classes cannot give them to another one.) share 1: a fresh
- * heap. */
+ * of use to a walk alone: what has classes cannot give them to another one.) The heap is filled
+ * once: a larger share than the one before frees more of the same blocks. share 1: a fresh
+ * heap, before any other. */
 static wh_status fill(walks *w, double share) {
     whi_bench *b = w->b;
     void **ptrs = b->call.ptrs;
     const uint64_t batch = w->pages / 32 + 1, n = b->call.n, lo = b->call.lo, hi = b->call.hi;
     wh_bench_counts counts;
-    uint64_t filled = 0, served = 0;
     memset(&counts, 0, sizeof counts);
-    wh_status s = whi_bench_reset_heap(b);
+    wh_status s = w->served == 0 ? whi_bench_reset_heap(b) : WH_OK;
     if (share >= 1) {
         return s;
     }
     s = s == WH_OK ? whi_bench_need(b, (void **)&w->d_blocks, &w->blocks_room, w->pages + batch, 8)
                    : s;
-    while (s == WH_OK && counts.failed == 0 && filled < w->pages) {
-        b->call.ptrs = w->d_blocks + filled;
+    const int full = w->served != 0;
+    while (s == WH_OK && !full && counts.failed == 0 && w->held < w->pages) {
+        b->call.ptrs = w->d_blocks + w->held;
         b->call.n = batch;
         b->call.lo = b->call.hi = WH_RANDOM_WALK_PAGE;
         s = whi_bench_launch(b, b->kernels->malloc_single, batch);
         s = s == WH_OK ? whi_bench_verify(b, 0, &counts) : s;
-        filled += batch;
-        served += counts.served;
+        w->held += batch;
+        w->served += counts.served;
     }
     const wh_launch l = {b->device, b->on_sim ? 4 : 1024, 256, NULL};
     w->call.ptrs = w->d_blocks;
-    w->call.n = filled;
-    w->call.from = served - (uint64_t)(share * (double)served);
+    w->call.n = w->held;
+    w->call.from = w->served - (uint64_t)(share * (double)w->served);
     s = s == WH_OK ? check(b, w->kernels->thin(&l, &w->call), "freeing a share") : s;
+    w->held = w->call.from;
     b->call.ptrs = ptrs;
     b->call.n = n;
     b->call.lo = lo;
@@ -453,7 +486,7 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
     memset(&b->free_series, 0, sizeof b->free_series);
     whi_bench_progress(b, "scenarios", hi, n);
     s = s == WH_OK ? whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null) : s;
-    for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
+    for (uint32_t rep = 0; s == WH_OK && !w->broken && rep < b->reps; rep++) {
         s = make_scarce(w, share, rep);
         s = s == WH_OK
                 ? whi_bench_time(b, lo == hi ? b->kernels->malloc_single : b->kernels->malloc_mixed,
@@ -462,7 +495,10 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
         s = s == WH_OK ? whi_bench_verify(b, WHI_BENCH_PLACES, &counts) : s;
         b->malloc_series.failed += counts.failed;
         b->malloc_series.bad += counts.bad;
-        s = s == WH_OK ? whi_bench_time(b, b->kernels->free_all, n, &b->free_series) : s;
+        w->broken |= counts.bad != 0;
+        if (s == WH_OK && !w->broken) {
+            s = whi_bench_time(b, b->kernels->free_all, n, &b->free_series);
+        }
     }
     row.case_name = "scenarios";
     row.phase = phase_of(w, share);
@@ -476,7 +512,7 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
     s = s == WH_OK ? whi_bench_emit(b, &row, &b->malloc_series) : s;
     row.op = "free";
     row.us_null = 0;
-    return s == WH_OK ? whi_bench_emit(b, &row, &b->free_series) : s;
+    return s == WH_OK && b->free_series.n != 0 ? whi_bench_emit(b, &row, &b->free_series) : s;
 }
 
 /* The seventh: 4096 bytes, freed at once. */
@@ -493,13 +529,15 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
     w->call.size = 4096;
     w->call.iterations = 1;
     w->call.stamp = 0;
+    s = s == WH_OK
+            ? check(b, wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts), "counts")
+            : s;
     for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
         double us = 0;
         s = make_scarce(w, share, rep);
         w->call.ptrs = b->call.ptrs;
         const wh_launch l = {b->device, (uint32_t)((n + 255) / 256), n < 256 ? (uint32_t)n : 256,
                              NULL};
-        s = s == WH_OK ? wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts) : s;
         s = s == WH_OK ? wh_device_timer_begin(b->device) : s;
         s = s == WH_OK ? w->kernels->at_once(&l, &w->call) : s;
         s = s == WH_OK ? wh_device_timer_end(b->device, &us) : s;
@@ -511,7 +549,7 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
             ? check(b, wh_device_copy_out(b->device, &got, w->d_counts, sizeof got), "counts")
             : s;
     row.case_name = "scenarios";
-    row.phase = "cold";
+    row.phase = phase_of(w, share);
     row.op = "malloc+free";
     row.size = 4096;
     row.threads = n;
@@ -525,9 +563,41 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
     return s;
 }
 
+/* Requests of one size with that share free, as many as are wanted, but half of what is free at
+ * most. Of units that are free at random a run of k begins at one in 1 / share^k: what a walk can
+ * be asked for. The others' free memory lies in a row; they run with that count, too, which
+ * holds them against a walk, and with as many as they have room for. */
+static wh_status scenario_of(walks *w, double share, uint64_t wanted, uint64_t size) {
+    const uint64_t units = (size + 255) / 256;
+    const uint64_t room = (uint64_t)(share * (double)w->pages) / 2 / units;
+    const uint64_t runs = (uint64_t)((double)w->pages * pow(share, (double)units) / 2);
+    const uint64_t scattered = room < runs ? room : runs;
+    const uint64_t n = wanted < room ? wanted : room, fewer = n < scattered ? n : scattered;
+    wh_status s = WH_OK;
+    if (fewer >= 32) {
+        s = scenario(w, share, fewer, size, size);
+    }
+    if (s == WH_OK && w->kernels->occupy == NULL && n > fewer && n >= 32 && !w->broken) {
+        s = scenario(w, share, n, size, size);
+    }
+    return s;
+}
+
+/* Pages as in `walk`: its numbers of threads and shares, for allocators that it cannot run. */
+static wh_status pages_of(walks *w, double share, const uint64_t *threads) {
+    wh_status s = WH_OK;
+    for (size_t k = 0; s == WH_OK && !w->broken && threads[k] != 0; k++) {
+        if ((double)threads[k] <= 0.9 * share * (double)w->pages) { /* some are metadata */
+            s = scenario(w, share, threads[k], WH_RANDOM_WALK_PAGE, WH_RANDOM_WALK_PAGE);
+        }
+    }
+    return s;
+}
+
 wh_status whi_bench_case_scenarios(whi_bench *b) {
     static const uint64_t sizes[] = {16, 256, 1024, 4096, 8192, 0};
-    static const double shares[] = {1, 0.5, 0.1, 0.01};
+    static const double shares[] = {1, 0.005, 0.01, 0.1, 0.5}; /* upwards: see fill */
+    const uint64_t *own = b->on_sim ? sim_threads : gpu_threads;
     walks w;
     const uint64_t max = b->alloc->max_size < 8196 ? b->alloc->max_size : 8196;
     if (max < 8192 ||
@@ -535,26 +605,22 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
         return WH_OK;
     }
     wh_status s = is(b, "rw-malloc") ? begin(b, &w) : begin_plain(b, &w);
-    for (size_t i = 0; s == WH_OK && i < 4; i++) {
-        /* Half of what is free at most, and 8196 bytes take 33 units. */
-        const uint64_t available = (uint64_t)(shares[i] * (double)w.pages);
+    for (size_t i = 0; s == WH_OK && !w.broken && i < sizeof shares / sizeof *shares; i++) {
         const uint64_t wanted = b->options->n_threads != 0 ? b->options->threads[0]
                                 : b->on_sim                ? 1024
                                                            : 100000;
-        for (size_t k = 0; s == WH_OK && sizes[k] != 0; k++) {
-            /* Of units free at random a run of k begins at one in 1 / share^k. */
-            const uint64_t units = (sizes[k] + 255) / 256;
-            const double runs = (double)w.pages * pow(shares[i], (double)units);
-            const uint64_t room = available / 2 / units;
-            const uint64_t most = runs / 2 < (double)room ? (uint64_t)(runs / 2) : room;
-            if (most >= 32) {
-                s = scenario(&w, shares[i], wanted < most ? wanted : most, sizes[k], sizes[k]);
-            }
+        for (size_t k = 0; s == WH_OK && !w.broken && sizes[k] != 0; k++) {
+            s = scenario_of(&w, shares[i], wanted, sizes[k]);
         }
-        if (s == WH_OK && shares[i] == 1) {
-            const uint64_t most = available / 2 / 17;
-            s = scenario(&w, 1, wanted < most ? wanted : most, 4, max);
-            s = s == WH_OK ? at_once(&w, 1, wanted < most ? wanted : most) : s;
+        if (s == WH_OK && shares[i] < 1 && b->options->n_threads == 0) {
+            s = pages_of(&w, shares[i], own);
+        }
+        /* Half of what is free at most; 8196 bytes take 33 units, 17 in the mean. */
+        const uint64_t most = (uint64_t)(shares[i] * (double)w.pages) / 2 / 17;
+        if (s == WH_OK && !w.broken && most >= 32 &&
+            (shares[i] == 1 || w.kernels->occupy == NULL)) {
+            s = scenario(&w, shares[i], wanted < most ? wanted : most, 4, max);
+            s = s == WH_OK && !w.broken ? at_once(&w, shares[i], wanted < most ? wanted : most) : s;
         }
     }
     end(&w);

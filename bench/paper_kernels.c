@@ -150,6 +150,23 @@ WH_KERNEL(k_get, paper_args, a) {
     a.c.ptrs[i] = got.page != WH_PAGE_NONE ? address_of(a.heap, got.page) : NULL;
     count(&a.c.counts->failed, got.page == WH_PAGE_NONE);
 }
+
+/* Decided from addresses and the caller's bitmap alone, not from what the allocator holds. */
+WH_FN int claims(const paper_args *a, const void *p) {
+    const uint64_t offset = (uint64_t)(uintptr_t)p - (uint64_t)(uintptr_t)address_of(a->heap, 0);
+    const uint64_t page = offset / WH_RANDOM_WALK_PAGE; /* before the first one: a large number */
+    if (offset % WH_RANDOM_WALK_PAGE != 0 || page >= a->c.pages || !wh_owns(a->heap, p)) {
+        return 0;
+    }
+    const uint32_t bit = 1u << page % 32;
+    return (wh_fetch_or_u32_relaxed(&a->c.occupied[page / 32], bit) & bit) == 0;
+}
+
+WH_KERNEL(k_claim, paper_args, a) {
+    for (uint64_t i = wh_thread_id(); i < a.c.n; i += wh_grid_threads()) {
+        count(&a.c.counts->bad, a.c.ptrs[i] != NULL && !claims(&a, a.c.ptrs[i]));
+    }
+}
 #endif
 
 /* --- AD, ACD, P ---------------------------------------------------------------------------- */
@@ -248,9 +265,11 @@ WH_KERNEL(k_thin, paper_args, a) {
 #if PAPER_WALKS
 LAUNCHER(occupy)
 LAUNCHER(get)
+LAUNCHER(claim)
 #else
 #define occupy NULL
 #define get NULL
+#define claim NULL
 #endif
 LAUNCHER(cycle)
 LAUNCHER(probability)
@@ -263,8 +282,8 @@ extern "C" {
 #endif
 #define TABLE WH_TARGETED(WH_CAT(wh_paper_kernels_, WH_ALLOCATOR))
 extern const wh_paper_kernels TABLE;
-const wh_paper_kernels TABLE = {WH_OF_(NAME), occupy, get,  cycle,      probability,
-                                at_once,      usable, thin, PAPER_QUEUE};
+const wh_paper_kernels TABLE = {WH_OF_(NAME), occupy,  get,    claim, cycle,
+                                probability,  at_once, usable, thin,  PAPER_QUEUE};
 #ifdef __cplusplus
 }
 #endif

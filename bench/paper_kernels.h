@@ -17,13 +17,14 @@ typedef struct wh_paper_counts {
 
 typedef struct wh_paper_call {
     wh_bench_handle handle;
-    void **ptrs;     /* device */
-    uint32_t *steps; /* device, get: of request i */
-    uint32_t *last;  /* device, get: last page of thread i, all ones: none; NULL: not kept */
-    const uint32_t *occupied; /* device, occupy: one bit a page or unit */
-    wh_paper_counts *counts;  /* device */
-    uint64_t warps;           /* get, cycle, probability */
-    uint64_t n;               /* occupy: words of `occupied`, or pages to take; usable: blocks */
+    void **ptrs;        /* device */
+    uint32_t *steps;    /* device, get: of request i */
+    uint32_t *last;     /* device, get: last page of thread i, all ones: none; NULL: not kept */
+    uint32_t *occupied; /* device, occupy, claim: one bit a page or unit */
+    wh_paper_counts *counts; /* device */
+    uint64_t warps;          /* get, cycle, probability */
+    uint64_t n;     /* occupy: words of `occupied`, or pages to take; claim, usable: blocks */
+    uint64_t pages; /* claim: that the heap has */
     uint64_t size;
     uint64_t seed;
     uint32_t lanes; /* get: of each warp, that request; 1..32 */
@@ -39,6 +40,9 @@ typedef struct wh_paper_kernels {
     /* NULL where the allocator does not walk. */
     wh_paper_launcher occupy; /* any number of threads: makes what `occupied` names used */
     wh_paper_launcher get;    /* 32 * warps threads: request warp * lanes + lane gets a page */
+    /* any number of threads: looks at the n pointers that get stored. Counts as bad what is no
+     * page of the heap, and a page whose bit in `occupied` is set; sets the bits of the others */
+    wh_paper_launcher claim;
     /* All allocators. */
     wh_paper_launcher cycle;       /* 32 * warps threads: lane 0: `iterations` mallocs, frees */
     wh_paper_launcher probability; /* the same: malloc or free with probability 3/4 */

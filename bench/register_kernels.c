@@ -30,6 +30,20 @@ WH_KERNEL(k_malloc_free, user_args, a) {
     }
 }
 
+/* The same without coalescing. The mask is a constant: of one that only the program knows to
+ * have a single lane (1u << wh_lane_id()) the compiler keeps all that serves several. */
+WH_KERNEL(k_malloc_free_alone, user_args, a) {
+    const uint64_t i = wh_thread_id();
+    if (i < a.n && wh_lane_id() == 0) {
+        uint64_t *p = (uint64_t *)wh_malloc_lanes(a.heap, 1u, (size_t)a.size);
+        a.ptrs[i] = p;
+        if (p != NULL) {
+            p[0] = i;
+        }
+        wh_free_lanes(a.heap, 1u, p);
+    }
+}
+
 WH_KERNEL(k_malloc, user_args, a) {
     const uint64_t i = wh_thread_id();
     if (i < a.n) {
@@ -55,6 +69,7 @@ WH_KERNEL(k_free, user_args, a) {
     }
 
 LAUNCHER(malloc_free)
+LAUNCHER(malloc_free_alone)
 LAUNCHER(malloc)
 LAUNCHER(free)
 
@@ -66,6 +81,7 @@ extern "C" {
 extern const wh_bench_register_kernel TABLE[WH_BENCH_REGISTER_KERNELS];
 const wh_bench_register_kernel TABLE[WH_BENCH_REGISTER_KERNELS] = {
     {"malloc_free", WH_KERNEL_SYMBOL(k_malloc_free), launch_malloc_free},
+    {"malloc_free_alone", WH_KERNEL_SYMBOL(k_malloc_free_alone), launch_malloc_free_alone},
     {"malloc", WH_KERNEL_SYMBOL(k_malloc), launch_malloc},
     {"free", WH_KERNEL_SYMBOL(k_free), launch_free},
 };

@@ -40,11 +40,11 @@ static int show(query *q, const char *alloc, const char *kernel,
     FILE *out = q->options->table;
     if (out != NULL && !q->header_shown) {
         q->header_shown = 1;
-        (void)fprintf(out, "%-12s %-12s %9s %11s %11s\n", "alloc", "kernel", "registers",
+        (void)fprintf(out, "%-12s %-17s %9s %11s %11s\n", "alloc", "kernel", "registers",
                       "local bytes", "max threads");
     }
     if (out != NULL) {
-        (void)fprintf(out, "%-12s %-12s %9d %11zu %11d\n", alloc, kernel, f->numRegs,
+        (void)fprintf(out, "%-12s %-17s %9d %11zu %11d\n", alloc, kernel, f->numRegs,
                       f->localSizeBytes, f->maxThreadsPerBlock);
     }
     json_t *j = json_object();

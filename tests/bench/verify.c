@@ -1,6 +1,6 @@
 /* verify.c: the benchmark's data check must see what it is there for. The allocator
  * `null` computes addresses and wraps around at the end of its heap, so whether its
- * blocks overlap is known beforehand. */
+ * blocks overlap is known beforehand. Pages of the walks: by pointers made up here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bench/bench_kernels.h"
+#include "bench/paper_kernels.h"
 
 #define HEAP_BYTES ((uint64_t)1 << 20)
 #define MOST 4096u
@@ -194,6 +195,70 @@ static void test_null_pointers_are_failures(void **state) {
     assert_int_equal(c.bad, 0);
 }
 
+/* What `walk` and `crossover` look at: pages of every allocator that walks. */
+static void test_pages(void **state) {
+    static const char *const names[] = {"rw", "rw-bm", "corw", "crw", "page-queue", "rw-malloc"};
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const wh_paper_kernels *k = wh_paper_kernels_find(names[i], WH_TARGET_SIM);
+        const wh_bench_kernels *b = wh_bench_kernels_find(names[i], WH_TARGET_SIM);
+        const wh_launch l = {f->device, 1, 64, NULL};
+        wh_heap_options o;
+        wh_stats stats;
+        wh_paper_counts counts;
+        wh_paper_call c;
+        wh_heap *heap = NULL;
+        void *p = NULL;
+        uint32_t words[4] = {1u << 7, 0, 0, 0}; /* page 7 is held */
+        memset(&o, 0, sizeof o);
+        memset(&c, 0, sizeof c);
+        memset(&counts, 0, sizeof counts);
+        o.bytes = HEAP_BYTES / 64;
+        o.tuning.exact_oom = 1;
+        o.allocator = names[i];
+        o.device = f->device;
+        assert_non_null(k);
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        assert_int_equal(b->bind(heap, &c.handle), WH_OK);
+        assert_int_equal(wh_heap_get_stats(heap, &stats), WH_OK);
+        c.pages = (stats.heap_bytes - stats.metadata_bytes) / 256;
+        assert_in_range(c.pages, 32, 128);
+        assert_int_equal(wh_device_alloc(f->device, &p, sizeof words), WH_OK);
+        c.occupied = p;
+        assert_int_equal(wh_device_copy_in(f->device, p, words, sizeof words), WH_OK);
+        assert_int_equal(wh_device_alloc(f->device, &p, sizeof counts), WH_OK);
+        c.counts = p;
+        assert_int_equal(wh_device_copy_in(f->device, p, &counts, sizeof counts), WH_OK);
+        /* The lowest of all pages is the first one. */
+        unsigned char *low = (unsigned char *)UINTPTR_MAX;
+        void *all[128];
+        c.ptrs = f->call.ptrs;
+        fixture own = *f;
+        own.call.handle = c.handle;
+        own.call.n = c.pages;
+        own.call.lo = own.call.hi = 256;
+        start(&own, b->malloc_single, c.pages);
+        assert_int_equal(wh_device_copy_out(f->device, all, c.ptrs, c.pages * sizeof *all), WH_OK);
+        for (uint64_t n = 0; n < c.pages; n++) {
+            assert_non_null(all[n]);
+            low = (unsigned char *)all[n] < low ? all[n] : low;
+        }
+        void *pages[] = {low,       low + 256,     low + 512,           NULL, low + 256, low + 16,
+                         low - 256, low + 7 * 256, low + c.pages * 256, low};
+        c.n = sizeof pages / sizeof *pages;
+        assert_int_equal(wh_device_copy_in(f->device, c.ptrs, pages, sizeof pages), WH_OK);
+        assert_int_equal(k->claim(&l, &c), WH_OK);
+        assert_int_equal(wh_device_copy_out(f->device, &counts, c.counts, sizeof counts), WH_OK);
+        assert_int_equal(counts.bad, 6);
+        assert_int_equal(wh_device_copy_out(f->device, words, c.occupied, sizeof words), WH_OK);
+        assert_int_equal(words[0], 7u | 1u << 7);
+        assert_int_equal(words[1] | words[2] | words[3], 0);
+        assert_int_equal(wh_device_free(f->device, c.occupied), WH_OK);
+        assert_int_equal(wh_device_free(f->device, c.counts), WH_OK);
+        wh_heap_destroy(heap);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_disjoint_blocks_pass),
@@ -204,6 +269,7 @@ int main(void) {
 #endif
         cmocka_unit_test(test_misplaced_blocks_are_seen),
         cmocka_unit_test(test_null_pointers_are_failures),
+        cmocka_unit_test(test_pages),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

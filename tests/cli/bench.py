@@ -211,8 +211,9 @@ def test_registers():
     check(r.returncode == 0 and not r.stderr, f"registers: {r.stderr!r}")
     lines = [line.split() for line in r.stdout.splitlines()[1:]]
     check([line[:2] for line in lines] == [[a, k] for a in ("bump", "gallatin")
-                                           for k in ("malloc_free", "malloc", "free")],
-          f"registers: three kernels each: {lines}")
+                                           for k in ("malloc_free", "malloc_free_alone", "malloc",
+                                                     "free")],
+          f"registers: four kernels each: {lines}")
     check(all(1 <= int(line[2]) <= 255 for line in lines), f"registers: {lines}")
 
 

@@ -36,7 +36,8 @@
 #define WH_CAPS_OURO_S_C (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_WALK | WH_CAP_SIM)
 #define WH_CAPS_OURO_V_P (WH_CAPS_OURO | WH_CAP_SIM)
 #define WH_CAPS_OURO_V_C (WH_CAPS_OURO | WH_CAP_WALK | WH_CAP_SIM)
-/* Random walks give up by a statistical test, so not EXACT_OOM; one size, so not ANY_SIZE. */
+/* Random walks give up by a statistical test, so not EXACT_OOM (their titles say what NULL means
+ * by default: tuning.oom_free_ppm, oom_error_ppm); one size, so not ANY_SIZE. */
 #define WH_CAPS_RANDOM_WALK                                                            \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
@@ -78,10 +79,10 @@
     X(ouro_va_c, ouroboros, "ouro-va-c", "chunks, queues virtualized by an array of queue chunks", "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
     X(ouro_vl_p, ouroboros, "ouro-vl-p", "pages, queues virtualized as linked queue chunks", "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
     X(ouro_vl_c, ouroboros, "ouro-vl-c", "chunks, queues virtualized as linked queue chunks", "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
-    X(rw, random_walk, "rw", "pages of one size found by a random walk over flags", "Pham et al. 2025, Algorithm 1", WH_CAPS_RANDOM_WALK, 16, 256) \
-    X(rw_bm, random_walk, "rw-bm", "the same over a bitmap with locks", "Pham et al. 2025, Algorithm 2", WH_CAPS_RANDOM_WALK, 16, 256) \
-    X(corw, random_walk, "corw", "the lanes of a warp walk together and share what they find", "Pham et al. 2025, Algorithms 3 and 4", WH_CAPS_RANDOM_WALK, 16, 256) \
-    X(crw, random_walk, "crw", "a thread looks beside its last page before it walks", "Pham et al. 2025, Algorithm 5", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(rw, random_walk, "rw", "pages of one size found by a random walk over flags (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 1", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(rw_bm, random_walk, "rw-bm", "the same over a bitmap with locks (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 2", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(corw, random_walk, "corw", "the lanes of a warp walk together and share what they find (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithms 3 and 4", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(crw, random_walk, "crw", "a thread looks beside its last page before it walks (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 5", WH_CAPS_RANDOM_WALK, 16, 256) \
     X(page_queue, page_queue, "page-queue", "pages of one size in one queue: stand-in for queue-based designs", "Pham et al. 2025, section 5.1", WH_CAPS_PAGE_QUEUE, 16, 256) \
     X(rwmalloc, rwmalloc, "rw-malloc", "consecutive units found by a random walk of the warp", "Pham et al. 2025, Algorithm 6", WH_CAPS_RWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
     X(awmalloc, circular, "awmalloc", "one offset that wraps around and overwrites", "Vinkler and Havran 2015, Algorithm 2", WH_CAPS_AWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
