@@ -1,5 +1,5 @@
 /* tessera_warps.c: full warps of one size in heaps that they fill: slabs of their own, places
- * that are taken in part, places of other sets, and the end. */
+ * that single chunks of another class are in, places of other sets, and the end. */
 #define WH_ALLOCATOR tessera
 
 #include "sim/sim_test.h"
@@ -7,14 +7,30 @@
 #include "warpheap/warpheap.h"
 
 #define BLOCKS 8u
+#define PINS 4096u /* blocks of another class, most of them freed before the others come */
 #define MOST 8192u /* slots of all heaps here, at most */
 
 typedef struct warps_args {
     wh_heap_t heap;
     void **ptrs;     /* MOST of them */
     uint32_t *count; /* of ptrs */
+    void **pins;     /* PINS of them */
     uint32_t size, seed, keep;
 } warps_args;
+
+/* Small blocks all over the front of the heap, of which a few stay: each pins a slab. */
+WH_KERNEL(pin, warps_args, a) {
+    void **mine = a.pins + wh_thread_id() * (PINS / (BLOCKS * 32));
+    for (uint32_t i = 0; i < PINS / (BLOCKS * 32); i++) {
+        mine[i] = wh_malloc(a.heap, 48);
+    }
+    for (uint32_t i = 0; i < PINS / (BLOCKS * 32); i++) {
+        if (((uint32_t)wh_thread_id() * 16 + i) * 2654435761u >> 26 != a.seed) {
+            wh_free(a.heap, mine[i]);
+            mine[i] = NULL;
+        }
+    }
+}
 
 /* Every warp mallocs for all of its lanes at once until one of them gets NULL, then each lane alone
  * until it does. */
@@ -96,8 +112,23 @@ static void fill_and_thin(uint32_t sets, uint32_t size, uint64_t seed) {
     *a.count = 0;
     const wh_launch launch = {device, BLOCKS, 32, NULL};
     const uint32_t order = wh_tessera_order(a.heap.classes[wh_tessera_class_of(size)]);
-    /* Every chunk, also those behind the last slab of 32. */
-    const uint32_t fits = a.heap.core.n_chunks * (1024 / size);
+    unsigned char *pinned = test_calloc(a.heap.core.n_chunks, 1);
+    const uint32_t slab_log2 = wh_tessera_slab_log2(a.heap.classes[wh_tessera_class_of(48)]);
+    uint32_t chunks = a.heap.core.n_chunks;
+    a.pins = take(device, PINS * sizeof *a.pins);
+    a.seed = (uint32_t)seed;
+    assert_int_equal(pin(&launch, &a), WH_OK);
+    for (uint32_t i = 0; i < PINS; i++) {
+        if (a.pins[i] != NULL) {
+            unsigned char *its = pinned + (((unsigned char *)a.pins[i] - a.heap.base) >> slab_log2);
+            chunks -= *its == 0 ? 1u << (slab_log2 - 10) : 0;
+            *its = 1;
+        }
+    }
+    test_free(pinned);
+    assert_true(chunks < a.heap.core.n_chunks - 10);
+    /* Every other chunk, also those behind the last slab of 32. */
+    const uint32_t fits = chunks * (1024 / size);
     assert_true(order != 0 && fits <= MOST);
     for (uint32_t round = 0; round < 3; round++) {
         assert_int_equal(fill(&launch, &a), WH_OK);
