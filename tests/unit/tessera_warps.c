@@ -1,5 +1,6 @@
 /* tessera_warps.c: full warps of one size in heaps that they fill: slabs of their own, places
- * that single chunks of another class are in, places of other sets, and the end. */
+ * that single chunks of another class are in, places of other sets, and the end. And cursors that
+ * a search has closed. */
 #define WH_ALLOCATOR tessera
 
 #include "sim/sim_test.h"
@@ -155,7 +156,74 @@ static void test_full_warps(void **state) {
     }
 }
 
+typedef struct closed_args {
+    wh_heap_t heap;
+    uint64_t *spans; /* out: the cursor's words after each malloc */
+    uint32_t which;  /* the word that has slots when the search comes */
+    uint32_t n;
+} closed_args;
+
+/* One lane uses the cursor of class 64, has it closed as a search for memory of another class
+ * would, and goes on. */
+WH_KERNEL(close_and_go_on, closed_args, a) {
+    const uint32_t c = wh_tessera_class_of(64);
+    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(a.heap.core, 0, c);
+    const wh_mask_t me = wh_activemask();
+    void *p = wh_malloc(a.heap, 64);
+    if (a.which != 0) { /* as who finds the first word used up */
+        wh_free(a.heap, p);
+        p = wh_tessera_spare_(wh_tessera_ref_(a.heap), me, me, 0, c, wh_tessera_span(0, 1, 2),
+                              NULL);
+    }
+    wh_free(a.heap, p);
+    (void)wh_tessera_detach_(wh_tessera_ref_(a.heap), 0, WH_TESSERA_NO_CLASS);
+    a.spans[0] = cursor->span;
+    a.spans[1] = cursor->spare;
+    for (uint32_t i = 1; i < a.n; i++) {
+        wh_free(a.heap, wh_malloc(a.heap, 64));
+        a.spans[2 * i] = cursor->span;
+        a.spans[2 * i + 1] = cursor->spare;
+    }
+}
+
+/* A closed cursor costs every malloc the slow path, so it must not stay so: the first word has a
+ * span again with the next malloc, and the second is not closed once that has been replaced. */
+static void test_closed_cursors_open_again(void **state) {
+    (void)state;
+    for (uint32_t which = 0; which < 2; which++) {
+        wh_heap_options o;
+        closed_args a;
+        wh_heap *heap = NULL;
+        wh_report report;
+        wh_device *device = open_policy(WH_SIM_RANDOM, 1);
+        memset(&o, 0, sizeof o);
+        memset(&a, 0, sizeof a);
+        o.device = device;
+        o.allocator = "tessera";
+        o.bytes = 1 << 20;
+        o.tuning.chunk_bytes = 1024;
+        o.tuning.buffers = 1;
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+        a.n = 5000; /* more than a span has slots */
+        a.which = which;
+        a.spans = take(device, a.n * 2 * sizeof *a.spans);
+        const wh_launch launch = {device, 1, 1, NULL};
+        assert_int_equal(close_and_go_on(&launch, &a), WH_OK);
+        assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+        assert_int_equal(wh_tessera_span_first(a.spans[which]), WH_TESSERA_CLOSED_CHUNK);
+        assert_int_not_equal(wh_tessera_span_first(a.spans[2]), WH_TESSERA_CLOSED_CHUNK);
+        assert_int_not_equal(wh_tessera_span_slots(a.spans[2]), 0);
+        for (uint32_t i = 2 * a.n - 2; i < 2 * a.n; i++) {
+            assert_int_not_equal(wh_tessera_span_first(a.spans[i]), WH_TESSERA_CLOSED_CHUNK);
+        }
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps),
+                                       cmocka_unit_test(test_closed_cursors_open_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -440,6 +440,27 @@ WH_FN void wh_tessera_publish_(wh_tessera_core g, uint32_t set, uint32_t c, uint
     (wh_tessera_span_at_(g, set, c, which), span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
 }
 
+/* The same with a span of some slots. A cursor that was closed comes back with it: the first word,
+ * if it is closed, has the span in place of the caller's, which then waits for a crosser; so does
+ * the spare one, if that is. */
+WH_FN void wh_tessera_attach_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which,
+                              uint64_t span, uint32_t r) {
+    uint64_t *other = wh_tessera_span_at_(g, set, c, 1 - which);
+    if (which == 0) {
+        wh_tessera_publish_(g, set, c, 0, span, r); /* first, since others wait for it */
+    }
+    const uint64_t now = wh_load_u64_relaxed(other);
+    const int opens = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK &&
+                      wh_cas_u64_acq_rel(
+                          other, now, which == 0 ? WH_TESSERA_VACANT : WH_TESSERA_UNDER_WAY) == now;
+    if (which == 1) {
+        wh_tessera_publish_(g, set, c, opens ? 0 : 1, span, r); /* C1 of that one, too */
+        if (opens) {
+            wh_store_u64_release(wh_tessera_span_at_(g, set, c, 1), WH_TESSERA_VACANT);
+        }
+    }
+}
+
 /* --- slots of listed slabs ------------------------------------------------------- */
 
 /* Whether a slab that a free has found to be all free has not got to the pool yet. It stays
@@ -849,15 +870,6 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
            (((uint64_t)slab << wh_tessera_slab_log2(row)) + slot * row.slot_size);
 }
 
-/* There are spans again: the spare one, if it is closed, waits for a crosser. */
-WH_FN void wh_tessera_reopen_spare_(wh_tessera_core g, uint32_t set, uint32_t c) {
-    uint64_t *at = wh_tessera_span_at_(g, set, c, 1);
-    const uint64_t now = wh_load_u64_relaxed(at);
-    if (wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK) {
-        (void)wh_cas_u64_acq_rel(at, now, WH_TESSERA_VACANT);
-    }
-}
-
 /* The whole of malloc's slow path, for what refill cannot do. All lanes of mask call; `lanes`
  * is the caller's group, attach whether it is the crosser of word `which` of its cursor and has
  * used up the span `last` (or none), p the caller's slot if it has one, c = NO_CLASS for lanes that
@@ -888,11 +900,12 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             if (attach) {
                 wh_store_u32_relaxed(&wh_tessera_set_at_(*g, set)->dry, span == 0);
                 wh_tessera_hold_(*g, set, row, last, span);
-                wh_tessera_publish_(*g, set, c, which, span != 0 ? span : WH_TESSERA_CLOSED, r);
-                wh_tessera_end_(*g, set);
                 if (span != 0) {
-                    wh_tessera_reopen_spare_(*g, set, c);
+                    wh_tessera_attach_(*g, set, c, which, span, r);
+                } else {
+                    wh_tessera_publish_(*g, set, c, which, WH_TESSERA_CLOSED, r);
                 }
+                wh_tessera_end_(*g, set);
                 which = 0;
                 take.at = span;
                 may_reopen = 0;
@@ -1163,7 +1176,7 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
             stuck = attach != 0 && claim == 0;
             got = wh_tessera_make_span_(g, mask, set, c, claim);
             if (got != 0) {
-                wh_tessera_publish_(*g, set, c, attach - 1, got, r);
+                wh_tessera_attach_(*g, set, c, attach - 1, got, r);
                 wh_tessera_hold_(*g, set, *wh_tessera_row_(g, c), v, got);
                 attach = 0;
             }
