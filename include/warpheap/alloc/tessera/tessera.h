@@ -1099,7 +1099,8 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
         const uint32_t part = which != 0 ? wh_tessera_span_slots(span) >> 2 : 0;
         want = want > times ? want : times;
         want = want > part ? want : part;
-        const uint32_t more = least + 32 - wh_clz32(wh_tessera_divide(want, row.by_slots));
+        const uint32_t slabs = wh_tessera_divide(want, row.by_slots);
+        const uint32_t more = least + 31 - wh_clz32(2 * slabs + 1);
         order = more < order ? more : order;
     }
     const uint32_t rest = g->share - (held - wh_tessera_chunks_of_(row, last));
