@@ -1,6 +1,6 @@
 /* tessera_warps.c: full warps of one size in heaps that they fill: slabs of their own, places
  * that single chunks of another class are in, places of other sets, and the end. And cursors that
- * a search has closed. */
+ * a search has closed, and those that more and more lanes come to. */
 #define WH_ALLOCATOR tessera
 
 #include "sim/sim_test.h"
@@ -222,8 +222,122 @@ static void test_closed_cursors_open_again(void **state) {
     }
 }
 
+/* C1: of two words, which one to add to; to neither, if one has seen too many past its end. */
+static void test_which_word(void **state) {
+    const uint64_t has = wh_tessera_span(64, 100, 99), used_up = wh_tessera_span(64, 100, 100);
+    const uint64_t passed = wh_tessera_span(64, 100, 101), closed = WH_TESSERA_CLOSED;
+    const uint64_t many = wh_tessera_span(64, 100, 100 + WH_TESSERA_MOST_OVER - 1);
+    const uint64_t over = wh_tessera_span(64, 100, 100 + WH_TESSERA_MOST_OVER);
+    const uint64_t closed_long = WH_TESSERA_CLOSED | over >> 44 << 44;
+    const struct {
+        uint64_t span, spare;
+        uint32_t which;
+    } cases[] = {
+        {has, has, 0},
+        {used_up, has, 1}, /* better than becoming a crosser */
+        {passed, has, 1},
+        {many, has, 1},
+        {closed, has, 1},
+        {has, over, WH_TESSERA_NOT_YET},
+        {over, has, WH_TESSERA_NOT_YET},
+        {over, over, WH_TESSERA_NOT_YET},
+        {closed_long, has, 1}, /* a closed word may overflow */
+        {has, closed_long, 0},
+        {used_up, used_up, 0},
+        {passed, used_up, 1},
+        {passed, WH_TESSERA_VACANT, 1},
+        {passed, closed, WH_TESSERA_NOT_YET},
+        {closed, passed, WH_TESSERA_NOT_YET},
+        {WH_TESSERA_UNDER_WAY, passed, WH_TESSERA_NOT_YET},
+        {closed, closed_long, WH_TESSERA_BOTH_CLOSED},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(wh_tessera_which_(cases[i].span, cases[i].spare), cases[i].which);
+    }
+}
+
+typedef struct over_args {
+    wh_heap_t heap;
+    uint64_t *spare;  /* out: the word while the other lane waits, and before */
+    uint32_t *waited; /* out: that lane had no block yet */
+    uint32_t *turn;
+    void **p;
+} over_args;
+
+/* Block 0 finds the first word of a cursor far past its end: it must not add to the spare one, though
+ * that has slots, but wait for block 1, which is the first one's crosser. */
+WH_KERNEL(find_over, over_args, a) {
+    const uint32_t c = wh_tessera_class_of(64);
+    const wh_tessera_core g = a.heap.core;
+    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, 0, c);
+    const wh_mask_t me = wh_activemask();
+    if (wh_block_id() == 0) {
+        while (wh_load_u32_acquire(a.turn) == 0) {
+            wh_backoff(0);
+        }
+        const uint64_t v = wh_load_u64_relaxed(&cursor->span);
+        *a.p = wh_tessera_spare_(wh_tessera_ref_(a.heap), me, me, 0, c, v, NULL);
+        wh_store_u32_release(a.turn, 2);
+        return;
+    }
+    const uint64_t span = cursor->span;
+    const uint64_t used = wh_tessera_span(0, 1, 2);
+    void *q = wh_tessera_spare_(wh_tessera_ref_(a.heap), me, me, 0, c, used, NULL);
+    a.spare[0] = wh_load_u64_relaxed(&cursor->spare);
+    const uint32_t far = wh_tessera_span_slots(span) + WH_TESSERA_MOST_OVER;
+    cursor->span = wh_tessera_span(wh_tessera_span_first(span), wh_tessera_span_slots(span), far);
+    wh_store_u32_release(a.turn, 1);
+    for (uint32_t i = 0; i < 200; i++) {
+        wh_backoff(0);
+    }
+    a.spare[1] = wh_load_u64_relaxed(&cursor->spare);
+    *a.waited = wh_load_u32_acquire(a.turn) == 1;
+    wh_store_u64_release(&cursor->span, span); /* as published, with slots left */
+    while (wh_load_u32_acquire(a.turn) != 2) {
+        wh_backoff(0);
+    }
+    wh_free(a.heap, q);
+    wh_free(a.heap, *a.p);
+}
+
+static void test_positions_do_not_overflow(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        wh_heap_options o;
+        over_args a;
+        wh_heap *heap = NULL;
+        wh_report report;
+        wh_device *device = open_policy(WH_SIM_RANDOM, seed);
+        memset(&o, 0, sizeof o);
+        memset(&a, 0, sizeof a);
+        o.device = device;
+        o.allocator = "tessera";
+        o.bytes = 1 << 20;
+        o.tuning.chunk_bytes = 1024;
+        o.tuning.buffers = 1;
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+        a.spare = take(device, 2 * sizeof *a.spare);
+        a.waited = take(device, sizeof *a.waited);
+        a.turn = take(device, sizeof *a.turn);
+        a.p = take(device, sizeof *a.p);
+        const wh_launch launch = {device, 2, 1, NULL};
+        assert_int_equal(find_over(&launch, &a), WH_OK);
+        assert_true(wh_tessera_has_slots_(a.spare[0])); /* otherwise this tests nothing */
+        assert_true(a.spare[1] == a.spare[0]);
+        assert_int_equal(*a.waited, 1);
+        assert_non_null(*a.p);
+        assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps),
-                                       cmocka_unit_test(test_closed_cursors_open_again)};
+                                       cmocka_unit_test(test_closed_cursors_open_again),
+                                       cmocka_unit_test(test_which_word),
+                                       cmocka_unit_test(test_positions_do_not_overflow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,8 @@
  *   links[j]     a ring of 2^table_log2, written by the lane with number j. HIERARCHY: cleared
  *                by the one that retires it. LINKED: where it announces its chunk, and a
  *                cache afterwards, so that a lane far from `first` need not walk
- *   announced    LINKED: fetch_add acq_rel by the lane with number j, after links[j]
+ *   announced    LINKED: fetch_add acq_rel by the lowest lane of the call of the lane with
+ *                number j, after links[j]
  *   next[chunk]  LINKED: first by the lane that owns the chunk, to {j + 1, none}, then cas
  *                by any lane that finds number j + 1 announced. Lies outside the chunk, so
  *                that following a link is always a read of a link, never of user data

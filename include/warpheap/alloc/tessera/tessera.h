@@ -102,9 +102,10 @@
  *       free: 2 loads in parallel and 1 atomic per group of lanes with one word, then one
  *       for the list and one that nobody waits for; or 1 or 2 more by the group that makes
  *       the word non-zero or full.
- * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tests/fault/tessera.c (I4,
- *       I6, T1, X1, P1, P2); wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test
- *       weakens P4 to P6, whose loss the simulator's atomics would not show.
+ * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
+ *       word overflows; full warps), tests/fault/tessera.c (I4, I6, T1, X1, P1, P2);
+ *       wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test weakens P4 to P6, whose
+ *       loss the simulator's atomics would not show.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -870,6 +871,15 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
            (((uint64_t)slab << wh_tessera_slab_log2(row)) + slot * row.slot_size);
 }
 
+/* The slot `rank` places behind the position of a span of class c; NULL: it has not so many. */
+WH_FN void *wh_tessera_nth_slot_(wh_tessera_ref g, uint32_t c, uint64_t span, uint32_t rank) {
+    const uint32_t position = wh_tessera_span_position(span) + rank;
+    return position < wh_tessera_span_slots(span)
+               ? wh_tessera_slot_(g->base, g->chunk_log2, *wh_tessera_row_(g, c),
+                                  wh_tessera_span_first(span), position)
+               : NULL;
+}
+
 /* The whole of malloc's slow path, for what refill cannot do. All lanes of mask call; `lanes`
  * is the caller's group, attach whether it is the crosser of word `which` of its cursor and has
  * used up the span `last` (or none), p the caller's slot if it has one, c = NO_CLASS for lanes that
@@ -933,12 +943,8 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
             need = 0;
         } else if (need && take.at != WH_TESSERA_WAIT) {
-            const uint32_t position = wh_tessera_span_position(take.at) + rank;
-            if (position < wh_tessera_span_slots(take.at)) {
-                p = wh_tessera_slot_(g->base, g->chunk_log2, row, wh_tessera_span_first(take.at),
-                                     position);
-                need = 0;
-            }
+            p = wh_tessera_nth_slot_(g, c, take.at, rank);
+            need = p == NULL;
         }
         if (idle) {
             wh_backoff(attempt);
@@ -1203,11 +1209,9 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
             }
         }
         got = wh_shfl_u64(mask, got, leader);
-        const uint32_t position = wh_tessera_span_position(got) + wh_mask_rank(needy);
-        if (need && position < wh_tessera_span_slots(got)) {
-            p = wh_tessera_slot_(g->base, g->chunk_log2, *wh_tessera_row_(g, c),
-                                 wh_tessera_span_first(got), position);
-            need = 0;
+        if (need) {
+            p = wh_tessera_nth_slot_(g, c, got, wh_mask_rank(needy));
+            need = p == NULL;
         }
         const uint32_t left =
             wh_reduce_or_u32(mask, (need ? 1u : 0) | (attach != 0 ? 2u : 0) | (stuck ? 4u : 0));
@@ -1244,11 +1248,9 @@ WH_FN_SLOW void *wh_tessera_spare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t l
         }
     }
     got = wh_shfl_u64(mask, got, leader);
-    const uint32_t position = wh_tessera_span_position(got) + wh_mask_rank(needy);
-    if (need && position < wh_tessera_span_slots(got)) {
-        p = wh_tessera_slot_(g->base, g->chunk_log2, *wh_tessera_row_(g, c),
-                             wh_tessera_span_first(got), position);
-        need = 0;
+    if (need) {
+        p = wh_tessera_nth_slot_(g, c, got, wh_mask_rank(needy));
+        need = p == NULL;
     }
     return wh_any(mask, need || attach != 0)
                ? wh_tessera_refill_(g, mask, lanes, set, c, attach, v, p)
