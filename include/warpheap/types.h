@@ -91,6 +91,8 @@ typedef struct wh_tuning {
                                   malloc may say out of memory */
     uint32_t oom_error_ppm;    /* random walk: how often it may say so above, in millionths */
     uint32_t exact_oom;        /* random walk: 1: only after a sweep found no free page */
+    uint32_t track_peak;       /* tessera: 1: statistics know peak_bytes. Every malloc and free
+                                  then adds to one word of the heap, once per group of lanes */
 } wh_tuning;
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does
@@ -107,6 +109,8 @@ typedef struct wh_stats {
     uint64_t heap_bytes;     /* whole heap, metadata included */
     uint64_t metadata_bytes; /* not available to blocks */
     uint64_t used_bytes;     /* sum of the usable sizes of live blocks */
+    uint64_t peak_bytes;     /* the most that it has been since create or reset; a block counts
+                                until its free returns. Needs tuning.track_peak */
     uint64_t live_blocks;
     uint64_t largest_free; /* largest block that malloc could return now */
     uint64_t failed;       /* mallocs that returned NULL for n > 0 */

@@ -98,6 +98,8 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         header->run_verdict = 0;
         header->run_lock = 0;
         header->run_position = 0;
+        header->used = 0;
+        header->peak = 0;
         header->core = g;
     }
     for (uint64_t k = i; k < g.n_sets * sizeof(wh_tessera_set) / 8; k += n) {
@@ -252,6 +254,9 @@ WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s)
         s->classes[k].block_bytes = h.classes[k].slot_size;
     }
     if (i == 0) {
+        if (g.tracks) {
+            s->peak_bytes = wh_tessera_header_(g)->peak;
+        }
         s->n_classes = g.n_classes;
     }
 }

@@ -278,7 +278,8 @@ typedef struct wh_tessera_core {
     unsigned char *meta;
     unsigned char *base; /* the first chunk */
     uint32_t n_chunks;
-    uint16_t n_sets;
+    uint8_t n_sets;
+    uint8_t tracks; /* tuning.track_peak: all calls of malloc take the slow way, and count */
     uint8_t chunk_log2;
     uint8_t n_classes;
     uint32_t begin;      /* chunks from here on are not in anybody's first span */
@@ -297,7 +298,9 @@ typedef struct wh_tessera_header {
     uint64_t run_verdict;                 /* likewise: events << 24 | chunks asked for */
     uint32_t run_lock;
     uint32_t run_position;
-    uint64_t padding[14];
+    uint64_t used; /* with track_peak: usable bytes of live blocks */
+    uint64_t peak; /* ... and the most that it has been */
+    uint64_t padding[12];
     wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
 } wh_tessera_header;
 
@@ -475,7 +478,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.meta = memory;
     h->core.base = memory + first;
     h->core.n_chunks = (uint32_t)n;
-    h->core.n_sets = (uint16_t)n_sets;
+    h->core.n_sets = (uint8_t)n_sets;
     h->core.chunk_log2 = (uint8_t)chunk_log2;
     h->core.n_classes = (uint8_t)n_classes;
     h->core.share = (uint32_t)(n / n_sets) >> 2;
@@ -496,6 +499,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     }
     const uint64_t share = n / (n_sets * 32);
     h->span_share = share < 64 ? (uint32_t)share : 64;
+    h->core.tracks = tuning->track_peak != 0;
     h->max_slot = (uint32_t)chunk;
     h->core.max_whole = 0;
     for (uint32_t c = WH_TESSERA_FINE + 4; c < n_classes; c += 5) {

@@ -42,6 +42,11 @@
  *            cursor. attached: spans published, per set. events: memory has become
  *            available, per set (pool) and per cursor (lists)
  *   verdict  per class, the events at which a full search found nothing
+ *   used, peak
+ *            with track_peak: malloc adds after it has its blocks, free subtracts after it
+ *            has given them back, relaxed; peak: fetch_max of what the adds made of used. So
+ *            peak is the most that used has been, and used counts each block from malloc to
+ *            the return of its free
  *
  * Invariants
  *   I1  a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in
@@ -1257,6 +1262,39 @@ WH_FN_SLOW void *wh_tessera_spare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t l
                : p;
 }
 
+/* Usable bytes of a block in the chunk with this tag; 0 if none starts there. */
+WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) {
+    const uint64_t tag = wh_load_u64_relaxed(at); /* I3 */
+    return wh_tessera_kind(tag) == WH_TESSERA_SLAB  ? wh_tessera_tag_size(tag)
+           : wh_tessera_kind(tag) == WH_TESSERA_RUN ? (tag >> 32) << chunk_log2
+                                                    : 0;
+}
+
+/* --- the peak, where it is asked for --------------------------------------------- */
+
+/* Each lane of mask has been given the block p, or NULL. */
+WH_FN_SLOW void wh_tessera_count_(wh_tessera_ref g, wh_mask_t mask, const void *p) {
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    wh_syncwarp(mask); /* P2: whose atomic it was has the tag */
+    const uint64_t chunk = (uint64_t)((const unsigned char *)p - g->base) >> g->chunk_log2;
+    const uint64_t bytes =
+        p == NULL ? 0
+                  : wh_tessera_block_bytes_(g->chunk_log2, wh_tessera_tag_at_(*g, (uint32_t)chunk));
+    const uint64_t low = wh_reduce_add_u32(mask, (uint32_t)bytes & 0xfffff);
+    const uint64_t sum = ((uint64_t)wh_reduce_add_u32(mask, (uint32_t)(bytes >> 20)) << 20) + low;
+    if (sum != 0 && wh_lane_id() == wh_mask_leader(mask)) {
+        const uint64_t now = wh_fetch_add_u64_relaxed(&header->used, sum) + sum;
+        if (now > wh_load_u64_relaxed(&header->peak)) {
+            (void)wh_fetch_max_u64_relaxed(&header->peak, now);
+        }
+    }
+}
+
+/* Blocks of `bytes` bytes together have been given back. */
+WH_FN_SLOW void wh_tessera_uncount_(wh_tessera_ref g, uint64_t bytes) {
+    wh_add_u64_relaxed(&wh_tessera_header_(*g)->used, 0 - bytes);
+}
+
 /* --- runs ------------------------------------------------------------------------ */
 
 /* Tags claimed chunks as one run and returns it: lane `rank` of n that share the work. */
@@ -1424,19 +1462,22 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
 }
 
 /* Frees a run; anything else that gets here is a bad pointer. */
-WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_core g, uint32_t set, uint64_t offset) {
-    const uint64_t chunk = offset >> g.chunk_log2;
-    if (chunk < g.n_chunks && (offset & (((uint64_t)1 << g.chunk_log2) - 1)) == 0) {
-        uint64_t *at = wh_tessera_tag_at_(g, (uint32_t)chunk);
+WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_ref g, uint32_t set, uint64_t offset) {
+    const uint64_t chunk = offset >> g->chunk_log2;
+    if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
+        uint64_t *at = wh_tessera_tag_at_(*g, (uint32_t)chunk);
         const uint64_t tag = wh_load_u64_relaxed(at);
         if (wh_tessera_kind(tag) == WH_TESSERA_RUN &&
-            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {      /* one free wins */
-            wh_veb_insert_range(wh_tessera_pool_(g), chunk, tag >> 32); /* P3 */
-            wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1); /* X2 */
+            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {       /* one free wins */
+            wh_veb_insert_range(wh_tessera_pool_(*g), chunk, tag >> 32); /* P3 */
+            wh_add_u32_relaxed(&wh_tessera_set_at_(*g, set)->events, 1); /* X2 */
+            if (g->tracks) {
+                wh_tessera_uncount_(g, tag >> 32 << g->chunk_log2);
+            }
             return;
         }
     }
-    wh_tessera_bad_free_(g, set, 1);
+    wh_tessera_bad_free_(*g, set, 1);
 }
 
 /* --- the contract ---------------------------------------------------------------- */
@@ -1526,10 +1567,10 @@ WH_FN void *wh_tessera_whole_again_(wh_tessera_core g, uint32_t set, uint32_t c,
 
 /* What malloc does not find at once: lanes whose cursor was used up, full warps without a slab
  * of their own, runs. Arguments as refill's; n is the request of a lane that has no p yet. */
-WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, uint64_t v, void *p, uint64_t n) {
+WH_FN void *wh_tessera_find_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                             uint32_t c, uint64_t v, void *p, uint64_t n) {
     const int is_run = n != 0 && c == WH_TESSERA_NO_CLASS;
-    if (lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
+    if (lanes == 0xffffffffu && p == NULL && wh_tessera_is_whole_(n, g->max_whole)) {
         p = wh_tessera_whole_again_(*g, set, c, n, &v);
     }
     const int needs = c != WH_TESSERA_NO_CLASS && p == NULL; /* a crosser's group is among these */
@@ -1542,6 +1583,20 @@ WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
         p = is_run ? q : p;
     }
     return p;
+}
+
+/* With track_peak every malloc gets here, and is counted. */
+WH_FN_SLOW void *wh_tessera_tracked_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes,
+                                     uint32_t set, uint32_t c, uint64_t v, void *p, uint64_t n) {
+    p = wh_tessera_find_(g, mask, lanes, set, c, v, p, n);
+    wh_tessera_count_(g, mask, p);
+    return p;
+}
+
+WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                  uint32_t c, uint64_t v, void *p, uint64_t n) {
+    return g->tracks ? wh_tessera_tracked_(g, mask, lanes, set, c, v, p, n)
+                     : wh_tessera_find_(g, mask, lanes, set, c, v, p, n);
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
@@ -1569,7 +1624,7 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
             more = 0;
         }
     }
-    if (wh_any(mask, more)) {
+    if (wh_any(mask, more || h.core.tracks)) {
         p = wh_tessera_more_(wh_tessera_ref_(h), mask, same.lanes, set, c, v, p, n);
     }
     wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
@@ -1587,6 +1642,9 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
         void *q =
             wh_tessera_run_(wh_tessera_ref_(h), mask, wh_tessera_my_set_(h), is_run ? n : 0, align);
         p = is_run ? q : p;
+        if (h.core.tracks) {
+            wh_tessera_count_(wh_tessera_ref_(h), mask, q);
+        }
     }
     wh_syncwarp(mask);
     return p;
@@ -1644,9 +1702,13 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
                 wh_tessera_freed_(h.core, set, slab, tag, slots, old == none,
                                   (old | bits) == wh_tessera_all_free(slots, slot >> 6));
             }
+            if (h.core.tracks) {
+                wh_tessera_uncount_(wh_tessera_ref_(h),
+                                    (uint64_t)wh_popc64(mine) * wh_tessera_tag_size(tag));
+            }
         }
     } else if (p != NULL) {
-        wh_tessera_free_run_(h.core, wh_tessera_my_set_(h), offset);
+        wh_tessera_free_run_(wh_tessera_ref_(h), wh_tessera_my_set_(h), offset);
     }
 }
 
@@ -1655,10 +1717,7 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_t h, const void *p) {
     if (offset >= h.bytes) {
         return 0;
     }
-    const uint64_t tag = wh_load_u64_relaxed(&h.tags[offset >> h.core.chunk_log2]); /* I3 */
-    return wh_tessera_kind(tag) == WH_TESSERA_SLAB  ? wh_tessera_tag_size(tag)
-           : wh_tessera_kind(tag) == WH_TESSERA_RUN ? (tag >> 32) << h.core.chunk_log2
-                                                    : 0;
+    return wh_tessera_block_bytes_(h.core.chunk_log2, &h.tags[offset >> h.core.chunk_log2]);
 }
 
 WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
