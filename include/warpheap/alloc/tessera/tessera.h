@@ -1567,8 +1567,8 @@ WH_FN void *wh_tessera_whole_again_(wh_tessera_core g, uint32_t set, uint32_t c,
 
 /* What malloc does not find at once: lanes whose cursor was used up, full warps without a slab
  * of their own, runs. Arguments as refill's; n is the request of a lane that has no p yet. */
-WH_FN void *wh_tessera_find_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                             uint32_t c, uint64_t v, void *p, uint64_t n) {
+WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                  uint32_t c, uint64_t v, void *p, uint64_t n) {
     const int is_run = n != 0 && c == WH_TESSERA_NO_CLASS;
     if (lanes == 0xffffffffu && p == NULL && wh_tessera_is_whole_(n, g->max_whole)) {
         p = wh_tessera_whole_again_(*g, set, c, n, &v);
@@ -1582,21 +1582,10 @@ WH_FN void *wh_tessera_find_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, 
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
         p = is_run ? q : p;
     }
+    if (g->tracks) {
+        wh_tessera_count_(g, mask, p);
+    }
     return p;
-}
-
-/* With track_peak every malloc gets here, and is counted. */
-WH_FN_SLOW void *wh_tessera_tracked_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes,
-                                     uint32_t set, uint32_t c, uint64_t v, void *p, uint64_t n) {
-    p = wh_tessera_find_(g, mask, lanes, set, c, v, p, n);
-    wh_tessera_count_(g, mask, p);
-    return p;
-}
-
-WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, uint64_t v, void *p, uint64_t n) {
-    return g->tracks ? wh_tessera_tracked_(g, mask, lanes, set, c, v, p, n)
-                     : wh_tessera_find_(g, mask, lanes, set, c, v, p, n);
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
