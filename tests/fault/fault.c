@@ -229,6 +229,31 @@ OTHER_CHURN(rwmalloc_churn, rwmalloc, units, 5)
 OTHER_CHURN(cfmalloc_churn, cfmalloc, list, 5)
 OTHER_CHURN(cmmalloc_churn, cmmalloc, list, 5)
 
+/* The pair P2 by itself: what a merge writes before its stamp reaches a search that begins when
+ * grace has been stepped on. In the list only atomics lie in between, so here plain data does. */
+WH_FN void await(const workload_args *a, uint32_t turn) {
+    for (uint32_t attempt = 0; wh_load_u32_relaxed(a->semaphore) != turn; attempt++) {
+        wh_backoff(attempt);
+    }
+}
+
+WH_KERNEL(circular_grace_pair, workload_args, a) {
+    const uint32_t turn = (uint32_t)wh_block_id();
+    await(&a, turn);
+    if (turn == 0) { /* merges */
+        a.data[0] = 1;
+        (void)wh_circular_stamp_(a.list);
+    } else if (turn == 1) { /* ends a grace period */
+        wh_circular_advance_(a.list, 1u << wh_lane_id());
+        wh_circular_advance_(a.list, 1u << wh_lane_id());
+    } else { /* searches */
+        const uint32_t slot = wh_circular_enter_(a.list);
+        wh_add_u32_relaxed(&a.found->lost, a.data[0] != 1);
+        wh_circular_leave_(a.list, slot);
+    }
+    wh_store_u32_relaxed(a.semaphore, turn + 1);
+}
+
 /* A block for each lane at any time, by an allocator whose out-of-memory is exact. Most
  * lanes keep eight, so that the other three meet over the three that are left. A second
  * kernel frees what they kept. */
@@ -252,7 +277,10 @@ OTHER_CHURN(cmmalloc_churn, cmmalloc, list, 5)
             wh_##ident##_free(a.heap, lanes_at_free(), p);                                   \
         }                                                                                    \
     }
+OTHER_NEVER_NULL(rw_never_null, rw, pages)
 OTHER_NEVER_NULL(rw_bm_never_null, rw_bm, pages)
+OTHER_NEVER_NULL(corw_never_null, corw, pages)
+OTHER_NEVER_NULL(crw_never_null, crw, pages)
 OTHER_NEVER_NULL(rwmalloc_never_null, rwmalloc, units)
 
 /* As many lanes as blocks, each with one block at a time: no malloc may fail (X1). */
@@ -511,7 +539,15 @@ static const workload workloads[] = {
     {"rw-bm-churn", rw_bm_churn, NULL, 6, 3, 40, 8, 0, 0, 0, NULL, "rw-bm", 12 * 64, PAGES},
     {"corw-churn", corw_churn, NULL, 4, 8, 30, 8, 0, 0, 0, NULL, "corw", 70 * 65, PAGES},
     {"rw-bm-never-null", rw_bm_never_null, rw_bm_never_null_end, 32, 2, 40, 0, 0, 0, 0, NULL,
-     "rw-bm", 490 * 64 + 112, PAGES},
+     "rw-bm", 490 * 64 + 112, PAGES}, /* 491 pages */
+    {"rw-never-null", rw_never_null, rw_never_null_end, 8, 1, 400, 0, 0, 0, 0, NULL, "rw",
+     42 * 64 + 160, PAGES}, /* 43 pages */
+    {"corw-never-null", corw_never_null, corw_never_null_end, 32, 2, 40, 0, 0, 0, 0, NULL, "corw",
+     490 * 64 + 112, PAGES},
+    {"crw-never-null", crw_never_null, crw_never_null_end, 32, 2, 400, 0, 0, 0, 0, NULL, "crw",
+     490 * 64 + 608, PAGES}, /* 491, and hints */
+    {"circular-grace", circular_grace_pair, NULL, 3, 1, 0, 0, 0, 0, 0, NULL, "cfmalloc", 2500,
+     LIST},
     {"rwmalloc-churn", rwmalloc_churn, NULL, 5, 6, 40, 2, 0, 0, 0, NULL, "rw-malloc", 60 * 69,
      UNITS},
     {"rwmalloc-never-null", rwmalloc_never_null, rwmalloc_never_null_end, 32, 2, 40, 0, 0, 0, 0,
@@ -740,11 +776,15 @@ static void every_fault_is_found(void **state) {
         {"bulksem_i2", "s-p-churn"},            /* more is taken than there was */
         {"bulksem_retake", "s-p-churn"},        /* what was not got is not waited for any more */
         {"random_walk_i1", "rw-bm-churn"},      /* a word's lock does not exclude */
-        {"random_walk_x1", "rw-bm-never-null"}, /* NULL after one sweep */
+        {"rw_x1", "rw-never-null"},             /* NULL after one sweep */
+        {"random_walk_x1", "rw-bm-never-null"}, /* the same over words */
+        {"random_walk_x1", "corw-never-null"},
+        {"random_walk_x1", "crw-never-null"},
         {"rwmalloc_i1", "rwmalloc-churn"},      /* a conflict is not noticed */
         {"rwmalloc_x1", "rwmalloc-never-null"}, /* NULL after one sweep */
         {"circular_grace", "cfmalloc-churn"},   /* the paper's merge: nobody waits */
         {"circular_hint", "cmmalloc-churn"},    /* another SM's offset is not validated */
+        {"circular_i5_free", "cfmalloc-churn"}, /* a free one that the map has as in use */
 #ifdef WH_TSAN
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},
@@ -779,6 +819,11 @@ static void every_fault_is_found(void **state) {
         {"rwmalloc_p2", "rwmalloc-churn"},
         {"circular_p1_read", "cfmalloc-churn"},
         {"circular_p1_write", "cfmalloc-churn"},
+        {"circular_p2_stamp", "circular-grace"},
+        {"circular_p2_empty", "circular-grace"},
+        {"circular_p2_enter", "circular-grace"},
+        {"circular_p3_leave", "cfmalloc-churn"},
+        {"circular_p3_take", "cfmalloc-churn"},
 #endif
     };
     (void)state;

@@ -392,18 +392,21 @@ WH_FN uint32_t wh_circular_enter_(wh_circular_t h) {
     const uint32_t side = wh_circular_side_(wh_load_u64_relaxed(&h.state->grace));
     const uint32_t slot =
         (side * WH_CIRCULAR_SLOTS + wh_sm_id() % WH_CIRCULAR_SLOTS) * WH_CIRCULAR_STRIDE;
-    (void)wh_fetch_add_u32_acq_rel(&h.state->active[slot], 1); /* P2 */
+    (void)WH_PLANT(circular_p2_enter, wh_fetch_add_u32_acq_rel,
+                   wh_fetch_add_u32_relaxed)(&h.state->active[slot], 1); /* P2 */
     return slot;
 }
 
 WH_FN void wh_circular_leave_(wh_circular_t h, uint32_t slot) {
-    wh_add_u32_release(&h.state->active[slot], ~0u); /* P3 */
+    WH_PLANT(circular_p3_leave, wh_add_u32_release, wh_add_u32_relaxed)
+    (&h.state->active[slot], ~0u); /* P3 */
 }
 
 /* What grace must have reached before memory that was merged just now is handed out: the
  * end of the first grace period that begins from now on. */
 WH_FN uint64_t wh_circular_stamp_(wh_circular_t h) {
-    const uint64_t now = wh_fetch_add_u64_acq_rel(&h.state->grace, 0); /* P2 */
+    const uint64_t now = WH_PLANT(circular_p2_stamp, wh_fetch_add_u64_acq_rel,
+                                  wh_fetch_add_u64_relaxed)(&h.state->grace, 0); /* P2 */
     return ((now + 1) & ~(uint64_t)1) + 2;
 }
 
@@ -421,8 +424,9 @@ WH_FN void wh_circular_advance_(wh_circular_t h, wh_mask_t mask) {
     uint32_t busy = 0;
     wh_syncwarp(mask);
     for (uint32_t k = wh_mask_rank(mask); k < WH_CIRCULAR_SLOTS; k += wh_popc32(mask)) {
-        busy |= wh_fetch_or_u32_acq_rel(&h.state->active[(first + k) * WH_CIRCULAR_STRIDE], 0);
-    } /* P2, P3 */
+        busy |= WH_PLANT(circular_p2_empty, wh_fetch_or_u32_acq_rel, wh_fetch_or_u32_relaxed)(
+            &h.state->active[(first + k) * WH_CIRCULAR_STRIDE], 0); /* P2, P3 */
+    }
     busy = (uint32_t)wh_any(mask, busy != 0);
     wh_syncwarp(mask);
     if (!busy && wh_lane_id() == leader) {
@@ -503,7 +507,8 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, int 
                 const int ready =
                     was == WH_CIRCULAR_FREE ||
                     WH_PLANT(circular_grace,
-                             wh_load_u64_acquire(&h.state->grace) >=
+                             WH_PLANT(circular_p3_take, wh_load_u64_acquire,
+                                      wh_load_u64_relaxed)(&h.state->grace) >=
                                  wh_load_u64_relaxed(wh_circular_stamp_at_(h, t.u)), /* P3 */
                              1);
                 if (ready && c.next - t.u >= want) {
@@ -808,7 +813,7 @@ WH_FN void wh_circular_free_(wh_circular_t h, wh_mask_t mask, void *p, int fused
     next = wh_shfl_u32(mask, next, wh_ctz32(ends));
     const int merged = head && next != c.next;
     if (head) {
-        wh_circular_add_header_(h, u, 1); /* I5 */
+        wh_circular_add_header_(h, u, WH_PLANT(circular_i5_free, 1, 0)); /* I5 */
         if (merged) {
             wh_circular_lead_(h, u, next, fused); /* P2: before the stamp */
             wh_circular_follow_(h, u, next);

@@ -21,6 +21,10 @@
  * a free one, so the count of failures starts again.
  *
  * Departures
+ *   - The lanes of a warp look at neighbouring places (core/walk_random.h). Each place of each
+ *     lane is as random as before, but 32 lanes touch a few sectors in place of 32, when they
+ *     get and when they free. In corw, where all lanes are one walk, its 32 words count as one
+ *     sample of the out-of-memory test, not as 32: neighbours are often all in use.
  *   - Algorithm 1's flag is a counter, odd = used: the free stays a plain store, and a
  *     sweep can tell whether anything was freed behind it. freePage loads it first, which
  *     finds a double free. getPage makes it odd by fetch_or, which leaves an odd one alone.
@@ -120,7 +124,8 @@ WH_FN void wh_random_walk_bad_free_(wh_random_walk_t h) {
 WH_FN_SLOW uint32_t wh_rw_sweep_(uint32_t *flags, uint32_t pages, uint32_t start) {
     for (;;) {
         uint64_t sum[2] = {0, 0};
-        for (uint32_t pass = 0; pass < 2; pass++) {
+        const uint32_t passes = WH_PLANT(rw_x1, 2u, 1u); /* X1 */
+        for (uint32_t pass = 0; pass < passes; pass++) {
             for (uint32_t i = 0; i < pages; i++) {
                 const uint32_t p = i < pages - start ? start + i : i - (pages - start);
                 const uint32_t v = wh_load_u32_relaxed(&flags[p]);
@@ -130,7 +135,7 @@ WH_FN_SLOW uint32_t wh_rw_sweep_(uint32_t *flags, uint32_t pages, uint32_t start
                 sum[pass] += v;
             }
         }
-        if (sum[0] == sum[1]) {
+        if (sum[0] == sum[passes - 1]) {
             return WH_PAGE_NONE;
         }
     }
@@ -138,11 +143,11 @@ WH_FN_SLOW uint32_t wh_rw_sweep_(uint32_t *flags, uint32_t pages, uint32_t start
 
 /* getPage for the calling lane. */
 WH_FN wh_page_got wh_rw_get_page(wh_random_walk_t h) {
-    wh_walk_random random = wh_walk_seed();
+    wh_walk_random random = wh_walk_seed_near();
     wh_page_got got;
     got.steps = 0;
     for (uint32_t failed = 0; failed < h.limit;) {
-        const uint32_t p = wh_walk_below(&random, h.pages);
+        const uint32_t p = wh_walk_near(&random, h.pages);
         /* The first step takes without a look before: with many pages free that is the whole
          * call. */
         const int looks = got.steps != 0;
@@ -269,14 +274,14 @@ WH_FN uint32_t wh_random_walk_sweep_from_(wh_random_walk_t h, uint32_t start) {
 
 /* getPage for the calling lane, after `steps` that it has made already. */
 WH_FN wh_page_got wh_rw_bm_walk_(wh_random_walk_t h, uint32_t steps) {
-    wh_walk_random random = wh_walk_seed();
+    wh_walk_random random = wh_walk_seed_near();
     wh_page_got got;
     got.steps = steps;
     for (uint32_t failed = 0; failed < h.limit;) {
         int unsure = 0;
         const int looks = got.steps != 0;
         got.steps++;
-        got.page = wh_random_walk_take_(h, wh_walk_below(&random, h.n_words), looks, &unsure);
+        got.page = wh_random_walk_take_(h, wh_walk_near(&random, h.n_words), looks, &unsure);
         if (got.page != WH_PAGE_NONE) {
             return got;
         }
@@ -325,12 +330,14 @@ WH_FN void wh_rw_bm_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
  * in the same step. */
 WH_FN wh_page_got wh_corw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants) {
     wh_walk_random random = wh_walk_seed();
+    const uint32_t leader = wh_mask_leader(mask);
     wh_page_got got;
     got.page = WH_PAGE_NONE;
     got.steps = 0;
     wh_mask_t need = wh_ballot(mask, wants);
     for (uint32_t failed = 0; need != 0 && failed < h.limit;) {
-        const uint32_t word = wh_walk_below(&random, h.n_words);
+        const uint32_t first = wh_shfl_u32(mask, wh_walk_below(&random, h.n_words), leader);
+        const uint32_t word = wh_walk_beside(first, h.n_words);
         uint32_t free = wh_use_free(wh_load_u64_relaxed(&h.words[word]));
         const wh_mask_t has = wh_ballot(mask, free != 0);
         const uint32_t needed = wh_popc32(need);
@@ -366,7 +373,7 @@ WH_FN wh_page_got wh_corw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants
             wh_random_walk_unlock_(h, word, taken);
         }
         need = wh_ballot(mask, wants && got.page == WH_PAGE_NONE);
-        failed = has != 0 ? 0 : failed + wh_popc32(mask);
+        failed = has != 0 ? 0 : failed + 1; /* neighbours: one sample */
     }
     if (WH_PLANT(corw_p1, 1, 0)) {
         wh_syncwarp(mask); /* P1: who acquired a page need not be who uses it */
