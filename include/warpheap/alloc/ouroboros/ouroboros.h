@@ -415,9 +415,8 @@ WH_FN int wh_ouro_none_whole_(wh_ouro_t h, uint64_t *fronts) {
     return !whole && moving == 0;
 }
 
-#define WH_OURO_LOOKS 64u /* searches that found nothing, while pages of other classes came back \
-                           */
-#define WH_OURO_PAUSE 8u  /* rounds until a search that others have disturbed is made again */
+#define WH_OURO_LOOKS 64u /* X3 */
+#define WH_OURO_PAUSE 8u  /* rounds between two searches: time for those that this one waits for */
 
 /* What a group has found out by its searches; all 0 at first. */
 typedef struct wh_ouro_looks {
