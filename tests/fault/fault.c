@@ -489,6 +489,44 @@ WH_KERNEL(ouro_never_null, workload_args, a) {
     }
 }
 
+/* One block per lane at a time, of any small class, in a heap with a chunk for each lane: at any
+ * moment a chunk is free as a whole for who asks, though often as pages of another class. */
+WH_KERNEL(ouro_mixed_never_null, workload_args, a) {
+    const uint64_t i = wh_thread_id();
+    const uint32_t kinds = 2 + a.seed / 4 % 5; /* the policy goes with the rest */
+    uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint64_t bytes = (uint64_t)512 >> next(&random) % kinds;
+        void *p = wh_ouro_malloc_(a.ouro.variant, a.ouro, wh_activemask(), bytes);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        for (uint32_t wait = next(&random) % 64; wait != 0; wait--) { /* most hold one */
+            wh_add_u64_relaxed(&a.data[i], 1);
+        }
+        wh_ouro_free_(a.ouro.variant, a.ouro, wh_activemask(), p);
+    }
+}
+
+/* A lane alone fills the heap with one class, gives all back, and asks for another class: what it
+ * was told when the heap was full holds no longer (X2). */
+WH_KERNEL(ouro_refill, workload_args, a) {
+    uint32_t random = a.seed * 7919u + 1u;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint64_t bytes = (uint64_t)16 << next(&random) % 6;
+        uint64_t n = 0;
+        for (; n < UNIVERSE; n++) {
+            void *p = wh_ouro_malloc_(a.ouro.variant, a.ouro, wh_activemask(), bytes);
+            if (p == NULL) {
+                break;
+            }
+            a.data[n] = (uint64_t)(uintptr_t)p;
+        }
+        wh_add_u32_relaxed(&a.found->nulls, n == 0);
+        while (n-- > 0) {
+            wh_ouro_free_(a.ouro.variant, a.ouro, wh_activemask(), (void *)(uintptr_t)a.data[n]);
+        }
+    }
+}
+
 /* --- workloads
  * ---------------------------------------------------------------------------------------- */
 
@@ -532,6 +570,12 @@ static const workload workloads[] = {
     {"s-p-never-null", ouro_never_null, NULL, 4, 4, 24, 64, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-p-parked", ouro_never_null, NULL, 16, 1, 24, 2, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-c-never-null", ouro_never_null, NULL, 16, 1, 24, 8, 4, 0, 0, "ouro-s-c", NULL, 0, 0},
+    {"s-p-mixed", ouro_mixed_never_null, NULL, 6, 1, 60, 64, 5, 0, 0, "ouro-s-p", NULL, 0, 0},
+    {"s-p-mixed-parked", ouro_mixed_never_null, NULL, 6, 1, 60, 4, 5, 0, 40, "ouro-s-p", NULL, 0,
+     0},
+    {"s-p-refill", ouro_refill, NULL, 1, 1, 12, 64, 5, 0, 0, "ouro-s-p", NULL, 0, 0},
+    {"s-c-refill", ouro_refill, NULL, 1, 1, 12, 64, 5, 0, 0, "ouro-s-c", NULL, 0, 0},
+    {"s-c-mixed", ouro_mixed_never_null, NULL, 3, 1, 100, 64, 2, 0, 0, "ouro-s-c", NULL, 0, 0},
 #define PAGES offsetof(workload_args, pages)
 #define UNITS offsetof(workload_args, units)
 #define LIST offsetof(workload_args, list)
@@ -771,6 +815,10 @@ static void every_fault_is_found(void **state) {
         {"ouro_i3", "s-c-churn"},           /* a chunk with live pages goes to the pool */
         {"ouro_x1_held", "s-c-never-null"},
         {"ouro_x1_parked", "s-p-parked"},       /* NULL while a lane holds a parked chunk */
+        {"ouro_x2_moving", "s-p-mixed-parked"}, /* NULL while another lane moves pages to bits */
+        {"ouro_x2_puts", "s-p-mixed"},          /* ... or pages come back behind the search */
+        {"ouro_x2_whole", "s-c-mixed"},         /* ... or a chunk becomes free behind it */
+        {"ouro_x2_verdict", "s-p-refill"},      /* ... or by what was so before a free */
         {"chunkpool_p2", "pool-moves"},         /* empty while chunks are split or put together */
         {"bulksem_i1", "s-p-churn"},            /* a batch that has come is still expected */
         {"bulksem_i2", "s-p-churn"},            /* more is taken than there was */

@@ -17,7 +17,7 @@ WH_FN int wh_ouro_can_fetch_(wh_ouro_t h, uint32_t c) {
         return 1;
     }
     for (uint32_t u = 0; u < h.n_classes; u++) {
-        if (u != c && wh_ouro_level_(h, u) >= level && (int64_t)h.classes[u].full > 0) {
+        if (u != c && wh_ouro_level_(h, u) >= level && wh_ouro_full_now_(h.classes[u].full) > 0) {
             return 1;
         }
     }
@@ -153,7 +153,8 @@ WH_FN void wh_ouro_check_class_(wh_ouro_t h, uint32_t c, wh_report *r) {
             full += h.count[unit] == 1u << wh_ouro_pages_log2_(h, c);
         }
     }
-    if (parked != h.classes[c].parked || full != h.classes[c].full) {
+    if (parked != h.classes[c].parked || h.classes[c].moving != 0 ||
+        full != (uint64_t)wh_ouro_full_now_(h.classes[c].full)) {
         wh_report_error(r, 2, c);
     }
     if (WH_OURO_BY_CHUNK(h.variant) && loose != (uint64_t)wh_bulksem_count(h.classes[c].sem)) {

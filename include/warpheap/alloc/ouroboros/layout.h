@@ -47,9 +47,10 @@ typedef struct wh_ouro_class {
     uint64_t sem; /* pages in the queue, or chunks in it */
     uint64_t unused0[7];
     uint64_t parked;   /* chunks in the tree, or held by a lane that took one from there */
-    uint64_t full;     /* CHUNKS: chunks in the queue all of whose pages are free; signed */
+    uint64_t full;     /* chunks all of whose pages are free, and how often one became so */
     uint64_t fetching; /* CHUNKS: chunks being fetched from the pool; a hint */
-    uint64_t unused1[5];
+    uint64_t moving;   /* PAGES: lanes with pages in hand on their way to bits */
+    uint64_t unused1[4];
     wh_vqueue_state queue;
 } wh_ouro_class;
 
@@ -82,8 +83,9 @@ typedef struct wh_ouro {
 } wh_ouro_t;
 
 typedef struct wh_ouro_header {
-    wh_ouro_t self; /* for slow paths, which take a pointer to the header only */
-    uint64_t unused0[3];
+    wh_ouro_t self;      /* for slow paths, which take a pointer to the header only */
+    uint64_t verdict[2]; /* small and large chunks: events + 1 when there were none; 0: none yet */
+    uint64_t unused0;
     uint64_t failed;
     uint64_t bad_frees;
     uint64_t unused1[6];
@@ -92,6 +94,22 @@ typedef struct wh_ouro_header {
 
 WH_STATIC_ASSERT(sizeof(wh_ouro_header) % 64 == 0 && sizeof(wh_ouro_class) % 64 == 0,
                  "what is written often has cache lines to itself");
+
+/* The word `full`: the low half, signed, counts the chunks of a class that are free as a whole, the
+ * high half all that have become so, so that a change for the better shows (X2). What to add when
+ * n become so, and when n are so no longer. */
+WH_HD uint64_t wh_ouro_full_up_(uint32_t n) {
+    return ((uint64_t)n << 32) + n;
+}
+WH_HD uint64_t wh_ouro_full_down_(uint32_t n) {
+    return (uint64_t)0 - n;
+}
+WH_HD int64_t wh_ouro_full_now_(uint64_t w) {
+    return (int64_t)(w & 0xffffffff) - (int64_t)((w & 0x80000000) << 1);
+}
+WH_HD uint64_t wh_ouro_full_ever_(uint64_t w) {
+    return (w - (uint64_t)wh_ouro_full_now_(w)) >> 32;
+}
 
 /* --- arithmetic ------------------------------------------------------------------------ */
 
@@ -338,6 +356,8 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.header->self = h;
         h.header->failed = 0;
         h.header->bad_frees = 0;
+        h.header->verdict[0] = 0;
+        h.header->verdict[1] = 0;
         h.header->pool.offset = 0;
         h.header->pool.moving = 0;
         h.header->pool.loose = 0;
@@ -354,6 +374,7 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.classes[c].parked = 0;
         h.classes[c].full = 0;
         h.classes[c].fetching = 0;
+        h.classes[c].moving = 0;
         wh_vqueue_reset(wh_ouro_queue_(h.variant, h, (uint32_t)c));
     }
     const uint64_t words = wh_ouro_table_words_(h);

@@ -31,7 +31,11 @@
  *            counts those that a lane has taken from the queue and may put back
  *   parked   chunks in the tree or held by who took one from there: raised before the
  *            insert, lowered when the holder is done
- *   full     of chunks: those with all pages free, outside the pool; a hint for reclaim
+ *   full     of chunks: those with all pages free, outside the pool: raised by who completes one,
+ *            lowered by who claims of it, or has put it into the pool (layout.h: two counters)
+ *   moving   PAGES: lanes with free pages in hand that come neither from malloc nor from its
+ *            caller: who moves pages from the queue to bits, or parks what it frees
+ *   verdict  by a search that found nothing: store release (X2)
  *   fetching CHUNKS: the part of E that are chunks from the pool, with all their pages; a hint
  *            for who waits: a chunk that a lane holds may have few pages left
  *
@@ -50,9 +54,24 @@
  *       empty from beginning to end (front read first, equal back read last), and in
  *       between the pool was empty, then nobody was fetching or holding (E = 0), then
  *       nothing was parked. A page on its way from one to the next of these is seen at one
- *       of them. Other classes' idle chunks are taken back before; one that becomes idle
- *       behind the search's back is not seen, nor one that another search has in hand: with
- *       mixed sizes malloc may fail while such a chunk is on its way
+ *       of them
+ *   X2  ... nor, at that time, was a chunk of any class free as a whole: what could make one so,
+ *       or put one into the pool, is an event, and the sum of these is the same before and
+ *       after (`back` of PAGES' queues, the upper half of `full`, the tails of the pool's
+ *       rings: nothing is counted for it alone). In between, in this order: all idle chunks
+ *       are taken back, all `front` are read, no `full` is above 0, nobody is `moving`, and
+ *       X1; and the fronts are the backs: no page was in a queue, or on its way into one.
+ *       Without events what is free as a whole only becomes less, so what was not there when
+ *       it was looked for is not there at the time of X1. This verdict holds for all who ask
+ *       for chunks of that size as long as no event comes: they look for pages of their own
+ *       (X1) and then compare
+ *   X3  a search that finds nothing LOOKS times, though pages of other classes came into their
+ *       queues each time, says less: of each chunk that it was not free as a whole at one moment
+ *       of each search. Otherwise malloc would wait for as long as others free
+ *
+ *       Of CHUNKS a free is to raise `full` after it has raised a chunk's count. If in between
+ *       another lane takes this chunk, claims of it and lowers `full`, one other chunk that is
+ *       free as a whole is not seen until the free goes on. PAGES count such lanes in `moving`
  *
  * Ordering pairs
  *   P1  PAGES: free: put release -> malloc: take acquire (core/ring.h)
@@ -60,12 +79,18 @@
  *   P3  count: last free acq_rel -> holder's acquire -> pool: no access to a chunk's pages
  *       is after it has another class
  *   P4  parked: tree insert release -> remove acquire (core/veb.h P1)
+ *   P5  `moving` is raised (acq_rel) before pages leave the queue, or the chunk's count is raised,
+ *       and lowered (release) after `full` has been: a search that sees neither sees the event.
+ *       A chunk is in the pool before `full` is lowered for it (release)
+ *   P6  verdict: store release -> load acquire: what it says was so before
  *
  * Progress  Fast paths: a bounded number of atomics. A lane waits (a) in a queue or the pool
  *       for a lane that has a position, (b) while E > 0 or C > 0 for those who fetch, hold or
- *       take, (c) at X1 for a lane that holds a parked chunk. Each of these is between two
- *       of its own steps; a holder waits for (a) only. Inside a warp: in each round of slow_
- *       all lanes first finish their takes, then put.
+ *       take, (c) at X1 for a lane that holds a parked chunk, (d) at X2 for who moves pages, frees
+ *       one, or takes back or claims of a chunk that is free as a whole. Each of these is between
+ *       two of its own steps; a holder waits for (a) only. A search is made again because of an
+ *       event, that is, because a free got on or a chunk has become available. Inside a warp: in
+ *       each round of slow_ all lanes first finish their takes, then put.
  * Cost  PAGES: malloc 2 atomics per group of lanes of a class and 1 per lane, free 2 (or 3)
  *       and 1. CHUNKS: malloc about 6 per group and 1 per lane, free 1 per lane, 2 per chunk
  * Check tests/conform, tests/stress, tests/fault; wh_ouro_check_
@@ -123,7 +148,8 @@ WH_FN void wh_ouro_add_full_(wh_ouro_t h, wh_mask_t mask, int changes, uint32_t 
     if (wh_any(mask, changes)) {
         const wh_group g = wh_group_by_u32(mask, changes ? c : WH_OURO_NO_CLASS);
         if (changes && wh_group_leads(g)) {
-            wh_add_u64_relaxed(&h.classes[c].full, up ? g.n : (uint64_t)0 - g.n);
+            wh_add_u64_relaxed(&h.classes[c].full,
+                               up ? wh_ouro_full_up_(g.n) : wh_ouro_full_down_(g.n));
         }
     }
 }
@@ -143,7 +169,7 @@ WH_FN void wh_ouro_park_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t 
     } else {
         const uint32_t found = wh_ouro_add_pages_(h, c, chunk, 1);
         if ((found & WH_OURO_FULL) != 0) {
-            wh_add_u64_relaxed(&h.classes[c].full, 1);
+            wh_add_u64_relaxed(&h.classes[c].full, wh_ouro_full_up_(1));
         }
         if ((found & WH_OURO_HOLDS) != 0) {
             wh_ouro_park_(h, c, chunk);
@@ -204,7 +230,6 @@ WH_FN int wh_ouro_retire_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
     if (WH_PLANT(ouro_i3, count != pages, count == 0)) {
         return 0;
     }
-    (void)wh_fetch_sub_u64_relaxed(&h.classes[c].full, 1);
     wh_store_u32_relaxed(&h.count[chunk], 0);
     for (uint32_t w = 0; w < (pages + 63) / 64; w++) {
         wh_store_u64_relaxed(&wh_ouro_bits_(h, chunk)[w], 0);
@@ -214,6 +239,8 @@ WH_FN int wh_ouro_retire_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
         h.cls[chunk + i] = WH_OURO_NO_CLASS; /* I3 */
     }
     wh_chunkpool_free(wh_ouro_pool_(h), wh_ouro_level_(h, c), chunk);
+    /* P5. The other way round a search would find it in neither place. */
+    (void)wh_fetch_sub_u64_release(&h.classes[c].full, 1);
     return 1;
 }
 
@@ -244,7 +271,11 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
     const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-(int64_t)n, 1, 0));
     const uint32_t got = wh_bulksem_got(old, n);
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
-    const uint64_t first = got != 0 ? wh_vqueue_reserve_take(q, got) : 0;
+    uint64_t first = 0;
+    if (got != 0) { /* who moves in vain keeps no search from its end */
+        (void)wh_fetch_add_u64_acq_rel(&h.classes[c].moving, 1); /* P5 */
+        first = wh_vqueue_reserve_take(q, got);
+    }
     wh_add_u64_relaxed(sem, wh_bulksem_word((int64_t)(n - got), 0, 0));
     for (uint32_t i = 0; i < got; i++) {
         uint32_t page = 0;
@@ -252,6 +283,10 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
             wh_vqueue_take(q, wh_ouro_queue_chunks_(h), 1u << wh_lane_id(), 1, first + i);
         const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
         wh_ouro_park_page_(h, c, chunk, page);
+    }
+    if (got != 0) {
+        (void)wh_fetch_sub_u64_release(&h.classes[c].moving, 1); /* P5 */
+        wh_fence(); /* X1: parked is raised before E is lowered */
     }
     wh_bulksem_signal(sem, 0, 1, 0);
     return got;
@@ -267,13 +302,13 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
     int64_t entries = wh_bulksem_count(wh_load_u64_relaxed(&cl->sem));
     if (!WH_OURO_BY_CHUNK(h.variant)) {
         /* A chunk's worth of pages at a time, up to all that are in the queue now. */
-        for (; entries > 0 && (all || (int64_t)wh_load_u64_relaxed(&cl->full) <= 0);
+        for (; entries > 0 && (all || wh_ouro_full_now_(wh_load_u64_relaxed(&cl->full)) <= 0);
              entries -= pages) {
             (void)wh_ouro_unqueue_pages_(h, u, pages);
         }
         entries = 0;
     }
-    if ((int64_t)wh_load_u64_relaxed(&cl->full) <= 0) {
+    if (wh_ouro_full_now_(wh_load_u64_relaxed(&cl->full)) <= 0) {
         return 0;
     }
     for (; entries > 0 && (all || n == 0); entries--) {
@@ -319,7 +354,7 @@ WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
     return level == 1 && wh_chunkpool_merge(wh_ouro_pool_(h));
 }
 
-/* X1 */
+/* X1: whether class c had no page, nor the pool a chunk for it. */
 WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
     const wh_ouro_t h = header->self;
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
@@ -333,6 +368,100 @@ WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
         return 0;
     }
     return wh_vqueue_empty_since(q, front);
+}
+
+/* X2: what may have made a chunk free as a whole, or put one into the pool. */
+typedef struct wh_ouro_events {
+    uint64_t whole; /* chunks that became so, or came to the pool */
+    uint64_t puts;  /* PAGES: pages that came into queues, each of which may complete a chunk */
+} wh_ouro_events;
+
+/* Each of these counts only grows: if two sums are the same, so are all counts in between. */
+WH_FN wh_ouro_events wh_ouro_events_(wh_ouro_t h) {
+    const wh_chunkpool_ring *rings = h.header->pool.rings;
+    wh_ouro_events e;
+    e.whole = wh_load_u64_relaxed(&rings[0].ring.tail) + wh_load_u64_relaxed(&rings[1].ring.tail);
+    e.puts = 0;
+    for (uint32_t u = 0; u < h.n_classes; u++) {
+        e.whole += wh_ouro_full_ever_(wh_load_u64_relaxed(&h.classes[u].full));
+        if (!WH_OURO_BY_CHUNK(h.variant)) {
+            e.puts += wh_load_u64_relaxed(&h.classes[u].queue.back);
+        }
+    }
+    wh_fence(); /* what is read next is read later */
+    return e;
+}
+
+/* X2: whether no class had a chunk that is free as a whole, nor pages on their way to where that
+ * shows. *fronts: the sum of those of PAGES' queues, which were read before. */
+WH_FN int wh_ouro_none_whole_(wh_ouro_t h, uint64_t *fronts) {
+    const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
+    int whole = 0;
+    uint64_t moving = 0;
+    *fronts = 0;
+    for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
+        *fronts += wh_load_u64_relaxed(&h.classes[u].queue.front);
+    }
+    wh_fence();
+    for (uint32_t u = 0; u < h.n_classes; u++) {
+        const uint64_t full = wh_load_u64_relaxed(&h.classes[u].full);
+        whole |= WH_PLANT(ouro_x2_whole, wh_ouro_full_now_(full) > 0, 0);
+    }
+    wh_fence();
+    for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
+        moving += WH_PLANT(ouro_x2_moving, wh_load_u64_relaxed(&h.classes[u].moving), 0);
+    }
+    wh_fence();
+    return !whole && moving == 0;
+}
+
+#define WH_OURO_LOOKS 64u /* X3 */
+#define WH_OURO_PAUSE 8u  /* rounds between two searches: time for those that this one waits for */
+
+/* What a group has found out by its searches; all 0 at first. */
+typedef struct wh_ouro_looks {
+    uint64_t stale; /* a verdict that events have overtaken */
+    uint32_t vain;  /* of LOOKS */
+    uint32_t next;  /* the round of the next search: in between a lane leaves memory to those that
+                       it waits for */
+} wh_ouro_looks;
+
+/* In round `attempt`: looks for a chunk for class c in all other places. 1: there is nothing (X1,
+ * X2). 0: there is a chunk in the pool now, or there may be; look again. No lane that calls
+ * together with the caller has a take outstanding. */
+WH_FN_SLOW int wh_ouro_search_(const wh_ouro_header *header, uint32_t c, uint32_t attempt,
+                               wh_ouro_looks *looks) {
+    const wh_ouro_t h = header->self;
+    uint64_t *verdict = &h.header->verdict[wh_ouro_level_(h, c)];
+    const uint64_t known = wh_load_u64_acquire(verdict); /* P6 */
+    uint64_t fronts = 0;
+    if (known != looks->stale && wh_ouro_none_(header, c)) { /* X1 */
+        const wh_ouro_events now = wh_ouro_events_(h);       /* no event until after it: X2 */
+        if (WH_PLANT(ouro_x2_verdict, known == now.whole + now.puts + 1, 1)) {
+            return 1;
+        }
+        looks->stale = known; /* events only grow */
+    }
+    if (attempt < looks->next) {
+        return 0;
+    }
+    const wh_ouro_events before = wh_ouro_events_(h);
+    if (wh_ouro_reclaim_(header, c)) {
+        return 0;
+    }
+    looks->next = attempt + WH_OURO_PAUSE;
+    if (!wh_ouro_none_whole_(h, &fronts) || !wh_ouro_none_(header, c)) { /* X1 */
+        return 0;
+    }
+    const wh_ouro_events after = wh_ouro_events_(h);
+    if (WH_PLANT(ouro_x2_whole, after.whole != before.whole, 0)) {
+        return 0;
+    }
+    if (WH_PLANT(ouro_x2_puts, after.puts == before.puts && fronts == before.puts, 1)) {
+        wh_store_u64_release(verdict, before.whole + before.puts + 1); /* P6 */
+        return 1;
+    }
+    return ++looks->vain >= WH_OURO_LOOKS; /* X3 */
 }
 
 /* --- the slow path of malloc ------------------------------------------------------------- */
@@ -402,7 +531,7 @@ WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t
         at = end;
     }
     if ((wh_ouro_add_pages_(h, c, chunk, to - from) & WH_OURO_FULL) != 0) {
-        wh_add_u64_relaxed(&h.classes[c].full, 1);
+        wh_add_u64_relaxed(&h.classes[c].full, wh_ouro_full_up_(1));
     }
 }
 
@@ -679,6 +808,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     }
     int need = in && p == NULL;
     uint32_t idle = 0, tries = 0, counted = !by_chunk;
+    wh_ouro_looks looks = {0, 0, 0};
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
@@ -803,8 +933,8 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         /* Now that no take is outstanding: memory of other classes, or NULL. */
         if (wh_any(mask, s.what == WH_OURO_SEARCH)) {
             uint32_t none = 0;
-            if (leads && s.what == WH_OURO_SEARCH && !wh_ouro_reclaim_(header, c) &&
-                wh_ouro_none_(header, c)) { /* X1 */
+            if (leads && s.what == WH_OURO_SEARCH &&
+                wh_ouro_search_(header, c, attempt, &looks)) { /* X1, X2 */
                 wh_bulksem_signal(&h.classes[c].sem, 0, 0, r);
                 none = 1;
             }
@@ -902,10 +1032,22 @@ WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask,
     if (leads && room != 0) {
         wh_bulksem_signal(&h.classes[c].sem, room, 0, 0);
     }
-    if (in && rank >= room) {
-        uint32_t page = 0;
-        const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
-        wh_ouro_park_page_(h, c, chunk, page);
+    const int parks = in && rank >= room;
+    if (wh_any(mask, parks)) {
+        const int some = leads && room < wh_popc32(lanes);
+        if (some) { /* others may lower `full` before it is raised for a chunk completed here */
+            (void)wh_fetch_add_u64_acq_rel(&h.classes[c].moving, 1); /* P5 */
+        }
+        wh_syncwarp(mask);
+        if (parks) {
+            uint32_t page = 0;
+            const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
+            wh_ouro_park_page_(h, c, chunk, page);
+        }
+        wh_syncwarp(mask);
+        if (some) {
+            (void)wh_fetch_sub_u64_release(&h.classes[c].moving, 1); /* P5 */
+        }
     }
 }
 
