@@ -219,7 +219,8 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
 /* What X1 of ouroboros.h promises: a class's own memory, whoever has it in hand, but not a chunk of
  * another class that becomes idle, or is moved by another search, while this one looks: hence
  * `apart`. Virtual queues take chunks for their entries, and one that is empty keeps up to two
- * of them; one more may have been provisioned ahead. Static ones take none. */
+ * of them; one more may have been provisioned ahead, or as many as `ahead` says. Static ones take
+ * none. */
 static int ouroboros_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     static const struct {
         const char *name;
@@ -261,7 +262,8 @@ static int ouroboros_layout(const wh_heap_options *o, uint64_t n, suite_layout *
     if (virtual) {
         /* An entry of four bytes for each free page, or chunk. */
         l->pinned += by_chunk ? 4 : 4 * (chunk / l->block + 1);
-        l->kept = 3 * (uint64_t)h.n_classes * (l->block <= chunk ? chunk : large);
+        l->kept = (3 + (uint64_t)wh_ouro_queue_chunks_(h).ahead) * h.n_classes *
+                  (l->block <= chunk ? chunk : large);
     }
     return 1;
 }

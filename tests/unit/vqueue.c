@@ -29,6 +29,7 @@ typedef struct queue_memory {
 
 static uint32_t cache_log2 = TABLE_LOG2; /* of linked queues */
 static uint64_t first_number = 0;        /* of queue chunks: what the queue has seen so far */
+static uint32_t ahead = 0;               /* queue chunks that may be fetched ahead */
 
 static wh_vqueue queue_of(queue_memory *m, uint32_t kind) {
     wh_vqueue q;
@@ -55,6 +56,7 @@ static wh_vqueue_chunks chunks_of(queue_memory *m, uint32_t n) {
     k.done = m->done;
     k.next = m->next;
     k.chunk_log2 = CHUNK_LOG2;
+    k.ahead = ahead;
     return k;
 }
 
@@ -328,11 +330,13 @@ static void test_concurrent(void **state) {
     for (uint32_t p = 0; p < N_POLICIES; p++) {
         for (uint64_t seed = 0; seed < n_seeds(); seed++) {
             cache_log2 = (uint32_t)seed % (TABLE_LOG2 + 1);
+            ahead = seed % 2 != 0 ? 4u << seed % 3 : 0;
             for (uint32_t kind = 0; kind < 3; kind++) {
                 check_concurrent((wh_sim_policy)p, seed, kind, CHUNKS);
                 check_concurrent((wh_sim_policy)p, seed, kind, 1 + (uint32_t)seed % 7);
             }
             cache_log2 = TABLE_LOG2;
+            ahead = 0;
         }
     }
 }

@@ -20,7 +20,8 @@
  *   room         bulk semaphore (core/bulksem.h) over entries that exist and have no
  *                position yet. ARRAY: taken by reserve, given back when taken values are
  *                out. Others: a batch is a queue chunk; the lane whose duty it is fetches
- *                one from the pool ("the thread assigned to position 0 on a QueueChunk")
+ *                one from the pool ("the thread assigned to position 0 on a QueueChunk"), or
+ *                several while the queue has fewer than `ahead`: most lanes find room then
  *   entries      ring entries: put cas 0 -> value + 1 release, take exchange with 0 acquire
  *   done[chunk]  takes finished on a queue chunk: fetch_add acq_rel; the one that makes it
  *                `per` retires the chunk. (The paper's countA and countB: a finished take
@@ -74,10 +75,10 @@
  *       waits for its predecessor: whoever has announced one links what there is, and room
  *       is given out as soon as a chunk is admitted, when nothing can fail any more. All of
  *       these have their positions or numbers already, and the one with the lowest waits for
- *       nobody. Within a warp: the collective calls wait together, and nobody puts while a
- *       lane of the same call has a take outstanding.
- * Cost  reserve 1 atomic, put 1 + 1 per value, take 1 + 1 per value + 1, per group
- * Check tests/unit/vqueue.c, tests/fault
+ *       nobody; a warp has numbers in one queue at a time. Within a warp: the collective calls wait
+ * together, and nobody puts while a lane of the same call has a take outstanding. Cost  reserve 1
+ * atomic, put 1 + 1 per value, take 1 + 1 per value + 1, per group Check tests/unit/vqueue.c,
+ * tests/fault
  */
 #ifndef WH_CORE_VQUEUE_H
 #define WH_CORE_VQUEUE_H
@@ -125,6 +126,7 @@ typedef struct wh_vqueue_chunks {
     uint32_t *done;
     uint64_t *next;
     uint32_t chunk_log2; /* bytes */
+    uint32_t ahead; /* queue chunks that a queue may have with some fetched ahead; 0: none are */
 } wh_vqueue_chunks;
 
 /* --- links -------------------------------------------------------------------------- */
@@ -245,7 +247,11 @@ WH_FN uint64_t wh_vqueue_announced_(wh_vqueue q, uint64_t j) {
 }
 
 /* LINKED: queue chunks that each lane looks at in one step of `first` or `last`. */
+#ifdef WH_HOSTILE
+#define WH_VQUEUE_EACH 1u
+#else
 #define WH_VQUEUE_EACH 4u
+#endif
 
 /* How many chunks from the first lane's first one on are as they should be, if `mine` of each
  * lane's are, from its first one on. */
@@ -349,7 +355,7 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
 }
 
 /* LINKED: links all chunks that are announced, from the last one on, each lane of mask some, with
- * one step of `last`. Called with the same queue in all lanes of mask by whoever has announced one:
+ * one step of `last`. Called with the same queue in all lanes of mask by whoever has links to tell:
  * of those that do so together the one whose add comes last sees all (I5). */
 WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
     wh_vqueue_state *s = q.state;
@@ -405,24 +411,38 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
     }
 }
 
-/* A chunk of the pool for the queue, to be provisioned by the caller: .n is 0 if there is none, or
- * if the queue has as many as it may. */
-WH_FN wh_chunkpool_take_t wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k) {
+/* How many chunks a lane fetches at once, while the queue has few (`ahead`). A million lanes that
+ * put want hundreds of chunks; who comes to where there is room need not wait. */
+#ifdef WH_HOSTILE
+#define WH_VQUEUE_FETCH 3u
+#else
+#define WH_VQUEUE_FETCH 16u
+#endif
+
+/* Chunks of the pool for the queue, to be provisioned by the caller: .n is 0 if there is none, or
+ * if the queue has as many as it may, and at most `most`. */
+WH_FN wh_chunkpool_take_t wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k, uint32_t most) {
     wh_vqueue_state *s = q.state;
+    const uint64_t limit = wh_vqueue_most_(q, k), ahead = k.ahead < limit ? k.ahead : limit;
+    const uint32_t raised =
+        ahead >= most && wh_load_u64_relaxed(&s->used) <= ahead - most ? most : 1;
+    const uint64_t before = wh_fetch_add_u64_relaxed(&s->used, raised);
+    const uint32_t n = before + raised <= ahead ? raised : 1; /* others have fetched meanwhile */
     wh_chunkpool_take_t t;
-    t.n = 0;
-    if (wh_fetch_add_u64_relaxed(&s->used, 1) < wh_vqueue_most_(q, k)) {
-        t = wh_chunkpool_take(k.pool, 0, 1);
+    t.first = 0;
+    t.n = t.from = 0;
+    if (before < limit) {
+        t = wh_chunkpool_take(k.pool, 0, n);
     }
-    if (t.n == 0) {
-        (void)wh_fetch_sub_u64_relaxed(&s->used, 1);
+    if (t.n < raised) {
+        (void)wh_fetch_sub_u64_relaxed(&s->used, raised - t.n);
     }
     return t;
 }
 
-/* Adds admitted chunks, all of whose entries are 0, to the queues of the lanes that have one; all
- * lanes of mask call, and all lanes with one have different queues. Each is in its list before the
- * lanes go on to wait for others. */
+/* Adds admitted chunks, all of whose entries are 0, to a queue: those of the lanes that have one.
+ * All lanes of mask call, with the same queue. Each is in its list before the lanes go on to wait
+ * for others. */
 WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t chunk) {
     const uint64_t size = (uint64_t)1 << q.table_log2;
     int pending = chunk != WH_CHUNK_NONE;
@@ -450,11 +470,9 @@ WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask,
             (place, wh_vqueue_link(q.id, j, chunk)); /* P2 */
             pending = 0;
         }
-        wh_mask_t joins = wh_ballot(mask, stored && q.kind == WH_VQUEUE_LINKED);
-        for (; joins != 0; joins &= joins - 1) {
-            const uint32_t lane = wh_mask_leader(joins);
-            wh_syncwarp(mask); /* its link comes before its announcement */
-            wh_vqueue_join_(wh_vqueue_of_(mask, q, lane), k, mask);
+        if (wh_any(mask, stored && q.kind == WH_VQUEUE_LINKED)) {
+            wh_syncwarp(mask); /* the links come before their announcement */
+            wh_vqueue_join_(q, k, mask);
         }
         if (attempt > 0) {
             wh_backoff(attempt < 3 ? attempt - 1 : 2);
@@ -488,6 +506,8 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
                                     uint64_t old) {
     uint64_t *room = &q.state->room;
     const uint32_t per_log2 = wh_vqueue_per_log2(k), per = 1u << per_log2;
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    const uint32_t most = lanes < WH_VQUEUE_FETCH ? lanes : WH_VQUEUE_FETCH;
     uint32_t got = n != 0 ? wh_bulksem_got(old, n) : 0;
     uint32_t duty = 0;
     int need = got < n;
@@ -502,16 +522,17 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
     }
     uint32_t idle = 0;
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
-        uint32_t chunk = WH_CHUNK_NONE;
+        wh_chunkpool_take_t t;
+        t.first = 0;
+        t.n = t.from = 0;
         if (duty != 0) {
-            const wh_chunkpool_take_t t = wh_vqueue_admit_(q, k);
+            t = wh_vqueue_admit_(q, k, most);
             if (t.n != 0) { /* nothing can fail now, so nobody need wait for the rest */
                 const uint32_t keep = n - got < per ? n - got : per;
                 got += keep;
-                wh_bulksem_signal(room, per - keep, 1, keep);
+                wh_bulksem_signal(room, (t.n << per_log2) - keep, 1, keep);
                 duty--;
                 need = got < n;
-                chunk = wh_chunkpool_get(k.pool, 0, t, 0);
             } else { /* no memory for the queue to grow */
                 wh_bulksem_signal(room, 0, duty, n - got);
                 duty = 0;
@@ -532,21 +553,29 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
                 idle = 0;
             }
         }
-        /* The warp clears the chunks ("deletion markers"). */
-        wh_mask_t fresh = wh_ballot(mask, chunk != WH_CHUNK_NONE);
+        wh_mask_t fresh = wh_ballot(mask, t.n != 0);
         if (fresh == 0 && attempt > 0) {
             wh_backoff(attempt);
         }
-        wh_syncwarp(mask); /* who clears uses the chunk after who got it */
-        for (; fresh != 0; fresh &= fresh - 1) {
-            const uint32_t c = wh_shfl_u32(mask, chunk, wh_mask_leader(fresh));
-            for (uint32_t i = wh_mask_rank(mask); i < per; i += wh_popc32(mask)) {
-                wh_vqueue_entries_(k, c)[i] = 0; /* plain: the warp has the chunk alone */
+        for (; fresh != 0; fresh &= fresh - 1) { /* of one lane after the other, a lane each */
+            const uint32_t lane = wh_mask_leader(fresh);
+            wh_chunkpool_take_t its;
+            its.n = wh_shfl_u32(mask, t.n, lane);
+            its.from = wh_shfl_u32(mask, t.from, lane);
+            its.first = wh_shfl_u64(mask, t.first, lane);
+            const uint32_t chunk =
+                rank < its.n ? wh_chunkpool_get(k.pool, 0, its, rank) : WH_CHUNK_NONE;
+            wh_syncwarp(mask); /* who clears uses the chunk after who got it */
+            /* The warp clears the chunks ("deletion markers"). */
+            for (uint32_t i = 0; i < its.n; i++) {
+                uint64_t *words = (uint64_t *)(void *)wh_vqueue_entries_(
+                    k, wh_shfl_u32(mask, chunk, wh_kth_bit32(mask, i + 1)));
+                for (uint32_t e = rank; e < per / 2; e += lanes) {
+                    words[e] = 0; /* plain: the warp has the chunk alone */
+                }
             }
-        }
-        wh_syncwarp(mask); /* P2: all zeros come before the link */
-        if (wh_any(mask, chunk != WH_CHUNK_NONE)) {
-            wh_vqueue_provision_(q, k, mask, chunk);
+            wh_syncwarp(mask); /* P2: all zeros come before the link */
+            wh_vqueue_provision_(wh_vqueue_of_(mask, q, lane), k, mask, chunk);
         }
     }
     return got;
