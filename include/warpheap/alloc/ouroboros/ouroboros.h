@@ -113,11 +113,20 @@ WH_FN void wh_ouro_unpark_(wh_ouro_t h, uint32_t c) {
     (void)wh_fetch_sub_u64_release(&h.classes[c].parked, 1);
 }
 
+/* Where a lane begins to look through a tree. Every one begins elsewhere: in a full heap all lanes
+ * of a device look at once. */
+WH_FN uint64_t wh_ouro_start_(wh_ouro_t h) {
+    return (uint64_t)((uint32_t)wh_thread_id() * 2654435761u) * h.n_chunks >> 32;
+}
+
 /* Takes a chunk out of the tree: the caller holds it. NONE: there is none. */
 WH_FN uint32_t wh_ouro_hold_parked_(wh_ouro_t h, uint32_t c) {
     const wh_veb tree = wh_ouro_tree_(h, c);
-    for (;;) {
-        uint64_t chunk = wh_veb_successor(tree, 0);
+    for (uint64_t from = wh_ouro_start_(h);;) {
+        uint64_t chunk = wh_veb_successor(tree, from);
+        if (chunk == WH_VEB_NONE && from != 0) {
+            chunk = wh_veb_successor(tree, 0);
+        }
         if (chunk == WH_VEB_NONE) {
             chunk = wh_veb_scan(tree, 0);
         }
@@ -127,6 +136,7 @@ WH_FN uint32_t wh_ouro_hold_parked_(wh_ouro_t h, uint32_t c) {
         if (wh_veb_remove(tree, chunk)) { /* P4 */
             return (uint32_t)chunk;
         }
+        from = chunk;
     }
 }
 
@@ -324,18 +334,24 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
         }
     }
     const wh_veb tree = wh_ouro_tree_(h, u);
-    for (uint64_t x = wh_veb_scan(tree, 0); x != WH_VEB_NONE && (all || n == 0);
-         x = wh_veb_scan(tree, x + 1)) {
-        if (wh_load_u32_relaxed(&h.count[x]) == pages && wh_veb_remove(tree, x)) { /* P4 */
-            if (wh_ouro_retire_(h, u, (uint32_t)x)) {
-                wh_ouro_unpark_(h, u);
-                n++;
-            } else {
-                (void)wh_veb_insert(tree, x);
+    const uint64_t start = wh_ouro_start_(h);
+    uint64_t end = h.n_chunks;
+    for (uint64_t from = start;; from = 0, end = start) { /* to the end, and then up to there */
+        for (uint64_t x = wh_veb_scan(tree, from); x < end && (all || n == 0);
+             x = wh_veb_scan(tree, x + 1)) {
+            if (wh_load_u32_relaxed(&h.count[x]) == pages && wh_veb_remove(tree, x)) { /* P4 */
+                if (wh_ouro_retire_(h, u, (uint32_t)x)) {
+                    wh_ouro_unpark_(h, u);
+                    n++;
+                } else {
+                    (void)wh_veb_insert(tree, x);
+                }
             }
         }
+        if (end == start || start == 0) {
+            return n;
+        }
     }
-    return n;
 }
 
 /* Takes idle memory of other classes back into the pool, for a chunk of class c. Whether it
