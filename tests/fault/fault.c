@@ -571,12 +571,14 @@ static const workload workloads[] = {
     {"s-p-parked", ouro_never_null, NULL, 16, 1, 24, 2, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-c-never-null", ouro_never_null, NULL, 16, 1, 24, 8, 4, 0, 0, "ouro-s-c", NULL, 0, 0},
     {"s-p-mixed", ouro_mixed_never_null, NULL, 6, 1, 60, 64, 5, 0, 0, "ouro-s-p", NULL, 0, 0},
-    {"s-p-mixed-parked", ouro_mixed_never_null, NULL, 6, 1, 60, 4, 5, 0, 40, "ouro-s-p", NULL, 0,
+    {"s-p-mixed-parked", ouro_mixed_never_null, NULL, 6, 1, 60, 2, 5, 0, 100, "ouro-s-p", NULL, 0,
      0},
     {"s-p-refill", ouro_refill, NULL, 1, 1, 12, 64, 5, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-c-refill", ouro_refill, NULL, 1, 1, 12, 64, 5, 0, 0, "ouro-s-c", NULL, 0, 0},
     {"s-c-mixed", ouro_mixed_never_null, NULL, 3, 1, 100, 64, 2, 0, 0, "ouro-s-c", NULL, 0, 0},
 #define PAGES offsetof(workload_args, pages)
+/* What the hints of 491 pages take, but for those of the least heap. */
+#define HINTS ((WH_RANDOM_WALK_MAX_HINTS < 128 ? WH_RANDOM_WALK_MAX_HINTS : 128) * 4 - 16)
 #define UNITS offsetof(workload_args, units)
 #define LIST offsetof(workload_args, list)
     {"rw-churn", rw_churn, NULL, 6, 3, 40, 8, 0, 0, 0, NULL, "rw", 8 * 68, PAGES},
@@ -589,7 +591,7 @@ static const workload workloads[] = {
     {"corw-never-null", corw_never_null, corw_never_null_end, 32, 2, 40, 0, 0, 0, 0, NULL, "corw",
      490 * 64 + 112, PAGES},
     {"crw-never-null", crw_never_null, crw_never_null_end, 32, 2, 400, 0, 0, 0, 0, NULL, "crw",
-     490 * 64 + 608, PAGES}, /* 491, and hints */
+     490 * 64 + 112 + HINTS, PAGES},
     {"circular-grace", circular_grace_pair, NULL, 3, 1, 0, 0, 0, 0, 0, NULL, "cfmalloc", 2500,
      LIST},
     {"rwmalloc-churn", rwmalloc_churn, NULL, 5, 6, 40, 2, 0, 0, 0, NULL, "rw-malloc", 60 * 69,

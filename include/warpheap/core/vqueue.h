@@ -248,7 +248,7 @@ WH_FN uint64_t wh_vqueue_announced_(wh_vqueue q, uint64_t j) {
 
 /* LINKED: queue chunks that each lane looks at in one step of `first` or `last`. */
 #ifdef WH_HOSTILE
-#define WH_VQUEUE_EACH 1u
+#define WH_VQUEUE_EACH 2u
 #else
 #define WH_VQUEUE_EACH 4u
 #endif
