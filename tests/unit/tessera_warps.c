@@ -88,21 +88,27 @@ static uint32_t survey(warps_args *a) {
     return n;
 }
 
-static void fill_and_thin(uint32_t sets, uint32_t size, uint64_t seed) {
+/* A heap of chunks of 1 KiB. */
+static wh_heap *make_heap(wh_device *device, uint64_t bytes, uint32_t sets, wh_heap_t *handle) {
     wh_heap_options o;
-    warps_args a;
     wh_heap *heap = NULL;
-    wh_device *device = open_policy(seed % 2 == 0 ? WH_SIM_RANDOM : WH_SIM_STICKY, seed);
-    wh_report report;
     memset(&o, 0, sizeof o);
-    memset(&a, 0, sizeof a);
     o.device = device;
     o.allocator = "tessera";
-    o.bytes = 2200000;
+    o.bytes = bytes;
     o.tuning.chunk_bytes = 1024;
     o.tuning.buffers = sets;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+    assert_int_equal(wh_heap_handle(heap, handle), WH_OK);
+    return heap;
+}
+
+static void fill_and_thin(uint32_t sets, uint32_t size, uint64_t seed) {
+    warps_args a;
+    wh_device *device = open_policy(seed % 2 == 0 ? WH_SIM_RANDOM : WH_SIM_STICKY, seed);
+    wh_report report;
+    memset(&a, 0, sizeof a);
+    wh_heap *heap = make_heap(device, 2200000, sets, &a.heap);
     /* Otherwise this tests nothing. */
     assert_true(wh_tessera_is_whole_(size, a.heap.core.max_whole));
     assert_int_equal(a.heap.core.n_sets, sets);
@@ -191,20 +197,11 @@ WH_KERNEL(close_and_go_on, closed_args, a) {
 static void test_closed_cursors_open_again(void **state) {
     (void)state;
     for (uint32_t which = 0; which < 2; which++) {
-        wh_heap_options o;
         closed_args a;
-        wh_heap *heap = NULL;
         wh_report report;
         wh_device *device = open_policy(WH_SIM_RANDOM, 1);
-        memset(&o, 0, sizeof o);
         memset(&a, 0, sizeof a);
-        o.device = device;
-        o.allocator = "tessera";
-        o.bytes = 1 << 20;
-        o.tuning.chunk_bytes = 1024;
-        o.tuning.buffers = 1;
-        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-        assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+        wh_heap *heap = make_heap(device, 1 << 20, 1, &a.heap);
         a.n = 5000; /* more than a span has slots */
         a.which = which;
         a.spans = take(device, a.n * 2 * sizeof *a.spans);
@@ -265,8 +262,8 @@ typedef struct over_args {
     void **p;
 } over_args;
 
-/* Block 0 finds the first word of a cursor far past its end: it must not add to the spare one, though
- * that has slots, but wait for block 1, which is the first one's crosser. */
+/* Block 0 finds the first word of a cursor far past its end: it must not add to the spare one,
+ * though that has slots, but wait for block 1, which is the first one's crosser. */
 WH_KERNEL(find_over, over_args, a) {
     const uint32_t c = wh_tessera_class_of(64);
     const wh_tessera_core g = a.heap.core;
@@ -304,20 +301,11 @@ WH_KERNEL(find_over, over_args, a) {
 static void test_positions_do_not_overflow(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        wh_heap_options o;
         over_args a;
-        wh_heap *heap = NULL;
         wh_report report;
         wh_device *device = open_policy(WH_SIM_RANDOM, seed);
-        memset(&o, 0, sizeof o);
         memset(&a, 0, sizeof a);
-        o.device = device;
-        o.allocator = "tessera";
-        o.bytes = 1 << 20;
-        o.tuning.chunk_bytes = 1024;
-        o.tuning.buffers = 1;
-        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-        assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+        wh_heap *heap = make_heap(device, 1 << 20, 1, &a.heap);
         a.spare = take(device, 2 * sizeof *a.spare);
         a.waited = take(device, sizeof *a.waited);
         a.turn = take(device, sizeof *a.turn);
@@ -335,9 +323,8 @@ static void test_positions_do_not_overflow(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps),
-                                       cmocka_unit_test(test_closed_cursors_open_again),
-                                       cmocka_unit_test(test_which_word),
-                                       cmocka_unit_test(test_positions_do_not_overflow)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full_warps), cmocka_unit_test(test_closed_cursors_open_again),
+        cmocka_unit_test(test_which_word), cmocka_unit_test(test_positions_do_not_overflow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
