@@ -371,6 +371,80 @@ static void test_stale_walk(void **state) {
     }
 }
 
+/* --- many at once ------------------------------------------------------------------------------
+ */
+
+#define MANY 8u /* as many as the table has links */
+
+/* One warp: each of `steps` lanes adds a chunk to the queue. */
+WH_KERNEL(add_chunks, queue_args, a) {
+    uint32_t chunk = WH_CHUNK_NONE;
+    if (wh_lane_id() < a.steps) {
+        chunk = wh_chunkpool_get(a.k.pool, 0, wh_vqueue_admit_(a.q, a.k, 1), 0);
+        for (uint32_t i = 0; i < 1u << (CHUNK_LOG2 - 2); i++) {
+            wh_vqueue_entries_(a.k, chunk)[i] = 0;
+        }
+    }
+    wh_syncwarp(~0u);
+    wh_vqueue_provision_(a.q, a.k, ~0u, chunk);
+}
+
+/* One warp: all takes of the first chunk's are finished. */
+WH_KERNEL(retire_chunks, queue_args, a) {
+    wh_vqueue_retire(a.q, a.k, ~0u, wh_lane_id() == 5, 0, 0);
+}
+
+/* LINKED: chunks of many lanes get into the list, and out of it, whichever lane of the warp sees to
+ * them; and one that is finished before it has a successor goes when it gets one. */
+static void test_many_at_once(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        wh_device *d = open_policy(WH_SIM_RANDOM, seed);
+        queue_memory *m = take(d, sizeof *m);
+        queue_args a;
+        memset(&a, 0, sizeof a);
+        start(m, WH_VQUEUE_LINKED);
+        a.q = queue_of(m, WH_VQUEUE_LINKED);
+        a.k = chunks_of(m, CHUNKS);
+        a.steps = MANY;
+        const wh_launch l = grid(d, 1, 32);
+        assert_int_equal(add_chunks(&l, &a), WH_OK);
+        uint64_t link = m->state.first, fifth = 0;
+        for (uint32_t j = 0; j < MANY; j++) { /* without the table: by the list alone */
+            assert_true(wh_vqueue_is_(link, a.q.id, j));
+            assert_int_not_equal(wh_vqueue_chunk_of_(link), WH_VQUEUE_NO_CHUNK);
+            fifth = j == 5 ? link : fifth;
+            if (j + 1 < MANY) {
+                link = m->next[wh_vqueue_chunk_of_(link)];
+            }
+        }
+        assert_true(m->state.last == link);
+        assert_int_equal(m->state.used, MANY);
+        for (uint32_t c = 0; c < CHUNKS; c++) {
+            m->done[c] = 1u << (CHUNK_LOG2 - 2);
+        }
+        /* As if those behind it were announced, and not in the list yet. */
+        uint64_t *next = &m->next[wh_vqueue_chunk_of_(fifth)];
+        const uint64_t sixth = *next;
+        m->state.last = fifth;
+        *next = wh_vqueue_behind_(fifth);
+        assert_int_equal(retire_chunks(&l, &a), WH_OK);
+        assert_true(m->state.first == fifth);
+        assert_int_equal(m->state.used, MANY - 5);
+        m->state.last = link;
+        *next = sixth;
+        assert_int_equal(retire_chunks(&l, &a), WH_OK); /* all but the last */
+        assert_true(m->state.first == link);
+        assert_int_equal(m->state.used, 1);
+        assert_int_equal(m->pool.rings[0].count, MANY - 1);
+        a.steps = 1;
+        assert_int_equal(add_chunks(&l, &a), WH_OK);
+        assert_true(wh_vqueue_is_(m->state.first, a.q.id, MANY));
+        assert_int_equal(m->state.used, 1);
+        wh_device_close(d);
+    }
+}
+
 /* --- numbers that come round -------------------------------------------------------------------
  */
 
@@ -399,7 +473,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_sequence),     cmocka_unit_test(test_long_sequences),
         cmocka_unit_test(test_concurrent),         cmocka_unit_test(test_stale_walk),
-        cmocka_unit_test(test_numbers_come_round),
+        cmocka_unit_test(test_numbers_come_round), cmocka_unit_test(test_many_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
