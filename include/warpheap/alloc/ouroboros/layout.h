@@ -168,7 +168,7 @@ WH_HD wh_vqueue_chunks wh_ouro_queue_chunks_(wh_ouro_t h) {
     k.done = h.count;
     k.next = h.next;
     k.chunk_log2 = h.chunk_log2;
-    k.ahead = h.n_chunks >> 10;
+    k.ahead = h.n_chunks >> 10; /* a queue may keep so many from malloc */
     return k;
 }
 
