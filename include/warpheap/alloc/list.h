@@ -60,6 +60,9 @@
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
      WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+/* Blocks overlap; free does its part of the work, and nothing is handed out because of it. */
+#define WH_CAPS_FLOOR \
+    (WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)
 
 #define WH_ALIGN_1M (1u << 20)
@@ -69,6 +72,8 @@
 #define WH_ALLOC_LIST(X) \
     X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/TESSERA.md", WH_CAPS_TESSERA, WH_ALIGN_1M, UINT64_MAX) \
     X(null, null, "null", "floor: computes an address, touches no state", "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
+    X(floor, floor, "floor", "measured floor: one atomic a malloc, a load and an atomic a free; overwrites", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
+    X(floor_plain, floor, "floor-plain", "the same, free without order or result", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
     X(bump, bump, "bump", "one counter, one atomicAdd per warp, no free", "Vinkler and Havran 2015, Algorithm 1, warp-aggregated", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
     X(bump_plain, bump, "bump-plain", "one counter, one atomicAdd per lane, no free", "Vinkler and Havran 2015, Algorithm 1", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
     X(cuda, cuda, "cuda", "malloc and free of the CUDA device runtime, for comparison", "CUDA C++ Programming Guide", WH_CAPS_CUDA, 16, UINT64_MAX) \
