@@ -136,6 +136,13 @@ def test_results(folder):
     check(has(alloc="null", case="single", op="malloc"), "null single")
     check(not has(alloc="bump", op="free"), "bump has no free")
     check(has(alloc="gallatin", case="churn", op="churn"), "gallatin churn")
+    for name in ("floor", "floor-plain"):
+        for case in ("single", "mixed", "warp", "scaling", "large"):
+            check(has(alloc=name, case=case, phase="warm", op="malloc", failed=0) and
+                  has(alloc=name, case=case, phase="warm", op="free"), f"{name} {case}")
+        check(has(alloc=name, case="churn", op="churn", failed=0), f"{name} churn")
+        check(has(alloc=name, case="init", op="reset"), f"{name} reset")
+        check(not has(alloc=name, case="utilization"), f"{name} never fills up")
     check(has(case="init", op="create") and has(case="init", op="reset"), "init rows")
     check(has(alloc="bump", case="single", op="malloc", threads=200, reps=2), "threads, reps")
     check(r.stderr == "", "no progress line without a terminal")
@@ -147,14 +154,15 @@ def test_state_cases(folder):
     # One of the lists: they drift slowly.
     _, data, r = results(folder, "state.json", "--case", ",".join(STATE_CASES), "--sizes",
                          "256,1K", "--threads", "200", "--reps", "2", "--heap", str(heap), "--alloc",
-                         "null,bump,gallatin,tessera,rw,page-queue,rw-malloc,cfmmalloc")
+                         "null,floor,bump,gallatin,tessera,rw,page-queue,rw-malloc,cfmmalloc")
     rows = data["rows"]
     check_rows(rows, r)
     allocs = {c: {row["alloc"] for row in rows if row["case"] == c} for c in STATE_CASES}
     check({"gallatin"} <= allocs["full"] & allocs["drift"] & allocs["waste"], "gallatin runs all")
     check({"null", "bump", "gallatin"} <= allocs["streams"], "streams runs without free, too")
+    check("floor" in allocs["streams"], "streams runs where blocks overlap")
     for case in ("full", "drift"):
-        check(not {"null", "bump"} & allocs[case], f"{case} needs free")
+        check(not {"null", "bump", "floor"} & allocs[case], f"{case} needs free, disjoint blocks")
 
     for lo, hi in ((None, 256), (None, 1024), (16, 256), (16, 1024)):
         mine = [row for row in rows if row["case"] == "full" and row["alloc"] == "gallatin"
