@@ -183,6 +183,28 @@ static wh_floor_row row_of(const bed *x, uint64_t size) {
         .rows[size > WH_FLOOR_CHUNK ? WH_FLOOR_LARGE : wh_tessera_class_of((uint32_t)size)];
 }
 
+/* How many words the blocks of each 32 pointers have their bits in, added up. */
+static uint64_t words_of_warps(const bed *x, uint32_t n) {
+    const wh_floor_t h = x->a.heap;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < n; i += 32) {
+        uint32_t words[32], n_words = 0;
+        for (uint32_t l = 0; l < 32; l++) {
+            const uint64_t offset = (uint64_t)((unsigned char *)x->a.ptrs[i + l] - h.base);
+            uint32_t slot = 0, k = 0;
+            if (x->a.ptrs[i + l] != NULL) {
+                words[n_words] = wh_floor_word_(h.tags[offset >> 14], offset, &slot);
+                while (words[k] != words[n_words]) {
+                    k++;
+                }
+                n_words += k == n_words;
+            }
+        }
+        sum += n_words;
+    }
+    return sum;
+}
+
 /* While no class has come round, blocks lie in the heap, apart, at slots of their class; a group
  * makes one atomic, and each chunk that is begun gets its tag once. A free sets the bit of its slot
  * and no other, with a load for each block and one atomic a word. */
@@ -207,7 +229,7 @@ static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const ui
     assert_int_equal(take_all(&launch, &x.a), WH_OK);
     const uint64_t took = atomics(&x) - before;
 
-    uint64_t n = 0, chunks = 0, group_words = 0;
+    uint64_t n = 0, chunks = 0;
     uint32_t n_groups = 0; /* of a warp: lane l leads one if none before it has its size */
     for (uint32_t l = 0; l < 32; l++) {
         int leads = lanes >> l & 1;
@@ -217,7 +239,6 @@ static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const ui
         n_groups += (uint32_t)leads;
     }
     for (uint32_t w = 0; w < warps * x.a.rounds; w++) {
-        uint32_t words[32], n_words = 0;
         for (uint32_t l = 0; l < 32; l++) {
             const unsigned char *p = x.a.ptrs[w * 32 + l];
             assert_true((p != NULL) == (lanes >> l & 1));
@@ -238,21 +259,30 @@ static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const ui
             const uint32_t word = (uint32_t)(slab << row.order) * 16 + slot / 64;
             assert_int_equal(expected[word] >> (slot & 63) & 1, 0);
             expected[word] |= (uint64_t)1 << (slot & 63);
-            uint32_t k = 0;
-            while (k < n_words && words[k] != word) {
-                k++;
-            }
-            words[k] = word;
-            n_words += k == n_words;
             for (uint64_t u = offset / 16; u < (offset + size + 15) / 16; u++) {
                 assert_int_equal(units[u]++, 0);
             }
             n++;
         }
-        group_words += n_words;
     }
     assert_int_equal(took, (uint64_t)warps * x.a.rounds * n_groups + chunks);
 
+    /* In any order: the lanes of a group are no neighbours then. */
+    for (uint32_t i = threads * x.a.rounds; seed % 2 != 0 && i-- > 1;) {
+        const uint32_t k = (uint32_t)(next_random(&seed) % i) / 32 * 32 + i % 32;
+        void *p = x.a.ptrs[i];
+        x.a.ptrs[i] = x.a.ptrs[k];
+        x.a.ptrs[k] = p;
+    }
+    for (uint32_t i = 0; i < threads * x.a.rounds; i += 32) {
+        for (uint32_t l = 31; lanes == ~0u && l > 0; l--) {
+            const uint32_t k = (uint32_t)(next_random(&seed) % (l + 1));
+            void *p = x.a.ptrs[i + l];
+            x.a.ptrs[i + l] = x.a.ptrs[i + k];
+            x.a.ptrs[i + k] = p;
+        }
+    }
+    const uint64_t group_words = words_of_warps(&x, threads * x.a.rounds);
     const uint64_t then = atomics(&x);
     assert_int_equal(free_all(&launch, &x.a), WH_OK);
     assert_int_equal(atomics(&x) - then, n + group_words);
@@ -313,9 +343,9 @@ static void test_large(void **state) {
     set_up(&x, 64 << 20, 1, 2);
     const wh_floor_t h = x.a.heap;
     const wh_launch launch = grid(x.device, 1, 32);
-    static const uint64_t sizes[] = {16385, 100000, 1 << 20, 0};
-    for (uint32_t k = 0; k < 4; k++) {
-        const uint64_t size = k < 3 ? sizes[k] : h.bytes;
+    const uint64_t sizes[] = {16385, 100000, 1 << 20, h.bytes / 3 * 2, h.bytes};
+    for (uint32_t k = 0; k < 5; k++) {
+        const uint64_t size = sizes[k];
         const uint64_t chunks = (size + 16383) >> 14;
         for (uint32_t i = 0; i < 4; i++) {
             x.a.sizes[i] = size;
@@ -331,6 +361,26 @@ static void test_large(void **state) {
             }
         }
     }
+    for (uint32_t i = 0; i < 4; i++) { /* 2, 3, 5, 7 chunks: a group each */
+        static const uint64_t several[] = {16385, 40000, 70000, 100000};
+        x.a.sizes[i] = several[i];
+    }
+    const uint64_t before = atomics(&x);
+    h.cursors[WH_FLOOR_LARGE].next = 0;
+    assert_int_equal(take_all(&launch, &x.a), WH_OK);
+    assert_int_equal(atomics(&x) - before, 4 + 32);
+    uint64_t begins = 0; /* blocks at the first chunk */
+    for (uint32_t l = 0; l < 32; l++) {
+        const uint64_t first = (uint64_t)((unsigned char *)x.a.ptrs[l] - h.base) >> 14;
+        assert_true(first + 1 < 8 * (2 + 3 + 5 + 7));
+        for (uint32_t m = 0; m < l; m++) {
+            const uint64_t other = (uint64_t)((unsigned char *)x.a.ptrs[m] - h.base) >> 14;
+            assert_true(first >= other + (x.a.sizes[m % 4] + 16383) / 16384 ||
+                        other >= first + (x.a.sizes[l % 4] + 16383) / 16384);
+        }
+        begins += first == 0;
+    }
+    assert_int_equal(begins, 1);
     x.a.sizes[0] = h.bytes + 1;
     x.a.sizes[1] = 0;
     x.a.sizes[2] = UINT64_MAX;
