@@ -14,9 +14,16 @@ typedef struct group_args {
     uint64_t *numbers;         /* as keys: what the example hands out */
     uint32_t *ored;            /* as keys: of 1 << lane */
     uint64_t *ored_u64;        /* of 1 << 2 * lane */
+    uint64_t *bits;            /* of place_of */
     uint64_t *counters;        /* by key */
     uint32_t n;                /* lanes of the grid */
 } group_args;
+
+/* The bit of a lane: in even rounds those of a group are neighbours, in others they are anywhere,
+ * and some are the same. Lanes with key 0 take no part. */
+WH_HD uint32_t place_of(uint32_t round, uint64_t key, uint32_t rank, uint32_t lane) {
+    return round % 2 == 0 ? (uint32_t)key + rank : (uint32_t)(key * 11 + lane * lane * 5) % 64;
+}
 
 WH_KERNEL(make_groups, group_args, a) {
     const uint32_t id = (uint32_t)wh_thread_id();
@@ -32,6 +39,8 @@ WH_KERNEL(make_groups, group_args, a) {
         const uint32_t most = wh_reduce_or_u32(mask, a.by_u32[k].n - 1);
         a.ored_u64[k] = wh_group_or_u64(mask, a.by_u32[k], (uint64_t)1 << (2 * wh_lane_id()), most);
         const wh_group g = a.by_u32[k];
+        const uint32_t at = place_of(round, a.keys[k], g.rank, wh_lane_id());
+        a.bits[k] = wh_group_bits_u64(mask, g, a.keys[k] != 0 ? at : 77, a.keys[k] != 0);
         uint64_t first = 0;
         if (wh_group_leads(g)) {
             first = wh_fetch_add_u64_relaxed(&a.counters[a.keys[k]], g.n);
@@ -73,6 +82,7 @@ static void test_groups(void **state) {
             a.numbers = take(d, (uint64_t)ROUNDS * n * 8);
             a.ored = take(d, (uint64_t)ROUNDS * n * 4);
             a.ored_u64 = take(d, (uint64_t)ROUNDS * n * 8);
+            a.bits = take(d, (uint64_t)ROUNDS * n * 8);
             a.counters = take(d, 64 * 8);
             a.n = n;
             for (uint32_t i = 0; i < ROUNDS * n; i++) {
@@ -99,10 +109,14 @@ static void test_groups(void **state) {
                 check_group(&a.by_u32[i], keys + i - lane, mask, lane);
                 check_group(&a.by_u64[i], keys + i - lane, mask, lane);
                 if (wh_group_leads(a.by_u32[i])) {
-                    uint64_t each = 0;
-                    for (uint32_t m = a.by_u32[i].lanes; m != 0; m &= m - 1) {
-                        each |= (uint64_t)1 << (2 * __builtin_ctz(m));
+                    uint64_t each = 0, places = 0;
+                    uint32_t rank = 0;
+                    for (uint32_t m = a.by_u32[i].lanes; m != 0; m &= m - 1, rank++) {
+                        const uint32_t other = (uint32_t)__builtin_ctz(m);
+                        each |= (uint64_t)1 << (2 * other);
+                        places |= (uint64_t)1 << place_of(i / n, keys[i], rank, other);
                     }
+                    assert_true(keys[i] == 0 || a.bits[i] == places);
                     assert_int_equal(a.ored[i], a.by_u32[i].lanes);
                     assert_int_equal(a.ored_u64[i], each);
                 }
