@@ -1,7 +1,8 @@
 /* atomics_probe.cu: which spelling of device-scope atomics is fastest: this project's
  * inline PTX (simt/cuda.h) or the compiler's __nv_atomic_* builtins, for each order and
- * for five access patterns. Prints JSON. docs/ATOMICS.md holds the outcome; what scattered
- * atomics cost, which docs/RANDOM_WALK.md counts with, is in the last two patterns.
+ * for five access patterns; and how far apart words have to be if every warp is to add to two or
+ * three of them. Prints JSON. docs/ATOMICS.md holds the outcome; what scattered atomics cost, which
+ * docs/RANDOM_WALK.md counts with, is in the last two of the five patterns.
  *
  *   build   nvcc -std=c++17 -O3 -arch=sm_90 -I include src/cuda/atomics_probe.cu
  *
@@ -34,6 +35,8 @@ typedef struct probe_args {
     uint64_t *words;
     uint64_t *out;
     int pattern;
+    int several; /* add_to_several alone */
+    uint32_t apart;
 } probe_args;
 
 static __device__ __forceinline__ uint64_t *word_of(const probe_args &a, uint32_t i) {
@@ -99,6 +102,19 @@ PROBE(nv_load_acquire, __nv_atomic_load_n(p, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SC
 PROBE(nv_store_release,
       (__nv_atomic_store_n(p, (uint64_t)i, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE), i))
 
+/* A lane of each warp adds to `several` words, `apart` words from one to the next, one add after
+ * the other. */
+static __global__ void add_to_several(probe_args a) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if ((i & 31) == 0) {
+        uint64_t sum = 0;
+        for (int k = 0; k < a.several; k++) {
+            sum += wh_fetch_add_u64_relaxed(a.words + (uint64_t)k * a.apart, 1);
+        }
+        a.out[i] = sum;
+    }
+}
+
 typedef struct probe {
     const char *name;
     void (*kernel)(probe_args);
@@ -157,6 +173,13 @@ int main(void) {
             printf("%s\n  {\"pattern\": \"%s\", \"operation\": \"%s\", \"us\": %.2f}", comma,
                    pattern_names[pattern], p.name, median_us(p.kernel, a));
             comma = ",";
+        }
+    }
+    for (a.several = 2; a.several <= 3; a.several++) {
+        for (a.apart = 1; a.apart <= 8192; a.apart *= a.apart == 1 ? 4 : 2) {
+            printf(",\n  {\"pattern\": \"%d words %u B apart, a lane per warp\", \"operation\": "
+                   "\"ptx_add_relaxed\", \"us\": %.2f}",
+                   a.several, a.apart * 8, median_us(add_to_several, a));
         }
     }
     printf("\n]}\n");

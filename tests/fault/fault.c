@@ -44,8 +44,8 @@ static uint64_t n_seeds(void) {
 typedef struct workload_args {
     wh_heap_t heap;
     wh_ouro_t ouro; /* its variant says which */
-    wh_vqueue_state *queue;
-    wh_chunkpool_state *pool;
+    wh_vqueue_words *queue;
+    wh_chunkpool_words *pool;
     wh_veb set;
     wh_ring *ring;
     uint32_t *entries;
@@ -333,7 +333,7 @@ WH_KERNEL(detach_churn, workload_args, a) {
 /* A linked queue on chunks of four entries. Everything lies behind `pool`. */
 WH_FN wh_vqueue_chunks small_chunks(const workload_args *a) {
     wh_vqueue_chunks k;
-    k.pool.state = a->pool;
+    wh_chunkpool_bind(&k.pool, a->pool);
     k.pool.entries[0] = (uint32_t *)(void *)(a->pool + 1);
     k.pool.entries[1] = k.pool.entries[0];
     k.pool.entries_log2[0] = k.pool.entries_log2[1] = 4;
@@ -344,6 +344,7 @@ WH_FN wh_vqueue_chunks small_chunks(const workload_args *a) {
     k.next = (uint64_t *)(void *)(k.done + 16);
     k.base = (unsigned char *)(k.next + 16);
     k.chunk_log2 = 4;
+    k.ahead = 0;
     return k;
 }
 
@@ -351,7 +352,7 @@ WH_FN wh_vqueue_chunks small_chunks(const workload_args *a) {
  * linked and retired together. */
 WH_FN wh_vqueue small_queue(const workload_args *a) {
     wh_vqueue q;
-    q.state = a->queue;
+    wh_vqueue_bind(&q, a->queue);
     q.entries = NULL;
     q.links = (uint64_t *)(void *)(small_chunks(a).base + QUEUE_CHUNKS * 16);
     q.kind = WH_VQUEUE_LINKED;
@@ -670,8 +671,8 @@ static int run(const workload *w, uint64_t seed) {
     a.entries = (uint32_t *)(void *)(a.ring + 1);
     a.semaphore = a.entries + 64;
     a.found = (findings *)(void *)(a.semaphore + 16);
-    a.queue = (wh_vqueue_state *)(void *)(a.semaphore + 32);
-    a.pool = (wh_chunkpool_state *)(void *)(a.queue + 1);
+    a.queue = (wh_vqueue_words *)(void *)(a.semaphore + 32);
+    a.pool = (wh_chunkpool_words *)(void *)(a.queue + 1);
     if (s == WH_OK) { /* the simulated device's memory is the host's */
         const wh_vqueue q = small_queue(&a);
         wh_vqueue_reset(q);

@@ -10,14 +10,14 @@
 #define MOST 32u
 
 typedef struct pool_memory {
-    wh_chunkpool_state state;
+    wh_chunkpool_words words;
     uint32_t entries[2][64];
     uint64_t tree[4];
 } pool_memory;
 
 static wh_chunkpool pool_of(pool_memory *m, uint32_t n, uint32_t large_log2) {
     wh_chunkpool p;
-    p.state = &m->state;
+    wh_chunkpool_bind(&p, &m->words);
     p.entries[0] = m->entries[0];
     p.entries[1] = m->entries[1];
     p.entries_log2[0] = p.entries_log2[1] = 6;

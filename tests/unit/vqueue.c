@@ -16,8 +16,8 @@
 static const char *const kind_names[] = {"array", "hierarchy", "linked"};
 
 typedef struct queue_memory {
-    wh_vqueue_state state;
-    wh_chunkpool_state pool;
+    wh_vqueue_words words;
+    wh_chunkpool_words pool;
     uint32_t pool_entries[2][32];
     uint64_t tree[4];
     uint64_t links[1 << TABLE_LOG2];
@@ -33,7 +33,7 @@ static uint32_t ahead = 0;               /* queue chunks that may be fetched ahe
 
 static wh_vqueue queue_of(queue_memory *m, uint32_t kind) {
     wh_vqueue q;
-    q.state = &m->state;
+    wh_vqueue_bind(&q, &m->words);
     q.entries = m->entries;
     q.links = m->links;
     q.kind = kind;
@@ -46,7 +46,7 @@ static wh_vqueue queue_of(queue_memory *m, uint32_t kind) {
 static wh_vqueue_chunks chunks_of(queue_memory *m, uint32_t n) {
     wh_vqueue_chunks k;
     memset(&k, 0, sizeof k);
-    k.pool.state = &m->pool;
+    wh_chunkpool_bind(&k.pool, &m->pool);
     k.pool.entries[0] = m->pool_entries[0];
     k.pool.entries[1] = m->pool_entries[1];
     k.pool.entries_log2[0] = k.pool.entries_log2[1] = 5;
@@ -67,10 +67,10 @@ static void start(queue_memory *m, uint32_t kind) {
     const wh_vqueue q = queue_of(m, kind);
     wh_vqueue_reset(q);
     /* As if so many queue chunks had come and gone: numbers of 31 bits in links, 64 elsewhere. */
-    m->state.front = m->state.back = first_number << (CHUNK_LOG2 - 2);
-    m->state.provisioned = m->state.announced = first_number;
-    m->state.first = wh_vqueue_link(q.id, first_number, WH_VQUEUE_NO_CHUNK);
-    m->state.last = wh_vqueue_link(q.id, first_number - 1, WH_VQUEUE_NO_CHUNK);
+    m->words.front = m->words.back = first_number << (CHUNK_LOG2 - 2);
+    m->words.state.provisioned = m->words.state.announced = first_number;
+    m->words.state.first = wh_vqueue_link(q.id, first_number, WH_VQUEUE_NO_CHUNK);
+    m->words.state.last = wh_vqueue_link(q.id, first_number - 1, WH_VQUEUE_NO_CHUNK);
 }
 
 /* Chunks that the queue may keep when it is empty. */
@@ -99,7 +99,8 @@ static int apply(queue_model *s, uint32_t kind, uint32_t n_chunks, uint32_t op) 
             const uint32_t left = (1u << TABLE_LOG2) - s->n;
             assert_int_equal(room, n < left ? n : left);
         } else if (room < n) { /* no chunk, or no link */
-            assert_true(wh_chunkpool_empty(k.pool, 0) || s->m.state.used == wh_vqueue_most_(q, k));
+            assert_true(wh_chunkpool_empty(k.pool, 0) ||
+                        s->m.words.state.used == wh_vqueue_most_(q, k));
         }
         const uint64_t first = wh_vqueue_reserve_put(q, room);
         for (uint32_t i = room; i-- > 0;) { /* in any order */
@@ -119,11 +120,12 @@ static int apply(queue_model *s, uint32_t kind, uint32_t n_chunks, uint32_t op) 
         s->n -= n;
         memmove(s->value, s->value + n, s->n * sizeof *s->value);
     }
-    assert_int_equal(s->m.state.back - s->m.state.front, s->n);
+    assert_int_equal(s->m.words.back - s->m.words.front, s->n);
     if (kind != WH_VQUEUE_ARRAY) { /* all chunks are in the queue or in the pool */
-        const uint64_t used = s->m.state.used;
-        const uint64_t fresh = s->m.pool.offset < n_chunks ? n_chunks - s->m.pool.offset : 0;
-        assert_int_equal(used + s->m.pool.rings[0].count + fresh, n_chunks);
+        const uint64_t used = s->m.words.state.used;
+        const uint64_t offset = *wh_chunkpool_offset_(k.pool);
+        const uint64_t fresh = offset < n_chunks ? n_chunks - offset : 0;
+        assert_int_equal(used + *wh_chunkpool_count_(k.pool, 0) + fresh, n_chunks);
         assert_true(used * 4 >= s->n && used <= s->n / 4 + 4);
         if (s->n == 0) {
             assert_true(used <= kept_when_empty(kind));
@@ -296,7 +298,7 @@ static void check_concurrent(wh_sim_policy policy, uint64_t seed, uint32_t kind,
         kept += a.owner[v] == UINT32_MAX;
         seen[v] = a.owner[v] == UINT32_MAX;
     }
-    const uint32_t inside = (uint32_t)(m->state.back - m->state.front);
+    const uint32_t inside = (uint32_t)(m->words.back - m->words.front);
     assert_true(*a.sem == wh_bulksem_word((int64_t)inside, 0, 0));
     assert_int_equal(inside + kept, values);
     /* A lane that the schedule holds up on the first chunk keeps all behind it from coming
@@ -309,10 +311,10 @@ static void check_concurrent(wh_sim_policy policy, uint64_t seed, uint32_t kind,
         assert_true(v < values);
         assert_int_equal(seen[v]++, 0);
     }
-    const wh_vqueue_state *s = &m->state;
-    const uint64_t entries = kind == WH_VQUEUE_ARRAY ? s->front + (1u << TABLE_LOG2)
+    const wh_vqueue_state *s = &m->words.state;
+    const uint64_t entries = kind == WH_VQUEUE_ARRAY ? m->words.front + (1u << TABLE_LOG2)
                                                      : s->provisioned << (CHUNK_LOG2 - 2);
-    assert_true(s->room == wh_bulksem_word((int64_t)(entries - s->back), 0, 0));
+    assert_true(m->words.room == wh_bulksem_word((int64_t)(entries - m->words.back), 0, 0));
     if (kind != WH_VQUEUE_ARRAY) {
         uint64_t in_pool = 0;
         while (wh_chunkpool_take(a.k.pool, 0, 1).n != 0) {
@@ -320,7 +322,7 @@ static void check_concurrent(wh_sim_policy policy, uint64_t seed, uint32_t kind,
         }
         assert_int_equal(in_pool + s->used, n_chunks);
         /* With lanes at work, several may have been provisioned ahead. */
-        assert_true(s->used * 4 <= entries - s->back + 4 + 4);
+        assert_true(s->used * 4 <= entries - m->words.back + 4 + 4);
     }
     wh_device_close(d);
 }
@@ -354,17 +356,17 @@ static void test_stale_walk(void **state) {
     const wh_vqueue_chunks k = chunks_of(&s.m, 4);
     uint64_t walk = 0;
     for (uint32_t round = 0; round < 40; round++) { /* chunks come round many times */
-        const uint64_t stale = wh_load_u64_relaxed(&s.m.state.first);
+        const uint64_t stale = wh_load_u64_relaxed(&s.m.words.state.first);
         assert_int_equal(apply(&s, WH_VQUEUE_LINKED, 4, 2), 1);
         assert_int_equal(apply(&s, WH_VQUEUE_LINKED, 4, 2), 1);
-        const uint64_t p = s.m.state.front + 1 + round % 9; /* a position inside */
+        const uint64_t p = s.m.words.front + 1 + round % 9; /* a position inside */
         memset(s.m.links, 0xff, sizeof s.m.links);
         uint32_t chunk = WH_CHUNK_NONE;
         for (walk = stale; chunk == WH_CHUNK_NONE;) {
             chunk = wh_vqueue_find_(q, k, p, &walk);
         }
         const uint32_t *e = &wh_vqueue_entries_(k, chunk)[p & 3];
-        assert_int_equal(*e, s.value[p - s.m.state.front] + 1);
+        assert_int_equal(*e, s.value[p - s.m.words.front] + 1);
         /* The queue has moved on by two chunks and more before the next round. */
         assert_int_equal(apply(&s, WH_VQUEUE_LINKED, 4, 5), 1);
         assert_int_equal(apply(&s, WH_VQUEUE_LINKED, 4, 5), 1);
@@ -409,7 +411,7 @@ static void test_many_at_once(void **state) {
         a.steps = MANY;
         const wh_launch l = grid(d, 1, 32);
         assert_int_equal(add_chunks(&l, &a), WH_OK);
-        uint64_t link = m->state.first, fifth = 0;
+        uint64_t link = m->words.state.first, fifth = 0;
         for (uint32_t j = 0; j < MANY; j++) { /* without the table: by the list alone */
             assert_true(wh_vqueue_is_(link, a.q.id, j));
             assert_int_not_equal(wh_vqueue_chunk_of_(link), WH_VQUEUE_NO_CHUNK);
@@ -418,31 +420,65 @@ static void test_many_at_once(void **state) {
                 link = m->next[wh_vqueue_chunk_of_(link)];
             }
         }
-        assert_true(m->state.last == link);
-        assert_int_equal(m->state.used, MANY);
+        assert_true(m->words.state.last == link);
+        assert_int_equal(m->words.state.used, MANY);
         for (uint32_t c = 0; c < CHUNKS; c++) {
             m->done[c] = 1u << (CHUNK_LOG2 - 2);
         }
         /* As if those behind it were announced, and not in the list yet. */
         uint64_t *next = &m->next[wh_vqueue_chunk_of_(fifth)];
         const uint64_t sixth = *next;
-        m->state.last = fifth;
+        m->words.state.last = fifth;
         *next = wh_vqueue_behind_(fifth);
         assert_int_equal(retire_chunks(&l, &a), WH_OK);
-        assert_true(m->state.first == fifth);
-        assert_int_equal(m->state.used, MANY - 5);
-        m->state.last = link;
+        assert_true(m->words.state.first == fifth);
+        assert_int_equal(m->words.state.used, MANY - 5);
+        m->words.state.last = link;
         *next = sixth;
         assert_int_equal(retire_chunks(&l, &a), WH_OK); /* all but the last */
-        assert_true(m->state.first == link);
-        assert_int_equal(m->state.used, 1);
-        assert_int_equal(m->pool.rings[0].count, MANY - 1);
+        assert_true(m->words.state.first == link);
+        assert_int_equal(m->words.state.used, 1);
+        assert_int_equal(*wh_chunkpool_count_(a.k.pool, 0), MANY - 1);
         a.steps = 1;
         assert_int_equal(add_chunks(&l, &a), WH_OK);
-        assert_true(wh_vqueue_is_(m->state.first, a.q.id, MANY));
-        assert_int_equal(m->state.used, 1);
+        assert_true(wh_vqueue_is_(m->words.state.first, a.q.id, MANY));
+        assert_int_equal(m->words.state.used, 1);
         wh_device_close(d);
     }
+}
+
+/* One warp of which a lane wants room for one value. */
+WH_KERNEL(reserve_one, queue_args, a) {
+    (void)wh_vqueue_reserve(a.q, a.k, ~0u, wh_lane_id() == 3);
+}
+
+/* Chunks are fetched ahead as far as `ahead` says; LINKED: and no more of them than the cache has
+ * links for, since otherwise every lane that is not at the front would have to walk. */
+static void test_fetch_ahead(void **state) {
+    (void)state;
+    for (uint32_t kind = WH_VQUEUE_HIERARCHY; kind <= WH_VQUEUE_LINKED; kind++) {
+        for (uint32_t links_log2 = 1; links_log2 <= 5; links_log2++) {
+            for (ahead = 0; ahead <= 20; ahead++) {
+                wh_device *d = open_policy(WH_SIM_RANDOM, 1);
+                queue_memory *m = take(d, sizeof *m);
+                queue_args a;
+                memset(&a, 0, sizeof a);
+                start(m, kind);
+                a.q = queue_of(m, kind);
+                a.q.links = take(d, sizeof(uint64_t) << links_log2);
+                a.q.table_log2 = links_log2;
+                a.k = chunks_of(m, CHUNKS);
+                const wh_launch l = grid(d, 1, 32);
+                assert_int_equal(reserve_one(&l, &a), WH_OK);
+                const uint32_t links = 1u << links_log2, most = ahead < links ? ahead : links;
+                assert_int_equal(m->words.state.used,
+                                 WH_VQUEUE_FETCH <= most ? WH_VQUEUE_FETCH : 1);
+                assert_int_equal(m->words.state.provisioned, m->words.state.used);
+                wh_device_close(d);
+            }
+        }
+    }
+    ahead = 0;
 }
 
 /* --- numbers that come round -------------------------------------------------------------------
@@ -474,6 +510,7 @@ int main(void) {
         cmocka_unit_test(test_every_sequence),     cmocka_unit_test(test_long_sequences),
         cmocka_unit_test(test_concurrent),         cmocka_unit_test(test_stale_walk),
         cmocka_unit_test(test_numbers_come_round), cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_fetch_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

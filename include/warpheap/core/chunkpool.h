@@ -50,31 +50,71 @@
 
 #define WH_CHUNK_NONE UINT32_MAX
 
-typedef struct wh_chunkpool_ring {
-    uint64_t count; /* signed */
-    uint64_t unused0[7];
-    wh_ring ring;
-    uint64_t unused1[5];
-} wh_chunkpool_ring;
-
 typedef struct wh_chunkpool_state {
-    uint64_t offset;
     uint64_t moving;
     uint64_t loose;
-    uint64_t unused[5];
-    wh_chunkpool_ring rings[2]; /* small, large */
 } wh_chunkpool_state;
 
 /* A pool, by value. entries[0] has capacity 2^entries_log2[0] >= n, entries[1] 2^... >=
- * n >> large_log2. */
+ * n >> large_log2. Whoever takes or frees writes offset, counts or rings: these five begin `apart`
+ * words after each other. Each is to have a cache line to itself, and be 1 KiB or more from the
+ * others where there is memory for that (docs/ATOMICS.md). */
+#define WH_CHUNKPOOL_PLACES 5u
 typedef struct wh_chunkpool {
+    uint64_t *words;
     wh_chunkpool_state *state;
     uint32_t *entries[2];
     wh_veb loose_tree; /* of n items; not read without large chunks */
     uint32_t entries_log2[2];
+    uint32_t apart;      /* at least 3 */
     uint32_t n;          /* small chunks in all */
     uint32_t large_log2; /* small chunks in a large one */
 } wh_chunkpool;
+
+WH_HD uint64_t *wh_chunkpool_offset_(wh_chunkpool p) {
+    return p.words;
+}
+/* Of small chunks, or large ones. (Computed: an array of pointers that is indexed by a variable
+ * would lie in local memory, and cost a cold malloc a fifth of its time.) */
+WH_HD uint64_t *wh_chunkpool_count_(wh_chunkpool p, uint32_t level) {
+    return p.words + (uint64_t)((1 + level) * p.apart);
+}
+WH_HD wh_ring *wh_chunkpool_ring_(wh_chunkpool p, uint32_t level) {
+    return (wh_ring *)(void *)(p.words + (uint64_t)((3 + level) * p.apart));
+}
+WH_HD uint32_t *wh_chunkpool_entries_(wh_chunkpool p, uint32_t level) {
+    return level == 0 ? p.entries[0] : p.entries[1];
+}
+WH_HD uint32_t wh_chunkpool_capacity_(wh_chunkpool p, uint32_t level) {
+    return 1u << (level == 0 ? p.entries_log2[0] : p.entries_log2[1]);
+}
+
+/* All of it side by side, for pools that few lanes use at a time. */
+typedef struct wh_chunkpool_words {
+    uint64_t words[WH_CHUNKPOOL_PLACES * 3];
+    wh_chunkpool_state state;
+} wh_chunkpool_words;
+
+WH_HD void wh_chunkpool_bind(wh_chunkpool *p, wh_chunkpool_words *w) {
+    p->words = w->words;
+    p->apart = 3;
+    p->state = &w->state;
+}
+
+/* The state of a pool of which all chunks are fresh: one lane writes it, and zeros all entries and
+ * the tree. */
+WH_FN void wh_chunkpool_reset(wh_chunkpool p) {
+    *wh_chunkpool_offset_(p) = 0;
+    p.state->moving = 0;
+    p.state->loose = 0;
+    for (uint32_t l = 0; l < 2; l++) {
+        wh_ring *ring = wh_chunkpool_ring_(p, l);
+        *wh_chunkpool_count_(p, l) = 0;
+        ring->head = 0;
+        ring->tail = 0;
+        ring->virgin = 0;
+    }
+}
 
 /* Chunks taken together: n of them, each got by wh_chunkpool_get once. */
 #define WH_CHUNKPOOL_RING 0u  /* first: position in the ring */
@@ -104,39 +144,38 @@ WH_HD uint32_t wh_chunkpool_left_(wh_chunkpool p, uint64_t offset, uint32_t leve
 /* Up to n chunks from the ring. */
 WH_FN uint32_t wh_chunkpool_from_ring_(wh_chunkpool p, uint32_t level, uint32_t n,
                                        uint64_t *position) {
-    wh_chunkpool_ring *r = &p.state->rings[level];
-    if ((int64_t)wh_load_u64_relaxed(&r->count) <= 0) {
+    uint64_t *count = wh_chunkpool_count_(p, level);
+    if ((int64_t)wh_load_u64_relaxed(count) <= 0) {
         return 0;
     }
-    const int64_t have = (int64_t)wh_fetch_sub_u64_relaxed(&r->count, n);
+    const int64_t have = (int64_t)wh_fetch_sub_u64_relaxed(count, n);
     const uint32_t got = have <= 0 ? 0 : have < (int64_t)n ? (uint32_t)have : n;
     if (got < n) {
-        wh_add_u64_relaxed(&r->count, n - got);
+        wh_add_u64_relaxed(count, n - got);
     }
     if (got != 0) {
-        *position = wh_ring_reserve_take(&r->ring, got);
+        *position = wh_ring_reserve_take(wh_chunkpool_ring_(p, level), got);
     }
     return got;
 }
 
 WH_FN uint32_t wh_chunkpool_ring_at_(wh_chunkpool p, uint32_t level, uint64_t position) {
-    return wh_ring_take_at(&p.state->rings[level].ring, p.entries[level],
-                           1u << p.entries_log2[level], position);
+    return wh_ring_take_at(wh_chunkpool_ring_(p, level), wh_chunkpool_entries_(p, level),
+                           wh_chunkpool_capacity_(p, level), position);
 }
 
 /* Gives a chunk back: any lane, after its last use. */
 WH_FN void wh_chunkpool_free(wh_chunkpool p, uint32_t level, uint32_t chunk) {
-    wh_chunkpool_ring *r = &p.state->rings[level];
-    wh_ring_put_at(p.entries[level], 1u << p.entries_log2[level], wh_ring_reserve_put(&r->ring),
-                   chunk); /* P1 */
-    wh_add_u64_relaxed(&r->count, 1);
+    wh_ring_put_at(wh_chunkpool_entries_(p, level), wh_chunkpool_capacity_(p, level),
+                   wh_ring_reserve_put(wh_chunkpool_ring_(p, level)), chunk); /* P1 */
+    wh_add_u64_relaxed(wh_chunkpool_count_(p, level), 1);
 }
 
 /* Splits a large chunk that came back: n of its small ones for the caller. */
 WH_FN uint32_t wh_chunkpool_split_(wh_chunkpool p, uint32_t n, uint64_t *first) {
     uint64_t position = 0;
     uint32_t got = 0;
-    if (p.large_log2 == 0 || (int64_t)wh_load_u64_relaxed(&p.state->rings[1].count) <= 0) {
+    if (p.large_log2 == 0 || (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, 1)) <= 0) {
         return 0;
     }
     (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
@@ -170,10 +209,10 @@ WH_FN uint32_t wh_chunkpool_from_loose_(wh_chunkpool p, uint64_t *first) {
 
 /* Up to n fresh small chunks. */
 WH_FN uint32_t wh_chunkpool_fresh_(wh_chunkpool p, uint32_t n, uint64_t *first) {
-    if (wh_chunkpool_left_(p, wh_load_u64_relaxed(&p.state->offset), 0) == 0) {
+    if (wh_chunkpool_left_(p, wh_load_u64_relaxed(wh_chunkpool_offset_(p)), 0) == 0) {
         return 0;
     }
-    const uint64_t o = wh_fetch_add_u64_relaxed(&p.state->offset, n);
+    const uint64_t o = wh_fetch_add_u64_relaxed(wh_chunkpool_offset_(p), n);
     const uint32_t left = wh_chunkpool_left_(p, o, 0);
     *first = o;
     return n < left ? n : left;
@@ -198,13 +237,13 @@ WH_FN wh_chunkpool_take_t wh_chunkpool_take(wh_chunkpool p, uint32_t level, uint
         }
     }
     if (t.n == 0 && level == 1) {
-        uint64_t o = wh_load_u64_relaxed(&p.state->offset);
+        uint64_t o = wh_load_u64_relaxed(wh_chunkpool_offset_(p));
         uint32_t left = wh_chunkpool_left_(p, o, 1);
         t.from = WH_CHUNKPOOL_INDEX;
         while (left != 0) {
             const uint32_t take = n < left ? n : left;
             const uint64_t seen =
-                wh_cas_u64_relaxed(&p.state->offset, o, o + ((uint64_t)take << 32));
+                wh_cas_u64_relaxed(wh_chunkpool_offset_(p), o, o + ((uint64_t)take << 32));
             if (seen == o) {
                 t.n = take;
                 t.first = p.n - wh_chunkpool_rest_(p) - (((o >> 32) + take) << p.large_log2);
@@ -269,8 +308,8 @@ WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
     if (p.large_log2 == 0) {
         return 0;
     }
-    while ((int64_t)wh_load_u64_relaxed(&p.state->rings[0].count) > 0 ||
-           wh_chunkpool_left_(p, wh_load_u64_relaxed(&p.state->offset), 0) != 0) {
+    while ((int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, 0)) > 0 ||
+           wh_chunkpool_left_(p, wh_load_u64_relaxed(wh_chunkpool_offset_(p)), 0) != 0) {
         wh_chunkpool_take_t t;
         if (!moving) {
             (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
@@ -310,12 +349,12 @@ WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
 }
 
 WH_FN int wh_chunkpool_ring_is_empty_(wh_chunkpool p, uint32_t level, uint64_t head) {
-    return wh_load_u64_acquire(&p.state->rings[level].ring.tail) == head;
+    return wh_load_u64_acquire(&wh_chunkpool_ring_(p, level)->tail) == head;
 }
 
 /* Whether there are chunks that have never been in use. Once 0, always 0 until a reset. */
 WH_FN int wh_chunkpool_has_fresh(wh_chunkpool p, uint32_t level) {
-    return wh_chunkpool_left_(p, wh_load_u64_relaxed(&p.state->offset), level) != 0;
+    return wh_chunkpool_left_(p, wh_load_u64_relaxed(wh_chunkpool_offset_(p)), level) != 0;
 }
 
 /* I3. For large chunks: without those that merge would make. Only this order of the reads will do:
@@ -323,9 +362,9 @@ WH_FN int wh_chunkpool_has_fresh(wh_chunkpool p, uint32_t level) {
  * a ring, and are counted until they are there. */
 WH_FN int wh_chunkpool_empty(wh_chunkpool p, uint32_t level) {
     const int other = level == 0 && p.large_log2 != 0; /* small ones may come from elsewhere */
-    const uint64_t head = wh_load_u64_acquire(&p.state->rings[level].ring.head);
-    const uint64_t large = other ? wh_load_u64_acquire(&p.state->rings[1].ring.head) : 0;
-    return wh_chunkpool_left_(p, wh_load_u64_acquire(&p.state->offset), level) == 0 &&
+    const uint64_t head = wh_load_u64_acquire(&wh_chunkpool_ring_(p, level)->head);
+    const uint64_t large = other ? wh_load_u64_acquire(&wh_chunkpool_ring_(p, 1)->head) : 0;
+    return wh_chunkpool_left_(p, wh_load_u64_acquire(wh_chunkpool_offset_(p)), level) == 0 &&
            WH_PLANT(chunkpool_p2, wh_load_u64_acquire(&p.state->moving) == 0, 1) && /* P2 */
            (!other || (wh_load_u64_acquire(&p.state->loose) == 0 &&
                        wh_chunkpool_ring_is_empty_(p, 1, large))) &&

@@ -75,10 +75,11 @@
  *       waits for its predecessor: whoever has announced one links what there is, and room
  *       is given out as soon as a chunk is admitted, when nothing can fail any more. All of
  *       these have their positions or numbers already, and the one with the lowest waits for
- *       nobody; a warp has numbers in one queue at a time. Within a warp: the collective calls wait
- * together, and nobody puts while a lane of the same call has a take outstanding. Cost  reserve 1
- * atomic, put 1 + 1 per value, take 1 + 1 per value + 1, per group Check tests/unit/vqueue.c,
- * tests/fault
+ *       nobody; a warp has numbers in one queue at a time. Within a
+ *       warp: the collective calls wait together, and nobody puts while a lane of the same call
+ *       has a take outstanding.
+ * Cost  reserve 1 atomic, put 1 + 1 per value, take 1 + 1 per value + 1, per group
+ * Check tests/unit/vqueue.c, tests/fault
  */
 #ifndef WH_CORE_VQUEUE_H
 #define WH_CORE_VQUEUE_H
@@ -92,23 +93,22 @@
 #define WH_VQUEUE_HIERARCHY 1u
 #define WH_VQUEUE_LINKED 2u
 
+/* What is written when the queue grows or shrinks. */
 typedef struct wh_vqueue_state {
-    uint64_t front;
-    uint64_t unused0[7];
-    uint64_t back;
-    uint64_t unused1[7];
-    uint64_t room;
-    uint64_t unused2[7];
     uint64_t provisioned;
     uint64_t used;
     uint64_t first;
     uint64_t last;
     uint64_t announced;
-    uint64_t unused3[3];
 } wh_vqueue_state;
 
-/* A queue, by value. */
+/* A queue, by value. Every group of lanes that puts or takes writes front, back or room: each is to
+ * have a cache line to itself, and to be 1 KiB or more from the others where there is memory for
+ * that (docs/ATOMICS.md). */
 typedef struct wh_vqueue {
+    uint64_t *front;
+    uint64_t *back;
+    uint64_t *room;
     wh_vqueue_state *state;
     uint32_t *entries; /* ARRAY: 2^table_log2 of them */
     uint64_t *links;   /* HIERARCHY, LINKED: 2^table_log2 of them */
@@ -117,6 +117,21 @@ typedef struct wh_vqueue {
     uint32_t id;      /* 1..30, its own among all queues that share a pool */
     uint32_t bounded; /* ARRAY: 0 if the values in use are no more than the entries */
 } wh_vqueue;
+
+/* All of it side by side, for queues that few lanes use at a time. */
+typedef struct wh_vqueue_words {
+    uint64_t front;
+    uint64_t back;
+    uint64_t room;
+    wh_vqueue_state state;
+} wh_vqueue_words;
+
+WH_HD void wh_vqueue_bind(wh_vqueue *q, wh_vqueue_words *w) {
+    q->front = &w->front;
+    q->back = &w->back;
+    q->room = &w->room;
+    q->state = &w->state;
+}
 
 /* What queues on chunks need besides: the pool, where chunks lie, and a word and a link
  * for each. */
@@ -178,9 +193,9 @@ WH_HD uint64_t wh_vqueue_most_(wh_vqueue q, wh_vqueue_chunks k) {
 /* The state of an empty queue: one lane writes it, and zeros all links. */
 WH_FN void wh_vqueue_reset(wh_vqueue q) {
     wh_vqueue_state *s = q.state;
-    s->front = 0;
-    s->back = 0;
-    s->room = wh_bulksem_word(q.kind == WH_VQUEUE_ARRAY ? (int64_t)1 << q.table_log2 : 0, 0, 0);
+    *q.front = 0;
+    *q.back = 0;
+    *q.room = wh_bulksem_word(q.kind == WH_VQUEUE_ARRAY ? (int64_t)1 << q.table_log2 : 0, 0, 0);
     s->provisioned = 0;
     s->used = 0;
     s->announced = 0;
@@ -423,7 +438,10 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
  * if the queue has as many as it may, and at most `most`. */
 WH_FN wh_chunkpool_take_t wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k, uint32_t most) {
     wh_vqueue_state *s = q.state;
-    const uint64_t limit = wh_vqueue_most_(q, k), ahead = k.ahead < limit ? k.ahead : limit;
+    const uint64_t limit = wh_vqueue_most_(q, k), links = (uint64_t)1 << q.table_log2;
+    /* LINKED: with more chunks than links in the cache lanes have to walk. */
+    const uint64_t most_ahead = q.kind == WH_VQUEUE_LINKED && links < limit ? links : limit;
+    const uint64_t ahead = k.ahead < most_ahead ? k.ahead : most_ahead;
     const uint32_t raised =
         ahead >= most && wh_load_u64_relaxed(&s->used) <= ahead - most ? most : 1;
     const uint64_t before = wh_fetch_add_u64_relaxed(&s->used, raised);
@@ -504,7 +522,7 @@ WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int
  * returned. All lanes of mask call; returns how many of the n may be put. */
 WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t n,
                                     uint64_t old) {
-    uint64_t *room = &q.state->room;
+    uint64_t *room = q.room;
     const uint32_t per_log2 = wh_vqueue_per_log2(k), per = 1u << per_log2;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const uint32_t most = lanes < WH_VQUEUE_FETCH ? lanes : WH_VQUEUE_FETCH;
@@ -586,7 +604,7 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
  * calls that out of line. */
 WH_FN uint64_t wh_vqueue_ask_room_(wh_vqueue q, uint32_t n) {
     return n != 0 && (q.kind != WH_VQUEUE_ARRAY || q.bounded)
-               ? wh_bulksem_take(&q.state->room, n)
+               ? wh_bulksem_take(q.room, n)
                : wh_bulksem_word((int64_t)WH_BULKSEM_MAX_COUNT, 0, 0);
 }
 
@@ -609,12 +627,12 @@ WH_FN uint32_t wh_vqueue_reserve(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask
 
 /* n positions for values for which there is room; the first is returned. */
 WH_FN uint64_t wh_vqueue_reserve_put(wh_vqueue q, uint32_t n) {
-    return wh_fetch_add_u64_relaxed(&q.state->back, n);
+    return wh_fetch_add_u64_relaxed(q.back, n);
 }
 
 /* n positions to take from, for which the caller's semaphore has counted values. */
 WH_FN uint64_t wh_vqueue_reserve_take(wh_vqueue q, uint32_t n) {
-    return wh_fetch_add_u64_relaxed(&q.state->front, n);
+    return wh_fetch_add_u64_relaxed(q.front, n);
 }
 
 /* The entry of position p, or NULL for now (see find). */
@@ -697,7 +715,7 @@ WH_FN int wh_vqueue_finish_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask,
             const wh_group g = wh_group_by_u32(mask, active ? q.id : UINT32_MAX);
             wh_syncwarp(mask);
             if (active && q.bounded && wh_group_leads(g)) {
-                wh_add_u64_relaxed(&q.state->room, wh_bulksem_word(g.n, 0, 0));
+                wh_add_u64_relaxed(q.room, wh_bulksem_word(g.n, 0, 0));
             }
         }
         return 0;
@@ -726,7 +744,7 @@ WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, i
 /* Whether the queue was empty at all times between the reading of `front` and now, with no
  * put reserved: front must have been loaded with acquire. */
 WH_FN int wh_vqueue_empty_since(wh_vqueue q, uint64_t front) {
-    return wh_load_u64_acquire(&q.state->back) == front;
+    return wh_load_u64_acquire(q.back) == front;
 }
 
 #endif

@@ -61,30 +61,30 @@ WH_HD wh_ouro_joining wh_ouro_join_(wh_ouro_t h, wh_ouro_t old, uint64_t old_off
 }
 
 WH_FN void wh_ouro_grow_pool_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {
-    const wh_chunkpool_state *from = &old.header->pool;
     const wh_chunkpool a = wh_ouro_pool_(old), b = wh_ouro_pool_(h);
-    const wh_ouro_joining j = wh_ouro_join_(h, old, from->offset);
+    const wh_ouro_joining j = wh_ouro_join_(h, old, *wh_chunkpool_offset_(a));
     const uint64_t joining = (uint64_t)j.fresh + j.join;
     wh_chunkpool_take_t t;
-    t.first = from->offset;
+    t.first = *wh_chunkpool_offset_(a);
     t.n = j.fresh;
     t.from = WH_CHUNKPOOL_FRESH;
     if (i == 0) {
         h.header->failed = old.header->failed;
         h.header->bad_frees = old.header->bad_frees;
-        b.state->offset = j.offset;
-        b.state->loose = from->loose;
+        *wh_chunkpool_offset_(b) = j.offset;
+        b.state->loose = a.state->loose;
         for (uint32_t l = 0; l < 2; l++) {
-            b.state->rings[l] = from->rings[l];
+            *wh_chunkpool_count_(b, l) = *wh_chunkpool_count_(a, l);
+            *wh_chunkpool_ring_(b, l) = *wh_chunkpool_ring_(a, l);
         }
-        b.state->rings[0].count += joining;
-        b.state->rings[0].ring.tail += joining;
+        *wh_chunkpool_count_(b, 0) += joining;
+        wh_chunkpool_ring_(b, 0)->tail += joining;
     }
     for (uint32_t l = 0; l < 2; l++) {
-        const wh_ring *r = &from->rings[l].ring;
         const uint64_t mask_a = ((uint64_t)1 << a.entries_log2[l]) - 1;
         const uint64_t mask_b = ((uint64_t)1 << b.entries_log2[l]) - 1;
-        for (uint64_t p = r->head + i; p < r->tail; p += n) {
+        for (uint64_t p = wh_chunkpool_ring_(a, l)->head + i; p < wh_chunkpool_ring_(a, l)->tail;
+             p += n) {
             b.entries[l][p & mask_b] = a.entries[l][p & mask_a];
         }
     }
@@ -92,7 +92,7 @@ WH_FN void wh_ouro_grow_pool_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n
     for (uint64_t k = i; k < joining; k += n) {
         const uint32_t chunk = k < j.fresh ? wh_chunkpool_get(a, 0, t, (uint32_t)k)
                                            : old.n_chunks + (uint32_t)(k - j.fresh);
-        b.entries[0][(from->rings[0].ring.tail + k) & mask] = chunk + 1;
+        b.entries[0][(wh_chunkpool_ring_(a, 0)->tail + k) & mask] = chunk + 1;
     }
 }
 
@@ -100,11 +100,17 @@ WH_FN void wh_ouro_grow_queue_(wh_ouro_t h, wh_ouro_t old, uint32_t c, uint64_t 
     const wh_vqueue a = wh_ouro_queue_(h.variant, old, c), b = wh_ouro_queue_(h.variant, h, c);
     const uint64_t mask_a = ((uint64_t)1 << a.table_log2) - 1;
     const uint64_t mask_b = ((uint64_t)1 << b.table_log2) - 1;
-    const uint64_t front = a.state->front, back = a.state->back;
+    const uint64_t front = *a.front, back = *a.back;
     if (i == 0) {
-        h.classes[c] = old.classes[c];
+        *wh_ouro_sem_(h, c) = *wh_ouro_sem_(old, c);
+        *wh_ouro_full_(h, c) = *wh_ouro_full_(old, c);
+        *wh_ouro_class_(h, c) = *wh_ouro_class_(old, c);
+        *b.front = front;
+        *b.back = back;
+        *b.room = *a.room;
+        *b.state = *a.state;
         if (b.kind == WH_VQUEUE_ARRAY) {
-            b.state->room = wh_bulksem_word((int64_t)(mask_b + 1 - (back - front)), 0, 0);
+            *b.room = wh_bulksem_word((int64_t)(mask_b + 1 - (back - front)), 0, 0);
         }
     }
     if (b.kind == WH_VQUEUE_ARRAY) {
@@ -141,8 +147,10 @@ WH_FN void wh_ouro_grow_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {
             }
         }
     }
-    for (uint64_t k = i; k < (uint64_t)old.n_chunks << old.words_log2; k += n) {
-        h.bits[k] = old.bits[k];
+    for (uint32_t w = 0; w < 1u << old.words_log2; w++) {
+        for (uint64_t k = i; k < old.n_chunks; k += n) {
+            *wh_ouro_bits_(h, (uint32_t)k, w) = *wh_ouro_bits_(old, (uint32_t)k, w);
+        }
     }
     for (uint32_t c = 0; c < h.n_classes; c++) {
         wh_ouro_grow_queue_(h, old, c, i, n);

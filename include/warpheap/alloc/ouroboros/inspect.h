@@ -17,7 +17,8 @@ WH_FN int wh_ouro_can_fetch_(wh_ouro_t h, uint32_t c) {
         return 1;
     }
     for (uint32_t u = 0; u < h.n_classes; u++) {
-        if (u != c && wh_ouro_level_(h, u) >= level && wh_ouro_full_now_(h.classes[u].full) > 0) {
+        if (u != c && wh_ouro_level_(h, u) >= level &&
+            wh_ouro_full_now_(*wh_ouro_full_(h, u)) > 0) {
             return 1;
         }
     }
@@ -26,7 +27,7 @@ WH_FN int wh_ouro_can_fetch_(wh_ouro_t h, uint32_t c) {
 
 WH_FN uint64_t wh_ouro_largest_free_(wh_ouro_t h) {
     for (uint32_t c = h.n_classes; c-- > 0;) {
-        if (wh_bulksem_count(h.classes[c].sem) > 0 || h.classes[c].parked != 0 ||
+        if (wh_bulksem_count(*wh_ouro_sem_(h, c)) > 0 || wh_ouro_class_(h, c)->parked != 0 ||
             wh_ouro_can_fetch_(h, c)) {
             return (uint64_t)1 << wh_ouro_page_log2_(h, c);
         }
@@ -43,7 +44,7 @@ WH_FN void wh_ouro_stats_(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {
         for (uint32_t c = 0; c < h.n_classes; c++) {
             s->classes[c].block_bytes = (uint64_t)1 << wh_ouro_page_log2_(h, c);
             if (!WH_OURO_BY_CHUNK(h.variant)) { /* pages in the queue are free, too */
-                const uint64_t queued = (uint64_t)wh_bulksem_count(h.classes[c].sem);
+                const uint64_t queued = (uint64_t)wh_bulksem_count(*wh_ouro_sem_(h, c));
                 (void)wh_fetch_sub_u64_relaxed(&s->classes[c].live, queued);
                 (void)wh_fetch_sub_u64_relaxed(&s->live_blocks, queued);
                 (void)wh_fetch_sub_u64_relaxed(&s->used_bytes, queued << wh_ouro_page_log2_(h, c));
@@ -67,13 +68,13 @@ WH_FN void wh_ouro_stats_(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {
 WH_FN void wh_ouro_check_queue_(wh_ouro_t h, uint32_t c, uint64_t i, uint64_t n, wh_report *r) {
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
     const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
-    const uint64_t front = q.state->front, back = q.state->back, sem = h.classes[c].sem;
+    const uint64_t front = *q.front, back = *q.back, sem = *wh_ouro_sem_(h, c);
     if (i == 0) {
         if (wh_bulksem_expected(sem) != 0 || wh_bulksem_reserved(sem) != 0 ||
             wh_bulksem_count(sem) != (int64_t)(back - front)) {
             wh_report_error(r, 6, c); /* the semaphore's I1 */
         }
-        const uint64_t room = q.state->room;
+        const uint64_t room = *q.room;
         const uint64_t provided = q.kind == WH_VQUEUE_ARRAY
                                       ? front + ((uint64_t)1 << q.table_log2)
                                       : q.state->provisioned << wh_vqueue_per_log2(k);
@@ -105,7 +106,7 @@ WH_FN void wh_ouro_check_queue_(wh_ouro_t h, uint32_t c, uint64_t i, uint64_t n,
         if (of >= h.n_chunks || h.cls[of] != c ||
             (WH_OURO_BY_CHUNK(h.variant)
                  ? h.count[of] == 0 || wh_veb_contains(wh_ouro_tree_(h, c), of)
-                 : (wh_ouro_bits_(h, of)[page >> 6] >> (page & 63) & 1) != 0)) {
+                 : (*wh_ouro_bits_(h, of, page >> 6) >> (page & 63) & 1) != 0)) {
             wh_report_error(r, 1, p);
         }
     }
@@ -129,7 +130,7 @@ WH_FN void wh_ouro_check_chunk_(wh_ouro_t h, uint64_t unit, wh_report *r) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     uint32_t set = 0;
     for (uint32_t w = 0; w < (pages + 63) / 64; w++) {
-        set += wh_popc64(wh_ouro_bits_(h, (uint32_t)unit)[w]);
+        set += wh_popc64(*wh_ouro_bits_(h, (uint32_t)unit, w));
     }
     if (set != h.count[unit] || set > pages) {
         wh_report_error(r, 4, unit);
@@ -153,11 +154,11 @@ WH_FN void wh_ouro_check_class_(wh_ouro_t h, uint32_t c, wh_report *r) {
             full += h.count[unit] == 1u << wh_ouro_pages_log2_(h, c);
         }
     }
-    if (parked != h.classes[c].parked || h.classes[c].moving != 0 ||
-        full != (uint64_t)wh_ouro_full_now_(h.classes[c].full)) {
+    if (parked != wh_ouro_class_(h, c)->parked || wh_ouro_class_(h, c)->moving != 0 ||
+        full != (uint64_t)wh_ouro_full_now_(*wh_ouro_full_(h, c))) {
         wh_report_error(r, 2, c);
     }
-    if (WH_OURO_BY_CHUNK(h.variant) && loose != (uint64_t)wh_bulksem_count(h.classes[c].sem)) {
+    if (WH_OURO_BY_CHUNK(h.variant) && loose != (uint64_t)wh_bulksem_count(*wh_ouro_sem_(h, c))) {
         wh_report_error(r, 2, c);
     }
 }
@@ -178,9 +179,11 @@ WH_FN void wh_ouro_check_(wh_ouro_t h, uint64_t i, uint64_t n, wh_report *r) {
         }
     }
     if (i == 0) { /* I5: nothing in the pool is on its way */
+        const wh_chunkpool pool = wh_ouro_pool_(h);
         for (uint32_t l = 0; l < 2; l++) {
-            const wh_chunkpool_ring *ring = &h.header->pool.rings[l];
-            if (ring->count != ring->ring.tail - ring->ring.head || h.header->pool.moving != 0) {
+            const wh_ring *ring = wh_chunkpool_ring_(pool, l);
+            if (*wh_chunkpool_count_(pool, l) != ring->tail - ring->head ||
+                pool.state->moving != 0) {
                 wh_report_error(r, 5, l);
             }
         }
@@ -194,7 +197,7 @@ WH_FN void wh_ouro_walk_(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink
         const uint32_t c = wh_ouro_begins_(h, unit);
         const uint32_t pages = c != WH_OURO_NO_CLASS ? 1u << wh_ouro_pages_log2_(h, c) : 0;
         for (uint32_t page = 0; page < pages; page++) {
-            if ((wh_ouro_bits_(h, (uint32_t)unit)[page >> 6] >> (page & 63) & 1) == 0) {
+            if ((*wh_ouro_bits_(h, (uint32_t)unit, page >> 6) >> (page & 63) & 1) == 0) {
                 wh_walk_emit(sink, wh_ouro_page_(h, c, (uint32_t)unit, page),
                              (uint64_t)1 << wh_ouro_page_log2_(h, c));
             }

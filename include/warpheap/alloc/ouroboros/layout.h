@@ -42,27 +42,34 @@
 #define WH_OURO_KIND(variant) ((variant)&3u)
 #define WH_OURO_BY_CHUNK(variant) (((variant)&WH_OURO_CHUNKS) != 0)
 
-/* What belongs to a class. */
+/* What belongs to a class: seven places (and after those of all classes come the pool's), each at
+ * least a cache line from the others (wh_ouro_at_). These words are written most: */
+#define WH_OURO_AT_SEM 0u   /* pages in the queue, or chunks in it */
+#define WH_OURO_AT_FULL 1u  /* chunks all of whose pages are free, and how often one became so */
+#define WH_OURO_AT_FRONT 2u /* of the queue */
+#define WH_OURO_AT_BACK 3u
+#define WH_OURO_AT_ROOM 4u
+#define WH_OURO_AT_STATE 5u /* wh_vqueue_state */
+#define WH_OURO_AT_CLASS 6u
+#define WH_OURO_PLACES 7u
+#define WH_OURO_MIN_APART_LOG2 3u /* in words of 8 bytes: a line */
+#define WH_OURO_MAX_APART_LOG2 7u /* 1 KiB: docs/ATOMICS.md */
+
 typedef struct wh_ouro_class {
-    uint64_t sem; /* pages in the queue, or chunks in it */
-    uint64_t unused0[7];
     uint64_t parked;   /* chunks in the tree, or held by a lane that took one from there */
-    uint64_t full;     /* chunks all of whose pages are free, and how often one became so */
     uint64_t fetching; /* CHUNKS: chunks being fetched from the pool; a hint */
     uint64_t moving;   /* PAGES: lanes with pages in hand on their way to bits */
-    uint64_t unused1[4];
-    wh_vqueue_state queue;
 } wh_ouro_class;
 
 typedef struct wh_ouro {
     unsigned char *base; /* chunk 0 */
     struct wh_ouro_header *header;
-    wh_ouro_class *classes;
-    void *tables; /* ARRAY: uint32_t entries, others: uint64_t links; per class */
+    uint64_t *words; /* per place and class */
+    void *tables;    /* ARRAY: uint32_t entries, others: uint64_t links; per class */
     uint32_t *rings;
     uint64_t *trees;       /* per class, and one of the pool */
     uint64_t *next;        /* per small chunk */
-    uint64_t *bits;        /* per small chunk 2^words_log2 words: set = free page, not in a queue */
+    uint64_t *bits;        /* 2^words_log2 words per small chunk: set = free page, not in a queue */
     uint32_t *count;       /* per small chunk: its bits; queue chunk: takes finished */
     uint32_t *cls;         /* per small chunk: class or NO_CLASS; plain, see I3 */
     unsigned char *linear; /* the caller's region behind all that */
@@ -75,6 +82,7 @@ typedef struct wh_ouro {
     uint32_t min_log2;   /* bytes of the smallest page */
     uint32_t n_small;
     uint32_t n_classes;
+    uint32_t apart_log2; /* words from one class to the next */
     uint32_t large_log2; /* small chunks in a large one; 0: there are no large ones */
     uint32_t words_log2;
     uint32_t table_log2[2]; /* of the queues of small and of large classes */
@@ -85,15 +93,16 @@ typedef struct wh_ouro {
 typedef struct wh_ouro_header {
     wh_ouro_t self;      /* for slow paths, which take a pointer to the header only */
     uint64_t verdict[2]; /* small and large chunks: events + 1 when there were none; 0: none yet */
-    uint64_t unused0;
+    uint64_t unused0[8];
     uint64_t failed;
     uint64_t bad_frees;
-    uint64_t unused1[6];
+    uint64_t unused1[8];
     wh_chunkpool_state pool;
 } wh_ouro_header;
 
-WH_STATIC_ASSERT(sizeof(wh_ouro_header) % 64 == 0 && sizeof(wh_ouro_class) % 64 == 0,
-                 "what is written often has cache lines to itself");
+WH_STATIC_ASSERT(sizeof(wh_vqueue_state) <= 64 && sizeof(wh_ouro_class) <= 64 &&
+                     sizeof(wh_ring) <= 64,
+                 "what has a place fits it");
 
 /* The word `full`: the low half, signed, counts the chunks of a class that are free as a whole, the
  * high half all that have become so, so that a change for the better shows (X2). What to add when
@@ -141,8 +150,23 @@ WH_HD uint32_t wh_ouro_chunk_of_(wh_ouro_t h, uint32_t c, uint32_t id, uint32_t 
     *page = id & ((1u << wh_ouro_pages_log2_(h, c)) - 1);
     return chunk;
 }
-WH_HD uint64_t *wh_ouro_bits_(wh_ouro_t h, uint32_t chunk) {
-    return h.bits + ((uint64_t)chunk << h.words_log2);
+/* Word w of a chunk's bits. First words lie together, then second ones: most chunks have one, and
+ * so their words are dense. */
+WH_HD uint64_t *wh_ouro_bits_(wh_ouro_t h, uint32_t chunk, uint32_t w) {
+    return h.bits + ((uint64_t)w * h.n_chunks + chunk);
+}
+/* A place of class c. */
+WH_HD uint64_t *wh_ouro_at_(wh_ouro_t h, uint32_t place, uint32_t c) {
+    return h.words + ((uint64_t)(place * h.n_classes + c) << h.apart_log2);
+}
+WH_HD uint64_t *wh_ouro_sem_(wh_ouro_t h, uint32_t c) {
+    return wh_ouro_at_(h, WH_OURO_AT_SEM, c);
+}
+WH_HD uint64_t *wh_ouro_full_(wh_ouro_t h, uint32_t c) {
+    return wh_ouro_at_(h, WH_OURO_AT_FULL, c);
+}
+WH_HD wh_ouro_class *wh_ouro_class_(wh_ouro_t h, uint32_t c) {
+    return (wh_ouro_class *)(void *)wh_ouro_at_(h, WH_OURO_AT_CLASS, c);
 }
 WH_HD wh_veb wh_ouro_tree_(wh_ouro_t h, uint32_t c) {
     return wh_veb_make(h.trees + (uint64_t)c * h.tree_words, h.n_chunks);
@@ -150,6 +174,8 @@ WH_HD wh_veb wh_ouro_tree_(wh_ouro_t h, uint32_t c) {
 
 WH_HD wh_chunkpool wh_ouro_pool_(wh_ouro_t h) {
     wh_chunkpool p;
+    p.words = wh_ouro_at_(h, WH_OURO_PLACES, 0);
+    p.apart = 1u << h.apart_log2;
     p.state = &h.header->pool;
     p.entries[0] = h.rings;
     p.entries[1] = h.rings + ((uint64_t)1 << h.ring_log2[0]);
@@ -179,7 +205,10 @@ WH_HD wh_vqueue wh_ouro_queue_(uint32_t variant, wh_ouro_t h, uint32_t c) {
                                     ((uint64_t)(c - h.n_small) << h.table_log2[1])
                               : (uint64_t)c << h.table_log2[0];
     wh_vqueue q;
-    q.state = &h.classes[c].queue;
+    q.front = wh_ouro_at_(h, WH_OURO_AT_FRONT, c);
+    q.back = wh_ouro_at_(h, WH_OURO_AT_BACK, c);
+    q.room = wh_ouro_at_(h, WH_OURO_AT_ROOM, c);
+    q.state = (wh_vqueue_state *)(void *)wh_ouro_at_(h, WH_OURO_AT_STATE, c);
     q.entries = (uint32_t *)h.tables + at;
     q.links = (uint64_t *)h.tables + at;
     q.kind = WH_OURO_KIND(variant);
@@ -252,8 +281,12 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     const uint64_t tables = wh_ouro_table_words_(*h);
     h->base = memory + pad;
     h->header = (wh_ouro_header *)(void *)(memory + wh_ouro_place_(&at, 1, sizeof *h->header));
-    h->classes =
-        (wh_ouro_class *)(void *)(memory + wh_ouro_place_(&at, h->n_classes, sizeof *h->classes));
+    h->apart_log2 = WH_OURO_MAX_APART_LOG2;
+    const uint64_t places = (uint64_t)WH_OURO_PLACES * h->n_classes + WH_CHUNKPOOL_PLACES;
+    while (h->apart_log2 > WH_OURO_MIN_APART_LOG2 && places << h->apart_log2 > heap_bytes / 2048) {
+        h->apart_log2--; /* 8 << apart_log2 bytes a place: at most 1/256 of the heap */
+    }
+    h->words = (uint64_t *)(void *)(memory + wh_ouro_place_(&at, places << h->apart_log2, 8));
     h->tables = memory + wh_ouro_place_(&at, tables, kind == WH_VQUEUE_ARRAY ? 4 : 8);
     h->rings = (uint32_t *)(void *)(memory + wh_ouro_place_(&at,
                                                             ((uint64_t)1 << h->ring_log2[0]) +
@@ -359,23 +392,15 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.header->bad_frees = 0;
         h.header->verdict[0] = 0;
         h.header->verdict[1] = 0;
-        h.header->pool.offset = 0;
-        h.header->pool.moving = 0;
-        h.header->pool.loose = 0;
-        for (uint32_t l = 0; l < 2; l++) {
-            wh_chunkpool_ring *r = &h.header->pool.rings[l];
-            r->count = 0;
-            r->ring.head = 0;
-            r->ring.tail = 0;
-            r->ring.virgin = 0;
-        }
+        wh_chunkpool_reset(wh_ouro_pool_(h));
     }
     for (uint64_t c = i; c < h.n_classes; c += n) {
-        h.classes[c].sem = 0;
-        h.classes[c].parked = 0;
-        h.classes[c].full = 0;
-        h.classes[c].fetching = 0;
-        h.classes[c].moving = 0;
+        wh_ouro_class *cl = wh_ouro_class_(h, (uint32_t)c);
+        *wh_ouro_sem_(h, (uint32_t)c) = 0;
+        *wh_ouro_full_(h, (uint32_t)c) = 0;
+        cl->parked = 0;
+        cl->fetching = 0;
+        cl->moving = 0;
         wh_vqueue_reset(wh_ouro_queue_(h.variant, h, (uint32_t)c));
     }
     const uint64_t words = wh_ouro_table_words_(h);

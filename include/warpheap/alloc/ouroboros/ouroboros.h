@@ -105,12 +105,12 @@
 
 /* I2: a chunk that the caller holds, with count > 0, into the tree. */
 WH_FN void wh_ouro_park_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
-    wh_add_u64_relaxed(&h.classes[c].parked, 1);
+    wh_add_u64_relaxed(&wh_ouro_class_(h, c)->parked, 1);
     (void)wh_veb_insert(wh_ouro_tree_(h, c), chunk); /* P4 */
 }
 
 WH_FN void wh_ouro_unpark_(wh_ouro_t h, uint32_t c) {
-    (void)wh_fetch_sub_u64_release(&h.classes[c].parked, 1);
+    (void)wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->parked, 1);
 }
 
 /* Where a lane begins to look through a tree. Every one begins elsewhere: in a full heap all lanes
@@ -158,28 +158,26 @@ WH_FN void wh_ouro_add_full_(wh_ouro_t h, wh_mask_t mask, int changes, uint32_t 
     if (wh_any(mask, changes)) {
         const wh_group g = wh_group_by_u32(mask, changes ? c : WH_OURO_NO_CLASS);
         if (changes && wh_group_leads(g)) {
-            wh_add_u64_relaxed(&h.classes[c].full,
+            wh_add_u64_relaxed(wh_ouro_full_(h, c),
                                up ? wh_ouro_full_up_(g.n) : wh_ouro_full_down_(g.n));
         }
     }
 }
 
-/* Sets the bit of a page. 0 if it was set: the page is free already. */
-WH_FN int wh_ouro_set_bit_(wh_ouro_t h, uint32_t chunk, uint32_t page) {
-    const uint64_t bit = (uint64_t)1 << (page & 63);
-    return (WH_PLANT(ouro_p2_set, wh_fetch_or_u64_release,
-                     wh_fetch_or_u64_relaxed)(&wh_ouro_bits_(h, chunk)[page >> 6], bit) &
-            bit) == 0; /* P2 */
+/* Sets bits in word w of a chunk: which of them were clear. The others are of free pages. */
+WH_FN uint64_t wh_ouro_set_bits_(wh_ouro_t h, uint32_t chunk, uint32_t w, uint64_t bits) {
+    return bits & ~WH_PLANT(ouro_p2_set, wh_fetch_or_u64_release,
+                            wh_fetch_or_u64_relaxed)(wh_ouro_bits_(h, chunk, w), bits); /* P2 */
 }
 
 /* PAGES: a free page for which the queue has no room. */
 WH_FN void wh_ouro_park_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page) {
-    if (!wh_ouro_set_bit_(h, chunk, page)) {
+    if (wh_ouro_set_bits_(h, chunk, page >> 6, (uint64_t)1 << (page & 63)) == 0) {
         wh_add_u64_relaxed(&h.header->bad_frees, 1);
     } else {
         const uint32_t found = wh_ouro_add_pages_(h, c, chunk, 1);
         if ((found & WH_OURO_FULL) != 0) {
-            wh_add_u64_relaxed(&h.classes[c].full, wh_ouro_full_up_(1));
+            wh_add_u64_relaxed(wh_ouro_full_(h, c), wh_ouro_full_up_(1));
         }
         if ((found & WH_OURO_HOLDS) != 0) {
             wh_ouro_park_(h, c, chunk);
@@ -225,7 +223,7 @@ WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_t h, wh_mask_t mask
     }
     wh_syncwarp(mask);
     if (leads) {
-        wh_bulksem_signal(&h.classes[c].sem, room, held ? g.n : 0, 0);
+        wh_bulksem_signal(wh_ouro_sem_(h, c), room, held ? g.n : 0, 0);
     }
     wh_vqueue_put(q, wh_ouro_queue_chunks_(h), mask, active && g.rank < room, first + g.rank,
                   chunk);
@@ -242,7 +240,7 @@ WH_FN int wh_ouro_retire_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
     }
     wh_store_u32_relaxed(&h.count[chunk], 0);
     for (uint32_t w = 0; w < (pages + 63) / 64; w++) {
-        wh_store_u64_relaxed(&wh_ouro_bits_(h, chunk)[w], 0);
+        wh_store_u64_relaxed(wh_ouro_bits_(h, chunk, w), 0);
     }
     const uint32_t units = wh_ouro_level_(h, c) ? 1u << h.large_log2 : 1;
     for (uint32_t i = 0; i < units; i++) {
@@ -250,13 +248,13 @@ WH_FN int wh_ouro_retire_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
     }
     wh_chunkpool_free(wh_ouro_pool_(h), wh_ouro_level_(h, c), chunk);
     /* P5. The other way round a search would find it in neither place. */
-    (void)wh_fetch_sub_u64_release(&h.classes[c].full, 1);
+    (void)wh_fetch_sub_u64_release(wh_ouro_full_(h, c), 1);
     return 1;
 }
 
 /* CHUNKS: takes one chunk from the queue of class c, which E then counts. */
 WH_FN uint32_t wh_ouro_hold_one_(wh_ouro_t h, uint32_t c) {
-    uint64_t *sem = &h.classes[c].sem;
+    uint64_t *sem = wh_ouro_sem_(h, c);
     if (wh_bulksem_count(wh_load_u64_relaxed(sem)) <= 0) {
         return WH_CHUNK_NONE;
     }
@@ -273,7 +271,7 @@ WH_FN uint32_t wh_ouro_hold_one_(wh_ouro_t h, uint32_t c) {
 /* PAGES: moves up to n pages from the queue of class c to the bits of their chunks, where
  * one sees which chunks are free as a whole ("queue compaction", section 7). */
 WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
-    uint64_t *sem = &h.classes[c].sem;
+    uint64_t *sem = wh_ouro_sem_(h, c);
     if (wh_bulksem_count(wh_load_u64_relaxed(sem)) <= 0) {
         return 0;
     }
@@ -283,7 +281,7 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
     uint64_t first = 0;
     if (got != 0) { /* who moves in vain keeps no search from its end */
-        (void)wh_fetch_add_u64_acq_rel(&h.classes[c].moving, 1); /* P5 */
+        (void)wh_fetch_add_u64_acq_rel(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
         first = wh_vqueue_reserve_take(q, got);
     }
     wh_add_u64_relaxed(sem, wh_bulksem_word((int64_t)(n - got), 0, 0));
@@ -295,7 +293,7 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
         wh_ouro_park_page_(h, c, chunk, page);
     }
     if (got != 0) {
-        (void)wh_fetch_sub_u64_release(&h.classes[c].moving, 1); /* P5 */
+        (void)wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
         wh_fence(); /* X1: parked is raised before E is lowered */
     }
     wh_bulksem_signal(sem, 0, 1, 0);
@@ -306,19 +304,20 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
  * Returns how many. */
 WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_t u, int all) {
     const wh_ouro_t h = header->self;
-    wh_ouro_class *cl = &h.classes[u];
+    uint64_t *sem = wh_ouro_sem_(h, u);
+    const uint64_t *full = wh_ouro_full_(h, u);
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, u);
     uint32_t n = 0;
-    int64_t entries = wh_bulksem_count(wh_load_u64_relaxed(&cl->sem));
+    int64_t entries = wh_bulksem_count(wh_load_u64_relaxed(sem));
     if (!WH_OURO_BY_CHUNK(h.variant)) {
         /* A chunk's worth of pages at a time, up to all that are in the queue now. */
-        for (; entries > 0 && (all || wh_ouro_full_now_(wh_load_u64_relaxed(&cl->full)) <= 0);
+        for (; entries > 0 && (all || wh_ouro_full_now_(wh_load_u64_relaxed(full)) <= 0);
              entries -= pages) {
             (void)wh_ouro_unqueue_pages_(h, u, pages);
         }
         entries = 0;
     }
-    if (wh_ouro_full_now_(wh_load_u64_relaxed(&cl->full)) <= 0) {
+    if (wh_ouro_full_now_(wh_load_u64_relaxed(full)) <= 0) {
         return 0;
     }
     for (; entries > 0 && (all || n == 0); entries--) {
@@ -327,7 +326,7 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
             break;
         }
         if (wh_ouro_retire_(h, u, chunk)) {
-            wh_bulksem_signal(&cl->sem, 0, 1, 0);
+            wh_bulksem_signal(sem, 0, 1, 0);
             n++;
         } else {
             wh_ouro_enqueue_chunks_(h.variant, h, 1u << wh_lane_id(), 1, u, chunk, 1);
@@ -374,13 +373,13 @@ WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
 WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
     const wh_ouro_t h = header->self;
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
-    const uint64_t front = wh_load_u64_acquire(&q.state->front);
+    const uint64_t front = wh_load_u64_acquire(q.front);
     if (!wh_chunkpool_empty(wh_ouro_pool_(h), wh_ouro_level_(h, c))) {
         return 0;
     }
-    const uint32_t e = wh_bulksem_expected(wh_load_u64_acquire(&h.classes[c].sem));
+    const uint32_t e = wh_bulksem_expected(wh_load_u64_acquire(wh_ouro_sem_(h, c)));
     if (WH_PLANT(ouro_x1_held, e != 0, 0) ||
-        WH_PLANT(ouro_x1_parked, wh_load_u64_acquire(&h.classes[c].parked) != 0, 0)) {
+        WH_PLANT(ouro_x1_parked, wh_load_u64_acquire(&wh_ouro_class_(h, c)->parked) != 0, 0)) {
         return 0;
     }
     return wh_vqueue_empty_since(q, front);
@@ -394,14 +393,15 @@ typedef struct wh_ouro_events {
 
 /* Each of these counts only grows: if two sums are the same, so are all counts in between. */
 WH_FN wh_ouro_events wh_ouro_events_(wh_ouro_t h) {
-    const wh_chunkpool_ring *rings = h.header->pool.rings;
+    const wh_chunkpool pool = wh_ouro_pool_(h);
     wh_ouro_events e;
-    e.whole = wh_load_u64_relaxed(&rings[0].ring.tail) + wh_load_u64_relaxed(&rings[1].ring.tail);
+    e.whole = wh_load_u64_relaxed(&wh_chunkpool_ring_(pool, 0)->tail) +
+              wh_load_u64_relaxed(&wh_chunkpool_ring_(pool, 1)->tail);
     e.puts = 0;
     for (uint32_t u = 0; u < h.n_classes; u++) {
-        e.whole += wh_ouro_full_ever_(wh_load_u64_relaxed(&h.classes[u].full));
+        e.whole += wh_ouro_full_ever_(wh_load_u64_relaxed(wh_ouro_full_(h, u)));
         if (!WH_OURO_BY_CHUNK(h.variant)) {
-            e.puts += wh_load_u64_relaxed(&h.classes[u].queue.back);
+            e.puts += wh_load_u64_relaxed(wh_ouro_at_(h, WH_OURO_AT_BACK, u));
         }
     }
     wh_fence(); /* what is read next is read later */
@@ -416,16 +416,16 @@ WH_FN int wh_ouro_none_whole_(wh_ouro_t h, uint64_t *fronts) {
     uint64_t moving = 0;
     *fronts = 0;
     for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
-        *fronts += wh_load_u64_relaxed(&h.classes[u].queue.front);
+        *fronts += wh_load_u64_relaxed(wh_ouro_at_(h, WH_OURO_AT_FRONT, u));
     }
     wh_fence();
     for (uint32_t u = 0; u < h.n_classes; u++) {
-        const uint64_t full = wh_load_u64_relaxed(&h.classes[u].full);
+        const uint64_t full = wh_load_u64_relaxed(wh_ouro_full_(h, u));
         whole |= WH_PLANT(ouro_x2_whole, wh_ouro_full_now_(full) > 0, 0);
     }
     wh_fence();
     for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
-        moving += WH_PLANT(ouro_x2_moving, wh_load_u64_relaxed(&h.classes[u].moving), 0);
+        moving += WH_PLANT(ouro_x2_moving, wh_load_u64_relaxed(&wh_ouro_class_(h, u)->moving), 0);
     }
     wh_fence();
     return !whole && moving == 0;
@@ -487,10 +487,10 @@ WH_FN_SLOW int wh_ouro_search_(const wh_ouro_header *header, uint32_t c, uint32_
 WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t start) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     const uint32_t words = (pages + 63) / 64;
-    uint64_t *bits = wh_ouro_bits_(h, chunk);
     start &= pages - 1;
     for (uint32_t w = start / 64, from = start % 64;;) {
-        const uint64_t set = wh_load_u64_relaxed(&bits[w]);
+        uint64_t *bits = wh_ouro_bits_(h, chunk, w);
+        const uint64_t set = wh_load_u64_relaxed(bits);
         if (set == 0) {
             w = w + 1 < words ? w + 1 : 0;
             from = 0;
@@ -500,7 +500,7 @@ WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint3
         const uint32_t b = wh_ctz64(above != 0 ? above : set);
         const uint64_t bit = (uint64_t)1 << b;
         const uint64_t old = WH_PLANT(ouro_p2_claim, wh_fetch_and_u64_acquire,
-                                      wh_fetch_and_u64_relaxed)(&bits[w], ~bit); /* P2 */
+                                      wh_fetch_and_u64_relaxed)(bits, ~bit); /* P2 */
         if ((old & bit) != 0) {
             return w * 64 + b;
         }
@@ -530,7 +530,7 @@ WH_FN void wh_ouro_format_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
     }
     const uint32_t words = ((1u << wh_ouro_pages_log2_(h, c)) + 63) / 64;
     for (uint32_t w = 0; w < words; w++) {
-        wh_store_u64_relaxed(&wh_ouro_bits_(h, chunk)[w], 0);
+        wh_store_u64_relaxed(wh_ouro_bits_(h, chunk, w), 0);
     }
 }
 
@@ -541,13 +541,13 @@ WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t
     for (uint32_t at = from; at < to;) {
         const uint32_t end = (at | 63) + 1 < to ? (at | 63) + 1 : to;
         const uint64_t ones = wh_lowest_bits(UINT64_MAX, end - at) << (at & 63);
-        uint64_t *word = &wh_ouro_bits_(h, chunk)[at >> 6]; /* clear where nobody has a page yet */
+        uint64_t *word = wh_ouro_bits_(h, chunk, at >> 6); /* clear where nobody has a page yet */
         wh_store_u64_relaxed(word,
                              wh_load_u64_relaxed(word) | ones); /* published by the count, P3 */
         at = end;
     }
     if ((wh_ouro_add_pages_(h, c, chunk, to - from) & WH_OURO_FULL) != 0) {
-        wh_add_u64_relaxed(&h.classes[c].full, wh_ouro_full_up_(1));
+        wh_add_u64_relaxed(wh_ouro_full_(h, c), wh_ouro_full_up_(1));
     }
 }
 
@@ -572,19 +572,19 @@ typedef struct wh_ouro_step {
 
 /* CHUNKS: r lanes of class c wait: R counts them from now on. Their duty. */
 WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
-    uint64_t *sem = &h.classes[c].sem;
+    uint64_t *sem = wh_ouro_sem_(h, c);
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
     const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(0, 0, r));
     if (wh_bulksem_count(old) > 0) {
         return 0;
     }
     /* C counts chunks, and is 0: what is lacking are pages. */
-    const uint64_t fetching = wh_load_u64_relaxed(&h.classes[c].fetching);
+    const uint64_t fetching = wh_load_u64_relaxed(&wh_ouro_class_(h, c)->fetching);
     const uint32_t duty = wh_bulksem_duty(
         (int64_t)wh_bulksem_reserved(old) - (int64_t)(fetching << pages_log2), r, pages_log2);
     if (duty != 0) {
         wh_add_u64_relaxed(sem, wh_bulksem_word(0, duty, 0));
-        wh_add_u64_relaxed(&h.classes[c].fetching, duty);
+        wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, duty);
     }
     return duty;
 }
@@ -597,9 +597,9 @@ WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
 WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_t h, uint32_t c, uint32_t r, uint64_t w) {
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
     const uint32_t k = (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2);
-    wh_ouro_class *cl = &h.classes[c];
+    wh_ouro_class *cl = wh_ouro_class_(h, c);
     if (wh_fetch_add_u64_relaxed(&cl->fetching, k) << pages_log2 < wh_bulksem_reserved(w)) {
-        wh_add_u64_relaxed(&cl->sem, wh_bulksem_word(0, k, 0));
+        wh_add_u64_relaxed(wh_ouro_sem_(h, c), wh_bulksem_word(0, k, 0));
         return k;
     }
     wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - k);
@@ -616,7 +616,8 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     const wh_ouro_t h = header->self;
     const wh_chunkpool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
-    wh_ouro_class *cl = &h.classes[c];
+    wh_ouro_class *cl = wh_ouro_class_(h, c);
+    uint64_t *sem = wh_ouro_sem_(h, c);
     wh_ouro_step s;
     s.what = WH_OURO_WAIT;
     s.first = 0;
@@ -631,7 +632,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     if (duty != 0) {
         const wh_chunkpool_take_t t = wh_chunkpool_take(pool, level, duty);
         if (t.n == 0) {
-            wh_bulksem_signal(&cl->sem, 0, duty, 0);
+            wh_bulksem_signal(sem, 0, duty, 0);
             if (WH_OURO_BY_CHUNK(h.variant)) {
                 wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
             }
@@ -644,7 +645,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         }
         return s;
     }
-    const uint64_t w = wh_load_u64_relaxed(&cl->sem);
+    const uint64_t w = wh_load_u64_relaxed(sem);
     const int64_t count = wh_bulksem_count(w);
     if (count > 0) {
         *idle = 0;
@@ -676,15 +677,14 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
             const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
                                : count < (int64_t)r          ? (uint32_t)count
                                                              : r;
-            const uint64_t old =
-                wh_fetch_add_u64_relaxed(&cl->sem, wh_bulksem_word(-(int64_t)n, n, 0));
+            const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-(int64_t)n, n, 0));
             s.n = wh_bulksem_got(old, n);
             if (s.n < n) {
-                wh_add_u64_relaxed(&cl->sem,
+                wh_add_u64_relaxed(sem,
                                    wh_bulksem_word((int64_t)(n - s.n), -(int64_t)(n - s.n), 0));
             }
         } else {
-            s.n = wh_bulksem_retake(&cl->sem, r);
+            s.n = wh_bulksem_retake(sem, r);
         }
         if (s.n != 0) {
             s.what = WH_OURO_QUEUE;
@@ -718,9 +718,8 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         if (++*idle > 2) { /* nobody fetches, and not for a moment only */
             s.duty = WH_OURO_BY_CHUNK(h.variant)
                          ? wh_ouro_volunteer_(h, c, r, w)
-                         : wh_bulksem_volunteer(&cl->sem,
-                                                (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2),
-                                                pages_log2);
+                         : wh_bulksem_volunteer(
+                               sem, (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2), pages_log2);
             *idle = 0;
         }
         return s;
@@ -744,8 +743,8 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
         }
         wh_ouro_enqueue_chunks_(h.variant, h, mask, has, c, chunk, 0);
         if (leads) {
-            wh_bulksem_signal(&h.classes[c].sem, 0, fetched, kept);
-            wh_add_u64_relaxed(&h.classes[c].fetching, (uint64_t)0 - fetched);
+            wh_bulksem_signal(wh_ouro_sem_(h, c), 0, fetched, kept);
+            wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, (uint64_t)0 - fetched);
         }
         return;
     }
@@ -759,7 +758,7 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
         wh_ouro_park_(h, c, chunk);
     }
     if (leads) {
-        wh_bulksem_signal(&h.classes[c].sem, has ? room : 0, fetched, kept);
+        wh_bulksem_signal(wh_ouro_sem_(h, c), has ? room : 0, fetched, kept);
     }
     for (wh_mask_t todo = wh_ballot(mask, has && room != 0); todo != 0; todo &= todo - 1) {
         const uint32_t who = wh_mask_leader(todo);
@@ -930,7 +929,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
                 wh_ouro_unpark_(h, c);
             }
             if (holds && !again && !parks) {
-                wh_bulksem_signal(&h.classes[c].sem, 0, 1, 0);
+                wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 1, 0);
             }
             const int served = chunks && need && (one ? rank < claimed : holds);
             const wh_mask_t done = wh_ballot(mask, served) & lanes;
@@ -942,7 +941,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
                 need = 0;
             }
             if (leads && done != 0 && counted) {
-                wh_bulksem_signal(&h.classes[c].sem, 0, 0, wh_popc32(done));
+                wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 0, wh_popc32(done));
             }
         }
 
@@ -951,7 +950,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
             uint32_t none = 0;
             if (leads && s.what == WH_OURO_SEARCH &&
                 wh_ouro_search_(header, c, attempt, &looks)) { /* X1, X2 */
-                wh_bulksem_signal(&h.classes[c].sem, 0, 0, r);
+                wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 0, r);
                 none = 1;
             }
             none = wh_shfl_u32(mask, none, leader);
@@ -980,7 +979,7 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
     const int in = c != WH_OURO_NO_CLASS;
     const wh_group g = wh_group_by_u32(mask, c);
     const int leads = in && wh_group_leads(g);
-    uint64_t *sem = &h.classes[in ? c : 0].sem;
+    uint64_t *sem = wh_ouro_sem_(h, in ? c : 0);
     void *p = NULL;
     uint64_t first = 0;
     uint32_t got = 0, duty = 0, begun = 0, chunk = WH_CHUNK_NONE;
@@ -1046,13 +1045,13 @@ WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask,
     }
     wh_vqueue_put(q, k, mask, waits, position, id); /* P1 */
     if (leads && room != 0) {
-        wh_bulksem_signal(&h.classes[c].sem, room, 0, 0);
+        wh_bulksem_signal(wh_ouro_sem_(h, c), room, 0, 0);
     }
     const int parks = in && rank >= room;
     if (wh_any(mask, parks)) {
         const int some = leads && room < wh_popc32(lanes);
         if (some) { /* others may lower `full` before it is raised for a chunk completed here */
-            (void)wh_fetch_add_u64_acq_rel(&h.classes[c].moving, 1); /* P5 */
+            (void)wh_fetch_add_u64_acq_rel(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
         }
         wh_syncwarp(mask);
         if (parks) {
@@ -1062,7 +1061,7 @@ WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask,
         }
         wh_syncwarp(mask);
         if (some) {
-            (void)wh_fetch_sub_u64_release(&h.classes[c].moving, 1); /* P5 */
+            (void)wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
         }
     }
 }
@@ -1106,7 +1105,7 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
             if (!wh_any(mask, waits)) {
                 /* Counted when they are there, so that hardly anybody waits for a page. */
                 if (leads) {
-                    wh_bulksem_signal(&h.classes[c].sem, g.n, 0, 0);
+                    wh_bulksem_signal(wh_ouro_sem_(h, c), g.n, 0, 0);
                 }
                 return;
             }
@@ -1114,21 +1113,22 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
         wh_ouro_free_rest_(h.header, mask, g.lanes, c, id, old, placed, waits, first);
         return;
     }
-    /* Algorithm 4, freePage. */
+    /* Algorithm 4, freePage, with one atomic for the lanes that share a word of bits. */
     const uint32_t chunk = wh_ouro_first_(h, cc, (uint32_t)(offset >> h.chunk_log2));
-    int good = in;
-    if (in) {
-        const uint32_t page = id & ((1u << wh_ouro_pages_log2_(h, c)) - 1);
-        good = wh_ouro_set_bit_(h, chunk, page);
-        if (!good) {
-            wh_ouro_bad_free_(h);
-        }
-    }
-    const wh_group g = wh_group_by_u32(mask, good ? chunk : WH_CHUNK_NONE);
+    const uint32_t page = id & ((1u << wh_ouro_pages_log2_(h, cc)) - 1);
+    const uint32_t word = (chunk << h.words_log2) + (page >> 6);
+    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
+    const wh_group g = wh_group_by_u32(mask, in ? word : UINT32_MAX);
+    const uint64_t bits = wh_group_bits_u64(mask, g, page & 63, in);
     uint32_t found = 0;
-    wh_syncwarp(mask); /* the bits come before the count, and every lane's last use */
-    if (good && wh_group_leads(g)) {
-        found = wh_ouro_add_pages_(h, c, chunk, g.n);
+    if (in && wh_group_leads(g)) {
+        const uint32_t freed = wh_popc64(wh_ouro_set_bits_(h, chunk, page >> 6, bits));
+        if (freed != g.n) { /* free already, or named twice */
+            wh_add_u64_relaxed(&h.header->bad_frees, g.n - freed);
+        }
+        if (freed != 0) {
+            found = wh_ouro_add_pages_(h, c, chunk, freed);
+        }
     }
     wh_ouro_add_full_(h, mask, (found & WH_OURO_FULL) != 0, c, 1);
     const int holds = (found & WH_OURO_HOLDS) != 0;
