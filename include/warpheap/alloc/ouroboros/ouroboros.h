@@ -186,20 +186,23 @@ WH_FN void wh_ouro_park_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t 
 }
 
 /* Room in the queue of class c for n values (0 for a lane that leads no group), when the
- * first take of it, which returned old, has not given all. */
+ * first take of it, which returned old, has not given all. fewer: log2 of by how much fewer queue
+ * chunks than `ahead` are fetched ahead. */
 WH_FN_SLOW uint32_t wh_ouro_more_room_(const wh_ouro_header *header, wh_mask_t mask, uint32_t c,
-                                       uint32_t n, uint64_t old) {
+                                       uint32_t n, uint64_t old, uint32_t fewer) {
     const wh_ouro_t h = header->self;
-    return wh_vqueue_more_room_(wh_ouro_queue_(h.variant, h, n != 0 ? c : 0),
-                                wh_ouro_queue_chunks_(h), mask, n, old);
+    wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
+    k.ahead >>= fewer;
+    return wh_vqueue_more_room_(wh_ouro_queue_(h.variant, h, n != 0 ? c : 0), k, mask, n, old);
 }
 
 /* How many of n values (0 for a lane that leads no group) the queue q of class c has room
  * for. All lanes of mask call. */
-WH_FN uint32_t wh_ouro_room_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, uint32_t c, uint32_t n) {
+WH_FN uint32_t wh_ouro_room_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, uint32_t c, uint32_t n,
+                             uint32_t fewer) {
     const uint64_t old = wh_vqueue_ask_room_(q, n);
     if (wh_any(mask, n != 0 && wh_bulksem_got(old, n) < n)) {
-        return wh_ouro_more_room_(h.header, mask, c, n, old);
+        return wh_ouro_more_room_(h.header, mask, c, n, old, fewer);
     }
     return n;
 }
@@ -212,7 +215,7 @@ WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_t h, wh_mask_t mask
     const int leads = active && wh_group_leads(g);
     const wh_vqueue q = wh_ouro_queue_(variant, h, active ? c : 0);
     uint64_t first = 0;
-    uint32_t room = wh_ouro_room_(h, q, mask, c, leads ? g.n : 0);
+    uint32_t room = wh_ouro_room_(h, q, mask, c, leads ? g.n : 0, 0);
     room = wh_shfl_u32(mask, room, g.leader);
     if (leads && room != 0) {
         first = wh_vqueue_reserve_put(q, room);
@@ -748,7 +751,9 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
         }
         return;
     }
-    const uint32_t room = wh_ouro_room_(h, q, mask, c, has ? surplus : 0);
+    /* Pages of a chunk come one chunk after the other, and what is fetched ahead for them lies
+     * between them: so fetch less. */
+    const uint32_t room = wh_ouro_room_(h, q, mask, c, has ? surplus : 0, 4);
     uint64_t first = 0;
     if (has && room != 0) {
         first = wh_vqueue_reserve_put(q, room);
