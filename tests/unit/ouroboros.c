@@ -1,5 +1,6 @@
 /* ouroboros.c: alloc/ouroboros, what the suites do not ask: how much of a heap is left for
- * pages, from the smallest to 128 GiB; the walk over live pages; double frees; heaps that
+ * pages, and where words that all warps write lie, from the smallest to 128 GiB; the walk over live
+ * pages; double frees; heaps that
  * grow; the linear region. */
 #include "sim/sim_test.h"
 
@@ -21,6 +22,46 @@ static const struct {
 
 /* --- layout --------------------------------------------------------------------------- */
 
+/* The places of all classes and of the pool lie between the header and the tables, each with a
+ * cache line to itself at least; in a heap of 64 MiB or more no two are nearer than 1 KiB, since
+ * words that all warps write would wait for each other, and in a small one they take little. */
+static void check_places(wh_ouro_t h, uint64_t bytes) {
+    const uint64_t apart = (uint64_t)8 << h.apart_log2, from = (uint64_t)(uintptr_t)h.words;
+    const uint64_t n = (uint64_t)WH_OURO_PLACES * h.n_classes + WH_CHUNKPOOL_PLACES;
+    uint8_t taken[WH_OURO_PLACES * WH_OURO_MAX_CLASSES + WH_CHUNKPOOL_PLACES] = {0};
+    assert_true(from >= (uint64_t)(uintptr_t)(h.header + 1));
+    assert_true(from + n * apart <= (uint64_t)(uintptr_t)h.tables);
+    assert_true(from % 64 == 0 && apart >= 64 && (apart >= 1024 || bytes < (uint64_t)64 << 20));
+    assert_true(apart == 64 || n * apart <= bytes / 256);
+    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const void *at[WH_OURO_PLACES];
+    for (uint32_t c = 0; c <= h.n_classes; c++) {
+        uint32_t count = WH_OURO_PLACES;
+        if (c < h.n_classes) {
+            const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
+            at[0] = wh_ouro_sem_(h, c);
+            at[1] = wh_ouro_full_(h, c);
+            at[2] = wh_ouro_class_(h, c);
+            at[3] = q.front;
+            at[4] = q.back;
+            at[5] = q.room;
+            at[6] = q.state;
+        } else {
+            count = WH_CHUNKPOOL_PLACES;
+            at[0] = wh_chunkpool_offset_(pool);
+            at[1] = wh_chunkpool_count_(pool, 0);
+            at[2] = wh_chunkpool_count_(pool, 1);
+            at[3] = wh_chunkpool_ring_(pool, 0);
+            at[4] = wh_chunkpool_ring_(pool, 1);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            const uint64_t offset = (uint64_t)(uintptr_t)at[i] - from;
+            assert_true(offset % apart == 0 && offset / apart < n);
+            assert_int_equal(taken[offset / apart]++, 0);
+        }
+    }
+}
+
 static void check_plan(uint32_t v, uint64_t bytes, uint64_t address, uint32_t chunk) {
     wh_ouro_t h;
     wh_plan plan;
@@ -37,6 +78,7 @@ static void check_plan(uint32_t v, uint64_t bytes, uint64_t address, uint32_t ch
     assert_true((uint64_t)(uintptr_t)(h.cls + h.n_chunks) <= end); /* the last array */
     assert_int_equal(plan.metadata_bytes, bytes - h.data_bytes);
     assert_true(h.n_classes <= WH_OURO_MAX_CLASSES);
+    check_places(h, bytes);
     for (uint32_t c = 0; c < h.n_classes; c++) {
         const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
         const uint32_t units = wh_ouro_level_(h, c) ? 1u << h.large_log2 : 1;
