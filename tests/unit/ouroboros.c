@@ -1,7 +1,6 @@
 /* ouroboros.c: alloc/ouroboros, what the suites do not ask: how much of a heap is left for
- * pages, and where words that all warps write lie, from the smallest to 128 GiB; the walk over live
- * pages; double frees; heaps that
- * grow; the linear region. */
+ * pages, and where the words that all warps write lie, from the smallest to 128 GiB; the walk
+ * over live pages; double frees; heaps that grow; the linear region. */
 #include "sim/sim_test.h"
 
 #define WH_ALLOCATOR ouro_vl_c
