@@ -804,14 +804,15 @@ static void every_fault_is_found(void **state) {
         {"gallatin_x1", "never-null"},       /* NULL without a quiet search */
         {"gallatin_moves", "switch-churn"},  /* ... or without a second look at slices */
         {"gallatin_detach", "detach-churn"}, /* a block in use taken for an idle one */
-        {"free_waits", "tessera-slots"},     /* a lane returns before its leader has freed for it */
+        {"free_waits", "tessera-quarters"},  /* a lane returns before its leader has freed for it */
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
-        {"tessera_i6", "tessera-slots"},     /* a slab with free slots that nobody lists */
+        {"tessera_i6", "tessera-small"},     /* a slab with free slots that nobody lists */
         {"tessera_t1", "tessera-small"},     /* no second look at the tag */
-        {"tessera_x1_quiet", "tessera-halves"},   /* NULL without a quiet start */
-        {"tessera_x1_same", "tessera-quarters"},  /* ... or end */
-        {"tessera_x1_spare", "tessera-spare"},    /* ... or a spare span */
-        {"tessera_x1_transit", "tessera-halves"}, /* ... or a slab on its way to the pool */
+        {"tessera_x1_quiet", "tessera-under-way"}, /* NULL without a quiet start */
+        {"tessera_x1_same", "tessera-halves"},     /* ... or end */
+        {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */
+        {"tessera_x1_transit", "tessera-halves"},  /* ... or a slab on its way to the pool */
+        {"tessera_x1_words", "tessera-quarters"},  /* ... or a slot that is not listed yet */
         {"vqueue_i5", "queue-message"},     /* a link is overwritten before it is in the list */
         {"vqueue_i2_batch", "queue-batch"}, /* a chunk retires together with its predecessor */
         {"vqueue_i3", "queue-message"},     /* a link of a chunk in other use is followed */

@@ -80,11 +80,37 @@ WH_KERNEL(tessera_spare, workload_args, a) {
     }
 }
 
+/* While somebody holds the only chunk, or slots of a list, in the midst of a take, nobody may learn
+ * that there is nothing: neither who wants a slot, of any class, nor who wants a run (X1). */
+WH_KERNEL(tessera_under_way, workload_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_mask_t me = wh_activemask();
+    const uint32_t c = wh_tessera_class_of(a.most), other = wh_tessera_class_of(a.least);
+    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, 0, other);
+    const uint64_t chunk = wh_veb_word(wh_tessera_pool_(*g), 0)[0];
+    const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(*g), 0, chunk);
+    uint32_t wrong = got != 1; /* the only one */
+    (void)wh_tessera_begin_(*g, 0);
+    wrong += wh_tessera_none_(g, me, 0, c) != 0;
+    wh_tessera_end_(*g, 0);
+    wh_add_u32_relaxed(&cursor->begun, 1);
+    wrong += wh_tessera_none_(g, me, 0, c) != 0;
+    wrong += wh_tessera_run_locked_(g, me, 0, 1, 1, 1) != WH_TESSERA_WAIT;
+    wh_add_u32_relaxed(&cursor->done, 1);
+    wrong += wh_tessera_none_(g, me, 0, c) != 1; /* quiet: nothing is left */
+    (void)wh_veb_insert_mask(wh_tessera_pool_(*g), 0, got);
+    a.found->nulls = wrong;
+}
+
+#define SPARE 32u
+#define UNDER_WAY 33u
+
 typedef struct workload {
     const char *name;
     uint32_t chunks; /* of 1 KiB */
     uint32_t sets;
-    uint32_t lanes; /* 0: one for each chunk; 1: tessera_spare instead of tessera_churn */
+    uint32_t
+        lanes; /* 0: one for each chunk; SPARE, UNDER_WAY: one lane, of the kernel with that name */
     uint32_t steps, most, holds;
     uint32_t least;
     uint32_t fits; /* what all lanes ask for at once always fits: no malloc may fail */
@@ -99,11 +125,12 @@ static const workload workloads[] = {
     {"tessera-quarters", 1, 1, 4, 200, 256, 1, 256, 1}, /* 4: it is often empty */
     {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1},
     {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1},
-    {"tessera-spare", 256, 1, 1, 1, 512, 1, 256, 1},
+    {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1},
+    {"tessera-under-way", 1, 1, UNDER_WAY, 1, 256, 1, 512, 1},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",  "tessera-small",    "tessera-chunks",
-                                           "tessera-slots",  "tessera-quarters", "tessera-halves",
-                                           "tessera-spares", "tessera-spare",    NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",  "tessera-small",  "tessera-chunks", "tessera-slots",     "tessera-quarters",
+    "tessera-halves", "tessera-spares", "tessera-spare",  "tessera-under-way", NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,
@@ -153,9 +180,16 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     a.most = w->most;
     a.holds = w->holds;
     a.least = w->least;
-    const uint32_t lanes = w->lanes != 0 ? w->lanes : w->chunks, block = w->lanes > 1 ? 2 : 1;
+    const int alone = w->lanes == SPARE || w->lanes == UNDER_WAY;
+    const uint32_t lanes = alone           ? 1
+                           : w->lanes != 0 ? w->lanes
+                                           : w->chunks,
+                   block = lanes > 1 ? 2 : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
-    s = s != WH_OK ? s : w->lanes == 1 ? tessera_spare(&launch, &a) : tessera_churn(&launch, &a);
+    s = s != WH_OK              ? s
+        : w->lanes == SPARE     ? tessera_spare(&launch, &a)
+        : w->lanes == UNDER_WAY ? tessera_under_way(&launch, &a)
+                                : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
     found.nulls = w->fits ? found.nulls : 0;
     return fault_verdict(w->name, seed, s, device, heap, memory, &found);

@@ -8,21 +8,25 @@
 #define ROUNDS 16u
 
 typedef struct group_args {
-    const uint64_t *keys;      /* [round][lane of the grid] */
-    const uint32_t *masks;     /* [round][warp]: the lanes that call together */
-    wh_group *by_u32, *by_u64; /* as keys */
-    uint64_t *numbers;         /* as keys: what the example hands out */
-    uint32_t *ored;            /* as keys: of 1 << lane */
-    uint64_t *ored_u64;        /* of 1 << 2 * lane */
-    uint64_t *bits;            /* of place_of */
-    uint64_t *counters;        /* by key */
-    uint32_t n;                /* lanes of the grid */
+    const uint64_t *keys;                 /* [round][lane of the grid] */
+    const uint32_t *masks;                /* [round][warp]: the lanes that call together */
+    wh_group *by_u32, *by_u64, *in_words; /* as keys */
+    uint64_t *numbers;                    /* as keys: what the example hands out */
+    uint32_t *ored;                       /* as keys: of 1 << lane */
+    uint64_t *ored_u64;                   /* of 1 << 2 * lane */
+    uint64_t *bits, *word_bits;           /* of place_of */
+    uint64_t *counters;                   /* by key */
+    uint32_t n;                           /* lanes of the grid */
 } group_args;
 
 /* The bit of a lane: in even rounds those of a group are neighbours, in others they are anywhere,
- * and some are the same. Lanes with key 0 take no part. */
+ * and some are the same. Lanes with key 0 take no part. Rounds 9 and 10: as they would be in one
+ * word, but for a gap, or for two words. */
 WH_HD uint32_t place_of(uint32_t round, uint64_t key, uint32_t rank, uint32_t lane) {
-    return round % 2 == 0 ? (uint32_t)key + rank : (uint32_t)(key * 11 + lane * lane * 5) % 64;
+    return round == 9       ? 2 * lane
+           : round == 10    ? lane
+           : round % 2 == 0 ? (uint32_t)key + rank
+                            : (uint32_t)(key * 11 + lane * lane * 5) % 64;
 }
 
 WH_KERNEL(make_groups, group_args, a) {
@@ -41,6 +45,8 @@ WH_KERNEL(make_groups, group_args, a) {
         const wh_group g = a.by_u32[k];
         const uint32_t at = place_of(round, a.keys[k], g.rank, wh_lane_id());
         a.bits[k] = wh_group_bits_u64(mask, g, a.keys[k] != 0 ? at : 77, a.keys[k] != 0);
+        a.in_words[k] = wh_group_in_words(mask, (uint32_t)a.keys[k], a.keys[k] != 0 ? at : 77,
+                                          a.keys[k] != 0, &a.word_bits[k]);
         uint64_t first = 0;
         if (wh_group_leads(g)) {
             first = wh_fetch_add_u64_relaxed(&a.counters[a.keys[k]], g.n);
@@ -79,14 +85,20 @@ static void test_groups(void **state) {
             a.masks = masks;
             a.by_u32 = take(d, ROUNDS * n * sizeof(wh_group));
             a.by_u64 = take(d, ROUNDS * n * sizeof(wh_group));
+            a.in_words = take(d, ROUNDS * n * sizeof(wh_group));
             a.numbers = take(d, (uint64_t)ROUNDS * n * 8);
             a.ored = take(d, (uint64_t)ROUNDS * n * 4);
             a.ored_u64 = take(d, (uint64_t)ROUNDS * n * 8);
             a.bits = take(d, (uint64_t)ROUNDS * n * 8);
+            a.word_bits = take(d, (uint64_t)ROUNDS * n * 8);
             a.counters = take(d, 64 * 8);
             a.n = n;
             for (uint32_t i = 0; i < ROUNDS * n; i++) {
-                keys[i] = next_random(&random) % (1 + i / n % 8 * 4);
+                const uint32_t round = i / n;
+                keys[i] = round == 8    ? 3 /* all lanes */
+                          : round == 9  ? i / LANES % 2 * 3
+                          : round == 10 ? 1 + i % LANES / 16
+                                        : next_random(&random) % (1 + round % 8 * 4);
             }
             for (uint32_t i = 0; i < ROUNDS * n / LANES; i++) {
                 const uint32_t r = (uint32_t)next_random(&random);
@@ -108,6 +120,7 @@ static void test_groups(void **state) {
                 }
                 check_group(&a.by_u32[i], keys + i - lane, mask, lane);
                 check_group(&a.by_u64[i], keys + i - lane, mask, lane);
+                check_group(&a.in_words[i], keys + i - lane, mask, lane);
                 if (wh_group_leads(a.by_u32[i])) {
                     uint64_t each = 0, places = 0;
                     uint32_t rank = 0;
@@ -117,6 +130,7 @@ static void test_groups(void **state) {
                         places |= (uint64_t)1 << place_of(i / n, keys[i], rank, other);
                     }
                     assert_true(keys[i] == 0 || a.bits[i] == places);
+                    assert_true(keys[i] == 0 || a.word_bits[i] == places);
                     assert_int_equal(a.ored[i], a.by_u32[i].lanes);
                     assert_int_equal(a.ored_u64[i], each);
                 }

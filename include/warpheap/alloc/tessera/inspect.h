@@ -331,7 +331,8 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
             }
         }
         return *wh_tessera_state_at_(g, chunk) != (WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) ||
-                       kind == WH_TESSERA_RUN
+                       kind == WH_TESSERA_RUN ||
+                       (kind == WH_TESSERA_SLAB && wh_tessera_tag_slots(tag, g.chunk_log2) > 64)
                    ? 2
                    : 0;
     }

@@ -91,7 +91,7 @@ WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
  * 64 bits: kind 2 | class 6 | order 3 | slot size / 16: 13 | set 8 | divisor of the slot
  * size / 16: 32. All chunks of a slab carry the same tag. */
 
-#define WH_TESSERA_FREE 0u  /* never used since the last reset */
+#define WH_TESSERA_FREE 0u  /* not used since the last reset, or last a slab of several words */
 #define WH_TESSERA_SLAB 1u  /* part of a slab, or was last */
 #define WH_TESSERA_RUN 2u   /* first chunk of a run, or was last */
 #define WH_TESSERA_INNER 3u /* another chunk of a run, or was last */
@@ -260,16 +260,17 @@ typedef struct wh_tessera_set {
     uint32_t dry;       /* a hint: the pool had no span for the set the last time */
     uint32_t scarce;    /* a hint: how often yet to look elsewhere before the set's own words */
     uint32_t place;     /* a hint: spans that its own words of the pool have been asked for */
-    uint32_t padding[19];
+    uint32_t frees;     /* frees that left their slot in a slab */
+    uint32_t padding[18];
 } wh_tessera_set;
 
 typedef struct wh_tessera_cursor {
     uint64_t span;
-    uint32_t begun;  /* takes from listed slabs of this class that have begun */
-    uint32_t done;   /* ... and are done */
-    uint32_t events; /* frees of this class that left their slot in a slab */
-    uint32_t reuse;  /* a hint: 1 + a listed slab that had slots left */
-    uint64_t spare;  /* a second span, for whoever finds the first used up */
+    uint32_t begun; /* takes from listed slabs of this class that have begun */
+    uint32_t done;  /* ... and are done */
+    uint32_t reuse; /* a hint: 1 + a listed slab that had slots left */
+    uint32_t padding;
+    uint64_t spare; /* a second span, for whoever finds the first used up */
 } wh_tessera_cursor;
 
 /* What every step needs: part of the handle, and a copy in the header for slow paths, since 16
@@ -322,7 +323,6 @@ typedef struct wh_tessera {
     unsigned char *base;
     uint64_t bytes; /* of all chunks */
     uint64_t *tags;
-    uint32_t *states;
     uint64_t *words;
     wh_tessera_cursor *cursors;
     const wh_tessera_class *classes;
@@ -491,7 +491,6 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->cursors = (wh_tessera_cursor *)(void *)(memory + sizeof(wh_tessera_header) +
                                                n_sets * sizeof(wh_tessera_set));
     h->tags = (uint64_t *)(void *)(h->cursors + (uint64_t)n_sets * 64);
-    h->states = (uint32_t *)(void *)(h->tags + n);
     h->words = h->core.pool + wh_tessera_tree_words_(n, n_classes);
     h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
     while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {

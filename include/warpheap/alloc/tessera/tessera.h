@@ -33,15 +33,15 @@
  *   tag      class, order, slot size of a slab, on each of its chunks: stored by the
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
- *   list     level 0 is what counts (I6, X1); the levels above it are hints
+ *   list     where searches look first (I6): by or, acquire; takers take slabs off by and
  *   no_places, held, dry, scarce, place, reuse
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
  *            had none; which of these is next; a slab with free slots
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
- *            cursor. attached: spans published, per set. events: memory has become
- *            available, per set (pool) and per cursor (lists)
- *   verdict  per class, the events at which a full search found nothing
+ *            cursor. attached: spans published, per set. events, frees: memory has become
+ *            available in the pool or in a slab, per set
+ *   verdict  per class, the events and frees at which a full search found nothing
  *   used, peak
  *            with track_peak: malloc adds after it has its blocks, free subtracts after it
  *            has given them back, relaxed; peak: fetch_max of what the adds made of used. So
@@ -53,7 +53,7 @@
  *       its word, or with the whole slab in the pool or in transit
  *   I2  a chunk in the pool belongs to nobody: its words past the first are zero; its
  *       first is zero, or all ones if it last was the first of a slab of one word; SHUT is
- *       set
+ *       set; its tag is not of a slab of several words, so that a double free finds no slab
  *   I3  the tag of a chunk does not change while any of its slots is in a caller's hand.
  *       So free may trust it, whatever order its load has
  *   I4  slab of one word: nobody takes from a word that is all ones. So whoever makes it so
@@ -61,8 +61,9 @@
  *       are ones, so this holds whatever class a taker believes the slab to be of
  *   I5  slab of several words: it goes back by a cas of its state from "all words full,
  *       no takers" to SHUT; a taker counts itself first and leaves if it sees SHUT
- *   I6  a word that is not zero nor I4's full is listed, or a lane is about to list it:
- *       the free that made it non-zero, or the taker that took the slab off the list
+ *   I6  when quiet, a slab with a word that is not zero nor I4's full is listed: by the free
+ *       that made it non-zero, or the taker that took the slab off the list. Before that a
+ *       search may miss it, though the free has returned, but not X1's
  *   I7  done = begun when quiet
  *   I8  held = the chunks of what the set's cursors have in them, when quiet
  *
@@ -73,15 +74,17 @@
  *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives the slots back
- *   X1  exact out-of-memory: NULL only if, in this order, (1) begun = done; (2) every
- *       cursor, also those of other classes, was used up or has been detached; (3) the list
- *       and (4) the pool were empty on their lowest level; and then begun and attached are
- *       the same as before and no cursor is between two spans. Without a take, what is
- *       available in (3) and (4) only grows or moves from a list to the pool, so what was
- *       there after (2) would have been seen. A slab on that move, full and not yet in
- *       the pool, stays listed: a taker that comes upon it puts it back on the list. A span
- *       that is claimed without a bracket leaves its cursor between two spans meanwhile,
- *       which (2) and the last look see
+ *   X1  exact out-of-memory: NULL only if, in this order, (1) begun = done, for the pool and
+ *       the lists of all classes, since a taker of any class may hold a slot of this one for a
+ *       while (T1) or keep a slab from going back (I5); (2) every
+ *       cursor, also those of other classes, was used up or has been detached; (3) no word
+ *       of a slab of the class had a free slot and (4) the pool was empty on its lowest
+ *       level; and then begun and attached are the same as before and no cursor is between
+ *       two spans. Without a take, what is available in (3) and (4) only grows or moves from
+ *       a slab to the pool, so what was there after (2) would have been seen. A slab on that
+ *       move, full and not in the pool, counts as free. A span that is claimed without a
+ *       bracket leaves its cursor between two spans meanwhile, which (2) and the last look
+ *       see
  *   X2  a verdict holds while no events come: every free that has returned has counted one
  *
  * Ordering pairs
@@ -95,7 +98,7 @@
  *       the take's effect sees begun
  *   P5  list: level 0 is written by an acquire fetch_or before the levels above are told
  *   P6  what has become available is there before the event that tells of it is counted: the
- *       list's fetch_or and the pool's insert are acquire, so the add comes after them. A
+ *       word's fetch_or and the pool's insert are acquire, so the add comes after them. A
  *       verdict that knows the event (X2) has searched with it, since it reads events first
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
@@ -104,9 +107,10 @@
  * Cost  malloc: 1 atomic per group of lanes with one class; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
- *       free: 2 loads in parallel and 1 atomic per group of lanes with one word, then one
- *       for the list and one that nobody waits for; or 1 or 2 more by the group that makes
- *       the word non-zero or full.
+ *       free: 1 load and 1 atomic per group of lanes with one word, 1 more by the group
+ *       that makes the word full; and up to two that nobody waits for.
+ *       NULL: a look at all tags, all words of slabs of the class, and the pool, by all
+ *       lanes of the warp together, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps), tests/fault/tessera.c (I4, I6, T1, X1, P1, P2);
  *       wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test weakens P4 to P6, whose
@@ -141,20 +145,24 @@ WH_FN int wh_tessera_any_(wh_veb t) {
     return wh_load_u64_acquire(wh_veb_word(t, wh_veb_words(t.n) - 1)) != 0;
 }
 
-/* Whether a set has members: all of level 0, eight words at a time. What it finds it tells
- * the levels above, since puts into level 0 alone may have hidden it from searches. */
-WH_FN int wh_tessera_holds_(wh_veb t) {
+/* Whether a set has members: all of level 0. All lanes of mask, eight words each at a time. What
+ * they find they tell the levels above, since claims and puts that do not may have hidden it from
+ * searches. */
+WH_FN int wh_tessera_holds_(wh_veb t, wh_mask_t mask) {
     const uint64_t n = (t.n + 63) >> 6;
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     WH_NO_UNROLL
-    for (uint64_t w = 0; w < n; w += 8) {
+    for (uint64_t first = 0; first < n; first += 8 * lanes) {
         uint64_t seen = 0;
         for (uint32_t k = 0; k < 8; k++) {
-            seen |= wh_load_u64_relaxed(wh_veb_word(t, w + k < n ? w + k : w));
+            const uint64_t w = first + k * lanes + rank;
+            seen |= wh_load_u64_relaxed(wh_veb_word(t, w < n ? w : n - 1));
         }
-        if (seen != 0) {
-            for (uint32_t k = 0; k < 8 && w + k < n; k++) {
-                if (wh_load_u64_relaxed(wh_veb_word(t, w + k)) != 0) {
-                    wh_veb_filled(t, w + k);
+        if (wh_any(mask, seen != 0)) {
+            for (uint32_t k = 0; k < 8 && seen != 0; k++) {
+                const uint64_t w = first + k * lanes + rank;
+                if (w < n && wh_load_u64_relaxed(wh_veb_word(t, w)) != 0) {
+                    wh_veb_filled(t, w);
                 }
             }
             return 1;
@@ -210,13 +218,15 @@ WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
     return bits == 0 ? 64 : wh_ctz64(bits);
 }
 
-/* I6 */
+/* I6. Only who finds the list's word empty tells the levels above: these are one word for 4,096
+ * slabs, and a million frees that all tell it take turns. */
 WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
     /* P5: acquire, so that the levels above are told when it is there */
-    (void)wh_fetch_or_u64_acquire(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63));
-    wh_veb_hint_filled(list, item >> 6);
+    if (wh_fetch_or_u64_acquire(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
+        wh_veb_hint_filled(list, item >> 6);
+    }
 }
 
 /* --- giving back ----------------------------------------------------------------- */
@@ -231,6 +241,7 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
                            WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) != state) {
         return 0;
     }
+    wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
     WH_NO_UNROLL
     for (uint32_t k = 0; k < n_words; k++) {
         wh_store_u64_relaxed(&words[k], 0); /* I2 */
@@ -240,7 +251,8 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
 }
 
 /* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
- * before, full if all are now. The slab goes back to the pool, or is listed. */
+ * before, full if all are now. The slab goes back to the pool, or is listed. Who is not the first
+ * does not wait for the first to list it, since the words are what counts (X1). */
 WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                              uint32_t slots, int first, int full) {
     if (full && slots <= 64) { /* I4 */
@@ -254,17 +266,10 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
             return;
         }
     }
-    /* I6. Also if it was not the first: whoever was may not have listed the slab yet, but this free
-     * is about to return; then the tree above need not know. P5: acquire, so that the levels above
-     * are told when it is there; P6 */
-    const uint32_t c = wh_tessera_tag_class(tag);
-    const wh_veb list = wh_tessera_list_(g, c);
-    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    (void)wh_fetch_or_u64_acquire(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63));
-    if (first) {
-        wh_veb_hint_filled(list, item >> 6);
+    if (first) { /* I6 */
+        wh_tessera_list_slab_(g, wh_tessera_tag_class(tag), slab);
     }
-    wh_add_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->events, 1); /* X2 */
+    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->frees, 1); /* X2, P6 */
 }
 
 /* Gives slots of word i of a slab back: they become free. */
@@ -285,7 +290,7 @@ typedef struct wh_tessera_take {
 } wh_tessera_take;
 
 #define WH_TESSERA_WAIT ((uint64_t)0) /* not now */
-#define WH_TESSERA_NOTHING UINT64_MAX /* conclusive: X1 */
+#define WH_TESSERA_NOTHING UINT64_MAX /* not that anybody knows of: X1 */
 
 WH_FN wh_tessera_take wh_tessera_found_(uint64_t at, uint64_t bits) {
     wh_tessera_take take;
@@ -469,14 +474,6 @@ WH_FN void wh_tessera_attach_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
 
 /* --- slots of listed slabs ------------------------------------------------------- */
 
-/* Whether a slab that a free has found to be all free has not got to the pool yet. It stays
- * listed until then: the free has not returned, but others of its slots may have been freed
- * long ago (X1). Also true for a while after the slab's chunks have been claimed again. */
-WH_FN int wh_tessera_in_transit_(wh_tessera_core g, uint32_t slab, uint64_t tag) {
-    return !wh_veb_contains(wh_tessera_pool_(g), slab) &&
-           wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)) == tag;
-}
-
 /* Takes up to r free slots of a slab that is or was on the list of class c; `off`: the caller has
  * taken it off, and it is put back if it has more. */
 WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uint32_t c,
@@ -496,9 +493,6 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     if (n_words > 1) {
         const uint32_t before = wh_fetch_add_u32_acq_rel(state_at, WH_TESSERA_TAKER); /* I5 */
         if ((before & WH_TESSERA_SHUT) != 0 || wh_load_u64_acquire(tag_at) != tag) {
-            if (off && WH_PLANT(tessera_x1_transit, wh_tessera_in_transit_(g, slab, tag), 0)) {
-                wh_tessera_list_slab_(g, c, slab);
-            }
             const uint32_t state =
                 wh_fetch_sub_u32_acq_rel(state_at, WH_TESSERA_TAKER) - WH_TESSERA_TAKER;
             const uint64_t now = wh_load_u64_acquire(tag_at); /* of another life, maybe */
@@ -528,10 +522,7 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
                 w = seen;
             }
         }
-        left |= n_words > 1 || w != all_free ||
-                        WH_PLANT(tessera_x1_transit, wh_tessera_in_transit_(g, slab, tag), 0)
-                    ? w & mask
-                    : 0;
+        left |= n_words > 1 || w != all_free ? w & mask : 0;
     }
     if (off && WH_PLANT(tessera_i6, left != 0, 0)) {
         wh_tessera_list_slab_(g, c, slab); /* I6 */
@@ -667,10 +658,13 @@ WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t sla
                                    wh_tessera_class row) {
     if (row.slots <= 64) { /* I2, I4: from here on it looks like any slab in the pool */
         wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_all_free(row.slots, 0));
-    } else if (wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_NO_WORDS,
-                                  WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) !=
-               WH_TESSERA_NO_WORDS) { /* I5 */
-        return 0;
+    } else {
+        const uint32_t shut = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
+        if (wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_NO_WORDS, shut) !=
+            WH_TESSERA_NO_WORDS) { /* I5 */
+            return 0;
+        }
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
     }
     wh_tessera_put_chunks_(g, set, slab, wh_tessera_order(row));
     return 1;
@@ -742,15 +736,16 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
 /* --- out of memory: X1, X2 ------------------------------------------------------- */
 
 /* X1 (2): whether no cursor of class c has slots left or is between two spans; NO_CLASS: no cursor
- * of any class. */
-WH_FN int wh_tessera_used_up_(wh_tessera_core g, uint32_t c) {
+ * of any class. All lanes of mask, four cursors each at a time. */
+WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask_t mask, uint32_t c) {
     const int all = c == WH_TESSERA_NO_CLASS;
     const uint32_t n = all ? (uint32_t)g.n_sets << 6 : g.n_sets;
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint32_t left = 0;
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < n && left == 0; i += 4) {
+    for (uint32_t first = rank; first < n && left == 0; first += 4 * lanes) {
         for (uint32_t k = 0; k < 8; k++) {
-            const uint32_t j = i + k / 2 < n ? i + k / 2 : i;
+            const uint32_t j = first + k / 2 * lanes < n ? first + k / 2 * lanes : first;
             const wh_tessera_cursor *cursor =
                 wh_tessera_cursor_at_(g, all ? j >> 6 : j, all ? j & 63 : c);
             const uint64_t span =
@@ -761,59 +756,133 @@ WH_FN int wh_tessera_used_up_(wh_tessera_core g, uint32_t c) {
         }
     }
     wh_fence(); /* what is read next is read later */
-    return left == 0;
+    return wh_all(mask, left == 0);
 }
 
-/* Sums over all sets: what = 0: events that concern class c (NO_CLASS: the pool alone);
- * 1: takes done; 2: takes begun; 3: spans attached. */
-WH_FN uint64_t wh_tessera_sum_(wh_tessera_core g, uint32_t c, int what) {
+#define WH_TESSERA_EVENTS 0u   /* in the pool */
+#define WH_TESSERA_FREES 1u    /* in the pool or in slabs */
+#define WH_TESSERA_ATTACHED 2u /* spans */
+#define WH_TESSERA_DONE 3u /* takes from the pool and from the lists of all classes, since any */
+#define WH_TESSERA_BEGUN                                                     \
+    4u /* ... of them may hold slots or a slab that others look for (T1, I5) \
+        */
+
+/* The caller's part of the sum of these over all sets, and their cursors. All lanes of mask. */
+WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask_t mask, uint32_t what) {
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint64_t sum = 0;
     WH_NO_UNROLL
-    for (uint32_t first = 0; first < g.n_sets; first += 4) {
-        for (uint32_t s = first; s < first + 4; s++) {
-            const wh_tessera_set *set = wh_tessera_set_at_(g, s < g.n_sets ? s : first);
-            const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, s < g.n_sets ? s : first, c);
-            uint64_t part = wh_load_u32_relaxed(what == 0   ? &set->events
-                                                : what == 1 ? &set->done
-                                                : what == 2 ? &set->begun
-                                                            : &set->attached);
-            if (c != WH_TESSERA_NO_CLASS) {
-                part += wh_load_u32_relaxed(what == 0   ? &cursor->events
-                                            : what == 1 ? &cursor->done
-                                                        : &cursor->begun);
-            }
-            sum += s < g.n_sets ? part : 0;
+    for (uint32_t i = rank; i < g.n_sets; i += lanes) {
+        const wh_tessera_set *set = wh_tessera_set_at_(g, i);
+        sum += wh_load_u32_relaxed(what <= WH_TESSERA_FREES      ? &set->events
+                                   : what == WH_TESSERA_ATTACHED ? &set->attached
+                                   : what == WH_TESSERA_DONE     ? &set->done
+                                                                 : &set->begun);
+        sum += what == WH_TESSERA_FREES ? wh_load_u32_relaxed(&set->frees) : 0;
+    }
+    const uint32_t n = what >= WH_TESSERA_DONE ? (uint32_t)g.n_sets << 6 : 0;
+    WH_NO_UNROLL
+    for (uint32_t first = rank; first < n; first += 4 * lanes) {
+        for (uint32_t k = 0; k < 4; k++) {
+            const uint32_t j = first + k * lanes < n ? first + k * lanes : first;
+            const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, j >> 6, j & 63);
+            const uint32_t part =
+                wh_load_u32_relaxed(what == WH_TESSERA_DONE ? &cursor->done : &cursor->begun);
+            sum += first + k * lanes < n ? part : 0;
         }
     }
     wh_fence();
+    return sum;
+}
+
+/* The sum of all lanes' parts, 40 bits of it. All lanes of mask. */
+WH_FN uint64_t wh_tessera_total_(wh_mask_t mask, uint64_t part) {
+    uint64_t sum = 0;
+    WH_NO_UNROLL
+    for (wh_mask_t m = mask; m != 0; m &= m - 1) {
+        sum += wh_shfl_u64(mask, part, wh_mask_leader(m));
+    }
     return sum & 0xffffffffff;
 }
 
-/* 1: nothing is left for class c. 0: look again. */
-WH_FN_SLOW int wh_tessera_none_(wh_tessera_ref g, uint32_t set, uint32_t c) {
+/* X1 (3): whether a slab of class c has a free slot, or lies between the free that made it full and
+ * the pool. All lanes of mask, eight chunks each at a time. What they find is listed, since the
+ * free that owes it to the list may be on its way. */
+WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c) {
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < g.n_chunks; first += 8 * lanes) {
+        uint32_t is_c = 0; /* which of the eight are the first chunk of a slab of class c */
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t chunk = first + k * lanes + rank;
+            const uint64_t tag =
+                wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk < g.n_chunks ? chunk : 0));
+            is_c |= (uint32_t)(chunk < g.n_chunks && wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
+                               wh_tessera_tag_class(tag) == c &&
+                               (chunk & ((1u << wh_tessera_tag_order(tag)) - 1)) == 0)
+                    << k;
+        }
+        uint32_t found = g.n_chunks;
+        WH_NO_UNROLL
+        for (; is_c != 0 && found == g.n_chunks; is_c &= is_c - 1) {
+            const uint32_t chunk = first + wh_ctz32(is_c) * lanes + rank;
+            const uint32_t slots = wh_tessera_tag_slots(
+                wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk)), g.chunk_log2);
+            uint64_t *words = wh_tessera_words_of_(g, chunk);
+            uint64_t seen = 0;
+            WH_NO_UNROLL
+            for (uint32_t k = 0; k * 64 < slots; k++) {
+                const uint64_t w = wh_load_u64_relaxed(&words[k]);
+                seen |= slots <= 64 && w == wh_tessera_all_free(slots, 0) &&
+                                WH_PLANT(tessera_x1_transit,
+                                         wh_veb_contains(wh_tessera_pool_(g), chunk), 1)
+                            ? 0
+                            : w & wh_tessera_full_word(slots, k);
+            }
+            found = seen != 0 ? chunk : found;
+        }
+        if (wh_any(mask, found != g.n_chunks)) {
+            if (found != g.n_chunks) {
+                wh_tessera_list_slab_(g, c, found);
+            }
+            return 1;
+        }
+    }
+    wh_fence();
+    return 0;
+}
+
+/* 1: nothing is left for class c. 0: look again. All lanes of mask, with the same arguments. */
+WH_FN_SLOW int wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c) {
     uint64_t *verdict = &wh_tessera_header_(*g)->verdict[c];
-    const uint64_t events = wh_tessera_sum_(*g, c, 0);
-    if (wh_load_u64_acquire(verdict) == events + 1) { /* X2 */
+    const int leads = wh_lane_id() == wh_mask_leader(mask);
+    const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_FREES));
+    const int holds = leads && wh_load_u64_acquire(verdict) == events + 1;
+    if (wh_any(mask, holds)) { /* X2 */
         return 1;
     }
-    const uint64_t done = wh_tessera_sum_(*g, c, 1);
-    const uint64_t begun = wh_tessera_sum_(*g, c, 2);
-    if (WH_PLANT(tessera_x1_quiet, done != begun, 0)) { /* X1 (1) */
+    const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
+    const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
+    const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
+    if (WH_PLANT(tessera_x1_quiet, !wh_all(mask, done == begun), 0) || /* X1 (1) */
+        !wh_tessera_used_up_(*g, mask, c)) {
         return 0;
     }
-    const uint64_t attached = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 3);
-    if (!wh_tessera_used_up_(*g, c) || wh_tessera_detach_(g, set, c) ||
-        !wh_tessera_used_up_(*g, WH_TESSERA_NO_CLASS) || /* X1 (2) */
-        wh_tessera_holds_(wh_tessera_list_(*g, c)) ||    /* X1 (3) */
-        wh_tessera_holds_(wh_tessera_pool_(*g)) ||       /* X1 (4) */
-        WH_PLANT(tessera_x1_same,
-                 wh_tessera_sum_(*g, c, 2) != begun ||
-                     !wh_tessera_used_up_(*g, WH_TESSERA_NO_CLASS) ||
-                     wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 3) != attached,
-                 0)) {
+    const int detached = leads && wh_tessera_detach_(g, set, c);
+    if (wh_any(mask, detached) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS) || /* (2) */
+        WH_PLANT(tessera_x1_words, wh_tessera_has_free_(*g, mask, c), 0) ||              /* (3) */
+        wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {                                 /* (4) */
         return 0;
     }
-    wh_store_u64_release(verdict, events + 1);
+    const int same = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
+                     wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
+    if (WH_PLANT(tessera_x1_same,
+                 !wh_all(mask, same) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS), 0)) {
+        return 0;
+    }
+    if (leads) {
+        wh_store_u64_release(verdict, events + 1);
+    }
     return 1;
 }
 
@@ -861,8 +930,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     if (take.bits == 0) {
         take = wh_tessera_steal_(g, set, c, r);
     }
-    if (take.bits == 0 && take.at == WH_TESSERA_WAIT && wh_tessera_none_(g, set, c)) {
-        take.at = WH_TESSERA_NOTHING;
+    if (take.bits == 0 && take.at == WH_TESSERA_WAIT) {
+        take.at = WH_TESSERA_NOTHING; /* to be asked */
     }
     return take;
 }
@@ -909,6 +978,12 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
                                            wh_tessera_order(row));
         } else if (leads && r != 0) {
             take = wh_tessera_attempt_(g, set, c, r, may_reopen);
+        }
+        WH_NO_UNROLL
+        for (wh_mask_t m = wh_ballot(mask, take.at == WH_TESSERA_NOTHING); m != 0; m &= m - 1) {
+            const uint32_t asks = wh_mask_leader(m);
+            const int none = wh_tessera_none_(g, mask, set, wh_shfl_u32(mask, c, asks));
+            take.at = wh_lane_id() == asks && !none ? WH_TESSERA_WAIT : take.at;
         }
         if (wh_any(mask, attach)) { /* every group that attaches, together */
             span = wh_tessera_make_span_(g, mask, set, c, claim);
@@ -1332,43 +1407,56 @@ WH_FN_SLOW uint64_t wh_tessera_claim_run_(wh_tessera_ref g, uint64_t chunks, uin
     }
 }
 
-/* One attempt at a run under the heap's lock, which the caller holds: the run, or NULL with
- * *none set if there is none (X1), or else NULL: look again. */
-WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, uint32_t set, uint64_t chunks,
-                                           uint64_t keep, uint64_t align) {
-    uint64_t *verdict = &wh_tessera_header_(*g)->run_verdict;
-    const uint64_t events = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 0) << 24;
-    const uint64_t done = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 1);
-    const uint64_t begun = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 2);
-    const uint64_t attached = wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 3);
+/* One attempt at a run under the heap's lock, which one lane of mask holds: the run's address,
+ * NOTHING if there is none (X1), or else WAIT: look again. All lanes of mask, with the same
+ * arguments; they count together, and the first one searches. */
+WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
+                                           uint64_t chunks, uint64_t keep, uint64_t align) {
+    const uint32_t leader = wh_mask_leader(mask);
+    const int leads = wh_lane_id() == leader;
+    const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS));
+    const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
+    const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
+    const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
     WH_NO_UNROLL
     for (uint32_t look = 0; look < 2; look++) { /* first without disturbing the cursors */
-        if (look == 1 && (wh_tessera_detach_(g, set, WH_TESSERA_NO_CLASS) ||
-                          !wh_tessera_used_up_(*g, WH_TESSERA_NO_CLASS))) {
+        const int detached = leads && look == 1 && wh_tessera_detach_(g, set, WH_TESSERA_NO_CLASS);
+        if (look == 1 &&
+            (wh_any(mask, detached) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS))) {
             return WH_TESSERA_WAIT;
         }
-        if (wh_veb_find_run(wh_tessera_pool_(*g), chunks) != WH_VEB_NONE) {
+        uint64_t got = WH_TESSERA_NOTHING;
+        if (leads && wh_veb_find_run(wh_tessera_pool_(*g), chunks) != WH_VEB_NONE) {
             (void)wh_tessera_begin_(*g, set);
             const uint64_t first = wh_tessera_claim_run_(g, chunks, keep, align);
             void *p = first != WH_VEB_NONE ? wh_tessera_make_run_(*g, first, keep, 0, 1) : NULL;
             wh_tessera_end_(*g, set);
-            return (uint64_t)(uintptr_t)p;
+            got = (uint64_t)(uintptr_t)p;
+        }
+        got = wh_shfl_u64(mask, got, leader);
+        if (got != WH_TESSERA_NOTHING) {
+            return got;
         }
     }
-    if (done != begun || wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 2) != begun ||
-        wh_tessera_sum_(*g, WH_TESSERA_NO_CLASS, 3) != attached ||
-        !wh_tessera_used_up_(*g, WH_TESSERA_NO_CLASS)) { /* X1 */
+    const int same = done == begun && wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
+                     wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
+    if (!wh_all(mask, same) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS)) { /* X1 */
         return WH_TESSERA_WAIT;
     }
-    wh_store_u64_release(verdict, events | chunks);
+    if (leads) {
+        wh_store_u64_release(&wh_tessera_header_(*g)->run_verdict, events << 24 | chunks);
+    }
     return WH_TESSERA_NOTHING;
 }
 
-/* Whether a verdict says that there is no run of so many chunks. X2 */
-WH_FN int wh_tessera_no_run_(wh_tessera_core g, uint64_t chunks) {
+/* Whether a verdict says that there is no run of so many chunks. X2. All lanes of mask; each lane
+ * for itself. */
+WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask_t mask, uint64_t chunks) {
     const uint64_t verdict = wh_load_u64_acquire(&wh_tessera_header_(g)->run_verdict);
-    return (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff) &&
-           verdict >> 24 == wh_tessera_sum_(g, WH_TESSERA_NO_CLASS, 0);
+    const int fits = (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff);
+    return wh_any(mask, fits) &&
+           wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_EVENTS)) == verdict >> 24 &&
+           fits;
 }
 
 #define WH_TESSERA_RUN_TRIES 4u
@@ -1386,7 +1474,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
     const uint64_t chunks = keep + extra;
     void *p = NULL;
     int need = n != 0 && keep <= g->n_chunks && chunks <= g->n_chunks;
-    if (need && wh_tessera_no_run_(*g, chunks)) { /* X2; without disturbing other searches */
+    if (wh_tessera_no_run_(*g, mask, need ? chunks : 0)) { /* without disturbing other searches */
         need = 0;
     }
     const wh_group same = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
@@ -1438,20 +1526,26 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
         if (needy == 0) {
             break;
         }
-        int idle = 0;
-        if (wh_lane_id() == wh_mask_leader(needy)) {
-            uint64_t got = WH_TESSERA_WAIT;
-            if (wh_tessera_no_run_(*g, chunks)) {
-                got = WH_TESSERA_NOTHING;
-            } else if (wh_exchange_u32_acquire(&header->run_lock, 1) == 0) {
-                got = wh_tessera_run_locked_(g, set, chunks, keep, align);
+        const uint32_t first = wh_mask_leader(needy);
+        const int its = wh_lane_id() == first;
+        const int no_run = wh_tessera_no_run_(*g, mask, its ? chunks : 0);
+        const int locked = its && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
+        uint64_t got = WH_TESSERA_WAIT;
+        if (wh_any(mask, locked)) { /* all lanes search for this one */
+            const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
+            const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
+            const uint64_t its_align = wh_shfl_u64(mask, align, first);
+            got = wh_tessera_run_locked_(g, mask, set, its_chunks, its_keep, its_align);
+            if (locked) {
                 wh_store_u32_release(&header->run_lock, 0);
             }
-            idle = got == WH_TESSERA_WAIT;
-            need = idle;
+        }
+        got = no_run ? WH_TESSERA_NOTHING : got;
+        if (its) {
+            need = got == WH_TESSERA_WAIT;
             p = got != WH_TESSERA_WAIT && got != WH_TESSERA_NOTHING ? (void *)(uintptr_t)got : NULL;
         }
-        if (wh_any(mask, idle)) {
+        if (wh_any(mask, its && need)) {
             wh_backoff(attempt);
         }
     }
@@ -1646,23 +1740,20 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     if (offset < h.bytes) { /* not so for NULL */
         const uint32_t chunk = (uint32_t)(offset >> h.core.chunk_log2);
         tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
-        const uint32_t state = wh_load_u32_relaxed(&h.states[chunk]);
-        const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
-        /* A slab of several words that is SHUT has no live slot: a double free. */
-        if (wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
-            (slots <= 64 || (state & WH_TESSERA_SHUT) == 0)) {
+        if (wh_tessera_kind(tag) == WH_TESSERA_SLAB) {
             const uint32_t chunks = 1u << wh_tessera_tag_order(tag);
             const uint32_t x = (uint32_t)offset & ((chunks << h.core.chunk_log2) - 1);
             slab = chunk & (0 - chunks);
             slot = wh_tessera_tag_slot(tag, x);
-            if (slot * wh_tessera_tag_size(tag) == x && slot < slots) { /* else: interior */
+            if (slot * wh_tessera_tag_size(tag) == x &&
+                slot < wh_tessera_tag_slots(tag, h.core.chunk_log2)) { /* else: interior */
                 word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
             }
         }
     }
     wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
-    const wh_group same = wh_group_by_u32(mask, word);
-    const uint64_t bits = wh_group_bits_u64(mask, same, slot, word != UINT32_MAX);
+    uint64_t bits = 0;
+    const wh_group same = wh_group_in_words(mask, word, slot, word != UINT32_MAX, &bits);
     if (word != UINT32_MAX) {
         if (wh_group_leads(same)) {
             const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
