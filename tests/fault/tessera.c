@@ -107,30 +107,39 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
 
 typedef struct workload {
     const char *name;
-    uint32_t chunks; /* of 1 KiB */
+    uint32_t chunks;
     uint32_t sets;
-    uint32_t
-        lanes; /* 0: one for each chunk; SPARE, UNDER_WAY: one lane, of the kernel with that name */
+    uint32_t lanes; /* 0: one for each chunk; or one that runs the kernel of this name: */
     uint32_t steps, most, holds;
     uint32_t least;
-    uint32_t fits; /* what all lanes ask for at once always fits: no malloc may fail */
+    uint32_t fits;        /* what all lanes ask for at once always fits: no malloc may fail */
+    uint32_t chunk_bytes; /* 0: 1 KiB */
 } workload;
 
 /* In the order of fault_tessera_names. */
 static const workload workloads[] = {
-    {"tessera-churn", 3, 1, 16, 60, 512, 2, 16, 0},
-    {"tessera-small", 3, 2, 24, 40, 64, 2, 16, 0},
-    {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1},
-    {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1},      /* 16 slots in the only chunk */
-    {"tessera-quarters", 1, 1, 4, 200, 256, 1, 256, 1}, /* 4: it is often empty */
-    {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1},
-    {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1},
-    {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1},
-    {"tessera-under-way", 1, 1, UNDER_WAY, 1, 256, 1, 512, 1},
+    {"tessera-churn", 3, 1, 16, 60, 512, 2, 16, 0, 0},
+    {"tessera-small", 3, 2, 24, 40, 64, 2, 16, 0, 0},
+    {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1, 0},
+    {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1, 0},      /* 16 slots in the only chunk */
+    {"tessera-quarters", 1, 1, 4, 200, 256, 1, 256, 1, 0}, /* 4: it is often empty */
+    {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1, 0},
+    {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0},
+    {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0},
+    {"tessera-under-way", 1, 1, UNDER_WAY, 1, 256, 1, 512, 1, 0},
+    {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048}, /* two words a slab */
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",  "tessera-small",  "tessera-chunks", "tessera-slots",     "tessera-quarters",
-    "tessera-halves", "tessera-spares", "tessera-spare",  "tessera-under-way", NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",
+                                           "tessera-small",
+                                           "tessera-chunks",
+                                           "tessera-slots",
+                                           "tessera-quarters",
+                                           "tessera-halves",
+                                           "tessera-spares",
+                                           "tessera-spare",
+                                           "tessera-under-way",
+                                           "tessera-words",
+                                           NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,
@@ -159,7 +168,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     wh_status s = wh_device_open(&device, "sim", &sim);
     options.device = device;
     options.allocator = "tessera";
-    options.tuning.chunk_bytes = 1024;
+    options.tuning.chunk_bytes = w->chunk_bytes != 0 ? w->chunk_bytes : 1024;
     options.tuning.buffers = w->sets;
     s = s == WH_OK ? wh_heap_min_bytes(&options, &options.bytes) : s; /* one chunk */
     for (uint32_t chunks = 0; s == WH_OK && chunks < w->chunks;) {
@@ -169,7 +178,8 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
         chunks = s == WH_OK ? a.heap.core.n_chunks : chunks;
         /* Most of the way at once: a chunk takes more than its size. */
-        options.bytes += chunks + 1 < w->chunks ? (w->chunks - chunks - 1) * 1024 : 256;
+        options.bytes +=
+            chunks + 1 < w->chunks ? (w->chunks - chunks - 1) * options.tuning.chunk_bytes : 256;
     }
     void *memory = NULL;
     s = s == WH_OK ? wh_device_alloc(device, &memory, sizeof found) : s;

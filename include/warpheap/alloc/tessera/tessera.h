@@ -261,7 +261,8 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
     }
     if (full) {
         const uint32_t state =
-            wh_fetch_add_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_FULL); /* P1 */
+            WH_PLANT(tessera_p1_state, wh_fetch_add_u32_acq_rel, wh_fetch_add_u32_relaxed)(
+                wh_tessera_state_at_(g, slab), WH_TESSERA_FULL); /* P1 */
         if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, state + WH_TESSERA_FULL)) {
             return;
         }
