@@ -17,28 +17,36 @@
  *           group of lanes with one word, whose result is looked at. floor-plain: 1, and an or
  *           without a result
  *
- * Left out  The end of a span, and whose slots come next; slabs that are all free; which slabs have
- *           free slots, and taking these; runs for large blocks (each is one bit and one tag, of
- * its first chunk); bad and double frees; NULL when the heap is full. A full warp's malloc of one
- * class, two dependent atomics in tessera, is one.
+ * Left out
+ *   the end of a span, and whose slots come next; which slabs have free slots, and taking these;
+ *   slabs that are all free. A full warp's malloc of one class, two dependent atomics in tessera,
+ *   is one here. A run for a large block is one bit and the tag of its first chunk. Bad and double
+ *   frees are not noticed, and a full heap does not say NULL
+ *
+ * Classes  Size classes, orders of slabs and the division that finds a slot come from
+ *   tessera/layout.h, on purpose: a request is to get as large a slot of as large a slab as in
+ *   tessera, so that the two compare, and what tessera takes beyond this is its bookkeeping.
+ *   Nothing else of tessera is used
  *
  * Layout  | header | rows | cursors | tags | words | chunks ... |
  *   chunk   16 KiB
  *   set     cursors of one SM; SMs share some in a small heap, as in tessera
  *   region  of a set: 2^k chunks from chunk set * stride on, k the same for all. Together they
- * cover the heap, and what two of them share is the less the nearer a set's share is to 2^k slab
- * 2^order chunks of 32 to 63 slots, or one chunk of more: tessera's classes. Slot x of a set and
- * class is slot x % slots of slab x / slots of the region, modulo its slabs. So a class wraps when
- * it has used the region, not a share of it. Classes start at different places of the region, so
- * that mixed sizes are not all in one word    64 bits for 64 slots of a slab; as many bytes apart
- * as tessera's
+ *           cover the heap, and what two of them share is the less the nearer a set's share is
+ *           to 2^k
+ *   slab    2^order chunks of 32 to 63 slots, or one chunk of more: tessera's classes
+ *   slot    x of a set and class is slot x % slots of slab x / slots of the region, modulo its
+ *           slabs. So a class wraps when it has used the region, not a share of it. Classes start
+ *           at different places of the region, so that mixed sizes are not all in one
+ *   word    64 bits for 64 slots of a slab; as many bytes apart as tessera's
  *
  * Fields and who writes them
  *   next    fetch_add by malloc, relaxed: slots handed out; for large blocks chunks. The low 32
- * bits count tag     store by malloc, relaxed: order and divisor of the slab that the chunk was
- * last in. Free may read that of another class, or an old one: it then takes another word word
- * fetch_or by free. Never set otherwise, not even by init lost    free, relaxed: words found
- * without a bit that was just set
+ *           bits count
+ *   tag     store by malloc, relaxed: order and divisor of the slab that the chunk was last in.
+ *           Free may read that of another class, or an old one: it then takes another word
+ *   word    fetch_or by free. Never set otherwise, not even by init
+ *   lost    free, relaxed: words found without a bit that was just set
  *
  * I1  a tag is that of a row, whatever it is read for; so the word that free finds is in the heap
  * I2  the bits that free has set are there, and there is at least one: lost stays 0. No value of a
@@ -54,7 +62,7 @@
 #define WH_ALLOC_FLOOR_H
 
 #include "warpheap/alloc/contract.h"
-#include "warpheap/alloc/tessera/layout.h" /* size classes and division, nothing else */
+#include "warpheap/alloc/tessera/layout.h" /* see Classes */
 #include "warpheap/core/group.h"
 #include "warpheap/core/sizeclass.h"
 
