@@ -264,15 +264,7 @@ WH_FN void wh_floor_free_(wh_floor_t h, wh_mask_t mask, void *p, int ordered) {
         wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
     }
     const wh_group same = wh_group_by_u32(mask, word);
-    /* The group's slots as a mask: mostly they are neighbours. */
-    const uint32_t first = wh_shfl_u32(mask, slot, same.leader);
-    uint64_t bits = same.n == 32 ? 0xffffffffu : (1u << same.n) - 1;
-    bits <<= first & 63;
-    const uint32_t apart = word != UINT32_MAX && slot != first + same.rank ? 32u : 0;
-    const uint32_t groups = wh_reduce_or_u32(mask, apart | (word != UINT32_MAX ? same.n - 1 : 0));
-    if ((groups & 32) != 0) {
-        bits = wh_group_or_u64(mask, same, (uint64_t)1 << (slot & 63), groups & 31);
-    }
+    const uint64_t bits = wh_group_bits_u64(mask, same, slot, word != UINT32_MAX);
     if (word != UINT32_MAX && wh_group_leads(same)) {
         if (!ordered) {
             wh_or_u64_relaxed(&h.words[word], bits);
