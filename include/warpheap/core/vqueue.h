@@ -21,7 +21,8 @@
  *                position yet. ARRAY: taken by reserve, given back when taken values are
  *                out. Others: a batch is a queue chunk; the lane whose duty it is fetches
  *                one from the pool ("the thread assigned to position 0 on a QueueChunk"), or
- *                several while the queue has fewer than `ahead`: most lanes find room then
+ *                several while the queue has fewer than `ahead`: most lanes find room then.
+ *                LINKED: only as long as the cache has a link for each, or lanes had to walk
  *   entries      ring entries: put cas 0 -> value + 1 release, take exchange with 0 acquire
  *   done[chunk]  takes finished on a queue chunk: fetch_add acq_rel; the one that makes it
  *                `per` retires the chunk. (The paper's countA and countB: a finished take
@@ -141,7 +142,8 @@ typedef struct wh_vqueue_chunks {
     uint32_t *done;
     uint64_t *next;
     uint32_t chunk_log2; /* bytes */
-    uint32_t ahead; /* queue chunks that a queue may have with some fetched ahead; 0: none are */
+    uint32_t ahead; /* queue chunks that a queue may have with some fetched ahead (LINKED: no more
+                       than the cache has links); 0: none are */
 } wh_vqueue_chunks;
 
 /* --- links -------------------------------------------------------------------------- */

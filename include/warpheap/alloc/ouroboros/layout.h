@@ -1,8 +1,11 @@
 /* alloc/ouroboros/layout.h: structures of the Ouroboros heap, and the arithmetic between
  * sizes, classes, chunks, pages and addresses. Nothing here touches shared state but init.
  *
- *   memory: [pad] chunk 0 | chunk 1 | ... | header | queues | tables | rings | trees | next |
+ *   memory: [pad] chunk 0 | chunk 1 | ... | header | places | tables | rings | trees | next |
  *           bits | count | cls | [linear]
+ *
+ * Places are the words that all lanes write: those of the classes and their queues, then the
+ * pool's, each 2^apart_log2 words from the next (wh_ouro_at_).
  *
  * Small chunks (8 KiB) are cut into the pages of classes 0..n_small - 1; large chunks, 2^k
  * neighbouring small ones, into those of the classes above ("multiple instances with

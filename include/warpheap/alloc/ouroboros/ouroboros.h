@@ -91,8 +91,10 @@
  *       two of its own steps; a holder waits for (a) only. A search is made again because of an
  *       event, that is, because a free got on or a chunk has become available. Inside a warp: in
  *       each round of slow_ all lanes first finish their takes, then put.
- * Cost  PAGES: malloc 2 atomics per group of lanes of a class and 1 per lane, free 2 (or 3)
- *       and 1. CHUNKS: malloc about 6 per group and 1 per lane, free 1 per lane, 2 per chunk
+ * Cost  PAGES: malloc and free 2 atomics per group of lanes of a class, 3 with a queue that may be
+ *       full or lies on chunks, and 1 per lane. CHUNKS: malloc about 6 per group and 1 per lane,
+ *       free 2 per group of lanes that share a word of bits; more only by those that complete a
+ *       chunk or free its first page
  * Check tests/conform, tests/stress, tests/fault; wh_ouro_check_
  */
 #ifndef WH_ALLOC_OUROBOROS_H
