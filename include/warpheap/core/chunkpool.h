@@ -75,7 +75,7 @@ WH_HD uint64_t *wh_chunkpool_offset_(wh_chunkpool p) {
     return p.words;
 }
 /* Of small chunks, or large ones. (Computed: an array of pointers that is indexed by a variable
- * would lie in local memory, and cost a cold malloc a fifth of its time.) */
+ * would lie in local memory, and make cold mallocs slower.) */
 WH_HD uint64_t *wh_chunkpool_count_(wh_chunkpool p, uint32_t level) {
     return p.words + (uint64_t)((1 + level) * p.apart);
 }
