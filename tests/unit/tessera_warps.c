@@ -1,6 +1,7 @@
 /* tessera_warps.c: full warps of one size in heaps that they fill: slabs of their own, places
  * that single chunks of another class are in, places of other sets, and the end. And cursors that
- * a search has closed, and those that more and more lanes come to. */
+ * a search has closed, and those that more and more lanes come to. And a slab that a taker takes
+ * for what it was. */
 #define WH_ALLOCATOR tessera
 
 #include "sim/sim_test.h"
@@ -219,6 +220,59 @@ static void test_closed_cursors_open_again(void **state) {
     }
 }
 
+typedef struct late_args {
+    wh_heap_t heap;
+    uint32_t *in_pool; /* out: whether the slab has gone back */
+    uint32_t keeps;    /* of its slots, all of which have been handed out; the others are freed */
+    int gives;
+} late_args;
+
+/* A taker that knows a slab from an earlier life, in which it had more slots, holds one of the bits
+ * past its last slot, and gives it back when it has looked at the tag. Meanwhile slots are freed.
+ */
+WH_KERNEL(late_taker, late_args, a) {
+    const wh_tessera_core g = a.heap.core;
+    unsigned char *p = (unsigned char *)wh_malloc(a.heap, 512);
+    const uint32_t slab = (uint32_t)((uint64_t)(p - g.base) >> g.chunk_log2);
+    const uint64_t tag = *wh_tessera_tag_at_(g, slab);
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    for (uint32_t i = 1; i < slots; i++) {
+        (void)wh_malloc(a.heap, 512);
+    }
+    (void)wh_fetch_and_u64_acq_rel(wh_tessera_words_of_(g, slab), ~((uint64_t)1 << slots));
+    for (uint32_t i = 0; i + a.keeps < slots; i++) {
+        if (a.gives) { /* as another such taker */
+            wh_tessera_give_(g, 0, slab, tag, 0, (uint64_t)1 << i);
+        } else {
+            wh_free(a.heap, p + (uint64_t)i * 512);
+        }
+    }
+    wh_tessera_give_(g, 0, slab, tag, 0, (uint64_t)1 << slots);
+    *a.in_pool = (uint32_t)wh_veb_contains(wh_tessera_pool_(g), slab);
+}
+
+/* T1, I6, I4: what is freed meanwhile must be listed, and the slab go back if it is all free. */
+static void test_a_late_taker(void **state) {
+    const uint32_t keeps[] = {0, 1, 15};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof keeps / sizeof *keeps; i++) {
+        late_args a;
+        wh_report report;
+        wh_device *device = open_policy(WH_SIM_RANDOM, 1);
+        memset(&a, 0, sizeof a);
+        wh_heap *heap = make_heap(device, 1 << 20, 1, &a.heap);
+        a.keeps = keeps[i / 2];
+        a.gives = i % 2;
+        a.in_pool = take(device, sizeof *a.in_pool);
+        const wh_launch launch = {device, 1, 1, NULL};
+        assert_int_equal(late_taker(&launch, &a), WH_OK);
+        assert_int_equal(*a.in_pool, a.keeps == 0);
+        assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 /* C1: of two words, which one to add to; to neither, if one has seen too many past its end. */
 static void test_which_word(void **state) {
     const uint64_t has = wh_tessera_span(64, 100, 99), used_up = wh_tessera_span(64, 100, 100);
@@ -325,6 +379,7 @@ static void test_positions_do_not_overflow(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_warps), cmocka_unit_test(test_closed_cursors_open_again),
-        cmocka_unit_test(test_which_word), cmocka_unit_test(test_positions_do_not_overflow)};
+        cmocka_unit_test(test_which_word), cmocka_unit_test(test_a_late_taker),
+        cmocka_unit_test(test_positions_do_not_overflow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

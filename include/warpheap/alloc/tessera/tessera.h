@@ -73,7 +73,7 @@
  *       neither word of the cursor until that one has changed (wh_tessera_is_over_)
  *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
- *       class's, it gives the slots back
+ *       class's, it gives the slots back; they may be bits past the last slot
  *   X1  exact out-of-memory: NULL only if, in this order, (1) begun = done, for the pool and
  *       the lists of all classes, since a taker of any class may hold a slot of this one for a
  *       while (T1) or keep a slab from going back (I5); (2) every
@@ -251,8 +251,9 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
 }
 
 /* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
- * before, full if all are now. The slab goes back to the pool, or is listed. Who is not the first
- * does not wait for the first to list it, since the words are what counts (X1). */
+ * before (bits past the last slot do not count: T1), full if all bits are 1 now. The slab goes back
+ * to the pool, or is listed. Who is not the first does not wait for the first to list it, since the
+ * words are what counts (X1). */
 WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                              uint32_t slots, int first, int full) {
     if (full && slots <= 64) { /* I4 */
@@ -278,7 +279,7 @@ WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab,
                                  uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    wh_tessera_freed_(g, set, slab, tag, slots, old == wh_tessera_none_free(slots),
+    wh_tessera_freed_(g, set, slab, tag, slots, (old & ~wh_tessera_none_free(slots)) == 0,
                       (old | bits) == wh_tessera_all_free(slots, i));
 }
 
@@ -1772,7 +1773,7 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
                 wh_tessera_bad_free_(h.core, set, doubled);
             }
             if (mine != 0) {
-                wh_tessera_freed_(h.core, set, slab, tag, slots, old == none,
+                wh_tessera_freed_(h.core, set, slab, tag, slots, (old & ~none) == 0,
                                   (old | bits) == wh_tessera_all_free(slots, slot >> 6));
             }
             if (h.core.tracks) {
