@@ -75,7 +75,8 @@
  *
  * Ordering pairs
  *   P1  PAGES: free: put release -> malloc: take acquire (core/ring.h)
- *   P2  bits: fetch_or release -> fetch_and acquire
+ *   P2  bits: fetch_or release -> fetch_and acquire. CHUNKS: the lanes whose pages share a word
+ *       -> syncwarp -> the one that makes the fetch_or
  *   P3  count: last free acq_rel -> holder's acquire -> pool: no access to a chunk's pages
  *       is after it has another class
  *   P4  parked: tree insert release -> remove acquire (core/veb.h P1)
@@ -1124,7 +1125,10 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
     const uint32_t chunk = wh_ouro_first_(h, cc, (uint32_t)(offset >> h.chunk_log2));
     const uint32_t page = id & ((1u << wh_ouro_pages_log2_(h, cc)) - 1);
     const uint32_t word = (chunk << h.words_log2) + (page >> 6);
-    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
+    /* P2: one lane sets the bits of others' pages. Its release covers what they did there, and
+     * their plain look at cls (I3), only behind a syncwarp: votes and shuffles order nothing.
+     * Without it ThreadSanitizer finds races in tests/conform and tests/stress. */
+    wh_syncwarp(mask);
     const wh_group g = wh_group_by_u32(mask, in ? word : UINT32_MAX);
     const uint64_t bits = wh_group_bits_u64(mask, g, page & 63, in);
     uint32_t found = 0;
