@@ -807,47 +807,63 @@ WH_FN uint64_t wh_tessera_total_(wh_mask_t mask, uint64_t part) {
     return sum & 0xffffffffff;
 }
 
-/* X1 (3): whether a slab of class c has a free slot, or lies between the free that made it full and
- * the pool. All lanes of mask, eight chunks each at a time. What they find is listed, since the
- * free that owes it to the list may be on its way. */
-WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c) {
-    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+/* Whether the slab of class c whose first chunk this is has a free slot, or lies between the free
+ * that made it full and the pool; 0 for any other chunk. `word`: its first one. */
+WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word) {
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    if (slots <= 64) {
+        return word == wh_tessera_all_free(slots, 0)
+                   ? WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
+                   : (word & wh_tessera_full_word(slots, 0)) != 0;
+    }
+    const uint64_t *words = wh_tessera_words_of_(g, chunk);
+    const uint32_t n_words = (slots + 63) >> 6;
     WH_NO_UNROLL
-    for (uint32_t first = 0; first < g.n_chunks; first += 8 * lanes) {
-        uint32_t is_c = 0; /* which of the eight are the first chunk of a slab of class c */
+    for (uint32_t first = 1; first < n_words; first += 8) {
         for (uint32_t k = 0; k < 8; k++) {
-            const uint32_t chunk = first + k * lanes + rank;
-            const uint64_t tag =
-                wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk < g.n_chunks ? chunk : 0));
-            is_c |= (uint32_t)(chunk < g.n_chunks && wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
-                               wh_tessera_tag_class(tag) == c &&
-                               (chunk & ((1u << wh_tessera_tag_order(tag)) - 1)) == 0)
-                    << k;
+            word |= wh_load_u64_relaxed(&words[first + k < n_words ? first + k : first]);
         }
+    }
+    return word != 0;
+}
+
+/* X1 (3): whether any slab of class c is free so. All lanes of mask, eight chunks each at a time,
+ * until they have seen all or the class has a verdict at `events`. What they find is listed, since
+ * the free that owes it to the list may be on its way. */
+WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c, uint64_t events) {
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    uint64_t *verdict = &wh_tessera_header_(g)->verdict[c];
+    WH_NO_UNROLL
+    for (uint32_t first = rank; wh_any(mask, first < g.n_chunks); first += 8 * lanes) {
+        const uint64_t said = wh_load_u64_relaxed(verdict);
+        uint64_t tags[8], words[8]; /* in registers: each loop is unrolled */
         uint32_t found = g.n_chunks;
-        WH_NO_UNROLL
-        for (; is_c != 0 && found == g.n_chunks; is_c &= is_c - 1) {
-            const uint32_t chunk = first + wh_ctz32(is_c) * lanes + rank;
-            const uint32_t slots = wh_tessera_tag_slots(
-                wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk)), g.chunk_log2);
-            uint64_t *words = wh_tessera_words_of_(g, chunk);
-            uint64_t seen = 0;
-            WH_NO_UNROLL
-            for (uint32_t k = 0; k * 64 < slots; k++) {
-                const uint64_t w = wh_load_u64_relaxed(&words[k]);
-                seen |= slots <= 64 && w == wh_tessera_all_free(slots, 0) &&
-                                WH_PLANT(tessera_x1_transit,
-                                         wh_veb_contains(wh_tessera_pool_(g), chunk), 1)
-                            ? 0
-                            : w & wh_tessera_full_word(slots, k);
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t chunk = first + k * lanes;
+            tags[k] = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk < g.n_chunks ? chunk : 0));
+        }
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t chunk = first + k * lanes;
+            const int is_c = chunk < g.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_SLAB &&
+                             wh_tessera_tag_class(tags[k]) == c &&
+                             (chunk & ((1u << wh_tessera_tag_order(tags[k])) - 1)) == 0;
+            tags[k] = is_c ? tags[k] : WH_TESSERA_FREE;
+            words[k] = is_c ? wh_load_u64_relaxed(wh_tessera_words_of_(g, chunk)) : 0;
+        }
+        for (uint32_t k = 0; k < 8; k++) {
+            if (tags[k] != WH_TESSERA_FREE &&
+                wh_tessera_is_free_(g, first + k * lanes, tags[k], words[k])) {
+                found = first + k * lanes;
             }
-            found = seen != 0 ? chunk : found;
+        }
+        if (found != g.n_chunks) {
+            wh_tessera_list_slab_(g, c, found);
         }
         if (wh_any(mask, found != g.n_chunks)) {
-            if (found != g.n_chunks) {
-                wh_tessera_list_slab_(g, c, found);
-            }
             return 1;
+        }
+        if (wh_any(mask, said == events + 1)) { /* X2: somebody else has seen all */
+            break;
         }
     }
     wh_fence();
@@ -872,8 +888,11 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, 
     }
     const int detached = leads && wh_tessera_detach_(g, set, c);
     if (wh_any(mask, detached) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS) || /* (2) */
-        WH_PLANT(tessera_x1_words, wh_tessera_has_free_(*g, mask, c), 0) ||              /* (3) */
-        wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {                                 /* (4) */
+        wh_tessera_holds_(wh_tessera_list_(*g, c), mask)) { /* before all words are looked at */
+        return 0;
+    }
+    if (WH_PLANT(tessera_x1_words, wh_tessera_has_free_(*g, mask, c, events), 0) || /* (3) */
+        wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {                            /* (4) */
         return 0;
     }
     const int same = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
