@@ -809,7 +809,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_i6", "tessera-small"},     /* a slab with free slots that nobody lists */
         {"tessera_t1", "tessera-small"},     /* no second look at the tag */
         {"tessera_x1_quiet", "tessera-under-way"}, /* NULL without a quiet start */
-        {"tessera_x1_same", "tessera-halves"},     /* ... or end */
+        {"tessera_x1_same", "tessera-quarters"},   /* ... or end */
         {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */
         {"tessera_x1_transit", "tessera-halves"},  /* ... or a slab on its way to the pool */
         {"tessera_x1_words", "tessera-quarters"},  /* ... or a slot that is not listed yet */

@@ -122,7 +122,7 @@ static const workload workloads[] = {
     {"tessera-small", 3, 2, 24, 40, 64, 2, 16, 0, 0},
     {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1, 0},
     {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1, 0},      /* 16 slots in the only chunk */
-    {"tessera-quarters", 1, 1, 4, 200, 256, 1, 256, 1, 0}, /* 4: it is often empty */
+    {"tessera-quarters", 1, 1, 4, 600, 256, 1, 256, 1, 0}, /* 4: it is often empty */
     {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1, 0},
     {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0},
     {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0},
