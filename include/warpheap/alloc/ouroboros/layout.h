@@ -55,7 +55,7 @@
 #define WH_OURO_AT_STATE 5u /* wh_vqueue_state */
 #define WH_OURO_AT_CLASS 6u
 #define WH_OURO_PLACES 7u
-#define WH_OURO_MIN_APART_LOG2 3u /* in words of 8 bytes: a line */
+#define WH_OURO_MIN_APART_LOG2 3u /* in words of 8 bytes: 64 bytes */
 #define WH_OURO_MAX_APART_LOG2 7u /* 1 KiB: docs/ATOMICS.md */
 
 typedef struct wh_ouro_class {
@@ -67,7 +67,7 @@ typedef struct wh_ouro_class {
 typedef struct wh_ouro {
     unsigned char *base; /* chunk 0 */
     struct wh_ouro_header *header;
-    uint64_t *words; /* per place and class */
+    uint64_t *words; /* per place and class, then of the pool */
     void *tables;    /* ARRAY: uint32_t entries, others: uint64_t links; per class */
     uint32_t *rings;
     uint64_t *trees;       /* per class, and one of the pool */
