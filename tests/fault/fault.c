@@ -812,6 +812,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_x1_same", "tessera-quarters"},   /* ... or end */
         {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */
         {"tessera_x1_transit", "tessera-halves"},  /* ... or a slab on its way to the pool */
+        {"tessera_x1_shut", "tessera-under-way"},  /* ... or one that a free has shut */
         {"tessera_x1_words", "tessera-quarters"},  /* ... or a slot that is not listed yet */
         {"vqueue_i5", "queue-message"},     /* a link is overwritten before it is in the list */
         {"vqueue_i2_batch", "queue-batch"}, /* a chunk retires together with its predecessor */

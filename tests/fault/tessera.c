@@ -80,16 +80,24 @@ WH_KERNEL(tessera_spare, workload_args, a) {
     }
 }
 
-/* While somebody holds the only chunk, or slots of a list, in the midst of a take, nobody may learn
- * that there is nothing: neither who wants a slot, of any class, nor who wants a run (X1). */
+/* While somebody holds slots of the only chunk in the midst of a take, or a free has shut it and
+ * not put it into the pool yet, nobody may learn that there is nothing: neither who wants a slot,
+ * of any class, nor who wants a run (X1). `most`: a class of several words; `least`: of one. */
 WH_KERNEL(tessera_under_way, workload_args, a) {
     const wh_tessera_ref g = wh_tessera_ref_(a.heap);
     const wh_mask_t me = wh_activemask();
     const uint32_t c = wh_tessera_class_of(a.most), other = wh_tessera_class_of(a.least);
+    const uint64_t taken = wh_tessera_slab_tag(other, 0, a.least);
+    const uint64_t several = wh_tessera_slab_tag(c, 0, a.most);
     wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, 0, other);
-    const uint64_t chunk = wh_veb_word(wh_tessera_pool_(*g), 0)[0];
-    const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(*g), 0, chunk);
-    uint32_t wrong = got != 1; /* the only one */
+    uint64_t *tag = wh_tessera_tag_at_(*g, 0);
+    const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(*g), 0, 1);
+    uint32_t wrong = got != 1 || wh_tessera_tag_slots(several, g->chunk_log2) <= 64;
+    wrong += wh_tessera_none_(g, me, 0, c) != 0; /* shut: its tag is FREE */
+    *tag = several;
+    wrong += wh_tessera_none_(g, me, 0, c) != 0; /* its tag was read before that */
+    *tag = taken;
+    *wh_tessera_words_of_(*g, 0) = wh_tessera_none_free(wh_tessera_tag_slots(taken, g->chunk_log2));
     (void)wh_tessera_begin_(*g, 0);
     wrong += wh_tessera_none_(g, me, 0, c) != 0;
     wh_tessera_end_(*g, 0);
@@ -98,6 +106,8 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     wrong += wh_tessera_run_locked_(g, me, 0, 1, 1, 1) != WH_TESSERA_WAIT;
     wh_add_u32_relaxed(&cursor->done, 1);
     wrong += wh_tessera_none_(g, me, 0, c) != 1; /* quiet: nothing is left */
+    *tag = WH_TESSERA_FREE;
+    *wh_tessera_words_of_(*g, 0) = 0;
     (void)wh_veb_insert_mask(wh_tessera_pool_(*g), 0, got);
     a.found->nulls = wrong;
 }
@@ -126,7 +136,7 @@ static const workload workloads[] = {
     {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1, 0},
     {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0},
     {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0},
-    {"tessera-under-way", 1, 1, UNDER_WAY, 1, 256, 1, 512, 1, 0},
+    {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048},
     {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048}, /* two words a slab */
 };
 const char *const fault_tessera_names[] = {"tessera-churn",

@@ -82,7 +82,7 @@
  *       level; and then begun and attached are the same as before and no cursor is between
  *       two spans. Without a take, what is available in (3) and (4) only grows or moves from
  *       a slab to the pool, so what was there after (2) would have been seen. A slab on that
- *       move, full and not in the pool, counts as free. A span that is claimed without a
+ *       move counts as free: full and not in the pool, or SHUT. A span that is claimed without a
  *       bracket leaves its cursor between two spans meanwhile, which (2) and the last look
  *       see
  *   X2  a verdict holds while no events come: every free that has returned has counted one
@@ -827,9 +827,10 @@ WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, u
     return word != 0;
 }
 
-/* X1 (3): whether any slab of class c is free so. All lanes of mask, eight chunks each at a time,
- * until they have seen all or the class has a verdict at `events`. What they find is listed, since
- * the free that owes it to the list may be on its way. */
+/* X1 (3): whether any slab of class c is free so, or one of several words has been shut and lies
+ * between its free and the pool: its words have been cleared, its tag may have been. All lanes of
+ * mask, eight chunks each at a time, until they have seen all or the class has a verdict at
+ * `events`. What they find is listed, since the free that owes it to the list may be on its way. */
 WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c, uint64_t events) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint64_t *verdict = &wh_tessera_header_(g)->verdict[c];
@@ -837,7 +838,7 @@ WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c, ui
     for (uint32_t first = rank; wh_any(mask, first < g.n_chunks); first += 8 * lanes) {
         const uint64_t said = wh_load_u64_relaxed(verdict);
         uint64_t tags[8], words[8]; /* in registers: each loop is unrolled */
-        uint32_t found = g.n_chunks;
+        uint32_t found = g.n_chunks, shut = 0;
         for (uint32_t k = 0; k < 8; k++) {
             const uint32_t chunk = first + k * lanes;
             tags[k] = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk < g.n_chunks ? chunk : 0));
@@ -847,6 +848,8 @@ WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c, ui
             const int is_c = chunk < g.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_SLAB &&
                              wh_tessera_tag_class(tags[k]) == c &&
                              (chunk & ((1u << wh_tessera_tag_order(tags[k])) - 1)) == 0;
+            /* in the pool, or on its way there */
+            shut |= chunk < g.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_FREE;
             tags[k] = is_c ? tags[k] : WH_TESSERA_FREE;
             words[k] = is_c ? wh_load_u64_relaxed(wh_tessera_words_of_(g, chunk)) : 0;
         }
@@ -859,7 +862,14 @@ WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c, ui
         if (found != g.n_chunks) {
             wh_tessera_list_slab_(g, c, found);
         }
-        if (wh_any(mask, found != g.n_chunks)) {
+        wh_fence(); /* who sees words cleared sees SHUT */
+        for (uint32_t k = 0; k < 8; k++) {
+            const int wide = wh_tessera_tag_slots(tags[k], g.chunk_log2) > 64;
+            const uint32_t chunk = wide ? first + k * lanes : 0;
+            const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(g, chunk));
+            shut |= wide && (state & WH_TESSERA_SHUT) != 0;
+        }
+        if (wh_any(mask, found != g.n_chunks || WH_PLANT(tessera_x1_shut, shut, 0))) {
             return 1;
         }
         if (wh_any(mask, said == events + 1)) { /* X2: somebody else has seen all */
