@@ -273,6 +273,66 @@ static void test_a_late_taker(void **state) {
     }
 }
 
+typedef struct late_group_args {
+    wh_heap_t heap;
+    uint32_t *turn;
+    uint32_t *slab, *in_pool; /* out */
+} late_group_args;
+
+/* The same, with a group that frees all slots of the slab at once: block 0. Then block 1, the
+ * taker, gives the bit back, takes all memory and writes to it. Nothing but the heap orders the
+ * writes. */
+WH_KERNEL(late_group, late_group_args, a) {
+    const wh_tessera_core g = a.heap.core;
+    const uint32_t bit = 16;
+    if (wh_block_id() == 0) {
+        uint64_t *p = (uint64_t *)wh_malloc_lanes(a.heap, 0xffff, 512);
+        const uint32_t slab = (uint32_t)((uint64_t)((unsigned char *)p - g.base) >> g.chunk_log2);
+        *p = 1;
+        if (wh_lane_id() == 0) {
+            *a.slab = slab;
+            (void)wh_fetch_and_u64_relaxed(wh_tessera_words_of_(g, slab), ~((uint64_t)1 << bit));
+        }
+        wh_syncwarp(0xffff);
+        wh_free_lanes(a.heap, 0xffff, p);
+        if (wh_lane_id() == 0) {
+            wh_store_u32_relaxed(a.turn, slab + 1);
+        }
+    } else if (wh_lane_id() == 0) {
+        uint32_t slab = 0;
+        for (uint32_t i = 0; slab == 0; i++) {
+            slab = wh_load_u32_relaxed(a.turn);
+            wh_backoff(i);
+        }
+        slab--;
+        const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab));
+        wh_tessera_give_(g, 0, slab, tag, 0, (uint64_t)1 << bit);
+        *a.in_pool = (uint32_t)wh_veb_contains(wh_tessera_pool_(g), slab);
+        for (uint64_t *q; (q = (uint64_t *)wh_malloc(a.heap, 512)) != NULL;) {
+            *q = 2;
+        }
+    }
+}
+
+/* P1: what the group wrote happens before the next owner's writes: ThreadSanitizer sees it. */
+static void test_a_late_taker_of_a_whole_slab(void **state) {
+    (void)state;
+    late_group_args a;
+    wh_report report;
+    wh_device *device = open_policy(WH_SIM_RANDOM, 1);
+    memset(&a, 0, sizeof a);
+    wh_heap *heap = make_heap(device, 1 << 20, 1, &a.heap);
+    a.turn = take(device, sizeof *a.turn);
+    a.slab = take(device, sizeof *a.slab);
+    a.in_pool = take(device, sizeof *a.in_pool);
+    const wh_launch launch = {device, 2, 16, NULL};
+    assert_int_equal(late_group(&launch, &a), WH_OK);
+    assert_int_equal(*a.in_pool, 1);
+    assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+    wh_heap_destroy(heap);
+    wh_device_close(device);
+}
+
 /* C1: of two words, which one to add to; to neither, if one has seen too many past its end. */
 static void test_which_word(void **state) {
     const uint64_t has = wh_tessera_span(64, 100, 99), used_up = wh_tessera_span(64, 100, 100);
@@ -377,9 +437,11 @@ static void test_positions_do_not_overflow(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_warps), cmocka_unit_test(test_closed_cursors_open_again),
-        cmocka_unit_test(test_which_word), cmocka_unit_test(test_a_late_taker),
-        cmocka_unit_test(test_positions_do_not_overflow)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps),
+                                       cmocka_unit_test(test_closed_cursors_open_again),
+                                       cmocka_unit_test(test_which_word),
+                                       cmocka_unit_test(test_a_late_taker),
+                                       cmocka_unit_test(test_a_late_taker_of_a_whole_slab),
+                                       cmocka_unit_test(test_positions_do_not_overflow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1789,12 +1789,17 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
         if (wh_group_leads(same)) {
             const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
             const uint64_t none = wh_tessera_none_free(slots);
-            /* P1. A group that frees all slots of a slab has nobody to hear from; what it says
-             * itself goes with the pool's word (P3). */
-            const int whole = slots <= 64 && bits == ~none;
-            const uint64_t old = WH_PLANT(tessera_p1_free, whole, 1)
-                                     ? wh_fetch_or_u64_relaxed(&h.words[word], bits)
-                                     : wh_fetch_or_u64_acq_rel(&h.words[word], bits);
+            /* P1. A group that frees all slots of a slab has nobody to hear from, and what it says
+             * itself goes with the pool's word (P3), if the slab is its own at once (I4): not if
+             * a late taker holds a bit (T1). */
+            uint64_t old = ~none;
+            if (slots <= 64 && bits == ~none) {
+                old = wh_cas_u64_relaxed(&h.words[word], none, ~(uint64_t)0);
+            }
+            if (old != none) {
+                old = WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
+                               wh_fetch_or_u64_relaxed)(&h.words[word], bits);
+            }
             const uint64_t mine = bits & ~old;
             const uint32_t doubled = same.n - wh_popc64(mine);
             const uint32_t set = wh_tessera_my_set_(h);
