@@ -75,7 +75,7 @@ static int set_policy(request *r, const char *name) {
         }
     }
     r->status = cli_complain("--policy: unknown '%s'; known: round-robin, random, sticky, pct, "
-                             "starve",
+                             "stall",
                              name);
     return EINVAL;
 }

@@ -29,7 +29,7 @@ typedef struct wh_launch {
     X(RANDOM, "random")           \
     X(STICKY, "sticky")           \
     X(PCT, "pct")                 \
-    X(STARVE, "starve")
+    X(STALL, "stall")
 
 typedef enum wh_sim_policy {
 #define WH_SIM_POLICY_ENUM_(name, text) WH_SIM_##name,
@@ -43,7 +43,8 @@ typedef struct wh_sim_options {
     uint64_t seed;
     wh_sim_policy policy;
     uint32_t policy_arg;    /* sticky: switch once in N points on average (default 8);
-                               pct: depth 1..3 (default 2) */
+                               pct: depth 1..3 (default 2); stall: a lane stops once in
+                               N points on average (default 64) */
     uint32_t n_sms;         /* multiprocessors; default 4 */
     uint32_t blocks_per_sm; /* resident blocks per SM; default 2 */
     uint32_t workers;       /* OS threads; 0 and 1: the deterministic single-threaded mode */

@@ -20,6 +20,7 @@
 #define DEFAULT_BUDGET ((uint64_t)1 << 40)
 #define DEFAULT_MEMORY ((uint64_t)2 << 30)
 #define DEFAULT_STICKY 8u
+#define DEFAULT_STALL 64u
 #define DEFAULT_PCT_DEPTH 2u
 #define MOST_SMS 4096u
 #define MOST_BLOCKS_PER_SM 64u
@@ -585,9 +586,10 @@ static bool complete(wh_sim_options *o) {
     o->step_budget = o->step_budget != 0 ? o->step_budget : DEFAULT_BUDGET;
     o->memory_bytes = o->memory_bytes != 0 ? o->memory_bytes : DEFAULT_MEMORY;
     if (o->policy_arg == 0) {
-        o->policy_arg = o->policy == WH_SIM_STICKY ? DEFAULT_STICKY
-                        : o->policy == WH_SIM_PCT  ? DEFAULT_PCT_DEPTH
-                                                   : 0;
+        o->policy_arg = o->policy == WH_SIM_STICKY  ? DEFAULT_STICKY
+                        : o->policy == WH_SIM_STALL ? DEFAULT_STALL
+                        : o->policy == WH_SIM_PCT   ? DEFAULT_PCT_DEPTH
+                                                    : 0;
     }
     return o->n_sms <= MOST_SMS && o->blocks_per_sm <= MOST_BLOCKS_PER_SM &&
            o->workers <= MOST_WORKERS && (o->policy != WH_SIM_PCT || o->policy_arg <= 3) &&

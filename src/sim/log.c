@@ -1,7 +1,7 @@
 /* log.c: record and replay of schedules.
  *
  * A schedule file is text. The first line names what shaped the schedule:
- *     warpheap-schedule 1 seed S policy P arg A sms N blocks-per-sm B
+ *     warpheap-schedule 2 seed S policy P arg A sms N blocks-per-sm B
  * Then, for each launch that ran by itself, `launch KERNEL BLOCKS THREADS`; for N that ran
  * together, `launches N` and for each of them, in the order of their launches, `KERNEL
  * BLOCKS THREADS STREAM` (streams are numbered as they occur). Then the choices in the order
@@ -11,6 +11,8 @@
  *            together, plus the threads of the grids before
  *     w<n>   a lane that came to wh_activemask waits for up to n points of its warp
  *     m<x>   a wh_activemask names these lanes (hexadecimal)
+ *     z<n>   a lane in wh_backoff sleeps for n ticks of the wheel
+ *     h<n>   the lane that was running stops for n ticks (policy stall)
  *     b<k>   the next block to start is one of stream k
  * Where there is nothing to choose (one runnable lane, one stream) nothing is written.
  */
@@ -99,7 +101,7 @@ static bool read_field(whi_log *g, const char *name, uint64_t most, uint64_t *v)
 static bool read_header(whi_log *g, wh_sim_options *o) {
     uint64_t version, arg, sms, blocks;
     uint32_t policy = 0;
-    if (!read_field(g, MAGIC, 1, &version) || !read_field(g, "seed", UINT64_MAX, &o->seed) ||
+    if (!read_field(g, MAGIC, 2, &version) || !read_field(g, "seed", UINT64_MAX, &o->seed) ||
         strcmp(next_token(g), "policy") != 0) {
         return false;
     }
@@ -107,7 +109,7 @@ static bool read_header(whi_log *g, wh_sim_options *o) {
     while (policy < WH_SIM_POLICY_COUNT && strcmp(g->token, whi_policy_names[policy]) != 0) {
         policy++;
     }
-    if (version != 1 || policy == WH_SIM_POLICY_COUNT || !read_field(g, "arg", UINT32_MAX, &arg) ||
+    if (version != 2 || policy == WH_SIM_POLICY_COUNT || !read_field(g, "arg", UINT32_MAX, &arg) ||
         !read_field(g, "sms", UINT32_MAX, &sms) ||
         !read_field(g, "blocks-per-sm", UINT32_MAX, &blocks)) {
         return false;
@@ -134,7 +136,7 @@ wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
     }
     if (!g->replay) {
         (void)fprintf(g->file,
-                      MAGIC " 1 seed %" PRIu64 " policy %s arg %" PRIu32 " sms %" PRIu32
+                      MAGIC " 2 seed %" PRIu64 " policy %s arg %" PRIu32 " sms %" PRIu32
                             " blocks-per-sm %" PRIu32 "\n",
                       o->seed, whi_policy_names[o->policy], o->policy_arg, o->n_sms,
                       o->blocks_per_sm);
@@ -292,6 +294,17 @@ whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave) {
         }
     }
     char text[200], doing[120];
+    if (g->stay == 0 && peek_token(g)[0] == 'h') {
+        const uint64_t ticks = replayed(e, 'h', "");
+        if (l->state != WHI_LANE_RUNNABLE || ticks == 0 || ticks >= WHI_WHEEL) {
+            diverged(e, "the running lane is to stop, but it cannot");
+            return NULL;
+        }
+        whi_sleep(e, l, (uint32_t)ticks);
+        if (e->n_run == 1) {
+            return e->runnable[0];
+        }
+    }
     if (g->stay > 0) {
         g->stay--;
         if (l->state == WHI_LANE_RUNNABLE) {
@@ -325,6 +338,25 @@ uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks) {
     flush_stay(g);
     put_number(g, 'w', ticks);
     return ticks;
+}
+
+uint32_t whi_log_sleep(whi_engine *e, uint32_t ticks) {
+    whi_log *g = e->log;
+    if (g->replay) {
+        const uint64_t n = replayed(e, 'z', "backs off");
+        if (n == 0 || n >= WHI_WHEEL) {
+            diverged(e, "a lane is to sleep longer than there is");
+        }
+        return (uint32_t)n;
+    }
+    flush_stay(g);
+    put_number(g, 'z', ticks);
+    return ticks;
+}
+
+void whi_log_stall(whi_engine *e, uint32_t ticks) {
+    flush_stay(e->log);
+    put_number(e->log, 'h', ticks);
 }
 
 uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must) {

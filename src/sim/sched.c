@@ -27,7 +27,7 @@ const char *const whi_policy_names[WH_SIM_POLICY_COUNT] = {
 #define PCT_FAIR_AFTER 8u       /* a launch this many times longer than guessed */
 #define FIRST_SLEEP 2u          /* wh_backoff attempts before this one only yield */
 #define SHORTEST_TICK 32u
-#define STARVE_ONE_IN 64u /* the victim runs this many times less than others */
+#define STALL_MAGNITUDES 8u /* up to 128 ticks */
 
 /* --- the set of runnable lanes ------------------------------------------------- */
 
@@ -100,6 +100,47 @@ static void demote(whi_engine *e, whi_lane *l) {
     }
 }
 
+/* --- sleeping ---------------------------------------------------------------------- */
+
+/* The wheel passes one tick in about the time in which each runnable lane gets a turn. */
+static void set_next_tick(whi_engine *e) {
+    e->next_tick = e->steps + (e->n_run > SHORTEST_TICK ? e->n_run : SHORTEST_TICK);
+    e->next_event = e->next_tick < e->next_event ? e->next_tick : e->next_event;
+}
+
+/* Wakes the lanes of the next tick; with none runnable, those of the first that has any. */
+static void advance_wheel(whi_engine *e) {
+    do {
+        whi_lane **bucket = &e->wheel[++e->tick % WHI_WHEEL];
+        while (*bucket != NULL) {
+            whi_lane *l = *bucket;
+            *bucket = l->next_asleep;
+            l->warp->asleep &= ~(1u << l->self.lane);
+            e->n_asleep--;
+            whi_make_runnable(e, l);
+        }
+    } while (e->n_run == 0 && e->n_asleep > 0);
+}
+
+void whi_sleep(whi_engine *e, whi_lane *l, uint32_t ticks) {
+    take_off(e, l, WHI_LANE_ASLEEP);
+    l->warp->asleep |= 1u << l->self.lane;
+    l->next_asleep = e->wheel[(e->tick + ticks) % WHI_WHEEL];
+    e->wheel[(e->tick + ticks) % WHI_WHEEL] = l;
+    if (e->n_asleep++ == 0) {
+        set_next_tick(e);
+    }
+}
+
+/* wh_backoff: the first attempts only give way; later ones leave the CPU to lanes that
+ * have something to do, for twice as long each time. */
+static void fall_asleep(whi_engine *e, whi_lane *l, uint32_t attempt) {
+    const uint32_t most = attempt < 8 ? 1u << attempt : WHI_WHEEL - 1;
+    const uint32_t ticks =
+        e->policy_mode == WHI_MODE_ROUND_ROBIN ? most : 1 + whi_random_below(e, most);
+    whi_sleep(e, l, e->log != NULL ? whi_log_sleep(e, ticks) : ticks);
+}
+
 /* --- policies ------------------------------------------------------------------- */
 
 /* The first runnable lane of the first warp after `index` that has one, cyclically. */
@@ -127,13 +168,18 @@ static inline whi_lane *pick_random(whi_engine *e, whi_lane *l, bool leave) {
     return other && e->runnable[i] == l ? e->runnable[e->n_run - 1] : e->runnable[i];
 }
 
-static whi_lane *pick_starve(whi_engine *e, whi_lane *l, bool leave) {
-    whi_lane *next = pick_random(e, l, leave);
-    if (next == e->victim && e->n_run > 1 && whi_random_below(e, STARVE_ONE_IN) != 0) {
-        const uint32_t i = whi_random_below(e, e->n_run - 1);
-        next = e->runnable[i] == next ? e->runnable[e->n_run - 1] : e->runnable[i];
+/* Any number of lanes at a time stand still, each for a while of any magnitude. */
+static whi_lane *pick_stall(whi_engine *e, whi_lane *l, bool leave) {
+    if (!leave && e->n_run > 1 && l->state == WHI_LANE_RUNNABLE &&
+        whi_random_below(e, e->one_in) == 0) {
+        const uint32_t most = 1u << whi_random_below(e, STALL_MAGNITUDES);
+        const uint32_t ticks = 1 + whi_random_below(e, most);
+        if (e->log != NULL) {
+            whi_log_stall(e, ticks);
+        }
+        whi_sleep(e, l, ticks);
     }
-    return next;
+    return pick_random(e, l, leave);
 }
 
 static whi_lane *pick_pct(whi_engine *e, whi_lane *l, bool leave) {
@@ -150,11 +196,11 @@ static inline whi_lane *pick_by(whi_engine *e, whi_mode mode, whi_lane *l, bool 
     case WHI_MODE_RANDOM:
         return pick_random(e, l, leave);
     case WHI_MODE_STICKY:
-        return !leave && whi_random_below(e, e->sticky) != 0 ? l : pick_random(e, l, leave);
+        return !leave && whi_random_below(e, e->one_in) != 0 ? l : pick_random(e, l, leave);
     case WHI_MODE_PCT:
         return pick_pct(e, l, leave);
-    case WHI_MODE_STARVE:
-        return pick_starve(e, l, leave);
+    case WHI_MODE_STALL:
+        return pick_stall(e, l, leave);
     case WHI_MODE_LOGGED:
         break;
     }
@@ -178,43 +224,6 @@ static inline void switch_lane(whi_engine *e, whi_lane *from, whi_lane *to) {
 static void switch_to_main(whi_engine *e, whi_lane *from) {
     whi_sim_self = &whi_host_lane.self;
     whi_fiber_switch(&from->fiber, &e->main, e->hooked);
-}
-
-/* --- sleeping ---------------------------------------------------------------------- */
-
-/* The wheel passes one tick in about the time in which each runnable lane gets a turn. */
-static void set_next_tick(whi_engine *e) {
-    e->next_tick = e->steps + (e->n_run > SHORTEST_TICK ? e->n_run : SHORTEST_TICK);
-    e->next_event = e->next_tick < e->next_event ? e->next_tick : e->next_event;
-}
-
-/* Wakes the lanes of the next tick; with none runnable, those of the first that has any. */
-static void advance_wheel(whi_engine *e) {
-    do {
-        whi_lane **bucket = &e->wheel[++e->tick % WHI_WHEEL];
-        while (*bucket != NULL) {
-            whi_lane *l = *bucket;
-            *bucket = l->next_asleep;
-            l->warp->asleep &= ~(1u << l->self.lane);
-            e->n_asleep--;
-            whi_make_runnable(e, l);
-        }
-    } while (e->n_run == 0 && e->n_asleep > 0);
-}
-
-/* wh_backoff: the first attempts only give way; later ones leave the CPU to lanes that
- * have something to do, for twice as long each time. */
-static void fall_asleep(whi_engine *e, whi_lane *l, uint32_t attempt) {
-    const uint32_t most = attempt < 8 ? 1u << attempt : WHI_WHEEL - 1;
-    const uint32_t ticks =
-        e->policy_mode == WHI_MODE_ROUND_ROBIN ? most : 1 + whi_random_below(e, most);
-    take_off(e, l, WHI_LANE_ASLEEP);
-    l->warp->asleep |= 1u << l->self.lane;
-    l->next_asleep = e->wheel[(e->tick + ticks) % WHI_WHEEL];
-    e->wheel[(e->tick + ticks) % WHI_WHEEL] = l;
-    if (e->n_asleep++ == 0) {
-        set_next_tick(e);
-    }
 }
 
 /* --- giving way ---------------------------------------------------------------------- */
@@ -272,9 +281,6 @@ static __attribute__((noinline)) void event(whi_engine *e, whi_lane *l) {
             } else {
                 w->am_scanned = w->am_wait != 0;
             }
-        }
-        if (e->policy_mode == WHI_MODE_STARVE && whi_random_below(e, 4) == 0) {
-            e->victim = e->runnable[whi_random_below(e, e->n_run)];
         }
     }
     uint64_t next = e->next_scan;
@@ -502,9 +508,6 @@ static void lane_exit(whi_engine *e, whi_lane *l) {
     b->live--;
     whi_collective_exit(e, l);
     keep_s4(e, w);
-    if (l == e->victim) {
-        e->victim = e->n_run > 0 ? e->runnable[whi_random_below(e, e->n_run)] : NULL;
-    }
     if (b->live == 0) {
         e->sm_busy[b->sm_slot] = 0;
         b->used = false;
@@ -637,16 +640,18 @@ static uint64_t hash_batch(const whi_batch *b) {
 
 static void begin_policy(whi_engine *e) {
     static const whi_mode modes[WH_SIM_POLICY_COUNT] = {
-        [WH_SIM_ROUND_ROBIN] = WHI_MODE_ROUND_ROBIN, [WH_SIM_RANDOM] = WHI_MODE_RANDOM,
-        [WH_SIM_STICKY] = WHI_MODE_STICKY,           [WH_SIM_PCT] = WHI_MODE_PCT,
-        [WH_SIM_STARVE] = WHI_MODE_STARVE,
+        [WH_SIM_ROUND_ROBIN] = WHI_MODE_ROUND_ROBIN,
+        [WH_SIM_RANDOM] = WHI_MODE_RANDOM,
+        [WH_SIM_STICKY] = WHI_MODE_STICKY,
+        [WH_SIM_PCT] = WHI_MODE_PCT,
+        [WH_SIM_STALL] = WHI_MODE_STALL,
     };
     const wh_sim_options *o = &e->device->options;
     e->policy_mode = modes[o->policy];
     e->mode = e->log != NULL ? WHI_MODE_LOGGED : e->policy_mode;
     e->keep_array = e->mode != WHI_MODE_ROUND_ROBIN;
     e->heap_order = e->policy_mode == WHI_MODE_PCT;
-    e->sticky = o->policy_arg;
+    e->one_in = o->policy_arg;
     e->launch_start = e->steps;
     e->budget = o->step_budget < UINT64_MAX / 4 / e->batch->n_grids
                     ? o->step_budget * e->batch->n_grids
@@ -656,7 +661,6 @@ static void begin_policy(whi_engine *e) {
     e->scan_every = (uint64_t)e->n_warps * WH_WARP_SIZE * 64u;
     e->next_scan = e->steps + e->scan_every;
     e->next_event = e->next_scan;
-    e->victim = NULL;
     e->stint = 0;
     if (e->policy_mode == WHI_MODE_PCT) {
         const uint64_t h = hash_batch(e->batch);
@@ -695,9 +699,6 @@ void whi_engine_remember(const whi_engine *e) {
 
 /* Lets the lanes run until every block of this engine has ended or the batch failed. */
 static void enter(whi_engine *e) {
-    if (e->policy_mode == WHI_MODE_STARVE && e->victim == NULL) {
-        e->victim = e->runnable[whi_random_below(e, e->n_run)];
-    }
     whi_lane before = whi_host_lane; /* as if the last lane of all had just ended */
     before.warp = e->warps[e->n_warps - 1];
     before.self.lane = WH_WARP_SIZE - 1;
@@ -815,7 +816,7 @@ void whi_describe_lane(const whi_lane *l, char *text, size_t bytes) {
         (void)snprintf(text, bytes, "can run");
         return;
     case WHI_LANE_ASLEEP:
-        (void)snprintf(text, bytes, "backs off");
+        (void)snprintf(text, bytes, "sleeps");
         return;
     case WHI_LANE_IN_ACTIVEMASK:
         (void)snprintf(text, bytes, "waits in wh_activemask at %s", site);

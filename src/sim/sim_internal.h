@@ -7,8 +7,9 @@
  *   batch     the grids that run together: one, or all that wait on streams
  *   point     a place where the scheduler may run another lane
  *   choice    a decision of the scheduler that the program cannot foresee: which lane
- *             goes on, how long wh_activemask waits, whom it names, which stream the
- *             next block comes from. Record and replay hook each of them (log.c).
+ *             goes on, how long wh_activemask waits, whom it names, how long a lane
+ *             sleeps, which stream the next block comes from. Record and replay hook each
+ *             of them (log.c).
  *
  * Invariants (single-threaded per engine, but S7)
  *   S1  bit i of warp.run is set iff lane i is in state RUNNABLE; warp_bits has the bit
@@ -46,7 +47,7 @@
 typedef enum whi_lane_state {
     WHI_LANE_EXITED, /* or never started */
     WHI_LANE_RUNNABLE,
-    WHI_LANE_ASLEEP, /* in wh_backoff */
+    WHI_LANE_ASLEEP, /* in wh_backoff, or stalled */
     WHI_LANE_IN_COLLECTIVE,
     WHI_LANE_IN_ACTIVEMASK,
     WHI_LANE_IN_BARRIER
@@ -114,7 +115,7 @@ typedef enum whi_mode {
     WHI_MODE_RANDOM,
     WHI_MODE_STICKY,
     WHI_MODE_PCT,
-    WHI_MODE_STARVE,
+    WHI_MODE_STALL,
     WHI_MODE_LOGGED /* record or replay; engine.policy_mode is the real one */
 } whi_mode;
 
@@ -155,7 +156,7 @@ struct whi_engine {
     bool hooked;
     bool keep_array, heap_order; /* S2 */
     uint32_t n_run;
-    uint32_t sticky;
+    uint32_t one_in; /* points: sticky and stall */
     uint64_t steps, next_event;
     uint64_t atomics, switches;
     uint64_t rng;
@@ -164,7 +165,6 @@ struct whi_engine {
     uint64_t *warp_bits; /* S1 */
     uint32_t n_warps;    /* of this batch */
     uint32_t stint;      /* PCT: points since the last switch */
-    whi_lane *victim;    /* starve */
 
     whi_sim_device *device;
     uint32_t index;
@@ -256,6 +256,8 @@ void whi_make_runnable(whi_engine *e, whi_lane *l);
 void whi_wait(whi_engine *e, whi_lane *l, whi_lane_state state);
 /* Lets the next lane go first. */
 void whi_yield(whi_engine *e, whi_lane *l);
+/* Lets l sleep for 1 .. WHI_WHEEL - 1 ticks of the wheel; another lane has to be chosen. */
+void whi_sleep(whi_engine *e, whi_lane *l, uint32_t ticks);
 /* Who goes on by the policy; l is the lane that ran. leave: not l, if possible. */
 whi_lane *whi_policy_pick(whi_engine *e, whi_lane *l, bool leave);
 /* Makes the batch fail with WH_DEVICE_ERROR; l, the lane at fault, may be NULL. The
@@ -294,6 +296,9 @@ void whi_log_end(whi_engine *e);
 whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave);
 /* Pass a choice that the policy made; return the one to use. must: lanes to be named. */
 uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks);
+uint32_t whi_log_sleep(whi_engine *e, uint32_t ticks);
+/* The policy stops the running lane for this long. */
+void whi_log_stall(whi_engine *e, uint32_t ticks);
 uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must);
 /* may: whether a block of stream k can start. Anything on the worker's own stack when the
  * replay diverged. */

@@ -236,7 +236,7 @@ def test_determinism(folder):
         bare = [TIMES.sub("", t) for t in texts]
         check(bare[0] == bare[1], f"{policy}: the same seed gives the same results")
         check(bare[0] != bare[2], f"{policy}: another seed gives other results")
-    for policy in ("sticky", "pct", "starve"):
+    for policy in ("sticky", "pct", "stall"):
         results(folder, "policy.json", "--case", "single", "--alloc", "bump", "--sizes", "16",
                 "--threads", "64", "--policy", policy)
 

@@ -605,7 +605,7 @@ static const workload workloads[] = {
 
 /* Runs a workload under one seed. 0: nothing wrong. The policy goes with the seed. */
 static int run(const workload *w, uint64_t seed) {
-    static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,
+    static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
                                              WH_SIM_PCT};
     wh_sim_options sim;
     wh_heap_options options;

@@ -152,7 +152,7 @@ const char *const fault_tessera_names[] = {"tessera-churn",
                                            NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
-    static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STARVE,
+    static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
                                              WH_SIM_PCT};
     const workload *w = NULL;
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {

@@ -32,7 +32,7 @@ WH_KERNEL(mix, mix_args, a) {
         const uint32_t n = wh_popc32(wh_ballot(mask, 1));
         note(&a, (uint32_t)wh_thread_id() << 8 | n);
         if (wh_lane_id() % 4 == i % 4) {
-            wh_backoff(0);
+            wh_backoff(i); /* the later ones sleep */
         }
         if (i == 2) {
             wh_syncthreads();
@@ -131,7 +131,7 @@ static void write_file(const char *text) {
     assert_int_equal(fclose(f), 0);
 }
 
-#define HEADER "warpheap-schedule 1 seed 1 policy random arg 0 sms 3 blocks-per-sm 1\n"
+#define HEADER "warpheap-schedule 2 seed 1 policy random arg 0 sms 3 blocks-per-sm 1\n"
 
 static void test_divergence(void **state) {
     (void)state;
@@ -150,6 +150,8 @@ static void test_divergence(void **state) {
     expect_divergence(6, UINT32_MAX, "the schedule ends where the program");
     write_file(HEADER "launch mix 5 41 g200 end\n");
     expect_divergence(6, UINT32_MAX, "thread 200 is to go on, but it is not resident");
+    write_file(HEADER "launch mix 5 41 h3 end\n");
+    expect_divergence(6, UINT32_MAX, "the running lane is to stop, but it cannot");
     write_file(HEADER "launch mix 5 41 g0 s100 end\n");
     expect_divergence(6, UINT32_MAX, "where the program comes to wh_activemask");
     write_file(HEADER "launch mix 5 41 mff end\n");
@@ -161,11 +163,11 @@ static void test_bad_files(void **state) {
     static const char *const bad[] = {
         "",
         "hello\n",
-        "warpheap-schedule 2 seed 1 policy random arg 0 sms 3 blocks-per-sm 1\n",
-        "warpheap-schedule 1 seed x policy random arg 0 sms 3 blocks-per-sm 1\n",
-        "warpheap-schedule 1 seed 1 policy wild arg 0 sms 3 blocks-per-sm 1\n",
-        "warpheap-schedule 1 seed 1 policy random arg 0 sms 3\n",
-        "warpheap-schedule 1 seed 1 policy random arg 0 sms 99999999 blocks-per-sm 1\n",
+        "warpheap-schedule 1 seed 1 policy random arg 0 sms 3 blocks-per-sm 1\n",
+        "warpheap-schedule 2 seed x policy random arg 0 sms 3 blocks-per-sm 1\n",
+        "warpheap-schedule 2 seed 1 policy wild arg 0 sms 3 blocks-per-sm 1\n",
+        "warpheap-schedule 2 seed 1 policy random arg 0 sms 3\n",
+        "warpheap-schedule 2 seed 1 policy random arg 0 sms 99999999 blocks-per-sm 1\n",
     };
     wh_device *d = NULL;
     wh_sim_options o;
