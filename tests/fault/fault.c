@@ -807,7 +807,7 @@ static void every_fault_is_found(void **state) {
         {"free_waits", "tessera-quarters"},  /* a lane returns before its leader has freed for it */
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
         {"tessera_i6", "tessera-small"},     /* a slab with free slots that nobody lists */
-        {"tessera_t1", "tessera-small"},     /* no second look at the tag */
+        {"tessera_t1", "tessera-turns"},     /* no second look at the tag */
         {"tessera_x1_quiet", "tessera-under-way"}, /* NULL without a quiet start */
         {"tessera_x1_same", "tessera-quarters"},   /* ... or end */
         {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */

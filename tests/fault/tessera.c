@@ -138,18 +138,12 @@ static const workload workloads[] = {
     {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0},
     {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048},
     {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048}, /* two words a slab */
+    {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0},  /* slabs often change class */
 };
-const char *const fault_tessera_names[] = {"tessera-churn",
-                                           "tessera-small",
-                                           "tessera-chunks",
-                                           "tessera-slots",
-                                           "tessera-quarters",
-                                           "tessera-halves",
-                                           "tessera-spares",
-                                           "tessera-spare",
-                                           "tessera-under-way",
-                                           "tessera-words",
-                                           NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",     "tessera-small",  "tessera-chunks", "tessera-slots",
+    "tessera-quarters",  "tessera-halves", "tessera-spares", "tessera-spare",
+    "tessera-under-way", "tessera-words",  "tessera-turns",  NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
