@@ -31,6 +31,11 @@ typedef struct wh_launch {
     X(PCT, "pct")                 \
     X(STALL, "stall")
 
+/* Memory of the simulated device: docs/SIMULATOR.md. */
+#define WH_SIM_WEAK_NONE 0u   /* each access sees all that were before it */
+#define WH_SIM_WEAK_GPU 1u    /* what a GPU does */
+#define WH_SIM_WEAK_FORMAL 2u /* what the memory model allows at most */
+
 typedef enum wh_sim_policy {
 #define WH_SIM_POLICY_ENUM_(name, text) WH_SIM_##name,
     WH_SIM_POLICY_LIST(WH_SIM_POLICY_ENUM_)
@@ -51,6 +56,8 @@ typedef struct wh_sim_options {
     uint64_t step_budget;   /* scheduling points per launch before it counts as a
                                livelock; 0: 2^40 */
     uint64_t memory_bytes;  /* what alloc may take in all; default 2 GiB */
+    uint32_t weak;          /* whether a load may return an old value, and which: WH_SIM_WEAK_*;
+                               single-threaded mode only */
     const char *record;     /* file that receives the schedule (NULL: none) */
     const char *replay;     /* file whose schedule is followed (NULL: none) */
 } wh_sim_options;

@@ -214,6 +214,12 @@ uint64_t whi_sim_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32
     if (e->hooked && op == WHI_SIM_SYNCWARP) {
         tsan_syncwarp(w, mask, l);
     }
+    if (e->weak != NULL && op == WHI_SIM_SYNCWARP) {
+        whi_view all = {NULL, 0, 0};
+        whi_weak_sync(w, mask, &all);
+        whi_weak_synced(w, mask, &all);
+        free(all.oldest);
+    }
     wake_others(e, w, mask, l);
     if (e->policy_mode == WHI_MODE_ROUND_ROBIN && mask != bit_of(l)) {
         whi_yield(e, l); /* in step with the lanes that it woke */
@@ -227,6 +233,14 @@ static void open_barrier(whi_engine *e, whi_block *b) {
     b->at_barrier = 0;
     b->parity = !b->parity;
     whi_warp **warps = e->warps + (size_t)(b - e->blocks) * e->warps_per_slot;
+    whi_view all = {NULL, 0, 0};
+    for (uint32_t i = 0; e->weak != NULL && i < e->warps_per_slot; i++) {
+        whi_weak_sync(warps[i], warps[i]->live, &all);
+    }
+    for (uint32_t i = 0; e->weak != NULL && i < e->warps_per_slot; i++) {
+        whi_weak_synced(warps[i], warps[i]->live, &all);
+    }
+    free(all.oldest);
     for (uint32_t i = 0; i < e->warps_per_slot; i++) {
         whi_warp *w = warps[i];
         for (uint32_t m = w->in_barrier; m != 0; m &= m - 1) {

@@ -554,6 +554,7 @@ static bool apply_setting(wh_sim_options *o, const char *key, const char *value)
            : strcmp(key, "sms") == 0     ? read_u32(value, &o->n_sms)
            : strcmp(key, "blocks") == 0  ? read_u32(value, &o->blocks_per_sm)
            : strcmp(key, "workers") == 0 ? read_u32(value, &o->workers)
+           : strcmp(key, "weak") == 0    ? read_u32(value, &o->weak)
            : strcmp(key, "budget") == 0  ? read_number(value, UINT64_MAX, &o->step_budget)
                                          : false;
 }
@@ -593,8 +594,8 @@ static bool complete(wh_sim_options *o) {
     }
     return o->n_sms <= MOST_SMS && o->blocks_per_sm <= MOST_BLOCKS_PER_SM &&
            o->workers <= MOST_WORKERS && (o->policy != WH_SIM_PCT || o->policy_arg <= 3) &&
-           o->step_budget <= UINT64_MAX / 2 &&
-           (o->workers == 1 || (o->record == NULL && o->replay == NULL)) &&
+           o->step_budget <= UINT64_MAX / 2 && o->weak <= WH_SIM_WEAK_FORMAL &&
+           (o->workers == 1 || (o->weak == 0 && o->record == NULL && o->replay == NULL)) &&
            (o->record == NULL || o->replay == NULL);
 }
 

@@ -1,7 +1,7 @@
 /* log.c: record and replay of schedules.
  *
  * A schedule file is text. The first line names what shaped the schedule:
- *     warpheap-schedule 2 seed S policy P arg A sms N blocks-per-sm B
+ *     warpheap-schedule 2 seed S policy P arg A sms N blocks-per-sm B weak W
  * Then, for each launch that ran by itself, `launch KERNEL BLOCKS THREADS`; for N that ran
  * together, `launches N` and for each of them, in the order of their launches, `KERNEL
  * BLOCKS THREADS STREAM` (streams are numbered as they occur). Then the choices in the order
@@ -13,6 +13,7 @@
  *     m<x>   a wh_activemask names these lanes (hexadecimal)
  *     z<n>   a lane in wh_backoff sleeps for n ticks of the wheel
  *     h<n>   the lane that was running stops for n ticks (policy stall)
+ *     o<n>   a load returns the n-th value before the newest (option weak)
  *     b<k>   the next block to start is one of stream k
  * Where there is nothing to choose (one runnable lane, one stream) nothing is written.
  */
@@ -99,7 +100,7 @@ static bool read_field(whi_log *g, const char *name, uint64_t most, uint64_t *v)
 }
 
 static bool read_header(whi_log *g, wh_sim_options *o) {
-    uint64_t version, arg, sms, blocks;
+    uint64_t version, arg, sms, blocks, weak;
     uint32_t policy = 0;
     if (!read_field(g, MAGIC, 2, &version) || !read_field(g, "seed", UINT64_MAX, &o->seed) ||
         strcmp(next_token(g), "policy") != 0) {
@@ -111,13 +112,15 @@ static bool read_header(whi_log *g, wh_sim_options *o) {
     }
     if (version != 2 || policy == WH_SIM_POLICY_COUNT || !read_field(g, "arg", UINT32_MAX, &arg) ||
         !read_field(g, "sms", UINT32_MAX, &sms) ||
-        !read_field(g, "blocks-per-sm", UINT32_MAX, &blocks)) {
+        !read_field(g, "blocks-per-sm", UINT32_MAX, &blocks) ||
+        !read_field(g, "weak", WH_SIM_WEAK_FORMAL, &weak)) {
         return false;
     }
     o->policy = (wh_sim_policy)policy;
     o->policy_arg = (uint32_t)arg;
     o->n_sms = (uint32_t)sms;
     o->blocks_per_sm = (uint32_t)blocks;
+    o->weak = (uint32_t)weak;
     return true;
 }
 
@@ -137,9 +140,9 @@ wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
     if (!g->replay) {
         (void)fprintf(g->file,
                       MAGIC " 2 seed %" PRIu64 " policy %s arg %" PRIu32 " sms %" PRIu32
-                            " blocks-per-sm %" PRIu32 "\n",
+                            " blocks-per-sm %" PRIu32 " weak %" PRIu32 "\n",
                       o->seed, whi_policy_names[o->policy], o->policy_arg, o->n_sms,
-                      o->blocks_per_sm);
+                      o->blocks_per_sm, o->weak);
     } else if (!read_header(g, o)) {
         (void)whi_log_close(g);
         return WH_BAD_FORMAT;
@@ -352,6 +355,20 @@ uint32_t whi_log_sleep(whi_engine *e, uint32_t ticks) {
     flush_stay(g);
     put_number(g, 'z', ticks);
     return ticks;
+}
+
+uint32_t whi_log_age(whi_engine *e, uint32_t age, uint32_t most) {
+    whi_log *g = e->log;
+    if (g->replay) {
+        const uint64_t n = replayed(e, 'o', "loads");
+        if (n > most) {
+            diverged(e, "a load is to return a value that it cannot see any more");
+        }
+        return (uint32_t)n;
+    }
+    flush_stay(g);
+    put_number(g, 'o', age);
+    return age;
 }
 
 void whi_log_stall(whi_engine *e, uint32_t ticks) {

@@ -482,6 +482,10 @@ static bool start_block(whi_engine *e, uint32_t slot) {
             l->self.block_threads = g->threads;
             l->self.grid_blocks = g->blocks;
             l->self.sm = sm;
+            l->self.weak = e->weak != NULL;
+            if (e->weak != NULL) {
+                whi_weak_lane(e, l, g->before != NULL);
+            }
             if (e->policy_mode == WHI_MODE_PCT) {
                 l->prio = whi_random(e) | (uint64_t)1 << 63;
             }
@@ -727,6 +731,9 @@ void whi_engine_run(whi_engine *e, whi_batch *batch) {
         w->am_scanned = false;
     }
     begin_policy(e);
+    if (e->device->options.weak != 0) {
+        whi_weak_begin(e);
+    }
     whi_fiber_adopt_thread(&e->main);
     whi_tsan_release(&e->device->begin); /* this thread set whi_sim_self up */
     bool go_on = e->log == NULL || whi_log_begin(e);
@@ -773,6 +780,7 @@ void whi_engine_close(whi_engine *e) {
                 }
                 whi_fiber_abandon(&l->fiber, &e->device->end);
             }
+            whi_weak_free_lane(l);
         }
         whi_fiber_unmap_stacks(w->stacks, WH_WARP_SIZE);
         free(w);
@@ -782,6 +790,7 @@ void whi_engine_close(whi_engine *e) {
     free(e->warp_bits);
     free(e->blocks);
     free(e->sm_busy);
+    whi_weak_end(e);
 }
 
 whi_lane *whi_find_lane(whi_engine *e, uint64_t thread) {
@@ -874,8 +883,11 @@ void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
         char tail[96];
         va_list args;
         (void)snprintf(tail, sizeof tail,
-                       " [replay: WH_SIM=seed=%" PRIu64 ",policy=%s,arg=%" PRIu32 "]", o->seed,
-                       whi_policy_names[o->policy], o->policy_arg);
+                       " [replay: WH_SIM=seed=%" PRIu64 ",policy=%s,arg=%" PRIu32 "%s]", o->seed,
+                       whi_policy_names[o->policy], o->policy_arg,
+                       o->weak == WH_SIM_WEAK_GPU      ? ",weak=1"
+                       : o->weak == WH_SIM_WEAK_FORMAL ? ",weak=2"
+                                                       : "");
         int n =
             l == NULL
                 ? snprintf(out, room, "kernel %s: ", e->batch->grids[0]->name)

@@ -8,8 +8,8 @@
  *   point     a place where the scheduler may run another lane
  *   choice    a decision of the scheduler that the program cannot foresee: which lane
  *             goes on, how long wh_activemask waits, whom it names, how long a lane
- *             sleeps, which stream the next block comes from. Record and replay hook each
- *             of them (log.c).
+ *             sleeps, which stream the next block comes from, how old a value is that a
+ *             load returns. Record and replay hook each of them (log.c).
  *
  * Invariants (single-threaded per engine, but S7)
  *   S1  bit i of warp.run is set iff lane i is in state RUNNABLE; warp_bits has the bit
@@ -58,6 +58,18 @@ typedef struct whi_warp whi_warp;
 typedef struct whi_block whi_block;
 typedef struct whi_grid whi_grid;
 typedef struct whi_log whi_log;
+typedef struct whi_weak whi_weak;
+
+/* By location: the number of the oldest value that may still be seen (weak.c). */
+typedef struct whi_view {
+    uint32_t *oldest;
+    uint32_t n, room;
+} whi_view;
+
+/* A value of a location (weak.c). */
+typedef struct whi_pending {
+    uint32_t location, number;
+} whi_pending;
 
 typedef struct whi_lane {
     whi_sim_self_t self; /* first: whi_sim_self points here */
@@ -70,8 +82,13 @@ typedef struct whi_lane {
     struct whi_lane *next_asleep; /* S6 */
     const char *site;
     uint64_t value, result;
-    uint32_t source;  /* lane that a shuffle reads */
-    bool fiber_ready; /* S5 */
+    uint32_t source;             /* lane that a shuffle reads */
+    bool fiber_ready;            /* S5 */
+    whi_view view, seen;         /* weak.c; seen: came with what relaxed loads returned */
+    struct whi_snapshot *fenced; /* the view at the last wh_fence */
+    whi_pending *pending;        /* stores that are not performed yet */
+    uint32_t n_pending, pending_room;
+    uint64_t acquired; /* when: the last acquire */
     /* Addresses for ThreadSanitizer's edges of wh_syncwarp. */
     char outbox, inbox;
 } whi_lane;
@@ -188,6 +205,7 @@ struct whi_engine {
     bool closing;
     whi_fiber main;
     whi_log *log;
+    whi_weak *weak; /* NULL without the option */
 };
 
 #define WHI_PCT_MEMORY 64u
@@ -283,6 +301,17 @@ void whi_activemask_resolve(whi_engine *e, whi_warp *w);
 /* Fails the launch if a lane that just exited is awaited; completes its barrier. */
 void whi_collective_exit(whi_engine *e, whi_lane *l);
 
+/* --- weak.c: old values ------------------------------------------------------------ */
+
+void whi_weak_begin(whi_engine *e);
+/* A lane starts. has_waited: its grid had to wait for another one. */
+void whi_weak_lane(whi_engine *e, whi_lane *l, bool has_waited);
+/* Collects the views of lanes that synchronise, and hands the sum out to each. */
+void whi_weak_sync(whi_warp *w, uint32_t mask, whi_view *all);
+void whi_weak_synced(whi_warp *w, uint32_t mask, const whi_view *all);
+void whi_weak_free_lane(whi_lane *l);
+void whi_weak_end(whi_engine *e);
+
 /* --- log.c: record and replay ------------------------------------------------------ */
 
 /* Opens options.record or options.replay. Replaying sets seed, policy, n_sms and
@@ -297,6 +326,7 @@ whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave);
 /* Pass a choice that the policy made; return the one to use. must: lanes to be named. */
 uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks);
 uint32_t whi_log_sleep(whi_engine *e, uint32_t ticks);
+uint32_t whi_log_age(whi_engine *e, uint32_t age, uint32_t most);
 /* The policy stops the running lane for this long. */
 void whi_log_stall(whi_engine *e, uint32_t ticks);
 uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must);

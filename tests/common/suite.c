@@ -97,6 +97,7 @@ wh_sim_options suite_sim_options(uint64_t seed, uint32_t policy) {
     o.seed = seed;
     o.policy = (wh_sim_policy)policy;
     o.policy_arg = policy == WH_SIM_PCT ? 1 + (uint32_t)(seed % 3) : 0;
+    o.weak = seed % 3 == 2 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE;
     o.step_budget = 400 << 20; /* a livelock must not last until the test's time limit */
     return o;
 }

@@ -137,13 +137,23 @@ static const workload workloads[] = {
     {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0},
     {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0},
     {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048},
-    {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048}, /* two words a slab */
-    {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0},  /* slabs often change class */
+    {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048},       /* two words a slab */
+    {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0},        /* slabs often change class */
+    {"tessera-wide-turns", 3, 1, 16, 200, 64, 1, 16, 0, 4096}, /* such of several words */
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",     "tessera-small",  "tessera-chunks", "tessera-slots",
-    "tessera-quarters",  "tessera-halves", "tessera-spares", "tessera-spare",
-    "tessera-under-way", "tessera-words",  "tessera-turns",  NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",
+                                           "tessera-small",
+                                           "tessera-chunks",
+                                           "tessera-slots",
+                                           "tessera-quarters",
+                                           "tessera-halves",
+                                           "tessera-spares",
+                                           "tessera-spare",
+                                           "tessera-under-way",
+                                           "tessera-words",
+                                           "tessera-turns",
+                                           "tessera-wide-turns",
+                                           NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -167,6 +177,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     memset(&found, 0, sizeof found);
     sim.seed = seed;
     sim.policy = policies[seed % 4];
+    sim.weak = seed / 8 % 2 != 0 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE;
     sim.step_budget = 5000000;
     sim.blocks_per_sm = 8;
     wh_status s = wh_device_open(&device, "sim", &sim);

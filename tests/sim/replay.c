@@ -131,7 +131,7 @@ static void write_file(const char *text) {
     assert_int_equal(fclose(f), 0);
 }
 
-#define HEADER "warpheap-schedule 2 seed 1 policy random arg 0 sms 3 blocks-per-sm 1\n"
+#define HEADER "warpheap-schedule 2 seed 1 policy random arg 0 sms 3 blocks-per-sm 1 weak 0\n"
 
 static void test_divergence(void **state) {
     (void)state;
@@ -163,11 +163,11 @@ static void test_bad_files(void **state) {
     static const char *const bad[] = {
         "",
         "hello\n",
-        "warpheap-schedule 1 seed 1 policy random arg 0 sms 3 blocks-per-sm 1\n",
-        "warpheap-schedule 2 seed x policy random arg 0 sms 3 blocks-per-sm 1\n",
-        "warpheap-schedule 2 seed 1 policy wild arg 0 sms 3 blocks-per-sm 1\n",
-        "warpheap-schedule 2 seed 1 policy random arg 0 sms 3\n",
-        "warpheap-schedule 2 seed 1 policy random arg 0 sms 99999999 blocks-per-sm 1\n",
+        "warpheap-schedule 1 seed 1 policy random arg 0 sms 3 blocks-per-sm 1 weak 0\n",
+        "warpheap-schedule 2 seed x policy random arg 0 sms 3 blocks-per-sm 1 weak 0\n",
+        "warpheap-schedule 2 seed 1 policy wild arg 0 sms 3 blocks-per-sm 1 weak 0\n",
+        "warpheap-schedule 2 seed 1 policy random arg 0 sms 3 weak 0\n",
+        "warpheap-schedule 2 seed 1 policy random arg 0 sms 99999999 blocks-per-sm 1 weak 0\n",
     };
     wh_device *d = NULL;
     wh_sim_options o;

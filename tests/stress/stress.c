@@ -260,6 +260,7 @@ static int storm(run *x) {
 static int run_one(run *x) {
     wh_sim_options so = suite_sim_options(x->seed, x->policy);
     so.workers = x->shape == SHAPE_WORKERS ? 2 : 1;
+    so.weak = so.workers > 1 ? WH_SIM_WEAK_NONE : so.weak;
     x->text[0] = '\0';
     if (ok(x, wh_device_open(&x->device, x->target, &so), "device")) {
         (void)storm(x);

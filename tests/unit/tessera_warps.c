@@ -273,6 +273,41 @@ static void test_a_late_taker(void **state) {
     }
 }
 
+/* Such a taker about a slab that its cursor has handed nothing out of, and gives back. */
+WH_KERNEL(late_taker_of_fresh, late_args, a) {
+    const wh_tessera_core g = a.heap.core;
+    unsigned char *p = (unsigned char *)wh_malloc(a.heap, 512);
+    const uint32_t slab = (uint32_t)((uint64_t)(p - g.base) >> g.chunk_log2);
+    const uint64_t tag = *wh_tessera_tag_at_(g, slab);
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    const uint32_t fresh = slab + (1u << wh_tessera_tag_order(tag));
+    *a.in_pool = *wh_tessera_tag_at_(g, fresh) != tag; /* 0: there is one behind it */
+    (void)wh_fetch_and_u64_acq_rel(wh_tessera_words_of_(g, fresh), ~((uint64_t)1 << slots));
+    while (wh_tessera_detach_(wh_tessera_ref_(a.heap), 0, wh_tessera_class_of(16))) {
+    }
+    *a.in_pool += (uint32_t)wh_veb_contains(wh_tessera_pool_(g), fresh);
+    wh_tessera_give_(g, 0, fresh, tag, 0, (uint64_t)1 << slots);
+    *a.in_pool += 2 * (uint32_t)wh_veb_contains(wh_tessera_pool_(g), fresh);
+    wh_free(a.heap, p);
+}
+
+/* T1, I4: it must not be in the pool while somebody has a bit of its word. */
+static void test_a_late_taker_of_a_fresh_slab(void **state) {
+    (void)state;
+    late_args a;
+    wh_report report;
+    wh_device *device = open_policy(WH_SIM_RANDOM, 1);
+    memset(&a, 0, sizeof a);
+    wh_heap *heap = make_heap(device, 16 << 20, 1, &a.heap);
+    a.in_pool = take(device, sizeof *a.in_pool);
+    const wh_launch launch = {device, 1, 1, NULL};
+    assert_int_equal(late_taker_of_fresh(&launch, &a), WH_OK);
+    assert_int_equal(*a.in_pool, 2);
+    assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+    wh_heap_destroy(heap);
+    wh_device_close(device);
+}
+
 typedef struct late_group_args {
     wh_heap_t heap;
     uint32_t *turn;
@@ -442,6 +477,7 @@ int main(void) {
                                        cmocka_unit_test(test_which_word),
                                        cmocka_unit_test(test_a_late_taker),
                                        cmocka_unit_test(test_a_late_taker_of_a_whole_slab),
+                                       cmocka_unit_test(test_a_late_taker_of_a_fresh_slab),
                                        cmocka_unit_test(test_positions_do_not_overflow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,7 @@ typedef struct whi_sim_self_t {
     uint32_t block_threads;
     uint32_t grid_blocks;
     uint32_t sm;
+    uint32_t weak; /* accesses are told to whi_sim_weak_* */
 } whi_sim_self_t;
 
 /* The lane that runs on this OS thread. Never NULL. */
@@ -83,6 +84,12 @@ typedef enum whi_sim_op {
 } whi_sim_op;
 
 void whi_sim_atomic_point(void);
+/* Option weak (src/sim/weak.c). Of a load: the value to return in place of the newest. The others
+ * are told before a store, and after anything else; old: the value that was there. */
+uint64_t whi_sim_weak_load(const void *p, uint32_t bytes, uint64_t newest, int order);
+void whi_sim_weak_store(const void *p, uint32_t bytes, uint64_t value, int order);
+void whi_sim_weak_rmw(const void *p, uint32_t bytes, uint64_t old, int order, int stored_too);
+void whi_sim_weak_fence(void);
 void whi_sim_backoff(uint32_t attempt);
 uint64_t whi_sim_clock(void);
 uint32_t whi_sim_activemask(const char *site);
@@ -220,20 +227,32 @@ WH_HD uint32_t wh_clz64(uint64_t v) {
 #define WHI_SIM_FAIL_release __ATOMIC_RELAXED
 #define WHI_SIM_FAIL_acq_rel __ATOMIC_ACQUIRE
 
-#define WHI_SIM_LOAD_(w, order)                                      \
-    WH_FN uint##w##_t wh_load_u##w##_##order(const uint##w##_t *p) { \
-        whi_sim_atomic_point();                                      \
-        return __atomic_load_n(p, WHI_SIM_ORDER_##order);            \
+#define WHI_SIM_TELL_(w, old, order, stored_too)                            \
+    if (whi_sim_self->weak != 0) {                                          \
+        whi_sim_weak_rmw(p, w / 8, old, WHI_SIM_ORDER_##order, stored_too); \
+    }
+#define WHI_SIM_LOAD_(w, order)                                                          \
+    WH_FN uint##w##_t wh_load_u##w##_##order(const uint##w##_t *p) {                     \
+        whi_sim_atomic_point();                                                          \
+        const uint##w##_t v = __atomic_load_n(p, WHI_SIM_ORDER_##order);                 \
+        return whi_sim_self->weak == 0                                                   \
+                   ? v                                                                   \
+                   : (uint##w##_t)whi_sim_weak_load(p, w / 8, v, WHI_SIM_ORDER_##order); \
     }
 #define WHI_SIM_STORE_(w, order)                                        \
     WH_FN void wh_store_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
         whi_sim_atomic_point();                                         \
+        if (whi_sim_self->weak != 0) {                                  \
+            whi_sim_weak_store(p, w / 8, v, WHI_SIM_ORDER_##order);     \
+        }                                                               \
         __atomic_store_n(p, v, WHI_SIM_ORDER_##order);                  \
     }
 #define WHI_SIM_RMW1_(name, builtin, w, order)                                    \
     WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
         whi_sim_atomic_point();                                                   \
-        return builtin(p, v, WHI_SIM_ORDER_##order);                              \
+        const uint##w##_t old = builtin(p, v, WHI_SIM_ORDER_##order);             \
+        WHI_SIM_TELL_(w, old, order, 1)                                           \
+        return old;                                                               \
     }
 /* Stores even when the value stays: the operation keeps its order either way. */
 #define WHI_SIM_PICK1_(name, better, w, order)                                          \
@@ -243,20 +262,23 @@ WH_HD uint32_t wh_clz64(uint64_t v) {
         while (!__atomic_compare_exchange_n(p, &seen, v better seen ? v : seen, 0,      \
                                             WHI_SIM_ORDER_##order, __ATOMIC_RELAXED)) { \
         }                                                                               \
+        WHI_SIM_TELL_(w, seen, order, 1)                                                \
         return seen;                                                                    \
     }
-#define WHI_SIM_CAS1_(w, order)                                                      \
-    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,    \
-                                            uint##w##_t desired) {                   \
-        whi_sim_atomic_point();                                                      \
-        __atomic_compare_exchange_n(p, &expected, desired, 0, WHI_SIM_ORDER_##order, \
-                                    WHI_SIM_FAIL_##order);                           \
-        return expected;                                                             \
+#define WHI_SIM_CAS1_(w, order)                                                                    \
+    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,                  \
+                                            uint##w##_t desired) {                                 \
+        whi_sim_atomic_point();                                                                    \
+        const int done = __atomic_compare_exchange_n(p, &expected, desired, 0,                     \
+                                                     WHI_SIM_ORDER_##order, WHI_SIM_FAIL_##order); \
+        WHI_SIM_TELL_(w, expected, order, done)                                                    \
+        return expected;                                                                           \
     }
 #define WHI_SIM_RED1_(name, builtin, w, order)                             \
     WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
         whi_sim_atomic_point();                                            \
-        (void)builtin(p, v, WHI_SIM_ORDER_##order);                        \
+        const uint##w##_t old = builtin(p, v, WHI_SIM_ORDER_##order);      \
+        WHI_SIM_TELL_(w, old, order, 1)                                    \
     }
 
 #define WHI_SIM_ORDERS_(one, name, how, w)                                           \
@@ -292,6 +314,9 @@ WHI_SIM_WIDTH_(64)
 
 #undef WHI_SIM_WIDTH_
 WH_FN void wh_fence(void) {
+    if (whi_sim_self->weak != 0) {
+        whi_sim_weak_fence();
+    }
 }
 #undef WHI_SIM_ORDERS_
 #undef WHI_SIM_RED1_
@@ -300,6 +325,7 @@ WH_FN void wh_fence(void) {
 #undef WHI_SIM_RMW1_
 #undef WHI_SIM_STORE_
 #undef WHI_SIM_LOAD_
+#undef WHI_SIM_TELL_
 
 WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
     return wh_load_u32_relaxed(p);

@@ -58,9 +58,10 @@
  *   add and or           relaxed release; return nothing (fire and forget)
  *   wh_load_u32_hint(p)  for hints: may return an old value, from the SM's own cache
  *   wh_fence()           after a number of relaxed loads, whose values must be older than
- *                        what is loaded next
- * Else order sits on the operation: on the simulator, and so for ThreadSanitizer, wh_fence
- * does nothing.
+ *                        what is loaded next; between stores of which the second must
+ *                        not be seen without the first. Acquires and releases
+ * Else order sits on the operation. ThreadSanitizer takes no notice of wh_fence; the simulated
+ * device does where its memory is weak (docs/SIMULATOR.md).
  *
  * Time
  *   void     wh_backoff(uint32_t attempt)  give way inside a wait loop; sleeps

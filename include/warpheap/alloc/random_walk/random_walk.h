@@ -62,6 +62,8 @@
  *       lies in between
  *   P2  lock bit: what a holder does to the word clears the lock with it; so the next
  *       holder's fetch_or, later in the order of the one word, sees it without more
+ * Fails   exact NULL does not know of a free whose store is still on its way to the L2, though that
+ *         lane has got another page since: frees do not wait for it
  * Progress  lock-free: a walk waits for nobody; a lock is only ever tried. A walk ends,
  *       at a free page or after S_L failures in a row, unless it keeps meeting locked
  *       words or losing races, and then others go on.
@@ -134,6 +136,7 @@ WH_FN_SLOW uint32_t wh_rw_sweep_(uint32_t *flags, uint32_t pages, uint32_t start
                 }
                 sum[pass] += v;
             }
+            wh_fence(); /* X1: the second reading of a flag comes after the first one of all */
         }
         if (sum[0] == sum[passes - 1]) {
             return WH_PAGE_NONE;

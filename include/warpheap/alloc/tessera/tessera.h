@@ -100,6 +100,9 @@
  *   P6  what has become available is there before the event that tells of it is counted: the
  *       word's fetch_or and the pool's insert are acquire, so the add comes after them. A
  *       verdict that knows the event (X2) has searched with it, since it reads events first
+ *   P7  a slab's tag is there before its word has a bit that may be taken (also one past the last
+ *       slot), or its state is without SHUT: a fence between the two, or a store release -> the
+ *       taker's atomic on either, acquire, before it reads the tag (T1, I5)
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
  *       its cursor (which wait for nobody: their search of the pool is bounded), and at X1
@@ -112,7 +115,8 @@
  *       NULL: a look at all tags, all words of slabs of the class, and the pool, by all
  *       lanes of the warp together, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
- *       word overflows; full warps), tests/fault/tessera.c (I4, I6, T1, X1, P1, P2);
+ *       word overflows; full warps; late takers), tests/fault/tessera.c (I4, I6, T1, X1, P1, P2,
+ *       P7);
  *       wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test weakens P4 to P6, whose
  *       loss the simulator's atomics would not show.
  */
@@ -380,17 +384,22 @@ WH_FN_SLOW void wh_tessera_open_zeroed_(uint64_t *word, uint32_t *state) {
     wh_add_u32_release(state, 0 - WH_TESSERA_SHUT);
 }
 
-/* Makes claimed chunks slabs with this tag and no slot free: lane `rank` of `n`. */
-WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
-                             uint32_t rank, uint32_t n) {
-    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    const uint32_t order = wh_tessera_tag_order(tag);
-    uint64_t *tags = wh_tessera_tag_at_(g, first), *words = wh_tessera_words_of_(g, first);
-    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
+/* Claimed chunks get the tag of their new slabs: lane `rank` of `n`. */
+WH_FN void wh_tessera_tag_chunks_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
+                                  uint32_t rank, uint32_t n) {
     WH_NO_UNROLL
     for (uint32_t i = rank; i < chunks; i += n) {
-        wh_store_u64_relaxed(&tags[i], tag);
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
     }
+}
+
+/* Then their words, of slabs with no slot free, so that whoever may take a bit sees the tag: P7. */
+WH_FN void wh_tessera_open_chunks_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
+                                   uint32_t rank, uint32_t n) {
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    const uint32_t order = wh_tessera_tag_order(tag);
+    uint64_t *words = wh_tessera_words_of_(g, first);
+    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
     if (slots <= 64) {
         const uint64_t none = wh_tessera_none_free(slots);
         WH_NO_UNROLL
@@ -415,14 +424,26 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, ui
 WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag, uint32_t first,
                                  uint32_t chunks) {
     const uint32_t rank = wh_mask_rank(mask), n = wh_popc32(mask);
+    const wh_mask_t spans = wh_ballot(mask, chunks != 0);
     WH_NO_UNROLL
-    for (wh_mask_t m = wh_ballot(mask, chunks != 0); m != 0; m &= m - 1) {
-        const uint32_t lane = wh_mask_leader(m);
-        const uint64_t its_tag = wh_shfl_u64(mask, tag, lane);
-        wh_tessera_dress_(g, its_tag, wh_shfl_u32(mask, first, lane),
-                          wh_shfl_u32(mask, chunks, lane), rank, n);
+    for (uint32_t opens = 0; spans != 0 && opens <= 1; opens++) {
+        WH_NO_UNROLL
+        for (wh_mask_t m = spans; m != 0; m &= m - 1) {
+            const uint32_t lane = wh_mask_leader(m);
+            const uint64_t its_tag = wh_shfl_u64(mask, tag, lane);
+            const uint32_t its_first = wh_shfl_u32(mask, first, lane);
+            const uint32_t its_chunks = wh_shfl_u32(mask, chunks, lane);
+            if (opens == 0) {
+                wh_tessera_tag_chunks_(g, its_tag, its_first, its_chunks, rank, n);
+            } else {
+                wh_tessera_open_chunks_(g, its_tag, its_first, its_chunks, rank, n);
+            }
+        }
+        wh_syncwarp(mask);
+        if (opens == 0 && WH_PLANT(tessera_p7_dress, 1, 0)) {
+            wh_fence(); /* P7 */
+        }
     }
-    wh_syncwarp(mask);
 }
 
 /* For every lane of mask that has claimed chunks for a span of its class: the span; 0 for the
@@ -659,7 +680,10 @@ WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t set, uin
 WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t slab,
                                    wh_tessera_class row) {
     if (row.slots <= 64) { /* I2, I4: from here on it looks like any slab in the pool */
-        wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_all_free(row.slots, 0));
+        const uint64_t none = wh_tessera_none_free(row.slots);
+        if (wh_cas_u64_relaxed(wh_tessera_words_of_(g, slab), none, ~(uint64_t)0) != none) {
+            return 0; /* T1: a late taker has a bit past the last slot */
+        }
     } else {
         const uint32_t shut = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
         if (wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_NO_WORDS, shut) !=
@@ -1639,7 +1663,6 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
                        bits;
         if (got == bits) {
             slab = place;
-            wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32));
             wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
         } else {
             if (got != 0) {
@@ -1655,6 +1678,10 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     if (lane < 1u << order) { /* at most 32: a class is at most a chunk */
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + lane),
                              wh_tessera_whole_tag(c, order, size_log2, set));
+    }
+    if (lane == 0) {
+        WH_PLANT(tessera_p7_whole, wh_store_u64_release, wh_store_u64_relaxed)
+        (wh_tessera_words_of_(g, slab), wh_tessera_none_free(32)); /* P7 */
     }
     wh_syncwarp(all);
     return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
