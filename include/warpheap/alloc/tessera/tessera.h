@@ -1680,8 +1680,7 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
                              wh_tessera_whole_tag(c, order, size_log2, set));
     }
     if (lane == 0) {
-        WH_PLANT(tessera_p7_whole, wh_store_u64_release, wh_store_u64_relaxed)
-        (wh_tessera_words_of_(g, slab), wh_tessera_none_free(32)); /* P7 */
+        wh_store_u64_release(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32)); /* P7 */
     }
     wh_syncwarp(all);
     return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
