@@ -584,7 +584,7 @@ static bool complete(wh_sim_options *o) {
     o->n_sms = o->n_sms != 0 ? o->n_sms : DEFAULT_SMS;
     o->blocks_per_sm = o->blocks_per_sm != 0 ? o->blocks_per_sm : DEFAULT_BLOCKS_PER_SM;
     o->workers = o->workers != 0 ? o->workers : 1;
-    if (whi_fiber_get_hooks()->tsan) {
+    if (whi_fiber_get_hooks()->tsan && o->weak <= WH_SIM_WEAK_FORMAL) {
         o->weak = WH_SIM_WEAK_NONE; /* weak.c's own memory would look like races of the lanes */
     }
     o->step_budget = o->step_budget != 0 ? o->step_budget : DEFAULT_BUDGET;

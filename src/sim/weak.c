@@ -1,26 +1,32 @@
 /* weak.c: memory that is weaker than the order in which the simulator makes accesses (option
  * weak): a load may return an old value, as far as one of two models allows.
  *
- * The values of a location are numbered as they are stored. Each lane has a view: the oldest value
- * of every location that it may still see.
+ * The values of a location are numbered as they are stored. Each lane has a view: the oldest
+ * value of every location that it may still see.
  *
- * WH_SIM_WEAK_GPU  A value is performed, that is, in the L2 for all to see, at once if an atomic
- * made it that returns a value, or if another lane has seen it; else when the lane that stored it
- * next releases, or one that has met it at a barrier since. A lane may have made a load as early as
- * right after its last acquire. So a load returns any value from the newest on that was performed
- * at that time, or that the lane has seen or stored. WH_SIM_WEAK_FORMAL  Views (Kang et al., "A
- * Promising Semantics for Relaxed-Memory Concurrency", POPL 2017, without its promises). A store
- * with release takes the lane's view along, for those who acquire it; a relaxed one takes that of
- * the last wh_fence. Relaxed loads keep what came along until the next wh_fence. A load returns any
- * value from the view on.
+ * WH_SIM_WEAK_GPU
+ *   - A value is performed, that is, in the L2 for all to see, at once if an atomic made it that
+ *     returns a value, or when another lane sees it; else when the lane that stored it next
+ *     releases, or one that has met that lane at a barrier since.
+ *   - A lane may have made a load as early as right after its last acquire. So a load returns
+ *     any value from the newest on that was performed at that time, or that the lane has seen
+ *     or stored.
  *
- * In both, atomics other than loads see the newest value, in FORMAL they take along what came with
- * it; wh_syncwarp and wh_syncthreads give lanes the join of their views; a launch begins with
- * everything seen, and so does a grid that had to wait for another one.
+ * WH_SIM_WEAK_FORMAL
+ *   - Views (Kang et al., "A Promising Semantics for Relaxed-Memory Concurrency", POPL 2017,
+ *     without its promises): a store with release takes the lane's view along, for those who
+ *     acquire it; a relaxed one takes that of the last wh_fence. Atomics other than loads
+ *     also take along what came with the value that they change. Relaxed loads keep what
+ *     came along until the next wh_fence. A load returns any value from the view on.
  *
- * Not modelled: a load that sees what is stored later; a cas that fails on an old value; stores
- * without atomics, which are seen at once (ThreadSanitizer is for those). More than WHI_OLD values
- * back nothing is seen.
+ * In both, atomics other than loads see the newest value; wh_syncwarp and wh_syncthreads give
+ * lanes the join of their views; a launch begins with everything seen, and so does a grid that
+ * had to wait for another one.
+ *
+ * Not modelled: a load that sees what is stored later; a cas that fails on an old value; in GPU, an
+ * atomic without acquire that is on its way while the lane goes on, because nothing it does
+ * depends on the value; stores without atomics, which are seen at once (ThreadSanitizer is for
+ * those). More than WHI_OLD values back nothing is seen.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -201,6 +201,14 @@ static void test_bad_options(void **state) {
     o.workers = 2;
     o.record = schedule;
     assert_int_equal(wh_device_open(&d, "sim", &o), WH_BAD_ARGUMENT);
+    memset(&o, 0, sizeof o);
+    o.weak = WH_SIM_WEAK_FORMAL + 1;
+    assert_int_equal(wh_device_open(&d, "sim", &o), WH_BAD_ARGUMENT);
+#ifndef WH_TSAN /* there it is ignored */
+    o.weak = WH_SIM_WEAK_GPU;
+    o.workers = 2;
+    assert_int_equal(wh_device_open(&d, "sim", &o), WH_BAD_ARGUMENT);
+#endif
     assert_null(d);
 }
 
