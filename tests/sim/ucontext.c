@@ -24,6 +24,7 @@ int main(void) {
 #include "sim/sched.c"
 #include "sim/collective.c"
 #include "sim/log.c"
+#include "sim/weak.c"
 #include "sim/device_sim.c"
 #include "sim/fault.c"
 #include "schedule.c"
