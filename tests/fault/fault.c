@@ -811,6 +811,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
         {"tessera_i6", "tessera-small"},     /* a slab with free slots that nobody lists */
         {"tessera_t1", "tessera-turns"},     /* no second look at the tag */
+        {"tessera_t1_past", "tessera-turns"},      /* slot 0 without the bits that go with it */
         {"tessera_x1_quiet", "tessera-under-way"}, /* NULL without a quiet start */
         {"tessera_x1_same", "tessera-quarters"},   /* ... or end */
         {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */
@@ -842,7 +843,7 @@ static void every_fault_is_found(void **state) {
         {"circular_hint", "cmmalloc-churn"},    /* another SM's offset is not validated */
         {"circular_i5_free", "cfmalloc-churn"}, /* a free one that the map has as in use */
 #ifndef WH_TSAN                                 /* it has no weak memory */
-        {"tessera_p7_dress", "tessera-turns"},  /* bits that may be taken before the tag is there */
+        {"tessera_p7_rest", "tessera-turns"},   /* slots to take before the slab's tag is there */
 #else
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},

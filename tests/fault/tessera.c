@@ -97,7 +97,7 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     *tag = several;
     wrong += wh_tessera_none_(g, me, 0, c) != 0; /* its tag was read before that */
     *tag = taken;
-    *wh_tessera_words_of_(*g, 0) = wh_tessera_none_free(wh_tessera_tag_slots(taken, g->chunk_log2));
+    *wh_tessera_words_of_(*g, 0) = 0;
     (void)wh_tessera_begin_(*g, 0);
     wrong += wh_tessera_none_(g, me, 0, c) != 0;
     wh_tessera_end_(*g, 0);

@@ -223,35 +223,50 @@ static void test_closed_cursors_open_again(void **state) {
 typedef struct late_args {
     wh_heap_t heap;
     uint32_t *in_pool; /* out: whether the slab has gone back */
+    uint32_t *wrong;   /* out */
     uint32_t keeps;    /* of its slots, all of which have been handed out; the others are freed */
     int gives;
 } late_args;
 
-/* A taker that knows a slab from an earlier life, in which it had more slots, holds one of the bits
- * past its last slot, and gives it back when it has looked at the tag. Meanwhile slots are freed.
- */
+/* A taker that knows a slab from an earlier life, in which it had more slots, takes one of the bits
+ * past its last slot when slot 0 is freed, and gives it back when it has looked at the tag.
+ * Meanwhile slots are freed, and asked for. */
 WH_KERNEL(late_taker, late_args, a) {
     const wh_tessera_core g = a.heap.core;
+    const uint32_t c = wh_tessera_class_of(512);
     unsigned char *p = (unsigned char *)wh_malloc(a.heap, 512);
     const uint32_t slab = (uint32_t)((uint64_t)(p - g.base) >> g.chunk_log2);
     const uint64_t tag = *wh_tessera_tag_at_(g, slab);
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    uint64_t *word = wh_tessera_words_of_(g, slab);
     for (uint32_t i = 1; i < slots; i++) {
         (void)wh_malloc(a.heap, 512);
     }
-    (void)wh_fetch_and_u64_acq_rel(wh_tessera_words_of_(g, slab), ~((uint64_t)1 << slots));
+    *a.wrong = *word != 0; /* no bit to take before the first free */
     for (uint32_t i = 0; i + a.keeps < slots; i++) {
         if (a.gives) { /* as another such taker */
-            wh_tessera_give_(g, 0, slab, tag, 0, (uint64_t)1 << i);
+            wh_tessera_give_(g, 0, slab, tag, 0,
+                             wh_tessera_with_past((uint64_t)1 << i, wh_tessera_past_last(slots)));
         } else {
             wh_free(a.heap, p + (uint64_t)i * 512);
         }
+        if (i == 0) {
+            const uint64_t bit = (uint64_t)1 << slots;
+            *a.wrong += (wh_fetch_and_u64_acq_rel(word, ~bit) & bit) == 0;
+            *a.wrong += wh_tessera_take_from_(g, 0, c, slab, 1, 0).bits != 0;
+        }
+    }
+    if (slots > a.keeps + 1) {
+        const uint64_t bits = wh_tessera_take_from_(g, 0, c, slab, slots, 0).bits;
+        *a.wrong += bits != (((uint64_t)1 << (slots - a.keeps)) - 1) - 1; /* all but slot 0 */
+        wh_tessera_give_(g, 0, slab, tag, 0, bits);
     }
     wh_tessera_give_(g, 0, slab, tag, 0, (uint64_t)1 << slots);
     *a.in_pool = (uint32_t)wh_veb_contains(wh_tessera_pool_(g), slab);
 }
 
-/* T1, I6, I4: what is freed meanwhile must be listed, and the slab go back if it is all free. */
+/* T1, I6, I4: what is freed meanwhile must be listed, nobody may have slot 0, and the slab go back
+ * if it is all free. */
 static void test_a_late_taker(void **state) {
     const uint32_t keeps[] = {0, 1, 15};
     (void)state;
@@ -264,8 +279,10 @@ static void test_a_late_taker(void **state) {
         a.keeps = keeps[i / 2];
         a.gives = i % 2;
         a.in_pool = take(device, sizeof *a.in_pool);
+        a.wrong = take(device, sizeof *a.wrong);
         const wh_launch launch = {device, 1, 1, NULL};
         assert_int_equal(late_taker(&launch, &a), WH_OK);
+        assert_int_equal(*a.wrong, 0);
         assert_int_equal(*a.in_pool, a.keeps == 0);
         assert_int_equal(wh_heap_check(heap, &report), WH_OK);
         wh_heap_destroy(heap);
@@ -273,36 +290,37 @@ static void test_a_late_taker(void **state) {
     }
 }
 
-/* Such a taker about a slab that its cursor has handed nothing out of, and gives back. */
-WH_KERNEL(late_taker_of_fresh, late_args, a) {
+/* A slab that its cursor has handed nothing out of, and gives back; then a free of one of its
+ * slots. */
+WH_KERNEL(return_of_fresh, late_args, a) {
     const wh_tessera_core g = a.heap.core;
     unsigned char *p = (unsigned char *)wh_malloc(a.heap, 512);
     const uint32_t slab = (uint32_t)((uint64_t)(p - g.base) >> g.chunk_log2);
     const uint64_t tag = *wh_tessera_tag_at_(g, slab);
-    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     const uint32_t fresh = slab + (1u << wh_tessera_tag_order(tag));
-    *a.in_pool = *wh_tessera_tag_at_(g, fresh) != tag; /* 0: there is one behind it */
-    (void)wh_fetch_and_u64_acq_rel(wh_tessera_words_of_(g, fresh), ~((uint64_t)1 << slots));
+    *a.wrong = *wh_tessera_tag_at_(g, fresh) != tag; /* 0: there is one behind it */
+    *a.wrong += *wh_tessera_words_of_(g, fresh) != 0;
     while (wh_tessera_detach_(wh_tessera_ref_(a.heap), 0, wh_tessera_class_of(16))) {
     }
-    *a.in_pool += (uint32_t)wh_veb_contains(wh_tessera_pool_(g), fresh);
-    wh_tessera_give_(g, 0, fresh, tag, 0, (uint64_t)1 << slots);
-    *a.in_pool += 2 * (uint32_t)wh_veb_contains(wh_tessera_pool_(g), fresh);
+    *a.wrong += !wh_veb_contains(wh_tessera_pool_(g), fresh);
+    wh_free(a.heap, g.base + ((uint64_t)fresh << g.chunk_log2) + 512);
+    *a.wrong += wh_tessera_set_at_(g, 0)->bad_frees != 1;
+    *a.wrong += wh_tessera_take_from_(g, 0, wh_tessera_class_of(512), fresh, 1, 0).bits != 0;
     wh_free(a.heap, p);
 }
 
-/* T1, I4: it must not be in the pool while somebody has a bit of its word. */
-static void test_a_late_taker_of_a_fresh_slab(void **state) {
+/* I2: a free of what is in the pool changes nothing. */
+static void test_a_fresh_slab_goes_back(void **state) {
     (void)state;
     late_args a;
     wh_report report;
     wh_device *device = open_policy(WH_SIM_RANDOM, 1);
     memset(&a, 0, sizeof a);
     wh_heap *heap = make_heap(device, 16 << 20, 1, &a.heap);
-    a.in_pool = take(device, sizeof *a.in_pool);
+    a.wrong = take(device, sizeof *a.wrong);
     const wh_launch launch = {device, 1, 1, NULL};
-    assert_int_equal(late_taker_of_fresh(&launch, &a), WH_OK);
-    assert_int_equal(*a.in_pool, 2);
+    assert_int_equal(return_of_fresh(&launch, &a), WH_OK);
+    assert_int_equal(*a.wrong, 0);
     assert_int_equal(wh_heap_check(heap, &report), WH_OK);
     wh_heap_destroy(heap);
     wh_device_close(device);
@@ -314,8 +332,8 @@ typedef struct late_group_args {
     uint32_t *slab, *in_pool; /* out */
 } late_group_args;
 
-/* The same, with a group that frees all slots of the slab at once: block 0. Then block 1, the
- * taker, gives the bit back, takes all memory and writes to it. Nothing but the heap orders the
+/* Such a taker, and a group that frees all other slots of the slab at once: block 0. Then block 1,
+ * the taker, gives the bit back, takes all memory and writes to it. Nothing but the heap orders the
  * writes. */
 WH_KERNEL(late_group, late_group_args, a) {
     const wh_tessera_core g = a.heap.core;
@@ -326,10 +344,14 @@ WH_KERNEL(late_group, late_group_args, a) {
         *p = 1;
         if (wh_lane_id() == 0) {
             *a.slab = slab;
+            wh_free(a.heap, p); /* slot 0 */
             (void)wh_fetch_and_u64_relaxed(wh_tessera_words_of_(g, slab), ~((uint64_t)1 << bit));
         }
         wh_syncwarp(0xffff);
-        wh_free_lanes(a.heap, 0xffff, p);
+        if (wh_lane_id() != 0) {
+            wh_free_lanes(a.heap, 0xfffe, p);
+        }
+        wh_syncwarp(0xffff);
         if (wh_lane_id() == 0) {
             wh_store_u32_relaxed(a.turn, slab + 1);
         }
@@ -477,7 +499,7 @@ int main(void) {
                                        cmocka_unit_test(test_which_word),
                                        cmocka_unit_test(test_a_late_taker),
                                        cmocka_unit_test(test_a_late_taker_of_a_whole_slab),
-                                       cmocka_unit_test(test_a_late_taker_of_a_fresh_slab),
+                                       cmocka_unit_test(test_a_fresh_slab_goes_back),
                                        cmocka_unit_test(test_positions_do_not_overflow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,22 +169,6 @@ WH_FN void wh_veb_filled(wh_veb t, uint64_t w) {
     wh_veb_raise_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
 }
 
-/* As filled, but without release: for callers whose atomic on level 0 was an acquire, and sets
- * whose levels above 0 are hints only, because whoever must not miss an item reads level 0. */
-WH_FN void wh_veb_hint_filled(wh_veb t, uint64_t word) {
-    uint32_t base = 0, size = wh_veb_up_(t.n), w = (uint32_t)word;
-    WH_NO_UNROLL
-    while (size > 1) {
-        const uint64_t bit = (uint64_t)1 << (w & 63);
-        base += size;
-        w >>= 6;
-        if (wh_fetch_or_u64_relaxed(wh_veb_word(t, base + w), bit) != 0) {
-            return;
-        }
-        size = wh_veb_up_(size);
-    }
-}
-
 /* Tells the levels above that word w of level 0 may have become zero. For callers that took
  * items by an atomic of their own; until then searches may look in vain. */
 WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {

@@ -27,10 +27,8 @@ WH_FN uint32_t wh_tessera_first_class_(wh_tessera_t h, uint32_t chunk, wh_tesser
 /* A chunk before g.begin: of a set's first span of a class, but for a few. */
 WH_FN void wh_tessera_init_first_(wh_tessera_t h, uint32_t chunk) {
     const wh_tessera_core g = h.core;
-    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
     wh_tessera_first first;
     const uint32_t c = wh_tessera_first_class_(h, chunk, &first);
-    uint64_t word = 0;
     wh_tessera_init_chunk_(g, chunk);
     if (c < g.n_classes) {
         const wh_tessera_class row =
@@ -44,12 +42,7 @@ WH_FN void wh_tessera_init_first_(wh_tessera_t h, uint32_t chunk) {
         *wh_tessera_tag_at_(g, chunk) = wh_tessera_with_set(row.tag, set);
         if (row.slots > 64) {
             *wh_tessera_state_at_(g, chunk) = WH_TESSERA_NO_WORDS;
-        } else if ((chunk & ((1u << first.order) - 1)) == 0) {
-            word = wh_tessera_none_free(row.slots);
         }
-    }
-    for (uint32_t w = 0; w < 1u << words_log2; w++) {
-        h.words[((uint64_t)chunk << words_log2) + w] = w == 0 ? word : 0;
     }
 }
 
@@ -129,8 +122,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         g.lists[k] = 0;
     }
     const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
-    for (uint64_t k = i + ((uint64_t)g.begin << words_log2); k < (uint64_t)g.n_chunks << words_log2;
-         k += n) {
+    for (uint64_t k = i; k < (uint64_t)g.n_chunks << words_log2; k += n) {
         h.words[k] = 0;
     }
 }
@@ -285,6 +277,7 @@ WH_FN void wh_tessera_walk(wh_tessera_t h, uint64_t i, uint64_t n, wh_walk_sink 
 WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *view) {
     const uint32_t n_words = (view->slots + 63) >> 6;
     const uint64_t *words = wh_tessera_words_of_(g, view->slab);
+    const uint64_t past = wh_tessera_past_last(view->slots);
     uint32_t state = WH_TESSERA_NO_WORDS, any = 0;
     for (uint32_t k = 1; k < 1u << wh_tessera_tag_order(view->tag); k++) {
         if (*wh_tessera_tag_at_(g, view->slab + k) != view->tag ||
@@ -296,7 +289,7 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
         const uint64_t full = wh_tessera_full_word(view->slots, w);
         state += words[w] == full ? WH_TESSERA_FULL : 0;
         any |= (words[w] & full) != 0;
-        if ((words[w] & ~full) != wh_tessera_none_free(view->slots)) {
+        if ((words[w] & ~full) != ((words[w] & 1) != 0 ? past : 0)) {
             return 1;
         }
         for (uint32_t slot = 64 * w; slot < 64 * (w + 1); slot++) {

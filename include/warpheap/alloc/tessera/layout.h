@@ -399,14 +399,19 @@ WH_HD uint64_t wh_tessera_full_word(uint32_t slots, uint32_t i) {
     return left >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << left) - 1;
 }
 
-/* What word i of a slab is when none of its slots is free, and when all are. In a slab of one
- * word the bits past the last slot are always 1, so that full means the same for every class:
- * a taker that knows the slab from an earlier life still sees it (tessera.h, I4). */
-WH_HD uint64_t wh_tessera_none_free(uint32_t slots) {
+/* In a slab of one word slot 0 has the bits past the last slot besides its own, so that full is
+ * all ones for every class: a taker that knows the slab from an earlier life sees it, too
+ * (tessera.h, I4). These bits; 0 for slabs of several words. */
+WH_HD uint64_t wh_tessera_past_last(uint32_t slots) {
     return slots > 64 ? 0 : ~wh_tessera_full_word(slots, 0);
 }
+/* What word i of a slab is when all of its slots are free. */
 WH_HD uint64_t wh_tessera_all_free(uint32_t slots, uint32_t i) {
     return slots > 64 ? wh_tessera_full_word(slots, i) : ~(uint64_t)0;
+}
+/* The bits of slots of a word: all that belong to them. */
+WH_HD uint64_t wh_tessera_with_past(uint64_t slots, uint64_t past) {
+    return slots | (past & (0 - (slots & 1)));
 }
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */

@@ -27,7 +27,7 @@
  *            detach: cas to CLOSED. reopen: cas from CLOSED (span: to UNDER_WAY; spare: to
  *            VACANT)
  *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
- *            Set to "none free" by the owner of a whole slab.
+ *            Set to 0, or in the pool to all ones (I2), by the owner of a whole slab.
  *   state    of a slab of several words: how many words are full, how many takers are at
  *            work, and SHUT (the chunk is no slab of several words)
  *   tag      class, order, slot size of a slab, on each of its chunks: stored by the
@@ -58,7 +58,8 @@
  *       So free may trust it, whatever order its load has
  *   I4  slab of one word: nobody takes from a word that is all ones. So whoever makes it so
  *       owns the slab and returns it, without another atomic. The bits past the last slot
- *       are ones, so this holds whatever class a taker believes the slab to be of
+ *       go with slot 0: they are free and taken together. So all ones is all free whatever
+ *       class a taker believes the slab to be of, and in a fresh slab no bit is there to take
  *   I5  slab of several words: it goes back by a cas of its state from "all words full,
  *       no takers" to SHUT; a taker counts itself first and leaves if it sees SHUT
  *   I6  when quiet, a slab with a word that is not zero nor I4's full is listed: by the free
@@ -73,7 +74,9 @@
  *       neither word of the cursor until that one has changed (wh_tessera_is_over_)
  *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
- *       class's, it gives the slots back; they may be bits past the last slot
+ *       class's, it gives back the bits it took, which may be some of those past the last slot;
+ *       slot 0 is not to be had meanwhile. It sees the new tag, since a bit that it took from a
+ *       word that was 0 when the tag was stored has been freed since (P1)
  *   X1  exact out-of-memory: NULL only if, in this order, (1) begun = done, for the pool and
  *       the lists of all classes, since a taker of any class may hold a slot of this one for a
  *       while (T1) or keep a slab from going back (I5); (2) every
@@ -96,13 +99,13 @@
  *   P4  begun is raised before the take: by its release, or because whether and where to
  *       take depends on what the add returned; done after it, release -> a search that saw
  *       the take's effect sees begun
- *   P5  list: level 0 is written by an acquire fetch_or before the levels above are told
+ *   P5  list: what level 0 has is there before the levels above are told (core/veb.h P2)
  *   P6  what has become available is there before the event that tells of it is counted: the
  *       word's fetch_or and the pool's insert are acquire, so the add comes after them. A
  *       verdict that knows the event (X2) has searched with it, since it reads events first
- *   P7  a slab's tag is there before its word has a bit that may be taken (also one past the last
- *       slot), or its state is without SHUT: a fence between the two, or a store release -> the
- *       taker's atomic on either, acquire, before it reads the tag (T1, I5)
+ *   P7  a slab's tag is there before bits of it that nobody has freed may be taken (store release
+ *       of the word), or takers be let in (a fence before its state loses SHUT) -> the taker's
+ *       atomic on either, acquire, before it reads the tag (T1, I5)
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
  *       its cursor (which wait for nobody: their search of the pool is bounded), and at X1
@@ -116,9 +119,8 @@
  *       lanes of the warp together, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tests/fault/tessera.c (I4, I6, T1, X1, P1, P2,
- *       P7);
- *       wh_tessera_check (I1 to I8). P3 is core/veb.h's; no test weakens P4 to P6, whose
- *       loss the simulator's atomics would not show.
+ *       P7 of words); wh_tessera_check (I1 to I8). P3 and P5 are core/veb.h's; no test weakens
+ *       P4, P6 and P7 of states, whose loss the simulator's atomics would not show.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -227,9 +229,8 @@ WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
 WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    /* P5: acquire, so that the levels above are told when it is there */
-    if (wh_fetch_or_u64_acquire(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
-        wh_veb_hint_filled(list, item >> 6);
+    if (wh_fetch_or_u64_relaxed(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
+        wh_veb_filled(list, item >> 6); /* P5 */
     }
 }
 
@@ -278,12 +279,12 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->frees, 1); /* X2, P6 */
 }
 
-/* Gives slots of word i of a slab back: they become free. */
+/* Gives bits of word i of a slab back: their slots become free. */
 WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                                  uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    wh_tessera_freed_(g, set, slab, tag, slots, (old & ~wh_tessera_none_free(slots)) == 0,
+    wh_tessera_freed_(g, set, slab, tag, slots, (old & ~wh_tessera_past_last(slots)) == 0,
                       (old | bits) == wh_tessera_all_free(slots, i));
 }
 
@@ -378,43 +379,25 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_ref g, uint32_t set, uint3
     return 0;
 }
 
-/* A chunk of a slab of several words: I2. Takers that find SHUT gone must find the word zero. */
-WH_FN_SLOW void wh_tessera_open_zeroed_(uint64_t *word, uint32_t *state) {
-    wh_store_u64_relaxed(word, 0);
-    wh_add_u32_release(state, 0 - WH_TESSERA_SHUT);
-}
-
-/* Claimed chunks get the tag of their new slabs: lane `rank` of `n`. */
-WH_FN void wh_tessera_tag_chunks_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
-                                  uint32_t rank, uint32_t n) {
+/* Claimed chunks get the tag of their new slabs, and words of slabs with no slot free: lane `rank`
+ * of `n`. */
+WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
+                             uint32_t rank, uint32_t n) {
+    uint64_t *words = wh_tessera_words_of_(g, first);
+    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
+    const uint32_t inside = (1u << wh_tessera_tag_order(tag)) - 1;
     WH_NO_UNROLL
     for (uint32_t i = rank; i < chunks; i += n) {
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
-    }
-}
-
-/* Then their words, of slabs with no slot free, so that whoever may take a bit sees the tag: P7. */
-WH_FN void wh_tessera_open_chunks_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
-                                   uint32_t rank, uint32_t n) {
-    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    const uint32_t order = wh_tessera_tag_order(tag);
-    uint64_t *words = wh_tessera_words_of_(g, first);
-    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
-    if (slots <= 64) {
-        const uint64_t none = wh_tessera_none_free(slots);
-        WH_NO_UNROLL
-        for (uint32_t i = rank << order; i < chunks; i += n << order) {
-            wh_store_u64_relaxed(&words[i << words_log2], none);
+        if ((i & inside) == 0) { /* it may be all ones: I2 */
+            wh_store_u64_relaxed(&words[i << words_log2], 0);
         }
-        return;
     }
-    WH_NO_UNROLL
-    for (uint32_t i = rank; i < chunks; i += n) {
-        uint32_t *state = wh_tessera_state_at_(g, first + i);
-        if (wh_load_u64_relaxed(&words[i << words_log2]) == 0) {
-            wh_add_u32_relaxed(state, 0 - WH_TESSERA_SHUT);
-        } else { /* last the first of a slab of one word */
-            wh_tessera_open_zeroed_(&words[i << words_log2], state);
+    if (wh_tessera_tag_slots(tag, g.chunk_log2) > 64) { /* of one chunk each */
+        wh_fence();                                     /* P7 */
+        WH_NO_UNROLL
+        for (uint32_t i = rank; i < chunks; i += n) {
+            wh_add_u32_relaxed(wh_tessera_state_at_(g, first + i), 0 - WH_TESSERA_SHUT);
         }
     }
 }
@@ -426,24 +409,12 @@ WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag
     const uint32_t rank = wh_mask_rank(mask), n = wh_popc32(mask);
     const wh_mask_t spans = wh_ballot(mask, chunks != 0);
     WH_NO_UNROLL
-    for (uint32_t opens = 0; spans != 0 && opens <= 1; opens++) {
-        WH_NO_UNROLL
-        for (wh_mask_t m = spans; m != 0; m &= m - 1) {
-            const uint32_t lane = wh_mask_leader(m);
-            const uint64_t its_tag = wh_shfl_u64(mask, tag, lane);
-            const uint32_t its_first = wh_shfl_u32(mask, first, lane);
-            const uint32_t its_chunks = wh_shfl_u32(mask, chunks, lane);
-            if (opens == 0) {
-                wh_tessera_tag_chunks_(g, its_tag, its_first, its_chunks, rank, n);
-            } else {
-                wh_tessera_open_chunks_(g, its_tag, its_first, its_chunks, rank, n);
-            }
-        }
-        wh_syncwarp(mask);
-        if (opens == 0 && WH_PLANT(tessera_p7_dress, 1, 0)) {
-            wh_fence(); /* P7 */
-        }
+    for (wh_mask_t m = spans; m != 0; m &= m - 1) {
+        const uint32_t lane = wh_mask_leader(m);
+        wh_tessera_dress_(g, wh_shfl_u64(mask, tag, lane), wh_shfl_u32(mask, first, lane),
+                          wh_shfl_u32(mask, chunks, lane), rank, n);
     }
+    wh_syncwarp(mask);
 }
 
 /* For every lane of mask that has claimed chunks for a span of its class: the span; 0 for the
@@ -510,6 +481,7 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     }
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     const uint32_t n_words = (slots + 63) >> 6;
+    const uint64_t past = wh_tessera_past_last(slots);
     uint64_t *words = wh_tessera_words_of_(g, slab);
     uint32_t *state_at = wh_tessera_state_at_(g, slab);
     uint32_t change = WH_TESSERA_TAKER;
@@ -533,14 +505,18 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
         const uint64_t mask = wh_tessera_full_word(slots, k);
         const uint64_t all_free = wh_tessera_all_free(slots, k);
         uint64_t w = wh_load_u64_relaxed(&words[k]);
-        while (take.bits == 0 && (w & mask) != 0 &&
-               WH_PLANT(tessera_i4, n_words > 1 || w != all_free, 1)) { /* I4 */
-            const uint64_t bits = wh_lowest_bits(w & mask, r);
-            const uint64_t seen = wh_cas_u64_acq_rel(&words[k], w, w & ~bits); /* P1 */
+        while (take.bits == 0 && WH_PLANT(tessera_i4, n_words > 1 || w != all_free, 1)) { /* I4 */
+            const int has_past = WH_PLANT(tessera_t1_past, (w & past) == past, 1);        /* T1 */
+            const uint64_t bits = wh_lowest_bits(has_past ? w & mask : w & mask & ~(uint64_t)1, r);
+            if (bits == 0) {
+                break;
+            }
+            const uint64_t rest = w & ~wh_tessera_with_past(bits, past);
+            const uint64_t seen = wh_cas_u64_acq_rel(&words[k], w, rest); /* P1 */
             if (seen == w) {
                 take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)), bits);
                 change += w == all_free ? WH_TESSERA_FULL : 0;
-                w &= ~bits;
+                w = rest;
             } else {
                 w = seen;
             }
@@ -558,7 +534,8 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
         (void)wh_tessera_shut_(g, set, slab, tag, n_words, state);
     } else if (take.bits != 0 &&
                WH_PLANT(tessera_t1, wh_load_u64_acquire(tag_at) != tag, 0)) { /* T1 */
-        wh_tessera_give_(g, set, slab, wh_load_u64_acquire(tag_at), 0, take.bits);
+        wh_tessera_give_(g, set, slab, wh_load_u64_acquire(tag_at), 0,
+                         wh_tessera_with_past(take.bits, past));
         take.bits = 0;
     }
     return take;
@@ -627,16 +604,17 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set
         const uint64_t first = wh_tessera_full_word(slots, 0);
         take = wh_tessera_found_((uint64_t)(words - wh_tessera_words_of_(*g, 0)),
                                  wh_lowest_bits(first, r));
-        const uint64_t rest = (first & ~take.bits) | wh_tessera_none_free(slots);
+        const uint64_t rest = first & ~take.bits; /* without slot 0 */
         WH_NO_UNROLL
-        for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest */
-            wh_store_u64_release(&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
+        for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest; P7 */
+            WH_PLANT(tessera_p7_rest, wh_store_u64_release, wh_store_u64_relaxed)
+            (&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
         }
         if (n_words > 1) {
             wh_add_u32_release(wh_tessera_state_at_(*g, slab),
                                (n_words - 1) * WH_TESSERA_FULL - WH_TESSERA_SHUT);
         }
-        if (rest != wh_tessera_none_free(slots) || n_words > 1) {
+        if (rest != 0 || n_words > 1) {
             wh_tessera_list_slab_(*g, c, slab);
         }
     }
@@ -679,11 +657,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t set, uin
  * to the pool. 0: it has been a listed slab, and somebody is looking at it. */
 WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t slab,
                                    wh_tessera_class row) {
-    if (row.slots <= 64) { /* I2, I4: from here on it looks like any slab in the pool */
-        const uint64_t none = wh_tessera_none_free(row.slots);
-        if (wh_cas_u64_relaxed(wh_tessera_words_of_(g, slab), none, ~(uint64_t)0) != none) {
-            return 0; /* T1: a late taker has a bit past the last slot */
-        }
+    if (row.slots <= 64) { /* I2: nobody has had a bit of it, nor may a double free now */
+        wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), ~(uint64_t)0);
     } else {
         const uint32_t shut = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
         if (wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_NO_WORDS, shut) !=
@@ -1680,7 +1655,7 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
                              wh_tessera_whole_tag(c, order, size_log2, set));
     }
     if (lane == 0) {
-        wh_store_u64_release(wh_tessera_words_of_(g, slab), wh_tessera_none_free(32)); /* P7 */
+        wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), 0);
     }
     wh_syncwarp(all);
     return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
@@ -1814,17 +1789,18 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     if (word != UINT32_MAX) {
         if (wh_group_leads(same)) {
             const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
-            const uint64_t none = wh_tessera_none_free(slots);
+            const uint64_t past = wh_tessera_past_last(slots);
+            const uint64_t freed = wh_tessera_with_past(bits, past);
             /* P1. A group that frees all slots of a slab has nobody to hear from, and what it says
              * itself goes with the pool's word (P3), if the slab is its own at once (I4): not if
-             * a late taker holds a bit (T1). */
-            uint64_t old = ~none;
-            if (slots <= 64 && bits == ~none) {
-                old = wh_cas_u64_relaxed(&h.words[word], none, ~(uint64_t)0);
+             * one of them was free. */
+            uint64_t old = 1;
+            if (slots <= 64 && freed == ~(uint64_t)0) {
+                old = wh_cas_u64_relaxed(&h.words[word], 0, ~(uint64_t)0);
             }
-            if (old != none) {
+            if (old != 0) {
                 old = WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
-                               wh_fetch_or_u64_relaxed)(&h.words[word], bits);
+                               wh_fetch_or_u64_relaxed)(&h.words[word], freed);
             }
             const uint64_t mine = bits & ~old;
             const uint32_t doubled = same.n - wh_popc64(mine);
@@ -1833,8 +1809,8 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
                 wh_tessera_bad_free_(h.core, set, doubled);
             }
             if (mine != 0) {
-                wh_tessera_freed_(h.core, set, slab, tag, slots, (old & ~none) == 0,
-                                  (old | bits) == wh_tessera_all_free(slots, slot >> 6));
+                wh_tessera_freed_(h.core, set, slab, tag, slots, (old & ~past) == 0,
+                                  (old | freed) == wh_tessera_all_free(slots, slot >> 6));
             }
             if (h.core.tracks) {
                 wh_tessera_uncount_(wh_tessera_ref_(h),
