@@ -343,26 +343,31 @@ static char *map_aligned(uint64_t bytes) {
     return p + before;
 }
 
-/* With AddressSanitizer all memory comes from malloc, for its red zones. */
+/* With AddressSanitizer all memory comes from malloc, for its red zones. Of whole pages the
+ * rest of the last one is JUNK, too: what spare.c gives has held something else before. */
 static bool take_memory(whi_allocation *a) {
     void *p = NULL;
     if (a->bytes > UINT64_MAX / 2) {
         a->p = NULL;
     } else if (!whi_fiber_get_hooks()->asan) {
         a->mapped = round_up(a->bytes, (uint64_t)sysconf(_SC_PAGESIZE));
-        a->p = map_aligned(a->mapped);
+        a->p = whi_spare_fits(a->mapped) ? whi_spare_take_memory(a->mapped)
+                                         : map_aligned(a->mapped);
     } else {
         a->mapped = 0;
         a->p = posix_memalign(&p, ALIGNMENT, a->bytes) == 0 ? p : NULL;
     }
     if (a->p != NULL) {
-        memset(a->p, JUNK, a->bytes < JUNK_BYTES ? a->bytes : JUNK_BYTES);
+        const uint64_t bytes = a->mapped != 0 ? a->mapped : a->bytes;
+        memset(a->p, JUNK, bytes < JUNK_BYTES ? bytes : JUNK_BYTES);
     }
     return a->p != NULL;
 }
 
 static void give_memory(const whi_allocation *a) {
-    if (a->mapped != 0) {
+    if (a->mapped != 0 && whi_spare_fits(a->mapped)) {
+        whi_spare_keep_memory(a->p, a->mapped);
+    } else if (a->mapped != 0) {
         (void)munmap(a->p, a->mapped);
     } else {
         free(a->p);

@@ -532,9 +532,9 @@ static void lane_exit(whi_engine *e, whi_lane *l) {
 /* What every fiber runs: one lane after another. */
 static void lane_main(void *arg) {
     whi_lane *l = arg;
-    whi_engine *e = l->engine;
     whi_fiber_entered(&l->fiber);
     for (;;) {
+        whi_engine *e = l->engine; /* not always the same: spare.c */
         if (e->closing) {
             whi_fiber_switch_hooked(&l->fiber, &e->main, true);
         }
@@ -555,19 +555,48 @@ static void lane_main(void *arg) {
 
 /* --- a batch --------------------------------------------------------------------------- */
 
-static wh_status make_warp(whi_engine *e, uint32_t index) {
+static whi_warp *new_warp(void) {
     void *memory = NULL;
     if (posix_memalign(&memory, 64, sizeof(whi_warp)) != 0) {
-        return WH_OUT_OF_MEMORY;
+        return NULL;
     }
     whi_warp *w = memory;
     memset(w, 0, sizeof *w);
-    w->index = index;
     w->stacks = whi_fiber_map_stacks(WH_WARP_SIZE);
     if (w->stacks == NULL) {
         free(w);
+        return NULL;
+    }
+    return w;
+}
+
+static bool shares_warps(const whi_engine *e) {
+    return e->device->n_workers == 1;
+}
+
+/* As new but for its stacks and fibers. */
+static void clear_warp(whi_warp *w) {
+    char *stacks = w->stacks;
+    memset(w, 0, offsetof(whi_warp, lanes));
+    w->stacks = stacks;
+    for (uint32_t i = 0; i < WH_WARP_SIZE; i++) {
+        whi_lane *l = &w->lanes[i];
+        const whi_fiber fiber = l->fiber;
+        const bool ready = l->fiber_ready;
+        memset(l, 0, sizeof *l);
+        l->fiber = fiber;
+        l->fiber_ready = ready;
+    }
+}
+
+static wh_status make_warp(whi_engine *e, uint32_t index) {
+    whi_warp *w = shares_warps(e) ? whi_spare_take_warp() : NULL;
+    if (w != NULL) {
+        clear_warp(w);
+    } else if ((w = new_warp()) == NULL) {
         return WH_OUT_OF_MEMORY;
     }
+    w->index = index;
     for (uint32_t i = 0; i < WH_WARP_SIZE; i++) {
         w->lanes[i].engine = e;
         w->lanes[i].warp = w;
@@ -770,8 +799,14 @@ void whi_engine_run(whi_engine *e, whi_batch *batch) {
 void whi_engine_close(whi_engine *e) {
     e->closing = true;
     whi_fiber_adopt_thread(&e->main);
-    for (uint32_t i = 0; i < e->warps_made; i++) {
+    for (uint32_t i = e->warps_made; i-- > 0;) { /* so that the first is taken first again */
         whi_warp *w = e->warps[i];
+        for (uint32_t j = 0; j < WH_WARP_SIZE; j++) {
+            whi_weak_free_lane(&w->lanes[j]);
+        }
+        if (shares_warps(e) && whi_spare_keep_warp(w)) {
+            continue;
+        }
         for (uint32_t j = 0; j < WH_WARP_SIZE; j++) {
             whi_lane *l = &w->lanes[j];
             if (l->fiber_ready) {
@@ -780,7 +815,6 @@ void whi_engine_close(whi_engine *e) {
                 }
                 whi_fiber_abandon(&l->fiber, &e->device->end);
             }
-            whi_weak_free_lane(l);
         }
         whi_fiber_unmap_stacks(w->stacks, WH_WARP_SIZE);
         free(w);

@@ -301,6 +301,19 @@ void whi_activemask_resolve(whi_engine *e, whi_warp *w);
 /* Fails the launch if a lane that just exited is awaited; completes its barrier. */
 void whi_collective_exit(whi_engine *e, whi_lane *l);
 
+/* --- spare.c: what closed devices have left ----------------------------------------- */
+
+/* NULL: there is none. */
+whi_warp *whi_spare_take_warp(void);
+/* Of each fiber that is ready the next resumption starts another lane: it rests in lane_main.
+ * false: there are enough. */
+bool whi_spare_keep_warp(whi_warp *w);
+/* Whether whi_spare_take_memory has room for that many bytes, which are whole pages. */
+bool whi_spare_fits(uint64_t bytes);
+/* Memory at a multiple of 1 MiB that holds anything; what follows it faults. NULL: none. */
+char *whi_spare_take_memory(uint64_t bytes);
+void whi_spare_keep_memory(char *p, uint64_t bytes);
+
 /* --- weak.c: old values ------------------------------------------------------------ */
 
 void whi_weak_begin(whi_engine *e);

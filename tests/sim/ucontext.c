@@ -25,6 +25,7 @@ int main(void) {
 #include "sim/collective.c"
 #include "sim/log.c"
 #include "sim/weak.c"
+#include "sim/spare.c"
 #include "sim/device_sim.c"
 #include "sim/fault.c"
 #include "schedule.c"
