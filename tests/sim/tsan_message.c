@@ -327,7 +327,7 @@ static int run_self(const char *self, const char *variant, uint64_t seed) {
         if (freopen("/dev/null", "w", stderr) == NULL) { /* the reports are expected */
             _exit(127);
         }
-        (void)setenv("TSAN_OPTIONS", "exitcode=66:halt_on_error=1", 1);
+        (void)setenv("TSAN_OPTIONS", "exitcode=66:halt_on_error=1:symbolize=0", 1);
         (void)execl(self, self, variant, number, (char *)NULL);
         _exit(127);
     }
