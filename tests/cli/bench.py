@@ -110,7 +110,7 @@ def check_rows(rows, r):
 
 def test_results(folder):
     text, data, r = results(folder, "all.json", "--sizes", "256,1K", "--threads", "200",
-                            "--reps", "2", "--seed", "7", "--heap", "24M", "--case",
+                            "--reps", "2", "--seed", "7", "--heap", "8M", "--case",
                             ",".join(c for c in CASES if c not in STATE_CASES))
     for key, kind in META.items():
         check(isinstance(data["meta"].get(key), kind), f"meta.{key}")
