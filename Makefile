@@ -7,28 +7,31 @@
 #   make sanitizers   the tests of code that runs on a device under asan (with ubsan), tsan
 #                     and in the hostile build
 #   make nightly      conform, stress, fault and streams over NIGHTLY_SEEDS=2000 seeds, other
-#                     ones each day, as released and (a quarter of them) hostile: hours
-#   make cuda         compiles the program for sm_90, and, for an allocator of each kind, the
-#                     tests for it and the benchmark for sm_75, whose SMs hold less (needs
-#                     nvcc, no GPU)
+#                     ones each day, as released, a quarter of them hostile, a fortieth under
+#                     asan and tsan each; and, where there is nvcc, make cuda: hours
+#   make cuda-kinds   compiles the program's and the tests' kernels for sm_90, and the
+#                     benchmark's for sm_75, whose SMs hold less, for an allocator of each
+#                     kind (needs nvcc, no GPU)
+#   make cuda         the same, and the whole program for sm_90
 #   make install      PREFIX=/usr/local, DESTDIR
 #   make format-check, make format, make clean
 #
 # WH_TEST_SEEDS=N: how many seeds a seeded test tries (10; 2 under sanitizers; fewer where a
-# seed takes long).
+# seed takes long). With it conform also runs all that checked builds otherwise leave out.
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 NIGHTLY_SEEDS ?= 2000
 NIGHTLY_FIRST ?= $(shell expr $$(date +%s) / 86400 '*' $(NIGHTLY_SEEDS))
 SANITIZERS := asan tsan hostile
+NVCC := $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
 SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
 
-.PHONY: all bench test sanitizers $(SANITIZERS) nightly cuda install format format-check clean
+.PHONY: all bench test sanitizers $(SANITIZERS) nightly cuda cuda-kinds install format format-check clean
 
 all:
 	@scripts/setup build
@@ -60,26 +63,34 @@ $(SANITIZERS):
 
 # Which seeds is printed: a failure also names its own.
 nightly:
-	@scripts/setup test
-	$(CONFIGURE) release
-	$(CONFIGURE) hostile
+	@scripts/setup sanitizers
 	@echo "seeds from $(NIGHTLY_FIRST)"
-	@failed=; seeds=$(NIGHTLY_SEEDS); for build in build build-hostile; do \
-	    WH_TEST_SEEDS=$$seeds WH_TEST_FIRST_SEED=$(NIGHTLY_FIRST) \
-	    CTEST_PARALLEL_LEVEL=$(JOBS) cmake --build $$build --parallel $(JOBS) --target nightly \
-	        || failed="$$failed $$build"; \
-	    seeds=$$(( (seeds + 3) / 4 )); \
+	@failed=; for part in release:1 hostile:4 asan:40 tsan:40; do \
+	    preset=$${part%:*}; \
+	    $(MAKE) --no-print-directory nightly-$$preset NIGHTLY_FIRST=$(NIGHTLY_FIRST) \
+	        SEEDS=$$(( ($(NIGHTLY_SEEDS) + $${part#*:} - 1) / $${part#*:} )) \
+	        || failed="$$failed $$preset"; \
 	done; \
+	if [ -x "$(NVCC)" ]; then $(MAKE) --no-print-directory cuda || failed="$$failed cuda"; fi; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
-cuda:
+nightly-%:
+	$(CONFIGURE) $*
+	WH_TEST_SEEDS=$(SEEDS) WH_TEST_FIRST_SEED=$(NIGHTLY_FIRST) CTEST_PARALLEL_LEVEL=$(JOBS) \
+	    cmake --build --preset $* --parallel $(JOBS) --target nightly
+
+cuda-kinds:
 	@scripts/setup test
 	$(CONFIGURE) cuda
-	cmake --build build-cuda --parallel $(JOBS) --target warpheap_cli atomics_probe \
-	    $(KINDS:%=conform_kernels_%_cuda) $(KINDS:%=stress_kernels_%_cuda)
+	cmake --build build-cuda --parallel $(JOBS) --target atomics_probe wh_cuda_objects \
+	    $(foreach part,library_objects wh_bench_kernels wh_workload_kernels conform_kernels \
+	        stress_kernels,$(KINDS:%=$(part)_%_cuda))
 	$(CONFIGURE) cuda75
 	cmake --build build-cuda75 --parallel $(JOBS) \
 	    --target $(KINDS:%=wh_bench_kernels_%_cuda)
+
+cuda: cuda-kinds
+	cmake --build build-cuda --parallel $(JOBS) --target warpheap_cli
 
 install:
 	@scripts/setup build

@@ -351,8 +351,8 @@ static bool take_memory(whi_allocation *a) {
         a->p = NULL;
     } else if (!whi_fiber_get_hooks()->asan) {
         a->mapped = round_up(a->bytes, (uint64_t)sysconf(_SC_PAGESIZE));
-        a->p = whi_spare_fits(a->mapped) ? whi_spare_take_memory(a->mapped)
-                                         : map_aligned(a->mapped);
+        a->p =
+            whi_spare_fits(a->mapped) ? whi_spare_take_memory(a->mapped) : map_aligned(a->mapped);
     } else {
         a->mapped = 0;
         a->p = posix_memalign(&p, ALIGNMENT, a->bytes) == 0 ? p : NULL;

@@ -84,6 +84,10 @@ int suite_thins(const suite_choice *c, const wh_allocator_info *info, uint64_t s
     return !chosen && is_list(info) && (seed + policy) % 2 != 0;
 }
 
+int suite_is_brief(void) {
+    return WH_TEST_SEEDS_DEFAULT <= 2 && getenv("WH_TEST_SEEDS") == NULL;
+}
+
 uint64_t suite_first_seed(void) {
     const char *text = getenv("WH_TEST_FIRST_SEED");
     return text != NULL ? strtoull(text, NULL, 10) : 0;

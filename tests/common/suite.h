@@ -28,6 +28,10 @@ int suite_wants_number(uint64_t chosen, uint64_t n);
 uint64_t suite_seeds(const suite_choice *c, const wh_allocator_info *info);
 uint64_t suite_first_seed(void);
 
+/* Whether this is a checked build without WH_TEST_SEEDS: it is slow, and need not run all that a
+ * release build runs. */
+int suite_is_brief(void);
+
 /* Whether a seed goes without a policy: the lists have every second one, unless the command or
  * WH_TEST_SEEDS says which. */
 int suite_thins(const suite_choice *c, const wh_allocator_info *info, uint64_t seed,
