@@ -306,6 +306,9 @@ static void check_masks(scope *c, uint64_t w) {
         assert_true(wh_veb_claim_mask(c->t, w, masks[i]) == (masks[i] & word));
         assert_true(*wh_veb_word(c->t, w) == (word & ~masks[i]));
         assert_true(wh_veb_check(c->t, w));
+        wh_veb_put_back(c->t, w, masks[i] & word); /* the levels above have been told */
+        assert_true(*wh_veb_word(c->t, w) == word);
+        assert_true(wh_veb_check(c->t, w));
         restore(c);
     }
 }
@@ -622,6 +625,16 @@ WH_KERNEL(hammer, lane_args, a) {
                     held[n_held] = first + i;
                     take_item(&a, held[n_held++]);
                 }
+            }
+        } else if (what == 4 && (r & 24) == 0) { /* of a claim some are kept, or none */
+            const uint64_t got = wh_veb_claim_mask(a.t, x >> 6, lane_random(&random));
+            const uint64_t keep = n_held < HOLD ? wh_lowest_bits(got, 1) : 0;
+            if (keep != 0) {
+                held[n_held] = x / 64 * 64 + wh_ctz64(keep);
+                take_item(&a, held[n_held++]);
+            }
+            if (got != keep) {
+                wh_veb_put_back(a.t, x >> 6, got & ~keep);
             }
         } else if (n_held > 0) {
             const uint64_t back = held[--n_held];

@@ -175,6 +175,20 @@ WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {
     wh_veb_lower_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
 }
 
+/* Puts items of word w back that the caller has claimed and has nothing to say of, which takes
+ * fewer fences: the release of whoever inserted them goes on to the next claim, since all that
+ * changes the word in between are read-modify-writes (P1). Ends with a fence, after which the items
+ * are there. */
+WH_FN void wh_veb_put_back(wh_veb t, uint64_t w, uint64_t mask) {
+    const uint64_t old = wh_fetch_or_u64_relaxed(wh_veb_word(t, w), mask); /* I1 */
+    const uint64_t size = wh_veb_up_(t.n), above = size + (w >> 6);
+    wh_fence(); /* P2 */
+    if (old == 0 && size > 1 &&
+        wh_fetch_or_u64_relaxed(wh_veb_word(t, above), (uint64_t)1 << (w & 63)) == 0) {
+        wh_veb_raise_(t, (uint32_t)size, wh_veb_up_(size), (uint32_t)(w >> 6));
+    }
+}
+
 /* Adds x; 1 if it was absent. Cost: 1 atomic, one more per level whose word was empty. */
 WH_FN int wh_veb_insert(wh_veb t, uint64_t x) {
     return wh_veb_insert_mask(t, x >> 6, (uint64_t)1 << (x & 63)) != 0;
