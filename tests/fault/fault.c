@@ -811,6 +811,7 @@ static void every_fault_is_found(void **state) {
         {"gallatin_moves", "switch-churn"},  /* ... or without a second look at slices */
         {"gallatin_detach", "detach-churn"}, /* a block in use taken for an idle one */
         {"free_waits", "tessera-quarters"},  /* a lane returns before its leader has freed for it */
+        {"tessera_back", "tessera-parts"},   /* chunks claimed with a span and not put back */
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
         {"tessera_i6", "tessera-small"},     /* a slab with free slots that nobody lists */
         {"tessera_t1", "tessera-turns"},     /* no second look at the tag */

@@ -61,11 +61,17 @@ WH_KERNEL(tessera_churn, workload_args, a) {
  * asks for blocks of another class until there are none: they must have had its rest (X1). */
 WH_KERNEL(tessera_spare, workload_args, a) {
     const uint32_t c = wh_tessera_class_of(a.most);
-    const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(a.heap.core, 0, c);
+    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(a.heap.core, 0, c);
     const wh_mask_t me = wh_activemask();
-    const uint64_t used_up = wh_tessera_span(0, 1, 2);
+    uint64_t v = wh_tessera_span(0, 1, 2); /* used up */
+    uint32_t attach = 0;
     void **last = NULL; /* the block got last: each starts with the address of the one before */
-    void **p = (void **)wh_tessera_spare_(wh_tessera_ref_(a.heap), me, me, 0, c, used_up, NULL);
+    void **p = (void **)wh_tessera_spare_(a.heap, cursor, a.heap.classes[c], me,
+                                          wh_group_by_u32(me, c), 1, &attach, &v, NULL);
+    if (p == NULL) {
+        p = (void **)wh_tessera_more_(wh_tessera_ref_(a.heap), &a.heap.sets[0], me, me, 0, c,
+                                      attach, v, NULL, a.most);
+    }
     const int had_rest = wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->spare));
     while (p != NULL) {
         *p = last;
@@ -135,25 +141,20 @@ static const workload workloads[] = {
     {"tessera-quarters", 1, 1, 4, 600, 256, 1, 256, 1, 0}, /* 4: it is often empty */
     {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1, 0},
     {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0},
+    {"tessera-parts", 256, 1, 0, 12, 128, 1, 16, 1, 0}, /* spans of several slabs */
     {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0},
     {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048},
     {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048},       /* two words a slab */
     {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0},        /* slabs often change class */
     {"tessera-wide-turns", 3, 1, 16, 200, 64, 1, 16, 0, 4096}, /* such of several words */
 };
-const char *const fault_tessera_names[] = {"tessera-churn",
-                                           "tessera-small",
-                                           "tessera-chunks",
-                                           "tessera-slots",
-                                           "tessera-quarters",
-                                           "tessera-halves",
-                                           "tessera-spares",
-                                           "tessera-spare",
-                                           "tessera-under-way",
-                                           "tessera-words",
-                                           "tessera-turns",
-                                           "tessera-wide-turns",
-                                           NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",      "tessera-small",
+                                           "tessera-chunks",     "tessera-slots",
+                                           "tessera-quarters",   "tessera-halves",
+                                           "tessera-spares",     "tessera-parts",
+                                           "tessera-spare",      "tessera-under-way",
+                                           "tessera-words",      "tessera-turns",
+                                           "tessera-wide-turns", NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,

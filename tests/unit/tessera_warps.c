@@ -170,17 +170,28 @@ typedef struct closed_args {
     uint32_t n;
 } closed_args;
 
+/* What a lane alone that wants a block of class c gets from set 0 when its add to the first word
+ * of the cursor has returned v. */
+WH_FN void *after_first(wh_tessera_t h, uint32_t c, uint64_t v) {
+    const wh_mask_t me = wh_activemask();
+    wh_tessera_set *own = &h.sets[0];
+    uint32_t attach = 0;
+    void *p = wh_tessera_spare_(h, &own->cursors[c], h.classes[c], me, wh_group_by_u32(me, c), 1,
+                                &attach, &v, NULL);
+    return p != NULL && attach == 0
+               ? p
+               : wh_tessera_more_(wh_tessera_ref_(h), own, me, me, 0, c, attach, v, p, 64);
+}
+
 /* One lane uses the cursor of class 64, has it closed as a search for memory of another class
  * would, and goes on. */
 WH_KERNEL(close_and_go_on, closed_args, a) {
     const uint32_t c = wh_tessera_class_of(64);
     wh_tessera_cursor *cursor = wh_tessera_cursor_at_(a.heap.core, 0, c);
-    const wh_mask_t me = wh_activemask();
     void *p = wh_malloc(a.heap, 64);
     if (a.which != 0) { /* as who finds the first word used up */
         wh_free(a.heap, p);
-        p = wh_tessera_spare_(wh_tessera_ref_(a.heap), me, me, 0, c, wh_tessera_span(0, 1, 2),
-                              NULL);
+        p = after_first(a.heap, c, wh_tessera_span(0, 1, 2));
     }
     wh_free(a.heap, p);
     (void)wh_tessera_detach_(wh_tessera_ref_(a.heap), 0, WH_TESSERA_NO_CLASS);
@@ -439,19 +450,18 @@ WH_KERNEL(find_over, over_args, a) {
     const uint32_t c = wh_tessera_class_of(64);
     const wh_tessera_core g = a.heap.core;
     wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, 0, c);
-    const wh_mask_t me = wh_activemask();
     if (wh_block_id() == 0) {
         while (wh_load_u32_acquire(a.turn) == 0) {
             wh_backoff(0);
         }
         const uint64_t v = wh_load_u64_relaxed(&cursor->span);
-        *a.p = wh_tessera_spare_(wh_tessera_ref_(a.heap), me, me, 0, c, v, NULL);
+        *a.p = after_first(a.heap, c, v);
         wh_store_u32_release(a.turn, 2);
         return;
     }
     const uint64_t span = cursor->span;
     const uint64_t used = wh_tessera_span(0, 1, 2);
-    void *q = wh_tessera_spare_(wh_tessera_ref_(a.heap), me, me, 0, c, used, NULL);
+    void *q = after_first(a.heap, c, used);
     a.spare[0] = wh_load_u64_relaxed(&cursor->spare);
     const uint32_t far = wh_tessera_span_slots(span) + WH_TESSERA_MOST_OVER;
     cursor->span = wh_tessera_span(wh_tessera_span_first(span), wh_tessera_span_slots(span), far);

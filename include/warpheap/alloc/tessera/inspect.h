@@ -67,10 +67,11 @@ WH_FN uint64_t wh_tessera_init_gaps_(wh_tessera_t h, uint32_t word) {
 
 WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     const wh_tessera_core g = h.core;
-    const uint32_t cursor_words = sizeof(wh_tessera_cursor) / 8;
+    const uint32_t set_words = sizeof(wh_tessera_set) / 8,
+                   cursor_words = sizeof(wh_tessera_cursor) / 8;
+    const uint32_t counter_words = set_words - 64 * cursor_words;
     wh_tessera_header *header = wh_tessera_header_(g);
-    uint64_t *counters = (uint64_t *)(void *)wh_tessera_set_at_(g, 0);
-    uint64_t *cursors = (uint64_t *)(void *)h.cursors;
+    uint64_t *sets = (uint64_t *)(void *)h.sets;
     const uint64_t pool = wh_veb_words(g.n_chunks);
     const uint64_t lists = (uint64_t)g.n_classes * g.list_words;
     for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
@@ -95,15 +96,14 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         header->peak = 0;
         header->core = g;
     }
-    for (uint64_t k = i; k < g.n_sets * sizeof(wh_tessera_set) / 8; k += n) {
-        counters[k] = 0;
-    }
-    for (uint64_t k = i; k < (uint64_t)g.n_sets * 64 * cursor_words; k += n) {
-        const uint32_t c = (uint32_t)(k / cursor_words) & 63;
-        if (k % cursor_words != 0 || c >= g.n_classes ||
+    for (uint64_t k = i; k < (uint64_t)g.n_sets * set_words; k += n) {
+        const uint32_t at =
+            (uint32_t)(k % set_words) - counter_words; /* "less than 0": a counter */
+        const uint32_t c = at / cursor_words;
+        if (c >= g.n_classes || at % cursor_words != 0 ||
             wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_set_bytes(g), 0).slabs ==
                 0) {
-            cursors[k] = 0; /* VACANT; the others come with the first chunk of their span */
+            sets[k] = 0; /* VACANT; the others come with the first chunk of their span */
         }
     }
     for (uint64_t k = i; k < g.begin; k += n) {

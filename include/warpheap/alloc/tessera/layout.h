@@ -247,7 +247,17 @@ WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint64_t span) {
 
 /* --- the heap -------------------------------------------------------------------- */
 
-/* Counters of one set of cursors (the SMs that share them). */
+typedef struct wh_tessera_cursor {
+    uint64_t span;
+    uint32_t begun; /* takes from listed slabs of this class that have begun */
+    uint32_t done;  /* ... and are done */
+    uint32_t reuse; /* a hint: 1 + a listed slab that had slots left */
+    uint32_t padding;
+    uint64_t spare; /* a second span, for whoever finds the first used up */
+} wh_tessera_cursor;
+
+/* Counters of one set of cursors (the SMs that share them), and these: together, so that who has
+ * one has the others without a look at the heap. */
 typedef struct wh_tessera_set {
     uint32_t begun;    /* takes from the pool that have begun; also the search position */
     uint32_t done;     /* ... and are done */
@@ -262,16 +272,8 @@ typedef struct wh_tessera_set {
     uint32_t place;     /* a hint: spans that its own words of the pool have been asked for */
     uint32_t frees;     /* frees that left their slot in a slab */
     uint32_t padding[18];
+    wh_tessera_cursor cursors[64];
 } wh_tessera_set;
-
-typedef struct wh_tessera_cursor {
-    uint64_t span;
-    uint32_t begun; /* takes from listed slabs of this class that have begun */
-    uint32_t done;  /* ... and are done */
-    uint32_t reuse; /* a hint: 1 + a listed slab that had slots left */
-    uint32_t padding;
-    uint64_t spare; /* a second span, for whoever finds the first used up */
-} wh_tessera_cursor;
 
 /* What every step needs: part of the handle, and a copy in the header for slow paths, since 16
  * registers of it would go to the stack. */
@@ -324,7 +326,7 @@ typedef struct wh_tessera {
     uint64_t bytes; /* of all chunks */
     uint64_t *tags;
     uint64_t *words;
-    wh_tessera_cursor *cursors;
+    wh_tessera_set *sets;
     const wh_tessera_class *classes;
     uint32_t max_slot;   /* largest request that is served by a slot */
     uint32_t set_scale;  /* set = SM * set_scale >> 16 */
@@ -356,11 +358,10 @@ WH_FN wh_tessera_set *wh_tessera_set_at_(wh_tessera_core g, uint32_t set) {
     return (wh_tessera_set *)(void *)(g.meta + sizeof(wh_tessera_header)) + set;
 }
 WH_FN wh_tessera_cursor *wh_tessera_cursor_at_(wh_tessera_core g, uint32_t set, uint32_t c) {
-    wh_tessera_cursor *cursors = (wh_tessera_cursor *)(void *)wh_tessera_set_at_(g, g.n_sets);
-    return cursors + ((set << 6) + c);
+    return &wh_tessera_set_at_(g, set)->cursors[c];
 }
 WH_FN uint64_t *wh_tessera_tag_at_(wh_tessera_core g, uint32_t chunk) {
-    return (uint64_t *)(void *)wh_tessera_cursor_at_(g, g.n_sets, 0) + chunk;
+    return (uint64_t *)(void *)wh_tessera_set_at_(g, g.n_sets) + chunk;
 }
 WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
@@ -416,8 +417,8 @@ WH_HD uint64_t wh_tessera_with_past(uint64_t slots, uint64_t past) {
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */
 static inline uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
-    const uint64_t bytes = sizeof(wh_tessera_header) + n_sets * sizeof(wh_tessera_set) +
-                           (uint64_t)n_sets * 64 * sizeof(wh_tessera_cursor) + n * 8 + n * 4;
+    const uint64_t bytes =
+        sizeof(wh_tessera_header) + n_sets * sizeof(wh_tessera_set) + n * 8 + n * 4;
     return wh_round_up(bytes, 8);
 }
 /* Memory of the pool and the lists, in words. */
@@ -493,9 +494,8 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->base = h->core.base;
     h->bytes = n << chunk_log2;
     h->classes = (const wh_tessera_class *)(const void *)memory;
-    h->cursors = (wh_tessera_cursor *)(void *)(memory + sizeof(wh_tessera_header) +
-                                               n_sets * sizeof(wh_tessera_set));
-    h->tags = (uint64_t *)(void *)(h->cursors + (uint64_t)n_sets * 64);
+    h->sets = (wh_tessera_set *)(void *)(memory + sizeof(wh_tessera_header));
+    h->tags = (uint64_t *)(void *)(h->sets + n_sets);
     h->words = h->core.pool + wh_tessera_tree_words_(n, n_classes);
     h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
     while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {

@@ -94,11 +94,13 @@
  *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
  *       made it full (fetch_or), acquire; several words: through the state, acq_rel
  *   P2  span published: store release -> malloc: fetch_add acquire
- *   P3  slab or run returned: pool insert -> claim (core/veb.h P1). With P1 and P2: what
- *       the old owner of a slot wrote happens before the new owner's use.
+ *   P3  slab or run returned: pool insert -> claim (core/veb.h P1), also by way of a claim that
+ *       is put back. With P1 and P2: what the old owner of a slot wrote happens before the
+ *       new owner's use.
  *   P4  begun is raised before the take: by its release, or because whether and where to
- *       take depends on what the add returned; done after it, release -> a search that saw
- *       the take's effect sees begun
+ *       take depends on what the add returned, or by the release that publishes a span, behind
+ *       which the rest of a claim is put back; done after it, release -> a search that saw the
+ *       take's effect sees begun
  *   P5  list: what level 0 has is there before the levels above are told (core/veb.h P2)
  *   P6  what has become available is there before the event that tells of it is counted: the
  *       word's fetch_or and the pool's insert are acquire, so the add comes after them. A
@@ -195,7 +197,7 @@ WH_FN int wh_tessera_claim_chunks_(wh_tessera_core g, uint32_t chunk, uint32_t o
     const uint64_t mask = wh_tessera_chunks_(chunk, order);
     const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(g), chunk >> 6, mask);
     if (got != mask && got != 0) {
-        (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, got);
+        wh_veb_put_back(wh_tessera_pool_(g), chunk >> 6, got);
     }
     return got == mask;
 }
@@ -435,33 +437,40 @@ WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t set, uint32_t c,
     return which == 0 ? &cursor->span : &cursor->spare;
 }
 
-/* C1, P2: attaches a span, of which the caller takes the first r slots itself; or closes. */
-WH_FN void wh_tessera_publish_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which,
-                               uint64_t span, uint32_t r) {
+/* C1, P2: attaches a span to a cursor of the set `own`, of which the caller takes the first r slots
+ * itself; or closes. */
+WH_FN void wh_tessera_publish_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
+                               uint32_t r) {
     const uint32_t slots = wh_tessera_span_slots(span);
-    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->attached, slots != 0); /* X1 */
-    wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->no_places, 0);
+    wh_tessera_cursor *cursor = &own->cursors[c];
+    wh_add_u32_relaxed(&own->attached, slots != 0); /* X1 */
+    wh_store_u32_relaxed(&own->no_places, 0);
     WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
-    (wh_tessera_span_at_(g, set, c, which), span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
+    (which == 0 ? &cursor->span : &cursor->spare,
+     span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
 }
 
 /* The same with a span of some slots. A cursor that was closed comes back with it: the first word,
  * if it is closed, has the span in place of the caller's, which then waits for a crosser; so does
- * the spare one, if that is. */
-WH_FN void wh_tessera_attach_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which,
-                              uint64_t span, uint32_t r) {
-    uint64_t *other = wh_tessera_span_at_(g, set, c, 1 - which);
+ * the spare one, if that is. other: what the other word was, not long ago. */
+WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
+                              uint32_t r, uint64_t other) {
+    wh_tessera_cursor *cursor = &own->cursors[c];
+    int opens = 0;
     if (which == 0) {
-        wh_tessera_publish_(g, set, c, 0, span, r); /* first, since others wait for it */
+        wh_tessera_publish_(own, c, 0, span, r); /* first, since others wait for it */
     }
-    const uint64_t now = wh_load_u64_relaxed(other);
-    const int opens = wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK &&
-                      wh_cas_u64_acq_rel(
-                          other, now, which == 0 ? WH_TESSERA_VACANT : WH_TESSERA_UNDER_WAY) == now;
+    if (wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK) {
+        uint64_t *at = which == 0 ? &cursor->spare : &cursor->span;
+        other = wh_load_u64_relaxed(at); /* lanes go on adding to it */
+        opens = wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK &&
+                wh_cas_u64_acq_rel(at, other,
+                                   which == 0 ? WH_TESSERA_VACANT : WH_TESSERA_UNDER_WAY) == other;
+    }
     if (which == 1) {
-        wh_tessera_publish_(g, set, c, opens ? 0 : 1, span, r); /* C1 of that one, too */
+        wh_tessera_publish_(own, c, opens ? 0 : 1, span, r); /* C1 of that one, too */
         if (opens) {
-            wh_store_u64_release(wh_tessera_span_at_(g, set, c, 1), WH_TESSERA_VACANT);
+            wh_store_u64_release(&cursor->spare, WH_TESSERA_VACANT);
         }
     }
 }
@@ -975,12 +984,12 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
            (((uint64_t)slab << wh_tessera_slab_log2(row)) + slot * row.slot_size);
 }
 
-/* The slot `rank` places behind the position of a span of class c; NULL: it has not so many. */
-WH_FN void *wh_tessera_nth_slot_(wh_tessera_ref g, uint32_t c, uint64_t span, uint32_t rank) {
+/* The slot `rank` places behind the position of a span; NULL: it has not so many. */
+WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_log2, wh_tessera_class row,
+                            uint64_t span, uint32_t rank) {
     const uint32_t position = wh_tessera_span_position(span) + rank;
     return position < wh_tessera_span_slots(span)
-               ? wh_tessera_slot_(g->base, g->chunk_log2, *wh_tessera_row_(g, c),
-                                  wh_tessera_span_first(span), position)
+               ? wh_tessera_slot_(base, chunk_log2, row, wh_tessera_span_first(span), position)
                : NULL;
 }
 
@@ -1021,9 +1030,12 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
                 wh_store_u32_relaxed(&wh_tessera_set_at_(*g, set)->dry, span == 0);
                 wh_tessera_hold_(*g, set, row, last, span);
                 if (span != 0) {
-                    wh_tessera_attach_(*g, set, c, which, span, r);
+                    wh_tessera_attach_(
+                        wh_tessera_set_at_(*g, set), c, which, span, r,
+                        wh_load_u64_relaxed(wh_tessera_span_at_(*g, set, c, 1 - which)));
                 } else {
-                    wh_tessera_publish_(*g, set, c, which, WH_TESSERA_CLOSED, r);
+                    wh_tessera_publish_(wh_tessera_set_at_(*g, set), c, which, WH_TESSERA_CLOSED,
+                                        r);
                 }
                 wh_tessera_end_(*g, set);
                 which = 0;
@@ -1053,7 +1065,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
             need = 0;
         } else if (need && take.at != WH_TESSERA_WAIT) {
-            p = wh_tessera_nth_slot_(g, c, take.at, rank);
+            p = wh_tessera_nth_(g->base, g->chunk_log2, row, take.at, rank);
             need = p == NULL;
         }
         if (idle) {
@@ -1072,8 +1084,8 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
 WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t word,
                                      uint64_t chunks) {
     (void)wh_tessera_begin_(*g, set);
-    (void)wh_veb_insert_mask(wh_tessera_pool_(*g), word, chunks);
-    wh_tessera_end_(*g, set);
+    wh_veb_put_back(wh_tessera_pool_(*g), word, chunks);
+    wh_add_u32_relaxed(&wh_tessera_set_at_(*g, set)->done, 1); /* behind its fence */
 }
 
 /* Claims a span of up to 2^most chunks, at least 2^least, as large as there is, in four words of
@@ -1190,22 +1202,35 @@ WH_FN_SLOW uint64_t wh_tessera_seek_span_(wh_tessera_ref g, uint32_t set, uint32
     return found;
 }
 
-/* Claims a span for word `which` of the cursor of (set, class) after `last`, a value of that word.
- * How large: twice as large as that one, or four to eight times what lanes have asked for since it
- * was used up, the spare one at least a quarter of the span; but at most half of what the set's
- * cursors may still hold; or smaller, down to a slab, if that is what there is.
- * Where: in the next one of the set's words of the pool, without a look: mostly it is free.
- * Returns first chunk | chunks << 32; 0: nothing.
- * P4: by the crosser without a bracket: the cursor is between two spans meanwhile, which keeps
- * X1 (2) away. */
-WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32_t c,
-                                          uint32_t which, uint64_t last) {
-    const wh_tessera_class row = *wh_tessera_row_(g, c);
-    wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
-    const uint64_t now = wh_load_u64_relaxed(wh_tessera_span_at_(*g, set, c, which));
-    const uint64_t span = wh_load_u64_relaxed(wh_tessera_span_at_(*g, set, c, 0));
-    const uint32_t held = wh_load_u32_relaxed(&counters->held);
-    const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->place, 1);
+/* What a crosser has claimed for its cursor. */
+typedef struct wh_tessera_claim {
+    uint64_t span;   /* 0: nothing */
+    uint64_t tag;    /* of its slabs */
+    uint64_t other;  /* what the other word of the cursor was */
+    uint64_t back;   /* chunks of the same word of the pool that are to be put back */
+    uint32_t chunks; /* 0: nothing */
+} wh_tessera_claim;
+
+/* Claims a span for word `which` of the cursor of (set, class), row `row`, after `last`, a value of
+ * that word. How large: twice as large as that one, or four to eight times what lanes have asked
+ * for since it was used up, the spare one at least a quarter of the span; but at most half of what
+ * the set's cursors may still hold; or smaller, down to a slab, if that is what there is. Where: in
+ * the next one of the set's words of the pool, without a look: mostly it is free; if only a part of
+ * it is, the largest piece of that, and the rest is to be put back. All that others wait for: what
+ * it needs of the heap is loaded at once, and first. P4: by the crosser without a bracket: the
+ * cursor is between two spans meanwhile, which keeps X1 (2) away. Not so for what is put back after
+ * the span has been published. */
+WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
+                                             uint32_t c, wh_tessera_class row, uint32_t which,
+                                             uint64_t last) {
+    wh_tessera_claim claim;
+    const wh_tessera_core core = *g; /* all that is looked at here, at once */
+    const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->place, 1);
+    const uint64_t span = wh_load_u64_relaxed(&own->cursors[c].span);
+    const uint64_t spare = wh_load_u64_relaxed(&own->cursors[c].spare);
+    const uint32_t held = wh_load_u32_relaxed(&own->held);
+    const uint32_t scarce = wh_load_u32_relaxed(&own->scarce);
+    const uint64_t now = which == 0 ? span : spare;
     const uint32_t least = wh_tessera_order(row);
     uint32_t order = wh_tessera_span_order(row);
     uint32_t want = wh_tessera_span_slots(last);
@@ -1219,24 +1244,44 @@ WH_FN_SLOW uint64_t wh_tessera_next_span_(wh_tessera_ref g, uint32_t set, uint32
         const uint32_t more = least + 31 - wh_clz32(2 * slabs + 1);
         order = more < order ? more : order;
     }
-    const uint32_t rest = g->share - (held - wh_tessera_chunks_of_(row, last));
+    const uint32_t had = wh_tessera_chunks_of_(row, last);
+    const uint32_t share = scarce == 0 ? core.share + core.share / 2 : core.share;
+    const uint32_t rest = share - (held - had);
     const uint32_t most = rest - 2 < 1u << 30 ? 30 - wh_clz32(rest) : 0; /* else "less than 2" */
     order = order < most ? order : most;
     order = order > least ? order : least;
-    const uint32_t place = wh_tessera_next_place(*g, set, ticket, 6);
-    if (g->places != 0) {
+    uint64_t got = 0;
+    claim.back = 0;
+    if (core.places != 0) {
+        const uint32_t place = wh_tessera_next_place(core, set, ticket, 6);
         const uint64_t mask = wh_tessera_chunks_(0, order);
-        const uint64_t got =
-            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(*g), place >> 6), ~mask) &
+        const uint64_t bits =
+            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), place >> 6), ~mask) &
             mask; /* P3 */
-        if (got == mask) {
-            return place | (uint64_t)1 << (order + 32);
+        uint32_t at = bits == mask ? 0 : 64, o = order;
+        WH_NO_UNROLL
+        while (at == 64 && bits != 0 && o > least) { /* as much of it as is in one piece */
+            at = wh_tessera_fit_(bits, --o);
         }
-        if (got != 0) {
-            wh_tessera_put_back_(g, set, place >> 6, got);
+        if (at < 64) {
+            got = (place + at) | (uint64_t)1 << (o + 32);
+            claim.back = bits & ~wh_tessera_chunks_(at, o);
+        } else if (bits != 0) {
+            wh_tessera_put_back_(g, set, place >> 6, bits);
         }
     }
-    return wh_tessera_seek_span_(g, set, c, last, order);
+    if (got == 0) {
+        got = wh_tessera_seek_span_(g, set, c, last, order);
+    }
+    claim.chunks = (uint32_t)(got >> 32);
+    claim.tag = wh_tessera_with_set(row.tag, set);
+    claim.other = which == 0 ? spare : span;
+    claim.span =
+        got == 0 ? 0 : wh_tessera_span((uint32_t)got, row.slots * (claim.chunks >> least), 0);
+    if (got != 0) { /* a cursor of the set's has this span now instead of `last` */
+        wh_add_u32_relaxed(&own->held, wh_tessera_chunks_of_(row, claim.span) - had);
+    }
+    return claim;
 }
 
 /* Adds that a span may have seen past its end before lanes wait for the next one instead of going
@@ -1270,14 +1315,18 @@ WH_FN uint32_t wh_tessera_which_(uint64_t span, uint64_t spare) {
                : WH_TESSERA_NOT_YET;
 }
 
-/* For lanes that neither word of their cursor had a slot for; mask, lanes, c and p as in slow;
- * attach: 0, or 1 + the word whose crosser the caller is, and v what its add returned. Each crosser
- * attaches a span from the pool; the other groups wait until a word of theirs has changed. */
-WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                    uint32_t c, uint32_t attach, uint64_t v, void *p) {
+/* For lanes that neither word of their cursor had a slot for, and crossers; mask, lanes, set, c and
+ * p as in slow; own: the set's counters; attach: 0, or 1 + the word whose crosser the caller is,
+ * and v what its add returned. Each crosser attaches a span from the pool; the other groups wait
+ * until a word of theirs has changed. */
+WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                               wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
+                               uint64_t v, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
-    const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, set, c);
+    const wh_tessera_class row = *wh_tessera_row_(g, c != WH_TESSERA_NO_CLASS ? c : 0);
+    unsigned char *const base = g->base;
+    const uint32_t chunk_log2 = g->chunk_log2;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     int attaches = wh_any(mask, attach != 0); /* some group's crosser has to */
     uint32_t attempt = 0;
@@ -1288,13 +1337,27 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
         int stuck = 0;
         uint64_t got = 0; /* slots from its position on are the group's */
         if (attaches) {
-            const uint64_t claim =
-                attach != 0 ? wh_tessera_next_span_(g, set, c, attach - 1, v) : 0;
-            stuck = attach != 0 && claim == 0;
-            got = wh_tessera_make_span_(g, mask, set, c, claim);
+            wh_tessera_claim claim;
+            claim.span = claim.tag = claim.other = claim.back = 0;
+            claim.chunks = 0;
+            if (attach != 0) {
+                claim = wh_tessera_next_span_(g, own, set, c, row, attach - 1, v);
+            }
+            got = claim.span;
+            stuck = attach != 0 && got == 0;
+            wh_tessera_dress_all_(*g, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
             if (got != 0) {
-                wh_tessera_attach_(*g, set, c, attach - 1, got, r);
-                wh_tessera_hold_(*g, set, *wh_tessera_row_(g, c), v, got);
+                if (claim.back != 0) { /* P4: before the cursor is no longer between two spans */
+                    wh_add_u32_relaxed(&own->begun, 1);
+                }
+                wh_tessera_attach_(own, c, attach - 1, got, r, claim.other);
+                if (claim.back != 0) {
+                    WH_PLANT(tessera_back,
+                             wh_veb_put_back(wh_tessera_pool_(*g), wh_tessera_span_first(got) >> 6,
+                                             claim.back),
+                             (void)0);
+                    wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
+                }
                 attach = 0;
             }
         } else {
@@ -1302,8 +1365,8 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
             WH_NO_UNROLL
             for (;; attempt++) { /* until some group of the warp has something to do */
                 if (leads && r != 0) {
-                    which = wh_tessera_which_(wh_load_u64_relaxed(&cursor->span),
-                                              wh_load_u64_relaxed(&cursor->spare));
+                    which = wh_tessera_which_(wh_load_u64_relaxed(&own->cursors[c].span),
+                                              wh_load_u64_relaxed(&own->cursors[c].spare));
                 }
                 if (wh_any(mask, which != WH_TESSERA_NOT_YET)) {
                     break;
@@ -1312,7 +1375,8 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
             }
             stuck = which == WH_TESSERA_BOTH_CLOSED;
             if (which < 2) {
-                got = wh_fetch_add_u64_acquire(wh_tessera_span_at_(*g, set, c, which),
+                got = wh_fetch_add_u64_acquire(which == 0 ? &own->cursors[c].span
+                                                          : &own->cursors[c].spare,
                                                r * WH_TESSERA_POSITION); /* P2, I1 */
                 attach = wh_tessera_crosses_(got, r) ? 1 + which : 0;
                 v = got;
@@ -1320,7 +1384,7 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
         }
         got = wh_shfl_u64(mask, got, leader);
         if (need) {
-            p = wh_tessera_nth_slot_(g, c, got, wh_mask_rank(needy));
+            p = wh_tessera_nth_(base, chunk_log2, row, got, wh_mask_rank(needy));
             need = p == NULL;
         }
         const uint32_t left =
@@ -1334,37 +1398,6 @@ WH_FN_SLOW void *wh_tessera_refill_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t 
         }
         attaches = (left & 2) != 0;
     }
-}
-
-/* For lanes that found the span of their cursor used up, v is what the add of their group returned:
- * slots of the spare span, but for the crosser's group. Kept short, since the first time that an SM
- * runs it, each line of code comes from memory. */
-WH_FN_SLOW void *wh_tessera_spare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                   uint32_t c, uint64_t v, void *p) {
-    const uint32_t leader = wh_mask_leader(lanes);
-    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    const wh_mask_t needy = wh_ballot(mask, need) & lanes;
-    const uint32_t r = wh_popc32(needy);
-    uint32_t attach = 0;
-    uint64_t got = 0;
-    if (r != 0 && wh_lane_id() == leader) {
-        if (wh_tessera_crosses_(v, wh_popc32(lanes))) {
-            attach = 1;
-        } else if (!wh_tessera_is_over_(v)) {
-            got = WH_PLANT(tessera_p2_spare, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
-                wh_tessera_span_at_(*g, set, c, 1), r * WH_TESSERA_POSITION); /* P2, I1 */
-            attach = wh_tessera_crosses_(got, r) ? 2 : 0;
-            v = got;
-        }
-    }
-    got = wh_shfl_u64(mask, got, leader);
-    if (need) {
-        p = wh_tessera_nth_slot_(g, c, got, wh_mask_rank(needy));
-        need = p == NULL;
-    }
-    return wh_any(mask, need || attach != 0)
-               ? wh_tessera_refill_(g, mask, lanes, set, c, attach, v, p)
-               : p;
 }
 
 /* Usable bytes of a block in the chunk with this tag; 0 if none starts there. */
@@ -1684,34 +1717,64 @@ WH_FN void *wh_tessera_whole_again_(wh_tessera_core g, uint32_t set, uint32_t c,
                                       32 * WH_TESSERA_POSITION); /* P2, I1 */
     }
     *v = wh_shfl_u64(~0u, *v, 0);
-    const uint32_t position = wh_tessera_span_position(*v) + wh_lane_id();
-    return position < wh_tessera_span_slots(*v)
-               ? wh_tessera_slot_(g.base, g.chunk_log2, wh_tessera_header_(g)->classes[c],
-                                  wh_tessera_span_first(*v), position)
-               : NULL;
+    return wh_tessera_nth_(g.base, g.chunk_log2, wh_tessera_header_(g)->classes[c], *v,
+                           wh_lane_id());
 }
 
-/* What malloc does not find at once: lanes whose cursor was used up, full warps without a slab
- * of their own, runs. Arguments as refill's; n is the request of a lane that has no p yet. */
-WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, uint64_t v, void *p, uint64_t n) {
-    const int is_run = n != 0 && c == WH_TESSERA_NO_CLASS;
-    if (lanes == 0xffffffffu && p == NULL && wh_tessera_is_whole_(n, g->max_whole)) {
-        p = wh_tessera_whole_again_(*g, set, c, n, &v);
+/* What malloc does not find at once. Arguments as refill's; n is the request of a lane that has no
+ * p yet. */
+WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                                  wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
+                                  uint64_t v, void *p, uint64_t n) {
+    const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
+    const int whole = lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole);
+    const int rare = wh_any(mask, is_run || whole || g->tracks);
+    uint32_t todo = 1;
+    if (rare) {
+        if (whole && p == NULL) {
+            p = wh_tessera_whole_again_(*g, set, c, n, &v);
+            attach = wh_any(~0u, p == NULL) && wh_lane_id() == 0 && wh_tessera_crosses_(v, 32);
+        }
+        todo = wh_reduce_or_u32(mask,
+                                ((c != WH_TESSERA_NO_CLASS && p == NULL) || attach != 0 ? 1u : 0) |
+                                    (is_run ? 2u : 0));
     }
-    const int needs = c != WH_TESSERA_NO_CLASS && p == NULL; /* a crosser's group is among these */
-    const uint32_t todo = wh_reduce_or_u32(mask, (needs ? 1u : 0) | (is_run ? 2u : 0));
     if ((todo & 1) != 0) {
-        p = wh_tessera_spare_(g, mask, lanes, set, c, v, p);
+        p = wh_tessera_refill_(g, own, mask, lanes, set, c, attach, v, p);
     }
-    if ((todo & 2) != 0) {
-        void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
-        p = is_run ? q : p;
-    }
-    if (g->tracks) {
-        wh_tessera_count_(g, mask, p);
+    if (rare) {
+        if ((todo & 2) != 0) {
+            void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
+            p = is_run ? q : p;
+        }
+        if (g->tracks) {
+            wh_tessera_count_(g, mask, p);
+        }
     }
     return p;
+}
+
+/* For lanes whose cursor's span had no slot for them, *v is what the add of their group returned:
+ * slots of the spare span, but for the crosser's group. *attach, *v: as refill takes them. */
+WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tessera_class row,
+                              wh_mask_t mask, wh_group same, int leads, uint32_t *attach,
+                              uint64_t *v, void *p) {
+    const wh_mask_t needy = wh_ballot(mask, p == NULL) & same.lanes;
+    const uint32_t r = wh_popc32(needy);
+    uint64_t got = 0;
+    if (leads && r != 0) {
+        if (wh_tessera_crosses_(*v, same.n)) {
+            *attach = 1;
+        } else if (!wh_tessera_is_over_(*v)) {
+            got = WH_PLANT(tessera_p2_spare, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
+                &cursor->spare, r * WH_TESSERA_POSITION); /* P2, I1 */
+            *attach = wh_tessera_crosses_(got, r) ? 2 : 0;
+            *v = got;
+        }
+    }
+    got = wh_shfl_u64(mask, got, same.leader);
+    return p != NULL ? p
+                     : wh_tessera_nth_(h.base, h.core.chunk_log2, row, got, wh_mask_rank(needy));
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
@@ -1719,28 +1782,31 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
     const wh_group same = wh_group_by_u32(mask, c);
     const uint32_t set = wh_tessera_my_set_(h);
+    const int leads = is_slot && wh_group_leads(same);
+    const int whole = same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole);
+    const wh_tessera_class row = h.classes[is_slot ? c : 0];
+    wh_tessera_set *const own = &h.sets[set];
     uint64_t v = 0;
     void *p = NULL;
-    int more = n != 0;
-    if (same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole)) {
+    if (whole) {
         p = wh_tessera_whole_(h.core, set, c, 32 - wh_clz32((uint32_t)n - 1));
-        more = p == NULL;
     } else {
-        const wh_tessera_class row = h.classes[is_slot ? c : 0];
-        if (is_slot && wh_group_leads(same)) {
+        if (leads) {
             v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
-                &h.cursors[(set << 6) + c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
+                &own->cursors[c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
         }
-        v = wh_shfl_u64(mask, v, same.leader);
-        const uint32_t position = wh_tessera_span_position(v) + same.rank;
-        if (position < wh_tessera_span_slots(v)) {
-            p = wh_tessera_slot_(h.base, h.core.chunk_log2, row, wh_tessera_span_first(v),
-                                 position);
-            more = 0;
-        }
+        p = wh_tessera_nth_(h.base, h.core.chunk_log2, row, wh_shfl_u64(mask, v, same.leader),
+                            same.rank);
     }
-    if (wh_any(mask, more || h.core.tracks)) {
-        p = wh_tessera_more_(wh_tessera_ref_(h), mask, same.lanes, set, c, v, p, n);
+    if (wh_any(mask, (p == NULL && n != 0) || h.core.tracks)) {
+        uint32_t attach = 0;
+        if (!whole) {
+            p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);
+        }
+        if (wh_any(mask, (p == NULL && n != 0) || attach != 0 || h.core.tracks)) {
+            p = wh_tessera_more_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p,
+                                 n);
+        }
     }
     wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
     return p;
