@@ -286,7 +286,7 @@ typedef struct wh_tessera_core {
     uint8_t chunk_log2;
     uint8_t n_classes;
     uint32_t begin;      /* chunks from here on are not in anybody's first span */
-    uint32_t share;      /* chunks that a set's spans should not exceed together */
+    uint32_t share;      /* most chunks of a set's spans, see next_span_ */
     uint32_t list_words; /* of the list of a class */
     uint32_t max_whole;  /* largest class whose slab is a full warp's: 32 slots */
     uint32_t places;     /* chunks that a set has for such slabs, a multiple of 64 */
