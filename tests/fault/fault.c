@@ -829,6 +829,7 @@ static void every_fault_is_found(void **state) {
         {"ouro_x1_held", "s-c-never-null"},
         {"ouro_x1_parked", "s-p-parked"},       /* NULL while a lane holds a parked chunk */
         {"ouro_x2_moving", "s-p-mixed-parked"}, /* NULL while another lane moves pages to bits */
+        {"ouro_x3", "s-p-mixed"},               /* ... or they did so once */
         {"ouro_x2_puts", "s-p-mixed"},          /* ... or pages come back behind the search */
         {"ouro_x2_whole", "s-c-mixed"},         /* ... or a chunk becomes free behind it */
         {"ouro_x2_verdict", "s-p-refill"},      /* ... or by what was so before a free */

@@ -483,7 +483,7 @@ WH_FN_SLOW int wh_ouro_search_(const wh_ouro_header *header, uint32_t c, uint32_
         wh_store_u64_release(verdict, before.whole + before.puts + 1); /* P6 */
         return 1;
     }
-    return ++looks->vain >= WH_OURO_LOOKS; /* X3 */
+    return ++looks->vain >= WH_PLANT(ouro_x3, WH_OURO_LOOKS, 1u); /* X3 */
 }
 
 /* --- the slow path of malloc ------------------------------------------------------------- */
