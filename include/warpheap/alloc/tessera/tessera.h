@@ -432,9 +432,11 @@ WH_FN uint64_t wh_tessera_make_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
 }
 
 /* Word 0 or 1 of a cursor: its span or its spare one. */
-WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which) {
-    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, set, c);
+WH_FN uint64_t *wh_tessera_word_(wh_tessera_cursor *cursor, uint32_t which) {
     return which == 0 ? &cursor->span : &cursor->spare;
+}
+WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which) {
+    return wh_tessera_word_(wh_tessera_cursor_at_(g, set, c), which);
 }
 
 /* C1, P2: attaches a span to a cursor of the set `own`, of which the caller takes the first r slots
@@ -442,11 +444,10 @@ WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t set, uint32_t c,
 WH_FN void wh_tessera_publish_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
                                uint32_t r) {
     const uint32_t slots = wh_tessera_span_slots(span);
-    wh_tessera_cursor *cursor = &own->cursors[c];
     wh_add_u32_relaxed(&own->attached, slots != 0); /* X1 */
     wh_store_u32_relaxed(&own->no_places, 0);
     WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
-    (which == 0 ? &cursor->span : &cursor->spare,
+    (wh_tessera_word_(&own->cursors[c], which),
      span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
 }
 
@@ -461,7 +462,7 @@ WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, u
         wh_tessera_publish_(own, c, 0, span, r); /* first, since others wait for it */
     }
     if (wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK) {
-        uint64_t *at = which == 0 ? &cursor->spare : &cursor->span;
+        uint64_t *at = wh_tessera_word_(cursor, 1 - which);
         other = wh_load_u64_relaxed(at); /* lanes go on adding to it */
         opens = wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK &&
                 wh_cas_u64_acq_rel(at, other,
@@ -1375,8 +1376,7 @@ WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t 
             }
             stuck = which == WH_TESSERA_BOTH_CLOSED;
             if (which < 2) {
-                got = wh_fetch_add_u64_acquire(which == 0 ? &own->cursors[c].span
-                                                          : &own->cursors[c].spare,
+                got = wh_fetch_add_u64_acquire(wh_tessera_word_(&own->cursors[c], which),
                                                r * WH_TESSERA_POSITION); /* P2, I1 */
                 attach = wh_tessera_crosses_(got, r) ? 1 + which : 0;
                 v = got;
