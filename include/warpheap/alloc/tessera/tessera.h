@@ -1583,6 +1583,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
         }
     }
     need = need && p == NULL;
+    uint64_t seen = UINT64_MAX; /* the verdict when the caller looked at it: none yet */
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need);
@@ -1591,6 +1592,16 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
         }
         const uint32_t first = wh_mask_leader(needy);
         const int its = wh_lane_id() == first;
+        int waits = 0; /* the lock is another lane's, and X2 says no more than before */
+        if (its) {
+            const uint64_t verdict = wh_load_u64_relaxed(&header->run_verdict);
+            waits = verdict == seen && wh_load_u32_relaxed(&header->run_lock) != 0;
+            seen = verdict;
+        }
+        if (wh_any(mask, waits)) {
+            wh_backoff(attempt);
+            continue;
+        }
         const int no_run = wh_tessera_no_run_(*g, mask, its ? chunks : 0);
         const int locked = its && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
         uint64_t got = WH_TESSERA_WAIT;
