@@ -520,6 +520,22 @@ WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int
 
 /* --- room ------------------------------------------------------------------------------- */
 
+/* Lane `rank` of `lanes` that have a chunk alone clears its part of it. Others wait for that:
+ * stores one after the other, with little between them. */
+WH_FN void wh_vqueue_clear_(wh_vqueue_chunks k, uint32_t chunk, uint32_t rank, uint32_t lanes) {
+    uint64_t *words = (uint64_t *)(void *)wh_vqueue_entries_(k, chunk);
+    const uint32_t n = 1u << (wh_vqueue_per_log2(k) - 1);
+    uint32_t i = rank;
+    for (; i + 7 * lanes < n; i += 8 * lanes) {
+        for (uint32_t part = 0; part < 8; part++) {
+            words[i + part * lanes] = 0;
+        }
+    }
+    for (; i < n; i += lanes) {
+        words[i] = 0;
+    }
+}
+
 /* The rest of reserve, for lanes that did not get all: n wanted, `old` what ask_room_
  * returned. All lanes of mask call; returns how many of the n may be put. */
 WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t n,
@@ -587,12 +603,8 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
                 rank < its.n ? wh_chunkpool_get(k.pool, 0, its, rank) : WH_CHUNK_NONE;
             wh_syncwarp(mask); /* who clears uses the chunk after who got it */
             /* The warp clears the chunks ("deletion markers"). */
-            for (uint32_t i = 0; i < its.n; i++) {
-                uint64_t *words = (uint64_t *)(void *)wh_vqueue_entries_(
-                    k, wh_shfl_u32(mask, chunk, wh_kth_bit32(mask, i + 1)));
-                for (uint32_t e = rank; e < per / 2; e += lanes) {
-                    words[e] = 0; /* plain: the warp has the chunk alone */
-                }
+            for (wh_mask_t m = wh_ballot(mask, chunk != WH_CHUNK_NONE); m != 0; m &= m - 1) {
+                wh_vqueue_clear_(k, wh_shfl_u32(mask, chunk, wh_mask_leader(m)), rank, lanes);
             }
             wh_syncwarp(mask); /* P2: all zeros come before the link */
             wh_vqueue_provision_(wh_vqueue_of_(mask, q, lane), k, mask, chunk);
