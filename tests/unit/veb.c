@@ -35,10 +35,10 @@ static int set_has_range(const set *s, uint64_t first, uint64_t count) {
     return first + count <= s->n && memchr(s->in + first, 0, count) == NULL;
 }
 
-/* First item of the highest run. */
-static uint64_t set_find_run(const set *s, uint64_t count) {
+/* First item of the highest run below `end`. */
+static uint64_t set_find_run(const set *s, uint64_t count, uint64_t end) {
     uint64_t run = 0;
-    for (uint64_t i = s->n; i-- > 0;) {
+    for (uint64_t i = s->n < end ? s->n : end; i-- > 0;) {
         run = s->in[i] ? run + 1 : 0;
         if (run == count) {
             return i;
@@ -361,7 +361,7 @@ static void test_subsets_of_large_universes(void **state) {
 
 static void check_runs(scope *c) {
     for (uint64_t count = 1; count <= c->s.n + 1; count++) {
-        assert_true(wh_veb_find_run(c->t, count) == set_find_run(&c->s, count));
+        assert_true(wh_veb_find_run(c->t, count) == set_find_run(&c->s, count, c->s.n));
     }
 }
 
@@ -464,7 +464,7 @@ static void test_random_operations(void **state) {
                     break;
                 }
                 case 7:
-                    assert_true(wh_veb_find_run(c.t, count) == set_find_run(&c.s, count));
+                    assert_true(wh_veb_find_run(c.t, count) == set_find_run(&c.s, count, n));
                     break;
                 default:
                     assert_true(wh_veb_successor(c.t, x) == set_successor(&c.s, x));
@@ -554,6 +554,71 @@ static void test_bits(void **state) {
             }
         }
         assert_true(wh_lowest_bits(bits, k) == bits && wh_lowest_bits(bits, 64) == bits);
+    }
+}
+
+/* --- a warp that searches together
+ * ------------------------------------------------------------------------------ */
+
+typedef struct together_args {
+    wh_veb t;
+    uint64_t count, end;
+    uint64_t *found; /* by lane */
+    uint32_t odd;    /* only every other lane takes part */
+} together_args;
+
+WH_KERNEL(find_together, together_args, a) {
+    const uint32_t lane = (uint32_t)wh_thread_id();
+    if (a.odd == 0 || lane % 2 == 1) {
+        a.found[lane] = wh_veb_find_run_together(a.t, wh_activemask(), a.count, a.end);
+    }
+}
+
+/* Words of all kinds side by side, so that runs end at any place of a word and go on over several:
+ * what one lane finds all find. */
+static void test_together(void **state) {
+    (void)state;
+    const uint64_t sizes[] = {1, 63, 64, 65, 200, 64 * 31, 64 * 33 + 5, 64 * 100};
+    uint64_t random = 3;
+    for (uint64_t seed = 0; seed < 4 + n_seeds(); seed++) {
+        wh_device *d = open_policy(WH_SIM_RANDOM, seed);
+        uint64_t *found = take(d, 32 * 8);
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            const uint64_t n = sizes[k], words = (n + 63) / 64;
+            together_args a;
+            a.t = wh_veb_make(take(d, wh_veb_words(n) * 8), n);
+            a.found = found;
+            set s = {n, calloc(n, 1)};
+            for (uint64_t w = 0; w < words; w++) {
+                const uint64_t r = next_random(&random),
+                               kind = seed % 4 == 3 ? 0 : r % (3 + seed % 3);
+                const uint64_t bits = kind == 0   ? 0
+                                      : kind == 1 ? ~(uint64_t)0 << (r >> 8) % 64
+                                      : kind == 2 ? ~(uint64_t)0 >> (r >> 8) % 64
+                                      : kind == 3 ? ~(uint64_t)0
+                                                  : next_random(&random) | next_random(&random);
+                for (uint64_t x = w * 64; x < w * 64 + 64 && x < n; x++) {
+                    if ((bits >> x % 64 & 1) != 0) {
+                        (void)wh_veb_insert(a.t, x);
+                        s.in[x] = 1;
+                    }
+                }
+            }
+            const uint64_t counts[] = {1, 2, 3, 17, 63, 64, 65, 100, 128, 129, 500};
+            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+                const uint32_t threads = 1 + (uint32_t)(next_random(&random) % 32);
+                const wh_launch l = grid(d, 1, threads);
+                a.count = counts[i];
+                a.end = i % 2 == 0 ? words : next_random(&random) % (words + 1);
+                a.odd = threads > 1 && i % 3 == 0;
+                assert_int_equal(find_together(&l, &a), WH_OK);
+                for (uint32_t lane = a.odd; lane < threads; lane += 1 + a.odd) {
+                    assert_true(found[lane] == set_find_run(&s, a.count, a.end * 64));
+                }
+            }
+            free(s.in);
+        }
+        wh_device_close(d);
     }
 }
 
@@ -740,6 +805,7 @@ int main(void) {
         cmocka_unit_test(test_bits),
     };
     const struct CMUnitTest concurrent[] = {
+        cmocka_unit_test(test_together),
         cmocka_unit_test(test_concurrent),
     };
     int failed = cmocka_run_group_tests(concurrent, NULL, NULL);

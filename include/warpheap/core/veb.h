@@ -9,7 +9,8 @@
  *         Height: 1 for n <= 64, 6 for n = 2^32.
  * Fields  every word: any lane, fetch_or / fetch_and acq_rel; load relaxed where only a
  *         claim can follow (successor, predecessor: an acquire load empties the L1 of
- *         its SM), load acquire where the answer itself counts (scan, find_run, R1)
+ *         its SM), load acquire where the answer itself counts (scan, find_run, R1), or
+ *         relaxed and a fence behind all (find_run_together)
  * I1      level 0 is the truth: exactly one claim (or remove) sees a bit go 1 -> 0,
  *         exactly one insert sees it go 0 -> 1
  * I2      when quiet, the summary bit of a word that is not zero is set. A bit over an
@@ -25,7 +26,8 @@
  *         claimer sees
  * P2      insert's change above (release) -> remove's clear (acquire): the second
  *         look of R1 sees the insert below
- * Lanes   any lane alone; no collective inside. Callers aggregate (core/group.h).
+ * Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
+ *         (core/group.h)
  * Progress insert, remove, claim, claim_range: bounded steps. Searches: bounded by the
  *         number of words, each is passed once. claim_some: lock-free (a claim that
  *         comes too late means another lane's claim succeeded).
@@ -43,6 +45,7 @@
 #ifndef WH_CORE_VEB_H
 #define WH_CORE_VEB_H
 
+#include "warpheap/core/kth_bit.h"
 #include "warpheap/simt/simt.h"
 
 #define WH_VEB_NONE UINT64_MAX
@@ -376,39 +379,85 @@ WH_FN uint64_t wh_veb_claim_some(wh_veb t, uint64_t x, uint32_t want) {
     return mask != 0 ? wh_veb_claim_mask(t, x >> 6, mask) : 0;
 }
 
+/* One word of a search for `count` consecutive items from the top: *run, the items that end above
+ * the word, becomes those that end above the next one. Returns where in the word such a run starts;
+ * 64: none does. */
+WH_FN uint32_t wh_veb_run_in_(uint64_t *run, uint64_t bits, uint64_t count) {
+    uint32_t left = 64; /* bits not yet looked at, from the top */
+    while (left > 0) {
+        if (bits == 0) {
+            *run = 0;
+            break;
+        }
+        if (bits >> 63 == 0) {
+            *run = 0;
+            const uint32_t zeros = wh_clz64(bits);
+            bits <<= zeros;
+            left -= zeros;
+        }
+        uint32_t ones = ~bits == 0 ? 64 : wh_clz64(~bits);
+        ones = ones < left ? ones : left;
+        if (*run + ones >= count) {
+            return left - (uint32_t)(count - *run);
+        }
+        *run += ones;
+        left -= ones;
+        bits = ones == 64 ? 0 : bits << ones;
+        if (left > 0) {
+            *run = 0;
+        }
+    }
+    return 64;
+}
+
 /* First item of the highest run of `count` consecutive items, or NONE: "first fit
  * from the back" (Gallatin section 4.1). Reads level 0. Claims nothing: follow with
  * wh_veb_claim_range. */
 WH_FN uint64_t wh_veb_find_run(wh_veb t, uint64_t count) {
-    uint64_t run = 0; /* items of the run that ends above the current position */
+    uint64_t run = 0;
     for (uint64_t w = wh_veb_up_(t.n); w-- > 0;) {
-        uint64_t bits = wh_load_u64_acquire(wh_veb_word(t, w));
-        uint64_t left = 64; /* bits of this word not yet looked at, from the top */
-        while (left > 0) {
-            if (bits == 0) {
-                run = 0;
-                break;
-            }
-            if (bits >> 63 == 0) {
-                run = 0;
-                const uint64_t zeros = wh_clz64(bits);
-                bits <<= zeros;
-                left -= zeros;
-            }
-            uint64_t ones = ~bits == 0 ? 64 : wh_clz64(~bits);
-            ones = ones < left ? ones : left;
-            if (run + ones >= count) {
-                return (w << 6) + left - (count - run);
-            }
-            run += ones;
-            left -= ones;
-            bits = ones == 64 ? 0 : bits << ones;
-            if (left > 0) {
-                run = 0;
-            }
+        const uint64_t bits = wh_load_u64_acquire(wh_veb_word(t, w));
+        const uint32_t at = wh_veb_run_in_(&run, bits, count);
+        if (at < 64) {
+            return (w << 6) + at;
         }
     }
     return WH_VEB_NONE;
+}
+
+/* The same by all lanes of mask, for items of words below `end`: each lane has a word at a time. */
+WH_FN uint64_t wh_veb_find_run_together(wh_veb t, wh_mask_t mask, uint64_t count, uint64_t end) {
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    const uint32_t before = rank == 0 ? wh_lane_id() : wh_kth_bit32(mask, rank);
+    const uint32_t last = wh_kth_bit32(mask, lanes);
+    uint64_t run = 0, found = WH_VEB_NONE;
+    WH_NO_UNROLL
+    for (uint64_t top = end; top > 0 && found == WH_VEB_NONE; top -= top < lanes ? top : lanes) {
+        const uint64_t bits = rank < top ? wh_load_u64_relaxed(wh_veb_word(t, top - 1 - rank)) : 0;
+        /* Whether a run may start here: in the word, or with items above it. */
+        const uint64_t above = wh_shfl_u64(mask, bits, before);
+        const uint64_t its = rank == 0 ? run : ~above == 0 ? 64 : wh_ctz64(~above);
+        uint64_t starts = bits; /* of runs of `length` */
+        WH_NO_UNROLL
+        for (uint64_t length = 1, more; length < count && starts != 0; length += more) {
+            more = length < count - length ? length : count - length;
+            starts = more < 64 ? starts & starts >> more : 0;
+        }
+        const int may = starts != 0 || ~bits == 0 || its + wh_clz64(~bits) >= count;
+        if (!wh_any(mask, may)) {
+            const uint64_t lowest = wh_shfl_u64(mask, bits, last);
+            run = wh_ctz64(~lowest);
+            continue;
+        }
+        WH_NO_UNROLL
+        for (uint32_t k = 0; k < lanes && k < top && found == WH_VEB_NONE; k++) {
+            const uint64_t word = wh_shfl_u64(mask, bits, wh_kth_bit32(mask, k + 1));
+            const uint32_t at = wh_veb_run_in_(&run, word, count);
+            found = at < 64 ? ((top - 1 - k) << 6) + at : found;
+        }
+    }
+    wh_fence();
+    return found;
 }
 
 /* The part of word w that lies in items [first, first + count). */
