@@ -109,7 +109,7 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     wh_tessera_end_(*g, 0);
     wh_add_u32_relaxed(&cursor->begun, 1);
     wrong += wh_tessera_none_(g, me, 0, c) != 0;
-    wrong += wh_tessera_run_locked_(g, me, 0, 1, 1, 1) != WH_TESSERA_WAIT;
+    wrong += wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1) != WH_TESSERA_WAIT;
     wh_add_u32_relaxed(&cursor->done, 1);
     wrong += wh_tessera_none_(g, me, 0, c) != 1; /* quiet: nothing is left */
     *tag = WH_TESSERA_FREE;

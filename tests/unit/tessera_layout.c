@@ -29,16 +29,17 @@ static void slots_tile_their_slab(void **state) {
         for (uint32_t max_order = 0; max_order <= 6; max_order++) {
             for (uint32_t c = 0; c < n_classes; c++) {
                 const wh_tessera_class row = wh_tessera_make_class(c, chunk_log2, max_order, 64);
+                const uint64_t tag = wh_tessera_slab_tag(c, wh_tessera_order(row), row.slot_size);
                 const uint32_t slab = 1u << wh_tessera_slab_log2(row);
                 assert_true(row.slot_size >= wh_tessera_bound(c) && row.slot_size % 16 == 0);
                 assert_true(row.slots * row.slot_size <= slab);
                 assert_true((row.slots + 1) * row.slot_size > slab);
-                assert_int_equal(wh_tessera_tag_class(row.tag), c);
-                assert_int_equal(wh_tessera_tag_size(row.tag), row.slot_size);
-                assert_int_equal(wh_tessera_tag_slots(row.tag, chunk_log2), row.slots);
+                assert_int_equal(wh_tessera_tag_class(tag), c);
+                assert_int_equal(wh_tessera_tag_size(tag), row.slot_size);
+                assert_int_equal(wh_tessera_tag_slots(tag, chunk_log2), row.slots);
                 assert_true(row.slots <= 64 || wh_tessera_order(row) == 0);
                 for (uint32_t x = 0; x < row.slots * row.slot_size; x += 16) {
-                    assert_int_equal(wh_tessera_tag_slot(row.tag, x), x / row.slot_size);
+                    assert_int_equal(wh_tessera_tag_slot(tag, x), x / row.slot_size);
                 }
                 const uint32_t in_span = row.slots
                                          << (wh_tessera_span_order(row) - wh_tessera_order(row));

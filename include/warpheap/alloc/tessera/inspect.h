@@ -33,17 +33,41 @@ WH_FN void wh_tessera_init_first_(wh_tessera_t h, uint32_t chunk) {
     if (c < g.n_classes) {
         const wh_tessera_class row =
             wh_tessera_make_class(c, g.chunk_log2, h.max_order, h.span_share);
-        const uint32_t chunks = first.slabs << first.order;
-        const uint32_t set = (chunk - first.chunk) / chunks;
-        if (chunk - first.chunk == set * chunks) {
-            wh_tessera_cursor_at_(g, set, c)->span =
-                wh_tessera_span(chunk, row.slots * first.slabs, 0);
-        }
-        *wh_tessera_tag_at_(g, chunk) = wh_tessera_with_set(row.tag, set);
+        const uint32_t set = (chunk - first.chunk) / (first.slabs << first.order);
+        const uint64_t tag = wh_tessera_slab_tag(c, first.order, row.slot_size);
+        *wh_tessera_tag_at_(g, chunk) = wh_tessera_with_set(tag, set);
         if (row.slots > 64) {
             *wh_tessera_state_at_(g, chunk) = WH_TESSERA_NO_WORDS;
         }
     }
+}
+
+/* What word k of a set is at first: 0, or the span or the spare one of a cursor. */
+WH_FN uint64_t wh_tessera_init_set_(wh_tessera_t h, uint32_t set, uint32_t k) {
+    const wh_tessera_core g = h.core;
+    const uint32_t cursor_words = sizeof(wh_tessera_cursor) / 8;
+    const uint32_t counters = sizeof(wh_tessera_set) / 8 - 64 * cursor_words;
+    const uint32_t c = (k - counters) / cursor_words, in = (k - counters) % cursor_words;
+    const int is_spare = in == offsetof(wh_tessera_cursor, spare) / 8;
+    if (k < counters || c >= g.n_classes || (in != 0 && !is_spare)) {
+        return 0;
+    }
+    wh_tessera_first first;
+    uint32_t end = 0;
+    for (uint32_t below = 0;; below++) {
+        first =
+            wh_tessera_make_first(below, g.chunk_log2, h.max_order, wh_tessera_set_bytes(g), end);
+        end = wh_tessera_first_end(first, g.n_sets);
+        if (below == c) {
+            break;
+        }
+    }
+    const uint32_t slots = wh_tessera_make_class(c, g.chunk_log2, h.max_order, h.span_share).slots;
+    const uint32_t before = is_spare ? first.slabs - first.spare : 0;
+    const uint32_t slabs = is_spare ? first.spare : first.slabs - first.spare;
+    return slabs == 0 ? WH_TESSERA_VACANT
+                      : wh_tessera_span(first.chunk + ((set * first.slabs + before) << first.order),
+                                        slots * slabs, 0);
 }
 
 /* The free ones among the 64 chunks of such a word of the pool. */
@@ -67,24 +91,23 @@ WH_FN uint64_t wh_tessera_init_gaps_(wh_tessera_t h, uint32_t word) {
 
 WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     const wh_tessera_core g = h.core;
-    const uint32_t set_words = sizeof(wh_tessera_set) / 8,
-                   cursor_words = sizeof(wh_tessera_cursor) / 8;
-    const uint32_t counter_words = set_words - 64 * cursor_words;
+    const uint32_t set_words = sizeof(wh_tessera_set) / 8;
     wh_tessera_header *header = wh_tessera_header_(g);
     uint64_t *sets = (uint64_t *)(void *)h.sets;
     const uint64_t pool = wh_veb_words(g.n_chunks);
     const uint64_t lists = (uint64_t)g.n_classes * g.list_words;
     for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
         if (k < g.n_classes) {
-            wh_tessera_class row =
+            const wh_tessera_class row =
                 wh_tessera_make_class((uint32_t)k, g.chunk_log2, h.max_order, h.span_share);
             const uint32_t rounds = (g.n_chunks >> 6) / g.n_sets;
             const uint32_t begin = (g.begin >> 6) / g.n_sets + (g.begin != 0);
-            row.begin = g.begin;
-            row.start = begin < rounds
-                            ? (begin + (uint32_t)k * (rounds - begin) / g.n_classes) * g.n_sets
-                            : 0;
             header->classes[k] = row;
+            header->slab_tags[k] =
+                wh_tessera_slab_tag((uint32_t)k, wh_tessera_order(row), row.slot_size);
+            header->starts[k] =
+                begin < rounds ? (begin + (uint32_t)k * (rounds - begin) / g.n_classes) * g.n_sets
+                               : 0;
         }
         header->verdict[k] = 0;
     }
@@ -92,19 +115,13 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         header->run_verdict = 0;
         header->run_lock = 0;
         header->run_position = 0;
+        header->run_news = 0;
         header->used = 0;
         header->peak = 0;
         header->core = g;
     }
     for (uint64_t k = i; k < (uint64_t)g.n_sets * set_words; k += n) {
-        const uint32_t at =
-            (uint32_t)(k % set_words) - counter_words; /* "less than 0": a counter */
-        const uint32_t c = at / cursor_words;
-        if (c >= g.n_classes || at % cursor_words != 0 ||
-            wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_set_bytes(g), 0).slabs ==
-                0) {
-            sets[k] = 0; /* VACANT; the others come with the first chunk of their span */
-        }
+        sets[k] = wh_tessera_init_set_(h, (uint32_t)(k / set_words), (uint32_t)(k % set_words));
     }
     for (uint64_t k = i; k < g.begin; k += n) {
         wh_tessera_init_first_(h, (uint32_t)k);
@@ -385,8 +402,8 @@ WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r
         }
         uint32_t held = 0;
         for (uint32_t c = 0; (k & 63) == 0 && c < g.n_classes; c++) {
-            held += wh_tessera_chunks_of_(h.classes[c], (cursor + c)->span) +
-                    wh_tessera_chunks_of_(h.classes[c], (cursor + c)->spare);
+            held += wh_tessera_chunks_of_(h.classes[c], g.begin, (cursor + c)->span) +
+                    wh_tessera_chunks_of_(h.classes[c], g.begin, (cursor + c)->spare);
         }
         if ((k & 63) == 0 && set->held != held) {
             wh_report_error(r, 8, k);

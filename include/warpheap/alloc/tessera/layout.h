@@ -1,7 +1,8 @@
 /* alloc/tessera/layout.h: how a tessera heap lies in memory, its size classes, and the
  * packed words of its protocol. Arithmetic only; tessera.h has the protocol.
  *
- *   memory  | header | sets | cursors | tags | states | pool | lists | words | chunks ... |
+ *   memory  | header | sets with their cursors | tags | states | pool | lists | words | chunks ...
+ * |
  *
  * Everything before the chunks is metadata: no user block shares a line with it.
  */
@@ -55,15 +56,12 @@ WH_HD uint32_t wh_tessera_bound(uint32_t c) {
     return (f == 0 ? 17u : 16u + 4 * f) << (b - 4);
 }
 
-/* What the protocol needs of a class; the heap keeps a table of these. */
+/* What malloc needs of a class; the heap keeps a table of these. */
 typedef struct wh_tessera_class {
     uint32_t slots;     /* of a slab */
     uint32_t by_slots;  /* ceil(2^31 / slots) */
     uint32_t slot_size; /* bytes, a multiple of 16 */
     uint32_t shape;     /* slab_log2 (bytes) | order << 8 | span order << 16 */
-    uint64_t tag;       /* of its slabs, less the set */
-    uint32_t start;     /* word of the pool at which set 0 looks for spans at first */
-    uint32_t begin;     /* first chunk behind the first spans, as in wh_tessera_core */
 } wh_tessera_class;
 
 WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class row) {
@@ -75,6 +73,9 @@ WH_HD uint32_t wh_tessera_order(wh_tessera_class row) {
 }
 WH_HD uint32_t wh_tessera_span_order(wh_tessera_class row) {
     return row.shape >> 16;
+}
+WH_HD uint32_t wh_tessera_row_chunk_log2(wh_tessera_class row) { /* of a chunk, bytes */
+    return wh_tessera_slab_log2(row) - wh_tessera_order(row);
 }
 
 /* x / d for x < 2^16, d < 2^13 + 1, with by_d = ceil(2^31 / d): the error by_d * d - 2^31
@@ -160,21 +161,21 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
         span++;
     }
     row.shape = slab_log2 | order << 8 | span << 16;
-    row.tag = wh_tessera_slab_tag(c, order, row.slot_size);
-    row.start = row.begin = 0; /* wh_tessera_init knows */
     return row;
 }
 
-/* Slabs of the span that every cursor of a class has from the start: so small a part of a
- * set's share of the heap (for all classes together about a quarter) that even a heap full
- * of one class gets it back in time. A class of up to 256 bytes gets slots for an even share
- * of one in 7 KiB of the heap, the others fewer. */
+/* Slabs of the spans that every cursor has from the start: so small a part of a set's share of the
+ * heap (for all classes together about a quarter) that even a heap full of one class gets it back
+ * in time. A class of up to 256 bytes gets slots for an even share of one in 7 KiB of the heap, all
+ * in its first word; the others fewer, half of them spare, so that lanes need not wait when the
+ * first word is used up. */
 #define WH_TESSERA_FIRST_SLOTS 12288u
 #define WH_TESSERA_FIRST_LOG2 20u /* most bytes, for classes above 256 bytes */
 
 typedef struct wh_tessera_first {
     uint32_t chunk; /* where set 0's span starts; the other sets' lie behind it */
-    uint32_t slabs; /* of each */
+    uint32_t slabs; /* of each set */
+    uint32_t spare; /* ... of these, behind the others */
     uint32_t order; /* of a slab */
 } wh_tessera_first;
 
@@ -190,10 +191,12 @@ WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, ui
         first.slabs = ((uint32_t)(slots < WH_TESSERA_FIRST_SLOTS ? slots : WH_TESSERA_FIRST_SLOTS) +
                        of_slab / 2) /
                       of_slab;
+        first.spare = 0;
     } else {
         const uint64_t most = (uint64_t)1 << WH_TESSERA_FIRST_LOG2;
         const uint64_t bytes = set_bytes >> 8;
         first.slabs = (uint32_t)((bytes < most ? bytes : most) >> (chunk_log2 + first.order));
+        first.spare = first.slabs >> 1;
     }
     first.chunk = ((end + (1u << first.order) - 1) >> first.order) << first.order;
     return first;
@@ -227,10 +230,10 @@ WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
     return (uint32_t)(span >> 44);
 }
 
-/* Chunks of a span that counts as held by its set: not of a first one. */
-WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint64_t span) {
+/* Chunks of a span that counts as held by its set: not of a first one, which lie below `begin`. */
+WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint32_t begin, uint64_t span) {
     const uint32_t slots = wh_tessera_span_slots(span);
-    return slots == 0 || wh_tessera_span_first(span) < row.begin
+    return slots == 0 || wh_tessera_span_first(span) < begin
                ? 0
                : wh_tessera_divide(slots, row.by_slots) << wh_tessera_order(row);
 }
@@ -297,13 +300,17 @@ typedef struct wh_tessera_core {
 
 typedef struct wh_tessera_header {
     wh_tessera_class classes[WH_TESSERA_CLASSES];
-    uint64_t verdict[WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found */
-    uint64_t run_verdict;                 /* likewise: events << 24 | chunks asked for */
+    uint64_t slab_tags[WH_TESSERA_CLASSES]; /* less the set */
+    uint32_t starts[WH_TESSERA_CLASSES];    /* word of the pool where set 0's first search starts */
+    uint64_t verdict[WH_TESSERA_CLASSES];   /* 1 + events at which nothing was found */
+    uint64_t run_verdict;                   /* likewise: events << 24 | chunks asked for */
     uint32_t run_lock;
     uint32_t run_position;
+    uint32_t run_news; /* times that cursors have been closed for a run */
+    uint32_t run_padding;
     uint64_t used; /* with track_peak: usable bytes of live blocks */
     uint64_t peak; /* ... and the most that it has been */
-    uint64_t padding[12];
+    uint64_t padding[11];
     wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
 } wh_tessera_header;
 
@@ -349,10 +356,10 @@ WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
 WH_FN wh_tessera_ref wh_tessera_ref_(wh_tessera_t h) {
     return &wh_tessera_header_(h.core)->core;
 }
-/* The heap's row of a class, without a look at `meta`. */
-WH_FN const wh_tessera_class *wh_tessera_row_(wh_tessera_ref g, uint32_t c) {
+/* The header that g is part of, without a look at `meta`. */
+WH_FN const wh_tessera_header *wh_tessera_header_of_(wh_tessera_ref g) {
     const unsigned char *core = (const unsigned char *)g;
-    return (const wh_tessera_class *)(const void *)(core - offsetof(wh_tessera_header, core)) + c;
+    return (const wh_tessera_header *)(const void *)(core - offsetof(wh_tessera_header, core));
 }
 WH_FN wh_tessera_set *wh_tessera_set_at_(wh_tessera_core g, uint32_t set) {
     return (wh_tessera_set *)(void *)(g.meta + sizeof(wh_tessera_header)) + set;

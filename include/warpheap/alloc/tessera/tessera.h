@@ -330,7 +330,8 @@ WH_FN int wh_tessera_crosses_(uint64_t span, uint32_t n) {
 WH_FN void wh_tessera_hold_(wh_tessera_core g, uint32_t set, wh_tessera_class row, uint64_t last,
                             uint64_t span) {
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->held,
-                       wh_tessera_chunks_of_(row, span) - wh_tessera_chunks_of_(row, last));
+                       wh_tessera_chunks_of_(row, g.begin, span) -
+                           wh_tessera_chunks_of_(row, g.begin, last));
 }
 
 /* --- spans from the pool --------------------------------------------------------- */
@@ -385,15 +386,24 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_ref g, uint32_t set, uint3
  * of `n`. */
 WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
                              uint32_t rank, uint32_t n) {
-    uint64_t *words = wh_tessera_words_of_(g, first);
-    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
-    const uint32_t inside = (1u << wh_tessera_tag_order(tag)) - 1;
+    uint64_t *const tags = wh_tessera_tag_at_(g, first);
+    uint64_t *const words = wh_tessera_words_of_(g, first);
+    const uint32_t step = wh_tessera_tag_order(tag) + wh_tessera_words_log2(g.chunk_log2);
+    const uint32_t slabs = chunks >> wh_tessera_tag_order(tag);
+    uint32_t at = rank;
     WH_NO_UNROLL
-    for (uint32_t i = rank; i < chunks; i += n) {
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + i), tag);
-        if ((i & inside) == 0) { /* it may be all ones: I2 */
-            wh_store_u64_relaxed(&words[i << words_log2], 0);
+    for (; at + 3 * n < chunks; at += 4 * n) { /* a lane alone has all 64 */
+        for (uint32_t k = 0; k < 4; k++) {
+            wh_store_u64_relaxed(&tags[at + k * n], tag);
         }
+    }
+    WH_NO_UNROLL
+    for (; at < chunks; at += n) {
+        wh_store_u64_relaxed(&tags[at], tag);
+    }
+    WH_NO_UNROLL
+    for (uint32_t i = rank; i < slabs; i += n) { /* they may be all ones: I2 */
+        wh_store_u64_relaxed(&words[i << step], 0);
     }
     if (wh_tessera_tag_slots(tag, g.chunk_log2) > 64) { /* of one chunk each */
         wh_fence();                                     /* P7 */
@@ -424,11 +434,14 @@ WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag
 WH_FN uint64_t wh_tessera_make_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
                                      uint64_t claim) {
     const uint32_t chunks = (uint32_t)(claim >> 32);
-    const wh_tessera_class *row = wh_tessera_row_(g, chunks != 0 ? c : 0);
-    wh_tessera_dress_all_(*g, mask, wh_tessera_with_set(row->tag, set), (uint32_t)claim, chunks);
-    return chunks == 0 ? 0
-                       : wh_tessera_span((uint32_t)claim,
-                                         row->slots * (chunks >> wh_tessera_order(*row)), 0);
+    const uint32_t own = chunks != 0 ? c : 0;
+    const wh_tessera_header *header = wh_tessera_header_of_(g);
+    const wh_tessera_class row = header->classes[own];
+    wh_tessera_dress_all_(*g, mask, wh_tessera_with_set(header->slab_tags[own], set),
+                          (uint32_t)claim, chunks);
+    return chunks == 0
+               ? 0
+               : wh_tessera_span((uint32_t)claim, row.slots * (chunks >> wh_tessera_order(row)), 0);
 }
 
 /* Word 0 or 1 of a cursor: its span or its spare one. */
@@ -597,7 +610,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
  * its slots for the caller, the others listed. */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                                   uint32_t r) {
-    const wh_tessera_class row = *wh_tessera_row_(g, c);
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     const uint32_t ticket = wh_tessera_begin_(*g, set);
     const uint64_t claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_order(row), 0);
@@ -652,7 +665,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t set, uin
             uint64_t *at = wh_tessera_span_at_(*g, s, c, k & 1);
             const uint64_t span = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
             if (wh_tessera_crosses_(span, r)) { /* C1: there is nothing to attach */
-                wh_tessera_hold_(*g, s, *wh_tessera_row_(g, c), span, 0);
+                wh_tessera_hold_(*g, s, wh_tessera_header_of_(g)->classes[c], span, 0);
                 wh_store_u64_release(at, WH_TESSERA_CLOSED);
             }
             if (wh_tessera_has_slots_(span)) {
@@ -681,67 +694,97 @@ WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t sla
     return 1;
 }
 
-/* Gives back what `span`, which the caller has taken from a cursor of class u, has left. */
-WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_ref g, uint32_t set, uint32_t u, uint64_t span) {
-    const wh_tessera_class row = wh_tessera_header_(*g)->classes[u];
-    const uint32_t end = wh_tessera_span_slots(span);
-    uint32_t position = wh_tessera_span_position(span);
+/* Gives back what `span`, which has been taken from a cursor of class u, has left: all lanes of
+ * mask, with the same arguments, a slab each. */
+WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t u,
+                                      uint64_t span) {
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[u];
+    const uint32_t from = wh_tessera_span_position(span), end = wh_tessera_span_slots(span);
+    const uint32_t lanes = wh_popc32(mask);
     WH_NO_UNROLL
-    while (position < end) {
-        const uint32_t k = position / row.slots, slot = position % row.slots;
+    for (uint32_t k = from / row.slots + wh_mask_rank(mask); k * row.slots < end; k += lanes) {
         const uint32_t slab = wh_tessera_span_first(span) + (k << wh_tessera_order(row));
+        uint32_t slot = k * row.slots < from ? from - k * row.slots : 0;
         if (slot == 0 && wh_tessera_return_fresh_(*g, set, slab, row)) {
-            position += row.slots;
             continue;
         }
-        const uint64_t mask = wh_tessera_full_word(row.slots, slot >> 6);
-        wh_tessera_give_(*g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(*g, slab)),
-                         slot >> 6, mask & (~(uint64_t)0 << (slot & 63)));
-        position += 64 - wh_clz64(mask) - (slot & 63);
+        WH_NO_UNROLL
+        while (slot < row.slots) {
+            const uint64_t bits = wh_tessera_full_word(row.slots, slot >> 6);
+            wh_tessera_give_(*g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(*g, slab)),
+                             slot >> 6, bits & (~(uint64_t)0 << (slot & 63)));
+            slot = (slot >> 6) * 64 + 64 - wh_clz64(bits);
+        }
     }
+    wh_syncwarp(mask);
+}
+
+/* Whether a cursor of set s, of another class than c, has slots left. */
+WH_FN int wh_tessera_has_rest_(wh_tessera_core g, uint32_t s, uint32_t c) {
+    uint32_t left = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < g.n_classes; first += 8) {
+        for (uint32_t k = 0; k < 8; k++) { /* there are 64 cursors */
+            const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, s, first + k);
+            const uint64_t span = wh_load_u64_relaxed(&cursor->span);
+            const uint64_t spare = wh_load_u64_relaxed(&cursor->spare);
+            left |= (uint32_t)(first + k != c &&
+                               (wh_tessera_has_slots_(span) ||
+                                WH_PLANT(tessera_x1_spare, wh_tessera_has_slots_(spare), 0)));
+        }
+    }
+    return left != 0;
 }
 
 /* Closes cursors of other classes than c that have slots left and gives these back, so that slabs
  * without a live slot reach the pool: those of the nearest set that has such. 1 if there was
- * one. */
-WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, uint32_t set, uint32_t c) {
-    int found = 0;
+ * one. All lanes of mask, with the same arguments: a set each to look at, then a cursor each to
+ * close, then a slab each to give back. */
+WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c) {
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    const int leads = rank == 0;
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < g->n_sets && !found; i++) {
-        const uint32_t s = set + i < g->n_sets ? set + i : set + i - g->n_sets;
+    for (uint32_t first = 0; first < g->n_sets; first += lanes) {
+        const uint32_t i = set + first + rank;
+        uint32_t s = i < g->n_sets ? i : i - g->n_sets;
+        const wh_mask_t has =
+            wh_ballot(mask, first + rank < g->n_sets && wh_tessera_has_rest_(*g, s, c));
+        if (has == 0) {
+            continue;
+        }
+        s = wh_shfl_u32(mask, s, wh_mask_leader(has));
+        if (leads) {
+            (void)wh_tessera_begin_(*g, set);
+        }
+        wh_syncwarp(mask); /* P4 */
         WH_NO_UNROLL
-        for (uint32_t first = 0; first < g->n_classes; first += 8) {
-            uint32_t left = 0; /* which of eight classes */
-            for (uint32_t k = 0; k < 8; k++) {
-                const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, s, first + k);
-                const uint64_t span = wh_load_u64_relaxed(&cursor->span);
-                const uint64_t spare = wh_load_u64_relaxed(&cursor->spare);
-                left |= (uint32_t)(first + k != c &&
-                                   (wh_tessera_has_slots_(span) ||
-                                    WH_PLANT(tessera_x1_spare, wh_tessera_has_slots_(spare), 0)))
-                        << k;
+        for (uint32_t j = 0; j < 2 * g->n_classes; j += lanes) {
+            const uint32_t u = (j + rank) >> 1;
+            uint64_t span = 0;
+            if (u < g->n_classes && u != c) {
+                uint64_t *at = wh_tessera_span_at_(*g, s, u, (j + rank) & 1);
+                span = wh_load_u64_acquire(at);
+                if (wh_tessera_has_slots_(span) &&
+                    wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: ours */
+                    wh_tessera_hold_(*g, s, wh_tessera_header_of_(g)->classes[u], span, 0);
+                } else {
+                    span = 0;
+                }
             }
             WH_NO_UNROLL
-            for (; left != 0; left &= left - 1) {
-                const uint32_t u = first + wh_ctz32(left);
-                const wh_tessera_class row = wh_tessera_header_(*g)->classes[u];
-                found = 1;
-                (void)wh_tessera_begin_(*g, set);
-                WH_NO_UNROLL
-                for (uint32_t which = 0; which < 2; which++) {
-                    uint64_t *at = wh_tessera_span_at_(*g, s, u, which);
-                    const uint64_t span = wh_load_u64_acquire(at);
-                    if (wh_tessera_has_slots_(span) &&
-                        wh_cas_u64_acq_rel(at, span, WH_TESSERA_CLOSED) == span) { /* I1: ours */
-                        wh_tessera_hold_(*g, s, row, span, 0);
-                        wh_tessera_give_span_(g, set, u, span);
-                    }
-                }
-                wh_tessera_end_(*g, set);
+            for (wh_mask_t m = wh_ballot(mask, span != 0); m != 0; m &= m - 1) {
+                const uint32_t lane = wh_mask_leader(m);
+                wh_tessera_give_span_(g, mask, set, wh_shfl_u32(mask, u, lane),
+                                      wh_shfl_u64(mask, span, lane));
             }
         }
+        wh_syncwarp(mask);
+        if (leads) {
+            wh_tessera_end_(*g, set);
+        }
+        return 1;
     }
-    return found;
+    return 0;
 }
 
 /* --- out of memory: X1, X2 ------------------------------------------------------- */
@@ -905,9 +948,9 @@ WH_FN_SLOW int wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, 
         !wh_tessera_used_up_(*g, mask, c)) {
         return 0;
     }
-    const int detached = leads && wh_tessera_detach_(g, set, c);
-    if (wh_any(mask, detached) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS) || /* (2) */
-        wh_tessera_holds_(wh_tessera_list_(*g, c), mask)) { /* before all words are looked at */
+    if (wh_tessera_detach_(g, mask, set, c) ||
+        !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS) || /* (2) */
+        wh_tessera_holds_(wh_tessera_list_(*g, c), mask)) {    /* before all words are looked at */
         return 0;
     }
     if (WH_PLANT(tessera_x1_words, wh_tessera_has_free_(*g, mask, c, events), 0) || /* (3) */
@@ -1164,14 +1207,14 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
  * Returns first chunk | chunks << 32; 0: nothing. P4: as next_span. */
 WH_FN_SLOW uint64_t wh_tessera_seek_span_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t last,
                                           uint32_t most) {
-    const wh_tessera_class row = *wh_tessera_row_(g, c);
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets;
     wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
     const uint32_t scarce = wh_load_u32_relaxed(&counters->scarce);
     const uint32_t held = wh_load_u32_relaxed(&counters->held);
     const uint32_t least = wh_tessera_order(row);
-    uint32_t word = row.start + set;
-    if (wh_tessera_span_slots(last) != 0 && wh_tessera_span_first(last) >= row.begin) {
+    uint32_t word = wh_tessera_header_of_(g)->starts[c] + set;
+    if (wh_tessera_span_slots(last) != 0 && wh_tessera_span_first(last) >= g->begin) {
         word = wh_tessera_span_first(last) >> 6;
         word += wh_tessera_span_slots(last) >= row.slots << (WH_TESSERA_MAX_SPAN_LOG2 - least)
                     ? n_sets /* it was all of that one */
@@ -1189,7 +1232,7 @@ WH_FN_SLOW uint64_t wh_tessera_seek_span_(wh_tessera_ref g, uint32_t set, uint32
             continue;
         }
         if (word >= n_words) { /* from the start, or behind the first spans */
-            const uint32_t skip = (row.begin >> 6) / n_sets + 1;
+            const uint32_t skip = (g->begin >> 6) / n_sets + 1;
             word = set + (set + skip * n_sets < n_words ? skip * n_sets : 0);
         }
         found = wh_tessera_span_near_(g, set, word, n_sets, order,
@@ -1213,19 +1256,21 @@ typedef struct wh_tessera_claim {
 } wh_tessera_claim;
 
 /* Claims a span for word `which` of the cursor of (set, class), row `row`, after `last`, a value of
- * that word. How large: twice as large as that one, or four to eight times what lanes have asked
- * for since it was used up, the spare one at least a quarter of the span; but at most half of what
- * the set's cursors may still hold; or smaller, down to a slab, if that is what there is. Where: in
- * the next one of the set's words of the pool, without a look: mostly it is free; if only a part of
- * it is, the largest piece of that, and the rest is to be put back. All that others wait for: what
- * it needs of the heap is loaded at once, and first. P4: by the crosser without a bracket: the
- * cursor is between two spans meanwhile, which keeps X1 (2) away. Not so for what is put back after
- * the span has been published. */
-WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
-                                             uint32_t c, wh_tessera_class row, uint32_t which,
-                                             uint64_t last) {
+ * that word. How large: twice as large as that one (the first one with its spare one), or four
+ * times what lanes have asked for since it was used up, the spare one at least a quarter of the
+ * span; and twice that while the set's cursors hold less than an eighth of its share of the heap;
+ * up to twice that again, for a power of two; but at most half of what the set's cursors may still
+ * hold; or smaller, down to a slab, if that is what there is. Where: in the next one of the set's
+ * words of the pool, without a look: mostly it is free; if only a part of it is, the largest piece
+ * of that, and the rest is to be put back. All that others wait for: what it needs of the heap is
+ * loaded at once, and first; core is *g. P4: by the crosser without a bracket: the cursor is
+ * between two spans meanwhile, which keeps X1 (2) away. Not so for what is put back after the span
+ * has been published. */
+WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core core,
+                                             wh_tessera_set *own, uint32_t set, uint32_t c,
+                                             wh_tessera_class row, uint32_t which, uint64_t last) {
     wh_tessera_claim claim;
-    const wh_tessera_core core = *g; /* all that is looked at here, at once */
+    const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
     const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->place, 1);
     const uint64_t span = wh_load_u64_relaxed(&own->cursors[c].span);
     const uint64_t spare = wh_load_u64_relaxed(&own->cursors[c].spare);
@@ -1239,13 +1284,17 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_set *o
         const uint32_t asked = wh_tessera_span_position(now) - wh_tessera_span_slots(now);
         const uint32_t times = asked < 8192 ? 4 * asked : 0; /* "less than 0": nobody has */
         const uint32_t part = which != 0 ? wh_tessera_span_slots(span) >> 2 : 0;
+        if (which == 0 && wh_tessera_span_first(last) < core.begin) {
+            want += wh_tessera_span_slots(spare);
+        }
         want = want > times ? want : times;
         want = want > part ? want : part;
         const uint32_t slabs = wh_tessera_divide(want, row.by_slots);
-        const uint32_t more = least + 31 - wh_clz32(2 * slabs + 1);
+        const uint32_t much = scarce == 0 && held < core.share >> 1;
+        const uint32_t more = least + 31 - wh_clz32(2 * slabs + 1) + much;
         order = more < order ? more : order;
     }
-    const uint32_t had = wh_tessera_chunks_of_(row, last);
+    const uint32_t had = wh_tessera_chunks_of_(row, core.begin, last);
     const uint32_t share = scarce == 0 ? core.share + core.share / 2 : core.share;
     const uint32_t rest = share - (held - had);
     const uint32_t most = rest - 2 < 1u << 30 ? 30 - wh_clz32(rest) : 0; /* else "less than 2" */
@@ -1275,12 +1324,12 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_set *o
         got = wh_tessera_seek_span_(g, set, c, last, order);
     }
     claim.chunks = (uint32_t)(got >> 32);
-    claim.tag = wh_tessera_with_set(row.tag, set);
+    claim.tag = wh_tessera_with_set(tag, set);
     claim.other = which == 0 ? spare : span;
     claim.span =
         got == 0 ? 0 : wh_tessera_span((uint32_t)got, row.slots * (claim.chunks >> least), 0);
     if (got != 0) { /* a cursor of the set's has this span now instead of `last` */
-        wh_add_u32_relaxed(&own->held, wh_tessera_chunks_of_(row, claim.span) - had);
+        wh_add_u32_relaxed(&own->held, wh_tessera_chunks_of_(row, core.begin, claim.span) - had);
     }
     return claim;
 }
@@ -1317,7 +1366,8 @@ WH_FN uint32_t wh_tessera_which_(uint64_t span, uint64_t spare) {
 }
 
 /* For lanes that neither word of their cursor had a slot for, and crossers; mask, lanes, set, c and
- * p as in slow; own: the set's counters; attach: 0, or 1 + the word whose crosser the caller is,
+ * p as in slow; own: the set's counters; base: of the heap, and row: of the class, since the caller
+ * has them (a load takes a microsecond); attach: 0, or 1 + the word whose crosser the caller is,
  * and v what its add returned. Each crosser attaches a span from the pool; the other groups wait
  * until a word of theirs has changed. */
 WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
@@ -1325,9 +1375,10 @@ WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t 
                                uint64_t v, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
-    const wh_tessera_class row = *wh_tessera_row_(g, c != WH_TESSERA_NO_CLASS ? c : 0);
-    unsigned char *const base = g->base;
-    const uint32_t chunk_log2 = g->chunk_log2;
+    const wh_tessera_class *row_at =
+        &wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
+    wh_tessera_class row;
+    unsigned char *base;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     int attaches = wh_any(mask, attach != 0); /* some group's crosser has to */
     uint32_t attempt = 0;
@@ -1338,15 +1389,18 @@ WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t 
         int stuck = 0;
         uint64_t got = 0; /* slots from its position on are the group's */
         if (attaches) {
+            const wh_tessera_core core = *g; /* what is looked at here, at once */
+            row = *row_at;
+            base = core.base;
             wh_tessera_claim claim;
             claim.span = claim.tag = claim.other = claim.back = 0;
             claim.chunks = 0;
             if (attach != 0) {
-                claim = wh_tessera_next_span_(g, own, set, c, row, attach - 1, v);
+                claim = wh_tessera_next_span_(g, core, own, set, c, row, attach - 1, v);
             }
             got = claim.span;
             stuck = attach != 0 && got == 0;
-            wh_tessera_dress_all_(*g, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
+            wh_tessera_dress_all_(core, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
             if (got != 0) {
                 if (claim.back != 0) { /* P4: before the cursor is no longer between two spans */
                     wh_add_u32_relaxed(&own->begun, 1);
@@ -1354,8 +1408,8 @@ WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t 
                 wh_tessera_attach_(own, c, attach - 1, got, r, claim.other);
                 if (claim.back != 0) {
                     WH_PLANT(tessera_back,
-                             wh_veb_put_back(wh_tessera_pool_(*g), wh_tessera_span_first(got) >> 6,
-                                             claim.back),
+                             wh_veb_put_back(wh_tessera_pool_(core),
+                                             wh_tessera_span_first(got) >> 6, claim.back),
                              (void)0);
                     wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
                 }
@@ -1375,6 +1429,8 @@ WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t 
                 wh_backoff(attempt < 2 ? attempt : 2);
             }
             stuck = which == WH_TESSERA_BOTH_CLOSED;
+            row = *row_at; /* beside the add */
+            base = g->base;
             if (which < 2) {
                 got = wh_fetch_add_u64_acquire(wh_tessera_word_(&own->cursors[c], which),
                                                r * WH_TESSERA_POSITION); /* P2, I1 */
@@ -1384,7 +1440,8 @@ WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t 
         }
         got = wh_shfl_u64(mask, got, leader);
         if (need) {
-            p = wh_tessera_nth_(base, chunk_log2, row, got, wh_mask_rank(needy));
+            p = wh_tessera_nth_(base, wh_tessera_row_chunk_log2(row), row, got,
+                                wh_mask_rank(needy));
             need = p == NULL;
         }
         const uint32_t left =
@@ -1445,68 +1502,83 @@ WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chu
     return g.base + (first << g.chunk_log2);
 }
 
-/* The first of `chunks` chunks in a row, of which some multiple of align (a power of two)
- * starts `keep`: keeps these. WH_VEB_NONE if the pool has no such row now. */
-WH_FN_SLOW uint64_t wh_tessera_claim_run_(wh_tessera_ref g, uint64_t chunks, uint64_t keep,
-                                          uint64_t align) {
+/* A run in the pool for lane `owner` of mask: chunks in a row, of which some multiple of align (a
+ * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
+ * of mask, with the same arguments; they search together, and the owner claims: who comes too late
+ * searches again. Returns the run's address; NOTHING: the pool had no such row. */
+WH_FN_SLOW uint64_t wh_tessera_take_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t owner,
+                                         uint32_t set, uint64_t end, uint64_t chunks, uint64_t keep,
+                                         uint64_t align) {
     const wh_veb pool = wh_tessera_pool_(*g);
+    const uint64_t all = ((uint64_t)g->n_chunks + 63) >> 6;
     for (;;) {
-        const uint64_t first = wh_veb_find_run(pool, chunks);
+        uint64_t first =
+            end < all ? wh_veb_find_run_together(pool, mask, chunks, end) : WH_VEB_NONE;
         if (first == WH_VEB_NONE) {
-            return first;
+            first = wh_veb_find_run_together(pool, mask, chunks, all);
         }
-        if (wh_veb_claim_range(pool, first, chunks)) {
-            const uint64_t address = (uint64_t)(uintptr_t)g->base + (first << g->chunk_log2);
-            const uint64_t start =
-                first + ((wh_round_up(address, align) - address) >> g->chunk_log2);
-            if (start > first) {
-                wh_veb_insert_range(pool, first, start - first);
+        if (first == WH_VEB_NONE) {
+            return WH_TESSERA_NOTHING;
+        }
+        uint64_t got = WH_TESSERA_NOTHING;
+        if (wh_lane_id() == owner) {
+            (void)wh_tessera_begin_(*g, set);
+            if (wh_veb_claim_range(pool, first, chunks)) {
+                const uint64_t address = (uint64_t)(uintptr_t)g->base + (first << g->chunk_log2);
+                const uint64_t start =
+                    first + ((wh_round_up(address, align) - address) >> g->chunk_log2);
+                if (start > first) {
+                    wh_veb_insert_range(pool, first, start - first);
+                }
+                if (start + keep < first + chunks) {
+                    wh_veb_insert_range(pool, start + keep, first + chunks - (start + keep));
+                }
+                got = (uint64_t)(uintptr_t)wh_tessera_make_run_(*g, start, keep, 0, 1);
             }
-            if (start + keep < first + chunks) {
-                wh_veb_insert_range(pool, start + keep, first + chunks - (start + keep));
-            }
-            return start;
+            wh_tessera_end_(*g, set);
+        }
+        got = wh_shfl_u64(mask, got, owner);
+        if (got != WH_TESSERA_NOTHING) {
+            return got;
         }
     }
 }
 
-/* One attempt at a run under the heap's lock, which one lane of mask holds: the run's address,
+/* One attempt at a run for lane `owner` under the heap's lock, which it holds: the run's address,
  * NOTHING if there is none (X1), or else WAIT: look again. All lanes of mask, with the same
- * arguments; they count together, and the first one searches. */
-WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
-                                           uint64_t chunks, uint64_t keep, uint64_t align) {
-    const uint32_t leader = wh_mask_leader(mask);
-    const int leads = wh_lane_id() == leader;
+ * arguments. */
+WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uint32_t owner,
+                                           uint32_t set, uint64_t chunks, uint64_t keep,
+                                           uint64_t align) {
+    const int owns = wh_lane_id() == owner;
+    /* First without disturbing the cursors. */
+    uint64_t got = wh_tessera_take_run_(g, mask, owner, set, UINT64_MAX, chunks, keep, align);
+    if (got != WH_TESSERA_NOTHING) {
+        return got;
+    }
+    if (wh_tessera_detach_(g, mask, set, WH_TESSERA_NO_CLASS)) { /* others may find some, too */
+        if (owns) {
+            wh_add_u32_relaxed(&wh_tessera_header_(*g)->run_news, 1);
+        }
+        return WH_TESSERA_WAIT;
+    }
     const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS));
     const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
     const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
     const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
-    WH_NO_UNROLL
-    for (uint32_t look = 0; look < 2; look++) { /* first without disturbing the cursors */
-        const int detached = leads && look == 1 && wh_tessera_detach_(g, set, WH_TESSERA_NO_CLASS);
-        if (look == 1 &&
-            (wh_any(mask, detached) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS))) {
-            return WH_TESSERA_WAIT;
-        }
-        uint64_t got = WH_TESSERA_NOTHING;
-        if (leads && wh_veb_find_run(wh_tessera_pool_(*g), chunks) != WH_VEB_NONE) {
-            (void)wh_tessera_begin_(*g, set);
-            const uint64_t first = wh_tessera_claim_run_(g, chunks, keep, align);
-            void *p = first != WH_VEB_NONE ? wh_tessera_make_run_(*g, first, keep, 0, 1) : NULL;
-            wh_tessera_end_(*g, set);
-            got = (uint64_t)(uintptr_t)p;
-        }
-        got = wh_shfl_u64(mask, got, leader);
-        if (got != WH_TESSERA_NOTHING) {
-            return got;
-        }
+    if (!wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS)) {
+        return WH_TESSERA_WAIT;
+    }
+    got = wh_tessera_take_run_(g, mask, owner, set, UINT64_MAX, chunks, keep, align);
+    if (got != WH_TESSERA_NOTHING) {
+        return got;
     }
     const int same = done == begun && wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
                      wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
     if (!wh_all(mask, same) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS)) { /* X1 */
         return WH_TESSERA_WAIT;
     }
-    if (leads) {
+    if (owns) {
         wh_store_u64_release(&wh_tessera_header_(*g)->run_verdict, events << 24 | chunks);
     }
     return WH_TESSERA_NOTHING;
@@ -1583,7 +1655,12 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
         }
     }
     need = need && p == NULL;
-    uint64_t seen = UINT64_MAX; /* the verdict when the caller looked at it: none yet */
+    /* The others one by one: in the pool, from some place down, so that searches seldom meet; what
+     * is not there only the holder of the lock may ask cursors for, or give up. */
+    const uint64_t end =
+        ((uint32_t)(wh_thread_id() >> 5) * 2654435761u * (uint64_t)all_words >> 32) + 1;
+    uint64_t seen = UINT64_MAX;   /* the verdict when the caller looked at it: none yet */
+    uint32_t news = 0, fresh = 1; /* run_news at its last search in the pool */
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need);
@@ -1592,29 +1669,42 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
         }
         const uint32_t first = wh_mask_leader(needy);
         const int its = wh_lane_id() == first;
+        const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
+        const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
+        const uint64_t its_align = wh_shfl_u64(mask, align, first);
         int waits = 0; /* the lock is another lane's, and X2 says no more than before */
+        int looks = 0;
         if (its) {
             const uint64_t verdict = wh_load_u64_relaxed(&header->run_verdict);
+            const uint32_t now = wh_load_u32_relaxed(&header->run_news);
+            looks = fresh || now != news;
             waits = verdict == seen && wh_load_u32_relaxed(&header->run_lock) != 0;
             seen = verdict;
+            news = now;
+            fresh = 0;
         }
-        if (wh_any(mask, waits)) {
-            wh_backoff(attempt);
-            continue;
-        }
-        const int no_run = wh_tessera_no_run_(*g, mask, its ? chunks : 0);
-        const int locked = its && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
         uint64_t got = WH_TESSERA_WAIT;
-        if (wh_any(mask, locked)) { /* all lanes search for this one */
-            const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
-            const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
-            const uint64_t its_align = wh_shfl_u64(mask, align, first);
-            got = wh_tessera_run_locked_(g, mask, set, its_chunks, its_keep, its_align);
-            if (locked) {
-                wh_store_u32_release(&header->run_lock, 0);
-            }
+        if (wh_any(mask, looks)) {
+            const uint64_t from = wh_shfl_u64(mask, end, first);
+            got = wh_tessera_take_run_(g, mask, first, set, from, its_chunks, its_keep, its_align);
+            got = got != WH_TESSERA_NOTHING ? got : WH_TESSERA_WAIT;
+            waits = 0;
         }
-        got = no_run ? WH_TESSERA_NOTHING : got;
+        if (got == WH_TESSERA_WAIT) {
+            if (wh_any(mask, waits)) {
+                wh_backoff(attempt);
+                continue;
+            }
+            const int no_run = wh_tessera_no_run_(*g, mask, its ? chunks : 0);
+            const int locked = its && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
+            if (wh_any(mask, locked)) { /* all lanes search for this one */
+                got = wh_tessera_run_locked_(g, mask, first, set, its_chunks, its_keep, its_align);
+                if (locked) {
+                    wh_store_u32_release(&header->run_lock, 0);
+                }
+            }
+            got = no_run ? WH_TESSERA_NOTHING : got;
+        }
         if (its) {
             need = got == WH_TESSERA_WAIT;
             p = got != WH_TESSERA_WAIT && got != WH_TESSERA_NOTHING ? (void *)(uintptr_t)got : NULL;
@@ -1708,61 +1798,56 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
 #define WH_TESSERA_WHOLE_TRIES 3u
 
 /* A full warp whose place was taken: the next one of its set, then of others, since some sets run
- * out before the heap does; then 32 slots of its cursor, of which the lanes get those that there
- * are; *v: what the add returned. */
-WH_FN void *wh_tessera_whole_again_(wh_tessera_core g, uint32_t set, uint32_t c, uint64_t n,
-                                    uint64_t *v) {
-    wh_tessera_set *counters = wh_tessera_set_at_(g, set);
+ * out before the heap does. NULL: it has to go to its cursor. */
+WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t n) {
+    const wh_tessera_core core = *g;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_WHOLE_TRIES; tries++) {
-        const uint32_t other = set + tries * (g.n_sets / (WH_TESSERA_WHOLE_TRIES + 1u));
-        void *p = wh_tessera_whole_(g, other < g.n_sets ? other : other - g.n_sets, c,
+        const uint32_t other = set + tries * (core.n_sets / (WH_TESSERA_WHOLE_TRIES + 1u));
+        void *p = wh_tessera_whole_(core, other < core.n_sets ? other : other - core.n_sets, c,
                                     32 - wh_clz32((uint32_t)n - 1));
         if (p != NULL) {
             return p;
         }
     }
-    if (wh_lane_id() == 0) {
-        wh_store_u32_relaxed(&counters->no_places, 1); /* until a span is attached */
-        *v = wh_fetch_add_u64_acquire(&wh_tessera_cursor_at_(g, set, c)->span,
-                                      32 * WH_TESSERA_POSITION); /* P2, I1 */
+    if (wh_lane_id() == 0) { /* until a span is attached */
+        wh_store_u32_relaxed(&wh_tessera_set_at_(core, set)->no_places, 1);
     }
-    *v = wh_shfl_u64(~0u, *v, 0);
-    return wh_tessera_nth_(g.base, g.chunk_log2, wh_tessera_header_(g)->classes[c], *v,
-                           wh_lane_id());
+    return NULL;
 }
 
-/* What malloc does not find at once. Arguments as refill's; n is the request of a lane that has no
- * p yet. */
-WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+/* What is neither a slot of a cursor nor to be had from one: full warps that want a slab of their
+ * own, runs, and the peak. */
+WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                   wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
                                   uint64_t v, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
-    const int whole = lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole);
-    const int rare = wh_any(mask, is_run || whole || g->tracks);
-    uint32_t todo = 1;
-    if (rare) {
-        if (whole && p == NULL) {
-            p = wh_tessera_whole_again_(*g, set, c, n, &v);
-            attach = wh_any(~0u, p == NULL) && wh_lane_id() == 0 && wh_tessera_crosses_(v, 32);
-        }
-        todo = wh_reduce_or_u32(mask,
-                                ((c != WH_TESSERA_NO_CLASS && p == NULL) || attach != 0 ? 1u : 0) |
-                                    (is_run ? 2u : 0));
+    if (p == NULL && lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
+        p = wh_tessera_whole_again_(g, set, c, n);
     }
-    if ((todo & 1) != 0) {
+    if (wh_any(mask, (c != WH_TESSERA_NO_CLASS && p == NULL) || attach != 0)) {
         p = wh_tessera_refill_(g, own, mask, lanes, set, c, attach, v, p);
     }
-    if (rare) {
-        if ((todo & 2) != 0) {
-            void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
-            p = is_run ? q : p;
-        }
-        if (g->tracks) {
-            wh_tessera_count_(g, mask, p);
-        }
+    if (wh_any(mask, is_run)) {
+        void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
+        p = is_run ? q : p;
+    }
+    if (g->tracks) {
+        wh_tessera_count_(g, mask, p);
     }
     return p;
+}
+
+/* What malloc does not find at once. Arguments as refill's; n is the request of a lane that has no
+ * p yet; attach with RARE: the lane is for rare. */
+#define WH_TESSERA_RARE 4u
+WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                                  wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
+                                  uint64_t v, void *p, uint64_t n) {
+    if (wh_any(mask, (attach & WH_TESSERA_RARE) != 0)) {
+        return wh_tessera_rare_(g, own, mask, lanes, set, c, attach & ~WH_TESSERA_RARE, v, p, n);
+    }
+    return wh_tessera_refill_(g, own, mask, lanes, set, c, attach, v, p);
 }
 
 /* For lanes whose cursor's span had no slot for them, *v is what the add of their group returned:
@@ -1815,6 +1900,7 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
             p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);
         }
         if (wh_any(mask, (p == NULL && n != 0) || attach != 0 || h.core.tracks)) {
+            attach |= whole || h.core.tracks || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
             p = wh_tessera_more_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p,
                                  n);
         }
