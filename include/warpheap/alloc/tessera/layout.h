@@ -1,8 +1,7 @@
 /* alloc/tessera/layout.h: how a tessera heap lies in memory, its size classes, and the
  * packed words of its protocol. Arithmetic only; tessera.h has the protocol.
  *
- *   memory  | header | sets with their cursors | tags | states | pool | lists | words | chunks ...
- * |
+ *   memory  | header | sets with their cursors | tags | states | pool | lists | words | chunks |
  *
  * Everything before the chunks is metadata: no user block shares a line with it.
  */

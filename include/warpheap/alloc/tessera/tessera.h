@@ -38,6 +38,8 @@
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
  *            had none; which of these is next; a slab with free slots
+ *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
+ *            verdict of runs; store release. run_news: relaxed, how often that has been done
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
  *            cursor. attached: spans published, per set. events, frees: memory has become
  *            available in the pool or in a slab, per set
@@ -111,12 +113,16 @@
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
  *       its cursor (which wait for nobody: their search of the pool is bounded), and at X1
- *       for takes under way. Lists, pool: lock-free.
+ *       for takes under way. Lists, pool: lock-free. A run: its warp searches the pool
+ *       without the lock, again only if another take got part of the row it had found.
+ *       While one warp has the lock the others look at it; it waits for nobody.
  * Cost  malloc: 1 atomic per group of lanes with one class; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
  *       free: 1 load and 1 atomic per group of lanes with one word, 1 more by the group
  *       that makes the word full; and up to two that nobody waits for.
+ *       Run: 4 tries at places from the back of the heap, else a search of the lowest level
+ *       of the pool, a word a lane.
  *       NULL: a look at all tags, all words of slabs of the class, and the pool, by all
  *       lanes of the warp together, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
