@@ -822,6 +822,9 @@ static void every_fault_is_found(void **state) {
         {"tessera_x1_transit", "tessera-halves"},  /* ... or a slab on its way to the pool */
         {"tessera_x1_shut", "tessera-under-way"},  /* ... or one that a free has shut */
         {"tessera_x1_words", "tessera-quarters"},  /* ... or a slot that is not listed yet */
+        {"tessera_run_rest", "tessera-runs"}, /* chunks claimed for an alignment and not put back */
+        {"tessera_run_same", "tessera-under-way"}, /* NULL for a run while chunks are moved */
+        {"tessera_run_events", "tessera-alone"},   /* ... or by what was so before a free */
         {"vqueue_i5", "queue-message"},     /* a link is overwritten before it is in the list */
         {"vqueue_i2_batch", "queue-batch"}, /* a chunk retires together with its predecessor */
         {"vqueue_i3", "queue-message"},     /* a link of a chunk in other use is followed */

@@ -11,6 +11,7 @@ typedef struct findings {
     uint32_t lost; /* items, blocks or messages */
     uint32_t nulls;
     uint32_t overlaps;
+    uint32_t inside; /* used by the workload: how many lanes are in it */
 } findings;
 
 /* The end of a workload: checks the heap (NULL: there is none), which must be empty, says what is

@@ -15,6 +15,7 @@ typedef struct workload_args {
     uint32_t most;  /* largest request, in bytes */
     uint32_t holds; /* blocks that a lane has at once, 1 or 2 */
     uint32_t least; /* smallest, if it is not 16 */
+    uint32_t kinds; /* of blocks of tessera_runs; 0: runs, of which one fits */
 } workload_args;
 
 WH_FN uint32_t next(uint32_t *state) {
@@ -55,6 +56,35 @@ WH_KERNEL(tessera_churn, workload_args, a) {
     }
     wh_free(a.heap, held[0]);
     wh_free(a.heap, held[1]);
+}
+
+/* Every lane has one block at a time: a run of `holds` chunks, a slot, or a run that is aligned to
+ * as much (3 kinds). No malloc may fail (X1): wherever the blocks of the others lie, enough chunks
+ * in a row are free. With kinds = 0 all ask for a run, and one fits: no malloc may fail while no
+ * other lane has a block, is about to have one or has just had one (X2). */
+WH_KERNEL(tessera_runs, workload_args, a) {
+    const uint64_t i = wh_thread_id(), run = (uint64_t)a.holds << a.heap.core.chunk_log2;
+    const uint32_t kinds = a.kinds != 0 ? a.kinds : 1, enter = 0x10001; /* entries, lanes inside */
+    uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t pick = next(&random) % kinds;
+        const uint64_t words = (pick == 1 ? a.most : run) / 8;
+        const uint32_t before = wh_fetch_add_u32_acq_rel(&a.found->inside, enter) + enter;
+        uint64_t *p = pick == 2 ? (uint64_t *)wh_aligned_alloc(a.heap, run, run)
+                                : (uint64_t *)wh_malloc(a.heap, words * 8);
+        const uint32_t after = wh_fetch_add_u32_acq_rel(&a.found->inside, 0);
+        const int alone = before == after && (before & 0xffff) == 1;
+        const int wrong = p == NULL || (pick == 2 && (uintptr_t)p % run != 0);
+        wh_add_u32_relaxed(&a.found->nulls, wrong && (a.kinds != 0 || alone));
+        for (uint64_t k = 0; p != NULL && k < words; k += 61) {
+            p[k] = (i << 32) + k;
+        }
+        for (uint64_t k = 0; p != NULL && k < words; k += 61) {
+            wh_add_u32_relaxed(&a.found->overlaps, p[k] != (i << 32) + k);
+        }
+        wh_free(a.heap, p);
+        (void)wh_fetch_add_u32_acq_rel(&a.found->inside, (uint32_t)-1);
+    }
 }
 
 /* One lane takes from the spare span of a cursor as one that has found the span used up does, then
@@ -120,6 +150,7 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
 
 #define SPARE 32u
 #define UNDER_WAY 33u
+#define ALONE 9u
 
 typedef struct workload {
     const char *name;
@@ -130,31 +161,32 @@ typedef struct workload {
     uint32_t least;
     uint32_t fits;        /* what all lanes ask for at once always fits: no malloc may fail */
     uint32_t chunk_bytes; /* 0: 1 KiB */
+    uint32_t runs; /* tessera_runs with so many kinds of blocks, or ALONE; 0: tessera_churn */
 } workload;
 
 /* In the order of fault_tessera_names. */
 static const workload workloads[] = {
-    {"tessera-churn", 3, 1, 16, 60, 512, 2, 16, 0, 0},
-    {"tessera-small", 3, 2, 24, 40, 64, 2, 16, 0, 0},
-    {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1, 0},
-    {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1, 0},      /* 16 slots in the only chunk */
-    {"tessera-quarters", 1, 1, 4, 600, 256, 1, 256, 1, 0}, /* 4: it is often empty */
-    {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1, 0},
-    {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0},
-    {"tessera-parts", 256, 1, 0, 12, 128, 1, 16, 1, 0}, /* spans of several slabs */
-    {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0},
-    {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048},
-    {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048},       /* two words a slab */
-    {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0},        /* slabs often change class */
-    {"tessera-wide-turns", 3, 1, 16, 200, 64, 1, 16, 0, 4096}, /* such of several words */
+    {"tessera-churn", 3, 1, 16, 60, 512, 2, 16, 0, 0, 0},
+    {"tessera-small", 3, 2, 24, 40, 64, 2, 16, 0, 0, 0},
+    {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1, 0, 0},
+    {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1, 0, 0},      /* 16 slots in the only chunk */
+    {"tessera-quarters", 1, 1, 4, 600, 256, 1, 256, 1, 0, 0}, /* 4: it is often empty */
+    {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1, 0, 0},
+    {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0, 0},
+    {"tessera-parts", 256, 1, 0, 12, 128, 1, 16, 1, 0, 0}, /* spans of several slabs */
+    {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0, 0},
+    {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048, 0},
+    {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048, 0},       /* two words a slab */
+    {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0, 0},        /* slabs often change class */
+    {"tessera-wide-turns", 3, 1, 16, 200, 64, 1, 16, 0, 4096, 0}, /* such of several words */
+    {"tessera-runs", 23, 2, 6, 120, 64, 2, 64, 1, 1024, 3},
+    {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",      "tessera-small",
-                                           "tessera-chunks",     "tessera-slots",
-                                           "tessera-quarters",   "tessera-halves",
-                                           "tessera-spares",     "tessera-parts",
-                                           "tessera-spare",      "tessera-under-way",
-                                           "tessera-words",      "tessera-turns",
-                                           "tessera-wide-turns", NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",      "tessera-small",     "tessera-chunks", "tessera-slots",
+    "tessera-quarters",   "tessera-halves",    "tessera-spares", "tessera-parts",
+    "tessera-spare",      "tessera-under-way", "tessera-words",  "tessera-turns",
+    "tessera-wide-turns", "tessera-runs",      "tessera-alone",  NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -206,15 +238,17 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     a.most = w->most;
     a.holds = w->holds;
     a.least = w->least;
+    a.kinds = w->runs != ALONE ? w->runs : 0;
     const int alone = w->lanes == SPARE || w->lanes == UNDER_WAY;
     const uint32_t lanes = alone           ? 1
                            : w->lanes != 0 ? w->lanes
                                            : w->chunks,
-                   block = lanes > 1 ? 2 : 1;
+                   block = lanes > 1 && w->runs != ALONE ? 2 : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
     s = s != WH_OK              ? s
         : w->lanes == SPARE     ? tessera_spare(&launch, &a)
         : w->lanes == UNDER_WAY ? tessera_under_way(&launch, &a)
+        : w->runs != 0          ? tessera_runs(&launch, &a)
                                 : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
     found.nulls = w->fits ? found.nulls : 0;

@@ -126,9 +126,9 @@
  *       NULL: a look at all tags, all words of slabs of the class, and the pool, by all
  *       lanes of the warp together, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
- *       word overflows; full warps; late takers), tests/fault/tessera.c (I4, I6, T1, X1, P1, P2,
- *       P7 of words); wh_tessera_check (I1 to I8). P3 and P5 are core/veb.h's; no test weakens
- *       P4, P6 and P7 of states, whose loss the simulator's atomics would not show.
+ *       word overflows; full warps; late takers), tests/fault/tessera.c (I1, I4, I6, T1, X1, X2,
+ *       P1, P2, P7 of words); wh_tessera_check (I1 to I8). P3 and P5 are core/veb.h's; no test
+ *       weakens P4, P6 and P7 of states, whose loss the simulator's atomics would not show.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -1536,7 +1536,7 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(wh_tessera_ref g, wh_mask_t mask, uint3
                 if (start > first) {
                     wh_veb_insert_range(pool, first, start - first);
                 }
-                if (start + keep < first + chunks) {
+                if (WH_PLANT(tessera_run_rest, start + keep < first + chunks, 0)) { /* I1 */
                     wh_veb_insert_range(pool, start + keep, first + chunks - (start + keep));
                 }
                 got = (uint64_t)(uintptr_t)wh_tessera_make_run_(*g, start, keep, 0, 1);
@@ -1581,11 +1581,15 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uin
     }
     const int same = done == begun && wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
                      wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
-    if (!wh_all(mask, same) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS)) { /* X1 */
+    if (WH_PLANT(tessera_run_same, /* X1 */
+                 !wh_all(mask, same) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS), 0)) {
         return WH_TESSERA_WAIT;
     }
+    const uint64_t known = /* X2 */
+        WH_PLANT(tessera_run_events, events,
+                 wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS)));
     if (owns) {
-        wh_store_u64_release(&wh_tessera_header_(*g)->run_verdict, events << 24 | chunks);
+        wh_store_u64_release(&wh_tessera_header_(*g)->run_verdict, known << 24 | chunks);
     }
     return WH_TESSERA_NOTHING;
 }
