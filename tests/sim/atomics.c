@@ -213,6 +213,15 @@ static void test_bits(void **state) {
                 }
             }
         }
+        uint64_t from = 0; /* bits i % 100 and up */
+        for (uint32_t b = i % 100; b < 64; b++) {
+            from |= (uint64_t)1 << b;
+        }
+        assert_true(wh_ones_from_u64(i % 100) == from);
+        assert_int_equal(wh_low_u32(v), v & 0xffffffff);
+        assert_int_equal(wh_high_u32(v), v >> 32);
+        assert_true(wh_mul_wide_u32(w, ~w) == (uint64_t)w * ~w);
+        assert_true(wh_again_u64(v) == v);
         assert_int_equal(wh_popc32(w), pop32);
         assert_int_equal(wh_popc64(v), pop64);
         if (v != 0) {

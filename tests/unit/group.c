@@ -15,6 +15,7 @@ typedef struct group_args {
     uint32_t *ored;                       /* as keys: of 1 << lane */
     uint64_t *ored_u64;                   /* of 1 << 2 * lane */
     uint64_t *bits, *word_bits;           /* of place_of */
+    uint32_t *twice;                      /* of place_of: lanes with the bit of another one */
     uint64_t *counters;                   /* by key */
     uint32_t n;                           /* lanes of the grid */
 } group_args;
@@ -46,7 +47,7 @@ WH_KERNEL(make_groups, group_args, a) {
         const uint32_t at = place_of(round, a.keys[k], g.rank, wh_lane_id());
         a.bits[k] = wh_group_bits_u64(mask, g, a.keys[k] != 0 ? at : 77, a.keys[k] != 0);
         a.in_words[k] = wh_group_in_words(mask, (uint32_t)a.keys[k], a.keys[k] != 0 ? at : 77,
-                                          a.keys[k] != 0, &a.word_bits[k]);
+                                          a.keys[k] != 0, &a.word_bits[k], &a.twice[k]);
         uint64_t first = 0;
         if (wh_group_leads(g)) {
             first = wh_fetch_add_u64_relaxed(&a.counters[a.keys[k]], g.n);
@@ -91,6 +92,7 @@ static void test_groups(void **state) {
             a.ored_u64 = take(d, (uint64_t)ROUNDS * n * 8);
             a.bits = take(d, (uint64_t)ROUNDS * n * 8);
             a.word_bits = take(d, (uint64_t)ROUNDS * n * 8);
+            a.twice = take(d, (uint64_t)ROUNDS * n * 4);
             a.counters = take(d, 64 * 8);
             a.n = n;
             for (uint32_t i = 0; i < ROUNDS * n; i++) {
@@ -131,6 +133,8 @@ static void test_groups(void **state) {
                     }
                     assert_true(keys[i] == 0 || a.bits[i] == places);
                     assert_true(keys[i] == 0 || a.word_bits[i] == places);
+                    assert_true(keys[i] == 0 ||
+                                a.twice[i] + (uint32_t)__builtin_popcountll(places) == rank);
                     assert_int_equal(a.ored[i], a.by_u32[i].lanes);
                     assert_int_equal(a.ored_u64[i], each);
                 }

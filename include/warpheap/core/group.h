@@ -75,7 +75,7 @@ WH_FN uint64_t wh_group_or_u64(wh_mask_t mask, wh_group g, uint64_t v, uint32_t 
  * as they mostly are; 3 log2(n) shuffles more if not. */
 WH_FN uint64_t wh_group_bits_u64(wh_mask_t mask, wh_group g, uint32_t at, int active) {
     const uint32_t first = wh_shfl_u32(mask, at, g.leader);
-    uint64_t bits = (uint64_t)(g.n == 32 ? 0xffffffffu : (1u << g.n) - 1) << (first & 63);
+    uint64_t bits = (uint64_t)(~0u >> (32 - g.n)) << (first & 63);
     const uint32_t apart = active && at != first + g.rank ? 32u : 0;
     const uint32_t groups = wh_reduce_or_u32(mask, apart | (active ? g.n - 1 : 0));
     if ((groups & 32) != 0) {
@@ -84,19 +84,22 @@ WH_FN uint64_t wh_group_bits_u64(wh_mask_t mask, wh_group g, uint32_t at, int ac
     return bits;
 }
 
-/* Groups by word, and in their leaders the group's bits as wh_group_bits_u64. Lanes with active = 0
- * must have a word that no active lane has. Cost: two shuffles and a vote if all lanes of mask are
- * in one word, and their bits neighbours in the order of the lanes. */
+/* Groups by word, and in their leaders the group's bits as wh_group_bits_u64, and how many lanes
+ * have the bit of another one. Lanes with active = 0 must have a word that no active lane has.
+ * Cost: two shuffles and a vote if all lanes of mask are in one word, and their bits neighbours in
+ * the order of the lanes. */
 WH_FN wh_group wh_group_in_words(wh_mask_t mask, uint32_t word, uint32_t at, int active,
-                                 uint64_t *bits) {
+                                 uint64_t *bits, uint32_t *twice) {
     wh_group g = wh_group_of_lanes(mask);
     const uint32_t first = wh_shfl_u32(mask, at, g.leader);
     const int here = word == wh_shfl_u32(mask, word, g.leader) && at == first + g.rank;
     if (wh_all(mask, here)) {
-        *bits = (uint64_t)(g.n == 32 ? 0xffffffffu : (1u << g.n) - 1) << (first & 63);
+        *bits = (uint64_t)(~0u >> (32 - g.n)) << (first & 63);
+        *twice = 0;
     } else {
         g = wh_group_by_u32(mask, word);
         *bits = wh_group_bits_u64(mask, g, at, active);
+        *twice = g.n - wh_popc64(*bits);
     }
     return g;
 }

@@ -227,6 +227,30 @@ WH_HD uint32_t wh_clz32(uint32_t v) {
 WH_HD uint32_t wh_clz64(uint64_t v) {
     return (uint32_t)__clzll((long long)v);
 }
+WH_HD uint64_t wh_ones_from_u64(uint32_t n) {
+    uint64_t r; /* shl gives 0 for n > 63, which C does not */
+    asm("shl.b64 %0, %1, %2;" : "=l"(r) : "l"(~(uint64_t)0), "r"(n));
+    return r;
+}
+WH_HD uint32_t wh_low_u32(uint64_t v) {
+    uint32_t r;
+    asm("{ .reg .b32 high; mov.b64 {%0, high}, %1; }" : "=r"(r) : "l"(v));
+    return r;
+}
+WH_HD uint32_t wh_high_u32(uint64_t v) {
+    uint32_t r;
+    asm("{ .reg .b32 low; mov.b64 {low, %0}, %1; }" : "=r"(r) : "l"(v));
+    return r;
+}
+WH_HD uint64_t wh_mul_wide_u32(uint32_t a, uint32_t b) {
+    uint64_t r;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(r) : "r"(a), "r"(b));
+    return r;
+}
+WH_HD uint64_t wh_again_u64(uint64_t v) {
+    asm("" : "+l"(v));
+    return v;
+}
 #else
 WH_HD uint32_t wh_popc32(uint32_t v) {
     return (uint32_t)__builtin_popcount(v);
@@ -245,6 +269,21 @@ WH_HD uint32_t wh_clz32(uint32_t v) {
 }
 WH_HD uint32_t wh_clz64(uint64_t v) {
     return (uint32_t)__builtin_clzll(v);
+}
+WH_HD uint64_t wh_ones_from_u64(uint32_t n) {
+    return n < 64 ? ~(uint64_t)0 << n : 0;
+}
+WH_HD uint32_t wh_low_u32(uint64_t v) {
+    return (uint32_t)v;
+}
+WH_HD uint32_t wh_high_u32(uint64_t v) {
+    return (uint32_t)(v >> 32);
+}
+WH_HD uint64_t wh_mul_wide_u32(uint32_t a, uint32_t b) {
+    return (uint64_t)a * b;
+}
+WH_HD uint64_t wh_again_u64(uint64_t v) {
+    return v;
 }
 #endif
 

@@ -213,6 +213,21 @@ WH_HD uint32_t wh_clz32(uint32_t v) {
 WH_HD uint32_t wh_clz64(uint64_t v) {
     return (uint32_t)__builtin_clzll(v);
 }
+WH_HD uint64_t wh_ones_from_u64(uint32_t n) {
+    return n < 64 ? ~(uint64_t)0 << n : 0;
+}
+WH_HD uint32_t wh_low_u32(uint64_t v) {
+    return (uint32_t)v;
+}
+WH_HD uint32_t wh_high_u32(uint64_t v) {
+    return (uint32_t)(v >> 32);
+}
+WH_HD uint64_t wh_mul_wide_u32(uint32_t a, uint32_t b) {
+    return (uint64_t)a * b;
+}
+WH_HD uint64_t wh_again_u64(uint64_t v) {
+    return v;
+}
 
 /* --- atomics ------------------------------------------------------------------- */
 

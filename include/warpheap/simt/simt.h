@@ -72,6 +72,12 @@
  *   wh_popc32 wh_popc64      set bits
  *   wh_ctz32  wh_ctz64       index of the lowest set bit; undefined for 0
  *   wh_clz32  wh_clz64       leading zeros; undefined for 0
+ *   wh_ones_from_u64(n)      bits n and up; 0 for n > 63
+ *   wh_low_u32 wh_high_u32   halves of 64 bits
+ *   wh_mul_wide_u32(a, b)    their product, 64 bits
+ *                            (these four: the compiler for the GPU widens what C says instead to
+ *                            64 bits, two or three instructions for one)
+ *   wh_again_u64(v)          v; but what is made of it is made again, not kept in registers
  *
  * Failing
  *   wh_trap(text)   ends the kernel with an error; text (a literal) is shown by

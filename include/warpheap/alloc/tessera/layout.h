@@ -8,6 +8,8 @@
 #ifndef WH_ALLOC_TESSERA_LAYOUT_H
 #define WH_ALLOC_TESSERA_LAYOUT_H
 
+#include <stdalign.h>
+
 #include "warpheap/alloc/contract.h"
 #include "warpheap/core/sizeclass.h"
 #include "warpheap/core/veb.h"
@@ -57,10 +59,10 @@ WH_HD uint32_t wh_tessera_bound(uint32_t c) {
 
 /* What malloc needs of a class; the heap keeps a table of these. */
 typedef struct wh_tessera_class {
-    uint32_t slots;     /* of a slab */
-    uint32_t by_slots;  /* ceil(2^31 / slots) */
-    uint32_t slot_size; /* bytes, a multiple of 16 */
-    uint32_t shape;     /* slab_log2 (bytes) | order << 8 | span order << 16 */
+    alignas(16) uint32_t slots; /* of a slab; aligned, so that a row is one load */
+    uint32_t by_slots;          /* ceil(2^31 / slots) */
+    uint32_t slot_size;         /* bytes, a multiple of 16 */
+    uint32_t shape;             /* slab_log2 (bytes) | order << 8 | span order << 16 */
 } wh_tessera_class;
 
 WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class row) {
@@ -83,7 +85,7 @@ WH_HD uint32_t wh_tessera_divisor(uint32_t d) {
     return (uint32_t)((((uint64_t)1 << 31) + d - 1) / d);
 }
 WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
-    return (uint32_t)((uint64_t)x * by_d >> 31);
+    return wh_high_u32(wh_mul_wide_u32(2 * x, by_d));
 }
 
 /* --- tags: what a chunk is ------------------------------------------------------------
@@ -111,13 +113,13 @@ WH_HD uint64_t wh_tessera_whole_tag(uint32_t c, uint32_t order, uint32_t size_lo
     return (uint64_t)1 << (67 - size_log2) | low;
 }
 WH_HD uint32_t wh_tessera_kind(uint64_t tag) {
-    return (uint32_t)tag & 3;
+    return wh_low_u32(tag) & 3;
 }
 WH_HD uint32_t wh_tessera_tag_class(uint64_t tag) {
     return (uint32_t)tag >> 2 & 63;
 }
 WH_HD uint32_t wh_tessera_tag_order(uint64_t tag) {
-    return (uint32_t)tag >> 8 & 7;
+    return wh_low_u32(tag) >> 8 & 7;
 }
 WH_HD uint32_t wh_tessera_tag_size(uint64_t tag) { /* of a slot */
     return ((uint32_t)tag >> 11 & 0x1fff) << 4;
@@ -125,13 +127,20 @@ WH_HD uint32_t wh_tessera_tag_size(uint64_t tag) { /* of a slot */
 WH_HD uint32_t wh_tessera_tag_set(uint64_t tag) {
     return (uint32_t)tag >> 24 & 0xff;
 }
-/* Slot that contains byte x of a slab, x < 1 MiB. */
+/* Slot that starts at byte x of a slab, x < 1 MiB; a number that is not below its slots, if none
+ * does. The upper half of the product of x / 8 and the divisor is the quotient of x / 16 = q d + r.
+ * The lower one is 2 (q e + r by_d), with e < d the error of the divisor: less than 2^18 <= by_d if
+ * r is 0, else at least by_d. Bit 3 of x counts as r = 1/2; the bits below it become the highest of
+ * the factor, and make a quotient that no slab has. */
 WH_HD uint32_t wh_tessera_tag_slot(uint64_t tag, uint32_t x) {
-    return wh_tessera_divide(x >> 4, (uint32_t)(tag >> 32));
+    const uint32_t by = wh_high_u32(tag);
+    const uint64_t product = wh_mul_wide_u32(x >> 3 | x << 29, by);
+    const uint32_t slot = wh_high_u32(product);
+    return wh_low_u32(product) < by ? slot : UINT32_MAX;
 }
 /* Slots of a slab with this tag: 2^slab_log2 / 16 times the divisor, over 2^31; slab_log2 <= 20. */
 WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
-    return (uint32_t)(tag >> 32) >> (35 - chunk_log2 - wh_tessera_tag_order(tag));
+    return wh_high_u32(tag) >> (35 - chunk_log2 - wh_tessera_tag_order(tag));
 }
 
 #define WH_TESSERA_SPAN_SLOTS 32768u /* slots that a span aims at */
@@ -338,6 +347,10 @@ typedef struct wh_tessera {
     uint32_t set_scale;  /* set = SM * set_scale >> 16 */
     uint32_t max_order;  /* of a slab */
     uint32_t span_share; /* chunks of a span */
+    uint32_t last_set;
+    uint32_t chunk_log2; /* as in core, but a whole word, which is an operand without a load */
+    uint32_t words_log2; /* of a chunk */
+    uint32_t tracks;     /* as in core */
     wh_tessera_core core;
 } wh_tessera_t;
 
@@ -345,8 +358,8 @@ typedef struct wh_tessera {
 WH_HD uint64_t wh_tessera_set_bytes(wh_tessera_core g) {
     return g.n_chunks < 512 ? 0 : (uint64_t)(g.n_chunks / g.n_sets) << g.chunk_log2;
 }
-WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk */
-    return chunk_log2 > 10 ? chunk_log2 - 10 : 0;
+WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk: 1 KiB each */
+    return chunk_log2 - 10;
 }
 
 WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
@@ -402,23 +415,23 @@ WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
 
 /* Slots of word i of a slab, as a mask. */
 WH_HD uint64_t wh_tessera_full_word(uint32_t slots, uint32_t i) {
-    const uint32_t left = slots - 64 * i;
-    return left >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << left) - 1;
+    return ~wh_ones_from_u64(slots - 64 * i);
 }
 
 /* In a slab of one word slot 0 has the bits past the last slot besides its own, so that full is
  * all ones for every class: a taker that knows the slab from an earlier life sees it, too
  * (tessera.h, I4). These bits; 0 for slabs of several words. */
 WH_HD uint64_t wh_tessera_past_last(uint32_t slots) {
-    return slots > 64 ? 0 : ~wh_tessera_full_word(slots, 0);
+    return wh_ones_from_u64(slots);
 }
 /* What word i of a slab is when all of its slots are free. */
 WH_HD uint64_t wh_tessera_all_free(uint32_t slots, uint32_t i) {
-    return slots > 64 ? wh_tessera_full_word(slots, i) : ~(uint64_t)0;
+    return ~wh_ones_from_u64(slots > 64 ? slots - 64 * i : 64);
 }
 /* The bits of slots of a word: all that belong to them. */
 WH_HD uint64_t wh_tessera_with_past(uint64_t slots, uint64_t past) {
-    return slots | (past & (0 - (slots & 1)));
+    const uint32_t with = 0 - (wh_low_u32(slots) & 1);
+    return slots | (past & ((uint64_t)with << 32 | with));
 }
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */
@@ -510,6 +523,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     const uint64_t share = n / (n_sets * 32);
     h->span_share = share < 64 ? (uint32_t)share : 64;
     h->core.tracks = tuning->track_peak != 0;
+    h->tracks = h->core.tracks;
     h->max_slot = (uint32_t)chunk;
     h->core.max_whole = 0;
     for (uint32_t c = WH_TESSERA_FINE + 4; c < n_classes; c += 5) {
@@ -519,6 +533,9 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
             h->core.max_whole = row.slot_size;
         }
     }
+    h->last_set = n_sets - 1;
+    h->chunk_log2 = chunk_log2;
+    h->words_log2 = wh_tessera_words_log2(chunk_log2);
     h->set_scale = (uint32_t)(((uint64_t)n_sets << 16) / n_sms);
     uint32_t end = 0;
     for (uint32_t c = 0; c < n_classes; c++) {

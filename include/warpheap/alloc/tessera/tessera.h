@@ -188,8 +188,7 @@ WH_FN int wh_tessera_holds_(wh_veb t, wh_mask_t mask) {
 
 /* 2^order chunks from `chunk`, as a mask of a word of the pool. */
 WH_HD uint64_t wh_tessera_chunks_(uint32_t chunk, uint32_t order) {
-    const uint64_t ones = order == 6 ? ~(uint64_t)0 : ((uint64_t)1 << (1u << order)) - 1;
-    return ones << (chunk & 63);
+    return ~wh_ones_from_u64(1u << order) << (chunk & 63);
 }
 
 /* P3, X2 */
@@ -1030,8 +1029,8 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
                                       wh_tessera_class row, uint32_t first, uint32_t position) {
     const uint32_t slab = wh_tessera_divide(position, row.by_slots);
     const uint32_t slot = position - slab * row.slots;
-    return base + ((uint64_t)first << chunk_log2) +
-           (((uint64_t)slab << wh_tessera_slab_log2(row)) + slot * row.slot_size);
+    const uint32_t in_span = (slab << wh_tessera_slab_log2(row)) + slot * row.slot_size;
+    return base + wh_mul_wide_u32(first, 1u << chunk_log2) + in_span; /* a span has up to 1 MiB */
 }
 
 /* The slot `rank` places behind the position of a span; NULL: it has not so many. */
@@ -1752,7 +1751,7 @@ WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_ref g, uint32_t set, uint64_t of
 
 WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
     const uint32_t set = wh_sm_id() * h.set_scale >> 16;
-    return set < h.core.n_sets ? set : h.core.n_sets - 1u;
+    return set < h.last_set ? set : h.last_set;
 }
 
 /* Whether n is of a class of 2^k bytes whose slab is for a full warp. */
@@ -1879,8 +1878,7 @@ WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tess
         }
     }
     got = wh_shfl_u64(mask, got, same.leader);
-    return p != NULL ? p
-                     : wh_tessera_nth_(h.base, h.core.chunk_log2, row, got, wh_mask_rank(needy));
+    return p != NULL ? p : wh_tessera_nth_(h.base, h.chunk_log2, row, got, wh_mask_rank(needy));
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
@@ -1901,16 +1899,16 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
             v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
                 &own->cursors[c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
         }
-        p = wh_tessera_nth_(h.base, h.core.chunk_log2, row, wh_shfl_u64(mask, v, same.leader),
+        p = wh_tessera_nth_(h.base, h.chunk_log2, row, wh_shfl_u64(mask, v, same.leader),
                             same.rank);
     }
-    if (wh_any(mask, (p == NULL && n != 0) || h.core.tracks)) {
+    if (wh_any(mask, (p == NULL && n != 0) || h.tracks)) {
         uint32_t attach = 0;
         if (!whole) {
             p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);
         }
-        if (wh_any(mask, (p == NULL && n != 0) || attach != 0 || h.core.tracks)) {
-            attach |= whole || h.core.tracks || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
+        if (wh_any(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
+            attach |= whole || h.tracks || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
             p = wh_tessera_more_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p,
                                  n);
         }
@@ -1930,7 +1928,7 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
         void *q =
             wh_tessera_run_(wh_tessera_ref_(h), mask, wh_tessera_my_set_(h), is_run ? n : 0, align);
         p = is_run ? q : p;
-        if (h.core.tracks) {
+        if (h.tracks) {
             wh_tessera_count_(wh_tessera_ref_(h), mask, q);
         }
     }
@@ -1940,54 +1938,53 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
 
 WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
-    uint64_t tag = 0;
-    uint32_t slab = 0, slot = 0, word = UINT32_MAX;
-    if (offset < h.bytes) { /* not so for NULL */
-        const uint32_t chunk = (uint32_t)(offset >> h.core.chunk_log2);
-        tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
-        if (wh_tessera_kind(tag) == WH_TESSERA_SLAB) {
-            const uint32_t chunks = 1u << wh_tessera_tag_order(tag);
-            const uint32_t x = (uint32_t)offset & ((chunks << h.core.chunk_log2) - 1);
-            slab = chunk & (0 - chunks);
-            slot = wh_tessera_tag_slot(tag, x);
-            if (slot * wh_tessera_tag_size(tag) == x &&
-                slot < wh_tessera_tag_slots(tag, h.core.chunk_log2)) { /* else: interior */
-                word = (slab << wh_tessera_words_log2(h.core.chunk_log2)) + (slot >> 6);
-            }
-        }
-    }
+    const int inside = offset < h.bytes; /* not so for NULL */
+    const uint32_t chunk = inside ? (uint32_t)(offset >> h.chunk_log2) : 0;
+    const uint64_t tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
+    const uint32_t order = wh_tessera_tag_order(tag);
+    const uint32_t first = chunk & (~0u << order);
+    const uint32_t slot =
+        wh_tessera_tag_slot(tag, (uint32_t)offset & ~(~0u << (order + h.chunk_log2)));
+    /* else: a run, or no block starts here */
+    const int is_slot = inside & (wh_tessera_kind(tag) == WH_TESSERA_SLAB) &
+                        (slot < wh_tessera_tag_slots(tag, h.chunk_log2));
+    const uint32_t word = is_slot ? (first << h.words_log2) + (slot >> 6) : UINT32_MAX;
     wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
     uint64_t bits = 0;
-    const wh_group same = wh_group_in_words(mask, word, slot, word != UINT32_MAX, &bits);
-    if (word != UINT32_MAX) {
+    uint32_t twice = 0;
+    const wh_group same = wh_group_in_words(mask, word, slot, is_slot, &bits, &twice);
+    if (is_slot) {
         if (wh_group_leads(same)) {
-            const uint32_t slots = wh_tessera_tag_slots(tag, h.core.chunk_log2);
+            const uint32_t slab = word >> h.words_log2;
+            const uint64_t tag_again = wh_again_u64(tag); /* above 32 registers fewer warps fit */
+            const uint32_t slots = wh_tessera_tag_slots(tag_again, h.chunk_log2);
             const uint64_t past = wh_tessera_past_last(slots);
             const uint64_t freed = wh_tessera_with_past(bits, past);
             /* P1. A group that frees all slots of a slab has nobody to hear from, and what it says
              * itself goes with the pool's word (P3), if the slab is its own at once (I4): not if
              * one of them was free. */
             uint64_t old = 1;
-            if (slots <= 64 && freed == ~(uint64_t)0) {
+            if (freed == ~(uint64_t)0) { /* so it has up to 32 slots */
                 old = wh_cas_u64_relaxed(&h.words[word], 0, ~(uint64_t)0);
             }
             if (old != 0) {
                 old = WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
                                wh_fetch_or_u64_relaxed)(&h.words[word], freed);
             }
-            const uint64_t mine = bits & ~old;
-            const uint32_t doubled = same.n - wh_popc64(mine);
             const uint32_t set = wh_tessera_my_set_(h);
-            if (doubled != 0) {
-                wh_tessera_bad_free_(h.core, set, doubled);
+            const uint64_t all_free = wh_tessera_all_free(slots, slot >> 6);
+            int any = 1; /* slots that were not free before */
+            if ((wh_low_u32(bits & old) | wh_high_u32(bits & old) | twice) != 0) {
+                wh_tessera_bad_free_(h.core, set, twice + wh_popc64(bits & old));
+                any = (bits & ~old) != 0;
             }
-            if (mine != 0) {
-                wh_tessera_freed_(h.core, set, slab, tag, slots, (old & ~past) == 0,
-                                  (old | freed) == wh_tessera_all_free(slots, slot >> 6));
+            if (any) {
+                wh_tessera_freed_(h.core, set, slab, tag_again, slots, (old & ~past) == 0,
+                                  (all_free & ~(old | freed)) == 0);
             }
-            if (h.core.tracks) {
+            if (h.tracks) {
                 wh_tessera_uncount_(wh_tessera_ref_(h),
-                                    (uint64_t)wh_popc64(mine) * wh_tessera_tag_size(tag));
+                                    (uint64_t)wh_popc64(bits & ~old) * wh_tessera_tag_size(tag));
             }
         }
     } else if (p != NULL) {
@@ -2000,7 +1997,7 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_t h, const void *p) {
     if (offset >= h.bytes) {
         return 0;
     }
-    return wh_tessera_block_bytes_(h.core.chunk_log2, &h.tags[offset >> h.core.chunk_log2]);
+    return wh_tessera_block_bytes_(h.chunk_log2, &h.tags[offset >> h.chunk_log2]);
 }
 
 WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
