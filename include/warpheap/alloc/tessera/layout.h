@@ -175,7 +175,7 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
 /* Slabs of the spans that every cursor has from the start: so small a part of a set's share of the
  * heap (for all classes together about a quarter) that even a heap full of one class gets it back
  * in time. A class of up to 256 bytes gets slots for an even share of one in 7 KiB of the heap, all
- * in its first word; up to 64 bytes a third more, which is little memory, since a span behind all
+ * in its first word; up to 16 bytes a third more, which is little memory, since a span behind all
  * first ones is far away and some SMs get a quarter more blocks to run than others; the others
  * fewer, half of them spare, so that lanes need not wait when the first word is used up. */
 #define WH_TESSERA_FIRST_SLOTS 12288u
@@ -195,7 +195,7 @@ WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, ui
     wh_tessera_first first;
     first.order = wh_tessera_order_of(c, chunk_log2, max_order);
     if (c < WH_TESSERA_FINE) {
-        const uint64_t slots = (set_bytes >> 16) * (bound <= 64 ? 12 : 9);
+        const uint64_t slots = (set_bytes >> 16) * (bound <= 16 ? 12 : 9);
         const uint32_t of_slab = (1u << (chunk_log2 + first.order)) / bound;
         first.slabs = ((uint32_t)(slots < WH_TESSERA_FIRST_SLOTS ? slots : WH_TESSERA_FIRST_SLOTS) +
                        of_slab / 2) /
