@@ -129,28 +129,78 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     uint64_t *tag = wh_tessera_tag_at_(*g, 0);
     const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(*g), 0, 1);
     uint32_t wrong = got != 1 || wh_tessera_tag_slots(several, g->chunk_log2) <= 64;
-    wrong += wh_tessera_none_(g, me, 0, c) != 0; /* shut: its tag is FREE */
+    wrong += wh_tessera_none_(g, me, 0, c) == WH_TESSERA_NONE; /* shut: its tag is FREE */
     *tag = several;
-    wrong += wh_tessera_none_(g, me, 0, c) != 0; /* its tag was read before that */
+    wrong += wh_tessera_none_(g, me, 0, c) == WH_TESSERA_NONE; /* its tag was read before that */
     *tag = taken;
     *wh_tessera_words_of_(*g, 0) = 0;
     (void)wh_tessera_begin_(*g, 0);
-    wrong += wh_tessera_none_(g, me, 0, c) != 0;
+    wrong += wh_tessera_none_(g, me, 0, c) == WH_TESSERA_NONE;
     wh_tessera_end_(*g, 0);
     wh_add_u32_relaxed(&cursor->begun, 1);
-    wrong += wh_tessera_none_(g, me, 0, c) != 0;
+    wrong += wh_tessera_none_(g, me, 0, c) == WH_TESSERA_NONE;
     wrong += wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1) != WH_TESSERA_WAIT;
     wh_add_u32_relaxed(&cursor->done, 1);
-    wrong += wh_tessera_none_(g, me, 0, c) != 1; /* quiet: nothing is left */
+    wrong += wh_tessera_none_(g, me, 0, c) != WH_TESSERA_NONE; /* quiet: nothing is left */
     *tag = WH_TESSERA_FREE;
     *wh_tessera_words_of_(*g, 0) = 0;
     (void)wh_veb_insert_mask(wh_tessera_pool_(*g), 0, got);
     a.found->nulls = wrong;
 }
 
-#define SPARE 32u
-#define UNDER_WAY 33u
+/* A taker has seen a block of a pack, which then goes back; the next pack at the same place has
+ * another block in that slot, free, too. Whatever the taker gets must be a free block of this one.
+ * Two rounds: the chunk in which that slot is differs in its tag, or the first one does as well. */
+WH_KERNEL(tessera_late_pack, workload_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t lane = wh_lane_id(), free_slot = 27;
+    for (uint32_t first = 0; first < 2; first++) {
+        wh_tessera_sight sight = {0, 0, 0};
+        const unsigned char *seen = NULL; /* the pack */
+        for (uint32_t life = 0; life < 2; life++) {
+            const uint32_t shift = lane >= 16 || first != 0 ? life : 0;
+            const uint32_t granules = 4 + (lane + shift) % 4; /* four classes, 8 lanes each */
+            wh_store_u32_relaxed(&a.heap.sets[0].packs, 0);
+            unsigned char *p = (unsigned char *)wh_malloc_lanes(a.heap, ~0u, (size_t)granules * 32);
+            const unsigned char *pack =
+                (const unsigned char *)(uintptr_t)wh_shfl_u64(~0u, (uint64_t)(uintptr_t)p, 0);
+            const uint32_t chunk = (uint32_t)((pack - a.heap.base) >> 10);
+            uint32_t wrong = pack == NULL || (life != 0 && pack != seen) ||
+                             !wh_tessera_is_pack(*wh_tessera_tag_at_(*g, chunk));
+            seen = pack;
+            if (lane == free_slot) {
+                wh_free(a.heap, p);
+            }
+            wh_syncwarp(~0u);
+            if (lane == 0 && life == 0) {
+                sight = wh_tessera_see_block_(*g, chunk, 4);
+                wrong |= sight.fit == 0;
+            } else if (lane == 0) {
+                int raced = 0;
+                const wh_tessera_take take =
+                    wh_tessera_claim_block_(*g, 0, chunk, 4, sight, &raced);
+                const wh_tessera_sight now = wh_tessera_see_block_(*g, chunk, 1);
+                wrong |= (uint32_t)raced;
+                wrong |= take.bits == 0 ? WH_TESSERA_FIT_SLOT(now.fit) != free_slot
+                                        : now.word != 0 || (sight.tag != now.tag) ||
+                                              (take.at & 0xffff) !=
+                                                  WH_TESSERA_FIT_START(wh_tessera_pack_fit_(
+                                                      *g, chunk, now.tag, 1u << free_slot, 1));
+                if (take.bits != 0) {
+                    wh_tessera_give_(*g, 0, chunk, now.tag, 0, take.bits);
+                }
+            }
+            wh_add_u32_relaxed(&a.found->nulls, wrong);
+            wh_syncwarp(~0u);
+            wh_free_lanes(a.heap, ~0u, lane == free_slot ? NULL : p);
+        }
+    }
+}
+
+#define SPARE 1001u
+#define UNDER_WAY 1002u
 #define ALONE 9u
+#define PACKS 10u
 
 typedef struct workload {
     const char *name;
@@ -181,12 +231,25 @@ static const workload workloads[] = {
     {"tessera-wide-turns", 3, 1, 16, 200, 64, 1, 16, 0, 4096, 0}, /* such of several words */
     {"tessera-runs", 23, 2, 6, 120, 64, 2, 64, 1, 1024, 3},
     {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
+    {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",      "tessera-small",     "tessera-chunks", "tessera-slots",
-    "tessera-quarters",   "tessera-halves",    "tessera-spares", "tessera-parts",
-    "tessera-spare",      "tessera-under-way", "tessera-words",  "tessera-turns",
-    "tessera-wide-turns", "tessera-runs",      "tessera-alone",  NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",
+                                           "tessera-small",
+                                           "tessera-chunks",
+                                           "tessera-slots",
+                                           "tessera-quarters",
+                                           "tessera-halves",
+                                           "tessera-spares",
+                                           "tessera-parts",
+                                           "tessera-spare",
+                                           "tessera-under-way",
+                                           "tessera-words",
+                                           "tessera-turns",
+                                           "tessera-wide-turns",
+                                           "tessera-runs",
+                                           "tessera-alone",
+                                           "tessera-late-pack",
+                                           NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -243,11 +306,14 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     const uint32_t lanes = alone           ? 1
                            : w->lanes != 0 ? w->lanes
                                            : w->chunks,
-                   block = lanes > 1 && w->runs != ALONE ? 2 : 1;
+                   block = w->runs == PACKS                ? 32
+                           : lanes > 1 && w->runs != ALONE ? 2
+                                                           : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
     s = s != WH_OK              ? s
         : w->lanes == SPARE     ? tessera_spare(&launch, &a)
         : w->lanes == UNDER_WAY ? tessera_under_way(&launch, &a)
+        : w->runs == PACKS      ? tessera_late_pack(&launch, &a)
         : w->runs != 0          ? tessera_runs(&launch, &a)
                                 : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;

@@ -177,7 +177,9 @@ typedef struct sizes {
 static sizes choose_sizes(int gpu, int ample, uint64_t *random) {
     sizes z;
     z.blocks = gpu ? (ample ? 64 : 12) : 2 + (uint32_t)(suite_random(random) % 3);
-    z.threads = gpu ? (ample ? 256 : 96) : 20 + (uint32_t)(suite_random(random) % 50);
+    const uint32_t any = 20 + (uint32_t)(suite_random(random) % 50);
+    const uint32_t full = any % 2 == 0 ? any : any < 45 ? 32 : 64; /* warps, for half of the runs */
+    z.threads = gpu ? (ample ? 256 : 96) : full;
     z.steps = gpu ? (ample ? 60 : 40) : 100;
     z.rounds = gpu ? 2 : 3;
     return z;

@@ -88,9 +88,9 @@ WH_FN uint64_t pick_size(const stress_args *a, uint64_t r) {
     return STRESS_LEAST + (r >> 8) % (range - STRESS_LEAST + 1);
 }
 
-/* A new block in one of the ways there are. */
-WH_FN void *get_block(const stress_args *a, uint64_t r, uint64_t n) {
-    const uint32_t how = a->c.plain ? 0 : (uint32_t)(r >> 40) % 8;
+/* A new block in one of the ways there are; together: all lanes of the warp are here. */
+WH_FN void *get_block(const stress_args *a, uint64_t r, uint64_t n, int together) {
+    const uint32_t how = a->c.plain || together ? 0 : (uint32_t)(r >> 40) % 8;
     void *p = NULL;
     uint64_t align = 16;
     if (how == 1) {
@@ -104,6 +104,8 @@ WH_FN void *get_block(const stress_args *a, uint64_t r, uint64_t n) {
     } else if (how == 2 && (a->c.caps & WH_CAP_ALIGNED) != 0) {
         align = (uint64_t)1 << (4 + (r >> 44) % 7);
         p = wh_aligned_alloc(a->heap, align, n);
+    } else if (together) {
+        p = wh_malloc_lanes(a->heap, ~0u, n);
     } else {
         p = wh_malloc(a->heap, n);
     }
@@ -166,10 +168,11 @@ WH_KERNEL(storm, stress_args, a) {
         const uint64_t r = random;
         uint64_t *slot = &a.c.mailbox[(r >> 20) % a.c.slots];
         const uint32_t what = (uint32_t)r % 8;
+        const int together = step % 4 == 3 && wh_block_threads() % WH_WARP_SIZE == 0;
         void *p = NULL;
-        if (what < 4) {
+        if (what < 4 || together) {
             const uint64_t n = pick_size(&a, r >> 3);
-            p = get_block(&a, r, n);
+            p = get_block(&a, r, n, together);
             if (p != NULL) {
                 write_block(p, n);
             }
@@ -192,7 +195,7 @@ WH_KERNEL(drain, stress_args, a) {
 /* One lane alone would write a large block for seconds: it writes some words of it. */
 WH_KERNEL(whole, stress_args, a) {
     const uint64_t n = a.c.max_size, step = n / 64 / 8 + 1;
-    uint64_t *p = (uint64_t *)get_block(&a, 0, n);
+    uint64_t *p = (uint64_t *)get_block(&a, 0, n, 0);
     if (p == NULL) {
         return;
     }

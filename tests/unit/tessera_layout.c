@@ -167,6 +167,40 @@ static void places_tile_the_heap(void **state) {
     free(seen);
 }
 
+/* Packs' places: each chunk of the same ones once a round, those of a word in a row, and the first
+ * ones in the word that others get last. */
+static void packs_have_the_same_places(void **state) {
+    (void)state;
+    wh_tuning tuning;
+    memset(&tuning, 0, sizeof tuning);
+    uint8_t *const seen = malloc((size_t)4 << 20);
+    assert_non_null(seen);
+    for (uint64_t bytes = 64 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
+        wh_tessera_t h;
+        wh_plan plan;
+        memset(&h, 0, sizeof h);
+        assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+        const wh_tessera_core g = h.core;
+        const uint32_t starts[] = {0, 5, g.places * 3 + 1, UINT32_MAX - 2 * g.places};
+        for (uint32_t i = 0; i < 4 && g.places != 0; i++) {
+            memset(seen, 0, g.n_chunks);
+            const uint32_t set = i * 7 % g.n_sets;
+            uint32_t before = 63;
+            for (uint32_t t = 0; t < g.places; t++) {
+                const uint32_t at = wh_tessera_pack_place(g, set, starts[i] + t);
+                assert_true(at >= g.begin && at < g.n_chunks);
+                assert_int_equal(((at - g.begin) >> 6) % g.n_sets, set);
+                assert_int_equal(seen[at]++, 0);
+                assert_true((at & 63) == 0 || t == 0 || at == before + 1);
+                before = at;
+            }
+            assert_int_equal(wh_tessera_pack_place(g, set, 0),
+                             wh_tessera_next_place(g, set, (g.places >> 6) - 1, 6));
+        }
+    }
+    free(seen);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_has_the_smallest_class),
@@ -177,6 +211,7 @@ int main(void) {
         cmocka_unit_test(lists_spread_neighbours),
         cmocka_unit_test(heaps_fit_their_memory),
         cmocka_unit_test(places_tile_the_heap),
+        cmocka_unit_test(packs_have_the_same_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

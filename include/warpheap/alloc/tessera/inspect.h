@@ -152,18 +152,22 @@ typedef struct wh_tessera_view {
     uint32_t left, end; /* slots [left, end) are still with a cursor */
 } wh_tessera_view;
 
-/* Whether chunk is the first of a slab that is in use. */
+/* Whether chunk is the first of a slab or a pack that is in use. */
 WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *view) {
     const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
-    if (wh_tessera_kind(tag) != WH_TESSERA_SLAB ||
-        (chunk & ((1u << wh_tessera_tag_order(tag)) - 1)) != 0 ||
-        wh_veb_contains(wh_tessera_pool_(g), chunk)) {
+    const int is_pack = wh_tessera_is_pack(tag) && wh_tessera_pack_at(tag) == 0;
+    const int is_slab = wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
+                        (chunk & ((1u << wh_tessera_tag_order(tag)) - 1)) == 0;
+    if ((!is_pack && !is_slab) || wh_veb_contains(wh_tessera_pool_(g), chunk)) {
         return 0;
     }
     view->tag = tag;
     view->slab = chunk;
     view->slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     view->left = view->end = 0;
+    if (is_pack) {
+        return 1;
+    }
     const uint32_t c = wh_tessera_tag_class(tag);
     const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, wh_tessera_tag_set(tag), c);
     for (uint32_t k = 0; k < 2; k++) {
@@ -184,6 +188,26 @@ WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *v
 WH_FN int wh_tessera_is_live_(wh_tessera_core g, const wh_tessera_view *view, uint32_t slot) {
     const uint64_t word = wh_tessera_words_of_(g, view->slab)[slot >> 6];
     return (word >> (slot & 63) & 1) == 0 && !(slot >= view->left && slot < view->end);
+}
+
+/* Where a slot begins, in bytes behind the slab's or pack's first one, and its size. */
+WH_FN uint64_t wh_tessera_slot_at_(wh_tessera_core g, const wh_tessera_view *view, uint32_t slot,
+                                   uint64_t *bytes) {
+    if (wh_tessera_is_pack(view->tag)) {
+        const uint32_t granule_log2 = wh_tessera_granule_log2(g.chunk_log2);
+        const uint32_t fit = wh_tessera_pack_fit_(g, view->slab, view->tag, 1u << slot, 1);
+        *bytes = (uint64_t)WH_TESSERA_FIT_LENGTH(fit) << granule_log2;
+        return (uint64_t)WH_TESSERA_FIT_START(fit) << granule_log2;
+    }
+    *bytes = wh_tessera_tag_size(view->tag);
+    return slot * *bytes;
+}
+
+/* Largest class that a block of so many bytes serves, as malloc sees it. */
+WH_FN uint32_t wh_tessera_serves_(wh_tessera_core g, uint64_t bytes) {
+    const uint64_t chunk = (uint64_t)1 << g.chunk_log2;
+    const uint32_t c = wh_tessera_class_of((uint32_t)(bytes < chunk ? bytes : chunk));
+    return wh_tessera_bound(c) > bytes ? c - 1 : c;
 }
 
 /* Slots of a slab that are in callers' hands. */
@@ -236,14 +260,30 @@ WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s)
         const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
         wh_tessera_view view;
         if (wh_tessera_view_(g, chunk, &view)) {
-            const uint32_t c = wh_tessera_tag_class(tag);
+            const int is_pack = wh_tessera_is_pack(tag);
             const uint32_t count = wh_tessera_live_(g, &view);
             live += count;
-            used += (uint64_t)count * wh_tessera_tag_size(tag);
-            wh_add_u64_relaxed(&s->classes[c].live, count);
-            wh_add_u64_relaxed(&s->classes[c].capacity, view.slots);
-            if (count < view.slots && wh_tessera_bound(c) > largest) {
-                largest = wh_tessera_bound(c);
+            if (!is_pack) {
+                const uint32_t c = wh_tessera_tag_class(tag);
+                used += (uint64_t)count * wh_tessera_tag_size(tag);
+                wh_add_u64_relaxed(&s->classes[c].live, count);
+                wh_add_u64_relaxed(&s->classes[c].capacity, view.slots);
+                if (count < view.slots && wh_tessera_bound(c) > largest) {
+                    largest = wh_tessera_bound(c);
+                }
+            }
+            for (uint32_t slot = 0; is_pack && slot < view.slots;
+                 slot++) { /* of the class served */
+                uint64_t bytes;
+                (void)wh_tessera_slot_at_(g, &view, slot, &bytes);
+                const uint32_t c = wh_tessera_serves_(g, bytes);
+                const int is_live = wh_tessera_is_live_(g, &view, slot);
+                used += is_live ? bytes : 0;
+                wh_add_u64_relaxed(&s->classes[c].live, (uint64_t)is_live);
+                wh_add_u64_relaxed(&s->classes[c].capacity, 1);
+                if (!is_live && wh_tessera_least_(g, c) != 0 && wh_tessera_bound(c) > largest) {
+                    largest = wh_tessera_bound(c);
+                }
             }
         } else if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
             live++;
@@ -280,8 +320,9 @@ WH_FN void wh_tessera_walk(wh_tessera_t h, uint64_t i, uint64_t n, wh_walk_sink 
         if (wh_tessera_view_(g, chunk, &view)) {
             for (uint32_t slot = 0; slot < view.slots; slot++) {
                 if (wh_tessera_is_live_(g, &view, slot)) {
-                    wh_walk_emit(sink, p + (uint64_t)slot * wh_tessera_tag_size(tag),
-                                 wh_tessera_tag_size(tag));
+                    uint64_t bytes;
+                    const uint64_t at = wh_tessera_slot_at_(g, &view, slot, &bytes);
+                    wh_walk_emit(sink, p + at, bytes);
                 }
             }
         } else if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
@@ -290,13 +331,33 @@ WH_FN void wh_tessera_walk(wh_tessera_t h, uint64_t i, uint64_t n, wh_walk_sink 
     }
 }
 
-/* A slab in use: I1, I3, I4, I5, I6. Returns the number of the first one broken, or 0. */
+/* The tags of a pack in use: 0, or I3. */
+WH_FN uint32_t wh_tessera_check_tags_(wh_tessera_core g, const wh_tessera_view *view) {
+    const uint32_t chunks = wh_tessera_pack_chunks(view->tag);
+    uint32_t slots = 0;
+    for (uint32_t k = 0; k < chunks; k++) {
+        const uint64_t tag = *wh_tessera_tag_at_(g, view->slab + k);
+        const uint32_t starts = wh_high_u32(tag);
+        if (tag != wh_tessera_pack_tag(view->slots, slots, k, chunks, starts) ||
+            (k == 0 && (starts & 1) == 0) || wh_veb_contains(wh_tessera_pool_(g), view->slab + k)) {
+            return 3;
+        }
+        slots += wh_popc32(starts);
+    }
+    return slots == view->slots && (view->slab & 63) + chunks <= 64 ? 0 : 3;
+}
+
+/* A slab or pack in use: I1, I3, I4, I5, I6. Returns the number of the first one broken, or 0. */
 WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *view) {
+    const int is_pack = wh_tessera_is_pack(view->tag);
+    if (is_pack && wh_tessera_check_tags_(g, view) != 0) {
+        return 3;
+    }
     const uint32_t n_words = (view->slots + 63) >> 6;
     const uint64_t *words = wh_tessera_words_of_(g, view->slab);
     const uint64_t past = wh_tessera_past_last(view->slots);
     uint32_t state = WH_TESSERA_NO_WORDS, any = 0;
-    for (uint32_t k = 1; k < 1u << wh_tessera_tag_order(view->tag); k++) {
+    for (uint32_t k = 1; !is_pack && k < 1u << wh_tessera_tag_order(view->tag); k++) {
         if (*wh_tessera_tag_at_(g, view->slab + k) != view->tag ||
             wh_veb_contains(wh_tessera_pool_(g), view->slab + k)) {
             return 3;
@@ -321,6 +382,9 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
     if (n_words > 1 && (*wh_tessera_state_at_(g, view->slab) != state ||
                         state == WH_TESSERA_NO_WORDS + n_words * WH_TESSERA_FULL)) {
         return 5;
+    }
+    if (is_pack) {
+        return 0;
     }
     const wh_veb list = wh_tessera_list_(g, wh_tessera_tag_class(view->tag));
     const uint32_t item = wh_tessera_item(g.n_chunks, view->slab);
@@ -358,9 +422,19 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
         }
         return 0;
     }
+    if (wh_tessera_is_pack(tag)) { /* inside one */
+        const uint32_t at = wh_tessera_pack_at(tag), base = chunk >= at ? chunk - at : 0;
+        const uint64_t first = *wh_tessera_tag_at_(g, base);
+        return at == 0 || !wh_tessera_is_pack(first) || wh_tessera_pack_at(first) != 0 ||
+                       wh_tessera_pack_chunks(first) <= at ||
+                       wh_veb_contains(wh_tessera_pool_(g), base)
+                   ? 1
+                   : 0;
+    }
     if (kind == WH_TESSERA_INNER) { /* behind another chunk of its run */
-        const uint32_t before =
-            chunk == 0 ? WH_TESSERA_FREE : wh_tessera_kind(*wh_tessera_tag_at_(g, chunk - 1));
+        const uint32_t before = chunk == 0 || wh_tessera_is_pack(*wh_tessera_tag_at_(g, chunk - 1))
+                                    ? WH_TESSERA_FREE
+                                    : wh_tessera_kind(*wh_tessera_tag_at_(g, chunk - 1));
         return (before != WH_TESSERA_RUN && before != WH_TESSERA_INNER) ||
                        wh_veb_contains(wh_tessera_pool_(g), chunk - 1)
                    ? 1

@@ -27,6 +27,7 @@
 #define WH_TESSERA_FINE 12u    /* classes up to 256 bytes */
 #define WH_TESSERA_CLASSES 64u /* at most; 42 with chunks of 16 KiB */
 #define WH_TESSERA_NO_CLASS 63u
+#define WH_TESSERA_PACK 62u         /* what packs have for a class */
 #define WH_TESSERA_POOL_SPREAD 4u   /* each SM works on a word of the pool of its own */
 #define WH_TESSERA_MAX_SPAN_LOG2 6u /* chunks of a span or slab: one word of the pool */
 
@@ -96,7 +97,7 @@ WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
 #define WH_TESSERA_FREE 0u  /* not used since the last reset, or last a slab of several words */
 #define WH_TESSERA_SLAB 1u  /* part of a slab, or was last */
 #define WH_TESSERA_RUN 2u   /* first chunk of a run, or was last */
-#define WH_TESSERA_INNER 3u /* another chunk of a run, or was last */
+#define WH_TESSERA_INNER 3u /* another chunk of a run, or was last; a pack, if of class PACK */
 
 WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t order, uint32_t slot_size) {
     const uint32_t size16 = slot_size >> 4;
@@ -139,8 +140,64 @@ WH_HD uint32_t wh_tessera_tag_slot(uint64_t tag, uint32_t x) {
     return wh_low_u32(product) < by ? slot : UINT32_MAX;
 }
 /* Slots of a slab with this tag: 2^slab_log2 / 16 times the divisor, over 2^31; slab_log2 <= 20. */
-WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
+WH_HD uint32_t wh_tessera_slab_slots(uint64_t tag, uint32_t chunk_log2) {
     return wh_high_u32(tag) >> (35 - chunk_log2 - wh_tessera_tag_order(tag));
+}
+
+/* --- packs ------------------------------------------------------------------------------
+ *
+ * A pack is up to 16 chunks in a row, in one word of the pool, that a warp has cut into blocks of
+ * the sizes that its lanes wanted, one behind the other. It is like a slab of one word of which
+ * each slot has its own size, a number of granules of 1/32 of a chunk. Tag of a pack's chunk, 64
+ * bits: kind INNER 2 | class PACK 6 | slots - 1: 5 | slot of the first block that starts in the
+ * chunk 5 | number of the chunk in the pack 4 | chunks - 1: 4 | 0: 6 | granules of the chunk at
+ * which a block starts: 32. */
+
+#define WH_TESSERA_GRANULES 32u /* of a chunk */
+#define WH_TESSERA_PACK_CHUNKS 16u
+
+WH_HD uint64_t wh_tessera_pack_tag(uint32_t slots, uint32_t slot, uint32_t at, uint32_t chunks,
+                                   uint32_t starts) {
+    const uint32_t low = (chunks - 1) << 22 | at << 18 | (slot & 31) << 13 | (slots - 1) << 8;
+    return (uint64_t)starts << 32 | low | WH_TESSERA_PACK << 2 | WH_TESSERA_INNER;
+}
+WH_HD int wh_tessera_is_pack(uint64_t tag) {
+    return (wh_low_u32(tag) & 0xff) == (WH_TESSERA_PACK << 2 | WH_TESSERA_INNER);
+}
+WH_HD uint32_t wh_tessera_pack_slots(uint64_t tag) {
+    return (wh_low_u32(tag) >> 8 & 31) + 1;
+}
+WH_HD uint32_t wh_tessera_pack_at(uint64_t tag) { /* this chunk's number */
+    return wh_low_u32(tag) >> 18 & 15;
+}
+WH_HD uint32_t wh_tessera_pack_chunks(uint64_t tag) {
+    return (wh_low_u32(tag) >> 22 & 15) + 1;
+}
+WH_HD uint32_t wh_tessera_granule_log2(uint32_t chunk_log2) {
+    return chunk_log2 - 5;
+}
+/* Granules that n bytes take. */
+WH_HD uint32_t wh_tessera_granules(uint32_t n, uint32_t chunk_log2) {
+    const uint32_t log2 = wh_tessera_granule_log2(chunk_log2);
+    return (n + (1u << log2) - 1) >> log2;
+}
+/* Slot of the block that starts at byte x of a chunk with this tag, of whose number the lower bits
+ * count; a number that no pack has, if none does. */
+WH_HD uint32_t wh_tessera_pack_slot(uint64_t tag, uint32_t x, uint32_t chunk_log2) {
+    const uint32_t log2 = wh_tessera_granule_log2(chunk_log2);
+    const uint32_t bit = 1u << (x >> log2 & (WH_TESSERA_GRANULES - 1));
+    const uint32_t starts = wh_high_u32(tag);
+    const int is = (starts & bit) != 0 && (x & ((1u << log2) - 1)) == 0;
+    return is ? (wh_low_u32(tag) >> 13 & 31) + wh_popc32(starts & (bit - 1)) : UINT32_MAX;
+}
+
+/* Slots, chunks of what has this tag: a slab, or a pack. */
+WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
+    return wh_tessera_is_pack(tag) ? wh_tessera_pack_slots(tag)
+                                   : wh_tessera_slab_slots(tag, chunk_log2);
+}
+WH_HD uint32_t wh_tessera_tag_chunks(uint64_t tag) {
+    return wh_tessera_is_pack(tag) ? wh_tessera_pack_chunks(tag) : 1u << wh_tessera_tag_order(tag);
 }
 
 #define WH_TESSERA_SPAN_SLOTS 32768u /* slots that a span aims at */
@@ -283,7 +340,9 @@ typedef struct wh_tessera_set {
     uint32_t scarce;    /* a hint: how often yet to look elsewhere before the set's own words */
     uint32_t place;     /* a hint: spans that its own words of the pool have been asked for */
     uint32_t frees;     /* frees that left their slot in a slab */
-    uint32_t padding[18];
+    uint32_t packs;     /* a hint: chunks that its own words of the pool have been asked for */
+    uint32_t no_packs;  /* a hint: how many more packs not to ask for, since there were none */
+    uint32_t padding[16];
     wh_tessera_cursor cursors[64];
 } wh_tessera_set;
 
@@ -337,6 +396,14 @@ WH_HD uint32_t wh_tessera_next_place(wh_tessera_core g, uint32_t set, uint32_t t
     return g.begin + (((rest >> 6) * g.n_sets + set) << 6) + (rest & 63);
 }
 
+/* Where a set puts packs: the ticket-th chunk of the same places, from their other end on, since
+ * other takes begin at this one. The chunks of a word lie in the order of their tickets. */
+WH_HD uint32_t wh_tessera_pack_place(wh_tessera_core g, uint32_t set, uint32_t ticket) {
+    uint32_t rest = ticket - (uint32_t)((uint64_t)ticket * g.by_places >> 32) * g.places;
+    rest += rest >> 31 != 0 ? g.places : 0;
+    return g.begin + ((((g.places - 1 - rest) >> 6) * g.n_sets + set) << 6) + (rest & 63);
+}
+
 typedef struct wh_tessera {
     unsigned char *base;
     uint64_t bytes; /* of all chunks */
@@ -349,6 +416,7 @@ typedef struct wh_tessera {
     uint32_t max_order;  /* of a slab */
     uint32_t span_share; /* chunks of a span */
     uint32_t last_set;
+    uint32_t pack_above; /* requests of more bytes may get a block of a pack */
     uint32_t chunk_log2; /* as in core, but a whole word, which is an operand without a load */
     uint32_t words_log2; /* of a chunk */
     uint32_t tracks;     /* as in core */
@@ -548,8 +616,10 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.places = h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_sets >> 6 << 6 : 0;
     if (h->core.places == 0) {
         h->core.max_whole = 0; /* and by_places means nothing */
+        h->pack_above = UINT32_MAX;
     } else {
         h->core.by_places = (uint32_t)(((uint64_t)1 << 32) / h->core.places) + 1;
+        h->pack_above = h->max_slot >> 4;
     }
     return WH_OK;
 }

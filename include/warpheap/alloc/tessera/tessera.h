@@ -186,14 +186,17 @@ WH_FN int wh_tessera_holds_(wh_veb t, wh_mask_t mask) {
     return 0;
 }
 
-/* 2^order chunks from `chunk`, as a mask of a word of the pool. */
+/* n chunks from `chunk`, or 2^order, as a mask of a word of the pool. */
+WH_HD uint64_t wh_tessera_n_chunks_(uint32_t chunk, uint32_t n) {
+    return ~wh_ones_from_u64(n) << (chunk & 63);
+}
 WH_HD uint64_t wh_tessera_chunks_(uint32_t chunk, uint32_t order) {
-    return ~wh_ones_from_u64(1u << order) << (chunk & 63);
+    return wh_tessera_n_chunks_(chunk, 1u << order);
 }
 
 /* P3, X2 */
-WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk, uint32_t order) {
-    (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_chunks_(chunk, order));
+WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk, uint32_t n) {
+    (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_n_chunks_(chunk, n));
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
 }
 
@@ -258,7 +261,7 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
     for (uint32_t k = 0; k < n_words; k++) {
         wh_store_u64_relaxed(&words[k], 0); /* I2 */
     }
-    wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+    wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_chunks(tag));
     return 1;
 }
 
@@ -269,7 +272,7 @@ WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint6
 WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                              uint32_t slots, int first, int full) {
     if (full && slots <= 64) { /* I4 */
-        wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_order(tag));
+        wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_chunks(tag));
         return;
     }
     if (full) {
@@ -280,7 +283,7 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
             return;
         }
     }
-    if (first) { /* I6 */
+    if (first && !wh_tessera_is_pack(tag)) { /* I6 */
         wh_tessera_list_slab_(g, wh_tessera_tag_class(tag), slab);
     }
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->frees, 1); /* X2, P6 */
@@ -295,6 +298,35 @@ WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab,
                       (old | bits) == wh_tessera_all_free(slots, i));
 }
 
+/* The first block of the pack at `pack`, with this tag, that is one of the slots `free` and has at
+ * least `least` granules. 0: there is none. */
+#define WH_TESSERA_FIT_START(fit) ((fit)&0x3ff) /* in granules of the pack */
+#define WH_TESSERA_FIT_LENGTH(fit) ((fit) >> 10 & 0x3ff)
+#define WH_TESSERA_FIT_SLOT(fit) ((fit) >> 20 & 0x1f)
+WH_FN uint32_t wh_tessera_pack_fit_(wh_tessera_core g, uint32_t pack, uint64_t tag, uint32_t free,
+                                    uint32_t least) {
+    const uint32_t chunks = wh_tessera_pack_chunks(tag);
+    uint32_t slot = UINT32_MAX, start = 0; /* of the block before */
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k <= chunks; k++) {
+        uint32_t starts = 1; /* behind the last chunk */
+        if (k < chunks) {
+            starts =
+                wh_high_u32(k == 0 ? tag : wh_load_u64_relaxed(wh_tessera_tag_at_(g, pack + k)));
+        }
+        WH_NO_UNROLL
+        for (; starts != 0; starts &= starts - 1) {
+            const uint32_t at = k * WH_TESSERA_GRANULES + wh_ctz32(starts);
+            if (slot < 32 && (free >> slot & 1) != 0 && at - start >= least) {
+                return 1u << 31 | slot << 20 | (at - start) << 10 | start;
+            }
+            slot++;
+            start = at;
+        }
+    }
+    return 0;
+}
+
 /* --- what a slow step found ------------------------------------------------------ */
 
 typedef struct wh_tessera_take {
@@ -303,8 +335,9 @@ typedef struct wh_tessera_take {
     int crosses;   /* C1: the caller has become the crosser of its cursor */
 } wh_tessera_take;
 
-#define WH_TESSERA_WAIT ((uint64_t)0) /* not now */
-#define WH_TESSERA_NOTHING UINT64_MAX /* not that anybody knows of: X1 */
+#define WH_TESSERA_WAIT ((uint64_t)0)        /* not now */
+#define WH_TESSERA_NOTHING UINT64_MAX        /* not that anybody knows of: X1 */
+#define WH_TESSERA_BLOCK ((uint64_t)1 << 62) /* with bits: | chunk of a pack << 16 | granule */
 
 WH_FN wh_tessera_take wh_tessera_found_(uint64_t at, uint64_t bits) {
     wh_tessera_take take;
@@ -695,7 +728,7 @@ WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t sla
         }
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
     }
-    wh_tessera_put_chunks_(g, set, slab, wh_tessera_order(row));
+    wh_tessera_put_chunks_(g, set, slab, 1u << wh_tessera_order(row));
     return 1;
 }
 
@@ -792,6 +825,80 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set
     return 0;
 }
 
+/* Granules that a block of a pack must have to serve class c; 0: packs are not for that class. */
+WH_FN uint32_t wh_tessera_least_(wh_tessera_core g, uint32_t c) {
+    const uint32_t bound = wh_tessera_bound(c);
+    return g.places != 0 && bound > 1u << g.chunk_log2 >> 4
+               ? wh_tessera_granules(bound, g.chunk_log2)
+               : 0;
+}
+
+/* What a taker has seen of a pack: its tag, its word, and where the block is that would do. */
+typedef struct wh_tessera_sight {
+    uint64_t tag, word;
+    uint32_t fit; /* 0: none, or this is no pack */
+} wh_tessera_sight;
+
+WH_FN wh_tessera_sight wh_tessera_see_block_(wh_tessera_core g, uint32_t pack, uint32_t least) {
+    wh_tessera_sight sight;
+    sight.tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, pack));
+    sight.word = wh_load_u64_relaxed(wh_tessera_words_of_(g, pack));
+    sight.fit = 0;
+    if (wh_tessera_is_pack(sight.tag) && wh_tessera_pack_at(sight.tag) == 0 &&
+        sight.word != ~(uint64_t)0) { /* I4 */
+        const uint64_t past = wh_tessera_past_last(wh_tessera_pack_slots(sight.tag));
+        const uint32_t has_past = (sight.word & past) == past; /* T1: else not slot 0 */
+        const uint64_t free = sight.word & ~past & ((uint64_t)has_past - 2);
+        sight.fit = wh_tessera_pack_fit_(g, pack, sight.tag, wh_low_u32(free), least);
+    }
+    return sight;
+}
+
+/* Takes the block that a taker has seen (fit != 0), of at least `least` granules. WAIT: not there
+ * any more; *raced: the word has changed. */
+WH_FN wh_tessera_take wh_tessera_claim_block_(wh_tessera_core g, uint32_t set, uint32_t pack,
+                                              uint32_t least, wh_tessera_sight sight, int *raced) {
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    const uint64_t past = wh_tessera_past_last(wh_tessera_pack_slots(sight.tag));
+    const uint64_t bit = (uint64_t)1 << WH_TESSERA_FIT_SLOT(sight.fit);
+    const uint64_t taken = wh_tessera_with_past(bit, past);
+    *raced = wh_cas_u64_acq_rel(wh_tessera_words_of_(g, pack), sight.word, sight.word & ~taken) !=
+             sight.word; /* P1 */
+    if (!*raced) {
+        /* T1: what it holds pins the pack, so now its tags stay, and say where the block is. */
+        const uint64_t now = wh_load_u64_acquire(wh_tessera_tag_at_(g, pack));
+        const uint32_t fit =
+            now == sight.tag ? wh_tessera_pack_fit_(g, pack, now, wh_low_u32(bit), least) : 0;
+        if (WH_PLANT(tessera_t1_pack, fit != 0, 1)) {
+            take.at = WH_TESSERA_BLOCK | (uint64_t)pack << 16 |
+                      WH_TESSERA_FIT_START(WH_PLANT(tessera_t1_tags, fit, sight.fit));
+            take.bits = bit;
+        } else {
+            wh_tessera_give_(g, set, pack, now, 0, taken);
+        }
+    }
+    return take;
+}
+
+/* A free block of at least `least` granules of the pack that is or was at this chunk. */
+WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set, uint32_t pack,
+                                                  uint32_t least) {
+    const wh_tessera_core core = *g;
+    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(core, set, WH_TESSERA_PACK);
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    (void)wh_fetch_add_u32_acq_rel(&cursor->begun, 1); /* P4 */
+    WH_NO_UNROLL
+    for (int raced = 1; raced;) { /* by who has taken or freed one */
+        const wh_tessera_sight sight = wh_tessera_see_block_(core, pack, least);
+        raced = 0;
+        if (sight.fit != 0) {
+            take = wh_tessera_claim_block_(core, set, pack, least, sight, &raced);
+        }
+    }
+    wh_add_u32_release(&cursor->done, 1); /* P4 */
+    return take;
+}
+
 /* --- out of memory: X1, X2 ------------------------------------------------------- */
 
 /* X1 (2): whether no cursor of class c has slots left or is between two spans; NO_CLASS: no cursor
@@ -864,14 +971,18 @@ WH_FN uint64_t wh_tessera_total_(wh_mask_t mask, uint64_t part) {
     return sum & 0xffffffffff;
 }
 
-/* Whether the slab of class c whose first chunk this is has a free slot, or lies between the free
- * that made it full and the pool; 0 for any other chunk. `word`: its first one. */
-WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word) {
+/* Whether the slab whose first chunk this is has a free slot, or a pack a free block of `least`
+ * granules, or it lies between the free that made it full and the pool. `word`: its first one. */
+WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word,
+                              uint32_t least) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (slots <= 64) {
+        const uint64_t free = word & wh_tessera_full_word(slots, 0);
         return word == wh_tessera_all_free(slots, 0)
                    ? WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
-                   : (word & wh_tessera_full_word(slots, 0)) != 0;
+               : wh_tessera_is_pack(tag)
+                   ? wh_tessera_pack_fit_(g, chunk, tag, wh_low_u32(free), least) != 0
+                   : free != 0;
     }
     const uint64_t *words = wh_tessera_words_of_(g, chunk);
     const uint32_t n_words = (slots + 63) >> 6;
@@ -884,50 +995,73 @@ WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, u
     return word != 0;
 }
 
+#define WH_TESSERA_AGAIN 1u /* what look_ found otherwise: 2 + a pack */
+
 /* X1 (3): whether any slab of class c is free so, or one of several words has been shut and lies
- * between its free and the pool: its words have been cleared, its tag may have been. All lanes of
- * mask, eight chunks each at a time, until they have seen all or the class has a verdict at
- * `events`. What they find is listed, since the free that owes it to the list may be on its way. */
-WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c, uint64_t events) {
+ * between its free and the pool: its words have been cleared, its tag may have been; or a pack has
+ * a free block that would do: 2 + its chunk. All lanes of mask, eight chunks each at a time, up to
+ * `most` from some place on, until they have found some or the class has a verdict at `events`;
+ * slabs = 0: packs only.
+ * Slabs that they find are listed, since the free that owes it to the list may be on its way. */
+WH_FN uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t c, uint64_t events,
+                                uint32_t most, int slabs) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    const uint32_t least = wh_tessera_least_(g, c);
+    const uint32_t random = (uint32_t)wh_thread_id() * 2654435761u;
+    const uint32_t from =
+        wh_shfl_u32(mask, (uint32_t)((uint64_t)random * g.n_chunks >> 32), wh_mask_leader(mask));
     uint64_t *verdict = &wh_tessera_header_(g)->verdict[c];
     WH_NO_UNROLL
-    for (uint32_t first = rank; wh_any(mask, first < g.n_chunks); first += 8 * lanes) {
+    for (uint32_t first = rank; wh_any(mask, first < most); first += 8 * lanes) {
         const uint64_t said = wh_load_u64_relaxed(verdict);
         uint64_t tags[8], words[8]; /* in registers: each loop is unrolled */
-        uint32_t found = g.n_chunks, shut = 0;
+        uint32_t found = 0, shut = 0;
         for (uint32_t k = 0; k < 8; k++) {
-            const uint32_t chunk = first + k * lanes;
-            tags[k] = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk < g.n_chunks ? chunk : 0));
+            const uint32_t i = first + k * lanes, at = from + (i < g.n_chunks ? i : 0);
+            tags[k] =
+                wh_load_u64_relaxed(wh_tessera_tag_at_(g, at < g.n_chunks ? at : at - g.n_chunks));
         }
         for (uint32_t k = 0; k < 8; k++) {
-            const uint32_t chunk = first + k * lanes;
-            const int is_c = chunk < g.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_SLAB &&
+            const uint32_t i = first + k * lanes, at = from + (i < g.n_chunks ? i : 0);
+            const uint32_t chunk = at < g.n_chunks ? at : at - g.n_chunks;
+            const int is_c = slabs && wh_tessera_kind(tags[k]) == WH_TESSERA_SLAB &&
                              wh_tessera_tag_class(tags[k]) == c &&
                              (chunk & ((1u << wh_tessera_tag_order(tags[k])) - 1)) == 0;
+            const int is_pack =
+                least != 0 && wh_tessera_is_pack(tags[k]) && wh_tessera_pack_at(tags[k]) == 0;
             /* in the pool, or on its way there */
-            shut |= chunk < g.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_FREE;
-            tags[k] = is_c ? tags[k] : WH_TESSERA_FREE;
-            words[k] = is_c ? wh_load_u64_relaxed(wh_tessera_words_of_(g, chunk)) : 0;
+            shut |= i < g.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_FREE;
+            tags[k] = i < g.n_chunks && (is_c || is_pack) ? tags[k] : WH_TESSERA_FREE;
+            words[k] = tags[k] != WH_TESSERA_FREE
+                           ? wh_load_u64_relaxed(wh_tessera_words_of_(g, chunk))
+                           : 0;
         }
         for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t at = from + first + k * lanes;
+            const uint32_t chunk = at < g.n_chunks ? at : at - g.n_chunks;
             if (tags[k] != WH_TESSERA_FREE &&
-                wh_tessera_is_free_(g, first + k * lanes, tags[k], words[k])) {
-                found = first + k * lanes;
+                wh_tessera_is_free_(g, chunk, tags[k], words[k], least)) {
+                const int taken_whole = words[k] == ~(uint64_t)0; /* on its way to the pool */
+                found = wh_tessera_is_pack(tags[k]) && !taken_whole ? 2 + chunk : WH_TESSERA_AGAIN;
+                if (!wh_tessera_is_pack(tags[k])) {
+                    wh_tessera_list_slab_(g, c, chunk);
+                }
             }
-        }
-        if (found != g.n_chunks) {
-            wh_tessera_list_slab_(g, c, found);
         }
         wh_fence(); /* who sees words cleared sees SHUT */
         for (uint32_t k = 0; k < 8; k++) {
             const int wide = wh_tessera_tag_slots(tags[k], g.chunk_log2) > 64;
-            const uint32_t chunk = wide ? first + k * lanes : 0;
+            const uint32_t at = from + first + k * lanes;
+            const uint32_t chunk = !wide ? 0 : at < g.n_chunks ? at : at - g.n_chunks;
             const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(g, chunk));
             shut |= wide && (state & WH_TESSERA_SHUT) != 0;
         }
-        if (wh_any(mask, found != g.n_chunks || WH_PLANT(tessera_x1_shut, shut, 0))) {
-            return 1;
+        const wh_mask_t packs = wh_ballot(mask, found > WH_TESSERA_AGAIN);
+        if (packs != 0) {
+            return wh_shfl_u32(mask, found, wh_mask_leader(packs));
+        }
+        if (wh_any(mask, found != 0 || WH_PLANT(tessera_x1_shut, shut, 0))) {
+            return WH_TESSERA_AGAIN;
         }
         if (wh_any(mask, said == events + 1)) { /* X2: somebody else has seen all */
             break;
@@ -937,46 +1071,54 @@ WH_FN int wh_tessera_has_free_(wh_tessera_core g, wh_mask_t mask, uint32_t c, ui
     return 0;
 }
 
-/* 1: nothing is left for class c. 0: look again. All lanes of mask, with the same arguments. */
-WH_FN_SLOW int wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c) {
+#define WH_TESSERA_NONE 0u /* what none_ says otherwise: as look_ */
+
+/* Whether anything is left for class c: NONE, AGAIN, or 2 + a pack. All lanes of mask, with the
+ * same arguments. */
+WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c) {
     uint64_t *verdict = &wh_tessera_header_(*g)->verdict[c];
     const int leads = wh_lane_id() == wh_mask_leader(mask);
     const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_FREES));
     const int holds = leads && wh_load_u64_acquire(verdict) == events + 1;
     if (wh_any(mask, holds)) { /* X2 */
-        return 1;
+        return WH_TESSERA_NONE;
     }
     const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
     const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
     const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
     if (WH_PLANT(tessera_x1_quiet, !wh_all(mask, done == begun), 0) || /* X1 (1) */
         !wh_tessera_used_up_(*g, mask, c)) {
-        return 0;
+        return WH_TESSERA_AGAIN;
     }
     if (wh_tessera_detach_(g, mask, set, c) ||
         !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS) || /* (2) */
         wh_tessera_holds_(wh_tessera_list_(*g, c), mask)) {    /* before all words are looked at */
-        return 0;
+        return WH_TESSERA_AGAIN;
     }
-    if (WH_PLANT(tessera_x1_words, wh_tessera_has_free_(*g, mask, c, events), 0) || /* (3) */
-        wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {                            /* (4) */
-        return 0;
+    const uint32_t found = WH_PLANT(
+        tessera_x1_words, wh_tessera_look_(*g, mask, c, events, g->n_chunks, 1), 0); /* (3) */
+    if (found != 0) {
+        return found;
+    }
+    if (wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
+        return WH_TESSERA_AGAIN;
     }
     const int same = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
                      wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
     if (WH_PLANT(tessera_x1_same,
                  !wh_all(mask, same) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS), 0)) {
-        return 0;
+        return WH_TESSERA_AGAIN;
     }
     if (leads) {
         wh_store_u64_release(verdict, events + 1);
     }
-    return 1;
+    return WH_TESSERA_NONE;
 }
 
 /* --- the slow path of slots ------------------------------------------------------ */
 
-#define WH_TESSERA_LOOKS 8u /* listed slabs to look at while the pool may have chunks */
+#define WH_TESSERA_LOOKS 8u   /* listed slabs to look at while the pool may have chunks */
+#define WH_TESSERA_NEAR 1024u /* chunks to look at for a pack before cursors are closed */
 
 /* For r lanes that found the cursor of their class used up. */
 WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, uint32_t c,
@@ -1069,9 +1211,19 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
         }
         WH_NO_UNROLL
         for (wh_mask_t m = wh_ballot(mask, take.at == WH_TESSERA_NOTHING); m != 0; m &= m - 1) {
-            const uint32_t asks = wh_mask_leader(m);
-            const int none = wh_tessera_none_(g, mask, set, wh_shfl_u32(mask, c, asks));
-            take.at = wh_lane_id() == asks && !none ? WH_TESSERA_WAIT : take.at;
+            const uint32_t asks = wh_mask_leader(m), its = wh_shfl_u32(mask, c, asks);
+            const uint32_t least = wh_tessera_least_(*g, its);
+            /* A pack, before cursors are closed; if there are many free blocks, one is found. */
+            uint32_t found =
+                least != 0 ? wh_tessera_look_(*g, mask, its, UINT64_MAX - 1, WH_TESSERA_NEAR, 0)
+                           : 0;
+            if (found <= WH_TESSERA_AGAIN) {
+                found = wh_tessera_none_(g, mask, set, its);
+            }
+            if (wh_lane_id() == asks && found != WH_TESSERA_NONE) {
+                take = found == WH_TESSERA_AGAIN ? wh_tessera_found_(WH_TESSERA_WAIT, 0)
+                                                 : wh_tessera_take_block_(g, set, found - 2, least);
+            }
         }
         if (wh_any(mask, attach)) { /* every group that attaches, together */
             span = wh_tessera_make_span_(g, mask, set, c, claim);
@@ -1101,7 +1253,13 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
         const int idle = !wh_any(mask, attach || take.at != WH_TESSERA_WAIT);
         take.at = wh_shfl_u64(mask, take.at, leader);
         take.bits = wh_shfl_u64(mask, take.bits, leader);
-        if (need && take.bits != 0) {
+        if (need && take.bits != 0 && (take.at & WH_TESSERA_BLOCK) != 0) {
+            if (rank == 0) {
+                p = g->base + ((take.at & ~WH_TESSERA_BLOCK) >> 16 << g->chunk_log2) +
+                    ((take.at & 0xffff) << wh_tessera_granule_log2(g->chunk_log2));
+                need = 0;
+            }
+        } else if (need && take.bits != 0) {
             if (rank < wh_popc64(take.bits)) {
                 const uint32_t words_log2 = wh_tessera_words_log2(g->chunk_log2);
                 const uint32_t in_chunk = (uint32_t)take.at & ((1u << words_log2) - 1);
@@ -1296,7 +1454,10 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core c
         want = want > part ? want : part;
         const uint32_t slabs = wh_tessera_divide(want, row.by_slots);
         const uint32_t much = scarce == 0 && held < core.share >> 1;
-        const uint32_t more = least + 31 - wh_clz32(2 * slabs + 1) + much;
+        /* It would last a few times as long as it takes to fetch the next one. */
+        const uint32_t fast = asked < 8192 && 16 * asked > wh_tessera_span_slots(last);
+        const uint32_t grows = fast || held < core.share >> 1;
+        const uint32_t more = least + 31 - wh_clz32((slabs << grows) + 1) + (fast & much);
         order = more < order ? more : order;
     }
     const uint32_t had = wh_tessera_chunks_of_(row, core.begin, last);
@@ -1462,7 +1623,7 @@ WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t 
     }
 }
 
-/* Usable bytes of a block in the chunk with this tag; 0 if none starts there. */
+/* Usable bytes of a block in the chunk with this tag, which is no pack; 0 if none starts there. */
 WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) {
     const uint64_t tag = wh_load_u64_relaxed(at); /* I3 */
     return wh_tessera_kind(tag) == WH_TESSERA_SLAB  ? wh_tessera_tag_size(tag)
@@ -1825,6 +1986,99 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
     return NULL;
 }
 
+/* --- packs ------------------------------------------------------------------------ */
+
+#define WH_TESSERA_PACK_LANES 16u /* a group of as many lanes goes to its cursor */
+#define WH_TESSERA_PACK_LEAST 16u /* granules that a warp has to want */
+#define WH_TESSERA_PACK_TRIES 8u
+#define WH_TESSERA_NO_PACKS 8u /* packs not to ask for, when there were none */
+
+/* Claims chunks for a pack where the set puts them: the first; n_chunks: there are none. */
+WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
+                                      uint32_t chunks) {
+    const wh_veb pool = wh_tessera_pool_(g);
+    const uint32_t no_packs = wh_load_u32_hint(&own->no_packs);      /* on its way meanwhile */
+    const uint32_t begun = wh_fetch_add_u32_relaxed(&own->begun, 1); /* P4 */
+    uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
+    uint32_t found = g.n_chunks;
+    uint32_t words = 1; /* of the set's to go past when this one does not have the chunks */
+    WH_NO_UNROLL
+    for (uint32_t tries = no_packs != 0 || begun == UINT32_MAX ? WH_TESSERA_PACK_TRIES : 0;
+         tries < WH_TESSERA_PACK_TRIES; tries++) { /* P4: the claim waits for begun */
+        const uint32_t place = wh_tessera_pack_place(g, set, ticket);
+        if ((place & 63) + chunks <= 64) {
+            const uint64_t mask = wh_tessera_n_chunks_(place, chunks);
+            /* P3. The summary above a word that this empties stays: a search clears it. */
+            const uint64_t got =
+                wh_fetch_and_u64_acquire(wh_veb_word(pool, place >> 6), ~mask) & mask;
+            if (got == mask) {
+                found = place;
+                break;
+            }
+            if (got != 0) {
+                wh_veb_put_back(pool, place >> 6, got);
+            }
+            /* For all who have met them; spans lie in words side by side. */
+            (void)wh_fetch_max_u32_relaxed(&own->packs, ticket + 64 * words - (place & 63));
+            words *= 2;
+        }
+        ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
+    }
+    wh_add_u32_relaxed(&own->done, 1); /* P4: what has become available is so behind a fence */
+    if (found == g.n_chunks) {
+        wh_store_u32_relaxed(&own->no_packs, no_packs != 0 ? no_packs - 1 : WH_TESSERA_NO_PACKS);
+    }
+    return found;
+}
+
+/* Blocks of `need` granules, at most half a chunk, for all lanes of a full warp where that is not
+ * 0, in a pack that the warp cuts for them: one behind the other, and the last one gets what is
+ * left. NULL for all: they want too little together, or there was no place. Two atomics in a row;
+ * waits for nobody. */
+WH_FN void *wh_tessera_pack_(wh_tessera_t h, wh_tessera_set *own, uint32_t set, uint32_t need) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const wh_tessera_core core = h.core;
+    uint32_t end = need; /* with those of the lanes below */
+    for (uint32_t reach = 1; reach < WH_WARP_SIZE; reach *= 2) {
+        const uint32_t below = wh_shfl_u32(all, end, (lane - reach) & (WH_WARP_SIZE - 1));
+        end += lane >= reach ? below : 0;
+    }
+    const uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
+    if (total < WH_TESSERA_PACK_LEAST) {
+        return NULL;
+    }
+    const uint32_t start = end - need;
+    const uint32_t chunks = (total + WH_TESSERA_GRANULES - 1) / WH_TESSERA_GRANULES;
+    uint32_t pack = core.n_chunks;
+    if (lane == 0) {
+        pack = wh_tessera_claim_pack_(core, own, set, chunks);
+    }
+    uint32_t starts = 0, slot = 0, slots = 0; /* of chunk number `lane`; so far */
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < chunks; k++) {
+        const uint32_t in_chunk = start - k * WH_TESSERA_GRANULES;
+        const uint32_t bits =
+            wh_reduce_or_u32(all, need != 0 && in_chunk < WH_TESSERA_GRANULES ? 1u << in_chunk : 0);
+        starts = lane == k ? bits : starts;
+        slot = lane == k ? slots : slot;
+        slots += wh_popc32(bits);
+    }
+    pack = wh_shfl_u32(all, pack, 0);
+    if (pack == core.n_chunks) {
+        return NULL;
+    }
+    if (lane < chunks) {
+        wh_store_u64_relaxed(&h.tags[pack + lane],
+                             wh_tessera_pack_tag(slots, slot, lane, chunks, starts));
+    }
+    if (lane == 0) { /* it may be all ones: I2 */
+        wh_store_u64_relaxed(&h.words[(uint64_t)pack << h.words_log2], 0);
+    }
+    return need == 0 ? NULL
+                     : core.base + ((uint64_t)pack << core.chunk_log2) +
+                           (start << wh_tessera_granule_log2(core.chunk_log2));
+}
+
 /* What is neither a slot of a cursor nor to be had from one: full warps that want a slab of their
  * own, runs, and the peak. */
 WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
@@ -1881,12 +2135,16 @@ WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tess
     return p != NULL ? p : wh_tessera_nth_(h.base, h.chunk_log2, row, got, wh_mask_rank(needy));
 }
 
-WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
+/* may_pack: a constant; else the block is a slot, or a run. */
+WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may_pack) {
     const int is_slot = (uint64_t)n - 1 < h.max_slot; /* not so for 0 */
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
     const wh_group same = wh_group_by_u32(mask, c);
     const uint32_t set = wh_tessera_my_set_(h);
-    const int leads = is_slot && wh_group_leads(same);
+    const int full_warp = may_pack && mask == 0xffffffffu && !h.tracks;
+    const int packs = full_warp && (uint32_t)n > h.pack_above && n <= h.max_slot >> 1 &&
+                      same.n < WH_TESSERA_PACK_LANES;
+    const int leads = is_slot && !packs && wh_group_leads(same);
     const int whole = same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole);
     const wh_tessera_class row = h.classes[is_slot ? c : 0];
     wh_tessera_set *const own = &h.sets[set];
@@ -1904,7 +2162,12 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
     }
     if (wh_any(mask, (p == NULL && n != 0) || h.tracks)) {
         uint32_t attach = 0;
-        if (!whole) {
+        if (full_warp && wh_any(mask, packs)) {
+            const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
+            void *q = wh_tessera_pack_(h, own, set, need);
+            p = packs ? q : p;
+        }
+        if (!whole && (!full_warp || wh_any(mask, p == NULL && !packs && is_slot))) {
             p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);
         }
         if (wh_any(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
@@ -1917,12 +2180,16 @@ WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
     return p;
 }
 
+WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
+    return wh_tessera_malloc_(h, mask, n, 1);
+}
+
 /* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
 WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, size_t n) {
     const uint64_t size = n == 0 || n > align ? n : align;
     const int is_slot = size - 1 < h.max_slot;
     const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
-    void *p = wh_tessera_malloc(h, mask, (size_t)slot);
+    void *p = wh_tessera_malloc_(h, mask, (size_t)slot, 0);
     const int is_run = n != 0 && !is_slot;
     if (wh_any(mask, is_run)) {
         void *q =
@@ -1942,12 +2209,17 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
     const uint32_t chunk = inside ? (uint32_t)(offset >> h.chunk_log2) : 0;
     const uint64_t tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
     const uint32_t order = wh_tessera_tag_order(tag);
-    const uint32_t first = chunk & (~0u << order);
-    const uint32_t slot =
-        wh_tessera_tag_slot(tag, (uint32_t)offset & ~(~0u << (order + h.chunk_log2)));
+    uint32_t first = chunk & (~0u << order);
+    uint32_t slot = wh_tessera_tag_slot(tag, (uint32_t)offset & ~(~0u << (order + h.chunk_log2)));
     /* else: a run, or no block starts here */
-    const int is_slot = inside & (wh_tessera_kind(tag) == WH_TESSERA_SLAB) &
-                        (slot < wh_tessera_tag_slots(tag, h.chunk_log2));
+    uint32_t slots = wh_tessera_slab_slots(tag, h.chunk_log2); /* kept: saves registers */
+    int is_slot = inside & (wh_tessera_kind(tag) == WH_TESSERA_SLAB) & (slot < slots);
+    if (wh_tessera_is_pack(tag)) {
+        slots = wh_tessera_pack_slots(tag);
+        first = chunk - wh_tessera_pack_at(tag);
+        slot = wh_tessera_pack_slot(tag, (uint32_t)offset, h.chunk_log2);
+        is_slot = inside & (slot != UINT32_MAX);
+    }
     const uint32_t word = is_slot ? (first << h.words_log2) + (slot >> 6) : UINT32_MAX;
     wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
     uint64_t bits = 0;
@@ -1957,7 +2229,6 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
         if (wh_group_leads(same)) {
             const uint32_t slab = word >> h.words_log2;
             const uint64_t tag_again = wh_again_u64(tag); /* above 32 registers fewer warps fit */
-            const uint32_t slots = wh_tessera_tag_slots(tag_again, h.chunk_log2);
             const uint64_t past = wh_tessera_past_last(slots);
             const uint64_t freed = wh_tessera_with_past(bits, past);
             /* P1. A group that frees all slots of a slab has nobody to hear from, and what it says
@@ -1997,7 +2268,19 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_t h, const void *p) {
     if (offset >= h.bytes) {
         return 0;
     }
-    return wh_tessera_block_bytes_(h.chunk_log2, &h.tags[offset >> h.chunk_log2]);
+    const uint32_t chunk = (uint32_t)(offset >> h.chunk_log2);
+    const uint64_t tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
+    if (wh_tessera_is_pack(tag)) {
+        const uint32_t slot = wh_tessera_pack_slot(tag, (uint32_t)offset, h.chunk_log2);
+        const uint32_t pack = chunk - wh_tessera_pack_at(tag);
+        const uint32_t fit =
+            slot == UINT32_MAX
+                ? 0
+                : wh_tessera_pack_fit_(h.core, pack, wh_load_u64_relaxed(&h.tags[pack]), 1u << slot,
+                                       1);
+        return (uint64_t)WH_TESSERA_FIT_LENGTH(fit) << wh_tessera_granule_log2(h.chunk_log2);
+    }
+    return wh_tessera_block_bytes_(h.chunk_log2, &h.tags[chunk]);
 }
 
 WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {

@@ -1,0 +1,334 @@
+/* tessera_packs.c: chunks that a full warp cuts into blocks of the sizes its lanes want: where the
+ * blocks lie, what is freed of them and how often, and that a full heap gives them out again. */
+#define WH_ALLOCATOR tessera
+
+#include "sim/sim_test.h"
+
+#include "warpheap/warpheap.h"
+
+#define CHUNK 1024u
+#define GRANULE (CHUNK / 32)
+#define MOST (CHUNK / 2) /* bytes of a block of a pack */
+#define WARPS 4u
+
+/* A heap of chunks of 1 KiB with one set. */
+static wh_heap *make_heap(wh_device *device, uint64_t bytes, wh_heap_t *handle) {
+    wh_heap_options o;
+    wh_heap *heap = NULL;
+    memset(&o, 0, sizeof o);
+    o.device = device;
+    o.allocator = "tessera";
+    o.bytes = bytes;
+    o.tuning.chunk_bytes = CHUNK;
+    o.tuning.buffers = 1;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_handle(heap, handle), WH_OK);
+    return heap;
+}
+
+static void is_sound(wh_heap *heap, uint64_t live, uint64_t bad_frees) {
+    wh_report report;
+    wh_stats stats;
+    assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+    assert_int_equal(wh_heap_get_stats(heap, &stats), WH_OK);
+    assert_int_equal(stats.live_blocks, live);
+    assert_int_equal(stats.bad_frees, bad_frees);
+    uint64_t in_classes = 0;
+    for (uint32_t c = 0; c < stats.n_classes; c++) {
+        in_classes += stats.classes[c].live;
+    }
+    assert_int_equal(in_classes, live);
+}
+
+typedef struct cut_args {
+    wh_heap_t heap;
+    const uint32_t *sizes; /* of each lane */
+    unsigned char **ptrs;
+    uint64_t *usable;
+    uint32_t first, step; /* which to free, and in which order */
+} cut_args;
+
+WH_KERNEL(cut, cut_args, a) {
+    const uint32_t lane = wh_lane_id();
+    a.ptrs[lane] = (unsigned char *)wh_malloc_lanes(a.heap, ~0u, a.sizes[lane]);
+    a.usable[lane] = wh_usable_size(a.heap, a.ptrs[lane]);
+}
+
+/* What is no start of a block of a pack: counted, and without effect. */
+WH_KERNEL(free_wrong, cut_args, a) {
+    wh_free(a.heap, a.ptrs[a.first] + 16);      /* inside a granule */
+    wh_free(a.heap, a.ptrs[a.first] + GRANULE); /* at another one of the block */
+    wh_free(a.heap, a.ptrs[a.first]);           /* it is one */
+    wh_free(a.heap, a.ptrs[a.first]);           /* not twice */
+}
+
+WH_KERNEL(free_one_by_one, cut_args, a) {
+    for (uint32_t i = 0; i < 32; i++) {
+        const uint32_t k = (a.first + i * a.step) % 32;
+        if (i != 0) {
+            wh_free(a.heap, a.ptrs[k]);
+        }
+    }
+}
+
+/* The blocks of lanes that want more than a 16th of a chunk lie side by side in the order of the
+ * lanes, each with the granules that it needs, but for the last one, which has all that is left. */
+static void test_blocks_lie_side_by_side(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        cut_args a;
+        uint64_t random = seed;
+        wh_device *device = open_policy(WH_SIM_RANDOM, seed);
+        memset(&a, 0, sizeof a);
+        wh_heap *heap = make_heap(device, 300 << 10, &a.heap);
+        assert_true(a.heap.core.places >= 64); /* otherwise there are no packs */
+        uint32_t *sizes = take(device, 32 * sizeof *sizes);
+        a.sizes = sizes;
+        a.ptrs = take(device, 32 * sizeof *a.ptrs);
+        a.usable = take(device, 32 * sizeof *a.usable);
+        uint32_t total = 0, in_pack = 0, last = 32;
+        for (uint32_t i = 0; i < 32; i++) {
+            sizes[i] = 1 + (uint32_t)(next_random(&random) % MOST);
+        }
+        const wh_launch one = grid(device, 1, 32), alone = grid(device, 1, 1);
+        assert_int_equal(cut(&one, &a), WH_OK);
+        for (uint32_t i = 0; i < 32; i++) {
+            assert_non_null(a.ptrs[i]);
+            assert_true(a.usable[i] >= sizes[i]);
+            const uint32_t chunk = (uint32_t)((a.ptrs[i] - a.heap.base) / CHUNK);
+            const int packed = wh_tessera_is_pack(a.heap.tags[chunk]);
+            assert_int_equal(packed, sizes[i] > CHUNK / 16);
+            if (packed) {
+                if (last != 32) {
+                    assert_ptr_equal(a.ptrs[i], a.ptrs[last] + a.usable[last]);
+                    assert_true(a.usable[last] < sizes[last] + GRANULE);
+                }
+                total += (uint32_t)a.usable[i];
+                in_pack++;
+                last = i;
+            }
+        }
+        assert_true(in_pack > 8);
+        assert_int_equal(total % CHUNK, 0);
+        assert_true(a.usable[last] < sizes[last] + CHUNK);
+        is_sound(heap, 32, 0);
+        a.first = last;
+        while (a.usable[a.first] == GRANULE || sizes[a.first] <= CHUNK / 16) {
+            a.first = (a.first + 1) % 32;
+        }
+        assert_int_equal(free_wrong(&alone, &a), WH_OK);
+        is_sound(heap, 31, 3);
+        a.step = 2 * (uint32_t)seed + 1;
+        assert_int_equal(free_one_by_one(&alone, &a), WH_OK);
+        is_sound(heap, 0, 3);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
+typedef struct full_args {
+    wh_heap_t heap;
+    void **ptrs;     /* all blocks, as they were got */
+    uint32_t *sizes; /* bytes that each can hold */
+    uint32_t *n;
+    uint32_t *wrong, *tried;
+    uint32_t most, seed;
+} full_args;
+
+WH_FN void keep_block(const full_args *a, void *p) {
+    const uint32_t at = wh_fetch_add_u32_relaxed(a->n, 1);
+    if (at < a->most) {
+        a->ptrs[at] = p;
+        a->sizes[at] = (uint32_t)wh_usable_size(a->heap, p);
+    }
+}
+
+/* Warps take packs until there is no chunk left; then each lane takes whatever there is. */
+WH_KERNEL(fill, full_args, a) {
+    uint32_t random = a.seed * 7919u + (uint32_t)wh_thread_id() * 104729u + 1u;
+    void *p;
+    do {
+        random = random * 1664525u + 1013904223u;
+        p = wh_malloc_lanes(a.heap, ~0u, CHUNK / 16 + 1 + (random >> 8) % (MOST - CHUNK / 16));
+        if (p != NULL) {
+            keep_block(&a, p);
+        }
+    } while (wh_all(~0u, p != NULL));
+    for (uint32_t size = CHUNK; size != 0; size -= 16) {
+        while ((p = wh_malloc(a.heap, size)) != NULL) {
+            keep_block(&a, p);
+        }
+    }
+}
+
+/* One lane frees each block of a pack in turn: what it held, and no more, can be had again, and
+ * then nothing. */
+WH_KERNEL(again, full_args, a) {
+    for (uint32_t i = 0; i < *a.n; i++) {
+        const uint32_t chunk =
+            (uint32_t)((uint64_t)((unsigned char *)a.ptrs[i] - a.heap.base) / CHUNK);
+        if (!wh_tessera_is_pack(wh_load_u64_relaxed(&a.heap.tags[chunk]))) {
+            continue;
+        }
+        const uint32_t c = wh_tessera_serves_(a.heap.core, a.sizes[i]);
+        const uint32_t size = wh_tessera_bound(c);
+        if (size <= CHUNK / 16) {
+            continue;
+        }
+        ++*a.tried;
+        wh_free(a.heap, a.ptrs[i]);
+        *a.wrong += size < CHUNK && wh_malloc(a.heap, size + 1) != NULL;
+        void *p = wh_malloc(a.heap, size);
+        *a.wrong += p != a.ptrs[i];
+        *a.wrong += wh_malloc(a.heap, size) != NULL;
+    }
+}
+
+WH_KERNEL(free_all, full_args, a) {
+    for (uint32_t i = (uint32_t)wh_thread_id(); i < *a.n; i += (uint32_t)wh_grid_threads()) {
+        wh_free(a.heap, a.ptrs[i]);
+    }
+}
+
+/* In a full heap a freed block of a pack is found (X1), with as much as it had. */
+static void test_a_full_heap_gives_blocks_again(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        full_args a;
+        wh_stats stats;
+        wh_device *device = open_policy(seed % 2 == 0 ? WH_SIM_RANDOM : WH_SIM_STICKY, seed);
+        memset(&a, 0, sizeof a);
+        wh_heap *heap = make_heap(device, 160 << 10, &a.heap);
+        a.most = 16384;
+        a.seed = (uint32_t)seed;
+        a.ptrs = take(device, a.most * sizeof *a.ptrs);
+        a.sizes = take(device, a.most * sizeof *a.sizes);
+        a.n = take(device, sizeof *a.n);
+        a.wrong = take(device, sizeof *a.wrong);
+        a.tried = take(device, sizeof *a.tried);
+        const wh_launch all = grid(device, WARPS, 32), alone = grid(device, 1, 1);
+        assert_int_equal(fill(&all, &a), WH_OK);
+        assert_true(*a.n < a.most);
+        assert_int_equal(wh_heap_get_stats(heap, &stats), WH_OK);
+        assert_int_equal(stats.largest_free, 0);
+        is_sound(heap, *a.n, 0);
+        assert_int_equal(again(&alone, &a), WH_OK);
+        assert_int_equal(*a.wrong, 0);
+        assert_true(*a.tried > 100);
+        is_sound(heap, *a.n, 0);
+        assert_int_equal(free_all(&all, &a), WH_OK);
+        is_sound(heap, 0, 0);
+        assert_int_equal(wh_heap_get_stats(heap, &stats), WH_OK);
+        assert_true(stats.largest_free > stats.heap_bytes / 2);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
+typedef struct storm_args {
+    wh_heap_t heap;
+    uint64_t *mailbox; /* blocks, whose first word is how many words they have */
+    uint32_t *wrong;
+    uint32_t slots, steps, seed;
+} storm_args;
+
+/* Full warps take blocks of all sizes, write them, and swap them against others' blocks, which they
+ * verify and free; now and then a lane takes one alone. */
+WH_KERNEL(storm, storm_args, a) {
+    uint64_t random = a.seed * 7919u + wh_thread_id() * 104729u + 1u;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const uint32_t r = (uint32_t)(random >> 33);
+        const uint32_t words = 2 + r % (CHUNK / 8);
+        uint64_t *p = step % 4 == 3 && r % 2 != 0
+                          ? NULL
+                          : (uint64_t *)wh_malloc_lanes(a.heap, wh_activemask(), words * 8);
+        if (step % 4 != 3) {
+            wh_syncwarp(~0u);
+            uint64_t *q = (uint64_t *)wh_malloc_lanes(a.heap, ~0u, words * 8);
+            wh_free(a.heap, p);
+            p = q;
+        }
+        for (uint32_t k = 0; p != NULL && k < words; k++) {
+            p[k] = k == 0 ? words : (uint64_t)(uintptr_t)p + k;
+        }
+        uint64_t *old = (uint64_t *)(uintptr_t)wh_exchange_u64_acq_rel(
+            &a.mailbox[(random >> 40) % a.slots], (uint64_t)(uintptr_t)p);
+        for (uint64_t k = 1; old != NULL && k < old[0]; k++) {
+            if (old[k] != (uint64_t)(uintptr_t)old + k) {
+                wh_add_u32_relaxed(a.wrong, 1);
+                break;
+            }
+        }
+        wh_free(a.heap, old);
+    }
+}
+
+WH_KERNEL(drain, storm_args, a) {
+    for (uint32_t i = (uint32_t)wh_thread_id(); i < a.slots; i += (uint32_t)wh_grid_threads()) {
+        wh_free(a.heap, (void *)(uintptr_t)a.mailbox[i]);
+    }
+}
+
+static void test_a_storm(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+        storm_args a;
+        wh_sim_options o;
+        memset(&o, 0, sizeof o);
+        o.policy = (wh_sim_policy)(seed % N_POLICIES);
+        o.seed = seed;
+        wh_device *device = open_with(&o);
+        memset(&a, 0, sizeof a);
+        wh_heap *heap = make_heap(device, 110 << 10, &a.heap);
+        a.slots = 200;
+        a.steps = 12;
+        a.seed = (uint32_t)seed;
+        a.mailbox = take(device, a.slots * sizeof *a.mailbox);
+        a.wrong = take(device, sizeof *a.wrong);
+        const wh_launch all = grid(device, WARPS, 32);
+        assert_int_equal(storm(&all, &a), WH_OK);
+        assert_int_equal(*a.wrong, 0);
+        wh_report report;
+        assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+        assert_int_equal(drain(&all, &a), WH_OK);
+        is_sound(heap, 0, 0);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
+/* A lane with the block of a pack: the bounds of what a tag says. */
+static void test_tags(void **state) {
+    (void)state;
+    for (uint32_t slots = 1; slots <= 32; slots++) {
+        for (uint32_t chunks = 1; chunks <= WH_TESSERA_PACK_CHUNKS; chunks++) {
+            for (uint32_t at = 0; at < chunks; at++) {
+                const uint32_t starts = 0x80010021u, before = slots - 1;
+                const uint64_t tag = wh_tessera_pack_tag(slots, before, at, chunks, starts);
+                assert_true(wh_tessera_is_pack(tag));
+                assert_int_equal(wh_tessera_pack_slots(tag), slots);
+                assert_int_equal(wh_tessera_pack_chunks(tag), chunks);
+                assert_int_equal(wh_tessera_tag_chunks(tag), chunks);
+                assert_int_equal(wh_tessera_pack_at(tag), at);
+                assert_int_equal(wh_tessera_kind(tag), WH_TESSERA_INNER);
+                for (uint32_t x = 0; x < CHUNK; x++) {
+                    const uint32_t granule = x / GRANULE;
+                    const int is = x % GRANULE == 0 && (starts >> granule & 1) != 0;
+                    const uint32_t below = wh_popc32(starts & ((1u << granule) - 1));
+                    assert_int_equal(wh_tessera_pack_slot(tag, 5 * CHUNK + x, 10),
+                                     is ? before + below : UINT32_MAX);
+                }
+            }
+        }
+    }
+    assert_false(wh_tessera_is_pack(WH_TESSERA_INNER));
+    assert_false(wh_tessera_is_pack(wh_tessera_slab_tag(41, 6, 16384)));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tags), cmocka_unit_test(test_blocks_lie_side_by_side),
+        cmocka_unit_test(test_a_full_heap_gives_blocks_again), cmocka_unit_test(test_a_storm)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
