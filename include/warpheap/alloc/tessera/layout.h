@@ -325,6 +325,8 @@ typedef struct wh_tessera_cursor {
     uint64_t spare; /* a second span, for whoever finds the first used up */
 } wh_tessera_cursor;
 
+#define WH_TESSERA_HINTS 16u
+
 /* Counters of one set of cursors (the SMs that share them), and these: together, so that who has
  * one has the others without a look at the heap. */
 typedef struct wh_tessera_set {
@@ -342,7 +344,7 @@ typedef struct wh_tessera_set {
     uint32_t frees;     /* frees that left their slot in a slab */
     uint32_t packs;     /* a hint: chunks that its own words of the pool have been asked for */
     uint32_t no_packs;  /* a hint: how many more packs not to ask for, since there were none */
-    uint32_t padding[16];
+    uint32_t pack_hints[WH_TESSERA_HINTS]; /* 1 + packs of which a block has been freed */
     wh_tessera_cursor cursors[64];
 } wh_tessera_set;
 

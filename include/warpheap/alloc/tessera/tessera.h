@@ -283,7 +283,10 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
             return;
         }
     }
-    if (first && !wh_tessera_is_pack(tag)) { /* I6 */
+    if (wh_tessera_is_pack(tag)) { /* where the next taker looks first */
+        wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->pack_hints[slab / 4 % WH_TESSERA_HINTS],
+                             slab + 1);
+    } else if (first) { /* I6 */
         wh_tessera_list_slab_(g, wh_tessera_tag_class(tag), slab);
     }
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->frees, 1); /* X2, P6 */
@@ -899,6 +902,31 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set
     return take;
 }
 
+#define WH_TESSERA_HINTS_TRIED 4u
+
+/* The same of a pack of which a block has been freed lately, by this set or another one. */
+WH_FN_SLOW wh_tessera_take wh_tessera_take_hinted_(wh_tessera_ref g, uint32_t set, uint32_t least) {
+    const wh_tessera_core core = *g;
+    const uint32_t takes =
+        wh_load_u32_relaxed(&wh_tessera_cursor_at_(core, set, WH_TESSERA_PACK)->begun);
+    const uint32_t random = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < 2 * WH_TESSERA_HINTS_TRIED && take.bits == 0; i++) {
+        const uint32_t other = (uint32_t)((uint64_t)random * core.n_sets >> 32);
+        uint32_t *at = &wh_tessera_set_at_(core, i < WH_TESSERA_HINTS_TRIED ? set : other)
+                            ->pack_hints[((random >> 8) + i) % WH_TESSERA_HINTS];
+        const uint32_t hint = wh_load_u32_relaxed(at);
+        if (hint != 0) {
+            take = wh_tessera_take_block_(g, set, hint - 1, least);
+            if (take.bits == 0) {
+                wh_store_u32_relaxed(at, 0);
+            }
+        }
+    }
+    return take;
+}
+
 /* --- out of memory: X1, X2 ------------------------------------------------------- */
 
 /* X1 (2): whether no cursor of class c has slots left or is between two spans; NO_CLASS: no cursor
@@ -980,9 +1008,9 @@ WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, u
         const uint64_t free = word & wh_tessera_full_word(slots, 0);
         return word == wh_tessera_all_free(slots, 0)
                    ? WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
-               : wh_tessera_is_pack(tag)
-                   ? wh_tessera_pack_fit_(g, chunk, tag, wh_low_u32(free), least) != 0
-                   : free != 0;
+                   : free != 0 &&
+                         (!wh_tessera_is_pack(tag) ||
+                          wh_tessera_pack_fit_(g, chunk, tag, wh_low_u32(free), least) != 0);
     }
     const uint64_t *words = wh_tessera_words_of_(g, chunk);
     const uint32_t n_words = (slots + 63) >> 6;
@@ -1003,11 +1031,13 @@ WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, u
  * `most` from some place on, until they have found some or the class has a verdict at `events`;
  * slabs = 0: packs only.
  * Slabs that they find are listed, since the free that owes it to the list may be on its way. */
-WH_FN uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t c, uint64_t events,
-                                uint32_t most, int slabs) {
+WH_FN_SLOW uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t set, uint32_t c,
+                                     uint64_t events, uint32_t most, int slabs) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const uint32_t least = wh_tessera_least_(g, c);
-    const uint32_t random = (uint32_t)wh_thread_id() * 2654435761u;
+    const uint32_t takes = wh_load_u32_relaxed(
+        &wh_tessera_cursor_at_(g, set, WH_TESSERA_PACK)->begun); /* so every time elsewhere */
+    const uint32_t random = ((uint32_t)(wh_thread_id() >> 5) * 256u + takes) * 2654435761u;
     const uint32_t from =
         wh_shfl_u32(mask, (uint32_t)((uint64_t)random * g.n_chunks >> 32), wh_mask_leader(mask));
     uint64_t *verdict = &wh_tessera_header_(g)->verdict[c];
@@ -1071,7 +1101,8 @@ WH_FN uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t c, u
     return 0;
 }
 
-#define WH_TESSERA_NONE 0u /* what none_ says otherwise: as look_ */
+#define WH_TESSERA_NONE 0u    /* what none_ says otherwise: as look_ */
+#define WH_TESSERA_NEAR 1024u /* chunks to look at for a pack before cursors are closed */
 
 /* Whether anything is left for class c: NONE, AGAIN, or 2 + a pack. All lanes of mask, with the
  * same arguments. */
@@ -1082,6 +1113,13 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
     const int holds = leads && wh_load_u64_acquire(verdict) == events + 1;
     if (wh_any(mask, holds)) { /* X2 */
         return WH_TESSERA_NONE;
+    }
+    if (wh_tessera_least_(*g, c) != 0) { /* before cursors are closed; one of many is soon found */
+        const uint32_t pack =
+            wh_tessera_look_(*g, mask, set, c, UINT64_MAX - 1, WH_TESSERA_NEAR, 0);
+        if (pack > WH_TESSERA_AGAIN) {
+            return pack;
+        }
     }
     const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
     const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
@@ -1096,7 +1134,7 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
         return WH_TESSERA_AGAIN;
     }
     const uint32_t found = WH_PLANT(
-        tessera_x1_words, wh_tessera_look_(*g, mask, c, events, g->n_chunks, 1), 0); /* (3) */
+        tessera_x1_words, wh_tessera_look_(*g, mask, set, c, events, g->n_chunks, 1), 0); /* (3) */
     if (found != 0) {
         return found;
     }
@@ -1117,8 +1155,7 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
 
 /* --- the slow path of slots ------------------------------------------------------ */
 
-#define WH_TESSERA_LOOKS 8u   /* listed slabs to look at while the pool may have chunks */
-#define WH_TESSERA_NEAR 1024u /* chunks to look at for a pack before cursors are closed */
+#define WH_TESSERA_LOOKS 8u /* listed slabs to look at while the pool may have chunks */
 
 /* For r lanes that found the cursor of their class used up. */
 WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, uint32_t c,
@@ -1156,6 +1193,9 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     }
     if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g))) {
         take = wh_tessera_take_small_(g, set, c, r);
+    }
+    if (take.bits == 0 && wh_tessera_least_(*g, c) != 0) {
+        take = wh_tessera_take_hinted_(g, set, wh_tessera_least_(*g, c));
     }
     if (take.bits == 0) {
         take = wh_tessera_steal_(g, set, c, r);
@@ -1212,17 +1252,11 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
         WH_NO_UNROLL
         for (wh_mask_t m = wh_ballot(mask, take.at == WH_TESSERA_NOTHING); m != 0; m &= m - 1) {
             const uint32_t asks = wh_mask_leader(m), its = wh_shfl_u32(mask, c, asks);
-            const uint32_t least = wh_tessera_least_(*g, its);
-            /* A pack, before cursors are closed; if there are many free blocks, one is found. */
-            uint32_t found =
-                least != 0 ? wh_tessera_look_(*g, mask, its, UINT64_MAX - 1, WH_TESSERA_NEAR, 0)
-                           : 0;
-            if (found <= WH_TESSERA_AGAIN) {
-                found = wh_tessera_none_(g, mask, set, its);
-            }
+            const uint32_t found = wh_tessera_none_(g, mask, set, its);
             if (wh_lane_id() == asks && found != WH_TESSERA_NONE) {
-                take = found == WH_TESSERA_AGAIN ? wh_tessera_found_(WH_TESSERA_WAIT, 0)
-                                                 : wh_tessera_take_block_(g, set, found - 2, least);
+                take = found == WH_TESSERA_AGAIN
+                           ? wh_tessera_found_(WH_TESSERA_WAIT, 0)
+                           : wh_tessera_take_block_(g, set, found - 2, wh_tessera_least_(*g, its));
             }
         }
         if (wh_any(mask, attach)) { /* every group that attaches, together */
