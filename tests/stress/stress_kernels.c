@@ -169,6 +169,9 @@ WH_KERNEL(storm, stress_args, a) {
         uint64_t *slot = &a.c.mailbox[(r >> 20) % a.c.slots];
         const uint32_t what = (uint32_t)r % 8;
         const int together = step % 4 == 3 && wh_block_threads() % WH_WARP_SIZE == 0;
+        if (together) { /* converged, which malloc_lanes takes for granted */
+            wh_syncwarp(~0u);
+        }
         void *p = NULL;
         if (what < 4 || together) {
             const uint64_t n = pick_size(&a, r >> 3);
