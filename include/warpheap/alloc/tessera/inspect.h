@@ -331,7 +331,7 @@ WH_FN void wh_tessera_walk(wh_tessera_t h, uint64_t i, uint64_t n, wh_walk_sink 
     }
 }
 
-/* The tags of a pack in use: 0, or I3. */
+/* The tags of a pack in use: 0, or I9. */
 WH_FN uint32_t wh_tessera_check_tags_(wh_tessera_core g, const wh_tessera_view *view) {
     const uint32_t chunks = wh_tessera_pack_chunks(view->tag);
     uint32_t slots = 0;
@@ -340,18 +340,18 @@ WH_FN uint32_t wh_tessera_check_tags_(wh_tessera_core g, const wh_tessera_view *
         const uint32_t starts = wh_high_u32(tag);
         if (tag != wh_tessera_pack_tag(view->slots, slots, k, chunks, starts) ||
             (k == 0 && (starts & 1) == 0) || wh_veb_contains(wh_tessera_pool_(g), view->slab + k)) {
-            return 3;
+            return 9;
         }
         slots += wh_popc32(starts);
     }
-    return slots == view->slots && (view->slab & 63) + chunks <= 64 ? 0 : 3;
+    return slots == view->slots && (view->slab & 63) + chunks <= 64 ? 0 : 9;
 }
 
-/* A slab or pack in use: I1, I3, I4, I5, I6. Returns the number of the first one broken, or 0. */
+/* A slab or pack in use: I1, I3 to I6, I9. Returns the number of the first one broken, or 0. */
 WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *view) {
     const int is_pack = wh_tessera_is_pack(view->tag);
     if (is_pack && wh_tessera_check_tags_(g, view) != 0) {
-        return 3;
+        return 9;
     }
     const uint32_t n_words = (view->slots + 63) >> 6;
     const uint64_t *words = wh_tessera_words_of_(g, view->slab);

@@ -456,6 +456,43 @@ WH_FN uint64_t *wh_tessera_tag_at_(wh_tessera_core g, uint32_t chunk) {
 WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
 }
+/* Granules that a block of a pack must have to serve class c; 0: packs are not for that class. */
+WH_FN uint32_t wh_tessera_least_(wh_tessera_core g, uint32_t c) {
+    const uint32_t bound = wh_tessera_bound(c);
+    return g.places != 0 && bound > 1u << g.chunk_log2 >> 4
+               ? wh_tessera_granules(bound, g.chunk_log2)
+               : 0;
+}
+
+/* The first block of the pack at `pack`, with this tag, that is one of the slots `free` and has at
+ * least `least` granules. 0: there is none. */
+#define WH_TESSERA_FIT_START(fit) ((fit)&0x3ff) /* in granules of the pack */
+#define WH_TESSERA_FIT_LENGTH(fit) ((fit) >> 10 & 0x3ff)
+#define WH_TESSERA_FIT_SLOT(fit) ((fit) >> 20 & 0x1f)
+WH_FN uint32_t wh_tessera_pack_fit_(wh_tessera_core g, uint32_t pack, uint64_t tag, uint32_t free,
+                                    uint32_t least) {
+    const uint32_t chunks = wh_tessera_pack_chunks(tag);
+    uint32_t slot = UINT32_MAX, start = 0; /* of the block before */
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k <= chunks; k++) {
+        uint32_t starts = 1; /* behind the last chunk */
+        if (k < chunks) {
+            starts =
+                wh_high_u32(k == 0 ? tag : wh_load_u64_relaxed(wh_tessera_tag_at_(g, pack + k)));
+        }
+        WH_NO_UNROLL
+        for (; starts != 0; starts &= starts - 1) {
+            const uint32_t at = k * WH_TESSERA_GRANULES + wh_ctz32(starts);
+            if (slot < 32 && (free >> slot & 1) != 0 && at - start >= least) {
+                return 1u << 31 | slot << 20 | (at - start) << 10 | start;
+            }
+            slot++;
+            start = at;
+        }
+    }
+    return 0;
+}
+
 WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
     return wh_veb_make_spread(g.pool, g.n_chunks, WH_TESSERA_POOL_SPREAD);
 }

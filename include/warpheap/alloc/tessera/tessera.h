@@ -12,6 +12,8 @@
  *            and a spare one
  *   list     per class: the slabs that have free slots in their words (core/veb.h)
  *   run      chunks in a row, for a request of more than one chunk
+ *   pack     up to 16 chunks in a row that a full warp has cut into blocks of the different
+ *            sizes its lanes wanted; else like a slab of one word, a slot each
  *
  * The idea  A slot of a fresh slab is handed out by the position of a cursor alone: one
  * fetch_add returns the place and the number together, nothing else is touched. Every
@@ -19,7 +21,9 @@
  * its end attaches the next one; meanwhile the others take from the spare span, so that
  * they seldom wait. A freed slot is a bit in its slab's word. A slab all of whose slots
  * are free goes back to the pool. Slots of slabs that do not get that far are found
- * through the lists once the pool has nothing for a class.
+ * through the lists once the pool has nothing for a class. Lanes of a full warp that want
+ * different sizes of more than a 16th of a chunk would each have to wait for a cursor: they
+ * have chunks cut for them instead, and wait for nobody.
  *
  * Fields and who writes them (all device scope)
  *   span, spare
@@ -34,15 +38,17 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     where searches look first (I6): by or, acquire; takers take slabs off by and
- *   no_places, held, dry, scarce, place, reuse
+ *   no_places, held, dry, scarce, place, reuse, packs, no_packs, pack_hints
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
- *            had none; which of these is next; a slab with free slots
+ *            had none; which of these is next; a slab with free slots; where the next pack
+ *            may be; how many more not to ask for; packs of which a block has been freed
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
  *            verdict of runs; store release. run_news: relaxed, how often that has been done
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
- *            cursor. attached: spans published, per set. events, frees: memory has become
- *            available in the pool or in a slab, per set
+ *            cursor, from packs in the place of a cursor of class PACK. attached: spans
+ *            published, per set. events, frees: memory has become available in the pool or
+ *            in a slab, per set
  *   verdict  per class, the events and frees at which a full search found nothing
  *   used, peak
  *            with track_peak: malloc adds after it has its blocks, free subtracts after it
@@ -69,6 +75,9 @@
  *       search may miss it, though the free has returned, but not X1's
  *   I7  done = begun when quiet
  *   I8  held = the chunks of what the set's cursors have in them, when quiet
+ *   I9  pack: its slots are its blocks in the order of their addresses, without a gap; the tags
+ *       of its chunks say where they start, all before the first malloc of it returns, and then
+ *       stay (I3). Its word is like one of a slab of as many slots (I4, T1). It is on no list
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
  *       per published span, since positions only grow; it alone stores the word's next
@@ -78,12 +87,14 @@
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives back the bits it took, which may be some of those past the last slot;
  *       slot 0 is not to be had meanwhile. It sees the new tag, since a bit that it took from a
- *       word that was 0 when the tag was stored has been freed since (P1)
+ *       word that was 0 when the tag was stored has been freed since (P1). A taker of a pack's
+ *       block then looks again where that slot's block lies, and whether it is large enough
  *   X1  exact out-of-memory: NULL only if, in this order, (1) begun = done, for the pool and
  *       the lists of all classes, since a taker of any class may hold a slot of this one for a
  *       while (T1) or keep a slab from going back (I5); (2) every
  *       cursor, also those of other classes, was used up or has been detached; (3) no word
- *       of a slab of the class had a free slot and (4) the pool was empty on its lowest
+ *       of a slab of the class had a free slot, nor a pack a free block of the class's largest
+ *       request, if that is more than a 16th of a chunk, and (4) the pool was empty on its lowest
  *       level; and then begun and attached are the same as before and no cursor is between
  *       two spans. Without a take, what is available in (3) and (4) only grows or moves from
  *       a slab to the pool, so what was there after (2) would have been seen. A slab on that
@@ -115,10 +126,13 @@
  *       its cursor (which wait for nobody: their search of the pool is bounded), and at X1
  *       for takes under way. Lists, pool: lock-free. A run: its warp searches the pool
  *       without the lock, again only if another take got part of the row it had found.
- *       While one warp has the lock the others look at it; it waits for nobody.
+ *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
+ *       number of claims. A block of one: again only if its word has changed under the taker.
  * Cost  malloc: 1 atomic per group of lanes with one class; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
+ *       Lanes of a full warp that want different sizes of 1 to 8 KiB (in chunks of 16) get a pack:
+ *       2 atomics for all of them, and never wait.
  *       free: 1 load and 1 atomic per group of lanes with one word, 1 more by the group
  *       that makes the word full; and up to two that nobody waits for.
  *       Run: 4 tries at places from the back of the heap, else a search of the lowest level
@@ -126,8 +140,9 @@
  *       NULL: a look at all tags, all words of slabs of the class, and the pool, by all
  *       lanes of the warp together, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
- *       word overflows; full warps; late takers), tests/fault/tessera.c (I1, I4, I6, T1, X1, X2,
- *       P1, P2, P7 of words); wh_tessera_check (I1 to I8). P3 and P5 are core/veb.h's; no test
+ *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
+ *       tests/fault/tessera.c (I1, I4, I6, T1, X1, X2, P1, P2, P7 of words); wh_tessera_check
+ *       (I1 to I9). P3 and P5 are core/veb.h's; no test
  *       weakens P4, P6 and P7 of states, whose loss the simulator's atomics would not show.
  */
 #ifndef WH_ALLOC_TESSERA_H
@@ -299,35 +314,6 @@ WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab,
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     wh_tessera_freed_(g, set, slab, tag, slots, (old & ~wh_tessera_past_last(slots)) == 0,
                       (old | bits) == wh_tessera_all_free(slots, i));
-}
-
-/* The first block of the pack at `pack`, with this tag, that is one of the slots `free` and has at
- * least `least` granules. 0: there is none. */
-#define WH_TESSERA_FIT_START(fit) ((fit)&0x3ff) /* in granules of the pack */
-#define WH_TESSERA_FIT_LENGTH(fit) ((fit) >> 10 & 0x3ff)
-#define WH_TESSERA_FIT_SLOT(fit) ((fit) >> 20 & 0x1f)
-WH_FN uint32_t wh_tessera_pack_fit_(wh_tessera_core g, uint32_t pack, uint64_t tag, uint32_t free,
-                                    uint32_t least) {
-    const uint32_t chunks = wh_tessera_pack_chunks(tag);
-    uint32_t slot = UINT32_MAX, start = 0; /* of the block before */
-    WH_NO_UNROLL
-    for (uint32_t k = 0; k <= chunks; k++) {
-        uint32_t starts = 1; /* behind the last chunk */
-        if (k < chunks) {
-            starts =
-                wh_high_u32(k == 0 ? tag : wh_load_u64_relaxed(wh_tessera_tag_at_(g, pack + k)));
-        }
-        WH_NO_UNROLL
-        for (; starts != 0; starts &= starts - 1) {
-            const uint32_t at = k * WH_TESSERA_GRANULES + wh_ctz32(starts);
-            if (slot < 32 && (free >> slot & 1) != 0 && at - start >= least) {
-                return 1u << 31 | slot << 20 | (at - start) << 10 | start;
-            }
-            slot++;
-            start = at;
-        }
-    }
-    return 0;
 }
 
 /* --- what a slow step found ------------------------------------------------------ */
@@ -826,14 +812,6 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set
         return 1;
     }
     return 0;
-}
-
-/* Granules that a block of a pack must have to serve class c; 0: packs are not for that class. */
-WH_FN uint32_t wh_tessera_least_(wh_tessera_core g, uint32_t c) {
-    const uint32_t bound = wh_tessera_bound(c);
-    return g.places != 0 && bound > 1u << g.chunk_log2 >> 4
-               ? wh_tessera_granules(bound, g.chunk_log2)
-               : 0;
 }
 
 /* What a taker has seen of a pack: its tag, its word, and where the block is that would do. */
@@ -1456,13 +1434,14 @@ typedef struct wh_tessera_claim {
  * that word. How large: twice as large as that one (the first one with its spare one), or four
  * times what lanes have asked for since it was used up, the spare one at least a quarter of the
  * span; and twice that while the set's cursors hold less than an eighth of its share of the heap;
- * up to twice that again, for a power of two; but at most half of what the set's cursors may still
- * hold; or smaller, down to a slab, if that is what there is. Where: in the next one of the set's
- * words of the pool, without a look: mostly it is free; if only a part of it is, the largest piece
- * of that, and the rest is to be put back. All that others wait for: what it needs of the heap is
- * loaded at once, and first; core is *g. P4: by the crosser without a bracket: the cursor is
- * between two spans meanwhile, which keeps X1 (2) away. Not so for what is put back after the span
- * has been published. */
+ * up to twice that again, for a power of two; but as large as the last one if that will last a
+ * while, as far as can be seen, and they hold more; but at most half of what the set's cursors may
+ * still hold; or smaller, down to a slab, if that is what there is. Where: in the next one of the
+ * set's words of the pool, without a look: mostly it is free; if only a part of it is, the largest
+ * piece of that, and the rest is to be put back. All that others wait for: what it needs of the
+ * heap is loaded at once, and first; core is *g. P4: by the crosser without a bracket: the cursor
+ * is between two spans meanwhile, which keeps X1 (2) away. Not so for what is put back after the
+ * span has been published. */
 WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core core,
                                              wh_tessera_set *own, uint32_t set, uint32_t c,
                                              wh_tessera_class row, uint32_t which, uint64_t last) {
