@@ -182,8 +182,10 @@ static whi_lane *pick_stall(whi_engine *e, whi_lane *l, bool leave) {
     return pick_random(e, l, leave);
 }
 
+/* A lane that sleeps has backed off, too: it must not come back above those that work meanwhile. */
 static whi_lane *pick_pct(whi_engine *e, whi_lane *l, bool leave) {
-    if (l->state == WHI_LANE_RUNNABLE && (leave || ++e->stint > PCT_LONGEST_STINT)) {
+    const bool gave_way = leave && (l->state == WHI_LANE_RUNNABLE || l->state == WHI_LANE_ASLEEP);
+    if (gave_way || (!leave && ++e->stint > PCT_LONGEST_STINT)) {
         demote(e, l);
     }
     return e->runnable[0];

@@ -139,6 +139,55 @@ static void test_backoff_leaves_steps(void **state) {
     }
 }
 
+/* The lane that works backs off when all others have had their turn, so that it has the lowest
+ * priority of all; they come back from sleeps of one tick, again and again. */
+WH_KERNEL(lowest_works, spin_args, a) {
+    uint32_t attempt = 0;
+    if (wh_thread_id() == 77) {
+        while (wh_load_u32_acquire(a.flags) + 1 < a.lanes) {
+            wh_backoff(0);
+        }
+        wh_backoff(0);
+        for (uint32_t i = 0; i < a.rounds; i++) {
+            wh_add_u32_relaxed(a.sum, 1);
+        }
+        wh_store_u32_release(a.lock, 1);
+    }
+    while (wh_load_u32_acquire(a.lock) == 0) {
+        if (attempt == 2) {
+            wh_add_u32_relaxed(a.flags, 1);
+        }
+        wh_backoff(attempt < 2 ? attempt : 2);
+        attempt++;
+    }
+}
+
+static void test_pct_does_not_starve(void **state) {
+    (void)state;
+    const uint32_t lanes = 150, rounds = 5000;
+    for (uint64_t seed = 0; seed < 3 * n_seeds(); seed++) {
+        wh_sim_options o;
+        memset(&o, 0, sizeof o);
+        o.policy = WH_SIM_PCT;
+        o.policy_arg = 1 + (uint32_t)(seed % 3);
+        o.seed = seed;
+        o.step_budget = 20 * rounds;
+        wh_device *d = open_with(&o);
+        for (uint32_t i = 0; i < 3; i++) { /* also with a guess of the length */
+            wh_device_counters before, after;
+            spin_args a = {take(d, 4), take(d, 4), take(d, 4), 1, lanes, rounds};
+            const wh_launch l = grid(d, 3, lanes / 3);
+            assert_int_equal(wh_device_get_counters(d, &before), WH_OK);
+            if (lowest_works(&l, &a) != WH_OK) {
+                fail_msg("%s", wh_device_error_text(d));
+            }
+            assert_int_equal(wh_device_get_counters(d, &after), WH_OK);
+            assert_in_range(after.steps - before.steps, rounds, 4 * rounds);
+        }
+        wh_device_close(d);
+    }
+}
+
 /* --- the budget ------------------------------------------------------------------------ */
 
 WH_KERNEL(forever, spin_args, a) {
@@ -323,6 +372,7 @@ int main(void) {
         cmocka_unit_test(test_spins_end),
         cmocka_unit_test(test_large_chain),
         cmocka_unit_test(test_backoff_leaves_steps),
+        cmocka_unit_test(test_pct_does_not_starve),
         cmocka_unit_test(test_livelock),
         cmocka_unit_test(test_round_robin_order),
         cmocka_unit_test(test_sticky_switches),
