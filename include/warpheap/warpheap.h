@@ -18,6 +18,12 @@
  *
  * All device calls may be made by any subset of the lanes of a warp, divergent or
  * not, from any number of concurrent kernels on the heap's device.
+ *
+ * A lane that allocates for others: `if (lane == leader) p = wh_malloc(...)` and then a
+ * __shfl_sync or __syncwarp of leader and others is right, but with ptxas 13.0 for sm_90
+ * it can hang if their mask is not the whole warp, and so can any such branch with a
+ * loop in it, without this library (13.5 is free of this, and so is the driver's compiler).
+ * wh_malloc_warp does the same and does not: in it all lanes of the mask call.
  */
 #ifndef WH_WARPHEAP_H
 #define WH_WARPHEAP_H
@@ -76,14 +82,12 @@ WH_FN void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
 }
 
 /* One block for all lanes of mask, which make this call together with the same n;
- * every lane gets the same pointer. */
+ * every lane gets the same pointer. All lanes make the inner call, though one of them
+ * alone asks for something: see "A lane that allocates for others" above. */
 WH_FN void *wh_malloc_warp(wh_heap_t heap, wh_mask_t mask, size_t n) {
     const uint32_t leader = wh_mask_leader(mask);
-    uint64_t p = 0;
-    if (wh_lane_id() == leader) {
-        p = (uint64_t)(uintptr_t)WH_OF_(malloc)(heap, 1u << leader, n);
-    }
-    p = wh_shfl_u64(mask, p, leader);
+    void *mine = WH_OF_(malloc)(heap, mask, wh_lane_id() == leader ? n : 0);
+    const uint64_t p = wh_shfl_u64(mask, (uint64_t)(uintptr_t)mine, leader);
     wh_syncwarp(mask); /* the leader's acquire orders the other lanes' use, too */
     return (void *)(uintptr_t)p;
 }
@@ -91,11 +95,8 @@ WH_FN void *wh_malloc_warp(wh_heap_t heap, wh_mask_t mask, size_t n) {
 /* Frees a block of wh_malloc_warp; every lane of mask makes the call with the same
  * p, after its last use of the block. */
 WH_FN void wh_free_warp(wh_heap_t heap, wh_mask_t mask, void *p) {
-    const uint32_t leader = wh_mask_leader(mask);
     wh_syncwarp(mask); /* the other lanes' writes come before the leader's release */
-    if (wh_lane_id() == leader) {
-        WH_OF_(free)(heap, 1u << leader, p);
-    }
+    WH_OF_(free)(heap, mask, wh_lane_id() == wh_mask_leader(mask) ? p : NULL);
     wh_syncwarp(mask);
 }
 

@@ -168,17 +168,15 @@ WH_KERNEL(storm, stress_args, a) {
         const uint64_t r = random;
         uint64_t *slot = &a.c.mailbox[(r >> 20) % a.c.slots];
         const uint32_t what = (uint32_t)r % 8;
-        /* Whole warps, which seldom meet by chance on the simulated device; of no large sizes,
-         * since lanes that want what lies side by side are often served one after the other. */
-        const int together =
-            WH_TARGET_IS_SIM && step % 4 == 3 && wh_block_threads() % WH_WARP_SIZE == 0;
+        /* Whole warps, which seldom meet by chance on the simulated device. That they meet also
+         * shows that no lane has been left behind in an earlier call. */
+        const int together = step % 4 == 3 && wh_block_threads() % WH_WARP_SIZE == 0;
         if (together) { /* converged, which malloc_lanes takes for granted */
             wh_syncwarp(~0u);
         }
         void *p = NULL;
         if (what < 4 || together) {
-            const uint64_t any = pick_size(&a, r >> 3);
-            const uint64_t n = together && any > 1024 ? STRESS_LEAST + any % 1024 : any;
+            const uint64_t n = pick_size(&a, r >> 3);
             p = get_block(&a, r, n, together);
             if (p != NULL) {
                 write_block(p, n);
