@@ -357,6 +357,15 @@ WH_FN int wh_chunkpool_has_fresh(wh_chunkpool p, uint32_t level) {
     return wh_chunkpool_left_(p, wh_load_u64_relaxed(wh_chunkpool_offset_(p)), level) != 0;
 }
 
+/* Whether take would find a chunk, unless others are faster. */
+WH_FN int wh_chunkpool_has_some(wh_chunkpool p, uint32_t level) {
+    return wh_chunkpool_has_fresh(p, level) ||
+           (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, level)) > 0 ||
+           (level == 0 && p.large_log2 != 0 &&
+            (wh_load_u64_relaxed(&p.state->loose) != 0 ||
+             (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, 1)) > 0));
+}
+
 /* I3. For large chunks: without those that merge would make. Only this order of the reads will do:
  * what is fresh becomes less, and goes by way of `moving` to `loose` or a ring; loose chunks go to
  * a ring, and are counted until they are there. */

@@ -6,7 +6,7 @@
  *
  * Invariants
  *   G1  h has the chunk and page sizes, the classes and the linear region of old, at least
- *       as many chunks, and tables no smaller (wh_ouro_grow_plan_)
+ *       as many chunks, tables no smaller, and no fewer open words (wh_ouro_grow_plan_)
  *   G2  small chunks that old had not handed out yet, and those between old's end and the
  *       next multiple of a large chunk, come into the ring of small ones; the rest of h is
  *       fresh
@@ -30,7 +30,8 @@ static inline wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const
         return WH_HEAP_TOO_SMALL;
     }
     for (uint32_t level = 0; level < 2; level++) {
-        if (h->table_log2[level] < old->table_log2[level]) { /* G1 */
+        if (h->table_log2[level] < old->table_log2[level] ||
+            h->open_log2[level] < old->open_log2[level]) { /* G1 */
             return WH_BAD_ARGUMENT;
         }
     }
@@ -105,6 +106,9 @@ WH_FN void wh_ouro_grow_queue_(wh_ouro_t h, wh_ouro_t old, uint32_t c, uint64_t 
         *wh_ouro_sem_(h, c) = *wh_ouro_sem_(old, c);
         *wh_ouro_full_(h, c) = *wh_ouro_full_(old, c);
         *wh_ouro_class_(h, c) = *wh_ouro_class_(old, c);
+        for (uint32_t k = 0; k < wh_ouro_opens_(old, c); k++) { /* those of h past them: used up */
+            *wh_ouro_open_(h, c, k) = *wh_ouro_open_(old, c, k);
+        }
         *b.front = front;
         *b.back = back;
         *b.room = *a.room;

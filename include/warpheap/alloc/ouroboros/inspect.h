@@ -25,10 +25,21 @@ WH_FN int wh_ouro_can_fetch_(wh_ouro_t h, uint32_t c) {
     return 0;
 }
 
+/* Pages of class c that open words have. */
+WH_FN uint64_t wh_ouro_open_pages_(wh_ouro_t h, uint32_t c) {
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    uint64_t n = 0;
+    for (uint32_t k = 0; k < wh_ouro_opens_(h, c); k++) {
+        const uint32_t next = wh_ouro_open_next_(*wh_ouro_open_(h, c, k));
+        n += next < pages ? pages - next : 0;
+    }
+    return n;
+}
+
 WH_FN uint64_t wh_ouro_largest_free_(wh_ouro_t h) {
     for (uint32_t c = h.n_classes; c-- > 0;) {
         if (wh_bulksem_count(*wh_ouro_sem_(h, c)) > 0 || wh_ouro_class_(h, c)->parked != 0 ||
-            wh_ouro_can_fetch_(h, c)) {
+            wh_ouro_open_pages_(h, c) != 0 || wh_ouro_can_fetch_(h, c)) {
             return (uint64_t)1 << wh_ouro_page_log2_(h, c);
         }
     }
@@ -43,11 +54,12 @@ WH_FN void wh_ouro_stats_(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {
         s->n_classes = h.n_classes;
         for (uint32_t c = 0; c < h.n_classes; c++) {
             s->classes[c].block_bytes = (uint64_t)1 << wh_ouro_page_log2_(h, c);
-            if (!WH_OURO_BY_CHUNK(h.variant)) { /* pages in the queue are free, too */
-                const uint64_t queued = (uint64_t)wh_bulksem_count(*wh_ouro_sem_(h, c));
-                (void)wh_fetch_sub_u64_relaxed(&s->classes[c].live, queued);
-                (void)wh_fetch_sub_u64_relaxed(&s->live_blocks, queued);
-                (void)wh_fetch_sub_u64_relaxed(&s->used_bytes, queued << wh_ouro_page_log2_(h, c));
+            if (!WH_OURO_BY_CHUNK(h.variant)) { /* pages in the queue, or ahead, are free, too */
+                const uint64_t more =
+                    (uint64_t)wh_bulksem_count(*wh_ouro_sem_(h, c)) + wh_ouro_open_pages_(h, c);
+                (void)wh_fetch_sub_u64_relaxed(&s->classes[c].live, more);
+                (void)wh_fetch_sub_u64_relaxed(&s->live_blocks, more);
+                (void)wh_fetch_sub_u64_relaxed(&s->used_bytes, more << wh_ouro_page_log2_(h, c));
             }
         }
     }
@@ -61,6 +73,36 @@ WH_FN void wh_ouro_stats_(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {
             wh_add_u64_relaxed(&s->live_blocks, live);
             wh_add_u64_relaxed(&s->used_bytes, live << wh_ouro_page_log2_(h, c));
         }
+    }
+}
+
+/* Whether page `page` of a chunk of class c is ahead in an open word other than `except`. */
+WH_FN int wh_ouro_is_ahead_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page,
+                            uint32_t except) {
+    int ahead = 0;
+    for (uint32_t k = 0; k < wh_ouro_opens_(h, c); k++) {
+        const uint64_t w = *wh_ouro_open_(h, c, k);
+        ahead |= k != except && wh_ouro_open_chunk_(w) == chunk && wh_ouro_open_next_(w) <= page;
+    }
+    return ahead;
+}
+
+/* I1, I6: what is ahead in open word k of class c is nowhere else. */
+WH_FN void wh_ouro_check_open_(wh_ouro_t h, uint32_t c, uint32_t k, wh_report *r) {
+    const uint64_t w = *wh_ouro_open_(h, c, k);
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c), chunk = wh_ouro_open_chunk_(w);
+    const uint32_t next = wh_ouro_open_next_(w);
+    int wrong = next > pages; /* on its way */
+    if (next < pages) {
+        wrong = chunk >= h.n_chunks || next == 0 || h.cls[chunk] != c ||
+                wh_ouro_first_(h, c, chunk) != chunk;
+        for (uint32_t page = next; page < pages && !wrong; page++) {
+            wrong = (*wh_ouro_bits_(h, chunk, page >> 6) >> (page & 63) & 1) != 0 ||
+                    wh_ouro_is_ahead_(h, c, chunk, page, k);
+        }
+    }
+    if (wrong) {
+        wh_report_error(r, 9, c);
     }
 }
 
@@ -106,7 +148,8 @@ WH_FN void wh_ouro_check_queue_(wh_ouro_t h, uint32_t c, uint64_t i, uint64_t n,
         if (of >= h.n_chunks || h.cls[of] != c ||
             (WH_OURO_BY_CHUNK(h.variant)
                  ? h.count[of] == 0 || wh_veb_contains(wh_ouro_tree_(h, c), of)
-                 : (*wh_ouro_bits_(h, of, page >> 6) >> (page & 63) & 1) != 0)) {
+                 : (*wh_ouro_bits_(h, of, page >> 6) >> (page & 63) & 1) != 0 ||
+                       wh_ouro_is_ahead_(h, c, of, page, UINT32_MAX))) {
             wh_report_error(r, 1, p);
         }
     }
@@ -166,6 +209,9 @@ WH_FN void wh_ouro_check_class_(wh_ouro_t h, uint32_t c, wh_report *r) {
 WH_FN void wh_ouro_check_(wh_ouro_t h, uint64_t i, uint64_t n, wh_report *r) {
     for (uint32_t c = 0; c < h.n_classes; c++) {
         wh_ouro_check_queue_(h, c, i, n, r);
+        for (uint64_t k = i; k < wh_ouro_opens_(h, c); k += n) {
+            wh_ouro_check_open_(h, c, (uint32_t)k, r);
+        }
     }
     for (uint64_t unit = i; unit < h.n_chunks; unit += n) {
         wh_ouro_check_chunk_(h, unit, r);
@@ -191,7 +237,7 @@ WH_FN void wh_ouro_check_(wh_ouro_t h, uint64_t i, uint64_t n, wh_report *r) {
 }
 
 /* CHUNKS: a page is live if its bit is clear. (Of PAGES this is not recorded: they lie in
- * the queue, where they are not found by address.) */
+ * the queue, where they are not found by address, or ahead in an open word.) */
 WH_FN void wh_ouro_walk_(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     for (uint64_t unit = i; WH_OURO_BY_CHUNK(h.variant) && unit < h.n_chunks; unit += n) {
         const uint32_t c = wh_ouro_begins_(h, unit);

@@ -5,7 +5,7 @@
  *           bits | count | cls | [linear]
  *
  * Places are the words that all lanes write: those of the classes and their queues, then the
- * pool's, each 2^apart_log2 words from the next (wh_ouro_at_).
+ * pool's, then the open words of the classes, each 2^apart_log2 words from the next (wh_ouro_at_).
  *
  * Small chunks (8 KiB) are cut into the pages of classes 0..n_small - 1; large chunks, 2^k
  * neighbouring small ones, into those of the classes above ("multiple instances with
@@ -28,10 +28,15 @@
 #ifdef WH_HOSTILE
 #define WH_OURO_DEFAULT_CHUNK 512u
 #define WH_OURO_DEFAULT_ENTRIES 8u
+#define WH_OURO_OPEN_SHARE_LOG2 1u
+#define WH_OURO_DEFAULT_OPEN_LOG2 1u
 #else
-#define WH_OURO_DEFAULT_CHUNK 8192u /* section 3.1 */
-#define WH_OURO_DEFAULT_ENTRIES 0u  /* tables of about a hundredth of the heap in all */
+#define WH_OURO_DEFAULT_CHUNK 8192u  /* section 3.1 */
+#define WH_OURO_DEFAULT_ENTRIES 0u   /* tables of about a hundredth of the heap in all */
+#define WH_OURO_OPEN_SHARE_LOG2 10u  /* a class has a thousandth of the chunks open, */
+#define WH_OURO_DEFAULT_OPEN_LOG2 5u /* or so many: each may be nearly unused */
 #endif
+#define WH_OURO_MAX_OPEN_LOG2 6u
 #define WH_OURO_MIN_CHUNKS 64u     /* a smaller heap gets smaller chunks */
 #define WH_OURO_MIN_LARGE 16u      /* at most a sixteenth of the heap is a large chunk */
 #define WH_OURO_MAX_LARGE_LOG2 20u /* bytes of a large chunk: sizes up to 1 MiB */
@@ -45,8 +50,9 @@
 #define WH_OURO_KIND(variant) ((variant)&3u)
 #define WH_OURO_BY_CHUNK(variant) (((variant)&WH_OURO_CHUNKS) != 0)
 
-/* What belongs to a class: seven places (and after those of all classes come the pool's), each at
- * least a cache line from the others (wh_ouro_at_). These words are written most: */
+/* What belongs to a class: seven places, each at least a cache line from the others (wh_ouro_at_).
+ * After those of all classes come the pool's, then the open words (wh_ouro_open_). These words are
+ * written most: */
 #define WH_OURO_AT_SEM 0u   /* pages in the queue, or chunks in it */
 #define WH_OURO_AT_FULL 1u  /* chunks all of whose pages are free, and how often one became so */
 #define WH_OURO_AT_FRONT 2u /* of the queue */
@@ -89,6 +95,7 @@ typedef struct wh_ouro {
     uint32_t large_log2; /* small chunks in a large one; 0: there are no large ones */
     uint32_t words_log2;
     uint32_t table_log2[2]; /* of the queues of small and of large classes */
+    uint32_t open_log2[2];  /* PAGES: open words of a small and of a large class */
     uint32_t bounded[2];
     uint32_t ring_log2[2];
 } wh_ouro_t;
@@ -108,19 +115,37 @@ WH_STATIC_ASSERT(sizeof(wh_vqueue_state) <= 64 && sizeof(wh_ouro_class) <= 64 &&
                  "what has a place fits it");
 
 /* The word `full`: the low half, signed, counts the chunks of a class that are free as a whole, the
- * high half all that have become so, so that a change for the better shows (X2). What to add when
- * n become so, and when n are so no longer. */
+ * high half all that have become so, and PAGES' chunks that were opened, so that a change for the
+ * better shows (X2). What to add when n become so, when n are so no longer, and when one is opened.
+ */
 WH_HD uint64_t wh_ouro_full_up_(uint32_t n) {
     return ((uint64_t)n << 32) + n;
 }
 WH_HD uint64_t wh_ouro_full_down_(uint32_t n) {
     return (uint64_t)0 - n;
 }
+WH_HD uint64_t wh_ouro_full_opened_(void) {
+    return (uint64_t)1 << 32;
+}
 WH_HD int64_t wh_ouro_full_now_(uint64_t w) {
     return (int64_t)(w & 0xffffffff) - (int64_t)((w & 0x80000000) << 1);
 }
 WH_HD uint64_t wh_ouro_full_ever_(uint64_t w) {
     return (w - (uint64_t)wh_ouro_full_now_(w)) >> 32;
+}
+
+/* An open word, {chunk + 1 : 32 | next : 32}: of its chunk the pages from `next` on are free, and
+ * to be had by an add to `next`. USED UP if `next` is the number of a chunk's pages; past that
+ * whoever passed it brings the next chunk (ouroboros.h). Adds go past it by a warp's lanes for each
+ * warp of the device at most. */
+WH_HD uint64_t wh_ouro_open_word_(uint32_t chunk, uint32_t next) {
+    return ((uint64_t)chunk + 1) << 32 | next;
+}
+WH_HD uint32_t wh_ouro_open_next_(uint64_t w) {
+    return (uint32_t)w;
+}
+WH_HD uint32_t wh_ouro_open_chunk_(uint64_t w) {
+    return (uint32_t)(w >> 32) - 1;
 }
 
 /* --- arithmetic ------------------------------------------------------------------------ */
@@ -170,6 +195,27 @@ WH_HD uint64_t *wh_ouro_full_(wh_ouro_t h, uint32_t c) {
 }
 WH_HD wh_ouro_class *wh_ouro_class_(wh_ouro_t h, uint32_t c) {
     return (wh_ouro_class *)(void *)wh_ouro_at_(h, WH_OURO_AT_CLASS, c);
+}
+/* How many open words class c has, and those of all classes before it. CHUNKS have none. */
+WH_HD uint32_t wh_ouro_opens_(wh_ouro_t h, uint32_t c) {
+    return WH_OURO_BY_CHUNK(h.variant)
+               ? 0
+               : 1u << (wh_ouro_level_(h, c) ? h.open_log2[1] : h.open_log2[0]);
+}
+WH_HD uint32_t wh_ouro_opens_before_(wh_ouro_t h, uint32_t c) {
+    const uint32_t small = c < h.n_small ? c : h.n_small;
+    return WH_OURO_BY_CHUNK(h.variant)
+               ? 0
+               : (small << h.open_log2[0]) + ((c - small) << h.open_log2[1]);
+}
+/* Open word k of class c. */
+WH_HD uint64_t *wh_ouro_open_(wh_ouro_t h, uint32_t c, uint32_t k) {
+    return wh_ouro_at_(h, WH_OURO_PLACES, 0) +
+           ((uint64_t)(WH_CHUNKPOOL_PLACES + wh_ouro_opens_before_(h, c) + k) << h.apart_log2);
+}
+/* What it is when it is used up. */
+WH_HD uint64_t wh_ouro_used_up_(wh_ouro_t h, uint32_t c) {
+    return (uint64_t)1 << wh_ouro_pages_log2_(h, c);
 }
 WH_HD wh_veb wh_ouro_tree_(wh_ouro_t h, uint32_t c) {
     return wh_veb_make(h.trees + (uint64_t)c * h.tree_words, h.n_chunks);
@@ -260,6 +306,19 @@ static inline void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint
     }
 }
 
+/* How many open words the classes of a heap of n chunks have: tuning.buffers, or as many as the
+ * heap can well spare chunks for. */
+static inline void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, const wh_tuning *tuning) {
+    for (uint32_t level = 0; level < 2; level++) {
+        const uint64_t share = n >> (level == 0 ? 0 : h->large_log2) >> WH_OURO_OPEN_SHARE_LOG2;
+        const uint32_t share_log2 = share != 0 ? wh_log2_floor(share) : 0;
+        const uint32_t most =
+            tuning->buffers != 0 ? WH_OURO_MAX_OPEN_LOG2 : WH_OURO_DEFAULT_OPEN_LOG2;
+        const uint32_t wish = tuning->buffers != 0 ? wh_log2_floor(tuning->buffers) : share_log2;
+        h->open_log2[level] = wish < most ? wish : most;
+    }
+}
+
 /* Moves *at past n items of `size` bytes; returns where they start, aligned to 128. */
 static inline uint64_t wh_ouro_place_(uint64_t *at, uint64_t n, uint64_t size) {
     const uint64_t start = wh_round_up(*at, 128);
@@ -278,6 +337,7 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     for (uint32_t level = 0; level < 2; level++) {
         wh_ouro_table_(h, level, n, heap_bytes, tuning);
     }
+    wh_ouro_plan_open_(h, n, tuning);
     h->ring_log2[0] = wh_log2_ceil(n);
     h->ring_log2[1] = wh_log2_ceil((n >> h->large_log2) + 1);
     h->tree_words = (uint32_t)wh_veb_words(n);
@@ -285,7 +345,8 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     h->base = memory + pad;
     h->header = (wh_ouro_header *)(void *)(memory + wh_ouro_place_(&at, 1, sizeof *h->header));
     h->apart_log2 = WH_OURO_MAX_APART_LOG2;
-    const uint64_t places = (uint64_t)WH_OURO_PLACES * h->n_classes + WH_CHUNKPOOL_PLACES;
+    const uint64_t places = (uint64_t)WH_OURO_PLACES * h->n_classes + WH_CHUNKPOOL_PLACES +
+                            wh_ouro_opens_before_(*h, h->n_classes);
     while (h->apart_log2 > WH_OURO_MIN_APART_LOG2 && places << h->apart_log2 > heap_bytes / 2048) {
         h->apart_log2--; /* 8 << apart_log2 bytes a place: at most 1/256 of the heap */
     }
@@ -405,6 +466,9 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         cl->fetching = 0;
         cl->moving = 0;
         wh_vqueue_reset(wh_ouro_queue_(h.variant, h, (uint32_t)c));
+        for (uint32_t k = 0; k < wh_ouro_opens_(h, (uint32_t)c); k++) {
+            *wh_ouro_open_(h, (uint32_t)c, k) = wh_ouro_used_up_(h, (uint32_t)c);
+        }
     }
     const uint64_t words = wh_ouro_table_words_(h);
     for (uint64_t k = i; k < words; k += n) {

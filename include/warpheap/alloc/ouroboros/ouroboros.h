@@ -173,39 +173,48 @@ WH_FN uint64_t wh_ouro_set_bits_(wh_ouro_t h, uint32_t chunk, uint32_t w, uint64
                             wh_fetch_or_u64_relaxed)(wh_ouro_bits_(h, chunk, w), bits); /* P2 */
 }
 
+/* PAGES: counts n pages of a chunk whose bits are set, and parks the chunk if need be. */
+WH_FN void wh_ouro_park_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n) {
+    const uint32_t found = wh_ouro_add_pages_(h, c, chunk, n);
+    if ((found & WH_OURO_FULL) != 0) {
+        wh_add_u64_relaxed(wh_ouro_full_(h, c), wh_ouro_full_up_(1));
+    }
+    if ((found & WH_OURO_HOLDS) != 0) {
+        wh_ouro_park_(h, c, chunk);
+    }
+}
+
 /* PAGES: a free page for which the queue has no room. */
 WH_FN void wh_ouro_park_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page) {
     if (wh_ouro_set_bits_(h, chunk, page >> 6, (uint64_t)1 << (page & 63)) == 0) {
         wh_add_u64_relaxed(&h.header->bad_frees, 1);
     } else {
-        const uint32_t found = wh_ouro_add_pages_(h, c, chunk, 1);
-        if ((found & WH_OURO_FULL) != 0) {
-            wh_add_u64_relaxed(wh_ouro_full_(h, c), wh_ouro_full_up_(1));
-        }
-        if ((found & WH_OURO_HOLDS) != 0) {
-            wh_ouro_park_(h, c, chunk);
-        }
+        wh_ouro_park_pages_(h, c, chunk, 1);
     }
 }
 
+/* The bits of word w of a chunk that stand for pages [from, to). */
+WH_HD uint64_t wh_ouro_range_bits_(uint32_t w, uint32_t from, uint32_t to) {
+    const uint32_t begin = w * 64 > from ? 0 : from - w * 64;
+    const uint32_t end = w * 64 + 64 < to ? 64 : to - w * 64;
+    return wh_lowest_bits(UINT64_MAX, end - begin) << begin;
+}
+
 /* Room in the queue of class c for n values (0 for a lane that leads no group), when the
- * first take of it, which returned old, has not given all. fewer: log2 of by how much fewer queue
- * chunks than `ahead` are fetched ahead. */
+ * first take of it, which returned old, has not given all. */
 WH_FN_SLOW uint32_t wh_ouro_more_room_(const wh_ouro_header *header, wh_mask_t mask, uint32_t c,
-                                       uint32_t n, uint64_t old, uint32_t fewer) {
+                                       uint32_t n, uint64_t old) {
     const wh_ouro_t h = header->self;
-    wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
-    k.ahead >>= fewer;
-    return wh_vqueue_more_room_(wh_ouro_queue_(h.variant, h, n != 0 ? c : 0), k, mask, n, old);
+    return wh_vqueue_more_room_(wh_ouro_queue_(h.variant, h, n != 0 ? c : 0),
+                                wh_ouro_queue_chunks_(h), mask, n, old);
 }
 
 /* How many of n values (0 for a lane that leads no group) the queue q of class c has room
  * for. All lanes of mask call. */
-WH_FN uint32_t wh_ouro_room_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, uint32_t c, uint32_t n,
-                             uint32_t fewer) {
+WH_FN uint32_t wh_ouro_room_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, uint32_t c, uint32_t n) {
     const uint64_t old = wh_vqueue_ask_room_(q, n);
     if (wh_any(mask, n != 0 && wh_bulksem_got(old, n) < n)) {
-        return wh_ouro_more_room_(h.header, mask, c, n, old, fewer);
+        return wh_ouro_more_room_(h.header, mask, c, n, old);
     }
     return n;
 }
@@ -218,7 +227,7 @@ WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_t h, wh_mask_t mask
     const int leads = active && wh_group_leads(g);
     const wh_vqueue q = wh_ouro_queue_(variant, h, active ? c : 0);
     uint64_t first = 0;
-    uint32_t room = wh_ouro_room_(h, q, mask, c, leads ? g.n : 0, 0);
+    uint32_t room = wh_ouro_room_(h, q, mask, c, leads ? g.n : 0);
     room = wh_shfl_u32(mask, room, g.leader);
     if (leads && room != 0) {
         first = wh_vqueue_reserve_put(q, room);
@@ -306,6 +315,33 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
     return got;
 }
 
+/* PAGES: moves the pages that are ahead in open word k of class c to the bits of their chunk. */
+WH_FN void wh_ouro_close_(wh_ouro_t h, uint32_t c, uint32_t k) {
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    uint64_t *word = wh_ouro_open_(h, c, k), *sem = wh_ouro_sem_(h, c);
+    uint64_t w = wh_load_u64_relaxed(word);
+    if (wh_ouro_open_next_(w) >= pages) {
+        return;
+    }
+    /* As in unqueue_pages_. Both before the pages leave the word (acq_rel): X1, P5. */
+    wh_add_u64_relaxed(sem, wh_bulksem_word(0, WH_PLANT(ouro_x1_closing, 1, 0), 0));
+    (void)wh_fetch_add_u64_acq_rel(&wh_ouro_class_(h, c)->moving, 1);
+    for (uint64_t seen; wh_ouro_open_next_(w) < pages; w = seen) {
+        seen = wh_cas_u64_acq_rel(word, w, wh_ouro_used_up_(h, c)); /* P7 */
+        if (seen == w) {
+            const uint32_t chunk = wh_ouro_open_chunk_(w), next = wh_ouro_open_next_(w);
+            for (uint32_t b = next / 64; b * 64 < pages; b++) {
+                (void)wh_ouro_set_bits_(h, chunk, b, wh_ouro_range_bits_(b, next, pages));
+            }
+            wh_ouro_park_pages_(h, c, chunk, pages - next);
+            break;
+        }
+    }
+    (void)wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
+    wh_fence(); /* X1: parked is raised before E is lowered */
+    wh_bulksem_signal(sem, 0, WH_PLANT(ouro_x1_closing, 1, 0), 0);
+}
+
 /* Takes chunks of class u, all of whose pages are free, back into the pool: one, or all.
  * Returns how many. */
 WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_t u, int all) {
@@ -316,6 +352,11 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
     uint32_t n = 0;
     int64_t entries = wh_bulksem_count(wh_load_u64_relaxed(sem));
     if (!WH_OURO_BY_CHUNK(h.variant)) {
+        for (uint32_t k = 0; k < WH_PLANT(ouro_x2_open, wh_ouro_opens_(h, u), 0) &&
+                             (all || wh_ouro_full_now_(wh_load_u64_relaxed(full)) <= 0);
+             k++) {
+            wh_ouro_close_(h, u, k);
+        }
         /* A chunk's worth of pages at a time, up to all that are in the queue now. */
         for (; entries > 0 && (all || wh_ouro_full_now_(wh_load_u64_relaxed(full)) <= 0);
              entries -= pages) {
@@ -375,14 +416,26 @@ WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
     return level == 1 && wh_chunkpool_merge(wh_ouro_pool_(h));
 }
 
+/* Whether all open words of class c are used up, and nobody brings a chunk for one. */
+WH_FN int wh_ouro_all_used_up_(wh_ouro_t h, uint32_t c) {
+    uint64_t differs = 0;
+    for (uint32_t k = 0; k < wh_ouro_opens_(h, c); k++) {
+        differs |= wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, k))) ^
+                   wh_ouro_used_up_(h, c);
+    }
+    return differs == 0;
+}
+
 /* X1: whether class c had no page, nor the pool a chunk for it. */
 WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
     const wh_ouro_t h = header->self;
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
     const uint64_t front = wh_load_u64_acquire(q.front);
-    if (!wh_chunkpool_empty(wh_ouro_pool_(h), wh_ouro_level_(h, c))) {
+    if (!wh_chunkpool_empty(wh_ouro_pool_(h), wh_ouro_level_(h, c)) ||
+        WH_PLANT(ouro_x1_open, !wh_ouro_all_used_up_(h, c), 0)) {
         return 0;
     }
+    wh_fence();
     const uint32_t e = wh_bulksem_expected(wh_load_u64_acquire(wh_ouro_sem_(h, c)));
     if (WH_PLANT(ouro_x1_held, e != 0, 0) ||
         WH_PLANT(ouro_x1_parked, wh_load_u64_acquire(&wh_ouro_class_(h, c)->parked) != 0, 0)) {
@@ -414,11 +467,12 @@ WH_FN wh_ouro_events wh_ouro_events_(wh_ouro_t h) {
     return e;
 }
 
-/* X2: whether no class had a chunk that is free as a whole, nor pages on their way to where that
- * shows. *fronts: the sum of those of PAGES' queues, which were read before. */
+/* X2: whether no class had a chunk that is free as a whole, nor pages in open words, where that
+ * does not show, or on their way to where it does. *fronts: the sum of those of PAGES' queues,
+ * which were read before. */
 WH_FN int wh_ouro_none_whole_(wh_ouro_t h, uint64_t *fronts) {
     const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
-    int whole = 0;
+    int whole = 0, used_up = 1;
     uint64_t moving = 0;
     *fronts = 0;
     for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
@@ -428,13 +482,14 @@ WH_FN int wh_ouro_none_whole_(wh_ouro_t h, uint64_t *fronts) {
     for (uint32_t u = 0; u < h.n_classes; u++) {
         const uint64_t full = wh_load_u64_relaxed(wh_ouro_full_(h, u));
         whole |= WH_PLANT(ouro_x2_whole, wh_ouro_full_now_(full) > 0, 0);
+        used_up &= WH_PLANT(ouro_x2_open, WH_PLANT(ouro_x1_open, wh_ouro_all_used_up_(h, u), 1), 1);
     }
     wh_fence();
     for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
         moving += WH_PLANT(ouro_x2_moving, wh_load_u64_relaxed(&wh_ouro_class_(h, u)->moving), 0);
     }
     wh_fence();
-    return !whole && moving == 0;
+    return !whole && used_up && moving == 0;
 }
 
 #define WH_OURO_LOOKS 64u /* X3 */
@@ -540,29 +595,14 @@ WH_FN void wh_ouro_format_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
     }
 }
 
-/* Sets the bits of pages [from, to) of a fresh chunk, of which nobody has a page yet, and counts
- * them. */
-WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t from,
-                               uint32_t to) {
-    for (uint32_t at = from; at < to;) {
-        const uint32_t end = (at | 63) + 1 < to ? (at | 63) + 1 : to;
-        const uint64_t ones = wh_lowest_bits(UINT64_MAX, end - at) << (at & 63);
-        uint64_t *word = wh_ouro_bits_(h, chunk, at >> 6); /* clear where nobody has a page yet */
-        wh_store_u64_relaxed(word,
-                             wh_load_u64_relaxed(word) | ones); /* published by the count, P3 */
-        at = end;
-    }
-    if ((wh_ouro_add_pages_(h, c, chunk, to - from) & WH_OURO_FULL) != 0) {
-        wh_add_u64_relaxed(wh_ouro_full_(h, c), wh_ouro_full_up_(1));
-    }
-}
-
 /* What the leader of a group has decided to do in a round. */
 #define WH_OURO_WAIT 0u
-#define WH_OURO_FETCH 1u  /* take.n chunks from the pool */
-#define WH_OURO_QUEUE 2u  /* n values from the queue, from position take.first on */
-#define WH_OURO_PARKED 3u /* one chunk, take.first, from the tree */
+#define WH_OURO_FETCH 1u  /* n chunks from the pool. PAGES: which the group needs whole */
+#define WH_OURO_QUEUE 2u  /* n values from the queue, from position `first` on */
+#define WH_OURO_PARKED 3u /* one chunk, `first`, from the tree */
 #define WH_OURO_SEARCH 4u /* nothing in any of these places */
+#define WH_OURO_OPEN 5u   /* PAGES: n pages from those ahead in an open word that was `first` */
+#define WH_OURO_REFILL 6u /* PAGES: a chunk from the pool, for open word `place` */
 
 #define WH_OURO_ENOUGH 5u   /* `tries` after two chunks from the queue */
 #define WH_OURO_PATIENCE 6u /* rounds in which chunks were only held, before more are fetched */
@@ -574,7 +614,32 @@ typedef struct wh_ouro_step {
     uint32_t from;
     uint32_t duty;    /* afterwards */
     uint32_t counted; /* afterwards */
+    uint32_t place;   /* PAGES: the open word, afterwards */
 } wh_ouro_step;
+
+WH_FN wh_ouro_step wh_ouro_step_(uint32_t duty, uint32_t counted, uint32_t place) {
+    wh_ouro_step s;
+    s.what = WH_OURO_WAIT;
+    s.first = 0;
+    s.n = 0;
+    s.from = 0;
+    s.duty = duty;
+    s.counted = counted;
+    s.place = place;
+    return s;
+}
+
+/* Up to n chunks of the pool, as `what`. */
+WH_FN void wh_ouro_step_fetch_(wh_ouro_t h, uint32_t c, uint32_t n, uint32_t what,
+                               wh_ouro_step *s) {
+    const wh_chunkpool_take_t t = wh_chunkpool_take(wh_ouro_pool_(h), wh_ouro_level_(h, c), n);
+    if (t.n != 0) {
+        s->what = what;
+        s->first = t.first;
+        s->n = t.n;
+        s->from = t.from;
+    }
+}
 
 /* CHUNKS: r lanes of class c wait: R counts them from now on. Their duty. */
 WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
@@ -612,42 +677,139 @@ WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_t h, uint32_t c, uint32_t r, uint64_t 
     return 0;
 }
 
-/* A group of class c lacks r pages, and owes `duty` chunks; counted: R counts the pages (of
- * CHUNKS not before a first attempt). tries: 0 in the first round, 1
- * before the first take from the queue, more afterwards. attempt: rounds until now. *idle counts
- * the rounds in which nobody was seen to bring any. */
-WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c, uint32_t r,
-                                        uint32_t duty, uint32_t counted, uint32_t tries,
-                                        uint32_t attempt, uint32_t *idle) {
+/* PAGES: takes up to r pages from those ahead in open word s->place of class c. Whoever passes the
+ * end of the chunk, which is one, has the duty to bring the next. */
+WH_FN void wh_ouro_step_open_(wh_ouro_t h, uint32_t c, uint32_t r, wh_ouro_step *s) {
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    const uint64_t old = WH_PLANT(ouro_p7_take, wh_fetch_add_u64_acquire,
+                                  wh_fetch_add_u64_relaxed)(wh_ouro_open_(h, c, s->place), r);
+    const uint32_t next = wh_ouro_open_next_(old);
+    s->duty = next <= pages && next + r > pages; /* I6 */
+    if (next < pages) {
+        s->what = WH_OURO_OPEN; /* P7 */
+        s->first = old;
+        s->n = WH_PLANT(ouro_i6, r < pages - next, 1) ? r : pages - next;
+    }
+}
+
+/* PAGES: the next chunk for open word s->place, for which the caller has the duty. */
+WH_FN void wh_ouro_step_refill_(wh_ouro_t h, uint32_t c, wh_ouro_step *s) {
+    wh_ouro_step_fetch_(h, c, 1, WH_OURO_REFILL, s);
+    s->duty = 0;
+    if (s->what != WH_OURO_REFILL) { /* somebody else may try */
+        wh_store_u64_release(wh_ouro_open_(h, c, s->place), wh_ouro_used_up_(h, c));
+    }
+}
+
+/* PAGES: an open word of class c, from `from` on, that has pages ahead; NONE if there is none.
+ * *coming: whether one is being refilled. */
+WH_FN uint32_t wh_ouro_find_open_(wh_ouro_t h, uint32_t c, uint32_t from, int *coming) {
+    const uint32_t n = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
+    uint32_t found = UINT32_MAX;
+    *coming = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t k = (from + i) & (n - 1);
+        const uint32_t next = wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, k)));
+        found = found == UINT32_MAX && next < pages ? k : found;
+        *coming |= next > pages;
+    }
+    return found;
+}
+
+/* PAGES: a group of class c lacks r pages; duty: it owes a chunk to open word `place`; counted: R
+ * counts the pages. attempt: rounds until now. In this order: what it needs of whole chunks from
+ * the pool, its open word, the queue, parked chunks, other open words. */
+WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint32_t c, uint32_t r,
+                                              uint32_t duty, uint32_t counted, uint32_t place,
+                                              uint32_t attempt) {
+    const wh_ouro_t h = header->self;
+    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
+    uint64_t *sem = wh_ouro_sem_(h, c);
+    wh_ouro_step s = wh_ouro_step_(duty, counted, place);
+    if (duty != 0) {
+        wh_ouro_step_refill_(h, c, &s);
+        return s;
+    }
+    if (r >> pages_log2 != 0) {
+        wh_ouro_step_fetch_(h, c, r >> pages_log2, WH_OURO_FETCH, &s);
+        if (s.what != WH_OURO_WAIT) {
+            return s;
+        }
+    }
+    const uint32_t next = wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, place)));
+    if (next >> pages_log2 == 0 ||
+        (next == 1u << pages_log2 && wh_chunkpool_has_some(pool, level))) {
+        wh_ouro_step_open_(h, c, r, &s);
+        if (s.what == WH_OURO_WAIT && s.duty != 0) {
+            wh_ouro_step_refill_(h, c, &s);
+        }
+        return s;
+    }
+    if (next != 1u << pages_log2) {
+        return s; /* somebody brings a chunk for all who wait here */
+    }
+    if (!counted) {
+        wh_add_u64_relaxed(sem, wh_bulksem_word(0, 0, r));
+        s.counted = 1;
+    }
+    const uint64_t w = wh_load_u64_relaxed(sem);
+    if (wh_bulksem_count(w) > 0) {
+        if (wh_bulksem_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
+            s.n = wh_bulksem_retake(sem, r);
+        }
+        if (s.n != 0) {
+            s.what = WH_OURO_QUEUE;
+            s.first = wh_vqueue_reserve_take(wh_ouro_queue_(h.variant, h, c), s.n);
+        }
+        return s;
+    }
+    if (wh_load_u64_relaxed(&wh_ouro_class_(h, c)->parked) != 0) {
+        const uint32_t chunk = wh_ouro_hold_parked_(h, c);
+        if (chunk != WH_CHUNK_NONE) {
+            s.what = WH_OURO_PARKED;
+            s.first = chunk;
+            s.n = 1;
+            return s;
+        }
+    }
+    int coming = 0;
+    const uint32_t other =
+        WH_PLANT(ouro_x1_open, wh_ouro_find_open_(h, c, place, &coming), UINT32_MAX);
+    if (other != UINT32_MAX) {
+        s.place = other;
+        wh_ouro_step_open_(h, c, r, &s);
+        return s;
+    }
+    if (!coming && wh_bulksem_expected(w) == 0 && wh_chunkpool_empty(pool, level)) {
+        s.what = WH_OURO_SEARCH;
+    }
+    return s;
+}
+
+/* CHUNKS: a group of class c lacks r pages, and owes `duty` chunks; counted: R counts the pages,
+ * not before a first attempt. tries: 0 in the first round, 1 before the first take from the queue,
+ * more afterwards. attempt: rounds until now. *idle counts the rounds in which nobody was seen to
+ * bring any. */
+WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uint32_t c, uint32_t r,
+                                               uint32_t duty, uint32_t counted, uint32_t tries,
+                                               uint32_t attempt, uint32_t *idle) {
     const wh_ouro_t h = header->self;
     const wh_chunkpool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
     wh_ouro_class *cl = wh_ouro_class_(h, c);
     uint64_t *sem = wh_ouro_sem_(h, c);
-    wh_ouro_step s;
-    s.what = WH_OURO_WAIT;
-    s.first = 0;
-    s.n = 0;
-    s.from = 0;
-    s.duty = duty;
-    s.counted = 1;
+    wh_ouro_step s = wh_ouro_step_(duty, 1, 0);
     if (!counted && tries != 0) {
         s.duty = wh_ouro_reserve_(h, c, r);
         return s;
     }
     if (duty != 0) {
-        const wh_chunkpool_take_t t = wh_chunkpool_take(pool, level, duty);
-        if (t.n == 0) {
+        wh_ouro_step_fetch_(h, c, duty, WH_OURO_FETCH, &s);
+        if (s.what == WH_OURO_WAIT) {
             wh_bulksem_signal(sem, 0, duty, 0);
-            if (WH_OURO_BY_CHUNK(h.variant)) {
-                wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
-            }
+            wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
             s.duty = 0;
-        } else {
-            s.what = WH_OURO_FETCH;
-            s.first = t.first;
-            s.n = t.n;
-            s.from = t.from;
         }
         return s;
     }
@@ -656,7 +818,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     if (count > 0) {
         *idle = 0;
         s.counted = counted;
-        if (WH_OURO_BY_CHUNK(h.variant) && tries >= WH_OURO_ENOUGH) {
+        if (tries >= WH_OURO_ENOUGH) {
             /* Two chunks had not enough pages: those in the queue are nearly used up. */
             if (!counted) {
                 s.counted = 1;
@@ -671,26 +833,18 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
             }
         }
         /* A chunk serves one group at a time. */
-        if (!wh_bulksem_may_try(w,
-                                !WH_OURO_BY_CHUNK(h.variant) ? 0
-                                : pages_log2 < 5             ? pages_log2
-                                                             : 5,
-                                attempt, (uint32_t)wh_thread_id())) {
+        if (!wh_bulksem_may_try(w, pages_log2 < 5 ? pages_log2 : 5, attempt,
+                                (uint32_t)wh_thread_id())) {
             return s;
         }
-        if (WH_OURO_BY_CHUNK(h.variant)) {
-            /* One chunk serves all, if it may have so many; or else one each. */
-            const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
-                               : count < (int64_t)r          ? (uint32_t)count
-                                                             : r;
-            const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-(int64_t)n, n, 0));
-            s.n = wh_bulksem_got(old, n);
-            if (s.n < n) {
-                wh_add_u64_relaxed(sem,
-                                   wh_bulksem_word((int64_t)(n - s.n), -(int64_t)(n - s.n), 0));
-            }
-        } else {
-            s.n = wh_bulksem_retake(sem, r);
+        /* One chunk serves all, if it may have so many; or else one each. */
+        const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
+                           : count < (int64_t)r          ? (uint32_t)count
+                                                         : r;
+        const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-(int64_t)n, n, 0));
+        s.n = wh_bulksem_got(old, n);
+        if (s.n < n) {
+            wh_add_u64_relaxed(sem, wh_bulksem_word((int64_t)(n - s.n), -(int64_t)(n - s.n), 0));
         }
         if (s.n != 0) {
             s.what = WH_OURO_QUEUE;
@@ -712,9 +866,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
         }
     }
     if (WH_PLANT(ouro_x1_held, wh_bulksem_expected(w) != 0, 0)) {
-        if (!WH_OURO_BY_CHUNK(h.variant)) {
-            *idle = 0;
-        } else if (++*idle > WH_OURO_PATIENCE) {
+        if (++*idle > WH_OURO_PATIENCE) {
             s.duty = wh_chunkpool_has_fresh(pool, level) ? wh_ouro_volunteer_(h, c, r, w) : 0;
             *idle = 0;
         }
@@ -722,10 +874,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     }
     if (!wh_chunkpool_empty(pool, level)) {
         if (++*idle > 2) { /* nobody fetches, and not for a moment only */
-            s.duty = WH_OURO_BY_CHUNK(h.variant)
-                         ? wh_ouro_volunteer_(h, c, r, w)
-                         : wh_bulksem_volunteer(
-                               sem, (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2), pages_log2);
+            s.duty = wh_ouro_volunteer_(h, c, r, w);
             *idle = 0;
         }
         return s;
@@ -734,53 +883,41 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_(const wh_ouro_header *header, uint32_t c
     return s;
 }
 
-/* After a FETCH of s.n chunks by groups of the warp: what is left of the last chunk of each
- * goes into its queue, all lanes of the warp helping ("all pages are added by one thread",
- * section 4.1, is what makes the published code slow). surplus, chunk: the leader's. */
+/* CHUNKS: sets the bits of pages [from, to) of a fresh chunk, of which nobody has a page yet, and
+ * counts them. */
+WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t from,
+                               uint32_t to) {
+    for (uint32_t w = from / 64; w * 64 < to; w++) {
+        wh_store_u64_relaxed(wh_ouro_bits_(h, chunk, w),
+                             wh_ouro_range_bits_(w, from, to)); /* published by the count, P3 */
+    }
+    if ((wh_ouro_add_pages_(h, c, chunk, to - from) & WH_OURO_FULL) != 0) {
+        wh_add_u64_relaxed(wh_ouro_full_(h, c), wh_ouro_full_up_(1));
+    }
+}
+
+/* CHUNKS: after a FETCH of chunks by groups of the warp: the last chunk of each goes into its queue
+ * if pages are left. surplus, chunk: the leader's. */
 WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, uint32_t chunk,
                             uint32_t surplus, uint32_t fetched, uint32_t kept) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, leads ? c : 0);
-    const uint32_t from = pages - surplus;
-    const wh_vqueue q = wh_ouro_queue_(h.variant, h, leads ? c : 0);
     const int has = leads && surplus != 0;
-    if (WH_OURO_BY_CHUNK(h.variant)) {
-        if (has) {
-            wh_ouro_free_range_(h, c, chunk, from, pages);
-        }
-        wh_ouro_enqueue_chunks_(h.variant, h, mask, has, c, chunk, 0);
-        if (leads) {
-            wh_bulksem_signal(wh_ouro_sem_(h, c), 0, fetched, kept);
-            wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, (uint64_t)0 - fetched);
-        }
-        return;
+    if (has) {
+        wh_ouro_free_range_(h, c, chunk, pages - surplus, pages);
     }
-    /* Pages of a chunk come one chunk after the other, and what is fetched ahead for them lies
-     * between them: so fetch less. */
-    const uint32_t room = wh_ouro_room_(h, q, mask, c, has ? surplus : 0, 4);
-    uint64_t first = 0;
-    if (has && room != 0) {
-        first = wh_vqueue_reserve_put(q, room);
-    }
-    if (has && room < surplus) {
-        wh_ouro_free_range_(h, c, chunk, from + room, pages);
-        wh_ouro_park_(h, c, chunk);
-    }
+    wh_ouro_enqueue_chunks_(h.variant, h, mask, has, c, chunk, 0);
     if (leads) {
-        wh_bulksem_signal(wh_ouro_sem_(h, c), has ? room : 0, fetched, kept);
+        wh_bulksem_signal(wh_ouro_sem_(h, c), 0, fetched, kept);
+        wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, (uint64_t)0 - fetched);
     }
-    for (wh_mask_t todo = wh_ballot(mask, has && room != 0); todo != 0; todo &= todo - 1) {
-        const uint32_t who = wh_mask_leader(todo);
-        const uint32_t u = wh_shfl_u32(mask, c, who), n = wh_shfl_u32(mask, room, who);
-        const uint32_t at = wh_shfl_u32(mask, chunk, who), page = wh_shfl_u32(mask, from, who);
-        const uint64_t position = wh_shfl_u64(mask, first, who);
-        const uint32_t page_log2 = wh_ouro_page_log2_(h, u);
-        const uint32_t id = (uint32_t)(((uint64_t)at << h.chunk_log2) >> page_log2) + page;
-        for (uint32_t i = 0; i < n; i += wh_popc32(mask)) {
-            const uint32_t mine = i + wh_mask_rank(mask);
-            wh_vqueue_put(wh_ouro_queue_(h.variant, h, u), wh_ouro_queue_chunks_(h), mask, mine < n,
-                          position + mine, id + mine);
-        }
-    }
+}
+
+/* PAGES: opens a chunk that the caller has made one of class c for open word k: pages from `next`
+ * on are ahead. */
+WH_FN void wh_ouro_install_(wh_ouro_t h, uint32_t c, uint32_t k, uint32_t chunk, uint32_t next) {
+    wh_add_u64_relaxed(wh_ouro_full_(h, c), WH_PLANT(ouro_x2_opened, wh_ouro_full_opened_(), 0));
+    WH_PLANT(ouro_p7_install, wh_store_u64_release, wh_store_u64_relaxed)
+    (wh_ouro_open_(h, c, k), wh_ouro_open_word_(chunk, next)); /* P7 */
 }
 
 /* What the fast path of malloc has begun (PAGES). */
@@ -811,13 +948,12 @@ WH_FN void *wh_ouro_finish_(wh_ouro_t h, wh_mask_t mask, uint32_t c, uint32_t be
     return p;
 }
 
-/* Serves the lanes of groups that the fast path left without a page (PAGES: R counts one for
- * each of them). All lanes of mask call; `lanes` is the caller's group, of class c (NO_CLASS: takes
- * no part), duty what its leader owes, p the caller's page if it has one; begun, position, chunk:
- * see finish_. */
+/* Serves the lanes of groups that the fast path left without a page (PAGES: C lacks one for each of
+ * them). All lanes of mask call; `lanes` is the caller's group, of class c (NO_CLASS: takes
+ * no part), p the caller's page if it has one; begun, position, chunk: see finish_. */
 WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
-                               uint32_t c, uint32_t duty, void *p, uint32_t begun,
-                               uint64_t position, uint32_t chunk_begun) {
+                               uint32_t c, void *p, uint32_t begun, uint64_t position,
+                               uint32_t chunk_begun) {
     const wh_ouro_t h = header->self;
     const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
     const int in = c != WH_OURO_NO_CLASS;
@@ -826,31 +962,35 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     const uint32_t cc = in ? c : 0; /* any class, to compute with */
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, cc);
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
+    uint32_t place = 0;
     if (!by_chunk) {
+        const int lacks = in && p == NULL && (begun & WH_OURO_TAKES) == 0;
+        const uint32_t vain = wh_popc32(wh_ballot(mask, lacks) & lanes);
+        if (leads && vain != 0) { /* undoes what the take had in vain */
+            wh_add_u64_relaxed(wh_ouro_sem_(h, c), wh_bulksem_word(vain, 0, 0));
+        }
         p = wh_ouro_finish_(h, mask, c, begun, position, chunk_begun, p);
+        place = wh_sm_id() & (wh_ouro_opens_(h, cc) - 1);
     }
     int need = in && p == NULL;
-    uint32_t idle = 0, tries = 0, counted = !by_chunk;
+    uint32_t idle = 0, tries = 0, counted = 0, duty = 0;
     wh_ouro_looks looks = {0, 0, 0};
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
-        wh_ouro_step s;
-        s.what = WH_OURO_WAIT;
-        s.first = 0;
-        s.n = 0;
-        s.from = 0;
-        s.duty = 0;
-        s.counted = counted;
+        wh_ouro_step s = wh_ouro_step_(0, counted, place);
         if (leads && (r != 0 || duty != 0)) {
-            s = wh_ouro_decide_(header, c, r, duty, counted, tries, attempt, &idle);
+            s = by_chunk
+                    ? wh_ouro_decide_chunks_(header, c, r, duty, counted, tries, attempt, &idle)
+                    : wh_ouro_decide_pages_(header, c, r, duty, counted, place, attempt);
             tries += s.what == WH_OURO_QUEUE ? 2u : tries == 0;
         }
         const int needed = need;
-        const uint32_t fetched = duty; /* E counts them until publish */
+        const uint32_t fetched = duty; /* CHUNKS: E counts them until publish */
         const int waits =
             !wh_any(mask, s.what != WH_OURO_WAIT || s.duty != duty || s.counted != counted);
         counted = s.counted;
+        place = s.place;
         duty = s.what == WH_OURO_FETCH ? 0 : s.duty;
         s.what = wh_shfl_u32(mask, s.what, leader);
         s.n = wh_shfl_u32(mask, s.n, leader);
@@ -868,7 +1008,8 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         if (wh_any(mask, takes)) {
             value = wh_vqueue_take(q, wh_ouro_queue_chunks_(h), mask, takes, s.first + rank);
         }
-        if (need && s.what == WH_OURO_FETCH && rank < s.n) {
+        const int fetches = s.what == WH_OURO_FETCH || s.what == WH_OURO_REFILL;
+        if (need && fetches && rank < s.n) {
             wh_chunkpool_take_t t;
             t.first = s.first;
             t.n = s.n;
@@ -882,7 +1023,6 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         wh_syncwarp(mask);
 
         /* FETCH: page i of the new chunks for the lane of rank i. */
-        const int fetches = s.what == WH_OURO_FETCH;
         const uint64_t all = fetches ? (uint64_t)s.n << pages_log2 : 0;
         const uint32_t keep = all < r ? (uint32_t)all : r;
         const uint32_t which = fetches && need && rank < keep ? rank >> pages_log2 : 0;
@@ -895,14 +1035,27 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
                 p = wh_ouro_page_(h, c, chunk, rank & ((1u << pages_log2) - 1));
                 need = 0;
             }
-            wh_ouro_publish_(h, mask, leads && fetches, c, last_chunk,
-                             leads && fetches ? (uint32_t)(all - keep) : 0, fetched, keep);
+            if (by_chunk) {
+                wh_ouro_publish_(h, mask, leads && fetches, c, last_chunk,
+                                 leads && fetches ? (uint32_t)(all - keep) : 0, fetched, keep);
+            } else if (leads && s.what == WH_OURO_REFILL) {
+                wh_ouro_install_(h, c, place, last_chunk, keep);
+            }
         }
 
-        /* Pages from the queue. */
+        /* Pages from the queue, or an open word. */
         if (takes && !by_chunk) {
             p = h.base + ((uint64_t)value << wh_ouro_page_log2_(h, c));
             need = 0;
+        }
+        const int opens = s.what == WH_OURO_OPEN;
+        if (need && opens && rank < s.n) {
+            p = wh_ouro_page_(h, c, wh_ouro_open_chunk_(s.first),
+                              wh_ouro_open_next_(s.first) + rank);
+            need = 0;
+        }
+        if (leads && !by_chunk && counted && (fetches || opens)) {
+            wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 0, opens ? s.n : keep);
         }
 
         /* Chunks from the queue or the tree: one for the group, or one for each lane. */
@@ -954,7 +1107,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         }
 
         /* Now that no take is outstanding: memory of other classes, or NULL. */
-        if (wh_any(mask, s.what == WH_OURO_SEARCH)) {
+        if (wh_any(mask, s.what == WH_OURO_SEARCH) && !wh_any(mask, duty != 0)) {
             uint32_t none = 0;
             if (leads && s.what == WH_OURO_SEARCH &&
                 wh_ouro_search_(header, c, attempt, &looks)) { /* X1, X2 */
@@ -990,17 +1143,12 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
     uint64_t *sem = wh_ouro_sem_(h, in ? c : 0);
     void *p = NULL;
     uint64_t first = 0;
-    uint32_t got = 0, duty = 0, begun = 0, chunk = WH_CHUNK_NONE;
+    uint32_t got = 0, begun = 0, chunk = WH_CHUNK_NONE;
     if (!WH_OURO_BY_CHUNK(variant)) {
         const wh_vqueue q = wh_ouro_queue_(variant, h, in ? c : 0);
         const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
         if (leads) {
-            const uint64_t old = wh_bulksem_take(sem, g.n);
-            got = wh_bulksem_got(old, g.n);
-            if (got < g.n) {
-                duty = wh_bulksem_batches(old, g.n, wh_ouro_pages_log2_(h, c));
-                wh_bulksem_reserve(sem, g.n - got, duty);
-            }
+            got = wh_bulksem_got(wh_bulksem_take(sem, g.n), g.n);
             first = got != 0 ? wh_vqueue_reserve_take(q, got) : 0;
         }
         got = wh_shfl_u32(mask, got, g.leader);
@@ -1018,7 +1166,7 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
             }
         }
     }
-    p = wh_ouro_slow_(h.header, mask, g.lanes, c, duty, p, begun, first, chunk);
+    p = wh_ouro_slow_(h.header, mask, g.lanes, c, p, begun, first, chunk);
     wh_syncwarp(mask);
     return p;
 }
