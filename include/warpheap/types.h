@@ -79,8 +79,9 @@ typedef struct wh_tuning {
     uint64_t max_slice_bytes;  /* Gallatin: largest slice */
     uint32_t slices_per_block; /* Gallatin: slices in a block, 4096 in the paper */
     uint32_t buffers;          /* Gallatin: block buffers of the smallest class; tessera: sets of
-                                  cursors; 0 = one per SM. Ouroboros, pages: chunks that a class
-                                  has open, up to 64; 0 = 32, fewer in small heaps */
+                                  cursors; 0 = one per SM. Ouroboros, pages: chunks of a class
+                                  that are open at a time, up to 128; 0 = 32 to 128, fewer in
+                                  small heaps */
     uint64_t chunk_bytes;      /* tessera: chunk size, 1 to 16 KiB; Ouroboros: 512 B to 64 KiB */
     uint32_t queue_entries;    /* Ouroboros: entries of a static queue, links of a VAQ or in a
                                   VLQ's cache */

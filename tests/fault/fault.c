@@ -508,6 +508,39 @@ WH_KERNEL(ouro_mixed_never_null, workload_args, a) {
     }
 }
 
+/* A lane alone: that a chunk is opened is an event (X2), and while one is open, or on its way to an
+ * open word, no search may find that there is nothing, neither for its class nor for others (X1,
+ * X2). */
+WH_KERNEL(ouro_opened, workload_args, a) {
+    const wh_ouro_t h = a.ouro;
+    const wh_mask_t me = wh_activemask();
+    const uint32_t c = 1, other = 2, pages = 1u << wh_ouro_pages_log2_(h, c);
+    uint64_t *word = wh_ouro_open_(h, c, wh_sm_id() & (wh_ouro_opens_(h, c) - 1)), fronts = 0;
+    void *held[8] = {NULL};
+    uint32_t n = 0, wrong = 0;
+    const wh_ouro_events before = wh_ouro_events_(h);
+    held[n++] = wh_ouro_malloc_(h.variant, h, me, 32);
+    wrong += wh_ouro_events_(h).whole == before.whole;
+    for (; n < h.n_chunks && n < 7; n++) {
+        held[n] = wh_ouro_malloc_(h.variant, h, me, 512);
+        wrong += held[n] == NULL;
+    }
+    const uint64_t w = wh_load_u64_relaxed(word);
+    wrong += wh_ouro_open_next_(w) != 1; /* 512: not of the open chunk, of which a page is live */
+    wrong += wh_ouro_none_(h.header, c) || wh_ouro_none_whole_(h, &fronts);
+    wh_store_u64_relaxed(word, wh_ouro_open_word_(wh_ouro_open_chunk_(w), pages + 1));
+    wrong += wh_ouro_none_(h.header, c) || wh_ouro_none_whole_(h, &fronts);
+    wh_store_u64_relaxed(word, w);
+    held[n++ & 7] = wh_ouro_malloc_(h.variant, h, me, 64); /* NULL; looks for a whole chunk */
+    wrong += held[(n - 1) & 7] != NULL || !wh_ouro_none_(h.header, other);
+    wrong += wh_ouro_open_next_(wh_load_u64_relaxed(word)) != pages; /* closed */
+    wrong += *wh_ouro_bits_(h, wh_ouro_open_chunk_(w), 0) != (((uint64_t)1 << pages) - 1) - 1;
+    while (n-- > 0) {
+        wh_ouro_free_(h.variant, h, me, held[n & 7]);
+    }
+    a.found->nulls = wrong;
+}
+
 /* A lane alone fills the heap with one class, gives all back, and asks for another class: what it
  * was told when the heap was full holds no longer (X2). */
 WH_KERNEL(ouro_refill, workload_args, a) {
@@ -570,6 +603,8 @@ static const workload workloads[] = {
     {"va-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-va-c", NULL, 0, 0},
     {"vl-c-churn", ouro_churn, NULL, 6, 3, 60, 8, 8, 0, 0, "ouro-vl-c", NULL, 0, 0},
     {"s-p-never-null", ouro_never_null, NULL, 4, 4, 24, 64, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
+    {"s-p-open", ouro_never_null, NULL, 8, 1, 24, 64, 2, 0, 0, "ouro-s-p", NULL, 0, 0},
+    {"s-p-opened", ouro_opened, NULL, 1, 1, 0, 64, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-p-parked", ouro_never_null, NULL, 16, 1, 24, 2, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-c-never-null", ouro_never_null, NULL, 16, 1, 24, 8, 4, 0, 0, "ouro-s-c", NULL, 0, 0},
     {"s-p-mixed", ouro_mixed_never_null, NULL, 6, 1, 60, 64, 5, 0, 0, "ouro-s-p", NULL, 0, 0},
@@ -631,6 +666,7 @@ static int run(const workload *w, uint64_t seed) {
     if (s == WH_OK && w->ouro != NULL) { /* the smallest heap has two chunks */
         options.tuning.chunk_bytes = 512;
         options.tuning.queue_entries = w->least;
+        options.tuning.buffers = seed / 4 % 2 != 0 ? 4 : 0; /* open words: 0 makes it one */
         options.allocator = w->ouro;
         options.device = device;
         s = wh_heap_min_bytes(&options, &options.bytes);
@@ -832,7 +868,11 @@ static void every_fault_is_found(void **state) {
         {"vqueue_i3", "queue-message"},     /* a link of a chunk in other use is followed */
         {"ouro_i3", "s-c-churn"},           /* a chunk with live pages goes to the pool */
         {"ouro_x1_held", "s-c-never-null"},
-        {"ouro_x1_parked", "s-p-parked"},       /* NULL while a lane holds a parked chunk */
+        {"ouro_x1_parked", "s-p-parked"}, /* NULL while a lane holds a parked chunk */
+        {"ouro_x2_open", "s-p-mixed"},    /* ... or those of other classes are not closed */
+        {"ouro_x1_open", "s-p-opened"},   /* ... or pages are ahead, or on their way to there */
+        {"ouro_x2_opened", "s-p-opened"}, /* ... or a chunk is opened behind the search */
+        {"ouro_i6", "s-p-churn"},         /* pages past the end of an open chunk */
         {"ouro_x2_moving", "s-p-mixed-parked"}, /* NULL while another lane moves pages to bits */
         {"ouro_x3", "s-p-mixed"},               /* ... or they did so once */
         {"ouro_x2_puts", "s-p-mixed"},          /* ... or pages come back behind the search */
@@ -878,6 +918,8 @@ static void every_fault_is_found(void **state) {
         {"ouro_p2_set", "s-c-churn"},
         {"ouro_p2_claim", "s-c-churn"},
         {"ouro_p3_count", "s-c-churn"},
+        {"ouro_p7_install", "s-p-churn"},
+        {"ouro_p7_take", "s-p-churn"},
         {"rw_p1_get", "rw-churn"},
         {"rw_p1_free", "rw-churn"},
         {"rw_bm_p1_get", "rw-bm-churn"},

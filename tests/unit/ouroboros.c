@@ -21,6 +21,34 @@ static const struct {
 
 /* --- layout --------------------------------------------------------------------------- */
 
+/* Open words: none of CHUNKS; of PAGES one at least for each class, a power of two, no fewer the
+ * larger the pages, and, but for that one, no more than a share of the chunks of its size. They lie
+ * one after the other from `at` on, each with a cache line to itself. */
+static void check_opens(wh_ouro_t h, uint64_t at) {
+    const uint32_t apart = 8u << wh_ouro_open_apart_log2_(h);
+    for (uint32_t c = 0; c < h.n_classes; c++) {
+        const uint32_t n = wh_ouro_opens_(h, c), level = wh_ouro_level_(h, c) != 0;
+        const uint32_t chunks = level ? h.n_chunks >> h.large_log2 : h.n_chunks;
+        if (WH_OURO_BY_CHUNK(h.variant)) {
+            assert_int_equal(n, 0);
+            continue;
+        }
+        assert_true(n != 0 && (n & (n - 1)) == 0);
+        assert_true(n == 1 || n <= chunks >> WH_OURO_OPEN_SHARE_LOG2);
+        assert_true(c == 0 || c == h.n_small || n >= wh_ouro_opens_(h, c - 1));
+        for (uint32_t k = 0; k < n; k++, at += apart) {
+            assert_int_equal((uint64_t)(uintptr_t)wh_ouro_open_(h, c, k), at);
+        }
+    }
+    assert_true(apart >= 64 && at <= (uint64_t)(uintptr_t)h.tables);
+#ifndef WH_HOSTILE
+    if (!WH_OURO_BY_CHUNK(h.variant) && h.chunk_log2 == 13 && h.data_bytes >= 3u << 29) {
+        assert_int_equal(wh_ouro_opens_(h, 0), 32); /* an address range of 1.03 with 1953 chunks */
+        assert_int_equal(wh_ouro_opens_(h, 2), 128);
+    }
+#endif
+}
+
 /* The places of all classes and of the pool lie between the header and the tables, each with a
  * cache line to itself at least; in a heap of 64 MiB or more no two are nearer than 1 KiB, since
  * words that all warps write would wait for each other, and in a small one they take little. */
@@ -59,6 +87,7 @@ static void check_places(wh_ouro_t h, uint64_t bytes) {
             assert_int_equal(taken[offset / apart]++, 0);
         }
     }
+    check_opens(h, from + n * apart);
 }
 
 static void check_plan(uint32_t v, uint64_t bytes, uint64_t address, uint32_t chunk) {

@@ -31,7 +31,8 @@ static inline wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const
     }
     for (uint32_t level = 0; level < 2; level++) {
         if (h->table_log2[level] < old->table_log2[level] ||
-            h->open_log2[level] < old->open_log2[level]) { /* G1 */
+            h->open_log2[level] < old->open_log2[level] ||
+            h->open_first_log2 < old->open_first_log2) { /* G1 */
             return WH_BAD_ARGUMENT;
         }
     }

@@ -5,7 +5,8 @@
  *           bits | count | cls | [linear]
  *
  * Places are the words that all lanes write: those of the classes and their queues, then the
- * pool's, then the open words of the classes, each 2^apart_log2 words from the next (wh_ouro_at_).
+ * pool's, each 2^apart_log2 words from the next (wh_ouro_at_). Behind them lie the open words of
+ * the classes (wh_ouro_open_), each of which few SMs write.
  *
  * Small chunks (8 KiB) are cut into the pages of classes 0..n_small - 1; large chunks, 2^k
  * neighbouring small ones, into those of the classes above ("multiple instances with
@@ -29,14 +30,20 @@
 #define WH_OURO_DEFAULT_CHUNK 512u
 #define WH_OURO_DEFAULT_ENTRIES 8u
 #define WH_OURO_OPEN_SHARE_LOG2 1u
-#define WH_OURO_DEFAULT_OPEN_LOG2 1u
+#define WH_OURO_OPEN_FIT_LOG2 13u
+#define WH_OURO_OPEN_FIRST_LOG2 0u
+#define WH_OURO_OPEN_MOST_LOG2 1u
 #else
-#define WH_OURO_DEFAULT_CHUNK 8192u  /* section 3.1 */
-#define WH_OURO_DEFAULT_ENTRIES 0u   /* tables of about a hundredth of the heap in all */
-#define WH_OURO_OPEN_SHARE_LOG2 10u  /* a class has a thousandth of the chunks open, */
-#define WH_OURO_DEFAULT_OPEN_LOG2 5u /* or so many: each may be nearly unused */
+#define WH_OURO_DEFAULT_CHUNK 8192u /* section 3.1 */
+#define WH_OURO_DEFAULT_ENTRIES 0u  /* tables of about a hundredth of the heap in all */
+/* Open words, of which one brings a chunk at a time, and may keep one nearly unused: of the
+ * smallest pages so many, and twice as many of the next, of which fewer lie on a chunk, up to one
+ * for each SM or so; but no more than a thousandth of the chunks for each class. */
+#define WH_OURO_OPEN_SHARE_LOG2 10u
+#define WH_OURO_OPEN_FIT_LOG2 22u /* bytes of the heap for each */
+#define WH_OURO_OPEN_FIRST_LOG2 5u
+#define WH_OURO_OPEN_MOST_LOG2 7u
 #endif
-#define WH_OURO_MAX_OPEN_LOG2 6u
 #define WH_OURO_MIN_CHUNKS 64u     /* a smaller heap gets smaller chunks */
 #define WH_OURO_MIN_LARGE 16u      /* at most a sixteenth of the heap is a large chunk */
 #define WH_OURO_MAX_LARGE_LOG2 20u /* bytes of a large chunk: sizes up to 1 MiB */
@@ -61,8 +68,9 @@
 #define WH_OURO_AT_STATE 5u /* wh_vqueue_state */
 #define WH_OURO_AT_CLASS 6u
 #define WH_OURO_PLACES 7u
-#define WH_OURO_MIN_APART_LOG2 3u /* in words of 8 bytes: 64 bytes */
-#define WH_OURO_MAX_APART_LOG2 7u /* 1 KiB: docs/ATOMICS.md */
+#define WH_OURO_MIN_APART_LOG2 3u  /* in words of 8 bytes: 64 bytes */
+#define WH_OURO_MAX_APART_LOG2 7u  /* 1 KiB: docs/ATOMICS.md */
+#define WH_OURO_OPEN_APART_LOG2 4u /* 128 bytes, less in small heaps */
 
 typedef struct wh_ouro_class {
     uint64_t parked;   /* chunks in the tree, or held by a lane that took one from there */
@@ -94,8 +102,9 @@ typedef struct wh_ouro {
     uint32_t apart_log2; /* words from one class to the next */
     uint32_t large_log2; /* small chunks in a large one; 0: there are no large ones */
     uint32_t words_log2;
-    uint32_t table_log2[2]; /* of the queues of small and of large classes */
-    uint32_t open_log2[2];  /* PAGES: open words of a small and of a large class */
+    uint32_t table_log2[2];   /* of the queues of small and of large classes */
+    uint32_t open_first_log2; /* PAGES: open words of class 0, */
+    uint32_t open_log2[2];    /* and at most, of a small and of a large class */
     uint32_t bounded[2];
     uint32_t ring_log2[2];
 } wh_ouro_t;
@@ -198,20 +207,26 @@ WH_HD wh_ouro_class *wh_ouro_class_(wh_ouro_t h, uint32_t c) {
 }
 /* How many open words class c has, and those of all classes before it. CHUNKS have none. */
 WH_HD uint32_t wh_ouro_opens_(wh_ouro_t h, uint32_t c) {
-    return WH_OURO_BY_CHUNK(h.variant)
-               ? 0
-               : 1u << (wh_ouro_level_(h, c) ? h.open_log2[1] : h.open_log2[0]);
+    const uint32_t doubled = h.open_first_log2 + c, most = h.open_log2[0];
+    const uint32_t log2 = wh_ouro_level_(h, c) ? h.open_log2[1] : doubled < most ? doubled : most;
+    return WH_OURO_BY_CHUNK(h.variant) ? 0 : 1u << log2;
 }
 WH_HD uint32_t wh_ouro_opens_before_(wh_ouro_t h, uint32_t c) {
-    const uint32_t small = c < h.n_small ? c : h.n_small;
-    return WH_OURO_BY_CHUNK(h.variant)
-               ? 0
-               : (small << h.open_log2[0]) + ((c - small) << h.open_log2[1]);
+    const uint32_t small = c < h.n_small ? c : h.n_small, most = h.open_log2[0];
+    const uint32_t rise = most - h.open_first_log2, doubled = small < rise ? small : rise;
+    const uint32_t first = 1u << h.open_first_log2;
+    return WH_OURO_BY_CHUNK(h.variant) ? 0
+                                       : (first << doubled) - first + ((small - doubled) << most) +
+                                             ((c - small) << h.open_log2[1]);
+}
+/* Words of 8 bytes from one open word to the next, log2. */
+WH_HD uint32_t wh_ouro_open_apart_log2_(wh_ouro_t h) {
+    return h.apart_log2 < WH_OURO_OPEN_APART_LOG2 ? h.apart_log2 : WH_OURO_OPEN_APART_LOG2;
 }
 /* Open word k of class c. */
 WH_HD uint64_t *wh_ouro_open_(wh_ouro_t h, uint32_t c, uint32_t k) {
-    return wh_ouro_at_(h, WH_OURO_PLACES, 0) +
-           ((uint64_t)(WH_CHUNKPOOL_PLACES + wh_ouro_opens_before_(h, c) + k) << h.apart_log2);
+    return wh_ouro_at_(h, WH_OURO_PLACES, 0) + ((uint64_t)WH_CHUNKPOOL_PLACES << h.apart_log2) +
+           ((uint64_t)(wh_ouro_opens_before_(h, c) + k) << wh_ouro_open_apart_log2_(h));
 }
 /* What it is when it is used up. */
 WH_HD uint64_t wh_ouro_used_up_(wh_ouro_t h, uint32_t c) {
@@ -306,17 +321,21 @@ static inline void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint
     }
 }
 
-/* How many open words the classes of a heap of n chunks have: tuning.buffers, or as many as the
- * heap can well spare chunks for. */
-static inline void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, const wh_tuning *tuning) {
+/* How many open words the classes of a heap of n chunks have: tuning.buffers each, or what
+ * OPEN_FIRST, OPEN_MOST and OPEN_SHARE and OPEN_FIT say. */
+static inline void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, uint64_t heap_bytes,
+                                      const wh_tuning *tuning) {
+    const uint64_t fit = heap_bytes >> WH_OURO_OPEN_FIT_LOG2;
     for (uint32_t level = 0; level < 2; level++) {
-        const uint64_t share = n >> (level == 0 ? 0 : h->large_log2) >> WH_OURO_OPEN_SHARE_LOG2;
-        const uint32_t share_log2 = share != 0 ? wh_log2_floor(share) : 0;
-        const uint32_t most =
-            tuning->buffers != 0 ? WH_OURO_MAX_OPEN_LOG2 : WH_OURO_DEFAULT_OPEN_LOG2;
-        const uint32_t wish = tuning->buffers != 0 ? wh_log2_floor(tuning->buffers) : share_log2;
-        h->open_log2[level] = wish < most ? wish : most;
+        const uint64_t chunks = level == 0 ? n : n >> h->large_log2;
+        const uint64_t share = chunks >> WH_OURO_OPEN_SHARE_LOG2;
+        const uint64_t wish = tuning->buffers != 0 ? tuning->buffers : share < fit ? share : fit;
+        const uint32_t log2 = wish != 0 ? wh_log2_floor(wish) : 0;
+        h->open_log2[level] = log2 < WH_OURO_OPEN_MOST_LOG2 ? log2 : WH_OURO_OPEN_MOST_LOG2;
     }
+    h->open_first_log2 = tuning->buffers == 0 && WH_OURO_OPEN_FIRST_LOG2 < h->open_log2[0]
+                             ? WH_OURO_OPEN_FIRST_LOG2
+                             : h->open_log2[0];
 }
 
 /* Moves *at past n items of `size` bytes; returns where they start, aligned to 128. */
@@ -337,7 +356,7 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     for (uint32_t level = 0; level < 2; level++) {
         wh_ouro_table_(h, level, n, heap_bytes, tuning);
     }
-    wh_ouro_plan_open_(h, n, tuning);
+    wh_ouro_plan_open_(h, n, heap_bytes, tuning);
     h->ring_log2[0] = wh_log2_ceil(n);
     h->ring_log2[1] = wh_log2_ceil((n >> h->large_log2) + 1);
     h->tree_words = (uint32_t)wh_veb_words(n);
@@ -345,12 +364,14 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     h->base = memory + pad;
     h->header = (wh_ouro_header *)(void *)(memory + wh_ouro_place_(&at, 1, sizeof *h->header));
     h->apart_log2 = WH_OURO_MAX_APART_LOG2;
-    const uint64_t places = (uint64_t)WH_OURO_PLACES * h->n_classes + WH_CHUNKPOOL_PLACES +
-                            wh_ouro_opens_before_(*h, h->n_classes);
+    const uint64_t places = (uint64_t)WH_OURO_PLACES * h->n_classes + WH_CHUNKPOOL_PLACES;
     while (h->apart_log2 > WH_OURO_MIN_APART_LOG2 && places << h->apart_log2 > heap_bytes / 2048) {
         h->apart_log2--; /* 8 << apart_log2 bytes a place: at most 1/256 of the heap */
     }
-    h->words = (uint64_t *)(void *)(memory + wh_ouro_place_(&at, places << h->apart_log2, 8));
+    const uint64_t words =
+        (places << h->apart_log2) +
+        ((uint64_t)wh_ouro_opens_before_(*h, h->n_classes) << wh_ouro_open_apart_log2_(*h));
+    h->words = (uint64_t *)(void *)(memory + wh_ouro_place_(&at, words, 8));
     h->tables = memory + wh_ouro_place_(&at, tables, kind == WH_VQUEUE_ARRAY ? 4 : 8);
     h->rings = (uint32_t *)(void *)(memory + wh_ouro_place_(&at,
                                                             ((uint64_t)1 << h->ring_log2[0]) +

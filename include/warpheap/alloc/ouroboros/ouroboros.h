@@ -15,6 +15,9 @@
  *            ones are in the pool. One in use is a page chunk of one class, or a queue chunk
  *   page     part of a page chunk; sizes 16 B << class. What malloc returns
  *   queue    one per class: of page indices, or of chunks with free pages
+ *   open     PAGES, not in the papers: a chunk of which pages have not been handed out yet. These
+ *            do not go through the queue: a class has some open words, {chunk, next page}, and an
+ *            add to the word of one's SM takes pages from it (docs/OUROBOROS.md)
  *   parked   not in the papers: where free pages go for which the queue has no room (it is
  *            full, or memory for it to grow is not to be had). Their bits are set and their
  *            chunk is in a tree (core/veb.h), from which it is taken as from a queue
@@ -28,19 +31,25 @@
  *   cls      plain: by the lane that got the chunk from the pool, before it publishes any
  *            page of it; NO_CLASS by the one that gives it back
  *   sem      bulk semaphore over the queue's values: pages, or chunks. Of chunks E also
- *            counts those that a lane has taken from the queue and may put back
+ *            counts those that a lane has taken from the queue and may put back. Of pages E counts
+ *            lanes that move some to bits, and R those that wait for what others bring
+ *   open     PAGES: fetch_add acquire of as many as a group lacks, by its leader, if `next` was not
+ *            past the end; store release by the one whose add passed the end, when it has
+ *            brought a chunk, or found none; cas acq_rel to USED UP by who moves the rest to bits
  *   parked   chunks in the tree or held by who took one from there: raised before the
  *            insert, lowered when the holder is done
  *   full     of chunks: those with all pages free, outside the pool: raised by who completes one,
- *            lowered by who claims of it, or has put it into the pool (layout.h: two counters)
+ *            lowered by who claims of it, or has put it into the pool (layout.h: two counters, of
+ *            which the upper one also counts chunks that were opened)
  *   moving   PAGES: lanes with free pages in hand that come neither from malloc nor from its
- *            caller: who moves pages from the queue to bits, or parks what it frees
+ *            caller: who moves pages from the queue or an open word to bits, or parks what it frees
  *   verdict  by a search that found nothing: store release (X2)
  *   fetching CHUNKS: the part of E that are chunks from the pool, with all their pages; a hint
  *            for who waits: a chunk that a lane holds may have few pages left
  *
  * Invariants
- *   I1  PAGES: a free page is in its class's queue, or its bit is set
+ *   I1  PAGES: a free page is in its class's queue, or its bit is set, or it is not before `next`
+ *       in an open word of its class; in one of these only
  *   I2  count > 0 if and only if exactly one of: the chunk is in its queue (CHUNKS), in its
  *       tree, or held by one lane that will put it in one of them. Only the holder lowers
  *       count, so for it count never drops; the free that raises it from 0 is the next
@@ -50,21 +59,27 @@
  *       class of a live page plainly
  *   I4  a lane that has claimed a page in count finds a set bit: bits >= count + claims
  *   I5  every chunk is in the pool, a page chunk, or a queue chunk
+ *   I6  PAGES: an add to an open word takes the pages from the old `next` on that the chunk has,
+ *       and the one add that passes its end has the duty to refill the word: at most one chunk
+ *       is on its way to a word. Who brings it needs a page of it, so a chunk that is opened has
+ *       a live page. Who needs as many pages as a chunk has takes whole ones, never open
  *   X1  exact out-of-memory: NULL only if in one call of wh_ouro_none_ the class's queue was
  *       empty from beginning to end (front read first, equal back read last), and in
- *       between the pool was empty, then nobody was fetching or holding (E = 0), then
- *       nothing was parked. A page on its way from one to the next of these is seen at one
- *       of them
+ *       between the pool was empty, then all open words were used up and none was being refilled,
+ *       then nobody was fetching, holding or moving (E = 0), then nothing was parked. A page on its
+ *       way from one to the next of these is seen at one of them: who refills has passed the end of
+ *       the word before he takes from the pool, who closes a word raises E before
  *   X2  ... nor, at that time, was a chunk of any class free as a whole: what could make one so,
  *       or put one into the pool, is an event, and the sum of these is the same before and
  *       after (`back` of PAGES' queues, the upper half of `full`, the tails of the pool's
- *       rings: nothing is counted for it alone). In between, in this order: all idle chunks
- *       are taken back, all `front` are read, no `full` is above 0, nobody is `moving`, and
- *       X1; and the fronts are the backs: no page was in a queue, or on its way into one.
+ *       rings; only that a chunk is opened is counted for it alone). In between, in this order:
+ *       all open words are closed and all idle chunks taken back, all `front` are read, no `full`
+ *       is above 0, all open words are used up and none is being refilled, nobody is `moving`,
+ *       and X1; and the fronts are the backs: no page was in a queue, or on its way into one.
  *       Without events what is free as a whole only becomes less, so what was not there when
- *       it was looked for is not there at the time of X1. This verdict holds for all who ask
- *       for chunks of that size as long as no event comes: they look for pages of their own
- *       (X1) and then compare
+ *       it was looked for is not there at the time of X1; nor are pages in an open word, since
+ *       no chunk is opened. This verdict holds for all who ask for chunks of that size as long as
+ *       no event comes: they look for pages of their own (X1) and then compare
  *   X3  a search that finds nothing LOOKS times, though pages of other classes came into their
  *       queues each time, says less: of each chunk that it was not free as a whole at one moment
  *       of each search. Otherwise malloc would wait for as long as others free
@@ -84,18 +99,23 @@
  *       and lowered (release) after `full` has been: a search that sees neither sees the event.
  *       A chunk is in the pool before `full` is lowered for it (release)
  *   P6  verdict: store release -> load acquire: what it says was so before
+ *   P7  open word: what who made the chunk one of this class has written, and what its pages' last
+ *       users did: store release -> add or cas acquire; then to the lanes of the group by syncwarp
  *
  * Progress  Fast paths: a bounded number of atomics. A lane waits (a) in a queue or the pool
  *       for a lane that has a position, (b) while E > 0 or C > 0 for those who fetch, hold or
  *       take, (c) at X1 for a lane that holds a parked chunk, (d) at X2 for who moves pages, frees
- *       one, or takes back or claims of a chunk that is free as a whole. Each of these is between
- *       two of its own steps; a holder waits for (a) only. A search is made again because of an
- *       event, that is, because a free got on or a chunk has become available. Inside a warp: in
- *       each round of slow_ all lanes first finish their takes, then put.
+ *       one, or takes back or claims of a chunk that is free as a whole, (e) at an open word for
+ *       the lane that refills it. Each of these is between two of its own steps; a holder, and who
+ *       refills, waits for (a) only. A search is made again because of an event, that is, because
+ *       a free got on or a chunk has become available; and nobody passes the end of an open word
+ *       who sees the pool empty, or X1 might never see a word that is not being refilled. Inside a
+ *       warp: in each round of slow_ all lanes first finish their takes, then put, and nobody
+ *       searches while one of them has a word to refill.
  * Cost  PAGES: malloc and free 2 atomics per group of lanes of a class, 3 with a queue that may be
- *       full or lies on chunks, and 1 per lane. CHUNKS: malloc about 6 per group and 1 per lane,
- *       free 2 per group of lanes that share a word of bits; more only by those that complete a
- *       chunk or free its first page
+ *       full or lies on chunks, and 1 per lane; malloc with an empty queue 3 per group, and 4 for
+ *       each chunk. CHUNKS: malloc about 6 per group and 1 per lane, free 2 per group of lanes
+ *       that share a word of bits; more only by those that complete a chunk or free its first page
  * Check tests/conform, tests/stress, tests/fault; wh_ouro_check_
  */
 #ifndef WH_ALLOC_OUROBOROS_H
@@ -1107,7 +1127,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         }
 
         /* Now that no take is outstanding: memory of other classes, or NULL. */
-        if (wh_any(mask, s.what == WH_OURO_SEARCH) && !wh_any(mask, duty != 0)) {
+        if (wh_any(mask, s.what == WH_OURO_SEARCH) && (by_chunk || !wh_any(mask, duty != 0))) {
             uint32_t none = 0;
             if (leads && s.what == WH_OURO_SEARCH &&
                 wh_ouro_search_(header, c, attempt, &looks)) { /* X1, X2 */
