@@ -357,13 +357,39 @@ WH_FN int wh_chunkpool_has_fresh(wh_chunkpool p, uint32_t level) {
     return wh_chunkpool_left_(p, wh_load_u64_relaxed(wh_chunkpool_offset_(p)), level) != 0;
 }
 
-/* Whether take would find a chunk, unless others are faster. */
-WH_FN int wh_chunkpool_has_some(wh_chunkpool p, uint32_t level) {
-    return wh_chunkpool_has_fresh(p, level) ||
-           (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, level)) > 0 ||
-           (level == 0 && p.large_log2 != 0 &&
-            (wh_load_u64_relaxed(&p.state->loose) != 0 ||
-             (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, 1)) > 0));
+/* Whether there are chunks, unless others are faster, and which; take_seen takes one. Apart they
+ * cost no more than take, and in between the caller may still leave it. */
+#define WH_CHUNKPOOL_NONE_SEEN 0u
+#define WH_CHUNKPOOL_SEEN 1u
+#define WH_CHUNKPOOL_FRESH_SEEN 2u /* small ones, and none that came back */
+
+WH_FN uint32_t wh_chunkpool_look(wh_chunkpool p, uint32_t level) {
+    const int64_t back = (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, level));
+    const uint64_t offset = wh_load_u64_relaxed(wh_chunkpool_offset_(p));
+    if (back > 0) {
+        return WH_CHUNKPOOL_SEEN;
+    }
+    if (wh_chunkpool_left_(p, offset, level) != 0) {
+        return level == 0 ? WH_CHUNKPOOL_FRESH_SEEN : WH_CHUNKPOOL_SEEN;
+    }
+    return level == 0 && p.large_log2 != 0 &&
+                   (wh_load_u64_relaxed(&p.state->loose) != 0 ||
+                    (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, 1)) > 0)
+               ? WH_CHUNKPOOL_SEEN
+               : WH_CHUNKPOOL_NONE_SEEN;
+}
+
+WH_FN wh_chunkpool_take_t wh_chunkpool_take_seen(wh_chunkpool p, uint32_t level, uint32_t seen) {
+    wh_chunkpool_take_t t;
+    if (seen == WH_CHUNKPOOL_FRESH_SEEN) {
+        t.first = wh_fetch_add_u64_relaxed(wh_chunkpool_offset_(p), 1);
+        t.from = WH_CHUNKPOOL_FRESH;
+        t.n = wh_chunkpool_left_(p, t.first, 0) != 0;
+        if (t.n != 0) {
+            return t;
+        }
+    }
+    return wh_chunkpool_take(p, level, 1);
 }
 
 /* I3. For large chunks: without those that merge would make. Only this order of the reads will do:

@@ -17,7 +17,7 @@
  *   queue    one per class: of page indices, or of chunks with free pages
  *   open     PAGES, not in the papers: a chunk of which pages have not been handed out yet. These
  *            do not go through the queue: a class has some open words, {chunk, next page}, and an
- *            add to the word of one's SM takes pages from it (docs/OUROBOROS.md)
+ *            add to one's own takes pages from it (docs/OUROBOROS.md)
  *   parked   not in the papers: where free pages go for which the queue has no room (it is
  *            full, or memory for it to grow is not to be had). Their bits are set and their
  *            chunk is in a tree (core/veb.h), from which it is taken as from a queue
@@ -436,12 +436,23 @@ WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
     return level == 1 && wh_chunkpool_merge(wh_ouro_pool_(h));
 }
 
+/* How many open words are loaded at once by who looks at all of them: each is a round trip. */
+#define WH_OURO_AT_ONCE 8u
+
+/* `next` in an open word of class c; k: modulo how many there are. */
+WH_FN uint32_t wh_ouro_load_open_(wh_ouro_t h, uint32_t c, uint32_t k) {
+    return wh_ouro_open_next_(
+        wh_load_u64_relaxed(wh_ouro_open_(h, c, k & (wh_ouro_opens_(h, c) - 1))));
+}
+
 /* Whether all open words of class c are used up, and nobody brings a chunk for one. */
 WH_FN int wh_ouro_all_used_up_(wh_ouro_t h, uint32_t c) {
-    uint64_t differs = 0;
-    for (uint32_t k = 0; k < wh_ouro_opens_(h, c); k++) {
-        differs |= wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, k))) ^
-                   wh_ouro_used_up_(h, c);
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    uint32_t differs = 0;
+    for (uint32_t k = 0; k < wh_ouro_opens_(h, c) && differs == 0; k += WH_OURO_AT_ONCE) {
+        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
+            differs |= wh_ouro_load_open_(h, c, k + j) ^ pages;
+        }
     }
     return differs == 0;
 }
@@ -649,10 +660,8 @@ WH_FN wh_ouro_step wh_ouro_step_(uint32_t duty, uint32_t counted, uint32_t place
     return s;
 }
 
-/* Up to n chunks of the pool, as `what`. */
-WH_FN void wh_ouro_step_fetch_(wh_ouro_t h, uint32_t c, uint32_t n, uint32_t what,
-                               wh_ouro_step *s) {
-    const wh_chunkpool_take_t t = wh_chunkpool_take(wh_ouro_pool_(h), wh_ouro_level_(h, c), n);
+/* Chunks of the pool, if any were taken, as `what`. */
+WH_FN void wh_ouro_step_fetch_(wh_chunkpool_take_t t, uint32_t what, wh_ouro_step *s) {
     if (t.n != 0) {
         s->what = what;
         s->first = t.first;
@@ -712,9 +721,11 @@ WH_FN void wh_ouro_step_open_(wh_ouro_t h, uint32_t c, uint32_t r, wh_ouro_step 
     }
 }
 
-/* PAGES: the next chunk for open word s->place, for which the caller has the duty. */
-WH_FN void wh_ouro_step_refill_(wh_ouro_t h, uint32_t c, wh_ouro_step *s) {
-    wh_ouro_step_fetch_(h, c, 1, WH_OURO_REFILL, s);
+/* PAGES: the next chunk for open word s->place, for which the caller has the duty. seen: what it
+ * saw in the pool. */
+WH_FN void wh_ouro_step_refill_(wh_ouro_t h, uint32_t c, uint32_t seen, wh_ouro_step *s) {
+    wh_ouro_step_fetch_(wh_chunkpool_take_seen(wh_ouro_pool_(h), wh_ouro_level_(h, c), seen),
+                        WH_OURO_REFILL, s);
     s->duty = 0;
     if (s->what != WH_OURO_REFILL) { /* somebody else may try */
         wh_store_u64_release(wh_ouro_open_(h, c, s->place), wh_ouro_used_up_(h, c));
@@ -727,11 +738,15 @@ WH_FN uint32_t wh_ouro_find_open_(wh_ouro_t h, uint32_t c, uint32_t from, int *c
     const uint32_t n = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
     uint32_t found = UINT32_MAX;
     *coming = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t k = (from + i) & (n - 1);
-        const uint32_t next = wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, k)));
-        found = found == UINT32_MAX && next < pages ? k : found;
-        *coming |= next > pages;
+    for (uint32_t i = 0; i < n && found == UINT32_MAX; i += WH_OURO_AT_ONCE) {
+        uint32_t next[WH_OURO_AT_ONCE];
+        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
+            next[j] = wh_ouro_load_open_(h, c, from + i + j);
+        }
+        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
+            found = next[j] < pages ? (from + i + j) & (n - 1) : found;
+            *coming |= next[j] > pages;
+        }
     }
     return found;
 }
@@ -748,21 +763,22 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint
     uint64_t *sem = wh_ouro_sem_(h, c);
     wh_ouro_step s = wh_ouro_step_(duty, counted, place);
     if (duty != 0) {
-        wh_ouro_step_refill_(h, c, &s);
+        wh_ouro_step_refill_(h, c, WH_CHUNKPOOL_SEEN, &s);
         return s;
     }
     if (r >> pages_log2 != 0) {
-        wh_ouro_step_fetch_(h, c, r >> pages_log2, WH_OURO_FETCH, &s);
+        wh_ouro_step_fetch_(wh_chunkpool_take(pool, level, r >> pages_log2), WH_OURO_FETCH, &s);
         if (s.what != WH_OURO_WAIT) {
             return s;
         }
     }
     const uint32_t next = wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, place)));
-    if (next >> pages_log2 == 0 ||
-        (next == 1u << pages_log2 && wh_chunkpool_has_some(pool, level))) {
+    const uint32_t seen =
+        next == 1u << pages_log2 ? wh_chunkpool_look(pool, level) : WH_CHUNKPOOL_NONE_SEEN;
+    if (next >> pages_log2 == 0 || seen != WH_CHUNKPOOL_NONE_SEEN) {
         wh_ouro_step_open_(h, c, r, &s);
         if (s.what == WH_OURO_WAIT && s.duty != 0) {
-            wh_ouro_step_refill_(h, c, &s);
+            wh_ouro_step_refill_(h, c, seen, &s);
         }
         return s;
     }
@@ -825,7 +841,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uin
         return s;
     }
     if (duty != 0) {
-        wh_ouro_step_fetch_(h, c, duty, WH_OURO_FETCH, &s);
+        wh_ouro_step_fetch_(wh_chunkpool_take(pool, level, duty), WH_OURO_FETCH, &s);
         if (s.what == WH_OURO_WAIT) {
             wh_bulksem_signal(sem, 0, duty, 0);
             wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
@@ -990,7 +1006,9 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
             wh_add_u64_relaxed(wh_ouro_sem_(h, c), wh_bulksem_word(vain, 0, 0));
         }
         p = wh_ouro_finish_(h, mask, c, begun, position, chunk_begun, p);
-        place = wh_sm_id() & (wh_ouro_opens_(h, cc) - 1);
+        /* Few SMs share a word, and the warps of one spread over some. */
+        place =
+            (wh_sm_id() + wh_thread_in_block() / WH_WARP_SIZE * 37u) & (wh_ouro_opens_(h, cc) - 1);
     }
     int need = in && p == NULL;
     uint32_t idle = 0, tries = 0, counted = 0, duty = 0;
