@@ -102,9 +102,9 @@ typedef struct wh_ouro {
     uint32_t apart_log2; /* words from one class to the next */
     uint32_t large_log2; /* small chunks in a large one; 0: there are no large ones */
     uint32_t words_log2;
-    uint32_t table_log2[2];   /* of the queues of small and of large classes */
-    uint32_t open_first_log2; /* PAGES: open words of class 0, */
-    uint32_t open_log2[2];    /* and at most, of a small and of a large class */
+    uint32_t table_log2[2];  /* of the queues of small and of large classes */
+    uint8_t open_first_log2; /* PAGES: open words of class 0, */
+    uint8_t open_log2[2];    /* and at most, of a small and of a large class */
     uint32_t bounded[2];
     uint32_t ring_log2[2];
 } wh_ouro_t;
@@ -331,11 +331,13 @@ static inline void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, uint64_t heap_by
         const uint64_t share = chunks >> WH_OURO_OPEN_SHARE_LOG2;
         const uint64_t wish = tuning->buffers != 0 ? tuning->buffers : share < fit ? share : fit;
         const uint32_t log2 = wish != 0 ? wh_log2_floor(wish) : 0;
-        h->open_log2[level] = log2 < WH_OURO_OPEN_MOST_LOG2 ? log2 : WH_OURO_OPEN_MOST_LOG2;
+        h->open_log2[level] =
+            (uint8_t)(log2 < WH_OURO_OPEN_MOST_LOG2 ? log2 : WH_OURO_OPEN_MOST_LOG2);
     }
-    h->open_first_log2 = tuning->buffers == 0 && WH_OURO_OPEN_FIRST_LOG2 < h->open_log2[0]
-                             ? WH_OURO_OPEN_FIRST_LOG2
-                             : h->open_log2[0];
+    const uint8_t most = h->open_log2[0];
+    h->open_first_log2 = tuning->buffers == 0 && WH_OURO_OPEN_FIRST_LOG2 < most
+                             ? (uint8_t)WH_OURO_OPEN_FIRST_LOG2
+                             : most;
 }
 
 /* Moves *at past n items of `size` bytes; returns where they start, aligned to 128. */
