@@ -76,6 +76,7 @@ typedef struct wh_ouro_class {
     uint64_t parked;   /* chunks in the tree, or held by a lane that took one from there */
     uint64_t fetching; /* CHUNKS: chunks being fetched from the pool; a hint */
     uint64_t moving;   /* PAGES: lanes with pages in hand on their way to bits */
+    uint64_t opened;   /* PAGES: whether a chunk was ever opened */
 } wh_ouro_class;
 
 typedef struct wh_ouro {
@@ -488,6 +489,7 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         cl->parked = 0;
         cl->fetching = 0;
         cl->moving = 0;
+        cl->opened = 0;
         wh_vqueue_reset(wh_ouro_queue_(h.variant, h, (uint32_t)c));
         for (uint32_t k = 0; k < wh_ouro_opens_(h, (uint32_t)c); k++) {
             *wh_ouro_open_(h, (uint32_t)c, k) = wh_ouro_used_up_(h, (uint32_t)c);

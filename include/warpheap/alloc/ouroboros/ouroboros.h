@@ -43,6 +43,7 @@
  *            which the upper one also counts chunks that were opened)
  *   moving   PAGES: lanes with free pages in hand that come neither from malloc nor from its
  *            caller: who moves pages from the queue or an open word to bits, or parks what it frees
+ *   opened   PAGES: 1 from before the first chunk of the class is opened: store relaxed
  *   verdict  by a search that found nothing: store release (X2)
  *   fetching CHUNKS: the part of E that are chunks from the pool, with all their pages; a hint
  *            for who waits: a chunk that a lane holds may have few pages left
@@ -335,6 +336,46 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
     return got;
 }
 
+/* How many open words are loaded at once by who looks at all of them: each is a round trip. */
+#define WH_OURO_AT_ONCE 8u
+
+/* `next` in an open word of class c; k: modulo how many there are. */
+WH_FN uint32_t wh_ouro_load_open_(wh_ouro_t h, uint32_t c, uint32_t k) {
+    return wh_ouro_open_next_(
+        wh_load_u64_relaxed(wh_ouro_open_(h, c, k & (wh_ouro_opens_(h, c) - 1))));
+}
+
+/* Whether all open words of class c are used up, and nobody brings a chunk for one. */
+WH_FN int wh_ouro_all_used_up_(wh_ouro_t h, uint32_t c) {
+    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    uint32_t differs = 0;
+    for (uint32_t k = 0; k < wh_ouro_opens_(h, c) && differs == 0; k += WH_OURO_AT_ONCE) {
+        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
+            differs |= wh_ouro_load_open_(h, c, k + j) ^ pages;
+        }
+    }
+    return differs == 0;
+}
+
+/* PAGES: an open word of class c, from `from` on, that has pages ahead; NONE if there is none.
+ * *coming: whether one is being refilled. */
+WH_FN uint32_t wh_ouro_find_open_(wh_ouro_t h, uint32_t c, uint32_t from, int *coming) {
+    const uint32_t n = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
+    uint32_t found = UINT32_MAX;
+    *coming = 0;
+    for (uint32_t i = 0; i < n && found == UINT32_MAX; i += WH_OURO_AT_ONCE) {
+        uint32_t next[WH_OURO_AT_ONCE];
+        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
+            next[j] = wh_ouro_load_open_(h, c, from + i + j);
+        }
+        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
+            found = next[j] < pages ? (from + i + j) & (n - 1) : found;
+            *coming |= next[j] > pages;
+        }
+    }
+    return found;
+}
+
 /* PAGES: moves the pages that are ahead in open word k of class c to the bits of their chunk. */
 WH_FN void wh_ouro_close_(wh_ouro_t h, uint32_t c, uint32_t k) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
@@ -372,9 +413,17 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
     uint32_t n = 0;
     int64_t entries = wh_bulksem_count(wh_load_u64_relaxed(sem));
     if (!WH_OURO_BY_CHUNK(h.variant)) {
-        for (uint32_t k = 0; k < WH_PLANT(ouro_x2_open, wh_ouro_opens_(h, u), 0) &&
-                             (all || wh_ouro_full_now_(wh_load_u64_relaxed(full)) <= 0);
-             k++) {
+        uint32_t left =
+            WH_PLANT(ouro_x2_open, wh_load_u64_relaxed(&wh_ouro_class_(h, u)->opened) != 0, 0)
+                ? wh_ouro_opens_(h, u)
+                : 0;
+        for (uint32_t k = 0;
+             left != 0 && (all || wh_ouro_full_now_(wh_load_u64_relaxed(full)) <= 0); left--) {
+            int coming = 0;
+            k = wh_ouro_find_open_(h, u, k, &coming);
+            if (k == UINT32_MAX) {
+                break;
+            }
             wh_ouro_close_(h, u, k);
         }
         /* A chunk's worth of pages at a time, up to all that are in the queue now. */
@@ -436,27 +485,6 @@ WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
     return level == 1 && wh_chunkpool_merge(wh_ouro_pool_(h));
 }
 
-/* How many open words are loaded at once by who looks at all of them: each is a round trip. */
-#define WH_OURO_AT_ONCE 8u
-
-/* `next` in an open word of class c; k: modulo how many there are. */
-WH_FN uint32_t wh_ouro_load_open_(wh_ouro_t h, uint32_t c, uint32_t k) {
-    return wh_ouro_open_next_(
-        wh_load_u64_relaxed(wh_ouro_open_(h, c, k & (wh_ouro_opens_(h, c) - 1))));
-}
-
-/* Whether all open words of class c are used up, and nobody brings a chunk for one. */
-WH_FN int wh_ouro_all_used_up_(wh_ouro_t h, uint32_t c) {
-    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
-    uint32_t differs = 0;
-    for (uint32_t k = 0; k < wh_ouro_opens_(h, c) && differs == 0; k += WH_OURO_AT_ONCE) {
-        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
-            differs |= wh_ouro_load_open_(h, c, k + j) ^ pages;
-        }
-    }
-    return differs == 0;
-}
-
 /* X1: whether class c had no page, nor the pool a chunk for it. */
 WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
     const wh_ouro_t h = header->self;
@@ -513,7 +541,10 @@ WH_FN int wh_ouro_none_whole_(wh_ouro_t h, uint64_t *fronts) {
     for (uint32_t u = 0; u < h.n_classes; u++) {
         const uint64_t full = wh_load_u64_relaxed(wh_ouro_full_(h, u));
         whole |= WH_PLANT(ouro_x2_whole, wh_ouro_full_now_(full) > 0, 0);
-        used_up &= WH_PLANT(ouro_x2_open, WH_PLANT(ouro_x1_open, wh_ouro_all_used_up_(h, u), 1), 1);
+        /* If no chunk of u was ever opened: one that is opened from now on is an event. */
+        const int opened = wh_load_u64_relaxed(&wh_ouro_class_(h, u)->opened) != 0;
+        used_up &= WH_PLANT(ouro_x2_open,
+                            WH_PLANT(ouro_x1_open, !opened || wh_ouro_all_used_up_(h, u), 1), 1);
     }
     wh_fence();
     for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
@@ -732,25 +763,6 @@ WH_FN void wh_ouro_step_refill_(wh_ouro_t h, uint32_t c, uint32_t seen, wh_ouro_
     }
 }
 
-/* PAGES: an open word of class c, from `from` on, that has pages ahead; NONE if there is none.
- * *coming: whether one is being refilled. */
-WH_FN uint32_t wh_ouro_find_open_(wh_ouro_t h, uint32_t c, uint32_t from, int *coming) {
-    const uint32_t n = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
-    uint32_t found = UINT32_MAX;
-    *coming = 0;
-    for (uint32_t i = 0; i < n && found == UINT32_MAX; i += WH_OURO_AT_ONCE) {
-        uint32_t next[WH_OURO_AT_ONCE];
-        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
-            next[j] = wh_ouro_load_open_(h, c, from + i + j);
-        }
-        for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
-            found = next[j] < pages ? (from + i + j) & (n - 1) : found;
-            *coming |= next[j] > pages;
-        }
-    }
-    return found;
-}
-
 /* PAGES: a group of class c lacks r pages; duty: it owes a chunk to open word `place`; counted: R
  * counts the pages. attempt: rounds until now. In this order: what it needs of whole chunks from
  * the pool, its open word, the queue, parked chunks, other open words. */
@@ -951,6 +963,7 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
 /* PAGES: opens a chunk that the caller has made one of class c for open word k: pages from `next`
  * on are ahead. */
 WH_FN void wh_ouro_install_(wh_ouro_t h, uint32_t c, uint32_t k, uint32_t chunk, uint32_t next) {
+    wh_store_u64_relaxed(&wh_ouro_class_(h, c)->opened, 1);
     wh_add_u64_relaxed(wh_ouro_full_(h, c), WH_PLANT(ouro_x2_opened, wh_ouro_full_opened_(), 0));
     WH_PLANT(ouro_p7_install, wh_store_u64_release, wh_store_u64_relaxed)
     (wh_ouro_open_(h, c, k), wh_ouro_open_word_(chunk, next)); /* P7 */
