@@ -339,37 +339,36 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
 /* How many open words are loaded at once by who looks at all of them: each is a round trip. */
 #define WH_OURO_AT_ONCE 8u
 
-/* `next` in an open word of class c; k: modulo how many there are. */
+/* `next` in open word k of class c. */
 WH_FN uint32_t wh_ouro_load_open_(wh_ouro_t h, uint32_t c, uint32_t k) {
-    return wh_ouro_open_next_(
-        wh_load_u64_relaxed(wh_ouro_open_(h, c, k & (wh_ouro_opens_(h, c) - 1))));
+    return wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, k)));
 }
 
 /* Whether all open words of class c are used up, and nobody brings a chunk for one. */
 WH_FN int wh_ouro_all_used_up_(wh_ouro_t h, uint32_t c) {
-    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    const uint32_t n = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
     uint32_t differs = 0;
-    for (uint32_t k = 0; k < wh_ouro_opens_(h, c) && differs == 0; k += WH_OURO_AT_ONCE) {
+    for (uint32_t k = 0; k < n && differs == 0; k += WH_OURO_AT_ONCE) {
         for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
-            differs |= wh_ouro_load_open_(h, c, k + j) ^ pages;
+            differs |= k + j < n ? wh_ouro_load_open_(h, c, k + j) ^ pages : 0;
         }
     }
     return differs == 0;
 }
 
-/* PAGES: an open word of class c, from `from` on, that has pages ahead; NONE if there is none.
- * *coming: whether one is being refilled. */
-WH_FN uint32_t wh_ouro_find_open_(wh_ouro_t h, uint32_t c, uint32_t from, int *coming) {
-    const uint32_t n = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
+/* PAGES: one of the n open words of class c from word `from` on, cyclically, that has pages ahead;
+ * NONE if there is none. *coming: whether one is being refilled. */
+WH_FN uint32_t wh_ouro_find_open_(wh_ouro_t h, uint32_t c, uint32_t from, uint32_t n, int *coming) {
+    const uint32_t all = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
     uint32_t found = UINT32_MAX;
     *coming = 0;
     for (uint32_t i = 0; i < n && found == UINT32_MAX; i += WH_OURO_AT_ONCE) {
         uint32_t next[WH_OURO_AT_ONCE];
         for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
-            next[j] = wh_ouro_load_open_(h, c, from + i + j);
+            next[j] = i + j < n ? wh_ouro_load_open_(h, c, (from + i + j) & (all - 1)) : pages;
         }
         for (uint32_t j = 0; j < WH_OURO_AT_ONCE; j++) {
-            found = next[j] < pages ? (from + i + j) & (n - 1) : found;
+            found = next[j] < pages ? (from + i + j) & (all - 1) : found;
             *coming |= next[j] > pages;
         }
     }
@@ -420,7 +419,7 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
         for (uint32_t k = 0;
              left != 0 && (all || wh_ouro_full_now_(wh_load_u64_relaxed(full)) <= 0); left--) {
             int coming = 0;
-            k = wh_ouro_find_open_(h, u, k, &coming);
+            k = wh_ouro_find_open_(h, u, k, wh_ouro_opens_(h, u), &coming);
             if (k == UINT32_MAX) {
                 break;
             }
@@ -785,8 +784,9 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint
         }
     }
     const uint32_t next = wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, place)));
-    const uint32_t seen =
-        next == 1u << pages_log2 ? wh_chunkpool_look(pool, level) : WH_CHUNKPOOL_NONE_SEEN;
+    const uint32_t seen = r >> pages_log2 == 0 && next == 1u << pages_log2
+                              ? wh_chunkpool_look(pool, level)
+                              : WH_CHUNKPOOL_NONE_SEEN; /* or it was empty just now */
     if (next >> pages_log2 == 0 || seen != WH_CHUNKPOOL_NONE_SEEN) {
         wh_ouro_step_open_(h, c, r, &s);
         if (s.what == WH_OURO_WAIT && s.duty != 0) {
@@ -822,8 +822,9 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint
         }
     }
     int coming = 0;
-    const uint32_t other =
-        WH_PLANT(ouro_x1_open, wh_ouro_find_open_(h, c, place, &coming), UINT32_MAX);
+    const uint32_t other = WH_PLANT(
+        ouro_x1_open, wh_ouro_find_open_(h, c, place + 1, wh_ouro_opens_(h, c) - 1, &coming),
+        UINT32_MAX);
     if (other != UINT32_MAX) {
         s.place = other;
         wh_ouro_step_open_(h, c, r, &s);
