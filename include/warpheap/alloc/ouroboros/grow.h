@@ -123,10 +123,9 @@ WH_FN void wh_ouro_grow_queue_(wh_ouro_t h, wh_ouro_t old, uint32_t c, uint64_t 
             b.entries[p & mask_b] = a.entries[p & mask_a];
         }
     } else {
-        for (uint64_t k = i; k <= mask_a; k += n) {
-            if (a.links[k] != 0) {
-                b.links[wh_vqueue_number_(a.links[k]) & mask_b] = a.links[k];
-            }
+        for (uint64_t k = i; k <= mask_b; k += n) { /* over those that h was made with */
+            const uint64_t link = a.links[k & mask_a];
+            b.links[k] = (wh_vqueue_number_(link) & mask_b) == k ? link : 0;
         }
     }
 }

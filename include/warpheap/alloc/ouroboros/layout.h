@@ -471,9 +471,29 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_o
     return WH_OK;
 }
 
+/* Queue chunks that each virtualized queue of a small class has from the beginning, so that the
+ * first million frees find room: those of class c are the chunks from c * ready on. They are as if
+ * fetched ahead, and may be taken for others only when they have been used. */
+#ifdef WH_HOSTILE
+#define WH_OURO_READY_SHARE_LOG2 10u
+#else
+#define WH_OURO_READY_SHARE_LOG2 15u
+#endif
+WH_HD uint32_t wh_ouro_ready_(wh_ouro_t h) {
+    const uint32_t share = h.n_chunks >> WH_OURO_READY_SHARE_LOG2, links = 1u << h.table_log2[0];
+    return WH_OURO_KIND(h.variant) == WH_VQUEUE_ARRAY ? 0 : share < links ? share : links;
+}
+
+/* The link of number j of class c's queue as it is made. */
+WH_HD uint64_t wh_ouro_ready_link_(wh_ouro_t h, uint32_t c, uint32_t j) {
+    const uint32_t ready = wh_ouro_ready_(h);
+    return wh_vqueue_link(wh_ouro_queue_(h.variant, h, c).id, j,
+                          j < ready ? c * ready + j : WH_VQUEUE_NO_CHUNK);
+}
+
 /* Thread i of n. Cost: the metadata. */
 WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
-    const uint32_t kind = WH_OURO_KIND(h.variant);
+    const uint32_t kind = WH_OURO_KIND(h.variant), ready = wh_ouro_ready_(h);
     if (i == 0) {
         h.header->self = h;
         h.header->failed = 0;
@@ -481,6 +501,7 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.header->verdict[0] = 0;
         h.header->verdict[1] = 0;
         wh_chunkpool_reset(wh_ouro_pool_(h));
+        *wh_chunkpool_offset_(wh_ouro_pool_(h)) = (uint64_t)h.n_small * ready;
     }
     for (uint64_t c = i; c < h.n_classes; c += n) {
         wh_ouro_class *cl = wh_ouro_class_(h, (uint32_t)c);
@@ -490,7 +511,15 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         cl->fetching = 0;
         cl->moving = 0;
         cl->opened = 0;
-        wh_vqueue_reset(wh_ouro_queue_(h.variant, h, (uint32_t)c));
+        const wh_vqueue q = wh_ouro_queue_(h.variant, h, (uint32_t)c);
+        wh_vqueue_reset(q);
+        if (ready != 0 && c < h.n_small) {
+            *q.room = wh_bulksem_word(
+                (int64_t)((uint64_t)ready << wh_vqueue_per_log2(wh_ouro_queue_chunks_(h))), 0, 0);
+            q.state->provisioned = q.state->used = ready;
+            q.state->first = wh_ouro_ready_link_(h, (uint32_t)c, 0);
+            q.state->last = wh_ouro_ready_link_(h, (uint32_t)c, ready - 1);
+        }
         for (uint32_t k = 0; k < wh_ouro_opens_(h, (uint32_t)c); k++) {
             *wh_ouro_open_(h, (uint32_t)c, k) = wh_ouro_used_up_(h, (uint32_t)c);
         }
@@ -500,8 +529,14 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         if (kind == WH_VQUEUE_ARRAY) {
             ((uint32_t *)h.tables)[k] = 0;
         } else {
-            ((uint64_t *)h.tables)[k] = 0;
+            const uint64_t c = k >> h.table_log2[0], j = k & ((1u << h.table_log2[0]) - 1);
+            ((uint64_t *)h.tables)[k] =
+                c < h.n_small && j < ready ? wh_ouro_ready_link_(h, (uint32_t)c, (uint32_t)j) : 0;
         }
+    }
+    const uint64_t entries = (uint64_t)h.n_small * ready << (h.chunk_log2 - 3);
+    for (uint64_t k = i; k < entries; k += n) { /* deletion markers */
+        ((uint64_t *)(void *)h.base)[k] = 0;
     }
     const uint64_t ring_words = ((uint64_t)1 << h.ring_log2[0]) + ((uint64_t)1 << h.ring_log2[1]);
     for (uint64_t k = i; k < ring_words; k += n) {
@@ -514,7 +549,10 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.count[k] = 0;
         h.cls[k] = WH_OURO_NO_CLASS;
         if (kind == WH_VQUEUE_LINKED) {
-            h.next[k] = UINT64_MAX;
+            const int is_ready = k < (uint64_t)h.n_small * ready;
+            h.next[k] = is_ready
+                            ? wh_ouro_ready_link_(h, (uint32_t)k / ready, (uint32_t)k % ready + 1)
+                            : UINT64_MAX;
         }
     }
     for (uint64_t k = i; k < (uint64_t)h.n_chunks << h.words_log2; k += n) {

@@ -111,8 +111,8 @@
  *       refills, waits for (a) only. A search is made again because of an event, that is, because
  *       a free got on or a chunk has become available; and nobody passes the end of an open word
  *       who sees the pool empty, or X1 might never see a word that is not being refilled. Inside a
- *       warp: in each round of slow_ all lanes first finish their takes, then put, and nobody
- *       searches while one of them has a word to refill.
+ *       warp: in each round of slow_ all lanes first finish their takes, then put; who passes the
+ *       end of an open word refills it at once.
  * Cost  PAGES: malloc and free 2 atomics per group of lanes of a class, 3 with a queue that may be
  *       full or lies on chunks, and 1 per lane; malloc with an empty queue 3 per group, and 4 for
  *       each chunk. CHUNKS: malloc about 6 per group and 1 per lane, free 2 per group of lanes
@@ -662,8 +662,9 @@ WH_FN void wh_ouro_format_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
 #define WH_OURO_QUEUE 2u  /* n values from the queue, from position `first` on */
 #define WH_OURO_PARKED 3u /* one chunk, `first`, from the tree */
 #define WH_OURO_SEARCH 4u /* nothing in any of these places */
-#define WH_OURO_OPEN 5u   /* PAGES: n pages from those ahead in an open word that was `first` */
-#define WH_OURO_REFILL 6u /* PAGES: a chunk from the pool, for open word `place` */
+#define WH_OURO_OPEN                                                              \
+    5u /* PAGES: n pages from those ahead in an open word that was `first`; then, \
+          if `from` is not NONE, of that chunk, which is new, from its first on */
 
 #define WH_OURO_ENOUGH 5u   /* `tries` after two chunks from the queue */
 #define WH_OURO_PATIENCE 6u /* rounds in which chunks were only held, before more are fetched */
@@ -673,12 +674,11 @@ typedef struct wh_ouro_step {
     uint32_t what;
     uint32_t n;
     uint32_t from;
-    uint32_t duty;    /* afterwards */
+    uint32_t duty;    /* CHUNKS: afterwards */
     uint32_t counted; /* afterwards */
-    uint32_t place;   /* PAGES: the open word, afterwards */
 } wh_ouro_step;
 
-WH_FN wh_ouro_step wh_ouro_step_(uint32_t duty, uint32_t counted, uint32_t place) {
+WH_FN wh_ouro_step wh_ouro_step_(uint32_t duty, uint32_t counted) {
     wh_ouro_step s;
     s.what = WH_OURO_WAIT;
     s.first = 0;
@@ -686,14 +686,13 @@ WH_FN wh_ouro_step wh_ouro_step_(uint32_t duty, uint32_t counted, uint32_t place
     s.from = 0;
     s.duty = duty;
     s.counted = counted;
-    s.place = place;
     return s;
 }
 
-/* Chunks of the pool, if any were taken, as `what`. */
-WH_FN void wh_ouro_step_fetch_(wh_chunkpool_take_t t, uint32_t what, wh_ouro_step *s) {
+/* Chunks of the pool, if any were taken. */
+WH_FN void wh_ouro_step_fetch_(wh_chunkpool_take_t t, wh_ouro_step *s) {
     if (t.n != 0) {
-        s->what = what;
+        s->what = WH_OURO_FETCH;
         s->first = t.first;
         s->n = t.n;
         s->from = t.from;
@@ -736,49 +735,83 @@ WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_t h, uint32_t c, uint32_t r, uint64_t 
     return 0;
 }
 
-/* PAGES: takes up to r pages from those ahead in open word s->place of class c. Whoever passes the
- * end of the chunk, which is one, has the duty to bring the next. */
-WH_FN void wh_ouro_step_open_(wh_ouro_t h, uint32_t c, uint32_t r, wh_ouro_step *s) {
+/* The open word of the caller: few SMs share one, and the warps of one spread over some. */
+WH_FN uint32_t wh_ouro_my_place_(wh_ouro_t h, uint32_t c) {
+    return (wh_sm_id() + wh_thread_in_block() / WH_WARP_SIZE * 37u) & (wh_ouro_opens_(h, c) - 1);
+}
+
+/* PAGES: opens a chunk that the caller has made one of class c for open word k: pages from `next`
+ * on are ahead. */
+WH_FN void wh_ouro_install_(wh_ouro_t h, uint32_t c, uint32_t k, uint32_t chunk, uint32_t next) {
+    wh_store_u64_relaxed(&wh_ouro_class_(h, c)->opened, 1);
+    wh_add_u64_relaxed(wh_ouro_full_(h, c), WH_PLANT(ouro_x2_opened, wh_ouro_full_opened_(), 0));
+    WH_PLANT(ouro_p7_install, wh_store_u64_release, wh_store_u64_relaxed)
+    (wh_ouro_open_(h, c, k), wh_ouro_open_word_(chunk, next)); /* P7 */
+}
+
+/* PAGES: brings a chunk for open word k of class c, of which the caller has the first `kept` pages.
+ * seen: what it saw in the pool. NONE: the pool had none, and somebody else may try. */
+WH_FN_SLOW uint32_t wh_ouro_refill_(const wh_ouro_header *header, uint32_t c, uint32_t seen,
+                                    uint32_t k, uint32_t kept) {
+    const wh_ouro_t h = header->self;
+    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const uint32_t level = wh_ouro_level_(h, c);
+    const wh_chunkpool_take_t t = wh_chunkpool_take_seen(pool, level, seen);
+    if (t.n == 0) {
+        wh_store_u64_release(wh_ouro_open_(h, c, k), wh_ouro_used_up_(h, c));
+        return WH_CHUNK_NONE;
+    }
+    const uint32_t chunk = wh_chunkpool_get(pool, level, t, 0);
+    wh_ouro_format_(h, c, chunk);
+    wh_ouro_install_(h, c, k, chunk, kept);
+    return chunk;
+}
+
+/* PAGES: takes up to r pages from those ahead in open word k of class c. Whoever passes the end of
+ * the chunk, which is one, brings the next, and has what it lacks of that. seen: in the pool. */
+WH_FN void wh_ouro_step_open_(const wh_ouro_header *header, wh_ouro_t h, uint32_t c, uint32_t k,
+                              uint32_t r, uint32_t seen, wh_ouro_step *s) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     const uint64_t old = WH_PLANT(ouro_p7_take, wh_fetch_add_u64_acquire,
-                                  wh_fetch_add_u64_relaxed)(wh_ouro_open_(h, c, s->place), r);
+                                  wh_fetch_add_u64_relaxed)(wh_ouro_open_(h, c, k), r); /* P7 */
     const uint32_t next = wh_ouro_open_next_(old);
-    s->duty = next <= pages && next + r > pages; /* I6 */
+    s->first = old;
+    s->from = WH_CHUNK_NONE;
     if (next < pages) {
-        s->what = WH_OURO_OPEN; /* P7 */
-        s->first = old;
         s->n = WH_PLANT(ouro_i6, r < pages - next, 1) ? r : pages - next;
     }
-}
-
-/* PAGES: the next chunk for open word s->place, for which the caller has the duty. seen: what it
- * saw in the pool. */
-WH_FN void wh_ouro_step_refill_(wh_ouro_t h, uint32_t c, uint32_t seen, wh_ouro_step *s) {
-    wh_ouro_step_fetch_(wh_chunkpool_take_seen(wh_ouro_pool_(h), wh_ouro_level_(h, c), seen),
-                        WH_OURO_REFILL, s);
-    s->duty = 0;
-    if (s->what != WH_OURO_REFILL) { /* somebody else may try */
-        wh_store_u64_release(wh_ouro_open_(h, c, s->place), wh_ouro_used_up_(h, c));
+    if (next <= pages && next + r > pages) { /* I6 */
+        const uint32_t rest = r - s->n;
+        s->from = wh_ouro_refill_(header, c, seen, k, rest < pages ? rest : pages);
     }
+    s->what = s->n != 0 || s->from != WH_CHUNK_NONE ? WH_OURO_OPEN : WH_OURO_WAIT;
 }
 
-/* PAGES: a group of class c lacks r pages; duty: it owes a chunk to open word `place`; counted: R
- * counts the pages. attempt: rounds until now. In this order: what it needs of whole chunks from
- * the pool, its open word, the queue, parked chunks, other open words. */
+/* How many lanes a step has pages for, if it was OPEN. */
+WH_FN uint32_t wh_ouro_opened_(wh_ouro_t h, uint32_t c, const wh_ouro_step *s) {
+    return s->n + (s->from != WH_CHUNK_NONE ? 1u << wh_ouro_pages_log2_(h, c) : 0);
+}
+
+/* The page of the lane of this rank in a group whose step was OPEN; NULL: it has none yet. */
+WH_FN void *wh_ouro_opened_page_(wh_ouro_t h, uint32_t c, const wh_ouro_step *s, uint32_t rank) {
+    const int old = rank < s->n;
+    const uint32_t chunk = old ? wh_ouro_open_chunk_(s->first) : s->from;
+    const uint32_t page = old ? wh_ouro_open_next_(s->first) + rank : rank - s->n;
+    return rank < wh_ouro_opened_(h, c, s) ? wh_ouro_page_(h, c, chunk, page) : NULL;
+}
+
+/* PAGES: a group of class c lacks r pages; place: its open word; counted: R counts the pages.
+ * attempt: rounds until now. In this order: what it needs of whole chunks from the pool, its open
+ * word, the queue, parked chunks, other open words. */
 WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint32_t c, uint32_t r,
-                                              uint32_t duty, uint32_t counted, uint32_t place,
-                                              uint32_t attempt) {
+                                              uint32_t counted, uint32_t place, uint32_t attempt) {
     const wh_ouro_t h = header->self;
     const wh_chunkpool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
     uint64_t *sem = wh_ouro_sem_(h, c);
-    wh_ouro_step s = wh_ouro_step_(duty, counted, place);
-    if (duty != 0) {
-        wh_ouro_step_refill_(h, c, WH_CHUNKPOOL_SEEN, &s);
-        return s;
-    }
+    wh_ouro_step s = wh_ouro_step_(0, counted);
     if (r >> pages_log2 != 0) {
-        wh_ouro_step_fetch_(wh_chunkpool_take(pool, level, r >> pages_log2), WH_OURO_FETCH, &s);
+        wh_ouro_step_fetch_(wh_chunkpool_take(pool, level, r >> pages_log2), &s);
         if (s.what != WH_OURO_WAIT) {
             return s;
         }
@@ -788,10 +821,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint
                               ? wh_chunkpool_look(pool, level)
                               : WH_CHUNKPOOL_NONE_SEEN; /* or it was empty just now */
     if (next >> pages_log2 == 0 || seen != WH_CHUNKPOOL_NONE_SEEN) {
-        wh_ouro_step_open_(h, c, r, &s);
-        if (s.what == WH_OURO_WAIT && s.duty != 0) {
-            wh_ouro_step_refill_(h, c, seen, &s);
-        }
+        wh_ouro_step_open_(header, h, c, place, r, seen, &s);
         return s;
     }
     if (next != 1u << pages_log2) {
@@ -826,8 +856,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint
         ouro_x1_open, wh_ouro_find_open_(h, c, place + 1, wh_ouro_opens_(h, c) - 1, &coming),
         UINT32_MAX);
     if (other != UINT32_MAX) {
-        s.place = other;
-        wh_ouro_step_open_(h, c, r, &s);
+        wh_ouro_step_open_(header, h, c, other, r, WH_CHUNKPOOL_SEEN, &s);
         return s;
     }
     if (!coming && wh_bulksem_expected(w) == 0 && wh_chunkpool_empty(pool, level)) {
@@ -848,13 +877,13 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uin
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
     wh_ouro_class *cl = wh_ouro_class_(h, c);
     uint64_t *sem = wh_ouro_sem_(h, c);
-    wh_ouro_step s = wh_ouro_step_(duty, 1, 0);
+    wh_ouro_step s = wh_ouro_step_(duty, 1);
     if (!counted && tries != 0) {
         s.duty = wh_ouro_reserve_(h, c, r);
         return s;
     }
     if (duty != 0) {
-        wh_ouro_step_fetch_(wh_chunkpool_take(pool, level, duty), WH_OURO_FETCH, &s);
+        wh_ouro_step_fetch_(wh_chunkpool_take(pool, level, duty), &s);
         if (s.what == WH_OURO_WAIT) {
             wh_bulksem_signal(sem, 0, duty, 0);
             wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
@@ -961,13 +990,77 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
     }
 }
 
-/* PAGES: opens a chunk that the caller has made one of class c for open word k: pages from `next`
- * on are ahead. */
-WH_FN void wh_ouro_install_(wh_ouro_t h, uint32_t c, uint32_t k, uint32_t chunk, uint32_t next) {
-    wh_store_u64_relaxed(&wh_ouro_class_(h, c)->opened, 1);
-    wh_add_u64_relaxed(wh_ouro_full_(h, c), WH_PLANT(ouro_x2_opened, wh_ouro_full_opened_(), 0));
-    WH_PLANT(ouro_p7_install, wh_store_u64_release, wh_store_u64_relaxed)
-    (wh_ouro_open_(h, c, k), wh_ouro_open_word_(chunk, next)); /* P7 */
+/* PAGES: for groups that want as many pages as a chunk has, or more: whole chunks from the pool. As
+ * from_open_, which calls this. */
+WH_FN_SLOW void *wh_ouro_from_whole_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+                                     uint32_t c) {
+    const wh_ouro_t h = header->self;
+    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const int in = c != WH_OURO_NO_CLASS;
+    const uint32_t cc = in ? c : 0, level = wh_ouro_level_(h, cc);
+    const uint32_t pages_log2 = wh_ouro_pages_log2_(h, cc), rank = wh_mask_rank(lanes);
+    const uint32_t leader = wh_mask_leader(lanes), want = wh_popc32(lanes) >> pages_log2;
+    wh_chunkpool_take_t t = {0, 0, 0};
+    if (in && want != 0 && wh_lane_id() == leader) {
+        t = wh_chunkpool_take(pool, level, want);
+    }
+    t.first = wh_shfl_u64(mask, t.first, leader);
+    t.n = wh_shfl_u32(mask, t.n, leader);
+    t.from = wh_shfl_u32(mask, t.from, leader);
+    uint32_t chunk = WH_CHUNK_NONE;
+    if (in && rank < t.n) {
+        chunk = wh_chunkpool_get(pool, level, t, rank);
+        wh_ouro_format_(h, c, chunk);
+    }
+    const int served = in && rank >> pages_log2 < t.n;
+    const uint32_t owner = served ? wh_select64(lanes, rank >> pages_log2) : wh_lane_id();
+    chunk = wh_shfl_u32(mask, chunk, owner);
+    return served ? wh_ouro_page_(h, c, chunk, rank & ((1u << pages_log2) - 1)) : NULL;
+}
+
+/* PAGES: pages from open words, and chunks for these, as long as there are chunks in the pool: what
+ * malloc does in a heap that fills up, when the queue has nothing. The rest is for slow_, which
+ * keeps so much in local memory that it takes many round trips: each acquire empties the L1. All
+ * lanes of mask call, none with a take outstanding; the caller's group and class as in slow_. NULL
+ * for lanes that are to go there. */
+WH_FN_SLOW void *wh_ouro_from_open_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+                                    uint32_t c) {
+    const wh_ouro_t h = header->self;
+    const int in = c != WH_OURO_NO_CLASS;
+    const uint32_t cc = in ? c : 0;
+    const uint32_t leader = wh_mask_leader(lanes), pages = 1u << wh_ouro_pages_log2_(h, cc);
+    const int leads = in && wh_lane_id() == leader;
+    const uint32_t place = wh_ouro_my_place_(h, cc);
+    const int whole = in && wh_popc32(lanes) >= pages;
+    void *p = wh_any(mask, whole) ? wh_ouro_from_whole_(header, mask, lanes, c) : NULL;
+    int need = in && p == NULL, stuck = 0;
+    WH_NO_UNROLL
+    for (uint32_t attempt = 0; wh_any(mask, need) && !wh_any(mask, stuck); attempt++) {
+        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        const uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
+        wh_ouro_step s = wh_ouro_step_(0, 0);
+        s.from = WH_CHUNK_NONE;
+        if (leads && r != 0) {
+            const uint32_t next =
+                wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, place)));
+            const uint32_t seen = next == pages
+                                      ? wh_chunkpool_look(wh_ouro_pool_(h), wh_ouro_level_(h, c))
+                                      : WH_CHUNKPOOL_NONE_SEEN;
+            stuck = r >= pages || (next == pages && seen == WH_CHUNKPOOL_NONE_SEEN);
+            if (!stuck && (next < pages || seen != WH_CHUNKPOOL_NONE_SEEN)) {
+                wh_ouro_step_open_(header, h, c, place, r, seen, &s);
+            }
+        }
+        s.n = wh_shfl_u32(mask, s.n, leader);
+        s.first = wh_shfl_u64(mask, s.first, leader);
+        s.from = wh_shfl_u32(mask, s.from, leader);
+        p = need ? wh_ouro_opened_page_(h, c, &s, rank) : p;
+        if (!wh_any(mask, need && p != NULL)) {
+            wh_backoff(attempt < 4 ? attempt : 4);
+        }
+        need = need && p == NULL;
+    }
+    return p;
 }
 
 /* What the fast path of malloc has begun (PAGES). */
@@ -1014,15 +1107,8 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
     uint32_t place = 0;
     if (!by_chunk) {
-        const int lacks = in && p == NULL && (begun & WH_OURO_TAKES) == 0;
-        const uint32_t vain = wh_popc32(wh_ballot(mask, lacks) & lanes);
-        if (leads && vain != 0) { /* undoes what the take had in vain */
-            wh_add_u64_relaxed(wh_ouro_sem_(h, c), wh_bulksem_word(vain, 0, 0));
-        }
         p = wh_ouro_finish_(h, mask, c, begun, position, chunk_begun, p);
-        /* Few SMs share a word, and the warps of one spread over some. */
-        place =
-            (wh_sm_id() + wh_thread_in_block() / WH_WARP_SIZE * 37u) & (wh_ouro_opens_(h, cc) - 1);
+        place = wh_ouro_my_place_(h, cc);
     }
     int need = in && p == NULL;
     uint32_t idle = 0, tries = 0, counted = 0, duty = 0;
@@ -1030,11 +1116,11 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
-        wh_ouro_step s = wh_ouro_step_(0, counted, place);
+        wh_ouro_step s = wh_ouro_step_(0, counted);
         if (leads && (r != 0 || duty != 0)) {
             s = by_chunk
                     ? wh_ouro_decide_chunks_(header, c, r, duty, counted, tries, attempt, &idle)
-                    : wh_ouro_decide_pages_(header, c, r, duty, counted, place, attempt);
+                    : wh_ouro_decide_pages_(header, c, r, counted, place, attempt);
             tries += s.what == WH_OURO_QUEUE ? 2u : tries == 0;
         }
         const int needed = need;
@@ -1042,7 +1128,6 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         const int waits =
             !wh_any(mask, s.what != WH_OURO_WAIT || s.duty != duty || s.counted != counted);
         counted = s.counted;
-        place = s.place;
         duty = s.what == WH_OURO_FETCH ? 0 : s.duty;
         s.what = wh_shfl_u32(mask, s.what, leader);
         s.n = wh_shfl_u32(mask, s.n, leader);
@@ -1060,7 +1145,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         if (wh_any(mask, takes)) {
             value = wh_vqueue_take(q, wh_ouro_queue_chunks_(h), mask, takes, s.first + rank);
         }
-        const int fetches = s.what == WH_OURO_FETCH || s.what == WH_OURO_REFILL;
+        const int fetches = s.what == WH_OURO_FETCH;
         if (need && fetches && rank < s.n) {
             wh_chunkpool_take_t t;
             t.first = s.first;
@@ -1090,8 +1175,6 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
             if (by_chunk) {
                 wh_ouro_publish_(h, mask, leads && fetches, c, last_chunk,
                                  leads && fetches ? (uint32_t)(all - keep) : 0, fetched, keep);
-            } else if (leads && s.what == WH_OURO_REFILL) {
-                wh_ouro_install_(h, c, place, last_chunk, keep);
             }
         }
 
@@ -1101,13 +1184,13 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
             need = 0;
         }
         const int opens = s.what == WH_OURO_OPEN;
-        if (need && opens && rank < s.n) {
-            p = wh_ouro_page_(h, c, wh_ouro_open_chunk_(s.first),
-                              wh_ouro_open_next_(s.first) + rank);
-            need = 0;
+        if (need && opens) {
+            p = wh_ouro_opened_page_(h, c, &s, rank);
+            need = p == NULL;
         }
         if (leads && !by_chunk && counted && (fetches || opens)) {
-            wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 0, opens ? s.n : keep);
+            const uint32_t most = opens ? wh_ouro_opened_(h, c, &s) : keep;
+            wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 0, most < r ? most : r);
         }
 
         /* Chunks from the queue or the tree: one for the group, or one for each lane. */
@@ -1159,7 +1242,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         }
 
         /* Now that no take is outstanding: memory of other classes, or NULL. */
-        if (wh_any(mask, s.what == WH_OURO_SEARCH) && (by_chunk || !wh_any(mask, duty != 0))) {
+        if (wh_any(mask, s.what == WH_OURO_SEARCH)) {
             uint32_t none = 0;
             if (leads && s.what == WH_OURO_SEARCH &&
                 wh_ouro_search_(header, c, attempt, &looks)) { /* X1, X2 */
@@ -1177,6 +1260,27 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         wh_add_u64_relaxed(&h.header->failed, 1);
     }
     return p;
+}
+
+/* What the fast path of malloc has left. Arguments as slow_'s. */
+WH_FN_SLOW void *wh_ouro_more_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+                               uint32_t c, void *p, uint32_t begun, uint64_t position,
+                               uint32_t chunk) {
+    if (!WH_OURO_BY_CHUNK(header->self.variant)) {
+        const int takes = (begun & WH_OURO_TAKES) != 0;
+        const int lacks = c != WH_OURO_NO_CLASS && p == NULL && !takes;
+        const uint32_t vain = wh_popc32(wh_ballot(mask, lacks) & lanes);
+        if (vain != 0 && wh_lane_id() == wh_mask_leader(lanes)) { /* undoes what the take had */
+            wh_add_u64_relaxed(wh_ouro_sem_(header->self, c), wh_bulksem_word(vain, 0, 0));
+        }
+        if (!wh_any(mask, takes || begun != 0)) { /* nobody has a position in hand */
+            p = wh_ouro_from_open_(header, mask, lanes, c);
+            if (!wh_any(mask, lacks && p == NULL)) {
+                return p;
+            }
+        }
+    }
+    return wh_ouro_slow_(header, mask, lanes, c, p, begun, position, chunk);
 }
 
 /* --- the contract -------------------------------------------------------------------------- */
@@ -1218,7 +1322,7 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
             }
         }
     }
-    p = wh_ouro_slow_(h.header, mask, g.lanes, c, p, begun, first, chunk);
+    p = wh_ouro_more_(h.header, mask, g.lanes, c, p, begun, first, chunk);
     wh_syncwarp(mask);
     return p;
 }
