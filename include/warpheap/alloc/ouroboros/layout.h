@@ -471,9 +471,11 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_o
     return WH_OK;
 }
 
-/* Queue chunks that each virtualized queue of a small class has from the beginning, so that the
- * first million frees find room: those of class c are the chunks from c * ready on. They are as if
- * fetched ahead, and may be taken for others only when they have been used. */
+/* PAGES: queue chunks that each virtualized queue of a small class has from the beginning, so that
+ * the first million frees find room: those of class c are the chunks from c * ready on. They are as
+ * if fetched ahead, and may be taken for others only when they have been used. (With CHUNKS, whose
+ * queues turn round all the time, these chunks would soon be page chunks, far before the others.)
+ */
 #ifdef WH_HOSTILE
 #define WH_OURO_READY_SHARE_LOG2 10u
 #else
@@ -481,7 +483,8 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_o
 #endif
 WH_HD uint32_t wh_ouro_ready_(wh_ouro_t h) {
     const uint32_t share = h.n_chunks >> WH_OURO_READY_SHARE_LOG2, links = 1u << h.table_log2[0];
-    return WH_OURO_KIND(h.variant) == WH_VQUEUE_ARRAY ? 0 : share < links ? share : links;
+    const int none = WH_OURO_KIND(h.variant) == WH_VQUEUE_ARRAY || WH_OURO_BY_CHUNK(h.variant);
+    return none ? 0 : share < links ? share : links;
 }
 
 /* The link of number j of class c's queue as it is made. */

@@ -1262,22 +1262,20 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     return p;
 }
 
-/* What the fast path of malloc has left. Arguments as slow_'s. */
+/* PAGES: what the fast path of malloc has left. Arguments as slow_'s. */
 WH_FN_SLOW void *wh_ouro_more_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
                                uint32_t c, void *p, uint32_t begun, uint64_t position,
                                uint32_t chunk) {
-    if (!WH_OURO_BY_CHUNK(header->self.variant)) {
-        const int takes = (begun & WH_OURO_TAKES) != 0;
-        const int lacks = c != WH_OURO_NO_CLASS && p == NULL && !takes;
-        const uint32_t vain = wh_popc32(wh_ballot(mask, lacks) & lanes);
-        if (vain != 0 && wh_lane_id() == wh_mask_leader(lanes)) { /* undoes what the take had */
-            wh_add_u64_relaxed(wh_ouro_sem_(header->self, c), wh_bulksem_word(vain, 0, 0));
-        }
-        if (!wh_any(mask, takes || begun != 0)) { /* nobody has a position in hand */
-            p = wh_ouro_from_open_(header, mask, lanes, c);
-            if (!wh_any(mask, lacks && p == NULL)) {
-                return p;
-            }
+    const int takes = (begun & WH_OURO_TAKES) != 0;
+    const int lacks = c != WH_OURO_NO_CLASS && p == NULL && !takes;
+    const uint32_t vain = wh_popc32(wh_ballot(mask, lacks) & lanes);
+    if (vain != 0 && wh_lane_id() == wh_mask_leader(lanes)) { /* undoes what the take had in vain */
+        wh_add_u64_relaxed(wh_ouro_sem_(header->self, c), wh_bulksem_word(vain, 0, 0));
+    }
+    if (!wh_any(mask, begun != 0)) { /* nobody has a position in hand */
+        p = wh_ouro_from_open_(header, mask, lanes, c);
+        if (!wh_any(mask, lacks && p == NULL)) {
+            return p;
         }
     }
     return wh_ouro_slow_(header, mask, lanes, c, p, begun, position, chunk);
@@ -1322,7 +1320,9 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
             }
         }
     }
-    p = wh_ouro_more_(h.header, mask, g.lanes, c, p, begun, first, chunk);
+    p = WH_OURO_BY_CHUNK(variant)
+            ? wh_ouro_slow_(h.header, mask, g.lanes, c, p, begun, first, chunk)
+            : wh_ouro_more_(h.header, mask, g.lanes, c, p, begun, first, chunk);
     wh_syncwarp(mask);
     return p;
 }
