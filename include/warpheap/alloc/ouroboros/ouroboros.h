@@ -1007,6 +1007,7 @@ WH_FN_SLOW void *wh_ouro_from_whole_(const wh_ouro_header *header, wh_mask_t mas
     t.first = wh_shfl_u64(mask, t.first, leader);
     t.n = wh_shfl_u32(mask, t.n, leader);
     t.from = wh_shfl_u32(mask, t.from, leader);
+    wh_syncwarp(mask); /* what the leader acquired with a chunk, for the lane that uses it */
     uint32_t chunk = WH_CHUNK_NONE;
     if (in && rank < t.n) {
         chunk = wh_chunkpool_get(pool, level, t, rank);
