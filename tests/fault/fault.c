@@ -541,6 +541,27 @@ WH_KERNEL(ouro_opened, workload_args, a) {
     a.found->nulls = wrong;
 }
 
+/* A lane alone: who lacks more than is ahead in an open word and on the next chunk gets just that,
+ * and leaves the word used up (I6). */
+WH_KERNEL(ouro_passes_end, workload_args, a) {
+    const wh_ouro_t h = a.ouro;
+    const wh_mask_t me = wh_activemask();
+    const uint32_t c = 2, pages = 1u << wh_ouro_pages_log2_(h, c), place = wh_ouro_my_place_(h, c);
+    void *const first = wh_ouro_malloc_(h.variant, h, me, 64); /* opens a chunk */
+    wh_ouro_step s = wh_ouro_step_(0, 0);
+    wh_ouro_step_open_(h.header, h, c, place, 32, WH_CHUNKPOOL_SEEN, &s);
+    uint32_t wrong = first == NULL || s.n != pages - 1 || s.from == WH_CHUNK_NONE;
+    wrong += wh_ouro_opened_(h, c, &s) != 2 * pages - 1;
+    wrong += wh_ouro_load_open_(h, c, place) != pages;
+    for (uint32_t rank = 0; rank < 32 && wrong == 0; rank++) {
+        void *const p = wh_ouro_opened_page_(h, c, &s, rank);
+        wrong += (p != NULL) != (rank < 2 * pages - 1);
+        wh_ouro_free_(h.variant, h, me, p);
+    }
+    wh_ouro_free_(h.variant, h, me, first);
+    a.found->nulls = wrong;
+}
+
 /* A lane alone fills the heap with one class, gives all back, and asks for another class: what it
  * was told when the heap was full holds no longer (X2). */
 WH_KERNEL(ouro_refill, workload_args, a) {
@@ -605,6 +626,7 @@ static const workload workloads[] = {
     {"s-p-never-null", ouro_never_null, NULL, 4, 4, 24, 64, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-p-open", ouro_never_null, NULL, 8, 1, 24, 64, 2, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-p-opened", ouro_opened, NULL, 1, 1, 0, 64, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
+    {"s-p-passes", ouro_passes_end, NULL, 1, 1, 0, 64, 4, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-p-parked", ouro_never_null, NULL, 12, 1, 60, 2, 2, 0, 0, "ouro-s-p", NULL, 0, 0},
     {"s-c-never-null", ouro_never_null, NULL, 16, 1, 24, 8, 4, 0, 0, "ouro-s-c", NULL, 0, 0},
     {"s-p-mixed", ouro_mixed_never_null, NULL, 6, 1, 60, 64, 5, 0, 0, "ouro-s-p", NULL, 0, 0},
@@ -873,6 +895,7 @@ static void every_fault_is_found(void **state) {
         {"ouro_x1_open", "s-p-opened"},   /* ... or pages are ahead, or on their way to there */
         {"ouro_x2_opened", "s-p-opened"}, /* ... or a chunk is opened behind the search */
         {"ouro_i6", "s-p-churn"},         /* pages past the end of an open chunk */
+        {"ouro_i6_next", "s-p-passes"},   /* ... or of the one that is brought next */
         {"ouro_x2_moving", "s-p-mixed-parked"}, /* NULL while another lane moves pages to bits */
         {"ouro_x3", "s-p-mixed"},               /* ... or they did so once */
         {"ouro_x2_puts", "s-p-mixed"},          /* ... or pages come back behind the search */

@@ -118,10 +118,10 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
  *
  * The same ptxas may leave lanes behind where some lanes of a mask that is not the whole warp take
  * a branch with a loop or a __nanosleep in it, and the others wait for them at a __shfl_sync or
- * __syncwarp: with several such groups in a warp some never get on. Sixty lines of CUDA show it, a
- * leader's loop with an acquire load or __nanosleep in it and a shuffle behind it; ptxas 13.5 and
- * the compiler of driver 580 translate them right. Lanes that exit count as arrived, so a kernel
- * shows nothing of it unless the warp meets as a whole later on: the stress suite does that. */
+ * __syncwarp: with several such groups in a warp some never get on. src/cuda/lanes_probe.cu shows
+ * it without this library; ptxas 13.5 and the compiler of driver 580 translate it right. Lanes that
+ * exit count as arrived, so a kernel shows nothing of it unless the warp meets as a whole later on:
+ * the stress suite does that. */
 
 /* By shuffles: the lanes of mask pass on what they know to the one before them, then what they know
  * by then to the one two before, four, ... 2 log2(lanes) of them. */

@@ -782,7 +782,8 @@ WH_FN void wh_ouro_step_open_(const wh_ouro_header *header, wh_ouro_t h, uint32_
     }
     if (next <= pages && next + r > pages) { /* I6 */
         const uint32_t rest = r - s->n;
-        s->from = wh_ouro_refill_(header, c, seen, k, rest < pages ? rest : pages);
+        s->from = wh_ouro_refill_(header, c, seen, k,
+                                  WH_PLANT(ouro_i6_next, rest < pages, 1) ? rest : pages);
     }
     s->what = s->n != 0 || s->from != WH_CHUNK_NONE ? WH_OURO_OPEN : WH_OURO_WAIT;
 }
@@ -1092,9 +1093,9 @@ WH_FN void *wh_ouro_finish_(wh_ouro_t h, wh_mask_t mask, uint32_t c, uint32_t be
     return p;
 }
 
-/* Serves the lanes of groups that the fast path left without a page (PAGES: C lacks one for each of
- * them). All lanes of mask call; `lanes` is the caller's group, of class c (NO_CLASS: takes
- * no part), p the caller's page if it has one; begun, position, chunk: see finish_. */
+/* Serves the lanes of groups that have no page yet. All lanes of mask call; `lanes` is the caller's
+ * group, of class c (NO_CLASS: takes no part), p the caller's page if it has one; begun, position,
+ * chunk: see finish_. */
 WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
                                uint32_t c, void *p, uint32_t begun, uint64_t position,
                                uint32_t chunk_begun) {
