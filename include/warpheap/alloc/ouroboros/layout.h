@@ -471,27 +471,43 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_o
     return WH_OK;
 }
 
-/* PAGES: queue chunks that each virtualized queue of a small class has from the beginning, so that
- * the first million frees find room: those of class c are the chunks from c * ready on. They are as
- * if fetched ahead, and may be taken for others only when they have been used. (With CHUNKS, whose
- * queues turn round all the time, these chunks would soon be page chunks, far before the others.)
- */
+/* Queue chunks that each virtualized queue of a small class has from the beginning, so that the
+ * first million frees find room: those of class c are the chunks from (c - first) * ready on. They
+ * are as if fetched ahead, and may be taken for others only when they have been used. With CHUNKS
+ * only classes of few pages a chunk have some: of smaller pages many are one value, and malloc
+ * turns their queues round all the time, so that these chunks would soon be page chunks, far before
+ * the others. */
 #ifdef WH_HOSTILE
 #define WH_OURO_READY_SHARE_LOG2 10u
 #else
 #define WH_OURO_READY_SHARE_LOG2 15u
 #endif
+#define WH_OURO_READY_PAGES_LOG2 5u /* CHUNKS: a chunk's pages, at most */
+WH_HD uint32_t wh_ouro_ready_first_(wh_ouro_t h) {
+    const uint32_t above = h.chunk_log2 - h.min_log2;
+    return WH_OURO_BY_CHUNK(h.variant) && above > WH_OURO_READY_PAGES_LOG2
+               ? above - WH_OURO_READY_PAGES_LOG2
+               : 0;
+}
+/* Of one class. */
 WH_HD uint32_t wh_ouro_ready_(wh_ouro_t h) {
     const uint32_t share = h.n_chunks >> WH_OURO_READY_SHARE_LOG2, links = 1u << h.table_log2[0];
-    const int none = WH_OURO_KIND(h.variant) == WH_VQUEUE_ARRAY || WH_OURO_BY_CHUNK(h.variant);
-    return none ? 0 : share < links ? share : links;
+    const uint32_t most = share < links ? share : links;
+    return WH_OURO_KIND(h.variant) == WH_VQUEUE_ARRAY ? 0 : most;
+}
+WH_HD uint32_t wh_ouro_ready_chunks_(wh_ouro_t h) {
+    return (h.n_small - wh_ouro_ready_first_(h)) * wh_ouro_ready_(h);
+}
+WH_HD int wh_ouro_is_ready_(wh_ouro_t h, uint32_t c) {
+    return wh_ouro_ready_(h) != 0 && c >= wh_ouro_ready_first_(h) && c < h.n_small;
 }
 
 /* The link of number j of class c's queue as it is made. */
 WH_HD uint64_t wh_ouro_ready_link_(wh_ouro_t h, uint32_t c, uint32_t j) {
     const uint32_t ready = wh_ouro_ready_(h);
     return wh_vqueue_link(wh_ouro_queue_(h.variant, h, c).id, j,
-                          j < ready ? c * ready + j : WH_VQUEUE_NO_CHUNK);
+                          j < ready ? (c - wh_ouro_ready_first_(h)) * ready + j
+                                    : WH_VQUEUE_NO_CHUNK);
 }
 
 /* Thread i of n. Cost: the metadata. */
@@ -504,7 +520,7 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.header->verdict[0] = 0;
         h.header->verdict[1] = 0;
         wh_chunkpool_reset(wh_ouro_pool_(h));
-        *wh_chunkpool_offset_(wh_ouro_pool_(h)) = (uint64_t)h.n_small * ready;
+        *wh_chunkpool_offset_(wh_ouro_pool_(h)) = wh_ouro_ready_chunks_(h);
     }
     for (uint64_t c = i; c < h.n_classes; c += n) {
         wh_ouro_class *cl = wh_ouro_class_(h, (uint32_t)c);
@@ -516,7 +532,7 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         cl->opened = 0;
         const wh_vqueue q = wh_ouro_queue_(h.variant, h, (uint32_t)c);
         wh_vqueue_reset(q);
-        if (ready != 0 && c < h.n_small) {
+        if (wh_ouro_is_ready_(h, (uint32_t)c)) {
             *q.room = wh_bulksem_word(
                 (int64_t)((uint64_t)ready << wh_vqueue_per_log2(wh_ouro_queue_chunks_(h))), 0, 0);
             q.state->provisioned = q.state->used = ready;
@@ -533,11 +549,12 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
             ((uint32_t *)h.tables)[k] = 0;
         } else {
             const uint64_t c = k >> h.table_log2[0], j = k & ((1u << h.table_log2[0]) - 1);
-            ((uint64_t *)h.tables)[k] =
-                c < h.n_small && j < ready ? wh_ouro_ready_link_(h, (uint32_t)c, (uint32_t)j) : 0;
+            ((uint64_t *)h.tables)[k] = wh_ouro_is_ready_(h, (uint32_t)c) && j < ready
+                                            ? wh_ouro_ready_link_(h, (uint32_t)c, (uint32_t)j)
+                                            : 0;
         }
     }
-    const uint64_t entries = (uint64_t)h.n_small * ready << (h.chunk_log2 - 3);
+    const uint64_t entries = (uint64_t)wh_ouro_ready_chunks_(h) << (h.chunk_log2 - 3);
     for (uint64_t k = i; k < entries; k += n) { /* deletion markers */
         ((uint64_t *)(void *)h.base)[k] = 0;
     }
@@ -552,9 +569,9 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.count[k] = 0;
         h.cls[k] = WH_OURO_NO_CLASS;
         if (kind == WH_VQUEUE_LINKED) {
-            const int is_ready = k < (uint64_t)h.n_small * ready;
-            h.next[k] = is_ready
-                            ? wh_ouro_ready_link_(h, (uint32_t)k / ready, (uint32_t)k % ready + 1)
+            h.next[k] = k < wh_ouro_ready_chunks_(h)
+                            ? wh_ouro_ready_link_(h, wh_ouro_ready_first_(h) + (uint32_t)k / ready,
+                                                  (uint32_t)k % ready + 1)
                             : UINT64_MAX;
         }
     }

@@ -1334,15 +1334,15 @@ WH_FN void wh_ouro_bad_free_(wh_ouro_t h) {
     wh_add_u64_relaxed(&h.header->bad_frees, 1);
 }
 
-/* PAGES: puts a page for each lane of a group. All lanes of mask call; lanes: those of the
- * caller's class c (NO_CLASS: takes no part). old: what the first take of room returned. placed:
- * it gave all, and the caller's position is `position`, where its page is still to be put if
- * `waits`. */
-WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
-                                   uint32_t c, uint32_t id, uint64_t old, int placed, int waits,
-                                   uint64_t position) {
+/* Puts a value for each lane of a group into its queue: a page that it frees, or a chunk that it
+ * holds. All lanes of mask call; lanes: those of the caller's class c (NO_CLASS: takes no part).
+ * old: what the first take of room returned. placed: it gave all, and the caller's position is
+ * `position`, where its value is still to be put if `waits`. */
+WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+                                  uint32_t c, uint32_t value, uint64_t old, int placed, int waits,
+                                  uint64_t position) {
     const wh_ouro_t h = header->self;
-    const int in = c != WH_OURO_NO_CLASS;
+    const int in = c != WH_OURO_NO_CLASS, by_chunk = WH_OURO_BY_CHUNK(h.variant);
     const uint32_t cc = in ? c : 0, leader = wh_mask_leader(lanes), rank = wh_mask_rank(lanes);
     const int leads = in && wh_lane_id() == leader;
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, cc);
@@ -1357,20 +1357,22 @@ WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask,
         position = wh_shfl_u64(mask, position, leader) + rank;
         waits = in && rank < room;
     }
-    wh_vqueue_put(q, k, mask, waits, position, id); /* P1 */
+    wh_vqueue_put(q, k, mask, waits, position, value); /* P1 */
     if (leads && room != 0) {
         wh_bulksem_signal(wh_ouro_sem_(h, c), room, 0, 0);
     }
     const int parks = in && rank >= room;
     if (wh_any(mask, parks)) {
-        const int some = leads && room < wh_popc32(lanes);
+        const int some = leads && room < wh_popc32(lanes) && !by_chunk;
         if (some) { /* others may lower `full` before it is raised for a chunk completed here */
             (void)wh_fetch_add_u64_acq_rel(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
         }
         wh_syncwarp(mask);
-        if (parks) {
+        if (parks && by_chunk) {
+            wh_ouro_park_(h, c, value);
+        } else if (parks) {
             uint32_t page = 0;
-            const uint32_t chunk = wh_ouro_chunk_of_(h, c, id, &page);
+            const uint32_t chunk = wh_ouro_chunk_of_(h, c, value, &page);
             wh_ouro_park_page_(h, c, chunk, page);
         }
         wh_syncwarp(mask);
@@ -1380,11 +1382,32 @@ WH_FN_SLOW void wh_ouro_free_rest_(const wh_ouro_header *header, wh_mask_t mask,
     }
 }
 
-/* CHUNKS: those of which the first page was freed. */
-WH_FN_SLOW void wh_ouro_enqueue_freed_(const wh_ouro_header *header, wh_mask_t mask, int holds,
-                                       uint32_t c, uint32_t chunk) {
-    const wh_ouro_t h = header->self;
-    wh_ouro_enqueue_chunks_(h.variant, h, mask, holds, c, chunk, 0);
+/* Puts the values of lanes with `active` into the queues of their classes. All lanes of mask call;
+ * g: the caller's group, of the active lanes of its class. */
+WH_FN void wh_ouro_put_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, wh_group g, int active,
+                        uint32_t c, uint32_t value) {
+    const int leads = active && wh_group_leads(g);
+    const wh_vqueue q = wh_ouro_queue_(variant, h, active ? c : 0);
+    const uint64_t old = wh_vqueue_ask_room_(q, leads ? g.n : 0);
+    const int placed = !wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n);
+    uint64_t first = 0;
+    int waits = 0;
+    if (placed) {
+        if (leads) {
+            first = wh_vqueue_reserve_put(q, g.n);
+        }
+        first = wh_shfl_u64(mask, first, g.leader) + g.rank;
+        waits = active && !wh_vqueue_try_put(q, wh_ouro_queue_chunks_(h), first, value); /* P1 */
+        if (!wh_any(mask, waits)) {
+            /* Counted when they are there, so that hardly anybody waits for one. */
+            if (leads) {
+                wh_bulksem_signal(wh_ouro_sem_(h, c), g.n, 0, 0);
+            }
+            return;
+        }
+    }
+    wh_ouro_put_rest_(h.header, mask, g.lanes, active ? c : WH_OURO_NO_CLASS, value, old, placed,
+                      waits, first);
 }
 
 WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p) {
@@ -1403,28 +1426,7 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
     const uint32_t cc = in ? c : 0;
     const uint32_t id = (uint32_t)(offset >> wh_ouro_page_log2_(h, cc));
     if (!WH_OURO_BY_CHUNK(variant)) { /* Algorithm 3, freePage */
-        const wh_vqueue q = wh_ouro_queue_(variant, h, cc);
-        const wh_group g = wh_group_by_u32(mask, c);
-        const int leads = in && wh_group_leads(g);
-        const uint64_t old = wh_vqueue_ask_room_(q, leads ? g.n : 0);
-        const int placed = !wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n);
-        uint64_t first = 0;
-        int waits = 0;
-        if (placed) {
-            if (leads) {
-                first = wh_vqueue_reserve_put(q, g.n);
-            }
-            first = wh_shfl_u64(mask, first, g.leader) + g.rank;
-            waits = in && !wh_vqueue_try_put(q, wh_ouro_queue_chunks_(h), first, id); /* P1 */
-            if (!wh_any(mask, waits)) {
-                /* Counted when they are there, so that hardly anybody waits for a page. */
-                if (leads) {
-                    wh_bulksem_signal(wh_ouro_sem_(h, c), g.n, 0, 0);
-                }
-                return;
-            }
-        }
-        wh_ouro_free_rest_(h.header, mask, g.lanes, c, id, old, placed, waits, first);
+        wh_ouro_put_(variant, h, mask, wh_group_by_u32(mask, c), in, c, id);
         return;
     }
     /* Algorithm 4, freePage, with one atomic for the lanes that share a word of bits. */
@@ -1450,7 +1452,8 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
     wh_ouro_add_full_(h, mask, (found & WH_OURO_FULL) != 0, c, 1);
     const int holds = (found & WH_OURO_HOLDS) != 0;
     if (wh_any(mask, holds)) {
-        wh_ouro_enqueue_freed_(h.header, mask, holds, c, chunk);
+        wh_ouro_put_(variant, h, mask, wh_group_by_u32(mask, holds ? c : WH_OURO_NO_CLASS), holds,
+                     c, chunk);
     }
 }
 
