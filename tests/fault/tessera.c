@@ -16,6 +16,7 @@ typedef struct workload_args {
     uint32_t holds; /* blocks that a lane has at once, 1 or 2 */
     uint32_t least; /* smallest, if it is not 16 */
     uint32_t kinds; /* of blocks of tessera_runs; 0: runs, of which one fits */
+    void **kept;    /* tessera_packs: what each thread has in the end */
 } workload_args;
 
 WH_FN uint32_t next(uint32_t *state) {
@@ -129,19 +130,19 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     uint64_t *tag = wh_tessera_tag_at_(*g, 0);
     const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(*g), 0, 1);
     uint32_t wrong = got != 1 || wh_tessera_tag_slots(several, g->chunk_log2) <= 64;
-    wrong += wh_tessera_none_(g, me, 0, c) == WH_TESSERA_NONE; /* shut: its tag is FREE */
+    wrong += wh_tessera_none_(g, me, 0, c, 1) == WH_TESSERA_NONE; /* shut: its tag is FREE */
     *tag = several;
-    wrong += wh_tessera_none_(g, me, 0, c) == WH_TESSERA_NONE; /* its tag was read before that */
+    wrong += wh_tessera_none_(g, me, 0, c, 1) == WH_TESSERA_NONE; /* its tag was read before that */
     *tag = taken;
     *wh_tessera_words_of_(*g, 0) = 0;
     (void)wh_tessera_begin_(*g, 0);
-    wrong += wh_tessera_none_(g, me, 0, c) == WH_TESSERA_NONE;
+    wrong += wh_tessera_none_(g, me, 0, c, 1) == WH_TESSERA_NONE;
     wh_tessera_end_(*g, 0);
     wh_add_u32_relaxed(&cursor->begun, 1);
-    wrong += wh_tessera_none_(g, me, 0, c) == WH_TESSERA_NONE;
+    wrong += wh_tessera_none_(g, me, 0, c, 1) == WH_TESSERA_NONE;
     wrong += wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1) != WH_TESSERA_WAIT;
     wh_add_u32_relaxed(&cursor->done, 1);
-    wrong += wh_tessera_none_(g, me, 0, c) != WH_TESSERA_NONE; /* quiet: nothing is left */
+    wrong += wh_tessera_none_(g, me, 0, c, 1) != WH_TESSERA_NONE; /* quiet: nothing is left */
     *tag = WH_TESSERA_FREE;
     *wh_tessera_words_of_(*g, 0) = 0;
     (void)wh_veb_insert_mask(wh_tessera_pool_(*g), 0, got);
@@ -155,7 +156,7 @@ WH_KERNEL(tessera_late_pack, workload_args, a) {
     const wh_tessera_ref g = wh_tessera_ref_(a.heap);
     const uint32_t lane = wh_lane_id(), free_slot = 27;
     for (uint32_t first = 0; first < 2; first++) {
-        wh_tessera_sight sight = {0, 0, 0};
+        wh_tessera_sight sight = {0, 0, 0, 0, 0};
         const unsigned char *seen = NULL; /* the pack */
         for (uint32_t life = 0; life < 2; life++) {
             const uint32_t shift = lane >= 16 || first != 0 ? life : 0;
@@ -197,10 +198,55 @@ WH_KERNEL(tessera_late_pack, workload_args, a) {
     }
 }
 
+/* Full warps have packs; then lanes free their blocks and take others, one by one, so that packs
+ * are used up and have free blocks again all the time. Those of odd lanes stay: in the end many
+ * packs have some free blocks, and must be listed (I6). Then those go as well. */
+WH_KERNEL(tessera_packs, workload_args, a) {
+    const uint32_t lane = wh_lane_id();
+    uint32_t random = a.seed * 7919u + (uint32_t)wh_thread_id() * 104729u + 1u;
+    uint32_t words = a.least / 8 + next(&random) % ((a.most - a.least) / 8 + 1);
+    uint64_t *p = (uint64_t *)wh_malloc_lanes(a.heap, ~0u, words * 8);
+    for (uint32_t step = 0; step < a.steps; step++) {
+        for (uint32_t k = 0; p != NULL && k < words; k++) {
+            p[k] = (wh_thread_id() << 32) + k;
+        }
+        if (next(&random) % 2 != 0) {
+            wh_syncwarp(wh_activemask());
+        }
+        for (uint32_t k = 0; p != NULL && k < words; k++) {
+            if (p[k] != (wh_thread_id() << 32) + k) {
+                wh_add_u32_relaxed(&a.found->overlaps, 1);
+            }
+        }
+        wh_free(a.heap, p);
+        p = (uint64_t *)wh_malloc(a.heap, words * 8);
+    }
+    a.kept[wh_thread_id()] = lane % 2 == 0 ? NULL : p;
+    wh_free(a.heap, lane % 2 == 0 ? p : NULL);
+}
+
+WH_KERNEL(tessera_free_kept, workload_args, a) {
+    wh_free(a.heap, a.kept[wh_thread_id()]);
+}
+
+static wh_status run_packs(const wh_launch *launch, workload_args *a, wh_heap *heap) {
+    void *kept = NULL;
+    wh_report report;
+    wh_status s =
+        wh_device_alloc(launch->device, &kept, launch->blocks * launch->threads * sizeof *a->kept);
+    a->kept = (void **)kept;
+    s = s == WH_OK ? tessera_packs(launch, a) : s;
+    s = s == WH_OK ? wh_heap_check(heap, &report) : s;
+    s = s == WH_OK ? tessera_free_kept(launch, a) : s;
+    (void)wh_device_free(launch->device, kept);
+    return s;
+}
+
 #define SPARE 1001u
 #define UNDER_WAY 1002u
 #define ALONE 9u
 #define PACKS 10u
+#define LISTED_PACKS 11u
 
 typedef struct workload {
     const char *name;
@@ -232,24 +278,15 @@ static const workload workloads[] = {
     {"tessera-runs", 23, 2, 6, 120, 64, 2, 64, 1, 1024, 3},
     {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
     {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
+    {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",
-                                           "tessera-small",
-                                           "tessera-chunks",
-                                           "tessera-slots",
-                                           "tessera-quarters",
-                                           "tessera-halves",
-                                           "tessera-spares",
-                                           "tessera-parts",
-                                           "tessera-spare",
-                                           "tessera-under-way",
-                                           "tessera-words",
-                                           "tessera-turns",
-                                           "tessera-wide-turns",
-                                           "tessera-runs",
-                                           "tessera-alone",
-                                           "tessera-late-pack",
-                                           NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",      "tessera-small",    "tessera-chunks",
+    "tessera-slots",      "tessera-quarters", "tessera-halves",
+    "tessera-spares",     "tessera-parts",    "tessera-spare",
+    "tessera-under-way",  "tessera-words",    "tessera-turns",
+    "tessera-wide-turns", "tessera-runs",     "tessera-alone",
+    "tessera-late-pack",  "tessera-packs",    NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -274,7 +311,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     sim.seed = seed;
     sim.policy = policies[seed % 4];
     sim.weak = seed / 8 % 2 != 0 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE;
-    sim.step_budget = 5000000;
+    sim.step_budget = 20000000;
     sim.blocks_per_sm = 8;
     wh_status s = wh_device_open(&device, "sim", &sim);
     options.device = device;
@@ -306,16 +343,17 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     const uint32_t lanes = alone           ? 1
                            : w->lanes != 0 ? w->lanes
                                            : w->chunks,
-                   block = w->runs == PACKS                ? 32
-                           : lanes > 1 && w->runs != ALONE ? 2
-                                                           : 1;
+                   block = w->runs == PACKS || w->runs == LISTED_PACKS ? 32
+                           : lanes > 1 && w->runs != ALONE             ? 2
+                                                                       : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
-    s = s != WH_OK              ? s
-        : w->lanes == SPARE     ? tessera_spare(&launch, &a)
-        : w->lanes == UNDER_WAY ? tessera_under_way(&launch, &a)
-        : w->runs == PACKS      ? tessera_late_pack(&launch, &a)
-        : w->runs != 0          ? tessera_runs(&launch, &a)
-                                : tessera_churn(&launch, &a);
+    s = s != WH_OK                ? s
+        : w->lanes == SPARE       ? tessera_spare(&launch, &a)
+        : w->lanes == UNDER_WAY   ? tessera_under_way(&launch, &a)
+        : w->runs == PACKS        ? tessera_late_pack(&launch, &a)
+        : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)
+        : w->runs != 0            ? tessera_runs(&launch, &a)
+                                  : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
     found.nulls = w->fits ? found.nulls : 0;
     return fault_verdict(w->name, seed, s, device, heap, memory, &found);

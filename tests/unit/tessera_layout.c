@@ -104,6 +104,23 @@ static void fits_are_aligned_and_lowest(void **state) {
     }
 }
 
+static void rows_begin_where_they_do(void **state) {
+    (void)state;
+    uint64_t bits = 1;
+    for (uint32_t k = 0; k < 5000; k++) {
+        bits = bits * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t word = k == 0 ? ~(uint64_t)0 : bits | bits << 3 | bits >> 9;
+        for (uint32_t n = 1; n <= WH_TESSERA_PACK_CHUNKS; n++) {
+            uint64_t expected = 0;
+            for (uint32_t at = 0; at + n <= 64; at++) {
+                const uint64_t mask = wh_tessera_n_chunks_(at, n);
+                expected |= (uint64_t)((word & mask) == mask) << at;
+            }
+            assert_true(wh_tessera_rows_(word, n) == expected);
+        }
+    }
+}
+
 static void lists_spread_neighbours(void **state) {
     (void)state;
     for (uint32_t n = 1; n < 700; n += 3) {
@@ -208,6 +225,7 @@ int main(void) {
         cmocka_unit_test(little_is_wasted),
         cmocka_unit_test(whole_tags_are_slab_tags),
         cmocka_unit_test(fits_are_aligned_and_lowest),
+        cmocka_unit_test(rows_begin_where_they_do),
         cmocka_unit_test(lists_spread_neighbours),
         cmocka_unit_test(heaps_fit_their_memory),
         cmocka_unit_test(places_tile_the_heap),

@@ -71,6 +71,109 @@ WH_KERNEL(free_one_by_one, cut_args, a) {
     }
 }
 
+typedef struct scan_args {
+    wh_heap_t heap;
+    const unsigned char *const *blocks; /* of a pack, in the order of their addresses */
+    const uint32_t *granules;
+    uint32_t *wrong;
+    uint32_t n, free, least;
+} scan_args;
+
+/* The smallest of the free blocks that will do, the first of such, and how long all of them are. */
+WH_KERNEL(scan, scan_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t pack = (uint32_t)((uint64_t)(a.blocks[0] - a.heap.base) / CHUNK);
+    uint32_t best = 32, expected = 0, lengths = 0;
+    for (uint32_t i = 0; i < a.n; i++) {
+        if ((a.free >> i & 1) != 0) {
+            expected |= 1u << (a.granules[i] < 32 ? a.granules[i] - 1 : 31);
+            best = a.granules[i] >= a.least && (best == 32 || a.granules[i] < a.granules[best])
+                       ? i
+                       : best;
+        }
+    }
+    const uint32_t fit = wh_tessera_pack_scan_(*g, pack, wh_load_u64_relaxed(&a.heap.tags[pack]),
+                                               a.free, a.least, &lengths);
+    *a.wrong += lengths != expected || (fit == 0) != (best == 32);
+    if (fit != 0) {
+        *a.wrong += WH_TESSERA_FIT_SLOT(fit) != best ||
+                    WH_TESSERA_FIT_LENGTH(fit) != a.granules[best] ||
+                    a.blocks[0] + WH_TESSERA_FIT_START(fit) * GRANULE != a.blocks[best];
+    }
+}
+
+static void test_the_smallest_block_that_will_do(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        cut_args a;
+        scan_args b;
+        uint64_t random = seed;
+        wh_device *device = open_policy(WH_SIM_RANDOM, seed);
+        memset(&a, 0, sizeof a);
+        memset(&b, 0, sizeof b);
+        wh_heap *heap = make_heap(device, 300 << 10, &a.heap);
+        uint32_t *sizes = take(device, 32 * sizeof *sizes);
+        uint32_t *granules = take(device, 32 * sizeof *granules);
+        a.sizes = sizes;
+        a.ptrs = take(device, 32 * sizeof *a.ptrs);
+        a.usable = take(device, 32 * sizeof *a.usable);
+        b.heap = a.heap;
+        b.blocks = (const unsigned char *const *)a.ptrs;
+        b.granules = granules;
+        b.wrong = take(device, sizeof *b.wrong);
+        b.n = 32;
+        for (uint32_t i = 0; i < 32; i++) {
+            sizes[i] = CHUNK / 16 + 1 + (uint32_t)(next_random(&random) % (MOST - CHUNK / 16));
+        }
+        const wh_launch one = grid(device, 1, 32), alone = grid(device, 1, 1);
+        assert_int_equal(cut(&one, &a), WH_OK);
+        for (uint32_t i = 0; i < 32; i++) {
+            granules[i] = (uint32_t)a.usable[i] / GRANULE;
+        }
+        for (uint32_t k = 0; k < 60; k++) {
+            const uint32_t bits = (uint32_t)next_random(&random);
+            b.free = k == 0 ? 0 : k == 1 ? ~0u : bits & (uint32_t)next_random(&random);
+            b.least = 1 + k % 20;
+            assert_int_equal(scan(&alone, &b), WH_OK);
+        }
+        assert_int_equal(*b.wrong, 0);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
+/* Where chunks of a word are taken packs go on behind them, in the same word, if it has enough. */
+static void test_packs_go_past_what_is_taken(void **state) {
+    (void)state;
+    cut_args a;
+    wh_device *device = open_policy(WH_SIM_RANDOM, 1);
+    memset(&a, 0, sizeof a);
+    wh_heap *heap = make_heap(device, 300 << 10, &a.heap);
+    uint32_t *sizes = take(device, 32 * sizeof *sizes);
+    a.sizes = sizes;
+    a.ptrs = take(device, 32 * sizeof *a.ptrs);
+    a.usable = take(device, 32 * sizeof *a.usable);
+    for (uint32_t i = 0; i < 32; i++) { /* two kinds of 16 lanes would go to cursors */
+        sizes[i] = CHUNK / 4 + i % 4 * CHUNK / 16;
+    }
+    const wh_launch one = grid(device, 1, 32);
+    const wh_veb pool = wh_tessera_pool_(a.heap.core);
+    const uint32_t first = wh_tessera_pack_place(a.heap.core, 0, 0);
+    assert_int_equal(first % 64, 0);
+    uint64_t *word = wh_veb_word(pool, first >> 6);
+    assert_true(*word == ~(uint64_t)0);
+    *word = ~(uint64_t)0x80f; /* chunks 0 to 3 and 11 of the word: 7 in a row are too few */
+    assert_int_equal(cut(&one, &a), WH_OK);
+    const uint32_t chunks = wh_tessera_pack_chunks(a.heap.tags[first + 12]);
+    assert_in_range(chunks, 8, 16);
+    assert_true(a.ptrs[0] == a.heap.base + (uint64_t)(first + 12) * CHUNK);
+    assert_true(*word == (~(uint64_t)0x80f & ~wh_tessera_n_chunks_(first + 12, chunks)));
+    assert_int_equal(cut(&one, &a), WH_OK); /* the next one lies behind it, without a miss */
+    assert_true(a.ptrs[0] == a.heap.base + (uint64_t)(first + 12 + chunks) * CHUNK);
+    wh_heap_destroy(heap);
+    wh_device_close(device);
+}
+
 /* The blocks of lanes that want more than a 16th of a chunk lie side by side in the order of the
  * lanes, each with the granules that it needs, but for the last one, which has all that is left. */
 static void test_blocks_lie_side_by_side(void **state) {
@@ -184,6 +287,12 @@ WH_KERNEL(again, full_args, a) {
         ++*a.tried;
         wh_free(a.heap, a.ptrs[i]);
         *a.wrong += size < CHUNK && wh_malloc(a.heap, size + 1) != NULL;
+        /* It lies at a multiple of a granule. No slot is free, so there is none at one of more. */
+        *a.wrong += wh_aligned_alloc(a.heap,
+                                     size > MOST   ? MOST
+                                     : size >= 256 ? 256
+                                                   : 128,
+                                     16) != NULL;
         void *p = wh_malloc(a.heap, size);
         *a.wrong += p != a.ptrs[i];
         *a.wrong += wh_malloc(a.heap, size) != NULL;
@@ -333,8 +442,11 @@ static void test_tags(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tags), cmocka_unit_test(test_blocks_lie_side_by_side),
-        cmocka_unit_test(test_a_full_heap_gives_blocks_again), cmocka_unit_test(test_a_storm)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tags),
+                                       cmocka_unit_test(test_blocks_lie_side_by_side),
+                                       cmocka_unit_test(test_the_smallest_block_that_will_do),
+                                       cmocka_unit_test(test_packs_go_past_what_is_taken),
+                                       cmocka_unit_test(test_a_full_heap_gives_blocks_again),
+                                       cmocka_unit_test(test_a_storm)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

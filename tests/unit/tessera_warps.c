@@ -163,6 +163,50 @@ static void test_full_warps(void **state) {
     }
 }
 
+typedef struct last_args {
+    wh_heap_t heap;
+    void **ptrs;
+    uint32_t size;
+} last_args;
+
+WH_KERNEL(take_last, last_args, a) {
+    a.ptrs[wh_lane_id()] = wh_malloc_lanes(a.heap, ~0u, a.size);
+}
+
+/* A full warp finds the only place that is left, in whichever word of the pool, of another set. */
+static void test_the_last_place(void **state) {
+    (void)state;
+    for (uint32_t seed = 0; seed < 20; seed++) {
+        last_args a;
+        wh_device *device = open_policy(WH_SIM_RANDOM, seed + 1);
+        memset(&a, 0, sizeof a);
+        wh_heap *heap = make_heap(device, 2 << 20, 2, &a.heap);
+        const wh_tessera_core g = a.heap.core;
+        const wh_veb pool = wh_tessera_pool_(g);
+        a.size = g.max_whole;
+        a.ptrs = take(device, 32 * sizeof *a.ptrs);
+        const uint32_t order = wh_log2_floor(a.size) + 5 - g.chunk_log2;
+        const uint32_t words = (g.places >> 6) * g.n_sets;
+        assert_true(wh_tessera_is_whole_(a.size, g.max_whole));
+        assert_in_range(words, 8, 32); /* its lanes see all of them */
+        const uint32_t word = (g.begin >> 6) + seed * 7 % words;
+        const uint32_t at = (seed % (64 >> order)) << order;
+        for (uint32_t k = 0; k < words; k++) {
+            *wh_veb_word(pool, (g.begin >> 6) + k) =
+                (g.begin >> 6) + k == word ? wh_tessera_chunks_(at, order) : 0;
+        }
+        const wh_launch one = grid(device, 1, 32);
+        assert_int_equal(take_last(&one, &a), WH_OK);
+        for (uint32_t i = 0; i < 32; i++) {
+            assert_ptr_equal(a.ptrs[i], g.base + ((uint64_t)(word << 6 | at) << g.chunk_log2) +
+                                            (uint64_t)i * a.size);
+        }
+        assert_int_equal(*wh_veb_word(pool, word), 0);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 typedef struct closed_args {
     wh_heap_t heap;
     uint64_t *spans; /* out: the cursor's words after each malloc */
@@ -506,6 +550,7 @@ static void test_positions_do_not_overflow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps),
+                                       cmocka_unit_test(test_the_last_place),
                                        cmocka_unit_test(test_closed_cursors_open_again),
                                        cmocka_unit_test(test_which_word),
                                        cmocka_unit_test(test_a_late_taker),

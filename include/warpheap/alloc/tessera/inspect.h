@@ -95,7 +95,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     wh_tessera_header *header = wh_tessera_header_(g);
     uint64_t *sets = (uint64_t *)(void *)h.sets;
     const uint64_t pool = wh_veb_words(g.n_chunks);
-    const uint64_t lists = (uint64_t)g.n_classes * g.list_words;
+    const uint64_t lists = (uint64_t)wh_tessera_lists(g.n_classes) * g.list_words;
     for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
         if (k < g.n_classes) {
             const wh_tessera_class row =
@@ -109,7 +109,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
                 begin < rounds ? (begin + (uint32_t)k * (rounds - begin) / g.n_classes) * g.n_sets
                                : 0;
         }
-        header->verdict[k] = 0;
+        header->verdict[0][k] = header->verdict[1][k] = 0;
     }
     if (i == 0) {
         header->run_verdict = 0;
@@ -383,10 +383,7 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
                         state == WH_TESSERA_NO_WORDS + n_words * WH_TESSERA_FULL)) {
         return 5;
     }
-    if (is_pack) {
-        return 0;
-    }
-    const wh_veb list = wh_tessera_list_(g, wh_tessera_tag_class(view->tag));
+    const wh_veb list = wh_tessera_list_(g, wh_tessera_tag_list(g, view->tag));
     const uint32_t item = wh_tessera_item(g.n_chunks, view->slab);
     return any && (!wh_veb_contains(list, item) || !wh_veb_check(list, item >> 6)) ? 6 : 0;
 }
@@ -459,7 +456,7 @@ WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r
             wh_report_error(r, broken, k);
         }
     }
-    for (uint64_t k = i; k < pool + tree * g.n_classes; k += n) {
+    for (uint64_t k = i; k < pool + tree * wh_tessera_lists(g.n_classes); k += n) {
         const wh_veb t =
             k < pool ? wh_tessera_pool_(g) : wh_tessera_list_(g, (uint32_t)((k - pool) / tree));
         const uint64_t word = k < pool ? k : (k - pool) % tree;

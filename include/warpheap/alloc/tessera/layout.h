@@ -325,8 +325,6 @@ typedef struct wh_tessera_cursor {
     uint64_t spare; /* a second span, for whoever finds the first used up */
 } wh_tessera_cursor;
 
-#define WH_TESSERA_HINTS 16u
-
 /* Counters of one set of cursors (the SMs that share them), and these: together, so that who has
  * one has the others without a look at the heap. */
 typedef struct wh_tessera_set {
@@ -344,7 +342,6 @@ typedef struct wh_tessera_set {
     uint32_t frees;     /* frees that left their slot in a slab */
     uint32_t packs;     /* a hint: chunks that its own words of the pool have been asked for */
     uint32_t no_packs;  /* a hint: how many more packs not to ask for, since there were none */
-    uint32_t pack_hints[WH_TESSERA_HINTS]; /* 1 + packs of which a block has been freed */
     wh_tessera_cursor cursors[64];
 } wh_tessera_set;
 
@@ -372,8 +369,9 @@ typedef struct wh_tessera_header {
     wh_tessera_class classes[WH_TESSERA_CLASSES];
     uint64_t slab_tags[WH_TESSERA_CLASSES]; /* less the set */
     uint32_t starts[WH_TESSERA_CLASSES];    /* word of the pool where set 0's first search starts */
-    uint64_t verdict[WH_TESSERA_CLASSES];   /* 1 + events at which nothing was found */
-    uint64_t run_verdict;                   /* likewise: events << 24 | chunks asked for */
+    uint64_t verdict[2][WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found, but maybe
+                                                blocks of packs; not these either */
+    uint64_t run_verdict;                    /* likewise: events << 24 | chunks asked for */
     uint32_t run_lock;
     uint32_t run_position;
     uint32_t run_news; /* times that cursors have been closed for a run */
@@ -464,33 +462,52 @@ WH_FN uint32_t wh_tessera_least_(wh_tessera_core g, uint32_t c) {
                : 0;
 }
 
-/* The first block of the pack at `pack`, with this tag, that is one of the slots `free` and has at
- * least `least` granules. 0: there is none. */
+/* The smallest block of the pack at `pack`, with this tag, that is one of the slots `free` and has
+ * at least `least` granules. 0: there is none. *lengths: of all of these slots, bit n - 1 for a
+ * block of n granules, the highest bit for larger ones. */
 #define WH_TESSERA_FIT_START(fit) ((fit)&0x3ff) /* in granules of the pack */
 #define WH_TESSERA_FIT_LENGTH(fit) ((fit) >> 10 & 0x3ff)
 #define WH_TESSERA_FIT_SLOT(fit) ((fit) >> 20 & 0x1f)
-WH_FN uint32_t wh_tessera_pack_fit_(wh_tessera_core g, uint32_t pack, uint64_t tag, uint32_t free,
-                                    uint32_t least) {
+WH_FN uint32_t wh_tessera_pack_scan_(wh_tessera_core g, uint32_t pack, uint64_t tag, uint32_t free,
+                                     uint32_t least, uint32_t *lengths) {
     const uint32_t chunks = wh_tessera_pack_chunks(tag);
     uint32_t slot = UINT32_MAX, start = 0; /* of the block before */
+    uint32_t fit = 0, length = 0x400;
+    *lengths = 0;
     WH_NO_UNROLL
-    for (uint32_t k = 0; k <= chunks; k++) {
-        uint32_t starts = 1; /* behind the last chunk */
-        if (k < chunks) {
-            starts =
-                wh_high_u32(k == 0 ? tag : wh_load_u64_relaxed(wh_tessera_tag_at_(g, pack + k)));
-        }
-        WH_NO_UNROLL
-        for (; starts != 0; starts &= starts - 1) {
-            const uint32_t at = k * WH_TESSERA_GRANULES + wh_ctz32(starts);
-            if (slot < 32 && (free >> slot & 1) != 0 && at - start >= least) {
-                return 1u << 31 | slot << 20 | (at - start) << 10 | start;
+    for (uint32_t first = 0; first <= chunks;
+         first += 4) { /* one load after the other takes long */
+        uint32_t starts[4];
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint32_t k = first + i;
+            starts[i] = k == 0 ? wh_high_u32(tag) : k == chunks; /* one behind the last chunk */
+            if (k != 0 && k < chunks) {
+                starts[i] = wh_high_u32(wh_load_u64_relaxed(wh_tessera_tag_at_(g, pack + k)));
             }
-            slot++;
-            start = at;
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            WH_NO_UNROLL
+            for (uint32_t left = starts[i]; left != 0; left &= left - 1) {
+                const uint32_t at = (first + i) * WH_TESSERA_GRANULES + wh_ctz32(left);
+                const uint32_t n = at - start;
+                if (slot < 32 && (free >> slot & 1) != 0) {
+                    *lengths |= 1u << (n < 32 ? n - 1 : 31);
+                    if (n >= least && n < length) {
+                        length = n;
+                        fit = 1u << 31 | slot << 20 | n << 10 | start;
+                    }
+                }
+                slot++;
+                start = at;
+            }
         }
     }
-    return 0;
+    return fit;
+}
+WH_FN uint32_t wh_tessera_pack_fit_(wh_tessera_core g, uint32_t pack, uint64_t tag, uint32_t free,
+                                    uint32_t least) {
+    uint32_t lengths;
+    return wh_tessera_pack_scan_(g, pack, tag, free, least, &lengths);
 }
 
 WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
@@ -512,12 +529,20 @@ WH_HD uint64_t wh_tessera_items(uint32_t n_chunks) {
     return (uint64_t)wh_tessera_stride(n_chunks) << 6;
 }
 
-/* Slabs of class c with free slots; the lists follow the pool. */
+/* The lists, which follow the pool: of each class, and of packs. */
+WH_HD uint32_t wh_tessera_lists(uint32_t n_classes) {
+    return n_classes + 1;
+}
+/* Slabs of class c with free slots; with c = n_classes packs with free blocks. */
 WH_FN wh_veb wh_tessera_list_(wh_tessera_core g, uint32_t c) {
     return wh_veb_make(g.lists + (uint64_t)c * g.list_words, wh_tessera_items(g.n_chunks));
 }
+/* The list that a slab with this tag belongs to. */
+WH_FN uint32_t wh_tessera_tag_list(wh_tessera_core g, uint64_t tag) {
+    return wh_tessera_is_pack(tag) ? g.n_classes : wh_tessera_tag_class(tag);
+}
 WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
-    uint64_t *words = g.lists + (uint64_t)g.n_classes * g.list_words;
+    uint64_t *words = g.lists + (uint64_t)wh_tessera_lists(g.n_classes) * g.list_words;
     return words + ((uint64_t)slab << wh_tessera_words_log2(g.chunk_log2));
 }
 
@@ -551,7 +576,7 @@ static inline uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
 /* Memory of the pool and the lists, in words. */
 WH_HD uint64_t wh_tessera_tree_words_(uint64_t n, uint32_t n_classes) {
     return (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD) +
-           n_classes * wh_veb_words(wh_tessera_items((uint32_t)n));
+           wh_tessera_lists(n_classes) * wh_veb_words(wh_tessera_items((uint32_t)n));
 }
 static inline uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
                                             uint32_t chunk_log2) {

@@ -38,18 +38,19 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     where searches look first (I6): by or, acquire; takers take slabs off by and
- *   no_places, held, dry, scarce, place, reuse, packs, no_packs, pack_hints
+ *   no_places, held, dry, scarce, place, reuse, packs, no_packs
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
  *            had none; which of these is next; a slab with free slots; where the next pack
- *            may be; how many more not to ask for; packs of which a block has been freed
+ *            may be; how many more not to ask for
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
  *            verdict of runs; store release. run_news: relaxed, how often that has been done
  *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
  *            cursor, from packs in the place of a cursor of class PACK. attached: spans
  *            published, per set. events, frees: memory has become available in the pool or
  *            in a slab, per set
- *   verdict  per class, the events and frees at which a full search found nothing
+ *   verdict  per class, the events and frees at which a full search found nothing; those who do
+ *            not want a block of a pack have verdicts of their own
  *   used, peak
  *            with track_peak: malloc adds after it has its blocks, free subtracts after it
  *            has given them back, relaxed; peak: fetch_max of what the adds made of used. So
@@ -70,14 +71,14 @@
  *       class a taker believes the slab to be of, and in a fresh slab no bit is there to take
  *   I5  slab of several words: it goes back by a cas of its state from "all words full,
  *       no takers" to SHUT; a taker counts itself first and leaves if it sees SHUT
- *   I6  when quiet, a slab with a word that is not zero nor I4's full is listed: by the free
- *       that made it non-zero, or the taker that took the slab off the list. Before that a
- *       search may miss it, though the free has returned, but not X1's
+ *   I6  when quiet, a slab with a word that is not zero nor I4's full is listed, a pack on a list
+ *       of its own: by the free that made it non-zero, or the taker that took the slab off the
+ *       list. Before that a search may miss it, though the free has returned, but not X1's
  *   I7  done = begun when quiet
  *   I8  held = the chunks of what the set's cursors have in them, when quiet
  *   I9  pack: its slots are its blocks in the order of their addresses, without a gap; the tags
  *       of its chunks say where they start, all before the first malloc of it returns, and then
- *       stay (I3). Its word is like one of a slab of as many slots (I4, T1). It is on no list
+ *       stay (I3). Its word is like one of a slab of as many slots (I4, T1)
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
  *       per published span, since positions only grow; it alone stores the word's next
@@ -234,6 +235,15 @@ WH_HD uint32_t wh_tessera_place_(uint32_t n_chunks, uint32_t n_sets, uint32_t se
     return rounds == 0 ? n_chunks : (ticket % rounds * n_sets + set) << order;
 }
 
+/* The bits at which n set ones in a row begin; n > 0. */
+WH_HD uint64_t wh_tessera_rows_(uint64_t bits, uint32_t n) {
+    WH_NO_UNROLL
+    for (; n > 1; n -= n >> 1) {
+        bits &= bits >> (n >> 1);
+    }
+    return bits;
+}
+
 /* First bit of the lowest aligned run of 2^order set bits; 64: none. */
 WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
     uint64_t multiples = 1; /* of 2^order */
@@ -298,11 +308,8 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
             return;
         }
     }
-    if (wh_tessera_is_pack(tag)) { /* where the next taker looks first */
-        wh_store_u32_relaxed(&wh_tessera_set_at_(g, set)->pack_hints[slab / 4 % WH_TESSERA_HINTS],
-                             slab + 1);
-    } else if (first) { /* I6 */
-        wh_tessera_list_slab_(g, wh_tessera_tag_class(tag), slab);
+    if (first) { /* I6 */
+        wh_tessera_list_slab_(g, wh_tessera_tag_list(g, tag), slab);
     }
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->frees, 1); /* X2, P6 */
 }
@@ -326,6 +333,7 @@ typedef struct wh_tessera_take {
 
 #define WH_TESSERA_WAIT ((uint64_t)0)        /* not now */
 #define WH_TESSERA_NOTHING UINT64_MAX        /* not that anybody knows of: X1 */
+#define WH_TESSERA_PACKED (UINT64_MAX - 1)   /* not on the list: but maybe in packs */
 #define WH_TESSERA_BLOCK ((uint64_t)1 << 62) /* with bits: | chunk of a pack << 16 | granule */
 
 WH_FN wh_tessera_take wh_tessera_found_(uint64_t at, uint64_t bits) {
@@ -817,20 +825,25 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set
 /* What a taker has seen of a pack: its tag, its word, and where the block is that would do. */
 typedef struct wh_tessera_sight {
     uint64_t tag, word;
-    uint32_t fit; /* 0: none, or this is no pack */
+    uint32_t fit;     /* 0: none, or this is no pack */
+    uint32_t lengths; /* of its free blocks, as pack_scan_ tells them */
+    int any;          /* a free block, of whatever size */
 } wh_tessera_sight;
 
 WH_FN wh_tessera_sight wh_tessera_see_block_(wh_tessera_core g, uint32_t pack, uint32_t least) {
     wh_tessera_sight sight;
     sight.tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, pack));
     sight.word = wh_load_u64_relaxed(wh_tessera_words_of_(g, pack));
-    sight.fit = 0;
-    if (wh_tessera_is_pack(sight.tag) && wh_tessera_pack_at(sight.tag) == 0 &&
-        sight.word != ~(uint64_t)0) { /* I4 */
-        const uint64_t past = wh_tessera_past_last(wh_tessera_pack_slots(sight.tag));
+    const int is_pack = wh_tessera_is_pack(sight.tag) && wh_tessera_pack_at(sight.tag) == 0;
+    const uint32_t slots = wh_tessera_pack_slots(sight.tag);
+    sight.fit = sight.lengths = 0;
+    sight.any = is_pack && (sight.word & wh_tessera_full_word(slots, 0)) != 0;
+    if (is_pack && sight.word != ~(uint64_t)0) { /* I4 */
+        const uint64_t past = wh_tessera_past_last(slots);
         const uint32_t has_past = (sight.word & past) == past; /* T1: else not slot 0 */
         const uint64_t free = sight.word & ~past & ((uint64_t)has_past - 2);
-        sight.fit = wh_tessera_pack_fit_(g, pack, sight.tag, wh_low_u32(free), least);
+        sight.fit =
+            wh_tessera_pack_scan_(g, pack, sight.tag, wh_low_u32(free), least, &sight.lengths);
     }
     return sight;
 }
@@ -880,26 +893,53 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set
     return take;
 }
 
-#define WH_TESSERA_HINTS_TRIED 4u
+#define WH_TESSERA_PACK_ROUNDS 4u
 
-/* The same of a pack of which a block has been freed lately, by this set or another one. */
-WH_FN_SLOW wh_tessera_take wh_tessera_take_hinted_(wh_tessera_ref g, uint32_t set, uint32_t least) {
+/* For lanes with `least` (0: asks for nothing): a free block of at least so many granules of a
+ * listed pack. All lanes of mask look at a listed pack each; whoever asks goes to the one that has
+ * the smallest block that will do, since others need larger ones. Packs found to have none leave
+ * the list. A look takes long, and one lane after the other would make some. */
+WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
+                                                   uint32_t least) {
     const wh_tessera_core core = *g;
+    const wh_veb list = wh_tessera_list_(core, core.n_classes);
     const uint32_t takes =
         wh_load_u32_relaxed(&wh_tessera_cursor_at_(core, set, WH_TESSERA_PACK)->begun);
-    const uint32_t random = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < 2 * WH_TESSERA_HINTS_TRIED && take.bits == 0; i++) {
-        const uint32_t other = (uint32_t)((uint64_t)random * core.n_sets >> 32);
-        uint32_t *at = &wh_tessera_set_at_(core, i < WH_TESSERA_HINTS_TRIED ? set : other)
-                            ->pack_hints[((random >> 8) + i) % WH_TESSERA_HINTS];
-        const uint32_t hint = wh_load_u32_relaxed(at);
-        if (hint != 0) {
-            take = wh_tessera_take_block_(g, set, hint - 1, least);
-            if (take.bits == 0) {
-                wh_store_u32_relaxed(at, 0);
+    for (uint32_t round = 0;
+         round < WH_TESSERA_PACK_ROUNDS && wh_any(mask, least != 0 && take.bits == 0); round++) {
+        const uint32_t random =
+            ((uint32_t)wh_thread_id() + (takes * WH_TESSERA_PACK_ROUNDS + round) * 65537u) *
+            2654435761u;
+        uint64_t x = wh_veb_successor(list, (uint64_t)random * core.n_chunks >> 32);
+        x = x == WH_VEB_NONE ? wh_veb_successor(list, 0) : x;
+        uint32_t pack = core.n_chunks, lengths = 0;
+        if (x != WH_VEB_NONE) {
+            pack = wh_tessera_slab_of(core.n_chunks, (uint32_t)x);
+            const wh_tessera_sight sight = wh_tessera_see_block_(core, pack, 1);
+            lengths = sight.lengths;
+            if (!sight.any && wh_veb_remove(list, x) &&
+                WH_PLANT(tessera_i6_pack, wh_tessera_see_block_(core, pack, 1).any, 0)) { /* I6 */
+                wh_tessera_list_slab_(core, core.n_classes, pack);
             }
+        }
+        uint32_t goes = core.n_chunks; /* to this pack */
+        WH_NO_UNROLL
+        for (wh_mask_t m = wh_ballot(mask, least != 0 && take.bits == 0); m != 0; m &= m - 1) {
+            const uint32_t asks = wh_mask_leader(m), its = wh_shfl_u32(mask, least, asks);
+            const uint32_t fits = lengths >> (its - 1);
+            const uint32_t best =
+                wh_reduce_max_u32(mask, fits != 0 ? (32 - wh_ctz32(fits)) << 5 | wh_lane_id() : 0);
+            const uint32_t of = best != 0 ? best & 31 : asks;
+            const uint32_t its_pack = wh_shfl_u32(mask, pack, of);
+            if (best != 0) {
+                goes = wh_lane_id() == asks ? its_pack : goes;
+                lengths = wh_lane_id() == of ? 0 : lengths;
+            }
+        }
+        if (goes != core.n_chunks) {
+            take = wh_tessera_take_block_(g, set, goes, least);
         }
     }
     return take;
@@ -1010,15 +1050,15 @@ WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, u
  * slabs = 0: packs only.
  * Slabs that they find are listed, since the free that owes it to the list may be on its way. */
 WH_FN_SLOW uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t set, uint32_t c,
-                                     uint64_t events, uint32_t most, int slabs) {
+                                     int packs, uint64_t events, uint32_t most, int slabs) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
-    const uint32_t least = wh_tessera_least_(g, c);
+    const uint32_t least = packs ? wh_tessera_least_(g, c) : 0;
     const uint32_t takes = wh_load_u32_relaxed(
         &wh_tessera_cursor_at_(g, set, WH_TESSERA_PACK)->begun); /* so every time elsewhere */
     const uint32_t random = ((uint32_t)(wh_thread_id() >> 5) * 256u + takes) * 2654435761u;
     const uint32_t from =
         wh_shfl_u32(mask, (uint32_t)((uint64_t)random * g.n_chunks >> 32), wh_mask_leader(mask));
-    uint64_t *verdict = &wh_tessera_header_(g)->verdict[c];
+    const uint64_t *verdict = &wh_tessera_header_(g)->verdict[packs][c];
     WH_NO_UNROLL
     for (uint32_t first = rank; wh_any(mask, first < most); first += 8 * lanes) {
         const uint64_t said = wh_load_u64_relaxed(verdict);
@@ -1064,9 +1104,9 @@ WH_FN_SLOW uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t
             const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(g, chunk));
             shut |= wide && (state & WH_TESSERA_SHUT) != 0;
         }
-        const wh_mask_t packs = wh_ballot(mask, found > WH_TESSERA_AGAIN);
-        if (packs != 0) {
-            return wh_shfl_u32(mask, found, wh_mask_leader(packs));
+        const wh_mask_t seen = wh_ballot(mask, found > WH_TESSERA_AGAIN);
+        if (seen != 0) {
+            return wh_shfl_u32(mask, found, wh_mask_leader(seen));
         }
         if (wh_any(mask, found != 0 || WH_PLANT(tessera_x1_shut, shut, 0))) {
             return WH_TESSERA_AGAIN;
@@ -1082,19 +1122,21 @@ WH_FN_SLOW uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t
 #define WH_TESSERA_NONE 0u    /* what none_ says otherwise: as look_ */
 #define WH_TESSERA_NEAR 1024u /* chunks to look at for a pack before cursors are closed */
 
-/* Whether anything is left for class c: NONE, AGAIN, or 2 + a pack. All lanes of mask, with the
- * same arguments. */
-WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c) {
-    uint64_t *verdict = &wh_tessera_header_(*g)->verdict[c];
+/* Whether anything is left for class c: NONE, AGAIN, or 2 + a pack (packs: 1, or 0 if a block of
+ * one will not do). All lanes of mask, with the same arguments. */
+WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
+                                     int packs) {
+    uint64_t *verdict = &wh_tessera_header_(*g)->verdict[packs][c];
     const int leads = wh_lane_id() == wh_mask_leader(mask);
     const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_FREES));
     const int holds = leads && wh_load_u64_acquire(verdict) == events + 1;
     if (wh_any(mask, holds)) { /* X2 */
         return WH_TESSERA_NONE;
     }
-    if (wh_tessera_least_(*g, c) != 0) { /* before cursors are closed; one of many is soon found */
+    if (packs && wh_tessera_least_(*g, c) != 0) { /* before cursors are closed; one of many is soon
+                                                     found */
         const uint32_t pack =
-            wh_tessera_look_(*g, mask, set, c, UINT64_MAX - 1, WH_TESSERA_NEAR, 0);
+            wh_tessera_look_(*g, mask, set, c, packs, UINT64_MAX - 1, WH_TESSERA_NEAR, 0);
         if (pack > WH_TESSERA_AGAIN) {
             return pack;
         }
@@ -1111,8 +1153,9 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
         wh_tessera_holds_(wh_tessera_list_(*g, c), mask)) {    /* before all words are looked at */
         return WH_TESSERA_AGAIN;
     }
-    const uint32_t found = WH_PLANT(
-        tessera_x1_words, wh_tessera_look_(*g, mask, set, c, events, g->n_chunks, 1), 0); /* (3) */
+    const uint32_t found =
+        WH_PLANT(tessera_x1_words,
+                 wh_tessera_look_(*g, mask, set, c, packs, events, g->n_chunks, 1), 0); /* (3) */
     if (found != 0) {
         return found;
     }
@@ -1135,9 +1178,10 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
 
 #define WH_TESSERA_LOOKS 8u /* listed slabs to look at while the pool may have chunks */
 
-/* For r lanes that found the cursor of their class used up. */
+/* For r lanes that found the cursor of their class used up. packs: whether to ask for those, too.
+ */
 WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, uint32_t c,
-                                               uint32_t r, int may_reopen) {
+                                               uint32_t r, int may_reopen, int packs) {
     uint64_t *at = wh_tessera_span_at_(*g, set, c, 0);
     const uint64_t now = wh_load_u64_relaxed(at);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
@@ -1146,8 +1190,13 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
         take.crosses = wh_tessera_crosses_(take.at, r);
         return take;
     }
-    if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) {
-        return take; /* its crosser is at work */
+    const wh_tessera_set *own = wh_tessera_set_at_(*g, set);
+    if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) { /* its crosser is at work, */
+        if ((wh_load_u32_relaxed(&own->scarce) | wh_load_u32_relaxed(&own->dry)) != 0 &&
+            wh_tessera_any_(wh_tessera_list_(*g, c))) { /* and will be for long */
+            take = wh_tessera_take_listed_(g, set, c, r, WH_TESSERA_LOOKS);
+        }
+        return take;
     }
     /* A span first, since lists hold items of slabs that have gone to the pool; but when the pool
      * had none for the set the last time, the list, until it has such items or the pool a span. */
@@ -1172,8 +1221,9 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g))) {
         take = wh_tessera_take_small_(g, set, c, r);
     }
-    if (take.bits == 0 && wh_tessera_least_(*g, c) != 0) {
-        take = wh_tessera_take_hinted_(g, set, wh_tessera_least_(*g, c));
+    if (take.bits == 0 && packs && wh_tessera_least_(*g, c) != 0) {
+        take.at = WH_TESSERA_PACKED;
+        return take;
     }
     if (take.bits == 0) {
         take = wh_tessera_steal_(g, set, c, r);
@@ -1207,11 +1257,12 @@ WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_log2, wh_tessera
  * used up the span `last` (or none), p the caller's slot if it has one, c = NO_CLASS for lanes that
  * take no part. The groups of a warp go in steps: none waits while another one works. */
 WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, int attach, uint32_t which, uint64_t last, void *p) {
+                                  uint32_t c, int packs, int attach, uint32_t which, uint64_t last,
+                                  void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    int may_reopen = 1;
+    int may_reopen = 1, may_pack = packs;
     const wh_tessera_class row = wh_tessera_header_(*g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     WH_NO_UNROLL
     for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
@@ -1225,13 +1276,21 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
                                            wh_tessera_order(row));
         } else if (leads && r != 0) {
-            take = wh_tessera_attempt_(g, set, c, r, may_reopen);
+            take = wh_tessera_attempt_(g, set, c, r, may_reopen, may_pack);
+        }
+        if (wh_any(mask, take.at == WH_TESSERA_PACKED)) {
+            const int asks = take.at == WH_TESSERA_PACKED;
+            const wh_tessera_take taken =
+                wh_tessera_take_packed_(g, mask, set, asks ? wh_tessera_least_(*g, c) : 0);
+            take = asks ? taken : take;
+            may_pack = !asks || taken.bits != 0;
         }
         WH_NO_UNROLL
         for (wh_mask_t m = wh_ballot(mask, take.at == WH_TESSERA_NOTHING); m != 0; m &= m - 1) {
             const uint32_t asks = wh_mask_leader(m), its = wh_shfl_u32(mask, c, asks);
-            const uint32_t found = wh_tessera_none_(g, mask, set, its);
+            const uint32_t found = wh_tessera_none_(g, mask, set, its, packs);
             if (wh_lane_id() == asks && found != WH_TESSERA_NONE) {
+                may_pack = packs;
                 take = found == WH_TESSERA_AGAIN
                            ? wh_tessera_found_(WH_TESSERA_WAIT, 0)
                            : wh_tessera_take_block_(g, set, found - 2, wh_tessera_least_(*g, its));
@@ -1550,8 +1609,8 @@ WH_FN uint32_t wh_tessera_which_(uint64_t span, uint64_t spare) {
  * and v what its add returned. Each crosser attaches a span from the pool; the other groups wait
  * until a word of theirs has changed. */
 WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                               wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
-                               uint64_t v, void *p) {
+                               wh_mask_t lanes, uint32_t set, uint32_t c, int packs,
+                               uint32_t attach, uint64_t v, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     const wh_tessera_class *row_at =
@@ -1626,7 +1685,7 @@ WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t 
         const uint32_t left =
             wh_reduce_or_u32(mask, (need ? 1u : 0) | (attach != 0 ? 2u : 0) | (stuck ? 4u : 0));
         if ((left & 4) != 0) {
-            return wh_tessera_slow_(g, mask, lanes, set, c, attach != 0,
+            return wh_tessera_slow_(g, mask, lanes, set, c, packs, attach != 0,
                                     attach != 0 ? attach - 1 : 0, v, p);
         }
         if (left == 0) {
@@ -1934,6 +1993,23 @@ WH_HD int wh_tessera_is_whole_(uint64_t n, uint32_t max_whole) {
     return n > 256 && n <= max_whole && (m >> (29 - wh_clz32(m)) & 3) == 3;
 }
 
+/* Makes chunks that a full warp has claimed its slab: 32 slots of 2^size_log2 bytes, class c. The
+ * caller's. */
+WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t size_log2,
+                                 uint32_t slab) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t order = size_log2 + 5 - g.chunk_log2;
+    if (lane < 1u << order) { /* at most 32: a class is at most a chunk */
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + lane),
+                             wh_tessera_whole_tag(c, order, size_log2, set));
+    }
+    if (lane == 0) {
+        wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), 0);
+    }
+    wh_syncwarp(all);
+    return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
+}
+
 /* A full warp that wants slots of 2^size_log2 bytes, class c, takes a slab of its own, 32 slots,
  * from the next place of its set. NULL for all lanes if that place is taken. Kept short: code that
  * an SM runs for the first time in a kernel comes from memory. */
@@ -1964,36 +2040,47 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
         }
     }
     slab = wh_shfl_u32(all, slab, 0);
-    if (slab == g.n_chunks) {
-        return NULL;
-    }
-    if (lane < 1u << order) { /* at most 32: a class is at most a chunk */
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + lane),
-                             wh_tessera_whole_tag(c, order, size_log2, set));
-    }
-    if (lane == 0) {
-        wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), 0);
-    }
-    wh_syncwarp(all);
-    return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
+    return slab == g.n_chunks ? NULL : wh_tessera_hand_out_(g, set, c, size_log2, slab);
 }
 
-#define WH_TESSERA_WHOLE_TRIES 3u
+#define WH_TESSERA_WHOLE_TRIES 4u
 
-/* A full warp whose place was taken: the next one of its set, then of others, since some sets run
- * out before the heap does. NULL: it has to go to its cursor. */
+/* A full warp whose place was taken: its lanes look at a word of the pool each, of whatever set,
+ * since some sets run out before the heap does, and it claims a place that one of them has seen.
+ * NULL: it has to go to its cursor. */
 WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t n) {
     const wh_tessera_core core = *g;
+    const wh_veb pool = wh_tessera_pool_(core);
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t size_log2 = 32 - wh_clz32((uint32_t)n - 1);
+    const uint32_t order = size_log2 + 5 - core.chunk_log2;
+    const uint32_t words = (core.places >> 6) * core.n_sets; /* from the first place on */
+    uint32_t random = ((uint32_t)(wh_thread_id() >> 5) + 1) * 2654435761u;
+    uint32_t slab = core.n_chunks;
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_WHOLE_TRIES; tries++) {
-        const uint32_t other = set + tries * (core.n_sets / (WH_TESSERA_WHOLE_TRIES + 1u));
-        void *p = wh_tessera_whole_(core, other < core.n_sets ? other : other - core.n_sets, c,
-                                    32 - wh_clz32((uint32_t)n - 1));
-        if (p != NULL) {
-            return p;
+    for (uint32_t tries = 0; tries < WH_TESSERA_WHOLE_TRIES && slab == core.n_chunks; tries++) {
+        random = random * 1664525u + 1013904223u;
+        /* Words far from each other: warps seldom look at the same. */
+        const uint32_t k = (uint32_t)((uint64_t)random * words >> 32) + lane * (words / 32 + 1);
+        const uint32_t word = (core.begin >> 6) + k % words;
+        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, word));
+        const uint32_t at = wh_tessera_fit_(bits, order);
+        const wh_mask_t seen = wh_ballot(all, at < 64);
+        if (seen == 0) {
+            continue;
         }
+        if (lane == wh_mask_leader(seen)) {
+            (void)wh_fetch_add_u32_acq_rel(&wh_tessera_set_at_(core, set)->begun, 1); /* P4 */
+            const uint32_t place = word << 6 | at;
+            slab = wh_tessera_claim_chunks_(core, place, order) ? place : core.n_chunks; /* P3 */
+            wh_tessera_end_(core, set);
+        }
+        slab = wh_shfl_u32(all, slab, wh_mask_leader(seen));
     }
-    if (wh_lane_id() == 0) { /* until a span is attached */
+    if (slab != core.n_chunks) {
+        return wh_tessera_hand_out_(core, set, c, size_log2, slab);
+    }
+    if (lane == 0) { /* until a span is attached */
         wh_store_u32_relaxed(&wh_tessera_set_at_(core, set)->no_places, 1);
     }
     return NULL;
@@ -2014,26 +2101,28 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
     const uint32_t begun = wh_fetch_add_u32_relaxed(&own->begun, 1); /* P4 */
     uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
     uint32_t found = g.n_chunks;
-    uint32_t words = 1; /* of the set's to go past when this one does not have the chunks */
     WH_NO_UNROLL
     for (uint32_t tries = no_packs != 0 || begun == UINT32_MAX ? WH_TESSERA_PACK_TRIES : 0;
          tries < WH_TESSERA_PACK_TRIES; tries++) { /* P4: the claim waits for begun */
         const uint32_t place = wh_tessera_pack_place(g, set, ticket);
-        if ((place & 63) + chunks <= 64) {
+        const uint32_t at = place & 63;
+        if (at + chunks <= 64) {
             const uint64_t mask = wh_tessera_n_chunks_(place, chunks);
             /* P3. The summary above a word that this empties stays: a search clears it. */
-            const uint64_t got =
-                wh_fetch_and_u64_acquire(wh_veb_word(pool, place >> 6), ~mask) & mask;
-            if (got == mask) {
+            const uint64_t seen = wh_fetch_and_u64_acquire(wh_veb_word(pool, place >> 6), ~mask);
+            if ((seen & mask) == mask) {
                 found = place;
                 break;
             }
-            if (got != 0) {
-                wh_veb_put_back(pool, place >> 6, got);
+            if ((seen & mask) != 0) {
+                wh_veb_put_back(pool, place >> 6, seen & mask);
+            } else if (seen == 0) { /* so that searches do not come here one after the other */
+                wh_veb_emptied(pool, place >> 6);
             }
-            /* For all who have met them; spans lie in words side by side. */
-            (void)wh_fetch_max_u32_relaxed(&own->packs, ticket + 64 * words - (place & 63));
-            words *= 2;
+            /* All who have met them go on where the word has chunks enough, or to the next one. */
+            const uint64_t fits = wh_tessera_rows_(seen, chunks) >> at << at;
+            (void)wh_fetch_max_u32_relaxed(&own->packs,
+                                           ticket + (fits != 0 ? wh_ctz64(fits) : 64) - at);
         }
         ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
     }
@@ -2095,14 +2184,14 @@ WH_FN void *wh_tessera_pack_(wh_tessera_t h, wh_tessera_set *own, uint32_t set, 
 /* What is neither a slot of a cursor nor to be had from one: full warps that want a slab of their
  * own, runs, and the peak. */
 WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                  wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
-                                  uint64_t v, void *p, uint64_t n) {
+                                  wh_mask_t lanes, uint32_t set, uint32_t c, int packs,
+                                  uint32_t attach, uint64_t v, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
     if (p == NULL && lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
         p = wh_tessera_whole_again_(g, set, c, n);
     }
     if (wh_any(mask, (c != WH_TESSERA_NO_CLASS && p == NULL) || attach != 0)) {
-        p = wh_tessera_refill_(g, own, mask, lanes, set, c, attach, v, p);
+        p = wh_tessera_refill_(g, own, mask, lanes, set, c, packs, attach, v, p);
     }
     if (wh_any(mask, is_run)) {
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
@@ -2115,15 +2204,18 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask
 }
 
 /* What malloc does not find at once. Arguments as refill's; n is the request of a lane that has no
- * p yet; attach with RARE: the lane is for rare. */
+ * p yet; attach with RARE: the lane is for rare; with SLOTS: a block of a pack will not do. */
 #define WH_TESSERA_RARE 4u
+#define WH_TESSERA_SLOTS 8u
 WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                   wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
                                   uint64_t v, void *p, uint64_t n) {
+    const int packs = (attach & WH_TESSERA_SLOTS) == 0;
+    const uint32_t crosses = attach & ~(WH_TESSERA_RARE | WH_TESSERA_SLOTS);
     if (wh_any(mask, (attach & WH_TESSERA_RARE) != 0)) {
-        return wh_tessera_rare_(g, own, mask, lanes, set, c, attach & ~WH_TESSERA_RARE, v, p, n);
+        return wh_tessera_rare_(g, own, mask, lanes, set, c, packs, crosses, v, p, n);
     }
-    return wh_tessera_refill_(g, own, mask, lanes, set, c, attach, v, p);
+    return wh_tessera_refill_(g, own, mask, lanes, set, c, packs, crosses, v, p);
 }
 
 /* For lanes whose cursor's span had no slot for them, *v is what the add of their group returned:
@@ -2148,7 +2240,7 @@ WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tess
     return p != NULL ? p : wh_tessera_nth_(h.base, h.chunk_log2, row, got, wh_mask_rank(needy));
 }
 
-/* may_pack: a constant; else the block is a slot, or a run. */
+/* may_pack: a constant; else the block is a slot, or a run, but in no case one of a pack. */
 WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may_pack) {
     const int is_slot = (uint64_t)n - 1 < h.max_slot; /* not so for 0 */
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
@@ -2185,6 +2277,7 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
         }
         if (wh_any(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
             attach |= whole || h.tracks || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
+            attach |= may_pack ? 0 : WH_TESSERA_SLOTS;
             p = wh_tessera_more_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p,
                                  n);
         }
