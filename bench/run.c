@@ -263,6 +263,13 @@ static int open_device(whi_bench *b, char *error, size_t size) {
             (void)snprintf(error, size, "device '%s': there are %u CUDA devices, cuda:0 to cuda:%u",
                            spec, n, n - 1);
         }
+    } else if (s == WH_BAD_ARGUMENT && getenv("WH_SIM") != NULL &&
+               (strcmp(spec, "sim") == 0 || strcmp(spec, "auto") == 0)) {
+        (void)snprintf(
+            error, size,
+            "the environment's WH_SIM=%s is not KEY=VALUE,... with keys seed, policy, arg, "
+            "sms, blocks, workers, weak, budget, record, replay, or a value is out of range",
+            getenv("WH_SIM"));
     } else if (s == WH_BAD_ARGUMENT) {
         (void)snprintf(error, size, "unknown device '%s'; known: auto, sim, cuda, cuda:N", spec);
     } else {

@@ -32,9 +32,10 @@ def check(condition, what):
         print("FAILED:", what, flush=True)
 
 
-def run(*args, folder=None):
+def run(*args, folder=None, environment=None):
     return subprocess.run([PROGRAM, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=560, cwd=folder)
+                          text=True, timeout=560, cwd=folder,
+                          env={**os.environ, **(environment or {})})
 
 
 def bench(*args):
@@ -50,9 +51,9 @@ def results(folder, name, *args):
     return text, json.loads(text), r
 
 
-def complains(args, status, pattern, lines=1):
+def complains(args, status, pattern, lines=1, environment=None):
     """The request is refused with this status and this text on stderr, and nothing runs."""
-    r = run(*args)
+    r = run(*args, environment=environment)
     check(r.returncode == status, f"{args}: exit {r.returncode}, not {status}")
     check(re.search(pattern, r.stderr) is not None, f"{args}: stderr {r.stderr!r} lacks {pattern}")
     if lines:
@@ -294,6 +295,9 @@ def test_bad_requests(folder, names):
     complains(sim + ["--policy", "frob"], 2, "--policy: unknown 'frob'; known: round-robin, ")
     complains(sim + ["--check", "frob"], 2, "--check: unknown 'frob'; known: last, every")
     complains(["bench", "--device", "frob"], 2, "unknown device 'frob'; known: auto, sim, cuda")
+    for text in ("sms", "sms=x", "frob=1", "policy=frob"):
+        complains(sim, 2, f"WH_SIM={text} is not KEY=VALUE,... with keys seed, policy",
+                  environment={"WH_SIM": text})
     complains(["bench", "--device", "cuda:x"], 2, "device 'cuda:x'")
     complains(["bench", "--device", "cuda:99"], 2, "device 'cuda:99': there (is|are)")
     if "cuda:0" not in run("info").stdout:

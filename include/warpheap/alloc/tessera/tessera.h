@@ -1283,7 +1283,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             const wh_tessera_take taken =
                 wh_tessera_take_packed_(g, mask, set, asks ? wh_tessera_least_(*g, c) : 0);
             take = asks ? taken : take;
-            may_pack = !asks || taken.bits != 0;
+            may_pack = asks ? taken.bits != 0 : may_pack;
         }
         WH_NO_UNROLL
         for (wh_mask_t m = wh_ballot(mask, take.at == WH_TESSERA_NOTHING); m != 0; m &= m - 1) {
