@@ -931,6 +931,7 @@ static void every_fault_is_found(void **state) {
         {"gallatin_p3_claim", "slice-churn"},
         {"tessera_p1_free", "tessera-churn"},
         {"tessera_p1_state", "tessera-words"},
+        {"tessera_p1_block", "tessera-packs"},
         {"tessera_p2_claim", "tessera-small"},
         {"tessera_p2_publish", "tessera-quarters"},
         {"tessera_p2_spare", "tessera-spares"},

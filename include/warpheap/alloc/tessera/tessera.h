@@ -856,8 +856,9 @@ WH_FN wh_tessera_take wh_tessera_claim_block_(wh_tessera_core g, uint32_t set, u
     const uint64_t past = wh_tessera_past_last(wh_tessera_pack_slots(sight.tag));
     const uint64_t bit = (uint64_t)1 << WH_TESSERA_FIT_SLOT(sight.fit);
     const uint64_t taken = wh_tessera_with_past(bit, past);
-    *raced = wh_cas_u64_acq_rel(wh_tessera_words_of_(g, pack), sight.word, sight.word & ~taken) !=
-             sight.word; /* P1 */
+    *raced =
+        WH_PLANT(tessera_p1_block, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
+            wh_tessera_words_of_(g, pack), sight.word, sight.word & ~taken) != sight.word; /* P1 */
     if (!*raced) {
         /* T1: what it holds pins the pack, so now its tags stay, and say where the block is. */
         const uint64_t now = wh_load_u64_acquire(wh_tessera_tag_at_(g, pack));
