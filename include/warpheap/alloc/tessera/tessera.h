@@ -899,7 +899,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set
 /* For lanes with `least` (0: asks for nothing): a free block of at least so many granules of a
  * listed pack. All lanes of mask look at a listed pack each; whoever asks goes to the one that has
  * the smallest block that will do, since others need larger ones. Packs found to have none leave
- * the list. A look takes long, and one lane after the other would make some. */
+ * the list. A look takes long, and one lane after the other would make some. It is no take (P4):
+ * NULL needs a moment without any (X1), which lanes that look in vain must not keep away. */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
                                                    uint32_t least) {
     const wh_tessera_core core = *g;
