@@ -286,7 +286,11 @@ WH_KERNEL(again, full_args, a) {
         }
         ++*a.tried;
         wh_free(a.heap, a.ptrs[i]);
+        /* Looks in vain are no takes: with those of many lanes NULL (X1) would never come. */
+        const wh_tessera_cursor *takes = wh_tessera_cursor_at_(a.heap.core, 0, WH_TESSERA_PACK);
+        const uint32_t before = wh_load_u32_relaxed(&takes->begun);
         *a.wrong += size < CHUNK && wh_malloc(a.heap, size + 1) != NULL;
+        *a.wrong += wh_load_u32_relaxed(&takes->begun) != before;
         /* It lies at a multiple of a granule. No slot is free, so there is none at one of more. */
         *a.wrong += wh_aligned_alloc(a.heap,
                                      size > MOST   ? MOST
