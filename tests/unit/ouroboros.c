@@ -90,6 +90,37 @@ static void check_places(wh_ouro_t h, uint64_t bytes) {
     check_opens(h, from + n * apart);
 }
 
+/* The queue chunks that are there from the beginning: the first ones of the heap, each of one class
+ * and one number, as init finds them from either side; with CHUNKS of classes of up to 32 pages. */
+static void check_ready(wh_ouro_t h) {
+    const uint32_t n = wh_ouro_ready_(h), first = wh_ouro_ready_first_(h);
+    uint32_t classes = 0;
+    for (uint32_t c = 0; c < h.n_classes; c++) {
+        if (!wh_ouro_is_ready_(h, c)) {
+            continue;
+        }
+        classes++;
+        assert_true(c < h.n_small);
+        assert_true(!WH_OURO_BY_CHUNK(h.variant) || wh_ouro_pages_log2_(h, c) <= 5);
+        for (uint32_t j = 0; j < n; j++) {
+            const uint32_t chunk = wh_vqueue_chunk_of_(wh_ouro_ready_link_(h, c, j));
+            assert_true(chunk < wh_ouro_ready_chunks_(h));
+            assert_int_equal(first + chunk / n, c);
+            assert_int_equal(chunk % n, j);
+        }
+        assert_int_equal(wh_vqueue_chunk_of_(wh_ouro_ready_link_(h, c, n)), WH_VQUEUE_NO_CHUNK);
+    }
+    assert_int_equal((uint64_t)classes * n, n != 0 ? wh_ouro_ready_chunks_(h) : 0);
+    const int virtualized = WH_OURO_KIND(h.variant) != WH_VQUEUE_ARRAY;
+    assert_true(n == 0 || virtualized);
+#ifndef WH_HOSTILE
+    if (virtualized && h.chunk_log2 == 13 && h.n_chunks >= 1u << 16) {
+        assert_true(n >= 2);
+        assert_int_equal(classes, WH_OURO_BY_CHUNK(h.variant) ? 6 : h.n_small);
+    }
+#endif
+}
+
 static void check_plan(uint32_t v, uint64_t bytes, uint64_t address, uint32_t chunk) {
     wh_ouro_t h;
     wh_plan plan;
@@ -107,6 +138,7 @@ static void check_plan(uint32_t v, uint64_t bytes, uint64_t address, uint32_t ch
     assert_int_equal(plan.metadata_bytes, bytes - h.data_bytes);
     assert_true(h.n_classes <= WH_OURO_MAX_CLASSES);
     check_places(h, bytes);
+    check_ready(h);
     for (uint32_t c = 0; c < h.n_classes; c++) {
         const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
         const uint32_t units = wh_ouro_level_(h, c) ? 1u << h.large_log2 : 1;

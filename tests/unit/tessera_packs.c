@@ -170,6 +170,12 @@ static void test_packs_go_past_what_is_taken(void **state) {
     assert_true(*word == (~(uint64_t)0x80f & ~wh_tessera_n_chunks_(first + 12, chunks)));
     assert_int_equal(cut(&one, &a), WH_OK); /* the next one lies behind it, without a miss */
     assert_true(a.ptrs[0] == a.heap.base + (uint64_t)(first + 12 + chunks) * CHUNK);
+    const uint32_t at = 12 + 2 * chunks, taken = chunks + 1;
+    assert_true(at + taken + chunks <= 64);
+    *word |= 0xfff; /* what comes back in front of it does not count, */
+    *word &= ~wh_tessera_n_chunks_(first + at, taken);
+    assert_int_equal(cut(&one, &a), WH_OK); /* and it goes right behind what is taken */
+    assert_true(a.ptrs[0] == a.heap.base + (uint64_t)(first + at + taken) * CHUNK);
     wh_heap_destroy(heap);
     wh_device_close(device);
 }

@@ -90,7 +90,8 @@
  *       free as a whole is not seen until the free goes on. PAGES count such lanes in `moving`
  *
  * Ordering pairs
- *   P1  PAGES: free: put release -> malloc: take acquire (core/ring.h)
+ *   P1  free: put release -> malloc: take acquire (core/ring.h). Of PAGES it hands on the page; of
+ *       CHUNKS only the number of a chunk, whose pages go by P2 and P3
  *   P2  bits: fetch_or release -> fetch_and acquire. CHUNKS: the lanes whose pages share a word
  *       -> syncwarp -> the one that makes the fetch_or
  *   P3  count: last free acq_rel -> holder's acquire -> pool: no access to a chunk's pages

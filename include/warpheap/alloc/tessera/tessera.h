@@ -95,7 +95,8 @@
  *       while (T1) or keep a slab from going back (I5); (2) every
  *       cursor, also those of other classes, was used up or has been detached; (3) no word
  *       of a slab of the class had a free slot, nor a pack a free block of the class's largest
- *       request, if that is more than a 16th of a chunk, and (4) the pool was empty on its lowest
+ *       request, if that is more than a 16th of a chunk and the caller takes blocks of packs,
+ *       and (4) the pool was empty on its lowest
  *       level; and then begun and attached are the same as before and no cursor is between
  *       two spans. Without a take, what is available in (3) and (4) only grows or moves from
  *       a slab to the pool, so what was there after (2) would have been seen. A slab on that
