@@ -871,7 +871,8 @@ static void every_fault_is_found(void **state) {
         {"free_waits", "tessera-quarters"},  /* a lane returns before its leader has freed for it */
         {"tessera_back", "tessera-parts"},   /* chunks claimed with a span and not put back */
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
-        {"tessera_i6", "tessera-small"},     /* a slab with free slots that nobody lists */
+        {"tessera_i5", "tessera-wide-turns"},      /* a taker enters a slab that has been shut */
+        {"tessera_i6", "tessera-small"},           /* a slab with free slots that nobody lists */
         {"tessera_i6_pack", "tessera-packs"},      /* ... or a pack with free blocks */
         {"tessera_t1", "tessera-turns"},           /* no second look at the tag */
         {"tessera_t1_pack", "tessera-late-pack"},  /* ... of who takes a block of a pack */

@@ -218,6 +218,29 @@ static void packs_have_the_same_places(void **state) {
     free(seen);
 }
 
+/* In heaps of 8 GiB and more every cursor has a span at first for requests of up to half a chunk,
+ * with a slot at least; first spans take two fifths of no heap. */
+static void cursors_begin_with_a_span(void **state) {
+    (void)state;
+    wh_tuning tuning;
+    memset(&tuning, 0, sizeof tuning);
+    for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)160 << 30; bytes += bytes / 7 + 256) {
+        wh_tessera_t h;
+        wh_plan plan;
+        memset(&h, 0, sizeof h);
+        assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+        const wh_tessera_core g = h.core;
+        assert_true(g.begin <= 64 + g.n_chunks / 5 * 2);
+        uint32_t end = 0;
+        for (uint32_t c = 0; c <= wh_tessera_class_of(8192); c++) {
+            const wh_tessera_first first =
+                wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_set_bytes(g), end);
+            assert_true(bytes < (uint64_t)8 << 30 || first.slabs > first.spare);
+            end = wh_tessera_first_end(first, g.n_sets);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_has_the_smallest_class),
@@ -230,6 +253,7 @@ int main(void) {
         cmocka_unit_test(heaps_fit_their_memory),
         cmocka_unit_test(places_tile_the_heap),
         cmocka_unit_test(packs_have_the_same_places),
+        cmocka_unit_test(cursors_begin_with_a_span),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 WH_FN void wh_tessera_init_chunk_(wh_tessera_core g, uint32_t chunk) {
     *wh_tessera_tag_at_(g, chunk) = WH_TESSERA_FREE;
-    *wh_tessera_state_at_(g, chunk) = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
+    *wh_tessera_state_at_(g, chunk) = WH_TESSERA_SHUT;
 }
 
 /* The class whose first spans a chunk is in; n_classes for one between those of two classes. */
@@ -37,7 +37,7 @@ WH_FN void wh_tessera_init_first_(wh_tessera_t h, uint32_t chunk) {
         const uint64_t tag = wh_tessera_slab_tag(c, first.order, row.slot_size);
         *wh_tessera_tag_at_(g, chunk) = wh_tessera_with_set(tag, set);
         if (row.slots > 64) {
-            *wh_tessera_state_at_(g, chunk) = WH_TESSERA_NO_WORDS;
+            *wh_tessera_state_at_(g, chunk) = wh_tessera_fresh_state(row.slots);
         }
     }
 }
@@ -356,7 +356,7 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
     const uint32_t n_words = (view->slots + 63) >> 6;
     const uint64_t *words = wh_tessera_words_of_(g, view->slab);
     const uint64_t past = wh_tessera_past_last(view->slots);
-    uint32_t state = WH_TESSERA_NO_WORDS, any = 0;
+    uint32_t state = WH_TESSERA_SHUT, any = 0;
     for (uint32_t k = 1; !is_pack && k < 1u << wh_tessera_tag_order(view->tag); k++) {
         if (*wh_tessera_tag_at_(g, view->slab + k) != view->tag ||
             wh_veb_contains(wh_tessera_pool_(g), view->slab + k)) {
@@ -365,7 +365,7 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
     }
     for (uint32_t w = 0; w < n_words; w++) {
         const uint64_t full = wh_tessera_full_word(view->slots, w);
-        state += words[w] == full ? WH_TESSERA_FULL : 0;
+        state += words[w] != full ? WH_TESSERA_OPEN : 0;
         any |= (words[w] & full) != 0;
         if ((words[w] & ~full) != ((words[w] & 1) != 0 ? past : 0)) {
             return 1;
@@ -379,8 +379,8 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
     if (n_words == 1 && words[0] == wh_tessera_all_free(view->slots, 0)) {
         return 4;
     }
-    if (n_words > 1 && (*wh_tessera_state_at_(g, view->slab) != state ||
-                        state == WH_TESSERA_NO_WORDS + n_words * WH_TESSERA_FULL)) {
+    if (n_words > 1 &&
+        (*wh_tessera_state_at_(g, view->slab) != state || state == WH_TESSERA_SHUT)) {
         return 5;
     }
     const wh_veb list = wh_tessera_list_(g, wh_tessera_tag_list(g, view->tag));
@@ -401,8 +401,7 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
                 return 2;
             }
         }
-        return *wh_tessera_state_at_(g, chunk) != (WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) ||
-                       kind == WH_TESSERA_RUN ||
+        return *wh_tessera_state_at_(g, chunk) != WH_TESSERA_SHUT || kind == WH_TESSERA_RUN ||
                        (kind == WH_TESSERA_SLAB && wh_tessera_tag_slots(tag, g.chunk_log2) > 64)
                    ? 2
                    : 0;

@@ -262,6 +262,9 @@ WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, ui
         const uint64_t most = (uint64_t)1 << WH_TESSERA_FIRST_LOG2;
         const uint64_t bytes = set_bytes >> 8;
         first.slabs = (uint32_t)((bytes < most ? bytes : most) >> (chunk_log2 + first.order));
+        /* Even for the largest classes one, unless that were more than twice their part: a lone
+         * lane's malloc should not have to fetch a span. */
+        first.slabs += first.slabs == 0 && bytes >> (chunk_log2 + first.order - 1) != 0;
         first.spare = first.slabs >> 1;
     }
     first.chunk = ((end + (1u << first.order) - 1) >> first.order) << first.order;
@@ -306,13 +309,16 @@ WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint32_t begin, uint6
 
 /* --- states: slabs of more than one word ----------------------------------------------------
  *
- * 32 bits: words that are full 16 | takers 15 | SHUT. The count starts at 256, since it
- * follows the words late: a decrement can come before its increment. */
+ * 32 bits: SHUT + words that are not full + takers << 16. SHUT is not 0, since the count follows
+ * the words late: a word is counted as full before it was counted as not full. */
 
-#define WH_TESSERA_FULL 1u
+#define WH_TESSERA_OPEN 1u /* a word that is not full */
 #define WH_TESSERA_TAKER (1u << 16)
-#define WH_TESSERA_SHUT (1u << 31)
-#define WH_TESSERA_NO_WORDS 256u
+#define WH_TESSERA_SHUT 256u /* all words are full, and no takers; or no slab of several words */
+/* Of a slab of so many slots of which none has been freed. */
+WH_HD uint32_t wh_tessera_fresh_state(uint32_t slots) {
+    return WH_TESSERA_SHUT + ((slots + 63) >> 6) * WH_TESSERA_OPEN;
+}
 
 /* --- the heap -------------------------------------------------------------------- */
 

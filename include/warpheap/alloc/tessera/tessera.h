@@ -32,8 +32,9 @@
  *            VACANT)
  *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
  *            Set to 0, or in the pool to all ones (I2), by the owner of a whole slab.
- *   state    of a slab of several words: how many words are full, how many takers are at
- *            work, and SHUT (the chunk is no slab of several words)
+ *   state    of a slab of several words: how many words are not full, and how many takers are at
+ *            work. SHUT: none, or the chunk is no slab of several words. The free that makes a word
+ *            full: sub. A taker: cas, then add. The owner of a claimed chunk: store (P7)
  *   tag      class, order, slot size of a slab, on each of its chunks: stored by the
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
@@ -61,16 +62,20 @@
  *   I1  a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in
  *       its word, or with the whole slab in the pool or in transit
  *   I2  a chunk in the pool belongs to nobody: its words past the first are zero; its
- *       first is zero, or all ones if it last was the first of a slab of one word; SHUT is
- *       set; its tag is not of a slab of several words, so that a double free finds no slab
+ *       first is zero, or all ones if it last was the first of a slab of one word; its state is
+ *       SHUT; its tag is not of a slab of several words, so that a double free finds no slab
  *   I3  the tag of a chunk does not change while any of its slots is in a caller's hand.
  *       So free may trust it, whatever order its load has
  *   I4  slab of one word: nobody takes from a word that is all ones. So whoever makes it so
  *       owns the slab and returns it, without another atomic. The bits past the last slot
  *       go with slot 0: they are free and taken together. So all ones is all free whatever
  *       class a taker believes the slab to be of, and in a fresh slab no bit is there to take
- *   I5  slab of several words: it goes back by a cas of its state from "all words full,
- *       no takers" to SHUT; a taker counts itself first and leaves if it sees SHUT
+ *   I5  slab of several words: whose atomic makes its state SHUT (all words full, no takers)
+ *       owns the slab and returns it, without another atomic. A taker enters by a cas from a
+ *       state that is not SHUT, so from then on nobody changes it. A word counts as not full
+ *       when its taker leaves, as full when its free has counted it: so without takers no more
+ *       words count as full than are. SHUT is the same for all classes, as a taker may enter
+ *       with the tag of an earlier life
  *   I6  when quiet, a slab with a word that is not zero nor I4's full is listed, a pack on a list
  *       of its own: by the free that made it non-zero, or the taker that took the slab off the
  *       list. Before that a search may miss it, though the free has returned, but not X1's
@@ -272,23 +277,41 @@ WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
 
 /* --- giving back ----------------------------------------------------------------- */
 
-/* A slab of several words goes back to the pool if `state` says that all of them are full
- * and nobody takes from them. 1: it did. I5 */
-WH_FN int wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
-                           uint32_t n_words, uint32_t state) {
+/* I5: the caller's atomic has shut this slab of several words, a chunk, with so many slots: it goes
+ * back to the pool. */
+WH_FN void wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint32_t slots) {
     uint64_t *words = wh_tessera_words_of_(g, slab);
-    if (state != WH_TESSERA_NO_WORDS + n_words * WH_TESSERA_FULL ||
-        wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), state,
-                           WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS) != state) {
-        return 0;
-    }
     wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
     WH_NO_UNROLL
-    for (uint32_t k = 0; k < n_words; k++) {
+    for (uint32_t k = 0; 64 * k < slots; k++) {
         wh_store_u64_relaxed(&words[k], 0); /* I2 */
     }
-    wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_chunks(tag));
-    return 1;
+    wh_tessera_put_chunks_(g, set, slab, 1);
+}
+
+/* A taker enters a slab of several words, if that is what is there. 0: it is shut. I5 */
+WH_FN int wh_tessera_enter_(wh_tessera_core g, uint32_t slab) {
+    uint32_t *at = wh_tessera_state_at_(g, slab);
+    uint32_t state = wh_load_u32_relaxed(at);
+    while (WH_PLANT(tessera_i5, state != WH_TESSERA_SHUT, 1)) {
+        const uint32_t seen = wh_cas_u32_acq_rel(at, state, state + WH_TESSERA_TAKER); /* P7 */
+        if (seen == state) {
+            return 1;
+        }
+        state = seen;
+    }
+    return 0;
+}
+
+/* It leaves, and has taken the first slot of `opened` words (1 or 0). I5: a free that saw it has
+ * left the slab to it. */
+WH_FN void wh_tessera_leave_(wh_tessera_core g, uint32_t set, uint32_t slab, uint32_t opened) {
+    const uint64_t tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)); /* it stays, till then */
+    const uint32_t change = opened * WH_TESSERA_OPEN - WH_TESSERA_TAKER;
+    if (wh_fetch_add_u32_acq_rel(wh_tessera_state_at_(g, slab), change) + change ==
+        WH_TESSERA_SHUT) {
+        wh_tessera_shut_(g, set, slab, wh_tessera_tag_slots(tag, g.chunk_log2));
+    }
 }
 
 /* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
@@ -304,8 +327,9 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
     if (full) {
         const uint32_t state =
             WH_PLANT(tessera_p1_state, wh_fetch_add_u32_acq_rel, wh_fetch_add_u32_relaxed)(
-                wh_tessera_state_at_(g, slab), WH_TESSERA_FULL); /* P1 */
-        if (wh_tessera_shut_(g, set, slab, tag, (slots + 63) >> 6, state + WH_TESSERA_FULL)) {
+                wh_tessera_state_at_(g, slab), 0 - WH_TESSERA_OPEN); /* P1 */
+        if (state - WH_TESSERA_OPEN == WH_TESSERA_SHUT) {            /* I5 */
+            wh_tessera_shut_(g, set, slab, slots);
             return;
         }
     }
@@ -445,7 +469,8 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, ui
         wh_fence();                                     /* P7 */
         WH_NO_UNROLL
         for (uint32_t i = rank; i < chunks; i += n) {
-            wh_add_u32_relaxed(wh_tessera_state_at_(g, first + i), 0 - WH_TESSERA_SHUT);
+            wh_store_u32_relaxed(wh_tessera_state_at_(g, first + i),
+                                 wh_tessera_fresh_state(wh_tessera_tag_slots(tag, g.chunk_log2)));
         }
     }
 }
@@ -542,19 +567,13 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     const uint32_t n_words = (slots + 63) >> 6;
     const uint64_t past = wh_tessera_past_last(slots);
     uint64_t *words = wh_tessera_words_of_(g, slab);
-    uint32_t *state_at = wh_tessera_state_at_(g, slab);
-    uint32_t change = WH_TESSERA_TAKER;
+    uint32_t opened = 0;
     if (n_words > 1) {
-        const uint32_t before = wh_fetch_add_u32_acq_rel(state_at, WH_TESSERA_TAKER); /* I5 */
-        if ((before & WH_TESSERA_SHUT) != 0 || wh_load_u64_acquire(tag_at) != tag) {
-            const uint32_t state =
-                wh_fetch_sub_u32_acq_rel(state_at, WH_TESSERA_TAKER) - WH_TESSERA_TAKER;
-            const uint64_t now = wh_load_u64_acquire(tag_at); /* of another life, maybe */
-            if (wh_tessera_kind(now) == WH_TESSERA_SLAB &&
-                wh_tessera_tag_slots(now, g.chunk_log2) > 64) {
-                (void)wh_tessera_shut_(g, set, slab, now,
-                                       (wh_tessera_tag_slots(now, g.chunk_log2) + 63) >> 6, state);
-            }
+        if (!wh_tessera_enter_(g, slab)) {
+            return take;
+        }
+        if (wh_load_u64_acquire(tag_at) != tag) { /* of another life */
+            wh_tessera_leave_(g, set, slab, 0);
             return take;
         }
     }
@@ -574,7 +593,7 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
             const uint64_t seen = wh_cas_u64_acq_rel(&words[k], w, rest); /* P1 */
             if (seen == w) {
                 take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)), bits);
-                change += w == all_free ? WH_TESSERA_FULL : 0;
+                opened = w == all_free;
                 w = rest;
             } else {
                 w = seen;
@@ -588,9 +607,8 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
     if (off && left != 0) { /* where the next taker looks first */
         wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->reuse, slab + 1);
     }
-    if (n_words > 1) { /* I5: a free that saw the taker left the slab to it */
-        const uint32_t state = wh_fetch_sub_u32_acq_rel(state_at, change) - change;
-        (void)wh_tessera_shut_(g, set, slab, tag, n_words, state);
+    if (n_words > 1) {
+        wh_tessera_leave_(g, set, slab, opened);
     } else if (take.bits != 0 &&
                WH_PLANT(tessera_t1, wh_load_u64_acquire(tag_at) != tag, 0)) { /* T1 */
         wh_tessera_give_(g, set, slab, wh_load_u64_acquire(tag_at), 0,
@@ -670,8 +688,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set
             (&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
         }
         if (n_words > 1) {
-            wh_add_u32_release(wh_tessera_state_at_(*g, slab),
-                               (n_words - 1) * WH_TESSERA_FULL - WH_TESSERA_SHUT);
+            wh_store_u32_release(wh_tessera_state_at_(*g, slab),
+                                 WH_TESSERA_SHUT + WH_TESSERA_OPEN); /* word 0 */
         }
         if (rest != 0 || n_words > 1) {
             wh_tessera_list_slab_(*g, c, slab);
@@ -719,9 +737,9 @@ WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t sla
     if (row.slots <= 64) { /* I2: nobody has had a bit of it, nor may a double free now */
         wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), ~(uint64_t)0);
     } else {
-        const uint32_t shut = WH_TESSERA_SHUT | WH_TESSERA_NO_WORDS;
-        if (wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), WH_TESSERA_NO_WORDS, shut) !=
-            WH_TESSERA_NO_WORDS) { /* I5 */
+        const uint32_t fresh = wh_tessera_fresh_state(row.slots);
+        if (wh_cas_u32_acq_rel(wh_tessera_state_at_(g, slab), fresh, WH_TESSERA_SHUT) !=
+            fresh) { /* I5 */
             return 0;
         }
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
@@ -1105,7 +1123,7 @@ WH_FN_SLOW uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t
             const uint32_t at = from + first + k * lanes;
             const uint32_t chunk = !wide ? 0 : at < g.n_chunks ? at : at - g.n_chunks;
             const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(g, chunk));
-            shut |= wide && (state & WH_TESSERA_SHUT) != 0;
+            shut |= wide && state == WH_TESSERA_SHUT;
         }
         const wh_mask_t seen = wh_ballot(mask, found > WH_TESSERA_AGAIN);
         if (seen != 0) {
