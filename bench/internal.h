@@ -18,6 +18,8 @@
 /* Wall time after which a series of repetitions on a GPU ends early; its row says
  * how many were made. */
 #define WHI_BENCH_SERIES_SECONDS 10.0
+/* How long a GPU works before the first thing is timed, since its first launches take longer. */
+#define WHI_BENCH_WAKE_SECONDS 0.1
 
 /* The default work: one record per kind of device. */
 typedef struct whi_bench_defaults {
@@ -121,6 +123,7 @@ typedef struct whi_bench {
         double us;
     } floors[64];
     size_t n_floors;
+    int awake; /* the device has worked for WHI_BENCH_WAKE_SECONDS */
 
     whi_bench_graph *graphs;
     size_t n_graphs;
