@@ -180,6 +180,55 @@ static void test_packs_go_past_what_is_taken(void **state) {
     wh_device_close(device);
 }
 
+/* A warp that finds no place where its set puts packs takes one that its lanes see elsewhere. */
+static void test_packs_take_the_last_place(void **state) {
+    (void)state;
+    for (uint32_t seed = 0; seed < 12; seed++) {
+        cut_args a;
+        wh_report report;
+        wh_device *device = open_policy(WH_SIM_RANDOM, seed + 1);
+        memset(&a, 0, sizeof a);
+        wh_heap *heap = make_heap(device, 2 << 20, &a.heap);
+        const wh_tessera_core g = a.heap.core;
+        uint32_t *sizes = take(device, 32 * sizeof *sizes);
+        a.sizes = sizes;
+        a.ptrs = take(device, 32 * sizeof *a.ptrs);
+        a.usable = take(device, 32 * sizeof *a.usable);
+        for (uint32_t i = 0; i < 32; i++) {
+            sizes[i] = CHUNK / 4 + i % 4 * CHUNK / 16;
+        }
+        const uint32_t words = (g.places >> 6) * g.n_sets, tries = WH_TESSERA_PACK_TRIES;
+        assert_in_range(words, tries + 2, 32); /* its lanes see all of them */
+        const uint32_t word = (g.begin >> 6) + seed % (words - tries); /* the last to be tried */
+        const uint32_t n = 16, at = seed * 5 % (64 - n);
+        const wh_veb pool = wh_tessera_pool_(g);
+        uint64_t *taken = take(device, words * sizeof *taken);
+        for (uint32_t k = 0; k < words; k++) {
+            uint64_t *w = wh_veb_word(pool, (g.begin >> 6) + k);
+            taken[k] = *w;
+            *w = (g.begin >> 6) + k == word ? wh_tessera_n_chunks_(at, n) : 0;
+        }
+        const wh_launch one = grid(device, 1, 32);
+        assert_int_equal(cut(&one, &a), WH_OK);
+        const uint32_t pack = word << 6 | at;
+        assert_true(wh_tessera_is_pack(a.heap.tags[pack]));
+        const uint64_t its = wh_tessera_n_chunks_(at, wh_tessera_pack_chunks(a.heap.tags[pack]));
+        assert_ptr_equal(a.ptrs[0], g.base + (uint64_t)pack * CHUNK);
+        for (uint32_t i = 1; i < 32; i++) {
+            assert_ptr_equal(a.ptrs[i], a.ptrs[i - 1] + a.usable[i - 1]);
+        }
+        assert_true(*wh_veb_word(pool, word) == (wh_tessera_n_chunks_(at, n) & ~its));
+        for (uint32_t k = 0; k < words; k++) {
+            const uint64_t own = (g.begin >> 6) + k == word ? its : 0;
+            *wh_veb_word(pool, (g.begin >> 6) + k) = taken[k] & ~own;
+            wh_veb_filled(pool, (g.begin >> 6) + k);
+        }
+        assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 /* The blocks of lanes that want more than a 16th of a chunk lie side by side in the order of the
  * lanes, each with the granules that it needs, but for the last one, which has all that is left. */
 static void test_blocks_lie_side_by_side(void **state) {
@@ -456,6 +505,7 @@ int main(void) {
                                        cmocka_unit_test(test_blocks_lie_side_by_side),
                                        cmocka_unit_test(test_the_smallest_block_that_will_do),
                                        cmocka_unit_test(test_packs_go_past_what_is_taken),
+                                       cmocka_unit_test(test_packs_take_the_last_place),
                                        cmocka_unit_test(test_a_full_heap_gives_blocks_again),
                                        cmocka_unit_test(test_a_storm)};
     return cmocka_run_group_tests(tests, NULL, NULL);

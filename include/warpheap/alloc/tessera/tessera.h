@@ -222,9 +222,9 @@ WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chun
     wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
 }
 
-/* 1 if all 2^order chunks from `chunk` were free and are now the caller's. */
-WH_FN int wh_tessera_claim_chunks_(wh_tessera_core g, uint32_t chunk, uint32_t order) {
-    const uint64_t mask = wh_tessera_chunks_(chunk, order);
+/* 1 if all n chunks from `chunk`, in one word of the pool, were free and are now the caller's. */
+WH_FN int wh_tessera_claim_n_(wh_tessera_core g, uint32_t chunk, uint32_t n) {
+    const uint64_t mask = wh_tessera_n_chunks_(chunk, n);
     const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(g), chunk >> 6, mask);
     if (got != mask && got != 0) {
         wh_veb_put_back(wh_tessera_pool_(g), chunk >> 6, got);
@@ -433,7 +433,7 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_ref g, uint32_t set, uint3
             words++;
         } else {
             const uint32_t chunk = (uint32_t)(x & ~(uint64_t)63) + at;
-            if (wh_tessera_claim_chunks_(*g, chunk, order)) {
+            if (wh_tessera_claim_n_(*g, chunk, 1u << order)) {
                 return chunk | (uint64_t)1 << (order + 32);
             }
             words++;
@@ -2064,28 +2064,31 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     return slab == g.n_chunks ? NULL : wh_tessera_hand_out_(g, set, c, size_log2, slab);
 }
 
-#define WH_TESSERA_WHOLE_TRIES 4u
+#define WH_TESSERA_SEEN_TRIES 4u
 
-/* A full warp whose place was taken: its lanes look at a word of the pool each, of whatever set,
- * since some sets run out before the heap does, and it claims a place that one of them has seen.
- * NULL: it has to go to its cursor. */
-WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t n) {
+/* Claims n <= 64 chunks in a row, at a multiple of n (a power of 2) if `aligned`, for a full warp
+ * whose set has none where it looked, since some sets run out before the heap does: its lanes look
+ * at a word of the pool each, of whatever set, and it claims a place that one of them has seen. The
+ * first chunk; n_chunks: they have seen none. All lanes of the warp. */
+WH_FN_SLOW uint32_t wh_tessera_claim_seen_(wh_tessera_ref g, uint32_t set, uint32_t n,
+                                           int aligned) {
     const wh_tessera_core core = *g;
     const wh_veb pool = wh_tessera_pool_(core);
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-    const uint32_t size_log2 = 32 - wh_clz32((uint32_t)n - 1);
-    const uint32_t order = size_log2 + 5 - core.chunk_log2;
     const uint32_t words = (core.places >> 6) * core.n_sets; /* from the first place on */
     uint32_t random = ((uint32_t)(wh_thread_id() >> 5) + 1) * 2654435761u;
-    uint32_t slab = core.n_chunks;
+    uint32_t found = core.n_chunks;
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_WHOLE_TRIES && slab == core.n_chunks; tries++) {
+    for (uint32_t tries = 0; tries < WH_TESSERA_SEEN_TRIES && found == core.n_chunks; tries++) {
         random = random * 1664525u + 1013904223u;
         /* Words far from each other: warps seldom look at the same. */
         const uint32_t k = (uint32_t)((uint64_t)random * words >> 32) + lane * (words / 32 + 1);
         const uint32_t word = (core.begin >> 6) + k % words;
         const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, word));
-        const uint32_t at = wh_tessera_fit_(bits, order);
+        const uint64_t rows = wh_tessera_rows_(bits, n);
+        const uint32_t at = aligned     ? wh_tessera_fit_(bits, wh_ctz32(n))
+                            : rows != 0 ? wh_ctz64(rows)
+                                        : 64;
         const wh_mask_t seen = wh_ballot(all, at < 64);
         if (seen == 0) {
             continue;
@@ -2093,16 +2096,23 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
         if (lane == wh_mask_leader(seen)) {
             (void)wh_fetch_add_u32_acq_rel(&wh_tessera_set_at_(core, set)->begun, 1); /* P4 */
             const uint32_t place = word << 6 | at;
-            slab = wh_tessera_claim_chunks_(core, place, order) ? place : core.n_chunks; /* P3 */
+            found = wh_tessera_claim_n_(core, place, n) ? place : core.n_chunks; /* P3 */
             wh_tessera_end_(core, set);
         }
-        slab = wh_shfl_u32(all, slab, wh_mask_leader(seen));
+        found = wh_shfl_u32(all, found, wh_mask_leader(seen));
     }
-    if (slab != core.n_chunks) {
-        return wh_tessera_hand_out_(core, set, c, size_log2, slab);
+    return found;
+}
+
+/* A full warp whose place was taken. NULL: it has to go to its cursor. */
+WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t n) {
+    const uint32_t size_log2 = 32 - wh_clz32((uint32_t)n - 1);
+    const uint32_t slab = wh_tessera_claim_seen_(g, set, 1u << (size_log2 + 5 - g->chunk_log2), 1);
+    if (slab != g->n_chunks) {
+        return wh_tessera_hand_out_(*g, set, c, size_log2, slab);
     }
-    if (lane == 0) { /* until a span is attached */
-        wh_store_u32_relaxed(&wh_tessera_set_at_(core, set)->no_places, 1);
+    if (wh_lane_id() == 0) { /* until a span is attached */
+        wh_store_u32_relaxed(&wh_tessera_set_at_(*g, set)->no_places, 1);
     }
     return NULL;
 }
@@ -2157,10 +2167,11 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
 /* Blocks of `need` granules, at most half a chunk, for all lanes of a full warp where that is not
  * 0, in a pack that the warp cuts for them: one behind the other, and the last one gets what is
  * left. NULL for all: they want too little together, or there was no place. Two atomics in a row;
- * waits for nobody. */
-WH_FN void *wh_tessera_pack_(wh_tessera_t h, wh_tessera_set *own, uint32_t set, uint32_t need) {
+ * waits for nobody. anywhere: NULL, or else (a second try) in whatever words of the pool. */
+WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *words,
+                             uint32_t words_log2, wh_tessera_ref anywhere, wh_tessera_set *own,
+                             uint32_t set, uint32_t need) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-    const wh_tessera_core core = h.core;
     uint32_t end = need; /* with those of the lanes below */
     for (uint32_t reach = 1; reach < WH_WARP_SIZE; reach *= 2) {
         const uint32_t below = wh_shfl_u32(all, end, (lane - reach) & (WH_WARP_SIZE - 1));
@@ -2173,7 +2184,9 @@ WH_FN void *wh_tessera_pack_(wh_tessera_t h, wh_tessera_set *own, uint32_t set, 
     const uint32_t start = end - need;
     const uint32_t chunks = (total + WH_TESSERA_GRANULES - 1) / WH_TESSERA_GRANULES;
     uint32_t pack = core.n_chunks;
-    if (lane == 0) {
+    if (anywhere != NULL) {
+        pack = wh_tessera_claim_seen_(anywhere, set, chunks, 0);
+    } else if (lane == 0) {
         pack = wh_tessera_claim_pack_(core, own, set, chunks);
     }
     uint32_t starts = 0, slot = 0, slots = 0; /* of chunk number `lane`; so far */
@@ -2191,23 +2204,35 @@ WH_FN void *wh_tessera_pack_(wh_tessera_t h, wh_tessera_set *own, uint32_t set, 
         return NULL;
     }
     if (lane < chunks) {
-        wh_store_u64_relaxed(&h.tags[pack + lane],
+        wh_store_u64_relaxed(&tags[pack + lane],
                              wh_tessera_pack_tag(slots, slot, lane, chunks, starts));
     }
     if (lane == 0) { /* it may be all ones: I2 */
-        wh_store_u64_relaxed(&h.words[(uint64_t)pack << h.words_log2], 0);
+        wh_store_u64_relaxed(&words[(uint64_t)pack << words_log2], 0);
     }
     return need == 0 ? NULL
                      : core.base + ((uint64_t)pack << core.chunk_log2) +
                            (start << wh_tessera_granule_log2(core.chunk_log2));
 }
 
+/* A full warp whose set had no place for a pack: another one. Arguments as pack's. */
+WH_FN_SLOW void *wh_tessera_pack_again_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
+                                        uint32_t need) {
+    return wh_tessera_pack_(*g, wh_tessera_tag_at_(*g, 0), wh_tessera_words_of_(*g, 0),
+                            wh_tessera_words_log2(g->chunk_log2), g, own, set, need);
+}
+
 /* What is neither a slot of a cursor nor to be had from one: full warps that want a slab of their
  * own, runs, and the peak. */
 WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                  wh_mask_t lanes, uint32_t set, uint32_t c, int packs,
+                                  wh_mask_t lanes, uint32_t set, uint32_t c, int packs, int cut,
                                   uint32_t attach, uint64_t v, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
+    if (wh_any(mask, cut)) {
+        const uint32_t need = cut ? wh_tessera_granules((uint32_t)n, g->chunk_log2) : 0;
+        void *q = wh_tessera_pack_again_(g, own, set, need);
+        p = cut ? q : p;
+    }
     if (p == NULL && lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
         p = wh_tessera_whole_again_(g, set, c, n);
     }
@@ -2225,16 +2250,19 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask
 }
 
 /* What malloc does not find at once. Arguments as refill's; n is the request of a lane that has no
- * p yet; attach with RARE: the lane is for rare; with SLOTS: a block of a pack will not do. */
+ * p yet; attach with RARE: the lane is for rare; with SLOTS: a block of a pack will not do; with
+ * CUT: it was to have one, of a full warp. */
 #define WH_TESSERA_RARE 4u
 #define WH_TESSERA_SLOTS 8u
+#define WH_TESSERA_CUT 16u
 WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                   wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
                                   uint64_t v, void *p, uint64_t n) {
     const int packs = (attach & WH_TESSERA_SLOTS) == 0;
-    const uint32_t crosses = attach & ~(WH_TESSERA_RARE | WH_TESSERA_SLOTS);
-    if (wh_any(mask, (attach & WH_TESSERA_RARE) != 0)) {
-        return wh_tessera_rare_(g, own, mask, lanes, set, c, packs, crosses, v, p, n);
+    const uint32_t crosses = attach & ~(WH_TESSERA_RARE | WH_TESSERA_SLOTS | WH_TESSERA_CUT);
+    if (wh_any(mask, (attach & (WH_TESSERA_RARE | WH_TESSERA_CUT)) != 0)) {
+        return wh_tessera_rare_(g, own, mask, lanes, set, c, packs, (attach & WH_TESSERA_CUT) != 0,
+                                crosses, v, p, n);
     }
     return wh_tessera_refill_(g, own, mask, lanes, set, c, packs, crosses, v, p);
 }
@@ -2290,7 +2318,7 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
         uint32_t attach = 0;
         if (full_warp && wh_any(mask, packs)) {
             const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
-            void *q = wh_tessera_pack_(h, own, set, need);
+            void *q = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, NULL, own, set, need);
             p = packs ? q : p;
         }
         if (!whole && (!full_warp || wh_any(mask, p == NULL && !packs && is_slot))) {
@@ -2298,7 +2326,7 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
         }
         if (wh_any(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
             attach |= whole || h.tracks || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
-            attach |= may_pack ? 0 : WH_TESSERA_SLOTS;
+            attach |= !may_pack ? WH_TESSERA_SLOTS : packs && p == NULL ? WH_TESSERA_CUT : 0;
             p = wh_tessera_more_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p,
                                  n);
         }
