@@ -230,7 +230,7 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
 }
 
 /* Slabs of the spans that every cursor has from the start: so small a part of a set's share of the
- * heap (for all classes together about a quarter) that even a heap full of one class gets it back
+ * heap (for all classes together about a third) that even a heap full of one class gets it back
  * in time. A class of up to 256 bytes gets slots for an even share of one in 7 KiB of the heap, all
  * in its first word; up to 16 bytes a third more, which is little memory, since a span behind all
  * first ones is far away and some SMs get a quarter more blocks to run than others; the others
