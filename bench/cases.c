@@ -26,7 +26,9 @@ typedef struct round_state {
 
 static wh_status check_round(whi_bench *b, round_state *r, int timed, int contents) {
     wh_bench_counts counts;
-    const uint32_t what = contents ? WHI_BENCH_CONTENTS | WHI_BENCH_PLACES : WHI_BENCH_PLACES;
+    const uint32_t what = contents ? WHI_BENCH_CONTENTS | WHI_BENCH_PLACES
+                          : b->options->check == WH_BENCH_CHECK_ENDS ? 0
+                                                                     : WHI_BENCH_PLACES;
     const wh_status s = whi_bench_verify(b, what, &counts);
     if (s == WH_OK) {
         b->malloc_series.failed += timed ? counts.failed : 0;

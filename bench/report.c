@@ -220,8 +220,11 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
                                  integer(chosen != 0 ? chosen : heaps[i].bytes));
     }
     e |= json_object_set_new(meta, "reps", integer(b->reps));
-    e |= json_object_set_new(
-        meta, "check", json_string(b->options->check == WH_BENCH_CHECK_EVERY ? "every" : "last"));
+    const wh_bench_check check = b->options->check;
+    e |= json_object_set_new(meta, "check",
+                             json_string(check == WH_BENCH_CHECK_EVERY  ? "every"
+                                         : check == WH_BENCH_CHECK_ENDS ? "ends"
+                                                                        : "last"));
     if (b->on_sim) {
         e |= json_object_set_new(meta, "policy", json_string(policy_name(b->options->policy)));
     }

@@ -109,6 +109,14 @@ def check_rows(rows, r):
     check(all(w in lines[0] for w in ("x null", "Mops/s", "failed", "bad")), "table header")
 
 
+def test_check(folder):
+    for when in ("last", "every", "ends"):
+        text, data, r = results(folder, f"check_{when}.json", "--case", "single", "--sizes", "256",
+                                "--threads", "64", "--reps", "3", "--heap", "8M", "--check", when)
+        check(data["meta"]["check"] == when, f"meta.check is {when}")
+        check_rows(data["rows"], r)
+
+
 def test_results(folder):
     text, data, r = results(folder, "all.json", "--sizes", "256,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "8M", "--case",
@@ -293,7 +301,7 @@ def test_bad_requests(folder, names):
         complains(sim + [f"--reps={text}"], 2, f"--reps: '{text}' is not a number in 1..1000")
     complains(sim + ["--seed", "abc"], 2, "--seed: 'abc'")
     complains(sim + ["--policy", "frob"], 2, "--policy: unknown 'frob'; known: round-robin, ")
-    complains(sim + ["--check", "frob"], 2, "--check: unknown 'frob'; known: last, every")
+    complains(sim + ["--check", "frob"], 2, "--check: unknown 'frob'; known: last, every, ends")
     complains(["bench", "--device", "frob"], 2, "unknown device 'frob'; known: auto, sim, cuda")
     for text in ("sms", "sms=x", "frob=1", "policy=frob"):
         complains(sim, 2, f"WH_SIM={text} is not KEY=VALUE,... with keys seed, policy",
@@ -320,6 +328,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_commands()
         names = test_list()
+        test_check(folder)
         test_results(folder)
         test_state_cases(folder)
         test_registers()
