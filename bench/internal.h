@@ -18,7 +18,7 @@
 /* Wall time after which a series of repetitions on a GPU ends early; its row says
  * how many were made. */
 #define WHI_BENCH_SERIES_SECONDS 10.0
-/* How long a GPU works before the first thing is timed, since its first launches take longer. */
+/* How long a GPU works before the first thing is timed, since an idle one's clocks are low. */
 #define WHI_BENCH_WAKE_SECONDS 0.1
 
 /* The default work: one record per kind of device. */

@@ -919,6 +919,7 @@ static void every_fault_is_found(void **state) {
         {"circular_i5_free", "cfmalloc-churn"}, /* a free one that the map has as in use */
 #ifndef WH_TSAN                                 /* it has no weak memory */
         {"tessera_p7_rest", "tessera-turns"},   /* slots to take before the slab's tag is there */
+        {"tessera_p7_enter", "tessera-wide-turns"}, /* ... or takers let in */
 #else
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},
@@ -932,6 +933,7 @@ static void every_fault_is_found(void **state) {
         {"gallatin_p3_claim", "slice-churn"},
         {"tessera_p1_free", "tessera-churn"},
         {"tessera_p1_state", "tessera-words"},
+        {"tessera_p1_leave", "tessera-late-leave"},
         {"tessera_p1_block", "tessera-packs"},
         {"tessera_p2_claim", "tessera-small"},
         {"tessera_p2_publish", "tessera-quarters"},

@@ -149,6 +149,53 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     a.found->nulls = wrong;
 }
 
+/* A taker is in a slab of several words while another lane frees all of it: who leaves last owns it
+ * (I5), and what the other lane did to its blocks comes before what the next owner does (P1). */
+WH_KERNEL(tessera_late_leave, workload_args, a) {
+    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const uint32_t slots = (1u << g.chunk_log2) / a.most;
+    uint32_t *step = &a.found->inside, attempt = 0;
+    if (wh_thread_id() == 0) {
+        uint64_t *last = NULL; /* each starts with the address of the one before */
+        for (uint32_t i = 0; i < slots; i++) {
+            uint64_t *p = (uint64_t *)wh_malloc(a.heap, a.most);
+            wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+            if (p != NULL) {
+                *p = (uint64_t)(uintptr_t)last;
+                last = p;
+            }
+        }
+        wh_store_u32_relaxed(step, 1);
+        while (wh_load_u32_relaxed(step) != 2) {
+            wh_backoff(attempt++);
+        }
+        while (last != NULL) {
+            uint64_t *before = (uint64_t *)(uintptr_t)*last;
+            wh_free(a.heap, last);
+            last = before;
+        }
+    } else {
+        while (wh_load_u32_relaxed(step) != 1) {
+            wh_backoff(attempt++);
+        }
+        while (!wh_tessera_enter_(g, 0)) { /* an old value of the state is SHUT */
+            wh_backoff(attempt++);
+        }
+        wh_store_u32_relaxed(step, 2);
+        while (wh_load_u32_relaxed(wh_tessera_state_at_(g, 0)) !=
+               WH_TESSERA_SHUT + WH_TESSERA_TAKER) {
+            wh_backoff(attempt++);
+        }
+        wh_tessera_leave_(g, 0, 0, 0);
+        uint64_t *p = (uint64_t *)wh_malloc(a.heap, a.most);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL); /* the chunk is in the pool */
+        if (p != NULL) {
+            *p = 0;
+        }
+        wh_free(a.heap, p);
+    }
+}
+
 /* A taker has seen a block of a pack, which then goes back; the next pack at the same place has
  * another block in that slot, free, too. Whatever the taker gets must be a free block of this one.
  * Two rounds: the chunk in which that slot is differs in its tag, or the first one does as well. */
@@ -247,6 +294,7 @@ static wh_status run_packs(const wh_launch *launch, workload_args *a, wh_heap *h
 #define ALONE 9u
 #define PACKS 10u
 #define LISTED_PACKS 11u
+#define LATE_LEAVE 12u
 
 typedef struct workload {
     const char *name;
@@ -277,16 +325,29 @@ static const workload workloads[] = {
     {"tessera-wide-turns", 3, 1, 16, 200, 64, 1, 16, 0, 4096, 0}, /* such of several words */
     {"tessera-runs", 23, 2, 6, 120, 64, 2, 64, 1, 1024, 3},
     {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
+    {"tessera-late-leave", 1, 1, 2, 1, 16, 1, 16, 1, 2048, LATE_LEAVE},
     {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
     {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",      "tessera-small",    "tessera-chunks",
-    "tessera-slots",      "tessera-quarters", "tessera-halves",
-    "tessera-spares",     "tessera-parts",    "tessera-spare",
-    "tessera-under-way",  "tessera-words",    "tessera-turns",
-    "tessera-wide-turns", "tessera-runs",     "tessera-alone",
-    "tessera-late-pack",  "tessera-packs",    NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",
+                                           "tessera-small",
+                                           "tessera-chunks",
+                                           "tessera-slots",
+                                           "tessera-quarters",
+                                           "tessera-halves",
+                                           "tessera-spares",
+                                           "tessera-parts",
+                                           "tessera-spare",
+                                           "tessera-under-way",
+                                           "tessera-words",
+                                           "tessera-turns",
+                                           "tessera-wide-turns",
+                                           "tessera-runs",
+                                           "tessera-alone",
+                                           "tessera-late-leave",
+                                           "tessera-late-pack",
+                                           "tessera-packs",
+                                           NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -343,13 +404,14 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     const uint32_t lanes = alone           ? 1
                            : w->lanes != 0 ? w->lanes
                                            : w->chunks,
-                   block = w->runs == PACKS || w->runs == LISTED_PACKS ? 32
-                           : lanes > 1 && w->runs != ALONE             ? 2
-                                                                       : 1;
+                   block = w->runs == PACKS || w->runs == LISTED_PACKS              ? 32
+                           : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE ? 2
+                                                                                    : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
     s = s != WH_OK                ? s
         : w->lanes == SPARE       ? tessera_spare(&launch, &a)
         : w->lanes == UNDER_WAY   ? tessera_under_way(&launch, &a)
+        : w->runs == LATE_LEAVE   ? tessera_late_leave(&launch, &a)
         : w->runs == PACKS        ? tessera_late_pack(&launch, &a)
         : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)
         : w->runs != 0            ? tessera_runs(&launch, &a)

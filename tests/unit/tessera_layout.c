@@ -151,19 +151,24 @@ static void heaps_fit_their_memory(void **state) {
     }
 }
 
+static wh_tessera_t plan_heap(uint64_t bytes) {
+    wh_tuning tuning;
+    wh_tessera_t h;
+    wh_plan plan;
+    memset(&tuning, 0, sizeof tuning);
+    memset(&h, 0, sizeof h);
+    assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+    return h;
+}
+
 /* Full warps' places: aligned, in the heap behind the first spans, each once a round, and never
  * another set's. */
 static void places_tile_the_heap(void **state) {
     (void)state;
-    wh_tuning tuning;
-    memset(&tuning, 0, sizeof tuning);
     uint8_t *const seen = malloc((size_t)4 << 20);
     assert_non_null(seen);
     for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
-        wh_tessera_t h;
-        wh_plan plan;
-        memset(&h, 0, sizeof h);
-        assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+        const wh_tessera_t h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
         for (uint32_t order = 0; g.max_whole != 0 && order <= h.max_order; order++) {
             const uint32_t rounds = g.places >> order;
@@ -188,15 +193,10 @@ static void places_tile_the_heap(void **state) {
  * ones in the word that others get last. */
 static void packs_have_the_same_places(void **state) {
     (void)state;
-    wh_tuning tuning;
-    memset(&tuning, 0, sizeof tuning);
     uint8_t *const seen = malloc((size_t)4 << 20);
     assert_non_null(seen);
     for (uint64_t bytes = 64 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
-        wh_tessera_t h;
-        wh_plan plan;
-        memset(&h, 0, sizeof h);
-        assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+        const wh_tessera_t h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
         const uint32_t starts[] = {0, 5, g.places * 3 + 1, UINT32_MAX - 2 * g.places};
         for (uint32_t i = 0; i < 4 && g.places != 0; i++) {
@@ -222,13 +222,8 @@ static void packs_have_the_same_places(void **state) {
  * with a slot at least; first spans take two fifths of no heap. */
 static void cursors_begin_with_a_span(void **state) {
     (void)state;
-    wh_tuning tuning;
-    memset(&tuning, 0, sizeof tuning);
     for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)160 << 30; bytes += bytes / 7 + 256) {
-        wh_tessera_t h;
-        wh_plan plan;
-        memset(&h, 0, sizeof h);
-        assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+        const wh_tessera_t h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
         assert_true(g.begin <= 64 + g.n_chunks / 5 * 2);
         uint32_t end = 0;

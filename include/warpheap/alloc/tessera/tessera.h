@@ -148,7 +148,7 @@
  *       lanes of the warp together, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
- *       tests/fault/tessera.c (I1, I4, I6, T1, X1, X2, P1, P2, P7 of words); wh_tessera_check
+ *       tests/fault/tessera.c (I1, I4 to I6, T1, X1, X2, P1, P2, P7 of words); wh_tessera_check
  *       (I1 to I9). P3 and P5 are core/veb.h's; no test
  *       weakens P4, P6 and P7 of states, whose loss the simulator's atomics would not show.
  */
@@ -294,7 +294,8 @@ WH_FN int wh_tessera_enter_(wh_tessera_core g, uint32_t slab) {
     uint32_t *at = wh_tessera_state_at_(g, slab);
     uint32_t state = wh_load_u32_relaxed(at);
     while (WH_PLANT(tessera_i5, state != WH_TESSERA_SHUT, 1)) {
-        const uint32_t seen = wh_cas_u32_acq_rel(at, state, state + WH_TESSERA_TAKER); /* P7 */
+        const uint32_t seen = WH_PLANT(tessera_p7_enter, wh_cas_u32_acq_rel, wh_cas_u32_relaxed)(
+            at, state, state + WH_TESSERA_TAKER); /* P7 */
         if (seen == state) {
             return 1;
         }
@@ -308,8 +309,10 @@ WH_FN int wh_tessera_enter_(wh_tessera_core g, uint32_t slab) {
 WH_FN void wh_tessera_leave_(wh_tessera_core g, uint32_t set, uint32_t slab, uint32_t opened) {
     const uint64_t tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)); /* it stays, till then */
     const uint32_t change = opened * WH_TESSERA_OPEN - WH_TESSERA_TAKER;
-    if (wh_fetch_add_u32_acq_rel(wh_tessera_state_at_(g, slab), change) + change ==
-        WH_TESSERA_SHUT) {
+    const uint32_t state =
+        WH_PLANT(tessera_p1_leave, wh_fetch_add_u32_acq_rel,
+                 wh_fetch_add_u32_relaxed)(wh_tessera_state_at_(g, slab), change); /* P1 */
+    if (state + change == WH_TESSERA_SHUT) {
         wh_tessera_shut_(g, set, slab, wh_tessera_tag_slots(tag, g.chunk_log2));
     }
 }
@@ -469,7 +472,7 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, ui
         wh_fence();                                     /* P7 */
         WH_NO_UNROLL
         for (uint32_t i = rank; i < chunks; i += n) {
-            wh_store_u32_relaxed(wh_tessera_state_at_(g, first + i),
+            wh_store_u32_relaxed(wh_tessera_state_at_(g, first + i), /* P7 */
                                  wh_tessera_fresh_state(wh_tessera_tag_slots(tag, g.chunk_log2)));
         }
     }
@@ -689,7 +692,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set
         }
         if (n_words > 1) {
             wh_store_u32_release(wh_tessera_state_at_(*g, slab),
-                                 WH_TESSERA_SHUT + WH_TESSERA_OPEN); /* word 0 */
+                                 WH_TESSERA_SHUT + WH_TESSERA_OPEN); /* word 0; P7 */
         }
         if (rest != 0 || n_words > 1) {
             wh_tessera_list_slab_(*g, c, slab);
