@@ -140,9 +140,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     }
     const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
     for (uint64_t k = i; k < (uint64_t)g.n_chunks << words_log2; k += n) {
-        if (h.words[k] != 0) { /* writing 64 MiB for 8 GiB of heap leaves the L2 full of them */
-            h.words[k] = 0;
-        }
+        h.words[k] = 0;
     }
 }
 
