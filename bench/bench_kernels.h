@@ -47,6 +47,12 @@ typedef struct wh_bench_ledger {
     uint64_t measured;      /*    blocks in the sum */
 } wh_bench_ledger;
 
+/* What churn does with the contents of blocks: nothing; writes them, and checks them before the
+ * free; or makes the same accesses without heeding what it reads, since blocks overlap. */
+#define WH_BENCH_STAMP_NONE 0u
+#define WH_BENCH_STAMP_CHECK 1u
+#define WH_BENCH_STAMP_TOUCH 2u
+
 typedef struct wh_bench_call {
     wh_bench_handle handle;
     void **ptrs;     /* device: one pointer per allocation (churn: per slot and thread) */
@@ -57,7 +63,7 @@ typedef struct wh_bench_call {
     uint32_t lanes;          /* fill, check, claim: lanes that share one block, 1 or 32 */
     uint32_t steps;          /* churn: malloc-or-free steps per thread */
     int use_owns;            /* the allocator has WH_CAP_OWNS */
-    int stamp;               /* churn: write to the blocks at all */
+    uint32_t stamp;          /* churn: WH_BENCH_STAMP_ */
     wh_bench_counts *counts; /* device */
     uint32_t *claimed;       /* device, claim: one bit for each 16 bytes from claim_base on */
     uint64_t claim_base;

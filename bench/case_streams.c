@@ -93,7 +93,7 @@ static wh_status untimed(whi_bench *b, streams_state *t, int whole) {
 static wh_status repeat(whi_bench *b, streams_state *t) {
     const double begin = whi_bench_wall_seconds();
     wh_status s = WH_OK;
-    if (b->call.stamp) {
+    if (b->call.stamp == WH_BENCH_STAMP_CHECK) {
         s = untimed(b, t, 1);
     }
     if (s == WH_OK && !b->on_sim) {
@@ -163,7 +163,7 @@ static wh_status run(whi_bench *b, streams_state *t, uint64_t n, uint64_t lo, ui
     b->call.hi = hi;
     b->call.seed = b->seed;
     b->call.steps = b->defaults->churn_steps;
-    b->call.stamp = whi_bench_can(b, WH_CAP_DISJOINT);
+    b->call.stamp = whi_bench_can(b, WH_CAP_DISJOINT) ? WH_BENCH_STAMP_CHECK : WH_BENCH_STAMP_TOUCH;
     memset(&t->alone, 0, sizeof t->alone);
     memset(&t->together, 0, sizeof t->together);
     t->call[0] = b->call;

@@ -296,14 +296,17 @@ static wh_status churn_one(whi_bench *b, uint64_t threads, uint64_t lo, uint64_t
     b->call.hi = hi;
     b->call.seed = b->seed;
     b->call.steps = b->defaults->churn_steps;
-    b->call.stamp = whi_bench_can(b, WH_CAP_DISJOINT);
+    b->call.stamp = whi_bench_can(b, WH_CAP_DISJOINT) ? WH_BENCH_STAMP_CHECK : WH_BENCH_STAMP_TOUCH;
     clear(&b->malloc_series);
     s = whi_bench_floor(b, b->kernels->floor_single, threads, &row.us_null);
-    if (s == WH_OK && b->call.stamp) {
+    if (s == WH_OK && b->call.stamp == WH_BENCH_STAMP_CHECK) {
         s = churn_once(b, 1, 0);
     }
     if (s == WH_OK && !b->on_sim) {
         s = churn_once(b, 0, 0); /* loads the kernel */
+    }
+    if (b->options->check == WH_BENCH_CHECK_ENDS) {
+        b->call.stamp = WH_BENCH_STAMP_NONE;
     }
     const double start = whi_bench_wall_seconds();
     for (uint32_t i = 0; s == WH_OK && i < b->reps && b->malloc_series.bad == 0; i++) {

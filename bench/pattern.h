@@ -37,7 +37,7 @@ WH_FN void fill_unit(unsigned char *p, uint64_t unit, uint64_t tag) {
 WH_FN int unit_differs(const unsigned char *p, uint64_t unit, uint64_t tag) {
     const uint64_t *q = (const uint64_t *)(const void *)(p + 16 * unit);
     const uint64_t v = unit_value(tag, unit);
-    return q[0] != v || q[1] != ~v;
+    return ((q[0] ^ v) | (q[1] ^ ~v)) != 0; /* one wait for both */
 }
 
 /* Stamps share `first` of `step` of the block at p: units first, first + step, ...
