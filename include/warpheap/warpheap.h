@@ -53,23 +53,6 @@ static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_t *handle) {
     return wh_heap_copy_handle(heap, WH_OF_(NAME), handle, sizeof *handle);
 }
 
-/* At least n bytes, 16-byte aligned, disjoint from every live block. NULL for
- * n = 0 and when the heap cannot serve n (exactly so with WH_CAP_EXACT_OOM).
- * Lanes: any subset. Contents: undefined. Cost: alloc/<name>. */
-WH_FN void *wh_malloc(wh_heap_t heap, size_t n) {
-    return WH_OF_(malloc)(heap, wh_activemask(), n);
-}
-
-/* Gives a block back. NULL is ignored; p may come from any thread, kernel or
- * stream of the heap. What was written before the free happens before the next
- * owner's use. Lanes: any subset. */
-WH_FN void wh_free(wh_heap_t heap, void *p) {
-    const wh_mask_t mask = wh_activemask();
-    WH_OF_(free)(heap, mask, p);
-    /* No lane goes on before its leader has freed for it. */
-    WH_PLANT(free_waits, wh_syncwarp(mask), (void)0);
-}
-
 /* wh_malloc and wh_free for callers that know which lanes are converged: every
  * lane of mask makes this call together, each with its own n or p. Saves the
  * query; one block per lane. */
@@ -78,7 +61,31 @@ WH_FN void *wh_malloc_lanes(wh_heap_t heap, wh_mask_t mask, size_t n) {
 }
 WH_FN void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
     WH_OF_(free)(heap, mask, p);
-    wh_syncwarp(mask);
+    /* No lane goes on before its leader has freed for it. */
+    WH_PLANT(free_waits, wh_syncwarp(mask), (void)0);
+}
+
+/* At least n bytes, 16-byte aligned, disjoint from every live block. NULL for
+ * n = 0 and when the heap cannot serve n (exactly so with WH_CAP_EXACT_OOM).
+ * Lanes: any subset. Contents: undefined. Cost: alloc/<name>. */
+WH_FN void *wh_malloc(wh_heap_t heap, size_t n) {
+    const wh_mask_t mask = wh_activemask();
+    if (WH_OF_(EACH) && mask != 0xffffffffu) {
+        return WH_OF_(malloc)(heap, 0, n);
+    }
+    return wh_malloc_lanes(heap, mask, n);
+}
+
+/* Gives a block back. NULL is ignored; p may come from any thread, kernel or
+ * stream of the heap. What was written before the free happens before the next
+ * owner's use. Lanes: any subset. */
+WH_FN void wh_free(wh_heap_t heap, void *p) {
+    const wh_mask_t mask = wh_activemask();
+    if (WH_OF_(EACH) && mask != 0xffffffffu) {
+        WH_OF_(free)(heap, 0, p); /* nobody frees for anybody else */
+    } else {
+        wh_free_lanes(heap, mask, p);
+    }
 }
 
 /* One block for all lanes of mask, which make this call together with the same n;

@@ -868,7 +868,7 @@ static void every_fault_is_found(void **state) {
         {"gallatin_x1", "never-null"},       /* NULL without a quiet search */
         {"gallatin_moves", "switch-churn"},  /* ... or without a second look at slices */
         {"gallatin_detach", "detach-churn"}, /* a block in use taken for an idle one */
-        {"free_waits", "tessera-quarters"},  /* a lane returns before its leader has freed for it */
+        {"free_waits", "tessera-warp"},      /* a lane returns before its leader has freed for it */
         {"tessera_back", "tessera-parts"},   /* chunks claimed with a span and not put back */
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
         {"tessera_i5", "tessera-wide-turns"},      /* a taker enters a slab that has been shut */
@@ -884,6 +884,9 @@ static void every_fault_is_found(void **state) {
         {"tessera_x1_transit", "tessera-halves"},  /* ... or a slab on its way to the pool */
         {"tessera_x1_shut", "tessera-under-way"},  /* ... or one that a free has shut */
         {"tessera_x1_words", "tessera-quarters"},  /* ... or a slot that is not listed yet */
+        {"tessera_x2_free", "tessera-verdict"},    /* ... or by what was so before a free */
+        {"tessera_c1_gather", "tessera-chunks"},   /* nobody has a crosser's duty any more */
+        {"tessera_nobody", "tessera-chunks"},      /* lanes that came along wait for nothing */
         {"tessera_run_rest", "tessera-runs"}, /* chunks claimed for an alignment and not put back */
         {"tessera_run_same", "tessera-under-way"}, /* NULL for a run while chunks are moved */
         {"tessera_run_events", "tessera-alone"},   /* ... or by what was so before a free */
@@ -938,6 +941,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_p2_claim", "tessera-small"},
         {"tessera_p2_publish", "tessera-quarters"},
         {"tessera_p2_spare", "tessera-spares"},
+        {"tessera_p2_together", "tessera-parts"},
         {"ring_p1_put", "queue-message"},
         {"vqueue_p2_find", "queue-message"},
         {"vqueue_p2_link", "va-c-churn"},

@@ -100,8 +100,8 @@ WH_KERNEL(tessera_spare, workload_args, a) {
     void **p = (void **)wh_tessera_spare_(a.heap, cursor, a.heap.classes[c], me,
                                           wh_group_by_u32(me, c), 1, &attach, &v, NULL);
     if (p == NULL) {
-        p = (void **)wh_tessera_more_(wh_tessera_ref_(a.heap), &a.heap.sets[0], me, me, 0, c,
-                                      attach, v, NULL, a.most);
+        p = (void **)wh_tessera_ask_(wh_tessera_ref_(a.heap), &a.heap.sets[0], me, me, 0, c, attach,
+                                     v, NULL, a.most);
     }
     const int had_rest = wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->spare));
     while (p != NULL) {
@@ -289,12 +289,59 @@ static wh_status run_packs(const wh_launch *launch, workload_args *a, wh_heap *h
     return s;
 }
 
+/* All four slots of the only chunk are taken, and a malloc has been told so. One lane has freed the
+ * first of them and not listed the slab yet, another one the second, which need not list it: its
+ * malloc may not be told of what was so before (X2). One lane plays both. */
+WH_KERNEL(tessera_verdict, workload_args, a) {
+    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const uint32_t c = wh_tessera_class_of(a.most);
+    void *p[4];
+    for (uint32_t k = 0; k < 4; k++) {
+        p[k] = wh_malloc(a.heap, a.most);
+        a.found->nulls += p[k] == NULL;
+    }
+    a.found->nulls += wh_malloc(a.heap, a.most) != NULL;
+    const uint64_t slot = ((uintptr_t)p[3] - (uintptr_t)g.base) / a.most;
+    (void)wh_fetch_or_u64_acq_rel(wh_tessera_words_of_(g, 0), (uint64_t)1 << slot);
+    wh_free(a.heap, p[2]);
+    wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, 0, c)->reuse, 0); /* a hint, for another slab */
+    p[2] = wh_malloc(a.heap, a.most);
+    a.found->nulls += p[2] == NULL;
+    wh_tessera_list_slab_(g, wh_tessera_tag_list(g, wh_load_u64_relaxed(wh_tessera_tag_at_(g, 0))),
+                          0);
+    for (uint32_t k = 0; k < 3; k++) {
+        wh_free(a.heap, p[k]);
+    }
+}
+
+/* The lanes of a warp free slots of one slab, of which the last is kept. When a lane returns, its
+ * slot is free, whoever has freed it. */
+WH_KERNEL(tessera_warp, workload_args, a) {
+    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    unsigned char *kept = NULL;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        unsigned char *p = kept == NULL ? (unsigned char *)wh_malloc(a.heap, a.most) : NULL;
+        kept = lane == 31 && p != NULL ? p : kept;
+        const uint64_t slot = ((uintptr_t)p - (uintptr_t)g.base) / a.most;
+        wh_syncwarp(all);
+        wh_free_lanes(a.heap, all, p == kept ? NULL : p);
+        wh_add_u32_relaxed(&a.found->nulls,
+                           kept == NULL &&
+                               (wh_load_u64_relaxed(wh_tessera_words_of_(g, 0)) >> slot & 1) == 0);
+        wh_syncwarp(all);
+    }
+    wh_free(a.heap, kept);
+}
+
 #define SPARE 1001u
 #define UNDER_WAY 1002u
 #define ALONE 9u
 #define PACKS 10u
 #define LISTED_PACKS 11u
 #define LATE_LEAVE 12u
+#define VERDICT 13u
+#define WHOLE_WARP 14u
 
 typedef struct workload {
     const char *name;
@@ -305,7 +352,7 @@ typedef struct workload {
     uint32_t least;
     uint32_t fits;        /* what all lanes ask for at once always fits: no malloc may fail */
     uint32_t chunk_bytes; /* 0: 1 KiB */
-    uint32_t runs; /* tessera_runs with so many kinds of blocks, or ALONE; 0: tessera_churn */
+    uint32_t runs; /* tessera_runs with so many kinds of blocks, or ALONE ...; 0: tessera_churn */
 } workload;
 
 /* In the order of fault_tessera_names. */
@@ -325,29 +372,20 @@ static const workload workloads[] = {
     {"tessera-wide-turns", 3, 1, 16, 200, 64, 1, 16, 0, 4096, 0}, /* such of several words */
     {"tessera-runs", 23, 2, 6, 120, 64, 2, 64, 1, 1024, 3},
     {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
+    {"tessera-warp", 1, 1, 32, 20, 64, 1, 64, 1, 2048, WHOLE_WARP}, /* a slot for each lane */
+    {"tessera-verdict", 1, 1, 1, 1, 256, 1, 256, 1, 0, VERDICT},
     {"tessera-late-leave", 1, 1, 2, 1, 16, 1, 16, 1, 2048, LATE_LEAVE},
     {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
     {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",
-                                           "tessera-small",
-                                           "tessera-chunks",
-                                           "tessera-slots",
-                                           "tessera-quarters",
-                                           "tessera-halves",
-                                           "tessera-spares",
-                                           "tessera-parts",
-                                           "tessera-spare",
-                                           "tessera-under-way",
-                                           "tessera-words",
-                                           "tessera-turns",
-                                           "tessera-wide-turns",
-                                           "tessera-runs",
-                                           "tessera-alone",
-                                           "tessera-late-leave",
-                                           "tessera-late-pack",
-                                           "tessera-packs",
-                                           NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",      "tessera-small",    "tessera-chunks",
+    "tessera-slots",      "tessera-quarters", "tessera-halves",
+    "tessera-spares",     "tessera-parts",    "tessera-spare",
+    "tessera-under-way",  "tessera-words",    "tessera-turns",
+    "tessera-wide-turns", "tessera-runs",     "tessera-alone",
+    "tessera-warp",       "tessera-verdict",  "tessera-late-leave",
+    "tessera-late-pack",  "tessera-packs",    NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -404,14 +442,16 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     const uint32_t lanes = alone           ? 1
                            : w->lanes != 0 ? w->lanes
                                            : w->chunks,
-                   block = w->runs == PACKS || w->runs == LISTED_PACKS              ? 32
-                           : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE ? 2
-                                                                                    : 1;
+                   block = w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ? 32
+                           : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE             ? 2
+                                                                                                : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
     s = s != WH_OK                ? s
         : w->lanes == SPARE       ? tessera_spare(&launch, &a)
         : w->lanes == UNDER_WAY   ? tessera_under_way(&launch, &a)
         : w->runs == LATE_LEAVE   ? tessera_late_leave(&launch, &a)
+        : w->runs == WHOLE_WARP   ? tessera_warp(&launch, &a)
+        : w->runs == VERDICT      ? tessera_verdict(&launch, &a)
         : w->runs == PACKS        ? tessera_late_pack(&launch, &a)
         : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)
         : w->runs != 0            ? tessera_runs(&launch, &a)

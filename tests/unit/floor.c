@@ -206,8 +206,9 @@ static uint64_t words_of_warps(const bed *x, uint32_t n) {
 }
 
 /* While no class has come round, blocks lie in the heap, apart, at slots of their class; a group
- * makes one atomic, and each chunk that is begun gets its tag once. A free sets the bit of its slot
- * and no other, with a load for each block and one atomic a word. */
+ * of a whole warp makes one atomic, other lanes one each, and each chunk that is begun gets its tag
+ * once. A free sets the bit of its slot and no other, with a load for each block and one atomic a
+ * word. */
 static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const uint64_t *sizes,
                        uint32_t n_sizes, uint32_t plain) {
     bed x;
@@ -230,10 +231,11 @@ static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const ui
     const uint64_t took = atomics(&x) - before;
 
     uint64_t n = 0, chunks = 0;
-    uint32_t n_groups = 0; /* of a warp: lane l leads one if none before it has its size */
+    uint32_t n_groups =
+        0; /* of a warp: lane l leads one if none before it has its size, or always */
     for (uint32_t l = 0; l < 32; l++) {
         int leads = lanes >> l & 1;
-        for (uint32_t k = 0; k < l; k++) {
+        for (uint32_t k = 0; k < l && lanes == ~0u; k++) {
             leads &= (lanes >> k & 1) == 0 || x.a.sizes[k % 4] != x.a.sizes[l % 4];
         }
         n_groups += (uint32_t)leads;
@@ -282,7 +284,7 @@ static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const ui
             x.a.ptrs[i + k] = p;
         }
     }
-    const uint64_t group_words = words_of_warps(&x, threads * x.a.rounds);
+    const uint64_t group_words = lanes == ~0u ? words_of_warps(&x, threads * x.a.rounds) : n;
     const uint64_t then = atomics(&x);
     assert_int_equal(free_all(&launch, &x.a), WH_OK);
     assert_int_equal(atomics(&x) - then, n + group_words);

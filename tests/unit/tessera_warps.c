@@ -224,7 +224,7 @@ WH_FN void *after_first(wh_tessera_t h, uint32_t c, uint64_t v) {
                                 &attach, &v, NULL);
     return p != NULL && attach == 0
                ? p
-               : wh_tessera_more_(wh_tessera_ref_(h), own, me, me, 0, c, attach, v, p, 64);
+               : wh_tessera_ask_(wh_tessera_ref_(h), own, me, me, 0, c, attach, v, p, 64);
 }
 
 /* One lane uses the cursor of class 64, has it closed as a search for memory of another class
@@ -395,19 +395,20 @@ WH_KERNEL(late_group, late_group_args, a) {
     const wh_tessera_core g = a.heap.core;
     const uint32_t bit = 16;
     if (wh_block_id() == 0) {
-        uint64_t *p = (uint64_t *)wh_malloc_lanes(a.heap, 0xffff, 512);
+        const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+        uint64_t *p = (uint64_t *)wh_malloc_lanes(a.heap, all, lane < 16 ? 512 : 0);
         const uint32_t slab = (uint32_t)((uint64_t)((unsigned char *)p - g.base) >> g.chunk_log2);
-        *p = 1;
-        if (wh_lane_id() == 0) {
+        if (p != NULL) {
+            *p = 1;
+        }
+        if (lane == 0) {
             *a.slab = slab;
             wh_free(a.heap, p); /* slot 0 */
             (void)wh_fetch_and_u64_relaxed(wh_tessera_words_of_(g, slab), ~((uint64_t)1 << bit));
         }
-        wh_syncwarp(0xffff);
-        if (wh_lane_id() != 0) {
-            wh_free_lanes(a.heap, 0xfffe, p);
-        }
-        wh_syncwarp(0xffff);
+        wh_syncwarp(all);
+        wh_free_lanes(a.heap, all, lane != 0 ? p : NULL);
+        wh_syncwarp(all);
         if (wh_lane_id() == 0) {
             wh_store_u32_relaxed(a.turn, slab + 1);
         }
@@ -438,7 +439,7 @@ static void test_a_late_taker_of_a_whole_slab(void **state) {
     a.turn = take(device, sizeof *a.turn);
     a.slab = take(device, sizeof *a.slab);
     a.in_pool = take(device, sizeof *a.in_pool);
-    const wh_launch launch = {device, 2, 16, NULL};
+    const wh_launch launch = {device, 2, 32, NULL};
     assert_int_equal(late_group(&launch, &a), WH_OK);
     assert_int_equal(*a.in_pool, 1);
     assert_int_equal(wh_heap_check(heap, &report), WH_OK);

@@ -10,6 +10,10 @@
  *                         registers of the benchmark's kernels (8: 32 registers). 1 for
  *                         an allocator whose slow path is its common path
  *
+ *   #define wh_X_EACH     1 if lanes of a part of a warp make the calls below each for
+ *                         itself: wh_malloc and wh_free then pass mask 0 for them. Lanes that
+ *                         know who calls with them (wh_malloc_lanes) pass that in any case
+ *
  * Host and device, plain arithmetic:
  *   wh_status wh_X_plan(wh_X_t *h, wh_plan *plan, unsigned char *memory,
  *                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms)
@@ -18,7 +22,7 @@
  *       memory NULL to query.
  *
  * Device; mask names converged lanes that make the call together, each with its own
- * arguments:
+ * arguments (0, of malloc and free with wh_X_EACH: the caller, and nobody knows who else):
  *   void  *wh_X_malloc(wh_X_t h, wh_mask_t mask, size_t n)
  *   void   wh_X_free(wh_X_t h, wh_mask_t mask, void *p)
  *                       a lane may return before its leader has freed for it: wh_free

@@ -32,6 +32,16 @@ WH_FN wh_group wh_group_of_lanes(wh_mask_t lanes) {
     return g;
 }
 
+/* Of the caller alone. */
+WH_FN wh_group wh_group_alone(void) {
+    wh_group g;
+    g.leader = wh_lane_id();
+    g.lanes = 1u << g.leader;
+    g.rank = 0;
+    g.n = 1;
+    return g;
+}
+
 WH_FN wh_group wh_group_by_u32(wh_mask_t mask, uint32_t key) {
     return wh_group_of_lanes(wh_match_any_u32(mask, key));
 }

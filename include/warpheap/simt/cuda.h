@@ -123,10 +123,18 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
  * exit count as arrived, so a kernel shows nothing of it unless the warp meets as a whole later on:
  * the stress suite does that. */
 
+/* Whether a mask is of one lane, which has nobody to wait for, or to ask. */
+WH_FN int wh_cuda_alone_(wh_mask_t mask) {
+    return (mask & (mask - 1)) == 0;
+}
+
 /* By shuffles: the lanes of mask pass on what they know to the one before them, then what they know
  * by then to the one two before, four, ... 2 log2(lanes) of them. */
 #define WH_CUDA_SPREAD_(op, expr)                                                 \
     WH_FN uint32_t wh_cuda_##op##_part_(wh_mask_t mask, uint32_t acc) {           \
+        if (wh_cuda_alone_(mask)) {                                               \
+            return acc;                                                           \
+        }                                                                         \
         const wh_mask_t above = mask & ~((2u << wh_lane_id()) - 1);               \
         uint32_t next = (uint32_t)__ffs((int)(above != 0 ? above : mask)) - 1;    \
         WH_NO_UNROLL                                                              \
@@ -148,14 +156,17 @@ WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
 WH_FN int wh_any(wh_mask_t mask, int pred) {
     return wh_ballot(mask, pred) != 0;
 }
+WH_FN int wh_any_here(int pred) { /* of ptxas 13.0 one vote, of whoever is here, and no check */
+    return __any_sync(__activemask(), pred);
+}
 WH_FN int wh_all(wh_mask_t mask, int pred) {
     return wh_ballot(mask, pred) == mask;
 }
 WH_FN uint32_t wh_shfl_u32(wh_mask_t mask, uint32_t v, uint32_t lane) {
-    return __shfl_sync(mask, v, (int)lane);
+    return wh_cuda_alone_(mask) ? v : __shfl_sync(mask, v, (int)lane);
 }
 WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
-    return (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)lane);
+    return wh_cuda_alone_(mask) ? v : (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)lane);
 }
 /* Everyone in turn says what it has: a shuffle a lane, two for 64 bits, four lanes at a time on
  * their way. (Past the last lane, where bit is 0, whatever the shuffle gives does not count.) */
@@ -163,6 +174,9 @@ WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
     WH_FN wh_mask_t wh_match_any_u##w(wh_mask_t mask, uint##w##_t v) {      \
         if (mask == ~0u) {                                                  \
             return __match_any_sync(~0u, (ctype)v);                         \
+        }                                                                   \
+        if (wh_cuda_alone_(mask)) {                                         \
+            return mask;                                                    \
         }                                                                   \
         wh_mask_t same = 0;                                                 \
         WH_NO_UNROLL                                                        \
@@ -184,6 +198,9 @@ WH_CUDA_MATCH_(32, unsigned)
 WH_CUDA_MATCH_(64, unsigned long long)
 #undef WH_CUDA_MATCH_
 WH_FN uint32_t wh_reduce_add_u32(wh_mask_t mask, uint32_t v) {
+    if (wh_cuda_alone_(mask)) {
+        return v;
+    }
     uint32_t sum = 0;
     for (wh_mask_t m = mask; m != 0; m &= m - 1) {
         sum += __shfl_sync(mask, v, __ffs((int)m) - 1);
@@ -207,7 +224,9 @@ WH_FN uint32_t wh_reduce_or_u32(wh_mask_t mask, uint32_t v) {
 #endif
 
 WH_FN void wh_syncwarp(wh_mask_t mask) {
-    __syncwarp(mask);
+    if (!wh_cuda_alone_(mask)) {
+        __syncwarp(mask);
+    }
 }
 WH_FN void wh_syncthreads(void) {
     __syncthreads();

@@ -145,6 +145,7 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
     return (1u << whi_sim_self->lane) - 1u;
 }
 
+#define wh_any_here(pred) wh_any(wh_activemask(), pred)
 #define wh_activemask() whi_sim_activemask(WHI_SIM_HERE)
 #define wh_ballot(mask, pred) whi_sim_ballot_((mask), (pred), WHI_SIM_HERE)
 #define wh_any(mask, pred) whi_sim_any_((mask), (pred), WHI_SIM_HERE)

@@ -40,6 +40,8 @@
  *   wh_mask_t wh_activemask()     lanes that happen to be converged here: always
  *                                 the caller, perhaps others; all lanes that it
  *                                 names got the same mask at this same call
+ *   int       wh_any_here(int)    whether the caller says so, or one of those that happen to be
+ *                                 converged here: a hint, nobody waits for anybody
  *   wh_mask_t wh_ballot(mask, int)         int wh_any(mask, int), wh_all(mask, int)
  *   uint32_t  wh_shfl_u32(mask, v, lane)   uint64_t wh_shfl_u64(mask, v, lane)
  *   wh_mask_t wh_match_any_u32(mask, v)    wh_mask_t wh_match_any_u64(mask, v)

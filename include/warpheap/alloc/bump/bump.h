@@ -146,11 +146,13 @@ WH_FN void wh_bump_walk(wh_bump_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
 #define wh_bump_NAME "bump"
 #define wh_bump_MAX_ALIGN (1u << 20)
 #define wh_bump_BLOCKS 8
+#define wh_bump_EACH 0
 
 /* bump-plain: the same heap, without the grouping. */
 #define wh_bump_plain_NAME "bump-plain"
 #define wh_bump_plain_MAX_ALIGN wh_bump_MAX_ALIGN
 #define wh_bump_plain_BLOCKS 8
+#define wh_bump_plain_EACH 0
 typedef wh_bump_t wh_bump_plain_t;
 #define wh_bump_plain_plan wh_bump_plan
 #define wh_bump_plain_init wh_bump_init

@@ -1055,12 +1055,16 @@ WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 #define wh_cfmmalloc_NAME "cfmmalloc"
 #define wh_cmalloc_MAX_ALIGN (1u << 20)
 #define wh_cmalloc_BLOCKS 3
+#define wh_cmalloc_EACH 0
 #define wh_cfmalloc_MAX_ALIGN (1u << 20)
 #define wh_cfmalloc_BLOCKS 3
+#define wh_cfmalloc_EACH 0
 #define wh_cmmalloc_MAX_ALIGN (1u << 20)
 #define wh_cmmalloc_BLOCKS 4
+#define wh_cmmalloc_EACH 0
 #define wh_cfmmalloc_MAX_ALIGN (1u << 20)
 #define wh_cfmmalloc_BLOCKS 4
+#define wh_cfmmalloc_EACH 0
 
 /* --- AWMalloc: Algorithm 2
  * ---------------------------------------------------------------------------- */
@@ -1075,6 +1079,7 @@ typedef struct wh_awmalloc {
 #define wh_awmalloc_NAME "awmalloc"
 #define wh_awmalloc_MAX_ALIGN (1u << 20)
 #define wh_awmalloc_BLOCKS 8
+#define wh_awmalloc_EACH 0
 
 static inline wh_status wh_awmalloc_plan(wh_awmalloc_t *h, wh_plan *plan, unsigned char *memory,
                                          uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {

@@ -12,6 +12,7 @@
 #define wh_cuda_NAME "cuda"
 #define wh_cuda_MAX_ALIGN 16u
 #define wh_cuda_BLOCKS 1
+#define wh_cuda_EACH 0
 
 typedef struct wh_cuda {
     uint64_t unused;

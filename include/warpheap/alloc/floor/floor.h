@@ -214,13 +214,15 @@ WH_FN void wh_floor_init(wh_floor_t h, uint64_t i, uint64_t n) {
     }
 }
 
-WH_FN void *wh_floor_malloc(wh_floor_t h, wh_mask_t mask, size_t n) {
+/* together: a constant; the whole warp calls, in groups of one class. Else each lane for itself. */
+WH_FN void *wh_floor_malloc_(wh_floor_t h, int together, size_t n) {
+    const uint32_t all = 0xffffffffu;
     const int served = (uint64_t)n - 1 < h.bytes; /* not so for 0 */
     const int is_slot = (uint64_t)n - 1 < WH_FLOOR_CHUNK;
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_FLOOR_LARGE;
     const uint32_t chunks = is_slot ? 1 : (uint32_t)((n - 1) >> WH_FLOOR_CHUNK_LOG2) + 1;
     const uint32_t kind = is_slot ? c : served ? WH_FLOOR_ROWS + chunks : UINT32_MAX;
-    const wh_group same = wh_group_by_u32(mask, kind);
+    const wh_group same = together ? wh_group_by_u32(all, kind) : wh_group_alone();
     const uint32_t sm_set = wh_sm_id() * h.set_scale >> 16;
     const uint32_t set = sm_set < h.n_sets ? sm_set : h.n_sets - 1;
     const wh_floor_row row = h.rows[c];
@@ -229,7 +231,7 @@ WH_FN void *wh_floor_malloc(wh_floor_t h, wh_mask_t mask, size_t n) {
         x = (uint32_t)wh_fetch_add_u64_relaxed(&h.cursors[set * WH_FLOOR_ROWS + c].next,
                                                same.n * chunks);
     }
-    x = wh_shfl_u32(mask, x, same.leader) + same.rank * chunks;
+    x = (together ? wh_shfl_u32(all, x, same.leader) : x) + same.rank * chunks;
     if (!served) {
         return NULL;
     }
@@ -247,30 +249,47 @@ WH_FN void *wh_floor_malloc(wh_floor_t h, wh_mask_t mask, size_t n) {
     return h.base + ((uint64_t)chunk << WH_FLOOR_CHUNK_LOG2) + at;
 }
 
+WH_FN void *wh_floor_malloc(wh_floor_t h, wh_mask_t mask, size_t n) {
+    return mask == 0xffffffffu ? wh_floor_malloc_(h, 1, n) : wh_floor_malloc_(h, 0, n);
+}
+
 WH_FN void *wh_floor_aligned(wh_floor_t h, wh_mask_t mask, size_t align, size_t n) {
     (void)align;
     return wh_floor_malloc(h, mask, n);
 }
 
-/* ordered is a constant wherever this is called. */
-WH_FN void wh_floor_free_(wh_floor_t h, wh_mask_t mask, void *p, int ordered) {
+/* together and ordered are constants wherever this is called. */
+WH_FN void wh_floor_free_in_(wh_floor_t h, int together, void *p, int ordered) {
+    const uint32_t all = 0xffffffffu;
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     uint32_t slot = 0, word = UINT32_MAX;
     if (offset < h.bytes) { /* not so for NULL */
         word = wh_floor_word_(wh_load_u64_relaxed(&h.tags[offset >> WH_FLOOR_CHUNK_LOG2]), offset,
                               &slot);
     }
-    if (ordered) {
-        wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
+    wh_group same = wh_group_alone();
+    uint64_t bits = (uint64_t)1 << (slot & 63);
+    if (together) {
+        if (ordered) {
+            wh_syncwarp(all); /* every lane's last use comes before its leader's release */
+        }
+        same = wh_group_by_u32(all, word);
+        bits = wh_group_bits_u64(all, same, slot, word != UINT32_MAX);
     }
-    const wh_group same = wh_group_by_u32(mask, word);
-    const uint64_t bits = wh_group_bits_u64(mask, same, slot, word != UINT32_MAX);
     if (word != UINT32_MAX && wh_group_leads(same)) {
         if (!ordered) {
             wh_or_u64_relaxed(&h.words[word], bits);
         } else if ((wh_fetch_or_u64_acq_rel(&h.words[word], bits) | bits) == 0) { /* P1, I2 */
             wh_add_u64_relaxed(&h.header->lost, 1);
         }
+    }
+}
+
+WH_FN void wh_floor_free_(wh_floor_t h, wh_mask_t mask, void *p, int ordered) {
+    if (mask == 0xffffffffu) {
+        wh_floor_free_in_(h, 1, p, ordered);
+    } else {
+        wh_floor_free_in_(h, 0, p, ordered);
     }
 }
 
@@ -321,11 +340,13 @@ WH_FN void wh_floor_walk(wh_floor_t h, uint64_t i, uint64_t n, wh_walk_sink *sin
 #define wh_floor_NAME "floor"
 #define wh_floor_MAX_ALIGN 16u
 #define wh_floor_BLOCKS 6 /* as tessera: with 32 registers the benchmark's churn spills */
+#define wh_floor_EACH 1
 
 /* floor-plain: the same, but for free. */
 #define wh_floor_plain_NAME "floor-plain"
 #define wh_floor_plain_MAX_ALIGN wh_floor_MAX_ALIGN
 #define wh_floor_plain_BLOCKS wh_floor_BLOCKS
+#define wh_floor_plain_EACH 0
 typedef wh_floor_t wh_floor_plain_t;
 #define wh_floor_plain_plan wh_floor_plan
 #define wh_floor_plain_init wh_floor_init

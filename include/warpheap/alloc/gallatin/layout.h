@@ -19,6 +19,7 @@
 #define wh_gallatin_NAME "gallatin"
 #define wh_gallatin_MAX_ALIGN (1u << 20)
 #define wh_gallatin_BLOCKS 1
+#define wh_gallatin_EACH 0
 
 /* Defaults; wh_tuning overrides them per heap. The hostile build makes everything as
  * small as possible so that every boundary is met often. */

@@ -11,6 +11,7 @@
 #define wh_null_NAME "null"
 #define wh_null_MAX_ALIGN 16u
 #define wh_null_BLOCKS 8
+#define wh_null_EACH 0
 
 typedef struct wh_null {
     unsigned char *base;

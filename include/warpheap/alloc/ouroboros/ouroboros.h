@@ -1549,11 +1549,17 @@ WH_OURO_VARIANT_LIST(WH_OURO_VARIANT_)
 #define wh_ouro_vl_p_NAME "ouro-vl-p"
 #define wh_ouro_vl_c_NAME "ouro-vl-c"
 #define wh_ouro_s_p_BLOCKS WH_OURO_BLOCKS_PAGES
+#define wh_ouro_s_p_EACH 0
 #define wh_ouro_s_c_BLOCKS WH_OURO_BLOCKS_CHUNKS
+#define wh_ouro_s_c_EACH 0
 #define wh_ouro_va_p_BLOCKS WH_OURO_BLOCKS_PAGES
+#define wh_ouro_va_p_EACH 0
 #define wh_ouro_va_c_BLOCKS WH_OURO_BLOCKS_CHUNKS
+#define wh_ouro_va_c_EACH 0
 #define wh_ouro_vl_p_BLOCKS WH_OURO_BLOCKS_PAGES
+#define wh_ouro_vl_p_EACH 0
 #define wh_ouro_vl_c_BLOCKS WH_OURO_BLOCKS_CHUNKS
+#define wh_ouro_vl_c_EACH 0
 #define wh_ouro_s_p_MAX_ALIGN WH_OURO_MAX_ALIGN
 #define wh_ouro_s_c_MAX_ALIGN WH_OURO_MAX_ALIGN
 #define wh_ouro_va_p_MAX_ALIGN WH_OURO_MAX_ALIGN

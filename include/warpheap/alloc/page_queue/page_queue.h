@@ -51,6 +51,7 @@ typedef struct wh_page_queue {
 #define wh_page_queue_NAME "page-queue"
 #define wh_page_queue_MAX_ALIGN 16u
 #define wh_page_queue_BLOCKS 8
+#define wh_page_queue_EACH 0
 
 static inline uint64_t wh_page_queue_capacity_(uint64_t pages) {
     uint64_t n = 1;

@@ -562,11 +562,13 @@ typedef wh_random_walk_t wh_rw_t;
 #define wh_rw_NAME "rw"
 #define wh_rw_MAX_ALIGN 16u
 #define wh_rw_BLOCKS 8
+#define wh_rw_EACH 0
 
 typedef wh_random_walk_t wh_rw_bm_t;
 #define wh_rw_bm_NAME "rw-bm"
 #define wh_rw_bm_MAX_ALIGN 16u
 #define wh_rw_bm_BLOCKS 8
+#define wh_rw_bm_EACH 0
 #define wh_rw_bm_init wh_rw_init
 #define wh_rw_bm_usable_size wh_rw_usable_size
 #define wh_rw_bm_owns wh_rw_owns
@@ -579,6 +581,7 @@ typedef wh_random_walk_t wh_corw_t;
 #define wh_corw_NAME "corw"
 #define wh_corw_MAX_ALIGN 16u
 #define wh_corw_BLOCKS 8
+#define wh_corw_EACH 0
 #define wh_corw_plan wh_rw_bm_plan
 #define wh_corw_init wh_rw_init
 #define wh_corw_usable_size wh_rw_usable_size
@@ -592,6 +595,7 @@ typedef wh_random_walk_t wh_crw_t;
 #define wh_crw_NAME "crw"
 #define wh_crw_MAX_ALIGN 16u
 #define wh_crw_BLOCKS 8
+#define wh_crw_EACH 0
 #define wh_crw_free wh_rw_bm_free
 #define wh_crw_init wh_rw_init
 #define wh_crw_usable_size wh_rw_usable_size

@@ -97,6 +97,7 @@ typedef struct wh_rwmalloc {
 #define wh_rwmalloc_NAME "rw-malloc"
 #define wh_rwmalloc_MAX_ALIGN (1u << 20)
 #define wh_rwmalloc_BLOCKS 5
+#define wh_rwmalloc_EACH 0
 
 static inline uint64_t wh_rwmalloc_metadata_(uint64_t units) {
     const uint64_t words = (units + WH_USE_BITS - 1) / WH_USE_BITS;

@@ -87,10 +87,10 @@
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
  *       per published span, since positions only grow; it alone stores the word's next
- *       value. Positions do not overflow: who finds one MOST_OVER past the end adds to
- *       neither word of the cursor until that one has changed (wh_tessera_is_over_)
- *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
- *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
+ *       value, or another lane of its warp to which it has handed that (gather). Positions do not
+ * overflow: who finds one MOST_OVER past the end adds to neither word of the cursor until that one
+ * has changed (wh_tessera_is_over_) T1  claim, then validate: a taker of a one-word slab reads the
+ * tag again after its cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives back the bits it took, which may be some of those past the last slot;
  *       slot 0 is not to be had meanwhile. It sees the new tag, since a bit that it took from a
  *       word that was 0 when the tag was stored has been freed since (P1). A taker of a pack's
@@ -135,13 +135,14 @@
  *       without the lock, again only if another take got part of the row it had found.
  *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
  *       number of claims. A block of one: again only if its word has changed under the taker.
- * Cost  malloc: 1 atomic per group of lanes with one class; 1 more while the span of the
+ * Cost  malloc: 1 atomic per group of lanes with one class, if the whole warp calls, else 1
+ *       a lane; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
  *       Lanes of a full warp that want different sizes of 1 to 8 KiB (in chunks of 16) get a pack:
  *       2 atomics for all of them, and never wait.
- *       free: 1 load and 1 atomic per group of lanes with one word, 1 more by the group
- *       that makes the word full; and up to two that nobody waits for.
+ *       free: 1 load and 1 atomic per group of lanes with one word (likewise), 1 more by the
+ *       group that makes the word full; and up to two that nobody waits for.
  *       Run: 4 tries at places from the back of the heap, else a search of the lowest level
  *       of the pool, a word a lane.
  *       NULL: a look at all tags, all words of slabs of the class, and the pool, by all
@@ -320,9 +321,9 @@ WH_FN void wh_tessera_leave_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
 /* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
  * before (bits past the last slot do not count: T1), full if all bits are 1 now. The slab goes back
  * to the pool, or is listed. Who is not the first does not wait for the first to list it, since the
- * words are what counts (X1). */
+ * words are what counts (X1). each, a constant: the lanes of a part of a warp, each for itself. */
 WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
-                             uint32_t slots, int first, int full) {
+                             uint32_t slots, int first, int full, int each) {
     if (full && slots <= 64) { /* I4 */
         wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_chunks(tag));
         return;
@@ -339,7 +340,18 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
     if (first) { /* I6 */
         wh_tessera_list_slab_(g, wh_tessera_tag_list(g, tag), slab);
     }
-    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->frees, 1); /* X2, P6 */
+    uint32_t *frees = &wh_tessera_set_at_(g, set)->frees;
+    if (!each) {
+        wh_add_u32_relaxed(frees, 1); /* X2, P6 */
+    } else {                          /* once for all who are here */
+        const wh_mask_t here = wh_activemask();
+        wh_syncwarp(here); /* P6 for what the others have freed */
+        if (wh_lane_id() == wh_mask_leader(here)) {
+            WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, wh_popc32(here)),
+                     (void)0); /* X2, P6 */
+        }
+        wh_syncwarp(here); /* X2: none returns before */
+    }
 }
 
 /* Gives bits of word i of a slab back: their slots become free. */
@@ -348,7 +360,7 @@ WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab,
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     wh_tessera_freed_(g, set, slab, tag, slots, (old & ~wh_tessera_past_last(slots)) == 0,
-                      (old | bits) == wh_tessera_all_free(slots, i));
+                      (old | bits) == wh_tessera_all_free(slots, i), 0);
 }
 
 /* --- what a slow step found ------------------------------------------------------ */
@@ -1276,7 +1288,7 @@ WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_log2, wh_tessera
                : NULL;
 }
 
-/* The whole of malloc's slow path, for what refill cannot do. All lanes of mask call; `lanes`
+/* The whole of malloc's slow path, for what await cannot do. All lanes of mask call; `lanes`
  * is the caller's group, attach whether it is the crosser of word `which` of its cursor and has
  * used up the span `last` (or none), p the caller's slot if it has one, c = NO_CLASS for lanes that
  * take no part. The groups of a warp go in steps: none waits while another one works. */
@@ -1627,96 +1639,65 @@ WH_FN uint32_t wh_tessera_which_(uint64_t span, uint64_t spare) {
                : WH_TESSERA_NOT_YET;
 }
 
-/* For lanes that neither word of their cursor had a slot for, and crossers; mask, lanes, set, c and
- * p as in slow; own: the set's counters; base: of the heap, and row: of the class, since the caller
- * has them (a load takes a microsecond); attach: 0, or 1 + the word whose crosser the caller is,
- * and v what its add returned. Each crosser attaches a span from the pool; the other groups wait
- * until a word of theirs has changed. */
-WH_FN void *wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                               wh_mask_t lanes, uint32_t set, uint32_t c, int packs,
-                               uint32_t attach, uint64_t v, void *p) {
-    const uint32_t leader = wh_mask_leader(lanes);
-    const int leads = wh_lane_id() == leader;
-    const wh_tessera_class *row_at =
-        &wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
-    wh_tessera_class row;
-    unsigned char *base;
-    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    int attaches = wh_any(mask, attach != 0); /* some group's crosser has to */
-    uint32_t attempt = 0;
-    WH_NO_UNROLL
-    for (;;) {
-        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
-        const uint32_t r = wh_popc32(needy);
-        int stuck = 0;
-        uint64_t got = 0; /* slots from its position on are the group's */
-        if (attaches) {
-            const wh_tessera_core core = *g; /* what is looked at here, at once */
-            row = *row_at;
-            base = core.base;
-            wh_tessera_claim claim;
-            claim.span = claim.tag = claim.other = claim.back = 0;
-            claim.chunks = 0;
-            if (attach != 0) {
-                claim = wh_tessera_next_span_(g, core, own, set, c, row, attach - 1, v);
-            }
-            got = claim.span;
-            stuck = attach != 0 && got == 0;
-            wh_tessera_dress_all_(core, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
-            if (got != 0) {
-                if (claim.back != 0) { /* P4: before the cursor is no longer between two spans */
-                    wh_add_u32_relaxed(&own->begun, 1);
-                }
-                wh_tessera_attach_(own, c, attach - 1, got, r, claim.other);
-                if (claim.back != 0) {
-                    WH_PLANT(tessera_back,
-                             wh_veb_put_back(wh_tessera_pool_(core),
-                                             wh_tessera_span_first(got) >> 6, claim.back),
-                             (void)0);
-                    wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
-                }
-                attach = 0;
-            }
-        } else {
-            uint32_t which = WH_TESSERA_NOT_YET;
-            WH_NO_UNROLL
-            for (;; attempt++) { /* until some group of the warp has something to do */
-                if (leads && r != 0) {
-                    which = wh_tessera_which_(wh_load_u64_relaxed(&own->cursors[c].span),
-                                              wh_load_u64_relaxed(&own->cursors[c].spare));
-                }
-                if (wh_any(mask, which != WH_TESSERA_NOT_YET)) {
-                    break;
-                }
-                wh_backoff(attempt < 2 ? attempt : 2);
-            }
-            stuck = which == WH_TESSERA_BOTH_CLOSED;
-            row = *row_at; /* beside the add */
-            base = g->base;
-            if (which < 2) {
-                got = wh_fetch_add_u64_acquire(wh_tessera_word_(&own->cursors[c], which),
-                                               r * WH_TESSERA_POSITION); /* P2, I1 */
-                attach = wh_tessera_crosses_(got, r) ? 1 + which : 0;
-                v = got;
-            }
-        }
-        got = wh_shfl_u64(mask, got, leader);
-        if (need) {
-            p = wh_tessera_nth_(base, wh_tessera_row_chunk_log2(row), row, got,
-                                wh_mask_rank(needy));
-            need = p == NULL;
-        }
-        const uint32_t left =
-            wh_reduce_or_u32(mask, (need ? 1u : 0) | (attach != 0 ? 2u : 0) | (stuck ? 4u : 0));
-        if ((left & 4) != 0) {
-            return wh_tessera_slow_(g, mask, lanes, set, c, packs, attach != 0,
-                                    attach != 0 ? attach - 1 : 0, v, p);
-        }
-        if (left == 0) {
-            return p;
-        }
-        attaches = (left & 2) != 0;
+/* What a lane has come to on its way to a block: p, or NULL; attach and v: what it owes or knows of
+ * its cursor. */
+typedef struct wh_tessera_asked {
+    void *p;
+    uint64_t v;
+    uint32_t attach;
+} wh_tessera_asked;
+#define WH_TESSERA_CROSSES                                                                       \
+    3u                       /* 1 + the word whose crosser the lane is; v: what its add returned \
+                              */
+#define WH_TESSERA_RARE 4u   /* it is for rare */
+#define WH_TESSERA_SLOTS 8u  /* a block of a pack will not do */
+#define WH_TESSERA_CUT 16u   /* it was to have one, of a full warp */
+#define WH_TESSERA_STUCK 32u /* its cursor is closed */
+#define WH_TESSERA_ENDS 64u  /* p is all that there is for it */
+
+/* Each crosser among the lanes of mask (attach, v) attaches a span from the pool for its group,
+ * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. Returns
+ * attach = STUCK for a crosser that found no span, with what it still owes. own: the set's
+ * counters. */
+WH_FN wh_tessera_asked wh_tessera_attach_all_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                                              wh_mask_t lanes, uint32_t set, uint32_t c,
+                                              uint32_t attach, uint64_t v, void *p) {
+    const int need = p == NULL && c != WH_TESSERA_NO_CLASS;
+    const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+    const wh_tessera_core core = *g; /* what is looked at here, at once */
+    const wh_tessera_class row =
+        wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
+    wh_tessera_claim claim;
+    claim.span = claim.tag = claim.other = claim.back = 0;
+    claim.chunks = 0;
+    if (attach != 0) {
+        claim = wh_tessera_next_span_(g, core, own, set, c, row, attach - 1, v);
     }
+    uint64_t got = claim.span; /* slots from its position on are the group's */
+    wh_tessera_dress_all_(core, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
+    if (got != 0) {
+        if (claim.back != 0) { /* P4: before the cursor is no longer between two spans */
+            wh_add_u32_relaxed(&own->begun, 1);
+        }
+        wh_tessera_attach_(own, c, attach - 1, got, wh_popc32(needy), claim.other);
+        if (claim.back != 0) {
+            WH_PLANT(tessera_back,
+                     wh_veb_put_back(wh_tessera_pool_(core), wh_tessera_span_first(got) >> 6,
+                                     claim.back),
+                     (void)0);
+            wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
+        }
+        attach = 0;
+    }
+    got = wh_shfl_u64(mask, got, wh_mask_leader(lanes));
+    if (need) {
+        p = wh_tessera_nth_(core.base, core.chunk_log2, row, got, wh_mask_rank(needy));
+    }
+    wh_tessera_asked now;
+    now.p = p;
+    now.v = v;
+    now.attach = attach != 0 ? attach | WH_TESSERA_STUCK : 0;
+    return now;
 }
 
 /* Usable bytes of a block in the chunk with this tag, which is no pack; 0 if none starts there. */
@@ -1729,9 +1710,10 @@ WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) 
 
 /* --- the peak, where it is asked for --------------------------------------------- */
 
-/* Each lane of mask has been given the block p, or NULL. */
+/* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
 WH_FN_SLOW void wh_tessera_count_(wh_tessera_ref g, wh_mask_t mask, const void *p) {
     wh_tessera_header *header = wh_tessera_header_(*g);
+    mask = mask != 0 ? mask : wh_activemask();
     wh_syncwarp(mask); /* P2: whose atomic it was has the tag */
     const uint64_t chunk = (uint64_t)((const unsigned char *)p - g->base) >> g->chunk_log2;
     const uint64_t bytes =
@@ -1748,7 +1730,7 @@ WH_FN_SLOW void wh_tessera_count_(wh_tessera_ref g, wh_mask_t mask, const void *
 }
 
 /* Blocks of `bytes` bytes together have been given back. */
-WH_FN_SLOW void wh_tessera_uncount_(wh_tessera_ref g, uint64_t bytes) {
+WH_FN void wh_tessera_uncount_(wh_tessera_ref g, uint64_t bytes) {
     wh_add_u64_relaxed(&wh_tessera_header_(*g)->used, 0 - bytes);
 }
 
@@ -2226,10 +2208,10 @@ WH_FN_SLOW void *wh_tessera_pack_again_(wh_tessera_ref g, wh_tessera_set *own, u
 }
 
 /* What is neither a slot of a cursor nor to be had from one: full warps that want a slab of their
- * own, runs, and the peak. */
+ * own or a pack, and runs. */
 WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                  wh_mask_t lanes, uint32_t set, uint32_t c, int packs, int cut,
-                                  uint32_t attach, uint64_t v, void *p, uint64_t n) {
+                                  wh_mask_t lanes, uint32_t set, uint32_t c, int cut, void *p,
+                                  uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
     if (wh_any(mask, cut)) {
         const uint32_t need = cut ? wh_tessera_granules((uint32_t)n, g->chunk_log2) : 0;
@@ -2239,43 +2221,139 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask
     if (p == NULL && lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
         p = wh_tessera_whole_again_(g, set, c, n);
     }
-    if (wh_any(mask, (c != WH_TESSERA_NO_CLASS && p == NULL) || attach != 0)) {
-        p = wh_tessera_refill_(g, own, mask, lanes, set, c, packs, attach, v, p);
-    }
     if (wh_any(mask, is_run)) {
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
         p = is_run ? q : p;
     }
-    if (g->tracks) {
-        wh_tessera_count_(g, mask, p);
-    }
     return p;
 }
 
-/* What malloc does not find at once. Arguments as refill's; n is the request of a lane that has no
- * p yet; attach with RARE: the lane is for rare; with SLOTS: a block of a pack will not do; with
- * CUT: it was to have one, of a full warp. */
-#define WH_TESSERA_RARE 4u
-#define WH_TESSERA_SLOTS 8u
-#define WH_TESSERA_CUT 16u
-WH_FN_SLOW void *wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                  wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
-                                  uint64_t v, void *p, uint64_t n) {
-    const int packs = (attach & WH_TESSERA_SLOTS) == 0;
-    const uint32_t crosses = attach & ~(WH_TESSERA_RARE | WH_TESSERA_SLOTS | WH_TESSERA_CUT);
-    if (wh_any(mask, (attach & (WH_TESSERA_RARE | WH_TESSERA_CUT)) != 0)) {
-        return wh_tessera_rare_(g, own, mask, lanes, set, c, packs, (attach & WH_TESSERA_CUT) != 0,
-                                crosses, v, p, n);
+/* Lanes that have each asked for itself and come here together, all lanes of mask: the caller's
+ * group, of one class. What the first crosser of the class owes (*crosses, *v) its leader takes
+ * over (C1: one lane still has it); a second one, of the other word, stays by itself. */
+WH_FN wh_mask_t wh_tessera_gather_(wh_mask_t mask, uint32_t c, uint32_t *crosses, uint64_t *v) {
+    const uint32_t lane = wh_lane_id();
+    const wh_mask_t same = wh_match_any_u32(mask, c);
+    const wh_mask_t crossers = wh_ballot(mask, *crosses != 0) & same;
+    const uint32_t first = crossers != 0 ? wh_mask_leader(crossers) : lane;
+    const uint32_t its = wh_shfl_u32(mask, *crosses, first);
+    const uint64_t last = wh_shfl_u64(mask, *v, first);
+    if (*crosses != 0 && lane != first) {
+        return 1u << lane;
     }
-    return wh_tessera_refill_(g, own, mask, lanes, set, c, packs, crosses, v, p);
+    const wh_mask_t lanes = same & (~crossers | 1u << first);
+    *crosses = WH_PLANT(tessera_c1_gather, lane == wh_mask_leader(lanes), 0) ? its : 0;
+    *v = last;
+    return lanes;
+}
+
+/* For lanes of which some lack a slot of class c and none is a crosser or for rare: whoever needs
+ * one waits until a word of the cursor has changed, and adds. Returns when all have one, or some
+ * have become crossers, or are STUCK. Unless mask is the full warp, each lane comes with a group of
+ * its own; 0: those call that are here.
+ * It makes no calls, on purpose. Where a part of a warp may go around a call, ptxas has the lanes
+ * meet behind it by way of one certain barrier register, in all functions the same. A kernel that
+ * calls malloc in such a place has lanes wait there: they would be let go when others of the warp
+ * use that register in here, and the warp would stay apart from then on (docs/TESSERA.md). */
+WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                                              wh_mask_t lanes, uint32_t c, uint64_t v, void *p) {
+    wh_tessera_asked now;
+    now.p = p;
+    now.v = v;
+    now.attach = 0;
+    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
+    if (mask != 0xffffffffu) {
+        uint32_t crosses = 0;
+        mask = mask != 0 ? mask : wh_activemask();
+        lanes = wh_tessera_gather_(mask, c, &crosses, &v);
+        if (WH_PLANT(tessera_nobody, !wh_any(mask, need), 0)) {
+            return now; /* those for whom they came along are not here */
+        }
+    }
+    const uint32_t leader = wh_mask_leader(lanes);
+    const int leads = wh_lane_id() == leader;
+    const wh_tessera_class *row_at =
+        &wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
+    uint32_t attempt = 0, left = 1;
+    WH_NO_UNROLL
+    while (left == 1) {
+        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        const uint32_t r = wh_popc32(needy);
+        uint64_t got = 0; /* slots from its position on are the group's */
+        uint32_t which = WH_TESSERA_NOT_YET;
+        WH_NO_UNROLL
+        for (;; attempt++) { /* until some group of the warp has something to do */
+            if (leads && r != 0) {
+                which = wh_tessera_which_(wh_load_u64_relaxed(&own->cursors[c].span),
+                                          wh_load_u64_relaxed(&own->cursors[c].spare));
+            }
+            if (wh_any(mask, which != WH_TESSERA_NOT_YET)) {
+                break;
+            }
+            wh_backoff(attempt < 2 ? attempt : 2);
+        }
+        now.attach = which == WH_TESSERA_BOTH_CLOSED ? WH_TESSERA_STUCK : 0;
+        const wh_tessera_class row = *row_at; /* beside the add */
+        unsigned char *base = g->base;
+        if (which < 2) {
+            got = wh_fetch_add_u64_acquire(wh_tessera_word_(&own->cursors[c], which),
+                                           r * WH_TESSERA_POSITION); /* P2, I1 */
+            now.attach = wh_tessera_crosses_(got, r) ? 1 + which : 0;
+            now.v = got;
+        }
+        got = wh_shfl_u64(mask, got, leader);
+        if (need) {
+            now.p = wh_tessera_nth_(base, wh_tessera_row_chunk_log2(row), row, got,
+                                    wh_mask_rank(needy));
+            need = now.p == NULL;
+        }
+        left = wh_reduce_or_u32(mask, (need ? 1u : 0) | (now.attach != 0 ? 2u : 0));
+    }
+    WH_PLANT(tessera_p2_together, wh_syncwarp(mask), (void)0); /* P2, as in malloc */
+    return now;
+}
+
+/* What await cannot do, for lanes of which some are crossers, for rare, or STUCK: spans for the
+ * former, and all there is for the others. Some may still need a slot then. Arguments as await's,
+ * attach and v as in wh_tessera_asked; n is the request of a lane that has no p yet. */
+WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                                             wh_mask_t lanes, uint32_t set, uint32_t c,
+                                             uint32_t attach, uint64_t v, void *p, uint64_t n) {
+    uint32_t crosses = attach & WH_TESSERA_CROSSES;
+    if (mask != 0xffffffffu) {
+        mask = mask != 0 ? mask : wh_activemask();
+        lanes = wh_tessera_gather_(mask, c, &crosses, &v);
+    }
+    wh_tessera_asked now;
+    now.p = p;
+    now.v = v;
+    now.attach = 0;
+    if (wh_any(mask, crosses != 0)) {
+        now = wh_tessera_attach_all_(g, own, mask, lanes, set, c, crosses, v, p);
+    }
+    if (wh_any(mask, ((now.attach | attach) & WH_TESSERA_STUCK) != 0)) {
+        const uint32_t owes = now.attach & WH_TESSERA_CROSSES;
+        now.p = wh_tessera_slow_(g, mask, lanes, set, c, (attach & WH_TESSERA_SLOTS) == 0,
+                                 owes != 0, owes != 0 ? owes - 1 : 0, now.v, now.p);
+        now.attach = WH_TESSERA_ENDS;
+    }
+    /* Behind what others wait for, since a run may have to wait for them (C1). */
+    if (wh_any(mask, (attach & (WH_TESSERA_RARE | WH_TESSERA_CUT)) != 0)) {
+        const int cut = (attach & WH_TESSERA_CUT) != 0 && now.p == NULL;
+        now.p = wh_tessera_rare_(g, own, mask, lanes, set, c, cut, now.p, n);
+    }
+    now.attach = c == WH_TESSERA_NO_CLASS ? WH_TESSERA_ENDS : now.attach;
+    wh_syncwarp(mask); /* P2, as in malloc */
+    return now;
 }
 
 /* For lanes whose cursor's span had no slot for them, *v is what the add of their group returned:
- * slots of the spare span, but for the crosser's group. *attach, *v: as refill takes them. */
+ * slots of the spare span, but for the crosser's group. *attach, *v: as in wh_tessera_asked. */
 WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tessera_class row,
                               wh_mask_t mask, wh_group same, int leads, uint32_t *attach,
                               uint64_t *v, void *p) {
-    const wh_mask_t needy = wh_ballot(mask, p == NULL) & same.lanes;
+    const int together = mask == 0xffffffffu; /* else same is the caller alone */
+    const wh_mask_t needy = together ? wh_ballot(mask, p == NULL) & same.lanes : p == NULL;
     const uint32_t r = wh_popc32(needy);
     uint64_t got = 0;
     if (leads && r != 0) {
@@ -2288,21 +2366,60 @@ WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tess
             *v = got;
         }
     }
-    got = wh_shfl_u64(mask, got, same.leader);
-    return p != NULL ? p : wh_tessera_nth_(h.base, h.chunk_log2, row, got, wh_mask_rank(needy));
+    got = together ? wh_shfl_u64(mask, got, same.leader) : got;
+    const uint32_t rank = together ? wh_mask_rank(needy) : 0;
+    return p != NULL ? p : wh_tessera_nth_(h.base, h.chunk_log2, row, got, rank);
 }
 
-/* may_pack: a constant; else the block is a slot, or a run, but in no case one of a pack. */
+/* Whether some lane of mask says so; 0: some lane that is at this place with the caller. Lanes that
+ * go where none of them has anything to do find no progress there, so each place that asks is a
+ * place of its own (a macro: the simulated device tells them by their lines). */
+#define WH_TESSERA_SOME(mask, pred) ((mask) == 0 ? wh_any_here(pred) : wh_any((mask), (pred)))
+
+/* What malloc does not find at once. Lanes that have what they want come along with the others, so
+ * that their warp stays together. A function of its own, though that is another call: what is kept
+ * from one turn to the next would else be in memory whenever malloc is called (docs). */
+WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                                 wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
+                                 uint64_t v, void *p, uint64_t n) {
+    const uint32_t slots = attach & WH_TESSERA_SLOTS;
+    attach &= ~WH_TESSERA_SLOTS;
+    while (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0)) {
+        const wh_tessera_asked now =
+            WH_TESSERA_SOME(mask, attach != 0)
+                ? wh_tessera_more_(g, own, mask, lanes, set, c, attach | slots, v, p, n)
+                : wh_tessera_await_(g, own, mask, lanes, c, v, p);
+        p = now.p;
+        v = now.v;
+        attach = now.attach;
+        if (attach == WH_TESSERA_ENDS) {
+            attach = 0;
+            n = 0;
+            c = WH_TESSERA_NO_CLASS;
+        }
+    }
+    if (g->tracks) {
+        wh_tessera_count_(g, mask, p);
+    }
+    return p;
+}
+
+/* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
+ * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
+ * the atomics that they would save; what is not found at once they seek together again: all of
+ * mask, or if that is 0 those that happen to be here. may_pack: a constant; else the block is a
+ * slot, or a run, but in no case one of a pack. */
 WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may_pack) {
     const int is_slot = (uint64_t)n - 1 < h.max_slot; /* not so for 0 */
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
-    const wh_group same = wh_group_by_u32(mask, c);
+    const int together = mask == 0xffffffffu;
+    const wh_group same = together ? wh_group_by_u32(mask, c) : wh_group_alone();
     const uint32_t set = wh_tessera_my_set_(h);
-    const int full_warp = may_pack && mask == 0xffffffffu && !h.tracks;
+    const int full_warp = may_pack && together && !h.tracks;
     const int packs = full_warp && (uint32_t)n > h.pack_above && n <= h.max_slot >> 1 &&
                       same.n < WH_TESSERA_PACK_LANES;
     const int leads = is_slot && !packs && wh_group_leads(same);
-    const int whole = same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole);
+    const int whole = together && same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole);
     const wh_tessera_class row = h.classes[is_slot ? c : 0];
     wh_tessera_set *const own = &h.sets[set];
     uint64_t v = 0;
@@ -2314,10 +2431,10 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
             v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
                 &own->cursors[c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
         }
-        p = wh_tessera_nth_(h.base, h.chunk_log2, row, wh_shfl_u64(mask, v, same.leader),
-                            same.rank);
+        p = wh_tessera_nth_(h.base, h.chunk_log2, row,
+                            together ? wh_shfl_u64(mask, v, same.leader) : v, same.rank);
     }
-    if (wh_any(mask, (p == NULL && n != 0) || h.tracks)) {
+    if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || h.tracks)) {
         uint32_t attach = 0;
         if (full_warp && wh_any(mask, packs)) {
             const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
@@ -2327,19 +2444,21 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
         if (!whole && (!full_warp || wh_any(mask, p == NULL && !packs && is_slot))) {
             p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);
         }
-        if (wh_any(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
-            attach |= whole || h.tracks || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
+        if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
+            attach |= whole || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
             attach |= !may_pack ? WH_TESSERA_SLOTS : packs && p == NULL ? WH_TESSERA_CUT : 0;
-            p = wh_tessera_more_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p,
-                                 n);
+            p = wh_tessera_ask_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p, n);
         }
     }
-    wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
+    if (together) {
+        wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
+    }
     return p;
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
-    return wh_tessera_malloc_(h, mask, n, 1);
+    return mask == 0xffffffffu ? wh_tessera_malloc_(h, 0xffffffffu, n, 1) /* it is a constant */
+                               : wh_tessera_malloc_(h, mask, n, 1);
 }
 
 /* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
@@ -2361,7 +2480,10 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
     return p;
 }
 
-WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
+/* together: a constant; all lanes of the warp call, in groups of one word. Else each lane for
+ * itself. */
+WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
+    const uint32_t all = 0xffffffffu;
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     const int inside = offset < h.bytes; /* not so for NULL */
     const uint32_t chunk = inside ? (uint32_t)(offset >> h.chunk_log2) : 0;
@@ -2379,10 +2501,13 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
         is_slot = inside & (slot != UINT32_MAX);
     }
     const uint32_t word = is_slot ? (first << h.words_log2) + (slot >> 6) : UINT32_MAX;
-    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
-    uint64_t bits = 0;
+    uint64_t bits = (uint64_t)1 << (slot & 63);
     uint32_t twice = 0;
-    const wh_group same = wh_group_in_words(mask, word, slot, is_slot, &bits, &twice);
+    wh_group same = wh_group_alone();
+    if (together) {
+        wh_syncwarp(all); /* every lane's last use comes before its leader's release */
+        same = wh_group_in_words(all, word, slot, is_slot, &bits, &twice);
+    }
     if (is_slot) {
         if (wh_group_leads(same)) {
             const uint32_t slab = word >> h.words_log2;
@@ -2409,7 +2534,7 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
             }
             if (any) {
                 wh_tessera_freed_(h.core, set, slab, tag_again, slots, (old & ~past) == 0,
-                                  (all_free & ~(old | freed)) == 0);
+                                  (all_free & ~(old | freed)) == 0, !together);
             }
             if (h.tracks) {
                 wh_tessera_uncount_(wh_tessera_ref_(h),
@@ -2418,6 +2543,14 @@ WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
         }
     } else if (p != NULL) {
         wh_tessera_free_run_(wh_tessera_ref_(h), wh_tessera_my_set_(h), offset);
+    }
+}
+
+WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
+    if (mask == 0xffffffffu) {
+        wh_tessera_free_(h, 1, p);
+    } else {
+        wh_tessera_free_(h, 0, p);
     }
 }
 
@@ -2448,6 +2581,7 @@ WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
 #define wh_tessera_NAME "tessera"
 #define wh_tessera_MAX_ALIGN (1u << 20)
 #define wh_tessera_BLOCKS 6
+#define wh_tessera_EACH 1
 
 #include "warpheap/alloc/tessera/inspect.h"
 
