@@ -100,7 +100,7 @@ WH_KERNEL(tessera_spare, workload_args, a) {
     void **p = (void **)wh_tessera_spare_(a.heap, cursor, a.heap.classes[c], me,
                                           wh_group_by_u32(me, c), 1, &attach, &v, NULL);
     if (p == NULL) {
-        p = (void **)wh_tessera_ask_(wh_tessera_ref_(a.heap), &a.heap.sets[0], me, me, 0, c, attach,
+        p = (void **)wh_tessera_ask_(wh_tessera_ref_(a.heap), &a.heap.sets[0], 0, me, 0, c, attach,
                                      v, NULL, a.most);
     }
     const int had_rest = wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->spare));
@@ -369,7 +369,7 @@ static const workload workloads[] = {
     {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048, 0},
     {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048, 0},       /* two words a slab */
     {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0, 0},        /* slabs often change class */
-    {"tessera-wide-turns", 3, 1, 16, 200, 64, 1, 16, 0, 4096, 0}, /* such of several words */
+    {"tessera-wide-turns", 2, 1, 32, 400, 48, 1, 16, 0, 4096, 0}, /* such of several words */
     {"tessera-runs", 23, 2, 6, 120, 64, 2, 64, 1, 1024, 3},
     {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
     {"tessera-warp", 1, 1, 32, 20, 64, 1, 64, 1, 2048, WHOLE_WARP}, /* a slot for each lane */

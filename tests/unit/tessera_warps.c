@@ -224,7 +224,7 @@ WH_FN void *after_first(wh_tessera_t h, uint32_t c, uint64_t v) {
                                 &attach, &v, NULL);
     return p != NULL && attach == 0
                ? p
-               : wh_tessera_ask_(wh_tessera_ref_(h), own, me, me, 0, c, attach, v, p, 64);
+               : wh_tessera_ask_(wh_tessera_ref_(h), own, 0, me, 0, c, attach, v, p, 64);
 }
 
 /* One lane uses the cursor of class 64, has it closed as a search for memory of another class

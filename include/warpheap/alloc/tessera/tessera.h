@@ -2247,81 +2247,85 @@ WH_FN wh_mask_t wh_tessera_gather_(wh_mask_t mask, uint32_t c, uint32_t *crosses
     return lanes;
 }
 
+/* An add to a word of the cursor of class c for r lanes of which the caller leads, if one has
+ * slots or is about to (P2, I1): what it returned is now->v, and the caller may have become
+ * its crosser. 0: not yet, or the cursor is closed, and the caller STUCK. */
+WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, wh_tessera_asked *now) {
+    wh_tessera_cursor *cursor = &own->cursors[c];
+    const uint32_t which =
+        wh_tessera_which_(wh_load_u64_relaxed(&cursor->span), wh_load_u64_relaxed(&cursor->spare));
+    uint64_t got = 0;
+    if (which < 2) {
+        got = wh_fetch_add_u64_acquire(wh_tessera_word_(cursor, which), r * WH_TESSERA_POSITION);
+        now->attach = wh_tessera_crosses_(got, r) ? 1 + which : 0;
+        now->v = got;
+    } else if (which == WH_TESSERA_BOTH_CLOSED) {
+        now->attach = WH_TESSERA_STUCK;
+    }
+    return got;
+}
+
 /* For lanes of which some lack a slot of class c and none is a crosser or for rare: whoever needs
  * one waits until a word of the cursor has changed, and adds. Returns when all have one, or some
- * have become crossers, or are STUCK. Unless mask is the full warp, each lane comes with a group of
- * its own; 0: those call that are here.
+ * have become crossers, or are STUCK: nobody waits while another lane of its warp has something to
+ * do, if the two are together. mask: of the full warp, `lanes` the caller's group; or 0: each lane
+ * waits for itself, and stays with those that are here.
  * It makes no calls, on purpose. Where a part of a warp may go around a call, ptxas has the lanes
  * meet behind it by way of one certain barrier register, in all functions the same. A kernel that
  * calls malloc in such a place has lanes wait there: they would be let go when others of the warp
  * use that register in here, and the warp would stay apart from then on (docs/TESSERA.md). */
 WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                               wh_mask_t lanes, uint32_t c, uint64_t v, void *p) {
+    const uint32_t all = 0xffffffffu, leader = wh_mask_leader(lanes);
+    const wh_tessera_class row =
+        wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
+    unsigned char *base = g->base;
+    const uint32_t chunk_log2 = wh_tessera_row_chunk_log2(row);
+    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     wh_tessera_asked now;
     now.p = p;
     now.v = v;
     now.attach = 0;
-    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    if (mask != 0xffffffffu) {
-        uint32_t crosses = 0;
-        mask = mask != 0 ? mask : wh_activemask();
-        lanes = wh_tessera_gather_(mask, c, &crosses, &v);
-        if (WH_PLANT(tessera_nobody, !wh_any(mask, need), 0)) {
-            return now; /* those for whom they came along are not here */
-        }
-    }
-    const uint32_t leader = wh_mask_leader(lanes);
-    const int leads = wh_lane_id() == leader;
-    const wh_tessera_class *row_at =
-        &wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
-    uint32_t attempt = 0, left = 1;
     WH_NO_UNROLL
-    while (left == 1) {
-        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
-        const uint32_t r = wh_popc32(needy);
-        uint64_t got = 0; /* slots from its position on are the group's */
-        uint32_t which = WH_TESSERA_NOT_YET;
-        WH_NO_UNROLL
-        for (;; attempt++) { /* until some group of the warp has something to do */
-            if (leads && r != 0) {
-                which = wh_tessera_which_(wh_load_u64_relaxed(&own->cursors[c].span),
-                                          wh_load_u64_relaxed(&own->cursors[c].spare));
+    for (uint32_t attempt = 0;; attempt++) {
+        if (mask == all) {
+            const wh_mask_t needy = wh_ballot(all, need) & lanes;
+            uint64_t got = 0; /* slots from its position on are the group's */
+            if (wh_lane_id() == leader && needy != 0) {
+                got = wh_tessera_try_(own, c, wh_popc32(needy), &now);
             }
-            if (wh_any(mask, which != WH_TESSERA_NOT_YET)) {
-                break;
+            got = wh_shfl_u64(all, got, leader);
+            if (need) {
+                now.p = wh_tessera_nth_(base, chunk_log2, row, got, wh_mask_rank(needy));
             }
-            wh_backoff(attempt < 2 ? attempt : 2);
+        } else if (need) {
+            now.p = wh_tessera_nth_(base, chunk_log2, row, wh_tessera_try_(own, c, 1, &now), 0);
         }
-        now.attach = which == WH_TESSERA_BOTH_CLOSED ? WH_TESSERA_STUCK : 0;
-        const wh_tessera_class row = *row_at; /* beside the add */
-        unsigned char *base = g->base;
-        if (which < 2) {
-            got = wh_fetch_add_u64_acquire(wh_tessera_word_(&own->cursors[c], which),
-                                           r * WH_TESSERA_POSITION); /* P2, I1 */
-            now.attach = wh_tessera_crosses_(got, r) ? 1 + which : 0;
-            now.v = got;
+        need = need && now.p == NULL;
+        const int some_leave =
+            mask == all ? wh_any(all, now.attach != 0) : wh_any_here(now.attach != 0);
+        const int some_need = mask == all ? wh_any(all, need) : wh_any_here(need);
+        if (some_leave || !some_need) {
+            return now;
         }
-        got = wh_shfl_u64(mask, got, leader);
-        if (need) {
-            now.p = wh_tessera_nth_(base, wh_tessera_row_chunk_log2(row), row, got,
-                                    wh_mask_rank(needy));
-            need = now.p == NULL;
-        }
-        left = wh_reduce_or_u32(mask, (need ? 1u : 0) | (now.attach != 0 ? 2u : 0));
+        wh_backoff(attempt < 2 ? attempt : 2);
     }
-    WH_PLANT(tessera_p2_together, wh_syncwarp(mask), (void)0); /* P2, as in malloc */
-    return now;
 }
 
 /* What await cannot do, for lanes of which some are crossers, for rare, or STUCK: spans for the
- * former, and all there is for the others. Some may still need a slot then. Arguments as await's,
- * attach and v as in wh_tessera_asked; n is the request of a lane that has no p yet. */
+ * former, and all there is for the others. Some may still need a slot then. mask: of the full warp,
+ * `lanes` the caller's group; or 0: those that are here. attach and v as in
+ * wh_tessera_asked; n is the request of a lane that has no p yet.
+ */
 WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                              wh_mask_t lanes, uint32_t set, uint32_t c,
                                              uint32_t attach, uint64_t v, void *p, uint64_t n) {
     uint32_t crosses = attach & WH_TESSERA_CROSSES;
-    if (mask != 0xffffffffu) {
-        mask = mask != 0 ? mask : wh_activemask();
+    if (mask == 0) {
+        const wh_mask_t here = wh_activemask();
+        const int slots = (attach & WH_TESSERA_SLOTS) != 0; /* they search in another way */
+        mask = wh_ballot(here, slots);
+        mask = slots ? mask : here & ~mask;
         lanes = wh_tessera_gather_(mask, c, &crosses, &v);
     }
     wh_tessera_asked now;
@@ -2343,7 +2347,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *o
         now.p = wh_tessera_rare_(g, own, mask, lanes, set, c, cut, now.p, n);
     }
     now.attach = c == WH_TESSERA_NO_CLASS ? WH_TESSERA_ENDS : now.attach;
-    wh_syncwarp(mask); /* P2, as in malloc */
+    WH_PLANT(tessera_p2_together, wh_syncwarp(mask), (void)0); /* P2, as in malloc */
     return now;
 }
 
@@ -2371,9 +2375,9 @@ WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tess
     return p != NULL ? p : wh_tessera_nth_(h.base, h.chunk_log2, row, got, rank);
 }
 
-/* Whether some lane of mask says so; 0: some lane that is at this place with the caller. Lanes that
- * go where none of them has anything to do find no progress there, so each place that asks is a
- * place of its own (a macro: the simulated device tells them by their lines). */
+/* Whether some lane of a full warp (mask) says so; 0: some lane that is at this place with the
+ * caller. Lanes that go where none of them has anything to do find no progress there, so each place
+ * that asks is a place of its own (a macro: the simulated device tells them by their lines). */
 #define WH_TESSERA_SOME(mask, pred) ((mask) == 0 ? wh_any_here(pred) : wh_any((mask), (pred)))
 
 /* What malloc does not find at once. Lanes that have what they want come along with the others, so
@@ -2404,11 +2408,11 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
     return p;
 }
 
-/* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
- * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
- * the atomics that they would save; what is not found at once they seek together again: all of
- * mask, or if that is 0 those that happen to be here. may_pack: a constant; else the block is a
- * slot, or a run, but in no case one of a pack. */
+/* mask and may_pack are constants. The lanes of a full warp (mask) ask in groups of one class.
+ * Those of a part of one (mask is 0) each ask for themselves, as they can only tell each other by
+ * shuffles (simt/cuda.h), which take longer than the atomics that they would save: whoever knows of
+ * others has no use for that. Those that happen to be together stay so where that helps. may_pack:
+ * else the block is a slot, or a run, but in no case one of a pack. */
 WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may_pack) {
     const int is_slot = (uint64_t)n - 1 < h.max_slot; /* not so for 0 */
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
@@ -2457,8 +2461,8 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
-    return mask == 0xffffffffu ? wh_tessera_malloc_(h, 0xffffffffu, n, 1) /* it is a constant */
-                               : wh_tessera_malloc_(h, mask, n, 1);
+    return mask == 0xffffffffu ? wh_tessera_malloc_(h, 0xffffffffu, n, 1)
+                               : wh_tessera_malloc_(h, 0, n, 1);
 }
 
 /* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
@@ -2466,7 +2470,8 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
     const uint64_t size = n == 0 || n > align ? n : align;
     const int is_slot = size - 1 < h.max_slot;
     const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
-    void *p = wh_tessera_malloc_(h, mask, (size_t)slot, 0);
+    void *p = mask == 0xffffffffu ? wh_tessera_malloc_(h, 0xffffffffu, (size_t)slot, 0)
+                                  : wh_tessera_malloc_(h, 0, (size_t)slot, 0);
     const int is_run = n != 0 && !is_slot;
     if (wh_any(mask, is_run)) {
         void *q =
