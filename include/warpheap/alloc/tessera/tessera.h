@@ -2247,6 +2247,11 @@ WH_FN wh_mask_t wh_tessera_gather_(wh_mask_t mask, uint32_t c, uint32_t *crosses
     return lanes;
 }
 
+/* Whether some lane of a full warp (mask) says so; 0: some lane that is at this place with the
+ * caller. Lanes that go where none of them has anything to do find no progress there, so each place
+ * that asks is a place of its own (a macro: the simulated device tells them by their lines). */
+#define WH_TESSERA_SOME(mask, pred) ((mask) == 0 ? wh_any_here(pred) : wh_any((mask), (pred)))
+
 /* An add to a word of the cursor of class c for r lanes of which the caller leads, if one has
  * slots or is about to (P2, I1): what it returned is now->v, and the caller may have become
  * its crosser. 0: not yet, or the cursor is closed, and the caller STUCK. */
@@ -2268,15 +2273,14 @@ WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, wh_t
 /* For lanes of which some lack a slot of class c and none is a crosser or for rare: whoever needs
  * one waits until a word of the cursor has changed, and adds. Returns when all have one, or some
  * have become crossers, or are STUCK: nobody waits while another lane of its warp has something to
- * do, if the two are together. mask: of the full warp, `lanes` the caller's group; or 0: each lane
- * waits for itself, and stays with those that are here.
+ * do, if the two are together. mask: all its lanes call, and return together; of a full warp
+ * `lanes` is the caller's group. 0: each lane waits for itself, and stays with those that are here.
  * It makes no calls, on purpose. Where a part of a warp may go around a call, ptxas has the lanes
  * meet behind it by way of one certain barrier register, in all functions the same. A kernel that
  * calls malloc in such a place has lanes wait there: they would be let go when others of the warp
  * use that register in here, and the warp would stay apart from then on (docs/TESSERA.md). */
 WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                               wh_mask_t lanes, uint32_t c, uint64_t v, void *p) {
-    const uint32_t all = 0xffffffffu, leader = wh_mask_leader(lanes);
     const wh_tessera_class row =
         wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     unsigned char *base = g->base;
@@ -2286,15 +2290,19 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
     now.p = p;
     now.v = v;
     now.attach = 0;
+    if (mask != 0 && mask != 0xffffffffu) {
+        lanes = wh_match_any_u32(mask, c);
+    }
+    const uint32_t leader = wh_mask_leader(lanes);
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
-        if (mask == all) {
-            const wh_mask_t needy = wh_ballot(all, need) & lanes;
+        if (mask != 0) {
+            const wh_mask_t needy = wh_ballot(mask, need) & lanes;
             uint64_t got = 0; /* slots from its position on are the group's */
             if (wh_lane_id() == leader && needy != 0) {
                 got = wh_tessera_try_(own, c, wh_popc32(needy), &now);
             }
-            got = wh_shfl_u64(all, got, leader);
+            got = wh_shfl_u64(mask, got, leader);
             if (need) {
                 now.p = wh_tessera_nth_(base, chunk_log2, row, got, wh_mask_rank(needy));
             }
@@ -2302,10 +2310,12 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
             now.p = wh_tessera_nth_(base, chunk_log2, row, wh_tessera_try_(own, c, 1, &now), 0);
         }
         need = need && now.p == NULL;
-        const int some_leave =
-            mask == all ? wh_any(all, now.attach != 0) : wh_any_here(now.attach != 0);
-        const int some_need = mask == all ? wh_any(all, need) : wh_any_here(need);
+        const int some_leave = WH_TESSERA_SOME(mask, now.attach != 0);
+        const int some_need = WH_TESSERA_SOME(mask, need);
         if (some_leave || !some_need) {
+            if (mask != 0) {
+                WH_PLANT(tessera_p2_together, wh_syncwarp(mask), (void)0); /* P2, as in malloc */
+            }
             return now;
         }
         wh_backoff(attempt < 2 ? attempt : 2);
@@ -2313,19 +2323,21 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
 }
 
 /* What await cannot do, for lanes of which some are crossers, for rare, or STUCK: spans for the
- * former, and all there is for the others. Some may still need a slot then. mask: of the full warp,
- * `lanes` the caller's group; or 0: those that are here. attach and v as in
+ * former, and all there is for the others. Some may still need a slot then. All lanes of mask, or
+ * if that is 0 those that are here; `lanes`: of a full warp the caller's group. attach and v as in
  * wh_tessera_asked; n is the request of a lane that has no p yet.
  */
 WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                              wh_mask_t lanes, uint32_t set, uint32_t c,
                                              uint32_t attach, uint64_t v, void *p, uint64_t n) {
     uint32_t crosses = attach & WH_TESSERA_CROSSES;
-    if (mask == 0) {
-        const wh_mask_t here = wh_activemask();
-        const int slots = (attach & WH_TESSERA_SLOTS) != 0; /* they search in another way */
-        mask = wh_ballot(here, slots);
-        mask = slots ? mask : here & ~mask;
+    if (mask != 0xffffffffu) {
+        if (mask == 0) {
+            const wh_mask_t here = wh_activemask();
+            const int slots = (attach & WH_TESSERA_SLOTS) != 0; /* they search in another way */
+            mask = wh_ballot(here, slots);
+            mask = slots ? mask : here & ~mask;
+        }
         lanes = wh_tessera_gather_(mask, c, &crosses, &v);
     }
     wh_tessera_asked now;
@@ -2375,11 +2387,6 @@ WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tess
     return p != NULL ? p : wh_tessera_nth_(h.base, h.chunk_log2, row, got, rank);
 }
 
-/* Whether some lane of a full warp (mask) says so; 0: some lane that is at this place with the
- * caller. Lanes that go where none of them has anything to do find no progress there, so each place
- * that asks is a place of its own (a macro: the simulated device tells them by their lines). */
-#define WH_TESSERA_SOME(mask, pred) ((mask) == 0 ? wh_any_here(pred) : wh_any((mask), (pred)))
-
 /* What malloc does not find at once. Lanes that have what they want come along with the others, so
  * that their warp stays together. A function of its own, though that is another call: what is kept
  * from one turn to the next would else be in memory whenever malloc is called (docs). */
@@ -2408,11 +2415,12 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
     return p;
 }
 
-/* mask and may_pack are constants. The lanes of a full warp (mask) ask in groups of one class.
- * Those of a part of one (mask is 0) each ask for themselves, as they can only tell each other by
- * shuffles (simt/cuda.h), which take longer than the atomics that they would save: whoever knows of
- * others has no use for that. Those that happen to be together stay so where that helps. may_pack:
- * else the block is a slot, or a run, but in no case one of a pack. */
+/* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
+ * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
+ * the atomics that they would save. Then all of mask go on together, also those that have what they
+ * want: a lane that allocates for others may not be left by them (warpheap.h). If mask is 0 those
+ * do that happen to be here, where that helps. may_pack: a constant; else the block is a slot, or a
+ * run, but in no case one of a pack. */
 WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may_pack) {
     const int is_slot = (uint64_t)n - 1 < h.max_slot; /* not so for 0 */
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
@@ -2461,8 +2469,8 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
-    return mask == 0xffffffffu ? wh_tessera_malloc_(h, 0xffffffffu, n, 1)
-                               : wh_tessera_malloc_(h, 0, n, 1);
+    return mask == 0xffffffffu ? wh_tessera_malloc_(h, 0xffffffffu, n, 1) /* it is a constant */
+                               : wh_tessera_malloc_(h, mask, n, 1);
 }
 
 /* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
@@ -2470,8 +2478,7 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
     const uint64_t size = n == 0 || n > align ? n : align;
     const int is_slot = size - 1 < h.max_slot;
     const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
-    void *p = mask == 0xffffffffu ? wh_tessera_malloc_(h, 0xffffffffu, (size_t)slot, 0)
-                                  : wh_tessera_malloc_(h, 0, (size_t)slot, 0);
+    void *p = wh_tessera_malloc_(h, mask, (size_t)slot, 0);
     const int is_run = n != 0 && !is_slot;
     if (wh_any(mask, is_run)) {
         void *q =
