@@ -29,7 +29,8 @@ static const struct argp_option options[] = {
     {"input", 'i', "FILE", 0, "a graph file for the case graph (repeatable)", 3},
     {"check", OPT_CHECK, "WHEN", 0,
      "write and check block contents in the last repetition (default) or in every one; that "
-     "blocks are disjoint is verified in all, with 'ends' in the last one",
+     "blocks are disjoint is verified in all, with 'ends' in the last one, "
+     "and timed churn writes nothing to blocks",
      3},
     {"policy", OPT_POLICY, "NAME", 0, "scheduling policy of the simulated device", 3},
     {"json", OPT_JSON, "FILE", 0, "write the results to FILE", 4},
