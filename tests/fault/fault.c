@@ -885,6 +885,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_x1_shut", "tessera-under-way"},  /* ... or one that a free has shut */
         {"tessera_x1_words", "tessera-quarters"},  /* ... or a slot that is not listed yet */
         {"tessera_x2_free", "tessera-verdict"},    /* ... or by what was so before a free */
+        {"tessera_x2_free", "tessera-verdict-warp"},
         {"tessera_run_rest", "tessera-runs"}, /* chunks claimed for an alignment and not put back */
         {"tessera_run_same", "tessera-under-way"}, /* NULL for a run while chunks are moved */
         {"tessera_run_events", "tessera-alone"},   /* ... or by what was so before a free */
@@ -940,6 +941,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_p2_claim", "tessera-small"},
         {"tessera_p2_publish", "tessera-quarters"},
         {"tessera_p2_spare", "tessera-spares"},
+        {"tessera_p2_lanes", "tessera-packs"},
         {"tessera_p2_together", "tessera-quarters"},
         {"ring_p1_put", "queue-message"},
         {"vqueue_p2_find", "queue-message"},

@@ -289,28 +289,39 @@ static wh_status run_packs(const wh_launch *launch, workload_args *a, wh_heap *h
     return s;
 }
 
-/* All four slots of the only chunk are taken, and a malloc has been told so. One lane has freed the
- * first of them and not listed the slab yet, another one the second, which need not list it: its
- * malloc may not be told of what was so before (X2). One lane plays both. */
+/* All four slots of the only chunk are taken, and a malloc has been told so. One lane has freed one
+ * of them and not listed the slab yet, another lane a second one, which need not list it: its
+ * malloc may not be told of what was so before (X2). One lane plays both. In a block of a whole
+ * warp the others make the second free with it. */
 WH_KERNEL(tessera_verdict, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_ref_(a.heap);
-    const uint32_t c = wh_tessera_class_of(a.most);
-    void *p[4];
-    for (uint32_t k = 0; k < 4; k++) {
-        p[k] = wh_malloc(a.heap, a.most);
-        a.found->nulls += p[k] == NULL;
+    const uint32_t c = wh_tessera_class_of(a.most), all = 0xffffffffu;
+    const int warp = wh_block_threads() == 32, plays = wh_lane_id() == 0;
+    void *p[4] = {NULL, NULL, NULL, NULL};
+    if (plays) {
+        for (uint32_t k = 0; k < 4; k++) {
+            p[k] = wh_malloc(a.heap, a.most);
+            a.found->nulls += p[k] == NULL;
+        }
+        a.found->nulls += wh_malloc(a.heap, a.most) != NULL;
+        const uint64_t slot = ((uintptr_t)p[3] - (uintptr_t)g.base) / a.most;
+        (void)wh_fetch_or_u64_acq_rel(wh_tessera_words_of_(g, 0), (uint64_t)1 << slot);
     }
-    a.found->nulls += wh_malloc(a.heap, a.most) != NULL;
-    const uint64_t slot = ((uintptr_t)p[3] - (uintptr_t)g.base) / a.most;
-    (void)wh_fetch_or_u64_acq_rel(wh_tessera_words_of_(g, 0), (uint64_t)1 << slot);
-    wh_free(a.heap, p[2]);
-    wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, 0, c)->reuse, 0); /* a hint, for another slab */
-    p[2] = wh_malloc(a.heap, a.most);
-    a.found->nulls += p[2] == NULL;
-    wh_tessera_list_slab_(g, wh_tessera_tag_list(g, wh_load_u64_relaxed(wh_tessera_tag_at_(g, 0))),
-                          0);
-    for (uint32_t k = 0; k < 3; k++) {
-        wh_free(a.heap, p[k]);
+    if (warp) {
+        wh_syncwarp(all);
+        wh_free_lanes(a.heap, all, p[2]);
+    } else {
+        wh_free(a.heap, p[2]);
+    }
+    if (plays) {
+        wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, 0, c)->reuse, 0); /* for another slab */
+        p[2] = wh_malloc(a.heap, a.most);
+        a.found->nulls += p[2] == NULL;
+        const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, 0));
+        wh_tessera_list_slab_(g, wh_tessera_tag_list(g, tag), 0);
+        for (uint32_t k = 0; k < 3; k++) {
+            wh_free(a.heap, p[k]);
+        }
     }
 }
 
@@ -374,18 +385,22 @@ static const workload workloads[] = {
     {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
     {"tessera-warp", 1, 1, 32, 20, 64, 1, 64, 1, 2048, WHOLE_WARP}, /* a slot for each lane */
     {"tessera-verdict", 1, 1, 1, 1, 256, 1, 256, 1, 0, VERDICT},
+    {"tessera-verdict-warp", 1, 1, 32, 1, 256, 1, 256, 1, 0, VERDICT},
     {"tessera-late-leave", 1, 1, 2, 1, 16, 1, 16, 1, 2048, LATE_LEAVE},
     {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
     {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",      "tessera-small",    "tessera-chunks",
-    "tessera-slots",      "tessera-quarters", "tessera-halves",
-    "tessera-spares",     "tessera-parts",    "tessera-spare",
-    "tessera-under-way",  "tessera-words",    "tessera-turns",
-    "tessera-wide-turns", "tessera-runs",     "tessera-alone",
-    "tessera-warp",       "tessera-verdict",  "tessera-late-leave",
-    "tessera-late-pack",  "tessera-packs",    NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",      "tessera-small",
+                                           "tessera-chunks",     "tessera-slots",
+                                           "tessera-quarters",   "tessera-halves",
+                                           "tessera-spares",     "tessera-parts",
+                                           "tessera-spare",      "tessera-under-way",
+                                           "tessera-words",      "tessera-turns",
+                                           "tessera-wide-turns", "tessera-runs",
+                                           "tessera-alone",      "tessera-warp",
+                                           "tessera-verdict",    "tessera-verdict-warp",
+                                           "tessera-late-leave", "tessera-late-pack",
+                                           "tessera-packs",      NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -442,9 +457,11 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     const uint32_t lanes = alone           ? 1
                            : w->lanes != 0 ? w->lanes
                                            : w->chunks,
-                   block = w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ? 32
-                           : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE             ? 2
-                                                                                                : 1;
+                   block = w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ||
+                                   (w->runs == VERDICT && lanes > 1)
+                               ? 32
+                           : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE ? 2
+                                                                                    : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
     s = s != WH_OK                ? s
         : w->lanes == SPARE       ? tessera_spare(&launch, &a)

@@ -232,7 +232,7 @@ static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const ui
 
     uint64_t n = 0, chunks = 0;
     uint32_t n_groups =
-        0; /* of a warp: lane l leads one if none before it has its size, or always */
+        0; /* of a warp: a lane leads one if none before it has its size, or always */
     for (uint32_t l = 0; l < 32; l++) {
         int leads = lanes >> l & 1;
         for (uint32_t k = 0; k < l && lanes == ~0u; k++) {

@@ -346,7 +346,7 @@ WH_FN void wh_floor_walk(wh_floor_t h, uint64_t i, uint64_t n, wh_walk_sink *sin
 #define wh_floor_plain_NAME "floor-plain"
 #define wh_floor_plain_MAX_ALIGN wh_floor_MAX_ALIGN
 #define wh_floor_plain_BLOCKS wh_floor_BLOCKS
-#define wh_floor_plain_EACH 0
+#define wh_floor_plain_EACH wh_floor_EACH
 typedef wh_floor_t wh_floor_plain_t;
 #define wh_floor_plain_plan wh_floor_plan
 #define wh_floor_plain_init wh_floor_init

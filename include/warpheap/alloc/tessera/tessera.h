@@ -87,10 +87,12 @@
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
  *       per published span, since positions only grow; it alone stores the word's next
- *       value, or another lane of its warp to which it has handed that (gather). Positions do not
- * overflow: who finds one MOST_OVER past the end adds to neither word of the cursor until that one
- * has changed (wh_tessera_is_over_) T1  claim, then validate: a taker of a one-word slab reads the
- * tag again after its cas. What it holds pins the slab (I3). If the slab has meanwhile been another
+ *       value, or a lane of its warp to which it has handed that (gather). Positions
+ *       do not overflow: who finds one MOST_OVER past the end adds to neither word of
+ *       the cursor until that one has changed (wh_tessera_is_over_)
+ *
+ *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
+ *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives back the bits it took, which may be some of those past the last slot;
  *       slot 0 is not to be had meanwhile. It sees the new tag, since a bit that it took from a
  *       word that was 0 when the tag was stored has been freed since (P1). A taker of a pack's
@@ -124,13 +126,17 @@
  *   P5  list: what level 0 has is there before the levels above are told (core/veb.h P2)
  *   P6  what has become available is there before the event that tells of it is counted: the
  *       word's fetch_or and the pool's insert are acquire, so the add comes after them. A
- *       verdict that knows the event (X2) has searched with it, since it reads events first
+ *       verdict that knows the event (X2) has searched with it, since it reads events first. A lane
+ *       that counts for others of its warp does so between two syncs with them: behind their
+ *       fetch_or, and before they return
  *   P7  a slab's tag is there before bits of it that nobody has freed may be taken (store release
  *       of the word), or takers be let in (a fence before its state loses SHUT) -> the taker's
  *       atomic on either, acquire, before it reads the tag (T1, I5)
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
- *       its cursor (which wait for nobody: their search of the pool is bounded), and at X1
+ *       its cursor (which wait for nobody: their search of the pool is bounded; a lane of a part of
+ *       a warp may wait for one of its own warp, as lanes that have parted go on independently
+ *       on sm_70 and later), and at X1
  *       for takes under way. Lists, pool: lock-free. A run: its warp searches the pool
  *       without the lock, again only if another take got part of the row it had found.
  *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
@@ -342,13 +348,12 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
     }
     uint32_t *frees = &wh_tessera_set_at_(g, set)->frees;
     if (!each) {
-        wh_add_u32_relaxed(frees, 1); /* X2, P6 */
-    } else {                          /* once for all who are here */
+        WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
+    } else { /* once for all who are here */
         const wh_mask_t here = wh_activemask();
         wh_syncwarp(here); /* P6 for what the others have freed */
         if (wh_lane_id() == wh_mask_leader(here)) {
-            WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, wh_popc32(here)),
-                     (void)0); /* X2, P6 */
+            WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
         }
         wh_syncwarp(here); /* X2: none returns before */
     }
@@ -1646,14 +1651,12 @@ typedef struct wh_tessera_asked {
     uint64_t v;
     uint32_t attach;
 } wh_tessera_asked;
-#define WH_TESSERA_CROSSES                                                                       \
-    3u                       /* 1 + the word whose crosser the lane is; v: what its add returned \
-                              */
-#define WH_TESSERA_RARE 4u   /* it is for rare */
-#define WH_TESSERA_SLOTS 8u  /* a block of a pack will not do */
-#define WH_TESSERA_CUT 16u   /* it was to have one, of a full warp */
-#define WH_TESSERA_STUCK 32u /* its cursor is closed */
-#define WH_TESSERA_ENDS 64u  /* p is all that there is for it */
+#define WH_TESSERA_CROSSES 3u /* 1 + the word it is the crosser of, by the add that returned v */
+#define WH_TESSERA_RARE 4u    /* it is for rare */
+#define WH_TESSERA_SLOTS 8u   /* a block of a pack will not do */
+#define WH_TESSERA_CUT 16u    /* it was to have one, of a full warp */
+#define WH_TESSERA_STUCK 32u  /* its cursor is closed */
+#define WH_TESSERA_ENDS 64u   /* p is all that there is for it */
 
 /* Each crosser among the lanes of mask (attach, v) attaches a span from the pool for its group,
  * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. Returns
@@ -2313,9 +2316,6 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
         const int some_leave = WH_TESSERA_SOME(mask, now.attach != 0);
         const int some_need = WH_TESSERA_SOME(mask, need);
         if (some_leave || !some_need) {
-            if (mask != 0) {
-                WH_PLANT(tessera_p2_together, wh_syncwarp(mask), (void)0); /* P2, as in malloc */
-            }
             return now;
         }
         wh_backoff(attempt < 2 ? attempt : 2);
@@ -2462,8 +2462,8 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
             p = wh_tessera_ask_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p, n);
         }
     }
-    if (together) {
-        wh_syncwarp(mask); /* P2 reaches the lanes that did not make the atomic themselves */
+    if (mask != 0) { /* P2 reaches the lanes that did not make the atomic themselves */
+        WH_PLANT(tessera_p2_lanes, wh_syncwarp(mask), (void)0);
     }
     return p;
 }
