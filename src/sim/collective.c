@@ -332,6 +332,10 @@ static uint32_t choose_ticks(whi_engine *e, const whi_warp *w) {
     return e->log != NULL ? whi_log_ticks(e, ticks) : ticks;
 }
 
+/* After so many choices that passed it over a lane's call site comes first: a loop with
+ * wh_activemask in it must not keep lanes that stand further on from ever being named. */
+#define MOST_PASSED 64u
+
 /* Whom the waiting lanes' wh_activemask names. Round robin: all lanes of one call
  * site, that which comes first in the text, since lanes that left a loop early stand
  * further on. Otherwise a seeded choice; must: a lane to be named, or 0. */
@@ -348,6 +352,12 @@ static uint32_t choose_mask(whi_engine *e, whi_warp *w, uint32_t must) {
         for (uint32_t m = w->am_wait; m != 0; m &= m - 1) {
             if (site_before(w->lanes[wh_ctz32(m)].site, w->lanes[wh_ctz32(named)].site)) {
                 named = 1u << wh_ctz32(m);
+            }
+        }
+        for (uint32_t m = w->am_wait; m != 0; m &= m - 1) {
+            if (w->lanes[wh_ctz32(m)].am_passed >= MOST_PASSED) {
+                named = 1u << wh_ctz32(m);
+                break;
             }
         }
     }
@@ -385,6 +395,9 @@ static void resolve(whi_engine *e, whi_warp *w, uint32_t must) {
             whi_make_runnable(e, l);
         }
     }
+    for (uint32_t m = w->am_wait; m != 0; m &= m - 1) {
+        w->lanes[wh_ctz32(m)].am_passed++;
+    }
     while (w->am_wait != 0 && w->am_ticks == 0) {
         w->am_ticks = choose_ticks(e, w);
     }
@@ -407,6 +420,7 @@ uint32_t whi_sim_activemask(const char *site) {
         return bit;
     }
     l->site = site;
+    l->am_passed = 0;
     w->am_wait |= bit;
     const uint32_t ticks = choose_ticks(e, w);
     if (ticks == 0) {

@@ -81,6 +81,7 @@ typedef struct whi_lane {
     uint64_t prio;                /* PCT: larger runs first */
     struct whi_lane *next_asleep; /* S6 */
     const char *site;
+    uint32_t am_passed; /* how often others have been named since it waits in wh_activemask */
     uint64_t value, result;
     uint32_t source;             /* lane that a shuffle reads */
     bool fiber_ready;            /* S5 */

@@ -64,6 +64,22 @@ WH_KERNEL(leader_works, spin_args, a) {
     }
 }
 
+/* The lanes that spin ask who is with them meanwhile, as those do that they wait for, further on.
+ */
+WH_KERNEL(spins_together, spin_args, a) {
+    const uint32_t lane = wh_lane_id();
+    uint32_t *flag = &a.flags[wh_thread_id() / 32], attempt = 0;
+    if (lane % 2 == 0) {
+        while (wh_any_here(wh_load_u32_acquire(flag) == 0)) {
+            spin(&a, &attempt);
+        }
+    }
+    (void)wh_activemask();
+    if (lane == 1) {
+        wh_store_u32_release(flag, 1);
+    }
+}
+
 static void test_spins_end(void **state) {
     (void)state;
     for (uint32_t p = 0; p < N_POLICIES; p++) {
@@ -91,6 +107,10 @@ static void test_spins_end(void **state) {
                 assert_int_equal(wh_device_set(d, a.flags, 0, 4 * lanes), WH_OK);
                 const wh_launch full = grid(d, 3, 64);
                 if (leader_works(&full, &a) != WH_OK) {
+                    fail_msg("%s", wh_device_error_text(d));
+                }
+                assert_int_equal(wh_device_set(d, a.flags, 0, 4 * lanes), WH_OK);
+                if (spins_together(&full, &a) != WH_OK) {
                     fail_msg("%s", wh_device_error_text(d));
                 }
             }
