@@ -883,13 +883,13 @@ static void every_fault_is_found(void **state) {
         {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */
         {"tessera_x1_transit", "tessera-halves"},  /* ... or a slab on its way to the pool */
         {"tessera_x1_shut", "tessera-under-way"},  /* ... or one that a free has shut */
-        {"tessera_x1_words", "tessera-quarters"},  /* ... or a slot that is not listed yet */
+        {"tessera_x1_words", "tessera-answered"},  /* ... or a slot that is not listed yet */
         {"tessera_x2_free", "tessera-verdict"},    /* ... or by what was so before a free */
         {"tessera_x2_free", "tessera-verdict-warp"},
+        {"tessera_x3", "tessera-answered"},   /* ... or by a search that began before the request */
         {"tessera_run_rest", "tessera-runs"}, /* chunks claimed for an alignment and not put back */
         {"tessera_run_same", "tessera-under-way"}, /* NULL for a run while chunks are moved */
         {"tessera_run_events", "tessera-alone"},   /* ... or by what was so before a free */
-        {"tessera_c1_gather", "tessera-chunks"},   /* nobody has a crosser's duty any more */
         {"vqueue_i5", "queue-message"},     /* a link is overwritten before it is in the list */
         {"vqueue_i2_batch", "queue-batch"}, /* a chunk retires together with its predecessor */
         {"vqueue_i3", "queue-message"},     /* a link of a chunk in other use is followed */

@@ -117,6 +117,12 @@ WH_KERNEL(tessera_spare, workload_args, a) {
     }
 }
 
+/* Whether a request for class c is told that there is nothing. */
+WH_FN uint32_t is_none(wh_tessera_ref g, uint32_t c) {
+    uint64_t number = WH_TESSERA_NO_NUMBER;
+    return wh_tessera_none_(g, wh_activemask(), 0, c, 1, 1, &number) == WH_TESSERA_NONE;
+}
+
 /* While somebody holds slots of the only chunk in the midst of a take, or a free has shut it and
  * not put it into the pool yet, nobody may learn that there is nothing: neither who wants a slot,
  * of any class, nor who wants a run (X1). `most`: a class of several words; `least`: of one. */
@@ -126,23 +132,22 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     const uint32_t c = wh_tessera_class_of(a.most), other = wh_tessera_class_of(a.least);
     const uint64_t taken = wh_tessera_slab_tag(other, 0, a.least);
     const uint64_t several = wh_tessera_slab_tag(c, 0, a.most);
-    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, 0, other);
     uint64_t *tag = wh_tessera_tag_at_(*g, 0);
     const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(*g), 0, 1);
     uint32_t wrong = got != 1 || wh_tessera_tag_slots(several, g->chunk_log2) <= 64;
-    wrong += wh_tessera_none_(g, me, 0, c, 1) == WH_TESSERA_NONE; /* shut: its tag is FREE */
+    wrong += is_none(g, c); /* shut: its tag is FREE */
     *tag = several;
-    wrong += wh_tessera_none_(g, me, 0, c, 1) == WH_TESSERA_NONE; /* its tag was read before that */
+    wrong += is_none(g, c); /* its tag was read before that */
     *tag = taken;
     *wh_tessera_words_of_(*g, 0) = 0;
     (void)wh_tessera_begin_(*g, 0);
-    wrong += wh_tessera_none_(g, me, 0, c, 1) == WH_TESSERA_NONE;
+    wrong += is_none(g, c);
     wh_tessera_end_(*g, 0);
-    wh_add_u32_relaxed(&cursor->begun, 1);
-    wrong += wh_tessera_none_(g, me, 0, c, 1) == WH_TESSERA_NONE;
+    wh_add_u32_relaxed(&wh_tessera_set_at_(*g, 0)->begun, 1);
+    wrong += is_none(g, c);
     wrong += wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1) != WH_TESSERA_WAIT;
-    wh_add_u32_relaxed(&cursor->done, 1);
-    wrong += wh_tessera_none_(g, me, 0, c, 1) != WH_TESSERA_NONE; /* quiet: nothing is left */
+    wh_tessera_end_(*g, 0);
+    wrong += 1 - is_none(g, c); /* quiet: nothing is left */
     *tag = WH_TESSERA_FREE;
     *wh_tessera_words_of_(*g, 0) = 0;
     (void)wh_veb_insert_mask(wh_tessera_pool_(*g), 0, got);
@@ -314,7 +319,7 @@ WH_KERNEL(tessera_verdict, workload_args, a) {
         wh_free(a.heap, p[2]);
     }
     if (plays) {
-        wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, 0, c)->reuse, 0); /* for another slab */
+        wh_store_u32_relaxed(wh_tessera_reuse_at_(g, 0, c), 0); /* for another slab */
         p[2] = wh_malloc(a.heap, a.most);
         a.found->nulls += p[2] == NULL;
         const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, 0));
@@ -323,6 +328,37 @@ WH_KERNEL(tessera_verdict, workload_args, a) {
             wh_free(a.heap, p[k]);
         }
     }
+}
+
+/* One lane holds all slots of the only chunk but one, and asks for another class, of which there is
+ * nothing: its searches answer for all classes. A second lane has the last slot, frees it and asks
+ * for one: no search that began before it did may be its answer (X3). */
+WH_KERNEL(tessera_answered, workload_args, a) {
+    const uint32_t slots = (1u << a.heap.core.chunk_log2) / a.least;
+    uint32_t *ready = &a.found->inside, attempt = 0;
+    void *kept[8] = {NULL};
+    if (wh_thread_id() == 0) {
+        for (uint32_t k = 0; k + 1 < slots; k++) {
+            kept[k] = wh_malloc(a.heap, a.least);
+        }
+        wh_store_u32_release(ready, 1);
+        while (wh_load_u32_acquire(ready) == 1) {
+            wh_add_u32_relaxed(&a.found->nulls, wh_malloc(a.heap, a.most) != NULL);
+        }
+        for (uint32_t k = 0; k + 1 < slots; k++) {
+            wh_free(a.heap, kept[k]);
+        }
+        return;
+    }
+    while (wh_load_u32_acquire(ready) == 0) {
+        wh_backoff(attempt++);
+    }
+    for (uint32_t step = 0; step < a.steps; step++) {
+        uint32_t *p = (uint32_t *)wh_malloc(a.heap, a.least);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        wh_free(a.heap, p);
+    }
+    wh_store_u32_release(ready, 2);
 }
 
 /* The lanes of a warp free slots of one slab, of which the last is kept. When a lane returns, its
@@ -353,6 +389,7 @@ WH_KERNEL(tessera_warp, workload_args, a) {
 #define LATE_LEAVE 12u
 #define VERDICT 13u
 #define WHOLE_WARP 14u
+#define ANSWERED 15u
 
 typedef struct workload {
     const char *name;
@@ -386,21 +423,34 @@ static const workload workloads[] = {
     {"tessera-warp", 1, 1, 32, 20, 64, 1, 64, 1, 2048, WHOLE_WARP}, /* a slot for each lane */
     {"tessera-verdict", 1, 1, 1, 1, 256, 1, 256, 1, 0, VERDICT},
     {"tessera-verdict-warp", 1, 1, 32, 1, 256, 1, 256, 1, 0, VERDICT},
+    {"tessera-answered", 1, 1, 2, 60, 512, 1, 256, 1, 0, ANSWERED},
     {"tessera-late-leave", 1, 1, 2, 1, 16, 1, 16, 1, 2048, LATE_LEAVE},
     {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
     {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",      "tessera-small",
-                                           "tessera-chunks",     "tessera-slots",
-                                           "tessera-quarters",   "tessera-halves",
-                                           "tessera-spares",     "tessera-parts",
-                                           "tessera-spare",      "tessera-under-way",
-                                           "tessera-words",      "tessera-turns",
-                                           "tessera-wide-turns", "tessera-runs",
-                                           "tessera-alone",      "tessera-warp",
-                                           "tessera-verdict",    "tessera-verdict-warp",
-                                           "tessera-late-leave", "tessera-late-pack",
-                                           "tessera-packs",      NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",
+                                           "tessera-small",
+                                           "tessera-chunks",
+                                           "tessera-slots",
+                                           "tessera-quarters",
+                                           "tessera-halves",
+                                           "tessera-spares",
+                                           "tessera-parts",
+                                           "tessera-spare",
+                                           "tessera-under-way",
+                                           "tessera-words",
+                                           "tessera-turns",
+                                           "tessera-wide-turns",
+                                           "tessera-runs",
+                                           "tessera-alone",
+                                           "tessera-warp",
+                                           "tessera-verdict",
+                                           "tessera-verdict-warp",
+                                           "tessera-answered",
+                                           "tessera-late-leave",
+                                           "tessera-late-pack",
+                                           "tessera-packs",
+                                           NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -460,14 +510,17 @@ int fault_tessera_run(const char *name, uint64_t seed) {
                    block = w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ||
                                    (w->runs == VERDICT && lanes > 1)
                                ? 32
-                           : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE ? 2
-                                                                                    : 1;
+                           : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
+                                   w->runs != ANSWERED
+                               ? 2
+                               : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
     s = s != WH_OK                ? s
         : w->lanes == SPARE       ? tessera_spare(&launch, &a)
         : w->lanes == UNDER_WAY   ? tessera_under_way(&launch, &a)
         : w->runs == LATE_LEAVE   ? tessera_late_leave(&launch, &a)
         : w->runs == WHOLE_WARP   ? tessera_warp(&launch, &a)
+        : w->runs == ANSWERED     ? tessera_answered(&launch, &a)
         : w->runs == VERDICT      ? tessera_verdict(&launch, &a)
         : w->runs == PACKS        ? tessera_late_pack(&launch, &a)
         : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)

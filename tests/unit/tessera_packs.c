@@ -342,7 +342,8 @@ WH_KERNEL(again, full_args, a) {
         ++*a.tried;
         wh_free(a.heap, a.ptrs[i]);
         /* Looks in vain are no takes: with those of many lanes NULL (X1) would never come. */
-        const wh_tessera_cursor *takes = wh_tessera_cursor_at_(a.heap.core, 0, WH_TESSERA_PACK);
+        const wh_tessera_set *takes = wh_tessera_set_at_(a.heap.core, 0);
+        *a.wrong += size < CHUNK && wh_malloc(a.heap, size + 1) != NULL; /* clears its list */
         const uint32_t before = wh_load_u32_relaxed(&takes->begun);
         *a.wrong += size < CHUNK && wh_malloc(a.heap, size + 1) != NULL;
         *a.wrong += wh_load_u32_relaxed(&takes->begun) != before;

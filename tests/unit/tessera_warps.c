@@ -238,7 +238,7 @@ WH_KERNEL(close_and_go_on, closed_args, a) {
         p = after_first(a.heap, c, wh_tessera_span(0, 1, 2));
     }
     wh_free(a.heap, p);
-    (void)wh_tessera_detach_(wh_tessera_ref_(a.heap), wh_activemask(), 0, WH_TESSERA_NO_CLASS);
+    (void)wh_tessera_detach_(wh_tessera_ref_(a.heap), wh_activemask(), 0);
     a.spans[0] = cursor->span;
     a.spans[1] = cursor->spare;
     for (uint32_t i = 1; i < a.n; i++) {
@@ -355,8 +355,7 @@ WH_KERNEL(return_of_fresh, late_args, a) {
     const uint32_t fresh = slab + (1u << wh_tessera_tag_order(tag));
     *a.wrong = *wh_tessera_tag_at_(g, fresh) != tag; /* 0: there is one behind it */
     *a.wrong += *wh_tessera_words_of_(g, fresh) != 0;
-    while (
-        wh_tessera_detach_(wh_tessera_ref_(a.heap), wh_activemask(), 0, wh_tessera_class_of(16))) {
+    while (wh_tessera_detach_(wh_tessera_ref_(a.heap), wh_activemask(), 0)) {
     }
     *a.wrong += !wh_veb_contains(wh_tessera_pool_(g), fresh);
     wh_free(a.heap, g.base + ((uint64_t)fresh << g.chunk_log2) + 512);

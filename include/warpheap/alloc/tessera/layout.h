@@ -27,6 +27,7 @@
 #define WH_TESSERA_FINE 12u    /* classes up to 256 bytes */
 #define WH_TESSERA_CLASSES 64u /* at most; 42 with chunks of 16 KiB */
 #define WH_TESSERA_NO_CLASS 63u
+#define WH_TESSERA_NO_NUMBER UINT64_MAX
 #define WH_TESSERA_PACK 62u         /* what packs have for a class */
 #define WH_TESSERA_POOL_SPREAD 4u   /* each SM works on a word of the pool of its own */
 #define WH_TESSERA_MAX_SPAN_LOG2 6u /* chunks of a span or slab: one word of the pool */
@@ -322,19 +323,19 @@ WH_HD uint32_t wh_tessera_fresh_state(uint32_t slots) {
 
 /* --- the heap -------------------------------------------------------------------- */
 
+#define WH_TESSERA_REUSES 8u
 typedef struct wh_tessera_cursor {
     uint64_t span;
-    uint32_t begun; /* takes from listed slabs of this class that have begun */
-    uint32_t done;  /* ... and are done */
-    uint32_t reuse; /* a hint: 1 + a listed slab that had slots left */
-    uint32_t padding;
     uint64_t spare; /* a second span, for whoever finds the first used up */
+    uint32_t tries; /* a hint: times that lanes have looked for listed slots */
+    uint32_t padding[3];
+    uint32_t reuse[WH_TESSERA_REUSES]; /* hints: 1 + a listed slab that had slots left */
 } wh_tessera_cursor;
 
 /* Counters of one set of cursors (the SMs that share them), and these: together, so that who has
  * one has the others without a look at the heap. */
 typedef struct wh_tessera_set {
-    uint32_t begun;    /* takes from the pool that have begun; also the search position */
+    uint32_t begun;    /* takes that have begun; also the search position */
     uint32_t done;     /* ... and are done */
     uint32_t events;   /* times that chunks have come back to the pool */
     uint32_t attached; /* spans that have been attached to cursors */
@@ -375,16 +376,18 @@ typedef struct wh_tessera_header {
     wh_tessera_class classes[WH_TESSERA_CLASSES];
     uint64_t slab_tags[WH_TESSERA_CLASSES]; /* less the set */
     uint32_t starts[WH_TESSERA_CLASSES];    /* word of the pool where set 0's first search starts */
-    uint64_t verdict[2][WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found, but maybe
-                                                blocks of packs; not these either */
-    uint64_t run_verdict;                    /* likewise: events << 24 | chunks asked for */
+    uint64_t verdict[2][WH_TESSERA_CLASSES];  /* 1 + events at which nothing was found, but maybe
+                                                 blocks of packs; not these either */
+    uint64_t answered[2][WH_TESSERA_CLASSES]; /* the requests to which that is an answer: X3 */
+    uint64_t asked;                           /* requests that wanted to know */
+    uint64_t run_verdict;                     /* likewise: events << 24 | chunks asked for */
+    uint32_t search_lock;
     uint32_t run_lock;
     uint32_t run_position;
     uint32_t run_news; /* times that cursors have been closed for a run */
-    uint32_t run_padding;
-    uint64_t used; /* with track_peak: usable bytes of live blocks */
-    uint64_t peak; /* ... and the most that it has been */
-    uint64_t padding[11];
+    uint64_t used;     /* with track_peak: usable bytes of live blocks */
+    uint64_t peak;     /* ... and the most that it has been */
+    uint64_t padding[10];
     wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
 } wh_tessera_header;
 

@@ -30,8 +30,9 @@
  *            malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED (span: to UNDER_WAY; spare: to
  *            VACANT)
- *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel.
- *            Set to 0, or in the pool to all ones (I2), by the owner of a whole slab.
+ *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel, in a slab
+ *            of several words fetch_and acq_rel between enter and leave (I5). Set to 0, or in
+ *            the pool to all ones (I2), by the owner of a whole slab.
  *   state    of a slab of several words: how many words are not full, and how many takers are at
  *            work. SHUT: none, or the chunk is no slab of several words. The free that makes a word
  *            full: sub. A taker: cas, then add. The owner of a claimed chunk: store (P7)
@@ -39,19 +40,26 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     where searches look first (I6): by or, acquire; takers take slabs off by and
- *   no_places, held, dry, scarce, place, reuse, packs, no_packs
+ *   no_places, held, dry, scarce, place, tries, reuse, packs, no_packs
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
- *            had none; which of these is next; a slab with free slots; where the next pack
- *            may be; how many more not to ask for
+ *            had none; which of these is next; how often lists were preferred; slabs with free
+ *            slots, a word for every eighth warp; where the next pack may be; how many more not
+ *            to ask for
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
  *            verdict of runs; store release. run_news: relaxed, how often that has been done
- *   begun, done   bracket whatever takes memory: from the pool per set, from a list per
- *            cursor, from packs in the place of a cursor of class PACK. attached: spans
+ *   begun, done   per set, bracket whatever takes memory: from the pool, a list, a pack. Who finds
+ *            that it may not even try lowers begun again. attached: spans
  *            published, per set. events, frees: memory has become available in the pool or
  *            in a slab, per set
- *   verdict  per class, the events and frees at which a full search found nothing; those who do
- *            not want a block of a pack have verdicts of their own
+ *   asked    requests that wanted to know whether there is anything: fetch_add acq_rel, which
+ *            gives each its number
+ *   search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others
+ *            look at it, relaxed, and take nothing meanwhile
+ *   verdict  per class, the events and frees at which a full search found nothing; answered: the
+ *            requests (below that number) that have been asked before it began; those who do
+ *            not want a block of a pack have verdicts of their own. Stored, release, by who has
+ *            search_lock
  *   used, peak
  *            with track_peak: malloc adds after it has its blocks, free subtracts after it
  *            has given them back, relaxed; peak: fetch_max of what the adds made of used. So
@@ -87,9 +95,8 @@
  *
  *   C1  crosser: the add that passes the last slot of a span, from at or before it. One
  *       per published span, since positions only grow; it alone stores the word's next
- *       value, or a lane of its warp to which it has handed that (gather). Positions
- *       do not overflow: who finds one MOST_OVER past the end adds to neither word of
- *       the cursor until that one has changed (wh_tessera_is_over_)
+ *       value. Positions do not overflow: who finds one MOST_OVER past the end adds to neither
+ *       word of the cursor until that one has changed (wh_tessera_is_over_)
  *
  *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
@@ -97,20 +104,23 @@
  *       slot 0 is not to be had meanwhile. It sees the new tag, since a bit that it took from a
  *       word that was 0 when the tag was stored has been freed since (P1). A taker of a pack's
  *       block then looks again where that slot's block lies, and whether it is large enough
- *   X1  exact out-of-memory: NULL only if, in this order, (1) begun = done, for the pool and
- *       the lists of all classes, since a taker of any class may hold a slot of this one for a
- *       while (T1) or keep a slab from going back (I5); (2) every
- *       cursor, also those of other classes, was used up or has been detached; (3) no word
- *       of a slab of the class had a free slot, nor a pack a free block of the class's largest
- *       request, if that is more than a 16th of a chunk and the caller takes blocks of packs,
- *       and (4) the pool was empty on its lowest
- *       level; and then begun and attached are the same as before and no cursor is between
- *       two spans. Without a take, what is available in (3) and (4) only grows or moves from
- *       a slab to the pool, so what was there after (2) would have been seen. A slab on that
+ *   X1  exact out-of-memory: NULL only if one warp, which has search_lock, has seen, in this
+ *       order, that (1) begun = done, for takes of all classes, since a taker of any may hold
+ *       a slot of this one for a while (T1) or keep a slab from going back (I5); (2) every
+ *       cursor was used up or has been closed; (3) no word of a slab of the class had a free
+ *       slot, nor a pack a free block of the class's largest request, if that is more than a
+ *       16th of a chunk and the caller takes blocks of packs, and (4) the pool was empty on its
+ *       lowest level; and then begun and attached are the same as before and no cursor is
+ *       between two spans. Without a take, what is available in (3) and (4) only grows or moves
+ *       from a slab to the pool, so what was there after (2) would have been seen. A slab on that
  *       move counts as free: full and not in the pool, or SHUT. A span that is claimed without a
  *       bracket leaves its cursor between two spans meanwhile, which (2) and the last look
- *       see
+ *       see. Begun that is lowered again cannot hide a take: at (1) it is as low as done, so
+ *       none had been raised in vain, and what is raised in vain only makes it larger later
  *   X2  a verdict holds while no events come: every free that has returned has counted one
+ *   X3  a verdict holds for all who had asked before its search began, whatever has been freed
+ *       since: at one moment of their calls there was nothing for them. A search looks at all
+ *       classes, so one answers all who wait
  *
  * Ordering pairs
  *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
@@ -132,12 +142,20 @@
  *   P7  a slab's tag is there before bits of it that nobody has freed may be taken (store release
  *       of the word), or takers be let in (a fence before its state loses SHUT) -> the taker's
  *       atomic on either, acquire, before it reads the tag (T1, I5)
+ *   P8  a request gets its number behind the caller's last free (and those of the lanes that it
+ *       asks with: a sync), acq_rel -> the search reads asked by an atomic, acq_rel, before it
+ *       looks at anything: what a request with a lower number has freed, it sees. Its verdict,
+ *       store release -> who asks, acquire
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
  *       its cursor (which wait for nobody: their search of the pool is bounded; a lane of a part of
  *       a warp may wait for one of its own warp, as lanes that have parted go on independently
- *       on sm_70 and later), and at X1
- *       for takes under way. Lists, pool: lock-free. A run: its warp searches the pool
+ *       on sm_70 and later), and while a warp searches for all (X1), for that. The search waits for
+ *       takes under way, which end by themselves, a bounded number of times, so it ends: with
+ *       verdicts, or since there was something, or since a take came in between. New takes do not
+ *       begin meanwhile, but for those that had looked at the lock before. So a lane that asks is
+ *       told NULL by the search after the one under way, or finds something, or others have taken
+ *       something. Lists, pool: lock-free. A run: its warp searches the pool
  *       without the lock, again only if another take got part of the row it had found.
  *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
  *       number of claims. A block of one: again only if its word has changed under the taker.
@@ -151,13 +169,13 @@
  *       group that makes the word full; and up to two that nobody waits for.
  *       Run: 4 tries at places from the back of the heap, else a search of the lowest level
  *       of the pool, a word a lane.
- *       NULL: a look at all tags, all words of slabs of the class, and the pool, by all
- *       lanes of the warp together, unless a verdict holds.
+ *       NULL: a look at all tags and words of slabs of the class by the lanes of the warp
+ *       together; then one warp looks at all there is for all, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
- *       tests/fault/tessera.c (I1, I4 to I6, T1, X1, X2, P1, P2, P7 of words); wh_tessera_check
+ *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P7 of words); wh_tessera_check
  *       (I1 to I9). P3 and P5 are core/veb.h's; no test
- *       weakens P4, P6 and P7 of states, whose loss the simulator's atomics would not show.
+ *       weakens P4, P6, P8 and P7 of states, whose loss the simulator's atomics would not show.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -379,6 +397,7 @@ typedef struct wh_tessera_take {
 #define WH_TESSERA_WAIT ((uint64_t)0)        /* not now */
 #define WH_TESSERA_NOTHING UINT64_MAX        /* not that anybody knows of: X1 */
 #define WH_TESSERA_PACKED (UINT64_MAX - 1)   /* not on the list: but maybe in packs */
+#define WH_TESSERA_PAUSED (UINT64_MAX - 2)   /* not while others search for all: X3 */
 #define WH_TESSERA_BLOCK ((uint64_t)1 << 62) /* with bits: | chunk of a pack << 16 | granule */
 
 WH_FN wh_tessera_take wh_tessera_found_(uint64_t at, uint64_t bits) {
@@ -572,8 +591,45 @@ WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, u
 
 /* --- slots of listed slabs ------------------------------------------------------- */
 
+/* Where the caller's warp notes what slab of class c it took slots of. */
+WH_FN uint32_t *wh_tessera_reuse_at_(wh_tessera_core g, uint32_t set, uint32_t c) {
+    return &wh_tessera_cursor_at_(g, set, c)
+                ->reuse[(uint32_t)(wh_thread_id() >> 5) % WH_TESSERA_REUSES];
+}
+
+/* Takes up to r free slots of a slab of several words, one of these: from one word on, another one
+ * for each warp, and of a lane alone some bit, so that takers seldom meet. *opened: it has taken
+ * the first slot of that word (I5). Between enter and leave. */
+WH_FN wh_tessera_take wh_tessera_take_wide_(wh_tessera_core g, uint32_t slab, uint32_t slots,
+                                            uint32_t r, uint32_t *opened) {
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    uint64_t *words = wh_tessera_words_of_(g, slab);
+    const uint32_t n_words = (slots + 63) >> 6;
+    const uint32_t own = (uint32_t)wh_thread_id() * 2654435761u;
+    uint32_t k = (own >> 16) % n_words;
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n_words && take.bits == 0; i++) {
+        const uint64_t mask = wh_tessera_full_word(slots, k);
+        uint64_t w = wh_load_u64_relaxed(&words[k]) & mask;
+        WH_NO_UNROLL
+        while (take.bits == 0 && w != 0) {
+            const uint64_t bits = r == 1 ? (uint64_t)1 << wh_select64(w, (own >> 24) % wh_popc64(w))
+                                         : wh_lowest_bits(w, r);
+            const uint64_t old = wh_fetch_and_u64_acq_rel(&words[k], ~bits); /* P1 */
+            if ((old & bits) != 0) {
+                take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)),
+                                         old & bits);
+                *opened = old == wh_tessera_all_free(slots, k);
+            }
+            w = old & mask & ~bits;
+        }
+        k = k + 1 < n_words ? k + 1 : 0;
+    }
+    return take;
+}
+
 /* Takes up to r free slots of a slab that is or was on the list of class c; `off`: the caller has
- * taken it off, and it is put back if it has more. */
+ * taken it off, and it is put back if it may have more. */
 WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uint32_t c,
                                             uint32_t slab, uint32_t r, int off) {
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
@@ -584,50 +640,45 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
         return take; /* listed in an earlier life */
     }
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    const uint32_t n_words = (slots + 63) >> 6;
     const uint64_t past = wh_tessera_past_last(slots);
-    uint64_t *words = wh_tessera_words_of_(g, slab);
+    uint64_t *word = wh_tessera_words_of_(g, slab);
     uint32_t opened = 0;
-    if (n_words > 1) {
+    int more = 0; /* slots in it, maybe */
+    if (slots > 64) {
         if (!wh_tessera_enter_(g, slab)) {
             return take;
         }
-        if (wh_load_u64_acquire(tag_at) != tag) { /* of another life */
-            wh_tessera_leave_(g, set, slab, 0);
-            return take;
+        if (wh_load_u64_acquire(tag_at) == tag) { /* of this life */
+            take = wh_tessera_take_wide_(g, slab, slots, r, &opened);
+            more = take.bits != 0;
         }
-    }
-    uint64_t left = 0;
-    WH_NO_UNROLL
-    for (uint32_t k = 0; k < n_words; k++) {
-        const uint64_t mask = wh_tessera_full_word(slots, k);
-        const uint64_t all_free = wh_tessera_all_free(slots, k);
-        uint64_t w = wh_load_u64_relaxed(&words[k]);
-        while (take.bits == 0 && WH_PLANT(tessera_i4, n_words > 1 || w != all_free, 1)) { /* I4 */
-            const int has_past = WH_PLANT(tessera_t1_past, (w & past) == past, 1);        /* T1 */
+    } else {
+        const uint64_t mask = wh_tessera_full_word(slots, 0);
+        uint64_t w = wh_load_u64_relaxed(word);
+        while (take.bits == 0 && WH_PLANT(tessera_i4, w != ~(uint64_t)0, 1)) {     /* I4 */
+            const int has_past = WH_PLANT(tessera_t1_past, (w & past) == past, 1); /* T1 */
             const uint64_t bits = wh_lowest_bits(has_past ? w & mask : w & mask & ~(uint64_t)1, r);
             if (bits == 0) {
                 break;
             }
             const uint64_t rest = w & ~wh_tessera_with_past(bits, past);
-            const uint64_t seen = wh_cas_u64_acq_rel(&words[k], w, rest); /* P1 */
+            const uint64_t seen = wh_cas_u64_acq_rel(word, w, rest); /* P1 */
             if (seen == w) {
-                take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)), bits);
-                opened = w == all_free;
+                take = wh_tessera_found_((uint64_t)(word - wh_tessera_words_of_(g, 0)), bits);
                 w = rest;
             } else {
                 w = seen;
             }
         }
-        left |= n_words > 1 || w != all_free ? w & mask : 0;
+        more = w != ~(uint64_t)0 && (w & mask) != 0;
     }
-    if (off && WH_PLANT(tessera_i6, left != 0, 0)) {
+    if (off && WH_PLANT(tessera_i6, more, 0)) {
         wh_tessera_list_slab_(g, c, slab); /* I6 */
     }
-    if (off && left != 0) { /* where the next taker looks first */
-        wh_store_u32_relaxed(&wh_tessera_cursor_at_(g, set, c)->reuse, slab + 1);
+    if (off && more) { /* where the next taker looks first */
+        wh_store_u32_relaxed(wh_tessera_reuse_at_(g, set, c), slab + 1);
     }
-    if (n_words > 1) {
+    if (slots > 64) {
         wh_tessera_leave_(g, set, slab, opened);
     } else if (take.bits != 0 &&
                WH_PLANT(tessera_t1, wh_load_u64_acquire(tag_at) != tag, 0)) { /* T1 */
@@ -639,26 +690,27 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
 }
 
 /* Up to r slots of any listed slab of class c, of which it looks at `most`. Slabs found to have
- * none leave the list. */
+ * none leave the list. It ends early when a search for all begins (X3). */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t set, uint32_t c,
                                                    uint32_t r, uint32_t most) {
     const wh_veb list = wh_tessera_list_(*g, c);
-    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(*g, set, c);
+    const uint32_t *lock = &wh_tessera_header_of_(g)->search_lock;
+    uint32_t *reuse_at = wh_tessera_reuse_at_(*g, set, c);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     /* P4; every take starts elsewhere, so that takers seldom meet */
-    const uint32_t ticket = wh_fetch_add_u32_relaxed(&cursor->begun, 1);
-    const uint32_t reuse = wh_load_u32_relaxed(&cursor->reuse);
+    const uint32_t ticket = wh_tessera_begin_(*g, set);
+    const uint32_t reuse = wh_load_u32_relaxed(reuse_at);
     if (reuse != 0) {
         take = wh_tessera_take_from_(*g, set, c, reuse - 1, r, 0);
         if (take.bits == 0) {
-            wh_store_u32_relaxed(&cursor->reuse, 0);
+            wh_store_u32_relaxed(reuse_at, 0);
         }
     }
     const uint32_t start =
         (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g->n_chunks >> 32);
     int wrapped = 0;
     WH_NO_UNROLL
-    for (uint64_t x = start; take.bits == 0 && most != 0; x++) {
+    for (uint64_t x = start; take.bits == 0 && most != 0 && wh_load_u32_relaxed(lock) == 0; x++) {
         x = wh_veb_successor(list, x);
         if (x == WH_VEB_NONE || (wrapped && x >= start)) {
             if (wrapped) {
@@ -676,7 +728,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
             }
         }
     }
-    wh_add_u32_release(&cursor->done, 1); /* P4 */
+    wh_tessera_end_(*g, set);
     return take;
 }
 
@@ -793,8 +845,8 @@ WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t
     wh_syncwarp(mask);
 }
 
-/* Whether a cursor of set s, of another class than c, has slots left. */
-WH_FN int wh_tessera_has_rest_(wh_tessera_core g, uint32_t s, uint32_t c) {
+/* Whether a cursor of set s has slots left. */
+WH_FN int wh_tessera_has_rest_(wh_tessera_core g, uint32_t s) {
     uint32_t left = 0;
     WH_NO_UNROLL
     for (uint32_t first = 0; first < g.n_classes; first += 8) {
@@ -802,19 +854,18 @@ WH_FN int wh_tessera_has_rest_(wh_tessera_core g, uint32_t s, uint32_t c) {
             const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, s, first + k);
             const uint64_t span = wh_load_u64_relaxed(&cursor->span);
             const uint64_t spare = wh_load_u64_relaxed(&cursor->spare);
-            left |= (uint32_t)(first + k != c &&
-                               (wh_tessera_has_slots_(span) ||
-                                WH_PLANT(tessera_x1_spare, wh_tessera_has_slots_(spare), 0)));
+            left |= (uint32_t)(wh_tessera_has_slots_(span) ||
+                               WH_PLANT(tessera_x1_spare, wh_tessera_has_slots_(spare), 0));
         }
     }
     return left != 0;
 }
 
-/* Closes cursors of other classes than c that have slots left and gives these back, so that slabs
- * without a live slot reach the pool: those of the nearest set that has such. 1 if there was
- * one. All lanes of mask, with the same arguments: a set each to look at, then a cursor each to
- * close, then a slab each to give back. */
-WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c) {
+/* Closes cursors that have slots left and gives these back, so that slabs without a live slot reach
+ * the pool: those of the nearest set that has such. 1 if there was one. All lanes of mask, with the
+ * same arguments: a set each to look at, then a cursor each to close, then a slab each to give
+ * back. */
+WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const int leads = rank == 0;
     WH_NO_UNROLL
@@ -822,7 +873,7 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set
         const uint32_t i = set + first + rank;
         uint32_t s = i < g->n_sets ? i : i - g->n_sets;
         const wh_mask_t has =
-            wh_ballot(mask, first + rank < g->n_sets && wh_tessera_has_rest_(*g, s, c));
+            wh_ballot(mask, first + rank < g->n_sets && wh_tessera_has_rest_(*g, s));
         if (has == 0) {
             continue;
         }
@@ -835,7 +886,7 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set
         for (uint32_t j = 0; j < 2 * g->n_classes; j += lanes) {
             const uint32_t u = (j + rank) >> 1;
             uint64_t span = 0;
-            if (u < g->n_classes && u != c) {
+            if (u < g->n_classes) {
                 uint64_t *at = wh_tessera_span_at_(*g, s, u, (j + rank) & 1);
                 span = wh_load_u64_acquire(at);
                 if (wh_tessera_has_slots_(span) &&
@@ -918,9 +969,8 @@ WH_FN wh_tessera_take wh_tessera_claim_block_(wh_tessera_core g, uint32_t set, u
 WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set, uint32_t pack,
                                                   uint32_t least) {
     const wh_tessera_core core = *g;
-    wh_tessera_cursor *cursor = wh_tessera_cursor_at_(core, set, WH_TESSERA_PACK);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
-    (void)wh_fetch_add_u32_acq_rel(&cursor->begun, 1); /* P4 */
+    (void)wh_fetch_add_u32_acq_rel(&wh_tessera_set_at_(core, set)->begun, 1); /* P4 */
     WH_NO_UNROLL
     for (int raced = 1; raced;) { /* by who has taken or freed one */
         const wh_tessera_sight sight = wh_tessera_see_block_(core, pack, least);
@@ -929,7 +979,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set
             take = wh_tessera_claim_block_(core, set, pack, least, sight, &raced);
         }
     }
-    wh_add_u32_release(&cursor->done, 1); /* P4 */
+    wh_tessera_end_(core, set);
     return take;
 }
 
@@ -944,8 +994,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t m
                                                    uint32_t least) {
     const wh_tessera_core core = *g;
     const wh_veb list = wh_tessera_list_(core, core.n_classes);
-    const uint32_t takes =
-        wh_load_u32_relaxed(&wh_tessera_cursor_at_(core, set, WH_TESSERA_PACK)->begun);
+    const uint32_t takes = wh_load_u32_relaxed(&wh_tessera_set_at_(core, set)->begun);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     WH_NO_UNROLL
     for (uint32_t round = 0;
@@ -988,19 +1037,17 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t m
 
 /* --- out of memory: X1, X2 ------------------------------------------------------- */
 
-/* X1 (2): whether no cursor of class c has slots left or is between two spans; NO_CLASS: no cursor
- * of any class. All lanes of mask, four cursors each at a time. */
-WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask_t mask, uint32_t c) {
-    const int all = c == WH_TESSERA_NO_CLASS;
-    const uint32_t n = all ? (uint32_t)g.n_sets << 6 : g.n_sets;
+/* X1 (2): whether no cursor has slots left or is between two spans. All lanes of mask, four cursors
+ * each at a time. */
+WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask_t mask) {
+    const uint32_t n = (uint32_t)g.n_sets << 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint32_t left = 0;
     WH_NO_UNROLL
     for (uint32_t first = rank; first < n && left == 0; first += 4 * lanes) {
         for (uint32_t k = 0; k < 8; k++) {
             const uint32_t j = first + k / 2 * lanes < n ? first + k / 2 * lanes : first;
-            const wh_tessera_cursor *cursor =
-                wh_tessera_cursor_at_(g, all ? j >> 6 : j, all ? j & 63 : c);
+            const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, j >> 6, j & 63);
             const uint64_t span =
                 wh_load_u64_relaxed((k & 1) == 0 ? &cursor->span : &cursor->spare);
             left |= wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
@@ -1015,12 +1062,10 @@ WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask_t mask, uint32_t c) {
 #define WH_TESSERA_EVENTS 0u   /* in the pool */
 #define WH_TESSERA_FREES 1u    /* in the pool or in slabs */
 #define WH_TESSERA_ATTACHED 2u /* spans */
-#define WH_TESSERA_DONE 3u /* takes from the pool and from the lists of all classes, since any */
-#define WH_TESSERA_BEGUN                                                     \
-    4u /* ... of them may hold slots or a slab that others look for (T1, I5) \
-        */
+#define WH_TESSERA_DONE 3u     /* takes of all kinds, since any of them may hold slots or a */
+#define WH_TESSERA_BEGUN 4u    /* ... slab that others look for (T1, I5) */
 
-/* The caller's part of the sum of these over all sets, and their cursors. All lanes of mask. */
+/* The caller's part of the sum of these over all sets. All lanes of mask. */
 WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask_t mask, uint32_t what) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint64_t sum = 0;
@@ -1032,17 +1077,6 @@ WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask_t mask, uint32_t what
                                    : what == WH_TESSERA_DONE     ? &set->done
                                                                  : &set->begun);
         sum += what == WH_TESSERA_FREES ? wh_load_u32_relaxed(&set->frees) : 0;
-    }
-    const uint32_t n = what >= WH_TESSERA_DONE ? (uint32_t)g.n_sets << 6 : 0;
-    WH_NO_UNROLL
-    for (uint32_t first = rank; first < n; first += 4 * lanes) {
-        for (uint32_t k = 0; k < 4; k++) {
-            const uint32_t j = first + k * lanes < n ? first + k * lanes : first;
-            const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, j >> 6, j & 63);
-            const uint32_t part =
-                wh_load_u32_relaxed(what == WH_TESSERA_DONE ? &cursor->done : &cursor->begun);
-            sum += first + k * lanes < n ? part : 0;
-        }
     }
     wh_fence();
     return sum;
@@ -1058,18 +1092,30 @@ WH_FN uint64_t wh_tessera_total_(wh_mask_t mask, uint64_t part) {
     return sum & 0xffffffffff;
 }
 
-/* Whether the slab whose first chunk this is has a free slot, or a pack a free block of `least`
- * granules, or it lies between the free that made it full and the pool. `word`: its first one. */
-WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word,
-                              uint32_t least) {
+/* The or of all lanes' values. All lanes of mask. */
+WH_FN uint64_t wh_tessera_or_all_(wh_mask_t mask, uint64_t v) {
+    const uint32_t high = wh_reduce_or_u32(mask, wh_high_u32(v));
+    return (uint64_t)high << 32 | wh_reduce_or_u32(mask, wh_low_u32(v));
+}
+
+/* Whether the slab whose first chunk this is has a free slot; of a pack the longest free block, in
+ * granules. All of one that lies between the free that made it full and the pool is free. `word`:
+ * its first one. */
+WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (slots <= 64) {
         const uint64_t free = word & wh_tessera_full_word(slots, 0);
-        return word == wh_tessera_all_free(slots, 0)
-                   ? WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
-                   : free != 0 &&
-                         (!wh_tessera_is_pack(tag) ||
-                          wh_tessera_pack_fit_(g, chunk, tag, wh_low_u32(free), least) != 0);
+        uint32_t lengths = 0;
+        if (word == wh_tessera_all_free(slots, 0)) {
+            return WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
+                       ? WH_TESSERA_GRANULES
+                       : 0;
+        }
+        if (free == 0 || !wh_tessera_is_pack(tag)) {
+            return free != 0;
+        }
+        (void)wh_tessera_pack_scan_(g, chunk, tag, wh_low_u32(free), 1, &lengths);
+        return 32 - wh_clz32(lengths);
     }
     const uint64_t *words = wh_tessera_words_of_(g, chunk);
     const uint32_t n_words = (slots + 63) >> 6;
@@ -1082,137 +1128,265 @@ WH_FN int wh_tessera_is_free_(wh_tessera_core g, uint32_t chunk, uint64_t tag, u
     return word != 0;
 }
 
-#define WH_TESSERA_AGAIN 1u /* what look_ found otherwise: 2 + a pack */
+/* What lanes have seen of slabs and packs, the same for all of them. */
+typedef struct wh_tessera_seen {
+    uint64_t classes; /* a bit for each of which a slab has a free slot */
+    uint32_t longest; /* free block of a pack, in granules; 0: none */
+    uint32_t pack;    /* ... and its pack */
+    int moves;        /* a chunk is in the pool, or on its way there */
+    int stopped;      /* they have not seen all: there was enough, or no need */
+} wh_tessera_seen;
 
-/* X1 (3): whether any slab of class c is free so, or one of several words has been shut and lies
- * between its free and the pool: its words have been cleared, its tag may have been; or a pack has
- * a free block that would do: 2 + its chunk. All lanes of mask, eight chunks each at a time, up to
- * `most` from some place on, until they have found some or the class has a verdict at `events`;
- * slabs = 0: packs only.
- * Slabs that they find are listed, since the free that owes it to the list may be on its way. */
-WH_FN_SLOW uint32_t wh_tessera_look_(wh_tessera_core g, wh_mask_t mask, uint32_t set, uint32_t c,
-                                     int packs, uint64_t events, uint32_t most, int slabs) {
+/* Whether that is something for a lane that asks for slots of class c or, if least is not 0, a
+ * block of a pack of so many granules. */
+WH_FN int wh_tessera_is_seen_(wh_tessera_seen seen, uint32_t c, uint32_t least) {
+    return (seen.classes >> c & 1) != 0 || (least != 0 && seen.longest >= least);
+}
+
+/* X1 (3): which of `classes`, a bit each, have a slab with a free slot, or one of several words
+ * that has been shut and lies between its free and the pool (its words have been cleared, its tag
+ * may have been), and what free blocks packs have. All lanes of mask, eight chunks each at a time,
+ * up to `most` from some place on; c, least: what the caller asks for (is_seen_), or NO_CLASS. They
+ * stop when they have seen something for each lane that asks, or, if not `locked`, when a search
+ * for all has begun (X3). classes = 0: packs only. Slabs of class c that they find are listed,
+ * since the free that owes it to the list may be on its way. */
+WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
+                                            uint64_t classes, uint32_t c, uint32_t least,
+                                            uint32_t most, int locked) {
+    const wh_tessera_core core = *g;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
-    const uint32_t least = packs ? wh_tessera_least_(g, c) : 0;
-    const uint32_t takes = wh_load_u32_relaxed(
-        &wh_tessera_cursor_at_(g, set, WH_TESSERA_PACK)->begun); /* so every time elsewhere */
+    const uint64_t asked =
+        wh_tessera_or_all_(mask, c != WH_TESSERA_NO_CLASS ? (uint64_t)1 << c : 0);
+    const int packs = locked || wh_any(mask, least != 0); /* a search answers for all */
+    const uint32_t takes =                                /* so every time elsewhere */
+        wh_load_u32_relaxed(&wh_tessera_set_at_(core, set)->begun);
     const uint32_t random = ((uint32_t)(wh_thread_id() >> 5) * 256u + takes) * 2654435761u;
     const uint32_t from =
-        wh_shfl_u32(mask, (uint32_t)((uint64_t)random * g.n_chunks >> 32), wh_mask_leader(mask));
-    const uint64_t *verdict = &wh_tessera_header_(g)->verdict[packs][c];
+        wh_shfl_u32(mask, (uint32_t)((uint64_t)random * core.n_chunks >> 32), wh_mask_leader(mask));
+    const uint32_t *lock = &wh_tessera_header_(core)->search_lock;
+    wh_tessera_seen seen;
+    uint64_t found = 0; /* by the caller */
+    uint32_t longest = 0, pack = 0;
+    seen.classes = 0;
+    seen.longest = seen.pack = 0;
+    seen.moves = seen.stopped = 0;
     WH_NO_UNROLL
     for (uint32_t first = rank; wh_any(mask, first < most); first += 8 * lanes) {
-        const uint64_t said = wh_load_u64_relaxed(verdict);
         uint64_t tags[8], words[8]; /* in registers: each loop is unrolled */
-        uint32_t found = 0, shut = 0;
+        uint32_t fresh = 0, shut = 0;
         for (uint32_t k = 0; k < 8; k++) {
-            const uint32_t i = first + k * lanes, at = from + (i < g.n_chunks ? i : 0);
-            tags[k] =
-                wh_load_u64_relaxed(wh_tessera_tag_at_(g, at < g.n_chunks ? at : at - g.n_chunks));
+            const uint32_t i = first + k * lanes, at = from + (i < core.n_chunks ? i : 0);
+            tags[k] = wh_load_u64_relaxed(
+                wh_tessera_tag_at_(core, at < core.n_chunks ? at : at - core.n_chunks));
         }
         for (uint32_t k = 0; k < 8; k++) {
-            const uint32_t i = first + k * lanes, at = from + (i < g.n_chunks ? i : 0);
-            const uint32_t chunk = at < g.n_chunks ? at : at - g.n_chunks;
-            const int is_c = slabs && wh_tessera_kind(tags[k]) == WH_TESSERA_SLAB &&
-                             wh_tessera_tag_class(tags[k]) == c &&
-                             (chunk & ((1u << wh_tessera_tag_order(tags[k])) - 1)) == 0;
+            const uint32_t i = first + k * lanes, at = from + (i < core.n_chunks ? i : 0);
+            const uint32_t chunk = at < core.n_chunks ? at : at - core.n_chunks;
+            const int is_slab = wh_tessera_kind(tags[k]) == WH_TESSERA_SLAB &&
+                                (classes >> wh_tessera_tag_class(tags[k]) & 1) != 0 &&
+                                (chunk & ((1u << wh_tessera_tag_order(tags[k])) - 1)) == 0;
             const int is_pack =
-                least != 0 && wh_tessera_is_pack(tags[k]) && wh_tessera_pack_at(tags[k]) == 0;
+                packs && wh_tessera_is_pack(tags[k]) && wh_tessera_pack_at(tags[k]) == 0;
             /* in the pool, or on its way there */
-            shut |= i < g.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_FREE;
-            tags[k] = i < g.n_chunks && (is_c || is_pack) ? tags[k] : WH_TESSERA_FREE;
+            shut |= i < core.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_FREE;
+            tags[k] = i < core.n_chunks && (is_slab || is_pack) ? tags[k] : WH_TESSERA_FREE;
             words[k] = tags[k] != WH_TESSERA_FREE
-                           ? wh_load_u64_relaxed(wh_tessera_words_of_(g, chunk))
+                           ? wh_load_u64_relaxed(wh_tessera_words_of_(core, chunk))
                            : 0;
         }
         for (uint32_t k = 0; k < 8; k++) {
             const uint32_t at = from + first + k * lanes;
-            const uint32_t chunk = at < g.n_chunks ? at : at - g.n_chunks;
-            if (tags[k] != WH_TESSERA_FREE &&
-                wh_tessera_is_free_(g, chunk, tags[k], words[k], least)) {
-                const int taken_whole = words[k] == ~(uint64_t)0; /* on its way to the pool */
-                found = wh_tessera_is_pack(tags[k]) && !taken_whole ? 2 + chunk : WH_TESSERA_AGAIN;
-                if (!wh_tessera_is_pack(tags[k])) {
-                    wh_tessera_list_slab_(g, c, chunk);
+            const uint32_t chunk = at < core.n_chunks ? at : at - core.n_chunks;
+            if (tags[k] == WH_TESSERA_FREE) {
+                continue;
+            }
+            const uint32_t free = wh_tessera_free_in_(core, chunk, tags[k], words[k]);
+            if (free != 0 && wh_tessera_is_pack(tags[k])) {
+                fresh |= free > longest;
+                pack = free > longest ? chunk : pack;
+                longest = free > longest ? free : longest;
+            } else if (free != 0) {
+                const uint32_t u = wh_tessera_tag_class(tags[k]);
+                fresh = 1;
+                found |= (uint64_t)1 << u;
+                if ((asked >> u & 1) != 0) {
+                    wh_tessera_list_slab_(core, u, chunk);
                 }
             }
         }
         wh_fence(); /* who sees words cleared sees SHUT */
         for (uint32_t k = 0; k < 8; k++) {
-            const int wide = wh_tessera_tag_slots(tags[k], g.chunk_log2) > 64;
+            const int wide = wh_tessera_tag_slots(tags[k], core.chunk_log2) > 64;
             const uint32_t at = from + first + k * lanes;
-            const uint32_t chunk = !wide ? 0 : at < g.n_chunks ? at : at - g.n_chunks;
-            const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(g, chunk));
+            const uint32_t chunk = !wide ? 0 : at < core.n_chunks ? at : at - core.n_chunks;
+            const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(core, chunk));
             shut |= wide && state == WH_TESSERA_SHUT;
         }
-        const wh_mask_t seen = wh_ballot(mask, found > WH_TESSERA_AGAIN);
-        if (seen != 0) {
-            return wh_shfl_u32(mask, found, wh_mask_leader(seen));
+        seen.moves |= wh_any(mask, WH_PLANT(tessera_x1_shut, shut != 0, 0));
+        if (wh_any(mask, fresh != 0)) {
+            seen.classes = wh_tessera_or_all_(mask, found);
+            seen.longest = wh_reduce_max_u32(mask, longest);
+            seen.pack =
+                wh_shfl_u32(mask, pack, wh_mask_leader(wh_ballot(mask, longest == seen.longest)));
         }
-        if (wh_any(mask, found != 0 || WH_PLANT(tessera_x1_shut, shut, 0))) {
-            return WH_TESSERA_AGAIN;
-        }
-        if (wh_any(mask, said == events + 1)) { /* X2: somebody else has seen all */
+        seen.stopped =
+            (classes != 0 && seen.moves) ||
+            wh_all(mask, c == WH_TESSERA_NO_CLASS || wh_tessera_is_seen_(seen, c, least)) ||
+            (!locked && wh_any(mask, wh_load_u32_relaxed(lock) != 0));
+        if (seen.stopped) {
             break;
         }
     }
     wh_fence();
-    return 0;
+    return seen;
 }
 
-#define WH_TESSERA_NONE 0u    /* what none_ says otherwise: as look_ */
+/* What those of tell say otherwise: 2 + a pack that may have a block. */
+#define WH_TESSERA_NONE 0u  /* nothing is there: NULL */
+#define WH_TESSERA_AGAIN 1u /* maybe something is */
+
+/* Whether a verdict says that there is nothing of class c: one that is younger than the request
+ * with this number (X3), or, if that is to be looked at (old), by which nothing has become
+ * available since (X2). All lanes of mask; asks: of whom. */
+WH_FN int wh_tessera_is_said_(wh_tessera_core g, wh_mask_t mask, int asks, uint32_t c, int packs,
+                              uint64_t number, int old) {
+    wh_tessera_header *header = wh_tessera_header_(g);
+    const uint64_t said = asks && old ? wh_load_u64_acquire(&header->verdict[packs][c]) : 0;
+    const int is_younger = asks && wh_load_u64_acquire(&header->answered[packs][c]) > number;
+    if (!wh_any(mask, said != 0 && !is_younger)) {
+        return is_younger;
+    }
+    const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_FREES));
+    return is_younger || said == events + 1;
+}
+
+#define WH_TESSERA_QUIET_TRIES 32u
+
+/* X1, X3: a search for all who have asked, by all lanes of mask; the leader has search_lock. c,
+ * least: as in look_. A verdict of each class of which there is nothing, and what they have seen;
+ * stopped: they have not seen all, or not at one moment. */
+WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
+                                              uint32_t c, uint32_t least) {
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    const uint32_t lanes = wh_popc32(mask);
+    const uint64_t all = ((uint64_t)1 << g->n_classes) - 1;
+    wh_tessera_seen seen;
+    seen.classes = 0;
+    seen.longest = seen.pack = 0;
+    seen.moves = 0;
+    seen.stopped = 1;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_QUIET_TRIES; tries++) {
+        uint64_t asked = 0;
+        if (wh_lane_id() == wh_mask_leader(mask)) {
+            asked = wh_fetch_add_u64_acq_rel(&header->asked, 0); /* P8 */
+        }
+        asked = wh_shfl_u64(mask, asked, wh_mask_leader(mask));
+        wh_syncwarp(mask);
+        const uint64_t events =
+            wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_FREES));
+        const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
+        const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
+        const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
+        if (WH_PLANT(tessera_x1_quiet, !wh_all(mask, done == begun), 0)) { /* X1 (1) */
+            wh_backoff(tries);
+            continue;
+        }
+        if (!wh_tessera_used_up_(*g, mask)) { /* (2) */
+            break;
+        }
+        seen = wh_tessera_look_(g, mask, set, all, c, least, g->n_chunks, 1); /* (3) */
+        seen.classes = WH_PLANT(tessera_x1_words, seen.classes, 0);
+        if (seen.stopped || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
+            seen.stopped = 1;
+            break;
+        }
+        const int same = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
+                         wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
+        if (WH_PLANT(tessera_x1_same, wh_all(mask, same) && wh_tessera_used_up_(*g, mask), 1)) {
+            const uint64_t now = WH_PLANT(tessera_x3, asked, wh_load_u64_relaxed(&header->asked));
+            WH_NO_UNROLL
+            for (uint32_t u = wh_mask_rank(mask); u < g->n_classes; u += lanes) {
+                const uint32_t its = wh_tessera_least_(*g, u);
+                for (uint32_t packs = 0; packs < 2; packs++) {
+                    if (!wh_tessera_is_seen_(seen, u, packs != 0 ? its : 0)) {
+                        wh_store_u64_release(&header->verdict[packs][u], events + 1);
+                        wh_store_u64_release(&header->answered[packs][u], now); /* P8 */
+                    }
+                }
+            }
+            seen.stopped = 0;
+            break;
+        }
+        seen.stopped = 1;
+    }
+    return seen;
+}
+
 #define WH_TESSERA_NEAR 1024u /* chunks to look at for a pack before cursors are closed */
 
-/* Whether anything is left for class c: NONE, AGAIN, or 2 + a pack (packs: 1, or 0 if a block of
- * one will not do). All lanes of mask, with the same arguments. */
+/* What is left for those of mask that ask, for class c each (NO_CLASS: asks for nothing): NONE,
+ * AGAIN, or 2 + a pack (packs: 1, or 0 if a block of one will not do). *number: the request's, or
+ * NO_NUMBER; may_search: or else only what verdicts say. All lanes of mask. */
 WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
-                                     int packs) {
-    uint64_t *verdict = &wh_tessera_header_(*g)->verdict[packs][c];
-    const int leads = wh_lane_id() == wh_mask_leader(mask);
-    const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_FREES));
-    const int holds = leads && wh_load_u64_acquire(verdict) == events + 1;
-    if (wh_any(mask, holds)) { /* X2 */
-        return WH_TESSERA_NONE;
-    }
-    if (packs && wh_tessera_least_(*g, c) != 0) { /* before cursors are closed; one of many is soon
-                                                     found */
-        const uint32_t pack =
-            wh_tessera_look_(*g, mask, set, c, packs, UINT64_MAX - 1, WH_TESSERA_NEAR, 0);
-        if (pack > WH_TESSERA_AGAIN) {
-            return pack;
+                                     int packs, int may_search, uint64_t *number) {
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    const uint32_t leader = wh_mask_leader(mask);
+    const int leads = wh_lane_id() == leader;
+    const int said =
+        wh_tessera_is_said_(*g, mask, c != WH_TESSERA_NO_CLASS, c, packs, *number, may_search);
+    c = said ? WH_TESSERA_NO_CLASS : c;
+    const int asks = c != WH_TESSERA_NO_CLASS;
+    const uint32_t least = asks && packs ? wh_tessera_least_(*g, c) : 0;
+    const uint32_t found = said ? WH_TESSERA_NONE : WH_TESSERA_AGAIN;
+    const int is_new = wh_any(mask, asks && *number == WH_TESSERA_NO_NUMBER);
+    if (is_new) {
+        wh_syncwarp(mask); /* P8: what any of them has freed */
+        uint64_t next = 0;
+        if (leads) {
+            next = wh_fetch_add_u64_acq_rel(&header->asked, 1); /* P8 */
         }
+        next = wh_shfl_u64(mask, next, leader);
+        *number = asks && *number == WH_TESSERA_NO_NUMBER ? next : *number;
     }
-    const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
-    const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
-    const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
-    if (WH_PLANT(tessera_x1_quiet, !wh_all(mask, done == begun), 0) || /* X1 (1) */
-        !wh_tessera_used_up_(*g, mask, c)) {
-        return WH_TESSERA_AGAIN;
-    }
-    if (wh_tessera_detach_(g, mask, set, c) ||
-        !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS) || /* (2) */
-        wh_tessera_holds_(wh_tessera_list_(*g, c), mask)) {    /* before all words are looked at */
-        return WH_TESSERA_AGAIN;
-    }
-    const uint32_t found =
-        WH_PLANT(tessera_x1_words,
-                 wh_tessera_look_(*g, mask, set, c, packs, events, g->n_chunks, 1), 0); /* (3) */
-    if (found != 0) {
+    if (!may_search || !wh_any(mask, asks)) {
         return found;
     }
-    if (wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
-        return WH_TESSERA_AGAIN;
+    wh_tessera_seen seen;
+    if (is_new && wh_any(mask, least != 0)) { /* before cursors are closed; soon found */
+        seen = wh_tessera_look_(g, mask, set, 0, c, least, WH_TESSERA_NEAR, 0);
+        if (wh_any(mask, least != 0 && seen.longest >= least)) {
+            return least != 0 && seen.longest >= least ? 2 + seen.pack : found;
+        }
     }
-    const int same = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
-                     wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
-    if (WH_PLANT(tessera_x1_same,
-                 !wh_all(mask, same) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS), 0)) {
-        return WH_TESSERA_AGAIN;
+    int listed = 0;
+    WH_NO_UNROLL
+    for (wh_mask_t m = wh_ballot(mask, asks); m != 0;) { /* before all words are looked at */
+        const uint32_t its = wh_shfl_u32(mask, c, wh_mask_leader(m));
+        listed |= wh_tessera_holds_(wh_tessera_list_(*g, its), mask);
+        m &= ~wh_ballot(mask, c == its);
     }
-    if (leads) {
-        wh_store_u64_release(verdict, events + 1);
+    if (listed || wh_tessera_detach_(g, mask, set)) {
+        return found;
     }
-    return WH_TESSERA_NONE;
+    seen = wh_tessera_look_(g, mask, set, wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0), c,
+                            least, g->n_chunks, 0);
+    if (!seen.stopped) { /* nothing, it seems */
+        const int locked = leads && wh_exchange_u32_acquire(&header->search_lock, 1) == 0;
+        if (!wh_any(mask, locked)) {
+            return found;
+        }
+        seen = wh_tessera_search_(g, mask, set, c, least);
+        wh_syncwarp(mask);
+        if (leads) {
+            wh_store_u32_release(&header->search_lock, 0);
+        }
+    }
+    const int has_pack = least != 0 && seen.longest >= least && (seen.classes >> c & 1) == 0;
+    return !asks                                             ? found
+           : has_pack                                        ? 2 + seen.pack
+           : seen.stopped || wh_tessera_is_seen_(seen, c, 0) ? WH_TESSERA_AGAIN
+                                                             : WH_TESSERA_NONE;
 }
 
 /* --- the slow path of slots ------------------------------------------------------ */
@@ -1232,6 +1406,10 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
         return take;
     }
     const wh_tessera_set *own = wh_tessera_set_at_(*g, set);
+    if (wh_load_u32_relaxed(&wh_tessera_header_(*g)->search_lock) != 0) {
+        take.at = WH_TESSERA_PAUSED;
+        return take;
+    }
     if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) { /* its crosser is at work, */
         if ((wh_load_u32_relaxed(&own->scarce) | wh_load_u32_relaxed(&own->dry)) != 0 &&
             wh_tessera_any_(wh_tessera_list_(*g, c))) { /* and will be for long */
@@ -1242,8 +1420,9 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     /* A span first, since lists hold items of slabs that have gone to the pool; but when the pool
      * had none for the set the last time, the list, until it has such items or the pool a span. */
     uint32_t *dry_at = &wh_tessera_set_at_(*g, set)->dry;
-    const int dry = wh_load_u32_relaxed(dry_at) != 0 &&
-                    (wh_load_u32_relaxed(&wh_tessera_cursor_at_(*g, set, c)->begun) & 31) != 0;
+    const int dry =
+        wh_load_u32_relaxed(dry_at) != 0 &&
+        (wh_fetch_add_u32_relaxed(&wh_tessera_cursor_at_(*g, set, c)->tries, 1) & 31) != 0;
     const uint32_t looks = wh_tessera_any_(wh_tessera_pool_(*g)) ? WH_TESSERA_LOOKS : UINT32_MAX;
     if (dry && wh_tessera_any_(wh_tessera_list_(*g, c))) {
         take = wh_tessera_take_listed_(g, set, c, r, looks);
@@ -1304,7 +1483,13 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     const int leads = wh_lane_id() == leader;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     int may_reopen = 1, may_pack = packs;
+    uint64_t number = WH_TESSERA_NO_NUMBER;
     const wh_tessera_class row = wh_tessera_header_(*g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
+    /* A million lanes that ask a full heap need not look for what others have not found. */
+    if (wh_tessera_is_said_(*g, mask, need && !attach, c, packs, number, 1)) {
+        wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
+        need = 0;
+    }
     WH_NO_UNROLL
     for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
         const wh_mask_t needy = wh_ballot(mask, need) & lanes;
@@ -1326,15 +1511,17 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             take = asks ? taken : take;
             may_pack = asks ? taken.bits != 0 : may_pack;
         }
-        WH_NO_UNROLL
-        for (wh_mask_t m = wh_ballot(mask, take.at == WH_TESSERA_NOTHING); m != 0; m &= m - 1) {
-            const uint32_t asks = wh_mask_leader(m), its = wh_shfl_u32(mask, c, asks);
-            const uint32_t found = wh_tessera_none_(g, mask, set, its, packs);
-            if (wh_lane_id() == asks && found != WH_TESSERA_NONE) {
+        const int asks = take.at == WH_TESSERA_NOTHING, paused = take.at == WH_TESSERA_PAUSED;
+        if (wh_any(mask, asks || paused)) {
+            const int may_search = wh_any(mask, asks) && !wh_any(mask, attach);
+            const uint32_t found = wh_tessera_none_(
+                g, mask, set, asks || paused ? c : WH_TESSERA_NO_CLASS, packs, may_search, &number);
+            if (asks || paused) {
                 may_pack = packs;
-                take = found == WH_TESSERA_AGAIN
-                           ? wh_tessera_found_(WH_TESSERA_WAIT, 0)
-                           : wh_tessera_take_block_(g, set, found - 2, wh_tessera_least_(*g, its));
+                take.at = found == WH_TESSERA_NONE ? WH_TESSERA_NOTHING : WH_TESSERA_WAIT;
+                if (found > WH_TESSERA_AGAIN) {
+                    take = wh_tessera_take_block_(g, set, found - 2, wh_tessera_least_(*g, c));
+                }
             }
         }
         if (wh_any(mask, attach)) { /* every group that attaches, together */
@@ -1803,7 +1990,7 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uin
     if (got != WH_TESSERA_NOTHING) {
         return got;
     }
-    if (wh_tessera_detach_(g, mask, set, WH_TESSERA_NO_CLASS)) { /* others may find some, too */
+    if (wh_tessera_detach_(g, mask, set)) { /* others may find some, too */
         if (owns) {
             wh_add_u32_relaxed(&wh_tessera_header_(*g)->run_news, 1);
         }
@@ -1813,7 +2000,7 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uin
     const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
     const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
     const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
-    if (!wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS)) {
+    if (!wh_tessera_used_up_(*g, mask)) {
         return WH_TESSERA_WAIT;
     }
     got = wh_tessera_take_run_(g, mask, owner, set, UINT64_MAX, chunks, keep, align);
@@ -1823,7 +2010,7 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uin
     const int same = done == begun && wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
                      wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
     if (WH_PLANT(tessera_run_same, /* X1 */
-                 !wh_all(mask, same) || !wh_tessera_used_up_(*g, mask, WH_TESSERA_NO_CLASS), 0)) {
+                 !wh_all(mask, same) || !wh_tessera_used_up_(*g, mask), 0)) {
         return WH_TESSERA_WAIT;
     }
     const uint64_t known = /* X2 */
@@ -2041,6 +2228,8 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
         if (got == bits) {
             slab = place;
             wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
+        } else if (none) { /* it was no take: X1 is not kept from seeing a moment without */
+            wh_add_u32_relaxed(&counters->begun, 0u - 1);
         } else {
             if (got != 0) {
                 (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, got);
@@ -2145,7 +2334,8 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
         }
         ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
     }
-    wh_add_u32_relaxed(&own->done, 1); /* P4: what has become available is so behind a fence */
+    /* P4: what has become available is so behind a fence. Who has not tried has not taken. */
+    wh_add_u32_relaxed(no_packs != 0 ? &own->begun : &own->done, no_packs != 0 ? 0u - 1 : 1);
     if (found == g.n_chunks) {
         wh_store_u32_relaxed(&own->no_packs, no_packs != 0 ? no_packs - 1 : WH_TESSERA_NO_PACKS);
     }
@@ -2231,25 +2421,6 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask
     return p;
 }
 
-/* Lanes that have each asked for itself and come here together, all lanes of mask: the caller's
- * group, of one class. What the first crosser of the class owes (*crosses, *v) its leader takes
- * over (C1: one lane still has it); a second one, of the other word, stays by itself. */
-WH_FN wh_mask_t wh_tessera_gather_(wh_mask_t mask, uint32_t c, uint32_t *crosses, uint64_t *v) {
-    const uint32_t lane = wh_lane_id();
-    const wh_mask_t same = wh_match_any_u32(mask, c);
-    const wh_mask_t crossers = wh_ballot(mask, *crosses != 0) & same;
-    const uint32_t first = crossers != 0 ? wh_mask_leader(crossers) : lane;
-    const uint32_t its = wh_shfl_u32(mask, *crosses, first);
-    const uint64_t last = wh_shfl_u64(mask, *v, first);
-    if (*crosses != 0 && lane != first) {
-        return 1u << lane;
-    }
-    const wh_mask_t lanes = same & (~crossers | 1u << first);
-    *crosses = WH_PLANT(tessera_c1_gather, lane == wh_mask_leader(lanes), 0) ? its : 0;
-    *v = last;
-    return lanes;
-}
-
 /* Whether some lane of a full warp (mask) says so; 0: some lane that is at this place with the
  * caller. Lanes that go where none of them has anything to do find no progress there, so each place
  * that asks is a place of its own (a macro: the simulated device tells them by their lines). */
@@ -2293,8 +2464,8 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
     now.p = p;
     now.v = v;
     now.attach = 0;
-    if (mask != 0 && mask != 0xffffffffu) {
-        lanes = wh_match_any_u32(mask, c);
+    if (mask != 0xffffffffu) { /* each for itself */
+        lanes = (wh_mask_t)1 << wh_lane_id();
     }
     const uint32_t leader = wh_mask_leader(lanes);
     WH_NO_UNROLL
@@ -2330,7 +2501,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
 WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                              wh_mask_t lanes, uint32_t set, uint32_t c,
                                              uint32_t attach, uint64_t v, void *p, uint64_t n) {
-    uint32_t crosses = attach & WH_TESSERA_CROSSES;
+    const uint32_t crosses = attach & WH_TESSERA_CROSSES;
     if (mask != 0xffffffffu) {
         if (mask == 0) {
             const wh_mask_t here = wh_activemask();
@@ -2338,7 +2509,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *o
             mask = wh_ballot(here, slots);
             mask = slots ? mask : here & ~mask;
         }
-        lanes = wh_tessera_gather_(mask, c, &crosses, &v);
+        lanes = (wh_mask_t)1 << wh_lane_id();
     }
     wh_tessera_asked now;
     now.p = p;
