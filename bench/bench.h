@@ -19,6 +19,7 @@
     X(utilization, "fill a heap until malloc returns NULL")                   \
     X(range, "address range of a cold round over the bytes requested")        \
     X(full, "malloc and free in a heap that is 50, 90, 99 % full")            \
+    X(pressure, "malloc and churn in a heap that has too little")             \
     X(drift, "fragmentation while the sizes in use drift from 16 B to 4 KiB") \
     X(streams, "two kernels on two streams share one heap")                   \
     X(waste, "usable bytes beyond the request, over all sizes")               \

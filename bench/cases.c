@@ -250,87 +250,6 @@ static wh_status case_large(whi_bench *b) {
 
 /* --- churn ------------------------------------------------------------------------------------ */
 
-/* One churn on a reset heap and the drain of what it leaves. */
-static wh_status churn_once(whi_bench *b, int whole, int timed) {
-    const wh_bench_kernels *k = b->kernels;
-    wh_bench_counts counts;
-    wh_status s = WH_OK;
-    if (whi_bench_can(b, WH_CAP_RESET)) {
-        s = whi_bench_reset_heap(b);
-    }
-    if (s == WH_OK) {
-        s = whi_bench_clear_counts(b);
-    }
-    if (s == WH_OK) {
-        s = timed ? whi_bench_time(b, k->churn, b->call.n, &b->malloc_series)
-                  : whi_bench_launch(b, whole ? k->churn_whole : k->churn, b->call.n);
-    }
-    if (s == WH_OK) {
-        s = whi_bench_launch(b, whole ? k->drain_whole : k->drain, b->call.n * WH_BENCH_SLOTS);
-    }
-    if (s == WH_OK) {
-        s = whi_bench_get_counts(b, &counts);
-    }
-    if (s == WH_OK) {
-        b->malloc_series.failed += counts.failed;
-        b->malloc_series.bad += counts.bad;
-    }
-    return s;
-}
-
-static wh_status churn_one(whi_bench *b, uint64_t threads, uint64_t lo, uint64_t hi) {
-    whi_bench_row row;
-    memset(&row, 0, sizeof row);
-    wh_status s = whi_bench_open_heap(b, whi_bench_heap_bytes(b));
-    if (s == WH_OK) {
-        s = whi_bench_need_ptrs(b, threads * WH_BENCH_SLOTS);
-    }
-    if (s == WH_OK) {
-        s = whi_bench_need_born(b, threads * WH_BENCH_SLOTS);
-    }
-    if (s != WH_OK) {
-        return s;
-    }
-    b->call.n = threads;
-    b->call.lo = lo;
-    b->call.hi = hi;
-    b->call.seed = b->seed;
-    b->call.steps = b->defaults->churn_steps;
-    b->call.stamp = whi_bench_can(b, WH_CAP_DISJOINT) ? WH_BENCH_STAMP_CHECK : WH_BENCH_STAMP_TOUCH;
-    clear(&b->malloc_series);
-    s = whi_bench_floor(b, b->kernels->floor_single, threads, &row.us_null);
-    if (s == WH_OK && b->call.stamp == WH_BENCH_STAMP_CHECK) {
-        s = churn_once(b, 1, 0);
-    }
-    if (s == WH_OK && !b->on_sim) {
-        s = churn_once(b, 0, 0); /* loads the kernel */
-    }
-    if (b->options->check == WH_BENCH_CHECK_ENDS) {
-        b->call.stamp = WH_BENCH_STAMP_NONE;
-    }
-    const double start = whi_bench_wall_seconds();
-    for (uint32_t i = 0; s == WH_OK && i < b->reps && b->malloc_series.bad == 0; i++) {
-        s = churn_once(b, 0, 1);
-        if (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS) {
-            break;
-        }
-    }
-    if (s == WH_OK) {
-        row.case_name = "churn";
-        row.phase = whi_bench_can(b, WH_CAP_RESET) ? "cold" : "warm";
-        row.op = "churn";
-        row.size_min = lo;
-        row.size = hi;
-        row.threads = threads;
-        row.ops = threads * b->call.steps;
-        s = whi_bench_emit(b, &row, &b->malloc_series);
-    }
-    if (b->malloc_series.bad != 0) {
-        whi_bench_close_heap(b);
-    }
-    return s;
-}
-
 static wh_status case_churn(whi_bench *b) {
     const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->churn);
     const whi_bench_list threads = whi_bench_threads(b, &b->defaults->churn_threads);
@@ -345,7 +264,8 @@ static wh_status case_churn(whi_bench *b) {
                 whi_bench_fitting(b, threads.v[k], held * ((lo + sizes.v[i] + 1) / 2));
             if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
                 whi_bench_progress(b, "churn", sizes.v[i], n);
-                s = churn_one(b, n, lo, sizes.v[i]);
+                s = whi_bench_churn(b, "churn", whi_bench_heap_bytes(b), b->reps, n, lo,
+                                    sizes.v[i]);
             }
         }
     }
@@ -630,6 +550,7 @@ static const struct {
 } cases[] = {
 #define case_graph whi_bench_case_graph
 #define case_full whi_bench_case_full
+#define case_pressure whi_bench_case_pressure
 #define case_drift whi_bench_case_drift
 #define case_streams whi_bench_case_streams
 #define case_waste whi_bench_case_waste

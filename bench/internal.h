@@ -28,12 +28,15 @@ typedef struct whi_bench_defaults {
     uint64_t threads, warps, scaling_max, scaling_factor;
     uint64_t churn_threads, batch;
     uint32_t churn_steps;
-    uint64_t full_bytes, full_threads; /* heap, most threads */
+    uint64_t full_bytes, full_threads;     /* heap, most threads */
+    uint64_t refuse_bytes, refuse_threads; /* pressure: the full heap, mallocs in it */
+    uint64_t pressure_bytes;               /*    the heap of its churn */
+    uint32_t pressure_reps;                /*    of its churn, at most */
     uint64_t drift_bytes, drift_batch;
     uint64_t stream_threads; /* of each of the two kernels */
     uint64_t waste_sizes;    /* how many sizes at most; 0: all */
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
-    const uint64_t *full_single, *full_mixed, *streams, *waste;
+    const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste;
 } whi_bench_defaults;
 
 /* Repetitions of one timed operation. */
@@ -237,6 +240,13 @@ wh_status whi_bench_ledger_verify(whi_bench *b, uint32_t what, wh_bench_counts *
 /* Runs a kernel of the ledger over its first n entries. */
 wh_status whi_bench_ledger_run(whi_bench *b, wh_bench_launcher launcher, uint64_t n);
 
+/* --- churn.c --------------------------------------------------------------------------- */
+
+/* The churn kernel with that many threads and sizes lo..hi in a heap of heap_bytes, reps times,
+ * each time in a reset heap and with the drain of what it leaves; its row. */
+wh_status whi_bench_churn(whi_bench *b, const char *case_name, uint64_t heap_bytes, uint32_t reps,
+                          uint64_t threads, uint64_t lo, uint64_t hi);
+
 /* --- stream.c -------------------------------------------------------------------------- */
 
 /* A stream for wh_launch, ordered with the default stream (so that the device's timer,
@@ -250,6 +260,7 @@ void whi_bench_stream_close(void *stream);
 wh_status whi_bench_case(whi_bench *b, const char *name);
 wh_status whi_bench_case_graph(whi_bench *b);
 wh_status whi_bench_case_full(whi_bench *b);
+wh_status whi_bench_case_pressure(whi_bench *b);
 wh_status whi_bench_case_drift(whi_bench *b);
 wh_status whi_bench_case_streams(whi_bench *b);
 wh_status whi_bench_case_waste(whi_bench *b);

@@ -1,4 +1,4 @@
-/* state_cases.c: the cases full, drift, streams and waste must see a broken allocator. An
+/* state_cases.c: the cases full, pressure, drift, streams and waste must see a broken allocator. An
  * allocator is broken here by a kernel table whose launchers run the real kernel and then
  * change what it did, as a fault of the allocator would have. */
 #include <setjmp.h>
@@ -19,6 +19,7 @@ typedef enum fault {
     MALLOC_WRITES, /* malloc writes to a live block */
     FREE_WRITES,   /* free does */
     MALLOC_NULL,   /* one NULL a launch: no bad block, but to be counted */
+    MALLOC_SERVES, /* an old block instead of one NULL a launch */
     SECOND_KERNEL, /* the second kernel of two does not see what the first one holds */
     TOO_USABLE,    /* usable_size says more than there is */
 } fault;
@@ -34,6 +35,7 @@ static struct {
     whi_bench *bench;
     void *live[REMEMBERED]; /* blocks of the first launch of many */
     uint32_t n_live;
+    void *last;              /* the block that was handed out last, by number of thread */
     uint64_t launches, done; /* done: how often the fault struck */
     uint64_t at_most_n;      /* strikes only in launches of at most so many mallocs */
 } broken;
@@ -76,7 +78,13 @@ static void change_mallocs(const wh_bench_call *call) {
             broken.n_live += v[i] != NULL;
         }
     }
-    if (call->n <= broken.at_most_n && v[0] != NULL) {
+    for (uint64_t i = 0; i < call->n; i++) {
+        broken.last = v[i] != NULL ? v[i] : broken.last;
+    }
+    if (broken.what == MALLOC_SERVES && call->n <= broken.at_most_n && v[0] == NULL) {
+        v[0] = broken.last;
+        broken.done++;
+    } else if (call->n <= broken.at_most_n && v[0] != NULL) {
         if (broken.what == TWICE && call->n >= 2) {
             v[call->n - 1] = v[0];
             broken.done++;
@@ -165,6 +173,8 @@ static void open_run(run *r, const char *allocator, fault what) {
     r->defaults = *whi_bench_defaults_for(1);
     r->defaults.heap_bytes = (uint64_t)16 << 20;
     r->defaults.full_bytes = (uint64_t)4 << 20;
+    r->defaults.refuse_bytes = (uint64_t)1 << 20;
+    r->defaults.refuse_threads = 512;
     r->defaults.drift_bytes = (uint64_t)1 << 20;
     r->defaults.drift_batch = 4096;
     r->defaults.batch = 1024;
@@ -245,7 +255,7 @@ static void run_case(run *r, const char *name) {
 /* --- tests --------------------------------------------------------------------------------- */
 
 static void test_sound_allocator(void **state) {
-    static const char *const names[] = {"full", "drift", "streams", "waste"};
+    static const char *const names[] = {"full", "pressure", "drift", "streams", "waste"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         run r;
@@ -286,6 +296,32 @@ static void test_full(void **state) {
     seen("full", LIVE_AGAIN);
     seen("full", MALLOC_WRITES);
     seen("full", FREE_WRITES);
+}
+
+static void test_pressure(void **state) {
+    run r;
+    (void)state;
+    open_run(&r, "gallatin", MISALIGNED);
+    run_case(&r, "pressure"); /* the fill is bad: nothing was timed */
+    assert_int_equal(json_array_size(r.b->rows), 4);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *row = json_array_get(r.b->rows, i);
+        assert_true(is(row, "op", "refuse"));
+        assert_int_equal(integer_of(row, "bad"), 1);
+        assert_int_equal(integer_of(row, "reps"), 0);
+    }
+    close_run(&r);
+    open_run(&r, "null", NONE); /* its blocks overlap, and it never says NULL */
+    r.info.caps |= WH_CAP_DISJOINT | WH_CAP_FREE;
+    run_case(&r, "pressure");
+    assert_int_equal(json_array_size(r.b->rows), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *row = json_array_get(r.b->rows, i);
+        assert_true(is(row, "op", i < 2 ? "refuse" : "churn"));
+        assert_int_equal(integer_of(row, "failed"), 0);
+        assert_true(i < 2 || integer_of(row, "bad") != 0);
+    }
+    close_run(&r);
 }
 
 static void test_drift(void **state) {
@@ -360,6 +396,43 @@ static void test_failures_in_full(void **state) {
     assert_true(broken.done >= 6);
     assert_true(failed >= broken.done);
     close_run(&r);
+}
+
+/* A full heap gives nobody anything, and a row tells when it gives one. */
+static void test_failures_in_pressure(void **state) {
+    static const fault faults[] = {NONE, MALLOC_SERVES};
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        run r;
+        open_run(&r, "gallatin", faults[k]);
+        broken.at_most_n = r.defaults.batch - 1; /* the fill's launches are larger */
+        run_case(&r, "pressure");
+        assert_int_equal(json_array_size(r.b->rows), 4);
+        for (size_t i = 0; i < 4; i++) {
+            const json_t *row = json_array_get(r.b->rows, i);
+            const json_int_t ops = integer_of(row, "ops");
+            const json_int_t reps = integer_of(row, "reps");
+            assert_int_equal(integer_of(row, "bad"), 0);
+            assert_int_equal(integer_of(row, "size"), i % 2 == 0 ? 256 : 4096);
+            if (i < 2) {
+                assert_true(is(row, "op", "refuse"));
+                assert_int_equal(ops, r.defaults.refuse_threads);
+                assert_int_equal(reps, 2);
+                assert_int_equal(integer_of(row, "failed"), reps * (ops - (json_int_t)k));
+            } else {
+                assert_true(is(row, "op", "churn"));
+                assert_int_equal(ops, integer_of(row, "threads") * r.defaults.churn_steps);
+                assert_int_equal(reps, r.defaults.pressure_reps);
+                assert_true(integer_of(row, "failed") > 0 && integer_of(row, "failed") < ops);
+            }
+        }
+        assert_int_equal(broken.done, k == 0 ? 0 : 4); /* each repetition, both sizes */
+        /* 136 and 2056 bytes in the mean */
+        const uint64_t n = r.defaults.pressure_bytes * 2 / 136;
+        assert_in_range(integer_of(json_array_get(r.b->rows, 2), "threads"), n - 128, n + 128);
+        assert_int_equal(integer_of(json_array_get(r.b->rows, 3), "threads"), 256);
+        close_run(&r);
+    }
 }
 
 /* A round that misses its target says so, and why: a NULL. */
@@ -463,11 +536,13 @@ int main(void) {
         cmocka_unit_test(test_sound_allocator),
 #ifndef WH_TSAN
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_pressure),
         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_waste),
 #endif
         cmocka_unit_test(test_failures_in_full),
+        cmocka_unit_test(test_failures_in_pressure),
         cmocka_unit_test(test_failures_in_drift),
         cmocka_unit_test(test_ledger),
         cmocka_unit_test(test_register_kernels),

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 PROGRAM = os.path.abspath(sys.argv[1])
-STATE_CASES = ["full", "drift", "streams", "waste"]
+STATE_CASES = ["full", "pressure", "drift", "streams", "waste"]
 CASES = ["single", "mixed", "warp", "scaling", "churn", "large", "init", "utilization", "range",
          *STATE_CASES, "graph", "walk", "crossover", "scenarios", "lists", "fragments"]
 META = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
@@ -178,7 +178,7 @@ def test_state_cases(folder):
     check({"gallatin"} <= allocs["full"] & allocs["drift"] & allocs["waste"], "gallatin runs all")
     check({"null", "bump", "gallatin"} <= allocs["streams"], "streams runs without free, too")
     check("floor" in allocs["streams"], "streams runs where blocks overlap")
-    for case in ("full", "drift"):
+    for case in ("full", "pressure", "drift"):
         check(not {"null", "bump", "floor"} & allocs[case], f"{case} needs free, disjoint blocks")
 
     for lo, hi in ((None, 256), (None, 1024), (16, 256), (16, 1024)):
@@ -193,6 +193,31 @@ def test_state_cases(folder):
             check(abs(share - row["fill"]) < 0.05, f"full: {share} of the blocks are live: {row}")
             check(0 < row["threads"] <= min(200, (row["live_of"] - row["live"]) / 2),
                   f"full: what is free fits the threads: {row}")
+
+    check({"gallatin", "tessera", "rw-malloc", "cfmmalloc", "rw"} <= allocs["pressure"],
+          "pressure: who runs")
+    for name in allocs["pressure"]:
+        mine = [row for row in rows if row["case"] == "pressure" and row["alloc"] == name]
+        sizes = [256] if name in ("rw", "page-queue") else [256, 1024]
+        ops = [(row["op"], row.get("size_min"), row["size"]) for row in mine]
+        check(ops == [("refuse", None, n) for n in sizes] + [("churn", 16, n) for n in sizes],
+              f"pressure of {name}: {ops}")
+        for row in mine:
+            calls = 200 if row["op"] == "refuse" else 200 * 20
+            check((row["threads"], row["ops"], row["reps"]) == (200, calls, 2), f"pressure: {row}")
+            if row["op"] == "churn":
+                check(row["failed"] == 0, f"pressure: NULLs with room: {row}")
+            elif name in ("gallatin", "tessera"):
+                check(row["failed"] == row["ops"] * row["reps"], f"a full heap refuses: {row}")
+    own = results(folder, "pressure.json", "--case", "pressure", "--alloc",
+                   "gallatin,tessera,bump")[1]["rows"]
+    check({row["alloc"] for row in own} == {"gallatin", "tessera"}, "pressure needs free")
+    for row in own:
+        if row["op"] == "refuse":
+            check(row["failed"] == row["ops"] * row["reps"] > 0, f"a full heap refuses: {row}")
+        else:
+            check(row["threads"] % 256 == 0 and row["reps"] == 1, f"pressure's own work: {row}")
+            check(0 < row["failed"] < row["ops"], f"pressure: too little for all: {row}")
 
     mine = [row for row in rows if row["case"] == "drift" and row["alloc"] == "gallatin"]
     check([row["round"] for row in mine] == list(range(1, 25)), "drift: 24 rounds")
