@@ -51,8 +51,9 @@ static void end(walks *w) {
     free(w->steps);
 }
 
-/* Opens the heap of an allocator that walks; w->kernels NULL: it does not. */
-static wh_status begin(whi_bench *b, walks *w) {
+/* Opens the heap of an allocator that walks: the user's, or of own bytes. w->kernels NULL: it
+ * does not. */
+static wh_status begin(whi_bench *b, walks *w, uint64_t own) {
     memset(w, 0, sizeof *w);
     w->b = b;
     w->kernels = wh_paper_kernels_find(b->alloc->name, b->info->target);
@@ -64,7 +65,7 @@ static wh_status begin(whi_bench *b, walks *w) {
      * (RW_malloc sweeps instead). */
     wh_heap_options o;
     memset(&o, 0, sizeof o);
-    o.bytes = b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes;
+    o.bytes = b->options->heap_bytes != 0 ? b->options->heap_bytes : own;
     o.allocator = b->alloc->name;
     o.device = b->device;
     o.tuning.oom_free_ppm = is(b, "rw-malloc") ? 0 : 100;
@@ -92,11 +93,11 @@ static wh_status begin(whi_bench *b, walks *w) {
 }
 
 /* For `scenarios`, any allocator with blocks of all sizes. */
-static wh_status begin_plain(whi_bench *b, walks *w) {
+static wh_status begin_plain(whi_bench *b, walks *w, uint64_t own) {
     memset(w, 0, sizeof *w);
     w->b = b;
     w->kernels = wh_paper_kernels_find(b->alloc->name, b->info->target);
-    wh_status s = w->kernels != NULL ? whi_bench_open_heap(b, whi_bench_heap_bytes(b))
+    wh_status s = w->kernels != NULL ? whi_bench_open_heap(b, whi_bench_case_heap(b, own))
                                      : whi_bench_fail(b, WH_UNSUPPORTED, "no kernels");
     s = s == WH_OK
             ? check(b, wh_device_alloc(b->device, &w->d_counts, sizeof(wh_paper_counts)), "counts")
@@ -375,7 +376,7 @@ wh_status whi_bench_case_walk(whi_bench *b) {
     static const double shares[] = {0.5, 0.1, 0.01, 0.005};
     const uint64_t *own = b->on_sim ? sim_threads : gpu_threads;
     walks w;
-    wh_status s = begin(b, &w);
+    wh_status s = begin(b, &w, b->defaults->heap_bytes);
     for (size_t i = 0; s == WH_OK && w.kernels != NULL && i < 4; i++) {
         for (size_t k = 0; s == WH_OK && !w.broken; k++) {
             const int given = b->options->n_threads != 0;
@@ -396,7 +397,8 @@ wh_status whi_bench_case_crossover(whi_bench *b) {
     static const double shares[] = {0.05, 0.01, 0.008, 0.005};
     static const uint32_t lanes[] = {1, 4, 8, 12, 16, 20, 24, 25, 28, 32};
     walks w;
-    wh_status s = is(b, "corw") || is(b, "crw") ? begin(b, &w) : WH_UNSUPPORTED;
+    wh_status s =
+        is(b, "corw") || is(b, "crw") ? begin(b, &w, b->defaults->heap_bytes) : WH_UNSUPPORTED;
     if (s == WH_UNSUPPORTED) {
         return WH_OK;
     }
@@ -604,11 +606,11 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
         !whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)) {
         return WH_OK;
     }
-    wh_status s = is(b, "rw-malloc") ? begin(b, &w) : begin_plain(b, &w);
+    const uint64_t bytes = b->defaults->scenarios_bytes;
+    wh_status s = is(b, "rw-malloc") ? begin(b, &w, bytes) : begin_plain(b, &w, bytes);
     for (size_t i = 0; s == WH_OK && !w.broken && i < sizeof shares / sizeof *shares; i++) {
-        const uint64_t wanted = b->options->n_threads != 0 ? b->options->threads[0]
-                                : b->on_sim                ? 1024
-                                                           : 100000;
+        const uint64_t wanted =
+            b->options->n_threads != 0 ? b->options->threads[0] : b->defaults->scenarios_threads;
         for (size_t k = 0; s == WH_OK && !w.broken && sizes[k] != 0; k++) {
             s = scenario_of(&w, shares[i], wanted, sizes[k]);
         }

@@ -35,6 +35,7 @@ typedef struct whi_bench_defaults {
     uint64_t drift_bytes, drift_batch;
     uint64_t stream_threads; /* of each of the two kernels */
     uint64_t waste_sizes;    /* how many sizes at most; 0: all */
+    uint64_t scenarios_bytes, scenarios_threads;
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
     const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste;
 } whi_bench_defaults;

@@ -216,7 +216,8 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
                  {"full_heap", own->full_bytes},
                  {"refuse_heap", own->refuse_bytes},
                  {"pressure_heap", own->pressure_bytes},
-                 {"drift_heap", own->drift_bytes}};
+                 {"drift_heap", own->drift_bytes},
+                 {"scenarios_heap", own->scenarios_bytes}};
     for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
         e |= json_object_set_new(meta, heaps[i].name,
                                  integer(chosen != 0 ? chosen : heaps[i].bytes));

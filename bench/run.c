@@ -23,7 +23,7 @@ static const uint64_t sim_large[] = {16 << 10, 64 << 10, 1 << 20, 0};
 static const uint64_t sim_utilization[] = {48, 256, 1050, 4096, 8192, 0};
 
 /* A GPU gets the work that published figures were measured with; the simulated device
- * what ends within seconds on one core. */
+ * what ends within three minutes on one core, all cases and allocators together. */
 static const whi_bench_defaults gpu_defaults = {
     .heap_bytes = (uint64_t)8 << 30,
     .utilization_bytes = (uint64_t)2 << 30,
@@ -45,6 +45,8 @@ static const whi_bench_defaults gpu_defaults = {
     .drift_batch = 1000000,
     .stream_threads = 32768,
     .waste_sizes = 0,
+    .scenarios_bytes = (uint64_t)8 << 30,
+    .scenarios_threads = 100000,
     .single = gpu_single,
     .mixed = gpu_mixed,
     .warp = gpu_warp,
@@ -60,25 +62,27 @@ static const whi_bench_defaults gpu_defaults = {
 };
 static const whi_bench_defaults sim_defaults = {
     .heap_bytes = (uint64_t)128 << 20,
-    .utilization_bytes = (uint64_t)16 << 20,
-    .reps = 3,
-    .threads = 8192,
+    .utilization_bytes = (uint64_t)8 << 20,
+    .reps = 1,
+    .threads = 4096,
     .warps = 256,
     .scaling_max = 1 << 14,
     .scaling_factor = 4,
     .churn_threads = 1024,
     .churn_steps = 20,
-    .batch = 4096,
+    .batch = 2048,
     .full_bytes = (uint64_t)4 << 20,
-    .full_threads = 8192,
+    .full_threads = 4096,
     .refuse_bytes = (uint64_t)2 << 20,
     .refuse_threads = 2048,
     .pressure_bytes = (uint64_t)64 << 10,
     .pressure_reps = 1,
-    .drift_bytes = (uint64_t)2 << 20,
-    .drift_batch = 8192,
+    .drift_bytes = (uint64_t)1 << 20,
+    .drift_batch = 4096,
     .stream_threads = 512,
     .waste_sizes = 1024,
+    .scenarios_bytes = (uint64_t)16 << 20,
+    .scenarios_threads = 1024,
     .single = gpu_single,
     .mixed = gpu_mixed,
     .warp = gpu_warp,
