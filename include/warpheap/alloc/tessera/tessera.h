@@ -710,8 +710,12 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
         (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g->n_chunks >> 32);
     int wrapped = 0;
     WH_NO_UNROLL
-    for (uint64_t x = start; take.bits == 0 && most != 0 && wh_load_u32_relaxed(lock) == 0; x++) {
+    for (uint64_t x = start; take.bits == 0 && most != 0; x++) {
+        const uint32_t locked = wh_load_u32_relaxed(lock); /* on its way meanwhile */
         x = wh_veb_successor(list, x);
+        if (locked != 0) {
+            break;
+        }
         if (x == WH_VEB_NONE || (wrapped && x >= start)) {
             if (wrapped) {
                 wh_veb_settle(list, 0);
@@ -1214,13 +1218,20 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, ui
                 }
             }
         }
-        wh_fence(); /* who sees words cleared sees SHUT */
+        uint32_t wide = 0; /* which are slabs of several words */
         for (uint32_t k = 0; k < 8; k++) {
-            const int wide = wh_tessera_tag_slots(tags[k], core.chunk_log2) > 64;
-            const uint32_t at = from + first + k * lanes;
-            const uint32_t chunk = !wide ? 0 : at < core.n_chunks ? at : at - core.n_chunks;
-            const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(core, chunk));
-            shut |= wide && state == WH_TESSERA_SHUT;
+            wide |= (uint32_t)(wh_tessera_tag_slots(tags[k], core.chunk_log2) > 64) << k;
+        }
+        if (wide != 0) {
+            wh_fence(); /* who sees words cleared sees SHUT */
+            for (uint32_t k = 0; k < 8; k++) {
+                const uint32_t at = from + first + k * lanes;
+                const uint32_t chunk = (wide >> k & 1) == 0 ? 0
+                                       : at < core.n_chunks ? at
+                                                            : at - core.n_chunks;
+                const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(core, chunk));
+                shut |= (wide >> k & 1) != 0 && state == WH_TESSERA_SHUT;
+            }
         }
         seen.moves |= wh_any(mask, WH_PLANT(tessera_x1_shut, shut != 0, 0));
         if (wh_any(mask, fresh != 0)) {
