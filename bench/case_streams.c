@@ -91,6 +91,7 @@ static wh_status untimed(whi_bench *b, streams_state *t, int whole) {
 }
 
 static wh_status repeat(whi_bench *b, streams_state *t) {
+    const uint32_t reps = whi_bench_reps(b, whi_bench_can(b, WH_CAP_RESET));
     const double begin = whi_bench_wall_seconds();
     wh_status s = WH_OK;
     if (b->call.stamp == WH_BENCH_STAMP_CHECK) {
@@ -99,7 +100,7 @@ static wh_status repeat(whi_bench *b, streams_state *t) {
     if (s == WH_OK && !b->on_sim) {
         s = untimed(b, t, 0);
     }
-    for (uint32_t i = 0; s == WH_OK && i < b->reps && t->alone.bad + t->together.bad == 0; i++) {
+    for (uint32_t i = 0; s == WH_OK && i < reps && t->alone.bad + t->together.bad == 0; i++) {
         double first = 0;
         double second = 0;
         double both = 0;

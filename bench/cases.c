@@ -84,10 +84,11 @@ static wh_status rounds(whi_bench *b, round_state *r, int cold) {
     if (s == WH_OK && (!cold || !b->on_sim)) { /* cold: loads the kernels and checks */
         s = round_once(b, r, 0, 1);
     }
+    const uint32_t reps = whi_bench_reps(b, cold);
     const double start = whi_bench_wall_seconds();
     int done = 0;
     for (uint32_t i = 0; s == WH_OK && !done && !r->broken; i++) {
-        done = i + 1 >= b->reps ||
+        done = i + 1 >= reps ||
                (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS);
         if (cold) {
             s = whi_bench_reset_heap(b);
@@ -253,6 +254,7 @@ static wh_status case_large(whi_bench *b) {
 static wh_status case_churn(whi_bench *b) {
     const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->churn);
     const whi_bench_list threads = whi_bench_threads(b, &b->defaults->churn_threads);
+    const uint32_t reps = whi_bench_reps(b, whi_bench_can(b, WH_CAP_RESET));
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes.n; i++) {
         const uint64_t lo = sizes.v[i] < 16 ? 1 : 16;
@@ -264,8 +266,7 @@ static wh_status case_churn(whi_bench *b) {
                 whi_bench_fitting(b, threads.v[k], held * ((lo + sizes.v[i] + 1) / 2));
             if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
                 whi_bench_progress(b, "churn", sizes.v[i], n);
-                s = whi_bench_churn(b, "churn", whi_bench_heap_bytes(b), b->reps, n, lo,
-                                    sizes.v[i]);
+                s = whi_bench_churn(b, "churn", whi_bench_heap_bytes(b), reps, n, lo, sizes.v[i]);
             }
         }
     }

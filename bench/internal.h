@@ -155,6 +155,10 @@ wh_status whi_bench_fail(whi_bench *b, wh_status status, const char *format, ...
 whi_bench_list whi_bench_sizes(const whi_bench *b, const uint64_t *own);
 whi_bench_list whi_bench_threads(const whi_bench *b, const uint64_t *own);
 
+/* Repetitions of a series; anew: each begins with a reset heap. On the simulated device such
+ * ones differ in time alone, but for random walks: unless the user wants more, there is one. */
+uint32_t whi_bench_reps(const whi_bench *b, int anew);
+
 /* The heap of the current allocator: the user's, or the case's own; at least what the
  * allocator needs. heap_bytes: by the general default. */
 uint64_t whi_bench_case_heap(const whi_bench *b, uint64_t own);

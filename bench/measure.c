@@ -50,6 +50,10 @@ whi_bench_list whi_bench_threads(const whi_bench *b, const uint64_t *own) {
     return l;
 }
 
+uint32_t whi_bench_reps(const whi_bench *b, int anew) {
+    return b->on_sim && anew && b->options->reps == 0 ? 1 : b->reps;
+}
+
 uint64_t whi_bench_heap_bytes(const whi_bench *b) {
     return whi_bench_case_heap(b, b->defaults->heap_bytes);
 }

@@ -24,7 +24,7 @@ static const struct argp_option options[] = {
      "60 % of the heap holds",
      2},
     {"heap", 'H', "BYTES", 0, "heap size", 2},
-    {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and 1 on the simulated device", 2},
+    {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and at most 3 on the simulated device", 2},
     {"seed", OPT_SEED, "N", 0, "of request sizes, churn, graphs and the simulated device", 2},
     {"input", 'i', "FILE", 0, "a graph file for the case graph (repeatable)", 3},
     {"check", OPT_CHECK, "WHEN", 0,
