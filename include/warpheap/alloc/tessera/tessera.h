@@ -40,12 +40,12 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     where searches look first (I6): by or, acquire; takers take slabs off by and
- *   no_places, held, dry, scarce, place, tries, reuse, packs, no_packs
+ *   no_places, held, dry, scarce, place, tries, reuse, packs, no_packs, told
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
  *            had none; which of these is next; how often lists were preferred; slabs with free
  *            slots, a word for every eighth warp; where the next pack may be; how many more not
- *            to ask for
+ *            to ask for; what had been freed when NULL was returned
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
  *            verdict of runs; store release. run_news: relaxed, how often that has been done
  *   begun, done   per set, bracket whatever takes memory: from the pool, a list, a pack. Who finds
@@ -1088,12 +1088,9 @@ WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask_t mask, uint32_t what
 
 /* The sum of all lanes' parts, 40 bits of it. All lanes of mask. */
 WH_FN uint64_t wh_tessera_total_(wh_mask_t mask, uint64_t part) {
-    uint64_t sum = 0;
-    WH_NO_UNROLL
-    for (wh_mask_t m = mask; m != 0; m &= m - 1) {
-        sum += wh_shfl_u64(mask, part, wh_mask_leader(m));
-    }
-    return sum & 0xffffffffff;
+    const uint64_t low = wh_reduce_add_u32(mask, wh_low_u32(part) & 0xfffff);
+    const uint64_t high = wh_reduce_add_u32(mask, (uint32_t)(part >> 20));
+    return ((high << 20) + low) & 0xffffffffff;
 }
 
 /* The or of all lanes' values. All lanes of mask. */
@@ -1497,8 +1494,11 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     uint64_t number = WH_TESSERA_NO_NUMBER;
     const wh_tessera_class row = wh_tessera_header_(*g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     /* A million lanes that ask a full heap need not look for what others have not found. */
-    if (wh_tessera_is_said_(*g, mask, need && !attach, c, packs, number, 1)) {
-        wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
+    wh_tessera_set *const own = wh_tessera_set_at_(*g, set);
+    const uint32_t freed = wh_load_u32_relaxed(&own->events) + wh_load_u32_relaxed(&own->frees);
+    if (wh_any(mask, wh_load_u32_relaxed(&own->told) == 1 + freed) &&
+        wh_tessera_is_said_(*g, mask, need && !attach, c, packs, number, 1)) {
+        wh_add_u64_relaxed(&own->failed, 1);
         need = 0;
     }
     WH_NO_UNROLL
@@ -1579,7 +1579,8 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
                 need = 0;
             }
         } else if (need && take.at == WH_TESSERA_NOTHING) {
-            wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
+            wh_add_u64_relaxed(&own->failed, 1);
+            wh_store_u32_relaxed(&own->told, 1 + freed);
             need = 0;
         } else if (need && take.at != WH_TESSERA_WAIT) {
             p = wh_tessera_nth_(g->base, g->chunk_log2, row, take.at, rank);
