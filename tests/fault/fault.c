@@ -877,7 +877,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_t1", "tessera-turns"},           /* no second look at the tag */
         {"tessera_t1_pack", "tessera-late-pack"},  /* ... of who takes a block of a pack */
         {"tessera_t1_tags", "tessera-late-pack"},  /* ... or at the tags that say where it is */
-        {"tessera_t1_past", "tessera-turns"},      /* slot 0 without the bits that go with it */
+        {"tessera_t1_past", "tessera-late-slot"},  /* slot 0 without the bits that go with it */
         {"tessera_x1_quiet", "tessera-under-way"}, /* NULL without a quiet start */
         {"tessera_x1_same", "tessera-quarters"},   /* ... or end */
         {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */

@@ -361,6 +361,20 @@ WH_KERNEL(tessera_answered, workload_args, a) {
     wh_store_u32_release(ready, 2);
 }
 
+/* A late taker, who knows the slab as one of a class with more slots, holds a bit past its last
+ * slot: slot 0, which is free, is not to be had meanwhile (T1). One lane plays both. */
+WH_KERNEL(tessera_late_slot, workload_args, a) {
+    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g.chunk_log2) / a.most;
+    const uint64_t past = (uint64_t)1 << slots;
+    void *first = wh_malloc(a.heap, a.most), *second = wh_malloc(a.heap, a.most);
+    wh_free(a.heap, (uintptr_t)first < (uintptr_t)second ? first : second);
+    (void)wh_fetch_and_u64_acq_rel(wh_tessera_words_of_(g, 0), ~past);
+    a.found->nulls = slots != 2 || wh_tessera_take_from_(g, 0, c, 0, 1, 0).bits != 0;
+    (void)wh_fetch_or_u64_acq_rel(wh_tessera_words_of_(g, 0), past);
+    wh_free(a.heap, (uintptr_t)first < (uintptr_t)second ? second : first);
+}
+
 /* The lanes of a warp free slots of one slab, of which the last is kept. When a lane returns, its
  * slot is free, whoever has freed it. */
 WH_KERNEL(tessera_warp, workload_args, a) {
@@ -390,6 +404,7 @@ WH_KERNEL(tessera_warp, workload_args, a) {
 #define VERDICT 13u
 #define WHOLE_WARP 14u
 #define ANSWERED 15u
+#define LATE_SLOT 16u
 
 typedef struct workload {
     const char *name;
@@ -424,33 +439,18 @@ static const workload workloads[] = {
     {"tessera-verdict", 1, 1, 1, 1, 256, 1, 256, 1, 0, VERDICT},
     {"tessera-verdict-warp", 1, 1, 32, 1, 256, 1, 256, 1, 0, VERDICT},
     {"tessera-answered", 1, 1, 2, 60, 512, 1, 256, 1, 0, ANSWERED},
+    {"tessera-late-slot", 1, 1, 1, 1, 512, 1, 512, 1, 0, LATE_SLOT},
     {"tessera-late-leave", 1, 1, 2, 1, 16, 1, 16, 1, 2048, LATE_LEAVE},
     {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
     {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",
-                                           "tessera-small",
-                                           "tessera-chunks",
-                                           "tessera-slots",
-                                           "tessera-quarters",
-                                           "tessera-halves",
-                                           "tessera-spares",
-                                           "tessera-parts",
-                                           "tessera-spare",
-                                           "tessera-under-way",
-                                           "tessera-words",
-                                           "tessera-turns",
-                                           "tessera-wide-turns",
-                                           "tessera-runs",
-                                           "tessera-alone",
-                                           "tessera-warp",
-                                           "tessera-verdict",
-                                           "tessera-verdict-warp",
-                                           "tessera-answered",
-                                           "tessera-late-leave",
-                                           "tessera-late-pack",
-                                           "tessera-packs",
-                                           NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",      "tessera-small",        "tessera-chunks",   "tessera-slots",
+    "tessera-quarters",   "tessera-halves",       "tessera-spares",   "tessera-parts",
+    "tessera-spare",      "tessera-under-way",    "tessera-words",    "tessera-turns",
+    "tessera-wide-turns", "tessera-runs",         "tessera-alone",    "tessera-warp",
+    "tessera-verdict",    "tessera-verdict-warp", "tessera-answered", "tessera-late-slot",
+    "tessera-late-leave", "tessera-late-pack",    "tessera-packs",    NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -521,6 +521,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         : w->runs == LATE_LEAVE   ? tessera_late_leave(&launch, &a)
         : w->runs == WHOLE_WARP   ? tessera_warp(&launch, &a)
         : w->runs == ANSWERED     ? tessera_answered(&launch, &a)
+        : w->runs == LATE_SLOT    ? tessera_late_slot(&launch, &a)
         : w->runs == VERDICT      ? tessera_verdict(&launch, &a)
         : w->runs == PACKS        ? tessera_late_pack(&launch, &a)
         : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)
