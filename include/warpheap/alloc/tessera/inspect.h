@@ -114,6 +114,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     }
     if (i == 0) {
         header->asked = 0;
+        header->wanted = 0;
         header->search_lock = 0;
         header->run_verdict = 0;
         header->run_lock = 0;

@@ -382,6 +382,7 @@ typedef struct wh_tessera_header {
                                                  blocks of packs; not these either */
     uint64_t answered[2][WH_TESSERA_CLASSES]; /* the requests to which that is an answer: X3 */
     uint64_t asked;                           /* requests that wanted to know */
+    uint64_t wanted;                          /* a hint: classes that they were of, a bit each */
     uint64_t run_verdict;                     /* likewise: events << 24 | chunks asked for */
     uint32_t search_lock;
     uint32_t run_lock;
@@ -389,7 +390,7 @@ typedef struct wh_tessera_header {
     uint32_t run_news; /* times that cursors have been closed for a run */
     uint64_t used;     /* with track_peak: usable bytes of live blocks */
     uint64_t peak;     /* ... and the most that it has been */
-    uint64_t padding[10];
+    uint64_t padding[9];
     wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
 } wh_tessera_header;
 

@@ -53,7 +53,8 @@
  *            published, per set. events, frees: memory has become available in the pool or
  *            in a slab, per set
  *   asked    requests that wanted to know whether there is anything: fetch_add acq_rel, which
- *            gives each its number
+ *            gives each its number. wanted: a hint, of which classes: or, relaxed, before that;
+ *            who has search_lock: and
  *   search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others
  *            look at it, relaxed, and take nothing meanwhile
  *   verdict  per class, the events and frees at which a full search found nothing; answered: the
@@ -119,8 +120,8 @@
  *       none had been raised in vain, and what is raised in vain only makes it larger later
  *   X2  a verdict holds while no events come: every free that has returned has counted one
  *   X3  a verdict holds for all who had asked before its search began, whatever has been freed
- *       since: at one moment of their calls there was nothing for them. A search looks at all
- *       classes, so one answers all who wait
+ *       since: at one moment of their calls there was nothing for them. A search looks at the
+ *       classes of all who had asked, so one answers all who wait
  *
  * Ordering pairs
  *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
@@ -1093,6 +1094,12 @@ WH_FN uint64_t wh_tessera_total_(wh_mask_t mask, uint64_t part) {
     return ((high << 20) + low) & 0xffffffffff;
 }
 
+/* Whether no take is under way: X1 (1). All lanes of mask. */
+WH_FN int wh_tessera_is_quiet_(wh_tessera_core g, wh_mask_t mask) {
+    const uint64_t done = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_DONE));
+    return wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_BEGUN)) == done;
+}
+
 /* The or of all lanes' values. All lanes of mask. */
 WH_FN uint64_t wh_tessera_or_all_(wh_mask_t mask, uint64_t v) {
     const uint32_t high = wh_reduce_or_u32(mask, wh_high_u32(v));
@@ -1271,13 +1278,13 @@ WH_FN int wh_tessera_is_said_(wh_tessera_core g, wh_mask_t mask, int asks, uint3
 #define WH_TESSERA_QUIET_TRIES 32u
 
 /* X1, X3: a search for all who have asked, by all lanes of mask; the leader has search_lock. c,
- * least: as in look_. A verdict of each class of which there is nothing, and what they have seen;
- * stopped: they have not seen all, or not at one moment. */
+ * least: as in look_. A verdict of each class that is wanted and of which there is nothing, and
+ * what they have seen; stopped: they have not seen all, or not at one moment. */
 WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
                                               uint32_t c, uint32_t least) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t lanes = wh_popc32(mask);
-    const uint64_t all = ((uint64_t)1 << g->n_classes) - 1;
+    const uint64_t of = wh_tessera_or_all_(mask, c != WH_TESSERA_NO_CLASS ? (uint64_t)1 << c : 0);
     wh_tessera_seen seen;
     seen.classes = 0;
     seen.longest = seen.pack = 0;
@@ -1291,6 +1298,8 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, 
         }
         asked = wh_shfl_u64(mask, asked, wh_mask_leader(mask));
         wh_syncwarp(mask);
+        const uint64_t wanted =
+            of | wh_shfl_u64(mask, wh_load_u64_relaxed(&header->wanted), wh_mask_leader(mask));
         const uint64_t events =
             wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_FREES));
         const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
@@ -1301,9 +1310,10 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, 
             continue;
         }
         if (!wh_tessera_used_up_(*g, mask)) { /* (2) */
+            (void)wh_tessera_detach_(g, mask, set);
             break;
         }
-        seen = wh_tessera_look_(g, mask, set, all, c, least, g->n_chunks, 1); /* (3) */
+        seen = wh_tessera_look_(g, mask, set, wanted, c, least, g->n_chunks, 1); /* (3) */
         seen.classes = WH_PLANT(tessera_x1_words, seen.classes, 0);
         if (seen.stopped || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
             seen.stopped = 1;
@@ -1317,11 +1327,15 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, 
             for (uint32_t u = wh_mask_rank(mask); u < g->n_classes; u += lanes) {
                 const uint32_t its = wh_tessera_least_(*g, u);
                 for (uint32_t packs = 0; packs < 2; packs++) {
-                    if (!wh_tessera_is_seen_(seen, u, packs != 0 ? its : 0)) {
+                    if ((wanted >> u & 1) != 0 &&
+                        !wh_tessera_is_seen_(seen, u, packs != 0 ? its : 0)) {
                         wh_store_u64_release(&header->verdict[packs][u], events + 1);
                         wh_store_u64_release(&header->answered[packs][u], now); /* P8 */
                     }
                 }
+            }
+            if (wh_lane_id() == wh_mask_leader(mask)) {
+                (void)wh_fetch_and_u64_relaxed(&header->wanted, ~wanted);
             }
             seen.stopped = 0;
             break;
@@ -1331,7 +1345,8 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, 
     return seen;
 }
 
-#define WH_TESSERA_NEAR 1024u /* chunks to look at for a pack before cursors are closed */
+#define WH_TESSERA_NEAR 1024u        /* chunks to look at for a pack before cursors are closed */
+#define WH_TESSERA_FAR (32u * 1024u) /* ... and for all before others have to wait */
 
 /* What is left for those of mask that ask, for class c each (NO_CLASS: asks for nothing): NONE,
  * AGAIN, or 2 + a pack (packs: 1, or 0 if a block of one will not do). *number: the request's, or
@@ -1349,9 +1364,11 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
     const uint32_t found = said ? WH_TESSERA_NONE : WH_TESSERA_AGAIN;
     const int is_new = wh_any(mask, asks && *number == WH_TESSERA_NO_NUMBER);
     if (is_new) {
+        const uint64_t of = wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0);
         wh_syncwarp(mask); /* P8: what any of them has freed */
         uint64_t next = 0;
         if (leads) {
+            (void)wh_fetch_or_u64_relaxed(&header->wanted, of);
             next = wh_fetch_add_u64_acq_rel(&header->asked, 1); /* P8 */
         }
         next = wh_shfl_u64(mask, next, leader);
@@ -1374,11 +1391,17 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
         listed |= wh_tessera_holds_(wh_tessera_list_(*g, its), mask);
         m &= ~wh_ballot(mask, c == its);
     }
-    if (listed || wh_tessera_detach_(g, mask, set)) {
+    if (listed || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {
         return found;
     }
-    seen = wh_tessera_look_(g, mask, set, wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0), c,
-                            least, g->n_chunks, 0);
+    /* Not while others are at work: who has just got a span would have to get another one. */
+    if (wh_tessera_is_quiet_(*g, mask) && wh_tessera_detach_(g, mask, set)) {
+        return found;
+    }
+    /* Side by side with other warps: what is not on a list yet, nor in the packs looked at. */
+    const uint32_t most = g->n_chunks < WH_TESSERA_FAR ? g->n_chunks : WH_TESSERA_FAR;
+    const uint64_t classes = wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0);
+    seen = wh_tessera_look_(g, mask, set, classes, c, least, most, 0);
     if (!seen.stopped) { /* nothing, it seems */
         const int locked = leads && wh_exchange_u32_acquire(&header->search_lock, 1) == 0;
         if (!wh_any(mask, locked)) {
