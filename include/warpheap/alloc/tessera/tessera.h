@@ -1256,7 +1256,7 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, ui
     return seen;
 }
 
-/* What those of tell say otherwise: 2 + a pack that may have a block. */
+/* What none_ says; else 2 + a pack that may have a block. */
 #define WH_TESSERA_NONE 0u  /* nothing is there: NULL */
 #define WH_TESSERA_AGAIN 1u /* maybe something is */
 
