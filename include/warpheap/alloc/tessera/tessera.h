@@ -2565,7 +2565,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *o
         now.p = wh_tessera_rare_(g, own, mask, lanes, set, c, cut, now.p, n);
     }
     now.attach = c == WH_TESSERA_NO_CLASS ? WH_TESSERA_ENDS : now.attach;
-    WH_PLANT(tessera_p2_together, wh_syncwarp(mask), (void)0); /* P2, as in malloc */
+    wh_syncwarp(mask); /* that the warp stays together */
     return now;
 }
 
