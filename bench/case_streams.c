@@ -149,22 +149,10 @@ static wh_status report(whi_bench *b, const streams_state *t) {
 
 /* n threads in each kernel. */
 static wh_status run(whi_bench *b, streams_state *t, uint64_t n, uint64_t lo, uint64_t hi) {
-    wh_status s = whi_bench_open_heap(b, whi_bench_heap_bytes(b));
-    if (s == WH_OK) {
-        s = whi_bench_need_ptrs(b, 2 * n * WH_BENCH_SLOTS);
-    }
-    if (s == WH_OK) {
-        s = whi_bench_need_born(b, 2 * n * WH_BENCH_SLOTS);
-    }
+    wh_status s = whi_bench_aim_churn(b, whi_bench_heap_bytes(b), 2, n, lo, hi);
     if (s != WH_OK) {
         return s;
     }
-    b->call.n = n;
-    b->call.lo = lo;
-    b->call.hi = hi;
-    b->call.seed = b->seed;
-    b->call.steps = b->defaults->churn_steps;
-    b->call.stamp = whi_bench_can(b, WH_CAP_DISJOINT) ? WH_BENCH_STAMP_CHECK : WH_BENCH_STAMP_TOUCH;
     memset(&t->alone, 0, sizeof t->alone);
     memset(&t->together, 0, sizeof t->together);
     t->call[0] = b->call;

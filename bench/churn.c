@@ -1,4 +1,4 @@
-/* churn.c: the churn kernel on one heap, timed and verified, for the cases that run it alone. */
+/* churn.c: the churn kernel: its set-up, and one on a heap by itself, timed and verified. */
 #include <string.h>
 
 #include "bench/internal.h"
@@ -31,19 +31,15 @@ static wh_status once(whi_bench *b, int whole, int timed) {
     return s;
 }
 
-wh_status whi_bench_churn(whi_bench *b, const char *case_name, uint64_t heap_bytes, uint32_t reps,
-                          uint64_t threads, uint64_t lo, uint64_t hi) {
-    whi_bench_row row;
-    memset(&row, 0, sizeof row);
+wh_status whi_bench_aim_churn(whi_bench *b, uint64_t heap_bytes, uint32_t kernels, uint64_t threads,
+                              uint64_t lo, uint64_t hi) {
+    const uint64_t slots = kernels * threads * WH_BENCH_SLOTS;
     wh_status s = whi_bench_open_heap(b, heap_bytes);
     if (s == WH_OK) {
-        s = whi_bench_need_ptrs(b, threads * WH_BENCH_SLOTS);
+        s = whi_bench_need_ptrs(b, slots);
     }
     if (s == WH_OK) {
-        s = whi_bench_need_born(b, threads * WH_BENCH_SLOTS);
-    }
-    if (s != WH_OK) {
-        return s;
+        s = whi_bench_need_born(b, slots);
     }
     b->call.n = threads;
     b->call.lo = lo;
@@ -51,6 +47,17 @@ wh_status whi_bench_churn(whi_bench *b, const char *case_name, uint64_t heap_byt
     b->call.seed = b->seed;
     b->call.steps = b->defaults->churn_steps;
     b->call.stamp = whi_bench_can(b, WH_CAP_DISJOINT) ? WH_BENCH_STAMP_CHECK : WH_BENCH_STAMP_TOUCH;
+    return s;
+}
+
+wh_status whi_bench_churn(whi_bench *b, const char *case_name, uint64_t heap_bytes, uint32_t reps,
+                          uint64_t threads, uint64_t lo, uint64_t hi) {
+    whi_bench_row row;
+    memset(&row, 0, sizeof row);
+    wh_status s = whi_bench_aim_churn(b, heap_bytes, 1, threads, lo, hi);
+    if (s != WH_OK) {
+        return s;
+    }
     memset(&b->malloc_series, 0, sizeof b->malloc_series);
     s = whi_bench_floor(b, b->kernels->floor_single, threads, &row.us_null);
     if (s == WH_OK && b->call.stamp == WH_BENCH_STAMP_CHECK) {

@@ -247,6 +247,11 @@ wh_status whi_bench_ledger_run(whi_bench *b, wh_bench_launcher launcher, uint64_
 
 /* --- churn.c --------------------------------------------------------------------------- */
 
+/* Opens the heap and sets b->call for a churn of that many threads and sizes lo..hi, with arrays
+ * for as many such kernels. */
+wh_status whi_bench_aim_churn(whi_bench *b, uint64_t heap_bytes, uint32_t kernels, uint64_t threads,
+                              uint64_t lo, uint64_t hi);
+
 /* The churn kernel with that many threads and sizes lo..hi in a heap of heap_bytes, reps times,
  * each time in a reset heap and with the drain of what it leaves; its row. */
 wh_status whi_bench_churn(whi_bench *b, const char *case_name, uint64_t heap_bytes, uint32_t reps,

@@ -937,6 +937,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_p1_free", "tessera-churn"},
         {"tessera_p1_state", "tessera-words"},
         {"tessera_p1_leave", "tessera-late-leave"},
+        {"tessera_p1_wide", "tessera-words"},
         {"tessera_p1_block", "tessera-packs"},
         {"tessera_p2_claim", "tessera-small"},
         {"tessera_p2_publish", "tessera-quarters"},

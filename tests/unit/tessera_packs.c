@@ -400,6 +400,33 @@ static void test_a_full_heap_gives_blocks_again(void **state) {
     }
 }
 
+/* A search looks at a pack while it is cut: its tag tells of more blocks than the tags say the
+ * starts of. */
+WH_KERNEL(look_at_unfinished, full_args, a) {
+    const wh_tessera_core g = a.heap.core;
+    const uint32_t chunk = g.n_chunks - 1;
+    uint64_t *tag = wh_tessera_tag_at_(g, chunk);
+    const uint64_t before = *tag;
+    *tag = wh_tessera_pack_tag(3, 0, 0, 1, 1); /* three blocks, of which one starts here */
+    *a.wrong = wh_tessera_free_in_(g, chunk, *tag, 1) != WH_TESSERA_GRANULES;
+    *a.wrong += wh_tessera_free_in_(g, chunk, *tag, 4) != 0;
+    *tag = before;
+}
+
+static void test_an_unfinished_pack(void **state) {
+    full_args a;
+    (void)state;
+    wh_device *device = open_policy(WH_SIM_ROUND_ROBIN, 1);
+    memset(&a, 0, sizeof a);
+    wh_heap *heap = make_heap(device, 160 << 10, &a.heap);
+    a.wrong = take(device, sizeof *a.wrong);
+    const wh_launch alone = grid(device, 1, 1);
+    assert_int_equal(look_at_unfinished(&alone, &a), WH_OK);
+    assert_int_equal(*a.wrong, 0);
+    wh_heap_destroy(heap);
+    wh_device_close(device);
+}
+
 typedef struct storm_args {
     wh_heap_t heap;
     uint64_t *mailbox; /* blocks, whose first word is how many words they have */
@@ -508,6 +535,7 @@ int main(void) {
                                        cmocka_unit_test(test_packs_go_past_what_is_taken),
                                        cmocka_unit_test(test_packs_take_the_last_place),
                                        cmocka_unit_test(test_a_full_heap_gives_blocks_again),
+                                       cmocka_unit_test(test_an_unfinished_pack),
                                        cmocka_unit_test(test_a_storm)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

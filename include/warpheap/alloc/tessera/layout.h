@@ -27,7 +27,6 @@
 #define WH_TESSERA_FINE 12u    /* classes up to 256 bytes */
 #define WH_TESSERA_CLASSES 64u /* at most; 42 with chunks of 16 KiB */
 #define WH_TESSERA_NO_CLASS 63u
-#define WH_TESSERA_NO_NUMBER UINT64_MAX
 #define WH_TESSERA_PACK 62u         /* what packs have for a class */
 #define WH_TESSERA_POOL_SPREAD 4u   /* each SM works on a word of the pool of its own */
 #define WH_TESSERA_MAX_SPAN_LOG2 6u /* chunks of a span or slab: one word of the pool */
@@ -323,7 +322,7 @@ WH_HD uint32_t wh_tessera_fresh_state(uint32_t slots) {
 
 /* --- the heap -------------------------------------------------------------------- */
 
-#define WH_TESSERA_REUSES 8u
+#define WH_TESSERA_REUSES 8u /* of each class, for a warp in eight */
 typedef struct wh_tessera_cursor {
     uint64_t span;
     uint64_t spare; /* a second span, for whoever finds the first used up */

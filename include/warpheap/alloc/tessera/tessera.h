@@ -48,10 +48,9 @@
  *            to ask for; what had been freed when NULL was returned
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
  *            verdict of runs; store release. run_news: relaxed, how often that has been done
- *   begun, done   per set, bracket whatever takes memory: from the pool, a list, a pack. Who finds
- *            that it may not even try lowers begun again. attached: spans
- *            published, per set. events, frees: memory has become available in the pool or
- *            in a slab, per set
+ *   begun, done   per set, bracket whatever takes memory: from the pool, a list, a pack. attached:
+ *            spans published, per set. events, frees: memory has become available in the pool
+ *            or in a slab, per set
  *   asked    requests that wanted to know whether there is anything: fetch_add acq_rel, which
  *            gives each its number. wanted: a hint, of which classes: or, relaxed, before that;
  *            who has search_lock: and
@@ -116,8 +115,7 @@
  *       from a slab to the pool, so what was there after (2) would have been seen. A slab on that
  *       move counts as free: full and not in the pool, or SHUT. A span that is claimed without a
  *       bracket leaves its cursor between two spans meanwhile, which (2) and the last look
- *       see. Begun that is lowered again cannot hide a take: at (1) it is as low as done, so
- *       none had been raised in vain, and what is raised in vain only makes it larger later
+ *       see
  *   X2  a verdict holds while no events come: every free that has returned has counted one
  *   X3  a verdict holds for all who had asked before its search began, whatever has been freed
  *       since: at one moment of their calls there was nothing for them. A search looks at the
@@ -174,6 +172,7 @@
  *       together; then one warp looks at all there is for all, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
+ *       tessera_full.c (what NULL costs: X3, progress),
  *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P7 of words); wh_tessera_check
  *       (I1 to I9). P3 and P5 are core/veb.h's; no test
  *       weakens P4, P6, P8 and P7 of states, whose loss the simulator's atomics would not show.
@@ -616,7 +615,8 @@ WH_FN wh_tessera_take wh_tessera_take_wide_(wh_tessera_core g, uint32_t slab, ui
         while (take.bits == 0 && w != 0) {
             const uint64_t bits = r == 1 ? (uint64_t)1 << wh_select64(w, (own >> 24) % wh_popc64(w))
                                          : wh_lowest_bits(w, r);
-            const uint64_t old = wh_fetch_and_u64_acq_rel(&words[k], ~bits); /* P1 */
+            const uint64_t old = WH_PLANT(tessera_p1_wide, wh_fetch_and_u64_acq_rel,
+                                          wh_fetch_and_u64_relaxed)(&words[k], ~bits); /* P1 */
             if ((old & bits) != 0) {
                 take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)),
                                          old & bits);
@@ -1123,7 +1123,7 @@ WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t t
             return free != 0;
         }
         (void)wh_tessera_pack_scan_(g, chunk, tag, wh_low_u32(free), 1, &lengths);
-        return 32 - wh_clz32(lengths);
+        return lengths != 0 ? 32 - wh_clz32(lengths) : 0; /* 0: its tags change meanwhile */
     }
     const uint64_t *words = wh_tessera_words_of_(g, chunk);
     const uint32_t n_words = (slots + 63) >> 6;
@@ -1255,6 +1255,8 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, ui
     wh_fence();
     return seen;
 }
+
+#define WH_TESSERA_NO_NUMBER UINT64_MAX /* of a request that has none yet: no answer is younger */
 
 /* What none_ says; else 2 + a pack that may have a block. */
 #define WH_TESSERA_NONE 0u  /* nothing is there: NULL */
@@ -2263,8 +2265,6 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
         if (got == bits) {
             slab = place;
             wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
-        } else if (none) { /* it was no take: X1 is not kept from seeing a moment without */
-            wh_add_u32_relaxed(&counters->begun, 0u - 1);
         } else {
             if (got != 0) {
                 (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, got);
@@ -2369,8 +2369,7 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
         }
         ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
     }
-    /* P4: what has become available is so behind a fence. Who has not tried has not taken. */
-    wh_add_u32_relaxed(no_packs != 0 ? &own->begun : &own->done, no_packs != 0 ? 0u - 1 : 1);
+    wh_add_u32_relaxed(&own->done, 1); /* P4: what has become available is so behind a fence */
     if (found == g.n_chunks) {
         wh_store_u32_relaxed(&own->no_packs, no_packs != 0 ? no_packs - 1 : WH_TESSERA_NO_PACKS);
     }
