@@ -878,7 +878,8 @@ static void every_fault_is_found(void **state) {
         {"tessera_t1_pack", "tessera-late-pack"},  /* ... of who takes a block of a pack */
         {"tessera_t1_tags", "tessera-late-pack"},  /* ... or at the tags that say where it is */
         {"tessera_t1_past", "tessera-late-slot"},  /* slot 0 without the bits that go with it */
-        {"tessera_x1_quiet", "tessera-under-way"}, /* NULL without a quiet start */
+        {"tessera_p4", "tessera-scattered"},       /* NULL while a take holds chunks for a moment */
+        {"tessera_x1_quiet", "tessera-under-way"}, /* ... or without a quiet start */
         {"tessera_x1_same", "tessera-quarters"},   /* ... or end */
         {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */
         {"tessera_x1_transit", "tessera-halves"},  /* ... or a slab on its way to the pool */

@@ -395,6 +395,66 @@ WH_KERNEL(tessera_warp, workload_args, a) {
     wh_free(a.heap, kept);
 }
 
+/* All memory, in runs of two chunks side by side, of which the last two are free again. */
+WH_KERNEL(tessera_fill, workload_args, a) {
+    const uint64_t run = (uint64_t)2 << a.heap.core.chunk_log2;
+    uint32_t n = 0;
+    for (void *p; (p = wh_malloc(a.heap, run)) != NULL;) {
+        a.kept[n++] = p;
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        wh_free(a.heap, a.kept[--n]);
+        a.kept[n] = NULL;
+    }
+}
+
+/* Two warps look for chunks for a pack, of which there are not enough in a row: they get a part of
+ * them now and then, and put it back, once. Lanes of as many other warps as chunks are free each
+ * have one block at a time, which takes a chunk; none of their mallocs may fail (P4, X1). */
+WH_KERNEL(tessera_scattered, workload_args, a) {
+    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const uint32_t warp = wh_block_id(), lane = wh_lane_id(), words = 128 - 16 * (warp - 2);
+    for (uint32_t step = 0; step < a.steps && warp < 2; step++) {
+        wh_tessera_set *own = wh_tessera_set_at_(g, 0);
+        wh_store_u32_relaxed(&own->no_packs, 0); /* it tries where the set puts the next one, */
+        wh_store_u32_relaxed(&own->packs, 56);   /* which has the two chunks at its end */
+        const uint32_t pack = wh_tessera_claim_pack_(g, own, 0, 8);
+        wh_add_u32_relaxed(&a.found->overlaps, pack != g.n_chunks);
+    }
+    for (uint32_t step = 0; step < a.steps && warp >= 2 && lane == 0; step++) {
+        uint64_t *p = (uint64_t *)wh_malloc(a.heap, words * 8);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        for (uint32_t k = 0; p != NULL && k < words; k++) {
+            p[k] = (uint64_t)warp << 32 | k;
+        }
+        wh_backoff(0);
+        for (uint32_t k = 0; p != NULL && k < words; k++) {
+            wh_add_u32_relaxed(&a.found->overlaps, p[k] != ((uint64_t)warp << 32 | k));
+        }
+        wh_free(a.heap, p);
+    }
+}
+
+WH_KERNEL(tessera_drain, workload_args, a) {
+    for (uint32_t i = 0; i < a.heap.core.n_chunks; i++) {
+        wh_free(a.heap, a.kept[i]);
+    }
+}
+
+static wh_status run_scattered(const wh_launch *launch, workload_args *a) {
+    const wh_launch alone = {launch->device, 1, 1, NULL};
+    const size_t bytes = a->heap.core.n_chunks * sizeof *a->kept;
+    void *kept = NULL;
+    wh_status s = wh_device_alloc(launch->device, &kept, bytes);
+    s = s == WH_OK ? wh_device_set(launch->device, kept, 0, bytes) : s;
+    a->kept = (void **)kept;
+    s = s == WH_OK ? tessera_fill(&alone, a) : s;
+    s = s == WH_OK ? tessera_scattered(launch, a) : s;
+    s = s == WH_OK ? tessera_drain(&alone, a) : s;
+    wh_device_free(launch->device, kept);
+    return s;
+}
+
 #define SPARE 1001u
 #define UNDER_WAY 1002u
 #define ALONE 9u
@@ -405,6 +465,7 @@ WH_KERNEL(tessera_warp, workload_args, a) {
 #define WHOLE_WARP 14u
 #define ANSWERED 15u
 #define LATE_SLOT 16u
+#define SCATTERED 17u
 
 typedef struct workload {
     const char *name;
@@ -443,14 +504,33 @@ static const workload workloads[] = {
     {"tessera-late-leave", 1, 1, 2, 1, 16, 1, 16, 1, 2048, LATE_LEAVE},
     {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
     {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
+    {"tessera-scattered", 64, 1, 192, 200, 64, 1, 16, 1, 1024, SCATTERED},
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",      "tessera-small",        "tessera-chunks",   "tessera-slots",
-    "tessera-quarters",   "tessera-halves",       "tessera-spares",   "tessera-parts",
-    "tessera-spare",      "tessera-under-way",    "tessera-words",    "tessera-turns",
-    "tessera-wide-turns", "tessera-runs",         "tessera-alone",    "tessera-warp",
-    "tessera-verdict",    "tessera-verdict-warp", "tessera-answered", "tessera-late-slot",
-    "tessera-late-leave", "tessera-late-pack",    "tessera-packs",    NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",
+                                           "tessera-small",
+                                           "tessera-chunks",
+                                           "tessera-slots",
+                                           "tessera-quarters",
+                                           "tessera-halves",
+                                           "tessera-spares",
+                                           "tessera-parts",
+                                           "tessera-spare",
+                                           "tessera-under-way",
+                                           "tessera-words",
+                                           "tessera-turns",
+                                           "tessera-wide-turns",
+                                           "tessera-runs",
+                                           "tessera-alone",
+                                           "tessera-warp",
+                                           "tessera-verdict",
+                                           "tessera-verdict-warp",
+                                           "tessera-answered",
+                                           "tessera-late-slot",
+                                           "tessera-late-leave",
+                                           "tessera-late-pack",
+                                           "tessera-packs",
+                                           "tessera-scattered",
+                                           NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -508,7 +588,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
                            : w->lanes != 0 ? w->lanes
                                            : w->chunks,
                    block = w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ||
-                                   (w->runs == VERDICT && lanes > 1)
+                                   w->runs == SCATTERED || (w->runs == VERDICT && lanes > 1)
                                ? 32
                            : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
                                    w->runs != ANSWERED
@@ -525,6 +605,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         : w->runs == VERDICT      ? tessera_verdict(&launch, &a)
         : w->runs == PACKS        ? tessera_late_pack(&launch, &a)
         : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)
+        : w->runs == SCATTERED    ? run_scattered(&launch, &a)
         : w->runs != 0            ? tessera_runs(&launch, &a)
                                   : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;

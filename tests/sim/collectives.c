@@ -525,6 +525,28 @@ static void test_legal(void **state) {
     }
 }
 
+/* --- sums over a full warp --------------------------------------------------------------- */
+
+WH_KERNEL(scan, ok_args, a) {
+    const uint32_t lane = wh_lane_id();
+    a.word[lane] = wh_scan_add_warp_u32(lane % 3 == 1 ? 0 : 0x30000001u * (lane + 5));
+}
+
+static void test_scan(void **state) {
+    (void)state;
+    ok_args a;
+    wh_device *device = open_policy(WH_SIM_RANDOM, 7);
+    uint32_t *words = take(device, 32 * sizeof *words), sum = 0;
+    a.word = words;
+    const wh_launch one = grid(device, 1, 32);
+    assert_int_equal(scan(&one, &a), WH_OK);
+    for (uint32_t i = 0; i < 32; i++) { /* modulo 2^32 */
+        sum += i % 3 == 1 ? 0 : 0x30000001u * (i + 5);
+        assert_int_equal(words[i], sum);
+    }
+    wh_device_close(device);
+}
+
 /* --- device functions called by the host --------------------------------------------------- */
 
 static void test_on_host(void **state) {
@@ -548,7 +570,7 @@ int main(void) {
         cmocka_unit_test(test_against_model), cmocka_unit_test(test_syncthreads),
         cmocka_unit_test(test_activemask),    cmocka_unit_test(test_round_robin_converges),
         cmocka_unit_test(test_misuse),        cmocka_unit_test(test_legal),
-        cmocka_unit_test(test_on_host),
+        cmocka_unit_test(test_scan),          cmocka_unit_test(test_on_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

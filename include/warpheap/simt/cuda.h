@@ -222,6 +222,22 @@ WH_FN uint32_t wh_reduce_or_u32(wh_mask_t mask, uint32_t v) {
     return wh_cuda_or_part_(mask, v);
 }
 #endif
+/* A shuffle from below also says whether there is such a lane: with the add two instructions a
+ * step, where a compiler that is told of the lanes' numbers makes five. */
+#define WH_CUDA_SCAN_STEP_(reach)                                                \
+    asm volatile("{\n\t.reg .b32 below;\n\t.reg .pred is;\n\t"                   \
+                 "shfl.sync.up.b32 below|is, %0, " #reach ", 0, 0xffffffff;\n\t" \
+                 "@is add.u32 %0, %0, below;\n\t}"                               \
+                 : "+r"(v))
+WH_FN uint32_t wh_scan_add_warp_u32(uint32_t v) {
+    WH_CUDA_SCAN_STEP_(1);
+    WH_CUDA_SCAN_STEP_(2);
+    WH_CUDA_SCAN_STEP_(4);
+    WH_CUDA_SCAN_STEP_(8);
+    WH_CUDA_SCAN_STEP_(16);
+    return v;
+}
+#undef WH_CUDA_SCAN_STEP_
 
 WH_FN void wh_syncwarp(wh_mask_t mask) {
     if (!wh_cuda_alone_(mask)) {

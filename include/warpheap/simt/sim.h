@@ -154,6 +154,7 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
 #define wh_shfl_u64(mask, v, lane) whi_sim_shfl_u64_((mask), (v), (lane), WHI_SIM_HERE)
 #define wh_match_any_u32(mask, v) whi_sim_match_u32_((mask), (v), WHI_SIM_HERE)
 #define wh_match_any_u64(mask, v) whi_sim_match_u64_((mask), (v), WHI_SIM_HERE)
+#define wh_scan_add_warp_u32(v) whi_sim_scan_add_warp_((v), WHI_SIM_HERE)
 #define wh_reduce_add_u32(mask, v) whi_sim_reduce_add_((mask), (v), WHI_SIM_HERE)
 #define wh_reduce_max_u32(mask, v) whi_sim_reduce_max_((mask), (v), WHI_SIM_HERE)
 #define wh_reduce_or_u32(mask, v) whi_sim_reduce_or_((mask), (v), WHI_SIM_HERE)
@@ -180,6 +181,14 @@ WH_FN wh_mask_t whi_sim_match_u32_(wh_mask_t mask, uint32_t v, const char *site)
 }
 WH_FN wh_mask_t whi_sim_match_u64_(wh_mask_t mask, uint64_t v, const char *site) {
     return (wh_mask_t)whi_sim_collective(WHI_SIM_MATCH_U64, mask, v, 0, site);
+}
+WH_FN uint32_t whi_sim_scan_add_warp_(uint32_t v, const char *site) {
+    const uint32_t lane = wh_lane_id();
+    for (uint32_t reach = 1; reach < WH_WARP_SIZE; reach *= 2) {
+        const uint32_t below = whi_sim_shfl_u32_(0xffffffffu, v, (lane - reach) & 31, site);
+        v += lane >= reach ? below : 0;
+    }
+    return v;
 }
 WH_FN uint32_t whi_sim_reduce_add_(wh_mask_t mask, uint32_t v, const char *site) {
     return (uint32_t)whi_sim_collective(WHI_SIM_REDUCE_ADD, mask, v, 0, site);

@@ -46,6 +46,8 @@
  *   uint32_t  wh_shfl_u32(mask, v, lane)   uint64_t wh_shfl_u64(mask, v, lane)
  *   wh_mask_t wh_match_any_u32(mask, v)    wh_mask_t wh_match_any_u64(mask, v)
  *   uint32_t  wh_reduce_add_u32(mask, v), wh_reduce_max_u32, wh_reduce_or_u32
+ *   uint32_t  wh_scan_add_warp_u32(v)      of a full warp: the sum of v of the lanes up to the
+ *                                          caller, its own included
  *   void      wh_syncwarp(mask)            void wh_syncthreads()
  *   wh_mask_t wh_lanemask_lt()             lanes below mine
  *

@@ -173,9 +173,9 @@
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
  *       tessera_full.c (what NULL costs: X3, progress),
- *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P7 of words); wh_tessera_check
- *       (I1 to I9). P3 and P5 are core/veb.h's; no test
- *       weakens P4, P6, P8 and P7 of states, whose loss the simulator's atomics would not show.
+ *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P7 of words);
+ *       wh_tessera_check (I1 to I9). P3 and P5 are core/veb.h's. P6, P8 and P7 of states were
+ * broken on purpose, too, and found by no test.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -244,7 +244,7 @@ WH_HD uint64_t wh_tessera_chunks_(uint32_t chunk, uint32_t order) {
 /* P3, X2 */
 WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk, uint32_t n) {
     (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_n_chunks_(chunk, n));
-    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1);
+    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1); /* P6 */
 }
 
 /* 1 if all n chunks from `chunk`, in one word of the pool, were free and are now the caller's. */
@@ -1878,9 +1878,8 @@ typedef struct wh_tessera_asked {
 #define WH_TESSERA_CROSSES 3u /* 1 + the word it is the crosser of, by the add that returned v */
 #define WH_TESSERA_RARE 4u    /* it is for rare */
 #define WH_TESSERA_SLOTS 8u   /* a block of a pack will not do */
-#define WH_TESSERA_CUT 16u    /* it was to have one, of a full warp */
-#define WH_TESSERA_STUCK 32u  /* its cursor is closed */
-#define WH_TESSERA_ENDS 64u   /* p is all that there is for it */
+#define WH_TESSERA_STUCK 16u  /* its cursor is closed */
+#define WH_TESSERA_ENDS 32u   /* p is all that there is for it */
 
 /* Each crosser among the lanes of mask (attach, v) attaches a span from the pool for its group,
  * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. Returns
@@ -2276,102 +2275,176 @@ WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint3
     return slab == g.n_chunks ? NULL : wh_tessera_hand_out_(g, set, c, size_log2, slab);
 }
 
+/* What a claim of chunks in a row has come to. */
+typedef struct wh_tessera_try {
+    uint32_t place;  /* of the first one */
+    uint32_t ticket; /* which gave that place */
+    int got;         /* all of them */
+    uint64_t back;   /* a part of them, of that word of the pool: to be put back */
+} wh_tessera_try;
+
+WH_FN wh_tessera_try wh_tessera_no_try_(wh_tessera_core g) {
+    wh_tessera_try now;
+    now.place = g.n_chunks;
+    now.ticket = 0;
+    now.got = 0;
+    now.back = 0;
+    return now;
+}
+
+/* Claims n chunks from `place` on, if they lie in one word of the pool. P3. The summary above a
+ * word that this empties stays: a search clears it. P4: between begin and end. */
+WH_FN wh_tessera_try wh_tessera_try_place_(wh_tessera_core g, uint32_t place, uint32_t n) {
+    wh_tessera_try now = wh_tessera_no_try_(g);
+    now.place = place;
+    if ((place & 63) + n <= 64) {
+        const uint64_t mask = wh_tessera_n_chunks_(place, n);
+        now.back =
+            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~mask) & mask;
+        now.got = now.back == mask;
+    }
+    return now;
+}
+
+/* After a try: what it got of a row that was not all there. */
+WH_FN void wh_tessera_try_back_(wh_tessera_core g, wh_tessera_try now) {
+    if (!now.got && now.back != 0) {
+        wh_veb_put_back(wh_tessera_pool_(g), now.place >> 6, now.back);
+    }
+}
+
 #define WH_TESSERA_SEEN_TRIES 4u
 
-/* Claims n <= 64 chunks in a row, at a multiple of n (a power of 2) if `aligned`, for a full warp
- * whose set has none where it looked, since some sets run out before the heap does: its lanes look
- * at a word of the pool each, of whatever set, and it claims a place that one of them has seen. The
- * first chunk; n_chunks: they have seen none. All lanes of the warp. */
-WH_FN_SLOW uint32_t wh_tessera_claim_seen_(wh_tessera_ref g, uint32_t set, uint32_t n,
-                                           int aligned) {
+/* Where a warp begins to look at words of the pool that are not its set's. */
+WH_FN uint32_t wh_tessera_random_(void) {
+    return ((uint32_t)(wh_thread_id() >> 5) + 1) * 2654435761u;
+}
+
+/* A full warp whose place was taken: some sets run out before the heap does, so its lanes look at a
+ * word of the pool each, of whatever set, and it takes a place that one of them has seen. NULL: it
+ * has to go to its cursor. */
+WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t n) {
     const wh_tessera_core core = *g;
-    const wh_veb pool = wh_tessera_pool_(core);
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t size_log2 = 32 - wh_clz32((uint32_t)n - 1);
+    const uint32_t order = size_log2 + 5 - core.chunk_log2;
     const uint32_t words = (core.places >> 6) * core.n_sets; /* from the first place on */
-    uint32_t random = ((uint32_t)(wh_thread_id() >> 5) + 1) * 2654435761u;
-    uint32_t found = core.n_chunks;
+    wh_tessera_set *const own = wh_tessera_set_at_(core, set);
+    uint32_t random = wh_tessera_random_(), slab = core.n_chunks, begun = 0;
+    if (lane == 0) {
+        begun = wh_tessera_begin_(core, set); /* P4 */
+    }
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_SEEN_TRIES && found == core.n_chunks; tries++) {
+    for (uint32_t tries = 0; tries < WH_TESSERA_SEEN_TRIES && slab == core.n_chunks; tries++) {
         random = random * 1664525u + 1013904223u;
         /* Words far from each other: warps seldom look at the same. */
         const uint32_t k = (uint32_t)((uint64_t)random * words >> 32) + lane * (words / 32 + 1);
         const uint32_t word = (core.begin >> 6) + k % words;
-        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, word));
-        const uint64_t rows = wh_tessera_rows_(bits, n);
-        const uint32_t at = aligned     ? wh_tessera_fit_(bits, wh_ctz32(n))
-                            : rows != 0 ? wh_ctz64(rows)
-                                        : 64;
+        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(core), word));
+        const uint32_t at = wh_tessera_fit_(bits, order);
         const wh_mask_t seen = wh_ballot(all, at < 64);
         if (seen == 0) {
             continue;
         }
-        if (lane == wh_mask_leader(seen)) {
-            (void)wh_fetch_add_u32_acq_rel(&wh_tessera_set_at_(core, set)->begun, 1); /* P4 */
-            const uint32_t place = word << 6 | at;
-            found = wh_tessera_claim_n_(core, place, n) ? place : core.n_chunks; /* P3 */
-            wh_tessera_end_(core, set);
+        const uint32_t place = wh_shfl_u32(all, word << 6 | at, wh_mask_leader(seen));
+        wh_tessera_try now = wh_tessera_no_try_(core);
+        if (lane == 0 && begun != UINT32_MAX) { /* P4: the claim waits for begun */
+            now = wh_tessera_try_place_(core, place, 1u << order);
+            wh_tessera_try_back_(core, now);
         }
-        found = wh_shfl_u32(all, found, wh_mask_leader(seen));
+        slab = wh_shfl_u32(all, now.got ? now.place : core.n_chunks, 0);
     }
-    return found;
-}
-
-/* A full warp whose place was taken. NULL: it has to go to its cursor. */
-WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t n) {
-    const uint32_t size_log2 = 32 - wh_clz32((uint32_t)n - 1);
-    const uint32_t slab = wh_tessera_claim_seen_(g, set, 1u << (size_log2 + 5 - g->chunk_log2), 1);
-    if (slab != g->n_chunks) {
-        return wh_tessera_hand_out_(*g, set, c, size_log2, slab);
+    if (lane == 0) {
+        wh_add_u32_relaxed(&own->done, 1); /* P4: what has become available is so behind a fence */
+        if (slab == core.n_chunks) {
+            wh_store_u32_relaxed(&own->no_places, 1); /* until a span is attached */
+        }
     }
-    if (wh_lane_id() == 0) { /* until a span is attached */
-        wh_store_u32_relaxed(&wh_tessera_set_at_(*g, set)->no_places, 1);
-    }
-    return NULL;
+    return slab != core.n_chunks ? wh_tessera_hand_out_(core, set, c, size_log2, slab) : NULL;
 }
 
 /* --- packs ------------------------------------------------------------------------ */
 
 #define WH_TESSERA_PACK_LANES 16u /* a group of as many lanes goes to its cursor */
 #define WH_TESSERA_PACK_LEAST 16u /* granules that a warp has to want */
-#define WH_TESSERA_PACK_TRIES 8u
+#define WH_TESSERA_PACK_TRIES 5u
 #define WH_TESSERA_NO_PACKS 8u /* packs not to ask for, when there were none */
 
-/* Claims chunks for a pack where the set puts them: the first; n_chunks: there are none. */
+/* Claims chunks for a pack where the set puts the next one. */
+WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
+                                            uint32_t chunks) {
+    uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
+    uint32_t place = wh_tessera_pack_place(g, set, ticket);
+    if ((place & 63) + chunks > 64) { /* the rest of the word stays */
+        ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
+        place = wh_tessera_pack_place(g, set, ticket);
+    }
+    wh_tessera_try now = wh_tessera_try_place_(g, place, chunks);
+    now.ticket = ticket;
+    return now;
+}
+
+/* Claims chunks for a pack: the first; n_chunks: there are none. All lanes of a full warp. Where
+ * the set puts the next one; if that is taken, the lanes look at a word of the set's own each, this
+ * one and those behind it, and all packs of the set go on where the first of these has enough; if
+ * that is of no use either, they look at words of other sets, and take what one of them has seen.
+ * The first try is not part of the loop: what one lane does in a loop, the others do not wait for
+ * (the compiler for the GPU lets them go on), and all that follows would be done twice. */
 WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
                                       uint32_t chunks) {
-    const wh_veb pool = wh_tessera_pool_(g);
-    const uint32_t no_packs = wh_load_u32_hint(&own->no_packs);      /* on its way meanwhile */
-    const uint32_t begun = wh_fetch_add_u32_relaxed(&own->begun, 1); /* P4 */
-    uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
-    uint32_t found = g.n_chunks;
-    WH_NO_UNROLL
-    for (uint32_t tries = no_packs != 0 || begun == UINT32_MAX ? WH_TESSERA_PACK_TRIES : 0;
-         tries < WH_TESSERA_PACK_TRIES; tries++) { /* P4: the claim waits for begun */
-        const uint32_t place = wh_tessera_pack_place(g, set, ticket);
-        const uint32_t at = place & 63;
-        if (at + chunks <= 64) {
-            const uint64_t mask = wh_tessera_n_chunks_(place, chunks);
-            /* P3. The summary above a word that this empties stays: a search clears it. */
-            const uint64_t seen = wh_fetch_and_u64_acquire(wh_veb_word(pool, place >> 6), ~mask);
-            if ((seen & mask) == mask) {
-                found = place;
-                break;
-            }
-            if ((seen & mask) != 0) {
-                wh_veb_put_back(pool, place >> 6, seen & mask);
-            } else if (seen == 0) { /* so that searches do not come here one after the other */
-                wh_veb_emptied(pool, place >> 6);
-            }
-            /* All who have met them go on where the word has chunks enough, or to the next one. */
-            const uint64_t fits = wh_tessera_rows_(seen, chunks) >> at << at;
-            (void)wh_fetch_max_u32_relaxed(&own->packs,
-                                           ticket + (fits != 0 ? wh_ctz64(fits) : 64) - at);
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    wh_tessera_try now = wh_tessera_no_try_(g);
+    uint32_t no_packs = 0, begun = 0;
+    if (lane == 0) {
+        no_packs = wh_load_u32_hint(&own->no_packs); /* on its way meanwhile */
+        begun = wh_fetch_add_u32_relaxed(&own->begun, WH_PLANT(tessera_p4, 1, 0)); /* P4 */
+        if (no_packs == 0 && begun != UINT32_MAX) { /* P4: the claim waits for begun */
+            now = wh_tessera_try_ticket_(g, own, set, chunks);
         }
-        ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
     }
-    wh_add_u32_relaxed(&own->done, 1); /* P4: what has become available is so behind a fence */
+    uint32_t found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
     if (found == g.n_chunks) {
-        wh_store_u32_relaxed(&own->no_packs, no_packs != 0 ? no_packs - 1 : WH_TESSERA_NO_PACKS);
+        int is_own = !wh_any(all, no_packs != 0);
+        uint32_t random = wh_tessera_random_();
+        WH_NO_UNROLL
+        for (uint32_t tries = 0; tries < WH_TESSERA_PACK_TRIES && found == g.n_chunks; tries++) {
+            wh_tessera_try_back_(g, now);
+            now.back = 0;
+            is_own &= tries == 0;
+            random = random * 1664525u + 1013904223u;
+            const uint32_t far = random + (lane << 27); /* of all sets alike, and some row */
+            const uint32_t at = wh_shfl_u32(all, now.place, 0) & 63;
+            const uint32_t ticket = wh_shfl_u32(all, now.ticket, 0) - at + 64 * lane;
+            const uint32_t of = is_own ? set : wh_high_u32(wh_mul_wide_u32(far, g.n_sets));
+            const uint32_t row = wh_high_u32(wh_mul_wide_u32(far * 2654435761u, g.places));
+            const uint32_t word = wh_tessera_pack_place(g, of, is_own ? ticket : row) >> 6;
+            const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
+            const uint32_t from = is_own && lane == 0 ? at : 0; /* what comes back is for later */
+            const uint64_t rows = wh_tessera_rows_(bits, chunks) >> from;
+            const wh_mask_t seen = wh_ballot(all, rows != 0);
+            if (seen == 0) {
+                no_packs = is_own ? WH_TESSERA_NO_PACKS + 1 : no_packs;
+                continue;
+            }
+            const uint32_t first = from + (rows != 0 ? wh_ctz64(rows) : 0);
+            const uint32_t next =
+                wh_shfl_u32(all, (is_own ? ticket : word << 6) + first, wh_mask_leader(seen));
+            if (lane == 0 && is_own) {
+                (void)wh_fetch_max_u32_relaxed(&own->packs, next);
+                now = wh_tessera_try_ticket_(g, own, set, chunks);
+            } else if (lane == 0 && begun != UINT32_MAX) { /* P4 */
+                now = wh_tessera_try_place_(g, next, chunks);
+            }
+            found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
+        }
+    }
+    if (lane == 0) {
+        wh_tessera_try_back_(g, now);
+        if (no_packs != 0) {
+            wh_store_u32_relaxed(&own->no_packs, no_packs - 1);
+        }
+        /* P4: what has become available is so behind a fence */
+        wh_add_u32_relaxed(&own->done, WH_PLANT(tessera_p4, 1, 0));
     }
     return found;
 }
@@ -2379,45 +2452,42 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
 /* Blocks of `need` granules, at most half a chunk, for all lanes of a full warp where that is not
  * 0, in a pack that the warp cuts for them: one behind the other, and the last one gets what is
  * left. NULL for all: they want too little together, or there was no place. Two atomics in a row;
- * waits for nobody. anywhere: NULL, or else (a second try) in whatever words of the pool. */
+ * waits for nobody. */
 WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *words,
-                             uint32_t words_log2, wh_tessera_ref anywhere, wh_tessera_set *own,
-                             uint32_t set, uint32_t need) {
+                             uint32_t words_log2, wh_tessera_set *own, uint32_t set,
+                             uint32_t need) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-    uint32_t end = need; /* with those of the lanes below */
-    for (uint32_t reach = 1; reach < WH_WARP_SIZE; reach *= 2) {
-        const uint32_t below = wh_shfl_u32(all, end, (lane - reach) & (WH_WARP_SIZE - 1));
-        end += lane >= reach ? below : 0;
-    }
+    const uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
     const uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
     if (total < WH_TESSERA_PACK_LEAST) {
         return NULL;
     }
     const uint32_t start = end - need;
     const uint32_t chunks = (total + WH_TESSERA_GRANULES - 1) / WH_TESSERA_GRANULES;
-    uint32_t pack = core.n_chunks;
-    if (anywhere != NULL) {
-        pack = wh_tessera_claim_seen_(anywhere, set, chunks, 0);
-    } else if (lane == 0) {
-        pack = wh_tessera_claim_pack_(core, own, set, chunks);
-    }
-    uint32_t starts = 0, slot = 0, slots = 0; /* of chunk number `lane`; so far */
-    WH_NO_UNROLL
-    for (uint32_t k = 0; k < chunks; k++) {
-        const uint32_t in_chunk = start - k * WH_TESSERA_GRANULES;
-        const uint32_t bits =
-            wh_reduce_or_u32(all, need != 0 && in_chunk < WH_TESSERA_GRANULES ? 1u << in_chunk : 0);
-        starts = lane == k ? bits : starts;
-        slot = lane == k ? slots : slot;
-        slots += wh_popc32(bits);
-    }
-    pack = wh_shfl_u32(all, pack, 0);
+    const uint32_t pack = wh_tessera_claim_pack_(core, own, set, chunks);
+    /* The first lane in each chunk writes its tag. No chunk is passed over, since no block is
+     * longer than half of one. Where blocks start: a sum of different bits, up to and with the lane
+     * before the next chunk, less those of the chunks before. */
+    const uint32_t chunk = start / WH_TESSERA_GRANULES;
+    const uint32_t bit = need != 0 ? 1u << start % WH_TESSERA_GRANULES : 0;
+    const uint32_t bits = wh_scan_add_warp_u32(bit);
+    const uint32_t before = wh_shfl_u32(all, chunk, (lane - 1) & (WH_WARP_SIZE - 1));
+    const wh_mask_t blocks = wh_ballot(all, need != 0);
+    const wh_mask_t firsts = wh_ballot(all, lane == 0 || before != chunk);
+    const wh_mask_t after = firsts & (0xfffffffeu << lane);
+    const uint32_t last = wh_popc32(~after & (after - 1)) - 1; /* before the next first one */
+    const uint32_t starts = wh_shfl_u32(all, bits, last) - (bits - bit);
+    const uint32_t slots = wh_popc32(blocks);
     if (pack == core.n_chunks) {
         return NULL;
     }
-    if (lane < chunks) {
-        wh_store_u64_relaxed(&tags[pack + lane],
-                             wh_tessera_pack_tag(slots, slot, lane, chunks, starts));
+    if ((firsts >> lane & 1) != 0 && chunk < chunks) {
+        wh_store_u64_relaxed(&tags[pack + chunk], wh_tessera_pack_tag(slots, wh_mask_rank(blocks),
+                                                                      chunk, chunks, starts));
+    }
+    if (lane == WH_WARP_SIZE - 1 && chunk + 1 < chunks) { /* none starts in the last one */
+        wh_store_u64_relaxed(&tags[pack + chunk + 1],
+                             wh_tessera_pack_tag(slots, slots, chunk + 1, chunks, 0));
     }
     if (lane == 0) { /* it may be all ones: I2 */
         wh_store_u64_relaxed(&words[(uint64_t)pack << words_log2], 0);
@@ -2427,24 +2497,11 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *wor
                            (start << wh_tessera_granule_log2(core.chunk_log2));
 }
 
-/* A full warp whose set had no place for a pack: another one. Arguments as pack's. */
-WH_FN_SLOW void *wh_tessera_pack_again_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
-                                        uint32_t need) {
-    return wh_tessera_pack_(*g, wh_tessera_tag_at_(*g, 0), wh_tessera_words_of_(*g, 0),
-                            wh_tessera_words_log2(g->chunk_log2), g, own, set, need);
-}
-
 /* What is neither a slot of a cursor nor to be had from one: full warps that want a slab of their
- * own or a pack, and runs. */
-WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                  wh_mask_t lanes, uint32_t set, uint32_t c, int cut, void *p,
-                                  uint64_t n) {
+ * own, and runs. */
+WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                  uint32_t c, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
-    if (wh_any(mask, cut)) {
-        const uint32_t need = cut ? wh_tessera_granules((uint32_t)n, g->chunk_log2) : 0;
-        void *q = wh_tessera_pack_again_(g, own, set, need);
-        p = cut ? q : p;
-    }
     if (p == NULL && lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
         p = wh_tessera_whole_again_(g, set, c, n);
     }
@@ -2559,9 +2616,8 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *o
         now.attach = WH_TESSERA_ENDS;
     }
     /* Behind what others wait for, since a run may have to wait for them (C1). */
-    if (wh_any(mask, (attach & (WH_TESSERA_RARE | WH_TESSERA_CUT)) != 0)) {
-        const int cut = (attach & WH_TESSERA_CUT) != 0 && now.p == NULL;
-        now.p = wh_tessera_rare_(g, own, mask, lanes, set, c, cut, now.p, n);
+    if (wh_any(mask, (attach & WH_TESSERA_RARE) != 0)) {
+        now.p = wh_tessera_rare_(g, mask, lanes, set, c, now.p, n);
     }
     now.attach = c == WH_TESSERA_NO_CLASS ? WH_TESSERA_ENDS : now.attach;
     wh_syncwarp(mask); /* that the warp stays together */
@@ -2655,7 +2711,7 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
         uint32_t attach = 0;
         if (full_warp && wh_any(mask, packs)) {
             const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
-            void *q = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, NULL, own, set, need);
+            void *q = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, own, set, need);
             p = packs ? q : p;
         }
         if (!whole && (!full_warp || wh_any(mask, p == NULL && !packs && is_slot))) {
@@ -2663,7 +2719,7 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
         }
         if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
             attach |= whole || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
-            attach |= !may_pack ? WH_TESSERA_SLOTS : packs && p == NULL ? WH_TESSERA_CUT : 0;
+            attach |= !may_pack ? WH_TESSERA_SLOTS : 0;
             p = wh_tessera_ask_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p, n);
         }
     }
