@@ -174,8 +174,8 @@
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
  *       tessera_full.c (what NULL costs: X3, progress),
  *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P7 of words);
- *       wh_tessera_check (I1 to I9). P3 and P5 are core/veb.h's. P6, P8 and P7 of states were
- * broken on purpose, too, and found by no test.
+ *       wh_tessera_check (I1 to I9). P3 and P5 are core/veb.h's. No test finds P6, P8 and P7 of
+ *       states when they are broken on purpose.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
