@@ -1,0 +1,489 @@
+/* alloc/tessera/spans.h: spans of slabs, from the pool to a cursor: where they are sought and
+ * claimed, how their slabs are tagged, and how a crosser attaches them (C1, P2). Tags: tessera.h.
+ */
+#ifndef WH_ALLOC_TESSERA_SPANS_H
+#define WH_ALLOC_TESSERA_SPANS_H
+
+#include "warpheap/alloc/tessera/steps.h"
+
+/* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
+ * `ticket` gives: first chunk | chunks << 32; 0 if a bounded search found none.
+ * Between begin and end. */
+WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_ref g, uint32_t set, uint32_t ticket,
+                                           uint32_t most, uint32_t least) {
+    const wh_veb pool = wh_tessera_pool_(*g);
+    const uint32_t place = wh_tessera_place_(g->n_chunks, g->n_sets, set, ticket, most);
+    const uint64_t start = place < g->n_chunks ? place : 0;
+    uint64_t x = start;
+    int wrapped = 0;
+    WH_NO_UNROLL
+    for (uint32_t words = 0; words < 16;) {
+        x = wh_veb_successor(pool, x);
+        if (x == WH_VEB_NONE) {
+            if (wrapped) {
+                wh_veb_settle(pool, 0);
+                return 0;
+            }
+            wh_veb_settle(pool, start);
+            wrapped = 1;
+            x = 0;
+            continue;
+        }
+        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, x >> 6));
+        uint32_t order = most, at = 64;
+        WH_NO_UNROLL
+        for (;; order--) {
+            at = wh_tessera_fit_(bits, order);
+            if (at < 64 || order == least) {
+                break;
+            }
+        }
+        if (at == 64) {
+            x = ((x >> 6) + 1) << 6;
+            words++;
+        } else {
+            const uint32_t chunk = (uint32_t)(x & ~(uint64_t)63) + at;
+            if (wh_tessera_claim_n_(*g, chunk, 1u << order)) {
+                return chunk | (uint64_t)1 << (order + 32);
+            }
+            words++;
+        }
+    }
+    return 0;
+}
+
+/* Claimed chunks get the tag of their new slabs, and words of slabs with no slot free: lane `rank`
+ * of `n`. */
+WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
+                             uint32_t rank, uint32_t n) {
+    uint64_t *const tags = wh_tessera_tag_at_(g, first);
+    uint64_t *const words = wh_tessera_words_of_(g, first);
+    const uint32_t step = wh_tessera_tag_order(tag) + wh_tessera_words_log2(g.chunk_log2);
+    const uint32_t slabs = chunks >> wh_tessera_tag_order(tag);
+    uint32_t at = rank;
+    WH_NO_UNROLL
+    for (; at + 3 * n < chunks; at += 4 * n) { /* a lane alone has all 64 */
+        for (uint32_t k = 0; k < 4; k++) {
+            wh_store_u64_relaxed(&tags[at + k * n], tag);
+        }
+    }
+    WH_NO_UNROLL
+    for (; at < chunks; at += n) {
+        wh_store_u64_relaxed(&tags[at], tag);
+    }
+    WH_NO_UNROLL
+    for (uint32_t i = rank; i < slabs; i += n) { /* they may be all ones: I2 */
+        wh_store_u64_relaxed(&words[i << step], 0);
+    }
+    if (wh_tessera_tag_slots(tag, g.chunk_log2) > 64) { /* of one chunk each */
+        wh_fence();                                     /* P7 */
+        WH_NO_UNROLL
+        for (uint32_t i = rank; i < chunks; i += n) {
+            wh_store_u32_relaxed(wh_tessera_state_at_(g, first + i), /* P7 */
+                                 wh_tessera_fresh_state(wh_tessera_tag_slots(tag, g.chunk_log2)));
+        }
+    }
+}
+
+/* For every lane of mask that has claimed chunks for a span (chunks != 0): all lanes dress them,
+ * one span after the other. */
+WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag, uint32_t first,
+                                 uint32_t chunks) {
+    const uint32_t rank = wh_mask_rank(mask), n = wh_popc32(mask);
+    const wh_mask_t spans = wh_ballot(mask, chunks != 0);
+    WH_NO_UNROLL
+    for (wh_mask_t m = spans; m != 0; m &= m - 1) {
+        const uint32_t lane = wh_mask_leader(m);
+        wh_tessera_dress_(g, wh_shfl_u64(mask, tag, lane), wh_shfl_u32(mask, first, lane),
+                          wh_shfl_u32(mask, chunks, lane), rank, n);
+    }
+    wh_syncwarp(mask);
+}
+
+/* For every lane of mask that has claimed chunks for a span of its class: the span; 0 for the
+ * others. */
+WH_FN uint64_t wh_tessera_make_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
+                                     uint64_t claim) {
+    const uint32_t chunks = (uint32_t)(claim >> 32);
+    const uint32_t own = chunks != 0 ? c : 0;
+    const wh_tessera_header *header = wh_tessera_header_of_(g);
+    const wh_tessera_class row = header->classes[own];
+    wh_tessera_dress_all_(*g, mask, wh_tessera_with_set(header->slab_tags[own], set),
+                          (uint32_t)claim, chunks);
+    return chunks == 0
+               ? 0
+               : wh_tessera_span((uint32_t)claim, row.slots * (chunks >> wh_tessera_order(row)), 0);
+}
+
+/* Word 0 or 1 of a cursor: its span or its spare one. */
+WH_FN uint64_t *wh_tessera_word_(wh_tessera_cursor *cursor, uint32_t which) {
+    return which == 0 ? &cursor->span : &cursor->spare;
+}
+WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which) {
+    return wh_tessera_word_(wh_tessera_cursor_at_(g, set, c), which);
+}
+
+/* C1, P2: attaches a span to a cursor of the set `own`, of which the caller takes the first r slots
+ * itself; or closes. */
+WH_FN void wh_tessera_publish_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
+                               uint32_t r) {
+    const uint32_t slots = wh_tessera_span_slots(span);
+    wh_add_u32_relaxed(&own->attached, slots != 0); /* X1 */
+    wh_store_u32_relaxed(&own->no_places, 0);
+    WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
+    (wh_tessera_word_(&own->cursors[c], which),
+     span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
+}
+
+/* The same with a span of some slots. A cursor that was closed comes back with it: the first word,
+ * if it is closed, has the span in place of the caller's, which then waits for a crosser; so does
+ * the spare one, if that is. other: what the other word was, not long ago. */
+WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
+                              uint32_t r, uint64_t other) {
+    wh_tessera_cursor *cursor = &own->cursors[c];
+    int opens = 0;
+    if (which == 0) {
+        wh_tessera_publish_(own, c, 0, span, r); /* first, since others wait for it */
+    }
+    if (wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK) {
+        uint64_t *at = wh_tessera_word_(cursor, 1 - which);
+        other = wh_load_u64_relaxed(at); /* lanes go on adding to it */
+        opens = wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK &&
+                wh_cas_u64_acq_rel(at, other,
+                                   which == 0 ? WH_TESSERA_VACANT : WH_TESSERA_UNDER_WAY) == other;
+    }
+    if (which == 1) {
+        wh_tessera_publish_(own, c, opens ? 0 : 1, span, r); /* C1 of that one, too */
+        if (opens) {
+            wh_store_u64_release(&cursor->spare, WH_TESSERA_VACANT);
+        }
+    }
+}
+
+/* The slot at a position of a span. */
+WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
+                                      wh_tessera_class row, uint32_t first, uint32_t position) {
+    const uint32_t slab = wh_tessera_divide(position, row.by_slots);
+    const uint32_t slot = position - slab * row.slots;
+    const uint32_t in_span = (slab << wh_tessera_slab_log2(row)) + slot * row.slot_size;
+    return base + wh_mul_wide_u32(first, 1u << chunk_log2) + in_span; /* a span has up to 1 MiB */
+}
+
+/* The slot `rank` places behind the position of a span; NULL: it has not so many. */
+WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_log2, wh_tessera_class row,
+                            uint64_t span, uint32_t rank) {
+    const uint32_t position = wh_tessera_span_position(span) + rank;
+    return position < wh_tessera_span_slots(span)
+               ? wh_tessera_slot_(base, chunk_log2, row, wh_tessera_span_first(span), position)
+               : NULL;
+}
+
+#define WH_TESSERA_OWN_TRIES 16u  /* four words of the set's own each */
+#define WH_TESSERA_FIRST_TRIES 2u /* ... before words anywhere, while its own are scarce */
+#define WH_TESSERA_SCARCE 16u     /* searches that this lasts for, when they had nothing */
+#define WH_TESSERA_ANY_TRIES 10u  /* one word each */
+
+/* Some of a claim's chunks were free, but not all. P4 */
+WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t word,
+                                     uint64_t chunks) {
+    (void)wh_tessera_begin_(*g, set);
+    wh_veb_put_back(wh_tessera_pool_(*g), word, chunks);
+    wh_add_u32_relaxed(&wh_tessera_set_at_(*g, set)->done, 1); /* behind its fence */
+}
+
+/* Claims a span of up to 2^most chunks, at least 2^least, as large as there is, in four words of
+ * the pool: `word` and three more, each `stride` further on. What it returns, and P4: as
+ * next_span. */
+WH_FN uint64_t wh_tessera_span_near_(wh_tessera_ref g, uint32_t set, uint32_t word, uint32_t stride,
+                                     uint32_t most, uint32_t least) {
+    const wh_veb pool = wh_tessera_pool_(*g);
+    const uint32_t n_words = g->n_chunks >> 6;
+    const uint32_t word2 = word + 2 * stride;
+    uint64_t w0 = word < n_words ? wh_load_u64_relaxed(wh_veb_word(pool, word)) : 0;
+    uint64_t w1 =
+        word + stride < n_words ? wh_load_u64_relaxed(wh_veb_word(pool, word + stride)) : 0;
+    uint64_t w2 = word2 < n_words ? wh_load_u64_relaxed(wh_veb_word(pool, word2)) : 0;
+    uint64_t w3 =
+        word2 + stride < n_words ? wh_load_u64_relaxed(wh_veb_word(pool, word2 + stride)) : 0;
+    WH_NO_UNROLL
+    for (uint32_t order = most; (w0 | w1 | w2 | w3) != 0; order--) {
+        uint32_t at = 64, k = 0;
+        WH_NO_UNROLL
+        for (; k < 4; k++) {
+            const uint64_t bits = w0;
+            at = bits != 0 ? wh_tessera_fit_(bits, order) : 64;
+            if (at < 64) {
+                break;
+            }
+            w0 = w1; /* in turn, so that they stay in registers */
+            w1 = w2;
+            w2 = w3;
+            w3 = bits;
+        }
+        if (at < 64) {
+            word += k * stride;
+            const uint32_t chunk = word << 6 | at;
+            const uint64_t mask = wh_tessera_chunks_(chunk, order);
+            const uint64_t got =
+                wh_fetch_and_u64_acquire(wh_veb_word(pool, word), ~mask) & mask; /* P3 */
+            if (got == mask) {
+                return chunk | (uint64_t)1 << (order + 32);
+            }
+            if (got != 0) {
+                wh_tessera_put_back_(g, set, word, got);
+            }
+            return 0;
+        }
+        if (order == least) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* The same in words anywhere that hold something, and their neighbours. */
+WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_t seed,
+                                         uint32_t most, uint32_t least) {
+    const wh_veb pool = wh_tessera_pool_(*g);
+    uint64_t span = 0;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_ANY_TRIES && span == 0; tries++) {
+        const uint64_t word = wh_veb_pick_word(pool, seed + tries);
+        if (word < g->n_chunks >> 6) {
+            span = wh_tessera_span_near_(g, set, (uint32_t)word, 1, most, least);
+            if (span == 0 && wh_load_u64_relaxed(wh_veb_word(pool, word)) == 0) {
+                wh_veb_emptied(pool, word); /* a claim that did not tell the levels above */
+            }
+        }
+    }
+    return span;
+}
+
+/* Claims a span of 2^most chunks or fewer, at least 2^least, for the cursor of (set, class) after
+ * `last`, a value of one of its words. Looks at the set's own words of the pool, four at a time:
+ * first the last span's, so that a class that does not need much stays in one place; those of the
+ * set's other classes start elsewhere. Then at words that hold something, anywhere.
+ * Returns first chunk | chunks << 32; 0: nothing. P4: as next_span. */
+WH_FN_SLOW uint64_t wh_tessera_seek_span_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t last,
+                                          uint32_t most) {
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
+    const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets;
+    wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
+    const uint32_t scarce = wh_load_u32_relaxed(&counters->scarce);
+    const uint32_t held = wh_load_u32_relaxed(&counters->held);
+    const uint32_t least = wh_tessera_order(row);
+    uint32_t word = wh_tessera_header_of_(g)->starts[c] + set;
+    if (wh_tessera_span_slots(last) != 0 && wh_tessera_span_first(last) >= g->begin) {
+        word = wh_tessera_span_first(last) >> 6;
+        word += wh_tessera_span_slots(last) >= row.slots << (WH_TESSERA_MAX_SPAN_LOG2 - least)
+                    ? n_sets /* it was all of that one */
+                    : 0;
+    }
+    uint32_t order = most;
+    const uint32_t seed = (c << 8 | set) * 64 + held * 65537u;
+    const uint32_t elsewhere = scarce != 0 ? WH_TESSERA_FIRST_TRIES : WH_TESSERA_OWN_TRIES;
+    uint64_t found = 0;
+    uint32_t tries = 0;
+    WH_NO_UNROLL
+    for (; found == 0 && tries <= WH_TESSERA_OWN_TRIES; tries++) {
+        if (tries == elsewhere) {
+            found = wh_tessera_any_span_(g, set, seed, most, least);
+            continue;
+        }
+        if (word >= n_words) { /* from the start, or behind the first spans */
+            const uint32_t skip = (g->begin >> 6) / n_sets + 1;
+            word = set + (set + skip * n_sets < n_words ? skip * n_sets : 0);
+        }
+        found = wh_tessera_span_near_(g, set, word, n_sets, order,
+                                      order > least + 2 ? order - 2 : least);
+        word += 4 * n_sets;
+        order -= (tries & 1) != 0 && order > least;
+    }
+    if (tries > elsewhere) {
+        wh_store_u32_relaxed(&counters->scarce, scarce != 0 ? scarce - 1 : WH_TESSERA_SCARCE);
+    }
+    return found;
+}
+
+/* What a crosser has claimed for its cursor. */
+typedef struct wh_tessera_claim {
+    uint64_t span;   /* 0: nothing */
+    uint64_t tag;    /* of its slabs */
+    uint64_t other;  /* what the other word of the cursor was */
+    uint64_t back;   /* chunks of the same word of the pool that are to be put back */
+    uint32_t chunks; /* 0: nothing */
+} wh_tessera_claim;
+
+/* Claims a span for word `which` of the cursor of (set, class), row `row`, after `last`, a value of
+ * that word. How large: twice as large as that one (the first one with its spare one), or four
+ * times what lanes have asked for since it was used up, the spare one at least a quarter of the
+ * span; and twice that while the set's cursors hold less than an eighth of its share of the heap;
+ * up to twice that again, for a power of two; but as large as the last one if that will last a
+ * while, as far as can be seen, and they hold more; but at most half of what the set's cursors may
+ * still hold; or smaller, down to a slab, if that is what there is. Where: in the next one of the
+ * set's words of the pool, without a look: mostly it is free; if only a part of it is, the largest
+ * piece of that, and the rest is to be put back. All that others wait for: what it needs of the
+ * heap is loaded at once, and first; core is *g. P4: by the crosser without a bracket: the cursor
+ * is between two spans meanwhile, which keeps X1 (2) away. Not so for what is put back after the
+ * span has been published. */
+WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core core,
+                                             wh_tessera_set *own, uint32_t set, uint32_t c,
+                                             wh_tessera_class row, uint32_t which, uint64_t last) {
+    wh_tessera_claim claim;
+    const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
+    const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->place, 1);
+    const uint64_t span = wh_load_u64_relaxed(&own->cursors[c].span);
+    const uint64_t spare = wh_load_u64_relaxed(&own->cursors[c].spare);
+    const uint32_t held = wh_load_u32_relaxed(&own->held);
+    const uint32_t scarce = wh_load_u32_relaxed(&own->scarce);
+    const uint64_t now = which == 0 ? span : spare;
+    const uint32_t least = wh_tessera_order(row);
+    uint32_t order = wh_tessera_span_order(row);
+    uint32_t want = wh_tessera_span_slots(last);
+    if (want != 0 || which != 0) {
+        const uint32_t asked = wh_tessera_span_position(now) - wh_tessera_span_slots(now);
+        const uint32_t times = asked < 8192 ? 4 * asked : 0; /* "less than 0": nobody has */
+        const uint32_t part = which != 0 ? wh_tessera_span_slots(span) >> 2 : 0;
+        if (which == 0 && wh_tessera_span_first(last) < core.begin) {
+            want += wh_tessera_span_slots(spare);
+        }
+        want = want > times ? want : times;
+        want = want > part ? want : part;
+        const uint32_t slabs = wh_tessera_divide(want, row.by_slots);
+        const uint32_t much = scarce == 0 && held < core.share >> 1;
+        /* It would last a few times as long as it takes to fetch the next one. */
+        const uint32_t fast = asked < 8192 && 16 * asked > wh_tessera_span_slots(last);
+        const uint32_t grows = fast || held < core.share >> 1;
+        const uint32_t more = least + 31 - wh_clz32((slabs << grows) + 1) + (fast & much);
+        order = more < order ? more : order;
+    }
+    const uint32_t had = wh_tessera_chunks_of_(row, core.begin, last);
+    const uint32_t share = scarce == 0 ? core.share + core.share / 2 : core.share;
+    const uint32_t rest = share - (held - had);
+    const uint32_t most = rest - 2 < 1u << 30 ? 30 - wh_clz32(rest) : 0; /* else "less than 2" */
+    order = order < most ? order : most;
+    order = order > least ? order : least;
+    uint64_t got = 0;
+    claim.back = 0;
+    if (core.places != 0) {
+        const uint32_t place = wh_tessera_next_place(core, set, ticket, 6);
+        const uint64_t mask = wh_tessera_chunks_(0, order);
+        const uint64_t bits =
+            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), place >> 6), ~mask) &
+            mask; /* P3 */
+        uint32_t at = bits == mask ? 0 : 64, o = order;
+        WH_NO_UNROLL
+        while (at == 64 && bits != 0 && o > least) { /* as much of it as is in one piece */
+            at = wh_tessera_fit_(bits, --o);
+        }
+        if (at < 64) {
+            got = (place + at) | (uint64_t)1 << (o + 32);
+            claim.back = bits & ~wh_tessera_chunks_(at, o);
+        } else if (bits != 0) {
+            wh_tessera_put_back_(g, set, place >> 6, bits);
+        }
+    }
+    if (got == 0) {
+        got = wh_tessera_seek_span_(g, set, c, last, order);
+    }
+    claim.chunks = (uint32_t)(got >> 32);
+    claim.tag = wh_tessera_with_set(tag, set);
+    claim.other = which == 0 ? spare : span;
+    claim.span =
+        got == 0 ? 0 : wh_tessera_span((uint32_t)got, row.slots * (claim.chunks >> least), 0);
+    if (got != 0) { /* a cursor of the set's has this span now instead of `last` */
+        wh_add_u32_relaxed(&own->held, wh_tessera_chunks_of_(row, core.begin, claim.span) - had);
+    }
+    return claim;
+}
+
+/* Adds that a span may have seen past its end before lanes wait for the next one instead of going
+ * to the other word: with what all lanes of a device may add at once, below 2^20. */
+#ifdef WH_HOSTILE
+#define WH_TESSERA_MOST_OVER 40u
+#else
+#define WH_TESSERA_MOST_OVER (1u << 19)
+#endif
+WH_FN int wh_tessera_is_over_(uint64_t span) {
+    return wh_tessera_span_position(span) >= wh_tessera_span_slots(span) + WH_TESSERA_MOST_OVER &&
+           wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK;
+}
+
+/* Which word of a cursor to add to, when they are `span` and `spare`: */
+#define WH_TESSERA_BOTH_CLOSED 2u /* neither, and nobody is at work */
+#define WH_TESSERA_NOT_YET 3u     /* neither: crossers are at work */
+WH_FN uint32_t wh_tessera_which_(uint64_t span, uint64_t spare) {
+    if (wh_tessera_is_over_(span) || wh_tessera_is_over_(spare)) {
+        return WH_TESSERA_NOT_YET;
+    }
+    if (wh_tessera_has_slots_(span) || wh_tessera_has_slots_(spare)) {
+        return wh_tessera_has_slots_(span) ? 0 : 1;
+    }
+    if (wh_tessera_is_open_(span) || wh_tessera_is_open_(spare)) {
+        return wh_tessera_is_open_(span) ? 0 : 1;
+    }
+    return wh_tessera_span_first(span) == WH_TESSERA_CLOSED_CHUNK &&
+                   wh_tessera_span_first(spare) == WH_TESSERA_CLOSED_CHUNK
+               ? WH_TESSERA_BOTH_CLOSED
+               : WH_TESSERA_NOT_YET;
+}
+
+/* What a lane has come to on its way to a block: p, or NULL; attach and v: what it owes or knows of
+ * its cursor. */
+typedef struct wh_tessera_asked {
+    void *p;
+    uint64_t v;
+    uint32_t attach;
+} wh_tessera_asked;
+#define WH_TESSERA_CROSSES 3u /* 1 + the word it is the crosser of, by the add that returned v */
+#define WH_TESSERA_RARE 4u    /* it is for rare */
+#define WH_TESSERA_SLOTS 8u   /* a block of a pack will not do */
+#define WH_TESSERA_STUCK 16u  /* its cursor is closed */
+#define WH_TESSERA_ENDS 32u   /* p is all that there is for it */
+
+/* Each crosser among the lanes of mask (attach, v) attaches a span from the pool for its group,
+ * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. Returns
+ * attach = STUCK for a crosser that found no span, with what it still owes. own: the set's
+ * counters. */
+WH_FN wh_tessera_asked wh_tessera_attach_all_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                                              wh_mask_t lanes, uint32_t set, uint32_t c,
+                                              uint32_t attach, uint64_t v, void *p) {
+    const int need = p == NULL && c != WH_TESSERA_NO_CLASS;
+    const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+    const wh_tessera_core core = *g; /* what is looked at here, at once */
+    const wh_tessera_class row =
+        wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
+    wh_tessera_claim claim;
+    claim.span = claim.tag = claim.other = claim.back = 0;
+    claim.chunks = 0;
+    if (attach != 0) {
+        claim = wh_tessera_next_span_(g, core, own, set, c, row, attach - 1, v);
+    }
+    uint64_t got = claim.span; /* slots from its position on are the group's */
+    wh_tessera_dress_all_(core, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
+    if (got != 0) {
+        if (claim.back != 0) { /* P4: before the cursor is no longer between two spans */
+            wh_add_u32_relaxed(&own->begun, 1);
+        }
+        wh_tessera_attach_(own, c, attach - 1, got, wh_popc32(needy), claim.other);
+        if (claim.back != 0) {
+            WH_PLANT(tessera_back,
+                     wh_veb_put_back(wh_tessera_pool_(core), wh_tessera_span_first(got) >> 6,
+                                     claim.back),
+                     (void)0);
+            wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
+        }
+        attach = 0;
+    }
+    got = wh_shfl_u64(mask, got, wh_mask_leader(lanes));
+    if (need) {
+        p = wh_tessera_nth_(core.base, core.chunk_log2, row, got, wh_mask_rank(needy));
+    }
+    wh_tessera_asked now;
+    now.p = p;
+    now.v = v;
+    now.attach = attach != 0 ? attach | WH_TESSERA_STUCK : 0;
+    return now;
+}
+
+#endif

@@ -1,0 +1,287 @@
+/* alloc/tessera/warps.h: chunks for full warps: a slab of its own for lanes that want the same, a
+ * pack for lanes that want different sizes (I9). Nobody waits here. Tags: tessera.h.
+ */
+#ifndef WH_ALLOC_TESSERA_WARPS_H
+#define WH_ALLOC_TESSERA_WARPS_H
+
+#include "warpheap/alloc/tessera/steps.h"
+
+/* Whether n is of a class of 2^k bytes whose slab is for a full warp. */
+WH_HD int wh_tessera_is_whole_(uint64_t n, uint32_t max_whole) {
+    const uint32_t m = (uint32_t)n - 1;
+    return n > 256 && n <= max_whole && (m >> (29 - wh_clz32(m)) & 3) == 3;
+}
+
+/* Makes chunks that a full warp has claimed its slab: 32 slots of 2^size_log2 bytes, class c. The
+ * caller's. */
+WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t size_log2,
+                                 uint32_t slab) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t order = size_log2 + 5 - g.chunk_log2;
+    if (lane < 1u << order) { /* at most 32: a class is at most a chunk */
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + lane),
+                             wh_tessera_whole_tag(c, order, size_log2, set));
+    }
+    if (lane == 0) {
+        wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), 0);
+    }
+    wh_syncwarp(all);
+    return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
+}
+
+/* A full warp that wants slots of 2^size_log2 bytes, class c, takes a slab of its own, 32 slots,
+ * from the next place of its set. NULL for all lanes if that place is taken. Kept short: code that
+ * an SM runs for the first time in a kernel comes from memory. */
+WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t size_log2) {
+    const uint32_t all = 0xffffffffu;
+    const uint32_t lane = wh_lane_id();
+    const uint32_t order = size_log2 + 5 - g.chunk_log2;
+    wh_tessera_set *counters = wh_tessera_set_at_(g, set);
+    uint32_t slab = g.n_chunks;
+    if (lane == 0) {
+        const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
+        const int none = wh_load_u32_hint(&counters->no_places) != 0; /* on its way meanwhile */
+        const uint32_t place = wh_tessera_next_place(g, set, ticket, order);
+        const uint64_t bits = wh_tessera_chunks_(place, order);
+        /* P3, P4. The summary above a word that this empties stays: a search clears it. */
+        const uint64_t got =
+            none ? 0
+                 : wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~bits) &
+                       bits;
+        if (got == bits) {
+            slab = place;
+            wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
+        } else {
+            if (got != 0) {
+                (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, got);
+            }
+            wh_add_u32_release(&counters->done, 1); /* P4 */
+        }
+    }
+    slab = wh_shfl_u32(all, slab, 0);
+    return slab == g.n_chunks ? NULL : wh_tessera_hand_out_(g, set, c, size_log2, slab);
+}
+
+/* What a claim of chunks in a row has come to. */
+typedef struct wh_tessera_try {
+    uint32_t place;  /* of the first one */
+    uint32_t ticket; /* which gave that place */
+    int got;         /* all of them */
+    uint64_t back;   /* a part of them, of that word of the pool: to be put back */
+} wh_tessera_try;
+
+WH_FN wh_tessera_try wh_tessera_no_try_(wh_tessera_core g) {
+    wh_tessera_try now;
+    now.place = g.n_chunks;
+    now.ticket = 0;
+    now.got = 0;
+    now.back = 0;
+    return now;
+}
+
+/* Claims n chunks from `place` on, if they lie in one word of the pool. P3. The summary above a
+ * word that this empties stays: a search clears it. P4: between begin and end. */
+WH_FN wh_tessera_try wh_tessera_try_place_(wh_tessera_core g, uint32_t place, uint32_t n) {
+    wh_tessera_try now = wh_tessera_no_try_(g);
+    now.place = place;
+    if ((place & 63) + n <= 64) {
+        const uint64_t mask = wh_tessera_n_chunks_(place, n);
+        now.back =
+            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~mask) & mask;
+        now.got = now.back == mask;
+    }
+    return now;
+}
+
+/* After a try: what it got of a row that was not all there. */
+WH_FN void wh_tessera_try_back_(wh_tessera_core g, wh_tessera_try now) {
+    if (!now.got && now.back != 0) {
+        wh_veb_put_back(wh_tessera_pool_(g), now.place >> 6, now.back);
+    }
+}
+
+#define WH_TESSERA_SEEN_TRIES 4u
+
+/* Where a warp begins to look at words of the pool that are not its set's. */
+WH_FN uint32_t wh_tessera_random_(void) {
+    return ((uint32_t)(wh_thread_id() >> 5) + 1) * 2654435761u;
+}
+
+/* A full warp whose place was taken: some sets run out before the heap does, so its lanes look at a
+ * word of the pool each, of whatever set, and it takes a place that one of them has seen. NULL: it
+ * has to go to its cursor. */
+WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t n) {
+    const wh_tessera_core core = *g;
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t size_log2 = 32 - wh_clz32((uint32_t)n - 1);
+    const uint32_t order = size_log2 + 5 - core.chunk_log2;
+    const uint32_t words = (core.places >> 6) * core.n_sets; /* from the first place on */
+    wh_tessera_set *const own = wh_tessera_set_at_(core, set);
+    uint32_t random = wh_tessera_random_(), slab = core.n_chunks, begun = 0;
+    if (lane == 0) {
+        begun = wh_tessera_begin_(core, set); /* P4 */
+    }
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_SEEN_TRIES && slab == core.n_chunks; tries++) {
+        random = random * 1664525u + 1013904223u;
+        /* Words far from each other: warps seldom look at the same. */
+        const uint32_t k = (uint32_t)((uint64_t)random * words >> 32) + lane * (words / 32 + 1);
+        const uint32_t word = (core.begin >> 6) + k % words;
+        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(core), word));
+        const uint32_t at = wh_tessera_fit_(bits, order);
+        const wh_mask_t seen = wh_ballot(all, at < 64);
+        if (seen == 0) {
+            continue;
+        }
+        const uint32_t place = wh_shfl_u32(all, word << 6 | at, wh_mask_leader(seen));
+        wh_tessera_try now = wh_tessera_no_try_(core);
+        if (lane == 0 && begun != UINT32_MAX) { /* P4: the claim waits for begun */
+            now = wh_tessera_try_place_(core, place, 1u << order);
+            wh_tessera_try_back_(core, now);
+        }
+        slab = wh_shfl_u32(all, now.got ? now.place : core.n_chunks, 0);
+    }
+    if (lane == 0) {
+        wh_add_u32_relaxed(&own->done, 1); /* P4: what has become available is so behind a fence */
+        if (slab == core.n_chunks) {
+            wh_store_u32_relaxed(&own->no_places, 1); /* until a span is attached */
+        }
+    }
+    return slab != core.n_chunks ? wh_tessera_hand_out_(core, set, c, size_log2, slab) : NULL;
+}
+
+/* --- packs ------------------------------------------------------------------------ */
+
+#define WH_TESSERA_PACK_LANES 16u /* a group of as many lanes goes to its cursor */
+#define WH_TESSERA_PACK_LEAST 16u /* granules that a warp has to want */
+#define WH_TESSERA_PACK_TRIES 5u
+#define WH_TESSERA_NO_PACKS 8u /* packs not to ask for, when there were none */
+
+/* Claims chunks for a pack where the set puts the next one. */
+WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
+                                            uint32_t chunks) {
+    uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
+    uint32_t place = wh_tessera_pack_place(g, set, ticket);
+    if ((place & 63) + chunks > 64) { /* the rest of the word stays */
+        ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
+        place = wh_tessera_pack_place(g, set, ticket);
+    }
+    wh_tessera_try now = wh_tessera_try_place_(g, place, chunks);
+    now.ticket = ticket;
+    return now;
+}
+
+/* Claims chunks for a pack: the first; n_chunks: there are none. All lanes of a full warp. Where
+ * the set puts the next one; if that is taken, the lanes look at a word of the set's own each, this
+ * one and those behind it, and all packs of the set go on where the first of these has enough; if
+ * that is of no use either, they look at words of other sets, and take what one of them has seen.
+ * The first try is not part of the loop: what one lane does in a loop, the others do not wait for
+ * (the compiler for the GPU lets them go on), and all that follows would be done twice. */
+WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
+                                      uint32_t chunks) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    wh_tessera_try now = wh_tessera_no_try_(g);
+    uint32_t no_packs = 0, begun = 0;
+    if (lane == 0) {
+        no_packs = wh_load_u32_hint(&own->no_packs); /* on its way meanwhile */
+        begun = wh_fetch_add_u32_relaxed(&own->begun, WH_PLANT(tessera_p4, 1, 0)); /* P4 */
+        if (no_packs == 0 && begun != UINT32_MAX) { /* P4: the claim waits for begun */
+            now = wh_tessera_try_ticket_(g, own, set, chunks);
+        }
+    }
+    uint32_t found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
+    if (found == g.n_chunks) {
+        int is_own = !wh_any(all, no_packs != 0);
+        uint32_t random = wh_tessera_random_();
+        WH_NO_UNROLL
+        for (uint32_t tries = 0; tries < WH_TESSERA_PACK_TRIES && found == g.n_chunks; tries++) {
+            wh_tessera_try_back_(g, now);
+            now.back = 0;
+            is_own &= tries == 0;
+            random = random * 1664525u + 1013904223u;
+            const uint32_t far = random + (lane << 27); /* of all sets alike, and some row */
+            const uint32_t at = wh_shfl_u32(all, now.place, 0) & 63;
+            const uint32_t ticket = wh_shfl_u32(all, now.ticket, 0) - at + 64 * lane;
+            const uint32_t of = is_own ? set : wh_high_u32(wh_mul_wide_u32(far, g.n_sets));
+            const uint32_t row = wh_high_u32(wh_mul_wide_u32(far * 2654435761u, g.places));
+            const uint32_t word = wh_tessera_pack_place(g, of, is_own ? ticket : row) >> 6;
+            const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
+            const uint32_t from = is_own && lane == 0 ? at : 0; /* what comes back is for later */
+            const uint64_t rows = wh_tessera_rows_(bits, chunks) >> from;
+            const wh_mask_t seen = wh_ballot(all, rows != 0);
+            if (seen == 0) {
+                no_packs = is_own ? WH_TESSERA_NO_PACKS + 1 : no_packs;
+                continue;
+            }
+            const uint32_t first = from + (rows != 0 ? wh_ctz64(rows) : 0);
+            const uint32_t next =
+                wh_shfl_u32(all, (is_own ? ticket : word << 6) + first, wh_mask_leader(seen));
+            if (lane == 0 && is_own) {
+                (void)wh_fetch_max_u32_relaxed(&own->packs, next);
+                now = wh_tessera_try_ticket_(g, own, set, chunks);
+            } else if (lane == 0 && begun != UINT32_MAX) { /* P4 */
+                now = wh_tessera_try_place_(g, next, chunks);
+            }
+            found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
+        }
+    }
+    if (lane == 0) {
+        wh_tessera_try_back_(g, now);
+        if (no_packs != 0) {
+            wh_store_u32_relaxed(&own->no_packs, no_packs - 1);
+        }
+        /* P4: what has become available is so behind a fence */
+        wh_add_u32_relaxed(&own->done, WH_PLANT(tessera_p4, 1, 0));
+    }
+    return found;
+}
+
+/* Blocks of `need` granules, at most half a chunk, for all lanes of a full warp where that is not
+ * 0, in a pack that the warp cuts for them: one behind the other, and the last one gets what is
+ * left. NULL for all: they want too little together, or there was no place. Two atomics in a row;
+ * waits for nobody. */
+WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *words,
+                             uint32_t words_log2, wh_tessera_set *own, uint32_t set,
+                             uint32_t need) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
+    const uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
+    if (total < WH_TESSERA_PACK_LEAST) {
+        return NULL;
+    }
+    const uint32_t start = end - need;
+    const uint32_t chunks = (total + WH_TESSERA_GRANULES - 1) / WH_TESSERA_GRANULES;
+    const uint32_t pack = wh_tessera_claim_pack_(core, own, set, chunks);
+    /* The first lane in each chunk writes its tag. No chunk is passed over, since no block is
+     * longer than half of one. Where blocks start: a sum of different bits, up to and with the lane
+     * before the next chunk, less those of the chunks before. */
+    const uint32_t chunk = start / WH_TESSERA_GRANULES;
+    const uint32_t bit = need != 0 ? 1u << start % WH_TESSERA_GRANULES : 0;
+    const uint32_t bits = wh_scan_add_warp_u32(bit);
+    const uint32_t before = wh_shfl_u32(all, chunk, (lane - 1) & (WH_WARP_SIZE - 1));
+    const wh_mask_t blocks = wh_ballot(all, need != 0);
+    const wh_mask_t firsts = wh_ballot(all, lane == 0 || before != chunk);
+    const wh_mask_t after = firsts & (0xfffffffeu << lane);
+    const uint32_t last = wh_popc32(~after & (after - 1)) - 1; /* before the next first one */
+    const uint32_t starts = wh_shfl_u32(all, bits, last) - (bits - bit);
+    const uint32_t slots = wh_popc32(blocks);
+    if (pack == core.n_chunks) {
+        return NULL;
+    }
+    if ((firsts >> lane & 1) != 0 && chunk < chunks) {
+        wh_store_u64_relaxed(&tags[pack + chunk], wh_tessera_pack_tag(slots, wh_mask_rank(blocks),
+                                                                      chunk, chunks, starts));
+    }
+    if (lane == WH_WARP_SIZE - 1 && chunk + 1 < chunks) { /* none starts in the last one */
+        wh_store_u64_relaxed(&tags[pack + chunk + 1],
+                             wh_tessera_pack_tag(slots, slots, chunk + 1, chunks, 0));
+    }
+    if (lane == 0) { /* it may be all ones: I2 */
+        wh_store_u64_relaxed(&words[(uint64_t)pack << words_log2], 0);
+    }
+    return need == 0 ? NULL
+                     : core.base + ((uint64_t)pack << core.chunk_log2) +
+                           (start << wh_tessera_granule_log2(core.chunk_log2));
+}
+
+#endif
