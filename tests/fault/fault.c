@@ -924,6 +924,7 @@ static void every_fault_is_found(void **state) {
 #ifndef WH_TSAN                                 /* it has no weak memory */
         {"tessera_p7_rest", "tessera-turns"},   /* slots to take before the slab's tag is there */
         {"tessera_p7_enter", "tessera-wide-turns"}, /* ... or takers let in */
+        {"tessera_p7_state", "tessera-dressed"},    /* ... or by who tells them so */
 #else
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},

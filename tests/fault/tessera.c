@@ -395,6 +395,50 @@ WH_KERNEL(tessera_warp, workload_args, a) {
     wh_free(a.heap, kept);
 }
 
+/* A chunk becomes a slab of several words, of another class than it was; its owner frees a slot.
+ * Who looks for slots of the class that it was finds none: as soon as it may enter, it sees the new
+ * tag (P7). */
+WH_KERNEL(tessera_dressed, workload_args, a) {
+    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const uint32_t before = wh_tessera_class_of(a.least), after = wh_tessera_class_of(a.most);
+    const uint64_t *tags = wh_tessera_header_(g)->slab_tags;
+    uint64_t *words = wh_tessera_words_of_(g, 0);
+    uint32_t *stage = &a.found->inside;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t from = 4 * step, word = step % 2;
+        if (wh_thread_id() != 0) {
+            for (uint32_t attempt = 0; wh_load_u32_acquire(stage) <= from; attempt++) {
+                wh_backoff(attempt);
+            }
+            while (wh_load_u32_relaxed(stage) == from + 1) {
+                const wh_tessera_take take = wh_tessera_take_from_(g, 0, before, 0, 1, 0);
+                wh_add_u32_relaxed(&a.found->overlaps, take.bits != 0);
+            }
+            wh_store_u32_release(stage, from + 3);
+            continue;
+        }
+        wh_add_u32_relaxed(&a.found->overlaps, !wh_tessera_claim_n_(g, 0, 1));
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, 0), tags[before]);
+        wh_store_u32_release(stage, from + 1);
+        wh_backoff(0);
+        wh_tessera_dress_(g, tags[after], 0, 1, 0, 1);
+        wh_backoff(1);
+        (void)wh_fetch_or_u64_acq_rel(&words[word], 1);
+        wh_backoff(0);
+        wh_store_u32_release(stage, from + 2);
+        for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != from + 3; attempt++) {
+            wh_backoff(attempt);
+        }
+        wh_store_u64_relaxed(&words[word], 0);
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, 0), WH_TESSERA_FREE);
+        wh_store_u32_relaxed(wh_tessera_state_at_(g, 0), WH_TESSERA_SHUT);
+        wh_tessera_put_chunks_(g, 0, 0, 1);
+    }
+    if (wh_thread_id() == 0) {
+        wh_store_u32_relaxed(stage, 0);
+    }
+}
+
 /* All memory, in runs of two chunks side by side, of which the last two are free again. */
 WH_KERNEL(tessera_fill, workload_args, a) {
     const uint64_t run = (uint64_t)2 << a.heap.core.chunk_log2;
@@ -466,6 +510,7 @@ static wh_status run_scattered(const wh_launch *launch, workload_args *a) {
 #define ANSWERED 15u
 #define LATE_SLOT 16u
 #define SCATTERED 17u
+#define DRESSED 18u
 
 typedef struct workload {
     const char *name;
@@ -505,32 +550,21 @@ static const workload workloads[] = {
     {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
     {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
     {"tessera-scattered", 64, 1, 192, 200, 64, 1, 16, 1, 1024, SCATTERED},
+    {"tessera-dressed", 1, 1, 2, 40, 32, 1, 16, 1, 4096, DRESSED},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",
-                                           "tessera-small",
-                                           "tessera-chunks",
-                                           "tessera-slots",
-                                           "tessera-quarters",
-                                           "tessera-halves",
-                                           "tessera-spares",
-                                           "tessera-parts",
-                                           "tessera-spare",
-                                           "tessera-under-way",
-                                           "tessera-words",
-                                           "tessera-turns",
-                                           "tessera-wide-turns",
-                                           "tessera-runs",
-                                           "tessera-alone",
-                                           "tessera-warp",
-                                           "tessera-verdict",
-                                           "tessera-verdict-warp",
-                                           "tessera-answered",
-                                           "tessera-late-slot",
-                                           "tessera-late-leave",
-                                           "tessera-late-pack",
-                                           "tessera-packs",
-                                           "tessera-scattered",
-                                           NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",      "tessera-small",
+                                           "tessera-chunks",     "tessera-slots",
+                                           "tessera-quarters",   "tessera-halves",
+                                           "tessera-spares",     "tessera-parts",
+                                           "tessera-spare",      "tessera-under-way",
+                                           "tessera-words",      "tessera-turns",
+                                           "tessera-wide-turns", "tessera-runs",
+                                           "tessera-alone",      "tessera-warp",
+                                           "tessera-verdict",    "tessera-verdict-warp",
+                                           "tessera-answered",   "tessera-late-slot",
+                                           "tessera-late-leave", "tessera-late-pack",
+                                           "tessera-packs",      "tessera-scattered",
+                                           "tessera-dressed",    NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -591,7 +625,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
                                    w->runs == SCATTERED || (w->runs == VERDICT && lanes > 1)
                                ? 32
                            : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
-                                   w->runs != ANSWERED
+                                   w->runs != DRESSED && w->runs != ANSWERED
                                ? 2
                                : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
@@ -606,6 +640,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         : w->runs == PACKS        ? tessera_late_pack(&launch, &a)
         : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)
         : w->runs == SCATTERED    ? run_scattered(&launch, &a)
+        : w->runs == DRESSED      ? tessera_dressed(&launch, &a)
         : w->runs != 0            ? tessera_runs(&launch, &a)
                                   : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;

@@ -76,7 +76,9 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, ui
         wh_store_u64_relaxed(&words[i << step], 0);
     }
     if (wh_tessera_tag_slots(tag, g.chunk_log2) > 64) { /* of one chunk each */
-        wh_fence();                                     /* P7 */
+        if (WH_PLANT(tessera_p7_state, 1, 0)) {
+            wh_fence(); /* P7 */
+        }
         WH_NO_UNROLL
         for (uint32_t i = rank; i < chunks; i += n) {
             wh_store_u32_relaxed(wh_tessera_state_at_(g, first + i), /* P7 */

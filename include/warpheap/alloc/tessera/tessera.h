@@ -183,9 +183,9 @@
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
  *       tessera_full.c (what NULL costs: X3, progress),
- *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P7 of words);
- *       wh_tessera_check (I1 to I9). P3 and P5 are core/veb.h's. No test finds P6, P8 and P7 of
- *       states when they are broken on purpose.
+ *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P7); wh_tessera_check
+ *       (I1 to I9). P3 and P5 are core/veb.h's. No test finds P6 and P8 when they are broken on
+ *       purpose.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
