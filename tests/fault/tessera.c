@@ -16,7 +16,7 @@ typedef struct workload_args {
     uint32_t holds; /* blocks that a lane has at once, 1 or 2 */
     uint32_t least; /* smallest, if it is not 16 */
     uint32_t kinds; /* of blocks of tessera_runs; 0: runs, of which one fits */
-    void **kept;    /* tessera_packs: what each thread has in the end */
+    void **kept;    /* tessera_packs: what each thread has in the end; tessera_scattered: runs */
 } workload_args;
 
 WH_FN uint32_t next(uint32_t *state) {

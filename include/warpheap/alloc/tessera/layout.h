@@ -347,7 +347,7 @@ typedef struct wh_tessera_set {
     uint32_t place;     /* a hint: spans that its own words of the pool have been asked for */
     uint32_t frees;     /* frees that left their slot in a slab */
     uint32_t packs;     /* a hint: chunks that its own words of the pool have been asked for */
-    uint32_t no_packs;  /* a hint: how many more packs not to ask for, since there were none */
+    uint32_t no_packs;  /* a hint: how many more packs look elsewhere at once */
     uint32_t told;      /* a hint: 1 + events + frees when a verdict held last */
     uint32_t padding;
     wh_tessera_cursor cursors[64];

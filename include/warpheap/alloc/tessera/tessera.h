@@ -54,8 +54,8 @@
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
  *            had none; which of these is next; how often lists were preferred; slabs with free
- *            slots, a word for every eighth warp; where the next pack may be; how many more not
- *            to ask for; what had been freed when NULL was returned
+ *            slots, a word for every eighth warp; where the next pack may be; how many more are not
+ *            for the set's own words; what had been freed when NULL was returned
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
  *            verdict of runs; store release. run_news: relaxed, how often that has been done
  *   begun, done   per set, bracket whatever takes memory: from the pool, a list, a pack. attached:

@@ -70,6 +70,7 @@ typedef struct wh_tessera_try {
     uint64_t back;   /* a part of them, of that word of the pool: to be put back */
 } wh_tessera_try;
 
+/* That nothing has been tried. */
 WH_FN wh_tessera_try wh_tessera_no_try_(wh_tessera_core g) {
     wh_tessera_try now;
     now.place = g.n_chunks;
@@ -155,7 +156,7 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
 #define WH_TESSERA_PACK_LANES 16u /* a group of as many lanes goes to its cursor */
 #define WH_TESSERA_PACK_LEAST 16u /* granules that a warp has to want */
 #define WH_TESSERA_PACK_TRIES 5u
-#define WH_TESSERA_NO_PACKS 8u /* packs not to ask for, when there were none */
+#define WH_TESSERA_NO_PACKS 8u /* packs that go elsewhere at once, when the set had no place */
 
 /* Claims chunks for a pack where the set puts the next one. */
 WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
@@ -173,7 +174,7 @@ WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *o
 
 /* Claims chunks for a pack: the first; n_chunks: there are none. All lanes of a full warp. Where
  * the set puts the next one; if that is taken, the lanes look at a word of the set's own each, this
- * one and those behind it, and all packs of the set go on where the first of these has enough; if
+ * one and the 31 behind it, and all packs of the set go on where the first of these has enough; if
  * that is of no use either, they look at words of other sets, and take what one of them has seen.
  * The first try is not part of the loop: what one lane does in a loop, the others do not wait for
  * (the compiler for the GPU lets them go on), and all that follows would be done twice. */
