@@ -56,6 +56,7 @@ typedef struct wh_bench_options {
     size_t n_threads;
     uint64_t heap_bytes;
     uint32_t reps; /* at most WH_BENCH_MAX_REPS */
+    double limit;  /* seconds that a series of repetitions may take; a case: a multiple */
     uint64_t seed;
     const char *const *inputs; /* graph files */
     size_t n_inputs;

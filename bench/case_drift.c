@@ -5,9 +5,6 @@
 
 #include "bench/internal.h"
 
-/* Wall time after which no round begins on a GPU, and none goes on to allocate. */
-#define DRIFT_SECONDS 30.0
-
 #define ROUNDS 24u
 #define FIRST_CENTRE 16.0
 #define CENTRE_GROWTH 1.27264195 /* the 23rd root of 4096 / 16 */
@@ -20,13 +17,16 @@ typedef struct drift_round {
     uint64_t live;    /* bytes asked for by the blocks that are live once it is filled */
     uint64_t range;   /* from the lowest of them to the end of the highest */
     uint64_t largest; /* a single block that malloc still returns then */
+    int cut;          /* time was over before that was known */
     double us, floor_us;
-    double case_start;
     wh_bench_counts counts;
 } drift_round;
 
-static int out_of_time(const whi_bench *b, double start) {
-    return !b->on_sim && whi_bench_wall_seconds() - start > DRIFT_SECONDS;
+/* Whether time is over: then no round begins, and none goes on to allocate or to search. */
+static int out_of_time(whi_bench *b, const drift_round *r) {
+    const whi_bench_part part = {
+        .size_min = r->lo, .size = r->hi, .value = {"round", (double)r->number, 0}};
+    return whi_bench_leave_out(b, part);
 }
 
 /* One malloc of `size` bytes at the tail; *served says whether there was a block. With
@@ -59,21 +59,24 @@ static wh_status find_largest(whi_bench *b, drift_round *r) {
     uint64_t none = most + 1; /* the least above `least` that was not served */
     uint64_t least = 0;       /* the most that was */
     wh_status s = WH_OK;
-    for (uint64_t size = most; s == WH_OK && least == 0 && size >= 16; size /= 2) {
+    for (uint64_t size = most; s == WH_OK && least == 0 && size >= 16 && !out_of_time(b, r);
+         size /= 2) {
         int served = 0;
         s = try_one(b, size, 0, &served);
         least = served ? size : 0;
         none = served ? none : size;
     }
-    while (s == WH_OK && least != 0 && none - least > 16 && none - least > least / 64) {
+    while (s == WH_OK && least != 0 && none - least > 16 && none - least > least / 64 &&
+           !out_of_time(b, r)) {
         const uint64_t size = least + (none - least) / 2;
         int served = 0;
         s = try_one(b, size, 0, &served);
         least = served ? size : least;
         none = served ? none : size;
     }
+    r->cut = b->left_out.size != 0;
     int served = 0;
-    if (s == WH_OK && least != 0) {
+    if (s == WH_OK && least != 0 && !r->cut) {
         s = try_one(b, least, 1, &served);
     }
     if (s == WH_OK && served) {
@@ -92,7 +95,8 @@ static wh_status find_largest(whi_bench *b, drift_round *r) {
 }
 
 /* Batches of sizes lo..hi until half the heap is asked for by live blocks, or a malloc
- * returned NULL. `live` bytes are there already. */
+ * returned NULL, or time is over, which the first batch does not ask. `live` bytes are there
+ * already. */
 static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t room) {
     const uint64_t target = b->heap_bytes / 2;
     const uint64_t mean = r->lo + (r->hi - r->lo) / 2;
@@ -106,6 +110,9 @@ static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t
         double floor_us = 0;
         if (b->ledger.n + n + 1 > room) {
             break; /* blocks beyond what the heap can hold: verification tells */
+        }
+        if (r->asked != 0 && out_of_time(b, r)) {
+            break;
         }
         whi_bench_ledger_tail(b);
         b->call.n = n;
@@ -129,7 +136,6 @@ static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t
             done = counts.failed != 0 || counts.bad != 0;
             s = whi_bench_ledger_record(b);
         }
-        done |= out_of_time(b, r->case_start);
     }
     return s;
 }
@@ -141,7 +147,7 @@ static wh_status report(whi_bench *b, const drift_round *r) {
         {"live_bytes", (double)r->live, 0},
         {"filled", (double)r->live / ((double)b->heap_bytes / 2), 3},
         {"range_ratio", r->live != 0 ? (double)r->range / (double)r->live : 0, 3},
-        {"largest", (double)r->largest, 0},
+        {"largest", (double)r->largest, 0}, /* the last: left out if it is not known */
     };
     memset(&row, 0, sizeof row);
     row.case_name = "drift";
@@ -153,7 +159,7 @@ static wh_status report(whi_bench *b, const drift_round *r) {
     row.ops = r->asked + r->freed;
     row.us_null = r->floor_us;
     row.values = values;
-    row.n_values = sizeof values / sizeof *values;
+    row.n_values = sizeof values / sizeof *values - (r->cut != 0);
     b->malloc_series.us[0] = r->us;
     b->malloc_series.n = 1;
     b->malloc_series.failed = r->counts.failed;
@@ -206,6 +212,7 @@ wh_status whi_bench_case_drift(whi_bench *b) {
     if (!whi_bench_can(b, WH_CAP_FREE | WH_CAP_DISJOINT)) {
         return WH_OK;
     }
+    b->case_limits = WHI_BENCH_LONG_CASE_LIMITS;
     /* sizes average 16 in the first round, which makes the most blocks; one more for the
      * search for the largest */
     const uint64_t room = bytes / 2 / 12 + b->defaults->drift_batch + 1;
@@ -216,16 +223,14 @@ wh_status whi_bench_case_drift(whi_bench *b) {
     if (s == WH_OK) {
         s = whi_bench_ledger_open(b, room);
     }
-    const double start = whi_bench_wall_seconds();
-    for (uint32_t i = 1; i <= ROUNDS && s == WH_OK && !broken && !out_of_time(b, start); i++) {
+    for (uint32_t i = 1; i <= ROUNDS && s == WH_OK && !broken; i++) {
         drift_round r;
         const uint64_t c = (uint64_t)(centre + 0.5);
         memset(&r, 0, sizeof r);
         r.number = i;
-        r.case_start = start;
         r.lo = c - c / 4;
         r.hi = c + c / 4;
-        if (r.hi > b->alloc->max_size || r.hi > bytes / 2) {
+        if (r.hi > b->alloc->max_size || r.hi > bytes / 2 || out_of_time(b, &r)) {
             break;
         }
         whi_bench_progress(b, "drift", r.hi, b->defaults->drift_batch);

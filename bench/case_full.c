@@ -26,6 +26,10 @@ static void aim(whi_bench *b, const full_state *f, uint64_t n, uint64_t seed) {
     b->call.seed = seed;
 }
 
+static whi_bench_part part_of(const full_state *f, const char *op) {
+    return (whi_bench_part){.op = op, .size_min = f->lo != f->hi ? f->lo : 0, .size = f->hi};
+}
+
 static void row_for(const full_state *f, whi_bench_row *row, uint64_t n) {
     memset(row, 0, sizeof *row);
     row->case_name = "full";
@@ -63,9 +67,12 @@ static wh_status fill_heap(whi_bench *b, full_state *f, int *complete) {
         if (s == WH_OK) {
             s = whi_bench_ledger_record(b);
         }
-        timed_out = !b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS;
+        timed_out = whi_bench_over(b, start, WHI_BENCH_CASE_LIMITS);
     }
     *complete = counts.failed != 0;
+    if (timed_out && !*complete) {
+        (void)whi_bench_leave_out(b, part_of(f, "malloc"));
+    }
     const uint64_t asked = b->ledger.n;
     if (s == WH_OK) {
         s = whi_bench_ledger_verify(b, WHI_BENCH_CONTENTS | WHI_BENCH_PLACES, &counts);
@@ -148,8 +155,7 @@ static wh_status measure(whi_bench *b, full_state *f, double share, uint64_t n) 
     const double start = whi_bench_wall_seconds();
     int done = 0;
     for (uint32_t i = 0; s == WH_OK && !done && !f->broken; i++) {
-        done = i + 1 >= b->reps ||
-               (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS);
+        done = i + 1 >= b->reps || whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS);
         s = round_once(b, f, n, b->seed + (uint64_t)(i + 1) * n, 1,
                        done || b->options->check == WH_BENCH_CHECK_EVERY);
     }
@@ -178,12 +184,12 @@ static wh_status run(whi_bench *b, uint64_t lo, uint64_t hi) {
     const uint64_t mean = lo + (hi - lo) / 2;
     full_state f;
     int complete = 0;
-    if (hi > b->alloc->max_size || hi > bytes) {
-        return WH_OK;
-    }
     memset(&f, 0, sizeof f);
     f.lo = lo;
     f.hi = hi;
+    if (hi > b->alloc->max_size || hi > bytes || whi_bench_leave_out(b, part_of(&f, NULL))) {
+        return WH_OK;
+    }
     f.malloc_kernel = lo == hi ? b->kernels->malloc_single : b->kernels->malloc_mixed;
     f.malloc_floor = lo == hi ? b->kernels->floor_single : b->kernels->floor_mixed;
     f.room = bytes / mean + (lo == hi ? 0 : bytes / mean / 4) + 2 * b->defaults->batch;

@@ -108,7 +108,9 @@ static wh_status cycle(lists *l, const char *op, uint64_t heap, uint64_t size, u
                        const char *value_name, double value) {
     whi_bench *b = l->b;
     wh_paper_counts c;
-    if (size > b->alloc->max_size) {
+    const whi_bench_part part = {
+        .op = op, .size = size, .threads = l->call.warps, .value = {value_name, value, 0}};
+    if (size > b->alloc->max_size || whi_bench_leave_out(b, part)) {
         return WH_OK;
     }
     whi_bench_progress(b, op, size, l->call.warps);
@@ -127,7 +129,7 @@ static wh_status cycle(lists *l, const char *op, uint64_t heap, uint64_t size, u
             s = whi_bench_reset_heap(b);
         }
         s = s == WH_OK ? launch(l, l->kernels->cycle, 1) : s;
-        if (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS) {
+        if (whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS)) {
             break;
         }
     }
@@ -140,7 +142,8 @@ static wh_status probability(lists *l, uint64_t size) {
     whi_bench *b = l->b;
     wh_paper_counts c;
     memset(&c, 0, sizeof c);
-    if (size > b->alloc->max_size) {
+    const whi_bench_part part = {.op = "P", .size = size, .threads = l->call.warps};
+    if (size > b->alloc->max_size || whi_bench_leave_out(b, part)) {
         return WH_OK;
     }
     whi_bench_progress(b, "P", size, l->call.warps);
@@ -216,7 +219,8 @@ static wh_status fragmentation(lists *l, uint64_t size) {
     wh_paper_counts c;
     wh_bench_counts seen;
     wh_stats stats;
-    if (size > b->alloc->max_size) {
+    const whi_bench_part part = {.size = size, .threads = l->call.warps};
+    if (size > b->alloc->max_size || whi_bench_leave_out(b, part)) {
         return WH_OK;
     }
     wh_status s = open_heap(l, heap_of(l));

@@ -23,6 +23,7 @@ static wh_status fill_heap(whi_bench *b, uint64_t size, int *broken) {
     const uint64_t batch = b->defaults->batch;
     const uint64_t room = b->heap_bytes / size + 2 * batch;
     const double start = whi_bench_wall_seconds();
+    const whi_bench_part part = {.op = "refuse", .size = size};
     uint64_t asked = 0;
     uint32_t with_null = 0;
     int done = 0;
@@ -40,8 +41,10 @@ static wh_status fill_heap(whi_bench *b, uint64_t size, int *broken) {
             asked += batch;
             with_null += counts.failed != 0;
             done = *broken || counts.failed == batch || with_null > MORE_BATCHES ||
-                   (with_null == 0 && asked >= room) ||
-                   (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS);
+                   (with_null == 0 && asked >= room);
+        }
+        if (!done && whi_bench_over(b, start, WHI_BENCH_CASE_LIMITS)) {
+            done = whi_bench_leave_out(b, part);
         }
     }
     return s;
@@ -88,7 +91,7 @@ static wh_status refuse(whi_bench *b, uint64_t bytes, uint64_t n, uint64_t size)
     const double start = whi_bench_wall_seconds();
     for (uint32_t i = 0; s == WH_OK && i < b->reps && !broken; i++) {
         s = refuse_once(b, 1, &broken);
-        if (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS) {
+        if (whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS)) {
             break;
         }
     }
@@ -111,7 +114,10 @@ static wh_status case_refuse(whi_bench *b, const whi_bench_list *sizes) {
     wh_status s = WH_OK;
     for (size_t i = 0; i < sizes->n; i++) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            if (sizes->v[i] <= b->alloc->max_size && sizes->v[i] <= bytes) {
+            const whi_bench_part part = {
+                .op = "refuse", .size = sizes->v[i], .threads = threads.v[k]};
+            if (sizes->v[i] <= b->alloc->max_size && sizes->v[i] <= bytes &&
+                !whi_bench_leave_out(b, part)) {
                 s = refuse(b, bytes, threads.v[k], sizes->v[i]);
             }
         }
@@ -139,7 +145,9 @@ static wh_status case_churn(whi_bench *b, const whi_bench_list *sizes) {
         const uint64_t own = threads_for(bytes, (lo + hi + 1) / 2);
         const whi_bench_list threads = whi_bench_threads(b, &own);
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
-            if (hi <= b->alloc->max_size && hi <= bytes) {
+            const whi_bench_part part = {
+                .op = "churn", .size_min = lo, .size = hi, .threads = threads.v[k]};
+            if (hi <= b->alloc->max_size && hi <= bytes && !whi_bench_leave_out(b, part)) {
                 whi_bench_progress(b, "pressure", hi, threads.v[k]);
                 s = whi_bench_churn(b, "pressure", bytes, reps, threads.v[k], lo, hi);
             }

@@ -115,7 +115,7 @@ static wh_status repeat(whi_bench *b, streams_state *t) {
             t->alone.us[t->alone.n++] = first + second;
             t->together.us[t->together.n++] = both;
         }
-        if (!b->on_sim && whi_bench_wall_seconds() - begin > WHI_BENCH_SERIES_SECONDS) {
+        if (whi_bench_over(b, begin, WHI_BENCH_SERIES_LIMITS)) {
             break;
         }
     }
@@ -187,7 +187,8 @@ wh_status whi_bench_case_streams(whi_bench *b) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
             const uint64_t n =
                 whi_bench_fitting(b, threads.v[k], 2 * held * ((lo + sizes.v[i] + 1) / 2));
-            if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
+            const whi_bench_part part = {.size_min = lo, .size = sizes.v[i], .threads = 2 * n};
+            if (n != 0 && sizes.v[i] <= b->alloc->max_size && !whi_bench_leave_out(b, part)) {
                 whi_bench_progress(b, "streams", sizes.v[i], 2 * n);
                 s = run(b, &t, n, lo, sizes.v[i]);
             }

@@ -30,6 +30,15 @@ typedef struct walks {
     int broken;            /* a bad block was seen: the heap is not used again */
 } walks;
 
+static whi_bench_part scenario_part(const char *op, double share, uint64_t n, uint64_t lo,
+                                    uint64_t hi) {
+    return (whi_bench_part){.op = op,
+                            .size_min = lo != hi ? lo : 0,
+                            .size = hi,
+                            .threads = n,
+                            .value = {"free_share", share, 3}};
+}
+
 static wh_status check(whi_bench *b, wh_status s, const char *what) {
     return s == WH_OK ? s : whi_bench_fail(b, s, "%s of '%s'", what, b->alloc->name);
 }
@@ -317,7 +326,9 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     double m = 0;
     uint64_t bad = 0;
     wh_status s = need(w, n);
-    if (s != WH_OK || a < n || a + (twice ? n : 0) > w->pages) {
+    const whi_bench_part part = {
+        .size = WH_RANDOM_WALK_PAGE, .threads = n, .value = {"free_share", share, 3}};
+    if (s != WH_OK || a < n || a + (twice ? n : 0) > w->pages || whi_bench_leave_out(b, part)) {
         return s;
     }
     whi_bench_progress(b, name, WH_RANDOM_WALK_PAGE, n);
@@ -376,6 +387,7 @@ wh_status whi_bench_case_walk(whi_bench *b) {
     static const double shares[] = {0.5, 0.1, 0.01, 0.005};
     const uint64_t *own = b->on_sim ? sim_threads : gpu_threads;
     walks w;
+    b->case_limits = WHI_BENCH_LONG_CASE_LIMITS;
     wh_status s = begin(b, &w, b->defaults->heap_bytes);
     for (size_t i = 0; s == WH_OK && w.kernels != NULL && i < 4; i++) {
         for (size_t k = 0; s == WH_OK && !w.broken; k++) {
@@ -397,6 +409,7 @@ wh_status whi_bench_case_crossover(whi_bench *b) {
     static const double shares[] = {0.05, 0.01, 0.008, 0.005};
     static const uint32_t lanes[] = {1, 4, 8, 12, 16, 20, 24, 25, 28, 32};
     walks w;
+    b->case_limits = WHI_BENCH_LONG_CASE_LIMITS;
     wh_status s =
         is(b, "corw") || is(b, "crw") ? begin(b, &w, b->defaults->heap_bytes) : WH_UNSUPPORTED;
     if (s == WH_UNSUPPORTED) {
@@ -433,7 +446,9 @@ static wh_status fill(walks *w, double share) {
     s = s == WH_OK ? whi_bench_need(b, (void **)&w->d_blocks, &w->blocks_room, w->pages + batch, 8)
                    : s;
     const int full = w->served != 0;
-    while (s == WH_OK && !full && counts.failed == 0 && w->held < w->pages) {
+    const whi_bench_part part = scenario_part(NULL, share, n, lo, hi);
+    while (s == WH_OK && !full && counts.failed == 0 && w->held < w->pages &&
+           !whi_bench_leave_out(b, part)) {
         b->call.ptrs = w->d_blocks + w->held;
         b->call.n = batch;
         b->call.lo = b->call.hi = WH_RANDOM_WALK_PAGE;
@@ -478,6 +493,9 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
     whi_bench *b = w->b;
     wh_bench_counts counts;
     whi_bench_row row;
+    if (whi_bench_leave_out(b, scenario_part(NULL, share, n, lo, hi))) {
+        return WH_OK;
+    }
     memset(&row, 0, sizeof row);
     wh_status s = whi_bench_need_ptrs(b, n);
     b->call.n = n;
@@ -490,6 +508,9 @@ static wh_status scenario(walks *w, double share, uint64_t n, uint64_t lo, uint6
     s = s == WH_OK ? whi_bench_floor(b, b->kernels->floor_single, n, &row.us_null) : s;
     for (uint32_t rep = 0; s == WH_OK && !w->broken && rep < b->reps; rep++) {
         s = make_scarce(w, share, rep);
+        if (b->left_out.size != 0) {
+            return s; /* time was over before the heap was full */
+        }
         s = s == WH_OK
                 ? whi_bench_time(b, lo == hi ? b->kernels->malloc_single : b->kernels->malloc_mixed,
                                  n, &b->malloc_series)
@@ -522,6 +543,9 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
     whi_bench *b = w->b;
     whi_bench_row row;
     wh_paper_counts counts;
+    if (whi_bench_leave_out(b, scenario_part("malloc+free", share, n, 4096, 4096))) {
+        return WH_OK;
+    }
     memset(&counts, 0, sizeof counts);
     memset(&row, 0, sizeof row);
     memset(&b->malloc_series, 0, sizeof b->malloc_series);
@@ -606,6 +630,7 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
         !whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)) {
         return WH_OK;
     }
+    b->case_limits = WHI_BENCH_LONG_CASE_LIMITS;
     const uint64_t bytes = b->defaults->scenarios_bytes;
     wh_status s = is(b, "rw-malloc") ? begin(b, &w, bytes) : begin_plain(b, &w, bytes);
     for (size_t i = 0; s == WH_OK && !w.broken && i < sizeof shares / sizeof *shares; i++) {

@@ -127,7 +127,8 @@ wh_status whi_bench_case_waste(whi_bench *b) {
     }
     for (size_t i = 0; i < sizes.n && s == WH_OK; i++) {
         const uint64_t hi = sizes.v[i] < b->alloc->max_size ? sizes.v[i] : b->alloc->max_size;
-        if (hi >= SMALLEST && hi <= b->heap_bytes / 2) {
+        const whi_bench_part part = {.size_min = SMALLEST, .size = hi};
+        if (hi >= SMALLEST && hi <= b->heap_bytes / 2 && !whi_bench_leave_out(b, part)) {
             whi_bench_progress(b, "waste", hi, hi - SMALLEST + 1);
             s = whi_bench_open_heap(b, whi_bench_heap_bytes(b));
             if (s == WH_OK) {

@@ -88,8 +88,7 @@ static wh_status rounds(whi_bench *b, round_state *r, int cold) {
     const double start = whi_bench_wall_seconds();
     int done = 0;
     for (uint32_t i = 0; s == WH_OK && !done && !r->broken; i++) {
-        done = i + 1 >= reps ||
-               (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS);
+        done = i + 1 >= reps || whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS);
         if (cold) {
             s = whi_bench_reset_heap(b);
         }
@@ -118,7 +117,8 @@ static wh_status run_rounds(whi_bench *b, const round_kind *kind, uint64_t n, ui
     const int can_cold = whi_bench_can(b, WH_CAP_RESET);
     const int can_warm = whi_bench_can(b, WH_CAP_FREE);
     round_state r = {kind, n, 0};
-    if (n == 0 || hi > b->alloc->max_size) {
+    const whi_bench_part part = {.size_min = lo != hi ? lo : 0, .size = hi, .threads = n};
+    if (n == 0 || hi > b->alloc->max_size || whi_bench_leave_out(b, part)) {
         return WH_OK;
     }
     whi_bench_progress(b, kind->case_name, hi, n);
@@ -264,7 +264,8 @@ static wh_status case_churn(whi_bench *b) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
             const uint64_t n =
                 whi_bench_fitting(b, threads.v[k], held * ((lo + sizes.v[i] + 1) / 2));
-            if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
+            const whi_bench_part part = {.size_min = lo, .size = sizes.v[i], .threads = n};
+            if (n != 0 && sizes.v[i] <= b->alloc->max_size && !whi_bench_leave_out(b, part)) {
                 whi_bench_progress(b, "churn", sizes.v[i], n);
                 s = whi_bench_churn(b, "churn", whi_bench_heap_bytes(b), reps, n, lo, sizes.v[i]);
             }
@@ -388,6 +389,7 @@ static wh_status case_init(whi_bench *b) {
  * sample is the sum over the batches. The figure exists only if the fill ended by a
  * NULL, not by time. */
 static wh_status fill_up(whi_bench *b, uint64_t batch, uint64_t size) {
+    const whi_bench_part part = {.size = size};
     const uint64_t room = b->heap_bytes / size / batch * batch + 2 * batch;
     wh_status s = whi_bench_need_ptrs(b, room);
     void **all = b->call.ptrs;
@@ -421,9 +423,12 @@ static wh_status fill_up(whi_bench *b, uint64_t batch, uint64_t size) {
         }
         filled += batch;
         batches++;
-        timed_out = !b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS;
+        timed_out = whi_bench_over(b, start, WHI_BENCH_CASE_LIMITS);
     }
     const int complete = counts.failed != 0;
+    if (timed_out && !complete) {
+        (void)whi_bench_leave_out(b, part);
+    }
     b->call.ptrs = all;
     b->call.n = filled;
     if (s == WH_OK) {
@@ -461,7 +466,8 @@ static wh_status case_utilization(whi_bench *b) {
         return WH_OK; /* it would never be full */
     }
     for (size_t i = 0; i < sizes.n && s == WH_OK; i++) {
-        if (sizes.v[i] > bytes || sizes.v[i] > b->alloc->max_size) {
+        const whi_bench_part part = {.size = sizes.v[i]};
+        if (sizes.v[i] > bytes || sizes.v[i] > b->alloc->max_size || whi_bench_leave_out(b, part)) {
             continue;
         }
         whi_bench_progress(b, "utilization", sizes.v[i], batches.v[0]);
@@ -532,7 +538,8 @@ static wh_status case_range(whi_bench *b) {
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < threads.n && s == WH_OK; k++) {
             const uint64_t n = whi_bench_fitting(b, threads.v[k], sizes.v[i]);
-            if (n != 0 && sizes.v[i] <= b->alloc->max_size) {
+            const whi_bench_part part = {.size = sizes.v[i], .threads = n};
+            if (n != 0 && sizes.v[i] <= b->alloc->max_size && !whi_bench_leave_out(b, part)) {
                 whi_bench_progress(b, "range", sizes.v[i], n);
                 s = range_one(b, n, sizes.v[i]);
             }
@@ -585,10 +592,19 @@ int whi_bench_is_case(const char *name) {
 wh_status whi_bench_case(whi_bench *b, const char *name) {
     b->heap_bytes = whi_bench_heap_bytes(b); /* the cases cut their thread counts to it */
     b->n_floors = 0;
+    b->begun = 0;
+    b->left_out = (whi_bench_part){.size = 0};
+    b->case_limits = WHI_BENCH_CASE_LIMITS;
+    b->case_start = whi_bench_wall_seconds();
+    wh_status s = WH_BAD_ARGUMENT;
     for (size_t i = 0; i < N_CASES; i++) {
         if (strcmp(cases[i].name, name) == 0) {
-            return cases[i].run(b);
+            s = cases[i].run(b);
         }
     }
-    return WH_BAD_ARGUMENT;
+    if (b->left_out.size != 0) {
+        const wh_status reported = whi_bench_emit_left_out(b, name);
+        s = s == WH_OK ? reported : s;
+    }
+    return s;
 }

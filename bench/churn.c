@@ -72,7 +72,7 @@ wh_status whi_bench_churn(whi_bench *b, const char *case_name, uint64_t heap_byt
     const double start = whi_bench_wall_seconds();
     for (uint32_t i = 0; s == WH_OK && i < reps && b->malloc_series.bad == 0; i++) {
         s = once(b, 0, 1);
-        if (!b->on_sim && whi_bench_wall_seconds() - start > WHI_BENCH_SERIES_SECONDS) {
+        if (whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS)) {
             break;
         }
     }

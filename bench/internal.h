@@ -15,9 +15,12 @@
 /* Share of the heap that a case may fill; the thread count is cut to it. */
 #define WHI_BENCH_FILL 0.6
 
-/* Wall time after which a series of repetitions on a GPU ends early; its row says
- * how many were made. */
-#define WHI_BENCH_SERIES_SECONDS 10.0
+/* How many times the limit (--limit) of wall time things may take. A series of repetitions ends
+ * early after one, and its row says how many were made. A fill of a heap ends after that of a
+ * case. What an allocator has not begun in a case by then is left out, and reported. */
+#define WHI_BENCH_SERIES_LIMITS 1.0
+#define WHI_BENCH_CASE_LIMITS 4.0
+#define WHI_BENCH_LONG_CASE_LIMITS 10.0 /* drift, walk, crossover, scenarios */
 /* How long a GPU works before the first thing is timed, since an idle one's clocks are low. */
 #define WHI_BENCH_WAKE_SECONDS 0.1
 
@@ -25,6 +28,7 @@
 typedef struct whi_bench_defaults {
     uint64_t heap_bytes, utilization_bytes;
     uint32_t reps;
+    double limit; /* seconds; 0: none */
     uint64_t threads, warps, scaling_max, scaling_factor;
     uint64_t churn_threads, batch;
     uint32_t churn_steps;
@@ -77,6 +81,14 @@ typedef struct whi_bench_row {
     size_t n_values;
 } whi_bench_row;
 
+/* A series of a case, by what its rows are told apart. */
+typedef struct whi_bench_part {
+    const char *op;          /* NULL: any */
+    uint64_t size_min, size; /* as of a row */
+    uint64_t threads;        /* 0: any */
+    whi_bench_value value;   /* its name NULL: none */
+} whi_bench_part;
+
 /* A graph of the case graph. */
 typedef struct whi_bench_graph {
     const char *name; /* the file without its folders, or "generated" */
@@ -110,6 +122,7 @@ typedef struct whi_bench {
     const wh_device_info *info;
     int on_sim;
     uint32_t reps;
+    double limit;  /* seconds; 0: none */
     uint64_t seed; /* of request sizes and churn */
 
     const wh_allocator_info *alloc;
@@ -129,11 +142,16 @@ typedef struct whi_bench {
     size_t n_floors;
     int awake; /* the device has worked for WHI_BENCH_WAKE_SECONDS */
 
+    /* of the current case and allocator */
+    double case_start, case_limits;
+    int begun;               /* a series of it was begun */
+    whi_bench_part left_out; /* from where on; size 0: nothing was */
+
     whi_bench_graph *graphs;
     size_t n_graphs;
     whi_bench_ledger ledger;
     whi_bench_series malloc_series, free_series;
-    json_t *rows;
+    json_t *rows, *left_out_rows;
     uint64_t total_failed, total_bad;
     int header_shown;
     char error[512];
@@ -215,6 +233,14 @@ wh_status whi_bench_claim(whi_bench *b, wh_bench_launcher launcher, const wh_ben
 double whi_bench_median(const double *v, uint32_t n);
 double whi_bench_wall_seconds(void);
 
+/* Whether that many times the limit have passed since start; never without a limit. */
+int whi_bench_over(const whi_bench *b, double start, double limits);
+
+/* Whether the current allocator's time for the case is over, so that this part, or what is left
+ * of it, and all that would follow are left out; the first such part is noted. To be asked before
+ * a series that would else run; for the first of a case the answer is no. */
+int whi_bench_leave_out(whi_bench *b, whi_bench_part next);
+
 /* --- ledger.c: blocks of several sizes ------------------------------------------------ */
 
 /* An empty ledger with room for n entries. */
@@ -293,6 +319,9 @@ int whi_bench_is_case(const char *name);
 wh_status whi_bench_emit(whi_bench *b, const whi_bench_row *row, const whi_bench_series *series);
 wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row,
                                 const whi_bench_result *result);
+
+/* Reports b->left_out, in the table and for the JSON. */
+wh_status whi_bench_emit_left_out(whi_bench *b, const char *case_name);
 
 /* Shows on a terminal what runs now. */
 void whi_bench_progress(whi_bench *b, const char *case_name, uint64_t size, uint64_t threads);

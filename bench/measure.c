@@ -322,3 +322,17 @@ double whi_bench_wall_seconds(void) {
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+
+/* --- limits ------------------------------------------------------------------------------ */
+
+int whi_bench_over(const whi_bench *b, double start, double limits) {
+    return b->limit > 0 && whi_bench_wall_seconds() - start > limits * b->limit;
+}
+
+int whi_bench_leave_out(whi_bench *b, whi_bench_part next) {
+    if (b->left_out.size == 0 && b->begun && whi_bench_over(b, b->case_start, b->case_limits)) {
+        b->left_out = next;
+    }
+    b->begun = 1;
+    return b->left_out.size != 0;
+}

@@ -107,6 +107,11 @@ static json_t *integer(uint64_t v) {
     return json_integer((json_int_t)v);
 }
 
+static int set_value(json_t *j, const whi_bench_value *v) {
+    return json_object_set_new(
+        j, v->name, v->decimals != 0 ? json_real(v->value) : integer((uint64_t)v->value));
+}
+
 /* The us_, ratio_null and mops members are times; all others depend on the seed and the
  * options alone on the simulated device. */
 wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const whi_bench_result *r) {
@@ -144,9 +149,7 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const wh
         e |= json_object_set_new(j, row->value_name, json_real(row->value));
     }
     for (size_t i = 0; i < row->n_values; i++) {
-        const whi_bench_value *v = &row->values[i];
-        e |= json_object_set_new(
-            j, v->name, v->decimals != 0 ? json_real(v->value) : integer((uint64_t)v->value));
+        e |= set_value(j, &row->values[i]);
     }
     if (row->input != NULL) {
         e |= json_object_set_new(j, "input", json_string(row->input));
@@ -174,6 +177,57 @@ wh_status whi_bench_emit(whi_bench *b, const whi_bench_row *row, const whi_bench
         r.atomics_per_op = (double)series->atomics / ops;
     }
     return whi_bench_emit_result(b, row, &r);
+}
+
+static void show_left_out(whi_bench *b, const char *case_name) {
+    const whi_bench_part *from = &b->left_out;
+    FILE *out = b->options->table;
+    char size[32];
+    if (out == NULL) {
+        return;
+    }
+    whi_bench_progress_end(b);
+    show_header(b);
+    (void)fprintf(out, "%-11s %-10s left out from ", case_name, b->alloc->name);
+    if (from->op != NULL) {
+        (void)fprintf(out, "%s, ", from->op);
+    }
+    if (from->value.name != NULL) {
+        (void)fprintf(out, "%s %.*f, ", from->value.name, from->value.decimals, from->value.value);
+    }
+    if (from->size_min != 0) {
+        (void)fprintf(out, "%llu..", (unsigned long long)from->size_min);
+    }
+    (void)fprintf(out, "%s B", whi_bench_bytes_text(from->size, size, sizeof size));
+    if (from->threads != 0) {
+        (void)fprintf(out, ", %llu threads", (unsigned long long)from->threads);
+    }
+    (void)fprintf(out, " on: %g s are over (--limit)\n", b->case_limits * b->limit);
+    (void)fflush(out);
+}
+
+wh_status whi_bench_emit_left_out(whi_bench *b, const char *case_name) {
+    const whi_bench_part *from = &b->left_out;
+    show_left_out(b, case_name);
+    json_t *j = json_object();
+    int e = 0;
+    e |= json_object_set_new(j, "alloc", json_string(b->alloc->name));
+    e |= json_object_set_new(j, "case", json_string(case_name));
+    if (from->op != NULL) {
+        e |= json_object_set_new(j, "op", json_string(from->op));
+    }
+    if (from->size_min != 0) {
+        e |= json_object_set_new(j, "size_min", integer(from->size_min));
+    }
+    e |= json_object_set_new(j, "size", integer(from->size));
+    if (from->threads != 0) {
+        e |= json_object_set_new(j, "threads", integer(from->threads));
+    }
+    if (from->value.name != NULL) {
+        e |= set_value(j, &from->value);
+    }
+    e |= json_array_append_new(b->left_out_rows, j);
+    return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
 
 static const char *policy_name(wh_sim_policy policy) {
@@ -223,6 +277,7 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
                                  integer(chosen != 0 ? chosen : heaps[i].bytes));
     }
     e |= json_object_set_new(meta, "reps", integer(b->reps));
+    e |= json_object_set_new(meta, "limit", b->limit > 0 ? json_real(b->limit) : json_null());
     const wh_bench_check check = b->options->check;
     e |= json_object_set_new(meta, "check",
                              json_string(check == WH_BENCH_CHECK_EVERY  ? "every"
@@ -234,6 +289,7 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
     json_t *root = json_object();
     e |= json_object_set_new(root, "meta", meta);
     e |= json_object_set(root, "rows", b->rows);
+    e |= json_object_set(root, "left_out", b->left_out_rows);
     if (error[0] != '\0') {
         e |= json_object_set_new(root, "error", json_string(error));
     }

@@ -28,6 +28,7 @@ static const whi_bench_defaults gpu_defaults = {
     .heap_bytes = (uint64_t)8 << 30,
     .utilization_bytes = (uint64_t)2 << 30,
     .reps = 10,
+    .limit = 0.5,
     .threads = 1000000,
     .warps = 100000,
     .scaling_max = 1 << 20,
@@ -64,6 +65,7 @@ static const whi_bench_defaults sim_defaults = {
     .heap_bytes = (uint64_t)128 << 20,
     .utilization_bytes = (uint64_t)4 << 20,
     .reps = 3,
+    .limit = 0,
     .threads = 4096,
     .warps = 256,
     .scaling_max = 1 << 14,
@@ -265,6 +267,7 @@ static int open_device(whi_bench *b, char *error, size_t size) {
         b->on_sim = b->info->target == WH_TARGET_SIM;
         b->defaults = whi_bench_defaults_for(b->on_sim);
         b->reps = o->reps != 0 ? o->reps : b->defaults->reps;
+        b->limit = o->limit > 0 ? o->limit : b->defaults->limit;
         return 1;
     }
     if (s == WH_NO_DEVICE) {
@@ -342,6 +345,7 @@ static wh_bench_outcome run_on_device(whi_bench *b, const plan *p, char *error, 
     }
     wh_bench_outcome outcome = WH_BENCH_OK;
     b->rows = json_array();
+    b->left_out_rows = json_array();
     if (run_all(b, p) != WH_OK) {
         (void)snprintf(error, size, "%s", b->error);
         outcome = WH_BENCH_FAILED;
@@ -358,6 +362,7 @@ static wh_bench_outcome run_on_device(whi_bench *b, const plan *p, char *error, 
         }
     }
     json_decref(b->rows);
+    json_decref(b->left_out_rows);
     return outcome;
 }
 

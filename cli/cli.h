@@ -17,6 +17,9 @@ int cli_registers(int argc, char **argv);
  * fit. */
 int cli_parse_number(const char *text, uint64_t *value);
 
+/* Digits, and at most one point among them. 0 if it is malformed or does not fit. */
+int cli_parse_decimal(const char *text, double *value);
+
 /* Lists on the command line, separated by commas. Adding returns 0 on a malformed
  * entry; of numbers, `bad` then holds it. */
 typedef struct cli_names {

@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "warpheap/heap.h"
 
-enum { OPT_LIST = 256, OPT_CHECK, OPT_POLICY, OPT_JSON, OPT_REPS, OPT_SEED };
+enum { OPT_LIST = 256, OPT_CHECK, OPT_POLICY, OPT_JSON, OPT_REPS, OPT_LIMIT, OPT_SEED };
 
 static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0, "auto (default: the first GPU, or else sim), sim, cuda or cuda:N",
@@ -25,6 +25,11 @@ static const struct argp_option options[] = {
      2},
     {"heap", 'H', "BYTES", 0, "heap size", 2},
     {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and at most 3 on the simulated device", 2},
+    {"limit", OPT_LIMIT, "SECONDS", 0,
+     "repetitions of one thing end after so long, and what an allocator has not begun in a case "
+     "after 4 times as long (drift, walk, crossover, scenarios: 10) is left out, and reported; "
+     "default: 0.5 on a GPU, none on the simulated device",
+     2},
     {"seed", OPT_SEED, "N", 0, "of request sizes, churn, graphs and the simulated device", 2},
     {"input", 'i', "FILE", 0, "a graph file for the case graph (repeatable)", 3},
     {"check", OPT_CHECK, "WHEN", 0,
@@ -134,6 +139,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             return EINVAL;
         }
         r->bench.reps = (uint32_t)v;
+        return 0;
+    case OPT_LIMIT:
+        if (!cli_parse_decimal(arg, &r->bench.limit) || !(r->bench.limit > 0)) {
+            r->status = cli_complain("--limit: '%s' is not a number of seconds above 0", arg);
+            return EINVAL;
+        }
         return 0;
     case OPT_SEED:
         if (!cli_parse_number(arg, &v) || v > INT64_MAX) { /* JSON has signed numbers */

@@ -1,4 +1,5 @@
 /* parse.c: numbers and lists on the command line. */
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,19 @@ int cli_parse_number(const char *text, uint64_t *value) {
         return 0;
     }
     *value = v << shift;
+    return 1;
+}
+
+int cli_parse_decimal(const char *text, double *value) {
+    char *end = NULL;
+    if (*text == '\0' || text[strspn(text, "0123456789.")] != '\0') {
+        return 0; /* strtod takes more: spaces, signs, exponents, names */
+    }
+    const double v = strtod(text, &end);
+    if (*end != '\0' || v > DBL_MAX) {
+        return 0;
+    }
+    *value = v;
     return 1;
 }
 

@@ -69,6 +69,8 @@ def figures(rows, use_us):
         if row["case"] == "drift":
             for name, of in (("filled", "half the heap"), ("range_ratio", "live bytes"),
                              ("largest", "bytes"), ("us", "µs")):
+                if name not in row:  # time was over before it was known
+                    continue
                 key = (f"drift {name}", "round", name if name in SHARES else f"{name}, {of}")
                 out[key][row["line"]].append((row["round"], row[name]))
             continue

@@ -16,7 +16,7 @@ STATE_CASES = ["full", "pressure", "drift", "streams", "waste"]
 CASES = ["single", "mixed", "warp", "scaling", "churn", "large", "init", "utilization", "range",
          *STATE_CASES, "graph", "walk", "crossover", "scenarios", "lists", "fragments"]
 META = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
-        "date": str}
+        "date": str, "limit": (int, float, type(None))}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
        "reps": int, "us": (int, float), "us_min": (int, float), "us_max": (int, float),
        "ratio_null": (int, float, type(None)), "failed": int, "bad": int,
@@ -69,7 +69,7 @@ def test_commands():
         check(r.returncode == 0 and r.stdout and not r.stderr, f"{args} prints its text")
     text = run("bench", "--help").stdout
     for word in ["--device", "--alloc", "--case", "--sizes", "--threads", "--heap", "--reps",
-                 "--seed", "--input", "--json", "--list"] + CASES:
+                 "--limit", "--seed", "--input", "--json", "--list"] + CASES:
         check(word in text, f"bench --help names {word}")
     complains([], 2, "no command.*bench, info, registers, help")
     complains(["frob"], 2, "unknown command 'frob'; known: bench, info, registers, help")
@@ -163,6 +163,62 @@ def test_results(folder):
     check(has(case="init", op="create") and has(case="init", op="reset"), "init rows")
     check(has(alloc="bump", case="single", op="malloc", threads=200, reps=2), "threads, reps")
     check(r.stderr == "", "no progress line without a terminal")
+
+
+def test_limit(folder):
+    """A limit that is over once a series has ended: of each case the first thing is made, and the
+    table and the JSON tell for each allocator from where on the rest is not."""
+    cases = [c for c in CASES if c not in ("init", "graph")]
+    allocs = "bump,gallatin,tessera,corw,cfmmalloc"
+    _, data, r = results(folder, "tiny.json", "--case", ",".join(cases), "--sizes", "256,1K",
+                         "--threads", "100,200", "--reps", "5", "--heap", "8M", "--alloc", allocs,
+                         "--limit", "0.000001")
+    rows, left_out = data["rows"], data["left_out"]
+    check(data["meta"]["limit"] == 0.000001, "meta.limit")
+    told = [(e["case"], e["alloc"]) for e in left_out]
+    check(len(set(told)) == len(told), "each case and allocator is told once")
+    made = {(row["case"], row["alloc"]) for row in rows}
+    whole = {("fragments", "corw")} # has blocks of one of the sizes
+    check(set(told) == made - whole, f"all are told: {set(told) ^ made}")
+    check({case for case, _ in told} == set(cases), f"every case has a limit: {told}")
+    first = {"single": {"size": 256, "threads": 200},
+             "mixed": {"size_min": 16, "size": 256, "threads": 200},
+             "scaling": {"size": 256, "threads": 200},
+             "churn": {"size_min": 16, "size": 256, "threads": 200},
+             "utilization": {"size": 256}, "range": {"size": 256, "threads": 200},
+             "full": {"op": "malloc", "size": 256}, "pressure": {"op": "refuse", "size": 256},
+             "drift": {"size_min": 12, "size": 20, "round": 1},
+             "streams": {"size_min": 16, "size": 256, "threads": 400},
+             "waste": {"size_min": 16, "size": 1024},
+             "lists": {"op": "AD", "size": 512, "threads": 96},
+             "fragments": {"size": 512, "threads": 96}}
+    for entry in left_out:
+        case, alloc = entry["case"], entry["alloc"]
+        mine = [row for row in rows if (row["case"], row["alloc"]) == (case, alloc)]
+        check(all((row["size"], row["threads"]) == (mine[0]["size"], mine[0]["threads"])
+                  for row in mine), f"only the first series: {mine}")
+        check(case in ("walk", "crossover", "scenarios") or max(row["reps"] for row in mine) < 5,
+              f"a series ends early: {mine}")
+        line = re.compile(rf"^{case} +{alloc} +left out from .*\b{entry['size']} B.* on: "
+                          r"[0-9.e-]+ s are over \(--limit\)$", re.M)
+        check(len(line.findall(r.stdout)) == 1, f"a line of the table: {entry}")
+        where = {k: v for k, v in entry.items() if k not in ("case", "alloc")}
+        check(alloc == "corw" or where == first.get(case, where), f"from where on: {entry}")
+    check(len(r.stdout.splitlines()) == len(rows) + len(left_out) + 1, "and no other line")
+    for row in rows:
+        check("utilization" not in row and "largest" not in row, f"not known in time: {row}")
+
+    # The order is that of the request, and one series alone leaves nothing out.
+    few = ["--case", "single", "--alloc", "bump", "--heap", "8M", "--threads", "100"]
+    data = results(folder, "order.json", *few, "--sizes", "1K,256", "--limit", ".000001")[1]
+    check([e["size"] for e in data["left_out"]] == [256], f"left out: {data['left_out']}")
+    data = results(folder, "one.json", *few, "--sizes", "1K", "--limit", "0.000001")[1]
+    check(data["left_out"] == [] and data["rows"], "one series is whole")
+    data = results(folder, "ample.json", *few, "--sizes", "256,1K", "--limit", "5000")[1]
+    check(data["left_out"] == [] and data["meta"]["limit"] == 5000, "an ample limit")
+    check({row["size"] for row in data["rows"]} == {256, 1024}, "an ample limit: all sizes")
+    data = results(folder, "none.json", *few, "--sizes", "256,1K")[1]
+    check(data["left_out"] == [] and data["meta"]["limit"] is None, "none on the simulated device")
 
 
 def test_state_cases(folder):
@@ -332,6 +388,10 @@ def test_bad_requests(folder, names):
     complains(sim + ["--sizes", "8G"], 2, "size 8589934592 is not in")
     for text in ("0", "x", "1001", "-1"):
         complains(sim + [f"--reps={text}"], 2, f"--reps: '{text}' is not a number in 1..1000")
+    for text in ("0", "0.0", "", ".", "x", "-1", "1.2.3", "1e3", "0,5", "inf", "nan", "1 ", "2s",
+                 "9" * 400):
+        complains(sim + [f"--limit={text}"], 2,
+                  re.escape(f"--limit: '{text}' is not a number of seconds above 0"))
     complains(sim + ["--seed", "abc"], 2, "--seed: 'abc'")
     complains(sim + ["--policy", "frob"], 2, "--policy: unknown 'frob'; known: round-robin, ")
     complains(sim + ["--check", "frob"], 2, "--check: unknown 'frob'; known: last, every, ends")
@@ -363,6 +423,7 @@ def main():
         names = test_list()
         test_check(folder)
         test_results(folder)
+        test_limit(folder)
         test_state_cases(folder)
         test_registers()
         test_determinism(folder)
