@@ -5,6 +5,10 @@
 
 #include "bench/internal.h"
 
+/* The first batch of all is small on a GPU. If it takes longer than this, all are small: a
+ * launch cannot be stopped, and a large one of such an allocator may take minutes. */
+#define SLOW_US 50e3
+
 #define ROUNDS 24u
 #define FIRST_CENTRE 16.0
 #define CENTRE_GROWTH 1.27264195 /* the 23rd root of 4096 / 16 */
@@ -19,6 +23,7 @@ typedef struct drift_round {
     uint64_t largest; /* a single block that malloc still returns then */
     int cut;          /* time was over before that was known */
     double us, floor_us;
+    uint64_t *batch; /* threads of a launch at most; of the whole case */
     wh_bench_counts counts;
 } drift_round;
 
@@ -105,7 +110,7 @@ static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t
     int done = 0;
     while (s == WH_OK && !done && live + mean <= target) {
         const uint64_t wanted = (target - live) / mean;
-        const uint64_t n = wanted < b->defaults->drift_batch ? wanted : b->defaults->drift_batch;
+        const uint64_t n = wanted < *r->batch ? wanted : *r->batch;
         wh_bench_counts counts;
         double floor_us = 0;
         if (b->ledger.n + n + 1 > room) {
@@ -125,6 +130,9 @@ static wh_status fill_half(whi_bench *b, drift_round *r, uint64_t live, uint64_t
             s = whi_bench_time(b, b->kernels->malloc_mixed, n, &b->malloc_series);
         }
         if (s == WH_OK) {
+            if (r->number == 1 && r->asked == 0 && b->malloc_series.us[0] <= SLOW_US) {
+                *r->batch = b->defaults->drift_batch;
+            }
             r->us += b->malloc_series.us[0];
             r->floor_us += floor_us;
             r->asked += n;
@@ -207,6 +215,7 @@ static wh_status one_round(whi_bench *b, drift_round *r, uint64_t *live, uint64_
 wh_status whi_bench_case_drift(whi_bench *b) {
     const uint64_t bytes = whi_bench_case_heap(b, b->defaults->drift_bytes);
     double centre = FIRST_CENTRE;
+    uint64_t batch = b->defaults->drift_first;
     uint64_t live = 0;
     int broken = 0;
     if (!whi_bench_can(b, WH_CAP_FREE | WH_CAP_DISJOINT)) {
@@ -228,12 +237,13 @@ wh_status whi_bench_case_drift(whi_bench *b) {
         const uint64_t c = (uint64_t)(centre + 0.5);
         memset(&r, 0, sizeof r);
         r.number = i;
+        r.batch = &batch;
         r.lo = c - c / 4;
         r.hi = c + c / 4;
         if (r.hi > b->alloc->max_size || r.hi > bytes / 2 || out_of_time(b, &r)) {
             break;
         }
-        whi_bench_progress(b, "drift", r.hi, b->defaults->drift_batch);
+        whi_bench_progress(b, "drift", r.hi, batch);
         s = one_round(b, &r, &live, room);
         broken = r.counts.bad != 0;
         centre *= CENTRE_GROWTH;

@@ -37,6 +37,7 @@ typedef struct whi_bench_defaults {
     uint64_t pressure_bytes;               /*    the heap of its churn */
     uint32_t pressure_reps;                /*    of its churn, at most */
     uint64_t drift_bytes, drift_batch;
+    uint64_t drift_first;    /* its first batch */
     uint64_t stream_threads; /* of each of the two kernels */
     uint64_t waste_sizes;    /* how many sizes at most; 0: all */
     uint64_t scenarios_bytes, scenarios_threads;

@@ -22,6 +22,7 @@ typedef enum fault {
     MALLOC_SERVES, /* an old block instead of one NULL a launch */
     SECOND_KERNEL, /* the second kernel of two does not see what the first one holds */
     TOO_USABLE,    /* usable_size says more than there is */
+    SLOW_FIRST,    /* no fault: the first launch of mallocs of many sizes takes long */
 } fault;
 
 #define REMEMBERED 64u
@@ -38,6 +39,7 @@ static struct {
     void *last;              /* the block that was handed out last, by number of thread */
     uint64_t launches, done; /* done: how often the fault struck */
     uint64_t at_most_n;      /* strikes only in launches of at most so many mallocs */
+    uint64_t most_n;         /* mallocs of many sizes in one launch, at most */
 } broken;
 
 static void **entries(void **device_ptrs, uint64_t n) {
@@ -112,6 +114,12 @@ static wh_status malloc_single(const wh_launch *l, const wh_bench_call *call) {
 }
 
 static wh_status malloc_mixed(const wh_launch *l, const wh_bench_call *call) {
+    const double start = whi_bench_wall_seconds();
+    broken.most_n = call->n > broken.most_n ? call->n : broken.most_n;
+    while (broken.what == SLOW_FIRST && broken.done == 0 &&
+           whi_bench_wall_seconds() - start < 0.06) {
+    }
+    broken.done += broken.what == SLOW_FIRST;
     const wh_status s = broken.kernels->malloc_mixed(l, call);
     change_mallocs(call);
     return s;
@@ -465,6 +473,19 @@ static void test_failures_in_drift(void **state) {
     close_run(&r);
 }
 
+/* Where the first batch, a small one, takes long, no later one is larger. */
+static void test_slow_drift(void **state) {
+    run r;
+    (void)state;
+    open_run(&r, "gallatin", SLOW_FIRST);
+    r.defaults.drift_first = 256;
+    run_case(&r, "drift");
+    assert_int_equal(r.b->total_bad, 0);
+    assert_int_equal(json_array_size(r.b->rows), 24);
+    assert_int_equal(broken.most_n, 256);
+    close_run(&r);
+}
+
 /* Thinning keeps the share asked for, frees each of the others once, and moves no entry
  * away from its size. */
 static void test_ledger(void **state) {
@@ -544,6 +565,7 @@ int main(void) {
         cmocka_unit_test(test_failures_in_full),
         cmocka_unit_test(test_failures_in_pressure),
         cmocka_unit_test(test_failures_in_drift),
+        cmocka_unit_test(test_slow_drift),
         cmocka_unit_test(test_ledger),
         cmocka_unit_test(test_register_kernels),
     };
