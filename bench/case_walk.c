@@ -14,12 +14,21 @@
 #include "warpheap/alloc/random_walk/layout.h"
 #include "warpheap/alloc/rwmalloc/rwmalloc.h"
 
+/* Pages that are made used, one bit a page. */
+typedef struct chosen {
+    uint32_t *words; /* NULL: none yet */
+    uint64_t available, seed;
+} chosen;
+
+#define KEPT 16u /* of these, by their seeds: as many as the repetitions have, or a few */
+
 typedef struct walks {
     whi_bench *b;
     const wh_paper_kernels *kernels;
     wh_paper_call call;
-    uint64_t pages;             /* T */
-    uint32_t *occupied, *steps; /* on the host */
+    uint64_t pages;    /* T */
+    chosen kept[KEPT]; /* on the host */
+    uint32_t *steps;   /* likewise */
     void *d_occupied, *d_steps, *d_last, *d_counts;
     uint64_t room; /* of steps and last */
     /* scenarios of allocators that do not walk: blocks that make pages used */
@@ -56,7 +65,9 @@ static void end(walks *w) {
     (void)wh_device_free(w->b->device, w->d_last);
     (void)wh_device_free(w->b->device, w->d_counts);
     (void)wh_device_free(w->b->device, w->d_blocks);
-    free(w->occupied);
+    for (size_t i = 0; i < KEPT; i++) {
+        free(w->kept[i].words);
+    }
     free(w->steps);
 }
 
@@ -92,9 +103,7 @@ static wh_status begin(whi_bench *b, walks *w, uint64_t own) {
     w->pages = (stats.heap_bytes - stats.metadata_bytes) / WH_RANDOM_WALK_PAGE;
     w->call.pages = w->pages;
     const uint64_t words = (w->pages + 31) / 32;
-    w->occupied = malloc(words * sizeof *w->occupied);
-    s = w->occupied != NULL ? WH_OK : WH_OUT_OF_MEMORY;
-    s = s == WH_OK ? wh_device_alloc(b->device, &w->d_occupied, words * 4) : s;
+    s = wh_device_alloc(b->device, &w->d_occupied, words * 4);
     s = s == WH_OK ? wh_device_alloc(b->device, &w->d_counts, sizeof(wh_paper_counts)) : s;
     w->call.occupied = w->d_occupied;
     w->call.counts = w->d_counts;
@@ -139,25 +148,46 @@ static wh_status need(walks *w, uint64_t n) {
     return check(b, s, "arrays for a walk");
 }
 
-/* Resets the heap and makes all but `available` pages used, chosen at random. */
-static wh_status occupy(walks *w, uint64_t available, uint64_t seed) {
-    whi_bench *b = w->b;
-    wh_status s = whi_bench_reset_heap(b);
-    const uint64_t threads = b->on_sim ? 4096 : 262144, words = (w->pages + 31) / 32;
+/* All but `available` pages, chosen at random by the seed; NULL: no memory. What was chosen last
+ * for a seed is kept, since series that differ in their threads alone ask for it again, and
+ * choosing among the pages of 8 GiB takes a tenth of a second. */
+static const uint32_t *choose(walks *w, uint64_t available, uint64_t seed) {
+    const uint64_t words = (w->pages + 31) / 32;
     uint64_t left = w->pages - available, state = seed * 2 + 1;
-    w->call.n = w->kernels->queue ? left : words;
-    memset(w->occupied, 0, words * sizeof *w->occupied);
+    chosen *c = &w->kept[seed % KEPT];
+    if (c->words != NULL && c->available == available && c->seed == seed) {
+        return c->words;
+    }
+    free(c->words);
+    c->words = calloc(words, sizeof *c->words);
+    if (c->words == NULL) {
+        return NULL;
+    }
+    c->available = available;
+    c->seed = seed;
     for (uint64_t p = 0; p < w->pages; p++) { /* selection sampling: exactly `left` */
         state = state * 6364136223846793005u + 1442695040888963407u;
         const uint64_t r = (uint64_t)(((state >> 32) * (w->pages - p)) >> 32);
         if (w->kernels->queue ? left != 0 : r < left) { /* a queue gives its first ones */
-            w->occupied[p / 32] |= 1u << p % 32;
+            c->words[p / 32] |= 1u << p % 32;
             left--;
         }
     }
-    s = s == WH_OK
-            ? check(b, wh_device_copy_in(b->device, w->d_occupied, w->occupied, words * 4), "pages")
-            : s;
+    return c->words;
+}
+
+/* Resets the heap and makes all but `available` pages used. */
+static wh_status occupy(walks *w, uint64_t available, uint64_t seed) {
+    whi_bench *b = w->b;
+    wh_status s = whi_bench_reset_heap(b);
+    const uint64_t threads = b->on_sim ? 4096 : 262144, words = (w->pages + 31) / 32;
+    const uint32_t *occupied = choose(w, available, seed);
+    w->call.n = w->kernels->queue ? w->pages - available : words;
+    if (s == WH_OK) {
+        s = occupied != NULL ? wh_device_copy_in(b->device, w->d_occupied, occupied, words * 4)
+                             : WH_OUT_OF_MEMORY;
+        s = check(b, s, "pages");
+    }
     const wh_launch l = {b->device, (uint32_t)(threads / 256), 256, NULL};
     return s == WH_OK ? check(b, w->kernels->occupy(&l, &w->call), "occupying pages") : s;
 }
