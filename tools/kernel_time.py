@@ -75,7 +75,9 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--alloc", default="tessera")
     options = parser.parse_args()
-    bench = [options.warpheap, "bench", "--device", "cuda", "--alloc", options.alloc]
+    # Without an early end: a launch takes long under the profiler, and rows_of wants all.
+    bench = [options.warpheap, "bench", "--device", "cuda", "--alloc", options.alloc,
+             "--limit", "600"]
     try:
         with tempfile.TemporaryDirectory() as folder:
             probe = pathlib.Path(folder) / "probe.json"
