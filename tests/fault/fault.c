@@ -871,16 +871,23 @@ static void every_fault_is_found(void **state) {
         {"free_waits", "tessera-warp"},      /* a lane returns before its leader has freed for it */
         {"tessera_back", "tessera-parts"},   /* chunks claimed with a span and not put back */
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
-        {"tessera_i5", "tessera-wide-turns"},      /* a taker enters a slab that has been shut */
-        {"tessera_i6", "tessera-small"},           /* a slab with free slots that nobody lists */
-        {"tessera_i6_pack", "tessera-packs"},      /* ... or a pack with free blocks */
-        {"tessera_t1", "tessera-turns"},           /* no second look at the tag */
+        {"tessera_i4_each", "tessera-each"}, /* ... by who has seen it before that */
+        {"tessera_i4_each", "tessera-each-words"},
+        {"tessera_i5", "tessera-wide-turns"},    /* a taker enters a slab that has been shut */
+        {"tessera_i6", "tessera-small"},         /* a slab with free slots that nobody lists */
+        {"tessera_i6_each", "tessera-unlisted"}, /* ... once it has been taken off the list */
+        {"tessera_i6_pack", "tessera-packs"},    /* ... or a pack with free blocks */
+        {"tessera_t1", "tessera-turns"},         /* no second look at the tag */
+        {"tessera_t1_each", "tessera-each"},     /* ... of who does not enter */
+        {"tessera_t1_each", "tessera-dressed-each"},
         {"tessera_t1_pack", "tessera-late-pack"},  /* ... of who takes a block of a pack */
         {"tessera_t1_tags", "tessera-late-pack"},  /* ... or at the tags that say where it is */
         {"tessera_t1_past", "tessera-late-slot"},  /* slot 0 without the bits that go with it */
+        {"tessera_t1_past", "tessera-late-words"}, /* ... or the first of another word */
+        {"tessera_t1_ends", "tessera-late-ends"},  /* ... by who has taken it without them */
         {"tessera_p4", "tessera-scattered"},       /* NULL while a take holds chunks for a moment */
         {"tessera_x1_quiet", "tessera-under-way"}, /* ... or without a quiet start */
-        {"tessera_x1_same", "tessera-quarters"},   /* ... or end */
+        {"tessera_x1_same", "tessera-halves"},     /* ... or end */
         {"tessera_x1_spare", "tessera-spare"},     /* ... or a spare span */
         {"tessera_x1_transit", "tessera-halves"},  /* ... or a slab on its way to the pool */
         {"tessera_x1_shut", "tessera-under-way"},  /* ... or one that a free has shut */
@@ -940,6 +947,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_p1_state", "tessera-words"},
         {"tessera_p1_leave", "tessera-late-leave"},
         {"tessera_p1_wide", "tessera-words"},
+        {"tessera_p1_each", "tessera-each"},
         {"tessera_p1_block", "tessera-packs"},
         {"tessera_p2_claim", "tessera-small"},
         {"tessera_p2_publish", "tessera-quarters"},

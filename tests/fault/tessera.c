@@ -24,6 +24,16 @@ WH_FN uint32_t next(uint32_t *state) {
     return *state >> 8;
 }
 
+/* The set is one of a heap that has been full for a while: takes look at the lists first, without
+ * entering slabs. */
+WH_FN wh_tessera_set *dry_set(wh_tessera_ref g) {
+    wh_tessera_set *own = wh_tessera_set_at_(*g, 0);
+    wh_add_u32_relaxed(&own->begun, WH_TESSERA_POOL_TURN + 1);
+    wh_add_u32_relaxed(&own->done, WH_TESSERA_POOL_TURN + 1);
+    wh_store_u32_relaxed(&own->dry, 1);
+    return own;
+}
+
 /* Every lane takes and gives blocks of all sizes up to `most`, most of them of few sizes, so that
  * slabs change class all the time. A block is written by its owner and verified before the
  * free. With one block a lane no malloc may fail if there are as many chunks as lanes, since
@@ -319,7 +329,8 @@ WH_KERNEL(tessera_verdict, workload_args, a) {
         wh_free(a.heap, p[2]);
     }
     if (plays) {
-        wh_store_u32_relaxed(wh_tessera_reuse_at_(g, 0, c), 0); /* for another slab */
+        wh_store_u32_relaxed(wh_tessera_reuse_at_(wh_tessera_set_at_(g, 0), c),
+                             0); /* for another slab */
         p[2] = wh_malloc(a.heap, a.most);
         a.found->nulls += p[2] == NULL;
         const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, 0));
@@ -361,18 +372,72 @@ WH_KERNEL(tessera_answered, workload_args, a) {
     wh_store_u32_release(ready, 2);
 }
 
-/* A late taker, who knows the slab as one of a class with more slots, holds a bit past its last
- * slot: slot 0, which is free, is not to be had meanwhile (T1). One lane plays both. */
+/* A late taker, who knows the slab as one of a class with more slots, holds a bit past the last
+ * slot of its last word: the first slot of that word, which is free, is not to be had meanwhile
+ * (T1). One lane plays both. */
 WH_KERNEL(tessera_late_slot, workload_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
+    const uint32_t word = slots >> 6, step = a.heap.classes[c].slot_size;
+    wh_tessera_set *own = dry_set(g);
+    uint64_t *at = wh_tessera_words_of_(*g, 0) + word;
+    const uint64_t past = (uint64_t)1 << (slots & 63);
+    unsigned char *first = (unsigned char *)wh_malloc(a.heap, a.most);
+    for (uint32_t i = 1; i < slots; i++) { /* of the only chunk */
+        a.found->nulls += wh_malloc(a.heap, a.most) != first + (uint64_t)i * step;
+    }
+    wh_free(a.heap, first + (uint64_t)word * 64 * step);
+    (void)wh_fetch_and_u64_acq_rel(at, ~past);
+    wh_store_u32_relaxed(&own->dry, 1);
+    a.found->nulls += wh_tessera_take_from_(*g, 0, c, 0, 1, 0).bits != 0;
+    a.found->nulls += wh_tessera_take_each_(g, own, 0, c, 1).bits != 0;
+    (void)wh_fetch_or_u64_acq_rel(at, past);
+    for (uint32_t i = 0; i < slots; i++) {
+        wh_free(a.heap, i == word * 64 ? NULL : first + (uint64_t)i * step);
+    }
+}
+
+/* Only the first slot of the last word of a slab is free. One lane, as such a late taker, takes a
+ * bit past the last slot and gives it back, all the time; another one takes the slot, between enter
+ * and leave. Never do both have theirs (T1). */
+WH_KERNEL(tessera_late_ends, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_ref_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g.chunk_log2) / a.most;
-    const uint64_t past = (uint64_t)1 << slots;
-    void *first = wh_malloc(a.heap, a.most), *second = wh_malloc(a.heap, a.most);
-    wh_free(a.heap, (uintptr_t)first < (uintptr_t)second ? first : second);
-    (void)wh_fetch_and_u64_acq_rel(wh_tessera_words_of_(g, 0), ~past);
-    a.found->nulls = slots != 2 || wh_tessera_take_from_(g, 0, c, 0, 1, 0).bits != 0;
-    (void)wh_fetch_or_u64_acq_rel(wh_tessera_words_of_(g, 0), past);
-    wh_free(a.heap, (uintptr_t)first < (uintptr_t)second ? second : first);
+    const uint32_t word = slots >> 6, step = a.heap.classes[c].slot_size;
+    const uint64_t bit = (uint64_t)1 << 63;
+    uint64_t *at = wh_tessera_words_of_(g, 0) + word;
+    uint32_t *stage = &a.found->inside, attempt = 0; /* 1, or 2 while the former has its bit; 3 */
+    if (wh_thread_id() != 0) {
+        while (wh_load_u32_acquire(stage) == 0) {
+            wh_backoff(attempt++);
+        }
+        while (wh_load_u32_relaxed(stage) != 3) {
+            const wh_tessera_take take = wh_tessera_take_from_(g, 0, c, 0, 1, 0);
+            wh_add_u32_relaxed(&a.found->overlaps,
+                               take.bits != 0 && wh_load_u32_relaxed(stage) == 2);
+            wh_free(a.heap, wh_tessera_taken_(wh_tessera_ref_(a.heap), a.heap.classes[c], take, 0));
+        }
+        return;
+    }
+    unsigned char *first = (unsigned char *)wh_malloc(a.heap, a.most);
+    for (uint32_t i = 1; i < slots; i++) { /* of the only chunk */
+        a.found->nulls += wh_malloc(a.heap, a.most) != first + (uint64_t)i * step;
+    }
+    const uint64_t tag = *wh_tessera_tag_at_(g, 0);
+    wh_free(a.heap, first + (uint64_t)word * 64 * step);
+    wh_store_u32_release(stage, 1);
+    for (uint32_t k = 0; k < a.steps; k++) {
+        if ((wh_fetch_and_u64_acq_rel(at, ~bit) & bit) != 0) {
+            wh_store_u32_relaxed(stage, 2);
+            wh_backoff(0);
+            wh_store_u32_relaxed(stage, 1);
+            wh_tessera_give_(g, 0, 0, tag, word, bit);
+        }
+    }
+    wh_store_u32_relaxed(stage, 3);
+    for (uint32_t i = 0; i < slots; i++) {
+        wh_free(a.heap, i == word * 64 ? NULL : first + (uint64_t)i * step);
+    }
 }
 
 /* The lanes of a warp free slots of one slab, of which the last is kept. When a lane returns, its
@@ -397,13 +462,15 @@ WH_KERNEL(tessera_warp, workload_args, a) {
 
 /* A chunk becomes a slab of several words, of another class than it was; its owner frees a slot.
  * Who looks for slots of the class that it was finds none: as soon as it may enter, it sees the new
- * tag (P7). */
+ * tag (P7). With holds = 2 it does not enter, but looks again at the tag (T1). */
 WH_KERNEL(tessera_dressed, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_ref_(a.heap);
     const uint32_t before = wh_tessera_class_of(a.least), after = wh_tessera_class_of(a.most);
     const uint64_t *tags = wh_tessera_header_(g)->slab_tags;
     uint64_t *words = wh_tessera_words_of_(g, 0);
     uint32_t *stage = &a.found->inside;
+    const int each = a.holds == 2;
+    wh_tessera_set *own = wh_thread_id() != 0 ? dry_set(wh_tessera_ref_(a.heap)) : NULL;
     for (uint32_t step = 0; step < a.steps; step++) {
         const uint32_t from = 4 * step, word = step % 2;
         if (wh_thread_id() != 0) {
@@ -411,7 +478,13 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
                 wh_backoff(attempt);
             }
             while (wh_load_u32_relaxed(stage) == from + 1) {
-                const wh_tessera_take take = wh_tessera_take_from_(g, 0, before, 0, 1, 0);
+                wh_tessera_take take;
+                if (each) {
+                    wh_tessera_list_slab_(g, before, 0);
+                    take = wh_tessera_take_each_(wh_tessera_ref_(a.heap), own, 0, before, 1);
+                } else {
+                    take = wh_tessera_take_from_(g, 0, before, 0, 1, 0);
+                }
                 wh_add_u32_relaxed(&a.found->overlaps, take.bits != 0);
             }
             wh_store_u32_release(stage, from + 3);
@@ -436,6 +509,93 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
     }
     if (wh_thread_id() == 0) {
         wh_store_u32_relaxed(stage, 0);
+    }
+}
+
+/* All slots of the only chunk are taken and freed, of two classes in turn. A second lane takes
+ * slots of one of these classes from listed slabs, without entering: what it gets is a slot of a
+ * slab of that class (T1), which stays until it has given it back (I4), and its own (P1). */
+WH_KERNEL(tessera_each, workload_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t c = wh_tessera_class_of(a.least);
+    uint32_t *stage = &a.found->inside, attempt = 0;
+    if (wh_thread_id() != 0) {
+        while (wh_load_u32_acquire(stage) == 0) {
+            wh_backoff(attempt++);
+        }
+        while (wh_load_u32_relaxed(stage) == 1) {
+            const wh_tessera_take take =
+                wh_tessera_take_each_(g, wh_tessera_set_at_(*g, 0), 0, c, 1);
+            uint64_t *p = (uint64_t *)wh_tessera_taken_(g, a.heap.classes[c], take, 0);
+            if (p != NULL) {
+                const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(*g, 0));
+                wh_add_u32_relaxed(&a.found->overlaps,
+                                   wh_tessera_tag_class(tag) != c ||
+                                       wh_veb_contains(wh_tessera_pool_(*g), 0));
+                *p = 0;
+            }
+            wh_free(a.heap, p);
+        }
+        return;
+    }
+    wh_tessera_set *own = dry_set(g);
+    wh_store_u32_release(stage, 1);
+    for (uint32_t step = 0; step < a.steps; step++) {
+        uint64_t *last = NULL; /* each starts with the address of the one before */
+        for (uint64_t *p;
+             (p = (uint64_t *)wh_malloc(a.heap, step % 2 == 0 ? a.least : a.most)) != NULL;) {
+            *p = (uint64_t)(uintptr_t)last;
+            last = p;
+        }
+        wh_store_u32_relaxed(&own->dry, 1);
+        while (last != NULL) {
+            uint64_t *before = (uint64_t *)(uintptr_t)*last;
+            wh_free(a.heap, last);
+            last = before;
+        }
+    }
+    wh_store_u32_relaxed(stage, 2);
+}
+
+/* A slab without a free slot is still on the list, and a taker is about to take it off when one is
+ * freed: whatever comes first, if that slot is free in the end, the slab is listed (I6). */
+WH_KERNEL(tessera_unlisted, workload_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
+    const wh_veb list = wh_tessera_list_(*g, c);
+    uint32_t *stage = &a.found->inside;
+    wh_tessera_set *own = wh_thread_id() == 0 ? dry_set(g) : wh_tessera_set_at_(*g, 0);
+    void *first = wh_thread_id() == 0 ? wh_malloc(a.heap, a.most) : NULL;
+    for (uint32_t i = 1; wh_thread_id() == 0 && i < slots; i++) {
+        (void)wh_malloc(a.heap, a.most);
+    }
+    for (uint32_t step = 0; step < a.steps; step++) {
+        if (wh_thread_id() != 0) {
+            for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != 2 * step + 1; attempt++) {
+                wh_backoff(attempt);
+            }
+            const wh_tessera_take take = wh_tessera_take_each_(g, own, 0, c, 1);
+            wh_free(a.heap, wh_tessera_taken_(g, a.heap.classes[c], take, 0));
+            wh_store_u32_release(stage, 2 * step + 2);
+            continue;
+        }
+        wh_store_u32_relaxed(&own->dry, 1);
+        for (uint32_t i = 0; i < WH_TESSERA_REUSES; i++) {
+            wh_store_u32_relaxed(&own->cursors[c].reuse[i], 0);
+        }
+        wh_tessera_list_slab_(*g, c, 0);
+        wh_store_u32_release(stage, 2 * step + 1);
+        wh_backoff(0);
+        wh_free(a.heap, first);
+        for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != 2 * step + 2; attempt++) {
+            wh_backoff(attempt);
+        }
+        a.found->lost += !wh_veb_contains(list, 0);
+        void *again = wh_malloc(a.heap, a.most);
+        a.found->nulls += again != first; /* there is no other */
+    }
+    for (uint32_t i = 0; wh_thread_id() == 0 && i < slots; i++) {
+        wh_free(a.heap, (unsigned char *)first + (uint64_t)i * wh_usable_size(a.heap, first));
     }
 }
 
@@ -511,6 +671,9 @@ static wh_status run_scattered(const wh_launch *launch, workload_args *a) {
 #define LATE_SLOT 16u
 #define SCATTERED 17u
 #define DRESSED 18u
+#define EACH 19u
+#define UNLISTED 20u
+#define LATE_ENDS 21u
 
 typedef struct workload {
     const char *name;
@@ -551,20 +714,22 @@ static const workload workloads[] = {
     {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
     {"tessera-scattered", 64, 1, 192, 200, 64, 1, 16, 1, 1024, SCATTERED},
     {"tessera-dressed", 1, 1, 2, 40, 32, 1, 16, 1, 4096, DRESSED},
+    {"tessera-dressed-each", 1, 1, 2, 40, 32, 2, 16, 1, 4096, DRESSED},
+    {"tessera-each", 1, 1, 2, 100, 512, 1, 256, 1, 1024, EACH},
+    {"tessera-each-words", 1, 1, 2, 20, 32, 1, 48, 1, 4096, EACH},
+    {"tessera-unlisted", 1, 1, 2, 200, 512, 1, 512, 1, 1024, UNLISTED},
+    {"tessera-late-words", 1, 1, 1, 1, 48, 1, 48, 1, 4096, LATE_SLOT},
+    {"tessera-late-ends", 1, 1, 2, 100, 48, 1, 48, 1, 4096, LATE_ENDS},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",      "tessera-small",
-                                           "tessera-chunks",     "tessera-slots",
-                                           "tessera-quarters",   "tessera-halves",
-                                           "tessera-spares",     "tessera-parts",
-                                           "tessera-spare",      "tessera-under-way",
-                                           "tessera-words",      "tessera-turns",
-                                           "tessera-wide-turns", "tessera-runs",
-                                           "tessera-alone",      "tessera-warp",
-                                           "tessera-verdict",    "tessera-verdict-warp",
-                                           "tessera-answered",   "tessera-late-slot",
-                                           "tessera-late-leave", "tessera-late-pack",
-                                           "tessera-packs",      "tessera-scattered",
-                                           "tessera-dressed",    NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",      "tessera-small",        "tessera-chunks",    "tessera-slots",
+    "tessera-quarters",   "tessera-halves",       "tessera-spares",    "tessera-parts",
+    "tessera-spare",      "tessera-under-way",    "tessera-words",     "tessera-turns",
+    "tessera-wide-turns", "tessera-runs",         "tessera-alone",     "tessera-warp",
+    "tessera-verdict",    "tessera-verdict-warp", "tessera-answered",  "tessera-late-slot",
+    "tessera-late-leave", "tessera-late-pack",    "tessera-packs",     "tessera-scattered",
+    "tessera-dressed",    "tessera-dressed-each", "tessera-each",      "tessera-each-words",
+    "tessera-unlisted",   "tessera-late-words",   "tessera-late-ends", NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -625,7 +790,8 @@ int fault_tessera_run(const char *name, uint64_t seed) {
                                    w->runs == SCATTERED || (w->runs == VERDICT && lanes > 1)
                                ? 32
                            : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
-                                   w->runs != DRESSED && w->runs != ANSWERED
+                                   w->runs != DRESSED && w->runs != ANSWERED && w->runs != EACH &&
+                                   w->runs != UNLISTED && w->runs != LATE_ENDS
                                ? 2
                                : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
@@ -641,6 +807,9 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)
         : w->runs == SCATTERED    ? run_scattered(&launch, &a)
         : w->runs == DRESSED      ? tessera_dressed(&launch, &a)
+        : w->runs == EACH         ? tessera_each(&launch, &a)
+        : w->runs == UNLISTED     ? tessera_unlisted(&launch, &a)
+        : w->runs == LATE_ENDS    ? tessera_late_ends(&launch, &a)
         : w->runs != 0            ? tessera_runs(&launch, &a)
                                   : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;

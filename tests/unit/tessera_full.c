@@ -89,12 +89,12 @@ static void test_more_than_there_is(void **state) {
         assert_int_equal(want(&launch, &a), WH_OK);
         assert_int_equal(*a.wrong, 0);
         assert_true(*a.nulls > 3000); /* otherwise this tests nothing */
-        assert_in_range((points(device) - before) / (1024 * a.steps), 1, 520);
+        assert_in_range((points(device) - before) / (1024 * a.steps), 1, 545);
         close_full(device, heap);
     }
 }
 
-/* 62 to 84 without a look for a verdict before all else. */
+/* 66 to 71; 76 to 107 without a look for a verdict before all else. */
 static void test_a_full_heap(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -108,7 +108,7 @@ static void test_a_full_heap(void **state) {
         const uint64_t before = points(device);
         assert_int_equal(ask(&all, &a), WH_OK);
         assert_int_equal(*a.nulls, 2048);
-        assert_in_range((points(device) - before) / 2048, 1, 60);
+        assert_in_range((points(device) - before) / 2048, 1, 73);
         close_full(device, heap);
     }
 }

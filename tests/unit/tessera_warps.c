@@ -89,19 +89,24 @@ static uint32_t survey(warps_args *a) {
     return n;
 }
 
-/* A heap of chunks of 1 KiB. */
-static wh_heap *make_heap(wh_device *device, uint64_t bytes, uint32_t sets, wh_heap_t *handle) {
+static wh_heap *make_heap_of(wh_device *device, uint32_t chunk_bytes, uint64_t bytes, uint32_t sets,
+                             wh_heap_t *handle) {
     wh_heap_options o;
     wh_heap *heap = NULL;
     memset(&o, 0, sizeof o);
     o.device = device;
     o.allocator = "tessera";
     o.bytes = bytes;
-    o.tuning.chunk_bytes = 1024;
+    o.tuning.chunk_bytes = chunk_bytes;
     o.tuning.buffers = sets;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
     assert_int_equal(wh_heap_handle(heap, handle), WH_OK);
     return heap;
+}
+
+/* A heap of chunks of 1 KiB. */
+static wh_heap *make_heap(wh_device *device, uint64_t bytes, uint32_t sets, wh_heap_t *handle) {
+    return make_heap_of(device, 1024, bytes, sets, handle);
 }
 
 static void fill_and_thin(uint32_t sets, uint32_t size, uint64_t seed) {
@@ -300,8 +305,9 @@ WH_KERNEL(late_taker, late_args, a) {
     *a.wrong = *word != 0; /* no bit to take before the first free */
     for (uint32_t i = 0; i + a.keeps < slots; i++) {
         if (a.gives) { /* as another such taker */
-            wh_tessera_give_(g, 0, slab, tag, 0,
-                             wh_tessera_with_past((uint64_t)1 << i, wh_tessera_past_last(slots)));
+            wh_tessera_give_(
+                g, 0, slab, tag, 0,
+                wh_tessera_with_past((uint64_t)1 << i, wh_tessera_past_last(slots, 0)));
         } else {
             wh_free(a.heap, p + (uint64_t)i * 512);
         }
@@ -342,6 +348,146 @@ static void test_a_late_taker(void **state) {
         assert_int_equal(wh_heap_check(heap, &report), WH_OK);
         wh_heap_destroy(heap);
         wh_device_close(device);
+    }
+}
+
+typedef struct late_words_args {
+    wh_heap_t heap;
+    uint32_t *in_pool; /* out: whether the slab has gone back */
+    uint32_t *wrong;   /* out */
+    uint32_t size;     /* of slots */
+    uint32_t keeps;    /* of the slab's last slots, fewer than its last word has */
+    uint32_t late;     /* which bit, from the end of the last word on: 0 is its last one */
+    int first;         /* not such a bit, but that of the word's first slot alone */
+} late_words_args;
+
+/* All slots that can be had of the slab, by takers that enter or not; they are given back. Adds to
+ * *wrong if slot `except` is one of them, or one was handed out twice. */
+WH_FN uint32_t count_slots(late_words_args a, uint32_t slab, uint64_t tag, int enters,
+                           uint32_t except) {
+    const wh_tessera_core g = a.heap.core;
+    const uint32_t c = wh_tessera_class_of(a.size), slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    wh_tessera_set *own = wh_tessera_set_at_(g, 0);
+    const uint64_t *words = wh_tessera_words_of_(g, slab);
+    uint64_t had[16] = {0};
+    uint32_t n = 0, idle = 0;
+    while (idle < 8) { /* takers that do not enter look at any listed slab */
+        wh_store_u32_relaxed(&own->dry, 1);
+        wh_store_u32_relaxed(wh_tessera_reuse_at_(own, c), slab + 1);
+        const wh_tessera_take take =
+            enters ? wh_tessera_take_from_(g, 0, c, slab, 3, 0)
+                   : wh_tessera_take_each_(wh_tessera_ref_(a.heap), own, 0, c, 3);
+        const uint64_t word = take.at - (uint64_t)(words - wh_tessera_words_of_(g, 0));
+        idle = take.bits == 0 ? idle + 1 : 0;
+        if (take.bits != 0) {
+            *a.wrong += word >= (slots + 63) / 64 || (had[word & 15] & take.bits) != 0;
+            *a.wrong += (take.bits & ~wh_tessera_full_word(slots, (uint32_t)word)) != 0;
+            *a.wrong += word == except / 64 && (take.bits >> except % 64 & 1) != 0;
+            had[word & 15] |= take.bits;
+            n += wh_popc64(take.bits);
+        }
+    }
+    for (uint32_t i = 0; i < (slots + 63) / 64; i++) {
+        if (had[i] != 0) {
+            wh_tessera_give_(g, 0, slab, tag, i,
+                             wh_tessera_with_past(had[i], wh_tessera_past_last(slots, i)));
+        }
+    }
+    return n;
+}
+
+/* The same of a slab of several words, of which the last one has fewer slots than 64. */
+WH_KERNEL(late_taker_of_words, late_words_args, a) {
+    const wh_tessera_core g = a.heap.core;
+    const uint32_t c = wh_tessera_class_of(a.size), none = UINT32_MAX;
+    unsigned char *p = (unsigned char *)wh_malloc(a.heap, a.size);
+    const uint32_t slab = (uint32_t)((uint64_t)(p - g.base) >> g.chunk_log2);
+    const uint64_t tag = *wh_tessera_tag_at_(g, slab);
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2), last = slots / 64;
+    const uint32_t size = wh_tessera_tag_size(tag), first = 64 * last,
+                   item = wh_tessera_item(g.n_chunks, slab);
+    const uint32_t in_last = slots - first;
+    const wh_veb list = wh_tessera_list_(g, c);
+    uint64_t *words = wh_tessera_words_of_(g, slab);
+    const uint64_t bit = (uint64_t)1 << (a.first ? 0 : 63 - a.late);
+    wh_add_u32_relaxed(&wh_tessera_set_at_(g, 0)->begun, 32); /* see take_each_ */
+    wh_add_u32_relaxed(&wh_tessera_set_at_(g, 0)->done, 32);
+    for (uint32_t i = 1; i < slots; i++) {
+        *a.wrong += wh_malloc(a.heap, a.size) != p + (uint64_t)i * size;
+    }
+    *a.wrong += last == 0 || in_last == 0 || (!a.first && 63 - a.late < in_last);
+    for (uint32_t i = 0; i <= last; i++) { /* no bit to take before the first free */
+        *a.wrong += words[i] != 0;
+    }
+    wh_free(a.heap, p + (uint64_t)first * size);
+    *a.wrong += words[last] != (wh_tessera_past_last(slots, last) | 1);
+    *a.wrong += !wh_veb_contains(list, item);
+    *a.wrong += (wh_fetch_and_u64_acq_rel(&words[last], ~bit) & bit) == 0;
+    *a.wrong += count_slots(a, slab, tag, 1, first) != 0;
+    *a.wrong += count_slots(a, slab, tag, 0, first) != 0;
+    if (!a.first) { /* a taker takes it off the list, and finds nothing to take: it puts it back */
+        *a.wrong += !wh_veb_remove(list, item);
+        *a.wrong += wh_tessera_take_from_(g, 0, c, slab, 1, 1).bits != 0;
+        *a.wrong += !wh_veb_contains(list, item);
+    }
+    if (a.first) { /* nothing that it has is a slot: it need not be listed, */
+        (void)wh_veb_remove(list, item);
+    }
+    if (in_last > a.keeps + 1) {
+        wh_free(a.heap, p + (uint64_t)(first + 1) * size); /* but now */
+    }
+    *a.wrong += in_last > a.keeps + 1 && !wh_veb_contains(list, item);
+    for (uint32_t i = 0; i + a.keeps < slots; i++) {
+        wh_free(a.heap, i == first || i == first + 1 ? NULL : p + (uint64_t)i * size);
+    }
+    *a.wrong += wh_veb_contains(wh_tessera_pool_(g), slab) != 0;
+    *a.wrong += count_slots(a, slab, tag, 1, first) != slots - a.keeps - 1;
+    *a.wrong += count_slots(a, slab, tag, 0, first) != in_last - a.keeps - 1; /* others are full */
+    *a.wrong += !wh_veb_contains(list, item) || wh_veb_contains(wh_tessera_pool_(g), slab);
+    wh_tessera_give_(g, 0, slab, tag, last, bit);
+    *a.in_pool = (uint32_t)wh_veb_contains(wh_tessera_pool_(g), slab);
+    if (a.keeps != 0) {
+        *a.wrong += !wh_veb_contains(list, item);
+        *a.wrong += count_slots(a, slab, tag, 0, none) != in_last - a.keeps;
+        *a.wrong += count_slots(a, slab, tag, 1, none) != slots - a.keeps;
+    }
+}
+
+/* T1, I6, I5: the first slot of the last word is not to be had, by those that enter and those that
+ * do not; what is freed is listed; and the slab goes back when the taker has given its bit back, if
+ * it is all free. */
+static void test_a_late_taker_of_words(void **state) {
+    static const struct {
+        uint32_t chunk_bytes, size;
+    } shapes[] = {{4096, 48}, {16384, 48}, {16384, 80}};
+    static const struct {
+        uint32_t keeps, late;
+        int first;
+    } cases[] = {{0, 0, 0},  {1, 0, 0}, {9, 0, 0}, {0, 42, 0},
+                 {1, 42, 0}, {0, 0, 1}, {1, 0, 1}, {11, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (size_t j = 0; j < sizeof cases / sizeof *cases; j++) {
+            late_words_args a;
+            wh_report report;
+            wh_device *device = open_policy(WH_SIM_RANDOM, 1);
+            memset(&a, 0, sizeof a);
+            wh_heap *heap = make_heap_of(device, shapes[i].chunk_bytes,
+                                         (uint64_t)shapes[i].chunk_bytes << 8, 1, &a.heap);
+            a.size = shapes[i].size;
+            a.keeps = cases[j].keeps;
+            a.late = cases[j].late;
+            a.first = cases[j].first;
+            a.in_pool = take(device, sizeof *a.in_pool);
+            a.wrong = take(device, sizeof *a.wrong);
+            const wh_launch launch = {device, 1, 1, NULL};
+            assert_int_equal(late_taker_of_words(&launch, &a), WH_OK);
+            assert_int_equal(*a.wrong, 0);
+            assert_int_equal(*a.in_pool, a.keeps == 0);
+            assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+            wh_heap_destroy(heap);
+            wh_device_close(device);
+        }
     }
 }
 
@@ -554,6 +700,7 @@ int main(void) {
                                        cmocka_unit_test(test_closed_cursors_open_again),
                                        cmocka_unit_test(test_which_word),
                                        cmocka_unit_test(test_a_late_taker),
+                                       cmocka_unit_test(test_a_late_taker_of_words),
                                        cmocka_unit_test(test_a_late_taker_of_a_whole_slab),
                                        cmocka_unit_test(test_a_fresh_slab_goes_back),
                                        cmocka_unit_test(test_positions_do_not_overflow)};

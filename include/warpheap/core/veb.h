@@ -214,11 +214,10 @@ WH_HD uint64_t wh_lowest_bits(uint64_t bits, uint32_t count) {
 
 /* Index of the k-th set bit (k from 0), which must exist. */
 WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
-    WH_NO_UNROLL
-    for (uint32_t i = 0; i < k; i++) {
-        bits &= bits - 1;
-    }
-    return wh_ctz64(bits);
+    const uint32_t below = wh_popc32(wh_low_u32(bits));
+    const uint32_t above = k >= below ? 32 : 0;
+    return above + wh_kth_bit32(above != 0 ? wh_high_u32(bits) : wh_low_u32(bits),
+                                k - (above != 0 ? below : 0) + 1);
 }
 
 /* First word and number of words of a level. Recomputed where it is needed: an array of

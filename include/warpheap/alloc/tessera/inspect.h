@@ -359,7 +359,6 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
     }
     const uint32_t n_words = (view->slots + 63) >> 6;
     const uint64_t *words = wh_tessera_words_of_(g, view->slab);
-    const uint64_t past = wh_tessera_past_last(view->slots);
     uint32_t state = WH_TESSERA_SHUT, any = 0;
     for (uint32_t k = 1; !is_pack && k < 1u << wh_tessera_tag_order(view->tag); k++) {
         if (*wh_tessera_tag_at_(g, view->slab + k) != view->tag ||
@@ -369,7 +368,8 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
     }
     for (uint32_t w = 0; w < n_words; w++) {
         const uint64_t full = wh_tessera_full_word(view->slots, w);
-        state += words[w] != full ? WH_TESSERA_OPEN : 0;
+        const uint64_t past = wh_tessera_past_last(view->slots, w);
+        state += words[w] != WH_TESSERA_ALL_FREE ? WH_TESSERA_OPEN : 0;
         any |= (words[w] & full) != 0;
         if ((words[w] & ~full) != ((words[w] & 1) != 0 ? past : 0)) {
             return 1;
@@ -380,7 +380,7 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_view *
             }
         }
     }
-    if (n_words == 1 && words[0] == wh_tessera_all_free(view->slots, 0)) {
+    if (n_words == 1 && words[0] == WH_TESSERA_ALL_FREE) {
         return 4;
     }
     if (n_words > 1 &&

@@ -562,16 +562,13 @@ WH_HD uint64_t wh_tessera_full_word(uint32_t slots, uint32_t i) {
     return ~wh_ones_from_u64(slots - 64 * i);
 }
 
-/* In a slab of one word slot 0 has the bits past the last slot besides its own, so that full is
- * all ones for every class: a taker that knows the slab from an earlier life sees it, too
- * (tessera.h, I4). These bits; 0 for slabs of several words. */
-WH_HD uint64_t wh_tessera_past_last(uint32_t slots) {
-    return wh_ones_from_u64(slots);
+/* The first slot of a word has the bits past the last slot besides its own, so that full is all
+ * ones for every class: a taker that knows the slab from an earlier life sees it, too (tessera.h,
+ * I4). These bits of word i. */
+WH_HD uint64_t wh_tessera_past_last(uint32_t slots, uint32_t i) {
+    return wh_ones_from_u64(slots - 64 * i);
 }
-/* What word i of a slab is when all of its slots are free. */
-WH_HD uint64_t wh_tessera_all_free(uint32_t slots, uint32_t i) {
-    return ~wh_ones_from_u64(slots > 64 ? slots - 64 * i : 64);
-}
+#define WH_TESSERA_ALL_FREE (~(uint64_t)0) /* a word all of whose slots are free */
 /* The bits of slots of a word: all that belong to them. */
 WH_HD uint64_t wh_tessera_with_past(uint64_t slots, uint64_t past) {
     const uint32_t with = 0 - (wh_low_u32(slots) & 1);

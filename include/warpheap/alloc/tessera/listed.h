@@ -6,17 +6,31 @@
 
 #include "warpheap/alloc/tessera/spans.h"
 
-/* Where the caller's warp notes what slab of class c it took slots of. */
-WH_FN uint32_t *wh_tessera_reuse_at_(wh_tessera_core g, uint32_t set, uint32_t c) {
-    return &wh_tessera_cursor_at_(g, set, c)
-                ->reuse[(uint32_t)(wh_thread_id() >> 5) % WH_TESSERA_REUSES];
+/* Where the caller notes what slab of class c it took slots of. */
+WH_FN uint32_t *wh_tessera_reuse_at_(wh_tessera_set *own, uint32_t c) {
+    const uint32_t id = (uint32_t)wh_thread_id();
+    return &own->cursors[c].reuse[(id + id / 32) % WH_TESSERA_REUSES];
+}
+
+/* Which of these slots of a word, which has been seen as w, r lanes may take: a lane alone some
+ * one, by its seed, so that takers seldom meet; else the lowest ones. T1: not the first one without
+ * all the bits past the last slot. */
+WH_FN uint64_t wh_tessera_choose_(uint64_t w, uint32_t slots, uint32_t i, uint32_t r,
+                                  uint32_t seed) {
+    const uint64_t past = wh_tessera_past_last(slots, i);
+    const int has_past = WH_PLANT(tessera_t1_past, (w & past) == past, 1); /* T1 */
+    w &= wh_tessera_full_word(slots, i) & (has_past ? ~(uint64_t)0 : ~(uint64_t)1);
+    return w == 0   ? 0
+           : r == 1 ? (uint64_t)1 << wh_select64(w, (seed >> 24) % wh_popc64(w))
+                    : wh_lowest_bits(w, r);
 }
 
 /* Takes up to r free slots of a slab of several words, one of these: from one word on, another one
- * for each warp, and of a lane alone some bit, so that takers seldom meet. *opened: it has taken
- * the first slot of that word (I5). Between enter and leave. */
-WH_FN wh_tessera_take wh_tessera_take_wide_(wh_tessera_core g, uint32_t slab, uint32_t slots,
-                                            uint32_t r, uint32_t *opened) {
+ * for each warp. *opened: it has taken the first slot of that word (I5). *more: it leaves some
+ * there, maybe, if only a first one that is not to be had now (T1). Between enter and leave. */
+WH_FN wh_tessera_take wh_tessera_take_wide_(wh_tessera_core g, uint32_t set, uint32_t slab,
+                                            uint64_t tag, uint32_t slots, uint32_t r,
+                                            uint32_t *opened, int *more) {
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     uint64_t *words = wh_tessera_words_of_(g, slab);
     const uint32_t n_words = (slots + 63) >> 6;
@@ -24,21 +38,31 @@ WH_FN wh_tessera_take wh_tessera_take_wide_(wh_tessera_core g, uint32_t slab, ui
     uint32_t k = (own >> 16) % n_words;
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words && take.bits == 0; i++) {
-        const uint64_t mask = wh_tessera_full_word(slots, k);
-        uint64_t w = wh_load_u64_relaxed(&words[k]) & mask;
+        const uint64_t past = wh_tessera_past_last(slots, k);
+        uint64_t w = wh_load_u64_relaxed(&words[k]);
+        uint64_t bits = wh_tessera_choose_(w, slots, k, r, own);
         WH_NO_UNROLL
-        while (take.bits == 0 && w != 0) {
-            const uint64_t bits = r == 1 ? (uint64_t)1 << wh_select64(w, (own >> 24) % wh_popc64(w))
-                                         : wh_lowest_bits(w, r);
+        while (take.bits == 0 && bits != 0) {
+            const uint64_t all = wh_tessera_with_past(bits, past);
             const uint64_t old = WH_PLANT(tessera_p1_wide, wh_fetch_and_u64_acq_rel,
-                                          wh_fetch_and_u64_relaxed)(&words[k], ~bits); /* P1 */
-            if ((old & bits) != 0) {
-                take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)),
-                                         old & bits);
-                *opened = old == wh_tessera_all_free(slots, k);
+                                          wh_fetch_and_u64_relaxed)(&words[k], ~all); /* P1 */
+            /* what is had together, or not at all */
+            const uint64_t ends = past != 0 && (all & 1) != 0 ? past | 1 : 0;
+            uint64_t got = old & bits;
+            if (WH_PLANT(tessera_t1_ends, (old & ends) != ends, 0)) { /* T1 */
+                got &= ~(uint64_t)1;
+                if ((old & ends) != 0) { /* nothing must not count as a free */
+                    wh_tessera_give_(g, set, slab, tag, k, old & ends);
+                }
             }
-            w = old & mask & ~bits;
+            if (got != 0) {
+                take = wh_tessera_found_((uint64_t)(words + k - wh_tessera_words_of_(g, 0)), got);
+                *opened = old == WH_TESSERA_ALL_FREE;
+            }
+            w = old & ~all;
+            bits = wh_tessera_choose_(w, slots, k, r, own);
         }
+        *more |= take.bits != 0 || (w & wh_tessera_full_word(slots, k)) != 0;
         k = k + 1 < n_words ? k + 1 : 0;
     }
     return take;
@@ -56,7 +80,7 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
         return take; /* listed in an earlier life */
     }
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    const uint64_t past = wh_tessera_past_last(slots);
+    const uint64_t past = wh_tessera_past_last(slots, 0);
     uint64_t *word = wh_tessera_words_of_(g, slab);
     uint32_t opened = 0;
     int more = 0; /* slots in it, maybe */
@@ -65,15 +89,14 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
             return take;
         }
         if (wh_load_u64_acquire(tag_at) == tag) { /* of this life */
-            take = wh_tessera_take_wide_(g, slab, slots, r, &opened);
-            more = take.bits != 0;
+            take = wh_tessera_take_wide_(g, set, slab, tag, slots, r, &opened, &more);
         }
     } else {
         const uint64_t mask = wh_tessera_full_word(slots, 0);
         uint64_t w = wh_load_u64_relaxed(word);
-        while (take.bits == 0 && WH_PLANT(tessera_i4, w != ~(uint64_t)0, 1)) {     /* I4 */
-            const int has_past = WH_PLANT(tessera_t1_past, (w & past) == past, 1); /* T1 */
-            const uint64_t bits = wh_lowest_bits(has_past ? w & mask : w & mask & ~(uint64_t)1, r);
+        while (take.bits == 0 && WH_PLANT(tessera_i4, w != WH_TESSERA_ALL_FREE, 1)) { /* I4 */
+            const uint64_t bits =
+                wh_tessera_choose_(w, slots, 0, r, (uint32_t)wh_thread_id() * 2654435761u);
             if (bits == 0) {
                 break;
             }
@@ -92,7 +115,7 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
         wh_tessera_list_slab_(g, c, slab); /* I6 */
     }
     if (off && more) { /* where the next taker looks first */
-        wh_store_u32_relaxed(wh_tessera_reuse_at_(g, set, c), slab + 1);
+        wh_store_u32_relaxed(wh_tessera_reuse_at_(wh_tessera_set_at_(g, set), c), slab + 1);
     }
     if (slots > 64) {
         wh_tessera_leave_(g, set, slab, opened);
@@ -111,7 +134,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
                                                    uint32_t r, uint32_t most) {
     const wh_veb list = wh_tessera_list_(*g, c);
     const uint32_t *lock = &wh_tessera_header_of_(g)->search_lock;
-    uint32_t *reuse_at = wh_tessera_reuse_at_(*g, set, c);
+    uint32_t *reuse_at = wh_tessera_reuse_at_(wh_tessera_set_at_(*g, set), c);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     /* P4; every take starts elsewhere, so that takers seldom meet */
     const uint32_t ticket = wh_tessera_begin_(*g, set);
@@ -152,6 +175,138 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
     return take;
 }
 
+#define WH_TESSERA_EACH_TRIES 4u
+#define WH_TESSERA_POOL_TURN 31u /* a mask: one warp in so many looks at the pool, too */
+
+/* For every lane with r != 0 up to r free slots of a listed slab of class c, in a word that has
+ * some but not all of its slots free: nobody enters there, and one cas and a second look at the tag
+ * are all that it takes (I4, T1). Any lanes call together and go step by step, each with a slab of
+ * its own, the one that its hint says or one that its seed picks from the list; it makes no calls,
+ * on purpose (await_ says why). A heap lives on this once the pool has nothing. What it does not
+ * find, the slow path may. Slabs found to have none leave the list. */
+WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
+                                            uint32_t c, uint32_t r) {
+    const wh_tessera_core core = *g;
+    const wh_veb list = wh_tessera_list_(core, c);
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    uint32_t *hint_at = wh_tessera_reuse_at_(own, c);
+    const uint32_t lock = wh_load_u32_relaxed(&wh_tessera_header_(core)->search_lock);
+    const uint32_t dry = wh_load_u32_relaxed(&own->dry);
+    const uint64_t any_listed = wh_load_u64_relaxed(wh_veb_word(list, wh_veb_words(list.n) - 1));
+    const uint32_t shape = wh_tessera_header_of_(g)->classes[c].slots;
+    uint32_t hint = wh_load_u32_relaxed(hint_at);
+    int need = r != 0 && lock == 0 && dry != 0 && (hint != 0 || any_listed != 0);
+    if (!need) {
+        return take;
+    }
+    const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->begun, 1); /* P4 */
+    need = (ticket >> 5 & WH_TESSERA_POOL_TURN) != 0; /* mostly alike for lanes of a warp */
+    uint32_t seed = ((uint32_t)wh_thread_id() + ticket * 65537u) * 2654435761u;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; need && tries < WH_TESSERA_EACH_TRIES; tries++) {
+        uint32_t slab = hint - 1, item = UINT32_MAX;
+        seed = (seed ^ seed >> 15) * 2246822519u;
+        if (hint == 0) {
+            const uint64_t w = wh_veb_pick_word(list, seed);
+            const uint64_t items = w != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(list, w)) : 0;
+            if (items == 0) {
+                if (w != WH_VEB_NONE) {
+                    wh_veb_emptied(list, w);
+                }
+                continue;
+            }
+            item = (uint32_t)w << 6 | wh_select64(items, (seed >> 16) % wh_popc64(items));
+            slab = wh_tessera_slab_of(core.n_chunks, item);
+        }
+        uint64_t *tag_at = wh_tessera_tag_at_(core, slab);
+        uint64_t *words = wh_tessera_words_of_(core, slab);
+        const uint64_t tag = wh_load_u64_acquire(tag_at);
+        const uint32_t slots = wh_tessera_tag_slots(tag, core.chunk_log2);
+        const uint32_t n_words = (shape + 63) >> 6; /* or less: then the others are 0 */
+        const int is_slab = wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
+                            wh_tessera_tag_class(tag) == c &&
+                            (slab & ((1u << wh_tessera_tag_order(tag)) - 1)) == 0;
+        uint32_t k = (seed >> 8) % n_words, at = 0;
+        uint64_t w = 0; /* the word that it takes from */
+        int any = 0;    /* free slots in the slab, maybe */
+        WH_NO_UNROLL
+        for (uint32_t i = 0; is_slab && i < n_words && w == 0; i += 4) {
+            uint64_t seen[4];
+            for (uint32_t j = 0; j < 4; j++) {
+                const uint32_t x = k + j;
+                seen[j] = wh_load_u64_relaxed(&words[x < n_words ? x : x % n_words]);
+            }
+            for (uint32_t j = 0; j < 4; j++) {
+                const uint32_t x = k + j;
+                any |= seen[j] != 0;
+                if (w == 0 && seen[j] != WH_TESSERA_ALL_FREE) { /* I4 */
+                    w = seen[j];
+                    at = x < n_words ? x : x % n_words;
+                }
+            }
+            k = (k + 4) % n_words;
+        }
+        uint64_t bits = wh_tessera_choose_(w, slots, at, r, seed);
+        const uint64_t past = wh_tessera_past_last(slots, at);
+        uint64_t rest = 0;
+        WH_NO_UNROLL
+        for (uint32_t turns = 0; bits != 0 && turns < 4; turns++) {
+            rest = w & ~wh_tessera_with_past(bits, past);
+            const uint64_t old = WH_PLANT(tessera_p1_each, wh_cas_u64_acq_rel,
+                                          wh_cas_u64_relaxed)(&words[at], w, rest); /* P1 */
+            if (old == w) {
+                take =
+                    wh_tessera_found_((uint64_t)(words + at - wh_tessera_words_of_(core, 0)), bits);
+                break;
+            }
+            w = old;
+            bits = WH_PLANT(tessera_i4_each, w != WH_TESSERA_ALL_FREE, 1) /* I4 */
+                       ? wh_tessera_choose_(w, slots, at, r, seed)
+                       : 0;
+        }
+        if (take.bits != 0) {
+            need = 0;
+            if (WH_PLANT(tessera_t1_each, wh_load_u64_acquire(tag_at) != tag, 0)) { /* T1 */
+                wh_tessera_give_here_(core, set, slab, wh_load_u64_acquire(tag_at), at,
+                                      wh_tessera_with_past(take.bits, past));
+                take.bits = 0;
+            } else if (rest != 0 && hint == 0) {
+                wh_store_u32_relaxed(hint_at, slab + 1);
+            } else if (rest == 0 && hint != 0) {
+                wh_store_u32_relaxed(hint_at, 0);
+            }
+        } else if (hint != 0) {
+            hint = 0;
+            wh_store_u32_relaxed(hint_at, 0);
+        } else if (!any && wh_veb_remove(list, item)) { /* I6: or a free has come in between */
+            const uint64_t now = wh_load_u64_acquire(tag_at);
+            uint64_t left = 0;
+            WH_NO_UNROLL
+            for (uint32_t i = 0; i < n_words; i++) {
+                left |= wh_load_u64_relaxed(&words[i]);
+            }
+            if (WH_PLANT(tessera_i6_each, left != 0, 0) &&
+                wh_tessera_kind(now) == WH_TESSERA_SLAB && wh_tessera_tag_class(now) == c) {
+                wh_tessera_list_slab_(core, c, slab);
+            }
+        }
+    }
+    wh_add_u32_release(&own->done, 1); /* P4 */
+    return take;
+}
+
+/* The slot that is the rank-th of those taken of a word; NULL: there are fewer. */
+WH_FN void *wh_tessera_taken_(wh_tessera_ref g, wh_tessera_class row, wh_tessera_take take,
+                              uint32_t rank) {
+    if (rank >= wh_popc64(take.bits)) {
+        return NULL;
+    }
+    const uint32_t words_log2 = wh_tessera_words_log2(g->chunk_log2);
+    const uint32_t in_chunk = (uint32_t)take.at & ((1u << words_log2) - 1);
+    const uint32_t slot = in_chunk * 64 + wh_select64(take.bits, rank);
+    return g->base + (take.at >> words_log2 << g->chunk_log2) + (uint64_t)slot * row.slot_size;
+}
+
 /* A slab of class c from wherever the pool has chunks for one, however small: up to r of
  * its slots for the caller, the others listed. */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set, uint32_t c,
@@ -177,7 +332,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set
         WH_NO_UNROLL
         for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest; P7 */
             WH_PLANT(tessera_p7_rest, wh_store_u64_release, wh_store_u64_relaxed)
-            (&words[k], k == 0 ? rest : wh_tessera_full_word(slots, k));
+            (&words[k], k == 0 ? rest : WH_TESSERA_ALL_FREE);
         }
         if (n_words > 1) {
             wh_store_u32_release(wh_tessera_state_at_(*g, slab),
@@ -256,10 +411,12 @@ WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t
         }
         WH_NO_UNROLL
         while (slot < row.slots) {
-            const uint64_t bits = wh_tessera_full_word(row.slots, slot >> 6);
-            wh_tessera_give_(*g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(*g, slab)),
-                             slot >> 6, bits & (~(uint64_t)0 << (slot & 63)));
-            slot = (slot >> 6) * 64 + 64 - wh_clz64(bits);
+            const uint32_t i = slot >> 6;
+            const uint64_t bits = wh_tessera_full_word(row.slots, i);
+            wh_tessera_give_(*g, set, slab, wh_load_u64_relaxed(wh_tessera_tag_at_(*g, slab)), i,
+                             wh_tessera_with_past(bits & (~(uint64_t)0 << (slot & 63)),
+                                                  wh_tessera_past_last(row.slots, i)));
+            slot = i * 64 + 64 - wh_clz64(bits);
         }
     }
     wh_syncwarp(mask);
@@ -349,7 +506,7 @@ WH_FN wh_tessera_sight wh_tessera_see_block_(wh_tessera_core g, uint32_t pack, u
     sight.fit = sight.lengths = 0;
     sight.any = is_pack && (sight.word & wh_tessera_full_word(slots, 0)) != 0;
     if (is_pack && sight.word != ~(uint64_t)0) { /* I4 */
-        const uint64_t past = wh_tessera_past_last(slots);
+        const uint64_t past = wh_tessera_past_last(slots, 0);
         const uint32_t has_past = (sight.word & past) == past; /* T1: else not slot 0 */
         const uint64_t free = sight.word & ~past & ((uint64_t)has_past - 2);
         sight.fit =
@@ -363,7 +520,7 @@ WH_FN wh_tessera_sight wh_tessera_see_block_(wh_tessera_core g, uint32_t pack, u
 WH_FN wh_tessera_take wh_tessera_claim_block_(wh_tessera_core g, uint32_t set, uint32_t pack,
                                               uint32_t least, wh_tessera_sight sight, int *raced) {
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
-    const uint64_t past = wh_tessera_past_last(wh_tessera_pack_slots(sight.tag));
+    const uint64_t past = wh_tessera_past_last(wh_tessera_pack_slots(sight.tag), 0);
     const uint64_t bit = (uint64_t)1 << WH_TESSERA_FIT_SLOT(sight.fit);
     const uint64_t taken = wh_tessera_with_past(bit, past);
     *raced =

@@ -78,7 +78,7 @@ WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t t
     if (slots <= 64) {
         const uint64_t free = word & wh_tessera_full_word(slots, 0);
         uint32_t lengths = 0;
-        if (word == wh_tessera_all_free(slots, 0)) {
+        if (word == WH_TESSERA_ALL_FREE) {
             return WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
                        ? WH_TESSERA_GRANULES
                        : 0;

@@ -37,7 +37,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     uint32_t *dry_at = &wh_tessera_set_at_(*g, set)->dry;
     const int dry =
         wh_load_u32_relaxed(dry_at) != 0 &&
-        (wh_fetch_add_u32_relaxed(&wh_tessera_cursor_at_(*g, set, c)->tries, 1) & 31) != 0;
+        (wh_fetch_add_u32_relaxed(&wh_tessera_cursor_at_(*g, set, c)->tries, 1) & 3) != 0;
     const uint32_t looks = wh_tessera_any_(wh_tessera_pool_(*g)) ? WH_TESSERA_LOOKS : UINT32_MAX;
     if (dry && wh_tessera_any_(wh_tessera_list_(*g, c))) {
         take = wh_tessera_take_listed_(g, set, c, r, looks);
@@ -159,14 +159,8 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
                 need = 0;
             }
         } else if (need && take.bits != 0) {
-            if (rank < wh_popc64(take.bits)) {
-                const uint32_t words_log2 = wh_tessera_words_log2(g->chunk_log2);
-                const uint32_t in_chunk = (uint32_t)take.at & ((1u << words_log2) - 1);
-                const uint32_t slot = in_chunk * 64 + wh_select64(take.bits, rank);
-                p = g->base + (take.at >> words_log2 << g->chunk_log2) +
-                    (uint64_t)slot * row.slot_size;
-                need = 0;
-            }
+            p = wh_tessera_taken_(g, row, take, rank);
+            need = p == NULL;
         } else if (need && take.at == WH_TESSERA_NOTHING) {
             wh_add_u64_relaxed(&own->failed, 1);
             wh_store_u32_relaxed(&own->told, 1 + freed);

@@ -437,11 +437,14 @@ typedef struct wh_tessera_asked {
     uint64_t v;
     uint32_t attach;
 } wh_tessera_asked;
-#define WH_TESSERA_CROSSES 3u /* 1 + the word it is the crosser of, by the add that returned v */
-#define WH_TESSERA_RARE 4u    /* it is for rare */
-#define WH_TESSERA_SLOTS 8u   /* a block of a pack will not do */
-#define WH_TESSERA_STUCK 16u  /* its cursor is closed */
-#define WH_TESSERA_ENDS 32u   /* p is all that there is for it */
+#define WH_TESSERA_CROSSES 3u  /* 1 + the word it is the crosser of, by the add that returned v */
+#define WH_TESSERA_RARE 4u     /* it is for rare */
+#define WH_TESSERA_SLOTS 8u    /* a block of a pack will not do */
+#define WH_TESSERA_STUCK 16u   /* its cursor is closed */
+#define WH_TESSERA_ENDS 32u    /* p is all that there is for it */
+#define WH_TESSERA_WAITS 64u   /* its crosser will be long: it may look at the list meanwhile */
+#define WH_TESSERA_LISTED 128u /* it has looked there */
+#define WH_TESSERA_PATIENCE 3u /* looks at its cursor before a lane says so */
 
 /* Each crosser among the lanes of mask (attach, v) attaches a span from the pool for its group,
  * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. Returns

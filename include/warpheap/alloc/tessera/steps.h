@@ -202,13 +202,18 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
     }
 }
 
-/* Gives bits of word i of a slab back: their slots become free. */
-WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+/* Gives bits of word i of a slab back: their slots become free. As a function, and inline. */
+WH_FN void wh_tessera_give_here_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
                                  uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    wh_tessera_freed_(g, set, slab, tag, slots, (old & ~wh_tessera_past_last(slots)) == 0,
-                      (old | bits) == wh_tessera_all_free(slots, i), 0);
+    wh_tessera_freed_(g, set, slab, tag, slots, (old & ~wh_tessera_past_last(slots, i)) == 0,
+                      (old | bits) == WH_TESSERA_ALL_FREE, 0);
+}
+
+WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+                                 uint32_t i, uint64_t bits) {
+    wh_tessera_give_here_(g, set, slab, tag, i, bits);
 }
 
 /* --- what a slow step found ------------------------------------------------------ */

@@ -40,9 +40,10 @@
  *            malloc: fetch_add of the position, acquire. The crosser (C1): store release.
  *            detach: cas to CLOSED. reopen: cas from CLOSED (span: to UNDER_WAY; spare: to
  *            VACANT)
- *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel, in a slab
- *            of several words fetch_and acq_rel between enter and leave (I5). Set to 0, or in
- *            the pool to all ones (I2), by the owner of a whole slab.
+ *   word     free, and whoever gives slots back: fetch_or acq_rel. A taker: cas acq_rel, from
+ *            neither 0 nor all ones (I4); in a slab of several words also fetch_and acq_rel, from
+ *            whatever is there, between enter and leave (I5). Set to 0, or in the pool to all
+ *            ones (I2), by the owner of a whole slab.
  *   state    of a slab of several words: how many words are not full, and how many takers are at
  *            work. SHUT: none, or the chunk is no slab of several words. The free that makes a word
  *            full: sub. A taker: cas, then add. The owner of a claimed chunk: store (P7)
@@ -84,16 +85,19 @@
  *       SHUT; its tag is not of a slab of several words, so that a double free finds no slab
  *   I3  the tag of a chunk does not change while any of its slots is in a caller's hand.
  *       So free may trust it, whatever order its load has
- *   I4  slab of one word: nobody takes from a word that is all ones. So whoever makes it so
- *       owns the slab and returns it, without another atomic. The bits past the last slot
- *       go with slot 0: they are free and taken together. So all ones is all free whatever
- *       class a taker believes the slab to be of, and in a fresh slab no bit is there to take
+ *   I4  nobody takes from a word that is all ones, but who has entered its slab (I5). So who makes
+ *       the word of a slab of one word so owns the slab and returns it, without another atomic;
+ *       and a taker that does not enter does not change which words of a slab of several are
+ *       full. The bits past the last slot go with the first slot of their word: they are free and
+ *       taken together. So all ones is all free whatever class a taker believes the slab to be
+ *       of, and in a fresh slab no bit is there to take
  *   I5  slab of several words: whose atomic makes its state SHUT (all words full, no takers)
  *       owns the slab and returns it, without another atomic. A taker enters by a cas from a
  *       state that is not SHUT, so from then on nobody changes it. A word counts as not full
  *       when its taker leaves, as full when its free has counted it: so without takers no more
- *       words count as full than are. SHUT is the same for all classes, as a taker may enter
- *       with the tag of an earlier life
+ *       words count as full than are, and a slot of a word that is not full keeps its slab, so
+ *       that takers of such need not enter (T1). SHUT is the same for all classes, as a taker may
+ *       enter with the tag of an earlier life
  *   I6  when quiet, a slab with a word that is not zero nor I4's full is listed, a pack on a list
  *       of its own: by the free that made it non-zero, or the taker that took the slab off the
  *       list. Before that a search may miss it, though the free has returned, but not X1's
@@ -108,12 +112,13 @@
  *       value. Positions do not overflow: who finds one MOST_OVER past the end adds to neither
  *       word of the cursor until that one has changed (wh_tessera_is_over_)
  *
- *   T1  claim, then validate: a taker of a one-word slab reads the tag again after its
+ *   T1  claim, then validate: a taker that has not entered reads the tag again after its
  *       cas. What it holds pins the slab (I3). If the slab has meanwhile been another
  *       class's, it gives back the bits it took, which may be some of those past the last slot;
- *       slot 0 is not to be had meanwhile. It sees the new tag, since a bit that it took from a
- *       word that was 0 when the tag was stored has been freed since (P1). A taker of a pack's
- *       block then looks again where that slot's block lies, and whether it is large enough
+ *       the first slot of that word is not to be had meanwhile. It sees the new tag, since a bit
+ *       that it took from a word that was 0 when the tag was stored has been freed since (P1). A
+ *       taker of a pack's block then looks again where that slot's block lies, and whether it is
+ *       large enough
  *   X1  exact out-of-memory: NULL only if one warp, which has search_lock, has seen, in this
  *       order, that (1) begun = done, for takes of all classes, since a taker of any may hold
  *       a slot of this one for a while (T1) or keep a slab from going back (I5); (2) every
@@ -132,8 +137,9 @@
  *       classes of all who had asked, so one answers all who wait
  *
  * Ordering pairs
- *   P1  free: fetch_or on the word, release -> the word's taker (cas), or the lane that
- *       made it full (fetch_or), acquire; several words: through the state, acq_rel
+ *   P1  free: fetch_or on the word, release -> the word's taker (cas, fetch_and), or the lane that
+ *       made it full (fetch_or), acquire; that returns a slab of several words: through the
+ *       state, acq_rel
  *   P2  span published: store release -> malloc: fetch_add acquire
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1), also by way of a claim that
  *       is put back. With P1 and P2: what the old owner of a slot wrote happens before the
@@ -224,7 +230,8 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
 /* An add to a word of the cursor of class c for r lanes of which the caller leads, if one has
  * slots or is about to (P2, I1): what it returned is now->v, and the caller may have become
  * its crosser. 0: not yet, or the cursor is closed, and the caller STUCK. */
-WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, wh_tessera_asked *now) {
+WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, uint32_t attempt,
+                               wh_tessera_asked *now) {
     wh_tessera_cursor *cursor = &own->cursors[c];
     const uint32_t which =
         wh_tessera_which_(wh_load_u64_relaxed(&cursor->span), wh_load_u64_relaxed(&cursor->spare));
@@ -235,6 +242,8 @@ WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, wh_t
         now->v = got;
     } else if (which == WH_TESSERA_BOTH_CLOSED) {
         now->attach = WH_TESSERA_STUCK;
+    } else if (attempt >= WH_TESSERA_PATIENCE && wh_load_u32_relaxed(&own->dry) != 0) {
+        now->attach = WH_TESSERA_WAITS;
     }
     return got;
 }
@@ -269,14 +278,15 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
             const wh_mask_t needy = wh_ballot(mask, need) & lanes;
             uint64_t got = 0; /* slots from its position on are the group's */
             if (wh_lane_id() == leader && needy != 0) {
-                got = wh_tessera_try_(own, c, wh_popc32(needy), &now);
+                got = wh_tessera_try_(own, c, wh_popc32(needy), attempt, &now);
             }
             got = wh_shfl_u64(mask, got, leader);
             if (need) {
                 now.p = wh_tessera_nth_(base, chunk_log2, row, got, wh_mask_rank(needy));
             }
         } else if (need) {
-            now.p = wh_tessera_nth_(base, chunk_log2, row, wh_tessera_try_(own, c, 1, &now), 0);
+            now.p = wh_tessera_nth_(base, chunk_log2, row,
+                                    wh_tessera_try_(own, c, 1, attempt, &now), 0);
         }
         need = need && now.p == NULL;
         const int some_leave = WH_TESSERA_SOME(mask, now.attach != 0);
@@ -286,6 +296,46 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
         }
         wh_backoff(attempt < 2 ? attempt : 2);
     }
+}
+
+/* Whether a lane that has come to this may find a slot on the list. */
+WH_FN int wh_tessera_looks_(uint32_t attach) {
+    return attach == WH_TESSERA_STUCK || attach == WH_TESSERA_WAITS;
+}
+
+/* For lanes that may: slots of listed slabs, if the pool had nothing the last time. mask, lanes: as
+ * in await_. Returns p, and what they have come to then. */
+WH_FN_SLOW wh_tessera_asked wh_tessera_listed_(wh_tessera_ref g, wh_tessera_set *own,
+                                               wh_mask_t mask, wh_mask_t lanes, uint32_t set,
+                                               uint32_t c, uint32_t attach, uint64_t v, void *p) {
+    wh_tessera_asked now;
+    const int together = mask == 0xffffffffu;
+    lanes = together ? lanes : (wh_mask_t)1 << wh_lane_id();
+    const uint32_t leader = wh_mask_leader(lanes);
+    int looks = wh_tessera_looks_(attach);
+    if (together) { /* if the group's leader does */
+        looks = (wh_ballot(mask, looks) >> leader & 1) != 0;
+    }
+    int need = looks && p == NULL && c != WH_TESSERA_NO_CLASS;
+    const wh_mask_t needy = together ? wh_ballot(mask, need) & lanes : (wh_mask_t)need;
+    wh_tessera_take take = wh_tessera_take_each_(g, own, set, c != WH_TESSERA_NO_CLASS ? c : 0,
+                                                 wh_lane_id() == leader ? wh_popc32(needy) : 0);
+    if (together) {
+        take.at = wh_shfl_u64(mask, take.at, leader);
+        take.bits = wh_shfl_u64(mask, take.bits, leader);
+    }
+    if (need) {
+        p = wh_tessera_taken_(g, wh_tessera_header_of_(g)->classes[c], take,
+                              together ? wh_mask_rank(needy) : 0);
+        need = p == NULL;
+    }
+    const int served = together ? (wh_ballot(mask, need) & lanes) == 0 : !need;
+    now.p = p;
+    now.v = v;
+    now.attach = !wh_tessera_looks_(attach)             ? attach
+                 : served || attach == WH_TESSERA_WAITS ? 0
+                                                        : attach | WH_TESSERA_LISTED;
+    return now;
 }
 
 /* What await cannot do, for lanes of which some are crossers, for rare, or STUCK: spans for the
@@ -362,9 +412,10 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
     attach &= ~WH_TESSERA_SLOTS;
     while (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0)) {
         const wh_tessera_asked now =
-            WH_TESSERA_SOME(mask, attach != 0)
-                ? wh_tessera_more_(g, own, mask, lanes, set, c, attach | slots, v, p, n)
-                : wh_tessera_await_(g, own, mask, lanes, c, v, p);
+            !WH_TESSERA_SOME(mask, attach != 0) ? wh_tessera_await_(g, own, mask, lanes, c, v, p)
+            : WH_TESSERA_SOME(mask, wh_tessera_looks_(attach))
+                ? wh_tessera_listed_(g, own, mask, lanes, set, c, attach, v, p)
+                : wh_tessera_more_(g, own, mask, lanes, set, c, attach | slots, v, p, n);
         p = now.p;
         v = now.v;
         attach = now.attach;
@@ -489,21 +540,20 @@ WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
         if (wh_group_leads(same)) {
             const uint32_t slab = word >> h.words_log2;
             const uint64_t tag_again = wh_again_u64(tag); /* above 32 registers fewer warps fit */
-            const uint64_t past = wh_tessera_past_last(slots);
+            const uint64_t past = wh_tessera_past_last(slots, slot >> 6);
             const uint64_t freed = wh_tessera_with_past(bits, past);
             /* P1. A group that frees all slots of a slab has nobody to hear from, and what it says
              * itself goes with the pool's word (P3), if the slab is its own at once (I4): not if
              * one of them was free. */
             uint64_t old = 1;
-            if (freed == ~(uint64_t)0) { /* so it has up to 32 slots */
-                old = wh_cas_u64_relaxed(&h.words[word], 0, ~(uint64_t)0);
+            if (freed == WH_TESSERA_ALL_FREE && slots <= 64) {
+                old = wh_cas_u64_relaxed(&h.words[word], 0, WH_TESSERA_ALL_FREE);
             }
             if (old != 0) {
                 old = WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
                                wh_fetch_or_u64_relaxed)(&h.words[word], freed);
             }
             const uint32_t set = wh_tessera_my_set_(h);
-            const uint64_t all_free = wh_tessera_all_free(slots, slot >> 6);
             int any = 1; /* slots that were not free before */
             if ((wh_low_u32(bits & old) | wh_high_u32(bits & old) | twice) != 0) {
                 wh_tessera_bad_free_(h.core, set, twice + wh_popc64(bits & old));
@@ -511,7 +561,7 @@ WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
             }
             if (any) {
                 wh_tessera_freed_(h.core, set, slab, tag_again, slots, (old & ~past) == 0,
-                                  (all_free & ~(old | freed)) == 0, !together);
+                                  (old | freed) == WH_TESSERA_ALL_FREE, !together);
             }
             if (h.tracks) {
                 wh_tessera_uncount_(wh_tessera_ref_(h),
