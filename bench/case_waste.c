@@ -71,6 +71,10 @@ static wh_status run(whi_bench *b, uint64_t hi) {
     }
     while (s == WH_OK && i < sizes && sum.bad == 0) {
         const uint64_t lo = SMALLEST + i * step;
+        if (whi_bench_leave_out(b, (whi_bench_part){.size_min = lo, .size = hi})) {
+            whi_bench_close_heap(b);
+            return WH_OK; /* a mean over all sizes, or none */
+        }
         uint64_t n = 0;
         for (uint64_t bytes = 0; i + n < sizes && bytes + lo + n * step <= budget; n++) {
             bytes += lo + n * step;
