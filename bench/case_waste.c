@@ -71,7 +71,7 @@ static wh_status run(whi_bench *b, uint64_t hi) {
     }
     while (s == WH_OK && i < sizes && sum.bad == 0) {
         const uint64_t lo = SMALLEST + i * step;
-        if (whi_bench_leave_out(b, (whi_bench_part){.size_min = lo, .size = hi})) {
+        if (i != 0 && whi_bench_leave_out(b, (whi_bench_part){.size_min = lo, .size = hi})) {
             whi_bench_close_heap(b);
             return WH_OK; /* a mean over all sizes, or none */
         }

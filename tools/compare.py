@@ -15,6 +15,7 @@ A row with a bad block is never met, nor is one with a failed malloc where the c
 not end with one. Exit status 1 if a row is missed or missing, 2 if a file cannot be read.
 """
 import argparse
+import gzip
 import itertools
 import json
 import pathlib
@@ -30,7 +31,8 @@ def key(row):
 
 def load(path, part):
     try:
-        with open(path, encoding="utf-8") as f:
+        read = gzip.open if str(path).endswith(".gz") else open
+        with read(path, "rt", encoding="utf-8") as f:
             return json.load(f)[part]
     except (OSError, ValueError, KeyError) as e:
         print(f"compare.py: {path}: {e!r}", file=sys.stderr)

@@ -10,6 +10,7 @@ Several files are joined; an allocator that occurs in more than one is marked wi
 file's name. Needs matplotlib (Debian: python3-matplotlib).
 """
 import argparse
+import gzip
 import json
 import os
 import sys
@@ -34,7 +35,8 @@ def load(paths):
     """(rows, devices); each row gets "line", its legend entry."""
     rows, devices, seen = [], set(), defaultdict(set)
     for path in paths:
-        with open(path, encoding="utf-8") as f:
+        read = gzip.open if str(path).endswith(".gz") else open
+        with read(path, "rt", encoding="utf-8") as f:
             data = json.load(f)
         devices.add(f"{data['meta']['device']}, {data['meta']['commit']}")
         for row in data["rows"]:
