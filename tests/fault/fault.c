@@ -885,6 +885,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_t1_past", "tessera-late-slot"},  /* slot 0 without the bits that go with it */
         {"tessera_t1_past", "tessera-late-words"}, /* ... or the first of another word */
         {"tessera_t1_ends", "tessera-late-ends"},  /* ... by who has taken it without them */
+        {"tessera_x2_nothing", "tessera-nothing"}, /* nothing given back, counted as a free */
         {"tessera_p4", "tessera-scattered"},       /* NULL while a take holds chunks for a moment */
         {"tessera_x1_quiet", "tessera-under-way"}, /* ... or without a quiet start */
         {"tessera_x1_same", "tessera-halves"},     /* ... or end */

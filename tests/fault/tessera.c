@@ -440,6 +440,45 @@ WH_KERNEL(tessera_late_ends, workload_args, a) {
     }
 }
 
+/* Two lanes take and free the only slot that a slab has free, the first of its last word, between
+ * enter and leave. Only what has been freed may be counted as freed (X2). */
+WH_KERNEL(tessera_nothing, workload_args, a) {
+    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g.chunk_log2) / a.most;
+    const uint32_t last = slots & ~63u, step = a.heap.classes[c].slot_size;
+    uint32_t *stage = &a.found->inside, *taken = &a.found->overlaps;
+    uint32_t *frees = &wh_tessera_set_at_(g, 0)->frees, before = 0;
+    unsigned char *first = NULL;
+    if (wh_thread_id() == 0) {
+        first = (unsigned char *)wh_malloc(a.heap, a.most);
+        for (uint32_t i = 1; i < slots; i++) { /* of the only chunk */
+            a.found->nulls += wh_malloc(a.heap, a.most) != first + (uint64_t)i * step;
+        }
+        wh_free(a.heap, first + (uint64_t)last * step);
+        before = wh_load_u32_relaxed(frees);
+        wh_store_u32_release(stage, 1);
+    }
+    for (uint32_t attempt = 0; wh_load_u32_acquire(stage) == 0; attempt++) {
+        wh_backoff(attempt);
+    }
+    for (uint32_t k = 0; k < a.steps; k++) {
+        const wh_tessera_take take = wh_tessera_take_from_(g, 0, c, 0, 1, 0);
+        wh_add_u32_relaxed(taken, take.bits != 0);
+        wh_free(a.heap, wh_tessera_taken_(wh_tessera_ref_(a.heap), a.heap.classes[c], take, 0));
+    }
+    wh_add_u32_release(stage, 1);
+    for (uint32_t attempt = 0; first != NULL && wh_load_u32_acquire(stage) != 3; attempt++) {
+        wh_backoff(attempt);
+    }
+    if (first != NULL) {
+        const uint32_t freed = wh_load_u32_relaxed(frees) - before;
+        wh_store_u32_relaxed(taken, freed != wh_load_u32_relaxed(taken));
+        for (uint32_t i = 0; i < slots; i++) {
+            wh_free(a.heap, i == last ? NULL : first + (uint64_t)i * step);
+        }
+    }
+}
+
 /* The lanes of a warp free slots of one slab, of which the last is kept. When a lane returns, its
  * slot is free, whoever has freed it. */
 WH_KERNEL(tessera_warp, workload_args, a) {
@@ -674,6 +713,7 @@ static wh_status run_scattered(const wh_launch *launch, workload_args *a) {
 #define EACH 19u
 #define UNLISTED 20u
 #define LATE_ENDS 21u
+#define NOTHING 22u
 
 typedef struct workload {
     const char *name;
@@ -720,16 +760,20 @@ static const workload workloads[] = {
     {"tessera-unlisted", 1, 1, 2, 200, 512, 1, 512, 1, 1024, UNLISTED},
     {"tessera-late-words", 1, 1, 1, 1, 48, 1, 48, 1, 4096, LATE_SLOT},
     {"tessera-late-ends", 1, 1, 2, 100, 48, 1, 48, 1, 4096, LATE_ENDS},
+    {"tessera-nothing", 1, 1, 2, 100, 48, 1, 48, 1, 4096, NOTHING},
 };
 const char *const fault_tessera_names[] = {
-    "tessera-churn",      "tessera-small",        "tessera-chunks",    "tessera-slots",
-    "tessera-quarters",   "tessera-halves",       "tessera-spares",    "tessera-parts",
-    "tessera-spare",      "tessera-under-way",    "tessera-words",     "tessera-turns",
-    "tessera-wide-turns", "tessera-runs",         "tessera-alone",     "tessera-warp",
-    "tessera-verdict",    "tessera-verdict-warp", "tessera-answered",  "tessera-late-slot",
-    "tessera-late-leave", "tessera-late-pack",    "tessera-packs",     "tessera-scattered",
-    "tessera-dressed",    "tessera-dressed-each", "tessera-each",      "tessera-each-words",
-    "tessera-unlisted",   "tessera-late-words",   "tessera-late-ends", NULL};
+    "tessera-churn",      "tessera-small",        "tessera-chunks",
+    "tessera-slots",      "tessera-quarters",     "tessera-halves",
+    "tessera-spares",     "tessera-parts",        "tessera-spare",
+    "tessera-under-way",  "tessera-words",        "tessera-turns",
+    "tessera-wide-turns", "tessera-runs",         "tessera-alone",
+    "tessera-warp",       "tessera-verdict",      "tessera-verdict-warp",
+    "tessera-answered",   "tessera-late-slot",    "tessera-late-leave",
+    "tessera-late-pack",  "tessera-packs",        "tessera-scattered",
+    "tessera-dressed",    "tessera-dressed-each", "tessera-each",
+    "tessera-each-words", "tessera-unlisted",     "tessera-late-words",
+    "tessera-late-ends",  "tessera-nothing",      NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -791,7 +835,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
                                ? 32
                            : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
                                    w->runs != DRESSED && w->runs != ANSWERED && w->runs != EACH &&
-                                   w->runs != UNLISTED && w->runs != LATE_ENDS
+                                   w->runs != UNLISTED && w->runs != LATE_ENDS && w->runs != NOTHING
                                ? 2
                                : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
@@ -810,6 +854,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         : w->runs == EACH         ? tessera_each(&launch, &a)
         : w->runs == UNLISTED     ? tessera_unlisted(&launch, &a)
         : w->runs == LATE_ENDS    ? tessera_late_ends(&launch, &a)
+        : w->runs == NOTHING      ? tessera_nothing(&launch, &a)
         : w->runs != 0            ? tessera_runs(&launch, &a)
                                   : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;

@@ -51,7 +51,7 @@ WH_FN wh_tessera_take wh_tessera_take_wide_(wh_tessera_core g, uint32_t set, uin
             uint64_t got = old & bits;
             if (WH_PLANT(tessera_t1_ends, (old & ends) != ends, 0)) { /* T1 */
                 got &= ~(uint64_t)1;
-                if ((old & ends) != 0) { /* nothing must not count as a free */
+                if (WH_PLANT(tessera_x2_nothing, (old & ends) != 0, 1)) { /* X2: else no free */
                     wh_tessera_give_(g, set, slab, tag, k, old & ends);
                 }
             }

@@ -55,7 +55,7 @@
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
  *            had none; which of these is next; how often lists were preferred; slabs with free
- *            slots, a word for every eighth warp; where the next pack may be; how many more are not
+ *            slots, eight a class; where the next pack may be; how many more are not
  *            for the set's own words; what had been freed when NULL was returned
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
  *            verdict of runs; store release. run_news: relaxed, how often that has been done
@@ -229,7 +229,9 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
 
 /* An add to a word of the cursor of class c for r lanes of which the caller leads, if one has
  * slots or is about to (P2, I1): what it returned is now->v, and the caller may have become
- * its crosser. 0: not yet, or the cursor is closed, and the caller STUCK. */
+ * its crosser. 0: not yet, or the cursor is closed, and the caller STUCK; or its crosser will be
+ * long, which the caller has waited for (`attempt`), and it WAITS no more without a look at the
+ * list. */
 WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, uint32_t attempt,
                                wh_tessera_asked *now) {
     wh_tessera_cursor *cursor = &own->cursors[c];
@@ -250,13 +252,14 @@ WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, uint
 
 /* For lanes of which some lack a slot of class c and none is a crosser or for rare: whoever needs
  * one waits until a word of the cursor has changed, and adds. Returns when all have one, or some
- * have become crossers, or are STUCK: nobody waits while another lane of its warp has something to
- * do, if the two are together. mask: all its lanes call, and return together; of a full warp
- * `lanes` is the caller's group. 0: each lane waits for itself, and stays with those that are here.
- * It makes no calls, on purpose. Where a part of a warp may go around a call, ptxas has the lanes
- * meet behind it by way of one certain barrier register, in all functions the same. A kernel that
- * calls malloc in such a place has lanes wait there: they would be let go when others of the warp
- * use that register in here, and the warp would stay apart from then on (docs/TESSERA.md). */
+ * have become crossers, or are STUCK, or look at the list (WAITS): nobody waits while another lane
+ * of its warp has something to do, if the two are together. mask: all its lanes call, and return
+ * together; of a full warp `lanes` is the caller's group. 0: each lane waits for itself, and stays
+ * with those that are here. It makes no calls, on purpose. Where a part of a warp may go around a
+ * call, ptxas has the lanes meet behind it by way of one certain barrier register, in all functions
+ * the same. A kernel that calls malloc in such a place has lanes wait there: they would be let go
+ * when others of the warp use that register in here, and the warp would stay apart from then on
+ * (docs/TESSERA.md). */
 WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                               wh_mask_t lanes, uint32_t c, uint64_t v, void *p) {
     const wh_tessera_class row =
