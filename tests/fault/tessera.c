@@ -242,13 +242,13 @@ WH_KERNEL(tessera_late_pack, workload_args, a) {
                 int raced = 0;
                 const wh_tessera_take take =
                     wh_tessera_claim_block_(*g, 0, chunk, 4, sight, &raced);
-                const wh_tessera_sight now = wh_tessera_see_block_(*g, chunk, 1);
+                const wh_tessera_sight now = wh_tessera_see_block_(*g, chunk, 0);
                 wrong |= (uint32_t)raced;
                 wrong |= take.bits == 0 ? WH_TESSERA_FIT_SLOT(now.fit) != free_slot
                                         : now.word != 0 || (sight.tag != now.tag) ||
                                               (take.at & 0xffff) !=
                                                   WH_TESSERA_FIT_START(wh_tessera_pack_fit_(
-                                                      *g, chunk, now.tag, 1u << free_slot, 1));
+                                                      *g, chunk, now.tag, 1u << free_slot, 0));
                 if (take.bits != 0) {
                     wh_tessera_give_(*g, 0, chunk, now.tag, 0, take.bits);
                 }

@@ -83,6 +83,12 @@ typedef struct scan_args {
     uint32_t n, free, least;
 } scan_args;
 
+/* Whether a block of so many granules is for who wants `least`: a short one only for small
+ * requests, which get no others. 0 wants anything. */
+static int will_do(uint32_t granules, uint32_t least) {
+    return granules >= least && (least == 0 || least > 2 || granules <= 2);
+}
+
 /* The smallest of the free blocks that will do, the first of such, and how long all of them are. */
 WH_KERNEL(scan, scan_args, a) {
     const wh_tessera_ref g = wh_tessera_ref_(a.heap);
@@ -91,14 +97,16 @@ WH_KERNEL(scan, scan_args, a) {
     for (uint32_t i = 0; i < a.n; i++) {
         if ((a.free >> i & 1) != 0) {
             expected |= 1u << (a.granules[i] < 32 ? a.granules[i] - 1 : 31);
-            best = a.granules[i] >= a.least && (best == 32 || a.granules[i] < a.granules[best])
-                       ? i
-                       : best;
+            best =
+                will_do(a.granules[i], a.least) && (best == 32 || a.granules[i] < a.granules[best])
+                    ? i
+                    : best;
         }
     }
     const uint32_t fit = wh_tessera_pack_scan_(*g, pack, wh_load_u64_relaxed(&a.heap.tags[pack]),
                                                a.free, a.least, &lengths);
     *a.wrong += lengths != expected || (fit == 0) != (best == 32);
+    *a.wrong += a.least != 0 && (wh_tessera_fits_(lengths, a.least) == 0) != (best == 32);
     if (fit != 0) {
         *a.wrong += WH_TESSERA_FIT_SLOT(fit) != best ||
                     WH_TESSERA_FIT_LENGTH(fit) != a.granules[best] ||
@@ -127,7 +135,7 @@ static void test_the_smallest_block_that_will_do(void **state) {
         b.wrong = take(device, sizeof *b.wrong);
         b.n = 32;
         for (uint32_t i = 0; i < 32; i++) {
-            sizes[i] = CHUNK / 16 + 1 + (uint32_t)(next_random(&random) % (MOST - CHUNK / 16));
+            sizes[i] = 1 + (uint32_t)(next_random(&random) % MOST);
         }
         const wh_launch one = grid(device, 1, 32), alone = grid(device, 1, 1);
         assert_int_equal(cut(&one, &a), WH_OK);
@@ -137,7 +145,7 @@ static void test_the_smallest_block_that_will_do(void **state) {
         for (uint32_t k = 0; k < 60; k++) {
             const uint32_t bits = (uint32_t)next_random(&random);
             b.free = k == 0 ? 0 : k == 1 ? ~0u : bits & (uint32_t)next_random(&random);
-            b.least = 1 + k % 20;
+            b.least = k % 20;
             assert_int_equal(scan(&alone, &b), WH_OK);
         }
         assert_int_equal(*b.wrong, 0);
@@ -235,11 +243,13 @@ static void test_packs_take_the_last_place(void **state) {
     }
 }
 
-/* The blocks of lanes that want more than a 16th of a chunk lie side by side in the order of the
- * lanes, each with the granules that it needs, but for the last one, which has all that is left. */
+/* The blocks of lanes that want more than a 16th of a chunk, and of all if the warp wants three
+ * granules a lane, lie side by side in the order of the lanes, each with the granules that it
+ * needs, but for the last one, which has all that is left. */
 static void test_blocks_lie_side_by_side(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    int some_are_small = 0, all_are_packed = 0;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
         cut_args a;
         uint64_t random = seed;
         wh_device *device = open_policy(WH_SIM_RANDOM, seed);
@@ -250,10 +260,15 @@ static void test_blocks_lie_side_by_side(void **state) {
         a.sizes = sizes;
         a.ptrs = take(device, 32 * sizeof *a.ptrs);
         a.usable = take(device, 32 * sizeof *a.usable);
-        uint32_t total = 0, in_pack = 0, last = 32;
+        uint32_t total = 0, in_pack = 0, last = 32, wanted = 0, small = 0;
         for (uint32_t i = 0; i < 32; i++) {
-            sizes[i] = 1 + (uint32_t)(next_random(&random) % MOST);
+            const uint32_t most = seed % 3 == 0 ? MOST : i % 3 == 0 ? MOST / 2 : CHUNK / 16;
+            sizes[i] = 1 + (uint32_t)(next_random(&random) % most);
+            wanted += (sizes[i] + GRANULE - 1) / GRANULE;
+            small += sizes[i] <= CHUNK / 16;
         }
+        some_are_small |= wanted < 96 && small != 0;
+        all_are_packed |= wanted >= 96 && small != 0;
         const wh_launch one = grid(device, 1, 32), alone = grid(device, 1, 1);
         assert_int_equal(cut(&one, &a), WH_OK);
         for (uint32_t i = 0; i < 32; i++) {
@@ -261,7 +276,7 @@ static void test_blocks_lie_side_by_side(void **state) {
             assert_true(a.usable[i] >= sizes[i]);
             const uint32_t chunk = (uint32_t)((a.ptrs[i] - a.heap.base) / CHUNK);
             const int packed = wh_tessera_is_pack(a.heap.tags[chunk]);
-            assert_int_equal(packed, sizes[i] > CHUNK / 16);
+            assert_int_equal(packed, sizes[i] > CHUNK / 16 || wanted >= 96);
             if (packed) {
                 if (last != 32) {
                     assert_ptr_equal(a.ptrs[i], a.ptrs[last] + a.usable[last]);
@@ -272,11 +287,12 @@ static void test_blocks_lie_side_by_side(void **state) {
                 last = i;
             }
         }
-        assert_true(in_pack > 8);
+        assert_true(in_pack > 4);
         assert_int_equal(total % CHUNK, 0);
         assert_true(a.usable[last] < sizes[last] + CHUNK);
         a.first = last;
-        while (a.usable[a.first] == GRANULE || sizes[a.first] <= CHUNK / 16) {
+        while (a.usable[a.first] == GRANULE ||
+               !wh_tessera_is_pack(a.heap.tags[(a.ptrs[a.first] - a.heap.base) / CHUNK])) {
             a.first = (a.first + 1) % 32;
         }
         for (uint32_t life = 0; life < 2; life++) { /* the second one in the same chunks */
@@ -294,6 +310,7 @@ static void test_blocks_lie_side_by_side(void **state) {
         wh_heap_destroy(heap);
         wh_device_close(device);
     }
+    assert_true(some_are_small && all_are_packed);
 }
 
 typedef struct full_args {
@@ -301,7 +318,7 @@ typedef struct full_args {
     void **ptrs;     /* all blocks, as they were got */
     uint32_t *sizes; /* bytes that each can hold */
     uint32_t *n;
-    uint32_t *wrong, *tried;
+    uint32_t *wrong, *tried, *small;
     uint32_t most, seed;
 } full_args;
 
@@ -319,7 +336,7 @@ WH_KERNEL(fill, full_args, a) {
     void *p;
     do {
         random = random * 1664525u + 1013904223u;
-        p = wh_malloc_lanes(a.heap, ~0u, CHUNK / 16 + 1 + (random >> 8) % (MOST - CHUNK / 16));
+        p = wh_malloc_lanes(a.heap, ~0u, 1 + (random >> 8) % MOST);
         if (p != NULL) {
             keep_block(&a, p);
         }
@@ -332,7 +349,7 @@ WH_KERNEL(fill, full_args, a) {
 }
 
 /* One lane frees each block of a pack in turn: what it held, and no more, can be had again, and
- * then nothing. */
+ * then nothing. A small request does not get it unless it was for one. */
 WH_KERNEL(again, full_args, a) {
     for (uint32_t i = 0; i < *a.n; i++) {
         const uint32_t chunk =
@@ -342,11 +359,10 @@ WH_KERNEL(again, full_args, a) {
         }
         const uint32_t c = wh_tessera_serves_(a.heap.core, a.sizes[i]);
         const uint32_t size = wh_tessera_bound(c);
-        if (size <= CHUNK / 16) {
-            continue;
-        }
         ++*a.tried;
+        *a.small += size <= CHUNK / 16;
         wh_free(a.heap, a.ptrs[i]);
+        *a.wrong += size > CHUNK / 16 && wh_malloc(a.heap, 1 + i % (CHUNK / 16)) != NULL;
         /* Looks in vain are no takes: with those of many lanes NULL (X1) would never come. */
         const wh_tessera_set *takes = wh_tessera_set_at_(a.heap.core, 0);
         *a.wrong += size < CHUNK && wh_malloc(a.heap, size + 1) != NULL; /* clears its list */
@@ -387,6 +403,7 @@ static void test_a_full_heap_gives_blocks_again(void **state) {
         a.n = take(device, sizeof *a.n);
         a.wrong = take(device, sizeof *a.wrong);
         a.tried = take(device, sizeof *a.tried);
+        a.small = take(device, sizeof *a.small);
         const wh_launch all = grid(device, WARPS, 32), alone = grid(device, 1, 1);
         assert_int_equal(fill(&all, &a), WH_OK);
         assert_true(*a.n < a.most);
@@ -396,6 +413,7 @@ static void test_a_full_heap_gives_blocks_again(void **state) {
         assert_int_equal(again(&alone, &a), WH_OK);
         assert_int_equal(*a.wrong, 0);
         assert_true(*a.tried > 100);
+        assert_true(*a.small > 10);
         is_sound(heap, *a.n, 0);
         assert_int_equal(free_all(&all, &a), WH_OK);
         is_sound(heap, 0, 0);
@@ -414,7 +432,7 @@ WH_KERNEL(look_at_unfinished, full_args, a) {
     uint64_t *tag = wh_tessera_tag_at_(g, chunk);
     const uint64_t before = *tag;
     *tag = wh_tessera_pack_tag(3, 0, 0, 1, 1); /* three blocks, of which one starts here */
-    *a.wrong = wh_tessera_free_in_(g, chunk, *tag, 1) != WH_TESSERA_GRANULES;
+    *a.wrong = wh_tessera_free_in_(g, chunk, *tag, 1) != 1u << (WH_TESSERA_GRANULES - 1);
     *a.wrong += wh_tessera_free_in_(g, chunk, *tag, 4) != 0;
     *tag = before;
 }

@@ -199,7 +199,7 @@ WH_FN uint64_t wh_tessera_slot_at_(wh_tessera_core g, const wh_tessera_view *vie
                                    uint64_t *bytes) {
     if (wh_tessera_is_pack(view->tag)) {
         const uint32_t granule_log2 = wh_tessera_granule_log2(g.chunk_log2);
-        const uint32_t fit = wh_tessera_pack_fit_(g, view->slab, view->tag, 1u << slot, 1);
+        const uint32_t fit = wh_tessera_pack_fit_(g, view->slab, view->tag, 1u << slot, 0);
         *bytes = (uint64_t)WH_TESSERA_FIT_LENGTH(fit) << granule_log2;
         return (uint64_t)WH_TESSERA_FIT_START(fit) << granule_log2;
     }

@@ -155,6 +155,8 @@ WH_HD uint32_t wh_tessera_slab_slots(uint64_t tag, uint32_t chunk_log2) {
 
 #define WH_TESSERA_GRANULES 32u /* of a chunk */
 #define WH_TESSERA_PACK_CHUNKS 16u
+#define WH_TESSERA_SHORT 2u /* granules of a block that small requests may have */
+#define WH_TESSERA_SHORTS ((1u << WH_TESSERA_SHORT) - 1) /* these lengths, a bit each */
 
 WH_HD uint64_t wh_tessera_pack_tag(uint32_t slots, uint32_t slot, uint32_t at, uint32_t chunks,
                                    uint32_t starts) {
@@ -427,7 +429,8 @@ typedef struct wh_tessera {
     uint32_t max_order;  /* of a slab */
     uint32_t span_share; /* chunks of a span */
     uint32_t last_set;
-    uint32_t pack_above; /* requests of more bytes may get a block of a pack */
+    uint32_t pack_above; /* larger requests get blocks of a pack, smaller ones seldom, and those */
+    uint32_t pack_most;  /* ... above this never; 0: there are no packs */
     uint32_t chunk_log2; /* as in core, but a whole word, which is an operand without a load */
     uint32_t words_log2; /* of a chunk */
     uint32_t tracks;     /* as in core */
@@ -465,17 +468,20 @@ WH_FN uint64_t *wh_tessera_tag_at_(wh_tessera_core g, uint32_t chunk) {
 WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
 }
-/* Granules that a block of a pack must have to serve class c; 0: packs are not for that class. */
+/* Granules that a block of a pack must have to serve class c; 0: this heap has no packs. */
 WH_FN uint32_t wh_tessera_least_(wh_tessera_core g, uint32_t c) {
-    const uint32_t bound = wh_tessera_bound(c);
-    return g.places != 0 && bound > 1u << g.chunk_log2 >> 4
-               ? wh_tessera_granules(bound, g.chunk_log2)
-               : 0;
+    return g.places != 0 ? wh_tessera_granules(wh_tessera_bound(c), g.chunk_log2) : 0;
+}
+/* Of these lengths (pack_scan_) those that will do for `least` granules, not 0; bit 0: so many. Who
+ * needs no more than SHORT gets none that is longer: small requests would use up the large blocks,
+ * and large ones have no others. */
+WH_HD uint32_t wh_tessera_fits_(uint32_t lengths, uint32_t least) {
+    return (least <= WH_TESSERA_SHORT ? lengths & WH_TESSERA_SHORTS : lengths) >> (least - 1);
 }
 
-/* The smallest block of the pack at `pack`, with this tag, that is one of the slots `free` and has
- * at least `least` granules. 0: there is none. *lengths: of all of these slots, bit n - 1 for a
- * block of n granules, the highest bit for larger ones. */
+/* The smallest block of the pack at `pack`, with this tag, that is one of the slots `free` and will
+ * do for `least` granules (0: for anything). 0: there is none. *lengths: of all of these slots, bit
+ * n - 1 for a block of n granules, the highest bit for larger ones. */
 #define WH_TESSERA_FIT_START(fit) ((fit)&0x3ff) /* in granules of the pack */
 #define WH_TESSERA_FIT_LENGTH(fit) ((fit) >> 10 & 0x3ff)
 #define WH_TESSERA_FIT_SLOT(fit) ((fit) >> 20 & 0x1f)
@@ -483,7 +489,7 @@ WH_FN uint32_t wh_tessera_pack_scan_(wh_tessera_core g, uint32_t pack, uint64_t 
                                      uint32_t least, uint32_t *lengths) {
     const uint32_t chunks = wh_tessera_pack_chunks(tag);
     uint32_t slot = UINT32_MAX, start = 0; /* of the block before */
-    uint32_t fit = 0, length = 0x400;
+    uint32_t fit = 0, length = least - 1 < WH_TESSERA_SHORT ? WH_TESSERA_SHORT + 1 : 0x400;
     *lengths = 0;
     WH_NO_UNROLL
     for (uint32_t first = 0; first <= chunks;
@@ -688,10 +694,11 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.places = h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_sets >> 6 << 6 : 0;
     if (h->core.places == 0) {
         h->core.max_whole = 0; /* and by_places means nothing */
-        h->pack_above = UINT32_MAX;
+        h->pack_above = h->pack_most = 0;
     } else {
         h->core.by_places = (uint32_t)(((uint64_t)1 << 32) / h->core.places) + 1;
-        h->pack_above = h->max_slot >> 4;
+        h->pack_above = WH_TESSERA_SHORT << wh_tessera_granule_log2(chunk_log2);
+        h->pack_most = h->max_slot >> 1;
     }
     return WH_OK;
 }

@@ -515,7 +515,7 @@ WH_FN wh_tessera_sight wh_tessera_see_block_(wh_tessera_core g, uint32_t pack, u
     return sight;
 }
 
-/* Takes the block that a taker has seen (fit != 0), of at least `least` granules. WAIT: not there
+/* Takes the block that a taker has seen (fit != 0), for `least` granules. WAIT: not there
  * any more; *raced: the word has changed. */
 WH_FN wh_tessera_take wh_tessera_claim_block_(wh_tessera_core g, uint32_t set, uint32_t pack,
                                               uint32_t least, wh_tessera_sight sight, int *raced) {
@@ -542,7 +542,7 @@ WH_FN wh_tessera_take wh_tessera_claim_block_(wh_tessera_core g, uint32_t set, u
     return take;
 }
 
-/* A free block of at least `least` granules of the pack that is or was at this chunk. */
+/* A free block for `least` granules of the pack that is or was at this chunk. */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set, uint32_t pack,
                                                   uint32_t least) {
     const wh_tessera_core core = *g;
@@ -562,8 +562,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set
 
 #define WH_TESSERA_PACK_ROUNDS 4u
 
-/* For lanes with `least` (0: asks for nothing): a free block of at least so many granules of a
- * listed pack. All lanes of mask look at a listed pack each; whoever asks goes to the one that has
+/* For lanes with `least` (0: asks for nothing): a free block for so many granules of a listed pack.
+ * All lanes of mask look at a listed pack each; whoever asks goes to the one that has
  * the smallest block that will do, since others need larger ones. Packs found to have none leave
  * the list. A look takes long, and one lane after the other would make some. It is no take (P4):
  * NULL needs a moment without any (X1), which lanes that look in vain must not keep away. */
@@ -584,10 +584,10 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t m
         uint32_t pack = core.n_chunks, lengths = 0;
         if (x != WH_VEB_NONE) {
             pack = wh_tessera_slab_of(core.n_chunks, (uint32_t)x);
-            const wh_tessera_sight sight = wh_tessera_see_block_(core, pack, 1);
+            const wh_tessera_sight sight = wh_tessera_see_block_(core, pack, 0);
             lengths = sight.lengths;
             if (!sight.any && wh_veb_remove(list, x) &&
-                WH_PLANT(tessera_i6_pack, wh_tessera_see_block_(core, pack, 1).any, 0)) { /* I6 */
+                WH_PLANT(tessera_i6_pack, wh_tessera_see_block_(core, pack, 0).any, 0)) { /* I6 */
                 wh_tessera_list_slab_(core, core.n_classes, pack);
             }
         }
@@ -595,7 +595,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t m
         WH_NO_UNROLL
         for (wh_mask_t m = wh_ballot(mask, least != 0 && take.bits == 0); m != 0; m &= m - 1) {
             const uint32_t asks = wh_mask_leader(m), its = wh_shfl_u32(mask, least, asks);
-            const uint32_t fits = lengths >> (its - 1);
+            const uint32_t fits = wh_tessera_fits_(lengths, its);
             const uint32_t best =
                 wh_reduce_max_u32(mask, fits != 0 ? (32 - wh_ctz32(fits)) << 5 | wh_lane_id() : 0);
             const uint32_t of = best != 0 ? best & 31 : asks;

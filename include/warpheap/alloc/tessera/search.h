@@ -70,9 +70,9 @@ WH_FN uint64_t wh_tessera_or_all_(wh_mask_t mask, uint64_t v) {
     return (uint64_t)high << 32 | wh_reduce_or_u32(mask, wh_low_u32(v));
 }
 
-/* Whether the slab whose first chunk this is has a free slot; of a pack the longest free block, in
- * granules. All of one that lies between the free that made it full and the pool is free. `word`:
- * its first one. */
+/* Whether the slab whose first chunk this is has a free slot; of a pack which lengths its free
+ * blocks have (pack_scan_). All of one that lies between the free that made it full and the pool is
+ * free. `word`: its first one. */
 WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (slots <= 64) {
@@ -80,14 +80,14 @@ WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t t
         uint32_t lengths = 0;
         if (word == WH_TESSERA_ALL_FREE) {
             return WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
-                       ? WH_TESSERA_GRANULES
+                       ? UINT32_MAX
                        : 0;
         }
         if (free == 0 || !wh_tessera_is_pack(tag)) {
             return free != 0;
         }
-        (void)wh_tessera_pack_scan_(g, chunk, tag, wh_low_u32(free), 1, &lengths);
-        return lengths != 0 ? 32 - wh_clz32(lengths) : 0; /* 0: its tags change meanwhile */
+        (void)wh_tessera_pack_scan_(g, chunk, tag, wh_low_u32(free), 0, &lengths);
+        return lengths; /* 0: its tags change meanwhile */
     }
     const uint64_t *words = wh_tessera_words_of_(g, chunk);
     const uint32_t n_words = (slots + 63) >> 6;
@@ -103,8 +103,9 @@ WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t t
 /* What lanes have seen of slabs and packs, the same for all of them. */
 typedef struct wh_tessera_seen {
     uint64_t classes; /* a bit for each of which a slab has a free slot */
-    uint32_t longest; /* free block of a pack, in granules; 0: none */
-    uint32_t pack;    /* ... and its pack */
+    uint32_t lengths; /* of free blocks of packs, as pack_scan_ tells them */
+    uint32_t longest; /* a pack that has one of the longest */
+    uint32_t shorter; /* ... and of the longest of those that are SHORT */
     int moves;        /* a chunk is in the pool, or on its way there */
     int stopped;      /* they have not seen all: there was enough, or no need */
 } wh_tessera_seen;
@@ -112,7 +113,24 @@ typedef struct wh_tessera_seen {
 /* Whether that is something for a lane that asks for slots of class c or, if least is not 0, a
  * block of a pack of so many granules. */
 WH_FN int wh_tessera_is_seen_(wh_tessera_seen seen, uint32_t c, uint32_t least) {
-    return (seen.classes >> c & 1) != 0 || (least != 0 && seen.longest >= least);
+    return (seen.classes >> c & 1) != 0 ||
+           (least != 0 && wh_tessera_fits_(seen.lengths, least) != 0);
+}
+/* A pack with a block for `least` granules, which is seen. */
+WH_FN uint32_t wh_tessera_seen_pack_(wh_tessera_seen seen, uint32_t least) {
+    return least <= WH_TESSERA_SHORT ? seen.shorter : seen.longest;
+}
+WH_FN wh_tessera_seen wh_tessera_seen_nothing_(void) {
+    wh_tessera_seen seen;
+    seen.classes = 0;
+    seen.lengths = seen.longest = seen.shorter = 0;
+    seen.moves = seen.stopped = 0;
+    return seen;
+}
+/* Which of the lanes' packs has the longest block of these lengths, of each pack. */
+WH_FN uint32_t wh_tessera_longest_(wh_mask_t mask, uint32_t lengths, uint32_t pack) {
+    const uint32_t most = wh_reduce_max_u32(mask, lengths);
+    return wh_shfl_u32(mask, pack, wh_mask_leader(wh_ballot(mask, lengths == most)));
 }
 
 /* X1 (3): which of `classes`, a bit each, have a slab with a free slot, or one of several words
@@ -136,12 +154,10 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, ui
     const uint32_t from =
         wh_shfl_u32(mask, (uint32_t)((uint64_t)random * core.n_chunks >> 32), wh_mask_leader(mask));
     const uint32_t *lock = &wh_tessera_header_(core)->search_lock;
-    wh_tessera_seen seen;
-    uint64_t found = 0; /* by the caller */
-    uint32_t longest = 0, pack = 0;
-    seen.classes = 0;
-    seen.longest = seen.pack = 0;
-    seen.moves = seen.stopped = 0;
+    wh_tessera_seen seen = wh_tessera_seen_nothing_();
+    uint64_t found = 0;                          /* by the caller */
+    uint32_t lengths = 0, longs = 0, shorts = 0; /* of all its packs; of these two */
+    uint32_t longest = 0, shorter = 0;
     WH_NO_UNROLL
     for (uint32_t first = rank; wh_any(mask, first < most); first += 8 * lanes) {
         uint64_t tags[8], words[8]; /* in registers: each loop is unrolled */
@@ -174,9 +190,13 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, ui
             }
             const uint32_t free = wh_tessera_free_in_(core, chunk, tags[k], words[k]);
             if (free != 0 && wh_tessera_is_pack(tags[k])) {
-                fresh |= free > longest;
-                pack = free > longest ? chunk : pack;
-                longest = free > longest ? free : longest;
+                const uint32_t of_short = free & WH_TESSERA_SHORTS;
+                fresh |= free & ~lengths;
+                lengths |= free;
+                longest = free > longs ? chunk : longest;
+                longs = free > longs ? free : longs;
+                shorter = of_short > shorts ? chunk : shorter;
+                shorts = of_short > shorts ? of_short : shorts;
             } else if (free != 0) {
                 const uint32_t u = wh_tessera_tag_class(tags[k]);
                 fresh = 1;
@@ -204,9 +224,9 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, ui
         seen.moves |= wh_any(mask, WH_PLANT(tessera_x1_shut, shut != 0, 0));
         if (wh_any(mask, fresh != 0)) {
             seen.classes = wh_tessera_or_all_(mask, found);
-            seen.longest = wh_reduce_max_u32(mask, longest);
-            seen.pack =
-                wh_shfl_u32(mask, pack, wh_mask_leader(wh_ballot(mask, longest == seen.longest)));
+            seen.lengths = wh_reduce_or_u32(mask, lengths);
+            seen.longest = wh_tessera_longest_(mask, longs, longest);
+            seen.shorter = wh_tessera_longest_(mask, shorts, shorter);
         }
         seen.stopped =
             (classes != 0 && seen.moves) ||
@@ -251,10 +271,7 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, 
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t lanes = wh_popc32(mask);
     const uint64_t of = wh_tessera_or_all_(mask, c != WH_TESSERA_NO_CLASS ? (uint64_t)1 << c : 0);
-    wh_tessera_seen seen;
-    seen.classes = 0;
-    seen.longest = seen.pack = 0;
-    seen.moves = 0;
+    wh_tessera_seen seen = wh_tessera_seen_nothing_();
     seen.stopped = 1;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_QUIET_TRIES; tries++) {
@@ -344,10 +361,13 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
         return found;
     }
     wh_tessera_seen seen;
-    if (is_new && wh_any(mask, least != 0)) { /* before cursors are closed; soon found */
+    if (is_new && wh_any(mask, least != 0) &&
+        wh_any(mask, wh_tessera_any_(wh_tessera_list_(*g, g->n_classes)))) {
+        /* before cursors are closed; soon found */
         seen = wh_tessera_look_(g, mask, set, 0, c, least, WH_TESSERA_NEAR, 0);
-        if (wh_any(mask, least != 0 && seen.longest >= least)) {
-            return least != 0 && seen.longest >= least ? 2 + seen.pack : found;
+        const int fits = least != 0 && wh_tessera_fits_(seen.lengths, least) != 0;
+        if (wh_any(mask, fits)) {
+            return fits ? 2 + wh_tessera_seen_pack_(seen, least) : found;
         }
     }
     int listed = 0;
@@ -379,9 +399,10 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
             wh_store_u32_release(&header->search_lock, 0);
         }
     }
-    const int has_pack = least != 0 && seen.longest >= least && (seen.classes >> c & 1) == 0;
-    return !asks                                             ? found
-           : has_pack                                        ? 2 + seen.pack
+    const int has_pack =
+        least != 0 && wh_tessera_fits_(seen.lengths, least) != 0 && (seen.classes >> c & 1) == 0;
+    return !asks      ? found
+           : has_pack ? 2 + wh_tessera_seen_pack_(seen, least)
            : seen.stopped || wh_tessera_is_seen_(seen, c, 0) ? WH_TESSERA_AGAIN
                                                              : WH_TESSERA_NONE;
 }

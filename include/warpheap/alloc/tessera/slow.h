@@ -56,7 +56,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     if (take.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g))) {
         take = wh_tessera_take_small_(g, set, c, r);
     }
-    if (take.bits == 0 && packs && wh_tessera_least_(*g, c) != 0) {
+    if (take.bits == 0 && packs && wh_tessera_least_(*g, c) != 0 &&
+        wh_tessera_any_(wh_tessera_list_(*g, g->n_classes))) {
         take.at = WH_TESSERA_PACKED;
         return take;
     }

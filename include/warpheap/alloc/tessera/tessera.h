@@ -32,8 +32,8 @@
  * they seldom wait. A freed slot is a bit in its slab's word. A slab all of whose slots
  * are free goes back to the pool. Slots of slabs that do not get that far are found
  * through the lists once the pool has nothing for a class. Lanes of a full warp that want
- * different sizes of more than a 16th of a chunk would each have to wait for a cursor: they
- * have chunks cut for them instead, and wait for nobody.
+ * different sizes, most of them of more than a 16th of a chunk, would each have to wait for a
+ * cursor: they have chunks cut for them instead, and wait for nobody.
  *
  * Fields and who writes them (all device scope)
  *   span, spare
@@ -123,17 +123,16 @@
  *       order, that (1) begun = done, for takes of all classes, since a taker of any may hold
  *       a slot of this one for a while (T1) or keep a slab from going back (I5); (2) every
  *       cursor was used up or has been closed; (3) no word of a slab of the class had a free
- *       slot, nor a pack a free block of the class's largest request, if that is more than a
- *       16th of a chunk and the caller takes blocks of packs, and (4) the pool was empty on its
- *       lowest level; and then begun and attached are the same as before and no cursor is
- *       between two spans. Without a take, what is available in (3) and (4) only grows or moves
- *       from a slab to the pool, so what was there after (2) would have been seen. A slab on that
- *       move counts as free: full and not in the pool, or SHUT. A span that is claimed without a
- *       bracket leaves its cursor between two spans meanwhile, which (2) and the last look
- *       see
- *   X2  a verdict holds while no events come: every free that has returned has counted one
- *   X3  a verdict holds for all who had asked before its search began, whatever has been freed
- *       since: at one moment of their calls there was nothing for them. A search looks at the
+ *       slot, nor, if the caller takes blocks of packs, a pack a free one that would do for the
+ *       class's largest request (fits_: small requests have the short ones, large requests any
+ *       that is long enough), and (4) the pool was empty on its lowest level; and then begun and
+ * attached are the same as before and no cursor is between two spans. Without a take, what is
+ * available in (3) and (4) only grows or moves from a slab to the pool, so what was there after (2)
+ * would have been seen. A slab on that move counts as free: full and not in the pool, or SHUT. A
+ * span that is claimed without a bracket leaves its cursor between two spans meanwhile, which (2)
+ * and the last look see X2  a verdict holds while no events come: every free that has returned has
+ * counted one X3  a verdict holds for all who had asked before its search began, whatever has been
+ * freed since: at one moment of their calls there was nothing for them. A search looks at the
  *       classes of all who had asked, so one answers all who wait
  *
  * Ordering pairs
@@ -178,8 +177,9 @@
  *       a lane; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
- *       Lanes of a full warp that want different sizes of 1 to 8 KiB (in chunks of 16) get a pack:
- *       2 atomics for all of them, and never wait.
+ *       Lanes of a full warp that want different sizes of 1 to 8 KiB (in chunks of 16) get a pack,
+ *       and those that want less, too, if the warp wants 48 KiB or more: 2 atomics for all of
+ *       them, and never wait.
  *       free: 1 load and 1 atomic per group of lanes with one word (likewise), 1 more by the
  *       group that makes the word full; and up to two that nobody waits for.
  *       Run: 4 tries at places from the back of the heap, else a search of the lowest level
@@ -447,32 +447,35 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
     const wh_group same = together ? wh_group_by_u32(mask, c) : wh_group_alone();
     const uint32_t set = wh_tessera_my_set_(h);
     const int full_warp = may_pack && together && !h.tracks;
-    const int packs = full_warp && (uint32_t)n > h.pack_above && n <= h.max_slot >> 1 &&
-                      same.n < WH_TESSERA_PACK_LANES;
-    const int leads = is_slot && !packs && wh_group_leads(same);
+    const int packs =
+        full_warp && is_slot && (uint32_t)n <= h.pack_most && same.n < WH_TESSERA_PACK_LANES;
+    const int large = packs && (uint32_t)n > h.pack_above;
     const int whole = together && same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole);
     const wh_tessera_class row = h.classes[is_slot ? c : 0];
     wh_tessera_set *const own = &h.sets[set];
     uint64_t v = 0;
     void *p = NULL;
+    int done = 0;
+    if (full_warp && wh_any(mask, large)) { /* a group of one class gets blocks there, or none */
+        const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
+        p = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, own, set, need, large);
+        done = wh_all(mask, p != NULL || n == 0);
+    }
+    const int leads = is_slot && p == NULL && wh_group_leads(same);
     if (whole) {
         p = wh_tessera_whole_(h.core, set, c, 32 - wh_clz32((uint32_t)n - 1));
-    } else {
+    } else if (!done) {
         if (leads) {
             v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
                 &own->cursors[c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
         }
-        p = wh_tessera_nth_(h.base, h.chunk_log2, row,
-                            together ? wh_shfl_u64(mask, v, same.leader) : v, same.rank);
+        void *q = wh_tessera_nth_(h.base, h.chunk_log2, row,
+                                  together ? wh_shfl_u64(mask, v, same.leader) : v, same.rank);
+        p = p != NULL ? p : q;
     }
     if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || h.tracks)) {
         uint32_t attach = 0;
-        if (full_warp && wh_any(mask, packs)) {
-            const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
-            void *q = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, own, set, need);
-            p = packs ? q : p;
-        }
-        if (!whole && (!full_warp || wh_any(mask, p == NULL && !packs && is_slot))) {
+        if (!whole && (!full_warp || wh_any(mask, p == NULL && is_slot))) {
             p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);
         }
         if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
@@ -598,7 +601,7 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_t h, const void *p) {
             slot == UINT32_MAX
                 ? 0
                 : wh_tessera_pack_fit_(h.core, pack, wh_load_u64_relaxed(&h.tags[pack]), 1u << slot,
-                                       1);
+                                       0);
         return (uint64_t)WH_TESSERA_FIT_LENGTH(fit) << wh_tessera_granule_log2(h.chunk_log2);
     }
     return wh_tessera_block_bytes_(h.chunk_log2, &h.tags[chunk]);

@@ -155,6 +155,7 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
 
 #define WH_TESSERA_PACK_LANES 16u /* a group of as many lanes goes to its cursor */
 #define WH_TESSERA_PACK_LEAST 16u /* granules that a warp has to want */
+#define WH_TESSERA_PACK_SMALL 96u /* ... for small requests to be part of the pack: 3 a lane */
 #define WH_TESSERA_PACK_TRIES 5u
 #define WH_TESSERA_NO_PACKS 8u /* packs that go elsewhere at once, when the set had no place */
 
@@ -239,16 +240,22 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
 
 /* Blocks of `need` granules, at most half a chunk, for all lanes of a full warp where that is not
  * 0, in a pack that the warp cuts for them: one behind the other, and the last one gets what is
- * left. NULL for all: they want too little together, or there was no place. Two atomics in a row;
- * waits for nobody. */
+ * left. Each loses half a granule in the mean, which is more than a class of small slots does: who
+ * is not `large` takes part only if the warp wants much, and gets NULL else. So do all of them if
+ * what is left is too little, or there was no place. Two atomics in a row; waits for nobody. */
 WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *words,
-                             uint32_t words_log2, wh_tessera_set *own, uint32_t set,
-                             uint32_t need) {
+                             uint32_t words_log2, wh_tessera_set *own, uint32_t set, uint32_t need,
+                             int large) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-    const uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
-    const uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
-    if (total < WH_TESSERA_PACK_LEAST) {
-        return NULL;
+    uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
+    uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
+    if (total < WH_TESSERA_PACK_SMALL) {
+        need = large ? need : 0;
+        end = wh_scan_add_warp_u32(need);
+        total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
+        if (total < WH_TESSERA_PACK_LEAST) {
+            return NULL;
+        }
     }
     const uint32_t start = end - need;
     const uint32_t chunks = (total + WH_TESSERA_GRANULES - 1) / WH_TESSERA_GRANULES;
