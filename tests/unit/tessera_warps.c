@@ -517,7 +517,7 @@ static void test_a_fresh_slab_goes_back(void **state) {
     wh_report report;
     wh_device *device = open_policy(WH_SIM_RANDOM, 1);
     memset(&a, 0, sizeof a);
-    wh_heap *heap = make_heap(device, 16 << 20, 1, &a.heap);
+    wh_heap *heap = make_heap(device, 40 << 20, 1, &a.heap);
     a.wrong = take(device, sizeof *a.wrong);
     const wh_launch launch = {device, 1, 1, NULL};
     assert_int_equal(return_of_fresh(&launch, &a), WH_OK);

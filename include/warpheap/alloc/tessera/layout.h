@@ -236,7 +236,9 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
  * in time. A class of up to 256 bytes gets slots for an even share of one in 7 KiB of the heap, all
  * in its first word; up to 16 bytes a third more, which is little memory, since a span behind all
  * first ones is far away and some SMs get a quarter more blocks to run than others; the others
- * fewer, half of them spare, so that lanes need not wait when the first word is used up. */
+ * fewer, half of them spare, so that lanes need not wait when the first word is used up: classes up
+ * to a 16th of a chunk four times the memory of those above, which full warps seldom take from
+ * (they have slabs of their own, or packs). */
 #define WH_TESSERA_FIRST_SLOTS 12288u
 #define WH_TESSERA_FIRST_LOG2 20u /* most bytes, for classes above 256 bytes */
 
@@ -262,11 +264,11 @@ WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, ui
         first.spare = 0;
     } else {
         const uint64_t most = (uint64_t)1 << WH_TESSERA_FIRST_LOG2;
-        const uint64_t bytes = set_bytes >> 8;
+        const uint64_t bytes = set_bytes >> (bound <= 1u << chunk_log2 >> 4 ? 7 : 9);
         first.slabs = (uint32_t)((bytes < most ? bytes : most) >> (chunk_log2 + first.order));
-        /* Even for the largest classes one, unless that were more than twice their part: a lone
-         * lane's malloc should not have to fetch a span. */
-        first.slabs += first.slabs == 0 && bytes >> (chunk_log2 + first.order - 1) != 0;
+        /* Even for the largest classes one, unless that were more than four times their part: a
+         * lone lane's malloc should not have to fetch a span. */
+        first.slabs += first.slabs == 0 && bytes >> (chunk_log2 + first.order - 2) != 0;
         first.spare = first.slabs >> 1;
     }
     first.chunk = ((end + (1u << first.order) - 1) >> first.order) << first.order;
