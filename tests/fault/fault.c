@@ -895,6 +895,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_x1_words", "tessera-answered"},  /* ... or a slot that is not listed yet */
         {"tessera_x2_free", "tessera-verdict"},    /* ... or by what was so before a free */
         {"tessera_x2_free", "tessera-verdict-warp"},
+        {"tessera_p6", "tessera-counted"},    /* ... or without what had been counted */
         {"tessera_x3", "tessera-answered"},   /* ... or by a search that began before the request */
         {"tessera_run_rest", "tessera-runs"}, /* chunks claimed for an alignment and not put back */
         {"tessera_run_same", "tessera-under-way"}, /* NULL for a run while chunks are moved */
@@ -931,8 +932,12 @@ static void every_fault_is_found(void **state) {
         {"circular_i5_free", "cfmalloc-churn"}, /* a free one that the map has as in use */
 #ifndef WH_TSAN                                 /* it has no weak memory */
         {"tessera_p7_rest", "tessera-turns"},   /* slots to take before the slab's tag is there */
-        {"tessera_p7_enter", "tessera-wide-turns"}, /* ... or takers let in */
-        {"tessera_p7_state", "tessera-dressed"},    /* ... or by who tells them so */
+        {"tessera_p7_enter", "tessera-wide-turns"},  /* ... or takers let in */
+        {"tessera_p7_state", "tessera-dressed"},     /* ... or by who tells them so */
+        {"tessera_p8_ask", "tessera-asked"},         /* NULL for who has freed, then asked */
+        {"tessera_p8_lanes", "tessera-asked-warp"},  /* ... or asked with who has */
+        {"tessera_p8_search", "tessera-asked-warp"}, /* ... by a search that saw that late */
+        {"tessera_p8_told", "tessera-asked-warp"},   /* ... or lanes of it that did */
 #else
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},

@@ -638,6 +638,103 @@ WH_KERNEL(tessera_unlisted, workload_args, a) {
     }
 }
 
+/* A slab of another class, the only chunk, goes back to the pool, again and again. As soon as that
+ * is counted a second lane searches for all, and takes nothing: what its verdict says of the time
+ * before holds no longer (X2), so it has seen the chunk (P6). */
+WH_KERNEL(tessera_counted, workload_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_mask_t me = wh_activemask();
+    const uint32_t c = wh_tessera_class_of(a.most), other = wh_tessera_class_of(a.least);
+    const uint32_t *events = &wh_tessera_set_at_(*g, 0)->events;
+    uint32_t *stage = &a.found->inside, *lock = &wh_tessera_header_(*g)->search_lock;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        if (wh_thread_id() != 0) {
+            for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != 2 * step + 1; attempt++) {
+                wh_backoff(attempt);
+            }
+            while (wh_load_u32_relaxed(events) != step + 1) {
+                wh_backoff(0);
+            }
+            (void)wh_exchange_u32_acquire(lock, 1);
+            (void)wh_tessera_search_(g, me, 0, c, 0);
+            wh_store_u32_release(lock, 0);
+            wh_store_u32_release(stage, 2 * step + 2);
+            continue;
+        }
+        a.found->overlaps += !wh_tessera_claim_n_(*g, 0, 1);
+        wh_store_u64_relaxed(wh_tessera_tag_at_(*g, 0), wh_tessera_slab_tag(other, 0, a.least));
+        wh_store_u32_release(stage, 2 * step + 1);
+        wh_tessera_put_chunks_(*g, 0, 0, 1);
+        for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != 2 * step + 2; attempt++) {
+            wh_backoff(attempt);
+        }
+        a.found->nulls += (uint32_t)wh_tessera_is_said_(*g, me, 1, c, 0, WH_TESSERA_NO_NUMBER, 1);
+    }
+}
+
+/* All slots of two chunks are taken. A lane frees one, then asks, together with another lane of its
+ * warp in blocks of two; nothing tells of that but the number that they get. The other block
+ * searches for all: it sees that slot, whichever of its lanes looks there, and does not answer that
+ * there is none (P8, X3). */
+WH_KERNEL(tessera_asked, workload_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t c = wh_tessera_class_of(a.most), lane = wh_lane_id();
+    const uint32_t lanes = wh_block_threads(), all = (1u << lanes) - 1;
+    uint32_t *stage = &a.found->inside, *lock = &wh_tessera_header_(*g)->search_lock;
+    const int asks = wh_block_id() == 0, leads = lane == 0;
+    void *p[4] = {NULL, NULL, NULL, NULL};
+    for (uint32_t k = 0; asks && k < 4; k++) {
+        void *q = leads ? wh_malloc(a.heap, a.most) : NULL;
+        p[k] = (void *)(uintptr_t)wh_shfl_u64(all, (uint64_t)(uintptr_t)q, 0);
+        wh_add_u32_relaxed(&a.found->nulls, p[k] == NULL);
+    }
+    if (asks && leads) {
+        wh_store_u32_release(stage, 1);
+    }
+    for (uint32_t attempt = 0; wh_load_u32_acquire(stage) == 0; attempt++) {
+        wh_backoff(attempt);
+    }
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t asked = 2 * step + 2, k = step % 4;
+        if (!asks) {
+            for (uint32_t attempt = 0; wh_load_u32_relaxed(stage) != asked; attempt++) {
+                wh_backoff(attempt);
+            }
+            if (leads) {
+                (void)wh_exchange_u32_acquire(lock, 1);
+            }
+            (void)wh_tessera_search_(g, all, 0, c, 0);
+            wh_syncwarp(all);
+            if (leads) {
+                wh_store_u32_release(lock, 0);
+                wh_store_u32_release(stage, asked + 1);
+            }
+            continue;
+        }
+        const int frees = lane == step / 4 % lanes;
+        uint64_t number = WH_TESSERA_NO_NUMBER;
+        if (frees) {
+            wh_free(a.heap, p[k]);
+        }
+        (void)wh_tessera_none_(g, all, 0, c, 0, 0, &number);
+        if (leads) {
+            wh_store_u32_relaxed(stage, asked); /* orders nothing */
+        }
+        for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != asked + 1; attempt++) {
+            wh_backoff(attempt);
+        }
+        const uint32_t found = wh_tessera_none_(g, all, 0, c, 0, 0, &number);
+        wh_add_u32_relaxed(&a.found->nulls, found == WH_TESSERA_NONE);
+        if (frees) {
+            wh_add_u32_relaxed(&a.found->overlaps, wh_malloc(a.heap, a.most) != p[k]);
+        }
+        wh_syncwarp(all);
+    }
+    for (uint32_t k = 0; leads && k < 4; k++) {
+        wh_free(a.heap, p[k]);
+    }
+}
+
 /* All memory, in runs of two chunks side by side, of which the last two are free again. */
 WH_KERNEL(tessera_fill, workload_args, a) {
     const uint64_t run = (uint64_t)2 << a.heap.core.chunk_log2;
@@ -714,6 +811,8 @@ static wh_status run_scattered(const wh_launch *launch, workload_args *a) {
 #define UNLISTED 20u
 #define LATE_ENDS 21u
 #define NOTHING 22u
+#define COUNTED 23u
+#define ASKED 24u
 
 typedef struct workload {
     const char *name;
@@ -761,19 +860,20 @@ static const workload workloads[] = {
     {"tessera-late-words", 1, 1, 1, 1, 48, 1, 48, 1, 4096, LATE_SLOT},
     {"tessera-late-ends", 1, 1, 2, 100, 48, 1, 48, 1, 4096, LATE_ENDS},
     {"tessera-nothing", 1, 1, 2, 100, 48, 1, 48, 1, 4096, NOTHING},
+    {"tessera-counted", 1, 1, 2, 1000, 512, 1, 256, 1, 0, COUNTED},
+    {"tessera-asked", 2, 1, 2, 40, 512, 1, 512, 1, 1024, ASKED}, /* two slots a chunk */
+    {"tessera-asked-warp", 2, 1, 4, 40, 512, 1, 512, 1, 1024, ASKED},
 };
 const char *const fault_tessera_names[] = {
-    "tessera-churn",      "tessera-small",        "tessera-chunks",
-    "tessera-slots",      "tessera-quarters",     "tessera-halves",
-    "tessera-spares",     "tessera-parts",        "tessera-spare",
-    "tessera-under-way",  "tessera-words",        "tessera-turns",
-    "tessera-wide-turns", "tessera-runs",         "tessera-alone",
-    "tessera-warp",       "tessera-verdict",      "tessera-verdict-warp",
-    "tessera-answered",   "tessera-late-slot",    "tessera-late-leave",
-    "tessera-late-pack",  "tessera-packs",        "tessera-scattered",
-    "tessera-dressed",    "tessera-dressed-each", "tessera-each",
-    "tessera-each-words", "tessera-unlisted",     "tessera-late-words",
-    "tessera-late-ends",  "tessera-nothing",      NULL};
+    "tessera-churn",      "tessera-small",        "tessera-chunks",     "tessera-slots",
+    "tessera-quarters",   "tessera-halves",       "tessera-spares",     "tessera-parts",
+    "tessera-spare",      "tessera-under-way",    "tessera-words",      "tessera-turns",
+    "tessera-wide-turns", "tessera-runs",         "tessera-alone",      "tessera-warp",
+    "tessera-verdict",    "tessera-verdict-warp", "tessera-answered",   "tessera-late-slot",
+    "tessera-late-leave", "tessera-late-pack",    "tessera-packs",      "tessera-scattered",
+    "tessera-dressed",    "tessera-dressed-each", "tessera-each",       "tessera-each-words",
+    "tessera-unlisted",   "tessera-late-words",   "tessera-late-ends",  "tessera-nothing",
+    "tessera-counted",    "tessera-asked",        "tessera-asked-warp", NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -796,8 +896,11 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     memset(&a, 0, sizeof a);
     memset(&found, 0, sizeof found);
     sim.seed = seed;
-    sim.policy = policies[seed % 4];
-    sim.weak = seed / 8 % 2 != 0 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE;
+    sim.policy = w->runs == COUNTED ? WH_SIM_STICKY : policies[seed % 4];
+    sim.policy_arg = w->runs == COUNTED ? 128 : 0;      /* a whole search at a stretch */
+    sim.weak = w->runs == ASKED    ? WH_SIM_WEAK_FORMAL /* without P8 _GPU shows nothing wrong */
+               : seed / 8 % 2 != 0 ? WH_SIM_WEAK_GPU
+                                   : WH_SIM_WEAK_NONE;
     sim.step_budget = 20000000;
     sim.blocks_per_sm = 8;
     wh_status s = wh_device_open(&device, "sim", &sim);
@@ -830,12 +933,14 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     const uint32_t lanes = alone           ? 1
                            : w->lanes != 0 ? w->lanes
                                            : w->chunks,
-                   block = w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ||
+                   block = w->runs == ASKED ? lanes / 2
+                           : w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ||
                                    w->runs == SCATTERED || (w->runs == VERDICT && lanes > 1)
                                ? 32
                            : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
                                    w->runs != DRESSED && w->runs != ANSWERED && w->runs != EACH &&
-                                   w->runs != UNLISTED && w->runs != LATE_ENDS && w->runs != NOTHING
+                                   w->runs != UNLISTED && w->runs != LATE_ENDS &&
+                                   w->runs != NOTHING && w->runs != COUNTED
                                ? 2
                                : 1;
     const wh_launch launch = {device, lanes / block, block, NULL};
@@ -855,6 +960,8 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         : w->runs == UNLISTED     ? tessera_unlisted(&launch, &a)
         : w->runs == LATE_ENDS    ? tessera_late_ends(&launch, &a)
         : w->runs == NOTHING      ? tessera_nothing(&launch, &a)
+        : w->runs == COUNTED      ? tessera_counted(&launch, &a)
+        : w->runs == ASKED        ? tessera_asked(&launch, &a)
         : w->runs != 0            ? tessera_runs(&launch, &a)
                                   : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;

@@ -277,10 +277,11 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, 
     for (uint32_t tries = 0; tries < WH_TESSERA_QUIET_TRIES; tries++) {
         uint64_t asked = 0;
         if (wh_lane_id() == wh_mask_leader(mask)) {
-            asked = wh_fetch_add_u64_acq_rel(&header->asked, 0); /* P8 */
+            asked = WH_PLANT(tessera_p8_search, wh_fetch_add_u64_acq_rel,
+                             wh_fetch_add_u64_relaxed)(&header->asked, 0); /* P8 */
         }
         asked = wh_shfl_u64(mask, asked, wh_mask_leader(mask));
-        wh_syncwarp(mask);
+        WH_PLANT(tessera_p8_told, wh_syncwarp(mask), (void)0); /* P8: all lanes see it */
         const uint64_t wanted =
             of | wh_shfl_u64(mask, wh_load_u64_relaxed(&header->wanted), wh_mask_leader(mask));
         const uint64_t events =
@@ -348,11 +349,12 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
     const int is_new = wh_any(mask, asks && *number == WH_TESSERA_NO_NUMBER);
     if (is_new) {
         const uint64_t of = wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0);
-        wh_syncwarp(mask); /* P8: what any of them has freed */
+        WH_PLANT(tessera_p8_lanes, wh_syncwarp(mask), (void)0); /* P8: what any of them freed */
         uint64_t next = 0;
         if (leads) {
             (void)wh_fetch_or_u64_relaxed(&header->wanted, of);
-            next = wh_fetch_add_u64_acq_rel(&header->asked, 1); /* P8 */
+            next = WH_PLANT(tessera_p8_ask, wh_fetch_add_u64_acq_rel,
+                            wh_fetch_add_u64_relaxed)(&header->asked, 1); /* P8 */
         }
         next = wh_shfl_u64(mask, next, leader);
         *number = asks && *number == WH_TESSERA_NO_NUMBER ? next : *number;

@@ -68,8 +68,10 @@ WH_HD uint64_t wh_tessera_chunks_(uint32_t chunk, uint32_t order) {
 
 /* P3, X2 */
 WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk, uint32_t n) {
+    WH_PLANT(tessera_p6, (void)0, wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1));
     (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_n_chunks_(chunk, n));
-    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1); /* P6 */
+    WH_PLANT(tessera_p6, wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1), /* P6 */
+             (void)0);
 }
 
 /* 1 if all n chunks from `chunk`, in one word of the pool, were free and are now the caller's. */

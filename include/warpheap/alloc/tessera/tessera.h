@@ -158,8 +158,8 @@
  *       atomic on either, acquire, before it reads the tag (T1, I5)
  *   P8  a request gets its number behind the caller's last free (and those of the lanes that it
  *       asks with: a sync), acq_rel -> the search reads asked by an atomic, acq_rel, before it
- *       looks at anything: what a request with a lower number has freed, it sees. Its verdict,
- *       store release -> who asks, acquire
+ *       looks at anything (its other lanes: a sync): what a request with a lower number has freed,
+ *       it sees. Its verdict, store release -> who asks, acquire
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
  *       its cursor (which wait for nobody: their search of the pool is bounded; a lane of a part of
