@@ -149,10 +149,12 @@
  *       take's effect sees begun
  *   P5  list: what level 0 has is there before the levels above are told (core/veb.h P2)
  *   P6  what has become available is there before the event that tells of it is counted: the
- *       word's fetch_or and the pool's insert are acquire, so the add comes after them. A
- *       verdict that knows the event (X2) has searched with it, since it reads events first. A lane
- *       that counts for others of its warp does so between two syncs with them: behind their
- *       fetch_or, and before they return
+ *       word's fetch_or and the pool's insert are acquire, so the add comes after them. (Atomics
+ *       that have returned are in the L2, where all look. PTX by itself would ask for an add that
+ *       releases, a fence in every free: under the simulated device's formal memory this pair does
+ *       not hold.) A verdict that knows the event (X2) has searched with it, since it reads events
+ *       first. A lane that counts for others of its warp does so between two syncs with them:
+ *       behind their fetch_or, and before they return
  *   P7  a slab's tag is there before bits of it that nobody has freed may be taken (store release
  *       of the word), or takers be let in (a fence before its state loses SHUT) -> the taker's
  *       atomic on either, acquire, before it reads the tag (T1, I5)
