@@ -23,7 +23,8 @@
  * __shfl_sync or __syncwarp of leader and others is right, but with ptxas 13.0 for sm_90
  * it can hang if their mask is not the whole warp, and so can any such branch with a
  * loop in it, without this library (13.5 is free of this, and so is the driver's compiler).
- * wh_malloc_warp does the same and does not: in it all lanes of the mask call.
+ * wh_malloc_warp does the same and does not: in it all lanes of the mask call. (With rw, rw-bm
+ * and crw it can, since in them each lane walks for itself: docs/RANDOM_WALK.md.)
  */
 #ifndef WH_WARPHEAP_H
 #define WH_WARPHEAP_H
