@@ -381,6 +381,56 @@ WH_KERNEL(again, full_args, a) {
     }
 }
 
+/* Takes all packs off their list, as if the frees that list them were still on their way. */
+WH_FN void unlist(wh_tessera_core g) {
+    const wh_veb list = wh_tessera_list_(g, g.n_classes);
+    for (uint64_t w = 0; w < wh_veb_words(list.n); w++) { /* summaries, too */
+        wh_store_u64_relaxed(wh_veb_word(list, w), 0);
+    }
+}
+
+/* One lane, with a long block free all the time, frees two short ones of a class: small requests
+ * find both by searches alone, and what the first search says is not that there is nothing (X1). */
+WH_KERNEL(unlisted, full_args, a) {
+    const wh_tessera_core g = a.heap.core;
+    uint32_t long_one = *a.n, last[WH_TESSERA_CLASSES]; /* short ones, of each class */
+    for (uint32_t i = 0; i < WH_TESSERA_CLASSES; i++) {
+        last[i] = *a.n;
+    }
+    for (uint32_t i = 0; i < *a.n; i++) {
+        const uint32_t chunk = (uint32_t)((uint64_t)((unsigned char *)a.ptrs[i] - g.base) / CHUNK);
+        const uint32_t c = wh_tessera_serves_(g, a.sizes[i]), size = wh_tessera_bound(c);
+        if (!wh_tessera_is_pack(wh_load_u64_relaxed(&a.heap.tags[chunk]))) {
+            continue;
+        }
+        if (size > CHUNK / 16) {
+            if (long_one == *a.n) {
+                wh_free(a.heap, a.ptrs[i]);
+                long_one = i;
+            }
+            continue;
+        }
+        const uint32_t other = last[c];
+        last[c] = i;
+        if (other == *a.n) {
+            continue;
+        }
+        ++*a.small;
+        wh_free(a.heap, a.ptrs[i]);
+        wh_free(a.heap, a.ptrs[other]);
+        void *got[3];
+        for (uint32_t k = 0; k < 3; k++) {
+            unlist(g);
+            got[k] = wh_malloc(a.heap, size);
+        }
+        const uint32_t first = got[0] == a.ptrs[i] ? 0 : 1;
+        *a.wrong += got[first] != a.ptrs[i] || got[1 - first] != a.ptrs[other] || got[2] != NULL;
+    }
+    unlist(g);
+    *a.wrong += wh_malloc(a.heap, wh_tessera_bound(wh_tessera_serves_(g, a.sizes[long_one]))) !=
+                a.ptrs[long_one];
+}
+
 WH_KERNEL(free_all, full_args, a) {
     for (uint32_t i = (uint32_t)wh_thread_id(); i < *a.n; i += (uint32_t)wh_grid_threads()) {
         wh_free(a.heap, a.ptrs[i]);
@@ -413,6 +463,11 @@ static void test_a_full_heap_gives_blocks_again(void **state) {
         assert_int_equal(again(&alone, &a), WH_OK);
         assert_int_equal(*a.wrong, 0);
         assert_true(*a.tried > 100);
+        assert_true(*a.small > 10);
+        is_sound(heap, *a.n, 0);
+        *a.small = 0;
+        assert_int_equal(unlisted(&alone, &a), WH_OK);
+        assert_int_equal(*a.wrong, 0);
         assert_true(*a.small > 10);
         is_sound(heap, *a.n, 0);
         assert_int_equal(free_all(&all, &a), WH_OK);

@@ -126,13 +126,14 @@
  *       slot, nor, if the caller takes blocks of packs, a pack a free one that would do for the
  *       class's largest request (fits_: small requests have the short ones, large requests any
  *       that is long enough), and (4) the pool was empty on its lowest level; and then begun and
- * attached are the same as before and no cursor is between two spans. Without a take, what is
- * available in (3) and (4) only grows or moves from a slab to the pool, so what was there after (2)
- * would have been seen. A slab on that move counts as free: full and not in the pool, or SHUT. A
- * span that is claimed without a bracket leaves its cursor between two spans meanwhile, which (2)
- * and the last look see X2  a verdict holds while no events come: every free that has returned has
- * counted one X3  a verdict holds for all who had asked before its search began, whatever has been
- * freed since: at one moment of their calls there was nothing for them. A search looks at the
+ *       attached are the same as before and no cursor is between two spans. Without a take, what
+ *       is available in (3) and (4) only grows or moves from a slab to the pool, so what was there
+ *       after (2) would have been seen. A slab on that move counts as free: full and not in the
+ *       pool, or SHUT. A span that is claimed without a bracket leaves its cursor between two
+ *       spans meanwhile, which (2) and the last look see
+ *   X2  a verdict holds while no events come: every free that has returned has counted one
+ *   X3  a verdict holds for all who had asked before its search began, whatever has been freed
+ *       since: at one moment of their calls there was nothing for them. A search looks at the
  *       classes of all who had asked, so one answers all who wait
  *
  * Ordering pairs
@@ -261,7 +262,7 @@ WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, uint
  * call, ptxas has the lanes meet behind it by way of one certain barrier register, in all functions
  * the same. A kernel that calls malloc in such a place has lanes wait there: they would be let go
  * when others of the warp use that register in here, and the warp would stay apart from then on
- * (docs/TESSERA.md). */
+ * (docs/TESSERA_LOG.md). */
 WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                               wh_mask_t lanes, uint32_t c, uint64_t v, void *p) {
     const wh_tessera_class row =
