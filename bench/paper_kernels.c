@@ -38,13 +38,13 @@ WH_FN void count(uint64_t *counter, int happened) {
 WH_FN wh_page_got get_rw(wh_heap_t h, wh_mask_t mask, uint32_t last) {
     (void)mask;
     (void)last;
-    return wh_rw_get_page(h);
+    return wh_rw_get_page(h, 0, 1);
 }
 
 WH_FN wh_page_got get_rw_bm(wh_heap_t h, wh_mask_t mask, uint32_t last) {
     (void)mask;
     (void)last;
-    return wh_rw_bm_get_page(h);
+    return wh_rw_bm_get_page(h, 0, 1);
 }
 
 WH_FN wh_page_got get_corw(wh_heap_t h, wh_mask_t mask, uint32_t last) {
@@ -54,7 +54,7 @@ WH_FN wh_page_got get_corw(wh_heap_t h, wh_mask_t mask, uint32_t last) {
 
 WH_FN wh_page_got get_crw(wh_heap_t h, wh_mask_t mask, uint32_t last) {
     (void)mask;
-    return wh_crw_get_page(h, last);
+    return wh_crw_get_page(h, 0, 1, last);
 }
 
 WH_FN void *address_of(wh_heap_t h, uint32_t page) {

@@ -23,8 +23,7 @@
  * __shfl_sync or __syncwarp of leader and others is right, but with ptxas 13.0 for sm_90
  * it can hang if their mask is not the whole warp, and so can any such branch with a
  * loop in it, without this library (13.5 is free of this, and so is the driver's compiler).
- * wh_malloc_warp does the same and does not: in it all lanes of the mask call. (With rw, rw-bm
- * and crw it can, since in them each lane walks for itself: docs/RANDOM_WALK.md.)
+ * wh_malloc_warp does the same and does not: in it all lanes of the mask call.
  */
 #ifndef WH_WARPHEAP_H
 #define WH_WARPHEAP_H
@@ -54,6 +53,9 @@ static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_t *handle) {
     return wh_heap_copy_handle(heap, WH_OF_(NAME), handle, sizeof *handle);
 }
 
+/* Whether lanes that are here together make the inner call each for itself. */
+#define WH_CALLS_ALONE_(mask) (WH_OF_(EACH) == 2 || (WH_OF_(EACH) == 1 && (mask) != 0xffffffffu))
+
 /* wh_malloc and wh_free for callers that know which lanes are converged: every
  * lane of mask makes this call together, each with its own n or p. Saves the
  * query; one block per lane. */
@@ -71,7 +73,7 @@ WH_FN void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
  * Lanes: any subset. Contents: undefined. Cost: alloc/<name>. */
 WH_FN void *wh_malloc(wh_heap_t heap, size_t n) {
     const wh_mask_t mask = wh_activemask();
-    if (WH_OF_(EACH) && mask != 0xffffffffu) {
+    if (WH_CALLS_ALONE_(mask)) {
         return WH_OF_(malloc)(heap, 0, n);
     }
     return wh_malloc_lanes(heap, mask, n);
@@ -82,7 +84,7 @@ WH_FN void *wh_malloc(wh_heap_t heap, size_t n) {
  * owner's use. Lanes: any subset. */
 WH_FN void wh_free(wh_heap_t heap, void *p) {
     const wh_mask_t mask = wh_activemask();
-    if (WH_OF_(EACH) && mask != 0xffffffffu) {
+    if (WH_CALLS_ALONE_(mask)) {
         WH_OF_(free)(heap, 0, p); /* nobody frees for anybody else */
     } else {
         wh_free_lanes(heap, mask, p);

@@ -50,10 +50,10 @@ WH_KERNEL(occupy, walk_args, a) {
             a.last[i] = got.page;          \
         }                                  \
     }
-GET(get_rw, wh_rw_get_page(a.h))
-GET(get_rw_bm, wh_rw_bm_get_page(a.h))
+GET(get_rw, wh_rw_get_page(a.h, 0, 1))
+GET(get_rw_bm, wh_rw_bm_get_page(a.h, 0, 1))
 GET(get_corw, wh_corw_get_page(a.h, ~0u, 1))
-GET(get_crw, wh_crw_get_page(a.h, a.last[i]))
+GET(get_crw, wh_crw_get_page(a.h, 0, 1, a.last[i]))
 GET(get_queue, wh_page_queue_get_page(a.queue, 1u << wh_lane_id(), 1))
 
 typedef struct bed {

@@ -126,7 +126,7 @@ uint64_t suite_random_size(uint64_t *state, uint64_t max) {
 const suite_config suite_configs[SUITE_CONFIGS] = {
     {64 << 10,
      {.segment_bytes = 1024, .slices_per_block = 4, .chunk_bytes = 1024, .queue_entries = 8}},
-    {256 << 10, {.segment_bytes = 8192, .buffers = 4, .chunk_bytes = 2048}},
+    {256 << 10, {.segment_bytes = 8192, .buffers = 4, .chunk_bytes = 2048, .exact_oom = 1}},
     {1 << 20, {0}},
     {100 << 10,
      {.segment_bytes = 4096,
@@ -149,7 +149,8 @@ const suite_config suite_configs[SUITE_CONFIGS] = {
       .slices_per_block = 2,
       .buffers = 3,
       .chunk_bytes = 1024,
-      .queue_entries = 2}},
+      .queue_entries = 2,
+      .exact_oom = 1}},
     {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1, .chunk_bytes = 4096}},
 };
 

@@ -10,9 +10,9 @@
  *                         registers of the benchmark's kernels (8: 32 registers). 1 for
  *                         an allocator whose slow path is its common path
  *
- *   #define wh_X_EACH     1 if lanes of a part of a warp make the calls below each for
- *                         itself: wh_malloc and wh_free then pass mask 0 for them. Lanes that
- *                         know who calls with them (wh_malloc_lanes) pass that in any case
+ *   #define wh_X_EACH     whether lanes make the calls malloc and free below each for itself,
+ *                         unless they know who calls with them (wh_malloc_lanes): wh_malloc
+ *                         and wh_free then pass mask 0. 0: never, 1: in a part of a warp, 2: always
  *
  * Host and device, plain arithmetic:
  *   wh_status wh_X_plan(wh_X_t *h, wh_plan *plan, unsigned char *memory,

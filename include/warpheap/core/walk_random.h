@@ -70,4 +70,12 @@ WH_FN uint32_t wh_walk_near(wh_walk_random *r, uint32_t n) {
     return wh_walk_beside(wh_walk_below(r, n), n);
 }
 
+/* Whether a lane that walks for itself has a step to make: while it walks, but in a part of a warp
+ * whose lanes call together (mask neither 0 nor all) as long as any of them does. Lanes that left
+ * the walk and waited for the others behind it could be left behind there (warpheap.h, "A lane
+ * that allocates for others"). */
+WH_FN int wh_walk_on(wh_mask_t mask, int walks) {
+    return mask == 0 || mask == 0xffffffffu ? walks : wh_any(mask, walks);
+}
+
 #endif

@@ -41,6 +41,8 @@
  *     hold enough pages for those that need one, a word serves as many lanes as it has
  *     pages, and one atomic per word takes them. freePage gives the pages of a word back in
  *     the same way.
+ *   - The lanes of a part of a warp that call together (wh_malloc_warp, wh_malloc_lanes) walk, each
+ *     for itself, until all of them have ended (wh_walk_on). Others leave when they have a page.
  *   - Algorithm 5 keeps the last page in a variable of the thread. malloc cannot, so it
  *     uses a table of hints indexed by thread number; get_page takes the variable.
  *
@@ -120,62 +122,70 @@ WH_FN void wh_random_walk_bad_free_(wh_random_walk_t h) {
 
 /* --- RW: Algorithm 1 --------------------------------------------------------------------- */
 
-/* A sweep over all flags, from `start` around. The sum of the flags grows with every get
- * and every free: if it is the same in two passes, nothing happened in between, and all
- * flags were odd at once. Lock-free: each further round is somebody's get or free. */
-WH_FN_SLOW uint32_t wh_rw_sweep_(uint32_t *flags, uint32_t pages, uint32_t start) {
-    for (;;) {
+/* A sweep over all flags, from `start` around, for the lanes of mask that sweep. The sum of the
+ * flags grows with every get and every free: if it is the same in two passes, nothing happened in
+ * between, and all flags were odd at once. Lock-free: each further round is somebody's get or
+ * free. */
+WH_FN_SLOW uint32_t wh_rw_sweep_(wh_random_walk_t h, wh_mask_t mask, int sweeps, uint32_t start) {
+    uint32_t page = WH_PAGE_NONE;
+    while (wh_walk_on(mask, sweeps)) {
         uint64_t sum[2] = {0, 0};
         const uint32_t passes = WH_PLANT(rw_x1, 2u, 1u); /* X1 */
         for (uint32_t pass = 0; pass < passes; pass++) {
-            for (uint32_t i = 0; i < pages; i++) {
-                const uint32_t p = i < pages - start ? start + i : i - (pages - start);
-                const uint32_t v = wh_load_u32_relaxed(&flags[p]);
-                if (v % 2 == 0 && wh_cas_u32_acquire(&flags[p], v, v + 1) == v) { /* P1 */
-                    return p;
+            for (uint32_t i = 0; i < h.pages && wh_walk_on(mask, sweeps); i++) {
+                const uint32_t p = i < h.pages - start ? start + i : i - (h.pages - start);
+                const uint32_t v = sweeps ? wh_load_u32_relaxed(&h.flags[p]) : 1;
+                if (v % 2 == 0 && wh_cas_u32_acquire(&h.flags[p], v, v + 1) == v) { /* P1 */
+                    page = p;
+                    sweeps = 0;
                 }
                 sum[pass] += v;
             }
             wh_fence(); /* X1: the second reading of a flag comes after the first one of all */
         }
-        if (sum[0] == sum[passes - 1]) {
-            return WH_PAGE_NONE;
-        }
+        sweeps = sweeps && sum[0] != sum[passes - 1];
     }
+    return page;
 }
 
-/* getPage for the calling lane. */
-WH_FN wh_page_got wh_rw_get_page(wh_random_walk_t h) {
+/* getPage for the lanes of mask with `wants`, each for itself. */
+WH_FN wh_page_got wh_rw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants) {
     wh_walk_random random = wh_walk_seed_near();
     wh_page_got got;
+    got.page = WH_PAGE_NONE;
     got.steps = 0;
-    for (uint32_t failed = 0; failed < h.limit;) {
+    uint32_t failed = 0;
+    for (int walks = wants; wh_walk_on(mask, walks);
+         walks = walks && got.page == WH_PAGE_NONE && failed < h.limit) {
         const uint32_t p = wh_walk_near(&random, h.pages);
         /* The first step takes without a look before: with many pages free that is the whole
          * call. */
         const int looks = got.steps != 0;
-        got.steps++;
-        if (looks && wh_load_u32_relaxed(&h.flags[p]) % 2 != 0) {
+        got.steps += walks != 0;
+        if (walks && looks && wh_load_u32_relaxed(&h.flags[p]) % 2 != 0) {
             failed++;
-            continue;
+        } else if (walks) {
+            const uint32_t v = WH_PLANT(rw_p1_get, wh_fetch_or_u32_acquire,
+                                        wh_fetch_or_u32_relaxed)(&h.flags[p], 1); /* I1, P1 */
+            if (v % 2 == 0) {
+                got.page = p;
+            }
+            /* Lost: the page was free a moment ago, which is no evidence of scarcity. */
+            failed = looks ? 0 : failed + 1;
         }
-        const uint32_t v = WH_PLANT(rw_p1_get, wh_fetch_or_u32_acquire,
-                                    wh_fetch_or_u32_relaxed)(&h.flags[p], 1); /* I1, P1 */
-        if (v % 2 == 0) {
-            got.page = p;
-            return got;
-        }
-        /* Lost: the page was free a moment ago, which is no evidence of scarcity. */
-        failed = looks ? 0 : failed + 1;
     }
-    got.page = h.exact != 0 ? wh_rw_sweep_(h.flags, h.pages, wh_walk_below(&random, h.pages))
-                            : WH_PAGE_NONE;
+    const int sweeps = wants && got.page == WH_PAGE_NONE;
+    if (h.exact != 0 && wh_walk_on(mask, sweeps)) {
+        const uint32_t page = wh_rw_sweep_(h, mask, sweeps, wh_walk_below(&random, h.pages));
+        got.page = sweeps ? page : got.page;
+    }
     return got;
 }
 
 WH_FN void *wh_rw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
-    (void)mask;
-    return wh_random_walk_wants_(h, n) ? wh_random_walk_result_(h, wh_rw_get_page(h).page) : NULL;
+    const int wants = wh_random_walk_wants_(h, n);
+    const wh_page_got got = wh_rw_get_page(h, mask, wants);
+    return wants ? wh_random_walk_result_(h, got.page) : NULL;
 }
 
 WH_FN void wh_rw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
@@ -227,82 +237,82 @@ WH_FN uint32_t wh_random_walk_take_(wh_random_walk_t h, uint32_t word, int looks
     return word * WH_USE_BITS + wh_ctz32(free);
 }
 
-/* A sweep over all words, from `start` around: core/use_word.h X1. A free page in a locked
- * word may be the holder's, or not: the round is repeated. */
-typedef struct wh_random_walk_map {
-    uint64_t *words;
-    uint32_t n_words;
-    uint32_t start;
-} wh_random_walk_map;
-
-WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_map m) {
-    for (;;) {
+/* A sweep over all words, from `start` around, for the lanes of mask that sweep: core/use_word.h
+ * X1. A free page in a locked word may be the holder's, or not: the round is repeated. */
+WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_t h, wh_mask_t mask, int sweeps,
+                                          uint32_t start) {
+    uint32_t page = WH_PAGE_NONE;
+    while (wh_walk_on(mask, sweeps)) {
         uint64_t sum[2] = {0, 0};
         int unsure = 0;
         const uint32_t passes = WH_PLANT(random_walk_x1, 2u, 1u); /* X1 */
         for (uint32_t pass = 0; pass < passes; pass++) {
-            for (uint32_t i = 0; i < m.n_words; i++) {
-                const uint32_t w =
-                    i < m.n_words - m.start ? m.start + i : i - (m.n_words - m.start);
-                const uint64_t word = wh_load_u64_acquire(&m.words[w]);
+            for (uint32_t i = 0; i < h.n_words && wh_walk_on(mask, sweeps); i++) {
+                const uint32_t w = i < h.n_words - start ? start + i : i - (h.n_words - start);
+                const uint64_t word = sweeps ? wh_load_u64_acquire(&h.words[w]) : UINT32_MAX;
                 sum[pass] += word >> WH_RANDOM_WALK_COUNT;
-                if (wh_use_free(word) == 0) {
-                    continue;
-                }
-                unsure = 1;
-                const uint64_t old =
-                    wh_fetch_or_u64_acquire(&m.words[w], WH_RANDOM_WALK_LOCK); /* P1, P2 */
-                if ((old & WH_RANDOM_WALK_LOCK) == 0) {                        /* I1 */
-                    const uint32_t free = wh_use_free(old);
-                    wh_add_u64_relaxed(&m.words[w], (free & (0u - free)) - WH_RANDOM_WALK_LOCK);
-                    if (free != 0) {
-                        return w * WH_USE_BITS + wh_ctz32(free);
+                if (wh_use_free(word) != 0) {
+                    unsure = 1;
+                    const uint64_t old =
+                        wh_fetch_or_u64_acquire(&h.words[w], WH_RANDOM_WALK_LOCK); /* P1, P2 */
+                    if ((old & WH_RANDOM_WALK_LOCK) == 0) {                        /* I1 */
+                        const uint32_t free = wh_use_free(old);
+                        wh_random_walk_unlock_(h, w, free & (0u - free));
+                        if (free != 0) {
+                            page = w * WH_USE_BITS + wh_ctz32(free);
+                            sweeps = 0;
+                        }
                     }
                 }
             }
         }
-        if (!unsure && sum[0] == sum[passes - 1]) {
-            return WH_PAGE_NONE;
-        }
+        sweeps = sweeps && (unsure || sum[0] != sum[passes - 1]);
     }
+    return page;
 }
 
-WH_FN uint32_t wh_random_walk_sweep_from_(wh_random_walk_t h, uint32_t start) {
-    wh_random_walk_map m;
-    m.words = h.words;
-    m.n_words = h.n_words;
-    m.start = start;
-    return wh_random_walk_sweep_(m);
+/* What a walk of the lanes of mask with `wants` has got: if that is nothing, and NULL is to be
+ * exact, the page that a sweep finds. */
+WH_FN uint32_t wh_random_walk_or_sweep_(wh_random_walk_t h, wh_mask_t mask, int wants,
+                                        uint32_t page, wh_walk_random *random) {
+    const int sweeps = wants && page == WH_PAGE_NONE;
+    if (h.exact == 0 || !wh_walk_on(mask, sweeps)) {
+        return page;
+    }
+    const uint32_t found = wh_random_walk_sweep_(h, mask, sweeps, wh_walk_below(random, h.n_words));
+    return sweeps ? found : page;
 }
 
-/* getPage for the calling lane, after `steps` that it has made already. */
-WH_FN wh_page_got wh_rw_bm_walk_(wh_random_walk_t h, uint32_t steps) {
+/* getPage for the lanes of mask with `wants`, each for itself, after `steps` that it has made
+ * already. */
+WH_FN wh_page_got wh_rw_bm_walk_(wh_random_walk_t h, wh_mask_t mask, int wants, uint32_t steps) {
     wh_walk_random random = wh_walk_seed_near();
     wh_page_got got;
+    got.page = WH_PAGE_NONE;
     got.steps = steps;
-    for (uint32_t failed = 0; failed < h.limit;) {
-        int unsure = 0;
-        const int looks = got.steps != 0;
-        got.steps++;
-        got.page = wh_random_walk_take_(h, wh_walk_near(&random, h.n_words), looks, &unsure);
-        if (got.page != WH_PAGE_NONE) {
-            return got;
+    uint32_t failed = 0;
+    for (int walks = wants; wh_walk_on(mask, walks);
+         walks = walks && got.page == WH_PAGE_NONE && failed < h.limit) {
+        const uint32_t word = wh_walk_near(&random, h.n_words);
+        if (walks) {
+            int unsure = 0;
+            got.page = wh_random_walk_take_(h, word, got.steps != 0, &unsure);
+            got.steps++;
+            failed = unsure ? 0 : failed + 1;
         }
-        failed = unsure ? 0 : failed + 1;
     }
-    got.page = h.exact != 0 ? wh_random_walk_sweep_from_(h, wh_walk_below(&random, h.n_words))
-                            : WH_PAGE_NONE;
+    got.page = wh_random_walk_or_sweep_(h, mask, wants, got.page, &random);
     return got;
 }
 
-WH_FN wh_page_got wh_rw_bm_get_page(wh_random_walk_t h) {
-    return wh_rw_bm_walk_(h, 0);
+WH_FN wh_page_got wh_rw_bm_get_page(wh_random_walk_t h, wh_mask_t mask, int wants) {
+    return wh_rw_bm_walk_(h, mask, wants, 0);
 }
 
 WH_FN void *wh_rw_bm_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
-    (void)mask;
-    return wh_random_walk_wants_(h, n) ? wh_random_walk_result_(h, wh_rw_bm_get_page(h).page)
-                                       : NULL;
+    const int wants = wh_random_walk_wants_(h, n);
+    const wh_page_got got = wh_rw_bm_get_page(h, mask, wants);
+    return wants ? wh_random_walk_result_(h, got.page) : NULL;
 }
 
 /* Gives back the pages of `mask` in a word. */
@@ -381,9 +391,7 @@ WH_FN wh_page_got wh_corw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants
     if (WH_PLANT(corw_p1, 1, 0)) {
         wh_syncwarp(mask); /* P1: who acquired a page need not be who uses it */
     }
-    if (h.exact != 0 && wants && got.page == WH_PAGE_NONE) {
-        got.page = wh_random_walk_sweep_from_(h, wh_walk_below(&random, h.n_words));
-    }
+    got.page = wh_random_walk_or_sweep_(h, mask, wants, got.page, &random);
     return got;
 }
 
@@ -412,33 +420,34 @@ WH_FN void wh_corw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
 
 /* --- CRW: Algorithm 5 --------------------------------------------------------------------- */
 
-/* getPage for the calling lane, which got page `last` before (WH_PAGE_NONE: none yet). */
-WH_FN wh_page_got wh_crw_get_page(wh_random_walk_t h, uint32_t last) {
+/* getPage for the lanes of mask with `wants`, each for itself, which got page `last` before
+ * (WH_PAGE_NONE: none yet). */
+WH_FN wh_page_got wh_crw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants, uint32_t last) {
     wh_page_got got;
-    if (last < h.pages) {
+    got.page = WH_PAGE_NONE;
+    got.steps = wants && last < h.pages;
+    if (got.steps != 0) {
         const uint32_t next = last + 1 < h.pages ? last + 1 : 0;
         int unsure = 0;
         got.page = wh_random_walk_take_(h, next / WH_USE_BITS, 0, &unsure);
-        if (got.page != WH_PAGE_NONE) {
-            got.steps = 1;
-            return got;
-        }
-        return wh_rw_bm_walk_(h, 1);
     }
-    return wh_rw_bm_walk_(h, 0);
+    const int walks = wants && got.page == WH_PAGE_NONE;
+    if (wh_walk_on(mask, walks)) {
+        const wh_page_got walked = wh_rw_bm_walk_(h, mask, walks, got.steps);
+        got = walks ? walked : got;
+    }
+    return got;
 }
 
 WH_FN void *wh_crw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
-    (void)mask;
-    if (!wh_random_walk_wants_(h, n)) {
-        return NULL;
-    }
+    const int wants = wh_random_walk_wants_(h, n);
     uint32_t *hint = &h.hints[(uint32_t)wh_thread_id() & (h.n_hints - 1)];
-    const wh_page_got got = wh_crw_get_page(h, wh_load_u32_relaxed(hint));
+    const uint32_t last = wants ? wh_load_u32_relaxed(hint) : WH_PAGE_NONE;
+    const wh_page_got got = wh_crw_get_page(h, mask, wants, last);
     if (got.page != WH_PAGE_NONE) {
         wh_store_u32_relaxed(hint, got.page);
     }
-    return wh_random_walk_result_(h, got.page);
+    return wants ? wh_random_walk_result_(h, got.page) : NULL;
 }
 
 /* --- the rest of the contract --------------------------------------------------------------- */
@@ -562,13 +571,13 @@ typedef wh_random_walk_t wh_rw_t;
 #define wh_rw_NAME "rw"
 #define wh_rw_MAX_ALIGN 16u
 #define wh_rw_BLOCKS 8
-#define wh_rw_EACH 0
+#define wh_rw_EACH 2
 
 typedef wh_random_walk_t wh_rw_bm_t;
 #define wh_rw_bm_NAME "rw-bm"
 #define wh_rw_bm_MAX_ALIGN 16u
 #define wh_rw_bm_BLOCKS 8
-#define wh_rw_bm_EACH 0
+#define wh_rw_bm_EACH 2
 #define wh_rw_bm_init wh_rw_init
 #define wh_rw_bm_usable_size wh_rw_usable_size
 #define wh_rw_bm_owns wh_rw_owns
@@ -595,7 +604,7 @@ typedef wh_random_walk_t wh_crw_t;
 #define wh_crw_NAME "crw"
 #define wh_crw_MAX_ALIGN 16u
 #define wh_crw_BLOCKS 8
-#define wh_crw_EACH 0
+#define wh_crw_EACH 2
 #define wh_crw_free wh_rw_bm_free
 #define wh_crw_init wh_rw_init
 #define wh_crw_usable_size wh_rw_usable_size
