@@ -212,6 +212,38 @@ static void test_the_last_place(void **state) {
     }
 }
 
+/* Where a set's own places are taken a full warp gets the next one of one of the sets behind it. */
+static void test_places_of_the_next_sets(void **state) {
+    (void)state;
+    for (uint32_t left = 0; left < WH_TESSERA_WHOLE_TRIES; left++) {
+        last_args a;
+        wh_device *device = open_policy(WH_SIM_RANDOM, left + 1);
+        memset(&a, 0, sizeof a);
+        wh_heap *heap = make_heap(device, 2200000, WH_TESSERA_WHOLE_TRIES, &a.heap);
+        const wh_tessera_core g = a.heap.core;
+        a.size = 512;
+        a.ptrs = take(device, 32 * sizeof *a.ptrs);
+        const uint32_t order = wh_log2_floor(a.size) + 5 - g.chunk_log2;
+        assert_int_equal(g.n_sets, WH_TESSERA_WHOLE_TRIES);
+        for (uint32_t k = 0; k < (g.places >> 6) * g.n_sets; k++) {
+            if (k % g.n_sets != left) {
+                *wh_veb_word(wh_tessera_pool_(g), (g.begin >> 6) + k) = 0;
+            }
+        }
+        const wh_launch one = grid(device, 1, 32);
+        for (uint32_t ticket = 0; ticket < 3; ticket++) {
+            const uint32_t slab = wh_tessera_next_place(g, left, ticket, order);
+            assert_int_equal(take_last(&one, &a), WH_OK);
+            for (uint32_t i = 0; i < 32; i++) {
+                assert_ptr_equal(a.ptrs[i],
+                                 g.base + ((uint64_t)slab << g.chunk_log2) + (uint64_t)i * a.size);
+            }
+        }
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 typedef struct closed_args {
     wh_heap_t heap;
     uint64_t *spans; /* out: the cursor's words after each malloc */
@@ -697,6 +729,7 @@ static void test_positions_do_not_overflow(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps),
                                        cmocka_unit_test(test_the_last_place),
+                                       cmocka_unit_test(test_places_of_the_next_sets),
                                        cmocka_unit_test(test_closed_cursors_open_again),
                                        cmocka_unit_test(test_which_word),
                                        cmocka_unit_test(test_a_late_taker),

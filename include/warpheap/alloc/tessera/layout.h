@@ -108,11 +108,6 @@ WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t order, uint32_t slot_siz
 WH_HD uint64_t wh_tessera_with_set(uint64_t tag, uint32_t set) {
     return (tag & ~((uint64_t)0xff << 24)) | set << 24;
 }
-/* For slots of 2^size_log2 bytes. */
-WH_HD uint64_t wh_tessera_whole_tag(uint32_t c, uint32_t order, uint32_t size_log2, uint32_t set) {
-    const uint32_t low = set << 24 | 1u << (size_log2 + 7) | order << 8 | c << 2 | WH_TESSERA_SLAB;
-    return (uint64_t)1 << (67 - size_log2) | low;
-}
 WH_HD uint32_t wh_tessera_kind(uint64_t tag) {
     return wh_low_u32(tag) & 3;
 }
@@ -436,6 +431,7 @@ typedef struct wh_tessera {
     uint32_t chunk_log2; /* as in core, but a whole word, which is an operand without a load */
     uint32_t words_log2; /* of a chunk */
     uint32_t tracks;     /* as in core */
+    uint64_t whole;      /* classes whose slab is a full warp's, a bit each */
     wh_tessera_core core;
 } wh_tessera_t;
 
@@ -675,11 +671,13 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->tracks = h->core.tracks;
     h->max_slot = (uint32_t)chunk;
     h->core.max_whole = 0;
+    h->whole = 0;
     for (uint32_t c = WH_TESSERA_FINE + 4; c < n_classes; c += 5) {
         const wh_tessera_class row =
             wh_tessera_make_class(c, chunk_log2, h->max_order, h->span_share);
         if (row.slots == 32 && chunk_log2 <= wh_tessera_slab_log2(row)) {
             h->core.max_whole = row.slot_size;
+            h->whole |= (uint64_t)1 << c;
         }
     }
     h->last_set = n_sets - 1;
@@ -696,6 +694,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     h->core.places = h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_sets >> 6 << 6 : 0;
     if (h->core.places == 0) {
         h->core.max_whole = 0; /* and by_places means nothing */
+        h->whole = 0;
         h->pack_above = h->pack_most = 0;
     } else {
         h->core.by_places = (uint32_t)(((uint64_t)1 << 32) / h->core.places) + 1;

@@ -179,7 +179,8 @@
  * Cost  malloc: 1 atomic per group of lanes with one class, if the whole warp calls, else 1
  *       a lane; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
- *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, never waits.
+ *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, 2 more for each of up to
+ *       three other sets if the place is taken; it never waits.
  *       Lanes of a full warp that want different sizes of 1 to 8 KiB (in chunks of 16) get a pack,
  *       and those that want less, too, if the warp wants 48 KiB or more: 2 atomics for all of
  *       them, and never wait.
@@ -192,9 +193,8 @@
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
  *       tessera_full.c (what NULL costs: X3, progress),
- *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P7); wh_tessera_check
- *       (I1 to I9). P3 and P5 are core/veb.h's. No test finds P6 and P8 when they are broken on
- *       purpose.
+ *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P6 to P8); wh_tessera_check
+ *       (I1 to I9). P3 and P5 are core/veb.h's.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -216,7 +216,7 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
                                   uint32_t c, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
     if (p == NULL && lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
-        p = wh_tessera_whole_again_(g, set, c, n);
+        p = wh_tessera_whole_again_(g, set, c);
     }
     if (wh_any(mask, is_run)) {
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
@@ -450,31 +450,36 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
     const wh_group same = together ? wh_group_by_u32(mask, c) : wh_group_alone();
     const uint32_t set = wh_tessera_my_set_(h);
     const int full_warp = may_pack && together && !h.tracks;
-    const int packs =
-        full_warp && is_slot && (uint32_t)n <= h.pack_most && same.n < WH_TESSERA_PACK_LANES;
-    const int large = packs && (uint32_t)n > h.pack_above;
-    const int whole = together && same.n == 32 && wh_tessera_is_whole_(n, h.core.max_whole);
+    const int whole = together && same.n == 32 && (h.whole >> c & 1) != 0;
     const wh_tessera_class row = h.classes[is_slot ? c : 0];
     wh_tessera_set *const own = &h.sets[set];
     uint64_t v = 0;
     void *p = NULL;
-    int done = 0;
-    if (full_warp && wh_any(mask, large)) { /* a group of one class gets blocks there, or none */
-        const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
-        p = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, own, set, need, large);
-        done = wh_all(mask, p != NULL || n == 0);
-    }
-    const int leads = is_slot && p == NULL && wh_group_leads(same);
-    if (whole) {
-        p = wh_tessera_whole_(h.core, set, c, 32 - wh_clz32((uint32_t)n - 1));
-    } else if (!done) {
-        if (leads) {
-            v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
-                &own->cursors[c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
+    int leads = 0;
+    if (!whole) {
+        int done = 0;
+        if (full_warp && same.n != WH_WARP_SIZE) {
+            const int packs =
+                is_slot && (uint32_t)n <= h.pack_most && same.n < WH_TESSERA_PACK_LANES;
+            const int large = packs && (uint32_t)n > h.pack_above;
+            if (wh_any(mask, large)) { /* a group of one class gets blocks there, or none */
+                const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
+                p = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, own, set, need, large);
+                done = wh_all(mask, p != NULL || n == 0);
+            }
         }
-        void *q = wh_tessera_nth_(h.base, h.chunk_log2, row,
-                                  together ? wh_shfl_u64(mask, v, same.leader) : v, same.rank);
-        p = p != NULL ? p : q;
+        leads = is_slot && p == NULL && wh_group_leads(same);
+        if (!done) {
+            if (leads) {
+                v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
+                    &own->cursors[c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
+            }
+            void *q = wh_tessera_nth_(h.base, h.chunk_log2, row,
+                                      together ? wh_shfl_u64(mask, v, same.leader) : v, same.rank);
+            p = p != NULL ? p : q;
+        }
+    } else {
+        p = wh_tessera_whole_(h, set, c, row);
     }
     if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || h.tracks)) {
         uint32_t attach = 0;

@@ -12,54 +12,63 @@ WH_HD int wh_tessera_is_whole_(uint64_t n, uint32_t max_whole) {
     return n > 256 && n <= max_whole && (m >> (29 - wh_clz32(m)) & 3) == 3;
 }
 
-/* Makes chunks that a full warp has claimed its slab: 32 slots of 2^size_log2 bytes, class c. The
- * caller's. */
-WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t size_log2,
-                                 uint32_t slab) {
+/* Makes chunks that a full warp has claimed its slab, 32 slots, with this tag in all of them. The
+ * caller's. tags, words: of the slab. */
+WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, wh_tessera_class row, uint64_t tag,
+                                 uint32_t slab, uint64_t *tags, uint64_t *words) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-    const uint32_t order = size_log2 + 5 - g.chunk_log2;
-    if (lane < 1u << order) { /* at most 32: a class is at most a chunk */
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + lane),
-                             wh_tessera_whole_tag(c, order, size_log2, set));
+    if (lane < 1u << wh_tessera_order(row)) { /* at most 32: a class is at most a chunk */
+        wh_store_u64_relaxed(&tags[lane], tag);
     }
     if (lane == 0) {
-        wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), 0);
+        wh_store_u64_relaxed(words, 0);
     }
     wh_syncwarp(all);
-    return g.base + ((uint64_t)slab << g.chunk_log2) + ((uint64_t)lane << size_log2);
+    return g.base + wh_mul_wide_u32(slab, 1u << g.chunk_log2) + lane * row.slot_size;
 }
 
-/* A full warp that wants slots of 2^size_log2 bytes, class c, takes a slab of its own, 32 slots,
- * from the next place of its set. NULL for all lanes if that place is taken. Kept short: code that
- * an SM runs for the first time in a kernel comes from memory. */
-WH_FN void *wh_tessera_whole_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t size_log2) {
-    const uint32_t all = 0xffffffffu;
-    const uint32_t lane = wh_lane_id();
-    const uint32_t order = size_log2 + 5 - g.chunk_log2;
-    wh_tessera_set *counters = wh_tessera_set_at_(g, set);
+/* A full warp that wants slots of class c, with this row, takes a slab of its own, 32 slots, from
+ * the next place of its set, or if that is taken, of the next ones: some SMs get more blocks to run
+ * than others. NULL for all lanes: these places are taken, too, or it is known that there are none.
+ * Kept short: code that an SM runs for the first time in a kernel comes from memory. */
+#define WH_TESSERA_WHOLE_TRIES 4u
+WH_FN void *wh_tessera_whole_(wh_tessera_t h, uint32_t set, uint32_t c, wh_tessera_class row) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const wh_tessera_core g = h.core;
+    const uint32_t order = wh_tessera_order(row);
+    const wh_tessera_header *header = (const wh_tessera_header *)(const void *)h.classes;
+    const uint64_t tag = wh_tessera_with_set(header->slab_tags[c], set); /* on its way meanwhile */
     uint32_t slab = g.n_chunks;
-    if (lane == 0) {
-        const uint32_t ticket = wh_fetch_add_u32_relaxed(&counters->begun, 1); /* P4 */
-        const int none = wh_load_u32_hint(&counters->no_places) != 0; /* on its way meanwhile */
-        const uint32_t place = wh_tessera_next_place(g, set, ticket, order);
-        const uint64_t bits = wh_tessera_chunks_(place, order);
-        /* P3, P4. The summary above a word that this empties stays: a search clears it. */
-        const uint64_t got =
-            none ? 0
-                 : wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~bits) &
-                       bits;
-        if (got == bits) {
-            slab = place;
-            wh_add_u32_relaxed(&counters->done, 1); /* P4: nothing has become available */
-        } else {
-            if (got != 0) {
-                (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, got);
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_WHOLE_TRIES && slab == g.n_chunks; tries++) {
+        if (lane == 0) {
+            wh_tessera_set *const of = &h.sets[set];
+            const uint32_t ticket = wh_fetch_add_u32_relaxed(&of->begun, 1); /* P4 */
+            const int none = wh_load_u32_hint(&of->no_places) != 0;          /* likewise */
+            const uint32_t place = wh_tessera_next_place(g, set, ticket, order);
+            const uint64_t bits = (uint64_t)(0xffffffffu >> (32 - (1u << order))) << (place & 63);
+            /* P3, P4. The summary above a word that this empties stays: a search clears it. */
+            const uint64_t got = none ? 0
+                                      : wh_fetch_and_u64_acquire(
+                                            wh_veb_word(wh_tessera_pool_(g), place >> 6), ~bits) &
+                                            bits;
+            if (got == bits) {
+                slab = place;
+                wh_add_u32_relaxed(&of->done, 1); /* P4: nothing has become available */
+            } else {
+                if (got != 0) {
+                    (void)wh_veb_insert_mask(wh_tessera_pool_(g), place >> 6, got);
+                }
+                wh_add_u32_release(&of->done, 1); /* P4 */
+                slab += none ? 1 : 0;
             }
-            wh_add_u32_release(&counters->done, 1); /* P4 */
         }
+        slab = wh_shfl_u32(all, slab, 0);
+        set = set != h.last_set ? set + 1 : 0;
     }
-    slab = wh_shfl_u32(all, slab, 0);
-    return slab == g.n_chunks ? NULL : wh_tessera_hand_out_(g, set, c, size_log2, slab);
+    return slab >= g.n_chunks ? NULL
+                              : wh_tessera_hand_out_(g, row, tag, slab, &h.tags[slab],
+                                                     &h.words[(uint64_t)slab << h.words_log2]);
 }
 
 /* What a claim of chunks in a row has come to. */
@@ -111,11 +120,12 @@ WH_FN uint32_t wh_tessera_random_(void) {
 /* A full warp whose place was taken: some sets run out before the heap does, so its lanes look at a
  * word of the pool each, of whatever set, and it takes a place that one of them has seen. NULL: it
  * has to go to its cursor. */
-WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t n) {
+WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c) {
     const wh_tessera_core core = *g;
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-    const uint32_t size_log2 = 32 - wh_clz32((uint32_t)n - 1);
-    const uint32_t order = size_log2 + 5 - core.chunk_log2;
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
+    const uint64_t tag = wh_tessera_with_set(wh_tessera_header_of_(g)->slab_tags[c], set);
+    const uint32_t order = wh_tessera_order(row);
     const uint32_t words = (core.places >> 6) * core.n_sets; /* from the first place on */
     wh_tessera_set *const own = wh_tessera_set_at_(core, set);
     uint32_t random = wh_tessera_random_(), slab = core.n_chunks, begun = 0;
@@ -148,7 +158,10 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
             wh_store_u32_relaxed(&own->no_places, 1); /* until a span is attached */
         }
     }
-    return slab != core.n_chunks ? wh_tessera_hand_out_(core, set, c, size_log2, slab) : NULL;
+    return slab == core.n_chunks
+               ? NULL
+               : wh_tessera_hand_out_(core, row, tag, slab, wh_tessera_tag_at_(core, slab),
+                                      wh_tessera_words_of_(core, slab));
 }
 
 /* --- packs ------------------------------------------------------------------------ */
