@@ -838,9 +838,9 @@ static const workload workloads[] = {
     {"tessera-parts", 256, 1, 0, 12, 128, 1, 16, 1, 0, 0}, /* spans of several slabs */
     {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0, 0},
     {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048, 0},
-    {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048, 0},       /* two words a slab */
-    {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0, 0},        /* slabs often change class */
-    {"tessera-wide-turns", 2, 1, 32, 400, 48, 1, 16, 0, 4096, 0}, /* such of several words */
+    {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048, 0},        /* two words a slab */
+    {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0, 0},         /* slabs often change class */
+    {"tessera-wide-turns", 2, 1, 16, 1600, 48, 1, 16, 0, 4096, 0}, /* such of several words */
     {"tessera-runs", 23, 2, 6, 120, 64, 2, 64, 1, 1024, 3},
     {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
     {"tessera-warp", 1, 1, 32, 20, 64, 1, 64, 1, 2048, WHOLE_WARP}, /* a slot for each lane */

@@ -172,18 +172,18 @@ WH_FN void wh_tessera_leave_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
 /* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
  * before (bits past the last slot do not count: T1), full if all bits are 1 now. The slab goes back
  * to the pool, or is listed. Who is not the first does not wait for the first to list it, since the
- * words are what counts (X1). each, a constant: the lanes of a part of a warp, each for itself. */
-WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
-                             uint32_t slots, int first, int full, int each) {
-    if (full && slots <= 64) { /* I4 */
-        wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_chunks(tag));
-        return;
-    }
+ * words are what counts (X1). states: of all chunks. */
+WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t set, uint32_t slab,
+                             uint64_t tag, uint32_t slots, int first, int full) {
     if (full) {
+        if (slots <= 64) { /* I4 */
+            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_chunks(tag));
+            return;
+        }
         const uint32_t state =
-            WH_PLANT(tessera_p1_state, wh_fetch_add_u32_acq_rel, wh_fetch_add_u32_relaxed)(
-                wh_tessera_state_at_(g, slab), 0 - WH_TESSERA_OPEN); /* P1 */
-        if (state - WH_TESSERA_OPEN == WH_TESSERA_SHUT) {            /* I5 */
+            WH_PLANT(tessera_p1_state, wh_fetch_add_u32_acq_rel,
+                     wh_fetch_add_u32_relaxed)(&states[slab], 0 - WH_TESSERA_OPEN); /* P1 */
+        if (state - WH_TESSERA_OPEN == WH_TESSERA_SHUT) {                           /* I5 */
             wh_tessera_shut_(g, set, slab, slots);
             return;
         }
@@ -191,17 +191,8 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
     if (first) { /* I6 */
         wh_tessera_list_slab_(g, wh_tessera_tag_list(g, tag), slab);
     }
-    uint32_t *frees = &wh_tessera_set_at_(g, set)->frees;
-    if (!each) {
-        WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
-    } else { /* once for all who are here */
-        const wh_mask_t here = wh_activemask();
-        wh_syncwarp(here); /* P6 for what the others have freed */
-        if (wh_lane_id() == wh_mask_leader(here)) {
-            WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
-        }
-        wh_syncwarp(here); /* X2: none returns before */
-    }
+    WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->frees, 1),
+             (void)0); /* X2, P6 */
 }
 
 /* Gives bits of word i of a slab back: their slots become free. As a function, and inline. */
@@ -209,8 +200,9 @@ WH_FN void wh_tessera_give_here_(wh_tessera_core g, uint32_t set, uint32_t slab,
                                  uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    wh_tessera_freed_(g, set, slab, tag, slots, (old & ~wh_tessera_past_last(slots, i)) == 0,
-                      (old | bits) == WH_TESSERA_ALL_FREE, 0);
+    wh_tessera_freed_(g, wh_tessera_state_at_(g, 0), set, slab, tag, slots,
+                      (old & ~wh_tessera_past_last(slots, i)) == 0,
+                      (old | bits) == WH_TESSERA_ALL_FREE);
 }
 
 WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,

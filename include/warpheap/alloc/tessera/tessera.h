@@ -560,7 +560,7 @@ WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
              * itself goes with the pool's word (P3), if the slab is its own at once (I4): not if
              * one of them was free. */
             uint64_t old = 1;
-            if (freed == WH_TESSERA_ALL_FREE && slots <= 64) {
+            if (together && freed == WH_TESSERA_ALL_FREE && slots <= 64) {
                 old = wh_cas_u64_relaxed(&h.words[word], 0, WH_TESSERA_ALL_FREE);
             }
             if (old != 0) {
@@ -574,8 +574,9 @@ WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
                 any = (bits & ~old) != 0;
             }
             if (any) {
-                wh_tessera_freed_(h.core, set, slab, tag_again, slots, (old & ~past) == 0,
-                                  (old | freed) == WH_TESSERA_ALL_FREE, !together);
+                wh_tessera_freed_(h.core, (uint32_t *)(void *)(h.tags + h.core.n_chunks), set, slab,
+                                  tag_again, slots, (old & ~past) == 0,
+                                  (old | freed) == WH_TESSERA_ALL_FREE);
             }
             if (h.tracks) {
                 wh_tessera_uncount_(wh_tessera_ref_(h),
