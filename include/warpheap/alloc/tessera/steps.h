@@ -172,9 +172,10 @@ WH_FN void wh_tessera_leave_(wh_tessera_core g, uint32_t set, uint32_t slab, uin
 /* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
  * before (bits past the last slot do not count: T1), full if all bits are 1 now. The slab goes back
  * to the pool, or is listed. Who is not the first does not wait for the first to list it, since the
- * words are what counts (X1). states: of all chunks. */
+ * words are what counts (X1). states: of all chunks. each, a constant: the lanes of a part of a
+ * warp, each for itself. */
 WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t set, uint32_t slab,
-                             uint64_t tag, uint32_t slots, int first, int full) {
+                             uint64_t tag, uint32_t slots, int first, int full, int each) {
     if (full) {
         if (slots <= 64) { /* I4 */
             wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_chunks(tag));
@@ -191,8 +192,17 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t set, 
     if (first) { /* I6 */
         wh_tessera_list_slab_(g, wh_tessera_tag_list(g, tag), slab);
     }
-    WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->frees, 1),
-             (void)0); /* X2, P6 */
+    uint32_t *frees = &wh_tessera_set_at_(g, set)->frees;
+    if (!each) {
+        WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
+    } else { /* once for all who are here */
+        const wh_mask_t here = wh_activemask();
+        wh_syncwarp(here); /* P6 for what the others have freed */
+        if (wh_lane_id() == wh_mask_leader(here)) {
+            WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
+        }
+        wh_syncwarp(here); /* X2: none returns before */
+    }
 }
 
 /* Gives bits of word i of a slab back: their slots become free. As a function, and inline. */
@@ -202,7 +212,7 @@ WH_FN void wh_tessera_give_here_(wh_tessera_core g, uint32_t set, uint32_t slab,
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     wh_tessera_freed_(g, wh_tessera_state_at_(g, 0), set, slab, tag, slots,
                       (old & ~wh_tessera_past_last(slots, i)) == 0,
-                      (old | bits) == WH_TESSERA_ALL_FREE);
+                      (old | bits) == WH_TESSERA_ALL_FREE, 0);
 }
 
 WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,

@@ -576,7 +576,7 @@ WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
             if (any) {
                 wh_tessera_freed_(h.core, (uint32_t *)(void *)(h.tags + h.core.n_chunks), set, slab,
                                   tag_again, slots, (old & ~past) == 0,
-                                  (old | freed) == WH_TESSERA_ALL_FREE);
+                                  (old | freed) == WH_TESSERA_ALL_FREE, !together);
             }
             if (h.tracks) {
                 wh_tessera_uncount_(wh_tessera_ref_(h),
