@@ -355,10 +355,13 @@ static wh_status series_of(walks *w, const char *name, double share, uint64_t wa
     steps seen = {0, 0, 0, 0, 0}, expected = {NAN, NAN, NAN, NAN, NAN};
     double m = 0;
     uint64_t bad = 0;
-    wh_status s = need(w, n);
     const whi_bench_part part = {
         .size = WH_RANDOM_WALK_PAGE, .threads = n, .value = {"free_share", share, 3}};
-    if (s != WH_OK || a < n || a + (twice ? n : 0) > w->pages || whi_bench_leave_out(b, part)) {
+    if (a < n || a + (twice ? n : 0) > w->pages || whi_bench_leave_out(b, part)) {
+        return WH_OK;
+    }
+    wh_status s = need(w, n);
+    if (s != WH_OK) {
         return s;
     }
     whi_bench_progress(b, name, WH_RANDOM_WALK_PAGE, n);
@@ -589,16 +592,23 @@ static wh_status at_once(walks *w, double share, uint64_t n) {
             ? check(b, wh_device_copy_in(b->device, w->d_counts, &counts, sizeof counts), "counts")
             : s;
     for (uint32_t rep = 0; s == WH_OK && rep < b->reps; rep++) {
+        wh_device_counters before, after;
         double us = 0;
         s = make_scarce(w, share, rep);
         w->call.ptrs = b->call.ptrs;
         const wh_launch l = {b->device, (uint32_t)((n + 255) / 256), n < 256 ? (uint32_t)n : 256,
                              NULL};
+        s = s == WH_OK ? wh_device_get_counters(b->device, &before) : s;
         s = s == WH_OK ? wh_device_timer_begin(b->device) : s;
         s = s == WH_OK ? w->kernels->at_once(&l, &w->call) : s;
         s = s == WH_OK ? wh_device_timer_end(b->device, &us) : s;
+        s = s == WH_OK ? wh_device_get_counters(b->device, &after) : s;
         s = check(b, s, "malloc and free");
-        b->malloc_series.us[b->malloc_series.n++] = us;
+        if (s == WH_OK) {
+            b->malloc_series.us[b->malloc_series.n++] = us;
+            b->malloc_series.steps += after.steps - before.steps;
+            b->malloc_series.atomics += after.atomics - before.atomics;
+        }
     }
     wh_paper_counts got;
     s = s == WH_OK

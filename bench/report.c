@@ -173,8 +173,9 @@ wh_status whi_bench_emit(whi_bench *b, const whi_bench_row *row, const whi_bench
             r.us_min = series->us[i] < r.us_min ? series->us[i] : r.us_min;
             r.us_max = series->us[i] > r.us_max ? series->us[i] : r.us_max;
         }
-        r.steps_per_op = (double)series->steps / ops;
-        r.atomics_per_op = (double)series->atomics / ops;
+        /* A round of drift may have had nothing to do. */
+        r.steps_per_op = ops > 0 ? (double)series->steps / ops : 0;
+        r.atomics_per_op = ops > 0 ? (double)series->atomics / ops : 0;
     }
     return whi_bench_emit_result(b, row, &r);
 }
@@ -230,15 +231,6 @@ wh_status whi_bench_emit_left_out(whi_bench *b, const char *case_name) {
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
 
-static const char *policy_name(wh_sim_policy policy) {
-    static const char *const names[] = {
-#define NAME(name, text) text,
-        WH_SIM_POLICY_LIST(NAME)
-#undef NAME
-    };
-    return names[policy];
-}
-
 int whi_bench_set_meta(json_t *meta, const wh_device_info *info) {
     char date[32];
     const time_t now = time(NULL);
@@ -284,7 +276,8 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
                                          : check == WH_BENCH_CHECK_ENDS ? "ends"
                                                                         : "last"));
     if (b->on_sim) {
-        e |= json_object_set_new(meta, "policy", json_string(policy_name(b->options->policy)));
+        const char *ran = b->info->driver; /* "random/0 seed 7 ...", what WH_SIM says included */
+        e |= json_object_set_new(meta, "policy", json_stringn(ran, strcspn(ran, "/")));
     }
     json_t *root = json_object();
     e |= json_object_set_new(root, "meta", meta);

@@ -2,6 +2,7 @@
  * through cases and allocators, writes the results. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "bench/internal.h"
 
@@ -238,6 +239,11 @@ static int runs(const wh_bench_options *o, const char *name) {
     return o->n_cases == 0;
 }
 
+static int is_same_file(const char *x, const char *y) {
+    struct stat a, b;
+    return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 /* Files are read before anything runs, so that a bad one costs no time. */
 static int check_inputs(whi_bench *b, char *error, size_t size) {
     if (!runs(b->options, "graph")) {
@@ -246,6 +252,15 @@ static int check_inputs(whi_bench *b, char *error, size_t size) {
             return 0;
         }
         return 1;
+    }
+    for (size_t i = 0; b->options->json != NULL && i < b->options->n_inputs; i++) {
+        if (is_same_file(b->options->json, b->options->inputs[i])) {
+            (void)snprintf(error, size,
+                           "'%s' is an input, which the results would overwrite; give --json "
+                           "another file",
+                           b->options->json);
+            return 0;
+        }
     }
     return whi_bench_load_graphs(b, error, size);
 }
@@ -290,6 +305,11 @@ static int open_device(whi_bench *b, char *error, size_t size) {
             "the environment's WH_SIM=%s is not KEY=VALUE,... with keys seed, policy, arg, "
             "sms, blocks, workers, weak, budget, record, replay, or a value is out of range",
             getenv("WH_SIM"));
+    } else if ((s == WH_IO_ERROR || s == WH_BAD_FORMAT) && getenv("WH_SIM") != NULL) {
+        (void)snprintf(error, size,
+                       "the file of schedules in the environment's WH_SIM=%s: %s; correct its "
+                       "path, or record it again",
+                       getenv("WH_SIM"), wh_status_text(s));
     } else if (s == WH_BAD_ARGUMENT) {
         (void)snprintf(error, size, "unknown device '%s'; known: auto, sim, cuda, cuda:N", spec);
     } else {
@@ -355,6 +375,11 @@ static wh_bench_outcome run_on_device(whi_bench *b, const plan *p, char *error, 
         (void)snprintf(error, size, "%llu bad blocks: overlapping, misaligned or outside the heap",
                        (unsigned long long)b->total_bad);
         outcome = WH_BENCH_FAILED;
+    } else if (json_array_size(b->rows) == 0 && json_array_size(b->left_out_rows) == 0) {
+        (void)snprintf(error, size,
+                       "nothing was measured: these allocators, sizes and heap have no part of "
+                       "these cases; give a larger --heap, smaller --sizes, or other allocators");
+        outcome = WH_BENCH_USAGE;
     }
     if (json != NULL) {
         const int failed = whi_bench_write_json(b, json, error) != 0;

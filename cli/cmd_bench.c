@@ -230,6 +230,9 @@ static int run(request *r) {
     const wh_bench_outcome outcome = wh_bench_run(o, error, sizeof error);
     if (outcome != WH_BENCH_OK) {
         (void)cli_complain("%s", error);
+    } else if (fflush(stdout) == EOF || ferror(stdout) != 0) {
+        (void)cli_complain("cannot write the table to standard output");
+        return WH_BENCH_FAILED;
     }
     return (int)outcome;
 }

@@ -407,6 +407,51 @@ def test_bad_requests(folder, names):
     complains(sim + ["--heap", "4096G"], 2, "a heap of .* is more than")
 
 
+def test_nothing_to_measure():
+    """A request of which nothing can be measured is refused, and one with nothing to do is not."""
+    complains(["bench", "--device", "sim", "--case", "single", "--alloc", "bump", "--sizes", "1G",
+               "--heap", "8M"], 2, "nothing was measured")
+    complains(["bench", "--device", "sim", "--case", "walk", "--alloc", "rw", "--threads",
+               "2000000000"], 2, "nothing was measured")
+    r = bench("--case", "drift", "--alloc", "cmalloc", "--heap", "4K", "--seed", "2")
+    check(r.returncode == 0, f"a round of drift that neither mallocs nor frees: {r.stderr!r}")
+    check("nan" not in r.stdout, "a round of drift without operations has figures")
+    r = bench("--case", "scenarios", "--alloc", "rw-malloc", "--reps", "1", "--threads", "64")
+    steps = [float(line.split()[10]) for line in r.stdout.splitlines() if "malloc+free" in line]
+    check(len(steps) > 0 and min(steps) > 0, f"malloc+free passes scheduling points: {steps}")
+
+
+def test_output(folder):
+    """What cannot be written is said; an input is not overwritten."""
+    few = [PROGRAM, "bench", "--device", "sim", "--case", "single", "--alloc", "bump", "--sizes",
+           "16", "--threads", "32"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        r = subprocess.run(few, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    check(r.returncode == 1 and "cannot write the table" in r.stderr, f"/dev/full: {r.stderr!r}")
+    graph = os.path.join(folder, "same.txt")
+    with open(graph, "w", encoding="utf-8") as f:
+        f.write("0 1\n1 2\n")
+    same = os.path.join(folder, ".", "same.txt")
+    complains(["bench", "--device", "sim", "--case", "graph", "--alloc", "bump", "--input", graph,
+               "--json", same], 2, "is an input, which the results would overwrite")
+    with open(graph, encoding="utf-8") as f:
+        check(f.read() == "0 1\n1 2\n", "the input is as it was")
+
+
+def test_schedule(folder):
+    """What WH_SIM says of the schedule is in the results; a file of schedules that is not there."""
+    path = os.path.join(folder, "schedule.json")
+    few = ["bench", "--device", "sim", "--case", "single", "--alloc", "bump", "--sizes", "16",
+           "--threads", "64", "--reps", "1"]
+    r = run(*few, "--json", path, environment={"WH_SIM": "policy=random,seed=7"})
+    check(r.returncode == 0, f"WH_SIM: {r.stderr!r}")
+    with open(path, encoding="utf-8") as f:
+        meta = json.load(f)["meta"]
+    check(meta["policy"] == "random" and "seed 7" in meta["driver"], f"WH_SIM in meta: {meta}")
+    complains(few, 2, "the file of schedules in .*WH_SIM=replay=/none: .*; correct its path",
+              environment={"WH_SIM": "replay=/none"})
+
+
 def test_small_heap():
     text = complains(["bench", "--device", "sim", "--alloc", "gallatin", "--heap", "256"], 2,
                      r"a heap of 256 bytes is too small for 'gallatin', .* at least \d+")
@@ -430,6 +475,9 @@ def main():
         test_alias(folder)
         test_graph(folder)
         test_bad_requests(folder, names)
+        test_nothing_to_measure()
+        test_output(folder)
+        test_schedule(folder)
         test_small_heap()
     print(f"{len(failures)} failures")
     return 1 if failures else 0
