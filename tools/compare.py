@@ -20,22 +20,42 @@ import itertools
 import json
 import pathlib
 import sys
+import zlib
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
 ENDS_WITH_NULL = ("utilization",)
+# What each entry of a file's part has, and what a file that has such a part is.
+NEEDED = {"rows": ("alloc", "case", "op"), "goals": ("case", "op", "measure")}
+WANTED = {"rows": "warpheap --json", "goals": "goals"}
 
 
 def key(row):
     return (row["case"], row["phase"], row["op"], row["size"], row["threads"])
 
 
+def reason(e):
+    """One short line: an error's own text may be long, or have bytes of the file in it."""
+    text = f"one of its entries has no {e}" if isinstance(e, KeyError) else str(e)
+    text = e.strerror if isinstance(e, OSError) and e.strerror else text
+    return " ".join(text.split())[:100]
+
+
 def load(path, part):
     try:
         read = gzip.open if str(path).endswith(".gz") else open
         with read(path, "rt", encoding="utf-8") as f:
-            return json.load(f)[part]
-    except (OSError, ValueError, KeyError) as e:
-        print(f"compare.py: {path}: {e!r}", file=sys.stderr)
+            data = json.load(f)
+        if not isinstance(data, dict) or not isinstance(data.get(part), list):
+            raise ValueError(f"no list of {part}")
+        for entry in data[part]:
+            if not isinstance(entry, dict):
+                raise TypeError(f"one of its {part} is no object")
+            for k in NEEDED[part]:
+                if k not in entry:
+                    raise KeyError(k)
+        return data[part]
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
+        print(f"compare.py: {path}: {reason(e)}; give a file of {WANTED[part]}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
@@ -71,13 +91,15 @@ def against_published(rows, published_rows):
             missed += 1
             continue
         here = row["ratio_null"]
+        # By that of the two by which a row is met.
+        faster = "{:.1f} × faster".format(ratio / here if ratio else published["us"] / row["us"])
         met = here <= ratio if ratio else row["us"] <= published["us"]
         met = met and sound(row)
         missed += not met
         print(
             name
             + "| {} | {:.1f} ({:.2f}) | {} |".format(
-                shown, row["us"], here, "{:.1f} × faster".format(published["us"] / row["us"]) if met else "**missed**"
+                shown, row["us"], here, faster if met else "**missed**"
             )
         )
     return missed

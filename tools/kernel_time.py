@@ -8,7 +8,7 @@ WARPHEAP: the command line program. The benchmark's own times are those of a lau
 kernel; what the launch takes differs from run to run by more than most changes to an
 allocator. The profiler's times repeat within 2 %. Cases single, mixed and warp, a process of
 the benchmark for each size; medians over its repetitions and the one that warms up.
-Exit status 1 if ncu or the program fails.
+Exit status 1 if ncu or the program fails, or if OUT.json cannot be written.
 """
 import argparse
 import csv
@@ -42,17 +42,25 @@ def launches(text):
     return [(e["name"], e[TIME], e[INSTRUCTIONS]) for _, e in sorted(found.items())]
 
 
-def rows_of(case, size, text):
-    """The benchmark goes through its repetitions twice, cold and warm, malloc and free in turn."""
+def rows_of(case, size, text, measured):
+    """The benchmark goes through its repetitions once a phase, malloc and free in turn. Its own
+    rows say which phases an allocator has: without reset none cold, without free none warm."""
+    if not measured:
+        raise ValueError(f"{case} {size}: no rows")
     rows = []
     for op in ("malloc", "free"):
         mine = [x for x in launches(text) if op in x[0]]
-        half = len(mine) // 2
-        if half == 0 or len(mine) % 2 != 0:
-            raise ValueError(f"{case} {size}: {len(mine)} launches of {op}")
-        for phase, part in (("cold", mine[:half]), ("warm", mine[half:])):
+        phases = [r["phase"] for r in measured if r["op"] == op]
+        if not mine and not phases:
+            continue
+        n = len(mine) // max(len(phases), 1)
+        if n == 0 or n * len(phases) != len(mine):
+            raise ValueError(f"{case} {size}: {len(mine)} launches of {op}, "
+                             f"phases: {', '.join(phases) or 'none'}")
+        for i, phase in enumerate(phases):
+            part = mine[i * n:(i + 1) * n]
             rows.append({
-                "case": case, "phase": phase, "op": op, "size": size, "launches": half,
+                "case": case, "phase": phase, "op": op, "size": size, "launches": n,
                 "us": round(statistics.median(x[1] for x in part), 3),
                 "us_min": round(min(x[1] for x in part), 3),
                 "us_max": round(max(x[1] for x in part), 3),
@@ -68,6 +76,15 @@ def run(command):
     return done.stdout
 
 
+def check_writable(path):
+    """Fails before all the profiling rather than after it; a file that is there stays as it is."""
+    new = not path.exists()
+    with path.open("a", encoding="utf-8"):
+        pass
+    if new:
+        path.unlink()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -78,23 +95,27 @@ def main():
     # Without an early end: a launch takes long under the profiler, and rows_of wants all.
     bench = [options.warpheap, "bench", "--device", "cuda", "--alloc", options.alloc,
              "--limit", "600"]
+    rows = []
     try:
+        check_writable(options.out)
         with tempfile.TemporaryDirectory() as folder:
-            probe = pathlib.Path(folder) / "probe.json"
-            run([*bench, "--case", "init", "--json", str(probe)])
-            meta = json.loads(probe.read_text())["meta"]
-        rows = []
-        for case, sizes in CASES.items():
-            for size in sizes:
-                text = run([*NCU, "-k", "regex:k_(malloc|free)_(single|mixed|warp|all)",
-                            "--metrics", f"{TIME},{INSTRUCTIONS}",
-                            *bench, "--case", case, "--sizes", str(size)])
-                rows += [{"alloc": options.alloc, **row} for row in rows_of(case, size, text)]
+            # The meta is that of a run without the profiler.
+            own = pathlib.Path(folder) / "own.json"
+            run([*bench, "--case", "init", "--json", str(own)])
+            meta = json.loads(own.read_text())["meta"]
+            for case, sizes in CASES.items():
+                for size in sizes:
+                    text = run([*NCU, "-k", "regex:k_(malloc|free)_(single|mixed|warp|all)",
+                                "--metrics", f"{TIME},{INSTRUCTIONS}", *bench, "--case", case,
+                                "--sizes", str(size), "--json", str(own)])
+                    measured = json.loads(own.read_text())["rows"]
+                    rows += [{"alloc": options.alloc, **row}
+                             for row in rows_of(case, size, text, measured)]
+        meta["tool"] = " ".join(NCU[:5])
+        options.out.write_text(json.dumps({"meta": meta, "rows": rows}, indent=1) + "\n")
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         print(f"kernel_time: {error}", file=sys.stderr)
         return 1
-    meta["tool"] = " ".join(NCU[:5])
-    options.out.write_text(json.dumps({"meta": meta, "rows": rows}, indent=1) + "\n")
     for row in rows:
         print(f"{row['case']:7} {row['size']:5} {row['op']:6} {row['phase']} {row['us']:8.2f} us "
               f"{row['instructions']:12.0f} instructions")

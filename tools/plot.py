@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """Draws results of `warpheap bench --json`: one figure per case and operation, the ratio
 to the null kernel (or the time, where a row has no ratio) over size, over threads for the
-case scaling, over the share that is live for full; for drift what becomes of the heap, over
-the rounds; one line per allocator.
+cases scaling, walk and crossover, over the share that is live for full; for drift what becomes
+of the heap, over the rounds; one line per allocator. Cases that are measured with several
+shares of the heap free have a figure for each.
 
 Usage: plot.py [-o FOLDER] [--case LIST] [--us] RESULTS.json...
 
 Several files are joined; an allocator that occurs in more than one is marked with the
-file's name. Needs matplotlib (Debian: python3-matplotlib).
+file's name. Rows of `warpheap registers` are passed over. Needs matplotlib (Debian:
+python3-matplotlib). Exit status 2 if a file cannot be read or written, 1 if there is nothing to
+draw.
 """
 import argparse
 import gzip
 import json
 import os
 import sys
+import zlib
 from collections import defaultdict
 
 try:
@@ -26,20 +30,50 @@ except ImportError:
 
 def size_text(n):
     for unit, power in (("G", 30), ("M", 20), ("K", 10)):
-        if n >= 1 << power and n % (1 << power) == 0:
-            return f"{n >> power}{unit}"
-    return str(n)
+        whole = round(n / (1 << power))
+        if whole > 0 and abs(n - (whole << power)) <= n * 1e-6:  # heap_bytes has seven digits
+            return f"{whole}{unit}"
+    return f"{n:.0f}"
+
+
+def fail(path, e):
+    """Ends the program with one short line."""
+    text = f"has no {e}" if isinstance(e, KeyError) else str(e)
+    text = e.strerror if isinstance(e, OSError) and e.strerror else text
+    print(f"plot.py: {path}: {' '.join(text.split())[:100]}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def read(path):
+    """(rows, device) of a file."""
+    opener = gzip.open if str(path).endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as f:
+            data = json.load(f)
+        if not isinstance(data, dict) or not isinstance(data.get("rows"), list):
+            raise ValueError("no list of rows")
+        rows = []
+        for row in data["rows"]:
+            if not isinstance(row, dict):
+                raise TypeError("one of its rows is no object")
+            if row.get("case") == "registers":
+                continue
+            for name in ("alloc", "case", "phase", "op", "size", "us"):
+                if name not in row:
+                    raise ValueError(f"one of its rows has no {name}")
+            rows.append(row)
+        return rows, f"{data['meta']['device']}, {data['meta']['commit']}"
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
+        fail(path, e)
 
 
 def load(paths):
     """(rows, devices); each row gets "line", its legend entry."""
     rows, devices, seen = [], set(), defaultdict(set)
     for path in paths:
-        read = gzip.open if str(path).endswith(".gz") else open
-        with read(path, "rt", encoding="utf-8") as f:
-            data = json.load(f)
-        devices.add(f"{data['meta']['device']}, {data['meta']['commit']}")
-        for row in data["rows"]:
+        of_file, device = read(path)
+        devices.add(device)
+        for row in of_file:
             row["file"] = os.path.splitext(os.path.basename(path))[0]
             seen[row["alloc"]].add(row["file"])
             rows.append(row)
@@ -49,8 +83,10 @@ def load(paths):
     return rows, sorted(devices)
 
 
-VALUES = ("utilization", "range_ratio", "ratio_alone", "waste_mean")
-SHARES = ("utilization", "waste_mean", "filled")  # 0 .. 1
+FRAGMENTS = ("internal", "external", "external-end")  # ops, and names of their values
+VALUES = ("utilization", "range_ratio", "ratio_alone", "waste_mean", *FRAGMENTS)
+SHARES = ("utilization", "waste_mean", "filled", *FRAGMENTS)  # 0 .. 1
+RATIO = "time / time of the null kernel"
 
 
 def value_of(row, use_us):
@@ -60,7 +96,7 @@ def value_of(row, use_us):
             return name, row[name]
     if use_us or row.get("ratio_null") is None:
         return "µs", row["us"]
-    return "time / time of the null kernel", row["ratio_null"]
+    return RATIO, row["ratio_null"]
 
 
 def figures(rows, use_us):
@@ -90,8 +126,28 @@ def figures(rows, use_us):
             title = " ".join((row["case"], row["phase"], row["op"]))
             title += " mixed" if row["case"] == "full" and "size_min" in row else ""
             x, label = row["size"], "size in bytes"
+            if row["case"] in ("walk", "crossover", "scenarios"):
+                title += f" with {row['free_share']:g} free"
+            if row["case"] in ("walk", "crossover"):
+                x, label = row["threads"], "threads"
+            elif row["case"] == "lists" and row["op"] == "ACD-heap":
+                x, label = row["heap_bytes"], "heap in bytes"
+            elif row["case"] == "lists" and row["op"] == "ACD-iterations":
+                x, label = row["iterations"], "iterations"
+            elif row["case"] == "lists" and row["op"] == "P":
+                x, label = row["threads"], "threads"
         out[(title, label, what)][row["line"]].append((x, y))
     return out
+
+
+def file_name(key, keys):
+    """By the title; where figures share one, times are told from values, and µs from ratios."""
+    title, _, what = key
+    name = "-".join(title.replace(".", "-").split())
+    shared = {k[2] for k in keys if k[0] == title and k != key}
+    if shared and what not in VALUES:
+        name += "-time-us" if what == "µs" and RATIO in shared else "-time"
+    return name + ".png"
 
 
 def draw(path, key, lines, devices):
@@ -109,7 +165,7 @@ def draw(path, key, lines, devices):
         for line, points in sorted(lines.items()):
             points.sort()
             axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=line)
-        if label in ("threads", "size in bytes"):
+        if label in ("threads", "size in bytes", "heap in bytes", "iterations"):
             axes.set_xscale("log", base=2)
             if len(ticks) <= 12:
                 axes.set_xticks(ticks, [size_text(t) for t in ticks])
@@ -138,14 +194,26 @@ def main():
     options = parser.parse_args()
     rows, devices = load(options.results)
     if options.case:
+        have = ", ".join(sorted({row["case"] for row in rows})) or "none"
         rows = [row for row in rows if row["case"] in options.case.split(",")]
-    os.makedirs(options.out, exist_ok=True)
+        if not rows:
+            print(f"plot.py: no rows of case {options.case}; the files have: {have}",
+                  file=sys.stderr)
+            return 1
+    if not rows:
+        print("plot.py: no rows to draw", file=sys.stderr)
+        return 1
     drawn = figures(rows, options.us)
-    for key, lines in sorted(drawn.items()):
-        name = "-".join(c for c in key[0].replace(".", "-").split()) + ".png"
-        draw(os.path.join(options.out, name), key, lines, devices)
-        print(os.path.join(options.out, name))
-    return 0 if drawn else 1
+    path = options.out
+    try:
+        os.makedirs(path, exist_ok=True)
+        for key, lines in sorted(drawn.items()):
+            path = os.path.join(options.out, file_name(key, drawn))
+            draw(path, key, lines, devices)
+            print(path)
+    except OSError as e:
+        fail(path, e)
+    return 0
 
 
 sys.exit(main())

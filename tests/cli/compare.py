@@ -3,6 +3,7 @@
 Usage: compare.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
 """
 import copy
+import gzip
 import itertools
 import json
 import os
@@ -124,13 +125,58 @@ def test_published():
     check(compare(results, "--alloc", "other").returncode == 2, "nothing is published of it")
 
 
+def test_faster(folder):
+    """The factor is of ratios where these decide, else of microseconds."""
+    row = {"case": "single", "phase": "warm", "op": "malloc", "size": 16, "threads": 64}
+    for null_us, us, ratio_null, text in ((10, 120, 5.0, "2.0 × faster"),
+                                          (None, 25, 50.0, "4.0 × faster"),
+                                          (10, 50, 12.5, "**missed**")):
+        published = os.path.join(folder, "published.json")
+        with open(published, "w", encoding="utf-8") as f:
+            json.dump({"rows": [{**row, "alloc": "mine", "us": 100, "null_us": null_us}]}, f)
+        path = write(folder, [{**row, "alloc": "mine", "us": us, "ratio_null": ratio_null}])
+        r = compare(path, "--alloc", "mine", "--published", published)
+        check(f" {text} |" in r.stdout, f"{text}: {r.stdout[-200:]!r} {r.stderr[-200:]!r}")
+
+
+def write_bytes(path, content):
+    with open(path, "wb") as f:
+        f.write(content)
+    return path
+
+
+def unreadable(path, content=None, what=None):
+    """Status 2 and one short line that names the file and says what is wanted."""
+    if content is not None:
+        write_bytes(path, content)
+    r = compare("--goals", path)
+    begin, end = f"compare.py: {path}: ", "; give a file of warpheap --json\n"
+    length = len(r.stderr) - len(begin) - len(end)
+    check(r.returncode == 2 and r.stdout == "" and r.stderr.count("\n") == 1
+          and r.stderr.startswith(begin) and r.stderr.endswith(end) and 0 < length <= 100,
+          f"{what or path}: status {r.returncode}, {r.stderr[-200:]!r}")
+
+
 def test_bad_files(folder):
     broken = os.path.join(folder, "broken.json")
     with open(broken, "w", encoding="utf-8") as f:
         f.write('{"rows": [')
-    for path in (broken, os.path.join(folder, "none.json"), GOALS):
-        r = compare("--goals", path)
-        check(r.returncode == 2 and r.stderr.count("\n") == 1, f"{path}: {r.stderr!r}")
+    unreadable(broken)
+    unreadable(os.path.join(folder, "none.json"))
+    unreadable(folder)
+    unreadable(GOALS)
+    for text in ("[]", "1", '{"rows": null}', '{"rows": {}}', '{"rows": [1]}',
+                 '{"rows": [{"case": "x"}]}', '{"rows": [{"alloc": "x", "case": "single"}]}',
+                 '{"rows": [{"alloc": "x", "op": "malloc"}]}'):
+        unreadable(broken, text.encode(), text)
+    unreadable(broken, bytes(range(256)) * 100, "bytes that are no text")
+    unreadable(broken + ".gz", b"{}", "not compressed")
+    packed = gzip.compress(json.dumps({"rows": [], "noise": os.urandom(4096).hex()}).encode())
+    unreadable(broken + ".gz", packed[:len(packed) // 2], "cut short")
+    unreadable(broken + ".gz", packed[:10] + b"\xff" * (len(packed) - 10), "damaged")
+    r = compare("--goals", write(folder, []), "--goals-file", write_bytes(broken, b"[]"))
+    check(r.returncode == 2 and r.stderr == f"compare.py: {broken}: no list of goals; "
+          "give a file of goals\n", f"goals: {r.stderr[-200:]!r}")
 
 
 with tempfile.TemporaryDirectory() as tmp:
@@ -139,6 +185,7 @@ with tempfile.TemporaryDirectory() as tmp:
     test_goals(tmp, OUROBOROS, "ouro-vl-c")
     test_several_files(tmp)
     test_published()
+    test_faster(tmp)
     test_bad_files(tmp)
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)
