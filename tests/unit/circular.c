@@ -249,10 +249,63 @@ static void test_small_chunks(void **state) {
     tear_down(&x);
 }
 
+/* --- AWMalloc ------------------------------------------------------------------------- */
+
+typedef struct bump_args {
+    wh_awmalloc_t heap;
+    uint64_t low, high;
+    uint64_t *outside; /* blocks that do not lie in low..high */
+} bump_args;
+
+WH_KERNEL(bump_at_once, bump_args, a) {
+    const uint64_t n = wh_block_id() % 2 == 0 ? 704 : 400;
+    for (uint32_t i = 0; i < 20; i++) {
+        const uint64_t p =
+            (uint64_t)(uintptr_t)wh_awmalloc_malloc(a.heap, 1u << wh_lane_id(), (size_t)n);
+        if (p != 0 && (p < a.low || p + n > a.high)) {
+            wh_add_u64_relaxed(a.outside, 1);
+        }
+    }
+}
+
+/* Requests of more than half of the heap, at once: who loses its turn to wrap the offset has no
+ * block yet. */
+static void test_bump_stays_inside(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        wh_heap_options o;
+        bump_args a;
+        wh_heap *heap = NULL;
+        void *outside = NULL;
+        wh_device *device = open_policy(WH_SIM_RANDOM, seed);
+        memset(&a, 0, sizeof a);
+        memset(&o, 0, sizeof o);
+        o.device = device;
+        o.bytes = 256 + 1024;
+        o.allocator = "awmalloc";
+        assert_int_equal(wh_device_alloc(device, &o.memory, o.bytes), WH_OK);
+        assert_int_equal(wh_device_alloc(device, &outside, 8), WH_OK);
+        assert_int_equal(wh_device_set(device, outside, 0, 8), WH_OK);
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        assert_int_equal(wh_heap_copy_handle(heap, "awmalloc", &a.heap, sizeof a.heap), WH_OK);
+        a.low = (uint64_t)(uintptr_t)o.memory + 256;
+        a.high = a.low + 1024;
+        a.outside = (uint64_t *)outside;
+        const wh_launch launch = {device, 4, 1, NULL};
+        assert_int_equal(bump_at_once(&launch, &a), WH_OK);
+        assert_int_equal(*a.outside, 0);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split), cmocka_unit_test(test_grace),
-        cmocka_unit_test(test_limbo), cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_row),   cmocka_unit_test(test_small_chunks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split),
+                                       cmocka_unit_test(test_grace),
+                                       cmocka_unit_test(test_limbo),
+                                       cmocka_unit_test(test_gather),
+                                       cmocka_unit_test(test_row),
+                                       cmocka_unit_test(test_small_chunks),
+                                       cmocka_unit_test(test_bump_stays_inside)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1108,12 +1108,16 @@ WH_FN void wh_awmalloc_init(wh_awmalloc_t h, uint64_t i, uint64_t n) {
  * means that another lane has wrapped the offset or moved it. */
 WH_FN uint64_t wh_awmalloc_take_(wh_awmalloc_t h, uint64_t size) {
     uint64_t end = wh_fetch_add_u64_relaxed(h.offset, size) + size;
+    uint64_t full = end; /* an offset at which `size` bytes do not fit */
     while (end > h.bytes) {
-        const uint64_t seen = wh_cas_u64_relaxed(h.offset, end, size);
-        if (seen == end) {
+        const uint64_t seen = wh_cas_u64_relaxed(h.offset, full, size);
+        if (seen == full) {
             return 0;
         }
-        end = seen + size <= h.bytes ? wh_fetch_add_u64_relaxed(h.offset, size) + size : seen;
+        full = seen;
+        if (seen + size <= h.bytes) {
+            full = end = wh_fetch_add_u64_relaxed(h.offset, size) + size;
+        }
     }
     return end - size;
 }
