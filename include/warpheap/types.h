@@ -114,7 +114,8 @@ typedef struct wh_stats {
     uint64_t peak_bytes;     /* the most that it has been since create or reset; a block counts
                                 until its free returns. Needs tuning.track_peak */
     uint64_t live_blocks;
-    uint64_t largest_free; /* largest block that malloc could return now */
+    uint64_t largest_free; /* largest block that malloc could return now; Ouroboros: but for what
+                            * it would first have to merge */
     uint64_t failed;       /* mallocs that returned NULL for n > 0 */
     uint64_t bad_frees;    /* rejected frees: foreign, interior or double */
     uint32_t n_classes;

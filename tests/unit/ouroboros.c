@@ -475,12 +475,54 @@ static void test_options(void **state) {
     wh_device_close(d);
 }
 
+/* With as many bytes as wh_heap_min_bytes says a heap can be made, and with more. */
+static void test_least(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t queue_entries, chunk_bytes, buffers;
+    } odd[] = {{"ouro-s-p", 8192, 0, 0},  {"ouro-s-p", 32768, 8192, 0}, {"ouro-vl-c", 65536, 0, 0},
+               {"ouro-va-c", 4096, 0, 0}, {"ouro-s-p", 0, 0, 128},      {"ouro-va-p", 0, 0, 104},
+               {"ouro-s-c", 0, 0, 0},     {"ouro-vl-p", 0, 2048, 0}};
+    wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 1);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        wh_heap_options o;
+        uint64_t least = 0;
+        memset(&o, 0, sizeof o);
+        o.device = d;
+        o.allocator = odd[i].name;
+        o.tuning.queue_entries = odd[i].queue_entries;
+        o.tuning.chunk_bytes = odd[i].chunk_bytes;
+        o.tuning.buffers = odd[i].buffers;
+        assert_int_equal(wh_heap_min_bytes(&o, &least), WH_OK);
+        for (uint64_t tenths = 10; tenths <= 40; tenths++) {
+            wh_heap *heap = NULL;
+            o.bytes = least * tenths / 10;
+            const wh_status s = wh_heap_create(&heap, &o);
+            if (s != WH_OK) {
+                fail_msg("%s, entry %u, %u.%u times the least: %s", odd[i].name, (unsigned)i,
+                         (unsigned)tenths / 10, (unsigned)tenths % 10, wh_status_name(s));
+            }
+            wh_heap_destroy(heap);
+        }
+    }
+    wh_heap_options o;
+    wh_heap *heap = NULL;
+    uint64_t least = 0;
+    memset(&o, 0, sizeof o);
+    o.device = d;
+    o.allocator = "ouro-s-p";
+    o.bytes = 1 << 20;
+    o.tuning.linear_bytes = UINT64_MAX - 7;
+    assert_int_equal(wh_heap_min_bytes(&o, &least), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
+    wh_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_live),
-        cmocka_unit_test(test_grow),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_layout),  cmocka_unit_test(test_live),  cmocka_unit_test(test_grow),
+        cmocka_unit_test(test_options), cmocka_unit_test(test_least),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

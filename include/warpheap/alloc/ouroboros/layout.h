@@ -392,20 +392,14 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
 }
 
 /* old: NULL, or a heap of which chunk and page sizes are taken over (grow.h). */
-static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
-                                      wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                      const wh_tuning *tuning) {
+static inline wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+                                           wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                                           const wh_tuning *tuning) {
     const uint64_t heap_bytes = bytes, linear = wh_round_up(tuning->linear_bytes, 256);
     uint64_t chunk = old != NULL ? (uint64_t)1 << old->chunk_log2 : tuning->chunk_bytes;
     bytes = linear == 0 ? bytes : bytes >= linear ? (bytes - linear) / 256 * 256 : 0;
     h->linear = memory + bytes;
     h->linear_bytes = tuning->linear_bytes;
-    if (chunk == 0) {
-        chunk = WH_OURO_DEFAULT_CHUNK;
-        while (chunk > 512 && chunk * WH_OURO_MIN_CHUNKS > bytes) {
-            chunk /= 2;
-        }
-    }
     h->variant = variant;
     plan->init_items = 1;
     plan->metadata_bytes = 0;
@@ -442,33 +436,75 @@ static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_o
     h->words_log2 = h->chunk_log2 - h->min_log2 > 6 ? h->chunk_log2 - h->min_log2 - 6 : 0;
 
     /* A page of 2^k bytes is to lie at a multiple of 2^k up to the largest alignment. */
-    const uint64_t large = (uint64_t)1 << (h->chunk_log2 + h->large_log2);
-    const uint64_t align = large < WH_OURO_MAX_ALIGN ? large : WH_OURO_MAX_ALIGN;
     const uint64_t address = (uint64_t)(uintptr_t)memory;
-    const uint64_t pad = memory != NULL ? wh_round_up(address, align) - address : 0;
-    unsigned char *at = memory != NULL ? memory : (unsigned char *)(uintptr_t)align;
+    unsigned char *at = memory != NULL ? memory : (unsigned char *)(uintptr_t)WH_OURO_MAX_ALIGN;
+    uint64_t pad = 0;
     wh_ouro_t least = *h;
     least.large_log2 = 0;
     least.n_classes = h->n_small;
-    plan->min_bytes = wh_ouro_lay_out_(&least, at, chunk, 2, 4 * chunk, tuning);
+    uint64_t as_large = 4 * chunk; /* what lies apart grows with the heap: until it fits itself */
+    for (;; as_large = plan->min_bytes) {
+        plan->min_bytes = wh_ouro_lay_out_(&least, at, chunk, 2, as_large, tuning);
+        if (plan->min_bytes <= as_large) {
+            break;
+        }
+    }
     const int tiny = old == NULL && bytes < 2 * plan->min_bytes;
     plan->min_bytes += linear != 0 ? linear + 256 : 0;
-    uint64_t n = bytes >> h->chunk_log2;
-    if (tiny) {
-        h->large_log2 = 0; /* too small for large chunks */
-        h->n_classes = h->n_small;
-    }
-    while (n >= 2 && wh_ouro_lay_out_(h, at, pad, n, bytes, tuning) > bytes) {
-        const uint64_t over = wh_ouro_lay_out_(h, at, pad, n, bytes, tuning) - bytes;
-        const uint64_t less = over / (chunk + chunk / 4) + 1;
-        n = n > less ? n - less : 0;
+    uint64_t n = 0;
+    for (int flat = tiny; n < 2 && flat < 2; flat++) {
+        if (flat) {
+            if (old != NULL) {
+                break;
+            }
+            h->large_log2 = 0; /* too small for large chunks */
+            h->n_classes = h->n_small;
+        }
+        const uint64_t large = (uint64_t)1 << (h->chunk_log2 + h->large_log2);
+        const uint64_t align = large < WH_OURO_MAX_ALIGN ? large : WH_OURO_MAX_ALIGN;
+        pad = memory != NULL ? wh_round_up(address, align) - address : 0;
+        uint64_t most = bytes >> h->chunk_log2; /* what is laid out grows with n */
+        n = most >= 2 && wh_ouro_lay_out_(h, at, pad, 2, bytes, tuning) <= bytes ? 2 : 0;
+        while (n >= 2 && n < most) {
+            const uint64_t middle = n + (most - n + 1) / 2;
+            if (wh_ouro_lay_out_(h, at, pad, middle, bytes, tuning) <= bytes) {
+                n = middle;
+            } else {
+                most = middle - 1;
+            }
+        }
     }
     if (n < 2 || heap_bytes < plan->min_bytes) { /* whatever the memory's alignment */
         return WH_HEAP_TOO_SMALL;
     }
+    (void)wh_ouro_lay_out_(h, at, pad, n, bytes, tuning);
     plan->metadata_bytes = heap_bytes - (n << h->chunk_log2);
     plan->init_items = n;
     return WH_OK;
+}
+
+static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+                                      wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                                      const wh_tuning *tuning) {
+    wh_tuning t = *tuning;
+    if (t.linear_bytes > UINT64_MAX / 2) {
+        plan->min_bytes = 0;
+        return WH_BAD_ARGUMENT; /* rounding up would wrap */
+    }
+    if (old != NULL || t.chunk_bytes != 0) {
+        return wh_ouro_plan_with_(variant, h, old, plan, memory, bytes, &t);
+    }
+    t.chunk_bytes = WH_OURO_DEFAULT_CHUNK;
+    const uint64_t room = bytes > t.linear_bytes ? bytes - t.linear_bytes : 0;
+    while (t.chunk_bytes > 512 && t.chunk_bytes * WH_OURO_MIN_CHUNKS > room) {
+        t.chunk_bytes /= 2;
+    }
+    wh_status s = wh_ouro_plan_with_(variant, h, old, plan, memory, bytes, &t);
+    while (s == WH_HEAP_TOO_SMALL && t.chunk_bytes > 512) { /* as min_bytes says: with the least */
+        t.chunk_bytes /= 2;
+        s = wh_ouro_plan_with_(variant, h, old, plan, memory, bytes, &t);
+    }
+    return s;
 }
 
 /* Queue chunks that each virtualized queue of a small class has from the beginning, so that the
