@@ -120,6 +120,9 @@ static wh_launch launch_for(const wh_heap *h, uint64_t items) {
 }
 
 wh_status wh_heap_reset_async(wh_heap *heap) {
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     const wh_launch l = launch_for(heap, heap->plan.init_items);
     return heap->ops->init(&l, heap->handle);
 }
@@ -188,8 +191,10 @@ void wh_heap_destroy(wh_heap *heap) {
     if (heap == NULL) {
         return;
     }
-    if (heap->owns_memory) {
+    if (heap->device != NULL) { /* kernels may be at work in the caller's memory, too */
         (void)wh_device_sync(heap->device);
+    }
+    if (heap->owns_memory) {
         (void)wh_device_free(heap->device, heap->memory);
     }
     if (heap->owns_device) {
@@ -206,12 +211,13 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
         return WH_UNSUPPORTED;
     }
     wh_heap next = *heap;
+    int64_t by = 0; /* *moved changes with the heap, not before */
     next.bytes = bytes;
     next.memory = memory;
     wh_status s = wh_device_sync(heap->device);
     if (s == WH_OK) { /* before memory is taken */
         s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, NULL, bytes, &heap->tuning,
-                                 moved);
+                                 &by);
     }
     if (s == WH_OK && memory == NULL) {
         s = wh_device_alloc(heap->device, &next.memory, bytes);
@@ -219,7 +225,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
     next.owns_memory = s == WH_OK && memory == NULL;
     if (s == WH_OK) {
         s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, next.memory, bytes,
-                                 &heap->tuning, moved);
+                                 &heap->tuning, &by);
     }
     if (s == WH_OK) {
         s = wh_heap_reset(&next);
@@ -237,6 +243,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
     }
     if (s == WH_OK) {
         *heap = next;
+        *moved = by;
     }
     return s;
 }

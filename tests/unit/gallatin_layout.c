@@ -275,11 +275,30 @@ static void test_shape_word(void **state) {
     assert_true(used <= 64);
 }
 
+/* Few slices a block: where segments are not given, they are small enough for their blocks to be
+ * counted, in a heap of any size. */
+static void test_few_slices(void **state) {
+    (void)state;
+    for (uint32_t slices = 2; slices <= 64; slices *= 2) {
+        for (uint32_t log2 = 24; log2 <= 33; log2++) {
+            wh_gallatin_t h;
+            wh_plan plan;
+            wh_tuning tuning;
+            memset(&h, 0, sizeof h);
+            memset(&tuning, 0, sizeof tuning);
+            tuning.slices_per_block = slices;
+            assert_int_equal(wh_gallatin_plan(&h, &plan, NULL, (uint64_t)1 << log2, &tuning, 4),
+                             WH_OK);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regions),      cmocka_unit_test(test_words),
         cmocka_unit_test(test_classes),      cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_control_word), cmocka_unit_test(test_shape_word),
+        cmocka_unit_test(test_few_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

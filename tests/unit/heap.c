@@ -148,6 +148,7 @@ static void test_bad_arguments(void **state) {
     assert_int_equal(wh_heap_get_stats(h, NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_check(NULL, NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_reset(NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_reset_async(NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_walk(NULL, NULL, NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_walk(h, NULL, NULL), WH_BAD_ARGUMENT);
     assert_ptr_equal(wh_heap_device(h), d);
@@ -439,6 +440,59 @@ static void test_many_heaps(void **state) {
     wh_device_close(d);
 }
 
+/* A kernel that has been queued has run when destroy returns, whoever's the memory is. */
+static void test_destroy_waits(void **state) {
+    (void)state;
+    for (int callers = 0; callers < 2; callers++) {
+        wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 1);
+        wh_heap_options o = options(d, HEAP_BYTES);
+        wh_heap *heap = NULL;
+        work_args a;
+        void *where = NULL, *failed = NULL, *stream = NULL;
+        memset(&a, 0, sizeof a);
+        if (callers) {
+            assert_int_equal(wh_device_alloc(d, &o.memory, o.bytes), WH_OK);
+        }
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+        assert_int_equal(wh_device_alloc(d, &where, 8), WH_OK);
+        assert_int_equal(wh_device_alloc(d, &failed, 4), WH_OK);
+        assert_int_equal(wh_device_set(d, where, 0, 8), WH_OK);
+        assert_int_equal(wh_device_set(d, failed, 0, 4), WH_OK);
+        assert_int_equal(wh_stream_create(d, &stream), WH_OK);
+        a.failed = (uint32_t *)failed;
+        a.bytes = 64;
+        a.keep = where;
+        const wh_launch queued = {d, 1, 1, stream};
+        assert_int_equal(work(&queued, &a), WH_OK);
+        wh_heap_destroy(heap);
+        assert_true(*(uint64_t *)where != 0);
+        assert_int_equal(wh_stream_destroy(d, stream), WH_OK);
+        wh_device_close(d);
+    }
+}
+
+/* Nothing has changed, and so the blocks have not moved. */
+static void test_failed_grow(void **state) {
+    (void)state;
+    wh_sim_options sim;
+    wh_device *d = NULL;
+    wh_heap *heap = NULL;
+    int64_t moved = 77;
+    memset(&sim, 0, sizeof sim);
+    sim.memory_bytes = 3 << 20;
+    assert_int_equal(wh_device_open(&d, "sim", &sim), WH_OK);
+    wh_heap_options o = options(d, HEAP_BYTES);
+    o.allocator = "ouro-s-p";
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_grow(heap, 4 * HEAP_BYTES, NULL, &moved), WH_OUT_OF_MEMORY);
+    assert_true(moved == 77);
+    assert_int_equal(wh_heap_grow(heap, 2 * HEAP_BYTES, NULL, &moved), WH_OK);
+    assert_true(moved != 77);
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_names),  cmocka_unit_test(test_allocators),
@@ -446,7 +500,8 @@ int main(void) {
         cmocka_unit_test(test_devices),       cmocka_unit_test(test_min_bytes),
         cmocka_unit_test(test_own_memory),    cmocka_unit_test(test_out_of_device_memory),
         cmocka_unit_test(test_unsupported),   cmocka_unit_test(test_corrupt),
-        cmocka_unit_test(test_many_heaps),
+        cmocka_unit_test(test_many_heaps),    cmocka_unit_test(test_destroy_waits),
+        cmocka_unit_test(test_failed_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,7 +266,10 @@ static inline wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
     uint64_t segment = tuning->segment_bytes;
     if (segment == 0) {
         segment = WH_GALLATIN_DEFAULT_SEGMENT;
-        while (segment > 8192 && segment * WH_GALLATIN_MIN_SEGMENTS > bytes) {
+        const uint64_t block =
+            tuning->slices_per_block * min_slice; /* the smallest; 0: not given */
+        while (segment > 8192 && (segment * WH_GALLATIN_MIN_SEGMENTS > bytes ||
+                                  (block != 0 && segment >> 16 > block))) {
             segment /= 2;
         }
     }
