@@ -263,7 +263,9 @@ void whi_log_end(whi_engine *e) {
     if (!g->replay) {
         flush_stay(g);
         (void)fprintf(g->file, "end\n");
-        (void)fflush(g->file);
+        if (fflush(g->file) != 0 || ferror(g->file) != 0) {
+            whi_note_failure(e, NULL, "the schedule could not be written to the file of record=");
+        }
     } else if (!e->batch->failed && (g->stay > 0 || strcmp(next_token(g), "end") != 0)) {
         diverged(e, "the kernel has ended, but the schedule goes on");
     }

@@ -185,6 +185,18 @@ static void test_bad_files(void **state) {
     assert_int_equal(wh_device_open(&d, "sim", &o), WH_IO_ERROR);
 }
 
+/* A schedule that cannot be written is not one to rely on: the launch has failed. */
+static void test_no_room(void **state) {
+    (void)state;
+    wh_sim_options o;
+    run r;
+    memset(&o, 0, sizeof o);
+    o.record = "/dev/full";
+    run_twice(&r, &o, 4, ROOM);
+    assert_int_equal(r.status[0], WH_DEVICE_ERROR);
+    assert_non_null(strstr(r.error, "could not be written to the file"));
+}
+
 /* --- options ----------------------------------------------------------------------------- */
 
 static void test_bad_options(void **state) {
@@ -240,6 +252,7 @@ int main(void) {
         cmocka_unit_test(test_replay),      cmocka_unit_test(test_replay_of_a_failure),
         cmocka_unit_test(test_divergence),  cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_bad_options), cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_no_room),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)remove(schedule);
