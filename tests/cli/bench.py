@@ -417,7 +417,7 @@ def test_nothing_to_measure():
     check(r.returncode == 0, f"a round of drift that neither mallocs nor frees: {r.stderr!r}")
     check("nan" not in r.stdout, "a round of drift without operations has figures")
     r = bench("--case", "scenarios", "--alloc", "rw-malloc", "--reps", "1", "--threads", "64")
-    steps = [float(line.split()[10]) for line in r.stdout.splitlines() if "malloc+free" in line]
+    steps = [float(line.split()[11]) for line in r.stdout.splitlines() if "malloc+free" in line]
     check(len(steps) > 0 and min(steps) > 0, f"malloc+free passes scheduling points: {steps}")
 
 

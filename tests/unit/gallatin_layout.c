@@ -281,12 +281,9 @@ static void test_few_slices(void **state) {
     (void)state;
     for (uint32_t slices = 2; slices <= 64; slices *= 2) {
         for (uint32_t log2 = 24; log2 <= 33; log2++) {
-            wh_gallatin_t h;
+            const wh_tuning tuning = {.slices_per_block = slices};
+            wh_gallatin_t h = {0};
             wh_plan plan;
-            wh_tuning tuning;
-            memset(&h, 0, sizeof h);
-            memset(&tuning, 0, sizeof tuning);
-            tuning.slices_per_block = slices;
             assert_int_equal(wh_gallatin_plan(&h, &plan, NULL, (uint64_t)1 << log2, &tuning, 4),
                              WH_OK);
         }

@@ -391,7 +391,8 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     return wh_round_up(at, 256);
 }
 
-/* old: NULL, or a heap of which chunk and page sizes are taken over (grow.h). */
+/* With the chunks that the tuning gives, or `old` has: NULL, or a heap of which chunk and page sizes
+ * are taken over (grow.h). */
 static inline wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
                                            wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                            const wh_tuning *tuning) {
@@ -483,6 +484,8 @@ static inline wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const
     return WH_OK;
 }
 
+/* The same; where no chunk size is given, with the default one, or the largest smaller one with
+ * which the heap can be made. */
 static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
                                       wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                       const wh_tuning *tuning) {

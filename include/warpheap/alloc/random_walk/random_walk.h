@@ -74,7 +74,8 @@
  *       then a load a step and two atomics; free a load and an atomic. corw: a load a lane
  *       and step, two atomics a word that is taken from, a few collectives for each of
  *       these; free a load a lane, an atomic a word, and a dozen collectives.
- * Check tests/bench/walk.c (equations 1 to 6, 11, 14), conform, stress, fault.
+ * Check tests/bench/walk.c (equations 1 to 6, 11, 14), tests/unit/random_walk.c (lanes that call
+ *       together), conform, stress, fault.
  */
 #ifndef WH_ALLOC_RANDOM_WALK_H
 #define WH_ALLOC_RANDOM_WALK_H
