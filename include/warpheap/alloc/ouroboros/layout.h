@@ -391,8 +391,8 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
     return wh_round_up(at, 256);
 }
 
-/* With the chunks that the tuning gives, or `old` has: NULL, or a heap of which chunk and page sizes
- * are taken over (grow.h). */
+/* With the chunks that the tuning gives, or `old` has: NULL, or a heap of which chunk and page
+ * sizes are taken over (grow.h). */
 static inline wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
                                            wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                            const wh_tuning *tuning) {
