@@ -533,7 +533,7 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, 0), tags[before]);
         wh_store_u32_release(stage, from + 1);
         wh_backoff(0);
-        wh_tessera_dress_(g, tags[after], 0, 1, 0, 1);
+        wh_tessera_dress_(g, tags[after], 0, 1, 0, 1, 0);
         wh_backoff(1);
         (void)wh_fetch_or_u64_acq_rel(&words[word], 1);
         wh_backoff(0);
@@ -833,7 +833,7 @@ static const workload workloads[] = {
     {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1, 0, 0},
     {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1, 0, 0},      /* 16 slots in the only chunk */
     {"tessera-quarters", 1, 1, 4, 600, 256, 1, 256, 1, 0, 0}, /* 4: it is often empty */
-    {"tessera-halves", 1, 1, 2, 3000, 512, 1, 512, 1, 0, 0},
+    {"tessera-halves", 1, 1, 2, 12000, 512, 1, 512, 1, 0, 0},
     {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0, 0},
     {"tessera-parts", 256, 1, 0, 12, 128, 1, 16, 1, 0, 0}, /* spans of several slabs */
     {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0, 0},

@@ -53,27 +53,30 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_ref g, uint32_t set, uint3
 }
 
 /* Claimed chunks get the tag of their new slabs, and words of slabs with no slot free: lane `rank`
- * of `n`. */
+ * of `n`. alone: a constant, n is 1. */
 WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
-                             uint32_t rank, uint32_t n) {
-    uint64_t *const tags = wh_tessera_tag_at_(g, first);
-    uint64_t *const words = wh_tessera_words_of_(g, first);
+                             uint32_t rank, uint32_t n, int alone) {
     const uint32_t step = wh_tessera_tag_order(tag) + wh_tessera_words_log2(g.chunk_log2);
     const uint32_t slabs = chunks >> wh_tessera_tag_order(tag);
+    uint64_t *tags = wh_tessera_tag_at_(g, first) + rank; /* moved on: the fewest instructions */
+    uint64_t *words = wh_tessera_words_of_(g, first) + ((uint64_t)rank << step);
     uint32_t at = rank;
-    WH_NO_UNROLL
-    for (; at + 3 * n < chunks; at += 4 * n) { /* a lane alone has all 64 */
-        for (uint32_t k = 0; k < 4; k++) {
-            wh_store_u64_relaxed(&tags[at + k * n], tag);
+    if (alone) { /* it has all 64 */
+        WH_NO_UNROLL
+        for (; at + 15 < chunks; at += 16, tags += 16) {
+            for (uint32_t k = 0; k < 16; k++) {
+                wh_store_u64_relaxed(&tags[k], tag);
+            }
         }
     }
     WH_NO_UNROLL
-    for (; at < chunks; at += n) {
-        wh_store_u64_relaxed(&tags[at], tag);
+    for (; at < chunks; at += n, tags += n) {
+        wh_store_u64_relaxed(tags, tag);
     }
     WH_NO_UNROLL
     for (uint32_t i = rank; i < slabs; i += n) { /* they may be all ones: I2 */
-        wh_store_u64_relaxed(&words[i << step], 0);
+        wh_store_u64_relaxed(words, 0);
+        words += (uint64_t)n << step;
     }
     if (wh_tessera_tag_slots(tag, g.chunk_log2) > 64) { /* of one chunk each */
         if (WH_PLANT(tessera_p7_state, 1, 0)) {
@@ -97,7 +100,7 @@ WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag
     for (wh_mask_t m = spans; m != 0; m &= m - 1) {
         const uint32_t lane = wh_mask_leader(m);
         wh_tessera_dress_(g, wh_shfl_u64(mask, tag, lane), wh_shfl_u32(mask, first, lane),
-                          wh_shfl_u32(mask, chunks, lane), rank, n);
+                          wh_shfl_u32(mask, chunks, lane), rank, n, 0);
     }
     wh_syncwarp(mask);
 }
@@ -137,28 +140,29 @@ WH_FN void wh_tessera_publish_(wh_tessera_set *own, uint32_t c, uint32_t which, 
      span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
 }
 
+/* Whether the caller has opened a word of a cursor that is closed; it is `as` then. */
+WH_FN int wh_tessera_reopen_(uint64_t *at, uint64_t as) {
+    const uint64_t now = wh_load_u64_relaxed(at); /* lanes go on adding to it */
+    return wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK &&
+           wh_cas_u64_acq_rel(at, now, as) == now;
+}
+
 /* The same with a span of some slots. A cursor that was closed comes back with it: the first word,
  * if it is closed, has the span in place of the caller's, which then waits for a crosser; so does
  * the spare one, if that is. other: what the other word was, not long ago. */
 WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
                               uint32_t r, uint64_t other) {
     wh_tessera_cursor *cursor = &own->cursors[c];
+    const int closed = wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK;
     int opens = 0;
-    if (which == 0) {
-        wh_tessera_publish_(own, c, 0, span, r); /* first, since others wait for it */
+    if (closed && which == 1) { /* before its own word is no longer under way */
+        opens = wh_tessera_reopen_(&cursor->span, WH_TESSERA_UNDER_WAY);
     }
-    if (wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK) {
-        uint64_t *at = wh_tessera_word_(cursor, 1 - which);
-        other = wh_load_u64_relaxed(at); /* lanes go on adding to it */
-        opens = wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK &&
-                wh_cas_u64_acq_rel(at, other,
-                                   which == 0 ? WH_TESSERA_VACANT : WH_TESSERA_UNDER_WAY) == other;
-    }
-    if (which == 1) {
-        wh_tessera_publish_(own, c, opens ? 0 : 1, span, r); /* C1 of that one, too */
-        if (opens) {
-            wh_store_u64_release(&cursor->spare, WH_TESSERA_VACANT);
-        }
+    wh_tessera_publish_(own, c, opens ? 0 : which, span, r); /* C1, of that one, too */
+    if (opens) {
+        wh_store_u64_release(&cursor->spare, WH_TESSERA_VACANT);
+    } else if (closed && which == 0) { /* last, since others wait for the span */
+        (void)wh_tessera_reopen_(&cursor->spare, WH_TESSERA_VACANT);
     }
 }
 
@@ -312,7 +316,8 @@ typedef struct wh_tessera_claim {
     uint64_t span;   /* 0: nothing */
     uint64_t tag;    /* of its slabs */
     uint64_t other;  /* what the other word of the cursor was */
-    uint64_t back;   /* chunks of the same word of the pool that are to be put back */
+    uint64_t back;   /* chunks that are to be put back */
+    uint32_t word;   /* ... of this word of the pool */
     uint32_t chunks; /* 0: nothing */
 } wh_tessera_claim;
 
@@ -324,16 +329,17 @@ typedef struct wh_tessera_claim {
  * while, as far as can be seen, and they hold more; but at most half of what the set's cursors may
  * still hold; or smaller, down to a slab, if that is what there is. Where: in the next one of the
  * set's words of the pool, without a look: mostly it is free; if only a part of it is, the largest
- * piece of that, and the rest is to be put back. All that others wait for: what it needs of the
- * heap is loaded at once, and first; core is *g. P4: by the crosser without a bracket: the cursor
- * is between two spans meanwhile, which keeps X1 (2) away. Not so for what is put back after the
- * span has been published. */
+ * piece of that, and the rest is to be put back. Or, if it `seeks` (a constant), as seek_span does.
+ * All that others wait for: what it needs of the heap is loaded at once, and first; core is *g.
+ * P4: by the crosser without a bracket: the cursor is between two spans meanwhile, which keeps X1
+ * (2) away. Not so for what is put back after the span has been published. */
 WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core core,
                                              wh_tessera_set *own, uint32_t set, uint32_t c,
-                                             wh_tessera_class row, uint32_t which, uint64_t last) {
+                                             wh_tessera_class row, uint32_t which, uint64_t last,
+                                             int seeks) {
     wh_tessera_claim claim;
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
-    const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->place, 1);
+    const uint32_t ticket = seeks ? 0 : wh_fetch_add_u32_relaxed(&own->place, 1);
     const uint64_t span = wh_load_u64_relaxed(&own->cursors[c].span);
     const uint64_t spare = wh_load_u64_relaxed(&own->cursors[c].spare);
     const uint32_t held = wh_load_u32_relaxed(&own->held);
@@ -367,26 +373,30 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core c
     order = order > least ? order : least;
     uint64_t got = 0;
     claim.back = 0;
-    if (core.places != 0) {
+    claim.word = 0;
+    if (seeks) {
+        got = wh_tessera_seek_span_(g, set, c, last, order);
+    } else if (core.places != 0) {
         const uint32_t place = wh_tessera_next_place(core, set, ticket, 6);
         const uint64_t mask = wh_tessera_chunks_(0, order);
         const uint64_t bits =
             wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), place >> 6), ~mask) &
             mask; /* P3 */
-        uint32_t at = bits == mask ? 0 : 64, o = order;
-        WH_NO_UNROLL
-        while (at == 64 && bits != 0 && o > least) { /* as much of it as is in one piece */
-            at = wh_tessera_fit_(bits, --o);
-        }
-        if (at < 64) {
-            got = (place + at) | (uint64_t)1 << (o + 32);
-            claim.back = bits & ~wh_tessera_chunks_(at, o);
+        claim.word = place >> 6;
+        if (bits == mask) {
+            got = place | (uint64_t)1 << (order + 32);
         } else if (bits != 0) {
-            wh_tessera_put_back_(g, set, place >> 6, bits);
+            uint32_t at = 64;
+            WH_NO_UNROLL
+            while (at == 64 && order > least) { /* as much of it as is in one piece */
+                at = wh_tessera_fit_(bits, --order);
+            }
+            claim.back = bits;
+            if (at < 64) {
+                got = (place + at) | (uint64_t)1 << (order + 32);
+                claim.back = bits & ~wh_tessera_chunks_(at, order);
+            }
         }
-    }
-    if (got == 0) {
-        got = wh_tessera_seek_span_(g, set, c, last, order);
     }
     claim.chunks = (uint32_t)(got >> 32);
     claim.tag = wh_tessera_with_set(tag, set);
@@ -394,7 +404,7 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core c
     claim.span =
         got == 0 ? 0 : wh_tessera_span((uint32_t)got, row.slots * (claim.chunks >> least), 0);
     if (got != 0) { /* a cursor of the set's has this span now instead of `last` */
-        wh_add_u32_relaxed(&own->held, wh_tessera_chunks_of_(row, core.begin, claim.span) - had);
+        wh_add_u32_relaxed(&own->held, ((uint32_t)got >= core.begin ? claim.chunks : 0) - had);
     }
     return claim;
 }
@@ -444,51 +454,83 @@ typedef struct wh_tessera_asked {
 #define WH_TESSERA_ENDS 32u    /* p is all that there is for it */
 #define WH_TESSERA_WAITS 64u   /* its crosser will be long: it may look at the list meanwhile */
 #define WH_TESSERA_LISTED 128u /* it has looked there */
+#define WH_TESSERA_SEEKS 256u  /* with CROSSES: refill found nothing for it */
 #define WH_TESSERA_PATIENCE 3u /* looks at its cursor before a lane says so */
 
+/* Whether a lane owes its cursor a span, and has not asked for it yet. */
+WH_FN int wh_tessera_is_crosser_(uint32_t attach) {
+    return attach - 1 < WH_TESSERA_CROSSES;
+}
+
 /* Each crosser among the lanes of mask (attach, v) attaches a span from the pool for its group,
- * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. Returns
- * attach = STUCK for a crosser that found no span, with what it still owes. own: the set's
- * counters. */
+ * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. mask 0,
+ * a constant: each lane for itself, and without a look at others. seeks: as in next_span. Returns
+ * attach = what a crosser that found no span still owes. own: the set's counters. */
 WH_FN wh_tessera_asked wh_tessera_attach_all_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                               wh_mask_t lanes, uint32_t set, uint32_t c,
-                                              uint32_t attach, uint64_t v, void *p) {
+                                              uint32_t attach, uint64_t v, void *p, int seeks) {
     const int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+    const wh_mask_t needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask_t)need;
     const wh_tessera_core core = *g; /* what is looked at here, at once */
     const wh_tessera_class row =
         wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     wh_tessera_claim claim;
     claim.span = claim.tag = claim.other = claim.back = 0;
-    claim.chunks = 0;
+    claim.chunks = claim.word = 0;
     if (attach != 0) {
-        claim = wh_tessera_next_span_(g, core, own, set, c, row, attach - 1, v);
+        claim = wh_tessera_next_span_(g, core, own, set, c, row, attach - 1, v, seeks);
     }
     uint64_t got = claim.span; /* slots from its position on are the group's */
-    wh_tessera_dress_all_(core, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
+    if (mask != 0) {
+        wh_tessera_dress_all_(core, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
+    } else if (got != 0) {
+        wh_tessera_dress_(core, claim.tag, wh_tessera_span_first(got), claim.chunks, 0, 1, 1);
+    }
+    if (claim.back != 0) { /* P4: before the cursor is no longer between two spans */
+        wh_add_u32_relaxed(&own->begun, 1);
+    }
     if (got != 0) {
-        if (claim.back != 0) { /* P4: before the cursor is no longer between two spans */
-            wh_add_u32_relaxed(&own->begun, 1);
-        }
         wh_tessera_attach_(own, c, attach - 1, got, wh_popc32(needy), claim.other);
-        if (claim.back != 0) {
-            WH_PLANT(tessera_back,
-                     wh_veb_put_back(wh_tessera_pool_(core), wh_tessera_span_first(got) >> 6,
-                                     claim.back),
-                     (void)0);
-            wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
-        }
         attach = 0;
     }
-    got = wh_shfl_u64(mask, got, wh_mask_leader(lanes));
+    if (claim.back != 0) {
+        WH_PLANT(tessera_back, wh_veb_put_back(wh_tessera_pool_(core), claim.word, claim.back),
+                 (void)0);
+        wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
+    }
+    got = mask != 0 ? wh_shfl_u64(mask, got, wh_mask_leader(lanes)) : got;
     if (need) {
-        p = wh_tessera_nth_(core.base, core.chunk_log2, row, got, wh_mask_rank(needy));
+        p = wh_tessera_nth_(core.base, core.chunk_log2, row, got,
+                            mask != 0 ? wh_mask_rank(needy) : 0);
     }
     wh_tessera_asked now;
     now.p = p;
     now.v = v;
-    now.attach = attach != 0 ? attach | WH_TESSERA_STUCK : 0;
+    now.attach = attach;
     return now;
+}
+
+/* Crossers fetch the next span from where it mostly is; one that finds nothing there SEEKS. Others
+ * keep their attach. For a full warp, or else each lane for itself. Functions of their own, without
+ * a call and with a mask that is a constant: all that goes on here is a wait for others, and half
+ * of it used to be instructions that the SM had not run before (docs/TESSERA_LOG.md). */
+WH_FN wh_tessera_asked wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
+                                          wh_mask_t lanes, uint32_t set, uint32_t c,
+                                          uint32_t attach, uint64_t v, void *p) {
+    const uint32_t crosses = wh_tessera_is_crosser_(attach) ? attach : 0;
+    wh_tessera_asked now = wh_tessera_attach_all_(g, own, mask, lanes, set, c, crosses, v, p, 0);
+    now.attach = crosses == 0 ? attach : now.attach == 0 ? 0 : now.attach | WH_TESSERA_SEEKS;
+    return now;
+}
+WH_FN_SLOW wh_tessera_asked wh_tessera_refill_warp_(wh_tessera_ref g, wh_tessera_set *own,
+                                                    wh_mask_t lanes, uint32_t set, uint32_t c,
+                                                    uint32_t attach, uint64_t v, void *p) {
+    return wh_tessera_refill_(g, own, 0xffffffffu, lanes, set, c, attach, v, p);
+}
+WH_FN_SLOW wh_tessera_asked wh_tessera_refill_each_(wh_tessera_ref g, wh_tessera_set *own,
+                                                    uint32_t set, uint32_t c, uint32_t attach,
+                                                    uint64_t v, void *p) {
+    return wh_tessera_refill_(g, own, 0, 0, set, c, attach, v, p);
 }
 
 #endif

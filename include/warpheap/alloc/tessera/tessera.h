@@ -344,10 +344,10 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_(wh_tessera_ref g, wh_tessera_set 
     return now;
 }
 
-/* What await cannot do, for lanes of which some are crossers, for rare, or STUCK: spans for the
- * former, and all there is for the others. Some may still need a slot then. All lanes of mask, or
- * if that is 0 those that are here; `lanes`: of a full warp the caller's group. attach and v as in
- * wh_tessera_asked; n is the request of a lane that has no p yet.
+/* What await and refill cannot do, for lanes of which some are crossers that SEEK, for rare, or
+ * STUCK: spans for the former, and all there is for the others. Some may still need a slot then.
+ * All lanes of mask, or if that is 0 those that are here; `lanes`: of a full warp the caller's
+ * group. attach and v as in wh_tessera_asked; n is the request of a lane that has no p yet.
  */
 WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
                                              wh_mask_t lanes, uint32_t set, uint32_t c,
@@ -367,10 +367,10 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *o
     now.v = v;
     now.attach = 0;
     if (wh_any(mask, crosses != 0)) {
-        now = wh_tessera_attach_all_(g, own, mask, lanes, set, c, crosses, v, p);
+        now = wh_tessera_attach_all_(g, own, mask, lanes, set, c, crosses, v, p, 1);
     }
-    if (wh_any(mask, ((now.attach | attach) & WH_TESSERA_STUCK) != 0)) {
-        const uint32_t owes = now.attach & WH_TESSERA_CROSSES;
+    const uint32_t owes = now.attach;
+    if (wh_any(mask, owes != 0 || (attach & WH_TESSERA_STUCK) != 0)) {
         now.p = wh_tessera_slow_(g, mask, lanes, set, c, (attach & WH_TESSERA_SLOTS) == 0,
                                  owes != 0, owes != 0 ? owes - 1 : 0, now.v, now.p);
         now.attach = WH_TESSERA_ENDS;
@@ -419,6 +419,10 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
     while (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0)) {
         const wh_tessera_asked now =
             !WH_TESSERA_SOME(mask, attach != 0) ? wh_tessera_await_(g, own, mask, lanes, c, v, p)
+            : WH_TESSERA_SOME(mask, wh_tessera_is_crosser_(attach))
+                ? (mask == 0xffffffffu
+                       ? wh_tessera_refill_warp_(g, own, lanes, set, c, attach, v, p)
+                       : wh_tessera_refill_each_(g, own, set, c, attach, v, p))
             : WH_TESSERA_SOME(mask, wh_tessera_looks_(attach))
                 ? wh_tessera_listed_(g, own, mask, lanes, set, c, attach, v, p)
                 : wh_tessera_more_(g, own, mask, lanes, set, c, attach | slots, v, p, n);
