@@ -82,7 +82,7 @@ nightly-%:
 cuda-kinds:
 	@scripts/setup test
 	$(CONFIGURE) cuda
-	cmake --build build-cuda --parallel $(JOBS) --target atomics_probe lanes_probe wh_cuda_objects \
+	cmake --build build-cuda --parallel $(JOBS) --target atomics_probe floor_probe lanes_probe wh_cuda_objects \
 	    $(foreach part,library_objects wh_bench_kernels wh_workload_kernels conform_kernels \
 	        stress_kernels,$(KINDS:%=$(part)_%_cuda))
 	$(CONFIGURE) cuda75
