@@ -3,7 +3,8 @@
 to the null kernel (or the time, where a row has no ratio) over size, over threads for the
 cases scaling, walk and crossover, over the share that is live for full; for drift what becomes
 of the heap, over the rounds; one line per allocator. Cases that are measured with several
-shares of the heap free have a figure for each.
+shares of the heap free have a figure for each, and sizes of scenarios that are measured with
+several numbers of threads one over these.
 
 Usage: plot.py [-o FOLDER] [--case LIST] [--us] RESULTS.json...
 
@@ -99,9 +100,17 @@ def value_of(row, use_us):
     return RATIO, row["ratio_null"]
 
 
+def scenario_of(row):
+    return row["line"], row["phase"], row["op"], row["size"], row["free_share"]
+
+
 def figures(rows, use_us):
     """Groups rows into {(title, x label, y label): {line: [(x, y)]}}."""
     out = defaultdict(lambda: defaultdict(list))
+    counts = defaultdict(set)  # of threads: of scenarios, of rows that differ in nothing else
+    for row in rows:
+        if row["case"] == "scenarios":
+            counts[scenario_of(row)].add(row["threads"])
     for row in rows:
         what, y = value_of(row, use_us)
         if row["case"] == "drift":
@@ -128,6 +137,11 @@ def figures(rows, use_us):
             x, label = row["size"], "size in bytes"
             if row["case"] in ("walk", "crossover", "scenarios"):
                 title += f" with {row['free_share']:g} free"
+            if row["case"] == "scenarios" and len(counts[scenario_of(row)]) > 2:
+                by_threads = (f"{title}, {size_text(x)} B", "threads", what)
+                out[by_threads][row["line"]].append((row["threads"], y))
+                if x in (seen for seen, _ in out[(title, label, what)][row["line"]]):
+                    continue  # over the sizes the first of these counts is shown
             if row["case"] in ("walk", "crossover"):
                 x, label = row["threads"], "threads"
             elif row["case"] == "lists" and row["op"] == "ACD-heap":
@@ -143,7 +157,7 @@ def figures(rows, use_us):
 def file_name(key, keys):
     """By the title; where figures share one, times are told from values, and µs from ratios."""
     title, _, what = key
-    name = "-".join(title.replace(".", "-").split())
+    name = "-".join(title.replace(".", "-").replace(",", "").split())
     shared = {k[2] for k in keys if k[0] == title and k != key}
     if shared and what not in VALUES:
         name += "-time-us" if what == "µs" and RATIO in shared else "-time"

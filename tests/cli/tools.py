@@ -1,0 +1,214 @@
+"""tools/plot.py and tools/kernel_time.py, without matplotlib and without a GPU: a module and a
+profiler of the same names stand in for them, and tell what they were asked for.
+
+Usage: tools.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
+"""
+import gzip
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+
+SOURCE = os.path.abspath(sys.argv[2])
+
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED:", what, flush=True)
+
+
+def tool(name, *args, **env):
+    return subprocess.run([sys.executable, os.path.join(SOURCE, "tools", name), *args],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                          env={**os.environ, **env})
+
+
+def one_line(r):
+    return r.stderr.count("\n") == 1 and "Traceback" not in r.stderr
+
+
+# --- plot.py --------------------------------------------------------------------------------------
+
+PYPLOT = '''
+import json
+
+class Axes:
+    def __init__(self):
+        self.lines = {}
+    def plot(self, x, y, label, **_):
+        self.lines[label] = list(zip(x, y))
+    def bar(self, x, y, width, label):
+        self.lines[label] = list(zip(x, y))
+    def __getattr__(self, name):
+        return lambda *a, **k: None
+
+class Figure:
+    def __init__(self, axes):
+        self.axes = axes
+    def tight_layout(self):
+        pass
+    def savefig(self, path, dpi):
+        with open(path, "x") as f:
+            json.dump(self.axes.lines, f)
+
+def subplots(figsize):
+    axes = Axes()
+    return Figure(axes), axes
+
+def close(figure):
+    pass
+'''
+
+
+def results(path, rows, **meta):
+    opener = gzip.open if path.endswith(".gz") else open
+    with opener(path, "wt", encoding="utf-8") as f:
+        json.dump({"meta": {"device": "d", "commit": "c", **meta}, "rows": rows}, f)
+    return path
+
+
+def row(alloc, case, op, size, us, **more):
+    return {"alloc": alloc, "case": case, "phase": "warm", "op": op, "size": size, "us": us, **more}
+
+
+def plot(folder, out, *args):
+    """(result, {file name: its lines})"""
+    r = tool("plot.py", "-o", os.path.join(folder, out), *args, PYTHONPATH=folder)
+    figures = {}
+    for path in r.stdout.splitlines():
+        with open(path, encoding="utf-8") as f:
+            figures[os.path.basename(path)] = json.load(f)
+    return r, figures
+
+
+def test_plot(folder):
+    os.mkdir(os.path.join(folder, "matplotlib"))
+    with open(os.path.join(folder, "matplotlib", "__init__.py"), "w", encoding="utf-8") as f:
+        f.write("def use(name):\n    pass\n")
+    with open(os.path.join(folder, "matplotlib", "pyplot.py"), "w", encoding="utf-8") as f:
+        f.write(PYPLOT)
+    first = results(os.path.join(folder, "a.json"), [
+        row("x", "single", "malloc", 64, 30, ratio_null=3),
+        row("x", "single", "malloc", 16, 20, ratio_null=2),
+        row("y", "single", "malloc", 16, 90, ratio_null=9),
+        row("y", "single", "malloc", 64, 70),  # without a null kernel: a time
+        row("x", "scaling", "malloc", 16, 4, ratio_null=1, threads=32),
+        row("x", "scaling", "malloc", 16, 8, ratio_null=2, threads=64),
+        *(row("x", "scenarios", "malloc", size, us, free_share=0.5, threads=threads)
+          for size, threads, us in ((16, 100, 1), (256, 100, 2), (256, 64, 3), (256, 512, 4))),
+        *(row("x", "drift", "round", size, us, round=k, filled=0.5, largest=9, range_ratio=2)
+          for k, size, us in ((1, 16, 5), (2, 20, 6))),
+        {"alloc": "x", "case": "registers", "kernel": "k"}])
+    second = results(os.path.join(folder, "b.json.gz"),
+                     [row("x", "single", "malloc", 16, 25, ratio_null=2.5)])
+    r, figures = plot(folder, "one", first)
+    check(r.returncode == 0 and r.stderr == "", f"plot: ends well: {r.stderr}")
+    check(figures.get("single-warm-malloc-time.png") == {"x": [[16, 2], [64, 3]], "y": [[16, 9]]},
+          "plot: ratios over sizes, in order")
+    check(figures.get("single-warm-malloc-time-us.png") == {"y": [[64, 70]]},
+          "plot: a time has a figure of its own")
+    check(figures.get("scaling-malloc-16-B.png") == {"x": [[32, 1], [64, 2]]}, "plot: over threads")
+    check(figures.get("scenarios-warm-malloc-with-0-5-free.png") == {"x": [[16, 1], [256, 2]]},
+          "plot: one point for each size")
+    check(figures.get("scenarios-warm-malloc-with-0-5-free-256-B.png")
+          == {"x": [[64, 3], [100, 2], [512, 4]]}, "plot: several numbers of threads")
+    check(figures.get("drift-filled.png") == {"x": [[1, 0.5], [2, 0.5]]}, "plot: over rounds")
+    check(len(figures) == 9, f"plot: nine figures: {sorted(figures)}")
+    r, figures = plot(folder, "two", "--case", "single", "--us", first, second)
+    check(figures.get("single-warm-malloc.png")
+          == {"x (a)": [[16, 20], [64, 30]], "x (b.json)": [[16, 25]], "y": [[16, 90], [64, 70]]},
+          f"plot: two files, times: {figures}")
+    check(len(figures) == 1, "plot: only the case that was asked for")
+    no_size = results(os.path.join(folder, "e.json"), [{"alloc": "x", "case": "single"}])
+    for what, args, status in (
+            ("no such case", ("--case", "toast", first), 1),
+            ("no such file", (os.path.join(folder, "c.json"),), 2),
+            ("no rows", (results(os.path.join(folder, "d.json"), []),), 1),
+            ("a row without a size", (no_size,), 2)):
+        r, figures = plot(folder, "none", *args)
+        check(r.returncode == status and one_line(r) and not figures,
+              f"plot, {what}: {r.returncode} {r.stderr}")
+    r, _ = plot(folder, "a.json", first)
+    check(r.returncode == 2 and one_line(r), f"plot: a file in place of the folder: {r.stderr}")
+
+
+# --- kernel_time.py -------------------------------------------------------------------------------
+
+# A benchmark that says what it measured: no cold rows, as of an allocator that cannot be reset.
+BENCH = '''#!{python}
+import json, os, sys
+words = sys.argv[1:]
+case = words[words.index("--case") + 1]
+rows = [{{"case": case, "op": op, "phase": "warm"}} for op in ("malloc", "free")]
+with open(words[words.index("--json") + 1], "w") as f:
+    json.dump({{"meta": {{"device": "d", "commit": "c"}},
+               "rows": [] if case == "init" else rows}}, f)
+sys.exit(3 if os.environ.get("BENCH_FAILS") else 0)
+'''
+# A profiler that runs it and prints three launches of each kernel, after a line of the program's.
+NCU = '''#!{python}
+import os, subprocess, sys
+at = sys.argv.index("--metrics") + 2
+status = subprocess.run(sys.argv[at:]).returncode
+print("==PROF== connected")
+print('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"')
+launches = int(os.environ.get("NCU_LAUNCHES", "3"))
+for k in range(launches):
+    for i, op in enumerate(("malloc", "free")):
+        for name, unit, value in (("gpu__time_duration.sum", "ns", f"{{1000 * (k + 1) + i}}"),
+                                  ("smsp__inst_executed.sum", "inst", f"{{k + 1}},500")):
+            print(f'"{{2 * k + i}}","k_{{op}}_x_kernel","{{name}}","{{unit}}","{{value}}"')
+sys.exit(status)
+'''
+
+
+def program(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text.format(python=sys.executable))
+    os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_kernel_time(folder):
+    bench = program(os.path.join(folder, "bench"), BENCH)
+    program(os.path.join(folder, "ncu"), NCU)
+    path = folder + os.pathsep + os.environ["PATH"]
+    out = os.path.join(folder, "out.json")
+    r = tool("kernel_time.py", bench, out, "--alloc", "toast", PATH=path)
+    check(r.returncode == 0, f"kernel_time: ends well: {r.stderr}")
+    with open(out, encoding="utf-8") as f:
+        data = json.load(f)
+    mallocs = [x for x in data["rows"] if x["op"] == "malloc"]
+    check(len(data["rows"]) == 28 and len(mallocs) == 14,
+          "kernel_time: a row for each size and operation")
+    check(all(x["phase"] == "warm" and x["alloc"] == "toast" and x["launches"] == 3
+              for x in data["rows"]), "kernel_time: the phases that were measured, and no others")
+    check(all((x["us"], x["us_min"], x["us_max"], x["instructions"]) == (2.0, 1.0, 3.0, 2500.0)
+              for x in mallocs), "kernel_time: medians, in microseconds")
+    check("ncu" in data["meta"]["tool"] and data["meta"]["commit"] == "c", "kernel_time: its meta")
+    for what, env in (("a benchmark that fails", {"BENCH_FAILS": "1"}),
+                      ("no launches", {"NCU_LAUNCHES": "0"})):
+        other = os.path.join(folder, "other.json")
+        r = tool("kernel_time.py", bench, other, PATH=path, **env)
+        check(r.returncode == 1 and one_line(r) and not os.path.exists(other),
+              f"kernel_time, {what}: {r.returncode} {r.stderr}")
+    r = tool("kernel_time.py", bench, os.path.join(folder, "no", "out.json"), PATH=path)
+    check(r.returncode == 1 and one_line(r), f"kernel_time: nowhere to write: {r.stderr}")
+    r = tool("kernel_time.py", os.path.join(folder, "toast"), out, PATH=path)
+    check(r.returncode == 1 and one_line(r), f"kernel_time: no such program: {r.stderr}")
+    with open(out, encoding="utf-8") as f:
+        check(json.load(f) == data, "kernel_time: what was there stays after a failure")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    test_plot(folder)
+with tempfile.TemporaryDirectory() as folder:
+    test_kernel_time(folder)
+if not failures:
+    print("all held")
+sys.exit(1 if failures else 0)
