@@ -1,7 +1,8 @@
 /* device.h: host calls on a device: a GPU or the simulated one. C11 and C++.
  *
- * Every call returns a status; nothing prints or exits. A wh_device may be used
- * by one host thread at a time.
+ * Every call returns a status; nothing prints or exits. A device or a place for a result that is
+ * NULL is WH_BAD_ARGUMENT, but nothing is done, without an error, for what is to be closed, freed
+ * or destroyed and is NULL. A wh_device may be used by one host thread at a time.
  */
 #ifndef WH_DEVICE_H
 #define WH_DEVICE_H
@@ -85,7 +86,7 @@ typedef struct wh_device_counters {
  * used only when the simulated device is opened. */
 wh_status wh_device_open(wh_device **device, const char *spec, const wh_sim_options *sim);
 void wh_device_close(wh_device *device);
-const wh_device_info *wh_device_get_info(const wh_device *device);
+const wh_device_info *wh_device_get_info(const wh_device *device); /* NULL: of no device */
 
 /* How many CUDA devices there are; 0 without a driver or without CUDA built in. */
 uint32_t wh_device_cuda_count(void);
@@ -120,7 +121,7 @@ wh_status wh_device_timer_end(wh_device *device, double *us);
 
 wh_status wh_device_get_counters(const wh_device *device, wh_device_counters *counters);
 
-/* One line about the last WH_DEVICE_ERROR of this device; "" if there was none. */
+/* One line about the last WH_DEVICE_ERROR of this device; "" if there was none, or no device. */
 const char *wh_device_error_text(const wh_device *device);
 
 /* For kernel launches only (simt/cuda.h): turns a CUDA error code into a status

@@ -58,7 +58,7 @@ void wh_device_close(wh_device *device) {
 }
 
 const wh_device_info *wh_device_get_info(const wh_device *device) {
-    return &device->info;
+    return device != NULL ? &device->info : NULL;
 }
 
 wh_status wh_device_alloc(wh_device *device, void **p, uint64_t bytes) {
@@ -70,23 +70,35 @@ wh_status wh_device_alloc(wh_device *device, void **p, uint64_t bytes) {
 }
 
 wh_status wh_device_free(wh_device *device, void *p) {
-    return p == NULL ? WH_OK : device->ops->free(device, p);
+    if (p == NULL) {
+        return WH_OK;
+    }
+    return device != NULL ? device->ops->free(device, p) : WH_BAD_ARGUMENT;
 }
 
 wh_status wh_device_set(wh_device *device, void *p, int byte, uint64_t bytes) {
+    if (device == NULL || p == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     return device->ops->set(device, p, byte, bytes);
 }
 
 wh_status wh_device_copy_in(wh_device *device, void *to_device, const void *from, uint64_t bytes) {
+    if (device == NULL || to_device == NULL || from == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     return device->ops->copy_in(device, to_device, from, bytes);
 }
 
 wh_status wh_device_copy_out(wh_device *device, void *to, const void *from_device, uint64_t bytes) {
+    if (device == NULL || to == NULL || from_device == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     return device->ops->copy_out(device, to, from_device, bytes);
 }
 
 wh_status wh_device_sync(wh_device *device) {
-    return device->ops->sync(device);
+    return device != NULL ? device->ops->sync(device) : WH_BAD_ARGUMENT;
 }
 
 wh_status wh_stream_create(wh_device *device, void **stream) {
@@ -98,25 +110,29 @@ wh_status wh_stream_create(wh_device *device, void **stream) {
 }
 
 wh_status wh_stream_destroy(wh_device *device, void *stream) {
-    return stream == NULL ? WH_OK : device->ops->stream_destroy(device, stream);
+    if (stream == NULL) {
+        return WH_OK;
+    }
+    return device != NULL ? device->ops->stream_destroy(device, stream) : WH_BAD_ARGUMENT;
 }
 
 wh_status wh_stream_sync(wh_device *device, void *stream) {
-    return device->ops->stream_sync(device, stream);
+    return device != NULL ? device->ops->stream_sync(device, stream) : WH_BAD_ARGUMENT;
 }
 
 wh_status wh_device_timer_begin(wh_device *device) {
-    return device->ops->timer_begin(device);
+    return device != NULL ? device->ops->timer_begin(device) : WH_BAD_ARGUMENT;
 }
 
 wh_status wh_device_timer_end(wh_device *device, double *us) {
-    return device->ops->timer_end(device, us);
+    return device != NULL && us != NULL ? device->ops->timer_end(device, us) : WH_BAD_ARGUMENT;
 }
 
 wh_status wh_device_get_counters(const wh_device *device, wh_device_counters *counters) {
-    return device->ops->get_counters(device, counters);
+    return device != NULL && counters != NULL ? device->ops->get_counters(device, counters)
+                                              : WH_BAD_ARGUMENT;
 }
 
 const char *wh_device_error_text(const wh_device *device) {
-    return device->error;
+    return device != NULL ? device->error : "";
 }

@@ -207,6 +207,46 @@ static void test_devices(void **state) {
     wh_device_close(NULL);
 }
 
+static void test_no_device(void **state) {
+    (void)state;
+    wh_device *d = NULL;
+    wh_device_counters counters;
+    double us = 0;
+    void *p = NULL;
+    char byte = 0;
+    assert_null(wh_device_get_info(NULL));
+    assert_string_equal(wh_device_error_text(NULL), "");
+    assert_int_equal(wh_device_alloc(NULL, &p, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_free(NULL, &byte), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_free(NULL, NULL), WH_OK);
+    assert_int_equal(wh_device_set(NULL, &byte, 0, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_copy_in(NULL, &byte, &byte, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_copy_out(NULL, &byte, &byte, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_sync(NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_stream_create(NULL, &p), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_stream_destroy(NULL, &byte), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_stream_destroy(NULL, NULL), WH_OK);
+    assert_int_equal(wh_stream_sync(NULL, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_timer_begin(NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_timer_end(NULL, &us), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_get_counters(NULL, &counters), WH_BAD_ARGUMENT);
+
+    assert_int_equal(wh_device_open(&d, "sim", NULL), WH_OK);
+    assert_int_equal(wh_device_alloc(d, NULL, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_alloc(d, &p, 1), WH_OK);
+    assert_int_equal(wh_device_set(d, NULL, 0, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_copy_in(d, NULL, &byte, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_copy_in(d, p, NULL, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_copy_out(d, NULL, p, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_copy_out(d, &byte, NULL, 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_stream_create(d, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_timer_begin(d), WH_OK);
+    assert_int_equal(wh_device_timer_end(d, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_get_counters(d, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_free(d, p), WH_OK);
+    wh_device_close(d);
+}
+
 /* --- the smallest heap ----------------------------------------------------------------- */
 
 static const wh_tuning tunings[] = {
@@ -495,12 +535,19 @@ static void test_failed_grow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status_names),  cmocka_unit_test(test_allocators),
-        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_bad_tuning),
-        cmocka_unit_test(test_devices),       cmocka_unit_test(test_min_bytes),
-        cmocka_unit_test(test_own_memory),    cmocka_unit_test(test_out_of_device_memory),
-        cmocka_unit_test(test_unsupported),   cmocka_unit_test(test_corrupt),
-        cmocka_unit_test(test_many_heaps),    cmocka_unit_test(test_destroy_waits),
+        cmocka_unit_test(test_status_names),
+        cmocka_unit_test(test_allocators),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_bad_tuning),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_min_bytes),
+        cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_out_of_device_memory),
+        cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_corrupt),
+        cmocka_unit_test(test_many_heaps),
+        cmocka_unit_test(test_destroy_waits),
         cmocka_unit_test(test_failed_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
