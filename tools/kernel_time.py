@@ -2,9 +2,10 @@
 """kernel_time.py: how long the benchmark's kernels take on the GPU alone, and how many
 instructions their warps execute, by NVIDIA's profiler (ncu).
 
-    tools/kernel_time.py WARPHEAP OUT.json [--alloc NAME]
+    tools/kernel_time.py WARPHEAP OUT.json [--alloc NAME] [--accesses FLOOR_PROBE]
 
-WARPHEAP: the command line program. The benchmark's own times are those of a launch and its
+WARPHEAP: the command line program. FLOOR_PROBE: src/cuda/floor_probe.cu, compiled; its rows come
+with it, as case "accesses". The benchmark's own times are those of a launch and its
 kernel; what the launch takes differs from run to run by more than most changes to an
 allocator. The profiler's times repeat within 2 %. Cases single, mixed and warp, a process of
 the benchmark for each size; medians over its repetitions and the one that warms up.
@@ -42,6 +43,16 @@ def launches(text):
     return [(e["name"], e[TIME], e[INSTRUCTIONS]) for _, e in sorted(found.items())]
 
 
+def summary(part):
+    """Of launches."""
+    return {
+        "us": round(statistics.median(x[1] for x in part), 3),
+        "us_min": round(min(x[1] for x in part), 3),
+        "us_max": round(max(x[1] for x in part), 3),
+        "instructions": statistics.median(x[2] for x in part),
+    }
+
+
 def rows_of(case, size, text, measured):
     """The benchmark goes through its repetitions once a phase, malloc and free in turn. Its own
     rows say which phases an allocator has: without reset none cold, without free none warm."""
@@ -61,12 +72,19 @@ def rows_of(case, size, text, measured):
             part = mine[i * n:(i + 1) * n]
             rows.append({
                 "case": case, "phase": phase, "op": op, "size": size, "launches": n,
-                "us": round(statistics.median(x[1] for x in part), 3),
-                "us_min": round(min(x[1] for x in part), 3),
-                "us_max": round(max(x[1] for x in part), 3),
-                "instructions": statistics.median(x[2] for x in part),
+                **summary(part),
             })
     return rows
+
+
+def accesses_of(text, names):
+    """The probe launches one kernel of each of its rows in turn, round after round."""
+    mine = launches(text)
+    n = len(mine) // len(names)
+    if n == 0 or n * len(names) != len(mine):
+        raise ValueError(f"accesses: {len(mine)} launches of {len(names)} kernels")
+    return [{"case": "accesses", "op": name, "launches": n, **summary(mine[i::len(names)])}
+            for i, name in enumerate(names)]
 
 
 def run(command):
@@ -91,6 +109,7 @@ def main():
     parser.add_argument("warpheap")
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--alloc", default="tessera")
+    parser.add_argument("--accesses", metavar="FLOOR_PROBE")
     options = parser.parse_args()
     # Without an early end: a launch takes long under the profiler, and rows_of wants all.
     bench = [options.warpheap, "bench", "--device", "cuda", "--alloc", options.alloc,
@@ -111,14 +130,19 @@ def main():
                     measured = json.loads(own.read_text())["rows"]
                     rows += [{"alloc": options.alloc, **row}
                              for row in rows_of(case, size, text, measured)]
+            if options.accesses:
+                names = [row["name"] for row in json.loads(run([options.accesses]))["rows"]]
+                text = run([*NCU, "-k", "regex:null_kernel|malloc_add|malloc_spans|free_blocks",
+                            "--metrics", f"{TIME},{INSTRUCTIONS}", options.accesses])
+                rows += accesses_of(text, names)
         meta["tool"] = " ".join(NCU[:5])
         options.out.write_text(json.dumps({"meta": meta, "rows": rows}, indent=1) + "\n")
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         print(f"kernel_time: {error}", file=sys.stderr)
         return 1
     for row in rows:
-        print(f"{row['case']:7} {row['size']:5} {row['op']:6} {row['phase']} {row['us']:8.2f} us "
-              f"{row['instructions']:12.0f} instructions")
+        print(f"{row['case']:8} {row.get('size', ''):>5} {row['op']:20} {row.get('phase', ''):4} "
+              f"{row['us']:8.2f} us {row['instructions']:12.0f} instructions")
     return 0
 
 

@@ -167,6 +167,12 @@ sys.exit(status)
 '''
 
 
+# A probe with two rows.
+PROBE = '''#!{python}
+print('{{"rows": [{{"name": "null"}}, {{"name": "free_16"}}]}}')
+'''
+
+
 def program(path, text):
     with open(path, "w", encoding="utf-8") as f:
         f.write(text.format(python=sys.executable))
@@ -191,6 +197,17 @@ def test_kernel_time(folder):
     check(all((x["us"], x["us_min"], x["us_max"], x["instructions"]) == (2.0, 1.0, 3.0, 2500.0)
               for x in mallocs), "kernel_time: medians, in microseconds")
     check("ncu" in data["meta"]["tool"] and data["meta"]["commit"] == "c", "kernel_time: its meta")
+    probe = program(os.path.join(folder, "probe"), PROBE)
+    both = os.path.join(folder, "both.json")
+    r = tool("kernel_time.py", bench, both, "--accesses", probe, PATH=path)
+    check(r.returncode == 0, f"kernel_time: a probe, too: {r.stderr}")
+    with open(both, encoding="utf-8") as f:
+        mine = [x for x in json.load(f)["rows"] if x["case"] == "accesses"]
+    check([(x["op"], x["us"], x["us_max"], x["launches"]) for x in mine]
+          == [("null", 2.0, 3.0, 3), ("free_16", 2.001, 3.001, 3)],
+          f"kernel_time: the probe's rows in turn: {mine}")
+    r = tool("kernel_time.py", bench, both, "--accesses", "/bin/false", PATH=path)
+    check(r.returncode == 1 and one_line(r), f"kernel_time: a probe that fails: {r.stderr}")
     for what, env in (("a benchmark that fails", {"BENCH_FAILS": "1"}),
                       ("no launches", {"NCU_LAUNCHES": "0"})):
         other = os.path.join(folder, "other.json")
