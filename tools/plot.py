@@ -137,7 +137,7 @@ def figures(rows, use_us):
             x, label = row["size"], "size in bytes"
             if row["case"] in ("walk", "crossover", "scenarios"):
                 title += f" with {row['free_share']:g} free"
-            if row["case"] == "scenarios" and len(counts[scenario_of(row)]) > 2:
+            if row["case"] == "scenarios" and len(counts[scenario_of(row)]) > 1:
                 by_threads = (f"{title}, {size_text(x)} B", "threads", what)
                 out[by_threads][row["line"]].append((row["threads"], y))
                 if x in (seen for seen, _ in out[(title, label, what)][row["line"]]):

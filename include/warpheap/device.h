@@ -1,8 +1,8 @@
 /* device.h: host calls on a device: a GPU or the simulated one. C11 and C++.
  *
- * Every call returns a status; nothing prints or exits. A device or a place for a result that is
- * NULL is WH_BAD_ARGUMENT, but nothing is done, without an error, for what is to be closed, freed
- * or destroyed and is NULL. A wh_device may be used by one host thread at a time.
+ * Every call returns a status; nothing prints or exits. A pointer that is NULL is WH_BAD_ARGUMENT,
+ * but for a stream, which is the default one then, and for what is to be closed, freed or
+ * destroyed: nothing is done then. A wh_device may be used by one host thread at a time.
  */
 #ifndef WH_DEVICE_H
 #define WH_DEVICE_H

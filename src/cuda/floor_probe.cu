@@ -33,6 +33,7 @@ typedef struct floor_args {
     uint64_t *words;   /* sixteen a chunk */
     uint64_t *pool;    /* a line for each 64 chunks */
     uint64_t *lists;   /* a bit for each chunk; neighbours in different words */
+    uint64_t *above;   /* a bit for each word of pool and lists */
     uint32_t *states;  /* of each chunk, how many of its words are all ones */
     uint64_t *cursors; /* of each set APART words: span, spare, places, frees */
     uint64_t *out;
@@ -47,8 +48,9 @@ static __device__ uint64_t *cursor_of(const floor_args &a) {
  * A word has 64 slots; slabs are a chunk, those of 1 KiB two chunks and 32 slots. One lane for all
  * blocks of a word of its warp, or each lane for itself. The tag (8 bits: chunks of the slab, less
  * one) and the word; then the list, by who finds the word empty, and by who makes it full the
- * slab's state, if it has several words, and the pool. Slabs of 1 KiB are freed as a whole, so
- * their words need no order. */
+ * slab's state, if it has several words, and the pool; who finds one of their words empty tells the
+ * level above. (Lists keep their items from launch to launch, as they do from round to round.)
+ * Slabs of 1 KiB are freed as a whole, so their words need no order. */
 static __global__ void __launch_bounds__(256, 8) free_blocks(floor_args a) {
     const uint64_t i = a.alone ? wh_thread_id() >> 5 : wh_thread_id();
     if (i >= a.n || (a.alone && wh_lane_id() != 0)) {
@@ -77,11 +79,16 @@ static __global__ void __launch_bounds__(256, 8) free_blocks(floor_args a) {
                 wh_store_u64_relaxed(&words[k], 0);
             }
         }
+        uint64_t seen = 1; /* what pool or list had: the level above is told if that was nothing */
         if (full) {
-            (void)wh_fetch_or_u64_acq_rel(&a.pool[(uint64_t)(slab >> 6) << 4],
-                                          (tag & 1 ? (uint64_t)3 : 1) << (slab & 63));
+            seen = wh_fetch_or_u64_acq_rel(&a.pool[(uint64_t)(slab >> 6) << 4],
+                                           (tag & 1 ? (uint64_t)3 : 1) << (slab & 63));
         } else if (old == 0) {
-            (void)wh_fetch_or_u64_relaxed(&a.lists[slab & 8191], (uint64_t)1 << (slab >> 13));
+            seen = wh_fetch_or_u64_relaxed(&a.lists[(slab & 63) * 128 + (slab >> 12)],
+                                           (uint64_t)1 << (slab >> 6 & 63));
+        }
+        if (seen == 0) {
+            (void)wh_fetch_or_u64_acq_rel(&a.above[slab >> 12], (uint64_t)1 << (slab >> 6 & 63));
         }
     }
     if (old == 1) { /* so that the old value is needed */
@@ -112,8 +119,8 @@ static __global__ void __launch_bounds__(256, 8) malloc_add(floor_args a) {
  * the spare one, and who finds that at its end fetches the next one for it: a counter's add, a word
  * of the pool taken, its tags and words stored by the warp's lanes, a fence, and the store that all
  * who have found both at their end wait for. A launch begins with a quarter of the span and half of
- * the spare one left, so that each SM, of 7,576 slots, fetches two; tessera's rounds of 256 B
- * fetch 2.4, by the profiler. */
+ * the spare one left, so that each SM, of 7,576 slots, fetches two, or three if the spare
+ * one ends early; tessera's rounds of 256 B fetch 2.4 in the mean, by the profiler. */
 static __global__ void __launch_bounds__(256, 8) malloc_spans(floor_args a) {
     const uint64_t i = wh_thread_id();
     uint64_t *const cursor = cursor_of(a);
@@ -188,7 +195,6 @@ static __global__ void prepare(floor_args a) {
         a.words[(at >> 14 << 4) + ((at & 16383) >> a.size_log2 >> 6)] = 0;
         a.tags[at >> 14] = a.size_log2 == 10 ? 1 : 0;
         a.states[at >> 14] = 0;
-        a.lists[at >> 14 & 8191] = 0;
         a.pool[at >> 20 << 4] = 0;
         if (i < SETS) {
             a.cursors[i * APART] = SPAN / 4 * 3;
@@ -255,7 +261,11 @@ int main(void) {
         cudaMalloc(&a.tags, (size_t)CHUNKS * 8) != cudaSuccess ||
         cudaMalloc(&a.words, (size_t)WORDS * 8) != cudaSuccess ||
         cudaMalloc(&a.pool, (size_t)CHUNKS / 64 * 128) != cudaSuccess ||
+        cudaMemset(a.pool, 0, (size_t)CHUNKS / 64 * 128) != cudaSuccess ||
         cudaMalloc(&a.lists, 8192 * 8) != cudaSuccess ||
+        cudaMemset(a.lists, 1, 8192 * 8) != cudaSuccess ||
+        cudaMalloc(&a.above, 8192 * 8) != cudaSuccess ||
+        cudaMemset(a.above, 0, 8192 * 8) != cudaSuccess ||
         cudaMalloc(&a.states, (size_t)CHUNKS * 4) != cudaSuccess ||
         cudaMalloc(&a.cursors, (size_t)SETS * APART * 8) != cudaSuccess ||
         cudaMemset(a.cursors, 0, (size_t)SETS * APART * 8) != cudaSuccess ||
@@ -273,7 +283,8 @@ int main(void) {
             }
         }
     }
-    const cudaError_t e = cudaDeviceSynchronize();
+    const cudaError_t last = cudaGetLastError(), waited = cudaDeviceSynchronize();
+    const cudaError_t e = last != cudaSuccess ? last : waited;
     if (e != cudaSuccess) {
         fprintf(stderr, "floor_probe: %s\n", cudaGetErrorString(e));
         return 1;

@@ -96,7 +96,7 @@ static void test_more_than_there_is(void **state) {
     assert_in_range(all / 5, 1, 530);
 }
 
-/* 72 to 82; 83 to 115 without a look for a verdict before all else. */
+/* 72 to 82; 83 to 116 without a look for a verdict before all else. */
 static void test_a_full_heap(void **state) {
     uint64_t all_seeds = 0;
     (void)state;

@@ -147,7 +147,7 @@ WH_FN int wh_tessera_reopen_(uint64_t *at, uint64_t as) {
            wh_cas_u64_acq_rel(at, now, as) == now;
 }
 
-/* The same with a span of some slots. A cursor that was closed comes back with it: the first word,
+/* Publishes a span of some slots. A cursor that was closed comes back with it: the first word,
  * if it is closed, has the span in place of the caller's, which then waits for a crosser; so does
  * the spare one, if that is. other: what the other word was, not long ago. */
 WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
