@@ -486,7 +486,7 @@ WH_FN wh_tessera_asked wh_tessera_attach_all_(wh_tessera_ref g, wh_tessera_set *
     } else if (got != 0) {
         wh_tessera_dress_(core, claim.tag, wh_tessera_span_first(got), claim.chunks, 0, 1, 1);
     }
-    if (claim.back != 0) { /* P4: before the cursor is no longer between two spans */
+    if (claim.back != 0) { /* P4: while the cursor is between two spans */
         wh_add_u32_relaxed(&own->begun, 1);
     }
     if (got != 0) {
