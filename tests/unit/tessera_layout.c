@@ -46,9 +46,11 @@ static void slots_tile_their_slab(void **state) {
                         assert_true(wh_tessera_tag_slot(tag, x + in) >= row.slots);
                     }
                 }
-                const uint32_t in_span = row.slots
-                                         << (wh_tessera_span_order(row) - wh_tessera_order(row));
-                for (uint32_t p = 0; p < in_span; p++) {
+                const uint32_t in_span =
+                    row.slots << (wh_tessera_wide_span_order(row) - wh_tessera_order(row));
+                assert_true(wh_tessera_span_order(row) <= wh_tessera_wide_span_order(row));
+                assert_true(in_span <= 1u << 17); /* of the 2^20 of a position */
+                for (uint32_t p = 0; p <= in_span; p++) {
                     assert_int_equal(wh_tessera_divide(p, row.by_slots), p / row.slots);
                 }
             }
@@ -217,6 +219,39 @@ static void packs_have_the_same_places(void **state) {
     free(seen);
 }
 
+/* Wide spans' places: words in a row among the same ones, each once a round, never another set's.
+ */
+static void wide_spans_lie_in_rows(void **state) {
+    (void)state;
+    uint32_t *const seen = malloc((size_t)4 << 20);
+    assert_non_null(seen);
+    for (uint64_t bytes = 64 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
+        const wh_tessera_t h = plan_heap(bytes);
+        const wh_tessera_core g = h.core;
+        const uint32_t first = g.begin >> 6, rows = g.places >> 6;
+        memset(seen, 0, (size_t)4 << 20);
+        for (uint32_t set = 0; g.places >= 256 && set < g.n_sets; set++) {
+            const uint32_t in_row = g.n_sets - set / 4 * 4 < 4 ? g.n_sets - set / 4 * 4 : 4;
+            for (uint32_t t = 0; t < 2 * rows; t++) {
+                const uint32_t at = wh_tessera_row_place(g, set, set * 5 + t);
+                const uint32_t word = (at >> 6) - first;
+                assert_int_equal(at & 63, 0);
+                assert_true(at >= g.begin && word < rows * g.n_sets);
+                assert_int_equal(word % g.n_sets, set / 4 * 4);
+                assert_true(word % g.n_sets + in_row <= g.n_sets);
+                assert_true(seen[word] == 0 || seen[word] == 1 + set);
+                seen[word] = 1 + set;
+            }
+        }
+        for (uint32_t set = 0; g.places >= 256 && set < g.n_sets / 4 * 4; set += 4) {
+            for (uint32_t row = 0; row < rows / 4 * 4; row++) { /* all of them are used */
+                assert_int_equal(seen[row * g.n_sets + set], 1 + set + row % 4);
+            }
+        }
+    }
+    free(seen);
+}
+
 /* In heaps of 8 GiB and more every cursor has a span at first for requests of up to half a chunk,
  * with a slot at least; first spans take two fifths of no heap. */
 static void cursors_begin_with_a_span(void **state) {
@@ -247,6 +282,7 @@ int main(void) {
         cmocka_unit_test(heaps_fit_their_memory),
         cmocka_unit_test(places_tile_the_heap),
         cmocka_unit_test(packs_have_the_same_places),
+        cmocka_unit_test(wide_spans_lie_in_rows),
         cmocka_unit_test(cursors_begin_with_a_span),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

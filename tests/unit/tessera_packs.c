@@ -313,6 +313,57 @@ static void test_blocks_lie_side_by_side(void **state) {
     assert_true(some_are_small && all_are_packed);
 }
 
+WH_KERNEL(free_together, cut_args, a) {
+    wh_free_lanes(a.heap, ~0u, a.ptrs[wh_lane_id()]);
+}
+
+/* 16 lanes or more of one class, all of a warp or not, have a pack only if blocks of it are as long
+ * as the class's slots, or hardly longer. */
+static void test_packs_of_one_class(void **state) {
+    (void)state;
+    uint32_t exact = 0, whole = 0, others = 0;
+    for (uint32_t c = 0; wh_tessera_bound(c) <= MOST; c++) {
+        for (uint32_t lanes = 32; lanes >= 16; lanes -= 8) {
+            cut_args a;
+            wh_device *device = open_policy(WH_SIM_RANDOM, c + 1);
+            memset(&a, 0, sizeof a);
+            wh_heap *heap = make_heap(device, 4 << 20, &a.heap);
+            uint32_t *sizes = take(device, 32 * sizeof *sizes);
+            a.sizes = sizes;
+            a.ptrs = take(device, 32 * sizeof *a.ptrs);
+            a.usable = take(device, 32 * sizeof *a.usable);
+            const uint32_t bound = wh_tessera_bound(c),
+                           least = c == 0 ? 1 : wh_tessera_bound(c - 1);
+            const uint32_t granules = (bound + GRANULE - 1) / GRANULE;
+            for (uint32_t i = 0; i < lanes; i++) {
+                sizes[i] = bound - i % (bound - least); /* of the class */
+            }
+            const wh_launch one = grid(device, 1, 32);
+            assert_int_equal(cut(&one, &a), WH_OK);
+            const uint32_t chunk = (uint32_t)((a.ptrs[0] - a.heap.base) / CHUNK);
+            const int packed = wh_tessera_is_pack(a.heap.tags[chunk]);
+            const int is_whole = lanes == 32 && (a.heap.whole >> c & 1) != 0;
+            const int is_exact = granules * GRANULE * 16 <= bound * 17;
+            const int is_large = bound > 2 * GRANULE;
+            assert_int_equal(packed, is_exact && is_large && !is_whole);
+            exact += packed != 0;
+            whole += is_whole != 0;
+            others += !packed && !is_whole && is_large;
+            for (uint32_t i = 1; packed && i < lanes; i++) {
+                assert_ptr_equal(a.ptrs[i], a.ptrs[i - 1] + a.usable[i - 1]);
+                assert_true(a.usable[i - 1] <= granules * GRANULE);
+                assert_true(a.usable[i] >= sizes[i]);
+            }
+            is_sound(heap, lanes, 0);
+            assert_int_equal(free_together(&one, &a), WH_OK);
+            is_sound(heap, 0, 0);
+            wh_heap_destroy(heap);
+            wh_device_close(device);
+        }
+    }
+    assert_true(exact != 0 && whole != 0 && others != 0); /* otherwise this tests nothing */
+}
+
 typedef struct full_args {
     wh_heap_t heap;
     void **ptrs;     /* all blocks, as they were got */
@@ -610,6 +661,7 @@ static void test_tags(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_tags),
                                        cmocka_unit_test(test_blocks_lie_side_by_side),
+                                       cmocka_unit_test(test_packs_of_one_class),
                                        cmocka_unit_test(test_the_smallest_block_that_will_do),
                                        cmocka_unit_test(test_packs_go_past_what_is_taken),
                                        cmocka_unit_test(test_packs_take_the_last_place),

@@ -27,9 +27,10 @@
 #define WH_TESSERA_FINE 12u    /* classes up to 256 bytes */
 #define WH_TESSERA_CLASSES 64u /* at most; 42 with chunks of 16 KiB */
 #define WH_TESSERA_NO_CLASS 63u
-#define WH_TESSERA_PACK 62u         /* what packs have for a class */
-#define WH_TESSERA_POOL_SPREAD 4u   /* each SM works on a word of the pool of its own */
-#define WH_TESSERA_MAX_SPAN_LOG2 6u /* chunks of a span or slab: one word of the pool */
+#define WH_TESSERA_PACK 62u          /* what packs have for a class */
+#define WH_TESSERA_POOL_SPREAD 4u    /* each SM works on a word of the pool of its own */
+#define WH_TESSERA_MAX_SPAN_LOG2 6u  /* chunks of a span or slab: one word of the pool */
+#define WH_TESSERA_WIDE_SPAN_LOG2 8u /* of a full warp of one class: four words in a row */
 
 /* Class of a request of 1 byte to 1 MiB. */
 WH_HD uint32_t wh_tessera_class_of(uint32_t n) {
@@ -76,11 +77,15 @@ WH_HD uint32_t wh_tessera_order(wh_tessera_class row) {
 WH_HD uint32_t wh_tessera_span_order(wh_tessera_class row) {
     return row.shape >> 16;
 }
+/* The same of a wide span, which has so many chunks and up to 2^17 slots. */
+WH_HD uint32_t wh_tessera_wide_span_order(wh_tessera_class row) {
+    return WH_TESSERA_WIDE_SPAN_LOG2 - (row.slots > 512);
+}
 WH_HD uint32_t wh_tessera_row_chunk_log2(wh_tessera_class row) { /* of a chunk, bytes */
     return wh_tessera_slab_log2(row) - wh_tessera_order(row);
 }
 
-/* x / d for x < 2^16, d < 2^13 + 1, with by_d = ceil(2^31 / d): the error by_d * d - 2^31
+/* x / d for x <= 2^17, d < 2^13 + 1, with by_d = ceil(2^31 / d): the error by_d * d - 2^31
  * is less than d, so x * error stays below 2^31. tests/unit/tessera_layout.c. */
 WH_HD uint32_t wh_tessera_divisor(uint32_t d) {
     return (uint32_t)((((uint64_t)1 << 31) + d - 1) / d);
@@ -197,7 +202,7 @@ WH_HD uint32_t wh_tessera_tag_chunks(uint64_t tag) {
     return wh_tessera_is_pack(tag) ? wh_tessera_pack_chunks(tag) : 1u << wh_tessera_tag_order(tag);
 }
 
-#define WH_TESSERA_SPAN_SLOTS 32768u /* slots that a span aims at */
+#define WH_TESSERA_SPAN_SLOTS 65536u /* slots that a span aims at, a wide one twice as many */
 
 /* log2 of the chunks of a slab: 32 slots of a class of 2^k bytes, up to 63 of the others, that
  * is one word; unless one chunk already holds more. max_order: largest slab of this heap. */
@@ -348,7 +353,7 @@ typedef struct wh_tessera_set {
     uint32_t packs;     /* a hint: chunks that its own words of the pool have been asked for */
     uint32_t no_packs;  /* a hint: how many more packs look elsewhere at once */
     uint32_t told;      /* a hint: 1 + events + frees when a verdict held last */
-    uint32_t padding;
+    uint32_t rows;      /* a hint: likewise, wide spans */
     wh_tessera_cursor cursors[64];
 } wh_tessera_set;
 
@@ -406,6 +411,19 @@ WH_HD uint32_t wh_tessera_next_place(wh_tessera_core g, uint32_t set, uint32_t t
     return g.begin + (((rest >> 6) * g.n_sets + set) << 6) + (rest & 63);
 }
 
+/* Where a set puts a wide span the ticket-th time: four words in a row, of which the others are of
+ * its neighbours: of each four sets each has the row in turn, so no two sets have the same ones.
+ * From the middle of the places on, since other takes begin at the ends. Where the last sets are
+ * not four, there are fewer words in a row. places >= 4 words. */
+WH_HD uint32_t wh_tessera_row_place(wh_tessera_core g, uint32_t set, uint32_t ticket) {
+    const uint32_t x = (ticket << WH_TESSERA_WIDE_SPAN_LOG2) + (g.places >> 1);
+    uint32_t rest = x - (uint32_t)((uint64_t)x * g.by_places >> 32) * g.places;
+    rest += rest >> 31 != 0 ? g.places : 0;
+    uint32_t row = rest >> WH_TESSERA_WIDE_SPAN_LOG2 << 2 | (set & 3);
+    row -= row >= g.places >> 6 ? 4 : 0;
+    return g.begin + ((row * g.n_sets + (set & ~3u)) << 6);
+}
+
 /* Where a set puts packs: the ticket-th chunk of the same places, from their other end on, since
  * other takes begin at this one. The chunks of a word lie in the order of their tickets. */
 WH_HD uint32_t wh_tessera_pack_place(wh_tessera_core g, uint32_t set, uint32_t ticket) {
@@ -432,6 +450,7 @@ typedef struct wh_tessera {
     uint32_t words_log2; /* of a chunk */
     uint32_t tracks;     /* as in core */
     uint64_t whole;      /* classes whose slab is a full warp's, a bit each */
+    uint64_t exact;      /* classes whose slots are as long as blocks of a pack, likewise */
     wh_tessera_core core;
 } wh_tessera_t;
 
@@ -680,6 +699,14 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
             h->whole |= (uint64_t)1 << c;
         }
     }
+    h->exact = 0;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        const uint32_t bound = wh_tessera_bound(c), log2 = wh_tessera_granule_log2(chunk_log2);
+        const uint32_t block = wh_tessera_granules(bound, chunk_log2) << log2;
+        if (block <= bound + bound / 16) { /* so little more */
+            h->exact |= (uint64_t)1 << c;
+        }
+    }
     h->last_set = n_sets - 1;
     h->chunk_log2 = chunk_log2;
     h->words_log2 = wh_tessera_words_log2(chunk_log2);
@@ -695,6 +722,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     if (h->core.places == 0) {
         h->core.max_whole = 0; /* and by_places means nothing */
         h->whole = 0;
+        h->exact = 0;
         h->pack_above = h->pack_most = 0;
     } else {
         h->core.by_places = (uint32_t)(((uint64_t)1 << 32) / h->core.places) + 1;

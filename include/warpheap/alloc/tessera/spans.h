@@ -321,18 +321,87 @@ typedef struct wh_tessera_claim {
     uint32_t chunks; /* 0: nothing */
 } wh_tessera_claim;
 
+/* A cursor between two spans, when its crosser looks at what that depends on how large the next one
+ * is to be. */
+typedef struct wh_tessera_between {
+    uint64_t now;   /* the word that is used up */
+    uint64_t span;  /* the first word */
+    uint64_t other; /* the other one of the two */
+    uint32_t held, scarce;
+} wh_tessera_between;
+WH_FN wh_tessera_between wh_tessera_look_between_(wh_tessera_set *own, uint32_t c, uint32_t which) {
+    wh_tessera_between b;
+    const uint64_t spare = wh_load_u64_relaxed(&own->cursors[c].spare);
+    b.span = wh_load_u64_relaxed(&own->cursors[c].span);
+    b.held = wh_load_u32_relaxed(&own->held);
+    b.scarce = wh_load_u32_relaxed(&own->scarce);
+    b.now = which == 0 ? b.span : spare;
+    b.other = which == 0 ? spare : b.span;
+    return b;
+}
+
+/* How large the span after `last` is to be, log2 of chunks, at most `order`: twice as large as that
+ * one (the first one with its spare one), or four times what lanes have asked for since it was used
+ * up, the spare one at least a quarter of the span; and twice that while the set's cursors hold
+ * less than an eighth of its share of the heap, four times for classes up to 256 bytes, which have
+ * no other way; up to twice that again, for a power of two; but as large as the last one if that
+ * will last a while, as far as can be seen, and they hold more; but at most half of what the set's
+ * cursors may still hold, and no more than a word of the pool if they would then hold more than
+ * that eighth. At least a slab. */
+WH_FN uint32_t wh_tessera_next_order_(wh_tessera_core core, wh_tessera_between b, uint32_t c,
+                                      wh_tessera_class row, uint32_t which, uint64_t last,
+                                      uint32_t order) {
+    const uint32_t least = wh_tessera_order(row);
+    uint32_t want = wh_tessera_span_slots(last);
+    if (want != 0 || which != 0) {
+        const uint32_t asked = wh_tessera_span_position(b.now) - wh_tessera_span_slots(b.now);
+        const uint32_t times = asked < 8192 ? 4 * asked : 0; /* "less than 0": nobody has */
+        const uint32_t part = which != 0 ? wh_tessera_span_slots(b.span) >> 2 : 0;
+        if (which == 0 && wh_tessera_span_first(last) < core.begin) {
+            want += wh_tessera_span_slots(b.other);
+        }
+        want = want > times ? want : times;
+        want = want > part ? want : part;
+        const uint32_t slabs = wh_tessera_divide(want, row.by_slots);
+        const uint32_t much = b.scarce == 0 && b.held < core.share >> 1;
+        /* It would last a few times as long as it takes to fetch the next one. */
+        const uint32_t fast = asked < 8192 && 16 * asked > wh_tessera_span_slots(last);
+        const uint32_t grows =
+            b.held < core.share >> 1 ? 1 + (uint32_t)(c < WH_TESSERA_FINE) : fast;
+        const uint32_t more = least + 31 - wh_clz32((slabs << grows) + 1) + (fast & much);
+        order = more < order ? more : order;
+    }
+    const uint32_t others = b.held - wh_tessera_chunks_of_(row, core.begin, last);
+    const uint32_t share = b.scarce == 0 ? core.share + core.share / 2 : core.share;
+    const uint32_t rest = share - others;
+    const uint32_t most = rest - 2 < 1u << 30 ? 30 - wh_clz32(rest) : 0; /* else "less than 2" */
+    order = order < most ? order : most;
+    WH_NO_UNROLL
+    while (order > WH_TESSERA_MAX_SPAN_LOG2 && others + (1u << order) > core.share >> 1) {
+        order--;
+    }
+    return order > least ? order : least;
+}
+
+/* The lowest of the largest pieces of 2^order chunks or fewer, at least 2^least, among `bits` of a
+ * word of the pool; *order: of that piece. 64: there is none. */
+WH_FN uint32_t wh_tessera_piece_(uint64_t bits, uint32_t *order, uint32_t least) {
+    uint32_t at = bits != 0 ? wh_tessera_fit_(bits, *order) : 64;
+    WH_NO_UNROLL
+    while (bits != 0 && at == 64 && *order > least) {
+        at = wh_tessera_fit_(bits, --*order);
+    }
+    return at;
+}
+
 /* Claims a span for word `which` of the cursor of (set, class), row `row`, after `last`, a value of
- * that word. How large: twice as large as that one (the first one with its spare one), or four
- * times what lanes have asked for since it was used up, the spare one at least a quarter of the
- * span; and twice that while the set's cursors hold less than an eighth of its share of the heap;
- * up to twice that again, for a power of two; but as large as the last one if that will last a
- * while, as far as can be seen, and they hold more; but at most half of what the set's cursors may
- * still hold; or smaller, down to a slab, if that is what there is. Where: in the next one of the
- * set's words of the pool, without a look: mostly it is free; if only a part of it is, the largest
- * piece of that, and the rest is to be put back. Or, if it `seeks` (a constant), as seek_span does.
- * All that others wait for: what it needs of the heap is loaded at once, and first; core is *g.
- * P4: by the crosser without a bracket: the cursor is between two spans meanwhile, which keeps X1
- * (2) away. Not so for what is put back after the span has been published. */
+ * that word, as large as next_order says, or smaller, down to a slab, if that is what there is.
+ * Where: in the next one of the set's words of the pool, without a look: mostly it is free; if only
+ * a part of it is, the largest piece of that, and the rest is to be put back. Or, if it `seeks` (a
+ * constant), as seek_span does. All that others wait for: what it needs of the heap is loaded at
+ * once, and first; core is *g. P4: by the crosser without a bracket: the cursor is between two
+ * spans meanwhile, which keeps X1 (2) away. Not so for what is put back after the span has been
+ * published. */
 WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core core,
                                              wh_tessera_set *own, uint32_t set, uint32_t c,
                                              wh_tessera_class row, uint32_t which, uint64_t last,
@@ -340,44 +409,17 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core c
     wh_tessera_claim claim;
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
     const uint32_t ticket = seeks ? 0 : wh_fetch_add_u32_relaxed(&own->place, 1);
-    const uint64_t span = wh_load_u64_relaxed(&own->cursors[c].span);
-    const uint64_t spare = wh_load_u64_relaxed(&own->cursors[c].spare);
-    const uint32_t held = wh_load_u32_relaxed(&own->held);
-    const uint32_t scarce = wh_load_u32_relaxed(&own->scarce);
-    const uint64_t now = which == 0 ? span : spare;
+    const wh_tessera_between between = wh_tessera_look_between_(own, c, which);
     const uint32_t least = wh_tessera_order(row);
-    uint32_t order = wh_tessera_span_order(row);
-    uint32_t want = wh_tessera_span_slots(last);
-    if (want != 0 || which != 0) {
-        const uint32_t asked = wh_tessera_span_position(now) - wh_tessera_span_slots(now);
-        const uint32_t times = asked < 8192 ? 4 * asked : 0; /* "less than 0": nobody has */
-        const uint32_t part = which != 0 ? wh_tessera_span_slots(span) >> 2 : 0;
-        if (which == 0 && wh_tessera_span_first(last) < core.begin) {
-            want += wh_tessera_span_slots(spare);
-        }
-        want = want > times ? want : times;
-        want = want > part ? want : part;
-        const uint32_t slabs = wh_tessera_divide(want, row.by_slots);
-        const uint32_t much = scarce == 0 && held < core.share >> 1;
-        /* It would last a few times as long as it takes to fetch the next one. */
-        const uint32_t fast = asked < 8192 && 16 * asked > wh_tessera_span_slots(last);
-        const uint32_t grows = fast || held < core.share >> 1;
-        const uint32_t more = least + 31 - wh_clz32((slabs << grows) + 1) + (fast & much);
-        order = more < order ? more : order;
-    }
-    const uint32_t had = wh_tessera_chunks_of_(row, core.begin, last);
-    const uint32_t share = scarce == 0 ? core.share + core.share / 2 : core.share;
-    const uint32_t rest = share - (held - had);
-    const uint32_t most = rest - 2 < 1u << 30 ? 30 - wh_clz32(rest) : 0; /* else "less than 2" */
-    order = order < most ? order : most;
-    order = order > least ? order : least;
+    uint32_t order =
+        wh_tessera_next_order_(core, between, c, row, which, last, wh_tessera_span_order(row));
     uint64_t got = 0;
     claim.back = 0;
     claim.word = 0;
     if (seeks) {
         got = wh_tessera_seek_span_(g, set, c, last, order);
     } else if (core.places != 0) {
-        const uint32_t place = wh_tessera_next_place(core, set, ticket, 6);
+        const uint32_t place = wh_tessera_next_place(core, set, ticket, WH_TESSERA_MAX_SPAN_LOG2);
         const uint64_t mask = wh_tessera_chunks_(0, order);
         const uint64_t bits =
             wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), place >> 6), ~mask) &
@@ -386,11 +428,7 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core c
         if (bits == mask) {
             got = place | (uint64_t)1 << (order + 32);
         } else if (bits != 0) {
-            uint32_t at = 64;
-            WH_NO_UNROLL
-            while (at == 64 && order > least) { /* as much of it as is in one piece */
-                at = wh_tessera_fit_(bits, --order);
-            }
+            const uint32_t at = wh_tessera_piece_(bits, &order, least);
             claim.back = bits;
             if (at < 64) {
                 got = (place + at) | (uint64_t)1 << (order + 32);
@@ -400,13 +438,22 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core c
     }
     claim.chunks = (uint32_t)(got >> 32);
     claim.tag = wh_tessera_with_set(tag, set);
-    claim.other = which == 0 ? spare : span;
+    claim.other = between.other;
     claim.span =
         got == 0 ? 0 : wh_tessera_span((uint32_t)got, row.slots * (claim.chunks >> least), 0);
     if (got != 0) { /* a cursor of the set's has this span now instead of `last` */
-        wh_add_u32_relaxed(&own->held, ((uint32_t)got >= core.begin ? claim.chunks : 0) - had);
+        wh_add_u32_relaxed(&own->held, ((uint32_t)got >= core.begin ? claim.chunks : 0) -
+                                           wh_tessera_chunks_of_(row, core.begin, last));
     }
     return claim;
+}
+
+/* What a crosser has claimed and does not need goes back, when it has published its span. P4: it
+ * has counted this as begun. */
+WH_FN void wh_tessera_back_(wh_tessera_core core, wh_tessera_set *own, uint32_t word,
+                            uint64_t chunks) {
+    WH_PLANT(tessera_back, wh_veb_put_back(wh_tessera_pool_(core), word, chunks), (void)0);
+    wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
 }
 
 /* Adds that a span may have seen past its end before lanes wait for the next one instead of going
@@ -414,7 +461,7 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core c
 #ifdef WH_HOSTILE
 #define WH_TESSERA_MOST_OVER 40u
 #else
-#define WH_TESSERA_MOST_OVER (1u << 19)
+#define WH_TESSERA_MOST_OVER (1u << 18)
 #endif
 WH_FN int wh_tessera_is_over_(uint64_t span) {
     return wh_tessera_span_position(span) >= wh_tessera_span_slots(span) + WH_TESSERA_MOST_OVER &&
@@ -494,9 +541,7 @@ WH_FN wh_tessera_asked wh_tessera_attach_all_(wh_tessera_ref g, wh_tessera_set *
         attach = 0;
     }
     if (claim.back != 0) {
-        WH_PLANT(tessera_back, wh_veb_put_back(wh_tessera_pool_(core), claim.word, claim.back),
-                 (void)0);
-        wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
+        wh_tessera_back_(core, own, claim.word, claim.back);
     }
     got = mask != 0 ? wh_shfl_u64(mask, got, wh_mask_leader(lanes)) : got;
     if (need) {
@@ -531,6 +576,82 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_each_(wh_tessera_ref g, wh_tessera
                                                     uint32_t set, uint32_t c, uint32_t attach,
                                                     uint64_t v, void *p) {
     return wh_tessera_refill_(g, own, 0, 0, set, c, attach, v, p);
+}
+
+/* The same for a full warp of one class c, whose leader is the crosser. It would come here often,
+ * so its span is of up to four words of the pool in a row (row_place), claimed by a lane each: as
+ * many as are free, from the first one on. Less code, too, for it knows that all lanes are here for
+ * one span. A cursor that has been closed is for others, too (SEEKS). P4: as next_span. */
+WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_set *own,
+                                                   uint32_t set, uint32_t c, uint32_t attach,
+                                                   uint64_t v, void *p) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const wh_tessera_core core = *g;
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
+    const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
+    const uint32_t least = wh_tessera_order(row);
+    const wh_mask_t needy = wh_ballot(all, p == NULL);
+    uint32_t place = 0, order = 0, words = 0;
+    if (lane == 0 && core.places != 0) {
+        const int wide = core.places >= 1u << WH_TESSERA_WIDE_SPAN_LOG2 &&
+                         wh_tessera_span_slots(v) << least >= row.slots << 5;
+        const uint32_t ticket = wh_fetch_add_u32_relaxed(wide ? &own->rows : &own->place, 1);
+        const wh_tessera_between between = wh_tessera_look_between_(own, c, attach - 1);
+        const uint32_t in_row = core.n_sets - (set & ~3u); /* words */
+        order = wh_tessera_next_order_(core, between, c, row, attach - 1, v,
+                                       wide ? wh_tessera_wide_span_order(row)
+                                            : wh_tessera_span_order(row));
+        place = wide ? wh_tessera_row_place(core, set, ticket)
+                     : wh_tessera_next_place(core, set, ticket, WH_TESSERA_MAX_SPAN_LOG2);
+        words = order > WH_TESSERA_MAX_SPAN_LOG2 ? 1u << (order - WH_TESSERA_MAX_SPAN_LOG2) : 1;
+        words = words < in_row ? words : in_row;
+        words = wh_tessera_span_first(between.other) != WH_TESSERA_CLOSED_CHUNK ? words : 0;
+        order = order < WH_TESSERA_MAX_SPAN_LOG2 ? order : WH_TESSERA_MAX_SPAN_LOG2;
+    }
+    place = wh_shfl_u32(all, place, 0);
+    words = wh_shfl_u32(all, words, 0);
+    order = wh_shfl_u32(all, order, 0);
+    const uint64_t wants =
+        wh_tessera_chunks_(0, order); /* of each word: all, if they are several */
+    const uint32_t word = (place >> 6) + lane;
+    uint64_t got = 0;
+    if (lane < words) {
+        got = wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), word), ~wants) &
+              wants; /* P3 */
+    }
+    uint32_t n = wh_ctz32(~wh_ballot(all, got == wants)); /* the others go back */
+    uint64_t back = lane < n ? 0 : got;
+    if (n == 0) {
+        const uint32_t at = wh_shfl_u32(all, wh_tessera_piece_(back, &order, least), 0);
+        order = wh_shfl_u32(all, order, 0);
+        n = at < 64;
+        place += at;
+        back = lane == 0 && n != 0 ? back & ~wh_tessera_chunks_(at, order) : back;
+    }
+    if (back != 0) { /* P4: while the cursor is between two spans */
+        wh_add_u32_relaxed(&own->begun, 1);
+    }
+    const uint32_t chunks = n << order;
+    const uint64_t span = wh_tessera_span(place, row.slots * (chunks >> least), 0);
+    if (n != 0) {
+        wh_tessera_dress_(core, wh_tessera_with_set(tag, set), place, chunks, lane, WH_WARP_SIZE,
+                          0);
+        wh_syncwarp(all); /* P2, P4: what the other lanes have stored and begun */
+        if (lane == 0) {
+            wh_add_u32_relaxed(&own->held, chunks - wh_tessera_chunks_of_(row, core.begin, v));
+            wh_tessera_publish_(own, c, attach - 1, span, wh_popc32(needy));
+        }
+        p = p != NULL ? p
+                      : wh_tessera_nth_(core.base, core.chunk_log2, row, span, wh_mask_rank(needy));
+    }
+    if (back != 0) {
+        wh_tessera_back_(core, own, word, back);
+    }
+    wh_tessera_asked now;
+    now.p = p;
+    now.v = v;
+    now.attach = lane != 0 ? attach : n != 0 ? 0 : attach | WH_TESSERA_SEEKS;
+    return now;
 }
 
 #endif

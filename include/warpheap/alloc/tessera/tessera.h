@@ -22,7 +22,7 @@
  *            and a spare one
  *   list     per class: the slabs that have free slots in their words (core/veb.h)
  *   run      chunks in a row, for a request of more than one chunk
- *   pack     up to 16 chunks in a row that a full warp has cut into blocks of the different
+ *   pack     up to 16 chunks in a row that a full warp has cut into blocks of the
  *            sizes its lanes wanted; else like a slab of one word, a slot each
  *
  * The idea  A slot of a fresh slab is handed out by the position of a cursor alone: one
@@ -51,7 +51,7 @@
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
  *   list     where searches look first (I6): by or, acquire; takers take slabs off by and
- *   no_places, held, dry, scarce, place, tries, reuse, packs, no_packs, told
+ *   no_places, held, dry, scarce, place, rows, tries, reuse, packs, no_packs, told
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
  *            had none; which of these is next; how often lists were preferred; slabs with free
@@ -182,7 +182,8 @@
  *       2^k >= 512 bytes takes a slab of its own from the pool: 2 atomics, 2 more for each of up to
  *       three other sets if the place is taken; it never waits.
  *       Lanes of a full warp that want different sizes of 1 to 8 KiB (in chunks of 16) get a pack,
- *       and those that want less, too, if the warp wants 48 KiB or more: 2 atomics for all of
+ *       or the same size, if blocks of a pack are hardly longer than slots of the class; and those
+ *       that want less, too, if the warp wants 48 KiB or more: 2 atomics for all of
  *       them, and never wait.
  *       free: 1 load and 1 atomic per group of lanes with one word (likewise), 1 more by the
  *       group that makes the word full; and up to two that nobody waits for.
@@ -192,6 +193,7 @@
  *       together; then one warp looks at all there is for all, unless a verdict holds.
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
+ *       tessera_spans.c (C1, P2 to P4 of the next span for a full warp of one class),
  *       tessera_full.c (what NULL costs: X3, progress),
  *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P6 to P8); wh_tessera_check
  *       (I1 to I9). P3 and P5 are core/veb.h's.
@@ -420,7 +422,9 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
         const wh_tessera_asked now =
             !WH_TESSERA_SOME(mask, attach != 0) ? wh_tessera_await_(g, own, mask, lanes, c, v, p)
             : WH_TESSERA_SOME(mask, wh_tessera_is_crosser_(attach))
-                ? (mask == 0xffffffffu
+                ? (lanes == 0xffffffffu && mask == 0xffffffffu
+                       ? wh_tessera_refill_one_(g, own, set, c, attach, v, p)
+                   : mask == 0xffffffffu
                        ? wh_tessera_refill_warp_(g, own, lanes, set, c, attach, v, p)
                        : wh_tessera_refill_each_(g, own, set, c, attach, v, p))
             : WH_TESSERA_SOME(mask, wh_tessera_looks_(attach))
@@ -462,9 +466,10 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
     int leads = 0;
     if (!whole) {
         int done = 0;
-        if (full_warp && same.n != WH_WARP_SIZE) {
+        const int exact = (h.exact >> c & 1) != 0;
+        if (full_warp && (same.n != WH_WARP_SIZE || exact)) {
             const int packs =
-                is_slot && (uint32_t)n <= h.pack_most && same.n < WH_TESSERA_PACK_LANES;
+                is_slot && (uint32_t)n <= h.pack_most && (same.n < WH_TESSERA_PACK_LANES || exact);
             const int large = packs && (uint32_t)n > h.pack_above;
             if (wh_any(mask, large)) { /* a group of one class gets blocks there, or none */
                 const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;

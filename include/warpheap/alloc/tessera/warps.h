@@ -1,5 +1,5 @@
-/* alloc/tessera/warps.h: chunks for full warps: a slab of its own for lanes that want the same, a
- * pack for lanes that want different sizes (I9). Nobody waits here. Tags: tessera.h.
+/* alloc/tessera/warps.h: chunks for full warps: a slab of its own for lanes that want the same, of
+ * 2^k bytes, a pack for lanes that want other sizes (I9). Nobody waits here. Tags: tessera.h.
  */
 #ifndef WH_ALLOC_TESSERA_WARPS_H
 #define WH_ALLOC_TESSERA_WARPS_H
@@ -166,10 +166,10 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
 
 /* --- packs ------------------------------------------------------------------------ */
 
-#define WH_TESSERA_PACK_LANES 16u /* a group of as many lanes goes to its cursor */
+#define WH_TESSERA_PACK_LANES 16u /* a group of as many lanes goes to its cursor, or is `exact` */
 #define WH_TESSERA_PACK_LEAST 16u /* granules that a warp has to want */
 #define WH_TESSERA_PACK_SMALL 96u /* ... for small requests to be part of the pack: 3 a lane */
-#define WH_TESSERA_PACK_TRIES 5u
+#define WH_TESSERA_PACK_TRIES 16u
 #define WH_TESSERA_NO_PACKS 8u /* packs that go elsewhere at once, when the set had no place */
 
 /* Claims chunks for a pack where the set puts the next one. */
