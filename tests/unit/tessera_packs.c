@@ -2,9 +2,7 @@
  * blocks lie, what is freed of them and how often, and that a full heap gives them out again. */
 #define WH_ALLOCATOR tessera
 
-#include "sim/sim_test.h"
-
-#include "warpheap/warpheap.h"
+#include "unit/tessera_heap.h"
 
 #define CHUNK 1024u
 #define GRANULE (CHUNK / 32)
@@ -12,22 +10,8 @@
 #define WARPS 4u
 
 /* A heap of chunks of 1 KiB. */
-static wh_heap *make_heap_of(wh_device *device, uint64_t bytes, uint32_t sets, wh_heap_t *handle) {
-    wh_heap_options o;
-    wh_heap *heap = NULL;
-    memset(&o, 0, sizeof o);
-    o.device = device;
-    o.allocator = "tessera";
-    o.bytes = bytes;
-    o.tuning.chunk_bytes = CHUNK;
-    o.tuning.buffers = sets;
-    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle(heap, handle), WH_OK);
-    assert_int_equal(handle->core.n_sets, sets);
-    return heap;
-}
 static wh_heap *make_heap(wh_device *device, uint64_t bytes, wh_heap_t *handle) {
-    return make_heap_of(device, bytes, 1, handle);
+    return make_heap_of(device, CHUNK, bytes, 1, handle);
 }
 
 static void is_sound(wh_heap *heap, uint64_t live, uint64_t bad_frees) {
@@ -202,7 +186,7 @@ static void test_packs_take_the_last_place(void **state) {
         wh_device *device = open_policy(WH_SIM_RANDOM, seed + 1);
         memset(&a, 0, sizeof a);
         const uint32_t sets = 1 + seed % 2; /* the warp is of set 0 */
-        wh_heap *heap = make_heap_of(device, 2 << 20, sets, &a.heap);
+        wh_heap *heap = make_heap_of(device, CHUNK, 2 << 20, sets, &a.heap);
         const wh_tessera_core g = a.heap.core;
         uint32_t *sizes = take(device, 32 * sizeof *sizes);
         a.sizes = sizes;

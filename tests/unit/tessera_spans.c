@@ -2,28 +2,10 @@
  * what goes back of what it does not get, and that several warps lose nothing on the way. */
 #define WH_ALLOCATOR tessera
 
-#include "sim/sim_test.h"
-
-#include "warpheap/warpheap.h"
+#include "unit/tessera_heap.h"
 
 #define ALL (~(uint64_t)0)
 #define WORDS 4u /* of a wide span */
-
-static wh_heap *make_heap(wh_device *device, uint32_t chunk_bytes, uint64_t bytes, uint32_t sets,
-                          wh_heap_t *handle) {
-    wh_heap_options o;
-    wh_heap *heap = NULL;
-    memset(&o, 0, sizeof o);
-    o.device = device;
-    o.allocator = "tessera";
-    o.bytes = bytes;
-    o.tuning.chunk_bytes = chunk_bytes;
-    o.tuning.buffers = sets;
-    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle(heap, handle), WH_OK);
-    assert_int_equal(handle->core.n_sets, sets);
-    return heap;
-}
 
 typedef struct refill_args {
     wh_heap_t heap;
@@ -63,7 +45,7 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
     memset(&a, 0, sizeof a);
     sim.n_sms = sets;
     wh_device *device = open_with(&sim);
-    wh_heap *heap = make_heap(device, 4096, (uint64_t)sets * (16 << 20), sets, &a.heap);
+    wh_heap *heap = make_heap_of(device, 4096, (uint64_t)sets * (16 << 20), sets, &a.heap);
     const wh_tessera_core g = a.heap.core;
     const wh_veb pool = wh_tessera_pool_(g);
     const uint32_t c = wh_tessera_class_of(size), order = wh_tessera_order(a.heap.classes[c]);
@@ -240,7 +222,7 @@ static void test_what_all_lanes_have_done(void **state) {
         sim.weak = WH_SIM_WEAK_FORMAL;
 #endif
         wh_device *device = open_with(&sim);
-        wh_heap *heap = make_heap(device, 1024, 6 << 20, 2, &a.heap);
+        wh_heap *heap = make_heap_of(device, 1024, 6 << 20, 2, &a.heap);
         const wh_tessera_core g = a.heap.core;
         a.turn = take(device, sizeof *a.turn);
         a.wrong = take(device, sizeof *a.wrong);
@@ -316,7 +298,7 @@ static void test_warps_with_wide_spans(void **state) {
         wh_device *device = open_with(&sim);
         const uint32_t sets = 2 + 2 * (uint32_t)(seed / 2 % 2);
         a.size = sizes[seed / 4 % 4];
-        wh_heap *heap = make_heap(device, 1024, 6 << 20, sets, &a.heap);
+        wh_heap *heap = make_heap_of(device, 1024, 6 << 20, sets, &a.heap);
         a.ptrs = take(device, BLOCKS * 32 * KEEPS * sizeof *a.ptrs);
         a.wrong = take(device, sizeof *a.wrong);
         a.widest = take(device, sizeof *a.widest);

@@ -4,9 +4,7 @@
  * for what it was. */
 #define WH_ALLOCATOR tessera
 
-#include "sim/sim_test.h"
-
-#include "warpheap/warpheap.h"
+#include "unit/tessera_heap.h"
 
 #define BLOCKS 8u
 #define PINS 4096u /* blocks of another class, most of them freed before the others come */
@@ -87,21 +85,6 @@ static uint32_t survey(warps_args *a) {
     }
     *a->count = n;
     return n;
-}
-
-static wh_heap *make_heap_of(wh_device *device, uint32_t chunk_bytes, uint64_t bytes, uint32_t sets,
-                             wh_heap_t *handle) {
-    wh_heap_options o;
-    wh_heap *heap = NULL;
-    memset(&o, 0, sizeof o);
-    o.device = device;
-    o.allocator = "tessera";
-    o.bytes = bytes;
-    o.tuning.chunk_bytes = chunk_bytes;
-    o.tuning.buffers = sets;
-    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle(heap, handle), WH_OK);
-    return heap;
 }
 
 /* A heap of chunks of 1 KiB. */

@@ -1,0 +1,25 @@
+/* tessera_heap.h: heaps for the tests of tessera. Included once per program, behind sim_test.h. */
+#ifndef TESSERA_HEAP_H
+#define TESSERA_HEAP_H
+
+#include "sim/sim_test.h"
+
+#include "warpheap/warpheap.h"
+
+static wh_heap *make_heap_of(wh_device *device, uint32_t chunk_bytes, uint64_t bytes, uint32_t sets,
+                             wh_heap_t *handle) {
+    wh_heap_options o;
+    wh_heap *heap = NULL;
+    memset(&o, 0, sizeof o);
+    o.device = device;
+    o.allocator = "tessera";
+    o.bytes = bytes;
+    o.tuning.chunk_bytes = chunk_bytes;
+    o.tuning.buffers = sets;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_handle(heap, handle), WH_OK);
+    assert_int_equal(handle->core.n_sets, sets);
+    return heap;
+}
+
+#endif
