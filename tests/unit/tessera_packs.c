@@ -348,6 +348,64 @@ static void test_packs_of_one_class(void **state) {
     assert_true(exact != 0 && whole != 0 && others != 0); /* otherwise this tests nothing */
 }
 
+/* A warp of one class for which there is no place gets packs of half of it, or of a quarter, as
+ * there are places for these; or slots, if there are none. */
+static void test_packs_in_parts(void **state) {
+    static const struct {
+        uint64_t rows;  /* that are free, in each word of the pool */
+        uint32_t lanes; /* of a pack then */
+    } cases[] = {
+        {0x000fff00000fff00, 32}, {0x00ff00ff00ff00ff, 16}, {0x0f0f0f0f0f0f0f0f, 8}, {0, 0}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            cut_args a;
+            wh_device *device = open_policy(WH_SIM_RANDOM, seed);
+            memset(&a, 0, sizeof a);
+            wh_heap *heap = make_heap(device, 1 << 20, &a.heap);
+            const wh_tessera_core g = a.heap.core;
+            const wh_veb pool = wh_tessera_pool_(g);
+            uint32_t *sizes = take(device, 32 * sizeof *sizes);
+            a.sizes = sizes;
+            a.ptrs = take(device, 32 * sizeof *a.ptrs);
+            a.usable = take(device, 32 * sizeof *a.usable);
+            for (uint32_t i = 0; i < 32; i++) {
+                sizes[i] = 12 * GRANULE; /* 12 chunks together */
+            }
+            const uint32_t n_words = g.n_chunks >> 6;
+            uint64_t *taken = take(device, n_words * sizeof *taken);
+            for (uint32_t w = g.begin >> 6; w < n_words; w++) {
+                taken[w] = *wh_veb_word(pool, w) & ~cases[k].rows;
+                *wh_veb_word(pool, w) &= cases[k].rows;
+            }
+            const wh_launch one = grid(device, 1, 32);
+            assert_int_equal(cut(&one, &a), WH_OK);
+            for (uint32_t i = 0; i < 32; i++) {
+                const uint64_t tag = a.heap.tags[(a.ptrs[i] - g.base) / CHUNK];
+                assert_non_null(a.ptrs[i]);
+                assert_int_equal(wh_tessera_is_pack(tag), cases[k].lanes != 0);
+                if (cases[k].lanes != 0) {
+                    assert_int_equal(wh_tessera_pack_slots(tag), cases[k].lanes);
+                    assert_int_equal(a.usable[i], 12 * GRANULE);
+                    assert_true(i % cases[k].lanes == 0 ||
+                                a.ptrs[i] == a.ptrs[i - 1] + 12 * GRANULE);
+                }
+            }
+            for (uint32_t w = g.begin >> 6; w < n_words; w++) {
+                *wh_veb_word(pool, w) |= taken[w];
+                if (taken[w] != 0) {
+                    wh_veb_filled(pool, w);
+                }
+            }
+            is_sound(heap, 32, 0);
+            assert_int_equal(free_together(&one, &a), WH_OK);
+            is_sound(heap, 0, 0);
+            wh_heap_destroy(heap);
+            wh_device_close(device);
+        }
+    }
+}
+
 typedef struct full_args {
     wh_heap_t heap;
     void **ptrs;     /* all blocks, as they were got */
@@ -646,6 +704,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_tags),
                                        cmocka_unit_test(test_blocks_lie_side_by_side),
                                        cmocka_unit_test(test_packs_of_one_class),
+                                       cmocka_unit_test(test_packs_in_parts),
                                        cmocka_unit_test(test_the_smallest_block_that_will_do),
                                        cmocka_unit_test(test_packs_go_past_what_is_taken),
                                        cmocka_unit_test(test_packs_take_the_last_place),

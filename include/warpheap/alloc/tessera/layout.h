@@ -703,7 +703,8 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     for (uint32_t c = 0; c < n_classes; c++) {
         const uint32_t bound = wh_tessera_bound(c), log2 = wh_tessera_granule_log2(chunk_log2);
         const uint32_t block = wh_tessera_granules(bound, chunk_log2) << log2;
-        if (block <= bound + bound / 16) { /* so little more */
+        const int packs = bound > WH_TESSERA_SHORT << log2 && bound <= 1u << chunk_log2 >> 1;
+        if (packs && block <= bound + bound / 16) { /* so little more */
             h->exact |= (uint64_t)1 << c;
         }
     }

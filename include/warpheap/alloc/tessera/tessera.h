@@ -213,12 +213,13 @@ WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
 }
 
 /* What is neither a slot of a cursor nor to be had from one: full warps that want a slab of their
- * own, and runs. */
+ * own or a pack of one class, and runs. */
 WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
                                   uint32_t c, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
-    if (p == NULL && lanes == 0xffffffffu && wh_tessera_is_whole_(n, g->max_whole)) {
-        p = wh_tessera_whole_again_(g, set, c);
+    if (p == NULL && lanes == 0xffffffffu && c != WH_TESSERA_NO_CLASS) {
+        p = wh_tessera_is_whole_(n, g->max_whole) ? wh_tessera_whole_again_(g, set, c)
+                                                  : wh_tessera_pack_parts_(g, set, n);
     }
     if (wh_any(mask, is_run)) {
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
@@ -464,9 +465,10 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
     uint64_t v = 0;
     void *p = NULL;
     int leads = 0;
+    const int exact = (h.exact >> c & 1) != 0;
+    const int of_one = full_warp && !whole && same.n == WH_WARP_SIZE && exact;
     if (!whole) {
-        int done = 0;
-        const int exact = (h.exact >> c & 1) != 0;
+        int done = of_one;
         if (full_warp && (same.n != WH_WARP_SIZE || exact)) {
             const int packs =
                 is_slot && (uint32_t)n <= h.pack_most && (same.n < WH_TESSERA_PACK_LANES || exact);
@@ -474,10 +476,10 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
             if (wh_any(mask, large)) { /* a group of one class gets blocks there, or none */
                 const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
                 p = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, own, set, need, large);
-                done = wh_all(mask, p != NULL || n == 0);
+                done = of_one || wh_all(mask, p != NULL || n == 0);
             }
         }
-        leads = is_slot && p == NULL && wh_group_leads(same);
+        leads = is_slot && p == NULL && !of_one && wh_group_leads(same);
         if (!done) {
             if (leads) {
                 v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
@@ -492,11 +494,11 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
     }
     if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || h.tracks)) {
         uint32_t attach = 0;
-        if (!whole && (!full_warp || wh_any(mask, p == NULL && is_slot))) {
+        if (!whole && !of_one && (!full_warp || wh_any(mask, p == NULL && is_slot))) {
             p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);
         }
         if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
-            attach |= whole || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
+            attach |= whole || of_one || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
             attach |= !may_pack ? WH_TESSERA_SLOTS : 0;
             p = wh_tessera_ask_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p, n);
         }

@@ -169,7 +169,7 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
 #define WH_TESSERA_PACK_LANES 16u /* a group of as many lanes goes to its cursor, or is `exact` */
 #define WH_TESSERA_PACK_LEAST 16u /* granules that a warp has to want */
 #define WH_TESSERA_PACK_SMALL 96u /* ... for small requests to be part of the pack: 3 a lane */
-#define WH_TESSERA_PACK_TRIES 16u
+#define WH_TESSERA_PACK_TRIES 5u
 #define WH_TESSERA_NO_PACKS 8u /* packs that go elsewhere at once, when the set had no place */
 
 /* Claims chunks for a pack where the set puts the next one. */
@@ -303,6 +303,30 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *wor
     return need == 0 ? NULL
                      : core.base + ((uint64_t)pack << core.chunk_log2) +
                            (start << wh_tessera_granule_log2(core.chunk_log2));
+}
+
+/* The same for a full warp that wants n bytes a lane, all of one class, and has found no place for
+ * all of it: as packs of half of the warp, and if there is no place for these either, of a quarter,
+ * since packs of many chunks leave rows of fewer. NULL: to its cursor. */
+WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t n) {
+    const wh_tessera_core core = *g;
+    const uint32_t granules = wh_tessera_granules((uint32_t)n, core.chunk_log2);
+    void *p = NULL;
+    WH_NO_UNROLL
+    for (uint32_t part = WH_WARP_SIZE / 2; part >= WH_WARP_SIZE / 4; part /= 2) {
+        WH_NO_UNROLL
+        for (uint32_t first = 0; first < WH_WARP_SIZE; first += part) {
+            const int takes = p == NULL && wh_lane_id() - first < part;
+            if (wh_any(0xffffffffu, takes)) {
+                void *q = wh_tessera_pack_(
+                    core, wh_tessera_tag_at_(core, 0), wh_tessera_words_of_(core, 0),
+                    wh_tessera_words_log2(core.chunk_log2), wh_tessera_set_at_(core, set), set,
+                    takes ? granules : 0, takes);
+                p = p != NULL ? p : q;
+            }
+        }
+    }
+    return p;
 }
 
 #endif
