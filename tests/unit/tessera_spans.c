@@ -202,8 +202,12 @@ WH_KERNEL(message, message_args, a) {
         p[lane] = 2;
         wh_syncwarp(~0u);
         wh_free(a.heap, lane == 0 ? p : NULL);
+        wh_syncwarp(~0u);
+        if (lane == 0) {
+            wh_store_u32_relaxed(a.turn, 3);
+        }
     }
-    wait_for(a.turn, 2); /* a lane that begins when another has ended may be the same thread */
+    wait_for(a.turn, 3); /* a lane that begins when another has ended may be the same thread */
 }
 
 /* P2, P3: what each lane that has claimed and dressed a part of the span has seen and done comes

@@ -172,7 +172,7 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
     const uint32_t slab = wh_tessera_divide(position, row.by_slots);
     const uint32_t slot = position - slab * row.slots;
     const uint32_t in_span = (slab << wh_tessera_slab_log2(row)) + slot * row.slot_size;
-    return base + wh_mul_wide_u32(first, 1u << chunk_log2) + in_span; /* a span has up to 1 MiB */
+    return base + wh_mul_wide_u32(first, 1u << chunk_log2) + in_span; /* a span has up to 4 MiB */
 }
 
 /* The slot `rank` places behind the position of a span; NULL: it has not so many. */

@@ -54,7 +54,8 @@
  *   no_places, held, dry, scarce, place, rows, tries, reuse, packs, no_packs, told
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
- *            had none; which of these is next; how often lists were preferred; slabs with free
+ *            had none; which of these is next; which row of such, for a wide span; how often
+ *            lists were preferred; slabs with free
  *            slots, eight a class; where the next pack may be; how many more are not
  *            for the set's own words; what had been freed when NULL was returned
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
@@ -140,7 +141,8 @@
  *   P1  free: fetch_or on the word, release -> the word's taker (cas, fetch_and), or the lane that
  *       made it full (fetch_or), acquire; that returns a slab of several words: through the
  *       state, acq_rel
- *   P2  span published: store release -> malloc: fetch_add acquire
+ *   P2  span published: store release -> malloc: fetch_add acquire. What the other lanes of the
+ *       crosser's warp have claimed (P3), dressed and begun (P4) comes before: a sync of them
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1), also by way of a claim that
  *       is put back. With P1 and P2: what the old owner of a slot wrote happens before the
  *       new owner's use.
