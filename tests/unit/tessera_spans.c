@@ -64,6 +64,7 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
     *wh_tessera_word_(cursor, 1 - which) = k->closed ? WH_TESSERA_CLOSED : WH_TESSERA_VACANT;
     own->held = k->held + (k->slabs << order);
     own->rows = own->place = 3 + set;
+    own->dry = 1;
     const uint32_t place = k->narrow ? wh_tessera_next_place(g, set, own->place, 6)
                                      : wh_tessera_row_place(g, set, own->rows);
     const uint32_t in_row = k->narrow ? 1 : g.n_sets - set / 4 * 4;
@@ -92,6 +93,7 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
     }
     assert_int_equal(own->begun, own->done); /* I7 */
     assert_int_equal(own->attached, n != 0);
+    assert_int_equal(own->dry, n == 0 || chunks < WH_TESSERA_NOT_DRY);
     assert_int_equal(own->held, k->held + (n != 0 ? chunks : k->slabs << order));
     assert_int_equal(a.attach[0], n != 0 ? 0 : (1 + which) | WH_TESSERA_SEEKS);
     const uint64_t span = *wh_tessera_word_(cursor, which);

@@ -161,7 +161,8 @@ WH_KERNEL(take_last, last_args, a) {
     a.ptrs[wh_lane_id()] = wh_malloc_lanes(a.heap, ~0u, a.size);
 }
 
-/* A full warp finds the only place that is left, in whichever word of the pool, of another set. */
+/* A full warp finds the only place that is left, in whichever word of the pool, of another set or
+ * in the front of the heap. */
 static void test_the_last_place(void **state) {
     (void)state;
     for (uint32_t seed = 0; seed < 20; seed++) {
@@ -174,15 +175,16 @@ static void test_the_last_place(void **state) {
         a.size = g.max_whole;
         a.ptrs = take(device, 32 * sizeof *a.ptrs);
         const uint32_t order = wh_log2_floor(a.size) + 5 - g.chunk_log2;
-        const uint32_t words = (g.places >> 6) * g.n_sets;
+        const uint32_t words = g.n_chunks >> 6;
         assert_true(wh_tessera_is_whole_(a.size, g.max_whole));
-        assert_in_range(words, 8, 32); /* its lanes see all of them */
-        const uint32_t word = (g.begin >> 6) + seed * 7 % words;
+        assert_in_range(words, 8, 32);
+        const uint32_t word = seed * 7 % words;
         const uint32_t at = (seed % (64 >> order)) << order;
-        for (uint32_t k = 0; k < words; k++) {
-            *wh_veb_word(pool, (g.begin >> 6) + k) =
-                (g.begin >> 6) + k == word ? wh_tessera_chunks_(at, order) : 0;
+        for (uint32_t k = 0; k < wh_veb_words(g.n_chunks); k++) { /* the words above, too */
+            *wh_veb_word(pool, k) = 0;
         }
+        *wh_veb_word(pool, word) = wh_tessera_chunks_(at, order);
+        wh_veb_filled(pool, word);
         const wh_launch one = grid(device, 1, 32);
         assert_int_equal(take_last(&one, &a), WH_OK);
         for (uint32_t i = 0; i < 32; i++) {
@@ -190,6 +192,9 @@ static void test_the_last_place(void **state) {
                                             (uint64_t)i * a.size);
         }
         assert_int_equal(*wh_veb_word(pool, word), 0);
+        for (uint32_t set = 0; set < g.n_sets; set++) { /* not by way of a cursor */
+            assert_int_equal(wh_tessera_set_at_(g, set)->attached, 0);
+        }
         wh_heap_destroy(heap);
         wh_device_close(device);
     }

@@ -311,6 +311,14 @@ WH_FN_SLOW uint64_t wh_tessera_seek_span_(wh_tessera_ref g, uint32_t set, uint32
     return found;
 }
 
+/* A span of so many chunks has been found: if it is large, the pool has some again. */
+#define WH_TESSERA_NOT_DRY 64u
+WH_FN void wh_tessera_not_dry_(wh_tessera_set *own, uint32_t chunks) {
+    if (chunks >= WH_TESSERA_NOT_DRY) {
+        wh_store_u32_relaxed(&own->dry, 0);
+    }
+}
+
 /* What a crosser has claimed for its cursor. */
 typedef struct wh_tessera_claim {
     uint64_t span;   /* 0: nothing */
@@ -444,6 +452,7 @@ WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core c
     if (got != 0) { /* a cursor of the set's has this span now instead of `last` */
         wh_add_u32_relaxed(&own->held, ((uint32_t)got >= core.begin ? claim.chunks : 0) -
                                            wh_tessera_chunks_of_(row, core.begin, last));
+        wh_tessera_not_dry_(own, claim.chunks);
     }
     return claim;
 }
@@ -639,6 +648,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
         wh_syncwarp(all); /* P2, P4: what the other lanes have stored and begun */
         if (lane == 0) {
             wh_add_u32_relaxed(&own->held, chunks - wh_tessera_chunks_of_(row, core.begin, v));
+            wh_tessera_not_dry_(own, chunks);
             wh_tessera_publish_(own, c, attach - 1, span, wh_popc32(needy));
         }
         p = p != NULL ? p

@@ -178,6 +178,7 @@
  *       without the lock, again only if another take got part of the row it had found.
  *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
  *       number of claims. A block of one: again only if its word has changed under the taker.
+ *       Single chunks (gather): again only if others took what was seen, or something was got.
  * Cost  malloc: 1 atomic per group of lanes with one class, if the whole warp calls, else 1
  *       a lane; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
@@ -186,7 +187,8 @@
  *       Lanes of a full warp that want different sizes of 1 to 8 KiB (in chunks of 16) get a pack,
  *       or the same size, if blocks of a pack are hardly longer than slots of the class; and those
  *       that want less, too, if the warp wants 48 KiB or more: 2 atomics for all of
- *       them, and never wait.
+ *       them, and never wait. Where there is no place for such a slab or pack, a look at some
+ *       words of the pool; then single chunks, 1 atomic for each of its words that has some.
  *       free: 1 load and 1 atomic per group of lanes with one word (likewise), 1 more by the
  *       group that makes the word full; and up to two that nobody waits for.
  *       Run: 4 tries at places from the back of the heap, else a search of the lowest level
@@ -196,6 +198,7 @@
  * Check tests/conform, tests/stress, tests/unit/tessera_layout.c, tessera_warps.c (C1: no
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
  *       tessera_spans.c (C1, P2 to P4 of the next span for a full warp of one class),
+ *       tessera_gather.c (I2, I6, I7, T1, P4 of single chunks for a full warp),
  *       tessera_full.c (what NULL costs: X3, progress),
  *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P6 to P8); wh_tessera_check
  *       (I1 to I9). P3 and P5 are core/veb.h's.
@@ -214,14 +217,24 @@ WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
     return set < h.last_set ? set : h.last_set;
 }
 
-/* What is neither a slot of a cursor nor to be had from one: full warps that want a slab of their
- * own or a pack of one class, and runs. */
+/* What is neither a slot of a cursor nor to be had from one: full warps whose slab or pack had no
+ * place, and runs. rare: it is for this; if its warp wants different sizes, for a block of a pack.
+ */
 WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, void *p, uint64_t n) {
+                                  uint32_t c, int rare, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
-    if (p == NULL && lanes == 0xffffffffu && c != WH_TESSERA_NO_CLASS) {
+    const int needs = p == NULL && c != WH_TESSERA_NO_CLASS && rare;
+    if (lanes == 0xffffffffu && wh_all(lanes, needs)) {
         p = wh_tessera_is_whole_(n, g->max_whole) ? wh_tessera_whole_again_(g, set, c)
                                                   : wh_tessera_pack_parts_(g, set, n);
+        if (wh_any(lanes, p == NULL) &&
+            wh_tessera_order(wh_tessera_header_of_(g)->classes[c]) != 0) {
+            p = wh_tessera_gather_slots_(g, set, c, p);
+        }
+    } else if (mask == 0xffffffffu && wh_any(mask, needs)) {
+        void *q = wh_tessera_gather_packs_(
+            g, set, needs ? wh_tessera_granules((uint32_t)n, g->chunk_log2) : 0);
+        p = p != NULL ? p : q;
     }
     if (wh_any(mask, is_run)) {
         void *q = wh_tessera_run_(g, mask, set, is_run ? n : 0, 1);
@@ -382,7 +395,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *o
     }
     /* Behind what others wait for, since a run may have to wait for them (C1). */
     if (wh_any(mask, (attach & WH_TESSERA_RARE) != 0)) {
-        now.p = wh_tessera_rare_(g, mask, lanes, set, c, now.p, n);
+        now.p = wh_tessera_rare_(g, mask, lanes, set, c, (attach & WH_TESSERA_RARE) != 0, now.p, n);
     }
     now.attach = c == WH_TESSERA_NO_CLASS ? WH_TESSERA_ENDS : now.attach;
     wh_syncwarp(mask); /* that the warp stays together */
@@ -500,7 +513,10 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
             p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);
         }
         if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
-            attach |= whole || of_one || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
+            const int packs = full_warp && same.n < WH_TESSERA_PACK_LANES && is_slot &&
+                              (uint32_t)n > h.pack_above && (uint32_t)n <= h.pack_most &&
+                              p == NULL && attach == 0;
+            attach |= whole || of_one || packs || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
             attach |= !may_pack ? WH_TESSERA_SLOTS : 0;
             p = wh_tessera_ask_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p, n);
         }

@@ -110,23 +110,32 @@ WH_FN void wh_tessera_try_back_(wh_tessera_core g, wh_tessera_try now) {
     }
 }
 
-#define WH_TESSERA_SEEN_TRIES 4u
-
 /* Where a warp begins to look at words of the pool that are not its set's. */
 WH_FN uint32_t wh_tessera_random_(void) {
     return ((uint32_t)(wh_thread_id() >> 5) + 1) * 2654435761u;
 }
+/* A number that is far from those of the other lanes. *random: the same in all lanes; moved on. */
+WH_FN uint32_t wh_tessera_far_(uint32_t *random) {
+    *random = *random * 1664525u + 1013904223u;
+    return (*random + (wh_lane_id() << 27)) * 2654435761u;
+}
+
+/* The word of the pool that such a number stands for. */
+WH_FN uint32_t wh_tessera_some_word_(wh_tessera_core g, uint32_t far) {
+    return wh_high_u32(wh_mul_wide_u32(far, (g.n_chunks + 63) >> 6));
+}
+
+#define WH_TESSERA_SEEN_TRIES 4u
 
 /* A full warp whose place was taken: some sets run out before the heap does, so its lanes look at a
- * word of the pool each, of whatever set, and it takes a place that one of them has seen. NULL: it
- * has to go to its cursor. */
+ * word of the pool each, of whatever set or of the front of the heap, and it takes a place that one
+ * of them has seen. NULL: there was none. */
 WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c) {
     const wh_tessera_core core = *g;
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     const uint64_t tag = wh_tessera_with_set(wh_tessera_header_of_(g)->slab_tags[c], set);
     const uint32_t order = wh_tessera_order(row);
-    const uint32_t words = (core.places >> 6) * core.n_sets; /* from the first place on */
     wh_tessera_set *const own = wh_tessera_set_at_(core, set);
     uint32_t random = wh_tessera_random_(), slab = core.n_chunks, begun = 0;
     if (lane == 0) {
@@ -134,10 +143,7 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
     }
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_SEEN_TRIES && slab == core.n_chunks; tries++) {
-        random = random * 1664525u + 1013904223u;
-        /* Words far from each other: warps seldom look at the same. */
-        const uint32_t k = (uint32_t)((uint64_t)random * words >> 32) + lane * (words / 32 + 1);
-        const uint32_t word = (core.begin >> 6) + k % words;
+        const uint32_t word = wh_tessera_some_word_(core, wh_tessera_far_(&random));
         const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(core), word));
         const uint32_t at = wh_tessera_fit_(bits, order);
         const wh_mask_t seen = wh_ballot(all, at < 64);
@@ -213,13 +219,10 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
             wh_tessera_try_back_(g, now);
             now.back = 0;
             is_own &= tries == 0;
-            random = random * 1664525u + 1013904223u;
-            const uint32_t far = random + (lane << 27); /* of all sets alike, and some row */
+            const uint32_t far = wh_tessera_some_word_(g, wh_tessera_far_(&random));
             const uint32_t at = wh_shfl_u32(all, now.place, 0) & 63;
             const uint32_t ticket = wh_shfl_u32(all, now.ticket, 0) - at + 64 * lane;
-            const uint32_t of = is_own ? set : wh_high_u32(wh_mul_wide_u32(far, g.n_sets));
-            const uint32_t row = wh_high_u32(wh_mul_wide_u32(far * 2654435761u, g.places));
-            const uint32_t word = wh_tessera_pack_place(g, of, is_own ? ticket : row) >> 6;
+            const uint32_t word = is_own ? wh_tessera_pack_place(g, set, ticket) >> 6 : far;
             const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
             const uint32_t from = is_own && lane == 0 ? at : 0; /* what comes back is for later */
             const uint64_t rows = wh_tessera_rows_(bits, chunks) >> from;
@@ -325,6 +328,149 @@ WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t
                 p = p != NULL ? p : q;
             }
         }
+    }
+    return p;
+}
+
+/* --- single chunks ------------------------------------------------------------------ */
+
+#define WH_TESSERA_MISSES 4u /* looks of a warp in vain */
+
+/* Claims up to `wants` chunks for a full warp, of those that its lanes see in a word each that
+ * holds something by the pool's summaries, by one atomic for each word, if they see `least`.
+ * Returns the chunk that is number `nth` of those that they got; n_chunks: they got fewer. *random:
+ * as in far. P4: begins, if there is something to claim, which is not so for a look in vain: X1
+ * needs a moment without a take; the caller ends, if *begun. */
+WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t set, uint32_t *random, uint32_t wants,
+                                  uint32_t least, uint32_t nth, int *begun) {
+    const uint32_t all = 0xffffffffu;
+    const wh_veb pool = wh_tessera_pool_(g);
+    const uint64_t picked = wh_veb_pick_word(pool, wh_tessera_far_(random));
+    const uint32_t word = picked != WH_VEB_NONE ? (uint32_t)picked : 0;
+    uint64_t bits = picked != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(pool, word)) : 0;
+    if (picked != WH_VEB_NONE && bits == 0) {
+        wh_veb_emptied(pool, word); /* a claim that did not tell the levels above */
+    }
+    bits = wh_group_leads(wh_group_by_u32(all, word)) ? bits : 0;
+    const uint32_t before = wh_scan_add_warp_u32(wh_popc64(bits)) - wh_popc64(bits);
+    *begun = wh_any(all, before + wh_popc64(bits) >= least);
+    if (!*begun) {
+        return g.n_chunks;
+    }
+    if (wh_lane_id() == 0) {
+        (void)wh_tessera_begin_(g, set);
+    }
+    wh_syncwarp(all); /* P4 */
+    uint64_t got = before < wants ? wh_lowest_bits(bits, wants - before) : 0;
+    if (got != 0) { /* P3 */
+        got &= wh_fetch_and_u64_acquire(wh_veb_word(pool, word), ~got);
+    }
+    const uint32_t first = wh_scan_add_warp_u32(wh_popc64(got)) - wh_popc64(got);
+    uint32_t chunk = g.n_chunks;
+    WH_NO_UNROLL
+    for (wh_mask_t m = wh_ballot(all, got != 0); m != 0; m &= m - 1) {
+        const uint32_t of = wh_mask_leader(m);
+        const uint64_t its = wh_shfl_u64(all, got, of);
+        const uint32_t its_word = wh_shfl_u32(all, word, of);
+        const uint32_t at = nth - wh_shfl_u32(all, first, of);
+        if (at < wh_popc64(its)) {
+            chunk = its_word << 6 | wh_select64(its, at);
+        }
+    }
+    return chunk;
+}
+
+WH_FN void wh_tessera_end_all_(wh_tessera_core g, uint32_t set, int begun) {
+    wh_syncwarp(0xffffffffu);
+    if (wh_lane_id() == 0 && begun) {
+        wh_tessera_end_(g, set);
+    }
+}
+
+/* Slots for the lanes of a full warp that have no p, all of class c, whose slabs have several
+ * chunks: in slabs of one chunk. Free slots that the last one has left are listed. NULL for lanes
+ * that got none. */
+WH_FN_SLOW void *wh_tessera_gather_slots_(wh_tessera_ref g, uint32_t set, uint32_t c, void *p) {
+    const uint32_t all = 0xffffffffu;
+    const wh_tessera_core core = *g;
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
+    const uint64_t tag = wh_tessera_with_set(wh_tessera_slab_tag(c, 0, row.slot_size), set);
+    const uint32_t slots = wh_tessera_tag_slots(tag, core.chunk_log2);
+    uint32_t random = wh_tessera_random_();
+    WH_NO_UNROLL
+    for (uint32_t misses = 0; misses < WH_TESSERA_MISSES && wh_any(all, p == NULL);) {
+        const wh_mask_t needy = wh_ballot(all, p == NULL);
+        const uint32_t n = wh_popc32(needy), rank = wh_mask_rank(needy);
+        const uint32_t wants = (n + slots - 1) / slots;
+        int begun;
+        const uint32_t chunk =
+            wh_tessera_gather_(core, set, &random, wants, 2 * wants, rank / slots, &begun);
+        const int got = p == NULL && chunk != core.n_chunks;
+        misses += !begun;
+        if (got) {
+            const uint32_t slot = rank % slots, taken = n - (rank - slot);
+            p = core.base + ((uint64_t)chunk << core.chunk_log2) + slot * row.slot_size;
+            if (slot == 0) {
+                const uint64_t left =
+                    taken < slots ? wh_tessera_full_word(slots, 0) >> taken << taken : 0;
+                wh_store_u64_relaxed(wh_tessera_tag_at_(core, chunk), tag);
+                wh_store_u64_release(wh_tessera_words_of_(core, chunk), left); /* P7 */
+                if (left != 0) {
+                    wh_tessera_list_slab_(core, c, chunk); /* I6 */
+                }
+            }
+        }
+        wh_tessera_end_all_(core, set, begun);
+    }
+    return p;
+}
+
+/* Blocks of `need` granules, at most half a chunk, for the lanes of a full warp for which that is
+ * not 0, in packs of one chunk each: as many lanes in a row as their blocks fit in. Only for what
+ * would be a pack, if there was a place for it. NULL for lanes that got none. */
+WH_FN_SLOW void *wh_tessera_gather_packs_(wh_tessera_ref g, uint32_t set, uint32_t need) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const wh_tessera_core core = *g;
+    uint32_t random = wh_tessera_random_();
+    void *p = NULL;
+    if (wh_reduce_add_u32(all, need) < WH_TESSERA_PACK_LEAST) {
+        return NULL;
+    }
+    WH_NO_UNROLL
+    for (int begun = 1; begun && wh_any(all, need != 0);) {
+        const uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
+        const uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
+        uint32_t chunks = 0, base = 0, start = 0, nth = 0;
+        wh_mask_t same = 0; /* lanes whose blocks share the caller's chunk */
+        WH_NO_UNROLL
+        for (; base < total; chunks++) {
+            const wh_mask_t fit =
+                wh_ballot(all, need != 0 && end > base && end - base <= WH_TESSERA_GRANULES);
+            if ((fit >> lane & 1) != 0) {
+                start = end - need - base;
+                nth = chunks;
+                same = fit;
+            }
+            base = wh_shfl_u32(all, end, WH_WARP_SIZE - 1 - wh_clz32(fit));
+        }
+        const uint32_t bit = need != 0 ? 1u << start : 0;
+        const uint32_t bits = wh_scan_add_warp_u32(bit); /* mod 2^32, a sum of different bits */
+        const uint32_t last = same != 0 ? WH_WARP_SIZE - 1 - wh_clz32(same) : lane;
+        const uint32_t starts = wh_shfl_u32(all, bits, last) - (bits - bit);
+        const uint32_t chunk =
+            wh_tessera_gather_(core, set, &random, chunks, 8 * chunks, nth, &begun);
+        const int got = need != 0 && chunk != core.n_chunks;
+        if (got) {
+            p = core.base + ((uint64_t)chunk << core.chunk_log2) +
+                (start << wh_tessera_granule_log2(core.chunk_log2));
+            need = 0;
+            if (start == 0) {
+                wh_store_u64_relaxed(wh_tessera_tag_at_(core, chunk),
+                                     wh_tessera_pack_tag(wh_popc32(same), 0, 0, 1, starts));
+                wh_store_u64_relaxed(wh_tessera_words_of_(core, chunk), 0);
+            }
+        }
+        wh_tessera_end_all_(core, set, begun);
     }
     return p;
 }
