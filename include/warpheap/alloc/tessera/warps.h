@@ -1,5 +1,6 @@
 /* alloc/tessera/warps.h: chunks for full warps: a slab of its own for lanes that want the same, of
- * 2^k bytes, a pack for lanes that want other sizes (I9). Nobody waits here. Tags: tessera.h.
+ * 2^k bytes, a pack for lanes that want other sizes (I9); and single chunks, made slabs or packs of
+ * one, where there is no place for these. Nobody waits here. Tags: tessera.h.
  */
 #ifndef WH_ALLOC_TESSERA_WARPS_H
 #define WH_ALLOC_TESSERA_WARPS_H
@@ -195,7 +196,7 @@ WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *o
 /* Claims chunks for a pack: the first; n_chunks: there are none. All lanes of a full warp. Where
  * the set puts the next one; if that is taken, the lanes look at a word of the set's own each, this
  * one and the 31 behind it, and all packs of the set go on where the first of these has enough; if
- * that is of no use either, they look at words of other sets, and take what one of them has seen.
+ * that is of no use either, they look at words anywhere, and take what one of them has seen.
  * The first try is not part of the loop: what one lane does in a loop, the others do not wait for
  * (the compiler for the GPU lets them go on), and all that follows would be done twice. */
 WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
@@ -219,10 +220,10 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
             wh_tessera_try_back_(g, now);
             now.back = 0;
             is_own &= tries == 0;
-            const uint32_t far = wh_tessera_some_word_(g, wh_tessera_far_(&random));
+            const uint32_t some = wh_tessera_some_word_(g, wh_tessera_far_(&random));
             const uint32_t at = wh_shfl_u32(all, now.place, 0) & 63;
             const uint32_t ticket = wh_shfl_u32(all, now.ticket, 0) - at + 64 * lane;
-            const uint32_t word = is_own ? wh_tessera_pack_place(g, set, ticket) >> 6 : far;
+            const uint32_t word = is_own ? wh_tessera_pack_place(g, set, ticket) >> 6 : some;
             const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
             const uint32_t from = is_own && lane == 0 ? at : 0; /* what comes back is for later */
             const uint64_t rows = wh_tessera_rows_(bits, chunks) >> from;
@@ -380,6 +381,7 @@ WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t set, uint32_t *ran
     return chunk;
 }
 
+/* P4: ends what gather has begun, behind what all lanes have made of it. */
 WH_FN void wh_tessera_end_all_(wh_tessera_core g, uint32_t set, int begun) {
     wh_syncwarp(0xffffffffu);
     if (wh_lane_id() == 0 && begun) {
@@ -427,7 +429,8 @@ WH_FN_SLOW void *wh_tessera_gather_slots_(wh_tessera_ref g, uint32_t set, uint32
 
 /* Blocks of `need` granules, at most half a chunk, for the lanes of a full warp for which that is
  * not 0, in packs of one chunk each: as many lanes in a row as their blocks fit in. Only for what
- * would be a pack, if there was a place for it. NULL for lanes that got none. */
+ * would be a pack, if there was a place for it, and if the warp sees many chunks, since what a
+ * block does not fill of its chunk is waste. NULL for lanes that got none. */
 WH_FN_SLOW void *wh_tessera_gather_packs_(wh_tessera_ref g, uint32_t set, uint32_t need) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
     const wh_tessera_core core = *g;
