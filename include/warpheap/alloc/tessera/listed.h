@@ -319,28 +319,10 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set
         const uint32_t slab = (uint32_t)claim, order = wh_ctz32((uint32_t)(claim >> 32));
         const uint64_t tag = wh_tessera_with_set(wh_tessera_slab_tag(c, order, row.slot_size), set);
         const uint32_t slots = wh_tessera_tag_slots(tag, g->chunk_log2);
-        const uint32_t n_words = (slots + 63) >> 6;
-        uint64_t *words = wh_tessera_words_of_(*g, slab);
-        WH_NO_UNROLL
-        for (uint32_t i = 0; i < 1u << order; i++) {
-            wh_store_u64_relaxed(wh_tessera_tag_at_(*g, slab + i), tag);
-        }
         const uint64_t first = wh_tessera_full_word(slots, 0);
-        take = wh_tessera_found_((uint64_t)(words - wh_tessera_words_of_(*g, 0)),
+        take = wh_tessera_found_((uint64_t)slab << wh_tessera_words_log2(g->chunk_log2),
                                  wh_lowest_bits(first, r));
-        const uint64_t rest = first & ~take.bits; /* without slot 0 */
-        WH_NO_UNROLL
-        for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest; P7 */
-            WH_PLANT(tessera_p7_rest, wh_store_u64_release, wh_store_u64_relaxed)
-            (&words[k], k == 0 ? rest : WH_TESSERA_ALL_FREE);
-        }
-        if (n_words > 1) {
-            wh_store_u32_release(wh_tessera_state_at_(*g, slab),
-                                 WH_TESSERA_SHUT + WH_TESSERA_OPEN); /* word 0; P7 */
-        }
-        if (rest != 0 || n_words > 1) {
-            wh_tessera_list_slab_(*g, c, slab);
-        }
+        wh_tessera_open_slab_(*g, c, slab, tag, first & ~take.bits);
     }
     wh_tessera_end_(*g, set);
     return take;

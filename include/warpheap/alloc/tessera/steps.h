@@ -127,6 +127,30 @@ WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     }
 }
 
+/* Makes claimed chunks a slab with this tag, of class c, of whose first word these slots are free
+ * (not slot 0: T1) and of the others all. They are listed. */
+WH_FN void wh_tessera_open_slab_(wh_tessera_core g, uint32_t c, uint32_t slab, uint64_t tag,
+                                 uint64_t rest) {
+    const uint32_t n_words = (wh_tessera_tag_slots(tag, g.chunk_log2) + 63) >> 6;
+    uint64_t *words = wh_tessera_words_of_(g, slab);
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < 1u << wh_tessera_tag_order(tag); i++) {
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + i), tag);
+    }
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest; P7 */
+        WH_PLANT(tessera_p7_rest, wh_store_u64_release, wh_store_u64_relaxed)
+        (&words[k], k == 0 ? rest : WH_TESSERA_ALL_FREE);
+    }
+    if (n_words > 1) {
+        wh_store_u32_release(wh_tessera_state_at_(g, slab),
+                             WH_TESSERA_SHUT + WH_TESSERA_OPEN); /* word 0; P7 */
+    }
+    if (rest != 0 || n_words > 1) {
+        wh_tessera_list_slab_(g, c, slab); /* I6 */
+    }
+}
+
 /* --- giving back ----------------------------------------------------------------- */
 
 /* I5: the caller's atomic has shut this slab of several words, a chunk, with so many slots: it goes

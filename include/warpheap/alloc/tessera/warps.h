@@ -311,7 +311,7 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *wor
 
 /* The same for a full warp that wants n bytes a lane, all of one class, and has found no place for
  * all of it: as packs of half of the warp, and if there is no place for these either, of a quarter,
- * since packs of many chunks leave rows of fewer. NULL: to its cursor. */
+ * since packs of many chunks leave rows of fewer. NULL for lanes that got none. */
 WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t n) {
     const wh_tessera_core core = *g;
     const uint32_t granules = wh_tessera_granules((uint32_t)n, core.chunk_log2);
@@ -415,11 +415,7 @@ WH_FN_SLOW void *wh_tessera_gather_slots_(wh_tessera_ref g, uint32_t set, uint32
             if (slot == 0) {
                 const uint64_t left =
                     taken < slots ? wh_tessera_full_word(slots, 0) >> taken << taken : 0;
-                wh_store_u64_relaxed(wh_tessera_tag_at_(core, chunk), tag);
-                wh_store_u64_release(wh_tessera_words_of_(core, chunk), left); /* P7 */
-                if (left != 0) {
-                    wh_tessera_list_slab_(core, c, chunk); /* I6 */
-                }
+                wh_tessera_open_slab_(core, c, chunk, tag, left);
             }
         }
         wh_tessera_end_all_(core, set, begun);
