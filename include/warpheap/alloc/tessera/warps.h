@@ -335,7 +335,8 @@ WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t
 
 /* --- single chunks ------------------------------------------------------------------ */
 
-#define WH_TESSERA_MISSES 4u /* looks of a warp in vain */
+#define WH_TESSERA_MISSES 4u    /* looks of a warp in vain */
+#define WH_TESSERA_PACK_MEAN 7u /* granules a lane that packs of one chunk are for */
 
 /* Claims up to `wants` chunks for a full warp, of those that its lanes see in a word each that
  * holds something by the pool's summaries, by one atomic for each word, if they see `least`.
@@ -426,13 +427,16 @@ WH_FN_SLOW void *wh_tessera_gather_slots_(wh_tessera_ref g, uint32_t set, uint32
 /* Blocks of `need` granules, at most half a chunk, for the lanes of a full warp for which that is
  * not 0, in packs of one chunk each: as many lanes in a row as their blocks fit in. Only for what
  * would be a pack, if there was a place for it, and if the warp sees many chunks, since what a
- * block does not fill of its chunk is waste. NULL for lanes that got none. */
+ * block does not fill of its chunk is waste; and for large blocks, since each loses half a granule
+ * in the mean, and where memory is short that counts. NULL for lanes that got none. */
 WH_FN_SLOW void *wh_tessera_gather_packs_(wh_tessera_ref g, uint32_t set, uint32_t need) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
     const wh_tessera_core core = *g;
     uint32_t random = wh_tessera_random_();
     void *p = NULL;
-    if (wh_reduce_add_u32(all, need) < WH_TESSERA_PACK_LEAST) {
+    const uint32_t wants = wh_reduce_add_u32(all, need);
+    if (wants < WH_TESSERA_PACK_LEAST ||
+        wants < WH_TESSERA_PACK_MEAN * wh_popc32(wh_ballot(all, need != 0))) {
         return NULL;
     }
     WH_NO_UNROLL
