@@ -136,7 +136,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
     const uint32_t *lock = &wh_tessera_header_of_(g)->search_lock;
     uint32_t *reuse_at = wh_tessera_reuse_at_(wh_tessera_set_at_(*g, set), c);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
-    /* P4; every take starts elsewhere, so that takers seldom meet */
+    /* P4; every take starts elsewhere, at some word that has items, so that takers seldom meet */
     const uint32_t ticket = wh_tessera_begin_(*g, set);
     const uint32_t reuse = wh_load_u32_relaxed(reuse_at);
     if (reuse != 0) {
@@ -145,8 +145,9 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
             wh_store_u32_relaxed(reuse_at, 0);
         }
     }
-    const uint32_t start =
-        (uint32_t)((uint64_t)((ticket * 256u + set) * 2654435761u) * g->n_chunks >> 32);
+    const uint32_t seed = (ticket * 256u + set) * 2654435761u;
+    const uint64_t word = take.bits == 0 ? wh_veb_pick_word(list, seed) : WH_VEB_NONE;
+    const uint64_t start = word != WH_VEB_NONE ? word << 6 | seed >> 26 : 0;
     int wrapped = 0;
     WH_NO_UNROLL
     for (uint64_t x = start; take.bits == 0 && most != 0; x++) {
@@ -178,24 +179,147 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
 #define WH_TESSERA_EACH_TRIES 4u
 #define WH_TESSERA_POOL_TURN 31u /* a mask: one warp in so many looks at the pool, too */
 
+/* Whether slots of class c may be listed, for who has this hint, and may be taken: not while others
+ * search for all (X3). */
+WH_FN int wh_tessera_may_list_(wh_tessera_core g, uint32_t c, uint32_t hint) {
+    const wh_veb list = wh_tessera_list_(g, c);
+    const uint32_t lock = wh_load_u32_relaxed(&wh_tessera_header_(g)->search_lock);
+    const uint64_t any_listed = wh_load_u64_relaxed(wh_veb_word(list, wh_veb_words(list.n) - 1));
+    return lock == 0 && (hint != 0 || any_listed != 0);
+}
+
+/* What a taker has seen of a listed slab. */
+typedef struct wh_tessera_glimpse {
+    uint32_t slab, item; /* item: of the list; UINT32_MAX: the slab is a hint's */
+    uint32_t slots, at;  /* of the slab; which of its words this is */
+    uint64_t tag, w;     /* a word that is neither empty nor full; 0: there is none */
+    int any;             /* free slots in the slab, maybe */
+} wh_tessera_glimpse;
+
+/* A look at the slab that a hint says, or at one that `seed` picks from the list of class c, whose
+ * slabs have up to n_words words. */
+WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint32_t n_words,
+                                             uint32_t hint, uint32_t seed) {
+    const wh_veb list = wh_tessera_list_(g, c);
+    wh_tessera_glimpse seen;
+    seen.slab = hint - 1;
+    seen.item = UINT32_MAX;
+    seen.slots = seen.at = 0;
+    seen.tag = seen.w = 0;
+    seen.any = 1;
+    if (hint == 0) {
+        const uint64_t word = wh_veb_pick_word(list, seed);
+        const uint64_t items =
+            word != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(list, word)) : 0;
+        if (items == 0) {
+            if (word != WH_VEB_NONE) {
+                wh_veb_emptied(list, word);
+            }
+            return seen;
+        }
+        seen.item = (uint32_t)word << 6 | wh_select64(items, (seed >> 16) % wh_popc64(items));
+        seen.slab = wh_tessera_slab_of(g.n_chunks, seen.item);
+    }
+    const uint64_t *words = wh_tessera_words_of_(g, seen.slab);
+    seen.tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, seen.slab));
+    seen.slots = wh_tessera_tag_slots(seen.tag, g.chunk_log2);
+    seen.any = 0;
+    if (wh_tessera_kind(seen.tag) != WH_TESSERA_SLAB || wh_tessera_tag_class(seen.tag) != c ||
+        (seen.slab & ((1u << wh_tessera_tag_order(seen.tag)) - 1)) != 0) {
+        return seen;
+    }
+    uint32_t k = (seed >> 8) % n_words;
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n_words && seen.w == 0; i += 4) {
+        uint64_t w[4];
+        for (uint32_t j = 0; j < 4; j++) {
+            const uint32_t x = k + j;
+            w[j] = wh_load_u64_relaxed(&words[x < n_words ? x : x % n_words]);
+        }
+        for (uint32_t j = 0; j < 4; j++) {
+            const uint32_t x = k + j;
+            seen.any |= w[j] != 0;
+            if (seen.w == 0 && w[j] != WH_TESSERA_ALL_FREE) { /* I4 */
+                seen.w = w[j];
+                seen.at = x < n_words ? x : x % n_words;
+            }
+        }
+        k = (k + 4) % n_words;
+    }
+    return seen;
+}
+
+/* Takes up to r slots of the word that has been seen, by one cas, or a few, and a second look at
+ * the tag (I4, T1). Between begin and end. *rest: what it leaves in the word. */
+WH_FN wh_tessera_take wh_tessera_take_seen_(wh_tessera_core g, uint32_t set,
+                                            wh_tessera_glimpse seen, uint32_t r, uint32_t seed,
+                                            uint64_t *rest) {
+    uint64_t *word = &wh_tessera_words_of_(g, seen.slab)[seen.at];
+    uint64_t w = seen.w;
+    uint64_t bits = wh_tessera_choose_(w, seen.slots, seen.at, r, seed);
+    const uint64_t past = wh_tessera_past_last(seen.slots, seen.at);
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    WH_NO_UNROLL
+    for (uint32_t turns = 0; bits != 0 && turns < 4; turns++) {
+        *rest = w & ~wh_tessera_with_past(bits, past);
+        const uint64_t old = WH_PLANT(tessera_p1_each, wh_cas_u64_acq_rel,
+                                      wh_cas_u64_relaxed)(word, w, *rest); /* P1 */
+        if (old == w) {
+            take = wh_tessera_found_((uint64_t)(word - wh_tessera_words_of_(g, 0)), bits);
+            break;
+        }
+        w = old;
+        bits = WH_PLANT(tessera_i4_each, w != WH_TESSERA_ALL_FREE, 1) /* I4 */
+                   ? wh_tessera_choose_(w, seen.slots, seen.at, r, seed)
+                   : 0;
+    }
+    if (take.bits != 0) {
+        uint64_t *tag_at = wh_tessera_tag_at_(g, seen.slab);
+        if (WH_PLANT(tessera_t1_each, wh_load_u64_acquire(tag_at) != seen.tag, 0)) { /* T1 */
+            wh_tessera_give_here_(g, set, seen.slab, wh_load_u64_acquire(tag_at), seen.at,
+                                  wh_tessera_with_past(take.bits, past));
+            take.bits = 0;
+        }
+    }
+    return take;
+}
+
+/* A slab that has been seen to have no free slot leaves the list of class c. I6: or a free has come
+ * in between. */
+WH_FN void wh_tessera_unlist_(wh_tessera_core g, uint32_t c, uint32_t n_words,
+                              wh_tessera_glimpse seen) {
+    if (wh_veb_remove(wh_tessera_list_(g, c), seen.item)) {
+        const uint64_t *words = wh_tessera_words_of_(g, seen.slab);
+        const uint64_t now = wh_load_u64_acquire(wh_tessera_tag_at_(g, seen.slab));
+        uint64_t left = 0;
+        WH_NO_UNROLL
+        for (uint32_t i = 0; i < n_words; i++) {
+            left |= wh_load_u64_relaxed(&words[i]);
+        }
+        if (WH_PLANT(tessera_i6_each, left != 0, 0) && wh_tessera_kind(now) == WH_TESSERA_SLAB &&
+            wh_tessera_tag_class(now) == c) {
+            wh_tessera_list_slab_(g, c, seen.slab);
+        }
+    }
+}
+
 /* For every lane with r != 0 up to r free slots of a listed slab of class c, in a word that has
  * some but not all of its slots free: nobody enters there, and one cas and a second look at the tag
  * are all that it takes (I4, T1). Any lanes call together and go step by step, each with a slab of
  * its own, the one that its hint says or one that its seed picks from the list; it makes no calls,
- * on purpose (await_ says why). A heap lives on this once the pool has nothing. What it does not
- * find, the slow path may. Slabs found to have none leave the list. */
+ * on purpose (await_ says why). A heap lives on this once the pool has nothing: only if it had none
+ * for the set the last time. What it does not find, the slow path may. Slabs found to have none
+ * leave the list. */
 WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
                                             uint32_t c, uint32_t r) {
     const wh_tessera_core core = *g;
-    const wh_veb list = wh_tessera_list_(core, c);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     uint32_t *hint_at = wh_tessera_reuse_at_(own, c);
-    const uint32_t lock = wh_load_u32_relaxed(&wh_tessera_header_(core)->search_lock);
-    const uint32_t dry = wh_load_u32_relaxed(&own->dry);
-    const uint64_t any_listed = wh_load_u64_relaxed(wh_veb_word(list, wh_veb_words(list.n) - 1));
     const uint32_t shape = wh_tessera_header_of_(g)->classes[c].slots;
+    const uint32_t n_words = (shape + 63) >> 6; /* or less: then the others are 0 */
     uint32_t hint = wh_load_u32_relaxed(hint_at);
-    int need = r != 0 && lock == 0 && dry != 0 && (hint != 0 || any_listed != 0);
+    const uint32_t dry = wh_load_u32_relaxed(&own->dry);
+    int need = wh_tessera_may_list_(core, c, hint) && r != 0 && dry != 0;
     if (!need) {
         return take;
     }
@@ -204,91 +328,20 @@ WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *ow
     uint32_t seed = ((uint32_t)wh_thread_id() + ticket * 65537u) * 2654435761u;
     WH_NO_UNROLL
     for (uint32_t tries = 0; need && tries < WH_TESSERA_EACH_TRIES; tries++) {
-        uint32_t slab = hint - 1, item = UINT32_MAX;
         seed = (seed ^ seed >> 15) * 2246822519u;
-        if (hint == 0) {
-            const uint64_t w = wh_veb_pick_word(list, seed);
-            const uint64_t items = w != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(list, w)) : 0;
-            if (items == 0) {
-                if (w != WH_VEB_NONE) {
-                    wh_veb_emptied(list, w);
-                }
-                continue;
-            }
-            item = (uint32_t)w << 6 | wh_select64(items, (seed >> 16) % wh_popc64(items));
-            slab = wh_tessera_slab_of(core.n_chunks, item);
-        }
-        uint64_t *tag_at = wh_tessera_tag_at_(core, slab);
-        uint64_t *words = wh_tessera_words_of_(core, slab);
-        const uint64_t tag = wh_load_u64_acquire(tag_at);
-        const uint32_t slots = wh_tessera_tag_slots(tag, core.chunk_log2);
-        const uint32_t n_words = (shape + 63) >> 6; /* or less: then the others are 0 */
-        const int is_slab = wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
-                            wh_tessera_tag_class(tag) == c &&
-                            (slab & ((1u << wh_tessera_tag_order(tag)) - 1)) == 0;
-        uint32_t k = (seed >> 8) % n_words, at = 0;
-        uint64_t w = 0; /* the word that it takes from */
-        int any = 0;    /* free slots in the slab, maybe */
-        WH_NO_UNROLL
-        for (uint32_t i = 0; is_slab && i < n_words && w == 0; i += 4) {
-            uint64_t seen[4];
-            for (uint32_t j = 0; j < 4; j++) {
-                const uint32_t x = k + j;
-                seen[j] = wh_load_u64_relaxed(&words[x < n_words ? x : x % n_words]);
-            }
-            for (uint32_t j = 0; j < 4; j++) {
-                const uint32_t x = k + j;
-                any |= seen[j] != 0;
-                if (w == 0 && seen[j] != WH_TESSERA_ALL_FREE) { /* I4 */
-                    w = seen[j];
-                    at = x < n_words ? x : x % n_words;
-                }
-            }
-            k = (k + 4) % n_words;
-        }
-        uint64_t bits = wh_tessera_choose_(w, slots, at, r, seed);
-        const uint64_t past = wh_tessera_past_last(slots, at);
+        const wh_tessera_glimpse seen = wh_tessera_glimpse_(core, c, n_words, hint, seed);
         uint64_t rest = 0;
-        WH_NO_UNROLL
-        for (uint32_t turns = 0; bits != 0 && turns < 4; turns++) {
-            rest = w & ~wh_tessera_with_past(bits, past);
-            const uint64_t old = WH_PLANT(tessera_p1_each, wh_cas_u64_acq_rel,
-                                          wh_cas_u64_relaxed)(&words[at], w, rest); /* P1 */
-            if (old == w) {
-                take =
-                    wh_tessera_found_((uint64_t)(words + at - wh_tessera_words_of_(core, 0)), bits);
-                break;
-            }
-            w = old;
-            bits = WH_PLANT(tessera_i4_each, w != WH_TESSERA_ALL_FREE, 1) /* I4 */
-                       ? wh_tessera_choose_(w, slots, at, r, seed)
-                       : 0;
+        if (seen.w != 0) {
+            take = wh_tessera_take_seen_(core, set, seen, r, seed, &rest);
         }
-        if (take.bits != 0) {
-            need = 0;
-            if (WH_PLANT(tessera_t1_each, wh_load_u64_acquire(tag_at) != tag, 0)) { /* T1 */
-                wh_tessera_give_here_(core, set, slab, wh_load_u64_acquire(tag_at), at,
-                                      wh_tessera_with_past(take.bits, past));
-                take.bits = 0;
-            } else if (rest != 0 && hint == 0) {
-                wh_store_u32_relaxed(hint_at, slab + 1);
-            } else if (rest == 0 && hint != 0) {
-                wh_store_u32_relaxed(hint_at, 0);
-            }
-        } else if (hint != 0) {
+        need = take.bits == 0;
+        if (take.bits != 0 && rest != 0 && hint == 0) {
+            wh_store_u32_relaxed(hint_at, seen.slab + 1);
+        } else if (hint != 0 && (take.bits == 0 || rest == 0)) {
             hint = 0;
             wh_store_u32_relaxed(hint_at, 0);
-        } else if (!any && wh_veb_remove(list, item)) { /* I6: or a free has come in between */
-            const uint64_t now = wh_load_u64_acquire(tag_at);
-            uint64_t left = 0;
-            WH_NO_UNROLL
-            for (uint32_t i = 0; i < n_words; i++) {
-                left |= wh_load_u64_relaxed(&words[i]);
-            }
-            if (WH_PLANT(tessera_i6_each, left != 0, 0) &&
-                wh_tessera_kind(now) == WH_TESSERA_SLAB && wh_tessera_tag_class(now) == c) {
-                wh_tessera_list_slab_(core, c, slab);
-            }
+        } else if (!seen.any && take.bits == 0) {
+            wh_tessera_unlist_(core, c, n_words, seen);
         }
     }
     wh_add_u32_release(&own->done, 1); /* P4 */

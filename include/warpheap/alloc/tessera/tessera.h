@@ -179,6 +179,7 @@
  *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
  *       number of claims. A block of one: again only if its word has changed under the taker.
  *       Single chunks (gather): again only if others took what was seen, or something was got.
+ *       Listed slabs for a full warp: again only if it got some, but for four looks in vain.
  * Cost  malloc: 1 atomic per group of lanes with one class, if the whole warp calls, else 1
  *       a lane; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
@@ -199,6 +200,7 @@
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
  *       tessera_spans.c (C1, P2 to P4 of the next span for a full warp of one class),
  *       tessera_gather.c (I2, I6, I7, T1, P4 of single chunks for a full warp),
+ *       tessera_listed.c (I1, I6, I7, X3 of listed slabs for a full warp),
  *       tessera_full.c (what NULL costs: X3, progress),
  *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P6 to P8); wh_tessera_check
  *       (I1 to I9). P3 and P5 are core/veb.h's.
@@ -224,14 +226,15 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
                                   uint32_t c, int rare, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
     const int needs = p == NULL && c != WH_TESSERA_NO_CLASS && rare;
-    if (lanes == 0xffffffffu && wh_all(lanes, needs)) {
+    const int may = wh_any(mask, needs && wh_tessera_any_(wh_tessera_pool_(*g)));
+    if (may && lanes == 0xffffffffu && wh_all(lanes, needs)) {
         p = wh_tessera_is_whole_(n, g->max_whole) ? wh_tessera_whole_again_(g, set, c)
                                                   : wh_tessera_pack_parts_(g, set, n);
         if (wh_any(lanes, p == NULL) &&
             wh_tessera_order(wh_tessera_header_of_(g)->classes[c]) != 0) {
             p = wh_tessera_gather_slots_(g, set, c, p);
         }
-    } else if (mask == 0xffffffffu && wh_any(mask, needs)) {
+    } else if (may && mask == 0xffffffffu) {
         void *q = wh_tessera_gather_packs_(
             g, set, needs ? wh_tessera_granules((uint32_t)n, g->chunk_log2) : 0);
         p = p != NULL ? p : q;
@@ -327,12 +330,23 @@ WH_FN int wh_tessera_looks_(uint32_t attach) {
     return attach == WH_TESSERA_STUCK || attach == WH_TESSERA_WAITS;
 }
 
+/* What such a lane has come to when it has looked; served: its group has all it wants. Others keep
+ * their attach. */
+WH_FN wh_tessera_asked wh_tessera_looked_(uint32_t attach, uint64_t v, void *p, int served) {
+    wh_tessera_asked now;
+    now.p = p;
+    now.v = v;
+    now.attach = !wh_tessera_looks_(attach)             ? attach
+                 : served || attach == WH_TESSERA_WAITS ? 0
+                                                        : attach | WH_TESSERA_LISTED;
+    return now;
+}
+
 /* For lanes that may: slots of listed slabs, if the pool had nothing the last time. mask, lanes: as
  * in await_. Returns p, and what they have come to then. */
 WH_FN_SLOW wh_tessera_asked wh_tessera_listed_(wh_tessera_ref g, wh_tessera_set *own,
                                                wh_mask_t mask, wh_mask_t lanes, uint32_t set,
                                                uint32_t c, uint32_t attach, uint64_t v, void *p) {
-    wh_tessera_asked now;
     const int together = mask == 0xffffffffu;
     lanes = together ? lanes : (wh_mask_t)1 << wh_lane_id();
     const uint32_t leader = wh_mask_leader(lanes);
@@ -353,13 +367,69 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_(wh_tessera_ref g, wh_tessera_set 
                               together ? wh_mask_rank(needy) : 0);
         need = p == NULL;
     }
-    const int served = together ? (wh_ballot(mask, need) & lanes) == 0 : !need;
-    now.p = p;
-    now.v = v;
-    now.attach = !wh_tessera_looks_(attach)             ? attach
-                 : served || attach == WH_TESSERA_WAITS ? 0
-                                                        : attach | WH_TESSERA_LISTED;
-    return now;
+    return wh_tessera_looked_(attach, v, p,
+                              together ? (wh_ballot(mask, need) & lanes) == 0 : !need);
+}
+
+/* The same for a full warp of one class c, also if the pool has nothing now. Each lane looks at a
+ * slab of its own, and as many of them as it needs take what they have seen for the warp, by one
+ * cas each. Again if it got some, or has not looked in vain four times. A look in vain is no take
+ * (P4): X1 needs a moment without any. */
+WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera_set *own,
+                                                    uint32_t set, uint32_t c, uint32_t attach,
+                                                    uint64_t v, void *p) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const wh_tessera_core core = *g;
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
+    const wh_veb pool = wh_tessera_pool_(core);
+    const uint32_t n_words = (row.slots + 63) >> 6;
+    const uint32_t takes = wh_load_u32_relaxed(&own->begun);
+    uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
+    const int looks = wh_any(all, wh_tessera_looks_(attach));
+    WH_NO_UNROLL
+    for (uint32_t misses = 0; looks && misses < WH_TESSERA_EACH_TRIES;) {
+        const wh_mask_t needy = wh_ballot(all, p == NULL);
+        const uint32_t n = wh_popc32(needy);
+        const int may = wh_tessera_may_list_(core, c, 0) &&
+                        (wh_load_u32_relaxed(&own->dry) != 0 || !wh_tessera_any_(pool));
+        if (n == 0 || !wh_all(all, may)) {
+            break;
+        }
+        seed = (seed ^ seed >> 15) * 2246822519u;
+        const wh_tessera_glimpse seen = wh_tessera_glimpse_(core, c, n_words, 0, seed);
+        const int first = wh_group_leads(wh_group_by_u32(all, seen.slab));
+        const uint64_t free =
+            first && seen.w != 0 ? wh_tessera_choose_(seen.w, seen.slots, seen.at, 64, seed) : 0;
+        const uint32_t before = wh_scan_add_warp_u32(wh_popc64(free)) - wh_popc64(free);
+        const uint32_t room = before < n ? n - before : 0;
+        const int begins = wh_any(all, free != 0);
+        if (lane == 0 && begins) {
+            (void)wh_tessera_begin_(core, set);
+        }
+        wh_syncwarp(all); /* P4: the cas of each lane releases */
+        wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+        if (free != 0 && room != 0) {
+            uint64_t rest = 0;
+            take = wh_tessera_take_seen_(core, set, seen, room, seed, &rest);
+        } else if (first && !seen.any) {
+            wh_tessera_unlist_(core, c, n_words, seen);
+        }
+        misses += !wh_any(all, take.bits != 0);
+        uint32_t rank = wh_mask_rank(needy); /* among those who have none yet */
+        WH_NO_UNROLL
+        for (wh_mask_t m = wh_ballot(all, take.bits != 0); m != 0; m &= m - 1) {
+            const uint32_t of = wh_mask_leader(m);
+            wh_tessera_take its;
+            its.at = wh_shfl_u64(all, take.at, of);
+            its.bits = wh_shfl_u64(all, take.bits, of);
+            if (p == NULL) {
+                p = wh_tessera_taken_(g, row, its, rank);
+            }
+            rank -= wh_popc64(its.bits);
+        }
+        wh_tessera_end_all_(core, set, begins);
+    }
+    return wh_tessera_looked_(attach, v, p, wh_all(all, p != NULL));
 }
 
 /* What await and refill cannot do, for lanes of which some are crossers that SEEK, for rare, or
@@ -444,7 +514,9 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
                        ? wh_tessera_refill_warp_(g, own, lanes, set, c, attach, v, p)
                        : wh_tessera_refill_each_(g, own, set, c, attach, v, p))
             : WH_TESSERA_SOME(mask, wh_tessera_looks_(attach))
-                ? wh_tessera_listed_(g, own, mask, lanes, set, c, attach, v, p)
+                ? (lanes == 0xffffffffu && mask == 0xffffffffu
+                       ? wh_tessera_listed_warp_(g, own, set, c, attach, v, p)
+                       : wh_tessera_listed_(g, own, mask, lanes, set, c, attach, v, p))
                 : wh_tessera_more_(g, own, mask, lanes, set, c, attach | slots, v, p, n);
         p = now.p;
         v = now.v;

@@ -1,0 +1,215 @@
+/* tessera_listed.c: full warps of one class in a heap whose pool is empty: what they take of listed
+ * slabs, all lanes side by side, and that they take no more than they hand out. */
+#define WH_ALLOCATOR tessera
+
+#include "unit/tessera_heap.h"
+
+#define CHUNK 1024u
+#define WARPS 4u
+#define LANES (WARPS * 32)
+#define MOST 20000u
+
+typedef struct listed_args {
+    wh_heap_t heap;
+    void **ptrs;
+    uint32_t size;
+    uint32_t lock; /* search_lock is taken */
+} listed_args;
+
+WH_KERNEL(ask, listed_args, a) {
+    a.ptrs[wh_thread_id()] = wh_malloc_lanes(a.heap, ~0u, a.size);
+}
+
+WH_KERNEL(free_all, listed_args, a) {
+    wh_free_lanes(a.heap, ~0u, a.ptrs[wh_thread_id()]);
+}
+
+/* Lanes that found their cursor closed, without the slow path. */
+WH_KERNEL(look, listed_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t set = wh_tessera_my_set_(a.heap);
+    wh_tessera_set *own = wh_tessera_set_at_(*g, set);
+    wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, a.lock);
+    wh_syncwarp(~0u);
+    const wh_tessera_asked now =
+        wh_tessera_listed_warp_(g, own, set, wh_tessera_class_of(a.size),
+                                wh_lane_id() == 0 ? WH_TESSERA_STUCK : 0, 0, NULL);
+    wh_syncwarp(~0u);
+    wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, 0);
+    a.ptrs[wh_thread_id()] = now.p;
+}
+
+/* A heap that is full of blocks of one size; which of them are free. */
+typedef struct full_heap {
+    wh_device *device;
+    wh_heap *heap;
+    listed_args a;
+    void **blocks; /* all that there are */
+    unsigned char *is_free;
+    uint32_t n, n_free;
+} full_heap;
+
+static uint64_t begun(const full_heap *f) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < f->a.heap.core.n_sets; i++) {
+        sum += wh_tessera_set_at_(f->a.heap.core, i)->begun;
+    }
+    return sum;
+}
+
+static full_heap fill(uint64_t seed, uint32_t size, uint64_t bytes) {
+    full_heap f;
+    memset(&f, 0, sizeof f);
+    f.device = open_policy(seed % 2 == 0 ? WH_SIM_RANDOM : WH_SIM_STICKY, seed);
+    f.heap = make_heap_of(f.device, CHUNK, bytes, 2, &f.a.heap);
+    f.a.ptrs = take(f.device, LANES * sizeof *f.a.ptrs);
+    f.a.size = size;
+    f.blocks = take(f.device, MOST * sizeof *f.blocks);
+    f.is_free = take(f.device, MOST);
+    const wh_launch all = grid(f.device, WARPS, 32);
+    for (uint32_t got = 1; got != 0;) {
+        got = 0;
+        assert_int_equal(ask(&all, &f.a), WH_OK);
+        for (uint32_t i = 0; i < LANES; i++) {
+            if (f.a.ptrs[i] != NULL) {
+                assert_true(f.n < MOST);
+                f.blocks[f.n++] = f.a.ptrs[i];
+                got++;
+            }
+        }
+    }
+    return f;
+}
+
+/* Frees every block for which i % every == 0, so that most slabs have some, and none all. */
+static void thin(full_heap *f, uint32_t every) {
+    const wh_launch one = grid(f->device, 1, 32);
+    for (uint32_t i = 0; i < f->n;) {
+        uint32_t k = 0;
+        for (; i < f->n && k < 32; i++) {
+            if (i % every == 0) {
+                f->a.ptrs[k++] = f->blocks[i];
+                f->is_free[i] = 1;
+                f->n_free++;
+            }
+        }
+        while (k < 32) {
+            f->a.ptrs[k++] = NULL;
+        }
+        assert_int_equal(free_all(&one, &f->a), WH_OK);
+    }
+}
+
+/* Each of the first n pointers that is not NULL is one of the free blocks, and nobody else's. How
+ * many there are. */
+static uint32_t accept(full_heap *f, uint32_t n) {
+    uint32_t got = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = 0;
+        while (f->a.ptrs[i] != NULL && k < f->n &&
+               (f->blocks[k] != f->a.ptrs[i] || !f->is_free[k])) {
+            k++;
+        }
+        assert_true(k < f->n);
+        if (f->a.ptrs[i] != NULL) {
+            f->is_free[k] = 0;
+            got++;
+        }
+    }
+    f->n_free -= got;
+    return got;
+}
+
+static void is_sound(const full_heap *f) {
+    wh_report report;
+    wh_stats stats;
+    assert_int_equal(wh_heap_check(f->heap, &report), WH_OK);
+    assert_int_equal(wh_heap_get_stats(f->heap, &stats), WH_OK);
+    assert_int_equal(stats.live_blocks, f->n - f->n_free);
+    for (uint32_t set = 0; set < f->a.heap.core.n_sets; set++) { /* I7 */
+        const wh_tessera_set *own = wh_tessera_set_at_(f->a.heap.core, set);
+        assert_int_equal(own->begun, own->done);
+    }
+}
+
+static void close_heap(full_heap *f) {
+    wh_heap_destroy(f->heap);
+    wh_device_close(f->device);
+}
+
+/* Several warps at once get what has been freed, to the last block, and then NULL. */
+static void test_all_of_it(void **state) {
+    const uint32_t sizes[] = {16, 64, 240, 272, 512, 700, 1024};
+    (void)state;
+    for (uint32_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        full_heap f = fill(i, sizes[i / 2], i / 2 == 0 ? 250000 : 1000000);
+        const wh_launch all = grid(f.device, WARPS, 32);
+        thin(&f, i % 2 == 0 ? 3 : 31);
+        is_sound(&f);
+        assert_true(f.n_free > (i % 2 == 0 ? 2 * LANES : 16));
+        while (f.n_free != 0) {
+            const uint32_t free = f.n_free;
+            assert_int_equal(ask(&all, &f.a), WH_OK);
+            assert_int_equal(accept(&f, LANES), free < LANES ? free : LANES);
+            is_sound(&f);
+        }
+        assert_int_equal(ask(&all, &f.a), WH_OK);
+        assert_int_equal(accept(&f, LANES), 0);
+        close_heap(&f);
+    }
+}
+
+/* Without the slow path: slabs that have one free slot each are enough for a warp, which takes one
+ * of each and no more than it needs; a look in vain is no take (X1), and leaves nothing on the list
+ * that has no free slot; and while others search for all there is none (X3). */
+static void test_lanes_side_by_side(void **state) {
+    (void)state;
+    for (uint32_t seed = 1; seed <= 8; seed++) {
+        full_heap f = fill(seed, 64, 250000);
+        const wh_launch one = grid(f.device, 1, 32);
+        const uint64_t before = begun(&f);
+        assert_int_equal(look(&one, &f.a), WH_OK);
+        assert_int_equal(accept(&f, 32), 0);
+        assert_int_equal(begun(&f), before);
+        thin(&f, seed % 2 == 0 ? 16 : 7);
+        assert_true(f.n_free > 50);
+        f.a.lock = 1;
+        assert_int_equal(look(&one, &f.a), WH_OK);
+        assert_int_equal(accept(&f, 32), 0);
+        assert_int_equal(begun(&f), before);
+        f.a.lock = 0;
+        assert_int_equal(look(&one, &f.a), WH_OK);
+        assert_int_equal(accept(&f, 32), 32);
+        assert_true(begun(&f) > before && begun(&f) <= before + 32);
+        is_sound(&f);
+        close_heap(&f);
+    }
+}
+
+/* Slabs that are listed and have no free slot leave the list. */
+static void test_what_is_stale(void **state) {
+    (void)state;
+    full_heap f = fill(3, 64, 100000);
+    const wh_tessera_core g = f.a.heap.core;
+    const wh_launch one = grid(f.device, 1, 32);
+    const uint32_t c = wh_tessera_class_of(64);
+    const uint32_t slab = (uint32_t)((unsigned char *)f.blocks[0] - g.base) / CHUNK;
+    const uint32_t first = slab & (~0u << wh_tessera_tag_order(*wh_tessera_tag_at_(g, slab)));
+    const uint32_t item = wh_tessera_item(g.n_chunks, first);
+    const uint64_t before = begun(&f);
+    wh_tessera_list_slab_(g, c, first);
+    assert_true(wh_veb_contains(wh_tessera_list_(g, c), item));
+    assert_int_equal(look(&one, &f.a), WH_OK);
+    assert_int_equal(accept(&f, 32), 0);
+    assert_false(wh_veb_contains(wh_tessera_list_(g, c), item));
+    assert_int_equal(begun(&f), before);
+    is_sound(&f);
+    close_heap(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_of_it),
+                                       cmocka_unit_test(test_lanes_side_by_side),
+                                       cmocka_unit_test(test_what_is_stale)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
