@@ -179,7 +179,7 @@
  *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
  *       number of claims. A block of one: again only if its word has changed under the taker.
  *       Single chunks (gather): again only if others took what was seen, or something was got.
- *       Listed slabs for a full warp: again only if it got some, but for four looks in vain.
+ *       Listed slabs for a full warp: again only if it got some.
  * Cost  malloc: 1 atomic per group of lanes with one class, if the whole warp calls, else 1
  *       a lane; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
@@ -373,8 +373,8 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_(wh_tessera_ref g, wh_tessera_set 
 
 /* The same for a full warp of one class c, also if the pool has nothing now. Each lane looks at a
  * slab of its own, and as many of them as it needs take what they have seen for the warp, by one
- * cas each. Again if it got some, or has not looked in vain four times. A look in vain is no take
- * (P4): X1 needs a moment without any. */
+ * cas each. Again if it got some. A look in vain is no take (P4): X1 needs a moment without any. Of
+ * slabs that have none some leave the list: all of them would keep the warp too long. */
 WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera_set *own,
                                                     uint32_t set, uint32_t c, uint32_t attach,
                                                     uint64_t v, void *p) {
@@ -385,9 +385,9 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
     const uint32_t n_words = (row.slots + 63) >> 6;
     const uint32_t takes = wh_load_u32_relaxed(&own->begun);
     uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
-    const int looks = wh_any(all, wh_tessera_looks_(attach));
+    int looks = wh_any(all, wh_tessera_looks_(attach));
     WH_NO_UNROLL
-    for (uint32_t misses = 0; looks && misses < WH_TESSERA_EACH_TRIES;) {
+    while (looks) {
         const wh_mask_t needy = wh_ballot(all, p == NULL);
         const uint32_t n = wh_popc32(needy);
         const int may = wh_tessera_may_list_(core, c, 0) &&
@@ -411,10 +411,13 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
         if (free != 0 && room != 0) {
             uint64_t rest = 0;
             take = wh_tessera_take_seen_(core, set, seen, room, seed, &rest);
-        } else if (first && !seen.any) {
+        } else if (first && !seen.any && lane < WH_TESSERA_EACH_TRIES) {
             wh_tessera_unlist_(core, c, n_words, seen);
         }
-        misses += !wh_any(all, take.bits != 0);
+        looks = wh_any(all, take.bits != 0);
+        if (lane == 0 && !looks) { /* 32 looks in vain are enough: the pool is next */
+            wh_store_u32_relaxed(&own->dry, 0);
+        }
         uint32_t rank = wh_mask_rank(needy); /* among those who have none yet */
         WH_NO_UNROLL
         for (wh_mask_t m = wh_ballot(all, take.bits != 0); m != 0; m &= m - 1) {
