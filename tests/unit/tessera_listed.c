@@ -186,7 +186,8 @@ static void test_lanes_side_by_side(void **state) {
     }
 }
 
-/* Slabs that are listed and have no free slot leave the list. */
+/* Slabs that are listed and have no free slot leave the list, and who has looked in vain says that
+ * the pool is next. */
 static void test_what_is_stale(void **state) {
     (void)state;
     full_heap f = fill(3, 64, 100000);
@@ -198,10 +199,12 @@ static void test_what_is_stale(void **state) {
     const uint32_t item = wh_tessera_item(g.n_chunks, first);
     const uint64_t before = begun(&f);
     wh_tessera_list_slab_(g, c, first);
+    wh_tessera_set_at_(g, 0)->dry = 1;
     assert_true(wh_veb_contains(wh_tessera_list_(g, c), item));
     assert_int_equal(look(&one, &f.a), WH_OK);
     assert_int_equal(accept(&f, 32), 0);
     assert_false(wh_veb_contains(wh_tessera_list_(g, c), item));
+    assert_int_equal(wh_tessera_set_at_(g, 0)->dry, 0);
     assert_int_equal(begun(&f), before);
     is_sound(&f);
     close_heap(&f);
