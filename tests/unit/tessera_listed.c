@@ -13,7 +13,8 @@ typedef struct listed_args {
     wh_heap_t heap;
     void **ptrs;
     uint32_t size;
-    uint32_t lock; /* search_lock is taken */
+    uint32_t lock;  /* search_lock is taken */
+    uint32_t delay; /* before frees */
 } listed_args;
 
 WH_KERNEL(ask, listed_args, a) {
@@ -186,6 +187,63 @@ static void test_lanes_side_by_side(void **state) {
     }
 }
 
+WH_KERNEL(ask_and_free, listed_args, a) {
+    const uint64_t i = wh_thread_id();
+    if (i / 32 % 2 == 0) {
+        for (uint32_t k = 0; k < a.delay; k++) {
+            (void)wh_load_u32_relaxed(&wh_tessera_header_(a.heap.core)->search_lock);
+        }
+        wh_syncwarp(~0u);
+        wh_free_lanes(a.heap, ~0u, a.ptrs[i]);
+        a.ptrs[i] = NULL;
+    } else {
+        a.ptrs[i] = wh_malloc_lanes(a.heap, ~0u, a.size);
+    }
+}
+
+/* While others free slots of the words that a warp has seen it takes no more than it has counted:
+ * what it did not hand out would be lost. */
+static void test_beside_frees(void **state) {
+    (void)state;
+    for (uint32_t seed = 1; seed <= 60; seed++) {
+        full_heap f = fill(2 * seed, 64, 40000);
+        const wh_launch all = grid(f.device, WARPS, 32);
+        thin(&f, 3);
+        for (uint32_t step = 0; step < 4; step++) {
+            uint32_t given = 0;
+            for (uint32_t i = 0; i < f.n && given < LANES / 2; i++) { /* to free */
+                const uint32_t k = (i * 17 + step * 7) % f.n;
+                if (!f.is_free[k] && f.blocks[k] != NULL) {
+                    f.a.ptrs[given / 32 * 64 + given % 32] = f.blocks[k];
+                    f.blocks[k] = NULL;
+                    given++;
+                }
+            }
+            assert_int_equal(given, LANES / 2);
+            f.a.delay = (seed * 4 + step) % 80;
+            assert_int_equal(ask_and_free(&all, &f.a), WH_OK);
+            uint32_t live = 0;
+            for (uint32_t i = 0; i < f.n; i++) {
+                live += f.blocks[i] != NULL && !f.is_free[i];
+            }
+            for (uint32_t i = 0; i < LANES; i++) {
+                if (f.a.ptrs[i] != NULL) { /* it is live, in the place of some that is not */
+                    uint32_t k = 0;
+                    while (f.blocks[k] != NULL && !f.is_free[k]) {
+                        k++;
+                    }
+                    f.blocks[k] = f.a.ptrs[i];
+                    f.is_free[k] = 0;
+                    live++;
+                }
+            }
+            f.n_free = f.n - live;
+            is_sound(&f);
+        }
+        close_heap(&f);
+    }
+}
+
 /* Slabs that are listed and have no free slot leave the list, and who has looked in vain says that
  * the pool is next. */
 static void test_what_is_stale(void **state) {
@@ -211,8 +269,8 @@ static void test_what_is_stale(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_of_it),
-                                       cmocka_unit_test(test_lanes_side_by_side),
-                                       cmocka_unit_test(test_what_is_stale)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_of_it), cmocka_unit_test(test_lanes_side_by_side),
+        cmocka_unit_test(test_beside_frees), cmocka_unit_test(test_what_is_stale)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -400,8 +400,10 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
         const int first = wh_group_leads(wh_group_by_u32(all, seen.slab));
         const uint64_t free =
             first && seen.w != 0 ? wh_tessera_choose_(seen.w, seen.slots, seen.at, 64, seed) : 0;
-        const uint32_t before = wh_scan_add_warp_u32(wh_popc64(free)) - wh_popc64(free);
-        const uint32_t room = before < n ? n - before : 0;
+        const uint32_t seen_n = wh_popc64(free);
+        const uint32_t before = wh_scan_add_warp_u32(seen_n) - seen_n;
+        /* No more than has been counted, though more may be free by then: it would be lost. */
+        const uint32_t room = before + seen_n <= n ? seen_n : before < n ? n - before : 0;
         const int begins = wh_any(all, free != 0);
         if (lane == 0 && begins) {
             (void)wh_tessera_begin_(core, set);
