@@ -194,6 +194,7 @@ typedef struct wh_tessera_glimpse {
     uint32_t slots, at;  /* of the slab; which of its words this is */
     uint64_t tag, w;     /* a word that is neither empty nor full; 0: there is none */
     int any;             /* free slots in the slab, maybe */
+    int gone;            /* the slab has gone to the pool, or is on its way there */
 } wh_tessera_glimpse;
 
 /* A look at the slab that a hint says, or at one that `seed` picks from the list of class c, whose
@@ -207,6 +208,7 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
     seen.slots = seen.at = 0;
     seen.tag = seen.w = 0;
     seen.any = 1;
+    seen.gone = 0;
     if (hint == 0) {
         const uint64_t word = wh_veb_pick_word(list, seed);
         const uint64_t items =
@@ -226,6 +228,7 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
     seen.any = 0;
     if (wh_tessera_kind(seen.tag) != WH_TESSERA_SLAB || wh_tessera_tag_class(seen.tag) != c ||
         (seen.slab & ((1u << wh_tessera_tag_order(seen.tag)) - 1)) != 0) {
+        seen.gone = 1;
         return seen;
     }
     uint32_t k = (seed >> 8) % n_words;
@@ -239,6 +242,7 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
         for (uint32_t j = 0; j < 4; j++) {
             const uint32_t x = k + j;
             seen.any |= w[j] != 0;
+            seen.gone |= n_words == 1 && w[j] == WH_TESSERA_ALL_FREE;
             if (seen.w == 0 && w[j] != WH_TESSERA_ALL_FREE) { /* I4 */
                 seen.w = w[j];
                 seen.at = x < n_words ? x : x % n_words;
@@ -303,36 +307,49 @@ WH_FN void wh_tessera_unlist_(wh_tessera_core g, uint32_t c, uint32_t n_words,
     }
 }
 
+/* Whether some lane of a full warp, whose lanes are together again then, or else the caller. */
+WH_FN int wh_tessera_some_(int together, int pred) {
+    return together ? wh_any(0xffffffffu, pred) : pred;
+}
+
 /* For every lane with r != 0 up to r free slots of a listed slab of class c, in a word that has
  * some but not all of its slots free: nobody enters there, and one cas and a second look at the tag
- * are all that it takes (I4, T1). Any lanes call together and go step by step, each with a slab of
- * its own, the one that its hint says or one that its seed picks from the list; it makes no calls,
- * on purpose (await_ says why). A heap lives on this once the pool has nothing: only if it had none
- * for the set the last time. What it does not find, the slow path may. Slabs found to have none
- * leave the list. */
-WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
-                                            uint32_t c, uint32_t r) {
+ * are all that it takes (I4, T1). Any lanes call, each with a slab of its own, the one that its
+ * hint says or one that its seed picks from the list; it makes no calls, on purpose (await_ says
+ * why). together: all lanes of a full warp do, and go step by step, which they would not by
+ * themselves. A heap lives on this once the pool has nothing: only if it had none for the set the
+ * last time, or for a full warp has none now. What it does not find, the slow path may. Slabs found
+ * to have none leave the list. */
+WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *own, int together,
+                                            uint32_t set, uint32_t c, uint32_t r) {
     const wh_tessera_core core = *g;
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     uint32_t *hint_at = wh_tessera_reuse_at_(own, c);
     const uint32_t shape = wh_tessera_header_of_(g)->classes[c].slots;
     const uint32_t n_words = (shape + 63) >> 6; /* or less: then the others are 0 */
     uint32_t hint = wh_load_u32_relaxed(hint_at);
-    const uint32_t dry = wh_load_u32_relaxed(&own->dry);
-    int need = wh_tessera_may_list_(core, c, hint) && r != 0 && dry != 0;
-    if (!need) {
+    const int dry = wh_load_u32_relaxed(&own->dry) != 0 ||
+                    (together && !wh_tessera_any_(wh_tessera_pool_(core)));
+    const int may = wh_tessera_may_list_(core, c, hint) && r != 0 && dry;
+    if (!wh_tessera_some_(together, may)) {
         return take;
     }
-    const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->begun, 1); /* P4 */
-    need = (ticket >> 5 & WH_TESSERA_POOL_TURN) != 0; /* mostly alike for lanes of a warp */
-    uint32_t seed = ((uint32_t)wh_thread_id() + ticket * 65537u) * 2654435761u;
+    const uint32_t takes = wh_load_u32_relaxed(&own->begun);
+    int need = may && (takes >> 5 & WH_TESSERA_POOL_TURN) != 0;
+    uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
     WH_NO_UNROLL
-    for (uint32_t tries = 0; need && tries < WH_TESSERA_EACH_TRIES; tries++) {
+    for (uint32_t tries = 0; tries < WH_TESSERA_EACH_TRIES && wh_tessera_some_(together, need);
+         tries++) {
+        if (!need) { /* it waits for the others of its warp */
+            continue;
+        }
         seed = (seed ^ seed >> 15) * 2246822519u;
         const wh_tessera_glimpse seen = wh_tessera_glimpse_(core, c, n_words, hint, seed);
         uint64_t rest = 0;
         if (seen.w != 0) {
+            (void)wh_tessera_begin_(core, set); /* P4: the cas releases */
             take = wh_tessera_take_seen_(core, set, seen, r, seed, &rest);
+            wh_tessera_end_(core, set);
         }
         need = take.bits == 0;
         if (take.bits != 0 && rest != 0 && hint == 0) {
@@ -344,7 +361,6 @@ WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *ow
             wh_tessera_unlist_(core, c, n_words, seen);
         }
     }
-    wh_add_u32_release(&own->done, 1); /* P4 */
     return take;
 }
 
@@ -358,6 +374,12 @@ WH_FN void *wh_tessera_taken_(wh_tessera_ref g, wh_tessera_class row, wh_tessera
     const uint32_t in_chunk = (uint32_t)take.at & ((1u << words_log2) - 1);
     const uint32_t slot = in_chunk * 64 + wh_select64(take.bits, rank);
     return g->base + (take.at >> words_log2 << g->chunk_log2) + (uint64_t)slot * row.slot_size;
+}
+
+/* The block that has been taken of a pack. */
+WH_FN void *wh_tessera_block_(wh_tessera_ref g, wh_tessera_take take) {
+    return g->base + ((take.at & ~WH_TESSERA_BLOCK) >> 16 << g->chunk_log2) +
+           ((take.at & 0xffff) << wh_tessera_granule_log2(g->chunk_log2));
 }
 
 /* A slab of class c from wherever the pool has chunks for one, however small: up to r of
@@ -627,8 +649,10 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t m
             }
         }
         uint32_t goes = core.n_chunks; /* to this pack */
+        const uint32_t of_any = wh_reduce_or_u32(mask, lengths);
+        const int may = least != 0 && take.bits == 0 && wh_tessera_fits_(of_any, least) != 0;
         WH_NO_UNROLL
-        for (wh_mask_t m = wh_ballot(mask, least != 0 && take.bits == 0); m != 0; m &= m - 1) {
+        for (wh_mask_t m = wh_ballot(mask, may); m != 0; m &= m - 1) {
             const uint32_t asks = wh_mask_leader(m), its = wh_shfl_u32(mask, least, asks);
             const uint32_t fits = wh_tessera_fits_(lengths, its);
             const uint32_t best =

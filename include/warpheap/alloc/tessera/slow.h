@@ -106,11 +106,18 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             take = wh_tessera_attempt_(g, set, c, r, may_reopen, may_pack);
         }
         if (wh_any(mask, take.at == WH_TESSERA_PACKED)) {
-            const int asks = take.at == WH_TESSERA_PACKED;
-            const wh_tessera_take taken =
-                wh_tessera_take_packed_(g, mask, set, asks ? wh_tessera_least_(*g, c) : 0);
-            take = asks ? taken : take;
-            may_pack = asks ? taken.bits != 0 : may_pack;
+            const int packed = wh_shfl_u64(mask, take.at, leader) == WH_TESSERA_PACKED;
+            const wh_tessera_take taken = wh_tessera_take_packed_(
+                g, mask, set, packed && need ? wh_tessera_least_(*g, c) : 0);
+            const int some = (wh_ballot(mask, taken.bits != 0) & lanes) != 0;
+            if (taken.bits != 0) {
+                p = wh_tessera_block_(g, taken);
+                need = 0;
+            }
+            if (packed) {
+                take.at = some ? WH_TESSERA_SERVED : WH_TESSERA_WAIT;
+                may_pack = some;
+            }
         }
         const int asks = take.at == WH_TESSERA_NOTHING, paused = take.at == WH_TESSERA_PAUSED;
         if (wh_any(mask, asks || paused)) {
@@ -155,8 +162,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
         take.bits = wh_shfl_u64(mask, take.bits, leader);
         if (need && take.bits != 0 && (take.at & WH_TESSERA_BLOCK) != 0) {
             if (rank == 0) {
-                p = g->base + ((take.at & ~WH_TESSERA_BLOCK) >> 16 << g->chunk_log2) +
-                    ((take.at & 0xffff) << wh_tessera_granule_log2(g->chunk_log2));
+                p = wh_tessera_block_(g, take);
                 need = 0;
             }
         } else if (need && take.bits != 0) {
@@ -166,7 +172,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             wh_add_u64_relaxed(&own->failed, 1);
             wh_store_u32_relaxed(&own->told, 1 + freed);
             need = 0;
-        } else if (need && take.at != WH_TESSERA_WAIT) {
+        } else if (need && take.at != WH_TESSERA_WAIT && take.at != WH_TESSERA_SERVED) {
             p = wh_tessera_nth_(g->base, g->chunk_log2, row, take.at, rank);
             need = p == NULL;
         }

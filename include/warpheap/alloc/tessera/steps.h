@@ -256,6 +256,7 @@ typedef struct wh_tessera_take {
 #define WH_TESSERA_NOTHING UINT64_MAX        /* not that anybody knows of: X1 */
 #define WH_TESSERA_PACKED (UINT64_MAX - 1)   /* not on the list: but maybe in packs */
 #define WH_TESSERA_PAUSED (UINT64_MAX - 2)   /* not while others search for all: X3 */
+#define WH_TESSERA_SERVED (UINT64_MAX - 3)   /* by packs, some of the group */
 #define WH_TESSERA_BLOCK ((uint64_t)1 << 62) /* with bits: | chunk of a pack << 16 | granule */
 
 WH_FN wh_tessera_take wh_tessera_found_(uint64_t at, uint64_t bits) {

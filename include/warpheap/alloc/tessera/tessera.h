@@ -179,7 +179,7 @@
  *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
  *       number of claims. A block of one: again only if its word has changed under the taker.
  *       Single chunks (gather): again only if others took what was seen, or something was got.
- *       Listed slabs for a full warp: again only if it got some.
+ *       Listed slabs for a full warp: again only if it got some, but for four looks in vain.
  * Cost  malloc: 1 atomic per group of lanes with one class, if the whole warp calls, else 1
  *       a lane; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
@@ -356,8 +356,9 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_(wh_tessera_ref g, wh_tessera_set 
     }
     int need = looks && p == NULL && c != WH_TESSERA_NO_CLASS;
     const wh_mask_t needy = together ? wh_ballot(mask, need) & lanes : (wh_mask_t)need;
-    wh_tessera_take take = wh_tessera_take_each_(g, own, set, c != WH_TESSERA_NO_CLASS ? c : 0,
-                                                 wh_lane_id() == leader ? wh_popc32(needy) : 0);
+    wh_tessera_take take =
+        wh_tessera_take_each_(g, own, together, set, c != WH_TESSERA_NO_CLASS ? c : 0,
+                              wh_lane_id() == leader ? wh_popc32(needy) : 0);
     if (together) {
         take.at = wh_shfl_u64(mask, take.at, leader);
         take.bits = wh_shfl_u64(mask, take.bits, leader);
@@ -371,10 +372,12 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_(wh_tessera_ref g, wh_tessera_set 
                               together ? (wh_ballot(mask, need) & lanes) == 0 : !need);
 }
 
-/* The same for a full warp of one class c, also if the pool has nothing now. Each lane looks at a
- * slab of its own, and as many of them as it needs take what they have seen for the warp, by one
- * cas each. Again if it got some. A look in vain is no take (P4): X1 needs a moment without any. Of
- * slabs that have none some leave the list: all of them would keep the warp too long. */
+/* The same for a full warp of one class c. Each lane looks at a slab of its own, and as many of
+ * them as it needs take what they have seen for the warp, by one cas each. Again until it has all,
+ * but for a few times that it got none: others were faster, or what it saw was used up, and has
+ * left the list. If some of it had gone to the pool that is next, at once: after a mass of frees
+ * lists are full of such, and to take all of them off would keep the warp too long. A look in vain
+ * is no take (P4): X1 needs a moment without any. */
 WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera_set *own,
                                                     uint32_t set, uint32_t c, uint32_t attach,
                                                     uint64_t v, void *p) {
@@ -385,9 +388,9 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
     const uint32_t n_words = (row.slots + 63) >> 6;
     const uint32_t takes = wh_load_u32_relaxed(&own->begun);
     uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
-    int looks = wh_any(all, wh_tessera_looks_(attach));
+    uint32_t misses = wh_any(all, wh_tessera_looks_(attach)) ? 0 : WH_TESSERA_EACH_TRIES;
     WH_NO_UNROLL
-    while (looks) {
+    while (misses < WH_TESSERA_EACH_TRIES) {
         const wh_mask_t needy = wh_ballot(all, p == NULL);
         const uint32_t n = wh_popc32(needy);
         const int may = wh_tessera_may_list_(core, c, 0) &&
@@ -413,12 +416,17 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
         if (free != 0 && room != 0) {
             uint64_t rest = 0;
             take = wh_tessera_take_seen_(core, set, seen, room, seed, &rest);
-        } else if (first && !seen.any && lane < WH_TESSERA_EACH_TRIES) {
+        } else if (first && !seen.any && (!seen.gone || lane < WH_TESSERA_EACH_TRIES)) {
             wh_tessera_unlist_(core, c, n_words, seen);
         }
-        looks = wh_any(all, take.bits != 0);
-        if (lane == 0 && !looks) { /* 32 looks in vain are enough: the pool is next */
-            wh_store_u32_relaxed(&own->dry, 0);
+        if (!wh_any(all, take.bits != 0)) {
+            misses++;
+            if (wh_any(all, seen.gone)) { /* the pool is next */
+                misses = WH_TESSERA_EACH_TRIES;
+                if (lane == 0) {
+                    wh_store_u32_relaxed(&own->dry, 0);
+                }
+            }
         }
         uint32_t rank = wh_mask_rank(needy); /* among those who have none yet */
         WH_NO_UNROLL
