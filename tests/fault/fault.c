@@ -959,6 +959,8 @@ static void every_fault_is_found(void **state) {
         {"tessera_p2_publish", "tessera-quarters"},
         {"tessera_p2_spare", "tessera-spares"},
         {"tessera_p2_lanes", "tessera-packs"},
+        {"tessera_p3_detached", "tessera-detached"}, /* slots of a slab that another lane has got */
+        {"tessera_p3_gathered", "tessera-gathered"},
         {"ring_p1_put", "queue-message"},
         {"vqueue_p2_find", "queue-message"},
         {"vqueue_p2_link", "va-c-churn"},

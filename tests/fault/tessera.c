@@ -735,6 +735,81 @@ WH_KERNEL(tessera_asked, workload_args, a) {
     }
 }
 
+/* A chunk's last owner has written to it (lane 0 of block 1). It becomes a slab that another lane
+ * gets slots of (lane 2), by way of the warp of block 0, of which one lane has the chunk from whom
+ * it was last, another one makes the slots free: what the former has acquired must have reached the
+ * latter (P3). holds = 1: it was a cursor's (lane 1 of block 1), which the warp detaches; 2: the
+ * warp gathers chunks, and leaves slots of the last one. Nothing else orders the four. */
+WH_KERNEL(tessera_handed, workload_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_veb pool = wh_tessera_pool_(*g);
+    const uint32_t c = wh_tessera_class_of(a.most), all = 0xffffffffu, lane = wh_lane_id();
+    const wh_tessera_class row = a.heap.classes[c];
+    const int detaches = a.holds == 1;
+    wh_tessera_set *own = wh_tessera_set_at_(*g, 0);
+    uint32_t *stage = &a.found->inside, attempt = 0; /* | chunk << 8 */
+    const uint32_t mine = wh_block_id() == 0 ? 2 : lane == 0 ? 0 : lane == 1 ? 1 : 3;
+    if (wh_block_id() != 0 && (lane > 2 || (lane == 1 && !detaches))) {
+        return;
+    }
+    while ((wh_load_u32_relaxed(stage) & 255) != mine) {
+        wh_backoff(attempt++);
+    }
+    const uint32_t chunk = wh_load_u32_relaxed(stage) >> 8;
+    if (mine == 0) {
+        const uint64_t got = wh_veb_claim_mask(pool, 0, ~(uint64_t)0);
+        for (uint64_t m = got; m != 0; m &= m - 1) {
+            uint64_t *p = (uint64_t *)(void *)(g->base + ((uint64_t)wh_ctz64(m) << g->chunk_log2));
+            for (uint32_t k = 0; k < 1u << g->chunk_log2; k += 16) {
+                p[k / 8] = k;
+            }
+        }
+        (void)wh_veb_insert_mask(pool, 0, got);
+        wh_store_u32_relaxed(stage, detaches ? 1 : 2);
+    } else if (mine == 1) {
+        const uint32_t x = wh_ctz64(wh_load_u64_relaxed(wh_veb_word(pool, 0)));
+        const uint64_t span = wh_tessera_span(x, row.slots, 0);
+        a.found->overlaps += !wh_tessera_claim_n_(*g, x, 1);
+        wh_tessera_dress_(*g, wh_tessera_header_of_(g)->slab_tags[c], x, 1, 0, 1, 1);
+        wh_tessera_hold_(*g, 0, row, 0, span);
+        wh_tessera_publish_(own, c, 0, span, 1); /* it has the first slot */
+        wh_store_u32_relaxed(stage, x << 8 | 2);
+        while ((wh_load_u32_relaxed(stage) & 255) != 4) {
+            wh_backoff(attempt++);
+        }
+        wh_free(a.heap, g->base + ((uint64_t)x << g->chunk_log2));
+    } else if (mine == 2) {
+        wh_syncwarp(all);
+        unsigned char *p = NULL;
+        uint32_t last = chunk;
+        if (detaches) {
+            (void)wh_tessera_detach_(g, all, 0);
+        } else {
+            p = (unsigned char *)wh_tessera_gather_slots_(g, 0, c, NULL);
+            const uint32_t at = p != NULL ? (uint32_t)((p - g->base) >> g->chunk_log2) : 0;
+            last = wh_shfl_u32(all, at, WH_WARP_SIZE - 1);
+            wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        }
+        if (lane == (detaches ? 0 : WH_WARP_SIZE - WH_WARP_SIZE % row.slots)) { /* who gave it */
+            wh_store_u32_relaxed(stage, last << 8 | 3);
+        }
+        while ((wh_load_u32_relaxed(stage) & 255) != 4) {
+            wh_backoff(attempt++);
+        }
+        wh_syncwarp(all);
+        wh_free_lanes(a.heap, all, p);
+    } else {
+        const wh_tessera_take take = wh_tessera_take_from_(*g, 0, c, chunk, 1, 0);
+        uint64_t *p = (uint64_t *)wh_tessera_taken_(g, row, take, 0);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        if (p != NULL) {
+            *p = 1;
+        }
+        wh_free(a.heap, p);
+        wh_store_u32_relaxed(stage, 4);
+    }
+}
+
 /* All memory, in runs of two chunks side by side, of which the last two are free again. */
 WH_KERNEL(tessera_fill, workload_args, a) {
     const uint64_t run = (uint64_t)2 << a.heap.core.chunk_log2;
@@ -813,6 +888,7 @@ static wh_status run_scattered(const wh_launch *launch, workload_args *a) {
 #define NOTHING 22u
 #define COUNTED 23u
 #define ASKED 24u
+#define HANDED 25u
 
 typedef struct workload {
     const char *name;
@@ -863,17 +939,28 @@ static const workload workloads[] = {
     {"tessera-counted", 1, 1, 2, 1000, 512, 1, 256, 1, 0, COUNTED},
     {"tessera-asked", 2, 1, 2, 40, 512, 1, 512, 1, 1024, ASKED}, /* two slots a chunk */
     {"tessera-asked-warp", 2, 1, 4, 40, 512, 1, 512, 1, 1024, ASKED},
+    {"tessera-detached", 64, 1, 64, 1, 256, 1, 256, 1, 1024, HANDED},
+    {"tessera-gathered", 64, 1, 64, 1, 160, 2, 160, 1, 1024, HANDED},
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",      "tessera-small",        "tessera-chunks",     "tessera-slots",
-    "tessera-quarters",   "tessera-halves",       "tessera-spares",     "tessera-parts",
-    "tessera-spare",      "tessera-under-way",    "tessera-words",      "tessera-turns",
-    "tessera-wide-turns", "tessera-runs",         "tessera-alone",      "tessera-warp",
-    "tessera-verdict",    "tessera-verdict-warp", "tessera-answered",   "tessera-late-slot",
-    "tessera-late-leave", "tessera-late-pack",    "tessera-packs",      "tessera-scattered",
-    "tessera-dressed",    "tessera-dressed-each", "tessera-each",       "tessera-each-words",
-    "tessera-unlisted",   "tessera-late-words",   "tessera-late-ends",  "tessera-nothing",
-    "tessera-counted",    "tessera-asked",        "tessera-asked-warp", NULL};
+const char *const fault_tessera_names[] = {"tessera-churn",      "tessera-small",
+                                           "tessera-chunks",     "tessera-slots",
+                                           "tessera-quarters",   "tessera-halves",
+                                           "tessera-spares",     "tessera-parts",
+                                           "tessera-spare",      "tessera-under-way",
+                                           "tessera-words",      "tessera-turns",
+                                           "tessera-wide-turns", "tessera-runs",
+                                           "tessera-alone",      "tessera-warp",
+                                           "tessera-verdict",    "tessera-verdict-warp",
+                                           "tessera-answered",   "tessera-late-slot",
+                                           "tessera-late-leave", "tessera-late-pack",
+                                           "tessera-packs",      "tessera-scattered",
+                                           "tessera-dressed",    "tessera-dressed-each",
+                                           "tessera-each",       "tessera-each-words",
+                                           "tessera-unlisted",   "tessera-late-words",
+                                           "tessera-late-ends",  "tessera-nothing",
+                                           "tessera-counted",    "tessera-asked",
+                                           "tessera-asked-warp", "tessera-detached",
+                                           "tessera-gathered",   NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -899,6 +986,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     sim.policy = w->runs == COUNTED ? WH_SIM_STICKY : policies[seed % 4];
     sim.policy_arg = w->runs == COUNTED ? 128 : 0;      /* a whole search at a stretch */
     sim.weak = w->runs == ASKED    ? WH_SIM_WEAK_FORMAL /* without P8 _GPU shows nothing wrong */
+               : w->runs == HANDED ? WH_SIM_WEAK_NONE   /* its lanes may see old words else */
                : seed / 8 % 2 != 0 ? WH_SIM_WEAK_GPU
                                    : WH_SIM_WEAK_NONE;
     sim.step_budget = 20000000;
@@ -935,7 +1023,8 @@ int fault_tessera_run(const char *name, uint64_t seed) {
                                            : w->chunks,
                    block = w->runs == ASKED ? lanes / 2
                            : w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ||
-                                   w->runs == SCATTERED || (w->runs == VERDICT && lanes > 1)
+                                   w->runs == SCATTERED || w->runs == HANDED ||
+                                   (w->runs == VERDICT && lanes > 1)
                                ? 32
                            : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
                                    w->runs != DRESSED && w->runs != ANSWERED && w->runs != EACH &&
@@ -962,6 +1051,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         : w->runs == NOTHING      ? tessera_nothing(&launch, &a)
         : w->runs == COUNTED      ? tessera_counted(&launch, &a)
         : w->runs == ASKED        ? tessera_asked(&launch, &a)
+        : w->runs == HANDED       ? tessera_handed(&launch, &a)
         : w->runs != 0            ? tessera_runs(&launch, &a)
                                   : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;

@@ -452,13 +452,14 @@ WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t sla
     return 1;
 }
 
-/* Gives back what `span`, which has been taken from a cursor of class u, has left: all lanes of
- * mask, with the same arguments, a slab each. */
+/* Gives back what `span`, which one lane of mask has taken from a cursor of class u, has left: all
+ * lanes of mask, with the same arguments, a slab each. */
 WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t u,
                                       uint64_t span) {
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[u];
     const uint32_t from = wh_tessera_span_position(span), end = wh_tessera_span_slots(span);
     const uint32_t lanes = wh_popc32(mask);
+    WH_PLANT(tessera_p3_detached, wh_syncwarp(mask), (void)0); /* P3: what that lane acquired */
     WH_NO_UNROLL
     for (uint32_t k = from / row.slots + wh_mask_rank(mask); k * row.slots < end; k += lanes) {
         const uint32_t slab = wh_tessera_span_first(span) + (k << wh_tessera_order(row));

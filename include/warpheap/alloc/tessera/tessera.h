@@ -145,7 +145,8 @@
  *       crosser's warp have claimed (P3), dressed and begun (P4) comes before: a sync of them
  *   P3  slab or run returned: pool insert -> claim (core/veb.h P1), also by way of a claim that
  *       is put back. With P1 and P2: what the old owner of a slot wrote happens before the
- *       new owner's use.
+ *       new owner's use. Where another lane than the one that claimed chunks, or took a span from
+ *       a cursor, makes slots of them free for all, a sync of the two comes before
  *   P4  begun is raised before the take: by its release, or because whether and where to
  *       take depends on what the add returned, or by the release that publishes a span, behind
  *       which the rest of a claim is put back; done after it, release -> a search that saw the
@@ -202,8 +203,8 @@
  *       tessera_gather.c (I2, I6, I7, T1, P4 of single chunks for a full warp),
  *       tessera_listed.c (I1, I6, I7, X3 of listed slabs for a full warp),
  *       tessera_full.c (what NULL costs: X3, progress),
- *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1, P2, P4, P6 to P8); wh_tessera_check
- *       (I1 to I9). P3 and P5 are core/veb.h's.
+ *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1 to P4, P6 to P8); wh_tessera_check
+ *       (I1 to I9). P5 and the rest of P3 are core/veb.h's.
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H

@@ -367,6 +367,7 @@ WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t set, uint32_t *ran
     if (got != 0) { /* P3 */
         got &= wh_fetch_and_u64_acquire(wh_veb_word(pool, word), ~got);
     }
+    WH_PLANT(tessera_p3_gathered, wh_syncwarp(all), (void)0); /* P3: others open slabs of it */
     const uint32_t first = wh_scan_add_warp_u32(wh_popc64(got)) - wh_popc64(got);
     uint32_t chunk = g.n_chunks;
     WH_NO_UNROLL
