@@ -390,7 +390,7 @@ WH_KERNEL(tessera_late_slot, workload_args, a) {
     (void)wh_fetch_and_u64_acq_rel(at, ~past);
     wh_store_u32_relaxed(&own->dry, 1);
     a.found->nulls += wh_tessera_take_from_(*g, 0, c, 0, 1, 0).bits != 0;
-    a.found->nulls += wh_tessera_take_each_(g, own, 0, 0, c, 1).bits != 0;
+    a.found->nulls += wh_tessera_take_each_(g, own, 0, c, 1).bits != 0;
     (void)wh_fetch_or_u64_acq_rel(at, past);
     for (uint32_t i = 0; i < slots; i++) {
         wh_free(a.heap, i == word * 64 ? NULL : first + (uint64_t)i * step);
@@ -520,7 +520,7 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
                 wh_tessera_take take;
                 if (each) {
                     wh_tessera_list_slab_(g, before, 0);
-                    take = wh_tessera_take_each_(wh_tessera_ref_(a.heap), own, 0, 0, before, 1);
+                    take = wh_tessera_take_each_(wh_tessera_ref_(a.heap), own, 0, before, 1);
                 } else {
                     take = wh_tessera_take_from_(g, 0, before, 0, 1, 0);
                 }
@@ -564,7 +564,7 @@ WH_KERNEL(tessera_each, workload_args, a) {
         }
         while (wh_load_u32_relaxed(stage) == 1) {
             const wh_tessera_take take =
-                wh_tessera_take_each_(g, wh_tessera_set_at_(*g, 0), 0, 0, c, 1);
+                wh_tessera_take_each_(g, wh_tessera_set_at_(*g, 0), 0, c, 1);
             uint64_t *p = (uint64_t *)wh_tessera_taken_(g, a.heap.classes[c], take, 0);
             if (p != NULL) {
                 const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(*g, 0));
@@ -613,7 +613,7 @@ WH_KERNEL(tessera_unlisted, workload_args, a) {
             for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != 2 * step + 1; attempt++) {
                 wh_backoff(attempt);
             }
-            const wh_tessera_take take = wh_tessera_take_each_(g, own, 0, 0, c, 1);
+            const wh_tessera_take take = wh_tessera_take_each_(g, own, 0, c, 1);
             wh_free(a.heap, wh_tessera_taken_(g, a.heap.classes[c], take, 0));
             wh_store_u32_release(stage, 2 * step + 2);
             continue;

@@ -1,5 +1,6 @@
-/* tessera_listed.c: full warps of one class in a heap whose pool is empty: what they take of listed
- * slabs, all lanes side by side, and that they take no more than they hand out. */
+/* tessera_listed.c: full warps of one class, or of several, in a heap whose pool is empty: what
+ * they take of listed slabs, all lanes or groups side by side, and that they take no more than they
+ * hand out. */
 #define WH_ALLOCATOR tessera
 
 #include "unit/tessera_heap.h"
@@ -12,13 +13,18 @@
 typedef struct listed_args {
     wh_heap_t heap;
     void **ptrs;
-    uint32_t size;
+    uint32_t size;  /* of lane 0; of the others: */
+    uint32_t kinds; /* size, 2 size, ..., in turn */
     uint32_t lock;  /* search_lock is taken */
     uint32_t delay; /* before frees */
 } listed_args;
 
+WH_FN uint32_t size_of(const listed_args *a, uint64_t thread) {
+    return a->size * (1 + (uint32_t)thread % a->kinds);
+}
+
 WH_KERNEL(ask, listed_args, a) {
-    a.ptrs[wh_thread_id()] = wh_malloc_lanes(a.heap, ~0u, a.size);
+    a.ptrs[wh_thread_id()] = wh_malloc_lanes(a.heap, ~0u, size_of(&a, wh_thread_id()));
 }
 
 WH_KERNEL(free_all, listed_args, a) {
@@ -40,7 +46,23 @@ WH_KERNEL(look, listed_args, a) {
     a.ptrs[wh_thread_id()] = now.p;
 }
 
-/* A heap that is full of blocks of one size; which of them are free. */
+/* The same for groups of several classes. */
+WH_KERNEL(look_groups, listed_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    wh_tessera_set *own = wh_tessera_set_at_(*g, wh_tessera_my_set_(a.heap));
+    const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
+    const wh_group same = wh_group_by_u32(~0u, c);
+    wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, a.lock);
+    wh_syncwarp(~0u);
+    const wh_tessera_asked now =
+        wh_tessera_listed_groups_(g, own, same.lanes, wh_tessera_my_set_(a.heap), c,
+                                  wh_group_leads(same) ? WH_TESSERA_STUCK : 0, 0, NULL);
+    wh_syncwarp(~0u);
+    wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, 0);
+    a.ptrs[wh_thread_id()] = now.p;
+}
+
+/* A heap that is full of blocks of one size, or of several; which of them are free. */
 typedef struct full_heap {
     wh_device *device;
     wh_heap *heap;
@@ -58,13 +80,14 @@ static uint64_t begun(const full_heap *f) {
     return sum;
 }
 
-static full_heap fill(uint64_t seed, uint32_t size, uint64_t bytes) {
+static full_heap fill_kinds(uint64_t seed, uint32_t size, uint32_t kinds, uint64_t bytes) {
     full_heap f;
     memset(&f, 0, sizeof f);
     f.device = open_policy(seed % 2 == 0 ? WH_SIM_RANDOM : WH_SIM_STICKY, seed);
     f.heap = make_heap_of(f.device, CHUNK, bytes, 2, &f.a.heap);
     f.a.ptrs = take(f.device, LANES * sizeof *f.a.ptrs);
     f.a.size = size;
+    f.a.kinds = kinds;
     f.blocks = take(f.device, MOST * sizeof *f.blocks);
     f.is_free = take(f.device, MOST);
     const wh_launch all = grid(f.device, WARPS, 32);
@@ -80,6 +103,10 @@ static full_heap fill(uint64_t seed, uint32_t size, uint64_t bytes) {
         }
     }
     return f;
+}
+
+static full_heap fill(uint64_t seed, uint32_t size, uint64_t bytes) {
+    return fill_kinds(seed, size, 1, bytes);
 }
 
 /* Frees every block for which i % every == 0, so that most slabs have some, and none all. */
@@ -187,6 +214,99 @@ static void test_lanes_side_by_side(void **state) {
     }
 }
 
+static uint32_t class_at(const full_heap *f, const void *p) {
+    const wh_tessera_core g = f->a.heap.core;
+    return wh_tessera_tag_class(
+        *wh_tessera_tag_at_(g, (uint32_t)((const unsigned char *)p - g.base) / CHUNK));
+}
+
+/* Free blocks of the class of a kind. */
+static uint32_t free_of(const full_heap *f, uint32_t kind) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        n +=
+            f->is_free[i] && class_at(f, f->blocks[i]) == wh_tessera_class_of(size_of(&f->a, kind));
+    }
+    return n;
+}
+
+/* Each of n lanes that has something has a slot of its class. */
+static void are_of_class(const full_heap *f, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(f->a.ptrs[i] == NULL ||
+                    class_at(f, f->a.ptrs[i]) == wh_tessera_class_of(size_of(&f->a, i)));
+    }
+}
+
+#define KINDS 4u
+
+/* Groups of four classes: without the slow path a warp gets what has been freed, to the last block,
+ * each lane of its class; what is used up leaves the lists at once; then, and while others search
+ * for all, a look is no take (X1, X3). */
+static void test_groups_side_by_side(void **state) {
+    (void)state;
+    for (uint32_t seed = 1; seed <= 8; seed++) {
+        full_heap f = fill_kinds(seed, 16, KINDS, 250000);
+        const wh_tessera_core g = f.a.heap.core;
+        const wh_launch one = grid(f.device, 1, 32);
+        thin(&f, seed % 2 == 0 ? 17 : 7);
+        assert_true(f.n_free > 100);
+        const uint64_t before = begun(&f);
+        f.a.lock = 1;
+        assert_int_equal(look_groups(&one, &f.a), WH_OK);
+        assert_int_equal(accept(&f, 32), 0);
+        assert_int_equal(begun(&f), before);
+        f.a.lock = 0;
+        uint32_t most = 0; /* that a look got */
+        for (uint32_t turn = 0; turn < 400 && f.n_free != 0; turn++) {
+            assert_int_equal(look_groups(&one, &f.a), WH_OK);
+            are_of_class(&f, 32);
+            const uint32_t got = accept(&f, 32);
+            most = got > most ? got : most;
+            is_sound(&f);
+        }
+        assert_int_equal(f.n_free, 0);
+        assert_int_equal(most, 32);
+        for (uint32_t i = 0; i < f.n; i++) { /* no slab of one word is listed that is used up */
+            const uint32_t c = class_at(&f, f.blocks[i]);
+            const uint32_t chunk = (uint32_t)((unsigned char *)f.blocks[i] - g.base) / CHUNK;
+            const uint32_t order = wh_tessera_tag_order(*wh_tessera_tag_at_(g, chunk));
+            const uint32_t item = wh_tessera_item(g.n_chunks, chunk & (~0u << order));
+            assert_false(wh_veb_contains(wh_tessera_list_(g, c), item));
+        }
+        const uint64_t after = begun(&f);
+        assert_int_equal(look_groups(&one, &f.a), WH_OK);
+        assert_int_equal(accept(&f, 32), 0);
+        assert_int_equal(begun(&f), after);
+        close_heap(&f);
+    }
+}
+
+/* Several warps of four classes get what has been freed of each, to the last block, and then NULL.
+ */
+static void test_all_of_each_class(void **state) {
+    (void)state;
+    for (uint32_t seed = 1; seed <= 6; seed++) {
+        full_heap f = fill_kinds(seed, 16, KINDS, 250000);
+        const wh_launch all = grid(f.device, WARPS, 32);
+        thin(&f, seed % 2 == 0 ? 5 : 31);
+        for (uint32_t last = 0; !last;) {
+            uint32_t may = 0;
+            for (uint32_t kind = 0; kind < KINDS; kind++) {
+                const uint32_t n = free_of(&f, kind);
+                may += n < LANES / KINDS ? n : LANES / KINDS;
+            }
+            assert_int_equal(ask(&all, &f.a), WH_OK);
+            are_of_class(&f, LANES);
+            assert_int_equal(accept(&f, LANES), may);
+            is_sound(&f);
+            last = may == 0;
+        }
+        assert_int_equal(f.n_free, 0);
+        close_heap(&f);
+    }
+}
+
 WH_KERNEL(ask_and_free, listed_args, a) {
     const uint64_t i = wh_thread_id();
     if (i / 32 % 2 == 0) {
@@ -197,7 +317,7 @@ WH_KERNEL(ask_and_free, listed_args, a) {
         wh_free_lanes(a.heap, ~0u, a.ptrs[i]);
         a.ptrs[i] = NULL;
     } else {
-        a.ptrs[i] = wh_malloc_lanes(a.heap, ~0u, a.size);
+        a.ptrs[i] = wh_malloc_lanes(a.heap, ~0u, size_of(&a, i));
     }
 }
 
@@ -293,8 +413,9 @@ static void test_what_is_stale(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_of_it), cmocka_unit_test(test_lanes_side_by_side),
-        cmocka_unit_test(test_beside_frees), cmocka_unit_test(test_lost_races),
+        cmocka_unit_test(test_all_of_it),           cmocka_unit_test(test_lanes_side_by_side),
+        cmocka_unit_test(test_groups_side_by_side), cmocka_unit_test(test_all_of_each_class),
+        cmocka_unit_test(test_beside_frees),        cmocka_unit_test(test_lost_races),
         cmocka_unit_test(test_what_is_stale)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

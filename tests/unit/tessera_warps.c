@@ -396,7 +396,7 @@ WH_FN uint32_t count_slots(late_words_args a, uint32_t slab, uint64_t tag, int e
         wh_store_u32_relaxed(wh_tessera_reuse_at_(own, c), slab + 1);
         const wh_tessera_take take =
             enters ? wh_tessera_take_from_(g, 0, c, slab, 3, 0)
-                   : wh_tessera_take_each_(wh_tessera_ref_(a.heap), own, 0, 0, c, 3);
+                   : wh_tessera_take_each_(wh_tessera_ref_(a.heap), own, 0, c, 3);
         const uint64_t word = take.at - (uint64_t)(words - wh_tessera_words_of_(g, 0));
         idle = take.bits == 0 ? idle + 1 : 0;
         if (take.bits != 0) {

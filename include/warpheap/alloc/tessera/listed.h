@@ -176,8 +176,9 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
     return take;
 }
 
-#define WH_TESSERA_EACH_TRIES 4u
-#define WH_TESSERA_POOL_TURN 31u /* a mask: one warp in so many looks at the pool, too */
+#define WH_TESSERA_EACH_TRIES 4u   /* looks of a lane alone; a full warp's in vain */
+#define WH_TESSERA_GROUP_MISSES 2u /* looks in vain of a group of a full warp */
+#define WH_TESSERA_POOL_TURN 31u   /* a mask: one warp in so many looks at the pool, too */
 
 /* Whether slots of class c may be listed, for who has this hint, and may be taken: not while others
  * search for all (X3). */
@@ -190,11 +191,11 @@ WH_FN int wh_tessera_may_list_(wh_tessera_core g, uint32_t c, uint32_t hint) {
 
 /* What a taker has seen of a listed slab. */
 typedef struct wh_tessera_glimpse {
-    uint32_t slab, item; /* item: of the list; UINT32_MAX: the slab is a hint's */
-    uint32_t slots, at;  /* of the slab; which of its words this is */
-    uint64_t tag, w;     /* a word that is neither empty nor full; 0: there is none */
-    int any;             /* free slots in the slab, maybe */
-    int gone;            /* the slab has gone to the pool, or is on its way there */
+    uint32_t slab;
+    uint32_t slots, at; /* of the slab; which of its words this is */
+    uint64_t tag, w;    /* a word that is neither empty nor full; 0: there is none */
+    int any;            /* free slots in the slab, maybe */
+    int gone;           /* the slab has gone to the pool, or is on its way there */
 } wh_tessera_glimpse;
 
 /* A look at the slab that a hint says, or at one that `seed` picks from the list of class c, whose
@@ -204,7 +205,6 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
     const wh_veb list = wh_tessera_list_(g, c);
     wh_tessera_glimpse seen;
     seen.slab = hint - 1;
-    seen.item = UINT32_MAX;
     seen.slots = seen.at = 0;
     seen.tag = seen.w = 0;
     seen.any = 1;
@@ -219,8 +219,8 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
             }
             return seen;
         }
-        seen.item = (uint32_t)word << 6 | wh_select64(items, (seed >> 16) % wh_popc64(items));
-        seen.slab = wh_tessera_slab_of(g.n_chunks, seen.item);
+        seen.slab = wh_tessera_slab_of(
+            g.n_chunks, (uint32_t)word << 6 | wh_select64(items, (seed >> 16) % wh_popc64(items)));
     }
     const uint64_t *words = wh_tessera_words_of_(g, seen.slab);
     seen.tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, seen.slab));
@@ -288,11 +288,11 @@ WH_FN wh_tessera_take wh_tessera_take_seen_(wh_tessera_core g, uint32_t set,
     return take;
 }
 
-/* A slab that has been seen to have no free slot leaves the list of class c. I6: or a free has come
- * in between. */
+/* A slab that has been seen to have no free slot, or whose last ones the caller has taken, leaves
+ * the list of class c. I6: or a free has come in between. */
 WH_FN void wh_tessera_unlist_(wh_tessera_core g, uint32_t c, uint32_t n_words,
                               wh_tessera_glimpse seen) {
-    if (wh_veb_remove(wh_tessera_list_(g, c), seen.item)) {
+    if (wh_veb_remove(wh_tessera_list_(g, c), wh_tessera_item(g.n_chunks, seen.slab))) {
         const uint64_t *words = wh_tessera_words_of_(g, seen.slab);
         const uint64_t now = wh_load_u64_acquire(wh_tessera_tag_at_(g, seen.slab));
         uint64_t left = 0;
@@ -307,59 +307,54 @@ WH_FN void wh_tessera_unlist_(wh_tessera_core g, uint32_t c, uint32_t n_words,
     }
 }
 
-/* Whether some lane of a full warp, whose lanes are together again then, or else the caller. */
-WH_FN int wh_tessera_some_(int together, int pred) {
-    return together ? wh_any(0xffffffffu, pred) : pred;
+/* A look of a lane that wants up to r slots of class c, at a listed slab: the one that its hint
+ * says or one that its seed picks from the list, in a word that has some but not all of its slots
+ * free: nobody enters there, and one cas and a second look at the tag are all that it takes (I4,
+ * T1). A slab that has none, or none any more, leaves the list, or others would look at it in vain.
+ */
+WH_FN wh_tessera_take wh_tessera_look_once_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t r,
+                                            uint32_t n_words, uint32_t *hint_at, uint32_t hint,
+                                            uint32_t seed) {
+    wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+    const wh_tessera_glimpse seen = wh_tessera_glimpse_(g, c, n_words, hint, seed);
+    uint64_t rest = 0;
+    if (seen.w != 0) {
+        (void)wh_tessera_begin_(g, set); /* P4: the cas releases */
+        take = wh_tessera_take_seen_(g, set, seen, r, seed, &rest);
+        wh_tessera_end_(g, set);
+    }
+    if (take.bits != 0 && rest != 0 && hint == 0) {
+        wh_store_u32_relaxed(hint_at, seen.slab + 1);
+    } else if (hint != 0 && (take.bits == 0 || rest == 0)) {
+        wh_store_u32_relaxed(hint_at, 0);
+    }
+    if (take.bits != 0 ? rest == 0 && n_words == 1 : !seen.any) {
+        wh_tessera_unlist_(g, c, n_words, seen);
+    }
+    return take;
 }
 
-/* For every lane with r != 0 up to r free slots of a listed slab of class c, in a word that has
- * some but not all of its slots free: nobody enters there, and one cas and a second look at the tag
- * are all that it takes (I4, T1). Any lanes call, each with a slab of its own, the one that its
- * hint says or one that its seed picks from the list; it makes no calls, on purpose (await_ says
- * why). together: all lanes of a full warp do, and go step by step, which they would not by
- * themselves. A heap lives on this once the pool has nothing: only if it had none for the set the
- * last time, or for a full warp has none now. What it does not find, the slow path may. Slabs found
- * to have none leave the list. */
-WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *own, int together,
-                                            uint32_t set, uint32_t c, uint32_t r) {
+/* For a lane alone up to r free slots of a listed slab of class c, if the pool had nothing for the
+ * set the last time: a heap lives on this then. It makes no calls, on purpose (await_ says why).
+ * What it does not find, the slow path may. */
+WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
+                                            uint32_t c, uint32_t r) {
     const wh_tessera_core core = *g;
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     uint32_t *hint_at = wh_tessera_reuse_at_(own, c);
-    const uint32_t shape = wh_tessera_header_of_(g)->classes[c].slots;
-    const uint32_t n_words = (shape + 63) >> 6; /* or less: then the others are 0 */
-    uint32_t hint = wh_load_u32_relaxed(hint_at);
-    const int dry = wh_load_u32_relaxed(&own->dry) != 0 ||
-                    (together && !wh_tessera_any_(wh_tessera_pool_(core)));
-    const int may = wh_tessera_may_list_(core, c, hint) && r != 0 && dry;
-    if (!wh_tessera_some_(together, may)) {
+    const uint32_t n_words = (wh_tessera_header_of_(g)->classes[c].slots + 63) >> 6; /* or less */
+    const uint32_t hint = wh_load_u32_relaxed(hint_at);
+    const uint32_t takes = wh_load_u32_relaxed(&own->begun);
+    if (r == 0 || !wh_tessera_may_list_(core, c, hint) || wh_load_u32_relaxed(&own->dry) == 0 ||
+        (takes >> 5 & WH_TESSERA_POOL_TURN) == 0) {
         return take;
     }
-    const uint32_t takes = wh_load_u32_relaxed(&own->begun);
-    int need = may && (takes >> 5 & WH_TESSERA_POOL_TURN) != 0;
     uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_EACH_TRIES && wh_tessera_some_(together, need);
-         tries++) {
-        if (!need) { /* it waits for the others of its warp */
-            continue;
-        }
+    for (uint32_t tries = 0; tries < WH_TESSERA_EACH_TRIES && take.bits == 0; tries++) {
         seed = (seed ^ seed >> 15) * 2246822519u;
-        const wh_tessera_glimpse seen = wh_tessera_glimpse_(core, c, n_words, hint, seed);
-        uint64_t rest = 0;
-        if (seen.w != 0) {
-            (void)wh_tessera_begin_(core, set); /* P4: the cas releases */
-            take = wh_tessera_take_seen_(core, set, seen, r, seed, &rest);
-            wh_tessera_end_(core, set);
-        }
-        need = take.bits == 0;
-        if (take.bits != 0 && rest != 0 && hint == 0) {
-            wh_store_u32_relaxed(hint_at, seen.slab + 1);
-        } else if (hint != 0 && (take.bits == 0 || rest == 0)) {
-            hint = 0;
-            wh_store_u32_relaxed(hint_at, 0);
-        } else if (!seen.any && take.bits == 0) {
-            wh_tessera_unlist_(core, c, n_words, seen);
-        }
+        take =
+            wh_tessera_look_once_(core, set, c, r, n_words, hint_at, tries == 0 ? hint : 0, seed);
     }
     return take;
 }
@@ -374,6 +369,47 @@ WH_FN void *wh_tessera_taken_(wh_tessera_ref g, wh_tessera_class row, wh_tessera
     const uint32_t in_chunk = (uint32_t)take.at & ((1u << words_log2) - 1);
     const uint32_t slot = in_chunk * 64 + wh_select64(take.bits, rank);
     return g->base + (take.at >> words_log2 << g->chunk_log2) + (uint64_t)slot * row.slot_size;
+}
+
+/* For groups of a full warp (`lanes` is the caller's) of class c, or NO_CLASS: slots of listed
+ * slabs for all lanes that need one. The leaders look side by side, each again as long as its group
+ * needs some and its looks find some, but for two in vain; not while others search for all (X3).
+ * Returns p. */
+WH_FN_SLOW void *wh_tessera_take_groups_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t lanes,
+                                         uint32_t set, uint32_t c, int need, void *p) {
+    const uint32_t all = 0xffffffffu, leader = wh_mask_leader(lanes);
+    const uint32_t of = c != WH_TESSERA_NO_CLASS ? c : 0;
+    const wh_tessera_core core = *g;
+    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[of];
+    const uint32_t n_words = (row.slots + 63) >> 6; /* or less: then the others are 0 */
+    uint32_t *hint_at = wh_tessera_reuse_at_(own, of);
+    const uint32_t takes = wh_load_u32_relaxed(&own->begun);
+    uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
+    uint32_t hint = wh_load_u32_relaxed(hint_at);
+    int may = wh_lane_id() == leader && wh_tessera_may_list_(core, of, hint);
+    WH_NO_UNROLL
+    for (uint32_t misses = 0;;) {
+        const wh_mask_t needy = wh_ballot(all, need) & lanes;
+        const uint32_t r = wh_popc32(needy);
+        wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
+        if (!wh_any(all, may && r != 0)) {
+            break;
+        }
+        seed = (seed ^ seed >> 15) * 2246822519u;
+        if (may && r != 0) {
+            take = wh_tessera_look_once_(core, set, of, r, n_words, hint_at, hint, seed);
+            misses += take.bits == 0;
+            may = misses < WH_TESSERA_GROUP_MISSES && wh_tessera_may_list_(core, of, 0);
+            hint = 0;
+        }
+        take.at = wh_shfl_u64(all, take.at, leader);
+        take.bits = wh_shfl_u64(all, take.bits, leader);
+        if (need) {
+            p = wh_tessera_taken_(g, row, take, wh_mask_rank(needy));
+            need = p == NULL;
+        }
+    }
+    return p;
 }
 
 /* The block that has been taken of a pack. */

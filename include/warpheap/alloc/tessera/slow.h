@@ -70,6 +70,19 @@ WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, u
     return take;
 }
 
+/* Whether attempt_ would look at lists for class c, or soon would; not while others search for all:
+ * who waits for that looks at little, since it is in the way of the search. */
+WH_FN int wh_tessera_would_list_(wh_tessera_core g, wh_tessera_set *own, uint32_t c,
+                                 int may_reopen) {
+    const uint64_t now = wh_load_u64_relaxed(&own->cursors[c].span);
+    const int dry = wh_load_u32_relaxed(&own->dry) != 0;
+    return wh_tessera_is_open_(now) || wh_load_u32_relaxed(&wh_tessera_header_(g)->search_lock) != 0
+               ? 0
+           : wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK
+               ? dry || wh_load_u32_relaxed(&own->scarce) != 0
+               : dry || !may_reopen || !wh_tessera_any_(wh_tessera_pool_(g));
+}
+
 /* The whole of malloc's slow path, for what await cannot do. All lanes of mask call; `lanes`
  * is the caller's group, attach whether it is the crosser of word `which` of its cursor and has
  * used up the span `last` (or none), p the caller's slot if it has one, c = NO_CLASS for lanes that
@@ -93,16 +106,29 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     }
     WH_NO_UNROLL
     for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
-        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
-        const uint32_t r = wh_popc32(needy);
-        const uint32_t rank = wh_mask_rank(needy);
+        wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
         wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
         uint64_t claim = 0, span = 0;
         if (attach) { /* a span of some size, or the cursor closes */
             const uint32_t ticket = wh_tessera_begin_(*g, set);
             claim = wh_tessera_claim_span_(g, set, ticket, wh_tessera_span_order(row),
                                            wh_tessera_order(row));
-        } else if (leads && r != 0) {
+        }
+        /* Groups of a full warp first do side by side what each would do for itself. */
+        if (mask == 0xffffffffu && lanes != mask) {
+            const int looks =
+                leads && r != 0 && !attach && wh_tessera_would_list_(*g, own, c, may_reopen);
+            if (wh_any(mask, looks)) {
+                const int its = (wh_ballot(mask, looks) & lanes) != 0;
+                p = wh_tessera_take_groups_(g, own, lanes, set, c, need && its, p);
+                need = need && p == NULL;
+                needy = wh_ballot(mask, need) & lanes;
+                r = wh_popc32(needy);
+                rank = wh_mask_rank(needy);
+            }
+        }
+        if (!attach && leads && r != 0) {
             take = wh_tessera_attempt_(g, set, c, r, may_reopen, may_pack);
         }
         if (wh_any(mask, take.at == WH_TESSERA_PACKED)) {

@@ -180,7 +180,8 @@
  *       While one warp has the lock the others look at it; it waits for nobody. A pack: a bounded
  *       number of claims. A block of one: again only if its word has changed under the taker.
  *       Single chunks (gather): again only if others took what was seen, or something was got.
- *       Listed slabs for a full warp: again only if it got some, but for four looks in vain.
+ *       Listed slabs for a full warp: again only if it got some, but for four looks in vain; for
+ *       its groups, if it is of several classes, likewise, but for two.
  * Cost  malloc: 1 atomic per group of lanes with one class, if the whole warp calls, else 1
  *       a lane; 1 more while the span of the
  *       cursor has no slots; about ten more for the crosser. A full warp of one class of
@@ -343,34 +344,32 @@ WH_FN wh_tessera_asked wh_tessera_looked_(uint32_t attach, uint64_t v, void *p, 
     return now;
 }
 
-/* For lanes that may: slots of listed slabs, if the pool had nothing the last time. mask, lanes: as
- * in await_. Returns p, and what they have come to then. */
-WH_FN_SLOW wh_tessera_asked wh_tessera_listed_(wh_tessera_ref g, wh_tessera_set *own,
-                                               wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                               uint32_t c, uint32_t attach, uint64_t v, void *p) {
-    const int together = mask == 0xffffffffu;
-    lanes = together ? lanes : (wh_mask_t)1 << wh_lane_id();
-    const uint32_t leader = wh_mask_leader(lanes);
-    int looks = wh_tessera_looks_(attach);
-    if (together) { /* if the group's leader does */
-        looks = (wh_ballot(mask, looks) >> leader & 1) != 0;
-    }
-    int need = looks && p == NULL && c != WH_TESSERA_NO_CLASS;
-    const wh_mask_t needy = together ? wh_ballot(mask, need) & lanes : (wh_mask_t)need;
-    wh_tessera_take take =
-        wh_tessera_take_each_(g, own, together, set, c != WH_TESSERA_NO_CLASS ? c : 0,
-                              wh_lane_id() == leader ? wh_popc32(needy) : 0);
-    if (together) {
-        take.at = wh_shfl_u64(mask, take.at, leader);
-        take.bits = wh_shfl_u64(mask, take.bits, leader);
-    }
+/* For lanes that may, each for itself: slots of listed slabs, if the pool had nothing the last
+ * time. Returns p, and what they have come to then. */
+WH_FN_SLOW wh_tessera_asked wh_tessera_listed_each_(wh_tessera_ref g, wh_tessera_set *own,
+                                                    uint32_t set, uint32_t c, uint32_t attach,
+                                                    uint64_t v, void *p) {
+    const int need = wh_tessera_looks_(attach) && p == NULL && c != WH_TESSERA_NO_CLASS;
+    const uint32_t of = c != WH_TESSERA_NO_CLASS ? c : 0;
+    const wh_tessera_take take = wh_tessera_take_each_(g, own, set, of, (uint32_t)need);
     if (need) {
-        p = wh_tessera_taken_(g, wh_tessera_header_of_(g)->classes[c], take,
-                              together ? wh_mask_rank(needy) : 0);
-        need = p == NULL;
+        p = wh_tessera_taken_(g, wh_tessera_header_of_(g)->classes[c], take, 0);
     }
-    return wh_tessera_looked_(attach, v, p,
-                              together ? (wh_ballot(mask, need) & lanes) == 0 : !need);
+    return wh_tessera_looked_(attach, v, p, !need || p != NULL);
+}
+
+/* The same for groups of a full warp, `lanes` is the caller's; also if the pool has nothing now. */
+WH_FN_SLOW wh_tessera_asked wh_tessera_listed_groups_(wh_tessera_ref g, wh_tessera_set *own,
+                                                      wh_mask_t lanes, uint32_t set, uint32_t c,
+                                                      uint32_t attach, uint64_t v, void *p) {
+    const uint32_t all = 0xffffffffu;
+    const int looks = (wh_ballot(all, wh_tessera_looks_(attach)) & lanes) != 0;
+    const int need = looks && p == NULL && c != WH_TESSERA_NO_CLASS;
+    const int dry = wh_load_u32_relaxed(&own->dry) != 0 || !wh_tessera_any_(wh_tessera_pool_(*g));
+    if (wh_any(all, need && dry)) {
+        p = wh_tessera_take_groups_(g, own, lanes, set, c, need, p);
+    }
+    return wh_tessera_looked_(attach, v, p, (wh_ballot(all, need && p == NULL) & lanes) == 0);
 }
 
 /* The same for a full warp of one class c. Each lane looks at a slab of its own, and as many of
@@ -530,7 +529,9 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
             : WH_TESSERA_SOME(mask, wh_tessera_looks_(attach))
                 ? (lanes == 0xffffffffu && mask == 0xffffffffu
                        ? wh_tessera_listed_warp_(g, own, set, c, attach, v, p)
-                       : wh_tessera_listed_(g, own, mask, lanes, set, c, attach, v, p))
+                   : mask == 0xffffffffu
+                       ? wh_tessera_listed_groups_(g, own, lanes, set, c, attach, v, p)
+                       : wh_tessera_listed_each_(g, own, set, c, attach, v, p))
                 : wh_tessera_more_(g, own, mask, lanes, set, c, attach | slots, v, p, n);
         p = now.p;
         v = now.v;
