@@ -282,6 +282,54 @@ static void test_groups_side_by_side(void **state) {
     }
 }
 
+WH_FN uint64_t begun_now(wh_tessera_core g) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < g.n_sets; i++) {
+        sum += wh_load_u32_relaxed(&wh_tessera_set_at_(g, i)->begun);
+    }
+    return sum;
+}
+
+/* A warp looks, and when it has begun to take, a lane of another block begins a search for all;
+ * ptrs[32]: the takes that had begun by then. */
+WH_KERNEL(look_beside_search, listed_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t set = wh_tessera_my_set_(a.heap);
+    if (wh_block_id() == 0) {
+        const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
+        const wh_group same = wh_group_by_u32(~0u, c);
+        a.ptrs[wh_thread_id()] =
+            wh_tessera_take_groups_(g, wh_tessera_set_at_(*g, set), same.lanes, set, c, 1, NULL);
+    } else if (wh_lane_id() == 0) {
+        for (uint32_t k = 0; begun_now(*g) == a.delay; k++) {
+            wh_backoff(k);
+        }
+        (void)wh_exchange_u32_acquire(&wh_tessera_header_(*g)->search_lock, 1);
+        a.ptrs[32] = (void *)(uintptr_t)begun_now(*g);
+    }
+}
+
+/* Groups that have some and want more look no further once others search for all (X3): of takes
+ * begins at most the one that each leader was about to begin, and one behind it. */
+static void test_search_ends_looks(void **state) {
+    (void)state;
+    uint32_t short_of = 0; /* lanes that have none */
+    for (uint32_t seed = 1; seed <= 16; seed++) {
+        full_heap f = fill_kinds(seed, 16, KINDS, 250000);
+        const wh_launch two = grid(f.device, 2, 32);
+        thin(&f, 17);
+        f.a.delay = (uint32_t)begun(&f);
+        assert_int_equal(look_beside_search(&two, &f.a), WH_OK);
+        const uint64_t then = (uint64_t)(uintptr_t)f.a.ptrs[32];
+        wh_tessera_header_(f.a.heap.core)->search_lock = 0;
+        assert_true(begun(&f) <= then + 2 * KINDS);
+        short_of += 32 - accept(&f, 32);
+        is_sound(&f);
+        close_heap(&f);
+    }
+    assert_true(short_of > 0);
+}
+
 /* Several warps of four classes get what has been freed of each, to the last block, and then NULL.
  */
 static void test_all_of_each_class(void **state) {
@@ -416,7 +464,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_of_it),           cmocka_unit_test(test_lanes_side_by_side),
         cmocka_unit_test(test_groups_side_by_side), cmocka_unit_test(test_all_of_each_class),
-        cmocka_unit_test(test_beside_frees),        cmocka_unit_test(test_lost_races),
-        cmocka_unit_test(test_what_is_stale)};
+        cmocka_unit_test(test_search_ends_looks),   cmocka_unit_test(test_beside_frees),
+        cmocka_unit_test(test_lost_races),          cmocka_unit_test(test_what_is_stale)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -310,8 +310,8 @@ WH_FN void wh_tessera_unlist_(wh_tessera_core g, uint32_t c, uint32_t n_words,
 /* A look of a lane that wants up to r slots of class c, at a listed slab: the one that its hint
  * says or one that its seed picks from the list, in a word that has some but not all of its slots
  * free: nobody enters there, and one cas and a second look at the tag are all that it takes (I4,
- * T1). A slab that has none, or none any more, leaves the list, or others would look at it in vain.
- */
+ * T1). A slab that has none leaves the list, and one of one word that has none any more: others
+ * would look at it in vain. */
 WH_FN wh_tessera_take wh_tessera_look_once_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t r,
                                             uint32_t n_words, uint32_t *hint_at, uint32_t hint,
                                             uint32_t seed) {
