@@ -299,7 +299,7 @@ WH_KERNEL(look_beside_search, listed_args, a) {
         const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
         const wh_group same = wh_group_by_u32(~0u, c);
         a.ptrs[wh_thread_id()] =
-            wh_tessera_take_groups_(g, wh_tessera_set_at_(*g, set), same.lanes, set, c, 1, NULL);
+            wh_tessera_take_groups_(g, wh_tessera_set_at_(*g, set), same.lanes, set, c, 1, NULL).p;
     } else if (wh_lane_id() == 0) {
         for (uint32_t k = 0; begun_now(*g) == a.delay; k++) {
             wh_backoff(k);

@@ -371,12 +371,20 @@ WH_FN void *wh_tessera_taken_(wh_tessera_ref g, wh_tessera_class row, wh_tessera
     return g->base + (take.at >> words_log2 << g->chunk_log2) + (uint64_t)slot * row.slot_size;
 }
 
+/* What a full warp's groups have come to. */
+typedef struct wh_tessera_served {
+    void *p;
+    wh_mask_t needy; /* lanes of the caller's group that still need a slot */
+} wh_tessera_served;
+
 /* For groups of a full warp (`lanes` is the caller's) of class c, or NO_CLASS: slots of listed
  * slabs for all lanes that need one. The leaders look side by side, each again as long as its group
  * needs some and its looks find some, but for two in vain; not while others search for all (X3).
- * Returns p. */
-WH_FN_SLOW void *wh_tessera_take_groups_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t lanes,
-                                         uint32_t set, uint32_t c, int need, void *p) {
+ * Who is left it says itself: a vote right behind the call would count parts of the warp
+ * (simt/cuda.h). */
+WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(wh_tessera_ref g, wh_tessera_set *own,
+                                                     wh_mask_t lanes, uint32_t set, uint32_t c,
+                                                     int need, void *p) {
     const uint32_t all = 0xffffffffu, leader = wh_mask_leader(lanes);
     const uint32_t of = c != WH_TESSERA_NO_CLASS ? c : 0;
     const wh_tessera_core core = *g;
@@ -387,10 +395,12 @@ WH_FN_SLOW void *wh_tessera_take_groups_(wh_tessera_ref g, wh_tessera_set *own, 
     uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
     uint32_t hint = wh_load_u32_relaxed(hint_at);
     int may = wh_lane_id() == leader && wh_tessera_may_list_(core, of, hint);
+    wh_tessera_served served;
+    served.p = p;
     WH_NO_UNROLL
     for (uint32_t misses = 0;;) {
-        const wh_mask_t needy = wh_ballot(all, need) & lanes;
-        const uint32_t r = wh_popc32(needy);
+        served.needy = wh_ballot(all, need) & lanes;
+        const uint32_t r = wh_popc32(served.needy);
         wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
         if (!wh_any(all, may && r != 0)) {
             break;
@@ -405,11 +415,11 @@ WH_FN_SLOW void *wh_tessera_take_groups_(wh_tessera_ref g, wh_tessera_set *own, 
         take.at = wh_shfl_u64(all, take.at, leader);
         take.bits = wh_shfl_u64(all, take.bits, leader);
         if (need) {
-            p = wh_tessera_taken_(g, row, take, wh_mask_rank(needy));
-            need = p == NULL;
+            served.p = wh_tessera_taken_(g, row, take, wh_mask_rank(served.needy));
+            need = served.p == NULL;
         }
     }
-    return p;
+    return served;
 }
 
 /* The block that has been taken of a pack. */

@@ -121,9 +121,11 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
                 leads && r != 0 && !attach && wh_tessera_would_list_(*g, own, c, may_reopen);
             if (wh_any(mask, looks)) {
                 const int its = (wh_ballot(mask, looks) & lanes) != 0;
-                p = wh_tessera_take_groups_(g, own, lanes, set, c, need && its, p);
+                const wh_tessera_served served =
+                    wh_tessera_take_groups_(g, own, lanes, set, c, need && its, p);
+                p = served.p;
                 need = need && p == NULL;
-                needy = wh_ballot(mask, need) & lanes;
+                needy = its ? served.needy : needy;
                 r = wh_popc32(needy);
                 rank = wh_mask_rank(needy);
             }

@@ -366,10 +366,13 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_groups_(wh_tessera_ref g, wh_tesse
     const int looks = (wh_ballot(all, wh_tessera_looks_(attach)) & lanes) != 0;
     const int need = looks && p == NULL && c != WH_TESSERA_NO_CLASS;
     const int dry = wh_load_u32_relaxed(&own->dry) != 0 || !wh_tessera_any_(wh_tessera_pool_(*g));
+    wh_tessera_served served;
+    served.p = p;
+    served.needy = wh_ballot(all, need) & lanes;
     if (wh_any(all, need && dry)) {
-        p = wh_tessera_take_groups_(g, own, lanes, set, c, need, p);
+        served = wh_tessera_take_groups_(g, own, lanes, set, c, need, p);
     }
-    return wh_tessera_looked_(attach, v, p, (wh_ballot(all, need && p == NULL) & lanes) == 0);
+    return wh_tessera_looked_(attach, v, served.p, served.needy == 0);
 }
 
 /* The same for a full warp of one class c. Each lane looks at a slab of its own, and as many of
