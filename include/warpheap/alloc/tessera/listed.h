@@ -21,7 +21,7 @@ WH_FN uint64_t wh_tessera_choose_(uint64_t w, uint32_t slots, uint32_t i, uint32
     const int has_past = WH_PLANT(tessera_t1_past, (w & past) == past, 1); /* T1 */
     w &= wh_tessera_full_word(slots, i) & (has_past ? ~(uint64_t)0 : ~(uint64_t)1);
     return w == 0   ? 0
-           : r == 1 ? (uint64_t)1 << wh_select64(w, (seed >> 24) % wh_popc64(w))
+           : r == 1 ? (uint64_t)1 << wh_select64(w, wh_tessera_pick_(seed, wh_popc64(w)))
                     : wh_lowest_bits(w, r);
 }
 
@@ -35,7 +35,7 @@ WH_FN wh_tessera_take wh_tessera_take_wide_(wh_tessera_core g, uint32_t set, uin
     uint64_t *words = wh_tessera_words_of_(g, slab);
     const uint32_t n_words = (slots + 63) >> 6;
     const uint32_t own = (uint32_t)wh_thread_id() * 2654435761u;
-    uint32_t k = (own >> 16) % n_words;
+    uint32_t k = wh_tessera_pick_(own >> 16, n_words);
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words && take.bits == 0; i++) {
         const uint64_t past = wh_tessera_past_last(slots, k);
@@ -220,7 +220,8 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
             return seen;
         }
         seen.slab = wh_tessera_slab_of(
-            g.n_chunks, (uint32_t)word << 6 | wh_select64(items, (seed >> 16) % wh_popc64(items)));
+            g.n_chunks, (uint32_t)word << 6 |
+                            wh_select64(items, wh_tessera_pick_(seed >> 16, wh_popc64(items))));
     }
     const uint64_t *words = wh_tessera_words_of_(g, seen.slab);
     seen.tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, seen.slab));
@@ -231,24 +232,23 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
         seen.gone = 1;
         return seen;
     }
-    uint32_t k = (seed >> 8) % n_words;
+    uint32_t k = wh_tessera_pick_(seed >> 8, n_words);
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words && seen.w == 0; i += 4) {
         uint64_t w[4];
         for (uint32_t j = 0; j < 4; j++) {
-            const uint32_t x = k + j;
-            w[j] = wh_load_u64_relaxed(&words[x < n_words ? x : x % n_words]);
+            const uint32_t x = k + j < n_words ? k + j : k + j - n_words;
+            w[j] = i + j < n_words ? wh_load_u64_relaxed(&words[x]) : 0;
         }
         for (uint32_t j = 0; j < 4; j++) {
-            const uint32_t x = k + j;
             seen.any |= w[j] != 0;
             seen.gone |= n_words == 1 && w[j] == WH_TESSERA_ALL_FREE;
             if (seen.w == 0 && w[j] != WH_TESSERA_ALL_FREE) { /* I4 */
                 seen.w = w[j];
-                seen.at = x < n_words ? x : x % n_words;
+                seen.at = k + j < n_words ? k + j : k + j - n_words;
             }
         }
-        k = (k + 4) % n_words;
+        k = k + 4 < n_words ? k + 4 : k + 4 - n_words;
     }
     return seen;
 }

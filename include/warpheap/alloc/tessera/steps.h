@@ -151,6 +151,12 @@ WH_FN void wh_tessera_open_slab_(wh_tessera_core g, uint32_t c, uint32_t slab, u
     }
 }
 
+/* One of n things, at most 64, by 16 random bits: a remainder would be a call (simt/cuda.h says
+ * what is wrong with those), or twenty instructions. */
+WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
+    return (bits & 0xffff) * n >> 16;
+}
+
 /* --- giving back ----------------------------------------------------------------- */
 
 /* I5: the caller's atomic has shut this slab of several words, a chunk, with so many slots: it goes
