@@ -11,7 +11,8 @@
 #                     asan and tsan each; and, where there is nvcc, make cuda: hours
 #   make cuda-kinds   compiles the program's and the tests' kernels for sm_90, and the
 #                     benchmark's for sm_75, whose SMs hold less, for an allocator of each
-#                     kind (needs nvcc, no GPU)
+#                     kind (needs nvcc, no GPU), and looks for what the compiler got wrong
+#                     there (tools/sass_votes.py; with pip's disassembler)
 #   make cuda         the same, and the whole program for sm_90
 #   make install      PREFIX=/usr/local, DESTDIR
 #   make format-check, make format, make clean
@@ -85,6 +86,10 @@ cuda-kinds:
 	cmake --build build-cuda --parallel $(JOBS) --target atomics_probe floor_probe lanes_probe wh_cuda_objects \
 	    $(foreach part,library_objects wh_bench_kernels wh_workload_kernels conform_kernels \
 	        stress_kernels,$(KINDS:%=$(part)_%_cuda))
+	@[ -d build-cuda/sass ] || python3 -m pip install --quiet --disable-pip-version-check \
+	    --root-user-action ignore --target build-cuda/sass nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true
+	PYTHONPATH=build-cuda/sass python3 tools/sass_votes.py \
+	    $$(find build-cuda/tests -path '*stress_kernels_*_cuda.dir/*' -name '*.o') || [ $$? -eq 77 ]
 	$(CONFIGURE) cuda75
 	cmake --build build-cuda75 --parallel $(JOBS) \
 	    --target $(KINDS:%=wh_bench_kernels_%_cuda)

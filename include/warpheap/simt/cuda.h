@@ -121,7 +121,7 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
  * function may return in parts: each counts itself then. So no vote of a full warp stands right
  * behind a call; the function that votes says itself what would be asked. What showed it: a vote
  * behind wh_tessera_take_groups_, with which 54 of 120 runs of the stress suite had bad blocks or
- * rejected frees on an H200, and none without.
+ * rejected frees on an H200, and none without. tools/sass_votes.py looks for such.
  *
  * The same ptxas may leave lanes behind where some lanes of a mask that is not the whole warp take
  * a branch with a loop or a __nanosleep in it, and the others wait for them at a __shfl_sync or

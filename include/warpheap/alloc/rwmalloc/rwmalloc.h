@@ -455,8 +455,9 @@ WH_FN wh_units_got wh_rwmalloc_get_units(wh_rwmalloc_t h, wh_mask_t mask, uint32
         m.words = h.words;
         m.n_words = h.n_words;
         m.start = wh_shfl_u32(mask, wh_walk_below(&random, h.n_words), leader);
-        const uint32_t unit = wh_rwmalloc_sweep_(m, mask, least);
+        /* Not behind the call, where parts of the warp would count themselves (simt/cuda.h). */
         const wh_mask_t who = wh_ballot(mask, open && n == least) & mask;
+        const uint32_t unit = wh_rwmalloc_sweep_(m, mask, least);
         if (unit == WH_RWMALLOC_NONE) {
             break;
         }
