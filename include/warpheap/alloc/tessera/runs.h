@@ -9,9 +9,12 @@
 /* Tags claimed chunks as one run and returns it: lane `rank` of n that share the work. */
 WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks, uint32_t rank,
                                  uint32_t n) {
-    for (uint64_t i = rank; i < chunks; i += n) { /* so that a free of its inside is seen */
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, (uint32_t)(first + i)),
-                             i == 0 ? chunks << 32 | WH_TESSERA_RUN : WH_TESSERA_INNER);
+    uint64_t *tags = wh_tessera_tag_at_(g, (uint32_t)first);
+    for (uint32_t i = rank == 0 ? n : rank; i < (uint32_t)chunks; i += n) {
+        wh_store_u64_relaxed(&tags[i], WH_TESSERA_INNER); /* so that a free of it is seen */
+    }
+    if (rank == 0) {
+        wh_store_u64_relaxed(tags, chunks << 32 | WH_TESSERA_RUN);
     }
     return g.base + (first << g.chunk_log2);
 }
