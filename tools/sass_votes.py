@@ -136,6 +136,10 @@ def main():
         print("sass_votes: skipped, there is no cuobjdump and nvdisasm (pip install "
               "nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm)")
         return MISSING
+    for path in objects:
+        if not path.is_file():
+            print(f"sass_votes: {path}: no such file", file=sys.stderr)
+            return 2
     try:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             found = list(pool.map(lambda path: look(path, cuobjdump, nvdisasm), objects))

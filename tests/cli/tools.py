@@ -1,5 +1,6 @@
-"""tools/plot.py and tools/kernel_time.py, without matplotlib and without a GPU: a module and a
-profiler of the same names stand in for them, and tell what they were asked for.
+"""tools/plot.py, tools/kernel_time.py and tools/sass_votes.py, without matplotlib, a GPU or a
+disassembler: a module and programs of the same names stand in for them, and tell what they were
+asked for.
 
 Usage: tools.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
 """
@@ -226,8 +227,59 @@ def test_kernel_time(folder):
         check(json.load(f) == data, "kernel_time: what was there stays after a failure")
 
 
+# --- sass_votes.py --------------------------------------------------------------------------------
+
+NVDISASM = """#!/bin/sh
+cat "$2"
+"""
+FUNCTION = "$_Z1k$_ZN3_A_08wh_walk_E"
+WALK, DIVIDE = f"CALL.REL.NOINC `({FUNCTION})", "CALL.REL.NOINC `($__internal_0_$__cuda_div)"
+CHECK, VOTE = "BRA.DIV UR4, `(.L_x_9)", "VOTE.ANY R6, PT, P0"
+HERE, AGAIN = "VOTE.ANY R2, PT, PT", ["WARPSYNC.COLLECTIVE R2, `(.L_x_8)", VOTE, "ENDCOLLECTIVE"]
+# What the compiler writes, and how many votes of it are wrong.
+LISTINGS = (
+    ("a vote behind a call", [CHECK, VOTE, WALK, VOTE], 1),
+    ("a shuffle behind a call", [CHECK, VOTE, WALK, "SHFL.IDX PT, R6, R5, R4, 0x1f"], 1),
+    ("a check between", [CHECK, VOTE, WALK, CHECK, VOTE, VOTE], 0),
+    ("lanes that wait for each other", [CHECK, VOTE, WALK, *AGAIN], 0),
+    ("who is here", [WALK, HERE], 0),
+    ("a division", [CHECK, DIVIDE, VOTE], 0),
+    ("no call", [CHECK, VOTE, VOTE], 0),
+    ("a call that does not return here", [WALK, "EXIT", "LABEL .L_x_1", VOTE], 0),
+    ("a branch around the check",
+     [WALK, "@P0 BRA `(.L_x_1)", CHECK, "LABEL .L_x_1", VOTE], 1),
+    ("a loop", ["LABEL .L_x_1", VOTE, WALK, "@P1 BRA `(.L_x_1)"], 1),
+    ("an atomic that the compiler makes for all who are here",
+     [WALK, "VOTEU.ANY UR5, UPT, PT", "SHFL.IDX PT, R2, R4, R0, 0x1f"], 0),
+)
+
+
+def test_sass_votes(folder):
+    path = os.pathsep.join([folder, os.environ["PATH"]])
+    for name in ("nvdisasm", "cuobjdump"):
+        program(os.path.join(folder, name), NVDISASM)
+    cubin = os.path.join(folder, "k.cubin")
+    for what, code, wrong in LISTINGS:
+        with open(cubin, "w", encoding="utf-8") as f:
+            f.write(f"_Z1k:\n        /*0000*/ {CHECK} ;\n{FUNCTION}:\n")
+            for k, line in enumerate([*code, "RET.REL.NODEC R2"]):
+                label = line.startswith("LABEL ")
+                f.write(line[6:] + ":\n" if label else f"        /*{16 * k:04x}*/   {line} ;\n")
+        r = tool("sass_votes.py", cubin, PATH=path)
+        check(r.returncode == (wrong != 0) and f"2 functions, {wrong} votes" in r.stdout,
+              f"sass_votes: {what}: {r.returncode} {r.stdout}{r.stderr}")
+        check((": wh_walk_: " in r.stdout) == (wrong != 0), f"sass_votes: {what}: where: {r.stdout}")
+    r = tool("sass_votes.py", os.path.join(folder, "none.cubin"), PATH=path)
+    check(r.returncode == 2 and one_line(r), f"sass_votes: no such file: {r.returncode} {r.stderr}")
+    program(os.path.join(folder, "nvdisasm"), "#!/bin/sh\nexit 3\n")
+    r = tool("sass_votes.py", cubin, PATH=path)
+    check(r.returncode == 2 and one_line(r), f"sass_votes: nvdisasm fails: {r.returncode} {r.stderr}")
+
+
 with tempfile.TemporaryDirectory() as folder:
     test_plot(folder)
+with tempfile.TemporaryDirectory() as folder:
+    test_sass_votes(folder)
 with tempfile.TemporaryDirectory() as folder:
     test_kernel_time(folder)
 if not failures:
