@@ -276,6 +276,30 @@ static void test_few_chunks_stay(void **state) {
     give_all_back(&s, 0, free);
 }
 
+/* Summaries that say that each word of the pool has chunks, while none has: a look for slots and
+ * one for packs see it at once, and one lane of each tells, since these are few words for all. */
+static void test_left_over_summaries(void **state) {
+    (void)state;
+    look_args a;
+    memset(&a, 0, sizeof a);
+    scattered s = scatter(1, 1, 2200000, 0, 1);
+    const wh_tessera_core g = s.a.heap.core;
+    uint64_t *above = wh_veb_word(wh_tessera_pool_(g), s.n_words);
+    assert_true(s.n_words > 16 && s.n_words <= 64);
+    *above = ((uint64_t)1 << (s.n_words - 1)) - 1;
+    a.heap = s.a.heap;
+    a.size = CHUNK / 4;
+    a.ptrs = take(s.device, 64 * sizeof *a.ptrs);
+    const wh_launch one = grid(s.device, 1, 32);
+    assert_int_equal(look(&one, &a), WH_OK);
+    for (uint32_t i = 0; i < 64; i++) {
+        assert_null(a.ptrs[i]);
+    }
+    assert_int_equal(__builtin_popcountll(*above), s.n_words - 1 - 2);
+    *above = 0;
+    give_all_back(&s, 0, 0);
+}
+
 /* Warps that see the same chunks, of one class and of different sizes: each chunk is one's. */
 static void test_several_warps(void **state) {
     (void)state;
@@ -295,9 +319,9 @@ static void test_several_warps(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_slots_in_single_chunks),
-                                       cmocka_unit_test(test_packs_of_single_chunks),
-                                       cmocka_unit_test(test_few_chunks_stay),
-                                       cmocka_unit_test(test_several_warps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slots_in_single_chunks),
+        cmocka_unit_test(test_packs_of_single_chunks), cmocka_unit_test(test_few_chunks_stay),
+        cmocka_unit_test(test_left_over_summaries), cmocka_unit_test(test_several_warps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -478,8 +478,17 @@ static void test_random_operations(void **state) {
     }
 }
 
+/* Differs if any word of the tree has changed. */
+static uint64_t sum_of_words(wh_veb t) {
+    uint64_t sum = 0;
+    for (uint64_t k = 0; k < wh_veb_words(t.n); k++) {
+        sum = sum * 31 + *wh_veb_word(t, k);
+    }
+    return sum;
+}
+
 /* pick_word comes to every word that holds items, about equally often, and to no other once
- * every left-over bit has been met. */
+ * every left-over bit has been met by who tells. */
 static void check_picks(uint64_t n, const uint64_t *items, uint32_t n_items) {
     enum { ROUNDS = 400 };
     scope c = make_scope(n, items, n_items);
@@ -502,7 +511,11 @@ static void check_picks(uint64_t n, const uint64_t *items, uint32_t n_items) {
             held += *wh_veb_word(c.t, w) != 0;
         }
         for (uint32_t seed = 1; seed < ROUNDS * (held + 1); seed++) {
-            const uint64_t w = wh_veb_pick_word(c.t, seed);
+            const uint64_t before = sum_of_words(c.t);
+            const uint64_t seen = wh_veb_pick_word(c.t, seed, 0);
+            assert_int_equal(sum_of_words(c.t), before); /* it tells nobody */
+            const uint64_t w = wh_veb_pick_word(c.t, seed, 1);
+            assert_int_equal(w, seen);
             assert_true(w == WH_VEB_NONE || w < words);
             if (w == WH_VEB_NONE || *wh_veb_word(c.t, w) == 0) {
                 vain++;

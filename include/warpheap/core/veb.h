@@ -146,6 +146,16 @@ WH_FN void wh_veb_lower_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
     }
 }
 
+/* Word w has been seen to be zero by a search that a summary bit led there: clears it (I2), unless
+ * somebody has done so meanwhile. When a million lanes come to the same few left-over bits, loads
+ * of the word above cost each of them a fifth of what atomics do that take turns there (H200). */
+WH_FN void wh_veb_tidy_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
+    if (size > 1 &&
+        (wh_load_u64_relaxed(wh_veb_word(t, base + size + (w >> 6))) >> (w & 63) & 1) != 0) {
+        wh_veb_lower_(t, base, size, w);
+    }
+}
+
 /* Adds the items of `mask` in word w of level 0. Returns those that were absent. */
 WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
     const uint64_t old = WH_PLANT(veb_p1_insert, wh_fetch_or_u64_acq_rel,
@@ -175,7 +185,7 @@ WH_FN void wh_veb_filled(wh_veb t, uint64_t w) {
 /* Tells the levels above that word w of level 0 may have become zero. For callers that took
  * items by an atomic of their own; until then searches may look in vain. */
 WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {
-    wh_veb_lower_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
+    wh_veb_tidy_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
 }
 
 /* Puts items of word w back that the caller has claimed and has nothing to say of, which takes
@@ -261,7 +271,7 @@ WH_FN uint64_t wh_veb_successor(wh_veb t, uint64_t x) {
                 return WH_VEB_NONE;
             }
             if (down) {
-                wh_veb_lower_(t, base, size, (uint32_t)w); /* I2 */
+                wh_veb_tidy_(t, base, size, (uint32_t)w); /* I2 */
                 down = 0;
             }
             base += size;
@@ -295,7 +305,7 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
                 return WH_VEB_NONE;
             }
             if (down) {
-                wh_veb_lower_(t, base, size, (uint32_t)w); /* I2 */
+                wh_veb_tidy_(t, base, size, (uint32_t)w); /* I2 */
                 down = 0;
             }
             base += size;
@@ -308,8 +318,10 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
 
 /* A word of level 0 that probably holds items: of all such words, one that `seed` picks, so that
  * searches with different seeds seldom meet. NONE: the tree is empty, or the pick led to a
- * summary bit over an empty word, which is then cleared (I2). Cost: a load per level above 0. */
-WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed) {
+ * summary bit over an empty word, which is then cleared (I2) if the caller `tells`: these are a few
+ * words for all, and atomics of a million lanes that have seen the same take turns there, so some
+ * should, not all. Cost: a load per level above 0. */
+WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed, int tells) {
     uint32_t level = 0;
     for (uint32_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
         level++;
@@ -321,7 +333,9 @@ WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed) {
         const uint32_t base = wh_veb_level_(t, level, &size);
         const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(t, base + w));
         if (bits == 0) {
-            wh_veb_lower_(t, base, size, w); /* I2 */
+            if (tells) {
+                wh_veb_tidy_(t, base, size, w); /* I2 */
+            }
             return WH_VEB_NONE;
         }
         seed = (seed ^ seed >> 15) * 2246822519u;
@@ -341,11 +355,13 @@ WH_FN void wh_veb_settle(wh_veb t, uint64_t x) {
         if (wh_load_u64_relaxed(wh_veb_word(t, base + w)) != 0) {
             return;
         }
-        (void)wh_fetch_and_u64_acq_rel(wh_veb_word(t, base + size + (w >> 6)),
-                                       ~((uint64_t)1 << (w & 63))); /* P2 */
-        if (wh_load_u64_acquire(wh_veb_word(t, base + w)) != 0) {   /* R1 */
-            wh_veb_raise_(t, base, size, w);
-            return;
+        uint64_t *above = wh_veb_word(t, base + size + (w >> 6));
+        if ((wh_load_u64_relaxed(above) >> (w & 63) & 1) != 0) {               /* as in tidy */
+            (void)wh_fetch_and_u64_acq_rel(above, ~((uint64_t)1 << (w & 63))); /* P2 */
+            if (wh_load_u64_acquire(wh_veb_word(t, base + w)) != 0) {          /* R1 */
+                wh_veb_raise_(t, base, size, w);
+                return;
+            }
         }
         w >>= 6;
         base += size;

@@ -146,7 +146,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
         }
     }
     const uint32_t seed = (ticket * 256u + set) * 2654435761u;
-    const uint64_t word = take.bits == 0 ? wh_veb_pick_word(list, seed) : WH_VEB_NONE;
+    const uint64_t word = take.bits == 0 ? wh_veb_pick_word(list, seed, 1) : WH_VEB_NONE;
     const uint64_t start = word != WH_VEB_NONE ? word << 6 | seed >> 26 : 0;
     int wrapped = 0;
     WH_NO_UNROLL
@@ -210,7 +210,7 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
     seen.any = 1;
     seen.gone = 0;
     if (hint == 0) {
-        const uint64_t word = wh_veb_pick_word(list, seed);
+        const uint64_t word = wh_veb_pick_word(list, seed, 1);
         const uint64_t items =
             word != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(list, word)) : 0;
         if (items == 0) {

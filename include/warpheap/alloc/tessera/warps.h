@@ -342,21 +342,25 @@ WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t
  * holds something by the pool's summaries, by one atomic for each word, if they see `least`.
  * Returns the chunk that is number `nth` of those that they got; n_chunks: they got fewer. *random:
  * as in far. P4: begins, if there is something to claim, which is not so for a look in vain: X1
- * needs a moment without a take; the caller ends, if *begun. */
+ * needs a moment without a take; the caller ends, if *begun. *misses: of looks in vain, one more;
+ * or MISSES, if none of the lanes saw anything. */
 WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t set, uint32_t *random, uint32_t wants,
-                                  uint32_t least, uint32_t nth, int *begun) {
+                                  uint32_t least, uint32_t nth, int *begun, uint32_t *misses) {
     const uint32_t all = 0xffffffffu;
     const wh_veb pool = wh_tessera_pool_(g);
-    const uint64_t picked = wh_veb_pick_word(pool, wh_tessera_far_(random));
+    const uint32_t far = wh_tessera_far_(random);
+    const int tells = wh_lane_id() == *random >> 27; /* the summaries are a few words for all */
+    const uint64_t picked = wh_veb_pick_word(pool, far, tells);
     const uint32_t word = picked != WH_VEB_NONE ? (uint32_t)picked : 0;
     uint64_t bits = picked != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(pool, word)) : 0;
-    if (picked != WH_VEB_NONE && bits == 0) {
+    if (picked != WH_VEB_NONE && bits == 0 && tells) {
         wh_veb_emptied(pool, word); /* a claim that did not tell the levels above */
     }
     bits = wh_group_leads(wh_group_by_u32(all, word)) ? bits : 0;
     const uint32_t before = wh_scan_add_warp_u32(wh_popc64(bits)) - wh_popc64(bits);
     *begun = wh_any(all, before + wh_popc64(bits) >= least);
     if (!*begun) {
+        *misses += wh_any(all, bits != 0) ? 1 : WH_TESSERA_MISSES;
         return g.n_chunks;
     }
     if (wh_lane_id() == 0) {
@@ -408,9 +412,8 @@ WH_FN_SLOW void *wh_tessera_gather_slots_(wh_tessera_ref g, uint32_t set, uint32
         const uint32_t wants = (n + slots - 1) / slots;
         int begun;
         const uint32_t chunk =
-            wh_tessera_gather_(core, set, &random, wants, 2 * wants, rank / slots, &begun);
+            wh_tessera_gather_(core, set, &random, wants, 2 * wants, rank / slots, &begun, &misses);
         const int got = p == NULL && chunk != core.n_chunks;
-        misses += !begun;
         if (got) {
             const uint32_t slot = rank % slots, taken = n - (rank - slot);
             p = core.base + ((uint64_t)chunk << core.chunk_log2) + slot * row.slot_size;
@@ -441,7 +444,7 @@ WH_FN_SLOW void *wh_tessera_gather_packs_(wh_tessera_ref g, uint32_t set, uint32
         return NULL;
     }
     WH_NO_UNROLL
-    for (int begun = 1; begun && wh_any(all, need != 0);) {
+    for (uint32_t misses = 0; misses == 0 && wh_any(all, need != 0);) {
         const uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
         const uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
         uint32_t chunks = 0, base = 0, start = 0, nth = 0;
@@ -461,8 +464,9 @@ WH_FN_SLOW void *wh_tessera_gather_packs_(wh_tessera_ref g, uint32_t set, uint32
         const uint32_t bits = wh_scan_add_warp_u32(bit); /* mod 2^32, a sum of different bits */
         const uint32_t last = same != 0 ? WH_WARP_SIZE - 1 - wh_clz32(same) : lane;
         const uint32_t starts = wh_shfl_u32(all, bits, last) - (bits - bit);
+        int begun;
         const uint32_t chunk =
-            wh_tessera_gather_(core, set, &random, chunks, 8 * chunks, nth, &begun);
+            wh_tessera_gather_(core, set, &random, chunks, 8 * chunks, nth, &begun, &misses);
         const int got = need != 0 && chunk != core.n_chunks;
         if (got) {
             p = core.base + ((uint64_t)chunk << core.chunk_log2) +
