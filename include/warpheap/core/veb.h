@@ -15,7 +15,7 @@
  *         exactly one insert sees it go 0 -> 1
  * I2      when quiet, the summary bit of a word that is not zero is set. A bit over an
  *         empty word may be left over (an insert overtaken by a remove); a search that
- *         meets it clears it, under R1
+ *         meets it clears it, under R1, or leaves that to others (tidy_, tells)
  * I3      while lanes run, a word that is not zero has its summary bit set, or some
  *         lane stands between its change of that word and the matching change above:
  *         an insert that made it non-zero, or a remove that will re-check it (R1)
@@ -148,7 +148,8 @@ WH_FN void wh_veb_lower_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
 
 /* Word w has been seen to be zero by a search that a summary bit led there: clears it (I2), unless
  * somebody has done so meanwhile. When a million lanes come to the same few left-over bits, loads
- * of the word above cost each of them a fifth of what atomics do that take turns there (H200). */
+ * of the word above cost each of them a fifth of what atomics do that take turns there (H200).
+ * Relaxed: by an old answer the bit stays for the next search, or is cleared under R1. */
 WH_FN void wh_veb_tidy_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
     if (size > 1 &&
         (wh_load_u64_relaxed(wh_veb_word(t, base + size + (w >> 6))) >> (w & 63) & 1) != 0) {
