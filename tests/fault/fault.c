@@ -104,6 +104,41 @@ WH_KERNEL(veb_message, workload_args, a) {
     }
 }
 
+/* veb-toggle with ranges of items that lie in two words, of which two lanes share the second. */
+WH_KERNEL(veb_range_toggle, workload_args, a) {
+    const uint64_t i = wh_thread_id(), base = i / 2 * 128;
+    const uint64_t first = i % 2 == 0 ? base + 62 : base + 66, count = i % 2 == 0 ? 4 : 2;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        wh_veb_insert_range(a.set, first, count);
+        wh_add_u32_relaxed(&a.found->lost, !wh_veb_claim_range(a.set, first, count));
+    }
+    wh_veb_insert_range(a.set, first, count);
+}
+
+WH_KERNEL(veb_range_search, workload_args, a) {
+    const uint64_t base = wh_thread_id() / 2 * 128; /* from outside */
+    const int last = base + 128 == a.set.n;
+    if ((base != 0 && wh_veb_successor(a.set, base - 1) != base + 62) ||
+        (!last && wh_veb_predecessor(a.set, base + 128) != base + 67)) {
+        wh_add_u32_relaxed(&a.found->lost, 1);
+    }
+}
+
+/* veb-message with ranges: who takes items of two words out sees what was written before. */
+WH_KERNEL(veb_range_message, workload_args, a) {
+    const uint64_t i = wh_thread_id(), n = wh_grid_threads() / 2;
+    const uint64_t first = i % n * 64 + 63;
+    if (i < n) {
+        a.data[first] = a.data[first + 1] = i;
+        wh_veb_insert_range(a.set, first, 2);
+        return;
+    }
+    for (uint32_t attempt = 0; !wh_veb_claim_range(a.set, first, 2); attempt++) {
+        wh_backoff(attempt);
+    }
+    wh_add_u32_relaxed(&a.found->lost, a.data[first] != i - n || a.data[first + 1] != i - n);
+}
+
 /* The pair P2 by itself: what an insert tells the level above reaches a remove that clears
  * it afterwards. In the tree only atomics lie in between, so here plain data does. */
 WH_KERNEL(veb_pair, workload_args, a) {
@@ -118,6 +153,21 @@ WH_KERNEL(veb_pair, workload_args, a) {
         wh_backoff(attempt);
     }
     wh_veb_lower_(a.set, 0, words, 1);
+    wh_add_u32_relaxed(&a.found->lost, a.data[0] != 1);
+}
+
+/* The same for a range's words together. */
+WH_KERNEL(veb_range_pair, workload_args, a) {
+    if (wh_block_id() == 0) {
+        a.data[0] = 1;
+        wh_veb_raise_words_(a.set, 0, 2);
+        wh_store_u32_relaxed(a.semaphore, 1);
+        return;
+    }
+    for (uint32_t attempt = 0; wh_load_u32_relaxed(a.semaphore) == 0; attempt++) {
+        wh_backoff(attempt);
+    }
+    wh_veb_lower_words_(a.set, 0, 2);
     wh_add_u32_relaxed(&a.found->lost, a.data[0] != 1);
 }
 
@@ -608,6 +658,10 @@ static const workload workloads[] = {
     {"veb-toggle", veb_toggle, veb_search, 2, 16, 12, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"veb-message", veb_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"veb-pair", veb_pair, NULL, 2, 1, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"veb-range-toggle", veb_range_toggle, veb_range_search, 2, 8, 12, 0, 0, 0, 0, NULL, NULL, 0,
+     0},
+    {"veb-range-message", veb_range_message, NULL, 2, 12, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"veb-range-pair", veb_range_pair, NULL, 2, 1, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8, 0, 0, NULL, NULL, 0, 0}, /* 16..256 bytes */
     {"block-churn", class_churn, NULL, 8, 1, 60, 8, 2, 0, 0, NULL, NULL, 0, 0}, /* 64..1024 bytes */
@@ -862,12 +916,13 @@ static void every_fault_is_found(void **state) {
     static const struct {
         const char *fault, *workload;
     } faults[] = {
-        {"veb_r1", "veb-toggle"},            /* lost bit: a remove does not look again */
-        {"gallatin_h1", "hint-churn"},       /* the same for a segment's hint */
-        {"gallatin_s1", "block-churn"},      /* stale-tree check left out */
-        {"gallatin_x1", "never-null"},       /* NULL without a quiet search */
-        {"gallatin_moves", "switch-churn"},  /* ... or without a second look at slices */
-        {"gallatin_detach", "detach-churn"}, /* a block in use taken for an idle one */
+        {"veb_r1", "veb-toggle"},             /* lost bit: a remove does not look again */
+        {"veb_r1_range", "veb-range-toggle"}, /* ... of items in several words */
+        {"gallatin_h1", "hint-churn"},        /* the same for a segment's hint */
+        {"gallatin_s1", "block-churn"},       /* stale-tree check left out */
+        {"gallatin_x1", "never-null"},        /* NULL without a quiet search */
+        {"gallatin_moves", "switch-churn"},   /* ... or without a second look at slices */
+        {"gallatin_detach", "detach-churn"},  /* a block in use taken for an idle one */
         {"free_waits", "tessera-warp"},      /* a lane returns before its leader has freed for it */
         {"tessera_back", "tessera-parts"},   /* chunks claimed with a span and not put back */
         {"tessera_i4", "tessera-small"},     /* slots out of a slab that its freer owns */
@@ -941,6 +996,9 @@ static void every_fault_is_found(void **state) {
 #else
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},
+        {"veb_p1_range", "veb-range-message"},
+        {"veb_p1_range_claim", "veb-range-message"},
+        {"veb_p2_range", "veb-range-pair"},
         {"ring_p1_put", "ring-message"},
         {"ring_p1_take", "ring-message"},
         {"gallatin_p1_free", "slice-churn"},

@@ -391,6 +391,27 @@ static void check_ranges(scope *c) {
     restore(c);
 }
 
+/* What a range empties or fills the levels above hear of, not more: three words of level 1, of
+ * which the range takes all of the second one's, and leaves an item in the first and the last word.
+ */
+static void test_ranges_tell(void **state) {
+    (void)state;
+    const uint64_t n = 3 * 4096, first = 64 * 60 + 1, count = 64 * 70 + 62;
+    scope c = make_scope(n, NULL, 0);
+    fill_words(c.t, 1);
+    assert_true(wh_veb_claim_range(c.t, first, count));
+    assert_true(*wh_veb_word(c.t, 192) == (UINT64_MAX >> 3));
+    assert_true(*wh_veb_word(c.t, 193) == 0);
+    assert_true(*wh_veb_word(c.t, 194) == UINT64_MAX << 2);
+    assert_true(*wh_veb_word(c.t, 195) == 5);
+    wh_veb_insert_range(c.t, first, count);
+    for (uint64_t i = 192; i < 195; i++) {
+        assert_true(*wh_veb_word(c.t, i) == UINT64_MAX);
+    }
+    assert_true(*wh_veb_word(c.t, 195) == 7);
+    free_scope(&c);
+}
+
 static void test_all_ranges(void **state) {
     (void)state;
     uint64_t random = 1;
@@ -813,6 +834,7 @@ int main(void) {
         cmocka_unit_test(test_all_small_universes),
         cmocka_unit_test(test_subsets_of_large_universes),
         cmocka_unit_test(test_all_ranges),
+        cmocka_unit_test(test_ranges_tell),
         cmocka_unit_test(test_random_operations),
         cmocka_unit_test(test_picks),
         cmocka_unit_test(test_bits),

@@ -484,36 +484,96 @@ WH_HD uint64_t wh_veb_part_(uint64_t w, uint64_t first, uint64_t count) {
     return (hi == 64 ? ~(uint64_t)0 : ((uint64_t)1 << hi) - 1) & (~(uint64_t)0 << lo);
 }
 
-/* Adds items [first, first + count). */
+/* Words 64 s + i of level 0, a bit i each of `mask`, have become non-zero: tells the levels above,
+ * those of one word of level 1 by one atomic (I3). */
+WH_FN void wh_veb_raise_words_(wh_veb t, uint64_t s, uint64_t mask) {
+    const uint32_t size = wh_veb_up_(t.n);
+    if (mask != 0 && size > 1 &&
+        WH_PLANT(veb_p2_range, wh_fetch_or_u64_acq_rel,
+                 wh_fetch_or_u64_relaxed)(wh_veb_word(t, size + s), mask) == 0) { /* P2 */
+        wh_veb_raise_(t, size, wh_veb_up_(size), (uint32_t)s);
+    }
+}
+
+/* The same of words that have become zero, under R1. */
+WH_FN void wh_veb_lower_words_(wh_veb t, uint64_t s, uint64_t mask) {
+    const uint32_t size = wh_veb_up_(t.n);
+    if (mask == 0 || size == 1) {
+        return;
+    }
+    const uint64_t old = wh_fetch_and_u64_acq_rel(wh_veb_word(t, size + s), ~mask); /* P2 */
+    const uint32_t end = 64 - wh_clz64(mask);
+    uint64_t again = 0;
+    WH_NO_UNROLL
+    for (uint32_t i = wh_ctz64(mask); i < end; i += 4) {
+        uint64_t now[4]; /* side by side */
+        for (uint32_t k = 0; k < 4; k++) {
+            const uint32_t at = i + k < end ? i + k : end - 1;
+            now[k] = wh_load_u64_relaxed(wh_veb_word(t, s << 6 | at)); /* R1 */
+        }
+        for (uint32_t k = 0; k < 4; k++) {
+            again |= (uint64_t)(now[k] != 0) << (i + k < end ? i + k : end - 1);
+        }
+    }
+    again = WH_PLANT(veb_r1_range, again & mask, 0);
+    if (again != 0) {
+        wh_veb_raise_words_(t, s, again);
+    } else if (old != 0 && (old & ~mask) == 0) {
+        wh_veb_lower_(t, size, wh_veb_up_(size), (uint32_t)s);
+    }
+}
+
+/* Adds items [first, first + count). Cost: an atomic a word, and one more for each 64 words. */
 WH_FN void wh_veb_insert_range(wh_veb t, uint64_t first, uint64_t count) {
-    for (uint64_t w = first >> 6; w << 6 < first + count; w++) {
-        (void)wh_veb_insert_mask(t, w, wh_veb_part_(w, first, count));
+    const uint64_t last = (first + count - 1) >> 6;
+    uint64_t filled = 0; /* words of one of level 1 that were empty */
+    WH_NO_UNROLL
+    for (uint64_t w = first >> 6; count != 0 && w <= last; w++) {
+        const uint64_t old =
+            WH_PLANT(veb_p1_range, wh_fetch_or_u64_acq_rel, wh_fetch_or_u64_relaxed)(
+                wh_veb_word(t, w), wh_veb_part_(w, first, count)); /* P1 */
+        filled |= (uint64_t)(old == 0) << (w & 63);
+        if (w == last || (w & 63) == 63) {
+            wh_veb_raise_words_(t, w >> 6, filled);
+            filled = 0;
+        }
     }
 }
 
 /* Takes all items [first, first + count), or none: 1 or 0. While it runs it may hold
- * items that it then puts back; a search may miss these.
+ * items that it then puts back; a search may miss these. What it has emptied it tells the levels
+ * above at last, by an atomic for each 64 words: until then searches may look in vain.
  * Progress among several runs: words are taken from the highest down, so of all
  * lanes that hold part of a range the one that holds the lowest item is stopped by no
  * other such lane: it ends with success, or with an item that someone owns for good. */
 WH_FN int wh_veb_claim_range(wh_veb t, uint64_t first, uint64_t count) {
-    const uint64_t last = (first + count - 1) >> 6;
-    for (uint64_t w = last;; w--) {
-        const uint64_t part = wh_veb_part_(w, first, count);
-        const uint64_t got = wh_veb_claim_mask(t, w, part);
-        if (got != part) {
-            if (got != 0) {
-                (void)wh_veb_insert_mask(t, w, got);
+    const uint64_t low = first >> 6, last = (first + count - 1) >> 6;
+    int last_emptied = 0, low_emptied = 0; /* all words in between are */
+    WH_NO_UNROLL
+    for (uint64_t w = last + 1; w > low;) {
+        const uint64_t part = wh_veb_part_(--w, first, count);
+        const uint64_t old = WH_PLANT(veb_p1_range_claim, wh_fetch_and_u64_acquire,
+                                      wh_fetch_and_u64_relaxed)(wh_veb_word(t, w), ~part); /* P1 */
+        if ((old & part) != part) { /* all goes back */
+            if ((old & part) != 0) {
+                (void)wh_veb_insert_mask(t, w, old & part);
             }
             if (w < last) {
                 wh_veb_insert_range(t, (w + 1) << 6, first + count - ((w + 1) << 6));
             }
             return 0;
         }
-        if (w == first >> 6) {
-            return 1;
-        }
+        low_emptied = old == part;
+        last_emptied = w == last ? low_emptied : last_emptied;
     }
+    WH_NO_UNROLL
+    for (uint64_t s = low >> 6; s <= last >> 6; s++) {
+        uint64_t words = wh_veb_part_(s, low, last - low + 1);
+        words &= ~((uint64_t)(s == low >> 6 && !low_emptied) << (low & 63));
+        words &= ~((uint64_t)(s == last >> 6 && !last_emptied) << (last & 63));
+        wh_veb_lower_words_(t, s, words);
+    }
+    return 1;
 }
 
 /* I2 for word `index` of a quiet tree: 1 if its summary bit is set where needed and no

@@ -116,6 +116,7 @@ WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask_t mask, uint64_t chunks)
 }
 
 #define WH_TESSERA_RUN_TRIES 4u
+#define WH_TESSERA_OWN_TAGS 16u /* chunks of which each lane of a full warp writes its run's */
 
 /* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane
  * with n = 0 takes no part. First each group of lanes with one size tries places of its own,
@@ -143,6 +144,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
         if (wh_group_leads(same)) {
             (void)wh_tessera_begin_(*g, set);
         }
+        uint32_t run = g->n_chunks; /* the first chunk of the caller's */
         wh_mask_t left = same.lanes;
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < WH_TESSERA_RUN_TRIES && left != 0; tries++) {
@@ -155,20 +157,22 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
                 const uint64_t word = all_words - (uint64_t)(at / in_word % places + 1) * words;
                 const uint64_t first = (word << 6) + at % in_word * keep;
                 if (wh_veb_claim_range(wh_tessera_pool_(*g), first, keep)) {
+                    run = (uint32_t)first;
                     p = g->base + (first << g->chunk_log2);
                 }
             }
             left = wh_ballot(same.lanes, p == NULL);
         }
-        WH_NO_UNROLL
-        for (uint32_t k = 0; k < same.n; k++) { /* the tags of one run after the other */
-            const uint32_t lane = wh_select64(same.lanes, k);
-            const uint64_t run = wh_shfl_u64(same.lanes, (uint64_t)(uintptr_t)p, lane);
-            if (run != 0) {
-                (void)wh_tessera_make_run_(*g,
-                                           (run - (uint64_t)(uintptr_t)g->base) >> g->chunk_log2,
-                                           keep, same.rank, same.n);
+        if (same.lanes == 0xffffffffu && keep > WH_TESSERA_OWN_TAGS) {
+            WH_NO_UNROLL
+            for (uint32_t k = 0; k < WH_WARP_SIZE; k++) { /* the tags of one after the other */
+                const uint32_t its = wh_shfl_u32(0xffffffffu, run, k);
+                if (its != g->n_chunks) {
+                    (void)wh_tessera_make_run_(*g, its, keep, wh_lane_id(), WH_WARP_SIZE);
+                }
             }
+        } else if (run != g->n_chunks) {
+            (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
         }
         wh_syncwarp(same.lanes);
         if (wh_group_leads(same)) {
