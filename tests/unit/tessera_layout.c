@@ -219,8 +219,8 @@ static void packs_have_the_same_places(void **state) {
     free(seen);
 }
 
-/* Wide spans' places: words in a row among the same ones, each once a round, never another set's.
- */
+/* Wide spans' places: words in a row among the same ones, each once a round, never another set's;
+ * smaller ones have a part of a row each, in turn. */
 static void wide_spans_lie_in_rows(void **state) {
     (void)state;
     uint32_t *const seen = malloc((size_t)4 << 20);
@@ -229,23 +229,33 @@ static void wide_spans_lie_in_rows(void **state) {
         const wh_tessera_t h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
         const uint32_t first = g.begin >> 6, rows = g.places >> 6;
-        memset(seen, 0, (size_t)4 << 20);
-        for (uint32_t set = 0; g.places >= 256 && set < g.n_sets; set++) {
-            const uint32_t in_row = g.n_sets - set / 4 * 4 < 4 ? g.n_sets - set / 4 * 4 : 4;
-            for (uint32_t t = 0; t < 2 * rows; t++) {
-                const uint32_t at = wh_tessera_row_place(g, set, set * 5 + t);
-                const uint32_t word = (at >> 6) - first;
-                assert_int_equal(at & 63, 0);
-                assert_true(at >= g.begin && word < rows * g.n_sets);
-                assert_int_equal(word % g.n_sets, set / 4 * 4);
-                assert_true(word % g.n_sets + in_row <= g.n_sets);
-                assert_true(seen[word] == 0 || seen[word] == 1 + set);
-                seen[word] = 1 + set;
+        for (uint32_t n = 1; n <= 4 && g.places >= 512; n *= 2) { /* tickets a span */
+            memset(seen, 0, (size_t)4 << 20);
+            for (uint32_t set = 0; set < g.n_sets; set++) {
+                const uint32_t from = set / 8 * 8;
+                const uint32_t in_row = g.n_sets - from < 8 ? g.n_sets - from : 8;
+                for (uint32_t t = 0; t < 8 * rows; t++) {
+                    uint32_t words = 0, same = 0;
+                    const uint32_t at = wh_tessera_row_place(g, set, (set * 5 + t) * n, n, &words);
+                    const uint32_t word = (at >> 6) - first, part = word % g.n_sets - from;
+                    assert_int_equal(at & 63, 0);
+                    assert_true(at >= g.begin && word < rows * g.n_sets);
+                    assert_true(part % (2 * n) == 0 && part < in_row);
+                    assert_int_equal(words + part, g.n_sets - from);
+                    assert_true(seen[word] == 0 || seen[word] == 1 + set);
+                    seen[word] = 1 + set;
+                    if (set + t != 0) { /* behind others, who had less */
+                        const uint32_t less = (set * 5 + t) * n - (n - 1);
+                        assert_int_equal(wh_tessera_row_place(g, set, less, n, &same), at);
+                    }
+                }
             }
-        }
-        for (uint32_t set = 0; g.places >= 256 && set < g.n_sets / 4 * 4; set += 4) {
-            for (uint32_t row = 0; row < rows / 4 * 4; row++) { /* all of them are used */
-                assert_int_equal(seen[row * g.n_sets + set], 1 + set + row % 4);
+            for (uint32_t set = 0; set < g.n_sets / 8 * 8; set += 8) {
+                for (uint32_t row = 0; row < rows / 8 * 8; row++) { /* all of them are used */
+                    for (uint32_t part = 0; part < 8; part += 2 * n) {
+                        assert_int_equal(seen[row * g.n_sets + set + part], 1 + set + row % 8);
+                    }
+                }
             }
         }
     }

@@ -5,7 +5,9 @@
 #include "unit/tessera_heap.h"
 
 #define ALL (~(uint64_t)0)
-#define WORDS 4u /* of a wide span */
+#define WORDS 8u /* of a wide span; of classes with more than 64 slots a chunk half of them */
+
+#define FOUR ALL, ALL, ALL, ALL
 
 typedef struct refill_args {
     wh_heap_t heap;
@@ -19,9 +21,14 @@ typedef struct refill_args {
 WH_KERNEL(refill, refill_args, a) {
     const uint32_t lane = wh_lane_id();
     void *p = (a.have >> lane & 1) != 0 ? a.heap.base : NULL;
-    const wh_tessera_asked now =
-        wh_tessera_refill_one_(wh_tessera_ref_(a.heap), &a.heap.sets[a.set], a.set, a.c,
-                               lane == 0 ? 1 + a.which : 0, a.v, p);
+    wh_tessera_asked now;
+    now.p = p;
+    now.v = a.v;
+    now.attach = lane == 0 ? 1 + a.which : 0;
+    for (int turns = 0; turns < 2 && wh_any(~0u, wh_tessera_is_crosser_(now.attach)); turns++) {
+        now = wh_tessera_refill_one_(wh_tessera_ref_(a.heap), &a.heap.sets[a.set], a.set, a.c,
+                                     now.attach, now.v, now.p);
+    }
     a.attach[lane] = now.attach;
     a.ptrs[lane] = now.p;
 }
@@ -34,6 +41,7 @@ typedef struct refill_case {
     uint32_t n, at;        /* ... so many words, from this chunk on; n 0: nothing */
     int narrow;            /* ... where the set's single words are */
     int closed;            /* the other word of the cursor */
+    int away;              /* the span is in the set's next row instead */
 } refill_case;
 
 /* A span of class c for set `set` of a heap of so many: as case k says. */
@@ -65,18 +73,32 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
     own->held = k->held + (k->slabs << order);
     own->rows = own->place = 3 + set;
     own->dry = 1;
+    uint32_t in_row = 1;
+    const uint32_t tickets = wh_tessera_row_tickets(a.heap.classes[c]);
     const uint32_t place = k->narrow ? wh_tessera_next_place(g, set, own->place, 6)
-                                     : wh_tessera_row_place(g, set, own->rows);
-    const uint32_t in_row = k->narrow ? 1 : g.n_sets - set / 4 * 4;
-    const uint32_t n = k->n < in_row ? k->n : in_row;
+                                     : wh_tessera_row_place(g, set, own->rows, tickets, &in_row);
+    const uint32_t most = slots > 64 ? WORDS / 2 : WORDS;
+    const int away = k->away && slots != WH_WARP_SIZE; /* warps of these have slabs of their own */
+    uint32_t n = most < in_row ? most : in_row;
+    n = k->away && !away ? 0 : k->n < n - k->at / 64 ? k->n : n - k->at / 64;
     uint64_t *before = take(device, n_words * sizeof *before);
     for (uint32_t i = 0; i < WORDS && i < in_row; i++) {
         *wh_veb_word(pool, (place >> 6) + i) = k->words[i];
     }
+    if (away) { /* a part is not enough for one that is to be whole */
+        uint64_t *const next = wh_veb_word(
+            pool, wh_tessera_row_place(g, set, own->rows + tickets, tickets, &in_row) >> 6);
+        *next = *next == ALL ? 1 : *next;
+    }
     for (uint32_t w = 0; w < n_words; w++) {
         before[w] = *wh_veb_word(pool, w);
     }
-    const uint32_t first = place + k->at, chunks = n << k->order;
+    const uint32_t rows = own->rows;
+    uint32_t there = place, tried = 1;
+    for (; away && *wh_veb_word(pool, there >> 6) != ALL; tried++) {
+        there = wh_tessera_row_place(g, set, rows + tried * tickets, tickets, &in_row);
+    }
+    const uint32_t first = there + k->at, chunks = n << k->order;
     for (uint32_t i = 0; i < chunks; i++) { /* as if freed before: I2 */
         *wh_tessera_words_of_(g, first + i) = slots <= 64 ? ALL : 0;
     }
@@ -91,6 +113,7 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
         assert_true(*wh_veb_word(pool, w) == (before[w] & ~taken));
         assert_true((before[w] & taken) == taken);
     }
+    assert_int_equal(own->rows, rows + (k->narrow ? 0 : tried * tickets));
     assert_int_equal(own->begun, own->done); /* I7 */
     assert_int_equal(own->attached, n != 0);
     assert_int_equal(own->dry, n == 0 || chunks < WH_TESSERA_NOT_DRY);
@@ -130,28 +153,34 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
  * goes back. */
 static void test_wide_spans(void **state) {
     static const refill_case cases[] = {
-        {{ALL, ALL, ALL, ALL}, 256, 0, 6, 4, 0, 0, 0},
-        {{ALL, ALL, ALL, ALL}, 32, 0, 6, 2, 0, 0, 0},    /* four times as large */
-        {{ALL, ALL, ALL, ALL}, 256, 300, 6, 2, 0, 0, 0}, /* others hold much */
-        {{ALL, ALL, ALL, ALL}, 256, 450, 6, 1, 0, 0, 0},
-        {{ALL, 1, ALL, ALL}, 256, 0, 6, 1, 0, 0, 0},
-        {{ALL, ALL, ALL, ALL >> 1}, 256, 0, 6, 3, 0, 0, 0},
-        {{ALL, ALL, 0, ALL}, 256, 0, 6, 2, 0, 0, 0},
-        {{ALL << 1, ALL, ALL, 7}, 256, 0, 5, 1, 32, 0, 0},
-        {{0xff00f0, ALL, 0, ALL}, 256, 0, 3, 1, 16, 0, 0},
-        {{0x10, 0, 0, ALL}, 256, 0, 0, 1, 4, 0, 0},
-        {{0, ALL, ALL, ALL}, 256, 0, 0, 0, 0, 0, 0},
-        {{ALL, ALL, ALL, ALL}, 256, 0, 0, 0, 0, 0, 1},
-        {{ALL, 0, 0, 0}, 8, 0, 5, 1, 0, 1, 0}, /* from the set's single words */
-        {{ALL << 2, 0, 0, 0}, 8, 0, 4, 1, 16, 1, 0},
-        {{0, 0, 0, 0}, 8, 0, 0, 0, 0, 1, 0},
+        {{FOUR, FOUR}, 256, 0, 6, 8, 0, 0, 0, 0},
+        {{FOUR, FOUR}, 32, 0, 6, 2, 0, 0, 0, 0},    /* four times as large */
+        {{FOUR, FOUR}, 256, 300, 6, 4, 0, 0, 0, 0}, /* others hold much */
+        {{FOUR, FOUR}, 256, 550, 6, 2, 0, 0, 0, 0},
+        {{FOUR, FOUR}, 256, 700, 6, 1, 0, 0, 0, 0},
+        {{ALL, 1, ALL, ALL, FOUR}, 256, 0, 6, 1, 0, 0, 0, 0},
+        {{ALL, ALL, ALL, ALL >> 1, FOUR}, 256, 0, 6, 3, 0, 0, 0, 0},
+        {{FOUR, ALL, ALL, ALL, 1}, 256, 0, 6, 7, 0, 0, 0, 0},
+        {{ALL, ALL, 0, ALL, FOUR}, 256, 0, 6, 2, 0, 0, 0, 0},
+        {{0, ALL, ALL, ALL, FOUR}, 256, 0, 6, 7, 64, 0, 0, 0}, /* from the first whole one on */
+        {{ALL << 1, ALL, 7, ALL}, 256, 0, 6, 1, 64, 0, 0, 0},
+        {{ALL << 1, 0xff, 0, 7}, 256, 0, 5, 1, 32, 0, 0, 0},
+        {{0xff00f0, 0, ALL >> 1, 1}, 256, 0, 3, 1, 16, 0, 0, 0},
+        {{0x10, 0, 0, 0}, 256, 0, 0, 1, 4, 0, 0, 0},
+        {{0, 0, 0, 0}, 256, 0, 6, 8, 0, 0, 0, 1}, /* another row */
+        {{0, ALL >> 1, 0, 0}, 256, 0, 6, 8, 0, 0, 0, 1},
+        {{0, 0, 0, 0}, 256, 700, 6, 1, 0, 0, 0, 1},
+        {{FOUR, FOUR}, 256, 0, 0, 0, 0, 0, 1, 0},
+        {{ALL, 0, 0, 0}, 8, 0, 5, 1, 0, 1, 0, 0}, /* from the set's single words */
+        {{ALL << 2, 0, 0, 0}, 8, 0, 4, 1, 16, 1, 0, 0},
+        {{0, 0, 0, 0}, 8, 0, 0, 0, 0, 1, 0, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        for (uint32_t set = 0; set < 6; set++) { /* the last two have two words in a row */
-            refill_as(&cases[i], 6, set, 32, set >> 1 & 1); /* slabs of two words, */
-            refill_as(&cases[i], 6, set, 64, set & 1);      /* of one */
-            refill_as(&cases[i], 6, set, 128, 1 - (set & 1));
+        for (uint32_t set = 0; set < 10; set += 3) { /* the last one has two words in a row */
+            refill_as(&cases[i], 10, set, 32, set >> 1 & 1); /* slabs of two words, */
+            refill_as(&cases[i], 10, set, 64, set & 1);      /* of one */
+            refill_as(&cases[i], 10, set, 128, 1 - (set & 1));
         }
     }
 }
@@ -234,7 +263,8 @@ static void test_what_all_lanes_have_done(void **state) {
         a.wrong = take(device, sizeof *a.wrong);
         a.c = wh_tessera_class_of(64);
         const uint32_t slots = 64 * a.heap.classes[a.c].slots;
-        const uint32_t place = wh_tessera_row_place(g, 0, 0);
+        uint32_t in_row = 0;
+        const uint32_t place = wh_tessera_row_place(g, 0, 0, 4, &in_row);
         a.v = wh_tessera_span(g.begin, slots, slots);
         a.heap.sets[0].cursors[a.c].span = a.v + WH_TESSERA_POSITION;
         a.heap.sets[0].held = 256;

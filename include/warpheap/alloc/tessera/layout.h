@@ -30,7 +30,8 @@
 #define WH_TESSERA_PACK 62u          /* what packs have for a class */
 #define WH_TESSERA_POOL_SPREAD 4u    /* each SM works on a word of the pool of its own */
 #define WH_TESSERA_MAX_SPAN_LOG2 6u  /* chunks of a span or slab: one word of the pool */
-#define WH_TESSERA_WIDE_SPAN_LOG2 8u /* of a full warp of one class: four words in a row */
+#define WH_TESSERA_WIDE_SPAN_LOG2 9u /* of a full warp of one class, */
+#define WH_TESSERA_ROW_LOG2 3u       /* ... words of the pool in a row, at most */
 
 /* Class of a request of 1 byte to 1 MiB. */
 WH_HD uint32_t wh_tessera_class_of(uint32_t n) {
@@ -77,9 +78,16 @@ WH_HD uint32_t wh_tessera_order(wh_tessera_class row) {
 WH_HD uint32_t wh_tessera_span_order(wh_tessera_class row) {
     return row.shape >> 16;
 }
-/* The same of a wide span, which has so many chunks and up to 2^17 slots. */
+/* The same of a wide span: half of that for classes that have 2^16 slots or more then, or slabs
+ * of more than two chunks, whose spans last a part of a million mallocs only; a quarter for those
+ * that have more than 2^17. */
 WH_HD uint32_t wh_tessera_wide_span_order(wh_tessera_class row) {
-    return WH_TESSERA_WIDE_SPAN_LOG2 - (row.slots > 512);
+    return WH_TESSERA_WIDE_SPAN_LOG2 - (row.slots >= 128 || wh_tessera_order(row) > 1) -
+           (row.slots > 512);
+}
+/* ... and the tickets that it takes (row_place). */
+WH_HD uint32_t wh_tessera_row_tickets(wh_tessera_class row) {
+    return 1u << (wh_tessera_wide_span_order(row) - WH_TESSERA_MAX_SPAN_LOG2 - 1);
 }
 WH_HD uint32_t wh_tessera_row_chunk_log2(wh_tessera_class row) { /* of a chunk, bytes */
     return wh_tessera_slab_log2(row) - wh_tessera_order(row);
@@ -411,17 +419,28 @@ WH_HD uint32_t wh_tessera_next_place(wh_tessera_core g, uint32_t set, uint32_t t
     return g.begin + (((rest >> 6) * g.n_sets + set) << 6) + (rest & 63);
 }
 
-/* Where a set puts a wide span the ticket-th time: four words in a row, of which the others are of
- * its neighbours: of each four sets each has the row in turn, so no two sets have the same ones.
- * From the middle of the places on, since other takes begin at the ends. Where the last sets are
- * not four, there are fewer words in a row. places >= 4 words. */
-WH_HD uint32_t wh_tessera_row_place(wh_tessera_core g, uint32_t set, uint32_t ticket) {
-    const uint32_t x = (ticket << WH_TESSERA_WIDE_SPAN_LOG2) + (g.places >> 1);
+/* Where a set puts a wide span: eight words in a row, of which the others are of its neighbours: of
+ * each eight sets each has the row in turn, so no two sets have the same ones. Tickets count pairs
+ * of words; who wants fewer than eight words takes `n` tickets, a power of two, and has a part of a
+ * row, behind what others had of it. From the middle of the places on, since other takes begin at
+ * the ends. Where the last sets are not eight, there are fewer words in a row. *words: how many
+ * there are from this one on, in the row. places >= 8 words. */
+#define WH_TESSERA_ROW_SETS (1u << WH_TESSERA_ROW_LOG2)
+WH_HD uint32_t wh_tessera_row_place(wh_tessera_core g, uint32_t set, uint32_t ticket, uint32_t n,
+                                    uint32_t *words) {
+    ticket = (ticket + n - 1) & ~(n - 1);
+    const uint32_t x =
+        (ticket >> (WH_TESSERA_ROW_LOG2 - 1) << WH_TESSERA_WIDE_SPAN_LOG2) + (g.places >> 1);
     uint32_t rest = x - (uint32_t)((uint64_t)x * g.by_places >> 32) * g.places;
     rest += rest >> 31 != 0 ? g.places : 0;
-    uint32_t row = rest >> WH_TESSERA_WIDE_SPAN_LOG2 << 2 | (set & 3);
-    row -= row >= g.places >> 6 ? 4 : 0;
-    return g.begin + ((row * g.n_sets + (set & ~3u)) << 6);
+    uint32_t row = rest >> WH_TESSERA_WIDE_SPAN_LOG2 << WH_TESSERA_ROW_LOG2 |
+                   (set & (WH_TESSERA_ROW_SETS - 1));
+    row -= row >= g.places >> 6 ? WH_TESSERA_ROW_SETS : 0;
+    const uint32_t first = set & ~(WH_TESSERA_ROW_SETS - 1), in_row = g.n_sets - first;
+    const uint32_t part = 2 * (ticket & (WH_TESSERA_ROW_SETS / 2 - 1));
+    const uint32_t at = part < in_row ? part : 0;
+    *words = in_row - at;
+    return g.begin + ((row * g.n_sets + first + at) << 6);
 }
 
 /* Where a set puts packs: the ticket-th chunk of the same places, from their other end on, since

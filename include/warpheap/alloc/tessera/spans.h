@@ -172,7 +172,7 @@ WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
     const uint32_t slab = wh_tessera_divide(position, row.by_slots);
     const uint32_t slot = position - slab * row.slots;
     const uint32_t in_span = (slab << wh_tessera_slab_log2(row)) + slot * row.slot_size;
-    return base + wh_mul_wide_u32(first, 1u << chunk_log2) + in_span; /* a span has up to 4 MiB */
+    return base + wh_mul_wide_u32(first, 1u << chunk_log2) + in_span; /* a span has up to 8 MiB */
 }
 
 /* The slot `rank` places behind the position of a span; NULL: it has not so many. */
@@ -355,7 +355,7 @@ WH_FN wh_tessera_between wh_tessera_look_between_(wh_tessera_set *own, uint32_t 
  * no other way; up to twice that again, for a power of two; but as large as the last one if that
  * will last a while, as far as can be seen, and they hold more; but at most half of what the set's
  * cursors may still hold, and no more than a word of the pool if they would then hold more than
- * that eighth. At least a slab. */
+ * three quarters of all that they may. At least a slab. */
 WH_FN uint32_t wh_tessera_next_order_(wh_tessera_core core, wh_tessera_between b, uint32_t c,
                                       wh_tessera_class row, uint32_t which, uint64_t last,
                                       uint32_t order) {
@@ -385,7 +385,8 @@ WH_FN uint32_t wh_tessera_next_order_(wh_tessera_core core, wh_tessera_between b
     const uint32_t most = rest - 2 < 1u << 30 ? 30 - wh_clz32(rest) : 0; /* else "less than 2" */
     order = order < most ? order : most;
     WH_NO_UNROLL
-    while (order > WH_TESSERA_MAX_SPAN_LOG2 && others + (1u << order) > core.share >> 1) {
+    while (order > WH_TESSERA_MAX_SPAN_LOG2 &&
+           others + (1u << order) > core.share - core.share / 4) {
         order--;
     }
     return order > least ? order : least;
@@ -588,9 +589,12 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_each_(wh_tessera_ref g, wh_tessera
 }
 
 /* The same for a full warp of one class c, whose leader is the crosser. It would come here often,
- * so its span is of up to four words of the pool in a row (row_place), claimed by a lane each: as
- * many as are free, from the first one on. Less code, too, for it knows that all lanes are here for
- * one span. A cursor that has been closed is for others, too (SEEKS). P4: as next_span. */
+ * so its span is of up to eight words of the pool in a row (row_place), claimed by a lane each: as
+ * many as are free, from the first such one on. Less code, too, for it knows that all lanes are
+ * here for one span. If it finds nothing it looks at the set's next rows, and remains the crosser,
+ * to come again, if one of them has something: where half of the heap is in use that is so for half
+ * of the rows. (Not so for classes of which full warps have slabs of their own, which want the same
+ * words.) A cursor that has been closed is for others, too (SEEKS). P4: as next_span. */
 WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_set *own,
                                                    uint32_t set, uint32_t c, uint32_t attach,
                                                    uint64_t v, void *p) {
@@ -600,17 +604,18 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
     const uint32_t least = wh_tessera_order(row);
     const wh_mask_t needy = wh_ballot(all, p == NULL);
-    uint32_t place = 0, order = 0, words = 0;
+    uint32_t place = 0, order = 0, words = 0, in_row = 1, step = 0;
     if (lane == 0 && core.places != 0) {
         const int wide = core.places >= 1u << WH_TESSERA_WIDE_SPAN_LOG2 &&
                          wh_tessera_span_slots(v) << least >= row.slots << 5;
-        const uint32_t ticket = wh_fetch_add_u32_relaxed(wide ? &own->rows : &own->place, 1);
+        step = wide ? wh_tessera_row_tickets(row) : 0;
+        const uint32_t ticket =
+            wh_fetch_add_u32_relaxed(wide ? &own->rows : &own->place, wide ? step : 1);
         const wh_tessera_between between = wh_tessera_look_between_(own, c, attach - 1);
-        const uint32_t in_row = core.n_sets - (set & ~3u); /* words */
         order = wh_tessera_next_order_(core, between, c, row, attach - 1, v,
                                        wide ? wh_tessera_wide_span_order(row)
                                             : wh_tessera_span_order(row));
-        place = wide ? wh_tessera_row_place(core, set, ticket)
+        place = wide ? wh_tessera_row_place(core, set, ticket, step, &in_row)
                      : wh_tessera_next_place(core, set, ticket, WH_TESSERA_MAX_SPAN_LOG2);
         words = order > WH_TESSERA_MAX_SPAN_LOG2 ? 1u << (order - WH_TESSERA_MAX_SPAN_LOG2) : 1;
         words = words < in_row ? words : in_row;
@@ -628,8 +633,11 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
         got = wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), word), ~wants) &
               wants; /* P3 */
     }
-    uint32_t n = wh_ctz32(~wh_ballot(all, got == wants)); /* the others go back */
-    uint64_t back = lane < n ? 0 : got;
+    const wh_mask_t whole = wh_ballot(all, got == wants);
+    const uint32_t first = whole != 0 ? wh_mask_leader(whole) : 0;
+    uint32_t n = wh_ctz32(~(whole >> first)); /* the others go back */
+    uint64_t back = lane - first < n ? 0 : got;
+    place += first << 6;
     if (n == 0) {
         const uint32_t at = wh_shfl_u32(all, wh_tessera_piece_(back, &order, least), 0);
         order = wh_shfl_u32(all, order, 0);
@@ -657,10 +665,22 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
     if (back != 0) {
         wh_tessera_back_(core, own, word, back);
     }
+    uint32_t seeks = n != 0 ? 0 : WH_TESSERA_SEEKS;
+    step = wh_shfl_u32(all, step, 0);
+    if (n == 0 && step != 0 && words != 0 && row.slots != WH_WARP_SIZE) {
+        const uint32_t ticket = wh_load_u32_relaxed(&own->rows) + lane * step;
+        const uint32_t there = wh_tessera_row_place(core, set, ticket, step, &in_row);
+        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(core), there >> 6));
+        const wh_mask_t seen = wh_ballot(all, (bits & wants) == wants);
+        if (seen != 0 && lane == wh_mask_leader(seen)) {
+            wh_store_u32_relaxed(&own->rows, ticket);
+        }
+        seeks = seen != 0 ? 0 : WH_TESSERA_SEEKS;
+    }
     wh_tessera_asked now;
     now.p = p;
     now.v = v;
-    now.attach = lane != 0 ? attach : n != 0 ? 0 : attach | WH_TESSERA_SEEKS;
+    now.attach = lane != 0 ? attach : n != 0 ? 0 : attach | seeks;
     return now;
 }
 

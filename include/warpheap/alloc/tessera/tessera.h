@@ -54,10 +54,10 @@
  *   no_places, held, dry, scarce, place, rows, tries, reuse, packs, no_packs, told
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
- *            had none; which of these is next; which row of such, for a wide span; how often
- *            lists were preferred; slabs with free
- *            slots, eight a class; where the next pack may be; how many more are not
- *            for the set's own words; what had been freed when NULL was returned
+ *            had none; which of these is next; which part of a row of such, for a wide
+ *            span; how often lists were preferred; slabs with free slots, eight a class;
+ *            where the next pack may be; how many more are not for the set's own words;
+ *            what had been freed when NULL was returned
  *   run_lock exchange acquire, by a lane whose warp may close cursors for a run, or set a
  *            verdict of runs; store release. run_news: relaxed, how often that has been done
  *   begun, done   per set, bracket whatever takes memory: from the pool, a list, a pack. attached:
