@@ -714,8 +714,48 @@ static void test_positions_do_not_overflow(void **state) {
     }
 }
 
+WH_KERNEL(take_runs, warps_args, a) {
+    a.ptrs[wh_lane_id()] = wh_malloc_lanes(a.heap, ~0u, a.size);
+}
+
+/* Every chunk of the runs that a full warp takes has its tag, whether each lane writes those of its
+ * own, or all of them those of all, or those of one after the other. */
+static void test_runs_have_their_tags(void **state) {
+    static const uint32_t sizes[] = {2,  3,  16, 17, 24,  31,  32,  33,
+                                     47, 63, 64, 65, 100, 128, 129, 150};
+    (void)state;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        warps_args a;
+        wh_report report;
+        wh_stats stats;
+        wh_device *device = open_policy(WH_SIM_RANDOM, k + 1);
+        memset(&a, 0, sizeof a);
+        wh_heap *heap = make_heap_of(device, 1024, 16 << 20, 2, &a.heap);
+        const wh_tessera_core g = a.heap.core;
+        a.ptrs = take(device, 32 * sizeof *a.ptrs);
+        a.size = sizes[k] * 1024 - 5;
+        const wh_launch one = {device, 1, 32, NULL};
+        assert_int_equal(take_runs(&one, &a), WH_OK);
+        for (uint32_t lane = 0; lane < 32; lane++) {
+            assert_non_null(a.ptrs[lane]);
+            const uint32_t first = (uint32_t)(((unsigned char *)a.ptrs[lane] - g.base) >> 10);
+            assert_true(*wh_tessera_tag_at_(g, first) ==
+                        ((uint64_t)sizes[k] << 32 | WH_TESSERA_RUN));
+            for (uint32_t i = 1; i < sizes[k]; i++) {
+                assert_true(*wh_tessera_tag_at_(g, first + i) == WH_TESSERA_INNER);
+            }
+        }
+        assert_int_equal(wh_heap_check(heap, &report), WH_OK);
+        assert_int_equal(wh_heap_get_stats(heap, &stats), WH_OK);
+        assert_int_equal(stats.live_blocks, 32);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_warps),
+                                       cmocka_unit_test(test_runs_have_their_tags),
                                        cmocka_unit_test(test_the_last_place),
                                        cmocka_unit_test(test_places_of_the_next_sets),
                                        cmocka_unit_test(test_closed_cursors_open_again),

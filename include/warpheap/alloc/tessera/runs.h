@@ -19,6 +19,45 @@ WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chu
     return g.base + (first << g.chunk_log2);
 }
 
+#define WH_TESSERA_OWN_TAGS 16u /* chunks of which each lane of a full warp writes its run's; */
+#define WH_TESSERA_LONG_TAGS \
+    128u /* ... of more than so many all lanes write one's after the other */
+
+/* The same for a full warp whose lanes have claimed runs of so many chunks each (run: the first
+ * chunk, or n_chunks). All lanes write the tags of one run after the other: a turn of their loop
+ * for each run takes as long as several stores; of all runs as one row each store takes longer. */
+WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks) {
+    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint64_t first = (uint64_t)chunks << 32 | WH_TESSERA_RUN;
+    if (chunks <= WH_TESSERA_OWN_TAGS) {
+        if (run != g.n_chunks) {
+            (void)wh_tessera_make_run_(g, run, chunks, 0, 1);
+        }
+    } else if (chunks > WH_TESSERA_LONG_TAGS) {
+        WH_NO_UNROLL
+        for (uint32_t k = 0; k < WH_WARP_SIZE; k++) {
+            const uint32_t its = wh_shfl_u32(all, run, k);
+            if (its != g.n_chunks) {
+                (void)wh_tessera_make_run_(g, its, chunks, lane, WH_WARP_SIZE);
+            }
+        }
+    } else {
+        uint32_t of = 0, at = lane; /* this chunk of that lane's run */
+        for (uint32_t i = 0; i < chunks; i++) {
+            for (uint32_t k = 0; k < 2; k++) { /* at < chunks + 32, chunks > 16 */
+                of += at >= chunks;
+                at -= at >= chunks ? chunks : 0;
+            }
+            const uint32_t its = wh_shfl_u32(all, run, of);
+            if (its != g.n_chunks) {
+                wh_store_u64_relaxed(wh_tessera_tag_at_(g, its + at),
+                                     at == 0 ? first : WH_TESSERA_INNER);
+            }
+            at += WH_WARP_SIZE;
+        }
+    }
+}
+
 /* A run in the pool for lane `owner` of mask: chunks in a row, of which some multiple of align (a
  * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
  * of mask, with the same arguments; they search together, and the owner claims: who comes too late
@@ -116,7 +155,6 @@ WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask_t mask, uint64_t chunks)
 }
 
 #define WH_TESSERA_RUN_TRIES 4u
-#define WH_TESSERA_OWN_TAGS 16u /* chunks of which each lane of a full warp writes its run's */
 
 /* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane
  * with n = 0 takes no part. First each group of lanes with one size tries places of its own,
@@ -163,14 +201,8 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
             }
             left = wh_ballot(same.lanes, p == NULL);
         }
-        if (same.lanes == 0xffffffffu && keep > WH_TESSERA_OWN_TAGS) {
-            WH_NO_UNROLL
-            for (uint32_t k = 0; k < WH_WARP_SIZE; k++) { /* the tags of one after the other */
-                const uint32_t its = wh_shfl_u32(0xffffffffu, run, k);
-                if (its != g->n_chunks) {
-                    (void)wh_tessera_make_run_(*g, its, keep, wh_lane_id(), WH_WARP_SIZE);
-                }
-            }
+        if (same.lanes == 0xffffffffu) {
+            wh_tessera_tag_runs_(*g, run, (uint32_t)keep);
         } else if (run != g->n_chunks) {
             (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
         }
