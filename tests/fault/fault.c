@@ -171,6 +171,28 @@ WH_KERNEL(veb_range_pair, workload_args, a) {
     wh_add_u32_relaxed(&a.found->lost, a.data[0] != 1);
 }
 
+/* Who sees that items of a range are gone sees what was written before they were claimed, as those
+ * need who count takes under way (tessera's P4). */
+WH_KERNEL(veb_range_seen, workload_args, a) {
+    const uint64_t item = 63;
+    wh_store_u32_relaxed(a.semaphore, 0);
+    wh_syncwarp(~0u);
+    if (wh_lane_id() == 0) {
+        wh_veb_insert_range(a.set, item, 2);
+    }
+    wh_syncwarp(~0u);
+    if (wh_lane_id() == 1) {
+        wh_store_u32_relaxed(a.semaphore, 1);
+        (void)wh_veb_claim_range(a.set, item, 2);
+    } else if (wh_lane_id() > 1) {
+        for (uint32_t i = 0; (wh_load_u64_relaxed(wh_veb_word(a.set, 0)) >> item & 1) != 0; i++) {
+            wh_backoff(i);
+        }
+        wh_fence();
+        wh_add_u32_relaxed(&a.found->lost, wh_load_u32_relaxed(a.semaphore) != 1);
+    }
+}
+
 /* --- ring --------------------------------------------------------------------------------------
  */
 
@@ -661,6 +683,7 @@ static const workload workloads[] = {
     {"veb-range-toggle", veb_range_toggle, veb_range_search, 2, 8, 12, 0, 0, 0, 0, NULL, NULL, 0,
      0},
     {"veb-range-message", veb_range_message, NULL, 2, 12, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
+    {"veb-range-seen", veb_range_seen, NULL, 1, 32, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"veb-range-pair", veb_range_pair, NULL, 2, 1, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"ring-message", ring_message, NULL, 2, 32, 0, 0, 0, 0, 0, NULL, NULL, 0, 0},
     {"slice-churn", class_churn, NULL, 6, 3, 60, 2, 8, 0, 0, NULL, NULL, 0, 0}, /* 16..256 bytes */
@@ -986,7 +1009,8 @@ static void every_fault_is_found(void **state) {
         {"circular_hint", "cmmalloc-churn"},    /* another SM's offset is not validated */
         {"circular_i5_free", "cfmalloc-churn"}, /* a free one that the map has as in use */
 #ifndef WH_TSAN                                 /* it has no weak memory */
-        {"tessera_p7_rest", "tessera-turns"},   /* slots to take before the slab's tag is there */
+        {"veb_range_release", "veb-range-seen"},
+        {"tessera_p7_rest", "tessera-turns"}, /* slots to take before the slab's tag is there */
         {"tessera_p7_enter", "tessera-wide-turns"},  /* ... or takers let in */
         {"tessera_p7_state", "tessera-dressed"},     /* ... or by who tells them so */
         {"tessera_p8_ask", "tessera-asked"},         /* NULL for who has freed, then asked */

@@ -7,7 +7,8 @@
  *         level k (set: that word may hold items). The last level is one word. With
  *         `spread`, words lie 2^spread places apart.
  *         Height: 1 for n <= 64, 6 for n = 2^32.
- * Fields  every word: any lane, fetch_or / fetch_and acq_rel; load relaxed where only a
+ * Fields  every word: any lane, fetch_or / fetch_and acq_rel, or acquire behind a fence
+ *         for all words of a range (claim_range); load relaxed where only a
  *         claim can follow (successor, predecessor: an acquire load empties the L1 of
  *         its SM), load acquire where the answer itself counts (scan, find_run, R1), or
  *         relaxed and a fence behind all (find_run_together)
@@ -35,7 +36,7 @@
  *         is still under way; wh_veb_scan reads the truth (level 0) instead
  * Check   wh_veb_check; tests/unit/veb.c compares every operation with a naive model
  *         on all small universes; tests/fault removes R1 and sees items lost, weakens P1
- *         and P2 and sees races
+ *         and P2 and sees races; of single items and of ranges
  *
  * Example
  *     wh_veb t = wh_veb_make(words, 1000);
@@ -548,6 +549,8 @@ WH_FN void wh_veb_insert_range(wh_veb t, uint64_t first, uint64_t count) {
  * other such lane: it ends with success, or with an item that someone owns for good. */
 WH_FN int wh_veb_claim_range(wh_veb t, uint64_t first, uint64_t count) {
     const uint64_t low = first >> 6, last = (first + count - 1) >> 6;
+    /* Who sees a word without these items sees what the caller did before (tessera's P4). */
+    WH_PLANT(veb_range_release, wh_fence(), (void)0);
     int last_emptied = 0, low_emptied = 0; /* all words in between are */
     WH_NO_UNROLL
     for (uint64_t w = last + 1; w > low;) {
