@@ -171,8 +171,7 @@ WH_KERNEL(veb_range_pair, workload_args, a) {
     wh_add_u32_relaxed(&a.found->lost, a.data[0] != 1);
 }
 
-/* Who sees that items of a range are gone sees what was written before they were claimed, as those
- * need who count takes under way (tessera's P4). */
+/* Who sees that items of a range are gone sees what was written before they were claimed (P3). */
 WH_KERNEL(veb_range_seen, workload_args, a) {
     const uint64_t item = 63;
     wh_store_u32_relaxed(a.semaphore, 0);
@@ -1009,8 +1008,8 @@ static void every_fault_is_found(void **state) {
         {"circular_hint", "cmmalloc-churn"},    /* another SM's offset is not validated */
         {"circular_i5_free", "cfmalloc-churn"}, /* a free one that the map has as in use */
 #ifndef WH_TSAN                                 /* it has no weak memory */
-        {"veb_range_release", "veb-range-seen"},
-        {"tessera_p7_rest", "tessera-turns"}, /* slots to take before the slab's tag is there */
+        {"veb_p3_range", "veb-range-seen"},     /* items gone before what their claimer did */
+        {"tessera_p7_rest", "tessera-turns"},   /* slots to take before the slab's tag is there */
         {"tessera_p7_enter", "tessera-wide-turns"},  /* ... or takers let in */
         {"tessera_p7_state", "tessera-dressed"},     /* ... or by who tells them so */
         {"tessera_p8_ask", "tessera-asked"},         /* NULL for who has freed, then asked */

@@ -5,7 +5,7 @@
 #include "unit/tessera_heap.h"
 
 #define ALL (~(uint64_t)0)
-#define WORDS 8u /* of a wide span; of classes with more than 64 slots a chunk half of them */
+#define WORDS 8u /* of a wide span; of classes with 128 slots a chunk or more half of them */
 
 #define FOUR ALL, ALL, ALL, ALL
 
@@ -77,7 +77,7 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
     const uint32_t tickets = wh_tessera_row_tickets(a.heap.classes[c]);
     const uint32_t place = k->narrow ? wh_tessera_next_place(g, set, own->place, 6)
                                      : wh_tessera_row_place(g, set, own->rows, tickets, &in_row);
-    const uint32_t most = slots > 64 ? WORDS / 2 : WORDS;
+    const uint32_t most = slots >= 128 ? WORDS / 2 : WORDS;
     const int away = k->away && slots != WH_WARP_SIZE; /* warps of these have slabs of their own */
     uint32_t n = most < in_row ? most : in_row;
     n = k->away && !away ? 0 : k->n < n - k->at / 64 ? k->n : n - k->at / 64;
@@ -149,8 +149,8 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
     wh_device_close(device);
 }
 
-/* As many words in a row as are free from the first one on, or the largest piece of that; all else
- * goes back. */
+/* As many words in a row as are free from the first whole one on, or the largest piece of the first
+ * one, or the set's next row that has something; all else goes back. */
 static void test_wide_spans(void **state) {
     static const refill_case cases[] = {
         {{FOUR, FOUR}, 256, 0, 6, 8, 0, 0, 0, 0},

@@ -27,6 +27,9 @@
  *         claimer sees
  * P2      insert's change above (release) -> remove's clear (acquire): the second
  *         look of R1 sees the insert below
+ * P3      claim (release; claim_range: a fence before its first word) -> who sees that the items
+ *         are gone, and fences: what the claimer did before, such as counting itself as at
+ *         work, is seen
  * Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
  *         (core/group.h)
  * Progress insert, remove, claim, claim_range: bounded steps. Searches: bounded by the
@@ -36,7 +39,7 @@
  *         is still under way; wh_veb_scan reads the truth (level 0) instead
  * Check   wh_veb_check; tests/unit/veb.c compares every operation with a naive model
  *         on all small universes; tests/fault removes R1 and sees items lost, weakens P1
- *         and P2 and sees races; of single items and of ranges
+ *         and P2 and sees races, of single items and of ranges; and P3 of ranges
  *
  * Example
  *     wh_veb t = wh_veb_make(words, 1000);
@@ -171,7 +174,7 @@ WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
 /* Takes the items of `mask` in word w out. Returns those that were present: they are
  * the caller's (I1). */
 WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
-    const uint64_t old = wh_fetch_and_u64_acq_rel(wh_veb_word(t, w), ~mask); /* P1, I1 */
+    const uint64_t old = wh_fetch_and_u64_acq_rel(wh_veb_word(t, w), ~mask); /* P1, P3, I1 */
     if ((old & mask) != 0 && (old & ~mask) == 0) {
         wh_veb_lower_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
     }
@@ -549,9 +552,8 @@ WH_FN void wh_veb_insert_range(wh_veb t, uint64_t first, uint64_t count) {
  * other such lane: it ends with success, or with an item that someone owns for good. */
 WH_FN int wh_veb_claim_range(wh_veb t, uint64_t first, uint64_t count) {
     const uint64_t low = first >> 6, last = (first + count - 1) >> 6;
-    /* Who sees a word without these items sees what the caller did before (tessera's P4). */
-    WH_PLANT(veb_range_release, wh_fence(), (void)0);
-    int last_emptied = 0, low_emptied = 0; /* all words in between are */
+    WH_PLANT(veb_p3_range, wh_fence(), (void)0); /* P3 */
+    int last_emptied = 0, low_emptied = 0;       /* all words in between are */
     WH_NO_UNROLL
     for (uint64_t w = last + 1; w > low;) {
         const uint64_t part = wh_veb_part_(--w, first, count);

@@ -19,13 +19,13 @@ WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chu
     return g.base + (first << g.chunk_log2);
 }
 
-#define WH_TESSERA_OWN_TAGS 16u /* chunks of which each lane of a full warp writes its run's; */
-#define WH_TESSERA_LONG_TAGS \
-    128u /* ... of more than so many all lanes write one's after the other */
+#define WH_TESSERA_OWN_TAGS 16u   /* chunks of a short run, at most */
+#define WH_TESSERA_LONG_TAGS 128u /* ... of one that is not long */
 
 /* The same for a full warp whose lanes have claimed runs of so many chunks each (run: the first
- * chunk, or n_chunks). All lanes write the tags of one run after the other: a turn of their loop
- * for each run takes as long as several stores; of all runs as one row each store takes longer. */
+ * chunk, or n_chunks: none). Short ones by their own lanes. Others by all lanes, neighbours in one
+ * store: the tags of all runs as one row, or, as each store of that takes longer, those of long
+ * runs in a loop for each. */
 WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
     const uint64_t first = (uint64_t)chunks << 32 | WH_TESSERA_RUN;

@@ -147,10 +147,10 @@
  *       is put back. With P1 and P2: what the old owner of a slot wrote happens before the
  *       new owner's use. Where another lane than the one that claimed chunks, or took a span from
  *       a cursor, makes slots of them free for all, a sync of the two comes before
- *   P4  begun is raised before the take: by its release, or because whether and where to
- *       take depends on what the add returned, or by the release that publishes a span, behind
- *       which the rest of a claim is put back; done after it, release -> a search that saw the
- *       take's effect sees begun
+ *   P4  begun is raised before the take: by its release (core/veb.h P3), or because whether
+ *       and where to take depends on what the add returned, or by the release that publishes a
+ *       span, behind which the rest of a claim is put back; done after it, release -> a search
+ *       that saw the take's effect sees begun
  *   P5  list: what level 0 has is there before the levels above are told (core/veb.h P2)
  *   P6  what has become available is there before the event that tells of it is counted: the
  *       word's fetch_or and the pool's insert are acquire, so the add comes after them. (Atomics
@@ -168,7 +168,9 @@
  *       it sees. Its verdict, store release -> who asks, acquire
  *
  * Progress  malloc: one fetch_add on the fast path. A lane waits only for the crossers of
- *       its cursor (which wait for nobody: their search of the pool is bounded; a lane of a part of
+ *       its cursor (which wait for nobody: their search of the pool is bounded, and refill_one
+ *       comes again only when it has seen free words in one of the set's rows, which it then
+ *       gets unless another take or crosser was faster; a lane of a part of
  *       a warp may wait for one of its own warp, as lanes that have parted go on independently
  *       on sm_70 and later), and while a warp searches for all (X1), for that. The search waits for
  *       takes under way, which end by themselves, a bounded number of times, so it ends: with
