@@ -214,10 +214,12 @@ static void test_lanes_side_by_side(void **state) {
     }
 }
 
+static uint32_t chunk_at(const full_heap *f, const void *p) {
+    return (uint32_t)((const unsigned char *)p - f->a.heap.core.base) / CHUNK;
+}
+
 static uint32_t class_at(const full_heap *f, const void *p) {
-    const wh_tessera_core g = f->a.heap.core;
-    return wh_tessera_tag_class(
-        *wh_tessera_tag_at_(g, (uint32_t)((const unsigned char *)p - g.base) / CHUNK));
+    return wh_tessera_tag_class(*wh_tessera_tag_at_(f->a.heap.core, chunk_at(f, p)));
 }
 
 /* Free blocks of the class of a kind. */
@@ -282,6 +284,111 @@ static void test_groups_side_by_side(void **state) {
     }
 }
 
+/* What numbers in a row pick is spread evenly: n of them come to n equal parts once or so each,
+ * none three times, wherever they begin, and also further on. */
+static void test_spread(void **state) {
+    (void)state;
+    const uint32_t sizes[] = {24, 132, 512, 3125};
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t n = sizes[i];
+        for (uint32_t turn = 0; turn < 5; turn++) {
+            uint32_t times[3125] = {0}, most = 0, none = n;
+            for (uint32_t k = 0; k < n; k++) {
+                const uint32_t at = wh_tessera_spread_(1000 * i + k) + turn * WH_TESSERA_FURTHER;
+                const uint32_t part = (uint32_t)((uint64_t)at * n >> 32);
+                none -= times[part] == 0;
+                times[part]++;
+                most = times[part] > most ? times[part] : most;
+            }
+            assert_true(most <= 2);
+            assert_true(none <= n / 4); /* of random places 0.37 n, and one has five or six */
+        }
+    }
+}
+
+/* A look of each lane at a list, without a take; ptrs: what slab it has seen. */
+WH_KERNEL(glance, listed_args, a) {
+    const wh_tessera_core g = a.heap.core;
+    const uint32_t c = wh_tessera_class_of(a.size);
+    const uint32_t k = (uint32_t)wh_thread_id();
+    const wh_tessera_glimpse seen = wh_tessera_glimpse_(g, c, 1, 0, wh_tessera_spread_(k));
+    a.ptrs[k] = seen.w != 0 ? (void *)(uintptr_t)(1 + seen.slab) : NULL;
+}
+
+/* Lanes that look at a list that is a few times as long seldom see the same slab. */
+static void test_seldom_the_same(void **state) {
+    (void)state;
+    full_heap f = fill(2, 64, 400000);
+    const wh_launch all = grid(f.device, WARPS, 32);
+    thin(&f, 5);
+    assert_int_equal(glance(&all, &f.a), WH_OK);
+    uint32_t different = 0;
+    for (uint32_t i = 0; i < LANES; i++) {
+        uint32_t before = 0;
+        assert_non_null(f.a.ptrs[i]);
+        while (before < i && f.a.ptrs[before] != f.a.ptrs[i]) {
+            before++;
+        }
+        different += before == i;
+    }
+    assert_true(different > LANES - LANES / 16); /* of random ones some 14 of 128 would meet */
+    close_heap(&f);
+}
+
+static uint32_t hints(const full_heap *f, int clear) {
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < f->a.heap.core.n_sets; s++) {
+        for (uint32_t c = 0; c < f->a.heap.core.n_classes; c++) {
+            uint32_t *reuse = wh_tessera_set_at_(f->a.heap.core, s)->cursors[c].reuse;
+            for (uint32_t k = 0; k < WH_TESSERA_REUSES; k++) {
+                n += reuse[k] != 0;
+                reuse[k] = clear ? 0 : reuse[k];
+            }
+        }
+    }
+    return n;
+}
+
+/* Groups that look for the a.delay-th time. */
+WH_KERNEL(look_in_turn, listed_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const uint32_t set = wh_tessera_my_set_(a.heap);
+    const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
+    a.ptrs[wh_thread_id()] =
+        wh_tessera_take_groups_(g, wh_tessera_set_at_(*g, set), wh_group_by_u32(~0u, c).lanes, set,
+                                c, 1, NULL, a.delay)
+            .p;
+}
+
+/* Where a word has many free slots left the next group looks there first, without a look at the
+ * list; where it has few it does not. A warp that comes again looks elsewhere. */
+static void test_where_groups_look(void **state) {
+    (void)state;
+    full_heap f = fill_kinds(4, 16, 2, 400000);
+    const wh_launch one = grid(f.device, 1, 32);
+    thin(&f, 17); /* up to four in a word of 64 */
+    assert_int_equal(look_in_turn(&one, &f.a), WH_OK);
+    assert_true(accept(&f, 32) > 0);
+    assert_int_equal(hints(&f, 1), 0);
+    close_heap(&f);
+
+    f = fill_kinds(4, 16, KINDS, 400000);
+    thin(&f, 3); /* some 21 */
+    void *first[3][32];
+    for (uint32_t k = 0; k < 3; k++) {
+        f.a.delay = k / 2; /* twice for the first time, then for the second one */
+        assert_int_equal(look_in_turn(&one, &f.a), WH_OK);
+        memcpy(first[k], f.a.ptrs, sizeof first[k]);
+        assert_int_equal(accept(&f, 32), 32);
+        assert_true(hints(&f, 1) != 0);
+    }
+    const uint32_t chunks[3] = {chunk_at(&f, first[0][0]), chunk_at(&f, first[1][0]),
+                                chunk_at(&f, first[2][0])};
+    assert_int_equal(chunks[0], chunks[1]);
+    assert_true(chunks[0] != chunks[2]);
+    close_heap(&f);
+}
+
 WH_FN uint64_t begun_now(wh_tessera_core g) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < g.n_sets; i++) {
@@ -299,7 +406,8 @@ WH_KERNEL(look_beside_search, listed_args, a) {
         const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
         const wh_group same = wh_group_by_u32(~0u, c);
         a.ptrs[wh_thread_id()] =
-            wh_tessera_take_groups_(g, wh_tessera_set_at_(*g, set), same.lanes, set, c, 1, NULL).p;
+            wh_tessera_take_groups_(g, wh_tessera_set_at_(*g, set), same.lanes, set, c, 1, NULL, 0)
+                .p;
     } else if (wh_lane_id() == 0) {
         for (uint32_t k = 0; begun_now(*g) == a.delay; k++) {
             wh_backoff(k);
@@ -461,10 +569,16 @@ static void test_what_is_stale(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_of_it),           cmocka_unit_test(test_lanes_side_by_side),
-        cmocka_unit_test(test_groups_side_by_side), cmocka_unit_test(test_all_of_each_class),
-        cmocka_unit_test(test_search_ends_looks),   cmocka_unit_test(test_beside_frees),
-        cmocka_unit_test(test_lost_races),          cmocka_unit_test(test_what_is_stale)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_of_it),
+                                       cmocka_unit_test(test_lanes_side_by_side),
+                                       cmocka_unit_test(test_groups_side_by_side),
+                                       cmocka_unit_test(test_all_of_each_class),
+                                       cmocka_unit_test(test_search_ends_looks),
+                                       cmocka_unit_test(test_beside_frees),
+                                       cmocka_unit_test(test_lost_races),
+                                       cmocka_unit_test(test_what_is_stale),
+                                       cmocka_unit_test(test_spread),
+                                       cmocka_unit_test(test_seldom_the_same),
+                                       cmocka_unit_test(test_where_groups_look)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

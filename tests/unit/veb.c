@@ -533,10 +533,12 @@ static void check_picks(uint64_t n, const uint64_t *items, uint32_t n_items) {
         }
         for (uint32_t seed = 1; seed < ROUNDS * (held + 1); seed++) {
             const uint64_t before = sum_of_words(c.t);
-            const uint64_t seen = wh_veb_pick_word(c.t, seed, 0);
+            uint32_t at = seed * 2654435761u, too = at;
+            const uint64_t seen = wh_veb_pick_word(c.t, &too, 0);
             assert_int_equal(sum_of_words(c.t), before); /* it tells nobody */
-            const uint64_t w = wh_veb_pick_word(c.t, seed, 1);
+            const uint64_t w = wh_veb_pick_word(c.t, &at, 1);
             assert_int_equal(w, seen);
+            assert_int_equal(at, too);
             assert_true(w == WH_VEB_NONE || w < words);
             if (w == WH_VEB_NONE || *wh_veb_word(c.t, w) == 0) {
                 vain++;
@@ -570,6 +572,53 @@ static void test_picks(void **state) {
     check_picks(8193, three, 3);
     const uint64_t four[] = {0, 4096, 262143, 262144};
     check_picks(262145, four, 4);
+}
+
+/* Places that are evenly spread are so in what is there: as many as there are items come to each of
+ * them once, however these lie in their words, if all words hold as many. A pick of an item says
+ * that a word is empty, if it is to. */
+static void test_even_picks(void **state) {
+    (void)state;
+    enum { N = 64 * 64 * 3, WORDS = N / 64, EACH = 8, ITEMS = WORDS * EACH };
+    scope c = make_scope(N, NULL, 0);
+    uint64_t random = 11;
+    build(&c, 0, 0, 0);
+    for (uint32_t w = 0; w < WORDS; w++) {
+        uint64_t bits = w % 2 == 0 ? 0xff : 0; /* side by side, or anywhere */
+        while (wh_popc64(bits) < EACH) {
+            bits |= (uint64_t)1 << next_random(&random) % 64;
+        }
+        assert_true(wh_veb_insert_mask(c.t, w, bits) == bits);
+    }
+    uint32_t times[N] = {0};
+    for (uint64_t k = 0; k < ITEMS; k++) {
+        uint32_t at = (uint32_t)(((2 * k + 1) << 31) / ITEMS);
+        const uint64_t x = wh_veb_pick(c.t, &at, 1);
+        assert_true(wh_veb_contains(c.t, x));
+        times[x]++;
+    }
+    for (uint32_t x = 0; x < N; x++) {
+        assert_int_equal(times[x], wh_veb_contains(c.t, x));
+    }
+    for (uint64_t w = 1; w < WORDS;
+         w++) { /* all but one word, without a word to the levels above */
+        *wh_veb_word(c.t, w) = 0;
+    }
+    uint32_t vain = 0, at = 0;
+    for (uint32_t k = 0; k < 4 * WORDS; k++) {
+        at = k * 2654435761u;
+        vain += wh_veb_pick(c.t, &at, 0) == WH_VEB_NONE;
+    }
+    assert_true(vain > 3 * WORDS); /* nobody told */
+    vain = 0;
+    for (uint32_t k = 0; k < 4 * WORDS; k++) {
+        at = k * 2654435761u;
+        const uint64_t x = wh_veb_pick(c.t, &at, 1);
+        vain += x == WH_VEB_NONE;
+        assert_true(x == WH_VEB_NONE || x < EACH);
+    }
+    assert_true(vain <= WORDS + 1);
+    free_scope(&c);
 }
 
 static void test_bits(void **state) {
@@ -837,6 +886,7 @@ int main(void) {
         cmocka_unit_test(test_ranges_tell),
         cmocka_unit_test(test_random_operations),
         cmocka_unit_test(test_picks),
+        cmocka_unit_test(test_even_picks),
         cmocka_unit_test(test_bits),
     };
     const struct CMUnitTest concurrent[] = {

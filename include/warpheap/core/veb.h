@@ -235,6 +235,14 @@ WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
                                 k - (above != 0 ? below : 0) + 1);
 }
 
+/* The set bit that is so far along those of a word, *at of 2^32; what is left of that is *at then.
+ * There must be one. */
+WH_HD uint32_t wh_pick64(uint64_t bits, uint32_t *at) {
+    const uint64_t part = wh_mul_wide_u32(*at, wh_popc64(bits));
+    *at = wh_low_u32(part);
+    return wh_select64(bits, wh_high_u32(part));
+}
+
 /* First word and number of words of a level. Recomputed where it is needed: an array of
  * them, indexed at run time, would live in local memory. */
 WH_FN uint32_t wh_veb_level_(wh_veb t, uint32_t level, uint32_t *size) {
@@ -321,12 +329,14 @@ WH_FN uint64_t wh_veb_predecessor(wh_veb t, uint64_t x) {
     }
 }
 
-/* A word of level 0 that probably holds items: of all such words, one that `seed` picks, so that
- * searches with different seeds seldom meet. NONE: the tree is empty, or the pick led to a
+/* A word of level 0 that probably holds items: the one so far along the tree, *at of 2^32, where
+ * each word that holds something counts as much as the others beside it; and *at becomes the place
+ * in that word, likewise. So places that are evenly spread are so in what is there, and searches
+ * that take such places meet as seldom as they can. NONE: the tree is empty, or the pick led to a
  * summary bit over an empty word, which is then cleared (I2) if the caller `tells`: these are a few
  * words for all, and atomics of a million lanes that have seen the same take turns there, so some
  * should, not all. Cost: a load per level above 0. */
-WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed, int tells) {
+WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t *at, int tells) {
     uint32_t level = 0;
     for (uint32_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
         level++;
@@ -343,12 +353,19 @@ WH_FN uint64_t wh_veb_pick_word(wh_veb t, uint32_t seed, int tells) {
             }
             return WH_VEB_NONE;
         }
-        seed = (seed ^ seed >> 15) * 2246822519u;
-        seed ^= seed >> 13;
-        w = w << 6 |
-            wh_select64(bits, (uint32_t)((uint64_t)(seed * 3266489917u) * wh_popc64(bits) >> 32));
+        w = w << 6 | wh_pick64(bits, at);
     }
     return w;
+}
+
+/* An item, likewise. NONE also if it has just been taken. Cost: a load per level. */
+WH_FN uint64_t wh_veb_pick(wh_veb t, uint32_t *at, int tells) {
+    const uint64_t word = wh_veb_pick_word(t, at, tells);
+    const uint64_t items = word != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(t, word)) : 0;
+    if (word != WH_VEB_NONE && items == 0 && tells) {
+        wh_veb_emptied(t, word); /* who took them may not have said so */
+    }
+    return items != 0 ? word << 6 | wh_pick64(items, at) : WH_VEB_NONE;
 }
 
 /* Clears the summary bits that lie over the empty words on the path from x to the top, as far

@@ -145,9 +145,9 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
             wh_store_u32_relaxed(reuse_at, 0);
         }
     }
-    const uint32_t seed = (ticket * 256u + set) * 2654435761u;
-    const uint64_t word = take.bits == 0 ? wh_veb_pick_word(list, seed, 1) : WH_VEB_NONE;
-    const uint64_t start = word != WH_VEB_NONE ? word << 6 | seed >> 26 : 0;
+    uint32_t at = wh_tessera_spread_(ticket * 256u + set);
+    const uint64_t word = take.bits == 0 ? wh_veb_pick_word(list, &at, 1) : WH_VEB_NONE;
+    const uint64_t start = word != WH_VEB_NONE ? word << 6 | at >> 26 : 0;
     int wrapped = 0;
     WH_NO_UNROLL
     for (uint64_t x = start; take.bits == 0 && most != 0; x++) {
@@ -178,6 +178,8 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
 
 #define WH_TESSERA_EACH_TRIES 4u   /* looks of a lane alone; a full warp's in vain */
 #define WH_TESSERA_GROUP_MISSES 2u /* looks in vain of a group of a full warp */
+#define WH_TESSERA_HINT_LEAST 8u   /* free slots of a word that a hint leads to */
+#define WH_TESSERA_GROUP_LOOKS 8u  /* about as many as a group makes in a row */
 #define WH_TESSERA_POOL_TURN 31u   /* a mask: one warp in so many looks at the pool, too */
 
 /* Whether slots of class c may be listed, for who has this hint, and may be taken: not while others
@@ -198,10 +200,10 @@ typedef struct wh_tessera_glimpse {
     int gone;           /* the slab has gone to the pool, or is on its way there */
 } wh_tessera_glimpse;
 
-/* A look at the slab that a hint says, or at one that `seed` picks from the list of class c, whose
- * slabs have up to n_words words. */
+/* A look at the slab that a hint says, or at the one so far along the list of class c, `at` of 2^32
+ * (spread_), whose slabs have up to n_words words. */
 WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint32_t n_words,
-                                             uint32_t hint, uint32_t seed) {
+                                             uint32_t hint, uint32_t at) {
     const wh_veb list = wh_tessera_list_(g, c);
     wh_tessera_glimpse seen;
     seen.slab = hint - 1;
@@ -210,18 +212,11 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
     seen.any = 1;
     seen.gone = 0;
     if (hint == 0) {
-        const uint64_t word = wh_veb_pick_word(list, seed, 1);
-        const uint64_t items =
-            word != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(list, word)) : 0;
-        if (items == 0) {
-            if (word != WH_VEB_NONE) {
-                wh_veb_emptied(list, word);
-            }
+        const uint64_t x = wh_veb_pick(list, &at, 1);
+        if (x == WH_VEB_NONE) {
             return seen;
         }
-        seen.slab = wh_tessera_slab_of(
-            g.n_chunks, (uint32_t)word << 6 |
-                            wh_select64(items, wh_tessera_pick_(seed >> 16, wh_popc64(items))));
+        seen.slab = wh_tessera_slab_of(g.n_chunks, (uint32_t)x);
     }
     const uint64_t *words = wh_tessera_words_of_(g, seen.slab);
     seen.tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, seen.slab));
@@ -232,7 +227,7 @@ WH_FN wh_tessera_glimpse wh_tessera_glimpse_(wh_tessera_core g, uint32_t c, uint
         seen.gone = 1;
         return seen;
     }
-    uint32_t k = wh_tessera_pick_(seed >> 8, n_words);
+    uint32_t k = wh_tessera_pick_(at >> 16, n_words);
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words && seen.w == 0; i += 4) {
         uint64_t w[4];
@@ -308,10 +303,11 @@ WH_FN void wh_tessera_unlist_(wh_tessera_core g, uint32_t c, uint32_t n_words,
 }
 
 /* A look of a lane that wants up to r slots of class c, at a listed slab: the one that its hint
- * says or one that its seed picks from the list, in a word that has some but not all of its slots
- * free: nobody enters there, and one cas and a second look at the tag are all that it takes (I4,
- * T1). A slab that has none leaves the list, and one of one word that has none any more: others
- * would look at it in vain. */
+ * says or one that is so far along the list as its seed says, in a word that has some but not all
+ * of its slots free: nobody enters there, and one cas and a second look at the tag are all that it
+ * takes (I4, T1). A slab that has none leaves the list, and one of one word that has none any more:
+ * others would look at it in vain. A word with many left is a hint for the next one; with few it is
+ * not, for those who follow it would meet there. */
 WH_FN wh_tessera_take wh_tessera_look_once_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t r,
                                             uint32_t n_words, uint32_t *hint_at, uint32_t hint,
                                             uint32_t seed) {
@@ -323,9 +319,10 @@ WH_FN wh_tessera_take wh_tessera_look_once_(wh_tessera_core g, uint32_t set, uin
         take = wh_tessera_take_seen_(g, set, seen, r, seed, &rest);
         wh_tessera_end_(g, set);
     }
-    if (take.bits != 0 && rest != 0 && hint == 0) {
+    const int leads_on = take.bits != 0 && wh_popc64(rest) >= WH_TESSERA_HINT_LEAST;
+    if (leads_on && hint == 0) {
         wh_store_u32_relaxed(hint_at, seen.slab + 1);
-    } else if (hint != 0 && (take.bits == 0 || rest == 0)) {
+    } else if (!leads_on && hint != 0) {
         wh_store_u32_relaxed(hint_at, 0);
     }
     if (take.bits != 0 ? rest == 0 && n_words == 1 : !seen.any) {
@@ -349,7 +346,7 @@ WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *ow
         (takes >> 5 & WH_TESSERA_POOL_TURN) == 0) {
         return take;
     }
-    uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
+    uint32_t seed = wh_tessera_spread_((uint32_t)wh_thread_id() + takes * 65537u);
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_EACH_TRIES && take.bits == 0; tries++) {
         seed = (seed ^ seed >> 15) * 2246822519u;
@@ -380,19 +377,20 @@ typedef struct wh_tessera_served {
 /* For groups of a full warp (`lanes` is the caller's) of class c, or NO_CLASS: slots of listed
  * slabs for all lanes that need one. The leaders look side by side, each again as long as its group
  * needs some and its looks find some, but for two in vain; not while others search for all (X3).
+ * turn: the warp's, which looks elsewhere each time, as where it looked last it has left nothing.
  * Who is left it says itself: a vote right behind the call would count parts of the warp
  * (simt/cuda.h). */
 WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(wh_tessera_ref g, wh_tessera_set *own,
                                                      wh_mask_t lanes, uint32_t set, uint32_t c,
-                                                     int need, void *p) {
+                                                     int need, void *p, uint32_t turn) {
     const uint32_t all = 0xffffffffu, leader = wh_mask_leader(lanes);
     const uint32_t of = c != WH_TESSERA_NO_CLASS ? c : 0;
     const wh_tessera_core core = *g;
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[of];
     const uint32_t n_words = (row.slots + 63) >> 6; /* or less: then the others are 0 */
     uint32_t *hint_at = wh_tessera_reuse_at_(own, of);
-    const uint32_t takes = wh_load_u32_relaxed(&own->begun);
-    uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
+    uint32_t seed = wh_tessera_spread_((uint32_t)(wh_thread_id() >> 5)) +
+                    turn * (WH_TESSERA_GROUP_LOOKS * WH_TESSERA_FURTHER);
     uint32_t hint = wh_load_u32_relaxed(hint_at);
     int may = wh_lane_id() == leader && wh_tessera_may_list_(core, of, hint);
     wh_tessera_served served;
@@ -405,7 +403,7 @@ WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(wh_tessera_ref g, wh_tesser
         if (!wh_any(all, may && r != 0)) {
             break;
         }
-        seed = (seed ^ seed >> 15) * 2246822519u;
+        seed += WH_TESSERA_FURTHER;
         if (may && r != 0) {
             take = wh_tessera_look_once_(core, set, of, r, n_words, hint_at, hint, seed);
             misses += take.bits == 0;
@@ -670,21 +668,20 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set
  * All lanes of mask look at a listed pack each; whoever asks goes to the one that has
  * the smallest block that will do, since others need larger ones. Packs found to have none leave
  * the list. A look takes long, and one lane after the other would make some. It is no take (P4):
- * NULL needs a moment without any (X1), which lanes that look in vain must not keep away. */
+ * NULL needs a moment without any (X1), which lanes that look in vain must not keep away. turn:
+ * the caller's, who looks elsewhere each time, as what it finds may not do. */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
-                                                   uint32_t least) {
+                                                   uint32_t least, uint32_t turn) {
     const wh_tessera_core core = *g;
     const wh_veb list = wh_tessera_list_(core, core.n_classes);
-    const uint32_t takes = wh_load_u32_relaxed(&wh_tessera_set_at_(core, set)->begun);
+    const uint32_t first = wh_tessera_spread_((uint32_t)wh_thread_id()) +
+                           turn * (WH_TESSERA_PACK_ROUNDS * WH_TESSERA_FURTHER);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     WH_NO_UNROLL
     for (uint32_t round = 0;
          round < WH_TESSERA_PACK_ROUNDS && wh_any(mask, least != 0 && take.bits == 0); round++) {
-        const uint32_t random =
-            ((uint32_t)wh_thread_id() + (takes * WH_TESSERA_PACK_ROUNDS + round) * 65537u) *
-            2654435761u;
-        uint64_t x = wh_veb_successor(list, (uint64_t)random * core.n_chunks >> 32);
-        x = x == WH_VEB_NONE ? wh_veb_successor(list, 0) : x;
+        uint32_t at = first + round * WH_TESSERA_FURTHER;
+        const uint64_t x = wh_veb_pick(list, &at, 1);
         uint32_t pack = core.n_chunks, lengths = 0;
         if (x != WH_VEB_NONE) {
             pack = wh_tessera_slab_of(core.n_chunks, (uint32_t)x);

@@ -122,7 +122,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             if (wh_any(mask, looks)) {
                 const int its = (wh_ballot(mask, looks) & lanes) != 0;
                 const wh_tessera_served served =
-                    wh_tessera_take_groups_(g, own, lanes, set, c, need && its, p);
+                    wh_tessera_take_groups_(g, own, lanes, set, c, need && its, p, attempt + 1);
                 p = served.p;
                 need = need && p == NULL;
                 needy = its ? served.needy : needy;
@@ -136,7 +136,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
         if (wh_any(mask, take.at == WH_TESSERA_PACKED)) {
             const int packed = wh_shfl_u64(mask, take.at, leader) == WH_TESSERA_PACKED;
             const wh_tessera_take taken = wh_tessera_take_packed_(
-                g, mask, set, packed && need ? wh_tessera_least_(*g, c) : 0);
+                g, mask, set, packed && need ? wh_tessera_least_(*g, c) : 0, attempt);
             const int some = (wh_ballot(mask, taken.bits != 0) & lanes) != 0;
             if (taken.bits != 0) {
                 p = wh_tessera_block_(g, taken);

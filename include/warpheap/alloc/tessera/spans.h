@@ -254,7 +254,8 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
     uint64_t span = 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_ANY_TRIES && span == 0; tries++) {
-        const uint64_t word = wh_veb_pick_word(pool, seed + tries, 1);
+        uint32_t at = wh_tessera_spread_(seed + tries);
+        const uint64_t word = wh_veb_pick_word(pool, &at, 1);
         if (word < g->n_chunks >> 6) {
             span = wh_tessera_span_near_(g, set, (uint32_t)word, 1, most, least);
             if (span == 0 && wh_load_u64_relaxed(wh_veb_word(pool, word)) == 0) {

@@ -157,6 +157,14 @@ WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
     return (bits & 0xffff) * n >> 16;
 }
 
+/* Where taker number k looks in a list or in the pool, of 2^32 (wh_veb_pick_word): numbers in a row
+ * are spread evenly, by the golden ratio, since takers that meet cost more than anything else
+ * (docs/TESSERA_LOG.md). Where it looks next: as much further on for all. */
+WH_HD uint32_t wh_tessera_spread_(uint32_t k) {
+    return k * 2654435761u;
+}
+#define WH_TESSERA_FURTHER 0x6a09e667u /* the root of 2, its fraction */
+
 /* --- giving back ----------------------------------------------------------------- */
 
 /* I5: the caller's atomic has shut this slab of several words, a chunk, with so many slots: it goes

@@ -372,7 +372,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_groups_(wh_tessera_ref g, wh_tesse
     served.p = p;
     served.needy = wh_ballot(all, need) & lanes;
     if (wh_any(all, need && dry)) {
-        served = wh_tessera_take_groups_(g, own, lanes, set, c, need, p);
+        served = wh_tessera_take_groups_(g, own, lanes, set, c, need, p, 0);
     }
     return wh_tessera_looked_(attach, v, served.p, served.needy == 0);
 }
@@ -391,8 +391,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     const wh_veb pool = wh_tessera_pool_(core);
     const uint32_t n_words = (row.slots + 63) >> 6;
-    const uint32_t takes = wh_load_u32_relaxed(&own->begun);
-    uint32_t seed = ((uint32_t)wh_thread_id() + takes * 65537u) * 2654435761u;
+    uint32_t seed = wh_tessera_spread_((uint32_t)wh_thread_id());
     uint32_t misses = wh_any(all, wh_tessera_looks_(attach)) ? 0 : WH_TESSERA_EACH_TRIES;
     WH_NO_UNROLL
     while (misses < WH_TESSERA_EACH_TRIES) {
@@ -403,7 +402,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
         if (n == 0 || !wh_all(all, may)) {
             break;
         }
-        seed = (seed ^ seed >> 15) * 2246822519u;
+        seed += WH_TESSERA_FURTHER;
         const wh_tessera_glimpse seen = wh_tessera_glimpse_(core, c, n_words, 0, seed);
         const int first = wh_group_leads(wh_group_by_u32(all, seen.slab));
         const uint64_t free =

@@ -348,9 +348,9 @@ WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t set, uint32_t *ran
                                   uint32_t least, uint32_t nth, int *begun, uint32_t *misses) {
     const uint32_t all = 0xffffffffu;
     const wh_veb pool = wh_tessera_pool_(g);
-    const uint32_t far = wh_tessera_far_(random);
+    uint32_t along = wh_tessera_far_(random);
     const int tells = wh_lane_id() == *random >> 27; /* the summaries are a few words for all */
-    const uint64_t picked = wh_veb_pick_word(pool, far, tells);
+    const uint64_t picked = wh_veb_pick_word(pool, &along, tells);
     const uint32_t word = picked != WH_VEB_NONE ? (uint32_t)picked : 0;
     uint64_t bits = picked != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(pool, word)) : 0;
     if (picked != WH_VEB_NONE && bits == 0 && tells) {
