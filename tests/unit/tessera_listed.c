@@ -365,7 +365,7 @@ WH_KERNEL(look_in_turn, listed_args, a) {
 static void test_where_groups_look(void **state) {
     (void)state;
     full_heap f = fill_kinds(4, 16, 2, 400000);
-    const wh_launch one = grid(f.device, 1, 32);
+    wh_launch one = grid(f.device, 1, 32);
     thin(&f, 17); /* up to four in a word of 64 */
     assert_int_equal(look_in_turn(&one, &f.a), WH_OK);
     assert_true(accept(&f, 32) > 0);
@@ -373,6 +373,7 @@ static void test_where_groups_look(void **state) {
     close_heap(&f);
 
     f = fill_kinds(4, 16, KINDS, 400000);
+    one = grid(f.device, 1, 32);
     thin(&f, 3); /* some 21 */
     void *first[3][32];
     for (uint32_t k = 0; k < 3; k++) {
