@@ -527,6 +527,23 @@ WH_KERNEL(unlisted, full_args, a) {
                 a.ptrs[long_one];
 }
 
+/* Every other block is free. A lane alone takes one for four granules of a pack, gives it back, and
+ * does so again in the same turn of the slow path, and in the next one; sizes: the chunks. */
+WH_KERNEL(in_turn, full_args, a) {
+    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    for (uint32_t i = 0; i < *a.n; i += 2) {
+        wh_free(a.heap, a.ptrs[i]);
+    }
+    for (uint32_t k = 0; k < 3; k++) {
+        const wh_tessera_take take =
+            wh_tessera_take_packed_(g, wh_activemask(), wh_tessera_my_set_(a.heap), 4, k / 2);
+        a.sizes[k] = take.bits != 0 ? (uint32_t)((take.at & ~WH_TESSERA_BLOCK) >> 16) : UINT32_MAX;
+        if (take.bits != 0) {
+            wh_free(a.heap, wh_tessera_block_(g, take));
+        }
+    }
+}
+
 WH_KERNEL(free_all, full_args, a) {
     for (uint32_t i = (uint32_t)wh_thread_id(); i < *a.n; i += (uint32_t)wh_grid_threads()) {
         wh_free(a.heap, a.ptrs[i]);
@@ -573,6 +590,29 @@ static void test_a_full_heap_gives_blocks_again(void **state) {
         wh_heap_destroy(heap);
         wh_device_close(device);
     }
+}
+
+/* Who has been to listed packs in vain looks at others in the next turn. */
+static void test_turns(void **state) {
+    (void)state;
+    full_args a;
+    wh_device *device = open_policy(WH_SIM_STICKY, 1);
+    memset(&a, 0, sizeof a);
+    wh_heap *heap = make_heap(device, 320 << 10, &a.heap);
+    a.most = 16384;
+    a.seed = 1;
+    a.ptrs = take(device, a.most * sizeof *a.ptrs);
+    a.sizes = take(device, a.most * sizeof *a.sizes);
+    a.n = take(device, sizeof *a.n);
+    const wh_launch all = grid(device, WARPS, 32), alone = grid(device, 1, 1);
+    assert_int_equal(fill(&all, &a), WH_OK);
+    assert_int_equal(in_turn(&alone, &a), WH_OK);
+    assert_true(a.sizes[0] != UINT32_MAX && a.sizes[2] != UINT32_MAX);
+    assert_int_equal(a.sizes[0], a.sizes[1]);
+    assert_true(a.sizes[0] != a.sizes[2]);
+    is_sound(heap, *a.n / 2, 0);
+    wh_heap_destroy(heap);
+    wh_device_close(device);
 }
 
 /* A search looks at a pack while it is cut: its tag tells of more blocks than the tags say the
@@ -711,6 +751,7 @@ int main(void) {
                                        cmocka_unit_test(test_the_smallest_block_that_will_do),
                                        cmocka_unit_test(test_packs_go_past_what_is_taken),
                                        cmocka_unit_test(test_packs_take_the_last_place),
+                                       cmocka_unit_test(test_turns),
                                        cmocka_unit_test(test_a_full_heap_gives_blocks_again),
                                        cmocka_unit_test(test_an_unfinished_pack),
                                        cmocka_unit_test(test_a_storm)};

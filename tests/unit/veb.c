@@ -600,8 +600,7 @@ static void test_even_picks(void **state) {
     for (uint32_t x = 0; x < N; x++) {
         assert_int_equal(times[x], wh_veb_contains(c.t, x));
     }
-    for (uint64_t w = 1; w < WORDS;
-         w++) { /* all but one word, without a word to the levels above */
+    for (uint64_t w = 1; w < WORDS; w++) { /* the levels above are not told */
         *wh_veb_word(c.t, w) = 0;
     }
     uint32_t vain = 0, at = 0;

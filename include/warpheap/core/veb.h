@@ -363,7 +363,7 @@ WH_FN uint64_t wh_veb_pick(wh_veb t, uint32_t *at, int tells) {
     const uint64_t word = wh_veb_pick_word(t, at, tells);
     const uint64_t items = word != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(t, word)) : 0;
     if (word != WH_VEB_NONE && items == 0 && tells) {
-        wh_veb_emptied(t, word); /* who took them may not have said so */
+        wh_veb_emptied(t, word); /* I2: who took them may not have said so */
     }
     return items != 0 ? word << 6 | wh_pick64(items, at) : WH_VEB_NONE;
 }

@@ -377,7 +377,7 @@ typedef struct wh_tessera_served {
 /* For groups of a full warp (`lanes` is the caller's) of class c, or NO_CLASS: slots of listed
  * slabs for all lanes that need one. The leaders look side by side, each again as long as its group
  * needs some and its looks find some, but for two in vain; not while others search for all (X3).
- * turn: the warp's, which looks elsewhere each time, as where it looked last it has left nothing.
+ * turn: 0, or one of the slow path's, each of which looks elsewhere: the one before left nothing.
  * Who is left it says itself: a vote right behind the call would count parts of the warp
  * (simt/cuda.h). */
 WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(wh_tessera_ref g, wh_tessera_set *own,
@@ -669,7 +669,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set
  * the smallest block that will do, since others need larger ones. Packs found to have none leave
  * the list. A look takes long, and one lane after the other would make some. It is no take (P4):
  * NULL needs a moment without any (X1), which lanes that look in vain must not keep away. turn:
- * the caller's, who looks elsewhere each time, as what it finds may not do. */
+ * of the slow path, each of which looks elsewhere, as what one finds may not do. */
 WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
                                                    uint32_t least, uint32_t turn) {
     const wh_tessera_core core = *g;

@@ -158,7 +158,7 @@ WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
 }
 
 /* Where taker number k looks in a list or in the pool, of 2^32 (wh_veb_pick_word): numbers in a row
- * are spread evenly, by the golden ratio, since takers that meet cost more than anything else
+ * are spread evenly, by the golden ratio, since takers that meet fail at each other's atomics
  * (docs/TESSERA_LOG.md). Where it looks next: as much further on for all. */
 WH_HD uint32_t wh_tessera_spread_(uint32_t k) {
     return k * 2654435761u;
