@@ -231,6 +231,7 @@ static void test_bits(void **state) {
         if (w != 0) {
             assert_int_equal(wh_ctz32(w), first32);
             assert_int_equal(wh_clz32(w), 31 - last32);
+            assert_int_equal(wh_msb32(w), last32);
             assert_int_equal(wh_mask_leader(w), first32);
         }
     }

@@ -87,6 +87,16 @@ static void tags_of_whole_slabs(void **state) {
     }
 }
 
+static void granules_are_rounded_up(void **state) {
+    (void)state;
+    for (uint32_t chunk_log2 = 10; chunk_log2 <= 14; chunk_log2++) {
+        const uint32_t granule = (1u << chunk_log2) / WH_TESSERA_GRANULES;
+        for (uint32_t n = 1; n <= 1u << chunk_log2; n++) {
+            assert_int_equal(wh_tessera_granules(n, chunk_log2), (n + granule - 1) / granule);
+        }
+    }
+}
+
 /* Aligned runs of set bits, against a search bit by bit. */
 static void fits_are_aligned_and_lowest(void **state) {
     (void)state;
@@ -160,6 +170,40 @@ static wh_tessera_t plan_heap(uint64_t bytes) {
     memset(&h, 0, sizeof h);
     assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
     return h;
+}
+
+/* What a full warp's malloc makes of a request without a look at its class's row is what that
+ * says, for every class that has slabs of 32 slots for such warps, and for no other. */
+static void slabs_of_warps_need_no_row(void **state) {
+    (void)state;
+    uint32_t n_whole = 0;
+    for (uint32_t chunk_log2 = 10; chunk_log2 <= 14; chunk_log2++) {
+        for (uint64_t bytes = 4 << 20; bytes <= (uint64_t)8 << 30; bytes *= 4) {
+            wh_tuning tuning;
+            wh_tessera_t h;
+            wh_plan plan;
+            memset(&tuning, 0, sizeof tuning);
+            memset(&h, 0, sizeof h);
+            tuning.chunk_bytes = 1u << chunk_log2;
+            assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+            for (uint32_t n = 1; n <= h.max_slot; n++) {
+                const uint32_t c = wh_tessera_class_of(n);
+                const int whole = (h.whole >> c & 1) != 0;
+                assert_int_equal(wh_tessera_is_whole_(n, h.core.max_whole), whole);
+                if (whole) {
+                    const wh_tessera_class row =
+                        wh_tessera_make_class(c, chunk_log2, h.max_order, h.span_share);
+                    const uint32_t log2 = wh_tessera_whole_log2_(n);
+                    assert_int_equal(1u << log2, row.slot_size);
+                    assert_int_equal(wh_tessera_whole_order_(log2, chunk_log2),
+                                     wh_tessera_order(row));
+                    assert_int_equal(row.slots, WH_WARP_SIZE);
+                    n_whole++;
+                }
+            }
+        }
+    }
+    assert_true(n_whole > 0);
 }
 
 /* Full warps' places: aligned, in the heap behind the first spans, each once a round, and never
@@ -286,10 +330,12 @@ int main(void) {
         cmocka_unit_test(slots_tile_their_slab),
         cmocka_unit_test(little_is_wasted),
         cmocka_unit_test(tags_of_whole_slabs),
+        cmocka_unit_test(granules_are_rounded_up),
         cmocka_unit_test(fits_are_aligned_and_lowest),
         cmocka_unit_test(rows_begin_where_they_do),
         cmocka_unit_test(lists_spread_neighbours),
         cmocka_unit_test(heaps_fit_their_memory),
+        cmocka_unit_test(slabs_of_warps_need_no_row),
         cmocka_unit_test(places_tile_the_heap),
         cmocka_unit_test(packs_have_the_same_places),
         cmocka_unit_test(wide_spans_lie_in_rows),

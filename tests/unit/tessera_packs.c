@@ -304,6 +304,45 @@ WH_KERNEL(free_together, cut_args, a) {
     wh_free_lanes(a.heap, ~0u, a.ptrs[wh_lane_id()]);
 }
 
+/* Lanes that ask for 0 bytes get NULL, which is no failure, whatever way the others of their warp
+ * go: a pack, cursors, both, a slab of their own; and they take nothing. */
+static void test_lanes_that_want_nothing(void **state) {
+    (void)state;
+    static const uint32_t zeros[] = {1, 0x80000000u, 0xffff0000u, 0xfffffffeu, ~0u, 0};
+    static const uint32_t kinds[][2] = {{200, 500}, {1, 500}, {1, 60}, {512, 512}, {400, 400}};
+    wh_device *device = open_policy(WH_SIM_RANDOM, 1);
+    cut_args a;
+    memset(&a, 0, sizeof a);
+    wh_heap *heap = make_heap(device, 8 << 20, &a.heap);
+    uint32_t *sizes = take(device, 32 * sizeof *sizes);
+    a.sizes = sizes;
+    a.ptrs = take(device, 32 * sizeof *a.ptrs);
+    a.usable = take(device, 32 * sizeof *a.usable);
+    const wh_launch one = grid(device, 1, 32);
+    assert_true(wh_tessera_is_whole_(512, a.heap.core.max_whole));
+    for (uint32_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (uint32_t z = 0; z < sizeof zeros / sizeof *zeros; z++) {
+            for (uint32_t i = 0; i < 32; i++) {
+                const uint32_t n = kinds[k][0] + i * (kinds[k][1] - kinds[k][0]) / 31;
+                sizes[i] = (zeros[z] >> i & 1) != 0 ? 0 : n;
+            }
+            assert_int_equal(cut(&one, &a), WH_OK);
+            for (uint32_t i = 0; i < 32; i++) {
+                assert_int_equal(a.ptrs[i] == NULL, sizes[i] == 0);
+                assert_true(a.usable[i] >= sizes[i] && (sizes[i] != 0 || a.usable[i] == 0));
+            }
+            wh_stats stats;
+            is_sound(heap, wh_popc32(~zeros[z]), 0);
+            assert_int_equal(wh_heap_get_stats(heap, &stats), WH_OK);
+            assert_int_equal(stats.failed, 0);
+            assert_int_equal(free_together(&one, &a), WH_OK);
+            is_sound(heap, 0, 0);
+        }
+    }
+    wh_heap_destroy(heap);
+    wh_device_close(device);
+}
+
 /* 16 lanes or more of one class, all of a warp or not, have a pack only if blocks of it are as long
  * as the class's slots, or hardly longer. */
 static void test_packs_of_one_class(void **state) {
@@ -746,6 +785,7 @@ static void test_tags(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_tags),
                                        cmocka_unit_test(test_blocks_lie_side_by_side),
+                                       cmocka_unit_test(test_lanes_that_want_nothing),
                                        cmocka_unit_test(test_packs_of_one_class),
                                        cmocka_unit_test(test_packs_in_parts),
                                        cmocka_unit_test(test_the_smallest_block_that_will_do),

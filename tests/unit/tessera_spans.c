@@ -227,7 +227,7 @@ WH_KERNEL(message, message_args, a) {
             const uint64_t got =
                 wh_fetch_add_u64_acquire(&a.heap.sets[0].cursors[a.c].span, WH_TESSERA_POSITION);
             *a.wrong +=
-                wh_tessera_nth_(g.base, g.chunk_log2, row, got, before) == (void *)p ? 0 : 1;
+                wh_tessera_nth_(g.base, 1u << g.chunk_log2, row, got, before) == (void *)p ? 0 : 1;
         }
         wh_syncwarp(~0u);
         p[lane] = 2;

@@ -276,6 +276,11 @@ WH_HD uint32_t wh_clz32(uint32_t v) {
 WH_HD uint32_t wh_clz64(uint64_t v) {
     return (uint32_t)__clzll((long long)v);
 }
+WH_HD uint32_t wh_msb32(uint32_t v) {
+    uint32_t r;
+    asm("bfind.u32 %0, %1;" : "=r"(r) : "r"(v));
+    return r;
+}
 WH_HD uint64_t wh_ones_from_u64(uint32_t n) {
     uint64_t r; /* shl gives 0 for n > 63, which C does not */
     asm("shl.b64 %0, %1, %2;" : "=l"(r) : "l"(~(uint64_t)0), "r"(n));
@@ -318,6 +323,9 @@ WH_HD uint32_t wh_clz32(uint32_t v) {
 }
 WH_HD uint32_t wh_clz64(uint64_t v) {
     return (uint32_t)__builtin_clzll(v);
+}
+WH_HD uint32_t wh_msb32(uint32_t v) {
+    return 31u - wh_clz32(v);
 }
 WH_HD uint64_t wh_ones_from_u64(uint32_t n) {
     return n < 64 ? ~(uint64_t)0 << n : 0;

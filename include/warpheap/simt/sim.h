@@ -223,6 +223,9 @@ WH_HD uint32_t wh_clz32(uint32_t v) {
 WH_HD uint32_t wh_clz64(uint64_t v) {
     return (uint32_t)__builtin_clzll(v);
 }
+WH_HD uint32_t wh_msb32(uint32_t v) {
+    return 31u - wh_clz32(v);
+}
 WH_HD uint64_t wh_ones_from_u64(uint32_t n) {
     return n < 64 ? ~(uint64_t)0 << n : 0;
 }

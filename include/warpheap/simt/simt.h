@@ -76,6 +76,8 @@
  *   wh_popc32 wh_popc64      set bits
  *   wh_ctz32  wh_ctz64       index of the lowest set bit; undefined for 0
  *   wh_clz32  wh_clz64       leading zeros; undefined for 0
+ *   wh_msb32                 index of the highest set bit; undefined for 0. One instruction on the
+ *                            GPU, where 31 - wh_clz32 is three
  *   wh_ones_from_u64(n)      bits n and up; 0 for n > 63
  *   wh_low_u32 wh_high_u32   halves of 64 bits
  *   wh_mul_wide_u32(a, b)    their product, 64 bits

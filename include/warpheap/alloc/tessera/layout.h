@@ -42,7 +42,7 @@ WH_HD uint32_t wh_tessera_class_of(uint32_t n) {
     if (m < 256) {
         return 4 + (m >> 5);
     }
-    const uint32_t b = 31 - wh_clz32(m);
+    const uint32_t b = wh_msb32(m);
     const uint32_t sixteenth = (m >> (b - 4)) & 15;
     return WH_TESSERA_FINE + (b - 8) * 5 + (sixteenth == 0 ? 0 : 1 + (sixteenth >> 2));
 }
@@ -186,10 +186,9 @@ WH_HD uint32_t wh_tessera_pack_chunks(uint64_t tag) {
 WH_HD uint32_t wh_tessera_granule_log2(uint32_t chunk_log2) {
     return chunk_log2 - 5;
 }
-/* Granules that n bytes take. */
+/* Granules that n > 0 bytes take. */
 WH_HD uint32_t wh_tessera_granules(uint32_t n, uint32_t chunk_log2) {
-    const uint32_t log2 = wh_tessera_granule_log2(chunk_log2);
-    return (n + (1u << log2) - 1) >> log2;
+    return ((n - 1) >> wh_tessera_granule_log2(chunk_log2)) + 1;
 }
 /* Slot of the block that starts at byte x of a chunk with this tag, of whose number the lower bits
  * count; a number that no pack has, if none does. */
@@ -407,16 +406,20 @@ typedef struct wh_tessera_header {
 
 typedef const wh_tessera_core *wh_tessera_ref;
 
+/* x modulo places, in few instructions: the quotient may be one too large. */
+WH_HD uint32_t wh_tessera_turn_(wh_tessera_core g, uint32_t x) {
+    const uint32_t rest = x - wh_high_u32(wh_mul_wide_u32(x, g.by_places)) * g.places;
+    return rest < rest + g.places ? rest : rest + g.places;
+}
+
 /* Where a set puts a full warp's slab of 2^order chunks the ticket-th time: one after the other in
  * words of the pool that are its own, since atomics of all SMs on one word take turns; the words of
  * all sets side by side, so that the used part of the heap stays dense.
  * tests/unit/tessera_layout.c. */
 WH_HD uint32_t wh_tessera_next_place(wh_tessera_core g, uint32_t set, uint32_t ticket,
                                      uint32_t order) {
-    const uint32_t x = ticket << order; /* its remainder by places is a multiple of 2^order, too */
-    uint32_t rest = x - (uint32_t)((uint64_t)x * g.by_places >> 32) * g.places;
-    rest += rest >> 31 != 0 ? g.places : 0;
-    return g.begin + (((rest >> 6) * g.n_sets + set) << 6) + (rest & 63);
+    const uint32_t rest = wh_tessera_turn_(g, ticket << order); /* a multiple of 2^order, too */
+    return ((g.begin >> 6) + (rest >> 6) * g.n_sets + set) << 6 | (rest & 63);
 }
 
 /* Where a set puts a wide span: eight words in a row, of which the others are of its neighbours: of
@@ -429,10 +432,8 @@ WH_HD uint32_t wh_tessera_next_place(wh_tessera_core g, uint32_t set, uint32_t t
 WH_HD uint32_t wh_tessera_row_place(wh_tessera_core g, uint32_t set, uint32_t ticket, uint32_t n,
                                     uint32_t *words) {
     ticket = (ticket + n - 1) & ~(n - 1);
-    const uint32_t x =
-        (ticket >> (WH_TESSERA_ROW_LOG2 - 1) << WH_TESSERA_WIDE_SPAN_LOG2) + (g.places >> 1);
-    uint32_t rest = x - (uint32_t)((uint64_t)x * g.by_places >> 32) * g.places;
-    rest += rest >> 31 != 0 ? g.places : 0;
+    const uint32_t rest = wh_tessera_turn_(
+        g, (ticket >> (WH_TESSERA_ROW_LOG2 - 1) << WH_TESSERA_WIDE_SPAN_LOG2) + (g.places >> 1));
     uint32_t row = rest >> WH_TESSERA_WIDE_SPAN_LOG2 << WH_TESSERA_ROW_LOG2 |
                    (set & (WH_TESSERA_ROW_SETS - 1));
     row -= row >= g.places >> 6 ? WH_TESSERA_ROW_SETS : 0;
@@ -446,9 +447,8 @@ WH_HD uint32_t wh_tessera_row_place(wh_tessera_core g, uint32_t set, uint32_t ti
 /* Where a set puts packs: the ticket-th chunk of the same places, from their other end on, since
  * other takes begin at this one. The chunks of a word lie in the order of their tickets. */
 WH_HD uint32_t wh_tessera_pack_place(wh_tessera_core g, uint32_t set, uint32_t ticket) {
-    uint32_t rest = ticket - (uint32_t)((uint64_t)ticket * g.by_places >> 32) * g.places;
-    rest += rest >> 31 != 0 ? g.places : 0;
-    return g.begin + ((((g.places - 1 - rest) >> 6) * g.n_sets + set) << 6) + (rest & 63);
+    const uint32_t rest = wh_tessera_turn_(g, ticket);
+    return ((g.begin >> 6) + ((g.places - 1 - rest) >> 6) * g.n_sets + set) << 6 | (rest & 63);
 }
 
 typedef struct wh_tessera {
@@ -458,7 +458,7 @@ typedef struct wh_tessera {
     uint64_t *words;
     wh_tessera_set *sets;
     const wh_tessera_class *classes;
-    uint32_t max_slot;   /* largest request that is served by a slot */
+    uint32_t max_slot;   /* largest request that is served by a slot: a chunk */
     uint32_t set_scale;  /* set = SM * set_scale >> 16 */
     uint32_t max_order;  /* of a slab */
     uint32_t span_share; /* chunks of a span */
@@ -492,8 +492,12 @@ WH_FN const wh_tessera_header *wh_tessera_header_of_(wh_tessera_ref g) {
     const unsigned char *core = (const unsigned char *)g;
     return (const wh_tessera_header *)(const void *)(core - offsetof(wh_tessera_header, core));
 }
+WH_FN wh_tessera_set *wh_tessera_nth_set_(void *sets, uint32_t set) {
+    unsigned char *const first = (unsigned char *)sets; /* an index takes an instruction more */
+    return (wh_tessera_set *)(void *)(first + wh_mul_wide_u32(set, sizeof(wh_tessera_set)));
+}
 WH_FN wh_tessera_set *wh_tessera_set_at_(wh_tessera_core g, uint32_t set) {
-    return (wh_tessera_set *)(void *)(g.meta + sizeof(wh_tessera_header)) + set;
+    return wh_tessera_nth_set_(g.meta + sizeof(wh_tessera_header), set);
 }
 WH_FN wh_tessera_cursor *wh_tessera_cursor_at_(wh_tessera_core g, uint32_t set, uint32_t c) {
     return &wh_tessera_set_at_(g, set)->cursors[c];

@@ -201,7 +201,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             wh_store_u32_relaxed(&own->told, 1 + freed);
             need = 0;
         } else if (need && take.at != WH_TESSERA_WAIT && take.at != WH_TESSERA_SERVED) {
-            p = wh_tessera_nth_(g->base, g->chunk_log2, row, take.at, rank);
+            p = wh_tessera_nth_(g->base, 1u << g->chunk_log2, row, take.at, rank);
             need = p == NULL;
         }
         if (idle) {

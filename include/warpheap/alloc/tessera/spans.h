@@ -167,20 +167,20 @@ WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, u
 }
 
 /* The slot at a position of a span. */
-WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_log2,
+WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_bytes,
                                       wh_tessera_class row, uint32_t first, uint32_t position) {
     const uint32_t slab = wh_tessera_divide(position, row.by_slots);
     const uint32_t slot = position - slab * row.slots;
     const uint32_t in_span = (slab << wh_tessera_slab_log2(row)) + slot * row.slot_size;
-    return base + wh_mul_wide_u32(first, 1u << chunk_log2) + in_span; /* a span has up to 8 MiB */
+    return base + wh_mul_wide_u32(first, chunk_bytes) + in_span; /* a span has up to 8 MiB */
 }
 
 /* The slot `rank` places behind the position of a span; NULL: it has not so many. */
-WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_log2, wh_tessera_class row,
+WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_bytes, wh_tessera_class row,
                             uint64_t span, uint32_t rank) {
     const uint32_t position = wh_tessera_span_position(span) + rank;
     return position < wh_tessera_span_slots(span)
-               ? wh_tessera_slot_(base, chunk_log2, row, wh_tessera_span_first(span), position)
+               ? wh_tessera_slot_(base, chunk_bytes, row, wh_tessera_span_first(span), position)
                : NULL;
 }
 
@@ -556,7 +556,7 @@ WH_FN wh_tessera_asked wh_tessera_attach_all_(wh_tessera_ref g, wh_tessera_set *
     }
     got = mask != 0 ? wh_shfl_u64(mask, got, wh_mask_leader(lanes)) : got;
     if (need) {
-        p = wh_tessera_nth_(core.base, core.chunk_log2, row, got,
+        p = wh_tessera_nth_(core.base, 1u << core.chunk_log2, row, got,
                             mask != 0 ? wh_mask_rank(needy) : 0);
     }
     wh_tessera_asked now;
@@ -660,8 +660,9 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
             wh_tessera_not_dry_(own, chunks);
             wh_tessera_publish_(own, c, attach - 1, span, wh_popc32(needy));
         }
-        p = p != NULL ? p
-                      : wh_tessera_nth_(core.base, core.chunk_log2, row, span, wh_mask_rank(needy));
+        p = p != NULL
+                ? p
+                : wh_tessera_nth_(core.base, 1u << core.chunk_log2, row, span, wh_mask_rank(needy));
     }
     if (back != 0) {
         wh_tessera_back_(core, own, word, back);

@@ -232,8 +232,9 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     const int needs = p == NULL && c != WH_TESSERA_NO_CLASS && rare;
     const int may = wh_any(mask, needs && wh_tessera_any_(wh_tessera_pool_(*g)));
     if (may && lanes == 0xffffffffu && wh_all(lanes, needs)) {
-        p = wh_tessera_is_whole_(n, g->max_whole) ? wh_tessera_whole_again_(g, set, c)
-                                                  : wh_tessera_pack_parts_(g, set, n);
+        p = wh_tessera_is_whole_(n, g->max_whole)
+                ? wh_tessera_whole_again_(g, set, c, wh_tessera_whole_log2_((uint32_t)n))
+                : wh_tessera_pack_parts_(g, set, n);
         if (wh_any(lanes, p == NULL) &&
             wh_tessera_order(wh_tessera_header_of_(g)->classes[c]) != 0) {
             p = wh_tessera_gather_slots_(g, set, c, p);
@@ -293,7 +294,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
     const wh_tessera_class row =
         wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     unsigned char *base = g->base;
-    const uint32_t chunk_log2 = wh_tessera_row_chunk_log2(row);
+    const uint32_t chunk_bytes = 1u << wh_tessera_row_chunk_log2(row);
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     wh_tessera_asked now;
     now.p = p;
@@ -313,10 +314,10 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
             }
             got = wh_shfl_u64(mask, got, leader);
             if (need) {
-                now.p = wh_tessera_nth_(base, chunk_log2, row, got, wh_mask_rank(needy));
+                now.p = wh_tessera_nth_(base, chunk_bytes, row, got, wh_mask_rank(needy));
             }
         } else if (need) {
-            now.p = wh_tessera_nth_(base, chunk_log2, row,
+            now.p = wh_tessera_nth_(base, chunk_bytes, row,
                                     wh_tessera_try_(own, c, 1, attempt, &now), 0);
         }
         need = need && now.p == NULL;
@@ -510,7 +511,7 @@ WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tess
     }
     got = together ? wh_shfl_u64(mask, got, same.leader) : got;
     const uint32_t rank = together ? wh_mask_rank(needy) : 0;
-    return p != NULL ? p : wh_tessera_nth_(h.base, h.chunk_log2, row, got, rank);
+    return p != NULL ? p : wh_tessera_nth_(h.base, h.max_slot, row, got, rank);
 }
 
 /* What malloc does not find at once. Lanes that have what they want come along with the others, so
@@ -559,46 +560,49 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
  * do that happen to be here, where that helps. may_pack: a constant; else the block is a slot, or a
  * run, but in no case one of a pack. */
 WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may_pack) {
-    const int is_slot = (uint64_t)n - 1 < h.max_slot; /* not so for 0 */
+    const int is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
     const int together = mask == 0xffffffffu;
     const wh_group same = together ? wh_group_by_u32(mask, c) : wh_group_alone();
     const uint32_t set = wh_tessera_my_set_(h);
     const int full_warp = may_pack && together && !h.tracks;
     const int whole = together && same.n == 32 && (h.whole >> c & 1) != 0;
-    const wh_tessera_class row = h.classes[is_slot ? c : 0];
-    wh_tessera_set *const own = &h.sets[set];
+    const wh_tessera_class row = h.classes[c];
+    wh_tessera_set *const own = wh_tessera_nth_set_(h.sets, set);
     uint64_t v = 0;
     void *p = NULL;
     int leads = 0;
-    const int exact = (h.exact >> c & 1) != 0;
-    const int of_one = full_warp && !whole && same.n == WH_WARP_SIZE && exact;
+    int of_one = 0; /* a full warp of one class that packs serve */
     if (!whole) {
-        int done = of_one;
-        if (full_warp && (same.n != WH_WARP_SIZE || exact)) {
+        const int exact = (h.exact >> c & 1) != 0, same_class = same.n == WH_WARP_SIZE;
+        int done = 0;
+        if (full_warp && (!same_class || exact)) {
             const int packs =
                 is_slot && (uint32_t)n <= h.pack_most && (same.n < WH_TESSERA_PACK_LANES || exact);
             const int large = packs && (uint32_t)n > h.pack_above;
-            if (wh_any(mask, large)) { /* a group of one class gets blocks there, or none */
+            of_one = same_class; /* gets blocks, or none */
+            done = of_one;
+            if (wh_any(mask, large)) {
                 const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
-                p = wh_tessera_pack_(h.core, h.tags, h.words, h.words_log2, own, set, need, large);
-                done = of_one || wh_all(mask, p != NULL || n == 0);
+                p = wh_tessera_pack_(h.core, h.max_slot, h.tags, h.words, h.words_log2, own, set,
+                                     need, large);
+                done = same_class || wh_all(mask, p != NULL); /* n = 0 takes what follows along */
             }
         }
-        leads = is_slot && p == NULL && !of_one && wh_group_leads(same);
         if (!done) {
+            leads = is_slot && p == NULL && wh_group_leads(same);
             if (leads) {
                 v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
                     &own->cursors[c].span, same.n * WH_TESSERA_POSITION); /* P2, I1 */
             }
-            void *q = wh_tessera_nth_(h.base, h.chunk_log2, row,
+            void *q = wh_tessera_nth_(h.base, h.max_slot, row,
                                       together ? wh_shfl_u64(mask, v, same.leader) : v, same.rank);
             p = p != NULL ? p : q;
         }
     } else {
-        p = wh_tessera_whole_(h, set, c, row);
+        p = wh_tessera_whole_(h, own, set, c, wh_tessera_whole_log2_((uint32_t)n));
     }
-    if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || h.tracks)) {
+    if (WH_TESSERA_SOME(mask, p == NULL || h.tracks)) { /* n = 0, too, which is seldom */
         uint32_t attach = 0;
         if (!whole && !of_one && (!full_warp || wh_any(mask, p == NULL && is_slot))) {
             p = wh_tessera_spare_(h, &own->cursors[c], row, mask, same, leads, &attach, &v, p);

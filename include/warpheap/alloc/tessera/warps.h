@@ -13,40 +13,52 @@ WH_HD int wh_tessera_is_whole_(uint64_t n, uint32_t max_whole) {
     return n > 256 && n <= max_whole && (m >> (29 - wh_clz32(m)) & 3) == 3;
 }
 
-/* Makes chunks that a full warp has claimed its slab, 32 slots, with this tag in all of them. The
- * caller's. tags, words: of the slab. */
-WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, wh_tessera_class row, uint64_t tag,
-                                 uint32_t slab, uint64_t *tags, uint64_t *words) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-    if (lane < 1u << wh_tessera_order(row)) { /* at most 32: a class is at most a chunk */
-        wh_store_u64_relaxed(&tags[lane], tag);
-    }
-    if (lane == 0) {
-        wh_store_u64_relaxed(words, 0);
-    }
-    wh_syncwarp(all);
-    return g.base + wh_mul_wide_u32(slab, 1u << g.chunk_log2) + lane * row.slot_size;
+/* log2 of the slots of such a class, for a request n of it, and of their chunks. From what is in
+ * registers: the class's row would be a round trip before the first atomic. */
+WH_HD uint32_t wh_tessera_whole_log2_(uint32_t n) {
+    return wh_msb32(n - 1) + 1;
+}
+WH_HD uint32_t wh_tessera_whole_order_(uint32_t log2, uint32_t chunk_log2) {
+    return log2 + 5 - chunk_log2;
 }
 
-/* A full warp that wants slots of class c, with this row, takes a slab of its own, 32 slots, from
+/* Makes chunks that a full warp has claimed its slab, 32 slots of 2^log2 bytes, with this tag, and
+ * the set, in all of them. The caller's, and malloc ends with a sync of the lanes, behind which
+ * these stores are. tags, words: of all chunks. */
+WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, uint32_t set, uint64_t tag, uint32_t log2,
+                                 uint32_t slab, uint32_t chunk_bytes, uint64_t *tags,
+                                 uint64_t *words, uint32_t words_log2) {
+    const uint32_t lane = wh_lane_id();
+    const uint32_t order = wh_tessera_whole_order_(log2, g.chunk_log2);
+    if (lane >> order == 0) { /* at most 32: a class is at most a chunk */
+        wh_store_u64_relaxed(&tags[slab + lane], wh_tessera_with_set(tag, set));
+    }
+    if (lane == 0) {
+        wh_store_u64_relaxed(&words[slab << words_log2], 0);
+    }
+    return g.base + wh_mul_wide_u32(slab, chunk_bytes) + (lane << log2);
+}
+
+/* A full warp that wants slots of class c, of 2^log2 bytes, takes a slab of its own, 32 slots, from
  * the next place of its set, or if that is taken, of the next ones: some SMs get more blocks to run
  * than others. NULL for all lanes: these places are taken, too, or it is known that there are none.
  * Kept short: code that an SM runs for the first time in a kernel comes from memory. */
 #define WH_TESSERA_WHOLE_TRIES 4u
-WH_FN void *wh_tessera_whole_(wh_tessera_t h, uint32_t set, uint32_t c, wh_tessera_class row) {
+WH_FN void *wh_tessera_whole_(wh_tessera_t h, wh_tessera_set *of, const uint32_t set, uint32_t c,
+                              uint32_t log2) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
     const wh_tessera_core g = h.core;
-    const uint32_t order = wh_tessera_order(row);
+    const uint32_t order = wh_tessera_whole_order_(log2, h.chunk_log2);
     const wh_tessera_header *header = (const wh_tessera_header *)(const void *)h.classes;
-    const uint64_t tag = wh_tessera_with_set(header->slab_tags[c], set); /* on its way meanwhile */
-    uint32_t slab = g.n_chunks;
+    const uint64_t tag = header->slab_tags[c]; /* on its way meanwhile */
+    uint32_t place_set = set;
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_WHOLE_TRIES && slab == g.n_chunks; tries++) {
+    for (uint32_t tries = 1;; tries++) {
+        uint32_t slab = g.n_chunks;
         if (lane == 0) {
-            wh_tessera_set *const of = &h.sets[set];
             const uint32_t ticket = wh_fetch_add_u32_relaxed(&of->begun, 1); /* P4 */
             const int none = wh_load_u32_hint(&of->no_places) != 0;          /* likewise */
-            const uint32_t place = wh_tessera_next_place(g, set, ticket, order);
+            const uint32_t place = wh_tessera_next_place(g, place_set, ticket, order);
             const uint64_t bits = (uint64_t)(0xffffffffu >> (32 - (1u << order))) << (place & 63);
             /* P3, P4. The summary above a word that this empties stays: a search clears it. */
             const uint64_t got = none ? 0
@@ -65,11 +77,16 @@ WH_FN void *wh_tessera_whole_(wh_tessera_t h, uint32_t set, uint32_t c, wh_tesse
             }
         }
         slab = wh_shfl_u32(all, slab, 0);
-        set = set != h.last_set ? set + 1 : 0;
+        if (slab < g.n_chunks) {
+            return wh_tessera_hand_out_(g, set, wh_again_u64(tag), log2, slab, h.max_slot, h.tags,
+                                        h.words, h.words_log2);
+        }
+        if (slab > g.n_chunks || tries == WH_TESSERA_WHOLE_TRIES) {
+            return NULL;
+        }
+        place_set = place_set != h.last_set ? place_set + 1 : 0;
+        of = wh_tessera_nth_set_(h.sets, place_set);
     }
-    return slab >= g.n_chunks ? NULL
-                              : wh_tessera_hand_out_(g, row, tag, slab, &h.tags[slab],
-                                                     &h.words[(uint64_t)slab << h.words_log2]);
 }
 
 /* What a claim of chunks in a row has come to. */
@@ -90,13 +107,13 @@ WH_FN wh_tessera_try wh_tessera_no_try_(wh_tessera_core g) {
     return now;
 }
 
-/* Claims n chunks from `place` on, if they lie in one word of the pool. P3. The summary above a
- * word that this empties stays: a search clears it. P4: between begin and end. */
+/* Claims n < 32 chunks from `place` on, if they lie in one word of the pool. P3. The summary above
+ * a word that this empties stays: a search clears it. P4: between begin and end. */
 WH_FN wh_tessera_try wh_tessera_try_place_(wh_tessera_core g, uint32_t place, uint32_t n) {
     wh_tessera_try now = wh_tessera_no_try_(g);
     now.place = place;
     if ((place & 63) + n <= 64) {
-        const uint64_t mask = wh_tessera_n_chunks_(place, n);
+        const uint64_t mask = (uint64_t)((1u << n) - 1) << (place & 63);
         now.back =
             wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~mask) & mask;
         now.got = now.back == mask;
@@ -131,12 +148,12 @@ WH_FN uint32_t wh_tessera_some_word_(wh_tessera_core g, uint32_t far) {
 /* A full warp whose place was taken: some sets run out before the heap does, so its lanes look at a
  * word of the pool each, of whatever set or of the front of the heap, and it takes a place that one
  * of them has seen. NULL: there was none. */
-WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c) {
+WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c,
+                                         uint32_t log2) {
     const wh_tessera_core core = *g;
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
-    const uint64_t tag = wh_tessera_with_set(wh_tessera_header_of_(g)->slab_tags[c], set);
-    const uint32_t order = wh_tessera_order(row);
+    const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
+    const uint32_t order = wh_tessera_whole_order_(log2, core.chunk_log2);
     wh_tessera_set *const own = wh_tessera_set_at_(core, set);
     uint32_t random = wh_tessera_random_(), slab = core.n_chunks, begun = 0;
     if (lane == 0) {
@@ -167,8 +184,9 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
     }
     return slab == core.n_chunks
                ? NULL
-               : wh_tessera_hand_out_(core, row, tag, slab, wh_tessera_tag_at_(core, slab),
-                                      wh_tessera_words_of_(core, slab));
+               : wh_tessera_hand_out_(core, set, tag, log2, slab, 1u << core.chunk_log2,
+                                      wh_tessera_tag_at_(core, 0), wh_tessera_words_of_(core, 0),
+                                      wh_tessera_words_log2(core.chunk_log2));
 }
 
 /* --- packs ------------------------------------------------------------------------ */
@@ -179,10 +197,9 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
 #define WH_TESSERA_PACK_TRIES 5u
 #define WH_TESSERA_NO_PACKS 8u /* packs that go elsewhere at once, when the set had no place */
 
-/* Claims chunks for a pack where the set puts the next one. */
+/* Claims chunks for a pack where the set puts the next one, which `ticket` says. */
 WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
-                                            uint32_t chunks) {
-    uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
+                                            uint32_t ticket, uint32_t chunks) {
     uint32_t place = wh_tessera_pack_place(g, set, ticket);
     if ((place & 63) + chunks > 64) { /* the rest of the word stays */
         ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
@@ -193,12 +210,13 @@ WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *o
     return now;
 }
 
-/* Claims chunks for a pack: the first; n_chunks: there are none. All lanes of a full warp. Where
- * the set puts the next one; if that is taken, the lanes look at a word of the set's own each, this
- * one and the 31 behind it, and all packs of the set go on where the first of these has enough; if
- * that is of no use either, they look at words anywhere, and take what one of them has seen.
- * The first try is not part of the loop: what one lane does in a loop, the others do not wait for
- * (the compiler for the GPU lets them go on), and all that follows would be done twice. */
+/* Claims chunks for a pack: the first; n_chunks: there are none. All lanes of a full warp. Two
+ * round trips: the bracket, the number and the hint that says whether it is of use, then the claim.
+ * Where the set puts the next one; if that is taken, the lanes look at a word of the set's own
+ * each, this one and the 31 behind it, and all packs of the set go on where the first of these has
+ * enough; if that is of no use either, they look at words anywhere, and take what one of them has
+ * seen. The first try is not part of the loop: what one lane does in a loop, the others do not wait
+ * for (the compiler for the GPU lets them go on), and all that follows would be done twice. */
 WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
                                       uint32_t chunks) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
@@ -207,8 +225,12 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
     if (lane == 0) {
         no_packs = wh_load_u32_hint(&own->no_packs); /* on its way meanwhile */
         begun = wh_fetch_add_u32_relaxed(&own->begun, WH_PLANT(tessera_p4, 1, 0)); /* P4 */
+        const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);     /* likewise */
         if (no_packs == 0 && begun != UINT32_MAX) { /* P4: the claim waits for begun */
-            now = wh_tessera_try_ticket_(g, own, set, chunks);
+            now = wh_tessera_try_ticket_(g, own, set, ticket, chunks);
+        }
+        if (now.got) {
+            wh_add_u32_relaxed(&own->done, WH_PLANT(tessera_p4, 1, 0)); /* P4 */
         }
     }
     uint32_t found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
@@ -237,20 +259,21 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
                 wh_shfl_u32(all, (is_own ? ticket : word << 6) + first, wh_mask_leader(seen));
             if (lane == 0 && is_own) {
                 (void)wh_fetch_max_u32_relaxed(&own->packs, next);
-                now = wh_tessera_try_ticket_(g, own, set, chunks);
+                now = wh_tessera_try_ticket_(g, own, set,
+                                             wh_fetch_add_u32_relaxed(&own->packs, chunks), chunks);
             } else if (lane == 0 && begun != UINT32_MAX) { /* P4 */
                 now = wh_tessera_try_place_(g, next, chunks);
             }
             found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
         }
-    }
-    if (lane == 0) {
-        wh_tessera_try_back_(g, now);
-        if (no_packs != 0) {
-            wh_store_u32_relaxed(&own->no_packs, no_packs - 1);
+        if (lane == 0) {
+            wh_tessera_try_back_(g, now);
+            if (no_packs != 0) {
+                wh_store_u32_relaxed(&own->no_packs, no_packs - 1);
+            }
+            /* P4: what has become available is so behind a fence */
+            wh_add_u32_relaxed(&own->done, WH_PLANT(tessera_p4, 1, 0));
         }
-        /* P4: what has become available is so behind a fence */
-        wh_add_u32_relaxed(&own->done, WH_PLANT(tessera_p4, 1, 0));
     }
     return found;
 }
@@ -260,9 +283,9 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
  * left. Each loses half a granule in the mean, which is more than a class of small slots does: who
  * is not `large` takes part only if the warp wants much, and gets NULL else. So do all of them if
  * what is left is too little, or there was no place. Two atomics in a row; waits for nobody. */
-WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *words,
-                             uint32_t words_log2, wh_tessera_set *own, uint32_t set, uint32_t need,
-                             int large) {
+WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint32_t chunk_bytes, uint64_t *tags,
+                             uint64_t *words, uint32_t words_log2, wh_tessera_set *own,
+                             uint32_t set, uint32_t need, int large) {
     const uint32_t all = 0xffffffffu, lane = wh_lane_id();
     uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
     uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
@@ -285,7 +308,8 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *wor
     const uint32_t bits = wh_scan_add_warp_u32(bit);
     const uint32_t before = wh_shfl_u32(all, chunk, (lane - 1) & (WH_WARP_SIZE - 1));
     const wh_mask_t blocks = wh_ballot(all, need != 0);
-    const wh_mask_t firsts = wh_ballot(all, lane == 0 || before != chunk);
+    const int is_first = lane == 0 || before != chunk;
+    const wh_mask_t firsts = wh_ballot(all, is_first);
     const wh_mask_t after = firsts & (0xfffffffeu << lane);
     const uint32_t last = wh_popc32(~after & (after - 1)) - 1; /* before the next first one */
     const uint32_t starts = wh_shfl_u32(all, bits, last) - (bits - bit);
@@ -293,7 +317,7 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *wor
     if (pack == core.n_chunks) {
         return NULL;
     }
-    if ((firsts >> lane & 1) != 0 && chunk < chunks) {
+    if (is_first && chunk < chunks) {
         wh_store_u64_relaxed(&tags[pack + chunk], wh_tessera_pack_tag(slots, wh_mask_rank(blocks),
                                                                       chunk, chunks, starts));
     }
@@ -302,10 +326,10 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint64_t *tags, uint64_t *wor
                              wh_tessera_pack_tag(slots, slots, chunk + 1, chunks, 0));
     }
     if (lane == 0) { /* it may be all ones: I2 */
-        wh_store_u64_relaxed(&words[(uint64_t)pack << words_log2], 0);
+        wh_store_u64_relaxed(&words[pack << words_log2], 0);
     }
     return need == 0 ? NULL
-                     : core.base + ((uint64_t)pack << core.chunk_log2) +
+                     : core.base + wh_mul_wide_u32(pack, chunk_bytes) +
                            (start << wh_tessera_granule_log2(core.chunk_log2));
 }
 
@@ -323,9 +347,9 @@ WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t
             const int takes = p == NULL && wh_lane_id() - first < part;
             if (wh_any(0xffffffffu, takes)) {
                 void *q = wh_tessera_pack_(
-                    core, wh_tessera_tag_at_(core, 0), wh_tessera_words_of_(core, 0),
-                    wh_tessera_words_log2(core.chunk_log2), wh_tessera_set_at_(core, set), set,
-                    takes ? granules : 0, takes);
+                    core, 1u << core.chunk_log2, wh_tessera_tag_at_(core, 0),
+                    wh_tessera_words_of_(core, 0), wh_tessera_words_log2(core.chunk_log2),
+                    wh_tessera_set_at_(core, set), set, takes ? granules : 0, takes);
                 p = p != NULL ? p : q;
             }
         }
