@@ -107,13 +107,13 @@ WH_FN wh_tessera_try wh_tessera_no_try_(wh_tessera_core g) {
     return now;
 }
 
-/* Claims n < 32 chunks from `place` on, if they lie in one word of the pool. P3. The summary above
- * a word that this empties stays: a search clears it. P4: between begin and end. */
+/* Claims n chunks, 1 to 32, from `place` on, if they lie in one word of the pool. P3. The summary
+ * above a word that this empties stays: a search clears it. P4: between begin and end. */
 WH_FN wh_tessera_try wh_tessera_try_place_(wh_tessera_core g, uint32_t place, uint32_t n) {
     wh_tessera_try now = wh_tessera_no_try_(g);
     now.place = place;
     if ((place & 63) + n <= 64) {
-        const uint64_t mask = (uint64_t)((1u << n) - 1) << (place & 63);
+        const uint64_t mask = (uint64_t)(0xffffffffu >> (32 - n)) << (place & 63);
         now.back =
             wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~mask) & mask;
         now.got = now.back == mask;
