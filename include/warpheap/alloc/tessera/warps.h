@@ -107,17 +107,19 @@ WH_FN wh_tessera_try wh_tessera_no_try_(wh_tessera_core g) {
     return now;
 }
 
-/* Claims n chunks, 1 to 32, from `place` on, if they lie in one word of the pool. P3. The summary
+/* Whether n chunks from `place` on lie in one word of the pool. */
+WH_HD int wh_tessera_in_word_(uint32_t place, uint32_t n) {
+    return (place & 63) + n <= 64;
+}
+
+/* Claims n chunks, 1 to 32, from `place` on, which lie in one word of the pool. P3. The summary
  * above a word that this empties stays: a search clears it. P4: between begin and end. */
-WH_FN wh_tessera_try wh_tessera_try_place_(wh_tessera_core g, uint32_t place, uint32_t n) {
+WH_FN wh_tessera_try wh_tessera_claim_row_(wh_tessera_core g, uint32_t place, uint32_t n) {
+    const uint64_t mask = (uint64_t)(0xffffffffu >> (32 - n)) << (place & 63);
     wh_tessera_try now = wh_tessera_no_try_(g);
     now.place = place;
-    if ((place & 63) + n <= 64) {
-        const uint64_t mask = (uint64_t)(0xffffffffu >> (32 - n)) << (place & 63);
-        now.back =
-            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~mask) & mask;
-        now.got = now.back == mask;
-    }
+    now.back = wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), place >> 6), ~mask) & mask;
+    now.got = now.back == mask;
     return now;
 }
 
@@ -171,7 +173,7 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
         const uint32_t place = wh_shfl_u32(all, word << 6 | at, wh_mask_leader(seen));
         wh_tessera_try now = wh_tessera_no_try_(core);
         if (lane == 0 && begun != UINT32_MAX) { /* P4: the claim waits for begun */
-            now = wh_tessera_try_place_(core, place, 1u << order);
+            now = wh_tessera_claim_row_(core, place, 1u << order);
             wh_tessera_try_back_(core, now);
         }
         slab = wh_shfl_u32(all, now.got ? now.place : core.n_chunks, 0);
@@ -201,11 +203,17 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
 WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
                                             uint32_t ticket, uint32_t chunks) {
     uint32_t place = wh_tessera_pack_place(g, set, ticket);
-    if ((place & 63) + chunks > 64) { /* the rest of the word stays */
+    if (!wh_tessera_in_word_(place, chunks)) { /* the rest of the word stays */
         ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);
         place = wh_tessera_pack_place(g, set, ticket);
+        if (!wh_tessera_in_word_(place, chunks)) {
+            wh_tessera_try none = wh_tessera_no_try_(g);
+            none.place = place;
+            none.ticket = ticket;
+            return none;
+        }
     }
-    wh_tessera_try now = wh_tessera_try_place_(g, place, chunks);
+    wh_tessera_try now = wh_tessera_claim_row_(g, place, chunks);
     now.ticket = ticket;
     return now;
 }
@@ -262,7 +270,7 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
                 now = wh_tessera_try_ticket_(g, own, set,
                                              wh_fetch_add_u32_relaxed(&own->packs, chunks), chunks);
             } else if (lane == 0 && begun != UINT32_MAX) { /* P4 */
-                now = wh_tessera_try_place_(g, next, chunks);
+                now = wh_tessera_claim_row_(g, next, chunks);
             }
             found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
         }
