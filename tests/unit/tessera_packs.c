@@ -42,6 +42,15 @@ WH_KERNEL(cut, cut_args, a) {
     a.usable[lane] = wh_usable_size(a.heap, a.ptrs[lane]);
 }
 
+/* Memory for what the lanes of a warp ask for, which is returned, and for what they get. */
+static uint32_t *take_lanes(wh_device *device, cut_args *a) {
+    uint32_t *sizes = take(device, 32 * sizeof *sizes);
+    a->sizes = sizes;
+    a->ptrs = take(device, 32 * sizeof *a->ptrs);
+    a->usable = take(device, 32 * sizeof *a->usable);
+    return sizes;
+}
+
 /* What is no start of a block of a pack: counted, and without effect. */
 WH_KERNEL(free_wrong, cut_args, a) {
     wh_free(a.heap, a.ptrs[a.first] + 16);      /* inside a granule */
@@ -108,11 +117,8 @@ static void test_the_smallest_block_that_will_do(void **state) {
         memset(&a, 0, sizeof a);
         memset(&b, 0, sizeof b);
         wh_heap *heap = make_heap(device, 300 << 10, &a.heap);
-        uint32_t *sizes = take(device, 32 * sizeof *sizes);
+        uint32_t *sizes = take_lanes(device, &a);
         uint32_t *granules = take(device, 32 * sizeof *granules);
-        a.sizes = sizes;
-        a.ptrs = take(device, 32 * sizeof *a.ptrs);
-        a.usable = take(device, 32 * sizeof *a.usable);
         b.heap = a.heap;
         b.blocks = (const unsigned char *const *)a.ptrs;
         b.granules = granules;
@@ -145,10 +151,7 @@ static void test_packs_go_past_what_is_taken(void **state) {
     wh_device *device = open_policy(WH_SIM_RANDOM, 1);
     memset(&a, 0, sizeof a);
     wh_heap *heap = make_heap(device, 300 << 10, &a.heap);
-    uint32_t *sizes = take(device, 32 * sizeof *sizes);
-    a.sizes = sizes;
-    a.ptrs = take(device, 32 * sizeof *a.ptrs);
-    a.usable = take(device, 32 * sizeof *a.usable);
+    uint32_t *sizes = take_lanes(device, &a);
     for (uint32_t i = 0; i < 32; i++) { /* two kinds of 16 lanes would go to cursors */
         sizes[i] = CHUNK / 4 + i % 4 * CHUNK / 16;
     }
@@ -188,10 +191,7 @@ static void test_packs_take_the_last_place(void **state) {
         const uint32_t sets = 1 + seed % 2; /* the warp is of set 0 */
         wh_heap *heap = make_heap_of(device, CHUNK, 2 << 20, sets, &a.heap);
         const wh_tessera_core g = a.heap.core;
-        uint32_t *sizes = take(device, 32 * sizeof *sizes);
-        a.sizes = sizes;
-        a.ptrs = take(device, 32 * sizeof *a.ptrs);
-        a.usable = take(device, 32 * sizeof *a.usable);
+        uint32_t *sizes = take_lanes(device, &a);
         for (uint32_t i = 0; i < 32; i++) {
             sizes[i] = CHUNK / 4 + i % 4 * CHUNK / 16;
         }
@@ -243,10 +243,7 @@ static void test_blocks_lie_side_by_side(void **state) {
         memset(&a, 0, sizeof a);
         wh_heap *heap = make_heap(device, 300 << 10, &a.heap);
         assert_true(a.heap.core.places >= 64); /* otherwise there are no packs */
-        uint32_t *sizes = take(device, 32 * sizeof *sizes);
-        a.sizes = sizes;
-        a.ptrs = take(device, 32 * sizeof *a.ptrs);
-        a.usable = take(device, 32 * sizeof *a.usable);
+        uint32_t *sizes = take_lanes(device, &a);
         uint32_t total = 0, in_pack = 0, last = 32, wanted = 0, small = 0;
         for (uint32_t i = 0; i < 32; i++) {
             const uint32_t most = seed % 3 == 0 ? MOST : i % 3 == 0 ? MOST / 2 : CHUNK / 16;
@@ -314,10 +311,7 @@ static void test_lanes_that_want_nothing(void **state) {
     cut_args a;
     memset(&a, 0, sizeof a);
     wh_heap *heap = make_heap(device, 8 << 20, &a.heap);
-    uint32_t *sizes = take(device, 32 * sizeof *sizes);
-    a.sizes = sizes;
-    a.ptrs = take(device, 32 * sizeof *a.ptrs);
-    a.usable = take(device, 32 * sizeof *a.usable);
+    uint32_t *sizes = take_lanes(device, &a);
     const wh_launch one = grid(device, 1, 32);
     assert_true(wh_tessera_is_whole_(512, a.heap.core.max_whole));
     for (uint32_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -354,10 +348,7 @@ static void test_packs_of_one_class(void **state) {
             wh_device *device = open_policy(WH_SIM_RANDOM, c + 1);
             memset(&a, 0, sizeof a);
             wh_heap *heap = make_heap(device, 4 << 20, &a.heap);
-            uint32_t *sizes = take(device, 32 * sizeof *sizes);
-            a.sizes = sizes;
-            a.ptrs = take(device, 32 * sizeof *a.ptrs);
-            a.usable = take(device, 32 * sizeof *a.usable);
+            uint32_t *sizes = take_lanes(device, &a);
             const uint32_t bound = wh_tessera_bound(c),
                            least = c == 0 ? 1 : wh_tessera_bound(c - 1);
             const uint32_t granules = (bound + GRANULE - 1) / GRANULE;
@@ -407,10 +398,7 @@ static void test_packs_in_parts(void **state) {
             wh_heap *heap = make_heap(device, 1 << 20, &a.heap);
             const wh_tessera_core g = a.heap.core;
             const wh_veb pool = wh_tessera_pool_(g);
-            uint32_t *sizes = take(device, 32 * sizeof *sizes);
-            a.sizes = sizes;
-            a.ptrs = take(device, 32 * sizeof *a.ptrs);
-            a.usable = take(device, 32 * sizeof *a.usable);
+            uint32_t *sizes = take_lanes(device, &a);
             for (uint32_t i = 0; i < 32; i++) {
                 sizes[i] = 12 * GRANULE; /* 12 chunks together */
             }
