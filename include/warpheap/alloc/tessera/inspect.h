@@ -97,7 +97,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
     const uint64_t pool = wh_veb_words(g.n_chunks);
     const uint64_t lists = (uint64_t)wh_tessera_lists(g.n_classes) * g.list_words;
     for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
-        const wh_tessera_class none = {0, 0, 0, 0}; /* loaded by malloc, but not used */
+        const wh_tessera_class none = {0, 0, 0, 0}; /* of no class: malloc loads it, and no more */
         header->classes[k] = none;
         if (k < g.n_classes) {
             const wh_tessera_class row =

@@ -24,7 +24,7 @@ WH_HD uint32_t wh_tessera_whole_order_(uint32_t log2, uint32_t chunk_log2) {
 
 /* Makes chunks that a full warp has claimed its slab, 32 slots of 2^log2 bytes, with this tag, and
  * the set, in all of them. The caller's, and malloc ends with a sync of the lanes, behind which
- * these stores are. tags, words: of all chunks. */
+ * these stores are (P2). tags, words: of all chunks. */
 WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, uint32_t set, uint64_t tag, uint32_t log2,
                                  uint32_t slab, uint32_t chunk_bytes, uint64_t *tags,
                                  uint64_t *words, uint32_t words_log2) {
@@ -233,7 +233,7 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
     if (lane == 0) {
         no_packs = wh_load_u32_hint(&own->no_packs); /* on its way meanwhile */
         begun = wh_fetch_add_u32_relaxed(&own->begun, WH_PLANT(tessera_p4, 1, 0)); /* P4 */
-        const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks);     /* likewise */
+        const uint32_t ticket = wh_fetch_add_u32_relaxed(&own->packs, chunks); /* at once, too */
         if (no_packs == 0 && begun != UINT32_MAX) { /* P4: the claim waits for begun */
             now = wh_tessera_try_ticket_(g, own, set, ticket, chunks);
         }
