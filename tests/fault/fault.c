@@ -1016,6 +1016,7 @@ static void every_fault_is_found(void **state) {
         {"tessera_p8_lanes", "tessera-asked-warp"},  /* ... or asked with who has */
         {"tessera_p8_search", "tessera-asked-warp"}, /* ... by a search that saw that late */
         {"tessera_p8_told", "tessera-asked-warp"},   /* ... or lanes of it that did */
+        {"tessera_p2_lanes", "tessera-slabs"},       /* a block before its slab's tag is there */
 #else
         {"veb_p1_insert", "veb-message"},
         {"veb_p2_insert", "veb-pair"},

@@ -499,6 +499,18 @@ WH_KERNEL(tessera_warp, workload_args, a) {
     wh_free(a.heap, kept);
 }
 
+/* Full warps take slabs of their own, of two classes in turn, in chunks that had been the other's:
+ * behind malloc each lane sees the tag, which other lanes may have stored (P2). */
+WH_KERNEL(tessera_slabs, workload_args, a) {
+    const uint32_t all = 0xffffffffu;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t n = a.most << ((step + (wh_thread_id() >> 5)) & 1);
+        void *p = wh_malloc_lanes(a.heap, all, n);
+        wh_add_u32_relaxed(&a.found->overlaps, p != NULL && wh_usable_size(a.heap, p) != n);
+        wh_free_lanes(a.heap, all, p);
+    }
+}
+
 /* A chunk becomes a slab of several words, of another class than it was; its owner frees a slot.
  * Who looks for slots of the class that it was finds none: as soon as it may enter, it sees the new
  * tag (P7). With holds = 2 it does not enter, but looks again at the tag (T1). */
@@ -889,6 +901,7 @@ static wh_status run_scattered(const wh_launch *launch, workload_args *a) {
 #define COUNTED 23u
 #define ASKED 24u
 #define HANDED 25u
+#define SLABS 26u
 
 typedef struct workload {
     const char *name;
@@ -941,26 +954,22 @@ static const workload workloads[] = {
     {"tessera-asked-warp", 2, 1, 4, 40, 512, 1, 512, 1, 1024, ASKED},
     {"tessera-detached", 64, 1, 64, 1, 256, 1, 256, 1, 1024, HANDED},
     {"tessera-gathered", 64, 1, 64, 1, 160, 2, 160, 1, 1024, HANDED},
+    {"tessera-slabs", 66, 1, 256, 24, 512, 1, 512, 0, 16384, SLABS},
 };
-const char *const fault_tessera_names[] = {"tessera-churn",      "tessera-small",
-                                           "tessera-chunks",     "tessera-slots",
-                                           "tessera-quarters",   "tessera-halves",
-                                           "tessera-spares",     "tessera-parts",
-                                           "tessera-spare",      "tessera-under-way",
-                                           "tessera-words",      "tessera-turns",
-                                           "tessera-wide-turns", "tessera-runs",
-                                           "tessera-alone",      "tessera-warp",
-                                           "tessera-verdict",    "tessera-verdict-warp",
-                                           "tessera-answered",   "tessera-late-slot",
-                                           "tessera-late-leave", "tessera-late-pack",
-                                           "tessera-packs",      "tessera-scattered",
-                                           "tessera-dressed",    "tessera-dressed-each",
-                                           "tessera-each",       "tessera-each-words",
-                                           "tessera-unlisted",   "tessera-late-words",
-                                           "tessera-late-ends",  "tessera-nothing",
-                                           "tessera-counted",    "tessera-asked",
-                                           "tessera-asked-warp", "tessera-detached",
-                                           "tessera-gathered",   NULL};
+const char *const fault_tessera_names[] = {
+    "tessera-churn",      "tessera-small",        "tessera-chunks",
+    "tessera-slots",      "tessera-quarters",     "tessera-halves",
+    "tessera-spares",     "tessera-parts",        "tessera-spare",
+    "tessera-under-way",  "tessera-words",        "tessera-turns",
+    "tessera-wide-turns", "tessera-runs",         "tessera-alone",
+    "tessera-warp",       "tessera-verdict",      "tessera-verdict-warp",
+    "tessera-answered",   "tessera-late-slot",    "tessera-late-leave",
+    "tessera-late-pack",  "tessera-packs",        "tessera-scattered",
+    "tessera-dressed",    "tessera-dressed-each", "tessera-each",
+    "tessera-each-words", "tessera-unlisted",     "tessera-late-words",
+    "tessera-late-ends",  "tessera-nothing",      "tessera-counted",
+    "tessera-asked",      "tessera-asked-warp",   "tessera-detached",
+    "tessera-gathered",   "tessera-slabs",        NULL};
 
 int fault_tessera_run(const char *name, uint64_t seed) {
     static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
@@ -984,9 +993,10 @@ int fault_tessera_run(const char *name, uint64_t seed) {
     memset(&found, 0, sizeof found);
     sim.seed = seed;
     sim.policy = w->runs == COUNTED ? WH_SIM_STICKY : policies[seed % 4];
-    sim.policy_arg = w->runs == COUNTED ? 128 : 0;      /* a whole search at a stretch */
-    sim.weak = w->runs == ASKED    ? WH_SIM_WEAK_FORMAL /* without P8 _GPU shows nothing wrong */
-               : w->runs == HANDED ? WH_SIM_WEAK_NONE   /* its lanes may see old words else */
+    sim.policy_arg = w->runs == COUNTED ? 128 : 0; /* a whole search at a stretch */
+    sim.weak = w->runs == ASKED || w->runs == SLABS
+                   ? WH_SIM_WEAK_FORMAL               /* without P8 _GPU shows nothing wrong */
+               : w->runs == HANDED ? WH_SIM_WEAK_NONE /* its lanes may see old words else */
                : seed / 8 % 2 != 0 ? WH_SIM_WEAK_GPU
                                    : WH_SIM_WEAK_NONE;
     sim.step_budget = 20000000;
@@ -1023,7 +1033,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
                                            : w->chunks,
                    block = w->runs == ASKED ? lanes / 2
                            : w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ||
-                                   w->runs == SCATTERED || w->runs == HANDED ||
+                                   w->runs == SCATTERED || w->runs == HANDED || w->runs == SLABS ||
                                    (w->runs == VERDICT && lanes > 1)
                                ? 32
                            : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
@@ -1052,6 +1062,7 @@ int fault_tessera_run(const char *name, uint64_t seed) {
         : w->runs == COUNTED      ? tessera_counted(&launch, &a)
         : w->runs == ASKED        ? tessera_asked(&launch, &a)
         : w->runs == HANDED       ? tessera_handed(&launch, &a)
+        : w->runs == SLABS        ? tessera_slabs(&launch, &a)
         : w->runs != 0            ? tessera_runs(&launch, &a)
                                   : tessera_churn(&launch, &a);
     s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
