@@ -63,7 +63,8 @@ const char *wh_status_text(wh_status status);
     X(11, SIM, "sim", "runs on the simulated device")                                      \
     X(12, RESET, "reset", "reset returns the heap to its first state")                     \
     X(13, HANDLE_MEMORY, "own-memory", "blocks lie in the heap's own memory")              \
-    X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")
+    X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")           \
+    X(15, LEFT, "left", "tells how many blocks of a size are left")
 
 typedef enum wh_cap {
 #define WH_CAP_ENUM_(bit, name, text, meaning) WH_CAP_##name = 1 << bit,
@@ -95,6 +96,7 @@ typedef struct wh_tuning {
     uint32_t exact_oom;        /* random walk: 1: only after a sweep found no free page */
     uint32_t track_peak;       /* tessera: 1: statistics know peak_bytes. Every malloc and free
                                   then adds to one word of the heap, once per group of lanes */
+    uint32_t track_totals;     /* tessera: 1: statistics know mallocs and frees, at the same cost */
 } wh_tuning;
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does
@@ -118,6 +120,8 @@ typedef struct wh_stats {
                             * it would first have to merge */
     uint64_t failed;       /* mallocs that returned NULL for n > 0 */
     uint64_t bad_frees;    /* rejected frees: foreign, interior or double */
+    uint64_t mallocs;      /* blocks handed out since create or reset, and given back. Need */
+    uint64_t frees;        /* tuning.track_totals */
     uint32_t n_classes;
     uint32_t unused;
     wh_class_stats classes[WH_STATS_CLASSES];

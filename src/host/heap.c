@@ -311,7 +311,8 @@ wh_status wh_heap_get_stats(wh_heap *heap, wh_stats *stats) {
         return WH_UNSUPPORTED;
     }
     memset(stats, 0, sizeof *stats);
-    stats->peak_bytes = WH_UNKNOWN; /* unless the allocator says it */
+    /* Unless the allocator says it. */
+    stats->peak_bytes = stats->mallocs = stats->frees = WH_UNKNOWN;
     const wh_status s = inspect(heap, run_stats, stats, sizeof *stats);
     stats->heap_bytes = heap->bytes;
     stats->metadata_bytes = heap->plan.metadata_bytes;

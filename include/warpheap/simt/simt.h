@@ -100,6 +100,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "warpheap/simt/target.h"
 #include "warpheap/types.h"
 
 #define WH_WARP_SIZE 32u
@@ -113,7 +114,7 @@ typedef uint32_t wh_mask_t;
 #define WH_STR_(a) #a
 #define WH_STR(a) WH_STR_(a)
 
-#if defined(__CUDACC__)
+#if WH_FILE_IS_CUDA
 #include "warpheap/simt/cuda.h"
 #else
 #include "warpheap/simt/sim.h"
