@@ -310,7 +310,7 @@ static wh_status time_reset(whi_bench *b) {
         s = wh_device_timer_begin(b->device);
     }
     if (s == WH_OK) {
-        s = wh_heap_reset_async(b->heap);
+        s = wh_heap_reset_async(b->heap, NULL);
     }
     if (s == WH_OK) {
         s = wh_device_timer_end(b->device, &us);

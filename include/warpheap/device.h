@@ -2,12 +2,16 @@
  *
  * Every call returns a status; nothing prints or exits. A pointer that is NULL is WH_BAD_ARGUMENT,
  * but for a stream, which is the default one then, and for what is to be closed, freed or
- * destroyed: nothing is done then. A wh_device may be used by one host thread at a time.
+ * destroyed: nothing is done then. A wh_device may be used by any host thread, by one at a time.
+ * Each call on a GPU works on the GPU of its wh_device, and leaves the CUDA runtime's current
+ * device as the calling thread had it.
  */
 #ifndef WH_DEVICE_H
 #define WH_DEVICE_H
 
 #include "warpheap/types.h"
+
+#if WH_HAS_HOST
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +50,7 @@ typedef enum wh_sim_policy {
 
 /* Zero means the default everywhere. */
 typedef struct wh_sim_options {
+    uint64_t struct_bytes; /* sizeof this struct; 0: what the calling code's headers say */
     uint64_t seed;
     wh_sim_policy policy;
     uint32_t policy_arg;    /* sticky: switch once in N points on average (default 8);
@@ -70,6 +75,7 @@ typedef struct wh_device_info {
     char name[128];  /* "NVIDIA H200", "simulated device" */
     char driver[64]; /* driver version, or the simulator's settings */
     uint32_t n_sms;
+    int32_t ordinal; /* the CUDA runtime's number of the GPU; -1: the simulated device */
     uint64_t memory_bytes;
 } wh_device_info;
 
@@ -81,10 +87,21 @@ typedef struct wh_device_counters {
     uint64_t switches; /* lane switches */
 } wh_device_counters;
 
-/* Opens a device. spec: "sim", "cuda", "cuda:N", or "auto" (the first GPU if
- * there is one, else the simulated device). sim may be NULL (defaults); it is
- * used only when the simulated device is opened. */
-wh_status wh_device_open(wh_device **device, const char *spec, const wh_sim_options *sim);
+/* wh_device_open as its inline function calls it. sim_bytes: sizeof of the caller's
+ * wh_sim_options, where its struct_bytes is 0. in_cuda: 1 if "auto" must be a GPU. Other languages
+ * load the symbol wh_device_open: this call with 0 and 0. */
+wh_status wh_device_open_for(wh_device **device, const char *spec, const wh_sim_options *sim,
+                             size_t sim_bytes, int in_cuda);
+
+/* Opens a device. spec: "cuda:N"; "cuda", the calling thread's current GPU; "sim"; or "auto" (and
+ * NULL): in code that a CUDA compiler reads the same as "cuda", elsewhere the current GPU if there
+ * is one, else the simulated device. So a CUDA program never gets a simulated device that it did
+ * not ask for by name. sim may be NULL (defaults); it is used only when the simulated device is
+ * opened. Errors: BAD_ARGUMENT, NO_DEVICE (wh_last_error_text says why), OUT_OF_MEMORY. */
+static inline wh_status wh_device_open(wh_device **device, const char *spec,
+                                       const wh_sim_options *sim) {
+    return wh_device_open_for(device, spec, sim, sizeof *sim, WH_FILE_IS_CUDA);
+}
 void wh_device_close(wh_device *device);
 const wh_device_info *wh_device_get_info(const wh_device *device); /* NULL: of no device */
 
@@ -121,7 +138,9 @@ wh_status wh_device_timer_end(wh_device *device, double *us);
 
 wh_status wh_device_get_counters(const wh_device *device, wh_device_counters *counters);
 
-/* One line about the last WH_DEVICE_ERROR of this device; "" if there was none, or no device. */
+/* One line about the last WH_DEVICE_ERROR of this device; "" if there was none, or no device. A
+ * kernel's error is told once, by the launch or by the first call that waits for the kernel. (A GPU
+ * that an error has stopped, an illegal address say, goes on telling it: it does nothing else.) */
 const char *wh_device_error_text(const wh_device *device);
 
 /* For kernel launches only (simt/cuda.h): turns a CUDA error code into a status
@@ -131,5 +150,7 @@ wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *wha
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* WH_HAS_HOST */
 
 #endif

@@ -2,14 +2,28 @@
  *
  * The host owns a heap through a wh_heap pointer; kernels get a small copyable
  * handle (wh_heap_t, see warpheap.h) by value. Every call returns a status;
- * nothing prints or exits. Calls that read or reset a heap must not overlap with
- * kernels that use it; they wait for the device first.
+ * nothing prints or exits. A heap may be used by any host thread, by one at a time.
+ *
+ * Streams. A call that reads or resets a heap must not overlap with kernels that use the heap.
+ *   name(heap, ...)             first waits for all work of the device
+ *   name_on(heap, ..., stream)  is ordered after the work of that stream, and waits for nothing
+ *                               else: kernels that use the heap run on it, or have ended
+ *   name_async(heap, ..., stream)  starts the work on the stream and returns. On a GPU it can be
+ *                               captured into a CUDA graph; results come to device memory
+ * A stream is one of wh_stream_create or, for a GPU, any cudaStream_t of the heap's device; NULL is
+ * the default stream.
+ *
+ * Structures that a caller fills begin with their own size, so that fields can be added: 0, as an
+ * initialiser {0} leaves it, means the size that the calling code's headers say. Languages that
+ * load the library set it. A library refuses a size it does not know (WRONG_BUILD).
  */
 #ifndef WH_HEAP_H
 #define WH_HEAP_H
 
 #include "warpheap/device.h"
 #include "warpheap/types.h"
+
+#if WH_HAS_HOST
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,33 +33,53 @@ typedef struct wh_heap wh_heap;
 
 /* Zero (NULL) fields mean the default. */
 typedef struct wh_heap_options {
+    uint64_t struct_bytes; /* sizeof this struct, or 0: see above */
     uint64_t bytes;        /* whole heap, metadata included; required */
     const char *allocator; /* name as `warpheap info` lists it; NULL: the default */
-    wh_device *device;     /* NULL: the heap opens "auto" and closes it when destroyed */
+    wh_device *device;     /* NULL: the heap opens "auto" and closes it when destroyed; in code that
+                              a CUDA compiler reads that is a GPU or NO_DEVICE (device.h) */
     void *memory;          /* caller's device memory of `bytes` bytes, 256-byte aligned,
                               that outlives the heap; NULL: the heap allocates its own */
     wh_tuning tuning;
 } wh_heap_options;
 
-/* Creates a heap. On failure *heap is NULL and nothing stays allocated.
- * Errors: BAD_ARGUMENT, HEAP_TOO_SMALL (wh_heap_min_bytes says how much is
- * needed), UNKNOWN_ALLOCATOR, NO_DEVICE, OUT_OF_MEMORY, UNSUPPORTED (this
- * allocator does not run on this device), DEVICE_ERROR. */
-wh_status wh_heap_create(wh_heap **heap, const wh_heap_options *options);
+/* wh_heap_create and wh_heap_min_bytes as their inline functions call them. options_bytes: sizeof
+ * of the caller's wh_heap_options, where its struct_bytes is 0. in_cuda: 1 if "auto" must be a GPU.
+ * Other languages load the symbols wh_heap_create and wh_heap_min_bytes: these with 0 and 0. */
+wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, size_t options_bytes,
+                             int in_cuda);
+wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
+                                size_t options_bytes, int in_cuda);
 
-/* Waits for the device and releases the heap. NULL is ignored. */
-void wh_heap_destroy(wh_heap *heap);
+/* Creates a heap. On failure *heap is NULL and nothing stays allocated. Waits for the default
+ * stream. Errors: BAD_ARGUMENT, HEAP_TOO_SMALL (wh_heap_min_bytes says how much is
+ * needed), UNKNOWN_ALLOCATOR, NO_DEVICE, OUT_OF_MEMORY, UNSUPPORTED (this
+ * allocator does not run on this device), DEVICE_ERROR, WRONG_BUILD. */
+static inline wh_status wh_heap_create(wh_heap **heap, const wh_heap_options *options) {
+    return wh_heap_create_for(heap, options, sizeof *options, WH_FILE_IS_CUDA);
+}
 
 /* The fewest bytes with which create can succeed for these options (bytes and
  * memory are not read). */
-wh_status wh_heap_min_bytes(const wh_heap_options *options, uint64_t *bytes);
+static inline wh_status wh_heap_min_bytes(const wh_heap_options *options, uint64_t *bytes) {
+    return wh_heap_min_bytes_for(options, bytes, sizeof *options, WH_FILE_IS_CUDA);
+}
+
+/* Releases the heap. Kernels that use it must have ended, or run on the stream (wh_heap_destroy:
+ * the default stream, or one that waits for it). Waits for the work of that stream, not for other
+ * work of the device. NULL is ignored. */
+void wh_heap_destroy(wh_heap *heap);
+void wh_heap_destroy_on(wh_heap *heap, void *stream);
+
+/* The heap's memory as it lies on the device: metadata and all blocks are within bytes from base
+ * on. What to copy for a look at a whole structure, or to register for a transfer. */
+wh_status wh_heap_memory(const wh_heap *heap, void **base, uint64_t *bytes);
 
 /* Returns the heap to its first state: every block is gone. Cost: one kernel over
  * the metadata. */
 wh_status wh_heap_reset(wh_heap *heap);
-
-/* Starts the reset on the default stream and returns without waiting. */
-wh_status wh_heap_reset_async(wh_heap *heap);
+wh_status wh_heap_reset_on(wh_heap *heap, void *stream);
+wh_status wh_heap_reset_async(wh_heap *heap, void *stream);
 
 /* Moves the heap into a region of `bytes` bytes, at least as many as it has, contents kept:
  * `memory` as in wh_heap_options, or NULL. The old region is released if the heap owns it;
@@ -63,23 +97,54 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
 /* Where a block at p lies after a wh_heap_grow that said `moved`. NULL stays NULL. */
 void *wh_heap_rebase(void *p, int64_t moved);
 
-wh_status wh_heap_get_stats(wh_heap *heap, wh_stats *stats);
+/* Statistics. _sized is what the inline functions call: writes no more than `bytes` bytes of
+ * *stats. _async: stats is device memory of sizeof(wh_stats) bytes; WRONG_BUILD if this library's
+ * wh_stats is larger than `bytes`. UNSUPPORTED without WH_CAP_STATS.
+ * Cost: a kernel over the metadata, or two. */
+wh_status wh_heap_get_stats_sized(wh_heap *heap, wh_stats *stats, size_t bytes, void *stream,
+                                  int on_stream);
+wh_status wh_heap_get_stats_async_sized(wh_heap *heap, wh_stats *stats, size_t bytes, void *stream);
+static inline wh_status wh_heap_get_stats(wh_heap *heap, wh_stats *stats) {
+    return wh_heap_get_stats_sized(heap, stats, sizeof *stats, NULL, 0);
+}
+static inline wh_status wh_heap_get_stats_on(wh_heap *heap, wh_stats *stats, void *stream) {
+    return wh_heap_get_stats_sized(heap, stats, sizeof *stats, stream, 1);
+}
+static inline wh_status wh_heap_get_stats_async(wh_heap *heap, wh_stats *stats, void *stream) {
+    return wh_heap_get_stats_async_sized(heap, stats, sizeof *stats, stream);
+}
 
 /* Verifies every invariant of a quiet heap. CORRUPT if one is broken; report (may
- * be NULL) says which. UNSUPPORTED without WH_CAP_CHECK. */
+ * be NULL) says which. UNSUPPORTED without WH_CAP_CHECK. _async: report is device memory;
+ * report->errors tells whether the heap is sound. After a kernel that failed the verdict is about
+ * the heap: lanes that were stopped inside malloc or free may have left it CORRUPT, and
+ * wh_heap_reset mends that. */
 wh_status wh_heap_check(wh_heap *heap, wh_report *report);
+wh_status wh_heap_check_on(wh_heap *heap, wh_report *report, void *stream);
+wh_status wh_heap_check_async(wh_heap *heap, wh_report *report, void *stream);
 
 /* Calls visit for every live block, in no promised order: its device address and
  * usable size. A non-zero return ends the walk. UNSUPPORTED without WH_CAP_WALK. */
 typedef int (*wh_visit_fn)(void *context, void *block, uint64_t usable_bytes);
 wh_status wh_heap_walk(wh_heap *heap, wh_visit_fn visit, void *context);
+wh_status wh_heap_walk_on(wh_heap *heap, wh_visit_fn visit, void *context, void *stream);
 
-wh_device *wh_heap_device(const wh_heap *heap);
+wh_device *wh_heap_device(const wh_heap *heap); /* NULL: of no heap */
 
-/* Copies the handle out. WRONG_ALLOCATOR if the heap is not of the named
- * allocator or the size differs. Users call the typed wh_heap_handle. */
-wh_status wh_heap_copy_handle(const wh_heap *heap, const char *allocator, void *handle,
-                              size_t handle_bytes);
+/* What compiled kernels expect of a heap. wh_heap_handle fills it from its own headers. */
+typedef struct wh_handle_kind {
+    uint64_t struct_bytes; /* sizeof this struct */
+    const char *allocator; /* as `warpheap info` lists it */
+    uint64_t handle_bytes; /* sizeof the handle */
+    uint64_t layout;       /* hash of the allocator's structures; 0: not compared */
+    uint32_t version;      /* WH_VERSION of the headers that the kernels were compiled with */
+    wh_target target;      /* what the kernels run on */
+} wh_handle_kind;
+
+/* Copies the handle out for such kernels. WRONG_ALLOCATOR, WRONG_TARGET (heap and kernels are not
+ * both of a GPU, or both of the simulated device), WRONG_BUILD (another version, layout or size of
+ * the handle); wh_last_error_text says more. Users call the typed wh_heap_handle. */
+wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, void *handle);
 
 /* What is built in. index counts from 0; NULL past the end. */
 typedef struct wh_allocator_info {
@@ -96,5 +161,7 @@ const wh_allocator_info *wh_allocator_find(const char *name);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* WH_HAS_HOST */
 
 #endif

@@ -1,5 +1,5 @@
 /* types.h: glossary, status codes, options, statistics, capability bits.
- * Plain C11 and C++; knows nothing of targets.
+ * Plain C11 and C++, also CUDA C++ without a host half (NVRTC); knows nothing of targets.
  *
  * Glossary
  *   heap        the memory one allocator instance manages: user blocks + metadata
@@ -16,24 +16,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "warpheap/simt/target.h"
+#include "warpheap/version.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* X(name, text) */
-#define WH_STATUS_LIST(X)                                                            \
-    X(OK, "success")                                                                 \
-    X(BAD_ARGUMENT, "an argument is out of its documented range")                    \
-    X(HEAP_TOO_SMALL, "the heap is smaller than this allocator needs")               \
-    X(UNKNOWN_ALLOCATOR, "no allocator of that name is built in")                    \
-    X(WRONG_ALLOCATOR, "the heap belongs to another allocator than this code uses")  \
-    X(NO_DEVICE, "no such device, or support for it is not built in")                \
-    X(OUT_OF_MEMORY, "the device or the host has not enough memory")                 \
-    X(UNSUPPORTED, "this allocator does not offer that call (see its capabilities)") \
-    X(DEVICE_ERROR, "the device reported an error (wh_device_error_text has more)")  \
-    X(CORRUPT, "a heap check found a broken invariant")                              \
-    X(IO_ERROR, "a file could not be read or written")                               \
-    X(BAD_FORMAT, "a file does not have the expected format")
+#define WH_STATUS_LIST(X)                                                              \
+    X(OK, "success")                                                                   \
+    X(BAD_ARGUMENT, "an argument is out of its documented range")                      \
+    X(HEAP_TOO_SMALL, "the heap is smaller than this allocator needs")                 \
+    X(UNKNOWN_ALLOCATOR, "no allocator of that name is built in")                      \
+    X(WRONG_ALLOCATOR, "the heap belongs to another allocator than this code uses")    \
+    X(NO_DEVICE, "no such device: no GPU, no driver, or a library without CUDA "       \
+                 "(wh_last_error_text says which, and what to do)")                    \
+    X(OUT_OF_MEMORY, "the device or the host has not enough memory")                   \
+    X(UNSUPPORTED, "this allocator does not offer that call (see its capabilities)")   \
+    X(DEVICE_ERROR, "the device reported an error (wh_device_error_text has more)")    \
+    X(CORRUPT, "a heap check found a broken invariant")                                \
+    X(IO_ERROR, "a file could not be read or written")                                 \
+    X(BAD_FORMAT, "a file does not have the expected format")                          \
+    X(WRONG_TARGET, "the heap lies on another kind of device than this code runs on: " \
+                    "a GPU or the simulated device")                                   \
+    X(WRONG_BUILD, "the library was built from other headers than this code: another " \
+                   "version, another layout of the heap, or another build option")
 
 typedef enum wh_status {
 #define WH_STATUS_ENUM_(name, text) WH_##name,
@@ -42,9 +50,19 @@ typedef enum wh_status {
         WH_STATUS_COUNT
 } wh_status;
 
+#if WH_HAS_HOST
 /* The symbolic name ("WH_OK") and the one-line meaning of a status. Never NULL. */
 const char *wh_status_name(wh_status status);
 const char *wh_status_text(wh_status status);
+
+/* One line that says why a call of this host thread failed last and what to do about it, where the
+ * status alone leaves that open: NO_DEVICE, WRONG_ALLOCATOR, WRONG_TARGET, WRONG_BUILD, and a
+ * device call made on the host. "" if there was none. Never NULL; valid for ever. */
+const char *wh_last_error_text(void);
+
+/* WH_VERSION of the library's own headers; this file's is WH_VERSION. */
+uint32_t wh_version(void);
+#endif
 
 /* What an allocator can do. Conformance tests skip exactly what a missing bit
  * names; `warpheap info` prints the record. X(bit, NAME, "short", "meaning") */
@@ -110,6 +128,7 @@ typedef struct wh_class_stats {
 } wh_class_stats;
 
 typedef struct wh_stats {
+    uint64_t struct_bytes;   /* filled in: how much of this struct the library knows */
     uint64_t heap_bytes;     /* whole heap, metadata included */
     uint64_t metadata_bytes; /* not available to blocks */
     uint64_t used_bytes;     /* sum of the usable sizes of live blocks */

@@ -1,4 +1,7 @@
-/* device_cuda.c: the GPU back-end of device.h over the CUDA runtime's C API. */
+/* device_cuda.c: the GPU back-end of device.h over the CUDA runtime's C API.
+ *
+ * The runtime has a current device per host thread, which belongs to the caller. Every call here
+ * works between enter and leave: on its wh_device's GPU, with the caller's device restored. */
 #include "../host/device_internal.h"
 
 #include <cuda_runtime_api.h>
@@ -6,11 +9,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../host/last_error.h"
+
 typedef struct cuda_device {
     wh_device base;
-    int ordinal;
+    int has_pools; /* memory can be had and given back in stream order */
     cudaEvent_t begin, end;
 } cuda_device;
+
+/* Makes the device current for this host thread; leave takes what enter returned. */
+static int enter(const wh_device *d) {
+    const int ordinal = d->info.ordinal;
+    int was = ordinal;
+    if (cudaGetDevice(&was) != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+    if (was != ordinal) {
+        (void)cudaSetDevice(ordinal); /* what fails, fails again in the call itself */
+    }
+    return was;
+}
+
+static void leave(const wh_device *d, int was) {
+    if (was != d->info.ordinal) {
+        (void)cudaSetDevice(was);
+    }
+}
 
 wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *what) {
     if (cuda_error == (int)cudaSuccess) {
@@ -30,60 +54,100 @@ static wh_status note(wh_device *d, cudaError_t error, const char *what) {
     return wh_device_note_cuda(d, (int)error, what);
 }
 
+/* A call of the runtime on d, noted under `what`. */
+#define ON_DEVICE(d, what, call)                     \
+    do {                                             \
+        const int was = enter(d);                    \
+        const wh_status noted = note(d, call, what); \
+        leave(d, was);                               \
+        return noted;                                \
+    } while (0)
+
 static void close_device(wh_device *d) {
     cuda_device *c = (cuda_device *)d;
+    const int was = enter(d);
     (void)cudaEventDestroy(c->begin);
     (void)cudaEventDestroy(c->end);
+    leave(d, was);
     free(c);
 }
 
 static wh_status alloc(wh_device *d, void **p, uint64_t bytes) {
-    return note(d, cudaMalloc(p, bytes), "cudaMalloc");
+    ON_DEVICE(d, "cudaMalloc", cudaMalloc(p, bytes));
 }
 
 static wh_status release(wh_device *d, void *p) {
-    return note(d, cudaFree(p), "cudaFree");
+    ON_DEVICE(d, "cudaFree", cudaFree(p));
+}
+
+/* cudaFree waits for the whole device, cudaFreeAsync for the stream. */
+static wh_status alloc_on(wh_device *d, void **p, uint64_t bytes, void *stream) {
+    *p = NULL;
+    if (!((cuda_device *)d)->has_pools) {
+        return alloc(d, p, bytes);
+    }
+    ON_DEVICE(d, "cudaMallocAsync", cudaMallocAsync(p, bytes, (cudaStream_t)stream));
+}
+
+static wh_status free_on(wh_device *d, void *p, void *stream) {
+    if (p == NULL) {
+        return WH_OK;
+    }
+    if (!((cuda_device *)d)->has_pools) {
+        return release(d, p);
+    }
+    ON_DEVICE(d, "cudaFreeAsync", cudaFreeAsync(p, (cudaStream_t)stream));
 }
 
 static wh_status set(wh_device *d, void *p, int byte, uint64_t bytes) {
-    return note(d, cudaMemset(p, byte, bytes), "cudaMemset");
+    ON_DEVICE(d, "cudaMemset", cudaMemset(p, byte, bytes));
 }
 
 static wh_status copy_in(wh_device *d, void *to, const void *from, uint64_t bytes) {
-    return note(d, cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to device");
+    ON_DEVICE(d, "cudaMemcpy to device", cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
 }
 
 static wh_status copy_out(wh_device *d, void *to, const void *from, uint64_t bytes) {
-    return note(d, cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy to host");
+    ON_DEVICE(d, "cudaMemcpy to host", cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
 }
 
 static wh_status sync_device(wh_device *d) {
-    return note(d, cudaDeviceSynchronize(), "kernel");
+    ON_DEVICE(d, "kernel", cudaDeviceSynchronize());
 }
 
 /* A blocking stream: the default stream and it wait for each other. */
 static wh_status stream_create(wh_device *d, void **stream) {
-    cudaStream_t s = NULL;
-    const wh_status status = note(d, cudaStreamCreate(&s), "cudaStreamCreate");
-    *stream = s;
-    return status;
+    ON_DEVICE(d, "cudaStreamCreate", cudaStreamCreate((cudaStream_t *)stream));
 }
 
 static wh_status stream_destroy(wh_device *d, void *stream) {
-    return note(d, cudaStreamDestroy((cudaStream_t)stream), "cudaStreamDestroy");
+    ON_DEVICE(d, "cudaStreamDestroy", cudaStreamDestroy((cudaStream_t)stream));
 }
 
 static wh_status stream_sync(wh_device *d, void *stream) {
-    return note(d, cudaStreamSynchronize((cudaStream_t)stream), "kernel");
+    ON_DEVICE(d, "kernel", cudaStreamSynchronize((cudaStream_t)stream));
+}
+
+static wh_status copy_out_on(wh_device *d, void *to, const void *from, uint64_t bytes,
+                             void *stream) {
+    const int was = enter(d);
+    wh_status s =
+        note(d, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)stream),
+             "cudaMemcpyAsync to host");
+    if (s == WH_OK) {
+        s = note(d, cudaStreamSynchronize((cudaStream_t)stream), "kernel");
+    }
+    leave(d, was);
+    return s;
 }
 
 static wh_status timer_begin(wh_device *d) {
-    cuda_device *c = (cuda_device *)d;
-    return note(d, cudaEventRecord(c->begin, NULL), "cudaEventRecord");
+    ON_DEVICE(d, "cudaEventRecord", cudaEventRecord(((cuda_device *)d)->begin, NULL));
 }
 
 static wh_status timer_end(wh_device *d, double *us) {
     cuda_device *c = (cuda_device *)d;
+    const int was = enter(d);
     wh_status s = note(d, cudaEventRecord(c->end, NULL), "cudaEventRecord");
     if (s == WH_OK) {
         s = note(d, cudaEventSynchronize(c->end), "kernel");
@@ -92,6 +156,7 @@ static wh_status timer_end(wh_device *d, double *us) {
     if (s == WH_OK) {
         s = note(d, cudaEventElapsedTime(&ms, c->begin, c->end), "cudaEventElapsedTime");
     }
+    leave(d, was);
     *us = (double)ms * 1000.0;
     return s;
 }
@@ -116,39 +181,75 @@ static const whi_device_ops ops = {
     .timer_begin = timer_begin,
     .timer_end = timer_end,
     .get_counters = get_counters,
+    .alloc_on = alloc_on,
+    .free_on = free_on,
+    .copy_out_on = copy_out_on,
 };
 
 uint32_t whi_device_cuda_count(void) {
     int n = 0;
-    if (cudaGetDeviceCount(&n) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return 0;
+    const cudaError_t error = cudaGetDeviceCount(&n);
+    if (error == cudaSuccess && n > 0) {
+        return (uint32_t)n;
     }
-    return n > 0 ? (uint32_t)n : 0;
+    (void)cudaGetLastError();
+    whi_note_error(
+        error == cudaErrorInsufficientDriver
+            ? "there is no NVIDIA driver here, or it is older than the CUDA runtime that this "
+              "program was linked with: install or update the driver"
+        : error == cudaSuccess || error == cudaErrorNoDevice
+            ? "the driver shows no GPU: see nvidia-smi, and CUDA_VISIBLE_DEVICES"
+            : "the CUDA runtime could not count the GPUs: see nvidia-smi");
+    return 0;
 }
 
-wh_status whi_device_open_cuda(wh_device **device, uint32_t ordinal) {
+/* What the library wants to know of the GPU; its events. */
+static cudaError_t fill(cuda_device *c, int ordinal) {
+    struct cudaDeviceProp prop;
+    int driver = 0;
+    cudaError_t e = cudaGetDeviceProperties(&prop, ordinal);
+    e = e == cudaSuccess ? cudaDriverGetVersion(&driver) : e;
+    e = e == cudaSuccess
+            ? cudaDeviceGetAttribute(&c->has_pools, cudaDevAttrMemoryPoolsSupported, ordinal)
+            : e;
+    e = e == cudaSuccess ? cudaEventCreate(&c->begin) : e;
+    e = e == cudaSuccess ? cudaEventCreate(&c->end) : e;
+    if (e != cudaSuccess) {
+        return e;
+    }
+    wh_device_info *info = &c->base.info;
+    info->target = WH_TARGET_CUDA;
+    info->n_sms = (uint32_t)prop.multiProcessorCount;
+    info->memory_bytes = prop.totalGlobalMem;
+    (void)snprintf(info->name, sizeof info->name, "%.127s", prop.name);
+    (void)snprintf(info->driver, sizeof info->driver, "CUDA driver %d.%d", driver / 1000,
+                   driver % 1000 / 10);
+    return cudaSuccess;
+}
+
+wh_status whi_device_open_cuda(wh_device **device, int ordinal) {
     cuda_device *c = calloc(1, sizeof *c);
     if (c == NULL) {
         return WH_OUT_OF_MEMORY;
     }
+    if (ordinal < 0 && cudaGetDevice(&ordinal) != cudaSuccess) {
+        ordinal = 0;
+    }
     c->base.ops = &ops;
-    c->ordinal = (int)ordinal;
-    struct cudaDeviceProp prop;
-    int driver = 0;
-    if (cudaSetDevice(c->ordinal) != cudaSuccess ||
-        cudaGetDeviceProperties(&prop, c->ordinal) != cudaSuccess ||
-        cudaDriverGetVersion(&driver) != cudaSuccess || cudaEventCreate(&c->begin) != cudaSuccess ||
-        cudaEventCreate(&c->end) != cudaSuccess) {
+    c->base.info.ordinal = ordinal;
+    const int was = enter(&c->base);
+    const cudaError_t error = fill(c, ordinal);
+    leave(&c->base, was);
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError();
+        if (c->begin != NULL) {
+            (void)cudaEventDestroy(c->begin);
+        }
         free(c);
+        whi_note_error("the GPU is there but cannot be used: see nvidia-smi (another process may "
+                       "hold it, or an error has stopped it)");
         return WH_NO_DEVICE;
     }
-    c->base.info.target = WH_TARGET_CUDA;
-    c->base.info.n_sms = (uint32_t)prop.multiProcessorCount;
-    c->base.info.memory_bytes = prop.totalGlobalMem;
-    (void)snprintf(c->base.info.name, sizeof c->base.info.name, "%.127s", prop.name);
-    (void)snprintf(c->base.info.driver, sizeof c->base.info.driver, "CUDA driver %d.%d",
-                   driver / 1000, driver % 1000 / 10);
     *device = &c->base;
     return WH_OK;
 }

@@ -29,6 +29,50 @@ WH_KERNEL(walk_kernel, ops_args, a) {
     WH_OF_(walk)(a.heap, wh_thread_id(), wh_grid_threads(), (wh_walk_sink *)a.out);
 }
 
+/* One thread writes what a result starts as. By a kernel, since a kernel's arguments can be
+ * captured into a graph. */
+typedef struct {
+    wh_stats start;
+    wh_stats *out;
+} stats_start_args;
+
+WH_KERNEL(stats_start_kernel, stats_start_args, a) {
+    if (wh_thread_id() == 0) {
+        *a.out = a.start;
+    }
+}
+
+typedef struct {
+    wh_report *out;
+} report_start_args;
+
+WH_KERNEL(report_start_kernel, report_start_args, a) {
+    if (wh_thread_id() == 0) {
+        a.out->errors = a.out->first_tag = a.out->first_where = 0;
+    }
+}
+
+typedef struct {
+    wh_walk_sink *sink;
+    uint64_t capacity;
+} walk_start_args;
+
+WH_KERNEL(walk_start_kernel, walk_start_args, a) {
+    if (wh_thread_id() == 0) {
+        a.sink->capacity = a.capacity;
+        a.sink->n = 0;
+        a.sink->entries = (struct wh_walk_entry *)(void *)(a.sink + 1);
+    }
+}
+
+/* The same stream, one warp. */
+static wh_launch one_warp(const wh_launch *l) {
+    wh_launch one = *l;
+    one.blocks = 1;
+    one.threads = 32;
+    return one;
+}
+
 static wh_status plan(void *handle, wh_plan *p, unsigned char *memory, uint64_t bytes,
                       const wh_tuning *tuning, uint32_t n_sms) {
     wh_heap_t h;
@@ -50,19 +94,34 @@ static wh_status init(const wh_launch *l, const void *handle) {
     return init_kernel(l, &a);
 }
 
-static wh_status stats(const wh_launch *l, const void *handle, wh_stats *s) {
-    const ops_args a = make_args(handle, s);
-    return stats_kernel(l, &a);
+static wh_status stats(const wh_launch *l, const void *handle, wh_stats *out,
+                       const wh_stats *start) {
+    const wh_launch one = one_warp(l);
+    stats_start_args first;
+    first.start = *start;
+    first.out = out;
+    const wh_status s = stats_start_kernel(&one, &first);
+    const ops_args a = make_args(handle, out);
+    return s == WH_OK ? stats_kernel(l, &a) : s;
 }
 
-static wh_status check(const wh_launch *l, const void *handle, wh_report *r) {
-    const ops_args a = make_args(handle, r);
-    return check_kernel(l, &a);
+static wh_status check(const wh_launch *l, const void *handle, wh_report *out) {
+    const wh_launch one = one_warp(l);
+    report_start_args first;
+    first.out = out;
+    const wh_status s = report_start_kernel(&one, &first);
+    const ops_args a = make_args(handle, out);
+    return s == WH_OK ? check_kernel(l, &a) : s;
 }
 
-static wh_status walk(const wh_launch *l, const void *handle, wh_walk_sink *sink) {
-    const ops_args a = make_args(handle, sink);
-    return walk_kernel(l, &a);
+static wh_status walk(const wh_launch *l, const void *handle, void *room, uint64_t capacity) {
+    const wh_launch one = one_warp(l);
+    walk_start_args first;
+    first.sink = (wh_walk_sink *)room;
+    first.capacity = capacity;
+    const wh_status s = walk_start_kernel(&one, &first);
+    const ops_args a = make_args(handle, room);
+    return s == WH_OK ? walk_kernel(l, &a) : s;
 }
 
 #ifdef WH_ALLOC_GROWS

@@ -17,10 +17,13 @@ typedef struct whi_alloc_ops {
     wh_status (*plan)(void *handle, wh_plan *plan, unsigned char *memory, uint64_t bytes,
                       const wh_tuning *tuning, uint32_t n_sms);
     wh_status (*init)(const wh_launch *launch, const void *handle);
-    /* s, r, sink: device memory */
-    wh_status (*stats)(const wh_launch *launch, const void *handle, wh_stats *s);
+    /* On the launch's stream, without waiting. s, r, room: device memory, filled from nothing.
+     * start: what s holds before anything is counted. room: a sink, and behind it `capacity`
+     * entries. */
+    wh_status (*stats)(const wh_launch *launch, const void *handle, wh_stats *s,
+                       const wh_stats *start);
     wh_status (*check)(const wh_launch *launch, const void *handle, wh_report *r);
-    wh_status (*walk)(const wh_launch *launch, const void *handle, wh_walk_sink *sink);
+    wh_status (*walk)(const wh_launch *launch, const void *handle, void *room, uint64_t capacity);
     /* Of an allocator that can grow, else NULL: handle for a heap in memory[0..bytes) that
      * can take over all of the old one; and the copying, into a heap that is initialised.
      * *moved: of blocks. */

@@ -5,45 +5,76 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "last_error.h"
+
 uint32_t wh_device_cuda_count(void) {
 #if WH_HAVE_CUDA
     return whi_device_cuda_count();
 #else
+    whi_note_error("this warpheap library was built without CUDA: configure it with "
+                   "-DWARPHEAP_CUDA=ON (nvcc is needed; a GPU is not), and link that one");
     return 0;
 #endif
 }
 
-static wh_status open_cuda(wh_device **device, const char *ordinal) {
-    char *end = NULL;
-    const unsigned long n = strtoul(ordinal, &end, 10);
-    if (*ordinal < '0' || *ordinal > '9' || *end != '\0') {
-        return WH_BAD_ARGUMENT;
+/* number: what follows "cuda:"; NULL: the calling thread's current GPU. */
+static wh_status open_cuda(wh_device **device, const char *number) {
+    long n = -1;
+    if (number != NULL) {
+        char *end = NULL;
+        n = strtol(number, &end, 10);
+        if (*number < '0' || *number > '9' || *end != '\0') {
+            return WH_BAD_ARGUMENT;
+        }
     }
-    if (n >= wh_device_cuda_count()) {
+    const uint32_t count = wh_device_cuda_count();
+    if (count == 0) {
+        return WH_NO_DEVICE;
+    }
+    if (n >= (long)count) {
+        whi_note_error("there are fewer GPUs than the number behind \"cuda:\" says "
+                       "(wh_device_cuda_count tells how many; CUDA_VISIBLE_DEVICES may hide some)");
         return WH_NO_DEVICE;
     }
 #if WH_HAVE_CUDA
-    return whi_device_open_cuda(device, (uint32_t)n);
+    return whi_device_open_cuda(device, (int)n);
 #else
     (void)device;
     return WH_NO_DEVICE;
 #endif
 }
 
-wh_status wh_device_open(wh_device **device, const char *spec, const wh_sim_options *sim) {
+static wh_status open_sim(wh_device **device, const wh_sim_options *from, size_t sizeof_there) {
+    if (from == NULL) {
+        return whi_device_open_sim(device, NULL);
+    }
+    wh_sim_options o;
+    memset(&o, 0, sizeof o);
+    const uint64_t bytes = from->struct_bytes != 0 ? from->struct_bytes : sizeof_there;
+    if (bytes < sizeof o.struct_bytes || bytes > sizeof o) {
+        whi_note_error("wh_sim_options: struct_bytes is no size that this library knows: its "
+                       "headers are not those of the calling code, or the field is not set");
+        return WH_WRONG_BUILD;
+    }
+    memcpy(&o, from, (size_t)bytes);
+    return whi_device_open_sim(device, &o);
+}
+
+wh_status wh_device_open_for(wh_device **device, const char *spec, const wh_sim_options *sim,
+                             size_t sim_bytes, int in_cuda) {
     if (device == NULL) {
         return WH_BAD_ARGUMENT;
     }
     *device = NULL;
-    if (spec == NULL || strcmp(spec, "auto") == 0) {
-        return wh_device_cuda_count() > 0 ? open_cuda(device, "0")
-                                          : whi_device_open_sim(device, sim);
+    const int automatic = spec == NULL || strcmp(spec, "auto") == 0;
+    if (automatic && !in_cuda && wh_device_cuda_count() == 0) {
+        return open_sim(device, sim, sim_bytes);
+    }
+    if (automatic || strcmp(spec, "cuda") == 0) {
+        return open_cuda(device, NULL);
     }
     if (strcmp(spec, "sim") == 0) {
-        return whi_device_open_sim(device, sim);
-    }
-    if (strcmp(spec, "cuda") == 0) {
-        return open_cuda(device, "0");
+        return open_sim(device, sim, sim_bytes);
     }
     if (strncmp(spec, "cuda:", 5) == 0) {
         return open_cuda(device, spec + 5);

@@ -19,6 +19,12 @@ typedef struct whi_device_ops {
     wh_status (*timer_begin)(wh_device *d);
     wh_status (*timer_end)(wh_device *d, double *us);
     wh_status (*get_counters)(const wh_device *d, wh_device_counters *c);
+    /* Memory of heaps: ordered after the stream's work, without waiting for other work where the
+     * device can. free_on takes what alloc_on gave, and NULL. copy_out_on waits for the stream. */
+    wh_status (*alloc_on)(wh_device *d, void **p, uint64_t bytes, void *stream);
+    wh_status (*free_on)(wh_device *d, void *p, void *stream);
+    wh_status (*copy_out_on)(wh_device *d, void *to, const void *from, uint64_t bytes,
+                             void *stream);
 } whi_device_ops;
 
 struct wh_device {
@@ -31,8 +37,8 @@ struct wh_device {
  * WH_HAVE_CUDA. */
 wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options);
 #if WH_HAVE_CUDA
-wh_status whi_device_open_cuda(wh_device **device, uint32_t ordinal);
-uint32_t whi_device_cuda_count(void);
+wh_status whi_device_open_cuda(wh_device **device, int ordinal); /* -1: the current one */
+uint32_t whi_device_cuda_count(void); /* 0: wh_last_error_text says why */
 #endif
 
 #endif

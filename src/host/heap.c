@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "alloc_ops.h"
+#include "device_internal.h"
+#include "last_error.h"
 #include "warpheap/alloc/list.h"
 
 struct wh_heap {
@@ -18,7 +20,11 @@ struct wh_heap {
     wh_tuning tuning;
     wh_plan plan;
     unsigned char handle[WH_HANDLE_BYTES];
+    void *scratch; /* device memory for what a kernel tells the host; made when first needed */
 };
+
+/* Enough for any of the results that inspect brings to the host. */
+#define SCRATCH_BYTES sizeof(wh_stats)
 
 typedef struct allocator_entry {
     wh_allocator_info info;
@@ -83,101 +89,143 @@ static wh_status resolve(const wh_heap_options *o, const allocator_entry **entry
     return *ops != NULL ? WH_OK : WH_UNSUPPORTED;
 }
 
-wh_status wh_heap_min_bytes(const wh_heap_options *options, uint64_t *bytes) {
-    if (options == NULL || bytes == NULL) {
+/* The caller's options as this library knows them: what an older caller's struct lacks is 0.
+ * sizeof_there: the size where struct_bytes is 0. */
+static wh_status read_options(wh_heap_options *o, const wh_heap_options *from,
+                              size_t sizeof_there) {
+    memset(o, 0, sizeof *o);
+    if (from == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    const uint64_t bytes = from->struct_bytes != 0 ? from->struct_bytes : sizeof_there;
+    if (bytes < offsetof(wh_heap_options, tuning) || bytes > sizeof *o) {
+        whi_note_error("wh_heap_options: struct_bytes is no size that this library knows: its "
+                       "headers are not those of the calling code, or the field is not set");
+        return WH_WRONG_BUILD;
+    }
+    memcpy(o, from, (size_t)bytes);
+    return WH_OK;
+}
+
+/* The device that the options name, or one that is opened now: *opened. */
+static wh_status device_of(const wh_heap_options *o, int in_cuda, wh_device **device, int *opened) {
+    *device = o->device;
+    const wh_status s =
+        o->device != NULL ? WH_OK : wh_device_open_for(device, "auto", NULL, 0, in_cuda);
+    *opened = o->device == NULL && s == WH_OK;
+    return s;
+}
+
+wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
+                                size_t options_bytes, int in_cuda) {
+    if (bytes == NULL) {
         return WH_BAD_ARGUMENT;
     }
     *bytes = 0;
-    wh_device *device = options->device;
-    wh_status s = device != NULL ? WH_OK : wh_device_open(&device, "auto", NULL);
+    wh_heap_options o;
+    wh_device *device = NULL;
+    int opened = 0;
     const allocator_entry *entry = NULL;
     const whi_alloc_ops *ops = NULL;
+    wh_status s = read_options(&o, options, options_bytes);
     if (s == WH_OK) {
-        s = resolve(options, &entry, &ops, device);
+        s = device_of(&o, in_cuda, &device, &opened);
+    }
+    if (s == WH_OK) {
+        s = resolve(&o, &entry, &ops, device);
     }
     if (s == WH_OK) {
         unsigned char handle[WH_HANDLE_BYTES];
         wh_plan plan;
         memset(&plan, 0, sizeof plan);
-        s = ops->plan(handle, &plan, NULL, 0, &options->tuning, wh_device_get_info(device)->n_sms);
+        s = ops->plan(handle, &plan, NULL, 0, &o.tuning, wh_device_get_info(device)->n_sms);
         *bytes = plan.min_bytes;
         s = s == WH_HEAP_TOO_SMALL ? WH_OK : s; /* that is the question asked */
     }
-    if (options->device == NULL) {
+    if (opened) {
         wh_device_close(device);
     }
     return s;
 }
 
 /* A launch that gives each thread a few of n items. */
-static wh_launch launch_for(const wh_heap *h, uint64_t items) {
-    const uint64_t threads = h->device != NULL && items < 256 ? 32 : 256;
+static wh_launch launch_for(const wh_heap *h, uint64_t items, void *stream) {
+    const uint64_t threads = items < 256 ? 32 : 256;
     uint64_t blocks = (items + threads - 1) / threads;
     const uint64_t most = (uint64_t)wh_device_get_info(h->device)->n_sms * 16;
     blocks = blocks < 1 ? 1 : blocks > most ? most : blocks;
-    const wh_launch l = {h->device, (uint32_t)blocks, (uint32_t)threads, NULL};
+    wh_launch l;
+    memset(&l, 0, sizeof l);
+    l.device = h->device;
+    l.blocks = (uint32_t)blocks;
+    l.threads = (uint32_t)threads;
+    l.stream = stream;
     return l;
 }
 
-wh_status wh_heap_reset_async(wh_heap *heap) {
+wh_status wh_heap_reset_async(wh_heap *heap, void *stream) {
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    const wh_launch l = launch_for(heap, heap->plan.init_items);
+    const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
     return heap->ops->init(&l, heap->handle);
 }
 
-wh_status wh_heap_reset(wh_heap *heap) {
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    wh_status s = wh_device_sync(heap->device);
-    if (s == WH_OK) {
-        s = wh_heap_reset_async(heap);
-    }
-    return s == WH_OK ? wh_device_sync(heap->device) : s;
+wh_status wh_heap_reset_on(wh_heap *heap, void *stream) {
+    const wh_status s = wh_heap_reset_async(heap, stream);
+    return s == WH_OK ? wh_stream_sync(heap->device, stream) : s;
 }
 
-wh_status wh_heap_create(wh_heap **heap, const wh_heap_options *options) {
+wh_status wh_heap_reset(wh_heap *heap) {
+    const wh_status s = heap != NULL ? wh_device_sync(heap->device) : WH_BAD_ARGUMENT;
+    return s == WH_OK ? wh_heap_reset_on(heap, NULL) : s;
+}
+
+/* What a heap is made of: its allocator, its memory, its first state. */
+static wh_status build(wh_heap *h, const wh_heap_options *o) {
+    const allocator_entry *entry = NULL;
+    wh_status s = resolve(o, &entry, &h->ops, h->device);
+    if (s != WH_OK) {
+        return s;
+    }
+    h->info = &entry->info;
+    const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
+    /* Before memory is taken: a heap too small costs nothing. */
+    s = h->ops->plan(h->handle, &h->plan, NULL, h->bytes, &h->tuning, n_sms);
+    if (s == WH_OK && h->memory == NULL) {
+        s = h->device->ops->alloc_on(h->device, &h->memory, h->bytes, NULL);
+        h->owns_memory = s == WH_OK;
+    }
+    if (s == WH_OK) {
+        s = h->ops->plan(h->handle, &h->plan, h->memory, h->bytes, &h->tuning, n_sms);
+    }
+    return s == WH_OK ? wh_heap_reset_on(h, NULL) : s;
+}
+
+wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, size_t options_bytes,
+                             int in_cuda) {
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
     *heap = NULL;
-    if (options == NULL || options->bytes == 0 || (uintptr_t)options->memory % 256 != 0) {
+    wh_heap_options o;
+    wh_status s = read_options(&o, options, options_bytes);
+    if (s != WH_OK) {
+        return s;
+    }
+    if (o.bytes == 0 || (uintptr_t)o.memory % 256 != 0) {
         return WH_BAD_ARGUMENT;
     }
     wh_heap *h = calloc(1, sizeof *h);
     if (h == NULL) {
         return WH_OUT_OF_MEMORY;
     }
-    h->device = options->device;
-    h->bytes = options->bytes;
-    h->memory = options->memory;
-    h->tuning = options->tuning;
-    wh_status s = WH_OK;
-    if (h->device == NULL) {
-        s = wh_device_open(&h->device, "auto", NULL);
-        h->owns_device = s == WH_OK;
-    }
-    const allocator_entry *entry = NULL;
+    h->bytes = o.bytes;
+    h->memory = o.memory;
+    h->tuning = o.tuning;
+    s = device_of(&o, in_cuda, &h->device, &h->owns_device);
     if (s == WH_OK) {
-        s = resolve(options, &entry, &h->ops, h->device);
-    }
-    if (s == WH_OK) { /* before memory is taken: a heap too small costs nothing */
-        s = h->ops->plan(h->handle, &h->plan, NULL, h->bytes, &options->tuning,
-                         wh_device_get_info(h->device)->n_sms);
-    }
-    if (s == WH_OK && h->memory == NULL) {
-        s = wh_device_alloc(h->device, &h->memory, h->bytes);
-        h->owns_memory = s == WH_OK;
-    }
-    if (s == WH_OK) {
-        h->info = &entry->info;
-        s = h->ops->plan(h->handle, &h->plan, h->memory, h->bytes, &options->tuning,
-                         wh_device_get_info(h->device)->n_sms);
-    }
-    if (s == WH_OK) {
-        s = wh_heap_reset(h);
+        s = build(h, &o);
     }
     if (s != WH_OK) {
         wh_heap_destroy(h);
@@ -187,20 +235,35 @@ wh_status wh_heap_create(wh_heap **heap, const wh_heap_options *options) {
     return WH_OK;
 }
 
-void wh_heap_destroy(wh_heap *heap) {
+void wh_heap_destroy_on(wh_heap *heap, void *stream) {
     if (heap == NULL) {
         return;
     }
-    if (heap->device != NULL) { /* kernels may be at work in the caller's memory, too */
-        (void)wh_device_sync(heap->device);
-    }
-    if (heap->owns_memory) {
-        (void)wh_device_free(heap->device, heap->memory);
+    wh_device *d = heap->device;
+    if (d != NULL) {
+        (void)d->ops->free_on(d, heap->scratch, stream);
+        if (heap->owns_memory) {
+            (void)d->ops->free_on(d, heap->memory, stream);
+        }
+        (void)wh_stream_sync(d, stream);
     }
     if (heap->owns_device) {
-        wh_device_close(heap->device);
+        wh_device_close(d);
     }
     free(heap);
+}
+
+void wh_heap_destroy(wh_heap *heap) {
+    wh_heap_destroy_on(heap, NULL);
+}
+
+wh_status wh_heap_memory(const wh_heap *heap, void **base, uint64_t *bytes) {
+    if (heap == NULL || base == NULL || bytes == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    *base = heap->memory;
+    *bytes = heap->bytes;
+    return WH_OK;
 }
 
 wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *moved) {
@@ -220,7 +283,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
                                  &by);
     }
     if (s == WH_OK && memory == NULL) {
-        s = wh_device_alloc(heap->device, &next.memory, bytes);
+        s = heap->device->ops->alloc_on(heap->device, &next.memory, bytes, NULL);
     }
     next.owns_memory = s == WH_OK && memory == NULL;
     if (s == WH_OK) {
@@ -228,18 +291,18 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
                                  &heap->tuning, &by);
     }
     if (s == WH_OK) {
-        s = wh_heap_reset(&next);
+        s = wh_heap_reset_async(&next, NULL);
     }
     if (s == WH_OK) {
-        const wh_launch l = launch_for(&next, next.plan.init_items);
+        const wh_launch l = launch_for(&next, next.plan.init_items, NULL);
         s = heap->ops->grow(&l, next.handle, heap->handle);
     }
     if (s == WH_OK) {
-        s = wh_device_sync(heap->device);
+        s = wh_stream_sync(heap->device, NULL);
     }
     wh_heap *drop = s == WH_OK ? heap : &next; /* whose memory is not needed any more */
     if (drop->owns_memory) {
-        (void)wh_device_free(heap->device, drop->memory);
+        (void)heap->device->ops->free_on(heap->device, drop->memory, NULL);
     }
     if (s == WH_OK) {
         *heap = next;
@@ -253,73 +316,117 @@ void *wh_heap_rebase(void *p, int64_t moved) {
 }
 
 wh_device *wh_heap_device(const wh_heap *heap) {
-    return heap->device;
+    return heap != NULL ? heap->device : NULL;
 }
 
-wh_status wh_heap_copy_handle(const wh_heap *heap, const char *allocator, void *handle,
-                              size_t handle_bytes) {
-    if (heap == NULL || allocator == NULL || handle == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    if (strcmp(heap->info->name, allocator) != 0 || handle_bytes != heap->ops->handle_bytes) {
+/* Kernels and library fit if they are of one release, while the first number is 0: of one minor
+ * release, and nothing that shapes the heap differs. */
+static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
+    if (strcmp(heap->info->name, kind->allocator) != 0) {
+        whi_note_error("the heap belongs to another allocator than these kernels were compiled "
+                       "for: give wh_heap_options.allocator and WH_ALLOCATOR the same name");
         return WH_WRONG_ALLOCATOR;
     }
-    memcpy(handle, heap->handle, handle_bytes);
+    const wh_target target = wh_device_get_info(heap->device)->target;
+    if (target != kind->target) {
+        whi_note_error(target == WH_TARGET_SIM
+                           ? "the heap lies on the simulated device, but these kernels run on a "
+                             "GPU: open \"cuda\" (the library must be built with CUDA), and pass "
+                             "it in wh_heap_options.device"
+                           : "the heap lies on a GPU, but these kernels run on the simulated "
+                             "device: compile them with nvcc, or open the device \"sim\"");
+        return WH_WRONG_TARGET;
+    }
+    if (kind->version / 100 != WH_VERSION / 100) {
+        whi_note_error("these kernels were compiled with headers of another version than the "
+                       "library's (WH_VERSION, wh_version()): compile them again with its headers");
+        return WH_WRONG_BUILD;
+    }
+    if (kind->handle_bytes != heap->ops->handle_bytes) {
+        whi_note_error("these kernels know another layout of the heap than the library: compile "
+                       "both with the same headers and the same options (WH_HOSTILE)");
+        return WH_WRONG_BUILD;
+    }
     return WH_OK;
 }
 
-/* Runs one inspection kernel over `bytes` of zeroed device memory and copies the
- * result out. */
-typedef wh_status (*inspect_fn)(const wh_heap *heap, const wh_launch *launch, void *out);
-
-static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t bytes) {
-    void *out = NULL;
-    wh_status s = wh_device_sync(heap->device);
-    if (s == WH_OK) {
-        s = wh_device_alloc(heap->device, &out, bytes);
+wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, void *handle) {
+    if (heap == NULL || kind == NULL || kind->struct_bytes != sizeof *kind ||
+        kind->allocator == NULL || handle == NULL) {
+        return WH_BAD_ARGUMENT;
     }
+    const wh_status s = fits(heap, kind);
     if (s == WH_OK) {
-        s = wh_device_copy_in(heap->device, out, result, bytes);
+        memcpy(handle, heap->handle, heap->ops->handle_bytes);
     }
-    if (s == WH_OK) {
-        const wh_launch l = launch_for(heap, heap->plan.init_items);
-        s = run(heap, &l, out);
-    }
-    if (s == WH_OK) {
-        s = wh_device_sync(heap->device);
-    }
-    if (s == WH_OK) {
-        s = wh_device_copy_out(heap->device, result, out, bytes);
-    }
-    (void)wh_device_free(heap->device, out);
     return s;
 }
 
-static wh_status run_stats(const wh_heap *heap, const wh_launch *l, void *out) {
-    return heap->ops->stats(l, heap->handle, out);
+/* --- looking inside -------------------------------------------------------------- */
+
+/* Runs an inspection on the stream, into the heap's scratch memory, and brings the result to the
+ * host. on_stream: waits for the stream alone; else for all work of the device before. */
+typedef wh_status (*inspect_fn)(wh_heap *heap, void *out, void *stream);
+
+static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t bytes, void *stream,
+                         int on_stream) {
+    wh_device *d = heap->device;
+    wh_status s = on_stream ? WH_OK : wh_device_sync(d);
+    if (s == WH_OK && heap->scratch == NULL) {
+        s = d->ops->alloc_on(d, &heap->scratch, SCRATCH_BYTES, stream);
+    }
+    if (s == WH_OK) {
+        s = run(heap, heap->scratch, stream);
+    }
+    return s == WH_OK ? d->ops->copy_out_on(d, result, heap->scratch, bytes, stream) : s;
 }
 
-static wh_status run_check(const wh_heap *heap, const wh_launch *l, void *out) {
-    return heap->ops->check(l, heap->handle, out);
+static wh_status start_stats(wh_heap *heap, void *out, void *stream) {
+    wh_stats start;
+    memset(&start, 0, sizeof start);
+    start.struct_bytes = sizeof start;
+    start.heap_bytes = heap->bytes;
+    start.metadata_bytes = heap->plan.metadata_bytes;
+    /* Unless the allocator says it. */
+    start.peak_bytes = start.mallocs = start.frees = WH_UNKNOWN;
+    const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+    return heap->ops->stats(&l, heap->handle, out, &start);
 }
 
-wh_status wh_heap_get_stats(wh_heap *heap, wh_stats *stats) {
+static wh_status start_check(wh_heap *heap, void *out, void *stream) {
+    const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+    return heap->ops->check(&l, heap->handle, out);
+}
+
+wh_status wh_heap_get_stats_sized(wh_heap *heap, wh_stats *stats, size_t bytes, void *stream,
+                                  int on_stream) {
+    if (heap == NULL || stats == NULL || bytes < offsetof(wh_stats, classes)) {
+        return WH_BAD_ARGUMENT;
+    }
+    if ((heap->info->caps & WH_CAP_STATS) == 0) {
+        return WH_UNSUPPORTED;
+    }
+    wh_stats all;
+    memset(&all, 0, sizeof all);
+    const wh_status s = inspect(heap, start_stats, &all, sizeof all, stream, on_stream);
+    all.struct_bytes = bytes < sizeof all ? bytes : sizeof all;
+    memset(stats, 0, bytes);
+    memcpy(stats, &all, (size_t)all.struct_bytes);
+    return s;
+}
+
+wh_status wh_heap_get_stats_async_sized(wh_heap *heap, wh_stats *stats, size_t bytes,
+                                        void *stream) {
     if (heap == NULL || stats == NULL) {
         return WH_BAD_ARGUMENT;
     }
     if ((heap->info->caps & WH_CAP_STATS) == 0) {
         return WH_UNSUPPORTED;
     }
-    memset(stats, 0, sizeof *stats);
-    /* Unless the allocator says it. */
-    stats->peak_bytes = stats->mallocs = stats->frees = WH_UNKNOWN;
-    const wh_status s = inspect(heap, run_stats, stats, sizeof *stats);
-    stats->heap_bytes = heap->bytes;
-    stats->metadata_bytes = heap->plan.metadata_bytes;
-    return s;
+    return bytes < sizeof *stats ? WH_WRONG_BUILD : start_stats(heap, stats, stream);
 }
 
-wh_status wh_heap_check(wh_heap *heap, wh_report *report) {
+static wh_status check(wh_heap *heap, wh_report *report, void *stream, int on_stream) {
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
@@ -328,51 +435,57 @@ wh_status wh_heap_check(wh_heap *heap, wh_report *report) {
     }
     wh_report r;
     memset(&r, 0, sizeof r);
-    const wh_status s = inspect(heap, run_check, &r, sizeof r);
+    const wh_status s = inspect(heap, start_check, &r, sizeof r, stream, on_stream);
     if (report != NULL) {
         *report = r;
     }
     return s == WH_OK && r.errors != 0 ? WH_CORRUPT : s;
 }
 
-/* Room for `capacity` entries behind the sink, in one piece of device memory. */
+wh_status wh_heap_check(wh_heap *heap, wh_report *report) {
+    return check(heap, report, NULL, 0);
+}
+
+wh_status wh_heap_check_on(wh_heap *heap, wh_report *report, void *stream) {
+    return check(heap, report, stream, 1);
+}
+
+wh_status wh_heap_check_async(wh_heap *heap, wh_report *report, void *stream) {
+    if (heap == NULL || report == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    return (heap->info->caps & WH_CAP_CHECK) != 0 ? start_check(heap, report, stream)
+                                                  : WH_UNSUPPORTED;
+}
+
+/* --- walk ------------------------------------------------------------------------- */
+
+/* One walk into room for `capacity` entries. *entries: what was found, if all fitted. */
 static wh_status walk_once(wh_heap *heap, uint64_t capacity, wh_walk_sink *sink,
-                           struct wh_walk_entry **entries) {
-    void *device_sink = NULL, *device_entries = NULL;
-    wh_status s = wh_device_alloc(heap->device, &device_sink, sizeof *sink);
+                           struct wh_walk_entry **entries, void *stream) {
+    wh_device *d = heap->device;
+    void *room = NULL; /* the sink, and the entries behind it */
+    wh_status s = d->ops->alloc_on(d, &room, sizeof *sink + capacity * sizeof **entries, stream);
     if (s == WH_OK) {
-        s = wh_device_alloc(heap->device, &device_entries, capacity * sizeof **entries);
-    }
-    sink->capacity = capacity;
-    sink->n = 0;
-    sink->entries = device_entries;
-    if (s == WH_OK) {
-        s = wh_device_copy_in(heap->device, device_sink, sink, sizeof *sink);
+        const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+        s = heap->ops->walk(&l, heap->handle, room, capacity);
     }
     if (s == WH_OK) {
-        const wh_launch l = launch_for(heap, heap->plan.init_items);
-        s = heap->ops->walk(&l, heap->handle, device_sink);
-    }
-    if (s == WH_OK) {
-        s = wh_device_sync(heap->device);
-    }
-    if (s == WH_OK) {
-        s = wh_device_copy_out(heap->device, sink, device_sink, sizeof *sink);
+        s = d->ops->copy_out_on(d, sink, room, sizeof *sink, stream);
     }
     if (s == WH_OK && sink->n <= capacity) {
         *entries = malloc((size_t)capacity * sizeof **entries);
         s = *entries != NULL ? WH_OK : WH_OUT_OF_MEMORY;
-        if (s == WH_OK) {
-            s = wh_device_copy_out(heap->device, *entries, device_entries,
-                                   sink->n * sizeof **entries);
-        }
     }
-    (void)wh_device_free(heap->device, device_sink);
-    (void)wh_device_free(heap->device, device_entries);
+    if (s == WH_OK && *entries != NULL) {
+        s = d->ops->copy_out_on(d, *entries, (unsigned char *)room + sizeof *sink,
+                                sink->n * sizeof **entries, stream);
+    }
+    (void)d->ops->free_on(d, room, stream);
     return s;
 }
 
-wh_status wh_heap_walk(wh_heap *heap, wh_visit_fn visit, void *context) {
+wh_status wh_heap_walk_on(wh_heap *heap, wh_visit_fn visit, void *context, void *stream) {
     if (heap == NULL || visit == NULL) {
         return WH_BAD_ARGUMENT;
     }
@@ -381,18 +494,20 @@ wh_status wh_heap_walk(wh_heap *heap, wh_visit_fn visit, void *context) {
     }
     wh_walk_sink sink;
     struct wh_walk_entry *entries = NULL;
-    wh_status s = wh_device_sync(heap->device);
-    if (s == WH_OK) {
-        s = walk_once(heap, 1024, &sink, &entries);
-    }
+    wh_status s = walk_once(heap, 1024, &sink, &entries, stream);
     if (s == WH_OK && entries == NULL) { /* too many: now their number is known */
-        s = walk_once(heap, sink.n, &sink, &entries);
+        s = walk_once(heap, sink.n, &sink, &entries, stream);
     }
-    for (uint64_t i = 0; s == WH_OK && i < sink.n; i++) {
+    for (uint64_t i = 0; s == WH_OK && entries != NULL && i < sink.n; i++) {
         if (visit(context, (void *)(uintptr_t)entries[i].address, entries[i].usable_bytes)) {
             break;
         }
     }
     free(entries);
     return s;
+}
+
+wh_status wh_heap_walk(wh_heap *heap, wh_visit_fn visit, void *context) {
+    const wh_status s = heap != NULL ? wh_device_sync(heap->device) : WH_BAD_ARGUMENT;
+    return s == WH_OK ? wh_heap_walk_on(heap, visit, context, NULL) : s;
 }

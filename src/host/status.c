@@ -24,3 +24,7 @@ const char *wh_status_name(wh_status status) {
 const char *wh_status_text(wh_status status) {
     return find(status)->text;
 }
+
+uint32_t wh_version(void) {
+    return WH_VERSION;
+}

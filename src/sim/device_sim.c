@@ -175,7 +175,7 @@ static wh_status run_batch(whi_sim_device *d, whi_batch *b) {
     return b->failed ? WH_DEVICE_ERROR : WH_OK;
 }
 
-/* Runs what is queued. A failure is also kept for the next sync. */
+/* Runs what is queued. The caller tells of a failure; nobody does after it. */
 static wh_status run_queue(whi_sim_device *d) {
     const size_t n = d->n_queued;
     if (n == 0) {
@@ -201,15 +201,6 @@ static wh_status run_queue(whi_sim_device *d) {
     d->n_queued = 0;
     free(b.grids);
     free(b.heads);
-    d->pending = s != WH_OK ? s : d->pending;
-    return s;
-}
-
-/* ... which this is. */
-static wh_status take_pending(whi_sim_device *d) {
-    (void)run_queue(d);
-    const wh_status s = d->pending;
-    d->pending = WH_OK;
     return s;
 }
 
@@ -220,9 +211,7 @@ static wh_status run_now(whi_sim_device *d, whi_grid *grid) {
     b.grids = grids;
     b.heads = heads;
     add_grid(&b, grid, NULL);
-    const wh_status s = run_batch(d, &b);
-    d->pending = s != WH_OUT_OF_MEMORY ? s : d->pending;
-    return s;
+    return run_batch(d, &b);
 }
 
 static wh_status enqueue(whi_sim_device *d, const whi_grid *grid, whi_stream *stream,
@@ -288,7 +277,7 @@ static wh_status sim_stream_sync(wh_device *base, void *stream) {
     if (stream != NULL && *find_stream(d, stream) == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    return take_pending(d);
+    return run_queue(d);
 }
 
 static wh_status sim_stream_destroy(wh_device *base, void *stream) {
@@ -421,6 +410,17 @@ static wh_status sim_free(wh_device *base, void *p) {
     return WH_BAD_ARGUMENT;
 }
 
+/* Streams order nothing here: whoever waits runs all that is queued. */
+static wh_status sim_alloc_on(wh_device *base, void **p, uint64_t bytes, void *stream) {
+    (void)stream;
+    return sim_alloc(base, p, bytes);
+}
+
+static wh_status sim_free_on(wh_device *base, void *p, void *stream) {
+    (void)stream;
+    return sim_free(base, p);
+}
+
 static wh_status sim_set(wh_device *base, void *p, int byte, uint64_t bytes) {
     const wh_status s = run_queue((whi_sim_device *)base);
     if (s == WH_OK) {
@@ -437,12 +437,18 @@ static wh_status sim_copy(wh_device *base, void *to, const void *from, uint64_t 
     return s;
 }
 
+static wh_status sim_copy_out_on(wh_device *base, void *to, const void *from, uint64_t bytes,
+                                 void *stream) {
+    (void)stream;
+    return sim_copy(base, to, from, bytes);
+}
+
 /* --- the rest of the device ---------------------------------------------------------------- */
 
-/* The failure of a launch that has ended is reported once more here, for callers that
- * leave the check to the next sync, as with a GPU. */
+/* Tells of kernels on streams, which run now; a launch on the default stream has told of its own
+ * kernel. */
 static wh_status sim_sync(wh_device *base) {
-    return take_pending((whi_sim_device *)base);
+    return run_queue((whi_sim_device *)base);
 }
 
 static double now_us(void) {
@@ -518,6 +524,9 @@ static const whi_device_ops sim_ops = {
     .timer_begin = sim_timer_begin,
     .timer_end = sim_timer_end,
     .get_counters = sim_get_counters,
+    .alloc_on = sim_alloc_on,
+    .free_on = sim_free_on,
+    .copy_out_on = sim_copy_out_on,
 };
 
 /* --- options --------------------------------------------------------------------------------- */
@@ -670,6 +679,7 @@ wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options)
     }
     wh_device_info *info = &d->base.info;
     info->target = WH_TARGET_SIM;
+    info->ordinal = -1;
     info->n_sms = o->n_sms;
     info->memory_bytes = o->memory_bytes;
     (void)snprintf(info->name, sizeof info->name, "simulated device");

@@ -216,7 +216,6 @@ struct whi_sim_device {
     wh_sim_options options;
     whi_engine *engines;
     uint32_t n_workers;
-    wh_status pending;
     pthread_mutex_t mutex; /* base.error and batch.failed while workers run */
     struct whi_pool *pool;
     whi_log *log;

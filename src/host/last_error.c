@@ -1,0 +1,15 @@
+/* last_error.c: why a call of this host thread failed last. Literals alone, so nothing is copied
+ * and nothing can be cut off. */
+#include "last_error.h"
+
+#include "warpheap/types.h"
+
+static _Thread_local const char *last = "";
+
+void whi_note_error(const char *text) {
+    last = text;
+}
+
+const char *wh_last_error_text(void) {
+    return last;
+}
