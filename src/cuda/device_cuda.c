@@ -239,12 +239,12 @@ wh_status whi_device_open_cuda(wh_device **device, int ordinal) {
     c->base.info.ordinal = ordinal;
     const int was = enter(&c->base);
     const cudaError_t error = fill(c, ordinal);
+    if (error != cudaSuccess && c->begin != NULL) {
+        (void)cudaEventDestroy(c->begin);
+    }
     leave(&c->base, was);
     if (error != cudaSuccess) {
         (void)cudaGetLastError();
-        if (c->begin != NULL) {
-            (void)cudaEventDestroy(c->begin);
-        }
         free(c);
         whi_note_error("the GPU is there but cannot be used: see nvidia-smi (another process may "
                        "hold it, or an error has stopped it)");

@@ -364,7 +364,7 @@ static void test_out_of_device_memory(void **state) {
         wh_stats s;
         assert_int_equal(wh_heap_get_stats(h, &s), extra[i] >= sizeof s ? WH_OK : WH_OUT_OF_MEMORY);
         assert_int_equal(wh_heap_check(h, NULL),
-                         extra[i] >= sizeof(wh_report) ? WH_OK : WH_OUT_OF_MEMORY);
+                         extra[i] >= sizeof(wh_stats) ? WH_OK : WH_OUT_OF_MEMORY);
         assert_int_equal(wh_heap_reset(h), WH_OK);
         wh_heap_destroy(h);
         void *all = NULL;

@@ -1,0 +1,325 @@
+/* devices.c: every host call on a GPU works on the GPU of its device or heap and leaves the
+ * caller's current device alone, from any host thread; what waits for what; what is said where
+ * there is no GPU. Over a stand-in for the CUDA runtime: the library's own device_cuda.c, device.c
+ * and heap.c, and in place of compiled kernels a table of functions that do nothing. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda_runtime_api.h"
+#include "host/alloc_ops.h"
+#include "host/device_internal.h"
+#include "standin.h"
+#include "warpheap/alloc/list.h"
+#include "warpheap/heap.h"
+
+/* --- an allocator without kernels -------------------------------------------------- */
+
+#define HANDLE_BYTES 8
+
+static wh_status plan(void *handle, wh_plan *p, unsigned char *memory, uint64_t bytes,
+                      const wh_tuning *tuning, uint32_t n_sms) {
+    (void)tuning, (void)n_sms, (void)bytes;
+    memcpy(handle, &memory, sizeof memory);
+    p->min_bytes = 1024;
+    p->metadata_bytes = 64;
+    p->init_items = 1;
+    return bytes < 1024 ? WH_HEAP_TOO_SMALL : WH_OK;
+}
+
+/* As a launch is noted: what it failed with before is told now. */
+static wh_status launched(const wh_launch *l) {
+    return wh_device_note_cuda(l->device, (int)cudaGetLastError(), "kernel");
+}
+static wh_status init(const wh_launch *l, const void *handle) {
+    (void)handle;
+    return launched(l);
+}
+static wh_status stats(const wh_launch *l, const void *handle, wh_stats *s, const wh_stats *start) {
+    (void)handle;
+    *s = *start;
+    s->live_blocks = 7;
+    return launched(l);
+}
+static wh_status check(const wh_launch *l, const void *handle, wh_report *r) {
+    (void)handle;
+    memset(r, 0, sizeof *r);
+    return launched(l);
+}
+static wh_status walk(const wh_launch *l, const void *handle, void *room, uint64_t capacity) {
+    (void)handle;
+    wh_walk_sink *sink = room;
+    sink->capacity = capacity;
+    sink->n = 2000; /* more than fit at first */
+    sink->entries = (struct wh_walk_entry *)(void *)(sink + 1);
+    memset(sink->entries, 0, (size_t)capacity * sizeof *sink->entries);
+    return launched(l);
+}
+
+/* clang-format off */
+#define TABLE(ident, family, title, text, source, caps, max_align, max_size) \
+    extern const whi_alloc_ops wh_alloc_ops_##ident##_cuda; \
+    const whi_alloc_ops wh_alloc_ops_##ident##_cuda = { \
+        .name = title, .handle_bytes = HANDLE_BYTES, .plan = plan, .init = init, .stats = stats, \
+        .check = check, .walk = walk};
+/* clang-format on */
+WH_ALLOC_LIST(TABLE)
+
+/* --- the calls ----------------------------------------------------------------------- */
+
+static int visit(void *context, void *block, uint64_t usable_bytes) {
+    (void)block, (void)usable_bytes;
+    ++*(uint64_t *)context;
+    return 0;
+}
+
+/* Makes every call that touches a device and a heap; own: the device that all have to run on. */
+static void all_calls(int own, int callers) {
+    wh_device *d = NULL;
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    wh_stats s;
+    wh_report r;
+    void *p = NULL, *stream = NULL, *base = NULL;
+    unsigned char host[64];
+    uint64_t bytes = 0, seen = 0;
+    double us = 0;
+    assert_int_equal(cudaSetDevice(callers), cudaSuccess);
+    standin_forget();
+    assert_int_equal(wh_device_open(&d, own == 0 ? "cuda:0" : "cuda:1", NULL), WH_OK);
+    assert_int_equal(wh_device_get_info(d)->ordinal, own);
+    assert_int_equal(wh_device_alloc(d, &p, 64), WH_OK);
+    assert_int_equal(wh_device_set(d, p, 1, 64), WH_OK);
+    assert_int_equal(wh_device_copy_in(d, p, host, 64), WH_OK);
+    assert_int_equal(wh_device_copy_out(d, host, p, 64), WH_OK);
+    assert_int_equal(wh_device_free(d, p), WH_OK);
+    assert_int_equal(wh_stream_create(d, &stream), WH_OK);
+    assert_int_equal(wh_device_timer_begin(d), WH_OK);
+    assert_int_equal(wh_device_timer_end(d, &us), WH_OK);
+    assert_int_equal(wh_device_sync(d), WH_OK);
+    o.bytes = 1 << 20;
+    o.device = d;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_memory(heap, &base, &bytes), WH_OK);
+    assert_int_equal(bytes, o.bytes);
+    assert_non_null(base);
+    assert_int_equal(wh_heap_reset(heap), WH_OK);
+    assert_int_equal(wh_heap_get_stats(heap, &s), WH_OK);
+    assert_int_equal(s.live_blocks, 7);
+    assert_int_equal(s.heap_bytes, o.bytes);
+    assert_int_equal(wh_heap_check(heap, &r), WH_OK);
+    assert_int_equal(wh_heap_walk(heap, visit, &seen), WH_OK);
+    assert_int_equal(seen, 2000);
+    assert_true(standin_waits_for_device() > 0);
+
+    /* On a stream nothing waits for the device, not even the end. */
+    const unsigned calls = standin_calls_on(own);
+    standin_forget();
+    assert_int_equal(wh_heap_reset_on(heap, stream), WH_OK);
+    assert_int_equal(wh_heap_reset_async(heap, stream), WH_OK);
+    assert_int_equal(wh_heap_get_stats_on(heap, &s, stream), WH_OK);
+    assert_int_equal(s.live_blocks, 7);
+    assert_int_equal(wh_heap_check_on(heap, &r, stream), WH_OK);
+    assert_int_equal(wh_heap_walk_on(heap, visit, &seen, stream), WH_OK);
+    wh_heap_destroy_on(heap, stream);
+    assert_int_equal(wh_stream_sync(d, stream), WH_OK);
+    assert_int_equal(wh_stream_destroy(d, stream), WH_OK);
+    assert_int_equal(standin_waits_for_device(), 0);
+    wh_device_close(d);
+
+    int now = -1;
+    assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+    assert_int_equal(now, callers);
+    assert_true(calls > 0 && standin_calls_on(own) > 0);
+    assert_int_equal(standin_calls_on(1 - own), 0);
+    assert_int_equal(standin_strays(), 0);
+    assert_int_equal(standin_alive(), 0);
+}
+
+static void test_each_on_its_device(void **state) {
+    (void)state;
+    for (int pools = 0; pools < 2; pools++) {
+        standin_set_pools(pools);
+        for (int i = 0; i < 4; i++) {
+            all_calls(i / 2, i % 2);
+        }
+    }
+}
+
+static void *in_thread(void *unused) {
+    (void)unused;
+    all_calls(1, 0);
+    return NULL;
+}
+
+/* A thread that never set a device has number 0, whatever the first thread did. */
+static void test_other_thread(void **state) {
+    (void)state;
+    pthread_t t;
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    assert_int_equal(pthread_create(&t, NULL, in_thread, NULL), 0);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    int now = -1;
+    assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+    assert_int_equal(now, 1);
+}
+
+/* Two devices in turn, both open. */
+static void test_two_at_once(void **state) {
+    (void)state;
+    wh_device *d[2];
+    void *p[2];
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    standin_forget();
+    assert_int_equal(wh_device_open(&d[0], "cuda:0", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&d[1], "cuda:1", NULL), WH_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(wh_device_alloc(d[i], &p[i], 100), WH_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(wh_device_free(d[i], p[i]), WH_OK);
+        wh_device_close(d[i]);
+    }
+    assert_int_equal(standin_strays(), 0);
+    assert_int_equal(standin_alive(), 0);
+}
+
+/* "cuda" and "auto" are the GPU that the caller works on. */
+static void test_current(void **state) {
+    (void)state;
+    const char *specs[] = {"cuda", "auto", NULL};
+    for (int i = 0; i < 6; i++) {
+        wh_device *d = NULL;
+        assert_int_equal(cudaSetDevice(i % 2), cudaSuccess);
+        assert_int_equal(wh_device_open(&d, specs[i / 2], NULL), WH_OK);
+        assert_int_equal(wh_device_get_info(d)->ordinal, i % 2);
+        wh_device_close(d);
+    }
+}
+
+/* Whatever call fails, the caller's device is back and nothing stays. */
+static void test_failures(void **state) {
+    (void)state;
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    int failed = 0;
+    for (unsigned after = 0; after < 40; after++) {
+        standin_fail(cudaErrorMemoryAllocation, after);
+        wh_device *d = NULL;
+        wh_heap *heap = NULL;
+        wh_heap_options o = {0};
+        wh_stats s;
+        wh_status status = wh_device_open(&d, "cuda:1", NULL);
+        o.bytes = 1 << 20;
+        o.device = d;
+        status = status == WH_OK ? wh_heap_create(&heap, &o) : status;
+        status = status == WH_OK ? wh_heap_get_stats(heap, &s) : status;
+        status = status == WH_OK ? wh_heap_check_on(heap, NULL, NULL) : status;
+        failed += status != WH_OK;
+        int now = -1;
+        assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+        assert_int_equal(now, 0);
+        standin_fail(0, 0);
+        wh_heap_destroy(heap);
+        wh_device_close(d);
+        assert_int_equal(standin_alive(), 0);
+    }
+    assert_true(failed >= 10 && failed < 40);
+}
+
+/* An error of a kernel is told by the call that waits for it, and by no other. */
+static void test_told_once(void **state) {
+    (void)state;
+    wh_device *d = NULL;
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    assert_int_equal(wh_device_open(&d, "cuda:0", NULL), WH_OK);
+    o.bytes = 1 << 20;
+    o.device = d;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    standin_fail(cudaErrorAssert, 0);
+    assert_int_equal(wh_device_sync(d), WH_DEVICE_ERROR);
+    assert_non_null(strstr(wh_device_error_text(d), "an assertion in a kernel"));
+    assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
+static void refused(int count, int error, const char *text) {
+    wh_device *d = NULL;
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    o.bytes = 1 << 20;
+    standin_set_count(count, error);
+    assert_int_equal(wh_device_open(&d, "cuda", NULL), WH_NO_DEVICE);
+    assert_non_null(strstr(wh_last_error_text(), text));
+    /* As a file that a CUDA compiler reads calls it. */
+    assert_int_equal(wh_device_open_for(&d, "auto", NULL, 0, 1), WH_NO_DEVICE);
+    assert_int_equal(wh_heap_create_for(&heap, &o, sizeof o, 1), WH_NO_DEVICE);
+    assert_non_null(strstr(wh_last_error_text(), text));
+    uint64_t bytes;
+    assert_int_equal(wh_heap_min_bytes_for(&o, &bytes, sizeof o, 1), WH_NO_DEVICE);
+    /* As C calls it: the simulated device. */
+    assert_int_equal(wh_device_open(&d, "auto", NULL), WH_OK);
+    assert_int_equal(wh_device_get_info(d)->target, WH_TARGET_SIM);
+    assert_int_equal(wh_device_get_info(d)->ordinal, -1);
+    wh_device_close(d);
+    standin_set_count(STANDIN_DEVICES, cudaSuccess);
+}
+
+static void test_no_gpu(void **state) {
+    (void)state;
+    refused(0, cudaSuccess, "the driver shows no GPU");
+    refused(0, cudaErrorNoDevice, "the driver shows no GPU");
+    refused(0, cudaErrorInsufficientDriver, "no NVIDIA driver");
+    wh_device *d = NULL;
+    assert_int_equal(wh_device_open(&d, "cuda:2", NULL), WH_NO_DEVICE);
+    assert_non_null(strstr(wh_last_error_text(), "fewer GPUs"));
+    assert_int_equal(wh_device_open(&d, "cuda:", NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_open(&d, "cuda:1x", NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_device_open(&d, "cuda:-1", NULL), WH_BAD_ARGUMENT);
+}
+
+/* A heap of a GPU is not for kernels of the simulated device, and the other way round. */
+static void test_targets(void **state) {
+    (void)state;
+    const char *specs[] = {"cuda:1", "sim"};
+    for (int i = 0; i < 2; i++) {
+        wh_device *d = NULL;
+        wh_heap *heap = NULL;
+        wh_heap_options o = {0};
+        unsigned char handle[WH_HANDLE_BYTES];
+        assert_int_equal(wh_device_open(&d, specs[i], NULL), WH_OK);
+        o.bytes = 1 << 20;
+        o.device = d;
+        o.allocator = "bump";
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        wh_handle_kind kind = {.struct_bytes = sizeof kind,
+                               .allocator = "bump",
+                               .handle_bytes = HANDLE_BYTES,
+                               .version = WH_VERSION,
+                               .target = i == 0 ? WH_TARGET_SIM : WH_TARGET_CUDA};
+        assert_int_equal(wh_heap_copy_handle(heap, &kind, handle), WH_WRONG_TARGET);
+        assert_non_null(strstr(wh_last_error_text(), i == 0 ? "lies on a GPU" : "simulated"));
+        wh_heap_destroy(heap);
+        wh_device_close(d);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_on_its_device),
+        cmocka_unit_test(test_other_thread),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_current),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_told_once),
+        cmocka_unit_test(test_no_gpu),
+        cmocka_unit_test(test_targets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* runtime.c: a stand-in for the CUDA runtime (standin.h), single-threaded but for the current
+ * device, which each host thread has for itself, as in CUDA. */
+#include "cuda_runtime_api.h"
+#include "standin.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 256
+
+typedef struct thing {
+    void *p; /* NULL: free */
+    int device;
+} thing;
+
+struct standin_stream {
+    int device;
+};
+struct standin_event {
+    int device;
+};
+
+static _Thread_local int current;
+static thing things[MOST];
+static unsigned calls[STANDIN_DEVICES], waits, strays, fail_after;
+static cudaError_t failure, count_error;
+static int count = STANDIN_DEVICES, pools = 1;
+
+unsigned standin_calls_on(int device) {
+    return calls[device];
+}
+unsigned standin_waits_for_device(void) {
+    return waits;
+}
+unsigned standin_strays(void) {
+    return strays;
+}
+void standin_forget(void) {
+    memset(calls, 0, sizeof calls);
+    waits = strays = 0;
+}
+void standin_fail(int error, unsigned after) {
+    failure = (cudaError_t)error;
+    fail_after = after;
+}
+void standin_set_count(int n, int error) {
+    count = n;
+    count_error = (cudaError_t)error;
+}
+void standin_set_pools(int p) {
+    pools = p;
+}
+unsigned standin_alive(void) {
+    unsigned n = 0;
+    for (int i = 0; i < MOST; i++) {
+        n += things[i].p != NULL;
+    }
+    return n;
+}
+
+/* Every call that touches the current device begins here. owner: of what it is given. */
+static cudaError_t touch(int owner) {
+    calls[current]++;
+    strays += owner != current;
+    if (failure != cudaSuccess && fail_after-- == 0) {
+        const cudaError_t e = failure;
+        failure = cudaSuccess;
+        return e;
+    }
+    return owner == current ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
+static thing *find(const void *p) {
+    for (int i = 0; i < MOST; i++) {
+        const char *begin = things[i].p;
+        if (begin != NULL && begin == p) {
+            return &things[i];
+        }
+    }
+    return NULL;
+}
+
+static cudaError_t add(void **p, size_t bytes) {
+    const cudaError_t e = touch(current);
+    for (int i = 0; e == cudaSuccess && i < MOST; i++) {
+        if (things[i].p == NULL) {
+            things[i].p = *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+            things[i].device = current;
+            return *p != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+        }
+    }
+    return e != cudaSuccess ? e : cudaErrorMemoryAllocation;
+}
+
+static cudaError_t drop(void *p) {
+    thing *t = find(p);
+    const cudaError_t e = touch(t != NULL ? t->device : -1);
+    if (e == cudaSuccess) {
+        free(p);
+        t->p = NULL;
+    }
+    return e;
+}
+
+static int stream_device(cudaStream_t s) {
+    return s != NULL ? s->device : current;
+}
+
+cudaError_t cudaGetDevice(int *device) {
+    *device = current;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+    if (device < 0 || device >= STANDIN_DEVICES) {
+        return cudaErrorInvalidDevice;
+    }
+    current = device;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int *n) {
+    *n = count;
+    return count_error;
+}
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device) {
+    memset(prop, 0, sizeof *prop);
+    strcpy(prop->name, "stand-in");
+    prop->totalGlobalMem = (size_t)1 << 30;
+    prop->multiProcessorCount = 4;
+    return touch(device);
+}
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
+    (void)attribute;
+    *value = pools;
+    return touch(device);
+}
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = 13000;
+    return touch(current);
+}
+cudaError_t cudaGetLastError(void) {
+    return cudaSuccess;
+}
+const char *cudaGetErrorString(cudaError_t error) {
+    return error == cudaErrorAssert ? "an assertion in a kernel" : "an error of the stand-in";
+}
+cudaError_t cudaMalloc(void **p, size_t bytes) {
+    return add(p, bytes);
+}
+cudaError_t cudaFree(void *p) {
+    return drop(p);
+}
+cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t stream) {
+    strays += stream_device(stream) != current;
+    return add(p, bytes);
+}
+cudaError_t cudaFreeAsync(void *p, cudaStream_t stream) {
+    strays += stream_device(stream) != current;
+    return drop(p);
+}
+cudaError_t cudaMemset(void *p, int byte, size_t bytes) {
+    memset(p, byte, bytes);
+    return touch(current);
+}
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    (void)kind;
+    memcpy(to, from, bytes);
+    return touch(current);
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+    (void)kind;
+    memcpy(to, from, bytes);
+    return touch(stream_device(stream));
+}
+cudaError_t cudaDeviceSynchronize(void) {
+    waits++;
+    return touch(current);
+}
+cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+    void *p = NULL;
+    const cudaError_t e = add(&p, sizeof **stream);
+    if (e == cudaSuccess) {
+        *stream = p;
+        (*stream)->device = current;
+    }
+    return e;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    return drop(stream);
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    return touch(stream_device(stream));
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    void *p = NULL;
+    const cudaError_t e = add(&p, sizeof **event);
+    if (e == cudaSuccess) {
+        *event = p;
+        (*event)->device = current;
+    }
+    return e;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    return drop(event);
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    strays += stream_device(stream) != current;
+    return touch(event->device);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    return touch(event->device);
+}
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end) {
+    strays += begin->device != end->device;
+    *ms = 1.0f;
+    return touch(begin->device);
+}

@@ -1,0 +1,33 @@
+/* standin.h: what a test asks of the stand-in for the CUDA runtime. It has N_DEVICES devices of
+ * host memory, remembers on which one each call ran, and refuses a call on a stream, an event or a
+ * block of memory of another device than the current one, which the real runtime may let pass. */
+#ifndef STANDIN_H
+#define STANDIN_H
+
+#define STANDIN_DEVICES 2
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Calls that touched a device, that was the current one, since the last standin_forget. */
+unsigned standin_calls_on(int device);
+/* ... and those among them that waited for a whole device, or set the current device. */
+unsigned standin_waits_for_device(void);
+void standin_forget(void);
+/* Calls that used something of another device than the current one: the fault to look for. */
+unsigned standin_strays(void);
+/* The next call but `after` of the runtime fails with error (a cudaError_t); 0: none does. */
+void standin_fail(int error, unsigned after);
+/* What cudaGetDeviceCount says: a number of devices, or an error. */
+void standin_set_count(int count, int error);
+/* Whether memory can be had in stream order. */
+void standin_set_pools(int pools);
+/* Blocks of memory, streams and events that are there. */
+unsigned standin_alive(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,363 @@
+/* host_calls.c: what surrounds a heap: structures that know their size, kernels that do not fit a
+ * heap, calls on streams, a kernel's error and the verdict after it, the heap's memory. */
+#include "sim/sim_test.h"
+
+#include "warpheap/warpheap.h"
+
+#define HEAP_BYTES ((uint64_t)1 << 20)
+#define THREADS 96u
+
+/* The symbols that languages load. */
+wh_status loaded_create(wh_heap **heap, const wh_heap_options *options) __asm__("wh_heap_create");
+wh_status loaded_min_bytes(const wh_heap_options *options,
+                           uint64_t *bytes) __asm__("wh_heap_min_bytes");
+wh_status loaded_open(wh_device **device, const char *spec,
+                      const wh_sim_options *sim) __asm__("wh_device_open");
+wh_status loaded_stats(wh_heap *heap, wh_stats *stats) __asm__("wh_heap_get_stats");
+wh_status loaded_stats_on(wh_heap *heap, wh_stats *stats,
+                          void *stream) __asm__("wh_heap_get_stats_on");
+
+typedef struct work_args {
+    wh_heap_t heap;
+    void **blocks;   /* one a thread */
+    uint64_t victim; /* the thread that traps amid its malloc and free */
+    uint64_t bytes;
+} work_args;
+
+WH_KERNEL(take_blocks, work_args, a) {
+    a.blocks[wh_thread_id()] = wh_malloc(a.heap, a.bytes);
+}
+
+WH_KERNEL(give_blocks, work_args, a) {
+    wh_free(a.heap, a.blocks[wh_thread_id()]);
+}
+
+WH_KERNEL(trap_midway, work_args, a) {
+    for (uint32_t k = 0; k < 4; k++) {
+        void *p = wh_malloc(a.heap, 16u << (wh_thread_id() + k) % 8);
+        if (wh_thread_id() == a.victim && k == 2) {
+            wh_trap("on purpose");
+        }
+        wh_free(a.heap, p);
+    }
+}
+
+static wh_heap *heap_on(wh_device *d) {
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    o.bytes = HEAP_BYTES;
+    o.device = d;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    return heap;
+}
+
+static work_args work_on(wh_device *d, wh_heap *heap) {
+    work_args a;
+    memset(&a, 0, sizeof a);
+    assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+    a.blocks = take(d, THREADS * sizeof *a.blocks);
+    a.bytes = 100;
+    return a;
+}
+
+static void test_version(void **state) {
+    (void)state;
+    assert_int_equal(wh_version(), WH_VERSION);
+    assert_true(WH_VERSION >= 200);
+}
+
+/* --- structures that know their size --------------------------------------------------- */
+
+static void test_struct_bytes(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 1);
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    uint64_t bytes = 0;
+    o.bytes = HEAP_BYTES;
+    o.device = d;
+    /* By hand, and what an older caller's struct lacked is not read. */
+    o.struct_bytes = sizeof o;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    wh_heap_destroy(heap);
+    o.struct_bytes = offsetof(wh_heap_options, tuning);
+    o.tuning.chunk_bytes = 3; /* no power of two */
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    wh_heap_destroy(heap);
+    assert_int_equal(wh_heap_min_bytes(&o, &bytes), WH_OK);
+    o.struct_bytes = sizeof o;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
+    o.tuning.chunk_bytes = 0;
+    /* Sizes of no version; a newer caller's. */
+    const uint64_t wrong[] = {1, 8, offsetof(wh_heap_options, tuning) - 1, sizeof o + 1,
+                              UINT64_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        o.struct_bytes = wrong[i];
+        heap = (wh_heap *)(uintptr_t)1;
+        assert_int_equal(wh_heap_create(&heap, &o), WH_WRONG_BUILD);
+        assert_null(heap);
+        assert_int_equal(wh_heap_min_bytes(&o, &bytes), WH_WRONG_BUILD);
+        assert_non_null(strstr(wh_last_error_text(), "struct_bytes"));
+    }
+    /* Other languages load the symbol, and have to say it. */
+    o.struct_bytes = 0;
+    assert_int_equal(loaded_create(&heap, &o), WH_WRONG_BUILD);
+    assert_int_equal(loaded_min_bytes(&o, &bytes), WH_WRONG_BUILD);
+    o.struct_bytes = sizeof o;
+    assert_int_equal(loaded_min_bytes(&o, &bytes), WH_OK);
+    assert_int_equal(loaded_create(&heap, &o), WH_OK);
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
+static void test_sim_options_bytes(void **state) {
+    (void)state;
+    wh_device *d = NULL;
+    wh_sim_options o = {0};
+    o.n_sms = 3;
+    assert_int_equal(wh_device_open(&d, "sim", &o), WH_OK);
+    assert_int_equal(wh_device_get_info(d)->n_sms, 3);
+    wh_device_close(d);
+    o.struct_bytes = offsetof(wh_sim_options, n_sms);
+    assert_int_equal(wh_device_open(&d, "sim", &o), WH_OK);
+    assert_int_not_equal(wh_device_get_info(d)->n_sms, 3);
+    wh_device_close(d);
+    o.struct_bytes = sizeof o + 8;
+    assert_int_equal(wh_device_open(&d, "sim", &o), WH_WRONG_BUILD);
+    assert_null(d);
+    o.struct_bytes = 0;
+    assert_int_equal(loaded_open(&d, "sim", &o), WH_WRONG_BUILD);
+    assert_int_equal(loaded_open(&d, "sim", NULL), WH_OK);
+    wh_device_close(d);
+}
+
+static void test_stats_bytes(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 1);
+    wh_heap *heap = heap_on(d);
+    struct {
+        wh_stats stats;
+        uint64_t behind;
+    } room;
+    memset(&room, 0x55, sizeof room);
+    assert_int_equal(wh_heap_get_stats(heap, &room.stats), WH_OK);
+    assert_int_equal(room.stats.struct_bytes, sizeof room.stats);
+    assert_int_equal(room.stats.heap_bytes, HEAP_BYTES);
+    /* An older, smaller struct: nothing behind it is written. */
+    const size_t less = offsetof(wh_stats, classes) + sizeof(wh_class_stats);
+    memset(&room, 0x55, sizeof room);
+    assert_int_equal(wh_heap_get_stats_sized(heap, &room.stats, less, NULL, 0), WH_OK);
+    assert_int_equal(room.stats.struct_bytes, less);
+    for (size_t i = less; i < sizeof room; i++) {
+        assert_int_equal(((unsigned char *)&room)[i], 0x55);
+    }
+    /* A newer, larger one: the rest is zero. */
+    memset(&room, 0x55, sizeof room);
+    assert_int_equal(wh_heap_get_stats_sized(heap, &room.stats, sizeof room, NULL, 0), WH_OK);
+    assert_int_equal(room.stats.struct_bytes, sizeof room.stats);
+    assert_int_equal(room.behind, 0);
+    assert_int_equal(wh_heap_get_stats_sized(heap, &room.stats, 8, NULL, 0), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_get_stats_async_sized(heap, &room.stats, less, NULL), WH_WRONG_BUILD);
+    room.stats.struct_bytes = 0;
+    assert_int_equal(loaded_stats(heap, &room.stats), WH_BAD_ARGUMENT);
+    room.stats.struct_bytes = sizeof room.stats;
+    assert_int_equal(loaded_stats(heap, &room.stats), WH_OK);
+    assert_int_equal(loaded_stats_on(heap, &room.stats, NULL), WH_OK);
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
+/* --- kernels that do not fit ------------------------------------------------------------ */
+
+static void test_handle(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 1);
+    wh_heap *heap = heap_on(d);
+    unsigned char handle[256];
+    wh_handle_kind right = {0};
+    right.struct_bytes = sizeof right;
+    right.allocator = WH_OF_(NAME);
+    right.handle_bytes = sizeof(wh_heap_t);
+    right.version = WH_VERSION;
+    right.target = WH_TARGET_SIM;
+    assert_int_equal(wh_heap_copy_handle(heap, &right, handle), WH_OK);
+    wh_handle_kind k = right;
+    k.version += 1; /* another patch */
+    assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_OK);
+    k.version = WH_VERSION + 100;
+    assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_BUILD);
+    assert_non_null(strstr(wh_last_error_text(), "another version"));
+    k = right;
+    k.handle_bytes -= 8;
+    assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_BUILD);
+    assert_non_null(strstr(wh_last_error_text(), "another layout"));
+    k = right;
+    k.target = WH_TARGET_CUDA;
+    assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_TARGET);
+    k = right;
+    k.allocator = "bump";
+    assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_ALLOCATOR);
+    k = right;
+    k.struct_bytes = 0;
+    assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_copy_handle(heap, NULL, handle), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_copy_handle(heap, &right, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_copy_handle(NULL, &right, handle), WH_BAD_ARGUMENT);
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
+/* --- streams ------------------------------------------------------------------------------ */
+
+static int count_visit(void *context, void *block, uint64_t usable_bytes) {
+    (void)block;
+    assert_true(usable_bytes >= 100);
+    ++*(uint64_t *)context;
+    return 0;
+}
+
+/* Each call sees what was queued on the stream before it. */
+static void test_on_stream(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        wh_device *d = open_policy(WH_SIM_RANDOM, seed);
+        wh_heap *heap = heap_on(d);
+        work_args a = work_on(d, heap);
+        void *stream = NULL;
+        wh_stats s;
+        wh_report r;
+        uint64_t n = 0;
+        assert_int_equal(wh_stream_create(d, &stream), WH_OK);
+        const wh_launch l = {d, 3, THREADS / 3, stream};
+        assert_int_equal(take_blocks(&l, &a), WH_OK);
+        assert_int_equal(wh_heap_get_stats_on(heap, &s, stream), WH_OK);
+        assert_int_equal(s.live_blocks, THREADS);
+        assert_int_equal(give_blocks(&l, &a), WH_OK);
+        assert_int_equal(take_blocks(&l, &a), WH_OK);
+        assert_int_equal(wh_heap_check_on(heap, &r, stream), WH_OK);
+        assert_int_equal(wh_heap_walk_on(heap, count_visit, &n, stream), WH_OK);
+        assert_int_equal(n, THREADS);
+        assert_int_equal(wh_heap_reset_on(heap, stream), WH_OK);
+        assert_int_equal(wh_heap_get_stats(heap, &s), WH_OK);
+        assert_int_equal(s.live_blocks, 0);
+        assert_int_equal(take_blocks(&l, &a), WH_OK);
+        wh_heap_destroy_on(heap, stream);
+        assert_int_equal(wh_device_free(d, a.blocks), WH_OK);
+        assert_int_equal(wh_stream_destroy(d, stream), WH_OK);
+        wh_device_close(d);
+    }
+}
+
+/* Asynchronous calls are queued like kernels; results are there when the stream is. */
+static void test_async(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        wh_device *d = open_policy(WH_SIM_RANDOM, seed);
+        wh_heap *heap = heap_on(d);
+        work_args a = work_on(d, heap);
+        void *stream = NULL;
+        wh_stats *s = take(d, 3 * sizeof *s);
+        wh_report *r = take(d, sizeof *r);
+        assert_int_equal(wh_stream_create(d, &stream), WH_OK);
+        const wh_launch l = {d, 3, THREADS / 3, stream};
+        memset(s, 0x77, 3 * sizeof *s);
+        memset(r, 0x77, sizeof *r);
+        assert_int_equal(wh_heap_get_stats_async(heap, &s[0], stream), WH_OK);
+        assert_int_equal(take_blocks(&l, &a), WH_OK);
+        assert_int_equal(wh_heap_get_stats_async(heap, &s[1], stream), WH_OK);
+        assert_int_equal(wh_heap_check_async(heap, r, stream), WH_OK);
+        assert_int_equal(wh_heap_reset_async(heap, stream), WH_OK);
+        assert_int_equal(wh_heap_get_stats_async(heap, &s[2], stream), WH_OK);
+        assert_int_equal(r->errors, 0x7777777777777777); /* nothing has run */
+        assert_int_equal(wh_stream_sync(d, stream), WH_OK);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(s[i].live_blocks, i == 1 ? THREADS : 0);
+            assert_int_equal(s[i].heap_bytes, HEAP_BYTES);
+            assert_int_equal(s[i].struct_bytes, sizeof *s);
+            assert_true(s[i].peak_bytes == WH_UNKNOWN);
+        }
+        assert_int_equal(r->errors, 0);
+        wh_heap_destroy(heap);
+        wh_device_close(d);
+    }
+}
+
+/* --- a kernel that fails ---------------------------------------------------------------------- */
+
+/* Its launch tells it, nothing after does; a check gives a verdict on the heap. */
+static void test_told_once(void **state) {
+    (void)state;
+    uint32_t sound = 0, corrupt = 0;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        wh_device *d = open_policy(WH_SIM_RANDOM, seed);
+        wh_heap *heap = heap_on(d);
+        work_args a = work_on(d, heap);
+        wh_stats s;
+        a.victim = seed * 7 % THREADS;
+        const wh_launch l = {d, 3, THREADS / 3, NULL};
+        assert_int_equal(trap_midway(&l, &a), WH_DEVICE_ERROR);
+        assert_non_null(strstr(wh_device_error_text(d), "on purpose"));
+        const wh_status verdict = wh_heap_check(heap, NULL);
+        assert_true(verdict == WH_OK || verdict == WH_CORRUPT);
+        sound += verdict == WH_OK;
+        corrupt += verdict == WH_CORRUPT;
+        assert_int_equal(wh_device_sync(d), WH_OK);
+        assert_int_equal(wh_heap_reset(heap), WH_OK);
+        assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+        a.victim = UINT64_MAX;
+        assert_int_equal(trap_midway(&l, &a), WH_OK);
+        assert_int_equal(wh_heap_get_stats(heap, &s), WH_OK);
+        assert_int_equal(s.live_blocks, 0);
+        /* On a stream: by whoever waits first. */
+        void *stream = NULL;
+        assert_int_equal(wh_stream_create(d, &stream), WH_OK);
+        const wh_launch ls = {d, 3, THREADS / 3, stream};
+        a.victim = 5;
+        assert_int_equal(trap_midway(&ls, &a), WH_OK);
+        assert_int_equal(wh_stream_sync(d, stream), WH_DEVICE_ERROR);
+        assert_int_equal(wh_device_sync(d), WH_OK);
+        wh_heap_destroy(heap);
+        wh_device_close(d);
+    }
+    assert_int_equal(sound + corrupt, 10);
+}
+
+/* --- the heap's memory -------------------------------------------------------------------------
+ */
+
+static void test_memory(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 3);
+    wh_heap *heap = heap_on(d);
+    work_args a = work_on(d, heap);
+    void *base = NULL;
+    uint64_t bytes = 0;
+    assert_int_equal(wh_heap_memory(heap, &base, &bytes), WH_OK);
+    assert_int_equal(bytes, HEAP_BYTES);
+    const wh_launch l = {d, 3, THREADS / 3, NULL};
+    assert_int_equal(take_blocks(&l, &a), WH_OK);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_in_range((uintptr_t)a.blocks[i], (uintptr_t)base, (uintptr_t)base + bytes - a.bytes);
+    }
+    assert_int_equal(wh_heap_memory(NULL, &base, &bytes), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_memory(heap, NULL, &bytes), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_memory(heap, &base, NULL), WH_BAD_ARGUMENT);
+    assert_null(wh_heap_device(NULL));
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_struct_bytes),
+        cmocka_unit_test(test_sim_options_bytes),
+        cmocka_unit_test(test_stats_bytes),
+        cmocka_unit_test(test_handle),
+        cmocka_unit_test(test_on_stream),
+        cmocka_unit_test(test_async),
+        cmocka_unit_test(test_told_once),
+        cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
