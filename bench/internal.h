@@ -284,13 +284,6 @@ wh_status whi_bench_aim_churn(whi_bench *b, uint64_t heap_bytes, uint32_t kernel
 wh_status whi_bench_churn(whi_bench *b, const char *case_name, uint64_t heap_bytes, uint32_t reps,
                           uint64_t threads, uint64_t lo, uint64_t hi);
 
-/* --- stream.c -------------------------------------------------------------------------- */
-
-/* A stream for wh_launch, ordered with the default stream (so that the device's timer,
- * which marks times there, covers it). NULL on the simulated device. */
-wh_status whi_bench_stream_open(whi_bench *b, void **stream);
-void whi_bench_stream_close(void *stream);
-
 /* --- cases.c, case_*.c ------------------------------------------------------------ */
 
 /* Runs one case with the current allocator. Nothing to run is no error. */

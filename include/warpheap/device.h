@@ -143,9 +143,10 @@ wh_status wh_device_get_counters(const wh_device *device, wh_device_counters *co
  * that an error has stopped, an illegal address say, goes on telling it: it does nothing else.) */
 const char *wh_device_error_text(const wh_device *device);
 
-/* For kernel launches only (simt/cuda.h): turns a CUDA error code into a status
- * and remembers its text. */
-wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *what);
+/* For kernel launches only (simt/cuda.h): turns a CUDA error code into a status and remembers
+ * its text, which the launching code asks its own CUDA runtime for. */
+wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *what,
+                              const char *text);
 
 #ifdef __cplusplus
 }

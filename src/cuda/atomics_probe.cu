@@ -17,7 +17,7 @@
 #include "warpheap/simt/simt.h"
 
 /* The launcher in WH_KERNEL is not used here, but refers to this. */
-extern "C" wh_status wh_device_note_cuda(wh_device *, int e, const char *) {
+extern "C" wh_status wh_device_note_cuda(wh_device *, int e, const char *, const char *) {
     return e == 0 ? WH_OK : WH_DEVICE_ERROR;
 }
 

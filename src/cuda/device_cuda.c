@@ -36,22 +36,12 @@ static void leave(const wh_device *d, int was) {
     }
 }
 
-wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *what) {
-    if (cuda_error == (int)cudaSuccess) {
+static wh_status note(wh_device *d, cudaError_t error, const char *what) {
+    if (error == cudaSuccess) {
         return WH_OK;
     }
-    if (device != NULL) {
-        (void)snprintf(device->error, sizeof device->error, "%s: %s", what,
-                       cudaGetErrorString((cudaError_t)cuda_error));
-    }
-    return cuda_error == (int)cudaErrorMemoryAllocation ? WH_OUT_OF_MEMORY : WH_DEVICE_ERROR;
-}
-
-static wh_status note(wh_device *d, cudaError_t error, const char *what) {
-    if (error != cudaSuccess) {
-        (void)cudaGetLastError(); /* an error that is not sticky ends here */
-    }
-    return wh_device_note_cuda(d, (int)error, what);
+    (void)cudaGetLastError(); /* an error that is not sticky ends here */
+    return wh_device_note_cuda(d, (int)error, what, cudaGetErrorString(error));
 }
 
 /* A call of the runtime on d, noted under `what`. */

@@ -34,7 +34,7 @@ static wh_status plan(void *handle, wh_plan *p, unsigned char *memory, uint64_t 
 
 /* As a launch is noted: what it failed with before is told now. */
 static wh_status launched(const wh_launch *l) {
-    return wh_device_note_cuda(l->device, (int)cudaGetLastError(), "kernel");
+    return wh_device_note_cuda(l->device, (int)cudaGetLastError(), "kernel", "failed");
 }
 static wh_status init(const wh_launch *l, const void *handle) {
     (void)handle;

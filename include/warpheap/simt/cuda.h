@@ -56,7 +56,8 @@
     static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
     static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {                 \
         name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(*wh_args); \
-        return wh_device_note_cuda(wh_l->device, (int)cudaGetLastError(), #name);                \
+        const cudaError_t wh_e = cudaGetLastError();                                             \
+        return wh_device_note_cuda(wh_l->device, (int)wh_e, #name, cudaGetErrorString(wh_e));    \
     }                                                                                            \
     static __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)                    \
         name##_kernel(const __grid_constant__ args_t a)
