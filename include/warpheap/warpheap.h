@@ -50,19 +50,7 @@ typedef WH_OF_(t) wh_heap_t;
 #if WH_HAS_HOST
 /* Copies the handle of a heap for use in kernel arguments. Refuses a heap that these kernels could
  * not use: WRONG_ALLOCATOR, WRONG_TARGET, WRONG_BUILD (heap.h). Host only.
- * wh_heap_handle_of: likewise for a second allocator in one file, whose header
- * (alloc/<family>/<family>.h) the file includes; its calls have the allocator in their names:
- * wh_bump_t, wh_bump_malloc(handle, wh_activemask(), n), as alloc/contract.h lists them. */
-static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *allocator, void *handle,
-                                          size_t handle_bytes) {
-    wh_handle_kind kind = {0};
-    kind.struct_bytes = sizeof kind;
-    kind.allocator = allocator;
-    kind.handle_bytes = handle_bytes;
-    kind.version = WH_VERSION;
-    kind.target = WH_TARGET_IS_SIM ? WH_TARGET_SIM : WH_TARGET_CUDA;
-    return wh_heap_copy_handle(heap, &kind, handle);
-}
+ * For a second allocator in one file: wh_heap_handle_of, in alloc/contract.h. */
 static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_t *handle) {
     return wh_heap_handle_of(heap, WH_OF_(NAME), handle, sizeof *handle);
 }

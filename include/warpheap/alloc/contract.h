@@ -51,6 +51,7 @@
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H
 
+#include "warpheap/heap.h"
 #include "warpheap/simt/simt.h"
 #include "warpheap/types.h"
 
@@ -72,6 +73,24 @@ typedef struct wh_walk_sink {
         uint64_t usable_bytes;
     } * entries;
 } wh_walk_sink;
+
+#if WH_HAS_HOST
+/* The handle of a heap for kernels of this file that use the named allocator: for a second one
+ * beside the WH_ALLOCATOR of warpheap.h, whose header alloc/<family>/<family>.h the file includes.
+ * Its calls have the allocator in their names: wh_bump_t, wh_bump_malloc(handle, wh_activemask(),
+ * n). Errors: those of wh_heap_handle. */
+static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *allocator, void *handle,
+                                          size_t handle_bytes) {
+    wh_handle_kind kind;
+    kind.struct_bytes = sizeof kind;
+    kind.allocator = allocator;
+    kind.handle_bytes = handle_bytes;
+    kind.layout = 0;
+    kind.version = WH_VERSION;
+    kind.target = WH_TARGET_IS_SIM ? WH_TARGET_SIM : WH_TARGET_CUDA;
+    return wh_heap_copy_handle(heap, &kind, handle);
+}
+#endif
 
 WH_FN void wh_walk_emit(wh_walk_sink *sink, const void *p, uint64_t usable_bytes) {
     const uint64_t k = wh_fetch_add_u64_relaxed(&sink->n, 1);
