@@ -19,13 +19,19 @@ extern "C" {
 
 typedef struct wh_device wh_device;
 
-/* One kernel start. blocks and threads at least 1, threads at most 1024. stream: NULL, the
- * default stream, or one of wh_stream_create; for a GPU also any cudaStream_t. */
+/* One kernel start. blocks and threads at least 1. stream: NULL, the default stream, or one of
+ * wh_stream_create; for a GPU also any cudaStream_t. The fields after it may be left out (zero):
+ * a grid and blocks of one dimension without shared memory. Products of the three dimensions: at
+ * most 1024 threads, and 2^32 - 1 blocks. New fields come at the end. */
 typedef struct wh_launch {
     wh_device *device;
-    uint32_t blocks;
-    uint32_t threads;
+    uint32_t blocks;  /* in x; at most 2^31 - 1 */
+    uint32_t threads; /* in x */
     void *stream;
+    uint32_t blocks_y, blocks_z;   /* at most 65535 each; 0 is 1 */
+    uint32_t threads_y, threads_z; /* threads_z at most 64; 0 is 1 */
+    uint32_t shared_bytes;         /* of each block, behind wh_shared(); at most 227 KiB, or
+                                      what the GPU has */
 } wh_launch;
 
 /* Scheduling policies of the simulated device; docs/SIMULATOR.md. X(NAME, "cli name") */
@@ -142,6 +148,10 @@ wh_status wh_device_get_counters(const wh_device *device, wh_device_counters *co
  * kernel's error is told once, by the launch or by the first call that waits for the kernel. (A GPU
  * that an error has stopped, an illegal address say, goes on telling it: it does nothing else.) */
 const char *wh_device_error_text(const wh_device *device);
+
+/* For kernel launches only (simt/cuda.h): whether the launch keeps the bounds above and its
+ * device is of this target; BAD_ARGUMENT if not. */
+wh_status wh_launch_check(const wh_launch *launch, wh_target target);
 
 /* For kernel launches only (simt/cuda.h): turns a CUDA error code into a status and remembers
  * its text, which the launching code asks its own CUDA runtime for. */

@@ -60,6 +60,10 @@ const char *wh_status_text(wh_status status);
  * device call made on the host. "" if there was none. Never NULL; valid for ever. */
 const char *wh_last_error_text(void);
 
+/* For calls in __host__ __device__ code only (simt/cuda.h): keeps a line, a literal, for
+ * wh_last_error_text. */
+void wh_note_host_call(const char *line);
+
 /* WH_VERSION of the library's own headers; this file's is WH_VERSION. */
 uint32_t wh_version(void);
 #endif
@@ -145,6 +149,15 @@ typedef struct wh_stats {
     uint32_t unused;
     wh_class_stats classes[WH_STATS_CLASSES];
 } wh_stats;
+
+/* An allocation that found the heap full: what WH_ON_OOM gets (warpheap.h). */
+typedef struct wh_oom_event {
+    size_t bytes;     /* asked for; SIZE_MAX: count * size overflowed */
+    uint64_t thread;  /* wh_thread_id() */
+    const char *call; /* "wh_malloc" */
+    const char *file; /* where the call stands */
+    uint32_t line;
+} wh_oom_event;
 
 /* What a whole-heap check found. */
 typedef struct wh_report {

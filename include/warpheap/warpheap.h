@@ -17,7 +17,24 @@
  * of another allocator.
  *
  * All device calls may be made by any subset of the lanes of a warp, divergent or
- * not, from any number of concurrent kernels on the heap's device.
+ * not, from any number of concurrent kernels on the heap's device, and from grids and blocks of
+ * one, two or three dimensions.
+ *
+ * They may stand in __host__ __device__ functions. Where such a function runs on the host of
+ * a CUDA program a call does nothing: it returns NULL or 0, and wh_last_error_text() says
+ * what was called. (The simulated device's kernels are host code; there every call works.)
+ *
+ * When a heap is full a call returns NULL. A file that would rather be told defines, before it
+ * includes this header,
+ *     #define WH_OOM_TRAP            the kernel ends with an error that says how many bytes,
+ *                                    which call, file and line, block and thread; on a GPU
+ *                                    the runtime prints it as that of an assert
+ * or
+ *     #define WH_ON_OOM(event) f(event)   f, a device function of the file, gets a wh_oom_event
+ *                                    (warpheap/types.h); the call returns NULL after it
+ * Calls of many lanes that get one block (_warp, _block) tell it once, by the first lane. File
+ * and line are those of the call in the user's code; in C the calls are macros then. With neither
+ * word the calls are the same machine code as without this feature.
  *
  * A lane that allocates for others: `if (lane == leader) p = wh_malloc(...)` and then a
  * __shfl_sync or __syncwarp of leader and others is right, but with ptxas 13.0 for sm_90
@@ -59,99 +76,277 @@ static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_t *handle) {
 /* Whether lanes that are here together make the inner call each for itself. */
 #define WH_CALLS_ALONE_(mask) (WH_OF_(EACH) == 2 || (WH_OF_(EACH) == 1 && (mask) != 0xffffffffu))
 
-/* wh_malloc and wh_free for callers that know which lanes are converged: every
- * lane of mask makes this call together, each with its own n or p. Saves the
- * query; one block per lane. */
-WH_FN void *wh_malloc_lanes(wh_heap_t heap, wh_mask_t mask, size_t n) {
+/* --- out of memory ------------------------------------------------------------- */
+
+#if defined(WH_OOM_TRAP) && defined(WH_ON_OOM)
+#error "define WH_OOM_TRAP or WH_ON_OOM, not both"
+#elif defined(WH_OOM_TRAP)
+#define WH_ON_OOM(event) wh_trap_oom(event)
+#endif
+
+/* WH_SITE_: parameters behind the others of a call, which say where it stands; C++ fills them
+ * in by itself, for C the calls are macros (end of this file). WH_SITE_ARGS_ passes them on.
+ * WH_TELL_OOM_(p, bytes, call): p; if it is NULL and bytes are not 0, that is told. _ONCE_: by
+ * those lanes alone for which teller holds. */
+#ifdef WH_ON_OOM
+#ifdef __cplusplus
+#define WH_SITE_ , const char *wh_file = __builtin_FILE(), uint32_t wh_line = __builtin_LINE()
+#else
+#define WH_SITE_ , const char *wh_file, uint32_t wh_line
+#endif
+#define WH_SITE_ARGS_ , wh_file, wh_line
+#define WH_TELL_OOM_(p, bytes, call) wh_tell_oom_(p, bytes, call, wh_file, wh_line)
+#define WH_TELL_OOM_ONCE_(p, bytes, call, teller) \
+    wh_tell_oom_(p, (teller) ? (bytes) : 0, call, wh_file, wh_line)
+
+WH_FN void *wh_tell_oom_(void *p, size_t bytes, const char *call, const char *file, uint32_t line) {
+    if (p == NULL && bytes != 0) {
+        wh_oom_event event;
+        event.bytes = bytes;
+        event.thread = wh_thread_id();
+        event.call = call;
+        event.file = file;
+        event.line = line;
+        WH_ON_OOM(event);
+    }
+    return p;
+}
+#else
+#define WH_SITE_
+#define WH_SITE_ARGS_
+#define WH_TELL_OOM_(p, bytes, call) (p)
+#define WH_TELL_OOM_ONCE_(p, bytes, call, teller) (p)
+#endif
+
+/* What wh_last_error_text says of a call that ran on the host. */
+#define WH_ON_HOST_(call) \
+    call " was called on the host: only kernels can use a heap on a GPU, or ask about it"
+
+/* --- one block for each lane ----------------------------------------------------- */
+
+WH_FN void *wh_dev_malloc_(wh_heap_t heap, size_t n) {
+    const wh_mask_t mask = wh_activemask();
+    if (WH_CALLS_ALONE_(mask)) {
+        return WH_OF_(malloc)(heap, 0, n);
+    }
     return WH_OF_(malloc)(heap, mask, n);
 }
-WH_FN void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
+WH_FN void wh_dev_free_lanes_(wh_heap_t heap, wh_mask_t mask, void *p) {
     WH_OF_(free)(heap, mask, p);
     /* No lane goes on before its leader has freed for it. */
     WH_PLANT(free_waits, wh_syncwarp(mask), (void)0);
+}
+WH_FN void wh_dev_free_(wh_heap_t heap, void *p) {
+    const wh_mask_t mask = wh_activemask();
+    if (WH_CALLS_ALONE_(mask)) {
+        WH_OF_(free)(heap, 0, p); /* nobody frees for anybody else */
+    } else {
+        wh_dev_free_lanes_(heap, mask, p);
+    }
+}
+
+/* wh_malloc and wh_free for callers that know which lanes are converged: every
+ * lane of mask makes this call together, each with its own n or p. Saves the
+ * query; one block per lane. */
+WH_CALL void *wh_malloc_lanes(wh_heap_t heap, wh_mask_t mask, size_t n WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(WH_OF_(malloc)(heap, mask, n), n, "wh_malloc_lanes"), void *,
+                          WH_ON_HOST_("wh_malloc_lanes"), heap, mask, n WH_SITE_ARGS_);
+}
+WH_CALL void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
+    WH_DEVICE_ONLY(wh_dev_free_lanes_(heap, mask, p), void,
+                   p != NULL ? WH_ON_HOST_("wh_free_lanes") : NULL, heap, mask);
 }
 
 /* At least n bytes, 16-byte aligned, disjoint from every live block. NULL for
  * n = 0 and when the heap cannot serve n (exactly so with WH_CAP_EXACT_OOM).
  * Lanes: any subset. Contents: undefined. Cost: alloc/<name>. */
-WH_FN void *wh_malloc(wh_heap_t heap, size_t n) {
-    const wh_mask_t mask = wh_activemask();
-    if (WH_CALLS_ALONE_(mask)) {
-        return WH_OF_(malloc)(heap, 0, n);
-    }
-    return wh_malloc_lanes(heap, mask, n);
+WH_CALL void *wh_malloc(wh_heap_t heap, size_t n WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_malloc_(heap, n), n, "wh_malloc"), void *,
+                          WH_ON_HOST_("wh_malloc"), heap, n WH_SITE_ARGS_);
 }
 
 /* Gives a block back. NULL is ignored; p may come from any thread, kernel or
  * stream of the heap. What was written before the free happens before the next
  * owner's use. Lanes: any subset. */
-WH_FN void wh_free(wh_heap_t heap, void *p) {
-    const wh_mask_t mask = wh_activemask();
-    if (WH_CALLS_ALONE_(mask)) {
-        WH_OF_(free)(heap, 0, p); /* nobody frees for anybody else */
-    } else {
-        wh_free_lanes(heap, mask, p);
-    }
+WH_CALL void wh_free(wh_heap_t heap, void *p) {
+    WH_DEVICE_ONLY(wh_dev_free_(heap, p), void, p != NULL ? WH_ON_HOST_("wh_free") : NULL, heap);
 }
 
-/* One block for all lanes of mask, which make this call together with the same n;
- * every lane gets the same pointer. All lanes make the inner call, though one of them
- * alone asks for something: see "A lane that allocates for others" above. */
-WH_FN void *wh_malloc_warp(wh_heap_t heap, wh_mask_t mask, size_t n) {
+/* --- one block for many lanes -------------------------------------------------------- */
+
+WH_FN void *wh_dev_malloc_warp_(wh_heap_t heap, wh_mask_t mask, size_t n) {
     const uint32_t leader = wh_mask_leader(mask);
     void *mine = WH_OF_(malloc)(heap, mask, wh_lane_id() == leader ? n : 0);
     const uint64_t p = wh_shfl_u64(mask, (uint64_t)(uintptr_t)mine, leader);
     wh_syncwarp(mask); /* the leader's acquire orders the other lanes' use, too */
     return (void *)(uintptr_t)p;
 }
-
-/* Frees a block of wh_malloc_warp; every lane of mask makes the call with the same
- * p, after its last use of the block. */
-WH_FN void wh_free_warp(wh_heap_t heap, wh_mask_t mask, void *p) {
+WH_FN void wh_dev_free_warp_(wh_heap_t heap, wh_mask_t mask, void *p) {
     wh_syncwarp(mask); /* the other lanes' writes come before the leader's release */
     WH_OF_(free)(heap, mask, wh_lane_id() == wh_mask_leader(mask) ? p : NULL);
     wh_syncwarp(mask);
 }
 
+/* The first warp's lanes make the inner call together, though one thread alone asks for something:
+ * see "A lane that allocates for others" above. */
+WH_FN int wh_in_first_warp_(void) {
+    return wh_thread_in_block() < WH_WARP_SIZE;
+}
+WH_FN wh_mask_t wh_first_warp_(void) {
+    const uint32_t n = wh_block_threads();
+    return n < WH_WARP_SIZE ? (1u << n) - 1 : 0xffffffffu;
+}
+WH_FN void *wh_dev_malloc_block_(wh_heap_t heap, size_t n) {
+    void *mine = NULL;
+    if (wh_in_first_warp_()) {
+        const wh_mask_t mask = wh_first_warp_();
+        wh_syncwarp(mask);
+        mine = WH_OF_(malloc)(heap, mask, wh_thread_in_block() == 0 ? n : 0);
+    }
+    /* The barrier in it orders the use by the others after the first thread's acquire. */
+    return (void *)(uintptr_t)wh_block_broadcast_u64((uint64_t)(uintptr_t)mine, 0);
+}
+WH_FN void wh_dev_free_block_(wh_heap_t heap, void *p) {
+    wh_syncthreads(); /* the other threads' writes come before the first one's release */
+    if (wh_in_first_warp_()) {
+        const wh_mask_t mask = wh_first_warp_();
+        wh_syncwarp(mask);
+        WH_OF_(free)(heap, mask, wh_thread_in_block() == 0 ? p : NULL);
+    }
+    wh_syncthreads(); /* nobody goes on before the block is free */
+}
+
+/* One block for all lanes of mask, which make this call together with the same n;
+ * every lane gets the same pointer. All lanes make the inner call, though one of them
+ * alone asks for something: see "A lane that allocates for others" above. */
+WH_CALL void *wh_malloc_warp(wh_heap_t heap, wh_mask_t mask, size_t n WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_malloc_warp_(heap, mask, n), n, "wh_malloc_warp",
+                                            wh_lane_id() == wh_mask_leader(mask)),
+                          void *, WH_ON_HOST_("wh_malloc_warp"), heap, mask, n WH_SITE_ARGS_);
+}
+
+/* Frees a block of wh_malloc_warp; every lane of mask makes the call with the same
+ * p, after its last use of the block. */
+WH_CALL void wh_free_warp(wh_heap_t heap, wh_mask_t mask, void *p) {
+    WH_DEVICE_ONLY(wh_dev_free_warp_(heap, mask, p), void,
+                   p != NULL ? WH_ON_HOST_("wh_free_warp") : NULL, heap, mask);
+}
+
+/* One block for all threads of a thread block, which make this call together, converged or
+ * not, with the same n; none may have ended. Every thread gets the same pointer. Blocks of 1 to
+ * 1024 threads, in one to three dimensions. Cost: one malloc and two barriers. */
+WH_CALL void *wh_malloc_block(wh_heap_t heap, size_t n WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_malloc_block_(heap, n), n, "wh_malloc_block",
+                                            wh_thread_in_block() == 0),
+                          void *, WH_ON_HOST_("wh_malloc_block"), heap, n WH_SITE_ARGS_);
+}
+
+/* Frees a block of wh_malloc_block; every thread of the thread block makes the call with
+ * the same p. What any of them wrote before is written before the next owner's use. Cost: one
+ * free and two barriers. */
+WH_CALL void wh_free_block(wh_heap_t heap, void *p) {
+    WH_DEVICE_ONLY(wh_dev_free_block_(heap, p), void,
+                   p != NULL ? WH_ON_HOST_("wh_free_block") : NULL, heap);
+}
+
+/* --- what is known of a block ---------------------------------------------------------- */
+
 /* Bytes that may be used at p, at least what was asked for; 0 for NULL or, where
  * the allocator can tell, a pointer that is no block. Needs WH_CAP_USABLE_SIZE. */
-WH_FN size_t wh_usable_size(wh_heap_t heap, const void *p) {
-    return p == NULL ? 0 : (size_t)WH_OF_(usable_size)(heap, p);
+WH_CALL size_t wh_usable_size(wh_heap_t heap, const void *p) {
+    return WH_DEVICE_ONLY(p == NULL ? 0 : (size_t)WH_OF_(usable_size)(heap, p), size_t,
+                          p != NULL ? WH_ON_HOST_("wh_usable_size") : NULL, heap);
 }
 
 /* Whether p lies in memory that the heap hands out. Needs WH_CAP_OWNS. */
-WH_FN int wh_owns(wh_heap_t heap, const void *p) {
-    return WH_OF_(owns)(heap, p);
+WH_CALL int wh_owns(wh_heap_t heap, const void *p) {
+    return WH_DEVICE_ONLY(WH_OF_(owns)(heap, p), int, WH_ON_HOST_("wh_owns"), heap, p);
+}
+
+/* --- zeros ------------------------------------------------------------------------- */
+
+/* count * size; 0 if that is too large for a size_t. */
+WH_FN size_t wh_product_(size_t count, size_t size) {
+    const size_t n = count * size;
+    return size != 0 && n / size != count ? 0 : n;
+}
+/* What was asked for, as an event says it. */
+WH_FN size_t wh_asked_for_(size_t count, size_t size) {
+    const size_t n = wh_product_(count, size);
+    return n == 0 && count != 0 && size != 0 ? ~(size_t)0 : n;
+}
+
+/* Clears the share of caller i of `callers` in n bytes at p, which is 16-byte aligned. */
+WH_FN void wh_clear_share_(void *p, size_t n, uint32_t i, uint32_t callers) {
+    uint64_t *words = (uint64_t *)p;
+    unsigned char *bytes = (unsigned char *)p;
+    for (size_t k = i; k < n / 8; k += callers) {
+        words[k] = 0;
+    }
+    for (size_t k = n / 8 * 8 + i; k < n; k += callers) {
+        bytes[k] = 0;
+    }
+}
+
+WH_FN void *wh_dev_calloc_(wh_heap_t heap, size_t count, size_t size) {
+    const size_t n = wh_product_(count, size);
+    void *p = wh_dev_malloc_(heap, n);
+    if (p != NULL) {
+        wh_clear_share_(p, n, 0, 1);
+    }
+    return p;
+}
+WH_FN void *wh_dev_calloc_warp_(wh_heap_t heap, wh_mask_t mask, size_t count, size_t size) {
+    const size_t n = wh_product_(count, size);
+    void *p = wh_dev_malloc_warp_(heap, mask, n);
+    if (p != NULL) {
+        wh_clear_share_(p, n, wh_mask_rank(mask), wh_popc32(mask));
+    }
+    wh_syncwarp(mask);
+    return p;
+}
+WH_FN void *wh_dev_calloc_block_(wh_heap_t heap, size_t count, size_t size) {
+    const size_t n = wh_product_(count, size);
+    void *p = wh_dev_malloc_block_(heap, n);
+    if (p != NULL) {
+        wh_clear_share_(p, n, wh_thread_in_block(), wh_block_threads());
+    }
+    wh_syncthreads();
+    return p;
 }
 
 /* count * size bytes of zeros; NULL also if the product overflows. The calling
  * lane clears its own block: cost grows with the size. */
-WH_FN void *wh_calloc(wh_heap_t heap, size_t count, size_t size) {
-    const size_t n = count * size;
-    const int overflow = size != 0 && n / size != count;
-    unsigned char *p = (unsigned char *)wh_malloc(heap, overflow ? 0 : n);
-    if (p != NULL) {
-        uint64_t *q = (uint64_t *)(void *)p; /* blocks are 16-byte aligned */
-        size_t i = 0;
-        for (; i < n / 8; i++) {
-            q[i] = 0;
-        }
-        for (i *= 8; i < n; i++) {
-            p[i] = 0;
-        }
-    }
-    return p;
+WH_CALL void *wh_calloc(wh_heap_t heap, size_t count, size_t size WH_SITE_) {
+    return WH_DEVICE_ONLY(
+        WH_TELL_OOM_(wh_dev_calloc_(heap, count, size), wh_asked_for_(count, size), "wh_calloc"),
+        void *, WH_ON_HOST_("wh_calloc"), heap, count, size WH_SITE_ARGS_);
 }
 
-/* C semantics: NULL p allocates; n = 0 frees and returns NULL; on failure NULL and
- * p stays valid. In place when the block is large enough and not more than four
- * times too large. Needs WH_CAP_USABLE_SIZE. */
-WH_FN void *wh_realloc(wh_heap_t heap, void *p, size_t n) {
-    const size_t have = p == NULL ? 0 : wh_usable_size(heap, p);
+/* wh_malloc_warp and wh_malloc_block of count * size bytes of zeros; NULL also if the product
+ * overflows. The lanes of mask, or the threads of the block, clear it together: the cost grows
+ * with the size over their number. Every one of them sees all zeros. */
+WH_CALL void *wh_calloc_warp(wh_heap_t heap, wh_mask_t mask, size_t count, size_t size WH_SITE_) {
+    return WH_DEVICE_ONLY(
+        WH_TELL_OOM_ONCE_(wh_dev_calloc_warp_(heap, mask, count, size), wh_asked_for_(count, size),
+                          "wh_calloc_warp", wh_lane_id() == wh_mask_leader(mask)),
+        void *, WH_ON_HOST_("wh_calloc_warp"), heap, mask, count, size WH_SITE_ARGS_);
+}
+WH_CALL void *wh_calloc_block(wh_heap_t heap, size_t count, size_t size WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_calloc_block_(heap, count, size),
+                                            wh_asked_for_(count, size), "wh_calloc_block",
+                                            wh_thread_in_block() == 0),
+                          void *, WH_ON_HOST_("wh_calloc_block"), heap, count, size WH_SITE_ARGS_);
+}
+
+/* --- other sizes and alignments ------------------------------------------------------- */
+
+WH_FN void *wh_dev_realloc_(wh_heap_t heap, void *p, size_t n) {
+    const size_t have = p == NULL ? 0 : (size_t)WH_OF_(usable_size)(heap, p);
     if (p != NULL && n != 0 && n <= have && n >= have / 4) {
         return p;
     }
-    void *q = wh_malloc(heap, n);
+    void *q = wh_dev_malloc_(heap, n);
     if (p != NULL && (q != NULL || n == 0)) {
         const uint64_t *from = (const uint64_t *)p;
         uint64_t *to = (uint64_t *)q;
@@ -163,18 +358,48 @@ WH_FN void *wh_realloc(wh_heap_t heap, void *p, size_t n) {
         for (i *= 8; i < keep; i++) {
             ((unsigned char *)q)[i] = ((const unsigned char *)p)[i];
         }
-        wh_free(heap, p);
+        wh_dev_free_(heap, p);
     }
     return q;
 }
 
-/* At least n bytes at a multiple of align: a power of two up to the capability
- * record's max_align (1 MiB; ouro-*: 64 KiB). NULL for another align. Needs WH_CAP_ALIGNED. */
-WH_FN void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n) {
-    if (align == 0 || (align & (align - 1)) != 0 || align > WH_OF_(MAX_ALIGN)) {
+/* C semantics: NULL p allocates; n = 0 frees and returns NULL; on failure NULL and
+ * p stays valid. In place when the block is large enough and not more than four
+ * times too large. Needs WH_CAP_USABLE_SIZE. */
+WH_CALL void *wh_realloc(wh_heap_t heap, void *p, size_t n WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_realloc_(heap, p, n), n, "wh_realloc"), void *,
+                          WH_ON_HOST_("wh_realloc"), heap, p, n WH_SITE_ARGS_);
+}
+
+WH_FN int wh_can_align_(size_t align) {
+    return align != 0 && (align & (align - 1)) == 0 && align <= WH_OF_(MAX_ALIGN);
+}
+WH_FN void *wh_dev_aligned_(wh_heap_t heap, size_t align, size_t n) {
+    if (!wh_can_align_(align)) {
         return NULL;
     }
-    return align <= 16 ? wh_malloc(heap, n) : WH_OF_(aligned)(heap, wh_activemask(), align, n);
+    return align <= 16 ? wh_dev_malloc_(heap, n) : WH_OF_(aligned)(heap, wh_activemask(), align, n);
 }
+
+/* At least n bytes at a multiple of align: a power of two up to the capability
+ * record's max_align (1 MiB; ouro-*: 64 KiB). NULL for another align. Needs WH_CAP_ALIGNED. */
+WH_CALL void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_aligned_(heap, align, n),
+                                       wh_can_align_(align) ? n : 0, "wh_aligned_alloc"),
+                          void *, WH_ON_HOST_("wh_aligned_alloc"), heap, align, n WH_SITE_ARGS_);
+}
+
+/* C has no default arguments: there the calls themselves say where they stand. */
+#if defined(WH_ON_OOM) && !defined(__cplusplus)
+#define wh_malloc(...) wh_malloc(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_malloc_lanes(...) wh_malloc_lanes(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_malloc_warp(...) wh_malloc_warp(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_malloc_block(...) wh_malloc_block(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_calloc(...) wh_calloc(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_calloc_warp(...) wh_calloc_warp(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_calloc_block(...) wh_calloc_block(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_realloc(...) wh_realloc(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_aligned_alloc(...) wh_aligned_alloc(__VA_ARGS__, __FILE__, __LINE__)
+#endif
 
 #endif

@@ -10,6 +10,10 @@ void whi_note_error(const char *text) {
     last = text;
 }
 
+void wh_note_host_call(const char *line) {
+    whi_note_error(line);
+}
+
 const char *wh_last_error_text(void) {
     return last;
 }

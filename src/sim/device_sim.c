@@ -25,7 +25,6 @@
 #define MOST_SMS 4096u
 #define MOST_BLOCKS_PER_SM 64u
 #define MOST_WORKERS 256u
-#define MOST_THREADS 1024u
 
 /* --- workers ------------------------------------------------------------------------ */
 
@@ -158,6 +157,7 @@ static void add_grid(whi_batch *b, whi_grid *g, whi_grid *last) {
     b->unstarted += g->blocks;
     b->threads += (uint64_t)g->blocks * g->threads;
     b->most_threads = g->threads > b->most_threads ? g->threads : b->most_threads;
+    b->most_shared = g->shared_bytes > b->most_shared ? g->shared_bytes : b->most_shared;
 }
 
 static wh_status run_batch(whi_sim_device *d, whi_batch *b) {
@@ -240,18 +240,27 @@ static wh_status enqueue(whi_sim_device *d, const whi_grid *grid, whi_stream *st
     return WH_OK;
 }
 
+static uint32_t or_one(uint32_t n) {
+    return n != 0 ? n : 1;
+}
+
 wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), const void *args,
                         size_t args_bytes, const char *kernel_name) {
-    whi_sim_device *d = (whi_sim_device *)launch->device;
-    if (d == NULL || d->base.info.target != WH_TARGET_SIM || launch->blocks == 0 ||
-        launch->threads == 0 || launch->threads > MOST_THREADS || whi_current()->engine != NULL) {
+    if (args == NULL || wh_launch_check(launch, WH_TARGET_SIM) != WH_OK ||
+        whi_current()->engine != NULL) {
         return WH_BAD_ARGUMENT;
     }
+    whi_sim_device *d = (whi_sim_device *)launch->device;
+    const whi_sim_dims dims = {
+        {launch->blocks, or_one(launch->blocks_y), or_one(launch->blocks_z)},
+        {launch->threads, or_one(launch->threads_y), or_one(launch->threads_z)}};
     whi_grid grid = {.entry = entry,
                      .args = args,
                      .name = kernel_name,
-                     .blocks = launch->blocks,
-                     .threads = launch->threads};
+                     .blocks = dims.blocks[0] * dims.blocks[1] * dims.blocks[2],
+                     .threads = dims.threads[0] * dims.threads[1] * dims.threads[2],
+                     .dims = dims,
+                     .shared_bytes = launch->shared_bytes};
     if (launch->stream != NULL) {
         whi_stream *stream = *find_stream(d, launch->stream);
         return stream != NULL ? enqueue(d, &grid, stream, args_bytes) : WH_BAD_ARGUMENT;

@@ -25,6 +25,8 @@ extern void __tsan_switch_to_fiber(void *fiber, unsigned flags) WEAK;
 extern void __tsan_set_fiber_name(void *fiber, const char *name) WEAK;
 extern void __tsan_acquire(void *addr) WEAK;
 extern void __tsan_release(void *addr) WEAK;
+extern void AnnotateIgnoreWritesBegin(const char *file, int line) WEAK;
+extern void AnnotateIgnoreWritesEnd(const char *file, int line) WEAK;
 extern void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t size) WEAK;
 extern void __sanitizer_finish_switch_fiber(void *save, const void **bottom, size_t *size) WEAK;
 extern void __asan_unpoison_memory_region(const volatile void *addr, size_t size) WEAK;
@@ -243,5 +245,11 @@ void whi_tsan_release(void *object) {
 void whi_tsan_acquire(void *object) {
     if (hooks.tsan) {
         __tsan_acquire(object);
+    }
+}
+
+void whi_tsan_ignore(bool on) {
+    if (hooks.tsan && AnnotateIgnoreWritesBegin != NULL && AnnotateIgnoreWritesEnd != NULL) {
+        (on ? AnnotateIgnoreWritesBegin : AnnotateIgnoreWritesEnd)(__FILE__, __LINE__);
     }
 }

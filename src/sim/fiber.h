@@ -95,4 +95,8 @@ void whi_fiber_name(const whi_fiber *f, uint32_t block, uint32_t thread);
 void whi_tsan_release(void *object);
 void whi_tsan_acquire(void *object);
 
+/* Until off, what this thread does is no access in ThreadSanitizer's eyes, and memory that it
+ * takes from malloc has no history there. */
+void whi_tsan_ignore(bool on);
+
 #endif

@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* Host code counts as the only lane of a one-thread grid. */
-const whi_lane whi_host_lane = {.self = {.block_threads = 1, .grid_blocks = 1}};
+static const whi_sim_dims host_dims = {{1, 1, 1}, {1, 1, 1}};
+const whi_lane whi_host_lane = {.self = {.block_threads = 1, .grid_blocks = 1, .dims = &host_dims}};
 __thread const whi_sim_self_t *whi_sim_self __attribute__((tls_model("initial-exec"))) =
     &whi_host_lane.self;
 
@@ -28,6 +29,8 @@ const char *const whi_policy_names[WH_SIM_POLICY_COUNT] = {
 #define FIRST_SLEEP 2u          /* wh_backoff attempts before this one only yield */
 #define SHORTEST_TICK 32u
 #define STALL_MAGNITUDES 8u /* up to 128 ticks */
+#define SHARED_ALIGNMENT 128u
+#define SHARED_JUNK 0xa5 /* no zero: that something was never written shows */
 
 /* --- the set of runnable lanes ------------------------------------------------- */
 
@@ -446,6 +449,30 @@ static void give_block_back(whi_engine *e, whi_grid *g) {
     unlock_batch(e);
 }
 
+static char *new_arena(size_t bytes) {
+    void *p = NULL;
+    return posix_memalign(&p, SHARED_ALIGNMENT, bytes) == 0 ? p : NULL;
+}
+
+/* What a block shares when it starts. What another block did with the same memory before is no
+ * race; so ThreadSanitizer gets memory that has no history, and no edge between the two blocks,
+ * which could hide a race elsewhere. */
+static char *begin_arena(whi_engine *e, uint32_t slot, uint32_t shared_bytes) {
+    whi_tsan_ignore(true);
+    if (whi_fiber_get_hooks()->tsan) {
+        char *fresh = new_arena(e->arena_bytes);
+        if (fresh != NULL) {
+            free(e->arenas[slot]);
+            e->arenas[slot] = fresh;
+        }
+    }
+    if (shared_bytes > 0) {
+        memset(e->arenas[slot] + WHI_SIM_SHARED_AT, SHARED_JUNK, shared_bytes);
+    }
+    whi_tsan_ignore(false);
+    return e->arenas[slot];
+}
+
 /* Puts the next block into a free slot; false when none can start. */
 static bool start_block(whi_engine *e, uint32_t slot) {
     whi_grid *g = NULL;
@@ -469,6 +496,7 @@ static bool start_block(whi_engine *e, uint32_t slot) {
     b->used = true;
     b->parity = false;
     e->live_blocks++;
+    char *arena = begin_arena(e, slot, g->shared_bytes);
     const uint32_t sm = (e->index + k * e->device->n_workers) % e->device->options.n_sms;
     for (uint32_t i = 0; i * WH_WARP_SIZE < g->threads; i++) {
         whi_warp *w = e->warps[slot * e->warps_per_slot + i];
@@ -485,6 +513,8 @@ static bool start_block(whi_engine *e, uint32_t slot) {
             l->self.grid_blocks = g->blocks;
             l->self.sm = sm;
             l->self.weak = e->weak != NULL;
+            l->self.dims = &g->dims;
+            l->self.arena = arena;
             if (e->weak != NULL) {
                 whi_weak_lane(e, l, g->before != NULL);
             }
@@ -613,6 +643,37 @@ static uint32_t most_lanes(void) {
     return whi_fiber_get_hooks()->tsan ? 2048u : 8192u;
 }
 
+static void free_arenas(whi_engine *e) {
+    for (uint32_t i = 0; i < e->arenas_made; i++) {
+        free(e->arenas[i]);
+    }
+    free(e->arenas);
+    e->arenas = NULL;
+    e->arenas_made = 0;
+}
+
+/* One for each slot, of the very size: a sanitizer shall see what runs over it. */
+static wh_status make_arenas(whi_engine *e, size_t bytes) {
+    if (bytes != e->arena_bytes) {
+        free_arenas(e);
+        e->arena_bytes = bytes;
+    }
+    if (e->n_slots > e->arenas_made) {
+        char **arenas = realloc(e->arenas, e->n_slots * sizeof *arenas);
+        if (arenas == NULL) {
+            return WH_OUT_OF_MEMORY;
+        }
+        e->arenas = arenas;
+    }
+    for (; e->arenas_made < e->n_slots; e->arenas_made++) {
+        e->arenas[e->arenas_made] = new_arena(bytes);
+        if (e->arenas[e->arenas_made] == NULL) {
+            return WH_OUT_OF_MEMORY;
+        }
+    }
+    return WH_OK;
+}
+
 wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch) {
     const uint32_t cap = most_lanes() / e->device->n_workers / batch->most_threads;
     e->warps_per_slot = (batch->most_threads + WH_WARP_SIZE - 1) / WH_WARP_SIZE;
@@ -644,6 +705,9 @@ wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch) {
         }
         e->blocks = blocks;
         e->blocks_made = e->n_slots;
+    }
+    if (make_arenas(e, (size_t)WHI_SIM_SHARED_AT + batch->most_shared) != WH_OK) {
+        return WH_OUT_OF_MEMORY;
     }
     /* All fibers that the batch can need, so that nothing can fail later. */
     for (uint32_t i = 0; i < e->n_warps; i++) {
@@ -825,6 +889,7 @@ void whi_engine_close(whi_engine *e) {
     free(e->runnable);
     free(e->warp_bits);
     free(e->blocks);
+    free_arenas(e);
     free(e->sm_busy);
     whi_weak_end(e);
 }
@@ -961,4 +1026,13 @@ void whi_sim_trap(const char *text, const char *site) {
         abort(); /* host code has no launch to end */
     }
     whi_fail(l->engine, l, "wh_trap at %s: %s", whi_short_site(site), text);
+}
+
+void whi_sim_trap_oom(const wh_oom_event *event) {
+    whi_lane *l = whi_current();
+    if (l->engine == NULL) {
+        abort(); /* host code has no launch to end */
+    }
+    whi_fail(l->engine, l, "out of memory: %s of %zu bytes at %s:%" PRIu32, event->call,
+             event->bytes, whi_short_site(event->file), event->line);
 }

@@ -142,7 +142,9 @@ struct whi_grid {
     void (*entry)(const void *);
     const void *args;
     const char *name;
-    uint32_t blocks, threads;
+    uint32_t blocks, threads; /* threads: of a block */
+    whi_sim_dims dims;        /* of which those two are products */
+    uint32_t shared_bytes;
     uint32_t started, ended;  /* blocks */
     uint32_t stream;          /* in its batch */
     uint64_t first_thread;    /* threads of the grids before it in the batch */
@@ -160,6 +162,7 @@ typedef struct whi_batch {
     uint64_t unstarted;    /* blocks, of all grids */
     uint64_t threads;      /* of all grids */
     uint32_t most_threads; /* in a block */
+    uint32_t most_shared;  /* bytes of a block */
     int failed;            /* atomic; set under the device's mutex */
     char lock;             /* S7 */
 } whi_batch;
@@ -193,6 +196,9 @@ struct whi_engine {
     uint32_t n_sm_slots, next_sm_slot;
     uint32_t warps_made; /* warps with memory, over all launches */
     uint32_t blocks_made;
+    char **arenas; /* by slot; what a block shares: WHI_SIM_SHARED_AT */
+    uint32_t arenas_made;
+    size_t arena_bytes;
     whi_mode policy_mode;
     uint64_t launch_start, budget; /* steps: of this batch */
     uint64_t next_scan, scan_every;

@@ -52,17 +52,114 @@
 #define WH_SM_BLOCKS                                                         \
     (WH_KERNEL_BLOCKS < WH_SM_THREADS / WH_KERNEL_THREADS ? WH_KERNEL_BLOCKS \
                                                           : WH_SM_THREADS / WH_KERNEL_THREADS)
-#define WH_KERNEL(name, args_t, a)                                                               \
-    static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
-    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {                 \
-        name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(*wh_args); \
-        const cudaError_t wh_e = cudaGetLastError();                                             \
-        return wh_device_note_cuda(wh_l->device, (int)wh_e, #name, cudaGetErrorString(wh_e));    \
-    }                                                                                            \
-    static __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)                    \
-        name##_kernel(const __grid_constant__ args_t a)
+#define WH_CUDA_BOUNDS_ __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)
 
-#define WH_KERNEL_SYMBOL(name) ((const void *)name##_kernel)
+#if WH_HAS_HOST
+/* What a launcher knows from before the launch to after it. */
+typedef struct wh_cuda_launch_ {
+    wh_status status;
+    dim3 blocks, threads;
+    cudaStream_t stream;
+} wh_cuda_launch_;
+
+#define WH_CUDA_DEFAULT_SHARED_ (48u << 10) /* more has to be asked for */
+
+/* The only code before a launch of WH_KERNEL ... */
+static inline wh_cuda_launch_ wh_cuda_enter_(const wh_launch *l, const void *args,
+                                             const void *kernel, const char *name) {
+    wh_cuda_launch_ c;
+    c.status = args != NULL ? wh_launch_check(l, WH_TARGET_CUDA) : WH_BAD_ARGUMENT;
+    if (c.status != WH_OK) {
+        return c;
+    }
+    c.blocks.x = l->blocks;
+    c.blocks.y = l->blocks_y != 0 ? l->blocks_y : 1;
+    c.blocks.z = l->blocks_z != 0 ? l->blocks_z : 1;
+    c.threads.x = l->threads;
+    c.threads.y = l->threads_y != 0 ? l->threads_y : 1;
+    c.threads.z = l->threads_z != 0 ? l->threads_z : 1;
+    c.stream = static_cast<cudaStream_t>(l->stream);
+    if (l->shared_bytes > WH_CUDA_DEFAULT_SHARED_) {
+        const cudaError_t e = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(l->shared_bytes));
+        if (e != cudaSuccess) {
+            (void)cudaGetLastError(); /* it is told here */
+        }
+        c.status =
+            wh_device_note_cuda(l->device, static_cast<int>(e), name, cudaGetErrorString(e));
+    }
+    return c;
+}
+
+/* ... and after it, also when there was none. */
+static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch *l,
+                                       const char *name) {
+    if (c->status != WH_OK) {
+        return c->status;
+    }
+    const cudaError_t e = cudaGetLastError();
+    return wh_device_note_cuda(l->device, static_cast<int>(e), name, cudaGetErrorString(e));
+}
+
+#define WH_CUDA_LAUNCH_(kernel, name)                                                     \
+    const wh_cuda_launch_ wh_c =                                                          \
+        wh_cuda_enter_(wh_l, wh_args, reinterpret_cast<const void *>(kernel), #name);     \
+    if (wh_c.status == WH_OK) {                                                           \
+        kernel<<<wh_c.blocks, wh_c.threads, wh_l->shared_bytes, wh_c.stream>>>(*wh_args); \
+    }                                                                                     \
+    return wh_cuda_leave_(&wh_c, wh_l, #name)
+
+#define WH_KERNEL(name, args_t, a)                                               \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a);      \
+    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) { \
+        WH_CUDA_LAUNCH_(name##_kernel, name);                                    \
+    }                                                                            \
+    static __global__ void WH_CUDA_BOUNDS_ name##_kernel(const __grid_constant__ args_t a)
+
+/* The kernel's template arguments follow from the type of its parameter. */
+#define WH_KERNEL_TEMPLATE(params, name, args_t, a)                                               \
+    template <WH_BARE_(params)>                                                                   \
+    static __global__ void name##_kernel(const __grid_constant__ WH_BARE_(args_t) a);             \
+    template <WH_BARE_(params)>                                                                   \
+    static inline wh_status name(const wh_launch *wh_l, const WH_BARE_(args_t) * wh_args) {       \
+        void (*const wh_k)(const WH_BARE_(args_t)) = name##_kernel;                               \
+        WH_CUDA_LAUNCH_(wh_k, name);                                                              \
+    }                                                                                             \
+    template <WH_BARE_(params)>                                                                   \
+    static __global__ void WH_CUDA_BOUNDS_ name##_kernel(const __grid_constant__ WH_BARE_(args_t) \
+                                                             a)
+
+#define WH_KERNEL_SYMBOL(name) reinterpret_cast<const void *>(name##_kernel)
+#else
+/* NVRTC has no host half: whoever compiles launches the kernel by the driver's calls, with the
+ * struct as the only argument. */
+#define WH_KERNEL(name, args_t, a) \
+    extern "C" __global__ void WH_CUDA_BOUNDS_ name(const __grid_constant__ args_t a)
+#define WH_KERNEL_TEMPLATE(params, name, args_t, a) \
+    template <WH_BARE_(params)>                     \
+    __global__ void WH_CUDA_BOUNDS_ name(const __grid_constant__ WH_BARE_(args_t) a)
+#endif
+
+/* --- calls that __host__ __device__ code makes --------------------------------- */
+
+#if WH_HAS_HOST
+#define WH_CALL static __host__ __device__ __forceinline__
+#else
+#define WH_CALL WH_FN
+#endif
+#if defined(__CUDA_ARCH__) || !WH_HAS_HOST
+#define WH_DEVICE_ONLY(expression, type, text, ...) (expression)
+#else
+#define WH_DEVICE_ONLY(expression, type, text, ...) wh_cuda_refuse_<type>(text, __VA_ARGS__)
+
+/* The host's side: nothing is done with the arguments, and the library is told. */
+template <class R, class... T> static inline R wh_cuda_refuse_(const char *text, const T &...) {
+    if (text != NULL) {
+        wh_note_host_call(text);
+    }
+    return R();
+}
+#endif
 
 /* --- where am I ------------------------------------------------------------ */
 
@@ -76,23 +173,60 @@ WH_FN uint32_t wh_sm_id(void) {
     asm("mov.u32 %0, %%smid;" : "=r"(r));
     return r;
 }
-WH_FN uint32_t wh_thread_in_block(void) {
+WH_FN uint32_t wh_thread_x(void) {
     return threadIdx.x;
 }
-WH_FN uint32_t wh_block_id(void) {
+WH_FN uint32_t wh_thread_y(void) {
+    return threadIdx.y;
+}
+WH_FN uint32_t wh_thread_z(void) {
+    return threadIdx.z;
+}
+WH_FN uint32_t wh_block_x(void) {
     return blockIdx.x;
 }
-WH_FN uint32_t wh_block_threads(void) {
+WH_FN uint32_t wh_block_y(void) {
+    return blockIdx.y;
+}
+WH_FN uint32_t wh_block_z(void) {
+    return blockIdx.z;
+}
+WH_FN uint32_t wh_block_dim_x(void) {
     return blockDim.x;
 }
-WH_FN uint32_t wh_grid_blocks(void) {
+WH_FN uint32_t wh_block_dim_y(void) {
+    return blockDim.y;
+}
+WH_FN uint32_t wh_block_dim_z(void) {
+    return blockDim.z;
+}
+WH_FN uint32_t wh_grid_dim_x(void) {
     return gridDim.x;
 }
+WH_FN uint32_t wh_grid_dim_y(void) {
+    return gridDim.y;
+}
+WH_FN uint32_t wh_grid_dim_z(void) {
+    return gridDim.z;
+}
+/* The order in which the hardware makes warps, so lane = index % 32. */
+WH_FN uint32_t wh_thread_in_block(void) {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+WH_FN uint32_t wh_block_id(void) {
+    return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+}
+WH_FN uint32_t wh_block_threads(void) {
+    return blockDim.x * blockDim.y * blockDim.z;
+}
+WH_FN uint32_t wh_grid_blocks(void) {
+    return gridDim.x * gridDim.y * gridDim.z;
+}
 WH_FN uint64_t wh_thread_id(void) {
-    return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    return (uint64_t)wh_block_id() * wh_block_threads() + wh_thread_in_block();
 }
 WH_FN uint64_t wh_grid_threads(void) {
-    return (uint64_t)gridDim.x * blockDim.x;
+    return (uint64_t)wh_grid_blocks() * wh_block_threads();
 }
 
 /* --- masks and collectives ---------------------------------------------------- */
@@ -254,6 +388,20 @@ WH_FN void wh_syncwarp(wh_mask_t mask) {
 }
 WH_FN void wh_syncthreads(void) {
     __syncthreads();
+}
+WH_FN uint64_t wh_block_broadcast_u64(uint64_t v, uint32_t thread) {
+    __shared__ uint64_t word;
+    if (wh_thread_in_block() == thread) {
+        word = v;
+    }
+    __syncthreads();
+    const uint64_t r = word;
+    __syncthreads(); /* the next broadcast may write now */
+    return r;
+}
+WH_FN void *wh_shared(void) {
+    extern __shared__ __align__(16) unsigned char wh_cuda_shared_[];
+    return wh_cuda_shared_;
 }
 
 /* --- bits -------------------------------------------------------------------- */
@@ -468,5 +616,38 @@ WH_FN uint64_t wh_clock(void) {
     return (uint64_t)clock64();
 }
 #define wh_trap(text) __trap()
+
+/* What the device's assert is made of: the driver prints the text with file, line, block and
+ * thread, and takes it from local memory, too. */
+extern "C" __device__ void __assertfail(const char *message, const char *file, unsigned line,
+                                        const char *function, size_t char_bytes);
+
+WH_FN uint32_t wh_cuda_put_(char *text, uint32_t at, const char *from) {
+    for (uint32_t i = 0; from[i] != '\0' && at < 79; i++) {
+        text[at++] = from[i];
+    }
+    text[at] = '\0';
+    return at;
+}
+WH_FN_SLOW void wh_cuda_trap_oom_(uint64_t bytes, const char *call, const char *file,
+                                  uint32_t line) {
+    char text[80], digits[21];
+    uint32_t first = 20;
+    digits[first] = '\0';
+    do {
+        digits[--first] = static_cast<char>('0' + bytes % 10);
+        bytes /= 10;
+    } while (bytes != 0);
+    uint32_t at = wh_cuda_put_(text, 0, "out of memory: ");
+    at = wh_cuda_put_(text, at, call);
+    at = wh_cuda_put_(text, at, " of ");
+    at = wh_cuda_put_(text, at, digits + first);
+    (void)wh_cuda_put_(text, at, " bytes");
+    __assertfail(text, file, line, call, 1);
+    __trap();
+}
+WH_FN void wh_trap_oom(const wh_oom_event e) {
+    wh_cuda_trap_oom_(e.bytes, e.call, e.file, e.line);
+}
 
 #endif

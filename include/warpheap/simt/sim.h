@@ -29,18 +29,43 @@
 #define WH_KERNEL(name, args_t, a)                                                 \
     static void name##_kernel(const args_t a);                                     \
     static __attribute__((unused)) void name##_entry(const void *wh_args) {        \
-        name##_kernel(*(const args_t *)wh_args);                                   \
+        name##_kernel(*WH_STATIC_CAST(const args_t *, wh_args));                   \
     }                                                                              \
     static inline __attribute__((unused)) wh_status name(const wh_launch *wh_l,    \
                                                          const args_t *wh_args) {  \
         return wh_sim_launch(wh_l, name##_entry, wh_args, sizeof *wh_args, #name); \
     }                                                                              \
     static void name##_kernel(const args_t a)
+#ifdef __cplusplus
+#define WH_KERNEL_TEMPLATE(params, name, args_t, a)                                         \
+    template <WH_BARE_(params)> static void name##_kernel(const WH_BARE_(args_t) a);        \
+    template <WH_BARE_(params)>                                                             \
+    static inline wh_status name(const wh_launch *wh_l, const WH_BARE_(args_t) * wh_args) { \
+        void (*const wh_entry)(const void *) = [](const void *wh_p) {                       \
+            name##_kernel(*static_cast<const WH_BARE_(args_t) *>(wh_p));                    \
+        };                                                                                  \
+        return wh_sim_launch(wh_l, wh_entry, wh_args, sizeof *wh_args, #name);              \
+    }                                                                                       \
+    template <WH_BARE_(params)> static void name##_kernel(const WH_BARE_(args_t) a)
+#endif
 #define WH_KERNEL_SYMBOL(name) NULL
+
+/* Host code may make the calls of device code here. */
+#define WH_CALL WH_FN
+#define WH_DEVICE_ONLY(expression, type, text, ...) (expression)
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The dimensions of a grid: x, y, z. */
+typedef struct whi_sim_dims {
+    uint32_t blocks[3], threads[3];
+} whi_sim_dims;
+
+/* Memory that a resident block shares: the word of wh_block_broadcast_u64, then what
+ * wh_shared returns. */
+#define WHI_SIM_SHARED_AT 128u
 
 /* What a lane knows about itself; the scheduler's own fields follow it. */
 typedef struct whi_sim_self_t {
@@ -51,6 +76,8 @@ typedef struct whi_sim_self_t {
     uint32_t grid_blocks;
     uint32_t sm;
     uint32_t weak; /* accesses are told to whi_sim_weak_* */
+    const whi_sim_dims *dims;
+    char *arena; /* WHI_SIM_SHARED_AT; NULL for host code */
 } whi_sim_self_t;
 
 /* The lane that runs on this OS thread. Never NULL. */
@@ -97,6 +124,7 @@ uint64_t whi_sim_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32
                             const char *site);
 void whi_sim_syncthreads(const char *site);
 void whi_sim_trap(const char *text, const char *site) __attribute__((noreturn));
+void whi_sim_trap_oom(const wh_oom_event *event) __attribute__((noreturn));
 
 /* Planted faults (builds with WH_FAULTS). At most one tag is planted: the one of
  * the last wh_fault_plant, or of the environment variable WH_FAULT before the first
@@ -119,6 +147,35 @@ WH_FN uint32_t wh_lane_id(void) {
 WH_FN uint32_t wh_sm_id(void) {
     return whi_sim_self->sm;
 }
+/* An index in x, y or z of thread or block number i. */
+WH_FN uint32_t whi_sim_x_(uint32_t i, const uint32_t *dims) {
+    return i % dims[0];
+}
+WH_FN uint32_t whi_sim_y_(uint32_t i, const uint32_t *dims) {
+    return i / dims[0] % dims[1];
+}
+WH_FN uint32_t whi_sim_z_(uint32_t i, const uint32_t *dims) {
+    return i / dims[0] / dims[1];
+}
+#define WHI_SIM_AXIS_(axis, k)                                       \
+    WH_FN uint32_t wh_thread_##axis(void) {                          \
+        const whi_sim_self_t *self = whi_sim_self;                   \
+        return whi_sim_##axis##_(self->thread, self->dims->threads); \
+    }                                                                \
+    WH_FN uint32_t wh_block_##axis(void) {                           \
+        const whi_sim_self_t *self = whi_sim_self;                   \
+        return whi_sim_##axis##_(self->block, self->dims->blocks);   \
+    }                                                                \
+    WH_FN uint32_t wh_block_dim_##axis(void) {                       \
+        return whi_sim_self->dims->threads[k];                       \
+    }                                                                \
+    WH_FN uint32_t wh_grid_dim_##axis(void) {                        \
+        return whi_sim_self->dims->blocks[k];                        \
+    }
+WHI_SIM_AXIS_(x, 0)
+WHI_SIM_AXIS_(y, 1)
+WHI_SIM_AXIS_(z, 2)
+#undef WHI_SIM_AXIS_
 WH_FN uint32_t wh_thread_in_block(void) {
     return whi_sim_self->thread;
 }
@@ -160,6 +217,7 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
 #define wh_reduce_or_u32(mask, v) whi_sim_reduce_or_((mask), (v), WHI_SIM_HERE)
 #define wh_syncwarp(mask) whi_sim_syncwarp_((mask), WHI_SIM_HERE)
 #define wh_syncthreads() whi_sim_syncthreads(WHI_SIM_HERE)
+#define wh_block_broadcast_u64(v, thread) whi_sim_block_broadcast_((v), (thread), WHI_SIM_HERE)
 
 WH_FN wh_mask_t whi_sim_ballot_(wh_mask_t mask, int pred, const char *site) {
     return (wh_mask_t)whi_sim_collective(WHI_SIM_BALLOT, mask, pred != 0, 0, site);
@@ -201,6 +259,25 @@ WH_FN uint32_t whi_sim_reduce_or_(wh_mask_t mask, uint32_t v, const char *site) 
 }
 WH_FN void whi_sim_syncwarp_(wh_mask_t mask, const char *site) {
     (void)whi_sim_collective(WHI_SIM_SYNCWARP, mask, 0, 0, site);
+}
+
+/* Plain accesses, which ThreadSanitizer sees ordered by the barriers alone, as on a GPU. */
+WH_FN uint64_t whi_sim_block_broadcast_(uint64_t v, uint32_t thread, const char *site) {
+    const whi_sim_self_t *self = whi_sim_self;
+    uint64_t *word = WH_STATIC_CAST(uint64_t *, WH_STATIC_CAST(void *, self->arena));
+    if (word == NULL) {
+        return v; /* host code */
+    }
+    if (self->thread == thread) {
+        *word = v;
+    }
+    whi_sim_syncthreads(site);
+    const uint64_t r = *word;
+    whi_sim_syncthreads(site); /* the next broadcast may write now */
+    return r;
+}
+WH_FN void *wh_shared(void) {
+    return whi_sim_self->arena != NULL ? whi_sim_self->arena + WHI_SIM_SHARED_AT : NULL;
 }
 
 /* --- bits -------------------------------------------------------------------- */
@@ -368,5 +445,8 @@ WH_FN uint64_t wh_clock(void) {
     return whi_sim_clock();
 }
 #define wh_trap(text) whi_sim_trap(text, WHI_SIM_HERE)
+WH_FN void wh_trap_oom(const wh_oom_event e) {
+    whi_sim_trap_oom(&e);
+}
 
 #endif

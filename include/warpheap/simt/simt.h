@@ -8,17 +8,33 @@
  *                  never a pointer to a handle: taking a handle's address makes
  *                  every caller copy it to local memory)
  *   WH_HD          host and device, inlined          (static)
+ *   WH_CALL        a public call, inlined (static): as WH_FN, and __host__ __device__ code may
+ *                  make it, too. Its body is
+ *   WH_DEVICE_ONLY(expression, type, text, arguments...)
+ *                  the expression, which may call device functions; on the host's side of a CUDA
+ *                  build type() instead, and text, a literal, goes to wh_note_host_call (NULL:
+ *                  nothing to say). arguments: what the expression uses, against warnings
  *
  * Kernels
  *   WH_KERNEL(name, args_t, a) { ... a.field ... }
  *       defines a kernel and a host function
  *       wh_status name(const wh_launch *launch, const args_t *args)
- *       that starts it. args_t is a plain struct, copied at the launch.
+ *       that starts it. args_t is a plain struct, copied at the launch. The launch says how
+ *       many dimensions and how much shared memory (device.h). On a GPU it sets the device of
+ *       the launch and restores the caller's. In C++ args_t may be a type with const members.
+ *   WH_KERNEL_TEMPLATE((class T), name, args_t, a) { ... }
+ *       the same for C++, with template parameters: `name(&launch, &args)` finds them from the
+ *       type of args, hence args_t must mention all of them. In parentheses if it has commas:
+ *       WH_KERNEL_TEMPLATE((class T, int N), name, (args<T, N>), a). `template <class T>
+ *       WH_KERNEL(...)` cannot work: WH_KERNEL is several declarations, and the template line
+ *       would belong to the first.
+ *       Under NVRTC both define a kernel of that name, and no host function.
  *       #define WH_KERNEL_THREADS N before the first include if the file never launches
  *       more than N threads a block (default 1024): a GPU kernel may then use more
  *       registers.
  *   WH_KERNEL_SYMBOL(name)  the kernel as calls of the CUDA runtime take it (const
- *       void *), for a query such as cudaFuncGetAttributes; NULL for the simulator.
+ *       void *), for a query such as cudaFuncGetAttributes; NULL for the simulator. Not for
+ *       templates (in CUDA code: name_kernel<int>).
  *   WH_TARGETED(name)  name_sim or name_cuda: for external symbols, since one
  *       source file is compiled once per target into one program.
  *   WH_TARGET_NAME  "sim" or "cuda": the device that this file's kernels run on, as
@@ -26,10 +42,14 @@
  *
  * Where am I (each a cheap register read)
  *   uint32_t wh_lane_id()         0..31 within the warp
- *   uint32_t wh_thread_in_block()
+ *   uint32_t wh_thread_in_block() a number, as that of the block: x fastest, z slowest.
+ *                                 Lane = number % 32, as the hardware makes warps
  *   uint32_t wh_block_id(), wh_block_threads(), wh_grid_blocks()
- *   uint64_t wh_thread_id()       index over the whole grid
+ *   uint64_t wh_thread_id()       number over the whole grid
  *   uint64_t wh_grid_threads()
+ *   uint32_t wh_thread_x(), _y(), _z()       wh_block_x(), ...    threadIdx, blockIdx
+ *   uint32_t wh_block_dim_x(), _y(), _z()    wh_grid_dim_x(), ... blockDim, gridDim
+ *                                 All these hold in any kernel: also in a plain __global__ one
  *   uint32_t wh_sm_id()           the multiprocessor that runs this warp; a hint,
  *                                 it may change between two calls
  *
@@ -50,6 +70,13 @@
  *                                          caller, its own included
  *   void      wh_syncwarp(mask)            void wh_syncthreads()
  *   wh_mask_t wh_lanemask_lt()             lanes below mine
+ *   uint64_t  wh_block_broadcast_u64(v, thread)   the v of that thread of the block. All its
+ *                                          threads call, converged or not; two barriers
+ *
+ * Shared memory of a block
+ *   void *wh_shared()             wh_launch.shared_bytes of it, 16-byte aligned; holds anything at
+ *                                 first. wh_syncthreads and wh_syncwarp order accesses; the atomics
+ *                                 below are not for it
  *
  * Atomics: wh_<op>_<u32|u64>_<order>(pointer, value...), device scope, memory
  * that all lanes of the device share. A shared field is a plain uint32_t or
@@ -88,6 +115,9 @@
  * Failing
  *   wh_trap(text)   ends the kernel with an error; text (a literal) is shown by
  *                   the simulator only
+ *   wh_trap_oom(event)  the same for a wh_oom_event: the simulator's error text and the CUDA
+ *                   runtime's message on stderr have its bytes, call, file and line, and block
+ *                   and thread. As after any assert on a GPU, the process cannot use it again
  *
  * Planted faults
  *   WH_PLANT(tag, good, bad)   good; a test build that sets WH_FAULTS can have
@@ -113,6 +143,22 @@ typedef uint32_t wh_mask_t;
 #define WH_CAT3(a, b, c) WH_CAT3_(a, b, c)
 #define WH_STR_(a) #a
 #define WH_STR(a) WH_STR_(a)
+
+/* C and C++. The cast is for macros that are expanded in the user's file, where a compiler may
+ * have been told to warn of C's casts. */
+#ifdef __cplusplus
+#define WH_STATIC_CAST(type, value) static_cast<type>(value)
+#else
+#define WH_STATIC_CAST(type, value) ((type)(value))
+#endif
+
+/* x without the parentheses around it, if there are some: for an argument of a macro that may
+ * have commas. (WH_BARE1_ either is called, or becomes a word that vanishes with what follows.) */
+#define WH_BARE_(x) WH_BARE2_(WH_BARE1_ x)
+#define WH_BARE1_(...) WH_BARE1_ __VA_ARGS__
+#define WH_BARE2_(...) WH_BARE3_(__VA_ARGS__)
+#define WH_BARE3_(...) WH_NO_##__VA_ARGS__
+#define WH_NO_WH_BARE1_
 
 #if WH_FILE_IS_CUDA
 #include "warpheap/simt/cuda.h"
