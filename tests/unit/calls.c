@@ -122,6 +122,61 @@ static void test_sizes(void **state) {
     tear_down(&f);
 }
 
+typedef struct scarce_args {
+    wh_heap_t heap;
+    uint32_t *wrong, *got;
+    size_t bytes; /* a large part of the heap */
+} scarce_args;
+
+/* Thread blocks that use the same memory in turn: none gets it while threads of the one before
+ * still read. */
+WH_KERNEL(take_turns, scarce_args, a) {
+    const uint32_t t = wh_thread_in_block(), n = wh_block_threads();
+    for (uint32_t r = 0; r < 4; r++) {
+        uint32_t *p = (uint32_t *)wh_malloc_block(a.heap, a.bytes);
+        if (p != NULL) {
+            p[t] = wh_block_id() * n + t;
+            wh_syncthreads();
+            wh_backoff(t / 32 * 5); /* other warps are late */
+            WRONG_IF(p[(t + 40) % n] != wh_block_id() * n + (t + 40) % n);
+            wh_add_u32_relaxed(a.got, 1);
+        }
+        wh_free_block(a.heap, p);
+    }
+}
+
+/* When a thread is back from the free the memory is free, whoever did it. */
+WH_KERNEL(have_again, scarce_args, a) {
+    void *p = wh_malloc_block(a.heap, a.bytes);
+    wh_free_block(a.heap, p);
+    WRONG_IF(p == NULL);
+    if (wh_thread_in_block() == wh_block_threads() - 1) {
+        void *q = wh_malloc(a.heap, a.bytes);
+        WRONG_IF(q == NULL);
+        wh_free(a.heap, q);
+    }
+}
+
+static void test_reuse(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        for (uint32_t policy = 0; policy < N_POLICIES; policy++) {
+            fixture f;
+            set_up(&f, policy, seed);
+            uint32_t *counts = take(f.device, 2 * sizeof *counts);
+            scarce_args a = {f.handle, counts, counts + 1, HEAP_BYTES / 3};
+            const wh_launch many = grid(f.device, 12, 96), one = grid(f.device, 1, 80);
+            assert_int_equal(take_turns(&many, &a), WH_OK);
+            assert_true(counts[1] >= 96);
+            a.bytes = HEAP_BYTES * 2 / 3;
+            assert_int_equal(have_again(&one, &a), WH_OK);
+            assert_int_equal(counts[0], 0);
+            assert_int_equal(wh_device_free(f.device, counts), WH_OK);
+            tear_down(&f);
+        }
+    }
+}
+
 /* --- zeros ----------------------------------------------------------------------------- */
 
 typedef struct zero_args {
@@ -228,6 +283,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_block),
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_reuse),
         cmocka_unit_test(test_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

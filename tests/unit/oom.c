@@ -14,12 +14,11 @@ static void note_event(wh_oom_event event);
 static uint32_t n_events;
 static wh_oom_event events[2 * THREADS];
 
-/* Lanes of one worker: no two of them are here at a time. */
 static void note_event(wh_oom_event event) {
-    if (n_events < 2 * THREADS) {
-        events[n_events] = event;
+    const uint32_t i = wh_fetch_add_u32_relaxed(&n_events, 1);
+    if (i < 2 * THREADS) {
+        events[i] = event;
     }
-    n_events++;
 }
 
 typedef struct call_args {
