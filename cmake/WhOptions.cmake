@@ -28,6 +28,8 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 set(WH_C_WARNINGS -Wall -Wextra -Wundef -Wshadow -Wconversion -Wstrict-prototypes
   -Wmissing-prototypes)
+# Fields that a launch leaves out are zero on purpose: {device, blocks, threads, NULL}.
+list(APPEND WH_C_WARNINGS -Wno-missing-field-initializers)
 if(WARPHEAP_WERROR)
   list(APPEND WH_C_WARNINGS -Werror)
 endif()

@@ -1,6 +1,6 @@
 #!/bin/bash
 # calls.sh: compiles tests/compile/calls.cu in each way that its calls can be compiled, with
-# warnings as errors and C's casts forbidden, links it with the library and runs it on the CPU.
+# warnings as errors, links it with the library and runs it on the CPU.
 #
 #   calls.sh <gxx|nvcc> <compiler> <include folder> <static library>
 set -u
@@ -9,10 +9,10 @@ source=$(cd "$(dirname "$0")" && pwd)/calls.cu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-warnings="-Wall -Wextra -Wundef -Wshadow -Wconversion -Werror"
-# What the user asks for beyond; the text of the headers themselves is not held to it.
+# (wh_launch is filled by position, and fields are left out, as users do.)
+warnings="-Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wconversion -Werror"
 case $kind in
-gxx) flags="-x c++ $warnings" standards="11 20" libraries="-x none $library -lm -lpthread" ;;
+gxx) flags="-x c++ -Wundef $warnings" standards="11 20" libraries="-x none $library -lm -lpthread" ;;
 nvcc)
     # -Ofc: what the machine code is like does not matter here, how long it takes does.
     flags="-arch=sm_90 -Ofc max -Werror all-warnings -Xcompiler=${warnings// /,}"

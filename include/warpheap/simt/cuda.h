@@ -85,8 +85,7 @@ static inline wh_cuda_launch_ wh_cuda_enter_(const wh_launch *l, const void *arg
         if (e != cudaSuccess) {
             (void)cudaGetLastError(); /* it is told here */
         }
-        c.status =
-            wh_device_note_cuda(l->device, static_cast<int>(e), name, cudaGetErrorString(e));
+        c.status = wh_device_note_cuda(l->device, static_cast<int>(e), name, cudaGetErrorString(e));
     }
     return c;
 }
