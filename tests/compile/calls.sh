@@ -12,7 +12,10 @@ trap 'rm -rf "$work"' EXIT
 # (wh_launch is filled by position, and fields are left out, as users do.)
 warnings="-Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wconversion -Werror"
 case $kind in
-gxx) flags="-x c++ -Wundef $warnings" standards="11 20" libraries="-x none $library -lm -lpthread" ;;
+gxx)
+    flags="-x c++ -Wundef $warnings"
+    standards="11 20" libraries="-x none $library -lm -lpthread"
+    ;;
 nvcc)
     # -Ofc: what the machine code is like does not matter here, how long it takes does.
     flags="-arch=sm_90 -Ofc max -Werror all-warnings -Xcompiler=${warnings// /,}"
