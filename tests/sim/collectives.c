@@ -470,8 +470,7 @@ static void test_misuse(void **state) {
                 (void)snprintf(replay, sizeof replay, "WH_SIM=seed=%u,policy=%s", (unsigned)seed,
                                policy_names[p]);
                 assert_non_null(strstr(text, replay));
-                assert_int_equal(wh_device_sync(d), WH_DEVICE_ERROR);
-                assert_int_equal(wh_device_sync(d), WH_OK);
+                assert_int_equal(wh_device_sync(d), WH_OK); /* the launch has told it */
 
                 ok_args ok = {take(d, 4)};
                 const wh_launch again = grid(d, 3, 64);

@@ -58,20 +58,34 @@
 /* What a launcher knows from before the launch to after it. */
 typedef struct wh_cuda_launch_ {
     wh_status status;
+    int was; /* the current device of the calling thread; -1: it is the launch's own */
     dim3 blocks, threads;
     cudaStream_t stream;
 } wh_cuda_launch_;
 
 #define WH_CUDA_DEFAULT_SHARED_ (48u << 10) /* more has to be asked for */
 
+/* Makes the launch's device current; says which one was. */
+static inline int wh_cuda_set_device_(const wh_device *d) {
+    const int own = wh_device_get_info(d)->ordinal;
+    int was = own;
+    if (cudaGetDevice(&was) != cudaSuccess || was == own) {
+        return -1;
+    }
+    (void)cudaSetDevice(own); /* what fails, fails again in the launch */
+    return was;
+}
+
 /* The only code before a launch of WH_KERNEL ... */
 static inline wh_cuda_launch_ wh_cuda_enter_(const wh_launch *l, const void *args,
                                              const void *kernel, const char *name) {
     wh_cuda_launch_ c;
+    c.was = -1;
     c.status = args != NULL ? wh_launch_check(l, WH_TARGET_CUDA) : WH_BAD_ARGUMENT;
     if (c.status != WH_OK) {
         return c;
     }
+    c.was = wh_cuda_set_device_(l->device);
     c.blocks.x = l->blocks;
     c.blocks.y = l->blocks_y != 0 ? l->blocks_y : 1;
     c.blocks.z = l->blocks_z != 0 ? l->blocks_z : 1;
@@ -93,11 +107,15 @@ static inline wh_cuda_launch_ wh_cuda_enter_(const wh_launch *l, const void *arg
 /* ... and after it, also when there was none. */
 static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch *l,
                                        const char *name) {
-    if (c->status != WH_OK) {
-        return c->status;
+    wh_status s = c->status;
+    if (s == WH_OK) {
+        const cudaError_t e = cudaGetLastError();
+        s = wh_device_note_cuda(l->device, static_cast<int>(e), name, cudaGetErrorString(e));
     }
-    const cudaError_t e = cudaGetLastError();
-    return wh_device_note_cuda(l->device, static_cast<int>(e), name, cudaGetErrorString(e));
+    if (c->was >= 0) {
+        (void)cudaSetDevice(c->was);
+    }
+    return s;
 }
 
 #define WH_CUDA_LAUNCH_(kernel, name)                                                     \
