@@ -9,9 +9,14 @@
 #ifndef WH_SIMT_CUDA_H
 #define WH_SIMT_CUDA_H
 
-#include <cuda_runtime.h>
-
 #include "warpheap/device.h"
+#include "warpheap/simt/target.h"
+
+#if WH_HAS_HOST
+#include <cuda_runtime.h>
+#endif
+
+#include "warpheap/simt/begin.h"
 
 #define WH_FN static __device__ __forceinline__
 #define WH_FN_SLOW static __device__ __noinline__
@@ -23,6 +28,11 @@
 #define WH_NO_UNROLL
 #endif
 #define WH_HD static __host__ __device__ __forceinline__
+#if WH_HAS_HOST
+#define WH_FN_HOST static inline
+#else
+#define WH_FN_HOST static __device__ inline
+#endif
 #define WH_TARGETED(name) WH_CAT(name, _cuda)
 #define WH_TARGET_IS_SIM 0
 #define WH_TARGET_NAME "cuda"
@@ -551,7 +561,7 @@ WH_FN size_t wh_cuda_global_(const void *p) {
         return r;                                                                 \
     }
 #define WH_CUDA_RMW_(name, op, w, ptx, c)                   \
-    WH_CUDA_RMW1_(name, op, w, ptx, c, relaxed)             \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, relaxed, )           \
     WH_CUDA_RMW1_(name, op, w, ptx, c, acquire, : "memory") \
     WH_CUDA_RMW1_(name, op, w, ptx, c, release, : "memory") \
     WH_CUDA_RMW1_(name, op, w, ptx, c, acq_rel, : "memory")
@@ -577,8 +587,8 @@ WH_FN size_t wh_cuda_global_(const void *p) {
                      " [%0], %1;" ::"l"(wh_cuda_global_(p)),               \
                      c(v) __VA_ARGS__);                                    \
     }
-#define WH_CUDA_RED_(name, op, w, ptx, c)       \
-    WH_CUDA_RED1_(name, op, w, ptx, c, relaxed) \
+#define WH_CUDA_RED_(name, op, w, ptx, c)         \
+    WH_CUDA_RED1_(name, op, w, ptx, c, relaxed, ) \
     WH_CUDA_RED1_(name, op, w, ptx, c, release, : "memory")
 
 #define WH_CUDA_WIDTH_(w, c)                     \
@@ -594,7 +604,7 @@ WH_FN size_t wh_cuda_global_(const void *p) {
     WH_CUDA_SUB1_(w, acquire)                    \
     WH_CUDA_SUB1_(w, release)                    \
     WH_CUDA_SUB1_(w, acq_rel)                    \
-    WH_CUDA_CAS1_(w, c, relaxed)                 \
+    WH_CUDA_CAS1_(w, c, relaxed, )               \
     WH_CUDA_CAS1_(w, c, acquire, : "memory")     \
     WH_CUDA_CAS1_(w, c, release, : "memory")     \
     WH_CUDA_CAS1_(w, c, acq_rel, : "memory")     \
@@ -666,5 +676,7 @@ WH_FN_SLOW void wh_cuda_trap_oom_(uint64_t bytes, const char *call, const char *
 WH_FN void wh_trap_oom(const wh_oom_event e) {
     wh_cuda_trap_oom_(e.bytes, e.call, e.file, e.line);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

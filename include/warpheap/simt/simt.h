@@ -14,6 +14,8 @@
  *                  the expression, which may call device functions; on the host's side of a CUDA
  *                  build type() instead, and text, a literal, goes to wh_note_host_call (NULL:
  *                  nothing to say). arguments: what the expression uses, against warnings
+ *   WH_FN_HOST     host function, inlined            (static; under NVRTC, where there is no
+ *                  host, a device function that nobody calls)
  *
  * Kernels
  *   WH_KERNEL(name, args_t, a) { ... a.field ... }
@@ -39,6 +41,22 @@
  *       source file is compiled once per target into one program.
  *   WH_TARGET_NAME  "sim" or "cuda": the device that this file's kernels run on, as
  *       wh_device_open takes it.
+ *
+ * NVRTC, and what compiles by it (CuPy, cuda.core, Warp, Jitify)
+ *   #include <warpheap/warpheap.h> needs -I <include> and nothing else: no other folder, no shims
+ *   for stdint.h, no -default-device (which does no harm). Tried with CUDA 13.0: sm_75 to sm_121,
+ *   -std=c++11 to c++20, -rdc=true, every allocator of alloc/list.h:
+ *       -I <include> -arch=sm_90                         half a minute for the default allocator
+ *       -I <include> -arch=sm_90 --Ofast-compile=max     two seconds, larger and slower code
+ *   There are all device calls of warpheap.h and this page, and the types of types.h. Host calls
+ *   are not: the handle comes from a program or library that has them, and is a kernel's argument
+ *   by value, its layout the same. WH_KERNEL(name, args_t, a) is the kernel alone, extern "C", so
+ *   that cuModuleGetFunction finds it as `name`; there is no WH_KERNEL_SYMBOL.
+ *   No name of the C library is defined (uint64_t, offsetof): a kernel's file takes its own, from
+ *   <cuda/std/cstdint> or a typedef, before or behind the include, and they need not be ours.
+ *   NVRTC cannot put macros aside: of a file's macros, those for types and for what WH_ALLOCATOR's
+ *   functions are called (malloc, free, NAME) do no harm there; for nvcc, gcc and clang,
+ *   simt/begin.h lists the others that do none.
  *
  * Where am I (each a cheap register read)
  *   uint32_t wh_lane_id()         0..31 within the warp
@@ -127,11 +145,10 @@
 #ifndef WH_SIMT_SIMT_H
 #define WH_SIMT_SIMT_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "warpheap/simt/target.h"
 #include "warpheap/types.h"
+
+#include "warpheap/simt/begin.h"
 
 #define WH_WARP_SIZE 32u
 
@@ -139,8 +156,6 @@ typedef uint32_t wh_mask_t;
 
 #define WH_CAT_(a, b) a##b
 #define WH_CAT(a, b) WH_CAT_(a, b)
-#define WH_CAT3_(a, b, c) a##b##c
-#define WH_CAT3(a, b, c) WH_CAT3_(a, b, c)
 #define WH_STR_(a) #a
 #define WH_STR(a) WH_STR_(a)
 
@@ -148,8 +163,10 @@ typedef uint32_t wh_mask_t;
  * have been told to warn of C's casts. */
 #ifdef __cplusplus
 #define WH_STATIC_CAST(type, value) static_cast<type>(value)
+#define WH_ALIGNAS(n) alignas(n)
 #else
 #define WH_STATIC_CAST(type, value) ((type)(value))
+#define WH_ALIGNAS(n) _Alignas(n)
 #endif
 
 /* x without the parentheses around it, if there are some: for an argument of a macro that may
@@ -160,11 +177,15 @@ typedef uint32_t wh_mask_t;
 #define WH_BARE3_(...) WH_NO_##__VA_ARGS__
 #define WH_NO_WH_BARE1_
 
+#include "warpheap/simt/end.h"
+
 #if WH_FILE_IS_CUDA
 #include "warpheap/simt/cuda.h"
 #else
 #include "warpheap/simt/sim.h"
 #endif
+
+#include "warpheap/simt/begin.h"
 
 #ifdef WH_FAULTS
 #define WH_PLANT(tag, good, bad) (wh_fault_planted(#tag) ? (bad) : (good))
@@ -181,5 +202,7 @@ WH_HD uint32_t wh_mask_leader(wh_mask_t mask) {
 WH_FN uint32_t wh_mask_rank(wh_mask_t mask) {
     return wh_popc32(mask & wh_lanemask_lt());
 }
+
+#include "warpheap/simt/end.h"
 
 #endif
