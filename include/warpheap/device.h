@@ -11,6 +11,8 @@
 
 #include "warpheap/types.h"
 
+#include "warpheap/simt/begin.h"
+
 #if WH_HAS_HOST
 
 #ifdef __cplusplus
@@ -153,5 +155,7 @@ wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *wha
 #endif
 
 #endif /* WH_HAS_HOST */
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -23,6 +23,8 @@
 #include "warpheap/device.h"
 #include "warpheap/types.h"
 
+#include "warpheap/simt/begin.h"
+
 #if WH_HAS_HOST
 
 #ifdef __cplusplus
@@ -163,5 +165,7 @@ const wh_allocator_info *wh_allocator_find(const char *name);
 #endif
 
 #endif /* WH_HAS_HOST */
+
+#include "warpheap/simt/end.h"
 
 #endif

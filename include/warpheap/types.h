@@ -13,11 +13,10 @@
 #ifndef WH_TYPES_H
 #define WH_TYPES_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "warpheap/simt/target.h"
 #include "warpheap/version.h"
+
+#include "warpheap/simt/begin.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -156,5 +155,7 @@ typedef struct wh_report {
 #ifdef __cplusplus
 }
 #endif
+
+#include "warpheap/simt/end.h"
 
 #endif

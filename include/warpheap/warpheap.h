@@ -42,7 +42,10 @@
 #include WH_STR(warpheap/alloc/WH_ALLOCATOR_FAMILY/WH_ALLOCATOR_FAMILY.h)
 // clang-format on
 
-#define WH_OF_(name) WH_CAT3(WH_CAT(wh_, WH_ALLOCATOR), _, name)
+#include "warpheap/simt/begin.h"
+
+/* wh_<allocator>_<name>; name is pasted first, lest a macro of the user replaces it. */
+#define WH_OF_(name) WH_CAT(WH_CAT(wh_, WH_ALLOCATOR), _##name)
 
 /* The handle of the chosen allocator. */
 typedef WH_OF_(t) wh_heap_t;
@@ -176,5 +179,7 @@ WH_FN void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n) {
     }
     return align <= 16 ? wh_malloc(heap, n) : WH_OF_(aligned)(heap, wh_activemask(), align, n);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -55,6 +55,8 @@
 #include "warpheap/simt/simt.h"
 #include "warpheap/types.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_HANDLE_BYTES 256u
 
 /* How plan laid a heap out. */
@@ -107,5 +109,7 @@ WH_FN void wh_report_error(wh_report *r, uint64_t tag, uint64_t where) {
         wh_store_u64_relaxed(&r->first_where, where);
     }
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

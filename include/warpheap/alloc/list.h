@@ -14,6 +14,8 @@
 
 #include "warpheap/types.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_DEFAULT_ALLOCATOR "tessera"
 
 #define WH_CAPS_GALLATIN                                                                         \
@@ -96,5 +98,7 @@
     X(cmmalloc, circular, "cmmalloc", "circular list, one offset per SM", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
     X(cfmmalloc, circular, "cfmmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX)
 /* clang-format on */
+
+#include "warpheap/simt/end.h"
 
 #endif

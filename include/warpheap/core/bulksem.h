@@ -42,6 +42,8 @@
 
 #include "warpheap/simt/simt.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_BULKSEM_FIELD_BITS 19u
 #define WH_BULKSEM_C_SHIFT (2 * WH_BULKSEM_FIELD_BITS)
 #define WH_BULKSEM_CROWD 64u /* fewer units wanted than this: all who wait try */
@@ -144,5 +146,7 @@ WH_FN void wh_bulksem_signal(uint64_t *sem, uint32_t units, uint32_t batches, ui
     const uint32_t done = WH_PLANT(bulksem_i1, batches, 0); /* I1 */
     wh_add_u64_relaxed(sem, wh_bulksem_word(units, -(int64_t)done, -(int64_t)reserved));
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

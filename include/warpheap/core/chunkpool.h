@@ -48,6 +48,8 @@
 #include "warpheap/core/ring.h"
 #include "warpheap/core/veb.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_CHUNK_NONE UINT32_MAX
 
 typedef struct wh_chunkpool_state {
@@ -405,5 +407,7 @@ WH_FN int wh_chunkpool_empty(wh_chunkpool p, uint32_t level) {
                        wh_chunkpool_ring_is_empty_(p, 1, large))) &&
            wh_chunkpool_ring_is_empty_(p, level, head);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -16,6 +16,8 @@
 
 #include "warpheap/simt/simt.h"
 
+#include "warpheap/simt/begin.h"
+
 typedef struct wh_group {
     wh_mask_t lanes; /* lanes of the mask with the caller's key, caller included */
     uint32_t leader; /* lowest of them */
@@ -113,5 +115,7 @@ WH_FN wh_group wh_group_in_words(wh_mask_t mask, uint32_t word, uint32_t at, int
     }
     return g;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

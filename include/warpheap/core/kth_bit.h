@@ -11,6 +11,8 @@
 
 #include "warpheap/simt/simt.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_BIT_NONE 32u
 
 /* Index of the k-th set bit of x, counted from 1; WH_BIT_NONE if x has fewer, or k = 0.
@@ -30,5 +32,7 @@ WH_HD uint32_t wh_kth_bit32(uint32_t x, uint32_t k) {
     }
     return at;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -23,6 +23,8 @@
 
 #include "warpheap/simt/simt.h"
 
+#include "warpheap/simt/begin.h"
+
 typedef struct wh_ring {
     uint64_t head;
     uint64_t tail;
@@ -84,5 +86,7 @@ WH_FN uint32_t wh_ring_take_at(wh_ring *r, uint32_t *entries, uint32_t capacity,
     }
     return v - 1;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "warpheap/simt/simt.h"
 
+#include "warpheap/simt/begin.h"
+
 /* n up to the next multiple of a power of two. n + align must not overflow. */
 WH_HD uint64_t wh_round_up(uint64_t n, uint64_t align) {
     return (n + align - 1) & ~(align - 1);
@@ -30,5 +32,7 @@ WH_HD uint32_t wh_pow2_class(uint64_t n, uint32_t min_log2) {
     const uint32_t e = wh_log2_ceil(n);
     return e <= min_log2 ? 0 : e - min_log2;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

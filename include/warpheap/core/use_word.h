@@ -24,6 +24,8 @@
 
 #include "warpheap/simt/simt.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_USE_BITS 32u
 
 WH_HD uint32_t wh_use_free(uint64_t word) {
@@ -53,5 +55,7 @@ WH_FN void wh_use_release(uint64_t *word, uint32_t mask) {
     const uint64_t change = ((uint64_t)1 << 32) - mask;
     WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(word, change); /* P1 */
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

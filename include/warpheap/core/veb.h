@@ -52,6 +52,8 @@
 #include "warpheap/core/kth_bit.h"
 #include "warpheap/simt/simt.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_VEB_NONE UINT64_MAX
 
 typedef struct wh_veb {
@@ -619,5 +621,7 @@ WH_FN int wh_veb_check(wh_veb t, uint64_t index) {
     const uint64_t above = wh_load_u64_relaxed(wh_veb_word(t, base + size + (w >> 6)));
     return word == 0 || (above >> (w & 63) & 1) != 0;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -90,6 +90,8 @@
 #include "warpheap/core/group.h"
 #include "warpheap/core/kth_bit.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_VQUEUE_ARRAY 0u
 #define WH_VQUEUE_HIERARCHY 1u
 #define WH_VQUEUE_LINKED 2u
@@ -760,5 +762,7 @@ WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, i
 WH_FN int wh_vqueue_empty_since(wh_vqueue q, uint64_t front) {
     return wh_load_u64_acquire(q.back) == front;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -23,6 +23,8 @@
 
 #include "warpheap/simt/simt.h"
 
+#include "warpheap/simt/begin.h"
+
 typedef struct wh_walk_random {
     uint32_t state;
 } wh_walk_random;
@@ -77,5 +79,7 @@ WH_FN uint32_t wh_walk_near(wh_walk_random *r, uint32_t n) {
 WH_FN int wh_walk_on(wh_mask_t mask, int walks) {
     return mask == 0 || mask == 0xffffffffu ? walks : wh_any(mask, walks);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

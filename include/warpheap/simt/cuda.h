@@ -9,9 +9,14 @@
 #ifndef WH_SIMT_CUDA_H
 #define WH_SIMT_CUDA_H
 
-#include <cuda_runtime.h>
-
 #include "warpheap/device.h"
+#include "warpheap/simt/target.h"
+
+#if WH_HAS_HOST
+#include <cuda_runtime.h>
+#endif
+
+#include "warpheap/simt/begin.h"
 
 #define WH_FN static __device__ __forceinline__
 #define WH_FN_SLOW static __device__ __noinline__
@@ -23,6 +28,11 @@
 #define WH_NO_UNROLL
 #endif
 #define WH_HD static __host__ __device__ __forceinline__
+#if WH_HAS_HOST
+#define WH_FN_HOST static inline
+#else
+#define WH_FN_HOST static __device__ inline
+#endif
 #define WH_TARGETED(name) WH_CAT(name, _cuda)
 #define WH_TARGET_IS_SIM 0
 #define WH_TARGET_NAME "cuda"
@@ -52,17 +62,25 @@
 #define WH_SM_BLOCKS                                                         \
     (WH_KERNEL_BLOCKS < WH_SM_THREADS / WH_KERNEL_THREADS ? WH_KERNEL_BLOCKS \
                                                           : WH_SM_THREADS / WH_KERNEL_THREADS)
+#if WH_HAS_HOST
 #define WH_KERNEL(name, args_t, a)                                                               \
     static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
     static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {                 \
-        name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(*wh_args); \
+        name##_kernel<<<wh_l->blocks, wh_l->threads, 0,                                          \
+                        WH_STATIC_CAST(cudaStream_t, wh_l->stream)>>>(*wh_args);                 \
         const cudaError_t wh_e = cudaGetLastError();                                             \
-        return wh_device_note_cuda(wh_l->device, (int)wh_e, #name, cudaGetErrorString(wh_e));    \
+        return wh_device_note_cuda(wh_l->device, WH_STATIC_CAST(int, wh_e), #name,               \
+                                   cudaGetErrorString(wh_e));                                    \
     }                                                                                            \
     static __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)                    \
         name##_kernel(const __grid_constant__ args_t a)
 
-#define WH_KERNEL_SYMBOL(name) ((const void *)name##_kernel)
+#define WH_KERNEL_SYMBOL(name) reinterpret_cast<const void *>(name##_kernel)
+#else
+#define WH_KERNEL(name, args_t, a)                                                    \
+    extern "C" __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)     \
+        name(const __grid_constant__ args_t a)
+#endif
 
 /* --- where am I ------------------------------------------------------------ */
 
@@ -468,5 +486,7 @@ WH_FN uint64_t wh_clock(void) {
     return (uint64_t)clock64();
 }
 #define wh_trap(text) __trap()
+
+#include "warpheap/simt/end.h"
 
 #endif

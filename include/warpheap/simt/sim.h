@@ -13,10 +13,13 @@
 
 #include "warpheap/device.h"
 
-#define WH_FN static inline __attribute__((unused))
-#define WH_FN_SLOW static __attribute__((noinline, unused))
+#include "warpheap/simt/begin.h"
+
+#define WH_FN static inline __attribute__((__unused__))
+#define WH_FN_SLOW static __attribute__((noinline, __unused__))
 #define WH_NO_UNROLL
-#define WH_HD static inline __attribute__((unused))
+#define WH_HD static inline __attribute__((__unused__))
+#define WH_FN_HOST static inline
 #define WH_TARGETED(name) WH_CAT(name, _sim)
 #define WH_TARGET_IS_SIM 1
 #define WH_TARGET_NAME "sim"
@@ -28,10 +31,10 @@
 
 #define WH_KERNEL(name, args_t, a)                                                 \
     static void name##_kernel(const args_t a);                                     \
-    static __attribute__((unused)) void name##_entry(const void *wh_args) {        \
-        name##_kernel(*(const args_t *)wh_args);                                   \
+    static __attribute__((__unused__)) void name##_entry(const void *wh_args) {        \
+        name##_kernel(*WH_STATIC_CAST(const args_t *, wh_args));                                   \
     }                                                                              \
-    static inline __attribute__((unused)) wh_status name(const wh_launch *wh_l,    \
+    static inline __attribute__((__unused__)) wh_status name(const wh_launch *wh_l,    \
                                                          const args_t *wh_args) {  \
         return wh_sim_launch(wh_l, name##_entry, wh_args, sizeof *wh_args, #name); \
     }                                                                              \
@@ -368,5 +371,7 @@ WH_FN uint64_t wh_clock(void) {
     return whi_sim_clock();
 }
 #define wh_trap(text) whi_sim_trap(text, WHI_SIM_HERE)
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -8,6 +8,8 @@
  *                  never a pointer to a handle: taking a handle's address makes
  *                  every caller copy it to local memory)
  *   WH_HD          host and device, inlined          (static)
+ *   WH_FN_HOST     host function, inlined            (static; under NVRTC, where there is no
+ *                  host, a device function that nobody calls)
  *
  * Kernels
  *   WH_KERNEL(name, args_t, a) { ... a.field ... }
@@ -97,11 +99,10 @@
 #ifndef WH_SIMT_SIMT_H
 #define WH_SIMT_SIMT_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "warpheap/simt/target.h"
 #include "warpheap/types.h"
+
+#include "warpheap/simt/begin.h"
 
 #define WH_WARP_SIZE 32u
 
@@ -109,16 +110,28 @@ typedef uint32_t wh_mask_t;
 
 #define WH_CAT_(a, b) a##b
 #define WH_CAT(a, b) WH_CAT_(a, b)
-#define WH_CAT3_(a, b, c) a##b##c
-#define WH_CAT3(a, b, c) WH_CAT3_(a, b, c)
 #define WH_STR_(a) #a
 #define WH_STR(a) WH_STR_(a)
+
+/* C and C++. The cast is for macros that are expanded in the user's file, where a compiler may
+ * have been told to warn of C's casts. */
+#ifdef __cplusplus
+#define WH_STATIC_CAST(type, value) static_cast<type>(value)
+#define WH_ALIGNAS(n) alignas(n)
+#else
+#define WH_STATIC_CAST(type, value) ((type)(value))
+#define WH_ALIGNAS(n) _Alignas(n)
+#endif
+
+#include "warpheap/simt/end.h"
 
 #if WH_FILE_IS_CUDA
 #include "warpheap/simt/cuda.h"
 #else
 #include "warpheap/simt/sim.h"
 #endif
+
+#include "warpheap/simt/begin.h"
 
 #ifdef WH_FAULTS
 #define WH_PLANT(tag, good, bad) (wh_fault_planted(#tag) ? (bad) : (good))
@@ -135,5 +148,7 @@ WH_HD uint32_t wh_mask_leader(wh_mask_t mask) {
 WH_FN uint32_t wh_mask_rank(wh_mask_t mask) {
     return wh_popc32(mask & wh_lanemask_lt());
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -23,6 +23,8 @@
 #include "warpheap/alloc/contract.h"
 #include "warpheap/core/group.h"
 
+#include "warpheap/simt/begin.h"
+
 typedef struct wh_bump {
     unsigned char *base;
     uint64_t bytes; /* of base */
@@ -32,7 +34,7 @@ typedef struct wh_bump {
 
 #define WH_BUMP_METADATA 256u /* keeps base as aligned as the memory itself */
 
-static inline wh_status wh_bump_plan(wh_bump_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_bump_plan(wh_bump_t *h, wh_plan *plan, unsigned char *memory,
                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
@@ -169,5 +171,7 @@ WH_FN void *wh_bump_plain_malloc(wh_bump_t h, wh_mask_t mask, size_t n) {
     const uint64_t size = wh_bump_size_(h, n);
     return size != 0 ? wh_bump_piece_(h, wh_bump_take_(h, size, 1), size) : NULL;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

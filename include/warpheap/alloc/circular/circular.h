@@ -103,6 +103,8 @@
 #include "warpheap/core/group.h"
 #include "warpheap/core/kth_bit.h"
 
+#include "warpheap/simt/begin.h"
+
 enum { WH_CIRCULAR_FREE = 0, WH_CIRCULAR_USED = 1, WH_CIRCULAR_LIMBO = 2 };
 
 /* A block is at most this many times as large as asked for ("MAX_FRAG", whose value the
@@ -153,7 +155,7 @@ typedef struct wh_circular {
 
 /* --- laying out ------------------------------------------------------------------------ */
 
-static inline wh_status wh_circular_plan_(wh_circular_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_circular_plan_(wh_circular_t *h, wh_plan *plan, unsigned char *memory,
                                           uint64_t bytes, uint32_t n_offsets,
                                           uint32_t header_bytes) {
     const uint64_t fixed = WH_CIRCULAR_FIRST + sizeof(wh_circular_state) +
@@ -1013,7 +1015,7 @@ WH_FN void wh_circular_walk_(wh_circular_t h, uint64_t i, uint64_t n, wh_walk_si
 
 #define WH_CIRCULAR_DEFINE_(X, fused, multi)                                                      \
     typedef wh_circular_t wh_##X##_t;                                                             \
-    static inline wh_status wh_##X##_plan(wh_circular_t *h, wh_plan *plan, unsigned char *memory, \
+    WH_FN_HOST wh_status wh_##X##_plan(wh_circular_t *h, wh_plan *plan, unsigned char *memory, \
                                           uint64_t bytes, const wh_tuning *tuning,                \
                                           uint32_t n_sms) {                                       \
         (void)tuning;                                                                             \
@@ -1081,7 +1083,7 @@ typedef struct wh_awmalloc {
 #define wh_awmalloc_BLOCKS 8
 #define wh_awmalloc_EACH 0
 
-static inline wh_status wh_awmalloc_plan(wh_awmalloc_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_awmalloc_plan(wh_awmalloc_t *h, wh_plan *plan, unsigned char *memory,
                                          uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
@@ -1187,5 +1189,7 @@ WH_FN void wh_awmalloc_walk(wh_awmalloc_t h, uint64_t i, uint64_t n, wh_walk_sin
     (void)n;
     (void)sink;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -5,9 +5,13 @@
 #ifndef WH_ALLOC_CUDA_H
 #define WH_ALLOC_CUDA_H
 
-#include <stdlib.h>
-
 #include "warpheap/alloc/contract.h"
+
+#if WH_HAS_HOST
+#include <stdlib.h>
+#endif
+
+#include "warpheap/simt/begin.h"
 
 #define wh_cuda_NAME "cuda"
 #define wh_cuda_MAX_ALIGN 16u
@@ -18,7 +22,7 @@ typedef struct wh_cuda {
     uint64_t unused;
 } wh_cuda_t;
 
-static inline wh_status wh_cuda_plan(wh_cuda_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_t *h, wh_plan *plan, unsigned char *memory,
                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)memory;
     (void)bytes;
@@ -41,7 +45,7 @@ WH_FN void wh_cuda_init(wh_cuda_t h, uint64_t i, uint64_t n) {
 WH_FN void *wh_cuda_malloc(wh_cuda_t h, wh_mask_t mask, size_t n) {
     (void)h;
     (void)mask;
-    return n - 1 < SIZE_MAX / 2 ? malloc(n) : NULL; /* not so for 0 */
+    return n - 1 < SIZE_MAX / 2 ? (malloc)(n) : NULL; /* not so for 0 */
 }
 
 WH_FN void *wh_cuda_aligned(wh_cuda_t h, wh_mask_t mask, size_t align, size_t n) {
@@ -56,7 +60,7 @@ WH_FN void wh_cuda_free(wh_cuda_t h, wh_mask_t mask, void *p) {
     (void)h;
     (void)mask;
     if (p != NULL) {
-        free(p);
+        (free)(p);
     }
 }
 
@@ -92,5 +96,7 @@ WH_FN void wh_cuda_walk(wh_cuda_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
     (void)n;
     (void)sink;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

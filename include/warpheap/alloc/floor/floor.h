@@ -66,6 +66,8 @@
 #include "warpheap/core/group.h"
 #include "warpheap/core/sizeclass.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_FLOOR_CHUNK_LOG2 14u
 #define WH_FLOOR_CHUNK (1u << WH_FLOOR_CHUNK_LOG2)
 #define WH_FLOOR_LARGE 63u      /* instead of a class: more than a chunk */
@@ -111,14 +113,14 @@ typedef struct wh_floor {
 /* Rows and a set's cursors: one a class, and those for large blocks. */
 #define WH_FLOOR_ROWS 64u
 
-static inline uint64_t wh_floor_metadata_(uint64_t n_chunks, uint64_t n_sets) {
+WH_FN_HOST uint64_t wh_floor_metadata_(uint64_t n_chunks, uint64_t n_sets) {
     const uint64_t bytes = sizeof(wh_floor_header) + WH_FLOOR_ROWS * sizeof(wh_floor_row) +
                            n_sets * WH_FLOOR_ROWS * sizeof(wh_floor_cursor) +
                            n_chunks * (8 + (8u << WH_FLOOR_WORDS_LOG2));
     return wh_round_up(bytes, 256);
 }
 
-static inline wh_status wh_floor_plan(wh_floor_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_floor_plan(wh_floor_t *h, wh_plan *plan, unsigned char *memory,
                                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     uint64_t sets = (bytes >> WH_FLOOR_CHUNK_LOG2) / WH_FLOOR_SET_CHUNKS;
@@ -361,5 +363,7 @@ typedef wh_floor_t wh_floor_plain_t;
 WH_FN void wh_floor_plain_free(wh_floor_t h, wh_mask_t mask, void *p) {
     wh_floor_free_(h, mask, p, 0);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

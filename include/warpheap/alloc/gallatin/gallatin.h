@@ -97,6 +97,8 @@
 #include "warpheap/core/sizeclass.h"
 #include "warpheap/core/veb.h"
 
+#include "warpheap/simt/begin.h"
+
 /* --- small steps ---------------------------------------------------------------- */
 
 WH_FN void wh_gallatin_begin_(wh_gallatin_core g) { /* P6 */
@@ -904,6 +906,8 @@ WH_FN uint64_t wh_gallatin_usable_size(wh_gallatin_t h, const void *p) {
 WH_FN int wh_gallatin_owns(wh_gallatin_t h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.core.base) < h.data_bytes;
 }
+
+#include "warpheap/simt/end.h"
 
 #include "warpheap/alloc/gallatin/inspect.h"
 

@@ -4,6 +4,8 @@
 
 #include "warpheap/alloc/gallatin/layout.h"
 
+#include "warpheap/simt/begin.h"
+
 /* Blocks of a segment of class t that lie in buffers without a live slice: before it says
  * NULL, malloc takes them back. */
 WH_FN uint32_t wh_gallatin_idle_in_buffers_(wh_gallatin_core g, uint32_t t, uint64_t seg) {
@@ -206,5 +208,7 @@ WH_FN void wh_gallatin_walk(wh_gallatin_t h, uint64_t i, uint64_t n, wh_walk_sin
     (void)n;
     (void)sink;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

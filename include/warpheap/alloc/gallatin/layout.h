@@ -16,6 +16,8 @@
 #include "warpheap/core/sizeclass.h"
 #include "warpheap/core/veb.h"
 
+#include "warpheap/simt/begin.h"
+
 #define wh_gallatin_NAME "gallatin"
 #define wh_gallatin_MAX_ALIGN (1u << 20)
 #define wh_gallatin_BLOCKS 1
@@ -125,7 +127,7 @@ WH_STATIC_ASSERT(sizeof(wh_gallatin_header) % 64 == 0, "buffers start at a cache
     WH_HD uint32_t wh_gallatin_##name##_(wh_gallatin_core g) {                        \
         return (uint32_t)(g.shape >> shift) & (uint32_t)(((uint64_t)1 << bits) - 1);  \
     }                                                                                 \
-    static inline void wh_gallatin_set_##name##_(wh_gallatin_core *g, uint64_t v) {   \
+    WH_FN_HOST void wh_gallatin_set_##name##_(wh_gallatin_core *g, uint64_t v) {   \
         g->shape = (g->shape & ~((((uint64_t)1 << bits) - 1) << shift)) | v << shift; \
     }
 WH_GALLATIN_SHAPE(WH_GALLATIN_FIELD_)
@@ -252,7 +254,7 @@ WH_FN uint32_t wh_gallatin_buffer_index_(uint32_t n_buffers, uint32_t few, uint3
 
 /* --- plan and init ---------------------------------------------------------------------- */
 
-static inline uint64_t wh_gallatin_metadata_(wh_gallatin_core g) {
+WH_FN_HOST uint64_t wh_gallatin_metadata_(wh_gallatin_core g) {
     g.header = (wh_gallatin_header *)(uintptr_t)4096; /* any address: only distances count */
     const unsigned char *end = (const unsigned char *)wh_gallatin_entries_(g, g.n_segments);
     return (uint64_t)(end - (const unsigned char *)g.header);
@@ -260,7 +262,7 @@ static inline uint64_t wh_gallatin_metadata_(wh_gallatin_core g) {
 
 /* Shape of a heap of `bytes` bytes before the number of segments is known. BAD_ARGUMENT
  * for tuning that is no power of two or out of range. */
-static inline wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
+WH_FN_HOST wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
                                            const wh_tuning *tuning) {
     const uint64_t min_slice = tuning->min_slice_bytes != 0 ? tuning->min_slice_bytes : 16;
     uint64_t segment = tuning->segment_bytes;
@@ -309,7 +311,7 @@ static inline wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
 
 /* What depends on the number of segments. Buffers: one per SM, fewer where they would
  * tie up more than a sixteenth of a small heap. */
-static inline void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_segments,
+WH_FN_HOST void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_segments,
                                              const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t units = n_segments << wh_gallatin_units_log2_(*g);
     const uint64_t wish = tuning->buffers != 0 ? tuning->buffers : n_sms != 0 ? n_sms : 1;
@@ -324,7 +326,7 @@ static inline void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_seg
     wh_gallatin_set_tree_words_(g, wh_veb_words(n_segments));
 }
 
-static inline wh_status wh_gallatin_plan(wh_gallatin_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_gallatin_plan(wh_gallatin_t *h, wh_plan *plan, unsigned char *memory,
                                          uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     wh_gallatin_core *g = &h->core;
     const wh_status shape = wh_gallatin_shape_(g, bytes, tuning);
@@ -412,5 +414,7 @@ WH_FN void wh_gallatin_init(wh_gallatin_t h, uint64_t i, uint64_t n) {
         wh_gallatin_entries_(g, 0)[k] = 0;
     }
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

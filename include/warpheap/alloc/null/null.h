@@ -8,6 +8,8 @@
 
 #include "warpheap/alloc/contract.h"
 
+#include "warpheap/simt/begin.h"
+
 #define wh_null_NAME "null"
 #define wh_null_MAX_ALIGN 16u
 #define wh_null_BLOCKS 8
@@ -18,7 +20,7 @@ typedef struct wh_null {
     uint64_t bytes;
 } wh_null_t;
 
-static inline wh_status wh_null_plan(wh_null_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_null_plan(wh_null_t *h, wh_plan *plan, unsigned char *memory,
                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
@@ -87,5 +89,7 @@ WH_FN void wh_null_walk(wh_null_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
     (void)n;
     (void)sink;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -18,7 +18,9 @@
 
 #include "warpheap/alloc/ouroboros/layout.h"
 
-static inline wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+#include "warpheap/simt/begin.h"
+
+WH_FN_HOST wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
                                            wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                            const wh_tuning *tuning, int64_t *moved) {
     const wh_status s = wh_ouro_plan_(variant, h, old, plan, memory, bytes, tuning);
@@ -161,5 +163,7 @@ WH_FN void wh_ouro_grow_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {
     }
     wh_ouro_grow_pool_(h, old, i, n);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "warpheap/alloc/ouroboros/layout.h"
 
+#include "warpheap/simt/begin.h"
+
 /* Class of the page chunk that begins at small chunk `unit`; NO_CLASS if none does. */
 WH_FN uint32_t wh_ouro_begins_(wh_ouro_t h, uint64_t unit) {
     const uint32_t c = h.cls[unit];
@@ -250,5 +252,7 @@ WH_FN void wh_ouro_walk_(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink
         }
     }
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

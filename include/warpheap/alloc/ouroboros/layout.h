@@ -21,6 +21,8 @@
 #include "warpheap/core/veb.h"
 #include "warpheap/core/vqueue.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_OURO_MAX_ALIGN (1u << 16)
 #define WH_OURO_BLOCKS_PAGES 5  /* 48 registers */
 #define WH_OURO_BLOCKS_CHUNKS 4 /* 64: the slow path is the common one */
@@ -292,7 +294,7 @@ WH_HD uint64_t wh_ouro_table_words_(wh_ouro_t h) {
 }
 
 /* How large the tables of a heap of n chunks are, for small or for large classes. */
-static inline void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint64_t heap_bytes,
+WH_FN_HOST void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint64_t heap_bytes,
                                   const wh_tuning *tuning) {
     const uint32_t kind = WH_OURO_KIND(h->variant);
     const int by_chunk = WH_OURO_BY_CHUNK(h->variant);
@@ -324,7 +326,7 @@ static inline void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint
 
 /* How many open words the classes of a heap of n chunks have: tuning.buffers each, or what
  * OPEN_FIRST, OPEN_MOST and OPEN_SHARE and OPEN_FIT say. */
-static inline void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, uint64_t heap_bytes,
+WH_FN_HOST void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, uint64_t heap_bytes,
                                       const wh_tuning *tuning) {
     const uint64_t fit = heap_bytes >> WH_OURO_OPEN_FIT_LOG2;
     for (uint32_t level = 0; level < 2; level++) {
@@ -342,7 +344,7 @@ static inline void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, uint64_t heap_by
 }
 
 /* Moves *at past n items of `size` bytes; returns where they start, aligned to 128. */
-static inline uint64_t wh_ouro_place_(uint64_t *at, uint64_t n, uint64_t size) {
+WH_FN_HOST uint64_t wh_ouro_place_(uint64_t *at, uint64_t n, uint64_t size) {
     const uint64_t start = wh_round_up(*at, 128);
     *at = start + n * size;
     return start;
@@ -350,7 +352,7 @@ static inline uint64_t wh_ouro_place_(uint64_t *at, uint64_t n, uint64_t size) {
 
 /* Everything that depends on the number of chunks. `memory` may be any address: with base
  * offset `pad`. Returns the bytes in all. */
-static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64_t pad,
+WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64_t pad,
                                         uint64_t n, uint64_t heap_bytes, const wh_tuning *tuning) {
     const uint32_t kind = WH_OURO_KIND(h->variant);
     uint64_t at = pad + (n << h->chunk_log2);
@@ -393,7 +395,7 @@ static inline uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uin
 
 /* With the chunks that the tuning gives, or `old` has: NULL, or a heap of which chunk and page
  * sizes are taken over (grow.h). */
-static inline wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
                                            wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                            const wh_tuning *tuning) {
     const uint64_t heap_bytes = bytes, linear = wh_round_up(tuning->linear_bytes, 256);
@@ -486,7 +488,7 @@ static inline wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const
 
 /* The same; where no chunk size is given, with the default one, or the largest smaller one with
  * which the heap can be made. */
-static inline wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+WH_FN_HOST wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
                                       wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                       const wh_tuning *tuning) {
     wh_tuning t = *tuning;
@@ -618,5 +620,7 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.bits[k] = 0;
     }
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

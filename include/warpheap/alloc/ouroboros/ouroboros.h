@@ -126,6 +126,8 @@
 #include "warpheap/alloc/ouroboros/layout.h"
 #include "warpheap/core/group.h"
 
+#include "warpheap/simt/begin.h"
+
 /* --- putting chunks where they are found ------------------------------------------------ */
 
 /* I2: a chunk that the caller holds, with count > 0, into the tree. */
@@ -1480,8 +1482,12 @@ WH_HD void *wh_ouro_linear(wh_ouro_t h) {
     return h.linear_bytes != 0 ? h.linear : NULL;
 }
 
+#include "warpheap/simt/end.h"
+
 #include "warpheap/alloc/ouroboros/grow.h"
 #include "warpheap/alloc/ouroboros/inspect.h"
+
+#include "warpheap/simt/begin.h"
 
 /* --- the six variants ------------------------------------------------------------------------ */
 
@@ -1496,7 +1502,7 @@ WH_HD void *wh_ouro_linear(wh_ouro_t h) {
 
 #define WH_OURO_VARIANT_(ident, name, kind, holds)                                                \
     typedef wh_ouro_t wh_##ident##_t;                                                             \
-    static inline wh_status wh_##ident##_plan(wh_ouro_t *h, wh_plan *plan, unsigned char *memory, \
+    WH_FN_HOST wh_status wh_##ident##_plan(wh_ouro_t *h, wh_plan *plan, unsigned char *memory, \
                                               uint64_t bytes, const wh_tuning *tuning,            \
                                               uint32_t n_sms) {                                   \
         (void)n_sms;                                                                              \
@@ -1529,7 +1535,7 @@ WH_HD void *wh_ouro_linear(wh_ouro_t h) {
     WH_FN void wh_##ident##_walk(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {       \
         wh_ouro_walk_(h, i, n, sink);                                                             \
     }                                                                                             \
-    static inline wh_status wh_##ident##_grow_plan(wh_ouro_t *h, wh_ouro_t old, wh_plan *plan,    \
+    WH_FN_HOST wh_status wh_##ident##_grow_plan(wh_ouro_t *h, wh_ouro_t old, wh_plan *plan,    \
                                                    unsigned char *memory, uint64_t bytes,         \
                                                    const wh_tuning *tuning, int64_t *moved) {     \
         return wh_ouro_grow_plan_((kind) | (holds), h, &old, plan, memory, bytes, tuning, moved); \
@@ -1566,5 +1572,7 @@ WH_OURO_VARIANT_LIST(WH_OURO_VARIANT_)
 #define wh_ouro_va_c_MAX_ALIGN WH_OURO_MAX_ALIGN
 #define wh_ouro_vl_p_MAX_ALIGN WH_OURO_MAX_ALIGN
 #define wh_ouro_vl_c_MAX_ALIGN WH_OURO_MAX_ALIGN
+
+#include "warpheap/simt/end.h"
 
 #endif

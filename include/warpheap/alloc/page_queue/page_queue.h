@@ -32,6 +32,8 @@
 #include "warpheap/core/group.h"
 #include "warpheap/core/ring.h"
 
+#include "warpheap/simt/begin.h"
+
 typedef struct wh_page_queue_header {
     wh_ring ring;
     uint64_t count;
@@ -53,7 +55,7 @@ typedef struct wh_page_queue {
 #define wh_page_queue_BLOCKS 8
 #define wh_page_queue_EACH 0
 
-static inline uint64_t wh_page_queue_capacity_(uint64_t pages) {
+WH_FN_HOST uint64_t wh_page_queue_capacity_(uint64_t pages) {
     uint64_t n = 1;
     while (n < pages) {
         n *= 2;
@@ -61,7 +63,7 @@ static inline uint64_t wh_page_queue_capacity_(uint64_t pages) {
     return n;
 }
 
-static inline wh_status wh_page_queue_plan(wh_page_queue_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_t *h, wh_plan *plan, unsigned char *memory,
                                            uint64_t bytes, const wh_tuning *tuning,
                                            uint32_t n_sms) {
     const uint64_t page = tuning->page_bytes != 0 ? tuning->page_bytes : WH_RANDOM_WALK_PAGE;
@@ -240,5 +242,7 @@ WH_FN void wh_page_queue_walk(wh_page_queue_t h, uint64_t i, uint64_t n, wh_walk
     (void)n;
     (void)sink; /* which pages are out is not recorded */
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -6,6 +6,8 @@
 #include "warpheap/alloc/contract.h"
 #include "warpheap/core/use_word.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_PAGE_NONE UINT32_MAX
 
 /* Of a use word: {releases:31, lock:1, used:32}. The count may wrap: nothing lies above it. */
@@ -55,7 +57,7 @@ typedef struct wh_page_got {
  * the least number of steps that all fail with at most the probability `error` (the
  * geometric law). The paper approximates it by the normal law, for 99 %:
  * S = 5.411 (1 - hit) / hit; at the default confidence S is not below that either. */
-static inline uint32_t wh_random_walk_limit(double free_share, double error, uint32_t bits) {
+WH_FN_HOST uint32_t wh_random_walk_limit(double free_share, double error, uint32_t bits) {
     double miss = 1, keep = 1;
     uint64_t s = 0;
     for (uint32_t i = 0; i < bits; i++) {
@@ -74,12 +76,12 @@ static inline uint32_t wh_random_walk_limit(double free_share, double error, uin
 
 enum { WH_RANDOM_WALK_FLAGS = 1, WH_RANDOM_WALK_BITMAP = 2, WH_RANDOM_WALK_HINTS = 4 };
 
-static inline uint64_t wh_random_walk_align_(uint64_t bytes) {
+WH_FN_HOST uint64_t wh_random_walk_align_(uint64_t bytes) {
     return (bytes + 15) & ~(uint64_t)15;
 }
 
 /* Bytes of metadata for that many pages. */
-static inline uint64_t wh_random_walk_metadata_(uint32_t parts, uint64_t pages, uint64_t n_hints) {
+WH_FN_HOST uint64_t wh_random_walk_metadata_(uint32_t parts, uint64_t pages, uint64_t n_hints) {
     const uint64_t words = (pages + WH_USE_BITS - 1) / WH_USE_BITS;
     uint64_t bytes = sizeof(wh_random_walk_header);
     bytes += (parts & WH_RANDOM_WALK_FLAGS) != 0 ? wh_random_walk_align_(pages * 4) : 0;
@@ -89,7 +91,7 @@ static inline uint64_t wh_random_walk_metadata_(uint32_t parts, uint64_t pages, 
 }
 
 /* A hint for each quarter of the pages: more threads than that cannot get pages for long. */
-static inline uint32_t wh_random_walk_hints_(uint64_t pages) {
+WH_FN_HOST uint32_t wh_random_walk_hints_(uint64_t pages) {
     uint32_t n = 1;
     while (n < WH_RANDOM_WALK_MAX_HINTS && n < pages / 4) {
         n *= 2;
@@ -98,7 +100,7 @@ static inline uint32_t wh_random_walk_hints_(uint64_t pages) {
 }
 
 /* Pages first, metadata behind them. */
-static inline wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan,
+WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan,
                                              unsigned char *memory, uint64_t bytes,
                                              const wh_tuning *tuning, uint32_t parts) {
     const uint64_t page = tuning->page_bytes != 0 ? tuning->page_bytes : WH_RANDOM_WALK_PAGE;
@@ -151,5 +153,7 @@ static inline wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan,
     }
     return WH_OK;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -85,6 +85,8 @@
 #include "warpheap/core/kth_bit.h"
 #include "warpheap/core/walk_random.h"
 
+#include "warpheap/simt/begin.h"
+
 /* --- addresses ------------------------------------------------------------------------- */
 
 WH_FN void *wh_random_walk_address_(wh_random_walk_t h, uint32_t page) {
@@ -549,19 +551,19 @@ WH_FN void wh_rw_walk(wh_random_walk_t h, uint64_t i, uint64_t n, wh_walk_sink *
     }
 }
 
-static inline wh_status wh_rw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_rw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
                                    uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_FLAGS);
 }
 
-static inline wh_status wh_rw_bm_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_rw_bm_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
                                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_BITMAP);
 }
 
-static inline wh_status wh_crw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_crw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning,
@@ -614,5 +616,7 @@ typedef wh_random_walk_t wh_crw_t;
 #define wh_crw_stats wh_rw_stats
 #define wh_crw_check wh_rw_check
 #define wh_crw_walk wh_rw_walk
+
+#include "warpheap/simt/end.h"
 
 #endif

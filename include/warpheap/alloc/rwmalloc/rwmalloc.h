@@ -67,6 +67,8 @@
 #include "warpheap/core/kth_bit.h"
 #include "warpheap/core/walk_random.h"
 
+#include "warpheap/simt/begin.h"
+
 #ifdef WH_HOSTILE
 #define WH_RWMALLOC_UNIT 64u
 #else
@@ -99,12 +101,12 @@ typedef struct wh_rwmalloc {
 #define wh_rwmalloc_BLOCKS 5
 #define wh_rwmalloc_EACH 0
 
-static inline uint64_t wh_rwmalloc_metadata_(uint64_t units) {
+WH_FN_HOST uint64_t wh_rwmalloc_metadata_(uint64_t units) {
     const uint64_t words = (units + WH_USE_BITS - 1) / WH_USE_BITS;
     return sizeof(wh_rwmalloc_header) + words * 8 + units * 4;
 }
 
-static inline wh_status wh_rwmalloc_plan(wh_rwmalloc_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_t *h, wh_plan *plan, unsigned char *memory,
                                          uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t unit = tuning->unit_bytes != 0 ? tuning->unit_bytes : WH_RWMALLOC_UNIT;
     const double free_share =
@@ -787,5 +789,7 @@ WH_FN void wh_rwmalloc_walk(wh_rwmalloc_t h, uint64_t i, uint64_t n, wh_walk_sin
         }
     }
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

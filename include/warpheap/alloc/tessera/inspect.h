@@ -5,6 +5,8 @@
 
 #include "warpheap/alloc/tessera/layout.h"
 
+#include "warpheap/simt/begin.h"
+
 WH_FN void wh_tessera_init_chunk_(wh_tessera_core g, uint32_t chunk) {
     *wh_tessera_tag_at_(g, chunk) = WH_TESSERA_FREE;
     *wh_tessera_state_at_(g, chunk) = WH_TESSERA_SHUT;
@@ -486,5 +488,7 @@ WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r
         }
     }
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

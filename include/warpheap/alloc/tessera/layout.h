@@ -8,11 +8,11 @@
 #ifndef WH_ALLOC_TESSERA_LAYOUT_H
 #define WH_ALLOC_TESSERA_LAYOUT_H
 
-#include <stdalign.h>
-
 #include "warpheap/alloc/contract.h"
 #include "warpheap/core/sizeclass.h"
 #include "warpheap/core/veb.h"
+
+#include "warpheap/simt/begin.h"
 
 /* --- size classes ------------------------------------------------------------------
  *
@@ -62,7 +62,7 @@ WH_HD uint32_t wh_tessera_bound(uint32_t c) {
 
 /* What malloc needs of a class; the heap keeps a table of these. */
 typedef struct wh_tessera_class {
-    alignas(16) uint32_t slots; /* of a slab; aligned, so that a row is one load */
+    WH_ALIGNAS(16) uint32_t slots; /* of a slab; aligned, so that a row is one load */
     uint32_t by_slots;          /* ceil(2^31 / slots) */
     uint32_t slot_size;         /* bytes, a multiple of 16 */
     uint32_t shape;             /* slab_log2 (bytes) | order << 8 | span order << 16 */
@@ -622,7 +622,7 @@ WH_HD uint64_t wh_tessera_with_past(uint64_t slots, uint64_t past) {
 }
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */
-static inline uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
+WH_FN_HOST uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
     const uint64_t bytes =
         sizeof(wh_tessera_header) + n_sets * sizeof(wh_tessera_set) + n * 8 + n * 4;
     return wh_round_up(bytes, 8);
@@ -632,7 +632,7 @@ WH_HD uint64_t wh_tessera_tree_words_(uint64_t n, uint32_t n_classes) {
     return (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD) +
            wh_tessera_lists(n_classes) * wh_veb_words(wh_tessera_items((uint32_t)n));
 }
-static inline uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
+WH_FN_HOST uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
                                             uint32_t chunk_log2) {
     return wh_tessera_pool_offset_(n, n_sets) + wh_tessera_tree_words_(n, n_classes) * 8 +
            (n << wh_tessera_words_log2(chunk_log2)) * 8;
@@ -642,7 +642,7 @@ static inline uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_
 #define WH_TESSERA_CHUNKS_PER_SET 256u
 #define WH_TESSERA_MAX_SETS 255u
 
-static inline uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning,
+WH_FN_HOST uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning,
                                         uint32_t n_sms) {
     const uint64_t by_size = n_chunks / WH_TESSERA_CHUNKS_PER_SET;
     uint64_t n = tuning->buffers != 0 ? tuning->buffers : by_size;
@@ -651,7 +651,7 @@ static inline uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuni
     return n == 0 ? 1 : (uint32_t)n;
 }
 
-static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned char *memory,
                                         uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t chunk =
         tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
@@ -755,5 +755,7 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     }
     return WH_OK;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

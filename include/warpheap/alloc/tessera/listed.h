@@ -6,6 +6,8 @@
 
 #include "warpheap/alloc/tessera/spans.h"
 
+#include "warpheap/simt/begin.h"
+
 /* Where the caller notes what slab of class c it took slots of. */
 WH_FN uint32_t *wh_tessera_reuse_at_(wh_tessera_set *own, uint32_t c) {
     const uint32_t id = (uint32_t)wh_thread_id();
@@ -714,5 +716,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t m
     }
     return take;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

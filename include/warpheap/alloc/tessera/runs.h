@@ -6,6 +6,8 @@
 
 #include "warpheap/alloc/tessera/search.h"
 
+#include "warpheap/simt/begin.h"
+
 /* Tags claimed chunks as one run and returns it: lane `rank` of n that share the work. */
 WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks, uint32_t rank,
                                  uint32_t n) {
@@ -294,5 +296,7 @@ WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_ref g, uint32_t set, uint64_t of
     }
     wh_tessera_bad_free_(*g, set, 1);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

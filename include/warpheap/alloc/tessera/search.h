@@ -6,6 +6,8 @@
 
 #include "warpheap/alloc/tessera/listed.h"
 
+#include "warpheap/simt/begin.h"
+
 /* X1 (2): whether no cursor has slots left or is between two spans. All lanes of mask, four cursors
  * each at a time. */
 WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask_t mask) {
@@ -408,5 +410,7 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
            : seen.stopped || wh_tessera_is_seen_(seen, c, 0) ? WH_TESSERA_AGAIN
                                                              : WH_TESSERA_NONE;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -6,6 +6,8 @@
 
 #include "warpheap/alloc/tessera/search.h"
 
+#include "warpheap/simt/begin.h"
+
 #define WH_TESSERA_LOOKS 8u /* listed slabs to look at while the pool may have chunks */
 
 /* For r lanes that found the cursor of their class used up. packs: whether to ask for those, too.
@@ -210,5 +212,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     }
     return p;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

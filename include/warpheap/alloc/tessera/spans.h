@@ -6,6 +6,8 @@
 
 #include "warpheap/alloc/tessera/steps.h"
 
+#include "warpheap/simt/begin.h"
+
 /* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
  * `ticket` gives: first chunk | chunks << 32; 0 if a bounded search found none.
  * Between begin and end. */
@@ -685,5 +687,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
     now.attach = lane != 0 ? attach : n != 0 ? 0 : attach | seeks;
     return now;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -11,6 +11,8 @@
 #include "warpheap/core/sizeclass.h"
 #include "warpheap/core/veb.h"
 
+#include "warpheap/simt/begin.h"
+
 /* --- small steps ----------------------------------------------------------------- */
 
 /* Brackets a take from the pool: P4. Returns a number that grows with each. */
@@ -339,5 +341,7 @@ WH_FN_SLOW void wh_tessera_count_(wh_tessera_ref g, wh_mask_t mask, const void *
 WH_FN void wh_tessera_uncount_(wh_tessera_ref g, uint64_t bytes) {
     wh_add_u64_relaxed(&wh_tessera_header_(*g)->used, 0 - bytes);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -216,6 +216,8 @@
 #include "warpheap/alloc/tessera/slow.h"
 #include "warpheap/alloc/tessera/warps.h"
 
+#include "warpheap/simt/begin.h"
+
 /* --- the contract ---------------------------------------------------------------- */
 
 WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
@@ -748,6 +750,8 @@ WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
 #define wh_tessera_MAX_ALIGN (1u << 20)
 #define wh_tessera_BLOCKS 6
 #define wh_tessera_EACH 1
+
+#include "warpheap/simt/end.h"
 
 #include "warpheap/alloc/tessera/inspect.h"
 

@@ -7,6 +7,8 @@
 
 #include "warpheap/alloc/tessera/steps.h"
 
+#include "warpheap/simt/begin.h"
+
 /* Whether n is of a class of 2^k bytes whose slab is for a full warp. */
 WH_HD int wh_tessera_is_whole_(uint64_t n, uint32_t max_whole) {
     const uint32_t m = (uint32_t)n - 1;
@@ -514,5 +516,7 @@ WH_FN_SLOW void *wh_tessera_gather_packs_(wh_tessera_ref g, uint32_t set, uint32
     }
     return p;
 }
+
+#include "warpheap/simt/end.h"
 
 #endif

@@ -1,0 +1,152 @@
+/* simt/begin.h: opens the text of a header of ours, behind its own #includes; simt/end.h closes
+ * it, before the next #include and before the header's last line. There is no include guard: each
+ * header of ours includes the pair. What lies between is kept apart from the user's file:
+ *
+ *   warnings  what a user asks for in C++ beyond -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+ *             -Wundef (of which there are none) is not said of C that C++ reads
+ *   macros    a macro of the user whose name we use is put aside, and comes back behind us:
+ *             `#define small char`, `#define free(p) wh_free(g_heap, p)`, Qt's `slots`
+ *   types     NVRTC has no stdint.h. Some programs bring one, some libraries have typedefs of
+ *             their own, and all differ (unsigned long, unsigned long long). So uint64_t and the
+ *             like stand for types of ours (simt/target.h) here, and for nothing behind us. If
+ *             the user has a macro of that name it is taken instead: NVRTC cannot put macros
+ *             aside
+ */
+#if WH_HAS_HOST
+
+#if defined(__cplusplus)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wzero-as-null-pointer-constant"
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuseless-cast"
+#endif
+#endif
+
+#pragma push_macro("acquire")
+#undef acquire
+#pragma push_macro("add")
+#undef add
+#pragma push_macro("aligned")
+#undef aligned
+#pragma push_macro("all")
+#undef all
+#pragma push_macro("any")
+#undef any
+#pragma push_macro("clock")
+#undef clock
+#pragma push_macro("each")
+#undef each
+#pragma push_macro("error")
+#undef error
+#pragma push_macro("exchange")
+#undef exchange
+#pragma push_macro("far")
+#undef far
+#pragma push_macro("fast")
+#undef fast
+#pragma push_macro("floor")
+#undef floor
+#pragma push_macro("free")
+#undef free
+#pragma push_macro("index")
+#undef index
+#pragma push_macro("link")
+#undef link
+#pragma push_macro("list")
+#undef list
+#pragma push_macro("lock")
+#undef lock
+#pragma push_macro("log2")
+#undef log2
+#pragma push_macro("malloc")
+#undef malloc
+#pragma push_macro("max")
+#undef max
+#pragma push_macro("min")
+#undef min
+#pragma push_macro("near")
+#undef near
+#pragma push_macro("next")
+#undef next
+#pragma push_macro("none")
+#undef none
+#pragma push_macro("noinline")
+#undef noinline
+#pragma push_macro("noreturn")
+#undef noreturn
+#pragma push_macro("open")
+#undef open
+#pragma push_macro("pool")
+#undef pool
+#pragma push_macro("puts")
+#undef puts
+#pragma push_macro("random")
+#undef random
+#pragma push_macro("relaxed")
+#undef relaxed
+#pragma push_macro("release")
+#undef release
+#pragma push_macro("round")
+#undef round
+#pragma push_macro("slots")
+#undef slots
+#pragma push_macro("small")
+#undef small
+#pragma push_macro("some")
+#undef some
+#pragma push_macro("step")
+#undef step
+#pragma push_macro("unused")
+#undef unused
+#pragma push_macro("weak")
+#undef weak
+
+#else
+
+#ifndef uint8_t
+#define uint8_t wh_uint8_t
+#define WH_BEGUN_uint8_t
+#endif
+#ifndef uint32_t
+#define uint32_t wh_uint32_t
+#define WH_BEGUN_uint32_t
+#endif
+#ifndef uint64_t
+#define uint64_t wh_uint64_t
+#define WH_BEGUN_uint64_t
+#endif
+#ifndef int32_t
+#define int32_t wh_int32_t
+#define WH_BEGUN_int32_t
+#endif
+#ifndef int64_t
+#define int64_t wh_int64_t
+#define WH_BEGUN_int64_t
+#endif
+#ifndef uintptr_t
+#define uintptr_t wh_uintptr_t
+#define WH_BEGUN_uintptr_t
+#endif
+#ifndef UINT32_MAX
+#define UINT32_MAX 0xffffffffu
+#define WH_BEGUN_UINT32_MAX
+#endif
+#ifndef UINT64_MAX
+#define UINT64_MAX 0xffffffffffffffffu
+#define WH_BEGUN_UINT64_MAX
+#endif
+#ifndef SIZE_MAX
+#define SIZE_MAX 0xffffffffffffffffu
+#define WH_BEGUN_SIZE_MAX
+#endif
+#ifndef NULL
+#define NULL 0
+#define WH_BEGUN_NULL
+#endif
+#ifndef offsetof
+#define offsetof(type, member) ((size_t) & ((type *)0)->member)
+#define WH_BEGUN_offsetof
+#endif
+
+#endif
