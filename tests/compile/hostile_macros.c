@@ -1,0 +1,40 @@
+/* hostile_macros.c: every call, in a file of macros. C, C++ and CUDA C++. */
+#include "hostile_macros.h"
+
+#include <warpheap/warpheap.h>
+
+#include "hostile_macros.h"
+
+typedef struct args {
+    wh_heap_t where;
+    void **out;
+} args;
+
+WH_KERNEL(all_calls, args, a) {
+    void *p = wh_malloc(a.where, 64);
+    p = wh_realloc(a.where, p, wh_usable_size(a.where, p) + 1);
+    if (wh_owns(a.where, p)) {
+        wh_free(a.where, p);
+    }
+    wh_free(a.where, wh_calloc(a.where, 3, 5));
+    wh_free(a.where, wh_aligned_alloc(a.where, 64, 5));
+    const wh_mask_t here = wh_activemask();
+    wh_free_warp(a.where, here, wh_malloc_warp(a.where, here, 100));
+    wh_free_lanes(a.where, here, wh_malloc_lanes(a.where, here, 100));
+    a.out[wh_thread_id()] = wh_malloc(a.where, 16);
+}
+
+/* The user's own macros are as they were. */
+#define text_(x) #x
+#define text_of(x) text_(x)
+#undef HOSTILE
+#define HOSTILE mine
+WH_STATIC_ASSERT(sizeof(text_of(near) "") == 1, "an empty macro came back");
+WH_STATIC_ASSERT(sizeof text_of(small) == sizeof "mine", "an object macro came back");
+WH_STATIC_ASSERT(sizeof text_of(free(1)) == sizeof "mine", "a function macro came back");
+
+wh_status use(const wh_launch *launch, const wh_heap *of, args *a);
+wh_status use(const wh_launch *launch, const wh_heap *of, args *a) {
+    const wh_status status = wh_heap_handle(of, &a->where);
+    return status == WH_OK ? all_calls(launch, a) : status;
+}
