@@ -3,12 +3,13 @@
 
     nvrtc.py headers <include folder> <C compiler> [<nvcc>]
     nvrtc.py wheels <include folder> <folder> [<nvcc>]
+    nvrtc.py clang <include folder> <folder> [<nvcc>]
 
 headers: by the toolkit's library itself: every allocator, old and new architectures, C++11 to
 C++20, beside typedefs and macros of other libraries. wheels: as CuPy and cuda.core compile, which
-pip installs into <folder>. Nothing runs, so no GPU and no driver are needed. Full optimization of
-the default allocator takes half a minute, so most is compiled to PTX, and fast.
-Skipped (77) where there is no NVRTC, or nothing to install from.
+pip installs into <folder>. clang: likewise, by clang as a CUDA compiler. Nothing runs, so no GPU
+and no driver are needed. Full optimization of the default allocator takes half a minute, so most
+is compiled to PTX, and fast. Skipped (77) where there is no NVRTC, or nothing to install from.
 """
 import ctypes
 import ctypes.util
@@ -24,7 +25,7 @@ FAST = "--Ofast-compile=max"
 PTX = [FAST, "-arch=compute_90"]
 KERNEL = """#include <warpheap/warpheap.h>
 extern "C" __global__ void k(wh_heap_t h, int **out) {
-    out[threadIdx.x] = (int *)wh_malloc(h, 64);
+    out[threadIdx.x] = static_cast<int *>(wh_malloc(h, 64));
     wh_free(h, out[threadIdx.x]);
 }
 """
@@ -205,15 +206,23 @@ WHEELS = ["cupy-cuda13x==14.2.0", "cuda-core==1.2.2", "cuda-bindings==13.5.0",
           "cuda-pathfinder==1.9.1", "numpy"]  # without what they also want: a second NVRTC
 
 
-def check_wheels(include, folder, toolkit):
+def install(folder, wheels):
+    """Whether pip has them there, whole."""
     if not os.path.isdir(folder):
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
         with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as half:
             if subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps",
                                "--disable-pip-version-check", "--root-user-action", "ignore",
-                               "--only-binary", ":all:", "--target", f"{half}/wheels", *WHEELS],
+                               "--only-binary", ":all:", "--target", f"{half}/wheels", *wheels],
                               check=False).returncode != 0:
-                skip("pip could not install " + " ".join(WHEELS))
+                return False
             os.rename(f"{half}/wheels", folder)
+    return True
+
+
+def check_wheels(include, folder, toolkit):
+    if not install(folder, WHEELS):
+        skip("pip could not install " + " ".join(WHEELS))
     env = dict(os.environ, PYTHONPATH=folder, CUDA_PATH=toolkit, CUDA_HOME=toolkit,
                CUPY_CACHE_DIR=f"{folder}/cache")
     failed = 0
@@ -221,6 +230,35 @@ def check_wheels(include, folder, toolkit):
         done = subprocess.run([sys.executable, "-c", program, CALLS, include], env=env, check=False)
         print(f"{'FAIL' if done.returncode else 'compiles by'} {name}")
         failed += done.returncode != 0
+    return failed != 0
+
+
+# clang's front end alone: the compiler with the part for GPUs is in no wheel. Of a kernel's
+# launch it knows nothing in the device's half, so user.cu, which has one, is read in the host's.
+CLANG = "clang-tidy==23.1.4"
+FLAGS = ["-x", "cuda", "--cuda-gpu-arch=sm_90", "-nocudalib", "-stdlib=libstdc++", "-Wall",
+         "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wold-style-cast"]
+
+
+def check_clang(include, folder, toolkit):
+    if not install(folder, [CLANG]):
+        skip("pip could not install " + CLANG)
+    here = os.path.dirname(os.path.abspath(__file__))
+    failed = 0
+    with tempfile.TemporaryDirectory() as work:
+        plain = os.path.join(work, "plain.cu")
+        pathlib.Path(plain).write_text(KERNEL, encoding="utf-8")
+        for file, side in ((plain, "device"), (f"{here}/user.cu", "host"),
+                           (f"{here}/hostile_macros.c", "host")):
+            for standard in (11, 20):
+                done = subprocess.run(
+                    [f"{folder}/clang_tidy/data/bin/clang-tidy", "--quiet", "--allow-no-checks",
+                     "--checks=-*,clang-diagnostic-*", "--warnings-as-errors=*",
+                     "--header-filter=.*", file, "--", *FLAGS, f"--cuda-path={toolkit}",
+                     f"--cuda-{side}-only", f"-std=c++{standard}", f"-I{include}"], check=False)
+                failed += done.returncode != 0
+                print(f"{'FAIL' if done.returncode else 'read'}: {os.path.basename(file)} by clang "
+                      f"as C++{standard}, {side}")
     return failed != 0
 
 
@@ -234,7 +272,8 @@ def main():
         return check_headers(Nvrtc(path, include), include, third, toolkit)
     if ".so.13" not in path:
         skip("the wheels are for CUDA 13")
-    return check_wheels(include, os.path.abspath(third), toolkit)
+    check = {"wheels": check_wheels, "clang": check_clang}[what]
+    return check(include, os.path.abspath(third), toolkit)
 
 
 sys.exit(main())

@@ -1,11 +1,13 @@
 /* simt/begin.h: opens the text of a header of ours, behind its own #includes; simt/end.h closes
  * it, before the next #include and before the header's last line. There is no include guard: each
- * header of ours includes the pair. What lies between is kept apart from the user's file:
+ * header of ours includes the pair, once per piece of text, and not inside another pair. What lies between is kept apart from the user's file:
  *
  *   warnings  what a user asks for in C++ beyond -Wall -Wextra -Wpedantic -Wconversion -Wshadow
  *             -Wundef (of which there are none) is not said of C that C++ reads
  *   macros    a macro of the user whose name we use is put aside, and comes back behind us:
- *             `#define small char`, `#define free(p) wh_free(g_heap, p)`, Qt's `slots`
+ *             `#define small char`, `#define free(p) wh_free(g_heap, p)`, Qt's `slots`. Names
+ *             of fields that users read or fill in are left alone, since they have to be the same
+ *             there and here (but `weak` and `unused`, attributes to some)
  *   types     NVRTC has no stdint.h. Some programs bring one, some libraries have typedefs of
  *             their own, and all differ (unsigned long, unsigned long long). So uint64_t and the
  *             like stand for types of ours (simt/target.h) here, and for nothing behind us. If
@@ -88,8 +90,6 @@
 #undef link
 #pragma push_macro("list")
 #undef list
-#pragma push_macro("live")
-#undef live
 #pragma push_macro("lock")
 #undef lock
 #pragma push_macro("log2")

@@ -62,23 +62,24 @@
 #define WH_SM_BLOCKS                                                         \
     (WH_KERNEL_BLOCKS < WH_SM_THREADS / WH_KERNEL_THREADS ? WH_KERNEL_BLOCKS \
                                                           : WH_SM_THREADS / WH_KERNEL_THREADS)
+/* Under NVRTC: the kernel alone (simt.h). */
 #if WH_HAS_HOST
-#define WH_KERNEL(name, args_t, a)                                                               \
-    static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
-    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {                 \
-        name##_kernel<<<wh_l->blocks, wh_l->threads, 0,                                          \
-                        WH_STATIC_CAST(cudaStream_t, wh_l->stream)>>>(*wh_args);                 \
-        const cudaError_t wh_e = cudaGetLastError();                                             \
-        return wh_device_note_cuda(wh_l->device, WH_STATIC_CAST(int, wh_e), #name,               \
-                                   cudaGetErrorString(wh_e));                                    \
-    }                                                                                            \
-    static __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)                    \
+#define WH_KERNEL(name, args_t, a)                                                 \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a);        \
+    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {   \
+        name##_kernel<<<wh_l->blocks, wh_l->threads, 0,                            \
+                        WH_STATIC_CAST(cudaStream_t, wh_l->stream)>>>(*wh_args);   \
+        const cudaError_t wh_e = cudaGetLastError();                               \
+        return wh_device_note_cuda(wh_l->device, WH_STATIC_CAST(int, wh_e), #name, \
+                                   cudaGetErrorString(wh_e));                      \
+    }                                                                              \
+    static __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)      \
         name##_kernel(const __grid_constant__ args_t a)
 
 #define WH_KERNEL_SYMBOL(name) reinterpret_cast<const void *>(name##_kernel)
 #else
-#define WH_KERNEL(name, args_t, a)                                                    \
-    extern "C" __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)     \
+#define WH_KERNEL(name, args_t, a)                                                \
+    extern "C" __global__ void __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS) \
         name(const __grid_constant__ args_t a)
 #endif
 
@@ -404,7 +405,7 @@ WH_FN size_t wh_cuda_global_(const void *p) {
         return r;                                                                 \
     }
 #define WH_CUDA_RMW_(name, op, w, ptx, c)                   \
-    WH_CUDA_RMW1_(name, op, w, ptx, c, relaxed)             \
+    WH_CUDA_RMW1_(name, op, w, ptx, c, relaxed, )           \
     WH_CUDA_RMW1_(name, op, w, ptx, c, acquire, : "memory") \
     WH_CUDA_RMW1_(name, op, w, ptx, c, release, : "memory") \
     WH_CUDA_RMW1_(name, op, w, ptx, c, acq_rel, : "memory")
@@ -430,8 +431,8 @@ WH_FN size_t wh_cuda_global_(const void *p) {
                      " [%0], %1;" ::"l"(wh_cuda_global_(p)),               \
                      c(v) __VA_ARGS__);                                    \
     }
-#define WH_CUDA_RED_(name, op, w, ptx, c)       \
-    WH_CUDA_RED1_(name, op, w, ptx, c, relaxed) \
+#define WH_CUDA_RED_(name, op, w, ptx, c)         \
+    WH_CUDA_RED1_(name, op, w, ptx, c, relaxed, ) \
     WH_CUDA_RED1_(name, op, w, ptx, c, release, : "memory")
 
 #define WH_CUDA_WIDTH_(w, c)                     \
@@ -447,7 +448,7 @@ WH_FN size_t wh_cuda_global_(const void *p) {
     WH_CUDA_SUB1_(w, acquire)                    \
     WH_CUDA_SUB1_(w, release)                    \
     WH_CUDA_SUB1_(w, acq_rel)                    \
-    WH_CUDA_CAS1_(w, c, relaxed)                 \
+    WH_CUDA_CAS1_(w, c, relaxed, )               \
     WH_CUDA_CAS1_(w, c, acquire, : "memory")     \
     WH_CUDA_CAS1_(w, c, release, : "memory")     \
     WH_CUDA_CAS1_(w, c, acq_rel, : "memory")     \

@@ -50,7 +50,6 @@
 #pragma pop_macro("low")
 #pragma pop_macro("log2")
 #pragma pop_macro("lock")
-#pragma pop_macro("live")
 #pragma pop_macro("list")
 #pragma pop_macro("link")
 #pragma pop_macro("limit")

@@ -29,15 +29,15 @@
 #define WH_STATIC_ASSERT(cond, text) _Static_assert(cond, text)
 #endif
 
-#define WH_KERNEL(name, args_t, a)                                                 \
-    static void name##_kernel(const args_t a);                                     \
-    static __attribute__((__unused__)) void name##_entry(const void *wh_args) {        \
-        name##_kernel(*WH_STATIC_CAST(const args_t *, wh_args));                                   \
-    }                                                                              \
-    static inline __attribute__((__unused__)) wh_status name(const wh_launch *wh_l,    \
-                                                         const args_t *wh_args) {  \
-        return wh_sim_launch(wh_l, name##_entry, wh_args, sizeof *wh_args, #name); \
-    }                                                                              \
+#define WH_KERNEL(name, args_t, a)                                                    \
+    static void name##_kernel(const args_t a);                                        \
+    static __attribute__((__unused__)) void name##_entry(const void *wh_args) {       \
+        name##_kernel(*WH_STATIC_CAST(const args_t *, wh_args));                      \
+    }                                                                                 \
+    static inline __attribute__((__unused__)) wh_status name(const wh_launch *wh_l,   \
+                                                             const args_t *wh_args) { \
+        return wh_sim_launch(wh_l, name##_entry, wh_args, sizeof *wh_args, #name);    \
+    }                                                                                 \
     static void name##_kernel(const args_t a)
 #define WH_KERNEL_SYMBOL(name) NULL
 

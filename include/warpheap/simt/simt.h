@@ -26,6 +26,22 @@
  *   WH_TARGET_NAME  "sim" or "cuda": the device that this file's kernels run on, as
  *       wh_device_open takes it.
  *
+ * NVRTC, and what compiles by it (CuPy, cuda.core, Warp, Jitify)
+ *   #include <warpheap/warpheap.h> needs -I <include> and nothing else: no other folder, no shims
+ *   for stdint.h, no -default-device (which does no harm). Tried with CUDA 13.0: sm_75 to sm_121,
+ *   -std=c++11 to c++20, -rdc=true, every allocator of alloc/list.h:
+ *       -I <include> -arch=sm_90                         half a minute for the default allocator
+ *       -I <include> -arch=sm_90 --Ofast-compile=max     two seconds, larger and slower code
+ *   There are all device calls of warpheap.h and this page, and the types of types.h. Host calls
+ *   are not: the handle comes from a program or library that has them, and is a kernel's argument
+ *   by value, its layout the same. WH_KERNEL(name, args_t, a) is the kernel alone, extern "C", so
+ *   that cuModuleGetFunction finds it as `name`; there is no WH_KERNEL_SYMBOL.
+ *   No name of the C library is defined (uint64_t, offsetof): a kernel's file takes its own, from
+ *   <cuda/std/cstdint> or a typedef, before or behind the include, and they need not be ours.
+ *   NVRTC cannot put macros aside: of a file's macros, those for types and for what WH_ALLOCATOR's
+ *   functions are called (malloc, free, NAME) do no harm there; for nvcc, gcc and clang,
+ *   simt/begin.h lists the others that do none.
+ *
  * Where am I (each a cheap register read)
  *   uint32_t wh_lane_id()         0..31 within the warp
  *   uint32_t wh_thread_in_block()
