@@ -1,9 +1,11 @@
 /* simt/begin.h: opens the text of a header of ours, behind its own #includes; simt/end.h closes
  * it, before the next #include and before the header's last line. There is no include guard: each
- * header of ours includes the pair, once per piece of text, and not inside another pair. What lies between is kept apart from the user's file:
+ * header of ours includes the pair, once per piece of text, and not inside another pair. What lies
+ * between is kept apart from the user's file:
  *
- *   warnings  what a user asks for in C++ beyond -Wall -Wextra -Wpedantic -Wconversion -Wshadow
- *             -Wundef (of which there are none) is not said of C that C++ reads
+ *   warnings  what a user asks for in C++ is not said of C that C++ reads: that casts are C's, NULL
+ *             a zero, and {0} names no member. Other warnings are heard, and there are none of
+ *             -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef
  *   macros    a macro of the user whose name we use is put aside, and comes back behind us:
  *             `#define small char`, `#define free(p) wh_free(g_heap, p)`, Qt's `slots`. Names
  *             of fields that users read or fill in are left alone, since they have to be the same

@@ -35,7 +35,7 @@ typedef struct wh_bump {
 #define WH_BUMP_METADATA 256u /* keeps base as aligned as the memory itself */
 
 WH_FN_HOST wh_status wh_bump_plan(wh_bump_t *h, wh_plan *plan, unsigned char *memory,
-                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                  uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
     plan->min_bytes = WH_BUMP_METADATA + 256;

@@ -156,8 +156,7 @@ typedef struct wh_circular {
 /* --- laying out ------------------------------------------------------------------------ */
 
 WH_FN_HOST wh_status wh_circular_plan_(wh_circular_t *h, wh_plan *plan, unsigned char *memory,
-                                          uint64_t bytes, uint32_t n_offsets,
-                                          uint32_t header_bytes) {
+                                       uint64_t bytes, uint32_t n_offsets, uint32_t header_bytes) {
     const uint64_t fixed = WH_CIRCULAR_FIRST + sizeof(wh_circular_state) +
                            (uint64_t)n_offsets * WH_CIRCULAR_STRIDE * 4 + 16;
     uint32_t unit_log2 = 4;
@@ -1015,9 +1014,8 @@ WH_FN void wh_circular_walk_(wh_circular_t h, uint64_t i, uint64_t n, wh_walk_si
 
 #define WH_CIRCULAR_DEFINE_(X, fused, multi)                                                      \
     typedef wh_circular_t wh_##X##_t;                                                             \
-    WH_FN_HOST wh_status wh_##X##_plan(wh_circular_t *h, wh_plan *plan, unsigned char *memory, \
-                                          uint64_t bytes, const wh_tuning *tuning,                \
-                                          uint32_t n_sms) {                                       \
+    WH_FN_HOST wh_status wh_##X##_plan(wh_circular_t *h, wh_plan *plan, unsigned char *memory,    \
+                                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) { \
         (void)tuning;                                                                             \
         return wh_circular_plan_(h, plan, memory, bytes, multi ? n_sms : 1,                       \
                                  wh_circular_header_(fused));                                     \
@@ -1084,7 +1082,7 @@ typedef struct wh_awmalloc {
 #define wh_awmalloc_EACH 0
 
 WH_FN_HOST wh_status wh_awmalloc_plan(wh_awmalloc_t *h, wh_plan *plan, unsigned char *memory,
-                                         uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
     plan->min_bytes = 512;

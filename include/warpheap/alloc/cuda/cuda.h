@@ -23,7 +23,7 @@ typedef struct wh_cuda {
 } wh_cuda_t;
 
 WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_t *h, wh_plan *plan, unsigned char *memory,
-                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                  uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)memory;
     (void)bytes;
     (void)tuning;

@@ -127,7 +127,7 @@ WH_STATIC_ASSERT(sizeof(wh_gallatin_header) % 64 == 0, "buffers start at a cache
     WH_HD uint32_t wh_gallatin_##name##_(wh_gallatin_core g) {                        \
         return (uint32_t)(g.shape >> shift) & (uint32_t)(((uint64_t)1 << bits) - 1);  \
     }                                                                                 \
-    WH_FN_HOST void wh_gallatin_set_##name##_(wh_gallatin_core *g, uint64_t v) {   \
+    WH_FN_HOST void wh_gallatin_set_##name##_(wh_gallatin_core *g, uint64_t v) {      \
         g->shape = (g->shape & ~((((uint64_t)1 << bits) - 1) << shift)) | v << shift; \
     }
 WH_GALLATIN_SHAPE(WH_GALLATIN_FIELD_)
@@ -263,7 +263,7 @@ WH_FN_HOST uint64_t wh_gallatin_metadata_(wh_gallatin_core g) {
 /* Shape of a heap of `bytes` bytes before the number of segments is known. BAD_ARGUMENT
  * for tuning that is no power of two or out of range. */
 WH_FN_HOST wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
-                                           const wh_tuning *tuning) {
+                                        const wh_tuning *tuning) {
     const uint64_t min_slice = tuning->min_slice_bytes != 0 ? tuning->min_slice_bytes : 16;
     uint64_t segment = tuning->segment_bytes;
     if (segment == 0) {
@@ -312,7 +312,7 @@ WH_FN_HOST wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
 /* What depends on the number of segments. Buffers: one per SM, fewer where they would
  * tie up more than a sixteenth of a small heap. */
 WH_FN_HOST void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_segments,
-                                             const wh_tuning *tuning, uint32_t n_sms) {
+                                          const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t units = n_segments << wh_gallatin_units_log2_(*g);
     const uint64_t wish = tuning->buffers != 0 ? tuning->buffers : n_sms != 0 ? n_sms : 1;
     const uint64_t most = units / 16 > 0 ? units / 16 : 1;
@@ -327,7 +327,7 @@ WH_FN_HOST void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_segmen
 }
 
 WH_FN_HOST wh_status wh_gallatin_plan(wh_gallatin_t *h, wh_plan *plan, unsigned char *memory,
-                                         uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     wh_gallatin_core *g = &h->core;
     const wh_status shape = wh_gallatin_shape_(g, bytes, tuning);
     if (shape != WH_OK) {

@@ -21,7 +21,7 @@ typedef struct wh_null {
 } wh_null_t;
 
 WH_FN_HOST wh_status wh_null_plan(wh_null_t *h, wh_plan *plan, unsigned char *memory,
-                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                  uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
     plan->min_bytes = 4096;

@@ -21,8 +21,8 @@
 #include "warpheap/simt/begin.h"
 
 WH_FN_HOST wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
-                                           wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                           const wh_tuning *tuning, int64_t *moved) {
+                                        wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                                        const wh_tuning *tuning, int64_t *moved) {
     const wh_status s = wh_ouro_plan_(variant, h, old, plan, memory, bytes, tuning);
     if (s != WH_OK) {
         return s;

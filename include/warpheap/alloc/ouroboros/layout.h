@@ -295,7 +295,7 @@ WH_HD uint64_t wh_ouro_table_words_(wh_ouro_t h) {
 
 /* How large the tables of a heap of n chunks are, for small or for large classes. */
 WH_FN_HOST void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint64_t heap_bytes,
-                                  const wh_tuning *tuning) {
+                               const wh_tuning *tuning) {
     const uint32_t kind = WH_OURO_KIND(h->variant);
     const int by_chunk = WH_OURO_BY_CHUNK(h->variant);
     const uint64_t chunks = level == 0 ? n : (n >> h->large_log2) + 1;
@@ -327,7 +327,7 @@ WH_FN_HOST void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint64_
 /* How many open words the classes of a heap of n chunks have: tuning.buffers each, or what
  * OPEN_FIRST, OPEN_MOST and OPEN_SHARE and OPEN_FIT say. */
 WH_FN_HOST void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, uint64_t heap_bytes,
-                                      const wh_tuning *tuning) {
+                                   const wh_tuning *tuning) {
     const uint64_t fit = heap_bytes >> WH_OURO_OPEN_FIT_LOG2;
     for (uint32_t level = 0; level < 2; level++) {
         const uint64_t chunks = level == 0 ? n : n >> h->large_log2;
@@ -352,8 +352,8 @@ WH_FN_HOST uint64_t wh_ouro_place_(uint64_t *at, uint64_t n, uint64_t size) {
 
 /* Everything that depends on the number of chunks. `memory` may be any address: with base
  * offset `pad`. Returns the bytes in all. */
-WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64_t pad,
-                                        uint64_t n, uint64_t heap_bytes, const wh_tuning *tuning) {
+WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64_t pad, uint64_t n,
+                                     uint64_t heap_bytes, const wh_tuning *tuning) {
     const uint32_t kind = WH_OURO_KIND(h->variant);
     uint64_t at = pad + (n << h->chunk_log2);
     h->n_chunks = (uint32_t)n;
@@ -396,8 +396,8 @@ WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64
 /* With the chunks that the tuning gives, or `old` has: NULL, or a heap of which chunk and page
  * sizes are taken over (grow.h). */
 WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
-                                           wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                           const wh_tuning *tuning) {
+                                        wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                                        const wh_tuning *tuning) {
     const uint64_t heap_bytes = bytes, linear = wh_round_up(tuning->linear_bytes, 256);
     uint64_t chunk = old != NULL ? (uint64_t)1 << old->chunk_log2 : tuning->chunk_bytes;
     bytes = linear == 0 ? bytes : bytes >= linear ? (bytes - linear) / 256 * 256 : 0;
@@ -489,8 +489,8 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh
 /* The same; where no chunk size is given, with the default one, or the largest smaller one with
  * which the heap can be made. */
 WH_FN_HOST wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
-                                      wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                      const wh_tuning *tuning) {
+                                   wh_plan *plan, unsigned char *memory, uint64_t bytes,
+                                   const wh_tuning *tuning) {
     wh_tuning t = *tuning;
     if (t.linear_bytes > UINT64_MAX / 2) {
         plan->min_bytes = 0;

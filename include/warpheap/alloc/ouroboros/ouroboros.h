@@ -1502,9 +1502,9 @@ WH_HD void *wh_ouro_linear(wh_ouro_t h) {
 
 #define WH_OURO_VARIANT_(ident, name, kind, holds)                                                \
     typedef wh_ouro_t wh_##ident##_t;                                                             \
-    WH_FN_HOST wh_status wh_##ident##_plan(wh_ouro_t *h, wh_plan *plan, unsigned char *memory, \
-                                              uint64_t bytes, const wh_tuning *tuning,            \
-                                              uint32_t n_sms) {                                   \
+    WH_FN_HOST wh_status wh_##ident##_plan(wh_ouro_t *h, wh_plan *plan, unsigned char *memory,    \
+                                           uint64_t bytes, const wh_tuning *tuning,               \
+                                           uint32_t n_sms) {                                      \
         (void)n_sms;                                                                              \
         return wh_ouro_plan_((kind) | (holds), h, NULL, plan, memory, bytes, tuning);             \
     }                                                                                             \
@@ -1535,9 +1535,9 @@ WH_HD void *wh_ouro_linear(wh_ouro_t h) {
     WH_FN void wh_##ident##_walk(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {       \
         wh_ouro_walk_(h, i, n, sink);                                                             \
     }                                                                                             \
-    WH_FN_HOST wh_status wh_##ident##_grow_plan(wh_ouro_t *h, wh_ouro_t old, wh_plan *plan,    \
-                                                   unsigned char *memory, uint64_t bytes,         \
-                                                   const wh_tuning *tuning, int64_t *moved) {     \
+    WH_FN_HOST wh_status wh_##ident##_grow_plan(wh_ouro_t *h, wh_ouro_t old, wh_plan *plan,       \
+                                                unsigned char *memory, uint64_t bytes,            \
+                                                const wh_tuning *tuning, int64_t *moved) {        \
         return wh_ouro_grow_plan_((kind) | (holds), h, &old, plan, memory, bytes, tuning, moved); \
     }                                                                                             \
     WH_FN void wh_##ident##_grow(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {            \

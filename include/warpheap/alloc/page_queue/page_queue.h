@@ -64,8 +64,7 @@ WH_FN_HOST uint64_t wh_page_queue_capacity_(uint64_t pages) {
 }
 
 WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_t *h, wh_plan *plan, unsigned char *memory,
-                                           uint64_t bytes, const wh_tuning *tuning,
-                                           uint32_t n_sms) {
+                                        uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t page = tuning->page_bytes != 0 ? tuning->page_bytes : WH_RANDOM_WALK_PAGE;
     (void)n_sms;
     if (page < 16 || (page & (page - 1)) != 0) {

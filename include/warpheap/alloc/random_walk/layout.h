@@ -100,9 +100,8 @@ WH_FN_HOST uint32_t wh_random_walk_hints_(uint64_t pages) {
 }
 
 /* Pages first, metadata behind them. */
-WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan,
-                                             unsigned char *memory, uint64_t bytes,
-                                             const wh_tuning *tuning, uint32_t parts) {
+WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+                                          uint64_t bytes, const wh_tuning *tuning, uint32_t parts) {
     const uint64_t page = tuning->page_bytes != 0 ? tuning->page_bytes : WH_RANDOM_WALK_PAGE;
     const double free_share =
         (tuning->oom_free_ppm != 0 ? tuning->oom_free_ppm : WH_RANDOM_WALK_FREE_PPM) / 1e6;

@@ -552,19 +552,19 @@ WH_FN void wh_rw_walk(wh_random_walk_t h, uint64_t i, uint64_t n, wh_walk_sink *
 }
 
 WH_FN_HOST wh_status wh_rw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
-                                   uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_FLAGS);
 }
 
 WH_FN_HOST wh_status wh_rw_bm_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
-                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                   uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_BITMAP);
 }
 
 WH_FN_HOST wh_status wh_crw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
-                                    uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                 uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning,
                                 WH_RANDOM_WALK_BITMAP | WH_RANDOM_WALK_HINTS);

@@ -107,7 +107,7 @@ WH_FN_HOST uint64_t wh_rwmalloc_metadata_(uint64_t units) {
 }
 
 WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_t *h, wh_plan *plan, unsigned char *memory,
-                                         uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t unit = tuning->unit_bytes != 0 ? tuning->unit_bytes : WH_RWMALLOC_UNIT;
     const double free_share =
         (tuning->oom_free_ppm != 0 ? tuning->oom_free_ppm : WH_RANDOM_WALK_FREE_PPM) / 1e6;

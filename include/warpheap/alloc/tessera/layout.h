@@ -63,9 +63,9 @@ WH_HD uint32_t wh_tessera_bound(uint32_t c) {
 /* What malloc needs of a class; the heap keeps a table of these. */
 typedef struct wh_tessera_class {
     WH_ALIGNAS(16) uint32_t slots; /* of a slab; aligned, so that a row is one load */
-    uint32_t by_slots;          /* ceil(2^31 / slots) */
-    uint32_t slot_size;         /* bytes, a multiple of 16 */
-    uint32_t shape;             /* slab_log2 (bytes) | order << 8 | span order << 16 */
+    uint32_t by_slots;             /* ceil(2^31 / slots) */
+    uint32_t slot_size;            /* bytes, a multiple of 16 */
+    uint32_t shape;                /* slab_log2 (bytes) | order << 8 | span order << 16 */
 } wh_tessera_class;
 
 WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class row) {
@@ -633,7 +633,7 @@ WH_HD uint64_t wh_tessera_tree_words_(uint64_t n, uint32_t n_classes) {
            wh_tessera_lists(n_classes) * wh_veb_words(wh_tessera_items((uint32_t)n));
 }
 WH_FN_HOST uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
-                                            uint32_t chunk_log2) {
+                                         uint32_t chunk_log2) {
     return wh_tessera_pool_offset_(n, n_sets) + wh_tessera_tree_words_(n, n_classes) * 8 +
            (n << wh_tessera_words_log2(chunk_log2)) * 8;
 }
@@ -642,8 +642,7 @@ WH_FN_HOST uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n
 #define WH_TESSERA_CHUNKS_PER_SET 256u
 #define WH_TESSERA_MAX_SETS 255u
 
-WH_FN_HOST uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning,
-                                        uint32_t n_sms) {
+WH_FN_HOST uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t by_size = n_chunks / WH_TESSERA_CHUNKS_PER_SET;
     uint64_t n = tuning->buffers != 0 ? tuning->buffers : by_size;
     n = n < n_sms ? n : n_sms;
@@ -652,7 +651,7 @@ WH_FN_HOST uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning,
 }
 
 WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned char *memory,
-                                        uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t chunk =
         tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
     if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
