@@ -8,7 +8,7 @@
 headers: by the toolkit's library itself: every allocator, old and new architectures, C++11 to
 C++20, beside typedefs and macros of other libraries. wheels: as CuPy and cuda.core compile, which
 pip installs into <folder>. clang: likewise, by clang as a CUDA compiler. Nothing runs, so no GPU
-and no driver are needed. Full optimization of the default allocator takes half a minute, so most
+and no driver are needed. Full optimization of the default allocator takes 10 to 40 s, so most
 is compiled to PTX, and fast. Skipped (77) where there is no NVRTC, or nothing to install from.
 """
 import ctypes

@@ -30,7 +30,7 @@
  *   #include <warpheap/warpheap.h> needs -I <include> and nothing else: no other folder, no shims
  *   for stdint.h, no -default-device (which does no harm). Tried with CUDA 13.0: sm_75 to sm_121,
  *   -std=c++11 to c++20, -rdc=true, every allocator of alloc/list.h:
- *       -I <include> -arch=sm_90                         half a minute for the default allocator
+ *       -I <include> -arch=sm_90                         10 to 40 s for the default allocator
  *       -I <include> -arch=sm_90 --Ofast-compile=max     two seconds, larger and slower code
  *   There are all device calls of warpheap.h and this page, and the types of types.h. Host calls
  *   are not: the handle comes from a program or library that has them, and is a kernel's argument
