@@ -36,15 +36,16 @@ if(NOT WH_KNOWN)
   message(FATAL_ERROR "alloc/list.h: found no line of the form X(ident, family, ...)")
 endif()
 
-# WH_ALLOCATORS: the idents of those that are built, in the order of list.h; WH_ALLOCATOR_NAMES.
+# WH_ALLOCATORS: the idents of those that are built, in the order of list.h;
+# WH_ALLOCATOR_NAMES: their names; WH_DEFAULT_NAME: the default one.
 string(REGEX MATCH "#define WH_DEFAULT_ALLOCATOR \"([^\"]+)\"" text "${wh_list_text}")
-set(default_name "${CMAKE_MATCH_1}")
+set(WH_DEFAULT_NAME "${CMAKE_MATCH_1}")
 set(chosen "")
 foreach(name IN LISTS WARPHEAP_ALLOCATORS)
   if(name STREQUAL "all")
     list(APPEND chosen ${known_names})
   elseif(name STREQUAL "default")
-    list(APPEND chosen "${default_name}")
+    list(APPEND chosen "${WH_DEFAULT_NAME}")
   elseif(name IN_LIST known_names)
     list(APPEND chosen "${name}")
   else()
