@@ -46,7 +46,13 @@ endif()
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# What a project around this one may have set for its own files: cmake/warpheap.map says what is
+# exported, each file has static functions of the same names, and kernels are static.
+set(CMAKE_C_VISIBILITY_PRESET default)
+set(CMAKE_UNITY_BUILD OFF)
+set(CMAKE_CUDA_SEPARABLE_COMPILATION OFF)
 
 # --- warnings -------------------------------------------------------------------
 
@@ -108,7 +114,7 @@ endif()
 if(WARPHEAP_CUDA STREQUAL "AUTO")
   if(WH_GPU AND NOT nvcc)
     message(STATUS "warpheap: there is a GPU but no nvcc; only the simulated device is built")
-  elseif(WH_GPU OR CMAKE_CUDA_COMPILER_LOADED)
+  elseif(WH_GPU OR CMAKE_CUDA_COMPILER_ID)
     set(WH_CUDA ON)
   endif()
 elseif(WARPHEAP_CUDA)

@@ -2,7 +2,7 @@
 # run.sh: builds a user's program in one of the documented ways and runs it.
 #
 #   run.sh WAY work=FOLDER cmake=PROGRAM cc=COMPILER cxx=COMPILER nvcc=COMPILER
-#          [languages=LIST] [prefix=FOLDER] [install=FOLDER] [cuda=ON|OFF]
+#          [languages=C,CXX,CUDA] [prefix=FOLDER] [install=FOLDER] [cuda=ON|OFF|AUTO]
 #
 # WAY is one of
 #   add_subdirectory, fetch_content, find_package
@@ -20,12 +20,18 @@ way=$1
 shift
 languages=C prefix='' install='' cuda=OFF
 for word in "$@"; do
-    declare "${word%%=*}=${word#*=}"
+    case $word in
+    *=*) declare "${word%%=*}=${word#*=}" ;;
+    *)
+        echo "not NAME=VALUE: $word" >&2
+        exit 2
+        ;;
+    esac
 done
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
 
-if [[ $cuda = ON || $languages = *CUDA* ]] && ! command -v "$nvcc" >/dev/null; then
+if [[ $cuda != OFF || $languages = *CUDA* ]] && ! command -v "$nvcc" >/dev/null; then
     echo "skipped: there is no nvcc"
     exit 77
 fi
@@ -41,27 +47,34 @@ project() {
     "$cmake" -S "$here/$1" -B "$work" "${@:2}" -DWARPHEAP_CUDA=$cuda
 }
 
-run_all() {
+# run <names of programs...>
+run() {
     local program
-    for program in "$work"/static* "$work"/shared*; do
-        if [ -x "$program" ]; then
-            echo "${program##*/}:"
-            "$program"
+    for program in "$@"; do
+        echo "$program:"
+        "$work/$program"
+    done
+}
+
+# Builds the project of these languages and runs its programs.
+build_and_run() {
+    project consumer -DWAY=$way -DLANGUAGES="${languages//,/;}" "$@"
+    "$cmake" --build "$work" --parallel 2
+    local language
+    for language in ${languages//,/ }; do
+        run static_$language
+        if [ -n "$prefix$install" ]; then
+            run shared_$language
         fi
     done
 }
 
 case $way in
 find_package)
-    project consumer -DWAY=$way -DLANGUAGES="$languages" -DCMAKE_PREFIX_PATH="$prefix"
-    "$cmake" --build "$work"
-    run_all
+    build_and_run -DCMAKE_PREFIX_PATH="$prefix"
     ;;
 add_subdirectory | fetch_content)
-    project consumer -DWAY=$way -DLANGUAGES="$languages" \
-        ${install:+-DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON}
-    "$cmake" --build "$work" --parallel 2
-    run_all
+    build_and_run ${install:+-DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON}
     if [ -n "$install" ]; then
         "$cmake" --install "$work" --prefix "$install"
     fi
@@ -82,11 +95,12 @@ pkgconfig)
     if [ "$cuda" = ON ]; then
         "$nvcc" -arch=sm_$CUDAARCHS $CUDAFLAGS "$here/consumer.cu" $cflags $static \
             -o "$work/static_cu"
+        run shared_c static_cu
     else
         "$cc" -std=c11 "$here/consumer.c" $cflags $static -o "$work/static_c"
         "$cxx" "$here/consumer.cpp" $cflags $static -o "$work/static_cpp"
+        run shared_c static_c static_cpp
     fi
-    run_all
     ;;
 guest)
     unset CUDAARCHS # which CMake itself would put into the cache
