@@ -127,7 +127,7 @@ allocators)
     ;;
 dlopen)
     library=$(find "$prefix" -name libwarpheap.so)
-    python3 "$here/symbols.py" "$cc" "$source" "$library" $cuda
+    python3 "$here/symbols.py" "$cc" "$source" "$library"
     python3 "$here/dlopen.py" "$library"
     ;;
 *)
