@@ -84,8 +84,8 @@ def main():
                          f"move it to {node} in {MAP}")
     known = symbols.keys() | set(re.findall(r"^ +(\w+);", listed, re.M))
     for name in sorted(known - headers.keys()):
-        wrong.append(f"no header that warpheap.h includes declares {name} (nor {INLINE}): take it out "
-                     f"of {MAP}, or declare it")
+        wrong.append(f"no header that warpheap.h includes declares {name} (nor {INLINE}): take it "
+                     f"out of {MAP}, or declare it")
     print("\n".join(wrong) or f"{len(symbols)} symbols")
     return 1 if wrong else 0
 
