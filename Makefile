@@ -84,7 +84,7 @@ cuda-kinds:
 	@scripts/setup test
 	$(CONFIGURE) cuda
 	cmake --build build-cuda --parallel $(JOBS) --target atomics_probe floor_probe lanes_probe wh_cuda_objects \
-	    $(foreach part,library_objects wh_bench_kernels wh_workload_kernels conform_kernels \
+	    $(foreach part,wh_library_objects wh_bench_kernels wh_workload_kernels conform_kernels \
 	        stress_kernels,$(KINDS:%=$(part)_%_cuda))
 	@[ -d build-cuda/sass ] || python3 -m pip install --quiet --disable-pip-version-check \
 	    --root-user-action ignore --target build-cuda/sass nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true

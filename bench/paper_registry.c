@@ -2,16 +2,16 @@
 #include <string.h>
 
 #include "bench/paper_kernels.h"
-#include "warpheap/alloc/list.h"
+#include "built_list.h"
 
 #define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
     extern const wh_paper_kernels wh_paper_kernels_##ident##_sim;
-WH_ALLOC_LIST(DECLARE_SIM)
+WH_BUILT_LIST(DECLARE_SIM)
 
 #if WH_HAVE_CUDA
 #define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
     extern const wh_paper_kernels wh_paper_kernels_##ident##_cuda;
-WH_ALLOC_LIST(DECLARE_CUDA)
+WH_BUILT_LIST(DECLARE_CUDA)
 #define CUDA_TABLE(ident) &wh_paper_kernels_##ident##_cuda
 #else
 #define CUDA_TABLE(ident) NULL
@@ -23,7 +23,7 @@ WH_ALLOC_LIST(DECLARE_CUDA)
 static const struct {
     const char *name;
     const wh_paper_kernels *sim, *cuda;
-} tables[] = {WH_ALLOC_LIST(ENTRY)};
+} tables[] = {WH_BUILT_LIST(ENTRY)};
 
 const wh_paper_kernels *wh_paper_kernels_find(const char *allocator, wh_target target) {
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "bench/bench_kernels.h"
-#include "warpheap/alloc/list.h"
+#include "built_list.h"
 
 typedef struct tables {
     const wh_bench_kernels *kernels;
@@ -17,7 +17,7 @@ typedef struct tables {
         wh_bench_registers_##ident##_##target[WH_BENCH_REGISTER_KERNELS];
 #define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
     DECLARE(ident, sim)
-WH_ALLOC_LIST(DECLARE_SIM)
+WH_BUILT_LIST(DECLARE_SIM)
 
 /* The tables of an allocator without WH_CAP_SIM do not exist; the constant condition
  * keeps their names out of the object file. */
@@ -32,7 +32,7 @@ WH_ALLOC_LIST(DECLARE_SIM)
 #if WH_HAVE_CUDA
 #define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
     DECLARE(ident, cuda)
-WH_ALLOC_LIST(DECLARE_CUDA)
+WH_BUILT_LIST(DECLARE_CUDA)
 #define CUDA_TABLES(ident) TABLES(ident, cuda, 1)
 #else
 #define CUDA_TABLES(ident) \
@@ -45,7 +45,7 @@ WH_ALLOC_LIST(DECLARE_CUDA)
 static const struct {
     const char *name;
     tables sim, cuda;
-} all[] = {WH_ALLOC_LIST(ENTRY)};
+} all[] = {WH_BUILT_LIST(ENTRY)};
 
 static const tables *find(const char *allocator, wh_target target) {
     static const tables none;

@@ -4,12 +4,16 @@ if(NOT WARPHEAP_INSTALL)
   return()
 endif()
 include(CMakePackageConfigHelpers)
+wh_cache_mark()
+include(GNUInstallDirs)
+wh_cache_clean()
 
 set(wh_package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/warpheap")
 # include/warpheap/workload serves the program; its code is not in the library.
 install(DIRECTORY include/warpheap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h" PATTERN "workload" EXCLUDE)
-install(TARGETS ${libraries} EXPORT warpheapTargets
+install(TARGETS ${libraries} warpheap_headers EXPORT warpheapTargets
+  INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(TARGET warpheap_cli)
@@ -31,10 +35,11 @@ set(WH_PC_CFLAGS "")
 foreach(definition IN LISTS WH_ABI_DEFINITIONS)
   string(APPEND WH_PC_CFLAGS " -D${definition}")
 endforeach()
-set(WH_PC_PRIVATE "-pthread -lm")
-if(WH_CUDA)
-  cmake_path(GET CUDA_cudart_static_LIBRARY PARENT_PATH folder)
-  string(APPEND WH_PC_PRIVATE " -L${folder} -lcudart_static -ldl -lrt -lstdc++")
+set(WH_PC_PRIVATE "-lpthread -lm")
+if(CUDA::cudart_static IN_LIST WH_CUDA_STATIC)
+  string(PREPEND WH_PC_PRIVATE "-lcudart_static -ldl -lrt -lstdc++ ")
+elseif(WH_CUDA)
+  string(PREPEND WH_PC_PRIVATE "-lcudart -lstdc++ ")
 endif()
 # Paths relative to the .pc file keep an installed tree movable.
 file(RELATIVE_PATH WH_PC_PREFIX "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")

@@ -1,11 +1,35 @@
 # Options, and what follows from them: warnings, sanitizers, whether there is CUDA.
+#
+# warpheap may be a guest in another project's build. So every entry that this build adds to the
+# cache begins with WARPHEAP_, and everything else is a variable of this folder.
+
+# CMake's modules put what they find into the cache. What they put there between
+# wh_cache_mark() and wh_cache_clean() becomes variables of this folder.
+macro(wh_cache_mark)
+  get_cmake_property(wh_cache_before CACHE_VARIABLES)
+endmacro()
+macro(wh_cache_clean)
+  get_cmake_property(wh_cache_after CACHE_VARIABLES)
+  list(REMOVE_ITEM wh_cache_after ${wh_cache_before})
+  foreach(name IN LISTS wh_cache_after)
+    set(value "${${name}}")
+    unset(${name} CACHE)
+    set(${name} "${value}")
+  endforeach()
+endmacro()
 
 set(WARPHEAP_CUDA AUTO CACHE STRING
-  "GPU target: AUTO (nvcc and a GPU are here), ON (nvcc is required) or OFF")
+  "GPU target: AUTO (nvcc and a GPU are here, or the project around this one has CUDA), \
+ON (nvcc is required) or OFF")
 set_property(CACHE WARPHEAP_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(WARPHEAP_SANITIZER none CACHE STRING
   "none, address (with undefined behaviour) or thread")
 set_property(CACHE WARPHEAP_SANITIZER PROPERTY STRINGS none address thread)
+if(PROJECT_IS_TOP_LEVEL)
+  set(WARPHEAP_ALLOCATORS all CACHE STRING "names of allocators to build; or: default, all")
+else()
+  set(WARPHEAP_ALLOCATORS default CACHE STRING "names of allocators to build; or: default, all")
+endif()
 option(WARPHEAP_HOSTILE "shrink the allocators' constants so that every boundary is hit" OFF)
 option(WARPHEAP_TESTS "build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_PROGRAM "build the program warpheap (needs jansson and zlib)"
@@ -22,7 +46,13 @@ endif()
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# What a project around this one may have set for its own files: cmake/warpheap.map says what is
+# exported, each file has static functions of the same names, and kernels are static.
+set(CMAKE_C_VISIBILITY_PRESET default)
+set(CMAKE_UNITY_BUILD OFF)
+set(CMAKE_CUDA_SEPARABLE_COMPILATION OFF)
 
 # --- warnings -------------------------------------------------------------------
 
@@ -63,7 +93,8 @@ endif()
 set(WH_CUDA OFF)
 set(WH_GPU OFF) # whether GPU tests can run here
 set(WH_CUDA_FLAGS "")
-set(WH_CUDA_LIBRARIES "")
+set(WH_CUDA_STATIC "") # what the static library links, and the shared one
+set(WH_CUDA_SHARED "")
 
 if(EXISTS /dev/nvidia0)
   set(WH_GPU ON)
@@ -74,21 +105,22 @@ else()
   endif()
 endif()
 
+# The compiler of the project around this one comes first: one build, one toolkit.
+if(CMAKE_CUDA_COMPILER)
+  set(nvcc "${CMAKE_CUDA_COMPILER}")
+elseif(WARPHEAP_CUDA)
+  find_program(WARPHEAP_NVCC nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin
+    PATHS /usr/local/cuda/bin)
+  set(nvcc "${WARPHEAP_NVCC}")
+endif()
 if(WARPHEAP_CUDA STREQUAL "AUTO")
-  include(CheckLanguage)
-  if(WH_GPU)
-    find_program(WH_NVCC nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin
-      PATHS /usr/local/cuda/bin)
-    if(WH_NVCC)
-      set(WH_CUDA ON)
-    else()
-      message(STATUS "warpheap: there is a GPU but no nvcc; only the simulated device is built")
-    endif()
+  if(WH_GPU AND NOT nvcc)
+    message(STATUS "warpheap: there is a GPU but no nvcc; only the simulated device is built")
+  elseif(WH_GPU OR CMAKE_CUDA_COMPILER_ID)
+    set(WH_CUDA ON)
   endif()
 elseif(WARPHEAP_CUDA)
-  find_program(WH_NVCC nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin
-    PATHS /usr/local/cuda/bin)
-  if(NOT WH_NVCC)
+  if(NOT nvcc)
     message(FATAL_ERROR "WARPHEAP_CUDA is ON but there is no nvcc on PATH or in /usr/local/cuda")
   endif()
   set(WH_CUDA ON)
@@ -99,15 +131,18 @@ if(WH_CUDA)
     message(FATAL_ERROR "host sanitizers and WARPHEAP_CUDA exclude each other: "
       "use compute-sanitizer on a plain build")
   endif()
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 75 90 CACHE STRING "sm_ numbers to compile for")
+  # These variables are not in the cache: there they would hold for the project around this one.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+    set(CMAKE_CUDA_ARCHITECTURES 75 90)
   endif()
   if(NOT CMAKE_CUDA_COMPILER)
-    set(CMAKE_CUDA_COMPILER "${WH_NVCC}" CACHE FILEPATH "nvcc")
+    set(CMAKE_CUDA_COMPILER "${nvcc}")
   endif()
   enable_language(CXX)
   enable_language(CUDA)
+  wh_cache_mark()
   find_package(CUDAToolkit REQUIRED)
+  wh_cache_clean()
   set(CMAKE_CUDA_STANDARD 17)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
@@ -122,7 +157,17 @@ if(WH_CUDA)
   endif()
   # What nvcc generates for a kernel's host side guards its static variables by
   # calls into the C++ run-time library; with it named here C programs can link.
-  set(WH_CUDA_LIBRARIES CUDA::cudart_static stdc++)
+  #
+  # The shared library uses the shared CUDA runtime: the static one has 4 KiB of thread-local
+  # variables, more than dlopen finds room for beside the simulator's one of the initial-exec
+  # model.
+  set(WH_CUDA_SHARED CUDA::cudart stdc++)
+  string(TOLOWER "${CMAKE_CUDA_RUNTIME_LIBRARY}" runtime)
+  if(runtime STREQUAL "shared")
+    set(WH_CUDA_STATIC ${WH_CUDA_SHARED})
+  else()
+    set(WH_CUDA_STATIC CUDA::cudart_static stdc++)
+  endif()
   message(STATUS "warpheap: CUDA ${CMAKE_CUDA_COMPILER_VERSION} for sm_${CMAKE_CUDA_ARCHITECTURES}")
 else()
   message(STATUS "warpheap: simulated device only (WARPHEAP_CUDA=${WARPHEAP_CUDA})")

@@ -1,7 +1,8 @@
 # Objects, parts, and targeted sources: files that are compiled once per
 # (allocator, target), as C for the simulator and by nvcc for the GPU, with
 # WH_ALLOCATOR and WH_ALLOCATOR_FAMILY set. Which allocators there are is read
-# from include/warpheap/alloc/list.h, the one place that lists them.
+# from include/warpheap/alloc/list.h, the one place that lists them; which of them are
+# built, the option WARPHEAP_ALLOCATORS says.
 
 set(wh_list_file "${PROJECT_SOURCE_DIR}/include/warpheap/alloc/list.h")
 set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY
@@ -9,15 +10,17 @@ set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY
 file(READ "${wh_list_file}" wh_list_text)
 string(REGEX REPLACE "\\\\[ \t]*\n" " " wh_list_joined "${wh_list_text}")
 
-# WH_ALLOCATORS: ident names. WH_FAMILY_<ident>, WH_NAME_<ident>, WH_ON_SIM_<ident>.
-set(WH_ALLOCATORS "")
+# WH_KNOWN: the idents of all lines. WH_FAMILY_<ident>, WH_NAME_<ident>, WH_ON_SIM_<ident>.
+set(WH_KNOWN "")
+set(known_names "")
 string(REGEX MATCHALL "\n[ \t]*X\\([a-z0-9_]+,[ \t]*[a-z0-9_]+,[ \t]*\"[^\"]+\"" wh_list_heads "${wh_list_text}")
 foreach(head IN LISTS wh_list_heads)
   string(REGEX MATCH "X\\(([a-z0-9_]+),[ \t]*([a-z0-9_]+),[ \t]*\"([^\"]+)\"" head "${head}")
   set(ident "${CMAKE_MATCH_1}")
   set(WH_FAMILY_${ident} "${CMAKE_MATCH_2}")
   set(WH_NAME_${ident} "${CMAKE_MATCH_3}")
-  list(APPEND WH_ALLOCATORS "${ident}")
+  list(APPEND WH_KNOWN "${ident}")
+  list(APPEND known_names "${WH_NAME_${ident}}")
   # The capability record is a macro of list.h; bit WH_CAP_SIM in its text decides.
   set(WH_ON_SIM_${ident} OFF)
   if(NOT wh_list_text MATCHES "X\\(${ident},[^\n]*[ (](WH_CAPS_[A-Z0-9_]+)[ ,)]")
@@ -29,9 +32,57 @@ foreach(head IN LISTS wh_list_heads)
     set(WH_ON_SIM_${ident} ON)
   endif()
 endforeach()
-if(NOT WH_ALLOCATORS)
+if(NOT WH_KNOWN)
   message(FATAL_ERROR "alloc/list.h: found no line of the form X(ident, family, ...)")
 endif()
+
+# WH_ALLOCATORS: the idents of those that are built, in the order of list.h;
+# WH_ALLOCATOR_NAMES: their names; WH_DEFAULT_NAME: the default one.
+string(REGEX MATCH "#define WH_DEFAULT_ALLOCATOR \"([^\"]+)\"" text "${wh_list_text}")
+set(WH_DEFAULT_NAME "${CMAKE_MATCH_1}")
+set(chosen "")
+foreach(name IN LISTS WARPHEAP_ALLOCATORS)
+  if(name STREQUAL "all")
+    list(APPEND chosen ${known_names})
+  elseif(name STREQUAL "default")
+    list(APPEND chosen "${WH_DEFAULT_NAME}")
+  elseif(name IN_LIST known_names)
+    list(APPEND chosen "${name}")
+  else()
+    list(JOIN known_names " " text)
+    message(FATAL_ERROR "WARPHEAP_ALLOCATORS: there is no allocator '${name}'. "
+      "Known are: ${text}; or: default, all")
+  endif()
+endforeach()
+if(NOT chosen)
+  message(FATAL_ERROR "WARPHEAP_ALLOCATORS names no allocator")
+endif()
+
+# built_list.h: the lines of list.h that are built, as WH_BUILT_LIST. The files that refer to
+# what is compiled once per allocator iterate over these.
+set(WH_ALLOCATORS "")
+set(WH_ALLOCATOR_NAMES "")
+set(lines "")
+foreach(ident IN LISTS WH_KNOWN)
+  if(WH_NAME_${ident} IN_LIST chosen)
+    list(APPEND WH_ALLOCATORS "${ident}")
+    list(APPEND WH_ALLOCATOR_NAMES "${WH_NAME_${ident}}")
+    string(REGEX MATCH "\n[ \t]*(X\\(${ident},[^\n]*\\))" text "${wh_list_text}")
+    string(APPEND lines " \\\n    ${CMAKE_MATCH_1}")
+  endif()
+endforeach()
+set(WH_BUILT_FOLDER "${PROJECT_BINARY_DIR}/generated/built")
+file(CONFIGURE OUTPUT "${WH_BUILT_FOLDER}/built_list.h" @ONLY CONTENT
+"/* built_list.h: written by the build; see cmake/WhTargeted.cmake. */
+#ifndef WH_BUILT_LIST_H
+#define WH_BUILT_LIST_H
+
+#include \"warpheap/alloc/list.h\"
+
+#define WH_BUILT_LIST(X)@lines@
+
+#endif
+")
 
 set(WH_EMPTY_SOURCE "${PROJECT_BINARY_DIR}/generated/empty.c")
 if(NOT EXISTS "${WH_EMPTY_SOURCE}")

@@ -2,18 +2,18 @@
 #include <string.h>
 
 #include "graph_kernels.h"
-#include "warpheap/alloc/list.h"
+#include "built_list.h"
 
 /* The condition is a constant, so that an allocator that does not run on the
  * simulator is not referred to. */
 #define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
     extern const wh_graph_kernels wh_graph_kernels_##ident##_sim;
-WH_ALLOC_LIST(DECLARE_SIM)
+WH_BUILT_LIST(DECLARE_SIM)
 
 #if WH_HAVE_CUDA
 #define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
     extern const wh_graph_kernels wh_graph_kernels_##ident##_cuda;
-WH_ALLOC_LIST(DECLARE_CUDA)
+WH_BUILT_LIST(DECLARE_CUDA)
 #define CUDA_TABLE(ident) &wh_graph_kernels_##ident##_cuda
 #else
 #define CUDA_TABLE(ident) NULL
@@ -26,7 +26,7 @@ static const struct {
 } tables[] = {
 #define ENTRY(ident, family, name, title, source, caps, max_align, max_size) \
     {name, ((caps)&WH_CAP_SIM) != 0 ? &wh_graph_kernels_##ident##_sim : NULL, CUDA_TABLE(ident)},
-    WH_ALLOC_LIST(ENTRY)
+    WH_BUILT_LIST(ENTRY)
 #undef ENTRY
 };
 

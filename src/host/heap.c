@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "alloc_ops.h"
+#include "built_list.h"
 #include "device_internal.h"
 #include "last_error.h"
-#include "warpheap/alloc/list.h"
 
 struct wh_heap {
     const wh_allocator_info *info;
@@ -38,7 +38,7 @@ typedef struct allocator_entry {
 #define DECLARE_OPS(ident, family, name, title, source, caps, max_align, max_size) \
     extern const whi_alloc_ops wh_alloc_ops_##ident##_sim;                         \
     extern const whi_alloc_ops wh_alloc_ops_##ident##_cuda;
-WH_ALLOC_LIST(DECLARE_OPS)
+WH_BUILT_LIST(DECLARE_OPS)
 #undef DECLARE_OPS
 #define SIM_OPS(ident, caps) (((caps)&WH_CAP_SIM) != 0 ? &wh_alloc_ops_##ident##_sim : NULL)
 #if WH_HAVE_CUDA
@@ -50,7 +50,7 @@ WH_ALLOC_LIST(DECLARE_OPS)
 static const allocator_entry allocators[] = {
 #define ENTRY(ident, family, name, title, source, caps, max_align, max_size) \
     {{name, title, source, caps, max_align, max_size}, SIM_OPS(ident, caps), CUDA_OPS(ident)},
-    WH_ALLOC_LIST(ENTRY)
+    WH_BUILT_LIST(ENTRY)
 #undef ENTRY
 };
 

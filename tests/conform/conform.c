@@ -15,18 +15,18 @@
 
 #include "conform.h"
 #include "suite.h"
-#include "warpheap/alloc/list.h"
+#include "built_list.h"
 #include "warpheap/core/sizeclass.h"
 
 /* --- tables of kernels ----------------------------------------------------------------- */
 
 #define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
     extern const conform_kernels conform_kernels_##ident##_sim;
-WH_ALLOC_LIST(DECLARE_SIM)
+WH_BUILT_LIST(DECLARE_SIM)
 #if WH_HAVE_CUDA
 #define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
     extern const conform_kernels conform_kernels_##ident##_cuda;
-WH_ALLOC_LIST(DECLARE_CUDA)
+WH_BUILT_LIST(DECLARE_CUDA)
 #define CUDA_TABLE(ident) &conform_kernels_##ident##_cuda
 #else
 #define CUDA_TABLE(ident) NULL
@@ -35,7 +35,7 @@ WH_ALLOC_LIST(DECLARE_CUDA)
     {((caps)&WH_CAP_SIM) != 0 ? &conform_kernels_##ident##_sim : NULL, CUDA_TABLE(ident)},
 
 /* In the order of the list, as wh_allocator_at counts. */
-static const struct { const conform_kernels *sim, *cuda; } tables[] = {WH_ALLOC_LIST(TABLES)};
+static const struct { const conform_kernels *sim, *cuda; } tables[] = {WH_BUILT_LIST(TABLES)};
 
 /* --- shapes and heaps --------------------------------------------------------------------- */
 

@@ -1,39 +1,134 @@
 #!/bin/bash
-# run.sh: builds a consumer in one of the documented ways and runs it.
+# run.sh: builds a user's program in one of the documented ways and runs it.
 #
-#   run.sh <find_package|pkgconfig|subdirectory> <installed prefix> <work folder>
-#          <cmake> <C compiler>
+#   run.sh WAY work=FOLDER cmake=PROGRAM cc=COMPILER cxx=COMPILER nvcc=COMPILER
+#          [languages=C,CXX,CUDA] [prefix=FOLDER] [install=FOLDER] [cuda=ON|OFF|AUTO]
+#
+# WAY is one of
+#   add_subdirectory, fetch_content, find_package
+#               a project of CMake in these languages (consumer/); install: installs the warpheap
+#               that it built
+#   pkgconfig   plain calls of the compilers, without and with CUDA
+#   guest       what warpheap leaves in the cache and the folder of a project around it (guest/)
+#   allocators  a name that is no allocator
+#   dlopen      the shared library: what it exports, and that a program that was not linked with
+#               it can load it
+# prefix is where warpheap is installed; cuda, whether it is built for GPUs. Exit status 77: a
+# compiler that this needs is not here.
 set -eu
-way=$1 prefix=$2 work=$3 cmake=$4 cc=$5
+way=$1
+shift
+languages=C prefix='' install='' cuda=OFF
+for word in "$@"; do
+    case $word in
+    *=*) declare "${word%%=*}=${word#*=}" ;;
+    *)
+        echo "not NAME=VALUE: $word" >&2
+        exit 2
+        ;;
+    esac
+done
 here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
+
+if [[ $cuda != OFF || $languages = *CUDA* ]] && ! command -v "$nvcc" >/dev/null; then
+    echo "skipped: there is no nvcc"
+    exit 77
+fi
 # A jobserver of the make that runs the tests is not for these builds.
 unset MAKEFLAGS MFLAGS MAKELEVEL
+# One architecture and little optimization: whether it compiles and links is the question.
+export CC=$cc CXX=$cxx CUDACXX=$nvcc CUDAARCHS=90 CUDAFLAGS="-Ofc max"
 rm -rf "$work"
 mkdir -p "$work"
 
+# project <folder> <arguments of cmake...>
+project() {
+    "$cmake" -S "$here/$1" -B "$work" "${@:2}" -DWARPHEAP_CUDA=$cuda
+}
+
+# run <names of programs...>
+run() {
+    local program
+    for program in "$@"; do
+        echo "$program:"
+        "$work/$program"
+    done
+}
+
+# Builds the project of these languages and runs its programs.
+build_and_run() {
+    project consumer -DWAY=$way -DLANGUAGES="${languages//,/;}" "$@"
+    "$cmake" --build "$work" --parallel 2
+    local language
+    for language in ${languages//,/ }; do
+        run static_$language
+        if [ -n "$prefix$install" ]; then
+            run shared_$language
+        fi
+    done
+}
+
 case $way in
 find_package)
-    "$cmake" -S "$here/find_package" -B "$work" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"
-    "$cmake" --build "$work"
-    "$work/consumer_static"
-    "$work/consumer_shared"
+    build_and_run -DCMAKE_PREFIX_PATH="$prefix"
     ;;
-subdirectory)
-    "$cmake" -S "$here/subdirectory" -B "$work" -DCMAKE_C_COMPILER="$cc" -DWARPHEAP_CUDA=OFF
-    "$cmake" --build "$work" --parallel 2
-    "$work/consumer"
+add_subdirectory | fetch_content)
+    build_and_run ${install:+-DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON}
+    if [ -n "$install" ]; then
+        "$cmake" --install "$work" --prefix "$install"
+    fi
     ;;
 pkgconfig)
     PKG_CONFIG_PATH=$(find "$prefix" -type d -name pkgconfig)
     export PKG_CONFIG_PATH
-    # Shared (the linker's choice where both lie side by side), then static.
     libdir=$(pkg-config --variable=libdir warpheap)
-    "$cc" -std=c11 "$here/consumer.c" $(pkg-config --cflags --libs warpheap) \
-        -Wl,-rpath,"$libdir" -o "$work/shared"
-    "$work/shared"
-    "$cc" -std=c11 "$here/consumer.c" $(pkg-config --cflags warpheap) \
-        $(pkg-config --libs --static warpheap | sed 's/-lwarpheap/-l:libwarpheap.a/') -o "$work/static"
-    "$work/static"
+    cflags=$(pkg-config --cflags warpheap)
+    # Where both libraries lie side by side the linker takes the shared one.
+    shared=$(pkg-config --libs warpheap)
+    static=$(pkg-config --libs --static warpheap | sed 's/-lwarpheap/-l:libwarpheap.a/')
+    if grep -v '^#' "$PKG_CONFIG_PATH/warpheap.pc" | grep -E '(=|-L|-I| )/'; then
+        echo "warpheap.pc: these lines hold for this machine only"
+        exit 1
+    fi
+    "$cc" -std=c11 "$here/consumer.c" $cflags $shared -Wl,-rpath,"$libdir" -o "$work/shared_c"
+    if [ "$cuda" = ON ]; then
+        "$nvcc" -arch=sm_$CUDAARCHS $CUDAFLAGS "$here/consumer.cu" $cflags $static \
+            -o "$work/static_cu"
+        run shared_c static_cu
+    else
+        "$cc" -std=c11 "$here/consumer.c" $cflags $static -o "$work/static_c"
+        "$cxx" "$here/consumer.cpp" $cflags $static -o "$work/static_cpp"
+        run shared_c static_c static_cpp
+    fi
+    ;;
+guest)
+    unset CUDAARCHS # which CMake itself would put into the cache
+    entries() {
+        grep -v -e '^//' -e '^#' -e '^$' "$work/CMakeCache.txt" |
+            grep -v -E '^(WARPHEAP_|warpheap_(BINARY_DIR|SOURCE_DIR|IS_TOP_LEVEL):|GUEST:)' |
+            grep -v '^CMAKE_NUMBER_OF_MAKEFILES:' | sort
+    }
+    project guest -DGUEST=OFF
+    without=$(entries)
+    rm -r "$work"
+    project guest -DGUEST=ON -DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON -DWARPHEAP_PROGRAM=ON
+    diff <(echo "$without") <(entries) || {
+        echo "warpheap changes (>) the cache of the project that it is a guest of"
+        exit 1
+    }
+    ;;
+allocators)
+    if project ../.. -DWARPHEAP_ALLOCATORS='tessera;no-such' >"$work/log" 2>&1; then
+        echo "an allocator that does not exist is built"
+        exit 1
+    fi
+    tr -s ' \n' ' ' <"$work/log" | grep -o "there is no allocator 'no-such'.* tessera .* bump .*"
+    ;;
+dlopen)
+    library=$(find "$prefix" -name libwarpheap.so)
+    python3 "$here/symbols.py" "$cc" "$source" "$library"
+    python3 "$here/dlopen.py" "$library"
     ;;
 *)
     echo "unknown way $way" >&2

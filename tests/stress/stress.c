@@ -18,17 +18,17 @@
 
 #include "stress.h"
 #include "suite.h"
-#include "warpheap/alloc/list.h"
+#include "built_list.h"
 
 /* --- tables of kernels ----------------------------------------------------------------- */
 
 #define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
     extern const stress_kernels stress_kernels_##ident##_sim;
-WH_ALLOC_LIST(DECLARE_SIM)
+WH_BUILT_LIST(DECLARE_SIM)
 #if WH_HAVE_CUDA
 #define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
     extern const stress_kernels stress_kernels_##ident##_cuda;
-WH_ALLOC_LIST(DECLARE_CUDA)
+WH_BUILT_LIST(DECLARE_CUDA)
 #define CUDA_TABLE(ident) &stress_kernels_##ident##_cuda
 #else
 #define CUDA_TABLE(ident) NULL
@@ -36,7 +36,7 @@ WH_ALLOC_LIST(DECLARE_CUDA)
 #define TABLES(ident, family, name, title, source, caps, max_align, max_size) \
     {((caps)&WH_CAP_SIM) != 0 ? &stress_kernels_##ident##_sim : NULL, CUDA_TABLE(ident)},
 
-static const struct { const stress_kernels *sim, *cuda; } tables[] = {WH_ALLOC_LIST(TABLES)};
+static const struct { const stress_kernels *sim, *cuda; } tables[] = {WH_BUILT_LIST(TABLES)};
 
 /* --- one run ------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #define WH_ALLOCATOR gallatin /* for its many tunings, and to break one of its invariants */
 #include "sim/sim_test.h"
 
-#include "warpheap/alloc/list.h"
+#include "built_list.h"
 #include "warpheap/warpheap.h"
 
 #define HEAP_BYTES ((uint64_t)1 << 20)
@@ -103,7 +103,7 @@ static void test_allocators(void **state) {
         assert_true(i->title[0] != '\0' && i->source[0] != '\0');                    \
         n++;                                                                         \
     }
-    WH_ALLOC_LIST(EXPECT_)
+    WH_BUILT_LIST(EXPECT_)
 #undef EXPECT_
     assert_null(wh_allocator_at(n));
     assert_null(wh_allocator_at(UINT32_MAX));

@@ -66,14 +66,16 @@ typedef struct wh_plan {
     uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
 } wh_plan;
 
-/* Where walk puts what it finds: entry k < capacity, k counted by n. */
+/* Where walk puts what it finds: entry k < capacity, k counted by n. The entry has its name outside
+ * of the sink: in C++ a name inside is a name of the sink alone. */
+struct wh_walk_entry {
+    uint64_t address;
+    uint64_t usable_bytes;
+};
 typedef struct wh_walk_sink {
     uint64_t capacity;
     uint64_t n; /* live blocks found, also those past capacity */
-    struct wh_walk_entry {
-        uint64_t address;
-        uint64_t usable_bytes;
-    } * entries;
+    struct wh_walk_entry *entries;
 } wh_walk_sink;
 
 #if WH_HAS_HOST

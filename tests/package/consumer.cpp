@@ -1,0 +1,2 @@
+/* consumer.cpp: the same text as C++. */
+#include "consumer.c"
