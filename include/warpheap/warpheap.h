@@ -166,7 +166,8 @@ WH_FN void *wh_realloc(wh_heap_t heap, void *p, size_t n) {
 }
 
 /* At least n bytes at a multiple of align: a power of two up to the capability
- * record's max_align (1 MiB; ouro-*: 64 KiB). NULL for another align. Needs WH_CAP_ALIGNED. */
+ * record's max_align (2 MiB; ouro-*: 64 KiB, others 1 MiB). NULL for another align. Needs
+ * WH_CAP_ALIGNED. */
 WH_FN void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n) {
     if (align == 0 || (align & (align - 1)) != 0 || align > WH_OF_(MAX_ALIGN)) {
         return NULL;

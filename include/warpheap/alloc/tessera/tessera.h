@@ -745,7 +745,7 @@ WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
 }
 
 #define wh_tessera_NAME "tessera"
-#define wh_tessera_MAX_ALIGN (1u << 20)
+#define wh_tessera_MAX_ALIGN (2u << 20)
 #define wh_tessera_BLOCKS 6
 #define wh_tessera_EACH 1
 
