@@ -124,6 +124,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         header->run_news = 0;
         header->used = 0;
         header->peak = 0;
+        header->mallocs = 0;
         header->core = g;
     }
     for (uint64_t k = i; k < (uint64_t)g.n_sets * set_words; k += n) {
@@ -299,6 +300,9 @@ WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s)
         largest = row > largest ? row : largest;
     }
     wh_add_u64_relaxed(&s->live_blocks, live);
+    if ((g.tracks & WH_TESSERA_TRACKS_TOTALS) != 0) { /* what is not live has been given back */
+        wh_add_u64_relaxed(&s->frees, 0 - live);
+    }
     wh_add_u64_relaxed(&s->used_bytes, used);
     (void)wh_fetch_max_u64_relaxed(&s->largest_free, largest);
     for (uint64_t k = i; k < g.n_sets; k += n) {
@@ -309,8 +313,12 @@ WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s)
         s->classes[k].block_bytes = h.classes[k].slot_size;
     }
     if (i == 0) {
-        if (g.tracks) {
+        if ((g.tracks & WH_TESSERA_TRACKS_PEAK) != 0) {
             s->peak_bytes = wh_tessera_header_(g)->peak;
+        }
+        if ((g.tracks & WH_TESSERA_TRACKS_TOTALS) != 0) {
+            s->mallocs = wh_tessera_header_(g)->mallocs;
+            wh_add_u64_relaxed(&s->frees, s->mallocs - WH_UNKNOWN); /* it was that before */
         }
         s->n_classes = g.n_classes;
     }

@@ -364,6 +364,9 @@ typedef struct wh_tessera_set {
     wh_tessera_cursor cursors[64];
 } wh_tessera_set;
 
+#define WH_TESSERA_TRACKS_PEAK 1u   /* tuning.track_peak */
+#define WH_TESSERA_TRACKS_TOTALS 2u /* tuning.track_totals */
+
 /* What every step needs: part of the handle, and a copy in the header for slow paths, since 16
  * registers of it would go to the stack. */
 typedef struct wh_tessera_core {
@@ -371,7 +374,7 @@ typedef struct wh_tessera_core {
     unsigned char *base; /* the first chunk */
     uint32_t n_chunks;
     uint8_t n_sets;
-    uint8_t tracks; /* tuning.track_peak: all calls of malloc take the slow way, and count */
+    uint8_t tracks; /* WH_TESSERA_TRACKS_*: all calls of malloc take the slow way, and count */
     uint8_t chunk_log2;
     uint8_t n_classes;
     uint32_t begin;      /* chunks from here on are not in anybody's first span */
@@ -400,7 +403,8 @@ typedef struct wh_tessera_header {
     uint32_t run_news; /* times that cursors have been closed for a run */
     uint64_t used;     /* with track_peak: usable bytes of live blocks */
     uint64_t peak;     /* ... and the most that it has been */
-    uint64_t padding[9];
+    uint64_t mallocs;  /* with track_totals: blocks that malloc has given */
+    uint64_t padding[8];
     wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
 } wh_tessera_header;
 
@@ -709,7 +713,8 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     }
     const uint64_t share = n / (n_sets * 32);
     h->span_share = share < 64 ? (uint32_t)share : 64;
-    h->core.tracks = tuning->track_peak != 0;
+    h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
+                               (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
     h->tracks = h->core.tracks;
     h->max_slot = (uint32_t)chunk;
     h->core.max_whole = 0;

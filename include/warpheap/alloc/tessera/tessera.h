@@ -72,11 +72,12 @@
  *            requests (below that number) that have been asked before it began; those who do
  *            not want a block of a pack have verdicts of their own. Stored, release, by who has
  *            search_lock
- *   used, peak
- *            with track_peak: malloc adds after it has its blocks, free subtracts after it
- *            has given them back, relaxed; peak: fetch_max of what the adds made of used. So
- *            peak is the most that used has been, and used counts each block from malloc to
- *            the return of its free
+ *   used, peak, mallocs
+ *            with track_peak or track_totals: malloc adds after it has its blocks, free subtracts
+ *            after it has given them back, relaxed; peak: fetch_max of what the adds made of used.
+ *            So peak is the most that used has been, and used counts each block from malloc to
+ *            the return of its free. mallocs: blocks given, with track_totals; what of them is
+ *            not live has been freed
  *
  * Invariants
  *   I1  a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in
