@@ -95,13 +95,20 @@ static wh_status grow(const wh_launch *l, const void *handle, const void *old) {
 #define grow NULL
 #endif
 
+static uint64_t layout(void) {
+    return WH_OF_(layout)();
+}
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 #define OPS_NAME WH_TARGETED(WH_CAT(wh_alloc_ops_, WH_ALLOCATOR))
 extern const whi_alloc_ops OPS_NAME;
 const whi_alloc_ops OPS_NAME = {
+    /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_t), plan, init, stats, check, walk, grow_plan, grow,
+    layout,
+    /* clang-format on */
 };
 #ifdef __cplusplus
 }

@@ -20,6 +20,11 @@
  *       lays the heap out in memory[0..bytes) and fills handle and plan. On
  *       HEAP_TOO_SMALL plan->min_bytes says what is needed (always set). Called with
  *       memory NULL to query.
+ * Host:
+ *   uint64_t wh_X_layout(void)
+ *       a hash (wh_layout_hash) of the structures that plan, or the host, and device code share,
+ *       the handle's too, and of the constants that shape a heap: a program whose hash differs
+ *       from the library's was compiled from other headers, and must not touch its heaps
  *
  * Device; mask names converged lanes that make the call together, each with its own
  * arguments (0, of malloc and free with wh_X_EACH: the caller, and nobody knows who else):
@@ -80,6 +85,27 @@ WH_FN void wh_walk_emit(wh_walk_sink *sink, const void *p, uint64_t usable_bytes
         sink->entries[k].usable_bytes = usable_bytes;
     }
 }
+
+#if WH_HAS_HOST
+/* FNV-1a over a family's name and numbers of 64 bits: see wh_X_layout. */
+static inline uint64_t wh_layout_hash(const char *family, const uint64_t *parts, size_t n) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *family != 0; family++) {
+        hash = (hash ^ (unsigned char)*family) * 0x100000001b3u;
+    }
+    for (size_t i = 0; i < 8 * n; i++) {
+        hash = (hash ^ (parts[i / 8] >> i % 8 * 8 & 0xff)) * 0x100000001b3u;
+    }
+#ifdef WH_HOSTILE
+    hash = ~hash; /* whether or not it changes this family */
+#endif
+    return hash;
+}
+
+/* A part of it: where a field lies, and its size. */
+#define WH_LAYOUT_FIELD(type, field) \
+    ((uint64_t)offsetof(type, field) << 32 | sizeof(((type *)0)->field))
+#endif
 
 /* Records a broken invariant I<tag>. The first one reported is kept. */
 WH_FN void wh_report_error(wh_report *r, uint64_t tag, uint64_t where) {

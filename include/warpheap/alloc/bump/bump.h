@@ -49,6 +49,22 @@ static inline wh_status wh_bump_plan(wh_bump_t *h, wh_plan *plan, unsigned char 
     return WH_OK;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_bump_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_bump_t, field),
+        sizeof(wh_bump_t),
+        WH_F_(base) WH_F_(bytes) WH_F_(offset) WH_F_(failed)
+#undef WH_F_
+        WH_BUMP_METADATA,
+    };
+    return wh_layout_hash("bump", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 WH_FN void wh_bump_init(wh_bump_t h, uint64_t i, uint64_t n) {
     (void)n;
     if (i == 0) {
@@ -155,6 +171,7 @@ WH_FN void wh_bump_walk(wh_bump_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
 #define wh_bump_plain_EACH 0
 typedef wh_bump_t wh_bump_plain_t;
 #define wh_bump_plain_plan wh_bump_plan
+#define wh_bump_plain_layout wh_bump_layout
 #define wh_bump_plain_init wh_bump_init
 #define wh_bump_plain_free wh_bump_free
 #define wh_bump_plain_usable_size wh_bump_usable_size

@@ -569,12 +569,14 @@ static inline wh_status wh_crw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned
 }
 
 typedef wh_random_walk_t wh_rw_t;
+#define wh_rw_layout wh_random_walk_layout_
 #define wh_rw_NAME "rw"
 #define wh_rw_MAX_ALIGN 16u
 #define wh_rw_BLOCKS 8
 #define wh_rw_EACH 2
 
 typedef wh_random_walk_t wh_rw_bm_t;
+#define wh_rw_bm_layout wh_random_walk_layout_
 #define wh_rw_bm_NAME "rw-bm"
 #define wh_rw_bm_MAX_ALIGN 16u
 #define wh_rw_bm_BLOCKS 8
@@ -586,8 +588,10 @@ typedef wh_random_walk_t wh_rw_bm_t;
 #define wh_rw_bm_stats wh_rw_stats
 #define wh_rw_bm_check wh_rw_check
 #define wh_rw_bm_walk wh_rw_walk
+#define wh_rw_bm_left wh_rw_left
 
 typedef wh_random_walk_t wh_corw_t;
+#define wh_corw_layout wh_random_walk_layout_
 #define wh_corw_NAME "corw"
 #define wh_corw_MAX_ALIGN 16u
 #define wh_corw_BLOCKS 8
@@ -600,8 +604,10 @@ typedef wh_random_walk_t wh_corw_t;
 #define wh_corw_stats wh_rw_stats
 #define wh_corw_check wh_rw_check
 #define wh_corw_walk wh_rw_walk
+#define wh_corw_left wh_rw_left
 
 typedef wh_random_walk_t wh_crw_t;
+#define wh_crw_layout wh_random_walk_layout_
 #define wh_crw_NAME "crw"
 #define wh_crw_MAX_ALIGN 16u
 #define wh_crw_BLOCKS 8

@@ -761,4 +761,52 @@ static inline wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned
     return WH_OK;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_tessera_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_t, field),
+        sizeof(wh_tessera_t),
+        WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(sets) WH_F_(classes) WH_F_(max_slot)
+        WH_F_(set_scale) WH_F_(max_order) WH_F_(span_share) WH_F_(last_set) WH_F_(pack_above)
+        WH_F_(pack_most) WH_F_(chunk_log2) WH_F_(words_log2) WH_F_(tracks) WH_F_(whole) WH_F_(exact)
+        WH_F_(core)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_core, field),
+        sizeof(wh_tessera_core),
+        WH_F_(meta) WH_F_(base) WH_F_(n_chunks) WH_F_(n_sets) WH_F_(tracks) WH_F_(chunk_log2)
+        WH_F_(n_classes) WH_F_(begin) WH_F_(share) WH_F_(list_words) WH_F_(max_whole) WH_F_(places)
+        WH_F_(by_places) WH_F_(pool) WH_F_(lists)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_header, field),
+        sizeof(wh_tessera_header),
+        WH_F_(classes) WH_F_(slab_tags) WH_F_(starts) WH_F_(verdict) WH_F_(answered) WH_F_(asked)
+        WH_F_(wanted) WH_F_(run_verdict) WH_F_(search_lock) WH_F_(run_lock) WH_F_(run_position)
+        WH_F_(run_news) WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(core)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_set, field),
+        sizeof(wh_tessera_set),
+        WH_F_(begun) WH_F_(done) WH_F_(events) WH_F_(attached) WH_F_(failed) WH_F_(bad_frees)
+        WH_F_(no_places) WH_F_(held) WH_F_(dry) WH_F_(scarce) WH_F_(place) WH_F_(frees) WH_F_(packs)
+        WH_F_(no_packs) WH_F_(told) WH_F_(rows) WH_F_(cursors)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_cursor, field),
+        sizeof(wh_tessera_cursor),
+        WH_F_(span) WH_F_(spare) WH_F_(tries) WH_F_(reuse)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_class, field),
+        sizeof(wh_tessera_class),
+        WH_F_(slots) WH_F_(by_slots) WH_F_(slot_size) WH_F_(shape)
+#undef WH_F_
+        WH_TESSERA_FINE, WH_TESSERA_CLASSES, WH_TESSERA_PACK, WH_TESSERA_POOL_SPREAD,
+        WH_TESSERA_MAX_SPAN_LOG2, WH_TESSERA_SPAN_SLOTS, WH_TESSERA_FIRST_SLOTS,
+        WH_TESSERA_FIRST_LOG2, WH_TESSERA_POSITION, WH_TESSERA_SHUT, WH_TESSERA_TAKER,
+        WH_TESSERA_GRANULES,
+    };
+    return wh_layout_hash("tessera", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 #endif
