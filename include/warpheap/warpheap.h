@@ -175,4 +175,42 @@ WH_FN void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n) {
     return align <= 16 ? wh_malloc(heap, n) : WH_OF_(aligned)(heap, wh_activemask(), align, n);
 }
 
+/* How many blocks of `bytes` bytes wh_malloc would give from now until NULL, if nothing else was
+ * asked for and nothing freed; 0 for 0 bytes. WH_UNKNOWN without WH_CAP_LEFT.
+ *
+ * On a quiet heap the answer is what a fill gets. Tessera: to 4 KiB within 1 %, to a chunk (16 KiB)
+ * within 2 %, above within 5 % and two blocks, since what a hole can hold depends on where malloc
+ * begins to fill it. An allocator without WH_CAP_EXACT_OOM may say NULL earlier. While others
+ * allocate and free the answer is an estimate: what is on its way between two hands may count twice
+ * or not at all, and others may take what has been counted.
+ *
+ * Lanes: any subset, each counts alone. Cost of tessera: one load after the other, one for each MiB
+ * that is free and four to twenty for each 16 KiB in use, so a good part of a second where many
+ * GiB are in use; of the page allocators a load for each 32 pages, of bump and page-queue one. */
+WH_FN uint64_t wh_blocks_left(wh_heap_t heap, size_t bytes) {
+#ifdef WH_ALLOC_LEFT
+    return WH_OF_(left)(heap, bytes, 0, 1);
+#else
+    (void)heap;
+    (void)bytes;
+    return WH_UNKNOWN;
+#endif
+}
+
+/* The same by all lanes of mask, which make this call together with the same `bytes`, share the
+ * work and all get the answer: a 32nd of the time for a whole warp. (wh_heap_blocks_left, on the
+ * host, has a grid for it.) */
+WH_FN uint64_t wh_blocks_left_warp(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
+#ifdef WH_ALLOC_LEFT
+    const uint64_t mine = WH_OF_(left)(heap, bytes, wh_mask_rank(mask), wh_popc32(mask));
+    const uint64_t low = wh_reduce_add_u32(mask, (uint32_t)mine & 0xffffff); /* of 32 lanes */
+    return ((uint64_t)wh_reduce_add_u32(mask, (uint32_t)(mine >> 24)) << 24) + low;
+#else
+    (void)heap;
+    (void)mask;
+    (void)bytes;
+    return WH_UNKNOWN;
+#endif
+}
+
 #endif

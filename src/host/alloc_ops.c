@@ -95,6 +95,23 @@ static wh_status grow(const wh_launch *l, const void *handle, const void *old) {
 #define grow NULL
 #endif
 
+#ifdef WH_ALLOC_LEFT
+WH_KERNEL(left_kernel, ops_args, a) {
+    wh_left_query *q = (wh_left_query *)a.out;
+    const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
+    if (mine != 0) {
+        wh_add_u64_relaxed(&q->blocks, mine);
+    }
+}
+
+static wh_status left(const wh_launch *l, const void *handle, wh_left_query *q) {
+    const ops_args a = make_args(handle, q);
+    return left_kernel(l, &a);
+}
+#else
+#define left NULL
+#endif
+
 static uint64_t layout(void) {
     return WH_OF_(layout)();
 }
@@ -107,7 +124,7 @@ extern const whi_alloc_ops OPS_NAME;
 const whi_alloc_ops OPS_NAME = {
     /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_t), plan, init, stats, check, walk, grow_plan, grow,
-    layout,
+    left, layout,
     /* clang-format on */
 };
 #ifdef __cplusplus

@@ -396,3 +396,20 @@ wh_status wh_heap_walk(wh_heap *heap, wh_visit_fn visit, void *context) {
     free(entries);
     return s;
 }
+
+static wh_status run_left(const wh_heap *heap, const wh_launch *l, void *out) {
+    return heap->ops->left(l, heap->handle, out);
+}
+
+wh_status wh_heap_blocks_left(wh_heap *heap, uint64_t bytes, uint64_t *blocks) {
+    if (heap == NULL || blocks == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (heap->ops->left == NULL) {
+        return WH_UNSUPPORTED;
+    }
+    wh_left_query q = {bytes, 0};
+    const wh_status s = inspect(heap, run_left, &q, sizeof q);
+    *blocks = s == WH_OK ? q.blocks : 0;
+    return s;
+}

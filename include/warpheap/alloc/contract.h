@@ -45,6 +45,12 @@
  *   void wh_X_check(wh_X_t h, uint64_t i, uint64_t n, wh_report *r)
  *   void wh_X_walk(wh_X_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
  *
+ * With WH_CAP_LEFT, and #define WH_ALLOC_LEFT in the family's header:
+ *   uint64_t wh_X_left(wh_X_t h, uint64_t bytes, uint64_t i, uint64_t n)
+ *       what thread i of n counts of the blocks of `bytes` bytes that malloc could still give, one
+ *       after the other; the sum over all threads is the answer. Also while lanes run: atomic
+ *       loads only
+ *
  * With WH_CAP_GROW, and #define WH_ALLOC_GROWS in the family's header:
  *   wh_status wh_X_grow_plan(wh_X_t *h, wh_X_t old, wh_plan *plan, unsigned char *memory,
  *                            uint64_t bytes, const wh_tuning *tuning, int64_t *moved)
@@ -67,6 +73,12 @@ typedef struct wh_plan {
     uint64_t metadata_bytes; /* of the heap's bytes, not available to blocks */
     uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
 } wh_plan;
+
+/* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
+typedef struct wh_left_query {
+    uint64_t bytes;
+    uint64_t blocks;
+} wh_left_query;
 
 /* Where walk puts what it finds: entry k < capacity, k counted by n. */
 typedef struct wh_walk_sink {

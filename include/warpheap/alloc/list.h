@@ -23,10 +23,10 @@
 #define WH_CAPS_TESSERA                                                                           \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
-     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
 /* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. */
 #define WH_CAPS_OURO                                                                       \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |   \
@@ -41,7 +41,7 @@
 #define WH_CAPS_RANDOM_WALK                                                            \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
-     WH_CAP_HANDLE_MEMORY)
+     WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_RWMALLOC                                                                          \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
@@ -58,7 +58,7 @@
 #define WH_CAPS_PAGE_QUEUE                                                                 \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
-     WH_CAP_HANDLE_MEMORY)
+     WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 /* Blocks overlap; free does its part of the work, and nothing is handed out because of it. */
 #define WH_CAPS_FLOOR \

@@ -159,6 +159,15 @@ WH_FN void wh_bump_walk(wh_bump_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
     (void)sink;
 }
 
+#define WH_ALLOC_LEFT
+WH_FN uint64_t wh_bump_left(wh_bump_t h, uint64_t bytes, uint64_t i, uint64_t n) {
+    const uint64_t used = wh_load_u64_relaxed(h.offset);
+    (void)n;
+    return i != 0 || bytes == 0 || bytes > h.bytes || used > h.bytes
+               ? 0
+               : (h.bytes - used) / ((bytes + 15) & ~(uint64_t)15);
+}
+
 #define wh_bump_NAME "bump"
 #define wh_bump_MAX_ALIGN (1u << 20)
 #define wh_bump_BLOCKS 8
@@ -180,6 +189,7 @@ typedef wh_bump_t wh_bump_plain_t;
 #define wh_bump_plain_check wh_bump_check
 #define wh_bump_plain_walk wh_bump_walk
 #define wh_bump_plain_aligned wh_bump_aligned
+#define wh_bump_plain_left wh_bump_left
 
 WH_FN void *wh_bump_plain_malloc(wh_bump_t h, wh_mask_t mask, size_t n) {
     (void)mask;

@@ -549,6 +549,18 @@ WH_FN void wh_rw_walk(wh_random_walk_t h, uint64_t i, uint64_t n, wh_walk_sink *
     }
 }
 
+/* Free pages. Unless tuning.exact_oom is set, malloc may say NULL while there are some. */
+#define WH_ALLOC_LEFT
+WH_FN uint64_t wh_rw_left(wh_random_walk_t h, uint64_t bytes, uint64_t i, uint64_t n) {
+    uint64_t left = 0;
+    for (uint64_t k = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2 ? i : h.n_words;
+         k < h.n_words; k += n) {
+        left += wh_popc32(wh_random_walk_exist_(h, (uint32_t)k) &
+                          ~wh_random_walk_used_(h, (uint32_t)k));
+    }
+    return left;
+}
+
 static inline wh_status wh_rw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
                                    uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
@@ -620,5 +632,6 @@ typedef wh_random_walk_t wh_crw_t;
 #define wh_crw_stats wh_rw_stats
 #define wh_crw_check wh_rw_check
 #define wh_crw_walk wh_rw_walk
+#define wh_crw_left wh_rw_left
 
 #endif

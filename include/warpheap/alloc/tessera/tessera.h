@@ -751,5 +751,6 @@ WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
 #define wh_tessera_EACH 1
 
 #include "warpheap/alloc/tessera/inspect.h"
+#include "warpheap/alloc/tessera/left.h"
 
 #endif
