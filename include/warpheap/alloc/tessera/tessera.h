@@ -9,7 +9,7 @@
  *   listed.h   what can be had without a span: listed slabs, others' cursors, blocks of packs (T1)
  *   search.h   whether there is anything at all, verdicts (X1 to X3)
  *   slow.h     the slow path of slots; runs.h: more than a chunk; warps.h: full warps' slabs, packs
- *   inspect.h  looks inside
+ *   inspect.h  looks inside; left.h: how many blocks of a size are left
  *
  * Terms
  *   chunk    16 KiB; memory changes hands between classes and runs by the chunk
