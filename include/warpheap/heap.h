@@ -160,6 +160,12 @@ typedef struct wh_allocator_info {
 const wh_allocator_info *wh_allocator_at(uint32_t index);
 const wh_allocator_info *wh_allocator_find(const char *name);
 
+/* How many blocks of `bytes` bytes malloc would give until NULL, if nothing else was asked for and
+ * nothing freed; 0 for `bytes` = 0. What is exact and what nearly so: wh_blocks_left in warpheap.h,
+ * the same from a kernel. UNSUPPORTED without WH_CAP_LEFT. Cost: one kernel over the metadata. */
+wh_status wh_heap_blocks_left(wh_heap *heap, uint64_t bytes, uint64_t *blocks);
+wh_status wh_heap_blocks_left_on(wh_heap *heap, uint64_t bytes, uint64_t *blocks, void *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -75,7 +75,7 @@ uint32_t wh_version(void);
     X(2, ANY_SIZE, "any-size", "every size up to the heap less metadata")                  \
     X(3, EXACT_OOM, "exact-oom", "NULL only after a full search found nothing")            \
     X(4, USABLE_SIZE, "usable-size", "usable_size and realloc work")                       \
-    X(5, ALIGNED, "aligned", "aligned_alloc up to 1 MiB")                                  \
+    X(5, ALIGNED, "aligned", "aligned_alloc up to max_align")                              \
     X(6, OWNS, "owns", "owns tells the heap's memory from other memory")                   \
     X(7, STATS, "stats", "statistics: used bytes and blocks")                              \
     X(8, WALK, "walk", "walk lists every live block")                                      \

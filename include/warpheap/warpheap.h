@@ -72,7 +72,7 @@ typedef WH_OF_(t) wh_heap_t;
  * not use: WRONG_ALLOCATOR, WRONG_TARGET, WRONG_BUILD (heap.h). Host only.
  * For a second allocator in one file: wh_heap_handle_of, in alloc/contract.h. */
 static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_t *handle) {
-    return wh_heap_handle_of(heap, WH_OF_(NAME), handle, sizeof *handle);
+    return wh_heap_handle_of(heap, WH_OF_(NAME), WH_OF_(layout)(), handle, sizeof *handle);
 }
 #endif
 
@@ -385,11 +385,57 @@ WH_FN void *wh_dev_aligned_(wh_heap_t heap, size_t align, size_t n) {
 }
 
 /* At least n bytes at a multiple of align: a power of two up to the capability
- * record's max_align (1 MiB; ouro-*: 64 KiB). NULL for another align. Needs WH_CAP_ALIGNED. */
+ * record's max_align (2 MiB; ouro-*: 64 KiB, others 1 MiB). NULL for another align. Needs
+ * WH_CAP_ALIGNED. */
 WH_CALL void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n WH_SITE_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_aligned_(heap, align, n),
                                        wh_can_align_(align) ? n : 0, "wh_aligned_alloc"),
                           void *, WH_ON_HOST_("wh_aligned_alloc"), heap, align, n WH_SITE_ARGS_);
+}
+
+#ifdef WH_ALLOC_LEFT
+WH_FN uint64_t wh_dev_left_(wh_heap_t heap, size_t bytes) {
+    return WH_OF_(left)(heap, bytes, 0, 1);
+}
+WH_FN uint64_t wh_dev_left_warp_(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
+    const uint64_t mine = WH_OF_(left)(heap, bytes, wh_mask_rank(mask), wh_popc32(mask));
+    const uint64_t low = wh_reduce_add_u32(mask, (uint32_t)mine & 0xffffff); /* of 32 lanes */
+    return ((uint64_t)wh_reduce_add_u32(mask, (uint32_t)(mine >> 24)) << 24) + low;
+}
+#else
+WH_FN uint64_t wh_dev_left_(wh_heap_t heap, size_t bytes) {
+    (void)heap, (void)bytes;
+    return WH_UNKNOWN;
+}
+WH_FN uint64_t wh_dev_left_warp_(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
+    (void)heap, (void)mask, (void)bytes;
+    return WH_UNKNOWN;
+}
+#endif
+
+/* How many blocks of `bytes` bytes wh_malloc would give from now until NULL, if nothing else was
+ * asked for and nothing freed; 0 for 0 bytes. WH_UNKNOWN without WH_CAP_LEFT.
+ *
+ * On a quiet heap the answer is what a fill gets. Tessera: to 4 KiB within 1 %, to a chunk (16 KiB)
+ * within 2 %, above within 5 % and two blocks, since what a hole can hold depends on where malloc
+ * begins to fill it. An allocator without WH_CAP_EXACT_OOM may say NULL earlier. While others
+ * allocate and free the answer is an estimate: what is on its way between two hands may count twice
+ * or not at all, and others may take what has been counted.
+ *
+ * Lanes: any subset, each counts alone. Cost of tessera: one load after the other, one for each MiB
+ * that is free and four to twenty for each 16 KiB in use, so a good part of a second where many
+ * GiB are in use; of the page allocators a load for each 32 pages, of bump and page-queue one. */
+WH_CALL uint64_t wh_blocks_left(wh_heap_t heap, size_t bytes) {
+    return WH_DEVICE_ONLY(wh_dev_left_(heap, bytes), uint64_t, WH_ON_HOST_("wh_blocks_left"), heap,
+                          bytes);
+}
+
+/* The same by all lanes of mask, which make this call together with the same `bytes`, share the
+ * work and all get the answer: a 32nd of the time for a whole warp. (wh_heap_blocks_left, on the
+ * host, has a grid for it.) */
+WH_CALL uint64_t wh_blocks_left_warp(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
+    return WH_DEVICE_ONLY(wh_dev_left_warp_(heap, mask, bytes), uint64_t,
+                          WH_ON_HOST_("wh_blocks_left_warp"), heap, mask, bytes);
 }
 
 /* C has no default arguments: there the calls themselves say where they stand. */

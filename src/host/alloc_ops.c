@@ -29,48 +29,30 @@ WH_KERNEL(walk_kernel, ops_args, a) {
     WH_OF_(walk)(a.heap, wh_thread_id(), wh_grid_threads(), (wh_walk_sink *)a.out);
 }
 
-/* One thread writes what a result starts as. By a kernel, since a kernel's arguments can be
- * captured into a graph. */
+/* What a result holds before a kernel adds to it. Written by a kernel, since a kernel's arguments
+ * can be captured into a graph. */
 typedef struct {
-    wh_stats start;
-    wh_stats *out;
-} stats_start_args;
+    void *out;
+    uint32_t n;
+    uint64_t words[sizeof(wh_stats) / 8]; /* the largest result */
+} start_args;
 
-WH_KERNEL(stats_start_kernel, stats_start_args, a) {
-    if (wh_thread_id() == 0) {
-        *a.out = a.start;
+WH_KERNEL(start_kernel, start_args, a) {
+    for (uint64_t i = wh_thread_id(); i < a.n; i += wh_grid_threads()) {
+        ((uint64_t *)a.out)[i] = a.words[i];
     }
 }
 
-typedef struct {
-    wh_report *out;
-} report_start_args;
-
-WH_KERNEL(report_start_kernel, report_start_args, a) {
-    if (wh_thread_id() == 0) {
-        a.out->errors = a.out->first_tag = a.out->first_where = 0;
-    }
-}
-
-typedef struct {
-    wh_walk_sink *sink;
-    uint64_t capacity;
-} walk_start_args;
-
-WH_KERNEL(walk_start_kernel, walk_start_args, a) {
-    if (wh_thread_id() == 0) {
-        a.sink->capacity = a.capacity;
-        a.sink->n = 0;
-        a.sink->entries = (struct wh_walk_entry *)(void *)(a.sink + 1);
-    }
-}
-
-/* The same stream, one warp. */
-static wh_launch one_warp(const wh_launch *l) {
+/* On the stream of l, by one warp. */
+static wh_status start(const wh_launch *l, void *out, const void *from, size_t bytes) {
     wh_launch one = *l;
     one.blocks = 1;
     one.threads = 32;
-    return one;
+    start_args a;
+    a.out = out;
+    a.n = (uint32_t)(bytes / 8);
+    memcpy(a.words, from, bytes);
+    return start_kernel(&one, &a);
 }
 
 static wh_status plan(void *handle, wh_plan *p, unsigned char *memory, uint64_t bytes,
@@ -95,31 +77,23 @@ static wh_status init(const wh_launch *l, const void *handle) {
 }
 
 static wh_status stats(const wh_launch *l, const void *handle, wh_stats *out,
-                       const wh_stats *start) {
-    const wh_launch one = one_warp(l);
-    stats_start_args first;
-    first.start = *start;
-    first.out = out;
-    const wh_status s = stats_start_kernel(&one, &first);
+                       const wh_stats *from) {
+    const wh_status s = start(l, out, from, sizeof *from);
     const ops_args a = make_args(handle, out);
     return s == WH_OK ? stats_kernel(l, &a) : s;
 }
 
 static wh_status check(const wh_launch *l, const void *handle, wh_report *out) {
-    const wh_launch one = one_warp(l);
-    report_start_args first;
-    first.out = out;
-    const wh_status s = report_start_kernel(&one, &first);
+    const wh_report sound = {0, 0, 0};
+    const wh_status s = start(l, out, &sound, sizeof sound);
     const ops_args a = make_args(handle, out);
     return s == WH_OK ? check_kernel(l, &a) : s;
 }
 
 static wh_status walk(const wh_launch *l, const void *handle, void *room, uint64_t capacity) {
-    const wh_launch one = one_warp(l);
-    walk_start_args first;
-    first.sink = (wh_walk_sink *)room;
-    first.capacity = capacity;
-    const wh_status s = walk_start_kernel(&one, &first);
+    const wh_walk_sink empty = {
+        capacity, 0, (struct wh_walk_entry *)(void *)((unsigned char *)room + sizeof empty)};
+    const wh_status s = start(l, room, &empty, sizeof empty);
     const ops_args a = make_args(handle, room);
     return s == WH_OK ? walk_kernel(l, &a) : s;
 }
@@ -154,13 +128,39 @@ static wh_status grow(const wh_launch *l, const void *handle, const void *old) {
 #define grow NULL
 #endif
 
+#ifdef WH_ALLOC_LEFT
+WH_KERNEL(left_kernel, ops_args, a) {
+    wh_left_query *q = (wh_left_query *)a.out;
+    const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
+    if (mine != 0) {
+        wh_add_u64_relaxed(&q->blocks, mine);
+    }
+}
+
+static wh_status left(const wh_launch *l, const void *handle, wh_left_query *q,
+                      const wh_left_query *question) {
+    const wh_status s = start(l, q, question, sizeof *question);
+    const ops_args a = make_args(handle, q);
+    return s == WH_OK ? left_kernel(l, &a) : s;
+}
+#else
+#define left NULL
+#endif
+
+static uint64_t layout(void) {
+    return WH_OF_(layout)();
+}
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 #define OPS_NAME WH_TARGETED(WH_CAT(wh_alloc_ops_, WH_ALLOCATOR))
 extern const whi_alloc_ops OPS_NAME;
 const whi_alloc_ops OPS_NAME = {
+    /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_t), plan, init, stats, check, walk, grow_plan, grow,
+    left, layout,
+    /* clang-format on */
 };
 #ifdef __cplusplus
 }

@@ -342,7 +342,8 @@ static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
                        "library's (WH_VERSION, wh_version()): compile them again with its headers");
         return WH_WRONG_BUILD;
     }
-    if (kind->handle_bytes != heap->ops->handle_bytes) {
+    if (kind->handle_bytes != heap->ops->handle_bytes ||
+        (kind->layout != 0 && kind->layout != heap->ops->layout())) {
         whi_note_error("these kernels know another layout of the heap than the library: compile "
                        "both with the same headers and the same options (WH_HOSTILE)");
         return WH_WRONG_BUILD;
@@ -365,8 +366,9 @@ wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, v
 /* --- looking inside -------------------------------------------------------------- */
 
 /* Runs an inspection on the stream, into the heap's scratch memory, and brings the result to the
- * host. on_stream: waits for the stream alone; else for all work of the device before. */
-typedef wh_status (*inspect_fn)(wh_heap *heap, void *out, void *stream);
+ * host, where it takes the place of the question. on_stream: waits for the stream alone; else for
+ * all work of the device before. */
+typedef wh_status (*inspect_fn)(wh_heap *heap, const void *question, void *out, void *stream);
 
 static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t bytes, void *stream,
                          int on_stream) {
@@ -376,12 +378,13 @@ static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t b
         s = d->ops->alloc_on(d, &heap->scratch, SCRATCH_BYTES, stream);
     }
     if (s == WH_OK) {
-        s = run(heap, heap->scratch, stream);
+        s = run(heap, result, heap->scratch, stream);
     }
     return s == WH_OK ? d->ops->copy_out_on(d, result, heap->scratch, bytes, stream) : s;
 }
 
-static wh_status start_stats(wh_heap *heap, void *out, void *stream) {
+static wh_status start_stats(wh_heap *heap, const void *question, void *out, void *stream) {
+    (void)question;
     wh_stats start;
     memset(&start, 0, sizeof start);
     start.struct_bytes = sizeof start;
@@ -393,9 +396,15 @@ static wh_status start_stats(wh_heap *heap, void *out, void *stream) {
     return heap->ops->stats(&l, heap->handle, out, &start);
 }
 
-static wh_status start_check(wh_heap *heap, void *out, void *stream) {
+static wh_status start_check(wh_heap *heap, const void *question, void *out, void *stream) {
+    (void)question;
     const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
     return heap->ops->check(&l, heap->handle, out);
+}
+
+static wh_status start_left(wh_heap *heap, const void *question, void *out, void *stream) {
+    const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+    return heap->ops->left(&l, heap->handle, out, question);
 }
 
 wh_status wh_heap_get_stats_sized(wh_heap *heap, wh_stats *stats, size_t bytes, void *stream,
@@ -423,7 +432,7 @@ wh_status wh_heap_get_stats_async_sized(wh_heap *heap, wh_stats *stats, size_t b
     if ((heap->info->caps & WH_CAP_STATS) == 0) {
         return WH_UNSUPPORTED;
     }
-    return bytes < sizeof *stats ? WH_WRONG_BUILD : start_stats(heap, stats, stream);
+    return bytes < sizeof *stats ? WH_WRONG_BUILD : start_stats(heap, NULL, stats, stream);
 }
 
 static wh_status check(wh_heap *heap, wh_report *report, void *stream, int on_stream) {
@@ -454,7 +463,7 @@ wh_status wh_heap_check_async(wh_heap *heap, wh_report *report, void *stream) {
     if (heap == NULL || report == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    return (heap->info->caps & WH_CAP_CHECK) != 0 ? start_check(heap, report, stream)
+    return (heap->info->caps & WH_CAP_CHECK) != 0 ? start_check(heap, NULL, report, stream)
                                                   : WH_UNSUPPORTED;
 }
 
@@ -510,4 +519,26 @@ wh_status wh_heap_walk_on(wh_heap *heap, wh_visit_fn visit, void *context, void 
 wh_status wh_heap_walk(wh_heap *heap, wh_visit_fn visit, void *context) {
     const wh_status s = heap != NULL ? wh_device_sync(heap->device) : WH_BAD_ARGUMENT;
     return s == WH_OK ? wh_heap_walk_on(heap, visit, context, NULL) : s;
+}
+
+static wh_status blocks_left(wh_heap *heap, uint64_t bytes, uint64_t *blocks, void *stream,
+                             int on_stream) {
+    if (heap == NULL || blocks == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (heap->ops->left == NULL) {
+        return WH_UNSUPPORTED;
+    }
+    wh_left_query q = {bytes, 0};
+    const wh_status s = inspect(heap, start_left, &q, sizeof q, stream, on_stream);
+    *blocks = s == WH_OK ? q.blocks : 0;
+    return s;
+}
+
+wh_status wh_heap_blocks_left(wh_heap *heap, uint64_t bytes, uint64_t *blocks) {
+    return blocks_left(heap, bytes, blocks, NULL, 0);
+}
+
+wh_status wh_heap_blocks_left_on(wh_heap *heap, uint64_t bytes, uint64_t *blocks, void *stream) {
+    return blocks_left(heap, bytes, blocks, stream, 1);
 }

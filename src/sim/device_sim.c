@@ -314,7 +314,7 @@ static wh_status sim_stream_destroy(wh_device *base, void *stream) {
 /* Where an allocator aligns something inside its memory must not depend on where the
  * system put that memory, or a seed would not repeat: every allocation starts at a
  * multiple of the largest alignment that a heap can be asked for. */
-#define ALIGNMENT ((uint64_t)1 << 20)
+#define ALIGNMENT ((uint64_t)2 << 20)
 
 typedef struct whi_allocation {
     char *p;

@@ -87,7 +87,7 @@ static void set_up(bed *x, const char *name, uint64_t t, uint64_t available, uin
     o.tuning.oom_free_ppm = 1; /* walks that do not give up */
     o.bytes = t * PAGE + t * 5 + (1 << 20);
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle_of(x->heap, name, &x->a.h, sizeof x->a.h), WH_OK);
+    assert_int_equal(wh_heap_handle_of(x->heap, name, 0, &x->a.h, sizeof x->a.h), WH_OK);
     x->t = x->a.h.pages;
     x->available = available * x->t / t;
     x->n = n;
@@ -351,7 +351,7 @@ static void test_queue(void **state) {
     o.allocator = "page-queue";
     o.bytes = 1 << 20;
     assert_int_equal(wh_heap_create(&x.heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle_of(x.heap, "page-queue", &x.a.queue, sizeof x.a.queue),
+    assert_int_equal(wh_heap_handle_of(x.heap, "page-queue", 0, &x.a.queue, sizeof x.a.queue),
                      WH_OK);
     x.n = x.a.n = n;
     x.steps = calloc(n, 4);

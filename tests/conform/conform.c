@@ -712,6 +712,66 @@ static void case_full_many(context *x) {
     check_capacity(x, 1);
 }
 
+/* How many blocks of n bytes are left, by the host and by a kernel. */
+static uint64_t blocks_left(context *x, uint64_t n) {
+    const wh_launch before = x->launch;
+    uint64_t left = 0;
+    const wh_status s = wh_heap_blocks_left(x->heap, n, &left);
+    x->call.min_size = n;
+    x->launch.blocks = 1;
+    x->launch.threads = 32;
+    RUN(x, left);
+    x->launch = before;
+    if (can(x, WH_CAP_LEFT)) {
+        OK(x, s);
+        CHECK_EQUAL(x, x->result.served, left);
+    } else {
+        CHECK_EQUAL(x, s, WH_UNSUPPORTED);
+        CHECK_EQUAL(x, x->result.served, WH_UNKNOWN);
+    }
+    CHECK_EQUAL(x, x->result.nulls, 0);
+    return left;
+}
+
+/* What is said to be left is what a fill gets; after that, and of what no heap has, nothing is. */
+static void case_left(context *x) {
+    const uint64_t n = some_size(x);
+    if (!can(x, WH_CAP_LEFT)) {
+        (void)blocks_left(x, n);
+        return;
+    }
+    make_items(x, x->options.bytes / wh_round_up(n, 16) + 1);
+    for (uint64_t k = 0; k < x->room; k++) {
+        x->sizes[k] = n;
+    }
+    PUSH(x, sizes);
+    const wh_launch l = alone(x);
+    CHECK_EQUAL(x, blocks_left(x, 0), 0);
+    CHECK_EQUAL(x, blocks_left(x, x->options.bytes + 1), 0);
+    CHECK_EQUAL(x, blocks_left(x, SIZE_MAX), 0);
+    for (uint32_t round = 0; round < 2; round++) {
+        const uint64_t left = blocks_left(x, n), got = fill_up(x, n);
+        /* Tessera: where blocks have several chunks, it depends on what is closed first. */
+        const uint64_t off = can(x, WH_CAP_WALK) && can(x, WH_CAP_ANY_SIZE) ? got / 16 + 2 : 0;
+        CHECK(x, got <= left + off);
+        if (can(x, WH_CAP_EXACT_OOM) || is_bump(x)) {
+            CHECK(x, left <= got + off);
+            CHECK_EQUAL(x, blocks_left(x, n), 0);
+        }
+        if (!can(x, WH_CAP_FREE)) {
+            break;
+        }
+        shuffle(x);
+        x->call.n = x->room / 2;
+        RUN(x, release);
+        x->call.n = x->room;
+        CHECK(x, blocks_left(x, n) > 0);
+        RUN(x, release);
+        check_empty(x);
+    }
+    together(x, l);
+}
+
 /* In a full heap, what is freed is what can be had again: no more and no less, and at
  * once. Memory comes back in the units that the allocator's layout names. */
 static void case_full_reuse(context *x) {
@@ -1329,6 +1389,7 @@ static const struct {
     {"aligned", case_aligned, WH_CAP_DISJOINT | WH_CAP_ALIGNED},
     {"full-one", case_full_one, WH_CAP_DISJOINT | WH_CAP_HANDLE_MEMORY},
     {"full-many", case_full_many, WH_CAP_DISJOINT | WH_CAP_HANDLE_MEMORY},
+    {"left", case_left, 0},
     {"full-reuse", case_full_reuse, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM},
     {"never-null", case_never_null, WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
     {"pressure", case_pressure, WH_CAP_DISJOINT | WH_CAP_FREE},

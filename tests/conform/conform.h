@@ -94,6 +94,7 @@ typedef struct conform_kernels {
     conform_launcher churn;        /* malloc and free with at most `hold` blocks a thread */
     conform_launcher churn_two;    /* the same, called from two places */
     conform_launcher parts;        /* parts of warps vote; no heap */
+    conform_launcher left;         /* served: blocks of min_size that are left, says one lane */
     conform_launcher two_heaps;    /* even items from heap, odd ones from other */
     conform_launcher release_two;
 } conform_kernels;

@@ -598,6 +598,21 @@ WH_KERNEL(release_two, conform_args, a) {
     }
 }
 
+/* Lane 0 alone, and if its warp is whole all lanes together; a warp's answer that differs counts as
+ * NULLs. */
+WH_KERNEL(left, conform_args, a) {
+    const uint64_t alone = wh_thread_id() == 0 ? wh_blocks_left(a.heap, a.c.min_size) : 0;
+    if (wh_thread_id() == 0) {
+        a.c.result->served = alone;
+    }
+    if (wh_block_id() == 0 && wh_block_threads() == 32) {
+        const uint64_t by_warp = wh_blocks_left_warp(a.heap, 0xffffffffu, a.c.min_size);
+        if (by_warp != wh_shfl_u64(0xffffffffu, alone, 0)) {
+            wh_add_u64_relaxed(&a.c.result->nulls, 1);
+        }
+    }
+}
+
 /* --- the table ------------------------------------------------------------------------ */
 
 /* clang-format off */
@@ -606,7 +621,7 @@ WH_KERNEL(release_two, conform_args, a) {
     X(fill) X(verify)                                         \
     X(release) X(release_lanes) X(release_warp)               \
     X(resize) X(exhaust) X(churn) X(churn_two)                \
-    X(parts) X(two_heaps) X(release_two)
+    X(parts) X(left) X(two_heaps) X(release_two)
 /* clang-format on */
 
 #define LAUNCHER(kernel)                                                             \

@@ -770,7 +770,7 @@ static int run(const workload *w, uint64_t seed) {
         s = wh_heap_min_bytes(&options, &options.bytes);
         options.bytes += (w->segments - 2) * 560;
         s = s == WH_OK ? wh_heap_create(&heap, &options) : s;
-        s = s == WH_OK ? wh_heap_handle_of(heap, w->ouro, &a.ouro, sizeof a.ouro) : s;
+        s = s == WH_OK ? wh_heap_handle_of(heap, w->ouro, 0, &a.ouro, sizeof a.ouro) : s;
     } else if (s == WH_OK && w->segments != 0) {
         options.tuning = w->tiny ? tiny : tuning;
         options.device = device;
@@ -794,7 +794,7 @@ static int run(const workload *w, uint64_t seed) {
         const size_t size = w->handle == UNITS  ? sizeof a.units
                             : w->handle == LIST ? sizeof a.list
                                                 : sizeof a.pages;
-        s = s == WH_OK ? wh_heap_handle_of(heap, w->other, (char *)&a + w->handle, size) : s;
+        s = s == WH_OK ? wh_heap_handle_of(heap, w->other, 0, (char *)&a + w->handle, size) : s;
     }
     const uint64_t words = wh_veb_words(UNIVERSE);
     const uint64_t queue = sizeof *a.queue + sizeof *a.pool + 16 * 32;

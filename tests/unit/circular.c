@@ -73,7 +73,7 @@ static void set_up(bed *x, uint64_t bytes) {
     o.allocator = "cfmalloc";
     o.bytes = bytes;
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle_of(x->heap, "cfmalloc", &x->h, sizeof x->h), WH_OK);
+    assert_int_equal(wh_heap_handle_of(x->heap, "cfmalloc", 0, &x->h, sizeof x->h), WH_OK);
 }
 
 static void tear_down(bed *x) {
@@ -287,7 +287,7 @@ static void test_bump_stays_inside(void **state) {
         assert_int_equal(wh_device_alloc(device, &outside, 8), WH_OK);
         assert_int_equal(wh_device_set(device, outside, 0, 8), WH_OK);
         assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-        assert_int_equal(wh_heap_handle_of(heap, "awmalloc", &a.heap, sizeof a.heap), WH_OK);
+        assert_int_equal(wh_heap_handle_of(heap, "awmalloc", 0, &a.heap, sizeof a.heap), WH_OK);
         a.low = (uint64_t)(uintptr_t)o.memory + 256;
         a.high = a.low + 1024;
         a.outside = (uint64_t *)outside;

@@ -140,10 +140,10 @@ static void test_bad_arguments(void **state) {
     o.bytes = HEAP_BYTES;
     wh_heap *h = create(&o);
     wh_heap_t handle;
-    assert_int_equal(wh_heap_handle_of(NULL, "gallatin", &handle, sizeof handle),
+    assert_int_equal(wh_heap_handle_of(NULL, "gallatin", 0, &handle, sizeof handle),
                      WH_BAD_ARGUMENT);
-    assert_int_equal(wh_heap_handle_of(h, NULL, &handle, sizeof handle), WH_BAD_ARGUMENT);
-    assert_int_equal(wh_heap_handle_of(h, "gallatin", NULL, sizeof handle), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_handle_of(h, NULL, 0, &handle, sizeof handle), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_handle_of(h, "gallatin", 0, NULL, sizeof handle), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_get_stats(NULL, NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_get_stats(h, NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_check(NULL, NULL), WH_BAD_ARGUMENT);
@@ -407,7 +407,7 @@ static void test_unsupported(void **state) {
         wh_heap_t handle;
         const int mine = strcmp(info->name, WH_OF_(NAME)) == 0;
         assert_int_equal(wh_heap_handle(h, &handle), mine ? WH_OK : WH_WRONG_ALLOCATOR);
-        assert_int_equal(wh_heap_handle_of(h, info->name, &handle, 0), WH_WRONG_BUILD);
+        assert_int_equal(wh_heap_handle_of(h, info->name, 0, &handle, 0), WH_WRONG_BUILD);
         wh_heap_destroy(h);
     }
     wh_device_close(d);

@@ -368,7 +368,7 @@ static void check_grow(uint32_t v, uint64_t seed) {
     a.p = take(d, 3 * 40 * a.slots * sizeof *a.p);
     a.words = take(d, 3 * 40 * a.slots * sizeof *a.words);
     a.bad = take(d, sizeof *a.bad);
-    assert_int_equal(wh_heap_handle_of(heap, o.allocator, &a.heap, sizeof a.heap), WH_OK);
+    assert_int_equal(wh_heap_handle_of(heap, o.allocator, 0, &a.heap, sizeof a.heap), WH_OK);
     memset(wh_ouro_linear(a.heap), 0x5a, LINEAR_BYTES);
     a.most = wh_ouro_max_size_(a.heap);
     for (uint32_t round = 0; round < 5; round++) {
@@ -382,7 +382,7 @@ static void check_grow(uint32_t v, uint64_t seed) {
         o.bytes += plus[round];
         assert_int_equal(wh_heap_grow(heap, o.bytes, NULL, &moved), WH_OK);
         const unsigned char *old_base = a.heap.base;
-        assert_int_equal(wh_heap_handle_of(heap, o.allocator, &a.heap, sizeof a.heap), WH_OK);
+        assert_int_equal(wh_heap_handle_of(heap, o.allocator, 0, &a.heap, sizeof a.heap), WH_OK);
         assert_int_equal(a.heap.base - old_base, moved);
         for (uint32_t k = 0; k < LINEAR_BYTES; k++) {
             assert_int_equal(((unsigned char *)wh_ouro_linear(a.heap))[k], 0x5a);
@@ -449,7 +449,7 @@ static void test_options(void **state) {
         o.bytes = least;
         o.memory = take(d, 2 * least);
         assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-        assert_int_equal(wh_heap_handle_of(heap, o.allocator, &h, sizeof h), WH_OK);
+        assert_int_equal(wh_heap_handle_of(heap, o.allocator, 0, &h, sizeof h), WH_OK);
         unsigned char *linear = wh_ouro_linear(h), *end = (unsigned char *)o.memory + least;
         assert_int_equal((uintptr_t)linear % 256, 0);
         assert_true(linear + 300000 <= end && linear >= (unsigned char *)(h.cls + h.n_chunks));
@@ -459,7 +459,7 @@ static void test_options(void **state) {
         /* Into the caller's memory, where the old one is his, too. */
         unsigned char *to = take(d, 2 * least);
         assert_int_equal(wh_heap_grow(heap, 2 * least, to, &moved), WH_OK);
-        assert_int_equal(wh_heap_handle_of(heap, o.allocator, &h, sizeof h), WH_OK);
+        assert_int_equal(wh_heap_handle_of(heap, o.allocator, 0, &h, sizeof h), WH_OK);
         linear = wh_ouro_linear(h);
         assert_true(linear > to && linear + 300000 <= to + 2 * least);
         assert_true(linear[0] == 1 && linear[299999] == 1);

@@ -52,7 +52,7 @@ static void check(const char *name, wh_status (*kernel)(const wh_launch *, const
         assert_int_equal(wh_heap_min_bytes(&o, &o.bytes), WH_OK);
         o.bytes += 1024;
         assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-        assert_int_equal(wh_heap_handle_of(heap, name, &a.heap, sizeof a.heap), WH_OK);
+        assert_int_equal(wh_heap_handle_of(heap, name, 0, &a.heap, sizeof a.heap), WH_OK);
         a.got = take(device, sizeof *a.got);
         a.taken = take(device, sizeof *a.taken);
         *a.got = *a.taken = 0;
@@ -105,7 +105,7 @@ static void check_sweep(const char *name,
     o.allocator = name;
     o.bytes = 65536;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle_of(heap, name, &a.heap, sizeof a.heap), WH_OK);
+    assert_int_equal(wh_heap_handle_of(heap, name, 0, &a.heap, sizeof a.heap), WH_OK);
     a.got = take(device, sizeof *a.got);
     *a.got = 0;
     const wh_launch two = grid(device, 1, 2);

@@ -121,7 +121,7 @@ static void set_up(bed *x, uint64_t units, uint64_t seed) {
     o.tuning.unit_bytes = 256;
     o.bytes = units * 260 + (units + 31) / 32 * 8 + 16;
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle_of(x->heap, "rw-malloc", &x->a.h, sizeof x->a.h), WH_OK);
+    assert_int_equal(wh_heap_handle_of(x->heap, "rw-malloc", 0, &x->a.h, sizeof x->a.h), WH_OK);
     assert_int_equal(x->a.h.units, units);
     x->a.ptrs = take(x->device, sizeof x->ptrs);
     x->a.sizes = take(x->device, 32 * 8);

@@ -20,6 +20,11 @@
  *       lays the heap out in memory[0..bytes) and fills handle and plan. On
  *       HEAP_TOO_SMALL plan->min_bytes says what is needed (always set). Called with
  *       memory NULL to query.
+ * Host:
+ *   uint64_t wh_X_layout(void)
+ *       a hash (wh_layout_hash) of the structures that plan, or the host, and device code share,
+ *       the handle's too, and of the constants that shape a heap: a program whose hash differs
+ *       from the library's was compiled from other headers, and must not touch its heaps
  *
  * Device; mask names converged lanes that make the call together, each with its own
  * arguments (0, of malloc and free with wh_X_EACH: the caller, and nobody knows who else):
@@ -39,6 +44,12 @@
  *       metadata_bytes are filled in by the host
  *   void wh_X_check(wh_X_t h, uint64_t i, uint64_t n, wh_report *r)
  *   void wh_X_walk(wh_X_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
+ *
+ * With WH_CAP_LEFT, and #define WH_ALLOC_LEFT in the family's header:
+ *   uint64_t wh_X_left(wh_X_t h, uint64_t bytes, uint64_t i, uint64_t n)
+ *       what thread i of n counts of the blocks of `bytes` bytes that malloc could still give, one
+ *       after the other; the sum over all threads is the answer. Also while lanes run: atomic
+ *       loads only
  *
  * With WH_CAP_GROW, and #define WH_ALLOC_GROWS in the family's header:
  *   wh_status wh_X_grow_plan(wh_X_t *h, wh_X_t old, wh_plan *plan, unsigned char *memory,
@@ -66,6 +77,12 @@ typedef struct wh_plan {
     uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
 } wh_plan;
 
+/* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
+typedef struct wh_left_query {
+    uint64_t bytes;
+    uint64_t blocks;
+} wh_left_query;
+
 /* Where walk puts what it finds: entry k < capacity, k counted by n. The entry has its name outside
  * of the sink: in C++ a name inside is a name of the sink alone. */
 struct wh_walk_entry {
@@ -81,15 +98,15 @@ typedef struct wh_walk_sink {
 #if WH_HAS_HOST
 /* The handle of a heap for kernels of this file that use the named allocator: for a second one
  * beside the WH_ALLOCATOR of warpheap.h, whose header alloc/<family>/<family>.h the file includes.
- * Its calls have the allocator in their names: wh_bump_t, wh_bump_malloc(handle, wh_activemask(),
- * n). Errors: those of wh_heap_handle. */
-static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *allocator, void *handle,
-                                          size_t handle_bytes) {
+ * Its calls have the allocator in their names: wh_bump_t, wh_bump_layout(), wh_bump_malloc(handle,
+ * wh_activemask(), n). Errors: those of wh_heap_handle. */
+static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *allocator,
+                                          uint64_t layout, void *handle, size_t handle_bytes) {
     wh_handle_kind kind;
     kind.struct_bytes = sizeof kind;
     kind.allocator = allocator;
     kind.handle_bytes = handle_bytes;
-    kind.layout = 0;
+    kind.layout = layout;
     kind.version = WH_VERSION;
     kind.target = WH_TARGET_IS_SIM ? WH_TARGET_SIM : WH_TARGET_CUDA;
     return wh_heap_copy_handle(heap, &kind, handle);
@@ -103,6 +120,27 @@ WH_FN void wh_walk_emit(wh_walk_sink *sink, const void *p, uint64_t usable_bytes
         sink->entries[k].usable_bytes = usable_bytes;
     }
 }
+
+#if WH_HAS_HOST
+/* FNV-1a over a family's name and numbers of 64 bits: see wh_X_layout. */
+static inline uint64_t wh_layout_hash(const char *family, const uint64_t *parts, size_t n) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *family != 0; family++) {
+        hash = (hash ^ (unsigned char)*family) * 0x100000001b3u;
+    }
+    for (size_t i = 0; i < 8 * n; i++) {
+        hash = (hash ^ (parts[i / 8] >> i % 8 * 8 & 0xff)) * 0x100000001b3u;
+    }
+#ifdef WH_HOSTILE
+    hash = ~hash; /* whether or not it changes this family */
+#endif
+    return hash;
+}
+
+/* A part of it: where a field lies, and its size. */
+#define WH_LAYOUT_FIELD(type, field) \
+    ((uint64_t)offsetof(type, field) << 32 | sizeof(((type *)0)->field))
+#endif
 
 /* Records a broken invariant I<tag>. The first one reported is kept. */
 WH_FN void wh_report_error(wh_report *r, uint64_t tag, uint64_t where) {

@@ -25,10 +25,10 @@
 #define WH_CAPS_TESSERA                                                                           \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
-     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
 /* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. */
 #define WH_CAPS_OURO                                                                       \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |   \
@@ -43,7 +43,7 @@
 #define WH_CAPS_RANDOM_WALK                                                            \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
-     WH_CAP_HANDLE_MEMORY)
+     WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_RWMALLOC                                                                          \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
@@ -60,19 +60,20 @@
 #define WH_CAPS_PAGE_QUEUE                                                                 \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
-     WH_CAP_HANDLE_MEMORY)
+     WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 /* Blocks overlap; free does its part of the work, and nothing is handed out because of it. */
 #define WH_CAPS_FLOOR \
     (WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
 #define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)
 
+#define WH_ALIGN_2M (2u << 20)
 #define WH_ALIGN_1M (1u << 20)
 #define WH_ALIGN_64K (1u << 16)
 
 /* clang-format off */
 #define WH_ALLOC_LIST(X) \
-    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/TESSERA.md", WH_CAPS_TESSERA, WH_ALIGN_1M, UINT64_MAX) \
+    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/TESSERA.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
     X(null, null, "null", "floor: computes an address, touches no state", "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
     X(floor, floor, "floor", "measured floor: one atomic a malloc, a load and an atomic a free; overwrites", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
     X(floor_plain, floor, "floor-plain", "the same, free without order or result", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \

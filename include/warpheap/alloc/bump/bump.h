@@ -51,6 +51,22 @@ WH_FN_HOST wh_status wh_bump_plan(wh_bump_t *h, wh_plan *plan, unsigned char *me
     return WH_OK;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_bump_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_bump_t, field),
+        sizeof(wh_bump_t),
+        WH_F_(base) WH_F_(bytes) WH_F_(offset) WH_F_(failed)
+#undef WH_F_
+        WH_BUMP_METADATA,
+    };
+    return wh_layout_hash("bump", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 WH_FN void wh_bump_init(wh_bump_t h, uint64_t i, uint64_t n) {
     (void)n;
     if (i == 0) {
@@ -145,6 +161,15 @@ WH_FN void wh_bump_walk(wh_bump_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
     (void)sink;
 }
 
+#define WH_ALLOC_LEFT
+WH_FN uint64_t wh_bump_left(wh_bump_t h, uint64_t bytes, uint64_t i, uint64_t n) {
+    const uint64_t used = wh_load_u64_relaxed(h.offset);
+    (void)n;
+    return i != 0 || bytes == 0 || bytes > h.bytes || used > h.bytes
+               ? 0
+               : (h.bytes - used) / ((bytes + 15) & ~(uint64_t)15);
+}
+
 #define wh_bump_NAME "bump"
 #define wh_bump_MAX_ALIGN (1u << 20)
 #define wh_bump_BLOCKS 8
@@ -157,6 +182,7 @@ WH_FN void wh_bump_walk(wh_bump_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
 #define wh_bump_plain_EACH 0
 typedef wh_bump_t wh_bump_plain_t;
 #define wh_bump_plain_plan wh_bump_plan
+#define wh_bump_plain_layout wh_bump_layout
 #define wh_bump_plain_init wh_bump_init
 #define wh_bump_plain_free wh_bump_free
 #define wh_bump_plain_usable_size wh_bump_usable_size
@@ -165,6 +191,7 @@ typedef wh_bump_t wh_bump_plain_t;
 #define wh_bump_plain_check wh_bump_check
 #define wh_bump_plain_walk wh_bump_walk
 #define wh_bump_plain_aligned wh_bump_aligned
+#define wh_bump_plain_left wh_bump_left
 
 WH_FN void *wh_bump_plain_malloc(wh_bump_t h, wh_mask_t mask, size_t n) {
     (void)mask;

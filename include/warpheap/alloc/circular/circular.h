@@ -1005,6 +1005,27 @@ WH_FN void wh_circular_walk_(wh_circular_t h, uint64_t i, uint64_t n, wh_walk_si
 /* --- the four lists
  * -------------------------------------------------------------------------------- */
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_circular_layout_(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_circular_t, field),
+        sizeof(wh_circular_t),
+        WH_F_(base) WH_F_(map) WH_F_(offsets) WH_F_(state) WH_F_(units) WH_F_(unit_log2)
+        WH_F_(n_offsets) WH_F_(root) WH_F_(levels)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_circular_state, field),
+        sizeof(wh_circular_state),
+        WH_F_(grace) WH_F_(gather) WH_F_(gather_empty) WH_F_(failed) WH_F_(bad_frees) WH_F_(active)
+#undef WH_F_
+        WH_CIRCULAR_LEAST, WH_CIRCULAR_SLOTS, WH_CIRCULAR_STRIDE, WH_CIRCULAR_FIRST,
+    };
+    return wh_layout_hash("circular", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 /* X(ident, fused, multi) */
 #define WH_CIRCULAR_LISTS(X) \
     X(cmalloc, 0, 0)         \
@@ -1053,6 +1074,10 @@ WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 #define wh_cfmalloc_NAME "cfmalloc"
 #define wh_cmmalloc_NAME "cmmalloc"
 #define wh_cfmmalloc_NAME "cfmmalloc"
+#define wh_cmalloc_layout wh_circular_layout_
+#define wh_cfmalloc_layout wh_circular_layout_
+#define wh_cmmalloc_layout wh_circular_layout_
+#define wh_cfmmalloc_layout wh_circular_layout_
 #define wh_cmalloc_MAX_ALIGN (1u << 20)
 #define wh_cmalloc_BLOCKS 3
 #define wh_cmalloc_EACH 0
@@ -1096,6 +1121,21 @@ WH_FN_HOST wh_status wh_awmalloc_plan(wh_awmalloc_t *h, wh_plan *plan, unsigned 
     h->bytes = (bytes - 256) & ~(uint64_t)15;
     return WH_OK;
 }
+
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_awmalloc_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_awmalloc_t, field),
+        sizeof(wh_awmalloc_t),
+        WH_F_(base) WH_F_(bytes) WH_F_(offset)
+#undef WH_F_
+    };
+    return wh_layout_hash("awmalloc", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
 
 WH_FN void wh_awmalloc_init(wh_awmalloc_t h, uint64_t i, uint64_t n) {
     (void)n;

@@ -35,6 +35,21 @@ WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_t *h, wh_plan *plan, unsigned char *me
     return WH_OK;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_cuda_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_cuda_t, field),
+        sizeof(wh_cuda_t),
+        WH_F_(unused)
+#undef WH_F_
+    };
+    return wh_layout_hash("cuda", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 WH_FN void wh_cuda_init(wh_cuda_t h, uint64_t i, uint64_t n) {
     (void)h;
     (void)i;

@@ -339,6 +339,35 @@ WH_FN void wh_floor_walk(wh_floor_t h, uint64_t i, uint64_t n, wh_walk_sink *sin
     (void)sink;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_floor_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_floor_t, field),
+        sizeof(wh_floor_t),
+        WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(cursors) WH_F_(rows) WH_F_(header)
+        WH_F_(n_chunks) WH_F_(n_sets) WH_F_(set_scale) WH_F_(stride) WH_F_(region) WH_F_(max_order)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_floor_header, field),
+        sizeof(wh_floor_header),
+        WH_F_(lost)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_floor_cursor, field),
+        sizeof(wh_floor_cursor),
+        WH_F_(next)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_floor_row, field),
+        sizeof(wh_floor_row),
+        WH_F_(slots) WH_F_(by_slots) WH_F_(size) WH_F_(order) WH_F_(tag)
+#undef WH_F_
+        WH_FLOOR_CHUNK_LOG2, WH_FLOOR_ROWS, WH_FLOOR_WORDS_LOG2, WH_FLOOR_SET_CHUNKS,
+    };
+    return wh_layout_hash("floor", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 #define wh_floor_NAME "floor"
 #define wh_floor_MAX_ALIGN 16u
 #define wh_floor_BLOCKS 6 /* as tessera: with 32 registers the benchmark's churn spills */
@@ -351,6 +380,7 @@ WH_FN void wh_floor_walk(wh_floor_t h, uint64_t i, uint64_t n, wh_walk_sink *sin
 #define wh_floor_plain_EACH wh_floor_EACH
 typedef wh_floor_t wh_floor_plain_t;
 #define wh_floor_plain_plan wh_floor_plan
+#define wh_floor_plain_layout wh_floor_layout
 #define wh_floor_plain_init wh_floor_init
 #define wh_floor_plain_malloc wh_floor_malloc
 #define wh_floor_plain_aligned wh_floor_aligned

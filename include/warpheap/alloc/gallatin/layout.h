@@ -415,6 +415,40 @@ WH_FN void wh_gallatin_init(wh_gallatin_t h, uint64_t i, uint64_t n) {
     }
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_gallatin_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_gallatin_t, field),
+        sizeof(wh_gallatin_t),
+        WH_F_(core) WH_F_(segments) WH_F_(buffers) WH_F_(blocks) WH_F_(data_bytes) WH_F_(max_slice)
+        WH_F_(min_slice_log2) WH_F_(block0_log2) WH_F_(units_log2) WH_F_(slices_log2)
+        WH_F_(fit_log2) WH_F_(few) WH_F_(n_trees)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_gallatin_core, field),
+        sizeof(wh_gallatin_core),
+        WH_F_(base) WH_F_(header) WH_F_(shape) WH_F_(n_segments) WH_F_(n_buffers)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_gallatin_header, field),
+        sizeof(wh_gallatin_header),
+        WH_F_(activity) WH_F_(failed) WH_F_(bad_frees) WH_F_(verdict) WH_F_(formatting)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_gallatin_segment, field),
+        sizeof(wh_gallatin_segment),
+        WH_F_(tree) WH_F_(run) WH_F_(control) WH_F_(ring)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_ring, field),
+        sizeof(wh_ring),
+        WH_F_(head) WH_F_(tail) WH_F_(virgin)
+#undef WH_F_
+        WH_GALLATIN_MAX_TREES, WH_GALLATIN_BUFFER_WORDS, WH_GALLATIN_COMPLETED, WH_GALLATIN_VACANT,
+    };
+    return wh_layout_hash("gallatin", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 #include "warpheap/simt/end.h"
 
 #endif

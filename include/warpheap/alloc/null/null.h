@@ -32,6 +32,21 @@ WH_FN_HOST wh_status wh_null_plan(wh_null_t *h, wh_plan *plan, unsigned char *me
     return bytes < plan->min_bytes ? WH_HEAP_TOO_SMALL : WH_OK;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_null_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_null_t, field),
+        sizeof(wh_null_t),
+        WH_F_(base) WH_F_(bytes)
+#undef WH_F_
+    };
+    return wh_layout_hash("null", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 WH_FN void wh_null_init(wh_null_t h, uint64_t i, uint64_t n) {
     (void)h;
     (void)i;

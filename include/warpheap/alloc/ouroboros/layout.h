@@ -621,6 +621,43 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
     }
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_ouro_layout_(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_ouro_t, field),
+        sizeof(wh_ouro_t),
+        WH_F_(base) WH_F_(header) WH_F_(words) WH_F_(tables) WH_F_(rings) WH_F_(trees) WH_F_(next)
+        WH_F_(bits) WH_F_(count) WH_F_(cls) WH_F_(linear) WH_F_(linear_bytes) WH_F_(data_bytes)
+        WH_F_(n_chunks) WH_F_(tree_words) WH_F_(variant) WH_F_(chunk_log2) WH_F_(min_log2)
+        WH_F_(n_small) WH_F_(n_classes) WH_F_(apart_log2) WH_F_(large_log2) WH_F_(words_log2)
+        WH_F_(table_log2) WH_F_(open_first_log2) WH_F_(open_log2) WH_F_(bounded) WH_F_(ring_log2)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_ouro_header, field),
+        sizeof(wh_ouro_header),
+        WH_F_(self) WH_F_(verdict) WH_F_(failed) WH_F_(bad_frees) WH_F_(pool)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_ouro_class, field),
+        sizeof(wh_ouro_class),
+        WH_F_(parked) WH_F_(fetching) WH_F_(moving) WH_F_(opened)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_vqueue_state, field),
+        sizeof(wh_vqueue_state),
+        WH_F_(provisioned) WH_F_(used) WH_F_(first) WH_F_(last) WH_F_(announced)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_chunkpool_state, field),
+        sizeof(wh_chunkpool_state),
+        WH_F_(moving) WH_F_(loose)
+#undef WH_F_
+        WH_OURO_PLACES, WH_OURO_MAX_CLASSES, WH_OURO_MAX_CACHE, WH_OURO_OPEN_APART_LOG2,
+        WH_OURO_READY_SHARE_LOG2, WH_CHUNKPOOL_PLACES, WH_VQUEUE_CHUNK_BITS,
+    };
+    return wh_layout_hash("ouroboros", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 #include "warpheap/simt/end.h"
 
 #endif

@@ -1554,6 +1554,12 @@ WH_OURO_VARIANT_LIST(WH_OURO_VARIANT_)
 #define wh_ouro_va_c_NAME "ouro-va-c"
 #define wh_ouro_vl_p_NAME "ouro-vl-p"
 #define wh_ouro_vl_c_NAME "ouro-vl-c"
+#define wh_ouro_s_p_layout wh_ouro_layout_
+#define wh_ouro_s_c_layout wh_ouro_layout_
+#define wh_ouro_va_p_layout wh_ouro_layout_
+#define wh_ouro_va_c_layout wh_ouro_layout_
+#define wh_ouro_vl_p_layout wh_ouro_layout_
+#define wh_ouro_vl_c_layout wh_ouro_layout_
 #define wh_ouro_s_p_BLOCKS WH_OURO_BLOCKS_PAGES
 #define wh_ouro_s_p_EACH 0
 #define wh_ouro_s_c_BLOCKS WH_OURO_BLOCKS_CHUNKS

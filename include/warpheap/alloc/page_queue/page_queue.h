@@ -96,6 +96,29 @@ WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_t *h, wh_plan *plan, unsig
     return WH_OK;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_page_queue_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_page_queue_t, field),
+        sizeof(wh_page_queue_t),
+        WH_F_(base) WH_F_(header) WH_F_(entries) WH_F_(pages) WH_F_(capacity) WH_F_(page_log2)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_page_queue_header, field),
+        sizeof(wh_page_queue_header),
+        WH_F_(ring) WH_F_(count) WH_F_(failed) WH_F_(bad_frees)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_ring, field),
+        sizeof(wh_ring),
+        WH_F_(head) WH_F_(tail) WH_F_(virgin)
+#undef WH_F_
+    };
+    return wh_layout_hash("page_queue", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 WH_FN void wh_page_queue_init(wh_page_queue_t h, uint64_t i, uint64_t n) {
     for (uint64_t k = i; k < h.capacity; k += n) {
         wh_store_u32_relaxed(&h.entries[k], 0);
@@ -233,6 +256,14 @@ WH_FN void wh_page_queue_check(wh_page_queue_t h, uint64_t i, uint64_t n, wh_rep
             wh_report_error(r, 1, k);
         }
     }
+}
+
+#define WH_ALLOC_LEFT
+WH_FN uint64_t wh_page_queue_left(wh_page_queue_t h, uint64_t bytes, uint64_t i, uint64_t n) {
+    const int64_t count = (int64_t)wh_load_u64_relaxed(&h.header->count);
+    const int fits = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2;
+    (void)n;
+    return i == 0 && fits && count > 0 ? (uint64_t)count : 0;
 }
 
 WH_FN void wh_page_queue_walk(wh_page_queue_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {

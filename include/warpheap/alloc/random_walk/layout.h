@@ -153,6 +153,27 @@ WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan, un
     return WH_OK;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_random_walk_layout_(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_random_walk_t, field),
+        sizeof(wh_random_walk_t),
+        WH_F_(base) WH_F_(flags) WH_F_(words) WH_F_(hints) WH_F_(header) WH_F_(pages) WH_F_(n_words)
+        WH_F_(n_hints) WH_F_(page_log2) WH_F_(limit) WH_F_(exact)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_random_walk_header, field),
+        sizeof(wh_random_walk_header),
+        WH_F_(failed) WH_F_(bad_frees)
+#undef WH_F_
+        WH_RANDOM_WALK_PAGE, WH_RANDOM_WALK_LOCK, WH_RANDOM_WALK_COUNT, WH_USE_BITS,
+    };
+    return wh_layout_hash("random_walk", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 #include "warpheap/simt/end.h"
 
 #endif

@@ -551,6 +551,18 @@ WH_FN void wh_rw_walk(wh_random_walk_t h, uint64_t i, uint64_t n, wh_walk_sink *
     }
 }
 
+/* Free pages. Unless tuning.exact_oom is set, malloc may say NULL while there are some. */
+#define WH_ALLOC_LEFT
+WH_FN uint64_t wh_rw_left(wh_random_walk_t h, uint64_t bytes, uint64_t i, uint64_t n) {
+    uint64_t left = 0;
+    for (uint64_t k = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2 ? i : h.n_words;
+         k < h.n_words; k += n) {
+        left += wh_popc32(wh_random_walk_exist_(h, (uint32_t)k) &
+                          ~wh_random_walk_used_(h, (uint32_t)k));
+    }
+    return left;
+}
+
 WH_FN_HOST wh_status wh_rw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
                                 uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
@@ -571,12 +583,14 @@ WH_FN_HOST wh_status wh_crw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned ch
 }
 
 typedef wh_random_walk_t wh_rw_t;
+#define wh_rw_layout wh_random_walk_layout_
 #define wh_rw_NAME "rw"
 #define wh_rw_MAX_ALIGN 16u
 #define wh_rw_BLOCKS 8
 #define wh_rw_EACH 2
 
 typedef wh_random_walk_t wh_rw_bm_t;
+#define wh_rw_bm_layout wh_random_walk_layout_
 #define wh_rw_bm_NAME "rw-bm"
 #define wh_rw_bm_MAX_ALIGN 16u
 #define wh_rw_bm_BLOCKS 8
@@ -588,8 +602,10 @@ typedef wh_random_walk_t wh_rw_bm_t;
 #define wh_rw_bm_stats wh_rw_stats
 #define wh_rw_bm_check wh_rw_check
 #define wh_rw_bm_walk wh_rw_walk
+#define wh_rw_bm_left wh_rw_left
 
 typedef wh_random_walk_t wh_corw_t;
+#define wh_corw_layout wh_random_walk_layout_
 #define wh_corw_NAME "corw"
 #define wh_corw_MAX_ALIGN 16u
 #define wh_corw_BLOCKS 8
@@ -602,8 +618,10 @@ typedef wh_random_walk_t wh_corw_t;
 #define wh_corw_stats wh_rw_stats
 #define wh_corw_check wh_rw_check
 #define wh_corw_walk wh_rw_walk
+#define wh_corw_left wh_rw_left
 
 typedef wh_random_walk_t wh_crw_t;
+#define wh_crw_layout wh_random_walk_layout_
 #define wh_crw_NAME "crw"
 #define wh_crw_MAX_ALIGN 16u
 #define wh_crw_BLOCKS 8
@@ -616,6 +634,7 @@ typedef wh_random_walk_t wh_crw_t;
 #define wh_crw_stats wh_rw_stats
 #define wh_crw_check wh_rw_check
 #define wh_crw_walk wh_rw_walk
+#define wh_crw_left wh_rw_left
 
 #include "warpheap/simt/end.h"
 

@@ -148,6 +148,27 @@ WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_t *h, wh_plan *plan, unsigned 
     return WH_OK;
 }
 
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_rwmalloc_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_rwmalloc_t, field),
+        sizeof(wh_rwmalloc_t),
+        WH_F_(base) WH_F_(words) WH_F_(state) WH_F_(header) WH_F_(units) WH_F_(n_words)
+        WH_F_(unit_log2) WH_F_(granule_log2) WH_F_(limit)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_rwmalloc_header, field),
+        sizeof(wh_rwmalloc_header),
+        WH_F_(failed) WH_F_(bad_frees)
+#undef WH_F_
+        WH_RWMALLOC_UNIT, WH_RWMALLOC_RUN, WH_RWMALLOC_PACKED, WH_USE_BITS,
+    };
+    return wh_layout_hash("rwmalloc", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
 /* --- bits --------------------------------------------------------------------------------- */
 
 /* Bits at which n ones in a row start, 1 <= n <= 32. */

@@ -126,6 +126,7 @@ WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
         header->run_news = 0;
         header->used = 0;
         header->peak = 0;
+        header->mallocs = 0;
         header->core = g;
     }
     for (uint64_t k = i; k < (uint64_t)g.n_sets * set_words; k += n) {
@@ -160,13 +161,14 @@ typedef struct wh_tessera_view {
     uint32_t left, end; /* slots [left, end) are still with a cursor */
 } wh_tessera_view;
 
-/* Whether chunk is the first of a slab or a pack that is in use. */
-WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *view) {
-    const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
+/* Whether chunk, which is not in the pool and has this tag, is the first of a slab or a pack. All
+ * loads are atomic: left.h looks while lanes run. */
+WH_FN int wh_tessera_view_of_(wh_tessera_core g, uint32_t chunk, uint64_t tag,
+                              wh_tessera_view *view) {
     const int is_pack = wh_tessera_is_pack(tag) && wh_tessera_pack_at(tag) == 0;
     const int is_slab = wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
                         (chunk & ((1u << wh_tessera_tag_order(tag)) - 1)) == 0;
-    if ((!is_pack && !is_slab) || wh_veb_contains(wh_tessera_pool_(g), chunk)) {
+    if (!is_pack && !is_slab) {
         return 0;
     }
     view->tag = tag;
@@ -179,7 +181,7 @@ WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *v
     const uint32_t c = wh_tessera_tag_class(tag);
     const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, wh_tessera_tag_set(tag), c);
     for (uint32_t k = 0; k < 2; k++) {
-        const uint64_t span = k == 0 ? cursor->span : cursor->spare;
+        const uint64_t span = wh_load_u64_relaxed(k == 0 ? &cursor->span : &cursor->spare);
         const uint32_t first = wh_tessera_span_first(span), slots = wh_tessera_span_slots(span);
         const uint32_t position = wh_tessera_span_position(span);
         if (slots != 0 && chunk >= first) {
@@ -191,6 +193,12 @@ WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *v
         }
     }
     return 1;
+}
+
+/* Whether chunk is the first of a slab or a pack that is in use. */
+WH_FN int wh_tessera_view_(wh_tessera_core g, uint32_t chunk, wh_tessera_view *view) {
+    return !wh_veb_contains(wh_tessera_pool_(g), chunk) &&
+           wh_tessera_view_of_(g, chunk, wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk)), view);
 }
 
 WH_FN int wh_tessera_is_live_(wh_tessera_core g, const wh_tessera_view *view, uint32_t slot) {
@@ -218,14 +226,20 @@ WH_FN uint32_t wh_tessera_serves_(wh_tessera_core g, uint64_t bytes) {
     return wh_tessera_bound(c) > bytes ? c - 1 : c;
 }
 
+/* Slots of a slab or pack that nobody has: free, or still with a cursor. Where lanes run both may
+ * be said of one. */
+WH_FN uint32_t wh_tessera_unused_(wh_tessera_core g, const wh_tessera_view *view) {
+    const uint64_t *words = wh_tessera_words_of_(g, view->slab);
+    uint32_t unused = view->end - view->left;
+    for (uint32_t w = 0; w * 64 < view->slots; w++) {
+        unused += wh_popc64(wh_load_u64_relaxed(&words[w]) & wh_tessera_full_word(view->slots, w));
+    }
+    return unused < view->slots ? unused : view->slots;
+}
+
 /* Slots of a slab that are in callers' hands. */
 WH_FN uint32_t wh_tessera_live_(wh_tessera_core g, const wh_tessera_view *view) {
-    const uint64_t *words = wh_tessera_words_of_(g, view->slab);
-    uint32_t live = view->slots - (view->end - view->left);
-    for (uint32_t w = 0; w * 64 < view->slots; w++) {
-        live -= wh_popc64(words[w] & wh_tessera_full_word(view->slots, w));
-    }
-    return live;
+    return view->slots - wh_tessera_unused_(g, view);
 }
 
 /* Whether malloc could have this chunk for another use: it is in the pool, or in a slab that
@@ -301,6 +315,9 @@ WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s)
         largest = row > largest ? row : largest;
     }
     wh_add_u64_relaxed(&s->live_blocks, live);
+    if ((g.tracks & WH_TESSERA_TRACKS_TOTALS) != 0) { /* what is not live has been given back */
+        wh_add_u64_relaxed(&s->frees, 0 - live);
+    }
     wh_add_u64_relaxed(&s->used_bytes, used);
     (void)wh_fetch_max_u64_relaxed(&s->largest_free, largest);
     for (uint64_t k = i; k < g.n_sets; k += n) {
@@ -311,8 +328,12 @@ WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s)
         s->classes[k].block_bytes = h.classes[k].slot_size;
     }
     if (i == 0) {
-        if (g.tracks) {
+        if ((g.tracks & WH_TESSERA_TRACKS_PEAK) != 0) {
             s->peak_bytes = wh_tessera_header_(g)->peak;
+        }
+        if ((g.tracks & WH_TESSERA_TRACKS_TOTALS) != 0) {
+            s->mallocs = wh_tessera_header_(g)->mallocs;
+            wh_add_u64_relaxed(&s->frees, s->mallocs - WH_UNKNOWN); /* it was that before */
         }
         s->n_classes = g.n_classes;
     }

@@ -364,6 +364,9 @@ typedef struct wh_tessera_set {
     wh_tessera_cursor cursors[64];
 } wh_tessera_set;
 
+#define WH_TESSERA_TRACKS_PEAK 1u   /* tuning.track_peak */
+#define WH_TESSERA_TRACKS_TOTALS 2u /* tuning.track_totals */
+
 /* What every step needs: part of the handle, and a copy in the header for slow paths, since 16
  * registers of it would go to the stack. */
 typedef struct wh_tessera_core {
@@ -371,7 +374,7 @@ typedef struct wh_tessera_core {
     unsigned char *base; /* the first chunk */
     uint32_t n_chunks;
     uint8_t n_sets;
-    uint8_t tracks; /* tuning.track_peak: all calls of malloc take the slow way, and count */
+    uint8_t tracks; /* WH_TESSERA_TRACKS_*: all calls of malloc take the slow way, and count */
     uint8_t chunk_log2;
     uint8_t n_classes;
     uint32_t begin;      /* chunks from here on are not in anybody's first span */
@@ -400,7 +403,8 @@ typedef struct wh_tessera_header {
     uint32_t run_news; /* times that cursors have been closed for a run */
     uint64_t used;     /* with track_peak: usable bytes of live blocks */
     uint64_t peak;     /* ... and the most that it has been */
-    uint64_t padding[9];
+    uint64_t mallocs;  /* with track_totals: blocks that malloc has given */
+    uint64_t padding[8];
     wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
 } wh_tessera_header;
 
@@ -708,7 +712,8 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned ch
     }
     const uint64_t share = n / (n_sets * 32);
     h->span_share = share < 64 ? (uint32_t)share : 64;
-    h->core.tracks = tuning->track_peak != 0;
+    h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
+                               (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
     h->tracks = h->core.tracks;
     h->max_slot = (uint32_t)chunk;
     h->core.max_whole = 0;
@@ -754,6 +759,54 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned ch
     }
     return WH_OK;
 }
+
+/* What code of this family must agree on with who laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_tessera_layout(void) {
+    static const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_t, field),
+        sizeof(wh_tessera_t),
+        WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(sets) WH_F_(classes) WH_F_(max_slot)
+        WH_F_(set_scale) WH_F_(max_order) WH_F_(span_share) WH_F_(last_set) WH_F_(pack_above)
+        WH_F_(pack_most) WH_F_(chunk_log2) WH_F_(words_log2) WH_F_(tracks) WH_F_(whole) WH_F_(exact)
+        WH_F_(core)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_core, field),
+        sizeof(wh_tessera_core),
+        WH_F_(meta) WH_F_(base) WH_F_(n_chunks) WH_F_(n_sets) WH_F_(tracks) WH_F_(chunk_log2)
+        WH_F_(n_classes) WH_F_(begin) WH_F_(share) WH_F_(list_words) WH_F_(max_whole) WH_F_(places)
+        WH_F_(by_places) WH_F_(pool) WH_F_(lists)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_header, field),
+        sizeof(wh_tessera_header),
+        WH_F_(classes) WH_F_(slab_tags) WH_F_(starts) WH_F_(verdict) WH_F_(answered) WH_F_(asked)
+        WH_F_(wanted) WH_F_(run_verdict) WH_F_(search_lock) WH_F_(run_lock) WH_F_(run_position)
+        WH_F_(run_news) WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(core)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_set, field),
+        sizeof(wh_tessera_set),
+        WH_F_(begun) WH_F_(done) WH_F_(events) WH_F_(attached) WH_F_(failed) WH_F_(bad_frees)
+        WH_F_(no_places) WH_F_(held) WH_F_(dry) WH_F_(scarce) WH_F_(place) WH_F_(frees) WH_F_(packs)
+        WH_F_(no_packs) WH_F_(told) WH_F_(rows) WH_F_(cursors)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_cursor, field),
+        sizeof(wh_tessera_cursor),
+        WH_F_(span) WH_F_(spare) WH_F_(tries) WH_F_(reuse)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_class, field),
+        sizeof(wh_tessera_class),
+        WH_F_(slots) WH_F_(by_slots) WH_F_(slot_size) WH_F_(shape)
+#undef WH_F_
+        WH_TESSERA_FINE, WH_TESSERA_CLASSES, WH_TESSERA_PACK, WH_TESSERA_POOL_SPREAD,
+        WH_TESSERA_MAX_SPAN_LOG2, WH_TESSERA_SPAN_SLOTS, WH_TESSERA_FIRST_SLOTS,
+        WH_TESSERA_FIRST_LOG2, WH_TESSERA_POSITION, WH_TESSERA_SHUT, WH_TESSERA_TAKER,
+        WH_TESSERA_GRANULES,
+    };
+    return wh_layout_hash("tessera", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
 
 #include "warpheap/simt/end.h"
 

@@ -316,7 +316,7 @@ WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) 
                                                     : 0;
 }
 
-/* --- the peak, where it is asked for --------------------------------------------- */
+/* --- the peak and the totals, where they are asked for ------------------------------ */
 
 /* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
 WH_FN_SLOW void wh_tessera_count_(wh_tessera_ref g, wh_mask_t mask, const void *p) {
@@ -327,9 +327,15 @@ WH_FN_SLOW void wh_tessera_count_(wh_tessera_ref g, wh_mask_t mask, const void *
     const uint64_t bytes =
         p == NULL ? 0
                   : wh_tessera_block_bytes_(g->chunk_log2, wh_tessera_tag_at_(*g, (uint32_t)chunk));
+    /* The sum of the upper halves is less than 2^24, as a heap has up to 2^38 bytes. */
     const uint64_t low = wh_reduce_add_u32(mask, (uint32_t)bytes & 0xfffff);
-    const uint64_t sum = ((uint64_t)wh_reduce_add_u32(mask, (uint32_t)(bytes >> 20)) << 20) + low;
+    const uint32_t high =
+        wh_reduce_add_u32(mask, (uint32_t)(bytes >> 20) + (p != NULL ? 1u << 24 : 0));
+    const uint64_t sum = ((uint64_t)(high & 0xffffff) << 20) + low;
     if (sum != 0 && wh_lane_id() == wh_mask_leader(mask)) {
+        if ((g->tracks & WH_TESSERA_TRACKS_TOTALS) != 0) {
+            wh_add_u64_relaxed(&header->mallocs, high >> 24);
+        }
         const uint64_t now = wh_fetch_add_u64_relaxed(&header->used, sum) + sum;
         if (now > wh_load_u64_relaxed(&header->peak)) {
             (void)wh_fetch_max_u64_relaxed(&header->peak, now);

@@ -9,7 +9,7 @@
  *   listed.h   what can be had without a span: listed slabs, others' cursors, blocks of packs (T1)
  *   search.h   whether there is anything at all, verdicts (X1 to X3)
  *   slow.h     the slow path of slots; runs.h: more than a chunk; warps.h: full warps' slabs, packs
- *   inspect.h  looks inside
+ *   inspect.h  looks inside; left.h: how many blocks of a size are left
  *
  * Terms
  *   chunk    16 KiB; memory changes hands between classes and runs by the chunk
@@ -72,11 +72,12 @@
  *            requests (below that number) that have been asked before it began; those who do
  *            not want a block of a pack have verdicts of their own. Stored, release, by who has
  *            search_lock
- *   used, peak
- *            with track_peak: malloc adds after it has its blocks, free subtracts after it
- *            has given them back, relaxed; peak: fetch_max of what the adds made of used. So
- *            peak is the most that used has been, and used counts each block from malloc to
- *            the return of its free
+ *   used, peak, mallocs
+ *            with track_peak or track_totals: malloc adds after it has its blocks, free subtracts
+ *            after it has given them back, relaxed; peak: fetch_max of what the adds made of used.
+ *            So peak is the most that used has been, and used counts each block from malloc to
+ *            the return of its free. mallocs: blocks given, with track_totals; what of them is
+ *            not live has been freed
  *
  * Invariants
  *   I1  a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in
@@ -747,12 +748,13 @@ WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
 }
 
 #define wh_tessera_NAME "tessera"
-#define wh_tessera_MAX_ALIGN (1u << 20)
+#define wh_tessera_MAX_ALIGN (2u << 20)
 #define wh_tessera_BLOCKS 6
 #define wh_tessera_EACH 1
 
 #include "warpheap/simt/end.h"
 
 #include "warpheap/alloc/tessera/inspect.h"
+#include "warpheap/alloc/tessera/left.h"
 
 #endif
