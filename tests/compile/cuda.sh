@@ -22,8 +22,8 @@ try() {
     local standard=$1 more=$2 name status
     shift 2
     name=$(basename "$1" .cu)
-    if ! (cd "$examples" && "$nvcc" -std=c++"$standard" $flags $more "$@" "$library" -o "$work/$name") \
-        >"$work/log" 2>&1; then
+    if ! (cd "$examples" && "$nvcc" -std=c++"$standard" $flags $more "$@" "$library" \
+        -o "$work/$name") >"$work/log" 2>&1; then
         failed=$((failed + 1))
         echo "FAIL $name does not compile and link as C++$standard"
         head -20 "$work/log"
