@@ -18,27 +18,26 @@ __global__ void sum_list(wh_heap_t heap, int *sums) {
 }
 
 int main() {
-    wh_device *device = nullptr;
-    if (wh_device_open(&device, "cuda", nullptr) != WH_OK) {
-        std::puts("no GPU");
-        return 77;
-    }
     wh_heap *heap = nullptr;
     wh_heap_t handle; /* a small struct that kernels get by value */
     wh_heap_options options = {};
-    options.device = device;
-    options.bytes = 64 << 20;
-    if (wh_heap_create(&heap, &options) != WH_OK || wh_heap_handle(heap, &handle) != WH_OK) {
-        return 1;
+    options.bytes = 64 << 20; /* of the memory of the current GPU */
+    wh_status status = wh_heap_create(&heap, &options);
+    if (status == WH_OK) {
+        status = wh_heap_handle(heap, &handle);
+    }
+    if (status != WH_OK) {
+        std::printf("%s\n%s\n", wh_status_text(status), wh_last_error_text());
+        return status == WH_NO_DEVICE ? 77 : 1;
     }
     int *sums = nullptr;
     cudaMallocManaged(&sums, 1024 * sizeof(int));
     cudaMemset(sums, 0, 1024 * sizeof(int));
     sum_list<<<4, 256>>>(handle, sums);
     const bool ok = cudaDeviceSynchronize() == cudaSuccess && sums[99] == 4950;
-    wh_heap_destroy(heap);
-    wh_device_close(device);
     std::puts(ok ? "0 + 1 + ... + 99 = 4950" : "failed");
+    cudaFree(sums);
+    wh_heap_destroy(heap);
     return ok ? 0 : 1;
 }
 /* readme] */

@@ -1,5 +1,6 @@
-/* cuda_05_graph.cu: a CUDA graph of kernels that allocate. wh_malloc and wh_free are ordinary
- * device code: nothing of them is recorded, each launch of the graph allocates anew. */
+/* cuda_05_graph.cu: a CUDA graph of kernels that allocate. wh_malloc is ordinary device code:
+ * each launch of the graph allocates anew. The last node of the graph empties the heap, in place
+ * of frees. */
 #include "cuda_example.h"
 
 struct node {
@@ -17,14 +18,12 @@ __global__ void push(wh_heap_t heap, node **heads) {
     }
 }
 
-__global__ void pop_all(wh_heap_t heap, node **heads, int *sums) {
+__global__ void add_up(node **heads, int *sums) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    while (heads[i] != nullptr) {
-        node *gone = heads[i];
-        sums[i] += gone->value;
-        heads[i] = gone->next;
-        wh_free(heap, gone);
+    for (const node *at = heads[i]; at != nullptr; at = at->next) {
+        sums[i] += at->value;
     }
+    heads[i] = nullptr;
 }
 
 int main() {
@@ -40,7 +39,8 @@ int main() {
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     push<<<n / 128, 128, 0, stream>>>(h.handle, heads);
     push<<<n / 128, 128, 0, stream>>>(h.handle, heads);
-    pop_all<<<n / 128, 128, 0, stream>>>(h.handle, heads, sums);
+    add_up<<<n / 128, 128, 0, stream>>>(heads, sums);
+    must(wh_heap_reset_async(h.heap, stream)); /* recorded, too: all blocks are gone */
     must(cudaStreamEndCapture(stream, &graph));
     must(cudaGraphInstantiate(&program, graph, 0));
     for (int k = 0; k < launches; k++) {

@@ -1,5 +1,5 @@
 /* cuda_example.h: what the examples in CUDA C++ share, so that each shows only its own
- * matter: a heap on the first GPU, and how a program ends. cuda_01_plain.cu does without. */
+ * matter: a heap on the current GPU, and how a program ends. cuda_01_plain.cu does without. */
 #ifndef CUDA_EXAMPLE_H
 #define CUDA_EXAMPLE_H
 
@@ -11,14 +11,13 @@
 #define EXAMPLE_SKIPPED 77
 
 struct example_heap {
-    wh_device *device;
     wh_heap *heap;
     wh_heap_t handle; /* what kernels get, by value */
 };
 
 static inline void must(wh_status status) {
     if (status != WH_OK) {
-        std::printf("%s\n", wh_status_text(status));
+        std::printf("%s\n%s\n", wh_status_text(status), wh_last_error_text());
         std::exit(1);
     }
 }
@@ -30,18 +29,17 @@ static inline void must(cudaError_t error) {
     }
 }
 
-/* A heap of so many bytes in the memory of the first GPU. */
+/* A heap of so many bytes in the memory of the current GPU. */
 static inline example_heap example_open(uint64_t bytes) {
     example_heap h = {};
-    const wh_status status = wh_device_open(&h.device, "cuda", nullptr);
-    if (status != WH_OK) {
-        std::printf("no GPU: %s\n", wh_status_text(status));
-        std::exit(EXAMPLE_SKIPPED);
-    }
     wh_heap_options options = {};
     options.bytes = bytes;
-    options.device = h.device;
-    must(wh_heap_create(&h.heap, &options));
+    const wh_status status = wh_heap_create(&h.heap, &options);
+    if (status == WH_NO_DEVICE) {
+        std::printf("no GPU: %s\n", wh_last_error_text());
+        std::exit(EXAMPLE_SKIPPED);
+    }
+    must(status);
     must(wh_heap_handle(h.heap, &h.handle));
     return h;
 }
@@ -64,7 +62,6 @@ static inline int example_close(const example_heap &h, bool right) {
     must(wh_heap_get_stats(h.heap, &stats));
     const bool freed = stats.live_blocks == 0;
     wh_heap_destroy(h.heap);
-    wh_device_close(h.device);
     std::printf("%s, %s\n", right ? "right" : "WRONG", freed ? "all freed" : "NOT all freed");
     return right && freed ? 0 : 1;
 }
