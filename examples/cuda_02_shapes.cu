@@ -13,7 +13,6 @@ template <class T>
 __global__ void collect(wh_heap_t heap, const T *grid, int width, cell_list<T> *lists) {
     extern __shared__ int found[]; /* an int for each thread of the block */
     __shared__ int n;
-    __shared__ T *cells;
     const int t = threadIdx.y * blockDim.x + threadIdx.x;
     const int x = blockIdx.x * blockDim.x + threadIdx.x;
     const int y = blockIdx.y * blockDim.y + threadIdx.y;
@@ -25,10 +24,8 @@ __global__ void collect(wh_heap_t heap, const T *grid, int width, cell_list<T> *
         found[atomicAdd(&n, 1)] = y * width + x;
     }
     __syncthreads();
-    if (t == 0) { /* one block of memory for a block of threads */
-        cells = static_cast<T *>(wh_malloc(heap, n * sizeof(T)));
-    }
-    __syncthreads();
+    /* One block of memory for all threads of the block, which make this call together. */
+    T *cells = static_cast<T *>(wh_malloc_block(heap, n * sizeof(T)));
     if (cells != nullptr && t < n) {
         cells[t] = grid[found[t]];
     }
