@@ -49,6 +49,8 @@ try 20 "-rdc=true" cuda_06_files.cu cuda_06_files_table.cu
 try 17 "-rdc=true" cuda_07_kernels_start_kernels.cu
 try 14 "" cuda_08_malloc_replaced.cu
 try 20 "" cuda_09_vector.cu
+try 17 "" cuda_10_out_of_memory.cu
+try 14 "" cuda_11_devices.cu
 
 # None is forgotten here: each example is named above.
 for file in "$examples"/cuda_*.cu; do
