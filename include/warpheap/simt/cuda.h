@@ -189,12 +189,13 @@ template <class R, class... T> static inline R wh_cuda_refuse_(const char *text,
 #endif
 
 #define WH_KERNEL_PLAIN(name, args_t, a)                                                         \
-    static __global__ void name##_kernel(const args_t a);                                        \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
     static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {                 \
         name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(*wh_args); \
-        return wh_device_note_cuda(wh_l->device, (int)cudaGetLastError(), #name);                \
+        const cudaError_t wh_e = cudaGetLastError();                                             \
+        return wh_device_note_cuda(wh_l->device, (int)wh_e, #name, cudaGetErrorString(wh_e));    \
     }                                                                                            \
-    static __global__ void name##_kernel(const args_t a)
+    static __global__ void name##_kernel(const __grid_constant__ args_t a)
 
 /* --- where am I ------------------------------------------------------------ */
 
