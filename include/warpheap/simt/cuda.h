@@ -143,6 +143,13 @@ static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch
     }                                                                            \
     static __global__ void WH_CUDA_BOUNDS_ name##_kernel(const __grid_constant__ args_t a)
 
+#define WH_KERNEL_PLAIN(name, args_t, a)                                         \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a);      \
+    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) { \
+        WH_CUDA_LAUNCH_(name##_kernel, name);                                    \
+    }                                                                            \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a)
+
 /* The kernel's template arguments follow from the type of its parameter. */
 #define WH_KERNEL_TEMPLATE(params, name, args_t, a)                                               \
     template <WH_BARE_(params)>                                                                   \
@@ -187,15 +194,6 @@ template <class R, class... T> static inline R wh_cuda_refuse_(const char *text,
     return R();
 }
 #endif
-
-#define WH_KERNEL_PLAIN(name, args_t, a)                                                         \
-    static __global__ void name##_kernel(const __grid_constant__ args_t a);                      \
-    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) {                 \
-        name##_kernel<<<wh_l->blocks, wh_l->threads, 0, (cudaStream_t)wh_l->stream>>>(*wh_args); \
-        const cudaError_t wh_e = cudaGetLastError();                                             \
-        return wh_device_note_cuda(wh_l->device, (int)wh_e, #name, cudaGetErrorString(wh_e));    \
-    }                                                                                            \
-    static __global__ void name##_kernel(const __grid_constant__ args_t a)
 
 /* --- where am I ------------------------------------------------------------ */
 
