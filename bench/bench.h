@@ -83,6 +83,10 @@ wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size
 wh_bench_outcome wh_bench_registers(const wh_bench_options *options, char *error,
                                     size_t error_size);
 
+/* Writes the figures of a file of tools/compile_cost.py to out: what a plain kernel with one
+ * malloc costs. Needs no GPU. */
+wh_bench_outcome wh_bench_compile_cost(const char *file, FILE *out, char *error, size_t error_size);
+
 /* NULL past the end. */
 const char *wh_bench_case_name(size_t index);
 const char *wh_bench_case_text(size_t index);

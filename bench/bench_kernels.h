@@ -112,11 +112,12 @@ typedef struct wh_bench_ledger_kernels {
 } wh_bench_ledger_kernels;
 
 /* Kernels as a user would write them, for what the compiler makes of them: a malloc and
- * a free of one block, by all lanes or by lane 0 alone, or one of the two. symbol: what the
- * CUDA runtime calls take, NULL on the simulated device. */
-#define WH_BENCH_REGISTER_KERNELS 4u
+ * a free of one block, by all lanes or by lane 0 alone, or one of the two; the last of them
+ * without launch bounds. symbol: what the CUDA runtime calls take, NULL on the simulated
+ * device. */
+#define WH_BENCH_REGISTER_KERNELS 5u
 typedef struct wh_bench_register_kernel {
-    const char *name; /* "malloc_free", "malloc_free_alone", "malloc", "free" */
+    const char *name; /* "malloc_free", "malloc_free_alone", "malloc", "free", "malloc_plain" */
     const void *symbol;
     wh_bench_launcher launch; /* n threads; ptrs[i], lo */
 } wh_bench_register_kernel;

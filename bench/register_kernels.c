@@ -58,6 +58,14 @@ WH_KERNEL(k_free, user_args, a) {
     }
 }
 
+/* Without launch bounds: what a user's own __global__ function gets who says nothing of them. */
+WH_KERNEL_PLAIN(k_malloc_plain, user_args, a) {
+    const uint64_t i = wh_thread_id();
+    if (i < a.n) {
+        a.ptrs[i] = wh_malloc(a.heap, (size_t)a.size);
+    }
+}
+
 #define LAUNCHER(name)                                                                   \
     static wh_status launch_##name(const wh_launch *launch, const wh_bench_call *call) { \
         user_args a;                                                                     \
@@ -72,6 +80,7 @@ LAUNCHER(malloc_free)
 LAUNCHER(malloc_free_alone)
 LAUNCHER(malloc)
 LAUNCHER(free)
+LAUNCHER(malloc_plain)
 
 #define TABLE WH_TARGETED(WH_CAT(wh_bench_registers_, WH_ALLOCATOR))
 
@@ -84,6 +93,7 @@ const wh_bench_register_kernel TABLE[WH_BENCH_REGISTER_KERNELS] = {
     {"malloc_free_alone", WH_KERNEL_SYMBOL(k_malloc_free_alone), launch_malloc_free_alone},
     {"malloc", WH_KERNEL_SYMBOL(k_malloc), launch_malloc},
     {"free", WH_KERNEL_SYMBOL(k_free), launch_free},
+    {"malloc_plain", WH_KERNEL_SYMBOL(k_malloc_plain), launch_malloc_plain},
 };
 #ifdef __cplusplus
 }

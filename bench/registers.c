@@ -4,6 +4,45 @@
 
 #include "bench/internal.h"
 
+/* What tools/compile_cost.py writes; in this order it is shown. */
+static const struct figure {
+    const char *key, *unit;
+} figures[] = {
+    {"registers", "registers a thread"},
+    {"max_threads", "threads a block at most"},
+    {"stack_bytes", "bytes of stack a thread"},
+    {"code_bytes", "bytes of machine code"},
+    {"cpu_seconds", "s of CPU time to compile it"},
+};
+enum { N_FIGURES = sizeof figures / sizeof figures[0] };
+
+wh_bench_outcome wh_bench_compile_cost(const char *file, FILE *out, char *error,
+                                       size_t error_size) {
+    json_error_t e;
+    json_t *root = json_load_file(file, 0, &e);
+    if (root == NULL) {
+        (void)snprintf(error, error_size, "'%s': %s", file, e.text);
+        return WH_BENCH_USAGE;
+    }
+    const char *arch = json_string_value(json_object_get(root, "arch"));
+    const char *nvcc = json_string_value(json_object_get(root, "nvcc"));
+    int complete = arch != NULL && nvcc != NULL;
+    for (int i = 0; i < N_FIGURES; i++) {
+        complete = complete && json_is_number(json_object_get(root, figures[i].key));
+    }
+    if (complete) {
+        (void)fprintf(out, "one plain kernel with one wh_malloc, %s, nvcc %s:\n", arch, nvcc);
+    } else {
+        (void)snprintf(error, error_size, "'%s' is not a file of tools/compile_cost.py", file);
+    }
+    for (int i = 0; complete && i < N_FIGURES; i++) {
+        const double value = json_number_value(json_object_get(root, figures[i].key));
+        (void)fprintf(out, "%10.10g %s\n", value, figures[i].unit);
+    }
+    json_decref(root);
+    return complete ? WH_BENCH_OK : WH_BENCH_USAGE;
+}
+
 #if !WH_HAVE_CUDA
 
 wh_bench_outcome wh_bench_registers(const wh_bench_options *options, char *error,
@@ -11,7 +50,7 @@ wh_bench_outcome wh_bench_registers(const wh_bench_options *options, char *error
     (void)options;
     (void)snprintf(error, error_size,
                    "registers are counted by the compiler for the GPU: they need a CUDA build "
-                   "(-DWARPHEAP_CUDA=ON) and a GPU");
+                   "(-DWARPHEAP_CUDA=ON) and a GPU; tools/compile_cost.py needs nvcc alone");
     return WH_BENCH_USAGE;
 }
 
@@ -114,7 +153,8 @@ wh_bench_outcome wh_bench_registers(const wh_bench_options *options, char *error
     }
     if (strncmp(spec, "cuda", 4) != 0 || wh_device_open(&q.device, spec, NULL) != WH_OK) {
         (void)snprintf(error, error_size,
-                       "device '%s': the driver tells of registers only where there is a CUDA GPU",
+                       "device '%s': the driver tells of registers only where there is a CUDA "
+                       "GPU; tools/compile_cost.py needs nvcc alone",
                        spec);
         return WH_BENCH_USAGE;
     }

@@ -8,18 +8,23 @@
 #include "bench/bench.h"
 #include "cli/cli.h"
 
-enum { OPT_JSON = 256 };
+enum { OPT_JSON = 256, OPT_COMPILE_COST };
 
 static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0, "cuda (default: the first GPU) or cuda:N", 1},
     {"alloc", 'a', "LIST", 0, "allocators; default: all", 1},
     {"json", OPT_JSON, "FILE", 0, "write the figures to FILE", 2},
+    {"compile-cost", OPT_COMPILE_COST, "FILE", 0,
+     "show instead, without a GPU, what a plain kernel costs: a file that "
+     "tools/compile_cost.py --json made",
+     2},
     {0},
 };
 
 typedef struct request {
     wh_bench_options bench;
     cli_names allocs;
+    const char *compile_cost;
     int status; /* not 0: a complaint was made */
 } request;
 
@@ -37,6 +42,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_JSON:
         r->bench.json = arg;
+        return 0;
+    case OPT_COMPILE_COST:
+        r->compile_cost = arg;
         return 0;
     case ARGP_KEY_ARG:
         r->status = cli_complain("registers takes no argument '%s'", arg);
@@ -65,7 +73,10 @@ int cli_registers(int argc, char **argv) {
         r.bench.allocs = (const char *const *)r.allocs.v;
         r.bench.n_allocs = r.allocs.n;
         r.bench.table = stdout;
-        const wh_bench_outcome outcome = wh_bench_registers(&r.bench, error, sizeof error);
+        const wh_bench_outcome outcome =
+            r.compile_cost != NULL
+                ? wh_bench_compile_cost(r.compile_cost, stdout, error, sizeof error)
+                : wh_bench_registers(&r.bench, error, sizeof error);
         if (outcome != WH_BENCH_OK) {
             (void)cli_complain("%s", error);
         }

@@ -311,16 +311,36 @@ def test_state_cases(folder):
 def test_registers():
     """Here without a GPU: one line that says what it takes."""
     if "cuda:0" not in run("info").stdout:
-        complains(["registers"], 2, "need a CUDA build|only where there is a CUDA GPU")
+        complains(["registers"], 2, "(need a CUDA build|only where there is a CUDA GPU).*"
+                  "tools/compile_cost.py")
         return
     r = run("registers", "--alloc", "bump,gallatin")
     check(r.returncode == 0 and not r.stderr, f"registers: {r.stderr!r}")
     lines = [line.split() for line in r.stdout.splitlines()[1:]]
     check([line[:2] for line in lines] == [[a, k] for a in ("bump", "gallatin")
                                            for k in ("malloc_free", "malloc_free_alone", "malloc",
-                                                     "free")],
-          f"registers: four kernels each: {lines}")
+                                                     "free", "malloc_plain")],
+          f"registers: five kernels each: {lines}")
     check(all(1 <= int(line[2]) <= 255 for line in lines), f"registers: {lines}")
+
+
+def test_compile_cost(folder):
+    """The figures that tools/compile_cost.py wrote, with a GPU or without."""
+    path = os.path.join(folder, "cost.json")
+    cost = {"allocator": "default", "arch": "sm_90", "nvcc": "13.0", "cpu_seconds": 9.5,
+            "registers": 250, "stack_bytes": 144, "code_bytes": 651136, "max_threads": 256}
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(cost, f)
+    r = run("registers", "--compile-cost", path)
+    check(r.returncode == 0 and not r.stderr, f"--compile-cost: {r.returncode} {r.stderr!r}")
+    shown = [line.split()[0] for line in r.stdout.splitlines()[1:]]
+    check(shown == ["250", "256", "144", "651136", "9.5"], f"--compile-cost: {r.stdout}")
+    check("sm_90, nvcc 13.0" in r.stdout, f"--compile-cost: for what: {r.stdout}")
+    complains(["registers", "--compile-cost", path + "x"], 2, "cost.jsonx")
+    for key in cost.keys() - {"allocator"}:
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump({k: v for k, v in cost.items() if k != key}, f)
+        complains(["registers", "--compile-cost", path], 2, "is not a file of")
 
 
 def test_determinism(folder):
@@ -471,6 +491,7 @@ def main():
         test_limit(folder)
         test_state_cases(folder)
         test_registers()
+        test_compile_cost(folder)
         test_determinism(folder)
         test_alias(folder)
         test_graph(folder)

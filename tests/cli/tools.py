@@ -1,6 +1,6 @@
-"""tools/plot.py, tools/kernel_time.py and tools/sass_votes.py, without matplotlib, a GPU or a
-disassembler: a module and programs of the same names stand in for them, and tell what they were
-asked for.
+"""tools/plot.py, kernel_time.py, sass_votes.py and compile_cost.py, without matplotlib, a GPU, a
+disassembler or nvcc: a module and programs of the same names stand in for them, and tell what
+they were asked for.
 
 Usage: tools.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
 """
@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -276,6 +277,66 @@ def test_sass_votes(folder):
     check(r.returncode == 2 and one_line(r), f"sass_votes: nvdisasm fails: {r.returncode} {r.stderr}")
 
 
+# --- compile_cost.py ------------------------------------------------------------------------------
+
+# Says what ptxas says, and writes an object with 48 bytes of code in two sections of three.
+NVCC = """#!/bin/sh
+if [ "$1" = --version ]; then echo "Cuda compilation tools, release 13.0, V13.0.88"; exit 0; fi
+[ -z "$FAKE_FAILS" ] || {{ echo "error: no"; exit 1; }}
+while [ "$1" != -o ]; do shift; done
+echo "    8 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" >&2
+echo "ptxas info    : Used 97 registers, used 0 barriers, 144 bytes cumulative stack size" >&2
+cp "$0.o" "$2"
+"""
+
+
+def elf(sections):
+    """An ELF file of 64 bits with sections of these names and sizes."""
+    names = b"\0" + b"".join(n.encode() + b"\0" for n, _ in [*sections, (".shstrtab", 0)])
+    at = [names.index(b"\0" + n.encode() + b"\0") + 1 for n, _ in [*sections, (".shstrtab", 0)]]
+    heads = b"".join(struct.pack("<IIQQQQ24x", name, 1, 0, 0, 64, size) for name, size
+                     in zip(at, [*(size for _, size in sections), len(names)]))
+    n = len(sections) + 1
+    head = struct.pack("<5s35xQ10xHHH", b"\x7fELF\x02", 64 + len(names), 64, n, n - 1)
+    return head + names + heads
+
+
+def test_compile_cost(folder):
+    nvcc = os.path.join(folder, "nvcc")
+    program(nvcc, NVCC)
+    with open(nvcc + ".o", "wb") as f:
+        f.write(elf([(".text.plain", 32), (".nv.info", 999), (".text.slow", 16)]))
+    out = os.path.join(folder, "out.json")
+    ceilings = {"nvcc": "13.0", "registers": 97, "stack_bytes": 144, "code_bytes": 48,
+                "cpu_seconds": 60}
+
+    def cost(change, **env):
+        path = os.path.join(folder, "ceilings.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump({**ceilings, **change}, f)
+        return tool("compile_cost.py", "--nvcc", nvcc, "--json", out, "--check", path, **env)
+
+    r = cost({})
+    check(r.returncode == 0, f"compile_cost: at the ceilings: {r.returncode} {r.stderr}")
+    with open(out, encoding="utf-8") as f:
+        figures = json.load(f)
+    check([figures[k] for k in ("registers", "stack_bytes", "code_bytes", "max_threads")]
+          == [97, 144, 48, 512], f"compile_cost: {figures}")
+    for key in ("registers", "stack_bytes", "code_bytes"):
+        r = cost({key: ceilings[key] - 1})
+        check(r.returncode == 1 and key in r.stderr and one_line(r),
+              f"compile_cost: {key} above its ceiling: {r.returncode} {r.stderr}")
+    r = cost({"cpu_seconds": -1})
+    check(r.returncode == 1, f"compile_cost: seconds above their ceiling: {r.returncode}")
+    check(cost({"nvcc": "12.9"}).returncode == 77, "compile_cost: another nvcc")
+    r = cost({}, FAKE_FAILS="1")
+    check(r.returncode == 2 and "error: no" in r.stderr, f"compile_cost: nvcc fails: {r.stderr}")
+    r = tool("compile_cost.py", "--nvcc", nvcc + "x")
+    check(r.returncode == 77, f"compile_cost: no nvcc: {r.returncode}")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    test_compile_cost(folder)
 with tempfile.TemporaryDirectory() as folder:
     test_plot(folder)
 with tempfile.TemporaryDirectory() as folder:

@@ -1,25 +1,59 @@
 #!/usr/bin/env python3
-"""readme.py: the documents tell the truth where a program can check it: the README's
-example is the one that the tests build and run, every link leads somewhere, and every
-allocator of list.h is in the README's table.
+"""readme.py: the documents tell the truth where a program can check it: the code that README.md
+and docs/CUDA.md show is that of examples which the tests build, every link leads somewhere, and
+every allocator of list.h is in the README's table.
+
+An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
+/* [docs NAME */ and /* docs] */ for docs/CUDA.md.
 
     readme.py SOURCE_DIR
 """
 import pathlib
 import re
 import sys
+import textwrap
+
+MARKED = r"[ ]*/\* \[%s \*/\n(.*?)[ ]*/\* %s\] \*/"
+
+
+def shown(text, languages):
+    """The fenced blocks of a document in these languages."""
+    return re.findall(r"^```(?:%s)\n(.*?)^```$" % "|".join(languages), text, re.S | re.M)
+
+
+def marked(root, begin, end):
+    """(example, code) of each part of an example between two marks."""
+    files = sorted(f for f in root.glob("examples/*") if f.suffix in (".c", ".cu", ".h"))
+    return [(f.name, textwrap.dedent(code)) for f in files
+            for code in re.findall(MARKED % (begin, end), f.read_text(), re.S)]
+
+
+def snippets(root):
+    """What is wrong with the code that the documents show."""
+    wrong = []
+    for document, begin, end in (("README.md", "readme", "readme"),
+                                 ("docs/CUDA.md", r"docs \w+", "docs")):
+        blocks = shown((root / document).read_text(), ("c", "cpp"))
+        parts = marked(root, begin, end)
+        if not parts:
+            wrong.append("no example marks a part for {}".format(document))
+        for name, code in parts:
+            if code not in blocks:
+                wrong.append("{} does not show the marked part of {}".format(document, name))
+        for block in blocks:
+            if block not in [code for _, code in parts]:
+                wrong.append("{} shows code that is in no example: {}".format(
+                    document, block.splitlines()[0]))
+    return wrong
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
     readme = (root / "README.md").read_text()
-    wrong = []
-    example = (root / "examples/01_malloc_free.c").read_text()
-    marked = re.search(r"/\* \[readme \*/\n(.*?)/\* readme\] \*/", example, re.S)
-    if marked is None or "```c\n" + marked.group(1) + "```" not in readme:
-        wrong.append("README.md does not show the marked part of examples/01_malloc_free.c")
-    for document in [root / "README.md", *root.glob("docs/*.md"), *root.glob("include/**/*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+    wrong = snippets(root)
+    for document in [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("include/**/*.md")]:
+        text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.S | re.M)
+        for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
             if not (document.parent / link).exists():
                 wrong.append("{}: no such file: {}".format(document.relative_to(root), link))
     names = re.findall(r'^\s*X\(\w+, \w+, "([^"]+)"', (root / "include/warpheap/alloc/list.h").read_text(), re.M)

@@ -143,6 +143,13 @@ static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch
     }                                                                            \
     static __global__ void WH_CUDA_BOUNDS_ name##_kernel(const __grid_constant__ args_t a)
 
+#define WH_KERNEL_PLAIN(name, args_t, a)                                         \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a);      \
+    static inline wh_status name(const wh_launch *wh_l, const args_t *wh_args) { \
+        WH_CUDA_LAUNCH_(name##_kernel, name);                                    \
+    }                                                                            \
+    static __global__ void name##_kernel(const __grid_constant__ args_t a)
+
 /* The kernel's template arguments follow from the type of its parameter. */
 #define WH_KERNEL_TEMPLATE(params, name, args_t, a)                                               \
     template <WH_BARE_(params)>                                                                   \

@@ -52,6 +52,7 @@
     template <WH_BARE_(params)> static void name##_kernel(const WH_BARE_(args_t) a)
 #endif
 #define WH_KERNEL_SYMBOL(name) NULL
+#define WH_KERNEL_PLAIN WH_KERNEL
 
 /* Host code may make the calls of device code here. */
 #define WH_CALL WH_FN

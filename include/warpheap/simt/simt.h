@@ -34,6 +34,8 @@
  *       #define WH_KERNEL_THREADS N before the first include if the file never launches
  *       more than N threads a block (default 1024): a GPU kernel may then use more
  *       registers.
+ *   WH_KERNEL_PLAIN(name, args_t, a)  the same without launch bounds, as the compiler sees a
+ *       plain __global__ function; for measurements
  *   WH_KERNEL_SYMBOL(name)  the kernel as calls of the CUDA runtime take it (const
  *       void *), for a query such as cudaFuncGetAttributes; NULL for the simulator. Not for
  *       templates (in CUDA code: name_kernel<int>).
