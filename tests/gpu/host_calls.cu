@@ -9,12 +9,12 @@
 
 static int failures;
 
-#define CHECK(condition)                                             \
-    do {                                                             \
-        if (!(condition)) {                                          \
+#define CHECK(condition)                                                \
+    do {                                                                \
+        if (!(condition)) {                                             \
             std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            failures++;                                              \
-        }                                                            \
+            failures++;                                                 \
+        }                                                               \
     } while (0)
 
 static const unsigned THREADS = 1000;
@@ -96,47 +96,61 @@ static void targets(bool gpu) {
     wh_device_close(d);
 }
 
-// A call on a stream waits for no other: a kernel that spins elsewhere goes on. destroy, too.
-static void streams() {
-    space s = make("cuda");
-    cudaStream_t busy, mine;
-    volatile int *go = nullptr;
+static int count_visit(void *n, void *, uint64_t) {
+    ++*static_cast<unsigned long long *>(n);
+    return 0;
+}
+
+// Everything that takes a stream, on a heap of its own.
+static void on_stream(space *s, cudaStream_t mine, cudaStream_t busy) {
     wh_stats stats;
     wh_report report;
+    unsigned long long visited = 0;
+    uint64_t left = 0;
+#define BUSY() CHECK(busy == nullptr || cudaStreamQuery(busy) == cudaErrorNotReady)
+    take_blocks<<<4, 256, 0, mine>>>(s->handle, s->blocks);
+    CHECK(wh_heap_get_stats_on(s->heap, &stats, mine) == WH_OK);
+    CHECK(stats.live_blocks == THREADS && stats.failed == 0);
+    BUSY();
+    CHECK(wh_heap_check_on(s->heap, &report, mine) == WH_OK);
+    BUSY();
+    CHECK(wh_heap_blocks_left_on(s->heap, 4096, &left, mine) == WH_OK && left > 10000);
+    BUSY();
+    CHECK(wh_heap_walk_on(s->heap, count_visit, &visited, mine) == WH_OK);
+    CHECK(visited == THREADS);
+    BUSY();
+    give_blocks<<<4, 256, 0, mine>>>(s->handle, s->blocks);
+    CHECK(wh_heap_get_stats_on(s->heap, &stats, mine) == WH_OK && stats.live_blocks == 0);
+    CHECK(wh_heap_reset_on(s->heap, mine) == WH_OK);
+    BUSY();
+    take_blocks<<<4, 256, 0, mine>>>(s->handle, s->blocks);
+    wh_heap_destroy_on(s->heap, mine);
+    BUSY();
+    CHECK(cudaStreamSynchronize(mine) == cudaSuccess);
+}
+
+// A call on a stream waits for no other: a kernel that spins elsewhere goes on. destroy, too.
+static void streams() {
+    cudaStream_t busy, mine;
+    int *go = nullptr;
     CHECK(cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking) == cudaSuccess);
     CHECK(cudaStreamCreateWithFlags(&mine, cudaStreamNonBlocking) == cudaSuccess);
-    CHECK(cudaHostAlloc((void **)&go, sizeof *go, cudaHostAllocMapped) == cudaSuccess);
+    CHECK(cudaHostAlloc(reinterpret_cast<void **>(&go), sizeof *go, cudaHostAllocMapped) ==
+          cudaSuccess);
     *go = 0;
     // Once beforehand: the first launch of each kernel loads it, which waits for the device.
-    CHECK(wh_heap_get_stats_on(s.heap, &stats, mine) == WH_OK);
-    CHECK(wh_heap_check_on(s.heap, &report, mine) == WH_OK);
-    take_blocks<<<4, 256, 0, mine>>>(s.handle, s.blocks);
-    give_blocks<<<4, 256, 0, mine>>>(s.handle, s.blocks);
-    CHECK(cudaStreamSynchronize(mine) == cudaSuccess);
-    spin<<<1, 1, 0, busy>>>(const_cast<const int *>(go));
-    take_blocks<<<4, 256, 0, mine>>>(s.handle, s.blocks);
-    CHECK(wh_heap_get_stats_on(s.heap, &stats, mine) == WH_OK);
-    CHECK(stats.live_blocks == THREADS && stats.failed == 0);
-    CHECK(wh_heap_check_on(s.heap, &report, mine) == WH_OK);
-    unsigned long long visited = 0;
-    CHECK(wh_heap_walk_on(
-              s.heap,
-              [](void *n, void *, uint64_t) {
-                  ++*static_cast<unsigned long long *>(n);
-                  return 0;
-              },
-              &visited, mine) == WH_OK);
-    CHECK(visited == THREADS);
-    CHECK(wh_heap_reset_on(s.heap, mine) == WH_OK);
-    CHECK(wh_heap_get_stats_on(s.heap, &stats, mine) == WH_OK && stats.live_blocks == 0);
-    take_blocks<<<4, 256, 0, mine>>>(s.handle, s.blocks);
-    wh_heap_destroy_on(s.heap, mine);
-    CHECK(cudaStreamQuery(busy) == cudaErrorNotReady); // it still spins
-    *go = 1;
-    CHECK(cudaStreamSynchronize(busy) == cudaSuccess);
-    CHECK(wh_device_free(s.device, s.blocks) == WH_OK);
-    wh_device_close(s.device);
-    CHECK(cudaFreeHost((void *)go) == cudaSuccess);
+    for (int i = 0; i < 2; i++) {
+        space s = make("cuda");
+        if (i == 1) {
+            spin<<<1, 1, 0, busy>>>(go);
+        }
+        on_stream(&s, mine, i == 1 ? busy : nullptr);
+        *const_cast<volatile int *>(go) = i;
+        CHECK(cudaStreamSynchronize(busy) == cudaSuccess);
+        CHECK(wh_device_free(s.device, s.blocks) == WH_OK);
+        wh_device_close(s.device);
+    }
+    CHECK(cudaFreeHost(go) == cudaSuccess);
     CHECK(cudaStreamDestroy(busy) == cudaSuccess && cudaStreamDestroy(mine) == cudaSuccess);
 }
 
