@@ -148,6 +148,10 @@ typedef struct wh_handle_kind {
  * the handle); wh_last_error_text says more. Users call the typed wh_heap_handle. */
 wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, void *handle);
 
+/* sizeof the handle of this heap's allocator, for who has no wh_heap_t: languages that load the
+ * library and compile kernels at run time. 0: of no heap. */
+uint64_t wh_heap_handle_bytes(const wh_heap *heap);
+
 /* What is built in. index counts from 0; NULL past the end. */
 typedef struct wh_allocator_info {
     const char *name;   /* "gallatin" */

@@ -363,6 +363,10 @@ wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, v
     return s;
 }
 
+uint64_t wh_heap_handle_bytes(const wh_heap *heap) {
+    return heap != NULL ? heap->ops->handle_bytes : 0;
+}
+
 /* --- looking inside -------------------------------------------------------------- */
 
 /* Runs an inspection on the stream, into the heap's scratch memory, and brings the result to the

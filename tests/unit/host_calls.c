@@ -180,6 +180,8 @@ static void test_handle(void **state) {
     right.handle_bytes = sizeof(wh_heap_t);
     right.version = WH_VERSION;
     right.target = WH_TARGET_SIM;
+    assert_int_equal(wh_heap_handle_bytes(heap), sizeof(wh_heap_t));
+    assert_int_equal(wh_heap_handle_bytes(NULL), 0);
     assert_int_equal(wh_heap_copy_handle(heap, &right, handle), WH_OK);
     wh_handle_kind k = right;
     k.version += 1; /* another patch */
@@ -191,6 +193,11 @@ static void test_handle(void **state) {
     k.handle_bytes -= 8;
     assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_BUILD);
     assert_non_null(strstr(wh_last_error_text(), "another layout"));
+    k = right;
+    k.layout = 1;
+    assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_BUILD);
+    k.layout = WH_OF_(layout)();
+    assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_OK);
     k = right;
     k.target = WH_TARGET_CUDA;
     assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_TARGET);
