@@ -402,25 +402,17 @@ WH_CALL void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n WH_SITE_) 
                           void *, WH_ON_HOST_("wh_aligned_alloc"), heap, align, n WH_SITE_ARGS_);
 }
 
-#ifdef WH_ALLOC_LEFT
 WH_FN uint64_t wh_dev_left_(wh_heap_t heap, size_t bytes) {
     return WH_OF_(left)(heap, bytes, 0, 1);
 }
 WH_FN uint64_t wh_dev_left_warp_(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
     const uint64_t mine = WH_OF_(left)(heap, bytes, wh_mask_rank(mask), wh_popc32(mask));
+    if (mine == WH_UNKNOWN) { /* so say all */
+        return mine;
+    }
     const uint64_t low = wh_reduce_add_u32(mask, (uint32_t)mine & 0xffffff); /* of 32 lanes */
     return ((uint64_t)wh_reduce_add_u32(mask, (uint32_t)(mine >> 24)) << 24) + low;
 }
-#else
-WH_FN uint64_t wh_dev_left_(wh_heap_t heap, size_t bytes) {
-    (void)heap, (void)bytes;
-    return WH_UNKNOWN;
-}
-WH_FN uint64_t wh_dev_left_warp_(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
-    (void)heap, (void)mask, (void)bytes;
-    return WH_UNKNOWN;
-}
-#endif
 
 /* How many blocks of `bytes` bytes wh_malloc would give from now until NULL, if nothing else was
  * asked for and nothing freed; 0 for 0 bytes. WH_UNKNOWN without WH_CAP_LEFT.

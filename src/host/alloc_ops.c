@@ -128,7 +128,6 @@ static wh_status grow(const wh_launch *l, const void *handle, const void *old) {
 #define grow NULL
 #endif
 
-#ifdef WH_ALLOC_LEFT
 WH_KERNEL(left_kernel, ops_args, a) {
     wh_left_query *q = (wh_left_query *)a.out;
     const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
@@ -143,9 +142,6 @@ static wh_status left(const wh_launch *l, const void *handle, wh_left_query *q,
     const ops_args a = make_args(handle, q);
     return s == WH_OK ? left_kernel(l, &a) : s;
 }
-#else
-#define left NULL
-#endif
 
 static uint64_t layout(void) {
     return WH_OF_(layout)();

@@ -30,7 +30,7 @@ typedef struct whi_alloc_ops {
     wh_status (*grow_plan)(void *handle, const void *old, wh_plan *plan, unsigned char *memory,
                            uint64_t bytes, const wh_tuning *tuning, int64_t *moved);
     wh_status (*grow)(const wh_launch *launch, const void *handle, const void *old);
-    /* Of an allocator with WH_CAP_LEFT, else NULL. q: device memory. */
+    /* Of an allocator with WH_CAP_LEFT. q: device memory. */
     wh_status (*left)(const wh_launch *launch, const void *handle, wh_left_query *q,
                       const wh_left_query *question);
     /* The hash of how this code lays a heap out (wh_layout_hash). */

@@ -530,7 +530,7 @@ static wh_status blocks_left(wh_heap *heap, uint64_t bytes, uint64_t *blocks, vo
     if (heap == NULL || blocks == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    if (heap->ops->left == NULL) {
+    if ((heap->info->caps & WH_CAP_LEFT) == 0) {
         return WH_UNSUPPORTED;
     }
     wh_left_query q = {bytes, 0};

@@ -45,7 +45,7 @@
  *   void wh_X_check(wh_X_t h, uint64_t i, uint64_t n, wh_report *r)
  *   void wh_X_walk(wh_X_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
  *
- * With WH_CAP_LEFT, and #define WH_ALLOC_LEFT in the family's header:
+ * With WH_CAP_LEFT (others: #define wh_X_left WH_LEFT_UNKNOWN):
  *   uint64_t wh_X_left(wh_X_t h, uint64_t bytes, uint64_t i, uint64_t n)
  *       what thread i of n counts of the blocks of `bytes` bytes that malloc could still give, one
  *       after the other; the sum over all threads is the answer. Also while lanes run: atomic
@@ -76,6 +76,9 @@ typedef struct wh_plan {
     uint64_t metadata_bytes; /* of the heap's bytes, not available to blocks */
     uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
 } wh_plan;
+
+/* wh_X_left of an allocator that cannot tell. */
+#define WH_LEFT_UNKNOWN(h, bytes, i, n) ((void)(h), (void)(bytes), (void)(i), (void)(n), WH_UNKNOWN)
 
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
 typedef struct wh_left_query {

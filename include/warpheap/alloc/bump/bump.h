@@ -161,7 +161,6 @@ WH_FN void wh_bump_walk(wh_bump_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
     (void)sink;
 }
 
-#define WH_ALLOC_LEFT
 WH_FN uint64_t wh_bump_left(wh_bump_t h, uint64_t bytes, uint64_t i, uint64_t n) {
     const uint64_t used = wh_load_u64_relaxed(h.offset);
     (void)n;

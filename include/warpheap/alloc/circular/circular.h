@@ -1071,9 +1071,13 @@ static inline uint64_t wh_circular_layout_(void) {
 WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 
 #define wh_cmalloc_NAME "cmalloc"
+#define wh_cmalloc_left WH_LEFT_UNKNOWN
 #define wh_cfmalloc_NAME "cfmalloc"
+#define wh_cfmalloc_left WH_LEFT_UNKNOWN
 #define wh_cmmalloc_NAME "cmmalloc"
+#define wh_cmmalloc_left WH_LEFT_UNKNOWN
 #define wh_cfmmalloc_NAME "cfmmalloc"
+#define wh_cfmmalloc_left WH_LEFT_UNKNOWN
 #define wh_cmalloc_layout wh_circular_layout_
 #define wh_cfmalloc_layout wh_circular_layout_
 #define wh_cmmalloc_layout wh_circular_layout_
@@ -1102,6 +1106,7 @@ typedef struct wh_awmalloc {
 } wh_awmalloc_t;
 
 #define wh_awmalloc_NAME "awmalloc"
+#define wh_awmalloc_left WH_LEFT_UNKNOWN
 #define wh_awmalloc_MAX_ALIGN (1u << 20)
 #define wh_awmalloc_BLOCKS 8
 #define wh_awmalloc_EACH 0

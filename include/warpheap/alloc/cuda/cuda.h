@@ -14,6 +14,7 @@
 #include "warpheap/simt/begin.h"
 
 #define wh_cuda_NAME "cuda"
+#define wh_cuda_left WH_LEFT_UNKNOWN
 #define wh_cuda_MAX_ALIGN 16u
 #define wh_cuda_BLOCKS 1
 #define wh_cuda_EACH 0

@@ -369,12 +369,14 @@ static inline uint64_t wh_floor_layout(void) {
 #endif
 
 #define wh_floor_NAME "floor"
+#define wh_floor_left WH_LEFT_UNKNOWN
 #define wh_floor_MAX_ALIGN 16u
 #define wh_floor_BLOCKS 6 /* as tessera: with 32 registers the benchmark's churn spills */
 #define wh_floor_EACH 1
 
 /* floor-plain: the same, but for free. */
 #define wh_floor_plain_NAME "floor-plain"
+#define wh_floor_plain_left WH_LEFT_UNKNOWN
 #define wh_floor_plain_MAX_ALIGN wh_floor_MAX_ALIGN
 #define wh_floor_plain_BLOCKS wh_floor_BLOCKS
 #define wh_floor_plain_EACH wh_floor_EACH

@@ -11,6 +11,7 @@
 #include "warpheap/simt/begin.h"
 
 #define wh_null_NAME "null"
+#define wh_null_left WH_LEFT_UNKNOWN
 #define wh_null_MAX_ALIGN 16u
 #define wh_null_BLOCKS 8
 #define wh_null_EACH 0

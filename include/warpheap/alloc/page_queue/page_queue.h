@@ -258,7 +258,6 @@ WH_FN void wh_page_queue_check(wh_page_queue_t h, uint64_t i, uint64_t n, wh_rep
     }
 }
 
-#define WH_ALLOC_LEFT
 WH_FN uint64_t wh_page_queue_left(wh_page_queue_t h, uint64_t bytes, uint64_t i, uint64_t n) {
     const int64_t count = (int64_t)wh_load_u64_relaxed(&h.header->count);
     const int fits = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2;

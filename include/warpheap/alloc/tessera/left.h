@@ -9,6 +9,8 @@
 #include "warpheap/alloc/tessera/inspect.h"
 #include "warpheap/alloc/tessera/steps.h"
 
+#include "warpheap/simt/begin.h"
+
 /* Which of the 64 chunks of a word of the pool there are. */
 WH_FN uint64_t wh_tessera_chunks_there_(wh_tessera_core g, uint32_t word) {
     const uint32_t n = g.n_chunks - (word << 6);
@@ -217,9 +219,10 @@ WH_FN_SLOW uint64_t wh_tessera_left_(wh_tessera_ref g, uint64_t bytes, uint64_t 
  * more of a chunk, and how many a free chunk gives depends on how many of them lie side by side
  * when it is taken: here as many as there are now. For more than a chunk: what requests get that
  * find their places free, as in a fresh heap; those in a heap with holes may get some more. */
-#define WH_ALLOC_LEFT
 WH_FN uint64_t wh_tessera_left(wh_tessera_t h, uint64_t bytes, uint64_t i, uint64_t n) {
     return wh_tessera_left_(wh_tessera_ref_(h), bytes, i, n);
 }
+
+#include "warpheap/simt/end.h"
 
 #endif
