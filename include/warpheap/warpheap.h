@@ -14,9 +14,9 @@
  * A malloc is heavy: a plain kernel with one wh_malloc of the default allocator takes 250
  * registers, 144 bytes of stack, 650 KB of machine code and 8 to 15 s to compile (nvcc 13.0,
  * sm_90), and cannot be launched with 512 or more threads a block. Ways out:
- *     nvcc -rdc=true -Xptxas --device-function-maxrregcount=40    40 to 44 registers, 4 s
+ *     nvcc -rdc=true -Xptxas --device-function-maxrregcount=40    40 to 48 registers, 4 s
  *     __launch_bounds__(1024), or the largest block there is      64 registers
- *     nvcc -Ofc max                                               2 to 3 s; slow code
+ *     nvcc -Ofc max            2 to 3 s; 100 times slower: to see whether it compiles
  *
  * Host side: heap.h (create, destroy, reset, statistics) and device.h.
  * The handle wh_heap_t is a small struct; pass it to kernels by value.
