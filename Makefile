@@ -32,12 +32,16 @@ CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GEN
     cmake --preset
 SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
 
-.PHONY: all bench test sanitizers $(SANITIZERS) nightly cuda cuda-kinds install format format-check clean
+.PHONY: all help bench test sanitizers $(SANITIZERS) nightly cuda cuda-kinds install format format-check clean
 
 all:
 	@scripts/setup build
 	$(CONFIGURE) release
 	cmake --build build --parallel $(JOBS) --target warpheap_cli
+
+# This file's head.
+help:
+	@sed -n '/^#   make/,/^$$/{s/^# \{0,1\}//;p}' Makefile
 
 bench: all
 	build/warpheap bench $(BENCH_ARGS)

@@ -290,10 +290,11 @@ static int open_device(whi_bench *b, char *error, size_t size) {
     if (s == WH_NO_DEVICE) {
         const uint32_t n = wh_device_cuda_count();
         if (n == 0) {
-            (void)snprintf(error, size,
-                           "device '%s': there is no usable CUDA GPU here; --device sim runs on "
-                           "the simulated device",
-                           spec);
+            (void)snprintf(
+                error, size,
+                "device '%s': there is no usable CUDA GPU here (%s); --device sim runs on "
+                "the simulated device",
+                spec, wh_last_error_text());
         } else {
             (void)snprintf(error, size, "device '%s': there are %u CUDA devices, cuda:0 to cuda:%u",
                            spec, n, n - 1);

@@ -4,6 +4,11 @@
 
 #include "build_info.h"
 #include "cli/cli.h"
+#include "warpheap/version.h"
+
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+#define VERSION TEXT(WH_VERSION_MAJOR) "." TEXT(WH_VERSION_MINOR) "." TEXT(WH_VERSION_PATCH)
 
 static const char usage[] =
     "Usage: warpheap COMMAND [OPTION...]\n"
@@ -38,7 +43,7 @@ int main(int argc, char **argv) {
         return show(usage);
     }
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
-        return show("warpheap, build " WH_BUILD_COMMIT "\n" WH_BUILD_COMPILER "\n");
+        return show("warpheap " VERSION ", build " WH_BUILD_COMMIT "\n" WH_BUILD_COMPILER "\n");
     }
     if (command[0] == '\0') {
         return cli_complain("no command given; known: bench, info, registers, help");

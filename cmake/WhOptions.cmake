@@ -37,7 +37,7 @@ option(WARPHEAP_PROGRAM "build the program warpheap (needs jansson and zlib)"
 option(WARPHEAP_STATIC_DEPS "link jansson and zlib statically into the program" OFF)
 option(WARPHEAP_SHARED "build the shared library, too" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_INSTALL "make install rules" ${PROJECT_IS_TOP_LEVEL})
-option(WARPHEAP_WERROR "warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+option(WARPHEAP_WERROR "warnings are errors; the presets say so" OFF)
 
 get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT multi_config)

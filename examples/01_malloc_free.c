@@ -29,7 +29,7 @@ static void run(wh_device *device, wh_heap *heap, uint64_t *sums) {
     args a;
     a.sums = sums;
     must(wh_heap_handle(heap, &a.heap));
-    const wh_launch launch = {device, 4, 256, NULL}; /* 4 blocks of 256 threads */
+    const wh_launch launch = wh_grid(device, 4, 256); /* 4 blocks of 256 threads */
     must(sum_list(&launch, &a));
 }
 /* readme] */

@@ -1,37 +1,56 @@
 /* cuda_08_malloc_replaced.cu: kernels that say malloc, free, new and delete, as they were
  * written for the malloc of CUDA, get their memory from warpheap. */
+#include <cstdlib>
 #include <new>
+#include <vector>
 
 #include "cuda_example.h"
 
 /* [docs replaced */
 __device__ wh_heap_t app_heap;
 
-/* C++ has no null from this operator: where memory is short the kernel ends with an error. */
-__device__ static void *app_new(size_t n) {
+/* One operator serves kernels and the host: a device operator alone would take the place of the
+ * host's in the whole program. Neither may return null: where memory is short a kernel ends with
+ * an error. */
+__host__ __device__ static void *app_new(size_t n) {
+#ifdef __CUDA_ARCH__
     void *p = wh_malloc(app_heap, n != 0 ? n : 1);
     if (p == nullptr) {
         wh_trap("new: the heap is full");
     }
     return p;
+#else
+    void *p = std::malloc(n != 0 ? n : 1);
+    if (p == nullptr) {
+        throw std::bad_alloc();
+    }
+    return p;
+#endif
 }
-__device__ void *operator new(size_t n) {
+__host__ __device__ static void app_delete(void *p) {
+#ifdef __CUDA_ARCH__
+    wh_free(app_heap, p);
+#else
+    std::free(p);
+#endif
+}
+__host__ __device__ void *operator new(size_t n) {
     return app_new(n);
 }
-__device__ void *operator new[](size_t n) {
+__host__ __device__ void *operator new[](size_t n) {
     return app_new(n);
 }
-__device__ void operator delete(void *p) noexcept {
-    wh_free(app_heap, p);
+__host__ __device__ void operator delete(void *p) noexcept {
+    app_delete(p);
 }
-__device__ void operator delete[](void *p) noexcept {
-    wh_free(app_heap, p);
+__host__ __device__ void operator delete[](void *p) noexcept {
+    app_delete(p);
 }
-__device__ void operator delete(void *p, size_t) noexcept {
-    wh_free(app_heap, p);
+__host__ __device__ void operator delete(void *p, size_t) noexcept {
+    app_delete(p);
 }
-__device__ void operator delete[](void *p, size_t) noexcept {
-    wh_free(app_heap, p);
+__host__ __device__ void operator delete[](void *p, size_t) noexcept {
+    app_delete(p);
 }
 
 #define malloc(n) wh_malloc(app_heap, n) /* after all includes */
@@ -79,7 +98,22 @@ __global__ void existing(int *out) {
 #undef malloc
 #undef free
 
+/* The host's new is the host's: in this file, in others, and in libraries. */
+static bool host_new_works() {
+    std::vector<int> list;
+    for (int i = 0; i < 1000; i++) {
+        list.push_back(i);
+    }
+    int *one = new int(5);
+    const bool right = list[999] == 999 && *one == 5;
+    delete one;
+    return right;
+}
+
 int main() {
+    if (!host_new_works()) {
+        return 1;
+    }
     const int n = 64;
     const example_heap h = example_open(16 << 20);
     int *out = example_shared<int>(n);

@@ -1,8 +1,8 @@
 /* cuda_10_out_of_memory.cu: who is told when the heap is full. A call then returns nullptr; a
  * file that says so before it includes warpheap.h learns how much was asked for, and where. */
+/* [docs oom */
 #include <warpheap/types.h>
 
-/* [docs oom */
 __device__ void out_of_memory(const wh_oom_event &event); /* a function of this file */
 #define WH_ON_OOM(event) out_of_memory(event)             /* before the include */
 #include <warpheap/warpheap.h>

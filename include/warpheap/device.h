@@ -36,6 +36,15 @@ typedef struct wh_launch {
                                       what the GPU has */
 } wh_launch;
 
+/* A launch of one dimension on the default stream; other fields may be set in it. */
+static inline wh_launch wh_grid(wh_device *device, uint32_t blocks, uint32_t threads) {
+    wh_launch launch = {0};
+    launch.device = device;
+    launch.blocks = blocks;
+    launch.threads = threads;
+    return launch;
+}
+
 /* Scheduling policies of the simulated device; docs/SIMULATOR.md. X(NAME, "cli name") */
 #define WH_SIM_POLICY_LIST(X)     \
     X(ROUND_ROBIN, "round-robin") \
@@ -76,7 +85,8 @@ typedef struct wh_sim_options {
     const char *replay;     /* file whose schedule is followed (NULL: none) */
 } wh_sim_options;
 
-typedef enum wh_target { WH_TARGET_SIM, WH_TARGET_CUDA } wh_target;
+/* ANY: of a wh_handle_kind alone, where a file that no CUDA compiler reads hands the handle on. */
+typedef enum wh_target { WH_TARGET_SIM, WH_TARGET_CUDA, WH_TARGET_ANY } wh_target;
 
 typedef struct wh_device_info {
     wh_target target;

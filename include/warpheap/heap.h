@@ -38,10 +38,11 @@ typedef struct wh_heap_options {
     uint64_t struct_bytes; /* sizeof this struct, or 0: see above */
     uint64_t bytes;        /* whole heap, metadata included; required */
     const char *allocator; /* name as `warpheap info` lists it; NULL: the default */
-    wh_device *device;     /* NULL: the heap opens "auto" and closes it when destroyed; in code that
-                              a CUDA compiler reads that is a GPU or NO_DEVICE (device.h) */
-    void *memory;          /* caller's device memory of `bytes` bytes, 256-byte aligned,
-                              that outlives the heap; NULL: the heap allocates its own */
+    wh_device
+        *device;  /* outlives the heap; NULL: the heap opens "auto" and closes it when destroyed; in
+                     code that  a CUDA compiler reads that is a GPU or NO_DEVICE (device.h) */
+    void *memory; /* caller's device memory of `bytes` bytes, 256-byte aligned,
+                     that outlives the heap; NULL: the heap allocates its own */
     wh_tuning tuning;
 } wh_heap_options;
 
@@ -54,9 +55,10 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
                                 size_t options_bytes, int in_cuda);
 
 /* Creates a heap. On failure *heap is NULL and nothing stays allocated. Waits for the default
- * stream. Errors: BAD_ARGUMENT, HEAP_TOO_SMALL (wh_heap_min_bytes says how much is
- * needed), UNKNOWN_ALLOCATOR, NO_DEVICE, OUT_OF_MEMORY, UNSUPPORTED (this
- * allocator does not run on this device), DEVICE_ERROR, WRONG_BUILD. */
+ * stream, and so may tell the error of an earlier kernel there. Errors: BAD_ARGUMENT,
+ * HEAP_TOO_SMALL (wh_heap_min_bytes says how much is needed), UNKNOWN_ALLOCATOR, NO_DEVICE,
+ * OUT_OF_MEMORY, UNSUPPORTED (this allocator does not run on this device), DEVICE_ERROR,
+ * WRONG_BUILD. */
 static inline wh_status wh_heap_create(wh_heap **heap, const wh_heap_options *options) {
     return wh_heap_create_for(heap, options, sizeof *options, WH_FILE_IS_CUDA);
 }
@@ -69,12 +71,15 @@ static inline wh_status wh_heap_min_bytes(const wh_heap_options *options, uint64
 
 /* Releases the heap. Kernels that use it must have ended, or run on the stream (wh_heap_destroy:
  * the default stream, or one that waits for it). Waits for the work of that stream, not for other
- * work of the device. NULL is ignored. */
-void wh_heap_destroy(wh_heap *heap);
-void wh_heap_destroy_on(wh_heap *heap, void *stream);
+ * work of the device. Returns the error of a kernel that failed there, DEVICE_ERROR; the heap is
+ * gone all the same. NULL is ignored. */
+wh_status wh_heap_destroy(wh_heap *heap);
+wh_status wh_heap_destroy_on(wh_heap *heap, void *stream);
 
 /* The heap's memory as it lies on the device: metadata and all blocks are within bytes from base
- * on. What to copy for a look at a whole structure, or to register for a transfer. */
+ * on. What to copy for a look at a whole structure. On a GPU a heap takes its memory in stream
+ * order (cudaMallocAsync): for peer access by other GPUs, for CUDA IPC or to register it for
+ * transfers give the heap memory of your own (wh_heap_options.memory). */
 wh_status wh_heap_memory(const wh_heap *heap, void **base, uint64_t *bytes);
 
 /* Returns the heap to its first state: every block is gone. Cost: one kernel over
@@ -99,9 +104,11 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
 /* Where a block at p lies after a wh_heap_grow that said `moved`. NULL stays NULL. */
 void *wh_heap_rebase(void *p, int64_t moved);
 
-/* Statistics. _sized is what the inline functions call: writes no more than `bytes` bytes of
- * *stats. _async: stats is device memory of sizeof(wh_stats) bytes; WRONG_BUILD if this library's
- * wh_stats is larger than `bytes`. UNSUPPORTED without WH_CAP_STATS.
+/* Statistics. _sized is what the inline functions call: `bytes` is the size of *stats, WRONG_BUILD
+ * if that is no size of a wh_stats that this library knows; on_stream as for the forms above. Other
+ * languages load the symbols wh_heap_get_stats and wh_heap_get_stats_on, and set
+ * stats->struct_bytes before the call. _async: stats is device memory of sizeof(wh_stats) bytes;
+ * WRONG_BUILD if this library's wh_stats is larger than `bytes`. UNSUPPORTED without WH_CAP_STATS.
  * Cost: a kernel over the metadata, or two. */
 wh_status wh_heap_get_stats_sized(wh_heap *heap, wh_stats *stats, size_t bytes, void *stream,
                                   int on_stream);
@@ -140,7 +147,7 @@ typedef struct wh_handle_kind {
     uint64_t handle_bytes; /* sizeof the handle */
     uint64_t layout;       /* hash of the allocator's structures; 0: not compared */
     uint32_t version;      /* WH_VERSION of the headers that the kernels were compiled with */
-    wh_target target;      /* what the kernels run on */
+    wh_target target;      /* what the kernels run on; WH_TARGET_ANY: not known here */
 } wh_handle_kind;
 
 /* Copies the handle out for such kernels. WRONG_ALLOCATOR, WRONG_TARGET (heap and kernels are not

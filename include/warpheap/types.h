@@ -54,9 +54,10 @@ typedef enum wh_status {
 const char *wh_status_name(wh_status status);
 const char *wh_status_text(wh_status status);
 
-/* One line that says why a call of this host thread failed last and what to do about it, where the
- * status alone leaves that open: NO_DEVICE, WRONG_ALLOCATOR, WRONG_TARGET, WRONG_BUILD, and a
- * device call made on the host. "" if there was none. Never NULL; valid for ever. */
+/* One line about the last of this host thread's wh_device_open, wh_heap_create, wh_heap_min_bytes,
+ * wh_heap_handle: why it failed and what to do about it; "" if it succeeded, or the status says
+ * all. Likewise, where such a thing came after it, about a launch that was refused and a device
+ * call made on the host. Never NULL; the text changes with the thread's next such call. */
 const char *wh_last_error_text(void);
 
 /* For calls in __host__ __device__ code only (simt/cuda.h): keeps a line, a literal, for
@@ -131,7 +132,7 @@ typedef struct wh_class_stats {
 } wh_class_stats;
 
 typedef struct wh_stats {
-    uint64_t struct_bytes;   /* filled in: how much of this struct the library knows */
+    uint64_t struct_bytes;   /* filled in: sizeof this struct (loaded symbols: set before) */
     uint64_t heap_bytes;     /* whole heap, metadata included */
     uint64_t metadata_bytes; /* not available to blocks */
     uint64_t used_bytes;     /* sum of the usable sizes of live blocks */

@@ -43,7 +43,9 @@
  *                                    (warpheap/types.h); the call returns NULL after it
  * Calls of many lanes that get one block (_warp, _block) tell it once, by the first lane. File
  * and line are those of the call in the user's code; in C the calls are macros then. With neither
- * word the calls are the same machine code as without this feature.
+ * word the calls are the same machine code as without this feature. Files of one C++ program that
+ * share templates or inline functions with such calls define the same word, or none: the linker
+ * keeps one of each.
  *
  * A lane that allocates for others: `if (lane == leader) p = wh_malloc(...)` and then a
  * __shfl_sync or __syncwarp of leader and others is right, but with ptxas 13.0 for sm_90
@@ -64,9 +66,17 @@
 #define WH_ALLOCATOR_FAMILY WH_ALLOCATOR
 #endif
 
+/* The name ends in the letter h, which a macro of the user may stand for. */
+#if WH_HAS_HOST
+#pragma push_macro("h")
+#undef h
+#endif
 // clang-format off
 #include WH_STR(warpheap/alloc/WH_ALLOCATOR_FAMILY/WH_ALLOCATOR_FAMILY.h)
 // clang-format on
+#if WH_HAS_HOST
+#pragma pop_macro("h")
+#endif
 
 #include "warpheap/simt/begin.h"
 
@@ -417,9 +427,9 @@ WH_FN uint64_t wh_dev_left_warp_(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
 /* How many blocks of `bytes` bytes wh_malloc would give from now until NULL, if nothing else was
  * asked for and nothing freed; 0 for 0 bytes. WH_UNKNOWN without WH_CAP_LEFT.
  *
- * On a quiet heap the answer is what a fill gets. Tessera: to 4 KiB within 1 %, to a chunk (16 KiB)
- * within 2 %, above within 5 % and two blocks, since what a hole can hold depends on where malloc
- * begins to fill it. An allocator without WH_CAP_EXACT_OOM may say NULL earlier. While others
+ * On a quiet heap the answer is what a fill gets. Tessera: to a quarter of a chunk (4 KiB) within
+ * 1 %, to a chunk (16 KiB) within 2 %, above within 20 % and two blocks, either way, since what a
+ * hole can hold depends on where malloc begins to fill it. An allocator without WH_CAP_EXACT_OOM may say NULL earlier. While others
  * allocate and free the answer is an estimate: what is on its way between two hands may count twice
  * or not at all, and others may take what has been counted.
  *

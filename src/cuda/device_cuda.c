@@ -183,7 +183,8 @@ uint32_t whi_device_cuda_count(void) {
         return (uint32_t)n;
     }
     (void)cudaGetLastError();
-    whi_note_error(
+    (void)whi_refuse(
+        WH_NO_DEVICE, "%s",
         error == cudaErrorInsufficientDriver
             ? "there is no NVIDIA driver here, or it is older than the CUDA runtime that this "
               "program was linked with: install or update the driver"
@@ -236,9 +237,11 @@ wh_status whi_device_open_cuda(wh_device **device, int ordinal) {
     if (error != cudaSuccess) {
         (void)cudaGetLastError();
         free(c);
-        whi_note_error("the GPU is there but cannot be used: see nvidia-smi (another process may "
-                       "hold it, or an error has stopped it)");
-        return WH_NO_DEVICE;
+        return whi_refuse(
+            WH_NO_DEVICE,
+            "the GPU is there but cannot be used: %s; see nvidia-smi (another process "
+            "may hold it, or an error has stopped it)",
+            cudaGetErrorString(error));
     }
     *device = &c->base;
     return WH_OK;

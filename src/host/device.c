@@ -12,10 +12,16 @@ uint32_t wh_device_cuda_count(void) {
 #if WH_HAVE_CUDA
     return whi_device_cuda_count();
 #else
-    whi_note_error("this warpheap library was built without CUDA: configure it with "
-                   "-DWARPHEAP_CUDA=ON (nvcc is needed; a GPU is not), and link that one");
+    (void)whi_refuse(WH_NO_DEVICE,
+                     "this warpheap library was built without CUDA: configure it with "
+                     "-DWARPHEAP_CUDA=ON (nvcc is needed; a GPU is not), and link that one");
     return 0;
 #endif
+}
+
+static wh_status unknown(const char *spec) {
+    return whi_refuse(WH_BAD_ARGUMENT, "unknown device '%.60s'; known: auto, sim, cuda, cuda:N",
+                      spec);
 }
 
 /* number: what follows "cuda:"; NULL: the calling thread's current GPU. */
@@ -25,7 +31,7 @@ static wh_status open_cuda(wh_device **device, const char *number) {
         char *end = NULL;
         n = strtol(number, &end, 10);
         if (*number < '0' || *number > '9' || *end != '\0') {
-            return WH_BAD_ARGUMENT;
+            return unknown(number - strlen("cuda:"));
         }
     }
     const uint32_t count = wh_device_cuda_count();
@@ -33,9 +39,10 @@ static wh_status open_cuda(wh_device **device, const char *number) {
         return WH_NO_DEVICE;
     }
     if (n >= (long)count) {
-        whi_note_error("there are fewer GPUs than the number behind \"cuda:\" says "
-                       "(wh_device_cuda_count tells how many; CUDA_VISIBLE_DEVICES may hide some)");
-        return WH_NO_DEVICE;
+        return whi_refuse(WH_NO_DEVICE,
+                          "there is no GPU %ld: there are %u, counted from 0 (CUDA_VISIBLE_DEVICES "
+                          "may hide some)",
+                          n, (unsigned)count);
     }
 #if WH_HAVE_CUDA
     return whi_device_open_cuda(device, (int)n);
@@ -53,9 +60,10 @@ static wh_status open_sim(wh_device **device, const wh_sim_options *from, size_t
     memset(&o, 0, sizeof o);
     const uint64_t bytes = from->struct_bytes != 0 ? from->struct_bytes : sizeof_there;
     if (bytes < sizeof o.struct_bytes || bytes > sizeof o) {
-        whi_note_error("wh_sim_options: struct_bytes is no size that this library knows: its "
-                       "headers are not those of the calling code, or the field is not set");
-        return WH_WRONG_BUILD;
+        return whi_refuse(WH_WRONG_BUILD,
+                          "wh_sim_options.struct_bytes is %llu, and this library knows %zu: it was "
+                          "built from other headers than the calling code, or the field is not set",
+                          (unsigned long long)bytes, sizeof o);
     }
     memcpy(&o, from, (size_t)bytes);
     return whi_device_open_sim(device, &o);
@@ -67,8 +75,10 @@ wh_status wh_device_open_for(wh_device **device, const char *spec, const wh_sim_
         return WH_BAD_ARGUMENT;
     }
     *device = NULL;
+    whi_forget_error();
     const int automatic = spec == NULL || strcmp(spec, "auto") == 0;
     if (automatic && !in_cuda && wh_device_cuda_count() == 0) {
+        whi_forget_error(); /* that there is no GPU */
         return open_sim(device, sim, sim_bytes);
     }
     if (automatic || strcmp(spec, "cuda") == 0) {
@@ -80,7 +90,7 @@ wh_status wh_device_open_for(wh_device **device, const char *spec, const wh_sim_
     if (strncmp(spec, "cuda:", 5) == 0) {
         return open_cuda(device, spec + 5);
     }
-    return WH_BAD_ARGUMENT;
+    return unknown(spec);
 }
 
 void wh_device_close(wh_device *device) {

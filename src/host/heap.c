@@ -1,6 +1,7 @@
 /* heap.c: the host's calls on heaps, and the table of allocators. */
 #include "warpheap/heap.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,16 +78,44 @@ const wh_allocator_info *wh_allocator_find(const char *name) {
     return e != NULL ? &e->info : NULL;
 }
 
+static wh_status unknown_allocator(const char *name) {
+    char known[200] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < N_ALLOCATORS && n < sizeof known; i++) {
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i != 0 ? ", " : "",
+                              allocators[i].info.name);
+    }
+    return whi_refuse(
+        WH_UNKNOWN_ALLOCATOR,
+        "no allocator '%.30s' is built in (CMake: WARPHEAP_ALLOCATORS); there are: %s", name,
+        known);
+}
+
+/* Says what a plan refused. */
+static wh_status refused(wh_status s, const wh_plan *plan, uint64_t bytes) {
+    if (s == WH_HEAP_TOO_SMALL) {
+        return whi_refuse(s,
+                          "a heap of %llu bytes is too small: this allocator needs %llu at least, "
+                          "with this tuning on this device (wh_heap_min_bytes)",
+                          (unsigned long long)bytes, (unsigned long long)plan->min_bytes);
+    }
+    return s == WH_BAD_ARGUMENT
+               ? whi_refuse(s, "a value in wh_heap_options.tuning is out of its range (types.h)")
+               : s;
+}
+
 /* Resolves the allocator and the device of the options. */
 static wh_status resolve(const wh_heap_options *o, const allocator_entry **entry,
                          const whi_alloc_ops **ops, wh_device *device) {
     *entry = find_entry(o->allocator);
     if (*entry == NULL) {
-        return WH_UNKNOWN_ALLOCATOR;
+        return unknown_allocator(o->allocator);
     }
-    const wh_target target = wh_device_get_info(device)->target;
-    *ops = target == WH_TARGET_SIM ? (*entry)->sim : (*entry)->cuda;
-    return *ops != NULL ? WH_OK : WH_UNSUPPORTED;
+    const int on_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
+    *ops = on_sim ? (*entry)->sim : (*entry)->cuda;
+    return *ops != NULL ? WH_OK
+                        : whi_refuse(WH_UNSUPPORTED, "the allocator '%s' does not run on %s",
+                                     (*entry)->info.name, on_sim ? "the simulated device" : "GPUs");
 }
 
 /* The caller's options as this library knows them: what an older caller's struct lacks is 0.
@@ -95,13 +124,15 @@ static wh_status read_options(wh_heap_options *o, const wh_heap_options *from,
                               size_t sizeof_there) {
     memset(o, 0, sizeof *o);
     if (from == NULL) {
-        return WH_BAD_ARGUMENT;
+        return whi_refuse(WH_BAD_ARGUMENT, "there are no options: NULL");
     }
     const uint64_t bytes = from->struct_bytes != 0 ? from->struct_bytes : sizeof_there;
     if (bytes < offsetof(wh_heap_options, tuning) || bytes > sizeof *o) {
-        whi_note_error("wh_heap_options: struct_bytes is no size that this library knows: its "
-                       "headers are not those of the calling code, or the field is not set");
-        return WH_WRONG_BUILD;
+        return whi_refuse(
+            WH_WRONG_BUILD,
+            "wh_heap_options.struct_bytes is %llu, and this library knows %zu: it was "
+            "built from other headers than the calling code, or the field is not set",
+            (unsigned long long)bytes, sizeof *o);
     }
     memcpy(o, from, (size_t)bytes);
     return WH_OK;
@@ -122,6 +153,7 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
         return WH_BAD_ARGUMENT;
     }
     *bytes = 0;
+    whi_forget_error();
     wh_heap_options o;
     wh_device *device = NULL;
     int opened = 0;
@@ -140,7 +172,7 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
         memset(&plan, 0, sizeof plan);
         s = ops->plan(handle, &plan, NULL, 0, &o.tuning, wh_device_get_info(device)->n_sms);
         *bytes = plan.min_bytes;
-        s = s == WH_HEAP_TOO_SMALL ? WH_OK : s; /* that is the question asked */
+        s = s == WH_HEAP_TOO_SMALL ? WH_OK : refused(s, &plan, 0); /* that is the question asked */
     }
     if (opened) {
         wh_device_close(device);
@@ -192,12 +224,19 @@ static wh_status build(wh_heap *h, const wh_heap_options *o) {
     const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
     /* Before memory is taken: a heap too small costs nothing. */
     s = h->ops->plan(h->handle, &h->plan, NULL, h->bytes, &h->tuning, n_sms);
+    s = refused(s, &h->plan, h->bytes);
     if (s == WH_OK && h->memory == NULL) {
         s = h->device->ops->alloc_on(h->device, &h->memory, h->bytes, NULL);
         h->owns_memory = s == WH_OK;
+        if (s == WH_OUT_OF_MEMORY) {
+            return whi_refuse(s, "the device has no %llu bytes of memory left (%llu in all)",
+                              (unsigned long long)h->bytes,
+                              (unsigned long long)wh_device_get_info(h->device)->memory_bytes);
+        }
     }
     if (s == WH_OK) {
         s = h->ops->plan(h->handle, &h->plan, h->memory, h->bytes, &h->tuning, n_sms);
+        s = refused(s, &h->plan, h->bytes);
     }
     return s == WH_OK ? wh_heap_reset_on(h, NULL) : s;
 }
@@ -208,13 +247,18 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
         return WH_BAD_ARGUMENT;
     }
     *heap = NULL;
+    whi_forget_error();
     wh_heap_options o;
     wh_status s = read_options(&o, options, options_bytes);
     if (s != WH_OK) {
         return s;
     }
-    if (o.bytes == 0 || (uintptr_t)o.memory % 256 != 0) {
-        return WH_BAD_ARGUMENT;
+    if (o.bytes == 0) {
+        return whi_refuse(WH_BAD_ARGUMENT,
+                          "wh_heap_options.bytes is 0: how large is the heap to be?");
+    }
+    if ((uintptr_t)o.memory % 256 != 0) {
+        return whi_refuse(WH_BAD_ARGUMENT, "wh_heap_options.memory is not at a multiple of 256");
     }
     wh_heap *h = calloc(1, sizeof *h);
     if (h == NULL) {
@@ -228,33 +272,37 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
         s = build(h, &o);
     }
     if (s != WH_OK) {
-        wh_heap_destroy(h);
+        (void)wh_heap_destroy(h);
         return s;
     }
     *heap = h;
     return WH_OK;
 }
 
-void wh_heap_destroy_on(wh_heap *heap, void *stream) {
+wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
     if (heap == NULL) {
-        return;
+        return WH_OK;
     }
     wh_device *d = heap->device;
+    wh_status s = WH_OK;
     if (d != NULL) {
-        (void)d->ops->free_on(d, heap->scratch, stream);
+        s = heap->scratch != NULL ? d->ops->free_on(d, heap->scratch, stream) : WH_OK;
         if (heap->owns_memory) {
-            (void)d->ops->free_on(d, heap->memory, stream);
+            const wh_status more = d->ops->free_on(d, heap->memory, stream);
+            s = s == WH_OK ? more : s;
         }
-        (void)wh_stream_sync(d, stream);
+        const wh_status last = wh_stream_sync(d, stream);
+        s = s == WH_OK ? last : s;
     }
     if (heap->owns_device) {
         wh_device_close(d);
     }
     free(heap);
+    return s;
 }
 
-void wh_heap_destroy(wh_heap *heap) {
-    wh_heap_destroy_on(heap, NULL);
+wh_status wh_heap_destroy(wh_heap *heap) {
+    return wh_heap_destroy_on(heap, NULL);
 }
 
 wh_status wh_heap_memory(const wh_heap *heap, void **base, uint64_t *bytes) {
@@ -322,31 +370,36 @@ wh_device *wh_heap_device(const wh_heap *heap) {
 /* Kernels and library fit if they are of one release, while the first number is 0: of one minor
  * release, and nothing that shapes the heap differs. */
 static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
-    if (strcmp(heap->info->name, kind->allocator) != 0) {
-        whi_note_error("the heap belongs to another allocator than these kernels were compiled "
-                       "for: give wh_heap_options.allocator and WH_ALLOCATOR the same name");
-        return WH_WRONG_ALLOCATOR;
+    const allocator_entry *named = find_entry(kind->allocator);
+    if (named == NULL || &named->info != heap->info) {
+        return whi_refuse(WH_WRONG_ALLOCATOR,
+                          "the heap is one of '%s', these kernels were compiled for '%.30s': give "
+                          "wh_heap_options.allocator and WH_ALLOCATOR the same name",
+                          heap->info->name, kind->allocator);
     }
     const wh_target target = wh_device_get_info(heap->device)->target;
-    if (target != kind->target) {
-        whi_note_error(target == WH_TARGET_SIM
-                           ? "the heap lies on the simulated device, but these kernels run on a "
-                             "GPU: open \"cuda\" (the library must be built with CUDA), and pass "
-                             "it in wh_heap_options.device"
-                           : "the heap lies on a GPU, but these kernels run on the simulated "
-                             "device: compile them with nvcc, or open the device \"sim\"");
-        return WH_WRONG_TARGET;
+    if (target != kind->target && kind->target != WH_TARGET_ANY) {
+        return whi_refuse(WH_WRONG_TARGET, "%s",
+                          target == WH_TARGET_SIM
+                              ? "the heap lies on the simulated device, but these kernels run on a "
+                                "GPU: open \"cuda\" (the library must be built with CUDA), and "
+                                "pass it in wh_heap_options.device"
+                              : "the heap lies on a GPU, but these kernels run on the simulated "
+                                "device: compile them with nvcc, or open the device \"sim\"");
     }
     if (kind->version / 100 != WH_VERSION / 100) {
-        whi_note_error("these kernels were compiled with headers of another version than the "
-                       "library's (WH_VERSION, wh_version()): compile them again with its headers");
-        return WH_WRONG_BUILD;
+        return whi_refuse(
+            WH_WRONG_BUILD,
+            "these kernels were compiled with headers of version %u.%u, the library is "
+            "of %d.%d: compile them again with its headers",
+            (unsigned)kind->version / 10000, (unsigned)kind->version / 100 % 100, WH_VERSION_MAJOR,
+            WH_VERSION_MINOR);
     }
     if (kind->handle_bytes != heap->ops->handle_bytes ||
         (kind->layout != 0 && kind->layout != heap->ops->layout())) {
-        whi_note_error("these kernels know another layout of the heap than the library: compile "
-                       "both with the same headers and the same options (WH_HOSTILE)");
-        return WH_WRONG_BUILD;
+        return whi_refuse(WH_WRONG_BUILD,
+                          "these kernels know another layout of the heap than the library: compile "
+                          "both with the same headers and the same options (WH_HOSTILE)");
     }
     return WH_OK;
 }
@@ -356,6 +409,7 @@ wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, v
         kind->allocator == NULL || handle == NULL) {
         return WH_BAD_ARGUMENT;
     }
+    whi_forget_error();
     const wh_status s = fits(heap, kind);
     if (s == WH_OK) {
         memcpy(handle, heap->handle, heap->ops->handle_bytes);
@@ -413,8 +467,14 @@ static wh_status start_left(wh_heap *heap, const void *question, void *out, void
 
 wh_status wh_heap_get_stats_sized(wh_heap *heap, wh_stats *stats, size_t bytes, void *stream,
                                   int on_stream) {
-    if (heap == NULL || stats == NULL || bytes < offsetof(wh_stats, classes)) {
+    if (heap == NULL || stats == NULL) {
         return WH_BAD_ARGUMENT;
+    }
+    if (bytes < offsetof(wh_stats, classes) || bytes > sizeof *stats) {
+        return whi_refuse(
+            WH_WRONG_BUILD,
+            "a wh_stats of %zu bytes is none that this library knows (its own has %zu)", bytes,
+            sizeof *stats);
     }
     if ((heap->info->caps & WH_CAP_STATS) == 0) {
         return WH_UNSUPPORTED;
@@ -422,9 +482,10 @@ wh_status wh_heap_get_stats_sized(wh_heap *heap, wh_stats *stats, size_t bytes, 
     wh_stats all;
     memset(&all, 0, sizeof all);
     const wh_status s = inspect(heap, start_stats, &all, sizeof all, stream, on_stream);
-    all.struct_bytes = bytes < sizeof all ? bytes : sizeof all;
-    memset(stats, 0, bytes);
-    memcpy(stats, &all, (size_t)all.struct_bytes);
+    const uint64_t room = (bytes - offsetof(wh_stats, classes)) / sizeof *all.classes;
+    all.struct_bytes = bytes;
+    all.n_classes = all.n_classes < room ? all.n_classes : (uint32_t)room;
+    memcpy(stats, &all, bytes);
     return s;
 }
 

@@ -1,12 +1,25 @@
 /* symbols.c: host calls that are inline functions in C and C++, since they pass on what the calling
  * code's headers say. Languages that load the library find them here under the same names; they
  * set struct_bytes themselves, and "auto" may be the simulated device. */
-#include "warpheap/heap.h"
 
-#define SYMBOL(name, parameters, ...)               \
-    wh_status whi_##name parameters __asm__(#name); \
-    wh_status whi_##name parameters {               \
-        return __VA_ARGS__;                         \
+/* The inline functions have other names here. */
+#define wh_device_open inline_device_open
+#define wh_heap_create inline_heap_create
+#define wh_heap_min_bytes inline_heap_min_bytes
+#define wh_heap_get_stats inline_heap_get_stats
+#define wh_heap_get_stats_on inline_heap_get_stats_on
+#include "warpheap/heap.h"
+#undef wh_device_open
+#undef wh_heap_create
+#undef wh_heap_min_bytes
+#undef wh_heap_get_stats
+#undef wh_heap_get_stats_on
+
+/* A function for other languages, and its prototype, which no header has. */
+#define SYMBOL(name, parameters, ...) \
+    wh_status name parameters;        \
+    wh_status name parameters {       \
+        return __VA_ARGS__;           \
     }
 
 SYMBOL(wh_device_open, (wh_device * *device, const char *spec, const wh_sim_options *sim),

@@ -6,6 +6,8 @@
 
 #include "sim_internal.h"
 
+#include "../host/last_error.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -589,11 +591,15 @@ static bool apply_environment(wh_sim_options *o, char *text) {
     char *rest = NULL;
     for (char *item = strtok_r(text, ",", &rest); item != NULL; item = strtok_r(NULL, ",", &rest)) {
         char *equals = strchr(item, '=');
-        if (equals == NULL) {
-            return false;
+        if (equals != NULL) {
+            *equals = '\0';
         }
-        *equals = '\0';
-        if (!apply_setting(o, item, equals + 1)) {
+        if (equals == NULL || !apply_setting(o, item, equals + 1)) {
+            (void)whi_refuse(WH_BAD_ARGUMENT,
+                             "environment variable WH_SIM: '%.40s%s%.40s' is no setting; known are "
+                             "seed=N policy=NAME arg=N sms=N blocks=N workers=N weak=N budget=N "
+                             "record=FILE replay=FILE, with commas (docs/SIMULATOR.md)",
+                             item, equals != NULL ? "=" : "", equals != NULL ? equals + 1 : "");
             return false;
         }
     }
@@ -670,7 +676,9 @@ wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options)
         s = WH_BAD_ARGUMENT;
     }
     if (s == WH_OK && !complete(o)) {
-        s = WH_BAD_ARGUMENT;
+        s = whi_refuse(WH_BAD_ARGUMENT,
+                       "a value in wh_sim_options or WH_SIM is out of its range, or "
+                       "two do not go together (device.h, docs/SIMULATOR.md)");
     }
     if (s == WH_OK && (o->record != NULL || o->replay != NULL)) {
         s = whi_log_open(&d->log, o);

@@ -19,6 +19,8 @@
  */
 #include "sim_internal.h"
 
+#include "../host/last_error.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -134,8 +136,11 @@ wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
     g->line = 1;
     g->file = fopen(path, g->replay ? "r" : "w");
     if (g->file == NULL) {
+        const wh_status s =
+            whi_refuse(WH_IO_ERROR, "cannot open %.200s to %s the schedule: %s", path,
+                       o->replay != NULL ? "read" : "write", strerror(errno));
         free(g);
-        return WH_IO_ERROR;
+        return s;
     }
     if (!g->replay) {
         (void)fprintf(g->file,
@@ -145,7 +150,7 @@ wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
                       o->blocks_per_sm, o->weak);
     } else if (!read_header(g, o)) {
         (void)whi_log_close(g);
-        return WH_BAD_FORMAT;
+        return whi_refuse(WH_BAD_FORMAT, "%.200s:1: this is no schedule of this version", path);
     }
     *log = g;
     return WH_OK;

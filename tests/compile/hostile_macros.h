@@ -35,6 +35,12 @@
 #define usable_size(p) HOSTILE
 #define owns HOSTILE
 
+/* Constants and types in small programs */
+#define T HOSTILE
+#define R HOSTILE
+#define N HOSTILE
+#define h HOSTILE
+
 /* Windows, Qt, SDL, Linux */
 #define small HOSTILE
 #define near

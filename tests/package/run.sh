@@ -102,6 +102,29 @@ pkgconfig)
         run shared_c static_c static_cpp
     fi
     ;;
+readme)
+    # README's own lines: the default architectures, everything that `all` builds. -Ofc max alone
+    # is ours, for time.
+    unset CUDAARCHS
+    main=$source/examples/cuda_01_plain.cu
+    lines() { # of README, from one that begins with $1 on, to the end of the block
+        sed -n "/^$1/,/^\`\`\`/p" "$source/README.md" | grep -v '^\`\`\`' |
+            sed -e "s|-B build|-B $work/build|; s|--build build|--build $work/build|" \
+                -e "s|--install build|--install $work/build|; s|/usr/local|$work/prefix|g" \
+                -e "s|^nvcc|$nvcc $CUDAFLAGS|; s|main.cu|$main|; s|^cmake|$cmake|"
+    }
+    lines "cmake -S . -B build" >"$work/install.sh"
+    lines "nvcc -arch" >"$work/compile.sh"
+    cat "$work/install.sh" "$work/compile.sh"
+    (cd "$source" && CMAKE_BUILD_PARALLEL_LEVEL=2 bash -e "$work/install.sh")
+    PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name warpheap.pc)")
+    export PKG_CONFIG_PATH
+    (cd "$work" && bash -e compile.sh)
+    # The last of them links the shared library. 77: no GPU.
+    status=0
+    LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$work/a.out" || status=$?
+    [ $status -eq 0 ] || [ $status -eq 77 ]
+    ;;
 guest)
     unset CUDAARCHS # which CMake itself would put into the cache
     entries() {

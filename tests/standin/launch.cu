@@ -25,9 +25,7 @@ WH_KERNEL(write_one, args, a) {
     a.out[0] = 1;
 }
 
-template <class T> struct typed_args {
-    T *out;
-};
+template <class T> struct typed_args { T *out; };
 
 WH_KERNEL_TEMPLATE((class T), write_typed, typed_args<T>, a) {
     a.out[0] = T(1);
@@ -49,6 +47,18 @@ static void launches(wh_device *d, int own, int callers) {
     CHECK(write_one(&l, &a) == WH_OK);
     CHECK(standin_calls_on(own) >= 4);
     CHECK(standin_calls_on(1 - own) == 0);
+    CHECK(cudaGetDevice(&now) == cudaSuccess && now == callers);
+    // What failed before is neither this launch's, nor taken away.
+    void *p = nullptr;
+    standin_fail(cudaErrorMemoryAllocation, 0);
+    CHECK(cudaMalloc(&p, 64) == cudaErrorMemoryAllocation);
+    CHECK(write_one(&l, &a) == WH_OK);
+    CHECK(cudaPeekAtLastError() == cudaErrorMemoryAllocation);
+    CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+    // What the launch itself fails with is told once.
+    standin_fail(cudaErrorInvalidValue, l.shared_bytes != 0 ? 3 : 0);
+    CHECK(write_one(&l, &a) == WH_DEVICE_ERROR);
+    CHECK(cudaGetLastError() == cudaSuccess);
     CHECK(cudaGetDevice(&now) == cudaSuccess && now == callers);
     l.threads = 2000;
     CHECK(write_one(&l, &a) == WH_BAD_ARGUMENT);

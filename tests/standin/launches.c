@@ -25,6 +25,7 @@ cudaError_t __cudaLaunchKernel(void *kernel, dim3 g, dim3 b, void **args, size_t
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 g, dim3 b, void **args, size_t bytes,
                              cudaStream_t stream);
 cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value);
+cudaError_t cudaFuncGetAttributes(void *attributes, const void *kernel);
 
 void **__cudaRegisterFatBinary(void *binary) {
     static void *handle;
@@ -68,6 +69,11 @@ cudaError_t __cudaLaunchKernel(void *kernel, dim3 g, dim3 b, void **args, size_t
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 g, dim3 b, void **args, size_t bytes,
                              cudaStream_t stream) {
     return __cudaLaunchKernel((void *)(size_t)kernel, g, b, args, bytes, stream);
+}
+cudaError_t cudaFuncGetAttributes(void *attributes, const void *kernel) {
+    (void)kernel;
+    *(size_t *)attributes = 8; /* sharedSizeBytes comes first */
+    return cudaStreamSynchronize(NULL);
 }
 cudaError_t cudaFuncSetAttribute(const void *kernel, int attribute, int value) {
     (void)kernel, (void)attribute, (void)value;

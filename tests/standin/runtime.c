@@ -22,6 +22,7 @@ struct standin_event {
 };
 
 static _Thread_local int current;
+static _Thread_local cudaError_t last; /* of any call, until someone asks */
 static thing things[MOST];
 static unsigned calls[STANDIN_DEVICES], waits, strays, fail_after;
 static cudaError_t failure, count_error;
@@ -63,12 +64,13 @@ unsigned standin_alive(void) {
 static cudaError_t touch(int owner) {
     calls[current]++;
     strays += owner != current;
+    cudaError_t e = owner == current ? cudaSuccess : cudaErrorInvalidResourceHandle;
     if (failure != cudaSuccess && fail_after-- == 0) {
-        const cudaError_t e = failure;
+        e = failure;
         failure = cudaSuccess;
-        return e;
     }
-    return owner == current ? cudaSuccess : cudaErrorInvalidResourceHandle;
+    last = e != cudaSuccess ? e : last;
+    return e;
 }
 
 static thing *find(const void *p) {
@@ -139,7 +141,12 @@ cudaError_t cudaDriverGetVersion(int *version) {
     return touch(current);
 }
 cudaError_t cudaGetLastError(void) {
-    return cudaSuccess;
+    const cudaError_t e = last;
+    last = cudaSuccess;
+    return e;
+}
+cudaError_t cudaPeekAtLastError(void) {
+    return last;
 }
 const char *cudaGetErrorString(cudaError_t error) {
     return error == cudaErrorAssert ? "an assertion in a kernel" : "an error of the stand-in";

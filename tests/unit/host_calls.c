@@ -148,18 +148,23 @@ static void test_stats_bytes(void **state) {
     memset(&room, 0x55, sizeof room);
     assert_int_equal(wh_heap_get_stats_sized(heap, &room.stats, less, NULL, 0), WH_OK);
     assert_int_equal(room.stats.struct_bytes, less);
+    assert_int_equal(room.stats.n_classes, 1); /* of those that there is room for */
     for (size_t i = less; i < sizeof room; i++) {
         assert_int_equal(((unsigned char *)&room)[i], 0x55);
     }
-    /* A newer, larger one: the rest is zero. */
-    memset(&room, 0x55, sizeof room);
-    assert_int_equal(wh_heap_get_stats_sized(heap, &room.stats, sizeof room, NULL, 0), WH_OK);
-    assert_int_equal(room.stats.struct_bytes, sizeof room.stats);
-    assert_int_equal(room.behind, 0);
-    assert_int_equal(wh_heap_get_stats_sized(heap, &room.stats, 8, NULL, 0), WH_BAD_ARGUMENT);
+    /* Sizes that the library does not know: nothing is written. */
+    const uint64_t wrong[] = {0, 8, offsetof(wh_stats, classes) - 1, sizeof room, 9999};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        memset(&room, 0x55, sizeof room);
+        room.stats.struct_bytes = wrong[i];
+        assert_int_equal(wh_heap_get_stats_sized(heap, &room.stats, wrong[i], NULL, 0),
+                         WH_WRONG_BUILD);
+        assert_int_equal(loaded_stats(heap, &room.stats), WH_WRONG_BUILD);
+        assert_int_equal(loaded_stats_on(heap, &room.stats, NULL), WH_WRONG_BUILD);
+        assert_int_equal(room.stats.heap_bytes, 0x5555555555555555);
+        assert_int_equal(room.behind, 0x5555555555555555);
+    }
     assert_int_equal(wh_heap_get_stats_async_sized(heap, &room.stats, less, NULL), WH_WRONG_BUILD);
-    room.stats.struct_bytes = 0;
-    assert_int_equal(loaded_stats(heap, &room.stats), WH_BAD_ARGUMENT);
     room.stats.struct_bytes = sizeof room.stats;
     assert_int_equal(loaded_stats(heap, &room.stats), WH_OK);
     assert_int_equal(loaded_stats_on(heap, &room.stats, NULL), WH_OK);
@@ -188,7 +193,7 @@ static void test_handle(void **state) {
     assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_OK);
     k.version = WH_VERSION + 100;
     assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_BUILD);
-    assert_non_null(strstr(wh_last_error_text(), "another version"));
+    assert_non_null(strstr(wh_last_error_text(), "of version 0.3, the library is of 0.2"));
     k = right;
     k.handle_bytes -= 8;
     assert_int_equal(wh_heap_copy_handle(heap, &k, handle), WH_WRONG_BUILD);
@@ -354,6 +359,75 @@ static void test_memory(void **state) {
     wh_device_close(d);
 }
 
+/* --- what is said of a failure ------------------------------------------------------------------
+ */
+
+static void says(const char *text) {
+    if (strstr(wh_last_error_text(), text) == NULL) {
+        fail_msg("'%s' does not say '%s'", wh_last_error_text(), text);
+    }
+}
+
+/* Each reason is told, and none that was another call's. */
+static void test_texts(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 1), *other = NULL;
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    wh_sim_options so = {0};
+    wh_heap_t handle;
+    assert_string_equal(wh_last_error_text(), "");
+    assert_int_equal(wh_device_open(&other, "SIM", NULL), WH_BAD_ARGUMENT);
+    says("unknown device 'SIM'; known: auto, sim, cuda, cuda:N");
+    assert_int_equal(wh_device_open(&other, "cuda:x", NULL), WH_BAD_ARGUMENT);
+    says("'cuda:x'");
+    so.policy = WH_SIM_POLICY_COUNT;
+    assert_int_equal(wh_device_open(&other, "sim", &so), WH_BAD_ARGUMENT);
+    says("wh_sim_options");
+    so.policy = WH_SIM_RANDOM;
+    so.replay = "/no/such/schedule";
+    assert_int_equal(wh_device_open(&other, "sim", &so), WH_IO_ERROR);
+    says("/no/such/schedule");
+    assert_int_equal(setenv("WH_SIM", "seed=5,sed=6", 1), 0);
+    assert_int_equal(wh_device_open(&other, "sim", NULL), WH_BAD_ARGUMENT);
+    says("WH_SIM: 'sed=6'");
+    assert_int_equal(setenv("WH_SIM", "nonsense", 1), 0);
+    assert_int_equal(wh_device_open(&other, "sim", NULL), WH_BAD_ARGUMENT);
+    says("WH_SIM: 'nonsense'");
+    assert_int_equal(unsetenv("WH_SIM"), 0);
+    o.device = d;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
+    says("bytes is 0");
+    o.bytes = 100;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_HEAP_TOO_SMALL);
+    says("a heap of 100 bytes is too small");
+    o.bytes = (uint64_t)4 << 30;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OUT_OF_MEMORY);
+    says("no 4294967296 bytes of memory left (2147483648 in all)");
+    o.bytes = HEAP_BYTES;
+    o.memory = (void *)(uintptr_t)64;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
+    says("256");
+    o.memory = NULL;
+    o.allocator = "tesera";
+    assert_int_equal(wh_heap_create(&heap, &o), WH_UNKNOWN_ALLOCATOR);
+    says("no allocator 'tesera' is built in (CMake: WARPHEAP_ALLOCATORS); there are: tessera");
+    o.allocator = NULL;
+    o.tuning.chunk_bytes = 3;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
+    says("tuning");
+    o.tuning.chunk_bytes = 0;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_string_equal(wh_last_error_text(), "");
+    assert_int_equal(wh_heap_handle(heap, &handle), WH_OK);
+    work_args a = work_on(d, heap);
+    const wh_launch l = {.device = d, .blocks = 1, .threads = 2000};
+    assert_int_equal(take_blocks(&l, &a), WH_BAD_ARGUMENT);
+    says("a block has 1024 threads at most");
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_version),
@@ -365,6 +439,7 @@ int main(void) {
         cmocka_unit_test(test_async),
         cmocka_unit_test(test_told_once),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

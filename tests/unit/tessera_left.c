@@ -160,6 +160,26 @@ static void test_until_null(void **state) {
     }
 }
 
+/* Sizes above a chunk in larger heaps, any of them: within a fifth and two blocks. */
+static void test_large(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3 * n_seeds(); seed++) {
+        context x;
+        uint64_t random = seed;
+        const uint64_t bytes = 17000 + next_random(&random) % 1600000;
+        make(&x, seed, 0, (8 << 20) + next_random(&random) % (100 << 20), 1);
+        const uint64_t left = left_of(x.device, x.heap, &x.ask, bytes);
+        const uint64_t got = fill_with(&x, bytes, seed % 2 == 0);
+        const uint64_t off = left > got ? left - got : got - left;
+        if (off > got / 5 + 2) {
+            fail_msg("seed %llu, %llu bytes: %llu left, %llu got", (unsigned long long)seed,
+                     (unsigned long long)bytes, (unsigned long long)left, (unsigned long long)got);
+        }
+        assert_int_equal(left_of(x.device, x.heap, &x.ask, bytes), 0);
+        drop(&x);
+    }
+}
+
 static void test_edges(void **state) {
     context x;
     uint64_t left = 1;
@@ -219,7 +239,7 @@ static void test_while_lanes_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_until_null),
-                                       cmocka_unit_test(test_edges),
+                                       cmocka_unit_test(test_large), cmocka_unit_test(test_edges),
                                        cmocka_unit_test(test_while_lanes_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

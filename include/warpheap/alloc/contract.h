@@ -111,7 +111,8 @@ static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *alloc
     kind.handle_bytes = handle_bytes;
     kind.layout = layout;
     kind.version = WH_VERSION;
-    kind.target = WH_TARGET_IS_SIM ? WH_TARGET_SIM : WH_TARGET_CUDA;
+    /* A file of C or C++ may hand the handle to a file of CUDA: a launch checks its own device. */
+    kind.target = WH_TARGET_IS_SIM ? WH_TARGET_ANY : WH_TARGET_CUDA;
     return wh_heap_copy_handle(heap, &kind, handle);
 }
 #endif

@@ -10,6 +10,7 @@
  *             `#define small char`, `#define free(p) wh_free(g_heap, p)`, Qt's `slots`. Names
  *             of fields that users read or fill in are left alone, since they have to be the same
  *             there and here (but `weak` and `unused`, attributes to some)
+ *             Macros of a single lower-case letter are not put aside (but `h`)
  *   types     NVRTC has no stdint.h. Some programs bring one, some libraries have typedefs of
  *             their own, and all differ (unsigned long, unsigned long long). So uint64_t and the
  *             like stand for types of ours (simt/target.h) here, and for nothing behind us. If

@@ -65,76 +65,68 @@
 #define WH_CUDA_BOUNDS_ __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)
 
 #if WH_HAS_HOST
-/* What a launcher knows from before the launch to after it. */
-typedef struct wh_cuda_launch_ {
-    wh_status status;
-    int was; /* the current device of the calling thread; -1: it is the launch's own */
-    dim3 blocks, threads;
-    cudaStream_t stream;
-} wh_cuda_launch_;
-
 #define WH_CUDA_DEFAULT_SHARED_ (48u << 10) /* more has to be asked for */
 
-/* Makes the launch's device current; says which one was. */
-static inline int wh_cuda_set_device_(const wh_device *d) {
-    const int own = wh_device_get_info(d)->ordinal;
+/* As much dynamic shared memory as a block of the kernel can have, whatever this launch wants: so
+ * launches by several host threads do not take it from each other. */
+static inline cudaError_t wh_cuda_allow_shared_(const void *kernel, int device) {
+    cudaFuncAttributes has;
+    int most = 0;
+    cudaError_t e = cudaFuncGetAttributes(&has, kernel);
+    if (e == cudaSuccess) {
+        e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    }
+    if (e == cudaSuccess) {
+        e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 most - static_cast<int>(has.sharedSizeBytes));
+    }
+    return e;
+}
+
+/* On the current device. Says what this launch failed with, not what was the matter before. */
+static inline cudaError_t wh_cuda_start_(const wh_launch *l, const void *kernel, void *args,
+                                         int device) {
+    dim3 blocks(l->blocks, 1, 1), threads(l->threads, 1, 1);
+    blocks.y = l->blocks_y != 0 ? l->blocks_y : 1;
+    blocks.z = l->blocks_z != 0 ? l->blocks_z : 1;
+    threads.y = l->threads_y != 0 ? l->threads_y : 1;
+    threads.z = l->threads_z != 0 ? l->threads_z : 1;
+    const cudaError_t e = l->shared_bytes > WH_CUDA_DEFAULT_SHARED_
+                              ? wh_cuda_allow_shared_(kernel, device)
+                              : cudaSuccess;
+    return e != cudaSuccess ? e
+                            : cudaLaunchKernel(kernel, blocks, threads, &args, l->shared_bytes,
+                                               static_cast<cudaStream_t>(l->stream));
+}
+
+/* A launch, on its device, with the caller's current device left as it was. */
+static inline wh_status wh_cuda_launch_(const wh_launch *l, const void *kernel, const void *args,
+                                        const char *name) {
+    wh_status s = args != NULL ? wh_launch_check(l, WH_TARGET_CUDA) : WH_BAD_ARGUMENT;
+    if (s != WH_OK) {
+        return s;
+    }
+    const int own = wh_device_get_info(l->device)->ordinal;
     int was = own;
-    if (cudaGetDevice(&was) != cudaSuccess || was == own) {
-        return -1;
+    cudaError_t e = cudaGetDevice(&was);
+    if (e == cudaSuccess && was != own) {
+        e = cudaSetDevice(own);
     }
-    (void)cudaSetDevice(own); /* what fails, fails again in the launch */
-    return was;
-}
-
-/* The only code before a launch of WH_KERNEL ... */
-static inline wh_cuda_launch_ wh_cuda_enter_(const wh_launch *l, const void *args,
-                                             const void *kernel, const char *name) {
-    wh_cuda_launch_ c;
-    c.was = -1;
-    c.status = args != NULL ? wh_launch_check(l, WH_TARGET_CUDA) : WH_BAD_ARGUMENT;
-    if (c.status != WH_OK) {
-        return c;
+    if (e == cudaSuccess) {
+        e = wh_cuda_start_(l, kernel, const_cast<void *>(args), own);
     }
-    c.was = wh_cuda_set_device_(l->device);
-    c.blocks.x = l->blocks;
-    c.blocks.y = l->blocks_y != 0 ? l->blocks_y : 1;
-    c.blocks.z = l->blocks_z != 0 ? l->blocks_z : 1;
-    c.threads.x = l->threads;
-    c.threads.y = l->threads_y != 0 ? l->threads_y : 1;
-    c.threads.z = l->threads_z != 0 ? l->threads_z : 1;
-    c.stream = static_cast<cudaStream_t>(l->stream);
-    if (l->shared_bytes > WH_CUDA_DEFAULT_SHARED_) {
-        const cudaError_t e = cudaFuncSetAttribute(
-            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(l->shared_bytes));
-        if (e != cudaSuccess) {
-            (void)cudaGetLastError(); /* it is told here */
-        }
-        c.status = wh_device_note_cuda(l->device, static_cast<int>(e), name, cudaGetErrorString(e));
-    }
-    return c;
-}
-
-/* ... and after it, also when there was none. */
-static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch *l,
-                                       const char *name) {
-    wh_status s = c->status;
-    if (s == WH_OK) {
-        const cudaError_t e = cudaGetLastError();
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError(); /* it is told here */
         s = wh_device_note_cuda(l->device, static_cast<int>(e), name, cudaGetErrorString(e));
     }
-    if (c->was >= 0) {
-        (void)cudaSetDevice(c->was);
+    if (was != own) {
+        (void)cudaSetDevice(was);
     }
     return s;
 }
 
-#define WH_CUDA_LAUNCH_(kernel, name)                                                     \
-    const wh_cuda_launch_ wh_c =                                                          \
-        wh_cuda_enter_(wh_l, wh_args, reinterpret_cast<const void *>(kernel), #name);     \
-    if (wh_c.status == WH_OK) {                                                           \
-        kernel<<<wh_c.blocks, wh_c.threads, wh_l->shared_bytes, wh_c.stream>>>(*wh_args); \
-    }                                                                                     \
-    return wh_cuda_leave_(&wh_c, wh_l, #name)
+#define WH_CUDA_LAUNCH_(kernel, name) \
+    return wh_cuda_launch_(wh_l, reinterpret_cast<const void *>(kernel), wh_args, #name)
 
 #define WH_KERNEL(name, args_t, a)                                               \
     static __global__ void name##_kernel(const __grid_constant__ args_t a);      \
@@ -162,7 +154,6 @@ static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch
     template <WH_BARE_(params)>                                                                   \
     static __global__ void WH_CUDA_BOUNDS_ name##_kernel(const __grid_constant__ WH_BARE_(args_t) \
                                                              a)
-
 #define WH_KERNEL_SYMBOL(name) reinterpret_cast<const void *>(name##_kernel)
 #else
 /* NVRTC has no host half: whoever compiles launches the kernel by the driver's calls, with the
@@ -187,11 +178,14 @@ static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch
 #define WH_DEVICE_ONLY(expression, type, text, ...) wh_cuda_refuse_<type>(text, __VA_ARGS__)
 
 /* The host's side: nothing is done with the arguments, and the library is told. */
-template <class R, class... T> static inline R wh_cuda_refuse_(const char *text, const T &...) {
+extern "C++" {
+template <class wh_R, class... wh_T>
+static inline wh_R wh_cuda_refuse_(const char *text, const wh_T &...) {
     if (text != NULL) {
         wh_note_host_call(text);
     }
-    return R();
+    return wh_R();
+}
 }
 #endif
 

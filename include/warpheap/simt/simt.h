@@ -27,7 +27,8 @@
  *   WH_KERNEL_TEMPLATE((class T), name, args_t, a) { ... }
  *       the same for C++, with template parameters: `name(&launch, &args)` finds them from the
  *       type of args, hence args_t must mention all of them. In parentheses if it has commas:
- *       WH_KERNEL_TEMPLATE((class T, int N), name, (args<T, N>), a). `template <class T>
+ *       WH_KERNEL_TEMPLATE((class T, int N), name, (args<T, N>), a). Parameters cannot have
+ *       defaults, since they are written out three times. `template <class T>
  *       WH_KERNEL(...)` cannot work: WH_KERNEL is several declarations, and the template line
  *       would belong to the first.
  *       Under NVRTC both define a kernel of that name, and no host function.
