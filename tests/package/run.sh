@@ -108,7 +108,7 @@ readme)
     unset CUDAARCHS
     main=$source/examples/cuda_01_plain.cu
     lines() { # of README, from one that begins with $1 on, to the end of the block
-        sed -n "/^$1/,/^\`\`\`/p" "$source/README.md" | grep -v '^\`\`\`' |
+        sed -n "/^$1/,/^\`\`\`/p" "$source/README.md" | grep -v '^[`]' |
             sed -e "s|-B build|-B $work/build|; s|--build build|--build $work/build|" \
                 -e "s|--install build|--install $work/build|; s|/usr/local|$work/prefix|g" \
                 -e "s|^nvcc|$nvcc $CUDAFLAGS|; s|main.cu|$main|; s|^cmake|$cmake|"
