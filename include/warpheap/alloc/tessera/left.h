@@ -218,8 +218,8 @@ WH_FN_SLOW uint64_t wh_tessera_left_(wh_tessera_ref g, uint64_t bytes, uint64_t 
  * KiB it is what requests of this size get until NULL, whoever asks. Larger slots are a third or
  * more of a chunk, and how many a free chunk gives depends on how many of them lie side by side
  * when it is taken: here as many as there are now. For more than a chunk: what requests get that
- * find their places free. Those that have to search begin anywhere in a hole, and leave gaps that are
- * counted here as used: up to a fifth more or less. */
+ * find their places free. Those that have to search begin anywhere in a hole, and leave gaps that
+ * are counted here as used: up to a fifth more or less. */
 WH_FN uint64_t wh_tessera_left(wh_tessera_t h, uint64_t bytes, uint64_t i, uint64_t n) {
     return wh_tessera_left_(wh_tessera_ref_(h), bytes, i, n);
 }
