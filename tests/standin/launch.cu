@@ -56,7 +56,7 @@ static void launches(wh_device *d, int own, int callers) {
     CHECK(cudaPeekAtLastError() == cudaErrorMemoryAllocation);
     CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
     // What the launch itself fails with is told once.
-    standin_fail(cudaErrorInvalidValue, l.shared_bytes != 0 ? 3 : 0);
+    standin_fail(cudaErrorInvalidValue, 3); // behind the three calls for shared memory
     CHECK(write_one(&l, &a) == WH_DEVICE_ERROR);
     CHECK(cudaGetLastError() == cudaSuccess);
     CHECK(cudaGetDevice(&now) == cudaSuccess && now == callers);
