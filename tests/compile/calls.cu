@@ -8,7 +8,7 @@
 #include <warpheap/types.h>
 
 #ifdef EVENTS
-#if defined(__CUDACC__)
+#if WH_FILE_IS_CUDA
 static __device__ void told(wh_oom_event event);
 #else
 static void told(wh_oom_event event);
@@ -18,7 +18,7 @@ static void told(wh_oom_event event);
 #include <warpheap/warpheap.h>
 
 #ifdef EVENTS
-#if defined(__CUDACC__)
+#if WH_FILE_IS_CUDA
 static __device__ void told(wh_oom_event event) {
     (void)event;
 }
@@ -30,7 +30,7 @@ static void told(wh_oom_event event) {
 #endif
 #endif
 
-#if defined(__CUDACC__)
+#if WH_FILE_IS_CUDA
 #define BOTH __host__ __device__
 #else
 #define BOTH
@@ -117,7 +117,7 @@ static int failed;
         }                                                     \
     } while (0)
 
-#if defined(__CUDACC__)
+#if WH_FILE_IS_CUDA
 static int launch_all(wh_device *device) {
     table_args<double, 4> t;
     one_arg<uint32_t> o;
