@@ -147,12 +147,8 @@ wh_status whi_bench_need_born(whi_bench *b, uint64_t n) {
 /* --- launches ---------------------------------------------------------------------------- */
 
 wh_launch whi_bench_shape(whi_bench *b, uint64_t n) {
-    wh_launch l;
-    l.device = b->device;
-    l.threads = n < BLOCK_THREADS ? (uint32_t)n : BLOCK_THREADS;
-    l.blocks = (uint32_t)((n + BLOCK_THREADS - 1) / BLOCK_THREADS);
-    l.stream = NULL;
-    return l;
+    return wh_grid(b->device, (uint32_t)((n + BLOCK_THREADS - 1) / BLOCK_THREADS),
+                   n < BLOCK_THREADS ? (uint32_t)n : BLOCK_THREADS);
 }
 
 static wh_status launch_failed(whi_bench *b, wh_status s) {

@@ -93,12 +93,9 @@ WH_KERNEL(destroy_vertices, graph_args, a) {
 
 static wh_launch launch_for(wh_heap *heap, uint64_t n) {
     const uint64_t blocks = (n + WH_GRAPH_BLOCK_THREADS - 1) / WH_GRAPH_BLOCK_THREADS;
-    wh_launch l;
-    l.device = wh_heap_device(heap);
-    l.blocks = blocks > WH_GRAPH_MAX_BLOCKS ? WH_GRAPH_MAX_BLOCKS : (uint32_t)blocks;
-    l.threads = WH_GRAPH_BLOCK_THREADS;
-    l.stream = NULL;
-    return l;
+    return wh_grid(wh_heap_device(heap),
+                   blocks > WH_GRAPH_MAX_BLOCKS ? WH_GRAPH_MAX_BLOCKS : (uint32_t)blocks,
+                   WH_GRAPH_BLOCK_THREADS);
 }
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const graph_args *args);

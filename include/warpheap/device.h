@@ -24,7 +24,8 @@ typedef struct wh_device wh_device;
 /* One kernel start. blocks and threads at least 1. stream: NULL, the default stream, or one of
  * wh_stream_create; for a GPU also any cudaStream_t. The fields after it may be left out (zero):
  * a grid and blocks of one dimension without shared memory. Products of the three dimensions: at
- * most 1024 threads, and 2^32 - 1 blocks. New fields come at the end; the struct does not say its
+ * most 1024 threads, and 2^32 - 1 blocks. New fields come at the end, so begin with {0} or
+ * wh_grid: a field that is left as it was is read. The struct does not say its
  * size, since what reads it is compiled with it, or belongs to the same minor version. */
 typedef struct wh_launch {
     wh_device *device;

@@ -186,11 +186,7 @@ static wh_launch launch_for(const wh_heap *h, uint64_t items, void *stream) {
     uint64_t blocks = (items + threads - 1) / threads;
     const uint64_t most = (uint64_t)wh_device_get_info(h->device)->n_sms * 16;
     blocks = blocks < 1 ? 1 : blocks > most ? most : blocks;
-    wh_launch l;
-    memset(&l, 0, sizeof l);
-    l.device = h->device;
-    l.blocks = (uint32_t)blocks;
-    l.threads = (uint32_t)threads;
+    wh_launch l = wh_grid(h->device, (uint32_t)blocks, (uint32_t)threads);
     l.stream = stream;
     return l;
 }

@@ -1437,10 +1437,8 @@ static int run_case(context *x, uint32_t number) {
         const shape *s = &shapes[x->shape];
         const int gpu = strcmp(x->target, "sim") != 0;
         OK(x, wh_device_open(&x->device, x->target, &so));
-        x->launch.device = x->device;
-        x->launch.blocks = gpu && s->blocks > 1 ? s->blocks * 8 : s->blocks;
-        x->launch.threads = s->threads;
-        x->launch.stream = NULL;
+        x->launch =
+            wh_grid(x->device, gpu && s->blocks > 1 ? s->blocks * 8 : s->blocks, s->threads);
         x->warps = x->launch.blocks * ((s->threads + 31) / 32);
         x->workers = x->launch.blocks * (s->threads / 32 * wh_popc32(s->lanes) +
                                          wh_popc32(s->lanes & ((1u << s->threads % 32) - 1)));
