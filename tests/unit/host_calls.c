@@ -2,20 +2,11 @@
  * heap, calls on streams, a kernel's error and the verdict after it, the heap's memory. */
 #include "sim/sim_test.h"
 
+#include "common/loaded.h"
 #include "warpheap/warpheap.h"
 
 #define HEAP_BYTES ((uint64_t)1 << 20)
 #define THREADS 96u
-
-/* The symbols that languages load. */
-wh_status loaded_create(wh_heap **heap, const wh_heap_options *options) __asm__("wh_heap_create");
-wh_status loaded_min_bytes(const wh_heap_options *options,
-                           uint64_t *bytes) __asm__("wh_heap_min_bytes");
-wh_status loaded_open(wh_device **device, const char *spec,
-                      const wh_sim_options *sim) __asm__("wh_device_open");
-wh_status loaded_stats(wh_heap *heap, wh_stats *stats) __asm__("wh_heap_get_stats");
-wh_status loaded_stats_on(wh_heap *heap, wh_stats *stats,
-                          void *stream) __asm__("wh_heap_get_stats_on");
 
 typedef struct work_args {
     wh_heap_t heap;
