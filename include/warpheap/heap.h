@@ -33,16 +33,15 @@ extern "C" {
 
 typedef struct wh_heap wh_heap;
 
-/* Zero (NULL) fields mean the default. */
+/* Zero (NULL) fields mean the default. Without a device the heap opens "auto", which in code that a
+ * CUDA compiler reads is a GPU or NO_DEVICE (device.h), and closes it when destroyed. */
 typedef struct wh_heap_options {
     uint64_t struct_bytes; /* sizeof this struct, or 0: see above */
     uint64_t bytes;        /* whole heap, metadata included; required */
     const char *allocator; /* name as `warpheap info` lists it; NULL: the default */
-    wh_device
-        *device;  /* outlives the heap; NULL: the heap opens "auto" and closes it when destroyed; in
-                     code that  a CUDA compiler reads that is a GPU or NO_DEVICE (device.h) */
-    void *memory; /* caller's device memory of `bytes` bytes, 256-byte aligned,
-                     that outlives the heap; NULL: the heap allocates its own */
+    wh_device *device;     /* outlives the heap */
+    void *memory;          /* caller's device memory of `bytes` bytes, 256-byte aligned,
+                              that outlives the heap; NULL: the heap allocates its own */
     wh_tuning tuning;
 } wh_heap_options;
 
