@@ -119,12 +119,13 @@ WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
     return bits == 0 ? 64 : wh_ctz64(bits);
 }
 
-/* I6. Only who finds the list's word empty tells the levels above: these are one word for 4,096
- * slabs, and a million frees that all tell it take turns. */
+/* I6: the or releases what was freed, for who takes the slab off the list. Only who finds the
+ * list's word empty tells the levels above: these are one word for 4,096 slabs, and a million frees
+ * that all tell it take turns. */
 WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    if (wh_fetch_or_u64_relaxed(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
+    if (wh_fetch_or_u64_release(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
         wh_veb_filled(list, item >> 6); /* P5 */
     }
 }

@@ -50,7 +50,7 @@
  *   tag      class, order, slot size of a slab, on each of its chunks: stored by the
  *            owner of a claimed chunk before P2 publishes it
  *   pool     claimed by mask, inserted by the owner of a whole slab or run
- *   list     where searches look first (I6): by or, acquire; takers take slabs off by and
+ *   list     where searches look first (I6): by or, release; takers take slabs off by and
  *   no_places, held, dry, scarce, place, rows, tries, reuse, packs, no_packs, told
  *            hints, relaxed: full warps found no slabs; chunks of the spans of a set's
  *            cursors, first spans apart; the pool had no span; the set's own words of it
@@ -102,7 +102,8 @@
  *       enter with the tag of an earlier life
  *   I6  when quiet, a slab with a word that is not zero nor I4's full is listed, a pack on a list
  *       of its own: by the free that made it non-zero, or the taker that took the slab off the
- *       list. Before that a search may miss it, though the free has returned, but not X1's
+ *       list and looks at its words behind that: the or on the list releases, the remove
+ *       acquires. Before that a search may miss it, though the free has returned, but not X1's
  *   I7  done = begun when quiet
  *   I8  held = the chunks of what the set's cursors have in them, when quiet
  *   I9  pack: its slots are its blocks in the order of their addresses, without a gap; the tags
@@ -206,7 +207,7 @@
  *       tessera_spans.c (C1, P2 to P4 of the next span for a full warp of one class),
  *       tessera_gather.c (I2, I6, I7, T1, P4 of single chunks for a full warp),
  *       tessera_listed.c (I1, I6, I7, X3 of listed slabs for a full warp),
- *       tessera_full.c (what NULL costs: X3, progress),
+ *       tessera_full.c (what NULL costs: X3, progress), tessera_formal.c (I6's pair),
  *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1 to P4, P6 to P8); wh_tessera_check
  *       (I1 to I9). P5 and the rest of P3 are core/veb.h's.
  */
