@@ -86,9 +86,10 @@ static inline cudaError_t wh_cuda_allow_shared_(const void *kernel, int device) 
 /* What a launcher knows from before the launch to after it. */
 typedef struct wh_cuda_launch_ {
     wh_status status;
-    int own, was;        /* the launch's device, and the calling thread's current one */
-    cudaError_t pending; /* an error from before, that nobody has asked for: not this launch's */
-    cudaError_t error;
+    int own, was; /* the launch's device, and the calling thread's current one */
+    cudaError_t
+        cuda_pending; /* an error from before, that nobody has asked for: not this launch's */
+    cudaError_t cuda_error;
     dim3 blocks, threads;
     cudaStream_t stream;
 } wh_cuda_launch_;
@@ -102,13 +103,13 @@ static inline wh_cuda_launch_ wh_cuda_enter_(const wh_launch *l, const void *arg
         return c;
     }
     c.own = c.was = wh_device_get_info(l->device)->ordinal;
-    c.pending = cudaPeekAtLastError();
-    c.error = cudaGetDevice(&c.was);
-    if (c.error == cudaSuccess && c.was != c.own) {
-        c.error = cudaSetDevice(c.own);
+    c.cuda_pending = cudaPeekAtLastError();
+    c.cuda_error = cudaGetDevice(&c.was);
+    if (c.cuda_error == cudaSuccess && c.was != c.own) {
+        c.cuda_error = cudaSetDevice(c.own);
     }
-    if (c.error == cudaSuccess && l->shared_bytes > WH_CUDA_DEFAULT_SHARED_) {
-        c.error = wh_cuda_allow_shared_(kernel, c.own);
+    if (c.cuda_error == cudaSuccess && l->shared_bytes > WH_CUDA_DEFAULT_SHARED_) {
+        c.cuda_error = wh_cuda_allow_shared_(kernel, c.own);
     }
     c.blocks.x = l->blocks;
     c.blocks.y = l->blocks_y != 0 ? l->blocks_y : 1;
@@ -127,10 +128,10 @@ static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch
     if (s != WH_OK) {
         return s;
     }
-    if (c->error != cudaSuccess) {
+    if (c->cuda_error != cudaSuccess) {
         (void)cudaGetLastError(); /* it is told here */
-        s = wh_device_note_cuda(l->device, static_cast<int>(c->error), name,
-                                cudaGetErrorString(c->error));
+        s = wh_device_note_cuda(l->device, static_cast<int>(c->cuda_error), name,
+                                cudaGetErrorString(c->cuda_error));
     }
     if (c->was != c->own) {
         (void)cudaSetDevice(c->was);
@@ -142,15 +143,15 @@ static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch
  * own, but takes a microsecond longer (H100). */
 #define WH_CUDA_LAUNCH_(kernel, name)                                                             \
     wh_cuda_launch_ wh_c = wh_cuda_enter_(wh_l, wh_args, reinterpret_cast<const void *>(kernel)); \
-    if (wh_c.status == WH_OK && wh_c.error == cudaSuccess) {                                      \
-        if (wh_c.pending == cudaSuccess) {                                                        \
+    if (wh_c.status == WH_OK && wh_c.cuda_error == cudaSuccess) {                                 \
+        if (wh_c.cuda_pending == cudaSuccess) {                                                   \
             kernel<<<wh_c.blocks, wh_c.threads, wh_l->shared_bytes, wh_c.stream>>>(*wh_args);     \
-            wh_c.error = cudaPeekAtLastError();                                                   \
+            wh_c.cuda_error = cudaPeekAtLastError();                                              \
         } else {                                                                                  \
             const void *wh_p[1] = {wh_args};                                                      \
-            wh_c.error = cudaLaunchKernel(reinterpret_cast<const void *>(kernel), wh_c.blocks,    \
-                                          wh_c.threads, const_cast<void **>(wh_p),                \
-                                          wh_l->shared_bytes, wh_c.stream);                       \
+            wh_c.cuda_error = cudaLaunchKernel(                                                   \
+                reinterpret_cast<const void *>(kernel), wh_c.blocks, wh_c.threads,                \
+                const_cast<void **>(wh_p), wh_l->shared_bytes, wh_c.stream);                      \
         }                                                                                         \
     }                                                                                             \
     return wh_cuda_leave_(&wh_c, wh_l, #name)
