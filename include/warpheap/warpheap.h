@@ -429,9 +429,10 @@ WH_FN uint64_t wh_dev_left_warp_(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
  *
  * On a quiet heap the answer is what a fill gets. Tessera: to a quarter of a chunk (4 KiB) within
  * 1 %, to a chunk (16 KiB) within 2 %, above within 20 % and two blocks, either way, since what a
- * hole can hold depends on where malloc begins to fill it. An allocator without WH_CAP_EXACT_OOM may
- * say NULL earlier. While others allocate and free the answer is an estimate: what is on its way
- * between two hands may count twice or not at all, and others may take what has been counted.
+ * hole can hold depends on where malloc begins to fill it. An allocator without
+ * WH_CAP_EXACT_OOM may say NULL earlier. While others allocate and free the answer is an
+ * estimate: what is on its way between two hands may count twice or not at all, and others may
+ * take what has been counted.
  *
  * Lanes: any subset, each counts alone. Cost of tessera: one load after the other, one for each MiB
  * that is free and four to twenty for each 16 KiB in use, so a good part of a second where many
