@@ -249,7 +249,7 @@ wh_status whi_bench_ledger_open(whi_bench *b, uint64_t n);
 void whi_bench_ledger_close(whi_bench *b);
 
 /* Ends a case that was at status s: closes heap and ledger. Blocks that would outlive
- * their heap (no WH_CAP_HANDLE_MEMORY) are freed first, unless one was bad. */
+ * their heap (no WH_CAP_OWN_MEMORY) are freed first, unless one was bad. */
 wh_status whi_bench_ledger_end(whi_bench *b, wh_status s, int broken);
 
 /* Points b->call at the entries from n on, where the next malloc kernel stores blocks. The

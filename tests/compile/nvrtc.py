@@ -24,13 +24,13 @@ import tempfile
 FAST = "--Ofast-compile=max"
 PTX = [FAST, "-arch=compute_90"]
 KERNEL = """#include <warpheap/warpheap.h>
-extern "C" __global__ void k(wh_heap_t h, int **out) {
+extern "C" __global__ void k(wh_heap_ref h, int **out) {
     out[threadIdx.x] = static_cast<int *>(wh_malloc(h, 64));
     wh_free(h, out[threadIdx.x]);
 }
 """
 CALLS = """#include <warpheap/warpheap.h>
-typedef struct args { wh_heap_t heap; void **out; } args;
+typedef struct args { wh_heap_ref heap; void **out; } args;
 WH_KERNEL(every_call, args, a) {
     void *p = wh_realloc(a.heap, wh_calloc(a.heap, 3, 5), 40);
     p = wh_owns(a.heap, p) ? p : wh_aligned_alloc(a.heap, 64, wh_usable_size(a.heap, p));
