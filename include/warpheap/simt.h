@@ -140,6 +140,14 @@
  *                   runtime's message on stderr have its bytes, call, file and line, and block
  *                   and thread. As after any assert on a GPU, the process cannot use it again
  *
+ * Assertions: one that does not hold ends the kernel with an error, or in host code the program;
+ * the simulator's error text, or on a GPU the CUDA runtime's message on stderr, has the condition,
+ * file and line. A release does not evaluate them. #define WH_ASSERTS 1, 2 or 3 before the first
+ * include has the first one, two or three of these kinds checked in this file.
+ *   wh_assert(condition)            what a caller has to see to
+ *   wh_assert_internal(condition)   what one function of ours expects of another; a few
+ * instructions wh_assert_expensive(condition)  the same, with walks over memory or collectives
+ *
  * Planted faults
  *   WH_PLANT(tag, good, bad)   good; a test build that sets WH_FAULTS can have
  *   `bad` instead for one tag, to show that the test suite notices. Used at the
@@ -197,8 +205,31 @@ typedef uint32_t wh_mask;
 #define WH_PLANT(tag, good, bad) (good)
 #endif
 
+#ifndef WH_ASSERTS
+#define WH_ASSERTS 0
+#endif
+/* Not evaluated, but what it mentions counts as used. */
+#define WH_ASSERT_OFF_(condition) ((void)sizeof((condition) ? 1 : 0))
+#define WH_ASSERT_ON_(condition) ((condition) ? (void)0 : WH_ASSERT_FAILED_("not so: " #condition))
+#if WH_ASSERTS >= 1
+#define wh_assert(condition) WH_ASSERT_ON_(condition)
+#else
+#define wh_assert(condition) WH_ASSERT_OFF_(condition)
+#endif
+#if WH_ASSERTS >= 2
+#define wh_assert_internal(condition) WH_ASSERT_ON_(condition)
+#else
+#define wh_assert_internal(condition) WH_ASSERT_OFF_(condition)
+#endif
+#if WH_ASSERTS >= 3
+#define wh_assert_expensive(condition) WH_ASSERT_ON_(condition)
+#else
+#define wh_assert_expensive(condition) WH_ASSERT_OFF_(condition)
+#endif
+
 /* Lowest lane of a non-empty mask. */
 WH_HD uint32_t wh_mask_leader(wh_mask mask) {
+    wh_assert(mask != 0);
     return wh_ctz32(mask);
 }
 

@@ -678,6 +678,12 @@ WH_FN uint64_t wh_clock(void) {
 extern "C" __device__ void __assertfail(const char *message, const char *file, unsigned line,
                                         const char *function, size_t char_bytes);
 
+#ifdef __CUDA_ARCH__
+#define WH_ASSERT_FAILED_(text) __assertfail(text, __FILE__, __LINE__, "", 1)
+#else
+#define WH_ASSERT_FAILED_(text) abort() /* the host's half of host and device code */
+#endif
+
 WH_FN uint32_t wh_cuda_put_(char *text, uint32_t at, const char *from) {
     for (uint32_t i = 0; from[i] != '\0' && at < 79; i++) {
         text[at++] = from[i];

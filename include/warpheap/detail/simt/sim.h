@@ -449,6 +449,7 @@ WH_FN uint64_t wh_clock(void) {
     return whi_sim_clock();
 }
 #define wh_trap(text) whi_sim_trap(text, WHI_SIM_HERE)
+#define WH_ASSERT_FAILED_(text) wh_trap(text)
 WH_FN void wh_trap_oom(const wh_oom_event e) {
     whi_sim_trap_oom(&e);
 }
