@@ -11,8 +11,8 @@
 #include "bench/internal.h"
 #include "bench/paper_kernels.h"
 #include "bench/walk_theory.h"
-#include "warpheap/alloc/random_walk/layout.h"
-#include "warpheap/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/random_walk/layout.h"
+#include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 
 /* Pages that are made used, one bit a page. */
 typedef struct chosen {

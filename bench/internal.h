@@ -10,7 +10,7 @@
 
 #include "bench/bench.h"
 #include "bench/bench_kernels.h"
-#include "workload/graph_case.h"
+#include "workload/graph/graph_case.h"
 
 /* Share of the heap that a case may fill; the thread count is cut to it. */
 #define WHI_BENCH_FILL 0.6

@@ -74,7 +74,7 @@ def main():
     options = Options(ctypes.sizeof(Options), 64 << 20, None, device, None)
     must(library.wh_heap_create(ctypes.byref(heap), ctypes.byref(options)))
     size = library.wh_heap_handle_bytes(heap)
-    text = (include / "warpheap/version.h").read_text()
+    text = (include / "warpheap/detail/version.h").read_text()
     major, minor, patch = (int(re.search(rf"WH_VERSION_{part} (\d+)", text)[1])
                            for part in ("MAJOR", "MINOR", "PATCH"))
     handle = ctypes.create_string_buffer(size)

@@ -23,7 +23,7 @@
 #include "warpheap/device.h"
 #include "warpheap/types.h"
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 #if WH_HAS_HOST
 
@@ -182,6 +182,6 @@ wh_status wh_heap_blocks_left_on(wh_heap *heap, uint64_t bytes, uint64_t *blocks
 
 #endif /* WH_HAS_HOST */
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif

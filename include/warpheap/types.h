@@ -13,10 +13,10 @@
 #ifndef WH_TYPES_H
 #define WH_TYPES_H
 
-#include "warpheap/simt/target.h"
-#include "warpheap/version.h"
+#include "warpheap/detail/simt/target.h"
+#include "warpheap/detail/version.h"
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -170,6 +170,6 @@ typedef struct wh_report {
 }
 #endif
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif

@@ -8,7 +8,7 @@
  *         wh_free(heap, p);
  *     }
  *
- * docs/CUDA.md shows every kind of CUDA C++ kernel. WH_KERNEL (simt/simt.h) makes one that
+ * docs/CUDA.md shows every kind of CUDA C++ kernel. WH_KERNEL (simt.h) makes one that
  * runs on the simulated device, too.
  *
  * A malloc is heavy: a plain kernel with one wh_malloc of the default allocator takes 250
@@ -57,7 +57,7 @@
 #define WH_WARPHEAP_H
 
 #include "warpheap/heap.h"
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
 #ifndef WH_ALLOCATOR
 #define WH_ALLOCATOR tessera
@@ -72,13 +72,13 @@
 #undef h
 #endif
 // clang-format off
-#include WH_STR(warpheap/alloc/WH_ALLOCATOR_FAMILY/WH_ALLOCATOR_FAMILY.h)
+#include WH_STR(warpheap/detail/alloc/WH_ALLOCATOR_FAMILY/WH_ALLOCATOR_FAMILY.h)
 // clang-format on
 #if WH_HAS_HOST
 #pragma pop_macro("h")
 #endif
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 /* wh_<allocator>_<name>; name is pasted first, lest a macro of the user replaces it. */
 #define WH_OF_(name) WH_CAT(WH_CAT(wh_, WH_ALLOCATOR), _##name)
@@ -463,6 +463,6 @@ WH_CALL uint64_t wh_blocks_left_warp(wh_heap_t heap, wh_mask_t mask, size_t byte
 #define wh_aligned_alloc(...) wh_aligned_alloc(__VA_ARGS__, __FILE__, __LINE__)
 #endif
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif

@@ -16,8 +16,8 @@
 #include "sim/sim_test.h"
 
 #include "bench/walk_theory.h"
-#include "warpheap/alloc/page_queue/page_queue.h"
-#include "warpheap/alloc/random_walk/random_walk.h"
+#include "warpheap/detail/alloc/page_queue/page_queue.h"
+#include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/heap.h"
 
 #define PAGE 16u

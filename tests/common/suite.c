@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "warpheap/alloc/gallatin/layout.h"
-#include "warpheap/alloc/ouroboros/ouroboros.h"
-#include "warpheap/alloc/rwmalloc/rwmalloc.h"
-#include "warpheap/alloc/tessera/layout.h"
+#include "warpheap/detail/alloc/gallatin/layout.h"
+#include "warpheap/detail/alloc/ouroboros/ouroboros.h"
+#include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/tessera/layout.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
 

@@ -118,7 +118,7 @@ class Nvrtc:
 
 def allocators(include):
     """(identifier, family) of each line of alloc/list.h."""
-    text = pathlib.Path(include, "warpheap/alloc/list.h").read_text(encoding="utf-8")
+    text = pathlib.Path(include, "warpheap/detail/alloc/list.h").read_text(encoding="utf-8")
     return re.findall(r"\n\s*X\((\w+), (\w+),", text)
 
 
@@ -131,7 +131,7 @@ def sizes(include, compiler, names):
     names = [name for name in names if name[0] != "cuda"]  # not for the simulated device
     things = [f"wh_{ident}_t" for ident, _ in names] + [
         "wh_stats", "wh_report", "wh_tuning", "wh_plan", "wh_walk_sink", "wh_tessera_header"]
-    headers = "".join(f'#include "warpheap/alloc/{family}/{family}.h"\n'
+    headers = "".join(f'#include "warpheap/detail/alloc/{family}/{family}.h"\n'
                       for family in sorted({family for _, family in names}))
     prints = "".join(f'    printf("%zu\\n", sizeof({thing}));\n' for thing in things)
     with tempfile.TemporaryDirectory() as folder:

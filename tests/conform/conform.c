@@ -16,7 +16,7 @@
 #include "conform.h"
 #include "suite.h"
 #include "built_list.h"
-#include "warpheap/core/sizeclass.h"
+#include "warpheap/core/size_class.h"
 
 /* --- tables of kernels ----------------------------------------------------------------- */
 

@@ -23,10 +23,10 @@
 
 #define WH_ALLOCATOR gallatin
 #include "fault/fault.h"
-#include "warpheap/alloc/ouroboros/ouroboros.h"
-#include "warpheap/alloc/circular/circular.h"
-#include "warpheap/alloc/random_walk/random_walk.h"
-#include "warpheap/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/ouroboros/ouroboros.h"
+#include "warpheap/detail/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/random_walk/random_walk.h"
+#include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/warpheap.h"
 
 /* How many seeds at most, for one fault; WH_TEST_SEEDS may ask for more. Without a fault all of

@@ -2,7 +2,7 @@
  * periods of merged chunks, and gathering, step by step. */
 #include "sim/sim_test.h"
 
-#include "warpheap/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/circular/circular.h"
 #include "warpheap/heap.h"
 
 /* Chunks 1, 2, 3, ... of sizes R / 2^floor(log2 i), level by level, for each offset; the

@@ -3,7 +3,7 @@
  * slices and addresses fit together for every class. */
 #include "sim/sim_test.h"
 
-#include "warpheap/alloc/gallatin/gallatin.h"
+#include "warpheap/detail/alloc/gallatin/gallatin.h"
 
 typedef struct shape {
     uint64_t bytes;

@@ -3,7 +3,7 @@
  * and without the sweep that makes NULL exact. */
 #include "sim/sim_test.h"
 
-#include "warpheap/alloc/random_walk/random_walk.h"
+#include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/heap.h"
 
 typedef struct together_args {

@@ -2,7 +2,7 @@
  * many words, and pieces of one unit, in heaps whose contents are known. */
 #include "sim/sim_test.h"
 
-#include "warpheap/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/heap.h"
 
 static void test_bits(void **state) {

@@ -1,5 +1,5 @@
 /* tessera's size classes, divisions and placement, exhaustively. */
-#include "warpheap/alloc/tessera/layout.h"
+#include "warpheap/detail/alloc/tessera/layout.h"
 
 #include <stdarg.h>
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "warpheap/alloc/tessera/tessera.h"
+#include "warpheap/detail/alloc/tessera/tessera.h"
 
 /* Every request gets the smallest class that holds it. */
 static void every_size_has_the_smallest_class(void **state) {

@@ -31,7 +31,7 @@
  *         are gone, and fences: what the claimer did before, such as counting itself as at
  *         work, is seen
  * Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
- *         (core/group.h)
+ *         (core/warp_group.h)
  * Progress insert, remove, claim, claim_range: bounded steps. Searches: bounded by the
  *         number of words, each is passed once. claim_some: lock-free (a claim that
  *         comes too late means another lane's claim succeeded).
@@ -49,10 +49,10 @@
 #ifndef WH_CORE_VEB_H
 #define WH_CORE_VEB_H
 
-#include "warpheap/core/kth_bit.h"
-#include "warpheap/simt/simt.h"
+#include "warpheap/core/select.h"
+#include "warpheap/simt.h"
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 #define WH_VEB_NONE UINT64_MAX
 
@@ -622,6 +622,6 @@ WH_FN int wh_veb_check(wh_veb t, uint64_t index) {
     return word == 0 || (above >> (w & 63) & 1) != 0;
 }
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif

@@ -17,7 +17,7 @@
  *
  * Fields and who writes them (any lane, device scope)
  *   back, front  fetch_add relaxed
- *   room         bulk semaphore (core/bulksem.h) over entries that exist and have no
+ *   room         bulk semaphore (core/bulk_semaphore.h) over entries that exist and have no
  *                position yet. ARRAY: taken by reserve, given back when taken values are
  *                out. Others: a batch is a queue chunk; the lane whose duty it is fetches
  *                one from the pool ("the thread assigned to position 0 on a QueueChunk"), or
@@ -85,12 +85,12 @@
 #ifndef WH_CORE_VQUEUE_H
 #define WH_CORE_VQUEUE_H
 
-#include "warpheap/core/bulksem.h"
-#include "warpheap/core/chunkpool.h"
-#include "warpheap/core/group.h"
-#include "warpheap/core/kth_bit.h"
+#include "warpheap/core/bulk_semaphore.h"
+#include "warpheap/core/chunk_pool.h"
+#include "warpheap/core/warp_group.h"
+#include "warpheap/core/select.h"
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 #define WH_VQUEUE_ARRAY 0u
 #define WH_VQUEUE_HIERARCHY 1u
@@ -763,6 +763,6 @@ WH_FN int wh_vqueue_empty_since(wh_vqueue q, uint64_t front) {
     return wh_load_u64_acquire(q.back) == front;
 }
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif

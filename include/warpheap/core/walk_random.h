@@ -21,9 +21,9 @@
 #ifndef WH_CORE_WALK_RANDOM_H
 #define WH_CORE_WALK_RANDOM_H
 
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 typedef struct wh_walk_random {
     uint32_t state;
@@ -80,6 +80,6 @@ WH_FN int wh_walk_on(wh_mask_t mask, int walks) {
     return mask == 0 || mask == 0xffffffffu ? walks : wh_any(mask, walks);
 }
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif
