@@ -42,7 +42,7 @@ WH_FN int wh_use_claim(uint64_t *word, uint64_t *seen, uint32_t mask) {
     while (((uint32_t)*seen & mask) == 0) {
         const uint64_t now = WH_PLANT(use_p1_claim, wh_cas_u64_acquire,
                                       wh_cas_u64_relaxed)(word, *seen, *seen | mask); /* P1 */
-        if (now == *seen) {
+        if (now == *seen) {                                                           /* I1 */
             return 1;
         }
         *seen = now; /* another lane's claim or release succeeded: lock-free */
@@ -52,7 +52,7 @@ WH_FN int wh_use_claim(uint64_t *word, uint64_t *seen, uint32_t mask) {
 
 /* Gives back bits that the caller owns. */
 WH_FN void wh_use_release(uint64_t *word, uint32_t mask) {
-    const uint64_t change = ((uint64_t)1 << 32) - mask;
+    const uint64_t change = ((uint64_t)1 << 32) - mask;                             /* I2 */
     WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(word, change); /* P1 */
 }
 
