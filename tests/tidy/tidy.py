@@ -31,6 +31,7 @@ broken, 77 (skipped) if the two are not to be had.
 import argparse
 import collections
 import graphlib
+import importlib
 import os
 import pathlib
 import re
@@ -158,7 +159,7 @@ def texts(tree, _):
         wide = [k for k, line in enumerate(text.splitlines(), 1) if is_wide(name, line)]
         if wide:
             yield Offender("width", name, "-", len(wide), wide[0])
-        head = re.match(r'(?:#!.*\n)?(/\*.*?\*/|(?:#.*\n)+|""".*?""")', text, re.S)
+        head = re.match(r'(?:#![^\n]*\n)?(/\*.*?\*/|(?:#[^\n]*\n)+|""".*?""")', text, re.S)
         if head and not name.endswith(".md") and len(head[0].splitlines()) > 60:
             yield Offender("head", name, "-", len(head[0].splitlines()), 1)
         if re.search(r"\bdetail/.*\.h$", name) and not (head and "may change" in head[0]):
@@ -342,6 +343,7 @@ def parser(folder):
             if attempt == 1 and folder:
                 subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target",
                                 str(folder), "--disable-pip-version-check", *MODULES])
+                importlib.invalidate_caches()
     return None
 
 
