@@ -15,6 +15,7 @@
 #                     there (tools/sass_votes.py; with pip's disassembler)
 #   make cuda         the same, and the whole program for sm_90
 #   make install      PREFIX=/usr/local, DESTDIR
+#   make tidy         the rules that tests/tidy keeps, in seconds; a part of make test
 #   make format-check, make format, make clean
 #
 # WH_TEST_SEEDS=N: how many seeds a seeded test tries (10; 2 under sanitizers; fewer where a
@@ -32,7 +33,7 @@ CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GEN
     cmake --preset
 SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
 
-.PHONY: all help bench test sanitizers $(SANITIZERS) nightly cuda cuda-kinds install format format-check clean
+.PHONY: all help bench test sanitizers $(SANITIZERS) nightly cuda cuda-kinds install format format-check tidy clean
 
 all:
 	@scripts/setup build
@@ -112,6 +113,9 @@ format:
 
 format-check:
 	$(SOURCES) | xargs clang-format --dry-run -Werror
+
+tidy:
+	python3 tests/tidy/tidy.py --modules build/tests/wheels/tidy .
 
 clean:
 	rm -rf build build-*

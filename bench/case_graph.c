@@ -1,4 +1,4 @@
-/* case_graph.c: the case graph: loads or generates graphs, runs workload/graph_case.h
+/* case_graph.c: the case graph: loads or generates graphs, runs workload/graph/graph_case.h
  * on each, and turns its rows into rows of the benchmark. */
 #include <stdlib.h>
 #include <string.h>

@@ -134,8 +134,8 @@ static whi_group *find_group(whi_engine *e, whi_lane *l, whi_sim_op op, uint32_t
             }
             found = g;
         } else if ((g->mask & bit) != 0 && (g->arrived & mask) != 0) {
-            /* Both wait for each other. (A lane of mask that waits in a group without l
-             * may still come.) */
+            /* S3 would not hold: both wait for each other. (A lane of mask that waits in a group
+             * without l may still come.) */
             fail_apart(e, l, whi_op_names[op], mask, "differing masks",
                        wh_ctz32(g->arrived & mask));
         }

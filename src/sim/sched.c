@@ -250,7 +250,7 @@ static inline void leave_lane(whi_engine *e, whi_lane *l, bool leave) {
     }
 }
 
-/* After a lane of w has stopped. */
+/* S4, after a lane of w has stopped. */
 static inline void keep_s4(whi_engine *e, whi_warp *w) {
     if ((w->run | w->asleep) == 0 && w->am_wait != 0) {
         whi_activemask_resolve(e, w);

@@ -1,4 +1,4 @@
-/* faults.c: plants faults in workload/graph.h, one at a time, and shows that the graph
+/* faults.c: plants faults in workload/graph/graph.h, one at a time, and shows that the graph
  * case finds each on the simulated device within a few seeds. Lost order (a relaxed
  * lock or unlock) is visible to ThreadSanitizer only and is planted in its build alone.
  *

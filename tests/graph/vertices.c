@@ -1,4 +1,4 @@
-/* vertices.c: the device side of the graph (workload/graph.h) on the simulated device
+/* vertices.c: the device side of the graph (workload/graph/graph.h) on the simulated device
  * against a plain count of arcs: many lanes on few vertices, duplicates, deletes of what
  * is not there, memory running out; under every scheduling policy and many seeds, on
  * every allocator that hands out disjoint blocks.

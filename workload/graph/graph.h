@@ -1,4 +1,4 @@
-/* workload/graph.h: a dynamic graph on the device: one adjacency array per vertex,
+/* workload/graph/graph.h: a dynamic graph on the device: one adjacency array per vertex,
  * allocated from a heap, that doubles when it is full (Gallatin paper, section 6.12).
  * Uses nothing of the allocator but warpheap.h, so it runs on every one.
  *

@@ -1,5 +1,5 @@
 /* graph_kernels.c: targeted source (compiled per allocator and target): the kernels
- * over workload/graph.h, one lane per vertex or arc. A lane takes the items t, t + T,
+ * over workload/graph/graph.h, one lane per vertex or arc. A lane takes the items t, t + T,
  * ... of a grid of T threads; the lanes of a warp go round together, so that every
  * round is a call by a whole warp.
  */

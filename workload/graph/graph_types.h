@@ -1,4 +1,4 @@
-/* workload/graph_types.h: the dynamic graph as host and device see it. Plain C11
+/* workload/graph/graph_types.h: the dynamic graph as host and device see it. Plain C11
  * and C++; knows nothing of targets or allocators. The operations and the
  * protocol of the fields are in graph.h.
  */

@@ -32,10 +32,11 @@
  *   I4  large chunks are taken only while the small ones taken from the front have not reached
  *       them; so `back` in the word that a take of fresh small ones passed is final for those
  *       of them that lie past the large chunks
- * Order    P1: what the giver of a chunk did before free -> its taker (the ring's P1)
- *          P2: chunks that are being moved are in no ring meanwhile: who took them has raised
- *          `moving` before, and what it made of them is there when `moving` is lowered (release)
- *          -> wh_chunk_pool_empty (acquire)
+ * Ordering pairs
+ *   P1  what the giver of a chunk did before free -> its taker (the ring's P1)
+ *   P2  chunks that are being moved are in no ring meanwhile: the lane that took them has raised
+ *       `moving` before, and what it made of them is there when `moving` is lowered (release)
+ *       -> wh_chunk_pool_empty (acquire)
  * Lanes    any lane alone
  * Progress take and free: a bounded number of own steps, plus the ring's wait for a lane
  *          that has its position; that lane is between two of its own steps without a
@@ -153,7 +154,7 @@ WH_FN uint32_t wh_chunk_pool_from_ring_(wh_chunk_pool p, uint32_t level, uint32_
     const int64_t have = (int64_t)wh_fetch_sub_u64_relaxed(count, n);
     const uint32_t got = have <= 0 ? 0 : have < (int64_t)n ? (uint32_t)have : n;
     if (got < n) {
-        wh_add_u64_relaxed(count, n - got);
+        wh_add_u64_relaxed(count, n - got); /* I2 */
     }
     if (got != 0) {
         *position = wh_ring_reserve_take(wh_chunk_pool_ring_(p, level), got);

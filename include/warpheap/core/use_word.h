@@ -36,7 +36,7 @@ WH_HD uint32_t wh_use_releases(uint64_t word) {
     return (uint32_t)(word >> 32);
 }
 
-/* Claims all bits of mask if none of them is used: whether it did. `seen` is a value that
+/* Claims all bits of mask if none of them is used (I1): whether it did. `seen` is a value that
  * the word was seen to have; on failure it becomes what it has now. */
 WH_FN int wh_use_claim(uint64_t *word, uint64_t *seen, uint32_t mask) {
     while (((uint32_t)*seen & mask) == 0) {
@@ -50,7 +50,7 @@ WH_FN int wh_use_claim(uint64_t *word, uint64_t *seen, uint32_t mask) {
     return 0;
 }
 
-/* Gives back bits that the caller owns. */
+/* Gives back bits that the caller owns, and counts that (I2). */
 WH_FN void wh_use_release(uint64_t *word, uint32_t mask) {
     const uint64_t change = ((uint64_t)1 << 32) - mask;
     WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(word, change); /* P1 */

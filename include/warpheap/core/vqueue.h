@@ -642,7 +642,7 @@ WH_FN uint32_t wh_vqueue_reserve(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, 
 
 /* --- putting and taking ------------------------------------------------------------------ */
 
-/* n positions for values for which there is room; the first is returned. */
+/* n positions for values for which there is room (I1); the first is returned. */
 WH_FN uint64_t wh_vqueue_reserve_put(wh_vqueue q, uint32_t n) {
     return wh_fetch_add_u64_relaxed(q.back, n);
 }

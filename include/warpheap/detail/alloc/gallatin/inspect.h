@@ -184,7 +184,7 @@ WH_FN void wh_gallatin_check_buffer_(wh_gallatin_core g, uint64_t k, wh_report *
 
 WH_FN void wh_gallatin_check(wh_gallatin_ref h, uint64_t i, uint64_t n, wh_report *r) {
     const wh_gallatin_core g = h.core;
-    if (i == 0 && (g.header->activity & WH_GALLATIN_PENDING) != 0) {
+    if (i == 0 && (g.header->activity & WH_GALLATIN_PENDING) != 0) { /* I6 */
         wh_report_error(r, 6, 0);
     }
     for (uint64_t seg = i; seg < g.n_segments; seg += n) {

@@ -58,6 +58,8 @@
  *       under its word's lock
  *   I2  the bits behind the last page are set, always
  *   I3  no lock bit is set when quiet
+ *   X1  exact_oom: NULL only if two passes over all flags or words found nothing, and the same sum
+ *       of their counts: core/use_word.h X1
  * Ordering pairs
  *   P1  free (release) -> get (acquire) of the same flag, or the same word (use_word P1);
  *       in corw the lane that acquires and the lane that gets the page differ: a syncwarp

@@ -504,7 +504,7 @@ WH_FN void wh_tessera_check(wh_tessera_ref h, uint64_t i, uint64_t n, wh_report 
             held += wh_tessera_chunks_of_(h.classes[c], g.begin, (cursor + c)->span) +
                     wh_tessera_chunks_of_(h.classes[c], g.begin, (cursor + c)->spare);
         }
-        if ((k & 63) == 0 && set->held != held) {
+        if ((k & 63) == 0 && set->held != held) { /* I8 */
             wh_report_error(r, 8, k);
         }
     }
