@@ -283,7 +283,7 @@ static void end(lists *l) {
 
 wh_status whi_bench_case_lists(whi_bench *b) {
     lists l;
-    if ((b->alloc->caps & WH_CAP_HANDLE_MEMORY) == 0) {
+    if ((b->alloc->caps & WH_CAP_OWN_MEMORY) == 0) {
         return WH_OK; /* its heap has another size */
     }
     wh_status s = begin(b, &l);
@@ -319,8 +319,8 @@ wh_status whi_bench_case_lists(whi_bench *b) {
 
 wh_status whi_bench_case_fragments(whi_bench *b) {
     lists l;
-    if ((b->alloc->caps & (WH_CAP_HANDLE_MEMORY | WH_CAP_RESET)) !=
-        (WH_CAP_HANDLE_MEMORY | WH_CAP_RESET)) {
+    if ((b->alloc->caps & (WH_CAP_OWN_MEMORY | WH_CAP_RESET)) !=
+        (WH_CAP_OWN_MEMORY | WH_CAP_RESET)) {
         return WH_OK;
     }
     wh_status s = begin(b, &l);

@@ -10,7 +10,7 @@
 
 #include "bench/bench.h"
 #include "bench/bench_kernels.h"
-#include "workload/graph_case.h"
+#include "workload/graph/graph_case.h"
 
 /* Share of the heap that a case may fill; the thread count is cut to it. */
 #define WHI_BENCH_FILL 0.6
@@ -249,7 +249,7 @@ wh_status whi_bench_ledger_open(whi_bench *b, uint64_t n);
 void whi_bench_ledger_close(whi_bench *b);
 
 /* Ends a case that was at status s: closes heap and ledger. Blocks that would outlive
- * their heap (no WH_CAP_HANDLE_MEMORY) are freed first, unless one was bad. */
+ * their heap (no WH_CAP_OWN_MEMORY) are freed first, unless one was bad. */
 wh_status whi_bench_ledger_end(whi_bench *b, wh_status s, int broken);
 
 /* Points b->call at the entries from n on, where the next malloc kernel stores blocks. The

@@ -4,7 +4,7 @@
 
 #include "build_info.h"
 #include "cli/cli.h"
-#include "warpheap/version.h"
+#include "warpheap/detail/version.h"
 
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)

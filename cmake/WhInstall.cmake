@@ -9,9 +9,8 @@ include(GNUInstallDirs)
 wh_cache_clean()
 
 set(wh_package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/warpheap")
-# include/warpheap/workload serves the program; its code is not in the library.
 install(DIRECTORY include/warpheap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-  FILES_MATCHING PATTERN "*.h" PATTERN "workload" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h")
 install(TARGETS ${libraries} warpheap_headers EXPORT warpheapTargets
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"

@@ -1,10 +1,10 @@
 # Objects, parts, and targeted sources: files that are compiled once per
 # (allocator, target), as C for the simulator and by nvcc for the GPU, with
 # WH_ALLOCATOR and WH_ALLOCATOR_FAMILY set. Which allocators there are is read
-# from include/warpheap/alloc/list.h, the one place that lists them; which of them are
+# from include/warpheap/detail/alloc/list.h, the one place that lists them; which of them are
 # built, the option WARPHEAP_ALLOCATORS says.
 
-set(wh_list_file "${PROJECT_SOURCE_DIR}/include/warpheap/alloc/list.h")
+set(wh_list_file "${PROJECT_SOURCE_DIR}/include/warpheap/detail/alloc/list.h")
 set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY
   CMAKE_CONFIGURE_DEPENDS "${wh_list_file}")
 file(READ "${wh_list_file}" wh_list_text)
@@ -77,7 +77,7 @@ file(CONFIGURE OUTPUT "${WH_BUILT_FOLDER}/built_list.h" @ONLY CONTENT
 #ifndef WH_BUILT_LIST_H
 #define WH_BUILT_LIST_H
 
-#include \"warpheap/alloc/list.h\"
+#include \"warpheap/detail/alloc/list.h\"
 
 #define WH_BUILT_LIST(X)@lines@
 

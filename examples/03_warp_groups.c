@@ -1,8 +1,8 @@
-/* 03_warp_groups.c: core/group.h and core/sizeclass.h on their own: the lanes of a warp
+/* 03_warp_groups.c: core/warp_group.h and core/size_class.h on their own: the lanes of a warp
  * that ask for the same size class share one atomic. Counts requests and atomics. */
 #include <stdio.h>
-#include <warpheap/core/group.h>
-#include <warpheap/core/sizeclass.h>
+#include <warpheap/core/warp_group.h>
+#include <warpheap/core/size_class.h>
 #include <warpheap/device.h>
 
 typedef struct {

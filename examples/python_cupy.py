@@ -14,14 +14,14 @@ import sys
 
 KERNELS = r"""
 #include <warpheap/warpheap.h>
-extern "C" __global__ void take(const wh_heap_t *heap, int **lists, int n) {
+extern "C" __global__ void take(const wh_heap_ref *heap, int **lists, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     int *list = (int *)wh_malloc(*heap, (i % 100 + 1) * sizeof(int));
     for (int k = 0; list != nullptr && k <= i % 100; k++) list[k] = k;
     lists[i] = list;
 }
-extern "C" __global__ void give(const wh_heap_t *heap, int **lists, long long *sums, int n) {
+extern "C" __global__ void give(const wh_heap_ref *heap, int **lists, long long *sums, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     for (int k = 0; lists[i] != nullptr && k <= i % 100; k++) sums[i] += lists[i][k];
@@ -74,7 +74,7 @@ def main():
     options = Options(ctypes.sizeof(Options), 64 << 20, None, device, None)
     must(library.wh_heap_create(ctypes.byref(heap), ctypes.byref(options)))
     size = library.wh_heap_handle_bytes(heap)
-    text = (include / "warpheap/version.h").read_text()
+    text = (include / "warpheap/detail/version.h").read_text()
     major, minor, patch = (int(re.search(rf"WH_VERSION_{part} (\d+)", text)[1])
                            for part in ("MAJOR", "MINOR", "PATCH"))
     handle = ctypes.create_string_buffer(size)

@@ -11,7 +11,7 @@
 
 #include "warpheap/types.h"
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 #if WH_HAS_HOST
 
@@ -178,6 +178,6 @@ wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *wha
 
 #endif /* WH_HAS_HOST */
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef WHI_ALLOC_OPS_H
 #define WHI_ALLOC_OPS_H
 
-#include "warpheap/alloc/contract.h"
+#include "warpheap/detail/alloc/contract.h"
 #include "warpheap/device.h"
 
 #ifdef __cplusplus

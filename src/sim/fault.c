@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char planted[64];

@@ -136,9 +136,8 @@ wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
     g->line = 1;
     g->file = fopen(path, g->replay ? "r" : "w");
     if (g->file == NULL) {
-        const wh_status s =
-            whi_refuse(WH_IO_ERROR, "cannot open %.200s to %s the schedule: %s", path,
-                       o->replay != NULL ? "read" : "write", strerror(errno));
+        const wh_status s = whi_refuse(WH_IO_ERROR, "cannot open %.200s to %s the schedule: %s",
+                                       path, o->replay != NULL ? "read" : "write", strerror(errno));
         free(g);
         return s;
     }

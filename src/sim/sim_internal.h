@@ -42,7 +42,7 @@
 
 #include "fiber.h"
 #include "host/device_internal.h"
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
 typedef enum whi_lane_state {
     WHI_LANE_EXITED, /* or never started */

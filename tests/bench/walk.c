@@ -16,15 +16,15 @@
 #include "sim/sim_test.h"
 
 #include "bench/walk_theory.h"
-#include "warpheap/alloc/page_queue/page_queue.h"
-#include "warpheap/alloc/random_walk/random_walk.h"
+#include "warpheap/detail/alloc/page_queue/page_queue.h"
+#include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/heap.h"
 
 #define PAGE 16u
 
 typedef struct walk_args {
-    wh_random_walk_t h;
-    wh_page_queue_t queue;
+    wh_random_walk_ref h;
+    wh_page_queue_ref queue;
     uint32_t *steps, *last;
     const uint32_t *occupied;
     uint64_t n;

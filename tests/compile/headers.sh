@@ -18,13 +18,12 @@ nvcc) flags="-std=c++17 -arch=sm_90 -Werror all-warnings -Xcompiler=-Wall,-Wextr
 *) echo "unknown kind $kind" >&2 && exit 2 ;;
 esac
 
-# simt/sim.h and simt/cuda.h are the two halves of simt/simt.h, which picks one; simt/begin.h
-# and simt/end.h stand in other headers; headers in workload/ are not installed. An allocator without the bit WH_CAP_SIM
+# simt/sim.h and simt/cuda.h are the two halves of simt.h, which picks one; simt/begin.h
+# and simt/end.h stand in other headers. An allocator without the bit WH_CAP_SIM
 # exists for nvcc alone.
-headers=$(cd "$include" && find warpheap -name '*.h' ! -path 'warpheap/simt/sim.h' \
-    ! -path 'warpheap/simt/cuda.h' ! -path 'warpheap/simt/begin.h' ! -path 'warpheap/simt/end.h' \
-    ! -path 'warpheap/workload/*' | sort)
-[ "$kind" = nvcc ] || headers=$(grep -v '^warpheap/alloc/cuda/' <<<"$headers")
+headers=$(cd "$include" && find warpheap -name '*.h' ! -path 'warpheap/detail/simt/sim.h' \
+    ! -path 'warpheap/detail/simt/cuda.h' ! -path 'warpheap/detail/simt/begin.h' ! -path 'warpheap/detail/simt/end.h' | sort)
+[ "$kind" = nvcc ] || headers=$(grep -v '^warpheap/detail/alloc/cuda/' <<<"$headers")
 # nvcc alone takes long for its host half, which the two units have, too.
 [ "$kind" = nvcc ] && alone=-ptx
 

@@ -24,13 +24,13 @@ import tempfile
 FAST = "--Ofast-compile=max"
 PTX = [FAST, "-arch=compute_90"]
 KERNEL = """#include <warpheap/warpheap.h>
-extern "C" __global__ void k(wh_heap_t h, int **out) {
+extern "C" __global__ void k(wh_heap_ref h, int **out) {
     out[threadIdx.x] = static_cast<int *>(wh_malloc(h, 64));
     wh_free(h, out[threadIdx.x]);
 }
 """
 CALLS = """#include <warpheap/warpheap.h>
-typedef struct args { wh_heap_t heap; void **out; } args;
+typedef struct args { wh_heap_ref heap; void **out; } args;
 WH_KERNEL(every_call, args, a) {
     void *p = wh_realloc(a.heap, wh_calloc(a.heap, 3, 5), 40);
     p = wh_owns(a.heap, p) ? p : wh_aligned_alloc(a.heap, 64, wh_usable_size(a.heap, p));
@@ -118,7 +118,7 @@ class Nvrtc:
 
 def allocators(include):
     """(identifier, family) of each line of alloc/list.h."""
-    text = pathlib.Path(include, "warpheap/alloc/list.h").read_text(encoding="utf-8")
+    text = pathlib.Path(include, "warpheap/detail/alloc/list.h").read_text(encoding="utf-8")
     return re.findall(r"\n\s*X\((\w+), (\w+),", text)
 
 
@@ -131,7 +131,7 @@ def sizes(include, compiler, names):
     names = [name for name in names if name[0] != "cuda"]  # not for the simulated device
     things = [f"wh_{ident}_t" for ident, _ in names] + [
         "wh_stats", "wh_report", "wh_tuning", "wh_plan", "wh_walk_sink", "wh_tessera_header"]
-    headers = "".join(f'#include "warpheap/alloc/{family}/{family}.h"\n'
+    headers = "".join(f'#include "warpheap/detail/alloc/{family}/{family}.h"\n'
                       for family in sorted({family for _, family in names}))
     prints = "".join(f'    printf("%zu\\n", sizeof({thing}));\n' for thing in things)
     with tempfile.TemporaryDirectory() as folder:

@@ -56,7 +56,7 @@ def main():
         for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
             if not (document.parent / link).exists():
                 wrong.append("{}: no such file: {}".format(document.relative_to(root), link))
-    names = re.findall(r'^\s*X\(\w+, \w+, "([^"]+)"', (root / "include/warpheap/alloc/list.h").read_text(), re.M)
+    names = re.findall(r'^\s*X\(\w+, \w+, "([^"]+)"', (root / "include/warpheap/detail/alloc/list.h").read_text(), re.M)
     if not names:
         wrong.append("no allocator found in list.h")
     for name in names:

@@ -25,9 +25,9 @@
 #include "warpheap/warpheap.h"
 #undef WH_TARGETED
 #define WH_TARGETED(name) WH_CAT(name, _faults)
-#include "workload/graph_kernels.c" /* NOLINT: targeted source, see above */
+#include "workload/graph/graph_kernels.c" /* NOLINT: targeted source, see above */
 
-#include "workload/graph_case.h"
+#include "workload/graph/graph_case.h"
 
 /* Few seeds, small graph: CI time. */
 #define SEEDS 8u

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "workload/graph_file.h"
+#include "workload/graph/graph_file.h"
 
 static char folder[] = "/tmp/warpheap-files-XXXXXX";
 static char path[512];

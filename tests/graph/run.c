@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "workload/graph_case.h"
+#include "workload/graph/graph_case.h"
 
 #define MAX_ROWS 16
 

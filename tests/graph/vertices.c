@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "workload/graph_file.h"
-#include "workload/graph_kernels.h"
+#include "workload/graph/graph_file.h"
+#include "workload/graph/graph_kernels.h"
 
 #define N_VERTICES 96u
 #define MAX_ARCS 8192u

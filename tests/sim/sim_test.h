@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
 #define UNUSED __attribute__((unused))
 #define N_POLICIES ((uint32_t)WH_SIM_POLICY_COUNT)

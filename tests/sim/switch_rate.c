@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "host/device_internal.h"
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
 typedef struct rate_args {
     uint32_t *words; /* one cache line per lane */

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
 #define RACE_STATUS 66
 #define SKIPPED 77

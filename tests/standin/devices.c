@@ -15,7 +15,7 @@
 #include "host/alloc_ops.h"
 #include "host/device_internal.h"
 #include "standin.h"
-#include "warpheap/alloc/list.h"
+#include "warpheap/detail/alloc/list.h"
 #include "warpheap/heap.h"
 
 /* --- an allocator without kernels -------------------------------------------------- */

@@ -12,17 +12,17 @@
 
 #include "sim/sim_test.h"
 
-#include "warpheap/alloc/bump/bump.h"
-#include "warpheap/alloc/circular/circular.h"
-#include "warpheap/alloc/floor/floor.h"
-#include "warpheap/alloc/gallatin/gallatin.h"
-#include "warpheap/alloc/list.h"
-#include "warpheap/alloc/null/null.h"
-#include "warpheap/alloc/ouroboros/ouroboros.h"
-#include "warpheap/alloc/page_queue/page_queue.h"
-#include "warpheap/alloc/random_walk/random_walk.h"
-#include "warpheap/alloc/rwmalloc/rwmalloc.h"
-#include "warpheap/alloc/tessera/tessera.h"
+#include "warpheap/detail/alloc/bump/bump.h"
+#include "warpheap/detail/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/floor/floor.h"
+#include "warpheap/detail/alloc/gallatin/gallatin.h"
+#include "warpheap/detail/alloc/list.h"
+#include "warpheap/detail/alloc/null/null.h"
+#include "warpheap/detail/alloc/ouroboros/ouroboros.h"
+#include "warpheap/detail/alloc/page_queue/page_queue.h"
+#include "warpheap/detail/alloc/random_walk/random_walk.h"
+#include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/tessera/tessera.h"
 
 /* One of each family, and of what is laid out in another way. */
 #define FAMILIES(X) \

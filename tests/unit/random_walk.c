@@ -3,11 +3,11 @@
  * and without the sweep that makes NULL exact. */
 #include "sim/sim_test.h"
 
-#include "warpheap/alloc/random_walk/random_walk.h"
+#include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/heap.h"
 
 typedef struct together_args {
-    wh_random_walk_t heap;
+    wh_random_walk_ref heap;
     uint32_t *got;   /* pages that a lane got though none was free until its walk had ended */
     uint32_t *taken; /* ... and those that were all taken before */
 } together_args;

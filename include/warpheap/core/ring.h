@@ -21,9 +21,9 @@
 #ifndef WH_CORE_RING_H
 #define WH_CORE_RING_H
 
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 typedef struct wh_ring {
     uint64_t head;
@@ -87,6 +87,6 @@ WH_FN uint32_t wh_ring_take_at(wh_ring *r, uint32_t *entries, uint32_t capacity,
     return v - 1;
 }
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif

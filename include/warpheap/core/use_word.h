@@ -22,9 +22,9 @@
 #ifndef WH_CORE_USE_WORD_H
 #define WH_CORE_USE_WORD_H
 
-#include "warpheap/simt/simt.h"
+#include "warpheap/simt.h"
 
-#include "warpheap/simt/begin.h"
+#include "warpheap/detail/simt/begin.h"
 
 #define WH_USE_BITS 32u
 
@@ -56,6 +56,6 @@ WH_FN void wh_use_release(uint64_t *word, uint32_t mask) {
     WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(word, change); /* P1 */
 }
 
-#include "warpheap/simt/end.h"
+#include "warpheap/detail/simt/end.h"
 
 #endif

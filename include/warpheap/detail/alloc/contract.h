@@ -1,0 +1,159 @@
+/* alloc/contract.h: what the header of an allocator defines. docs/ADD_AN_ALLOCATOR.md
+ * walks through it; alloc/bump is the smallest complete example.
+ *
+ * For identifier X (a line of alloc/list.h):
+ *
+ *   wh_X_ref                the handle: a plain struct of at most WH_HANDLE_BYTES
+ *   #define wh_X_NAME     the command-line name, as in list.h
+ *   #define wh_X_MAX_ALIGN
+ *   #define wh_X_BLOCKS   blocks of 256 threads that an SM should hold: bounds the
+ *                         registers of the benchmark's kernels (8: 32 registers). 1 for
+ *                         an allocator whose slow path is its common path
+ *
+ *   #define wh_X_EACH     whether lanes make the calls malloc and free below each for itself,
+ *                         unless they know who calls with them (wh_malloc_lanes): wh_malloc
+ *                         and wh_free then pass mask 0. 0: never, 1: in a part of a warp, 2: always
+ *
+ * Host and device, plain arithmetic:
+ *   wh_status wh_X_plan(wh_X_ref *h, wh_plan *plan, unsigned char *memory,
+ *                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms)
+ *       lays the heap out in memory[0..bytes) and fills handle and plan. On
+ *       HEAP_TOO_SMALL plan->min_bytes says what is needed (always set). Called with
+ *       memory NULL to query.
+ * Host:
+ *   uint64_t wh_X_layout(void)
+ *       a hash (wh_layout_hash) of the structures that plan, or the host, and device code share,
+ *       the handle's too, and of the constants that shape a heap: a program whose hash differs
+ *       from the library's was compiled from other headers, and must not touch its heaps
+ *
+ * Device; mask names converged lanes that make the call together, each with its own
+ * arguments (0, of malloc and free with wh_X_EACH: the caller, and nobody knows who else):
+ *   void  *wh_X_malloc(wh_X_ref h, wh_mask mask, size_t n)
+ *   void   wh_X_free(wh_X_ref h, wh_mask mask, void *p)
+ *                       a lane may return before its leader has freed for it: wh_free
+ *                       waits for that
+ *   void  *wh_X_aligned(wh_X_ref h, wh_mask mask, size_t align, size_t n)
+ *                       align: a power of two in 32..wh_X_MAX_ALIGN
+ *   uint64_t wh_X_usable_size(wh_X_ref h, const void *p)
+ *   int      wh_X_owns(wh_X_ref h, const void *p)
+ *
+ * Device, on a quiet heap, by thread i of n (each takes items i, i+n, ...):
+ *   void wh_X_init(wh_X_ref h, uint64_t i, uint64_t n)
+ *   void wh_X_stats(wh_X_ref h, uint64_t i, uint64_t n, wh_stats *s)
+ *       adds to the counters of s (device memory) with atomics; heap_bytes and
+ *       metadata_bytes are filled in by the host
+ *   void wh_X_check(wh_X_ref h, uint64_t i, uint64_t n, wh_report *r)
+ *   void wh_X_walk(wh_X_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink)
+ *
+ * With WH_CAP_LEFT (others: #define wh_X_left WH_LEFT_UNKNOWN):
+ *   uint64_t wh_X_left(wh_X_ref h, uint64_t bytes, uint64_t i, uint64_t n)
+ *       what thread i of n counts of the blocks of `bytes` bytes that malloc could still give, one
+ *       after the other; the sum over all threads is the answer. Also while lanes run: atomic
+ *       loads only
+ *
+ * With WH_CAP_GROW, and #define WH_ALLOC_GROWS in the family's header:
+ *   wh_status wh_X_grow_plan(wh_X_ref *h, wh_X_ref old, wh_plan *plan, unsigned char *memory,
+ *                            uint64_t bytes, const wh_tuning *tuning, int64_t *moved)
+ *       as plan, for a heap that takes over everything from `old`, a quiet one of fewer or
+ *       as many bytes
+ *   void wh_X_grow(wh_X_ref h, wh_X_ref old, uint64_t i, uint64_t n)
+ *       copies; h is as wh_X_init has left it
+ */
+#ifndef WH_ALLOC_CONTRACT_H
+#define WH_ALLOC_CONTRACT_H
+
+#include "warpheap/heap.h"
+#include "warpheap/simt.h"
+#include "warpheap/types.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+#define WH_HANDLE_BYTES 256u
+
+/* How plan laid a heap out. */
+typedef struct wh_plan {
+    uint64_t min_bytes;      /* fewest bytes with which plan succeeds */
+    uint64_t metadata_bytes; /* of the heap's bytes, not available to blocks */
+    uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
+} wh_plan;
+
+/* wh_X_left of an allocator that cannot tell. */
+#define WH_LEFT_UNKNOWN(h, bytes, i, n) ((void)(h), (void)(bytes), (void)(i), (void)(n), WH_UNKNOWN)
+
+/* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
+typedef struct wh_left_query {
+    uint64_t bytes;
+    uint64_t blocks;
+} wh_left_query;
+
+/* Where walk puts what it finds: entry k < capacity, k counted by n. The entry has its name outside
+ * of the sink: in C++ a name inside is a name of the sink alone. */
+struct wh_walk_entry {
+    uint64_t address;
+    uint64_t usable_bytes;
+};
+typedef struct wh_walk_sink {
+    uint64_t capacity;
+    uint64_t n; /* live blocks found, also those past capacity */
+    struct wh_walk_entry *entries;
+} wh_walk_sink;
+
+#if WH_HAS_HOST
+/* The handle of a heap for kernels of this file that use the named allocator: for a second one
+ * beside the WH_ALLOCATOR of warpheap.h, whose header alloc/<family>/<family>.h the file includes.
+ * Its calls have the allocator in their names: wh_bump_ref, wh_bump_layout(),
+ * wh_bump_malloc(handle, wh_activemask(), n). Errors: those of wh_heap_handle. */
+static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *allocator,
+                                          uint64_t layout, void *handle, size_t handle_bytes) {
+    wh_handle_kind kind;
+    kind.struct_bytes = sizeof kind;
+    kind.allocator = allocator;
+    kind.handle_bytes = handle_bytes;
+    kind.layout = layout;
+    kind.version = WH_VERSION;
+    /* A file of C or C++ may hand the handle to a file of CUDA: a launch checks its own device. */
+    kind.target = WH_TARGET_IS_SIM ? WH_TARGET_ANY : WH_TARGET_CUDA;
+    return wh_heap_copy_handle(heap, &kind, handle);
+}
+#endif
+
+WH_FN void wh_walk_emit(wh_walk_sink *sink, const void *p, uint64_t usable_bytes) {
+    const uint64_t k = wh_fetch_add_u64_relaxed(&sink->n, 1);
+    if (k < sink->capacity) {
+        sink->entries[k].address = (uint64_t)(uintptr_t)p;
+        sink->entries[k].usable_bytes = usable_bytes;
+    }
+}
+
+#if WH_HAS_HOST
+/* FNV-1a over a family's name and numbers of 64 bits: see wh_X_layout. */
+static inline uint64_t wh_layout_hash(const char *family, const uint64_t *parts, size_t n) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *family != 0; family++) {
+        hash = (hash ^ (unsigned char)*family) * 0x100000001b3u;
+    }
+    for (size_t i = 0; i < 8 * n; i++) {
+        hash = (hash ^ (parts[i / 8] >> i % 8 * 8 & 0xff)) * 0x100000001b3u;
+    }
+#ifdef WH_HOSTILE
+    hash = ~hash; /* whether or not it changes this family */
+#endif
+    return hash;
+}
+
+/* A part of it: where a field lies, and its size. */
+#define WH_LAYOUT_FIELD(type, field) \
+    ((uint64_t)offsetof(type, field) << 32 | sizeof(((type *)0)->field))
+#endif
+
+/* Records a broken invariant I<tag>. The first one reported is kept. */
+WH_FN void wh_report_error(wh_report *r, uint64_t tag, uint64_t where) {
+    if (wh_fetch_add_u64_relaxed(&r->errors, 1) == 0) {
+        wh_store_u64_relaxed(&r->first_tag, tag);
+        wh_store_u64_relaxed(&r->first_where, where);
+    }
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

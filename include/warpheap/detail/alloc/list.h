@@ -1,0 +1,104 @@
+/* alloc/list.h: one line per allocator; everything else (library, conformance
+ * suite, benchmark, command line) iterates over this list. The build reads it
+ * too: keep one X( per line, identifier and family first.
+ *
+ * X(ident, family, "name", "title", "source", caps, max_align, max_size)
+ *   ident      C name: functions are wh_<ident>_malloc and so on
+ *   family     folder and header: alloc/<family>/<family>.h
+ *   caps       WH_CAPS_* below: what the design cannot do is left out
+ *
+ * "default" on the command line and a NULL name mean WH_DEFAULT_ALLOCATOR.
+ */
+#ifndef WH_ALLOC_LIST_H
+#define WH_ALLOC_LIST_H
+
+#include "warpheap/types.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+#define WH_DEFAULT_ALLOCATOR "tessera"
+
+#define WH_CAPS_GALLATIN                                                                         \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
+     WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+#define WH_CAPS_TESSERA                                                                           \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+#define WH_CAPS_BUMP                                                                   \
+    (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
+     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+/* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. */
+#define WH_CAPS_OURO                                                                     \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | \
+     WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_RESET | WH_CAP_OWN_MEMORY |  \
+     WH_CAP_GROW)
+#define WH_CAPS_OURO_S_P (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_SIM)
+#define WH_CAPS_OURO_S_C (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_WALK | WH_CAP_SIM)
+#define WH_CAPS_OURO_V_P (WH_CAPS_OURO | WH_CAP_SIM)
+#define WH_CAPS_OURO_V_C (WH_CAPS_OURO | WH_CAP_WALK | WH_CAP_SIM)
+/* Random walks give up by a statistical test, so not EXACT_OOM (their titles say what NULL means
+ * by default: tuning.oom_free_ppm, oom_error_ppm); one size, so not ANY_SIZE. */
+#define WH_CAPS_RANDOM_WALK                                                            \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
+     WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
+     WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+#define WH_CAPS_RWMALLOC                                                                          \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+/* NULL after one round through a list that others change: not EXACT_OOM. */
+#define WH_CAPS_CIRCULAR                                                                      \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
+     WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
+     WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+/* Overwrites live blocks when it comes around, and free does nothing. */
+#define WH_CAPS_AWMALLOC \
+    (WH_CAP_ANY_SIZE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+#define WH_CAPS_PAGE_QUEUE                                                                 \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | \
+     WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
+     WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+#define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+/* Blocks overlap; free does its part of the work, and nothing is handed out because of it. */
+#define WH_CAPS_FLOOR \
+    (WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+#define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)
+
+#define WH_ALIGN_2M (2u << 20)
+#define WH_ALIGN_1M (1u << 20)
+#define WH_ALIGN_64K (1u << 16)
+
+/* clang-format off */
+#define WH_ALLOC_LIST(X) \
+    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/TESSERA.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
+    X(null, null, "null", "floor: computes an address, touches no state", "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
+    X(floor, floor, "floor", "measured floor: one atomic a malloc, a load and an atomic a free; overwrites", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
+    X(floor_plain, floor, "floor-plain", "the same, free without order or result", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
+    X(bump, bump, "bump", "one counter, one atomicAdd per warp, no free", "Vinkler and Havran 2015, Algorithm 1, warp-aggregated", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
+    X(bump_plain, bump, "bump-plain", "one counter, one atomicAdd per lane, no free", "Vinkler and Havran 2015, Algorithm 1", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
+    X(cuda, cuda, "cuda", "malloc and free of the CUDA device runtime, for comparison", "CUDA C++ Programming Guide", WH_CAPS_CUDA, 16, UINT64_MAX) \
+    X(gallatin, gallatin, "gallatin", "segments, blocks and slices under van Emde Boas trees", "McCoy and Pandey, PPoPP 2024, Algorithms 1-4", WH_CAPS_GALLATIN, WH_ALIGN_1M, UINT64_MAX) \
+    X(ouro_s_p, ouroboros, "ouro-s-p", "chunks of pages under one static queue of pages per size", "Winter et al., ICS 2020, Algorithm 3", WH_CAPS_OURO_S_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_s_c, ouroboros, "ouro-s-c", "the same, queues of chunks with free pages", "Winter et al., ICS 2020, Algorithms 4-5", WH_CAPS_OURO_S_C, WH_ALIGN_64K, 1048576) \
+    X(ouro_va_p, ouroboros, "ouro-va-p", "pages, queues virtualized by an array of queue chunks", "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_va_c, ouroboros, "ouro-va-c", "chunks, queues virtualized by an array of queue chunks", "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
+    X(ouro_vl_p, ouroboros, "ouro-vl-p", "pages, queues virtualized as linked queue chunks", "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_vl_c, ouroboros, "ouro-vl-c", "chunks, queues virtualized as linked queue chunks", "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
+    X(rw, random_walk, "rw", "pages of one size found by a random walk over flags (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 1", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(rw_bm, random_walk, "rw-bm", "the same over a bitmap with locks (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 2", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(corw, random_walk, "corw", "the lanes of a warp walk together and share what they find (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithms 3 and 4", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(crw, random_walk, "crw", "a thread looks beside its last page before it walks (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 5", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(page_queue, page_queue, "page-queue", "pages of one size in one queue: stand-in for queue-based designs", "Pham et al. 2025, section 5.1", WH_CAPS_PAGE_QUEUE, 16, 256) \
+    X(rwmalloc, rwmalloc, "rw-malloc", "consecutive units found by a random walk of the warp", "Pham et al. 2025, Algorithm 6", WH_CAPS_RWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(awmalloc, circular, "awmalloc", "one offset that wraps around and overwrites", "Vinkler and Havran 2015, Algorithm 2", WH_CAPS_AWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(cmalloc, circular, "cmalloc", "circular list of chunks", "Vinkler and Havran 2015, Algorithm 3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cfmalloc, circular, "cfmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cmmalloc, circular, "cmmalloc", "circular list, one offset per SM", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cfmmalloc, circular, "cfmmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX)
+/* clang-format on */
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

@@ -1,0 +1,303 @@
+/* alloc/tessera/runs.h: requests of more than a chunk, and alignments: chunks in a row, and NULL
+ * for want of them. Tags: tessera.h.
+ */
+#ifndef WH_ALLOC_TESSERA_RUNS_H
+#define WH_ALLOC_TESSERA_RUNS_H
+
+#include "warpheap/core/hash.h"
+#include "warpheap/detail/alloc/tessera/search.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* Tags claimed chunks as one run and returns it: lane `rank` of n that share the work. */
+WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks, uint32_t rank,
+                                 uint32_t n) {
+    uint64_t *tags = wh_tessera_tag_at_(g, (uint32_t)first);
+    for (uint32_t i = rank == 0 ? n : rank; i < (uint32_t)chunks; i += n) {
+        wh_store_u64_relaxed(&tags[i], WH_TESSERA_INNER); /* so that a free of it is seen */
+    }
+    if (rank == 0) {
+        wh_store_u64_relaxed(tags, chunks << 32 | WH_TESSERA_RUN);
+    }
+    return g.base + (first << g.chunk_log2);
+}
+
+#define WH_TESSERA_OWN_TAGS 16u   /* chunks of a short run, at most */
+#define WH_TESSERA_LONG_TAGS 128u /* ... of one that is not long */
+
+/* The same for a full warp whose lanes have claimed runs of so many chunks each (run: the first
+ * chunk, or n_chunks: none). Short ones by their own lanes. Others by all lanes, neighbours in one
+ * store: the tags of all runs as one row, or, as each store of that takes longer, those of long
+ * runs in a loop for each. */
+WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks) {
+    const uint32_t lane = wh_lane_id();
+    const uint64_t first = (uint64_t)chunks << 32 | WH_TESSERA_RUN;
+    if (chunks <= WH_TESSERA_OWN_TAGS) {
+        if (run != g.n_chunks) {
+            (void)wh_tessera_make_run_(g, run, chunks, 0, 1);
+        }
+    } else if (chunks > WH_TESSERA_LONG_TAGS) {
+        WH_NO_UNROLL
+        for (uint32_t k = 0; k < WH_WARP_SIZE; k++) {
+            const uint32_t its = wh_shfl_u32(WH_FULL_WARP, run, k);
+            if (its != g.n_chunks) {
+                (void)wh_tessera_make_run_(g, its, chunks, lane, WH_WARP_SIZE);
+            }
+        }
+    } else {
+        uint32_t of = 0, at = lane; /* this chunk of that lane's run */
+        for (uint32_t i = 0; i < chunks; i++) {
+            for (uint32_t k = 0; k < 2; k++) { /* at < chunks + 32, chunks > 16 */
+                of += at >= chunks;
+                at -= at >= chunks ? chunks : 0;
+            }
+            const uint32_t its = wh_shfl_u32(WH_FULL_WARP, run, of);
+            if (its != g.n_chunks) {
+                wh_store_u64_relaxed(wh_tessera_tag_at_(g, its + at),
+                                     at == 0 ? first : WH_TESSERA_INNER);
+            }
+            at += WH_WARP_SIZE;
+        }
+    }
+}
+
+/* A run in the pool for lane `owner` of mask: chunks in a row, of which some multiple of align (a
+ * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
+ * of mask, with the same arguments; they search together, and the owner claims: who comes too late
+ * searches again. Returns the run's address; NOTHING: the pool had no such row. */
+WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
+                                         uint32_t set, uint64_t end, uint64_t chunks, uint64_t keep,
+                                         uint64_t align) {
+    const wh_veb pool = wh_tessera_pool_(*g);
+    const uint64_t all = ((uint64_t)g->n_chunks + 63) >> 6;
+    for (;;) {
+        uint64_t first =
+            end < all ? wh_veb_find_run_together(pool, mask, chunks, end) : WH_VEB_NONE;
+        if (first == WH_VEB_NONE) {
+            first = wh_veb_find_run_together(pool, mask, chunks, all);
+        }
+        if (first == WH_VEB_NONE) {
+            return WH_TESSERA_NOTHING;
+        }
+        uint64_t got = WH_TESSERA_NOTHING;
+        if (wh_lane_id() == owner) {
+            (void)wh_tessera_begin_(*g, set);
+            if (wh_veb_claim_range(pool, first, chunks)) {
+                const uint64_t address = (uint64_t)(uintptr_t)g->base + (first << g->chunk_log2);
+                const uint64_t start =
+                    first + ((wh_round_up(address, align) - address) >> g->chunk_log2);
+                if (start > first) {
+                    wh_veb_insert_range(pool, first, start - first);
+                }
+                if (WH_PLANT(tessera_run_rest, start + keep < first + chunks, 0)) { /* I1 */
+                    wh_veb_insert_range(pool, start + keep, first + chunks - (start + keep));
+                }
+                got = (uint64_t)(uintptr_t)wh_tessera_make_run_(*g, start, keep, 0, 1);
+            }
+            wh_tessera_end_(*g, set);
+        }
+        got = wh_shfl_u64(mask, got, owner);
+        if (got != WH_TESSERA_NOTHING) {
+            return got;
+        }
+    }
+}
+
+/* One attempt at a run for lane `owner` under the heap's lock, which it holds: the run's address,
+ * NOTHING if there is none (X1), or else WAIT: look again. All lanes of mask, with the same
+ * arguments. */
+WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
+                                           uint32_t set, uint64_t chunks, uint64_t keep,
+                                           uint64_t align) {
+    const int owns = wh_lane_id() == owner;
+    /* First without disturbing the cursors. */
+    uint64_t got = wh_tessera_take_run_(g, mask, owner, set, UINT64_MAX, chunks, keep, align);
+    if (got != WH_TESSERA_NOTHING) {
+        return got;
+    }
+    if (wh_tessera_detach_(g, mask, set)) { /* others may find some, too */
+        if (owns) {
+            wh_add_u32_relaxed(&wh_tessera_header_(*g)->run_news, 1);
+        }
+        return WH_TESSERA_WAIT;
+    }
+    const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS));
+    const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
+    const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
+    const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
+    if (!wh_tessera_used_up_(*g, mask)) {
+        return WH_TESSERA_WAIT;
+    }
+    got = wh_tessera_take_run_(g, mask, owner, set, UINT64_MAX, chunks, keep, align);
+    if (got != WH_TESSERA_NOTHING) {
+        return got;
+    }
+    const int same = done == begun && wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
+                     wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
+    if (WH_PLANT(tessera_run_same, /* X1 */
+                 !wh_all(mask, same) || !wh_tessera_used_up_(*g, mask), 0)) {
+        return WH_TESSERA_WAIT;
+    }
+    const uint64_t known = /* X2 */
+        WH_PLANT(tessera_run_events, events,
+                 wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS)));
+    if (owns) {
+        wh_store_u64_release(&wh_tessera_header_(*g)->run_verdict, known << 24 | chunks);
+    }
+    return WH_TESSERA_NOTHING;
+}
+
+/* Whether a verdict says that there is no run of so many chunks. X2. All lanes of mask; each lane
+ * for itself. */
+WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint64_t chunks) {
+    const uint64_t verdict = wh_load_u64_acquire(&wh_tessera_header_(g)->run_verdict);
+    const int fits = (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff);
+    return wh_any(mask, fits) &&
+           wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_EVENTS)) == verdict >> 24 &&
+           fits;
+}
+
+#define WH_TESSERA_RUN_TRIES 4u
+
+/* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane
+ * with n = 0 takes no part. First each group of lanes with one size tries places of its own,
+ * from the back of the heap, as many runs in a word of the pool as fit; then the lanes that
+ * found them taken search one by one. */
+WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_t set, uint64_t n,
+                                 uint64_t align) {
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
+    const uint64_t keep = (n >> g->chunk_log2) + ((n & (chunk - 1)) != 0);
+    const uint64_t extra = align > chunk ? (align >> g->chunk_log2) - 1 : 0;
+    const uint64_t chunks = keep + extra;
+    void *p = NULL;
+    int need = n != 0 && keep <= g->n_chunks && chunks <= g->n_chunks;
+    if (wh_tessera_no_run_(*g, mask, need ? chunks : 0)) { /* without disturbing other searches */
+        need = 0;
+    }
+    const wh_group same = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
+    const uint32_t wanted = need ? (uint32_t)keep : 1; /* else keep may be anything */
+    const uint32_t in_word = wanted < 64 ? 64u / wanted : 1;
+    const uint32_t words = (wanted + 63) >> 6;
+    const uint32_t all_words = g->n_chunks >> 6;
+    const uint32_t places = (all_words - (g->begin >> 6)) / words;
+    if (need && extra == 0 && places != 0) {
+        if (wh_group_leads(same)) {
+            (void)wh_tessera_begin_(*g, set);
+        }
+        uint32_t run = g->n_chunks; /* the first chunk of the caller's */
+        wh_mask left = same.lanes;
+        WH_NO_UNROLL
+        for (uint32_t tries = 0; tries < WH_TESSERA_RUN_TRIES && left != 0; tries++) {
+            uint32_t at = 0;
+            if (wh_group_leads(same)) {
+                at = wh_fetch_add_u32_acq_rel(&header->run_position, wh_popc32(left));
+            }
+            at = wh_shfl_u32(same.lanes, at, same.leader) + wh_mask_rank(left);
+            if (p == NULL) {
+                const uint64_t word = all_words - (uint64_t)(at / in_word % places + 1) * words;
+                const uint64_t first = (word << 6) + at % in_word * keep;
+                if (wh_veb_claim_range(wh_tessera_pool_(*g), first, keep)) {
+                    run = (uint32_t)first;
+                    p = g->base + (first << g->chunk_log2);
+                }
+            }
+            left = wh_ballot(same.lanes, p == NULL);
+        }
+        if (same.lanes == WH_FULL_WARP) {
+            wh_tessera_tag_runs_(*g, run, (uint32_t)keep);
+        } else if (run != g->n_chunks) {
+            (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
+        }
+        wh_syncwarp(same.lanes);
+        if (wh_group_leads(same)) {
+            wh_tessera_end_(*g, set);
+        }
+    }
+    need = need && p == NULL;
+    /* The others one by one: in the pool, from some place down, so that searches seldom meet; what
+     * is not there only the holder of the lock may ask cursors for, or give up. */
+    const uint64_t end =
+        (wh_spread32((uint32_t)(wh_thread_id() >> 5)) * (uint64_t)all_words >> 32) + 1;
+    uint64_t seen = UINT64_MAX;   /* the verdict when the caller looked at it: none yet */
+    uint32_t news = 0, fresh = 1; /* run_news at its last search in the pool */
+    WH_NO_UNROLL
+    for (uint32_t attempt = 0;; attempt++) {
+        const wh_mask needy = wh_ballot(mask, need);
+        if (needy == 0) {
+            break;
+        }
+        const uint32_t first = wh_mask_leader(needy);
+        const int its = wh_lane_id() == first;
+        const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
+        const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
+        const uint64_t its_align = wh_shfl_u64(mask, align, first);
+        int waits = 0; /* the lock is another lane's, and X2 says no more than before */
+        int looks = 0;
+        if (its) {
+            const uint64_t verdict = wh_load_u64_relaxed(&header->run_verdict);
+            const uint32_t now = wh_load_u32_relaxed(&header->run_news);
+            looks = fresh || now != news;
+            waits = verdict == seen && wh_load_u32_relaxed(&header->run_lock) != 0;
+            seen = verdict;
+            news = now;
+            fresh = 0;
+        }
+        uint64_t got = WH_TESSERA_WAIT;
+        if (wh_any(mask, looks)) {
+            const uint64_t from = wh_shfl_u64(mask, end, first);
+            got = wh_tessera_take_run_(g, mask, first, set, from, its_chunks, its_keep, its_align);
+            got = got != WH_TESSERA_NOTHING ? got : WH_TESSERA_WAIT;
+            waits = 0;
+        }
+        if (got == WH_TESSERA_WAIT) {
+            if (wh_any(mask, waits)) {
+                wh_backoff(attempt);
+                continue;
+            }
+            const int no_run = wh_tessera_no_run_(*g, mask, its ? chunks : 0);
+            const int locked = its && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
+            if (wh_any(mask, locked)) { /* all lanes search for this one */
+                got = wh_tessera_run_locked_(g, mask, first, set, its_chunks, its_keep, its_align);
+                if (locked) {
+                    wh_store_u32_release(&header->run_lock, 0);
+                }
+            }
+            got = no_run ? WH_TESSERA_NOTHING : got;
+        }
+        if (its) {
+            need = got == WH_TESSERA_WAIT;
+            p = got != WH_TESSERA_WAIT && got != WH_TESSERA_NOTHING ? (void *)(uintptr_t)got : NULL;
+        }
+        if (wh_any(mask, its && need)) {
+            wh_backoff(attempt);
+        }
+    }
+    if (n != 0 && p == NULL) {
+        wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
+    }
+    return p;
+}
+
+/* Frees a run; anything else that gets here is a bad pointer. */
+WH_FN_SLOW void wh_tessera_free_run_(const wh_tessera_core *g, uint32_t set, uint64_t offset) {
+    const uint64_t chunk = offset >> g->chunk_log2;
+    if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
+        uint64_t *at = wh_tessera_tag_at_(*g, (uint32_t)chunk);
+        const uint64_t tag = wh_load_u64_relaxed(at);
+        if (wh_tessera_kind(tag) == WH_TESSERA_RUN &&
+            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {       /* one free wins */
+            wh_veb_insert_range(wh_tessera_pool_(*g), chunk, tag >> 32); /* P3 */
+            wh_add_u32_relaxed(&wh_tessera_set_at_(*g, set)->events, 1); /* X2 */
+            if (g->tracks) {
+                wh_tessera_uncount_(g, tag >> 32 << g->chunk_log2);
+            }
+            return;
+        }
+    }
+    wh_tessera_bad_free_(*g, set, 1);
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

@@ -1,0 +1,417 @@
+/* alloc/tessera/search.h: whether there is anything at all: the search before NULL, for all who
+ * wait, and verdicts (X1 to X3, P4, P6, P8). Tags: tessera.h.
+ */
+#ifndef WH_ALLOC_TESSERA_SEARCH_H
+#define WH_ALLOC_TESSERA_SEARCH_H
+
+#include "warpheap/core/hash.h"
+#include "warpheap/detail/alloc/tessera/listed.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* X1 (2): whether no cursor has slots left or is between two spans. All lanes of mask, four cursors
+ * each at a time. */
+WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask mask) {
+    const uint32_t n = (uint32_t)g.n_sets << 6;
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    uint32_t left = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = rank; first < n && left == 0; first += 4 * lanes) {
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t j = first + k / 2 * lanes < n ? first + k / 2 * lanes : first;
+            const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, j >> 6, j & 63);
+            const uint64_t span =
+                wh_load_u64_relaxed((k & 1) == 0 ? &cursor->span : &cursor->spare);
+            left |= wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK &&
+                    wh_tessera_span_position(span) != wh_tessera_span_slots(span) &&
+                    WH_PLANT(tessera_x1_spare, 1, (k & 1) == 0);
+        }
+    }
+    wh_fence(); /* what is read next is read later */
+    return wh_all(mask, left == 0);
+}
+
+#define WH_TESSERA_EVENTS 0u   /* in the pool */
+#define WH_TESSERA_FREES 1u    /* in the pool or in slabs */
+#define WH_TESSERA_ATTACHED 2u /* spans */
+#define WH_TESSERA_DONE 3u     /* takes of all kinds, since any of them may hold slots or a */
+#define WH_TESSERA_BEGUN 4u    /* ... slab that others look for (T1, I5) */
+
+/* The caller's part of the sum of these over all sets. All lanes of mask. */
+WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) {
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    uint64_t sum = 0;
+    WH_NO_UNROLL
+    for (uint32_t i = rank; i < g.n_sets; i += lanes) {
+        const wh_tessera_set *set = wh_tessera_set_at_(g, i);
+        sum += wh_load_u32_relaxed(what <= WH_TESSERA_FREES      ? &set->events
+                                   : what == WH_TESSERA_ATTACHED ? &set->attached
+                                   : what == WH_TESSERA_DONE     ? &set->done
+                                                                 : &set->begun);
+        sum += what == WH_TESSERA_FREES ? wh_load_u32_relaxed(&set->frees) : 0;
+    }
+    wh_fence();
+    return sum;
+}
+
+/* The sum of all lanes' parts, 40 bits of it. All lanes of mask. */
+WH_FN uint64_t wh_tessera_total_(wh_mask mask, uint64_t part) {
+    const uint64_t low = wh_reduce_add_u32(mask, wh_low_u32(part) & 0xfffff);
+    const uint64_t high = wh_reduce_add_u32(mask, (uint32_t)(part >> 20));
+    return ((high << 20) + low) & 0xffffffffff;
+}
+
+/* Whether no take is under way: X1 (1). All lanes of mask. */
+WH_FN int wh_tessera_is_quiet_(wh_tessera_core g, wh_mask mask) {
+    const uint64_t done = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_DONE));
+    return wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_BEGUN)) == done;
+}
+
+/* The or of all lanes' values. All lanes of mask. */
+WH_FN uint64_t wh_tessera_or_all_(wh_mask mask, uint64_t v) {
+    const uint32_t high = wh_reduce_or_u32(mask, wh_high_u32(v));
+    return (uint64_t)high << 32 | wh_reduce_or_u32(mask, wh_low_u32(v));
+}
+
+/* Whether the slab whose first chunk this is has a free slot; of a pack which lengths its free
+ * blocks have (pack_scan_). All of one that lies between the free that made it full and the pool is
+ * free. `word`: its first one. */
+WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word) {
+    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
+    if (slots <= 64) {
+        const uint64_t free = word & wh_tessera_full_word(slots, 0);
+        uint32_t lengths = 0;
+        if (word == WH_TESSERA_ALL_FREE) {
+            return WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
+                       ? UINT32_MAX
+                       : 0;
+        }
+        if (free == 0 || !wh_tessera_is_pack(tag)) {
+            return free != 0;
+        }
+        (void)wh_tessera_pack_scan_(g, chunk, tag, wh_low_u32(free), 0, &lengths);
+        return lengths; /* 0: its tags change meanwhile */
+    }
+    const uint64_t *words = wh_tessera_words_of_(g, chunk);
+    const uint32_t n_words = (slots + 63) >> 6;
+    WH_NO_UNROLL
+    for (uint32_t first = 1; first < n_words; first += 8) {
+        for (uint32_t k = 0; k < 8; k++) {
+            word |= wh_load_u64_relaxed(&words[first + k < n_words ? first + k : first]);
+        }
+    }
+    return word != 0;
+}
+
+/* What lanes have seen of slabs and packs, the same for all of them. */
+typedef struct wh_tessera_seen {
+    uint64_t classes; /* a bit for each of which a slab has a free slot */
+    uint32_t lengths; /* of free blocks of packs, as pack_scan_ tells them */
+    uint32_t longest; /* a pack that has one of the longest */
+    uint32_t shorter; /* ... and of the longest of those that are SHORT */
+    int moves;        /* a chunk is in the pool, or on its way there */
+    int stopped;      /* they have not seen all: there was enough, or no need */
+} wh_tessera_seen;
+
+/* Whether that is something for a lane that asks for slots of class c or, if least is not 0, a
+ * block of a pack of so many granules. */
+WH_FN int wh_tessera_is_seen_(wh_tessera_seen seen, uint32_t c, uint32_t least) {
+    return (seen.classes >> c & 1) != 0 ||
+           (least != 0 && wh_tessera_fits_(seen.lengths, least) != 0);
+}
+/* A pack with a block for `least` granules, which is seen. */
+WH_FN uint32_t wh_tessera_seen_pack_(wh_tessera_seen seen, uint32_t least) {
+    return least <= WH_TESSERA_SHORT ? seen.shorter : seen.longest;
+}
+WH_FN wh_tessera_seen wh_tessera_seen_nothing_(void) {
+    wh_tessera_seen seen;
+    seen.classes = 0;
+    seen.lengths = seen.longest = seen.shorter = 0;
+    seen.moves = seen.stopped = 0;
+    return seen;
+}
+/* Which of the lanes' packs has the longest block of these lengths, of each pack. */
+WH_FN uint32_t wh_tessera_longest_(wh_mask mask, uint32_t lengths, uint32_t pack) {
+    const uint32_t most = wh_reduce_max_u32(mask, lengths);
+    return wh_shfl_u32(mask, pack, wh_mask_leader(wh_ballot(mask, lengths == most)));
+}
+
+/* X1 (3): which of `classes`, a bit each, have a slab with a free slot, or one of several words
+ * that has been shut and lies between its free and the pool (its words have been cleared, its tag
+ * may have been), and what free blocks packs have. All lanes of mask, eight chunks each at a time,
+ * up to `most` from some place on; c, least: what the caller asks for (is_seen_), or NO_CLASS. They
+ * stop when they have seen something for each lane that asks, or, if not `locked`, when a search
+ * for all has begun (X3). classes = 0: packs only. Slabs of class c that they find are listed,
+ * since the free that owes it to the list may be on its way. */
+WH_FN_SLOW wh_tessera_seen wh_tessera_look_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
+                                            uint64_t classes, uint32_t c, uint32_t least,
+                                            uint32_t most, int locked) {
+    const wh_tessera_core core = *g;
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    const uint64_t asked =
+        wh_tessera_or_all_(mask, c != WH_TESSERA_NO_CLASS ? (uint64_t)1 << c : 0);
+    const int packs = locked || wh_any(mask, least != 0); /* a search answers for all */
+    const uint32_t takes =                                /* so every time elsewhere */
+        wh_load_u32_relaxed(&wh_tessera_set_at_(core, set)->begun);
+    const uint32_t random = wh_spread32((uint32_t)(wh_thread_id() >> 5) * 256u + takes);
+    const uint32_t from =
+        wh_shfl_u32(mask, (uint32_t)((uint64_t)random * core.n_chunks >> 32), wh_mask_leader(mask));
+    const uint32_t *lock = &wh_tessera_header_(core)->search_lock;
+    wh_tessera_seen seen = wh_tessera_seen_nothing_();
+    uint64_t found = 0;                          /* by the caller */
+    uint32_t lengths = 0, longs = 0, shorts = 0; /* of all its packs; of these two */
+    uint32_t longest = 0, shorter = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = rank; wh_any(mask, first < most); first += 8 * lanes) {
+        uint64_t tags[8], words[8]; /* in registers: each loop is unrolled */
+        uint32_t fresh = 0, shut = 0;
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t i = first + k * lanes, at = from + (i < core.n_chunks ? i : 0);
+            tags[k] = wh_load_u64_relaxed(
+                wh_tessera_tag_at_(core, at < core.n_chunks ? at : at - core.n_chunks));
+        }
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t i = first + k * lanes, at = from + (i < core.n_chunks ? i : 0);
+            const uint32_t chunk = at < core.n_chunks ? at : at - core.n_chunks;
+            const int is_slab = wh_tessera_kind(tags[k]) == WH_TESSERA_SLAB &&
+                                (classes >> wh_tessera_tag_class(tags[k]) & 1) != 0 &&
+                                (chunk & ((1u << wh_tessera_tag_order(tags[k])) - 1)) == 0;
+            const int is_pack =
+                packs && wh_tessera_is_pack(tags[k]) && wh_tessera_pack_at(tags[k]) == 0;
+            /* in the pool, or on its way there */
+            shut |= i < core.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_FREE;
+            tags[k] = i < core.n_chunks && (is_slab || is_pack) ? tags[k] : WH_TESSERA_FREE;
+            words[k] = tags[k] != WH_TESSERA_FREE
+                           ? wh_load_u64_relaxed(wh_tessera_words_of_(core, chunk))
+                           : 0;
+        }
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t at = from + first + k * lanes;
+            const uint32_t chunk = at < core.n_chunks ? at : at - core.n_chunks;
+            if (tags[k] == WH_TESSERA_FREE) {
+                continue;
+            }
+            const uint32_t free = wh_tessera_free_in_(core, chunk, tags[k], words[k]);
+            if (free != 0 && wh_tessera_is_pack(tags[k])) {
+                const uint32_t of_short = free & WH_TESSERA_SHORTS;
+                fresh |= free & ~lengths;
+                lengths |= free;
+                longest = free > longs ? chunk : longest;
+                longs = free > longs ? free : longs;
+                shorter = of_short > shorts ? chunk : shorter;
+                shorts = of_short > shorts ? of_short : shorts;
+            } else if (free != 0) {
+                const uint32_t u = wh_tessera_tag_class(tags[k]);
+                fresh = 1;
+                found |= (uint64_t)1 << u;
+                if ((asked >> u & 1) != 0) {
+                    wh_tessera_list_slab_(core, u, chunk);
+                }
+            }
+        }
+        uint32_t wide = 0; /* which are slabs of several words */
+        for (uint32_t k = 0; k < 8; k++) {
+            wide |= (uint32_t)(wh_tessera_tag_slots(tags[k], core.chunk_log2) > 64) << k;
+        }
+        if (wide != 0) {
+            wh_fence(); /* who sees words cleared sees SHUT */
+            for (uint32_t k = 0; k < 8; k++) {
+                const uint32_t at = from + first + k * lanes;
+                const uint32_t chunk = (wide >> k & 1) == 0 ? 0
+                                       : at < core.n_chunks ? at
+                                                            : at - core.n_chunks;
+                const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(core, chunk));
+                shut |= (wide >> k & 1) != 0 && state == WH_TESSERA_SHUT;
+            }
+        }
+        seen.moves |= wh_any(mask, WH_PLANT(tessera_x1_shut, shut != 0, 0));
+        if (wh_any(mask, fresh != 0)) {
+            seen.classes = wh_tessera_or_all_(mask, found);
+            seen.lengths = wh_reduce_or_u32(mask, lengths);
+            seen.longest = wh_tessera_longest_(mask, longs, longest);
+            seen.shorter = wh_tessera_longest_(mask, shorts, shorter);
+        }
+        seen.stopped =
+            (classes != 0 && seen.moves) ||
+            wh_all(mask, c == WH_TESSERA_NO_CLASS || wh_tessera_is_seen_(seen, c, least)) ||
+            (!locked && wh_any(mask, wh_load_u32_relaxed(lock) != 0));
+        if (seen.stopped) {
+            break;
+        }
+    }
+    wh_fence();
+    return seen;
+}
+
+#define WH_TESSERA_NO_NUMBER UINT64_MAX /* of a request that has none yet: no answer is younger */
+
+/* What none_ says; else 2 + a pack that may have a block. */
+#define WH_TESSERA_NONE 0u  /* nothing is there: NULL */
+#define WH_TESSERA_AGAIN 1u /* maybe something is */
+
+/* Whether a verdict says that there is nothing of class c: one that is younger than the request
+ * with this number (X3), or, if that is to be looked at (old), by which nothing has become
+ * available since (X2). All lanes of mask; asks: of whom. */
+WH_FN int wh_tessera_is_said_(wh_tessera_core g, wh_mask mask, int asks, uint32_t c, int packs,
+                              uint64_t number, int old) {
+    wh_tessera_header *header = wh_tessera_header_(g);
+    const uint64_t said = asks && old ? wh_load_u64_acquire(&header->verdict[packs][c]) : 0;
+    const int is_younger = asks && wh_load_u64_acquire(&header->answered[packs][c]) > number;
+    if (!wh_any(mask, said != 0 && !is_younger)) {
+        return is_younger;
+    }
+    const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_FREES));
+    return is_younger || said == events + 1;
+}
+
+#define WH_TESSERA_QUIET_TRIES 32u
+
+/* X1, X3: a search for all who have asked, by all lanes of mask; the leader has search_lock. c,
+ * least: as in look_. A verdict of each class that is wanted and of which there is nothing, and
+ * what they have seen; stopped: they have not seen all, or not at one moment. */
+WH_FN_SLOW wh_tessera_seen wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
+                                              uint32_t c, uint32_t least) {
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    const uint32_t lanes = wh_popc32(mask);
+    const uint64_t of = wh_tessera_or_all_(mask, c != WH_TESSERA_NO_CLASS ? (uint64_t)1 << c : 0);
+    wh_tessera_seen seen = wh_tessera_seen_nothing_();
+    seen.stopped = 1;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_QUIET_TRIES; tries++) {
+        uint64_t asked = 0;
+        if (wh_lane_id() == wh_mask_leader(mask)) {
+            asked = WH_PLANT(tessera_p8_search, wh_fetch_add_u64_acq_rel,
+                             wh_fetch_add_u64_relaxed)(&header->asked, 0); /* P8 */
+        }
+        asked = wh_shfl_u64(mask, asked, wh_mask_leader(mask));
+        WH_PLANT(tessera_p8_told, wh_syncwarp(mask), (void)0); /* P8: all lanes see it */
+        const uint64_t wanted =
+            of | wh_shfl_u64(mask, wh_load_u64_relaxed(&header->wanted), wh_mask_leader(mask));
+        const uint64_t events =
+            wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_FREES));
+        const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
+        const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
+        const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
+        if (WH_PLANT(tessera_x1_quiet, !wh_all(mask, done == begun), 0)) { /* X1 (1) */
+            wh_backoff(tries);
+            continue;
+        }
+        if (!wh_tessera_used_up_(*g, mask)) { /* (2) */
+            (void)wh_tessera_detach_(g, mask, set);
+            break;
+        }
+        seen = wh_tessera_look_(g, mask, set, wanted, c, least, g->n_chunks, 1); /* (3) */
+        seen.classes = WH_PLANT(tessera_x1_words, seen.classes, 0);
+        if (seen.stopped || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
+            seen.stopped = 1;
+            break;
+        }
+        const int same = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
+                         wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
+        if (WH_PLANT(tessera_x1_same, wh_all(mask, same) && wh_tessera_used_up_(*g, mask), 1)) {
+            const uint64_t now = WH_PLANT(tessera_x3, asked, wh_load_u64_relaxed(&header->asked));
+            WH_NO_UNROLL
+            for (uint32_t u = wh_mask_rank(mask); u < g->n_classes; u += lanes) {
+                const uint32_t its = wh_tessera_least_(*g, u);
+                for (uint32_t packs = 0; packs < 2; packs++) {
+                    if ((wanted >> u & 1) != 0 &&
+                        !wh_tessera_is_seen_(seen, u, packs != 0 ? its : 0)) {
+                        wh_store_u64_release(&header->verdict[packs][u], events + 1);
+                        wh_store_u64_release(&header->answered[packs][u], now); /* P8 */
+                    }
+                }
+            }
+            if (wh_lane_id() == wh_mask_leader(mask)) {
+                (void)wh_fetch_and_u64_relaxed(&header->wanted, ~wanted);
+            }
+            seen.stopped = 0;
+            break;
+        }
+        seen.stopped = 1;
+    }
+    return seen;
+}
+
+#define WH_TESSERA_NEAR 1024u        /* chunks to look at for a pack before cursors are closed */
+#define WH_TESSERA_FAR (32u * 1024u) /* ... and for all before others have to wait */
+
+/* What is left for those of mask that ask, for class c each (NO_CLASS: asks for nothing): NONE,
+ * AGAIN, or 2 + a pack (packs: 1, or 0 if a block of one will not do). *number: the request's, or
+ * NO_NUMBER; may_search: or else only what verdicts say. All lanes of mask. */
+WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
+                                     uint32_t c, int packs, int may_search, uint64_t *number) {
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    const uint32_t leader = wh_mask_leader(mask);
+    const int leads = wh_lane_id() == leader;
+    const int said =
+        wh_tessera_is_said_(*g, mask, c != WH_TESSERA_NO_CLASS, c, packs, *number, may_search);
+    c = said ? WH_TESSERA_NO_CLASS : c;
+    const int asks = c != WH_TESSERA_NO_CLASS;
+    const uint32_t least = asks && packs ? wh_tessera_least_(*g, c) : 0;
+    const uint32_t found = said ? WH_TESSERA_NONE : WH_TESSERA_AGAIN;
+    const int is_new = wh_any(mask, asks && *number == WH_TESSERA_NO_NUMBER);
+    if (is_new) {
+        const uint64_t of = wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0);
+        WH_PLANT(tessera_p8_lanes, wh_syncwarp(mask), (void)0); /* P8: what any of them freed */
+        uint64_t next = 0;
+        if (leads) {
+            (void)wh_fetch_or_u64_relaxed(&header->wanted, of);
+            next = WH_PLANT(tessera_p8_ask, wh_fetch_add_u64_acq_rel,
+                            wh_fetch_add_u64_relaxed)(&header->asked, 1); /* P8 */
+        }
+        next = wh_shfl_u64(mask, next, leader);
+        *number = asks && *number == WH_TESSERA_NO_NUMBER ? next : *number;
+    }
+    if (!may_search || !wh_any(mask, asks)) {
+        return found;
+    }
+    wh_tessera_seen seen;
+    if (is_new && wh_any(mask, least != 0) &&
+        wh_any(mask, wh_tessera_any_(wh_tessera_list_(*g, g->n_classes)))) {
+        /* before cursors are closed; soon found */
+        seen = wh_tessera_look_(g, mask, set, 0, c, least, WH_TESSERA_NEAR, 0);
+        const int fits = least != 0 && wh_tessera_fits_(seen.lengths, least) != 0;
+        if (wh_any(mask, fits)) {
+            return fits ? 2 + wh_tessera_seen_pack_(seen, least) : found;
+        }
+    }
+    int listed = 0;
+    WH_NO_UNROLL
+    for (wh_mask m = wh_ballot(mask, asks); m != 0;) { /* before all words are looked at */
+        const uint32_t its = wh_shfl_u32(mask, c, wh_mask_leader(m));
+        listed |= wh_tessera_holds_(wh_tessera_list_(*g, its), mask);
+        m &= ~wh_ballot(mask, c == its);
+    }
+    if (listed || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {
+        return found;
+    }
+    /* Not while others are at work: who has just got a span would have to get another one. */
+    if (wh_tessera_is_quiet_(*g, mask) && wh_tessera_detach_(g, mask, set)) {
+        return found;
+    }
+    /* Side by side with other warps: what is not on a list yet, nor in the packs looked at. */
+    const uint32_t most = g->n_chunks < WH_TESSERA_FAR ? g->n_chunks : WH_TESSERA_FAR;
+    const uint64_t classes = wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0);
+    seen = wh_tessera_look_(g, mask, set, classes, c, least, most, 0);
+    if (!seen.stopped) { /* nothing, it seems */
+        const int locked = leads && wh_exchange_u32_acquire(&header->search_lock, 1) == 0;
+        if (!wh_any(mask, locked)) {
+            return found;
+        }
+        seen = wh_tessera_search_(g, mask, set, c, least);
+        wh_syncwarp(mask);
+        if (leads) {
+            wh_store_u32_release(&header->search_lock, 0);
+        }
+    }
+    const int has_pack =
+        least != 0 && wh_tessera_fits_(seen.lengths, least) != 0 && (seen.classes >> c & 1) == 0;
+    return !asks      ? found
+           : has_pack ? 2 + wh_tessera_seen_pack_(seen, least)
+           : seen.stopped || wh_tessera_is_seen_(seen, c, 0) ? WH_TESSERA_AGAIN
+                                                             : WH_TESSERA_NONE;
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif
