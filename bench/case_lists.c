@@ -1,7 +1,7 @@
 /* case_lists.c: the generic tests of Vinkler and Havran (CGF 2015, sections 6 to 8, Table 2):
  * Alloc Dealloc, Alloc Cycle Dealloc, Probability; and internal and external fragmentation
  * by their equations 2 and 3. One lane of each warp allocates, as in the paper.
- * docs/LISTS.md describes rows and departures. */
+ * docs/papers/lists.md describes rows and departures. */
 #include <string.h>
 
 #include "bench/internal.h"

@@ -3,7 +3,7 @@
  *              what equations 1 to 6, 11 and 14 expect (5.2.1)
  *   crossover  getPage by 1 to 32 lanes of a warp (5.2.2)
  *   scenarios  the seven of RW_malloc (5.2.3)
- * docs/RANDOM_WALK.md describes rows and departures. */
+ * docs/papers/random_walk.md describes rows and departures. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* atomics_probe.cu: which spelling of device-scope atomics is fastest: this project's
  * inline PTX (simt/cuda.h) or the compiler's __nv_atomic_* builtins, for each order and
  * for five access patterns; and how far apart words have to be if every warp is to add to two or
- * three of them. Prints JSON. docs/ATOMICS.md holds the outcome; what scattered atomics cost, which
- * docs/RANDOM_WALK.md counts with, is in the last two of the five patterns.
+ * three of them. Prints JSON. docs/MEMORY_MODEL.md holds the outcome; what scattered atomics cost,
+ * which docs/papers/random_walk.md counts with, is in the last two of the five patterns.
  *
  *   build   nvcc -std=c++17 -O3 -arch=sm_90 -I include bench/probes/atomics_probe.cu
  *

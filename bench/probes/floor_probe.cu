@@ -1,6 +1,6 @@
 /* floor_probe.cu: what tessera's mallocs and frees take by the accesses that they cannot leave out,
  * without an allocator: the same round trips in the same order to memory laid out alike, and hardly
- * any other instruction. Prints JSON; docs/TESSERA.md counts with it.
+ * any other instruction. Prints JSON; docs/tessera/README.md counts with it.
  *
  *   build   nvcc -std=c++17 -O3 -arch=sm_90 -I include bench/probes/floor_probe.cu
  *

@@ -61,7 +61,7 @@ typedef struct wh_chunk_pool_state {
 /* A pool, by value. entries[0] has capacity 2^entries_log2[0] >= n, entries[1] 2^... >=
  * n >> large_log2. Whoever takes or frees writes offset, counts or rings: these five begin `apart`
  * words after each other. Each is to have a cache line to itself, and be 1 KiB or more from the
- * others where there is memory for that (docs/ATOMICS.md). */
+ * others where there is memory for that (docs/MEMORY_MODEL.md). */
 #define WH_CHUNK_POOL_PLACES 5u
 typedef struct wh_chunk_pool {
     uint64_t *words;

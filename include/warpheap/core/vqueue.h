@@ -107,7 +107,7 @@ typedef struct wh_vqueue_state {
 
 /* A queue, by value. Every group of lanes that puts or takes writes front, back or room: each is to
  * have a cache line to itself, and to be 1 KiB or more from the others where there is memory for
- * that (docs/ATOMICS.md). */
+ * that (docs/MEMORY_MODEL.md). */
 typedef struct wh_vqueue {
     uint64_t *front;
     uint64_t *back;

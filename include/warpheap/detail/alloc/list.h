@@ -72,7 +72,7 @@
 
 /* clang-format off */
 #define WH_ALLOC_LIST(X) \
-    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/TESSERA.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
+    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/tessera/README.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
     X(null, null, "null", "floor: computes an address, touches no state", "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
     X(floor, floor, "floor", "measured floor: one atomic a malloc, a load and an atomic a free; overwrites", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
     X(floor_plain, floor, "floor-plain", "the same, free without order or result", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \

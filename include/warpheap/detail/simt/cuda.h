@@ -2,7 +2,7 @@
  *
  * Atomics are inline PTX with the .global state space: __nv_atomic_* and
  * cuda::atomic_ref compile to generic addressing, which costs extra instructions
- * per access (docs/ATOMICS.md has the measurement). Ordered operations clobber
+ * per access (docs/MEMORY_MODEL.md has the measurement). Ordered operations clobber
  * "memory" so that the compiler keeps plain accesses on their side; relaxed ones
  * do not, as C11 allows.
  */
@@ -302,10 +302,10 @@ WH_FN wh_mask wh_lanemask_lt(void) {
  * had to wait in it go on in the parts in which they came. The checks of __syncwarp and __shfl_sync
  * hold. So only full warps, which have the instruction to themselves, vote and match by it; the
  * lanes of any other mask tell each other by shuffles. What showed it: with the instructions
- * rw-malloc gave out bad blocks in the stress suite, and Ouroboros hung (docs/OUROBOROS.md); case
- * parts of the conformance suite, which looks at the collectives alone, passes with them, too. Do
- * not look around with __activemask to choose a way: lanes of one mask then wait for each other in
- * different ways.
+ * rw-malloc gave out bad blocks in the stress suite, and Ouroboros hung (docs/papers/ouroboros.md);
+ * case parts of the conformance suite, which looks at the collectives alone, passes with them, too.
+ * Do not look around with __activemask to choose a way: lanes of one mask then wait for each other
+ * in different ways.
  *
  * Of a full warp that it found together at a vote it takes for granted that it comes back together
  * from a call, too, and leaves the check out at a vote behind it in a straight line, though the

@@ -1,5 +1,5 @@
 /* alloc/circular: the allocators of Vinkler and Havran, "Register Efficient Dynamic Memory
- * Allocator for GPUs", CGF 2015. docs/LISTS.md: claims, departures, what was measured.
+ * Allocator for GPUs", CGF 2015. docs/papers/lists.md: claims, departures, what was measured.
  *
  *   awmalloc   one offset that wraps around: overwrites what is still in use   Algorithm 2
  *   cmalloc    a circular list of chunks; header {flag, next}                  Algorithm 3

@@ -1,5 +1,5 @@
 /* alloc/gallatin: the allocator of McCoy and Pandey, "Gallatin: A General-Purpose GPU
- * Memory Manager", PPoPP 2024. README.md beside this file lists the departures from
+ * Memory Manager", PPoPP 2024. docs/papers/gallatin.md lists the departures from
  * the paper and why; layout.h holds the structures and the arithmetic of sizes.
  *
  * Terms (the paper's)

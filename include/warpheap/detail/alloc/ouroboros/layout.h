@@ -71,7 +71,7 @@
 #define WH_OURO_AT_CLASS 6u
 #define WH_OURO_PLACES 7u
 #define WH_OURO_MIN_APART_LOG2 3u  /* in words of 8 bytes: 64 bytes */
-#define WH_OURO_MAX_APART_LOG2 7u  /* 1 KiB: docs/ATOMICS.md */
+#define WH_OURO_MAX_APART_LOG2 7u  /* 1 KiB: docs/MEMORY_MODEL.md */
 #define WH_OURO_OPEN_APART_LOG2 4u /* 128 bytes, less in small heaps */
 
 typedef struct wh_ouro_class {

@@ -6,7 +6,7 @@
  *   pages      ouro-s-p         ouro-va-p          ouro-vl-p        (4.1, Algorithm 3)
  *   chunks     ouro-s-c         ouro-va-c          ouro-vl-c        (4.2, Algorithms 4, 5)
  *
- * docs/OUROBOROS.md lists what the papers claim and the departures, with reasons. layout.h
+ * docs/papers/ouroboros.md lists what the papers claim and the departures, with reasons. layout.h
  * holds the structures; core/bulk_semaphore.h, core/chunk_pool.h and core/vqueue.h what the
  * allocator is built of.
  *
@@ -17,7 +17,7 @@
  *   queue    one per class: of page indices, or of chunks with free pages
  *   open     PAGES, not in the papers: a chunk of which pages have not been handed out yet. These
  *            do not go through the queue: a class has some open words, {chunk, next page}, and an
- *            add to one's own takes pages from it (docs/OUROBOROS.md)
+ *            add to one's own takes pages from it (docs/papers/ouroboros.md)
  *   parked   not in the papers: where free pages go for which the queue has no room (it is
  *            full, or memory for it to grow is not to be had). Their bits are set and their
  *            chunk is in a tree (core/veb.h), from which it is taken as from a queue

@@ -1,7 +1,7 @@
 /* alloc/random_walk: the page allocators of Pham, Yuan, Li, Mou, Tu, Xu and Meng, "Dynamic
  * Buffer Management in Massively Parallel Systems: The Power of Randomness", ACM TOPC
  * 12(1), 2025: no shared queue; every thread looks at pages at random until it meets a
- * free one. docs/RANDOM_WALK.md: claims, departures, what was measured.
+ * free one. docs/papers/random_walk.md: claims, departures, what was measured.
  *
  *   rw      one used flag a page                                     Algorithm 1
  *   rw-bm   a bitmap: a step looks at 32 pages at once; LockMap      Algorithm 2

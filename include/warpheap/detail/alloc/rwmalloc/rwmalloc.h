@@ -2,7 +2,7 @@
  * Parallel Systems: The Power of Randomness", ACM TOPC 12(1), 2025, section 4.3,
  * Algorithm 6: memory is units of one size with their use bits in a bitmap; the lanes of a
  * warp look at consecutive words at a random place and serve each other's requests from
- * the free segments there. docs/RANDOM_WALK.md: claims, departures, what was measured.
+ * the free segments there. docs/papers/random_walk.md: claims, departures, what was measured.
  *
  * Terms (the paper's)
  *   unit      smallest piece of the bitmap, 256 bytes (tuning.unit_bytes)

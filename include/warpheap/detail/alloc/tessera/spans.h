@@ -572,7 +572,8 @@ WH_FN wh_tessera_asked wh_tessera_attach_all_(const wh_tessera_core *g, wh_tesse
 /* Crossers fetch the next span from where it mostly is; one that finds nothing there SEEKS. Others
  * keep their attach. For a full warp, or else each lane for itself. Functions of their own, without
  * a call and with a mask that is a constant: all that goes on here is a wait for others, and half
- * of it used to be instructions that the SM had not run before (docs/TESSERA_LOG.md). */
+ * of it used to be instructions that the SM had not run before
+ * (docs/notes/2026-11-26-fetching-a-span.md). */
 WH_FN wh_tessera_asked wh_tessera_refill_(const wh_tessera_core *g, wh_tessera_set *own,
                                           wh_mask mask, wh_mask lanes, uint32_t set, uint32_t c,
                                           uint32_t attach, uint64_t v, void *p) {

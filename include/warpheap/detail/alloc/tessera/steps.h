@@ -162,7 +162,8 @@ WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
 
 /* Where taker number k looks in a list or in the pool, of 2^32 (wh_veb_pick_word): numbers in a row
  * are spread evenly, by the golden ratio, since takers that meet fail at each other's atomics
- * (docs/TESSERA_LOG.md). Where it looks next: as much further on for all. */
+ * (docs/notes/2026-11-27-evenly-spread-looks.md). Where it looks next: as much further on for all.
+ */
 #define WH_TESSERA_FURTHER 0x6a09e667u /* the root of 2, its fraction */
 
 /* --- giving back ----------------------------------------------------------------- */

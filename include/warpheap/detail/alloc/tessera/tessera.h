@@ -1,6 +1,6 @@
-/* alloc/tessera: a general heap. docs/TESSERA.md explains it with figures. This comment is the
- * protocol that all of its files are parts of; below it, malloc's fast path, free and the rest of
- * the contract.
+/* alloc/tessera: a general heap. docs/tessera/README.md explains it with figures. This comment is
+ * the protocol that all of its files are parts of; below it, malloc's fast path, free and the rest
+ * of the contract.
  *
  * Files
  *   layout.h   the structures, the size classes and the packed words
@@ -293,7 +293,7 @@ WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, uint
  * call, ptxas has the lanes meet behind it by way of one certain barrier register, in all functions
  * the same. A kernel that calls malloc in such a place has lanes wait there: they would be let go
  * when others of the warp use that register in here, and the warp would stay apart from then on
- * (docs/TESSERA_LOG.md). */
+ * (docs/notes/2026-11-25-a-barrier-register.md). */
 WH_FN_SLOW wh_tessera_asked wh_tessera_await_(const wh_tessera_core *g, wh_tessera_set *own,
                                               wh_mask mask, wh_mask lanes, uint32_t c, uint64_t v,
                                               void *p) {
