@@ -2,60 +2,41 @@
 """compare.py: holds result files of `warpheap bench --json` (and `warpheap registers
 --json`) of one allocator against other figures, row by row, as Markdown.
 
-    tools/compare.py results/h200/bench.json [--alloc gallatin]
-        against the published implementation (results/published_h200.json). A row is met if
+    tools/compare.py results/h200/6aba34f/all_*.jsonl [--alloc gallatin]
+        against the published implementation (results/h200/published.jsonl). A row is met if
         its ratio to the null kernel of its own run is at most the published one's; where
         no null time was kept, microseconds are compared.
 
-    tools/compare.py --goals RESULTS.json... [--alloc NAME]
-        against the goals of the default heap (results/goals.json), or, for an allocator whose
-        name begins with ouro-, against those of Ouroboros (results/goals_ouroboros.json).
+    tools/compare.py --goals RESULTS.jsonl... [--alloc NAME]
+        against the goals of the default heap (results/goals.jsonl), or, for an allocator whose
+        name begins with ouro-, against those of Ouroboros (results/goals_ouroboros.jsonl).
 
 A row with a bad block is never met, nor is one with a failed malloc where the case does
 not end with one. Exit status 1 if a row is missed or missing, 2 if a file cannot be read.
 """
 import argparse
-import gzip
 import itertools
-import json
 import pathlib
 import sys
-import zlib
+
+import rows as files
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
 ENDS_WITH_NULL = ("utilization",)
-# What each entry of a file's part has, and what a file that has such a part is.
-NEEDED = {"rows": ("alloc", "case", "op"), "goals": ("case", "op", "measure")}
-WANTED = {"rows": "warpheap --json", "goals": "goals"}
+ROW = ("alloc", "case", "op")  # what each row has, and each goal
+GOAL = ("case", "op", "measure")
+WANTED = {ROW: "warpheap --json", GOAL: "goals"}
 
 
 def key(row):
     return (row["case"], row["phase"], row["op"], row["size"], row["threads"])
 
 
-def reason(e):
-    """One short line: an error's own text may be long, or have bytes of the file in it."""
-    text = f"one of its entries has no {e}" if isinstance(e, KeyError) else str(e)
-    text = e.strerror if isinstance(e, OSError) and e.strerror else text
-    return " ".join(text.split())[:100]
-
-
-def load(path, part):
+def load(path, needed):
     try:
-        read = gzip.open if str(path).endswith(".gz") else open
-        with read(path, "rt", encoding="utf-8") as f:
-            data = json.load(f)
-        if not isinstance(data, dict) or not isinstance(data.get(part), list):
-            raise ValueError(f"no list of {part}")
-        for entry in data[part]:
-            if not isinstance(entry, dict):
-                raise TypeError(f"one of its {part} is no object")
-            for k in NEEDED[part]:
-                if k not in entry:
-                    raise KeyError(k)
-        return data[part]
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
-        print(f"compare.py: {path}: {reason(e)}; give a file of {WANTED[part]}", file=sys.stderr)
+        return files.read(path, needed).rows
+    except files.Unreadable as e:
+        print(f"compare.py: {path}: {e}; give a file of {WANTED[needed]}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
@@ -158,19 +139,19 @@ def against_goals(rows, goals):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="+", metavar="RESULTS.json")
+    parser.add_argument("results", nargs="+", metavar="RESULTS.jsonl")
     parser.add_argument("--alloc", default="gallatin")
-    parser.add_argument("--published", default=RESULTS / "published_h200.json", metavar="FILE")
+    parser.add_argument("--published", default=RESULTS / "h200/published.jsonl", metavar="FILE")
     parser.add_argument("--goals", action="store_true", help="check goals instead")
     parser.add_argument("--goals-file", metavar="FILE")
     args = parser.parse_args()
-    rows = [r for path in args.results for r in load(path, "rows") if r["alloc"] == args.alloc]
+    rows = [r for path in args.results for r in load(path, ROW) if r["alloc"] == args.alloc]
     if args.goals:
-        own = "goals_ouroboros.json" if args.alloc.startswith("ouro-") else "goals.json"
-        goals = load(args.goals_file or RESULTS / own, "goals")
+        own = "goals_ouroboros.jsonl" if args.alloc.startswith("ouro-") else "goals.jsonl"
+        goals = load(args.goals_file or RESULTS / own, GOAL)
         missed = against_goals(rows, [g for g in goals if args.alloc in g.get("alloc", [args.alloc])])
     else:
-        published = [r for r in load(args.published, "rows") if r["alloc"] == args.alloc]
+        published = [r for r in load(args.published, ROW) if r["alloc"] == args.alloc]
         if not published:
             print(f"compare.py: {args.published}: no rows of {args.alloc}", file=sys.stderr)
             return 2

@@ -6,7 +6,7 @@ of the heap, over the rounds; one line per allocator. Cases that are measured wi
 shares of the heap free have a figure for each, and sizes of scenarios that are measured with
 several numbers of threads one over these.
 
-Usage: plot.py [-o FOLDER] [--case LIST] [--us] RESULTS.json...
+Usage: plot.py [-o FOLDER] [--case LIST] [--us] RESULTS.jsonl...
 
 Several files are joined; an allocator that occurs in more than one is marked with the
 file's name. Rows of `warpheap registers` are passed over. Needs matplotlib (Debian:
@@ -14,12 +14,11 @@ python3-matplotlib). Exit status 2 if a file cannot be read or written, 1 if the
 draw.
 """
 import argparse
-import gzip
-import json
 import os
 import sys
-import zlib
 from collections import defaultdict
+
+import rows as files
 
 try:
     import matplotlib
@@ -37,35 +36,27 @@ def size_text(n):
     return f"{n:.0f}"
 
 
-def fail(path, e):
+def fail(path, text):
     """Ends the program with one short line."""
-    text = f"has no {e}" if isinstance(e, KeyError) else str(e)
-    text = e.strerror if isinstance(e, OSError) and e.strerror else text
-    print(f"plot.py: {path}: {' '.join(text.split())[:100]}", file=sys.stderr)
+    print(f"plot.py: {path}: {text}", file=sys.stderr)
     raise SystemExit(2)
 
 
 def read(path):
     """(rows, device) of a file."""
-    opener = gzip.open if str(path).endswith(".gz") else open
     try:
-        with opener(path, "rt", encoding="utf-8") as f:
-            data = json.load(f)
-        if not isinstance(data, dict) or not isinstance(data.get("rows"), list):
-            raise ValueError("no list of rows")
-        rows = []
-        for row in data["rows"]:
-            if not isinstance(row, dict):
-                raise TypeError("one of its rows is no object")
-            if row.get("case") == "registers":
-                continue
-            for name in ("alloc", "case", "phase", "op", "size", "us"):
-                if name not in row:
-                    raise ValueError(f"one of its rows has no {name}")
-            rows.append(row)
-        return rows, f"{data['meta']['device']}, {data['meta']['commit']}"
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
+        run = files.read(path)
+    except files.Unreadable as e:
         fail(path, e)
+    rows = [row for row in run.rows if row.get("case") != "registers"]
+    for row in rows:
+        for name in ("alloc", "case", "phase", "op", "size", "us"):
+            if name not in row:
+                fail(path, f"one of its rows has no {name}")
+    for name in ("device", "commit"):
+        if name not in run.header:
+            fail(path, f"its header has no {name}")
+    return rows, f"{run.header['device']}, {run.header['commit']}"
 
 
 def load(paths):
@@ -226,7 +217,7 @@ def main():
             draw(path, key, lines, devices)
             print(path)
     except OSError as e:
-        fail(path, e)
+        fail(path, e.strerror)
     return 0
 
 
