@@ -51,7 +51,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     readme = (root / "README.md").read_text()
     wrong = snippets(root)
-    for document in [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("include/**/*.md")]:
+    for document in [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("include/**/*.md"), *root.glob("results/*.md")]:
         text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.S | re.M)
         for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
             if not (document.parent / link).exists():
