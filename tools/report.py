@@ -34,7 +34,10 @@ SIZES = (16, 64, 256, 1024, 4096, 8192)
 
 @functools.cache
 def run_of(topic):
-    return files.read(RESULTS / f"{topic}.jsonl")
+    try:
+        return files.read(RESULTS / f"{topic}.jsonl")
+    except files.Unreadable as e:
+        raise files.Unreadable(f"results/{topic}.jsonl: {e}") from None
 
 
 def rows_of(topic, **wanted):
@@ -284,6 +287,72 @@ def pressure_table():
             "", *source(*(topic for _, topic in heaps))]
 
 
+def full_sizes_table():
+    topic = RUN + "full_sizes"
+    rows = []
+    for least, size in dict.fromkeys((row.get("size_min"), row["size"])
+                                     for row in rows_of(topic, alloc="tessera", op="fill")):
+        more = {"op": "malloc", "size": size, "size_min": least}
+        rows.append([f"{size:,}" if least is None else f"{least} to {size:,}",
+                     *(us(one(topic, alloc=name, fill=fill, **more))
+                       for name in ("tessera", "gallatin") for fill in (0.99, 0.9, 0.5))])
+    heads = [f"`{name}`, {share} % live" for name in ("tessera", "gallatin")
+             for share in (99, 90, 50)]
+    return [*table(["bytes", *heads], rows), "", *source(topic)]
+
+
+def churn_table():
+    def cells(topic, size):
+        threads = one(topic, alloc="tessera", case="churn", size=size)["threads"]
+        return f"{threads:,}", *(us(one(topic, alloc=name, case="churn", size=size,
+                                        threads=threads))
+                                 for name in ("null", "tessera", "gallatin"))
+
+    rows = [[what, f"{size:,}", *cells(topic, size)]
+            for what, topic, sizes in (
+                ("8 GiB", RUN + "churn", (256, 4096)),
+                ("8 GiB", RUN + "tessera_full", (8192,)),
+                ("8 GiB, blocks without contents", RUN + "churn_ends", (256, 4096)),
+                ("96 MiB, just enough", RUN + "churn_96M", (256,)),
+                ("1,100 MiB, just enough", RUN + "churn_1100M", (4096,))) for size in sizes]
+    topics = [RUN + name for name in ("churn", "tessera_full", "churn_ends", "churn_96M",
+                                      "churn_1100M")]
+    return [*table(["heap", "bytes, at most", "threads", "`null`", "`tessera`", "`gallatin`"],
+                   rows), "", *source(*topics)]
+
+
+def more_table():
+    def cells(topic, **more):
+        picked = [one(topic, alloc="tessera", phase=phase, op=op, **more)
+                  for phase, op in (("cold", "malloc"), ("warm", "malloc"), ("warm", "free"))]
+        return [f"{us(row)} (to {time_text(row['us_max'])})" for row in picked]
+
+    parts = [(f"16 to {size:,} B", name, {"case": "mixed", "size": size})
+             for name, sizes in (("mixed_more", (512, 2048)), ("tessera_rounds", (4096, 8192)))
+             for size in sizes]
+    parts += [("16 to 4,096 B, 128 GiB", "tessera_128G", {"case": "mixed"}),
+              ("4,096 B, 128 GiB", "tessera_128G", {"case": "single"})]
+    rows = [[what, str(run_of(RUN + name).header["reps"]), *cells(RUN + name, **more)]
+            for what, name, more in parts]
+    return [*table(["", "repetitions", "malloc cold", "malloc warm", "free warm"], rows), "",
+            *source(*dict.fromkeys(RUN + name for _, name, _ in parts))]
+
+
+def accesses_table():
+    topic, profile, beside = RUN + "floor_probe", RUN + "kernel_time", RUN + "floor_probe_beside"
+    own = {f"free_{size}": ("single", size) for size in (16, 64, 256, 1024)}
+    own["free_alone"] = ("warp", 16)
+    rows = []
+    for row in run_of(topic).rows:
+        case, size = own.get(row["name"], (None, None))
+        rows.append([f"`{row['name']}`", row["what"], f"{row['us']:.1f} ({row['ratio_null']:.1f})",
+                     us(one(profile, case="accesses", op=row["name"])),
+                     us_ratio(one(beside, alloc="tessera", case=case, size=size, phase="warm",
+                                  op="free"))])
+    return [*table(["", "accesses", "µs (× null)", "on the GPU alone", "`tessera` beside it"],
+                   rows), "", *source(topic, profile, beside)]
+
+
 def floor_table():
     topic = RUN + "floor"
     parts = [*(("one size", {"case": "single", "size": size}) for size in SIZES),
@@ -435,6 +504,10 @@ TABLES = {
     "all_heap": heap_table,
     "between": between_table,
     "pressure": pressure_table,
+    "full_sizes": full_sizes_table,
+    "churn": churn_table,
+    "more": more_table,
+    "accesses": accesses_table,
     "floor": floor_table,
     "kernel_time": kernel_time_table,
     "goals": goals_table,
@@ -525,7 +598,7 @@ def main():
     try:
         pages, lines = made(), picture_lines()
     except files.Unreadable as e:
-        print(f"report.py: a file of results: {e}", file=sys.stderr)
+        print(f"report.py: {e}", file=sys.stderr)
         return 2
     if options.check:
         return check(pages, lines)

@@ -164,7 +164,8 @@ def test_bad_files(folder):
     unreadable(GOALS)
     row = '{"alloc": "x", "case": "single", "op": "malloc"}\n'
     for text in ("", "\n", "[]\n", "1\n", '{"rows": [\n', "{}\n[1]\n", "{}\n\n" + row,
-                 "{}\n" + row[:9], row, "[" * 100000, '{}\n{"case": "x"}\n', '{}\n{"alloc": "x", "case": "single"}\n',
+                 "{}\n" + row[:9], row, "[" * 100000, '{}\n{"case": "x"}\n',
+                 '{}\n{"alloc": "x", "case": "single"}\n',
                  '{}\n{"alloc": "x", "op": "malloc"}\n', '{\n "meta": {},\n "rows": []\n}\n'):
         unreadable(broken, text.encode(), text[:100])
     unreadable(broken, bytes(range(256)) * 100, "bytes that are no text")

@@ -1,11 +1,12 @@
-"""tools/plot.py, kernel_time.py, sass_votes.py and compile_cost.py, without matplotlib, a GPU, a
-disassembler or nvcc: a module and programs of the same names stand in for them, and tell what
-they were asked for.
+"""tools/plot.py, kernel_time.py, report.py, sass_votes.py and compile_cost.py, without
+matplotlib, a GPU, a disassembler or nvcc: a module and programs of the same names stand in for
+them, and tell what they were asked for.
 
 Usage: tools.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
 """
 import json
 import os
+import shutil
 import stat
 import struct
 import subprocess
@@ -226,6 +227,57 @@ def test_kernel_time(folder):
     check(files.read(out) == data, "kernel_time: what was there stays after a failure")
 
 
+# --- report.py ------------------------------------------------------------------------------------
+
+
+def test_report(folder):
+    """Without matplotlib: what is made of changed files differs from the pages."""
+    root = os.path.join(folder, "root")
+    for name in ("tools", "results", os.path.join("docs", "results")):
+        shutil.copytree(os.path.join(SOURCE, name), os.path.join(root, name))
+    shutil.copy(os.path.join(SOURCE, "README.md"), root)
+    report = os.path.join(root, "tools", "report.py")
+
+    def run(*args):
+        return subprocess.run([sys.executable, report, *args], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60)
+
+    def change(path, old, new):
+        path = os.path.join(root, *path.split("/"))
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        check(old in text, f"report: {path} has {old}")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text.replace(old, new, 1))
+
+    check(run("--check").returncode == 0, "report: the pages are those of the files")
+    row = '{"alloc":"tessera","case":"single","phase":"warm","op":"malloc","size":16,'
+    us = one_of(os.path.join(root, "results/h200/6aba34f/all_single.jsonl"), row)["us"]
+    for path, old, new, names in (
+            ("results/h200/6aba34f/all_single.jsonl", f'"us":{us}', '"us":77.25',
+             ("docs/results/H200.md", "README.md", "malloc.svg")),
+            ("docs/results/H100.md", "| plain | 250 |", "| plain | 25 |", ("H100.md",)),
+            ("README.md", "| 256 B |", "| 257 B |", ("README.md",))):
+        change(path, old, new)
+        r = run("--check")
+        check(r.returncode == 1 and all(name in r.stderr for name in names),
+              f"report: {path} was changed: {r.returncode} {r.stderr[-300:]}")
+        change(path, new, old)
+    change("README.md", "<!-- made by tools/report.py -->", "")
+    r = run("--check")
+    check(r.returncode == 1 and "README.md" in r.stderr and one_line(r),
+          f"report: README without a place for the table: {r.stderr}")
+    change("results/h200/6aba34f/all_single.jsonl", "{", "")
+    r = run()
+    check(r.returncode == 2 and "all_single" in r.stderr and one_line(r),
+          f"report: a file that cannot be read: {r.returncode} {r.stderr}")
+
+
+def one_of(path, begin):
+    with open(path, encoding="utf-8") as f:
+        return next(json.loads(line) for line in f if line.startswith(begin))
+
+
 # --- sass_votes.py --------------------------------------------------------------------------------
 
 NVDISASM = """#!/bin/sh
@@ -337,6 +389,8 @@ with tempfile.TemporaryDirectory() as folder:
     test_compile_cost(folder)
 with tempfile.TemporaryDirectory() as folder:
     test_plot(folder)
+with tempfile.TemporaryDirectory() as folder:
+    test_report(folder)
 with tempfile.TemporaryDirectory() as folder:
     test_sass_votes(folder)
 with tempfile.TemporaryDirectory() as folder:
