@@ -165,24 +165,21 @@ int main(void) {
         fprintf(stderr, "atomics_probe: no usable CUDA device\n");
         return 1;
     }
-    printf("{\"device\": \"%s\", \"threads\": %u, \"rows\": [", prop.name, n_threads);
-    const char *comma = "";
+    printf("{\"device\":\"%s\",\"threads\":%u}\n", prop.name, n_threads);
     for (int pattern = OWN; pattern <= SPARSE; pattern++) {
         a.pattern = pattern;
         for (const probe &p : probes) {
-            printf("%s\n  {\"pattern\": \"%s\", \"operation\": \"%s\", \"us\": %.2f}", comma,
+            printf("{\"pattern\":\"%s\",\"operation\":\"%s\",\"us\":%.2f}\n",
                    pattern_names[pattern], p.name, median_us(p.kernel, a));
-            comma = ",";
         }
     }
     for (a.several = 2; a.several <= 3; a.several++) {
         for (a.apart = 1; a.apart <= 8192; a.apart *= a.apart == 1 ? 4 : 2) {
-            printf(",\n  {\"pattern\": \"%d words %u B apart, a lane per warp\", \"operation\": "
-                   "\"ptx_add_relaxed\", \"us\": %.2f}",
+            printf("{\"pattern\":\"%d words %u B apart, a lane per warp\",\"operation\":"
+                   "\"ptx_add_relaxed\",\"us\":%.2f}\n",
                    a.several, a.apart * 8, median_us(add_to_several, a));
         }
     }
-    printf("\n]}\n");
     const cudaError_t e = cudaDeviceSynchronize();
     if (e != cudaSuccess) {
         fprintf(stderr, "atomics_probe: %s\n", cudaGetErrorString(e));
