@@ -18,7 +18,7 @@
 
 #define WH_BENCH_TABLE WH_TARGETED(WH_CAT(wh_bench_kernels_, WH_ALLOCATOR))
 
-WH_STATIC_ASSERT(sizeof(wh_heap_t) <= sizeof(wh_bench_handle), "handle does not fit");
+WH_STATIC_ASSERT(sizeof(wh_heap_ref) <= sizeof(wh_bench_handle), "handle does not fit");
 
 /* --- floors -------------------------------------------------------------------- */
 
@@ -68,7 +68,7 @@ WH_KERNEL(k_floor_free_warp, floor_args, a) {
 /* --- malloc and free ------------------------------------------------------------ */
 
 typedef struct alloc_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;
     uint64_t n, lo, hi, seed;
 } alloc_args;
@@ -111,7 +111,7 @@ WH_KERNEL(k_free_warp, alloc_args, a) {
 /* --- churn ---------------------------------------------------------------------- */
 
 typedef struct churn_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;
     uint32_t *born;
     uint64_t n, lo, hi, seed;
@@ -243,7 +243,7 @@ WH_KERNEL(k_drain_whole, churn_args, a) {
 /* --- verification ----------------------------------------------------------------- */
 
 typedef struct verify_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;
     uint64_t n, lo, hi, seed;
     wh_bench_counts *counts;
@@ -342,7 +342,7 @@ WH_KERNEL(k_claim, verify_args, a) {
 /* --- launchers ---------------------------------------------------------------------- */
 
 static wh_status bind(const wh_heap *heap, wh_bench_handle *handle) {
-    wh_heap_t h;
+    wh_heap_ref h;
     const wh_status s = wh_heap_handle(heap, &h);
     if (s == WH_OK) {
         memcpy(handle, &h, sizeof h);

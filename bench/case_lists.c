@@ -1,7 +1,7 @@
 /* case_lists.c: the generic tests of Vinkler and Havran (CGF 2015, sections 6 to 8, Table 2):
  * Alloc Dealloc, Alloc Cycle Dealloc, Probability; and internal and external fragmentation
  * by their equations 2 and 3. One lane of each warp allocates, as in the paper.
- * docs/LISTS.md describes rows and departures. */
+ * docs/papers/lists.md describes rows and departures. */
 #include <string.h>
 
 #include "bench/internal.h"
@@ -283,7 +283,7 @@ static void end(lists *l) {
 
 wh_status whi_bench_case_lists(whi_bench *b) {
     lists l;
-    if ((b->alloc->caps & WH_CAP_HANDLE_MEMORY) == 0) {
+    if ((b->alloc->caps & WH_CAP_OWN_MEMORY) == 0) {
         return WH_OK; /* its heap has another size */
     }
     wh_status s = begin(b, &l);
@@ -319,8 +319,8 @@ wh_status whi_bench_case_lists(whi_bench *b) {
 
 wh_status whi_bench_case_fragments(whi_bench *b) {
     lists l;
-    if ((b->alloc->caps & (WH_CAP_HANDLE_MEMORY | WH_CAP_RESET)) !=
-        (WH_CAP_HANDLE_MEMORY | WH_CAP_RESET)) {
+    if ((b->alloc->caps & (WH_CAP_OWN_MEMORY | WH_CAP_RESET)) !=
+        (WH_CAP_OWN_MEMORY | WH_CAP_RESET)) {
         return WH_OK;
     }
     wh_status s = begin(b, &l);

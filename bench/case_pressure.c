@@ -158,7 +158,7 @@ static wh_status case_churn(whi_bench *b, const whi_bench_list *sizes) {
 
 wh_status whi_bench_case_pressure(whi_bench *b) {
     const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->pressure);
-    if (!whi_bench_can(b, WH_CAP_FREE | WH_CAP_DISJOINT | WH_CAP_HANDLE_MEMORY)) {
+    if (!whi_bench_can(b, WH_CAP_FREE | WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)) {
         return WH_OK; /* never full, full for good, or a heap that cannot be left full */
     }
     const wh_status s = case_refuse(b, &sizes);

@@ -3,7 +3,7 @@
  *              what equations 1 to 6, 11 and 14 expect (5.2.1)
  *   crossover  getPage by 1 to 32 lanes of a warp (5.2.2)
  *   scenarios  the seven of RW_malloc (5.2.3)
- * docs/RANDOM_WALK.md describes rows and departures. */
+ * docs/papers/random_walk.md describes rows and departures. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,7 +263,7 @@ static wh_status claim(walks *w, uint64_t n, uint64_t *bad) {
 /* Clusters of free pages now (M of equation 14). */
 static wh_status clusters(walks *w, double *m) {
     whi_bench *b = w->b;
-    wh_random_walk_t h;
+    wh_random_walk_ref h;
     memcpy(&h, &b->call.handle, sizeof h);
     uint64_t *words = malloc(h.n_words * sizeof *words);
     wh_status s = words != NULL ? WH_OK : WH_OUT_OF_MEMORY;
@@ -667,7 +667,7 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
     walks w;
     const uint64_t max = b->alloc->max_size < 8196 ? b->alloc->max_size : 8196;
     if (max < 8192 ||
-        !whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)) {
+        !whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_RESET | WH_CAP_OWN_MEMORY)) {
         return WH_OK;
     }
     b->case_limits = WHI_BENCH_LONG_CASE_LIMITS;

@@ -350,7 +350,7 @@ static wh_status case_init(whi_bench *b) {
         s = whi_bench_emit(b, &row, &b->malloc_series);
     }
 
-    if (s == WH_OK && whi_bench_can(b, WH_CAP_HANDLE_MEMORY)) {
+    if (s == WH_OK && whi_bench_can(b, WH_CAP_OWN_MEMORY)) {
         s = wh_device_alloc(b->device, &memory, bytes);
         if (s != WH_OK) {
             s = whi_bench_fail(b, s, "memory for a heap of '%s'", b->alloc->name);

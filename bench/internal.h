@@ -249,7 +249,7 @@ wh_status whi_bench_ledger_open(whi_bench *b, uint64_t n);
 void whi_bench_ledger_close(whi_bench *b);
 
 /* Ends a case that was at status s: closes heap and ledger. Blocks that would outlive
- * their heap (no WH_CAP_HANDLE_MEMORY) are freed first, unless one was bad. */
+ * their heap (no WH_CAP_OWN_MEMORY) are freed first, unless one was bad. */
 wh_status whi_bench_ledger_end(whi_bench *b, wh_status s, int broken);
 
 /* Points b->call at the entries from n on, where the next malloc kernel stores blocks. The
@@ -325,7 +325,11 @@ void whi_bench_progress_end(whi_bench *b);
  * if the file could not be written. */
 int whi_bench_write_json(whi_bench *b, FILE *file, const char *error);
 
-/* What every file of results says of its origin. Not 0 if there is no memory. */
+/* The form of every file of results: one object a line, first the header of the run, then its
+ * rows. Not 0 if the file could not be written. */
+int whi_bench_write_lines(FILE *file, const json_t *header, const json_t *rows);
+
+/* What the header of every file of results says of the run. Not 0 if there is no memory. */
 int whi_bench_set_meta(json_t *meta, const wh_device_info *info);
 
 /* 65536 as "64K". */

@@ -158,7 +158,7 @@ wh_status whi_bench_ledger_verify(whi_bench *b, uint32_t what, wh_bench_counts *
 
 wh_status whi_bench_ledger_end(whi_bench *b, wh_status s, int broken) {
     uint64_t freed = 0;
-    if (s == WH_OK && !broken && !whi_bench_can(b, WH_CAP_HANDLE_MEMORY)) {
+    if (s == WH_OK && !broken && !whi_bench_can(b, WH_CAP_OWN_MEMORY)) {
         s = whi_bench_ledger_thin(b, 0, b->seed, &freed, NULL);
     }
     whi_bench_close_heap(b);

@@ -16,7 +16,7 @@
 #include "bench/pattern.h"
 
 typedef struct ledger_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;
     uint32_t *sizes;
     uint64_t n, first, lo, hi, seed, step, keep;

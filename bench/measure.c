@@ -61,7 +61,7 @@ uint64_t whi_bench_heap_bytes(const whi_bench *b) {
 uint64_t whi_bench_case_heap(const whi_bench *b, uint64_t own) {
     wh_heap_options options;
     uint64_t least = 0;
-    if (!whi_bench_can(b, WH_CAP_HANDLE_MEMORY)) {
+    if (!whi_bench_can(b, WH_CAP_OWN_MEMORY)) {
         return whi_bench_runtime_heap();
     }
     if (b->options->heap_bytes != 0) {

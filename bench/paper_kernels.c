@@ -10,7 +10,7 @@
 #include "warpheap/warpheap.h"
 
 typedef struct paper_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     wh_paper_call c;
 } paper_args;
 
@@ -35,29 +35,29 @@ WH_FN void count(uint64_t *counter, int happened) {
 #define PAPER_WALKS 1
 #define PAPER_QUEUE 0
 
-WH_FN wh_page_got get_rw(wh_heap_t h, wh_mask_t mask, uint32_t last) {
+WH_FN wh_page_got get_rw(wh_heap_ref h, wh_mask mask, uint32_t last) {
     (void)mask;
     (void)last;
     return wh_rw_get_page(h, 0, 1);
 }
 
-WH_FN wh_page_got get_rw_bm(wh_heap_t h, wh_mask_t mask, uint32_t last) {
+WH_FN wh_page_got get_rw_bm(wh_heap_ref h, wh_mask mask, uint32_t last) {
     (void)mask;
     (void)last;
     return wh_rw_bm_get_page(h, 0, 1);
 }
 
-WH_FN wh_page_got get_corw(wh_heap_t h, wh_mask_t mask, uint32_t last) {
+WH_FN wh_page_got get_corw(wh_heap_ref h, wh_mask mask, uint32_t last) {
     (void)last;
     return wh_corw_get_page(h, mask, 1);
 }
 
-WH_FN wh_page_got get_crw(wh_heap_t h, wh_mask_t mask, uint32_t last) {
+WH_FN wh_page_got get_crw(wh_heap_ref h, wh_mask mask, uint32_t last) {
     (void)mask;
     return wh_crw_get_page(h, 0, 1, last);
 }
 
-WH_FN void *address_of(wh_heap_t h, uint32_t page) {
+WH_FN void *address_of(wh_heap_ref h, uint32_t page) {
     return wh_random_walk_address_(h, page);
 }
 
@@ -77,13 +77,13 @@ WH_FN void occupy_word(const paper_args *a, uint64_t k) {
 #define PAPER_QUEUE 1
 
 /* Every lane by itself: the paper's queue knows no warps. */
-WH_FN wh_page_got get_page_queue(wh_heap_t h, wh_mask_t mask, uint32_t last) {
+WH_FN wh_page_got get_page_queue(wh_heap_ref h, wh_mask mask, uint32_t last) {
     (void)mask;
     (void)last;
     return wh_page_queue_get_page(h, 1u << wh_lane_id(), 1);
 }
 
-WH_FN void *address_of(wh_heap_t h, uint32_t page) {
+WH_FN void *address_of(wh_heap_ref h, uint32_t page) {
     return h.base + ((uint64_t)page << h.page_log2);
 }
 
@@ -99,7 +99,7 @@ WH_FN void occupy_word(const paper_args *a, uint64_t k) {
 #define PAPER_WALKS 1
 #define PAPER_QUEUE 0
 
-WH_FN wh_page_got get_rwmalloc(wh_heap_t h, wh_mask_t mask, uint32_t last) {
+WH_FN wh_page_got get_rwmalloc(wh_heap_ref h, wh_mask mask, uint32_t last) {
     const wh_units_got got = wh_rwmalloc_get_units(h, mask, 1);
     wh_page_got page;
     (void)last;
@@ -111,7 +111,7 @@ WH_FN wh_page_got get_rwmalloc(wh_heap_t h, wh_mask_t mask, uint32_t last) {
     return page;
 }
 
-WH_FN void *address_of(wh_heap_t h, uint32_t unit) {
+WH_FN void *address_of(wh_heap_ref h, uint32_t unit) {
     return wh_rwmalloc_address_(h, unit);
 }
 
@@ -137,7 +137,7 @@ WH_KERNEL(k_occupy, paper_args, a) {
 
 WH_KERNEL(k_get, paper_args, a) {
     const uint64_t warp = wh_thread_id() / 32, i = warp * a.c.lanes + wh_lane_id();
-    const wh_mask_t mask = a.c.lanes >= 32 ? ~0u : (1u << a.c.lanes) - 1;
+    const wh_mask mask = a.c.lanes >= 32 ? ~0u : (1u << a.c.lanes) - 1;
     if (warp >= a.c.warps || wh_lane_id() >= a.c.lanes) {
         return;
     }

@@ -115,7 +115,7 @@ WH_FN int claim_block(uint32_t *claimed, uint64_t offset, uint64_t n, uint64_t s
 
 /* Whether a block may be written: aligned and, where the allocator can tell, inside
  * the heap. Anything else is counted as bad and left alone. */
-WH_FN int placed_well(wh_heap_t heap, int use_owns, const void *p, uint64_t n) {
+WH_FN int placed_well(wh_heap_ref heap, int use_owns, const void *p, uint64_t n) {
     const unsigned char *b = (const unsigned char *)p;
     return ((uintptr_t)p & 15) == 0 &&
            (!use_owns || (wh_owns(heap, b) && wh_owns(heap, b + n - 1)));

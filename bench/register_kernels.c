@@ -13,7 +13,7 @@
 #include "warpheap/warpheap.h"
 
 typedef struct user_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;
     uint64_t n, size;
 } user_args;

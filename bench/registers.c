@@ -118,19 +118,15 @@ static wh_bench_outcome ask(query *q, char *error, size_t size) {
 }
 
 static wh_bench_outcome write_json(const query *q, char *error, size_t size) {
-    json_t *root = json_object();
     json_t *meta = json_object();
     int e = whi_bench_set_meta(meta, wh_device_get_info(q->device));
     e |= json_object_set_new(meta, "block_threads", json_integer(WH_BENCH_BLOCK_THREADS));
-    e |= json_object_set_new(root, "meta", meta);
-    e |= json_object_set(root, "rows", q->rows);
     FILE *file = fopen(q->options->json, "w");
     if (file != NULL) {
-        e |= json_dumpf(root, file, JSON_INDENT(1));
-        e |= fputc('\n', file) == EOF;
+        e |= whi_bench_write_lines(file, meta, q->rows);
         e |= fclose(file) != 0;
     }
-    json_decref(root);
+    json_decref(meta);
     if (file == NULL || e != 0) {
         (void)snprintf(error, size, "cannot write '%s'", q->options->json);
         return file == NULL ? WH_BENCH_USAGE : WH_BENCH_FAILED;

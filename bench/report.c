@@ -227,6 +227,7 @@ wh_status whi_bench_emit_left_out(whi_bench *b, const char *case_name) {
     if (from->value.name != NULL) {
         e |= set_value(j, &from->value);
     }
+    e |= json_object_set_new(j, "left_out", json_true());
     e |= json_array_append_new(b->left_out_rows, j);
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
@@ -243,6 +244,19 @@ int whi_bench_set_meta(json_t *meta, const wh_device_info *info) {
     e |= json_object_set_new(meta, "compiler", json_string(WH_BUILD_COMPILER));
     e |= json_object_set_new(meta, "flags", json_string(WH_BUILD_FLAGS));
     e |= json_object_set_new(meta, "date", json_string(date));
+    return e;
+}
+
+static int write_line(const json_t *object, FILE *file) {
+    const int e = json_dumpf(object, file, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    return e | (fputc('\n', file) == EOF);
+}
+
+int whi_bench_write_lines(FILE *file, const json_t *header, const json_t *rows) {
+    int e = write_line(header, file);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        e |= write_line(json_array_get(rows, i), file);
+    }
     return e;
 }
 
@@ -279,15 +293,11 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
         const char *ran = b->info->driver; /* "random/0 seed 7 ...", what WH_SIM says included */
         e |= json_object_set_new(meta, "policy", json_stringn(ran, strcspn(ran, "/")));
     }
-    json_t *root = json_object();
-    e |= json_object_set_new(root, "meta", meta);
-    e |= json_object_set(root, "rows", b->rows);
-    e |= json_object_set(root, "left_out", b->left_out_rows);
     if (error[0] != '\0') {
-        e |= json_object_set_new(root, "error", json_string(error));
+        e |= json_object_set_new(meta, "error", json_string(error));
     }
-    e |= json_dumpf(root, file, JSON_INDENT(1) | JSON_REAL_PRECISION(7));
-    e |= fputc('\n', file) == EOF;
-    json_decref(root);
+    e |= json_array_extend(b->rows, b->left_out_rows);
+    e |= whi_bench_write_lines(file, meta, b->rows);
+    json_decref(meta);
     return e == 0 ? 0 : -1;
 }

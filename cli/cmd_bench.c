@@ -38,7 +38,10 @@ static const struct argp_option options[] = {
      "and timed churn writes nothing to blocks",
      3},
     {"policy", OPT_POLICY, "NAME", 0, "scheduling policy of the simulated device", 3},
-    {"json", OPT_JSON, "FILE", 0, "write the results to FILE", 4},
+    {"json", OPT_JSON, "FILE", 0,
+     "write the results to FILE: the header of the run, then "
+     "its rows, one JSON object a line",
+     4},
     {"list", OPT_LIST, "WHAT", OPTION_ARG_OPTIONAL, "list allocs (default) or cases, one a line",
      4},
     {0},

@@ -13,7 +13,10 @@ enum { OPT_JSON = 256, OPT_COMPILE_COST };
 static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0, "cuda (default: the first GPU) or cuda:N", 1},
     {"alloc", 'a', "LIST", 0, "allocators; default: all", 1},
-    {"json", OPT_JSON, "FILE", 0, "write the figures to FILE", 2},
+    {"json", OPT_JSON, "FILE", 0,
+     "write the figures to FILE: the header of the run, then "
+     "its rows, one JSON object a line",
+     2},
     {"compile-cost", OPT_COMPILE_COST, "FILE", 0,
      "show instead, without a GPU, what a plain kernel costs: a file that "
      "tools/compile_cost.py --json made",

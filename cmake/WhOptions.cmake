@@ -87,6 +87,10 @@ set(WH_ABI_DEFINITIONS "")
 if(WARPHEAP_HOSTILE)
   list(APPEND WH_ABI_DEFINITIONS WH_HOSTILE=1)
 endif()
+# Checked builds check all assertions of our own files (simt.h).
+if(WARPHEAP_HOSTILE OR NOT WARPHEAP_SANITIZER STREQUAL "none")
+  list(APPEND WH_SANITIZER_DEFINITIONS WH_ASSERTS=3)
+endif()
 
 # --- CUDA ---------------------------------------------------------------------------
 

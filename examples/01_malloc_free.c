@@ -11,7 +11,7 @@ static void must(wh_status status);
 #include <warpheap/warpheap.h>
 
 typedef struct args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint64_t *sums;
 } args;
 

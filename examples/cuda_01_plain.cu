@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <warpheap/warpheap.h>
 
-__global__ void sum_list(wh_heap_t heap, int *sums) {
+__global__ void sum_list(wh_heap_ref heap, int *sums) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x, n = i % 100 + 1;
     int *list = static_cast<int *>(wh_malloc(heap, n * sizeof(int)));
     for (int k = 0; list != nullptr && k < n; k++) { /* nullptr: the heap is full */
@@ -19,7 +19,7 @@ __global__ void sum_list(wh_heap_t heap, int *sums) {
 
 int main() {
     wh_heap *heap = nullptr;
-    wh_heap_t handle; /* a small struct that kernels get by value */
+    wh_heap_ref handle; /* a small struct that kernels get by value */
     wh_heap_options options = {};
     options.bytes = 64 << 20; /* of the memory of the current GPU */
     wh_status status = wh_heap_create(&heap, &options);

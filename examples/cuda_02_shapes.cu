@@ -10,7 +10,7 @@ template <class T> struct cell_list {
 };
 
 template <class T>
-__global__ void collect(wh_heap_t heap, const T *grid, int width, cell_list<T> *lists) {
+__global__ void collect(wh_heap_ref heap, const T *grid, int width, cell_list<T> *lists) {
     extern __shared__ int found[]; /* an int for each thread of the block */
     __shared__ int n;
     const int t = threadIdx.y * blockDim.x + threadIdx.x;
@@ -36,7 +36,7 @@ __global__ void collect(wh_heap_t heap, const T *grid, int width, cell_list<T> *
 /* docs] */
 
 template <class T>
-__global__ void add_up(wh_heap_t heap, const cell_list<T> *lists, int n_lists, double *sum) {
+__global__ void add_up(wh_heap_ref heap, const cell_list<T> *lists, int n_lists, double *sum) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n_lists) {
         for (int k = 0; k < lists[i].n; k++) {

@@ -10,7 +10,7 @@ template <class F> __global__ void each(int n, F work) {
     }
 }
 
-static void make_rows(wh_heap_t heap, int **rows, int n) {
+static void make_rows(wh_heap_ref heap, int **rows, int n) {
     each<<<(n + 127) / 128, 128>>>(n, [=] __device__(int i) {
         int *row = static_cast<int *>(wh_malloc(heap, (i + 1) * sizeof(int)));
         for (int k = 0; row != nullptr && k <= i; k++) {
@@ -21,7 +21,7 @@ static void make_rows(wh_heap_t heap, int **rows, int n) {
 }
 /* docs] */
 
-static void add_rows(wh_heap_t heap, int **rows, int n, long long *sums) {
+static void add_rows(wh_heap_ref heap, int **rows, int n, long long *sums) {
     each<<<(n + 127) / 128, 128>>>(n, [=] __device__(int i) {
         for (int k = 0; rows[i] != nullptr && k <= i; k++) {
             sums[i] += rows[i][k];

@@ -9,11 +9,11 @@
 namespace cg = cooperative_groups;
 
 /* The lanes of a tile as the calls for part of a warp take them: a bit for each lane. */
-template <class Tile> __device__ wh_mask_t lanes_of(const Tile &tile) {
+template <class Tile> __device__ wh_mask lanes_of(const Tile &tile) {
     return (0xffffffffu >> (32 - tile.size())) << (wh_lane_id() - tile.thread_rank());
 }
 
-__global__ void rotate(wh_heap_t heap, int *out) {
+__global__ void rotate(wh_heap_ref heap, int *out) {
     const auto tile = cg::tiled_partition<8>(cg::this_thread_block());
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const int rank = static_cast<int>(tile.thread_rank());

@@ -8,7 +8,7 @@ struct node {
     int value;
 };
 
-__global__ void push(wh_heap_t heap, node **heads) {
+__global__ void push(wh_heap_ref heap, node **heads) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     node *fresh = static_cast<node *>(wh_malloc(heap, sizeof(node)));
     if (fresh != nullptr) {

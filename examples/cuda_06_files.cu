@@ -5,7 +5,7 @@
 #include "cuda_example.h"
 
 /* [docs rdc */
-__device__ wh_heap_t app_heap;
+__device__ wh_heap_ref app_heap;
 
 __global__ void last_entries(int *out) {
     const int i = threadIdx.x;
@@ -16,7 +16,7 @@ __global__ void last_entries(int *out) {
     wh_free(app_heap, table);
 }
 
-static void set_heap(const wh_heap_t &handle) {
+static void set_heap(const wh_heap_ref &handle) {
     must(cudaMemcpyToSymbol(app_heap, &handle, sizeof handle));
 }
 /* docs] */

@@ -5,7 +5,7 @@
 #include <warpheap/warpheap.h>
 
 /* [docs rdc */
-extern __device__ wh_heap_t app_heap; /* defined in one file, set by the host */
+extern __device__ wh_heap_ref app_heap; /* defined in one file, set by the host */
 
 __device__ int *make_table(int n); /* in cuda_06_files_table.cu */
 /* docs] */

@@ -3,7 +3,7 @@
 #include "cuda_example.h"
 
 /* [docs parallelism */
-__global__ void child(wh_heap_t heap, int *list, int n, int *sum) {
+__global__ void child(wh_heap_ref heap, int *list, int n, int *sum) {
     const int i = threadIdx.x;
     if (i < n) {
         atomicAdd(sum, list[i]);
@@ -14,7 +14,7 @@ __global__ void child(wh_heap_t heap, int *list, int n, int *sum) {
     }
 }
 
-__global__ void parent(wh_heap_t heap, int *sums) {
+__global__ void parent(wh_heap_ref heap, int *sums) {
     const int n = threadIdx.x + 1;
     int *list = static_cast<int *>(wh_malloc(heap, n * sizeof(int)));
     if (list != nullptr) {

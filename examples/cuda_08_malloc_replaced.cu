@@ -7,7 +7,7 @@
 #include "cuda_example.h"
 
 /* [docs replaced */
-__device__ wh_heap_t app_heap;
+__device__ wh_heap_ref app_heap;
 
 /* One operator serves kernels and the host: a device operator alone would take the place of the
  * host's in the whole program. Neither may return null: where memory is short a kernel ends with

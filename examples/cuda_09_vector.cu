@@ -5,7 +5,7 @@
 /* [docs vector */
 template <class T> class device_vector {
   public:
-    __host__ __device__ explicit device_vector(wh_heap_t heap) : heap_(heap) {
+    __host__ __device__ explicit device_vector(wh_heap_ref heap) : heap_(heap) {
     }
 
     __host__ __device__ int size() const {
@@ -37,7 +37,7 @@ template <class T> class device_vector {
     }
 
   private:
-    wh_heap_t heap_;
+    wh_heap_ref heap_;
     T *data_ = nullptr;
     int n_ = 0, room_ = 0;
 };
@@ -47,7 +47,7 @@ template <class T> class device_vector {
 template class device_vector<int>;
 
 /* sums[i]: the sum of all divisors of i + 1, of which it is not known how many there are. */
-__global__ void divisors(wh_heap_t heap, int *sums, int n) {
+__global__ void divisors(wh_heap_ref heap, int *sums, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
         device_vector<int> found(heap);

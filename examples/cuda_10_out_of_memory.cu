@@ -24,12 +24,12 @@ __device__ void out_of_memory(const wh_oom_event &event) {
 
 #include "cuda_example.h"
 
-__global__ void take(wh_heap_t heap, void **blocks, size_t bytes) {
+__global__ void take(wh_heap_ref heap, void **blocks, size_t bytes) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     blocks[i] = wh_malloc(heap, bytes);
 }
 
-__global__ void give_back(wh_heap_t heap, void **blocks) {
+__global__ void give_back(wh_heap_ref heap, void **blocks) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     wh_free(heap, blocks[i]);
 }

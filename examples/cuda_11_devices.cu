@@ -2,7 +2,7 @@
  * leave the caller's current device alone. */
 #include "cuda_example.h"
 
-__global__ void count(wh_heap_t heap, int *served) {
+__global__ void count(wh_heap_ref heap, int *served) {
     int *p = static_cast<int *>(wh_malloc(heap, sizeof(int)));
     if (p != nullptr) {
         *p = 1;

@@ -12,7 +12,7 @@
 
 struct example_heap {
     wh_heap *heap;
-    wh_heap_t handle; /* what kernels get, by value */
+    wh_heap_ref handle; /* what kernels get, by value */
 };
 
 static inline void must(wh_status status) {

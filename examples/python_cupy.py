@@ -14,14 +14,14 @@ import sys
 
 KERNELS = r"""
 #include <warpheap/warpheap.h>
-extern "C" __global__ void take(const wh_heap_t *heap, int **lists, int n) {
+extern "C" __global__ void take(const wh_heap_ref *heap, int **lists, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     int *list = (int *)wh_malloc(*heap, (i % 100 + 1) * sizeof(int));
     for (int k = 0; list != nullptr && k <= i % 100; k++) list[k] = k;
     lists[i] = list;
 }
-extern "C" __global__ void give(const wh_heap_t *heap, int **lists, long long *sums, int n) {
+extern "C" __global__ void give(const wh_heap_ref *heap, int **lists, long long *sums, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     for (int k = 0; lists[i] != nullptr && k <= i % 100; k++) sums[i] += lists[i][k];

@@ -2,60 +2,42 @@
 """compare.py: holds result files of `warpheap bench --json` (and `warpheap registers
 --json`) of one allocator against other figures, row by row, as Markdown.
 
-    tools/compare.py results/h200/bench.json [--alloc gallatin]
-        against the published implementation (results/published_h200.json). A row is met if
+    tools/compare.py results/h200/6aba34f/all_*.jsonl [--alloc gallatin]
+        against the published implementation (results/h200/published.jsonl). A row is met if
         its ratio to the null kernel of its own run is at most the published one's; where
         no null time was kept, microseconds are compared.
 
-    tools/compare.py --goals RESULTS.json... [--alloc NAME]
-        against the goals of the default heap (results/goals.json), or, for an allocator whose
-        name begins with ouro-, against those of Ouroboros (results/goals_ouroboros.json).
+    tools/compare.py --goals RESULTS.jsonl... [--alloc NAME]
+        against the goals of the default heap (results/goals.jsonl), or, for an allocator whose
+        name begins with ouro-, against those of Ouroboros (results/goals_ouroboros.jsonl).
 
 A row with a bad block is never met, nor is one with a failed malloc where the case does
 not end with one. Exit status 1 if a row is missed or missing, 2 if a file cannot be read.
 """
 import argparse
-import gzip
 import itertools
-import json
 import pathlib
 import sys
-import zlib
+
+import rows as files
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
+PUBLISHED = RESULTS / "h200" / "published.jsonl"
 ENDS_WITH_NULL = ("utilization",)
-# What each entry of a file's part has, and what a file that has such a part is.
-NEEDED = {"rows": ("alloc", "case", "op"), "goals": ("case", "op", "measure")}
-WANTED = {"rows": "warpheap --json", "goals": "goals"}
+ROW = ("alloc", "case", "op")  # what each row has, and each goal
+GOAL = ("case", "op", "measure")
+WANTED = {ROW: "warpheap --json", GOAL: "goals"}
 
 
 def key(row):
     return (row["case"], row["phase"], row["op"], row["size"], row["threads"])
 
 
-def reason(e):
-    """One short line: an error's own text may be long, or have bytes of the file in it."""
-    text = f"one of its entries has no {e}" if isinstance(e, KeyError) else str(e)
-    text = e.strerror if isinstance(e, OSError) and e.strerror else text
-    return " ".join(text.split())[:100]
-
-
-def load(path, part):
+def load(path, needed):
     try:
-        read = gzip.open if str(path).endswith(".gz") else open
-        with read(path, "rt", encoding="utf-8") as f:
-            data = json.load(f)
-        if not isinstance(data, dict) or not isinstance(data.get(part), list):
-            raise ValueError(f"no list of {part}")
-        for entry in data[part]:
-            if not isinstance(entry, dict):
-                raise TypeError(f"one of its {part} is no object")
-            for k in NEEDED[part]:
-                if k not in entry:
-                    raise KeyError(k)
-        return data[part]
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
-        print(f"compare.py: {path}: {reason(e)}; give a file of {WANTED[part]}", file=sys.stderr)
+        return files.read(path, needed).rows
+    except files.Unreadable as e:
+        print(f"compare.py: {path}: {e}; give a file of {WANTED[needed]}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
@@ -74,35 +56,30 @@ def flaws(row):
 
 
 def against_published(rows, published_rows):
+    """The lines of a table, and how many are missed."""
     ours = {key(r): r for r in rows if "phase" in r}
-    print("| case | phase, operation | size | threads | published µs (× null) | here µs (× null) | |")
-    print("|---|---|---|---|---|---|---|")
+    lines = ["| case | phase, operation | size | threads | published µs (× null) "
+             "| here µs (× null) | |", "|---|---|---|---|---|---|---|"]
     missed = 0
     for published in published_rows:
         row = ours.get(key(published))
-        name = "| {} | {} {} | {} | {:,} ".format(
-            published["case"], published["phase"], published["op"], published["size"], published["threads"]
-        )
+        name = (f"| {published['case']} | {published['phase']} {published['op']} "
+                f"| {published['size']:,} | {published['threads']:,} ")
         null_us = published["null_us"]
         ratio = published["us"] / null_us if null_us else None
-        shown = "{:g}".format(published["us"]) + (" ({:.2f})".format(ratio) if ratio else "")
+        shown = f"{published['us']:g}" + (f" ({ratio:.2f})" if ratio else "")
         if row is None:
-            print(name + "| {} | not measured | missing |".format(shown))
+            lines.append(name + f"| {shown} | not measured | missing |")
             missed += 1
             continue
         here = row["ratio_null"]
         # By that of the two by which a row is met.
-        faster = "{:.1f} × faster".format(ratio / here if ratio else published["us"] / row["us"])
-        met = here <= ratio if ratio else row["us"] <= published["us"]
-        met = met and sound(row)
+        faster = ratio / here if ratio else published["us"] / row["us"]
+        met = (here <= ratio if ratio else row["us"] <= published["us"]) and sound(row)
         missed += not met
-        print(
-            name
-            + "| {} | {:.1f} ({:.2f}) | {} |".format(
-                shown, row["us"], here, faster if met else "**missed**"
-            )
-        )
-    return missed
+        lines.append(name + f"| {shown} | {row['us']:.1f} ({here:.2f}) "
+                     f"| {f'{faster:.1f} × faster' if met else '**missed**'} |")
+    return lines, missed
 
 
 # --- goals ---------------------------------------------------------------------------------
@@ -125,56 +102,76 @@ def number(value):
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
+def verdict(row, goal):
+    """(value, verdict). A row that lacks its figure (a fill that ran out of time) is missed."""
+    if row is None:
+        return None, "missing"
+    value = row.get(goal["measure"])
+    if value is None or not sound(row):
+        return value, "**missed**"
+    kept = value <= goal["at_most"] if "at_most" in goal else value >= goal["at_least"]
+    return value, "met" if kept else "**missed**"
+
+
+def bound_text(goal):
+    sign = "≤" if "at_most" in goal else "≥"
+    return f"{goal['measure']} {sign} {goal.get('at_most', goal.get('at_least')):g}"
+
+
+def judged(rows, goal):
+    """(phase, size, threads, row or None, value, verdict) of all that a goal stands for."""
+    for phase, size, threads in wanted_rows(goal):
+        for row in [r for r in rows if matches(r, goal, phase, size, threads)] or [None]:
+            yield phase, size, threads, row, *verdict(row, goal)
+
+
 def against_goals(rows, goals):
     print("| case | operation | size | threads | goal | measured | |")
     print("|---|---|---|---|---|---|---|")
     count = {"met": 0, "**missed**": 0, "missing": 0}
     for goal in goals:
-        bound = goal.get("at_most", goal.get("at_least"))
-        text = f"{goal['measure']} {'≤' if 'at_most' in goal else '≥'} {bound:g}"
-        for phase, size, threads in wanted_rows(goal):
-            found = [r for r in rows if matches(r, goal, phase, size, threads)]
-            # A row that lacks its figure (a fill that ran out of time) stays a row: missed.
-            for row in found or [None]:
-                value = row.get(goal["measure"]) if row else None
-                if row is None:
-                    verdict = "missing"
-                elif value is None or not sound(row):
-                    verdict = "**missed**"
-                else:
-                    kept = value <= bound if "at_most" in goal else value >= bound
-                    verdict = "met" if kept else "**missed**"
-                count[verdict] += 1
-                n = row.get("threads") if row else threads
-                print("| {} | {} | {} | {} | {} | {} | {} |".format(
-                    goal["case"], " ".join(filter(None, (phase, goal["op"]))),
-                    "" if size is None else f"{size:,}", f"{n:,}" if n else "", text,
-                    ("no figure" if value is None else number(value)) + flaws(row)
-                    if row else "not measured", verdict))
+        for phase, size, threads, row, value, outcome in judged(rows, goal):
+            count[outcome] += 1
+            n = row.get("threads") if row else threads
+            measured = "no figure" if value is None else number(value)
+            print("| {} | {} | {} | {} | {} | {} | {} |".format(
+                goal["case"], " ".join(filter(None, (phase, goal["op"]))),
+                "" if size is None else f"{size:,}", f"{n:,}" if n else "", bound_text(goal),
+                measured + flaws(row) if row else "not measured", outcome))
     print("\n{} met, {} missed, {} missing".format(*count.values()))
     return count["**missed**"] + count["missing"]
+
+
+def goals_of(alloc, path=None):
+    own = "goals_ouroboros.jsonl" if alloc.startswith("ouro-") else "goals.jsonl"
+    goals = load(path or RESULTS / own, GOAL)
+    return [g for g in goals if alloc in g.get("alloc", [alloc])]
+
+
+def published_of(alloc, path=PUBLISHED):
+    """The rows with a time: of a heap that was filled the share alone is published."""
+    return [r for r in load(path, ROW) if r["alloc"] == alloc and "us" in r]
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="+", metavar="RESULTS.json")
+    parser.add_argument("results", nargs="+", metavar="RESULTS.jsonl")
     parser.add_argument("--alloc", default="gallatin")
-    parser.add_argument("--published", default=RESULTS / "published_h200.json", metavar="FILE")
+    parser.add_argument("--published", default=PUBLISHED, metavar="FILE")
     parser.add_argument("--goals", action="store_true", help="check goals instead")
     parser.add_argument("--goals-file", metavar="FILE")
     args = parser.parse_args()
-    rows = [r for path in args.results for r in load(path, "rows") if r["alloc"] == args.alloc]
+    rows = [r for path in args.results for r in load(path, ROW) if r["alloc"] == args.alloc]
     if args.goals:
-        own = "goals_ouroboros.json" if args.alloc.startswith("ouro-") else "goals.json"
-        goals = load(args.goals_file or RESULTS / own, "goals")
-        missed = against_goals(rows, [g for g in goals if args.alloc in g.get("alloc", [args.alloc])])
+        missed = against_goals(rows, goals_of(args.alloc, args.goals_file))
     else:
-        published = [r for r in load(args.published, "rows") if r["alloc"] == args.alloc]
+        published = published_of(args.alloc, args.published)
         if not published:
             print(f"compare.py: {args.published}: no rows of {args.alloc}", file=sys.stderr)
             return 2
-        missed = against_published(rows, published)
+        lines, missed = against_published(rows, published)
+        print("\n".join(lines))
     return 1 if missed else 0
 
 

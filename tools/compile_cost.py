@@ -26,7 +26,7 @@ import tempfile
 SKIPPED = 77
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KERNEL = """#include <warpheap/warpheap.h>
-__global__ void {bounds} plain(wh_heap_t heap, void **out, size_t n) {{
+__global__ void {bounds} plain(wh_heap_ref heap, void **out, size_t n) {{
     out[blockIdx.x * blockDim.x + threadIdx.x] = wh_malloc(heap, n);
 }}
 """

@@ -2,23 +2,24 @@
 """kernel_time.py: how long the benchmark's kernels take on the GPU alone, and how many
 instructions their warps execute, by NVIDIA's profiler (ncu).
 
-    tools/kernel_time.py WARPHEAP OUT.json [--alloc NAME] [--accesses FLOOR_PROBE]
+    tools/kernel_time.py WARPHEAP OUT.jsonl [--alloc NAME] [--accesses FLOOR_PROBE]
 
 WARPHEAP: the command line program. FLOOR_PROBE: bench/probes/floor_probe.cu, compiled; its rows come
 with it, as case "accesses". The benchmark's own times are those of a launch and its
 kernel; what the launch takes differs from run to run by more than most changes to an
 allocator. The profiler's times repeat within 2 %. Cases single, mixed and warp, a process of
 the benchmark for each size; medians over its repetitions and the one that warms up.
-Exit status 1 if ncu or the program fails, or if OUT.json cannot be written.
+Exit status 1 if ncu or the program fails, or if OUT.jsonl cannot be written.
 """
 import argparse
 import csv
-import json
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+
+import rows as files
 
 CASES = {
     "single": (16, 64, 256, 1024, 4096, 8192),
@@ -118,26 +119,26 @@ def main():
     try:
         check_writable(options.out)
         with tempfile.TemporaryDirectory() as folder:
-            # The meta is that of a run without the profiler.
-            own = pathlib.Path(folder) / "own.json"
+            # The header is that of a run without the profiler.
+            own = pathlib.Path(folder) / "own.jsonl"
             run([*bench, "--case", "init", "--json", str(own)])
-            meta = json.loads(own.read_text())["meta"]
+            header = files.read(own).header
             for case, sizes in CASES.items():
                 for size in sizes:
                     text = run([*NCU, "-k", "regex:k_(malloc|free)_(single|mixed|warp|all)",
                                 "--metrics", f"{TIME},{INSTRUCTIONS}", *bench, "--case", case,
                                 "--sizes", str(size), "--json", str(own)])
-                    measured = json.loads(own.read_text())["rows"]
+                    measured = files.read(own).rows
                     rows += [{"alloc": options.alloc, **row}
                              for row in rows_of(case, size, text, measured)]
             if options.accesses:
-                names = [row["name"] for row in json.loads(run([options.accesses]))["rows"]]
+                names = [row["name"] for row in files.parse(run([options.accesses])).rows]
                 text = run([*NCU, "-k", "regex:null_kernel|malloc_add|malloc_spans|free_blocks",
                             "--metrics", f"{TIME},{INSTRUCTIONS}", options.accesses])
                 rows += accesses_of(text, names)
-        meta["tool"] = " ".join(NCU[:5])
-        options.out.write_text(json.dumps({"meta": meta, "rows": rows}, indent=1) + "\n")
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        header["tool"] = " ".join(NCU[:5])
+        options.out.write_text(files.text_of(header, rows))
+    except (OSError, RuntimeError, ValueError, KeyError, files.Unreadable) as error:
         print(f"kernel_time: {error}", file=sys.stderr)
         return 1
     for row in rows:

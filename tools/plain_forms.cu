@@ -33,14 +33,14 @@ __host__ __device__ static size_t bytes_of(unsigned i, size_t lo, size_t hi) {
     return lo + (i * 2654435761u >> 7) % (hi - lo + 1);
 }
 
-__global__ void FORM_BOUNDS take(wh_heap_t heap, void **out, size_t lo, size_t hi) {
+__global__ void FORM_BOUNDS take(wh_heap_ref heap, void **out, size_t lo, size_t hi) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < THREADS) {
         out[i] = wh_malloc(heap, bytes_of(i, lo, hi));
     }
 }
 
-__global__ void FORM_BOUNDS give(wh_heap_t heap, void **out) {
+__global__ void FORM_BOUNDS give(wh_heap_ref heap, void **out) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < THREADS) {
         wh_free(heap, out[i]);
@@ -96,7 +96,7 @@ static void look(void **out, size_t lo, size_t hi, unsigned *failed, unsigned *b
     }
 }
 
-static void measure(wh_heap *heap, wh_heap_t handle, void **out, unsigned block, size_t lo,
+static void measure(wh_heap *heap, wh_heap_ref handle, void **out, unsigned block, size_t lo,
                     size_t hi, unsigned reps) {
     timer mallocs, frees, nulls;
     const unsigned grid = (THREADS + block - 1) / block;
@@ -144,7 +144,7 @@ static void measure(wh_heap *heap, wh_heap_t handle, void **out, unsigned block,
 
 int main(int argc, char **argv) {
     wh_heap *heap = nullptr;
-    wh_heap_t handle;
+    wh_heap_ref handle;
     wh_heap_options o = {};
     if (argc != 3) {
         std::fprintf(stderr, "usage: plain_forms <heap bytes> <repetitions>\n");

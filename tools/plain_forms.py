@@ -5,7 +5,7 @@ nvcc, a GPU, and the library built for it.
     tools/plain_forms.py --library build/libwarpheap.a --json FILE [--heap BYTES] [--reps N]
 
 Compiles tools/plain_forms.cu in each of the forms that README names, runs each, and writes one
-JSON row a line: first what it is a run of, then each form's rows. A table goes to the output.
+row a line (results/README.md). A table goes to the output.
 Exit status: 1 if a form failed, 77 if there is no nvcc or no GPU.
 """
 import argparse
@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 import compile_cost
+import rows as files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAPPED = ["-rdc=true", "-Xptxas", "--device-function-maxrregcount=40"]
@@ -84,17 +85,20 @@ def main():
     if nvcc is None:
         print("there is no nvcc", file=sys.stderr)
         return 77
-    rows = [{"tool": "plain_forms", "commit": args.commit or commit(), "arch": args.arch,
-             "nvcc": compile_cost.release(nvcc), "heap_bytes": args.heap,
-             "date": datetime.date.today().isoformat()}]
+    header = {"tool": "plain_forms", "commit": args.commit or commit(), "arch": args.arch,
+              "nvcc": compile_cost.release(nvcc), "heap_bytes": args.heap,
+              "date": datetime.date.today().isoformat()}
+    rows = []
     status = 0
     with tempfile.TemporaryDirectory() as folder:
         for form, flags in FORMS.items():
             code, more = run(args, nvcc, form, flags, pathlib.Path(folder))
             status = status or (code if code == 77 else 1 if code else 0)
             rows += more
-    table(rows[1:])
-    pathlib.Path(args.json).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for row in rows:  # each program says what it runs on; all run on one device
+        header.update((k, row.pop(k)) for k in ("device", "driver") if k in row)
+    table(rows)
+    pathlib.Path(args.json).write_text(files.text_of(header, rows))
     return status
 
 

@@ -6,7 +6,7 @@ of the heap, over the rounds; one line per allocator. Cases that are measured wi
 shares of the heap free have a figure for each, and sizes of scenarios that are measured with
 several numbers of threads one over these.
 
-Usage: plot.py [-o FOLDER] [--case LIST] [--us] RESULTS.json...
+Usage: plot.py [-o FOLDER] [--case LIST] [--us] RESULTS.jsonl...
 
 Several files are joined; an allocator that occurs in more than one is marked with the
 file's name. Rows of `warpheap registers` are passed over. Needs matplotlib (Debian:
@@ -14,19 +14,21 @@ python3-matplotlib). Exit status 2 if a file cannot be read or written, 1 if the
 draw.
 """
 import argparse
-import gzip
-import json
 import os
 import sys
-import zlib
 from collections import defaultdict
 
-try:
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-except ImportError:
-    sys.exit("plot.py needs matplotlib (Debian: python3-matplotlib)")
+import rows as files
+
+
+def pyplot():
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        import matplotlib.pyplot
+    except ImportError:
+        sys.exit("plot.py needs matplotlib (Debian: python3-matplotlib)")
+    return matplotlib.pyplot
 
 
 def size_text(n):
@@ -37,35 +39,27 @@ def size_text(n):
     return f"{n:.0f}"
 
 
-def fail(path, e):
+def fail(path, text):
     """Ends the program with one short line."""
-    text = f"has no {e}" if isinstance(e, KeyError) else str(e)
-    text = e.strerror if isinstance(e, OSError) and e.strerror else text
-    print(f"plot.py: {path}: {' '.join(text.split())[:100]}", file=sys.stderr)
+    print(f"plot.py: {path}: {text}", file=sys.stderr)
     raise SystemExit(2)
 
 
 def read(path):
     """(rows, device) of a file."""
-    opener = gzip.open if str(path).endswith(".gz") else open
     try:
-        with opener(path, "rt", encoding="utf-8") as f:
-            data = json.load(f)
-        if not isinstance(data, dict) or not isinstance(data.get("rows"), list):
-            raise ValueError("no list of rows")
-        rows = []
-        for row in data["rows"]:
-            if not isinstance(row, dict):
-                raise TypeError("one of its rows is no object")
-            if row.get("case") == "registers":
-                continue
-            for name in ("alloc", "case", "phase", "op", "size", "us"):
-                if name not in row:
-                    raise ValueError(f"one of its rows has no {name}")
-            rows.append(row)
-        return rows, f"{data['meta']['device']}, {data['meta']['commit']}"
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
+        run = files.read(path)
+    except files.Unreadable as e:
         fail(path, e)
+    rows = [row for row in run.rows if row.get("case") != "registers"]
+    for row in rows:
+        for name in ("alloc", "case", "phase", "op", "size", "us"):
+            if name not in row:
+                fail(path, f"one of its rows has no {name}")
+    for name in ("device", "commit"):
+        if name not in run.header:
+            fail(path, f"its header has no {name}")
+    return rows, f"{run.header['device']}, {run.header['commit']}"
 
 
 def load(paths):
@@ -164,7 +158,7 @@ def file_name(key, keys):
     return name + ".png"
 
 
-def draw(path, key, lines, devices):
+def draw(plt, path, key, lines, devices):
     title, label, what = key
     figure, axes = plt.subplots(figsize=(7, 4.5))
     if label == "operation":
@@ -198,6 +192,43 @@ def draw(path, key, lines, devices):
     plt.close(figure)
 
 
+# --- the picture of README ------------------------------------------------------------------------
+
+GREY = "#808080"  # is read on white and on black
+
+
+def points_text(lines):
+    return "; ".join(f"{name}: " + " ".join(f"{x}:{y:.4g}" for x, y in points)
+                     for name, points in lines.items())
+
+
+def picture(path, title, lines):
+    """An SVG of lines {name: [(bytes, µs)]}, the first of them the one that matters. The points
+    are in its description, so that a test need not draw to know that they are those."""
+    plt = pyplot()
+    plt.rcParams.update({"svg.hashsalt": "warpheap", "svg.fonttype": "none", "text.color": GREY,
+                         "axes.edgecolor": GREY, "axes.labelcolor": GREY, "xtick.color": GREY,
+                         "ytick.color": GREY, "font.family": "sans-serif"})
+    figure, axes = plt.subplots(figsize=(8, 4.8))
+    for i, (name, points) in enumerate(lines.items()):
+        axes.plot(*zip(*points), marker="o", markersize=4, label=name, color=f"C{i}",
+                  linewidth=2.5 if i == 0 else 1.3)
+    sizes = sorted({x for points in lines.values() for x, _ in points})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sizes, [str(x) for x in sizes])
+    axes.minorticks_off()
+    axes.set_xlabel("bytes")
+    axes.set_ylabel("µs")
+    axes.set_title(title, fontsize=10)
+    axes.grid(True, color=GREY, alpha=0.3)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, transparent=True,
+                   metadata={"Date": None, "Description": points_text(lines)})
+    plt.close(figure)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -206,6 +237,7 @@ def main():
     parser.add_argument("--us", action="store_true", help="times instead of ratios")
     parser.add_argument("results", nargs="+")
     options = parser.parse_args()
+    plt = pyplot()
     rows, devices = load(options.results)
     if options.case:
         have = ", ".join(sorted({row["case"] for row in rows})) or "none"
@@ -223,11 +255,12 @@ def main():
         os.makedirs(path, exist_ok=True)
         for key, lines in sorted(drawn.items()):
             path = os.path.join(options.out, file_name(key, drawn))
-            draw(path, key, lines, devices)
+            draw(plt, path, key, lines, devices)
             print(path)
     except OSError as e:
-        fail(path, e)
+        fail(path, e.strerror)
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,8 +1,8 @@
 /* atomics_probe.cu: which spelling of device-scope atomics is fastest: this project's
  * inline PTX (simt/cuda.h) or the compiler's __nv_atomic_* builtins, for each order and
  * for five access patterns; and how far apart words have to be if every warp is to add to two or
- * three of them. Prints JSON. docs/ATOMICS.md holds the outcome; what scattered atomics cost, which
- * docs/RANDOM_WALK.md counts with, is in the last two of the five patterns.
+ * three of them. Prints JSON. docs/MEMORY_MODEL.md holds the outcome; what scattered atomics cost,
+ * which docs/papers/random_walk.md counts with, is in the last two of the five patterns.
  *
  *   build   nvcc -std=c++17 -O3 -arch=sm_90 -I include bench/probes/atomics_probe.cu
  *
@@ -165,24 +165,21 @@ int main(void) {
         fprintf(stderr, "atomics_probe: no usable CUDA device\n");
         return 1;
     }
-    printf("{\"device\": \"%s\", \"threads\": %u, \"rows\": [", prop.name, n_threads);
-    const char *comma = "";
+    printf("{\"device\":\"%s\",\"threads\":%u}\n", prop.name, n_threads);
     for (int pattern = OWN; pattern <= SPARSE; pattern++) {
         a.pattern = pattern;
         for (const probe &p : probes) {
-            printf("%s\n  {\"pattern\": \"%s\", \"operation\": \"%s\", \"us\": %.2f}", comma,
+            printf("{\"pattern\":\"%s\",\"operation\":\"%s\",\"us\":%.2f}\n",
                    pattern_names[pattern], p.name, median_us(p.kernel, a));
-            comma = ",";
         }
     }
     for (a.several = 2; a.several <= 3; a.several++) {
         for (a.apart = 1; a.apart <= 8192; a.apart *= a.apart == 1 ? 4 : 2) {
-            printf(",\n  {\"pattern\": \"%d words %u B apart, a lane per warp\", \"operation\": "
-                   "\"ptx_add_relaxed\", \"us\": %.2f}",
+            printf("{\"pattern\":\"%d words %u B apart, a lane per warp\",\"operation\":"
+                   "\"ptx_add_relaxed\",\"us\":%.2f}\n",
                    a.several, a.apart * 8, median_us(add_to_several, a));
         }
     }
-    printf("\n]}\n");
     const cudaError_t e = cudaDeviceSynchronize();
     if (e != cudaSuccess) {
         fprintf(stderr, "atomics_probe: %s\n", cudaGetErrorString(e));

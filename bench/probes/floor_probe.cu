@@ -1,6 +1,6 @@
 /* floor_probe.cu: what tessera's mallocs and frees take by the accesses that they cannot leave out,
  * without an allocator: the same round trips in the same order to memory laid out alike, and hardly
- * any other instruction. Prints JSON; docs/TESSERA.md counts with it.
+ * any other instruction. Prints JSON; docs/tessera/README.md counts with it.
  *
  *   build   nvcc -std=c++17 -O3 -arch=sm_90 -I include bench/probes/floor_probe.cu
  *
@@ -289,18 +289,17 @@ int main(void) {
         fprintf(stderr, "floor_probe: %s\n", cudaGetErrorString(e));
         return 1;
     }
-    printf("{\"device\": \"%s\", \"cuda_driver\": %d, \"compiler\": \"nvcc %d.%d.%d\", \"rows\": [",
-           prop.name, driver, __CUDACC_VER_MAJOR__, __CUDACC_VER_MINOR__, __CUDACC_VER_BUILD__);
+    printf("{\"device\":\"%s\",\"cuda_driver\":%d,\"compiler\":\"nvcc %d.%d.%d\"}\n", prop.name,
+           driver, __CUDACC_VER_MAJOR__, __CUDACC_VER_MINOR__, __CUDACC_VER_BUILD__);
     float null[2] = {0, 0};
     for (int k = 0; k < N_PROBES; k++) {
         std::sort(us[k].begin(), us[k].end());
         const float median = us[k][us[k].size() / 2];
         null[probes[k].alone] = null[probes[k].alone] == 0 ? median : null[probes[k].alone];
-        printf("%s\n  {\"name\": \"%s\", \"what\": \"%s\", \"us\": %.2f, \"least\": %.2f, "
-               "\"most\": %.2f, \"ratio_null\": %.2f}",
-               k == 0 ? "" : ",", probes[k].name, probes[k].what, median, us[k].front(),
-               us[k].back(), median / null[probes[k].alone]);
+        printf("{\"name\":\"%s\",\"what\":\"%s\",\"us\":%.2f,\"least\":%.2f,"
+               "\"most\":%.2f,\"ratio_null\":%.2f}\n",
+               probes[k].name, probes[k].what, median, us[k].front(), us[k].back(),
+               median / null[probes[k].alone]);
     }
-    printf("\n]}\n");
     return 0;
 }

@@ -1,7 +1,7 @@
 /* heap.h: host calls on a heap: create, destroy, reset, look inside. C11 and C++.
  *
  * The host owns a heap through a wh_heap pointer; kernels get a small copyable
- * handle (wh_heap_t, see warpheap.h) by value. Every call returns a status;
+ * handle (wh_heap_ref, see warpheap.h) by value. Every call returns a status;
  * nothing prints or exits. A heap may be used by any host thread, by one at a time.
  *
  * Streams. A call that reads or resets a heap must not overlap with kernels that use the heap.
@@ -154,7 +154,7 @@ typedef struct wh_handle_kind {
  * the handle); wh_last_error_text says more. Users call the typed wh_heap_handle. */
 wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, void *handle);
 
-/* sizeof the handle of this heap's allocator, for who has no wh_heap_t: languages that load the
+/* sizeof the handle of this heap's allocator, for who has no wh_heap_ref: languages that load the
  * library and compile kernels at run time. 0: of no heap. */
 uint64_t wh_heap_handle_bytes(const wh_heap *heap);
 

@@ -74,23 +74,23 @@
  *   uint32_t wh_sm_id()           the multiprocessor that runs this warp; a hint,
  *                                 it may change between two calls
  *
- * Warp masks and collectives. Bit i of a wh_mask_t is lane i. Every lane named
+ * Warp masks and collectives. Bit i of a wh_mask is lane i. Every lane named
  * in the mask must make the same call with the same mask; a lane outside the
  * mask must not. A collective does not order memory, except wh_syncwarp and
  * wh_syncthreads (as in CUDA).
- *   wh_mask_t wh_activemask()     lanes that happen to be converged here: always
+ *   wh_mask wh_activemask()     lanes that happen to be converged here: always
  *                                 the caller, perhaps others; all lanes that it
  *                                 names got the same mask at this same call
  *   int       wh_any_here(int)    whether the caller says so, or one of those that happen to be
  *                                 converged here: a hint, nobody waits for anybody
- *   wh_mask_t wh_ballot(mask, int)         int wh_any(mask, int), wh_all(mask, int)
+ *   wh_mask wh_ballot(mask, int)         int wh_any(mask, int), wh_all(mask, int)
  *   uint32_t  wh_shfl_u32(mask, v, lane)   uint64_t wh_shfl_u64(mask, v, lane)
- *   wh_mask_t wh_match_any_u32(mask, v)    wh_mask_t wh_match_any_u64(mask, v)
+ *   wh_mask wh_match_any_u32(mask, v)    wh_mask wh_match_any_u64(mask, v)
  *   uint32_t  wh_reduce_add_u32(mask, v), wh_reduce_max_u32, wh_reduce_or_u32
  *   uint32_t  wh_scan_add_warp_u32(v)      of a full warp: the sum of v of the lanes up to the
  *                                          caller, its own included
  *   void      wh_syncwarp(mask)            void wh_syncthreads()
- *   wh_mask_t wh_lanemask_lt()             lanes below mine
+ *   wh_mask wh_lanemask_lt()             lanes below mine
  *   uint64_t  wh_block_broadcast_u64(v, thread)   the v of that thread of the block. All its
  *                                          threads call, converged or not; two barriers
  *
@@ -140,6 +140,14 @@
  *                   runtime's message on stderr have its bytes, call, file and line, and block
  *                   and thread. As after any assert on a GPU, the process cannot use it again
  *
+ * Assertions: one that does not hold ends the kernel with an error, or in host code the program;
+ * the simulator's error text, or on a GPU the CUDA runtime's message on stderr, has the condition,
+ * file and line. A release does not evaluate them. #define WH_ASSERTS 1, 2 or 3 before the first
+ * include has the first one, two or three of these kinds checked in this file.
+ *   wh_assert(condition)            what a caller has to see to
+ *   wh_assert_internal(condition)   what one function of ours expects of another; a few
+ * instructions wh_assert_expensive(condition)  the same, with walks over memory or collectives
+ *
  * Planted faults
  *   WH_PLANT(tag, good, bad)   good; a test build that sets WH_FAULTS can have
  *   `bad` instead for one tag, to show that the test suite notices. Used at the
@@ -154,8 +162,9 @@
 #include "warpheap/detail/simt/begin.h"
 
 #define WH_WARP_SIZE 32u
+#define WH_FULL_WARP 0xffffffffu /* the mask of all its lanes */
 
-typedef uint32_t wh_mask_t;
+typedef uint32_t wh_mask;
 
 #define WH_CAT_(a, b) a##b
 #define WH_CAT(a, b) WH_CAT_(a, b)
@@ -196,13 +205,36 @@ typedef uint32_t wh_mask_t;
 #define WH_PLANT(tag, good, bad) (good)
 #endif
 
+#ifndef WH_ASSERTS
+#define WH_ASSERTS 0
+#endif
+/* Not evaluated, but what it mentions counts as used. */
+#define WH_ASSERT_OFF_(condition) ((void)sizeof((condition) ? 1 : 0))
+#define WH_ASSERT_ON_(condition) ((condition) ? (void)0 : WH_ASSERT_FAILED_("not so: " #condition))
+#if WH_ASSERTS >= 1
+#define wh_assert(condition) WH_ASSERT_ON_(condition)
+#else
+#define wh_assert(condition) WH_ASSERT_OFF_(condition)
+#endif
+#if WH_ASSERTS >= 2
+#define wh_assert_internal(condition) WH_ASSERT_ON_(condition)
+#else
+#define wh_assert_internal(condition) WH_ASSERT_OFF_(condition)
+#endif
+#if WH_ASSERTS >= 3
+#define wh_assert_expensive(condition) WH_ASSERT_ON_(condition)
+#else
+#define wh_assert_expensive(condition) WH_ASSERT_OFF_(condition)
+#endif
+
 /* Lowest lane of a non-empty mask. */
-WH_HD uint32_t wh_mask_leader(wh_mask_t mask) {
+WH_HD uint32_t wh_mask_leader(wh_mask mask) {
+    wh_assert(mask != 0);
     return wh_ctz32(mask);
 }
 
 /* How many lanes of mask lie below the calling lane. */
-WH_FN uint32_t wh_mask_rank(wh_mask_t mask) {
+WH_FN uint32_t wh_mask_rank(wh_mask mask) {
     return wh_popc32(mask & wh_lanemask_lt());
 }
 

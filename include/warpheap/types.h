@@ -84,7 +84,7 @@ uint32_t wh_version(void);
     X(10, BAD_FREE, "bad-free", "a foreign or interior pointer given to free is rejected") \
     X(11, SIM, "sim", "runs on the simulated device")                                      \
     X(12, RESET, "reset", "reset returns the heap to its first state")                     \
-    X(13, HANDLE_MEMORY, "own-memory", "blocks lie in the heap's own memory")              \
+    X(13, OWN_MEMORY, "own-memory", "blocks lie in the heap's own memory")                 \
     X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")           \
     X(15, LEFT, "left", "tells how many blocks of a size are left")
 

@@ -2,7 +2,7 @@
  *
  *     #include <warpheap/warpheap.h>
  *
- *     __global__ void work(wh_heap_t heap) {
+ *     __global__ void work(wh_heap_ref heap) {
  *         int *p = static_cast<int *>(wh_malloc(heap, 48));
  *         if (p != nullptr) { p[0] = 1; }
  *         wh_free(heap, p);
@@ -19,7 +19,7 @@
  *     nvcc -Ofc max            2 to 3 s; 100 times slower: to see whether it compiles
  *
  * Host side: heap.h (create, destroy, reset, statistics) and device.h.
- * The handle wh_heap_t is a small struct; pass it to kernels by value.
+ * The handle wh_heap_ref is a small struct; pass it to kernels by value.
  *
  * Which allocator answers is fixed when this header is compiled: WH_ALLOCATOR
  * (default: tessera) names a line of alloc/list.h. wh_heap_handle refuses a heap
@@ -84,19 +84,19 @@
 #define WH_OF_(name) WH_CAT(WH_CAT(wh_, WH_ALLOCATOR), _##name)
 
 /* The handle of the chosen allocator. */
-typedef WH_OF_(t) wh_heap_t;
+typedef WH_OF_(ref) wh_heap_ref;
 
 #if WH_HAS_HOST
 /* Copies the handle of a heap for use in kernel arguments. Refuses a heap that these kernels could
  * not use: WRONG_ALLOCATOR, WRONG_TARGET, WRONG_BUILD (heap.h). Host only.
  * For a second allocator in one file: wh_heap_handle_of, in alloc/contract.h. */
-static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_t *handle) {
+static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_ref *handle) {
     return wh_heap_handle_of(heap, WH_OF_(NAME), WH_OF_(layout)(), handle, sizeof *handle);
 }
 #endif
 
 /* Whether lanes that are here together make the inner call each for itself. */
-#define WH_CALLS_ALONE_(mask) (WH_OF_(EACH) == 2 || (WH_OF_(EACH) == 1 && (mask) != 0xffffffffu))
+#define WH_CALLS_ALONE_(mask) (WH_OF_(EACH) == 2 || (WH_OF_(EACH) == 1 && (mask) != WH_FULL_WARP))
 
 /* --- out of memory ------------------------------------------------------------- */
 
@@ -146,20 +146,20 @@ WH_FN void *wh_tell_oom_(void *p, size_t bytes, const char *call, const char *fi
 
 /* --- one block for each lane ----------------------------------------------------- */
 
-WH_FN void *wh_dev_malloc_(wh_heap_t heap, size_t n) {
-    const wh_mask_t mask = wh_activemask();
+WH_FN void *wh_dev_malloc_(wh_heap_ref heap, size_t n) {
+    const wh_mask mask = wh_activemask();
     if (WH_CALLS_ALONE_(mask)) {
         return WH_OF_(malloc)(heap, 0, n);
     }
     return WH_OF_(malloc)(heap, mask, n);
 }
-WH_FN void wh_dev_free_lanes_(wh_heap_t heap, wh_mask_t mask, void *p) {
+WH_FN void wh_dev_free_lanes_(wh_heap_ref heap, wh_mask mask, void *p) {
     WH_OF_(free)(heap, mask, p);
     /* No lane goes on before its leader has freed for it. */
     WH_PLANT(free_waits, wh_syncwarp(mask), (void)0);
 }
-WH_FN void wh_dev_free_(wh_heap_t heap, void *p) {
-    const wh_mask_t mask = wh_activemask();
+WH_FN void wh_dev_free_(wh_heap_ref heap, void *p) {
+    const wh_mask mask = wh_activemask();
     if (WH_CALLS_ALONE_(mask)) {
         WH_OF_(free)(heap, 0, p); /* nobody frees for anybody else */
     } else {
@@ -170,11 +170,11 @@ WH_FN void wh_dev_free_(wh_heap_t heap, void *p) {
 /* wh_malloc and wh_free for callers that know which lanes are converged: every
  * lane of mask makes this call together, each with its own n or p. Saves the
  * query; one block per lane. */
-WH_CALL void *wh_malloc_lanes(wh_heap_t heap, wh_mask_t mask, size_t n WH_SITE_) {
+WH_CALL void *wh_malloc_lanes(wh_heap_ref heap, wh_mask mask, size_t n WH_SITE_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_(WH_OF_(malloc)(heap, mask, n), n, "wh_malloc_lanes"), void *,
                           WH_ON_HOST_("wh_malloc_lanes"), heap, mask, n WH_SITE_ARGS_);
 }
-WH_CALL void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
+WH_CALL void wh_free_lanes(wh_heap_ref heap, wh_mask mask, void *p) {
     WH_DEVICE_ONLY(wh_dev_free_lanes_(heap, mask, p), void,
                    p != NULL ? WH_ON_HOST_("wh_free_lanes") : NULL, heap, mask);
 }
@@ -182,7 +182,7 @@ WH_CALL void wh_free_lanes(wh_heap_t heap, wh_mask_t mask, void *p) {
 /* At least n bytes, 16-byte aligned, disjoint from every live block. NULL for
  * n = 0 and when the heap cannot serve n (exactly so with WH_CAP_EXACT_OOM).
  * Lanes: any subset. Contents: undefined. Cost: alloc/<name>. */
-WH_CALL void *wh_malloc(wh_heap_t heap, size_t n WH_SITE_) {
+WH_CALL void *wh_malloc(wh_heap_ref heap, size_t n WH_SITE_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_malloc_(heap, n), n, "wh_malloc"), void *,
                           WH_ON_HOST_("wh_malloc"), heap, n WH_SITE_ARGS_);
 }
@@ -190,20 +190,20 @@ WH_CALL void *wh_malloc(wh_heap_t heap, size_t n WH_SITE_) {
 /* Gives a block back. NULL is ignored; p may come from any thread, kernel or
  * stream of the heap. What was written before the free happens before the next
  * owner's use. Lanes: any subset. */
-WH_CALL void wh_free(wh_heap_t heap, void *p) {
+WH_CALL void wh_free(wh_heap_ref heap, void *p) {
     WH_DEVICE_ONLY(wh_dev_free_(heap, p), void, p != NULL ? WH_ON_HOST_("wh_free") : NULL, heap);
 }
 
 /* --- one block for many lanes -------------------------------------------------------- */
 
-WH_FN void *wh_dev_malloc_warp_(wh_heap_t heap, wh_mask_t mask, size_t n) {
+WH_FN void *wh_dev_malloc_warp_(wh_heap_ref heap, wh_mask mask, size_t n) {
     const uint32_t leader = wh_mask_leader(mask);
     void *mine = WH_OF_(malloc)(heap, mask, wh_lane_id() == leader ? n : 0);
     const uint64_t p = wh_shfl_u64(mask, (uint64_t)(uintptr_t)mine, leader);
     wh_syncwarp(mask); /* the leader's acquire orders the other lanes' use, too */
     return (void *)(uintptr_t)p;
 }
-WH_FN void wh_dev_free_warp_(wh_heap_t heap, wh_mask_t mask, void *p) {
+WH_FN void wh_dev_free_warp_(wh_heap_ref heap, wh_mask mask, void *p) {
     wh_syncwarp(mask); /* the other lanes' writes come before the leader's release */
     WH_OF_(free)(heap, mask, wh_lane_id() == wh_mask_leader(mask) ? p : NULL);
     wh_syncwarp(mask);
@@ -214,24 +214,24 @@ WH_FN void wh_dev_free_warp_(wh_heap_t heap, wh_mask_t mask, void *p) {
 WH_FN int wh_in_first_warp_(void) {
     return wh_thread_in_block() < WH_WARP_SIZE;
 }
-WH_FN wh_mask_t wh_first_warp_(void) {
+WH_FN wh_mask wh_first_warp_(void) {
     const uint32_t n = wh_block_threads();
-    return n < WH_WARP_SIZE ? (1u << n) - 1 : 0xffffffffu;
+    return n < WH_WARP_SIZE ? (1u << n) - 1 : WH_FULL_WARP;
 }
-WH_FN void *wh_dev_malloc_block_(wh_heap_t heap, size_t n) {
+WH_FN void *wh_dev_malloc_block_(wh_heap_ref heap, size_t n) {
     void *mine = NULL;
     if (wh_in_first_warp_()) {
-        const wh_mask_t mask = wh_first_warp_();
+        const wh_mask mask = wh_first_warp_();
         wh_syncwarp(mask);
         mine = WH_OF_(malloc)(heap, mask, wh_thread_in_block() == 0 ? n : 0);
     }
     /* The barrier in it orders the use by the others after the first thread's acquire. */
     return (void *)(uintptr_t)wh_block_broadcast_u64((uint64_t)(uintptr_t)mine, 0);
 }
-WH_FN void wh_dev_free_block_(wh_heap_t heap, void *p) {
+WH_FN void wh_dev_free_block_(wh_heap_ref heap, void *p) {
     wh_syncthreads(); /* the other threads' writes come before the first one's release */
     if (wh_in_first_warp_()) {
-        const wh_mask_t mask = wh_first_warp_();
+        const wh_mask mask = wh_first_warp_();
         wh_syncwarp(mask);
         WH_OF_(free)(heap, mask, wh_thread_in_block() == 0 ? p : NULL);
     }
@@ -241,7 +241,7 @@ WH_FN void wh_dev_free_block_(wh_heap_t heap, void *p) {
 /* One block for all lanes of mask, which make this call together with the same n;
  * every lane gets the same pointer. All lanes make the inner call, though one of them
  * alone asks for something: see "A lane that allocates for others" above. */
-WH_CALL void *wh_malloc_warp(wh_heap_t heap, wh_mask_t mask, size_t n WH_SITE_) {
+WH_CALL void *wh_malloc_warp(wh_heap_ref heap, wh_mask mask, size_t n WH_SITE_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_malloc_warp_(heap, mask, n), n, "wh_malloc_warp",
                                             wh_lane_id() == wh_mask_leader(mask)),
                           void *, WH_ON_HOST_("wh_malloc_warp"), heap, mask, n WH_SITE_ARGS_);
@@ -249,7 +249,7 @@ WH_CALL void *wh_malloc_warp(wh_heap_t heap, wh_mask_t mask, size_t n WH_SITE_) 
 
 /* Frees a block of wh_malloc_warp; every lane of mask makes the call with the same
  * p, after its last use of the block. */
-WH_CALL void wh_free_warp(wh_heap_t heap, wh_mask_t mask, void *p) {
+WH_CALL void wh_free_warp(wh_heap_ref heap, wh_mask mask, void *p) {
     WH_DEVICE_ONLY(wh_dev_free_warp_(heap, mask, p), void,
                    p != NULL ? WH_ON_HOST_("wh_free_warp") : NULL, heap, mask);
 }
@@ -257,7 +257,7 @@ WH_CALL void wh_free_warp(wh_heap_t heap, wh_mask_t mask, void *p) {
 /* One block for all threads of a thread block, which make this call together, converged or
  * not, with the same n; none may have ended. Every thread gets the same pointer. Blocks of 1 to
  * 1024 threads, in one to three dimensions. Cost: one malloc and two barriers. */
-WH_CALL void *wh_malloc_block(wh_heap_t heap, size_t n WH_SITE_) {
+WH_CALL void *wh_malloc_block(wh_heap_ref heap, size_t n WH_SITE_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_malloc_block_(heap, n), n, "wh_malloc_block",
                                             wh_thread_in_block() == 0),
                           void *, WH_ON_HOST_("wh_malloc_block"), heap, n WH_SITE_ARGS_);
@@ -266,7 +266,7 @@ WH_CALL void *wh_malloc_block(wh_heap_t heap, size_t n WH_SITE_) {
 /* Frees a block of wh_malloc_block; every thread of the thread block makes the call with
  * the same p. What any of them wrote before is written before the next owner's use. Cost: one
  * free and two barriers. */
-WH_CALL void wh_free_block(wh_heap_t heap, void *p) {
+WH_CALL void wh_free_block(wh_heap_ref heap, void *p) {
     WH_DEVICE_ONLY(wh_dev_free_block_(heap, p), void,
                    p != NULL ? WH_ON_HOST_("wh_free_block") : NULL, heap);
 }
@@ -275,13 +275,13 @@ WH_CALL void wh_free_block(wh_heap_t heap, void *p) {
 
 /* Bytes that may be used at p, at least what was asked for; 0 for NULL or, where
  * the allocator can tell, a pointer that is no block. Needs WH_CAP_USABLE_SIZE. */
-WH_CALL size_t wh_usable_size(wh_heap_t heap, const void *p) {
+WH_CALL size_t wh_usable_size(wh_heap_ref heap, const void *p) {
     return WH_DEVICE_ONLY(p == NULL ? 0 : (size_t)WH_OF_(usable_size)(heap, p), size_t,
                           p != NULL ? WH_ON_HOST_("wh_usable_size") : NULL, heap);
 }
 
 /* Whether p lies in memory that the heap hands out. Needs WH_CAP_OWNS. */
-WH_CALL int wh_owns(wh_heap_t heap, const void *p) {
+WH_CALL int wh_owns(wh_heap_ref heap, const void *p) {
     return WH_DEVICE_ONLY(WH_OF_(owns)(heap, p), int, WH_ON_HOST_("wh_owns"), heap, p);
 }
 
@@ -310,7 +310,7 @@ WH_FN void wh_clear_share_(void *p, size_t n, uint32_t i, uint32_t callers) {
     }
 }
 
-WH_FN void *wh_dev_calloc_(wh_heap_t heap, size_t count, size_t size) {
+WH_FN void *wh_dev_calloc_(wh_heap_ref heap, size_t count, size_t size) {
     const size_t n = wh_product_(count, size);
     void *p = wh_dev_malloc_(heap, n);
     if (p != NULL) {
@@ -318,7 +318,7 @@ WH_FN void *wh_dev_calloc_(wh_heap_t heap, size_t count, size_t size) {
     }
     return p;
 }
-WH_FN void *wh_dev_calloc_warp_(wh_heap_t heap, wh_mask_t mask, size_t count, size_t size) {
+WH_FN void *wh_dev_calloc_warp_(wh_heap_ref heap, wh_mask mask, size_t count, size_t size) {
     const size_t n = wh_product_(count, size);
     void *p = wh_dev_malloc_warp_(heap, mask, n);
     if (p != NULL) {
@@ -327,7 +327,7 @@ WH_FN void *wh_dev_calloc_warp_(wh_heap_t heap, wh_mask_t mask, size_t count, si
     wh_syncwarp(mask);
     return p;
 }
-WH_FN void *wh_dev_calloc_block_(wh_heap_t heap, size_t count, size_t size) {
+WH_FN void *wh_dev_calloc_block_(wh_heap_ref heap, size_t count, size_t size) {
     const size_t n = wh_product_(count, size);
     void *p = wh_dev_malloc_block_(heap, n);
     if (p != NULL) {
@@ -339,7 +339,7 @@ WH_FN void *wh_dev_calloc_block_(wh_heap_t heap, size_t count, size_t size) {
 
 /* count * size bytes of zeros; NULL also if the product overflows. The calling
  * lane clears its own block: cost grows with the size. */
-WH_CALL void *wh_calloc(wh_heap_t heap, size_t count, size_t size WH_SITE_) {
+WH_CALL void *wh_calloc(wh_heap_ref heap, size_t count, size_t size WH_SITE_) {
     return WH_DEVICE_ONLY(
         WH_TELL_OOM_(wh_dev_calloc_(heap, count, size), wh_asked_for_(count, size), "wh_calloc"),
         void *, WH_ON_HOST_("wh_calloc"), heap, count, size WH_SITE_ARGS_);
@@ -348,13 +348,13 @@ WH_CALL void *wh_calloc(wh_heap_t heap, size_t count, size_t size WH_SITE_) {
 /* wh_malloc_warp and wh_malloc_block of count * size bytes of zeros; NULL also if the product
  * overflows. The lanes of mask, or the threads of the block, clear it together: the cost grows
  * with the size over their number. Every one of them sees all zeros. */
-WH_CALL void *wh_calloc_warp(wh_heap_t heap, wh_mask_t mask, size_t count, size_t size WH_SITE_) {
+WH_CALL void *wh_calloc_warp(wh_heap_ref heap, wh_mask mask, size_t count, size_t size WH_SITE_) {
     return WH_DEVICE_ONLY(
         WH_TELL_OOM_ONCE_(wh_dev_calloc_warp_(heap, mask, count, size), wh_asked_for_(count, size),
                           "wh_calloc_warp", wh_lane_id() == wh_mask_leader(mask)),
         void *, WH_ON_HOST_("wh_calloc_warp"), heap, mask, count, size WH_SITE_ARGS_);
 }
-WH_CALL void *wh_calloc_block(wh_heap_t heap, size_t count, size_t size WH_SITE_) {
+WH_CALL void *wh_calloc_block(wh_heap_ref heap, size_t count, size_t size WH_SITE_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_calloc_block_(heap, count, size),
                                             wh_asked_for_(count, size), "wh_calloc_block",
                                             wh_thread_in_block() == 0),
@@ -363,7 +363,7 @@ WH_CALL void *wh_calloc_block(wh_heap_t heap, size_t count, size_t size WH_SITE_
 
 /* --- other sizes and alignments ------------------------------------------------------- */
 
-WH_FN void *wh_dev_realloc_(wh_heap_t heap, void *p, size_t n) {
+WH_FN void *wh_dev_realloc_(wh_heap_ref heap, void *p, size_t n) {
     const size_t have = p == NULL ? 0 : (size_t)WH_OF_(usable_size)(heap, p);
     if (p != NULL && n != 0 && n <= have && n >= have / 4) {
         return p;
@@ -388,7 +388,7 @@ WH_FN void *wh_dev_realloc_(wh_heap_t heap, void *p, size_t n) {
 /* C semantics: NULL p allocates; n = 0 frees and returns NULL; on failure NULL and
  * p stays valid. In place when the block is large enough and not more than four
  * times too large. Needs WH_CAP_USABLE_SIZE. */
-WH_CALL void *wh_realloc(wh_heap_t heap, void *p, size_t n WH_SITE_) {
+WH_CALL void *wh_realloc(wh_heap_ref heap, void *p, size_t n WH_SITE_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_realloc_(heap, p, n), n, "wh_realloc"), void *,
                           WH_ON_HOST_("wh_realloc"), heap, p, n WH_SITE_ARGS_);
 }
@@ -396,7 +396,7 @@ WH_CALL void *wh_realloc(wh_heap_t heap, void *p, size_t n WH_SITE_) {
 WH_FN int wh_can_align_(size_t align) {
     return align != 0 && (align & (align - 1)) == 0 && align <= WH_OF_(MAX_ALIGN);
 }
-WH_FN void *wh_dev_aligned_(wh_heap_t heap, size_t align, size_t n) {
+WH_FN void *wh_dev_aligned_(wh_heap_ref heap, size_t align, size_t n) {
     if (!wh_can_align_(align)) {
         return NULL;
     }
@@ -406,16 +406,16 @@ WH_FN void *wh_dev_aligned_(wh_heap_t heap, size_t align, size_t n) {
 /* At least n bytes at a multiple of align: a power of two up to the capability
  * record's max_align (2 MiB; ouro-*: 64 KiB, others 1 MiB). NULL for another align. Needs
  * WH_CAP_ALIGNED. */
-WH_CALL void *wh_aligned_alloc(wh_heap_t heap, size_t align, size_t n WH_SITE_) {
+WH_CALL void *wh_aligned_alloc(wh_heap_ref heap, size_t align, size_t n WH_SITE_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_aligned_(heap, align, n),
                                        wh_can_align_(align) ? n : 0, "wh_aligned_alloc"),
                           void *, WH_ON_HOST_("wh_aligned_alloc"), heap, align, n WH_SITE_ARGS_);
 }
 
-WH_FN uint64_t wh_dev_left_(wh_heap_t heap, size_t bytes) {
+WH_FN uint64_t wh_dev_left_(wh_heap_ref heap, size_t bytes) {
     return WH_OF_(left)(heap, bytes, 0, 1);
 }
-WH_FN uint64_t wh_dev_left_warp_(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
+WH_FN uint64_t wh_dev_left_warp_(wh_heap_ref heap, wh_mask mask, size_t bytes) {
     const uint64_t mine = WH_OF_(left)(heap, bytes, wh_mask_rank(mask), wh_popc32(mask));
     if (mine == WH_UNKNOWN) { /* so say all */
         return mine;
@@ -437,7 +437,7 @@ WH_FN uint64_t wh_dev_left_warp_(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
  * Lanes: any subset, each counts alone. Cost of tessera: one load after the other, one for each MiB
  * that is free and four to twenty for each 16 KiB in use, so a good part of a second where many
  * GiB are in use; of the page allocators a load for each 32 pages, of bump and page-queue one. */
-WH_CALL uint64_t wh_blocks_left(wh_heap_t heap, size_t bytes) {
+WH_CALL uint64_t wh_blocks_left(wh_heap_ref heap, size_t bytes) {
     return WH_DEVICE_ONLY(wh_dev_left_(heap, bytes), uint64_t, WH_ON_HOST_("wh_blocks_left"), heap,
                           bytes);
 }
@@ -445,7 +445,7 @@ WH_CALL uint64_t wh_blocks_left(wh_heap_t heap, size_t bytes) {
 /* The same by all lanes of mask, which make this call together with the same `bytes`, share the
  * work and all get the answer: a 32nd of the time for a whole warp. (wh_heap_blocks_left, on the
  * host, has a grid for it.) */
-WH_CALL uint64_t wh_blocks_left_warp(wh_heap_t heap, wh_mask_t mask, size_t bytes) {
+WH_CALL uint64_t wh_blocks_left_warp(wh_heap_ref heap, wh_mask mask, size_t bytes) {
     return WH_DEVICE_ONLY(wh_dev_left_warp_(heap, mask, bytes), uint64_t,
                           WH_ON_HOST_("wh_blocks_left_warp"), heap, mask, bytes);
 }

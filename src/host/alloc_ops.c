@@ -6,10 +6,10 @@
 
 #include "warpheap/warpheap.h"
 
-WH_STATIC_ASSERT(sizeof(wh_heap_t) <= WH_HANDLE_BYTES, "the handle must stay small");
+WH_STATIC_ASSERT(sizeof(wh_heap_ref) <= WH_HANDLE_BYTES, "the handle must stay small");
 
 typedef struct {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void *out;
 } ops_args;
 
@@ -57,7 +57,7 @@ static wh_status start(const wh_launch *l, void *out, const void *from, size_t b
 
 static wh_status plan(void *handle, wh_plan *p, unsigned char *memory, uint64_t bytes,
                       const wh_tuning *tuning, uint32_t n_sms) {
-    wh_heap_t h;
+    wh_heap_ref h;
     memset(&h, 0, sizeof h);
     const wh_status s = WH_OF_(plan)(&h, p, memory, bytes, tuning, n_sms);
     memcpy(handle, &h, sizeof h);
@@ -100,7 +100,7 @@ static wh_status walk(const wh_launch *l, const void *handle, void *room, uint64
 
 #ifdef WH_ALLOC_GROWS
 typedef struct {
-    wh_heap_t heap, old;
+    wh_heap_ref heap, old;
 } grow_args;
 
 WH_KERNEL(grow_kernel, grow_args, a) {
@@ -154,7 +154,7 @@ extern "C" {
 extern const whi_alloc_ops OPS_NAME;
 const whi_alloc_ops OPS_NAME = {
     /* clang-format off */
-    WH_OF_(NAME), (uint32_t)sizeof(wh_heap_t), plan, init, stats, check, walk, grow_plan, grow,
+    WH_OF_(NAME), (uint32_t)sizeof(wh_heap_ref), plan, init, stats, check, walk, grow_plan, grow,
     left, layout,
     /* clang-format on */
 };

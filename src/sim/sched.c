@@ -1022,8 +1022,9 @@ void whi_leave(whi_engine *e) {
 
 void whi_sim_trap(const char *text, const char *site) {
     whi_lane *l = whi_current();
-    if (l->engine == NULL) {
-        abort(); /* host code has no launch to end */
+    if (l->engine == NULL) { /* host code has no launch to end */
+        (void)fprintf(stderr, "wh_trap at %s: %s\n", whi_short_site(site), text);
+        abort();
     }
     whi_fail(l->engine, l, "wh_trap at %s: %s", whi_short_site(site), text);
 }

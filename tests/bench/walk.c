@@ -23,8 +23,8 @@
 #define PAGE 16u
 
 typedef struct walk_args {
-    wh_random_walk_t h;
-    wh_page_queue_t queue;
+    wh_random_walk_ref h;
+    wh_page_queue_ref queue;
     uint32_t *steps, *last;
     const uint32_t *occupied;
     uint64_t n;

@@ -1,6 +1,6 @@
 """The program `warpheap` from outside: good runs, results, determinism, bad requests.
 
-Usage: bench.py PROGRAM [SOURCE_FOLDER]. Exit status 0 if everything held.
+Usage: bench.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
 """
 import gzip
 import itertools
@@ -11,17 +11,20 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.abspath(sys.argv[2]), "tools"))
+import rows as files  # noqa: E402 (of tools/)
+
 PROGRAM = os.path.abspath(sys.argv[1])
 STATE_CASES = ["full", "pressure", "drift", "streams", "waste"]
 CASES = ["single", "mixed", "warp", "scaling", "churn", "large", "init", "utilization", "range",
          *STATE_CASES, "graph", "walk", "crossover", "scenarios", "lists", "fragments"]
-META = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
-        "date": str, "limit": (int, float, type(None))}
+HEADER = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
+          "date": str, "limit": (int, float, type(None))}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
        "reps": int, "us": (int, float), "us_min": (int, float), "us_max": (int, float),
        "ratio_null": (int, float, type(None)), "failed": int, "bad": int,
        "steps_per_op": (int, float), "atomics_per_op": (int, float)}
-TIMES = re.compile(r'^ *"(us|us_min|us_max|us_null|ratio_null|ratio_alone|mops|date)": .*$', re.M)
+TIMES = re.compile(r'"(us|us_min|us_max|us_null|ratio_null|ratio_alone|mops|date)":[^,}]*')
 
 failures = []
 
@@ -48,7 +51,7 @@ def results(folder, name, *args):
     check(r.returncode == 0, f"bench {args}: exit {r.returncode}, {r.stderr!r}")
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    return text, json.loads(text), r
+    return text, files.parse(text), r
 
 
 def complains(args, status, pattern, lines=1, environment=None):
@@ -111,14 +114,14 @@ def check_rows(rows, r):
 
 def test_check(folder):
     for when in ("last", "every", "ends"):
-        text, data, r = results(folder, f"check_{when}.json", "--case", "single", "--sizes", "256",
+        text, data, r = results(folder, f"check_{when}.jsonl", "--case", "single", "--sizes", "256",
                                 "--threads", "64", "--reps", "3", "--heap", "8M", "--check", when)
-        check(data["meta"]["check"] == when, f"meta.check is {when}")
-        check_rows(data["rows"], r)
+        check(data.header["check"] == when, f"header: check is {when}")
+        check_rows(data.rows, r)
         # Pages of 2048 bytes for 1050: some get NULL, and are counted in every round.
-        rows = results(folder, f"nulls_{when}.json", "--case", "single", "--alloc", "ouro-s-p",
+        rows = results(folder, f"nulls_{when}.jsonl", "--case", "single", "--alloc", "ouro-s-p",
                        "--sizes", "1050", "--threads", "4000", "--reps", "3", "--heap", "4M",
-                       "--check", when)[1]["rows"]
+                       "--check", when)[1].rows
         for row in rows:
             least = 3 * (row["threads"] - 2048) # the heap has fewer than 2048 pages
             check(row["op"] == "free" or 0 < least <= row["failed"],
@@ -126,15 +129,15 @@ def test_check(folder):
 
 
 def test_results(folder):
-    text, data, r = results(folder, "all.json", "--sizes", "256,1K", "--threads", "200",
+    text, data, r = results(folder, "all.jsonl", "--sizes", "256,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "8M", "--case",
                             ",".join(c for c in CASES if c not in STATE_CASES))
-    for key, kind in META.items():
-        check(isinstance(data["meta"].get(key), kind), f"meta.{key}")
-    check(data["meta"]["seed"] == 7, "meta.seed")
-    check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", data["meta"]["date"]), "meta.date")
-    check("error" not in data, "a good run records no error")
-    rows = data["rows"]
+    for key, kind in HEADER.items():
+        check(isinstance(data.header.get(key), kind), f"header: {key}")
+    check(data.header["seed"] == 7, "header: seed")
+    check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", data.header["date"]), "header: date")
+    check("error" not in data.header, "a good run records no error")
+    rows = data.rows
     check_rows(rows, r)
     check({row["case"] for row in rows} == set(CASES) - set(STATE_CASES), "every case has rows")
     for row in rows:
@@ -170,11 +173,11 @@ def test_limit(folder):
     table and the JSON tell for each allocator from where on the rest is not."""
     cases = [c for c in CASES if c not in ("init", "graph")]
     allocs = "bump,gallatin,tessera,corw,cfmmalloc"
-    _, data, r = results(folder, "tiny.json", "--case", ",".join(cases), "--sizes", "256,1K",
+    _, data, r = results(folder, "tiny.jsonl", "--case", ",".join(cases), "--sizes", "256,1K",
                          "--threads", "100,200", "--reps", "5", "--heap", "8M", "--alloc", allocs,
                          "--limit", "0.000001")
-    rows, left_out = data["rows"], data["left_out"]
-    check(data["meta"]["limit"] == 0.000001, "meta.limit")
+    rows, left_out = data.rows, data.left_out
+    check(data.header["limit"] == 0.000001, "header: limit")
     told = [(e["case"], e["alloc"]) for e in left_out]
     check(len(set(told)) == len(told), "each case and allocator is told once")
     made = {(row["case"], row["alloc"]) for row in rows}
@@ -210,25 +213,25 @@ def test_limit(folder):
 
     # The order is that of the request, and one series alone leaves nothing out.
     few = ["--case", "single", "--alloc", "bump", "--heap", "8M", "--threads", "100"]
-    data = results(folder, "order.json", *few, "--sizes", "1K,256", "--limit", ".000001")[1]
-    check([e["size"] for e in data["left_out"]] == [256], f"left out: {data['left_out']}")
-    data = results(folder, "one.json", *few, "--sizes", "1K", "--limit", "0.000001")[1]
-    check(data["left_out"] == [] and data["rows"], "one series is whole")
-    data = results(folder, "ample.json", *few, "--sizes", "256,1K", "--limit", "5000")[1]
-    check(data["left_out"] == [] and data["meta"]["limit"] == 5000, "an ample limit")
-    check({row["size"] for row in data["rows"]} == {256, 1024}, "an ample limit: all sizes")
-    data = results(folder, "none.json", *few, "--sizes", "256,1K")[1]
-    check(data["left_out"] == [] and data["meta"]["limit"] is None, "none on the simulated device")
+    data = results(folder, "order.jsonl", *few, "--sizes", "1K,256", "--limit", ".000001")[1]
+    check([e["size"] for e in data.left_out] == [256], f"left out: {data.left_out}")
+    data = results(folder, "one.jsonl", *few, "--sizes", "1K", "--limit", "0.000001")[1]
+    check(data.left_out == [] and data.rows, "one series is whole")
+    data = results(folder, "ample.jsonl", *few, "--sizes", "256,1K", "--limit", "5000")[1]
+    check(data.left_out == [] and data.header["limit"] == 5000, "an ample limit")
+    check({row["size"] for row in data.rows} == {256, 1024}, "an ample limit: all sizes")
+    data = results(folder, "none.jsonl", *few, "--sizes", "256,1K")[1]
+    check(data.left_out == [] and data.header["limit"] is None, "none on the simulated device")
 
 
 def test_state_cases(folder):
     """The cases that look at what a heap becomes."""
     heap = 4 << 20
     # One of the lists: they drift slowly.
-    _, data, r = results(folder, "state.json", "--case", ",".join(STATE_CASES), "--sizes",
+    _, data, r = results(folder, "state.jsonl", "--case", ",".join(STATE_CASES), "--sizes",
                          "256,1K", "--threads", "200", "--reps", "2", "--heap", str(heap), "--alloc",
                          "null,floor,bump,gallatin,tessera,rw,page-queue,rw-malloc,cfmmalloc")
-    rows = data["rows"]
+    rows = data.rows
     check_rows(rows, r)
     allocs = {c: {row["alloc"] for row in rows if row["case"] == c} for c in STATE_CASES}
     check({"gallatin"} <= allocs["full"] & allocs["drift"] & allocs["waste"], "gallatin runs all")
@@ -265,8 +268,8 @@ def test_state_cases(folder):
                 check(row["failed"] == 0, f"pressure: NULLs with room: {row}")
             elif name in ("gallatin", "tessera"):
                 check(row["failed"] == row["ops"] * row["reps"], f"a full heap refuses: {row}")
-    own = results(folder, "pressure.json", "--case", "pressure", "--alloc",
-                   "gallatin,tessera,bump")[1]["rows"]
+    own = results(folder, "pressure.jsonl", "--case", "pressure", "--alloc",
+                   "gallatin,tessera,bump")[1].rows
     check({row["alloc"] for row in own} == {"gallatin", "tessera"}, "pressure needs free")
     for row in own:
         if row["op"] == "refuse":
@@ -296,8 +299,8 @@ def test_state_cases(folder):
             check(abs(both["ratio_alone"] - both["us"] / alone["us"]) < 0.01, "streams: ratio")
 
     # The heap is larger here: blocks of twice the request must fit.
-    rows = results(folder, "waste.json", "--case", "waste", "--sizes", "512,1K", "--alloc",
-                   "gallatin", "--heap", "64M")[1]["rows"]
+    rows = results(folder, "waste.jsonl", "--case", "waste", "--sizes", "512,1K", "--alloc",
+                   "gallatin", "--heap", "64M")[1].rows
     for row in rows: # Gallatin's slices are powers of two
         waste = {n: 1 - n / (1 << (n - 1).bit_length()) for n in range(16, row["size"] + 1)}
         worst = max(waste, key=waste.get)
@@ -349,19 +352,19 @@ def test_determinism(folder):
     state = ["--case", ",".join(STATE_CASES), "--alloc", "default", "--sizes", "256",
              "--threads", "100", "--reps", "2", "--heap", "2M"]
     for policy, what in itertools.product(("round-robin", "random"), (args, state)):
-        texts = [results(folder, f"{policy}{i}.json", *what, "--seed", s, "--policy", policy)[0]
+        texts = [results(folder, f"{policy}{i}.jsonl", *what, "--seed", s, "--policy", policy)[0]
                  for i, s in enumerate(("5", "5", "6"))]
         bare = [TIMES.sub("", t) for t in texts]
         check(bare[0] == bare[1], f"{policy}: the same seed gives the same results")
         check(bare[0] != bare[2], f"{policy}: another seed gives other results")
     for policy in ("sticky", "pct", "stall"):
-        results(folder, "policy.json", "--case", "single", "--alloc", "bump", "--sizes", "16",
+        results(folder, "policy.jsonl", "--case", "single", "--alloc", "bump", "--sizes", "16",
                 "--threads", "64", "--policy", policy)
 
 
 def test_alias(folder):
-    rows = results(folder, "alias.json", "--case", "single", "--alloc", "default,tessera",
-                   "--sizes", "16", "--threads", "32")[1]["rows"]
+    rows = results(folder, "alias.jsonl", "--case", "single", "--alloc", "default,tessera",
+                   "--sizes", "16", "--threads", "32")[1].rows
     check({row["alloc"] for row in rows} == {"tessera"}, "default is tessera")
     check(len(rows) == 4, "the same allocator twice runs once")
 
@@ -374,8 +377,8 @@ def test_graph(folder):
     packed = os.path.join(folder, "e.txt.gz")
     with gzip.open(packed, "wt", encoding="ascii") as f:
         f.write("# an edge list\n" + "".join(f"{i % 9}\t{i * 7 % 9}\n" for i in range(60)))
-    rows = results(folder, "graph.json", "--case", "graph", "--alloc", "gallatin", "--input",
-                   plain, "--input", packed)[1]["rows"]
+    rows = results(folder, "graph.jsonl", "--case", "graph", "--alloc", "gallatin", "--input",
+                   plain, "--input", packed)[1].rows
     check({row["input"] for row in rows} == {"g.mtx", "e.txt.gz"}, "a row names its file")
     check({"init", "insert", "delete"} <= {row["op"] for row in rows}, "graph operations")
     check(all(row["bad"] == 0 and row["failed"] == 0 for row in rows), "graph verified")
@@ -460,14 +463,13 @@ def test_output(folder):
 
 def test_schedule(folder):
     """What WH_SIM says of the schedule is in the results; a file of schedules that is not there."""
-    path = os.path.join(folder, "schedule.json")
+    path = os.path.join(folder, "schedule.jsonl")
     few = ["bench", "--device", "sim", "--case", "single", "--alloc", "bump", "--sizes", "16",
            "--threads", "64", "--reps", "1"]
     r = run(*few, "--json", path, environment={"WH_SIM": "policy=random,seed=7"})
     check(r.returncode == 0, f"WH_SIM: {r.stderr!r}")
-    with open(path, encoding="utf-8") as f:
-        meta = json.load(f)["meta"]
-    check(meta["policy"] == "random" and "seed 7" in meta["driver"], f"WH_SIM in meta: {meta}")
+    header = files.read(path).header
+    check(header["policy"] == "random" and "seed 7" in header["driver"], f"WH_SIM: {header}")
     complains(few, 2, "the file of schedules in .*WH_SIM=replay=/none: .*; correct its path",
               environment={"WH_SIM": "replay=/none"})
 

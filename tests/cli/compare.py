@@ -3,9 +3,8 @@
 Usage: compare.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
 """
 import copy
-import gzip
+import glob
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -13,8 +12,11 @@ import tempfile
 
 PROGRAM = os.path.abspath(sys.argv[1])
 SOURCE = os.path.abspath(sys.argv[2])
-GOALS = os.path.join(SOURCE, "results", "goals.json")
-OUROBOROS = os.path.join(SOURCE, "results", "goals_ouroboros.json")
+sys.path.insert(0, os.path.join(SOURCE, "tools"))
+import rows as files  # noqa: E402 (of tools/)
+
+GOALS = os.path.join(SOURCE, "results", "goals.jsonl")
+OUROBOROS = os.path.join(SOURCE, "results", "goals_ouroboros.jsonl")
 
 failures = []
 
@@ -31,9 +33,9 @@ def compare(*args):
 
 
 def write(folder, rows):
-    path = os.path.join(folder, "rows.json")
+    path = os.path.join(folder, "rows.jsonl")
     with open(path, "w", encoding="utf-8") as f:
-        json.dump({"meta": {}, "rows": rows}, f)
+        f.write(files.text_of({}, rows))
     return path
 
 
@@ -60,8 +62,7 @@ def verdicts(folder, rows):
 
 
 def test_goals(folder, path, name):
-    with open(path, encoding="utf-8") as f:
-        goals = [g for g in json.load(f)["goals"] if name in g.get("alloc", [name])]
+    goals = [g for g in files.read(path).rows if name in g.get("alloc", [name])]
     for goal in goals:
         check(("at_most" in goal) != ("at_least" in goal), f"one bound: {goal}")
     pairs = perfect(goals, name)
@@ -96,7 +97,7 @@ def test_goals(folder, path, name):
 
 def test_several_files(folder):
     """Rows of `bench` and of `registers` come from two files."""
-    first = os.path.join(folder, "sim.json")
+    first = os.path.join(folder, "sim.jsonl")
     r = subprocess.run([PROGRAM, "bench", "--device", "sim", "--alloc", "gallatin", "--case",
                         "single,waste", "--sizes", "16", "--threads", "64", "--json", first],
                        stdout=subprocess.DEVNULL, timeout=60, check=False)
@@ -109,20 +110,19 @@ def test_several_files(folder):
 
 
 def test_published():
-    results = os.path.join(SOURCE, "results", "h200", "bench.json")
-    r = compare(results)
-    with open(os.path.join(SOURCE, "results", "published_h200.json"), encoding="utf-8") as f:
-        rows = json.load(f)["rows"]
-    n = sum(row["alloc"] == "gallatin" for row in rows)
-    check(r.returncode in (0, 1) and len(r.stdout.splitlines()) == n + 2, "published figures")
-    check("× faster" in r.stdout, "some are met")
-    for name in ("ouro-s-p", "ouro-va-p", "ouro-vl-c"):
-        n = sum(row["alloc"] == name for row in rows)
-        file = "ouroboros_pages.json" if name.endswith("p") else "ouroboros_chunks.json"
-        r = compare(os.path.join(SOURCE, "results", "h200", file), "--alloc", name)
+    h200 = os.path.join(SOURCE, "results", "h200")
+    all_cases = sorted(glob.glob(os.path.join(h200, "6aba34f", "all_*.jsonl")))
+    rows = files.read(os.path.join(h200, "published.jsonl")).rows
+    for name, results in (("gallatin", all_cases),
+                          ("ouro-s-p", [os.path.join(h200, "8f5c15f", "ouroboros_pages.jsonl")]),
+                          ("ouro-va-p", [os.path.join(h200, "8f5c15f", "ouroboros_pages.jsonl")]),
+                          ("ouro-vl-c", [os.path.join(h200, "c489c4e", "ouroboros_chunks.jsonl")])):
+        n = sum(row["alloc"] == name and "us" in row for row in rows)
+        r = compare(*results, "--alloc", name)
         check(r.returncode in (0, 1) and len(r.stdout.splitlines()) == n + 2 > 2, name)
         check("× faster" in r.stdout, f"{name}: some are met")
-    check(compare(results, "--alloc", "other").returncode == 2, "nothing is published of it")
+        check("not measured" not in r.stdout, f"{name}: the rows of all published figures are kept")
+    check(compare(*all_cases, "--alloc", "other").returncode == 2, "nothing is published of it")
 
 
 def test_faster(folder):
@@ -131,9 +131,9 @@ def test_faster(folder):
     for null_us, us, ratio_null, text in ((10, 120, 5.0, "2.0 × faster"),
                                           (None, 25, 50.0, "4.0 × faster"),
                                           (10, 50, 12.5, "**missed**")):
-        published = os.path.join(folder, "published.json")
+        published = os.path.join(folder, "published.jsonl")
         with open(published, "w", encoding="utf-8") as f:
-            json.dump({"rows": [{**row, "alloc": "mine", "us": 100, "null_us": null_us}]}, f)
+            f.write(files.text_of({}, [{**row, "alloc": "mine", "us": 100, "null_us": null_us}]))
         path = write(folder, [{**row, "alloc": "mine", "us": us, "ratio_null": ratio_null}])
         r = compare(path, "--alloc", "mine", "--published", published)
         check(f" {text} |" in r.stdout, f"{text}: {r.stdout[-200:]!r} {r.stderr[-200:]!r}")
@@ -158,24 +158,19 @@ def unreadable(path, content=None, what=None):
 
 
 def test_bad_files(folder):
-    broken = os.path.join(folder, "broken.json")
-    with open(broken, "w", encoding="utf-8") as f:
-        f.write('{"rows": [')
-    unreadable(broken)
-    unreadable(os.path.join(folder, "none.json"))
+    broken = os.path.join(folder, "broken.jsonl")
+    unreadable(os.path.join(folder, "none.jsonl"))
     unreadable(folder)
     unreadable(GOALS)
-    for text in ("[]", "1", '{"rows": null}', '{"rows": {}}', '{"rows": [1]}',
-                 '{"rows": [{"case": "x"}]}', '{"rows": [{"alloc": "x", "case": "single"}]}',
-                 '{"rows": [{"alloc": "x", "op": "malloc"}]}'):
-        unreadable(broken, text.encode(), text)
+    row = '{"alloc": "x", "case": "single", "op": "malloc"}\n'
+    for text in ("", "\n", "[]\n", "1\n", '{"rows": [\n', "{}\n[1]\n", "{}\n\n" + row,
+                 "{}\n" + row[:9], row, "[" * 100000, '{}\n{"case": "x"}\n',
+                 '{}\n{"alloc": "x", "case": "single"}\n',
+                 '{}\n{"alloc": "x", "op": "malloc"}\n', '{\n "meta": {},\n "rows": []\n}\n'):
+        unreadable(broken, text.encode(), text[:100])
     unreadable(broken, bytes(range(256)) * 100, "bytes that are no text")
-    unreadable(broken + ".gz", b"{}", "not compressed")
-    packed = gzip.compress(json.dumps({"rows": [], "noise": os.urandom(4096).hex()}).encode())
-    unreadable(broken + ".gz", packed[:len(packed) // 2], "cut short")
-    unreadable(broken + ".gz", packed[:10] + b"\xff" * (len(packed) - 10), "damaged")
     r = compare("--goals", write(folder, []), "--goals-file", write_bytes(broken, b"[]"))
-    check(r.returncode == 2 and r.stderr == f"compare.py: {broken}: no list of goals; "
+    check(r.returncode == 2 and r.stderr == f"compare.py: {broken}: line 1 is no JSON object; "
           "give a file of goals\n", f"goals: {r.stderr[-200:]!r}")
 
 

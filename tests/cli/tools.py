@@ -1,12 +1,12 @@
-"""tools/plot.py, kernel_time.py, sass_votes.py and compile_cost.py, without matplotlib, a GPU, a
-disassembler or nvcc: a module and programs of the same names stand in for them, and tell what
-they were asked for.
+"""tools/plot.py, kernel_time.py, report.py, sass_votes.py and compile_cost.py, without
+matplotlib, a GPU, a disassembler or nvcc: a module and programs of the same names stand in for
+them, and tell what they were asked for.
 
 Usage: tools.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
 """
-import gzip
 import json
 import os
+import shutil
 import stat
 import struct
 import subprocess
@@ -14,6 +14,9 @@ import sys
 import tempfile
 
 SOURCE = os.path.abspath(sys.argv[2])
+sys.path.insert(0, os.path.join(SOURCE, "tools"))
+import rows as files  # noqa: E402 (of tools/)
+
 
 failures = []
 
@@ -67,10 +70,9 @@ def close(figure):
 '''
 
 
-def results(path, rows, **meta):
-    opener = gzip.open if path.endswith(".gz") else open
-    with opener(path, "wt", encoding="utf-8") as f:
-        json.dump({"meta": {"device": "d", "commit": "c", **meta}, "rows": rows}, f)
+def results(path, rows):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(files.text_of({"device": "d", "commit": "c"}, rows))
     return path
 
 
@@ -94,7 +96,7 @@ def test_plot(folder):
         f.write("def use(name):\n    pass\n")
     with open(os.path.join(folder, "matplotlib", "pyplot.py"), "w", encoding="utf-8") as f:
         f.write(PYPLOT)
-    first = results(os.path.join(folder, "a.json"), [
+    first = results(os.path.join(folder, "a.jsonl"), [
         row("x", "single", "malloc", 64, 30, ratio_null=3),
         row("x", "single", "malloc", 16, 20, ratio_null=2),
         row("y", "single", "malloc", 16, 90, ratio_null=9),
@@ -106,7 +108,7 @@ def test_plot(folder):
         *(row("x", "drift", "round", size, us, round=k, filled=0.5, largest=9, range_ratio=2)
           for k, size, us in ((1, 16, 5), (2, 20, 6))),
         {"alloc": "x", "case": "registers", "kernel": "k"}])
-    second = results(os.path.join(folder, "b.json.gz"),
+    second = results(os.path.join(folder, "b.jsonl"),
                      [row("x", "single", "malloc", 16, 25, ratio_null=2.5)])
     r, figures = plot(folder, "one", first)
     check(r.returncode == 0 and r.stderr == "", f"plot: ends well: {r.stderr}")
@@ -123,19 +125,19 @@ def test_plot(folder):
     check(len(figures) == 9, f"plot: nine figures: {sorted(figures)}")
     r, figures = plot(folder, "two", "--case", "single", "--us", first, second)
     check(figures.get("single-warm-malloc.png")
-          == {"x (a)": [[16, 20], [64, 30]], "x (b.json)": [[16, 25]], "y": [[16, 90], [64, 70]]},
+          == {"x (a)": [[16, 20], [64, 30]], "x (b)": [[16, 25]], "y": [[16, 90], [64, 70]]},
           f"plot: two files, times: {figures}")
     check(len(figures) == 1, "plot: only the case that was asked for")
-    no_size = results(os.path.join(folder, "e.json"), [{"alloc": "x", "case": "single"}])
+    no_size = results(os.path.join(folder, "e.jsonl"), [{"alloc": "x", "case": "single"}])
     for what, args, status in (
             ("no such case", ("--case", "toast", first), 1),
-            ("no such file", (os.path.join(folder, "c.json"),), 2),
-            ("no rows", (results(os.path.join(folder, "d.json"), []),), 1),
+            ("no such file", (os.path.join(folder, "c.jsonl"),), 2),
+            ("no rows", (results(os.path.join(folder, "d.jsonl"), []),), 1),
             ("a row without a size", (no_size,), 2)):
         r, figures = plot(folder, "none", *args)
         check(r.returncode == status and one_line(r) and not figures,
               f"plot, {what}: {r.returncode} {r.stderr}")
-    r, _ = plot(folder, "a.json", first)
+    r, _ = plot(folder, "a.jsonl", first)
     check(r.returncode == 2 and one_line(r), f"plot: a file in place of the folder: {r.stderr}")
 
 
@@ -148,8 +150,8 @@ words = sys.argv[1:]
 case = words[words.index("--case") + 1]
 rows = [{{"case": case, "op": op, "phase": "warm"}} for op in ("malloc", "free")]
 with open(words[words.index("--json") + 1], "w") as f:
-    json.dump({{"meta": {{"device": "d", "commit": "c"}},
-               "rows": [] if case == "init" else rows}}, f)
+    for line in [{{"device": "d", "commit": "c"}}] + ([] if case == "init" else rows):
+        print(json.dumps(line), file=f)
 sys.exit(3 if os.environ.get("BENCH_FAILS") else 0)
 '''
 # A profiler that runs it and prints three launches of each kernel, after a line of the program's.
@@ -175,7 +177,7 @@ sys.exit(status)
 
 # A probe with two rows.
 PROBE = '''#!{python}
-print('{{"rows": [{{"name": "null"}}, {{"name": "free_16"}}]}}')
+print('{{"device": "d"}}\\n{{"name": "null"}}\\n{{"name": "free_16"}}')
 '''
 
 
@@ -190,25 +192,23 @@ def test_kernel_time(folder):
     bench = program(os.path.join(folder, "bench"), BENCH)
     program(os.path.join(folder, "ncu"), NCU)
     path = folder + os.pathsep + os.environ["PATH"]
-    out = os.path.join(folder, "out.json")
+    out = os.path.join(folder, "out.jsonl")
     r = tool("kernel_time.py", bench, out, "--alloc", "toast", PATH=path)
     check(r.returncode == 0, f"kernel_time: ends well: {r.stderr}")
-    with open(out, encoding="utf-8") as f:
-        data = json.load(f)
-    mallocs = [x for x in data["rows"] if x["op"] == "malloc"]
-    check(len(data["rows"]) == 28 and len(mallocs) == 14,
+    data = files.read(out)
+    mallocs = [x for x in data.rows if x["op"] == "malloc"]
+    check(len(data.rows) == 28 and len(mallocs) == 14,
           "kernel_time: a row for each size and operation")
     check(all(x["phase"] == "warm" and x["alloc"] == "toast" and x["launches"] == 3
-              for x in data["rows"]), "kernel_time: the phases that were measured, and no others")
+              for x in data.rows), "kernel_time: the phases that were measured, and no others")
     check(all((x["us"], x["us_min"], x["us_max"], x["instructions"]) == (2.0, 1.0, 3.0, 2500.0)
               for x in mallocs), "kernel_time: medians, in microseconds")
-    check("ncu" in data["meta"]["tool"] and data["meta"]["commit"] == "c", "kernel_time: its meta")
+    check("ncu" in data.header["tool"] and data.header["commit"] == "c", "kernel_time: its header")
     probe = program(os.path.join(folder, "probe"), PROBE)
-    both = os.path.join(folder, "both.json")
+    both = os.path.join(folder, "both.jsonl")
     r = tool("kernel_time.py", bench, both, "--accesses", probe, PATH=path)
     check(r.returncode == 0, f"kernel_time: a probe, too: {r.stderr}")
-    with open(both, encoding="utf-8") as f:
-        mine = [x for x in json.load(f)["rows"] if x["case"] == "accesses"]
+    mine = [x for x in files.read(both).rows if x["case"] == "accesses"]
     check([(x["op"], x["us"], x["us_max"], x["launches"]) for x in mine]
           == [("null", 2.0, 3.0, 3), ("free_16", 2.001, 3.001, 3)],
           f"kernel_time: the probe's rows in turn: {mine}")
@@ -216,16 +216,66 @@ def test_kernel_time(folder):
     check(r.returncode == 1 and one_line(r), f"kernel_time: a probe that fails: {r.stderr}")
     for what, env in (("a benchmark that fails", {"BENCH_FAILS": "1"}),
                       ("no launches", {"NCU_LAUNCHES": "0"})):
-        other = os.path.join(folder, "other.json")
+        other = os.path.join(folder, "other.jsonl")
         r = tool("kernel_time.py", bench, other, PATH=path, **env)
         check(r.returncode == 1 and one_line(r) and not os.path.exists(other),
               f"kernel_time, {what}: {r.returncode} {r.stderr}")
-    r = tool("kernel_time.py", bench, os.path.join(folder, "no", "out.json"), PATH=path)
+    r = tool("kernel_time.py", bench, os.path.join(folder, "no", "out.jsonl"), PATH=path)
     check(r.returncode == 1 and one_line(r), f"kernel_time: nowhere to write: {r.stderr}")
     r = tool("kernel_time.py", os.path.join(folder, "toast"), out, PATH=path)
     check(r.returncode == 1 and one_line(r), f"kernel_time: no such program: {r.stderr}")
-    with open(out, encoding="utf-8") as f:
-        check(json.load(f) == data, "kernel_time: what was there stays after a failure")
+    check(files.read(out) == data, "kernel_time: what was there stays after a failure")
+
+
+# --- report.py ------------------------------------------------------------------------------------
+
+
+def test_report(folder):
+    """Without matplotlib: what is made of changed files differs from the pages."""
+    root = os.path.join(folder, "root")
+    for name in ("tools", "results", os.path.join("docs", "results")):
+        shutil.copytree(os.path.join(SOURCE, name), os.path.join(root, name))
+    shutil.copy(os.path.join(SOURCE, "README.md"), root)
+    report = os.path.join(root, "tools", "report.py")
+
+    def run(*args):
+        return subprocess.run([sys.executable, report, *args], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60)
+
+    def change(path, old, new):
+        path = os.path.join(root, *path.split("/"))
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        check(old in text, f"report: {path} has {old}")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text.replace(old, new, 1))
+
+    check(run("--check").returncode == 0, "report: the pages are those of the files")
+    row = '{"alloc":"tessera","case":"single","phase":"warm","op":"malloc","size":16,'
+    us = one_of(os.path.join(root, "results/h200/6aba34f/all_single.jsonl"), row)["us"]
+    for path, old, new, names in (
+            ("results/h200/6aba34f/all_single.jsonl", f'"us":{us}', '"us":77.25',
+             ("docs/results/H200.md", "README.md", "malloc.svg")),
+            ("docs/results/H100.md", "| plain | 250 |", "| plain | 25 |", ("H100.md",)),
+            ("README.md", "| 256 B |", "| 257 B |", ("README.md",))):
+        change(path, old, new)
+        r = run("--check")
+        check(r.returncode == 1 and all(name in r.stderr for name in names),
+              f"report: {path} was changed: {r.returncode} {r.stderr[-300:]}")
+        change(path, new, old)
+    change("README.md", "<!-- made by tools/report.py -->", "")
+    r = run("--check")
+    check(r.returncode == 1 and "README.md" in r.stderr and one_line(r),
+          f"report: README without a place for the table: {r.stderr}")
+    change("results/h200/6aba34f/all_single.jsonl", "{", "")
+    r = run()
+    check(r.returncode == 2 and "all_single" in r.stderr and one_line(r),
+          f"report: a file that cannot be read: {r.returncode} {r.stderr}")
+
+
+def one_of(path, begin):
+    with open(path, encoding="utf-8") as f:
+        return next(json.loads(line) for line in f if line.startswith(begin))
 
 
 # --- sass_votes.py --------------------------------------------------------------------------------
@@ -339,6 +389,8 @@ with tempfile.TemporaryDirectory() as folder:
     test_compile_cost(folder)
 with tempfile.TemporaryDirectory() as folder:
     test_plot(folder)
+with tempfile.TemporaryDirectory() as folder:
+    test_report(folder)
 with tempfile.TemporaryDirectory() as folder:
     test_sass_votes(folder)
 with tempfile.TemporaryDirectory() as folder:

@@ -174,7 +174,7 @@ void *suite_memory(wh_device *device, uint64_t bytes, uint64_t random, void **ra
 }
 
 static int gallatin_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
-    wh_gallatin_t h;
+    wh_gallatin_ref h;
     wh_plan plan;
     memset(&h, 0, sizeof h);
     if (wh_gallatin_plan(&h, &plan, o->memory, o->bytes, &o->tuning,
@@ -198,7 +198,7 @@ static int gallatin_layout(const wh_heap_options *o, uint64_t n, suite_layout *l
 }
 
 static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
-    wh_tessera_t h;
+    wh_tessera_ref h;
     wh_plan plan;
     memset(&h, 0, sizeof h);
     if (wh_tessera_plan(&h, &plan, o->memory, o->bytes, &o->tuning,
@@ -236,7 +236,7 @@ static int ouroboros_layout(const wh_heap_options *o, uint64_t n, suite_layout *
         WH_OURO_VARIANT_LIST(VARIANT_)
 #undef VARIANT_
     };
-    wh_ouro_t h;
+    wh_ouro_ref h;
     wh_plan plan;
     wh_status s = WH_BAD_ARGUMENT;
     memset(&h, 0, sizeof h);

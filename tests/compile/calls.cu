@@ -38,7 +38,7 @@ static void told(wh_oom_event event) {
 
 namespace user {
 struct memory {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     BOTH void *get(size_t n) const {
         return ::wh_malloc(heap, n);
     }
@@ -92,7 +92,7 @@ WH_KERNEL_TEMPLATE((class T, int N), table, (table_args<T, N>), a) {
 }
 
 template <class T> struct one_arg {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     T *out;
 };
 WH_KERNEL_TEMPLATE((class T), at_full_heap, one_arg<T>, a) {

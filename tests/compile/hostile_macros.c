@@ -6,7 +6,7 @@
 #include "hostile_macros.h"
 
 typedef struct args {
-    wh_heap_t where;
+    wh_heap_ref where;
     void **out;
 } args;
 
@@ -18,7 +18,7 @@ WH_KERNEL(all_calls, args, a) {
     }
     wh_free(a.where, wh_calloc(a.where, 3, 5));
     wh_free(a.where, wh_aligned_alloc(a.where, 64, 5));
-    const wh_mask_t here = wh_activemask();
+    const wh_mask here = wh_activemask();
     wh_free_warp(a.where, here, wh_malloc_warp(a.where, here, 100));
     wh_free_lanes(a.where, here, wh_malloc_lanes(a.where, here, 100));
     a.out[wh_thread_id()] = wh_malloc(a.where, 16);

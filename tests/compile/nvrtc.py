@@ -24,13 +24,13 @@ import tempfile
 FAST = "--Ofast-compile=max"
 PTX = [FAST, "-arch=compute_90"]
 KERNEL = """#include <warpheap/warpheap.h>
-extern "C" __global__ void k(wh_heap_t h, int **out) {
+extern "C" __global__ void k(wh_heap_ref h, int **out) {
     out[threadIdx.x] = static_cast<int *>(wh_malloc(h, 64));
     wh_free(h, out[threadIdx.x]);
 }
 """
 CALLS = """#include <warpheap/warpheap.h>
-typedef struct args { wh_heap_t heap; void **out; } args;
+typedef struct args { wh_heap_ref heap; void **out; } args;
 WH_KERNEL(every_call, args, a) {
     void *p = wh_realloc(a.heap, wh_calloc(a.heap, 3, 5), 40);
     p = wh_owns(a.heap, p) ? p : wh_aligned_alloc(a.heap, 64, wh_usable_size(a.heap, p));
@@ -129,7 +129,7 @@ def chosen(ident, family):
 def sizes(include, compiler, names):
     """Includes, and assertions that structures are as large as the host's compiler says."""
     names = [name for name in names if name[0] != "cuda"]  # not for the simulated device
-    things = [f"wh_{ident}_t" for ident, _ in names] + [
+    things = [f"wh_{ident}_ref" for ident, _ in names] + [
         "wh_stats", "wh_report", "wh_tuning", "wh_plan", "wh_walk_sink", "wh_tessera_header"]
     headers = "".join(f'#include "warpheap/detail/alloc/{family}/{family}.h"\n'
                       for family in sorted({family for _, family in names}))

@@ -2,11 +2,11 @@
 #include <warpheap/warpheap.h>
 
 typedef struct args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **out;
 } args;
 WH_KERNEL(user, args, a) {
-    const wh_mask_t here = wh_activemask();
+    const wh_mask here = wh_activemask();
     void *p = wh_realloc(a.heap, wh_calloc(a.heap, 3, 5), 50);
     wh_free(a.heap,
             wh_owns(a.heap, p) ? p : wh_aligned_alloc(a.heap, 64, wh_usable_size(a.heap, p)));

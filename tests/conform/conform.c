@@ -1387,8 +1387,8 @@ static const struct {
     {"calloc", case_calloc, WH_CAP_DISJOINT},
     {"realloc", case_realloc, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE},
     {"aligned", case_aligned, WH_CAP_DISJOINT | WH_CAP_ALIGNED},
-    {"full-one", case_full_one, WH_CAP_DISJOINT | WH_CAP_HANDLE_MEMORY},
-    {"full-many", case_full_many, WH_CAP_DISJOINT | WH_CAP_HANDLE_MEMORY},
+    {"full-one", case_full_one, WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY},
+    {"full-many", case_full_many, WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY},
     {"left", case_left, 0},
     {"full-reuse", case_full_reuse, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM},
     {"never-null", case_never_null, WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS},
@@ -1400,7 +1400,7 @@ static const struct {
     {"reset", case_reset, WH_CAP_RESET},
     {"stats", case_stats, WH_CAP_STATS},
     {"grow", case_grow, WH_CAP_GROW | WH_CAP_DISJOINT | WH_CAP_FREE},
-    {"heaps", case_heaps, WH_CAP_HANDLE_MEMORY},
+    {"heaps", case_heaps, WH_CAP_OWN_MEMORY},
 };
 #define N_CASES ((uint32_t)(sizeof cases / sizeof *cases))
 

@@ -6,11 +6,11 @@
 #include "warpheap/warpheap.h"
 
 typedef struct conform_args {
-    wh_heap_t heap, other;
+    wh_heap_ref heap, other;
     conform_call c;
 } conform_args;
 
-WH_STATIC_ASSERT(sizeof(wh_heap_t) <= sizeof(conform_handle), "room for every handle");
+WH_STATIC_ASSERT(sizeof(wh_heap_ref) <= sizeof(conform_handle), "room for every handle");
 
 WH_FN void note_error(const conform_call *c, uint32_t error, uint64_t item) {
     if (wh_fetch_add_u64_relaxed(&c->result->errors, 1) == 0) {
@@ -121,7 +121,7 @@ WH_FN uint64_t check_block(const conform_args *a, const void *p, uint64_t n, uin
         !(wh_owns(a->heap, p) && wh_owns(a->heap, (const char *)p + usable - 1))) {
         note_error(c, CONFORM_NOT_OWNED, item);
     }
-    if ((c->caps & WH_CAP_HANDLE_MEMORY) != 0 && (address < c->low || address + usable > c->high)) {
+    if ((c->caps & WH_CAP_OWN_MEMORY) != 0 && (address < c->low || address + usable > c->high)) {
         note_error(c, CONFORM_OUTSIDE, item);
     }
     return usable;
@@ -167,7 +167,7 @@ WH_KERNEL(edges, conform_args, a) {
     if (!works(&a.c)) {
         return;
     }
-    const wh_heap_t h = a.heap;
+    const wh_heap_ref h = a.heap;
     const size_t huge = (size_t)a.c.huge; /* no constant: compilers warn of such sizes */
     expect_null(&a, wh_malloc(h, 0), 0);
     wh_free(h, NULL);
@@ -180,7 +180,7 @@ WH_KERNEL(edges, conform_args, a) {
     expect_null(&a, wh_malloc(h, huge), 7);
     expect_null(&a, wh_malloc(h, huge - 14), 8);
     expect_null(&a, wh_malloc(h, huge / 2 + 1), 9);
-    if ((a.c.caps & WH_CAP_HANDLE_MEMORY) != 0) {
+    if ((a.c.caps & WH_CAP_OWN_MEMORY) != 0) {
         expect_null(&a, wh_malloc(h, a.c.high - a.c.low + 1), 10);
     }
     expect_null(&a, wh_aligned_alloc(h, 0, 16), 11);
@@ -249,10 +249,10 @@ WH_KERNEL(allocate_lanes, conform_args, a) {
     if (!works(&a.c)) {
         return;
     }
-    const wh_mask_t all = a.c.lanes & lanes_here();
+    const wh_mask all = a.c.lanes & lanes_here();
     const uint64_t stride = workers_per_block(&a.c) * wh_grid_blocks();
     for (uint64_t i = my_number(&a.c);; i += stride) {
-        const wh_mask_t mask = wh_ballot(all, i < a.c.n);
+        const wh_mask mask = wh_ballot(all, i < a.c.n);
         if (i < a.c.n) {
             const uint64_t k = a.c.order[i];
             keep_block(&a, k, wh_malloc_lanes(a.heap, mask, a.c.sizes[k]), a.c.sizes[k], 16);
@@ -267,10 +267,10 @@ WH_KERNEL(release_lanes, conform_args, a) {
     if (!works(&a.c)) {
         return;
     }
-    const wh_mask_t all = a.c.lanes & lanes_here();
+    const wh_mask all = a.c.lanes & lanes_here();
     const uint64_t stride = workers_per_block(&a.c) * wh_grid_blocks();
     for (uint64_t i = my_number(&a.c);; i += stride) {
-        const wh_mask_t mask = wh_ballot(all, i < a.c.n);
+        const wh_mask mask = wh_ballot(all, i < a.c.n);
         if (i < a.c.n) {
             const uint64_t k = a.c.order[i];
             wh_free_lanes(a.heap, mask, a.c.ptrs[k]);
@@ -288,7 +288,7 @@ WH_FN uint64_t warp_number(void) {
 
 /* Every lane writes its share of the warp's block. */
 WH_KERNEL(allocate_warp, conform_args, a) {
-    const wh_mask_t mask = a.c.lanes & lanes_here();
+    const wh_mask mask = a.c.lanes & lanes_here();
     const uint64_t k = warp_number();
     if (!works(&a.c) || k >= a.c.n) {
         return;
@@ -308,7 +308,7 @@ WH_KERNEL(allocate_warp, conform_args, a) {
 
 /* A lane checks another one's share just before the warp frees the block. */
 WH_KERNEL(release_warp, conform_args, a) {
-    const wh_mask_t mask = a.c.lanes & lanes_here();
+    const wh_mask mask = a.c.lanes & lanes_here();
     const uint64_t k = (warp_number() + 1) % a.c.n; /* of another warp */
     if (!works(&a.c) || warp_number() >= a.c.n) {
         return;
@@ -490,16 +490,16 @@ WH_FN uint32_t says(uint64_t seed, uint32_t lane, uint32_t turn) {
 
 /* The lanes of mask vote for as many turns as one of them wants; some come late. Out of line:
  * lanes with other masks pass through the same code. */
-WH_FN_SLOW void vote(const conform_call *c, wh_mask_t mask, uint64_t seed) {
+WH_FN_SLOW void vote(const conform_call *c, wh_mask mask, uint64_t seed) {
     const uint32_t lane = wh_lane_id();
     const uint32_t manner = says(seed, lane, 64);
     for (uint32_t turn = 0; wh_any(mask, turn < (manner & 3)); turn++) {
         const uint32_t mine = says(seed, lane, turn) % 3;
-        wh_mask_t ones = 0, same = 0;
+        wh_mask ones = 0, same = 0;
         for (uint32_t l = 0; l < 32; l++) {
             const uint32_t said = says(seed, l, turn) % 3;
-            ones |= (wh_mask_t)(said == 1) << l;
-            same |= (wh_mask_t)(said == mine) << l;
+            ones |= (wh_mask)(said == 1) << l;
+            same |= (wh_mask)(said == mine) << l;
         }
         if ((manner & 4) != 0) {
             wh_backoff(lane & 1);
@@ -527,9 +527,9 @@ WH_KERNEL(parts, conform_args, a) {
     for (uint32_t round = 0; round < 32; round++) {
         const uint32_t n_parts = 1 + round / 8;
         const uint32_t mine = says(seed, lane, 65) % n_parts;
-        wh_mask_t mask = 0;
+        wh_mask mask = 0;
         for (uint32_t l = 0; l < 32; l++) {
-            mask |= (wh_mask_t)(says(seed, l, 65) % n_parts == mine) << l;
+            mask |= (wh_mask)(says(seed, l, 65) % n_parts == mine) << l;
         }
         mask &= lanes_here();
         if (round % (mine + 1) == 0) {
@@ -561,8 +561,8 @@ WH_KERNEL(two_heaps, conform_args, a) {
         return;
     }
     const uint64_t second = warp_number() % 2;
-    const wh_heap_t mine = second ? a.other : a.heap;
-    const wh_heap_t other = second ? a.heap : a.other;
+    const wh_heap_ref mine = second ? a.other : a.heap;
+    const wh_heap_ref other = second ? a.heap : a.other;
     FOR_MY_ITEMS(&a.c, k) {
         void *p = wh_malloc(mine, a.c.sizes[k]);
         a.c.ptrs[k] = p;
@@ -606,8 +606,8 @@ WH_KERNEL(left, conform_args, a) {
         a.c.result->served = alone;
     }
     if (wh_block_id() == 0 && wh_block_threads() == 32) {
-        const uint64_t by_warp = wh_blocks_left_warp(a.heap, 0xffffffffu, a.c.min_size);
-        if (by_warp != wh_shfl_u64(0xffffffffu, alone, 0)) {
+        const uint64_t by_warp = wh_blocks_left_warp(a.heap, WH_FULL_WARP, a.c.min_size);
+        if (by_warp != wh_shfl_u64(WH_FULL_WARP, alone, 0)) {
             wh_add_u64_relaxed(&a.c.result->nulls, 1);
         }
     }
@@ -635,7 +635,7 @@ WH_KERNEL(left, conform_args, a) {
 KERNELS(LAUNCHER)
 
 static wh_status bind(const wh_heap *heap, conform_handle *handle) {
-    wh_heap_t h;
+    wh_heap_ref h;
     const wh_status s = wh_heap_handle(heap, &h);
     if (s == WH_OK) {
         memcpy(handle, &h, sizeof h);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """readme.py: the documents tell the truth where a program can check it: the code that README.md
-and docs/CUDA.md show is that of examples which the tests build, every link leads somewhere, and
-every allocator of list.h is in the README's table.
+and docs/CUDA.md show is that of examples which the tests build, every link leads somewhere, every
+file of results is linked from some page, and every allocator of list.h is in the README's table.
 
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md.
@@ -47,16 +47,32 @@ def snippets(root):
     return wrong
 
 
+def documents(root):
+    return [file for pattern in ("*.md", "docs/**/*.md", "include/**/*.md", "results/*.md")
+            for file in sorted(root.glob(pattern))]
+
+
+def links(root):
+    """The links that lead nowhere, and the files of results that no page quotes."""
+    wrong = []
+    results = {file.resolve() for file in root.glob("results/**/*.jsonl")}
+    for document in documents(root):
+        text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.S | re.M)
+        for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
+            target = document.parent / link
+            results.discard(target.resolve())
+            if not target.exists():
+                wrong.append("{}: no such file: {}".format(document.relative_to(root), link))
+    return wrong + ["no page quotes {}".format(file.relative_to(root.resolve()))
+                    for file in sorted(results)]
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     readme = (root / "README.md").read_text()
-    wrong = snippets(root)
-    for document in [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("include/**/*.md")]:
-        text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.S | re.M)
-        for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
-            if not (document.parent / link).exists():
-                wrong.append("{}: no such file: {}".format(document.relative_to(root), link))
-    names = re.findall(r'^\s*X\(\w+, \w+, "([^"]+)"', (root / "include/warpheap/detail/alloc/list.h").read_text(), re.M)
+    wrong = snippets(root) + links(root)
+    list_h = (root / "include/warpheap/detail/alloc/list.h").read_text()
+    names = re.findall(r'^\s*X\(\w+, \w+, "([^"]+)"', list_h, re.M)
     if not names:
         wrong.append("no allocator found in list.h")
     for name in names:

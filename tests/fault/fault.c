@@ -43,10 +43,10 @@ static uint64_t n_seeds(int has_fault) {
 #define UNIVERSE 1024u /* of the tree */
 
 typedef struct workload_args {
-    wh_heap_t heap;
-    wh_ouro_t ouro; /* its variant says which */
+    wh_heap_ref heap;
+    wh_ouro_ref ouro; /* its variant says which */
     wh_vqueue_words *queue;
-    wh_chunkpool_words *pool;
+    wh_chunk_pool_words *pool;
     wh_veb set;
     wh_ring *ring;
     uint32_t *entries;
@@ -56,9 +56,9 @@ typedef struct workload_args {
     uint32_t seed;
     uint32_t steps;
     uint32_t least; /* smallest block, in words of 8 bytes */
-    wh_random_walk_t pages;
-    wh_rwmalloc_t units;
-    wh_circular_t list;
+    wh_random_walk_ref pages;
+    wh_rwmalloc_ref units;
+    wh_circular_ref list;
 } workload_args;
 
 WH_FN uint32_t next(uint32_t *state) {
@@ -261,11 +261,11 @@ WH_KERNEL(class_churn, workload_args, a) {
 }
 
 /* A macro is one line: its calls of wh_activemask would be one call site. */
-WH_FN wh_mask_t lanes_at_malloc(void) {
+WH_FN wh_mask lanes_at_malloc(void) {
     return wh_activemask();
 }
 
-WH_FN wh_mask_t lanes_at_free(void) {
+WH_FN wh_mask lanes_at_free(void) {
     return wh_activemask();
 }
 
@@ -405,7 +405,7 @@ WH_KERNEL(detach_churn, workload_args, a) {
 /* A linked queue on chunks of four entries. Everything lies behind `pool`. */
 WH_FN wh_vqueue_chunks small_chunks(const workload_args *a) {
     wh_vqueue_chunks k;
-    wh_chunkpool_bind(&k.pool, a->pool);
+    wh_chunk_pool_bind(&k.pool, a->pool);
     k.pool.entries[0] = (uint32_t *)(void *)(a->pool + 1);
     k.pool.entries[1] = k.pool.entries[0];
     k.pool.entries_log2[0] = k.pool.entries_log2[1] = 4;
@@ -437,7 +437,7 @@ WH_FN wh_vqueue small_queue(const workload_args *a) {
 /* Each lane passes messages on, one value at a time (P1); chunks come and go (P2, P3), and
  * lanes that walk find them reused (I3). */
 WH_KERNEL(queue_message, workload_args, a) {
-    const wh_mask_t me = 1u << wh_lane_id();
+    const wh_mask me = 1u << wh_lane_id();
     const wh_vqueue_chunks k = small_chunks(&a);
     const wh_vqueue q = small_queue(&a);
     uint32_t v = (uint32_t)wh_thread_id();
@@ -495,8 +495,8 @@ WH_KERNEL(queue_announce, workload_args, a) {
 #define POOL_CHUNKS 8u
 
 /* Four large chunks of two. */
-WH_FN wh_chunkpool small_pool(const workload_args *a) {
-    wh_chunkpool p = small_chunks(a).pool;
+WH_FN wh_chunk_pool small_pool(const workload_args *a) {
+    wh_chunk_pool p = small_chunks(a).pool;
     p.entries[1] = p.entries[0] + 16;
     p.n = POOL_CHUNKS;
     p.large_log2 = 1;
@@ -506,26 +506,26 @@ WH_FN wh_chunkpool small_pool(const workload_args *a) {
 /* A chunk for each lane but the last one, which puts small ones together as often as it can: those
  * who take split them again, and the pool is never empty (I3). */
 WH_KERNEL(pool_moves, workload_args, a) {
-    const wh_chunkpool p = small_pool(&a);
+    const wh_chunk_pool p = small_pool(&a);
     const uint64_t i = wh_thread_id();
     for (uint32_t step = 0; step < a.steps; step++) {
         if (i == POOL_CHUNKS) {
-            (void)wh_chunkpool_merge(p);
+            (void)wh_chunk_pool_merge(p);
             continue;
         }
-        wh_chunkpool_take_t t = wh_chunkpool_take(p, 0, 1);
+        wh_chunk_pool_taken t = wh_chunk_pool_take(p, 0, 1);
         for (uint32_t attempt = 0; t.n == 0; attempt++) {
-            if (wh_chunkpool_empty(p, 0)) {
+            if (wh_chunk_pool_empty(p, 0)) {
                 wh_add_u32_relaxed(&a.found->nulls, 1);
                 return;
             }
             wh_backoff(attempt);
-            t = wh_chunkpool_take(p, 0, 1);
+            t = wh_chunk_pool_take(p, 0, 1);
         }
-        const uint32_t chunk = wh_chunkpool_get(p, 0, t, 0);
+        const uint32_t chunk = wh_chunk_pool_get(p, 0, t, 0);
         wh_add_u32_relaxed(&a.found->overlaps, wh_fetch_add_u64_relaxed(&a.data[chunk], 1) != 0);
         (void)wh_fetch_sub_u64_relaxed(&a.data[chunk], 1);
-        wh_chunkpool_free(p, 0, chunk); /* P1 */
+        wh_chunk_pool_free(p, 0, chunk); /* P1 */
     }
 }
 
@@ -583,8 +583,8 @@ WH_KERNEL(ouro_mixed_never_null, workload_args, a) {
  * open word, no search may find that there is nothing, neither for its class nor for others (X1,
  * X2). */
 WH_KERNEL(ouro_opened, workload_args, a) {
-    const wh_ouro_t h = a.ouro;
-    const wh_mask_t me = wh_activemask();
+    const wh_ouro_ref h = a.ouro;
+    const wh_mask me = wh_activemask();
     const uint32_t c = 1, other = 2, pages = 1u << wh_ouro_pages_log2_(h, c);
     uint64_t *word = wh_ouro_open_(h, c, wh_sm_id() & (wh_ouro_opens_(h, c) - 1)), fronts = 0;
     void *held[8] = {NULL};
@@ -615,12 +615,12 @@ WH_KERNEL(ouro_opened, workload_args, a) {
 /* A lane alone: who lacks more than is ahead in an open word and on the next chunk gets just that,
  * and leaves the word used up (I6). */
 WH_KERNEL(ouro_passes_end, workload_args, a) {
-    const wh_ouro_t h = a.ouro;
-    const wh_mask_t me = wh_activemask();
+    const wh_ouro_ref h = a.ouro;
+    const wh_mask me = wh_activemask();
     const uint32_t c = 2, pages = 1u << wh_ouro_pages_log2_(h, c), place = wh_ouro_my_place_(h, c);
     void *const first = wh_ouro_malloc_(h.variant, h, me, 64); /* opens a chunk */
     wh_ouro_step s = wh_ouro_step_(0, 0);
-    wh_ouro_step_open_(h.header, h, c, place, 32, WH_CHUNKPOOL_SEEN, &s);
+    wh_ouro_step_open_(h.header, h, c, place, 32, WH_CHUNK_POOL_SEEN, &s);
     uint32_t wrong = first == NULL || s.n != pages - 1 || s.from == WH_CHUNK_NONE;
     wrong += wh_ouro_opened_(h, c, &s) != 2 * pages - 1;
     wrong += wh_ouro_load_open_(h, c, place) != pages;
@@ -810,7 +810,7 @@ static int run(const workload *w, uint64_t seed) {
     a.semaphore = a.entries + 64;
     a.found = (findings *)(void *)(a.semaphore + 16);
     a.queue = (wh_vqueue_words *)(void *)(a.semaphore + 32);
-    a.pool = (wh_chunkpool_words *)(void *)(a.queue + 1);
+    a.pool = (wh_chunk_pool_words *)(void *)(a.queue + 1);
     if (s == WH_OK) { /* the simulated device's memory is the host's */
         const wh_vqueue q = small_queue(&a);
         wh_vqueue_reset(q);

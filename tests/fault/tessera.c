@@ -8,7 +8,7 @@
 #include "warpheap/warpheap.h"
 
 typedef struct workload_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     findings *found;
     uint32_t seed;
     uint32_t steps;
@@ -26,7 +26,7 @@ WH_FN uint32_t next(uint32_t *state) {
 
 /* The set is one of a heap that has been full for a while: takes look at the lists first, without
  * entering slabs. */
-WH_FN wh_tessera_set *dry_set(wh_tessera_ref g) {
+WH_FN wh_tessera_set *dry_set(const wh_tessera_core *g) {
     wh_tessera_set *own = wh_tessera_set_at_(*g, 0);
     wh_add_u32_relaxed(&own->begun, WH_TESSERA_POOL_TURN + 1);
     wh_add_u32_relaxed(&own->done, WH_TESSERA_POOL_TURN + 1);
@@ -103,15 +103,15 @@ WH_KERNEL(tessera_runs, workload_args, a) {
 WH_KERNEL(tessera_spare, workload_args, a) {
     const uint32_t c = wh_tessera_class_of(a.most);
     wh_tessera_cursor *cursor = wh_tessera_cursor_at_(a.heap.core, 0, c);
-    const wh_mask_t me = wh_activemask();
+    const wh_mask me = wh_activemask();
     uint64_t v = wh_tessera_span(0, 1, 2); /* used up */
     uint32_t attach = 0;
     void **last = NULL; /* the block got last: each starts with the address of the one before */
     void **p = (void **)wh_tessera_spare_(a.heap, cursor, a.heap.classes[c], me,
                                           wh_group_by_u32(me, c), 1, &attach, &v, NULL);
     if (p == NULL) {
-        p = (void **)wh_tessera_ask_(wh_tessera_ref_(a.heap), &a.heap.sets[0], 0, me, 0, c, attach,
-                                     v, NULL, a.most);
+        p = (void **)wh_tessera_ask_(wh_tessera_core_of_(a.heap), &a.heap.sets[0], 0, me, 0, c,
+                                     attach, v, NULL, a.most);
     }
     const int had_rest = wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->spare));
     while (p != NULL) {
@@ -128,7 +128,7 @@ WH_KERNEL(tessera_spare, workload_args, a) {
 }
 
 /* Whether a request for class c is told that there is nothing. */
-WH_FN uint32_t is_none(wh_tessera_ref g, uint32_t c) {
+WH_FN uint32_t is_none(const wh_tessera_core *g, uint32_t c) {
     uint64_t number = WH_TESSERA_NO_NUMBER;
     return wh_tessera_none_(g, wh_activemask(), 0, c, 1, 1, &number) == WH_TESSERA_NONE;
 }
@@ -137,8 +137,8 @@ WH_FN uint32_t is_none(wh_tessera_ref g, uint32_t c) {
  * not put it into the pool yet, nobody may learn that there is nothing: neither who wants a slot,
  * of any class, nor who wants a run (X1). `most`: a class of several words; `least`: of one. */
 WH_KERNEL(tessera_under_way, workload_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
-    const wh_mask_t me = wh_activemask();
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
+    const wh_mask me = wh_activemask();
     const uint32_t c = wh_tessera_class_of(a.most), other = wh_tessera_class_of(a.least);
     const uint64_t taken = wh_tessera_slab_tag(other, 0, a.least);
     const uint64_t several = wh_tessera_slab_tag(c, 0, a.most);
@@ -167,7 +167,7 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
 /* A taker is in a slab of several words while another lane frees all of it: who leaves last owns it
  * (I5), and what the other lane did to its blocks comes before what the next owner does (P1). */
 WH_KERNEL(tessera_late_leave, workload_args, a) {
-    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t slots = (1u << g.chunk_log2) / a.most;
     uint32_t *step = &a.found->inside, attempt = 0;
     if (wh_thread_id() == 0) {
@@ -215,7 +215,7 @@ WH_KERNEL(tessera_late_leave, workload_args, a) {
  * another block in that slot, free, too. Whatever the taker gets must be a free block of this one.
  * Two rounds: the chunk in which that slot is differs in its tag, or the first one does as well. */
 WH_KERNEL(tessera_late_pack, workload_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t lane = wh_lane_id(), free_slot = 27;
     for (uint32_t first = 0; first < 2; first++) {
         wh_tessera_sight sight = {0, 0, 0, 0, 0};
@@ -309,8 +309,8 @@ static wh_status run_packs(const wh_launch *launch, workload_args *a, wh_heap *h
  * malloc may not be told of what was so before (X2). One lane plays both. In a block of a whole
  * warp the others make the second free with it. */
 WH_KERNEL(tessera_verdict, workload_args, a) {
-    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
-    const uint32_t c = wh_tessera_class_of(a.most), all = 0xffffffffu;
+    const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
+    const uint32_t c = wh_tessera_class_of(a.most);
     const int warp = wh_block_threads() == 32, plays = wh_lane_id() == 0;
     void *p[4] = {NULL, NULL, NULL, NULL};
     if (plays) {
@@ -323,8 +323,8 @@ WH_KERNEL(tessera_verdict, workload_args, a) {
         (void)wh_fetch_or_u64_acq_rel(wh_tessera_words_of_(g, 0), (uint64_t)1 << slot);
     }
     if (warp) {
-        wh_syncwarp(all);
-        wh_free_lanes(a.heap, all, p[2]);
+        wh_syncwarp(WH_FULL_WARP);
+        wh_free_lanes(a.heap, WH_FULL_WARP, p[2]);
     } else {
         wh_free(a.heap, p[2]);
     }
@@ -376,7 +376,7 @@ WH_KERNEL(tessera_answered, workload_args, a) {
  * slot of its last word: the first slot of that word, which is free, is not to be had meanwhile
  * (T1). One lane plays both. */
 WH_KERNEL(tessera_late_slot, workload_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
     const uint32_t word = slots >> 6, step = a.heap.classes[c].slot_size;
     wh_tessera_set *own = dry_set(g);
@@ -401,7 +401,7 @@ WH_KERNEL(tessera_late_slot, workload_args, a) {
  * bit past the last slot and gives it back, all the time; another one takes the slot, between enter
  * and leave. Never do both have theirs (T1). */
 WH_KERNEL(tessera_late_ends, workload_args, a) {
-    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g.chunk_log2) / a.most;
     const uint32_t word = slots >> 6, step = a.heap.classes[c].slot_size;
     const uint64_t bit = (uint64_t)1 << 63;
@@ -415,7 +415,8 @@ WH_KERNEL(tessera_late_ends, workload_args, a) {
             const wh_tessera_take take = wh_tessera_take_from_(g, 0, c, 0, 1, 0);
             wh_add_u32_relaxed(&a.found->overlaps,
                                take.bits != 0 && wh_load_u32_relaxed(stage) == 2);
-            wh_free(a.heap, wh_tessera_taken_(wh_tessera_ref_(a.heap), a.heap.classes[c], take, 0));
+            wh_free(a.heap,
+                    wh_tessera_taken_(wh_tessera_core_of_(a.heap), a.heap.classes[c], take, 0));
         }
         return;
     }
@@ -443,7 +444,7 @@ WH_KERNEL(tessera_late_ends, workload_args, a) {
 /* Two lanes take and free the only slot that a slab has free, the first of its last word, between
  * enter and leave. Only what has been freed may be counted as freed (X2). */
 WH_KERNEL(tessera_nothing, workload_args, a) {
-    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g.chunk_log2) / a.most;
     const uint32_t last = slots & ~63u, step = a.heap.classes[c].slot_size;
     uint32_t *stage = &a.found->inside, *taken = &a.found->overlaps;
@@ -464,7 +465,7 @@ WH_KERNEL(tessera_nothing, workload_args, a) {
     for (uint32_t k = 0; k < a.steps; k++) {
         const wh_tessera_take take = wh_tessera_take_from_(g, 0, c, 0, 1, 0);
         wh_add_u32_relaxed(taken, take.bits != 0);
-        wh_free(a.heap, wh_tessera_taken_(wh_tessera_ref_(a.heap), a.heap.classes[c], take, 0));
+        wh_free(a.heap, wh_tessera_taken_(wh_tessera_core_of_(a.heap), a.heap.classes[c], take, 0));
     }
     wh_add_u32_release(stage, 1);
     for (uint32_t attempt = 0; first != NULL && wh_load_u32_acquire(stage) != 3; attempt++) {
@@ -482,19 +483,19 @@ WH_KERNEL(tessera_nothing, workload_args, a) {
 /* The lanes of a warp free slots of one slab, of which the last is kept. When a lane returns, its
  * slot is free, whoever has freed it. */
 WH_KERNEL(tessera_warp, workload_args, a) {
-    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
+    const uint32_t lane = wh_lane_id();
     unsigned char *kept = NULL;
     for (uint32_t step = 0; step < a.steps; step++) {
         unsigned char *p = kept == NULL ? (unsigned char *)wh_malloc(a.heap, a.most) : NULL;
         kept = lane == 31 && p != NULL ? p : kept;
         const uint64_t slot = ((uintptr_t)p - (uintptr_t)g.base) / a.most;
-        wh_syncwarp(all);
-        wh_free_lanes(a.heap, all, p == kept ? NULL : p);
+        wh_syncwarp(WH_FULL_WARP);
+        wh_free_lanes(a.heap, WH_FULL_WARP, p == kept ? NULL : p);
         wh_add_u32_relaxed(&a.found->nulls,
                            kept == NULL &&
                                (wh_load_u64_relaxed(wh_tessera_words_of_(g, 0)) >> slot & 1) == 0);
-        wh_syncwarp(all);
+        wh_syncwarp(WH_FULL_WARP);
     }
     wh_free(a.heap, kept);
 }
@@ -502,12 +503,11 @@ WH_KERNEL(tessera_warp, workload_args, a) {
 /* Full warps take slabs of their own, of two classes in turn, in chunks that had been the other's:
  * behind malloc each lane sees the tag, which other lanes may have stored (P2). */
 WH_KERNEL(tessera_slabs, workload_args, a) {
-    const uint32_t all = 0xffffffffu;
     for (uint32_t step = 0; step < a.steps; step++) {
         const uint32_t n = a.most << ((step + (wh_thread_id() >> 5)) & 1);
-        void *p = wh_malloc_lanes(a.heap, all, n);
+        void *p = wh_malloc_lanes(a.heap, WH_FULL_WARP, n);
         wh_add_u32_relaxed(&a.found->overlaps, p != NULL && wh_usable_size(a.heap, p) != n);
-        wh_free_lanes(a.heap, all, p);
+        wh_free_lanes(a.heap, WH_FULL_WARP, p);
     }
 }
 
@@ -515,13 +515,13 @@ WH_KERNEL(tessera_slabs, workload_args, a) {
  * Who looks for slots of the class that it was finds none: as soon as it may enter, it sees the new
  * tag (P7). With holds = 2 it does not enter, but looks again at the tag (T1). */
 WH_KERNEL(tessera_dressed, workload_args, a) {
-    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t before = wh_tessera_class_of(a.least), after = wh_tessera_class_of(a.most);
     const uint64_t *tags = wh_tessera_header_(g)->slab_tags;
     uint64_t *words = wh_tessera_words_of_(g, 0);
     uint32_t *stage = &a.found->inside;
     const int each = a.holds == 2;
-    wh_tessera_set *own = wh_thread_id() != 0 ? dry_set(wh_tessera_ref_(a.heap)) : NULL;
+    wh_tessera_set *own = wh_thread_id() != 0 ? dry_set(wh_tessera_core_of_(a.heap)) : NULL;
     for (uint32_t step = 0; step < a.steps; step++) {
         const uint32_t from = 4 * step, word = step % 2;
         if (wh_thread_id() != 0) {
@@ -532,7 +532,7 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
                 wh_tessera_take take;
                 if (each) {
                     wh_tessera_list_slab_(g, before, 0);
-                    take = wh_tessera_take_each_(wh_tessera_ref_(a.heap), own, 0, before, 1);
+                    take = wh_tessera_take_each_(wh_tessera_core_of_(a.heap), own, 0, before, 1);
                 } else {
                     take = wh_tessera_take_from_(g, 0, before, 0, 1, 0);
                 }
@@ -567,7 +567,7 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
  * slots of one of these classes from listed slabs, without entering: what it gets is a slot of a
  * slab of that class (T1), which stays until it has given it back (I4), and its own (P1). */
 WH_KERNEL(tessera_each, workload_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.least);
     uint32_t *stage = &a.found->inside, attempt = 0;
     if (wh_thread_id() != 0) {
@@ -611,7 +611,7 @@ WH_KERNEL(tessera_each, workload_args, a) {
 /* A slab without a free slot is still on the list, and a taker is about to take it off when one is
  * freed: whatever comes first, if that slot is free in the end, the slab is listed (I6). */
 WH_KERNEL(tessera_unlisted, workload_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
     const wh_veb list = wh_tessera_list_(*g, c);
     uint32_t *stage = &a.found->inside;
@@ -654,8 +654,8 @@ WH_KERNEL(tessera_unlisted, workload_args, a) {
  * is counted a second lane searches for all, and takes nothing: what its verdict says of the time
  * before holds no longer (X2), so it has seen the chunk (P6). */
 WH_KERNEL(tessera_counted, workload_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
-    const wh_mask_t me = wh_activemask();
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
+    const wh_mask me = wh_activemask();
     const uint32_t c = wh_tessera_class_of(a.most), other = wh_tessera_class_of(a.least);
     const uint32_t *events = &wh_tessera_set_at_(*g, 0)->events;
     uint32_t *stage = &a.found->inside, *lock = &wh_tessera_header_(*g)->search_lock;
@@ -689,7 +689,7 @@ WH_KERNEL(tessera_counted, workload_args, a) {
  * searches for all: it sees that slot, whichever of its lanes looks there, and does not answer that
  * there is none (P8, X3). */
 WH_KERNEL(tessera_asked, workload_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), lane = wh_lane_id();
     const uint32_t lanes = wh_block_threads(), all = (1u << lanes) - 1;
     uint32_t *stage = &a.found->inside, *lock = &wh_tessera_header_(*g)->search_lock;
@@ -740,7 +740,7 @@ WH_KERNEL(tessera_asked, workload_args, a) {
         if (frees) {
             wh_add_u32_relaxed(&a.found->overlaps, wh_malloc(a.heap, a.most) != p[k]);
         }
-        wh_syncwarp(all);
+        wh_syncwarp(WH_FULL_WARP);
     }
     for (uint32_t k = 0; leads && k < 4; k++) {
         wh_free(a.heap, p[k]);
@@ -753,9 +753,9 @@ WH_KERNEL(tessera_asked, workload_args, a) {
  * latter (P3). holds = 1: it was a cursor's (lane 1 of block 1), which the warp detaches; 2: the
  * warp gathers chunks, and leaves slots of the last one. Nothing else orders the four. */
 WH_KERNEL(tessera_handed, workload_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const wh_veb pool = wh_tessera_pool_(*g);
-    const uint32_t c = wh_tessera_class_of(a.most), all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t c = wh_tessera_class_of(a.most), lane = wh_lane_id();
     const wh_tessera_class row = a.heap.classes[c];
     const int detaches = a.holds == 1;
     wh_tessera_set *own = wh_tessera_set_at_(*g, 0);
@@ -791,7 +791,7 @@ WH_KERNEL(tessera_handed, workload_args, a) {
         }
         wh_free(a.heap, g->base + ((uint64_t)x << g->chunk_log2));
     } else if (mine == 2) {
-        wh_syncwarp(all);
+        wh_syncwarp(WH_FULL_WARP);
         unsigned char *p = NULL;
         uint32_t last = chunk;
         if (detaches) {
@@ -799,7 +799,7 @@ WH_KERNEL(tessera_handed, workload_args, a) {
         } else {
             p = (unsigned char *)wh_tessera_gather_slots_(g, 0, c, NULL);
             const uint32_t at = p != NULL ? (uint32_t)((p - g->base) >> g->chunk_log2) : 0;
-            last = wh_shfl_u32(all, at, WH_WARP_SIZE - 1);
+            last = wh_shfl_u32(WH_FULL_WARP, at, WH_WARP_SIZE - 1);
             wh_add_u32_relaxed(&a.found->nulls, p == NULL);
         }
         if (lane == (detaches ? 0 : WH_WARP_SIZE - WH_WARP_SIZE % row.slots)) { /* who gave it */
@@ -808,8 +808,8 @@ WH_KERNEL(tessera_handed, workload_args, a) {
         while ((wh_load_u32_relaxed(stage) & 255) != 4) {
             wh_backoff(attempt++);
         }
-        wh_syncwarp(all);
-        wh_free_lanes(a.heap, all, p);
+        wh_syncwarp(WH_FULL_WARP);
+        wh_free_lanes(a.heap, WH_FULL_WARP, p);
     } else {
         const wh_tessera_take take = wh_tessera_take_from_(*g, 0, c, chunk, 1, 0);
         uint64_t *p = (uint64_t *)wh_tessera_taken_(g, row, take, 0);
@@ -839,7 +839,7 @@ WH_KERNEL(tessera_fill, workload_args, a) {
  * them now and then, and put it back, once. Lanes of as many other warps as chunks are free each
  * have one block at a time, which takes a chunk; none of their mallocs may fail (P4, X1). */
 WH_KERNEL(tessera_scattered, workload_args, a) {
-    const wh_tessera_core g = *wh_tessera_ref_(a.heap);
+    const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t warp = wh_block_id(), lane = wh_lane_id(), words = 128 - 16 * (warp - 2);
     for (uint32_t step = 0; step < a.steps && warp < 2; step++) {
         wh_tessera_set *own = wh_tessera_set_at_(g, 0);

@@ -19,14 +19,14 @@ static int failures;
 
 static const unsigned THREADS = 1000;
 
-__global__ void take_blocks(wh_heap_t heap, void **blocks) {
+__global__ void take_blocks(wh_heap_ref heap, void **blocks) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < THREADS) {
         blocks[i] = wh_malloc(heap, 16 + i);
     }
 }
 
-__global__ void give_blocks(wh_heap_t heap, void **blocks) {
+__global__ void give_blocks(wh_heap_ref heap, void **blocks) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < THREADS) {
         wh_free(heap, blocks[i]);
@@ -42,7 +42,7 @@ __global__ void spin(const volatile int *go) {
 struct space {
     wh_device *device;
     wh_heap *heap;
-    wh_heap_t handle;
+    wh_heap_ref handle;
     void **blocks;
 };
 
@@ -75,7 +75,7 @@ static unsigned long long live(wh_heap *heap) {
 static void targets(bool gpu) {
     wh_device *d = nullptr;
     wh_heap *heap = nullptr;
-    wh_heap_t handle;
+    wh_heap_ref handle;
     wh_heap_options o = {};
     const char *specs[] = {"auto", "cuda", nullptr};
     for (const char *spec : specs) {
@@ -191,7 +191,7 @@ static void graphs() {
 }
 
 typedef struct kernel_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **blocks;
 } kernel_args;
 

@@ -20,7 +20,7 @@ static int failures;
 static const unsigned SHARED = 100u << 10; // more than a kernel has without asking
 
 template <class T> struct sum_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     T *sums; // one a block
 };
 
@@ -47,7 +47,7 @@ WH_KERNEL_TEMPLATE((class T), sum_threads, sum_args<T>, a) {
 }
 
 struct take_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     size_t bytes;
 };
 

@@ -7,7 +7,7 @@
 enum { THREADS = 64, BLOCKS = 4 };
 
 typedef struct {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *served;
 } args;
 

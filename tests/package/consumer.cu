@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 #include <warpheap/warpheap.h>
 
-__global__ void work(wh_heap_t heap, unsigned *served) {
+__global__ void work(wh_heap_ref heap, unsigned *served) {
     unsigned *p = static_cast<unsigned *>(wh_malloc(heap, 48));
     if (p != nullptr) {
         *p = threadIdx.x;
@@ -15,7 +15,7 @@ __global__ void work(wh_heap_t heap, unsigned *served) {
 static int run(wh_device *device) {
     wh_heap *heap = nullptr;
     wh_heap_options options = {};
-    wh_heap_t handle;
+    wh_heap_ref handle;
     unsigned *served = nullptr, count = 0;
 
     options.device = device;

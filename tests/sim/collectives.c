@@ -35,7 +35,7 @@ typedef struct model_args {
     uint32_t lanes;
 } model_args;
 
-WH_FN uint64_t perform(uint32_t which, wh_mask_t mask, uint64_t v, uint32_t source) {
+WH_FN uint64_t perform(uint32_t which, wh_mask mask, uint64_t v, uint32_t source) {
     switch (which) {
     case OP_BALLOT:
         return wh_ballot(mask, (int)(v & 1));

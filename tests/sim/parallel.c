@@ -14,12 +14,12 @@ typedef struct work_args {
 /* 32 lanes in the first two warps, 20 in the third. */
 WH_KERNEL(masks, work_args, a) {
     const uint32_t t = wh_thread_in_block();
-    const wh_mask_t live = t < 64 ? ~0u : (1u << 20) - 1;
+    const wh_mask live = t < 64 ? ~0u : (1u << 20) - 1;
     const uint32_t n = wh_popc32(wh_ballot(live, 1));
     if (n != (t < 64 ? 32u : 20u) || wh_reduce_add_u32(live, 1) != n) {
         wh_add_u32_relaxed(a.bad, 1);
     }
-    const wh_mask_t here = wh_activemask();
+    const wh_mask here = wh_activemask();
     if ((here & ~live) != 0 || (wh_ballot(here, 1) != here)) {
         wh_add_u32_relaxed(a.bad, 1);
     }

@@ -47,7 +47,7 @@ WH_KERNEL(critical, spin_args, a) {
 WH_KERNEL(leader_works, spin_args, a) {
     const uint32_t lane = wh_lane_id(), half = lane % 2;
     uint32_t attempt = 0;
-    const wh_mask_t mine = half ? 0xaaaaaaaau : 0x55555555u;
+    const wh_mask mine = half ? 0xaaaaaaaau : 0x55555555u;
     if (half) {
         for (uint32_t i = 0; i < 20; i++) {
             (void)wh_ballot(mine, (int)i);

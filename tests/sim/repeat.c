@@ -12,7 +12,7 @@
 #define ITEMS 4096u
 
 typedef struct churn_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint64_t *events; /* what each malloc gave, in the order of the answers */
     uint32_t *next;
     unsigned char *base;

@@ -28,7 +28,7 @@ WH_FN void note(const mix_args *a, uint32_t what) {
 
 WH_KERNEL(mix, mix_args, a) {
     for (uint32_t i = 0; i < a.rounds; i++) {
-        const wh_mask_t mask = wh_activemask();
+        const wh_mask mask = wh_activemask();
         const uint32_t n = wh_popc32(wh_ballot(mask, 1));
         note(&a, (uint32_t)wh_thread_id() << 8 | n);
         if (wh_lane_id() % 4 == i % 4) {

@@ -129,7 +129,7 @@ typedef struct trace_args {
 /* A little of everything that schedules. */
 WH_KERNEL(trace_all, trace_args, a) {
     for (uint32_t i = 0; i < 4; i++) {
-        const wh_mask_t mask = wh_activemask();
+        const wh_mask mask = wh_activemask();
         const uint32_t sum = wh_reduce_add_u32(mask, wh_lane_id());
         uint32_t at = wh_fetch_add_u32_relaxed(a.next, 1);
         if (at < a.room) {

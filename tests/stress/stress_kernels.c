@@ -6,7 +6,7 @@
 #include "warpheap/warpheap.h"
 
 typedef struct stress_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     stress_call c;
 } stress_args;
 
@@ -145,7 +145,7 @@ WH_FN void *change_block(const stress_args *a, void *p, uint64_t n) {
 
 /* One block for all lanes that are here together; the leader posts it. */
 WH_FN void *get_shared_block(const stress_args *a, uint64_t r) {
-    const wh_mask_t mask = wh_activemask();
+    const wh_mask mask = wh_activemask();
     const uint32_t leader = wh_mask_leader(mask);
     const uint64_t n = pick_size(a, wh_shfl_u64(mask, r, leader));
     void *p = wh_malloc_warp(a->heap, mask, n);
@@ -232,7 +232,7 @@ LAUNCHER(drain)
 LAUNCHER(whole)
 
 static wh_status bind(const wh_heap *heap, stress_handle *handle) {
-    wh_heap_t h;
+    wh_heap_ref h;
     const wh_status s = wh_heap_handle(heap, &h);
     if (s == WH_OK) {
         memcpy(handle, &h, sizeof h);

@@ -9,7 +9,7 @@
 typedef struct fixture {
     wh_device *device;
     wh_heap *heap;
-    wh_heap_t handle;
+    wh_heap_ref handle;
 } fixture;
 
 static void set_up(fixture *f, uint32_t policy, uint64_t seed) {
@@ -37,7 +37,7 @@ static void tear_down(fixture *f) {
 /* --- one block for a thread block -------------------------------------------------------- */
 
 typedef struct share_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint64_t *first; /* by thread block: what its thread 0 got */
     uint32_t *wrong;
     uint32_t rounds;
@@ -123,7 +123,7 @@ static void test_sizes(void **state) {
 }
 
 typedef struct scarce_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *wrong, *got;
     size_t bytes; /* a large part of the heap */
 } scarce_args;
@@ -180,7 +180,7 @@ static void test_reuse(void **state) {
 /* --- zeros ----------------------------------------------------------------------------- */
 
 typedef struct zero_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *wrong, *null;
     size_t count, size;
 } zero_args;
@@ -229,9 +229,9 @@ WH_KERNEL(zero_block, zero_args, a) {
 WH_KERNEL(zero_warp, zero_args, a) {
     const size_t n = a.count * a.size;
     const uint32_t left = wh_block_threads() - wh_thread_in_block() / 32 * 32;
-    const wh_mask_t warp = left < 32 ? (1u << left) - 1 : 0xffffffffu;
-    const wh_mask_t odd = warp & 0x9249249au;
-    const wh_mask_t mask = odd >> wh_lane_id() & 1u ? odd : warp & ~odd;
+    const wh_mask warp = left < 32 ? (1u << left) - 1 : WH_FULL_WARP;
+    const wh_mask odd = warp & 0x9249249au;
+    const wh_mask mask = odd >> wh_lane_id() & 1u ? odd : warp & ~odd;
     unsigned char *p = (unsigned char *)wh_calloc_warp(a.heap, mask, a.count, a.size);
     if (p == NULL) {
         wh_add_u32_relaxed(a.null, 1);

@@ -10,14 +10,14 @@
 #define MOST 32u
 
 typedef struct pool_memory {
-    wh_chunkpool_words words;
+    wh_chunk_pool_words words;
     uint32_t entries[2][64];
     uint64_t tree[4];
 } pool_memory;
 
-static wh_chunkpool pool_of(pool_memory *m, uint32_t n, uint32_t large_log2) {
-    wh_chunkpool p;
-    wh_chunkpool_bind(&p, &m->words);
+static wh_chunk_pool pool_of(pool_memory *m, uint32_t n, uint32_t large_log2) {
+    wh_chunk_pool p;
+    wh_chunk_pool_bind(&p, &m->words);
     p.entries[0] = m->entries[0];
     p.entries[1] = m->entries[1];
     p.entries_log2[0] = p.entries_log2[1] = 6;
@@ -65,34 +65,34 @@ static void took(pool_model *s, uint32_t n, uint32_t chunk, uint32_t size) {
 
 /* op 0, 1: take 1 or 3 small ones; 2: a large one; 3: merge; then: free the (op - 4)th. */
 static int apply(pool_model *s, uint32_t n, uint32_t large_log2, uint32_t op) {
-    const wh_chunkpool p = pool_of(&s->m, n, large_log2);
+    const wh_chunk_pool p = pool_of(&s->m, n, large_log2);
     const uint32_t size = 1u << large_log2;
     if (op < 2) {
         const uint32_t want = op == 0 ? 1 : 3, have = free_now(s, n);
-        const wh_chunkpool_take_t t = wh_chunkpool_take(p, 0, want);
+        const wh_chunk_pool_taken t = wh_chunk_pool_take(p, 0, want);
         assert_true(t.n <= want && (t.n != 0 || have == 0));
         for (uint32_t i = t.n; i-- > 0;) {
-            took(s, n, wh_chunkpool_get(p, 0, t, i), 1);
+            took(s, n, wh_chunk_pool_get(p, 0, t, i), 1);
         }
-        assert_int_equal(wh_chunkpool_empty(p, 0), have == t.n);
+        assert_int_equal(wh_chunk_pool_empty(p, 0), have == t.n);
     } else if (op == 2) {
         const int may = has_large(s, n, size);
-        wh_chunkpool_take_t t = wh_chunkpool_take(p, 1, 1);
+        wh_chunk_pool_taken t = wh_chunk_pool_take(p, 1, 1);
         if (t.n == 0) {
-            assert_true(wh_chunkpool_empty(p, 1));
-            const int merged = wh_chunkpool_merge(p);
+            assert_true(wh_chunk_pool_empty(p, 1));
+            const int merged = wh_chunk_pool_merge(p);
             assert_int_equal(merged, may && large_log2 != 0);
-            t = wh_chunkpool_take(p, 1, 1);
+            t = wh_chunk_pool_take(p, 1, 1);
         }
         if (large_log2 != 0) {
             assert_int_equal(t.n, may);
         }
         if (t.n != 0) {
-            took(s, n, wh_chunkpool_get(p, 1, t, 0), size);
+            took(s, n, wh_chunk_pool_get(p, 1, t, 0), size);
         }
     } else if (op == 3) {
-        (void)wh_chunkpool_merge(p);
-        assert_int_equal(wh_chunkpool_empty(p, 0), free_now(s, n) == 0);
+        (void)wh_chunk_pool_merge(p);
+        assert_int_equal(wh_chunk_pool_empty(p, 0), free_now(s, n) == 0);
     } else {
         uint32_t k = op - 4, i = 0;
         for (; i < n; i++) {
@@ -105,7 +105,7 @@ static int apply(pool_model *s, uint32_t n, uint32_t large_log2, uint32_t op) {
         }
         const uint32_t large = s->out[i] == 2;
         memset(&s->out[i], 0, large ? size : 1);
-        wh_chunkpool_free(p, large, i);
+        wh_chunk_pool_free(p, large, i);
     }
     return 1;
 }
@@ -156,15 +156,15 @@ static void test_fresh_in_order(void **state) {
                 for (uint32_t before = 0; before + large * size <= n - rest; before++) {
                     pool_memory m;
                     memset(&m, 0, sizeof m);
-                    const wh_chunkpool p = pool_of(&m, n, large_log2);
+                    const wh_chunk_pool p = pool_of(&m, n, large_log2);
                     for (uint32_t i = 0; i < n - large * size; i++) {
                         if (i == before && large != 0) {
-                            assert_int_equal(wh_chunkpool_take(p, 1, large).n, large);
+                            assert_int_equal(wh_chunk_pool_take(p, 1, large).n, large);
                         }
-                        const wh_chunkpool_take_t t = wh_chunkpool_take(p, 0, 1);
+                        const wh_chunk_pool_taken t = wh_chunk_pool_take(p, 0, 1);
                         const uint32_t main = n - rest - large * size;
                         assert_int_equal(t.n, 1);
-                        assert_int_equal(wh_chunkpool_get(p, 0, t, 0),
+                        assert_int_equal(wh_chunk_pool_get(p, 0, t, 0),
                                          i < main ? i : n - rest + i - main);
                     }
                 }
@@ -176,7 +176,7 @@ static void test_fresh_in_order(void **state) {
 /* --- many lanes ---------------------------------------------------------------------------- */
 
 typedef struct pool_args {
-    wh_chunkpool pool;
+    wh_chunk_pool pool;
     uint64_t *plain; /* by chunk: written by its owner */
     uint32_t *errors;
     uint32_t *outside; /* chunks that lanes hold, raised before the take */
@@ -193,14 +193,14 @@ WH_KERNEL(take_and_free, pool_args, a) {
         const uint32_t level = (random >> 40) % 4 == 0, n = 1 + (uint32_t)(random >> 50) % 3;
         const uint32_t each = level != 0 ? size : 1;
         wh_add_u32_relaxed(a.outside, level != 0 ? size : n);
-        const wh_chunkpool_take_t t = wh_chunkpool_take(a.pool, level, level != 0 ? 1 : n);
+        const wh_chunk_pool_taken t = wh_chunk_pool_take(a.pool, level, level != 0 ? 1 : n);
         uint32_t chunk[3];
-        if (t.n == 0 && level == 0 && wh_chunkpool_empty(a.pool, 0) &&
+        if (t.n == 0 && level == 0 && wh_chunk_pool_empty(a.pool, 0) &&
             wh_load_u32_relaxed(a.outside) < a.pool.n) {
             wh_add_u32_relaxed(a.errors, 1); /* I3: someone must have had all the others */
         }
         for (uint32_t i = 0; i < t.n; i++) {
-            chunk[i] = wh_chunkpool_get(a.pool, level, t, i);
+            chunk[i] = wh_chunk_pool_get(a.pool, level, t, i);
             for (uint32_t k = 0; k < each; k++) {
                 a.plain[chunk[i] + k] = me; /* a race, if another lane has it */
             }
@@ -212,10 +212,10 @@ WH_KERNEL(take_and_free, pool_args, a) {
                     wh_add_u32_relaxed(a.errors, 1);
                 }
             }
-            wh_chunkpool_free(a.pool, level, chunk[i]);
+            wh_chunk_pool_free(a.pool, level, chunk[i]);
         }
         if (t.n == 0 && level == 1) {
-            (void)wh_chunkpool_merge(a.pool);
+            (void)wh_chunk_pool_merge(a.pool);
         }
         (void)wh_fetch_sub_u32_relaxed(a.outside, level != 0 ? size : n);
     }
@@ -243,11 +243,11 @@ static void test_concurrent(void **state) {
             pool_model s;
             memset(&s, 0, sizeof s);
             for (uint32_t i = 0; i < a.pool.n; i++) {
-                const wh_chunkpool_take_t t = wh_chunkpool_take(a.pool, 0, 1);
+                const wh_chunk_pool_taken t = wh_chunk_pool_take(a.pool, 0, 1);
                 assert_int_equal(t.n, 1);
-                took(&s, a.pool.n, wh_chunkpool_get(a.pool, 0, t, 0), 1);
+                took(&s, a.pool.n, wh_chunk_pool_get(a.pool, 0, t, 0), 1);
             }
-            assert_true(wh_chunkpool_empty(a.pool, 0));
+            assert_true(wh_chunk_pool_empty(a.pool, 0));
             wh_device_close(d);
         }
     }
@@ -262,8 +262,8 @@ WH_KERNEL(merge_and_look, pool_args, a) {
         wh_backoff(0);
     }
     if (me % 8 == 0) {
-        (void)wh_chunkpool_merge(a.pool);
-    } else if (wh_chunkpool_empty(a.pool, a.steps)) { /* the level */
+        (void)wh_chunk_pool_merge(a.pool);
+    } else if (wh_chunk_pool_empty(a.pool, a.steps)) { /* the level */
         wh_add_u32_relaxed(a.errors, 1);
     }
 }
@@ -295,7 +295,7 @@ static void test_merge_hides_nothing(void **state) {
 /* --- lanes that look for a large chunk in vain ----------------------------------------------- */
 
 WH_KERNEL(look_in_vain, pool_args, a) {
-    if (wh_chunkpool_merge(a.pool) || !wh_chunkpool_empty(a.pool, 1)) {
+    if (wh_chunk_pool_merge(a.pool) || !wh_chunk_pool_empty(a.pool, 1)) {
         wh_add_u32_relaxed(a.errors, 1);
     }
 }
@@ -311,15 +311,15 @@ static void test_many_look_in_vain(void **state) {
         memset(&a, 0, sizeof a);
         a.pool = pool_of(m, 32, 2);
         a.errors = take(d, 4);
-        const wh_chunkpool_take_t t = wh_chunkpool_take(a.pool, 0, 32);
+        const wh_chunk_pool_taken t = wh_chunk_pool_take(a.pool, 0, 32);
         assert_int_equal(t.n, 32);
         for (uint32_t i = 0; i < 32; i++) {
-            const uint32_t chunk = wh_chunkpool_get(a.pool, 0, t, i);
+            const uint32_t chunk = wh_chunk_pool_get(a.pool, 0, t, i);
             if (chunk % 4 != 1) {
-                wh_chunkpool_free(a.pool, 0, chunk);
+                wh_chunk_pool_free(a.pool, 0, chunk);
             }
         }
-        assert_int_equal(wh_chunkpool_merge(a.pool), 0); /* what is free is loose now */
+        assert_int_equal(wh_chunk_pool_merge(a.pool), 0); /* what is free is loose now */
         const wh_launch l = grid(d, 2, 64);
         if (look_in_vain(&l, &a) != WH_OK) {
             fail_msg("%s", wh_device_error_text(d));

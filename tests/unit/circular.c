@@ -8,7 +8,7 @@
 /* Chunks 1, 2, 3, ... of sizes R / 2^floor(log2 i), level by level, for each offset; the
  * rest is one chunk. */
 static void check_split(uint64_t bytes, uint32_t n_offsets) {
-    wh_circular_t h;
+    wh_circular_ref h;
     wh_plan plan;
     memset(&h, 0, sizeof h);
     assert_int_equal(wh_circular_plan_(&h, &plan, NULL, bytes, n_offsets, 8), WH_OK);
@@ -51,7 +51,7 @@ static void test_split(void **state) {
         }
     }
     /* Units of 16 bytes up to 16 GiB, larger ones above. */
-    wh_circular_t h;
+    wh_circular_ref h;
     wh_plan plan;
     assert_int_equal(wh_circular_plan_(&h, &plan, NULL, (uint64_t)15 << 30, 1, 4), WH_OK);
     assert_int_equal(h.unit_log2, 4);
@@ -62,7 +62,7 @@ static void test_split(void **state) {
 typedef struct bed {
     wh_device *device;
     wh_heap *heap;
-    wh_circular_t h;
+    wh_circular_ref h;
 } bed;
 
 static void set_up(bed *x, uint64_t bytes) {
@@ -159,7 +159,7 @@ static void test_gather(void **state) {
 }
 
 typedef struct row_args {
-    wh_circular_t h;
+    wh_circular_ref h;
     void **ptrs;
 } row_args;
 
@@ -252,7 +252,7 @@ static void test_small_chunks(void **state) {
 /* --- AWMalloc ------------------------------------------------------------------------- */
 
 typedef struct bump_args {
-    wh_awmalloc_t heap;
+    wh_awmalloc_ref heap;
     uint64_t low, high;
     uint64_t *outside; /* blocks that do not lie in low..high */
 } bump_args;

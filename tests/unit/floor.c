@@ -11,7 +11,7 @@
 /* --- layout and arithmetic ------------------------------------------------------------- */
 
 static void check_layout(uint64_t bytes, uint32_t n_sms) {
-    wh_floor_t h;
+    wh_floor_ref h;
     wh_plan plan;
     wh_tuning tuning;
     unsigned char *memory = (unsigned char *)(uintptr_t)4096; /* never touched */
@@ -53,7 +53,7 @@ static void test_layout(void **state) {
         check_layout((uint64_t)128 << 30, n_sms[i]);
     }
     /* An H200's: a set's own part is nearly all of its region, so that sets seldom meet. */
-    wh_floor_t h;
+    wh_floor_ref h;
     wh_plan plan;
     wh_tuning tuning;
     memset(&h, 0, sizeof h);
@@ -103,10 +103,10 @@ static void test_slots(void **state) {
 /* --- kernels --------------------------------------------------------------------------- */
 
 typedef struct floor_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;
     uint64_t sizes[4]; /* lane l wants size l % 4 */
-    wh_mask_t lanes;
+    wh_mask lanes;
     uint32_t rounds, plain;
 } floor_args;
 
@@ -185,7 +185,7 @@ static wh_floor_row row_of(const bed *x, uint64_t size) {
 
 /* How many words the blocks of each 32 pointers have their bits in, added up. */
 static uint64_t words_of_warps(const bed *x, uint32_t n) {
-    const wh_floor_t h = x->a.heap;
+    const wh_floor_ref h = x->a.heap;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < n; i += 32) {
         uint32_t words[32], n_words = 0;
@@ -209,11 +209,11 @@ static uint64_t words_of_warps(const bed *x, uint32_t n) {
  * of a whole warp makes one atomic, other lanes one each, and each chunk that is begun gets its tag
  * once. A free sets the bit of its slot and no other, with a load for each block and one atomic a
  * word. */
-static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const uint64_t *sizes,
+static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask lanes, const uint64_t *sizes,
                        uint32_t n_sizes, uint32_t plain) {
     bed x;
     set_up(&x, 64 << 20, 4, seed);
-    const wh_floor_t h = x.a.heap;
+    const wh_floor_ref h = x.a.heap;
     const wh_launch launch = grid(x.device, blocks, 64);
     const uint32_t warps = blocks * 2, threads = blocks * 64;
     unsigned char *units = test_calloc(h.bytes / 16, 1);
@@ -297,7 +297,7 @@ static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask_t lanes, const ui
 static void test_blocks(void **state) {
     static const uint64_t sizes[][4] = {
         {16, 16, 16, 16}, {1, 100, 700, 3000}, {8192, 80, 8192, 80}, {16384, 20000, 300, 64}};
-    static const wh_mask_t lanes[] = {~0u, 1, 0x80000000u, 0x0f0ff0f1u};
+    static const wh_mask lanes[] = {~0u, 1, 0x80000000u, 0x0f0ff0f1u};
     (void)state;
     for (uint64_t seed = 0; seed < n_seeds(); seed++) {
         for (uint32_t i = 0; i < 16; i++) {
@@ -315,7 +315,7 @@ static void test_round(void **state) {
     bed x;
     (void)state;
     set_up(&x, 8 << 20, 1, 1);
-    const wh_floor_t h = x.a.heap;
+    const wh_floor_ref h = x.a.heap;
     assert_int_equal(h.region, 256);
     const uint32_t slots = h.region * 2; /* of 8 KiB */
     const wh_launch launch = grid(x.device, 4, 64);
@@ -343,7 +343,7 @@ static void test_large(void **state) {
     bed x;
     (void)state;
     set_up(&x, 64 << 20, 1, 2);
-    const wh_floor_t h = x.a.heap;
+    const wh_floor_ref h = x.a.heap;
     const wh_launch launch = grid(x.device, 1, 32);
     const uint64_t sizes[] = {16385, 100000, 1 << 20, h.bytes / 3 * 2, h.bytes};
     for (uint32_t k = 0; k < 5; k++) {

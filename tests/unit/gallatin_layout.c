@@ -11,7 +11,7 @@ typedef struct shape {
     uint32_t n_sms;
 } shape;
 
-typedef void (*shape_fn)(const wh_gallatin_t *h, const wh_plan *plan, unsigned char *memory,
+typedef void (*shape_fn)(const wh_gallatin_ref *h, const wh_plan *plan, unsigned char *memory,
                          const shape *s);
 
 /* Calls check for every plan that succeeds; counts them. Memory is never touched. */
@@ -41,7 +41,7 @@ static uint32_t for_all_shapes(shape_fn check) {
         /* Memory is aligned to 256 bytes and no better. */
         unsigned char *memory =
             (unsigned char *)(((uintptr_t)1 << 40) + 256 * (2 * (uintptr_t)i + 1));
-        wh_gallatin_t h;
+        wh_gallatin_ref h;
         wh_plan plan;
         memset(&h, 0, sizeof h);
         memset(&plan, 0, sizeof plan);
@@ -67,7 +67,7 @@ static const unsigned char *follows(const void *start, uint64_t bytes, const uns
     return (const unsigned char *)start + bytes;
 }
 
-static void check_regions(const wh_gallatin_t *h, const wh_plan *plan, unsigned char *memory,
+static void check_regions(const wh_gallatin_ref *h, const wh_plan *plan, unsigned char *memory,
                           const shape *s) {
     const wh_gallatin_core g = h->core;
     const uint64_t segment = (uint64_t)1 << wh_gallatin_segment_log2_(g);
@@ -123,7 +123,7 @@ static void check_regions(const wh_gallatin_t *h, const wh_plan *plan, unsigned 
 }
 
 /* The words of a segment's units are permuted, each unit has its own. */
-static void check_words(const wh_gallatin_t *h, const wh_plan *plan, unsigned char *memory,
+static void check_words(const wh_gallatin_ref *h, const wh_plan *plan, unsigned char *memory,
                         const shape *s) {
     static uint8_t seen[1 << 16];
     (void)plan;
@@ -143,7 +143,7 @@ static void check_words(const wh_gallatin_t *h, const wh_plan *plan, unsigned ch
 
 /* --- classes --------------------------------------------------------------------------------- */
 
-static void check_classes(const wh_gallatin_t *h, const wh_plan *plan, unsigned char *memory,
+static void check_classes(const wh_gallatin_ref *h, const wh_plan *plan, unsigned char *memory,
                           const shape *s) {
     (void)plan;
     (void)memory;
@@ -185,7 +185,7 @@ static void check_classes(const wh_gallatin_t *h, const wh_plan *plan, unsigned 
 }
 
 /* Requests of every size meet the smallest slice or block that holds them. */
-static void check_sizes(const wh_gallatin_t *h, const wh_plan *plan, unsigned char *memory,
+static void check_sizes(const wh_gallatin_ref *h, const wh_plan *plan, unsigned char *memory,
                         const shape *s) {
     (void)plan;
     (void)memory;
@@ -282,7 +282,7 @@ static void test_few_slices(void **state) {
     for (uint32_t slices = 2; slices <= 64; slices *= 2) {
         for (uint32_t log2 = 24; log2 <= 33; log2++) {
             const wh_tuning tuning = {.slices_per_block = slices};
-            wh_gallatin_t h = {0};
+            wh_gallatin_ref h = {0};
             wh_plan plan;
             assert_int_equal(wh_gallatin_plan(&h, &plan, NULL, (uint64_t)1 << log2, &tuning, 4),
                              WH_OK);

@@ -11,7 +11,7 @@
 #define GUARD 4096u
 
 typedef struct work_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *failed;
     uint64_t bytes;
     void *keep; /* NULL: where the block's address goes instead of a free */
@@ -139,7 +139,7 @@ static void test_bad_arguments(void **state) {
 
     o.bytes = HEAP_BYTES;
     wh_heap *h = create(&o);
-    wh_heap_t handle;
+    wh_heap_ref handle;
     assert_int_equal(wh_heap_handle_of(NULL, "gallatin", 0, &handle, sizeof handle),
                      WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_handle_of(h, NULL, 0, &handle, sizeof handle), WH_BAD_ARGUMENT);
@@ -404,7 +404,7 @@ static void test_unsupported(void **state) {
                          info->caps & WH_CAP_WALK ? WH_OK : WH_UNSUPPORTED);
         assert_int_equal(visited, 0);
         /* This file is compiled for one allocator. */
-        wh_heap_t handle;
+        wh_heap_ref handle;
         const int mine = strcmp(info->name, WH_OF_(NAME)) == 0;
         assert_int_equal(wh_heap_handle(h, &handle), mine ? WH_OK : WH_WRONG_ALLOCATOR);
         assert_int_equal(wh_heap_handle_of(h, info->name, 0, &handle, 0), WH_WRONG_BUILD);
@@ -421,7 +421,7 @@ static void test_corrupt(void **state) {
     o.tuning.segment_bytes = 65536;
     o.memory = take(d, HEAP_BYTES);
     wh_heap *h = create(&o);
-    wh_heap_t handle;
+    wh_heap_ref handle;
     wh_report r;
     assert_int_equal(wh_heap_handle(h, &handle), WH_OK);
     uint64_t *control = wh_gallatin_control_(handle.core, 3);
@@ -463,7 +463,7 @@ static void test_many_heaps(void **state) {
         const wh_launch one = grid(d, 1, 1);
         assert_int_equal(work(&one, &a), WH_OK);
         for (uint32_t j = 0; j < 40; j++) {
-            wh_heap_t other;
+            wh_heap_ref other;
             assert_int_equal(wh_heap_handle(h[j], &other), WH_OK);
             assert_int_equal(wh_owns(other, (void *)(uintptr_t)*keep), i == j);
         }

@@ -9,7 +9,7 @@
 #define THREADS 96u
 
 typedef struct work_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **blocks;   /* one a thread */
     uint64_t victim; /* the thread that traps amid its malloc and free */
     uint64_t bytes;
@@ -173,10 +173,10 @@ static void test_handle(void **state) {
     wh_handle_kind right = {0};
     right.struct_bytes = sizeof right;
     right.allocator = WH_OF_(NAME);
-    right.handle_bytes = sizeof(wh_heap_t);
+    right.handle_bytes = sizeof(wh_heap_ref);
     right.version = WH_VERSION;
     right.target = WH_TARGET_SIM;
-    assert_int_equal(wh_heap_handle_bytes(heap), sizeof(wh_heap_t));
+    assert_int_equal(wh_heap_handle_bytes(heap), sizeof(wh_heap_ref));
     assert_int_equal(wh_heap_handle_bytes(NULL), 0);
     assert_int_equal(wh_heap_copy_handle(heap, &right, handle), WH_OK);
     wh_handle_kind k = right;
@@ -366,7 +366,7 @@ static void test_texts(void **state) {
     wh_heap *heap = NULL;
     wh_heap_options o = {0};
     wh_sim_options so = {0};
-    wh_heap_t handle;
+    wh_heap_ref handle;
     assert_string_equal(wh_last_error_text(), "");
     assert_int_equal(wh_device_open(&other, "SIM", NULL), WH_BAD_ARGUMENT);
     says("unknown device 'SIM'; known: auto, sim, cuda, cuda:N");

@@ -22,7 +22,7 @@ static void note_event(wh_oom_event event) {
 }
 
 typedef struct call_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *got; /* calls that did not return NULL */
     size_t n;
     uint32_t which;
@@ -34,8 +34,8 @@ static const char *const names[CALLS] = {"wh_malloc",        "wh_calloc",       
                                          "wh_aligned_alloc", "wh_malloc_lanes", "wh_malloc_warp",
                                          "wh_malloc_block",  "wh_calloc_warp",  "wh_calloc_block"};
 
-WH_FN wh_mask_t my_warp(void) {
-    return wh_thread_in_block() < 32 ? 0xffffffffu : (1u << (THREADS - 32)) - 1;
+WH_FN wh_mask my_warp(void) {
+    return wh_thread_in_block() < 32 ? WH_FULL_WARP : (1u << (THREADS - 32)) - 1;
 }
 
 #define AT(call) (*line = __LINE__, (call))

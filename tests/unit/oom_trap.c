@@ -8,7 +8,7 @@
 #define HEAP_BYTES ((uint64_t)1 << 20)
 
 typedef struct fill_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *line;
 } fill_args;
 

@@ -7,7 +7,7 @@
 #define WH_ALLOCATOR_FAMILY ouroboros
 #include "warpheap/warpheap.h"
 
-typedef wh_status (*plan_fn)(wh_ouro_t *h, wh_plan *plan, unsigned char *memory, uint64_t bytes,
+typedef wh_status (*plan_fn)(wh_ouro_ref *h, wh_plan *plan, unsigned char *memory, uint64_t bytes,
                              const wh_tuning *tuning, uint32_t n_sms);
 
 static const struct {
@@ -24,7 +24,7 @@ static const struct {
 /* Open words: none of CHUNKS; of PAGES one at least for each class, a power of two, no fewer the
  * larger the pages, and, but for that one, no more than a share of the chunks of its size. They lie
  * one after the other from `at` on, each with a cache line to itself. */
-static void check_opens(wh_ouro_t h, uint64_t at) {
+static void check_opens(wh_ouro_ref h, uint64_t at) {
     const uint32_t apart = 8u << wh_ouro_open_apart_log2_(h);
     for (uint32_t c = 0; c < h.n_classes; c++) {
         const uint32_t n = wh_ouro_opens_(h, c), level = wh_ouro_level_(h, c) != 0;
@@ -52,15 +52,15 @@ static void check_opens(wh_ouro_t h, uint64_t at) {
 /* The places of all classes and of the pool lie between the header and the tables, each with a
  * cache line to itself at least; in a heap of 64 MiB or more no two are nearer than 1 KiB, since
  * words that all warps write would wait for each other, and in a small one they take little. */
-static void check_places(wh_ouro_t h, uint64_t bytes) {
+static void check_places(wh_ouro_ref h, uint64_t bytes) {
     const uint64_t apart = (uint64_t)8 << h.apart_log2, from = (uint64_t)(uintptr_t)h.words;
-    const uint64_t n = (uint64_t)WH_OURO_PLACES * h.n_classes + WH_CHUNKPOOL_PLACES;
-    uint8_t taken[WH_OURO_PLACES * WH_OURO_MAX_CLASSES + WH_CHUNKPOOL_PLACES] = {0};
+    const uint64_t n = (uint64_t)WH_OURO_PLACES * h.n_classes + WH_CHUNK_POOL_PLACES;
+    uint8_t taken[WH_OURO_PLACES * WH_OURO_MAX_CLASSES + WH_CHUNK_POOL_PLACES] = {0};
     assert_true(from >= (uint64_t)(uintptr_t)(h.header + 1));
     assert_true(from + n * apart <= (uint64_t)(uintptr_t)h.tables);
     assert_true(from % 64 == 0 && apart >= 64 && (apart >= 1024 || bytes < (uint64_t)64 << 20));
     assert_true(apart == 64 || n * apart <= bytes / 256);
-    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const wh_chunk_pool pool = wh_ouro_pool_(h);
     const void *at[WH_OURO_PLACES];
     for (uint32_t c = 0; c <= h.n_classes; c++) {
         uint32_t count = WH_OURO_PLACES;
@@ -74,12 +74,12 @@ static void check_places(wh_ouro_t h, uint64_t bytes) {
             at[5] = q.room;
             at[6] = q.state;
         } else {
-            count = WH_CHUNKPOOL_PLACES;
-            at[0] = wh_chunkpool_offset_(pool);
-            at[1] = wh_chunkpool_count_(pool, 0);
-            at[2] = wh_chunkpool_count_(pool, 1);
-            at[3] = wh_chunkpool_ring_(pool, 0);
-            at[4] = wh_chunkpool_ring_(pool, 1);
+            count = WH_CHUNK_POOL_PLACES;
+            at[0] = wh_chunk_pool_offset_(pool);
+            at[1] = wh_chunk_pool_count_(pool, 0);
+            at[2] = wh_chunk_pool_count_(pool, 1);
+            at[3] = wh_chunk_pool_ring_(pool, 0);
+            at[4] = wh_chunk_pool_ring_(pool, 1);
         }
         for (uint32_t i = 0; i < count; i++) {
             const uint64_t offset = (uint64_t)(uintptr_t)at[i] - from;
@@ -92,7 +92,7 @@ static void check_places(wh_ouro_t h, uint64_t bytes) {
 
 /* The queue chunks that are there from the beginning: the first ones of the heap, each of one class
  * and one number, as init finds them from either side; with CHUNKS of classes of up to 32 pages. */
-static void check_ready(wh_ouro_t h) {
+static void check_ready(wh_ouro_ref h) {
     const uint32_t n = wh_ouro_ready_(h), first = wh_ouro_ready_first_(h);
     uint32_t classes = 0;
     for (uint32_t c = 0; c < h.n_classes; c++) {
@@ -122,7 +122,7 @@ static void check_ready(wh_ouro_t h) {
 }
 
 static void check_plan(uint32_t v, uint64_t bytes, uint64_t address, uint32_t chunk) {
-    wh_ouro_t h;
+    wh_ouro_ref h;
     wh_plan plan;
     wh_tuning tuning;
     memset(&h, 0, sizeof h);
@@ -182,7 +182,7 @@ static void test_layout(void **state) {
             }
         }
         /* The fewest bytes are enough. */
-        wh_ouro_t h;
+        wh_ouro_ref h;
         wh_plan plan;
         wh_tuning tuning;
         memset(&tuning, 0, sizeof tuning);
@@ -194,7 +194,7 @@ static void test_layout(void **state) {
 /* --- live pages ------------------------------------------------------------------------- */
 
 typedef struct live_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **p;
     uint32_t n, twice;
 } live_args;
@@ -276,7 +276,7 @@ static void test_live(void **state) {
 /* --- growing ----------------------------------------------------------------------------- */
 
 typedef struct grow_args {
-    wh_ouro_t heap; /* of any variant */
+    wh_ouro_ref heap; /* of any variant */
     uint64_t **p;
     uint64_t *words;
     uint32_t *bad;
@@ -440,7 +440,7 @@ static void test_options(void **state) {
     assert_int_equal(wh_heap_grow(NULL, 2 << 20, NULL, &moved), WH_BAD_ARGUMENT);
     wh_heap_destroy(heap);
     for (uint32_t v = 0; v < 6; v++) {
-        wh_ouro_t h;
+        wh_ouro_ref h;
         uint64_t least = 0;
         o.allocator = variants[v].name;
         o.tuning.linear_bytes = 300000;

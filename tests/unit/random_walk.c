@@ -7,7 +7,7 @@
 #include "warpheap/heap.h"
 
 typedef struct together_args {
-    wh_random_walk_t heap;
+    wh_random_walk_ref heap;
     uint32_t *got;   /* pages that a lane got though none was free until its walk had ended */
     uint32_t *taken; /* ... and those that were all taken before */
 } together_args;

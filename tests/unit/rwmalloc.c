@@ -84,7 +84,7 @@ static void test_pieces(void **state) {
 }
 
 typedef struct heap_args {
-    wh_rwmalloc_t h;
+    wh_rwmalloc_ref h;
     void **ptrs;
     const uint64_t *sizes;
     uint32_t n;
@@ -92,14 +92,14 @@ typedef struct heap_args {
 
 WH_KERNEL(get_all, heap_args, a) {
     if (wh_lane_id() < a.n) {
-        const wh_mask_t mask = a.n >= 32 ? ~0u : (1u << a.n) - 1;
+        const wh_mask mask = a.n >= 32 ? ~0u : (1u << a.n) - 1;
         a.ptrs[wh_lane_id()] = wh_rwmalloc_malloc(a.h, mask, a.sizes[wh_lane_id()]);
     }
 }
 
 WH_KERNEL(free_all, heap_args, a) {
     if (wh_lane_id() < a.n) {
-        const wh_mask_t mask = a.n >= 32 ? ~0u : (1u << a.n) - 1;
+        const wh_mask mask = a.n >= 32 ? ~0u : (1u << a.n) - 1;
         wh_rwmalloc_free(a.h, mask, a.ptrs[wh_lane_id()]);
     }
 }
@@ -230,7 +230,7 @@ static void test_runs(void **state) {
 
 typedef struct sweep_args {
     wh_rwmalloc_map map;
-    wh_mask_t mask;
+    wh_mask mask;
     uint32_t n;
     uint32_t *unit; /* of each lane */
 } sweep_args;
@@ -255,7 +255,7 @@ static int is_free(const uint64_t *words, uint32_t first, uint32_t n) {
 static void test_sweep(void **state) {
     enum { MOST = 300 };
     static const uint32_t lengths[] = {1, 2, 5, 16, 31, 32, 33, 64, 100};
-    static const wh_mask_t masks[] = {1, 0xffffffff, 0x80000101, 0xffff};
+    static const wh_mask masks[] = {1, WH_FULL_WARP, 0x80000101, 0xffff};
     uint32_t found = 0, none = 0;
     (void)state;
     wh_device *device = NULL;
@@ -292,7 +292,7 @@ static void test_sweep(void **state) {
         const wh_launch l = grid(device, 1, 32);
         assert_int_equal(sweep_run(&l, &a), WH_OK);
         const uint32_t unit = a.unit[wh_ctz32(a.mask)];
-        for (wh_mask_t m = a.mask; m != 0; m &= m - 1) {
+        for (wh_mask m = a.mask; m != 0; m &= m - 1) {
             assert_int_equal(a.unit[wh_ctz32(m)], unit);
         }
         assert_int_equal(unit != WH_RWMALLOC_NONE, there);

@@ -9,7 +9,7 @@
 #define MOST 64u
 
 typedef struct align_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     unsigned char **p;
     uint64_t align, bytes;
 } align_args;

@@ -4,13 +4,13 @@
 #include "unit/tessera_heap.h"
 
 typedef struct work_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t rounds;
 } work_args;
 
 /* Sizes from 16 to 8192 bytes, each block given back at once. */
 WH_KERNEL(take_and_give, work_args, a) {
-    uint32_t random = (uint32_t)wh_thread_id() * 2654435761u + 1;
+    uint32_t random = wh_spread32((uint32_t)wh_thread_id()) + 1;
     for (uint32_t k = 0; k < a.rounds; k++) {
         random = random * 1664525u + 1013904223u;
         wh_free(a.heap, wh_malloc(a.heap, 16u << (random >> 28) % 10));

@@ -8,7 +8,7 @@
 #include "warpheap/warpheap.h"
 
 typedef struct full_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *nulls, *wrong;
     uint32_t least, most, steps, seed;
 } full_args;

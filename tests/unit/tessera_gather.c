@@ -10,7 +10,7 @@
 #define LANES (WARPS * 32)
 
 typedef struct gather_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     const uint32_t *sizes; /* of each lane */
     unsigned char **ptrs;
     uint64_t *usable;
@@ -241,13 +241,13 @@ static void test_packs_of_single_chunks(void **state) {
 }
 
 typedef struct look_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs; /* of each lane, as slots and as blocks of packs */
     uint32_t size;
 } look_args;
 
 WH_KERNEL(look, look_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.size);
     a.ptrs[wh_lane_id()] = wh_tessera_gather_slots_(g, 0, c, NULL);
     a.ptrs[32 + wh_lane_id()] =

@@ -7,7 +7,7 @@
 #include "warpheap/warpheap.h"
 
 static wh_heap *make_heap_of(wh_device *device, uint32_t chunk_bytes, uint64_t bytes, uint32_t sets,
-                             wh_heap_t *handle) {
+                             wh_heap_ref *handle) {
     wh_heap_options o;
     wh_heap *heap = NULL;
     memset(&o, 0, sizeof o);

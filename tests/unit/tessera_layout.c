@@ -150,7 +150,7 @@ static void heaps_fit_their_memory(void **state) {
     wh_tuning tuning;
     memset(&tuning, 0, sizeof tuning);
     for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)160 << 30; bytes += bytes / 3 + 256) {
-        wh_tessera_t h;
+        wh_tessera_ref h;
         wh_plan plan;
         memset(&h, 0, sizeof h);
         assert_int_equal(wh_tessera_plan(&h, &plan, memory, bytes, &tuning, 132), WH_OK);
@@ -162,9 +162,9 @@ static void heaps_fit_their_memory(void **state) {
     }
 }
 
-static wh_tessera_t plan_heap(uint64_t bytes) {
+static wh_tessera_ref plan_heap(uint64_t bytes) {
     wh_tuning tuning;
-    wh_tessera_t h;
+    wh_tessera_ref h;
     wh_plan plan;
     memset(&tuning, 0, sizeof tuning);
     memset(&h, 0, sizeof h);
@@ -180,7 +180,7 @@ static void slabs_of_warps_need_no_row(void **state) {
     for (uint32_t chunk_log2 = 10; chunk_log2 <= 14; chunk_log2++) {
         for (uint64_t bytes = 4 << 20; bytes <= (uint64_t)8 << 30; bytes *= 4) {
             wh_tuning tuning;
-            wh_tessera_t h;
+            wh_tessera_ref h;
             wh_plan plan;
             memset(&tuning, 0, sizeof tuning);
             memset(&h, 0, sizeof h);
@@ -213,7 +213,7 @@ static void places_tile_the_heap(void **state) {
     uint8_t *const seen = malloc((size_t)4 << 20);
     assert_non_null(seen);
     for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
-        const wh_tessera_t h = plan_heap(bytes);
+        const wh_tessera_ref h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
         for (uint32_t order = 0; g.max_whole != 0 && order <= h.max_order; order++) {
             const uint32_t rounds = g.places >> order;
@@ -241,7 +241,7 @@ static void packs_have_the_same_places(void **state) {
     uint8_t *const seen = malloc((size_t)4 << 20);
     assert_non_null(seen);
     for (uint64_t bytes = 64 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
-        const wh_tessera_t h = plan_heap(bytes);
+        const wh_tessera_ref h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
         const uint32_t starts[] = {0, 5, g.places * 3 + 1, UINT32_MAX - 2 * g.places};
         for (uint32_t i = 0; i < 4 && g.places != 0; i++) {
@@ -270,7 +270,7 @@ static void wide_spans_lie_in_rows(void **state) {
     uint32_t *const seen = malloc((size_t)4 << 20);
     assert_non_null(seen);
     for (uint64_t bytes = 64 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
-        const wh_tessera_t h = plan_heap(bytes);
+        const wh_tessera_ref h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
         const uint32_t first = g.begin >> 6, rows = g.places >> 6;
         for (uint32_t n = 1; n <= 4 && g.places >= 512; n *= 2) { /* tickets a span */
@@ -311,7 +311,7 @@ static void wide_spans_lie_in_rows(void **state) {
 static void cursors_begin_with_a_span(void **state) {
     (void)state;
     for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)160 << 30; bytes += bytes / 7 + 256) {
-        const wh_tessera_t h = plan_heap(bytes);
+        const wh_tessera_ref h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
         assert_true(g.begin <= 64 + g.n_chunks / 5 * 2);
         uint32_t end = 0;

@@ -7,7 +7,7 @@
 #include "unit/tessera_heap.h"
 
 typedef struct fill_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **p; /* the blocks; room for `most` */
     uint64_t *n;
     uint64_t bytes; /* of each; 0: any size up to 32 KiB */
@@ -39,14 +39,14 @@ WH_KERNEL(release, fill_args, a) {
 }
 
 typedef struct ask_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint64_t *left; /* [0]: of a lane alone; [1] to [32]: of the lanes of a warp */
     uint64_t bytes;
 } ask_args;
 
 WH_KERNEL(ask, ask_args, a) {
     const uint32_t lane = wh_lane_id();
-    a.left[1 + lane] = wh_blocks_left_warp(a.heap, 0xffffffffu, a.bytes);
+    a.left[1 + lane] = wh_blocks_left_warp(a.heap, WH_FULL_WARP, a.bytes);
     if (lane == 7) {
         a.left[0] = wh_blocks_left(a.heap, a.bytes);
     }
@@ -200,7 +200,7 @@ static void test_edges(void **state) {
 }
 
 typedef struct busy_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *bad;
     uint64_t most; /* answers that make sense */
 } busy_args;
@@ -210,9 +210,9 @@ WH_KERNEL(busy, busy_args, a) {
     const uint32_t size = 16u << wh_thread_in_block() % 12;
     for (uint32_t i = 0; i < 6; i++) {
         if (wh_block_id() == 0) {
-            const uint64_t left = wh_blocks_left_warp(a.heap, 0xffffffffu, 64);
+            const uint64_t left = wh_blocks_left_warp(a.heap, WH_FULL_WARP, 64);
             wh_add_u32_relaxed(a.bad, left == 0 || left > a.most);
-            wh_add_u32_relaxed(a.bad, wh_blocks_left_warp(a.heap, 0xffffffffu, 40000) > a.most);
+            wh_add_u32_relaxed(a.bad, wh_blocks_left_warp(a.heap, WH_FULL_WARP, 40000) > a.most);
         } else {
             wh_free(a.heap, wh_malloc(a.heap, size + i));
         }

@@ -11,7 +11,7 @@
 #define MOST 20000u
 
 typedef struct listed_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;
     uint32_t size;  /* of lane 0; of the others: */
     uint32_t kinds; /* size, 2 size, ..., in turn */
@@ -33,7 +33,7 @@ WH_KERNEL(free_all, listed_args, a) {
 
 /* Lanes that found their cursor closed, without the slow path. */
 WH_KERNEL(look, listed_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t set = wh_tessera_my_set_(a.heap);
     wh_tessera_set *own = wh_tessera_set_at_(*g, set);
     wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, a.lock);
@@ -48,7 +48,7 @@ WH_KERNEL(look, listed_args, a) {
 
 /* The same for groups of several classes. */
 WH_KERNEL(look_groups, listed_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     wh_tessera_set *own = wh_tessera_set_at_(*g, wh_tessera_my_set_(a.heap));
     const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
     const wh_group same = wh_group_by_u32(~0u, c);
@@ -294,7 +294,7 @@ static void test_spread(void **state) {
         for (uint32_t turn = 0; turn < 5; turn++) {
             uint32_t times[3125] = {0}, most = 0, none = n;
             for (uint32_t k = 0; k < n; k++) {
-                const uint32_t at = wh_tessera_spread_(1000 * i + k) + turn * WH_TESSERA_FURTHER;
+                const uint32_t at = wh_spread32(1000 * i + k) + turn * WH_TESSERA_FURTHER;
                 const uint32_t part = (uint32_t)((uint64_t)at * n >> 32);
                 none -= times[part] == 0;
                 times[part]++;
@@ -311,7 +311,7 @@ WH_KERNEL(glance, listed_args, a) {
     const wh_tessera_core g = a.heap.core;
     const uint32_t c = wh_tessera_class_of(a.size);
     const uint32_t k = (uint32_t)wh_thread_id();
-    const wh_tessera_glimpse seen = wh_tessera_glimpse_(g, c, 1, 0, wh_tessera_spread_(k));
+    const wh_tessera_glimpse seen = wh_tessera_glimpse_(g, c, 1, 0, wh_spread32(k));
     a.ptrs[k] = seen.w != 0 ? (void *)(uintptr_t)(1 + seen.slab) : NULL;
 }
 
@@ -351,7 +351,7 @@ static uint32_t hints(const full_heap *f, int clear) {
 
 /* Groups that look for the a.delay-th time. */
 WH_KERNEL(look_in_turn, listed_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t set = wh_tessera_my_set_(a.heap);
     const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
     a.ptrs[wh_thread_id()] =
@@ -401,7 +401,7 @@ WH_FN uint64_t begun_now(wh_tessera_core g) {
 /* A warp looks, and when it has begun to take, a lane of another block begins a search for all;
  * ptrs[32]: the takes that had begun by then. */
 WH_KERNEL(look_beside_search, listed_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t set = wh_tessera_my_set_(a.heap);
     if (wh_block_id() == 0) {
         const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));

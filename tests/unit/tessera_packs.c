@@ -10,7 +10,7 @@
 #define WARPS 4u
 
 /* A heap of chunks of 1 KiB. */
-static wh_heap *make_heap(wh_device *device, uint64_t bytes, wh_heap_t *handle) {
+static wh_heap *make_heap(wh_device *device, uint64_t bytes, wh_heap_ref *handle) {
     return make_heap_of(device, CHUNK, bytes, 1, handle);
 }
 
@@ -29,7 +29,7 @@ static void is_sound(wh_heap *heap, uint64_t live, uint64_t bad_frees) {
 }
 
 typedef struct cut_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     const uint32_t *sizes; /* of each lane */
     unsigned char **ptrs;
     uint64_t *usable;
@@ -69,7 +69,7 @@ WH_KERNEL(free_one_by_one, cut_args, a) {
 }
 
 typedef struct scan_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     const unsigned char *const *blocks; /* of a pack, in the order of their addresses */
     const uint32_t *granules;
     uint32_t *wrong;
@@ -84,7 +84,7 @@ static int will_do(uint32_t granules, uint32_t least) {
 
 /* The smallest of the free blocks that will do, the first of such, and how long all of them are. */
 WH_KERNEL(scan, scan_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t pack = (uint32_t)((uint64_t)(a.blocks[0] - a.heap.base) / CHUNK);
     uint32_t best = 32, expected = 0, lengths = 0;
     for (uint32_t i = 0; i < a.n; i++) {
@@ -437,7 +437,7 @@ static void test_packs_in_parts(void **state) {
 }
 
 typedef struct full_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;     /* all blocks, as they were got */
     uint32_t *sizes; /* bytes that each can hold */
     uint32_t *n;
@@ -557,7 +557,7 @@ WH_KERNEL(unlisted, full_args, a) {
 /* Every other block is free. A lane alone takes one for four granules of a pack, gives it back, and
  * does so again in the same turn of the slow path, and in the next one; sizes: the chunks. */
 WH_KERNEL(in_turn, full_args, a) {
-    const wh_tessera_ref g = wh_tessera_ref_(a.heap);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     for (uint32_t i = 0; i < *a.n; i += 2) {
         wh_free(a.heap, a.ptrs[i]);
     }
@@ -670,7 +670,7 @@ static void test_an_unfinished_pack(void **state) {
 }
 
 typedef struct storm_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint64_t *mailbox; /* blocks, whose first word is how many words they have */
     uint32_t *wrong;
     uint32_t slots, steps, seed;

@@ -9,7 +9,7 @@
 typedef enum step_kind { MALLOC, ALIGNED, REALLOC, FREE } step_kind;
 
 typedef struct step_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **p; /* the block of the step */
     uint64_t *usable;
     uint64_t bytes;
@@ -36,7 +36,7 @@ WH_KERNEL(step, step_args, a) {
 }
 
 typedef struct hold_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *bad;
     uint32_t rounds;
 } hold_args;

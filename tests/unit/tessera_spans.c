@@ -10,7 +10,7 @@
 #define FOUR ALL, ALL, ALL, ALL
 
 typedef struct refill_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint64_t v;       /* what the crosser's add returned */
     uint32_t *attach; /* out: what each lane owes then, */
     void **ptrs;      /* ... and has */
@@ -26,7 +26,7 @@ WH_KERNEL(refill, refill_args, a) {
     now.v = a.v;
     now.attach = lane == 0 ? 1 + a.which : 0;
     for (int turns = 0; turns < 2 && wh_any(~0u, wh_tessera_is_crosser_(now.attach)); turns++) {
-        now = wh_tessera_refill_one_(wh_tessera_ref_(a.heap), &a.heap.sets[a.set], a.set, a.c,
+        now = wh_tessera_refill_one_(wh_tessera_core_of_(a.heap), &a.heap.sets[a.set], a.set, a.c,
                                      now.attach, now.v, now.p);
     }
     a.attach[lane] = now.attach;
@@ -186,7 +186,7 @@ static void test_wide_spans(void **state) {
 }
 
 typedef struct message_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *turn, *wrong;
     uint64_t v;
     uint32_t c, chunk; /* of the second slab of the second word of the span */
@@ -214,8 +214,8 @@ WH_KERNEL(message, message_args, a) {
         }
     } else if (wh_block_id() == 1) {
         wait_for(a.turn, 1);
-        (void)wh_tessera_refill_one_(wh_tessera_ref_(a.heap), a.heap.sets, 0, a.c, lane == 0, a.v,
-                                     a.heap.base);
+        (void)wh_tessera_refill_one_(wh_tessera_core_of_(a.heap), a.heap.sets, 0, a.c, lane == 0,
+                                     a.v, a.heap.base);
         if (lane == 0) {
             wh_store_u32_relaxed(a.turn, 2);
         }
@@ -285,7 +285,7 @@ static void test_what_all_lanes_have_done(void **state) {
 #define KEEPS 6u
 
 typedef struct flow_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t **ptrs; /* of each lane, KEEPS of them */
     uint32_t *wrong, *widest;
     uint32_t size;

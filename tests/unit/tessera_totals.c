@@ -10,7 +10,7 @@
 typedef enum step_kind { MALLOC, ALIGNED, CALLOC, REALLOC, FREE, FREE_INSIDE } step_kind;
 
 typedef struct step_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **p; /* the block of the step */
     uint64_t bytes;
     step_kind kind;
@@ -41,33 +41,33 @@ WH_KERNEL(step, step_args, a) {
 }
 
 typedef struct many_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *given;
     uint32_t rounds;
 } many_args;
 
 /* Lanes, parts of warps and whole warps take, and free all but a part of it. */
 WH_KERNEL(many, many_args, a) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id();
     for (uint32_t i = 0; i < a.rounds; i++) {
-        void *p = wh_malloc_lanes(a.heap, all, lane == 5 ? 0 : 16u << (lane + i) % 12);
-        void *one = wh_malloc_warp(a.heap, all, 20000);
+        void *p = wh_malloc_lanes(a.heap, WH_FULL_WARP, lane == 5 ? 0 : 16u << (lane + i) % 12);
+        void *one = wh_malloc_warp(a.heap, WH_FULL_WARP, 20000);
         void *q = lane % 3 == 0 ? wh_malloc(a.heap, 100) : NULL;
         wh_add_u32_relaxed(a.given, p != NULL);
         wh_add_u32_relaxed(a.given, q != NULL);
         wh_add_u32_relaxed(a.given, lane == 0 && one != NULL);
-        wh_syncwarp(all);
-        wh_free_warp(a.heap, all, one);
+        wh_syncwarp(WH_FULL_WARP);
+        wh_free_warp(a.heap, WH_FULL_WARP, one);
         if (lane % 2 == 0) {
             wh_free(a.heap, q);
         }
-        wh_free_lanes(a.heap, all, lane == 7 ? NULL : p);
+        wh_free_lanes(a.heap, WH_FULL_WARP, lane == 7 ? NULL : p);
     }
 }
 
 /* Lane 0 frees what the block of lane 1 frees, too, in one call. */
 WH_KERNEL(twice, step_args, a) {
-    wh_free_lanes(a.heap, 0xffffffffu, wh_lane_id() < 2 ? *a.p : NULL);
+    wh_free_lanes(a.heap, WH_FULL_WARP, wh_lane_id() < 2 ? *a.p : NULL);
 }
 
 static wh_heap *create(wh_device *device, uint32_t track_peak, uint32_t track_totals) {

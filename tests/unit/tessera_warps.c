@@ -11,7 +11,7 @@
 #define MOST 8192u /* slots of all heaps here, at most */
 
 typedef struct warps_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;     /* MOST of them */
     uint32_t *count; /* of ptrs */
     void **pins;     /* PINS of them */
@@ -25,7 +25,7 @@ WH_KERNEL(pin, warps_args, a) {
         mine[i] = wh_malloc(a.heap, 48);
     }
     for (uint32_t i = 0; i < PINS / (BLOCKS * 32); i++) {
-        if (((uint32_t)wh_thread_id() * 16 + i) * 2654435761u >> 26 != a.seed) {
+        if (wh_spread32((uint32_t)wh_thread_id() * 16 + i) >> 26 != a.seed) {
             wh_free(a.heap, mine[i]);
             mine[i] = NULL;
         }
@@ -56,7 +56,7 @@ WH_KERNEL(fill, warps_args, a) {
 /* Frees all blocks but, of each `keep`, one at random. */
 WH_KERNEL(thin, warps_args, a) {
     for (uint32_t i = (uint32_t)wh_thread_id(); i < MOST; i += (uint32_t)wh_grid_threads()) {
-        const uint32_t random = (i * 2654435761u + a.seed * 40503u) >> 8;
+        const uint32_t random = (wh_spread32(i) + a.seed * 40503u) >> 8;
         if (a.keep == 0 || random % a.keep != 0) {
             wh_free(a.heap, a.ptrs[i]);
             a.ptrs[i] = NULL;
@@ -88,7 +88,7 @@ static uint32_t survey(warps_args *a) {
 }
 
 /* A heap of chunks of 1 KiB. */
-static wh_heap *make_heap(wh_device *device, uint64_t bytes, uint32_t sets, wh_heap_t *handle) {
+static wh_heap *make_heap(wh_device *device, uint64_t bytes, uint32_t sets, wh_heap_ref *handle) {
     return make_heap_of(device, 1024, bytes, sets, handle);
 }
 
@@ -152,7 +152,7 @@ static void test_full_warps(void **state) {
 }
 
 typedef struct last_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     void **ptrs;
     uint32_t size;
 } last_args;
@@ -238,7 +238,7 @@ static void test_places_of_the_next_sets(void **state) {
 }
 
 typedef struct closed_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint64_t *spans; /* out: the cursor's words after each malloc */
     uint32_t which;  /* the word that has slots when the search comes */
     uint32_t n;
@@ -246,15 +246,15 @@ typedef struct closed_args {
 
 /* What a lane alone that wants a block of class c gets from set 0 when its add to the first word
  * of the cursor has returned v. */
-WH_FN void *after_first(wh_tessera_t h, uint32_t c, uint64_t v) {
-    const wh_mask_t me = wh_activemask();
+WH_FN void *after_first(wh_tessera_ref h, uint32_t c, uint64_t v) {
+    const wh_mask me = wh_activemask();
     wh_tessera_set *own = &h.sets[0];
     uint32_t attach = 0;
     void *p = wh_tessera_spare_(h, &own->cursors[c], h.classes[c], me, wh_group_by_u32(me, c), 1,
                                 &attach, &v, NULL);
     return p != NULL && attach == 0
                ? p
-               : wh_tessera_ask_(wh_tessera_ref_(h), own, 0, me, 0, c, attach, v, p, 64);
+               : wh_tessera_ask_(wh_tessera_core_of_(h), own, 0, me, 0, c, attach, v, p, 64);
 }
 
 /* One lane uses the cursor of class 64, has it closed as a search for memory of another class
@@ -268,7 +268,7 @@ WH_KERNEL(close_and_go_on, closed_args, a) {
         p = after_first(a.heap, c, wh_tessera_span(0, 1, 2));
     }
     wh_free(a.heap, p);
-    (void)wh_tessera_detach_(wh_tessera_ref_(a.heap), wh_activemask(), 0);
+    (void)wh_tessera_detach_(wh_tessera_core_of_(a.heap), wh_activemask(), 0);
     a.spans[0] = cursor->span;
     a.spans[1] = cursor->spare;
     for (uint32_t i = 1; i < a.n; i++) {
@@ -306,7 +306,7 @@ static void test_closed_cursors_open_again(void **state) {
 }
 
 typedef struct late_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *in_pool; /* out: whether the slab has gone back */
     uint32_t *wrong;   /* out */
     uint32_t keeps;    /* of its slots, all of which have been handed out; the others are freed */
@@ -377,7 +377,7 @@ static void test_a_late_taker(void **state) {
 }
 
 typedef struct late_words_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *in_pool; /* out: whether the slab has gone back */
     uint32_t *wrong;   /* out */
     uint32_t size;     /* of slots */
@@ -401,7 +401,7 @@ WH_FN uint32_t count_slots(late_words_args a, uint32_t slab, uint64_t tag, int e
         wh_store_u32_relaxed(wh_tessera_reuse_at_(own, c), slab + 1);
         const wh_tessera_take take =
             enters ? wh_tessera_take_from_(g, 0, c, slab, 3, 0)
-                   : wh_tessera_take_each_(wh_tessera_ref_(a.heap), own, 0, c, 3);
+                   : wh_tessera_take_each_(wh_tessera_core_of_(a.heap), own, 0, c, 3);
         const uint64_t word = take.at - (uint64_t)(words - wh_tessera_words_of_(g, 0));
         idle = take.bits == 0 ? idle + 1 : 0;
         if (take.bits != 0) {
@@ -526,7 +526,7 @@ WH_KERNEL(return_of_fresh, late_args, a) {
     const uint32_t fresh = slab + (1u << wh_tessera_tag_order(tag));
     *a.wrong = *wh_tessera_tag_at_(g, fresh) != tag; /* 0: there is one behind it */
     *a.wrong += *wh_tessera_words_of_(g, fresh) != 0;
-    while (wh_tessera_detach_(wh_tessera_ref_(a.heap), wh_activemask(), 0)) {
+    while (wh_tessera_detach_(wh_tessera_core_of_(a.heap), wh_activemask(), 0)) {
     }
     *a.wrong += !wh_veb_contains(wh_tessera_pool_(g), fresh);
     wh_free(a.heap, g.base + ((uint64_t)fresh << g.chunk_log2) + 512);
@@ -553,7 +553,7 @@ static void test_a_fresh_slab_goes_back(void **state) {
 }
 
 typedef struct late_group_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint32_t *turn;
     uint32_t *slab, *in_pool; /* out */
 } late_group_args;
@@ -565,8 +565,8 @@ WH_KERNEL(late_group, late_group_args, a) {
     const wh_tessera_core g = a.heap.core;
     const uint32_t bit = 16;
     if (wh_block_id() == 0) {
-        const uint32_t all = 0xffffffffu, lane = wh_lane_id();
-        uint64_t *p = (uint64_t *)wh_malloc_lanes(a.heap, all, lane < 16 ? 512 : 0);
+        const uint32_t lane = wh_lane_id();
+        uint64_t *p = (uint64_t *)wh_malloc_lanes(a.heap, WH_FULL_WARP, lane < 16 ? 512 : 0);
         const uint32_t slab = (uint32_t)((uint64_t)((unsigned char *)p - g.base) >> g.chunk_log2);
         if (p != NULL) {
             *p = 1;
@@ -576,9 +576,9 @@ WH_KERNEL(late_group, late_group_args, a) {
             wh_free(a.heap, p); /* slot 0 */
             (void)wh_fetch_and_u64_relaxed(wh_tessera_words_of_(g, slab), ~((uint64_t)1 << bit));
         }
-        wh_syncwarp(all);
-        wh_free_lanes(a.heap, all, lane != 0 ? p : NULL);
-        wh_syncwarp(all);
+        wh_syncwarp(WH_FULL_WARP);
+        wh_free_lanes(a.heap, WH_FULL_WARP, lane != 0 ? p : NULL);
+        wh_syncwarp(WH_FULL_WARP);
         if (wh_lane_id() == 0) {
             wh_store_u32_relaxed(a.turn, slab + 1);
         }
@@ -653,7 +653,7 @@ static void test_which_word(void **state) {
 }
 
 typedef struct over_args {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     uint64_t *spare;  /* out: the word while the other lane waits, and before */
     uint32_t *waited; /* out: that lane had no block yet */
     uint32_t *turn;

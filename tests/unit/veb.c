@@ -4,6 +4,7 @@
  * claimed by one lane at a time (I1, P1), and nothing is lost at the end (I2, R1). */
 #include "sim/sim_test.h"
 
+#include "warpheap/core/hash.h"
 #include "warpheap/core/veb.h"
 
 static const uint64_t boundaries[] = {1,   2,    63,   64,   65,     127,    128,
@@ -533,7 +534,7 @@ static void check_picks(uint64_t n, const uint64_t *items, uint32_t n_items) {
         }
         for (uint32_t seed = 1; seed < ROUNDS * (held + 1); seed++) {
             const uint64_t before = sum_of_words(c.t);
-            uint32_t at = seed * 2654435761u, too = at;
+            uint32_t at = wh_spread32(seed), too = at;
             const uint64_t seen = wh_veb_pick_word(c.t, &too, 0);
             assert_int_equal(sum_of_words(c.t), before); /* it tells nobody */
             const uint64_t w = wh_veb_pick_word(c.t, &at, 1);
@@ -605,13 +606,13 @@ static void test_even_picks(void **state) {
     }
     uint32_t vain = 0, at = 0;
     for (uint32_t k = 0; k < 4 * WORDS; k++) {
-        at = k * 2654435761u;
+        at = wh_spread32(k);
         vain += wh_veb_pick(c.t, &at, 0) == WH_VEB_NONE;
     }
     assert_true(vain > 3 * WORDS); /* nobody told */
     vain = 0;
     for (uint32_t k = 0; k < 4 * WORDS; k++) {
-        at = k * 2654435761u;
+        at = wh_spread32(k);
         const uint64_t x = wh_veb_pick(c.t, &at, 1);
         vain += x == WH_VEB_NONE;
         assert_true(x == WH_VEB_NONE || x < EACH);
@@ -708,7 +709,7 @@ static void test_together(void **state) {
  * --------------------------------------------------------------------------------------- */
 
 #define HOLD 4u
-#define MARK(x) ((uint32_t)(x)*2654435761u + 17u)
+#define MARK(x) (wh_spread32((uint32_t)(x)) + 17u)
 
 typedef struct lane_args {
     wh_veb t;

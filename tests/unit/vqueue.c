@@ -17,7 +17,7 @@ static const char *const kind_names[] = {"array", "hierarchy", "linked"};
 
 typedef struct queue_memory {
     wh_vqueue_words words;
-    wh_chunkpool_words pool;
+    wh_chunk_pool_words pool;
     uint32_t pool_entries[2][32];
     uint64_t tree[4];
     uint64_t links[1 << TABLE_LOG2];
@@ -46,7 +46,7 @@ static wh_vqueue queue_of(queue_memory *m, uint32_t kind) {
 static wh_vqueue_chunks chunks_of(queue_memory *m, uint32_t n) {
     wh_vqueue_chunks k;
     memset(&k, 0, sizeof k);
-    wh_chunkpool_bind(&k.pool, &m->pool);
+    wh_chunk_pool_bind(&k.pool, &m->pool);
     k.pool.entries[0] = m->pool_entries[0];
     k.pool.entries[1] = m->pool_entries[1];
     k.pool.entries_log2[0] = k.pool.entries_log2[1] = 5;
@@ -99,7 +99,7 @@ static int apply(queue_model *s, uint32_t kind, uint32_t n_chunks, uint32_t op) 
             const uint32_t left = (1u << TABLE_LOG2) - s->n;
             assert_int_equal(room, n < left ? n : left);
         } else if (room < n) { /* no chunk, or no link */
-            assert_true(wh_chunkpool_empty(k.pool, 0) ||
+            assert_true(wh_chunk_pool_empty(k.pool, 0) ||
                         s->m.words.state.used == wh_vqueue_most_(q, k));
         }
         const uint64_t first = wh_vqueue_reserve_put(q, room);
@@ -123,9 +123,9 @@ static int apply(queue_model *s, uint32_t kind, uint32_t n_chunks, uint32_t op) 
     assert_int_equal(s->m.words.back - s->m.words.front, s->n);
     if (kind != WH_VQUEUE_ARRAY) { /* all chunks are in the queue or in the pool */
         const uint64_t used = s->m.words.state.used;
-        const uint64_t offset = *wh_chunkpool_offset_(k.pool);
+        const uint64_t offset = *wh_chunk_pool_offset_(k.pool);
         const uint64_t fresh = offset < n_chunks ? n_chunks - offset : 0;
-        assert_int_equal(used + *wh_chunkpool_count_(k.pool, 0) + fresh, n_chunks);
+        assert_int_equal(used + *wh_chunk_pool_count_(k.pool, 0) + fresh, n_chunks);
         assert_true(used * 4 >= s->n && used <= s->n / 4 + 4);
         if (s->n == 0) {
             assert_true(used <= kept_when_empty(kind));
@@ -187,15 +187,15 @@ typedef struct queue_args {
 } queue_args;
 
 /* Lanes put values for which there is room, and keep the others. */
-WH_FN void put_back(const queue_args *a, wh_mask_t mask, uint32_t *held) {
+WH_FN void put_back(const queue_args *a, wh_mask mask, uint32_t *held) {
     const int has = *held != UINT32_MAX;
-    const wh_mask_t givers = wh_ballot(mask, has);
+    const wh_mask givers = wh_ballot(mask, has);
     const int leads = has && wh_mask_rank(givers) == 0;
     uint32_t room = wh_vqueue_reserve(a->q, a->k, mask, leads ? wh_popc32(givers) : 0);
     uint64_t first = 0;
     if (leads && room != 0) {
         first = wh_vqueue_reserve_put(a->q, room);
-        wh_bulksem_signal(a->sem, room, 0, 0);
+        wh_bulk_semaphore_signal(a->sem, room, 0, 0);
     }
     const uint32_t leader = givers != 0 ? wh_mask_leader(givers) : wh_lane_id();
     room = wh_shfl_u32(mask, room, leader);
@@ -214,16 +214,16 @@ WH_FN void put_back(const queue_args *a, wh_mask_t mask, uint32_t *held) {
 }
 
 /* Lanes without a value take one, if there are any. */
-WH_FN void take_some(const queue_args *a, wh_mask_t mask, uint32_t *held, int wants) {
-    const wh_mask_t takers = wh_ballot(mask, wants && *held == UINT32_MAX);
+WH_FN void take_some(const queue_args *a, wh_mask mask, uint32_t *held, int wants) {
+    const wh_mask takers = wh_ballot(mask, wants && *held == UINT32_MAX);
     const uint32_t rank = wh_mask_rank(takers);
     const int mine = (takers >> wh_lane_id() & 1) != 0;
     uint32_t got = 0;
     uint64_t first = 0;
     if (mine && rank == 0) {
         const uint32_t n = wh_popc32(takers);
-        got = wh_bulksem_got(wh_bulksem_take(a->sem, n), n);
-        wh_bulksem_signal(a->sem, n - got, 0, 0);
+        got = wh_bulk_semaphore_got(wh_bulk_semaphore_take(a->sem, n), n);
+        wh_bulk_semaphore_signal(a->sem, n - got, 0, 0);
         first = got != 0 ? wh_vqueue_reserve_take(a->q, got) : 0;
     }
     const uint32_t leader = takers != 0 ? wh_mask_leader(takers) : wh_lane_id();
@@ -248,7 +248,7 @@ WH_KERNEL(pass_around, queue_args, a) {
     const uint32_t me = (uint32_t)wh_thread_id();
     const uint32_t first = wh_thread_in_block() - wh_lane_id();
     const uint32_t left = wh_block_threads() - first;
-    const wh_mask_t mask = left >= 32 ? ~0u : (1u << left) - 1;
+    const wh_mask mask = left >= 32 ? ~0u : (1u << left) - 1;
     uint64_t random = a.seed + me * 0x9e3779b97f4a7c15u;
     uint32_t held = me;
     a.payload[me] = me + 1;
@@ -299,7 +299,7 @@ static void check_concurrent(wh_sim_policy policy, uint64_t seed, uint32_t kind,
         seen[v] = a.owner[v] == UINT32_MAX;
     }
     const uint32_t inside = (uint32_t)(m->words.back - m->words.front);
-    assert_true(*a.sem == wh_bulksem_word((int64_t)inside, 0, 0));
+    assert_true(*a.sem == wh_bulk_semaphore_word((int64_t)inside, 0, 0));
     assert_int_equal(inside + kept, values);
     /* A lane that the schedule holds up on the first chunk keeps all behind it from coming
      * back (vqueue I3): only where nobody is held up there is always a chunk to be had. */
@@ -314,10 +314,10 @@ static void check_concurrent(wh_sim_policy policy, uint64_t seed, uint32_t kind,
     const wh_vqueue_state *s = &m->words.state;
     const uint64_t entries = kind == WH_VQUEUE_ARRAY ? m->words.front + (1u << TABLE_LOG2)
                                                      : s->provisioned << (CHUNK_LOG2 - 2);
-    assert_true(m->words.room == wh_bulksem_word((int64_t)(entries - m->words.back), 0, 0));
+    assert_true(m->words.room == wh_bulk_semaphore_word((int64_t)(entries - m->words.back), 0, 0));
     if (kind != WH_VQUEUE_ARRAY) {
         uint64_t in_pool = 0;
-        while (wh_chunkpool_take(a.k.pool, 0, 1).n != 0) {
+        while (wh_chunk_pool_take(a.k.pool, 0, 1).n != 0) {
             in_pool++;
         }
         assert_int_equal(in_pool + s->used, n_chunks);
@@ -382,7 +382,7 @@ static void test_stale_walk(void **state) {
 WH_KERNEL(add_chunks, queue_args, a) {
     uint32_t chunk = WH_CHUNK_NONE;
     if (wh_lane_id() < a.steps) {
-        chunk = wh_chunkpool_get(a.k.pool, 0, wh_vqueue_admit_(a.q, a.k, 1), 0);
+        chunk = wh_chunk_pool_get(a.k.pool, 0, wh_vqueue_admit_(a.q, a.k, 1), 0);
         for (uint32_t i = 0; i < 1u << (CHUNK_LOG2 - 2); i++) {
             wh_vqueue_entries_(a.k, chunk)[i] = 0;
         }
@@ -438,7 +438,7 @@ static void test_many_at_once(void **state) {
         assert_int_equal(retire_chunks(&l, &a), WH_OK); /* all but the last */
         assert_true(m->words.state.first == link);
         assert_int_equal(m->words.state.used, 1);
-        assert_int_equal(*wh_chunkpool_count_(a.k.pool, 0), MANY - 1);
+        assert_int_equal(*wh_chunk_pool_count_(a.k.pool, 0), MANY - 1);
         a.steps = 1;
         assert_int_equal(add_chunks(&l, &a), WH_OK);
         assert_true(wh_vqueue_is_(m->words.state.first, a.q.id, MANY));

@@ -58,7 +58,7 @@ WH_HD uint64_t wh_graph_capacity(uint64_t n) {
 /* Largest array: 2^30 neighbours, 4 GiB. */
 #define WH_GRAPH_MAX_CAPACITY ((uint64_t)1 << 30)
 
-WH_FN uint32_t *wh_graph_array_(wh_heap_t heap, uint64_t capacity) {
+WH_FN uint32_t *wh_graph_array_(wh_heap_ref heap, uint64_t capacity) {
     if (capacity > WH_GRAPH_MAX_CAPACITY) {
         return NULL;
     }
@@ -100,7 +100,7 @@ WH_FN void wh_graph_unlock_(wh_graph_vertex *x) {
 
 /* The leader's array of `capacity` entries for the whole group, NULL if the heap has
  * none. */
-WH_FN uint32_t *wh_graph_group_array_(wh_heap_t heap, wh_group g, uint64_t capacity) {
+WH_FN uint32_t *wh_graph_group_array_(wh_heap_ref heap, wh_group g, uint64_t capacity) {
     uint64_t p = 0;
     if (wh_group_leads(g)) {
         p = (uint64_t)(uintptr_t)wh_graph_array_(heap, capacity);
@@ -114,7 +114,7 @@ WH_FN uint32_t *wh_graph_group_array_(wh_heap_t heap, wh_group g, uint64_t capac
 
 /* Under the lock: appends one arc per lane of the group. Returns whether the caller's
  * went in; *old receives an array for the leader to free after unlocking. */
-WH_FN int wh_graph_append_(wh_heap_t heap, wh_group g, wh_graph_vertex *x, uint32_t v,
+WH_FN int wh_graph_append_(wh_heap_ref heap, wh_group g, wh_graph_vertex *x, uint32_t v,
                            uint32_t **old) {
     const uint32_t degree = x->degree;
     uint32_t capacity = x->capacity;
@@ -151,7 +151,7 @@ WH_FN int wh_graph_append_(wh_heap_t heap, wh_group g, wh_graph_vertex *x, uint3
  * the heap had no memory (counted in g.counts->failed).
  * Lanes: all of mask together. Cost: one cas and one store for each vertex of the
  * warp, and a malloc, a free and a copy when its array is full. */
-WH_FN int wh_graph_insert(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, uint32_t u, uint32_t v) {
+WH_FN int wh_graph_insert(wh_graph_view g, wh_heap_ref heap, wh_mask mask, uint32_t u, uint32_t v) {
     const wh_group group = wh_group_by_u32(mask, u);
     wh_graph_vertex *const x = &g.vertices[u];
     uint32_t *old = NULL;
@@ -228,7 +228,7 @@ WH_FN int wh_graph_take_(wh_group g, wh_graph_vertex *x, uint32_t v) {
     const uint32_t degree = x->degree;
     uint32_t *const array = x->neighbours;
     /* Lanes that ask for the same neighbour take different occurrences of it. */
-    const wh_mask_t same = wh_match_any_u32(g.lanes, v);
+    const wh_mask same = wh_match_any_u32(g.lanes, v);
     const uint32_t nth = WH_PLANT(graph_nth, wh_mask_rank(same), 0u);
     const uint32_t at = wh_graph_find_(array, degree, v, nth);
     const int found = at != degree;
@@ -237,7 +237,7 @@ WH_FN int wh_graph_take_(wh_group g, wh_graph_vertex *x, uint32_t v) {
     const uint32_t gone = wh_reduce_or_u32(g.lanes, found && at >= end ? 1u << (at - end) : 0u);
     const uint32_t places = k == 32 ? ~0u : (1u << k) - 1;
     const uint32_t stay = places & ~gone;
-    const wh_mask_t holes = wh_ballot(g.lanes, found && at < end);
+    const wh_mask holes = wh_ballot(g.lanes, found && at < end);
     wh_syncwarp(g.lanes); /* P2: every lane has searched before anyone moves an arc */
     if (found && at < end) {
         array[at] = array[end + wh_graph_nth_bit_(stay, wh_mask_rank(holes))];
@@ -251,7 +251,7 @@ WH_FN int wh_graph_take_(wh_group g, wh_graph_vertex *x, uint32_t v) {
 
 /* Under the lock: moves to an array half full when less than a quarter of this one is
  * in use. Leaves it alone if the heap has no such array. */
-WH_FN void wh_graph_shrink_(wh_heap_t heap, wh_group g, wh_graph_vertex *x, uint32_t **old) {
+WH_FN void wh_graph_shrink_(wh_heap_ref heap, wh_group g, wh_graph_vertex *x, uint32_t **old) {
     wh_graph_sync_(g); /* P2: the leader's new degree */
     const uint32_t degree = x->degree;
     uint32_t *const before = x->neighbours;
@@ -274,7 +274,7 @@ WH_FN void wh_graph_shrink_(wh_heap_t heap, wh_group g, wh_graph_vertex *x, uint
 /* Removes one arc u -> v for every lane of mask. Returns whether there was one; if
  * not, it is counted in g.counts->missing.
  * Lanes: all of mask together. Cost: as insert, and a search through the array. */
-WH_FN int wh_graph_remove(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, uint32_t u, uint32_t v) {
+WH_FN int wh_graph_remove(wh_graph_view g, wh_heap_ref heap, wh_mask mask, uint32_t u, uint32_t v) {
     const wh_group group = wh_group_by_u32(mask, u);
     wh_graph_vertex *const x = &g.vertices[u];
     uint32_t *old = NULL;
@@ -322,7 +322,7 @@ WH_FN void wh_graph_clear_vertex(wh_graph_vertex *x) {
  * vertex stays empty then and is counted in g.counts->failed.
  * Lanes: all of mask together. Synchronises: the lanes of mask; no other lane may
  * work on these vertices. */
-WH_FN int wh_graph_init_vertex(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, uint32_t u,
+WH_FN int wh_graph_init_vertex(wh_graph_view g, wh_heap_ref heap, wh_mask mask, uint32_t u,
                                const uint32_t *list, uint32_t n) {
     const uint64_t capacity = wh_graph_capacity(n);
     uint32_t *array = n != 0 ? wh_graph_array_(heap, capacity) : NULL;
@@ -340,11 +340,11 @@ WH_FN int wh_graph_init_vertex(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, 
         wh_graph_copy_(array, list, n, 0, 1);
     }
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
-    const wh_mask_t long_lists = wh_ballot(mask, is_long);
+    const wh_mask long_lists = wh_ballot(mask, is_long);
     if (long_lists != 0) {
         wh_syncwarp(mask); /* P2: the owner's malloc */
     }
-    for (wh_mask_t m = long_lists; m != 0; m &= m - 1) {
+    for (wh_mask m = long_lists; m != 0; m &= m - 1) {
         const uint32_t owner = wh_mask_leader(m);
         uint32_t *to = (uint32_t *)(uintptr_t)wh_shfl_u64(mask, (uint64_t)(uintptr_t)array, owner);
         const uint32_t *from =
@@ -355,7 +355,7 @@ WH_FN int wh_graph_init_vertex(wh_graph_view g, wh_heap_t heap, wh_mask_t mask, 
 }
 
 /* Frees the array of one vertex and makes it empty. One owner per vertex; any lanes. */
-WH_FN void wh_graph_destroy_vertex(wh_heap_t heap, wh_graph_vertex *x) {
+WH_FN void wh_graph_destroy_vertex(wh_heap_ref heap, wh_graph_vertex *x) {
     uint32_t *array = x->neighbours;
     wh_graph_clear_vertex(x);
     if (array != NULL) {

@@ -10,7 +10,7 @@
 #include "workload/graph/graph.h"
 
 typedef struct {
-    wh_heap_t heap;
+    wh_heap_ref heap;
     wh_graph_view g;
     const uint64_t *offset;
     const uint32_t *from;
@@ -19,7 +19,7 @@ typedef struct {
     uint64_t n;
 } graph_args;
 
-#define ALL_LANES 0xffffffffu
+#define ALL_LANES WH_FULL_WARP
 
 /* for each item i of the warp's rounds; i >= n in the last one for some lanes */
 #define FOR_ROUNDS(i, n)                                                             \
@@ -46,7 +46,7 @@ WH_KERNEL(init_vertices, graph_args, a) {
 
 WH_KERNEL(insert_arcs, graph_args, a) {
     FOR_ROUNDS(i, a.n) {
-        const wh_mask_t mask = wh_ballot(ALL_LANES, i < a.n);
+        const wh_mask mask = wh_ballot(ALL_LANES, i < a.n);
         if (i < a.n) {
             const int in = wh_graph_insert(a.g, a.heap, mask, a.from[i], a.to[i]);
             a.out[i] = in ? WH_GRAPH_INSERTED : WH_GRAPH_NOT_DONE;
@@ -58,7 +58,7 @@ WH_KERNEL(insert_arcs, graph_args, a) {
 WH_KERNEL(remove_arcs, graph_args, a) {
     FOR_ROUNDS(i, a.n) {
         const int mine = i < a.n && a.out[i] == WH_GRAPH_INSERTED;
-        const wh_mask_t mask = wh_ballot(ALL_LANES, mine);
+        const wh_mask mask = wh_ballot(ALL_LANES, mine);
         if (mine) {
             const int found = wh_graph_remove(a.g, a.heap, mask, a.from[i], a.to[i]);
             a.out[i] = found ? WH_GRAPH_NOT_DONE : WH_GRAPH_MISSING;

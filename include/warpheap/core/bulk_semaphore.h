@@ -11,13 +11,13 @@
  *         R, each at most one per lane of the device, cannot overflow: up to 2^19 - 1
  *         lanes, and C up to 2^25 - 1.
  *
- *     old = wh_bulksem_take(sem, n)             C -= n
- *     got = wh_bulksem_got(old, n)              so many of the n are the caller's; if fewer:
- *     k = wh_bulksem_batches(old, n, b)         batches of 2^b units that it must fetch
- *     wh_bulksem_reserve(sem, n - got, k)       C and R += rest, E += k
- *     ... fetch: wh_bulksem_signal(sem, surplus, k, kept)  C += surplus, E -= k, R -= kept
- *     ... or wait until C > 0, then wh_bulksem_retake: C and R -= rest, as take
- *     ... or give up: wh_bulksem_signal(sem, 0, 0, rest)
+ *     old = wh_bulk_semaphore_take(sem, n)             C -= n
+ *     got = wh_bulk_semaphore_got(old, n)              so many of the n are the caller's; if fewer:
+ *     k = wh_bulk_semaphore_batches(old, n, b)         batches of 2^b units that it must fetch
+ *     wh_bulk_semaphore_reserve(sem, n - got, k)       C and R += rest, E += k
+ *     ... fetch: wh_bulk_semaphore_signal(sem, surplus, k, kept)  C += surplus, E -= k, R -= kept
+ *     ... or wait until C > 0, then wh_bulk_semaphore_retake: C and R -= rest, as take
+ *     ... or give up: wh_bulk_semaphore_signal(sem, 0, 0, rest)
  *
  * Departures from Algorithm 2, which loops around a compare-and-swap in lines 8 to 16: with
  * thousands of warps at one word a compare-and-swap succeeds once per round trip. Here
@@ -40,76 +40,80 @@
 #ifndef WH_CORE_BULKSEM_H
 #define WH_CORE_BULKSEM_H
 
+#include "warpheap/core/hash.h"
 #include "warpheap/simt.h"
 
 #include "warpheap/detail/simt/begin.h"
 
-#define WH_BULKSEM_FIELD_BITS 19u
-#define WH_BULKSEM_C_SHIFT (2 * WH_BULKSEM_FIELD_BITS)
-#define WH_BULKSEM_CROWD 64u /* fewer units wanted than this: all who wait try */
-#define WH_BULKSEM_MAX_COUNT (((uint64_t)1 << 25) - 1)
+#define WH_BULK_SEMAPHORE_FIELD_BITS 19u
+#define WH_BULK_SEMAPHORE_C_SHIFT (2 * WH_BULK_SEMAPHORE_FIELD_BITS)
+#define WH_BULK_SEMAPHORE_CROWD 64u /* fewer units wanted than this: all who wait try */
+#define WH_BULK_SEMAPHORE_MAX_COUNT (((uint64_t)1 << 25) - 1)
 
 /* What to add to the word for a change of the counters. */
-WH_HD uint64_t wh_bulksem_word(int64_t count, int64_t expected, int64_t reserved) {
-    return ((uint64_t)count << WH_BULKSEM_C_SHIFT) + ((uint64_t)expected << WH_BULKSEM_FIELD_BITS) +
-           (uint64_t)reserved;
+WH_HD uint64_t wh_bulk_semaphore_word(int64_t count, int64_t expected, int64_t reserved) {
+    return ((uint64_t)count << WH_BULK_SEMAPHORE_C_SHIFT) +
+           ((uint64_t)expected << WH_BULK_SEMAPHORE_FIELD_BITS) + (uint64_t)reserved;
 }
 
-WH_HD int64_t wh_bulksem_count(uint64_t w) {
-    const uint64_t c = w >> WH_BULKSEM_C_SHIFT, sign = (uint64_t)1 << 25;
+WH_HD int64_t wh_bulk_semaphore_count(uint64_t w) {
+    const uint64_t c = w >> WH_BULK_SEMAPHORE_C_SHIFT, sign = (uint64_t)1 << 25;
     return (int64_t)(c ^ sign) - (int64_t)sign;
 }
-WH_HD uint32_t wh_bulksem_expected(uint64_t w) {
-    return (uint32_t)(w >> WH_BULKSEM_FIELD_BITS) & ((1u << WH_BULKSEM_FIELD_BITS) - 1);
+WH_HD uint32_t wh_bulk_semaphore_expected(uint64_t w) {
+    return (uint32_t)(w >> WH_BULK_SEMAPHORE_FIELD_BITS) &
+           ((1u << WH_BULK_SEMAPHORE_FIELD_BITS) - 1);
 }
-WH_HD uint32_t wh_bulksem_reserved(uint64_t w) {
-    return (uint32_t)w & ((1u << WH_BULKSEM_FIELD_BITS) - 1);
+WH_HD uint32_t wh_bulk_semaphore_reserved(uint64_t w) {
+    return (uint32_t)w & ((1u << WH_BULK_SEMAPHORE_FIELD_BITS) - 1);
 }
 
 /* How many of n units are the caller's, if `old` is what its take returned. */
-WH_HD uint32_t wh_bulksem_got(uint64_t old, uint32_t n) {
-    const int64_t c = wh_bulksem_count(old);
+WH_HD uint32_t wh_bulk_semaphore_got(uint64_t old, uint32_t n) {
+    const int64_t c = wh_bulk_semaphore_count(old);
     return c <= 0 ? 0 : WH_PLANT(bulksem_i2, c < (int64_t)n, 0) ? (uint32_t)c : n; /* I2 */
 }
 
-WH_HD int64_t wh_bulksem_ceil_(int64_t deficit, uint32_t batch_log2) {
+WH_HD int64_t wh_bulk_semaphore_ceil_(int64_t deficit, uint32_t batch_log2) {
     return deficit <= 0 ? 0 : (deficit + ((int64_t)1 << batch_log2) - 1) >> batch_log2;
 }
 
 /* Batches of 2^batch_log2 units that a deficit growing from d to d + n makes the caller's
  * duty (I3). */
-WH_HD uint32_t wh_bulksem_duty(int64_t d, uint32_t n, uint32_t batch_log2) {
-    return (uint32_t)(wh_bulksem_ceil_(d + (int64_t)n, batch_log2) -
-                      wh_bulksem_ceil_(d, batch_log2));
+WH_HD uint32_t wh_bulk_semaphore_duty(int64_t d, uint32_t n, uint32_t batch_log2) {
+    return (uint32_t)(wh_bulk_semaphore_ceil_(d + (int64_t)n, batch_log2) -
+                      wh_bulk_semaphore_ceil_(d, batch_log2));
 }
 
 /* Units that are wanted and neither there nor on their way. */
-WH_HD int64_t wh_bulksem_deficit(uint64_t w, uint32_t batch_log2) {
-    return (int64_t)wh_bulksem_reserved(w) - wh_bulksem_count(w) -
-           (int64_t)((uint64_t)wh_bulksem_expected(w) << batch_log2);
+WH_HD int64_t wh_bulk_semaphore_deficit(uint64_t w, uint32_t batch_log2) {
+    return (int64_t)wh_bulk_semaphore_reserved(w) - wh_bulk_semaphore_count(w) -
+           (int64_t)((uint64_t)wh_bulk_semaphore_expected(w) << batch_log2);
 }
 
 /* The duty of a caller whose take of n returned `old`: no more than it lacks itself. */
-WH_HD uint32_t wh_bulksem_batches(uint64_t old, uint32_t n, uint32_t batch_log2) {
-    const uint32_t duty = wh_bulksem_duty(wh_bulksem_deficit(old, batch_log2), n, batch_log2);
+WH_HD uint32_t wh_bulk_semaphore_batches(uint64_t old, uint32_t n, uint32_t batch_log2) {
+    const uint32_t duty =
+        wh_bulk_semaphore_duty(wh_bulk_semaphore_deficit(old, batch_log2), n, batch_log2);
     const uint32_t most =
-        (uint32_t)wh_bulksem_ceil_((int64_t)(n - wh_bulksem_got(old, n)), batch_log2);
+        (uint32_t)wh_bulk_semaphore_ceil_((int64_t)(n - wh_bulk_semaphore_got(old, n)), batch_log2);
     return duty < most ? duty : most;
 }
 
-WH_FN uint64_t wh_bulksem_take(uint64_t *sem, uint32_t n) {
-    return wh_fetch_sub_u64_relaxed(sem, wh_bulksem_word(n, 0, 0));
+WH_FN uint64_t wh_bulk_semaphore_take(uint64_t *sem, uint32_t n) {
+    return wh_fetch_sub_u64_relaxed(sem, wh_bulk_semaphore_word(n, 0, 0));
 }
 
-WH_FN void wh_bulksem_reserve(uint64_t *sem, uint32_t n, uint32_t batches) {
-    wh_add_u64_relaxed(sem, wh_bulksem_word(n, batches, n));
+WH_FN void wh_bulk_semaphore_reserve(uint64_t *sem, uint32_t n, uint32_t batches) {
+    wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(n, batches, n));
 }
 
 /* take for units that are reserved already. What was not got is reserved again. */
-WH_FN uint32_t wh_bulksem_retake(uint64_t *sem, uint32_t n) {
-    const uint32_t got = wh_bulksem_got(wh_fetch_sub_u64_relaxed(sem, wh_bulksem_word(n, 0, n)), n);
+WH_FN uint32_t wh_bulk_semaphore_retake(uint64_t *sem, uint32_t n) {
+    const uint32_t got =
+        wh_bulk_semaphore_got(wh_fetch_sub_u64_relaxed(sem, wh_bulk_semaphore_word(n, 0, n)), n);
     if (got < n && WH_PLANT(bulksem_retake, 1, 0)) {
-        wh_bulksem_reserve(sem, n - got, 0);
+        wh_bulk_semaphore_reserve(sem, n - got, 0);
     }
     return got;
 }
@@ -119,32 +123,34 @@ WH_FN uint32_t wh_bulksem_retake(uint64_t *sem, uint32_t n) {
  * at the word that everybody needs. So each draws: as many try as there are units. `size_log2`:
  * log2 of what one unit serves; attempt: counted by the caller, who: its number. With units
  * there it is true at least once in 64 attempts, and always if few are wanted. */
-WH_HD int wh_bulksem_may_try(uint64_t w, uint32_t size_log2, uint32_t attempt, uint32_t who) {
-    const int64_t count = wh_bulksem_count(w);
+WH_HD int wh_bulk_semaphore_may_try(uint64_t w, uint32_t size_log2, uint32_t attempt,
+                                    uint32_t who) {
+    const int64_t count = wh_bulk_semaphore_count(w);
     const uint64_t units = count <= 0 ? 0 : (uint64_t)count << size_log2;
-    const uint32_t wanted = wh_bulksem_reserved(w);
-    uint32_t draw = who * 0x9e3779b1u + attempt * 0x85ebca6bu;
+    const uint32_t wanted = wh_bulk_semaphore_reserved(w);
+    uint32_t draw = wh_spread32(who) + attempt * 0x85ebca6bu;
     draw = (draw ^ draw >> 15) * 0xc2b2ae35u;
     draw ^= draw >> 16;
-    return count > 0 && (wanted <= WH_BULKSEM_CROWD || (attempt & 63) == 63 ||
+    return count > 0 && (wanted <= WH_BULK_SEMAPHORE_CROWD || (attempt & 63) == 63 ||
                          ((uint64_t)draw * wanted) >> 32 < units);
 }
 
 /* For who waits and sees that nobody fetches: takes on `batches` more, unless others have
  * meanwhile. */
-WH_FN uint32_t wh_bulksem_volunteer(uint64_t *sem, uint32_t batches, uint32_t batch_log2) {
-    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(0, batches, 0));
-    if (wh_bulksem_deficit(old, batch_log2) > 0) {
+WH_FN uint32_t wh_bulk_semaphore_volunteer(uint64_t *sem, uint32_t batches, uint32_t batch_log2) {
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulk_semaphore_word(0, batches, 0));
+    if (wh_bulk_semaphore_deficit(old, batch_log2) > 0) {
         return batches;
     }
-    wh_add_u64_relaxed(sem, wh_bulksem_word(0, -(int64_t)batches, 0));
+    wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(0, -(int64_t)batches, 0));
     return 0;
 }
 
 /* Adds units, ends the fetching of `batches` and the waiting for `reserved` units. */
-WH_FN void wh_bulksem_signal(uint64_t *sem, uint32_t units, uint32_t batches, uint32_t reserved) {
+WH_FN void wh_bulk_semaphore_signal(uint64_t *sem, uint32_t units, uint32_t batches,
+                                    uint32_t reserved) {
     const uint32_t done = WH_PLANT(bulksem_i1, batches, 0); /* I1 */
-    wh_add_u64_relaxed(sem, wh_bulksem_word(units, -(int64_t)done, -(int64_t)reserved));
+    wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(units, -(int64_t)done, -(int64_t)reserved));
 }
 
 #include "warpheap/detail/simt/end.h"

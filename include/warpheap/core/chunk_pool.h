@@ -6,7 +6,7 @@
  * of its size) by its first. Small ones are taken from the front, large ones from the
  * back, so that one region serves both; a large chunk that came back is split when there
  * are no small ones, and small ones are put together again when there are no large ones
- * (wh_chunkpool_merge).
+ * (wh_chunk_pool_merge).
  *
  * Algorithm 1 here: `count` is its fill count, ring its front, back and q with the deletion
  * marker 0 (core/ring.h). Departures: the count is looked at before it is taken from (a
@@ -25,7 +25,7 @@
  * Invariants
  *   I1  a chunk is out, in one ring, loose, or past the offset, never in two of these
  *   I2  count = tail - head when quiet
- *   I3  wh_chunkpool_empty is true only if at one moment during the call no chunk was to be
+ *   I3  wh_chunk_pool_empty is true only if at one moment during the call no chunk was to be
  *       had: head and tail only grow, so equal values read one after the other mean that
  *       the ring was empty, and nothing put there, in between. In between it reads, in this order,
  *       what is fresh, moving, loose
@@ -36,7 +36,7 @@
  *   P1  what the giver of a chunk did before free -> its taker (the ring's P1)
  *   P2  chunks that are being moved are in no ring meanwhile: the lane that took them has raised
  *       `moving` before, and what it made of them is there when `moving` is lowered (release)
- *       -> wh_chunkpool_empty (acquire)
+ *       -> wh_chunk_pool_empty (acquire)
  * Lanes    any lane alone
  * Progress take and free: a bounded number of own steps, plus the ring's wait for a lane
  *          that has its position; that lane is between two of its own steps without a
@@ -53,52 +53,52 @@
 
 #define WH_CHUNK_NONE UINT32_MAX
 
-typedef struct wh_chunkpool_state {
+typedef struct wh_chunk_pool_state {
     uint64_t moving;
     uint64_t loose;
-} wh_chunkpool_state;
+} wh_chunk_pool_state;
 
 /* A pool, by value. entries[0] has capacity 2^entries_log2[0] >= n, entries[1] 2^... >=
  * n >> large_log2. Whoever takes or frees writes offset, counts or rings: these five begin `apart`
  * words after each other. Each is to have a cache line to itself, and be 1 KiB or more from the
- * others where there is memory for that (docs/ATOMICS.md). */
-#define WH_CHUNKPOOL_PLACES 5u
-typedef struct wh_chunkpool {
+ * others where there is memory for that (docs/MEMORY_MODEL.md). */
+#define WH_CHUNK_POOL_PLACES 5u
+typedef struct wh_chunk_pool {
     uint64_t *words;
-    wh_chunkpool_state *state;
+    wh_chunk_pool_state *state;
     uint32_t *entries[2];
     wh_veb loose_tree; /* of n items; not read without large chunks */
     uint32_t entries_log2[2];
     uint32_t apart;      /* at least 3 */
     uint32_t n;          /* small chunks in all */
     uint32_t large_log2; /* small chunks in a large one */
-} wh_chunkpool;
+} wh_chunk_pool;
 
-WH_HD uint64_t *wh_chunkpool_offset_(wh_chunkpool p) {
+WH_HD uint64_t *wh_chunk_pool_offset_(wh_chunk_pool p) {
     return p.words;
 }
 /* Of small chunks, or large ones. (Computed: an array of pointers that is indexed by a variable
  * would lie in local memory, and make cold mallocs slower.) */
-WH_HD uint64_t *wh_chunkpool_count_(wh_chunkpool p, uint32_t level) {
+WH_HD uint64_t *wh_chunk_pool_count_(wh_chunk_pool p, uint32_t level) {
     return p.words + (uint64_t)((1 + level) * p.apart);
 }
-WH_HD wh_ring *wh_chunkpool_ring_(wh_chunkpool p, uint32_t level) {
+WH_HD wh_ring *wh_chunk_pool_ring_(wh_chunk_pool p, uint32_t level) {
     return (wh_ring *)(void *)(p.words + (uint64_t)((3 + level) * p.apart));
 }
-WH_HD uint32_t *wh_chunkpool_entries_(wh_chunkpool p, uint32_t level) {
+WH_HD uint32_t *wh_chunk_pool_entries_(wh_chunk_pool p, uint32_t level) {
     return level == 0 ? p.entries[0] : p.entries[1];
 }
-WH_HD uint32_t wh_chunkpool_capacity_(wh_chunkpool p, uint32_t level) {
+WH_HD uint32_t wh_chunk_pool_capacity_(wh_chunk_pool p, uint32_t level) {
     return 1u << (level == 0 ? p.entries_log2[0] : p.entries_log2[1]);
 }
 
 /* All of it side by side, for pools that few lanes use at a time. */
-typedef struct wh_chunkpool_words {
-    uint64_t words[WH_CHUNKPOOL_PLACES * 3];
-    wh_chunkpool_state state;
-} wh_chunkpool_words;
+typedef struct wh_chunk_pool_words {
+    uint64_t words[WH_CHUNK_POOL_PLACES * 3];
+    wh_chunk_pool_state state;
+} wh_chunk_pool_words;
 
-WH_HD void wh_chunkpool_bind(wh_chunkpool *p, wh_chunkpool_words *w) {
+WH_HD void wh_chunk_pool_bind(wh_chunk_pool *p, wh_chunk_pool_words *w) {
     p->words = w->words;
     p->apart = 3;
     p->state = &w->state;
@@ -106,48 +106,48 @@ WH_HD void wh_chunkpool_bind(wh_chunkpool *p, wh_chunkpool_words *w) {
 
 /* The state of a pool of which all chunks are fresh: one lane writes it, and zeros all entries and
  * the tree. */
-WH_FN void wh_chunkpool_reset(wh_chunkpool p) {
-    *wh_chunkpool_offset_(p) = 0;
+WH_FN void wh_chunk_pool_reset(wh_chunk_pool p) {
+    *wh_chunk_pool_offset_(p) = 0;
     p.state->moving = 0;
     p.state->loose = 0;
     for (uint32_t l = 0; l < 2; l++) {
-        wh_ring *ring = wh_chunkpool_ring_(p, l);
-        *wh_chunkpool_count_(p, l) = 0;
+        wh_ring *ring = wh_chunk_pool_ring_(p, l);
+        *wh_chunk_pool_count_(p, l) = 0;
         ring->head = 0;
         ring->tail = 0;
         ring->virgin = 0;
     }
 }
 
-/* Chunks taken together: n of them, each got by wh_chunkpool_get once. */
-#define WH_CHUNKPOOL_RING 0u  /* first: position in the ring */
-#define WH_CHUNKPOOL_INDEX 1u /* the chunks from `first` on */
-#define WH_CHUNKPOOL_FRESH 2u /* small ones; first: the whole word that the offset was */
-typedef struct wh_chunkpool_take_t {
+/* Chunks taken together: n of them, each got by wh_chunk_pool_get once. */
+#define WH_CHUNK_POOL_RING 0u  /* first: position in the ring */
+#define WH_CHUNK_POOL_INDEX 1u /* the chunks from `first` on */
+#define WH_CHUNK_POOL_FRESH 2u /* small ones; first: the whole word that the offset was */
+typedef struct wh_chunk_pool_taken {
     uint64_t first;
     uint32_t n; /* 0: none */
     uint32_t from;
-} wh_chunkpool_take_t;
+} wh_chunk_pool_taken;
 
 /* Small chunks that lie behind the last large one. */
-WH_HD uint32_t wh_chunkpool_rest_(wh_chunkpool p) {
+WH_HD uint32_t wh_chunk_pool_rest_(wh_chunk_pool p) {
     return p.n & ((1u << p.large_log2) - 1);
 }
 
 /* How many small chunks the offset has left; 0 if it has run past. */
-WH_HD uint32_t wh_chunkpool_left_(wh_chunkpool p, uint64_t offset, uint32_t level) {
+WH_HD uint32_t wh_chunk_pool_left_(wh_chunk_pool p, uint64_t offset, uint32_t level) {
     const uint64_t back = (offset >> 32) << p.large_log2, front = (uint32_t)offset;
     if (level == 0) {
         return front + back < p.n ? (uint32_t)(p.n - back - front) : 0;
     }
-    const uint64_t main = p.n - wh_chunkpool_rest_(p);
+    const uint64_t main = p.n - wh_chunk_pool_rest_(p);
     return front + back < main ? (uint32_t)((main - back - front) >> p.large_log2) : 0;
 }
 
 /* Up to n chunks from the ring. */
-WH_FN uint32_t wh_chunkpool_from_ring_(wh_chunkpool p, uint32_t level, uint32_t n,
-                                       uint64_t *position) {
-    uint64_t *count = wh_chunkpool_count_(p, level);
+WH_FN uint32_t wh_chunk_pool_from_ring_(wh_chunk_pool p, uint32_t level, uint32_t n,
+                                        uint64_t *position) {
+    uint64_t *count = wh_chunk_pool_count_(p, level);
     if ((int64_t)wh_load_u64_relaxed(count) <= 0) {
         return 0;
     }
@@ -157,37 +157,37 @@ WH_FN uint32_t wh_chunkpool_from_ring_(wh_chunkpool p, uint32_t level, uint32_t 
         wh_add_u64_relaxed(count, n - got); /* I2 */
     }
     if (got != 0) {
-        *position = wh_ring_reserve_take(wh_chunkpool_ring_(p, level), got);
+        *position = wh_ring_reserve_take(wh_chunk_pool_ring_(p, level), got);
     }
     return got;
 }
 
-WH_FN uint32_t wh_chunkpool_ring_at_(wh_chunkpool p, uint32_t level, uint64_t position) {
-    return wh_ring_take_at(wh_chunkpool_ring_(p, level), wh_chunkpool_entries_(p, level),
-                           wh_chunkpool_capacity_(p, level), position);
+WH_FN uint32_t wh_chunk_pool_ring_at_(wh_chunk_pool p, uint32_t level, uint64_t position) {
+    return wh_ring_take_at(wh_chunk_pool_ring_(p, level), wh_chunk_pool_entries_(p, level),
+                           wh_chunk_pool_capacity_(p, level), position);
 }
 
 /* Gives a chunk back: any lane, after its last use. */
-WH_FN void wh_chunkpool_free(wh_chunkpool p, uint32_t level, uint32_t chunk) {
-    wh_ring_put_at(wh_chunkpool_entries_(p, level), wh_chunkpool_capacity_(p, level),
-                   wh_ring_reserve_put(wh_chunkpool_ring_(p, level)), chunk); /* P1 */
-    wh_add_u64_relaxed(wh_chunkpool_count_(p, level), 1);
+WH_FN void wh_chunk_pool_free(wh_chunk_pool p, uint32_t level, uint32_t chunk) {
+    wh_ring_put_at(wh_chunk_pool_entries_(p, level), wh_chunk_pool_capacity_(p, level),
+                   wh_ring_reserve_put(wh_chunk_pool_ring_(p, level)), chunk); /* P1 */
+    wh_add_u64_relaxed(wh_chunk_pool_count_(p, level), 1);
 }
 
 /* Splits a large chunk that came back: n of its small ones for the caller. */
-WH_FN uint32_t wh_chunkpool_split_(wh_chunkpool p, uint32_t n, uint64_t *first) {
+WH_FN uint32_t wh_chunk_pool_split_(wh_chunk_pool p, uint32_t n, uint64_t *first) {
     uint64_t position = 0;
     uint32_t got = 0;
-    if (p.large_log2 == 0 || (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, 1)) <= 0) {
+    if (p.large_log2 == 0 || (int64_t)wh_load_u64_relaxed(wh_chunk_pool_count_(p, 1)) <= 0) {
         return 0;
     }
     (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
-    if (wh_chunkpool_from_ring_(p, 1, 1, &position) != 0) {
-        const uint32_t chunk = wh_chunkpool_ring_at_(p, 1, position);
+    if (wh_chunk_pool_from_ring_(p, 1, 1, &position) != 0) {
+        const uint32_t chunk = wh_chunk_pool_ring_at_(p, 1, position);
         got = n < 1u << p.large_log2 ? n : 1u << p.large_log2;
         *first = chunk;
         for (uint32_t i = got; i < 1u << p.large_log2; i++) {
-            wh_chunkpool_free(p, 0, chunk + i);
+            wh_chunk_pool_free(p, 0, chunk + i);
         }
     }
     (void)wh_fetch_sub_u64_release(&p.state->moving, 1); /* P2 */
@@ -195,7 +195,7 @@ WH_FN uint32_t wh_chunkpool_split_(wh_chunkpool p, uint32_t n, uint64_t *first) 
 }
 
 /* A chunk that merge has left over. */
-WH_FN uint32_t wh_chunkpool_from_loose_(wh_chunkpool p, uint64_t *first) {
+WH_FN uint32_t wh_chunk_pool_from_loose_(wh_chunk_pool p, uint64_t *first) {
     if (p.large_log2 == 0 || wh_load_u64_relaxed(&p.state->loose) == 0) {
         return 0;
     }
@@ -211,71 +211,72 @@ WH_FN uint32_t wh_chunkpool_from_loose_(wh_chunkpool p, uint64_t *first) {
 }
 
 /* Up to n fresh small chunks. */
-WH_FN uint32_t wh_chunkpool_fresh_(wh_chunkpool p, uint32_t n, uint64_t *first) {
-    if (wh_chunkpool_left_(p, wh_load_u64_relaxed(wh_chunkpool_offset_(p)), 0) == 0) {
+WH_FN uint32_t wh_chunk_pool_fresh_(wh_chunk_pool p, uint32_t n, uint64_t *first) {
+    if (wh_chunk_pool_left_(p, wh_load_u64_relaxed(wh_chunk_pool_offset_(p)), 0) == 0) {
         return 0;
     }
-    const uint64_t o = wh_fetch_add_u64_relaxed(wh_chunkpool_offset_(p), n);
-    const uint32_t left = wh_chunkpool_left_(p, o, 0);
+    const uint64_t o = wh_fetch_add_u64_relaxed(wh_chunk_pool_offset_(p), n);
+    const uint32_t left = wh_chunk_pool_left_(p, o, 0);
     *first = o;
     return n < left ? n : left;
 }
 
 /* Up to n chunks: of those that came back, or else fresh ones. None only if there were
  * none in any of these places when they were looked at. level 0: small, 1: large. */
-WH_FN wh_chunkpool_take_t wh_chunkpool_take(wh_chunkpool p, uint32_t level, uint32_t n) {
-    wh_chunkpool_take_t t;
+WH_FN wh_chunk_pool_taken wh_chunk_pool_take(wh_chunk_pool p, uint32_t level, uint32_t n) {
+    wh_chunk_pool_taken t;
     t.first = 0;
-    t.from = WH_CHUNKPOOL_RING;
-    t.n = wh_chunkpool_from_ring_(p, level, n, &t.first);
+    t.from = WH_CHUNK_POOL_RING;
+    t.n = wh_chunk_pool_from_ring_(p, level, n, &t.first);
     if (t.n == 0 && level == 0) {
-        t.from = WH_CHUNKPOOL_FRESH;
-        t.n = wh_chunkpool_fresh_(p, n, &t.first);
+        t.from = WH_CHUNK_POOL_FRESH;
+        t.n = wh_chunk_pool_fresh_(p, n, &t.first);
         if (t.n == 0) {
-            t.from = WH_CHUNKPOOL_INDEX;
-            t.n = wh_chunkpool_from_loose_(p, &t.first);
+            t.from = WH_CHUNK_POOL_INDEX;
+            t.n = wh_chunk_pool_from_loose_(p, &t.first);
         }
         if (t.n == 0) {
-            t.n = wh_chunkpool_split_(p, n, &t.first);
+            t.n = wh_chunk_pool_split_(p, n, &t.first);
         }
     }
     if (t.n == 0 && level == 1) {
-        uint64_t o = wh_load_u64_relaxed(wh_chunkpool_offset_(p));
-        uint32_t left = wh_chunkpool_left_(p, o, 1);
-        t.from = WH_CHUNKPOOL_INDEX;
+        uint64_t o = wh_load_u64_relaxed(wh_chunk_pool_offset_(p));
+        uint32_t left = wh_chunk_pool_left_(p, o, 1);
+        t.from = WH_CHUNK_POOL_INDEX;
         while (left != 0) {
             const uint32_t take = n < left ? n : left;
             const uint64_t seen =
-                wh_cas_u64_relaxed(wh_chunkpool_offset_(p), o, o + ((uint64_t)take << 32));
+                wh_cas_u64_relaxed(wh_chunk_pool_offset_(p), o, o + ((uint64_t)take << 32));
             if (seen == o) {
                 t.n = take;
-                t.first = p.n - wh_chunkpool_rest_(p) - (((o >> 32) + take) << p.large_log2);
+                t.first = p.n - wh_chunk_pool_rest_(p) - (((o >> 32) + take) << p.large_log2);
                 return t;
             }
             o = seen;
-            left = wh_chunkpool_left_(p, o, 1);
+            left = wh_chunk_pool_left_(p, o, 1);
         }
     }
     return t;
 }
 
 /* Chunk i of a take. */
-WH_FN uint32_t wh_chunkpool_get(wh_chunkpool p, uint32_t level, wh_chunkpool_take_t t, uint32_t i) {
-    if (t.from == WH_CHUNKPOOL_RING) {
-        return wh_chunkpool_ring_at_(p, level, t.first + i);
+WH_FN uint32_t wh_chunk_pool_get(wh_chunk_pool p, uint32_t level, wh_chunk_pool_taken t,
+                                 uint32_t i) {
+    if (t.from == WH_CHUNK_POOL_RING) {
+        return wh_chunk_pool_ring_at_(p, level, t.first + i);
     }
-    if (t.from == WH_CHUNKPOOL_INDEX) {
+    if (t.from == WH_CHUNK_POOL_INDEX) {
         return (uint32_t)t.first + (level == 1 ? i << p.large_log2 : i);
     }
     /* From the front on, without gaps: what is in use lies close together. Those behind the
      * large chunks come last: where they begin does not change any more (I4). */
-    const uint32_t rest = wh_chunkpool_rest_(p), k = (uint32_t)t.first + i;
+    const uint32_t rest = wh_chunk_pool_rest_(p), k = (uint32_t)t.first + i;
     const uint32_t main = p.n - rest - ((uint32_t)(t.first >> 32) << p.large_log2);
     return k < main ? k : p.n - rest + (k - main);
 }
 
 /* Claims all chunks of the large one that begins at `first` if they are loose. */
-WH_FN int wh_chunkpool_claim_large_(wh_chunkpool p, uint64_t first) {
+WH_FN int wh_chunk_pool_claim_large_(wh_chunk_pool p, uint64_t first) {
     const uint32_t n = 1u << p.large_log2;
     if (n >= 64) {
         return wh_veb_claim_range(p.loose_tree, first, n);
@@ -289,7 +290,7 @@ WH_FN int wh_chunkpool_claim_large_(wh_chunkpool p, uint64_t first) {
 }
 
 /* Whether all chunks of the large one that begins at `first` are loose. */
-WH_FN int wh_chunkpool_large_is_loose_(wh_chunkpool p, uint64_t first) {
+WH_FN int wh_chunk_pool_large_is_loose_(wh_chunk_pool p, uint64_t first) {
     const uint32_t n = 1u << p.large_log2;
     const uint64_t mask = n < 64 ? wh_lowest_bits(UINT64_MAX, n) << (first & 63) : UINT64_MAX;
     uint64_t all = mask;
@@ -305,41 +306,41 @@ WH_FN int wh_chunkpool_large_is_loose_(wh_chunkpool p, uint64_t first) {
  * I3: `moving` is raised before anything is taken, and stays so until what it goes into has been
  * looked through. A call that finds nothing to take does not raise it: callers that find nothing
  * would otherwise keep each other from seeing an empty pool for ever. */
-WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
+WH_FN int wh_chunk_pool_merge(wh_chunk_pool p) {
     const uint32_t n = 1u << p.large_log2;
     int merged = 0, moving = 0;
     if (p.large_log2 == 0) {
         return 0;
     }
-    while ((int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, 0)) > 0 ||
-           wh_chunkpool_left_(p, wh_load_u64_relaxed(wh_chunkpool_offset_(p)), 0) != 0) {
-        wh_chunkpool_take_t t;
+    while ((int64_t)wh_load_u64_relaxed(wh_chunk_pool_count_(p, 0)) > 0 ||
+           wh_chunk_pool_left_(p, wh_load_u64_relaxed(wh_chunk_pool_offset_(p)), 0) != 0) {
+        wh_chunk_pool_taken t;
         if (!moving) {
             (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
             moving = 1;
         }
-        t.from = WH_CHUNKPOOL_RING;
-        t.n = wh_chunkpool_from_ring_(p, 0, 64, &t.first);
+        t.from = WH_CHUNK_POOL_RING;
+        t.n = wh_chunk_pool_from_ring_(p, 0, 64, &t.first);
         if (t.n == 0) {
-            t.from = WH_CHUNKPOOL_FRESH;
-            t.n = wh_chunkpool_fresh_(p, 64, &t.first);
+            t.from = WH_CHUNK_POOL_FRESH;
+            t.n = wh_chunk_pool_fresh_(p, 64, &t.first);
         }
         if (t.n == 0) {
             break;
         }
         wh_add_u64_relaxed(&p.state->loose, t.n);
         for (uint32_t i = 0; i < t.n; i++) {
-            (void)wh_veb_insert(p.loose_tree, wh_chunkpool_get(p, 0, t, i));
+            (void)wh_veb_insert(p.loose_tree, wh_chunk_pool_get(p, 0, t, i));
         }
     }
-    for (uint64_t first = 0; first + n <= p.n - wh_chunkpool_rest_(p); first += n) {
-        if (wh_chunkpool_large_is_loose_(p, first)) {
+    for (uint64_t first = 0; first + n <= p.n - wh_chunk_pool_rest_(p); first += n) {
+        if (wh_chunk_pool_large_is_loose_(p, first)) {
             if (!moving) {
                 (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
                 moving = 1;
             }
-            if (wh_chunkpool_claim_large_(p, first)) {
-                wh_chunkpool_free(p, 1, (uint32_t)first);
+            if (wh_chunk_pool_claim_large_(p, first)) {
+                wh_chunk_pool_free(p, 1, (uint32_t)first);
                 (void)wh_fetch_sub_u64_release(&p.state->loose, n);
                 merged = 1;
             }
@@ -351,62 +352,62 @@ WH_FN int wh_chunkpool_merge(wh_chunkpool p) {
     return merged;
 }
 
-WH_FN int wh_chunkpool_ring_is_empty_(wh_chunkpool p, uint32_t level, uint64_t head) {
-    return wh_load_u64_acquire(&wh_chunkpool_ring_(p, level)->tail) == head;
+WH_FN int wh_chunk_pool_ring_is_empty_(wh_chunk_pool p, uint32_t level, uint64_t head) {
+    return wh_load_u64_acquire(&wh_chunk_pool_ring_(p, level)->tail) == head;
 }
 
 /* Whether there are chunks that have never been in use. Once 0, always 0 until a reset. */
-WH_FN int wh_chunkpool_has_fresh(wh_chunkpool p, uint32_t level) {
-    return wh_chunkpool_left_(p, wh_load_u64_relaxed(wh_chunkpool_offset_(p)), level) != 0;
+WH_FN int wh_chunk_pool_has_fresh(wh_chunk_pool p, uint32_t level) {
+    return wh_chunk_pool_left_(p, wh_load_u64_relaxed(wh_chunk_pool_offset_(p)), level) != 0;
 }
 
 /* Whether there are chunks, unless others are faster, and which; take_seen takes one. Apart they
  * cost no more than take, and in between the caller may still leave it. */
-#define WH_CHUNKPOOL_NONE_SEEN 0u
-#define WH_CHUNKPOOL_SEEN 1u
-#define WH_CHUNKPOOL_FRESH_SEEN 2u /* small ones, and none that came back */
+#define WH_CHUNK_POOL_NONE_SEEN 0u
+#define WH_CHUNK_POOL_SEEN 1u
+#define WH_CHUNK_POOL_FRESH_SEEN 2u /* small ones, and none that came back */
 
-WH_FN uint32_t wh_chunkpool_look(wh_chunkpool p, uint32_t level) {
-    const int64_t back = (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, level));
-    const uint64_t offset = wh_load_u64_relaxed(wh_chunkpool_offset_(p));
+WH_FN uint32_t wh_chunk_pool_look(wh_chunk_pool p, uint32_t level) {
+    const int64_t back = (int64_t)wh_load_u64_relaxed(wh_chunk_pool_count_(p, level));
+    const uint64_t offset = wh_load_u64_relaxed(wh_chunk_pool_offset_(p));
     if (back > 0) {
-        return WH_CHUNKPOOL_SEEN;
+        return WH_CHUNK_POOL_SEEN;
     }
-    if (wh_chunkpool_left_(p, offset, level) != 0) {
-        return level == 0 ? WH_CHUNKPOOL_FRESH_SEEN : WH_CHUNKPOOL_SEEN;
+    if (wh_chunk_pool_left_(p, offset, level) != 0) {
+        return level == 0 ? WH_CHUNK_POOL_FRESH_SEEN : WH_CHUNK_POOL_SEEN;
     }
     return level == 0 && p.large_log2 != 0 &&
                    (wh_load_u64_relaxed(&p.state->loose) != 0 ||
-                    (int64_t)wh_load_u64_relaxed(wh_chunkpool_count_(p, 1)) > 0)
-               ? WH_CHUNKPOOL_SEEN
-               : WH_CHUNKPOOL_NONE_SEEN;
+                    (int64_t)wh_load_u64_relaxed(wh_chunk_pool_count_(p, 1)) > 0)
+               ? WH_CHUNK_POOL_SEEN
+               : WH_CHUNK_POOL_NONE_SEEN;
 }
 
-WH_FN wh_chunkpool_take_t wh_chunkpool_take_seen(wh_chunkpool p, uint32_t level, uint32_t seen) {
-    wh_chunkpool_take_t t;
-    if (seen == WH_CHUNKPOOL_FRESH_SEEN) {
-        t.first = wh_fetch_add_u64_relaxed(wh_chunkpool_offset_(p), 1);
-        t.from = WH_CHUNKPOOL_FRESH;
-        t.n = wh_chunkpool_left_(p, t.first, 0) != 0;
+WH_FN wh_chunk_pool_taken wh_chunk_pool_take_seen(wh_chunk_pool p, uint32_t level, uint32_t seen) {
+    wh_chunk_pool_taken t;
+    if (seen == WH_CHUNK_POOL_FRESH_SEEN) {
+        t.first = wh_fetch_add_u64_relaxed(wh_chunk_pool_offset_(p), 1);
+        t.from = WH_CHUNK_POOL_FRESH;
+        t.n = wh_chunk_pool_left_(p, t.first, 0) != 0;
         if (t.n != 0) {
             return t;
         }
     }
-    return wh_chunkpool_take(p, level, 1);
+    return wh_chunk_pool_take(p, level, 1);
 }
 
 /* I3. For large chunks: without those that merge would make. Only this order of the reads will do:
  * what is fresh becomes less, and goes by way of `moving` to `loose` or a ring; loose chunks go to
  * a ring, and are counted until they are there. */
-WH_FN int wh_chunkpool_empty(wh_chunkpool p, uint32_t level) {
+WH_FN int wh_chunk_pool_empty(wh_chunk_pool p, uint32_t level) {
     const int other = level == 0 && p.large_log2 != 0; /* small ones may come from elsewhere */
-    const uint64_t head = wh_load_u64_acquire(&wh_chunkpool_ring_(p, level)->head);
-    const uint64_t large = other ? wh_load_u64_acquire(&wh_chunkpool_ring_(p, 1)->head) : 0;
-    return wh_chunkpool_left_(p, wh_load_u64_acquire(wh_chunkpool_offset_(p)), level) == 0 &&
+    const uint64_t head = wh_load_u64_acquire(&wh_chunk_pool_ring_(p, level)->head);
+    const uint64_t large = other ? wh_load_u64_acquire(&wh_chunk_pool_ring_(p, 1)->head) : 0;
+    return wh_chunk_pool_left_(p, wh_load_u64_acquire(wh_chunk_pool_offset_(p)), level) == 0 &&
            WH_PLANT(chunkpool_p2, wh_load_u64_acquire(&p.state->moving) == 0, 1) && /* P2 */
            (!other || (wh_load_u64_acquire(&p.state->loose) == 0 &&
-                       wh_chunkpool_ring_is_empty_(p, 1, large))) &&
-           wh_chunkpool_ring_is_empty_(p, level, head);
+                       wh_chunk_pool_ring_is_empty_(p, 1, large))) &&
+           wh_chunk_pool_ring_is_empty_(p, level, head);
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -2,7 +2,7 @@
  * counts (Pham et al., TOPC 2025, Algorithm 4, "fks"). Five steps for 32 bits; the
  * hardware's own instruction for it is a slow software loop.
  *
- *     wh_kth_bit32(0x16, 1) == 1, wh_kth_bit32(0x16, 3) == 4
+ *     wh_select32(0x16, 1) == 1, wh_select32(0x16, 3) == 4
  *
  * Lanes: any lane alone. Cost: no memory. Test: tests/unit/select.c.
  */
@@ -17,7 +17,7 @@
 
 /* Index of the k-th set bit of x, counted from 1; WH_BIT_NONE if x has fewer, or k = 0.
  * (The paper's function is 1-based and returns 0.) */
-WH_HD uint32_t wh_kth_bit32(uint32_t x, uint32_t k) {
+WH_HD uint32_t wh_select32(uint32_t x, uint32_t k) {
     if (k == 0 || wh_popc32(x) < k) {
         return WH_BIT_NONE;
     }

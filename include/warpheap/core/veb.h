@@ -233,8 +233,8 @@ WH_HD uint64_t wh_lowest_bits(uint64_t bits, uint32_t count) {
 WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
     const uint32_t below = wh_popc32(wh_low_u32(bits));
     const uint32_t above = k >= below ? 32 : 0;
-    return above + wh_kth_bit32(above != 0 ? wh_high_u32(bits) : wh_low_u32(bits),
-                                k - (above != 0 ? below : 0) + 1);
+    return above + wh_select32(above != 0 ? wh_high_u32(bits) : wh_low_u32(bits),
+                               k - (above != 0 ? below : 0) + 1);
 }
 
 /* The set bit that is so far along those of a word, *at of 2^32; what is left of that is *at then.
@@ -465,10 +465,10 @@ WH_FN uint64_t wh_veb_find_run(wh_veb t, uint64_t count) {
 }
 
 /* The same by all lanes of mask, for items of words below `end`: each lane has a word at a time. */
-WH_FN uint64_t wh_veb_find_run_together(wh_veb t, wh_mask_t mask, uint64_t count, uint64_t end) {
+WH_FN uint64_t wh_veb_find_run_together(wh_veb t, wh_mask mask, uint64_t count, uint64_t end) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
-    const uint32_t before = rank == 0 ? wh_lane_id() : wh_kth_bit32(mask, rank);
-    const uint32_t last = wh_kth_bit32(mask, lanes);
+    const uint32_t before = rank == 0 ? wh_lane_id() : wh_select32(mask, rank);
+    const uint32_t last = wh_select32(mask, lanes);
     uint64_t run = 0, found = WH_VEB_NONE;
     WH_NO_UNROLL
     for (uint64_t top = end; top > 0 && found == WH_VEB_NONE; top -= top < lanes ? top : lanes) {
@@ -490,7 +490,7 @@ WH_FN uint64_t wh_veb_find_run_together(wh_veb t, wh_mask_t mask, uint64_t count
         }
         WH_NO_UNROLL
         for (uint32_t k = 0; k < lanes && k < top && found == WH_VEB_NONE; k++) {
-            const uint64_t word = wh_shfl_u64(mask, bits, wh_kth_bit32(mask, k + 1));
+            const uint64_t word = wh_shfl_u64(mask, bits, wh_select32(mask, k + 1));
             const uint32_t at = wh_veb_run_in_(&run, word, count);
             found = at < 64 ? ((top - 1 - k) << 6) + at : found;
         }

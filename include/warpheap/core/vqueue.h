@@ -107,7 +107,7 @@ typedef struct wh_vqueue_state {
 
 /* A queue, by value. Every group of lanes that puts or takes writes front, back or room: each is to
  * have a cache line to itself, and to be 1 KiB or more from the others where there is memory for
- * that (docs/ATOMICS.md). */
+ * that (docs/MEMORY_MODEL.md). */
 typedef struct wh_vqueue {
     uint64_t *front;
     uint64_t *back;
@@ -139,7 +139,7 @@ WH_HD void wh_vqueue_bind(wh_vqueue *q, wh_vqueue_words *w) {
 /* What queues on chunks need besides: the pool, where chunks lie, and a word and a link
  * for each. */
 typedef struct wh_vqueue_chunks {
-    wh_chunkpool pool;
+    wh_chunk_pool pool;
     unsigned char *base;
     uint32_t *done;
     uint64_t *next;
@@ -199,7 +199,8 @@ WH_FN void wh_vqueue_reset(wh_vqueue q) {
     wh_vqueue_state *s = q.state;
     *q.front = 0;
     *q.back = 0;
-    *q.room = wh_bulksem_word(q.kind == WH_VQUEUE_ARRAY ? (int64_t)1 << q.table_log2 : 0, 0, 0);
+    *q.room =
+        wh_bulk_semaphore_word(q.kind == WH_VQUEUE_ARRAY ? (int64_t)1 << q.table_log2 : 0, 0, 0);
     s->provisioned = 0;
     s->used = 0;
     s->announced = 0;
@@ -249,7 +250,7 @@ WH_FN uint32_t wh_vqueue_find_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint
 /* --- provisioning and retiring -------------------------------------------------------- */
 
 /* The queue of lane `lane`, for all lanes of mask, whose queues are of one kind. */
-WH_FN wh_vqueue wh_vqueue_of_(wh_mask_t mask, wh_vqueue q, uint32_t lane) {
+WH_FN wh_vqueue wh_vqueue_of_(wh_mask mask, wh_vqueue q, uint32_t lane) {
     q.state = (wh_vqueue_state *)(uintptr_t)wh_shfl_u64(mask, (uint64_t)(uintptr_t)q.state, lane);
     q.links = (uint64_t *)(uintptr_t)wh_shfl_u64(mask, (uint64_t)(uintptr_t)q.links, lane);
     q.table_log2 = wh_shfl_u32(mask, q.table_log2, lane);
@@ -274,8 +275,8 @@ WH_FN uint64_t wh_vqueue_announced_(wh_vqueue q, uint64_t j) {
 
 /* How many chunks from the first lane's first one on are as they should be, if `mine` of each
  * lane's are, from its first one on. */
-WH_FN uint32_t wh_vqueue_in_a_row_(wh_mask_t mask, uint32_t mine) {
-    const wh_mask_t less = wh_ballot(mask, mine < WH_VQUEUE_EACH);
+WH_FN uint32_t wh_vqueue_in_a_row_(wh_mask mask, uint32_t mine) {
+    const wh_mask less = wh_ballot(mask, mine < WH_VQUEUE_EACH);
     if (less == 0) {
         return wh_popc32(mask) * WH_VQUEUE_EACH;
     }
@@ -284,18 +285,18 @@ WH_FN uint32_t wh_vqueue_in_a_row_(wh_mask_t mask, uint32_t mine) {
 }
 
 /* Chunk n of a step is `links[n % EACH]` of lane n / EACH. */
-WH_FN uint64_t wh_vqueue_nth_(wh_mask_t mask, const uint64_t links[WH_VQUEUE_EACH], uint32_t n) {
+WH_FN uint64_t wh_vqueue_nth_(wh_mask mask, const uint64_t links[WH_VQUEUE_EACH], uint32_t n) {
     uint64_t link = 0;
     for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
         link = n % WH_VQUEUE_EACH == i ? links[i] : link;
     }
-    return wh_shfl_u64(mask, link, wh_kth_bit32(mask, n / WH_VQUEUE_EACH + 1));
+    return wh_shfl_u64(mask, link, wh_select32(mask, n / WH_VQUEUE_EACH + 1));
 }
 
 /* LINKED: retires all finished chunks from the first on (Algorithm 6), but the last one. All lanes
  * of mask call with the same queue, and look at some chunks each: a step of `first` is a handful of
  * round trips, and with all lanes of a device in malloc hundreds of chunks end together. */
-WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
+WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
     const uint32_t per = 1u << wh_vqueue_per_log2(k);
     const uint32_t rank = wh_mask_rank(mask), leader = wh_mask_leader(mask);
     for (;;) {
@@ -366,7 +367,7 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
         for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
             const uint64_t its = i == 0 ? link : behind[i == 0 ? 0 : i - 1];
             if (won && rank * WH_VQUEUE_EACH + i < n) {
-                wh_chunkpool_free(k.pool, 0, wh_vqueue_chunk_of_(its)); /* P3 */
+                wh_chunk_pool_free(k.pool, 0, wh_vqueue_chunk_of_(its)); /* P3 */
             }
         }
         wh_syncwarp(mask);
@@ -376,7 +377,7 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
 /* LINKED: links all chunks that are announced, from the last one on, each lane of mask some, with
  * one step of `last`. Called with the same queue in all lanes of mask by whoever has links to tell:
  * of those that do so together the one whose add comes last sees all (I5). */
-WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
+WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
     wh_vqueue_state *s = q.state;
     const uint32_t rank = wh_mask_rank(mask), leader = wh_mask_leader(mask);
     int linked = 0;
@@ -440,7 +441,7 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask) {
 
 /* Chunks of the pool for the queue, to be provisioned by the caller: .n is 0 if there is none, or
  * if the queue has as many as it may, and at most `most`. */
-WH_FN wh_chunkpool_take_t wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k, uint32_t most) {
+WH_FN wh_chunk_pool_taken wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k, uint32_t most) {
     wh_vqueue_state *s = q.state;
     const uint64_t limit = wh_vqueue_most_(q, k), links = (uint64_t)1 << q.table_log2;
     /* LINKED: with more chunks than links in the cache lanes have to walk. */
@@ -450,11 +451,11 @@ WH_FN wh_chunkpool_take_t wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k, uint
         ahead >= most && wh_load_u64_relaxed(&s->used) <= ahead - most ? most : 1;
     const uint64_t before = wh_fetch_add_u64_relaxed(&s->used, raised);
     const uint32_t n = before + raised <= ahead ? raised : 1; /* others have fetched meanwhile */
-    wh_chunkpool_take_t t;
+    wh_chunk_pool_taken t;
     t.first = 0;
     t.n = t.from = 0;
     if (before < limit) {
-        t = wh_chunkpool_take(k.pool, 0, n);
+        t = wh_chunk_pool_take(k.pool, 0, n);
     }
     if (t.n < raised) {
         (void)wh_fetch_sub_u64_relaxed(&s->used, raised - t.n);
@@ -465,7 +466,7 @@ WH_FN wh_chunkpool_take_t wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k, uint
 /* Adds admitted chunks, all of whose entries are 0, to a queue: those of the lanes that have one.
  * All lanes of mask call, with the same queue. Each is in its list before the lanes go on to wait
  * for others. */
-WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t chunk) {
+WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, uint32_t chunk) {
     const uint64_t size = (uint64_t)1 << q.table_log2;
     int pending = chunk != WH_CHUNK_NONE;
     uint64_t j = 0;
@@ -504,17 +505,17 @@ WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask,
 
 /* Retires the queue chunks of lanes with `active`, all takes of which are finished; p is a position
  * on it (HIERARCHY, LINKED). All lanes of mask call. */
-WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active, uint64_t p,
+WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, int active, uint64_t p,
                             uint32_t chunk) {
     if (wh_any(mask, active && q.kind == WH_VQUEUE_LINKED)) {
         const wh_group same = wh_group_by_u32(mask, active ? q.id : 0);
-        wh_mask_t left = wh_ballot(mask, active && wh_group_leads(same));
+        wh_mask left = wh_ballot(mask, active && wh_group_leads(same));
         for (; left != 0; left &= left - 1) {
             wh_vqueue_advance_(wh_vqueue_of_(mask, q, wh_mask_leader(left)), k, mask);
         }
     } else if (active) {
         const uint64_t j = p >> wh_vqueue_per_log2(k);
-        wh_chunkpool_free(k.pool, 0, chunk); /* P3, I2 */
+        wh_chunk_pool_free(k.pool, 0, chunk); /* P3, I2 */
         wh_store_u64_release(&q.links[j & (((uint64_t)1 << q.table_log2) - 1)], 0);
         (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
     }
@@ -540,27 +541,27 @@ WH_FN void wh_vqueue_clear_(wh_vqueue_chunks k, uint32_t chunk, uint32_t rank, u
 
 /* The rest of reserve, for lanes that did not get all: n wanted, `old` what ask_room_
  * returned. All lanes of mask call; returns how many of the n may be put. */
-WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t n,
+WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, uint32_t n,
                                     uint64_t old) {
     uint64_t *room = q.room;
     const uint32_t per_log2 = wh_vqueue_per_log2(k), per = 1u << per_log2;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const uint32_t most = lanes < WH_VQUEUE_FETCH ? lanes : WH_VQUEUE_FETCH;
-    uint32_t got = n != 0 ? wh_bulksem_got(old, n) : 0;
+    uint32_t got = n != 0 ? wh_bulk_semaphore_got(old, n) : 0;
     uint32_t duty = 0;
     int need = got < n;
     /* With no chunk to be had nobody waits for one that another lane may be lucky to get. */
-    if (need && (q.kind == WH_VQUEUE_ARRAY || wh_chunkpool_empty(k.pool, 0))) {
-        wh_add_u64_relaxed(room, wh_bulksem_word(n - got, 0, 0));
+    if (need && (q.kind == WH_VQUEUE_ARRAY || wh_chunk_pool_empty(k.pool, 0))) {
+        wh_add_u64_relaxed(room, wh_bulk_semaphore_word(n - got, 0, 0));
         need = 0;
     }
     if (need) {
-        duty = wh_bulksem_batches(old, n, per_log2);
-        wh_bulksem_reserve(room, n - got, duty);
+        duty = wh_bulk_semaphore_batches(old, n, per_log2);
+        wh_bulk_semaphore_reserve(room, n - got, duty);
     }
     uint32_t idle = 0;
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
-        wh_chunkpool_take_t t;
+        wh_chunk_pool_taken t;
         t.first = 0;
         t.n = t.from = 0;
         if (duty != 0) {
@@ -568,44 +569,44 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
             if (t.n != 0) { /* nothing can fail now, so nobody need wait for the rest */
                 const uint32_t keep = n - got < per ? n - got : per;
                 got += keep;
-                wh_bulksem_signal(room, (t.n << per_log2) - keep, 1, keep);
+                wh_bulk_semaphore_signal(room, (t.n << per_log2) - keep, 1, keep);
                 duty--;
                 need = got < n;
             } else { /* no memory for the queue to grow */
-                wh_bulksem_signal(room, 0, duty, n - got);
+                wh_bulk_semaphore_signal(room, 0, duty, n - got);
                 duty = 0;
                 need = 0;
             }
         } else if (need) {
             const uint64_t w = wh_load_u64_relaxed(room);
-            if (wh_bulksem_count(w) > 0) {
-                if (wh_bulksem_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
-                    got += wh_bulksem_retake(room, n - got);
+            if (wh_bulk_semaphore_count(w) > 0) {
+                if (wh_bulk_semaphore_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
+                    got += wh_bulk_semaphore_retake(room, n - got);
                     need = got < n;
                 }
                 idle = 0;
-            } else if (wh_bulksem_expected(w) != 0) {
+            } else if (wh_bulk_semaphore_expected(w) != 0) {
                 idle = 0;
             } else if (++idle > 2) { /* nobody fetches one, and not for a moment only */
-                duty = wh_bulksem_volunteer(room, 1, per_log2);
+                duty = wh_bulk_semaphore_volunteer(room, 1, per_log2);
                 idle = 0;
             }
         }
-        wh_mask_t fresh = wh_ballot(mask, t.n != 0);
+        wh_mask fresh = wh_ballot(mask, t.n != 0);
         if (fresh == 0 && attempt > 0) {
             wh_backoff(attempt);
         }
         for (; fresh != 0; fresh &= fresh - 1) { /* of one lane after the other, a lane each */
             const uint32_t lane = wh_mask_leader(fresh);
-            wh_chunkpool_take_t its;
+            wh_chunk_pool_taken its;
             its.n = wh_shfl_u32(mask, t.n, lane);
             its.from = wh_shfl_u32(mask, t.from, lane);
             its.first = wh_shfl_u64(mask, t.first, lane);
             const uint32_t chunk =
-                rank < its.n ? wh_chunkpool_get(k.pool, 0, its, rank) : WH_CHUNK_NONE;
+                rank < its.n ? wh_chunk_pool_get(k.pool, 0, its, rank) : WH_CHUNK_NONE;
             wh_syncwarp(mask); /* who clears uses the chunk after who got it */
             /* The warp clears the chunks ("deletion markers"). */
-            for (wh_mask_t m = wh_ballot(mask, chunk != WH_CHUNK_NONE); m != 0; m &= m - 1) {
+            for (wh_mask m = wh_ballot(mask, chunk != WH_CHUNK_NONE); m != 0; m &= m - 1) {
                 wh_vqueue_clear_(k, wh_shfl_u32(mask, chunk, wh_mask_leader(m)), rank, lanes);
             }
             wh_syncwarp(mask); /* P2: all zeros come before the link */
@@ -616,12 +617,12 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t m
 }
 
 /* The first step of reserve, by a lane alone: takes room for n values, 0 if it leads no group. Of
- * what it returns wh_bulksem_got says how much there was; more_room_ sees to the rest. For who
- * calls that out of line. */
+ * what it returns wh_bulk_semaphore_got says how much there was; more_room_ sees to the rest. For
+ * who calls that out of line. */
 WH_FN uint64_t wh_vqueue_ask_room_(wh_vqueue q, uint32_t n) {
     return n != 0 && (q.kind != WH_VQUEUE_ARRAY || q.bounded)
-               ? wh_bulksem_take(q.room, n)
-               : wh_bulksem_word((int64_t)WH_BULKSEM_MAX_COUNT, 0, 0);
+               ? wh_bulk_semaphore_take(q.room, n)
+               : wh_bulk_semaphore_word((int64_t)WH_BULK_SEMAPHORE_MAX_COUNT, 0, 0);
 }
 
 /* Room for n values, before positions for them are had from reserve_put; the queue grows if need
@@ -631,9 +632,9 @@ WH_FN uint64_t wh_vqueue_ask_room_(wh_vqueue q, uint32_t n) {
  * Returns  how many of the n the caller's group may put, and then must: fewer if the array is full,
  *          or if there is no chunk to grow on
  * Cost     1 atomic if there is room */
-WH_FN uint32_t wh_vqueue_reserve(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, uint32_t n) {
+WH_FN uint32_t wh_vqueue_reserve(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, uint32_t n) {
     const uint64_t old = wh_vqueue_ask_room_(q, n);
-    if (wh_any(mask, n != 0 && wh_bulksem_got(old, n) < n)) {
+    if (wh_any(mask, n != 0 && wh_bulk_semaphore_got(old, n) < n)) {
         return wh_vqueue_more_room_(q, k, mask, n, old);
     }
     return n;
@@ -667,7 +668,7 @@ WH_FN uint32_t *wh_vqueue_entry_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, ui
 
 /* Stores values at positions: lanes with `active` one each; all lanes of mask call. No
  * lane of the mask has a take outstanding. */
-WH_FN void wh_vqueue_put(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active, uint64_t p,
+WH_FN void wh_vqueue_put(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, int active, uint64_t p,
                          uint32_t value) {
     uint64_t walk = 0;
     uint32_t chunk = WH_CHUNK_NONE;
@@ -694,7 +695,7 @@ WH_FN int wh_vqueue_try_put(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_
 }
 
 /* The first half of take: value + 1 for lanes with `active`, and the queue chunk. */
-WH_FN uint32_t wh_vqueue_wait_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+WH_FN uint32_t wh_vqueue_wait_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, int active,
                                    uint64_t p, uint32_t *chunk) {
     uint64_t walk = 0;
     uint32_t value = 0;
@@ -724,14 +725,14 @@ WH_FN uint32_t wh_vqueue_try_take(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, u
 }
 
 /* The second half of take; all lanes of mask call. Whether the caller retires the chunk. */
-WH_FN int wh_vqueue_finish_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+WH_FN int wh_vqueue_finish_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, int active,
                                 uint32_t chunk) {
     if (q.kind == WH_VQUEUE_ARRAY) {
         if (wh_any(mask, active && q.bounded)) { /* the lanes' queues may differ */
             const wh_group g = wh_group_by_u32(mask, active ? q.id : UINT32_MAX);
             wh_syncwarp(mask);
             if (active && q.bounded && wh_group_leads(g)) {
-                wh_add_u64_relaxed(q.room, wh_bulksem_word(g.n, 0, 0));
+                wh_add_u64_relaxed(q.room, wh_bulk_semaphore_word(g.n, 0, 0));
             }
         }
         return 0;
@@ -746,7 +747,7 @@ WH_FN int wh_vqueue_finish_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask,
 }
 
 /* Takes one value each for lanes with `active`; all lanes of mask call. */
-WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask_t mask, int active,
+WH_FN uint32_t wh_vqueue_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, int active,
                               uint64_t p) {
     uint32_t chunk = WH_CHUNK_NONE;
     const uint32_t value = wh_vqueue_wait_take(q, k, mask, active, p, &chunk);

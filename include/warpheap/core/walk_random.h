@@ -76,8 +76,8 @@ WH_FN uint32_t wh_walk_near(wh_walk_random *r, uint32_t n) {
  * whose lanes call together (mask neither 0 nor all) as long as any of them does. Lanes that left
  * the walk and waited for the others behind it could be left behind there (warpheap.h, "A lane
  * that allocates for others"). */
-WH_FN int wh_walk_on(wh_mask_t mask, int walks) {
-    return mask == 0 || mask == 0xffffffffu ? walks : wh_any(mask, walks);
+WH_FN int wh_walk_on(wh_mask mask, int walks) {
+    return mask == 0 || mask == WH_FULL_WARP ? walks : wh_any(mask, walks);
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -19,13 +19,13 @@
 #include "warpheap/detail/simt/begin.h"
 
 typedef struct wh_group {
-    wh_mask_t lanes; /* lanes of the mask with the caller's key, caller included */
+    wh_mask lanes;   /* lanes of the mask with the caller's key, caller included */
     uint32_t leader; /* lowest of them */
     uint32_t rank;   /* how many of them lie below the caller */
     uint32_t n;      /* how many there are */
 } wh_group;
 
-WH_FN wh_group wh_group_of_lanes(wh_mask_t lanes) {
+WH_FN wh_group wh_group_of_lanes(wh_mask lanes) {
     wh_group g;
     g.lanes = lanes;
     g.leader = wh_mask_leader(lanes);
@@ -44,11 +44,11 @@ WH_FN wh_group wh_group_alone(void) {
     return g;
 }
 
-WH_FN wh_group wh_group_by_u32(wh_mask_t mask, uint32_t key) {
+WH_FN wh_group wh_group_by_u32(wh_mask mask, uint32_t key) {
     return wh_group_of_lanes(wh_match_any_u32(mask, key));
 }
 
-WH_FN wh_group wh_group_by_u64(wh_mask_t mask, uint64_t key) {
+WH_FN wh_group wh_group_by_u64(wh_mask mask, uint64_t key) {
     return wh_group_of_lanes(wh_match_any_u64(mask, key));
 }
 
@@ -58,8 +58,8 @@ WH_FN int wh_group_leads(wh_group g) {
 
 /* In the leader: the values of all lanes of its group, or-ed; in others, of some. All lanes of
  * mask, each with its own group. Cost: ten shuffles, whatever the groups. */
-WH_FN uint32_t wh_group_or_u32(wh_mask_t mask, wh_group g, uint32_t v) {
-    const wh_mask_t above = g.lanes & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
+WH_FN uint32_t wh_group_or_u32(wh_mask mask, wh_group g, uint32_t v) {
+    const wh_mask above = g.lanes & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
     uint32_t next = above != 0 ? wh_ctz32(above) : wh_lane_id();
     for (uint32_t reach = 1; reach < WH_WARP_SIZE; reach *= 2) {
         v |= wh_shfl_u32(mask, v, next); /* v: of `reach` lanes from mine on */
@@ -70,8 +70,8 @@ WH_FN uint32_t wh_group_or_u32(wh_mask_t mask, wh_group g, uint32_t v) {
 
 /* The same for 64 bits. Cost: 3 log2(n) shuffles, n the largest group: every lane passes a number
  * that has as many bits as n - 1, the same in all lanes of mask. */
-WH_FN uint64_t wh_group_or_u64(wh_mask_t mask, wh_group g, uint64_t v, uint32_t most) {
-    const wh_mask_t above = g.lanes & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
+WH_FN uint64_t wh_group_or_u64(wh_mask mask, wh_group g, uint64_t v, uint32_t most) {
+    const wh_mask above = g.lanes & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
     uint32_t next = above != 0 ? wh_ctz32(above) : wh_lane_id();
     WH_NO_UNROLL
     for (; most != 0; most >>= 1) {
@@ -85,7 +85,7 @@ WH_FN uint64_t wh_group_or_u64(wh_mask_t mask, wh_group g, uint64_t v, uint32_t 
  * which the group does not matter pass active = 0. All lanes of mask, each with its own group.
  * Cost: a shuffle and a vote if the bits of every group are neighbours in the order of its lanes,
  * as they mostly are; 3 log2(n) shuffles more if not. */
-WH_FN uint64_t wh_group_bits_u64(wh_mask_t mask, wh_group g, uint32_t at, int active) {
+WH_FN uint64_t wh_group_bits_u64(wh_mask mask, wh_group g, uint32_t at, int active) {
     const uint32_t first = wh_shfl_u32(mask, at, g.leader);
     uint64_t bits = (uint64_t)(~0u >> (32 - g.n)) << (first & 63);
     const uint32_t apart = active && at != first + g.rank ? 32u : 0;
@@ -100,7 +100,7 @@ WH_FN uint64_t wh_group_bits_u64(wh_mask_t mask, wh_group g, uint32_t at, int ac
  * have the bit of another one. Lanes with active = 0 must have a word that no active lane has.
  * Cost: two shuffles and a vote if all lanes of mask are in one word, and their bits neighbours in
  * the order of the lanes. */
-WH_FN wh_group wh_group_in_words(wh_mask_t mask, uint32_t word, uint32_t at, int active,
+WH_FN wh_group wh_group_in_words(wh_mask mask, uint32_t word, uint32_t at, int active,
                                  uint64_t *bits, uint32_t *twice) {
     wh_group g = wh_group_of_lanes(mask);
     const uint32_t first = wh_shfl_u32(mask, at, g.leader);

@@ -3,7 +3,7 @@
  *
  * For identifier X (a line of alloc/list.h):
  *
- *   wh_X_t                the handle: a plain struct of at most WH_HANDLE_BYTES
+ *   wh_X_ref                the handle: a plain struct of at most WH_HANDLE_BYTES
  *   #define wh_X_NAME     the command-line name, as in list.h
  *   #define wh_X_MAX_ALIGN
  *   #define wh_X_BLOCKS   blocks of 256 threads that an SM should hold: bounds the
@@ -15,7 +15,7 @@
  *                         and wh_free then pass mask 0. 0: never, 1: in a part of a warp, 2: always
  *
  * Host and device, plain arithmetic:
- *   wh_status wh_X_plan(wh_X_t *h, wh_plan *plan, unsigned char *memory,
+ *   wh_status wh_X_plan(wh_X_ref *h, wh_plan *plan, unsigned char *memory,
  *                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms)
  *       lays the heap out in memory[0..bytes) and fills handle and plan. On
  *       HEAP_TOO_SMALL plan->min_bytes says what is needed (always set). Called with
@@ -28,35 +28,35 @@
  *
  * Device; mask names converged lanes that make the call together, each with its own
  * arguments (0, of malloc and free with wh_X_EACH: the caller, and nobody knows who else):
- *   void  *wh_X_malloc(wh_X_t h, wh_mask_t mask, size_t n)
- *   void   wh_X_free(wh_X_t h, wh_mask_t mask, void *p)
+ *   void  *wh_X_malloc(wh_X_ref h, wh_mask mask, size_t n)
+ *   void   wh_X_free(wh_X_ref h, wh_mask mask, void *p)
  *                       a lane may return before its leader has freed for it: wh_free
  *                       waits for that
- *   void  *wh_X_aligned(wh_X_t h, wh_mask_t mask, size_t align, size_t n)
+ *   void  *wh_X_aligned(wh_X_ref h, wh_mask mask, size_t align, size_t n)
  *                       align: a power of two in 32..wh_X_MAX_ALIGN
- *   uint64_t wh_X_usable_size(wh_X_t h, const void *p)
- *   int      wh_X_owns(wh_X_t h, const void *p)
+ *   uint64_t wh_X_usable_size(wh_X_ref h, const void *p)
+ *   int      wh_X_owns(wh_X_ref h, const void *p)
  *
  * Device, on a quiet heap, by thread i of n (each takes items i, i+n, ...):
- *   void wh_X_init(wh_X_t h, uint64_t i, uint64_t n)
- *   void wh_X_stats(wh_X_t h, uint64_t i, uint64_t n, wh_stats *s)
+ *   void wh_X_init(wh_X_ref h, uint64_t i, uint64_t n)
+ *   void wh_X_stats(wh_X_ref h, uint64_t i, uint64_t n, wh_stats *s)
  *       adds to the counters of s (device memory) with atomics; heap_bytes and
  *       metadata_bytes are filled in by the host
- *   void wh_X_check(wh_X_t h, uint64_t i, uint64_t n, wh_report *r)
- *   void wh_X_walk(wh_X_t h, uint64_t i, uint64_t n, wh_walk_sink *sink)
+ *   void wh_X_check(wh_X_ref h, uint64_t i, uint64_t n, wh_report *r)
+ *   void wh_X_walk(wh_X_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink)
  *
  * With WH_CAP_LEFT (others: #define wh_X_left WH_LEFT_UNKNOWN):
- *   uint64_t wh_X_left(wh_X_t h, uint64_t bytes, uint64_t i, uint64_t n)
+ *   uint64_t wh_X_left(wh_X_ref h, uint64_t bytes, uint64_t i, uint64_t n)
  *       what thread i of n counts of the blocks of `bytes` bytes that malloc could still give, one
  *       after the other; the sum over all threads is the answer. Also while lanes run: atomic
  *       loads only
  *
  * With WH_CAP_GROW, and #define WH_ALLOC_GROWS in the family's header:
- *   wh_status wh_X_grow_plan(wh_X_t *h, wh_X_t old, wh_plan *plan, unsigned char *memory,
+ *   wh_status wh_X_grow_plan(wh_X_ref *h, wh_X_ref old, wh_plan *plan, unsigned char *memory,
  *                            uint64_t bytes, const wh_tuning *tuning, int64_t *moved)
  *       as plan, for a heap that takes over everything from `old`, a quiet one of fewer or
  *       as many bytes
- *   void wh_X_grow(wh_X_t h, wh_X_t old, uint64_t i, uint64_t n)
+ *   void wh_X_grow(wh_X_ref h, wh_X_ref old, uint64_t i, uint64_t n)
  *       copies; h is as wh_X_init has left it
  */
 #ifndef WH_ALLOC_CONTRACT_H
@@ -101,8 +101,8 @@ typedef struct wh_walk_sink {
 #if WH_HAS_HOST
 /* The handle of a heap for kernels of this file that use the named allocator: for a second one
  * beside the WH_ALLOCATOR of warpheap.h, whose header alloc/<family>/<family>.h the file includes.
- * Its calls have the allocator in their names: wh_bump_t, wh_bump_layout(), wh_bump_malloc(handle,
- * wh_activemask(), n). Errors: those of wh_heap_handle. */
+ * Its calls have the allocator in their names: wh_bump_ref, wh_bump_layout(),
+ * wh_bump_malloc(handle, wh_activemask(), n). Errors: those of wh_heap_handle. */
 static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *allocator,
                                           uint64_t layout, void *handle, size_t handle_bytes) {
     wh_handle_kind kind;

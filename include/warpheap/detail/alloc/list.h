@@ -21,18 +21,18 @@
 #define WH_CAPS_GALLATIN                                                                         \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
-     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+     WH_CAP_RESET | WH_CAP_OWN_MEMORY)
 #define WH_CAPS_TESSERA                                                                           \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
-     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
+     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
 /* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. */
-#define WH_CAPS_OURO                                                                       \
-    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |   \
-     WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY | \
+#define WH_CAPS_OURO                                                                     \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | \
+     WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_RESET | WH_CAP_OWN_MEMORY |  \
      WH_CAP_GROW)
 #define WH_CAPS_OURO_S_P (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_SIM)
 #define WH_CAPS_OURO_S_C (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_WALK | WH_CAP_SIM)
@@ -43,28 +43,27 @@
 #define WH_CAPS_RANDOM_WALK                                                            \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
-     WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
+     WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_RWMALLOC                                                                          \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
 /* NULL after one round through a list that others change: not EXACT_OOM. */
 #define WH_CAPS_CIRCULAR                                                                      \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
      WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
-     WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+     WH_CAP_RESET | WH_CAP_OWN_MEMORY)
 /* Overwrites live blocks when it comes around, and free does nothing. */
-#define WH_CAPS_AWMALLOC                                                        \
-    (WH_CAP_ANY_SIZE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | \
-     WH_CAP_HANDLE_MEMORY)
+#define WH_CAPS_AWMALLOC \
+    (WH_CAP_ANY_SIZE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
 #define WH_CAPS_PAGE_QUEUE                                                                 \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
-     WH_CAP_HANDLE_MEMORY | WH_CAP_LEFT)
-#define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+     WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+#define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
 /* Blocks overlap; free does its part of the work, and nothing is handed out because of it. */
 #define WH_CAPS_FLOOR \
-    (WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_HANDLE_MEMORY)
+    (WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
 #define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)
 
 #define WH_ALIGN_2M (2u << 20)
@@ -73,7 +72,7 @@
 
 /* clang-format off */
 #define WH_ALLOC_LIST(X) \
-    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/TESSERA.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
+    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/tessera/README.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
     X(null, null, "null", "floor: computes an address, touches no state", "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
     X(floor, floor, "floor", "measured floor: one atomic a malloc, a load and an atomic a free; overwrites", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
     X(floor_plain, floor, "floor-plain", "the same, free without order or result", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \

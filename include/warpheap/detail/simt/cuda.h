@@ -2,7 +2,7 @@
  *
  * Atomics are inline PTX with the .global state space: __nv_atomic_* and
  * cuda::atomic_ref compile to generic addressing, which costs extra instructions
- * per access (docs/ATOMICS.md has the measurement). Ordered operations clobber
+ * per access (docs/MEMORY_MODEL.md has the measurement). Ordered operations clobber
  * "memory" so that the compiler keeps plain accesses on their side; relaxed ones
  * do not, as C11 allows.
  */
@@ -287,10 +287,10 @@ WH_FN uint64_t wh_grid_threads(void) {
 
 /* --- masks and collectives ---------------------------------------------------- */
 
-WH_FN wh_mask_t wh_activemask(void) {
+WH_FN wh_mask wh_activemask(void) {
     return __activemask();
 }
-WH_FN wh_mask_t wh_lanemask_lt(void) {
+WH_FN wh_mask wh_lanemask_lt(void) {
     uint32_t r;
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(r));
     return r;
@@ -302,10 +302,10 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
  * had to wait in it go on in the parts in which they came. The checks of __syncwarp and __shfl_sync
  * hold. So only full warps, which have the instruction to themselves, vote and match by it; the
  * lanes of any other mask tell each other by shuffles. What showed it: with the instructions
- * rw-malloc gave out bad blocks in the stress suite, and Ouroboros hung (docs/OUROBOROS.md); case
- * parts of the conformance suite, which looks at the collectives alone, passes with them, too. Do
- * not look around with __activemask to choose a way: lanes of one mask then wait for each other in
- * different ways.
+ * rw-malloc gave out bad blocks in the stress suite, and Ouroboros hung (docs/papers/ouroboros.md);
+ * case parts of the conformance suite, which looks at the collectives alone, passes with them, too.
+ * Do not look around with __activemask to choose a way: lanes of one mask then wait for each other
+ * in different ways.
  *
  * Of a full warp that it found together at a vote it takes for granted that it comes back together
  * from a call, too, and leaves the check out at a vote behind it in a straight line, though the
@@ -322,18 +322,18 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
  * whole later on: the stress suite does that. */
 
 /* Whether a mask is of one lane, which has nobody to wait for, or to ask. */
-WH_FN int wh_cuda_alone_(wh_mask_t mask) {
+WH_FN int wh_cuda_alone_(wh_mask mask) {
     return (mask & (mask - 1)) == 0;
 }
 
 /* By shuffles: the lanes of mask pass on what they know to the one before them, then what they know
  * by then to the one two before, four, ... 2 log2(lanes) of them. */
 #define WH_CUDA_SPREAD_(op, expr)                                                 \
-    WH_FN uint32_t wh_cuda_##op##_part_(wh_mask_t mask, uint32_t acc) {           \
+    WH_FN uint32_t wh_cuda_##op##_part_(wh_mask mask, uint32_t acc) {             \
         if (wh_cuda_alone_(mask)) {                                               \
             return acc;                                                           \
         }                                                                         \
-        const wh_mask_t above = mask & ~((2u << wh_lane_id()) - 1);               \
+        const wh_mask above = mask & ~((2u << wh_lane_id()) - 1);                 \
         uint32_t next = (uint32_t)__ffs((int)(above != 0 ? above : mask)) - 1;    \
         WH_NO_UNROLL                                                              \
         for (uint32_t left = (uint32_t)__popc(mask) - 1; left != 0; left >>= 1) { \
@@ -347,39 +347,39 @@ WH_CUDA_SPREAD_(max, acc > x ? acc : x)
 WH_CUDA_SPREAD_(or, acc | x)
 #undef WH_CUDA_SPREAD_
 
-WH_FN wh_mask_t wh_ballot(wh_mask_t mask, int pred) {
+WH_FN wh_mask wh_ballot(wh_mask mask, int pred) {
     return mask == ~0u ? __ballot_sync(~0u, pred)
                        : wh_cuda_or_part_(mask, (uint32_t)(pred != 0) << wh_lane_id());
 }
-WH_FN int wh_any(wh_mask_t mask, int pred) {
+WH_FN int wh_any(wh_mask mask, int pred) {
     return wh_ballot(mask, pred) != 0;
 }
 WH_FN int wh_any_here(int pred) { /* of ptxas 13.0 one vote, of whoever is here, and no check */
     return __any_sync(__activemask(), pred);
 }
-WH_FN int wh_all(wh_mask_t mask, int pred) {
+WH_FN int wh_all(wh_mask mask, int pred) {
     return wh_ballot(mask, pred) == mask;
 }
-WH_FN uint32_t wh_shfl_u32(wh_mask_t mask, uint32_t v, uint32_t lane) {
+WH_FN uint32_t wh_shfl_u32(wh_mask mask, uint32_t v, uint32_t lane) {
     return wh_cuda_alone_(mask) ? v : __shfl_sync(mask, v, (int)lane);
 }
-WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
+WH_FN uint64_t wh_shfl_u64(wh_mask mask, uint64_t v, uint32_t lane) {
     return wh_cuda_alone_(mask) ? v : (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)lane);
 }
 /* Everyone in turn says what it has: a shuffle a lane, two for 64 bits, four lanes at a time on
  * their way. (Past the last lane, where bit is 0, whatever the shuffle gives does not count.) */
 #define WH_CUDA_MATCH_(w, ctype)                                            \
-    WH_FN wh_mask_t wh_match_any_u##w(wh_mask_t mask, uint##w##_t v) {      \
+    WH_FN wh_mask wh_match_any_u##w(wh_mask mask, uint##w##_t v) {          \
         if (mask == ~0u) {                                                  \
             return __match_any_sync(~0u, (ctype)v);                         \
         }                                                                   \
         if (wh_cuda_alone_(mask)) {                                         \
             return mask;                                                    \
         }                                                                   \
-        wh_mask_t same = 0;                                                 \
+        wh_mask same = 0;                                                   \
         WH_NO_UNROLL                                                        \
-        for (wh_mask_t m = mask; m != 0;) {                                 \
-            wh_mask_t bit[4];                                               \
+        for (wh_mask m = mask; m != 0;) {                                   \
+            wh_mask bit[4];                                                 \
             ctype x[4];                                                     \
             for (int i = 0; i < 4; i++) {                                   \
                 bit[i] = m & (0 - m);                                       \
@@ -395,28 +395,28 @@ WH_FN uint64_t wh_shfl_u64(wh_mask_t mask, uint64_t v, uint32_t lane) {
 WH_CUDA_MATCH_(32, unsigned)
 WH_CUDA_MATCH_(64, unsigned long long)
 #undef WH_CUDA_MATCH_
-WH_FN uint32_t wh_reduce_add_u32(wh_mask_t mask, uint32_t v) {
+WH_FN uint32_t wh_reduce_add_u32(wh_mask mask, uint32_t v) {
     if (wh_cuda_alone_(mask)) {
         return v;
     }
     uint32_t sum = 0;
-    for (wh_mask_t m = mask; m != 0; m &= m - 1) {
+    for (wh_mask m = mask; m != 0; m &= m - 1) {
         sum += __shfl_sync(mask, v, __ffs((int)m) - 1);
     }
     return sum;
 }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-WH_FN uint32_t wh_reduce_max_u32(wh_mask_t mask, uint32_t v) {
+WH_FN uint32_t wh_reduce_max_u32(wh_mask mask, uint32_t v) {
     return mask == ~0u ? __reduce_max_sync(~0u, v) : wh_cuda_max_part_(mask, v);
 }
-WH_FN uint32_t wh_reduce_or_u32(wh_mask_t mask, uint32_t v) {
+WH_FN uint32_t wh_reduce_or_u32(wh_mask mask, uint32_t v) {
     return mask == ~0u ? __reduce_or_sync(~0u, v) : wh_cuda_or_part_(mask, v);
 }
 #else
-WH_FN uint32_t wh_reduce_max_u32(wh_mask_t mask, uint32_t v) {
+WH_FN uint32_t wh_reduce_max_u32(wh_mask mask, uint32_t v) {
     return wh_cuda_max_part_(mask, v);
 }
-WH_FN uint32_t wh_reduce_or_u32(wh_mask_t mask, uint32_t v) {
+WH_FN uint32_t wh_reduce_or_u32(wh_mask mask, uint32_t v) {
     return wh_cuda_or_part_(mask, v);
 }
 #endif
@@ -437,7 +437,7 @@ WH_FN uint32_t wh_scan_add_warp_u32(uint32_t v) {
 }
 #undef WH_CUDA_SCAN_STEP_
 
-WH_FN void wh_syncwarp(wh_mask_t mask) {
+WH_FN void wh_syncwarp(wh_mask mask) {
     if (!wh_cuda_alone_(mask)) {
         __syncwarp(mask);
     }
@@ -677,6 +677,12 @@ WH_FN uint64_t wh_clock(void) {
  * thread, and takes it from local memory, too. */
 extern "C" __device__ void __assertfail(const char *message, const char *file, unsigned line,
                                         const char *function, size_t char_bytes);
+
+#ifdef __CUDA_ARCH__
+#define WH_ASSERT_FAILED_(text) __assertfail(text, __FILE__, __LINE__, "", 1)
+#else
+#define WH_ASSERT_FAILED_(text) abort() /* the host's half of host and device code */
+#endif
 
 WH_FN uint32_t wh_cuda_put_(char *text, uint32_t at, const char *from) {
     for (uint32_t i = 0; from[i] != '\0' && at < 79; i++) {

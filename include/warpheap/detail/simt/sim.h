@@ -202,7 +202,7 @@ WH_FN uint64_t wh_grid_threads(void) {
 /* --- masks and collectives --------------------------------------------------
  * Macros, so that messages name the line of the caller. */
 
-WH_FN wh_mask_t wh_lanemask_lt(void) {
+WH_FN wh_mask wh_lanemask_lt(void) {
     return (1u << whi_sim_self->lane) - 1u;
 }
 
@@ -223,26 +223,26 @@ WH_FN wh_mask_t wh_lanemask_lt(void) {
 #define wh_syncthreads() whi_sim_syncthreads(WHI_SIM_HERE)
 #define wh_block_broadcast_u64(v, thread) whi_sim_block_broadcast_((v), (thread), WHI_SIM_HERE)
 
-WH_FN wh_mask_t whi_sim_ballot_(wh_mask_t mask, int pred, const char *site) {
-    return (wh_mask_t)whi_sim_collective(WHI_SIM_BALLOT, mask, pred != 0, 0, site);
+WH_FN wh_mask whi_sim_ballot_(wh_mask mask, int pred, const char *site) {
+    return (wh_mask)whi_sim_collective(WHI_SIM_BALLOT, mask, pred != 0, 0, site);
 }
-WH_FN int whi_sim_any_(wh_mask_t mask, int pred, const char *site) {
+WH_FN int whi_sim_any_(wh_mask mask, int pred, const char *site) {
     return (int)whi_sim_collective(WHI_SIM_ANY, mask, pred != 0, 0, site);
 }
-WH_FN int whi_sim_all_(wh_mask_t mask, int pred, const char *site) {
+WH_FN int whi_sim_all_(wh_mask mask, int pred, const char *site) {
     return (int)whi_sim_collective(WHI_SIM_ALL, mask, pred != 0, 0, site);
 }
-WH_FN uint32_t whi_sim_shfl_u32_(wh_mask_t mask, uint32_t v, uint32_t lane, const char *site) {
+WH_FN uint32_t whi_sim_shfl_u32_(wh_mask mask, uint32_t v, uint32_t lane, const char *site) {
     return (uint32_t)whi_sim_collective(WHI_SIM_SHFL_U32, mask, v, lane, site);
 }
-WH_FN uint64_t whi_sim_shfl_u64_(wh_mask_t mask, uint64_t v, uint32_t lane, const char *site) {
+WH_FN uint64_t whi_sim_shfl_u64_(wh_mask mask, uint64_t v, uint32_t lane, const char *site) {
     return whi_sim_collective(WHI_SIM_SHFL_U64, mask, v, lane, site);
 }
-WH_FN wh_mask_t whi_sim_match_u32_(wh_mask_t mask, uint32_t v, const char *site) {
-    return (wh_mask_t)whi_sim_collective(WHI_SIM_MATCH_U32, mask, v, 0, site);
+WH_FN wh_mask whi_sim_match_u32_(wh_mask mask, uint32_t v, const char *site) {
+    return (wh_mask)whi_sim_collective(WHI_SIM_MATCH_U32, mask, v, 0, site);
 }
-WH_FN wh_mask_t whi_sim_match_u64_(wh_mask_t mask, uint64_t v, const char *site) {
-    return (wh_mask_t)whi_sim_collective(WHI_SIM_MATCH_U64, mask, v, 0, site);
+WH_FN wh_mask whi_sim_match_u64_(wh_mask mask, uint64_t v, const char *site) {
+    return (wh_mask)whi_sim_collective(WHI_SIM_MATCH_U64, mask, v, 0, site);
 }
 WH_FN uint32_t whi_sim_scan_add_warp_(uint32_t v, const char *site) {
     const uint32_t lane = wh_lane_id();
@@ -252,16 +252,16 @@ WH_FN uint32_t whi_sim_scan_add_warp_(uint32_t v, const char *site) {
     }
     return v;
 }
-WH_FN uint32_t whi_sim_reduce_add_(wh_mask_t mask, uint32_t v, const char *site) {
+WH_FN uint32_t whi_sim_reduce_add_(wh_mask mask, uint32_t v, const char *site) {
     return (uint32_t)whi_sim_collective(WHI_SIM_REDUCE_ADD, mask, v, 0, site);
 }
-WH_FN uint32_t whi_sim_reduce_max_(wh_mask_t mask, uint32_t v, const char *site) {
+WH_FN uint32_t whi_sim_reduce_max_(wh_mask mask, uint32_t v, const char *site) {
     return (uint32_t)whi_sim_collective(WHI_SIM_REDUCE_MAX, mask, v, 0, site);
 }
-WH_FN uint32_t whi_sim_reduce_or_(wh_mask_t mask, uint32_t v, const char *site) {
+WH_FN uint32_t whi_sim_reduce_or_(wh_mask mask, uint32_t v, const char *site) {
     return (uint32_t)whi_sim_collective(WHI_SIM_REDUCE_OR, mask, v, 0, site);
 }
-WH_FN void whi_sim_syncwarp_(wh_mask_t mask, const char *site) {
+WH_FN void whi_sim_syncwarp_(wh_mask mask, const char *site) {
     (void)whi_sim_collective(WHI_SIM_SYNCWARP, mask, 0, 0, site);
 }
 
@@ -449,6 +449,7 @@ WH_FN uint64_t wh_clock(void) {
     return whi_sim_clock();
 }
 #define wh_trap(text) whi_sim_trap(text, WHI_SIM_HERE)
+#define WH_ASSERT_FAILED_(text) wh_trap(text)
 WH_FN void wh_trap_oom(const wh_oom_event e) {
     whi_sim_trap_oom(&e);
 }

@@ -25,16 +25,16 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-typedef struct wh_bump {
+typedef struct wh_bump_ref {
     unsigned char *base;
     uint64_t bytes; /* of base */
     uint64_t *offset;
     uint64_t *failed;
-} wh_bump_t;
+} wh_bump_ref;
 
 #define WH_BUMP_METADATA 256u /* keeps base as aligned as the memory itself */
 
-WH_FN_HOST wh_status wh_bump_plan(wh_bump_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_bump_plan(wh_bump_ref *h, wh_plan *plan, unsigned char *memory,
                                   uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
@@ -56,8 +56,8 @@ WH_FN_HOST wh_status wh_bump_plan(wh_bump_t *h, wh_plan *plan, unsigned char *me
 /* clang-format off */
 static inline uint64_t wh_bump_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_bump_t, field),
-        sizeof(wh_bump_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_bump_ref, field),
+        sizeof(wh_bump_ref),
         WH_F_(base) WH_F_(bytes) WH_F_(offset) WH_F_(failed)
 #undef WH_F_
         WH_BUMP_METADATA,
@@ -67,7 +67,7 @@ static inline uint64_t wh_bump_layout(void) {
 /* clang-format on */
 #endif
 
-WH_FN void wh_bump_init(wh_bump_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_bump_init(wh_bump_ref h, uint64_t i, uint64_t n) {
     (void)n;
     if (i == 0) {
         wh_store_u64_relaxed(h.offset, 0);
@@ -76,12 +76,12 @@ WH_FN void wh_bump_init(wh_bump_t h, uint64_t i, uint64_t n) {
 }
 
 /* Takes `count` consecutive pieces of `size` bytes; returns the offset of the first. */
-WH_FN uint64_t wh_bump_take_(wh_bump_t h, uint64_t size, uint32_t count) {
+WH_FN uint64_t wh_bump_take_(wh_bump_ref h, uint64_t size, uint32_t count) {
     return wh_fetch_add_u64_relaxed(h.offset, size * count);
 }
 
 /* I1: the piece at offset `at`, or NULL if it does not fit. */
-WH_FN void *wh_bump_piece_(wh_bump_t h, uint64_t at, uint64_t size) {
+WH_FN void *wh_bump_piece_(wh_bump_ref h, uint64_t at, uint64_t size) {
     if (at + size <= h.bytes) {
         return h.base + at;
     }
@@ -91,7 +91,7 @@ WH_FN void *wh_bump_piece_(wh_bump_t h, uint64_t at, uint64_t size) {
 }
 
 /* The bytes that a request takes; 0 for one that can never be served. */
-WH_FN uint64_t wh_bump_size_(wh_bump_t h, size_t n) {
+WH_FN uint64_t wh_bump_size_(wh_bump_ref h, size_t n) {
     if (n != 0 && n > h.bytes) {
         wh_add_u64_relaxed(h.failed, 1);
         return 0;
@@ -99,7 +99,7 @@ WH_FN uint64_t wh_bump_size_(wh_bump_t h, size_t n) {
     return ((uint64_t)n + 15) & ~(uint64_t)15;
 }
 
-WH_FN void *wh_bump_malloc(wh_bump_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_bump_malloc(wh_bump_ref h, wh_mask mask, size_t n) {
     const uint64_t size = wh_bump_size_(h, n);
     const wh_group g = wh_group_by_u64(mask, size);
     uint64_t at = 0;
@@ -110,7 +110,7 @@ WH_FN void *wh_bump_malloc(wh_bump_t h, wh_mask_t mask, size_t n) {
     return size != 0 ? wh_bump_piece_(h, at, size) : NULL;
 }
 
-WH_FN void *wh_bump_aligned(wh_bump_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_bump_aligned(wh_bump_ref h, wh_mask mask, size_t align, size_t n) {
     const size_t extra = align - 16;
     /* All lanes of mask go on together, also those that will get NULL. */
     const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
@@ -119,23 +119,23 @@ WH_FN void *wh_bump_aligned(wh_bump_t h, wh_mask_t mask, size_t align, size_t n)
     return p != NULL ? p + (up - (uintptr_t)p) : NULL;
 }
 
-WH_FN void wh_bump_free(wh_bump_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_bump_free(wh_bump_ref h, wh_mask mask, void *p) {
     (void)h;
     (void)mask;
     (void)p;
 }
 
-WH_FN uint64_t wh_bump_usable_size(wh_bump_t h, const void *p) {
+WH_FN uint64_t wh_bump_usable_size(wh_bump_ref h, const void *p) {
     (void)h;
     (void)p;
     return 0; /* not recorded */
 }
 
-WH_FN int wh_bump_owns(wh_bump_t h, const void *p) {
+WH_FN int wh_bump_owns(wh_bump_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
 }
 
-WH_FN void wh_bump_stats(wh_bump_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_bump_stats(wh_bump_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     (void)n;
     if (i == 0) {
         const uint64_t used = wh_load_u64_relaxed(h.offset);
@@ -146,7 +146,7 @@ WH_FN void wh_bump_stats(wh_bump_t h, uint64_t i, uint64_t n, wh_stats *s) {
     }
 }
 
-WH_FN void wh_bump_check(wh_bump_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_bump_check(wh_bump_ref h, uint64_t i, uint64_t n, wh_report *r) {
     (void)n;
     if (i == 0 && (wh_load_u64_relaxed(h.offset) & 15) != 0 &&
         wh_load_u64_relaxed(h.offset) < h.bytes) {
@@ -154,14 +154,14 @@ WH_FN void wh_bump_check(wh_bump_t h, uint64_t i, uint64_t n, wh_report *r) {
     }
 }
 
-WH_FN void wh_bump_walk(wh_bump_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_bump_walk(wh_bump_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     (void)h;
     (void)i;
     (void)n;
     (void)sink;
 }
 
-WH_FN uint64_t wh_bump_left(wh_bump_t h, uint64_t bytes, uint64_t i, uint64_t n) {
+WH_FN uint64_t wh_bump_left(wh_bump_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
     const uint64_t used = wh_load_u64_relaxed(h.offset);
     (void)n;
     return i != 0 || bytes == 0 || bytes > h.bytes || used > h.bytes
@@ -179,7 +179,7 @@ WH_FN uint64_t wh_bump_left(wh_bump_t h, uint64_t bytes, uint64_t i, uint64_t n)
 #define wh_bump_plain_MAX_ALIGN wh_bump_MAX_ALIGN
 #define wh_bump_plain_BLOCKS 8
 #define wh_bump_plain_EACH 0
-typedef wh_bump_t wh_bump_plain_t;
+typedef wh_bump_ref wh_bump_plain_ref;
 #define wh_bump_plain_plan wh_bump_plan
 #define wh_bump_plain_layout wh_bump_layout
 #define wh_bump_plain_init wh_bump_init
@@ -192,7 +192,7 @@ typedef wh_bump_t wh_bump_plain_t;
 #define wh_bump_plain_aligned wh_bump_aligned
 #define wh_bump_plain_left wh_bump_left
 
-WH_FN void *wh_bump_plain_malloc(wh_bump_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_bump_plain_malloc(wh_bump_ref h, wh_mask mask, size_t n) {
     (void)mask;
     const uint64_t size = wh_bump_size_(h, n);
     return size != 0 ? wh_bump_piece_(h, wh_bump_take_(h, size, 1), size) : NULL;

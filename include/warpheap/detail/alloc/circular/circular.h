@@ -1,5 +1,5 @@
 /* alloc/circular: the allocators of Vinkler and Havran, "Register Efficient Dynamic Memory
- * Allocator for GPUs", CGF 2015. docs/LISTS.md: claims, departures, what was measured.
+ * Allocator for GPUs", CGF 2015. docs/papers/lists.md: claims, departures, what was measured.
  *
  *   awmalloc   one offset that wraps around: overwrites what is still in use   Algorithm 2
  *   cmalloc    a circular list of chunks; header {flag, next}                  Algorithm 3
@@ -141,7 +141,7 @@ typedef struct wh_circular_state {
     uint32_t active[2 * WH_CIRCULAR_SLOTS * WH_CIRCULAR_STRIDE];
 } wh_circular_state;
 
-typedef struct wh_circular {
+typedef struct wh_circular_ref {
     unsigned char *base; /* of unit 0 */
     uint64_t *map;
     uint32_t *offsets;
@@ -151,11 +151,11 @@ typedef struct wh_circular {
     uint32_t n_offsets;
     uint32_t root;   /* units of C(1) */
     uint32_t levels; /* of the heaps that the pool is split into */
-} wh_circular_t;
+} wh_circular_ref;
 
 /* --- laying out ------------------------------------------------------------------------ */
 
-WH_FN_HOST wh_status wh_circular_plan_(wh_circular_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_circular_plan_(wh_circular_ref *h, wh_plan *plan, unsigned char *memory,
                                        uint64_t bytes, uint32_t n_offsets, uint32_t header_bytes) {
     const uint64_t fixed = WH_CIRCULAR_FIRST + sizeof(wh_circular_state) +
                            (uint64_t)n_offsets * WH_CIRCULAR_STRIDE * 4 + 16;
@@ -195,7 +195,7 @@ WH_FN_HOST wh_status wh_circular_plan_(wh_circular_t *h, wh_plan *plan, unsigned
 }
 
 /* The first chunk of the split that starts at u or behind it. */
-WH_FN uint64_t wh_circular_split_(wh_circular_t h, uint64_t u) {
+WH_FN uint64_t wh_circular_split_(wh_circular_ref h, uint64_t u) {
     const uint64_t heap = (uint64_t)h.root * h.levels;
     const uint64_t number = u / heap, inside = u % heap;
     if (number >= h.n_offsets) { /* what the heaps do not use is one chunk */
@@ -218,11 +218,11 @@ WH_HD uint32_t wh_circular_header_(int fused) {
 }
 
 /* The header of the chunk at unit u; of an unfused one, its flag. */
-WH_FN uint32_t *wh_circular_at_(wh_circular_t h, uint32_t u, int fused) {
+WH_FN uint32_t *wh_circular_at_(wh_circular_ref h, uint32_t u, int fused) {
     return (uint32_t *)(void *)(h.base + ((uint64_t)u << h.unit_log2) - wh_circular_header_(fused));
 }
 
-WH_FN wh_circular_chunk wh_circular_read_(wh_circular_t h, uint32_t u, int fused) {
+WH_FN wh_circular_chunk wh_circular_read_(wh_circular_ref h, uint32_t u, int fused) {
     const uint32_t *at = wh_circular_at_(h, u, fused);
     wh_circular_chunk c;
     if (!fused) { /* next is what leads on; the flag is compared again by the cas */
@@ -238,7 +238,7 @@ WH_FN wh_circular_chunk wh_circular_read_(wh_circular_t h, uint32_t u, int fused
 
 /* Makes the chunk USED if its flag (fused: and next) is as it was seen; then *c holds what
  * its next is while we hold it. */
-WH_FN int wh_circular_lock_(wh_circular_t h, uint32_t u, wh_circular_chunk *c, int fused) {
+WH_FN int wh_circular_lock_(wh_circular_ref h, uint32_t u, wh_circular_chunk *c, int fused) {
     uint32_t *at = wh_circular_at_(h, u, fused);
     const uint32_t rest = fused ? c->next << 2 : 0;
     if (wh_cas_u32_acquire(at, rest | c->flag, rest | WH_CIRCULAR_USED) != (rest | c->flag)) {
@@ -251,7 +251,8 @@ WH_FN int wh_circular_lock_(wh_circular_t h, uint32_t u, wh_circular_chunk *c, i
 }
 
 /* These write headers, by the holder of the chunk. A new one, to which nothing leads yet: */
-WH_FN void wh_circular_new_(wh_circular_t h, uint32_t u, uint32_t flag, uint32_t next, int fused) {
+WH_FN void wh_circular_new_(wh_circular_ref h, uint32_t u, uint32_t flag, uint32_t next,
+                            int fused) {
     uint32_t *at = wh_circular_at_(h, u, fused);
     wh_store_u32_relaxed(at, fused ? next << 2 | flag : flag);
     if (!fused) {
@@ -260,13 +261,13 @@ WH_FN void wh_circular_new_(wh_circular_t h, uint32_t u, uint32_t flag, uint32_t
 }
 
 /* Another next; the chunk stays USED. */
-WH_FN void wh_circular_lead_(wh_circular_t h, uint32_t u, uint32_t next, int fused) {
+WH_FN void wh_circular_lead_(wh_circular_ref h, uint32_t u, uint32_t next, int fused) {
     wh_store_u32_release(wh_circular_at_(h, u, fused) + (fused ? 0 : 1),
                          fused ? next << 2 | WH_CIRCULAR_USED : next); /* P1 */
 }
 
 /* Another flag: the end of the holding. */
-WH_FN void wh_circular_let_go_(wh_circular_t h, uint32_t u, uint32_t flag, uint32_t next,
+WH_FN void wh_circular_let_go_(wh_circular_ref h, uint32_t u, uint32_t flag, uint32_t next,
                                int fused) {
     WH_PLANT(circular_p1_write, wh_store_u32_release, wh_store_u32_relaxed)
     (wh_circular_at_(h, u, fused), fused ? next << 2 | flag : flag); /* P1 */
@@ -282,23 +283,23 @@ WH_HD uint64_t wh_circular_free_bit_(uint32_t u) {
 }
 
 /* For the owner of a block, whose header nobody else takes away (P4). */
-WH_FN int wh_circular_is_header_(wh_circular_t h, uint32_t u) {
+WH_FN int wh_circular_is_header_(wh_circular_ref h, uint32_t u) {
     return (wh_load_u64_relaxed(&h.map[u / 32]) & wh_circular_bit_(u)) != 0;
 }
 
 /* Of a chunk that we hold, whose header is written: it is one; or, with the free bit, it is
  * one and will not be in use. */
-WH_FN void wh_circular_add_header_(wh_circular_t h, uint32_t u, int is_free) {
+WH_FN void wh_circular_add_header_(wh_circular_ref h, uint32_t u, int is_free) {
     wh_or_u64_release(&h.map[u / 32],
                       wh_circular_bit_(u) | (is_free ? wh_circular_free_bit_(u) : 0)); /* P4, I5 */
 }
 
-WH_FN void wh_circular_drop_header_(wh_circular_t h, uint32_t u) {
+WH_FN void wh_circular_drop_header_(wh_circular_ref h, uint32_t u) {
     wh_and_u64_relaxed(&h.map[u / 32], ~(wh_circular_bit_(u) | wh_circular_free_bit_(u)));
 }
 
 /* Of a chunk that we hold: it stays in use. */
-WH_FN void wh_circular_mark_used_(wh_circular_t h, uint32_t u) {
+WH_FN void wh_circular_mark_used_(wh_circular_ref h, uint32_t u) {
     wh_and_u64_relaxed(&h.map[u / 32], ~wh_circular_free_bit_(u)); /* I5 */
 }
 
@@ -350,7 +351,7 @@ WH_FN_SLOW uint32_t wh_circular_rth_(const uint64_t *map, uint32_t units, uint32
         const uint32_t bits = (uint32_t)(wh_load_u64_acquire(&map[k]) >> 32) >> from; /* P4 */
         const uint32_t n = wh_popc32(bits);
         if (r < n) {
-            return k * 32 + from + wh_kth_bit32(bits, r + 1);
+            return k * 32 + from + wh_select32(bits, r + 1);
         }
         r -= n;
     }
@@ -359,7 +360,7 @@ WH_FN_SLOW uint32_t wh_circular_rth_(const uint64_t *map, uint32_t units, uint32
 
 /* Merges the chunk behind `next` into the one that we hold, if it is not used: the new
  * next. I2: it cannot go away meanwhile, as we hold the chunk before it. */
-WH_FN uint32_t wh_circular_absorb_(wh_circular_t h, uint32_t next, int fused) {
+WH_FN uint32_t wh_circular_absorb_(wh_circular_ref h, uint32_t next, int fused) {
     wh_circular_chunk c = wh_circular_read_(h, next, fused);
     if (c.flag == WH_CIRCULAR_USED || !wh_circular_lock_(h, next, &c, fused)) {
         return next;
@@ -372,7 +373,7 @@ WH_FN uint32_t wh_circular_absorb_(wh_circular_t h, uint32_t next, int fused) {
  * leads to u, for a search that starts where there is no header has the map to go by alone.
  * That of the heap that u lies in; others get there by chance, and their searches begin
  * elsewhere. */
-WH_FN void wh_circular_follow_(wh_circular_t h, uint32_t u, uint32_t next) {
+WH_FN void wh_circular_follow_(wh_circular_ref h, uint32_t u, uint32_t next) {
     const uint32_t heap = u / (h.root * h.levels);
     const uint32_t which = heap < h.n_offsets ? heap : h.n_offsets - 1;
     uint32_t *at = &h.offsets[which * WH_CIRCULAR_STRIDE];
@@ -389,7 +390,7 @@ WH_HD uint32_t wh_circular_side_(uint64_t grace) {
 }
 
 /* Counts a search in: where it is counted. */
-WH_FN uint32_t wh_circular_enter_(wh_circular_t h) {
+WH_FN uint32_t wh_circular_enter_(wh_circular_ref h) {
     const uint32_t side = wh_circular_side_(wh_load_u64_relaxed(&h.state->grace));
     const uint32_t slot =
         (side * WH_CIRCULAR_SLOTS + wh_sm_id() % WH_CIRCULAR_SLOTS) * WH_CIRCULAR_STRIDE;
@@ -398,26 +399,26 @@ WH_FN uint32_t wh_circular_enter_(wh_circular_t h) {
     return slot;
 }
 
-WH_FN void wh_circular_leave_(wh_circular_t h, uint32_t slot) {
+WH_FN void wh_circular_leave_(wh_circular_ref h, uint32_t slot) {
     WH_PLANT(circular_p3_leave, wh_add_u32_release, wh_add_u32_relaxed)
     (&h.state->active[slot], ~0u); /* P3 */
 }
 
 /* What grace must have reached before memory that was merged just now is handed out: the
  * end of the first grace period that begins from now on. */
-WH_FN uint64_t wh_circular_stamp_(wh_circular_t h) {
+WH_FN uint64_t wh_circular_stamp_(wh_circular_ref h) {
     const uint64_t now = WH_PLANT(circular_p2_stamp, wh_fetch_add_u64_acq_rel,
                                   wh_fetch_add_u64_relaxed)(&h.state->grace, 0); /* P2 */
     return ((now + 1) & ~(uint64_t)1) + 2;
 }
 
 /* Where a LIMBO chunk keeps its stamp: in memory that nobody reads as a header. */
-WH_FN uint64_t *wh_circular_stamp_at_(wh_circular_t h, uint32_t u) {
+WH_FN uint64_t *wh_circular_stamp_at_(wh_circular_ref h, uint32_t u) {
     return (uint64_t *)(void *)(h.base + ((uint64_t)u << h.unit_log2));
 }
 
 /* Steps grace on if the side that is to drain is empty. All lanes of mask together. */
-WH_FN void wh_circular_advance_(wh_circular_t h, wh_mask_t mask) {
+WH_FN void wh_circular_advance_(wh_circular_ref h, wh_mask mask) {
     const uint32_t leader = wh_mask_leader(mask);
     const uint64_t mine = wh_load_u64_acquire(&h.state->grace);
     const uint64_t now = wh_shfl_u64(mask, mine, leader);
@@ -449,13 +450,13 @@ typedef struct wh_circular_take {
     uint32_t outcome;
 } wh_circular_take;
 
-WH_FN uint32_t wh_circular_offset_(wh_circular_t h, uint32_t which) {
+WH_FN uint32_t wh_circular_offset_(wh_circular_ref h, uint32_t which) {
     return wh_load_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE]);
 }
 
 /* A chunk to start at, for the lane of that rank among those that search each for itself:
  * where the offset is, or one not in use behind it. The offset's own header may be gone. */
-WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t offset, uint32_t rank) {
+WH_FN uint32_t wh_circular_start_(wh_circular_ref h, uint32_t offset, uint32_t rank) {
     if (WH_PLANT(circular_hint,
                  rank == 0 && (wh_load_u64_acquire(&h.map[offset / 32]) &
                                wh_circular_free_bit_(offset)) != 0,
@@ -472,7 +473,7 @@ WH_FN uint32_t wh_circular_start_(wh_circular_t h, uint32_t offset, uint32_t ran
  * use behind it. So a search looks at the offset now and then, and follows it when it has
  * moved: somebody has found a chunk and left a rest. And it skips what the map says is in
  * use. */
-WH_FN wh_circular_take wh_circular_search_(wh_circular_t h, uint32_t which, int alone,
+WH_FN wh_circular_take wh_circular_search_(wh_circular_ref h, uint32_t which, int alone,
                                            uint32_t rank, uint32_t least, uint32_t want,
                                            int fused) {
     wh_circular_take t;
@@ -554,7 +555,7 @@ typedef struct wh_circular_run {
     uint32_t joined;
 } wh_circular_run;
 
-WH_FN wh_circular_run wh_circular_join_(wh_circular_t h, uint32_t u, int fused) {
+WH_FN wh_circular_run wh_circular_join_(wh_circular_ref h, uint32_t u, int fused) {
     wh_circular_chunk c = wh_circular_read_(h, u, fused);
     wh_circular_run run;
     const uint32_t was = c.flag;
@@ -581,7 +582,7 @@ WH_FN wh_circular_run wh_circular_join_(wh_circular_t h, uint32_t u, int fused) 
 /* Joins neighbouring free chunks all over the list; whether there were any. All lanes of
  * mask, none counted as active before, each in a share of the units; then the leader sees to
  * the chunks at the shares' ends, which two lanes may have looked at at once. */
-WH_FN_SLOW int wh_circular_gather_(wh_circular_t h, wh_mask_t mask, int fused) {
+WH_FN_SLOW int wh_circular_gather_(wh_circular_ref h, wh_mask mask, int fused) {
     const uint32_t lanes = wh_popc32(mask), rank = wh_mask_rank(mask);
     const uint32_t leader = wh_mask_leader(mask);
     const uint32_t words = h.units / 32 + 1, share = (words + lanes - 1) / lanes;
@@ -601,7 +602,7 @@ WH_FN_SLOW int wh_circular_gather_(wh_circular_t h, wh_mask_t mask, int fused) {
         u = run.next < end ? wh_circular_skip_(h.map, end, run.next, UINT32_MAX) : end;
     }
     wh_syncwarp(mask);
-    for (wh_mask_t left = wh_ballot(mask, last != h.units) & mask; left != 0; left &= left - 1) {
+    for (wh_mask left = wh_ballot(mask, last != h.units) & mask; left != 0; left &= left - 1) {
         const uint32_t u = wh_shfl_u32(mask, last, wh_ctz32(left));
         if (wh_lane_id() == leader) {
             joined |= wh_circular_join_(h, u, fused).joined;
@@ -622,7 +623,7 @@ typedef struct wh_circular_verdict {
 
 /* Gathers, or waits until another warp has done so, before which there is no use in searching.
  * All lanes of mask, none counted as active. */
-WH_FN_SLOW wh_circular_verdict wh_circular_give_up_(wh_circular_t h, wh_mask_t mask, uint64_t since,
+WH_FN_SLOW wh_circular_verdict wh_circular_give_up_(wh_circular_ref h, wh_mask mask, uint64_t since,
                                                     int fused) {
     const uint32_t leader = wh_mask_leader(mask);
     wh_circular_verdict v;
@@ -664,7 +665,7 @@ WH_FN_SLOW wh_circular_verdict wh_circular_give_up_(wh_circular_t h, wh_mask_t m
 }
 
 /* Units that a request takes, its header included; 0: it gets NULL. */
-WH_FN uint32_t wh_circular_need_(wh_circular_t h, size_t n, int fused) {
+WH_FN uint32_t wh_circular_need_(wh_circular_ref h, size_t n, int fused) {
     const uint64_t all = ((uint64_t)h.units << h.unit_log2) - wh_circular_header_(fused);
     const uint64_t unit = (uint64_t)1 << h.unit_log2;
     return n != 0 && n <= all
@@ -673,11 +674,11 @@ WH_FN uint32_t wh_circular_need_(wh_circular_t h, size_t n, int fused) {
 }
 
 /* Units that a group of n lanes would have in one piece, if that is nothing out of proportion. */
-WH_FN uint32_t wh_circular_want_(wh_circular_t h, uint32_t need, uint32_t n) {
+WH_FN uint32_t wh_circular_want_(wh_circular_ref h, uint32_t need, uint32_t n) {
     return need <= h.root / 32 ? need * n : need;
 }
 
-WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int fused, int multi) {
+WH_FN void *wh_circular_malloc_(wh_circular_ref h, wh_mask mask, size_t n, int fused, int multi) {
     const uint32_t leader = wh_mask_leader(mask);
     const uint32_t which = multi ? wh_sm_id() % h.n_offsets : 0;
     uint32_t need = wh_circular_need_(h, n, fused); /* 0: done */
@@ -692,7 +693,7 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
         /* No need has the top bit: units are fewer than 2^30. */
         const wh_group g =
             wh_group_by_u32(mask, alone && need != 0 ? 1u << 31 | wh_lane_id() : need);
-        const wh_mask_t singles = wh_ballot(mask, alone && need != 0) & mask;
+        const wh_mask singles = wh_ballot(mask, alone && need != 0) & mask;
         uint32_t slot = 0;
         t.u = t.next = 0;
         t.outcome = WH_CIRCULAR_NONE;
@@ -773,7 +774,8 @@ WH_FN void *wh_circular_malloc_(wh_circular_t h, wh_mask_t mask, size_t n, int f
  * ------------------------------------------------------------------------------------------ */
 
 /* The chunk whose block starts at p; next = 0: there is none, or it is not in use. */
-WH_FN wh_circular_chunk wh_circular_find_(wh_circular_t h, const void *p, uint32_t *u, int fused) {
+WH_FN wh_circular_chunk wh_circular_find_(wh_circular_ref h, const void *p, uint32_t *u,
+                                          int fused) {
     const uint64_t at = (uint64_t)((const unsigned char *)p - h.base);
     const uint64_t unit = at >> h.unit_log2;
     wh_circular_chunk c;
@@ -789,21 +791,21 @@ WH_FN wh_circular_chunk wh_circular_find_(wh_circular_t h, const void *p, uint32
 
 /* The lanes of a warp whose blocks follow one another, lane by lane as malloc hands them out,
  * merge them at once; the last of them does with the chunk behind what the paper's free does. */
-WH_FN void wh_circular_free_(wh_circular_t h, wh_mask_t mask, void *p, int fused) {
-    const wh_mask_t above = mask & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
+WH_FN void wh_circular_free_(wh_circular_ref h, wh_mask mask, void *p, int fused) {
+    const wh_mask above = mask & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
     uint32_t u = 0;
     const wh_circular_chunk c = wh_circular_find_(h, p, &u, fused);
     if (c.next == 0 && p != NULL) {
         wh_add_u64_relaxed(&h.state->bad_frees, 1);
     }
-    const wh_mask_t valid = wh_ballot(mask, c.next != 0);
+    const wh_mask valid = wh_ballot(mask, c.next != 0);
     const uint32_t to = above != 0 ? wh_ctz32(above) : wh_lane_id();
     const uint32_t behind = wh_shfl_u32(mask, u, to);
     const int joins = above != 0 && c.next != 0 && (valid >> to & 1) != 0 && behind == c.next;
-    const wh_mask_t joined = wh_ballot(mask, joins); /* with the next lane's */
-    const wh_mask_t below = mask & wh_lanemask_lt();
+    const wh_mask joined = wh_ballot(mask, joins); /* with the next lane's */
+    const wh_mask below = mask & wh_lanemask_lt();
     const int head = c.next != 0 && (below == 0 || (joined >> (31 - wh_clz32(below)) & 1) == 0);
-    const wh_mask_t ends = mask & ~joined & ~wh_lanemask_lt();
+    const wh_mask ends = mask & ~joined & ~wh_lanemask_lt();
     uint32_t next = c.next;
     if (c.next != 0 && !head) {
         wh_circular_drop_header_(h, u); /* I2: the holder of the chunk before is in this warp */
@@ -849,18 +851,18 @@ WH_FN void wh_circular_free_(wh_circular_t h, wh_mask_t mask, void *p, int fused
 /* --- the rest of the contract
  * ------------------------------------------------------------------------ */
 
-WH_FN uint64_t wh_circular_usable_(wh_circular_t h, const void *p, int fused) {
+WH_FN uint64_t wh_circular_usable_(wh_circular_ref h, const void *p, int fused) {
     uint32_t u = 0;
     const wh_circular_chunk c = wh_circular_find_(h, p, &u, fused);
     return c.next != 0 ? ((uint64_t)(c.next - u) << h.unit_log2) - wh_circular_header_(fused) : 0;
 }
 
-WH_FN int wh_circular_owns_(wh_circular_t h, const void *p) {
+WH_FN int wh_circular_owns_(wh_circular_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < (uint64_t)h.units << h.unit_log2;
 }
 
 /* A larger block, whose first part goes back to the list. */
-WH_FN void *wh_circular_aligned_(wh_circular_t h, wh_mask_t mask, size_t align, size_t n, int fused,
+WH_FN void *wh_circular_aligned_(wh_circular_ref h, wh_mask mask, size_t align, size_t n, int fused,
                                  int multi) {
     const size_t extra = align - 16;
     const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
@@ -880,7 +882,7 @@ WH_FN void *wh_circular_aligned_(wh_circular_t h, wh_mask_t mask, size_t align, 
     return p + skip;
 }
 
-WH_FN void wh_circular_init_(wh_circular_t h, uint64_t i, uint64_t n, int fused) {
+WH_FN void wh_circular_init_(wh_circular_ref h, uint64_t i, uint64_t n, int fused) {
     if (i == 0) {
         wh_store_u64_relaxed(&h.state->grace, 0);
         wh_store_u64_relaxed(&h.state->gather, 0);
@@ -908,7 +910,7 @@ WH_FN void wh_circular_init_(wh_circular_t h, uint64_t i, uint64_t n, int fused)
     }
 }
 
-WH_FN void wh_circular_stats_(wh_circular_t h, uint64_t i, uint64_t n, wh_stats *s, int fused) {
+WH_FN void wh_circular_stats_(wh_circular_ref h, uint64_t i, uint64_t n, wh_stats *s, int fused) {
     uint64_t used = 0, live = 0, largest = 0;
     for (uint64_t k = i; k <= h.units / 32; k += n) {
         for (uint32_t bits = (uint32_t)wh_load_u64_relaxed(&h.map[k]); bits != 0;
@@ -946,7 +948,7 @@ WH_FN void wh_circular_stats_(wh_circular_t h, uint64_t i, uint64_t n, wh_stats 
     }
 }
 
-WH_FN void wh_circular_check_(wh_circular_t h, uint64_t i, uint64_t n, wh_report *r, int fused) {
+WH_FN void wh_circular_check_(wh_circular_ref h, uint64_t i, uint64_t n, wh_report *r, int fused) {
     for (uint64_t k = i; k < 2 * WH_CIRCULAR_SLOTS; k += n) {
         if (wh_load_u32_relaxed(&h.state->active[k * WH_CIRCULAR_STRIDE]) != 0) {
             wh_report_error(r, 3, k);
@@ -987,7 +989,7 @@ WH_FN void wh_circular_check_(wh_circular_t h, uint64_t i, uint64_t n, wh_report
     }
 }
 
-WH_FN void wh_circular_walk_(wh_circular_t h, uint64_t i, uint64_t n, wh_walk_sink *sink,
+WH_FN void wh_circular_walk_(wh_circular_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink,
                              int fused) {
     for (uint64_t k = i; k <= h.units / 32; k += n) {
         for (uint32_t bits = (uint32_t)wh_load_u64_relaxed(&h.map[k]); bits != 0;
@@ -1010,8 +1012,8 @@ WH_FN void wh_circular_walk_(wh_circular_t h, uint64_t i, uint64_t n, wh_walk_si
 /* clang-format off */
 static inline uint64_t wh_circular_layout_(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_circular_t, field),
-        sizeof(wh_circular_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_circular_ref, field),
+        sizeof(wh_circular_ref),
         WH_F_(base) WH_F_(map) WH_F_(offsets) WH_F_(state) WH_F_(units) WH_F_(unit_log2)
         WH_F_(n_offsets) WH_F_(root) WH_F_(levels)
 #undef WH_F_
@@ -1034,38 +1036,38 @@ static inline uint64_t wh_circular_layout_(void) {
     X(cfmmalloc, 1, 1)
 
 #define WH_CIRCULAR_DEFINE_(X, fused, multi)                                                      \
-    typedef wh_circular_t wh_##X##_t;                                                             \
-    WH_FN_HOST wh_status wh_##X##_plan(wh_circular_t *h, wh_plan *plan, unsigned char *memory,    \
+    typedef wh_circular_ref wh_##X##_ref;                                                         \
+    WH_FN_HOST wh_status wh_##X##_plan(wh_circular_ref *h, wh_plan *plan, unsigned char *memory,  \
                                        uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) { \
         (void)tuning;                                                                             \
         return wh_circular_plan_(h, plan, memory, bytes, multi ? n_sms : 1,                       \
                                  wh_circular_header_(fused));                                     \
     }                                                                                             \
-    WH_FN void *wh_##X##_malloc(wh_circular_t h, wh_mask_t mask, size_t n) {                      \
+    WH_FN void *wh_##X##_malloc(wh_circular_ref h, wh_mask mask, size_t n) {                      \
         return wh_circular_malloc_(h, mask, n, fused, multi);                                     \
     }                                                                                             \
-    WH_FN void wh_##X##_free(wh_circular_t h, wh_mask_t mask, void *p) {                          \
+    WH_FN void wh_##X##_free(wh_circular_ref h, wh_mask mask, void *p) {                          \
         wh_circular_free_(h, mask, p, fused);                                                     \
     }                                                                                             \
-    WH_FN void *wh_##X##_aligned(wh_circular_t h, wh_mask_t mask, size_t align, size_t n) {       \
+    WH_FN void *wh_##X##_aligned(wh_circular_ref h, wh_mask mask, size_t align, size_t n) {       \
         return wh_circular_aligned_(h, mask, align, n, fused, multi);                             \
     }                                                                                             \
-    WH_FN uint64_t wh_##X##_usable_size(wh_circular_t h, const void *p) {                         \
+    WH_FN uint64_t wh_##X##_usable_size(wh_circular_ref h, const void *p) {                       \
         return wh_circular_usable_(h, p, fused);                                                  \
     }                                                                                             \
-    WH_FN int wh_##X##_owns(wh_circular_t h, const void *p) {                                     \
+    WH_FN int wh_##X##_owns(wh_circular_ref h, const void *p) {                                   \
         return wh_circular_owns_(h, p);                                                           \
     }                                                                                             \
-    WH_FN void wh_##X##_init(wh_circular_t h, uint64_t i, uint64_t n) {                           \
+    WH_FN void wh_##X##_init(wh_circular_ref h, uint64_t i, uint64_t n) {                         \
         wh_circular_init_(h, i, n, fused);                                                        \
     }                                                                                             \
-    WH_FN void wh_##X##_stats(wh_circular_t h, uint64_t i, uint64_t n, wh_stats *s) {             \
+    WH_FN void wh_##X##_stats(wh_circular_ref h, uint64_t i, uint64_t n, wh_stats *s) {           \
         wh_circular_stats_(h, i, n, s, fused);                                                    \
     }                                                                                             \
-    WH_FN void wh_##X##_check(wh_circular_t h, uint64_t i, uint64_t n, wh_report *r) {            \
+    WH_FN void wh_##X##_check(wh_circular_ref h, uint64_t i, uint64_t n, wh_report *r) {          \
         wh_circular_check_(h, i, n, r, fused);                                                    \
     }                                                                                             \
-    WH_FN void wh_##X##_walk(wh_circular_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {       \
+    WH_FN void wh_##X##_walk(wh_circular_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {     \
         wh_circular_walk_(h, i, n, sink, fused);                                                  \
     }
 WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
@@ -1099,11 +1101,11 @@ WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
  * ---------------------------------------------------------------------------- */
 
 /* The offset is 64 bits wide, so that adds past the end cannot wrap it. */
-typedef struct wh_awmalloc {
+typedef struct wh_awmalloc_ref {
     unsigned char *base;
     uint64_t bytes;
     uint64_t *offset;
-} wh_awmalloc_t;
+} wh_awmalloc_ref;
 
 #define wh_awmalloc_NAME "awmalloc"
 #define wh_awmalloc_left WH_LEFT_UNKNOWN
@@ -1111,7 +1113,7 @@ typedef struct wh_awmalloc {
 #define wh_awmalloc_BLOCKS 8
 #define wh_awmalloc_EACH 0
 
-WH_FN_HOST wh_status wh_awmalloc_plan(wh_awmalloc_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_awmalloc_plan(wh_awmalloc_ref *h, wh_plan *plan, unsigned char *memory,
                                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
@@ -1132,8 +1134,8 @@ WH_FN_HOST wh_status wh_awmalloc_plan(wh_awmalloc_t *h, wh_plan *plan, unsigned 
 /* clang-format off */
 static inline uint64_t wh_awmalloc_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_awmalloc_t, field),
-        sizeof(wh_awmalloc_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_awmalloc_ref, field),
+        sizeof(wh_awmalloc_ref),
         WH_F_(base) WH_F_(bytes) WH_F_(offset)
 #undef WH_F_
     };
@@ -1142,7 +1144,7 @@ static inline uint64_t wh_awmalloc_layout(void) {
 /* clang-format on */
 #endif
 
-WH_FN void wh_awmalloc_init(wh_awmalloc_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_awmalloc_init(wh_awmalloc_ref h, uint64_t i, uint64_t n) {
     (void)n;
     if (i == 0) {
         wh_store_u64_relaxed(h.offset, 0);
@@ -1151,7 +1153,7 @@ WH_FN void wh_awmalloc_init(wh_awmalloc_t h, uint64_t i, uint64_t n) {
 
 /* `size` bytes in one piece, perhaps from the beginning again. Lock-free: each repetition
  * means that another lane has wrapped the offset or moved it. */
-WH_FN uint64_t wh_awmalloc_take_(wh_awmalloc_t h, uint64_t size) {
+WH_FN uint64_t wh_awmalloc_take_(wh_awmalloc_ref h, uint64_t size) {
     uint64_t end = wh_fetch_add_u64_relaxed(h.offset, size) + size;
     uint64_t full = end; /* an offset at which `size` bytes do not fit */
     while (end > h.bytes) {
@@ -1167,7 +1169,7 @@ WH_FN uint64_t wh_awmalloc_take_(wh_awmalloc_t h, uint64_t size) {
     return end - size;
 }
 
-WH_FN void *wh_awmalloc_malloc(wh_awmalloc_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_awmalloc_malloc(wh_awmalloc_ref h, wh_mask mask, size_t n) {
     const uint64_t size = n <= h.bytes ? ((uint64_t)n + 15) & ~(uint64_t)15 : 0;
     const wh_group g = wh_group_by_u64(mask, size);
     /* As many lanes of the group take together as the pool holds. */
@@ -1181,14 +1183,14 @@ WH_FN void *wh_awmalloc_malloc(wh_awmalloc_t h, wh_mask_t mask, size_t n) {
     /* The lane that took for this one: the first of its share. */
     uint32_t from = wh_lane_id();
     uint32_t rank = 0;
-    for (wh_mask_t left = g.lanes; left != 0; left &= left - 1, rank++) {
+    for (wh_mask left = g.lanes; left != 0; left &= left - 1, rank++) {
         from = rank == first ? wh_ctz32(left) : from;
     }
     at = wh_shfl_u64(mask, at, from) + size * (g.rank - first);
     return size != 0 ? h.base + at : NULL;
 }
 
-WH_FN void *wh_awmalloc_aligned(wh_awmalloc_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_awmalloc_aligned(wh_awmalloc_ref h, wh_mask mask, size_t align, size_t n) {
     const size_t extra = align - 16;
     const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
     unsigned char *p = (unsigned char *)wh_awmalloc_malloc(h, mask, total);
@@ -1196,37 +1198,37 @@ WH_FN void *wh_awmalloc_aligned(wh_awmalloc_t h, wh_mask_t mask, size_t align, s
     return p != NULL ? p + (up - (uintptr_t)p) : NULL;
 }
 
-WH_FN void wh_awmalloc_free(wh_awmalloc_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_awmalloc_free(wh_awmalloc_ref h, wh_mask mask, void *p) {
     (void)h;
     (void)mask;
     (void)p; /* the offset comes around some day */
 }
 
-WH_FN uint64_t wh_awmalloc_usable_size(wh_awmalloc_t h, const void *p) {
+WH_FN uint64_t wh_awmalloc_usable_size(wh_awmalloc_ref h, const void *p) {
     (void)h;
     (void)p;
     return 0; /* not recorded */
 }
 
-WH_FN int wh_awmalloc_owns(wh_awmalloc_t h, const void *p) {
+WH_FN int wh_awmalloc_owns(wh_awmalloc_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
 }
 
-WH_FN void wh_awmalloc_stats(wh_awmalloc_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_awmalloc_stats(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     (void)h;
     (void)i;
     (void)n;
     (void)s;
 }
 
-WH_FN void wh_awmalloc_check(wh_awmalloc_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_awmalloc_check(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_report *r) {
     (void)n;
     if (i == 0 && (wh_load_u64_relaxed(h.offset) & 15) != 0) {
         wh_report_error(r, 1, 0);
     }
 }
 
-WH_FN void wh_awmalloc_walk(wh_awmalloc_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_awmalloc_walk(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     (void)h;
     (void)i;
     (void)n;

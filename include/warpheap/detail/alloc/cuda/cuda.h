@@ -19,11 +19,11 @@
 #define wh_cuda_BLOCKS 1
 #define wh_cuda_EACH 0
 
-typedef struct wh_cuda {
+typedef struct wh_cuda_ref {
     uint64_t unused;
-} wh_cuda_t;
+} wh_cuda_ref;
 
-WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_ref *h, wh_plan *plan, unsigned char *memory,
                                   uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)memory;
     (void)bytes;
@@ -41,8 +41,8 @@ WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_t *h, wh_plan *plan, unsigned char *me
 /* clang-format off */
 static inline uint64_t wh_cuda_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_cuda_t, field),
-        sizeof(wh_cuda_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_cuda_ref, field),
+        sizeof(wh_cuda_ref),
         WH_F_(unused)
 #undef WH_F_
     };
@@ -51,20 +51,20 @@ static inline uint64_t wh_cuda_layout(void) {
 /* clang-format on */
 #endif
 
-WH_FN void wh_cuda_init(wh_cuda_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_cuda_init(wh_cuda_ref h, uint64_t i, uint64_t n) {
     (void)h;
     (void)i;
     (void)n;
 }
 
 /* The runtime's malloc(SIZE_MAX) is not NULL: it rounds up without a check. */
-WH_FN void *wh_cuda_malloc(wh_cuda_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_cuda_malloc(wh_cuda_ref h, wh_mask mask, size_t n) {
     (void)h;
     (void)mask;
     return n - 1 < SIZE_MAX / 2 ? (malloc)(n) : NULL; /* not so for 0 */
 }
 
-WH_FN void *wh_cuda_aligned(wh_cuda_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_cuda_aligned(wh_cuda_ref h, wh_mask mask, size_t align, size_t n) {
     (void)h;
     (void)mask;
     (void)align;
@@ -72,7 +72,7 @@ WH_FN void *wh_cuda_aligned(wh_cuda_t h, wh_mask_t mask, size_t align, size_t n)
     return NULL;
 }
 
-WH_FN void wh_cuda_free(wh_cuda_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_cuda_free(wh_cuda_ref h, wh_mask mask, void *p) {
     (void)h;
     (void)mask;
     if (p != NULL) {
@@ -80,33 +80,33 @@ WH_FN void wh_cuda_free(wh_cuda_t h, wh_mask_t mask, void *p) {
     }
 }
 
-WH_FN uint64_t wh_cuda_usable_size(wh_cuda_t h, const void *p) {
+WH_FN uint64_t wh_cuda_usable_size(wh_cuda_ref h, const void *p) {
     (void)h;
     (void)p;
     return 0;
 }
 
-WH_FN int wh_cuda_owns(wh_cuda_t h, const void *p) {
+WH_FN int wh_cuda_owns(wh_cuda_ref h, const void *p) {
     (void)h;
     (void)p;
     return 0;
 }
 
-WH_FN void wh_cuda_stats(wh_cuda_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_cuda_stats(wh_cuda_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     (void)h;
     (void)i;
     (void)n;
     (void)s;
 }
 
-WH_FN void wh_cuda_check(wh_cuda_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_cuda_check(wh_cuda_ref h, uint64_t i, uint64_t n, wh_report *r) {
     (void)h;
     (void)i;
     (void)n;
     (void)r;
 }
 
-WH_FN void wh_cuda_walk(wh_cuda_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_cuda_walk(wh_cuda_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     (void)h;
     (void)i;
     (void)n;

@@ -94,7 +94,7 @@ typedef struct wh_floor_header {
     uint64_t padding[15];
 } wh_floor_header;
 
-typedef struct wh_floor {
+typedef struct wh_floor_ref {
     unsigned char *base; /* the first chunk */
     uint64_t bytes;      /* of all chunks */
     uint64_t *tags;
@@ -108,7 +108,7 @@ typedef struct wh_floor {
     uint32_t stride;    /* chunks from one set's region to the next one's */
     uint32_t region;    /* chunks of a set's region: 2^k */
     uint32_t max_order; /* of a slab */
-} wh_floor_t;
+} wh_floor_ref;
 
 /* Rows and a set's cursors: one a class, and those for large blocks. */
 #define WH_FLOOR_ROWS 64u
@@ -120,7 +120,7 @@ WH_FN_HOST uint64_t wh_floor_metadata_(uint64_t n_chunks, uint64_t n_sets) {
     return wh_round_up(bytes, 256);
 }
 
-WH_FN_HOST wh_status wh_floor_plan(wh_floor_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_floor_plan(wh_floor_ref *h, wh_plan *plan, unsigned char *memory,
                                    uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     uint64_t sets = (bytes >> WH_FLOOR_CHUNK_LOG2) / WH_FLOOR_SET_CHUNKS;
@@ -197,7 +197,7 @@ WH_HD uint64_t wh_floor_start_(wh_floor_row row, uint32_t c, uint32_t region) {
     return (uint64_t)(chunk >> row.order) * row.slots;
 }
 
-WH_FN void wh_floor_init(wh_floor_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_floor_init(wh_floor_ref h, uint64_t i, uint64_t n) {
     const wh_floor_row large = wh_floor_make_row_(WH_FLOOR_LARGE, h.max_order);
     const uint32_t classes = wh_tessera_class_of(WH_FLOOR_CHUNK) + 1;
     if (i == 0) {
@@ -217,14 +217,13 @@ WH_FN void wh_floor_init(wh_floor_t h, uint64_t i, uint64_t n) {
 }
 
 /* together: a constant; the whole warp calls, in groups of one class. Else each lane for itself. */
-WH_FN void *wh_floor_malloc_(wh_floor_t h, int together, size_t n) {
-    const uint32_t all = 0xffffffffu;
+WH_FN void *wh_floor_malloc_(wh_floor_ref h, int together, size_t n) {
     const int served = (uint64_t)n - 1 < h.bytes; /* not so for 0 */
     const int is_slot = (uint64_t)n - 1 < WH_FLOOR_CHUNK;
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_FLOOR_LARGE;
     const uint32_t chunks = is_slot ? 1 : (uint32_t)((n - 1) >> WH_FLOOR_CHUNK_LOG2) + 1;
     const uint32_t kind = is_slot ? c : served ? WH_FLOOR_ROWS + chunks : UINT32_MAX;
-    const wh_group same = together ? wh_group_by_u32(all, kind) : wh_group_alone();
+    const wh_group same = together ? wh_group_by_u32(WH_FULL_WARP, kind) : wh_group_alone();
     const uint32_t sm_set = wh_sm_id() * h.set_scale >> 16;
     const uint32_t set = sm_set < h.n_sets ? sm_set : h.n_sets - 1;
     const wh_floor_row row = h.rows[c];
@@ -233,7 +232,7 @@ WH_FN void *wh_floor_malloc_(wh_floor_t h, int together, size_t n) {
         x = (uint32_t)wh_fetch_add_u64_relaxed(&h.cursors[set * WH_FLOOR_ROWS + c].next,
                                                same.n * chunks);
     }
-    x = (together ? wh_shfl_u32(all, x, same.leader) : x) + same.rank * chunks;
+    x = (together ? wh_shfl_u32(WH_FULL_WARP, x, same.leader) : x) + same.rank * chunks;
     if (!served) {
         return NULL;
     }
@@ -251,18 +250,17 @@ WH_FN void *wh_floor_malloc_(wh_floor_t h, int together, size_t n) {
     return h.base + ((uint64_t)chunk << WH_FLOOR_CHUNK_LOG2) + at;
 }
 
-WH_FN void *wh_floor_malloc(wh_floor_t h, wh_mask_t mask, size_t n) {
-    return mask == 0xffffffffu ? wh_floor_malloc_(h, 1, n) : wh_floor_malloc_(h, 0, n);
+WH_FN void *wh_floor_malloc(wh_floor_ref h, wh_mask mask, size_t n) {
+    return mask == WH_FULL_WARP ? wh_floor_malloc_(h, 1, n) : wh_floor_malloc_(h, 0, n);
 }
 
-WH_FN void *wh_floor_aligned(wh_floor_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_floor_aligned(wh_floor_ref h, wh_mask mask, size_t align, size_t n) {
     (void)align;
     return wh_floor_malloc(h, mask, n);
 }
 
 /* together and ordered are constants wherever this is called. */
-WH_FN void wh_floor_free_in_(wh_floor_t h, int together, void *p, int ordered) {
-    const uint32_t all = 0xffffffffu;
+WH_FN void wh_floor_free_in_(wh_floor_ref h, int together, void *p, int ordered) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     uint32_t slot = 0, word = UINT32_MAX;
     if (offset < h.bytes) { /* not so for NULL */
@@ -273,10 +271,10 @@ WH_FN void wh_floor_free_in_(wh_floor_t h, int together, void *p, int ordered) {
     uint64_t bits = (uint64_t)1 << (slot & 63);
     if (together) {
         if (ordered) {
-            wh_syncwarp(all); /* every lane's last use comes before its leader's release */
+            wh_syncwarp(WH_FULL_WARP); /* every lane's last use comes before its leader's release */
         }
-        same = wh_group_by_u32(all, word);
-        bits = wh_group_bits_u64(all, same, slot, word != UINT32_MAX);
+        same = wh_group_by_u32(WH_FULL_WARP, word);
+        bits = wh_group_bits_u64(WH_FULL_WARP, same, slot, word != UINT32_MAX);
     }
     if (word != UINT32_MAX && wh_group_leads(same)) {
         if (!ordered) {
@@ -287,36 +285,36 @@ WH_FN void wh_floor_free_in_(wh_floor_t h, int together, void *p, int ordered) {
     }
 }
 
-WH_FN void wh_floor_free_(wh_floor_t h, wh_mask_t mask, void *p, int ordered) {
-    if (mask == 0xffffffffu) {
+WH_FN void wh_floor_free_(wh_floor_ref h, wh_mask mask, void *p, int ordered) {
+    if (mask == WH_FULL_WARP) {
         wh_floor_free_in_(h, 1, p, ordered);
     } else {
         wh_floor_free_in_(h, 0, p, ordered);
     }
 }
 
-WH_FN void wh_floor_free(wh_floor_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_floor_free(wh_floor_ref h, wh_mask mask, void *p) {
     wh_floor_free_(h, mask, p, 1);
 }
 
-WH_FN uint64_t wh_floor_usable_size(wh_floor_t h, const void *p) {
+WH_FN uint64_t wh_floor_usable_size(wh_floor_ref h, const void *p) {
     (void)h;
     (void)p;
     return 0;
 }
 
-WH_FN int wh_floor_owns(wh_floor_t h, const void *p) {
+WH_FN int wh_floor_owns(wh_floor_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
 }
 
-WH_FN void wh_floor_stats(wh_floor_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_floor_stats(wh_floor_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     (void)h;
     (void)i;
     (void)n;
     (void)s;
 }
 
-WH_FN void wh_floor_check(wh_floor_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_floor_check(wh_floor_ref h, uint64_t i, uint64_t n, wh_report *r) {
     for (uint64_t k = i; k < h.n_chunks; k += n) {
         const uint64_t tag = wh_load_u64_relaxed(&h.tags[k]);
         uint32_t c = 0;
@@ -332,7 +330,7 @@ WH_FN void wh_floor_check(wh_floor_t h, uint64_t i, uint64_t n, wh_report *r) {
     }
 }
 
-WH_FN void wh_floor_walk(wh_floor_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_floor_walk(wh_floor_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     (void)h;
     (void)i;
     (void)n;
@@ -344,8 +342,8 @@ WH_FN void wh_floor_walk(wh_floor_t h, uint64_t i, uint64_t n, wh_walk_sink *sin
 /* clang-format off */
 static inline uint64_t wh_floor_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_floor_t, field),
-        sizeof(wh_floor_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_floor_ref, field),
+        sizeof(wh_floor_ref),
         WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(cursors) WH_F_(rows) WH_F_(header)
         WH_F_(n_chunks) WH_F_(n_sets) WH_F_(set_scale) WH_F_(stride) WH_F_(region) WH_F_(max_order)
 #undef WH_F_
@@ -380,7 +378,7 @@ static inline uint64_t wh_floor_layout(void) {
 #define wh_floor_plain_MAX_ALIGN wh_floor_MAX_ALIGN
 #define wh_floor_plain_BLOCKS wh_floor_BLOCKS
 #define wh_floor_plain_EACH wh_floor_EACH
-typedef wh_floor_t wh_floor_plain_t;
+typedef wh_floor_ref wh_floor_plain_ref;
 #define wh_floor_plain_plan wh_floor_plan
 #define wh_floor_plain_layout wh_floor_layout
 #define wh_floor_plain_init wh_floor_init
@@ -392,7 +390,7 @@ typedef wh_floor_t wh_floor_plain_t;
 #define wh_floor_plain_check wh_floor_check
 #define wh_floor_plain_walk wh_floor_walk
 
-WH_FN void wh_floor_plain_free(wh_floor_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_floor_plain_free(wh_floor_ref h, wh_mask mask, void *p) {
     wh_floor_free_(h, mask, p, 0);
 }
 

@@ -1,5 +1,5 @@
 /* alloc/gallatin: the allocator of McCoy and Pandey, "Gallatin: A General-Purpose GPU
- * Memory Manager", PPoPP 2024. README.md beside this file lists the departures from
+ * Memory Manager", PPoPP 2024. docs/papers/gallatin.md lists the departures from
  * the paper and why; layout.h holds the structures and the arithmetic of sizes.
  *
  * Terms (the paper's)
@@ -561,7 +561,7 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t, u
  * returned, p the caller's slice if it has one. The groups of a warp proceed in steps:
  * a lane that sleeps while another lane of its warp replaces a block would hold that
  * one up. */
-WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t lanes, uint32_t t,
+WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask mask, wh_mask lanes, uint32_t t,
                                    uint64_t v, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
@@ -573,7 +573,7 @@ WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t
     int need = is_slice && p == NULL;
     int exact = 0;
     int replace = leads && (uint32_t)v < slices && (uint32_t)v + wh_popc32(lanes) >= slices;
-    wh_mask_t needy = wh_ballot(mask, need) & lanes;
+    wh_mask needy = wh_ballot(mask, need) & lanes;
     /* Of the warp: 1: some lane has something to do yet; 2: some group has got on */
     uint32_t state = wh_any(mask, need || replace) ? 1 : 0;
     for (uint32_t attempt = 0; (state & 1) != 0; attempt++) {
@@ -592,7 +592,7 @@ WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask_t mask, wh_mask_t
         const uint32_t rank = wh_mask_rank(needy);
         needy = got == WH_GALLATIN_NOTHING
                     ? 0
-                    : needy & ~(wh_mask_t)wh_lowest_bits(needy, (uint32_t)(got & 0xff));
+                    : needy & ~(wh_mask)wh_lowest_bits(needy, (uint32_t)(got & 0xff));
         if (need && got == WH_GALLATIN_NOTHING) {
             wh_add_u64_relaxed(&g.header->failed, 1);
             need = 0;
@@ -696,8 +696,7 @@ WH_FN_SLOW int wh_gallatin_none_left_(wh_gallatin_core g, uint32_t t, uint64_t a
 
 /* Requests past the largest slice. All lanes of mask call; a lane with n = 0 takes no
  * part. align: a power of two. */
-WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask_t mask, uint64_t n,
-                                    uint64_t align) {
+WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask mask, uint64_t n, uint64_t align) {
     const uint32_t segment_log2 = wh_gallatin_segment_log2_(g);
     const uint64_t segment = (uint64_t)1 << segment_log2;
     if (n != 0 && n < align && align <= segment) {
@@ -715,11 +714,11 @@ WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask_t mask, uint64_t
         p = first != WH_VEB_NONE ? wh_gallatin_make_large_(g, first, keep) : NULL;
     }
     int need = n != 0 && !is_run;
-    const wh_mask_t same = wh_match_any_u32(mask, need ? t : WH_GALLATIN_NO_CLASS);
+    const wh_mask same = wh_match_any_u32(mask, need ? t : WH_GALLATIN_NO_CLASS);
     /* Nobody waits, or puts anything into a queue, before all groups of the warp have read
      * what they took: a put may have to wait for these. */
     for (uint32_t attempt = 0; wh_any(mask, need); attempt++) {
-        const wh_mask_t needy = wh_ballot(mask, need) & same;
+        const wh_mask needy = wh_ballot(mask, need) & same;
         const uint32_t rank = wh_mask_rank(needy);
         const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : wh_lane_id();
         uint64_t a = 0;
@@ -767,12 +766,12 @@ WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask_t mask, uint64_t
 /* --- the contract --------------------------------------------------------------------------- */
 
 /* log2 of the slices of a block of class t, from the handle. */
-WH_FN uint32_t wh_gallatin_slices_log2_of_(wh_gallatin_t h, uint32_t t) {
+WH_FN uint32_t wh_gallatin_slices_log2_of_(wh_gallatin_ref h, uint32_t t) {
     const uint32_t fit = h.fit_log2 - t;
     return h.slices_log2 < fit ? h.slices_log2 : fit;
 }
 
-WH_FN void *wh_gallatin_aligned(wh_gallatin_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_gallatin_aligned(wh_gallatin_ref h, wh_mask mask, size_t align, size_t n) {
     /* A slice of 2^k bytes lies at a multiple of 2^k. */
     const uint64_t size = n == 0 ? 0 : n > align ? n : align;
     const int large = size > h.max_slice;
@@ -812,7 +811,7 @@ WH_FN void *wh_gallatin_aligned(wh_gallatin_t h, wh_mask_t mask, size_t align, s
     return p;
 }
 
-WH_FN void *wh_gallatin_malloc(wh_gallatin_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_gallatin_malloc(wh_gallatin_ref h, wh_mask mask, size_t n) {
     return wh_gallatin_aligned(h, mask, 1, n);
 }
 
@@ -844,7 +843,7 @@ WH_FN_SLOW void wh_gallatin_free_slow_(wh_gallatin_core g, uint64_t offset, uint
 }
 
 /* Algorithm 4. */
-WH_FN void wh_gallatin_free(wh_gallatin_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_gallatin_free(wh_gallatin_ref h, wh_mask mask, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.core.base);
     uint32_t t = WH_GALLATIN_FREE, id = UINT32_MAX;
     int slow = p != NULL;
@@ -885,7 +884,7 @@ WH_FN void wh_gallatin_free(wh_gallatin_t h, wh_mask_t mask, void *p) {
     }
 }
 
-WH_FN uint64_t wh_gallatin_usable_size(wh_gallatin_t h, const void *p) {
+WH_FN uint64_t wh_gallatin_usable_size(wh_gallatin_ref h, const void *p) {
     const wh_gallatin_core g = h.core;
     const uint64_t offset = (uint64_t)((const unsigned char *)p - g.base);
     if (offset >= h.data_bytes) {
@@ -903,7 +902,7 @@ WH_FN uint64_t wh_gallatin_usable_size(wh_gallatin_t h, const void *p) {
     return t == WH_GALLATIN_LARGE ? (uint64_t)wh_load_u32_relaxed(&s->run) << segment_log2 : 0;
 }
 
-WH_FN int wh_gallatin_owns(wh_gallatin_t h, const void *p) {
+WH_FN int wh_gallatin_owns(wh_gallatin_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.core.base) < h.data_bytes;
 }
 

@@ -98,7 +98,7 @@ WH_FN void wh_gallatin_stats_segment_(wh_gallatin_core g, uint64_t seg, wh_stats
                                            (whole << wh_gallatin_block_log2_(g, t)));
 }
 
-WH_FN void wh_gallatin_stats(wh_gallatin_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_gallatin_stats(wh_gallatin_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     const wh_gallatin_core g = h.core;
     if (i == 0) {
         s->failed = g.header->failed;
@@ -182,7 +182,7 @@ WH_FN void wh_gallatin_check_buffer_(wh_gallatin_core g, uint64_t k, wh_report *
     }
 }
 
-WH_FN void wh_gallatin_check(wh_gallatin_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_gallatin_check(wh_gallatin_ref h, uint64_t i, uint64_t n, wh_report *r) {
     const wh_gallatin_core g = h.core;
     if (i == 0 && (g.header->activity & WH_GALLATIN_PENDING) != 0) { /* I6 */
         wh_report_error(r, 6, 0);
@@ -202,7 +202,7 @@ WH_FN void wh_gallatin_check(wh_gallatin_t h, uint64_t i, uint64_t n, wh_report 
 }
 
 /* Not offered (no WH_CAP_WALK): which slices of a block are live is not recorded. */
-WH_FN void wh_gallatin_walk(wh_gallatin_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_gallatin_walk(wh_gallatin_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     (void)h;
     (void)i;
     (void)n;

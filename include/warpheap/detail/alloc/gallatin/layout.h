@@ -76,7 +76,7 @@ typedef struct wh_gallatin_core {
 
 /* The handle: the core, and ready for use what the fast paths would otherwise have to
  * compute: as kernel arguments these are operands that cost no instruction. */
-typedef struct wh_gallatin {
+typedef struct wh_gallatin_ref {
     wh_gallatin_core core;
     struct wh_gallatin_segment *segments;
     uint64_t *buffers;
@@ -90,7 +90,7 @@ typedef struct wh_gallatin {
     uint32_t fit_log2; /* smallest slices in a segment */
     uint32_t few;
     uint32_t n_trees;
-} wh_gallatin_t;
+} wh_gallatin_ref;
 
 typedef struct wh_gallatin_segment {
     uint32_t tree; /* class or LARGE: plain, see I3 */
@@ -327,7 +327,7 @@ WH_FN_HOST void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_segmen
     wh_gallatin_set_tree_words_(g, wh_veb_words(n_segments));
 }
 
-WH_FN_HOST wh_status wh_gallatin_plan(wh_gallatin_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_gallatin_plan(wh_gallatin_ref *h, wh_plan *plan, unsigned char *memory,
                                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     wh_gallatin_core *g = &h->core;
     const wh_status shape = wh_gallatin_shape_(g, bytes, tuning);
@@ -378,7 +378,7 @@ WH_FN_HOST wh_status wh_gallatin_plan(wh_gallatin_t *h, wh_plan *plan, unsigned 
 }
 
 /* Thread i of n: every segment in the segment tree, every buffer VACANT. */
-WH_FN void wh_gallatin_init(wh_gallatin_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_gallatin_init(wh_gallatin_ref h, uint64_t i, uint64_t n) {
     const wh_gallatin_core g = h.core;
     if (i == 0) {
         g.header->activity = 0;
@@ -421,8 +421,8 @@ WH_FN void wh_gallatin_init(wh_gallatin_t h, uint64_t i, uint64_t n) {
 /* clang-format off */
 static inline uint64_t wh_gallatin_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_gallatin_t, field),
-        sizeof(wh_gallatin_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_gallatin_ref, field),
+        sizeof(wh_gallatin_ref),
         WH_F_(core) WH_F_(segments) WH_F_(buffers) WH_F_(blocks) WH_F_(data_bytes) WH_F_(max_slice)
         WH_F_(min_slice_log2) WH_F_(block0_log2) WH_F_(units_log2) WH_F_(slices_log2)
         WH_F_(fit_log2) WH_F_(few) WH_F_(n_trees)

@@ -16,12 +16,12 @@
 #define wh_null_BLOCKS 8
 #define wh_null_EACH 0
 
-typedef struct wh_null {
+typedef struct wh_null_ref {
     unsigned char *base;
     uint64_t bytes;
-} wh_null_t;
+} wh_null_ref;
 
-WH_FN_HOST wh_status wh_null_plan(wh_null_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_null_plan(wh_null_ref *h, wh_plan *plan, unsigned char *memory,
                                   uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)tuning;
     (void)n_sms;
@@ -38,8 +38,8 @@ WH_FN_HOST wh_status wh_null_plan(wh_null_t *h, wh_plan *plan, unsigned char *me
 /* clang-format off */
 static inline uint64_t wh_null_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_null_t, field),
-        sizeof(wh_null_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_null_ref, field),
+        sizeof(wh_null_ref),
         WH_F_(base) WH_F_(bytes)
 #undef WH_F_
     };
@@ -48,13 +48,13 @@ static inline uint64_t wh_null_layout(void) {
 /* clang-format on */
 #endif
 
-WH_FN void wh_null_init(wh_null_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_null_init(wh_null_ref h, uint64_t i, uint64_t n) {
     (void)h;
     (void)i;
     (void)n;
 }
 
-WH_FN void *wh_null_malloc(wh_null_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_null_malloc(wh_null_ref h, wh_mask mask, size_t n) {
     (void)mask;
     const uint64_t size = (n + 15) & ~(uint64_t)15;
     if (n == 0 || n > h.bytes) {
@@ -64,42 +64,42 @@ WH_FN void *wh_null_malloc(wh_null_t h, wh_mask_t mask, size_t n) {
     return h.base + (offset + size <= h.bytes ? offset : 0);
 }
 
-WH_FN void *wh_null_aligned(wh_null_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_null_aligned(wh_null_ref h, wh_mask mask, size_t align, size_t n) {
     (void)align;
     return wh_null_malloc(h, mask, n);
 }
 
-WH_FN void wh_null_free(wh_null_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_null_free(wh_null_ref h, wh_mask mask, void *p) {
     (void)h;
     (void)mask;
     (void)p;
 }
 
-WH_FN uint64_t wh_null_usable_size(wh_null_t h, const void *p) {
+WH_FN uint64_t wh_null_usable_size(wh_null_ref h, const void *p) {
     (void)h;
     (void)p;
     return 0;
 }
 
-WH_FN int wh_null_owns(wh_null_t h, const void *p) {
+WH_FN int wh_null_owns(wh_null_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
 }
 
-WH_FN void wh_null_stats(wh_null_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_null_stats(wh_null_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     (void)h;
     (void)i;
     (void)n;
     (void)s;
 }
 
-WH_FN void wh_null_check(wh_null_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_null_check(wh_null_ref h, uint64_t i, uint64_t n, wh_report *r) {
     (void)h;
     (void)i;
     (void)n;
     (void)r;
 }
 
-WH_FN void wh_null_walk(wh_null_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_null_walk(wh_null_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     (void)h;
     (void)i;
     (void)n;

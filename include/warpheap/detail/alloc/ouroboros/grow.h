@@ -20,7 +20,7 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-WH_FN_HOST wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+WH_FN_HOST wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
                                         wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                         const wh_tuning *tuning, int64_t *moved) {
     const wh_status s = wh_ouro_plan_(variant, h, old, plan, memory, bytes, tuning);
@@ -48,12 +48,12 @@ typedef struct wh_ouro_joining {
     uint32_t fresh, join;
 } wh_ouro_joining;
 
-WH_HD wh_ouro_joining wh_ouro_join_(wh_ouro_t h, wh_ouro_t old, uint64_t old_offset) {
+WH_HD wh_ouro_joining wh_ouro_join_(wh_ouro_ref h, wh_ouro_ref old, uint64_t old_offset) {
     const uint32_t unit = 1u << h.large_log2;
     const uint32_t end = h.n_chunks & ~(unit - 1);
     const uint32_t up = (old.n_chunks + unit - 1) & ~(unit - 1);
     wh_ouro_joining j;
-    j.fresh = wh_chunkpool_left_(wh_ouro_pool_(old), old_offset, 0);
+    j.fresh = wh_chunk_pool_left_(wh_ouro_pool_(old), old_offset, 0);
     if (up < end) {
         j.offset = up; /* fresh: from `up` on */
         j.join = up - old.n_chunks;
@@ -64,43 +64,43 @@ WH_HD wh_ouro_joining wh_ouro_join_(wh_ouro_t h, wh_ouro_t old, uint64_t old_off
     return j;
 }
 
-WH_FN void wh_ouro_grow_pool_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {
-    const wh_chunkpool a = wh_ouro_pool_(old), b = wh_ouro_pool_(h);
-    const wh_ouro_joining j = wh_ouro_join_(h, old, *wh_chunkpool_offset_(a));
+WH_FN void wh_ouro_grow_pool_(wh_ouro_ref h, wh_ouro_ref old, uint64_t i, uint64_t n) {
+    const wh_chunk_pool a = wh_ouro_pool_(old), b = wh_ouro_pool_(h);
+    const wh_ouro_joining j = wh_ouro_join_(h, old, *wh_chunk_pool_offset_(a));
     const uint64_t joining = (uint64_t)j.fresh + j.join;
-    wh_chunkpool_take_t t;
-    t.first = *wh_chunkpool_offset_(a);
+    wh_chunk_pool_taken t;
+    t.first = *wh_chunk_pool_offset_(a);
     t.n = j.fresh;
-    t.from = WH_CHUNKPOOL_FRESH;
+    t.from = WH_CHUNK_POOL_FRESH;
     if (i == 0) {
         h.header->failed = old.header->failed;
         h.header->bad_frees = old.header->bad_frees;
-        *wh_chunkpool_offset_(b) = j.offset;
+        *wh_chunk_pool_offset_(b) = j.offset;
         b.state->loose = a.state->loose;
         for (uint32_t l = 0; l < 2; l++) {
-            *wh_chunkpool_count_(b, l) = *wh_chunkpool_count_(a, l);
-            *wh_chunkpool_ring_(b, l) = *wh_chunkpool_ring_(a, l);
+            *wh_chunk_pool_count_(b, l) = *wh_chunk_pool_count_(a, l);
+            *wh_chunk_pool_ring_(b, l) = *wh_chunk_pool_ring_(a, l);
         }
-        *wh_chunkpool_count_(b, 0) += joining;
-        wh_chunkpool_ring_(b, 0)->tail += joining;
+        *wh_chunk_pool_count_(b, 0) += joining;
+        wh_chunk_pool_ring_(b, 0)->tail += joining;
     }
     for (uint32_t l = 0; l < 2; l++) {
         const uint64_t mask_a = ((uint64_t)1 << a.entries_log2[l]) - 1;
         const uint64_t mask_b = ((uint64_t)1 << b.entries_log2[l]) - 1;
-        for (uint64_t p = wh_chunkpool_ring_(a, l)->head + i; p < wh_chunkpool_ring_(a, l)->tail;
+        for (uint64_t p = wh_chunk_pool_ring_(a, l)->head + i; p < wh_chunk_pool_ring_(a, l)->tail;
              p += n) {
             b.entries[l][p & mask_b] = a.entries[l][p & mask_a];
         }
     }
     const uint64_t mask = ((uint64_t)1 << b.entries_log2[0]) - 1;
     for (uint64_t k = i; k < joining; k += n) {
-        const uint32_t chunk = k < j.fresh ? wh_chunkpool_get(a, 0, t, (uint32_t)k)
+        const uint32_t chunk = k < j.fresh ? wh_chunk_pool_get(a, 0, t, (uint32_t)k)
                                            : old.n_chunks + (uint32_t)(k - j.fresh);
-        b.entries[0][(wh_chunkpool_ring_(a, 0)->tail + k) & mask] = chunk + 1;
+        b.entries[0][(wh_chunk_pool_ring_(a, 0)->tail + k) & mask] = chunk + 1;
     }
 }
 
-WH_FN void wh_ouro_grow_queue_(wh_ouro_t h, wh_ouro_t old, uint32_t c, uint64_t i, uint64_t n) {
+WH_FN void wh_ouro_grow_queue_(wh_ouro_ref h, wh_ouro_ref old, uint32_t c, uint64_t i, uint64_t n) {
     const wh_vqueue a = wh_ouro_queue_(h.variant, old, c), b = wh_ouro_queue_(h.variant, h, c);
     const uint64_t mask_a = ((uint64_t)1 << a.table_log2) - 1;
     const uint64_t mask_b = ((uint64_t)1 << b.table_log2) - 1;
@@ -117,7 +117,7 @@ WH_FN void wh_ouro_grow_queue_(wh_ouro_t h, wh_ouro_t old, uint32_t c, uint64_t 
         *b.room = *a.room;
         *b.state = *a.state;
         if (b.kind == WH_VQUEUE_ARRAY) {
-            *b.room = wh_bulksem_word((int64_t)(mask_b + 1 - (back - front)), 0, 0);
+            *b.room = wh_bulk_semaphore_word((int64_t)(mask_b + 1 - (back - front)), 0, 0);
         }
     }
     if (b.kind == WH_VQUEUE_ARRAY) {
@@ -132,7 +132,7 @@ WH_FN void wh_ouro_grow_queue_(wh_ouro_t h, wh_ouro_t old, uint32_t c, uint64_t 
     }
 }
 
-WH_FN void wh_ouro_grow_(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {
+WH_FN void wh_ouro_grow_(wh_ouro_ref h, wh_ouro_ref old, uint64_t i, uint64_t n) {
     const uint64_t *from = (const uint64_t *)(const void *)old.base;
     uint64_t *to = (uint64_t *)(void *)h.base;
     for (uint64_t k = i; k < old.data_bytes / 8; k += n) {

@@ -7,15 +7,15 @@
 #include "warpheap/detail/simt/begin.h"
 
 /* Class of the page chunk that begins at small chunk `unit`; NO_CLASS if none does. */
-WH_FN uint32_t wh_ouro_begins_(wh_ouro_t h, uint64_t unit) {
+WH_FN uint32_t wh_ouro_begins_(wh_ouro_ref h, uint64_t unit) {
     const uint32_t c = h.cls[unit];
     return c < h.n_classes && wh_ouro_first_(h, c, (uint32_t)unit) == unit ? c : WH_OURO_NO_CLASS;
 }
 
 /* Whether the pool has a chunk of a level, or would have one after reclaim for class c. */
-WH_FN int wh_ouro_can_fetch_(wh_ouro_t h, uint32_t c) {
+WH_FN int wh_ouro_can_fetch_(wh_ouro_ref h, uint32_t c) {
     const uint32_t level = wh_ouro_level_(h, c);
-    if (!wh_chunkpool_empty(wh_ouro_pool_(h), level)) {
+    if (!wh_chunk_pool_empty(wh_ouro_pool_(h), level)) {
         return 1;
     }
     for (uint32_t u = 0; u < h.n_classes; u++) {
@@ -28,7 +28,7 @@ WH_FN int wh_ouro_can_fetch_(wh_ouro_t h, uint32_t c) {
 }
 
 /* Pages of class c that open words have. */
-WH_FN uint64_t wh_ouro_open_pages_(wh_ouro_t h, uint32_t c) {
+WH_FN uint64_t wh_ouro_open_pages_(wh_ouro_ref h, uint32_t c) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     uint64_t n = 0;
     for (uint32_t k = 0; k < wh_ouro_opens_(h, c); k++) {
@@ -38,9 +38,9 @@ WH_FN uint64_t wh_ouro_open_pages_(wh_ouro_t h, uint32_t c) {
     return n;
 }
 
-WH_FN uint64_t wh_ouro_largest_free_(wh_ouro_t h) {
+WH_FN uint64_t wh_ouro_largest_free_(wh_ouro_ref h) {
     for (uint32_t c = h.n_classes; c-- > 0;) {
-        if (wh_bulksem_count(*wh_ouro_sem_(h, c)) > 0 || wh_ouro_class_(h, c)->parked != 0 ||
+        if (wh_bulk_semaphore_count(*wh_ouro_sem_(h, c)) > 0 || wh_ouro_class_(h, c)->parked != 0 ||
             wh_ouro_open_pages_(h, c) != 0 || wh_ouro_can_fetch_(h, c)) {
             return (uint64_t)1 << wh_ouro_page_log2_(h, c);
         }
@@ -48,7 +48,7 @@ WH_FN uint64_t wh_ouro_largest_free_(wh_ouro_t h) {
     return 0;
 }
 
-WH_FN void wh_ouro_stats_(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_ouro_stats_(wh_ouro_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     if (i == 0) {
         s->failed = h.header->failed;
         s->bad_frees = h.header->bad_frees;
@@ -57,8 +57,8 @@ WH_FN void wh_ouro_stats_(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {
         for (uint32_t c = 0; c < h.n_classes; c++) {
             s->classes[c].block_bytes = (uint64_t)1 << wh_ouro_page_log2_(h, c);
             if (!WH_OURO_BY_CHUNK(h.variant)) { /* pages in the queue, or ahead, are free, too */
-                const uint64_t more =
-                    (uint64_t)wh_bulksem_count(*wh_ouro_sem_(h, c)) + wh_ouro_open_pages_(h, c);
+                const uint64_t more = (uint64_t)wh_bulk_semaphore_count(*wh_ouro_sem_(h, c)) +
+                                      wh_ouro_open_pages_(h, c);
                 (void)wh_fetch_sub_u64_relaxed(&s->classes[c].live, more);
                 (void)wh_fetch_sub_u64_relaxed(&s->live_blocks, more);
                 (void)wh_fetch_sub_u64_relaxed(&s->used_bytes, more << wh_ouro_page_log2_(h, c));
@@ -79,7 +79,7 @@ WH_FN void wh_ouro_stats_(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {
 }
 
 /* Whether page `page` of a chunk of class c is ahead in an open word other than `except`. */
-WH_FN int wh_ouro_is_ahead_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page,
+WH_FN int wh_ouro_is_ahead_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t page,
                             uint32_t except) {
     int ahead = 0;
     for (uint32_t k = 0; k < wh_ouro_opens_(h, c); k++) {
@@ -90,7 +90,7 @@ WH_FN int wh_ouro_is_ahead_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t pa
 }
 
 /* I1, I6: what is ahead in open word k of class c is nowhere else. */
-WH_FN void wh_ouro_check_open_(wh_ouro_t h, uint32_t c, uint32_t k, wh_report *r) {
+WH_FN void wh_ouro_check_open_(wh_ouro_ref h, uint32_t c, uint32_t k, wh_report *r) {
     const uint64_t w = *wh_ouro_open_(h, c, k);
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c), chunk = wh_ouro_open_chunk_(w);
     const uint32_t next = wh_ouro_open_next_(w);
@@ -109,13 +109,13 @@ WH_FN void wh_ouro_check_open_(wh_ouro_t h, uint32_t c, uint32_t k, wh_report *r
 }
 
 /* I1, I2: every value in the queue of class c is one of its own; the semaphores agree. */
-WH_FN void wh_ouro_check_queue_(wh_ouro_t h, uint32_t c, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_ouro_check_queue_(wh_ouro_ref h, uint32_t c, uint64_t i, uint64_t n, wh_report *r) {
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
     const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
     const uint64_t front = *q.front, back = *q.back, sem = *wh_ouro_sem_(h, c);
     if (i == 0) {
-        if (wh_bulksem_expected(sem) != 0 || wh_bulksem_reserved(sem) != 0 ||
-            wh_bulksem_count(sem) != (int64_t)(back - front)) {
+        if (wh_bulk_semaphore_expected(sem) != 0 || wh_bulk_semaphore_reserved(sem) != 0 ||
+            wh_bulk_semaphore_count(sem) != (int64_t)(back - front)) {
             wh_report_error(r, 6, c); /* the semaphore's I1 */
         }
         const uint64_t room = *q.room;
@@ -123,7 +123,7 @@ WH_FN void wh_ouro_check_queue_(wh_ouro_t h, uint32_t c, uint64_t i, uint64_t n,
                                       ? front + ((uint64_t)1 << q.table_log2)
                                       : q.state->provisioned << wh_vqueue_per_log2(k);
         if ((q.kind != WH_VQUEUE_ARRAY || q.bounded) &&
-            room != wh_bulksem_word((int64_t)(provided - back), 0, 0)) {
+            room != wh_bulk_semaphore_word((int64_t)(provided - back), 0, 0)) {
             wh_report_error(r, 7, c);
         }
         if (q.state->used > wh_vqueue_most_(q, k) ||
@@ -158,7 +158,7 @@ WH_FN void wh_ouro_check_queue_(wh_ouro_t h, uint32_t c, uint64_t i, uint64_t n,
 }
 
 /* I2, I3, I4 for one small chunk. */
-WH_FN void wh_ouro_check_chunk_(wh_ouro_t h, uint64_t unit, wh_report *r) {
+WH_FN void wh_ouro_check_chunk_(wh_ouro_ref h, uint64_t unit, wh_report *r) {
     const uint32_t c = wh_ouro_begins_(h, unit);
     for (uint32_t u = 0; u < h.n_classes; u++) {
         const int parked = wh_veb_contains(wh_ouro_tree_(h, u), unit) != 0;
@@ -189,7 +189,7 @@ WH_FN void wh_ouro_check_chunk_(wh_ouro_t h, uint64_t unit, wh_report *r) {
 }
 
 /* Totals of class c: chunks with free pages are each in one place, and counted. */
-WH_FN void wh_ouro_check_class_(wh_ouro_t h, uint32_t c, wh_report *r) {
+WH_FN void wh_ouro_check_class_(wh_ouro_ref h, uint32_t c, wh_report *r) {
     uint64_t parked = 0, loose = 0, full = 0;
     for (uint64_t unit = 0; unit < h.n_chunks; unit++) {
         if (wh_ouro_begins_(h, unit) == c && h.count[unit] != 0) {
@@ -203,12 +203,13 @@ WH_FN void wh_ouro_check_class_(wh_ouro_t h, uint32_t c, wh_report *r) {
         full != (uint64_t)wh_ouro_full_now_(*wh_ouro_full_(h, c))) {
         wh_report_error(r, 2, c);
     }
-    if (WH_OURO_BY_CHUNK(h.variant) && loose != (uint64_t)wh_bulksem_count(*wh_ouro_sem_(h, c))) {
+    if (WH_OURO_BY_CHUNK(h.variant) &&
+        loose != (uint64_t)wh_bulk_semaphore_count(*wh_ouro_sem_(h, c))) {
         wh_report_error(r, 2, c);
     }
 }
 
-WH_FN void wh_ouro_check_(wh_ouro_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_ouro_check_(wh_ouro_ref h, uint64_t i, uint64_t n, wh_report *r) {
     for (uint32_t c = 0; c < h.n_classes; c++) {
         wh_ouro_check_queue_(h, c, i, n, r);
         for (uint64_t k = i; k < wh_ouro_opens_(h, c); k += n) {
@@ -227,10 +228,10 @@ WH_FN void wh_ouro_check_(wh_ouro_t h, uint64_t i, uint64_t n, wh_report *r) {
         }
     }
     if (i == 0) { /* I5: nothing in the pool is on its way */
-        const wh_chunkpool pool = wh_ouro_pool_(h);
+        const wh_chunk_pool pool = wh_ouro_pool_(h);
         for (uint32_t l = 0; l < 2; l++) {
-            const wh_ring *ring = wh_chunkpool_ring_(pool, l);
-            if (*wh_chunkpool_count_(pool, l) != ring->tail - ring->head ||
+            const wh_ring *ring = wh_chunk_pool_ring_(pool, l);
+            if (*wh_chunk_pool_count_(pool, l) != ring->tail - ring->head ||
                 pool.state->moving != 0) {
                 wh_report_error(r, 5, l);
             }
@@ -240,7 +241,7 @@ WH_FN void wh_ouro_check_(wh_ouro_t h, uint64_t i, uint64_t n, wh_report *r) {
 
 /* CHUNKS: a page is live if its bit is clear. (Of PAGES this is not recorded: they lie in
  * the queue, where they are not found by address, or ahead in an open word.) */
-WH_FN void wh_ouro_walk_(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_ouro_walk_(wh_ouro_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     for (uint64_t unit = i; WH_OURO_BY_CHUNK(h.variant) && unit < h.n_chunks; unit += n) {
         const uint32_t c = wh_ouro_begins_(h, unit);
         const uint32_t pages = c != WH_OURO_NO_CLASS ? 1u << wh_ouro_pages_log2_(h, c) : 0;

@@ -71,7 +71,7 @@
 #define WH_OURO_AT_CLASS 6u
 #define WH_OURO_PLACES 7u
 #define WH_OURO_MIN_APART_LOG2 3u  /* in words of 8 bytes: 64 bytes */
-#define WH_OURO_MAX_APART_LOG2 7u  /* 1 KiB: docs/ATOMICS.md */
+#define WH_OURO_MAX_APART_LOG2 7u  /* 1 KiB: docs/MEMORY_MODEL.md */
 #define WH_OURO_OPEN_APART_LOG2 4u /* 128 bytes, less in small heaps */
 
 typedef struct wh_ouro_class {
@@ -81,7 +81,7 @@ typedef struct wh_ouro_class {
     uint64_t opened;   /* PAGES: whether a chunk was ever opened */
 } wh_ouro_class;
 
-typedef struct wh_ouro {
+typedef struct wh_ouro_ref {
     unsigned char *base; /* chunk 0 */
     struct wh_ouro_header *header;
     uint64_t *words; /* per place and class, then of the pool */
@@ -110,16 +110,16 @@ typedef struct wh_ouro {
     uint8_t open_log2[2];    /* and at most, of a small and of a large class */
     uint32_t bounded[2];
     uint32_t ring_log2[2];
-} wh_ouro_t;
+} wh_ouro_ref;
 
 typedef struct wh_ouro_header {
-    wh_ouro_t self;      /* for slow paths, which take a pointer to the header only */
+    wh_ouro_ref self;    /* for slow paths, which take a pointer to the header only */
     uint64_t verdict[2]; /* small and large chunks: events + 1 when there were none; 0: none yet */
     uint64_t unused0[8];
     uint64_t failed;
     uint64_t bad_frees;
     uint64_t unused1[8];
-    wh_chunkpool_state pool;
+    wh_chunk_pool_state pool;
 } wh_ouro_header;
 
 WH_STATIC_ASSERT(sizeof(wh_vqueue_state) <= 64 && sizeof(wh_ouro_class) <= 64 &&
@@ -162,29 +162,29 @@ WH_HD uint32_t wh_ouro_open_chunk_(uint64_t w) {
 
 /* --- arithmetic ------------------------------------------------------------------------ */
 
-WH_HD uint32_t wh_ouro_level_(wh_ouro_t h, uint32_t c) {
+WH_HD uint32_t wh_ouro_level_(wh_ouro_ref h, uint32_t c) {
     return c >= h.n_small;
 }
-WH_HD uint32_t wh_ouro_page_log2_(wh_ouro_t h, uint32_t c) {
+WH_HD uint32_t wh_ouro_page_log2_(wh_ouro_ref h, uint32_t c) {
     return h.min_log2 + c;
 }
 /* Pages of a chunk of class c, log2. */
-WH_HD uint32_t wh_ouro_pages_log2_(wh_ouro_t h, uint32_t c) {
+WH_HD uint32_t wh_ouro_pages_log2_(wh_ouro_ref h, uint32_t c) {
     return h.chunk_log2 + (wh_ouro_level_(h, c) ? h.large_log2 : 0) - wh_ouro_page_log2_(h, c);
 }
-WH_HD uint64_t wh_ouro_max_size_(wh_ouro_t h) {
+WH_HD uint64_t wh_ouro_max_size_(wh_ouro_ref h) {
     return (uint64_t)1 << wh_ouro_page_log2_(h, h.n_classes - 1);
 }
 /* The chunk of class c that small chunk `unit` is a part of. */
-WH_HD uint32_t wh_ouro_first_(wh_ouro_t h, uint32_t c, uint32_t unit) {
+WH_HD uint32_t wh_ouro_first_(wh_ouro_ref h, uint32_t c, uint32_t unit) {
     return wh_ouro_level_(h, c) ? unit >> h.large_log2 << h.large_log2 : unit;
 }
-WH_HD unsigned char *wh_ouro_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page) {
+WH_HD unsigned char *wh_ouro_page_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t page) {
     return h.base + ((uint64_t)chunk << h.chunk_log2) +
            ((uint64_t)page << wh_ouro_page_log2_(h, c));
 }
 /* Chunk of class c, and page in it, of a page's number: its offset in pages. */
-WH_HD uint32_t wh_ouro_chunk_of_(wh_ouro_t h, uint32_t c, uint32_t id, uint32_t *page) {
+WH_HD uint32_t wh_ouro_chunk_of_(wh_ouro_ref h, uint32_t c, uint32_t id, uint32_t *page) {
     const uint64_t offset = (uint64_t)id << wh_ouro_page_log2_(h, c);
     const uint32_t chunk = wh_ouro_first_(h, c, (uint32_t)(offset >> h.chunk_log2));
     *page = id & ((1u << wh_ouro_pages_log2_(h, c)) - 1);
@@ -192,29 +192,29 @@ WH_HD uint32_t wh_ouro_chunk_of_(wh_ouro_t h, uint32_t c, uint32_t id, uint32_t 
 }
 /* Word w of a chunk's bits. First words lie together, then second ones: most chunks have one, and
  * so their words are dense. */
-WH_HD uint64_t *wh_ouro_bits_(wh_ouro_t h, uint32_t chunk, uint32_t w) {
+WH_HD uint64_t *wh_ouro_bits_(wh_ouro_ref h, uint32_t chunk, uint32_t w) {
     return h.bits + ((uint64_t)w * h.n_chunks + chunk);
 }
 /* A place of class c. */
-WH_HD uint64_t *wh_ouro_at_(wh_ouro_t h, uint32_t place, uint32_t c) {
+WH_HD uint64_t *wh_ouro_at_(wh_ouro_ref h, uint32_t place, uint32_t c) {
     return h.words + ((uint64_t)(place * h.n_classes + c) << h.apart_log2);
 }
-WH_HD uint64_t *wh_ouro_sem_(wh_ouro_t h, uint32_t c) {
+WH_HD uint64_t *wh_ouro_sem_(wh_ouro_ref h, uint32_t c) {
     return wh_ouro_at_(h, WH_OURO_AT_SEM, c);
 }
-WH_HD uint64_t *wh_ouro_full_(wh_ouro_t h, uint32_t c) {
+WH_HD uint64_t *wh_ouro_full_(wh_ouro_ref h, uint32_t c) {
     return wh_ouro_at_(h, WH_OURO_AT_FULL, c);
 }
-WH_HD wh_ouro_class *wh_ouro_class_(wh_ouro_t h, uint32_t c) {
+WH_HD wh_ouro_class *wh_ouro_class_(wh_ouro_ref h, uint32_t c) {
     return (wh_ouro_class *)(void *)wh_ouro_at_(h, WH_OURO_AT_CLASS, c);
 }
 /* How many open words class c has, and those of all classes before it. CHUNKS have none. */
-WH_HD uint32_t wh_ouro_opens_(wh_ouro_t h, uint32_t c) {
+WH_HD uint32_t wh_ouro_opens_(wh_ouro_ref h, uint32_t c) {
     const uint32_t doubled = h.open_first_log2 + c, most = h.open_log2[0];
     const uint32_t log2 = wh_ouro_level_(h, c) ? h.open_log2[1] : doubled < most ? doubled : most;
     return WH_OURO_BY_CHUNK(h.variant) ? 0 : 1u << log2;
 }
-WH_HD uint32_t wh_ouro_opens_before_(wh_ouro_t h, uint32_t c) {
+WH_HD uint32_t wh_ouro_opens_before_(wh_ouro_ref h, uint32_t c) {
     const uint32_t small = c < h.n_small ? c : h.n_small, most = h.open_log2[0];
     const uint32_t rise = most - h.open_first_log2, doubled = small < rise ? small : rise;
     const uint32_t first = 1u << h.open_first_log2;
@@ -223,24 +223,24 @@ WH_HD uint32_t wh_ouro_opens_before_(wh_ouro_t h, uint32_t c) {
                                              ((c - small) << h.open_log2[1]);
 }
 /* Words of 8 bytes from one open word to the next, log2. */
-WH_HD uint32_t wh_ouro_open_apart_log2_(wh_ouro_t h) {
+WH_HD uint32_t wh_ouro_open_apart_log2_(wh_ouro_ref h) {
     return h.apart_log2 < WH_OURO_OPEN_APART_LOG2 ? h.apart_log2 : WH_OURO_OPEN_APART_LOG2;
 }
 /* Open word k of class c. */
-WH_HD uint64_t *wh_ouro_open_(wh_ouro_t h, uint32_t c, uint32_t k) {
-    return wh_ouro_at_(h, WH_OURO_PLACES, 0) + ((uint64_t)WH_CHUNKPOOL_PLACES << h.apart_log2) +
+WH_HD uint64_t *wh_ouro_open_(wh_ouro_ref h, uint32_t c, uint32_t k) {
+    return wh_ouro_at_(h, WH_OURO_PLACES, 0) + ((uint64_t)WH_CHUNK_POOL_PLACES << h.apart_log2) +
            ((uint64_t)(wh_ouro_opens_before_(h, c) + k) << wh_ouro_open_apart_log2_(h));
 }
 /* What it is when it is used up. */
-WH_HD uint64_t wh_ouro_used_up_(wh_ouro_t h, uint32_t c) {
+WH_HD uint64_t wh_ouro_used_up_(wh_ouro_ref h, uint32_t c) {
     return (uint64_t)1 << wh_ouro_pages_log2_(h, c);
 }
-WH_HD wh_veb wh_ouro_tree_(wh_ouro_t h, uint32_t c) {
+WH_HD wh_veb wh_ouro_tree_(wh_ouro_ref h, uint32_t c) {
     return wh_veb_make(h.trees + (uint64_t)c * h.tree_words, h.n_chunks);
 }
 
-WH_HD wh_chunkpool wh_ouro_pool_(wh_ouro_t h) {
-    wh_chunkpool p;
+WH_HD wh_chunk_pool wh_ouro_pool_(wh_ouro_ref h) {
+    wh_chunk_pool p;
     p.words = wh_ouro_at_(h, WH_OURO_PLACES, 0);
     p.apart = 1u << h.apart_log2;
     p.state = &h.header->pool;
@@ -254,7 +254,7 @@ WH_HD wh_chunkpool wh_ouro_pool_(wh_ouro_t h) {
     return p;
 }
 
-WH_HD wh_vqueue_chunks wh_ouro_queue_chunks_(wh_ouro_t h) {
+WH_HD wh_vqueue_chunks wh_ouro_queue_chunks_(wh_ouro_ref h) {
     wh_vqueue_chunks k;
     k.pool = wh_ouro_pool_(h);
     k.base = h.base;
@@ -266,7 +266,7 @@ WH_HD wh_vqueue_chunks wh_ouro_queue_chunks_(wh_ouro_t h) {
 }
 
 /* The queue of class c; variant: h.variant, or the constant that the code is made for. */
-WH_HD wh_vqueue wh_ouro_queue_(uint32_t variant, wh_ouro_t h, uint32_t c) {
+WH_HD wh_vqueue wh_ouro_queue_(uint32_t variant, wh_ouro_ref h, uint32_t c) {
     const int large = wh_ouro_level_(h, c) != 0;
     const uint64_t at = large ? ((uint64_t)h.n_small << h.table_log2[0]) +
                                     ((uint64_t)(c - h.n_small) << h.table_log2[1])
@@ -288,13 +288,13 @@ WH_HD wh_vqueue wh_ouro_queue_(uint32_t variant, wh_ouro_t h, uint32_t c) {
 /* --- plan and init --------------------------------------------------------------------- */
 
 /* Entries, or links, of all queues. */
-WH_HD uint64_t wh_ouro_table_words_(wh_ouro_t h) {
+WH_HD uint64_t wh_ouro_table_words_(wh_ouro_ref h) {
     return ((uint64_t)h.n_small << h.table_log2[0]) +
            ((uint64_t)(h.n_classes - h.n_small) << h.table_log2[1]);
 }
 
 /* How large the tables of a heap of n chunks are, for small or for large classes. */
-WH_FN_HOST void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint64_t heap_bytes,
+WH_FN_HOST void wh_ouro_table_(wh_ouro_ref *h, uint32_t level, uint64_t n, uint64_t heap_bytes,
                                const wh_tuning *tuning) {
     const uint32_t kind = WH_OURO_KIND(h->variant);
     const int by_chunk = WH_OURO_BY_CHUNK(h->variant);
@@ -326,7 +326,7 @@ WH_FN_HOST void wh_ouro_table_(wh_ouro_t *h, uint32_t level, uint64_t n, uint64_
 
 /* How many open words the classes of a heap of n chunks have: tuning.buffers each, or what
  * OPEN_FIRST, OPEN_MOST and OPEN_SHARE and OPEN_FIT say. */
-WH_FN_HOST void wh_ouro_plan_open_(wh_ouro_t *h, uint64_t n, uint64_t heap_bytes,
+WH_FN_HOST void wh_ouro_plan_open_(wh_ouro_ref *h, uint64_t n, uint64_t heap_bytes,
                                    const wh_tuning *tuning) {
     const uint64_t fit = heap_bytes >> WH_OURO_OPEN_FIT_LOG2;
     for (uint32_t level = 0; level < 2; level++) {
@@ -352,8 +352,8 @@ WH_FN_HOST uint64_t wh_ouro_place_(uint64_t *at, uint64_t n, uint64_t size) {
 
 /* Everything that depends on the number of chunks. `memory` may be any address: with base
  * offset `pad`. Returns the bytes in all. */
-WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64_t pad, uint64_t n,
-                                     uint64_t heap_bytes, const wh_tuning *tuning) {
+WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_ref *h, unsigned char *memory, uint64_t pad,
+                                     uint64_t n, uint64_t heap_bytes, const wh_tuning *tuning) {
     const uint32_t kind = WH_OURO_KIND(h->variant);
     uint64_t at = pad + (n << h->chunk_log2);
     h->n_chunks = (uint32_t)n;
@@ -369,7 +369,7 @@ WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64
     h->base = memory + pad;
     h->header = (wh_ouro_header *)(void *)(memory + wh_ouro_place_(&at, 1, sizeof *h->header));
     h->apart_log2 = WH_OURO_MAX_APART_LOG2;
-    const uint64_t places = (uint64_t)WH_OURO_PLACES * h->n_classes + WH_CHUNKPOOL_PLACES;
+    const uint64_t places = (uint64_t)WH_OURO_PLACES * h->n_classes + WH_CHUNK_POOL_PLACES;
     while (h->apart_log2 > WH_OURO_MIN_APART_LOG2 && places << h->apart_log2 > heap_bytes / 2048) {
         h->apart_log2--; /* 8 << apart_log2 bytes a place: at most 1/256 of the heap */
     }
@@ -395,7 +395,7 @@ WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_t *h, unsigned char *memory, uint64
 
 /* With the chunks that the tuning gives, or `old` has: NULL, or a heap of which chunk and page
  * sizes are taken over (grow.h). */
-WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
                                         wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                         const wh_tuning *tuning) {
     const uint64_t heap_bytes = bytes, linear = wh_round_up(tuning->linear_bytes, 256);
@@ -442,7 +442,7 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     unsigned char *at = memory != NULL ? memory : (unsigned char *)(uintptr_t)WH_OURO_MAX_ALIGN;
     uint64_t pad = 0;
-    wh_ouro_t least = *h;
+    wh_ouro_ref least = *h;
     least.large_log2 = 0;
     least.n_classes = h->n_small;
     uint64_t as_large = 4 * chunk; /* what lies apart grows with the heap: until it fits itself */
@@ -488,7 +488,7 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_t *h, const wh
 
 /* The same; where no chunk size is given, with the default one, or the largest smaller one with
  * which the heap can be made. */
-WH_FN_HOST wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro_t *old,
+WH_FN_HOST wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
                                    wh_plan *plan, unsigned char *memory, uint64_t bytes,
                                    const wh_tuning *tuning) {
     wh_tuning t = *tuning;
@@ -524,27 +524,27 @@ WH_FN_HOST wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_t *h, const wh_ouro
 #define WH_OURO_READY_SHARE_LOG2 15u
 #endif
 #define WH_OURO_READY_PAGES_LOG2 5u /* CHUNKS: a chunk's pages, at most */
-WH_HD uint32_t wh_ouro_ready_first_(wh_ouro_t h) {
+WH_HD uint32_t wh_ouro_ready_first_(wh_ouro_ref h) {
     const uint32_t above = h.chunk_log2 - h.min_log2;
     return WH_OURO_BY_CHUNK(h.variant) && above > WH_OURO_READY_PAGES_LOG2
                ? above - WH_OURO_READY_PAGES_LOG2
                : 0;
 }
 /* Of one class. */
-WH_HD uint32_t wh_ouro_ready_(wh_ouro_t h) {
+WH_HD uint32_t wh_ouro_ready_(wh_ouro_ref h) {
     const uint32_t share = h.n_chunks >> WH_OURO_READY_SHARE_LOG2, links = 1u << h.table_log2[0];
     const uint32_t most = share < links ? share : links;
     return WH_OURO_KIND(h.variant) == WH_VQUEUE_ARRAY ? 0 : most;
 }
-WH_HD uint32_t wh_ouro_ready_chunks_(wh_ouro_t h) {
+WH_HD uint32_t wh_ouro_ready_chunks_(wh_ouro_ref h) {
     return (h.n_small - wh_ouro_ready_first_(h)) * wh_ouro_ready_(h);
 }
-WH_HD int wh_ouro_is_ready_(wh_ouro_t h, uint32_t c) {
+WH_HD int wh_ouro_is_ready_(wh_ouro_ref h, uint32_t c) {
     return wh_ouro_ready_(h) != 0 && c >= wh_ouro_ready_first_(h) && c < h.n_small;
 }
 
 /* The link of number j of class c's queue as it is made. */
-WH_HD uint64_t wh_ouro_ready_link_(wh_ouro_t h, uint32_t c, uint32_t j) {
+WH_HD uint64_t wh_ouro_ready_link_(wh_ouro_ref h, uint32_t c, uint32_t j) {
     const uint32_t ready = wh_ouro_ready_(h);
     return wh_vqueue_link(wh_ouro_queue_(h.variant, h, c).id, j,
                           j < ready ? (c - wh_ouro_ready_first_(h)) * ready + j
@@ -552,7 +552,7 @@ WH_HD uint64_t wh_ouro_ready_link_(wh_ouro_t h, uint32_t c, uint32_t j) {
 }
 
 /* Thread i of n. Cost: the metadata. */
-WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_ouro_init_(wh_ouro_ref h, uint64_t i, uint64_t n) {
     const uint32_t kind = WH_OURO_KIND(h.variant), ready = wh_ouro_ready_(h);
     if (i == 0) {
         h.header->self = h;
@@ -560,8 +560,8 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         h.header->bad_frees = 0;
         h.header->verdict[0] = 0;
         h.header->verdict[1] = 0;
-        wh_chunkpool_reset(wh_ouro_pool_(h));
-        *wh_chunkpool_offset_(wh_ouro_pool_(h)) = wh_ouro_ready_chunks_(h);
+        wh_chunk_pool_reset(wh_ouro_pool_(h));
+        *wh_chunk_pool_offset_(wh_ouro_pool_(h)) = wh_ouro_ready_chunks_(h);
     }
     for (uint64_t c = i; c < h.n_classes; c += n) {
         wh_ouro_class *cl = wh_ouro_class_(h, (uint32_t)c);
@@ -574,7 +574,7 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
         const wh_vqueue q = wh_ouro_queue_(h.variant, h, (uint32_t)c);
         wh_vqueue_reset(q);
         if (wh_ouro_is_ready_(h, (uint32_t)c)) {
-            *q.room = wh_bulksem_word(
+            *q.room = wh_bulk_semaphore_word(
                 (int64_t)((uint64_t)ready << wh_vqueue_per_log2(wh_ouro_queue_chunks_(h))), 0, 0);
             q.state->provisioned = q.state->used = ready;
             q.state->first = wh_ouro_ready_link_(h, (uint32_t)c, 0);
@@ -626,8 +626,8 @@ WH_FN void wh_ouro_init_(wh_ouro_t h, uint64_t i, uint64_t n) {
 /* clang-format off */
 static inline uint64_t wh_ouro_layout_(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_ouro_t, field),
-        sizeof(wh_ouro_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_ouro_ref, field),
+        sizeof(wh_ouro_ref),
         WH_F_(base) WH_F_(header) WH_F_(words) WH_F_(tables) WH_F_(rings) WH_F_(trees) WH_F_(next)
         WH_F_(bits) WH_F_(count) WH_F_(cls) WH_F_(linear) WH_F_(linear_bytes) WH_F_(data_bytes)
         WH_F_(n_chunks) WH_F_(tree_words) WH_F_(variant) WH_F_(chunk_log2) WH_F_(min_log2)
@@ -646,12 +646,12 @@ static inline uint64_t wh_ouro_layout_(void) {
         sizeof(wh_vqueue_state),
         WH_F_(provisioned) WH_F_(used) WH_F_(first) WH_F_(last) WH_F_(announced)
 #undef WH_F_
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_chunkpool_state, field),
-        sizeof(wh_chunkpool_state),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_chunk_pool_state, field),
+        sizeof(wh_chunk_pool_state),
         WH_F_(moving) WH_F_(loose)
 #undef WH_F_
         WH_OURO_PLACES, WH_OURO_MAX_CLASSES, WH_OURO_MAX_CACHE, WH_OURO_OPEN_APART_LOG2,
-        WH_OURO_READY_SHARE_LOG2, WH_CHUNKPOOL_PLACES, WH_VQUEUE_CHUNK_BITS,
+        WH_OURO_READY_SHARE_LOG2, WH_CHUNK_POOL_PLACES, WH_VQUEUE_CHUNK_BITS,
     };
     return wh_layout_hash("ouroboros", parts, sizeof parts / sizeof *parts);
 }

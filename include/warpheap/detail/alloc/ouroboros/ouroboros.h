@@ -6,7 +6,7 @@
  *   pages      ouro-s-p         ouro-va-p          ouro-vl-p        (4.1, Algorithm 3)
  *   chunks     ouro-s-c         ouro-va-c          ouro-vl-c        (4.2, Algorithms 4, 5)
  *
- * docs/OUROBOROS.md lists what the papers claim and the departures, with reasons. layout.h
+ * docs/papers/ouroboros.md lists what the papers claim and the departures, with reasons. layout.h
  * holds the structures; core/bulk_semaphore.h, core/chunk_pool.h and core/vqueue.h what the
  * allocator is built of.
  *
@@ -17,7 +17,7 @@
  *   queue    one per class: of page indices, or of chunks with free pages
  *   open     PAGES, not in the papers: a chunk of which pages have not been handed out yet. These
  *            do not go through the queue: a class has some open words, {chunk, next page}, and an
- *            add to one's own takes pages from it (docs/OUROBOROS.md)
+ *            add to one's own takes pages from it (docs/papers/ouroboros.md)
  *   parked   not in the papers: where free pages go for which the queue has no room (it is
  *            full, or memory for it to grow is not to be had). Their bits are set and their
  *            chunk is in a tree (core/veb.h), from which it is taken as from a queue
@@ -124,6 +124,7 @@
 #define WH_ALLOC_OUROBOROS_H
 
 #include "warpheap/detail/alloc/ouroboros/layout.h"
+#include "warpheap/core/hash.h"
 #include "warpheap/core/warp_group.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -131,23 +132,23 @@
 /* --- putting chunks where they are found ------------------------------------------------ */
 
 /* I2: a chunk that the caller holds, with count > 0, into the tree. */
-WH_FN void wh_ouro_park_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
+WH_FN void wh_ouro_park_(wh_ouro_ref h, uint32_t c, uint32_t chunk) {
     wh_add_u64_relaxed(&wh_ouro_class_(h, c)->parked, 1);
     (void)wh_veb_insert(wh_ouro_tree_(h, c), chunk); /* P4 */
 }
 
-WH_FN void wh_ouro_unpark_(wh_ouro_t h, uint32_t c) {
+WH_FN void wh_ouro_unpark_(wh_ouro_ref h, uint32_t c) {
     (void)wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->parked, 1);
 }
 
 /* Where a lane begins to look through a tree. Every one begins elsewhere: in a full heap all lanes
  * of a device look at once. */
-WH_FN uint64_t wh_ouro_start_(wh_ouro_t h) {
-    return (uint64_t)((uint32_t)wh_thread_id() * 2654435761u) * h.n_chunks >> 32;
+WH_FN uint64_t wh_ouro_start_(wh_ouro_ref h) {
+    return (uint64_t)wh_spread32((uint32_t)wh_thread_id()) * h.n_chunks >> 32;
 }
 
 /* Takes a chunk out of the tree: the caller holds it. NONE: there is none. */
-WH_FN uint32_t wh_ouro_hold_parked_(wh_ouro_t h, uint32_t c) {
+WH_FN uint32_t wh_ouro_hold_parked_(wh_ouro_ref h, uint32_t c) {
     const wh_veb tree = wh_ouro_tree_(h, c);
     for (uint64_t from = wh_ouro_start_(h);;) {
         uint64_t chunk = wh_veb_successor(tree, from);
@@ -172,7 +173,7 @@ WH_FN uint32_t wh_ouro_hold_parked_(wh_ouro_t h, uint32_t c) {
 #define WH_OURO_FULL 2u  /* all its pages are free, or were: `full` is to be changed */
 
 /* Adds n pages to the count of a chunk, whose bits are set. */
-WH_FN uint32_t wh_ouro_add_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n) {
+WH_FN uint32_t wh_ouro_add_pages_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t n) {
     const uint32_t old = WH_PLANT(ouro_p3_count, wh_fetch_add_u32_acq_rel,
                                   wh_fetch_add_u32_relaxed)(&h.count[chunk], n); /* P3 */
     const uint32_t full = old + n == 1u << wh_ouro_pages_log2_(h, c) ? WH_OURO_FULL : 0;
@@ -181,7 +182,7 @@ WH_FN uint32_t wh_ouro_add_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint3
 
 /* Changes `full` by so many chunks of lanes with `changes`: one add for the lanes of a class
  * (with pages as large as chunks each page counts). All lanes of mask call. */
-WH_FN void wh_ouro_add_full_(wh_ouro_t h, wh_mask_t mask, int changes, uint32_t c, int up) {
+WH_FN void wh_ouro_add_full_(wh_ouro_ref h, wh_mask mask, int changes, uint32_t c, int up) {
     if (wh_any(mask, changes)) {
         const wh_group g = wh_group_by_u32(mask, changes ? c : WH_OURO_NO_CLASS);
         if (changes && wh_group_leads(g)) {
@@ -192,13 +193,13 @@ WH_FN void wh_ouro_add_full_(wh_ouro_t h, wh_mask_t mask, int changes, uint32_t 
 }
 
 /* Sets bits in word w of a chunk: which of them were clear. The others are of free pages. */
-WH_FN uint64_t wh_ouro_set_bits_(wh_ouro_t h, uint32_t chunk, uint32_t w, uint64_t bits) {
+WH_FN uint64_t wh_ouro_set_bits_(wh_ouro_ref h, uint32_t chunk, uint32_t w, uint64_t bits) {
     return bits & ~WH_PLANT(ouro_p2_set, wh_fetch_or_u64_release,
                             wh_fetch_or_u64_relaxed)(wh_ouro_bits_(h, chunk, w), bits); /* P2 */
 }
 
 /* PAGES: counts n pages of a chunk whose bits are set, and parks the chunk if need be. */
-WH_FN void wh_ouro_park_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n) {
+WH_FN void wh_ouro_park_pages_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t n) {
     const uint32_t found = wh_ouro_add_pages_(h, c, chunk, n);
     if ((found & WH_OURO_FULL) != 0) {
         wh_add_u64_relaxed(wh_ouro_full_(h, c), wh_ouro_full_up_(1));
@@ -209,7 +210,7 @@ WH_FN void wh_ouro_park_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t
 }
 
 /* PAGES: a free page for which the queue has no room. */
-WH_FN void wh_ouro_park_page_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t page) {
+WH_FN void wh_ouro_park_page_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t page) {
     if (wh_ouro_set_bits_(h, chunk, page >> 6, (uint64_t)1 << (page & 63)) == 0) {
         wh_add_u64_relaxed(&h.header->bad_frees, 1);
     } else {
@@ -226,18 +227,18 @@ WH_HD uint64_t wh_ouro_range_bits_(uint32_t w, uint32_t from, uint32_t to) {
 
 /* Room in the queue of class c for n values (0 for a lane that leads no group), when the
  * first take of it, which returned old, has not given all. */
-WH_FN_SLOW uint32_t wh_ouro_more_room_(const wh_ouro_header *header, wh_mask_t mask, uint32_t c,
+WH_FN_SLOW uint32_t wh_ouro_more_room_(const wh_ouro_header *header, wh_mask mask, uint32_t c,
                                        uint32_t n, uint64_t old) {
-    const wh_ouro_t h = header->self;
+    const wh_ouro_ref h = header->self;
     return wh_vqueue_more_room_(wh_ouro_queue_(h.variant, h, n != 0 ? c : 0),
                                 wh_ouro_queue_chunks_(h), mask, n, old);
 }
 
 /* How many of n values (0 for a lane that leads no group) the queue q of class c has room
  * for. All lanes of mask call. */
-WH_FN uint32_t wh_ouro_room_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, uint32_t c, uint32_t n) {
+WH_FN uint32_t wh_ouro_room_(wh_ouro_ref h, wh_vqueue q, wh_mask mask, uint32_t c, uint32_t n) {
     const uint64_t old = wh_vqueue_ask_room_(q, n);
-    if (wh_any(mask, n != 0 && wh_bulksem_got(old, n) < n)) {
+    if (wh_any(mask, n != 0 && wh_bulk_semaphore_got(old, n) < n)) {
         return wh_ouro_more_room_(h.header, mask, c, n, old);
     }
     return n;
@@ -245,7 +246,7 @@ WH_FN uint32_t wh_ouro_room_(wh_ouro_t h, wh_vqueue q, wh_mask_t mask, uint32_t 
 
 /* CHUNKS: puts chunks that active lanes hold, with count > 0, into the queue, or else the
  * tree. held: E counts them. All lanes of mask call, none with a take outstanding. */
-WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, int active,
+WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_ref h, wh_mask mask, int active,
                                    uint32_t c, uint32_t chunk, int held) {
     const wh_group g = wh_group_by_u32(mask, active ? c : WH_OURO_NO_CLASS);
     const int leads = active && wh_group_leads(g);
@@ -262,7 +263,7 @@ WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_t h, wh_mask_t mask
     }
     wh_syncwarp(mask);
     if (leads) {
-        wh_bulksem_signal(wh_ouro_sem_(h, c), room, held ? g.n : 0, 0);
+        wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), room, held ? g.n : 0, 0);
     }
     wh_vqueue_put(q, wh_ouro_queue_chunks_(h), mask, active && g.rank < room, first + g.rank,
                   chunk);
@@ -271,7 +272,7 @@ WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_t h, wh_mask_t mask
 /* --- memory for other classes -------------------------------------------------------------- */
 
 /* Gives a chunk that the caller holds back to the pool, if all its pages are free. */
-WH_FN int wh_ouro_retire_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
+WH_FN int wh_ouro_retire_(wh_ouro_ref h, uint32_t c, uint32_t chunk) {
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c), pages = 1u << pages_log2;
     const uint32_t count = wh_load_u32_acquire(&h.count[chunk]); /* P3 */
     if (WH_PLANT(ouro_i3, count != pages, count == 0)) {
@@ -285,21 +286,21 @@ WH_FN int wh_ouro_retire_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
     for (uint32_t i = 0; i < units; i++) {
         h.cls[chunk + i] = WH_OURO_NO_CLASS; /* I3 */
     }
-    wh_chunkpool_free(wh_ouro_pool_(h), wh_ouro_level_(h, c), chunk);
+    wh_chunk_pool_free(wh_ouro_pool_(h), wh_ouro_level_(h, c), chunk);
     /* P5. The other way round a search would find it in neither place. */
     (void)wh_fetch_sub_u64_release(wh_ouro_full_(h, c), 1);
     return 1;
 }
 
 /* CHUNKS: takes one chunk from the queue of class c, which E then counts. */
-WH_FN uint32_t wh_ouro_hold_one_(wh_ouro_t h, uint32_t c) {
+WH_FN uint32_t wh_ouro_hold_one_(wh_ouro_ref h, uint32_t c) {
     uint64_t *sem = wh_ouro_sem_(h, c);
-    if (wh_bulksem_count(wh_load_u64_relaxed(sem)) <= 0) {
+    if (wh_bulk_semaphore_count(wh_load_u64_relaxed(sem)) <= 0) {
         return WH_CHUNK_NONE;
     }
-    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-1, 1, 0));
-    if (wh_bulksem_got(old, 1) == 0) {
-        wh_add_u64_relaxed(sem, wh_bulksem_word(1, -1, 0));
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulk_semaphore_word(-1, 1, 0));
+    if (wh_bulk_semaphore_got(old, 1) == 0) {
+        wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(1, -1, 0));
         return WH_CHUNK_NONE;
     }
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
@@ -309,21 +310,21 @@ WH_FN uint32_t wh_ouro_hold_one_(wh_ouro_t h, uint32_t c) {
 
 /* PAGES: moves up to n pages from the queue of class c to the bits of their chunks, where
  * one sees which chunks are free as a whole ("queue compaction", section 7). */
-WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
+WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_ref h, uint32_t c, uint32_t n) {
     uint64_t *sem = wh_ouro_sem_(h, c);
-    if (wh_bulksem_count(wh_load_u64_relaxed(sem)) <= 0) {
+    if (wh_bulk_semaphore_count(wh_load_u64_relaxed(sem)) <= 0) {
         return 0;
     }
     /* E keeps others from believing that there is nothing. */
-    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-(int64_t)n, 1, 0));
-    const uint32_t got = wh_bulksem_got(old, n);
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulk_semaphore_word(-(int64_t)n, 1, 0));
+    const uint32_t got = wh_bulk_semaphore_got(old, n);
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
     uint64_t first = 0;
     if (got != 0) { /* who moves in vain keeps no search from its end */
         (void)wh_fetch_add_u64_acq_rel(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
         first = wh_vqueue_reserve_take(q, got);
     }
-    wh_add_u64_relaxed(sem, wh_bulksem_word((int64_t)(n - got), 0, 0));
+    wh_add_u64_relaxed(sem, wh_bulk_semaphore_word((int64_t)(n - got), 0, 0));
     for (uint32_t i = 0; i < got; i++) {
         uint32_t page = 0;
         const uint32_t id =
@@ -335,7 +336,7 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
         (void)wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
         wh_fence(); /* X1: parked is raised before E is lowered */
     }
-    wh_bulksem_signal(sem, 0, 1, 0);
+    wh_bulk_semaphore_signal(sem, 0, 1, 0);
     return got;
 }
 
@@ -343,12 +344,12 @@ WH_FN uint32_t wh_ouro_unqueue_pages_(wh_ouro_t h, uint32_t c, uint32_t n) {
 #define WH_OURO_AT_ONCE 8u
 
 /* `next` in open word k of class c. */
-WH_FN uint32_t wh_ouro_load_open_(wh_ouro_t h, uint32_t c, uint32_t k) {
+WH_FN uint32_t wh_ouro_load_open_(wh_ouro_ref h, uint32_t c, uint32_t k) {
     return wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, k)));
 }
 
 /* Whether all open words of class c are used up, and nobody brings a chunk for one. */
-WH_FN int wh_ouro_all_used_up_(wh_ouro_t h, uint32_t c) {
+WH_FN int wh_ouro_all_used_up_(wh_ouro_ref h, uint32_t c) {
     const uint32_t n = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
     uint32_t differs = 0;
     for (uint32_t k = 0; k < n && differs == 0; k += WH_OURO_AT_ONCE) {
@@ -361,7 +362,8 @@ WH_FN int wh_ouro_all_used_up_(wh_ouro_t h, uint32_t c) {
 
 /* PAGES: one of the n open words of class c from word `from` on, cyclically, that has pages ahead;
  * NONE if there is none. *coming: whether one is being refilled. */
-WH_FN uint32_t wh_ouro_find_open_(wh_ouro_t h, uint32_t c, uint32_t from, uint32_t n, int *coming) {
+WH_FN uint32_t wh_ouro_find_open_(wh_ouro_ref h, uint32_t c, uint32_t from, uint32_t n,
+                                  int *coming) {
     const uint32_t all = wh_ouro_opens_(h, c), pages = 1u << wh_ouro_pages_log2_(h, c);
     uint32_t found = UINT32_MAX;
     *coming = 0;
@@ -379,7 +381,7 @@ WH_FN uint32_t wh_ouro_find_open_(wh_ouro_t h, uint32_t c, uint32_t from, uint32
 }
 
 /* PAGES: moves the pages that are ahead in open word k of class c to the bits of their chunk. */
-WH_FN void wh_ouro_close_(wh_ouro_t h, uint32_t c, uint32_t k) {
+WH_FN void wh_ouro_close_(wh_ouro_ref h, uint32_t c, uint32_t k) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     uint64_t *word = wh_ouro_open_(h, c, k), *sem = wh_ouro_sem_(h, c);
     uint64_t w = wh_load_u64_relaxed(word);
@@ -387,7 +389,7 @@ WH_FN void wh_ouro_close_(wh_ouro_t h, uint32_t c, uint32_t k) {
         return;
     }
     /* As in unqueue_pages_. Both before the pages leave the word (acq_rel): X1, P5. */
-    wh_add_u64_relaxed(sem, wh_bulksem_word(0, WH_PLANT(ouro_x1_closing, 1, 0), 0));
+    wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(0, WH_PLANT(ouro_x1_closing, 1, 0), 0));
     (void)wh_fetch_add_u64_acq_rel(&wh_ouro_class_(h, c)->moving, 1);
     for (uint64_t seen; wh_ouro_open_next_(w) < pages; w = seen) {
         seen = wh_cas_u64_acq_rel(word, w, wh_ouro_used_up_(h, c)); /* P7 */
@@ -402,18 +404,18 @@ WH_FN void wh_ouro_close_(wh_ouro_t h, uint32_t c, uint32_t k) {
     }
     (void)wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
     wh_fence(); /* X1: parked is raised before E is lowered */
-    wh_bulksem_signal(sem, 0, WH_PLANT(ouro_x1_closing, 1, 0), 0);
+    wh_bulk_semaphore_signal(sem, 0, WH_PLANT(ouro_x1_closing, 1, 0), 0);
 }
 
 /* Takes chunks of class u, all of whose pages are free, back into the pool: one, or all.
  * Returns how many. */
 WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_t u, int all) {
-    const wh_ouro_t h = header->self;
+    const wh_ouro_ref h = header->self;
     uint64_t *sem = wh_ouro_sem_(h, u);
     const uint64_t *full = wh_ouro_full_(h, u);
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, u);
     uint32_t n = 0;
-    int64_t entries = wh_bulksem_count(wh_load_u64_relaxed(sem));
+    int64_t entries = wh_bulk_semaphore_count(wh_load_u64_relaxed(sem));
     if (!WH_OURO_BY_CHUNK(h.variant)) {
         uint32_t left =
             WH_PLANT(ouro_x2_open, wh_load_u64_relaxed(&wh_ouro_class_(h, u)->opened) != 0, 0)
@@ -444,7 +446,7 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
             break;
         }
         if (wh_ouro_retire_(h, u, chunk)) {
-            wh_bulksem_signal(sem, 0, 1, 0);
+            wh_bulk_semaphore_signal(sem, 0, 1, 0);
             n++;
         } else {
             wh_ouro_enqueue_chunks_(h.variant, h, 1u << wh_lane_id(), 1, u, chunk, 1);
@@ -474,7 +476,7 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
 /* Takes idle memory of other classes back into the pool, for a chunk of class c. Whether it
  * found some. No lane that calls together with the caller has a take outstanding. */
 WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
-    const wh_ouro_t h = header->self;
+    const wh_ouro_ref h = header->self;
     const uint32_t level = wh_ouro_level_(h, c);
     for (uint32_t u = h.n_classes; u-- > 0;) {
         if (u != c && wh_ouro_level_(h, u) >= level && wh_ouro_reclaim_class_(header, u, 0) != 0) {
@@ -484,20 +486,20 @@ WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
     for (uint32_t u = 0; level == 1 && u < h.n_small; u++) {
         (void)wh_ouro_reclaim_class_(header, u, 1);
     }
-    return level == 1 && wh_chunkpool_merge(wh_ouro_pool_(h));
+    return level == 1 && wh_chunk_pool_merge(wh_ouro_pool_(h));
 }
 
 /* X1: whether class c had no page, nor the pool a chunk for it. */
 WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
-    const wh_ouro_t h = header->self;
+    const wh_ouro_ref h = header->self;
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
     const uint64_t front = wh_load_u64_acquire(q.front);
-    if (!wh_chunkpool_empty(wh_ouro_pool_(h), wh_ouro_level_(h, c)) ||
+    if (!wh_chunk_pool_empty(wh_ouro_pool_(h), wh_ouro_level_(h, c)) ||
         WH_PLANT(ouro_x1_open, !wh_ouro_all_used_up_(h, c), 0)) {
         return 0;
     }
     wh_fence();
-    const uint32_t e = wh_bulksem_expected(wh_load_u64_acquire(wh_ouro_sem_(h, c)));
+    const uint32_t e = wh_bulk_semaphore_expected(wh_load_u64_acquire(wh_ouro_sem_(h, c)));
     if (WH_PLANT(ouro_x1_held, e != 0, 0) ||
         WH_PLANT(ouro_x1_parked, wh_load_u64_acquire(&wh_ouro_class_(h, c)->parked) != 0, 0)) {
         return 0;
@@ -512,11 +514,11 @@ typedef struct wh_ouro_events {
 } wh_ouro_events;
 
 /* Each of these counts only grows: if two sums are the same, so are all counts in between. */
-WH_FN wh_ouro_events wh_ouro_events_(wh_ouro_t h) {
-    const wh_chunkpool pool = wh_ouro_pool_(h);
+WH_FN wh_ouro_events wh_ouro_events_(wh_ouro_ref h) {
+    const wh_chunk_pool pool = wh_ouro_pool_(h);
     wh_ouro_events e;
-    e.whole = wh_load_u64_relaxed(&wh_chunkpool_ring_(pool, 0)->tail) +
-              wh_load_u64_relaxed(&wh_chunkpool_ring_(pool, 1)->tail);
+    e.whole = wh_load_u64_relaxed(&wh_chunk_pool_ring_(pool, 0)->tail) +
+              wh_load_u64_relaxed(&wh_chunk_pool_ring_(pool, 1)->tail);
     e.puts = 0;
     for (uint32_t u = 0; u < h.n_classes; u++) {
         e.whole += wh_ouro_full_ever_(wh_load_u64_relaxed(wh_ouro_full_(h, u)));
@@ -531,7 +533,7 @@ WH_FN wh_ouro_events wh_ouro_events_(wh_ouro_t h) {
 /* X2: whether no class had a chunk that is free as a whole, nor pages in open words, where that
  * does not show, or on their way to where it does. *fronts: the sum of those of PAGES' queues,
  * which were read before. */
-WH_FN int wh_ouro_none_whole_(wh_ouro_t h, uint64_t *fronts) {
+WH_FN int wh_ouro_none_whole_(wh_ouro_ref h, uint64_t *fronts) {
     const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
     int whole = 0, used_up = 1;
     uint64_t moving = 0;
@@ -572,7 +574,7 @@ typedef struct wh_ouro_looks {
  * together with the caller has a take outstanding. */
 WH_FN_SLOW int wh_ouro_search_(const wh_ouro_header *header, uint32_t c, uint32_t attempt,
                                wh_ouro_looks *looks) {
-    const wh_ouro_t h = header->self;
+    const wh_ouro_ref h = header->self;
     uint64_t *verdict = &h.header->verdict[wh_ouro_level_(h, c)];
     const uint64_t known = wh_load_u64_acquire(verdict); /* P6 */
     uint64_t fronts = 0;
@@ -609,7 +611,7 @@ WH_FN_SLOW int wh_ouro_search_(const wh_ouro_header *header, uint32_t c, uint32_
 
 /* Claims the bit of a page of a chunk; the caller has claimed it in count (I4). start: where
  * to look first; what is fresh is handed out in order. */
-WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t start) {
+WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t start) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     const uint32_t words = (pages + 63) / 64;
     start &= pages - 1;
@@ -634,7 +636,7 @@ WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint3
 
 /* Lowers the count of a chunk that the caller holds by up to n: how many pages it has
  * claimed. *left: what others may still claim; *found: FULL if all pages were free. */
-WH_FN uint32_t wh_ouro_claim_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t n,
+WH_FN uint32_t wh_ouro_claim_pages_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t n,
                                     uint32_t *start, uint32_t *left, uint32_t *found) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     const uint32_t have = wh_load_u32_relaxed(&h.count[chunk]);
@@ -647,7 +649,7 @@ WH_FN uint32_t wh_ouro_claim_pages_(wh_ouro_t h, uint32_t c, uint32_t chunk, uin
 }
 
 /* Makes a chunk from the pool one of class c; its pages [from, pages) are free. */
-WH_FN void wh_ouro_format_(wh_ouro_t h, uint32_t c, uint32_t chunk) {
+WH_FN void wh_ouro_format_(wh_ouro_ref h, uint32_t c, uint32_t chunk) {
     const uint32_t units = wh_ouro_level_(h, c) ? 1u << h.large_log2 : 1;
     wh_store_u32_relaxed(&h.count[chunk], 0);
     for (uint32_t i = 0; i < units; i++) {
@@ -693,7 +695,7 @@ WH_FN wh_ouro_step wh_ouro_step_(uint32_t duty, uint32_t counted) {
 }
 
 /* Chunks of the pool, if any were taken. */
-WH_FN void wh_ouro_step_fetch_(wh_chunkpool_take_t t, wh_ouro_step *s) {
+WH_FN void wh_ouro_step_fetch_(wh_chunk_pool_taken t, wh_ouro_step *s) {
     if (t.n != 0) {
         s->what = WH_OURO_FETCH;
         s->first = t.first;
@@ -703,19 +705,20 @@ WH_FN void wh_ouro_step_fetch_(wh_chunkpool_take_t t, wh_ouro_step *s) {
 }
 
 /* CHUNKS: r lanes of class c wait: R counts them from now on. Their duty. */
-WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
+WH_FN uint32_t wh_ouro_reserve_(wh_ouro_ref h, uint32_t c, uint32_t r) {
     uint64_t *sem = wh_ouro_sem_(h, c);
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
-    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(0, 0, r));
-    if (wh_bulksem_count(old) > 0) {
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulk_semaphore_word(0, 0, r));
+    if (wh_bulk_semaphore_count(old) > 0) {
         return 0;
     }
     /* C counts chunks, and is 0: what is lacking are pages. */
     const uint64_t fetching = wh_load_u64_relaxed(&wh_ouro_class_(h, c)->fetching);
-    const uint32_t duty = wh_bulksem_duty(
-        (int64_t)wh_bulksem_reserved(old) - (int64_t)(fetching << pages_log2), r, pages_log2);
+    const uint32_t duty = wh_bulk_semaphore_duty((int64_t)wh_bulk_semaphore_reserved(old) -
+                                                     (int64_t)(fetching << pages_log2),
+                                                 r, pages_log2);
     if (duty != 0) {
-        wh_add_u64_relaxed(sem, wh_bulksem_word(0, duty, 0));
+        wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(0, duty, 0));
         wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, duty);
     }
     return duty;
@@ -726,12 +729,12 @@ WH_FN uint32_t wh_ouro_reserve_(wh_ouro_t h, uint32_t c, uint32_t r) {
  * always held, and nearly empty. Only while there are fresh chunks: these become fewer, whereas
  * many who volunteer for what comes back now and then, in vain and in turn, would keep E from
  * looking 0 to each other for ever. */
-WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_t h, uint32_t c, uint32_t r, uint64_t w) {
+WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_ref h, uint32_t c, uint32_t r, uint64_t w) {
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
-    const uint32_t k = (uint32_t)wh_bulksem_ceil_((int64_t)r, pages_log2);
+    const uint32_t k = (uint32_t)wh_bulk_semaphore_ceil_((int64_t)r, pages_log2);
     wh_ouro_class *cl = wh_ouro_class_(h, c);
-    if (wh_fetch_add_u64_relaxed(&cl->fetching, k) << pages_log2 < wh_bulksem_reserved(w)) {
-        wh_add_u64_relaxed(wh_ouro_sem_(h, c), wh_bulksem_word(0, k, 0));
+    if (wh_fetch_add_u64_relaxed(&cl->fetching, k) << pages_log2 < wh_bulk_semaphore_reserved(w)) {
+        wh_add_u64_relaxed(wh_ouro_sem_(h, c), wh_bulk_semaphore_word(0, k, 0));
         return k;
     }
     wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - k);
@@ -739,13 +742,13 @@ WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_t h, uint32_t c, uint32_t r, uint64_t 
 }
 
 /* The open word of the caller: few SMs share one, and the warps of one spread over some. */
-WH_FN uint32_t wh_ouro_my_place_(wh_ouro_t h, uint32_t c) {
+WH_FN uint32_t wh_ouro_my_place_(wh_ouro_ref h, uint32_t c) {
     return (wh_sm_id() + wh_thread_in_block() / WH_WARP_SIZE * 37u) & (wh_ouro_opens_(h, c) - 1);
 }
 
 /* PAGES: opens a chunk that the caller has made one of class c for open word k: pages from `next`
  * on are ahead. */
-WH_FN void wh_ouro_install_(wh_ouro_t h, uint32_t c, uint32_t k, uint32_t chunk, uint32_t next) {
+WH_FN void wh_ouro_install_(wh_ouro_ref h, uint32_t c, uint32_t k, uint32_t chunk, uint32_t next) {
     wh_store_u64_relaxed(&wh_ouro_class_(h, c)->opened, 1);
     wh_add_u64_relaxed(wh_ouro_full_(h, c), WH_PLANT(ouro_x2_opened, wh_ouro_full_opened_(), 0));
     WH_PLANT(ouro_p7_install, wh_store_u64_release, wh_store_u64_relaxed)
@@ -756,15 +759,15 @@ WH_FN void wh_ouro_install_(wh_ouro_t h, uint32_t c, uint32_t k, uint32_t chunk,
  * seen: what it saw in the pool. NONE: the pool had none, and somebody else may try. */
 WH_FN_SLOW uint32_t wh_ouro_refill_(const wh_ouro_header *header, uint32_t c, uint32_t seen,
                                     uint32_t k, uint32_t kept) {
-    const wh_ouro_t h = header->self;
-    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const wh_ouro_ref h = header->self;
+    const wh_chunk_pool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c);
-    const wh_chunkpool_take_t t = wh_chunkpool_take_seen(pool, level, seen);
+    const wh_chunk_pool_taken t = wh_chunk_pool_take_seen(pool, level, seen);
     if (t.n == 0) {
         wh_store_u64_release(wh_ouro_open_(h, c, k), wh_ouro_used_up_(h, c));
         return WH_CHUNK_NONE;
     }
-    const uint32_t chunk = wh_chunkpool_get(pool, level, t, 0);
+    const uint32_t chunk = wh_chunk_pool_get(pool, level, t, 0);
     wh_ouro_format_(h, c, chunk);
     wh_ouro_install_(h, c, k, chunk, kept);
     return chunk;
@@ -772,7 +775,7 @@ WH_FN_SLOW uint32_t wh_ouro_refill_(const wh_ouro_header *header, uint32_t c, ui
 
 /* PAGES: takes up to r pages from those ahead in open word k of class c. Whoever passes the end of
  * the chunk, which is one, brings the next, and has what it lacks of that. seen: in the pool. */
-WH_FN void wh_ouro_step_open_(const wh_ouro_header *header, wh_ouro_t h, uint32_t c, uint32_t k,
+WH_FN void wh_ouro_step_open_(const wh_ouro_header *header, wh_ouro_ref h, uint32_t c, uint32_t k,
                               uint32_t r, uint32_t seen, wh_ouro_step *s) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
     const uint64_t old = WH_PLANT(ouro_p7_take, wh_fetch_add_u64_acquire,
@@ -792,12 +795,12 @@ WH_FN void wh_ouro_step_open_(const wh_ouro_header *header, wh_ouro_t h, uint32_
 }
 
 /* How many lanes a step has pages for, if it was OPEN. */
-WH_FN uint32_t wh_ouro_opened_(wh_ouro_t h, uint32_t c, const wh_ouro_step *s) {
+WH_FN uint32_t wh_ouro_opened_(wh_ouro_ref h, uint32_t c, const wh_ouro_step *s) {
     return s->n + (s->from != WH_CHUNK_NONE ? 1u << wh_ouro_pages_log2_(h, c) : 0);
 }
 
 /* The page of the lane of this rank in a group whose step was OPEN; NULL: it has none yet. */
-WH_FN void *wh_ouro_opened_page_(wh_ouro_t h, uint32_t c, const wh_ouro_step *s, uint32_t rank) {
+WH_FN void *wh_ouro_opened_page_(wh_ouro_ref h, uint32_t c, const wh_ouro_step *s, uint32_t rank) {
     const int old = rank < s->n;
     const uint32_t chunk = old ? wh_ouro_open_chunk_(s->first) : s->from;
     const uint32_t page = old ? wh_ouro_open_next_(s->first) + rank : rank - s->n;
@@ -809,22 +812,22 @@ WH_FN void *wh_ouro_opened_page_(wh_ouro_t h, uint32_t c, const wh_ouro_step *s,
  * word, the queue, parked chunks, other open words. */
 WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint32_t c, uint32_t r,
                                               uint32_t counted, uint32_t place, uint32_t attempt) {
-    const wh_ouro_t h = header->self;
-    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const wh_ouro_ref h = header->self;
+    const wh_chunk_pool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
     uint64_t *sem = wh_ouro_sem_(h, c);
     wh_ouro_step s = wh_ouro_step_(0, counted);
     if (r >> pages_log2 != 0) {
-        wh_ouro_step_fetch_(wh_chunkpool_take(pool, level, r >> pages_log2), &s);
+        wh_ouro_step_fetch_(wh_chunk_pool_take(pool, level, r >> pages_log2), &s);
         if (s.what != WH_OURO_WAIT) {
             return s;
         }
     }
     const uint32_t next = wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, place)));
     const uint32_t seen = r >> pages_log2 == 0 && next == 1u << pages_log2
-                              ? wh_chunkpool_look(pool, level)
-                              : WH_CHUNKPOOL_NONE_SEEN; /* or it was empty just now */
-    if (next >> pages_log2 == 0 || seen != WH_CHUNKPOOL_NONE_SEEN) {
+                              ? wh_chunk_pool_look(pool, level)
+                              : WH_CHUNK_POOL_NONE_SEEN; /* or it was empty just now */
+    if (next >> pages_log2 == 0 || seen != WH_CHUNK_POOL_NONE_SEEN) {
         wh_ouro_step_open_(header, h, c, place, r, seen, &s);
         return s;
     }
@@ -832,13 +835,13 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint
         return s; /* somebody brings a chunk for all who wait here */
     }
     if (!counted) {
-        wh_add_u64_relaxed(sem, wh_bulksem_word(0, 0, r));
+        wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(0, 0, r));
         s.counted = 1;
     }
     const uint64_t w = wh_load_u64_relaxed(sem);
-    if (wh_bulksem_count(w) > 0) {
-        if (wh_bulksem_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
-            s.n = wh_bulksem_retake(sem, r);
+    if (wh_bulk_semaphore_count(w) > 0) {
+        if (wh_bulk_semaphore_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
+            s.n = wh_bulk_semaphore_retake(sem, r);
         }
         if (s.n != 0) {
             s.what = WH_OURO_QUEUE;
@@ -860,10 +863,10 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint
         ouro_x1_open, wh_ouro_find_open_(h, c, place + 1, wh_ouro_opens_(h, c) - 1, &coming),
         UINT32_MAX);
     if (other != UINT32_MAX) {
-        wh_ouro_step_open_(header, h, c, other, r, WH_CHUNKPOOL_SEEN, &s);
+        wh_ouro_step_open_(header, h, c, other, r, WH_CHUNK_POOL_SEEN, &s);
         return s;
     }
-    if (!coming && wh_bulksem_expected(w) == 0 && wh_chunkpool_empty(pool, level)) {
+    if (!coming && wh_bulk_semaphore_expected(w) == 0 && wh_chunk_pool_empty(pool, level)) {
         s.what = WH_OURO_SEARCH;
     }
     return s;
@@ -876,8 +879,8 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_pages_(const wh_ouro_header *header, uint
 WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uint32_t c, uint32_t r,
                                                uint32_t duty, uint32_t counted, uint32_t tries,
                                                uint32_t attempt, uint32_t *idle) {
-    const wh_ouro_t h = header->self;
-    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const wh_ouro_ref h = header->self;
+    const wh_chunk_pool pool = wh_ouro_pool_(h);
     const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
     wh_ouro_class *cl = wh_ouro_class_(h, c);
     uint64_t *sem = wh_ouro_sem_(h, c);
@@ -887,16 +890,16 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uin
         return s;
     }
     if (duty != 0) {
-        wh_ouro_step_fetch_(wh_chunkpool_take(pool, level, duty), &s);
+        wh_ouro_step_fetch_(wh_chunk_pool_take(pool, level, duty), &s);
         if (s.what == WH_OURO_WAIT) {
-            wh_bulksem_signal(sem, 0, duty, 0);
+            wh_bulk_semaphore_signal(sem, 0, duty, 0);
             wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
             s.duty = 0;
         }
         return s;
     }
     const uint64_t w = wh_load_u64_relaxed(sem);
-    const int64_t count = wh_bulksem_count(w);
+    const int64_t count = wh_bulk_semaphore_count(w);
     if (count > 0) {
         *idle = 0;
         s.counted = counted;
@@ -907,7 +910,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uin
                 s.duty = wh_ouro_reserve_(h, c, r);
                 return s;
             }
-            if (wh_chunkpool_has_fresh(pool, level)) {
+            if (wh_chunk_pool_has_fresh(pool, level)) {
                 s.duty = wh_ouro_volunteer_(h, c, r, w);
                 if (s.duty != 0) {
                     return s;
@@ -915,18 +918,20 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uin
             }
         }
         /* A chunk serves one group at a time. */
-        if (!wh_bulksem_may_try(w, pages_log2 < 5 ? pages_log2 : 5, attempt,
-                                (uint32_t)wh_thread_id())) {
+        if (!wh_bulk_semaphore_may_try(w, pages_log2 < 5 ? pages_log2 : 5, attempt,
+                                       (uint32_t)wh_thread_id())) {
             return s;
         }
         /* One chunk serves all, if it may have so many; or else one each. */
         const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
                            : count < (int64_t)r          ? (uint32_t)count
                                                          : r;
-        const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulksem_word(-(int64_t)n, n, 0));
-        s.n = wh_bulksem_got(old, n);
+        const uint64_t old =
+            wh_fetch_add_u64_relaxed(sem, wh_bulk_semaphore_word(-(int64_t)n, n, 0));
+        s.n = wh_bulk_semaphore_got(old, n);
         if (s.n < n) {
-            wh_add_u64_relaxed(sem, wh_bulksem_word((int64_t)(n - s.n), -(int64_t)(n - s.n), 0));
+            wh_add_u64_relaxed(sem,
+                               wh_bulk_semaphore_word((int64_t)(n - s.n), -(int64_t)(n - s.n), 0));
         }
         if (s.n != 0) {
             s.what = WH_OURO_QUEUE;
@@ -947,14 +952,14 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uin
             return s;
         }
     }
-    if (WH_PLANT(ouro_x1_held, wh_bulksem_expected(w) != 0, 0)) {
+    if (WH_PLANT(ouro_x1_held, wh_bulk_semaphore_expected(w) != 0, 0)) {
         if (++*idle > WH_OURO_PATIENCE) {
-            s.duty = wh_chunkpool_has_fresh(pool, level) ? wh_ouro_volunteer_(h, c, r, w) : 0;
+            s.duty = wh_chunk_pool_has_fresh(pool, level) ? wh_ouro_volunteer_(h, c, r, w) : 0;
             *idle = 0;
         }
         return s;
     }
-    if (!wh_chunkpool_empty(pool, level)) {
+    if (!wh_chunk_pool_empty(pool, level)) {
         if (++*idle > 2) { /* nobody fetches, and not for a moment only */
             s.duty = wh_ouro_volunteer_(h, c, r, w);
             *idle = 0;
@@ -967,7 +972,7 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uin
 
 /* CHUNKS: sets the bits of pages [from, to) of a fresh chunk, of which nobody has a page yet, and
  * counts them. */
-WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t from,
+WH_FN void wh_ouro_free_range_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t from,
                                uint32_t to) {
     for (uint32_t w = from / 64; w * 64 < to; w++) {
         wh_store_u64_relaxed(wh_ouro_bits_(h, chunk, w),
@@ -980,7 +985,7 @@ WH_FN void wh_ouro_free_range_(wh_ouro_t h, uint32_t c, uint32_t chunk, uint32_t
 
 /* CHUNKS: after a FETCH of chunks by groups of the warp: the last chunk of each goes into its queue
  * if pages are left. surplus, chunk: the leader's. */
-WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, uint32_t chunk,
+WH_FN void wh_ouro_publish_(wh_ouro_ref h, wh_mask mask, int leads, uint32_t c, uint32_t chunk,
                             uint32_t surplus, uint32_t fetched, uint32_t kept) {
     const uint32_t pages = 1u << wh_ouro_pages_log2_(h, leads ? c : 0);
     const int has = leads && surplus != 0;
@@ -989,24 +994,24 @@ WH_FN void wh_ouro_publish_(wh_ouro_t h, wh_mask_t mask, int leads, uint32_t c, 
     }
     wh_ouro_enqueue_chunks_(h.variant, h, mask, has, c, chunk, 0);
     if (leads) {
-        wh_bulksem_signal(wh_ouro_sem_(h, c), 0, fetched, kept);
+        wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), 0, fetched, kept);
         wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, (uint64_t)0 - fetched);
     }
 }
 
 /* PAGES: for groups that want as many pages as a chunk has, or more: whole chunks from the pool. As
  * from_open_, which calls this. */
-WH_FN_SLOW void *wh_ouro_from_whole_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+WH_FN_SLOW void *wh_ouro_from_whole_(const wh_ouro_header *header, wh_mask mask, wh_mask lanes,
                                      uint32_t c) {
-    const wh_ouro_t h = header->self;
-    const wh_chunkpool pool = wh_ouro_pool_(h);
+    const wh_ouro_ref h = header->self;
+    const wh_chunk_pool pool = wh_ouro_pool_(h);
     const int in = c != WH_OURO_NO_CLASS;
     const uint32_t cc = in ? c : 0, level = wh_ouro_level_(h, cc);
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, cc), rank = wh_mask_rank(lanes);
     const uint32_t leader = wh_mask_leader(lanes), want = wh_popc32(lanes) >> pages_log2;
-    wh_chunkpool_take_t t = {0, 0, 0};
+    wh_chunk_pool_taken t = {0, 0, 0};
     if (in && want != 0 && wh_lane_id() == leader) {
-        t = wh_chunkpool_take(pool, level, want);
+        t = wh_chunk_pool_take(pool, level, want);
     }
     t.first = wh_shfl_u64(mask, t.first, leader);
     t.n = wh_shfl_u32(mask, t.n, leader);
@@ -1014,7 +1019,7 @@ WH_FN_SLOW void *wh_ouro_from_whole_(const wh_ouro_header *header, wh_mask_t mas
     wh_syncwarp(mask); /* what the leader acquired with a chunk, for the lane that uses it */
     uint32_t chunk = WH_CHUNK_NONE;
     if (in && rank < t.n) {
-        chunk = wh_chunkpool_get(pool, level, t, rank);
+        chunk = wh_chunk_pool_get(pool, level, t, rank);
         wh_ouro_format_(h, c, chunk);
     }
     const int served = in && rank >> pages_log2 < t.n;
@@ -1028,9 +1033,9 @@ WH_FN_SLOW void *wh_ouro_from_whole_(const wh_ouro_header *header, wh_mask_t mas
  * keeps so much in local memory that it takes many round trips: each acquire empties the L1. All
  * lanes of mask call, none with a take outstanding; the caller's group and class as in slow_. NULL
  * for lanes that are to go there. */
-WH_FN_SLOW void *wh_ouro_from_open_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+WH_FN_SLOW void *wh_ouro_from_open_(const wh_ouro_header *header, wh_mask mask, wh_mask lanes,
                                     uint32_t c) {
-    const wh_ouro_t h = header->self;
+    const wh_ouro_ref h = header->self;
     const int in = c != WH_OURO_NO_CLASS;
     const uint32_t cc = in ? c : 0;
     const uint32_t leader = wh_mask_leader(lanes), pages = 1u << wh_ouro_pages_log2_(h, cc);
@@ -1041,7 +1046,7 @@ WH_FN_SLOW void *wh_ouro_from_open_(const wh_ouro_header *header, wh_mask_t mask
     int need = in && p == NULL, stuck = 0;
     WH_NO_UNROLL
     for (uint32_t attempt = 0; wh_any(mask, need) && !wh_any(mask, stuck); attempt++) {
-        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        const wh_mask needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
         wh_ouro_step s = wh_ouro_step_(0, 0);
         s.from = WH_CHUNK_NONE;
@@ -1049,10 +1054,10 @@ WH_FN_SLOW void *wh_ouro_from_open_(const wh_ouro_header *header, wh_mask_t mask
             const uint32_t next =
                 wh_ouro_open_next_(wh_load_u64_relaxed(wh_ouro_open_(h, c, place)));
             const uint32_t seen = next == pages
-                                      ? wh_chunkpool_look(wh_ouro_pool_(h), wh_ouro_level_(h, c))
-                                      : WH_CHUNKPOOL_NONE_SEEN;
-            stuck = r >= pages || (next == pages && seen == WH_CHUNKPOOL_NONE_SEEN);
-            if (!stuck && (next < pages || seen != WH_CHUNKPOOL_NONE_SEEN)) {
+                                      ? wh_chunk_pool_look(wh_ouro_pool_(h), wh_ouro_level_(h, c))
+                                      : WH_CHUNK_POOL_NONE_SEEN;
+            stuck = r >= pages || (next == pages && seen == WH_CHUNK_POOL_NONE_SEEN);
+            if (!stuck && (next < pages || seen != WH_CHUNK_POOL_NONE_SEEN)) {
                 wh_ouro_step_open_(header, h, c, place, r, seen, &s);
             }
         }
@@ -1075,7 +1080,7 @@ WH_FN_SLOW void *wh_ouro_from_open_(const wh_ouro_header *header, wh_mask_t mask
 #define WH_OURO_RETIRES 2u /* the caller's take was the last one on its queue chunk */
 
 /* PAGES: the rest of what the fast path has begun. p: the caller's page, if it got it. */
-WH_FN void *wh_ouro_finish_(wh_ouro_t h, wh_mask_t mask, uint32_t c, uint32_t begun,
+WH_FN void *wh_ouro_finish_(wh_ouro_ref h, wh_mask mask, uint32_t c, uint32_t begun,
                             uint64_t position, uint32_t chunk, void *p) {
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c != WH_OURO_NO_CLASS ? c : 0);
     const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
@@ -1099,10 +1104,10 @@ WH_FN void *wh_ouro_finish_(wh_ouro_t h, wh_mask_t mask, uint32_t c, uint32_t be
 /* Serves the lanes of groups that have no page yet. All lanes of mask call; `lanes` is the caller's
  * group, of class c (NO_CLASS: takes no part), p the caller's page if it has one; begun, position,
  * chunk: see finish_. */
-WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask mask, wh_mask lanes,
                                uint32_t c, void *p, uint32_t begun, uint64_t position,
                                uint32_t chunk_begun) {
-    const wh_ouro_t h = header->self;
+    const wh_ouro_ref h = header->self;
     const int by_chunk = WH_OURO_BY_CHUNK(h.variant);
     const int in = c != WH_OURO_NO_CLASS;
     const uint32_t leader = wh_mask_leader(lanes);
@@ -1119,7 +1124,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
     uint32_t idle = 0, tries = 0, counted = 0, duty = 0;
     wh_ouro_looks looks = {0, 0, 0};
     for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
-        const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        const wh_mask needy = wh_ballot(mask, need) & lanes;
         const uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
         wh_ouro_step s = wh_ouro_step_(0, counted);
         if (leads && (r != 0 || duty != 0)) {
@@ -1152,11 +1157,11 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         }
         const int fetches = s.what == WH_OURO_FETCH;
         if (need && fetches && rank < s.n) {
-            wh_chunkpool_take_t t;
+            wh_chunk_pool_taken t;
             t.first = s.first;
             t.n = s.n;
             t.from = s.from;
-            value = wh_chunkpool_get(wh_ouro_pool_(h), wh_ouro_level_(h, c), t, rank);
+            value = wh_chunk_pool_get(wh_ouro_pool_(h), wh_ouro_level_(h, c), t, rank);
             wh_ouro_format_(h, c, value);
         }
         if (need && s.what == WH_OURO_PARKED && rank == 0) {
@@ -1195,7 +1200,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
         }
         if (leads && !by_chunk && counted && (fetches || opens)) {
             const uint32_t most = opens ? wh_ouro_opened_(h, c, &s) : keep;
-            wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 0, most < r ? most : r);
+            wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), 0, 0, most < r ? most : r);
         }
 
         /* Chunks from the queue or the tree: one for the group, or one for each lane. */
@@ -1230,10 +1235,10 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
                 wh_ouro_unpark_(h, c);
             }
             if (holds && !again && !parks) {
-                wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 1, 0);
+                wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), 0, 1, 0);
             }
             const int served = chunks && need && (one ? rank < claimed : holds);
-            const wh_mask_t done = wh_ballot(mask, served) & lanes;
+            const wh_mask done = wh_ballot(mask, served) & lanes;
             wh_syncwarp(mask);
             if (served) {
                 const uint32_t of = one ? theirs : value;
@@ -1242,7 +1247,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
                 need = 0;
             }
             if (leads && done != 0 && counted) {
-                wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 0, wh_popc32(done));
+                wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), 0, 0, wh_popc32(done));
             }
         }
 
@@ -1251,7 +1256,7 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
             uint32_t none = 0;
             if (leads && s.what == WH_OURO_SEARCH &&
                 wh_ouro_search_(header, c, attempt, &looks)) { /* X1, X2 */
-                wh_bulksem_signal(wh_ouro_sem_(h, c), 0, 0, r);
+                wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), 0, 0, r);
                 none = 1;
             }
             none = wh_shfl_u32(mask, none, leader);
@@ -1268,14 +1273,14 @@ WH_FN_SLOW void *wh_ouro_slow_(const wh_ouro_header *header, wh_mask_t mask, wh_
 }
 
 /* PAGES: what the fast path of malloc has left. Arguments as slow_'s. */
-WH_FN_SLOW void *wh_ouro_more_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+WH_FN_SLOW void *wh_ouro_more_(const wh_ouro_header *header, wh_mask mask, wh_mask lanes,
                                uint32_t c, void *p, uint32_t begun, uint64_t position,
                                uint32_t chunk) {
     const int takes = (begun & WH_OURO_TAKES) != 0;
     const int lacks = c != WH_OURO_NO_CLASS && p == NULL && !takes;
     const uint32_t vain = wh_popc32(wh_ballot(mask, lacks) & lanes);
     if (vain != 0 && wh_lane_id() == wh_mask_leader(lanes)) { /* undoes what the take had in vain */
-        wh_add_u64_relaxed(wh_ouro_sem_(header->self, c), wh_bulksem_word(vain, 0, 0));
+        wh_add_u64_relaxed(wh_ouro_sem_(header->self, c), wh_bulk_semaphore_word(vain, 0, 0));
     }
     if (!wh_any(mask, begun != 0)) { /* nobody has a position in hand */
         p = wh_ouro_from_open_(header, mask, lanes, c);
@@ -1288,7 +1293,7 @@ WH_FN_SLOW void *wh_ouro_more_(const wh_ouro_header *header, wh_mask_t mask, wh_
 
 /* --- the contract -------------------------------------------------------------------------- */
 
-WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_ref h, wh_mask mask, size_t n) {
     uint32_t c = WH_OURO_NO_CLASS;
     if (n != 0) {
         c = n <= wh_ouro_max_size_(h) ? wh_pow2_class(n, h.min_log2) : WH_OURO_NO_CLASS;
@@ -1307,7 +1312,7 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
         const wh_vqueue q = wh_ouro_queue_(variant, h, in ? c : 0);
         const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
         if (leads) {
-            got = wh_bulksem_got(wh_bulksem_take(sem, g.n), g.n);
+            got = wh_bulk_semaphore_got(wh_bulk_semaphore_take(sem, g.n), g.n);
             first = got != 0 ? wh_vqueue_reserve_take(q, got) : 0;
         }
         got = wh_shfl_u32(mask, got, g.leader);
@@ -1333,7 +1338,7 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_
 }
 
 /* Frees of which the page or the chunk is not in order. */
-WH_FN void wh_ouro_bad_free_(wh_ouro_t h) {
+WH_FN void wh_ouro_bad_free_(wh_ouro_ref h) {
     wh_add_u64_relaxed(&h.header->bad_frees, 1);
 }
 
@@ -1341,10 +1346,10 @@ WH_FN void wh_ouro_bad_free_(wh_ouro_t h) {
  * holds. All lanes of mask call; lanes: those of the caller's class c (NO_CLASS: takes no part).
  * old: what the first take of room returned. placed: it gave all, and the caller's position is
  * `position`, where its value is still to be put if `waits`. */
-WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask_t mask, wh_mask_t lanes,
+WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask mask, wh_mask lanes,
                                   uint32_t c, uint32_t value, uint64_t old, int placed, int waits,
                                   uint64_t position) {
-    const wh_ouro_t h = header->self;
+    const wh_ouro_ref h = header->self;
     const int in = c != WH_OURO_NO_CLASS, by_chunk = WH_OURO_BY_CHUNK(h.variant);
     const uint32_t cc = in ? c : 0, leader = wh_mask_leader(lanes), rank = wh_mask_rank(lanes);
     const int leads = in && wh_lane_id() == leader;
@@ -1362,7 +1367,7 @@ WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask_t mask, 
     }
     wh_vqueue_put(q, k, mask, waits, position, value); /* P1 */
     if (leads && room != 0) {
-        wh_bulksem_signal(wh_ouro_sem_(h, c), room, 0, 0);
+        wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), room, 0, 0);
     }
     const int parks = in && rank >= room;
     if (wh_any(mask, parks)) {
@@ -1387,12 +1392,12 @@ WH_FN_SLOW void wh_ouro_put_rest_(const wh_ouro_header *header, wh_mask_t mask, 
 
 /* Puts the values of lanes with `active` into the queues of their classes. All lanes of mask call;
  * g: the caller's group, of the active lanes of its class. */
-WH_FN void wh_ouro_put_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, wh_group g, int active,
+WH_FN void wh_ouro_put_(uint32_t variant, wh_ouro_ref h, wh_mask mask, wh_group g, int active,
                         uint32_t c, uint32_t value) {
     const int leads = active && wh_group_leads(g);
     const wh_vqueue q = wh_ouro_queue_(variant, h, active ? c : 0);
     const uint64_t old = wh_vqueue_ask_room_(q, leads ? g.n : 0);
-    const int placed = !wh_any(mask, leads && wh_bulksem_got(old, g.n) < g.n);
+    const int placed = !wh_any(mask, leads && wh_bulk_semaphore_got(old, g.n) < g.n);
     uint64_t first = 0;
     int waits = 0;
     if (placed) {
@@ -1404,7 +1409,7 @@ WH_FN void wh_ouro_put_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, wh_group 
         if (!wh_any(mask, waits)) {
             /* Counted when they are there, so that hardly anybody waits for one. */
             if (leads) {
-                wh_bulksem_signal(wh_ouro_sem_(h, c), g.n, 0, 0);
+                wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), g.n, 0, 0);
             }
             return;
         }
@@ -1413,7 +1418,7 @@ WH_FN void wh_ouro_put_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, wh_group 
                       waits, first);
 }
 
-WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_ref h, wh_mask mask, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     uint32_t c = WH_OURO_NO_CLASS;
     if (offset < h.data_bytes) {           /* not so for NULL */
@@ -1460,25 +1465,25 @@ WH_FN void wh_ouro_free_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, void *p)
     }
 }
 
-WH_FN void *wh_ouro_aligned_(uint32_t variant, wh_ouro_t h, wh_mask_t mask, size_t align,
+WH_FN void *wh_ouro_aligned_(uint32_t variant, wh_ouro_ref h, wh_mask mask, size_t align,
                              size_t n) {
     /* A page of 2^k bytes lies at a multiple of 2^k. */
     return wh_ouro_malloc_(variant, h, mask, n == 0 ? 0 : n > align ? n : align);
 }
 
-WH_FN uint64_t wh_ouro_usable_size_(wh_ouro_t h, const void *p) {
+WH_FN uint64_t wh_ouro_usable_size_(wh_ouro_ref h, const void *p) {
     const uint64_t offset = (uint64_t)((const unsigned char *)p - h.base);
     const uint32_t c = offset < h.data_bytes ? h.cls[offset >> h.chunk_log2] : WH_OURO_NO_CLASS;
     return c < h.n_classes ? (uint64_t)1 << wh_ouro_page_log2_(h, c) : 0;
 }
 
-WH_FN int wh_ouro_owns_(wh_ouro_t h, const void *p) {
+WH_FN int wh_ouro_owns_(wh_ouro_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.data_bytes;
 }
 
 /* The region of tuning.linear_bytes, as the caller uses it: the heap does not touch it, reset
  * included, and grow takes its contents along. Host and device. */
-WH_HD void *wh_ouro_linear(wh_ouro_t h) {
+WH_HD void *wh_ouro_linear(wh_ouro_ref h) {
     return h.linear_bytes != 0 ? h.linear : NULL;
 }
 
@@ -1501,46 +1506,46 @@ WH_HD void *wh_ouro_linear(wh_ouro_t h) {
     X(ouro_vl_c, "ouro-vl-c", WH_VQUEUE_LINKED, WH_OURO_CHUNKS)
 
 #define WH_OURO_VARIANT_(ident, name, kind, holds)                                                \
-    typedef wh_ouro_t wh_##ident##_t;                                                             \
-    WH_FN_HOST wh_status wh_##ident##_plan(wh_ouro_t *h, wh_plan *plan, unsigned char *memory,    \
+    typedef wh_ouro_ref wh_##ident##_ref;                                                         \
+    WH_FN_HOST wh_status wh_##ident##_plan(wh_ouro_ref *h, wh_plan *plan, unsigned char *memory,  \
                                            uint64_t bytes, const wh_tuning *tuning,               \
                                            uint32_t n_sms) {                                      \
         (void)n_sms;                                                                              \
         return wh_ouro_plan_((kind) | (holds), h, NULL, plan, memory, bytes, tuning);             \
     }                                                                                             \
-    WH_FN void wh_##ident##_init(wh_ouro_t h, uint64_t i, uint64_t n) {                           \
+    WH_FN void wh_##ident##_init(wh_ouro_ref h, uint64_t i, uint64_t n) {                         \
         wh_ouro_init_(h, i, n);                                                                   \
     }                                                                                             \
-    WH_FN void *wh_##ident##_malloc(wh_ouro_t h, wh_mask_t mask, size_t n) {                      \
+    WH_FN void *wh_##ident##_malloc(wh_ouro_ref h, wh_mask mask, size_t n) {                      \
         return wh_ouro_malloc_((kind) | (holds), h, mask, n);                                     \
     }                                                                                             \
-    WH_FN void wh_##ident##_free(wh_ouro_t h, wh_mask_t mask, void *p) {                          \
+    WH_FN void wh_##ident##_free(wh_ouro_ref h, wh_mask mask, void *p) {                          \
         wh_ouro_free_((kind) | (holds), h, mask, p);                                              \
     }                                                                                             \
-    WH_FN void *wh_##ident##_aligned(wh_ouro_t h, wh_mask_t mask, size_t align, size_t n) {       \
+    WH_FN void *wh_##ident##_aligned(wh_ouro_ref h, wh_mask mask, size_t align, size_t n) {       \
         return wh_ouro_aligned_((kind) | (holds), h, mask, align, n);                             \
     }                                                                                             \
-    WH_FN uint64_t wh_##ident##_usable_size(wh_ouro_t h, const void *p) {                         \
+    WH_FN uint64_t wh_##ident##_usable_size(wh_ouro_ref h, const void *p) {                       \
         return wh_ouro_usable_size_(h, p);                                                        \
     }                                                                                             \
-    WH_FN int wh_##ident##_owns(wh_ouro_t h, const void *p) {                                     \
+    WH_FN int wh_##ident##_owns(wh_ouro_ref h, const void *p) {                                   \
         return wh_ouro_owns_(h, p);                                                               \
     }                                                                                             \
-    WH_FN void wh_##ident##_stats(wh_ouro_t h, uint64_t i, uint64_t n, wh_stats *s) {             \
+    WH_FN void wh_##ident##_stats(wh_ouro_ref h, uint64_t i, uint64_t n, wh_stats *s) {           \
         wh_ouro_stats_(h, i, n, s);                                                               \
     }                                                                                             \
-    WH_FN void wh_##ident##_check(wh_ouro_t h, uint64_t i, uint64_t n, wh_report *r) {            \
+    WH_FN void wh_##ident##_check(wh_ouro_ref h, uint64_t i, uint64_t n, wh_report *r) {          \
         wh_ouro_check_(h, i, n, r);                                                               \
     }                                                                                             \
-    WH_FN void wh_##ident##_walk(wh_ouro_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {       \
+    WH_FN void wh_##ident##_walk(wh_ouro_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {     \
         wh_ouro_walk_(h, i, n, sink);                                                             \
     }                                                                                             \
-    WH_FN_HOST wh_status wh_##ident##_grow_plan(wh_ouro_t *h, wh_ouro_t old, wh_plan *plan,       \
+    WH_FN_HOST wh_status wh_##ident##_grow_plan(wh_ouro_ref *h, wh_ouro_ref old, wh_plan *plan,   \
                                                 unsigned char *memory, uint64_t bytes,            \
                                                 const wh_tuning *tuning, int64_t *moved) {        \
         return wh_ouro_grow_plan_((kind) | (holds), h, &old, plan, memory, bytes, tuning, moved); \
     }                                                                                             \
-    WH_FN void wh_##ident##_grow(wh_ouro_t h, wh_ouro_t old, uint64_t i, uint64_t n) {            \
+    WH_FN void wh_##ident##_grow(wh_ouro_ref h, wh_ouro_ref old, uint64_t i, uint64_t n) {        \
         wh_ouro_grow_(h, old, i, n);                                                              \
     }
 WH_OURO_VARIANT_LIST(WH_OURO_VARIANT_)

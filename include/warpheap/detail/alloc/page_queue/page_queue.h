@@ -41,14 +41,14 @@ typedef struct wh_page_queue_header {
     uint64_t bad_frees;
 } wh_page_queue_header;
 
-typedef struct wh_page_queue {
+typedef struct wh_page_queue_ref {
     unsigned char *base;
     wh_page_queue_header *header;
     uint32_t *entries;
     uint32_t pages;
     uint32_t capacity; /* of the ring */
     uint32_t page_log2;
-} wh_page_queue_t;
+} wh_page_queue_ref;
 
 #define wh_page_queue_NAME "page-queue"
 #define wh_page_queue_MAX_ALIGN 16u
@@ -63,7 +63,7 @@ WH_FN_HOST uint64_t wh_page_queue_capacity_(uint64_t pages) {
     return n;
 }
 
-WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_ref *h, wh_plan *plan, unsigned char *memory,
                                         uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t page = tuning->page_bytes != 0 ? tuning->page_bytes : WH_RANDOM_WALK_PAGE;
     (void)n_sms;
@@ -101,8 +101,8 @@ WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_t *h, wh_plan *plan, unsig
 /* clang-format off */
 static inline uint64_t wh_page_queue_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_page_queue_t, field),
-        sizeof(wh_page_queue_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_page_queue_ref, field),
+        sizeof(wh_page_queue_ref),
         WH_F_(base) WH_F_(header) WH_F_(entries) WH_F_(pages) WH_F_(capacity) WH_F_(page_log2)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_page_queue_header, field),
@@ -119,7 +119,7 @@ static inline uint64_t wh_page_queue_layout(void) {
 /* clang-format on */
 #endif
 
-WH_FN void wh_page_queue_init(wh_page_queue_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_page_queue_init(wh_page_queue_ref h, uint64_t i, uint64_t n) {
     for (uint64_t k = i; k < h.capacity; k += n) {
         wh_store_u32_relaxed(&h.entries[k], 0);
     }
@@ -134,7 +134,7 @@ WH_FN void wh_page_queue_init(wh_page_queue_t h, uint64_t i, uint64_t n) {
 }
 
 /* Takes up to k pages off the count; 0 by X1. */
-WH_FN uint32_t wh_page_queue_reserve_(wh_page_queue_t h, uint32_t k) {
+WH_FN uint32_t wh_page_queue_reserve_(wh_page_queue_ref h, uint32_t k) {
     wh_page_queue_header *q = h.header;
     for (uint32_t attempt = 0;; attempt++) {
         if ((int64_t)wh_load_u64_relaxed(&q->count) > 0) {
@@ -158,7 +158,7 @@ WH_FN uint32_t wh_page_queue_reserve_(wh_page_queue_t h, uint32_t k) {
 
 /* Pages for the lanes of mask with `wants`. steps: the caller's position in the order of
  * all takes since the reset, from 1. */
-WH_FN wh_page_got wh_page_queue_get_page(wh_page_queue_t h, wh_mask_t mask, int wants) {
+WH_FN wh_page_got wh_page_queue_get_page(wh_page_queue_ref h, wh_mask mask, int wants) {
     const wh_group g = wh_group_by_u32(mask, wants != 0);
     uint32_t n = 0;
     uint64_t first = 0;
@@ -178,7 +178,7 @@ WH_FN wh_page_got wh_page_queue_get_page(wh_page_queue_t h, wh_mask_t mask, int 
     return got;
 }
 
-WH_FN void *wh_page_queue_malloc(wh_page_queue_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_page_queue_malloc(wh_page_queue_ref h, wh_mask mask, size_t n) {
     const int wants = n != 0 && n <= (uint64_t)1 << h.page_log2;
     const wh_page_got got = wh_page_queue_get_page(h, mask, wants);
     if (got.page == WH_PAGE_NONE) {
@@ -188,17 +188,17 @@ WH_FN void *wh_page_queue_malloc(wh_page_queue_t h, wh_mask_t mask, size_t n) {
     return h.base + ((uint64_t)got.page << h.page_log2);
 }
 
-WH_FN int wh_page_queue_owns(wh_page_queue_t h, const void *p) {
+WH_FN int wh_page_queue_owns(wh_page_queue_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) >> h.page_log2 < h.pages;
 }
 
-WH_FN uint64_t wh_page_queue_usable_size(wh_page_queue_t h, const void *p) {
+WH_FN uint64_t wh_page_queue_usable_size(wh_page_queue_ref h, const void *p) {
     const uint64_t at = (uint64_t)((const unsigned char *)p - h.base);
     const uint64_t page = (uint64_t)1 << h.page_log2;
     return wh_page_queue_owns(h, p) && (at & (page - 1)) == 0 ? page : 0;
 }
 
-WH_FN void wh_page_queue_free(wh_page_queue_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_page_queue_free(wh_page_queue_ref h, wh_mask mask, void *p) {
     const int good = wh_page_queue_usable_size(h, p) != 0;
     const wh_group g = wh_group_by_u32(mask, good != 0);
     uint64_t first = 0;
@@ -218,7 +218,7 @@ WH_FN void wh_page_queue_free(wh_page_queue_t h, wh_mask_t mask, void *p) {
     }
 }
 
-WH_FN void *wh_page_queue_aligned(wh_page_queue_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_page_queue_aligned(wh_page_queue_ref h, wh_mask mask, size_t align, size_t n) {
     (void)h;
     (void)mask;
     (void)align;
@@ -226,7 +226,7 @@ WH_FN void *wh_page_queue_aligned(wh_page_queue_t h, wh_mask_t mask, size_t alig
     return NULL; /* MAX_ALIGN is 16: not called */
 }
 
-WH_FN void wh_page_queue_stats(wh_page_queue_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_page_queue_stats(wh_page_queue_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     (void)n;
     if (i == 0) {
         const uint64_t left = wh_load_u64_relaxed(&h.header->count);
@@ -242,7 +242,7 @@ WH_FN void wh_page_queue_stats(wh_page_queue_t h, uint64_t i, uint64_t n, wh_sta
     }
 }
 
-WH_FN void wh_page_queue_check(wh_page_queue_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_page_queue_check(wh_page_queue_ref h, uint64_t i, uint64_t n, wh_report *r) {
     const wh_ring *ring = &h.header->ring;
     const uint64_t head = wh_load_u64_relaxed(&ring->head);
     const uint64_t tail = wh_load_u64_relaxed(&ring->tail);
@@ -258,14 +258,14 @@ WH_FN void wh_page_queue_check(wh_page_queue_t h, uint64_t i, uint64_t n, wh_rep
     }
 }
 
-WH_FN uint64_t wh_page_queue_left(wh_page_queue_t h, uint64_t bytes, uint64_t i, uint64_t n) {
+WH_FN uint64_t wh_page_queue_left(wh_page_queue_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
     const int64_t count = (int64_t)wh_load_u64_relaxed(&h.header->count);
     const int fits = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2;
     (void)n;
     return i == 0 && fits && count > 0 ? (uint64_t)count : 0;
 }
 
-WH_FN void wh_page_queue_walk(wh_page_queue_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_page_queue_walk(wh_page_queue_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     (void)h;
     (void)i;
     (void)n;

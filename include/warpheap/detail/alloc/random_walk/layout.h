@@ -33,7 +33,7 @@ typedef struct wh_random_walk_header {
     uint64_t bad_frees;
 } wh_random_walk_header;
 
-typedef struct wh_random_walk {
+typedef struct wh_random_walk_ref {
     unsigned char *base; /* of page 0 */
     uint32_t *flags;     /* RW: one a page */
     uint64_t *words;     /* the others: use words, 32 pages each, with their LockMap bit */
@@ -45,7 +45,7 @@ typedef struct wh_random_walk {
     uint32_t page_log2;
     uint32_t limit; /* S_L: steps without a free page after which a walk gives up */
     uint32_t exact; /* then sweep before NULL */
-} wh_random_walk_t;
+} wh_random_walk_ref;
 
 /* What a call of getPage came to. */
 typedef struct wh_page_got {
@@ -100,8 +100,9 @@ WH_FN_HOST uint32_t wh_random_walk_hints_(uint64_t pages) {
 }
 
 /* Pages first, metadata behind them. */
-WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
-                                          uint64_t bytes, const wh_tuning *tuning, uint32_t parts) {
+WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_ref *h, wh_plan *plan,
+                                          unsigned char *memory, uint64_t bytes,
+                                          const wh_tuning *tuning, uint32_t parts) {
     const uint64_t page = tuning->page_bytes != 0 ? tuning->page_bytes : WH_RANDOM_WALK_PAGE;
     const double free_share =
         (tuning->oom_free_ppm != 0 ? tuning->oom_free_ppm : WH_RANDOM_WALK_FREE_PPM) / 1e6;
@@ -158,8 +159,8 @@ WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_t *h, wh_plan *plan, un
 /* clang-format off */
 static inline uint64_t wh_random_walk_layout_(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_random_walk_t, field),
-        sizeof(wh_random_walk_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_random_walk_ref, field),
+        sizeof(wh_random_walk_ref),
         WH_F_(base) WH_F_(flags) WH_F_(words) WH_F_(hints) WH_F_(header) WH_F_(pages) WH_F_(n_words)
         WH_F_(n_hints) WH_F_(page_log2) WH_F_(limit) WH_F_(exact)
 #undef WH_F_

@@ -1,7 +1,7 @@
 /* alloc/random_walk: the page allocators of Pham, Yuan, Li, Mou, Tu, Xu and Meng, "Dynamic
  * Buffer Management in Massively Parallel Systems: The Power of Randomness", ACM TOPC
  * 12(1), 2025: no shared queue; every thread looks at pages at random until it meets a
- * free one. docs/RANDOM_WALK.md: claims, departures, what was measured.
+ * free one. docs/papers/random_walk.md: claims, departures, what was measured.
  *
  *   rw      one used flag a page                                     Algorithm 1
  *   rw-bm   a bitmap: a step looks at 32 pages at once; LockMap      Algorithm 2
@@ -91,12 +91,12 @@
 
 /* --- addresses ------------------------------------------------------------------------- */
 
-WH_FN void *wh_random_walk_address_(wh_random_walk_t h, uint32_t page) {
+WH_FN void *wh_random_walk_address_(wh_random_walk_ref h, uint32_t page) {
     return h.base + ((uint64_t)page << h.page_log2);
 }
 
 /* The page that starts at p; WH_PAGE_NONE if p is no start of a page. */
-WH_FN uint32_t wh_random_walk_page_(wh_random_walk_t h, const void *p) {
+WH_FN uint32_t wh_random_walk_page_(wh_random_walk_ref h, const void *p) {
     const uint64_t at = (uint64_t)((const unsigned char *)p - h.base);
     const uint64_t page = at >> h.page_log2;
     return page < h.pages && (at & (((uint64_t)1 << h.page_log2) - 1)) == 0 ? (uint32_t)page
@@ -104,7 +104,7 @@ WH_FN uint32_t wh_random_walk_page_(wh_random_walk_t h, const void *p) {
 }
 
 /* Whether a request gets a page. Counts those that are too large. */
-WH_FN int wh_random_walk_wants_(wh_random_walk_t h, size_t n) {
+WH_FN int wh_random_walk_wants_(wh_random_walk_ref h, size_t n) {
     const int fits = n <= (uint64_t)1 << h.page_log2;
     if (!fits) {
         wh_add_u64_relaxed(&h.header->failed, 1);
@@ -113,7 +113,7 @@ WH_FN int wh_random_walk_wants_(wh_random_walk_t h, size_t n) {
 }
 
 /* The pointer for what getPage found. */
-WH_FN void *wh_random_walk_result_(wh_random_walk_t h, uint32_t page) {
+WH_FN void *wh_random_walk_result_(wh_random_walk_ref h, uint32_t page) {
     if (page == WH_PAGE_NONE) {
         wh_add_u64_relaxed(&h.header->failed, 1);
         return NULL;
@@ -121,7 +121,7 @@ WH_FN void *wh_random_walk_result_(wh_random_walk_t h, uint32_t page) {
     return wh_random_walk_address_(h, page);
 }
 
-WH_FN void wh_random_walk_bad_free_(wh_random_walk_t h) {
+WH_FN void wh_random_walk_bad_free_(wh_random_walk_ref h) {
     wh_add_u64_relaxed(&h.header->bad_frees, 1);
 }
 
@@ -131,7 +131,7 @@ WH_FN void wh_random_walk_bad_free_(wh_random_walk_t h) {
  * flags grows with every get and every free: if it is the same in two passes, nothing happened in
  * between, and all flags were odd at once. Lock-free: each further round is somebody's get or
  * free. */
-WH_FN_SLOW uint32_t wh_rw_sweep_(wh_random_walk_t h, wh_mask_t mask, int sweeps, uint32_t start) {
+WH_FN_SLOW uint32_t wh_rw_sweep_(wh_random_walk_ref h, wh_mask mask, int sweeps, uint32_t start) {
     uint32_t page = WH_PAGE_NONE;
     while (wh_walk_on(mask, sweeps)) {
         uint64_t sum[2] = {0, 0};
@@ -154,7 +154,7 @@ WH_FN_SLOW uint32_t wh_rw_sweep_(wh_random_walk_t h, wh_mask_t mask, int sweeps,
 }
 
 /* getPage for the lanes of mask with `wants`, each for itself. */
-WH_FN wh_page_got wh_rw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants) {
+WH_FN wh_page_got wh_rw_get_page(wh_random_walk_ref h, wh_mask mask, int wants) {
     wh_walk_random random = wh_walk_seed_near();
     wh_page_got got;
     got.page = WH_PAGE_NONE;
@@ -187,13 +187,13 @@ WH_FN wh_page_got wh_rw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants) 
     return got;
 }
 
-WH_FN void *wh_rw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_rw_malloc(wh_random_walk_ref h, wh_mask mask, size_t n) {
     const int wants = wh_random_walk_wants_(h, n);
     const wh_page_got got = wh_rw_get_page(h, mask, wants);
     return wants ? wh_random_walk_result_(h, got.page) : NULL;
 }
 
-WH_FN void wh_rw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_rw_free(wh_random_walk_ref h, wh_mask mask, void *p) {
     (void)mask;
     if (p == NULL) {
         return;
@@ -212,7 +212,7 @@ WH_FN void wh_rw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
 
 /* Tries to lock a word; what its free bits are, if it is ours, and 0 otherwise. *unsure: it
  * had free pages, but was somebody else's. */
-WH_FN uint32_t wh_random_walk_lock_(wh_random_walk_t h, uint32_t word, int *unsure) {
+WH_FN uint32_t wh_random_walk_lock_(wh_random_walk_ref h, uint32_t word, int *unsure) {
     const uint64_t old = WH_PLANT(rw_bm_p1_get, wh_fetch_or_u64_acquire, wh_fetch_or_u64_relaxed)(
         &h.words[word], WH_RANDOM_WALK_LOCK);                                       /* P1, P2 */
     const int lost = WH_PLANT(random_walk_i1, (old & WH_RANDOM_WALK_LOCK) != 0, 0); /* I1 */
@@ -224,12 +224,12 @@ WH_FN uint32_t wh_random_walk_lock_(wh_random_walk_t h, uint32_t word, int *unsu
 }
 
 /* Takes the pages of `taken` out of a locked word and unlocks it. */
-WH_FN void wh_random_walk_unlock_(wh_random_walk_t h, uint32_t word, uint32_t taken) {
+WH_FN void wh_random_walk_unlock_(wh_random_walk_ref h, uint32_t word, uint32_t taken) {
     wh_add_u64_relaxed(&h.words[word], taken - WH_RANDOM_WALK_LOCK); /* P2 */
 }
 
 /* Takes the first free page of a word. looks: only if a load has shown that it has one. */
-WH_FN uint32_t wh_random_walk_take_(wh_random_walk_t h, uint32_t word, int looks, int *unsure) {
+WH_FN uint32_t wh_random_walk_take_(wh_random_walk_ref h, uint32_t word, int looks, int *unsure) {
     *unsure = 0;
     if (looks && wh_use_free(wh_load_u64_relaxed(&h.words[word])) == 0) {
         return WH_PAGE_NONE;
@@ -244,7 +244,7 @@ WH_FN uint32_t wh_random_walk_take_(wh_random_walk_t h, uint32_t word, int looks
 
 /* A sweep over all words, from `start` around, for the lanes of mask that sweep: core/use_word.h
  * X1. A free page in a locked word may be the holder's, or not: the round is repeated. */
-WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_t h, wh_mask_t mask, int sweeps,
+WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_ref h, wh_mask mask, int sweeps,
                                           uint32_t start) {
     uint32_t page = WH_PAGE_NONE;
     while (wh_walk_on(mask, sweeps)) {
@@ -278,7 +278,7 @@ WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_t h, wh_mask_t mask, in
 
 /* What a walk of the lanes of mask with `wants` has got: if that is nothing, and NULL is to be
  * exact, the page that a sweep finds. */
-WH_FN uint32_t wh_random_walk_or_sweep_(wh_random_walk_t h, wh_mask_t mask, int wants,
+WH_FN uint32_t wh_random_walk_or_sweep_(wh_random_walk_ref h, wh_mask mask, int wants,
                                         uint32_t page, wh_walk_random *random) {
     const int sweeps = wants && page == WH_PAGE_NONE;
     if (h.exact == 0 || !wh_walk_on(mask, sweeps)) {
@@ -290,7 +290,7 @@ WH_FN uint32_t wh_random_walk_or_sweep_(wh_random_walk_t h, wh_mask_t mask, int 
 
 /* getPage for the lanes of mask with `wants`, each for itself, after `steps` that it has made
  * already. */
-WH_FN wh_page_got wh_rw_bm_walk_(wh_random_walk_t h, wh_mask_t mask, int wants, uint32_t steps) {
+WH_FN wh_page_got wh_rw_bm_walk_(wh_random_walk_ref h, wh_mask mask, int wants, uint32_t steps) {
     wh_walk_random random = wh_walk_seed_near();
     wh_page_got got;
     got.page = WH_PAGE_NONE;
@@ -310,24 +310,24 @@ WH_FN wh_page_got wh_rw_bm_walk_(wh_random_walk_t h, wh_mask_t mask, int wants, 
     return got;
 }
 
-WH_FN wh_page_got wh_rw_bm_get_page(wh_random_walk_t h, wh_mask_t mask, int wants) {
+WH_FN wh_page_got wh_rw_bm_get_page(wh_random_walk_ref h, wh_mask mask, int wants) {
     return wh_rw_bm_walk_(h, mask, wants, 0);
 }
 
-WH_FN void *wh_rw_bm_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_rw_bm_malloc(wh_random_walk_ref h, wh_mask mask, size_t n) {
     const int wants = wh_random_walk_wants_(h, n);
     const wh_page_got got = wh_rw_bm_get_page(h, mask, wants);
     return wants ? wh_random_walk_result_(h, got.page) : NULL;
 }
 
 /* Gives back the pages of `mask` in a word. */
-WH_FN void wh_random_walk_release_(wh_random_walk_t h, uint32_t word, uint32_t mask) {
+WH_FN void wh_random_walk_release_(wh_random_walk_ref h, uint32_t word, uint32_t mask) {
     const uint64_t change = ((uint64_t)1 << WH_RANDOM_WALK_COUNT) - mask;
     WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(&h.words[word], change);
 } /* P1 */
 
 /* freePage of those with a bitmap whose lanes get pages each for itself. */
-WH_FN void wh_rw_bm_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_rw_bm_free(wh_random_walk_ref h, wh_mask mask, void *p) {
     (void)mask;
     if (p == NULL) {
         return;
@@ -346,24 +346,24 @@ WH_FN void wh_rw_bm_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
 
 /* getPage for the lanes of mask with `wants`; all lanes of mask search for them. All end
  * in the same step. */
-WH_FN wh_page_got wh_corw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants) {
+WH_FN wh_page_got wh_corw_get_page(wh_random_walk_ref h, wh_mask mask, int wants) {
     wh_walk_random random = wh_walk_seed();
     const uint32_t leader = wh_mask_leader(mask);
     wh_page_got got;
     got.page = WH_PAGE_NONE;
     got.steps = 0;
-    wh_mask_t need = wh_ballot(mask, wants);
+    wh_mask need = wh_ballot(mask, wants);
     for (uint32_t failed = 0; need != 0 && failed < h.limit;) {
         const uint32_t first = wh_shfl_u32(mask, wh_walk_below(&random, h.n_words), leader);
         const uint32_t word = wh_walk_beside(first, h.n_words);
         uint32_t free = wh_use_free(wh_load_u64_relaxed(&h.words[word]));
-        const wh_mask_t has = wh_ballot(mask, free != 0);
+        const wh_mask has = wh_ballot(mask, free != 0);
         const uint32_t needed = wh_popc32(need);
         got.steps++;
         /* All look; as many take as it needs. */
-        wh_mask_t takers = 0;
+        wh_mask takers = 0;
         uint32_t there = 0;
-        for (wh_mask_t left = has; left != 0 && there < needed; left &= left - 1) {
+        for (wh_mask left = has; left != 0 && there < needed; left &= left - 1) {
             there += wh_popc32(wh_shfl_u32(mask, free, wh_ctz32(left)));
             takers |= left & (0u - left);
         }
@@ -373,17 +373,17 @@ WH_FN wh_page_got wh_corw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants
         /* The i-th lane that needs a page gets the i-th that was found. */
         const uint32_t mine = (need >> wh_lane_id() & 1) != 0 ? wh_mask_rank(need) : UINT32_MAX;
         uint32_t given = 0, taken = 0;
-        for (wh_mask_t left = wh_ballot(mask, free != 0); left != 0; left &= left - 1) {
+        for (wh_mask left = wh_ballot(mask, free != 0); left != 0; left &= left - 1) {
             const uint32_t from = wh_ctz32(left);
             const uint32_t bits = wh_shfl_u32(mask, free, from);
             const uint32_t at = wh_shfl_u32(mask, word, from);
             const uint32_t n = wh_popc32(bits);
             const uint32_t rest = needed - given;
             if (mine - given < n) { /* false for those that have one, and those that want none */
-                got.page = at * WH_USE_BITS + wh_kth_bit32(bits, mine - given + 1);
+                got.page = at * WH_USE_BITS + wh_select32(bits, mine - given + 1);
             }
             if (from == wh_lane_id()) {
-                taken = n <= rest ? bits : bits & ((1u << wh_kth_bit32(bits, rest + 1)) - 1);
+                taken = n <= rest ? bits : bits & ((1u << wh_select32(bits, rest + 1)) - 1);
             }
             given += n < rest ? n : rest;
         }
@@ -400,14 +400,14 @@ WH_FN wh_page_got wh_corw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants
     return got;
 }
 
-WH_FN void *wh_corw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_corw_malloc(wh_random_walk_ref h, wh_mask mask, size_t n) {
     const int wants = wh_random_walk_wants_(h, n);
     const wh_page_got got = wh_corw_get_page(h, mask, wants);
     return wants ? wh_random_walk_result_(h, got.page) : NULL;
 }
 
 /* freePage: the pages that a warp has from one word go back together. */
-WH_FN void wh_corw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_corw_free(wh_random_walk_ref h, wh_mask mask, void *p) {
     const uint32_t page = p != NULL ? wh_random_walk_page_(h, p) : WH_PAGE_NONE;
     const uint32_t word = page / WH_USE_BITS, bit = 1u << page % WH_USE_BITS;
     const int good =
@@ -427,7 +427,7 @@ WH_FN void wh_corw_free(wh_random_walk_t h, wh_mask_t mask, void *p) {
 
 /* getPage for the lanes of mask with `wants`, each for itself, which got page `last` before
  * (WH_PAGE_NONE: none yet). */
-WH_FN wh_page_got wh_crw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants, uint32_t last) {
+WH_FN wh_page_got wh_crw_get_page(wh_random_walk_ref h, wh_mask mask, int wants, uint32_t last) {
     wh_page_got got;
     got.page = WH_PAGE_NONE;
     got.steps = wants && last < h.pages;
@@ -444,7 +444,7 @@ WH_FN wh_page_got wh_crw_get_page(wh_random_walk_t h, wh_mask_t mask, int wants,
     return got;
 }
 
-WH_FN void *wh_crw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_crw_malloc(wh_random_walk_ref h, wh_mask mask, size_t n) {
     const int wants = wh_random_walk_wants_(h, n);
     uint32_t *hint = &h.hints[(uint32_t)wh_thread_id() & (h.n_hints - 1)];
     const uint32_t last = wants ? wh_load_u32_relaxed(hint) : WH_PAGE_NONE;
@@ -458,12 +458,12 @@ WH_FN void *wh_crw_malloc(wh_random_walk_t h, wh_mask_t mask, size_t n) {
 /* --- the rest of the contract --------------------------------------------------------------- */
 
 /* Pages of word i that exist, and of these the used ones. For RW 32 flags are a word. */
-WH_FN uint32_t wh_random_walk_exist_(wh_random_walk_t h, uint32_t word) {
+WH_FN uint32_t wh_random_walk_exist_(wh_random_walk_ref h, uint32_t word) {
     const uint32_t left = h.pages - word * WH_USE_BITS;
     return left >= WH_USE_BITS ? ~0u : (1u << left) - 1;
 }
 
-WH_FN uint32_t wh_random_walk_used_(wh_random_walk_t h, uint32_t word) {
+WH_FN uint32_t wh_random_walk_used_(wh_random_walk_ref h, uint32_t word) {
     const uint32_t exist = wh_random_walk_exist_(h, word);
     if (h.words != NULL) {
         return (uint32_t)wh_load_u64_relaxed(&h.words[word]) & exist;
@@ -475,7 +475,7 @@ WH_FN uint32_t wh_random_walk_used_(wh_random_walk_t h, uint32_t word) {
     return used;
 }
 
-WH_FN void wh_rw_init(wh_random_walk_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_rw_init(wh_random_walk_ref h, uint64_t i, uint64_t n) {
     if (i == 0) {
         wh_store_u64_relaxed(&h.header->failed, 0);
         wh_store_u64_relaxed(&h.header->bad_frees, 0);
@@ -492,15 +492,15 @@ WH_FN void wh_rw_init(wh_random_walk_t h, uint64_t i, uint64_t n) {
     }
 }
 
-WH_FN uint64_t wh_rw_usable_size(wh_random_walk_t h, const void *p) {
+WH_FN uint64_t wh_rw_usable_size(wh_random_walk_ref h, const void *p) {
     return wh_random_walk_page_(h, p) != WH_PAGE_NONE ? (uint64_t)1 << h.page_log2 : 0;
 }
 
-WH_FN int wh_rw_owns(wh_random_walk_t h, const void *p) {
+WH_FN int wh_rw_owns(wh_random_walk_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) >> h.page_log2 < h.pages;
 }
 
-WH_FN void *wh_rw_aligned(wh_random_walk_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_rw_aligned(wh_random_walk_ref h, wh_mask mask, size_t align, size_t n) {
     (void)h;
     (void)mask;
     (void)align;
@@ -508,7 +508,7 @@ WH_FN void *wh_rw_aligned(wh_random_walk_t h, wh_mask_t mask, size_t align, size
     return NULL; /* MAX_ALIGN is 16: not called */
 }
 
-WH_FN void wh_rw_stats(wh_random_walk_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_rw_stats(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     const uint64_t page = (uint64_t)1 << h.page_log2;
     uint64_t used = 0;
     int room = 0;
@@ -532,7 +532,7 @@ WH_FN void wh_rw_stats(wh_random_walk_t h, uint64_t i, uint64_t n, wh_stats *s) 
     }
 }
 
-WH_FN void wh_rw_check(wh_random_walk_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_rw_check(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_report *r) {
     for (uint64_t k = i; h.words != NULL && k < h.n_words; k += n) {
         const uint32_t exist = wh_random_walk_exist_(h, (uint32_t)k);
         if (((uint32_t)wh_load_u64_relaxed(&h.words[k]) | exist) != ~0u) { /* I2 */
@@ -544,7 +544,7 @@ WH_FN void wh_rw_check(wh_random_walk_t h, uint64_t i, uint64_t n, wh_report *r)
     }
 }
 
-WH_FN void wh_rw_walk(wh_random_walk_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_rw_walk(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     for (uint64_t k = i; k < h.n_words; k += n) {
         for (uint32_t bits = wh_random_walk_used_(h, (uint32_t)k); bits != 0; bits &= bits - 1) {
             const uint32_t page = (uint32_t)k * WH_USE_BITS + wh_ctz32(bits);
@@ -554,7 +554,7 @@ WH_FN void wh_rw_walk(wh_random_walk_t h, uint64_t i, uint64_t n, wh_walk_sink *
 }
 
 /* Free pages. Unless tuning.exact_oom is set, malloc may say NULL while there are some. */
-WH_FN uint64_t wh_rw_left(wh_random_walk_t h, uint64_t bytes, uint64_t i, uint64_t n) {
+WH_FN uint64_t wh_rw_left(wh_random_walk_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
     uint64_t left = 0;
     for (uint64_t k = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2 ? i : h.n_words;
          k < h.n_words; k += n) {
@@ -564,33 +564,33 @@ WH_FN uint64_t wh_rw_left(wh_random_walk_t h, uint64_t bytes, uint64_t i, uint64
     return left;
 }
 
-WH_FN_HOST wh_status wh_rw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_rw_plan(wh_random_walk_ref *h, wh_plan *plan, unsigned char *memory,
                                 uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_FLAGS);
 }
 
-WH_FN_HOST wh_status wh_rw_bm_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_rw_bm_plan(wh_random_walk_ref *h, wh_plan *plan, unsigned char *memory,
                                    uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_BITMAP);
 }
 
-WH_FN_HOST wh_status wh_crw_plan(wh_random_walk_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_crw_plan(wh_random_walk_ref *h, wh_plan *plan, unsigned char *memory,
                                  uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     (void)n_sms;
     return wh_random_walk_plan_(h, plan, memory, bytes, tuning,
                                 WH_RANDOM_WALK_BITMAP | WH_RANDOM_WALK_HINTS);
 }
 
-typedef wh_random_walk_t wh_rw_t;
+typedef wh_random_walk_ref wh_rw_ref;
 #define wh_rw_layout wh_random_walk_layout_
 #define wh_rw_NAME "rw"
 #define wh_rw_MAX_ALIGN 16u
 #define wh_rw_BLOCKS 8
 #define wh_rw_EACH 2
 
-typedef wh_random_walk_t wh_rw_bm_t;
+typedef wh_random_walk_ref wh_rw_bm_ref;
 #define wh_rw_bm_layout wh_random_walk_layout_
 #define wh_rw_bm_NAME "rw-bm"
 #define wh_rw_bm_MAX_ALIGN 16u
@@ -605,7 +605,7 @@ typedef wh_random_walk_t wh_rw_bm_t;
 #define wh_rw_bm_walk wh_rw_walk
 #define wh_rw_bm_left wh_rw_left
 
-typedef wh_random_walk_t wh_corw_t;
+typedef wh_random_walk_ref wh_corw_ref;
 #define wh_corw_layout wh_random_walk_layout_
 #define wh_corw_NAME "corw"
 #define wh_corw_MAX_ALIGN 16u
@@ -621,7 +621,7 @@ typedef wh_random_walk_t wh_corw_t;
 #define wh_corw_walk wh_rw_walk
 #define wh_corw_left wh_rw_left
 
-typedef wh_random_walk_t wh_crw_t;
+typedef wh_random_walk_ref wh_crw_ref;
 #define wh_crw_layout wh_random_walk_layout_
 #define wh_crw_NAME "crw"
 #define wh_crw_MAX_ALIGN 16u

@@ -2,7 +2,7 @@
  * Parallel Systems: The Power of Randomness", ACM TOPC 12(1), 2025, section 4.3,
  * Algorithm 6: memory is units of one size with their use bits in a bitmap; the lanes of a
  * warp look at consecutive words at a random place and serve each other's requests from
- * the free segments there. docs/RANDOM_WALK.md: claims, departures, what was measured.
+ * the free segments there. docs/papers/random_walk.md: claims, departures, what was measured.
  *
  * Terms (the paper's)
  *   unit      smallest piece of the bitmap, 256 bytes (tuning.unit_bytes)
@@ -84,7 +84,7 @@ typedef struct wh_rwmalloc_header {
     uint64_t bad_frees;
 } wh_rwmalloc_header;
 
-typedef struct wh_rwmalloc {
+typedef struct wh_rwmalloc_ref {
     unsigned char *base; /* of unit 0; a multiple of the unit */
     uint64_t *words;
     uint32_t *state;
@@ -94,7 +94,7 @@ typedef struct wh_rwmalloc {
     uint32_t unit_log2;
     uint32_t granule_log2; /* pieces are multiples of this: 16 bytes, or unit / 16 */
     uint32_t limit;        /* words looked at in vain before the sweep */
-} wh_rwmalloc_t;
+} wh_rwmalloc_ref;
 
 #define wh_rwmalloc_NAME "rw-malloc"
 #define wh_rwmalloc_left WH_LEFT_UNKNOWN
@@ -107,7 +107,7 @@ WH_FN_HOST uint64_t wh_rwmalloc_metadata_(uint64_t units) {
     return sizeof(wh_rwmalloc_header) + words * 8 + units * 4;
 }
 
-WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_ref *h, wh_plan *plan, unsigned char *memory,
                                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t unit = tuning->unit_bytes != 0 ? tuning->unit_bytes : WH_RWMALLOC_UNIT;
     const double free_share =
@@ -154,8 +154,8 @@ WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_t *h, wh_plan *plan, unsigned 
 /* clang-format off */
 static inline uint64_t wh_rwmalloc_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_rwmalloc_t, field),
-        sizeof(wh_rwmalloc_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_rwmalloc_ref, field),
+        sizeof(wh_rwmalloc_ref),
         WH_F_(base) WH_F_(words) WH_F_(state) WH_F_(header) WH_F_(units) WH_F_(n_words)
         WH_F_(unit_log2) WH_F_(granule_log2) WH_F_(limit)
 #undef WH_F_
@@ -197,7 +197,7 @@ WH_HD uint32_t wh_rwmalloc_segments_(uint32_t free, uint32_t n) {
 /* The first bit of the k-th of these, from 0. */
 WH_HD uint32_t wh_rwmalloc_segment_(uint32_t free, uint32_t n, uint32_t k) {
     if (n == 1) {
-        return wh_kth_bit32(free, k + 1);
+        return wh_select32(free, k + 1);
     }
     if (free == ~0u) {
         return k * n;
@@ -231,8 +231,8 @@ WH_HD uint64_t wh_rwmalloc_bits_(uint32_t n, uint32_t b) {
 }
 
 /* Lane of that rank in mask. */
-WH_FN uint32_t wh_rwmalloc_lane_(wh_mask_t mask, uint32_t rank) {
-    return mask == ~0u ? rank : wh_kth_bit32(mask, rank + 1);
+WH_FN uint32_t wh_rwmalloc_lane_(wh_mask mask, uint32_t rank) {
+    return mask == ~0u ? rank : wh_select32(mask, rank + 1);
 }
 
 /* The part of word k that units first..first+n-1 are. */
@@ -273,7 +273,7 @@ typedef struct wh_rwmalloc_map {
 
 /* A run of n units for the warp, found by all lanes of mask and claimed by the leader: the
  * first unit, in all lanes, or NONE by X1. Every lane of mask passes the same values. */
-WH_FN_SLOW uint32_t wh_rwmalloc_sweep_(wh_rwmalloc_map m, wh_mask_t mask, uint32_t n) {
+WH_FN_SLOW uint32_t wh_rwmalloc_sweep_(wh_rwmalloc_map m, wh_mask mask, uint32_t n) {
     const uint32_t lanes = wh_popc32(mask), rank = wh_mask_rank(mask);
     const uint32_t leader = wh_mask_leader(mask);
     for (uint32_t round = 0;; round++) {
@@ -304,7 +304,7 @@ WH_FN_SLOW uint32_t wh_rwmalloc_sweep_(wh_rwmalloc_map m, wh_mask_t mask, uint32
                     carry = wh_shfl_u32(mask, trail, 31 - wh_clz32(mask));
                     continue;
                 }
-                for (wh_mask_t some = wh_ballot(mask, free != 0); some != 0; some &= some - 1) {
+                for (wh_mask some = wh_ballot(mask, free != 0); some != 0; some &= some - 1) {
                     const uint32_t lane = wh_ctz32(some);
                     const uint32_t f = wh_shfl_u32(mask, free, lane);
                     const uint32_t k = base + wh_popc32(mask & ((1u << lane) - 1));
@@ -359,7 +359,7 @@ typedef struct wh_units_got {
 
 /* n consecutive units for each lane of mask; none for n = 0. Before the lanes touch the
  * units they need a syncwarp (P1). */
-WH_FN wh_units_got wh_rwmalloc_get_units(wh_rwmalloc_t h, wh_mask_t mask, uint32_t n) {
+WH_FN wh_units_got wh_rwmalloc_get_units(wh_rwmalloc_ref h, wh_mask mask, uint32_t n) {
     wh_walk_random random = wh_walk_seed();
     const uint32_t lanes = wh_popc32(mask), rank = wh_mask_rank(mask);
     const uint32_t leader = wh_mask_leader(mask), self = wh_lane_id();
@@ -376,16 +376,16 @@ WH_FN wh_units_got wh_rwmalloc_get_units(wh_rwmalloc_t h, wh_mask_t mask, uint32
         uint32_t unit = WH_RWMALLOC_NONE; /* what I get */
         /* Small requests of one size side by side in as few words as hold them: the first
          * lane's words serve the first lanes. */
-        const wh_mask_t open = wh_ballot(mask, pending);
+        const wh_mask open = wh_ballot(mask, pending);
         const uint32_t size = wh_shfl_u32(mask, n, wh_ctz32(open));
         if (size <= WH_RWMALLOC_PACKED) {
             const int alike = pending && n == size;
-            const wh_mask_t asking = wh_ballot(mask, alike);
+            const wh_mask asking = wh_ballot(mask, alike);
             const uint32_t most = wh_popc32(asking);
             const uint32_t room = wh_rwmalloc_segments_(free, size);
             const uint32_t mine = alike ? wh_mask_rank(asking) : UINT32_MAX;
             uint32_t given = 0;
-            for (wh_mask_t left = wh_ballot(mask, room != 0); left != 0 && given < most;
+            for (wh_mask left = wh_ballot(mask, room != 0); left != 0 && given < most;
                  left &= left - 1) {
                 const uint32_t from = wh_ctz32(left);
                 const uint32_t bits = wh_shfl_u32(mask, free, from);
@@ -414,14 +414,14 @@ WH_FN wh_units_got wh_rwmalloc_get_units(wh_rwmalloc_t h, wh_mask_t mask, uint32
             }
         }
         /* The others in turn: a segment of any word, that may go on in the next one. */
-        for (wh_mask_t left = wh_ballot(mask, pending && unit == WH_RWMALLOC_NONE) & mask;
-             left != 0; left &= left - 1) {
+        for (wh_mask left = wh_ballot(mask, pending && unit == WH_RWMALLOC_NONE) & mask; left != 0;
+             left &= left - 1) {
             const uint32_t to = wh_ctz32(left);
             const uint32_t wanted = wh_shfl_u32(mask, n, to);
             const uint32_t next = wh_shfl_u32(mask, free, after);
             const uint64_t window = free | (uint64_t)(after != self ? next : 0) << 32;
             const uint32_t starts = (uint32_t)wh_rwmalloc_starts_(window, wanted);
-            const wh_mask_t has = wh_ballot(mask, starts != 0) & mask;
+            const wh_mask has = wh_ballot(mask, starts != 0) & mask;
             if (has == 0) {
                 continue;
             }
@@ -480,7 +480,7 @@ WH_FN wh_units_got wh_rwmalloc_get_units(wh_rwmalloc_t h, wh_mask_t mask, uint32
         m.n_words = h.n_words;
         m.start = wh_shfl_u32(mask, wh_walk_below(&random, h.n_words), leader);
         /* Not behind the call, where parts of the warp would count themselves (simt/cuda.h). */
-        const wh_mask_t who = wh_ballot(mask, open && n == least) & mask;
+        const wh_mask who = wh_ballot(mask, open && n == least) & mask;
         const uint32_t unit = wh_rwmalloc_sweep_(m, mask, least);
         if (unit == WH_RWMALLOC_NONE) {
             break;
@@ -501,9 +501,9 @@ typedef struct wh_rwmalloc_place {
 
 /* Packs pieces of g granules (0: none) into units of `room` granules, in the order of the
  * lanes, none across units. */
-WH_FN wh_rwmalloc_place wh_rwmalloc_pack_(wh_mask_t mask, uint32_t g, uint32_t room) {
+WH_FN wh_rwmalloc_place wh_rwmalloc_pack_(wh_mask mask, uint32_t g, uint32_t room) {
     wh_rwmalloc_place mine;
-    const wh_mask_t small = wh_ballot(mask, g != 0) & mask;
+    const wh_mask small = wh_ballot(mask, g != 0) & mask;
     mine.unit = 0;
     mine.offset = 0;
     if (small == 0) {
@@ -520,7 +520,7 @@ WH_FN wh_rwmalloc_place wh_rwmalloc_pack_(wh_mask_t mask, uint32_t g, uint32_t r
         return mine;
     }
     uint32_t unit = 0, used = 0;
-    for (wh_mask_t left = small; left != 0; left &= left - 1) {
+    for (wh_mask left = small; left != 0; left &= left - 1) {
         const uint32_t lane = wh_ctz32(left);
         const uint32_t size = wh_shfl_u32(mask, g, lane);
         if (used + size > room) {
@@ -551,18 +551,18 @@ WH_HD uint32_t wh_rwmalloc_length_(uint32_t state, uint32_t offset) {
 /* --- malloc and free
  * ------------------------------------------------------------------------------ */
 
-WH_FN void *wh_rwmalloc_address_(wh_rwmalloc_t h, uint32_t unit) {
+WH_FN void *wh_rwmalloc_address_(wh_rwmalloc_ref h, uint32_t unit) {
     return h.base + ((uint64_t)unit << h.unit_log2);
 }
 
 /* Units for n bytes; 0: more than there are. */
-WH_FN uint32_t wh_rwmalloc_need_(wh_rwmalloc_t h, size_t n) {
+WH_FN uint32_t wh_rwmalloc_need_(wh_rwmalloc_ref h, size_t n) {
     const uint64_t all = (uint64_t)h.units << h.unit_log2;
     return n <= all ? (uint32_t)(((uint64_t)n + ((uint64_t)1 << h.unit_log2) - 1) >> h.unit_log2)
                     : 0;
 }
 
-WH_FN void *wh_rwmalloc_malloc(wh_rwmalloc_t h, wh_mask_t mask, size_t n) {
+WH_FN void *wh_rwmalloc_malloc(wh_rwmalloc_ref h, wh_mask mask, size_t n) {
     const uint32_t room = 1u << (h.unit_log2 - h.granule_log2);
     const uint32_t need = wh_rwmalloc_need_(h, n);
     const uint64_t granules = ((uint64_t)n + ((uint64_t)1 << h.granule_log2) - 1) >> h.granule_log2;
@@ -592,7 +592,7 @@ WH_FN void *wh_rwmalloc_malloc(wh_rwmalloc_t h, wh_mask_t mask, size_t n) {
            ((uint64_t)place.offset << h.granule_log2);
 }
 
-WH_FN void *wh_rwmalloc_aligned(wh_rwmalloc_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_rwmalloc_aligned(wh_rwmalloc_ref h, wh_mask mask, size_t align, size_t n) {
     const uint32_t need = wh_rwmalloc_need_(h, n);
     const uint64_t step = (uint64_t)align >> h.unit_log2; /* units between multiples of align */
     const uint64_t extra = step > 1 ? step - 1 : 0;
@@ -612,7 +612,7 @@ WH_FN void *wh_rwmalloc_aligned(wh_rwmalloc_t h, wh_mask_t mask, size_t align, s
     return wh_rwmalloc_address_(h, unit + skip);
 }
 
-WH_FN int wh_rwmalloc_owns(wh_rwmalloc_t h, const void *p) {
+WH_FN int wh_rwmalloc_owns(wh_rwmalloc_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) >> h.unit_log2 < h.units;
 }
 
@@ -624,7 +624,7 @@ typedef struct wh_rwmalloc_block {
     uint32_t offset;
 } wh_rwmalloc_block;
 
-WH_FN wh_rwmalloc_block wh_rwmalloc_find_(wh_rwmalloc_t h, const void *p) {
+WH_FN wh_rwmalloc_block wh_rwmalloc_find_(wh_rwmalloc_ref h, const void *p) {
     const uint64_t at = (uint64_t)((const unsigned char *)p - h.base);
     const uint64_t inside = at & (((uint64_t)1 << h.unit_log2) - 1);
     wh_rwmalloc_block b;
@@ -644,12 +644,12 @@ WH_FN wh_rwmalloc_block wh_rwmalloc_find_(wh_rwmalloc_t h, const void *p) {
     return b;
 }
 
-WH_FN uint64_t wh_rwmalloc_usable_size(wh_rwmalloc_t h, const void *p) {
+WH_FN uint64_t wh_rwmalloc_usable_size(wh_rwmalloc_ref h, const void *p) {
     const wh_rwmalloc_block b = wh_rwmalloc_find_(h, p);
     return b.units != 0 ? (uint64_t)b.units << h.unit_log2 : (uint64_t)b.granules << h.granule_log2;
 }
 
-WH_FN void wh_rwmalloc_free(wh_rwmalloc_t h, wh_mask_t mask, void *p) {
+WH_FN void wh_rwmalloc_free(wh_rwmalloc_ref h, wh_mask mask, void *p) {
     const wh_rwmalloc_block b = wh_rwmalloc_find_(h, p);
     /* Small runs in one word together: malloc packs them so. */
     const int small = b.units != 0 && b.units <= WH_RWMALLOC_PACKED &&
@@ -698,12 +698,12 @@ WH_FN void wh_rwmalloc_free(wh_rwmalloc_t h, wh_mask_t mask, void *p) {
 /* --- the rest of the contract
  * ------------------------------------------------------------------------ */
 
-WH_FN uint32_t wh_rwmalloc_exist_(wh_rwmalloc_t h, uint64_t k) {
+WH_FN uint32_t wh_rwmalloc_exist_(wh_rwmalloc_ref h, uint64_t k) {
     const uint64_t left = h.units - k * WH_USE_BITS;
     return left >= WH_USE_BITS ? ~0u : (1u << left) - 1;
 }
 
-WH_FN void wh_rwmalloc_init(wh_rwmalloc_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_rwmalloc_init(wh_rwmalloc_ref h, uint64_t i, uint64_t n) {
     if (i == 0) {
         wh_store_u64_relaxed(&h.header->failed, 0);
         wh_store_u64_relaxed(&h.header->bad_frees, 0);
@@ -716,13 +716,13 @@ WH_FN void wh_rwmalloc_init(wh_rwmalloc_t h, uint64_t i, uint64_t n) {
     }
 }
 
-WH_FN int wh_rwmalloc_is_used_(wh_rwmalloc_t h, uint64_t unit) {
+WH_FN int wh_rwmalloc_is_used_(wh_rwmalloc_ref h, uint64_t unit) {
     return (int)(wh_load_u64_relaxed(&h.words[unit / WH_USE_BITS]) >> unit % WH_USE_BITS & 1);
 }
 
 /* Units from `unit` on that are free (or used) in a row; looks at no more than `most` and
  * those in the same word. */
-WH_FN uint64_t wh_rwmalloc_stretch_(wh_rwmalloc_t h, uint64_t unit, int used, uint64_t most) {
+WH_FN uint64_t wh_rwmalloc_stretch_(wh_rwmalloc_ref h, uint64_t unit, int used, uint64_t most) {
     uint64_t end = unit;
     while (end < h.units && end - unit < most) {
         const uint32_t word = (uint32_t)wh_load_u64_relaxed(&h.words[end / WH_USE_BITS]);
@@ -736,7 +736,7 @@ WH_FN uint64_t wh_rwmalloc_stretch_(wh_rwmalloc_t h, uint64_t unit, int used, ui
     return (end < h.units ? end : h.units) - unit;
 }
 
-WH_FN void wh_rwmalloc_stats(wh_rwmalloc_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_rwmalloc_stats(wh_rwmalloc_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     uint64_t used = 0, live = 0, largest = 0;
     for (uint64_t u = i; u < h.units; u += n) {
         const uint32_t state = wh_load_u32_relaxed(&h.state[u]);
@@ -769,7 +769,7 @@ WH_FN void wh_rwmalloc_stats(wh_rwmalloc_t h, uint64_t i, uint64_t n, wh_stats *
     }
 }
 
-WH_FN void wh_rwmalloc_check(wh_rwmalloc_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_rwmalloc_check(wh_rwmalloc_ref h, uint64_t i, uint64_t n, wh_report *r) {
     for (uint64_t k = i; k < h.n_words; k += n) {
         if (((uint32_t)wh_load_u64_relaxed(&h.words[k]) | wh_rwmalloc_exist_(h, k)) != ~0u) {
             wh_report_error(r, 3, k);
@@ -796,7 +796,7 @@ WH_FN void wh_rwmalloc_check(wh_rwmalloc_t h, uint64_t i, uint64_t n, wh_report 
     }
 }
 
-WH_FN void wh_rwmalloc_walk(wh_rwmalloc_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_rwmalloc_walk(wh_rwmalloc_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     for (uint64_t u = i; u < h.units; u += n) {
         const uint32_t state = wh_load_u32_relaxed(&h.state[u]);
         unsigned char *p = (unsigned char *)wh_rwmalloc_address_(h, (uint32_t)u);

@@ -13,7 +13,7 @@ WH_FN void wh_tessera_init_chunk_(wh_tessera_core g, uint32_t chunk) {
 }
 
 /* The class whose first spans a chunk is in; n_classes for one between those of two classes. */
-WH_FN uint32_t wh_tessera_first_class_(wh_tessera_t h, uint32_t chunk, wh_tessera_first *first) {
+WH_FN uint32_t wh_tessera_first_class_(wh_tessera_ref h, uint32_t chunk, wh_tessera_first *first) {
     const wh_tessera_core g = h.core;
     uint32_t end = 0;
     for (uint32_t c = 0; c < g.n_classes; c++) {
@@ -27,7 +27,7 @@ WH_FN uint32_t wh_tessera_first_class_(wh_tessera_t h, uint32_t chunk, wh_tesser
 }
 
 /* A chunk before g.begin: of a set's first span of a class, but for a few. */
-WH_FN void wh_tessera_init_first_(wh_tessera_t h, uint32_t chunk) {
+WH_FN void wh_tessera_init_first_(wh_tessera_ref h, uint32_t chunk) {
     const wh_tessera_core g = h.core;
     wh_tessera_first first;
     const uint32_t c = wh_tessera_first_class_(h, chunk, &first);
@@ -45,7 +45,7 @@ WH_FN void wh_tessera_init_first_(wh_tessera_t h, uint32_t chunk) {
 }
 
 /* What word k of a set is at first: 0, or the span or the spare one of a cursor. */
-WH_FN uint64_t wh_tessera_init_set_(wh_tessera_t h, uint32_t set, uint32_t k) {
+WH_FN uint64_t wh_tessera_init_set_(wh_tessera_ref h, uint32_t set, uint32_t k) {
     const wh_tessera_core g = h.core;
     const uint32_t cursor_words = sizeof(wh_tessera_cursor) / 8;
     const uint32_t counters = sizeof(wh_tessera_set) / 8 - 64 * cursor_words;
@@ -73,7 +73,7 @@ WH_FN uint64_t wh_tessera_init_set_(wh_tessera_t h, uint32_t set, uint32_t k) {
 }
 
 /* The free ones among the 64 chunks of such a word of the pool. */
-WH_FN uint64_t wh_tessera_init_gaps_(wh_tessera_t h, uint32_t word) {
+WH_FN uint64_t wh_tessera_init_gaps_(wh_tessera_ref h, uint32_t word) {
     const wh_tessera_core g = h.core;
     uint64_t taken = 0;
     uint32_t end = 0;
@@ -91,7 +91,7 @@ WH_FN uint64_t wh_tessera_init_gaps_(wh_tessera_t h, uint32_t word) {
     return ~taken;
 }
 
-WH_FN void wh_tessera_init(wh_tessera_t h, uint64_t i, uint64_t n) {
+WH_FN void wh_tessera_init(wh_tessera_ref h, uint64_t i, uint64_t n) {
     const wh_tessera_core g = h.core;
     const uint32_t set_words = sizeof(wh_tessera_set) / 8;
     wh_tessera_header *header = wh_tessera_header_(g);
@@ -274,7 +274,7 @@ WH_FN uint64_t wh_tessera_row_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint64_t)(end - chunk) << g.chunk_log2;
 }
 
-WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s) {
+WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     const wh_tessera_core g = h.core;
     uint64_t live = 0, used = 0, largest = 0;
     for (uint64_t k = i; k < g.n_chunks; k += n) {
@@ -339,7 +339,7 @@ WH_FN void wh_tessera_stats(wh_tessera_t h, uint64_t i, uint64_t n, wh_stats *s)
     }
 }
 
-WH_FN void wh_tessera_walk(wh_tessera_t h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+WH_FN void wh_tessera_walk(wh_tessera_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     const wh_tessera_core g = h.core;
     for (uint64_t k = i; k < g.n_chunks; k += n) {
         const uint32_t chunk = (uint32_t)k;
@@ -474,7 +474,7 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
     return 1; /* nobody's */
 }
 
-WH_FN void wh_tessera_check(wh_tessera_t h, uint64_t i, uint64_t n, wh_report *r) {
+WH_FN void wh_tessera_check(wh_tessera_ref h, uint64_t i, uint64_t n, wh_report *r) {
     const wh_tessera_core g = h.core;
     const uint64_t pool = wh_veb_words(g.n_chunks);
     const uint64_t tree = wh_veb_words(wh_tessera_items(g.n_chunks));

@@ -408,8 +408,6 @@ typedef struct wh_tessera_header {
     wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
 } wh_tessera_header;
 
-typedef const wh_tessera_core *wh_tessera_ref;
-
 /* x modulo places, in few instructions: the quotient may be one too large. */
 WH_HD uint32_t wh_tessera_turn_(wh_tessera_core g, uint32_t x) {
     const uint32_t rest = x - wh_high_u32(wh_mul_wide_u32(x, g.by_places)) * g.places;
@@ -455,7 +453,7 @@ WH_HD uint32_t wh_tessera_pack_place(wh_tessera_core g, uint32_t set, uint32_t t
     return ((g.begin >> 6) + ((g.places - 1 - rest) >> 6) * g.n_sets + set) << 6 | (rest & 63);
 }
 
-typedef struct wh_tessera {
+typedef struct wh_tessera_ref {
     unsigned char *base;
     uint64_t bytes; /* of all chunks */
     uint64_t *tags;
@@ -475,7 +473,7 @@ typedef struct wh_tessera {
     uint64_t whole;      /* classes whose slab is a full warp's, a bit each */
     uint64_t exact;      /* classes whose slots are as long as blocks of a pack, likewise */
     wh_tessera_core core;
-} wh_tessera_t;
+} wh_tessera_ref;
 
 /* A set's share of the heap, for its first spans; a small heap has none of these. */
 WH_HD uint64_t wh_tessera_set_bytes(wh_tessera_core g) {
@@ -488,11 +486,11 @@ WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk:
 WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
     return (wh_tessera_header *)(void *)g.meta;
 }
-WH_FN wh_tessera_ref wh_tessera_ref_(wh_tessera_t h) {
+WH_FN const wh_tessera_core *wh_tessera_core_of_(wh_tessera_ref h) {
     return &wh_tessera_header_(h.core)->core;
 }
 /* The header that g is part of, without a look at `meta`. */
-WH_FN const wh_tessera_header *wh_tessera_header_of_(wh_tessera_ref g) {
+WH_FN const wh_tessera_header *wh_tessera_header_of_(const wh_tessera_core *g) {
     const unsigned char *core = (const unsigned char *)g;
     return (const wh_tessera_header *)(const void *)(core - offsetof(wh_tessera_header, core));
 }
@@ -654,7 +652,7 @@ WH_FN_HOST uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning,
     return n == 0 ? 1 : (uint32_t)n;
 }
 
-WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned char *memory,
+WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned char *memory,
                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
     const uint64_t chunk =
         tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
@@ -765,8 +763,8 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_t *h, wh_plan *plan, unsigned ch
 /* clang-format off */
 static inline uint64_t wh_tessera_layout(void) {
     static const uint64_t parts[] = {
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_t, field),
-        sizeof(wh_tessera_t),
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_ref, field),
+        sizeof(wh_tessera_ref),
         WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(sets) WH_F_(classes) WH_F_(max_slot)
         WH_F_(set_scale) WH_F_(max_order) WH_F_(span_share) WH_F_(last_set) WH_F_(pack_above)
         WH_F_(pack_most) WH_F_(chunk_log2) WH_F_(words_log2) WH_F_(tracks) WH_F_(whole) WH_F_(exact)

@@ -73,7 +73,7 @@ WH_FN uint32_t wh_tessera_left_in_pack_(wh_tessera_core g, const wh_tessera_view
  * packs; and what the free chunks would give, and slabs that cursors of other classes hold and
  * nobody has a slot of, those of each set by themselves, since malloc closes the cursors of one
  * set, and uses up what they had, before those of the next. */
-WH_FN uint64_t wh_tessera_left_in_word_(wh_tessera_ref ref, uint32_t c, uint32_t word) {
+WH_FN uint64_t wh_tessera_left_in_word_(const wh_tessera_core *ref, uint32_t c, uint32_t word) {
     const wh_tessera_core g = *ref;
     const uint64_t of = wh_tessera_header_of_(ref)->slab_tags[c];
     const uint64_t pool = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
@@ -196,7 +196,8 @@ WH_FN uint64_t wh_tessera_left_from_word_(wh_tessera_core g, wh_tessera_places p
 
 /* --- both ------------------------------------------------------------------------------ */
 
-WH_FN_SLOW uint64_t wh_tessera_left_(wh_tessera_ref g, uint64_t bytes, uint64_t i, uint64_t n) {
+WH_FN_SLOW uint64_t wh_tessera_left_(const wh_tessera_core *g, uint64_t bytes, uint64_t i,
+                                     uint64_t n) {
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t keep = (bytes >> g->chunk_log2) + ((bytes & (chunk - 1)) != 0);
     const uint32_t words = (g->n_chunks + 63) >> 6;
@@ -220,8 +221,8 @@ WH_FN_SLOW uint64_t wh_tessera_left_(wh_tessera_ref g, uint64_t bytes, uint64_t 
  * when it is taken: here as many as there are now. For more than a chunk: what requests get that
  * find their places free. Those that have to search begin anywhere in a hole, and leave gaps that
  * are counted here as used: up to a fifth more or less. */
-WH_FN uint64_t wh_tessera_left(wh_tessera_t h, uint64_t bytes, uint64_t i, uint64_t n) {
-    return wh_tessera_left_(wh_tessera_ref_(h), bytes, i, n);
+WH_FN uint64_t wh_tessera_left(wh_tessera_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
+    return wh_tessera_left_(wh_tessera_core_of_(h), bytes, i, n);
 }
 
 #include "warpheap/detail/simt/end.h"

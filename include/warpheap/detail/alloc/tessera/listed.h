@@ -4,6 +4,7 @@
 #ifndef WH_ALLOC_TESSERA_LISTED_H
 #define WH_ALLOC_TESSERA_LISTED_H
 
+#include "warpheap/core/hash.h"
 #include "warpheap/detail/alloc/tessera/spans.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -36,7 +37,7 @@ WH_FN wh_tessera_take wh_tessera_take_wide_(wh_tessera_core g, uint32_t set, uin
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     uint64_t *words = wh_tessera_words_of_(g, slab);
     const uint32_t n_words = (slots + 63) >> 6;
-    const uint32_t own = (uint32_t)wh_thread_id() * 2654435761u;
+    const uint32_t own = wh_spread32((uint32_t)wh_thread_id());
     uint32_t k = wh_tessera_pick_(own >> 16, n_words);
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words && take.bits == 0; i++) {
@@ -98,7 +99,7 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
         uint64_t w = wh_load_u64_relaxed(word);
         while (take.bits == 0 && WH_PLANT(tessera_i4, w != WH_TESSERA_ALL_FREE, 1)) { /* I4 */
             const uint64_t bits =
-                wh_tessera_choose_(w, slots, 0, r, (uint32_t)wh_thread_id() * 2654435761u);
+                wh_tessera_choose_(w, slots, 0, r, wh_spread32((uint32_t)wh_thread_id()));
             if (bits == 0) {
                 break;
             }
@@ -132,8 +133,8 @@ WH_FN wh_tessera_take wh_tessera_take_from_(wh_tessera_core g, uint32_t set, uin
 
 /* Up to r slots of any listed slab of class c, of which it looks at `most`. Slabs found to have
  * none leave the list. It ends early when a search for all begins (X3). */
-WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t set, uint32_t c,
-                                                   uint32_t r, uint32_t most) {
+WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(const wh_tessera_core *g, uint32_t set,
+                                                   uint32_t c, uint32_t r, uint32_t most) {
     const wh_veb list = wh_tessera_list_(*g, c);
     const uint32_t *lock = &wh_tessera_header_of_(g)->search_lock;
     uint32_t *reuse_at = wh_tessera_reuse_at_(wh_tessera_set_at_(*g, set), c);
@@ -147,7 +148,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_listed_(wh_tessera_ref g, uint32_t se
             wh_store_u32_relaxed(reuse_at, 0);
         }
     }
-    uint32_t at = wh_tessera_spread_(ticket * 256u + set);
+    uint32_t at = wh_spread32(ticket * 256u + set);
     const uint64_t word = take.bits == 0 ? wh_veb_pick_word(list, &at, 1) : WH_VEB_NONE;
     const uint64_t start = word != WH_VEB_NONE ? word << 6 | at >> 26 : 0;
     int wrapped = 0;
@@ -336,8 +337,8 @@ WH_FN wh_tessera_take wh_tessera_look_once_(wh_tessera_core g, uint32_t set, uin
 /* For a lane alone up to r free slots of a listed slab of class c, if the pool had nothing for the
  * set the last time: a heap lives on this then. It makes no calls, on purpose (await_ says why).
  * What it does not find, the slow path may. */
-WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *own, uint32_t set,
-                                            uint32_t c, uint32_t r) {
+WH_FN wh_tessera_take wh_tessera_take_each_(const wh_tessera_core *g, wh_tessera_set *own,
+                                            uint32_t set, uint32_t c, uint32_t r) {
     const wh_tessera_core core = *g;
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     uint32_t *hint_at = wh_tessera_reuse_at_(own, c);
@@ -348,7 +349,7 @@ WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *ow
         (takes >> 5 & WH_TESSERA_POOL_TURN) == 0) {
         return take;
     }
-    uint32_t seed = wh_tessera_spread_((uint32_t)wh_thread_id() + takes * 65537u);
+    uint32_t seed = wh_spread32((uint32_t)wh_thread_id() + takes * 65537u);
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_EACH_TRIES && take.bits == 0; tries++) {
         seed = (seed ^ seed >> 15) * 2246822519u;
@@ -359,7 +360,7 @@ WH_FN wh_tessera_take wh_tessera_take_each_(wh_tessera_ref g, wh_tessera_set *ow
 }
 
 /* The slot that is the rank-th of those taken of a word; NULL: there are fewer. */
-WH_FN void *wh_tessera_taken_(wh_tessera_ref g, wh_tessera_class row, wh_tessera_take take,
+WH_FN void *wh_tessera_taken_(const wh_tessera_core *g, wh_tessera_class row, wh_tessera_take take,
                               uint32_t rank) {
     if (rank >= wh_popc64(take.bits)) {
         return NULL;
@@ -373,7 +374,7 @@ WH_FN void *wh_tessera_taken_(wh_tessera_ref g, wh_tessera_class row, wh_tessera
 /* What a full warp's groups have come to. */
 typedef struct wh_tessera_served {
     void *p;
-    wh_mask_t needy; /* lanes of the caller's group that still need a slot */
+    wh_mask needy; /* lanes of the caller's group that still need a slot */
 } wh_tessera_served;
 
 /* For groups of a full warp (`lanes` is the caller's) of class c, or NO_CLASS: slots of listed
@@ -382,16 +383,16 @@ typedef struct wh_tessera_served {
  * turn: 0, or one of the slow path's, each of which looks elsewhere: the one before left nothing.
  * Who is left it says itself: a vote right behind the call would count parts of the warp
  * (simt/cuda.h). */
-WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(wh_tessera_ref g, wh_tessera_set *own,
-                                                     wh_mask_t lanes, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(const wh_tessera_core *g, wh_tessera_set *own,
+                                                     wh_mask lanes, uint32_t set, uint32_t c,
                                                      int need, void *p, uint32_t turn) {
-    const uint32_t all = 0xffffffffu, leader = wh_mask_leader(lanes);
+    const uint32_t leader = wh_mask_leader(lanes);
     const uint32_t of = c != WH_TESSERA_NO_CLASS ? c : 0;
     const wh_tessera_core core = *g;
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[of];
     const uint32_t n_words = (row.slots + 63) >> 6; /* or less: then the others are 0 */
     uint32_t *hint_at = wh_tessera_reuse_at_(own, of);
-    uint32_t seed = wh_tessera_spread_((uint32_t)(wh_thread_id() >> 5)) +
+    uint32_t seed = wh_spread32((uint32_t)(wh_thread_id() >> 5)) +
                     turn * (WH_TESSERA_GROUP_LOOKS * WH_TESSERA_FURTHER);
     uint32_t hint = wh_load_u32_relaxed(hint_at);
     int may = wh_lane_id() == leader && wh_tessera_may_list_(core, of, hint);
@@ -399,10 +400,10 @@ WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(wh_tessera_ref g, wh_tesser
     served.p = p;
     WH_NO_UNROLL
     for (uint32_t misses = 0;;) {
-        served.needy = wh_ballot(all, need) & lanes;
+        served.needy = wh_ballot(WH_FULL_WARP, need) & lanes;
         const uint32_t r = wh_popc32(served.needy);
         wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
-        if (!wh_any(all, may && r != 0)) {
+        if (!wh_any(WH_FULL_WARP, may && r != 0)) {
             break;
         }
         seed += WH_TESSERA_FURTHER;
@@ -412,8 +413,8 @@ WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(wh_tessera_ref g, wh_tesser
             may = misses < WH_TESSERA_GROUP_MISSES && wh_tessera_may_list_(core, of, 0);
             hint = 0;
         }
-        take.at = wh_shfl_u64(all, take.at, leader);
-        take.bits = wh_shfl_u64(all, take.bits, leader);
+        take.at = wh_shfl_u64(WH_FULL_WARP, take.at, leader);
+        take.bits = wh_shfl_u64(WH_FULL_WARP, take.bits, leader);
         if (need) {
             served.p = wh_tessera_taken_(g, row, take, wh_mask_rank(served.needy));
             need = served.p == NULL;
@@ -423,15 +424,15 @@ WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(wh_tessera_ref g, wh_tesser
 }
 
 /* The block that has been taken of a pack. */
-WH_FN void *wh_tessera_block_(wh_tessera_ref g, wh_tessera_take take) {
+WH_FN void *wh_tessera_block_(const wh_tessera_core *g, wh_tessera_take take) {
     return g->base + ((take.at & ~WH_TESSERA_BLOCK) >> 16 << g->chunk_log2) +
            ((take.at & 0xffff) << wh_tessera_granule_log2(g->chunk_log2));
 }
 
 /* A slab of class c from wherever the pool has chunks for one, however small: up to r of
  * its slots for the caller, the others listed. */
-WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set, uint32_t c,
-                                                  uint32_t r) {
+WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(const wh_tessera_core *g, uint32_t set,
+                                                  uint32_t c, uint32_t r) {
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     const uint32_t ticket = wh_tessera_begin_(*g, set);
@@ -450,7 +451,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_small_(wh_tessera_ref g, uint32_t set
 }
 
 /* Up to r slots from the cursor of any set, of this one and then of the nearest that has some. */
-WH_FN_SLOW wh_tessera_take wh_tessera_steal_(wh_tessera_ref g, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_take wh_tessera_steal_(const wh_tessera_core *g, uint32_t set, uint32_t c,
                                              uint32_t r) {
     WH_NO_UNROLL
     for (uint32_t first = 0; first < g->n_sets; first += 8) {
@@ -500,8 +501,8 @@ WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t set, uint32_t sla
 
 /* Gives back what `span`, which one lane of mask has taken from a cursor of class u, has left: all
  * lanes of mask, with the same arguments, a slab each. */
-WH_FN_SLOW void wh_tessera_give_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t u,
-                                      uint64_t span) {
+WH_FN_SLOW void wh_tessera_give_span_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
+                                      uint32_t u, uint64_t span) {
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[u];
     const uint32_t from = wh_tessera_span_position(span), end = wh_tessera_span_slots(span);
     const uint32_t lanes = wh_popc32(mask);
@@ -546,14 +547,14 @@ WH_FN int wh_tessera_has_rest_(wh_tessera_core g, uint32_t s) {
  * the pool: those of the nearest set that has such. 1 if there was one. All lanes of mask, with the
  * same arguments: a set each to look at, then a cursor each to close, then a slab each to give
  * back. */
-WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set) {
+WH_FN_SLOW int wh_tessera_detach_(const wh_tessera_core *g, wh_mask mask, uint32_t set) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const int leads = rank == 0;
     WH_NO_UNROLL
     for (uint32_t first = 0; first < g->n_sets; first += lanes) {
         const uint32_t i = set + first + rank;
         uint32_t s = i < g->n_sets ? i : i - g->n_sets;
-        const wh_mask_t has =
+        const wh_mask has =
             wh_ballot(mask, first + rank < g->n_sets && wh_tessera_has_rest_(*g, s));
         if (has == 0) {
             continue;
@@ -578,7 +579,7 @@ WH_FN_SLOW int wh_tessera_detach_(wh_tessera_ref g, wh_mask_t mask, uint32_t set
                 }
             }
             WH_NO_UNROLL
-            for (wh_mask_t m = wh_ballot(mask, span != 0); m != 0; m &= m - 1) {
+            for (wh_mask m = wh_ballot(mask, span != 0); m != 0; m &= m - 1) {
                 const uint32_t lane = wh_mask_leader(m);
                 wh_tessera_give_span_(g, mask, set, wh_shfl_u32(mask, u, lane),
                                       wh_shfl_u64(mask, span, lane));
@@ -647,8 +648,8 @@ WH_FN wh_tessera_take wh_tessera_claim_block_(wh_tessera_core g, uint32_t set, u
 }
 
 /* A free block for `least` granules of the pack that is or was at this chunk. */
-WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set, uint32_t pack,
-                                                  uint32_t least) {
+WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(const wh_tessera_core *g, uint32_t set,
+                                                  uint32_t pack, uint32_t least) {
     const wh_tessera_core core = *g;
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     (void)wh_fetch_add_u32_acq_rel(&wh_tessera_set_at_(core, set)->begun, 1); /* P4 */
@@ -672,11 +673,11 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_block_(wh_tessera_ref g, uint32_t set
  * the list. A look takes long, and one lane after the other would make some. It is no take (P4):
  * NULL needs a moment without any (X1), which lanes that look in vain must not keep away. turn:
  * of the slow path, each of which looks elsewhere, as what one finds may not do. */
-WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
-                                                   uint32_t least, uint32_t turn) {
+WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(const wh_tessera_core *g, wh_mask mask,
+                                                   uint32_t set, uint32_t least, uint32_t turn) {
     const wh_tessera_core core = *g;
     const wh_veb list = wh_tessera_list_(core, core.n_classes);
-    const uint32_t first = wh_tessera_spread_((uint32_t)wh_thread_id()) +
+    const uint32_t first = wh_spread32((uint32_t)wh_thread_id()) +
                            turn * (WH_TESSERA_PACK_ROUNDS * WH_TESSERA_FURTHER);
     wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
     WH_NO_UNROLL
@@ -698,7 +699,7 @@ WH_FN_SLOW wh_tessera_take wh_tessera_take_packed_(wh_tessera_ref g, wh_mask_t m
         const uint32_t of_any = wh_reduce_or_u32(mask, lengths);
         const int may = least != 0 && take.bits == 0 && wh_tessera_fits_(of_any, least) != 0;
         WH_NO_UNROLL
-        for (wh_mask_t m = wh_ballot(mask, may); m != 0; m &= m - 1) {
+        for (wh_mask m = wh_ballot(mask, may); m != 0; m &= m - 1) {
             const uint32_t asks = wh_mask_leader(m), its = wh_shfl_u32(mask, least, asks);
             const uint32_t fits = wh_tessera_fits_(lengths, its);
             const uint32_t best =

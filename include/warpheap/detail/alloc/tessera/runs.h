@@ -4,6 +4,7 @@
 #ifndef WH_ALLOC_TESSERA_RUNS_H
 #define WH_ALLOC_TESSERA_RUNS_H
 
+#include "warpheap/core/hash.h"
 #include "warpheap/detail/alloc/tessera/search.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -29,7 +30,7 @@ WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chu
  * store: the tags of all runs as one row, or, as each store of that takes longer, those of long
  * runs in a loop for each. */
 WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id();
     const uint64_t first = (uint64_t)chunks << 32 | WH_TESSERA_RUN;
     if (chunks <= WH_TESSERA_OWN_TAGS) {
         if (run != g.n_chunks) {
@@ -38,7 +39,7 @@ WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks
     } else if (chunks > WH_TESSERA_LONG_TAGS) {
         WH_NO_UNROLL
         for (uint32_t k = 0; k < WH_WARP_SIZE; k++) {
-            const uint32_t its = wh_shfl_u32(all, run, k);
+            const uint32_t its = wh_shfl_u32(WH_FULL_WARP, run, k);
             if (its != g.n_chunks) {
                 (void)wh_tessera_make_run_(g, its, chunks, lane, WH_WARP_SIZE);
             }
@@ -50,7 +51,7 @@ WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks
                 of += at >= chunks;
                 at -= at >= chunks ? chunks : 0;
             }
-            const uint32_t its = wh_shfl_u32(all, run, of);
+            const uint32_t its = wh_shfl_u32(WH_FULL_WARP, run, of);
             if (its != g.n_chunks) {
                 wh_store_u64_relaxed(wh_tessera_tag_at_(g, its + at),
                                      at == 0 ? first : WH_TESSERA_INNER);
@@ -64,7 +65,7 @@ WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks
  * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
  * of mask, with the same arguments; they search together, and the owner claims: who comes too late
  * searches again. Returns the run's address; NOTHING: the pool had no such row. */
-WH_FN_SLOW uint64_t wh_tessera_take_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t owner,
+WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
                                          uint32_t set, uint64_t end, uint64_t chunks, uint64_t keep,
                                          uint64_t align) {
     const wh_veb pool = wh_tessera_pool_(*g);
@@ -105,7 +106,7 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(wh_tessera_ref g, wh_mask_t mask, uint3
 /* One attempt at a run for lane `owner` under the heap's lock, which it holds: the run's address,
  * NOTHING if there is none (X1), or else WAIT: look again. All lanes of mask, with the same
  * arguments. */
-WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uint32_t owner,
+WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
                                            uint32_t set, uint64_t chunks, uint64_t keep,
                                            uint64_t align) {
     const int owns = wh_lane_id() == owner;
@@ -148,7 +149,7 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(wh_tessera_ref g, wh_mask_t mask, uin
 
 /* Whether a verdict says that there is no run of so many chunks. X2. All lanes of mask; each lane
  * for itself. */
-WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask_t mask, uint64_t chunks) {
+WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint64_t chunks) {
     const uint64_t verdict = wh_load_u64_acquire(&wh_tessera_header_(g)->run_verdict);
     const int fits = (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff);
     return wh_any(mask, fits) &&
@@ -162,7 +163,7 @@ WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask_t mask, uint64_t chunks)
  * with n = 0 takes no part. First each group of lanes with one size tries places of its own,
  * from the back of the heap, as many runs in a word of the pool as fit; then the lanes that
  * found them taken search one by one. */
-WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint64_t n,
+WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_t set, uint64_t n,
                                  uint64_t align) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
@@ -185,7 +186,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
             (void)wh_tessera_begin_(*g, set);
         }
         uint32_t run = g->n_chunks; /* the first chunk of the caller's */
-        wh_mask_t left = same.lanes;
+        wh_mask left = same.lanes;
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < WH_TESSERA_RUN_TRIES && left != 0; tries++) {
             uint32_t at = 0;
@@ -203,7 +204,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
             }
             left = wh_ballot(same.lanes, p == NULL);
         }
-        if (same.lanes == 0xffffffffu) {
+        if (same.lanes == WH_FULL_WARP) {
             wh_tessera_tag_runs_(*g, run, (uint32_t)keep);
         } else if (run != g->n_chunks) {
             (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
@@ -217,12 +218,12 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
     /* The others one by one: in the pool, from some place down, so that searches seldom meet; what
      * is not there only the holder of the lock may ask cursors for, or give up. */
     const uint64_t end =
-        ((uint32_t)(wh_thread_id() >> 5) * 2654435761u * (uint64_t)all_words >> 32) + 1;
+        (wh_spread32((uint32_t)(wh_thread_id() >> 5)) * (uint64_t)all_words >> 32) + 1;
     uint64_t seen = UINT64_MAX;   /* the verdict when the caller looked at it: none yet */
     uint32_t news = 0, fresh = 1; /* run_news at its last search in the pool */
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
-        const wh_mask_t needy = wh_ballot(mask, need);
+        const wh_mask needy = wh_ballot(mask, need);
         if (needy == 0) {
             break;
         }
@@ -279,7 +280,7 @@ WH_FN_SLOW void *wh_tessera_run_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
 }
 
 /* Frees a run; anything else that gets here is a bad pointer. */
-WH_FN_SLOW void wh_tessera_free_run_(wh_tessera_ref g, uint32_t set, uint64_t offset) {
+WH_FN_SLOW void wh_tessera_free_run_(const wh_tessera_core *g, uint32_t set, uint64_t offset) {
     const uint64_t chunk = offset >> g->chunk_log2;
     if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
         uint64_t *at = wh_tessera_tag_at_(*g, (uint32_t)chunk);

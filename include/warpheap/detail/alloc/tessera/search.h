@@ -4,13 +4,14 @@
 #ifndef WH_ALLOC_TESSERA_SEARCH_H
 #define WH_ALLOC_TESSERA_SEARCH_H
 
+#include "warpheap/core/hash.h"
 #include "warpheap/detail/alloc/tessera/listed.h"
 
 #include "warpheap/detail/simt/begin.h"
 
 /* X1 (2): whether no cursor has slots left or is between two spans. All lanes of mask, four cursors
  * each at a time. */
-WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask_t mask) {
+WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask mask) {
     const uint32_t n = (uint32_t)g.n_sets << 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint32_t left = 0;
@@ -37,7 +38,7 @@ WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask_t mask) {
 #define WH_TESSERA_BEGUN 4u    /* ... slab that others look for (T1, I5) */
 
 /* The caller's part of the sum of these over all sets. All lanes of mask. */
-WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask_t mask, uint32_t what) {
+WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint64_t sum = 0;
     WH_NO_UNROLL
@@ -54,20 +55,20 @@ WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask_t mask, uint32_t what
 }
 
 /* The sum of all lanes' parts, 40 bits of it. All lanes of mask. */
-WH_FN uint64_t wh_tessera_total_(wh_mask_t mask, uint64_t part) {
+WH_FN uint64_t wh_tessera_total_(wh_mask mask, uint64_t part) {
     const uint64_t low = wh_reduce_add_u32(mask, wh_low_u32(part) & 0xfffff);
     const uint64_t high = wh_reduce_add_u32(mask, (uint32_t)(part >> 20));
     return ((high << 20) + low) & 0xffffffffff;
 }
 
 /* Whether no take is under way: X1 (1). All lanes of mask. */
-WH_FN int wh_tessera_is_quiet_(wh_tessera_core g, wh_mask_t mask) {
+WH_FN int wh_tessera_is_quiet_(wh_tessera_core g, wh_mask mask) {
     const uint64_t done = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_DONE));
     return wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_BEGUN)) == done;
 }
 
 /* The or of all lanes' values. All lanes of mask. */
-WH_FN uint64_t wh_tessera_or_all_(wh_mask_t mask, uint64_t v) {
+WH_FN uint64_t wh_tessera_or_all_(wh_mask mask, uint64_t v) {
     const uint32_t high = wh_reduce_or_u32(mask, wh_high_u32(v));
     return (uint64_t)high << 32 | wh_reduce_or_u32(mask, wh_low_u32(v));
 }
@@ -130,7 +131,7 @@ WH_FN wh_tessera_seen wh_tessera_seen_nothing_(void) {
     return seen;
 }
 /* Which of the lanes' packs has the longest block of these lengths, of each pack. */
-WH_FN uint32_t wh_tessera_longest_(wh_mask_t mask, uint32_t lengths, uint32_t pack) {
+WH_FN uint32_t wh_tessera_longest_(wh_mask mask, uint32_t lengths, uint32_t pack) {
     const uint32_t most = wh_reduce_max_u32(mask, lengths);
     return wh_shfl_u32(mask, pack, wh_mask_leader(wh_ballot(mask, lengths == most)));
 }
@@ -142,7 +143,7 @@ WH_FN uint32_t wh_tessera_longest_(wh_mask_t mask, uint32_t lengths, uint32_t pa
  * stop when they have seen something for each lane that asks, or, if not `locked`, when a search
  * for all has begun (X3). classes = 0: packs only. Slabs of class c that they find are listed,
  * since the free that owes it to the list may be on its way. */
-WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
+WH_FN_SLOW wh_tessera_seen wh_tessera_look_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
                                             uint64_t classes, uint32_t c, uint32_t least,
                                             uint32_t most, int locked) {
     const wh_tessera_core core = *g;
@@ -152,7 +153,7 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, ui
     const int packs = locked || wh_any(mask, least != 0); /* a search answers for all */
     const uint32_t takes =                                /* so every time elsewhere */
         wh_load_u32_relaxed(&wh_tessera_set_at_(core, set)->begun);
-    const uint32_t random = ((uint32_t)(wh_thread_id() >> 5) * 256u + takes) * 2654435761u;
+    const uint32_t random = wh_spread32((uint32_t)(wh_thread_id() >> 5) * 256u + takes);
     const uint32_t from =
         wh_shfl_u32(mask, (uint32_t)((uint64_t)random * core.n_chunks >> 32), wh_mask_leader(mask));
     const uint32_t *lock = &wh_tessera_header_(core)->search_lock;
@@ -251,7 +252,7 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(wh_tessera_ref g, wh_mask_t mask, ui
 /* Whether a verdict says that there is nothing of class c: one that is younger than the request
  * with this number (X3), or, if that is to be looked at (old), by which nothing has become
  * available since (X2). All lanes of mask; asks: of whom. */
-WH_FN int wh_tessera_is_said_(wh_tessera_core g, wh_mask_t mask, int asks, uint32_t c, int packs,
+WH_FN int wh_tessera_is_said_(wh_tessera_core g, wh_mask mask, int asks, uint32_t c, int packs,
                               uint64_t number, int old) {
     wh_tessera_header *header = wh_tessera_header_(g);
     const uint64_t said = asks && old ? wh_load_u64_acquire(&header->verdict[packs][c]) : 0;
@@ -268,7 +269,7 @@ WH_FN int wh_tessera_is_said_(wh_tessera_core g, wh_mask_t mask, int asks, uint3
 /* X1, X3: a search for all who have asked, by all lanes of mask; the leader has search_lock. c,
  * least: as in look_. A verdict of each class that is wanted and of which there is nothing, and
  * what they have seen; stopped: they have not seen all, or not at one moment. */
-WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, uint32_t set,
+WH_FN_SLOW wh_tessera_seen wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
                                               uint32_t c, uint32_t least) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t lanes = wh_popc32(mask);
@@ -337,8 +338,8 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_search_(wh_tessera_ref g, wh_mask_t mask, 
 /* What is left for those of mask that ask, for class c each (NO_CLASS: asks for nothing): NONE,
  * AGAIN, or 2 + a pack (packs: 1, or 0 if a block of one will not do). *number: the request's, or
  * NO_NUMBER; may_search: or else only what verdicts say. All lanes of mask. */
-WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
-                                     int packs, int may_search, uint64_t *number) {
+WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
+                                     uint32_t c, int packs, int may_search, uint64_t *number) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;
@@ -376,7 +377,7 @@ WH_FN_SLOW uint32_t wh_tessera_none_(wh_tessera_ref g, wh_mask_t mask, uint32_t 
     }
     int listed = 0;
     WH_NO_UNROLL
-    for (wh_mask_t m = wh_ballot(mask, asks); m != 0;) { /* before all words are looked at */
+    for (wh_mask m = wh_ballot(mask, asks); m != 0;) { /* before all words are looked at */
         const uint32_t its = wh_shfl_u32(mask, c, wh_mask_leader(m));
         listed |= wh_tessera_holds_(wh_tessera_list_(*g, its), mask);
         m &= ~wh_ballot(mask, c == its);

@@ -12,7 +12,7 @@
 
 /* For r lanes that found the cursor of their class used up. packs: whether to ask for those, too.
  */
-WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(wh_tessera_ref g, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_take wh_tessera_attempt_(const wh_tessera_core *g, uint32_t set, uint32_t c,
                                                uint32_t r, int may_reopen, int packs) {
     uint64_t *at = wh_tessera_span_at_(*g, set, c, 0);
     const uint64_t now = wh_load_u64_relaxed(at);
@@ -89,9 +89,9 @@ WH_FN int wh_tessera_would_list_(wh_tessera_core g, wh_tessera_set *own, uint32_
  * is the caller's group, attach whether it is the crosser of word `which` of its cursor and has
  * used up the span `last` (or none), p the caller's slot if it has one, c = NO_CLASS for lanes that
  * take no part. The groups of a warp go in steps: none waits while another one works. */
-WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, int packs, int attach, uint32_t which, uint64_t last,
-                                  void *p) {
+WH_FN_SLOW void *wh_tessera_slow_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes,
+                                  uint32_t set, uint32_t c, int packs, int attach, uint32_t which,
+                                  uint64_t last, void *p) {
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;
@@ -108,7 +108,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
     }
     WH_NO_UNROLL
     for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
-        wh_mask_t needy = wh_ballot(mask, need) & lanes;
+        wh_mask needy = wh_ballot(mask, need) & lanes;
         uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
         wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
         uint64_t claim = 0, span = 0;
@@ -118,7 +118,7 @@ WH_FN_SLOW void *wh_tessera_slow_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
                                            wh_tessera_order(row));
         }
         /* Groups of a full warp first do side by side what each would do for itself. */
-        if (mask == 0xffffffffu && lanes != mask) {
+        if (mask == WH_FULL_WARP && lanes != mask) {
             const int looks =
                 leads && r != 0 && !attach && wh_tessera_would_list_(*g, own, c, may_reopen);
             if (wh_any(mask, looks)) {

@@ -4,6 +4,7 @@
 #ifndef WH_ALLOC_TESSERA_SPANS_H
 #define WH_ALLOC_TESSERA_SPANS_H
 
+#include "warpheap/core/hash.h"
 #include "warpheap/detail/alloc/tessera/steps.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -11,7 +12,7 @@
 /* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
  * `ticket` gives: first chunk | chunks << 32; 0 if a bounded search found none.
  * Between begin and end. */
-WH_FN_SLOW uint64_t wh_tessera_claim_span_(wh_tessera_ref g, uint32_t set, uint32_t ticket,
+WH_FN_SLOW uint64_t wh_tessera_claim_span_(const wh_tessera_core *g, uint32_t set, uint32_t ticket,
                                            uint32_t most, uint32_t least) {
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint32_t place = wh_tessera_place_(g->n_chunks, g->n_sets, set, ticket, most);
@@ -94,12 +95,12 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, ui
 
 /* For every lane of mask that has claimed chunks for a span (chunks != 0): all lanes dress them,
  * one span after the other. */
-WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag, uint32_t first,
+WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask mask, uint64_t tag, uint32_t first,
                                  uint32_t chunks) {
     const uint32_t rank = wh_mask_rank(mask), n = wh_popc32(mask);
-    const wh_mask_t spans = wh_ballot(mask, chunks != 0);
+    const wh_mask spans = wh_ballot(mask, chunks != 0);
     WH_NO_UNROLL
-    for (wh_mask_t m = spans; m != 0; m &= m - 1) {
+    for (wh_mask m = spans; m != 0; m &= m - 1) {
         const uint32_t lane = wh_mask_leader(m);
         wh_tessera_dress_(g, wh_shfl_u64(mask, tag, lane), wh_shfl_u32(mask, first, lane),
                           wh_shfl_u32(mask, chunks, lane), rank, n, 0);
@@ -109,8 +110,8 @@ WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask_t mask, uint64_t tag
 
 /* For every lane of mask that has claimed chunks for a span of its class: the span; 0 for the
  * others. */
-WH_FN uint64_t wh_tessera_make_span_(wh_tessera_ref g, wh_mask_t mask, uint32_t set, uint32_t c,
-                                     uint64_t claim) {
+WH_FN uint64_t wh_tessera_make_span_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
+                                     uint32_t c, uint64_t claim) {
     const uint32_t chunks = (uint32_t)(claim >> 32);
     const uint32_t own = chunks != 0 ? c : 0;
     const wh_tessera_header *header = wh_tessera_header_of_(g);
@@ -192,7 +193,7 @@ WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_bytes, wh_tesser
 #define WH_TESSERA_ANY_TRIES 10u  /* one word each */
 
 /* Some of a claim's chunks were free, but not all. P4 */
-WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t word,
+WH_FN_SLOW void wh_tessera_put_back_(const wh_tessera_core *g, uint32_t set, uint32_t word,
                                      uint64_t chunks) {
     (void)wh_tessera_begin_(*g, set);
     wh_veb_put_back(wh_tessera_pool_(*g), word, chunks);
@@ -202,8 +203,8 @@ WH_FN_SLOW void wh_tessera_put_back_(wh_tessera_ref g, uint32_t set, uint32_t wo
 /* Claims a span of up to 2^most chunks, at least 2^least, as large as there is, in four words of
  * the pool: `word` and three more, each `stride` further on. What it returns, and P4: as
  * next_span. */
-WH_FN uint64_t wh_tessera_span_near_(wh_tessera_ref g, uint32_t set, uint32_t word, uint32_t stride,
-                                     uint32_t most, uint32_t least) {
+WH_FN uint64_t wh_tessera_span_near_(const wh_tessera_core *g, uint32_t set, uint32_t word,
+                                     uint32_t stride, uint32_t most, uint32_t least) {
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint32_t n_words = g->n_chunks >> 6;
     const uint32_t word2 = word + 2 * stride;
@@ -250,13 +251,13 @@ WH_FN uint64_t wh_tessera_span_near_(wh_tessera_ref g, uint32_t set, uint32_t wo
 }
 
 /* The same in words anywhere that hold something, and their neighbours. */
-WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_t seed,
+WH_FN_SLOW uint64_t wh_tessera_any_span_(const wh_tessera_core *g, uint32_t set, uint32_t seed,
                                          uint32_t most, uint32_t least) {
     const wh_veb pool = wh_tessera_pool_(*g);
     uint64_t span = 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_ANY_TRIES && span == 0; tries++) {
-        uint32_t at = wh_tessera_spread_(seed + tries);
+        uint32_t at = wh_spread32(seed + tries);
         const uint64_t word = wh_veb_pick_word(pool, &at, 1);
         if (word < g->n_chunks >> 6) {
             span = wh_tessera_span_near_(g, set, (uint32_t)word, 1, most, least);
@@ -273,8 +274,8 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(wh_tessera_ref g, uint32_t set, uint32_
  * first the last span's, so that a class that does not need much stays in one place; those of the
  * set's other classes start elsewhere. Then at words that hold something, anywhere.
  * Returns first chunk | chunks << 32; 0: nothing. P4: as next_span. */
-WH_FN_SLOW uint64_t wh_tessera_seek_span_(wh_tessera_ref g, uint32_t set, uint32_t c, uint64_t last,
-                                          uint32_t most) {
+WH_FN_SLOW uint64_t wh_tessera_seek_span_(const wh_tessera_core *g, uint32_t set, uint32_t c,
+                                          uint64_t last, uint32_t most) {
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets;
     wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
@@ -414,7 +415,7 @@ WH_FN uint32_t wh_tessera_piece_(uint64_t bits, uint32_t *order, uint32_t least)
  * once, and first; core is *g. P4: by the crosser without a bracket: the cursor is between two
  * spans meanwhile, which keeps X1 (2) away. Not so for what is put back after the span has been
  * published. */
-WH_FN wh_tessera_claim wh_tessera_next_span_(wh_tessera_ref g, wh_tessera_core core,
+WH_FN wh_tessera_claim wh_tessera_next_span_(const wh_tessera_core *g, wh_tessera_core core,
                                              wh_tessera_set *own, uint32_t set, uint32_t c,
                                              wh_tessera_class row, uint32_t which, uint64_t last,
                                              int seeks) {
@@ -526,11 +527,11 @@ WH_FN int wh_tessera_is_crosser_(uint32_t attach) {
  * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. mask 0,
  * a constant: each lane for itself, and without a look at others. seeks: as in next_span. Returns
  * attach = what a crosser that found no span still owes. own: the set's counters. */
-WH_FN wh_tessera_asked wh_tessera_attach_all_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                              wh_mask_t lanes, uint32_t set, uint32_t c,
+WH_FN wh_tessera_asked wh_tessera_attach_all_(const wh_tessera_core *g, wh_tessera_set *own,
+                                              wh_mask mask, wh_mask lanes, uint32_t set, uint32_t c,
                                               uint32_t attach, uint64_t v, void *p, int seeks) {
     const int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    const wh_mask_t needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask_t)need;
+    const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need;
     const wh_tessera_core core = *g; /* what is looked at here, at once */
     const wh_tessera_class row =
         wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
@@ -571,21 +572,22 @@ WH_FN wh_tessera_asked wh_tessera_attach_all_(wh_tessera_ref g, wh_tessera_set *
 /* Crossers fetch the next span from where it mostly is; one that finds nothing there SEEKS. Others
  * keep their attach. For a full warp, or else each lane for itself. Functions of their own, without
  * a call and with a mask that is a constant: all that goes on here is a wait for others, and half
- * of it used to be instructions that the SM had not run before (docs/TESSERA_LOG.md). */
-WH_FN wh_tessera_asked wh_tessera_refill_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                          wh_mask_t lanes, uint32_t set, uint32_t c,
+ * of it used to be instructions that the SM had not run before
+ * (docs/notes/2026-11-26-fetching-a-span.md). */
+WH_FN wh_tessera_asked wh_tessera_refill_(const wh_tessera_core *g, wh_tessera_set *own,
+                                          wh_mask mask, wh_mask lanes, uint32_t set, uint32_t c,
                                           uint32_t attach, uint64_t v, void *p) {
     const uint32_t crosses = wh_tessera_is_crosser_(attach) ? attach : 0;
     wh_tessera_asked now = wh_tessera_attach_all_(g, own, mask, lanes, set, c, crosses, v, p, 0);
     now.attach = crosses == 0 ? attach : now.attach == 0 ? 0 : now.attach | WH_TESSERA_SEEKS;
     return now;
 }
-WH_FN_SLOW wh_tessera_asked wh_tessera_refill_warp_(wh_tessera_ref g, wh_tessera_set *own,
-                                                    wh_mask_t lanes, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_asked wh_tessera_refill_warp_(const wh_tessera_core *g, wh_tessera_set *own,
+                                                    wh_mask lanes, uint32_t set, uint32_t c,
                                                     uint32_t attach, uint64_t v, void *p) {
-    return wh_tessera_refill_(g, own, 0xffffffffu, lanes, set, c, attach, v, p);
+    return wh_tessera_refill_(g, own, WH_FULL_WARP, lanes, set, c, attach, v, p);
 }
-WH_FN_SLOW wh_tessera_asked wh_tessera_refill_each_(wh_tessera_ref g, wh_tessera_set *own,
+WH_FN_SLOW wh_tessera_asked wh_tessera_refill_each_(const wh_tessera_core *g, wh_tessera_set *own,
                                                     uint32_t set, uint32_t c, uint32_t attach,
                                                     uint64_t v, void *p) {
     return wh_tessera_refill_(g, own, 0, 0, set, c, attach, v, p);
@@ -598,15 +600,15 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_each_(wh_tessera_ref g, wh_tessera
  * to come again, if one of them has something: where half of the heap is in use that is so for half
  * of the rows. (Not so for classes of which full warps have slabs of their own, which want the same
  * words.) A cursor that has been closed is for others, too (SEEKS). P4: as next_span. */
-WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_set *own,
+WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(const wh_tessera_core *g, wh_tessera_set *own,
                                                    uint32_t set, uint32_t c, uint32_t attach,
                                                    uint64_t v, void *p) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id();
     const wh_tessera_core core = *g;
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
     const uint32_t least = wh_tessera_order(row);
-    const wh_mask_t needy = wh_ballot(all, p == NULL);
+    const wh_mask needy = wh_ballot(WH_FULL_WARP, p == NULL);
     uint32_t place = 0, order = 0, words = 0, in_row = 1, step = 0;
     if (lane == 0 && core.places != 0) {
         const int wide = core.places >= 1u << WH_TESSERA_WIDE_SPAN_LOG2 &&
@@ -625,9 +627,9 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
         words = wh_tessera_span_first(between.other) != WH_TESSERA_CLOSED_CHUNK ? words : 0;
         order = order < WH_TESSERA_MAX_SPAN_LOG2 ? order : WH_TESSERA_MAX_SPAN_LOG2;
     }
-    place = wh_shfl_u32(all, place, 0);
-    words = wh_shfl_u32(all, words, 0);
-    order = wh_shfl_u32(all, order, 0);
+    place = wh_shfl_u32(WH_FULL_WARP, place, 0);
+    words = wh_shfl_u32(WH_FULL_WARP, words, 0);
+    order = wh_shfl_u32(WH_FULL_WARP, order, 0);
     const uint64_t wants =
         wh_tessera_chunks_(0, order); /* of each word: all, if they are several */
     const uint32_t word = (place >> 6) + lane;
@@ -636,14 +638,14 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
         got = wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), word), ~wants) &
               wants; /* P3 */
     }
-    const wh_mask_t whole = wh_ballot(all, got == wants);
+    const wh_mask whole = wh_ballot(WH_FULL_WARP, got == wants);
     const uint32_t first = whole != 0 ? wh_mask_leader(whole) : 0;
     uint32_t n = wh_ctz32(~(whole >> first)); /* the others go back */
     uint64_t back = lane - first < n ? 0 : got;
     place += first << 6;
     if (n == 0) {
-        const uint32_t at = wh_shfl_u32(all, wh_tessera_piece_(back, &order, least), 0);
-        order = wh_shfl_u32(all, order, 0);
+        const uint32_t at = wh_shfl_u32(WH_FULL_WARP, wh_tessera_piece_(back, &order, least), 0);
+        order = wh_shfl_u32(WH_FULL_WARP, order, 0);
         n = at < 64;
         place += at;
         back = lane == 0 && n != 0 ? back & ~wh_tessera_chunks_(at, order) : back;
@@ -656,7 +658,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
     if (n != 0) {
         wh_tessera_dress_(core, wh_tessera_with_set(tag, set), place, chunks, lane, WH_WARP_SIZE,
                           0);
-        wh_syncwarp(all); /* P2, P4: what the other lanes have stored and begun */
+        wh_syncwarp(WH_FULL_WARP); /* P2, P4: what the other lanes have stored and begun */
         if (lane == 0) {
             wh_add_u32_relaxed(&own->held, chunks - wh_tessera_chunks_of_(row, core.begin, v));
             wh_tessera_not_dry_(own, chunks);
@@ -670,12 +672,12 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(wh_tessera_ref g, wh_tessera_
         wh_tessera_back_(core, own, word, back);
     }
     uint32_t seeks = n != 0 ? 0 : WH_TESSERA_SEEKS;
-    step = wh_shfl_u32(all, step, 0);
+    step = wh_shfl_u32(WH_FULL_WARP, step, 0);
     if (n == 0 && step != 0 && words != 0 && row.slots != WH_WARP_SIZE) {
         const uint32_t ticket = wh_load_u32_relaxed(&own->rows) + lane * step;
         const uint32_t there = wh_tessera_row_place(core, set, ticket, step, &in_row);
         const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(core), there >> 6));
-        const wh_mask_t seen = wh_ballot(all, (bits & wants) == wants);
+        const wh_mask seen = wh_ballot(WH_FULL_WARP, (bits & wants) == wants);
         if (seen != 0 && lane == wh_mask_leader(seen)) {
             wh_store_u32_relaxed(&own->rows, ticket);
         }

@@ -36,7 +36,7 @@ WH_FN int wh_tessera_any_(wh_veb t) {
 /* Whether a set has members: all of level 0. All lanes of mask, eight words each at a time. What
  * they find they tell the levels above, since claims and puts that do not may have hidden it from
  * searches. */
-WH_FN int wh_tessera_holds_(wh_veb t, wh_mask_t mask) {
+WH_FN int wh_tessera_holds_(wh_veb t, wh_mask mask) {
     const uint64_t n = (t.n + 63) >> 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     WH_NO_UNROLL
@@ -162,10 +162,8 @@ WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
 
 /* Where taker number k looks in a list or in the pool, of 2^32 (wh_veb_pick_word): numbers in a row
  * are spread evenly, by the golden ratio, since takers that meet fail at each other's atomics
- * (docs/TESSERA_LOG.md). Where it looks next: as much further on for all. */
-WH_HD uint32_t wh_tessera_spread_(uint32_t k) {
-    return k * 2654435761u;
-}
+ * (docs/notes/2026-11-27-evenly-spread-looks.md). Where it looks next: as much further on for all.
+ */
 #define WH_TESSERA_FURTHER 0x6a09e667u /* the root of 2, its fraction */
 
 /* --- giving back ----------------------------------------------------------------- */
@@ -237,7 +235,7 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t set, 
     if (!each) {
         WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
     } else { /* once for all who are here */
-        const wh_mask_t here = wh_activemask();
+        const wh_mask here = wh_activemask();
         wh_syncwarp(here); /* P6 for what the others have freed */
         if (wh_lane_id() == wh_mask_leader(here)) {
             WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
@@ -320,7 +318,7 @@ WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) 
 /* --- the peak and the totals, where they are asked for ------------------------------ */
 
 /* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
-WH_FN_SLOW void wh_tessera_count_(wh_tessera_ref g, wh_mask_t mask, const void *p) {
+WH_FN_SLOW void wh_tessera_count_(const wh_tessera_core *g, wh_mask mask, const void *p) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     mask = mask != 0 ? mask : wh_activemask();
     wh_syncwarp(mask); /* P2: whose atomic it was has the tag */
@@ -345,7 +343,7 @@ WH_FN_SLOW void wh_tessera_count_(wh_tessera_ref g, wh_mask_t mask, const void *
 }
 
 /* Blocks of `bytes` bytes together have been given back. */
-WH_FN void wh_tessera_uncount_(wh_tessera_ref g, uint64_t bytes) {
+WH_FN void wh_tessera_uncount_(const wh_tessera_core *g, uint64_t bytes) {
     wh_add_u64_relaxed(&wh_tessera_header_(*g)->used, 0 - bytes);
 }
 

@@ -1,6 +1,6 @@
-/* alloc/tessera: a general heap. docs/TESSERA.md explains it with figures. This comment is the
- * protocol that all of its files are parts of; below it, malloc's fast path, free and the rest of
- * the contract.
+/* alloc/tessera: a general heap. docs/tessera/README.md explains it with figures. This comment is
+ * the protocol that all of its files are parts of; below it, malloc's fast path, free and the rest
+ * of the contract.
  *
  * Files
  *   layout.h   the structures, the size classes and the packed words
@@ -214,6 +214,7 @@
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
 
+#include "warpheap/core/hash.h"
 #include "warpheap/detail/alloc/tessera/runs.h"
 #include "warpheap/detail/alloc/tessera/slow.h"
 #include "warpheap/detail/alloc/tessera/warps.h"
@@ -222,7 +223,7 @@
 
 /* --- the contract ---------------------------------------------------------------- */
 
-WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
+WH_FN uint32_t wh_tessera_my_set_(wh_tessera_ref h) {
     const uint32_t set = wh_sm_id() * h.set_scale >> 16;
     return set < h.last_set ? set : h.last_set;
 }
@@ -230,12 +231,12 @@ WH_FN uint32_t wh_tessera_my_set_(wh_tessera_t h) {
 /* What is neither a slot of a cursor nor to be had from one: full warps whose slab or pack had no
  * place, and runs. rare: it is for this; if its warp wants different sizes, for a block of a pack.
  */
-WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t lanes, uint32_t set,
-                                  uint32_t c, int rare, void *p, uint64_t n) {
+WH_FN_SLOW void *wh_tessera_rare_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes,
+                                  uint32_t set, uint32_t c, int rare, void *p, uint64_t n) {
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
     const int needs = p == NULL && c != WH_TESSERA_NO_CLASS && rare;
     const int may = wh_any(mask, needs && wh_tessera_any_(wh_tessera_pool_(*g)));
-    if (may && lanes == 0xffffffffu && wh_all(lanes, needs)) {
+    if (may && lanes == WH_FULL_WARP && wh_all(lanes, needs)) {
         p = wh_tessera_is_whole_(n, g->max_whole)
                 ? wh_tessera_whole_again_(g, set, c, wh_tessera_whole_log2_((uint32_t)n))
                 : wh_tessera_pack_parts_(g, set, n);
@@ -243,7 +244,7 @@ WH_FN_SLOW void *wh_tessera_rare_(wh_tessera_ref g, wh_mask_t mask, wh_mask_t la
             wh_tessera_order(wh_tessera_header_of_(g)->classes[c]) != 0) {
             p = wh_tessera_gather_slots_(g, set, c, p);
         }
-    } else if (may && mask == 0xffffffffu) {
+    } else if (may && mask == WH_FULL_WARP) {
         void *q = wh_tessera_gather_packs_(
             g, set, needs ? wh_tessera_granules((uint32_t)n, g->chunk_log2) : 0);
         p = p != NULL ? p : q;
@@ -292,9 +293,10 @@ WH_FN uint64_t wh_tessera_try_(wh_tessera_set *own, uint32_t c, uint32_t r, uint
  * call, ptxas has the lanes meet behind it by way of one certain barrier register, in all functions
  * the same. A kernel that calls malloc in such a place has lanes wait there: they would be let go
  * when others of the warp use that register in here, and the warp would stay apart from then on
- * (docs/TESSERA_LOG.md). */
-WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                              wh_mask_t lanes, uint32_t c, uint64_t v, void *p) {
+ * (docs/notes/2026-11-25-a-barrier-register.md). */
+WH_FN_SLOW wh_tessera_asked wh_tessera_await_(const wh_tessera_core *g, wh_tessera_set *own,
+                                              wh_mask mask, wh_mask lanes, uint32_t c, uint64_t v,
+                                              void *p) {
     const wh_tessera_class row =
         wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     unsigned char *base = g->base;
@@ -304,14 +306,14 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_await_(wh_tessera_ref g, wh_tessera_set *
     now.p = p;
     now.v = v;
     now.attach = 0;
-    if (mask != 0xffffffffu) { /* each for itself */
-        lanes = (wh_mask_t)1 << wh_lane_id();
+    if (mask != WH_FULL_WARP) { /* each for itself */
+        lanes = (wh_mask)1 << wh_lane_id();
     }
     const uint32_t leader = wh_mask_leader(lanes);
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         if (mask != 0) {
-            const wh_mask_t needy = wh_ballot(mask, need) & lanes;
+            const wh_mask needy = wh_ballot(mask, need) & lanes;
             uint64_t got = 0; /* slots from its position on are the group's */
             if (wh_lane_id() == leader && needy != 0) {
                 got = wh_tessera_try_(own, c, wh_popc32(needy), attempt, &now);
@@ -353,7 +355,7 @@ WH_FN wh_tessera_asked wh_tessera_looked_(uint32_t attach, uint64_t v, void *p, 
 
 /* For lanes that may, each for itself: slots of listed slabs, if the pool had nothing the last
  * time. Returns p, and what they have come to then. */
-WH_FN_SLOW wh_tessera_asked wh_tessera_listed_each_(wh_tessera_ref g, wh_tessera_set *own,
+WH_FN_SLOW wh_tessera_asked wh_tessera_listed_each_(const wh_tessera_core *g, wh_tessera_set *own,
                                                     uint32_t set, uint32_t c, uint32_t attach,
                                                     uint64_t v, void *p) {
     const int need = wh_tessera_looks_(attach) && p == NULL && c != WH_TESSERA_NO_CLASS;
@@ -366,17 +368,16 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_each_(wh_tessera_ref g, wh_tessera
 }
 
 /* The same for groups of a full warp, `lanes` is the caller's; also if the pool has nothing now. */
-WH_FN_SLOW wh_tessera_asked wh_tessera_listed_groups_(wh_tessera_ref g, wh_tessera_set *own,
-                                                      wh_mask_t lanes, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_asked wh_tessera_listed_groups_(const wh_tessera_core *g, wh_tessera_set *own,
+                                                      wh_mask lanes, uint32_t set, uint32_t c,
                                                       uint32_t attach, uint64_t v, void *p) {
-    const uint32_t all = 0xffffffffu;
-    const int looks = (wh_ballot(all, wh_tessera_looks_(attach)) & lanes) != 0;
+    const int looks = (wh_ballot(WH_FULL_WARP, wh_tessera_looks_(attach)) & lanes) != 0;
     const int need = looks && p == NULL && c != WH_TESSERA_NO_CLASS;
     const int dry = wh_load_u32_relaxed(&own->dry) != 0 || !wh_tessera_any_(wh_tessera_pool_(*g));
     wh_tessera_served served;
     served.p = p;
-    served.needy = wh_ballot(all, need) & lanes;
-    if (wh_any(all, need && dry)) {
+    served.needy = wh_ballot(WH_FULL_WARP, need) & lanes;
+    if (wh_any(WH_FULL_WARP, need && dry)) {
         served = wh_tessera_take_groups_(g, own, lanes, set, c, need, p, 0);
     }
     return wh_tessera_looked_(attach, v, served.p, served.needy == 0);
@@ -388,39 +389,39 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_groups_(wh_tessera_ref g, wh_tesse
  * left the list. If some of it had gone to the pool that is next, at once: after a mass of frees
  * lists are full of such, and to take all of them off would keep the warp too long. A look in vain
  * is no take (P4): X1 needs a moment without any. */
-WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera_set *own,
+WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(const wh_tessera_core *g, wh_tessera_set *own,
                                                     uint32_t set, uint32_t c, uint32_t attach,
                                                     uint64_t v, void *p) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id();
     const wh_tessera_core core = *g;
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     const wh_veb pool = wh_tessera_pool_(core);
     const uint32_t n_words = (row.slots + 63) >> 6;
-    uint32_t seed = wh_tessera_spread_((uint32_t)wh_thread_id());
-    uint32_t misses = wh_any(all, wh_tessera_looks_(attach)) ? 0 : WH_TESSERA_EACH_TRIES;
+    uint32_t seed = wh_spread32((uint32_t)wh_thread_id());
+    uint32_t misses = wh_any(WH_FULL_WARP, wh_tessera_looks_(attach)) ? 0 : WH_TESSERA_EACH_TRIES;
     WH_NO_UNROLL
     while (misses < WH_TESSERA_EACH_TRIES) {
-        const wh_mask_t needy = wh_ballot(all, p == NULL);
+        const wh_mask needy = wh_ballot(WH_FULL_WARP, p == NULL);
         const uint32_t n = wh_popc32(needy);
         const int may = wh_tessera_may_list_(core, c, 0) &&
                         (wh_load_u32_relaxed(&own->dry) != 0 || !wh_tessera_any_(pool));
-        if (n == 0 || !wh_all(all, may)) {
+        if (n == 0 || !wh_all(WH_FULL_WARP, may)) {
             break;
         }
         seed += WH_TESSERA_FURTHER;
         const wh_tessera_glimpse seen = wh_tessera_glimpse_(core, c, n_words, 0, seed);
-        const int first = wh_group_leads(wh_group_by_u32(all, seen.slab));
+        const int first = wh_group_leads(wh_group_by_u32(WH_FULL_WARP, seen.slab));
         const uint64_t free =
             first && seen.w != 0 ? wh_tessera_choose_(seen.w, seen.slots, seen.at, 64, seed) : 0;
         const uint32_t seen_n = wh_popc64(free);
         const uint32_t before = wh_scan_add_warp_u32(seen_n) - seen_n;
         /* No more than has been counted, though more may be free by then: it would be lost. */
         const uint32_t room = before + seen_n <= n ? seen_n : before < n ? n - before : 0;
-        const int begins = wh_any(all, free != 0);
+        const int begins = wh_any(WH_FULL_WARP, free != 0);
         if (lane == 0 && begins) {
             (void)wh_tessera_begin_(core, set);
         }
-        wh_syncwarp(all); /* P4: the cas of each lane releases */
+        wh_syncwarp(WH_FULL_WARP); /* P4: the cas of each lane releases */
         wh_tessera_take take = wh_tessera_found_(WH_TESSERA_WAIT, 0);
         if (free != 0 && room != 0) {
             uint64_t rest = 0;
@@ -428,9 +429,9 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
         } else if (first && !seen.any && (!seen.gone || lane < WH_TESSERA_EACH_TRIES)) {
             wh_tessera_unlist_(core, c, n_words, seen);
         }
-        if (!wh_any(all, take.bits != 0)) {
+        if (!wh_any(WH_FULL_WARP, take.bits != 0)) {
             misses++;
-            if (wh_any(all, seen.gone)) { /* the pool is next */
+            if (wh_any(WH_FULL_WARP, seen.gone)) { /* the pool is next */
                 misses = WH_TESSERA_EACH_TRIES;
                 if (lane == 0) {
                     wh_store_u32_relaxed(&own->dry, 0);
@@ -439,11 +440,11 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
         }
         uint32_t rank = wh_mask_rank(needy); /* among those who have none yet */
         WH_NO_UNROLL
-        for (wh_mask_t m = wh_ballot(all, take.bits != 0); m != 0; m &= m - 1) {
+        for (wh_mask m = wh_ballot(WH_FULL_WARP, take.bits != 0); m != 0; m &= m - 1) {
             const uint32_t of = wh_mask_leader(m);
             wh_tessera_take its;
-            its.at = wh_shfl_u64(all, take.at, of);
-            its.bits = wh_shfl_u64(all, take.bits, of);
+            its.at = wh_shfl_u64(WH_FULL_WARP, take.at, of);
+            its.bits = wh_shfl_u64(WH_FULL_WARP, take.bits, of);
             if (p == NULL) {
                 p = wh_tessera_taken_(g, row, its, rank);
             }
@@ -451,7 +452,7 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
         }
         wh_tessera_end_all_(core, set, begins);
     }
-    return wh_tessera_looked_(attach, v, p, wh_all(all, p != NULL));
+    return wh_tessera_looked_(attach, v, p, wh_all(WH_FULL_WARP, p != NULL));
 }
 
 /* What await and refill cannot do, for lanes of which some are crossers that SEEK, for rare, or
@@ -459,18 +460,18 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_listed_warp_(wh_tessera_ref g, wh_tessera
  * All lanes of mask, or if that is 0 those that are here; `lanes`: of a full warp the caller's
  * group. attach and v as in wh_tessera_asked; n is the request of a lane that has no p yet.
  */
-WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                             wh_mask_t lanes, uint32_t set, uint32_t c,
+WH_FN_SLOW wh_tessera_asked wh_tessera_more_(const wh_tessera_core *g, wh_tessera_set *own,
+                                             wh_mask mask, wh_mask lanes, uint32_t set, uint32_t c,
                                              uint32_t attach, uint64_t v, void *p, uint64_t n) {
     const uint32_t crosses = attach & WH_TESSERA_CROSSES;
-    if (mask != 0xffffffffu) {
+    if (mask != WH_FULL_WARP) {
         if (mask == 0) {
-            const wh_mask_t here = wh_activemask();
+            const wh_mask here = wh_activemask();
             const int slots = (attach & WH_TESSERA_SLOTS) != 0; /* they search in another way */
             mask = wh_ballot(here, slots);
             mask = slots ? mask : here & ~mask;
         }
-        lanes = (wh_mask_t)1 << wh_lane_id();
+        lanes = (wh_mask)1 << wh_lane_id();
     }
     wh_tessera_asked now;
     now.p = p;
@@ -496,11 +497,11 @@ WH_FN_SLOW wh_tessera_asked wh_tessera_more_(wh_tessera_ref g, wh_tessera_set *o
 
 /* For lanes whose cursor's span had no slot for them, *v is what the add of their group returned:
  * slots of the spare span, but for the crosser's group. *attach, *v: as in wh_tessera_asked. */
-WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tessera_class row,
-                              wh_mask_t mask, wh_group same, int leads, uint32_t *attach,
-                              uint64_t *v, void *p) {
-    const int together = mask == 0xffffffffu; /* else same is the caller alone */
-    const wh_mask_t needy = together ? wh_ballot(mask, p == NULL) & same.lanes : p == NULL;
+WH_FN void *wh_tessera_spare_(wh_tessera_ref h, wh_tessera_cursor *cursor, wh_tessera_class row,
+                              wh_mask mask, wh_group same, int leads, uint32_t *attach, uint64_t *v,
+                              void *p) {
+    const int together = mask == WH_FULL_WARP; /* else same is the caller alone */
+    const wh_mask needy = together ? wh_ballot(mask, p == NULL) & same.lanes : p == NULL;
     const uint32_t r = wh_popc32(needy);
     uint64_t got = 0;
     if (leads && r != 0) {
@@ -521,8 +522,8 @@ WH_FN void *wh_tessera_spare_(wh_tessera_t h, wh_tessera_cursor *cursor, wh_tess
 /* What malloc does not find at once. Lanes that have what they want come along with the others, so
  * that their warp stays together. A function of its own, though that is another call: what is kept
  * from one turn to the next would else be in memory whenever malloc is called (docs). */
-WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_t mask,
-                                 wh_mask_t lanes, uint32_t set, uint32_t c, uint32_t attach,
+WH_FN_SLOW void *wh_tessera_ask_(const wh_tessera_core *g, wh_tessera_set *own, wh_mask mask,
+                                 wh_mask lanes, uint32_t set, uint32_t c, uint32_t attach,
                                  uint64_t v, void *p, uint64_t n) {
     const uint32_t slots = attach & WH_TESSERA_SLOTS;
     attach &= ~WH_TESSERA_SLOTS;
@@ -530,15 +531,15 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
         const wh_tessera_asked now =
             !WH_TESSERA_SOME(mask, attach != 0) ? wh_tessera_await_(g, own, mask, lanes, c, v, p)
             : WH_TESSERA_SOME(mask, wh_tessera_is_crosser_(attach))
-                ? (lanes == 0xffffffffu && mask == 0xffffffffu
+                ? (lanes == WH_FULL_WARP && mask == WH_FULL_WARP
                        ? wh_tessera_refill_one_(g, own, set, c, attach, v, p)
-                   : mask == 0xffffffffu
+                   : mask == WH_FULL_WARP
                        ? wh_tessera_refill_warp_(g, own, lanes, set, c, attach, v, p)
                        : wh_tessera_refill_each_(g, own, set, c, attach, v, p))
             : WH_TESSERA_SOME(mask, wh_tessera_looks_(attach))
-                ? (lanes == 0xffffffffu && mask == 0xffffffffu
+                ? (lanes == WH_FULL_WARP && mask == WH_FULL_WARP
                        ? wh_tessera_listed_warp_(g, own, set, c, attach, v, p)
-                   : mask == 0xffffffffu
+                   : mask == WH_FULL_WARP
                        ? wh_tessera_listed_groups_(g, own, lanes, set, c, attach, v, p)
                        : wh_tessera_listed_each_(g, own, set, c, attach, v, p))
                 : wh_tessera_more_(g, own, mask, lanes, set, c, attach | slots, v, p, n);
@@ -563,10 +564,10 @@ WH_FN_SLOW void *wh_tessera_ask_(wh_tessera_ref g, wh_tessera_set *own, wh_mask_
  * want: a lane that allocates for others may not be left by them (warpheap.h). If mask is 0 those
  * do that happen to be here, where that helps. may_pack: a constant; else the block is a slot, or a
  * run, but in no case one of a pack. */
-WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may_pack) {
+WH_FN void *wh_tessera_malloc_(wh_tessera_ref h, wh_mask mask, size_t n, int may_pack) {
     const int is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
-    const int together = mask == 0xffffffffu;
+    const int together = mask == WH_FULL_WARP;
     const wh_group same = together ? wh_group_by_u32(mask, c) : wh_group_alone();
     const uint32_t set = wh_tessera_my_set_(h);
     const int full_warp = may_pack && together && !h.tracks;
@@ -617,7 +618,8 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
                               p == NULL && attach == 0;
             attach |= whole || of_one || packs || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
             attach |= !may_pack ? WH_TESSERA_SLOTS : 0;
-            p = wh_tessera_ask_(wh_tessera_ref_(h), own, mask, same.lanes, set, c, attach, v, p, n);
+            p = wh_tessera_ask_(wh_tessera_core_of_(h), own, mask, same.lanes, set, c, attach, v, p,
+                                n);
         }
     }
     if (mask != 0) { /* P2 reaches the lanes that did not make the atomic themselves */
@@ -626,24 +628,24 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_t h, wh_mask_t mask, size_t n, int may
     return p;
 }
 
-WH_FN void *wh_tessera_malloc(wh_tessera_t h, wh_mask_t mask, size_t n) {
-    return mask == 0xffffffffu ? wh_tessera_malloc_(h, 0xffffffffu, n, 1) /* it is a constant */
-                               : wh_tessera_malloc_(h, mask, n, 1);
+WH_FN void *wh_tessera_malloc(wh_tessera_ref h, wh_mask mask, size_t n) {
+    return mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n, 1) /* it is a constant */
+                                : wh_tessera_malloc_(h, mask, n, 1);
 }
 
 /* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
-WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, size_t n) {
+WH_FN void *wh_tessera_aligned(wh_tessera_ref h, wh_mask mask, size_t align, size_t n) {
     const uint64_t size = n == 0 || n > align ? n : align;
     const int is_slot = size - 1 < h.max_slot;
     const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
     void *p = wh_tessera_malloc_(h, mask, (size_t)slot, 0);
     const int is_run = n != 0 && !is_slot;
     if (wh_any(mask, is_run)) {
-        void *q =
-            wh_tessera_run_(wh_tessera_ref_(h), mask, wh_tessera_my_set_(h), is_run ? n : 0, align);
+        void *q = wh_tessera_run_(wh_tessera_core_of_(h), mask, wh_tessera_my_set_(h),
+                                  is_run ? n : 0, align);
         p = is_run ? q : p;
         if (h.tracks) {
-            wh_tessera_count_(wh_tessera_ref_(h), mask, q);
+            wh_tessera_count_(wh_tessera_core_of_(h), mask, q);
         }
     }
     wh_syncwarp(mask);
@@ -652,8 +654,7 @@ WH_FN void *wh_tessera_aligned(wh_tessera_t h, wh_mask_t mask, size_t align, siz
 
 /* together: a constant; all lanes of the warp call, in groups of one word. Else each lane for
  * itself. */
-WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
-    const uint32_t all = 0xffffffffu;
+WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     const int inside = offset < h.bytes; /* not so for NULL */
     const uint32_t chunk = inside ? (uint32_t)(offset >> h.chunk_log2) : 0;
@@ -675,8 +676,8 @@ WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
     uint32_t twice = 0;
     wh_group same = wh_group_alone();
     if (together) {
-        wh_syncwarp(all); /* every lane's last use comes before its leader's release */
-        same = wh_group_in_words(all, word, slot, is_slot, &bits, &twice);
+        wh_syncwarp(WH_FULL_WARP); /* every lane's last use comes before its leader's release */
+        same = wh_group_in_words(WH_FULL_WARP, word, slot, is_slot, &bits, &twice);
     }
     if (is_slot) {
         if (wh_group_leads(same)) {
@@ -707,24 +708,24 @@ WH_FN void wh_tessera_free_(wh_tessera_t h, int together, void *p) {
                                   (old | freed) == WH_TESSERA_ALL_FREE, !together);
             }
             if (h.tracks) {
-                wh_tessera_uncount_(wh_tessera_ref_(h),
+                wh_tessera_uncount_(wh_tessera_core_of_(h),
                                     (uint64_t)wh_popc64(bits & ~old) * wh_tessera_tag_size(tag));
             }
         }
     } else if (p != NULL) {
-        wh_tessera_free_run_(wh_tessera_ref_(h), wh_tessera_my_set_(h), offset);
+        wh_tessera_free_run_(wh_tessera_core_of_(h), wh_tessera_my_set_(h), offset);
     }
 }
 
-WH_FN void wh_tessera_free(wh_tessera_t h, wh_mask_t mask, void *p) {
-    if (mask == 0xffffffffu) {
+WH_FN void wh_tessera_free(wh_tessera_ref h, wh_mask mask, void *p) {
+    if (mask == WH_FULL_WARP) {
         wh_tessera_free_(h, 1, p);
     } else {
         wh_tessera_free_(h, 0, p);
     }
 }
 
-WH_FN uint64_t wh_tessera_usable_size(wh_tessera_t h, const void *p) {
+WH_FN uint64_t wh_tessera_usable_size(wh_tessera_ref h, const void *p) {
     const uint64_t offset = (uint64_t)((const unsigned char *)p - h.base);
     if (offset >= h.bytes) {
         return 0;
@@ -744,7 +745,7 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_t h, const void *p) {
     return wh_tessera_block_bytes_(h.chunk_log2, &h.tags[chunk]);
 }
 
-WH_FN int wh_tessera_owns(wh_tessera_t h, const void *p) {
+WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
 }
 

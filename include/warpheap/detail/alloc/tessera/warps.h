@@ -5,6 +5,7 @@
 #ifndef WH_ALLOC_TESSERA_WARPS_H
 #define WH_ALLOC_TESSERA_WARPS_H
 
+#include "warpheap/core/hash.h"
 #include "warpheap/detail/alloc/tessera/steps.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -46,9 +47,9 @@ WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, uint32_t set, uint64_t tag, 
  * than others. NULL for all lanes: these places are taken, too, or it is known that there are none.
  * Kept short: code that an SM runs for the first time in a kernel comes from memory. */
 #define WH_TESSERA_WHOLE_TRIES 4u
-WH_FN void *wh_tessera_whole_(wh_tessera_t h, wh_tessera_set *of, const uint32_t set, uint32_t c,
+WH_FN void *wh_tessera_whole_(wh_tessera_ref h, wh_tessera_set *of, const uint32_t set, uint32_t c,
                               uint32_t log2) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id();
     const wh_tessera_core g = h.core;
     const uint32_t order = wh_tessera_whole_order_(log2, h.chunk_log2);
     const wh_tessera_header *header = (const wh_tessera_header *)(const void *)h.classes;
@@ -78,7 +79,7 @@ WH_FN void *wh_tessera_whole_(wh_tessera_t h, wh_tessera_set *of, const uint32_t
                 slab += none ? 1 : 0;
             }
         }
-        slab = wh_shfl_u32(all, slab, 0);
+        slab = wh_shfl_u32(WH_FULL_WARP, slab, 0);
         if (slab < g.n_chunks) {
             return wh_tessera_hand_out_(g, set, wh_again_u64(tag), log2, slab, h.max_slot, h.tags,
                                         h.words, h.words_log2);
@@ -134,12 +135,12 @@ WH_FN void wh_tessera_try_back_(wh_tessera_core g, wh_tessera_try now) {
 
 /* Where a warp begins to look at words of the pool that are not its set's. */
 WH_FN uint32_t wh_tessera_random_(void) {
-    return ((uint32_t)(wh_thread_id() >> 5) + 1) * 2654435761u;
+    return wh_spread32((uint32_t)(wh_thread_id() >> 5) + 1);
 }
 /* A number that is far from those of the other lanes. *random: the same in all lanes; moved on. */
 WH_FN uint32_t wh_tessera_far_(uint32_t *random) {
     *random = *random * 1664525u + 1013904223u;
-    return (*random + (wh_lane_id() << 27)) * 2654435761u;
+    return wh_spread32(*random + (wh_lane_id() << 27));
 }
 
 /* The word of the pool that such a number stands for. */
@@ -152,10 +153,10 @@ WH_FN uint32_t wh_tessera_some_word_(wh_tessera_core g, uint32_t far) {
 /* A full warp whose place was taken: some sets run out before the heap does, so its lanes look at a
  * word of the pool each, of whatever set or of the front of the heap, and it takes a place that one
  * of them has seen. NULL: there was none. */
-WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_t c,
+WH_FN_SLOW void *wh_tessera_whole_again_(const wh_tessera_core *g, uint32_t set, uint32_t c,
                                          uint32_t log2) {
     const wh_tessera_core core = *g;
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id();
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
     const uint32_t order = wh_tessera_whole_order_(log2, core.chunk_log2);
     wh_tessera_set *const own = wh_tessera_set_at_(core, set);
@@ -168,17 +169,17 @@ WH_FN_SLOW void *wh_tessera_whole_again_(wh_tessera_ref g, uint32_t set, uint32_
         const uint32_t word = wh_tessera_some_word_(core, wh_tessera_far_(&random));
         const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(core), word));
         const uint32_t at = wh_tessera_fit_(bits, order);
-        const wh_mask_t seen = wh_ballot(all, at < 64);
+        const wh_mask seen = wh_ballot(WH_FULL_WARP, at < 64);
         if (seen == 0) {
             continue;
         }
-        const uint32_t place = wh_shfl_u32(all, word << 6 | at, wh_mask_leader(seen));
+        const uint32_t place = wh_shfl_u32(WH_FULL_WARP, word << 6 | at, wh_mask_leader(seen));
         wh_tessera_try now = wh_tessera_no_try_(core);
         if (lane == 0 && begun != UINT32_MAX) { /* P4: the claim waits for begun */
             now = wh_tessera_claim_row_(core, place, 1u << order);
             wh_tessera_try_back_(core, now);
         }
-        slab = wh_shfl_u32(all, now.got ? now.place : core.n_chunks, 0);
+        slab = wh_shfl_u32(WH_FULL_WARP, now.got ? now.place : core.n_chunks, 0);
     }
     if (lane == 0) {
         wh_add_u32_relaxed(&own->done, 1); /* P4: what has become available is so behind a fence */
@@ -229,7 +230,7 @@ WH_FN wh_tessera_try wh_tessera_try_ticket_(wh_tessera_core g, wh_tessera_set *o
  * for (the compiler for the GPU lets them go on), and all that follows would be done twice. */
 WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, uint32_t set,
                                       uint32_t chunks) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id();
     wh_tessera_try now = wh_tessera_no_try_(g);
     uint32_t no_packs = 0, begun = 0;
     if (lane == 0) {
@@ -243,9 +244,9 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
             wh_add_u32_relaxed(&own->done, WH_PLANT(tessera_p4, 1, 0)); /* P4 */
         }
     }
-    uint32_t found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
+    uint32_t found = wh_shfl_u32(WH_FULL_WARP, now.got ? now.place : g.n_chunks, 0);
     if (found == g.n_chunks) {
-        int is_own = !wh_any(all, no_packs != 0);
+        int is_own = !wh_any(WH_FULL_WARP, no_packs != 0);
         uint32_t random = wh_tessera_random_();
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < WH_TESSERA_PACK_TRIES && found == g.n_chunks; tries++) {
@@ -253,20 +254,20 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
             now.back = 0;
             is_own &= tries == 0;
             const uint32_t some = wh_tessera_some_word_(g, wh_tessera_far_(&random));
-            const uint32_t at = wh_shfl_u32(all, now.place, 0) & 63;
-            const uint32_t ticket = wh_shfl_u32(all, now.ticket, 0) - at + 64 * lane;
+            const uint32_t at = wh_shfl_u32(WH_FULL_WARP, now.place, 0) & 63;
+            const uint32_t ticket = wh_shfl_u32(WH_FULL_WARP, now.ticket, 0) - at + 64 * lane;
             const uint32_t word = is_own ? wh_tessera_pack_place(g, set, ticket) >> 6 : some;
             const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
             const uint32_t from = is_own && lane == 0 ? at : 0; /* what comes back is for later */
             const uint64_t rows = wh_tessera_rows_(bits, chunks) >> from;
-            const wh_mask_t seen = wh_ballot(all, rows != 0);
+            const wh_mask seen = wh_ballot(WH_FULL_WARP, rows != 0);
             if (seen == 0) {
                 no_packs = is_own ? WH_TESSERA_NO_PACKS + 1 : no_packs;
                 continue;
             }
             const uint32_t first = from + (rows != 0 ? wh_ctz64(rows) : 0);
-            const uint32_t next =
-                wh_shfl_u32(all, (is_own ? ticket : word << 6) + first, wh_mask_leader(seen));
+            const uint32_t next = wh_shfl_u32(WH_FULL_WARP, (is_own ? ticket : word << 6) + first,
+                                              wh_mask_leader(seen));
             if (lane == 0 && is_own) {
                 (void)wh_fetch_max_u32_relaxed(&own->packs, next);
                 now = wh_tessera_try_ticket_(g, own, set,
@@ -274,7 +275,7 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
             } else if (lane == 0 && begun != UINT32_MAX) { /* P4 */
                 now = wh_tessera_claim_row_(g, next, chunks);
             }
-            found = wh_shfl_u32(all, now.got ? now.place : g.n_chunks, 0);
+            found = wh_shfl_u32(WH_FULL_WARP, now.got ? now.place : g.n_chunks, 0);
         }
         if (lane == 0) {
             wh_tessera_try_back_(g, now);
@@ -296,13 +297,13 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_set *own, ui
 WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint32_t chunk_bytes, uint64_t *tags,
                              uint64_t *words, uint32_t words_log2, wh_tessera_set *own,
                              uint32_t set, uint32_t need, int large) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id();
     uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
-    uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
+    uint32_t total = wh_shfl_u32(WH_FULL_WARP, end, WH_WARP_SIZE - 1);
     if (total < WH_TESSERA_PACK_SMALL) {
         need = large ? need : 0;
         end = wh_scan_add_warp_u32(need);
-        total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
+        total = wh_shfl_u32(WH_FULL_WARP, end, WH_WARP_SIZE - 1);
         if (total < WH_TESSERA_PACK_LEAST) {
             return NULL;
         }
@@ -316,13 +317,13 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint32_t chunk_bytes, uint64_
     const uint32_t chunk = start / WH_TESSERA_GRANULES;
     const uint32_t bit = need != 0 ? 1u << start % WH_TESSERA_GRANULES : 0;
     const uint32_t bits = wh_scan_add_warp_u32(bit);
-    const uint32_t before = wh_shfl_u32(all, chunk, (lane - 1) & (WH_WARP_SIZE - 1));
-    const wh_mask_t blocks = wh_ballot(all, need != 0);
+    const uint32_t before = wh_shfl_u32(WH_FULL_WARP, chunk, (lane - 1) & (WH_WARP_SIZE - 1));
+    const wh_mask blocks = wh_ballot(WH_FULL_WARP, need != 0);
     const int is_first = lane == 0 || before != chunk;
-    const wh_mask_t firsts = wh_ballot(all, is_first);
-    const wh_mask_t after = firsts & (0xfffffffeu << lane);
+    const wh_mask firsts = wh_ballot(WH_FULL_WARP, is_first);
+    const wh_mask after = firsts & (0xfffffffeu << lane);
     const uint32_t last = wh_popc32(~after & (after - 1)) - 1; /* before the next first one */
-    const uint32_t starts = wh_shfl_u32(all, bits, last) - (bits - bit);
+    const uint32_t starts = wh_shfl_u32(WH_FULL_WARP, bits, last) - (bits - bit);
     const uint32_t slots = wh_popc32(blocks);
     if (pack == core.n_chunks) {
         return NULL;
@@ -346,7 +347,7 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint32_t chunk_bytes, uint64_
 /* The same for a full warp that wants n bytes a lane, all of one class, and has found no place for
  * all of it: as packs of half of the warp, and if there is no place for these either, of a quarter,
  * since packs of many chunks leave rows of fewer. NULL for lanes that got none. */
-WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t n) {
+WH_FN_SLOW void *wh_tessera_pack_parts_(const wh_tessera_core *g, uint32_t set, uint64_t n) {
     const wh_tessera_core core = *g;
     const uint32_t granules = wh_tessera_granules((uint32_t)n, core.chunk_log2);
     void *p = NULL;
@@ -355,7 +356,7 @@ WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t
         WH_NO_UNROLL
         for (uint32_t first = 0; first < WH_WARP_SIZE; first += part) {
             const int takes = p == NULL && wh_lane_id() - first < part;
-            if (wh_any(0xffffffffu, takes)) {
+            if (wh_any(WH_FULL_WARP, takes)) {
                 void *q = wh_tessera_pack_(
                     core, 1u << core.chunk_log2, wh_tessera_tag_at_(core, 0),
                     wh_tessera_words_of_(core, 0), wh_tessera_words_log2(core.chunk_log2),
@@ -380,7 +381,6 @@ WH_FN_SLOW void *wh_tessera_pack_parts_(wh_tessera_ref g, uint32_t set, uint64_t
  * or MISSES, if none of the lanes saw anything. */
 WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t set, uint32_t *random, uint32_t wants,
                                   uint32_t least, uint32_t nth, int *begun, uint32_t *misses) {
-    const uint32_t all = 0xffffffffu;
     const wh_veb pool = wh_tessera_pool_(g);
     uint32_t along = wh_tessera_far_(random);
     const int tells = wh_lane_id() == *random >> 27; /* the summaries are a few words for all */
@@ -390,30 +390,31 @@ WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t set, uint32_t *ran
     if (picked != WH_VEB_NONE && bits == 0 && tells) {
         wh_veb_emptied(pool, word); /* a claim that did not tell the levels above */
     }
-    bits = wh_group_leads(wh_group_by_u32(all, word)) ? bits : 0;
+    bits = wh_group_leads(wh_group_by_u32(WH_FULL_WARP, word)) ? bits : 0;
     const uint32_t before = wh_scan_add_warp_u32(wh_popc64(bits)) - wh_popc64(bits);
-    *begun = wh_any(all, before + wh_popc64(bits) >= least);
+    *begun = wh_any(WH_FULL_WARP, before + wh_popc64(bits) >= least);
     if (!*begun) {
-        *misses += wh_any(all, bits != 0) ? 1 : WH_TESSERA_MISSES;
+        *misses += wh_any(WH_FULL_WARP, bits != 0) ? 1 : WH_TESSERA_MISSES;
         return g.n_chunks;
     }
     if (wh_lane_id() == 0) {
         (void)wh_tessera_begin_(g, set);
     }
-    wh_syncwarp(all); /* P4 */
+    wh_syncwarp(WH_FULL_WARP); /* P4 */
     uint64_t got = before < wants ? wh_lowest_bits(bits, wants - before) : 0;
     if (got != 0) { /* P3 */
         got &= wh_fetch_and_u64_acquire(wh_veb_word(pool, word), ~got);
     }
-    WH_PLANT(tessera_p3_gathered, wh_syncwarp(all), (void)0); /* P3: others open slabs of it */
+    WH_PLANT(tessera_p3_gathered, wh_syncwarp(WH_FULL_WARP),
+             (void)0); /* P3: others open slabs of it */
     const uint32_t first = wh_scan_add_warp_u32(wh_popc64(got)) - wh_popc64(got);
     uint32_t chunk = g.n_chunks;
     WH_NO_UNROLL
-    for (wh_mask_t m = wh_ballot(all, got != 0); m != 0; m &= m - 1) {
+    for (wh_mask m = wh_ballot(WH_FULL_WARP, got != 0); m != 0; m &= m - 1) {
         const uint32_t of = wh_mask_leader(m);
-        const uint64_t its = wh_shfl_u64(all, got, of);
-        const uint32_t its_word = wh_shfl_u32(all, word, of);
-        const uint32_t at = nth - wh_shfl_u32(all, first, of);
+        const uint64_t its = wh_shfl_u64(WH_FULL_WARP, got, of);
+        const uint32_t its_word = wh_shfl_u32(WH_FULL_WARP, word, of);
+        const uint32_t at = nth - wh_shfl_u32(WH_FULL_WARP, first, of);
         if (at < wh_popc64(its)) {
             chunk = its_word << 6 | wh_select64(its, at);
         }
@@ -423,7 +424,7 @@ WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t set, uint32_t *ran
 
 /* P4: ends what gather has begun, behind what all lanes have made of it. */
 WH_FN void wh_tessera_end_all_(wh_tessera_core g, uint32_t set, int begun) {
-    wh_syncwarp(0xffffffffu);
+    wh_syncwarp(WH_FULL_WARP);
     if (wh_lane_id() == 0 && begun) {
         wh_tessera_end_(g, set);
     }
@@ -432,16 +433,16 @@ WH_FN void wh_tessera_end_all_(wh_tessera_core g, uint32_t set, int begun) {
 /* Slots for the lanes of a full warp that have no p, all of class c, whose slabs have several
  * chunks: in slabs of one chunk. Free slots that the last one has left are listed. NULL for lanes
  * that got none. */
-WH_FN_SLOW void *wh_tessera_gather_slots_(wh_tessera_ref g, uint32_t set, uint32_t c, void *p) {
-    const uint32_t all = 0xffffffffu;
+WH_FN_SLOW void *wh_tessera_gather_slots_(const wh_tessera_core *g, uint32_t set, uint32_t c,
+                                          void *p) {
     const wh_tessera_core core = *g;
     const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
     const uint64_t tag = wh_tessera_with_set(wh_tessera_slab_tag(c, 0, row.slot_size), set);
     const uint32_t slots = wh_tessera_tag_slots(tag, core.chunk_log2);
     uint32_t random = wh_tessera_random_();
     WH_NO_UNROLL
-    for (uint32_t misses = 0; misses < WH_TESSERA_MISSES && wh_any(all, p == NULL);) {
-        const wh_mask_t needy = wh_ballot(all, p == NULL);
+    for (uint32_t misses = 0; misses < WH_TESSERA_MISSES && wh_any(WH_FULL_WARP, p == NULL);) {
+        const wh_mask needy = wh_ballot(WH_FULL_WARP, p == NULL);
         const uint32_t n = wh_popc32(needy), rank = wh_mask_rank(needy);
         const uint32_t wants = (n + slots - 1) / slots;
         int begun;
@@ -467,37 +468,37 @@ WH_FN_SLOW void *wh_tessera_gather_slots_(wh_tessera_ref g, uint32_t set, uint32
  * would be a pack, if there was a place for it, and if the warp sees many chunks, since what a
  * block does not fill of its chunk is waste; and for large blocks, since each loses half a granule
  * in the mean, and where memory is short that counts. NULL for lanes that got none. */
-WH_FN_SLOW void *wh_tessera_gather_packs_(wh_tessera_ref g, uint32_t set, uint32_t need) {
-    const uint32_t all = 0xffffffffu, lane = wh_lane_id();
+WH_FN_SLOW void *wh_tessera_gather_packs_(const wh_tessera_core *g, uint32_t set, uint32_t need) {
+    const uint32_t lane = wh_lane_id();
     const wh_tessera_core core = *g;
     uint32_t random = wh_tessera_random_();
     void *p = NULL;
-    const uint32_t wants = wh_reduce_add_u32(all, need);
+    const uint32_t wants = wh_reduce_add_u32(WH_FULL_WARP, need);
     if (wants < WH_TESSERA_PACK_LEAST ||
-        wants < WH_TESSERA_PACK_MEAN * wh_popc32(wh_ballot(all, need != 0))) {
+        wants < WH_TESSERA_PACK_MEAN * wh_popc32(wh_ballot(WH_FULL_WARP, need != 0))) {
         return NULL;
     }
     WH_NO_UNROLL
-    for (uint32_t misses = 0; misses == 0 && wh_any(all, need != 0);) {
+    for (uint32_t misses = 0; misses == 0 && wh_any(WH_FULL_WARP, need != 0);) {
         const uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
-        const uint32_t total = wh_shfl_u32(all, end, WH_WARP_SIZE - 1);
+        const uint32_t total = wh_shfl_u32(WH_FULL_WARP, end, WH_WARP_SIZE - 1);
         uint32_t chunks = 0, base = 0, start = 0, nth = 0;
-        wh_mask_t same = 0; /* lanes whose blocks share the caller's chunk */
+        wh_mask same = 0; /* lanes whose blocks share the caller's chunk */
         WH_NO_UNROLL
         for (; base < total; chunks++) {
-            const wh_mask_t fit =
-                wh_ballot(all, need != 0 && end > base && end - base <= WH_TESSERA_GRANULES);
+            const wh_mask fit = wh_ballot(WH_FULL_WARP, need != 0 && end > base &&
+                                                            end - base <= WH_TESSERA_GRANULES);
             if ((fit >> lane & 1) != 0) {
                 start = end - need - base;
                 nth = chunks;
                 same = fit;
             }
-            base = wh_shfl_u32(all, end, WH_WARP_SIZE - 1 - wh_clz32(fit));
+            base = wh_shfl_u32(WH_FULL_WARP, end, WH_WARP_SIZE - 1 - wh_clz32(fit));
         }
         const uint32_t bit = need != 0 ? 1u << start : 0;
         const uint32_t bits = wh_scan_add_warp_u32(bit); /* mod 2^32, a sum of different bits */
         const uint32_t last = same != 0 ? WH_WARP_SIZE - 1 - wh_clz32(same) : lane;
-        const uint32_t starts = wh_shfl_u32(all, bits, last) - (bits - bit);
+        const uint32_t starts = wh_shfl_u32(WH_FULL_WARP, bits, last) - (bits - bit);
         int begun;
         const uint32_t chunk =
             wh_tessera_gather_(core, set, &random, chunks, 8 * chunks, nth, &begun, &misses);
