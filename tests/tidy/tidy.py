@@ -173,7 +173,8 @@ def texts(tree, _):
         if name.startswith(("CHANGELOG.md", "tests/tidy/", "docs/notes/", "tools/report/")):
             continue
         prose = re.sub(r"(?ms)^```.*?^```$", lambda f: "\n" * f[0].count("\n"), text)
-        links = re.finditer(r"\]\(([^)#:\s]+)[)#]", prose if name.endswith(".md") else "")
+        links = re.finditer(r"(?:\]\(|^\[[^]\n]+\]: )([^)#:\s]+)(?=[)#\s])",
+                            prose if name.endswith(".md") else "", re.M)
         broken = [f for f in links if not (tree.root / name).parent.joinpath(f[1]).exists()]
         broken += [f for f in NAMED.finditer(text) if not tree.ending(f[1]) and "foo" not in f[1]]
         for found in broken:
