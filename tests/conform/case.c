@@ -30,6 +30,11 @@ void ok(context *x, wh_status s, const char *what) {
     }
 }
 
+const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
 uint64_t random_of(context *x) {
     return suite_random(&x->random);
 }
@@ -38,8 +43,7 @@ int can(const context *x, uint32_t caps) {
     return (x->info->caps & caps) == caps;
 }
 
-/* --- device arrays
- * -------------------------------------------------------------------------------- */
+/* --- device arrays ---------------------------------------------------------------------------- */
 
 void *device_take(context *x, uint64_t bytes) {
     void *p = NULL;
@@ -61,7 +65,6 @@ void free_items(context *x) {
     x->room = 0;
 }
 
-/* Arrays for n items: no pointers, order 0, 1, 2, ... */
 void make_items(context *x, uint64_t n) {
     free_items(x);
     x->room = n;
@@ -88,8 +91,7 @@ void shuffle(context *x) {
     PUSH(x, order);
 }
 
-/* --- kernels
- * ------------------------------------------------------------------------------------------ */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 static const char *const error_texts[] = {"no error",
 #define TEXT_(name, text) text,
@@ -110,7 +112,6 @@ void run(context *x, conform_launcher kernel, const char *name) {
              x->sizes != NULL && item < x->room ? x->sizes[item] : 0, x->result.errors);
     }
 }
-/* The next kernels run with one thread; returns the launch to go back to. */
 wh_launch alone(context *x) {
     const wh_launch l = x->launch;
     x->launch.blocks = 1;
@@ -145,7 +146,7 @@ void release_one(context *x, uint64_t item) {
     x->call.n = x->room;
 }
 
-/* --- heaps ----------------------------------------------------------------------------------- */
+/* --- heaps ------------------------------------------------------------------------------------ */
 
 wh_stats stats(context *x) {
     wh_stats s;
@@ -153,7 +154,6 @@ wh_stats stats(context *x) {
     return s;
 }
 
-/* The heap's invariants. */
 void inspect(context *x) {
     wh_report r;
     if (can(x, WH_CAP_CHECK)) {
@@ -173,7 +173,6 @@ void drop_heap(context *x) {
     x->options.memory = NULL;
 }
 
-/* A heap of that many bytes in memory that is not zero. */
 void make_heap(context *x, uint64_t bytes) {
     drop_heap(x);
     memset(&x->options, 0, sizeof x->options);
@@ -214,7 +213,6 @@ int layout_of(const context *x, uint64_t n, suite_layout *l) {
     return suite_layout_of(&x->options, n, l);
 }
 
-/* An allocator may cap its requests by design. */
 uint64_t capped(const context *x, uint64_t n) {
     return n < x->info->max_size ? n : x->info->max_size;
 }
@@ -223,14 +221,11 @@ uint64_t random_size(context *x, uint64_t max) {
     return suite_random_size(&x->random, capped(x, max));
 }
 
-/* Largest request of the mixed cases: up to several segments. */
 uint64_t some_max(context *x) {
     const uint64_t choices[] = {64, 512, 3000, x->options.bytes / 20};
     return capped(x, choices[random_of(x) % 4] + 1) - 1;
 }
 
-/* n items of mixed sizes. Returns whether the heap must have room for all of them at
- * once, whatever the order. */
 int mixed_items(context *x, uint64_t n, uint64_t max) {
     uint64_t pinned = 0, kept = 0;
     int known = 1;
@@ -252,7 +247,6 @@ uint64_t some_items(context *x) {
     return 1 + random_of(x) % (2 * (uint64_t)x->workers + 8);
 }
 
-/* Statistics agree with what the items say is live. */
 void check_used(context *x) {
     inspect(x);
     if (!can(x, WH_CAP_STATS)) {
@@ -294,7 +288,6 @@ void check_empty(context *x) {
     }
 }
 
-/* Mixed sizes come and go, so that no part of the heap is in its first state. */
 void wear(context *x) {
     const uint64_t room = x->room, n = x->call.n, old_min = x->call.min_size,
                    old_max = x->call.max_size;

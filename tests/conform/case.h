@@ -54,20 +54,23 @@ typedef struct context {
 void fail(context *x, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 void ok(context *x, wh_status s, const char *what);
 
-#define CHECK(x, condition)                                            \
-    do {                                                               \
-        if (!(condition)) {                                            \
-            fail(x, "conform.c:%d: not so: %s", __LINE__, #condition); \
-        }                                                              \
+/* The part of a path behind its folders. */
+const char *base_name(const char *path);
+
+#define CHECK(x, condition)                                                          \
+    do {                                                                             \
+        if (!(condition)) {                                                          \
+            fail(x, "%s:%d: not so: %s", base_name(__FILE__), __LINE__, #condition); \
+        }                                                                            \
     } while (0)
 
-#define CHECK_EQUAL(x, got, expected)                                                           \
-    do {                                                                                        \
-        const uint64_t got_ = (got), expected_ = (expected);                                    \
-        if (got_ != expected_) {                                                                \
-            fail(x, "conform.c:%d: %s is %" PRIu64 ", not %s = %" PRIu64, __LINE__, #got, got_, \
-                 #expected, expected_);                                                         \
-        }                                                                                       \
+#define CHECK_EQUAL(x, got, expected)                                                             \
+    do {                                                                                          \
+        const uint64_t got_ = (got), expected_ = (expected);                                      \
+        if (got_ != expected_) {                                                                  \
+            fail(x, "%s:%d: %s is %" PRIu64 ", not %s = %" PRIu64, base_name(__FILE__), __LINE__, \
+                 #got, got_, #expected, expected_);                                               \
+        }                                                                                         \
     } while (0)
 
 #define OK(x, call) ok(x, call, #call)

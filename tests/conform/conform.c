@@ -12,7 +12,7 @@
 #include "case.h"
 #include "built_list.h"
 
-/* --- tables of kernels ----------------------------------------------------------------- */
+/* --- tables of kernels ------------------------------------------------------------------------ */
 
 #define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
     extern const conform_kernels conform_kernels_##ident##_sim;
@@ -33,7 +33,7 @@ static const struct { const conform_kernels *sim, *cuda; } tables[] = {WH_BUILT_
 
 #define LARGE_SHAPE 8u /* not with every seed: it takes long */
 
-/* --- a run of a case ------------------------------------------------------------------------- */
+/* --- a run of a case -------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -106,17 +106,21 @@ static int run_case(context *x, uint32_t number) {
     return x->text[0] == '\0';
 }
 
-/* --- which runs ------------------------------------------------------------------------------ */
+/* --- which runs ------------------------------------------------------------------------------- */
+
+/* A part of the shapes goes with each seed and policy, the large one now and then. */
+static int is_due(const context *x, uint32_t s) {
+    const int brief = suite_is_brief();
+    if (s == LARGE_SHAPE) {
+        return brief ? x->seed == 0 && x->policy == WH_SIM_RANDOM : x->seed % 16 == x->policy;
+    }
+    return (x->seed + x->policy + s) % (brief ? 6 : 3) == 0;
+}
 
 /* All shapes and cases for one allocator, target, policy and seed. */
 static void run_seed(const suite_choice *c, context *x, uint64_t *runs, uint64_t *failures) {
     for (uint32_t s = 0; s < N_SHAPES; s++) {
-        /* A part of the shapes with each seed and policy, the large one now and then. */
-        const int brief = suite_is_brief();
-        const int large =
-            brief ? x->seed == 0 && x->policy == WH_SIM_RANDOM : x->seed % 16 == x->policy;
-        const int due = s == LARGE_SHAPE ? large : (x->seed + x->policy + s) % (brief ? 6 : 3) == 0;
-        if (c->shape == UINT64_MAX ? !due : c->shape != s) {
+        if (c->shape == UINT64_MAX ? !is_due(x, s) : c->shape != s) {
             continue;
         }
         x->shape = s;
@@ -144,10 +148,10 @@ static void run_seed(const suite_choice *c, context *x, uint64_t *runs, uint64_t
 static void run_target(const suite_choice *c, context *x, uint64_t *runs, uint64_t *failures) {
     const int gpu = strcmp(x->target, "sim") != 0;
     const uint64_t before = *runs;
-    /* What does not reuse memory has little to go wrong in. */
-    const uint64_t n = gpu                   ? 4
-                       : can(x, WH_CAP_FREE) ? suite_seeds(c, x->info)
-                                             : (suite_seeds(c, x->info) + 4) / 5;
+    uint64_t n = gpu ? 4 : suite_seeds(c, x->info);
+    if (!gpu && !can(x, WH_CAP_FREE)) { /* what does not reuse memory has little to go wrong in */
+        n = (n + 4) / 5;
+    }
     const uint64_t first = c->seed != UINT64_MAX ? c->seed : suite_first_seed();
     for (uint64_t s = first; s < (c->seed != UINT64_MAX ? first + 1 : first + n); s++) {
         for (uint32_t p = 0; p < (gpu ? 1u : (uint32_t)WH_SIM_POLICY_COUNT); p++) {

@@ -9,7 +9,6 @@ int is_wide(const context *x) {
     return x->seed % 8 == 7;
 }
 
-/* The least size of blocks that are to fill a heap of that many bytes. */
 uint64_t least_size(const context *x, uint64_t bytes) {
     return is_wide(x) ? 1 : bytes / MOST_BLOCKS + 1;
 }
@@ -30,7 +29,6 @@ static uint64_t some_size(context *x) {
     return n;
 }
 
-/* How many blocks of n bytes the heap holds at most; UINT64_MAX if that is not known. */
 uint64_t capacity_for(const context *x, uint64_t n) {
     suite_layout l;
     if (!layout_of(x, n, &l) || l.unknown) {
@@ -39,8 +37,6 @@ uint64_t capacity_for(const context *x, uint64_t n) {
     return l.in_segment != 0 ? x->data / l.segment * l.in_segment : (x->data - l.rest) / l.block;
 }
 
-/* Fills the heap with blocks of one size by all threads (or one); checks that all are
- * disjoint. Returns their number. */
 uint64_t fill_up(context *x, uint64_t n) {
     x->call.min_size = n;
     OK(x, wh_device_set(x->device, x->call.ptrs, 0, x->room * sizeof(void *)));
@@ -59,8 +55,6 @@ uint64_t fill_up(context *x, uint64_t n) {
 #define GIVES_UP_EARLY 0
 #endif
 
-/* The heap holds what its class layout says, from one thread as from many, and again
- * after every block has been freed. */
 void check_capacity(context *x, int many) {
     const uint64_t n = some_size(x), expected = capacity_for(x, n);
     wh_launch l = x->launch;
@@ -109,10 +103,10 @@ void check_capacity(context *x, int many) {
         /* One whose out-of-memory is not exact may give up at another moment (the hostile
          * build's walks at the first full word), and where the layout is not known
          * fragments may be left. */
-        const int exact_oom = can(x, WH_CAP_EXACT_OOM);
-        const uint64_t least = exact_oom && expected != UINT64_MAX ? first
-                               : exact_oom || !GIVES_UP_EARLY      ? first / 2
-                                                                   : 1;
+        uint64_t least = can(x, WH_CAP_EXACT_OOM) || !GIVES_UP_EARLY ? first / 2 : 1;
+        if (can(x, WH_CAP_EXACT_OOM) && expected != UINT64_MAX) {
+            least = first;
+        }
         CHECK(x, many || again >= least);
     }
     together(x, l);

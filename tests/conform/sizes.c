@@ -9,8 +9,8 @@ void case_realloc(context *x) {
     RUN(x, fill);
     for (uint32_t round = 0; round < 4; round++) {
         for (uint64_t k = 0; k < x->call.n; k++) {
-            const uint64_t r = random_of(x) % 8;
-            x->sizes2[k] = r == 0 ? 0 : random_size(x, r < 3 ? 32 : max);
+            const uint64_t r = random_of(x) % 8, most = r < 3 ? 32 : max;
+            x->sizes2[k] = r == 0 ? 0 : random_size(x, most);
         }
         PUSH(x, sizes2);
         shuffle(x);
