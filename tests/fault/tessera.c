@@ -710,7 +710,7 @@ WH_KERNEL(tessera_asked, workload_args, a) {
         if (frees) {
             wh_add_u32_relaxed(&a.found->overlaps, wh_malloc(a.heap, a.most) != p[k]);
         }
-        wh_syncwarp(WH_FULL_WARP);
+        wh_syncwarp(all);
     }
     for (uint32_t k = 0; leads && k < 4; k++) {
         wh_free(a.heap, p[k]);
