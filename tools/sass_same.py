@@ -59,9 +59,11 @@ def kernel_files(tree, only):
 
 
 def family(tree, allocator):
-    """The family of an allocator, from the list of them."""
+    """The family of an allocator, from the list of them: what WH_FAMILY_OF_ says or, in older
+    trees, the second word of the entry."""
     text = next((tree / "include").rglob("alloc/list.h")).read_text()
-    return re.search(rf"X\({allocator},\s*(\w+)", text)[1]
+    found = re.search(rf"X\({allocator},\s*(\w+)|WH_FAMILY_OF_{allocator} (\w+)", text)
+    return found[1] or found[2]
 
 
 def preprocess(tree, name, arguments):
