@@ -22,7 +22,7 @@
  * The handle wh_heap_ref is a small struct; pass it to kernels by value.
  *
  * Which allocator answers is fixed when this header is compiled: WH_ALLOCATOR
- * (default: tessera) names a line of alloc/list.h. wh_heap_handle refuses a heap
+ * (default: tessera) is an identifier of alloc/list.h. wh_heap_handle refuses a heap
  * of another allocator.
  *
  * All device calls may be made by any subset of the lanes of a warp, divergent or
