@@ -148,7 +148,7 @@ def sizes(include, compiler, names):
 
 def check_types(rtc, toolkit):
     """Typedefs and macros of others, before and after."""
-    bump = chosen("bump", "bump") + KERNEL
+    bump = chosen("bump") + KERNEL
     for kind, types in (("long", LONG), ("long long", LONG_LONG)):
         rtc.case(f"{kind} before", types + bump + IN_USE)
         rtc.case(f"{kind} after", bump + types + IN_USE)
@@ -173,7 +173,7 @@ def check_headers(rtc, include, compiler, toolkit):
     rtc.case("every call", CALLS, PTX, ".entry every_call(")
     for arch in ("sm_75", "sm_121"):
         rtc.case(arch, KERNEL, [FAST, f"-arch={arch}"])
-    bump = chosen("bump", "bump") + KERNEL
+    bump = chosen("bump") + KERNEL
     for arch in ("sm_75", "sm_80", "sm_90", "sm_100", "sm_121"):
         rtc.case(f"bump for {arch}, optimized", bump, [f"-arch={arch}"])
     for standard in (11, 14, 17, 20):

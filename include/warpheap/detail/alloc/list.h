@@ -1,6 +1,6 @@
 /* alloc/list.h: one entry per allocator. Everything else (library, conformance suite, benchmark,
  * command line) iterates over this list. The build reads it, too: X(, the identifier and the name
- * of an entry stand at the beginning of a line. May change.
+ * of an entry stand at the beginning of a line. Internal: may change.
  *
  *   ident      C name: functions are wh_<ident>_malloc and so on
  *   name       on the command line, and in wh_heap_options.allocator

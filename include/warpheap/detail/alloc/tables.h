@@ -1,4 +1,4 @@
-/* alloc/tables.h: finds what is compiled once per allocator and target. May change.
+/* alloc/tables.h: finds what is compiled once per allocator and target. Internal: may change.
  *
  * A *_kernels.c file is compiled for each pair of an allocator and a target, and exports one
  * table of what the pair has. A plain file finds the table by name:
