@@ -1,7 +1,7 @@
 /* paper_registry.c: finds the table of paper_kernels.h for an allocator on a target. */
 #include <string.h>
 
-#include "bench/paper_kernels.h"
+#include "bench/kernels/paper_kernels.h"
 #include "built_list.h"
 
 #define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \

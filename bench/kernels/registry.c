@@ -1,7 +1,7 @@
 /* registry.c: finds the kernel tables of an allocator on a target. */
 #include <string.h>
 
-#include "bench/bench_kernels.h"
+#include "bench/kernels/bench_kernels.h"
 #include "built_list.h"
 
 typedef struct tables {
