@@ -1,5 +1,5 @@
 /* walk_theory.c: see walk_theory.h. */
-#include "bench/walk_theory.h"
+#include "bench/cases/walk_theory.h"
 
 #include <math.h>
 

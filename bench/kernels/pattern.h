@@ -3,7 +3,7 @@
 #ifndef WHI_BENCH_PATTERN_H
 #define WHI_BENCH_PATTERN_H
 
-#include "bench/bench_kernels.h"
+#include "bench/kernels/bench_kernels.h"
 #include "warpheap/warpheap.h"
 
 WH_FN uint64_t mix(uint64_t x) {

@@ -1,5 +1,5 @@
 /* paper_kernels.c: targeted source: see paper_kernels.h. */
-#include "bench/paper_kernels.h"
+#include "bench/kernels/paper_kernels.h"
 
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS

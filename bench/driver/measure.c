@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench/internal.h"
-#include "bench/runtime_heap.h"
+#include "bench/driver/internal.h"
+#include "bench/driver/runtime_heap.h"
 
 #define BLOCK_THREADS (uint32_t) WH_BENCH_BLOCK_THREADS
 

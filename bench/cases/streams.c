@@ -2,7 +2,7 @@
  * together, and one after the other. */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 typedef struct streams_state {
     void *stream[2];

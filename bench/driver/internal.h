@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "bench/bench.h"
-#include "bench/bench_kernels.h"
+#include "bench/kernels/bench_kernels.h"
 #include "workload/graph/graph_case.h"
 
 /* Share of the heap that a case may fill; the thread count is cut to it. */

@@ -5,7 +5,7 @@
  * the access to the pointer array, so that their time minus the floor's is the
  * allocator's.
  */
-#include "bench/bench_kernels.h"
+#include "bench/kernels/bench_kernels.h"
 
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "bench/pattern.h"
+#include "bench/kernels/pattern.h"
 #include "warpheap/detail/alloc/tables.h"
 
 WH_STATIC_ASSERT(sizeof(wh_heap_ref) <= sizeof(wh_bench_handle), "handle does not fit");
@@ -119,7 +119,7 @@ typedef struct churn_args {
     int use_owns;
 } churn_args;
 
-#define NOT_STAMPED 0xffu /* more than any step: churn_steps of bench/run.c is 20 */
+#define NOT_STAMPED 0xffu /* more than any step: churn_steps of bench/driver/run.c is 20 */
 
 WH_FN uint64_t churn_random(uint64_t seed, uint64_t thread, uint32_t step) {
     return mix(seed + (thread << 20) + step);

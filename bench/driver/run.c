@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 static const uint64_t gpu_single[] = {16, 64, 256, 1024, 4096, 8192, 0};
 static const uint64_t gpu_mixed[] = {64, 1024, 4096, 8192, 0};

@@ -1,7 +1,7 @@
 /* churn.c: the churn kernel: its set-up, and one on a heap by itself, timed and verified. */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 /* One churn on a reset heap and the drain of what it leaves. */
 static wh_status once(whi_bench *b, int whole, int timed) {

@@ -3,7 +3,7 @@
  * protocol. */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 /* The first batch of all is small on a GPU. If it takes longer than this, all are small: a
  * launch cannot be stopped, and a large one of such an allocator may take minutes. */

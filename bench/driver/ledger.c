@@ -2,7 +2,7 @@
  * stay live over many launches. */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 static wh_status need_all(whi_bench *b, uint64_t n) {
     whi_bench_ledger *l = &b->ledger;

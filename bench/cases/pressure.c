@@ -3,7 +3,7 @@
  *   churn   the kernel of the case churn, with threads that want four times the heap */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 /* Batches after the one with the first NULL, at most: what still serves one now and then is
  * taken for full. */

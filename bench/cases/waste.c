@@ -1,7 +1,7 @@
 /* case_waste.c: the case waste: what a block has beyond its request, over all sizes. */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 #define SMALLEST ((uint64_t)16)
 

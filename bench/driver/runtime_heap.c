@@ -1,5 +1,5 @@
 /* runtime_heap.c: see runtime_heap.h. */
-#include "bench/runtime_heap.h"
+#include "bench/driver/runtime_heap.h"
 
 #if WH_HAVE_CUDA
 

@@ -4,7 +4,7 @@
  * needs and leaves it empty, or closes it. */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 static void clear(whi_bench_series *s) {
     memset(s, 0, sizeof *s);

@@ -2,7 +2,7 @@
  * and local memory. */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 /* What tools/compile_cost.py writes; in this order it is shown. */
 static const struct figure {

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 #include "build_info.h"
 
 const char *whi_bench_bytes_text(uint64_t bytes, char *text, size_t size) {

@@ -2,7 +2,7 @@
  * One fill serves all shares: the fullest comes first, then more blocks are freed. */
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 static const double shares[] = {0.99, 0.90, 0.50};
 

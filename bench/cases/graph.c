@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 /* --- graphs -------------------------------------------------------------------------------- */
 

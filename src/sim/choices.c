@@ -1,4 +1,4 @@
-/* log.c: record and replay of schedules.
+/* choices.c: record and replay of schedules.
  *
  * A schedule file is text. The first line names what shaped the schedule:
  *     warpheap-schedule 2 seed S policy P arg A sms N blocks-per-sm B weak W

@@ -4,7 +4,7 @@
 #ifndef WH_PAPER_KERNELS_H
 #define WH_PAPER_KERNELS_H
 
-#include "bench/bench_kernels.h"
+#include "bench/kernels/bench_kernels.h"
 
 typedef struct wh_paper_counts {
     uint64_t failed;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/internal.h"
-#include "bench/paper_kernels.h"
-#include "bench/walk_theory.h"
+#include "bench/driver/internal.h"
+#include "bench/kernels/paper_kernels.h"
+#include "bench/cases/walk_theory.h"
 #include "warpheap/detail/alloc/random_walk/layout.h"
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 

@@ -4,8 +4,8 @@
  * docs/papers/lists.md describes rows and departures. */
 #include <string.h>
 
-#include "bench/internal.h"
-#include "bench/paper_kernels.h"
+#include "bench/driver/internal.h"
+#include "bench/kernels/paper_kernels.h"
 
 typedef struct settings { /* Table 2, and less of it for the simulated device */
     uint64_t heap, heaps[4];

@@ -1,7 +1,7 @@
 /* register_kernels.c: small kernels around one malloc and one free, as a user would write
  * them, of which `warpheap registers` asks how many registers they need. Compiled once
  * per allocator and target. */
-#include "bench/bench_kernels.h"
+#include "bench/kernels/bench_kernels.h"
 
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS

@@ -5,7 +5,7 @@
  * A block's pattern follows from its address, so entries may move. Two entries with one
  * address would agree on it: that is what claim is for, which tells by addresses alone.
  */
-#include "bench/bench_kernels.h"
+#include "bench/kernels/bench_kernels.h"
 
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "bench/pattern.h"
+#include "bench/kernels/pattern.h"
 #include "warpheap/detail/alloc/tables.h"
 
 typedef struct ledger_args {

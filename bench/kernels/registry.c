@@ -1,6 +1,6 @@
 /* registry.c: finds the kernel tables of an allocator on a target. */
-#include "bench/bench_kernels.h"
-#include "bench/paper_kernels.h"
+#include "bench/kernels/bench_kernels.h"
+#include "bench/kernels/paper_kernels.h"
 #include "built_list.h"
 
 WH_TABLES(wh_bench_kernels, wh_bench_kernels_find)
