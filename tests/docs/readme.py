@@ -58,7 +58,7 @@ def links(root):
     results = {file.resolve() for file in root.glob("results/**/*.jsonl")}
     for document in documents(root):
         text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.S | re.M)
-        for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
+        for link in re.findall(r"(?:\]\(|^\[[^]]+\]: *)([^)#:\s]+)(?=[)#\s])", text, re.M):
             target = document.parent / link
             results.discard(target.resolve())
             if not target.exists():

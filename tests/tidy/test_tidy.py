@@ -53,6 +53,7 @@ PLANTED = [
     (("size", "big.json"), "big.json", "1" * 300000),
     (("head", "a.c"), "src/a.c", ("/* a.c", "/*" + "\n *" * 61 + " a.c")),
     (("link", "docs/NO.md"), "README.md", "[gone](docs/NO.md)\n"),
+    (("link", "docs/NO.md"), "README.md", "See [it].\n\n[it]: docs/NO.md#part\n"),
     (("link", "tests/unit/no.c"), "src/a.c", "/* tests/unit/no.c shows it */\n"),
     (("detail", "foo.h"), FOO, ("may change", "stays")),
     (("layer", FOO), RING, '#include "warpheap/detail/alloc/foo/foo.h"\n'),
