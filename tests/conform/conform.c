@@ -14,22 +14,7 @@
 
 /* --- tables of kernels ------------------------------------------------------------------------ */
 
-#define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
-    extern const conform_kernels conform_kernels_##ident##_sim;
-WH_BUILT_LIST(DECLARE_SIM)
-#if WH_HAVE_CUDA
-#define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
-    extern const conform_kernels conform_kernels_##ident##_cuda;
-WH_BUILT_LIST(DECLARE_CUDA)
-#define CUDA_TABLE(ident) &conform_kernels_##ident##_cuda
-#else
-#define CUDA_TABLE(ident) NULL
-#endif
-#define TABLES(ident, family, name, title, source, caps, max_align, max_size) \
-    {((caps)&WH_CAP_SIM) != 0 ? &conform_kernels_##ident##_sim : NULL, CUDA_TABLE(ident)},
-
-/* In the order of the list, as wh_allocator_at counts. */
-static const struct { const conform_kernels *sim, *cuda; } tables[] = {WH_BUILT_LIST(TABLES)};
+WH_TABLES(conform_kernels, conform_kernels_find)
 
 #define LARGE_SHAPE 8u /* not with every seed: it takes long */
 
@@ -182,7 +167,7 @@ int main(int argc, char **argv) {
         print_skipped(x.info);
         for (uint32_t t = 0; t < 2; t++) {
             x.target = t == 0 ? "sim" : "cuda";
-            x.kernels = t == 0 ? tables[a].sim : tables[a].cuda;
+            x.kernels = conform_kernels_find(x.info->name, t == 0 ? WH_TARGET_SIM : WH_TARGET_CUDA);
             if (!suite_wants(c.target, x.target) || (t == 1 && wh_device_cuda_count() == 0)) {
                 continue;
             }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "warpheap/detail/alloc/tables.h"
 #include "warpheap/warpheap.h"
 
 typedef struct conform_args {
@@ -638,13 +639,5 @@ static wh_status bind(const wh_heap *heap, conform_handle *handle) {
     return s;
 }
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#define TABLE WH_TARGETED(WH_CAT(conform_kernels_, WH_ALLOCATOR))
-extern const conform_kernels TABLE;
 #define ROW(kernel) launch_##kernel,
-const conform_kernels TABLE = {bind, KERNELS(ROW)};
-#ifdef __cplusplus
-}
-#endif
+WH_TABLE(conform_kernels) = {bind, KERNELS(ROW)};

@@ -22,21 +22,7 @@
 
 /* --- tables of kernels ----------------------------------------------------------------- */
 
-#define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
-    extern const stress_kernels stress_kernels_##ident##_sim;
-WH_BUILT_LIST(DECLARE_SIM)
-#if WH_HAVE_CUDA
-#define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
-    extern const stress_kernels stress_kernels_##ident##_cuda;
-WH_BUILT_LIST(DECLARE_CUDA)
-#define CUDA_TABLE(ident) &stress_kernels_##ident##_cuda
-#else
-#define CUDA_TABLE(ident) NULL
-#endif
-#define TABLES(ident, family, name, title, source, caps, max_align, max_size) \
-    {((caps)&WH_CAP_SIM) != 0 ? &stress_kernels_##ident##_sim : NULL, CUDA_TABLE(ident)},
-
-static const struct { const stress_kernels *sim, *cuda; } tables[] = {WH_BUILT_LIST(TABLES)};
+WH_TABLES(stress_kernels, stress_kernels_find)
 
 /* --- one run ------------------------------------------------------------------------------ */
 
@@ -408,7 +394,7 @@ int main(int argc, char **argv) {
         x.info = wh_allocator_at(a);
         for (uint32_t t = 0; t < 2; t++) {
             x.target = t == 0 ? "sim" : "cuda";
-            x.kernels = t == 0 ? tables[a].sim : tables[a].cuda;
+            x.kernels = stress_kernels_find(x.info->name, t == 0 ? WH_TARGET_SIM : WH_TARGET_CUDA);
             if (!suite_wants(c.alloc, x.info->name) || !suite_wants(c.target, x.target) ||
                 (t == 1 && wh_device_cuda_count() == 0)) {
                 continue;

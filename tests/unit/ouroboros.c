@@ -4,7 +4,6 @@
 #include "sim/sim_test.h"
 
 #define WH_ALLOCATOR ouro_vl_c
-#define WH_ALLOCATOR_FAMILY ouroboros
 #include "warpheap/warpheap.h"
 
 typedef wh_status (*plan_fn)(wh_ouro_ref *h, wh_plan *plan, unsigned char *memory, uint64_t bytes,
