@@ -172,7 +172,7 @@ static wh_status run_batch(whi_sim_device *d, whi_batch *b) {
     }
     whi_tsan_release(&d->begin);
     run_all(d, b);
-    whi_engine_remember(&d->engines[0]);
+    whi_policy_remember(&d->engines[0]);
     whi_tsan_acquire(&d->end);
     return b->failed ? WH_DEVICE_ERROR : WH_OK;
 }
