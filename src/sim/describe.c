@@ -75,16 +75,16 @@ void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
     const wh_sim_options *o = &d->options;
     (void)pthread_mutex_lock(&d->mutex);
     if (!e->batch->failed) {
+        static const char *const weak[] = {[WH_SIM_WEAK_NONE] = "",
+                                           [WH_SIM_WEAK_GPU] = ",weak=1",
+                                           [WH_SIM_WEAK_FORMAL] = ",weak=2"};
         char *out = d->base.error;
         size_t room = sizeof d->base.error;
         char tail[96];
         va_list args;
         (void)snprintf(tail, sizeof tail,
                        " [replay: WH_SIM=seed=%" PRIu64 ",policy=%s,arg=%" PRIu32 "%s]", o->seed,
-                       whi_policy_names[o->policy], o->policy_arg,
-                       o->weak == WH_SIM_WEAK_GPU      ? ",weak=1"
-                       : o->weak == WH_SIM_WEAK_FORMAL ? ",weak=2"
-                                                       : "");
+                       whi_policy_names[o->policy], o->policy_arg, weak[o->weak]);
         int n =
             l == NULL
                 ? snprintf(out, room, "kernel %s: ", e->batch->grids[0]->name)

@@ -312,30 +312,33 @@ static wh_status make_arenas(whi_engine *e, size_t bytes) {
     return WH_OK;
 }
 
-wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch) {
-    const uint32_t cap = most_lanes() / e->device->n_workers / batch->most_threads;
-    e->warps_per_slot = (batch->most_threads + WH_WARP_SIZE - 1) / WH_WARP_SIZE;
-    e->n_slots = e->n_sm_slots;
-    e->n_slots = e->n_slots > cap ? (cap > 0 ? cap : 1) : e->n_slots;
-    e->n_slots = e->n_slots > batch->unstarted ? (uint32_t)batch->unstarted : e->n_slots;
-    e->n_warps = e->n_slots * e->warps_per_slot;
+static uint32_t at_most(uint32_t n, uint64_t most) {
+    return n < most ? n : (uint32_t)most;
+}
+
+static wh_status make_warps(whi_engine *e) {
     const size_t lanes = (size_t)e->n_warps * WH_WARP_SIZE;
-    if (e->n_warps > e->warps_made) {
-        whi_warp **warps = realloc(e->warps, e->n_warps * sizeof *warps);
-        e->warps = warps != NULL ? warps : e->warps;
-        whi_lane **runnable = realloc(e->runnable, lanes * sizeof *runnable);
-        e->runnable = runnable != NULL ? runnable : e->runnable;
-        uint64_t *bits = realloc(e->warp_bits, (e->n_warps + 63) / 64 * sizeof *bits);
-        e->warp_bits = bits != NULL ? bits : e->warp_bits;
-        if (warps == NULL || runnable == NULL || bits == NULL) {
+    if (e->n_warps <= e->warps_made) {
+        return WH_OK;
+    }
+    whi_warp **warps = realloc(e->warps, e->n_warps * sizeof *warps);
+    e->warps = warps != NULL ? warps : e->warps;
+    whi_lane **runnable = realloc(e->runnable, lanes * sizeof *runnable);
+    e->runnable = runnable != NULL ? runnable : e->runnable;
+    uint64_t *bits = realloc(e->warp_bits, (e->n_warps + 63) / 64 * sizeof *bits);
+    e->warp_bits = bits != NULL ? bits : e->warp_bits;
+    if (warps == NULL || runnable == NULL || bits == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    for (; e->warps_made < e->n_warps; e->warps_made++) {
+        if (make_warp(e, e->warps_made) != WH_OK) {
             return WH_OUT_OF_MEMORY;
         }
-        for (; e->warps_made < e->n_warps; e->warps_made++) {
-            if (make_warp(e, e->warps_made) != WH_OK) {
-                return WH_OUT_OF_MEMORY;
-            }
-        }
     }
+    return WH_OK;
+}
+
+static wh_status make_blocks(whi_engine *e) {
     if (e->n_slots > e->blocks_made) {
         whi_block *blocks = realloc(e->blocks, e->n_slots * sizeof *blocks);
         if (blocks == NULL) {
@@ -344,14 +347,15 @@ wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch) {
         e->blocks = blocks;
         e->blocks_made = e->n_slots;
     }
-    if (make_arenas(e, (size_t)WHI_SIM_SHARED_AT + batch->most_shared) != WH_OK) {
-        return WH_OUT_OF_MEMORY;
-    }
-    /* All fibers that the batch can need, so that nothing can fail later. */
+    return WH_OK;
+}
+
+/* All fibers that the batch can need, so that nothing can fail later. */
+static void make_fibers(whi_engine *e, const whi_batch *batch) {
+    const size_t slot_bytes = whi_fiber_slot_bytes();
     for (uint32_t i = 0; i < e->n_warps; i++) {
         whi_warp *w = e->warps[i];
         const uint32_t left = batch->most_threads - i % e->warps_per_slot * WH_WARP_SIZE;
-        const size_t slot_bytes = whi_fiber_slot_bytes();
         for (uint32_t j = 0; j < WH_WARP_SIZE && j < left; j++) {
             whi_lane *l = &w->lanes[j];
             if (!l->fiber_ready) {
@@ -361,7 +365,25 @@ wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch) {
             }
         }
     }
-    return WH_OK;
+}
+
+wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch) {
+    const uint32_t cap = most_lanes() / e->device->n_workers / batch->most_threads;
+    e->warps_per_slot = (batch->most_threads + WH_WARP_SIZE - 1) / WH_WARP_SIZE;
+    e->n_slots = at_most(e->n_sm_slots, cap > 0 ? cap : 1);
+    e->n_slots = at_most(e->n_slots, batch->unstarted);
+    e->n_warps = e->n_slots * e->warps_per_slot;
+    wh_status s = make_warps(e);
+    if (s == WH_OK) {
+        s = make_blocks(e);
+    }
+    if (s == WH_OK) {
+        s = make_arenas(e, (size_t)WHI_SIM_SHARED_AT + batch->most_shared);
+    }
+    if (s == WH_OK) {
+        make_fibers(e, batch);
+    }
+    return s;
 }
 
 /* Lets the lanes run until every block of this engine has ended or the batch failed. */

@@ -177,6 +177,22 @@ void whi_go_on(whi_engine *e, whi_lane *l, bool leave) {
     leave_lane(e, l, leave);
 }
 
+/* PCT: the changes of priority that are due; when the next one is. */
+static uint64_t pass_changes(whi_engine *e, whi_lane *l) {
+    while (e->n_changes > 0 && e->steps >= e->change[e->n_changes - 1]) {
+        e->n_changes--;
+        whi_demote(e, l);
+    }
+    if (e->steps >= e->fair_from) {
+        e->policy_mode = WHI_MODE_RANDOM;
+        e->heap_order = false;
+        if (e->mode == WHI_MODE_PCT) {
+            e->mode = WHI_MODE_RANDOM;
+        }
+    }
+    return e->n_changes > 0 ? e->change[e->n_changes - 1] : UINT64_MAX;
+}
+
 /* What happens once in many points. Kept out of the way of the common case. */
 static __attribute__((noinline)) void event(whi_engine *e, whi_lane *l) {
     if (e->device->n_workers > 1 && __atomic_load_n(&e->batch->failed, __ATOMIC_RELAXED)) {
@@ -207,20 +223,8 @@ static __attribute__((noinline)) void event(whi_engine *e, whi_lane *l) {
         next = e->next_tick < next ? e->next_tick : next;
     }
     if (e->policy_mode == WHI_MODE_PCT) {
-        while (e->n_changes > 0 && e->steps >= e->change[e->n_changes - 1]) {
-            e->n_changes--;
-            whi_demote(e, l);
-        }
-        if (e->n_changes > 0 && e->change[e->n_changes - 1] < next) {
-            next = e->change[e->n_changes - 1];
-        }
-        if (e->steps >= e->fair_from) {
-            e->policy_mode = WHI_MODE_RANDOM;
-            e->heap_order = false;
-            if (e->mode == WHI_MODE_PCT) {
-                e->mode = WHI_MODE_RANDOM;
-            }
-        }
+        const uint64_t change = pass_changes(e, l);
+        next = change < next ? change : next;
     }
     if (e->launch_start + e->budget < next) {
         next = e->launch_start + e->budget;
@@ -297,6 +301,30 @@ static uint64_t hash_batch(const whi_batch *b) {
     return h;
 }
 
+/* The points at which priorities change, and how long they are kept to. */
+static void begin_pct(whi_engine *e) {
+    const uint64_t h = hash_batch(e->batch);
+    const uint64_t threads = e->batch->threads;
+    uint64_t guess = e->device->pct_memory[h % WHI_PCT_MEMORY].steps_per_thread;
+    const bool known = guess != 0 && e->device->pct_memory[h % WHI_PCT_MEMORY].name_hash == h;
+    guess = known ? guess : PCT_FIRST_GUESS;
+    e->fair_from = e->steps + PCT_FAIR_AFTER * guess * threads;
+    /* Of an unknown kernel not even the magnitude is known. */
+    guess = known ? guess : guess >> whi_random_below(e, 6);
+    guess *= threads;
+    e->demoted = (uint64_t)1 << 62;
+    e->n_changes = e->device->options.policy_arg - 1;
+    for (uint32_t i = 0; i < e->n_changes; i++) {
+        uint64_t at = e->steps + 1 + whi_random(e) % guess;
+        uint32_t j = i; /* kept with the earliest last */
+        for (; j > 0 && e->change[j - 1] < at; j--) {
+            e->change[j] = e->change[j - 1];
+        }
+        e->change[j] = at;
+    }
+    e->next_event = e->steps + 1;
+}
+
 void whi_policy_begin(whi_engine *e) {
     static const whi_mode modes[WH_SIM_POLICY_COUNT] = {
         [WH_SIM_ROUND_ROBIN] = WHI_MODE_ROUND_ROBIN,
@@ -322,26 +350,7 @@ void whi_policy_begin(whi_engine *e) {
     e->next_event = e->next_scan;
     e->stint = 0;
     if (e->policy_mode == WHI_MODE_PCT) {
-        const uint64_t h = hash_batch(e->batch);
-        const uint64_t threads = e->batch->threads;
-        uint64_t guess = e->device->pct_memory[h % WHI_PCT_MEMORY].steps_per_thread;
-        const bool known = guess != 0 && e->device->pct_memory[h % WHI_PCT_MEMORY].name_hash == h;
-        guess = known ? guess : PCT_FIRST_GUESS;
-        e->fair_from = e->steps + PCT_FAIR_AFTER * guess * threads;
-        /* Of an unknown kernel not even the magnitude is known. */
-        guess = known ? guess : guess >> whi_random_below(e, 6);
-        guess *= threads;
-        e->demoted = (uint64_t)1 << 62;
-        e->n_changes = o->policy_arg - 1;
-        for (uint32_t i = 0; i < e->n_changes; i++) {
-            uint64_t at = e->steps + 1 + whi_random(e) % guess;
-            uint32_t j = i; /* kept with the earliest last */
-            for (; j > 0 && e->change[j - 1] < at; j--) {
-                e->change[j] = e->change[j - 1];
-            }
-            e->change[j] = at;
-        }
-        e->next_event = e->steps + 1;
+        begin_pct(e);
     }
     if (e->launch_start + e->budget < e->next_event) {
         e->next_event = e->launch_start + e->budget;
