@@ -83,11 +83,10 @@ static const struct {
 #undef VARIANT_ROW_
 };
 
-WH_KERNEL(message, box_args, a) {
-    box *b = a.b;
-    const uint32_t id = (uint32_t)wh_thread_id(), lane = wh_lane_id();
+/* A flag that one lane stores and another one waits for. */
+WH_FN uint32_t by_store(box *b, uint32_t variant, uint32_t id) {
     uint32_t x = 0, attempt = 0;
-    switch (a.variant) {
+    switch (variant) {
     case V_release_acquire:
         if (id == 0) {
             b->message[0] = 1;
@@ -120,11 +119,21 @@ WH_KERNEL(message, box_args, a) {
             x = b->message[0];
         }
         break;
+    default:
+        break;
+    }
+    return x;
+}
+
+/* A flag that lanes change by other atomics. */
+WH_FN uint32_t by_rmw(box *b, uint32_t variant, uint32_t id) {
+    uint32_t x = 0;
+    switch (variant) {
     case V_chain_by_rmw: /* a release sequence: the middle lane's RMW is relaxed */
     case V_relaxed_rmw:
         if (id == 0) {
             b->message[0] = 1;
-            if (a.variant == V_chain_by_rmw) {
+            if (variant == V_chain_by_rmw) {
                 (void)wh_fetch_add_u32_release(&b->flag, 1);
             } else {
                 wh_add_u32_relaxed(&b->flag, 1);
@@ -171,6 +180,16 @@ WH_KERNEL(message, box_args, a) {
             x = b->message[0];
         }
         break;
+    default:
+        break;
+    }
+    return x;
+}
+
+/* Collectives that order nothing. */
+WH_FN uint32_t by_collective(box *b, uint32_t variant, uint32_t lane) {
+    uint32_t x = 0;
+    switch (variant) {
     case V_ballot_orders_nothing:
         if (lane == 3) {
             b->message[0] = 1;
@@ -198,12 +217,22 @@ WH_KERNEL(message, box_args, a) {
             x = b->message[0];
         }
         break;
+    default:
+        break;
+    }
+    return x;
+}
+
+/* wh_syncwarp, and what it does not cover. */
+WH_FN uint32_t by_syncwarp(box *b, uint32_t variant, uint32_t lane) {
+    uint32_t x = 0;
+    switch (variant) {
     case V_syncwarp:
     case V_syncwarp_twice:
         b->out[lane] = lane;
         wh_syncwarp(~0u);
         x = b->out[(lane + 5) % 32];
-        if (a.variant == V_syncwarp_twice) {
+        if (variant == V_syncwarp_twice) {
             wh_syncwarp(~0u);
             b->out[lane] = x;
             wh_syncwarp(0x0000ffffu << (lane & 16));
@@ -229,6 +258,16 @@ WH_KERNEL(message, box_args, a) {
         }
         wh_syncwarp(~0u);
         break;
+    default:
+        break;
+    }
+    return x;
+}
+
+/* wh_syncthreads, and what lies between blocks and launches. */
+WH_FN uint32_t by_block(box *b, uint32_t variant, uint32_t id) {
+    uint32_t x = 0;
+    switch (variant) {
     case V_syncthreads:
         for (uint32_t i = 0; i < 3; i++) {
             b->out[id] = i + id;
@@ -272,7 +311,24 @@ WH_KERNEL(message, box_args, a) {
         wh_syncthreads();
         break;
     }
-    b->out[1000 + id] = x;
+    return x;
+}
+
+WH_KERNEL(message, box_args, a) {
+    const uint32_t id = (uint32_t)wh_thread_id();
+    uint32_t x = 0;
+    if (a.variant < V_chain_by_rmw) {
+        x = by_store(a.b, a.variant, id);
+    } else if (a.variant < V_ballot_orders_nothing) {
+        x = by_rmw(a.b, a.variant, id);
+    } else if (a.variant < V_syncwarp) {
+        x = by_collective(a.b, a.variant, wh_lane_id());
+    } else if (a.variant < V_syncthreads) {
+        x = by_syncwarp(a.b, a.variant, wh_lane_id());
+    } else {
+        x = by_block(a.b, a.variant, id);
+    }
+    a.b->out[1000 + id] = x;
 }
 
 WH_KERNEL(fill, box_args, a) {
