@@ -99,16 +99,17 @@ static int show(query *q, const char *alloc, const char *kernel,
 static wh_bench_outcome ask(query *q, char *error, size_t size) {
     const wh_allocator_info *info = NULL;
     for (uint32_t i = 0; (info = wh_allocator_at(i)) != NULL; i++) {
-        const wh_bench_register_kernel *k = wh_bench_registers_find(info->name, WH_TARGET_CUDA);
-        for (uint32_t n = 0; k != NULL && wanted(q, info) && n < WH_BENCH_REGISTER_KERNELS; n++) {
+        const wh_bench_register_kernels *all = wh_bench_registers_find(info->name, WH_TARGET_CUDA);
+        for (uint32_t n = 0; all != NULL && wanted(q, info) && n < WH_BENCH_REGISTER_KERNELS; n++) {
+            const wh_bench_register_kernel *k = &all->kernel[n];
             struct cudaFuncAttributes f;
-            const cudaError_t e = cudaFuncGetAttributes(&f, k[n].symbol);
+            const cudaError_t e = cudaFuncGetAttributes(&f, k->symbol);
             if (e != cudaSuccess) {
-                (void)snprintf(error, size, "kernel %s of '%s': %s", k[n].name, info->name,
+                (void)snprintf(error, size, "kernel %s of '%s': %s", k->name, info->name,
                                cudaGetErrorString(e));
                 return WH_BENCH_FAILED;
             }
-            if (show(q, info->name, k[n].name, &f) != 0) {
+            if (show(q, info->name, k->name, &f) != 0) {
                 (void)snprintf(error, size, "out of memory");
                 return WH_BENCH_FAILED;
             }

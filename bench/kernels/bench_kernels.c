@@ -15,8 +15,7 @@
 #include <string.h>
 
 #include "bench/kernels/pattern.h"
-
-#define WH_BENCH_TABLE WH_TARGETED(WH_CAT(wh_bench_kernels_, WH_ALLOCATOR))
+#include "warpheap/detail/alloc/tables.h"
 
 WH_STATIC_ASSERT(sizeof(wh_heap_ref) <= sizeof(wh_bench_handle), "handle does not fit");
 
@@ -425,15 +424,8 @@ VERIFY_LAUNCHER(fill)
 VERIFY_LAUNCHER(check)
 VERIFY_LAUNCHER(claim)
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-extern const wh_bench_kernels WH_BENCH_TABLE;
-const wh_bench_kernels WH_BENCH_TABLE = {
+WH_TABLE(wh_bench_kernels) = {
     WH_OF_(NAME),  bind,         floor_single, floor_mixed, floor_warp, floor_free, floor_free_warp,
     malloc_single, malloc_mixed, malloc_warp,  free_all,    free_warp,  churn,      churn_whole,
     drain,         drain_whole,  survey,       fill,        check,      claim,
 };
-#ifdef __cplusplus
-}
-#endif

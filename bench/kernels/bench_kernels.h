@@ -122,11 +122,13 @@ typedef struct wh_bench_register_kernel {
     wh_bench_launcher launch; /* n threads; ptrs[i], lo */
 } wh_bench_register_kernel;
 
+typedef struct wh_bench_register_kernels {
+    wh_bench_register_kernel kernel[WH_BENCH_REGISTER_KERNELS];
+} wh_bench_register_kernels;
+
 /* The table for an allocator of list.h on a target; NULL if it is not built in. */
 const wh_bench_kernels *wh_bench_kernels_find(const char *allocator, wh_target target);
 const wh_bench_ledger_kernels *wh_bench_ledger_find(const char *allocator, wh_target target);
-
-/* WH_BENCH_REGISTER_KERNELS entries. */
-const wh_bench_register_kernel *wh_bench_registers_find(const char *allocator, wh_target target);
+const wh_bench_register_kernels *wh_bench_registers_find(const char *allocator, wh_target target);
 
 #endif

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "bench/kernels/pattern.h"
+#include "warpheap/detail/alloc/tables.h"
 
 typedef struct ledger_args {
     wh_heap_ref heap;
@@ -184,13 +185,4 @@ LAUNCHER(fill)
 LAUNCHER(check)
 LAUNCHER(claim)
 
-#define TABLE WH_TARGETED(WH_CAT(wh_bench_ledger_, WH_ALLOCATOR))
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-extern const wh_bench_ledger_kernels TABLE;
-const wh_bench_ledger_kernels TABLE = {record, split, probe, survey, fill, check, claim};
-#ifdef __cplusplus
-}
-#endif
+WH_TABLE(wh_bench_ledger_kernels) = {record, split, probe, survey, fill, check, claim};

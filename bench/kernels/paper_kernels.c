@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "warpheap/detail/alloc/tables.h"
 #include "warpheap/warpheap.h"
 
 typedef struct paper_args {
@@ -277,13 +278,5 @@ LAUNCHER(at_once)
 LAUNCHER(usable)
 LAUNCHER(thin)
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#define TABLE WH_TARGETED(WH_CAT(wh_paper_kernels_, WH_ALLOCATOR))
-extern const wh_paper_kernels TABLE;
-const wh_paper_kernels TABLE = {WH_OF_(NAME), occupy,  get,    claim, cycle,
-                                probability,  at_once, usable, thin,  PAPER_QUEUE};
-#ifdef __cplusplus
-}
-#endif
+WH_TABLE(wh_paper_kernels) = {WH_OF_(NAME), occupy,  get,    claim, cycle,
+                              probability,  at_once, usable, thin,  PAPER_QUEUE};

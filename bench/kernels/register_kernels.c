@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "warpheap/detail/alloc/tables.h"
 #include "warpheap/warpheap.h"
 
 typedef struct user_args {
@@ -82,19 +83,10 @@ LAUNCHER(malloc)
 LAUNCHER(free)
 LAUNCHER(malloc_plain)
 
-#define TABLE WH_TARGETED(WH_CAT(wh_bench_registers_, WH_ALLOCATOR))
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-extern const wh_bench_register_kernel TABLE[WH_BENCH_REGISTER_KERNELS];
-const wh_bench_register_kernel TABLE[WH_BENCH_REGISTER_KERNELS] = {
+WH_TABLE(wh_bench_register_kernels) = {{
     {"malloc_free", WH_KERNEL_SYMBOL(k_malloc_free), launch_malloc_free},
     {"malloc_free_alone", WH_KERNEL_SYMBOL(k_malloc_free_alone), launch_malloc_free_alone},
     {"malloc", WH_KERNEL_SYMBOL(k_malloc), launch_malloc},
     {"free", WH_KERNEL_SYMBOL(k_free), launch_free},
     {"malloc_plain", WH_KERNEL_SYMBOL(k_malloc_plain), launch_malloc_plain},
-};
-#ifdef __cplusplus
-}
-#endif
+}};

@@ -545,8 +545,9 @@ static void test_register_kernels(void **state) {
     (void)state;
     open_run(&r, "gallatin", NONE);
     whi_bench *b = r.b;
-    const wh_bench_register_kernel *k = wh_bench_registers_find("gallatin", WH_TARGET_SIM);
-    assert_non_null(k);
+    const wh_bench_register_kernels *all = wh_bench_registers_find("gallatin", WH_TARGET_SIM);
+    assert_non_null(all);
+    const wh_bench_register_kernel *k = all->kernel;
     whi_bench_plan p;
     assert_int_equal(whi_bench_begin(b, &p, (uint64_t)16 << 20, (whi_bench_blocks){N, 40, 40}),
                      WH_OK);

@@ -1,4 +1,4 @@
-/* tessera_full.c: what NULL costs, in scheduling points of the simulated device, which are exact:
+/* tessera_exhausted.c: what NULL costs, in scheduling points of the simulated device, which are exact:
  * for lanes that ask a full heap, and for those that want more than there is while others free. The
  * bounds are a quarter above what it takes; what each part of the search is for brings more. */
 #define WH_ALLOCATOR tessera

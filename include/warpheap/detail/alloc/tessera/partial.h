@@ -1,4 +1,4 @@
-/* alloc/tessera/listed.h: what can be had without a span: free slots of listed slabs, small slabs,
+/* alloc/tessera/partial.h: what can be had without a span: free slots of listed slabs, small slabs,
  * what other cursors have left, and free blocks of packs (I4 to I6, T1, P1). Tags: tessera.h.
  */
 #ifndef WH_ALLOC_TESSERA_LISTED_H

@@ -1,4 +1,4 @@
-/* tessera_listed.c: full warps of one class, or of several, in a heap whose pool is empty: what
+/* tessera_partial.c: full warps of one class, or of several, in a heap whose pool is empty: what
  * they take of listed slabs, all lanes or groups side by side, and that they take no more than they
  * hand out. */
 #define WH_ALLOCATOR tessera
