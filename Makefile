@@ -33,7 +33,8 @@ CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GEN
     cmake --preset
 SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
 
-.PHONY: all help bench test sanitizers $(SANITIZERS) nightly cuda cuda-kinds install format format-check tidy clean
+.PHONY: all help bench test sanitizers $(SANITIZERS) nightly cuda cuda-kinds install \
+    format format-check tidy clean
 
 all:
 	@scripts/setup build
@@ -88,11 +89,13 @@ nightly-%:
 cuda-kinds:
 	@scripts/setup test
 	$(CONFIGURE) cuda
-	cmake --build build-cuda --parallel $(JOBS) --target atomics_probe floor_probe lanes_probe wh_cuda_objects \
+	cmake --build build-cuda --parallel $(JOBS) \
+	    --target atomics_probe floor_probe lanes_probe wh_cuda_objects \
 	    $(foreach part,wh_library_objects wh_bench_kernels wh_workload_kernels conform_kernels \
 	        stress_kernels,$(KINDS:%=$(part)_%_cuda))
 	@[ -d build-cuda/sass ] || python3 -m pip install --quiet --disable-pip-version-check \
-	    --root-user-action ignore --target build-cuda/sass nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true
+	    --root-user-action ignore --target build-cuda/sass \
+	    nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true
 	PYTHONPATH=build-cuda/sass python3 tools/sass_votes.py \
 	    $$(find build-cuda/tests -path '*stress_kernels_*_cuda.dir/*' -name '*.o') || [ $$? -eq 77 ]
 	$(CONFIGURE) cuda75

@@ -699,7 +699,9 @@ wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options)
     }
     o->record = o->replay = NULL; /* not used again; they may not outlive the call */
     free(settings);
-    s = s == WH_OK ? open_engines(d) : s;
+    if (s == WH_OK) {
+        s = open_engines(d);
+    }
     if (s != WH_OK) {
         sim_close(&d->base);
         return s;
