@@ -1,7 +1,7 @@
 /* graph_case.c: the host side of the graph benchmark; graph_case.h says what is
  * measured and what is verified.
  */
-#include "graph_case.h"
+#include "workload/graph/graph_case.h"
 
 #include <stdarg.h>
 #include <stdio.h>

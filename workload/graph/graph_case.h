@@ -23,8 +23,8 @@
 #ifndef WHI_WORKLOAD_GRAPH_CASE_H
 #define WHI_WORKLOAD_GRAPH_CASE_H
 
-#include "graph_file.h"
-#include "graph_kernels.h"
+#include "workload/graph/graph_file.h"
+#include "workload/graph/graph_kernels.h"
 #include "warpheap/heap.h"
 
 typedef struct wh_graph_case_row {

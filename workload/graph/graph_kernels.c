@@ -3,7 +3,7 @@
  * ... of a grid of T threads; the lanes of a warp go round together, so that every
  * round is a call by a whole warp.
  */
-#include "graph_kernels.h"
+#include "workload/graph/graph_kernels.h"
 
 #include <string.h>
 
