@@ -1,7 +1,7 @@
 /* alloc/cuda: malloc and free of the CUDA device runtime, for comparison. GPU only
  * (no WH_CAP_SIM). Its heap is the runtime's own, whose size (8 MiB unless the
  * program that hosts it changed it) this library does not touch; the memory of the
- * wh_heap is not used, and reset does nothing. */
+ * wh_heap is not used, and reset does nothing. It may change. */
 #ifndef WH_ALLOC_CUDA_H
 #define WH_ALLOC_CUDA_H
 

@@ -2,7 +2,7 @@
  * touches no allocator state; free does nothing. What a kernel with this in place of
  * an allocator costs is the least that any allocator can cost. Blocks of different
  * threads are disjoint while threads * size fits the heap and wrap around past that;
- * blocks of one thread overlap. */
+ * blocks of one thread overlap. It may change. */
 #ifndef WH_ALLOC_NULL_H
 #define WH_ALLOC_NULL_H
 
