@@ -25,6 +25,7 @@
 #include "fault/fault.h"
 #include "warpheap/detail/alloc/ouroboros/ouroboros.h"
 #include "warpheap/detail/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/page_queue/page_queue.h"
 #include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/warpheap.h"
@@ -58,6 +59,7 @@ typedef struct workload_args {
     uint32_t least; /* smallest block, in words of 8 bytes */
     wh_random_walk_ref pages;
     wh_rwmalloc_ref units;
+    wh_page_queue_ref queued;
     wh_circular_ref list;
 } workload_args;
 
@@ -354,6 +356,7 @@ OTHER_NEVER_NULL(rw_bm_never_null, rw_bm, pages)
 OTHER_NEVER_NULL(corw_never_null, corw, pages)
 OTHER_NEVER_NULL(crw_never_null, crw, pages)
 OTHER_NEVER_NULL(rwmalloc_never_null, rwmalloc, units)
+OTHER_NEVER_NULL(page_queue_never_null, page_queue, queued)
 
 /* As many lanes as blocks, each with one block at a time: no malloc may fail (X1). */
 WH_KERNEL(never_null, workload_args, a) {
@@ -619,8 +622,9 @@ WH_KERNEL(ouro_passes_end, workload_args, a) {
     const wh_mask me = wh_activemask();
     const uint32_t c = 2, pages = 1u << wh_ouro_pages_log2_(h, c), place = wh_ouro_my_place_(h, c);
     void *const first = wh_ouro_malloc_(h.variant, h, me, 64); /* opens a chunk */
-    wh_ouro_step s = wh_ouro_step_(0, 0);
-    wh_ouro_step_open_(h.header, h, c, place, 32, WH_CHUNK_POOL_SEEN, &s);
+    const wh_ouro_turn turn = {32, 0, 0, 0, 0, 0};
+    wh_ouro_step s = wh_ouro_step_(turn);
+    wh_ouro_step_open_(h, c, place, 32, WH_CHUNK_POOL_SEEN, &s);
     uint32_t wrong = first == NULL || s.n != pages - 1 || s.from == WH_CHUNK_NONE;
     wrong += wh_ouro_opened_(h, c, &s) != 2 * pages - 1;
     wrong += wh_ouro_load_open_(h, c, place) != pages;
@@ -716,6 +720,7 @@ static const workload workloads[] = {
 #define HINTS ((WH_RANDOM_WALK_MAX_HINTS < 128 ? WH_RANDOM_WALK_MAX_HINTS : 128) * 4 - 16)
 #define UNITS offsetof(workload_args, units)
 #define LIST offsetof(workload_args, list)
+#define QUEUED offsetof(workload_args, queued)
     {"rw-churn", rw_churn, NULL, 6, 3, 40, 8, 0, 0, 0, NULL, "rw", 8 * 68, PAGES},
     {"rw-bm-churn", rw_bm_churn, NULL, 6, 3, 40, 8, 0, 0, 0, NULL, "rw-bm", 12 * 64, PAGES},
     {"corw-churn", corw_churn, NULL, 4, 8, 30, 8, 0, 0, 0, NULL, "corw", 70 * 65, PAGES},
@@ -733,9 +738,21 @@ static const workload workloads[] = {
      UNITS},
     {"rwmalloc-never-null", rwmalloc_never_null, rwmalloc_never_null_end, 32, 2, 40, 0, 0, 0, 0,
      NULL, "rw-malloc", 33440, UNITS},
+    {"page-queue-never-null", page_queue_never_null, page_queue_never_null_end, 32, 2, 40, 0, 0, 0,
+     0, NULL, "page-queue", 490 * 64 + 511 * 4, QUEUED},
     {"cfmalloc-churn", cfmalloc_churn, NULL, 8, 2, 60, 2, 0, 0, 0, NULL, "cfmalloc", 2500, LIST},
     {"cmmalloc-churn", cmmalloc_churn, NULL, 8, 2, 60, 2, 0, 0, 0, NULL, "cmmalloc", 2500, LIST},
 };
+
+static size_t handle_size(size_t at) {
+    if (at == UNITS) {
+        return sizeof(wh_rwmalloc_ref);
+    }
+    if (at == LIST) {
+        return sizeof(wh_circular_ref);
+    }
+    return at == QUEUED ? sizeof(wh_page_queue_ref) : sizeof(wh_random_walk_ref);
+}
 
 /* Runs a workload under one seed. 0: nothing wrong. The policy goes with the seed. */
 static int run(const workload *w, uint64_t seed) {
@@ -791,9 +808,7 @@ static int run(const workload *w, uint64_t seed) {
         s = wh_heap_min_bytes(&options, &options.bytes);
         options.bytes += w->bytes;
         s = s == WH_OK ? wh_heap_create(&heap, &options) : s;
-        const size_t size = w->handle == UNITS  ? sizeof a.units
-                            : w->handle == LIST ? sizeof a.list
-                                                : sizeof a.pages;
+        const size_t size = handle_size(w->handle);
         s = s == WH_OK ? wh_heap_handle_of(heap, w->other, 0, (char *)&a + w->handle, size) : s;
     }
     const uint64_t words = wh_veb_words(UNIVERSE);
