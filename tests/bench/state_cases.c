@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 typedef enum fault {
     NONE,
@@ -536,8 +536,9 @@ static void test_register_kernels(void **state) {
     (void)state;
     open_run(&r, "gallatin", NONE);
     whi_bench *b = r.b;
-    const wh_bench_register_kernel *k = wh_bench_registers_find("gallatin", WH_TARGET_SIM);
-    assert_non_null(k);
+    const wh_bench_register_kernels *all = wh_bench_registers_find("gallatin", WH_TARGET_SIM);
+    assert_non_null(all);
+    const wh_bench_register_kernel *k = all->kernel;
     assert_int_equal(whi_bench_open_heap(b, (uint64_t)16 << 20), WH_OK);
     assert_int_equal(whi_bench_need_ptrs(b, N), WH_OK);
     b->call.n = N;

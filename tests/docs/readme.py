@@ -58,7 +58,7 @@ def links(root):
     results = {file.resolve() for file in root.glob("results/**/*.jsonl")}
     for document in documents(root):
         text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.S | re.M)
-        for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
+        for link in re.findall(r"(?:\]\(|^\[[^]]+\]: *)([^)#:\s]+)(?=[)#\s])", text, re.M):
             target = document.parent / link
             results.discard(target.resolve())
             if not target.exists():
@@ -72,7 +72,7 @@ def main():
     readme = (root / "README.md").read_text()
     wrong = snippets(root) + links(root)
     list_h = (root / "include/warpheap/detail/alloc/list.h").read_text()
-    names = re.findall(r'^\s*X\(\w+, \w+, "([^"]+)"', list_h, re.M)
+    names = re.findall(r'^\s*X\(\w+, "([^"]+)"', list_h, re.M)
     if not names:
         wrong.append("no allocator found in list.h")
     for name in names:

@@ -21,7 +21,6 @@
 #undef WH_FAULTS
 #define WH_FAULTS 1
 #define WH_ALLOCATOR bump
-#define WH_ALLOCATOR_FAMILY bump
 #include "warpheap/warpheap.h"
 #undef WH_TARGETED
 #define WH_TARGETED(name) WH_CAT(name, _faults)

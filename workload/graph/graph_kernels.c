@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "workload/graph/graph.h"
+#include "warpheap/detail/alloc/tables.h"
 
 typedef struct {
     wh_heap_ref heap;
@@ -151,15 +152,7 @@ static wh_status graph_destroy(wh_heap *heap, const wh_graph_view *g) {
     return run(destroy_vertices, heap, g, NULL, NULL, NULL, NULL, g->n_vertices);
 }
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#define TABLE_NAME WH_TARGETED(WH_CAT(wh_graph_kernels_, WH_ALLOCATOR))
-extern const wh_graph_kernels TABLE_NAME;
-const wh_graph_kernels TABLE_NAME = {
+WH_TABLE(wh_graph_kernels) = {
     WH_OF_(NAME), graph_clear,   graph_init, graph_insert,
     graph_remove, graph_degrees, graph_dump, graph_destroy,
 };
-#ifdef __cplusplus
-}
-#endif
