@@ -31,7 +31,7 @@
  *   I2  the sum of all `got` never exceeds the sum of all units signalled
  *   I3  of callers who find nothing, nothing coming in between, and who lack d units in
  *       all, the duties sum up to ceil(d / 2^b). With units coming and going it may be
- *       more or less: who waits must look whether E is still above 0, and fetch otherwise
+ *       more or less: a lane that waits must look whether E is still above 0, and fetch otherwise
  * Order   none: what is counted is handed over elsewhere (core/vqueue.h)
  * Lanes   any lane alone, on behalf of a group
  * Progress wait-free; waiting is the caller's
@@ -47,7 +47,7 @@
 
 #define WH_BULK_SEMAPHORE_FIELD_BITS 19u
 #define WH_BULK_SEMAPHORE_C_SHIFT (2 * WH_BULK_SEMAPHORE_FIELD_BITS)
-#define WH_BULK_SEMAPHORE_CROWD 64u /* fewer units wanted than this: all who wait try */
+#define WH_BULK_SEMAPHORE_CROWD 64u /* fewer units wanted than this: all that wait try */
 #define WH_BULK_SEMAPHORE_MAX_COUNT (((uint64_t)1 << 25) - 1)
 
 /* What to add to the word for a change of the counters. */
@@ -128,11 +128,11 @@ WH_FN uint32_t wh_bulk_semaphore_retake(uint64_t *sem, uint32_t n) {
     return got;
 }
 
-/* For who waits and sees units: whether to try and take some now. With far more units wanted
- * than there are, all who wait would try at once, nearly all in vain, and with two atomics each
- * at the word that everybody needs. So each draws: as many try as there are units. `size_log2`:
- * log2 of what one unit serves; attempt: counted by the caller, who: its number. With units
- * there it is true at least once in 64 attempts, and always if few are wanted. */
+/* For a lane that waits and sees units: whether to try and take some now. With far more units
+ * wanted than there are, all that wait would try at once, nearly all in vain, and with two atomics
+ * each at the word that everybody needs. So each draws: as many try as there are units.
+ * `size_log2`: log2 of what one unit serves; attempt: counted by the caller, who: its number. With
+ * units there it is true at least once in 64 attempts, and always if few are wanted. */
 WH_HD int wh_bulk_semaphore_may_try(uint64_t w, uint32_t size_log2, uint32_t attempt,
                                     uint32_t who) {
     const int64_t count = wh_bulk_semaphore_count(w);
@@ -146,7 +146,7 @@ WH_HD int wh_bulk_semaphore_may_try(uint64_t w, uint32_t size_log2, uint32_t att
                          ((uint64_t)draw * wanted) >> 32 < units);
 }
 
-/* For who waits and sees that nobody fetches: takes on `batches` more, unless others have
+/* For a lane that waits and sees that nobody fetches: takes on `batches` more, unless others have
  * meanwhile. */
 WH_FN uint32_t wh_bulk_semaphore_volunteer(uint64_t *sem, uint32_t batches, uint32_t batch_log2) {
     wh_assert(batches != 0);

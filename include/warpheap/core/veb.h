@@ -27,10 +27,9 @@
  *         claimer sees
  * P2      insert's change above (release) -> remove's clear (acquire): the second
  *         look of R1 sees the insert below
- * P3      claim (release; claim_range: a fence before its first word) -> who sees that the items
- *         are gone, and fences: what the claimer did before, such as counting itself as at
- *         work, is seen
- * Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
+ * P3      claim (release; claim_range: a fence before its first word) -> a lane that sees that the
+ * items are gone, and fences: what the claimer did before, such as counting itself as at work, is
+ * seen Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
  *         (core/warp_group.h)
  * Progress insert, remove, claim, claim_range: bounded steps. Searches: bounded by the
  *         number of words, each is passed once. claim_some: lock-free (a claim that
@@ -212,9 +211,9 @@ WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {
 }
 
 /* Puts items of word w back that the caller has claimed and has nothing to say of, which takes
- * fewer fences: the release of whoever inserted them goes on to the next claim, since all that
- * changes the word in between are read-modify-writes (P1). Ends with a fence, after which the items
- * are there. */
+ * fewer fences: the release of the lane that inserted them goes on to the next claim, since all
+ * that changes the word in between are read-modify-writes (P1). Ends with a fence, after which the
+ * items are there. */
 WH_FN void wh_veb_put_back(wh_veb t, uint64_t w, uint64_t mask) {
     wh_assert(mask == 0 || wh_veb_has_items_(t, w, mask));
     const uint64_t old = wh_fetch_or_u64_relaxed(wh_veb_word(t, w), mask); /* I1 */
@@ -386,7 +385,7 @@ WH_FN uint64_t wh_veb_pick(wh_veb t, uint32_t *at, int tells) {
     const uint64_t word = wh_veb_pick_word(t, at, tells);
     const uint64_t items = word != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(t, word)) : 0;
     if (word != WH_VEB_NONE && items == 0 && tells) {
-        wh_veb_emptied(t, word); /* I2: who took them may not have said so */
+        wh_veb_emptied(t, word); /* I2: the lanes that took them may not have said so */
     }
     return items != 0 ? word << 6 | wh_pick64(items, at) : WH_VEB_NONE;
 }

@@ -377,7 +377,8 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
             v.behind[0] = wh_load_u64_acquire(&k.next[chunk]);
             const uint64_t none = wh_vqueue_behind_(first);
             moved = (v.behind[0] ^ none) >> WH_VQUEUE_CHUNK_BITS != 0; /* by another meanwhile */
-            ends = v.done[0] != per || v.behind[0] == none; /* who links the next one looks again */
+            ends = v.done[0] != per ||
+                   v.behind[0] == none; /* the lane that links the next one looks again */
         }
         if (wh_any(mask, moved)) {
             continue;
@@ -408,8 +409,8 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
 }
 
 /* LINKED: links all chunks that are announced, from the last one on, each lane of mask some, with
- * one step of `last`. Called with the same queue in all lanes of mask by whoever has links to tell:
- * of those that do so together the one whose add comes last sees all (I5). */
+ * one step of `last`. Called with the same queue in all lanes of mask by a warp that has links to
+ * tell: of those that do so together the one whose add comes last sees all (I5). */
 WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
     wh_vqueue_state *s = q.state;
     const uint32_t rank = wh_mask_rank(mask), leader = wh_mask_leader(mask);
@@ -465,7 +466,7 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
 }
 
 /* How many chunks a lane fetches at once, while the queue has few (`ahead`). A million lanes that
- * put want hundreds of chunks; who comes to where there is room need not wait. */
+ * put want hundreds of chunks; a lane that comes to where there is room need not wait. */
 #ifdef WH_HOSTILE
 #define WH_VQUEUE_FETCH 3u
 #else
@@ -673,7 +674,7 @@ WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mas
 
 /* The first step of reserve, by a lane alone: takes room for n values, 0 if it leads no group. Of
  * what it returns wh_bulk_semaphore_got says how much there was; more_room_ sees to the rest. For
- * who calls that out of line. */
+ * callers that call that out of line. */
 WH_FN uint64_t wh_vqueue_ask_room_(wh_vqueue q, uint32_t n) {
     return n != 0 && (q.kind != WH_VQUEUE_ARRAY || q.bounded)
                ? wh_bulk_semaphore_take(q.room, n)
@@ -738,7 +739,8 @@ WH_FN void wh_vqueue_put(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, int acti
     }
 }
 
-/* One attempt of put, for who calls it afterwards if this was in vain (0), out of line. */
+/* One attempt of put, for a caller that calls it afterwards, out of line, if this was in vain (0).
+ */
 WH_FN int wh_vqueue_try_put(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t value) {
     if (q.kind == WH_VQUEUE_ARRAY) {
         return wh_ring_try_put(&q.entries[p & (((uint64_t)1 << q.table_log2) - 1)], value);

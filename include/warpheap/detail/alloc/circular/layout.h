@@ -105,7 +105,7 @@ WH_FN uint64_t wh_circular_split_(wh_circular_ref h, uint64_t u) {
     return number * heap + level + (inside - level + size - 1) / size * size;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_circular_layout_(void) {

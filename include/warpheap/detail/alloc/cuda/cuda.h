@@ -36,7 +36,7 @@ WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_ref *h, wh_plan *plan, unsigned char *
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_cuda_layout(void) {

@@ -341,7 +341,7 @@ WH_FN void wh_floor_walk(wh_floor_ref h, uint64_t i, uint64_t n, wh_walk_sink *s
     (void)sink;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_floor_layout(void) {

@@ -457,7 +457,7 @@ WH_FN void wh_gallatin_init(wh_gallatin_ref h, uint64_t i, uint64_t n) {
     }
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_gallatin_layout(void) {

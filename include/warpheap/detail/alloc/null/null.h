@@ -33,7 +33,7 @@ WH_FN_HOST wh_status wh_null_plan(wh_null_ref *h, wh_plan *plan, unsigned char *
     return bytes < plan->min_bytes ? WH_HEAP_TOO_SMALL : WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_null_layout(void) {

@@ -149,8 +149,8 @@ WH_HD uint64_t wh_ouro_full_ever_(uint64_t w) {
 
 /* An open word, {chunk + 1 : 32 | next : 32}: of its chunk the pages from `next` on are free, and
  * to be had by an add to `next`. USED UP if `next` is the number of a chunk's pages; past that
- * whoever passed it brings the next chunk (ouroboros.h). Adds go past it by a warp's lanes for each
- * warp of the device at most. */
+ * the lane that passed it brings the next chunk (open.h). Adds go past it by a warp's lanes for
+ * each warp of the device at most. */
 WH_HD uint64_t wh_ouro_open_word_(uint32_t chunk, uint32_t next) {
     return ((uint64_t)chunk + 1) << 32 | next;
 }
@@ -634,7 +634,7 @@ WH_FN void wh_ouro_init_(wh_ouro_ref h, uint64_t i, uint64_t n) {
     }
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_ouro_layout_(void) {

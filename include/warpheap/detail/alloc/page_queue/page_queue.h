@@ -96,7 +96,7 @@ WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_ref *h, wh_plan *plan, uns
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_page_queue_layout(void) {

@@ -190,7 +190,7 @@ WH_FN uint32_t wh_random_walk_exist_(wh_random_walk_ref h, uint32_t word) {
     return left >= WH_USE_BITS ? ~0u : (1u << left) - 1;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_random_walk_layout_(void) {

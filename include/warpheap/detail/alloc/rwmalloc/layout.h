@@ -93,7 +93,7 @@ WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_ref *h, wh_plan *plan, unsigne
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_rwmalloc_layout(void) {
