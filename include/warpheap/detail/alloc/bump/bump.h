@@ -16,11 +16,13 @@
  * Fails   a request that does not fit returns NULL; the gap it leaves at the end is
  *         not given to smaller ones (not WH_CAP_EXACT_OOM)
  * Cost    one atomic per malloc and size group
+ * It may change.
  */
 #ifndef WH_ALLOC_BUMP_H
 #define WH_ALLOC_BUMP_H
 
 #include "warpheap/detail/alloc/contract.h"
+#include "warpheap/core/size_class.h"
 #include "warpheap/core/warp_group.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -51,7 +53,7 @@ WH_FN_HOST wh_status wh_bump_plan(wh_bump_ref *h, wh_plan *plan, unsigned char *
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_bump_layout(void) {
@@ -82,6 +84,7 @@ WH_FN uint64_t wh_bump_take_(wh_bump_ref h, uint64_t size, uint32_t count) {
 
 /* I1: the piece at offset `at`, or NULL if it does not fit. */
 WH_FN void *wh_bump_piece_(wh_bump_ref h, uint64_t at, uint64_t size) {
+    wh_assert_internal(size != 0 && size % 16 == 0 && at % 16 == 0);
     if (at + size <= h.bytes) {
         return h.base + at;
     }
@@ -111,9 +114,9 @@ WH_FN void *wh_bump_malloc(wh_bump_ref h, wh_mask mask, size_t n) {
 }
 
 WH_FN void *wh_bump_aligned(wh_bump_ref h, wh_mask mask, size_t align, size_t n) {
-    const size_t extra = align - 16;
     /* All lanes of mask go on together, also those that will get NULL. */
-    const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
+    const size_t total = wh_size_plus(n, align - 16);
+    wh_assert(wh_is_pow2(align) && align >= 16);
     unsigned char *p = (unsigned char *)wh_bump_malloc(h, mask, total);
     const uintptr_t up = ((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1);
     return p != NULL ? p + (up - (uintptr_t)p) : NULL;

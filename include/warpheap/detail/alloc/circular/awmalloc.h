@@ -1,8 +1,10 @@
-/* alloc/circular/awmalloc.h: one offset that wraps around: Algorithm 2. */
+/* alloc/circular/awmalloc.h: one offset that wraps around, and overwrites what is still in use:
+ * Algorithm 2. It may change. */
 #ifndef WH_ALLOC_CIRCULAR_AWMALLOC_H
 #define WH_ALLOC_CIRCULAR_AWMALLOC_H
 
 #include "warpheap/detail/alloc/contract.h"
+#include "warpheap/core/size_class.h"
 #include "warpheap/core/warp_group.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -36,7 +38,7 @@ WH_FN_HOST wh_status wh_awmalloc_plan(wh_awmalloc_ref *h, wh_plan *plan, unsigne
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_awmalloc_layout(void) {
@@ -61,6 +63,7 @@ WH_FN void wh_awmalloc_init(wh_awmalloc_ref h, uint64_t i, uint64_t n) {
 /* `size` bytes in one piece, perhaps from the beginning again. Lock-free: each repetition
  * means that another lane has wrapped the offset or moved it. */
 WH_FN uint64_t wh_awmalloc_take_(wh_awmalloc_ref h, uint64_t size) {
+    wh_assert_internal(size != 0 && size <= h.bytes && size % 16 == 0);
     uint64_t end = wh_fetch_add_u64_relaxed(h.offset, size) + size;
     uint64_t full = end; /* an offset at which `size` bytes do not fit */
     while (end > h.bytes) {
@@ -98,8 +101,8 @@ WH_FN void *wh_awmalloc_malloc(wh_awmalloc_ref h, wh_mask mask, size_t n) {
 }
 
 WH_FN void *wh_awmalloc_aligned(wh_awmalloc_ref h, wh_mask mask, size_t align, size_t n) {
-    const size_t extra = align - 16;
-    const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
+    const size_t total = wh_size_plus(n, align - 16);
+    wh_assert(wh_is_pow2(align) && align >= 16);
     unsigned char *p = (unsigned char *)wh_awmalloc_malloc(h, mask, total);
     const uintptr_t up = ((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1);
     return p != NULL ? p + (up - (uintptr_t)p) : NULL;

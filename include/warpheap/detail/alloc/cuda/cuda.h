@@ -1,7 +1,7 @@
 /* alloc/cuda: malloc and free of the CUDA device runtime, for comparison. GPU only
  * (no WH_CAP_SIM). Its heap is the runtime's own, whose size (8 MiB unless the
  * program that hosts it changed it) this library does not touch; the memory of the
- * wh_heap is not used, and reset does nothing. */
+ * wh_heap is not used, and reset does nothing. It may change. */
 #ifndef WH_ALLOC_CUDA_H
 #define WH_ALLOC_CUDA_H
 
@@ -36,7 +36,7 @@ WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_ref *h, wh_plan *plan, unsigned char *
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_cuda_layout(void) {

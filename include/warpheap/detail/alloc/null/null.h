@@ -2,7 +2,7 @@
  * touches no allocator state; free does nothing. What a kernel with this in place of
  * an allocator costs is the least that any allocator can cost. Blocks of different
  * threads are disjoint while threads * size fits the heap and wrap around past that;
- * blocks of one thread overlap. */
+ * blocks of one thread overlap. It may change. */
 #ifndef WH_ALLOC_NULL_H
 #define WH_ALLOC_NULL_H
 
@@ -33,7 +33,7 @@ WH_FN_HOST wh_status wh_null_plan(wh_null_ref *h, wh_plan *plan, unsigned char *
     return bytes < plan->min_bytes ? WH_HEAP_TOO_SMALL : WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_null_layout(void) {
