@@ -864,8 +864,7 @@ WH_FN int wh_circular_owns_(wh_circular_ref h, const void *p) {
 /* A larger block, whose first part goes back to the list. */
 WH_FN void *wh_circular_aligned_(wh_circular_ref h, wh_mask mask, size_t align, size_t n, int fused,
                                  int multi) {
-    const size_t extra = align - 16;
-    const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
+    const size_t total = wh_room_to_align(n, align);
     unsigned char *p = (unsigned char *)wh_circular_malloc_(h, mask, total, fused, multi);
     const uint64_t skip = (0 - (uint64_t)(uintptr_t)p) & ((uint64_t)align - 1);
     uint32_t u = 0;
@@ -1004,8 +1003,7 @@ WH_FN void wh_circular_walk_(wh_circular_ref h, uint64_t i, uint64_t n, wh_walk_
     }
 }
 
-/* --- the four lists
- * -------------------------------------------------------------------------------- */
+/* --- the four lists ------------------------------------------------------------------- */
 
 /* What code of this family must agree on with who laid the heap out. Host only. */
 #if WH_HAS_HOST
@@ -1073,13 +1071,13 @@ static inline uint64_t wh_circular_layout_(void) {
 WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 
 #define wh_cmalloc_NAME "cmalloc"
-#define wh_cmalloc_left WH_LEFT_UNKNOWN
+#define wh_cmalloc_left WH_NO_LEFT
 #define wh_cfmalloc_NAME "cfmalloc"
-#define wh_cfmalloc_left WH_LEFT_UNKNOWN
+#define wh_cfmalloc_left WH_NO_LEFT
 #define wh_cmmalloc_NAME "cmmalloc"
-#define wh_cmmalloc_left WH_LEFT_UNKNOWN
+#define wh_cmmalloc_left WH_NO_LEFT
 #define wh_cfmmalloc_NAME "cfmmalloc"
-#define wh_cfmmalloc_left WH_LEFT_UNKNOWN
+#define wh_cfmmalloc_left WH_NO_LEFT
 #define wh_cmalloc_layout wh_circular_layout_
 #define wh_cfmalloc_layout wh_circular_layout_
 #define wh_cmmalloc_layout wh_circular_layout_
@@ -1097,8 +1095,7 @@ WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 #define wh_cfmmalloc_BLOCKS 4
 #define wh_cfmmalloc_EACH 0
 
-/* --- AWMalloc: Algorithm 2
- * ---------------------------------------------------------------------------- */
+/* --- AWMalloc: Algorithm 2 ------------------------------------------------------------ */
 
 /* The offset is 64 bits wide, so that adds past the end cannot wrap it. */
 typedef struct wh_awmalloc_ref {
@@ -1108,7 +1105,11 @@ typedef struct wh_awmalloc_ref {
 } wh_awmalloc_ref;
 
 #define wh_awmalloc_NAME "awmalloc"
-#define wh_awmalloc_left WH_LEFT_UNKNOWN
+#define wh_awmalloc_free WH_NO_FREE /* the offset comes around some day */
+#define wh_awmalloc_usable_size WH_NO_USABLE_SIZE
+#define wh_awmalloc_stats WH_NO_STATS
+#define wh_awmalloc_walk WH_NO_WALK
+#define wh_awmalloc_left WH_NO_LEFT
 #define wh_awmalloc_MAX_ALIGN (1u << 20)
 #define wh_awmalloc_BLOCKS 8
 #define wh_awmalloc_EACH 0
@@ -1191,34 +1192,11 @@ WH_FN void *wh_awmalloc_malloc(wh_awmalloc_ref h, wh_mask mask, size_t n) {
 }
 
 WH_FN void *wh_awmalloc_aligned(wh_awmalloc_ref h, wh_mask mask, size_t align, size_t n) {
-    const size_t extra = align - 16;
-    const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
-    unsigned char *p = (unsigned char *)wh_awmalloc_malloc(h, mask, total);
-    const uintptr_t up = ((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1);
-    return p != NULL ? p + (up - (uintptr_t)p) : NULL;
-}
-
-WH_FN void wh_awmalloc_free(wh_awmalloc_ref h, wh_mask mask, void *p) {
-    (void)h;
-    (void)mask;
-    (void)p; /* the offset comes around some day */
-}
-
-WH_FN uint64_t wh_awmalloc_usable_size(wh_awmalloc_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0; /* not recorded */
+    return wh_align_up(wh_awmalloc_malloc(h, mask, wh_room_to_align(n, align)), align);
 }
 
 WH_FN int wh_awmalloc_owns(wh_awmalloc_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
-}
-
-WH_FN void wh_awmalloc_stats(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)s;
 }
 
 WH_FN void wh_awmalloc_check(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_report *r) {
@@ -1226,13 +1204,6 @@ WH_FN void wh_awmalloc_check(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_repor
     if (i == 0 && (wh_load_u64_relaxed(h.offset) & 15) != 0) {
         wh_report_error(r, 1, 0);
     }
-}
-
-WH_FN void wh_awmalloc_walk(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink;
 }
 
 #include "warpheap/detail/simt/end.h"

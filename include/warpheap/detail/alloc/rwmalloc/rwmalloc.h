@@ -97,7 +97,7 @@ typedef struct wh_rwmalloc_ref {
 } wh_rwmalloc_ref;
 
 #define wh_rwmalloc_NAME "rw-malloc"
-#define wh_rwmalloc_left WH_LEFT_UNKNOWN
+#define wh_rwmalloc_left WH_NO_LEFT
 #define wh_rwmalloc_MAX_ALIGN (1u << 20)
 #define wh_rwmalloc_BLOCKS 5
 #define wh_rwmalloc_EACH 0
