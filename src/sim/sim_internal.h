@@ -9,7 +9,7 @@
  *   choice    a decision of the scheduler that the program cannot foresee: which lane
  *             goes on, how long wh_activemask waits, whom it names, how long a lane
  *             sleeps, which stream the next block comes from, how old a value is that a
- *             load returns. Record and replay hook each of them (log.c).
+ *             load returns. Record and replay hook each of them (choices.c).
  *
  * Invariants (single-threaded per engine, but S7)
  *   S1  bit i of warp.run is set iff lane i is in state RUNNABLE; warp_bits has the bit
@@ -331,7 +331,7 @@ void whi_weak_synced(whi_warp *w, uint32_t mask, const whi_view *all);
 void whi_weak_free_lane(whi_lane *l);
 void whi_weak_end(whi_engine *e);
 
-/* --- log.c: record and replay ------------------------------------------------------ */
+/* --- choices.c: record and replay ------------------------------------------------------ */
 
 /* Opens options.record or options.replay. Replaying sets seed, policy, n_sms and
  * blocks_per_sm as they were. IO_ERROR, BAD_FORMAT. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 typedef enum fault {
     NONE,

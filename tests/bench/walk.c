@@ -15,7 +15,7 @@
 
 #include "sim/sim_test.h"
 
-#include "bench/walk_theory.h"
+#include "bench/cases/walk_theory.h"
 #include "warpheap/detail/alloc/page_queue/page_queue.h"
 #include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/heap.h"

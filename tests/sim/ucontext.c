@@ -23,7 +23,7 @@ int main(void) {
 #include "sim/fiber.c"
 #include "sim/sched.c"
 #include "sim/collective.c"
-#include "sim/log.c"
+#include "sim/choices.c"
 #include "sim/weak.c"
 #include "sim/spare.c"
 #include "sim/device_sim.c"

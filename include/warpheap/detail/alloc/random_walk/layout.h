@@ -154,6 +154,16 @@ WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_ref *h, wh_plan *plan,
     return WH_OK;
 }
 
+WH_FN void *wh_random_walk_address_(wh_random_walk_ref h, uint32_t page) {
+    return h.base + ((uint64_t)page << h.page_log2);
+}
+
+/* Pages of word i that exist, and of these the used ones. For RW 32 flags are a word. */
+WH_FN uint32_t wh_random_walk_exist_(wh_random_walk_ref h, uint32_t word) {
+    const uint32_t left = h.pages - word * WH_USE_BITS;
+    return left >= WH_USE_BITS ? ~0u : (1u << left) - 1;
+}
+
 /* What code of this family must agree on with who laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */

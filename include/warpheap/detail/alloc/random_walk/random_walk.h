@@ -91,10 +91,6 @@
 
 /* --- addresses ------------------------------------------------------------------------- */
 
-WH_FN void *wh_random_walk_address_(wh_random_walk_ref h, uint32_t page) {
-    return h.base + ((uint64_t)page << h.page_log2);
-}
-
 /* The page that starts at p; WH_PAGE_NONE if p is no start of a page. */
 WH_FN uint32_t wh_random_walk_page_(wh_random_walk_ref h, const void *p) {
     const uint64_t at = (uint64_t)((const unsigned char *)p - h.base);
@@ -457,24 +453,6 @@ WH_FN void *wh_crw_malloc(wh_random_walk_ref h, wh_mask mask, size_t n) {
 
 /* --- the rest of the contract --------------------------------------------------------------- */
 
-/* Pages of word i that exist, and of these the used ones. For RW 32 flags are a word. */
-WH_FN uint32_t wh_random_walk_exist_(wh_random_walk_ref h, uint32_t word) {
-    const uint32_t left = h.pages - word * WH_USE_BITS;
-    return left >= WH_USE_BITS ? ~0u : (1u << left) - 1;
-}
-
-WH_FN uint32_t wh_random_walk_used_(wh_random_walk_ref h, uint32_t word) {
-    const uint32_t exist = wh_random_walk_exist_(h, word);
-    if (h.words != NULL) {
-        return (uint32_t)wh_load_u64_relaxed(&h.words[word]) & exist;
-    }
-    uint32_t used = 0;
-    for (uint32_t b = 0; b < WH_USE_BITS && (exist >> b & 1) != 0; b++) {
-        used |= (wh_load_u32_relaxed(&h.flags[word * WH_USE_BITS + b]) & 1) << b;
-    }
-    return used;
-}
-
 WH_FN void wh_rw_init(wh_random_walk_ref h, uint64_t i, uint64_t n) {
     if (i == 0) {
         wh_store_u64_relaxed(&h.header->failed, 0);
@@ -500,61 +478,11 @@ WH_FN int wh_rw_owns(wh_random_walk_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) >> h.page_log2 < h.pages;
 }
 
-WH_FN void wh_rw_stats(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    const uint64_t page = (uint64_t)1 << h.page_log2;
-    uint64_t used = 0;
-    int room = 0;
-    for (uint64_t k = i; k < h.n_words; k += n) {
-        const uint32_t bits = wh_random_walk_used_(h, (uint32_t)k);
-        used += wh_popc32(bits);
-        room |= bits != wh_random_walk_exist_(h, (uint32_t)k);
-    }
-    wh_add_u64_relaxed(&s->used_bytes, used * page);
-    wh_add_u64_relaxed(&s->live_blocks, used);
-    wh_add_u64_relaxed(&s->classes[0].live, used);
-    if (room) {
-        (void)wh_fetch_max_u64_relaxed(&s->largest_free, page);
-    }
-    if (i == 0) {
-        s->failed = wh_load_u64_relaxed(&h.header->failed);
-        s->bad_frees = wh_load_u64_relaxed(&h.header->bad_frees);
-        s->n_classes = 1;
-        s->classes[0].block_bytes = page;
-        s->classes[0].capacity = h.pages;
-    }
-}
+#include "warpheap/detail/simt/end.h"
 
-WH_FN void wh_rw_check(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_report *r) {
-    for (uint64_t k = i; h.words != NULL && k < h.n_words; k += n) {
-        const uint32_t exist = wh_random_walk_exist_(h, (uint32_t)k);
-        if (((uint32_t)wh_load_u64_relaxed(&h.words[k]) | exist) != ~0u) { /* I2 */
-            wh_report_error(r, 2, k);
-        }
-        if ((wh_load_u64_relaxed(&h.words[k]) & WH_RANDOM_WALK_LOCK) != 0) { /* I3 */
-            wh_report_error(r, 3, k);
-        }
-    }
-}
+#include "warpheap/detail/alloc/random_walk/inspect.h"
 
-WH_FN void wh_rw_walk(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    for (uint64_t k = i; k < h.n_words; k += n) {
-        for (uint32_t bits = wh_random_walk_used_(h, (uint32_t)k); bits != 0; bits &= bits - 1) {
-            const uint32_t page = (uint32_t)k * WH_USE_BITS + wh_ctz32(bits);
-            wh_walk_emit(sink, wh_random_walk_address_(h, page), (uint64_t)1 << h.page_log2);
-        }
-    }
-}
-
-/* Free pages. Unless tuning.exact_oom is set, malloc may say NULL while there are some. */
-WH_FN uint64_t wh_rw_left(wh_random_walk_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
-    uint64_t left = 0;
-    for (uint64_t k = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2 ? i : h.n_words;
-         k < h.n_words; k += n) {
-        left += wh_popc32(wh_random_walk_exist_(h, (uint32_t)k) &
-                          ~wh_random_walk_used_(h, (uint32_t)k));
-    }
-    return left;
-}
+#include "warpheap/detail/simt/begin.h"
 
 WH_FN_HOST wh_status wh_rw_plan(wh_random_walk_ref *h, wh_plan *plan, unsigned char *memory,
                                 uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {

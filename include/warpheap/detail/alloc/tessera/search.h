@@ -5,7 +5,7 @@
 #define WH_ALLOC_TESSERA_SEARCH_H
 
 #include "warpheap/core/hash.h"
-#include "warpheap/detail/alloc/tessera/listed.h"
+#include "warpheap/detail/alloc/tessera/partial.h"
 
 #include "warpheap/detail/simt/begin.h"
 

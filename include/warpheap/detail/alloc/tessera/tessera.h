@@ -6,7 +6,7 @@
  *   layout.h   the structures, the size classes and the packed words
  *   steps.h    brackets of takes (P4), claims, what follows a free (P1, I4 to I6)
  *   spans.h    spans: from the pool to a cursor (C1, P2)
- *   listed.h   what can be had without a span: listed slabs, others' cursors, blocks of packs (T1)
+ *   partial.h  what can be had without a span: listed slabs, others' cursors, blocks of packs (T1)
  *   search.h   whether there is anything at all, verdicts (X1 to X3)
  *   slow.h     the slow path of slots; runs.h: more than a chunk; warps.h: full warps' slabs, packs
  *   inspect.h  looks inside; left.h: how many blocks of a size are left
@@ -206,8 +206,8 @@
  *       word overflows; full warps; late takers), tessera_packs.c (I9, X1 of packs),
  *       tessera_spans.c (C1, P2 to P4 of the next span for a full warp of one class),
  *       tessera_gather.c (I2, I6, I7, T1, P4 of single chunks for a full warp),
- *       tessera_listed.c (I1, I6, I7, X3 of listed slabs for a full warp),
- *       tessera_full.c (what NULL costs: X3, progress), tessera_formal.c (I6's pair),
+ *       tessera_partial.c (I1, I6, I7, X3 of listed slabs for a full warp),
+ *       tessera_exhausted.c (what NULL costs: X3, progress), tessera_formal.c (I6's pair),
  *       tests/fault/tessera.c (I1, I4 to I6, T1, X1 to X3, P1 to P4, P6 to P8); wh_tessera_check
  *       (I1 to I9). P5 and the rest of P3 are core/veb.h's.
  */
