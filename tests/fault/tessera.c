@@ -848,20 +848,20 @@ static wh_status run_scattered(const wh_launch *launch, const workload_args *a) 
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* The least heap of so many chunks, of which each takes more than its size: found by trying. */
-static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_heap **heap) {
     (void)seed;
     wh_status s = wh_heap_min_bytes(o, &o->bytes); /* one chunk */
     for (;;) {
-        wh_heap *heap = NULL;
         wh_tessera_ref h;
         memset(&h, 0, sizeof h);
-        s = s == WH_OK ? wh_heap_create(&heap, o) : s;
-        s = s == WH_OK ? wh_heap_handle(heap, &h) : s;
-        wh_heap_destroy(heap);
+        s = s == WH_OK ? wh_heap_create(heap, o) : s;
+        s = s == WH_OK ? wh_heap_handle(*heap, &h) : s;
         const uint32_t chunks = h.core.n_chunks;
         if (s != WH_OK || chunks >= w->pieces) {
             return s;
         }
+        wh_heap_destroy(*heap);
+        *heap = NULL;
         /* Most of the way at once. */
         const uint32_t lacking = w->pieces - chunks;
         o->bytes += lacking > 1 ? (uint64_t)(lacking - 1) * o->tuning.chunk_bytes : 256;
@@ -869,7 +869,7 @@ static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
 }
 
 #define HEAP(chunks, bytes_of_each, sets)                                         \
-    .allocator = "tessera", .plan = plan, .handle_bytes = sizeof(wh_tessera_ref), \
+    .allocator = "tessera", .make = make, .handle_bytes = sizeof(wh_tessera_ref), \
     .pieces = (chunks), .tuning = {.chunk_bytes = (bytes_of_each), .buffers = (sets)}
 
 /* may_fail: what all lanes ask for at once need not fit. */

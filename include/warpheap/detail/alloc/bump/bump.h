@@ -114,7 +114,6 @@ WH_FN void *wh_bump_malloc(wh_bump_ref h, wh_mask mask, size_t n) {
 }
 
 WH_FN void *wh_bump_aligned(wh_bump_ref h, wh_mask mask, size_t align, size_t n) {
-    wh_assert(wh_is_pow2(align) && align >= 16);
     return wh_align_up(wh_bump_malloc(h, mask, wh_room_to_align(n, align)), align);
 }
 

@@ -105,7 +105,6 @@ WH_FN void *wh_awmalloc_malloc(wh_awmalloc_ref h, wh_mask mask, size_t n) {
 }
 
 WH_FN void *wh_awmalloc_aligned(wh_awmalloc_ref h, wh_mask mask, size_t align, size_t n) {
-    wh_assert(wh_is_pow2(align) && align >= 16);
     return wh_align_up(wh_awmalloc_malloc(h, mask, wh_room_to_align(n, align)), align);
 }
 

@@ -299,7 +299,6 @@ WH_FN int wh_circular_owns_(wh_circular_ref h, const void *p) {
 /* A larger block, whose first part goes back to the list. */
 WH_FN void *wh_circular_aligned_(wh_circular_ref h, wh_mask mask, size_t align, size_t n, int fused,
                                  int multi) {
-    wh_assert(wh_is_pow2(align) && align >= 16);
     const size_t total = wh_room_to_align(n, align);
     unsigned char *p = (unsigned char *)wh_circular_malloc_(h, mask, total, fused, multi);
     const uint64_t skip = (0 - (uint64_t)(uintptr_t)p) & ((uint64_t)align - 1);
