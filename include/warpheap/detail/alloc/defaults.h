@@ -31,6 +31,7 @@
  * All lanes of mask go on together, also those that will get NULL. */
 WH_FN size_t wh_room_to_align(size_t n, size_t align) {
     const size_t extra = align - 16;
+    wh_assert(wh_is_pow2(align) && align >= 16);
     if (n == 0) {
         return 0;
     }
