@@ -12,6 +12,7 @@
 #include "warpheap/detail/alloc/circular/circular.h"
 #include "warpheap/detail/alloc/gallatin/gallatin.h"
 #include "warpheap/detail/alloc/ouroboros/ouroboros.h"
+#include "warpheap/detail/alloc/page_queue/page_queue.h"
 #include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/detail/alloc/tessera/tessera.h"
@@ -33,6 +34,7 @@ typedef struct workload_args {
         wh_gallatin_ref gallatin;
         wh_ouro_ref ouro; /* its variant says which */
         wh_random_walk_ref pages;
+        wh_page_queue_ref queued;
         wh_rwmalloc_ref units;
         wh_circular_ref list;
     };

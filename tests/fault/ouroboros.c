@@ -91,8 +91,9 @@ WH_KERNEL(ouro_passes_end, workload_args, a) {
     const wh_mask me = wh_activemask();
     const uint32_t c = 2, pages = 1u << wh_ouro_pages_log2_(h, c), place = wh_ouro_my_place_(h, c);
     void *const first = wh_ouro_malloc_(h.variant, h, me, 64); /* opens a chunk */
-    wh_ouro_step s = wh_ouro_step_(0, 0);
-    wh_ouro_step_open_(h.header, h, c, place, 32, WH_CHUNK_POOL_SEEN, &s);
+    const wh_ouro_turn turn = {32, 0, 0, 0, 0, 0};
+    wh_ouro_step s = wh_ouro_step_(turn);
+    wh_ouro_step_open_(h, c, place, 32, WH_CHUNK_POOL_SEEN, &s);
     uint32_t wrong = first == NULL || s.n != pages - 1 || s.from == WH_CHUNK_NONE;
     wrong += wh_ouro_opened_(h, c, &s) != 2 * pages - 1;
     wrong += wh_ouro_load_open_(h, c, place) != pages;

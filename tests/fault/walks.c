@@ -1,5 +1,5 @@
-/* walks.c: workloads that find the faults planted in the random walks and in rw-malloc, and the
- * faults. */
+/* walks.c: workloads that find the faults planted in the random walks, in page-queue and in
+ * rw-malloc, and the faults. */
 #include "fault/churn.h"
 
 OTHER_CHURN(rw_churn, rw, pages, 1)
@@ -11,6 +11,7 @@ OTHER_NEVER_NULL(rw_never_null, rw, pages)
 OTHER_NEVER_NULL(rw_bm_never_null, rw_bm, pages)
 OTHER_NEVER_NULL(corw_never_null, corw, pages)
 OTHER_NEVER_NULL(crw_never_null, crw, pages)
+OTHER_NEVER_NULL(page_queue_never_null, page_queue, queued)
 OTHER_NEVER_NULL(rwmalloc_never_null, rwmalloc, units)
 
 /* --- the suite -------------------------------------------------------------------------------- */
@@ -44,6 +45,8 @@ static const workload workloads[] = {
      PAGES("corw", 490 * 64 + 112), .weak = WEAK_NEVER},
     {"crw-never-null", crw_never_null, crw_never_null_end, 32, 2, 400,
      PAGES("crw", 490 * 64 + 112 + HINTS)},
+    {"page-queue-never-null", page_queue_never_null, page_queue_never_null_end, 32, 2, 40,
+     HEAP("page-queue", wh_page_queue_ref, 490 * 64 + 511 * 4)},
     {"rwmalloc-churn", rwmalloc_churn, NULL, 5, 6, 40, .least = 2, UNITS("rw-malloc", 60 * 69)},
     {"rwmalloc-never-null", rwmalloc_never_null, rwmalloc_never_null_end, 32, 2, 40,
      UNITS("rw-malloc", 33440)},
@@ -56,8 +59,9 @@ static const fault faults[] = {
     {"random_walk_x1", "rw-bm-never-null", EVERYWHERE}, /* the same over words */
     {"random_walk_x1", "corw-never-null", EVERYWHERE},
     {"random_walk_x1", "crw-never-null", EVERYWHERE},
-    {"rwmalloc_i1", "rwmalloc-churn", EVERYWHERE},      /* a conflict is not noticed */
-    {"rwmalloc_x1", "rwmalloc-never-null", EVERYWHERE}, /* NULL after one sweep */
+    {"rwmalloc_i1", "rwmalloc-churn", EVERYWHERE},          /* a conflict is not noticed */
+    {"rwmalloc_x1", "rwmalloc-never-null", EVERYWHERE},     /* NULL after one sweep */
+    {"page_queue_x1", "page-queue-never-null", EVERYWHERE}, /* NULL by the count alone */
     {"rw_p1_get", "rw-churn", UNDER_TSAN},
     {"rw_p1_free", "rw-churn", UNDER_TSAN},
     {"rw_bm_p1_get", "rw-bm-churn", UNDER_TSAN},

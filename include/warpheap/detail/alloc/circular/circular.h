@@ -1,5 +1,6 @@
 /* alloc/circular: the allocators of Vinkler and Havran, "Register Efficient Dynamic Memory
  * Allocator for GPUs", CGF 2015. docs/papers/lists.md: claims, departures, what was measured.
+ * It may change.
  *
  *   awmalloc   one offset that wraps around: overwrites what is still in use   Algorithm 2
  *   cmalloc    a circular list of chunks; header {flag, next}                  Algorithm 3
@@ -7,88 +8,32 @@
  *   cmmalloc   cmalloc with one offset into the list per SM                    section 5.4
  *   cfmmalloc  cfmalloc with one offset per SM                                 section 5.4
  *
- * Terms (the paper's)
- *   chunk     memory from one header to the next; offsets count units of 16 bytes
- *   flag      FREE or USED; here also LIMBO, see Grace
- *   offset    memOffset: where the next search starts
- * The list's order is the order of addresses. A header lies in the bytes just before a
- * multiple of the unit, so that blocks are aligned to 16 bytes (the published code returns
- * unaligned ones): the block of the chunk at unit u is [base + 16 u, base + 16 next -
- * header). The last header, the sentinel, is USED and leads back to the first. The pool is
- * split beforehand into chunks of C(i) = R / 2^floor(log2 i) (equation 1), R as large as
- * fits; with one offset per SM, into one such heap for each.
+ *   layout.h   the structures, and how the pool is split beforehand
+ *   list.h     headers, and the map of them: I1, I2, I4, I5, P1, P4
+ *   grace.h    when merged memory may be handed out: I3, P2, P3
+ *   search.h   the search for a chunk: Algorithm 3
+ *   gather.h   joins neighbouring free chunks, before NULL
+ *   awmalloc.h, inspect.h   Algorithm 2; statistics, check, walk
  *
  * Malloc walks the list from the offset to the first chunk that is large enough and not
  * USED, locks it by a cas on its flag, splits off what is too much (blocks are at most
  * MAX_FRAG times too large) and sets the offset behind it. Free merges the chunk with the
- * next one if that is free. Departures:
+ * next one if that is free. Departures, besides those that the other headers name:
  *   - lanes of a warp that ask for the same size share one search: they cut the chunk up
  *     between them;
  *   - where chunks are so small that most lanes of such a group would go round again, each
  *     lane searches for itself, the r-th of them from the r-th chunk on that is not in use;
- *   - a search that came around once without success ends (the paper's goes on for ever);
- *     then one warp joins all neighbouring free chunks of the list (gather), which the
- *     paper names as future work, before NULL;
- *   - a search follows the offset when others have moved it;
- *   - a group passes chunks that are too small for all of it, a few times, and then looks
- *     from the largest chunks of the split on, before it makes do with less: searches that
- *     lose a chunk go on to the next one, and would otherwise end, all of them, among the
- *     smallest;
  *   - free merges the blocks that neighbouring lanes free when they are neighbours in the
  *     list. One by one each of them would find the next one in use still;
- *   - a map outside the chunks says where headers are, and which chunks are not in use:
- *     free rejects what is no block, check and walk run in parallel, an offset can be
- *     validated, and a search that has met some chunks in use skips those behind them;
  *   - heaps above 16 GiB have larger units.
  *
- * Grace. The paper: a merge cannot overwrite a header that another thread still reads,
- * "because the allocating thread cannot be stalled for long enough". Nothing holds such a
- * thread to a time limit: a search that has read the offset of a header and is then
- * delayed finds, in its place, the contents of a block of the merged chunk, and takes
- * them for flag and next. tests/fault shows it (tag circular_grace). So here a merged
- * chunk goes to LIMBO, and is handed out only when every search that was under way at the
- * merge has ended. Searches count themselves in and out on one of two sides; a grace
- * period ends when both sides have been seen empty, one after the other, while new
- * searches join the other one (as in sleepable RCU).
- *
- * Fields and who writes them (device scope)
- *   header   flag: malloc, merge, gather: cas to USED, acquire; owner: store release.
- *            next: the holder of the chunk, release; before anything leads there, relaxed
- *   map      a word of 64 bits for 32 units. Bit b: there is a header at the unit; bit
- *            32 + b: and its chunk is not USED. split, free: or release, before the flag
- *            says so; malloc, merge: and, by the holder of the chunk, or of the one before
- *   offsets  any malloc, relaxed, when the map has what it leads to; merge: cas, relaxed,
- *            where the header it led to is gone. A hint
- *   grace    half-steps of grace periods; cas +1, fetch_add 0 for a stamp; acq_rel
- *   active   searches under way, per side; add acq_rel, and release
- *   gather   odd while a gather runs: cas; gather_empty: the number of the last one that
- *            joined nothing
- * Invariants
- *   I1  a chunk has one holder: who made its flag USED
- *   I2  a header leaves the list only by an act of the holder of the chunk before it (the
- *       lanes of a warp that free a row of chunks count as one holder)
- *   I3  memory from a header on is not handed out as part of an earlier chunk while a
- *       search that may have read that header's place is under way (Grace). So every
- *       header that a search can reach holds what its last owner put there: from a header
- *       that was in the list after the search began, next leads to another such one.
- *   I4  next > u, and map has exactly the headers of the list, when quiet
- *   I5  a chunk that is not USED is so in map, too; when quiet, no other
- * Ordering pairs
- *   P1  free or split (store release of flag or next) -> cas or load acquire of a search
- *   P2  merge: map and next are written, then the stamp is taken by a read-modify-write of
- *       grace -> the cas that steps grace on -> read-modify-write of active by a search
- *       that begins later: it finds the list without the merged header
- *   P3  end of a search (release of active) -> the check that a side is empty (acquire) ->
- *       grace (release) -> whoever takes the LIMBO chunk (acquire of grace)
- *   P4  map: or release after the header is written, and the list leads to it -> load
- *       acquire. Whoever frees a chunk, or looks at its size, owns it, and needs no order
  * Progress  a search waits for nobody and ends after one round. malloc repeats it while
  *       chunks that would do are in LIMBO, or while another lane gathers: both end when
  *       others have ended a bounded number of their own steps, and those wait for nobody
  *       (the lanes of a warp step together, and none is counted as active between steps).
- * Fails NULL after one round that found nothing and a gather that joined nothing; what
- *       others hold for a moment, to look at it, is not seen: not exact.
- * Limits headers lie between blocks: who writes past a block damages the list.
+ * Fails NULL after one round that found nothing and a gather that joined nothing. Chunks that
+ *       others hold for a moment, to look at them, are not seen: not exact.
+ * Limits headers lie between blocks: a user that writes past a block damages the list.
  * Cost  malloc: two atomics on active, one cas, two ors and ands, a few loads and stores per
  *       group of lanes with one size, an or per lane, and a load per chunk passed, or per 32
  *       units. free: three loads, an or, a cas where the next chunk is free, one to three
@@ -103,6 +48,7 @@
 #include "warpheap/detail/alloc/circular/gather.h"
 #include "warpheap/detail/alloc/circular/inspect.h"
 #include "warpheap/detail/alloc/circular/search.h"
+#include "warpheap/core/size_class.h"
 #include "warpheap/core/warp_group.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -125,90 +71,133 @@ WH_FN uint32_t wh_circular_want_(wh_circular_ref h, uint32_t need, uint32_t n) {
     return need <= h.root / 32 ? need * n : need;
 }
 
-WH_FN void *wh_circular_malloc_(wh_circular_ref h, wh_mask mask, size_t n, int fused, int multi) {
-    const uint32_t leader = wh_mask_leader(mask);
-    const uint32_t which = multi ? wh_sm_id() % h.n_offsets : 0;
-    uint32_t need = wh_circular_need_(h, n, fused); /* 0: done */
-    uint64_t since = UINT64_MAX;
-    int alone = 0;
-    void *p = NULL;
+/* What a lane asks for in a round of malloc, together with its group. */
+typedef struct wh_circular_request {
+    wh_mask mask;   /* lanes that call together */
+    wh_group g;     /* those that ask for as much; a lane alone, if it searches for itself */
+    uint32_t which; /* offset */
+    uint32_t need;  /* units; 0: the lane takes no part */
+    int alone;      /* the lane searches for itself */
+} wh_circular_request;
+
+/* A chunk for each group of the warp. All lanes of the mask call. */
+WH_FN wh_circular_take wh_circular_take_(wh_circular_ref h, wh_circular_request rq, int fused) {
+    const uint32_t leader = wh_mask_leader(rq.mask);
+    const wh_mask singles = wh_ballot(rq.mask, rq.alone && rq.need != 0) & rq.mask;
+    uint32_t slot = 0;
     wh_circular_take t;
-    if (need == 0 && n != 0) {
+    t.u = t.next = 0;
+    t.outcome = WH_CIRCULAR_NONE;
+    if (wh_lane_id() == leader) { /* for all searches of the warp */
+        slot = wh_circular_enter_(h);
+    }
+    wh_syncwarp(rq.mask);
+    if (rq.need != 0 && wh_group_leads(rq.g)) {
+        wh_circular_wish wish;
+        wish.which = rq.which;
+        wish.least = rq.need;
+        wish.want = wh_circular_want_(h, rq.need, rq.g.n);
+        wish.rank = rq.alone ? wh_mask_rank(singles) : 0;
+        wish.alone = rq.alone;
+        t = wh_circular_search_(h, wish, fused);
+        if (t.outcome == WH_CIRCULAR_TOOK) {
+            wh_circular_mark_used_(h, t.u);
+        }
+    }
+    if (WH_PLANT(circular_p1_lanes, 1, 0)) {
+        wh_syncwarp(rq.mask); /* P1: the others of the group use what its first lane acquired */
+    }
+    if (wh_lane_id() == leader) {
+        wh_circular_leave_(h, slot);
+    }
+    t.u = wh_shfl_u32(rq.mask, t.u, rq.g.leader);
+    t.next = wh_shfl_u32(rq.mask, t.next, rq.g.leader);
+    t.outcome = wh_shfl_u32(rq.mask, t.outcome, rq.g.leader);
+    return t;
+}
+
+/* A lane's piece of its group's chunk. */
+typedef struct wh_circular_piece {
+    uint32_t at;     /* unit */
+    uint32_t pieces; /* how many lanes of the group have one */
+    int mine;        /* the caller has */
+} wh_circular_piece;
+
+/* The lanes of a group cut a chunk up: piece r for rank r, what is left over for the list, unless
+ * it is too little. All lanes of the mask call. */
+WH_FN wh_circular_piece wh_circular_cut_(wh_circular_ref h, wh_circular_request rq,
+                                         wh_circular_take t, int fused) {
+    const int took = rq.need != 0 && t.outcome == WH_CIRCULAR_TOOK;
+    const uint32_t fit = took ? (t.next - t.u) / rq.need : 0;
+    const uint32_t k = fit < rq.g.n ? fit : rq.g.n;
+    const uint32_t end = t.u + k * rq.need;
+    const int split = took && t.next - end >= (WH_CIRCULAR_MAX_FRAG - 1) * rq.need;
+    const int mine = took && rq.g.rank < k, last = mine && rq.g.rank + 1 == k;
+    const uint32_t at = t.u + rq.g.rank * rq.need, behind = split ? end : t.next;
+    const uint32_t after = rq.g.rank + 1 < k ? at + rq.need : behind;
+    wh_circular_piece piece;
+    wh_assert_internal(!took || (k != 0 && end <= t.next));
+    if (mine && rq.g.rank != 0) {
+        wh_circular_new_(h, at, WH_CIRCULAR_USED, after, fused);
+    }
+    if (last && split) {
+        wh_circular_new_(h, end, WH_CIRCULAR_USED, t.next, fused);
+    }
+    if (WH_PLANT(circular_p1_pieces, 1, 0)) {
+        wh_syncwarp(rq.mask); /* P1: before the first piece leads to the others */
+    }
+    if (mine && rq.g.rank == 0) {
+        wh_circular_lead_(h, t.u, after, fused);
+    }
+    wh_syncwarp(rq.mask); /* P4: the list leads to them before the map does */
+    if (mine && rq.g.rank != 0) {
+        wh_circular_add_header_(h, at, 0);
+    }
+    if (last && split) { /* I5: only then may it be taken, and merged with what is behind it */
+        wh_circular_add_header_(h, end, 1);
+        wh_circular_let_go_(h, end, WH_CIRCULAR_FREE, t.next, fused); /* P1 */
+    }
+    if (last) { /* when the map has it: others start there at once */
+        wh_store_u32_relaxed(&h.offsets[rq.which * WH_CIRCULAR_STRIDE], behind);
+    }
+    piece.at = at;
+    piece.pieces = k;
+    piece.mine = mine;
+    return piece;
+}
+
+WH_FN void *wh_circular_malloc_(wh_circular_ref h, wh_mask mask, size_t n, int fused, int multi) {
+    wh_circular_request rq;
+    uint64_t since = UINT64_MAX;
+    void *p = NULL;
+    rq.mask = mask;
+    rq.which = multi ? wh_sm_id() % h.n_offsets : 0;
+    rq.need = wh_circular_need_(h, n, fused); /* 0: done */
+    rq.alone = 0;
+    if (rq.need == 0 && n != 0) {
         wh_add_u64_relaxed(&h.state->failed, 1);
     }
-    for (uint32_t attempt = 0; wh_any(mask, need != 0);) {
+    for (uint32_t attempt = 0; wh_any(mask, rq.need != 0);) {
         /* No need has the top bit: units are fewer than 2^30. */
-        const wh_group g =
-            wh_group_by_u32(mask, alone && need != 0 ? 1u << 31 | wh_lane_id() : need);
-        const wh_mask singles = wh_ballot(mask, alone && need != 0) & mask;
-        uint32_t slot = 0;
-        t.u = t.next = 0;
-        t.outcome = WH_CIRCULAR_NONE;
-        if (wh_lane_id() == leader) { /* for all searches of the warp */
-            slot = wh_circular_enter_(h);
+        rq.g = wh_group_by_u32(mask, rq.alone && rq.need != 0 ? 1u << 31 | wh_lane_id() : rq.need);
+        const wh_circular_take t = wh_circular_take_(h, rq, fused);
+        const wh_circular_piece piece = wh_circular_cut_(h, rq, t, fused);
+        /* Most of the group got nothing: small chunks. */
+        rq.alone = rq.need != 0 && t.outcome == WH_CIRCULAR_TOOK && piece.pieces * 4 <= rq.g.n;
+        if (piece.mine) {
+            p = h.base + ((uint64_t)piece.at << h.unit_log2);
+            rq.need = 0;
         }
-        wh_syncwarp(mask);
-        if (need != 0 && wh_group_leads(g)) {
-            t = wh_circular_search_(h, which, alone, alone ? wh_mask_rank(singles) : 0, need,
-                                    wh_circular_want_(h, need, g.n), fused);
-            if (t.outcome == WH_CIRCULAR_TOOK) {
-                wh_circular_mark_used_(h, t.u);
-            }
-        }
-        wh_syncwarp(mask); /* P1: the others of the group use what its first lane acquired */
-        if (wh_lane_id() == leader) {
-            wh_circular_leave_(h, slot);
-        }
-        /* The lanes of the group cut the chunk up: piece r for rank r, what is left over
-         * for the list, unless it is too little. */
-        const uint32_t u = wh_shfl_u32(mask, t.u, g.leader);
-        const uint32_t next = wh_shfl_u32(mask, t.next, g.leader);
-        const uint32_t outcome = wh_shfl_u32(mask, t.outcome, g.leader);
-        const int took = need != 0 && outcome == WH_CIRCULAR_TOOK;
-        const uint32_t fit = took ? (next - u) / need : 0;
-        const uint32_t k = fit < g.n ? fit : g.n;
-        const uint32_t end = u + k * need;
-        const int split = took && next - end >= (WH_CIRCULAR_MAX_FRAG - 1) * need;
-        const int mine = took && g.rank < k;
-        const uint32_t at = u + g.rank * need;
-        const uint32_t after = g.rank + 1 < k ? at + need : split ? end : next;
-        if (mine && g.rank != 0) {
-            wh_circular_new_(h, at, WH_CIRCULAR_USED, after, fused);
-        }
-        const int last = mine && g.rank + 1 == k && split;
-        if (last) {
-            wh_circular_new_(h, end, WH_CIRCULAR_USED, next, fused);
-        }
-        wh_syncwarp(mask); /* P1: before the first piece leads to the others */
-        if (mine && g.rank == 0) {
-            wh_circular_lead_(h, u, after, fused);
-        }
-        wh_syncwarp(mask); /* P4: the list leads to them before the map does */
-        if (mine && g.rank != 0) {
-            wh_circular_add_header_(h, at, 0);
-        }
-        if (last) { /* I5: only then may it be taken, and merged with what is behind it */
-            wh_circular_add_header_(h, end, 1);
-            wh_circular_let_go_(h, end, WH_CIRCULAR_FREE, next, fused); /* P1 */
-        }
-        if (mine && g.rank + 1 == k) { /* when the map has it: others start there at once */
-            wh_store_u32_relaxed(&h.offsets[which * WH_CIRCULAR_STRIDE], split ? end : next);
-        }
-        if (mine) {
-            p = h.base + ((uint64_t)at << h.unit_log2);
-            need = 0;
-        }
-        alone = took && k * 4 <= g.n; /* most of the group got nothing: small chunks */
-        const int failed = need != 0 && outcome == WH_CIRCULAR_NONE;
+        const int failed = rq.need != 0 && t.outcome == WH_CIRCULAR_NONE;
         if (wh_any(mask, failed)) {
             const wh_circular_verdict v = wh_circular_give_up_(h, mask, since, fused);
             since = v.since;
             if (failed && v.none) {
                 wh_add_u64_relaxed(&h.state->failed, 1);
-                need = 0;
+                rq.need = 0;
             }
         }
-        if (wh_any(mask, need != 0 && outcome >= WH_CIRCULAR_WAIT)) {
+        if (wh_any(mask, rq.need != 0 && t.outcome >= WH_CIRCULAR_WAIT)) {
             wh_circular_advance_(h, mask);
             wh_backoff(attempt++);
         }
@@ -217,8 +206,7 @@ WH_FN void *wh_circular_malloc_(wh_circular_ref h, wh_mask mask, size_t n, int f
     return p;
 }
 
-/* --- free
- * ------------------------------------------------------------------------------------------ */
+/* --- free --------------------------------------------------------------------------------- */
 
 /* The chunk whose block starts at p; next = 0: there is none, or it is not in use. */
 WH_FN wh_circular_chunk wh_circular_find_(wh_circular_ref h, const void *p, uint32_t *u,
@@ -246,6 +234,7 @@ WH_FN void wh_circular_free_(wh_circular_ref h, wh_mask mask, void *p, int fused
         wh_add_u64_relaxed(&h.state->bad_frees, 1);
     }
     const wh_mask valid = wh_ballot(mask, c.next != 0);
+    wh_assert_internal(c.next == 0 || (u < c.next && c.next <= h.units)); /* I4 */
     const uint32_t to = above != 0 ? wh_ctz32(above) : wh_lane_id();
     const uint32_t behind = wh_shfl_u32(mask, u, to);
     const int joins = above != 0 && c.next != 0 && (valid >> to & 1) != 0 && behind == c.next;
@@ -287,7 +276,7 @@ WH_FN void wh_circular_free_(wh_circular_ref h, wh_mask mask, void *p, int fused
         wh_circular_let_go_(h, u, WH_CIRCULAR_LIMBO, next, fused); /* P1 */
     }
     /* Where no search is under way, frees alone end the grace period. */
-    if (mask == ~0u) {
+    if (mask == WH_FULL_WARP) {
         const uint32_t slot = wh_lane_id() % (2 * WH_CIRCULAR_SLOTS) * WH_CIRCULAR_STRIDE;
         if (!wh_any(mask, wh_load_u32_relaxed(&h.state->active[slot]) != 0)) {
             wh_circular_advance_(h, mask);
@@ -295,8 +284,7 @@ WH_FN void wh_circular_free_(wh_circular_ref h, wh_mask mask, void *p, int fused
     }
 }
 
-/* --- the rest of the contract
- * ------------------------------------------------------------------------ */
+/* --- the rest of the contract ------------------------------------------------------------- */
 
 WH_FN uint64_t wh_circular_usable_(wh_circular_ref h, const void *p, int fused) {
     uint32_t u = 0;
@@ -311,8 +299,7 @@ WH_FN int wh_circular_owns_(wh_circular_ref h, const void *p) {
 /* A larger block, whose first part goes back to the list. */
 WH_FN void *wh_circular_aligned_(wh_circular_ref h, wh_mask mask, size_t align, size_t n, int fused,
                                  int multi) {
-    const size_t extra = align - 16;
-    const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
+    const size_t total = wh_room_to_align(n, align);
     unsigned char *p = (unsigned char *)wh_circular_malloc_(h, mask, total, fused, multi);
     const uint64_t skip = (0 - (uint64_t)(uintptr_t)p) & ((uint64_t)align - 1);
     uint32_t u = 0;
@@ -321,6 +308,7 @@ WH_FN void *wh_circular_aligned_(wh_circular_ref h, wh_mask mask, size_t align, 
     }
     const wh_circular_chunk c = wh_circular_find_(h, p, &u, fused);
     const uint32_t at = u + (uint32_t)(skip >> h.unit_log2);
+    wh_assert_internal(u < at && at < c.next);
     wh_circular_new_(h, at, WH_CIRCULAR_USED, c.next, fused);
     wh_circular_lead_(h, u, at, fused); /* P1 */
     wh_circular_add_header_(h, at, 0);
@@ -357,8 +345,7 @@ WH_FN void wh_circular_init_(wh_circular_ref h, uint64_t i, uint64_t n, int fuse
     }
 }
 
-/* --- the four lists
- * -------------------------------------------------------------------------------- */
+/* --- the four lists ------------------------------------------------------------------- */
 
 /* X(ident, fused, multi) */
 #define WH_CIRCULAR_LISTS(X) \
@@ -405,13 +392,13 @@ WH_FN void wh_circular_init_(wh_circular_ref h, uint64_t i, uint64_t n, int fuse
 WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 
 #define wh_cmalloc_NAME "cmalloc"
-#define wh_cmalloc_left WH_LEFT_UNKNOWN
+#define wh_cmalloc_left WH_NO_LEFT
 #define wh_cfmalloc_NAME "cfmalloc"
-#define wh_cfmalloc_left WH_LEFT_UNKNOWN
+#define wh_cfmalloc_left WH_NO_LEFT
 #define wh_cmmalloc_NAME "cmmalloc"
-#define wh_cmmalloc_left WH_LEFT_UNKNOWN
+#define wh_cmmalloc_left WH_NO_LEFT
 #define wh_cfmmalloc_NAME "cfmmalloc"
-#define wh_cfmmalloc_left WH_LEFT_UNKNOWN
+#define wh_cfmmalloc_left WH_NO_LEFT
 #define wh_cmalloc_layout wh_circular_layout_
 #define wh_cfmalloc_layout wh_circular_layout_
 #define wh_cmmalloc_layout wh_circular_layout_

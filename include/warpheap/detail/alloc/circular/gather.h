@@ -1,4 +1,10 @@
-/* alloc/circular/gather.h: joins all neighbouring free chunks, before NULL. */
+/* alloc/circular/gather.h: joins all neighbouring free chunks of the list, which the paper names as
+ * future work. One warp does this when searches have found nothing, before NULL. It may change.
+ *
+ * Fields and who writes them (device scope)
+ *   gather   odd while a gather runs: cas; gather_empty: the number of the last one that
+ *            joined nothing
+ */
 #ifndef WH_ALLOC_CIRCULAR_GATHER_H
 #define WH_ALLOC_CIRCULAR_GATHER_H
 
@@ -17,6 +23,7 @@ WH_FN wh_circular_run wh_circular_join_(wh_circular_ref h, uint32_t u, int fused
     wh_circular_chunk c = wh_circular_read_(h, u, fused);
     wh_circular_run run;
     const uint32_t was = c.flag;
+    wh_assert_internal(u < c.next && c.next <= h.units); /* I3 */
     run.next = c.next;
     run.joined = 0;
     if (was == WH_CIRCULAR_USED || !wh_circular_lock_(h, u, &c, fused)) {

@@ -1,4 +1,29 @@
-/* alloc/circular/grace.h: when memory of a merged chunk may be handed out. */
+/* alloc/circular/grace.h: when memory of a merged chunk may be handed out. It may change.
+ *
+ * The paper: a merge cannot overwrite a header that another thread still reads, "because the
+ * allocating thread cannot be stalled for long enough". Nothing holds such a thread to a time
+ * limit: a search that has read the offset of a header and is then delayed finds, in its place, the
+ * contents of a block of the merged chunk. It takes them for flag and next. tests/fault shows it
+ * (tag circular_grace). So here a merged chunk goes to LIMBO. It is handed out only when every
+ * search has ended that was under way at the merge. Searches count themselves in and out on one of
+ * two sides. A grace period ends when both sides have been seen empty, one after the other, while
+ * new searches join the other one (as in sleepable RCU).
+ *
+ * Fields and who writes them (device scope)
+ *   grace    half-steps of grace periods; cas +1, fetch_add 0 for a stamp; acq_rel
+ *   active   searches under way, per side; add acq_rel, and release
+ * Invariants
+ *   I3  memory from a header on is not handed out as part of an earlier chunk while a
+ *       search that may have read that header's place is under way. So every
+ *       header that a search can reach holds what its last owner put there: from a header
+ *       that was in the list after the search began, next leads to another such one.
+ * Ordering pairs
+ *   P2  merge: map and next are written, then the stamp is taken by a read-modify-write of
+ *       grace -> the cas that steps grace on -> read-modify-write of active by a search
+ *       that begins later: it finds the list without the merged header
+ *   P3  end of a search (release of active) -> the check that a side is empty (acquire) ->
+ *       grace (release) -> the lane that takes the LIMBO chunk (acquire of grace)
+ */
 #ifndef WH_ALLOC_CIRCULAR_GRACE_H
 #define WH_ALLOC_CIRCULAR_GRACE_H
 
@@ -21,6 +46,8 @@ WH_FN uint32_t wh_circular_enter_(wh_circular_ref h) {
 }
 
 WH_FN void wh_circular_leave_(wh_circular_ref h, uint32_t slot) {
+    wh_assert_internal(slot < 2 * WH_CIRCULAR_SLOTS * WH_CIRCULAR_STRIDE);
+    wh_assert_expensive(wh_load_u32_relaxed(&h.state->active[slot]) != 0);
     WH_PLANT(circular_p3_leave, wh_add_u32_release, wh_add_u32_relaxed)
     (&h.state->active[slot], ~0u); /* P3 */
 }
@@ -35,6 +62,7 @@ WH_FN uint64_t wh_circular_stamp_(wh_circular_ref h) {
 
 /* Where a LIMBO chunk keeps its stamp: in memory that nobody reads as a header. */
 WH_FN uint64_t *wh_circular_stamp_at_(wh_circular_ref h, uint32_t u) {
+    wh_assert_internal(u < h.units);
     return (uint64_t *)(void *)(h.base + ((uint64_t)u << h.unit_log2));
 }
 

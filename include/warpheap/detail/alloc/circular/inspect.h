@@ -1,4 +1,4 @@
-/* alloc/circular/inspect.h: statistics, check and walk, on a quiet heap. */
+/* alloc/circular/inspect.h: statistics, check and walk, on a quiet heap. It may change. */
 #ifndef WH_ALLOC_CIRCULAR_INSPECT_H
 #define WH_ALLOC_CIRCULAR_INSPECT_H
 

@@ -1,4 +1,16 @@
-/* alloc/circular/layout.h: structures of the lists, and how they are laid out. */
+/* alloc/circular/layout.h: structures of the lists, and how they are laid out. It may change.
+ *
+ * Terms (the paper's)
+ *   chunk     memory from one header to the next; offsets count units of 16 bytes
+ *   flag      FREE or USED; here also LIMBO (grace.h)
+ *   offset    memOffset: where the next search starts
+ * The list's order is the order of addresses. A header lies in the bytes just before a
+ * multiple of the unit, so that blocks are aligned to 16 bytes (the published code returns
+ * unaligned ones): the block of the chunk at unit u is [base + 16 u, base + 16 next -
+ * header). The last header, the sentinel, is USED and leads back to the first. The pool is
+ * split beforehand into chunks of C(i) = R / 2^floor(log2 i) (equation 1), R as large as
+ * fits; with one offset per SM, into one such heap for each.
+ */
 #ifndef WH_ALLOC_CIRCULAR_LAYOUT_H
 #define WH_ALLOC_CIRCULAR_LAYOUT_H
 
@@ -16,16 +28,7 @@ enum { WH_CIRCULAR_FREE = 0, WH_CIRCULAR_USED = 1, WH_CIRCULAR_LIMBO = 2 };
 #define WH_CIRCULAR_SLOTS 32u
 #endif
 
-#define WH_CIRCULAR_STRIDE 8u   /* words between counters, so that they do not share a sector */
-#define WH_CIRCULAR_PATIENCE 4u /* LIMBO chunks passed before a search waits for grace */
-#define WH_CIRCULAR_LOOK                                                                      \
-    4u                         /* used chunks passed before a search looks at the offset, and \
-                                  from then on at the map */
-#define WH_CIRCULAR_FOLLOW 16u /* times that it follows it, before a round of its own */
-#define WH_CIRCULAR_NEAR 16u   /* chunks that a lane looks at that searches for itself */
-#define WH_CIRCULAR_SMALL 8u   /* chunks too small for a group that it passes */
-#define WH_CIRCULAR_HOME 64u   /* chunks that it then looks at from the first of the split on */
-#define WH_CIRCULAR_BLANK 64u  /* words of the map without a header before a search gives it up */
+#define WH_CIRCULAR_STRIDE 8u  /* words between counters, so that they do not share a sector */
 #define WH_CIRCULAR_FIRST 256u /* bytes before the first block: its header, and alignment */
 
 typedef struct wh_circular_state {
@@ -92,6 +95,7 @@ WH_FN_HOST wh_status wh_circular_plan_(wh_circular_ref *h, wh_plan *plan, unsign
 /* The first chunk of the split that starts at u or behind it. */
 WH_FN uint64_t wh_circular_split_(wh_circular_ref h, uint64_t u) {
     const uint64_t heap = (uint64_t)h.root * h.levels;
+    wh_assert_internal(u <= h.units + 1);
     const uint64_t number = u / heap, inside = u % heap;
     if (number >= h.n_offsets) { /* what the heaps do not use is one chunk */
         return u == heap * h.n_offsets ? u : h.units;
@@ -101,7 +105,7 @@ WH_FN uint64_t wh_circular_split_(wh_circular_ref h, uint64_t u) {
     return number * heap + level + (inside - level + size - 1) / size * size;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_circular_layout_(void) {

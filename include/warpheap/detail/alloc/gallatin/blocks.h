@@ -1,4 +1,18 @@
-/* alloc/gallatin/blocks.h: blocks of segments: Algorithms 1 and 2. */
+/* alloc/gallatin/blocks.h: blocks of segments: Algorithms 1 and 2. It may change.
+ *
+ * Rules
+ *   I4  available > 0 implies the segment's bit in its block tree, or a lane about to
+ *       set it (H1)
+ *   H1  a lane that clears a hint looks at the control word afterwards and sets the hint
+ *       again if blocks are available (a give-back may have come in between)
+ *   S1  stale-tree check (Algorithm 2): the take returns the tree id; if it is another
+ *       class's, the block is given back
+ * Ordering pairs
+ *   P1  free: block fetch_add release -> last free's load acquire of the same word
+ *   P2  block returned: ring put release (core/ring.h P1) and control fetch_add
+ *       release -> take: control fetch_sub acquire
+ *   P4  segment freed: segment tree insert -> claim (core/veb.h P1)
+ */
 #ifndef WH_ALLOC_GALLATIN_BLOCKS_H
 #define WH_ALLOC_GALLATIN_BLOCKS_H
 
@@ -13,7 +27,9 @@ WH_FN void wh_gallatin_begin_(wh_gallatin_core g) { /* P6 */
 }
 
 WH_FN void wh_gallatin_end_(wh_gallatin_core g) { /* P6 */
-    wh_add_u64_release(&g.header->activity, WH_GALLATIN_COMPLETED - 1);
+    wh_assert_expensive((wh_load_u64_relaxed(&g.header->activity) & WH_GALLATIN_PENDING) != 0);
+    WH_PLANT(gallatin_p6_end, wh_add_u64_release, wh_add_u64_relaxed)
+    (&g.header->activity, WH_GALLATIN_COMPLETED - 1);
 }
 
 WH_FN uint64_t *wh_gallatin_control_(wh_gallatin_core g, uint64_t seg) {
@@ -23,6 +39,12 @@ WH_FN uint64_t *wh_gallatin_control_(wh_gallatin_core g, uint64_t seg) {
 /* Whether a segment with this control word has blocks of class t to give. */
 WH_FN int wh_gallatin_offers_(uint64_t control, uint32_t t) {
     return wh_gallatin_tree_(control) == t && wh_gallatin_available_(control) > 0;
+}
+
+/* Whether a segment that the caller has claimed is as it should be: I5. */
+WH_FN int wh_gallatin_is_free_(wh_gallatin_core g, uint64_t seg) {
+    const uint64_t control = wh_load_u64_relaxed(wh_gallatin_control_(g, seg));
+    return wh_gallatin_tree_(control) == WH_GALLATIN_FREE && wh_gallatin_available_(control) <= 0;
 }
 
 /* H1 */
@@ -47,6 +69,7 @@ WH_FN_SLOW void wh_gallatin_give_(wh_gallatin_core g, uint64_t seg, uint32_t n) 
         return; /* the undo of a take from a segment that has since been freed */
     }
     const int32_t before = wh_gallatin_available_(old);
+    wh_assert_internal(before + (int32_t)n <= (int32_t)wh_gallatin_blocks_(g, t)); /* I2 */
     if (before + (int32_t)n == (int32_t)wh_gallatin_blocks_(g, t)) {
         const uint64_t full = old + n;
         if (wh_cas_u64_acq_rel(control, full, WH_GALLATIN_CONTROL(WH_GALLATIN_FREE)) ==
@@ -67,6 +90,9 @@ WH_FN_SLOW void wh_gallatin_return_block_(wh_gallatin_core g, uint32_t t, uint32
     const uint64_t seg = id >> wh_gallatin_units_log2_(g);
     const uint32_t in_segment = id & ((1u << wh_gallatin_units_log2_(g)) - 1);
     const int alone = wh_gallatin_blocks_(g, t) == 1;
+    wh_assert_internal(id ==
+                       wh_gallatin_block_of_(g, t, (uint64_t)id << wh_gallatin_block0_log2_(g)));
+    wh_assert_internal(wh_gallatin_tree_(wh_load_u64_relaxed(wh_gallatin_control_(g, seg))) == t);
     wh_gallatin_segment *s = wh_gallatin_segment_at_(g, seg);
     uint32_t *word = wh_gallatin_block_word_(g, id);
     wh_gallatin_begin_(g);
@@ -110,6 +136,7 @@ WH_FN uint32_t wh_gallatin_taken_(wh_gallatin_core g, uint32_t t, uint64_t seg, 
 WH_FN uint32_t wh_gallatin_take_from_(wh_gallatin_core g, uint32_t t, uint64_t seg, uint32_t k,
                                       uint64_t *position) {
     wh_gallatin_segment *s = wh_gallatin_segment_at_(g, seg);
+    wh_assert_internal(k != 0);
     if (!wh_gallatin_offers_(wh_load_u64_relaxed(&s->control), t)) {
         return 0;
     }
@@ -117,7 +144,8 @@ WH_FN uint32_t wh_gallatin_take_from_(wh_gallatin_core g, uint32_t t, uint64_t s
     const uint64_t old = WH_PLANT(gallatin_p2_take, wh_fetch_sub_u64_acq_rel,
                                   wh_fetch_sub_u64_relaxed)(&s->control, k); /* P2 */
     const int32_t have = wh_gallatin_available_(old);
-    uint32_t got = have <= 0 ? 0 : have < (int32_t)k ? (uint32_t)have : k;
+    const uint32_t some = have < (int32_t)k ? (uint32_t)have : k;
+    uint32_t got = have <= 0 ? 0 : some;
     if (WH_PLANT(gallatin_s1, wh_gallatin_tree_(old) != t, 0)) { /* S1 */
         got = 0;
     }
@@ -142,6 +170,7 @@ WH_FN uint32_t wh_gallatin_format_(wh_gallatin_core g, uint32_t t, uint64_t seg,
     wh_gallatin_segment *s = wh_gallatin_segment_at_(g, seg);
     const uint32_t n = wh_gallatin_blocks_(g, t);
     const uint32_t got = k < n ? k : n;
+    wh_assert_internal(k != 0 && wh_gallatin_is_free_(g, seg)); /* I5 */
     if (n > 1) {
         wh_ring_reset(&s->ring, wh_gallatin_entries_(g, seg), 1u << wh_gallatin_units_log2_(g), n);
         *position = wh_ring_reserve_take(&s->ring, got);
@@ -173,6 +202,7 @@ WH_FN uint64_t wh_gallatin_find_(wh_gallatin_core g, uint32_t t, int exact) {
 WH_FN uint64_t wh_gallatin_claim_segments_(wh_gallatin_core g, uint32_t want, int exact,
                                            uint64_t *word) {
     const wh_veb tree = wh_gallatin_segment_tree_(g);
+    wh_assert_internal(want != 0);
     for (;;) {
         uint64_t seg = wh_veb_successor(tree, 0);
         if (seg == WH_VEB_NONE && exact) {
@@ -200,6 +230,7 @@ WH_FN_SLOW wh_gallatin_take wh_gallatin_take_blocks_(wh_gallatin_core g, uint32_
     const int one_at_a_time = wh_gallatin_blocks_(g, t) > 4;
     take.position = 0;
     take.n = 0;
+    wh_assert_internal(k != 0);
     for (uint32_t attempt = 0;;) {
         const uint64_t seg = wh_gallatin_find_(g, t, exact);
         if (seg != WH_VEB_NONE) {

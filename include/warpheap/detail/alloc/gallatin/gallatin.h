@@ -1,6 +1,13 @@
 /* alloc/gallatin: the allocator of McCoy and Pandey, "Gallatin: A General-Purpose GPU
  * Memory Manager", PPoPP 2024. docs/papers/gallatin.md lists the departures from
- * the paper and why; layout.h holds the structures and the arithmetic of sizes.
+ * the paper and why. It may change.
+ *
+ *   layout.h   the structures, what each word means, and the arithmetic of sizes: I2, I3, I5
+ *   blocks.h   blocks of segments: Algorithms 1 and 2: I4, H1, S1, P1, P2, P4
+ *   oom.h      memory of other classes, and NULL: I6, X1, P6
+ *   slices.h   slices of blocks, when the fast path has none: Algorithm 3: I1, P3
+ *   large.h    whole blocks and segments: P5
+ *   inspect.h  statistics, check
  *
  * Terms (the paper's)
  *   segment   large region of the heap; free ones are in the segment tree (4.1)
@@ -14,65 +21,6 @@
  *
  * Requests up to max_slice get a slice, up to half a segment a whole block, up to a
  * segment one segment from the front, more a run of segments from the back.
- *
- * Fields and who writes them (all device scope)
- *   buffer    64 bits {block id, count}. malloc: fetch_add of count, acquire: block and
- *             slice numbers come back together, so there is no stale block pointer.
- *             The group whose add passes the last slice, or that turns a VACANT buffer
- *             BUSY by cas, replaces it: store release. reclaim: cas to VACANT.
- *   block     32 bits {WHOLE, IDLE, freed}. free: fetch_add of freed, release. Set to 0
- *             (or WHOLE) by the lane that took the block from the queue, to IDLE by
- *             the one that returns it.
- *   control   64 bits {tree id or FREE or LARGE, available blocks}. take: fetch_sub;
- *             give back: fetch_add; free segment: cas; format: fetch_add. A change of
- *             the tree id is additive or a cas on exact counts, so that a late take
- *             and its undo never disturb it.
- *   run       segments of a LARGE allocation, at its first segment; free takes it by
- *             exchange
- *   block trees, segment tree (core/veb.h): hints that lead to control words, except
- *             that a bit of the segment tree is also the ownership of a free segment
- *   activity  64 bits {completed, pending}: brackets whatever makes memory available
- *             or hides it for a moment
- *   verdict   per class, the activity at which a full search found nothing, but for idle
- *             blocks in the buffers of other classes
- *
- * Invariants
- *   I1  a slice is handed out once: fetch_add on the buffer gives each lane its own
- *       number, and a block is in at most one buffer
- *   I2  a block is in its segment's queue (IDLE), in a buffer, exhausted, or WHOLE;
- *       available = number of IDLE blocks, when quiet
- *   I3  a segment keeps its tree id while any of its blocks is out: it is freed by a
- *       cas that expects every block to be available. So free may trust the tree id
- *       of a live pointer: the field `tree` repeats it for a plain load, which the L1
- *       serves. It is written by the lane that formats the segment (or makes it LARGE)
- *       before P2, P3 or the caller's own hand-over publish it; ThreadSanitizer checks
- *       that no load races with it. In a free segment it is out of date.
- *   I4  available > 0 implies the segment's bit in its block tree, or a lane about to
- *       set it (H1)
- *   I5  FREE <=> bit in the segment tree, when quiet
- *   I6  pending = 0 when quiet
- *
- *   H1  whoever clears a hint looks at the control word afterwards and sets the hint
- *       again if blocks are available (a give-back may have come in between)
- *   S1  stale-tree check (Algorithm 2): the take returns the tree id; if it is another
- *       class's, the block is given back
- *   X1  exact out-of-memory: NULL only if a search of the truth (control words, level
- *       0 of the segment tree, every buffer of the class, idle blocks in the buffers of
- *       other classes) found nothing while activity did not change, pending was 0, and
- *       no slice of a block in another class's buffer went out or came back (these
- *       touch nothing but their block: reclaim counts them before and after).
- *       In such a window availability only shrinks, so at its end nothing was there.
- *
- * Ordering pairs
- *   P1  free: block fetch_add release -> last free's load acquire of the same word
- *   P2  block returned: ring put release (core/ring.h P1) and control fetch_add
- *       release -> take: control fetch_sub acquire
- *   P3  buffer published: store release -> malloc: fetch_add acquire. With P1 and P2:
- *       what the old owner of a slice wrote happens before the new owner's use.
- *   P4  segment freed: segment tree insert -> claim (core/veb.h P1)
- *   P5  LARGE freed: run exchange acq_rel and segment tree insert -> claim
- *   P6  pending is raised before the release that hides or shows memory; a search
- *       that acquired the result of such a change sees the raised count afterwards
  *
  * Progress  malloc and free of slices: one atomic each on the fast path. A lane waits
  *       only (a) on a buffer whose replacer is under way, (b) for the lane that formats
@@ -103,7 +51,8 @@ WH_FN uint32_t wh_gallatin_slices_log2_of_(wh_gallatin_ref h, uint32_t t) {
 
 WH_FN void *wh_gallatin_aligned(wh_gallatin_ref h, wh_mask mask, size_t align, size_t n) {
     /* A slice of 2^k bytes lies at a multiple of 2^k. */
-    const uint64_t size = n == 0 ? 0 : n > align ? n : align;
+    const uint64_t least = n > align ? n : align, size = n == 0 ? 0 : least;
+    wh_assert(wh_is_pow2(align));
     const int large = size > h.max_slice;
     const int is_slice = size != 0 && !large;
     uint32_t t = WH_GALLATIN_NO_CLASS;
@@ -137,7 +86,9 @@ WH_FN void *wh_gallatin_aligned(wh_gallatin_ref h, wh_mask mask, size_t align, s
         void *q = wh_gallatin_large_(h.core, mask, large ? n : 0, align);
         p = large ? q : p;
     }
-    wh_syncwarp(mask); /* P3 reaches the lanes that did not make the atomic themselves */
+    if (WH_PLANT(gallatin_p3_lanes, 1, 0)) {
+        wh_syncwarp(mask); /* P3 reaches the lanes that did not make the atomic themselves */
+    }
     return p;
 }
 
@@ -162,6 +113,7 @@ WH_FN_SLOW void wh_gallatin_free_slow_(wh_gallatin_core g, uint64_t offset, uint
         wh_add_u64_relaxed(&g.header->bad_frees, 1);
         return;
     }
+    wh_assert_internal(seg + run <= g.n_segments);
     for (uint64_t i = 0; i < run; i++) {
         wh_add_u64_relaxed(wh_gallatin_control_(g, seg + i),
                            WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) -
@@ -188,7 +140,9 @@ WH_FN void wh_gallatin_free(wh_gallatin_ref h, wh_mask mask, void *p) {
             t = slow ? WH_GALLATIN_FREE : t;
         }
     }
-    wh_syncwarp(mask); /* every lane's last use comes before its leader's release */
+    if (WH_PLANT(gallatin_p1_lanes, 1, 0)) {
+        wh_syncwarp(mask); /* P1: every lane's last use comes before its leader's release */
+    }
     const wh_group same = wh_group_by_u32(mask, id);
     if (id != UINT32_MAX && wh_group_leads(same)) {
         const uint32_t slices = 1u << wh_gallatin_slices_log2_of_(h, t);

@@ -1,4 +1,8 @@
-/* alloc/gallatin/large.h: whole blocks and segments. */
+/* alloc/gallatin/large.h: whole blocks and segments. It may change.
+ *
+ * Ordering pair
+ *   P5  LARGE freed: run exchange acq_rel and segment tree insert -> claim
+ */
 #ifndef WH_ALLOC_GALLATIN_LARGE_H
 #define WH_ALLOC_GALLATIN_LARGE_H
 
@@ -13,6 +17,7 @@
  * the segments kept, or NONE: Algorithm 1, claimMultiple. */
 WH_FN_SLOW uint64_t wh_gallatin_claim_run_(wh_gallatin_core g, uint64_t count, uint64_t keep,
                                            uint64_t align) {
+    wh_assert_internal(keep != 0 && keep <= count && wh_is_pow2(align));
     const wh_veb tree = wh_gallatin_segment_tree_(g);
     const uint32_t segment_log2 = wh_gallatin_segment_log2_(g);
     for (uint32_t attempt = 0; count <= g.n_segments; attempt++) {
@@ -48,6 +53,7 @@ WH_FN_SLOW uint64_t wh_gallatin_claim_run_(wh_gallatin_core g, uint64_t count, u
 WH_FN void *wh_gallatin_make_large_(wh_gallatin_core g, uint64_t first, uint64_t keep) {
     for (uint64_t i = 0; i < keep; i++) {
         wh_gallatin_segment *s = wh_gallatin_segment_at_(g, first + i);
+        wh_assert_internal(wh_gallatin_is_free_(g, first + i)); /* I5 */
         s->tree = WH_GALLATIN_LARGE;
         wh_store_u32_relaxed(&s->run, i == 0 ? (uint32_t)keep : 0);
         wh_add_u64_relaxed(&s->control, WH_GALLATIN_CONTROL(WH_GALLATIN_LARGE) -
@@ -96,6 +102,7 @@ WH_FN_SLOW int wh_gallatin_none_left_(wh_gallatin_core g, uint32_t t, uint64_t a
 WH_FN_SLOW void *wh_gallatin_large_(wh_gallatin_core g, wh_mask mask, uint64_t n, uint64_t align) {
     const uint32_t segment_log2 = wh_gallatin_segment_log2_(g);
     const uint64_t segment = (uint64_t)1 << segment_log2;
+    wh_assert(wh_is_pow2(align) && (mask >> wh_lane_id() & 1) != 0);
     if (n != 0 && n < align && align <= segment) {
         n = align; /* a block of 2^k bytes lies at a multiple of 2^k */
     }

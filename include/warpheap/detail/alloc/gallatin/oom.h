@@ -1,4 +1,17 @@
-/* alloc/gallatin/oom.h: when there is no memory. */
+/* alloc/gallatin/oom.h: memory of other classes, and when there is none. It may change.
+ *
+ * Rules
+ *   I6  pending = 0 when quiet
+ *   X1  exact out-of-memory: NULL only if a search of the truth (control words, level
+ *       0 of the segment tree, every buffer of the class, idle blocks in the buffers of
+ *       other classes) found nothing while activity did not change, pending was 0, and
+ *       no slice of a block in another class's buffer went out or came back (these
+ *       touch nothing but their block: reclaim counts them before and after).
+ *       In such a window availability only shrinks, so at its end nothing was there.
+ * Ordering pair
+ *   P6  pending is raised before the release that hides or shows memory; a search
+ *       that acquired the result of such a change sees the raised count afterwards
+ */
 #ifndef WH_ALLOC_GALLATIN_OOM_H
 #define WH_ALLOC_GALLATIN_OOM_H
 
@@ -53,7 +66,8 @@ WH_FN_SLOW int wh_gallatin_reclaim_blocks_(wh_gallatin_core g, uint32_t t) {
                  * since the load, the same block may have come back to the same buffer and
                  * to the same count, with all of them live. Then their frees return it. */
                 const uint32_t rest = slices - count;
-                const uint32_t old = wh_fetch_add_u32_release(word, rest); /* P1 */
+                const uint32_t old = wh_fetch_add_u32_release(word, rest);      /* P1 */
+                wh_assert_internal((old & WH_GALLATIN_FREED) + rest <= slices); /* I1 */
                 if (WH_PLANT(gallatin_detach, (old & WH_GALLATIN_FREED) + rest == slices, 1)) {
                     wh_gallatin_return_block_(g, u, id);
                 }

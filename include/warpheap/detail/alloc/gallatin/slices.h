@@ -1,4 +1,12 @@
-/* alloc/gallatin/slices.h: slices of blocks, when the fast path has none: Algorithm 3. */
+/* alloc/gallatin/slices.h: slices of blocks, when the fast path has none: Algorithm 3.
+ * It may change.
+ *
+ * Rules
+ *   I1  a slice is handed out once: fetch_add on the buffer gives each lane its own
+ *       number, and a block is in at most one buffer
+ *   P3  buffer published: store release -> malloc: fetch_add acquire. With P1 and P2:
+ *       what the old owner of a slice wrote happens before the new owner's use.
+ */
 #ifndef WH_ALLOC_GALLATIN_SLICES_H
 #define WH_ALLOC_GALLATIN_SLICES_H
 
@@ -17,6 +25,8 @@
  * slices; or leaves the buffer VACANT if there is no block (0). */
 WH_FN_SLOW uint64_t wh_gallatin_replace_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
                                          uint32_t keep, int exact) {
+    wh_assert_internal((uint32_t)wh_load_u64_relaxed(buffer) >= wh_gallatin_slices_(g, t));
+    wh_assert_internal(keep <= WH_WARP_SIZE);
     wh_gallatin_take take = wh_gallatin_take_blocks_(g, t, 1, 0);
     if (take.n == 0 && exact) {
         take = wh_gallatin_take_blocks_(g, t, 1, 1);
@@ -40,6 +50,7 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_(wh_gallatin_core g, uint32_t t, uint64_
 WH_FN uint64_t wh_gallatin_from_buffer_(wh_gallatin_core g, uint32_t t, uint64_t *buffer,
                                         uint32_t r, int *replace) {
     const uint32_t slices = wh_gallatin_slices_(g, t);
+    wh_assert_internal(r != 0 && r <= WH_WARP_SIZE);
     const uint64_t v = wh_fetch_add_u64_acquire(buffer, r); /* P3, I1 */
     const uint32_t first = (uint32_t)v;
     if (first >= slices) {
@@ -114,6 +125,7 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_exact_(wh_gallatin_core g, uint32_t t, u
  * one up. */
 WH_FN_SLOW void *wh_gallatin_slow_(wh_gallatin_core g, wh_mask mask, wh_mask lanes, uint32_t t,
                                    uint64_t v, void *p) {
+    wh_assert((mask >> wh_lane_id() & 1) != 0 && (lanes & ~mask) == 0);
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     const int is_slice = t < wh_gallatin_n_trees_(g);

@@ -1,4 +1,12 @@
-/* alloc/ouroboros/chunks.h: the variants whose queues hold chunks with free pages. */
+/* alloc/ouroboros/chunks.h: CHUNKS, the variants whose queues hold chunks with free pages (section
+ * 4.2, Algorithms 4 and 5). It may change.
+ *
+ * Fields and who writes them (any lane, device scope)
+ *   sem      bulk semaphore over the chunks in the queue. E counts the chunks that are fetched from
+ *            the pool, and those that a lane has taken from the queue and may put back
+ *   fetching the part of E that are chunks from the pool, with all their pages. It is a hint for
+ *            lanes that wait: a chunk that another lane holds may have few pages left
+ */
 #ifndef WH_ALLOC_OUROBOROS_CHUNKS_H
 #define WH_ALLOC_OUROBOROS_CHUNKS_H
 
@@ -28,11 +36,13 @@ WH_FN uint32_t wh_ouro_room_(wh_ouro_ref h, wh_vqueue q, wh_mask mask, uint32_t 
 
 /* CHUNKS: puts chunks that active lanes hold, with count > 0, into the queue, or else the
  * tree. held: E counts them. All lanes of mask call, none with a take outstanding. */
-WH_FN void wh_ouro_enqueue_chunks_(uint32_t variant, wh_ouro_ref h, wh_mask mask, int active,
-                                   uint32_t c, uint32_t chunk, int held) {
+WH_FN void wh_ouro_enqueue_chunks_(wh_ouro_ref h, wh_mask mask, int active, uint32_t c,
+                                   uint32_t chunk, int held) {
     const wh_group g = wh_group_by_u32(mask, active ? c : WH_OURO_NO_CLASS);
     const int leads = active && wh_group_leads(g);
-    const wh_vqueue q = wh_ouro_queue_(variant, h, active ? c : 0);
+    const wh_vqueue q = wh_ouro_queue_(h.variant, h, active ? c : 0);
+    wh_assert_internal(WH_OURO_BY_CHUNK(h.variant));
+    wh_assert_internal(!active || h.cls[chunk] == c); /* I3 */
     uint64_t first = 0;
     uint32_t room = wh_ouro_room_(h, q, mask, c, leads ? g.n : 0);
     room = wh_shfl_u32(mask, room, g.leader);
@@ -90,11 +100,11 @@ WH_FN uint32_t wh_ouro_reserve_(wh_ouro_ref h, uint32_t c, uint32_t r) {
     return duty;
 }
 
-/* CHUNKS: for who has waited a while, r lanes, and saw w in the semaphore: the chunks to fetch,
- * 0 if others fetch enough. What is held does not count: with many lanes at few chunks some are
- * always held, and nearly empty. Only while there are fresh chunks: these become fewer, whereas
- * many who volunteer for what comes back now and then, in vain and in turn, would keep E from
- * looking 0 to each other for ever. */
+/* CHUNKS: for a group of r lanes that has waited a while, and saw w in the semaphore: the chunks
+ * that it is to fetch, 0 if others fetch enough. Chunks that are held do not count: with many lanes
+ * at few chunks some are always held, and nearly empty. A group may do this only while there are
+ * fresh chunks, which become fewer. Many groups that volunteer, in turn and in vain, for what comes
+ * back now and then would keep each other from seeing E = 0 for ever. */
 WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_ref h, uint32_t c, uint32_t r, uint64_t w) {
     const uint32_t pages_log2 = wh_ouro_pages_log2_(h, c);
     const uint32_t k = (uint32_t)wh_bulk_semaphore_ceil_((int64_t)r, pages_log2);
@@ -107,78 +117,73 @@ WH_FN uint32_t wh_ouro_volunteer_(wh_ouro_ref h, uint32_t c, uint32_t r, uint64_
     return 0;
 }
 
-/* CHUNKS: a group of class c lacks r pages, and owes `duty` chunks; counted: R counts the pages,
- * not before a first attempt. tries: 0 in the first round, 1 before the first take from the queue,
- * more afterwards. attempt: rounds until now. *idle counts the rounds in which nobody was seen to
- * bring any. */
-WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uint32_t c, uint32_t r,
-                                               uint32_t duty, uint32_t counted, uint32_t tries,
-                                               uint32_t attempt, uint32_t *idle) {
-    const wh_ouro_ref h = header->self;
-    const wh_chunk_pool pool = wh_ouro_pool_(h);
-    const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
-    wh_ouro_class *cl = wh_ouro_class_(h, c);
+/* CHUNKS: what a turn does whose group is to fetch chunks. */
+WH_FN wh_ouro_step wh_ouro_decide_fetch_(wh_ouro_ref h, uint32_t c, wh_ouro_turn t) {
+    wh_ouro_step s = wh_ouro_step_(t);
+    wh_ouro_step_fetch_(wh_chunk_pool_take(wh_ouro_pool_(h), wh_ouro_level_(h, c), t.duty), &s);
+    if (s.what == WH_OURO_WAIT) {
+        wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), 0, t.duty, 0);
+        wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, (uint64_t)0 - t.duty);
+        s.duty = 0;
+    }
+    return s;
+}
+
+/* CHUNKS: how many of the `count` chunks in the queue a turn asks for. One chunk serves all lanes,
+ * if it may have so many pages; or else each lane takes one. */
+WH_FN uint32_t wh_ouro_ask_chunks_(wh_ouro_turn t, int64_t count, uint32_t pages_log2) {
+    if (t.tries <= 1 && pages_log2 >= 5) {
+        return 1;
+    }
+    return count < (int64_t)t.r ? (uint32_t)count : t.r;
+}
+
+/* CHUNKS: what a turn does while there are chunks in the queue; w: the semaphore. */
+WH_FN wh_ouro_step wh_ouro_decide_queued_(wh_ouro_ref h, uint32_t c, wh_ouro_turn t, uint64_t w) {
     uint64_t *sem = wh_ouro_sem_(h, c);
-    wh_ouro_step s = wh_ouro_step_(duty, 1);
-    if (!counted && tries != 0) {
-        s.duty = wh_ouro_reserve_(h, c, r);
-        return s;
-    }
-    if (duty != 0) {
-        wh_ouro_step_fetch_(wh_chunk_pool_take(pool, level, duty), &s);
-        if (s.what == WH_OURO_WAIT) {
-            wh_bulk_semaphore_signal(sem, 0, duty, 0);
-            wh_add_u64_relaxed(&cl->fetching, (uint64_t)0 - duty);
-            s.duty = 0;
-        }
-        return s;
-    }
-    const uint64_t w = wh_load_u64_relaxed(sem);
-    const int64_t count = wh_bulk_semaphore_count(w);
-    if (count > 0) {
-        *idle = 0;
-        s.counted = counted;
-        if (tries >= WH_OURO_ENOUGH) {
-            /* Two chunks had not enough pages: those in the queue are nearly used up. */
-            if (!counted) {
-                s.counted = 1;
-                s.duty = wh_ouro_reserve_(h, c, r);
-                return s;
-            }
-            if (wh_chunk_pool_has_fresh(pool, level)) {
-                s.duty = wh_ouro_volunteer_(h, c, r, w);
-                if (s.duty != 0) {
-                    return s;
-                }
-            }
-        }
-        /* A chunk serves one group at a time. */
-        if (!wh_bulk_semaphore_may_try(w, pages_log2 < 5 ? pages_log2 : 5, attempt,
-                                       (uint32_t)wh_thread_id())) {
+    const uint32_t level = wh_ouro_level_(h, c), pages_log2 = wh_ouro_pages_log2_(h, c);
+    wh_ouro_step s = wh_ouro_step_(t);
+    s.idle = 0;
+    if (t.tries >= WH_OURO_ENOUGH) {
+        /* Two chunks had not enough pages: those in the queue are nearly used up. */
+        if (!t.counted) {
+            s.counted = 1;
+            s.duty = wh_ouro_reserve_(h, c, t.r);
             return s;
         }
-        /* One chunk serves all, if it may have so many; or else one each. */
-        const uint32_t n = tries <= 1 && pages_log2 >= 5 ? 1
-                           : count < (int64_t)r          ? (uint32_t)count
-                                                         : r;
-        const uint64_t old =
-            wh_fetch_add_u64_relaxed(sem, wh_bulk_semaphore_word(-(int64_t)n, n, 0));
-        s.n = wh_bulk_semaphore_got(old, n);
-        if (s.n < n) {
-            wh_add_u64_relaxed(sem,
-                               wh_bulk_semaphore_word((int64_t)(n - s.n), -(int64_t)(n - s.n), 0));
+        if (wh_chunk_pool_has_fresh(wh_ouro_pool_(h), level)) {
+            s.duty = wh_ouro_volunteer_(h, c, t.r, w);
+            if (s.duty != 0) {
+                return s;
+            }
         }
-        if (s.n != 0) {
-            s.what = WH_OURO_QUEUE;
-            s.first = wh_vqueue_reserve_take(wh_ouro_queue_(h.variant, h, c), s.n);
-        }
+    }
+    /* A chunk serves one group at a time. */
+    if (!wh_bulk_semaphore_may_try(w, pages_log2 < 5 ? pages_log2 : 5, t.attempt,
+                                   (uint32_t)wh_thread_id())) {
         return s;
     }
-    if (!counted) {
-        s.duty = wh_ouro_reserve_(h, c, r);
-        return s;
+    const uint32_t n = wh_ouro_ask_chunks_(t, wh_bulk_semaphore_count(w), pages_log2);
+    const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulk_semaphore_word(-(int64_t)n, n, 0));
+    s.n = wh_bulk_semaphore_got(old, n);
+    if (s.n < n) {
+        wh_add_u64_relaxed(sem, wh_bulk_semaphore_word((int64_t)(n - s.n), -(int64_t)(n - s.n), 0));
     }
-    if (wh_load_u64_relaxed(&cl->parked) != 0) {
+    if (s.n != 0) {
+        s.what = WH_OURO_QUEUE;
+        s.first = wh_vqueue_reserve_take(wh_ouro_queue_(h.variant, h, c), s.n);
+    }
+    return s;
+}
+
+/* CHUNKS: what a turn does whose pages R counts, and that saw no chunk in the queue; w: the
+ * semaphore. */
+WH_FN wh_ouro_step wh_ouro_decide_elsewhere_(wh_ouro_ref h, uint32_t c, wh_ouro_turn t,
+                                             uint64_t w) {
+    const wh_chunk_pool pool = wh_ouro_pool_(h);
+    const uint32_t level = wh_ouro_level_(h, c);
+    wh_ouro_step s = wh_ouro_step_(t);
+    if (wh_load_u64_relaxed(&wh_ouro_class_(h, c)->parked) != 0) {
         const uint32_t chunk = wh_ouro_hold_parked_(h, c);
         if (chunk != WH_CHUNK_NONE) {
             s.what = WH_OURO_PARKED;
@@ -188,20 +193,45 @@ WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uin
         }
     }
     if (WH_PLANT(ouro_x1_held, wh_bulk_semaphore_expected(w) != 0, 0)) {
-        if (++*idle > WH_OURO_PATIENCE) {
-            s.duty = wh_chunk_pool_has_fresh(pool, level) ? wh_ouro_volunteer_(h, c, r, w) : 0;
-            *idle = 0;
+        if (++s.idle > WH_OURO_PATIENCE) {
+            s.duty = wh_chunk_pool_has_fresh(pool, level) ? wh_ouro_volunteer_(h, c, t.r, w) : 0;
+            s.idle = 0;
         }
         return s;
     }
     if (!wh_chunk_pool_empty(pool, level)) {
-        if (++*idle > 2) { /* nobody fetches, and not for a moment only */
-            s.duty = wh_ouro_volunteer_(h, c, r, w);
-            *idle = 0;
+        if (++s.idle > 2) { /* nobody fetches, and not for a moment only */
+            s.duty = wh_ouro_volunteer_(h, c, t.r, w);
+            s.idle = 0;
         }
         return s;
     }
     s.what = WH_OURO_SEARCH;
+    return s;
+}
+
+/* CHUNKS: what a group of class c does in its turn. R does not count its pages before a first
+ * attempt. */
+WH_FN_SLOW wh_ouro_step wh_ouro_decide_chunks_(const wh_ouro_header *header, uint32_t c,
+                                               wh_ouro_turn t) {
+    const wh_ouro_ref h = header->self;
+    wh_assert_internal(c < h.n_classes && (t.r != 0 || t.duty != 0) && t.r <= WH_WARP_SIZE);
+    wh_assert_internal(t.duty == 0 || t.counted);
+    if (t.duty != 0) {
+        return wh_ouro_decide_fetch_(h, c, t);
+    }
+    if (t.counted || t.tries == 0) {
+        const uint64_t w = wh_load_u64_relaxed(wh_ouro_sem_(h, c));
+        if (wh_bulk_semaphore_count(w) > 0) {
+            return wh_ouro_decide_queued_(h, c, t, w);
+        }
+        if (t.counted) {
+            return wh_ouro_decide_elsewhere_(h, c, t, w);
+        }
+    }
+    wh_ouro_step s = wh_ouro_step_(t);
+    s.counted = 1;
+    s.duty = wh_ouro_reserve_(h, c, t.r);
     return s;
 }
 
@@ -218,19 +248,27 @@ WH_FN void wh_ouro_free_range_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32
     }
 }
 
+/* CHUNKS: what a group has fetched from the pool. */
+typedef struct wh_ouro_fetched {
+    uint32_t last;   /* the last chunk */
+    uint32_t left;   /* pages of it that the group does not need */
+    uint32_t chunks; /* which E counts */
+    uint32_t kept;   /* pages for the group, which R counts */
+} wh_ouro_fetched;
+
 /* CHUNKS: after a FETCH of chunks by groups of the warp: the last chunk of each goes into its queue
- * if pages are left. surplus, chunk: the leader's. */
-WH_FN void wh_ouro_publish_(wh_ouro_ref h, wh_mask mask, int leads, uint32_t c, uint32_t chunk,
-                            uint32_t surplus, uint32_t fetched, uint32_t kept) {
-    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, leads ? c : 0);
-    const int has = leads && surplus != 0;
+ * if pages are left. f: the leader's. */
+WH_FN void wh_ouro_publish_(wh_ouro_ref h, wh_mask mask, int leads, uint32_t c, wh_ouro_fetched f) {
+    const uint32_t pages = wh_ouro_pages_(h, leads ? c : 0);
+    const int has = leads && f.left != 0;
+    wh_assert_internal(!leads || f.left < pages);
     if (has) {
-        wh_ouro_free_range_(h, c, chunk, pages - surplus, pages);
+        wh_ouro_free_range_(h, c, f.last, pages - f.left, pages);
     }
-    wh_ouro_enqueue_chunks_(h.variant, h, mask, has, c, chunk, 0);
+    wh_ouro_enqueue_chunks_(h, mask, has, c, f.last, 0);
     if (leads) {
-        wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), 0, fetched, kept);
-        wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, (uint64_t)0 - fetched);
+        wh_bulk_semaphore_signal(wh_ouro_sem_(h, c), 0, f.chunks, f.kept);
+        wh_add_u64_relaxed(&wh_ouro_class_(h, c)->fetching, (uint64_t)0 - f.chunks);
     }
 }
 

@@ -1,4 +1,38 @@
 /* alloc/ouroboros/park.h: free pages that are known by their bits, and the chunks that have some.
+ * It may change.
+ *
+ * PAGES put a page here that the queue has no room for; its chunk is then parked in a tree. CHUNKS
+ * know all free pages by their bits; the queue has the chunks, and the tree those that the queue
+ * has no room for.
+ *
+ * Fields and who writes them (any lane, device scope)
+ *   bits     a set bit is a free page that is in no queue of pages. free: fetch_or release; malloc:
+ *            fetch_and acquire, for a page that it has claimed in `count`
+ *   count    bits that are set, less those that are claimed. free: fetch_add acq_rel, after the
+ *            bit; malloc: fetch_sub by the lane that holds the chunk
+ *   cls      plain: by the lane that got the chunk from the pool, before it publishes any page of
+ *            it; NO_CLASS by the lane that gives the chunk back
+ *   parked   chunks that are in the tree, or that a lane holds which took them from there: raised
+ *            before the insert, lowered when the holder is done
+ *   full     chunks with all pages free that are not in the pool: raised by the lane that completes
+ *            one, lowered by the lane that claims of it or has put it into the pool. (layout.h has
+ *            its two counters; the upper one also counts chunks that were opened.)
+ *
+ * Invariants
+ *   I2  count > 0 if and only if the chunk is in exactly one of these: its queue (CHUNKS), its
+ *       tree, the hands of one lane that will put it there. Only this holder lowers count, so for
+ *       the holder count never drops. The free that raises count from 0 is the next holder
+ *   I3  a page chunk keeps its class while a page of it is live or claimed. It goes back to the
+ *       pool only through its holder, and with every bit set. So free may read the class of a live
+ *       page plainly
+ *   I4  a lane that has claimed a page in count finds a set bit: bits >= count + claims
+ *
+ * Ordering pairs
+ *   P2  bits: fetch_or release -> fetch_and acquire. CHUNKS: the lanes whose pages share a word
+ *       -> syncwarp -> the lane that makes the fetch_or
+ *   P3  count: last free acq_rel -> holder's acquire -> pool: no access to a chunk's pages
+ *       comes after the chunk has another class
+ *   P4  parked: tree insert release -> remove acquire (core/veb.h P1)
  */
 #ifndef WH_ALLOC_OUROBOROS_PARK_H
 #define WH_ALLOC_OUROBOROS_PARK_H
@@ -11,12 +45,33 @@
 
 /* I2: a chunk that the caller holds, with count > 0, into the tree. */
 WH_FN void wh_ouro_park_(wh_ouro_ref h, uint32_t c, uint32_t chunk) {
+    wh_assert_internal(c < h.n_classes && chunk == wh_ouro_first_(h, c, chunk));
+    wh_assert_internal(h.cls[chunk] == c); /* I3 */
+    wh_assert_expensive(wh_load_u32_relaxed(&h.count[chunk]) != 0);
     wh_add_u64_relaxed(&wh_ouro_class_(h, c)->parked, 1);
     (void)wh_veb_insert(wh_ouro_tree_(h, c), chunk); /* P4 */
 }
 
 WH_FN void wh_ouro_unpark_(wh_ouro_ref h, uint32_t c) {
-    (void)wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->parked, 1);
+    const uint64_t parked = wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->parked, 1);
+    wh_assert_internal(parked != 0);
+    (void)parked;
+}
+
+/* PAGES: the caller has free pages in hand, from before they leave the queue or an open word, or
+ * the count of their chunk is raised, until `full` has been raised for a chunk completed by them.
+ */
+WH_FN void wh_ouro_begin_moving_(wh_ouro_ref h, uint32_t c) {
+    (void)WH_PLANT(ouro_p5_raise, wh_fetch_add_u64_acq_rel,
+                   wh_fetch_add_u64_relaxed)(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
+}
+
+WH_FN void wh_ouro_end_moving_(wh_ouro_ref h, uint32_t c) {
+    const uint64_t moving =
+        WH_PLANT(ouro_p5_lower, wh_fetch_sub_u64_release,
+                 wh_fetch_sub_u64_relaxed)(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
+    wh_assert_internal(moving != 0);
+    (void)moving;
 }
 
 /* Where a lane begins to look through a tree. Every one begins elsewhere: in a full heap all lanes
@@ -54,7 +109,8 @@ WH_FN uint32_t wh_ouro_hold_parked_(wh_ouro_ref h, uint32_t c) {
 WH_FN uint32_t wh_ouro_add_pages_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t n) {
     const uint32_t old = WH_PLANT(ouro_p3_count, wh_fetch_add_u32_acq_rel,
                                   wh_fetch_add_u32_relaxed)(&h.count[chunk], n); /* P3 */
-    const uint32_t full = old + n == 1u << wh_ouro_pages_log2_(h, c) ? WH_OURO_FULL : 0;
+    wh_assert_internal(n != 0 && old + n <= wh_ouro_pages_(h, c));               /* I4 */
+    const uint32_t full = old + n == wh_ouro_pages_(h, c) ? WH_OURO_FULL : 0;
     return (old == 0 ? WH_OURO_HOLDS : 0) | full; /* I2 */
 }
 
@@ -98,6 +154,7 @@ WH_FN void wh_ouro_park_page_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_
 
 /* The bits of word w of a chunk that stand for pages [from, to). */
 WH_HD uint64_t wh_ouro_range_bits_(uint32_t w, uint32_t from, uint32_t to) {
+    wh_assert_internal(from < w * 64 + 64 && w * 64 < to);
     const uint32_t begin = w * 64 > from ? 0 : from - w * 64;
     const uint32_t end = w * 64 + 64 < to ? 64 : to - w * 64;
     return wh_lowest_bits(UINT64_MAX, end - begin) << begin;
@@ -106,8 +163,9 @@ WH_HD uint64_t wh_ouro_range_bits_(uint32_t w, uint32_t from, uint32_t to) {
 /* Claims the bit of a page of a chunk; the caller has claimed it in count (I4). start: where
  * to look first; what is fresh is handed out in order. */
 WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t start) {
-    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+    const uint32_t pages = wh_ouro_pages_(h, c);
     const uint32_t words = (pages + 63) / 64;
+    wh_assert_internal(h.cls[chunk] == c); /* I3 */
     start &= pages - 1;
     for (uint32_t w = start / 64, from = start % 64;;) {
         uint64_t *bits = wh_ouro_bits_(h, chunk, w);
@@ -128,28 +186,45 @@ WH_FN uint32_t wh_ouro_claim_bit_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uin
     }
 }
 
-/* Lowers the count of a chunk that the caller holds by up to n: how many pages it has
- * claimed. *left: what others may still claim; *found: FULL if all pages were free. */
-WH_FN uint32_t wh_ouro_claim_pages_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t n,
-                                    uint32_t *start, uint32_t *left, uint32_t *found) {
-    const uint32_t pages = 1u << wh_ouro_pages_log2_(h, c);
+/* What a holder has claimed of its chunk. */
+typedef struct wh_ouro_claim {
+    uint32_t got;   /* pages */
+    uint32_t start; /* of a fresh chunk: the first of them */
+    uint32_t left;  /* what others may still claim; if some, the chunk has to be put back */
+    int was_full;   /* all its pages were free: `full` is to be lowered */
+} wh_ouro_claim;
+
+WH_FN wh_ouro_claim wh_ouro_no_claim_(void) {
+    wh_ouro_claim claim;
+    claim.got = claim.start = claim.left = 0;
+    claim.was_full = 0;
+    return claim;
+}
+
+/* Lowers the count of a chunk that the caller holds by up to n. */
+WH_FN wh_ouro_claim wh_ouro_claim_pages_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t n) {
+    const uint32_t pages = wh_ouro_pages_(h, c);
     const uint32_t have = wh_load_u32_relaxed(&h.count[chunk]);
-    const uint32_t got = have < n ? have : n;
-    const uint32_t old = wh_fetch_sub_u32_acq_rel(&h.count[chunk], got); /* I2 */
-    *found = old == pages ? WH_OURO_FULL : 0;
-    *start = pages - old;
-    *left = old - got;
-    return got;
+    wh_ouro_claim claim;
+    claim.got = have < n ? have : n;
+    const uint32_t old = wh_fetch_sub_u32_acq_rel(&h.count[chunk], claim.got); /* I2 */
+    wh_assert_internal(have != 0 && have <= old && old <= pages);              /* I2 */
+    claim.was_full = old == pages;
+    claim.start = pages - old;
+    claim.left = old - claim.got;
+    return claim;
 }
 
 /* Makes a chunk from the pool one of class c; its pages [from, pages) are free. */
 WH_FN void wh_ouro_format_(wh_ouro_ref h, uint32_t c, uint32_t chunk) {
     const uint32_t units = wh_ouro_level_(h, c) ? 1u << h.large_log2 : 1;
+    wh_assert_internal(c < h.n_classes && chunk + units <= h.n_chunks);
+    wh_assert_internal(chunk == wh_ouro_first_(h, c, chunk) && h.cls[chunk] == WH_OURO_NO_CLASS);
     wh_store_u32_relaxed(&h.count[chunk], 0);
     for (uint32_t i = 0; i < units; i++) {
         h.cls[chunk + i] = c; /* I3 */
     }
-    const uint32_t words = ((1u << wh_ouro_pages_log2_(h, c)) + 63) / 64;
+    const uint32_t words = (wh_ouro_pages_(h, c) + 63) / 64;
     for (uint32_t w = 0; w < words; w++) {
         wh_store_u64_relaxed(wh_ouro_bits_(h, chunk, w), 0);
     }

@@ -1,4 +1,4 @@
-/* alloc/random_walk/inspect.h: statistics, check and walk, on a quiet heap. */
+/* alloc/random_walk/inspect.h: statistics, check and walk, on a quiet heap. It may change. */
 #ifndef WH_ALLOC_RANDOM_WALK_INSPECT_H
 #define WH_ALLOC_RANDOM_WALK_INSPECT_H
 

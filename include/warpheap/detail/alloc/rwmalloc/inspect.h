@@ -1,4 +1,4 @@
-/* alloc/rwmalloc/inspect.h: statistics, check and walk, on a quiet heap. */
+/* alloc/rwmalloc/inspect.h: statistics, check and walk, on a quiet heap. It may change. */
 #ifndef WH_ALLOC_RWMALLOC_INSPECT_H
 #define WH_ALLOC_RWMALLOC_INSPECT_H
 

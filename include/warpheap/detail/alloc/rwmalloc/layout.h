@@ -1,4 +1,17 @@
-/* alloc/rwmalloc/layout.h: structures of the heap, and how they are laid out. */
+/* alloc/rwmalloc/layout.h: structures of the heap, and how they are laid out. It may change.
+ *
+ * Fields and who writes them (device scope)
+ *   words   use words (core/use_word.h). malloc: fetch_or acquire, or cas acquire; free: add
+ *           release
+ *   state   RUN | n at the first unit of n; for a unit of pieces the granules where live pieces
+ *           start (bits 0..15) and where pieces end (16..30; one that reaches granule 15 ends
+ *           there); 0 at all others. malloc: store by the owner of the unit; free: RUN: store 0
+ *           by the owner; pieces: fetch_and of a start bit, acq_rel; the last one stores 0
+ * Invariants
+ *   I2  state is not 0 exactly at the first unit of each live run and at units with live
+ *       pieces; a used unit with state 0 belongs to the run before it. When quiet.
+ *   I3  bits behind the last unit are set, always
+ */
 #ifndef WH_ALLOC_RWMALLOC_LAYOUT_H
 #define WH_ALLOC_RWMALLOC_LAYOUT_H
 
@@ -80,7 +93,7 @@ WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_ref *h, wh_plan *plan, unsigne
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_rwmalloc_layout(void) {
@@ -104,16 +117,19 @@ static inline uint64_t wh_rwmalloc_layout(void) {
 /* State bits of a piece of g granules at granule `offset`. */
 WH_HD uint32_t wh_rwmalloc_piece_(uint32_t offset, uint32_t g) {
     const uint32_t last = offset + g - 1;
+    wh_assert_internal(g != 0 && last < 16);
     return 1u << offset | (last < 15 ? 1u << (16 + last) : 0);
 }
 
 /* Granules of the piece that starts at granule `offset` of a unit with that state. */
 WH_HD uint32_t wh_rwmalloc_length_(uint32_t state, uint32_t offset) {
+    wh_assert_internal(offset < 16);
     const uint32_t lasts = (state >> 16 & 0x7fff) | 0x8000;
     return wh_ctz32(lasts >> offset) + 1;
 }
 
 WH_FN void *wh_rwmalloc_address_(wh_rwmalloc_ref h, uint32_t unit) {
+    wh_assert_internal(unit < h.units);
     return h.base + ((uint64_t)unit << h.unit_log2);
 }
 

@@ -3,6 +3,12 @@
  * Algorithm 6: memory is units of one size with their use bits in a bitmap; the lanes of a
  * warp look at consecutive words at a random place and serve each other's requests from
  * the free segments there. docs/papers/random_walk.md: claims, departures, what was measured.
+ * It may change.
+ *
+ *   layout.h   the structures, and what a unit's state says: I2, I3
+ *   bits.h     runs of ones in a word
+ *   units.h    consecutive units: the walk, and the sweep: I1, P1, X1
+ *   inspect.h  statistics, check, walk
  *
  * Terms (the paper's)
  *   unit      smallest piece of the bitmap, 256 bytes (tuning.unit_bytes)
@@ -12,45 +18,18 @@
  * units together ("aggregate requests for small sizes within a warp").
  *
  * What the paper leaves open, and how it is done here
- *   - free needs to know what a pointer is: one 32-bit state word a unit. RUN | n at the
- *     first unit of n; for a unit of pieces the granules where live pieces start (bits
- *     0..15) and where pieces end (16..30; one that reaches granule 15 ends there); 0 at
- *     all others. A piece never crosses a unit, and a unit comes back when its last piece
- *     does, wherever the other units of the warp's aggregate are.
+ *   - free needs to know what a pointer is: one 32-bit state word a unit (layout.h). A piece
+ *     never crosses a unit, and a unit comes back when its last piece does, wherever the
+ *     other units of the warp's aggregate are.
  *   - more than 32 units (8 KiB): a sweep for a run over many words, claimed from its first
  *     word to its last, so that of requests that collide one wins.
  *   - out of memory: when the walk has found nothing in S_L words in a row
  *     (random_walk/layout.h) a sweep over the bitmap decides, and NULL is exact.
- * Other departures: requests of one size, up to PACKED units, are laid side by side in as few
- * words as hold them, so that one atomic serves many and their states share sectors; then a
- * lane takes from its own word, all lanes at once; the others
- * are served one after the other, as in Algorithm 6. One atomic per word claims the units
- * of all lanes that take from it. Words have 32 use bits and a count of releases
- * (core/use_word.h).
  *
- * Fields and who writes them (device scope)
- *   words   malloc: fetch_or acquire, or cas acquire; free: add release
- *   state   malloc: store by the owner of the unit; free: RUN: store 0 by the owner;
- *           pieces: fetch_and of a start bit, acq_rel; the last one stores 0
- * Invariants
- *   I1  a unit has one owner: its bit goes 0 -> 1 for one fetch_or or cas
- *   I2  state is not 0 exactly at the first unit of each live run and at units with live
- *       pieces; a used unit with state 0 belongs to the run before it. When quiet.
- *   I3  bits behind the last unit are set, always
- * Ordering pairs
- *   P1  free (add release) -> malloc (acquire of the same word, then a syncwarp: the lane
- *       that acquires and the lane that gets the units differ)
+ * Ordering pair
  *   P2  pieces: fetch_and acq_rel -> the last piece's fetch_and: what all owners wrote
  *       comes before the release of the unit; a syncwarp before the leader's fetch_and
- *   X1  NULL only after a pass over all words found no segment that would do and a second
- *       pass showed that nothing was released in between (use_word X1). Units that another
- *       request of several units holds for a moment, before it finds a conflict and gives
- *       them back, count as used.
- * Progress  lock-free. The walk ends after S_L words in a row without success. A sweep
- *       repeats only if a release or a lost claim came in between. Claims of several words
- *       go upwards: one that fails met bits of another that was there first, which fails
- *       only further up; the uppermost succeeds, or met a block that was allocated
- *       meanwhile.
+ * Progress  lock-free (units.h).
  * Cost  malloc: a load per lane and step, an atomic per word that is taken from, collectives,
  *       a store of state; a request of many words one atomic a word. free: a load, a store
  *       and an atomic, which small runs in one word share; pieces of one unit share one
@@ -63,18 +42,18 @@
 #define WH_ALLOC_RWMALLOC_H
 
 #include "warpheap/detail/alloc/rwmalloc/units.h"
+#include "warpheap/core/size_class.h"
 #include "warpheap/core/warp_group.h"
 
 #include "warpheap/detail/simt/begin.h"
 
 #define wh_rwmalloc_NAME "rw-malloc"
-#define wh_rwmalloc_left WH_LEFT_UNKNOWN
+#define wh_rwmalloc_left WH_NO_LEFT
 #define wh_rwmalloc_MAX_ALIGN (1u << 20)
 #define wh_rwmalloc_BLOCKS 5
 #define wh_rwmalloc_EACH 0
 
-/* --- pieces ------------------------------------------------------------------------------------
- */
+/* --- pieces ------------------------------------------------------------------------------- */
 
 /* Where a lane's piece lies among those of its warp. */
 typedef struct wh_rwmalloc_place {
@@ -119,8 +98,7 @@ WH_FN wh_rwmalloc_place wh_rwmalloc_pack_(wh_mask mask, uint32_t g, uint32_t roo
     return mine;
 }
 
-/* --- malloc and free
- * ------------------------------------------------------------------------------ */
+/* --- malloc and free ----------------------------------------------------------------------- */
 
 WH_FN void *wh_rwmalloc_malloc(wh_rwmalloc_ref h, wh_mask mask, size_t n) {
     const uint32_t room = 1u << (h.unit_log2 - h.granule_log2);
@@ -135,7 +113,7 @@ WH_FN void *wh_rwmalloc_malloc(wh_rwmalloc_ref h, wh_mask mask, size_t n) {
     if (wh_any(mask, g != 0)) {
         state = wh_group_or_u32(mask, same, g != 0 ? wh_rwmalloc_piece_(place.offset, g) : state);
     }
-    const uint32_t asked = g == 0 ? need : leads ? 1 : 0;
+    const uint32_t asked = g == 0 ? need : leads != 0; /* units */
     const uint32_t mine = wh_rwmalloc_get_units(h, mask, asked).unit;
     const uint32_t unit = wh_shfl_u32(mask, mine, same.leader);
     if (leads && asked != 0 && unit != WH_RWMALLOC_NONE) {
@@ -154,6 +132,7 @@ WH_FN void *wh_rwmalloc_malloc(wh_rwmalloc_ref h, wh_mask mask, size_t n) {
 
 WH_FN void *wh_rwmalloc_aligned(wh_rwmalloc_ref h, wh_mask mask, size_t align, size_t n) {
     const uint32_t need = wh_rwmalloc_need_(h, n);
+    wh_assert(wh_is_pow2(align));
     const uint64_t step = (uint64_t)align >> h.unit_log2; /* units between multiples of align */
     const uint64_t extra = step > 1 ? step - 1 : 0;
     const uint32_t asked = need != 0 && need + extra <= h.units ? (uint32_t)(need + extra) : 0;
@@ -166,6 +145,7 @@ WH_FN void *wh_rwmalloc_aligned(wh_rwmalloc_ref h, wh_mask mask, size_t align, s
     const uint64_t at = (uint64_t)(uintptr_t)wh_rwmalloc_address_(h, unit);
     const uint64_t up = (at + align - 1) & ~((uint64_t)align - 1);
     const uint32_t skip = (uint32_t)((up - at) >> h.unit_log2);
+    wh_assert_internal(skip + need <= asked);
     wh_rwmalloc_release_(h.words, unit, skip);
     wh_rwmalloc_release_(h.words, unit + skip + need, asked - skip - need);
     wh_store_u32_relaxed(&h.state[unit + skip], need | WH_RWMALLOC_RUN); /* I2 */
