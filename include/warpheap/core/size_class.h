@@ -31,14 +31,14 @@ WH_HD uint32_t wh_log2_floor(uint64_t n) {
     return 63u - wh_clz64(n);
 }
 
-/* Exponent of the smallest power of two >= n; 1 <= n <= 2^63. */
+/* Exponent of the smallest power of two >= n, which may be 2^64; n >= 1. */
 WH_HD uint32_t wh_log2_ceil(uint64_t n) {
-    wh_assert(n != 0 && n <= (uint64_t)1 << 63);
+    wh_assert(n != 0);
     return n <= 1 ? 0 : 64u - wh_clz64(n - 1);
 }
 
 /* Class of a request among the sizes min << 0, min << 1, ...: the smallest that
- * holds n bytes. min = 2^min_log2; 1 <= n <= 2^63. */
+ * holds n bytes. min = 2^min_log2; n >= 1. */
 WH_HD uint32_t wh_pow2_class(uint64_t n, uint32_t min_log2) {
     const uint32_t e = wh_log2_ceil(n);
     return e <= min_log2 ? 0 : e - min_log2;
