@@ -1,4 +1,4 @@
-/* case_graph.c: the case graph: loads or generates graphs, runs workload/graph/graph_case.h
+/* graph.c: the case graph: loads or generates graphs, runs workload/graph/graph_case.h
  * on each, and turns its rows into rows of the benchmark. */
 #include <stdlib.h>
 #include <string.h>
@@ -80,45 +80,39 @@ void whi_bench_drop_graphs(whi_bench *b) {
     b->n_graphs = 0;
 }
 
-/* --- the case ------------------------------------------------------------------------------------
- */
+/* --- the case -------------------------------------------------------------------------------- */
 
 typedef struct sink {
-    whi_bench *b;
+    whi_bench_plan p;
     const char *input;
     wh_status status; /* of the first row that could not be kept */
 } sink;
 
+static wh_status keep_row(sink *to, const wh_graph_case_row *r) {
+    whi_bench *b = to->p.b;
+    whi_bench_row row = {
+        .phase = "warm", .op = r->op, .threads = r->threads, .ops = r->arcs, .input = to->input};
+    const whi_bench_result result = {.reps = r->reps,
+                                     .us = r->us,
+                                     .us_min = r->us_min,
+                                     .us_max = r->us_max,
+                                     .failed = r->failed,
+                                     .bad = r->bad,
+                                     .steps_per_op = r->steps_per_arc,
+                                     .atomics_per_op = r->atomics_per_arc};
+    WHI_BENCH_TRY(whi_bench_need_ptrs(b, r->threads));
+    whi_bench_aim(&to->p, (whi_bench_blocks){r->threads, 0, 0});
+    if (r->threads != 0) {
+        WHI_BENCH_TRY(whi_bench_floor(&to->p, b->kernels->floor_single, r->threads, &row.us_null));
+    }
+    return whi_bench_emit_result(b, &row, &result);
+}
+
 static void take_row(void *context, const wh_graph_case_row *r) {
     sink *to = context;
-    whi_bench *b = to->b;
-    whi_bench_row row;
-    whi_bench_result result;
-    if (r->skipped != NULL || to->status != WH_OK) {
-        return;
+    if (r->skipped == NULL && to->status == WH_OK) {
+        to->status = keep_row(to, r);
     }
-    memset(&row, 0, sizeof row);
-    memset(&result, 0, sizeof result);
-    row.case_name = "graph";
-    row.phase = "warm";
-    row.op = r->op;
-    row.threads = r->threads;
-    row.ops = r->arcs;
-    row.input = to->input;
-    result.reps = r->reps;
-    result.us = r->us;
-    result.us_min = r->us_min;
-    result.us_max = r->us_max;
-    result.failed = r->failed;
-    result.bad = r->bad;
-    result.steps_per_op = r->steps_per_arc;
-    result.atomics_per_op = r->atomics_per_arc;
-    wh_status s = whi_bench_need_ptrs(b, r->threads);
-    b->call.n = r->threads;
-    if (s == WH_OK && r->threads != 0) {
-        s = whi_bench_floor(b, b->kernels->floor_single, r->threads, &row.us_null);
-    }
-    to->status = s == WH_OK ? whi_bench_emit_result(b, &row, &result) : s;
 }
 
 /* Room for the adjacency arrays, which double (so the old and the new exist at a
@@ -133,31 +127,33 @@ static uint64_t bytes_for(const whi_bench *b, const wh_graph_arcs *arcs) {
     return rounded > b->defaults->heap_bytes ? rounded : b->defaults->heap_bytes;
 }
 
+static wh_status run(whi_bench *b, const wh_graph_kernels *kernels, const whi_bench_graph *g) {
+    char why[256] = "";
+    sink to;
+    const wh_graph_case_options options = {.arcs = &g->arcs,
+                                           .reps = b->options->reps,
+                                           .seed = b->options->seed,
+                                           .emit = take_row,
+                                           .context = &to};
+    memset(&to, 0, sizeof to);
+    to.input = g->name;
+    whi_bench_progress(b, 0, g->arcs.n_arcs);
+    whi_bench_close_heap(b); /* each graph starts on a heap in its first state */
+    WHI_BENCH_TRY(whi_bench_begin(b, &to.p, bytes_for(b, &g->arcs), (whi_bench_blocks){0, 0, 0}));
+    const wh_status s = wh_graph_case_run(&options, b->heap, kernels, why, sizeof why);
+    if (s != WH_OK) {
+        return whi_bench_fail(b, s, "graph case with '%s': %s", b->alloc->name, why);
+    }
+    return to.status;
+}
+
 wh_status whi_bench_case_graph(whi_bench *b) {
     const wh_graph_kernels *kernels = wh_graph_kernels_find(b->alloc->name, b->info->target);
-    wh_status s = WH_OK;
     if (kernels == NULL || !whi_bench_can(b, WH_CAP_DISJOINT) || b->alloc->max_size < 4096) {
         return WH_OK; /* adjacency arrays grow beyond an allocator of single pages */
     }
-    for (size_t i = 0; i < b->n_graphs && s == WH_OK; i++) {
-        const whi_bench_graph *g = &b->graphs[i];
-        sink to = {b, g->name, WH_OK};
-        char why[256] = "";
-        wh_graph_case_options options;
-        memset(&options, 0, sizeof options);
-        options.arcs = &g->arcs;
-        options.reps = b->options->reps;
-        options.seed = b->options->seed;
-        whi_bench_progress(b, g->name, 0, g->arcs.n_arcs);
-        whi_bench_close_heap(b); /* each graph starts on a heap in its first state */
-        s = whi_bench_open_heap(b, bytes_for(b, &g->arcs));
-        if (s == WH_OK) {
-            s = wh_graph_case_run(&options, b->heap, kernels, take_row, &to, why, sizeof why);
-            if (s != WH_OK) {
-                s = whi_bench_fail(b, s, "graph case with '%s': %s", b->alloc->name, why);
-            }
-        }
-        s = s == WH_OK ? to.status : s;
+    for (size_t i = 0; i < b->n_graphs; i++) {
+        WHI_BENCH_TRY(run(b, kernels, &b->graphs[i]));
     }
-    return s;
+    return WH_OK;
 }

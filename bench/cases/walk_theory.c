@@ -33,6 +33,11 @@ double wh_theory_walk_tas(double t, double a, double n, uint32_t w) {
     return sum / n;
 }
 
+/* n log(x), which is 0 for n = 0 whatever x is; x is 1 + y, y near 0. */
+static double times_log1p(double n, double y) {
+    return n > 0 ? n * log1p(y) : 0;
+}
+
 double wh_theory_words_tas(double t, double a, double n, uint32_t w) {
     double share[65]; /* of the words, by how many of their pages are free */
     const double words = t / w, p = a / t;
@@ -40,9 +45,7 @@ double wh_theory_words_tas(double t, double a, double n, uint32_t w) {
     double sum = 0;
     for (uint32_t f = 0; f <= w; f++) {
         share[f] = exp(lgamma(w + 1.0) - lgamma(f + 1.0) - lgamma(w - f + 1.0) + f * log(p) +
-                       (p < 1    ? (w - f) * log1p(-p)
-                        : f == w ? 0
-                                 : -INFINITY));
+                       times_log1p(w - f, -p));
     }
     for (uint32_t i = 0; i < parts; i++) { /* n / parts pages at a time */
         const double hit = 1 - share[0];
@@ -85,9 +88,7 @@ double wh_theory_corw_steps(double p, uint32_t w, uint32_t lanes, uint32_t wante
         double below = 0;
         for (uint32_t k = 0; k < wanted && k <= trials; k++) {
             const double log_choose = lgamma(trials + 1) - lgamma(k + 1.0) - lgamma(trials - k + 1);
-            const double rest = trials - k;
-            const double log_rest = rest > 0 ? (p < 1 ? rest * log1p(-p) : -INFINITY) : 0;
-            below += exp(log_choose + k * log(p) + log_rest);
+            below += exp(log_choose + k * log(p) + times_log1p(trials - k, -p));
         }
         steps += below;
         if (below < TINY) {

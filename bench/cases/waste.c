@@ -1,146 +1,142 @@
-/* case_waste.c: the case waste: what a block has beyond its request, over all sizes. */
+/* waste.c: the case waste: what a block has beyond its request, over all sizes. */
 #include <string.h>
 
 #include "bench/driver/internal.h"
 
 #define SMALLEST ((uint64_t)16)
+#define UNIT 4294967296.0 /* of waste_sum: 2^-32 */
+
+typedef struct waste_state {
+    whi_bench_plan p;
+    whi_bench_ledger ledger;
+    uint64_t hi, step; /* the sizes SMALLEST, and every step on, up to hi */
+    uint64_t sizes;    /* so many */
+    uint64_t probed;   /* of them */
+    wh_bench_counts sum;
+    double us, floor_us;
+} waste_state;
+
+/* How many sizes from `lo` on fit in one launch: blocks of twice the request must. */
+static uint64_t launch_of(const waste_state *w, uint64_t lo) {
+    const uint64_t budget = (uint64_t)(WHI_BENCH_FILL / 2 * (double)w->p.b->heap_bytes);
+    uint64_t n = 0;
+    for (uint64_t bytes = 0; w->probed + n < w->sizes && bytes + lo + n * w->step <= budget; n++) {
+        bytes += lo + n * w->step;
+    }
+    return n != 0 ? n : 1;
+}
+
+static void aim(waste_state *w, uint64_t n, uint64_t lo) {
+    w->ledger.n = 0;
+    w->ledger.patterned = 0;
+    whi_bench_ledger_tail(&w->ledger, &w->p, (whi_bench_blocks){n, lo, lo + (n - 1) * w->step});
+    w->p.call.step = w->step;
+}
+
+/* Frees the blocks, or resets the heap. */
+static wh_status give_back(waste_state *w, uint64_t n, uint64_t lo) {
+    whi_bench *b = w->p.b;
+    aim(w, n, lo);
+    if (whi_bench_can(b, WH_CAP_FREE)) {
+        return whi_bench_launch(&w->p, b->kernels->free_all, n);
+    }
+    return whi_bench_fresh_heap(b);
+}
 
 /* Requests lo, lo + step, ... (n of them) in one launch, verified over all of their usable
- * bytes, and freed. */
-static wh_status probe(whi_bench *b, uint64_t lo, uint64_t step, uint64_t n, wh_bench_counts *sum) {
+ * bytes, and given back. */
+static wh_status probe(waste_state *w, uint64_t lo, uint64_t n) {
+    whi_bench *b = w->p.b;
     wh_bench_counts counts;
-    whi_bench_ledger_tail(b);
-    b->call.n = n;
-    b->call.lo = lo;
-    b->call.hi = lo + (n - 1) * step;
-    b->call.step = step;
-    wh_status s = whi_bench_clear_counts(b);
-    if (s == WH_OK) {
-        b->malloc_series.n = 0;
-        s = whi_bench_time(b, b->ledger_kernels->probe, n, &b->malloc_series);
-    }
-    if (s == WH_OK) {
-        s = whi_bench_get_counts(b, &counts);
-    }
+    double floor_us = 0;
+    aim(w, n, lo);
+    WHI_BENCH_TRY(whi_bench_floor(&w->p, b->kernels->floor_single, n, &floor_us));
+    WHI_BENCH_TRY(whi_bench_clear_counts(b));
+    w->p.mallocs.n = 0;
+    WHI_BENCH_TRY(whi_bench_time(&w->p, b->ledger_kernels->probe, n, &w->p.mallocs));
+    w->us += w->p.mallocs.us[0];
+    w->floor_us += floor_us;
+    WHI_BENCH_TRY(whi_bench_get_counts(b, &counts));
+    whi_bench_count(&w->p, &counts, 0); /* bad: a usable size below the request */
+    w->ledger.n = n;
+    WHI_BENCH_TRY(
+        whi_bench_ledger_verify(&w->ledger, &w->p, WHI_BENCH_CONTENTS | WHI_BENCH_PLACES, &counts));
+    whi_bench_count(&w->p, &counts, 1);
+    w->probed += n;
+    return w->p.broken ? WH_OK : give_back(w, n, lo);
+}
+
+static wh_status report(waste_state *w) {
+    whi_bench *b = w->p.b;
+    wh_bench_ledger seen;
+    const wh_status s = wh_device_copy_out(b->device, &seen, w->ledger.results, sizeof seen);
     if (s != WH_OK) {
-        return s;
+        return whi_bench_fail(b, s, "copy from the device");
     }
-    sum->bad += counts.bad; /* usable size below the request */
-    b->ledger.n = n;
-    s = whi_bench_ledger_verify(b, WHI_BENCH_CONTENTS | WHI_BENCH_PLACES, &counts);
-    sum->failed += counts.failed;
-    sum->bad += counts.bad;
-    sum->served += counts.served;
-    b->ledger.n = 0;
-    b->ledger.patterned = 0;
-    if (s == WH_OK && sum->bad == 0 && whi_bench_can(b, WH_CAP_FREE)) {
-        whi_bench_ledger_tail(b);
-        b->call.n = n;
-        s = whi_bench_launch(b, b->kernels->free_all, n);
-    } else if (s == WH_OK && sum->bad == 0 && whi_bench_can(b, WH_CAP_RESET)) {
-        s = whi_bench_reset_heap(b);
+    whi_bench_row row = {.phase = "warm",
+                         .op = "probe",
+                         .size_min = SMALLEST,
+                         .size = w->hi,
+                         .threads = w->probed,
+                         .ops = w->probed,
+                         .us_null = w->floor_us};
+    if (seen.measured != 0) {
+        const double mean = (double)seen.waste_sum / UNIT / (double)seen.measured;
+        whi_bench_add_value(&row, "waste_mean", mean, 4);
+        whi_bench_add_value(&row, "waste_max", (double)(seen.waste_max >> 32) / UNIT, 4);
+        whi_bench_add_value(&row, "waste_max_size", (double)(seen.waste_max & UINT32_MAX), 0);
     }
-    return s;
+    whi_bench_set_sample(&w->p.mallocs, w->us);
+    return whi_bench_emit(b, &row, &w->p.mallocs);
+}
+
+/* A mean over all sizes, or none if time is over. */
+static wh_status all_sizes(waste_state *w) {
+    whi_bench *b = w->p.b;
+    WHI_BENCH_TRY(whi_bench_ledger_open(b, &w->ledger, w->sizes));
+    const wh_status s = wh_device_set(b->device, w->ledger.results, 0, sizeof *w->ledger.results);
+    WHI_BENCH_TRY(whi_bench_check(b, s, "results"));
+    WHI_BENCH_TRY(whi_bench_fresh_heap(b));
+    while (w->probed < w->sizes && !w->p.broken) {
+        const uint64_t lo = SMALLEST + w->probed * w->step;
+        const whi_bench_part part = {.size_min = lo, .size = w->hi};
+        if (w->probed != 0 && whi_bench_leave_out(b, part)) {
+            return WH_OK;
+        }
+        WHI_BENCH_TRY(probe(w, lo, launch_of(w, lo)));
+    }
+    return report(w);
 }
 
 static wh_status run(whi_bench *b, uint64_t hi) {
     const uint64_t most = b->defaults->waste_sizes;
     const uint64_t all = hi - SMALLEST + 1;
+    waste_state w;
+    memset(&w, 0, sizeof w);
+    w.hi = hi;
     /* odd, so that a sample is not one of round sizes */
-    const uint64_t step = most == 0 || all <= most ? 1 : (all / most) | 1;
-    /* blocks of twice the request must fit */
-    const uint64_t budget = (uint64_t)(WHI_BENCH_FILL / 2 * (double)b->heap_bytes);
-    const uint64_t sizes = (hi - SMALLEST) / step + 1;
-    wh_bench_counts sum;
-    wh_bench_ledger results;
-    whi_bench_row row;
-    double us = 0;
-    double floor_us = 0;
-    uint64_t i = 0;
-    memset(&sum, 0, sizeof sum);
-    memset(&results, 0, sizeof results);
-    memset(&row, 0, sizeof row);
-    memset(&b->malloc_series, 0, sizeof b->malloc_series);
-    wh_status s = whi_bench_ledger_open(b, sizes);
-    if (s == WH_OK) {
-        s = wh_device_set(b->device, b->ledger.results, 0, sizeof results);
-        s = s == WH_OK ? s : whi_bench_fail(b, s, "set-up");
-    }
-    if (s == WH_OK && whi_bench_can(b, WH_CAP_RESET)) {
-        s = whi_bench_reset_heap(b);
-    }
-    while (s == WH_OK && i < sizes && sum.bad == 0) {
-        const uint64_t lo = SMALLEST + i * step;
-        if (i != 0 && whi_bench_leave_out(b, (whi_bench_part){.size_min = lo, .size = hi})) {
-            whi_bench_close_heap(b);
-            return WH_OK; /* a mean over all sizes, or none */
-        }
-        uint64_t n = 0;
-        for (uint64_t bytes = 0; i + n < sizes && bytes + lo + n * step <= budget; n++) {
-            bytes += lo + n * step;
-        }
-        n = n != 0 ? n : 1;
-        double one = 0;
-        whi_bench_ledger_tail(b);
-        b->call.n = n;
-        b->call.lo = lo;
-        s = whi_bench_floor(b, b->kernels->floor_single, n, &one);
-        if (s == WH_OK) {
-            s = probe(b, lo, step, n, &sum);
-            us += b->malloc_series.us[0];
-            floor_us += one;
-        }
-        i += n;
-    }
-    if (s == WH_OK) {
-        s = wh_device_copy_out(b->device, &results, b->ledger.results, sizeof results);
-        s = s == WH_OK ? s : whi_bench_fail(b, s, "copy from the device");
-    }
-    if (s != WH_OK) {
-        return s;
-    }
-    const double unit = 4294967296.0;
-    const double mean = (double)results.waste_sum / unit / (double)results.measured;
-    const whi_bench_value values[] = {
-        {"waste_mean", mean, 4},
-        {"waste_max", (double)(results.waste_max >> 32) / unit, 4},
-        {"waste_max_size", (double)(results.waste_max & UINT32_MAX), 0},
-    };
-    b->malloc_series.us[0] = us;
-    b->malloc_series.n = 1;
-    b->malloc_series.failed = sum.failed;
-    b->malloc_series.bad = sum.bad;
-    row.case_name = "waste";
-    row.phase = "warm";
-    row.op = "probe";
-    row.size_min = SMALLEST;
-    row.size = hi;
-    row.threads = i;
-    row.ops = i;
-    row.us_null = floor_us;
-    row.values = values;
-    row.n_values = results.measured != 0 ? sizeof values / sizeof *values : 0;
-    return whi_bench_emit(b, &row, &b->malloc_series);
+    w.step = most == 0 || all <= most ? 1 : (all / most) | 1;
+    w.sizes = (hi - SMALLEST) / w.step + 1;
+    whi_bench_progress(b, hi, all);
+    WHI_BENCH_TRY(
+        whi_bench_begin(b, &w.p, whi_bench_heap_bytes(b), (whi_bench_blocks){0, SMALLEST, hi}));
+    const wh_status s = all_sizes(&w);
+    whi_bench_close_heap(b);
+    whi_bench_ledger_close(b, &w.ledger);
+    return s;
 }
 
 wh_status whi_bench_case_waste(whi_bench *b) {
     const whi_bench_list sizes = whi_bench_sizes(b, b->defaults->waste);
-    wh_status s = WH_OK;
     if (!whi_bench_can(b, WH_CAP_USABLE_SIZE | WH_CAP_DISJOINT)) {
         return WH_OK;
     }
-    for (size_t i = 0; i < sizes.n && s == WH_OK; i++) {
+    for (size_t i = 0; i < sizes.n; i++) {
         const uint64_t hi = sizes.v[i] < b->alloc->max_size ? sizes.v[i] : b->alloc->max_size;
         const whi_bench_part part = {.size_min = SMALLEST, .size = hi};
         if (hi >= SMALLEST && hi <= b->heap_bytes / 2 && !whi_bench_leave_out(b, part)) {
-            whi_bench_progress(b, "waste", hi, hi - SMALLEST + 1);
-            s = whi_bench_open_heap(b, whi_bench_heap_bytes(b));
-            if (s == WH_OK) {
-                s = run(b, hi);
-            }
-            whi_bench_close_heap(b);
+            WHI_BENCH_TRY(run(b, hi));
         }
     }
-    whi_bench_ledger_close(b);
-    return s;
+    return WH_OK;
 }

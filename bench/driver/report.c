@@ -5,28 +5,12 @@
 #include "bench/driver/internal.h"
 #include "build_info.h"
 
-const char *whi_bench_bytes_text(uint64_t bytes, char *text, size_t size) {
-    static const char units[] = {'K', 'M', 'G'};
-    int unit = -1;
-    uint64_t v = bytes;
-    while (unit < 2 && v != 0 && v % 1024 == 0) {
-        v /= 1024;
-        unit++;
-    }
-    if (unit < 0 || bytes < 16384) {
-        (void)snprintf(text, size, "%llu", (unsigned long long)bytes);
-    } else {
-        (void)snprintf(text, size, "%llu%c", (unsigned long long)v, units[unit]);
-    }
-    return text;
-}
-
 /* --- progress ----------------------------------------------------------------------------- */
 
-void whi_bench_progress(whi_bench *b, const char *case_name, uint64_t size, uint64_t threads) {
+void whi_bench_progress(whi_bench *b, uint64_t size, uint64_t threads) {
     char text[32];
     if (b->options->progress != NULL) {
-        (void)fprintf(b->options->progress, "\r\033[K%s: %s, %s B, %llu threads", case_name,
+        (void)fprintf(b->options->progress, "\r\033[K%s: %s, %s B, %llu threads", b->turn.name,
                       b->alloc->name, whi_bench_bytes_text(size, text, sizeof text),
                       (unsigned long long)threads);
         (void)fflush(b->options->progress);
@@ -79,16 +63,13 @@ static void show(whi_bench *b, const whi_bench_row *row, const whi_bench_result 
         (void)snprintf(ratio, sizeof ratio, "%.2f", ratio_of(row, r));
     }
     (void)fprintf(out, "%-11s %-10s %-5s %-12s %7s %8llu %11.1f %11.1f %11.1f %9s %9.2f",
-                  row->case_name, b->alloc->name, row->phase, row->op, size,
+                  b->turn.name, b->alloc->name, row->phase, row->op, size,
                   (unsigned long long)row->threads, r->us, r->us_min, r->us_max, ratio,
                   mops_of(row, r));
     if (b->on_sim) {
         (void)fprintf(out, " %9.1f %9.1f", r->steps_per_op, r->atomics_per_op);
     }
     (void)fprintf(out, " %7llu %5llu", (unsigned long long)r->failed, (unsigned long long)r->bad);
-    if (row->value_name != NULL) {
-        (void)fprintf(out, "  %s %.3f", row->value_name, row->value);
-    }
     for (size_t i = 0; i < row->n_values; i++) {
         (void)fprintf(out, "  %s %.*f", row->values[i].name, row->values[i].decimals,
                       row->values[i].value);
@@ -100,8 +81,7 @@ static void show(whi_bench *b, const whi_bench_row *row, const whi_bench_result 
     (void)fflush(out);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
- */
+/* --- JSON ---------------------------------------------------------------------------------- */
 
 static json_t *integer(uint64_t v) {
     return json_integer((json_int_t)v);
@@ -115,13 +95,12 @@ static int set_value(json_t *j, const whi_bench_value *v) {
 /* The us_, ratio_null and mops members are times; all others depend on the seed and the
  * options alone on the simulated device. */
 wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const whi_bench_result *r) {
-    b->total_failed += r->failed;
     b->total_bad += r->bad;
     show(b, row, r);
     json_t *j = json_object();
     int e = 0;
     e |= json_object_set_new(j, "alloc", json_string(b->alloc->name));
-    e |= json_object_set_new(j, "case", json_string(row->case_name));
+    e |= json_object_set_new(j, "case", json_string(b->turn.name));
     e |= json_object_set_new(j, "phase", json_string(row->phase));
     e |= json_object_set_new(j, "op", json_string(row->op));
     if (row->size_min != 0) {
@@ -144,9 +123,6 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const wh
     if (b->on_sim) {
         e |= json_object_set_new(j, "steps_per_op", json_real(r->steps_per_op));
         e |= json_object_set_new(j, "atomics_per_op", json_real(r->atomics_per_op));
-    }
-    if (row->value_name != NULL) {
-        e |= json_object_set_new(j, row->value_name, json_real(row->value));
     }
     for (size_t i = 0; i < row->n_values; i++) {
         e |= set_value(j, &row->values[i]);
@@ -180,8 +156,8 @@ wh_status whi_bench_emit(whi_bench *b, const whi_bench_row *row, const whi_bench
     return whi_bench_emit_result(b, row, &r);
 }
 
-static void show_left_out(whi_bench *b, const char *case_name) {
-    const whi_bench_part *from = &b->left_out;
+static void show_left_out(whi_bench *b) {
+    const whi_bench_part *from = &b->turn.left_out;
     FILE *out = b->options->table;
     char size[32];
     if (out == NULL) {
@@ -189,7 +165,7 @@ static void show_left_out(whi_bench *b, const char *case_name) {
     }
     whi_bench_progress_end(b);
     show_header(b);
-    (void)fprintf(out, "%-11s %-10s left out from ", case_name, b->alloc->name);
+    (void)fprintf(out, "%-11s %-10s left out from ", b->turn.name, b->alloc->name);
     if (from->op != NULL) {
         (void)fprintf(out, "%s, ", from->op);
     }
@@ -203,17 +179,17 @@ static void show_left_out(whi_bench *b, const char *case_name) {
     if (from->threads != 0) {
         (void)fprintf(out, ", %llu threads", (unsigned long long)from->threads);
     }
-    (void)fprintf(out, " on: %g s are over (--limit)\n", b->case_limits * b->limit);
+    (void)fprintf(out, " on: %g s are over (--limit)\n", b->turn.limits * b->limit);
     (void)fflush(out);
 }
 
-wh_status whi_bench_emit_left_out(whi_bench *b, const char *case_name) {
-    const whi_bench_part *from = &b->left_out;
-    show_left_out(b, case_name);
+wh_status whi_bench_emit_left_out(whi_bench *b) {
+    const whi_bench_part *from = &b->turn.left_out;
+    show_left_out(b);
     json_t *j = json_object();
     int e = 0;
     e |= json_object_set_new(j, "alloc", json_string(b->alloc->name));
-    e |= json_object_set_new(j, "case", json_string(case_name));
+    e |= json_object_set_new(j, "case", json_string(b->turn.name));
     if (from->op != NULL) {
         e |= json_object_set_new(j, "op", json_string(from->op));
     }
@@ -260,12 +236,8 @@ int whi_bench_write_lines(FILE *file, const json_t *header, const json_t *rows) 
     return e;
 }
 
-int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
-    json_t *meta = json_object();
-    int e = whi_bench_set_meta(meta, b->info);
-    e |= json_object_set_new(meta, "seed", integer(b->options->seed));
-    e |= json_object_set_new(meta, "target", json_string(b->on_sim ? "sim" : "cuda"));
-    e |= json_object_set_new(meta, "sms", integer(b->info->n_sms));
+/* The heaps that the cases had: the user's, or each case's own. */
+static int set_heaps(json_t *meta, const whi_bench *b) {
     const uint64_t chosen = b->options->heap_bytes;
     const whi_bench_defaults *own = b->defaults;
     const struct {
@@ -278,17 +250,27 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
                  {"pressure_heap", own->pressure_bytes},
                  {"drift_heap", own->drift_bytes},
                  {"scenarios_heap", own->scenarios_bytes}};
+    int e = 0;
     for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
         e |= json_object_set_new(meta, heaps[i].name,
                                  integer(chosen != 0 ? chosen : heaps[i].bytes));
     }
+    return e;
+}
+
+int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
+    static const char *const checks[] = {[WH_BENCH_CHECK_LAST] = "last",
+                                         [WH_BENCH_CHECK_EVERY] = "every",
+                                         [WH_BENCH_CHECK_ENDS] = "ends"};
+    json_t *meta = json_object();
+    int e = whi_bench_set_meta(meta, b->info);
+    e |= json_object_set_new(meta, "seed", integer(b->options->seed));
+    e |= json_object_set_new(meta, "target", json_string(b->on_sim ? "sim" : "cuda"));
+    e |= json_object_set_new(meta, "sms", integer(b->info->n_sms));
+    e |= set_heaps(meta, b);
     e |= json_object_set_new(meta, "reps", integer(b->reps));
     e |= json_object_set_new(meta, "limit", b->limit > 0 ? json_real(b->limit) : json_null());
-    const wh_bench_check check = b->options->check;
-    e |= json_object_set_new(meta, "check",
-                             json_string(check == WH_BENCH_CHECK_EVERY  ? "every"
-                                         : check == WH_BENCH_CHECK_ENDS ? "ends"
-                                                                        : "last"));
+    e |= json_object_set_new(meta, "check", json_string(checks[b->options->check]));
     if (b->on_sim) {
         const char *ran = b->info->driver; /* "random/0 seed 7 ...", what WH_SIM says included */
         e |= json_object_set_new(meta, "policy", json_stringn(ran, strcspn(ran, "/")));

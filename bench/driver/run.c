@@ -6,106 +6,6 @@
 
 #include "bench/driver/internal.h"
 
-static const uint64_t gpu_single[] = {16, 64, 256, 1024, 4096, 8192, 0};
-static const uint64_t gpu_mixed[] = {64, 1024, 4096, 8192, 0};
-static const uint64_t gpu_warp[] = {16, 512, 4096, 8192, 0};
-static const uint64_t gpu_scaling[] = {16, 512, 8192, 0};
-static const uint64_t gpu_churn[] = {256, 4096, 0};
-static const uint64_t gpu_large[] = {16 << 10, 64 << 10, 1 << 20, 16 << 20, 0};
-static const uint64_t gpu_utilization[] = {16,   32,   48,   64,   128,  256, 512,
-                                           1024, 1050, 2048, 4096, 8192, 0};
-static const uint64_t all_full_single[] = {256, 0};
-static const uint64_t all_full_mixed[] = {4096, 0};
-static const uint64_t all_pressure[] = {256, 4096, 0};
-static const uint64_t all_streams[] = {256, 4096, 0};
-static const uint64_t all_waste[] = {8192, 1 << 20, 0};
-static const uint64_t sim_scaling[] = {16, 8192, 0};
-static const uint64_t sim_large[] = {16 << 10, 64 << 10, 1 << 20, 0};
-static const uint64_t sim_utilization[] = {48, 256, 1050, 4096, 8192, 0};
-
-/* A GPU gets the work that published figures were measured with; the simulated device
- * what ends within three minutes on one core, all cases and allocators together. */
-static const whi_bench_defaults gpu_defaults = {
-    .heap_bytes = (uint64_t)8 << 30,
-    .utilization_bytes = (uint64_t)2 << 30,
-    .reps = 10,
-    .limit = 0.5,
-    .threads = 1000000,
-    .warps = 100000,
-    .scaling_max = 1 << 20,
-    .scaling_factor = 2,
-    .churn_threads = 200000,
-    .churn_steps = 20,
-    .batch = 100000,
-    .full_bytes = (uint64_t)2 << 30,
-    .full_threads = 100000,
-    .refuse_bytes = (uint64_t)64 << 20,
-    .refuse_threads = 1000000,
-    .pressure_bytes = (uint64_t)4 << 20,
-    .pressure_reps = 3,
-    .drift_bytes = (uint64_t)512 << 20,
-    .drift_batch = 1000000,
-    .drift_first = 65536,
-    .stream_threads = 32768,
-    .waste_sizes = 0,
-    .scenarios_bytes = (uint64_t)8 << 30,
-    .scenarios_threads = 100000,
-    .single = gpu_single,
-    .mixed = gpu_mixed,
-    .warp = gpu_warp,
-    .scaling = gpu_scaling,
-    .churn = gpu_churn,
-    .large = gpu_large,
-    .utilization = gpu_utilization,
-    .full_single = all_full_single,
-    .full_mixed = all_full_mixed,
-    .pressure = all_pressure,
-    .streams = all_streams,
-    .waste = all_waste,
-};
-static const whi_bench_defaults sim_defaults = {
-    .heap_bytes = (uint64_t)128 << 20,
-    .utilization_bytes = (uint64_t)4 << 20,
-    .reps = 3,
-    .limit = 0,
-    .threads = 4096,
-    .warps = 256,
-    .scaling_max = 1 << 14,
-    .scaling_factor = 4,
-    .churn_threads = 1024,
-    .churn_steps = 20,
-    .batch = 2048,
-    .full_bytes = (uint64_t)4 << 20,
-    .full_threads = 4096,
-    .refuse_bytes = (uint64_t)2 << 20,
-    .refuse_threads = 2048,
-    .pressure_bytes = (uint64_t)64 << 10,
-    .pressure_reps = 1,
-    .drift_bytes = (uint64_t)1 << 20,
-    .drift_batch = 4096,
-    .drift_first = 4096,
-    .stream_threads = 512,
-    .waste_sizes = 1024,
-    .scenarios_bytes = (uint64_t)16 << 20,
-    .scenarios_threads = 512,
-    .single = gpu_single,
-    .mixed = gpu_mixed,
-    .warp = gpu_warp,
-    .scaling = sim_scaling,
-    .churn = gpu_churn,
-    .large = sim_large,
-    .utilization = sim_utilization,
-    .full_single = all_full_single,
-    .full_mixed = all_full_mixed,
-    .pressure = all_pressure,
-    .streams = all_streams,
-    .waste = all_waste,
-};
-
-const whi_bench_defaults *whi_bench_defaults_for(int on_sim) {
-    return on_sim ? &sim_defaults : &gpu_defaults;
-}
-
 /* --- the request ------------------------------------------------------------------------- */
 
 #define MAX_ALLOCATORS 64
@@ -115,7 +15,7 @@ typedef struct plan {
     size_t n_allocs;
 } plan;
 
-/* Appends the names that next(0), next(1), ... gives, separated by commas. */
+/* Appends a name, after a comma unless it is the first. */
 static void append_name(char *text, size_t size, const char *name) {
     const size_t used = strlen(text);
     (void)snprintf(text + used, size - used, "%s%s", used != 0 ? ", " : "", name);
@@ -270,23 +170,8 @@ static int check_inputs(whi_bench *b, char *error, size_t size) {
 
 /* --- the device ------------------------------------------------------------------------------ */
 
-static int open_device(whi_bench *b, char *error, size_t size) {
-    const wh_bench_options *o = b->options;
-    const char *spec = o->device != NULL ? o->device : "auto";
-    wh_sim_options sim;
-    memset(&sim, 0, sizeof sim);
-    sim.seed = o->seed;
-    sim.policy = o->policy;
-    sim.memory_bytes = SIM_MEMORY_BYTES;
-    const wh_status s = wh_device_open(&b->device, spec, &sim);
-    if (s == WH_OK) {
-        b->info = wh_device_get_info(b->device);
-        b->on_sim = b->info->target == WH_TARGET_SIM;
-        b->defaults = whi_bench_defaults_for(b->on_sim);
-        b->reps = o->reps != 0 ? o->reps : b->defaults->reps;
-        b->limit = o->limit > 0 ? o->limit : b->defaults->limit;
-        return 1;
-    }
+/* Why the device could not be opened, and what to do about it. */
+static void explain_device(const char *spec, wh_status s, char *error, size_t size) {
     if (s == WH_NO_DEVICE) {
         const uint32_t n = wh_device_cuda_count();
         if (n == 0) {
@@ -316,11 +201,30 @@ static int open_device(whi_bench *b, char *error, size_t size) {
     } else {
         (void)snprintf(error, size, "device '%s': %s", spec, wh_status_text(s));
     }
+}
+
+static int open_device(whi_bench *b, char *error, size_t size) {
+    const wh_bench_options *o = b->options;
+    const char *spec = o->device != NULL ? o->device : "auto";
+    wh_sim_options sim;
+    memset(&sim, 0, sizeof sim);
+    sim.seed = o->seed;
+    sim.policy = o->policy;
+    sim.memory_bytes = SIM_MEMORY_BYTES;
+    const wh_status s = wh_device_open(&b->device, spec, &sim);
+    if (s == WH_OK) {
+        b->info = wh_device_get_info(b->device);
+        b->on_sim = b->info->target == WH_TARGET_SIM;
+        b->defaults = whi_bench_defaults_for(b->on_sim);
+        b->reps = o->reps != 0 ? o->reps : b->defaults->reps;
+        b->limit = o->limit > 0 ? o->limit : b->defaults->limit;
+        return 1;
+    }
+    explain_device(spec, s, error, size);
     return 0;
 }
 
-/* --- the run ------------------------------------------------------------------------------------
- */
+/* --- the run --------------------------------------------------------------------------------- */
 
 static wh_status run_case(whi_bench *b, const plan *p, const char *name) {
     wh_status s = WH_OK;
@@ -341,17 +245,16 @@ static wh_status run_all(whi_bench *b, const plan *p) {
     if (s != WH_OK) {
         return whi_bench_fail(b, s, "set-up");
     }
-    b->call.counts = counts;
+    b->arrays.counts = counts;
     for (size_t i = 0; s == WH_OK && wh_bench_case_name(i) != NULL; i++) {
         if (runs(o, wh_bench_case_name(i))) {
             s = run_case(b, p, wh_bench_case_name(i));
         }
     }
     whi_bench_progress_end(b);
-    whi_bench_ledger_close(b);
-    (void)wh_device_free(b->device, b->call.ptrs);
-    (void)wh_device_free(b->device, b->call.born);
-    (void)wh_device_free(b->device, b->call.claimed);
+    (void)wh_device_free(b->device, b->arrays.ptrs);
+    (void)wh_device_free(b->device, b->arrays.born);
+    (void)wh_device_free(b->device, b->arrays.claimed);
     (void)wh_device_free(b->device, counts);
     return s;
 }

@@ -119,7 +119,7 @@ typedef struct churn_args {
     int use_owns;
 } churn_args;
 
-#define NOT_STAMPED 0xffu /* more than any step: churn_steps of bench/driver/run.c is 20 */
+#define NOT_STAMPED 0xffu /* more than any step: churn_steps of driver/defaults.c is 20 */
 
 WH_FN uint64_t churn_random(uint64_t seed, uint64_t thread, uint32_t step) {
     return mix(seed + (thread << 20) + step);
@@ -149,7 +149,9 @@ typedef struct churn_slots {
 WH_STATIC_ASSERT(WH_BENCH_SLOTS == 4, "churn_slots names four");
 
 WH_FN unsigned char *slot_block(churn_slots s, uint32_t k) {
-    return k < 2 ? (k == 0 ? s.p0 : s.p1) : (k == 2 ? s.p2 : s.p3);
+    unsigned char *const low = k == 0 ? s.p0 : s.p1;
+    unsigned char *const high = k == 2 ? s.p2 : s.p3;
+    return k < 2 ? low : high;
 }
 
 WH_FN uint32_t slot_born(churn_slots s, uint32_t k) {

@@ -275,24 +275,24 @@ void whi_log_end(whi_engine *e) {
     }
 }
 
-whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave) {
+bool whi_log_replays(const whi_log *g) {
+    return g->replay;
+}
+
+void whi_log_picked(whi_engine *e, const whi_lane *l, const whi_lane *next) {
     whi_log *g = e->log;
-    if (!g->replay) {
-        whi_lane *next = whi_policy_pick(e, l, leave); /* as without a record, random draws too */
-        if (e->n_run == 1) {
-            return next;
-        }
-        if (next == l) {
-            g->stay++;
-        } else {
-            flush_stay(g);
-            const whi_grid *grid = next->warp->block->grid;
-            put_number(g, 'g',
-                       grid->first_thread + (uint64_t)next->self.block * grid->threads +
-                           next->self.thread);
-        }
-        return next;
+    if (next == l) {
+        g->stay++;
+        return;
     }
+    const whi_grid *grid = next->warp->block->grid;
+    flush_stay(g);
+    put_number(g, 'g',
+               grid->first_thread + (uint64_t)next->self.block * grid->threads + next->self.thread);
+}
+
+whi_lane *whi_log_pick(whi_engine *e, whi_lane *l) {
+    whi_log *g = e->log;
     if (e->n_run == 1) {
         return e->runnable[0];
     }

@@ -226,8 +226,8 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     return 1;
 }
 
-/* What X1 of ouroboros/oom.h promises: a class's own memory, in any lane's hands, but not a chunk of
- * another class that becomes idle, or is moved by another search, while this one looks: hence
+/* What X1 of ouroboros/oom.h promises: a class's own memory, in any lane's hands, but not a chunk
+ * of another class that becomes idle, or is moved by another search, while this one looks: hence
  * `apart`. Virtual queues take chunks for their entries, and one that is empty keeps up to two
  * of them; one more may have been provisioned ahead, or as many as `ahead` says. Static ones take
  * none. */

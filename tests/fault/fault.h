@@ -66,18 +66,19 @@ typedef struct workload {
     uint32_t may_fail; /* that a malloc fails is no finding */
     /* The heap. */
     const char *allocator; /* NULL: none */
-    wh_status (*plan)(const struct workload *w, uint64_t seed, wh_heap_options *options);
+    wh_status (*make)(const struct workload *w, uint64_t seed, wh_heap_options *options,
+                      wh_heap **heap);
     size_t handle_bytes;
     wh_tuning tuning;
-    uint32_t pieces; /* plan: how many segments, or chunks; few, so that memory changes hands */
-    uint64_t bytes;  /* plan: above the least heap's */
+    uint32_t pieces; /* make: how many segments, or chunks; few, so that memory changes hands */
+    uint64_t bytes;  /* make: above the least heap's */
     /* Makes what lies in the simulated device's memory, which is the host's; NULL: zeros will do.
      */
     void (*prepare)(const workload_args *a);
 } workload;
 
-/* Where a fault shows: lost order is a data race, which ThreadSanitizer sees, or an old value,
- * which the simulator's weak memory shows; that one is not there under ThreadSanitizer. */
+/* Where a fault shows: in the logic, everywhere; lost order, as a data race that ThreadSanitizer
+ * sees, or as an old value in the simulator's weak memory, which ThreadSanitizer does without. */
 typedef enum where_found { EVERYWHERE, UNDER_TSAN, WEAK_MEMORY } where_found;
 
 typedef struct fault {

@@ -32,15 +32,15 @@ WH_KERNEL(circular_grace_pair, workload_args, a) {
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* So many bytes above the least heap. */
-static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_heap **heap) {
     (void)seed;
     const wh_status s = wh_heap_min_bytes(o, &o->bytes);
     o->bytes += w->bytes;
-    return s;
+    return s == WH_OK ? wh_heap_create(heap, o) : s;
 }
 
 #define LIST(name, above)                                                                         \
-    .allocator = (name), .plan = plan, .handle_bytes = sizeof(wh_circular_ref), .bytes = (above), \
+    .allocator = (name), .make = make, .handle_bytes = sizeof(wh_circular_ref), .bytes = (above), \
     .tuning = {.exact_oom = 1}
 
 static const workload workloads[] = {

@@ -130,15 +130,15 @@ WH_KERNEL(ouro_refill, workload_args, a) {
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* The least heap has two chunks. */
-static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_heap **heap) {
     o->tuning.buffers = seed / 4 % 2 != 0 ? 4 : 0; /* open words: 0 makes it one */
     const wh_status s = wh_heap_min_bytes(o, &o->bytes);
     o->bytes += (w->pieces - 2) * 560;
-    return s;
+    return s == WH_OK ? wh_heap_create(heap, o) : s;
 }
 
 #define HEAP(variant, chunks, entries)                                                             \
-    .allocator = (variant), .plan = plan, .handle_bytes = sizeof(wh_ouro_ref), .pieces = (chunks), \
+    .allocator = (variant), .make = make, .handle_bytes = sizeof(wh_ouro_ref), .pieces = (chunks), \
     .tuning = {.chunk_bytes = 512, .queue_entries = (entries)}
 
 static const workload workloads[] = {

@@ -41,8 +41,7 @@ static wh_status make_heap(run *r) {
     options.device = r->device;
     options.allocator = w->allocator;
     options.tuning = w->tuning;
-    wh_status s = w->plan(w, r->seed, &options);
-    s = s == WH_OK ? wh_heap_create(&r->heap, &options) : s;
+    const wh_status s = w->make(w, r->seed, &options, &r->heap);
     return s == WH_OK ? wh_heap_handle_of(r->heap, w->allocator, 0, &r->args.heap, w->handle_bytes)
                       : s;
 }

@@ -7,20 +7,20 @@
 
 #include "warpheap/warpheap.h"
 
-/* The set is one of a heap that has been full for a while: takes look at the lists first, without
- * entering slabs. */
-WH_FN wh_tessera_set *dry_set(const wh_tessera_core *g) {
-    wh_tessera_set *own = wh_tessera_set_at_(*g, 0);
-    wh_add_u32_relaxed(&own->begun, WH_TESSERA_POOL_TURN + 1);
-    wh_add_u32_relaxed(&own->done, WH_TESSERA_POOL_TURN + 1);
-    wh_store_u32_relaxed(&own->dry, 1);
-    return own;
+/* The shard is one of a heap that has been exhausted for a while: takes look at the lists first,
+ * without entering slabs. */
+WH_FN wh_tessera_shard *shard_of_empty_pool(const wh_tessera_core *g) {
+    wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, 0);
+    wh_add_u32_relaxed(&own_shard->takes_begun, WH_TESSERA_POOL_TURN + 1);
+    wh_add_u32_relaxed(&own_shard->takes_done, WH_TESSERA_POOL_TURN + 1);
+    wh_store_u32_relaxed(&own_shard->pool_was_empty, 1);
+    return own_shard;
 }
 
 /* Every lane takes and gives blocks of all sizes up to `most`, most of them of few sizes, so that
- * slabs change class all the time. A block is written by its owner and verified before the
- * free. With one block a lane no malloc may fail if there are as many chunks as lanes, since
- * each pins one chunk at most, or as many slots, if all are of one size (X1, I6). */
+ * slabs change class all the time. A block is written by its owner and verified before the free.
+ * With one block a lane no malloc may fail if there are as many chunks as lanes, since each pins
+ * one chunk at most, or as many slots, if all are of one size (X1, I6). */
 WH_KERNEL(tessera_churn, workload_args, a) {
     const uint64_t i = wh_thread_id();
     uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
@@ -93,7 +93,7 @@ WH_KERNEL(tessera_spare, workload_args, a) {
     void **p = (void **)wh_tessera_spare_(a.heap, cursor, a.heap.classes[c], me,
                                           wh_group_by_u32(me, c), 1, &attach, &v, NULL);
     if (p == NULL) {
-        p = (void **)wh_tessera_ask_(wh_tessera_core_of_(a.heap), &a.heap.sets[0], 0, me, 0, c,
+        p = (void **)wh_tessera_ask_(wh_tessera_core_of_(a.heap), &a.heap.shards[0], 0, me, 0, c,
                                      attach, v, NULL, a.most);
     }
     const int had_rest = wh_tessera_has_slots_(wh_load_u64_relaxed(&cursor->spare));
@@ -116,9 +116,10 @@ WH_FN uint32_t is_none(const wh_tessera_core *g, uint32_t c) {
     return wh_tessera_none_(g, wh_activemask(), 0, c, 1, 1, &number) == WH_TESSERA_NONE;
 }
 
-/* While somebody holds slots of the only chunk in the midst of a take, or a free has shut it and
- * not put it into the pool yet, nobody may learn that there is nothing: neither who wants a slot,
- * of any class, nor who wants a run (X1). `most`: a class of several words; `least`: of one. */
+/* While somebody holds slots of the only chunk in the midst of a take, or a free has made it empty
+ * and not put it into the pool yet, nobody may learn that there is nothing: neither who wants a
+ * slot, of any class, nor who wants a run (X1). `most`: a class of several words; `least`: of one.
+ */
 WH_KERNEL(tessera_under_way, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const wh_mask me = wh_activemask();
@@ -133,13 +134,13 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     wrong += is_none(g, c); /* its tag was read before that */
     *tag = taken;
     *wh_tessera_words_of_(*g, 0) = 0;
-    (void)wh_tessera_begin_(*g, 0);
+    (void)wh_tessera_begin_take_(*g, 0);
     wrong += is_none(g, c);
-    wh_tessera_end_(*g, 0);
-    wh_add_u32_relaxed(&wh_tessera_set_at_(*g, 0)->begun, 1);
+    wh_tessera_end_take_(*g, 0);
+    wh_add_u32_relaxed(&wh_tessera_shard_at_(*g, 0)->takes_begun, 1);
     wrong += is_none(g, c);
     wrong += wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1) != WH_TESSERA_WAIT;
-    wh_tessera_end_(*g, 0);
+    wh_tessera_end_take_(*g, 0);
     wrong += 1 - is_none(g, c); /* quiet: nothing is left */
     *tag = WH_TESSERA_FREE;
     *wh_tessera_words_of_(*g, 0) = 0;
@@ -176,15 +177,15 @@ WH_KERNEL(tessera_late_leave, workload_args, a) {
         while (wh_load_u32_relaxed(step) != 1) {
             wh_backoff(attempt++);
         }
-        while (!wh_tessera_enter_(g, 0)) { /* an old value of the state is SHUT */
+        while (!wh_tessera_pin_(g, 0)) { /* an old value of the state is EMPTY */
             wh_backoff(attempt++);
         }
         wh_store_u32_relaxed(step, 2);
         while (wh_load_u32_relaxed(wh_tessera_state_at_(g, 0)) !=
-               WH_TESSERA_SHUT + WH_TESSERA_TAKER) {
+               WH_TESSERA_EMPTY + WH_TESSERA_PINNER) {
             wh_backoff(attempt++);
         }
-        wh_tessera_leave_(g, 0, 0, 0);
+        wh_tessera_unpin_(g, 0, 0, 0);
         uint64_t *p = (uint64_t *)wh_malloc(a.heap, a.most);
         wh_add_u32_relaxed(&a.found->nulls, p == NULL); /* the chunk is in the pool */
         if (p != NULL) {
@@ -194,19 +195,19 @@ WH_KERNEL(tessera_late_leave, workload_args, a) {
     }
 }
 
-/* A taker has seen a block of a pack, which then goes back; the next pack at the same place has
+/* A taker has seen a block of a pack, which then goes back; the next pack in the same chunks has
  * another block in that slot, free, too. Whatever the taker gets must be a free block of this one.
  * Two rounds: the chunk in which that slot is differs in its tag, or the first one does as well. */
 WH_KERNEL(tessera_late_pack, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t lane = wh_lane_id(), free_slot = 27;
     for (uint32_t first = 0; first < 2; first++) {
-        wh_tessera_sight sight = {0, 0, 0, 0, 0};
+        wh_tessera_pack_view view = {0, 0, 0, 0, 0};
         const unsigned char *seen = NULL; /* the pack */
         for (uint32_t life = 0; life < 2; life++) {
             const uint32_t shift = lane >= 16 || first != 0 ? life : 0;
             const uint32_t granules = 4 + (lane + shift) % 4; /* four classes, 8 lanes each */
-            wh_store_u32_relaxed(&a.heap.sets[0].packs, 0);
+            wh_store_u32_relaxed(&a.heap.shards[0].pack_ticket, 0);
             unsigned char *p = (unsigned char *)wh_malloc_lanes(a.heap, ~0u, (size_t)granules * 32);
             const unsigned char *pack =
                 (const unsigned char *)(uintptr_t)wh_shfl_u64(~0u, (uint64_t)(uintptr_t)p, 0);
@@ -219,21 +220,21 @@ WH_KERNEL(tessera_late_pack, workload_args, a) {
             }
             wh_syncwarp(~0u);
             if (lane == 0 && life == 0) {
-                sight = wh_tessera_see_block_(*g, chunk, 4);
-                wrong |= sight.fit == 0;
+                view = wh_tessera_view_pack_(*g, chunk, 4);
+                wrong |= view.fit == 0;
             } else if (lane == 0) {
                 int raced = 0;
-                const wh_tessera_take take =
-                    wh_tessera_claim_block_(*g, 0, chunk, 4, sight, &raced);
-                const wh_tessera_sight now = wh_tessera_see_block_(*g, chunk, 0);
+                const wh_tessera_grant grant =
+                    wh_tessera_claim_block_(*g, 0, chunk, 4, view, &raced);
+                const wh_tessera_pack_view now = wh_tessera_view_pack_(*g, chunk, 0);
                 wrong |= (uint32_t)raced;
-                wrong |= take.bits == 0 ? WH_TESSERA_FIT_SLOT(now.fit) != free_slot
-                                        : now.word != 0 || (sight.tag != now.tag) ||
-                                              (take.at & 0xffff) !=
-                                                  WH_TESSERA_FIT_START(wh_tessera_pack_fit_(
-                                                      *g, chunk, now.tag, 1u << free_slot, 0));
-                if (take.bits != 0) {
-                    wh_tessera_give_(*g, 0, chunk, now.tag, 0, take.bits);
+                wrong |= grant.bits == 0 ? WH_TESSERA_FIT_SLOT(now.fit) != free_slot
+                                         : now.word != 0 || (view.tag != now.tag) ||
+                                               (grant.at & 0xffff) !=
+                                                   WH_TESSERA_FIT_START(wh_tessera_pack_fit_(
+                                                       *g, chunk, now.tag, 1u << free_slot, 0));
+                if (grant.bits != 0) {
+                    wh_tessera_give_(*g, 0, chunk, now.tag, 0, grant.bits);
                 }
             }
             wh_add_u32_relaxed(&a.found->nulls, wrong);
@@ -245,7 +246,7 @@ WH_KERNEL(tessera_late_pack, workload_args, a) {
 
 /* Full warps have packs; then lanes free their blocks and take others, one by one, so that packs
  * are used up and have free blocks again all the time. Those of odd lanes stay: in the end many
- * packs have some free blocks, and must be listed (I6). Then those go as well. */
+ * packs have some free blocks, and must be on the partial list (I6). Then those go as well. */
 WH_KERNEL(tessera_packs, workload_args, a) {
     const uint32_t lane = wh_lane_id();
     uint32_t random = a.seed * 7919u + (uint32_t)wh_thread_id() * 104729u + 1u;
@@ -275,8 +276,8 @@ WH_KERNEL(tessera_free_kept, workload_args, a) {
 }
 
 /* All four slots of the only chunk are taken, and a malloc has been told so. One lane has freed one
- * of them and not listed the slab yet, another lane a second one, which need not list it: its
- * malloc may not be told of what was so before (X2). One lane plays both. In a block of a whole
+ * of them and not put the slab on the partial list yet, another lane a second one, which need not:
+ * its malloc may not be told of what was so before (X2). One lane plays both. In a block of a whole
  * warp the others make the second free with it. */
 WH_KERNEL(tessera_verdict, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
@@ -299,12 +300,12 @@ WH_KERNEL(tessera_verdict, workload_args, a) {
         wh_free(a.heap, p[2]);
     }
     if (plays) {
-        wh_store_u32_relaxed(wh_tessera_reuse_at_(wh_tessera_set_at_(g, 0), c),
+        wh_store_u32_relaxed(wh_tessera_reuse_at_(wh_tessera_shard_at_(g, 0), c),
                              0); /* for another slab */
         p[2] = wh_malloc(a.heap, a.most);
         a.found->nulls += p[2] == NULL;
         const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, 0));
-        wh_tessera_list_slab_(g, wh_tessera_tag_list(g, tag), 0);
+        wh_tessera_add_partial_(g, wh_tessera_list_of(g, tag), 0);
         for (uint32_t k = 0; k < 3; k++) {
             wh_free(a.heap, p[k]);
         }
@@ -349,7 +350,7 @@ WH_KERNEL(tessera_late_slot, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
     const uint32_t word = slots >> 6, step = a.heap.classes[c].slot_size;
-    wh_tessera_set *own = dry_set(g);
+    wh_tessera_shard *own_shard = shard_of_empty_pool(g);
     uint64_t *at = wh_tessera_words_of_(*g, 0) + word;
     const uint64_t past = (uint64_t)1 << (slots & 63);
     unsigned char *first = (unsigned char *)wh_malloc(a.heap, a.most);
@@ -358,9 +359,9 @@ WH_KERNEL(tessera_late_slot, workload_args, a) {
     }
     wh_free(a.heap, first + (uint64_t)word * 64 * step);
     (void)wh_fetch_and_u64_acq_rel(at, ~past);
-    wh_store_u32_relaxed(&own->dry, 1);
+    wh_store_u32_relaxed(&own_shard->pool_was_empty, 1);
     a.found->nulls += wh_tessera_take_from_(*g, 0, c, 0, 1, 0).bits != 0;
-    a.found->nulls += wh_tessera_take_each_(g, own, 0, c, 1).bits != 0;
+    a.found->nulls += wh_tessera_take_each_(g, own_shard, 0, c, 1).bits != 0;
     (void)wh_fetch_or_u64_acq_rel(at, past);
     for (uint32_t i = 0; i < slots; i++) {
         wh_free(a.heap, i == word * 64 ? NULL : first + (uint64_t)i * step);
@@ -382,11 +383,11 @@ WH_KERNEL(tessera_late_ends, workload_args, a) {
             wh_backoff(attempt++);
         }
         while (wh_load_u32_relaxed(stage) != 3) {
-            const wh_tessera_take take = wh_tessera_take_from_(g, 0, c, 0, 1, 0);
+            const wh_tessera_grant grant = wh_tessera_take_from_(g, 0, c, 0, 1, 0);
             wh_add_u32_relaxed(&a.found->overlaps,
-                               take.bits != 0 && wh_load_u32_relaxed(stage) == 2);
-            wh_free(a.heap,
-                    wh_tessera_taken_(wh_tessera_core_of_(a.heap), a.heap.classes[c], take, 0));
+                               grant.bits != 0 && wh_load_u32_relaxed(stage) == 2);
+            wh_free(a.heap, wh_tessera_granted_slot_(wh_tessera_core_of_(a.heap), a.heap.classes[c],
+                                                     grant, 0));
         }
         return;
     }
@@ -418,7 +419,7 @@ WH_KERNEL(tessera_nothing, workload_args, a) {
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g.chunk_log2) / a.most;
     const uint32_t last = slots & ~63u, step = a.heap.classes[c].slot_size;
     uint32_t *stage = &a.found->inside, *taken = &a.found->overlaps;
-    uint32_t *frees = &wh_tessera_set_at_(g, 0)->frees, before = 0;
+    uint32_t *frees = &wh_tessera_shard_at_(g, 0)->frees, before = 0;
     unsigned char *first = NULL;
     if (wh_thread_id() == 0) {
         first = (unsigned char *)wh_malloc(a.heap, a.most);
@@ -433,9 +434,10 @@ WH_KERNEL(tessera_nothing, workload_args, a) {
         wh_backoff(attempt);
     }
     for (uint32_t k = 0; k < a.steps; k++) {
-        const wh_tessera_take take = wh_tessera_take_from_(g, 0, c, 0, 1, 0);
-        wh_add_u32_relaxed(taken, take.bits != 0);
-        wh_free(a.heap, wh_tessera_taken_(wh_tessera_core_of_(a.heap), a.heap.classes[c], take, 0));
+        const wh_tessera_grant grant = wh_tessera_take_from_(g, 0, c, 0, 1, 0);
+        wh_add_u32_relaxed(taken, grant.bits != 0);
+        wh_free(a.heap,
+                wh_tessera_granted_slot_(wh_tessera_core_of_(a.heap), a.heap.classes[c], grant, 0));
     }
     wh_add_u32_release(stage, 1);
     for (uint32_t attempt = 0; first != NULL && wh_load_u32_acquire(stage) != 3; attempt++) {
@@ -482,8 +484,8 @@ WH_KERNEL(tessera_slabs, workload_args, a) {
 }
 
 /* A chunk becomes a slab of several words, of another class than it was; its owner frees a slot.
- * Who looks for slots of the class that it was finds none: as soon as it may enter, it sees the new
- * tag (P7). With holds = 2 it does not enter, but looks again at the tag (T1). */
+ * Who looks for slots of the class that it was finds none: as soon as it may pin, it sees the new
+ * tag (P7). With holds = 2 it does not pin, but looks again at the tag (T1). */
 WH_KERNEL(tessera_dressed, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t before = wh_tessera_class_of(a.least), after = wh_tessera_class_of(a.most);
@@ -491,7 +493,8 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
     uint64_t *words = wh_tessera_words_of_(g, 0);
     uint32_t *stage = &a.found->inside;
     const int each = a.holds == 2;
-    wh_tessera_set *own = wh_thread_id() != 0 ? dry_set(wh_tessera_core_of_(a.heap)) : NULL;
+    wh_tessera_shard *own_shard =
+        wh_thread_id() != 0 ? shard_of_empty_pool(wh_tessera_core_of_(a.heap)) : NULL;
     for (uint32_t step = 0; step < a.steps; step++) {
         const uint32_t from = 4 * step, word = step % 2;
         if (wh_thread_id() != 0) {
@@ -499,14 +502,15 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
                 wh_backoff(attempt);
             }
             while (wh_load_u32_relaxed(stage) == from + 1) {
-                wh_tessera_take take;
+                wh_tessera_grant grant;
                 if (each) {
-                    wh_tessera_list_slab_(g, before, 0);
-                    take = wh_tessera_take_each_(wh_tessera_core_of_(a.heap), own, 0, before, 1);
+                    wh_tessera_add_partial_(g, before, 0);
+                    grant =
+                        wh_tessera_take_each_(wh_tessera_core_of_(a.heap), own_shard, 0, before, 1);
                 } else {
-                    take = wh_tessera_take_from_(g, 0, before, 0, 1, 0);
+                    grant = wh_tessera_take_from_(g, 0, before, 0, 1, 0);
                 }
-                wh_add_u32_relaxed(&a.found->overlaps, take.bits != 0);
+                wh_add_u32_relaxed(&a.found->overlaps, grant.bits != 0);
             }
             wh_store_u32_release(stage, from + 3);
             continue;
@@ -515,7 +519,7 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, 0), tags[before]);
         wh_store_u32_release(stage, from + 1);
         wh_backoff(0);
-        wh_tessera_dress_(g, tags[after], 0, 1, 0, 1, 0);
+        wh_tessera_format_(g, tags[after], 0, 1, 0, 1, 0);
         wh_backoff(1);
         (void)wh_fetch_or_u64_acq_rel(&words[word], 1);
         wh_backoff(0);
@@ -525,7 +529,7 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
         }
         wh_store_u64_relaxed(&words[word], 0);
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, 0), WH_TESSERA_FREE);
-        wh_store_u32_relaxed(wh_tessera_state_at_(g, 0), WH_TESSERA_SHUT);
+        wh_store_u32_relaxed(wh_tessera_state_at_(g, 0), WH_TESSERA_EMPTY);
         wh_tessera_put_chunks_(g, 0, 0, 1);
     }
     if (wh_thread_id() == 0) {
@@ -534,7 +538,7 @@ WH_KERNEL(tessera_dressed, workload_args, a) {
 }
 
 /* All slots of the only chunk are taken and freed, of two classes in turn. A second lane takes
- * slots of one of these classes from listed slabs, without entering: what it gets is a slot of a
+ * slots of one of these classes from partial slabs, without pinning: what it gets is a slot of a
  * slab of that class (T1), which stays until it has given it back (I4), and its own (P1). */
 WH_KERNEL(tessera_each, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
@@ -545,9 +549,9 @@ WH_KERNEL(tessera_each, workload_args, a) {
             wh_backoff(attempt++);
         }
         while (wh_load_u32_relaxed(stage) == 1) {
-            const wh_tessera_take take =
-                wh_tessera_take_each_(g, wh_tessera_set_at_(*g, 0), 0, c, 1);
-            uint64_t *p = (uint64_t *)wh_tessera_taken_(g, a.heap.classes[c], take, 0);
+            const wh_tessera_grant grant =
+                wh_tessera_take_each_(g, wh_tessera_shard_at_(*g, 0), 0, c, 1);
+            uint64_t *p = (uint64_t *)wh_tessera_granted_slot_(g, a.heap.classes[c], grant, 0);
             if (p != NULL) {
                 const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(*g, 0));
                 wh_add_u32_relaxed(&a.found->overlaps,
@@ -559,7 +563,7 @@ WH_KERNEL(tessera_each, workload_args, a) {
         }
         return;
     }
-    wh_tessera_set *own = dry_set(g);
+    wh_tessera_shard *own_shard = shard_of_empty_pool(g);
     wh_store_u32_release(stage, 1);
     for (uint32_t step = 0; step < a.steps; step++) {
         uint64_t *last = NULL; /* each starts with the address of the one before */
@@ -568,7 +572,7 @@ WH_KERNEL(tessera_each, workload_args, a) {
             *p = (uint64_t)(uintptr_t)last;
             last = p;
         }
-        wh_store_u32_relaxed(&own->dry, 1);
+        wh_store_u32_relaxed(&own_shard->pool_was_empty, 1);
         while (last != NULL) {
             uint64_t *before = (uint64_t *)(uintptr_t)*last;
             wh_free(a.heap, last);
@@ -579,13 +583,15 @@ WH_KERNEL(tessera_each, workload_args, a) {
 }
 
 /* A slab without a free slot is still on the list, and a taker is about to take it off when one is
- * freed: whatever comes first, if that slot is free in the end, the slab is listed (I6). */
+ * freed: whatever comes first, if that slot is free in the end, the slab goes on the partial list
+ * (I6). */
 WH_KERNEL(tessera_unlisted, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
-    const wh_veb list = wh_tessera_list_(*g, c);
+    const wh_veb list = wh_tessera_partial_list_(*g, c);
     uint32_t *stage = &a.found->inside;
-    wh_tessera_set *own = wh_thread_id() == 0 ? dry_set(g) : wh_tessera_set_at_(*g, 0);
+    wh_tessera_shard *own_shard =
+        wh_thread_id() == 0 ? shard_of_empty_pool(g) : wh_tessera_shard_at_(*g, 0);
     void *first = wh_thread_id() == 0 ? wh_malloc(a.heap, a.most) : NULL;
     for (uint32_t i = 1; wh_thread_id() == 0 && i < slots; i++) {
         (void)wh_malloc(a.heap, a.most);
@@ -595,16 +601,16 @@ WH_KERNEL(tessera_unlisted, workload_args, a) {
             for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != 2 * step + 1; attempt++) {
                 wh_backoff(attempt);
             }
-            const wh_tessera_take take = wh_tessera_take_each_(g, own, 0, c, 1);
-            wh_free(a.heap, wh_tessera_taken_(g, a.heap.classes[c], take, 0));
+            const wh_tessera_grant grant = wh_tessera_take_each_(g, own_shard, 0, c, 1);
+            wh_free(a.heap, wh_tessera_granted_slot_(g, a.heap.classes[c], grant, 0));
             wh_store_u32_release(stage, 2 * step + 2);
             continue;
         }
-        wh_store_u32_relaxed(&own->dry, 1);
+        wh_store_u32_relaxed(&own_shard->pool_was_empty, 1);
         for (uint32_t i = 0; i < WH_TESSERA_REUSES; i++) {
-            wh_store_u32_relaxed(&own->cursors[c].reuse[i], 0);
+            wh_store_u32_relaxed(&own_shard->cursors[c].reuse[i], 0);
         }
-        wh_tessera_list_slab_(*g, c, 0);
+        wh_tessera_add_partial_(*g, c, 0);
         wh_store_u32_release(stage, 2 * step + 1);
         wh_backoff(0);
         wh_free(a.heap, first);
@@ -627,7 +633,7 @@ WH_KERNEL(tessera_counted, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const wh_mask me = wh_activemask();
     const uint32_t c = wh_tessera_class_of(a.most), other = wh_tessera_class_of(a.least);
-    const uint32_t *events = &wh_tessera_set_at_(*g, 0)->events;
+    const uint32_t *events = &wh_tessera_shard_at_(*g, 0)->events;
     uint32_t *stage = &a.found->inside, *lock = &wh_tessera_header_(*g)->search_lock;
     for (uint32_t step = 0; step < a.steps; step++) {
         if (wh_thread_id() != 0) {
@@ -650,7 +656,7 @@ WH_KERNEL(tessera_counted, workload_args, a) {
         for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != 2 * step + 2; attempt++) {
             wh_backoff(attempt);
         }
-        a.found->nulls += (uint32_t)wh_tessera_is_said_(*g, me, 1, c, 0, WH_TESSERA_NO_NUMBER, 1);
+        a.found->nulls += (uint32_t)wh_tessera_oom_known_(*g, me, 1, c, 0, WH_TESSERA_NO_NUMBER, 1);
     }
 }
 
@@ -726,9 +732,9 @@ WH_KERNEL(tessera_handed, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint32_t c = wh_tessera_class_of(a.most), lane = wh_lane_id();
-    const wh_tessera_class row = a.heap.classes[c];
+    const wh_tessera_class cls = a.heap.classes[c];
     const int detaches = a.holds == 1;
-    wh_tessera_set *own = wh_tessera_set_at_(*g, 0);
+    wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, 0);
     uint32_t *stage = &a.found->inside, attempt = 0; /* | chunk << 8 */
     const uint32_t mine = wh_block_id() == 0 ? 2 : lane == 0 ? 0 : lane == 1 ? 1 : 3;
     if (wh_block_id() != 0 && (lane > 2 || (lane == 1 && !detaches))) {
@@ -750,11 +756,11 @@ WH_KERNEL(tessera_handed, workload_args, a) {
         wh_store_u32_relaxed(stage, detaches ? 1 : 2);
     } else if (mine == 1) {
         const uint32_t x = wh_ctz64(wh_load_u64_relaxed(wh_veb_word(pool, 0)));
-        const uint64_t span = wh_tessera_span(x, row.slots, 0);
+        const uint64_t span = wh_tessera_span(x, cls.slots, 0);
         a.found->overlaps += !wh_tessera_claim_n_(*g, x, 1);
-        wh_tessera_dress_(*g, wh_tessera_header_of_(g)->slab_tags[c], x, 1, 0, 1, 1);
-        wh_tessera_hold_(*g, 0, row, 0, span);
-        wh_tessera_publish_(own, c, 0, span, 1); /* it has the first slot */
+        wh_tessera_format_(*g, wh_tessera_header_of_(g)->slab_tags[c], x, 1, 0, 1, 1);
+        wh_tessera_hold_(*g, 0, cls, 0, span);
+        wh_tessera_publish_(own_shard, c, 0, span, 1); /* it has the first slot */
         wh_store_u32_relaxed(stage, x << 8 | 2);
         while ((wh_load_u32_relaxed(stage) & 255) != 4) {
             wh_backoff(attempt++);
@@ -772,7 +778,7 @@ WH_KERNEL(tessera_handed, workload_args, a) {
             last = wh_shfl_u32(WH_FULL_WARP, at, WH_WARP_SIZE - 1);
             wh_add_u32_relaxed(&a.found->nulls, p == NULL);
         }
-        if (lane == (detaches ? 0 : WH_WARP_SIZE - WH_WARP_SIZE % row.slots)) { /* who gave it */
+        if (lane == (detaches ? 0 : WH_WARP_SIZE - WH_WARP_SIZE % cls.slots)) { /* who gave it */
             wh_store_u32_relaxed(stage, last << 8 | 3);
         }
         while ((wh_load_u32_relaxed(stage) & 255) != 4) {
@@ -781,8 +787,8 @@ WH_KERNEL(tessera_handed, workload_args, a) {
         wh_syncwarp(WH_FULL_WARP);
         wh_free_lanes(a.heap, WH_FULL_WARP, p);
     } else {
-        const wh_tessera_take take = wh_tessera_take_from_(*g, 0, c, chunk, 1, 0);
-        uint64_t *p = (uint64_t *)wh_tessera_taken_(g, row, take, 0);
+        const wh_tessera_grant grant = wh_tessera_take_from_(*g, 0, c, chunk, 1, 0);
+        uint64_t *p = (uint64_t *)wh_tessera_granted_slot_(g, cls, grant, 0);
         wh_add_u32_relaxed(&a.found->nulls, p == NULL);
         if (p != NULL) {
             *p = 1;
@@ -812,10 +818,11 @@ WH_KERNEL(tessera_scattered, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t warp = wh_block_id(), lane = wh_lane_id(), words = 128 - 16 * (warp - 2);
     for (uint32_t step = 0; step < a.steps && warp < 2; step++) {
-        wh_tessera_set *own = wh_tessera_set_at_(g, 0);
-        wh_store_u32_relaxed(&own->no_packs, 0); /* it tries where the set puts the next one, */
-        wh_store_u32_relaxed(&own->packs, 56);   /* which has the two chunks at its end */
-        const uint32_t pack = wh_tessera_claim_pack_(g, own, 0, 8);
+        wh_tessera_shard *own_shard = wh_tessera_shard_at_(g, 0);
+        wh_store_u32_relaxed(&own_shard->skip_packs,
+                             0); /* it tries where the shard puts the next one, */
+        wh_store_u32_relaxed(&own_shard->pack_ticket, 56); /* which has the two chunks at its end */
+        const uint32_t pack = wh_tessera_claim_pack_(g, own_shard, 0, 8);
         wh_add_u32_relaxed(&a.found->overlaps, pack != g.n_chunks);
     }
     for (uint32_t step = 0; step < a.steps && warp >= 2 && lane == 0; step++) {
@@ -848,20 +855,20 @@ static wh_status run_scattered(const wh_launch *launch, const workload_args *a) 
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* The least heap of so many chunks, of which each takes more than its size: found by trying. */
-static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_heap **heap) {
     (void)seed;
     wh_status s = wh_heap_min_bytes(o, &o->bytes); /* one chunk */
     for (;;) {
-        wh_heap *heap = NULL;
         wh_tessera_ref h;
         memset(&h, 0, sizeof h);
-        s = s == WH_OK ? wh_heap_create(&heap, o) : s;
-        s = s == WH_OK ? wh_heap_handle(heap, &h) : s;
-        wh_heap_destroy(heap);
+        s = s == WH_OK ? wh_heap_create(heap, o) : s;
+        s = s == WH_OK ? wh_heap_handle(*heap, &h) : s;
         const uint32_t chunks = h.core.n_chunks;
         if (s != WH_OK || chunks >= w->pieces) {
             return s;
         }
+        wh_heap_destroy(*heap);
+        *heap = NULL;
         /* Most of the way at once. */
         const uint32_t lacking = w->pieces - chunks;
         o->bytes += lacking > 1 ? (uint64_t)(lacking - 1) * o->tuning.chunk_bytes : 256;
@@ -869,7 +876,7 @@ static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
 }
 
 #define HEAP(chunks, bytes_of_each, sets)                                         \
-    .allocator = "tessera", .plan = plan, .handle_bytes = sizeof(wh_tessera_ref), \
+    .allocator = "tessera", .make = make, .handle_bytes = sizeof(wh_tessera_ref), \
     .pieces = (chunks), .tuning = {.chunk_bytes = (bytes_of_each), .buffers = (sets)}
 
 /* may_fail: what all lanes ask for at once need not fit. */

@@ -18,6 +18,7 @@ CLEAN = {
     "src/list.h": "#define A 1\n" * 70 + "/* list.h */\n",
     "tests/x.cmake": "set(a b)\n" + "# no head\n" * 70,
     "tests/x.py": '#!/usr/bin/env python3\n"""x.py"""\n' + "# no head\n" * 70,
+    "src/d.c": "/* d.c: wh_d */\nvoid wh_d(int a,\n          int b) {\n    wh_e();\n}\n",
     "src/a.c": "/* a.c: see tests/fault/f.c. */\nWH_HD int pick(int a, int b) {\n"
                "    return a ? b : 0;\n}\n",
     "include/warpheap/core/ring.h": "/* ring.h\n *   I1  one owner\n *   P1  put -> take\n */\n"
@@ -65,6 +66,7 @@ PLANTED = [
     (("layer", FOO), RING, '#include "warpheap/detail/alloc/foo/foo.h"\n'),
     (("layer", "src/b.h"), RING, '#include "src/b.h"\n'),
     (("circle", "*"), "src/b.h", '#include "c.h"\n'),
+    (("circle", "*"), "src/e.c", "void wh_e(void) {\n    wh_d();\n}\n"),
 ]
 
 

@@ -21,7 +21,7 @@ It looks at the files that git knows, or at all files where there is no git. Its
   tag-unexplained   docs/MEMORY_MODEL.md has each ordering pair: P1, P2, ...
   plant             each WH_PLANT is named in a test, and each fault of a test's table is a WH_PLANT
   layer             includes go down: simt <- core <- alloc <- workload <- bench <- cli
-  circle            no file includes itself by way of others
+  circle            no file includes itself by way of others, and no .c file calls itself so
 
 A family is the files of an allocator's folder, or one file of core/. allow.txt, beside this file,
 has today's offenders, a line each: rule, path, symbol, value, reason. It may only shrink: an error
@@ -293,16 +293,27 @@ def layer(name):
     return LAYERS.index(parts[0]) if parts and own else -1
 
 
+def calls(tree):
+    """{.c file of the library or the program: those whose functions it names}."""
+    code = {name: COMMENT.sub("", tree.text[name]) for name in tree.code
+            if re.match(r"(src|workload|bench|cli)/.*(?<!_kernels)\.c$", name)}
+    defined = {found[1]: name for name, text in code.items() for found in
+               re.finditer(r"(?m)^(?!static\b)[a-z][\w *]*\b(whi?_\w+)\([^;{]*\) \{$", text)}
+    return {name: {defined[word] for word in set(re.findall(r"\w+", text)) & set(defined)} - {name}
+            for name, text in code.items()}
+
+
 def layers(tree, _):
     for name, others in tree.includes.items():
         for other in others:
             if 0 <= layer(name) < layer(other) or (
                     name.startswith("include/") and not other.startswith("include/")):
                 yield Offender("layer", name, other, 1, 1)
-    try:
-        graphlib.TopologicalSorter(tree.includes).prepare()
-    except graphlib.CycleError as error:
-        yield Offender("circle", error.args[1][0], "->".join(error.args[1]), 1, 1)
+    for graph in (tree.includes, calls(tree)):
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            yield Offender("circle", error.args[1][0], "->".join(error.args[1]), 1, 1)
 
 
 # --- the list of offenders ------------------------------------------------------------------

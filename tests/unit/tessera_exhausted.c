@@ -1,20 +1,21 @@
-/* tessera_exhausted.c: what NULL costs, in scheduling points of the simulated device, which are exact:
- * for lanes that ask a full heap, and for those that want more than there is while others free. The
- * bounds are a quarter above what it takes; what each part of the search is for brings more. */
+/* tessera_exhausted.c: what NULL costs, in scheduling points of the simulated device, which are
+ * exact: for lanes that ask an exhausted heap, and for those that want more than there is while
+ * others free. The bounds are a quarter above what it takes; what each part of the search is for
+ * brings more. */
 #define WH_ALLOCATOR tessera
 
 #include "sim/sim_test.h"
 
 #include "warpheap/warpheap.h"
 
-typedef struct full_args {
+typedef struct exhausted_args {
     wh_heap_ref heap;
     uint32_t *nulls, *wrong;
     uint32_t least, most, steps, seed;
-} full_args;
+} exhausted_args;
 
 /* Each lane holds a block, asks for another one, and frees the first. */
-WH_KERNEL(want, full_args, a) {
+WH_KERNEL(want, exhausted_args, a) {
     uint32_t random = a.seed * 7919u + (uint32_t)wh_thread_id() * 104729u + 1u;
     uint32_t *held = NULL;
     for (uint32_t step = 0; step < a.steps; step++) {
@@ -33,23 +34,23 @@ WH_KERNEL(want, full_args, a) {
 }
 
 /* Blocks until there are none; nobody frees. */
-WH_KERNEL(fill, full_args, a) {
+WH_KERNEL(fill, exhausted_args, a) {
     while (wh_malloc(a.heap, a.most) != NULL) {
     }
 }
 
-WH_KERNEL(ask, full_args, a) {
+WH_KERNEL(ask, exhausted_args, a) {
     wh_add_u32_relaxed(a.nulls, wh_malloc(a.heap, a.most) == NULL);
 }
 
 static uint64_t points(wh_device *device) {
-    wh_device_counters counters;
-    assert_int_equal(wh_device_get_counters(device, &counters), WH_OK);
-    return counters.steps;
+    wh_device_counters own_shard;
+    assert_int_equal(wh_device_get_counters(device, &own_shard), WH_OK);
+    return own_shard.steps;
 }
 
-static void open_full(full_args *a, wh_device **device, wh_heap **heap, uint64_t seed,
-                      uint64_t bytes) {
+static void open_exhausted(exhausted_args *a, wh_device **device, wh_heap **heap, uint64_t seed,
+                           uint64_t bytes) {
     wh_heap_options options;
     memset(a, 0, sizeof *a);
     memset(&options, 0, sizeof options);
@@ -78,10 +79,10 @@ static void test_more_than_there_is(void **state) {
     uint64_t all = 0; /* points; a single seed has 340 to 560 a malloc and free */
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
-        full_args a;
+        exhausted_args a;
         wh_device *device;
         wh_heap *heap;
-        open_full(&a, &device, &heap, seed, 512 << 10);
+        open_exhausted(&a, &device, &heap, seed, 512 << 10);
         a.least = 16;
         a.most = 4000;
         a.steps = 6;
@@ -101,10 +102,10 @@ static void test_a_full_heap(void **state) {
     uint64_t all_seeds = 0;
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
-        full_args a;
+        exhausted_args a;
         wh_device *device;
         wh_heap *heap;
-        open_full(&a, &device, &heap, seed, 2 << 20);
+        open_exhausted(&a, &device, &heap, seed, 2 << 20);
         a.most = 256;
         const wh_launch one = grid(device, 1, 32), all = grid(device, 16, 128);
         assert_int_equal(fill(&one, &a), WH_OK);

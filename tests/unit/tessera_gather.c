@@ -35,16 +35,16 @@ typedef struct scattered {
     gather_args a;
     uint32_t *sizes;
     uint64_t *taken;
-    wh_tessera_cursor *cursors; /* of each set, 64 */
+    wh_tessera_cursor *cursors; /* of each shard, 64 */
     uint32_t n_words, first;    /* words of the pool; from here on they have some */
 } scattered;
 
-static scattered scatter(uint64_t seed, uint32_t sets, uint64_t bytes, uint64_t chunks,
+static scattered scatter(uint64_t seed, uint32_t shards, uint64_t bytes, uint64_t chunks,
                          uint32_t words) {
     scattered s;
     memset(&s, 0, sizeof s);
     s.device = open_policy(seed % 2 == 0 ? WH_SIM_RANDOM : WH_SIM_STICKY, seed);
-    s.heap = make_heap_of(s.device, CHUNK, bytes, sets, &s.a.heap);
+    s.heap = make_heap_of(s.device, CHUNK, bytes, shards, &s.a.heap);
     const wh_tessera_core g = s.a.heap.core;
     const wh_veb pool = wh_tessera_pool_(g);
     s.n_words = (g.n_chunks + 63) >> 6;
@@ -65,9 +65,9 @@ static scattered scatter(uint64_t seed, uint32_t sets, uint64_t bytes, uint64_t 
             }
         }
     }
-    s.cursors = take(s.device, 64 * sets * sizeof *s.cursors);
-    for (uint32_t i = 0; i < 64 * sets; i++) {
-        wh_tessera_cursor *cursor = &wh_tessera_set_at_(g, i / 64)->cursors[i % 64];
+    s.cursors = take(s.device, 64 * shards * sizeof *s.cursors);
+    for (uint32_t i = 0; i < 64 * shards; i++) {
+        wh_tessera_cursor *cursor = &wh_tessera_shard_at_(g, i / 64)->cursors[i % 64];
         s.cursors[i] = *cursor;
         cursor->span = cursor->spare = WH_TESSERA_CLOSED;
     }
@@ -103,8 +103,8 @@ static void is_sound(const scattered *s, uint64_t live) {
             wh_veb_filled(pool, w);
         }
     }
-    for (uint32_t i = 0; i < 64 * g.n_sets; i++) { /* nobody has opened one */
-        wh_tessera_cursor *cursor = &wh_tessera_set_at_(g, i / 64)->cursors[i % 64];
+    for (uint32_t i = 0; i < 64 * g.n_shards; i++) { /* nobody has opened one */
+        wh_tessera_cursor *cursor = &wh_tessera_shard_at_(g, i / 64)->cursors[i % 64];
         assert_int_equal(wh_tessera_span_first(cursor->span), WH_TESSERA_CLOSED_CHUNK);
         assert_int_equal(wh_tessera_span_first(cursor->spare), WH_TESSERA_CLOSED_CHUNK);
         cursor->span = s->cursors[i].span;
@@ -116,12 +116,13 @@ static void is_sound(const scattered *s, uint64_t live) {
     for (uint32_t w = 0; w < s->n_words; w++) {
         *wh_veb_word(pool, w) &= ~s->taken[w];
     }
-    for (uint32_t i = 0; i < 64 * g.n_sets; i++) {
-        wh_tessera_cursor *cursor = &wh_tessera_set_at_(g, i / 64)->cursors[i % 64];
+    for (uint32_t i = 0; i < 64 * g.n_shards; i++) {
+        wh_tessera_cursor *cursor = &wh_tessera_shard_at_(g, i / 64)->cursors[i % 64];
         cursor->span = cursor->spare = WH_TESSERA_CLOSED;
     }
-    for (uint32_t set = 0; set < g.n_sets; set++) { /* I7 */
-        assert_int_equal(wh_tessera_set_at_(g, set)->begun, wh_tessera_set_at_(g, set)->done);
+    for (uint32_t shard = 0; shard < g.n_shards; shard++) { /* I7 */
+        assert_int_equal(wh_tessera_shard_at_(g, shard)->takes_begun,
+                         wh_tessera_shard_at_(g, shard)->takes_done);
     }
 }
 
@@ -156,13 +157,13 @@ static void test_slots_in_single_chunks(void **state) {
             scattered s = scatter(seed + 2 * k, 1 + k % 2, 2200000, 0x5555555555555555, 8);
             const wh_tessera_core g = s.a.heap.core;
             const uint32_t c = wh_tessera_class_of(size), free = in_pool(&s);
-            const wh_tessera_class row = s.a.heap.classes[c];
-            const int is_whole = (s.a.heap.whole >> c & 1) != 0;
+            const wh_tessera_class cls = s.a.heap.classes[c];
+            const int is_whole = (s.a.heap.warp_slabs >> c & 1) != 0;
             const int is_exact =
                 (s.a.heap.exact >> c & 1) != 0 && size > s.a.heap.pack_above &&
                 wh_tessera_granules(size, g.chunk_log2) > 4; /* or a quarter fits */
-            const uint32_t slots = CHUNK / row.slot_size, chunks = (32 + slots - 1) / slots;
-            if ((!is_whole && !is_exact) || wh_tessera_order(row) == 0) {
+            const uint32_t slots = CHUNK / cls.slot_size, chunks = (32 + slots - 1) / slots;
+            if ((!is_whole && !is_exact) || wh_tessera_order(cls) == 0) {
                 give_all_back(&s, 0, free);
                 continue;
             }
@@ -185,9 +186,9 @@ static void test_slots_in_single_chunks(void **state) {
                 assert_int_equal(wh_tessera_tag_slots(tag, g.chunk_log2), slots);
                 if (word != 0) { /* I6 */
                     left = (uint32_t)__builtin_popcountll(word);
-                    assert_true(wh_veb_contains(wh_tessera_list_(g, c),
+                    assert_true(wh_veb_contains(wh_tessera_partial_list_(g, c),
                                                 wh_tessera_item(g.n_chunks, chunk)));
-                    assert_true((word & ~wh_tessera_full_word(slots, 0)) == 0); /* T1 */
+                    assert_true((word & ~wh_tessera_slot_bits(slots, 0)) == 0); /* T1 */
                 }
             }
             assert_int_equal(left, chunks * slots - 32);
@@ -261,8 +262,8 @@ static void test_few_chunks_stay(void **state) {
     look_args a;
     memset(&a, 0, sizeof a);
     scattered s = scatter(1, 1, 2200000, 0x1111, 2);
-    const wh_tessera_set *own = wh_tessera_set_at_(s.a.heap.core, 0);
-    const uint32_t free = in_pool(&s), begun = own->begun;
+    const wh_tessera_shard *own_shard = wh_tessera_shard_at_(s.a.heap.core, 0);
+    const uint32_t free = in_pool(&s), begun = own_shard->takes_begun;
     assert_int_equal(free, 8);
     a.heap = s.a.heap;
     a.size = CHUNK / 4; /* eight chunks are wanted */
@@ -272,7 +273,7 @@ static void test_few_chunks_stay(void **state) {
     for (uint32_t i = 0; i < 64; i++) {
         assert_null(a.ptrs[i]);
     }
-    assert_int_equal(own->begun, begun);
+    assert_int_equal(own_shard->takes_begun, begun);
     give_all_back(&s, 0, free);
 }
 

@@ -6,8 +6,8 @@
 
 #include "warpheap/warpheap.h"
 
-static wh_heap *make_heap_of(wh_device *device, uint32_t chunk_bytes, uint64_t bytes, uint32_t sets,
-                             wh_heap_ref *handle) {
+static wh_heap *make_heap_of(wh_device *device, uint32_t chunk_bytes, uint64_t bytes,
+                             uint32_t shards, wh_heap_ref *handle) {
     wh_heap_options o;
     wh_heap *heap = NULL;
     memset(&o, 0, sizeof o);
@@ -15,10 +15,10 @@ static wh_heap *make_heap_of(wh_device *device, uint32_t chunk_bytes, uint64_t b
     o.allocator = "tessera";
     o.bytes = bytes;
     o.tuning.chunk_bytes = chunk_bytes;
-    o.tuning.buffers = sets;
+    o.tuning.buffers = shards;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
     assert_int_equal(wh_heap_handle(heap, handle), WH_OK);
-    assert_int_equal(handle->core.n_sets, sets);
+    assert_int_equal(handle->core.n_shards, shards);
     return heap;
 }
 

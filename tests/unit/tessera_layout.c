@@ -20,38 +20,38 @@ static void every_size_has_the_smallest_class(void **state) {
     assert_true(wh_tessera_class_of(16384) < WH_TESSERA_NO_CLASS);
 }
 
-/* Slots hold their class, fill their slab but for a few percent, and are found again from any
- * byte of theirs, under every chunk size and every limit on slabs. */
+/* Slots hold their class, fill their slab but for a few percent, and are found again from any byte
+ * of theirs, under every chunk size and every limit on slabs. */
 static void slots_tile_their_slab(void **state) {
     (void)state;
     for (uint32_t chunk_log2 = 10; chunk_log2 <= 14; chunk_log2++) {
         const uint32_t n_classes = wh_tessera_class_of(1u << chunk_log2) + 1;
         for (uint32_t max_order = 0; max_order <= 6; max_order++) {
             for (uint32_t c = 0; c < n_classes; c++) {
-                const wh_tessera_class row = wh_tessera_make_class(c, chunk_log2, max_order, 64);
-                const uint64_t tag = wh_tessera_slab_tag(c, wh_tessera_order(row), row.slot_size);
-                const uint32_t slab = 1u << wh_tessera_slab_log2(row);
-                assert_true(row.slot_size >= wh_tessera_bound(c) && row.slot_size % 16 == 0);
-                assert_true(row.slots * row.slot_size <= slab);
-                assert_true((row.slots + 1) * row.slot_size > slab);
+                const wh_tessera_class cls = wh_tessera_make_class(c, chunk_log2, max_order, 64);
+                const uint64_t tag = wh_tessera_slab_tag(c, wh_tessera_order(cls), cls.slot_size);
+                const uint32_t slab = 1u << wh_tessera_slab_log2(cls);
+                assert_true(cls.slot_size >= wh_tessera_bound(c) && cls.slot_size % 16 == 0);
+                assert_true(cls.slots * cls.slot_size <= slab);
+                assert_true((cls.slots + 1) * cls.slot_size > slab);
                 assert_int_equal(wh_tessera_tag_class(tag), c);
-                assert_int_equal(wh_tessera_tag_size(tag), row.slot_size);
-                assert_int_equal(wh_tessera_tag_slots(tag, chunk_log2), row.slots);
-                assert_true(row.slots <= 64 || wh_tessera_order(row) == 0);
+                assert_int_equal(wh_tessera_tag_size(tag), cls.slot_size);
+                assert_int_equal(wh_tessera_tag_slots(tag, chunk_log2), cls.slots);
+                assert_true(cls.slots <= 64 || wh_tessera_order(cls) == 0);
                 for (uint32_t x = 0; x < slab; x += 16) { /* of blocks, and of no block */
                     const uint32_t slot = wh_tessera_tag_slot(tag, x);
-                    const int is_slot = x % row.slot_size == 0 && x / row.slot_size < row.slots;
-                    assert_true(is_slot ? slot == x / row.slot_size : slot >= row.slots);
+                    const int is_slot = x % cls.slot_size == 0 && x / cls.slot_size < cls.slots;
+                    assert_true(is_slot ? slot == x / cls.slot_size : slot >= cls.slots);
                     for (uint32_t in = 1; in < 16; in += 1 + x / 256 % 7) {
-                        assert_true(wh_tessera_tag_slot(tag, x + in) >= row.slots);
+                        assert_true(wh_tessera_tag_slot(tag, x + in) >= cls.slots);
                     }
                 }
                 const uint32_t in_span =
-                    row.slots << (wh_tessera_wide_span_order(row) - wh_tessera_order(row));
-                assert_true(wh_tessera_span_order(row) <= wh_tessera_wide_span_order(row));
+                    cls.slots << (wh_tessera_wide_span_order(cls) - wh_tessera_order(cls));
+                assert_true(wh_tessera_span_order(cls) <= wh_tessera_wide_span_order(cls));
                 assert_true(in_span <= 1u << 17); /* of the 2^20 of a position */
                 for (uint32_t p = 0; p <= in_span; p++) {
-                    assert_int_equal(wh_tessera_divide(p, row.by_slots), p / row.slots);
+                    assert_int_equal(wh_tessera_divide(p, cls.by_slots), p / cls.slots);
                 }
             }
         }
@@ -81,8 +81,8 @@ static void tags_of_whole_slabs(void **state) {
         const uint32_t c = wh_tessera_class_of(1u << size_log2);
         const uint32_t order = size_log2 + 5 - 14;
         const uint64_t tag =
-            wh_tessera_with_set(wh_tessera_slab_tag(c, order, 1u << size_log2), 200);
-        assert_int_equal(wh_tessera_tag_set(tag), 200);
+            wh_tessera_with_shard(wh_tessera_slab_tag(c, order, 1u << size_log2), 200);
+        assert_int_equal(wh_tessera_tag_shard(tag), 200);
         assert_int_equal(wh_tessera_tag_slots(tag, 14), 32);
     }
 }
@@ -107,7 +107,7 @@ static void fits_are_aligned_and_lowest(void **state) {
         for (uint32_t order = 0; order <= 6; order++) {
             uint32_t expected = 64;
             for (uint32_t at = 0; at < 64 && expected == 64; at += 1u << order) {
-                const uint64_t mask = wh_tessera_chunks_(at, order);
+                const uint64_t mask = wh_tessera_order_mask_(at, order);
                 expected = (word & mask) == mask ? at : 64;
             }
             assert_int_equal(wh_tessera_fit_(word, order), expected);
@@ -124,10 +124,10 @@ static void rows_begin_where_they_do(void **state) {
         for (uint32_t n = 1; n <= WH_TESSERA_PACK_CHUNKS; n++) {
             uint64_t expected = 0;
             for (uint32_t at = 0; at + n <= 64; at++) {
-                const uint64_t mask = wh_tessera_n_chunks_(at, n);
+                const uint64_t mask = wh_tessera_chunk_mask_(at, n);
                 expected |= (uint64_t)((word & mask) == mask) << at;
             }
-            assert_true(wh_tessera_rows_(word, n) == expected);
+            assert_true(wh_tessera_runs_of_(word, n) == expected);
         }
     }
 }
@@ -158,7 +158,7 @@ static void heaps_fit_their_memory(void **state) {
         assert_int_equal((uintptr_t)h.base % 16384, 0);
         assert_true((unsigned char *)(h.words + ((uint64_t)h.core.n_chunks << 4)) <= h.base);
         assert_true((double)h.bytes > (double)bytes * (bytes > 16 << 20 ? 0.985 : 0.93));
-        assert_true(h.core.n_sets >= 1 && h.core.n_sets <= 132);
+        assert_true(h.core.n_shards >= 1 && h.core.n_shards <= 132);
     }
 }
 
@@ -172,7 +172,7 @@ static wh_tessera_ref plan_heap(uint64_t bytes) {
     return h;
 }
 
-/* What a full warp's malloc makes of a request without a look at its class's row is what that
+/* What a full warp's malloc makes of a request without a look at its class's record is what that
  * says, for every class that has slabs of 32 slots for such warps, and for no other. */
 static void slabs_of_warps_need_no_row(void **state) {
     (void)state;
@@ -188,16 +188,16 @@ static void slabs_of_warps_need_no_row(void **state) {
             assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
             for (uint32_t n = 1; n <= h.max_slot; n++) {
                 const uint32_t c = wh_tessera_class_of(n);
-                const int whole = (h.whole >> c & 1) != 0;
-                assert_int_equal(wh_tessera_is_whole_(n, h.core.max_whole), whole);
-                if (whole) {
-                    const wh_tessera_class row =
+                const int warp_slab = (h.warp_slabs >> c & 1) != 0;
+                assert_int_equal(wh_tessera_is_warp_slab_(n, h.core.max_warp_slab), warp_slab);
+                if (warp_slab) {
+                    const wh_tessera_class cls =
                         wh_tessera_make_class(c, chunk_log2, h.max_order, h.span_share);
-                    const uint32_t log2 = wh_tessera_whole_log2_(n);
-                    assert_int_equal(1u << log2, row.slot_size);
-                    assert_int_equal(wh_tessera_whole_order_(log2, chunk_log2),
-                                     wh_tessera_order(row));
-                    assert_int_equal(row.slots, WH_WARP_SIZE);
+                    const uint32_t log2 = wh_tessera_warp_slab_log2_(n);
+                    assert_int_equal(1u << log2, cls.slot_size);
+                    assert_int_equal(wh_tessera_warp_slab_order_(log2, chunk_log2),
+                                     wh_tessera_order(cls));
+                    assert_int_equal(cls.slots, WH_WARP_SIZE);
                     n_whole++;
                 }
             }
@@ -206,26 +206,26 @@ static void slabs_of_warps_need_no_row(void **state) {
     assert_true(n_whole > 0);
 }
 
-/* Full warps' places: aligned, in the heap behind the first spans, each once a round, and never
- * another set's. */
-static void places_tile_the_heap(void **state) {
+/* Home chunks of full warps: aligned, in the heap behind the first spans, each once a round, and
+ * never another shard's. */
+static void homes_tile_the_heap(void **state) {
     (void)state;
     uint8_t *const seen = malloc((size_t)4 << 20);
     assert_non_null(seen);
     for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
         const wh_tessera_ref h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
-        for (uint32_t order = 0; g.max_whole != 0 && order <= h.max_order; order++) {
-            const uint32_t rounds = g.places >> order;
+        for (uint32_t order = 0; g.max_warp_slab != 0 && order <= h.max_order; order++) {
+            const uint32_t rounds = g.home_chunks >> order;
             const uint32_t starts[] = {0, 1, rounds * 3 + 1, (UINT32_MAX >> order) - 2 * rounds};
             for (uint32_t i = 0; i < 4; i++) {
                 memset(seen, 0, g.n_chunks);
-                const uint32_t set = (i * 7 + order) % g.n_sets;
+                const uint32_t shard = (i * 7 + order) % g.n_shards;
                 for (uint32_t t = 0; t < rounds; t++) {
-                    const uint32_t at = wh_tessera_next_place(g, set, starts[i] + t, order);
+                    const uint32_t at = wh_tessera_home(g, shard, starts[i] + t, order);
                     assert_true(at >= g.begin && at + (1u << order) <= g.n_chunks);
                     assert_int_equal(at & ((1u << order) - 1), 0);
-                    assert_int_equal(((at - g.begin) >> 6) % g.n_sets, set);
+                    assert_int_equal(((at - g.begin) >> 6) % g.n_shards, shard);
                     assert_int_equal(seen[at]++, 0);
                 }
             }
@@ -234,8 +234,8 @@ static void places_tile_the_heap(void **state) {
     free(seen);
 }
 
-/* Packs' places: each chunk of the same ones once a round, those of a word in a row, and the first
- * ones in the word that others get last. */
+/* Home chunks of packs: each chunk of the same ones once a round, those of a word in a row, and the
+ * first ones in the word that others get last. */
 static void packs_have_the_same_places(void **state) {
     (void)state;
     uint8_t *const seen = malloc((size_t)4 << 20);
@@ -243,61 +243,63 @@ static void packs_have_the_same_places(void **state) {
     for (uint64_t bytes = 64 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
         const wh_tessera_ref h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
-        const uint32_t starts[] = {0, 5, g.places * 3 + 1, UINT32_MAX - 2 * g.places};
-        for (uint32_t i = 0; i < 4 && g.places != 0; i++) {
+        const uint32_t starts[] = {0, 5, g.home_chunks * 3 + 1, UINT32_MAX - 2 * g.home_chunks};
+        for (uint32_t i = 0; i < 4 && g.home_chunks != 0; i++) {
             memset(seen, 0, g.n_chunks);
-            const uint32_t set = i * 7 % g.n_sets;
+            const uint32_t shard = i * 7 % g.n_shards;
             uint32_t before = 63;
-            for (uint32_t t = 0; t < g.places; t++) {
-                const uint32_t at = wh_tessera_pack_place(g, set, starts[i] + t);
+            for (uint32_t t = 0; t < g.home_chunks; t++) {
+                const uint32_t at = wh_tessera_pack_home(g, shard, starts[i] + t);
                 assert_true(at >= g.begin && at < g.n_chunks);
-                assert_int_equal(((at - g.begin) >> 6) % g.n_sets, set);
+                assert_int_equal(((at - g.begin) >> 6) % g.n_shards, shard);
                 assert_int_equal(seen[at]++, 0);
                 assert_true((at & 63) == 0 || t == 0 || at == before + 1);
                 before = at;
             }
-            assert_int_equal(wh_tessera_pack_place(g, set, 0),
-                             wh_tessera_next_place(g, set, (g.places >> 6) - 1, 6));
+            assert_int_equal(wh_tessera_pack_home(g, shard, 0),
+                             wh_tessera_home(g, shard, (g.home_chunks >> 6) - 1, 6));
         }
     }
     free(seen);
 }
 
-/* Wide spans' places: words in a row among the same ones, each once a round, never another set's;
- * smaller ones have a part of a row each, in turn. */
-static void wide_spans_lie_in_rows(void **state) {
+/* Wide spans lie in stripes: words in a row, each once a round, never another shard's. Smaller
+ * spans have a part of a stripe each, in turn. */
+static void wide_spans_lie_in_stripes(void **state) {
     (void)state;
     uint32_t *const seen = malloc((size_t)4 << 20);
     assert_non_null(seen);
     for (uint64_t bytes = 64 << 20; bytes <= (uint64_t)32 << 30; bytes += bytes / 2 + 256) {
         const wh_tessera_ref h = plan_heap(bytes);
         const wh_tessera_core g = h.core;
-        const uint32_t first = g.begin >> 6, rows = g.places >> 6;
-        for (uint32_t n = 1; n <= 4 && g.places >= 512; n *= 2) { /* tickets a span */
+        const uint32_t first = g.begin >> 6, stripes = g.home_chunks >> 6;
+        for (uint32_t n = 1; n <= 4 && g.home_chunks >= 512; n *= 2) { /* tickets a span */
             memset(seen, 0, (size_t)4 << 20);
-            for (uint32_t set = 0; set < g.n_sets; set++) {
-                const uint32_t from = set / 8 * 8;
-                const uint32_t in_row = g.n_sets - from < 8 ? g.n_sets - from : 8;
-                for (uint32_t t = 0; t < 8 * rows; t++) {
+            for (uint32_t shard = 0; shard < g.n_shards; shard++) {
+                const uint32_t from = shard / 8 * 8;
+                const uint32_t in_stripe = g.n_shards - from < 8 ? g.n_shards - from : 8;
+                for (uint32_t t = 0; t < 8 * stripes; t++) {
                     uint32_t words = 0, same = 0;
-                    const uint32_t at = wh_tessera_row_place(g, set, (set * 5 + t) * n, n, &words);
-                    const uint32_t word = (at >> 6) - first, part = word % g.n_sets - from;
+                    const uint32_t at = wh_tessera_stripe(g, shard, (shard * 5 + t) * n, n, &words);
+                    const uint32_t word = (at >> 6) - first, part = word % g.n_shards - from;
                     assert_int_equal(at & 63, 0);
-                    assert_true(at >= g.begin && word < rows * g.n_sets);
-                    assert_true(part % (2 * n) == 0 && part < in_row);
-                    assert_int_equal(words + part, g.n_sets - from);
-                    assert_true(seen[word] == 0 || seen[word] == 1 + set);
-                    seen[word] = 1 + set;
-                    if (set + t != 0) { /* behind others, who had less */
-                        const uint32_t less = (set * 5 + t) * n - (n - 1);
-                        assert_int_equal(wh_tessera_row_place(g, set, less, n, &same), at);
+                    assert_true(at >= g.begin && word < stripes * g.n_shards);
+                    assert_true(part % (2 * n) == 0 && part < in_stripe);
+                    assert_int_equal(words + part, g.n_shards - from);
+                    assert_true(seen[word] == 0 || seen[word] == 1 + shard);
+                    seen[word] = 1 + shard;
+                    if (shard + t != 0) { /* behind others, who had less */
+                        const uint32_t less = (shard * 5 + t) * n - (n - 1);
+                        assert_int_equal(wh_tessera_stripe(g, shard, less, n, &same), at);
                     }
                 }
             }
-            for (uint32_t set = 0; set < g.n_sets / 8 * 8; set += 8) {
-                for (uint32_t row = 0; row < rows / 8 * 8; row++) { /* all of them are used */
+            for (uint32_t shard = 0; shard < g.n_shards / 8 * 8; shard += 8) {
+                for (uint32_t stripe = 0; stripe < stripes / 8 * 8;
+                     stripe++) { /* all of them are used */
                     for (uint32_t part = 0; part < 8; part += 2 * n) {
-                        assert_int_equal(seen[row * g.n_sets + set + part], 1 + set + row % 8);
+                        assert_int_equal(seen[stripe * g.n_shards + shard + part],
+                                         1 + shard + stripe % 8);
                     }
                 }
             }
@@ -317,9 +319,9 @@ static void cursors_begin_with_a_span(void **state) {
         uint32_t end = 0;
         for (uint32_t c = 0; c <= wh_tessera_class_of(8192); c++) {
             const wh_tessera_first first =
-                wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_set_bytes(g), end);
+                wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_shard_bytes(g), end);
             assert_true(bytes < (uint64_t)8 << 30 || first.slabs > first.spare);
-            end = wh_tessera_first_end(first, g.n_sets);
+            end = wh_tessera_first_end(first, g.n_shards);
         }
     }
 }
@@ -336,9 +338,9 @@ int main(void) {
         cmocka_unit_test(lists_spread_neighbours),
         cmocka_unit_test(heaps_fit_their_memory),
         cmocka_unit_test(slabs_of_warps_need_no_row),
-        cmocka_unit_test(places_tile_the_heap),
+        cmocka_unit_test(homes_tile_the_heap),
         cmocka_unit_test(packs_have_the_same_places),
-        cmocka_unit_test(wide_spans_lie_in_rows),
+        cmocka_unit_test(wide_spans_lie_in_stripes),
         cmocka_unit_test(cursors_begin_with_a_span),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,10 +80,10 @@ typedef struct context {
     ask_args ask;
 } context;
 
-static void make(context *x, uint64_t seed, uint32_t chunk_bytes, uint64_t bytes, uint32_t sets) {
+static void make(context *x, uint64_t seed, uint32_t chunk_bytes, uint64_t bytes, uint32_t shards) {
     memset(x, 0, sizeof *x);
     x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
-    x->heap = make_heap_of(x->device, chunk_bytes, bytes, sets, &x->fill.heap);
+    x->heap = make_heap_of(x->device, chunk_bytes, bytes, shards, &x->fill.heap);
     x->ask.heap = x->fill.heap;
     x->fill.most = MOST;
     x->fill.p = take(x->device, MOST * sizeof *x->fill.p);
@@ -126,10 +126,10 @@ static uint64_t slack(uint64_t bytes, uint64_t got, int state) {
                             : got / 20 + 2;
 }
 
-static void one_case(uint64_t seed, uint64_t bytes, uint32_t sets, int state) {
+static void one_case(uint64_t seed, uint64_t bytes, uint32_t shards, int state) {
     context x;
     uint64_t random = seed;
-    make(&x, seed, 0, (9 << 20) + 4096 * seed, sets);
+    make(&x, seed, 0, (9 << 20) + 4096 * seed, shards);
     if (state != FRESH) {
         (void)fill_with(&x, state == MIXED ? 0 : bytes, state != SAME);
         assert_int_equal(left_of(x.device, x.heap, &x.ask, state == MIXED ? 16384 : bytes), 0);
@@ -140,7 +140,7 @@ static void one_case(uint64_t seed, uint64_t bytes, uint32_t sets, int state) {
     const uint64_t off = left > got ? left - got : got - left;
     if (off > slack(bytes, got, state)) {
         fail_msg("seed %llu, state %d, %u sets, %llu bytes: %llu left, %llu got",
-                 (unsigned long long)seed, state, sets, (unsigned long long)bytes,
+                 (unsigned long long)seed, state, shards, (unsigned long long)bytes,
                  (unsigned long long)left, (unsigned long long)got);
     }
     assert_int_equal(left_of(x.device, x.heap, &x.ask, bytes), 0);

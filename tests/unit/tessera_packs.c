@@ -1,5 +1,6 @@
 /* tessera_packs.c: chunks that a full warp cuts into blocks of the sizes its lanes want: where the
- * blocks lie, what is freed of them and how often, and that a full heap gives them out again. */
+ * blocks lie, what is freed of them and how often, and that an exhausted heap gives them out again.
+ */
 #define WH_ALLOCATOR tessera
 
 #include "unit/tessera_heap.h"
@@ -157,7 +158,7 @@ static void test_packs_go_past_what_is_taken(void **state) {
     }
     const wh_launch one = grid(device, 1, 32);
     const wh_veb pool = wh_tessera_pool_(a.heap.core);
-    const uint32_t first = wh_tessera_pack_place(a.heap.core, 0, 0);
+    const uint32_t first = wh_tessera_pack_home(a.heap.core, 0, 0);
     assert_int_equal(first % 64, 0);
     uint64_t *word = wh_veb_word(pool, first >> 6);
     assert_true(*word == ~(uint64_t)0);
@@ -166,21 +167,22 @@ static void test_packs_go_past_what_is_taken(void **state) {
     const uint32_t chunks = wh_tessera_pack_chunks(a.heap.tags[first + 12]);
     assert_in_range(chunks, 8, 16);
     assert_true(a.ptrs[0] == a.heap.base + (uint64_t)(first + 12) * CHUNK);
-    assert_true(*word == (~(uint64_t)0x80f & ~wh_tessera_n_chunks_(first + 12, chunks)));
+    assert_true(*word == (~(uint64_t)0x80f & ~wh_tessera_chunk_mask_(first + 12, chunks)));
     assert_int_equal(cut(&one, &a), WH_OK); /* the next one lies behind it, without a miss */
     assert_true(a.ptrs[0] == a.heap.base + (uint64_t)(first + 12 + chunks) * CHUNK);
     const uint32_t at = 12 + 2 * chunks, taken = chunks + 1;
     assert_true(at + taken + chunks <= 64);
     *word |= 0xfff; /* what comes back in front of it does not count, */
-    *word &= ~wh_tessera_n_chunks_(first + at, taken);
+    *word &= ~wh_tessera_chunk_mask_(first + at, taken);
     assert_int_equal(cut(&one, &a), WH_OK); /* and it goes right behind what is taken */
     assert_true(a.ptrs[0] == a.heap.base + (uint64_t)(first + at + taken) * CHUNK);
     wh_heap_destroy(heap);
     wh_device_close(device);
 }
 
-/* A warp that finds no place where its set puts the next pack takes the only one there is, which
- * its lanes see in another word of the set, or of another set, or in the front of the heap. */
+/* A warp that finds nothing where its shard puts the next pack takes the only chunks there are,
+ * which its lanes see in another word of the shard, or of another shard, or in the front of the
+ * heap. */
 static void test_packs_take_the_last_place(void **state) {
     (void)state;
     for (uint32_t seed = 0; seed < 16; seed++) {
@@ -188,8 +190,8 @@ static void test_packs_take_the_last_place(void **state) {
         wh_report report;
         wh_device *device = open_policy(WH_SIM_RANDOM, seed + 1);
         memset(&a, 0, sizeof a);
-        const uint32_t sets = 1 + seed % 2; /* the warp is of set 0 */
-        wh_heap *heap = make_heap_of(device, CHUNK, 2 << 20, sets, &a.heap);
+        const uint32_t shards = 1 + seed % 2; /* the warp is of shard 0 */
+        wh_heap *heap = make_heap_of(device, CHUNK, 2 << 20, shards, &a.heap);
         const wh_tessera_core g = a.heap.core;
         uint32_t *sizes = take_lanes(device, &a);
         for (uint32_t i = 0; i < 32; i++) {
@@ -198,7 +200,7 @@ static void test_packs_take_the_last_place(void **state) {
         const uint32_t words = g.n_chunks >> 6;
         assert_in_range(words, 8, 32); /* its lanes see all of them */
         const uint32_t word = seed < 12
-                                  ? (g.begin >> 6) + (seed / 2 + 1) * sets - 1 /* last set's */
+                                  ? (g.begin >> 6) + (seed / 2 + 1) * shards - 1 /* last shard's */
                                   : (g.begin >> 6) - 1;
         const uint32_t n = 16, at = seed * 5 % (64 - n);
         const wh_veb pool = wh_tessera_pool_(g);
@@ -206,18 +208,18 @@ static void test_packs_take_the_last_place(void **state) {
         for (uint32_t k = 0; k < words; k++) {
             uint64_t *w = wh_veb_word(pool, k);
             taken[k] = *w;
-            *w = k == word ? wh_tessera_n_chunks_(at, n) : 0;
+            *w = k == word ? wh_tessera_chunk_mask_(at, n) : 0;
         }
         const wh_launch one = grid(device, 1, 32);
         assert_int_equal(cut(&one, &a), WH_OK);
         const uint32_t pack = word << 6 | at;
         assert_true(wh_tessera_is_pack(a.heap.tags[pack]));
-        const uint64_t its = wh_tessera_n_chunks_(at, wh_tessera_pack_chunks(a.heap.tags[pack]));
+        const uint64_t its = wh_tessera_chunk_mask_(at, wh_tessera_pack_chunks(a.heap.tags[pack]));
         assert_ptr_equal(a.ptrs[0], g.base + (uint64_t)pack * CHUNK);
         for (uint32_t i = 1; i < 32; i++) {
             assert_ptr_equal(a.ptrs[i], a.ptrs[i - 1] + a.usable[i - 1]);
         }
-        assert_true(*wh_veb_word(pool, word) == (wh_tessera_n_chunks_(at, n) & ~its));
+        assert_true(*wh_veb_word(pool, word) == (wh_tessera_chunk_mask_(at, n) & ~its));
         for (uint32_t k = 0; k < words; k++) {
             *wh_veb_word(pool, k) = taken[k] & ~(k == word ? its : 0);
             wh_veb_filled(pool, k);
@@ -242,7 +244,7 @@ static void test_blocks_lie_side_by_side(void **state) {
         wh_device *device = open_policy(WH_SIM_RANDOM, seed);
         memset(&a, 0, sizeof a);
         wh_heap *heap = make_heap(device, 300 << 10, &a.heap);
-        assert_true(a.heap.core.places >= 64); /* otherwise there are no packs */
+        assert_true(a.heap.core.home_chunks >= 64); /* otherwise there are no packs */
         uint32_t *sizes = take_lanes(device, &a);
         uint32_t total = 0, in_pack = 0, last = 32, wanted = 0, small = 0;
         for (uint32_t i = 0; i < 32; i++) {
@@ -281,7 +283,7 @@ static void test_blocks_lie_side_by_side(void **state) {
         }
         for (uint32_t life = 0; life < 2; life++) { /* the second one in the same chunks */
             const unsigned char *const before = a.ptrs[last];
-            a.heap.sets[0].packs = 0;
+            a.heap.shards[0].pack_ticket = 0;
             assert_true(life == 0 || cut(&one, &a) == WH_OK);
             assert_ptr_equal(a.ptrs[last], before);
             is_sound(heap, 32, 3 * life);
@@ -313,7 +315,7 @@ static void test_lanes_that_want_nothing(void **state) {
     wh_heap *heap = make_heap(device, 8 << 20, &a.heap);
     uint32_t *sizes = take_lanes(device, &a);
     const wh_launch one = grid(device, 1, 32);
-    assert_true(wh_tessera_is_whole_(512, a.heap.core.max_whole));
+    assert_true(wh_tessera_is_warp_slab_(512, a.heap.core.max_warp_slab));
     for (uint32_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (uint32_t z = 0; z < sizeof zeros / sizeof *zeros; z++) {
             for (uint32_t i = 0; i < 32; i++) {
@@ -359,7 +361,7 @@ static void test_packs_of_one_class(void **state) {
             assert_int_equal(cut(&one, &a), WH_OK);
             const uint32_t chunk = (uint32_t)((a.ptrs[0] - a.heap.base) / CHUNK);
             const int packed = wh_tessera_is_pack(a.heap.tags[chunk]);
-            const int is_whole = lanes == 32 && (a.heap.whole >> c & 1) != 0;
+            const int is_whole = lanes == 32 && (a.heap.warp_slabs >> c & 1) != 0;
             const int is_exact = granules * GRANULE * 16 <= bound * 17;
             const int is_large = bound > 2 * GRANULE;
             assert_int_equal(packed, is_exact && is_large && !is_whole);
@@ -487,11 +489,11 @@ WH_KERNEL(again, full_args, a) {
         wh_free(a.heap, a.ptrs[i]);
         *a.wrong += size > CHUNK / 16 && wh_malloc(a.heap, 1 + i % (CHUNK / 16)) != NULL;
         /* Looks in vain are no takes: with those of many lanes NULL (X1) would never come. */
-        const wh_tessera_set *takes = wh_tessera_set_at_(a.heap.core, 0);
+        const wh_tessera_shard *takes = wh_tessera_shard_at_(a.heap.core, 0);
         *a.wrong += size < CHUNK && wh_malloc(a.heap, size + 1) != NULL; /* clears its list */
-        const uint32_t before = wh_load_u32_relaxed(&takes->begun);
+        const uint32_t before = wh_load_u32_relaxed(&takes->takes_begun);
         *a.wrong += size < CHUNK && wh_malloc(a.heap, size + 1) != NULL;
-        *a.wrong += wh_load_u32_relaxed(&takes->begun) != before;
+        *a.wrong += wh_load_u32_relaxed(&takes->takes_begun) != before;
         /* It lies at a multiple of a granule. No slot is free, so there is none at one of more. */
         *a.wrong += wh_aligned_alloc(a.heap,
                                      size > MOST   ? MOST
@@ -506,7 +508,7 @@ WH_KERNEL(again, full_args, a) {
 
 /* Takes all packs off their list, as if the frees that list them were still on their way. */
 WH_FN void unlist(wh_tessera_core g) {
-    const wh_veb list = wh_tessera_list_(g, g.n_classes);
+    const wh_veb list = wh_tessera_partial_list_(g, g.n_classes);
     for (uint64_t w = 0; w < wh_veb_words(list.n); w++) { /* summaries, too */
         wh_store_u64_relaxed(wh_veb_word(list, w), 0);
     }
@@ -562,11 +564,12 @@ WH_KERNEL(in_turn, full_args, a) {
         wh_free(a.heap, a.ptrs[i]);
     }
     for (uint32_t k = 0; k < 3; k++) {
-        const wh_tessera_take take =
-            wh_tessera_take_packed_(g, wh_activemask(), wh_tessera_my_set_(a.heap), 4, k / 2);
-        a.sizes[k] = take.bits != 0 ? (uint32_t)((take.at & ~WH_TESSERA_BLOCK) >> 16) : UINT32_MAX;
-        if (take.bits != 0) {
-            wh_free(a.heap, wh_tessera_block_(g, take));
+        const wh_tessera_grant grant =
+            wh_tessera_take_packed_(g, wh_activemask(), wh_tessera_my_shard_(a.heap), 4, k / 2);
+        a.sizes[k] =
+            grant.bits != 0 ? (uint32_t)((grant.at & ~WH_TESSERA_BLOCK) >> 16) : UINT32_MAX;
+        if (grant.bits != 0) {
+            wh_free(a.heap, wh_tessera_granted_block_(g, grant));
         }
     }
 }
@@ -577,7 +580,7 @@ WH_KERNEL(free_all, full_args, a) {
     }
 }
 
-/* In a full heap a freed block of a pack is found (X1), with as much as it had. */
+/* In an exhausted heap a freed block of a pack is found (X1), with as much as it had. */
 static void test_a_full_heap_gives_blocks_again(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -619,7 +622,7 @@ static void test_a_full_heap_gives_blocks_again(void **state) {
     }
 }
 
-/* Who has been to listed packs in vain looks at others in the next turn. */
+/* Who has been to partial packs in vain looks at others in the next turn. */
 static void test_turns(void **state) {
     (void)state;
     full_args a;

@@ -1,6 +1,6 @@
 /* tessera_partial.c: full warps of one class, or of several, in a heap whose pool is empty: what
- * they take of listed slabs, all lanes or groups side by side, and that they take no more than they
- * hand out. */
+ * they take of partial slabs, all lanes or groups side by side, and that they take no more than
+ * they hand out. */
 #define WH_ALLOCATOR tessera
 
 #include "unit/tessera_heap.h"
@@ -10,53 +10,53 @@
 #define LANES (WARPS * 32)
 #define MOST 20000u
 
-typedef struct listed_args {
+typedef struct partial_args {
     wh_heap_ref heap;
     void **ptrs;
     uint32_t size;  /* of lane 0; of the others: */
     uint32_t kinds; /* size, 2 size, ..., in turn */
     uint32_t lock;  /* search_lock is taken */
     uint32_t delay; /* before frees */
-} listed_args;
+} partial_args;
 
-WH_FN uint32_t size_of(const listed_args *a, uint64_t thread) {
+WH_FN uint32_t size_of(const partial_args *a, uint64_t thread) {
     return a->size * (1 + (uint32_t)thread % a->kinds);
 }
 
-WH_KERNEL(ask, listed_args, a) {
+WH_KERNEL(ask, partial_args, a) {
     a.ptrs[wh_thread_id()] = wh_malloc_lanes(a.heap, ~0u, size_of(&a, wh_thread_id()));
 }
 
-WH_KERNEL(free_all, listed_args, a) {
+WH_KERNEL(free_all, partial_args, a) {
     wh_free_lanes(a.heap, ~0u, a.ptrs[wh_thread_id()]);
 }
 
 /* Lanes that found their cursor closed, without the slow path. */
-WH_KERNEL(look, listed_args, a) {
+WH_KERNEL(look, partial_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
-    const uint32_t set = wh_tessera_my_set_(a.heap);
-    wh_tessera_set *own = wh_tessera_set_at_(*g, set);
+    const uint32_t shard = wh_tessera_my_shard_(a.heap);
+    wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, shard);
     wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, a.lock);
     wh_syncwarp(~0u);
-    const wh_tessera_asked now =
-        wh_tessera_listed_warp_(g, own, set, wh_tessera_class_of(a.size),
-                                wh_lane_id() == 0 ? WH_TESSERA_STUCK : 0, 0, NULL);
+    const wh_tessera_outcome now =
+        wh_tessera_partial_warp_(g, own_shard, shard, wh_tessera_class_of(a.size),
+                                 wh_lane_id() == 0 ? WH_TESSERA_STUCK : 0, 0, NULL);
     wh_syncwarp(~0u);
     wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, 0);
     a.ptrs[wh_thread_id()] = now.p;
 }
 
 /* The same for groups of several classes. */
-WH_KERNEL(look_groups, listed_args, a) {
+WH_KERNEL(look_groups, partial_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
-    wh_tessera_set *own = wh_tessera_set_at_(*g, wh_tessera_my_set_(a.heap));
+    wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, wh_tessera_my_shard_(a.heap));
     const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
     const wh_group same = wh_group_by_u32(~0u, c);
     wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, a.lock);
     wh_syncwarp(~0u);
-    const wh_tessera_asked now =
-        wh_tessera_listed_groups_(g, own, same.lanes, wh_tessera_my_set_(a.heap), c,
-                                  wh_group_leads(same) ? WH_TESSERA_STUCK : 0, 0, NULL);
+    const wh_tessera_outcome now =
+        wh_tessera_partial_groups_(g, own_shard, same.lanes, wh_tessera_my_shard_(a.heap), c,
+                                   wh_group_leads(same) ? WH_TESSERA_STUCK : 0, 0, NULL);
     wh_syncwarp(~0u);
     wh_store_u32_relaxed(&wh_tessera_header_(*g)->search_lock, 0);
     a.ptrs[wh_thread_id()] = now.p;
@@ -66,7 +66,7 @@ WH_KERNEL(look_groups, listed_args, a) {
 typedef struct full_heap {
     wh_device *device;
     wh_heap *heap;
-    listed_args a;
+    partial_args a;
     void **blocks; /* all that there are */
     unsigned char *is_free;
     uint32_t n, n_free;
@@ -74,8 +74,8 @@ typedef struct full_heap {
 
 static uint64_t begun(const full_heap *f) {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < f->a.heap.core.n_sets; i++) {
-        sum += wh_tessera_set_at_(f->a.heap.core, i)->begun;
+    for (uint32_t i = 0; i < f->a.heap.core.n_shards; i++) {
+        sum += wh_tessera_shard_at_(f->a.heap.core, i)->takes_begun;
     }
     return sum;
 }
@@ -154,9 +154,9 @@ static void is_sound(const full_heap *f) {
     assert_int_equal(wh_heap_check(f->heap, &report), WH_OK);
     assert_int_equal(wh_heap_get_stats(f->heap, &stats), WH_OK);
     assert_int_equal(stats.live_blocks, f->n - f->n_free);
-    for (uint32_t set = 0; set < f->a.heap.core.n_sets; set++) { /* I7 */
-        const wh_tessera_set *own = wh_tessera_set_at_(f->a.heap.core, set);
-        assert_int_equal(own->begun, own->done);
+    for (uint32_t shard = 0; shard < f->a.heap.core.n_shards; shard++) { /* I7 */
+        const wh_tessera_shard *own_shard = wh_tessera_shard_at_(f->a.heap.core, shard);
+        assert_int_equal(own_shard->takes_begun, own_shard->takes_done);
     }
 }
 
@@ -269,12 +269,13 @@ static void test_groups_side_by_side(void **state) {
         }
         assert_int_equal(f.n_free, 0);
         assert_int_equal(most, 32);
-        for (uint32_t i = 0; i < f.n; i++) { /* no slab of one word is listed that is used up */
+        for (uint32_t i = 0; i < f.n;
+             i++) { /* no slab of one word goes on the partial list that is used up */
             const uint32_t c = class_at(&f, f.blocks[i]);
             const uint32_t chunk = (uint32_t)((unsigned char *)f.blocks[i] - g.base) / CHUNK;
             const uint32_t order = wh_tessera_tag_order(*wh_tessera_tag_at_(g, chunk));
             const uint32_t item = wh_tessera_item(g.n_chunks, chunk & (~0u << order));
-            assert_false(wh_veb_contains(wh_tessera_list_(g, c), item));
+            assert_false(wh_veb_contains(wh_tessera_partial_list_(g, c), item));
         }
         const uint64_t after = begun(&f);
         assert_int_equal(look_groups(&one, &f.a), WH_OK);
@@ -307,12 +308,12 @@ static void test_spread(void **state) {
 }
 
 /* A look of each lane at a list, without a take; ptrs: what slab it has seen. */
-WH_KERNEL(glance, listed_args, a) {
+WH_KERNEL(glance, partial_args, a) {
     const wh_tessera_core g = a.heap.core;
     const uint32_t c = wh_tessera_class_of(a.size);
     const uint32_t k = (uint32_t)wh_thread_id();
-    const wh_tessera_glimpse seen = wh_tessera_glimpse_(g, c, 1, 0, wh_spread32(k));
-    a.ptrs[k] = seen.w != 0 ? (void *)(uintptr_t)(1 + seen.slab) : NULL;
+    const wh_tessera_word_view view = wh_tessera_view_word_(g, c, 1, 0, wh_spread32(k));
+    a.ptrs[k] = view.w != 0 ? (void *)(uintptr_t)(1 + view.slab) : NULL;
 }
 
 /* Lanes that look at a list that is a few times as long seldom see the same slab. */
@@ -337,9 +338,9 @@ static void test_seldom_the_same(void **state) {
 
 static uint32_t hints(const full_heap *f, int clear) {
     uint32_t n = 0;
-    for (uint32_t s = 0; s < f->a.heap.core.n_sets; s++) {
+    for (uint32_t s = 0; s < f->a.heap.core.n_shards; s++) {
         for (uint32_t c = 0; c < f->a.heap.core.n_classes; c++) {
-            uint32_t *reuse = wh_tessera_set_at_(f->a.heap.core, s)->cursors[c].reuse;
+            uint32_t *reuse = wh_tessera_shard_at_(f->a.heap.core, s)->cursors[c].reuse;
             for (uint32_t k = 0; k < WH_TESSERA_REUSES; k++) {
                 n += reuse[k] != 0;
                 reuse[k] = clear ? 0 : reuse[k];
@@ -350,13 +351,13 @@ static uint32_t hints(const full_heap *f, int clear) {
 }
 
 /* Groups that look for the a.delay-th time. */
-WH_KERNEL(look_in_turn, listed_args, a) {
+WH_KERNEL(look_in_turn, partial_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
-    const uint32_t set = wh_tessera_my_set_(a.heap);
+    const uint32_t shard = wh_tessera_my_shard_(a.heap);
     const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
     a.ptrs[wh_thread_id()] =
-        wh_tessera_take_groups_(g, wh_tessera_set_at_(*g, set), wh_group_by_u32(~0u, c).lanes, set,
-                                c, 1, NULL, a.delay)
+        wh_tessera_take_groups_(g, wh_tessera_shard_at_(*g, shard), wh_group_by_u32(~0u, c).lanes,
+                                shard, c, 1, NULL, a.delay)
             .p;
 }
 
@@ -392,23 +393,23 @@ static void test_where_groups_look(void **state) {
 
 WH_FN uint64_t begun_now(wh_tessera_core g) {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < g.n_sets; i++) {
-        sum += wh_load_u32_relaxed(&wh_tessera_set_at_(g, i)->begun);
+    for (uint32_t i = 0; i < g.n_shards; i++) {
+        sum += wh_load_u32_relaxed(&wh_tessera_shard_at_(g, i)->takes_begun);
     }
     return sum;
 }
 
 /* A warp looks, and when it has begun to take, a lane of another block begins a search for all;
  * ptrs[32]: the takes that had begun by then. */
-WH_KERNEL(look_beside_search, listed_args, a) {
+WH_KERNEL(look_beside_search, partial_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
-    const uint32_t set = wh_tessera_my_set_(a.heap);
+    const uint32_t shard = wh_tessera_my_shard_(a.heap);
     if (wh_block_id() == 0) {
         const uint32_t c = wh_tessera_class_of(size_of(&a, wh_thread_id()));
         const wh_group same = wh_group_by_u32(~0u, c);
-        a.ptrs[wh_thread_id()] =
-            wh_tessera_take_groups_(g, wh_tessera_set_at_(*g, set), same.lanes, set, c, 1, NULL, 0)
-                .p;
+        a.ptrs[wh_thread_id()] = wh_tessera_take_groups_(g, wh_tessera_shard_at_(*g, shard),
+                                                         same.lanes, shard, c, 1, NULL, 0)
+                                     .p;
     } else if (wh_lane_id() == 0) {
         for (uint32_t k = 0; begun_now(*g) == a.delay; k++) {
             wh_backoff(k);
@@ -464,7 +465,7 @@ static void test_all_of_each_class(void **state) {
     }
 }
 
-WH_KERNEL(ask_and_free, listed_args, a) {
+WH_KERNEL(ask_and_free, partial_args, a) {
     const uint64_t i = wh_thread_id();
     if (i / 32 % 2 == 0) {
         for (uint32_t k = 0; k < a.delay; k++) {
@@ -539,9 +540,9 @@ static void test_lost_races(void **state) {
     assert_true(got + 8 >= wanted); /* more than 20 short, if the first look decides */
 }
 
-/* Slabs that are listed and have no free slot leave the list. Who has looked in vain says that the
- * pool is next if some of them have left the class, but not if they are used up; a group does not.
- * None of these looks is a take (X1). */
+/* Slabs that go on the partial list and have no free slot leave the list. Who has looked in vain
+ * says that the pool is next if some of them have left the class, but not if they are used up; a
+ * group does not. None of these looks is a take (X1). */
 static void test_what_is_stale(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 4; i++) {
@@ -554,14 +555,15 @@ static void test_what_is_stale(void **state) {
         const uint32_t first = slab & (~0u << wh_tessera_tag_order(*wh_tessera_tag_at_(g, slab)));
         const uint32_t item = wh_tessera_item(g.n_chunks, first);
         const uint64_t before = begun(&f);
-        wh_tessera_list_slab_(g, c, first);
-        wh_tessera_set_at_(g, 0)->dry = wh_tessera_set_at_(g, 1)->dry = 1;
-        assert_true(wh_veb_contains(wh_tessera_list_(g, c), item));
+        wh_tessera_add_partial_(g, c, first);
+        wh_tessera_shard_at_(g, 0)->pool_was_empty = wh_tessera_shard_at_(g, 1)->pool_was_empty = 1;
+        assert_true(wh_veb_contains(wh_tessera_partial_list_(g, c), item));
         f.a.size = left ? 128 : 64;
         assert_int_equal(groups ? look_groups(&one, &f.a) : look(&one, &f.a), WH_OK);
         assert_int_equal(accept(&f, 32), 0);
-        assert_false(wh_veb_contains(wh_tessera_list_(g, c), item));
-        assert_int_equal(wh_tessera_set_at_(g, 0)->dry + wh_tessera_set_at_(g, 1)->dry,
+        assert_false(wh_veb_contains(wh_tessera_partial_list_(g, c), item));
+        assert_int_equal(wh_tessera_shard_at_(g, 0)->pool_was_empty +
+                             wh_tessera_shard_at_(g, 1)->pool_was_empty,
                          left && !groups ? 1 : 2);
         assert_int_equal(begun(&f), before);
         is_sound(&f);

@@ -11,23 +11,23 @@
 
 typedef struct refill_args {
     wh_heap_ref heap;
-    uint64_t v;       /* what the crosser's add returned */
+    uint64_t v;       /* what the refiller's add returned */
     uint32_t *attach; /* out: what each lane owes then, */
     void **ptrs;      /* ... and has */
-    uint32_t set, c, which;
+    uint32_t shard, c, which;
     uint32_t have; /* lanes that have a block */
 } refill_args;
 
 WH_KERNEL(refill, refill_args, a) {
     const uint32_t lane = wh_lane_id();
     void *p = (a.have >> lane & 1) != 0 ? a.heap.base : NULL;
-    wh_tessera_asked now;
+    wh_tessera_outcome now;
     now.p = p;
     now.v = a.v;
     now.attach = lane == 0 ? 1 + a.which : 0;
-    for (int turns = 0; turns < 2 && wh_any(~0u, wh_tessera_is_crosser_(now.attach)); turns++) {
-        now = wh_tessera_refill_one_(wh_tessera_core_of_(a.heap), &a.heap.sets[a.set], a.set, a.c,
-                                     now.attach, now.v, now.p);
+    for (int turns = 0; turns < 2 && wh_any(~0u, wh_tessera_is_refiller_(now.attach)); turns++) {
+        now = wh_tessera_refill_one_(wh_tessera_core_of_(a.heap), &a.heap.shards[a.shard], a.shard,
+                                     a.c, now.attach, now.v, now.p);
     }
     a.attach[lane] = now.attach;
     a.ptrs[lane] = now.p;
@@ -36,31 +36,31 @@ WH_KERNEL(refill, refill_args, a) {
 typedef struct refill_case {
     uint64_t words[WORDS]; /* of the pool, where the span is to be */
     uint32_t slabs;        /* of the last span */
-    uint32_t held;         /* chunks that the set's cursors had besides */
+    uint32_t held;         /* chunks that the shard's cursors had besides */
     uint32_t order;        /* expected: of a word's chunks, */
     uint32_t n, at;        /* ... so many words, from this chunk on; n 0: nothing */
-    int narrow;            /* ... where the set's single words are */
+    int narrow;            /* ... where the shard's single words are */
     int closed;            /* the other word of the cursor */
-    int away;              /* the span is in the set's next row instead */
+    int away;              /* the span is in the shard's next stripe instead */
 } refill_case;
 
-/* A span of class c for set `set` of a heap of so many: as case k says. */
-static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_t size,
+/* A span of class c for a shard of a heap of so many: as case k says. */
+static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uint32_t size,
                       uint32_t which) {
     refill_args a;
     wh_sim_options sim;
     memset(&sim, 0, sizeof sim);
     memset(&a, 0, sizeof a);
-    sim.n_sms = sets;
+    sim.n_sms = shards;
     wh_device *device = open_with(&sim);
-    wh_heap *heap = make_heap_of(device, 4096, (uint64_t)sets * (16 << 20), sets, &a.heap);
+    wh_heap *heap = make_heap_of(device, 4096, (uint64_t)shards * (16 << 20), shards, &a.heap);
     const wh_tessera_core g = a.heap.core;
     const wh_veb pool = wh_tessera_pool_(g);
     const uint32_t c = wh_tessera_class_of(size), order = wh_tessera_order(a.heap.classes[c]);
     const uint32_t slots = a.heap.classes[c].slots, n_words = g.n_chunks >> 6;
-    wh_tessera_set *own = wh_tessera_set_at_(g, set);
-    wh_tessera_cursor *cursor = &own->cursors[c];
-    a.set = set;
+    wh_tessera_shard *own_shard = wh_tessera_shard_at_(g, shard);
+    wh_tessera_cursor *cursor = &own_shard->cursors[c];
+    a.shard = shard;
     a.c = c;
     a.which = which;
     a.have = 0x8010; /* two of 32 */
@@ -70,33 +70,36 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
     *wh_tessera_word_(cursor, which) =
         wh_tessera_span(g.begin, slots * k->slabs, slots * k->slabs + 1);
     *wh_tessera_word_(cursor, 1 - which) = k->closed ? WH_TESSERA_CLOSED : WH_TESSERA_VACANT;
-    own->held = k->held + (k->slabs << order);
-    own->rows = own->place = 3 + set;
-    own->dry = 1;
-    uint32_t in_row = 1;
-    const uint32_t tickets = wh_tessera_row_tickets(a.heap.classes[c]);
-    const uint32_t place = k->narrow ? wh_tessera_next_place(g, set, own->place, 6)
-                                     : wh_tessera_row_place(g, set, own->rows, tickets, &in_row);
+    own_shard->held = k->held + (k->slabs << order);
+    own_shard->stripe_ticket = own_shard->home_ticket = 3 + shard;
+    own_shard->pool_was_empty = 1;
+    uint32_t in_stripe = 1;
+    const uint32_t tickets = wh_tessera_wide_span_tickets(a.heap.classes[c]);
+    const uint32_t chunk =
+        k->narrow ? wh_tessera_home(g, shard, own_shard->home_ticket, 6)
+                  : wh_tessera_stripe(g, shard, own_shard->stripe_ticket, tickets, &in_stripe);
     const uint32_t most = slots >= 128 ? WORDS / 2 : WORDS;
     const int away = k->away && slots != WH_WARP_SIZE; /* warps of these have slabs of their own */
-    uint32_t n = most < in_row ? most : in_row;
+    uint32_t n = most < in_stripe ? most : in_stripe;
     n = k->away && !away ? 0 : k->n < n - k->at / 64 ? k->n : n - k->at / 64;
     uint64_t *before = take(device, n_words * sizeof *before);
-    for (uint32_t i = 0; i < WORDS && i < in_row; i++) {
-        *wh_veb_word(pool, (place >> 6) + i) = k->words[i];
+    for (uint32_t i = 0; i < WORDS && i < in_stripe; i++) {
+        *wh_veb_word(pool, (chunk >> 6) + i) = k->words[i];
     }
     if (away) { /* a part is not enough for one that is to be whole */
-        uint64_t *const next = wh_veb_word(
-            pool, wh_tessera_row_place(g, set, own->rows + tickets, tickets, &in_row) >> 6);
+        uint64_t *const next =
+            wh_veb_word(pool, wh_tessera_stripe(g, shard, own_shard->stripe_ticket + tickets,
+                                                tickets, &in_stripe) >>
+                                  6);
         *next = *next == ALL ? 1 : *next;
     }
     for (uint32_t w = 0; w < n_words; w++) {
         before[w] = *wh_veb_word(pool, w);
     }
-    const uint32_t rows = own->rows;
-    uint32_t there = place, tried = 1;
+    const uint32_t first_ticket = own_shard->stripe_ticket;
+    uint32_t there = chunk, tried = 1;
     for (; away && *wh_veb_word(pool, there >> 6) != ALL; tried++) {
-        there = wh_tessera_row_place(g, set, rows + tried * tickets, tickets, &in_row);
+        there = wh_tessera_stripe(g, shard, first_ticket + tried * tickets, tickets, &in_stripe);
     }
     const uint32_t first = there + k->at, chunks = n << k->order;
     for (uint32_t i = 0; i < chunks; i++) { /* as if freed before: I2 */
@@ -113,11 +116,11 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
         assert_true(*wh_veb_word(pool, w) == (before[w] & ~taken));
         assert_true((before[w] & taken) == taken);
     }
-    assert_int_equal(own->rows, rows + (k->narrow ? 0 : tried * tickets));
-    assert_int_equal(own->begun, own->done); /* I7 */
-    assert_int_equal(own->attached, n != 0);
-    assert_int_equal(own->dry, n == 0 || chunks < WH_TESSERA_NOT_DRY);
-    assert_int_equal(own->held, k->held + (n != 0 ? chunks : k->slabs << order));
+    assert_int_equal(own_shard->stripe_ticket, first_ticket + (k->narrow ? 0 : tried * tickets));
+    assert_int_equal(own_shard->takes_begun, own_shard->takes_done); /* I7 */
+    assert_int_equal(own_shard->attached, n != 0);
+    assert_int_equal(own_shard->pool_was_empty, n == 0 || chunks < WH_TESSERA_LARGE_CLAIM);
+    assert_int_equal(own_shard->held, k->held + (n != 0 ? chunks : k->slabs << order));
     assert_int_equal(a.attach[0], n != 0 ? 0 : (1 + which) | WH_TESSERA_SEEKS);
     const uint64_t span = *wh_tessera_word_(cursor, which);
     if (n != 0) {
@@ -126,11 +129,11 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
         assert_int_equal(wh_tessera_span_position(span), 30);
     }
     const uint64_t tag =
-        wh_tessera_with_set(wh_tessera_slab_tag(c, order, a.heap.classes[c].slot_size), set);
+        wh_tessera_with_shard(wh_tessera_slab_tag(c, order, a.heap.classes[c].slot_size), shard);
     for (uint32_t i = 0; i < chunks; i++) {
         assert_true(*wh_tessera_tag_at_(g, first + i) == tag);
         assert_int_equal(*wh_tessera_state_at_(g, first + i),
-                         slots > 64 ? wh_tessera_fresh_state(slots) : WH_TESSERA_SHUT);
+                         slots > 64 ? wh_tessera_fresh_state(slots) : WH_TESSERA_EMPTY);
         assert_true(i % (1u << order) != 0 || *wh_tessera_words_of_(g, first + i) == 0);
     }
     unsigned char *next = g.base + ((uint64_t)first << g.chunk_log2);
@@ -150,7 +153,7 @@ static void refill_as(const refill_case *k, uint32_t sets, uint32_t set, uint32_
 }
 
 /* As many words in a row as are free from the first whole one on, or the largest piece of the first
- * one, or the set's next row that has something; all else goes back. */
+ * one, or the shard's next stripe that has something; all else goes back. */
 static void test_wide_spans(void **state) {
     static const refill_case cases[] = {
         {{FOUR, FOUR}, 256, 0, 6, 8, 0, 0, 0, 0},
@@ -167,20 +170,20 @@ static void test_wide_spans(void **state) {
         {{ALL << 1, 0xff, 0, 7}, 256, 0, 5, 1, 32, 0, 0, 0},
         {{0xff00f0, 0, ALL >> 1, 1}, 256, 0, 3, 1, 16, 0, 0, 0},
         {{0x10, 0, 0, 0}, 256, 0, 0, 1, 4, 0, 0, 0},
-        {{0, 0, 0, 0}, 256, 0, 6, 8, 0, 0, 0, 1}, /* another row */
+        {{0, 0, 0, 0}, 256, 0, 6, 8, 0, 0, 0, 1}, /* another stripe */
         {{0, ALL >> 1, 0, 0}, 256, 0, 6, 8, 0, 0, 0, 1},
         {{0, 0, 0, 0}, 256, 700, 6, 1, 0, 0, 0, 1},
         {{FOUR, FOUR}, 256, 0, 0, 0, 0, 0, 1, 0},
-        {{ALL, 0, 0, 0}, 8, 0, 5, 1, 0, 1, 0, 0}, /* from the set's single words */
+        {{ALL, 0, 0, 0}, 8, 0, 5, 1, 0, 1, 0, 0}, /* from the shard's single words */
         {{ALL << 2, 0, 0, 0}, 8, 0, 4, 1, 16, 1, 0, 0},
         {{0, 0, 0, 0}, 8, 0, 0, 0, 0, 1, 0, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        for (uint32_t set = 0; set < 10; set += 3) { /* the last one has two words in a row */
-            refill_as(&cases[i], 10, set, 32, set >> 1 & 1); /* slabs of two words, */
-            refill_as(&cases[i], 10, set, 64, set & 1);      /* of one */
-            refill_as(&cases[i], 10, set, 128, 1 - (set & 1));
+        for (uint32_t shard = 0; shard < 10; shard += 3) { /* the last one has two words in a row */
+            refill_as(&cases[i], 10, shard, 32, shard >> 1 & 1); /* slabs of two words, */
+            refill_as(&cases[i], 10, shard, 64, shard & 1);      /* of one */
+            refill_as(&cases[i], 10, shard, 128, 1 - (shard & 1));
         }
     }
 }
@@ -214,20 +217,20 @@ WH_KERNEL(message, message_args, a) {
         }
     } else if (wh_block_id() == 1) {
         wait_for(a.turn, 1);
-        (void)wh_tessera_refill_one_(wh_tessera_core_of_(a.heap), a.heap.sets, 0, a.c, lane == 0,
+        (void)wh_tessera_refill_one_(wh_tessera_core_of_(a.heap), a.heap.shards, 0, a.c, lane == 0,
                                      a.v, a.heap.base);
         if (lane == 0) {
             wh_store_u32_relaxed(a.turn, 2);
         }
     } else {
-        const wh_tessera_class row = a.heap.classes[a.c];
-        const uint32_t before = row.slots * ((64u >> wh_tessera_order(row)) + 1);
+        const wh_tessera_class cls = a.heap.classes[a.c];
+        const uint32_t before = cls.slots * ((64u >> wh_tessera_order(cls)) + 1);
         if (lane == 0) {
             wait_for(a.turn, 2);
             const uint64_t got =
-                wh_fetch_add_u64_acquire(&a.heap.sets[0].cursors[a.c].span, WH_TESSERA_POSITION);
+                wh_fetch_add_u64_acquire(&a.heap.shards[0].cursors[a.c].span, WH_TESSERA_POSITION);
             *a.wrong +=
-                wh_tessera_nth_(g.base, 1u << g.chunk_log2, row, got, before) == (void *)p ? 0 : 1;
+                wh_tessera_nth_(g.base, 1u << g.chunk_log2, cls, got, before) == (void *)p ? 0 : 1;
         }
         wh_syncwarp(~0u);
         p[lane] = 2;
@@ -241,7 +244,7 @@ WH_KERNEL(message, message_args, a) {
     wait_for(a.turn, 3); /* a lane that begins when another has ended may be the same thread */
 }
 
-/* P2, P3: what each lane that has claimed and dressed a part of the span has seen and done comes
+/* P2, P3: what each lane that has claimed and formatted a part of the span has seen and done comes
  * before who gets a slot there. ThreadSanitizer and the simulated device's memory see it. */
 static void test_what_all_lanes_have_done(void **state) {
     (void)state;
@@ -263,12 +266,12 @@ static void test_what_all_lanes_have_done(void **state) {
         a.wrong = take(device, sizeof *a.wrong);
         a.c = wh_tessera_class_of(64);
         const uint32_t slots = 64 * a.heap.classes[a.c].slots;
-        uint32_t in_row = 0;
-        const uint32_t place = wh_tessera_row_place(g, 0, 0, 4, &in_row);
+        uint32_t in_stripe = 0;
+        const uint32_t chunk = wh_tessera_stripe(g, 0, 0, 4, &in_stripe);
         a.v = wh_tessera_span(g.begin, slots, slots);
-        a.heap.sets[0].cursors[a.c].span = a.v + WH_TESSERA_POSITION;
-        a.heap.sets[0].held = 256;
-        a.chunk = place + 64 + (1u << wh_tessera_order(a.heap.classes[a.c]));
+        a.heap.shards[0].cursors[a.c].span = a.v + WH_TESSERA_POSITION;
+        a.heap.shards[0].held = 256;
+        a.chunk = chunk + 64 + (1u << wh_tessera_order(a.heap.classes[a.c]));
         *wh_veb_word(wh_tessera_pool_(g), a.chunk >> 6) = 0;
         const wh_launch launch = grid(device, 3, 32);
         assert_int_equal(message(&launch, &a), WH_OK);
@@ -294,7 +297,7 @@ typedef struct flow_args {
 /* Full warps take blocks, write to them, and free them some rounds later. */
 WH_KERNEL(flow, flow_args, a) {
     const uint32_t me = (uint32_t)wh_thread_id(), c = wh_tessera_class_of(a.size);
-    const wh_tessera_set *own = &a.heap.sets[wh_tessera_my_set_(a.heap)];
+    const wh_tessera_shard *own_shard = &a.heap.shards[wh_tessera_my_shard_(a.heap)];
     uint32_t **mine = a.ptrs + me * KEEPS;
     for (uint32_t i = 0; i < ROUNDS + KEEPS; i++) {
         uint32_t *p = mine[i % KEEPS];
@@ -308,7 +311,7 @@ WH_KERNEL(flow, flow_args, a) {
                 *p = me * ROUNDS + i;
             }
             mine[i % KEEPS] = p;
-            const uint64_t span = wh_load_u64_relaxed(&own->cursors[c].span);
+            const uint64_t span = wh_load_u64_relaxed(&own_shard->cursors[c].span);
             const uint32_t chunks = wh_tessera_chunks_of_(a.heap.classes[c], 0, span);
             (void)wh_fetch_max_u32_relaxed(a.widest, chunks);
         }
@@ -332,9 +335,9 @@ static void test_warps_with_wide_spans(void **state) {
         sim.weak = seed % 2 != 0 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE;
 #endif
         wh_device *device = open_with(&sim);
-        const uint32_t sets = 2 + 2 * (uint32_t)(seed / 2 % 2);
+        const uint32_t shards = 2 + 2 * (uint32_t)(seed / 2 % 2);
         a.size = sizes[seed / 4 % 4];
-        wh_heap *heap = make_heap_of(device, 1024, 6 << 20, sets, &a.heap);
+        wh_heap *heap = make_heap_of(device, 1024, 6 << 20, shards, &a.heap);
         a.ptrs = take(device, BLOCKS * 32 * KEEPS * sizeof *a.ptrs);
         a.wrong = take(device, sizeof *a.wrong);
         a.widest = take(device, sizeof *a.widest);

@@ -1,7 +1,7 @@
-/* tessera_warps.c: full warps of one size in heaps that they fill: slabs of their own, places
- * that single chunks of another class are in, places of other sets, and the end. And cursors that
- * a search has closed, and those that more and more lanes come to. And a slab that a taker takes
- * for what it was. */
+/* tessera_warps.c: full warps of one size in heaps that they fill: slabs of their own, home chunks
+ * that hold single chunks of another class, those of other shards, and the end. And cursors that a
+ * search has closed, and those that more and more lanes come to. And a slab that a taker takes for
+ * what it was. */
 #define WH_ALLOCATOR tessera
 
 #include "unit/tessera_heap.h"
@@ -88,19 +88,19 @@ static uint32_t survey(warps_args *a) {
 }
 
 /* A heap of chunks of 1 KiB. */
-static wh_heap *make_heap(wh_device *device, uint64_t bytes, uint32_t sets, wh_heap_ref *handle) {
-    return make_heap_of(device, 1024, bytes, sets, handle);
+static wh_heap *make_heap(wh_device *device, uint64_t bytes, uint32_t shards, wh_heap_ref *handle) {
+    return make_heap_of(device, 1024, bytes, shards, handle);
 }
 
-static void fill_and_thin(uint32_t sets, uint32_t size, uint64_t seed) {
+static void fill_and_thin(uint32_t shards, uint32_t size, uint64_t seed) {
     warps_args a;
     wh_device *device = open_policy(seed % 2 == 0 ? WH_SIM_RANDOM : WH_SIM_STICKY, seed);
     wh_report report;
     memset(&a, 0, sizeof a);
-    wh_heap *heap = make_heap(device, 2200000, sets, &a.heap);
+    wh_heap *heap = make_heap(device, 2200000, shards, &a.heap);
     /* Otherwise this tests nothing. */
-    assert_true(wh_tessera_is_whole_(size, a.heap.core.max_whole));
-    assert_int_equal(a.heap.core.n_sets, sets);
+    assert_true(wh_tessera_is_warp_slab_(size, a.heap.core.max_warp_slab));
+    assert_int_equal(a.heap.core.n_shards, shards);
     a.ptrs = take(device, MOST * sizeof *a.ptrs);
     a.count = take(device, sizeof *a.count);
     memset(a.ptrs, 0, MOST * sizeof *a.ptrs);
@@ -130,7 +130,7 @@ static void fill_and_thin(uint32_t sets, uint32_t size, uint64_t seed) {
         assert_int_equal(fill(&launch, &a), WH_OK);
         assert_int_equal(survey(&a), fits);
         a.seed = (uint32_t)seed + round;
-        a.keep = round == 0 ? 2 : 40; /* few places are free as a whole, then most */
+        a.keep = round == 0 ? 2 : 40; /* few are free as a whole, then most */
         assert_int_equal(thin(&launch, &a), WH_OK);
         assert_int_equal(wh_heap_check(heap, &report), WH_OK);
         (void)survey(&a);
@@ -161,8 +161,8 @@ WH_KERNEL(take_last, last_args, a) {
     a.ptrs[wh_lane_id()] = wh_malloc_lanes(a.heap, ~0u, a.size);
 }
 
-/* A full warp finds the only place that is left, in whichever word of the pool, of another set or
- * in the front of the heap. */
+/* A full warp finds the only chunks that are left, in whichever word of the pool, of another shard
+ * or in the front of the heap. */
 static void the_last_place(uint64_t bytes, uint32_t size) {
     for (uint32_t seed = 0; seed < 20; seed++) {
         last_args a;
@@ -171,7 +171,7 @@ static void the_last_place(uint64_t bytes, uint32_t size) {
         wh_heap *heap = make_heap(device, bytes, 2, &a.heap);
         const wh_tessera_core g = a.heap.core;
         const wh_veb pool = wh_tessera_pool_(g);
-        assert_int_equal(g.max_whole, size);
+        assert_int_equal(g.max_warp_slab, size);
         a.size = size;
         a.ptrs = take(device, 32 * sizeof *a.ptrs);
         const uint32_t order = wh_log2_floor(a.size) + 5 - g.chunk_log2;
@@ -182,7 +182,7 @@ static void the_last_place(uint64_t bytes, uint32_t size) {
         for (uint32_t k = 0; k < wh_veb_words(g.n_chunks); k++) { /* the words above, too */
             *wh_veb_word(pool, k) = 0;
         }
-        *wh_veb_word(pool, word) = wh_tessera_chunks_(at, order);
+        *wh_veb_word(pool, word) = wh_tessera_order_mask_(at, order);
         wh_veb_filled(pool, word);
         const wh_launch one = grid(device, 1, 32);
         assert_int_equal(take_last(&one, &a), WH_OK);
@@ -191,8 +191,8 @@ static void the_last_place(uint64_t bytes, uint32_t size) {
                                             (uint64_t)i * a.size);
         }
         assert_int_equal(*wh_veb_word(pool, word), 0);
-        for (uint32_t set = 0; set < g.n_sets; set++) { /* not by way of a cursor */
-            assert_int_equal(wh_tessera_set_at_(g, set)->attached, 0);
+        for (uint32_t shard = 0; shard < g.n_shards; shard++) { /* not by way of a cursor */
+            assert_int_equal(wh_tessera_shard_at_(g, shard)->attached, 0);
         }
         wh_heap_destroy(heap);
         wh_device_close(device);
@@ -205,27 +205,28 @@ static void test_the_last_place(void **state) {
     the_last_place(2200000, 1024); /* its slab has 32 chunks, half of a word */
 }
 
-/* Where a set's own places are taken a full warp gets the next one of one of the sets behind it. */
+/* Where a shard's home chunks are taken a full warp gets the next one of one of the shards behind
+ * it. */
 static void test_places_of_the_next_sets(void **state) {
     (void)state;
-    for (uint32_t left = 0; left < WH_TESSERA_WHOLE_TRIES; left++) {
+    for (uint32_t left = 0; left < WH_TESSERA_WARP_SLAB_TRIES; left++) {
         last_args a;
         wh_device *device = open_policy(WH_SIM_RANDOM, left + 1);
         memset(&a, 0, sizeof a);
-        wh_heap *heap = make_heap(device, 2200000, WH_TESSERA_WHOLE_TRIES, &a.heap);
+        wh_heap *heap = make_heap(device, 2200000, WH_TESSERA_WARP_SLAB_TRIES, &a.heap);
         const wh_tessera_core g = a.heap.core;
         a.size = 512;
         a.ptrs = take(device, 32 * sizeof *a.ptrs);
         const uint32_t order = wh_log2_floor(a.size) + 5 - g.chunk_log2;
-        assert_int_equal(g.n_sets, WH_TESSERA_WHOLE_TRIES);
-        for (uint32_t k = 0; k < (g.places >> 6) * g.n_sets; k++) {
-            if (k % g.n_sets != left) {
+        assert_int_equal(g.n_shards, WH_TESSERA_WARP_SLAB_TRIES);
+        for (uint32_t k = 0; k < (g.home_chunks >> 6) * g.n_shards; k++) {
+            if (k % g.n_shards != left) {
                 *wh_veb_word(wh_tessera_pool_(g), (g.begin >> 6) + k) = 0;
             }
         }
         const wh_launch one = grid(device, 1, 32);
         for (uint32_t ticket = 0; ticket < 3; ticket++) {
-            const uint32_t slab = wh_tessera_next_place(g, left, ticket, order);
+            const uint32_t slab = wh_tessera_home(g, left, ticket, order);
             assert_int_equal(take_last(&one, &a), WH_OK);
             for (uint32_t i = 0; i < 32; i++) {
                 assert_ptr_equal(a.ptrs[i],
@@ -244,17 +245,17 @@ typedef struct closed_args {
     uint32_t n;
 } closed_args;
 
-/* What a lane alone that wants a block of class c gets from set 0 when its add to the first word
+/* What a lane alone that wants a block of class c gets from shard 0 when its add to the first word
  * of the cursor has returned v. */
 WH_FN void *after_first(wh_tessera_ref h, uint32_t c, uint64_t v) {
     const wh_mask me = wh_activemask();
-    wh_tessera_set *own = &h.sets[0];
+    wh_tessera_shard *own_shard = &h.shards[0];
     uint32_t attach = 0;
-    void *p = wh_tessera_spare_(h, &own->cursors[c], h.classes[c], me, wh_group_by_u32(me, c), 1,
-                                &attach, &v, NULL);
+    void *p = wh_tessera_spare_(h, &own_shard->cursors[c], h.classes[c], me, wh_group_by_u32(me, c),
+                                1, &attach, &v, NULL);
     return p != NULL && attach == 0
                ? p
-               : wh_tessera_ask_(wh_tessera_core_of_(h), own, 0, me, 0, c, attach, v, p, 64);
+               : wh_tessera_ask_(wh_tessera_core_of_(h), own_shard, 0, me, 0, c, attach, v, p, 64);
 }
 
 /* One lane uses the cursor of class 64, has it closed as a search for memory of another class
@@ -332,7 +333,7 @@ WH_KERNEL(late_taker, late_args, a) {
         if (a.gives) { /* as another such taker */
             wh_tessera_give_(
                 g, 0, slab, tag, 0,
-                wh_tessera_with_past((uint64_t)1 << i, wh_tessera_past_last(slots, 0)));
+                wh_tessera_with_tail((uint64_t)1 << i, wh_tessera_tail_bits(slots, 0)));
         } else {
             wh_free(a.heap, p + (uint64_t)i * 512);
         }
@@ -351,8 +352,8 @@ WH_KERNEL(late_taker, late_args, a) {
     *a.in_pool = (uint32_t)wh_veb_contains(wh_tessera_pool_(g), slab);
 }
 
-/* T1, I6, I4: what is freed meanwhile must be listed, nobody may have slot 0, and the slab go back
- * if it is all free. */
+/* T1, I6, I4: what is freed meanwhile must be on the partial list, nobody may have slot 0, and the
+ * slab go back if it is all free. */
 static void test_a_late_taker(void **state) {
     const uint32_t keeps[] = {0, 1, 15};
     (void)state;
@@ -392,30 +393,30 @@ WH_FN uint32_t count_slots(late_words_args a, uint32_t slab, uint64_t tag, int e
                            uint32_t except) {
     const wh_tessera_core g = a.heap.core;
     const uint32_t c = wh_tessera_class_of(a.size), slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    wh_tessera_set *own = wh_tessera_set_at_(g, 0);
+    wh_tessera_shard *own_shard = wh_tessera_shard_at_(g, 0);
     const uint64_t *words = wh_tessera_words_of_(g, slab);
     uint64_t had[16] = {0};
     uint32_t n = 0, idle = 0;
-    while (idle < 8) { /* takers that do not enter look at any listed slab */
-        wh_store_u32_relaxed(&own->dry, 1);
-        wh_store_u32_relaxed(wh_tessera_reuse_at_(own, c), slab + 1);
-        const wh_tessera_take take =
+    while (idle < 8) { /* takers that do not enter look at any partial slab */
+        wh_store_u32_relaxed(&own_shard->pool_was_empty, 1);
+        wh_store_u32_relaxed(wh_tessera_reuse_at_(own_shard, c), slab + 1);
+        const wh_tessera_grant grant =
             enters ? wh_tessera_take_from_(g, 0, c, slab, 3, 0)
-                   : wh_tessera_take_each_(wh_tessera_core_of_(a.heap), own, 0, c, 3);
-        const uint64_t word = take.at - (uint64_t)(words - wh_tessera_words_of_(g, 0));
-        idle = take.bits == 0 ? idle + 1 : 0;
-        if (take.bits != 0) {
-            *a.wrong += word >= (slots + 63) / 64 || (had[word & 15] & take.bits) != 0;
-            *a.wrong += (take.bits & ~wh_tessera_full_word(slots, (uint32_t)word)) != 0;
-            *a.wrong += word == except / 64 && (take.bits >> except % 64 & 1) != 0;
-            had[word & 15] |= take.bits;
-            n += wh_popc64(take.bits);
+                   : wh_tessera_take_each_(wh_tessera_core_of_(a.heap), own_shard, 0, c, 3);
+        const uint64_t word = grant.at - (uint64_t)(words - wh_tessera_words_of_(g, 0));
+        idle = grant.bits == 0 ? idle + 1 : 0;
+        if (grant.bits != 0) {
+            *a.wrong += word >= (slots + 63) / 64 || (had[word & 15] & grant.bits) != 0;
+            *a.wrong += (grant.bits & ~wh_tessera_slot_bits(slots, (uint32_t)word)) != 0;
+            *a.wrong += word == except / 64 && (grant.bits >> except % 64 & 1) != 0;
+            had[word & 15] |= grant.bits;
+            n += wh_popc64(grant.bits);
         }
     }
     for (uint32_t i = 0; i < (slots + 63) / 64; i++) {
         if (had[i] != 0) {
             wh_tessera_give_(g, 0, slab, tag, i,
-                             wh_tessera_with_past(had[i], wh_tessera_past_last(slots, i)));
+                             wh_tessera_with_tail(had[i], wh_tessera_tail_bits(slots, i)));
         }
     }
     return n;
@@ -432,11 +433,11 @@ WH_KERNEL(late_taker_of_words, late_words_args, a) {
     const uint32_t size = wh_tessera_tag_size(tag), first = 64 * last,
                    item = wh_tessera_item(g.n_chunks, slab);
     const uint32_t in_last = slots - first;
-    const wh_veb list = wh_tessera_list_(g, c);
+    const wh_veb list = wh_tessera_partial_list_(g, c);
     uint64_t *words = wh_tessera_words_of_(g, slab);
     const uint64_t bit = (uint64_t)1 << (a.first ? 0 : 63 - a.late);
-    wh_add_u32_relaxed(&wh_tessera_set_at_(g, 0)->begun, 32); /* see take_each_ */
-    wh_add_u32_relaxed(&wh_tessera_set_at_(g, 0)->done, 32);
+    wh_add_u32_relaxed(&wh_tessera_shard_at_(g, 0)->takes_begun, 32); /* see take_each_ */
+    wh_add_u32_relaxed(&wh_tessera_shard_at_(g, 0)->takes_done, 32);
     for (uint32_t i = 1; i < slots; i++) {
         *a.wrong += wh_malloc(a.heap, a.size) != p + (uint64_t)i * size;
     }
@@ -445,7 +446,7 @@ WH_KERNEL(late_taker_of_words, late_words_args, a) {
         *a.wrong += words[i] != 0;
     }
     wh_free(a.heap, p + (uint64_t)first * size);
-    *a.wrong += words[last] != (wh_tessera_past_last(slots, last) | 1);
+    *a.wrong += words[last] != (wh_tessera_tail_bits(slots, last) | 1);
     *a.wrong += !wh_veb_contains(list, item);
     *a.wrong += (wh_fetch_and_u64_acq_rel(&words[last], ~bit) & bit) == 0;
     *a.wrong += count_slots(a, slab, tag, 1, first) != 0;
@@ -455,7 +456,7 @@ WH_KERNEL(late_taker_of_words, late_words_args, a) {
         *a.wrong += wh_tessera_take_from_(g, 0, c, slab, 1, 1).bits != 0;
         *a.wrong += !wh_veb_contains(list, item);
     }
-    if (a.first) { /* nothing that it has is a slot: it need not be listed, */
+    if (a.first) { /* nothing that it has is a slot: it need not be on the list, */
         (void)wh_veb_remove(list, item);
     }
     if (in_last > a.keeps + 1) {
@@ -467,7 +468,7 @@ WH_KERNEL(late_taker_of_words, late_words_args, a) {
     }
     *a.wrong += wh_veb_contains(wh_tessera_pool_(g), slab) != 0;
     *a.wrong += count_slots(a, slab, tag, 1, first) != slots - a.keeps - 1;
-    *a.wrong += count_slots(a, slab, tag, 0, first) != in_last - a.keeps - 1; /* others are full */
+    *a.wrong += count_slots(a, slab, tag, 0, first) != in_last - a.keeps - 1; /* others are empty */
     *a.wrong += !wh_veb_contains(list, item) || wh_veb_contains(wh_tessera_pool_(g), slab);
     wh_tessera_give_(g, 0, slab, tag, last, bit);
     *a.in_pool = (uint32_t)wh_veb_contains(wh_tessera_pool_(g), slab);
@@ -479,8 +480,8 @@ WH_KERNEL(late_taker_of_words, late_words_args, a) {
 }
 
 /* T1, I6, I5: the first slot of the last word is not to be had, by those that enter and those that
- * do not; what is freed is listed; and the slab goes back when the taker has given its bit back, if
- * it is all free. */
+ * do not; what is freed goes on the partial list; and the slab goes back when the taker has given
+ * its bit back, if it is all free. */
 static void test_a_late_taker_of_words(void **state) {
     static const struct {
         uint32_t chunk_bytes, size;
@@ -530,7 +531,7 @@ WH_KERNEL(return_of_fresh, late_args, a) {
     }
     *a.wrong += !wh_veb_contains(wh_tessera_pool_(g), fresh);
     wh_free(a.heap, g.base + ((uint64_t)fresh << g.chunk_log2) + 512);
-    *a.wrong += wh_tessera_set_at_(g, 0)->bad_frees != 1;
+    *a.wrong += wh_tessera_shard_at_(g, 0)->bad_frees != 1;
     *a.wrong += wh_tessera_take_from_(g, 0, wh_tessera_class_of(512), fresh, 1, 0).bits != 0;
     wh_free(a.heap, p);
 }
@@ -629,7 +630,7 @@ static void test_which_word(void **state) {
         uint32_t which;
     } cases[] = {
         {has, has, 0},
-        {used_up, has, 1}, /* better than becoming a crosser */
+        {used_up, has, 1}, /* better than becoming a refiller */
         {passed, has, 1},
         {many, has, 1},
         {closed, has, 1},
@@ -661,7 +662,7 @@ typedef struct over_args {
 } over_args;
 
 /* Block 0 finds the first word of a cursor far past its end: it must not add to the spare one,
- * though that has slots, but wait for block 1, which is the first one's crosser. */
+ * though that has slots, but wait for block 1, which is the first one's refiller. */
 WH_KERNEL(find_over, over_args, a) {
     const uint32_t c = wh_tessera_class_of(64);
     const wh_tessera_core g = a.heap.core;

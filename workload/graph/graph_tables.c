@@ -1,5 +1,5 @@
 /* graph_tables.c: finds the device side of the graph case by allocator and target. */
-#include "graph_kernels.h"
+#include "workload/graph/graph_kernels.h"
 #include "built_list.h"
 
 WH_TABLES(wh_graph_kernels, wh_graph_kernels_find)

@@ -114,24 +114,7 @@ WH_FN void *wh_bump_malloc(wh_bump_ref h, wh_mask mask, size_t n) {
 }
 
 WH_FN void *wh_bump_aligned(wh_bump_ref h, wh_mask mask, size_t align, size_t n) {
-    /* All lanes of mask go on together, also those that will get NULL. */
-    const size_t total = wh_size_plus(n, align - 16);
-    wh_assert(wh_is_pow2(align) && align >= 16);
-    unsigned char *p = (unsigned char *)wh_bump_malloc(h, mask, total);
-    const uintptr_t up = ((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1);
-    return p != NULL ? p + (up - (uintptr_t)p) : NULL;
-}
-
-WH_FN void wh_bump_free(wh_bump_ref h, wh_mask mask, void *p) {
-    (void)h;
-    (void)mask;
-    (void)p;
-}
-
-WH_FN uint64_t wh_bump_usable_size(wh_bump_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0; /* not recorded */
+    return wh_align_up(wh_bump_malloc(h, mask, wh_room_to_align(n, align)), align);
 }
 
 WH_FN int wh_bump_owns(wh_bump_ref h, const void *p) {
@@ -157,13 +140,6 @@ WH_FN void wh_bump_check(wh_bump_ref h, uint64_t i, uint64_t n, wh_report *r) {
     }
 }
 
-WH_FN void wh_bump_walk(wh_bump_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink;
-}
-
 WH_FN uint64_t wh_bump_left(wh_bump_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
     const uint64_t used = wh_load_u64_relaxed(h.offset);
     (void)n;
@@ -176,6 +152,9 @@ WH_FN uint64_t wh_bump_left(wh_bump_ref h, uint64_t bytes, uint64_t i, uint64_t 
 #define wh_bump_MAX_ALIGN (1u << 20)
 #define wh_bump_BLOCKS 8
 #define wh_bump_EACH 0
+#define wh_bump_free WH_NO_FREE
+#define wh_bump_usable_size WH_NO_USABLE_SIZE
+#define wh_bump_walk WH_NO_WALK
 
 /* bump-plain: the same heap, without the grouping. */
 #define wh_bump_plain_NAME "bump-plain"

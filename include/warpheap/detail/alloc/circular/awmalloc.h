@@ -17,7 +17,11 @@ typedef struct wh_awmalloc_ref {
 } wh_awmalloc_ref;
 
 #define wh_awmalloc_NAME "awmalloc"
-#define wh_awmalloc_left WH_LEFT_UNKNOWN
+#define wh_awmalloc_free WH_NO_FREE /* the offset comes around some day */
+#define wh_awmalloc_usable_size WH_NO_USABLE_SIZE
+#define wh_awmalloc_stats WH_NO_STATS
+#define wh_awmalloc_walk WH_NO_WALK
+#define wh_awmalloc_left WH_NO_LEFT
 #define wh_awmalloc_MAX_ALIGN (1u << 20)
 #define wh_awmalloc_BLOCKS 8
 #define wh_awmalloc_EACH 0
@@ -101,34 +105,11 @@ WH_FN void *wh_awmalloc_malloc(wh_awmalloc_ref h, wh_mask mask, size_t n) {
 }
 
 WH_FN void *wh_awmalloc_aligned(wh_awmalloc_ref h, wh_mask mask, size_t align, size_t n) {
-    const size_t total = wh_size_plus(n, align - 16);
-    wh_assert(wh_is_pow2(align) && align >= 16);
-    unsigned char *p = (unsigned char *)wh_awmalloc_malloc(h, mask, total);
-    const uintptr_t up = ((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1);
-    return p != NULL ? p + (up - (uintptr_t)p) : NULL;
-}
-
-WH_FN void wh_awmalloc_free(wh_awmalloc_ref h, wh_mask mask, void *p) {
-    (void)h;
-    (void)mask;
-    (void)p; /* the offset comes around some day */
-}
-
-WH_FN uint64_t wh_awmalloc_usable_size(wh_awmalloc_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0; /* not recorded */
+    return wh_align_up(wh_awmalloc_malloc(h, mask, wh_room_to_align(n, align)), align);
 }
 
 WH_FN int wh_awmalloc_owns(wh_awmalloc_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
-}
-
-WH_FN void wh_awmalloc_stats(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)s;
 }
 
 WH_FN void wh_awmalloc_check(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_report *r) {
@@ -136,13 +117,6 @@ WH_FN void wh_awmalloc_check(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_repor
     if (i == 0 && (wh_load_u64_relaxed(h.offset) & 15) != 0) {
         wh_report_error(r, 1, 0);
     }
-}
-
-WH_FN void wh_awmalloc_walk(wh_awmalloc_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink;
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -299,8 +299,7 @@ WH_FN int wh_circular_owns_(wh_circular_ref h, const void *p) {
 /* A larger block, whose first part goes back to the list. */
 WH_FN void *wh_circular_aligned_(wh_circular_ref h, wh_mask mask, size_t align, size_t n, int fused,
                                  int multi) {
-    const size_t total = wh_size_plus(n, align - 16);
-    wh_assert(wh_is_pow2(align) && align >= 16);
+    const size_t total = wh_room_to_align(n, align);
     unsigned char *p = (unsigned char *)wh_circular_malloc_(h, mask, total, fused, multi);
     const uint64_t skip = (0 - (uint64_t)(uintptr_t)p) & ((uint64_t)align - 1);
     uint32_t u = 0;
@@ -346,7 +345,7 @@ WH_FN void wh_circular_init_(wh_circular_ref h, uint64_t i, uint64_t n, int fuse
     }
 }
 
-/* --- the four lists ----------------------------------------------------------------------- */
+/* --- the four lists ------------------------------------------------------------------- */
 
 /* X(ident, fused, multi) */
 #define WH_CIRCULAR_LISTS(X) \
@@ -393,13 +392,13 @@ WH_FN void wh_circular_init_(wh_circular_ref h, uint64_t i, uint64_t n, int fuse
 WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 
 #define wh_cmalloc_NAME "cmalloc"
-#define wh_cmalloc_left WH_LEFT_UNKNOWN
+#define wh_cmalloc_left WH_NO_LEFT
 #define wh_cfmalloc_NAME "cfmalloc"
-#define wh_cfmalloc_left WH_LEFT_UNKNOWN
+#define wh_cfmalloc_left WH_NO_LEFT
 #define wh_cmmalloc_NAME "cmmalloc"
-#define wh_cmmalloc_left WH_LEFT_UNKNOWN
+#define wh_cmmalloc_left WH_NO_LEFT
 #define wh_cfmmalloc_NAME "cfmmalloc"
-#define wh_cfmmalloc_left WH_LEFT_UNKNOWN
+#define wh_cfmmalloc_left WH_NO_LEFT
 #define wh_cmalloc_layout wh_circular_layout_
 #define wh_cfmalloc_layout wh_circular_layout_
 #define wh_cmmalloc_layout wh_circular_layout_

@@ -257,11 +257,6 @@ WH_FN void *wh_floor_malloc(wh_floor_ref h, wh_mask mask, size_t n) {
     return mask == WH_FULL_WARP ? wh_floor_malloc_(h, 1, n) : wh_floor_malloc_(h, 0, n);
 }
 
-WH_FN void *wh_floor_aligned(wh_floor_ref h, wh_mask mask, size_t align, size_t n) {
-    (void)align;
-    return wh_floor_malloc(h, mask, n);
-}
-
 /* together and ordered are constants wherever this is called. */
 WH_FN void wh_floor_free_in_(wh_floor_ref h, int together, void *p, int ordered) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
@@ -301,21 +296,8 @@ WH_FN void wh_floor_free(wh_floor_ref h, wh_mask mask, void *p) {
     wh_floor_free_(h, mask, p, 1);
 }
 
-WH_FN uint64_t wh_floor_usable_size(wh_floor_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0;
-}
-
 WH_FN int wh_floor_owns(wh_floor_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
-}
-
-WH_FN void wh_floor_stats(wh_floor_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)s;
 }
 
 WH_FN void wh_floor_check(wh_floor_ref h, uint64_t i, uint64_t n, wh_report *r) {
@@ -332,13 +314,6 @@ WH_FN void wh_floor_check(wh_floor_ref h, uint64_t i, uint64_t n, wh_report *r) 
     if (i == 0 && wh_load_u64_relaxed(&h.header->lost) != 0) {
         wh_report_error(r, 2, 0);
     }
-}
-
-WH_FN void wh_floor_walk(wh_floor_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink;
 }
 
 /* What code of this family must agree on with the code that laid the heap out. Host only. */
@@ -371,14 +346,18 @@ static inline uint64_t wh_floor_layout(void) {
 #endif
 
 #define wh_floor_NAME "floor"
-#define wh_floor_left WH_LEFT_UNKNOWN
+#define wh_floor_aligned WH_NO_ALIGNED
+#define wh_floor_usable_size WH_NO_USABLE_SIZE
+#define wh_floor_stats WH_NO_STATS
+#define wh_floor_walk WH_NO_WALK
+#define wh_floor_left WH_NO_LEFT
 #define wh_floor_MAX_ALIGN 16u
 #define wh_floor_BLOCKS 6 /* as tessera: with 32 registers the benchmark's churn spills */
 #define wh_floor_EACH 1
 
 /* floor-plain: the same, but for free. */
 #define wh_floor_plain_NAME "floor-plain"
-#define wh_floor_plain_left WH_LEFT_UNKNOWN
+#define wh_floor_plain_left WH_NO_LEFT
 #define wh_floor_plain_MAX_ALIGN wh_floor_MAX_ALIGN
 #define wh_floor_plain_BLOCKS wh_floor_BLOCKS
 #define wh_floor_plain_EACH wh_floor_EACH

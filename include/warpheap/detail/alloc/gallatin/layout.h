@@ -52,7 +52,7 @@
 #include "warpheap/detail/simt/begin.h"
 
 #define wh_gallatin_NAME "gallatin"
-#define wh_gallatin_left WH_LEFT_UNKNOWN
+#define wh_gallatin_left WH_NO_LEFT
 #define wh_gallatin_MAX_ALIGN (1u << 20)
 #define wh_gallatin_BLOCKS 1
 #define wh_gallatin_EACH 0

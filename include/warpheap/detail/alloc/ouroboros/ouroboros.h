@@ -111,17 +111,17 @@ WH_OURO_VARIANT_LIST(WH_OURO_VARIANT_)
 #define WH_ALLOC_GROWS
 
 #define wh_ouro_s_p_NAME "ouro-s-p"
-#define wh_ouro_s_p_left WH_LEFT_UNKNOWN
+#define wh_ouro_s_p_left WH_NO_LEFT
 #define wh_ouro_s_c_NAME "ouro-s-c"
-#define wh_ouro_s_c_left WH_LEFT_UNKNOWN
+#define wh_ouro_s_c_left WH_NO_LEFT
 #define wh_ouro_va_p_NAME "ouro-va-p"
-#define wh_ouro_va_p_left WH_LEFT_UNKNOWN
+#define wh_ouro_va_p_left WH_NO_LEFT
 #define wh_ouro_va_c_NAME "ouro-va-c"
-#define wh_ouro_va_c_left WH_LEFT_UNKNOWN
+#define wh_ouro_va_c_left WH_NO_LEFT
 #define wh_ouro_vl_p_NAME "ouro-vl-p"
-#define wh_ouro_vl_p_left WH_LEFT_UNKNOWN
+#define wh_ouro_vl_p_left WH_NO_LEFT
 #define wh_ouro_vl_c_NAME "ouro-vl-c"
-#define wh_ouro_vl_c_left WH_LEFT_UNKNOWN
+#define wh_ouro_vl_c_left WH_NO_LEFT
 #define wh_ouro_s_p_layout wh_ouro_layout_
 #define wh_ouro_s_c_layout wh_ouro_layout_
 #define wh_ouro_va_p_layout wh_ouro_layout_

@@ -54,6 +54,8 @@ typedef struct wh_page_queue_ref {
 #define wh_page_queue_MAX_ALIGN 16u
 #define wh_page_queue_BLOCKS 8
 #define wh_page_queue_EACH 0
+#define wh_page_queue_aligned WH_NO_ALIGNED
+#define wh_page_queue_walk WH_NO_WALK /* which pages are out is not recorded */
 
 WH_FN_HOST uint64_t wh_page_queue_capacity_(uint64_t pages) {
     uint64_t n = 1;
@@ -222,14 +224,6 @@ WH_FN void wh_page_queue_free(wh_page_queue_ref h, wh_mask mask, void *p) {
     }
 }
 
-WH_FN void *wh_page_queue_aligned(wh_page_queue_ref h, wh_mask mask, size_t align, size_t n) {
-    (void)h;
-    (void)mask;
-    (void)align;
-    (void)n;
-    return NULL; /* MAX_ALIGN is 16: not called */
-}
-
 WH_FN void wh_page_queue_stats(wh_page_queue_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     (void)n;
     if (i == 0) {
@@ -267,13 +261,6 @@ WH_FN uint64_t wh_page_queue_left(wh_page_queue_ref h, uint64_t bytes, uint64_t 
     const int fits = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2;
     (void)n;
     return i == 0 && fits && count > 0 ? (uint64_t)count : 0;
-}
-
-WH_FN void wh_page_queue_walk(wh_page_queue_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink; /* which pages are out is not recorded */
 }
 
 #include "warpheap/detail/simt/end.h"

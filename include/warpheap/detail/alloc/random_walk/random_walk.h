@@ -468,14 +468,6 @@ WH_FN int wh_rw_owns(wh_random_walk_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) >> h.page_log2 < h.pages;
 }
 
-WH_FN void *wh_rw_aligned(wh_random_walk_ref h, wh_mask mask, size_t align, size_t n) {
-    (void)h;
-    (void)mask;
-    (void)align;
-    (void)n;
-    return NULL; /* MAX_ALIGN is 16: not called */
-}
-
 #include "warpheap/detail/simt/end.h"
 
 #include "warpheap/detail/alloc/random_walk/inspect.h"
@@ -507,6 +499,7 @@ typedef wh_random_walk_ref wh_rw_ref;
 #define wh_rw_MAX_ALIGN 16u
 #define wh_rw_BLOCKS 8
 #define wh_rw_EACH 2
+#define wh_rw_aligned WH_NO_ALIGNED
 
 typedef wh_random_walk_ref wh_rw_bm_ref;
 #define wh_rw_bm_layout wh_random_walk_layout_

@@ -48,7 +48,7 @@
 #include "warpheap/detail/simt/begin.h"
 
 #define wh_rwmalloc_NAME "rw-malloc"
-#define wh_rwmalloc_left WH_LEFT_UNKNOWN
+#define wh_rwmalloc_left WH_NO_LEFT
 #define wh_rwmalloc_MAX_ALIGN (1u << 20)
 #define wh_rwmalloc_BLOCKS 5
 #define wh_rwmalloc_EACH 0

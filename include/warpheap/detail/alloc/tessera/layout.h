@@ -1,7 +1,7 @@
 /* alloc/tessera/layout.h: how a tessera heap lies in memory, its size classes, and the
  * packed words of its protocol. Arithmetic only; tessera.h has the protocol.
  *
- *   memory  | header | sets with their cursors | tags | states | pool | lists | words | chunks |
+ *   memory  | header | shards with their cursors | tags | states | pool | lists | words | chunks |
  *
  * Everything before the chunks is metadata: no user block shares a line with it.
  */
@@ -31,7 +31,7 @@
 #define WH_TESSERA_POOL_SPREAD 4u    /* each SM works on a word of the pool of its own */
 #define WH_TESSERA_MAX_SPAN_LOG2 6u  /* chunks of a span or slab: one word of the pool */
 #define WH_TESSERA_WIDE_SPAN_LOG2 9u /* of a full warp of one class, */
-#define WH_TESSERA_ROW_LOG2 3u       /* ... words of the pool in a row, at most */
+#define WH_TESSERA_STRIPE_LOG2 3u    /* ... words of the pool in a row, at most */
 
 /* Class of a request of 1 byte to 1 MiB. */
 WH_HD uint32_t wh_tessera_class_of(uint32_t n) {
@@ -62,39 +62,39 @@ WH_HD uint32_t wh_tessera_bound(uint32_t c) {
 
 /* What malloc needs of a class; the heap keeps a table of these. */
 typedef struct wh_tessera_class {
-    WH_ALIGNAS(16) uint32_t slots; /* of a slab; aligned, so that a row is one load */
+    WH_ALIGNAS(16) uint32_t slots; /* of a slab; aligned, so that a class is one load */
     uint32_t by_slots;             /* ceil(2^31 / slots) */
     uint32_t slot_size;            /* bytes, a multiple of 16 */
     uint32_t shape;                /* slab_log2 (bytes) | order << 8 | span order << 16 */
 } wh_tessera_class;
 
-WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class row) {
-    return row.shape & 0xff;
+WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class cls) {
+    return cls.shape & 0xff;
 }
 /* log2 of the chunks of a slab, and of a span (several slabs in a row). */
-WH_HD uint32_t wh_tessera_order(wh_tessera_class row) {
-    return row.shape >> 8 & 0xff;
+WH_HD uint32_t wh_tessera_order(wh_tessera_class cls) {
+    return cls.shape >> 8 & 0xff;
 }
-WH_HD uint32_t wh_tessera_span_order(wh_tessera_class row) {
-    return row.shape >> 16;
+WH_HD uint32_t wh_tessera_span_order(wh_tessera_class cls) {
+    return cls.shape >> 16;
 }
-/* The same of a wide span: half of that for classes that have 2^16 slots or more then, or slabs
- * of more than two chunks, whose spans last a part of a million mallocs only; a quarter for those
- * that have more than 2^17. */
-WH_HD uint32_t wh_tessera_wide_span_order(wh_tessera_class row) {
-    return WH_TESSERA_WIDE_SPAN_LOG2 - (row.slots >= 128 || wh_tessera_order(row) > 1) -
-           (row.slots > 512);
+/* The same of a wide span: half of that for classes that have 2^16 slots or more then, or slabs of
+ * more than two chunks, whose spans last a part of a million mallocs only; a quarter for those that
+ * have more than 2^17. */
+WH_HD uint32_t wh_tessera_wide_span_order(wh_tessera_class cls) {
+    return WH_TESSERA_WIDE_SPAN_LOG2 - (cls.slots >= 128 || wh_tessera_order(cls) > 1) -
+           (cls.slots > 512);
 }
-/* ... and the tickets that it takes (row_place). */
-WH_HD uint32_t wh_tessera_row_tickets(wh_tessera_class row) {
-    return 1u << (wh_tessera_wide_span_order(row) - WH_TESSERA_MAX_SPAN_LOG2 - 1);
+/* ... and the tickets that it takes (stripe). */
+WH_HD uint32_t wh_tessera_wide_span_tickets(wh_tessera_class cls) {
+    return 1u << (wh_tessera_wide_span_order(cls) - WH_TESSERA_MAX_SPAN_LOG2 - 1);
 }
-WH_HD uint32_t wh_tessera_row_chunk_log2(wh_tessera_class row) { /* of a chunk, bytes */
-    return wh_tessera_slab_log2(row) - wh_tessera_order(row);
+WH_HD uint32_t wh_tessera_class_chunk_log2(wh_tessera_class cls) { /* of a chunk, bytes */
+    return wh_tessera_slab_log2(cls) - wh_tessera_order(cls);
 }
 
-/* x / d for x <= 2^17, d < 2^13 + 1, with by_d = ceil(2^31 / d): the error by_d * d - 2^31
- * is less than d, so x * error stays below 2^31. tests/unit/tessera_layout.c. */
+/* x / d for x <= 2^17, d < 2^13 + 1, with by_d = ceil(2^31 / d): the error by_d * d - 2^31 is less
+ * than d, so x * error stays below 2^31. tests/unit/tessera_layout.c. */
 WH_HD uint32_t wh_tessera_divisor(uint32_t d) {
     return (uint32_t)((((uint64_t)1 << 31) + d - 1) / d);
 }
@@ -104,7 +104,7 @@ WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
 
 /* --- tags: what a chunk is ------------------------------------------------------------
  *
- * 64 bits: kind 2 | class 6 | order 3 | slot size / 16: 13 | set 8 | divisor of the slot
+ * 64 bits: kind 2 | class 6 | order 3 | slot size / 16: 13 | shard 8 | divisor of the slot
  * size / 16: 32. All chunks of a slab carry the same tag. */
 
 #define WH_TESSERA_FREE 0u  /* not used since the last reset, or last a slab of several words */
@@ -117,9 +117,9 @@ WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t order, uint32_t slot_siz
     return (uint64_t)wh_tessera_divisor(size16) << 32 | size16 << 11 | order << 8 | c << 2 |
            WH_TESSERA_SLAB;
 }
-/* The set whose cursor holds the slab, or last did. */
-WH_HD uint64_t wh_tessera_with_set(uint64_t tag, uint32_t set) {
-    return (tag & ~((uint64_t)0xff << 24)) | set << 24;
+/* The shard whose cursor holds the slab, or last did. */
+WH_HD uint64_t wh_tessera_with_shard(uint64_t tag, uint32_t shard) {
+    return (tag & ~((uint64_t)0xff << 24)) | shard << 24;
 }
 WH_HD uint32_t wh_tessera_kind(uint64_t tag) {
     return wh_low_u32(tag) & 3;
@@ -133,7 +133,7 @@ WH_HD uint32_t wh_tessera_tag_order(uint64_t tag) {
 WH_HD uint32_t wh_tessera_tag_size(uint64_t tag) { /* of a slot */
     return ((uint32_t)tag >> 11 & 0x1fff) << 4;
 }
-WH_HD uint32_t wh_tessera_tag_set(uint64_t tag) {
+WH_HD uint32_t wh_tessera_tag_shard(uint64_t tag) {
     return (uint32_t)tag >> 24 & 0xff;
 }
 /* Slot that starts at byte x of a slab, x < 1 MiB; a number that is not below its slots, if none
@@ -211,8 +211,8 @@ WH_HD uint32_t wh_tessera_tag_chunks(uint64_t tag) {
 
 #define WH_TESSERA_SPAN_SLOTS 65536u /* slots that a span aims at, a wide one twice as many */
 
-/* log2 of the chunks of a slab: 32 slots of a class of 2^k bytes, up to 63 of the others, that
- * is one word; unless one chunk already holds more. max_order: largest slab of this heap. */
+/* log2 of the chunks of a slab: 32 slots of a class of 2^k bytes, up to 63 of the others, that is
+ * one word; unless one chunk already holds more. max_order: largest slab of this heap. */
 WH_HD uint32_t wh_tessera_order_of(uint32_t c, uint32_t chunk_log2, uint32_t max_order) {
     const uint32_t wanted = 5 + wh_log2_ceil(wh_tessera_bound(c));
     const uint32_t order = wanted > chunk_log2 ? wanted - chunk_log2 : 0;
@@ -222,24 +222,24 @@ WH_HD uint32_t wh_tessera_order_of(uint32_t c, uint32_t chunk_log2, uint32_t max
 /* span_share: largest span, in chunks. */
 WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
                                              uint32_t span_share) {
-    wh_tessera_class row;
+    wh_tessera_class cls;
     const uint32_t bound = wh_tessera_bound(c);
     const uint32_t order = wh_tessera_order_of(c, chunk_log2, max_order);
     const uint32_t slab_log2 = chunk_log2 + order;
-    row.slots = (uint32_t)(((uint64_t)1 << slab_log2) / bound);
-    row.slot_size = (uint32_t)(((uint64_t)1 << slab_log2) / row.slots) & ~15u;
-    row.by_slots = wh_tessera_divisor(row.slots);
+    cls.slots = (uint32_t)(((uint64_t)1 << slab_log2) / bound);
+    cls.slot_size = (uint32_t)(((uint64_t)1 << slab_log2) / cls.slots) & ~15u;
+    cls.by_slots = wh_tessera_divisor(cls.slots);
     uint32_t span = order;
     while (span < WH_TESSERA_MAX_SPAN_LOG2 && 2u << span <= span_share &&
-           row.slots << (span - order) < WH_TESSERA_SPAN_SLOTS) {
+           cls.slots << (span - order) < WH_TESSERA_SPAN_SLOTS) {
         span++;
     }
-    row.shape = slab_log2 | order << 8 | span << 16;
-    return row;
+    cls.shape = slab_log2 | order << 8 | span << 16;
+    return cls;
 }
 
-/* Slabs of the spans that every cursor has from the start: so small a part of a set's share of the
- * heap (for all classes together about a third) that even a heap full of one class gets it back
+/* Slabs of the spans that every cursor has from the start: so small a part of a shard's share of
+ * the heap (for all classes together about a third) that even a heap full of one class gets it back
  * in time. A class of up to 256 bytes gets slots for an even share of one in 7 KiB of the heap, all
  * in its first word; up to 16 bytes a third more, which is little memory, since a span behind all
  * first ones is far away and some SMs get a quarter more blocks to run than others; the others
@@ -250,20 +250,20 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
 #define WH_TESSERA_FIRST_LOG2 20u /* most bytes, for classes above 256 bytes */
 
 typedef struct wh_tessera_first {
-    uint32_t chunk; /* where set 0's span starts; the other sets' lie behind it */
-    uint32_t slabs; /* of each set */
+    uint32_t chunk; /* where shard 0's span starts; the other shards' lie behind it */
+    uint32_t slabs; /* of each shard */
     uint32_t spare; /* ... of these, behind the others */
     uint32_t order; /* of a slab */
 } wh_tessera_first;
 
 /* Of class c, if the first spans of the classes below it end at chunk `end`. */
 WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
-                                             uint64_t set_bytes, uint32_t end) {
+                                             uint64_t shard_bytes, uint32_t end) {
     const uint32_t bound = wh_tessera_bound(c);
     wh_tessera_first first;
     first.order = wh_tessera_order_of(c, chunk_log2, max_order);
     if (c < WH_TESSERA_FINE) {
-        const uint64_t slots = (set_bytes >> 16) * (bound <= 16 ? 12 : 9);
+        const uint64_t slots = (shard_bytes >> 16) * (bound <= 16 ? 12 : 9);
         const uint32_t of_slab = (1u << (chunk_log2 + first.order)) / bound;
         first.slabs = ((uint32_t)(slots < WH_TESSERA_FIRST_SLOTS ? slots : WH_TESSERA_FIRST_SLOTS) +
                        of_slab / 2) /
@@ -271,7 +271,7 @@ WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, ui
         first.spare = 0;
     } else {
         const uint64_t most = (uint64_t)1 << WH_TESSERA_FIRST_LOG2;
-        const uint64_t bytes = set_bytes >> (bound <= 1u << chunk_log2 >> 4 ? 7 : 9);
+        const uint64_t bytes = shard_bytes >> (bound <= 1u << chunk_log2 >> 4 ? 7 : 9);
         first.slabs = (uint32_t)((bytes < most ? bytes : most) >> (chunk_log2 + first.order));
         /* Even for the largest classes one, unless that were more than four times their part: a
          * lone lane's malloc should not have to fetch a span. */
@@ -281,8 +281,8 @@ WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, ui
     first.chunk = ((end + (1u << first.order) - 1) >> first.order) << first.order;
     return first;
 }
-WH_HD uint32_t wh_tessera_first_end(wh_tessera_first first, uint32_t n_sets) {
-    return first.chunk + (n_sets * first.slabs << first.order);
+WH_HD uint32_t wh_tessera_first_end(wh_tessera_first first, uint32_t n_shards) {
+    return first.chunk + (n_shards * first.slabs << first.order);
 }
 
 /* --- spans: what a cursor holds ----------------------------------------------------------
@@ -310,25 +310,26 @@ WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
     return (uint32_t)(span >> 44);
 }
 
-/* Chunks of a span that counts as held by its set: not of a first one, which lie below `begin`. */
-WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class row, uint32_t begin, uint64_t span) {
+/* Chunks of a span that counts as held by its shard: not of a first one, which lie below `begin`.
+ */
+WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class cls, uint32_t begin, uint64_t span) {
     const uint32_t slots = wh_tessera_span_slots(span);
     return slots == 0 || wh_tessera_span_first(span) < begin
                ? 0
-               : wh_tessera_divide(slots, row.by_slots) << wh_tessera_order(row);
+               : wh_tessera_divide(slots, cls.by_slots) << wh_tessera_order(cls);
 }
 
 /* --- states: slabs of more than one word ----------------------------------------------------
  *
- * 32 bits: SHUT + words that are not full + takers << 16. SHUT is not 0, since the count follows
- * the words late: a word is counted as full before it was counted as not full. */
+ * 32 bits: EMPTY + words that are not empty + pinners << 16. EMPTY is not 0, since the count
+ * follows the words late: a word is counted as empty before it was counted as used. */
 
-#define WH_TESSERA_OPEN 1u /* a word that is not full */
-#define WH_TESSERA_TAKER (1u << 16)
-#define WH_TESSERA_SHUT 256u /* all words are full, and no takers; or no slab of several words */
+#define WH_TESSERA_USED_WORD 1u /* a word that is not empty */
+#define WH_TESSERA_PINNER (1u << 16)
+#define WH_TESSERA_EMPTY 256u /* all words are empty, no pinners; or no slab of several words */
 /* Of a slab of so many slots of which none has been freed. */
 WH_HD uint32_t wh_tessera_fresh_state(uint32_t slots) {
-    return WH_TESSERA_SHUT + ((slots + 63) >> 6) * WH_TESSERA_OPEN;
+    return WH_TESSERA_EMPTY + ((slots + 63) >> 6) * WH_TESSERA_USED_WORD;
 }
 
 /* --- the heap -------------------------------------------------------------------- */
@@ -337,32 +338,33 @@ WH_HD uint32_t wh_tessera_fresh_state(uint32_t slots) {
 typedef struct wh_tessera_cursor {
     uint64_t span;
     uint64_t spare; /* a second span, for whoever finds the first used up */
-    uint32_t tries; /* a hint: times that lanes have looked for listed slots */
+    uint32_t tries; /* a hint: times that lanes have looked for slots of partial slabs */
     uint32_t padding[3];
-    uint32_t reuse[WH_TESSERA_REUSES]; /* hints: 1 + a listed slab that had slots left */
+    uint32_t reuse[WH_TESSERA_REUSES]; /* hints: 1 + a partial slab that had slots left */
 } wh_tessera_cursor;
 
-/* Counters of one set of cursors (the SMs that share them), and these: together, so that who has
- * one has the others without a look at the heap. */
-typedef struct wh_tessera_set {
-    uint32_t begun;    /* takes that have begun; also the search position */
-    uint32_t done;     /* ... and are done */
-    uint32_t events;   /* times that chunks have come back to the pool */
-    uint32_t attached; /* spans that have been attached to cursors */
+/* Counters of one shard (the SMs that share them), and these: together, so that who has one has the
+ * others without a look at the heap. */
+typedef struct wh_tessera_shard {
+    uint32_t takes_begun; /* takes that have begun; also the search position */
+    uint32_t takes_done;  /* ... and are done */
+    uint32_t events;      /* times that chunks have come back to the pool */
+    uint32_t attached;    /* spans that have been attached to cursors */
     uint64_t failed;
     uint64_t bad_frees;
-    uint32_t no_places; /* a hint: full warps found no slabs of their own */
-    uint32_t held;      /* a hint: chunks of the spans of its cursors, first spans apart */
-    uint32_t dry;       /* a hint: the pool had no span for the set the last time */
-    uint32_t scarce;    /* a hint: how often yet to look elsewhere before the set's own words */
-    uint32_t place;     /* a hint: spans that its own words of the pool have been asked for */
-    uint32_t frees;     /* frees that left their slot in a slab */
-    uint32_t packs;     /* a hint: chunks that its own words of the pool have been asked for */
-    uint32_t no_packs;  /* a hint: how many more packs look elsewhere at once */
-    uint32_t told;      /* a hint: 1 + events + frees when a verdict held last */
-    uint32_t rows;      /* a hint: likewise, wide spans */
+    uint32_t skip_home;      /* a hint: full warps found no slabs of their own */
+    uint32_t held;           /* a hint: chunks of the spans of its cursors, first spans apart */
+    uint32_t pool_was_empty; /* a hint: the pool had no span for the shard the last time */
+    uint32_t
+        home_was_empty; /* a hint: how often yet to look elsewhere before the shard's home words */
+    uint32_t home_ticket;   /* a hint: spans that its home words of the pool have been asked for */
+    uint32_t frees;         /* frees that left their slot in a slab */
+    uint32_t pack_ticket;   /* a hint: chunks that its home words of the pool have been asked for */
+    uint32_t skip_packs;    /* a hint: how many more packs look elsewhere at once */
+    uint32_t oom_seen;      /* a hint: 1 + events + frees when a verdict held last */
+    uint32_t stripe_ticket; /* a hint: likewise, wide spans */
     wh_tessera_cursor cursors[64];
-} wh_tessera_set;
+} wh_tessera_shard;
 
 #define WH_TESSERA_TRACKS_PEAK 1u   /* tuning.track_peak */
 #define WH_TESSERA_TRACKS_TOTALS 2u /* tuning.track_totals */
@@ -373,30 +375,30 @@ typedef struct wh_tessera_core {
     unsigned char *meta;
     unsigned char *base; /* the first chunk */
     uint32_t n_chunks;
-    uint8_t n_sets;
+    uint8_t n_shards;
     uint8_t tracks; /* WH_TESSERA_TRACKS_*: all calls of malloc take the slow way, and count */
     uint8_t chunk_log2;
     uint8_t n_classes;
-    uint32_t begin;      /* chunks from here on are not in anybody's first span */
-    uint32_t share;      /* most chunks of a set's spans, see next_span_ */
-    uint32_t list_words; /* of the list of a class */
-    uint32_t max_whole;  /* largest class whose slab is a full warp's: 32 slots */
-    uint32_t places;     /* chunks that a set has for such slabs, a multiple of 64 */
-    uint32_t by_places;  /* floor(2^32 / places) + 1 */
+    uint32_t begin;          /* chunks from here on are not in anybody's first span */
+    uint32_t share;          /* most chunks of a shard's spans, see next_span_ */
+    uint32_t list_words;     /* of the list of a class */
+    uint32_t max_warp_slab;  /* largest class whose slab is a full warp's: 32 slots */
+    uint32_t home_chunks;    /* chunks that a shard has for such slabs, a multiple of 64 */
+    uint32_t by_home_chunks; /* floor(2^32 / home_chunks) + 1 */
     uint64_t *pool;
-    uint64_t *lists;
+    uint64_t *partial_lists;
 } wh_tessera_core;
 
 typedef struct wh_tessera_header {
     wh_tessera_class classes[WH_TESSERA_CLASSES];
-    uint64_t slab_tags[WH_TESSERA_CLASSES]; /* less the set */
-    uint32_t starts[WH_TESSERA_CLASSES];    /* word of the pool where set 0's first search starts */
-    uint64_t verdict[2][WH_TESSERA_CLASSES];  /* 1 + events at which nothing was found, but maybe
-                                                 blocks of packs; not these either */
-    uint64_t answered[2][WH_TESSERA_CLASSES]; /* the requests to which that is an answer: X3 */
-    uint64_t asked;                           /* requests that wanted to know */
-    uint64_t wanted;                          /* a hint: classes that they were of, a bit each */
-    uint64_t run_verdict;                     /* likewise: events << 24 | chunks asked for */
+    uint64_t slab_tags[WH_TESSERA_CLASSES]; /* less the shard */
+    uint32_t starts[WH_TESSERA_CLASSES]; /* word of the pool where shard 0's first search starts */
+    uint64_t oom_verdict[2][WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found, but maybe
+                                                blocks of pack_ticket;not these either */
+    uint64_t oom_answered[2][WH_TESSERA_CLASSES]; /* the requests to which that is an answer: X3 */
+    uint64_t oom_tickets;                         /* requests that wanted to know */
+    uint64_t oom_classes; /* a hint: classes that they were of, a bit each */
+    uint64_t run_verdict; /* likewise: events << 24 | chunks asked for */
     uint32_t search_lock;
     uint32_t run_lock;
     uint32_t run_position;
@@ -408,49 +410,51 @@ typedef struct wh_tessera_header {
     wh_tessera_core core; /* for the slow paths, in 64 bytes of their own */
 } wh_tessera_header;
 
-/* x modulo places, in few instructions: the quotient may be one too large. */
-WH_HD uint32_t wh_tessera_turn_(wh_tessera_core g, uint32_t x) {
-    const uint32_t rest = x - wh_high_u32(wh_mul_wide_u32(x, g.by_places)) * g.places;
-    return rest < rest + g.places ? rest : rest + g.places;
+/* x modulo home_chunks, in few instructions: the quotient may be one too large. */
+WH_HD uint32_t wh_tessera_mod_home_(wh_tessera_core g, uint32_t x) {
+    const uint32_t rest = x - wh_high_u32(wh_mul_wide_u32(x, g.by_home_chunks)) * g.home_chunks;
+    return rest < rest + g.home_chunks ? rest : rest + g.home_chunks;
 }
 
-/* Where a set puts a full warp's slab of 2^order chunks the ticket-th time: one after the other in
- * words of the pool that are its own, since atomics of all SMs on one word take turns; the words of
- * all sets side by side, so that the used part of the heap stays dense.
+/* Where a shard puts a full warp's slab of 2^order chunks the ticket-th time: one after the other
+ * in words of the pool that are its own, since atomics of all SMs on one word take turns; the words
+ * of all shards side by side, so that the used part of the heap stays dense.
  * tests/unit/tessera_layout.c. */
-WH_HD uint32_t wh_tessera_next_place(wh_tessera_core g, uint32_t set, uint32_t ticket,
-                                     uint32_t order) {
-    const uint32_t rest = wh_tessera_turn_(g, ticket << order); /* a multiple of 2^order, too */
-    return ((g.begin >> 6) + (rest >> 6) * g.n_sets + set) << 6 | (rest & 63);
+WH_HD uint32_t wh_tessera_home(wh_tessera_core g, uint32_t shard, uint32_t ticket, uint32_t order) {
+    const uint32_t rest = wh_tessera_mod_home_(g, ticket << order); /* a multiple of 2^order, too */
+    return ((g.begin >> 6) + (rest >> 6) * g.n_shards + shard) << 6 | (rest & 63);
 }
 
-/* Where a set puts a wide span: eight words in a row, of which the others are of its neighbours: of
- * each eight sets each has the row in turn, so no two sets have the same ones. Tickets count pairs
- * of words; who wants fewer than eight words takes `n` tickets, a power of two, and has a part of a
- * row, behind what others had of it. From the middle of the places on, since other takes begin at
- * the ends. Where the last sets are not eight, there are fewer words in a row. *words: how many
- * there are from this one on, in the row. places >= 8 words. */
-#define WH_TESSERA_ROW_SETS (1u << WH_TESSERA_ROW_LOG2)
-WH_HD uint32_t wh_tessera_row_place(wh_tessera_core g, uint32_t set, uint32_t ticket, uint32_t n,
-                                    uint32_t *words) {
+/* Where a shard puts a wide span: in a stripe, eight words of the pool in a row. One of them is the
+ * shard's own and the others are those of its neighbours: eight shards have their stripes in turn,
+ * so no two shards have the same one. Tickets count pairs of words. A span of fewer than eight
+ * words takes `n` tickets, a power of two, and has a part of a stripe, behind the parts that others
+ * had. The first stripe is in the middle of the home chunks, since other takes begin at the ends.
+ * The last shards may be fewer than eight; then their stripes are shorter. *words: from this one
+ * on, in the stripe. There are eight home words or more. */
+#define WH_TESSERA_STRIPE_SHARDS (1u << WH_TESSERA_STRIPE_LOG2)
+WH_HD uint32_t wh_tessera_stripe(wh_tessera_core g, uint32_t shard, uint32_t ticket, uint32_t n,
+                                 uint32_t *words) {
     ticket = (ticket + n - 1) & ~(n - 1);
-    const uint32_t rest = wh_tessera_turn_(
-        g, (ticket >> (WH_TESSERA_ROW_LOG2 - 1) << WH_TESSERA_WIDE_SPAN_LOG2) + (g.places >> 1));
-    uint32_t row = rest >> WH_TESSERA_WIDE_SPAN_LOG2 << WH_TESSERA_ROW_LOG2 |
-                   (set & (WH_TESSERA_ROW_SETS - 1));
-    row -= row >= g.places >> 6 ? WH_TESSERA_ROW_SETS : 0;
-    const uint32_t first = set & ~(WH_TESSERA_ROW_SETS - 1), in_row = g.n_sets - first;
-    const uint32_t part = 2 * (ticket & (WH_TESSERA_ROW_SETS / 2 - 1));
-    const uint32_t at = part < in_row ? part : 0;
-    *words = in_row - at;
-    return g.begin + ((row * g.n_sets + first + at) << 6);
+    const uint32_t rest = wh_tessera_mod_home_(
+        g, (ticket >> (WH_TESSERA_STRIPE_LOG2 - 1) << WH_TESSERA_WIDE_SPAN_LOG2) +
+               (g.home_chunks >> 1));
+    uint32_t stripe = rest >> WH_TESSERA_WIDE_SPAN_LOG2 << WH_TESSERA_STRIPE_LOG2 |
+                      (shard & (WH_TESSERA_STRIPE_SHARDS - 1));
+    stripe -= stripe >= g.home_chunks >> 6 ? WH_TESSERA_STRIPE_SHARDS : 0;
+    const uint32_t first = shard & ~(WH_TESSERA_STRIPE_SHARDS - 1), in_stripe = g.n_shards - first;
+    const uint32_t part = 2 * (ticket & (WH_TESSERA_STRIPE_SHARDS / 2 - 1));
+    const uint32_t at = part < in_stripe ? part : 0;
+    *words = in_stripe - at;
+    return g.begin + ((stripe * g.n_shards + first + at) << 6);
 }
 
-/* Where a set puts packs: the ticket-th chunk of the same places, from their other end on, since
- * other takes begin at this one. The chunks of a word lie in the order of their tickets. */
-WH_HD uint32_t wh_tessera_pack_place(wh_tessera_core g, uint32_t set, uint32_t ticket) {
-    const uint32_t rest = wh_tessera_turn_(g, ticket);
-    return ((g.begin >> 6) + ((g.places - 1 - rest) >> 6) * g.n_sets + set) << 6 | (rest & 63);
+/* Where a shard puts packs: the ticket-th of the shard's home chunks, from their other end on,
+ * since other takes begin at this one. The chunks of a word lie in the order of their tickets. */
+WH_HD uint32_t wh_tessera_pack_home(wh_tessera_core g, uint32_t shard, uint32_t ticket) {
+    const uint32_t rest = wh_tessera_mod_home_(g, ticket);
+    return ((g.begin >> 6) + ((g.home_chunks - 1 - rest) >> 6) * g.n_shards + shard) << 6 |
+           (rest & 63);
 }
 
 typedef struct wh_tessera_ref {
@@ -458,26 +462,26 @@ typedef struct wh_tessera_ref {
     uint64_t bytes; /* of all chunks */
     uint64_t *tags;
     uint64_t *words;
-    wh_tessera_set *sets;
+    wh_tessera_shard *shards;
     const wh_tessera_class *classes;
-    uint32_t max_slot;   /* largest request that is served by a slot: a chunk */
-    uint32_t set_scale;  /* set = SM * set_scale >> 16 */
-    uint32_t max_order;  /* of a slab */
-    uint32_t span_share; /* chunks of a span */
-    uint32_t last_set;
+    uint32_t max_slot;    /* largest request that is served by a slot: a chunk */
+    uint32_t shard_scale; /* shard = SM * shard_scale >> 16 */
+    uint32_t max_order;   /* of a slab */
+    uint32_t span_share;  /* chunks of a span */
+    uint32_t last_shard;
     uint32_t pack_above; /* larger requests get blocks of a pack, smaller ones seldom, and those */
     uint32_t pack_most;  /* ... above this never; 0: there are no packs */
     uint32_t chunk_log2; /* as in core, but a whole word, which is an operand without a load */
     uint32_t words_log2; /* of a chunk */
     uint32_t tracks;     /* as in core */
-    uint64_t whole;      /* classes whose slab is a full warp's, a bit each */
+    uint64_t warp_slabs; /* classes whose slab is a full warp's, a bit each */
     uint64_t exact;      /* classes whose slots are as long as blocks of a pack, likewise */
     wh_tessera_core core;
 } wh_tessera_ref;
 
-/* A set's share of the heap, for its first spans; a small heap has none of these. */
-WH_HD uint64_t wh_tessera_set_bytes(wh_tessera_core g) {
-    return g.n_chunks < 512 ? 0 : (uint64_t)(g.n_chunks / g.n_sets) << g.chunk_log2;
+/* A shard's share of the heap, for its first spans; a small heap has none of these. */
+WH_HD uint64_t wh_tessera_shard_bytes(wh_tessera_core g) {
+    return g.n_chunks < 512 ? 0 : (uint64_t)(g.n_chunks / g.n_shards) << g.chunk_log2;
 }
 WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk: 1 KiB each */
     return chunk_log2 - 10;
@@ -494,25 +498,25 @@ WH_FN const wh_tessera_header *wh_tessera_header_of_(const wh_tessera_core *g) {
     const unsigned char *core = (const unsigned char *)g;
     return (const wh_tessera_header *)(const void *)(core - offsetof(wh_tessera_header, core));
 }
-WH_FN wh_tessera_set *wh_tessera_nth_set_(void *sets, uint32_t set) {
-    unsigned char *const first = (unsigned char *)sets; /* an index takes an instruction more */
-    return (wh_tessera_set *)(void *)(first + wh_mul_wide_u32(set, sizeof(wh_tessera_set)));
+WH_FN wh_tessera_shard *wh_tessera_nth_shard_(void *shards, uint32_t shard) {
+    unsigned char *const first = (unsigned char *)shards; /* an index takes an instruction more */
+    return (wh_tessera_shard *)(void *)(first + wh_mul_wide_u32(shard, sizeof(wh_tessera_shard)));
 }
-WH_FN wh_tessera_set *wh_tessera_set_at_(wh_tessera_core g, uint32_t set) {
-    return wh_tessera_nth_set_(g.meta + sizeof(wh_tessera_header), set);
+WH_FN wh_tessera_shard *wh_tessera_shard_at_(wh_tessera_core g, uint32_t shard) {
+    return wh_tessera_nth_shard_(g.meta + sizeof(wh_tessera_header), shard);
 }
-WH_FN wh_tessera_cursor *wh_tessera_cursor_at_(wh_tessera_core g, uint32_t set, uint32_t c) {
-    return &wh_tessera_set_at_(g, set)->cursors[c];
+WH_FN wh_tessera_cursor *wh_tessera_cursor_at_(wh_tessera_core g, uint32_t shard, uint32_t c) {
+    return &wh_tessera_shard_at_(g, shard)->cursors[c];
 }
 WH_FN uint64_t *wh_tessera_tag_at_(wh_tessera_core g, uint32_t chunk) {
-    return (uint64_t *)(void *)wh_tessera_set_at_(g, g.n_sets) + chunk;
+    return (uint64_t *)(void *)wh_tessera_shard_at_(g, g.n_shards) + chunk;
 }
 WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
 }
 /* Granules that a block of a pack must have to serve class c; 0: this heap has no packs. */
 WH_FN uint32_t wh_tessera_least_(wh_tessera_core g, uint32_t c) {
-    return g.places != 0 ? wh_tessera_granules(wh_tessera_bound(c), g.chunk_log2) : 0;
+    return g.home_chunks != 0 ? wh_tessera_granules(wh_tessera_bound(c), g.chunk_log2) : 0;
 }
 /* Of these lengths (pack_scan_) those that will do for `least` granules, not 0; bit 0: so many. Who
  * needs no more than SHORT gets none that is longer: small requests would use up the large blocks,
@@ -572,8 +576,8 @@ WH_FN uint32_t wh_tessera_pack_fit_(wh_tessera_core g, uint32_t pack, uint64_t t
 WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
     return wh_veb_make_spread(g.pool, g.n_chunks, WH_TESSERA_POOL_SPREAD);
 }
-/* Items of a list: slab s is item s % 64 * stride + s / 64, so that slabs that lie side by
- * side do not share a line of it. */
+/* Items of a list: slab s is item s % 64 * stride + s / 64, so that slabs that lie side by side do
+ * not share a line of it. */
 WH_HD uint32_t wh_tessera_stride(uint32_t n_chunks) {
     return (n_chunks + 63) >> 6;
 }
@@ -589,66 +593,67 @@ WH_HD uint64_t wh_tessera_items(uint32_t n_chunks) {
 }
 
 /* The lists, which follow the pool: of each class, and of packs. */
-WH_HD uint32_t wh_tessera_lists(uint32_t n_classes) {
+WH_HD uint32_t wh_tessera_n_lists(uint32_t n_classes) {
     return n_classes + 1;
 }
 /* Slabs of class c with free slots; with c = n_classes packs with free blocks. */
-WH_FN wh_veb wh_tessera_list_(wh_tessera_core g, uint32_t c) {
-    return wh_veb_make(g.lists + (uint64_t)c * g.list_words, wh_tessera_items(g.n_chunks));
+WH_FN wh_veb wh_tessera_partial_list_(wh_tessera_core g, uint32_t c) {
+    return wh_veb_make(g.partial_lists + (uint64_t)c * g.list_words, wh_tessera_items(g.n_chunks));
 }
 /* The list that a slab with this tag belongs to. */
-WH_FN uint32_t wh_tessera_tag_list(wh_tessera_core g, uint64_t tag) {
+WH_FN uint32_t wh_tessera_list_of(wh_tessera_core g, uint64_t tag) {
     return wh_tessera_is_pack(tag) ? g.n_classes : wh_tessera_tag_class(tag);
 }
 WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
-    uint64_t *words = g.lists + (uint64_t)wh_tessera_lists(g.n_classes) * g.list_words;
+    uint64_t *words = g.partial_lists + (uint64_t)wh_tessera_n_lists(g.n_classes) * g.list_words;
     return words + ((uint64_t)slab << wh_tessera_words_log2(g.chunk_log2));
 }
 
 /* Slots of word i of a slab, as a mask. */
-WH_HD uint64_t wh_tessera_full_word(uint32_t slots, uint32_t i) {
+WH_HD uint64_t wh_tessera_slot_bits(uint32_t slots, uint32_t i) {
     return ~wh_ones_from_u64(slots - 64 * i);
 }
 
-/* The first slot of a word has the bits past the last slot besides its own, so that full is all
- * ones for every class: a taker that knows the slab from an earlier life sees it, too (tessera.h,
- * I4). These bits of word i. */
-WH_HD uint64_t wh_tessera_past_last(uint32_t slots, uint32_t i) {
+/* The first slot of a word has the tail bits besides its own, so that empty is all ones for every
+ * class: a taker that knows the slab from an earlier life sees it, too (tessera.h, I4). These bits
+ * of word i. */
+WH_HD uint64_t wh_tessera_tail_bits(uint32_t slots, uint32_t i) {
     return wh_ones_from_u64(slots - 64 * i);
 }
 #define WH_TESSERA_ALL_FREE (~(uint64_t)0) /* a word all of whose slots are free */
 /* The bits of slots of a word: all that belong to them. */
-WH_HD uint64_t wh_tessera_with_past(uint64_t slots, uint64_t past) {
+WH_HD uint64_t wh_tessera_with_tail(uint64_t slots, uint64_t tail) {
     const uint32_t with = 0 - (wh_low_u32(slots) & 1);
-    return slots | (past & ((uint64_t)with << 32 | with));
+    return slots | (tail & ((uint64_t)with << 32 | with));
 }
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */
-WH_FN_HOST uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_sets) {
+WH_FN_HOST uint64_t wh_tessera_pool_offset_(uint64_t n, uint32_t n_shards) {
     const uint64_t bytes =
-        sizeof(wh_tessera_header) + n_sets * sizeof(wh_tessera_set) + n * 8 + n * 4;
+        sizeof(wh_tessera_header) + n_shards * sizeof(wh_tessera_shard) + n * 8 + n * 4;
     return wh_round_up(bytes, 8);
 }
 /* Memory of the pool and the lists, in words. */
 WH_HD uint64_t wh_tessera_tree_words_(uint64_t n, uint32_t n_classes) {
     return (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD) +
-           wh_tessera_lists(n_classes) * wh_veb_words(wh_tessera_items((uint32_t)n));
+           wh_tessera_n_lists(n_classes) * wh_veb_words(wh_tessera_items((uint32_t)n));
 }
-WH_FN_HOST uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n_classes,
+WH_FN_HOST uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_shards, uint32_t n_classes,
                                          uint32_t chunk_log2) {
-    return wh_tessera_pool_offset_(n, n_sets) + wh_tessera_tree_words_(n, n_classes) * 8 +
+    return wh_tessera_pool_offset_(n, n_shards) + wh_tessera_tree_words_(n, n_classes) * 8 +
            (n << wh_tessera_words_log2(chunk_log2)) * 8;
 }
 
 #define WH_TESSERA_CHUNK_LOG2 14u
-#define WH_TESSERA_CHUNKS_PER_SET 256u
-#define WH_TESSERA_MAX_SETS 255u
+#define WH_TESSERA_CHUNKS_PER_SHARD 256u
+#define WH_TESSERA_MAX_SHARDS 255u
 
-WH_FN_HOST uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning, uint32_t n_sms) {
-    const uint64_t by_size = n_chunks / WH_TESSERA_CHUNKS_PER_SET;
+WH_FN_HOST uint32_t wh_tessera_n_shards_(uint64_t n_chunks, const wh_tuning *tuning,
+                                         uint32_t n_sms) {
+    const uint64_t by_size = n_chunks / WH_TESSERA_CHUNKS_PER_SHARD;
     uint64_t n = tuning->buffers != 0 ? tuning->buffers : by_size;
     n = n < n_sms ? n : n_sms;
-    n = n < WH_TESSERA_MAX_SETS ? n : WH_TESSERA_MAX_SETS;
+    n = n < WH_TESSERA_MAX_SHARDS ? n : WH_TESSERA_MAX_SHARDS;
     return n == 0 ? 1 : (uint32_t)n;
 }
 
@@ -662,7 +667,7 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
     const uint32_t chunk_log2 = wh_log2_floor(chunk);
     const uint32_t n_classes = wh_tessera_class_of((uint32_t)chunk) + 1;
     plan->min_bytes =
-        wh_tessera_metadata_(1, wh_tessera_sets_(1, tuning, n_sms), n_classes, chunk_log2) +
+        wh_tessera_metadata_(1, wh_tessera_n_shards_(1, tuning, n_sms), n_classes, chunk_log2) +
         2 * chunk;
     plan->init_items = 1;
     plan->metadata_bytes = bytes;
@@ -675,8 +680,8 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
     n = n < WH_TESSERA_MAX_CHUNKS ? n : WH_TESSERA_MAX_CHUNKS;
     uint64_t first = 0;
     for (;; n--) {
-        const uint32_t sets = wh_tessera_sets_(n, tuning, n_sms);
-        const uint64_t end = address + wh_tessera_metadata_(n, sets, n_classes, chunk_log2);
+        const uint32_t shards = wh_tessera_n_shards_(n, tuning, n_sms);
+        const uint64_t end = address + wh_tessera_metadata_(n, shards, n_classes, chunk_log2);
         /* With memory NULL any alignment may come. */
         first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
         if (first + (n << chunk_log2) <= bytes) {
@@ -685,43 +690,43 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
         const uint64_t over = (first + (n << chunk_log2) - bytes) >> (chunk_log2 + 1);
         n -= over < n ? over : 0; /* a good part of the way at once */
     }
-    const uint32_t n_sets = wh_tessera_sets_(n, tuning, n_sms);
+    const uint32_t n_shards = wh_tessera_n_shards_(n, tuning, n_sms);
     plan->metadata_bytes = bytes - (n << chunk_log2);
     plan->init_items = wh_tessera_tree_words_(n, n_classes) + n;
     h->core.meta = memory;
     h->core.base = memory + first;
     h->core.n_chunks = (uint32_t)n;
-    h->core.n_sets = (uint8_t)n_sets;
+    h->core.n_shards = (uint8_t)n_shards;
     h->core.chunk_log2 = (uint8_t)chunk_log2;
     h->core.n_classes = (uint8_t)n_classes;
-    h->core.share = (uint32_t)(n / n_sets) >> 2;
+    h->core.share = (uint32_t)(n / n_shards) >> 2;
     h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
-    h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, n_sets));
-    h->core.lists = h->core.pool + (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD);
+    h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, n_shards));
+    h->core.partial_lists = h->core.pool + (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD);
     h->base = h->core.base;
     h->bytes = n << chunk_log2;
     h->classes = (const wh_tessera_class *)(const void *)memory;
-    h->sets = (wh_tessera_set *)(void *)(memory + sizeof(wh_tessera_header));
-    h->tags = (uint64_t *)(void *)(h->sets + n_sets);
+    h->shards = (wh_tessera_shard *)(void *)(memory + sizeof(wh_tessera_header));
+    h->tags = (uint64_t *)(void *)(h->shards + n_shards);
     h->words = h->core.pool + wh_tessera_tree_words_(n, n_classes);
     h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
     while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
         h->max_order--;
     }
-    const uint64_t share = n / (n_sets * 32);
+    const uint64_t share = n / (n_shards * 32);
     h->span_share = share < 64 ? (uint32_t)share : 64;
     h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
                                (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
     h->tracks = h->core.tracks;
     h->max_slot = (uint32_t)chunk;
-    h->core.max_whole = 0;
-    h->whole = 0;
+    h->core.max_warp_slab = 0;
+    h->warp_slabs = 0;
     for (uint32_t c = WH_TESSERA_FINE + 4; c < n_classes; c += 5) {
-        const wh_tessera_class row =
+        const wh_tessera_class cls =
             wh_tessera_make_class(c, chunk_log2, h->max_order, h->span_share);
-        if (row.slots == 32 && chunk_log2 <= wh_tessera_slab_log2(row)) {
-            h->core.max_whole = row.slot_size;
-            h->whole |= (uint64_t)1 << c;
+        if (cls.slots == 32 && chunk_log2 <= wh_tessera_slab_log2(cls)) {
+            h->core.max_warp_slab = cls.slot_size;
+            h->warp_slabs |= (uint64_t)1 << c;
         }
     }
     h->exact = 0;
@@ -733,25 +738,26 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
             h->exact |= (uint64_t)1 << c;
         }
     }
-    h->last_set = n_sets - 1;
+    h->last_shard = n_shards - 1;
     h->chunk_log2 = chunk_log2;
     h->words_log2 = wh_tessera_words_log2(chunk_log2);
-    h->set_scale = (uint32_t)(((uint64_t)n_sets << 16) / n_sms);
+    h->shard_scale = (uint32_t)(((uint64_t)n_shards << 16) / n_sms);
     uint32_t end = 0;
     for (uint32_t c = 0; c < n_classes; c++) {
-        end = wh_tessera_first_end(
-            wh_tessera_make_first(c, chunk_log2, h->max_order, wh_tessera_set_bytes(h->core), end),
-            n_sets);
+        end = wh_tessera_first_end(wh_tessera_make_first(c, chunk_log2, h->max_order,
+                                                         wh_tessera_shard_bytes(h->core), end),
+                                   n_shards);
     }
     h->core.begin = (end + 63) >> 6 << 6;
-    h->core.places = h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_sets >> 6 << 6 : 0;
-    if (h->core.places == 0) {
-        h->core.max_whole = 0; /* and by_places means nothing */
-        h->whole = 0;
+    h->core.home_chunks =
+        h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_shards >> 6 << 6 : 0;
+    if (h->core.home_chunks == 0) {
+        h->core.max_warp_slab = 0; /* and by_places means nothing */
+        h->warp_slabs = 0;
         h->exact = 0;
         h->pack_above = h->pack_most = 0;
     } else {
-        h->core.by_places = (uint32_t)(((uint64_t)1 << 32) / h->core.places) + 1;
+        h->core.by_home_chunks = (uint32_t)(((uint64_t)1 << 32) / h->core.home_chunks) + 1;
         h->pack_above = WH_TESSERA_SHORT << wh_tessera_granule_log2(chunk_log2);
         h->pack_most = h->max_slot >> 1;
     }
@@ -765,28 +771,29 @@ static inline uint64_t wh_tessera_layout(void) {
     static const uint64_t parts[] = {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_ref, field),
         sizeof(wh_tessera_ref),
-        WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(sets) WH_F_(classes) WH_F_(max_slot)
-        WH_F_(set_scale) WH_F_(max_order) WH_F_(span_share) WH_F_(last_set) WH_F_(pack_above)
-        WH_F_(pack_most) WH_F_(chunk_log2) WH_F_(words_log2) WH_F_(tracks) WH_F_(whole) WH_F_(exact)
-        WH_F_(core)
+        WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(shards) WH_F_(classes)
+        WH_F_(max_slot) WH_F_(shard_scale) WH_F_(max_order) WH_F_(span_share) WH_F_(last_shard)
+        WH_F_(pack_above) WH_F_(pack_most) WH_F_(chunk_log2) WH_F_(words_log2) WH_F_(tracks)
+        WH_F_(warp_slabs) WH_F_(exact) WH_F_(core)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_core, field),
         sizeof(wh_tessera_core),
-        WH_F_(meta) WH_F_(base) WH_F_(n_chunks) WH_F_(n_sets) WH_F_(tracks) WH_F_(chunk_log2)
-        WH_F_(n_classes) WH_F_(begin) WH_F_(share) WH_F_(list_words) WH_F_(max_whole) WH_F_(places)
-        WH_F_(by_places) WH_F_(pool) WH_F_(lists)
+        WH_F_(meta) WH_F_(base) WH_F_(n_chunks) WH_F_(n_shards) WH_F_(tracks) WH_F_(chunk_log2)
+        WH_F_(n_classes) WH_F_(begin) WH_F_(share) WH_F_(list_words) WH_F_(max_warp_slab)
+        WH_F_(home_chunks) WH_F_(by_home_chunks) WH_F_(pool) WH_F_(partial_lists)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_header, field),
         sizeof(wh_tessera_header),
-        WH_F_(classes) WH_F_(slab_tags) WH_F_(starts) WH_F_(verdict) WH_F_(answered) WH_F_(asked)
-        WH_F_(wanted) WH_F_(run_verdict) WH_F_(search_lock) WH_F_(run_lock) WH_F_(run_position)
-        WH_F_(run_news) WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(core)
+        WH_F_(classes) WH_F_(slab_tags) WH_F_(starts) WH_F_(oom_verdict) WH_F_(oom_answered)
+        WH_F_(oom_tickets) WH_F_(oom_classes) WH_F_(run_verdict) WH_F_(search_lock) WH_F_(run_lock)
+        WH_F_(run_position) WH_F_(run_news) WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(core)
 #undef WH_F_
-#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_set, field),
-        sizeof(wh_tessera_set),
-        WH_F_(begun) WH_F_(done) WH_F_(events) WH_F_(attached) WH_F_(failed) WH_F_(bad_frees)
-        WH_F_(no_places) WH_F_(held) WH_F_(dry) WH_F_(scarce) WH_F_(place) WH_F_(frees) WH_F_(packs)
-        WH_F_(no_packs) WH_F_(told) WH_F_(rows) WH_F_(cursors)
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_shard, field),
+        sizeof(wh_tessera_shard),
+        WH_F_(takes_begun) WH_F_(takes_done) WH_F_(events) WH_F_(attached) WH_F_(failed)
+        WH_F_(bad_frees) WH_F_(skip_home) WH_F_(held) WH_F_(pool_was_empty) WH_F_(home_was_empty)
+        WH_F_(home_ticket) WH_F_(frees) WH_F_(pack_ticket) WH_F_(skip_packs) WH_F_(oom_seen)
+        WH_F_(stripe_ticket) WH_F_(cursors)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_cursor, field),
         sizeof(wh_tessera_cursor),
@@ -798,7 +805,7 @@ static inline uint64_t wh_tessera_layout(void) {
 #undef WH_F_
         WH_TESSERA_FINE, WH_TESSERA_CLASSES, WH_TESSERA_PACK, WH_TESSERA_POOL_SPREAD,
         WH_TESSERA_MAX_SPAN_LOG2, WH_TESSERA_SPAN_SLOTS, WH_TESSERA_FIRST_SLOTS,
-        WH_TESSERA_FIRST_LOG2, WH_TESSERA_POSITION, WH_TESSERA_SHUT, WH_TESSERA_TAKER,
+        WH_TESSERA_FIRST_LOG2, WH_TESSERA_POSITION, WH_TESSERA_EMPTY, WH_TESSERA_PINNER,
         WH_TESSERA_GRANULES,
     };
     return wh_layout_hash("tessera", parts, sizeof parts / sizeof *parts);

@@ -23,7 +23,7 @@ WH_FN uint64_t wh_tessera_chunks_with_(uint32_t chunk, uint64_t tag) {
                        : wh_tessera_kind(tag) == WH_TESSERA_SLAB || wh_tessera_is_pack(tag)
                            ? wh_tessera_tag_chunks(tag)
                            : 1;
-    return wh_tessera_n_chunks_(chunk, n < 64 ? (uint32_t)n : 64);
+    return wh_tessera_chunk_mask_(chunk, n < 64 ? (uint32_t)n : 64);
 }
 
 /* --- slots ---------------------------------------------------------------------------- */
@@ -56,12 +56,12 @@ WH_FN uint64_t wh_tessera_left_in_chunks_(wh_tessera_core g, uint64_t tag, uint6
 }
 
 /* Free blocks of a pack that would do for `least` granules; 0: this heap has no packs. */
-WH_FN uint32_t wh_tessera_left_in_pack_(wh_tessera_core g, const wh_tessera_view *view,
+WH_FN uint32_t wh_tessera_left_in_pack_(wh_tessera_core g, const wh_tessera_slab_view *view,
                                         uint32_t least) {
     const uint64_t word = wh_load_u64_relaxed(wh_tessera_words_of_(g, view->slab));
     uint32_t blocks = 0;
     WH_NO_UNROLL
-    for (uint32_t free = (uint32_t)(word & wh_tessera_full_word(view->slots, 0));
+    for (uint32_t free = (uint32_t)(word & wh_tessera_slot_bits(view->slots, 0));
          least != 0 && free != 0; free &= free - 1) {
         const uint32_t one = free & (0 - free);
         blocks += wh_tessera_pack_fit_(g, view->slab, view->tag, one, least) != 0;
@@ -71,23 +71,23 @@ WH_FN uint32_t wh_tessera_left_in_pack_(wh_tessera_core g, const wh_tessera_view
 
 /* What 64 chunks have for class c: slots of its slabs, free or still with a cursor; blocks of
  * packs; and what the free chunks would give, and slabs that cursors of other classes hold and
- * nobody has a slot of, those of each set by themselves, since malloc closes the cursors of one
- * set, and uses up what they had, before those of the next. */
+ * nobody has a slot of, those of each shard by themselves, since malloc closes the cursors of one
+ * shard, and uses up what they had, before those of the next. */
 WH_FN uint64_t wh_tessera_left_in_word_(const wh_tessera_core *ref, uint32_t c, uint32_t word) {
     const wh_tessera_core g = *ref;
-    const uint64_t of = wh_tessera_header_of_(ref)->slab_tags[c];
+    const uint64_t slab_tag = wh_tessera_header_of_(ref)->slab_tags[c];
     const uint64_t pool = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
-    uint64_t left = wh_tessera_left_in_chunks_(g, of, pool);
-    uint64_t spare = 0; /* of one set's cursors */
+    uint64_t left = wh_tessera_left_in_chunks_(g, slab_tag, pool);
+    uint64_t spare = 0; /* of one shard's cursors */
     uint32_t whose = UINT32_MAX;
     WH_NO_UNROLL
     for (uint64_t rest = wh_tessera_chunks_there_(g, word) & ~pool; rest != 0;) {
         const uint32_t chunk = word << 6 | wh_ctz64(rest);
         const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk));
         const uint64_t chunks = wh_tessera_chunks_with_(chunk, tag);
-        wh_tessera_view view;
+        wh_tessera_slab_view view;
         rest &= ~chunks;
-        if (!wh_tessera_view_of_(g, chunk, tag, &view)) {
+        if (!wh_tessera_view_tagged_(g, chunk, tag, &view)) {
             continue;
         }
         if (wh_tessera_is_pack(tag)) {
@@ -95,13 +95,13 @@ WH_FN uint64_t wh_tessera_left_in_word_(const wh_tessera_core *ref, uint32_t c, 
         } else if (wh_tessera_tag_class(tag) == c) {
             left += wh_tessera_unused_(g, &view);
         } else if (wh_tessera_unused_(g, &view) == view.slots) {
-            const uint32_t set = wh_tessera_tag_set(tag);
-            left += set != whose ? wh_tessera_left_in_chunks_(g, of, spare) : 0;
-            spare = set != whose ? chunks : spare | chunks;
-            whose = set;
+            const uint32_t shard = wh_tessera_tag_shard(tag);
+            left += shard != whose ? wh_tessera_left_in_chunks_(g, slab_tag, spare) : 0;
+            spare = shard != whose ? chunks : spare | chunks;
+            whose = shard;
         }
     }
-    return left + wh_tessera_left_in_chunks_(g, of, spare);
+    return left + wh_tessera_left_in_chunks_(g, slab_tag, spare);
 }
 
 /* --- runs ----------------------------------------------------------------------------- */
@@ -116,9 +116,9 @@ WH_FN uint64_t wh_tessera_spare_word_(wh_tessera_core g, uint32_t word) {
         const uint32_t chunk = word << 6 | wh_ctz64(rest);
         const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk));
         const uint64_t chunks = wh_tessera_chunks_with_(chunk, tag);
-        wh_tessera_view view;
+        wh_tessera_slab_view view;
         rest &= ~chunks;
-        if (wh_tessera_view_of_(g, chunk, tag, &view) && !wh_tessera_is_pack(tag) &&
+        if (wh_tessera_view_tagged_(g, chunk, tag, &view) && !wh_tessera_is_pack(tag) &&
             wh_tessera_unused_(g, &view) == view.slots) {
             spare |= chunks;
         }
@@ -126,41 +126,41 @@ WH_FN uint64_t wh_tessera_spare_word_(wh_tessera_core g, uint32_t word) {
     return spare;
 }
 
-/* The places at which run_ tries first: `in_row` side by side, from `first` on every `step`
+/* The places at which run_ tries first: `in_line` side by side, from `first` on every `step`
  * chunks. */
-typedef struct wh_tessera_places {
-    uint32_t first, step, in_row;
+typedef struct wh_tessera_run_places {
+    uint32_t first, step, in_line;
     uint32_t n; /* of all */
     uint32_t keep;
-} wh_tessera_places;
+} wh_tessera_run_places;
 
-WH_FN wh_tessera_places wh_tessera_places_(wh_tessera_core g, uint32_t keep) {
+WH_FN wh_tessera_run_places wh_tessera_run_places_(wh_tessera_core g, uint32_t keep) {
     const uint32_t words = (keep + 63) >> 6, all = g.n_chunks >> 6;
     const uint32_t rows = (all - (g.begin >> 6)) / words;
-    wh_tessera_places p;
+    wh_tessera_run_places p;
     p.first = (all - rows * words) << 6;
     p.step = words << 6;
-    p.in_row = keep < 64 ? 64 / keep : 1;
-    p.n = rows * p.in_row;
+    p.in_line = keep < 64 ? 64 / keep : 1;
+    p.n = rows * p.in_line;
     p.keep = keep;
     return p;
 }
 
 /* Places that start before chunk x, or (ends) end there or before. */
-WH_FN uint32_t wh_tessera_places_before_(wh_tessera_places p, uint32_t x, int ends) {
+WH_FN uint32_t wh_tessera_places_before_(wh_tessera_run_places p, uint32_t x, int ends) {
     const uint32_t past = x > p.first ? x - p.first : 0;
-    const uint32_t row = past / p.step, in = (past % p.step + (ends ? 0 : p.keep - 1)) / p.keep;
-    const uint32_t n = row * p.in_row + (in < p.in_row ? in : p.in_row);
+    const uint32_t line = past / p.step, in = (past % p.step + (ends ? 0 : p.keep - 1)) / p.keep;
+    const uint32_t n = line * p.in_line + (in < p.in_line ? in : p.in_line);
     return n < p.n ? n : p.n;
 }
 
-WH_FN uint32_t wh_tessera_place_at_(wh_tessera_places p, uint32_t i) {
-    return p.first + i / p.in_row * p.step + i % p.in_row * p.keep;
+WH_FN uint32_t wh_tessera_place_at_(wh_tessera_run_places p, uint32_t i) {
+    return p.first + i / p.in_line * p.step + i % p.in_line * p.keep;
 }
 
-/* Runs that malloc gets of chunks [from, to) that are all free: at these places, and from what
- * lies before the first and behind the last of them. (Between two there is less than a run.) */
-WH_FN uint32_t wh_tessera_left_between_(wh_tessera_places p, uint32_t from, uint32_t to) {
+/* Runs that malloc gets of chunks [from, to) that are all free: at these places, and from what lies
+ * before the first and behind the last of them. (Between two there is less than a run.) */
+WH_FN uint32_t wh_tessera_left_between_(wh_tessera_run_places p, uint32_t from, uint32_t to) {
     const uint32_t first = wh_tessera_places_before_(p, from, 0);
     const uint32_t end = wh_tessera_places_before_(p, to, 1);
     if (end <= first) {
@@ -171,8 +171,9 @@ WH_FN uint32_t wh_tessera_left_between_(wh_tessera_places p, uint32_t from, uint
     return before / p.keep + (end - first) + behind / p.keep;
 }
 
-/* Of all rows of free chunks that start in a word of the pool. */
-WH_FN uint64_t wh_tessera_left_from_word_(wh_tessera_core g, wh_tessera_places p, uint32_t word) {
+/* Of all runs of free chunks that start in a word of the pool. */
+WH_FN uint64_t wh_tessera_left_from_word_(wh_tessera_core g, wh_tessera_run_places p,
+                                          uint32_t word) {
     const uint32_t words = (g.n_chunks + 63) >> 6;
     const uint64_t bits = wh_tessera_spare_word_(g, word);
     uint64_t left = 0, starts = bits & ~(bits << 1);
@@ -209,7 +210,7 @@ WH_FN_SLOW uint64_t wh_tessera_left_(const wh_tessera_core *g, uint64_t bytes, u
     for (uint64_t w = i; w < words; w += n) {
         left += bytes <= chunk
                     ? wh_tessera_left_in_word_(g, wh_tessera_class_of((uint32_t)bytes), (uint32_t)w)
-                    : wh_tessera_left_from_word_(*g, wh_tessera_places_(*g, (uint32_t)keep),
+                    : wh_tessera_left_from_word_(*g, wh_tessera_run_places_(*g, (uint32_t)keep),
                                                  (uint32_t)w);
     }
     return left;

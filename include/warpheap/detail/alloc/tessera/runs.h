@@ -27,8 +27,8 @@ WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chu
 
 /* The same for a full warp whose lanes have claimed runs of so many chunks each (run: the first
  * chunk, or n_chunks: none). Short ones by their own lanes. Others by all lanes, neighbours in one
- * store: the tags of all runs as one row, or, as each store of that takes longer, those of long
- * runs in a loop for each. */
+ * store: the tags of all runs one behind the other, or, as each store of that takes longer, those
+ * of long runs in a loop for each. */
 WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks) {
     const uint32_t lane = wh_lane_id();
     const uint64_t first = (uint64_t)chunks << 32 | WH_TESSERA_RUN;
@@ -64,10 +64,10 @@ WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks
 /* A run in the pool for lane `owner` of mask: chunks in a row, of which some multiple of align (a
  * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
  * of mask, with the same arguments; they search together, and the owner claims: who comes too late
- * searches again. Returns the run's address; NOTHING: the pool had no such row. */
+ * searches again. Returns the run's address; NOTHING: the pool had no such run. */
 WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
-                                         uint32_t set, uint64_t end, uint64_t chunks, uint64_t keep,
-                                         uint64_t align) {
+                                         uint32_t shard, uint64_t end, uint64_t chunks,
+                                         uint64_t keep, uint64_t align) {
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint64_t all = ((uint64_t)g->n_chunks + 63) >> 6;
     for (;;) {
@@ -81,7 +81,7 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
         }
         uint64_t got = WH_TESSERA_NOTHING;
         if (wh_lane_id() == owner) {
-            (void)wh_tessera_begin_(*g, set);
+            (void)wh_tessera_begin_take_(*g, shard);
             if (wh_veb_claim_range(pool, first, chunks)) {
                 const uint64_t address = (uint64_t)(uintptr_t)g->base + (first << g->chunk_log2);
                 const uint64_t start =
@@ -94,7 +94,7 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
                 }
                 got = (uint64_t)(uintptr_t)wh_tessera_make_run_(*g, start, keep, 0, 1);
             }
-            wh_tessera_end_(*g, set);
+            wh_tessera_end_take_(*g, shard);
         }
         got = wh_shfl_u64(mask, got, owner);
         if (got != WH_TESSERA_NOTHING) {
@@ -107,35 +107,36 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
  * NOTHING if there is none (X1), or else WAIT: look again. All lanes of mask, with the same
  * arguments. */
 WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
-                                           uint32_t set, uint64_t chunks, uint64_t keep,
+                                           uint32_t shard, uint64_t chunks, uint64_t keep,
                                            uint64_t align) {
     const int owns = wh_lane_id() == owner;
     /* First without disturbing the cursors. */
-    uint64_t got = wh_tessera_take_run_(g, mask, owner, set, UINT64_MAX, chunks, keep, align);
+    uint64_t got = wh_tessera_take_run_(g, mask, owner, shard, UINT64_MAX, chunks, keep, align);
     if (got != WH_TESSERA_NOTHING) {
         return got;
     }
-    if (wh_tessera_detach_(g, mask, set)) { /* others may find some, too */
+    if (wh_tessera_detach_(g, mask, shard)) { /* others may find some, too */
         if (owns) {
             wh_add_u32_relaxed(&wh_tessera_header_(*g)->run_news, 1);
         }
         return WH_TESSERA_WAIT;
     }
     const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS));
-    const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
-    const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
+    const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_DONE);
+    const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN);
     const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
     if (!wh_tessera_used_up_(*g, mask)) {
         return WH_TESSERA_WAIT;
     }
-    got = wh_tessera_take_run_(g, mask, owner, set, UINT64_MAX, chunks, keep, align);
+    got = wh_tessera_take_run_(g, mask, owner, shard, UINT64_MAX, chunks, keep, align);
     if (got != WH_TESSERA_NOTHING) {
         return got;
     }
-    const int same = done == begun && wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
-                     wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
+    const int unchanged = done == begun &&
+                          wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN) == begun &&
+                          wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
     if (WH_PLANT(tessera_run_same, /* X1 */
-                 !wh_all(mask, same) || !wh_tessera_used_up_(*g, mask), 0)) {
+                 !wh_all(mask, unchanged) || !wh_tessera_used_up_(*g, mask), 0)) {
         return WH_TESSERA_WAIT;
     }
     const uint64_t known = /* X2 */
@@ -159,11 +160,11 @@ WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint64_t chunks) {
 
 #define WH_TESSERA_RUN_TRIES 4u
 
-/* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane
- * with n = 0 takes no part. First each group of lanes with one size tries places of its own,
- * from the back of the heap, as many runs in a word of the pool as fit; then the lanes that
- * found them taken search one by one. */
-WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_t set, uint64_t n,
+/* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane with n
+ * = 0 takes no part. First each group of lanes with one size tries places of its own, from the back
+ * of the heap, as many runs in a word of the pool as fit; then the lanes that found them taken
+ * search one by one. */
+WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_t shard, uint64_t n,
                                  uint64_t align) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
@@ -175,25 +176,25 @@ WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_
     if (wh_tessera_no_run_(*g, mask, need ? chunks : 0)) { /* without disturbing other searches */
         need = 0;
     }
-    const wh_group same = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
+    const wh_group group = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
     const uint32_t wanted = need ? (uint32_t)keep : 1; /* else keep may be anything */
     const uint32_t in_word = wanted < 64 ? 64u / wanted : 1;
     const uint32_t words = (wanted + 63) >> 6;
     const uint32_t all_words = g->n_chunks >> 6;
     const uint32_t places = (all_words - (g->begin >> 6)) / words;
     if (need && extra == 0 && places != 0) {
-        if (wh_group_leads(same)) {
-            (void)wh_tessera_begin_(*g, set);
+        if (wh_group_leads(group)) {
+            (void)wh_tessera_begin_take_(*g, shard);
         }
         uint32_t run = g->n_chunks; /* the first chunk of the caller's */
-        wh_mask left = same.lanes;
+        wh_mask left = group.lanes;
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < WH_TESSERA_RUN_TRIES && left != 0; tries++) {
             uint32_t at = 0;
-            if (wh_group_leads(same)) {
+            if (wh_group_leads(group)) {
                 at = wh_fetch_add_u32_acq_rel(&header->run_position, wh_popc32(left));
             }
-            at = wh_shfl_u32(same.lanes, at, same.leader) + wh_mask_rank(left);
+            at = wh_shfl_u32(group.lanes, at, group.leader) + wh_mask_rank(left);
             if (p == NULL) {
                 const uint64_t word = all_words - (uint64_t)(at / in_word % places + 1) * words;
                 const uint64_t first = (word << 6) + at % in_word * keep;
@@ -202,16 +203,16 @@ WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_
                     p = g->base + (first << g->chunk_log2);
                 }
             }
-            left = wh_ballot(same.lanes, p == NULL);
+            left = wh_ballot(group.lanes, p == NULL);
         }
-        if (same.lanes == WH_FULL_WARP) {
+        if (group.lanes == WH_FULL_WARP) {
             wh_tessera_tag_runs_(*g, run, (uint32_t)keep);
         } else if (run != g->n_chunks) {
             (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
         }
-        wh_syncwarp(same.lanes);
-        if (wh_group_leads(same)) {
-            wh_tessera_end_(*g, set);
+        wh_syncwarp(group.lanes);
+        if (wh_group_leads(group)) {
+            wh_tessera_end_take_(*g, shard);
         }
     }
     need = need && p == NULL;
@@ -228,13 +229,13 @@ WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_
             break;
         }
         const uint32_t first = wh_mask_leader(needy);
-        const int its = wh_lane_id() == first;
+        const int is_owner = wh_lane_id() == first;
         const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
         const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
         const uint64_t its_align = wh_shfl_u64(mask, align, first);
         int waits = 0; /* the lock is another lane's, and X2 says no more than before */
         int looks = 0;
-        if (its) {
+        if (is_owner) {
             const uint64_t verdict = wh_load_u64_relaxed(&header->run_verdict);
             const uint32_t now = wh_load_u32_relaxed(&header->run_news);
             looks = fresh || now != news;
@@ -246,7 +247,8 @@ WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_
         uint64_t got = WH_TESSERA_WAIT;
         if (wh_any(mask, looks)) {
             const uint64_t from = wh_shfl_u64(mask, end, first);
-            got = wh_tessera_take_run_(g, mask, first, set, from, its_chunks, its_keep, its_align);
+            got =
+                wh_tessera_take_run_(g, mask, first, shard, from, its_chunks, its_keep, its_align);
             got = got != WH_TESSERA_NOTHING ? got : WH_TESSERA_WAIT;
             waits = 0;
         }
@@ -255,47 +257,49 @@ WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_
                 wh_backoff(attempt);
                 continue;
             }
-            const int no_run = wh_tessera_no_run_(*g, mask, its ? chunks : 0);
-            const int locked = its && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
+            const int no_run = wh_tessera_no_run_(*g, mask, is_owner ? chunks : 0);
+            const int locked =
+                is_owner && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
             if (wh_any(mask, locked)) { /* all lanes search for this one */
-                got = wh_tessera_run_locked_(g, mask, first, set, its_chunks, its_keep, its_align);
+                got =
+                    wh_tessera_run_locked_(g, mask, first, shard, its_chunks, its_keep, its_align);
                 if (locked) {
                     wh_store_u32_release(&header->run_lock, 0);
                 }
             }
             got = no_run ? WH_TESSERA_NOTHING : got;
         }
-        if (its) {
+        if (is_owner) {
             need = got == WH_TESSERA_WAIT;
             p = got != WH_TESSERA_WAIT && got != WH_TESSERA_NOTHING ? (void *)(uintptr_t)got : NULL;
         }
-        if (wh_any(mask, its && need)) {
+        if (wh_any(mask, is_owner && need)) {
             wh_backoff(attempt);
         }
     }
     if (n != 0 && p == NULL) {
-        wh_add_u64_relaxed(&wh_tessera_set_at_(*g, set)->failed, 1);
+        wh_add_u64_relaxed(&wh_tessera_shard_at_(*g, shard)->failed, 1);
     }
     return p;
 }
 
 /* Frees a run; anything else that gets here is a bad pointer. */
-WH_FN_SLOW void wh_tessera_free_run_(const wh_tessera_core *g, uint32_t set, uint64_t offset) {
+WH_FN_SLOW void wh_tessera_free_run_(const wh_tessera_core *g, uint32_t shard, uint64_t offset) {
     const uint64_t chunk = offset >> g->chunk_log2;
     if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
         uint64_t *at = wh_tessera_tag_at_(*g, (uint32_t)chunk);
         const uint64_t tag = wh_load_u64_relaxed(at);
         if (wh_tessera_kind(tag) == WH_TESSERA_RUN &&
-            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {       /* one free wins */
-            wh_veb_insert_range(wh_tessera_pool_(*g), chunk, tag >> 32); /* P3 */
-            wh_add_u32_relaxed(&wh_tessera_set_at_(*g, set)->events, 1); /* X2 */
+            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {           /* one free wins */
+            wh_veb_insert_range(wh_tessera_pool_(*g), chunk, tag >> 32);     /* P3 */
+            wh_add_u32_relaxed(&wh_tessera_shard_at_(*g, shard)->events, 1); /* X2 */
             if (g->tracks) {
-                wh_tessera_uncount_(g, tag >> 32 << g->chunk_log2);
+                wh_tessera_count_frees_(g, tag >> 32 << g->chunk_log2);
             }
             return;
         }
     }
-    wh_tessera_bad_free_(*g, set, 1);
+    wh_tessera_bad_free_(*g, shard, 1);
 }
 
 #include "warpheap/detail/simt/end.h"

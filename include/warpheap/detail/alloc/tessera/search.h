@@ -12,7 +12,7 @@
 /* X1 (2): whether no cursor has slots left or is between two spans. All lanes of mask, four cursors
  * each at a time. */
 WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask mask) {
-    const uint32_t n = (uint32_t)g.n_sets << 6;
+    const uint32_t n = (uint32_t)g.n_shards << 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint32_t left = 0;
     WH_NO_UNROLL
@@ -31,24 +31,24 @@ WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask mask) {
     return wh_all(mask, left == 0);
 }
 
-#define WH_TESSERA_EVENTS 0u   /* in the pool */
-#define WH_TESSERA_FREES 1u    /* in the pool or in slabs */
-#define WH_TESSERA_ATTACHED 2u /* spans */
-#define WH_TESSERA_DONE 3u     /* takes of all kinds, since any of them may hold slots or a */
-#define WH_TESSERA_BEGUN 4u    /* ... slab that others look for (T1, I5) */
+#define WH_TESSERA_EVENTS 0u      /* in the pool */
+#define WH_TESSERA_FREES 1u       /* in the pool or in slabs */
+#define WH_TESSERA_ATTACHED 2u    /* spans */
+#define WH_TESSERA_TAKES_DONE 3u  /* takes of all kinds, since any of them may hold slots or a */
+#define WH_TESSERA_TAKES_BEGUN 4u /* ... slab that others look for (T1, I5) */
 
-/* The caller's part of the sum of these over all sets. All lanes of mask. */
+/* The caller's part of the sum of these over all shards. All lanes of mask. */
 WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) {
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint64_t sum = 0;
     WH_NO_UNROLL
-    for (uint32_t i = rank; i < g.n_sets; i += lanes) {
-        const wh_tessera_set *set = wh_tessera_set_at_(g, i);
-        sum += wh_load_u32_relaxed(what <= WH_TESSERA_FREES      ? &set->events
-                                   : what == WH_TESSERA_ATTACHED ? &set->attached
-                                   : what == WH_TESSERA_DONE     ? &set->done
-                                                                 : &set->begun);
-        sum += what == WH_TESSERA_FREES ? wh_load_u32_relaxed(&set->frees) : 0;
+    for (uint32_t i = rank; i < g.n_shards; i += lanes) {
+        const wh_tessera_shard *shard = wh_tessera_shard_at_(g, i);
+        sum += wh_load_u32_relaxed(what <= WH_TESSERA_FREES        ? &shard->events
+                                   : what == WH_TESSERA_ATTACHED   ? &shard->attached
+                                   : what == WH_TESSERA_TAKES_DONE ? &shard->takes_done
+                                                                   : &shard->takes_begun);
+        sum += what == WH_TESSERA_FREES ? wh_load_u32_relaxed(&shard->frees) : 0;
     }
     wh_fence();
     return sum;
@@ -63,8 +63,8 @@ WH_FN uint64_t wh_tessera_total_(wh_mask mask, uint64_t part) {
 
 /* Whether no take is under way: X1 (1). All lanes of mask. */
 WH_FN int wh_tessera_is_quiet_(wh_tessera_core g, wh_mask mask) {
-    const uint64_t done = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_DONE));
-    return wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_BEGUN)) == done;
+    const uint64_t done = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_TAKES_DONE));
+    return wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_TAKES_BEGUN)) == done;
 }
 
 /* The or of all lanes' values. All lanes of mask. */
@@ -74,12 +74,12 @@ WH_FN uint64_t wh_tessera_or_all_(wh_mask mask, uint64_t v) {
 }
 
 /* Whether the slab whose first chunk this is has a free slot; of a pack which lengths its free
- * blocks have (pack_scan_). All of one that lies between the free that made it full and the pool is
- * free. `word`: its first one. */
+ * blocks have (pack_scan_). All of a slab that lies between the free that made it empty and the
+ * pool is free. `word`: its first one. */
 WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word) {
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (slots <= 64) {
-        const uint64_t free = word & wh_tessera_full_word(slots, 0);
+        const uint64_t free = word & wh_tessera_slot_bits(slots, 0);
         uint32_t lengths = 0;
         if (word == WH_TESSERA_ALL_FREE) {
             return WH_PLANT(tessera_x1_transit, !wh_veb_contains(wh_tessera_pool_(g), chunk), 0)
@@ -104,31 +104,31 @@ WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t t
 }
 
 /* What lanes have seen of slabs and packs, the same for all of them. */
-typedef struct wh_tessera_seen {
+typedef struct wh_tessera_heap_view {
     uint64_t classes; /* a bit for each of which a slab has a free slot */
     uint32_t lengths; /* of free blocks of packs, as pack_scan_ tells them */
     uint32_t longest; /* a pack that has one of the longest */
     uint32_t shorter; /* ... and of the longest of those that are SHORT */
     int moves;        /* a chunk is in the pool, or on its way there */
     int stopped;      /* they have not seen all: there was enough, or no need */
-} wh_tessera_seen;
+} wh_tessera_heap_view;
 
 /* Whether that is something for a lane that asks for slots of class c or, if least is not 0, a
  * block of a pack of so many granules. */
-WH_FN int wh_tessera_is_seen_(wh_tessera_seen seen, uint32_t c, uint32_t least) {
-    return (seen.classes >> c & 1) != 0 ||
-           (least != 0 && wh_tessera_fits_(seen.lengths, least) != 0);
+WH_FN int wh_tessera_view_has_(wh_tessera_heap_view view, uint32_t c, uint32_t least) {
+    return (view.classes >> c & 1) != 0 ||
+           (least != 0 && wh_tessera_fits_(view.lengths, least) != 0);
 }
 /* A pack with a block for `least` granules, which is seen. */
-WH_FN uint32_t wh_tessera_seen_pack_(wh_tessera_seen seen, uint32_t least) {
-    return least <= WH_TESSERA_SHORT ? seen.shorter : seen.longest;
+WH_FN uint32_t wh_tessera_best_pack_(wh_tessera_heap_view view, uint32_t least) {
+    return least <= WH_TESSERA_SHORT ? view.shorter : view.longest;
 }
-WH_FN wh_tessera_seen wh_tessera_seen_nothing_(void) {
-    wh_tessera_seen seen;
-    seen.classes = 0;
-    seen.lengths = seen.longest = seen.shorter = 0;
-    seen.moves = seen.stopped = 0;
-    return seen;
+WH_FN wh_tessera_heap_view wh_tessera_no_heap_view_(void) {
+    wh_tessera_heap_view view;
+    view.classes = 0;
+    view.lengths = view.longest = view.shorter = 0;
+    view.moves = view.stopped = 0;
+    return view;
 }
 /* Which of the lanes' packs has the longest block of these lengths, of each pack. */
 WH_FN uint32_t wh_tessera_longest_(wh_mask mask, uint32_t lengths, uint32_t pack) {
@@ -137,34 +137,34 @@ WH_FN uint32_t wh_tessera_longest_(wh_mask mask, uint32_t lengths, uint32_t pack
 }
 
 /* X1 (3): which of `classes`, a bit each, have a slab with a free slot, or one of several words
- * that has been shut and lies between its free and the pool (its words have been cleared, its tag
- * may have been), and what free blocks packs have. All lanes of mask, eight chunks each at a time,
- * up to `most` from some place on; c, least: what the caller asks for (is_seen_), or NO_CLASS. They
- * stop when they have seen something for each lane that asks, or, if not `locked`, when a search
- * for all has begun (X3). classes = 0: packs only. Slabs of class c that they find are listed,
- * since the free that owes it to the list may be on its way. */
-WH_FN_SLOW wh_tessera_seen wh_tessera_look_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
-                                            uint64_t classes, uint32_t c, uint32_t least,
-                                            uint32_t most, int locked) {
+ * that has become empty and lies between its free and the pool (its words have been cleared, its
+ * tag may have been), and what free blocks packs have. All lanes of mask, eight chunks each at a
+ * time, up to `most` from some place on; c, least: what the caller asks for (view_has_), or
+ * NO_CLASS. They stop when they have seen something for each lane that asks, or, if not `locked`,
+ * when a search for all has begun (X3). classes = 0: packs only. Slabs of class c that they find go
+ * on the partial list, since the free that owes it to the list may be on its way. */
+WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_mask mask,
+                                                 uint32_t shard, uint64_t classes, uint32_t c,
+                                                 uint32_t least, uint32_t most, int locked) {
     const wh_tessera_core core = *g;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
-    const uint64_t asked =
+    const uint64_t asked_classes =
         wh_tessera_or_all_(mask, c != WH_TESSERA_NO_CLASS ? (uint64_t)1 << c : 0);
     const int packs = locked || wh_any(mask, least != 0); /* a search answers for all */
     const uint32_t takes =                                /* so every time elsewhere */
-        wh_load_u32_relaxed(&wh_tessera_set_at_(core, set)->begun);
+        wh_load_u32_relaxed(&wh_tessera_shard_at_(core, shard)->takes_begun);
     const uint32_t random = wh_spread32((uint32_t)(wh_thread_id() >> 5) * 256u + takes);
     const uint32_t from =
         wh_shfl_u32(mask, (uint32_t)((uint64_t)random * core.n_chunks >> 32), wh_mask_leader(mask));
     const uint32_t *lock = &wh_tessera_header_(core)->search_lock;
-    wh_tessera_seen seen = wh_tessera_seen_nothing_();
+    wh_tessera_heap_view view = wh_tessera_no_heap_view_();
     uint64_t found = 0;                          /* by the caller */
     uint32_t lengths = 0, longs = 0, shorts = 0; /* of all its packs; of these two */
     uint32_t longest = 0, shorter = 0;
     WH_NO_UNROLL
     for (uint32_t first = rank; wh_any(mask, first < most); first += 8 * lanes) {
         uint64_t tags[8], words[8]; /* in registers: each loop is unrolled */
-        uint32_t fresh = 0, shut = 0;
+        uint32_t fresh = 0, empty = 0;
         for (uint32_t k = 0; k < 8; k++) {
             const uint32_t i = first + k * lanes, at = from + (i < core.n_chunks ? i : 0);
             tags[k] = wh_load_u64_relaxed(
@@ -179,7 +179,7 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(const wh_tessera_core *g, wh_mask ma
             const int is_pack =
                 packs && wh_tessera_is_pack(tags[k]) && wh_tessera_pack_at(tags[k]) == 0;
             /* in the pool, or on its way there */
-            shut |= i < core.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_FREE;
+            empty |= i < core.n_chunks && wh_tessera_kind(tags[k]) == WH_TESSERA_FREE;
             tags[k] = i < core.n_chunks && (is_slab || is_pack) ? tags[k] : WH_TESSERA_FREE;
             words[k] = tags[k] != WH_TESSERA_FREE
                            ? wh_load_u64_relaxed(wh_tessera_words_of_(core, chunk))
@@ -204,8 +204,8 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(const wh_tessera_core *g, wh_mask ma
                 const uint32_t u = wh_tessera_tag_class(tags[k]);
                 fresh = 1;
                 found |= (uint64_t)1 << u;
-                if ((asked >> u & 1) != 0) {
-                    wh_tessera_list_slab_(core, u, chunk);
+                if ((asked_classes >> u & 1) != 0) {
+                    wh_tessera_add_partial_(core, u, chunk);
                 }
             }
         }
@@ -214,33 +214,33 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(const wh_tessera_core *g, wh_mask ma
             wide |= (uint32_t)(wh_tessera_tag_slots(tags[k], core.chunk_log2) > 64) << k;
         }
         if (wide != 0) {
-            wh_fence(); /* who sees words cleared sees SHUT */
+            wh_fence(); /* who sees words cleared sees EMPTY */
             for (uint32_t k = 0; k < 8; k++) {
                 const uint32_t at = from + first + k * lanes;
                 const uint32_t chunk = (wide >> k & 1) == 0 ? 0
                                        : at < core.n_chunks ? at
                                                             : at - core.n_chunks;
                 const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(core, chunk));
-                shut |= (wide >> k & 1) != 0 && state == WH_TESSERA_SHUT;
+                empty |= (wide >> k & 1) != 0 && state == WH_TESSERA_EMPTY;
             }
         }
-        seen.moves |= wh_any(mask, WH_PLANT(tessera_x1_shut, shut != 0, 0));
+        view.moves |= wh_any(mask, WH_PLANT(tessera_x1_shut, empty != 0, 0));
         if (wh_any(mask, fresh != 0)) {
-            seen.classes = wh_tessera_or_all_(mask, found);
-            seen.lengths = wh_reduce_or_u32(mask, lengths);
-            seen.longest = wh_tessera_longest_(mask, longs, longest);
-            seen.shorter = wh_tessera_longest_(mask, shorts, shorter);
+            view.classes = wh_tessera_or_all_(mask, found);
+            view.lengths = wh_reduce_or_u32(mask, lengths);
+            view.longest = wh_tessera_longest_(mask, longs, longest);
+            view.shorter = wh_tessera_longest_(mask, shorts, shorter);
         }
-        seen.stopped =
-            (classes != 0 && seen.moves) ||
-            wh_all(mask, c == WH_TESSERA_NO_CLASS || wh_tessera_is_seen_(seen, c, least)) ||
+        view.stopped =
+            (classes != 0 && view.moves) ||
+            wh_all(mask, c == WH_TESSERA_NO_CLASS || wh_tessera_view_has_(view, c, least)) ||
             (!locked && wh_any(mask, wh_load_u32_relaxed(lock) != 0));
-        if (seen.stopped) {
+        if (view.stopped) {
             break;
         }
     }
     wh_fence();
-    return seen;
+    return view;
 }
 
 #define WH_TESSERA_NO_NUMBER UINT64_MAX /* of a request that has none yet: no answer is younger */
@@ -252,84 +252,88 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_look_(const wh_tessera_core *g, wh_mask ma
 /* Whether a verdict says that there is nothing of class c: one that is younger than the request
  * with this number (X3), or, if that is to be looked at (old), by which nothing has become
  * available since (X2). All lanes of mask; asks: of whom. */
-WH_FN int wh_tessera_is_said_(wh_tessera_core g, wh_mask mask, int asks, uint32_t c, int packs,
-                              uint64_t number, int old) {
+WH_FN int wh_tessera_oom_known_(wh_tessera_core g, wh_mask mask, int asks, uint32_t c, int packs,
+                                uint64_t number, int old) {
     wh_tessera_header *header = wh_tessera_header_(g);
-    const uint64_t said = asks && old ? wh_load_u64_acquire(&header->verdict[packs][c]) : 0;
-    const int is_younger = asks && wh_load_u64_acquire(&header->answered[packs][c]) > number;
-    if (!wh_any(mask, said != 0 && !is_younger)) {
+    const uint64_t verdict = asks && old ? wh_load_u64_acquire(&header->oom_verdict[packs][c]) : 0;
+    const int is_younger = asks && wh_load_u64_acquire(&header->oom_answered[packs][c]) > number;
+    if (!wh_any(mask, verdict != 0 && !is_younger)) {
         return is_younger;
     }
     const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_FREES));
-    return is_younger || said == events + 1;
+    return is_younger || verdict == events + 1;
 }
 
 #define WH_TESSERA_QUIET_TRIES 32u
 
 /* X1, X3: a search for all who have asked, by all lanes of mask; the leader has search_lock. c,
- * least: as in look_. A verdict of each class that is wanted and of which there is nothing, and
- * what they have seen; stopped: they have not seen all, or not at one moment. */
-WH_FN_SLOW wh_tessera_seen wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
-                                              uint32_t c, uint32_t least) {
+ * least: as in look_. A verdict of each class that has been asked for and of which there is
+ * nothing, and what they have seen; stopped: they have not seen all, or not at one moment. */
+WH_FN_SLOW wh_tessera_heap_view wh_tessera_search_(const wh_tessera_core *g, wh_mask mask,
+                                                   uint32_t shard, uint32_t c, uint32_t least) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t lanes = wh_popc32(mask);
-    const uint64_t of = wh_tessera_or_all_(mask, c != WH_TESSERA_NO_CLASS ? (uint64_t)1 << c : 0);
-    wh_tessera_seen seen = wh_tessera_seen_nothing_();
-    seen.stopped = 1;
+    const uint64_t own_classes =
+        wh_tessera_or_all_(mask, c != WH_TESSERA_NO_CLASS ? (uint64_t)1 << c : 0);
+    wh_tessera_heap_view view = wh_tessera_no_heap_view_();
+    view.stopped = 1;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_QUIET_TRIES; tries++) {
-        uint64_t asked = 0;
+        uint64_t tickets = 0;
         if (wh_lane_id() == wh_mask_leader(mask)) {
-            asked = WH_PLANT(tessera_p8_search, wh_fetch_add_u64_acq_rel,
-                             wh_fetch_add_u64_relaxed)(&header->asked, 0); /* P8 */
+            tickets = WH_PLANT(tessera_p8_search, wh_fetch_add_u64_acq_rel,
+                               wh_fetch_add_u64_relaxed)(&header->oom_tickets, 0); /* P8 */
         }
-        asked = wh_shfl_u64(mask, asked, wh_mask_leader(mask));
+        tickets = wh_shfl_u64(mask, tickets, wh_mask_leader(mask));
         WH_PLANT(tessera_p8_told, wh_syncwarp(mask), (void)0); /* P8: all lanes see it */
-        const uint64_t wanted =
-            of | wh_shfl_u64(mask, wh_load_u64_relaxed(&header->wanted), wh_mask_leader(mask));
+        const uint64_t classes =
+            own_classes |
+            wh_shfl_u64(mask, wh_load_u64_relaxed(&header->oom_classes), wh_mask_leader(mask));
         const uint64_t events =
             wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_FREES));
-        const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_DONE);
-        const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN);
+        const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_DONE);
+        const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN);
         const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
         if (WH_PLANT(tessera_x1_quiet, !wh_all(mask, done == begun), 0)) { /* X1 (1) */
             wh_backoff(tries);
             continue;
         }
         if (!wh_tessera_used_up_(*g, mask)) { /* (2) */
-            (void)wh_tessera_detach_(g, mask, set);
+            (void)wh_tessera_detach_(g, mask, shard);
             break;
         }
-        seen = wh_tessera_look_(g, mask, set, wanted, c, least, g->n_chunks, 1); /* (3) */
-        seen.classes = WH_PLANT(tessera_x1_words, seen.classes, 0);
-        if (seen.stopped || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
-            seen.stopped = 1;
+        view = wh_tessera_look_(g, mask, shard, classes, c, least, g->n_chunks, 1); /* (3) */
+        view.classes = WH_PLANT(tessera_x1_words, view.classes, 0);
+        if (view.stopped || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
+            view.stopped = 1;
             break;
         }
-        const int same = wh_tessera_part_(*g, mask, WH_TESSERA_BEGUN) == begun &&
-                         wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
-        if (WH_PLANT(tessera_x1_same, wh_all(mask, same) && wh_tessera_used_up_(*g, mask), 1)) {
-            const uint64_t now = WH_PLANT(tessera_x3, asked, wh_load_u64_relaxed(&header->asked));
+        const int unchanged = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN) == begun &&
+                              wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
+        if (WH_PLANT(tessera_x1_same, wh_all(mask, unchanged) && wh_tessera_used_up_(*g, mask),
+                     1)) {
+            const uint64_t tickets_now =
+                WH_PLANT(tessera_x3, tickets, wh_load_u64_relaxed(&header->oom_tickets));
             WH_NO_UNROLL
             for (uint32_t u = wh_mask_rank(mask); u < g->n_classes; u += lanes) {
-                const uint32_t its = wh_tessera_least_(*g, u);
+                const uint32_t its_least = wh_tessera_least_(*g, u);
                 for (uint32_t packs = 0; packs < 2; packs++) {
-                    if ((wanted >> u & 1) != 0 &&
-                        !wh_tessera_is_seen_(seen, u, packs != 0 ? its : 0)) {
-                        wh_store_u64_release(&header->verdict[packs][u], events + 1);
-                        wh_store_u64_release(&header->answered[packs][u], now); /* P8 */
+                    if ((classes >> u & 1) != 0 &&
+                        !wh_tessera_view_has_(view, u, packs != 0 ? its_least : 0)) {
+                        wh_store_u64_release(&header->oom_verdict[packs][u], events + 1);
+                        wh_store_u64_release(&header->oom_answered[packs][u], tickets_now); /* P8 */
                     }
                 }
             }
             if (wh_lane_id() == wh_mask_leader(mask)) {
-                (void)wh_fetch_and_u64_relaxed(&header->wanted, ~wanted);
+                (void)wh_fetch_and_u64_relaxed(&header->oom_classes, ~classes);
             }
-            seen.stopped = 0;
+            view.stopped = 0;
             break;
         }
-        seen.stopped = 1;
+        view.stopped = 1;
     }
-    return seen;
+    return view;
 }
 
 #define WH_TESSERA_NEAR 1024u        /* chunks to look at for a pack before cursors are closed */
@@ -338,26 +342,26 @@ WH_FN_SLOW wh_tessera_seen wh_tessera_search_(const wh_tessera_core *g, wh_mask 
 /* What is left for those of mask that ask, for class c each (NO_CLASS: asks for nothing): NONE,
  * AGAIN, or 2 + a pack (packs: 1, or 0 if a block of one will not do). *number: the request's, or
  * NO_NUMBER; may_search: or else only what verdicts say. All lanes of mask. */
-WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
+WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                      uint32_t c, int packs, int may_search, uint64_t *number) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;
-    const int said =
-        wh_tessera_is_said_(*g, mask, c != WH_TESSERA_NO_CLASS, c, packs, *number, may_search);
-    c = said ? WH_TESSERA_NO_CLASS : c;
+    const int known =
+        wh_tessera_oom_known_(*g, mask, c != WH_TESSERA_NO_CLASS, c, packs, *number, may_search);
+    c = known ? WH_TESSERA_NO_CLASS : c;
     const int asks = c != WH_TESSERA_NO_CLASS;
     const uint32_t least = asks && packs ? wh_tessera_least_(*g, c) : 0;
-    const uint32_t found = said ? WH_TESSERA_NONE : WH_TESSERA_AGAIN;
+    const uint32_t found = known ? WH_TESSERA_NONE : WH_TESSERA_AGAIN;
     const int is_new = wh_any(mask, asks && *number == WH_TESSERA_NO_NUMBER);
     if (is_new) {
-        const uint64_t of = wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0);
+        const uint64_t asked_classes = wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0);
         WH_PLANT(tessera_p8_lanes, wh_syncwarp(mask), (void)0); /* P8: what any of them freed */
         uint64_t next = 0;
         if (leads) {
-            (void)wh_fetch_or_u64_relaxed(&header->wanted, of);
+            (void)wh_fetch_or_u64_relaxed(&header->oom_classes, asked_classes);
             next = WH_PLANT(tessera_p8_ask, wh_fetch_add_u64_acq_rel,
-                            wh_fetch_add_u64_relaxed)(&header->asked, 1); /* P8 */
+                            wh_fetch_add_u64_relaxed)(&header->oom_tickets, 1); /* P8 */
         }
         next = wh_shfl_u64(mask, next, leader);
         *number = asks && *number == WH_TESSERA_NO_NUMBER ? next : *number;
@@ -365,51 +369,51 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
     if (!may_search || !wh_any(mask, asks)) {
         return found;
     }
-    wh_tessera_seen seen;
+    wh_tessera_heap_view view;
     if (is_new && wh_any(mask, least != 0) &&
-        wh_any(mask, wh_tessera_any_(wh_tessera_list_(*g, g->n_classes)))) {
+        wh_any(mask, wh_tessera_any_(wh_tessera_partial_list_(*g, g->n_classes)))) {
         /* before cursors are closed; soon found */
-        seen = wh_tessera_look_(g, mask, set, 0, c, least, WH_TESSERA_NEAR, 0);
-        const int fits = least != 0 && wh_tessera_fits_(seen.lengths, least) != 0;
+        view = wh_tessera_look_(g, mask, shard, 0, c, least, WH_TESSERA_NEAR, 0);
+        const int fits = least != 0 && wh_tessera_fits_(view.lengths, least) != 0;
         if (wh_any(mask, fits)) {
-            return fits ? 2 + wh_tessera_seen_pack_(seen, least) : found;
+            return fits ? 2 + wh_tessera_best_pack_(view, least) : found;
         }
     }
-    int listed = 0;
+    int any_partial = 0;
     WH_NO_UNROLL
     for (wh_mask m = wh_ballot(mask, asks); m != 0;) { /* before all words are looked at */
         const uint32_t its = wh_shfl_u32(mask, c, wh_mask_leader(m));
-        listed |= wh_tessera_holds_(wh_tessera_list_(*g, its), mask);
+        any_partial |= wh_tessera_holds_(wh_tessera_partial_list_(*g, its), mask);
         m &= ~wh_ballot(mask, c == its);
     }
-    if (listed || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {
+    if (any_partial || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {
         return found;
     }
     /* Not while others are at work: who has just got a span would have to get another one. */
-    if (wh_tessera_is_quiet_(*g, mask) && wh_tessera_detach_(g, mask, set)) {
+    if (wh_tessera_is_quiet_(*g, mask) && wh_tessera_detach_(g, mask, shard)) {
         return found;
     }
     /* Side by side with other warps: what is not on a list yet, nor in the packs looked at. */
     const uint32_t most = g->n_chunks < WH_TESSERA_FAR ? g->n_chunks : WH_TESSERA_FAR;
     const uint64_t classes = wh_tessera_or_all_(mask, asks ? (uint64_t)1 << c : 0);
-    seen = wh_tessera_look_(g, mask, set, classes, c, least, most, 0);
-    if (!seen.stopped) { /* nothing, it seems */
+    view = wh_tessera_look_(g, mask, shard, classes, c, least, most, 0);
+    if (!view.stopped) { /* nothing, it seems */
         const int locked = leads && wh_exchange_u32_acquire(&header->search_lock, 1) == 0;
         if (!wh_any(mask, locked)) {
             return found;
         }
-        seen = wh_tessera_search_(g, mask, set, c, least);
+        view = wh_tessera_search_(g, mask, shard, c, least);
         wh_syncwarp(mask);
         if (leads) {
             wh_store_u32_release(&header->search_lock, 0);
         }
     }
     const int has_pack =
-        least != 0 && wh_tessera_fits_(seen.lengths, least) != 0 && (seen.classes >> c & 1) == 0;
+        least != 0 && wh_tessera_fits_(view.lengths, least) != 0 && (view.classes >> c & 1) == 0;
     return !asks      ? found
-           : has_pack ? 2 + wh_tessera_seen_pack_(seen, least)
-           : seen.stopped || wh_tessera_is_seen_(seen, c, 0) ? WH_TESSERA_AGAIN
-                                                             : WH_TESSERA_NONE;
+           : has_pack ? 2 + wh_tessera_best_pack_(view, least)
+           : view.stopped || wh_tessera_view_has_(view, c, 0) ? WH_TESSERA_AGAIN
+                                                              : WH_TESSERA_NONE;
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -1,5 +1,5 @@
 /* alloc/tessera/spans.h: spans of slabs, from the pool to a cursor: where they are sought and
- * claimed, how their slabs are tagged, and how a crosser attaches them (C1, P2). Tags: tessera.h.
+ * claimed, how their slabs are tagged, and how a refiller attaches them (C1, P2). Tags: tessera.h.
  */
 #ifndef WH_ALLOC_TESSERA_SPANS_H
 #define WH_ALLOC_TESSERA_SPANS_H
@@ -9,13 +9,13 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-/* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the place that
- * `ticket` gives: first chunk | chunks << 32; 0 if a bounded search found none.
- * Between begin and end. */
-WH_FN_SLOW uint64_t wh_tessera_claim_span_(const wh_tessera_core *g, uint32_t set, uint32_t ticket,
-                                           uint32_t most, uint32_t least) {
+/* Claims chunks for a span of up to 2^most chunks, at least 2^least, near the chunk that `ticket`
+ * gives: first chunk | chunks << 32; 0 if a bounded search found none. Between begin_take and
+ * end_take. */
+WH_FN_SLOW uint64_t wh_tessera_claim_span_(const wh_tessera_core *g, uint32_t shard,
+                                           uint32_t ticket, uint32_t most, uint32_t least) {
     const wh_veb pool = wh_tessera_pool_(*g);
-    const uint32_t place = wh_tessera_place_(g->n_chunks, g->n_sets, set, ticket, most);
+    const uint32_t place = wh_tessera_search_start_(g->n_chunks, g->n_shards, shard, ticket, most);
     const uint64_t start = place < g->n_chunks ? place : 0;
     uint64_t x = start;
     int wrapped = 0;
@@ -57,8 +57,8 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(const wh_tessera_core *g, uint32_t se
 
 /* Claimed chunks get the tag of their new slabs, and words of slabs with no slot free: lane `rank`
  * of `n`. alone: a constant, n is 1. */
-WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
-                             uint32_t rank, uint32_t n, int alone) {
+WH_FN void wh_tessera_format_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
+                              uint32_t rank, uint32_t n, int alone) {
     const uint32_t step = wh_tessera_tag_order(tag) + wh_tessera_words_log2(g.chunk_log2);
     const uint32_t slabs = chunks >> wh_tessera_tag_order(tag);
     uint64_t *tags = wh_tessera_tag_at_(g, first) + rank; /* moved on: the fewest instructions */
@@ -93,75 +93,75 @@ WH_FN void wh_tessera_dress_(wh_tessera_core g, uint64_t tag, uint32_t first, ui
     }
 }
 
-/* For every lane of mask that has claimed chunks for a span (chunks != 0): all lanes dress them,
+/* For every lane of mask that has claimed chunks for a span (chunks != 0): all lanes format them,
  * one span after the other. */
-WH_FN void wh_tessera_dress_all_(wh_tessera_core g, wh_mask mask, uint64_t tag, uint32_t first,
-                                 uint32_t chunks) {
+WH_FN void wh_tessera_format_all_(wh_tessera_core g, wh_mask mask, uint64_t tag, uint32_t first,
+                                  uint32_t chunks) {
     const uint32_t rank = wh_mask_rank(mask), n = wh_popc32(mask);
     const wh_mask spans = wh_ballot(mask, chunks != 0);
     WH_NO_UNROLL
     for (wh_mask m = spans; m != 0; m &= m - 1) {
         const uint32_t lane = wh_mask_leader(m);
-        wh_tessera_dress_(g, wh_shfl_u64(mask, tag, lane), wh_shfl_u32(mask, first, lane),
-                          wh_shfl_u32(mask, chunks, lane), rank, n, 0);
+        wh_tessera_format_(g, wh_shfl_u64(mask, tag, lane), wh_shfl_u32(mask, first, lane),
+                           wh_shfl_u32(mask, chunks, lane), rank, n, 0);
     }
     wh_syncwarp(mask);
 }
 
 /* For every lane of mask that has claimed chunks for a span of its class: the span; 0 for the
  * others. */
-WH_FN uint64_t wh_tessera_make_span_(const wh_tessera_core *g, wh_mask mask, uint32_t set,
+WH_FN uint64_t wh_tessera_make_span_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                      uint32_t c, uint64_t claim) {
     const uint32_t chunks = (uint32_t)(claim >> 32);
-    const uint32_t own = chunks != 0 ? c : 0;
+    const uint32_t own_shard = chunks != 0 ? c : 0;
     const wh_tessera_header *header = wh_tessera_header_of_(g);
-    const wh_tessera_class row = header->classes[own];
-    wh_tessera_dress_all_(*g, mask, wh_tessera_with_set(header->slab_tags[own], set),
-                          (uint32_t)claim, chunks);
+    const wh_tessera_class cls = header->classes[own_shard];
+    wh_tessera_format_all_(*g, mask, wh_tessera_with_shard(header->slab_tags[own_shard], shard),
+                           (uint32_t)claim, chunks);
     return chunks == 0
                ? 0
-               : wh_tessera_span((uint32_t)claim, row.slots * (chunks >> wh_tessera_order(row)), 0);
+               : wh_tessera_span((uint32_t)claim, cls.slots * (chunks >> wh_tessera_order(cls)), 0);
 }
 
 /* Word 0 or 1 of a cursor: its span or its spare one. */
 WH_FN uint64_t *wh_tessera_word_(wh_tessera_cursor *cursor, uint32_t which) {
     return which == 0 ? &cursor->span : &cursor->spare;
 }
-WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t set, uint32_t c, uint32_t which) {
-    return wh_tessera_word_(wh_tessera_cursor_at_(g, set, c), which);
+WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t shard, uint32_t c, uint32_t which) {
+    return wh_tessera_word_(wh_tessera_cursor_at_(g, shard, c), which);
 }
 
-/* C1, P2: attaches a span to a cursor of the set `own`, of which the caller takes the first r slots
- * itself; or closes. */
-WH_FN void wh_tessera_publish_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
-                               uint32_t r) {
+/* C1, P2: attaches a span to a cursor of the shard `own`, of which the caller takes the first r
+ * slots itself; or closes. */
+WH_FN void wh_tessera_publish_(wh_tessera_shard *own_shard, uint32_t c, uint32_t which,
+                               uint64_t span, uint32_t r) {
     const uint32_t slots = wh_tessera_span_slots(span);
-    wh_add_u32_relaxed(&own->attached, slots != 0); /* X1 */
-    wh_store_u32_relaxed(&own->no_places, 0);
+    wh_add_u32_relaxed(&own_shard->attached, slots != 0); /* X1 */
+    wh_store_u32_relaxed(&own_shard->skip_home, 0);
     WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
-    (wh_tessera_word_(&own->cursors[c], which),
+    (wh_tessera_word_(&own_shard->cursors[c], which),
      span + (r < slots ? r : slots) * WH_TESSERA_POSITION);
 }
 
 /* Whether the caller has opened a word of a cursor that is closed; it is `as` then. */
-WH_FN int wh_tessera_reopen_(uint64_t *at, uint64_t as) {
+WH_FN int wh_tessera_reopen_(uint64_t *at, uint64_t value) {
     const uint64_t now = wh_load_u64_relaxed(at); /* lanes go on adding to it */
     return wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK &&
-           wh_cas_u64_acq_rel(at, now, as) == now;
+           wh_cas_u64_acq_rel(at, now, value) == now;
 }
 
-/* Publishes a span of some slots. A cursor that was closed comes back with it: the first word,
- * if it is closed, has the span in place of the caller's, which then waits for a crosser; so does
- * the spare one, if that is. other: what the other word was, not long ago. */
-WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, uint64_t span,
-                              uint32_t r, uint64_t other) {
-    wh_tessera_cursor *cursor = &own->cursors[c];
+/* Publishes a span of some slots. A cursor that was closed comes back with it: the first word, if
+ * it is closed, has the span in place of the caller's, which then waits for a refiller; so does the
+ * spare one, if that is. other: what the other word was, not long ago. */
+WH_FN void wh_tessera_attach_(wh_tessera_shard *own_shard, uint32_t c, uint32_t which,
+                              uint64_t span, uint32_t r, uint64_t other) {
+    wh_tessera_cursor *cursor = &own_shard->cursors[c];
     const int closed = wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK;
     int opens = 0;
     if (closed && which == 1) { /* before its own word is no longer under way */
         opens = wh_tessera_reopen_(&cursor->span, WH_TESSERA_UNDER_WAY);
     }
-    wh_tessera_publish_(own, c, opens ? 0 : which, span, r); /* C1, of that one, too */
+    wh_tessera_publish_(own_shard, c, opens ? 0 : which, span, r); /* C1, of that one, too */
     if (opens) {
         wh_store_u64_release(&cursor->spare, WH_TESSERA_VACANT);
     } else if (closed && which == 0) { /* last, since others wait for the span */
@@ -171,39 +171,39 @@ WH_FN void wh_tessera_attach_(wh_tessera_set *own, uint32_t c, uint32_t which, u
 
 /* The slot at a position of a span. */
 WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_bytes,
-                                      wh_tessera_class row, uint32_t first, uint32_t position) {
-    const uint32_t slab = wh_tessera_divide(position, row.by_slots);
-    const uint32_t slot = position - slab * row.slots;
-    const uint32_t in_span = (slab << wh_tessera_slab_log2(row)) + slot * row.slot_size;
+                                      wh_tessera_class cls, uint32_t first, uint32_t position) {
+    const uint32_t slab = wh_tessera_divide(position, cls.by_slots);
+    const uint32_t slot = position - slab * cls.slots;
+    const uint32_t in_span = (slab << wh_tessera_slab_log2(cls)) + slot * cls.slot_size;
     return base + wh_mul_wide_u32(first, chunk_bytes) + in_span; /* a span has up to 8 MiB */
 }
 
 /* The slot `rank` places behind the position of a span; NULL: it has not so many. */
-WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_bytes, wh_tessera_class row,
+WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_bytes, wh_tessera_class cls,
                             uint64_t span, uint32_t rank) {
     const uint32_t position = wh_tessera_span_position(span) + rank;
     return position < wh_tessera_span_slots(span)
-               ? wh_tessera_slot_(base, chunk_bytes, row, wh_tessera_span_first(span), position)
+               ? wh_tessera_slot_(base, chunk_bytes, cls, wh_tessera_span_first(span), position)
                : NULL;
 }
 
-#define WH_TESSERA_OWN_TRIES 16u  /* four words of the set's own each */
-#define WH_TESSERA_FIRST_TRIES 2u /* ... before words anywhere, while its own are scarce */
-#define WH_TESSERA_SCARCE 16u     /* searches that this lasts for, when they had nothing */
+#define WH_TESSERA_OWN_TRIES 16u  /* four of the shard's home words each */
+#define WH_TESSERA_FIRST_TRIES 2u /* ... before words anywhere, while these are scarce */
+#define WH_TESSERA_HOME_EMPTY 16u /* searches that this lasts for, when they had nothing */
 #define WH_TESSERA_ANY_TRIES 10u  /* one word each */
 
 /* Some of a claim's chunks were free, but not all. P4 */
-WH_FN_SLOW void wh_tessera_put_back_(const wh_tessera_core *g, uint32_t set, uint32_t word,
+WH_FN_SLOW void wh_tessera_put_back_(const wh_tessera_core *g, uint32_t shard, uint32_t word,
                                      uint64_t chunks) {
-    (void)wh_tessera_begin_(*g, set);
+    (void)wh_tessera_begin_take_(*g, shard);
     wh_veb_put_back(wh_tessera_pool_(*g), word, chunks);
-    wh_add_u32_relaxed(&wh_tessera_set_at_(*g, set)->done, 1); /* behind its fence */
+    wh_add_u32_relaxed(&wh_tessera_shard_at_(*g, shard)->takes_done, 1); /* behind its fence */
 }
 
 /* Claims a span of up to 2^most chunks, at least 2^least, as large as there is, in four words of
- * the pool: `word` and three more, each `stride` further on. What it returns, and P4: as
- * next_span. */
-WH_FN uint64_t wh_tessera_span_near_(const wh_tessera_core *g, uint32_t set, uint32_t word,
+ * the pool: `word` and three more, each `stride` further on. What it returns, and P4: as next_span.
+ */
+WH_FN uint64_t wh_tessera_span_near_(const wh_tessera_core *g, uint32_t shard, uint32_t word,
                                      uint32_t stride, uint32_t most, uint32_t least) {
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint32_t n_words = g->n_chunks >> 6;
@@ -232,14 +232,14 @@ WH_FN uint64_t wh_tessera_span_near_(const wh_tessera_core *g, uint32_t set, uin
         if (at < 64) {
             word += k * stride;
             const uint32_t chunk = word << 6 | at;
-            const uint64_t mask = wh_tessera_chunks_(chunk, order);
+            const uint64_t mask = wh_tessera_order_mask_(chunk, order);
             const uint64_t got =
                 wh_fetch_and_u64_acquire(wh_veb_word(pool, word), ~mask) & mask; /* P3 */
             if (got == mask) {
                 return chunk | (uint64_t)1 << (order + 32);
             }
             if (got != 0) {
-                wh_tessera_put_back_(g, set, word, got);
+                wh_tessera_put_back_(g, shard, word, got);
             }
             return 0;
         }
@@ -251,7 +251,7 @@ WH_FN uint64_t wh_tessera_span_near_(const wh_tessera_core *g, uint32_t set, uin
 }
 
 /* The same in words anywhere that hold something, and their neighbours. */
-WH_FN_SLOW uint64_t wh_tessera_any_span_(const wh_tessera_core *g, uint32_t set, uint32_t seed,
+WH_FN_SLOW uint64_t wh_tessera_any_span_(const wh_tessera_core *g, uint32_t shard, uint32_t seed,
                                          uint32_t most, uint32_t least) {
     const wh_veb pool = wh_tessera_pool_(*g);
     uint64_t span = 0;
@@ -260,7 +260,7 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(const wh_tessera_core *g, uint32_t set,
         uint32_t at = wh_spread32(seed + tries);
         const uint64_t word = wh_veb_pick_word(pool, &at, 1);
         if (word < g->n_chunks >> 6) {
-            span = wh_tessera_span_near_(g, set, (uint32_t)word, 1, most, least);
+            span = wh_tessera_span_near_(g, shard, (uint32_t)word, 1, most, least);
             if (span == 0 && wh_load_u64_relaxed(wh_veb_word(pool, word)) == 0) {
                 wh_veb_emptied(pool, word); /* a claim that did not tell the levels above */
             }
@@ -269,84 +269,86 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(const wh_tessera_core *g, uint32_t set,
     return span;
 }
 
-/* Claims a span of 2^most chunks or fewer, at least 2^least, for the cursor of (set, class) after
- * `last`, a value of one of its words. Looks at the set's own words of the pool, four at a time:
+/* Claims a span of 2^most chunks or fewer, at least 2^least, for the cursor of (shard, class) after
+ * `last`, a value of one of its words. Looks at the shard's home words of the pool, four at a time:
  * first the last span's, so that a class that does not need much stays in one place; those of the
- * set's other classes start elsewhere. Then at words that hold something, anywhere.
- * Returns first chunk | chunks << 32; 0: nothing. P4: as next_span. */
-WH_FN_SLOW uint64_t wh_tessera_seek_span_(const wh_tessera_core *g, uint32_t set, uint32_t c,
+ * shard's other classes start elsewhere. Then at words that hold something, anywhere. Returns first
+ * chunk | chunks << 32; 0: nothing. P4: as next_span. */
+WH_FN_SLOW uint64_t wh_tessera_seek_span_(const wh_tessera_core *g, uint32_t shard, uint32_t c,
                                           uint64_t last, uint32_t most) {
-    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
-    const uint32_t n_words = g->n_chunks >> 6, n_sets = g->n_sets;
-    wh_tessera_set *counters = wh_tessera_set_at_(*g, set);
-    const uint32_t scarce = wh_load_u32_relaxed(&counters->scarce);
-    const uint32_t held = wh_load_u32_relaxed(&counters->held);
-    const uint32_t least = wh_tessera_order(row);
-    uint32_t word = wh_tessera_header_of_(g)->starts[c] + set;
+    const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
+    const uint32_t n_words = g->n_chunks >> 6, n_shards = g->n_shards;
+    wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, shard);
+    const uint32_t home_was_empty = wh_load_u32_relaxed(&own_shard->home_was_empty);
+    const uint32_t held = wh_load_u32_relaxed(&own_shard->held);
+    const uint32_t least = wh_tessera_order(cls);
+    uint32_t word = wh_tessera_header_of_(g)->starts[c] + shard;
     if (wh_tessera_span_slots(last) != 0 && wh_tessera_span_first(last) >= g->begin) {
         word = wh_tessera_span_first(last) >> 6;
-        word += wh_tessera_span_slots(last) >= row.slots << (WH_TESSERA_MAX_SPAN_LOG2 - least)
-                    ? n_sets /* it was all of that one */
+        word += wh_tessera_span_slots(last) >= cls.slots << (WH_TESSERA_MAX_SPAN_LOG2 - least)
+                    ? n_shards /* it was all of that one */
                     : 0;
     }
     uint32_t order = most;
-    const uint32_t seed = (c << 8 | set) * 64 + held * 65537u;
-    const uint32_t elsewhere = scarce != 0 ? WH_TESSERA_FIRST_TRIES : WH_TESSERA_OWN_TRIES;
+    const uint32_t seed = (c << 8 | shard) * 64 + held * 65537u;
+    const uint32_t elsewhere = home_was_empty != 0 ? WH_TESSERA_FIRST_TRIES : WH_TESSERA_OWN_TRIES;
     uint64_t found = 0;
     uint32_t tries = 0;
     WH_NO_UNROLL
     for (; found == 0 && tries <= WH_TESSERA_OWN_TRIES; tries++) {
         if (tries == elsewhere) {
-            found = wh_tessera_any_span_(g, set, seed, most, least);
+            found = wh_tessera_any_span_(g, shard, seed, most, least);
             continue;
         }
         if (word >= n_words) { /* from the start, or behind the first spans */
-            const uint32_t skip = (g->begin >> 6) / n_sets + 1;
-            word = set + (set + skip * n_sets < n_words ? skip * n_sets : 0);
+            const uint32_t skip = (g->begin >> 6) / n_shards + 1;
+            word = shard + (shard + skip * n_shards < n_words ? skip * n_shards : 0);
         }
-        found = wh_tessera_span_near_(g, set, word, n_sets, order,
+        found = wh_tessera_span_near_(g, shard, word, n_shards, order,
                                       order > least + 2 ? order - 2 : least);
-        word += 4 * n_sets;
+        word += 4 * n_shards;
         order -= (tries & 1) != 0 && order > least;
     }
     if (tries > elsewhere) {
-        wh_store_u32_relaxed(&counters->scarce, scarce != 0 ? scarce - 1 : WH_TESSERA_SCARCE);
+        wh_store_u32_relaxed(&own_shard->home_was_empty,
+                             home_was_empty != 0 ? home_was_empty - 1 : WH_TESSERA_HOME_EMPTY);
     }
     return found;
 }
 
 /* A span of so many chunks has been found: if it is large, the pool has some again. */
-#define WH_TESSERA_NOT_DRY 64u
-WH_FN void wh_tessera_not_dry_(wh_tessera_set *own, uint32_t chunks) {
-    if (chunks >= WH_TESSERA_NOT_DRY) {
-        wh_store_u32_relaxed(&own->dry, 0);
+#define WH_TESSERA_LARGE_CLAIM 64u
+WH_FN void wh_tessera_note_claimed_(wh_tessera_shard *own_shard, uint32_t chunks) {
+    if (chunks >= WH_TESSERA_LARGE_CLAIM) {
+        wh_store_u32_relaxed(&own_shard->pool_was_empty, 0);
     }
 }
 
-/* What a crosser has claimed for its cursor. */
-typedef struct wh_tessera_claim {
+/* What a refiller has claimed for its cursor. */
+typedef struct wh_tessera_span_claim {
     uint64_t span;   /* 0: nothing */
     uint64_t tag;    /* of its slabs */
     uint64_t other;  /* what the other word of the cursor was */
     uint64_t back;   /* chunks that are to be put back */
     uint32_t word;   /* ... of this word of the pool */
     uint32_t chunks; /* 0: nothing */
-} wh_tessera_claim;
+} wh_tessera_span_claim;
 
-/* A cursor between two spans, when its crosser looks at what that depends on how large the next one
- * is to be. */
+/* A cursor between two spans, when its refiller looks at what that depends on how large the next
+ * one is to be. */
 typedef struct wh_tessera_between {
     uint64_t now;   /* the word that is used up */
     uint64_t span;  /* the first word */
     uint64_t other; /* the other one of the two */
-    uint32_t held, scarce;
+    uint32_t held, home_was_empty;
 } wh_tessera_between;
-WH_FN wh_tessera_between wh_tessera_look_between_(wh_tessera_set *own, uint32_t c, uint32_t which) {
+WH_FN wh_tessera_between wh_tessera_look_between_(wh_tessera_shard *own_shard, uint32_t c,
+                                                  uint32_t which) {
     wh_tessera_between b;
-    const uint64_t spare = wh_load_u64_relaxed(&own->cursors[c].spare);
-    b.span = wh_load_u64_relaxed(&own->cursors[c].span);
-    b.held = wh_load_u32_relaxed(&own->held);
-    b.scarce = wh_load_u32_relaxed(&own->scarce);
+    const uint64_t spare = wh_load_u64_relaxed(&own_shard->cursors[c].spare);
+    b.span = wh_load_u64_relaxed(&own_shard->cursors[c].span);
+    b.held = wh_load_u32_relaxed(&own_shard->held);
+    b.home_was_empty = wh_load_u32_relaxed(&own_shard->home_was_empty);
     b.now = which == 0 ? b.span : spare;
     b.other = which == 0 ? spare : b.span;
     return b;
@@ -354,37 +356,37 @@ WH_FN wh_tessera_between wh_tessera_look_between_(wh_tessera_set *own, uint32_t 
 
 /* How large the span after `last` is to be, log2 of chunks, at most `order`: twice as large as that
  * one (the first one with its spare one), or four times what lanes have asked for since it was used
- * up, the spare one at least a quarter of the span; and twice that while the set's cursors hold
+ * up, the spare one at least a quarter of the span; and twice that while the shard's cursors hold
  * less than an eighth of its share of the heap, four times for classes up to 256 bytes, which have
  * no other way; up to twice that again, for a power of two; but as large as the last one if that
- * will last a while, as far as can be seen, and they hold more; but at most half of what the set's
- * cursors may still hold, and no more than a word of the pool if they would then hold more than
- * three quarters of all that they may. At least a slab. */
+ * will last a while, as far as can be seen, and they hold more; but at most half of what the
+ * shard's cursors may still hold, and no more than a word of the pool if they would then hold more
+ * than three quarters of all that they may. At least a slab. */
 WH_FN uint32_t wh_tessera_next_order_(wh_tessera_core core, wh_tessera_between b, uint32_t c,
-                                      wh_tessera_class row, uint32_t which, uint64_t last,
+                                      wh_tessera_class cls, uint32_t which, uint64_t last,
                                       uint32_t order) {
-    const uint32_t least = wh_tessera_order(row);
+    const uint32_t least = wh_tessera_order(cls);
     uint32_t want = wh_tessera_span_slots(last);
     if (want != 0 || which != 0) {
-        const uint32_t asked = wh_tessera_span_position(b.now) - wh_tessera_span_slots(b.now);
-        const uint32_t times = asked < 8192 ? 4 * asked : 0; /* "less than 0": nobody has */
+        const uint32_t overrun = wh_tessera_span_position(b.now) - wh_tessera_span_slots(b.now);
+        const uint32_t times = overrun < 8192 ? 4 * overrun : 0; /* "less than 0": nobody has */
         const uint32_t part = which != 0 ? wh_tessera_span_slots(b.span) >> 2 : 0;
         if (which == 0 && wh_tessera_span_first(last) < core.begin) {
             want += wh_tessera_span_slots(b.other);
         }
         want = want > times ? want : times;
         want = want > part ? want : part;
-        const uint32_t slabs = wh_tessera_divide(want, row.by_slots);
-        const uint32_t much = b.scarce == 0 && b.held < core.share >> 1;
+        const uint32_t slabs = wh_tessera_divide(want, cls.by_slots);
+        const uint32_t much = b.home_was_empty == 0 && b.held < core.share >> 1;
         /* It would last a few times as long as it takes to fetch the next one. */
-        const uint32_t fast = asked < 8192 && 16 * asked > wh_tessera_span_slots(last);
+        const uint32_t fast = overrun < 8192 && 16 * overrun > wh_tessera_span_slots(last);
         const uint32_t grows =
             b.held < core.share >> 1 ? 1 + (uint32_t)(c < WH_TESSERA_FINE) : fast;
         const uint32_t more = least + 31 - wh_clz32((slabs << grows) + 1) + (fast & much);
         order = more < order ? more : order;
     }
-    const uint32_t others = b.held - wh_tessera_chunks_of_(row, core.begin, last);
-    const uint32_t share = b.scarce == 0 ? core.share + core.share / 2 : core.share;
+    const uint32_t others = b.held - wh_tessera_chunks_of_(cls, core.begin, last);
+    const uint32_t share = b.home_was_empty == 0 ? core.share + core.share / 2 : core.share;
     const uint32_t rest = share - others;
     const uint32_t most = rest - 2 < 1u << 30 ? 30 - wh_clz32(rest) : 0; /* else "less than 2" */
     order = order < most ? order : most;
@@ -407,67 +409,67 @@ WH_FN uint32_t wh_tessera_piece_(uint64_t bits, uint32_t *order, uint32_t least)
     return at;
 }
 
-/* Claims a span for word `which` of the cursor of (set, class), row `row`, after `last`, a value of
- * that word, as large as next_order says, or smaller, down to a slab, if that is what there is.
- * Where: in the next one of the set's words of the pool, without a look: mostly it is free; if only
- * a part of it is, the largest piece of that, and the rest is to be put back. Or, if it `seeks` (a
+/* Claims a span for word `which` of the cursor of (shard, class) after `last`, a value of that
+ * word, as large as next_order says, or smaller, down to a slab, if that is what there is. Where:
+ * in the next one of the shard's words of the pool, without a look: mostly it is free; if only a
+ * part of it is, the largest piece of that, and the rest is to be put back. Or, if it `seeks` (a
  * constant), as seek_span does. All that others wait for: what it needs of the heap is loaded at
- * once, and first; core is *g. P4: by the crosser without a bracket: the cursor is between two
+ * once, and first; core is *g. P4: by the refiller without a bracket: the cursor is between two
  * spans meanwhile, which keeps X1 (2) away. Not so for what is put back after the span has been
  * published. */
-WH_FN wh_tessera_claim wh_tessera_next_span_(const wh_tessera_core *g, wh_tessera_core core,
-                                             wh_tessera_set *own, uint32_t set, uint32_t c,
-                                             wh_tessera_class row, uint32_t which, uint64_t last,
-                                             int seeks) {
-    wh_tessera_claim claim;
+WH_FN wh_tessera_span_claim wh_tessera_next_span_(const wh_tessera_core *g, wh_tessera_core core,
+                                                  wh_tessera_shard *own_shard, uint32_t shard,
+                                                  uint32_t c, wh_tessera_class cls, uint32_t which,
+                                                  uint64_t last, int seeks) {
+    wh_tessera_span_claim claim;
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
-    const uint32_t ticket = seeks ? 0 : wh_fetch_add_u32_relaxed(&own->place, 1);
-    const wh_tessera_between between = wh_tessera_look_between_(own, c, which);
-    const uint32_t least = wh_tessera_order(row);
+    const uint32_t ticket = seeks ? 0 : wh_fetch_add_u32_relaxed(&own_shard->home_ticket, 1);
+    const wh_tessera_between between = wh_tessera_look_between_(own_shard, c, which);
+    const uint32_t least = wh_tessera_order(cls);
     uint32_t order =
-        wh_tessera_next_order_(core, between, c, row, which, last, wh_tessera_span_order(row));
+        wh_tessera_next_order_(core, between, c, cls, which, last, wh_tessera_span_order(cls));
     uint64_t got = 0;
     claim.back = 0;
     claim.word = 0;
     if (seeks) {
-        got = wh_tessera_seek_span_(g, set, c, last, order);
-    } else if (core.places != 0) {
-        const uint32_t place = wh_tessera_next_place(core, set, ticket, WH_TESSERA_MAX_SPAN_LOG2);
-        const uint64_t mask = wh_tessera_chunks_(0, order);
+        got = wh_tessera_seek_span_(g, shard, c, last, order);
+    } else if (core.home_chunks != 0) {
+        const uint32_t home = wh_tessera_home(core, shard, ticket, WH_TESSERA_MAX_SPAN_LOG2);
+        const uint64_t mask = wh_tessera_order_mask_(0, order);
         const uint64_t bits =
-            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), place >> 6), ~mask) &
+            wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), home >> 6), ~mask) &
             mask; /* P3 */
-        claim.word = place >> 6;
+        claim.word = home >> 6;
         if (bits == mask) {
-            got = place | (uint64_t)1 << (order + 32);
+            got = home | (uint64_t)1 << (order + 32);
         } else if (bits != 0) {
             const uint32_t at = wh_tessera_piece_(bits, &order, least);
             claim.back = bits;
             if (at < 64) {
-                got = (place + at) | (uint64_t)1 << (order + 32);
-                claim.back = bits & ~wh_tessera_chunks_(at, order);
+                got = (home + at) | (uint64_t)1 << (order + 32);
+                claim.back = bits & ~wh_tessera_order_mask_(at, order);
             }
         }
     }
     claim.chunks = (uint32_t)(got >> 32);
-    claim.tag = wh_tessera_with_set(tag, set);
+    claim.tag = wh_tessera_with_shard(tag, shard);
     claim.other = between.other;
     claim.span =
-        got == 0 ? 0 : wh_tessera_span((uint32_t)got, row.slots * (claim.chunks >> least), 0);
-    if (got != 0) { /* a cursor of the set's has this span now instead of `last` */
-        wh_add_u32_relaxed(&own->held, ((uint32_t)got >= core.begin ? claim.chunks : 0) -
-                                           wh_tessera_chunks_of_(row, core.begin, last));
-        wh_tessera_not_dry_(own, claim.chunks);
+        got == 0 ? 0 : wh_tessera_span((uint32_t)got, cls.slots * (claim.chunks >> least), 0);
+    if (got != 0) { /* a cursor of the shard's has this span now instead of `last` */
+        wh_add_u32_relaxed(&own_shard->held, ((uint32_t)got >= core.begin ? claim.chunks : 0) -
+                                                 wh_tessera_chunks_of_(cls, core.begin, last));
+        wh_tessera_note_claimed_(own_shard, claim.chunks);
     }
     return claim;
 }
 
-/* What a crosser has claimed and does not need goes back, when it has published its span. P4: it
+/* What a refiller has claimed and does not need goes back, when it has published its span. P4: it
  * has counted this as begun. */
-WH_FN void wh_tessera_back_(wh_tessera_core core, wh_tessera_set *own, uint32_t word,
-                            uint64_t chunks) {
+WH_FN void wh_tessera_put_back_rest_(wh_tessera_core core, wh_tessera_shard *own_shard,
+                                     uint32_t word, uint64_t chunks) {
     WH_PLANT(tessera_back, wh_veb_put_back(wh_tessera_pool_(core), word, chunks), (void)0);
-    wh_add_u32_relaxed(&own->done, 1); /* behind its fence */
+    wh_add_u32_relaxed(&own_shard->takes_done, 1); /* behind its fence */
 }
 
 /* Adds that a span may have seen past its end before lanes wait for the next one instead of going
@@ -484,7 +486,7 @@ WH_FN int wh_tessera_is_over_(uint64_t span) {
 
 /* Which word of a cursor to add to, when they are `span` and `spare`: */
 #define WH_TESSERA_BOTH_CLOSED 2u /* neither, and nobody is at work */
-#define WH_TESSERA_NOT_YET 3u     /* neither: crossers are at work */
+#define WH_TESSERA_NOT_YET 3u     /* neither: refillers are at work */
 WH_FN uint32_t wh_tessera_which_(uint64_t span, uint64_t spare) {
     if (wh_tessera_is_over_(span) || wh_tessera_is_over_(spare)) {
         return WH_TESSERA_NOT_YET;
@@ -503,66 +505,67 @@ WH_FN uint32_t wh_tessera_which_(uint64_t span, uint64_t spare) {
 
 /* What a lane has come to on its way to a block: p, or NULL; attach and v: what it owes or knows of
  * its cursor. */
-typedef struct wh_tessera_asked {
+typedef struct wh_tessera_outcome {
     void *p;
     uint64_t v;
     uint32_t attach;
-} wh_tessera_asked;
-#define WH_TESSERA_CROSSES 3u  /* 1 + the word it is the crosser of, by the add that returned v */
+} wh_tessera_outcome;
+#define WH_TESSERA_REFILLS 3u  /* 1 + the word it is the refiller of, by the add that returned v */
 #define WH_TESSERA_RARE 4u     /* it is for rare */
 #define WH_TESSERA_SLOTS 8u    /* a block of a pack will not do */
 #define WH_TESSERA_STUCK 16u   /* its cursor is closed */
 #define WH_TESSERA_ENDS 32u    /* p is all that there is for it */
-#define WH_TESSERA_WAITS 64u   /* its crosser will be long: it may look at the list meanwhile */
-#define WH_TESSERA_LISTED 128u /* it has looked there */
+#define WH_TESSERA_WAITS 64u   /* its refiller will be long: it may look at the list meanwhile */
+#define WH_TESSERA_LOOKED 128u /* it has looked there */
 #define WH_TESSERA_SEEKS 256u  /* with CROSSES: refill found nothing for it */
 #define WH_TESSERA_PATIENCE 3u /* looks at its cursor before a lane says so */
 
 /* Whether a lane owes its cursor a span, and has not asked for it yet. */
-WH_FN int wh_tessera_is_crosser_(uint32_t attach) {
-    return attach - 1 < WH_TESSERA_CROSSES;
+WH_FN int wh_tessera_is_refiller_(uint32_t attach) {
+    return attach - 1 < WH_TESSERA_REFILLS;
 }
 
-/* Each crosser among the lanes of mask (attach, v) attaches a span from the pool for its group,
+/* Each refiller among the lanes of mask (attach, v) attaches a span from the pool for its group,
  * `lanes`, of class c, and its lanes that need one get slots of it. Nobody else waits here. mask 0,
  * a constant: each lane for itself, and without a look at others. seeks: as in next_span. Returns
- * attach = what a crosser that found no span still owes. own: the set's counters. */
-WH_FN wh_tessera_asked wh_tessera_attach_all_(const wh_tessera_core *g, wh_tessera_set *own,
-                                              wh_mask mask, wh_mask lanes, uint32_t set, uint32_t c,
-                                              uint32_t attach, uint64_t v, void *p, int seeks) {
+ * attach = what a refiller that found no span still owes. own: the shard's counters. */
+WH_FN wh_tessera_outcome wh_tessera_attach_all_(const wh_tessera_core *g,
+                                                wh_tessera_shard *own_shard, wh_mask mask,
+                                                wh_mask lanes, uint32_t shard, uint32_t c,
+                                                uint32_t attach, uint64_t v, void *p, int seeks) {
     const int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need;
     const wh_tessera_core core = *g; /* what is looked at here, at once */
-    const wh_tessera_class row =
+    const wh_tessera_class cls =
         wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
-    wh_tessera_claim claim;
+    wh_tessera_span_claim claim;
     claim.span = claim.tag = claim.other = claim.back = 0;
     claim.chunks = claim.word = 0;
     if (attach != 0) {
-        claim = wh_tessera_next_span_(g, core, own, set, c, row, attach - 1, v, seeks);
+        claim = wh_tessera_next_span_(g, core, own_shard, shard, c, cls, attach - 1, v, seeks);
     }
     uint64_t got = claim.span; /* slots from its position on are the group's */
     if (mask != 0) {
-        wh_tessera_dress_all_(core, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
+        wh_tessera_format_all_(core, mask, claim.tag, wh_tessera_span_first(got), claim.chunks);
     } else if (got != 0) {
-        wh_tessera_dress_(core, claim.tag, wh_tessera_span_first(got), claim.chunks, 0, 1, 1);
+        wh_tessera_format_(core, claim.tag, wh_tessera_span_first(got), claim.chunks, 0, 1, 1);
     }
     if (claim.back != 0) { /* P4: while the cursor is between two spans */
-        wh_add_u32_relaxed(&own->begun, 1);
+        wh_add_u32_relaxed(&own_shard->takes_begun, 1);
     }
     if (got != 0) {
-        wh_tessera_attach_(own, c, attach - 1, got, wh_popc32(needy), claim.other);
+        wh_tessera_attach_(own_shard, c, attach - 1, got, wh_popc32(needy), claim.other);
         attach = 0;
     }
     if (claim.back != 0) {
-        wh_tessera_back_(core, own, claim.word, claim.back);
+        wh_tessera_put_back_rest_(core, own_shard, claim.word, claim.back);
     }
     got = mask != 0 ? wh_shfl_u64(mask, got, wh_mask_leader(lanes)) : got;
     if (need) {
-        p = wh_tessera_nth_(core.base, 1u << core.chunk_log2, row, got,
+        p = wh_tessera_nth_(core.base, 1u << core.chunk_log2, cls, got,
                             mask != 0 ? wh_mask_rank(needy) : 0);
     }
-    wh_tessera_asked now;
+    wh_tessera_outcome now;
     now.p = p;
     now.v = v;
     now.attach = attach;
@@ -572,118 +575,124 @@ WH_FN wh_tessera_asked wh_tessera_attach_all_(const wh_tessera_core *g, wh_tesse
 /* Crossers fetch the next span from where it mostly is; one that finds nothing there SEEKS. Others
  * keep their attach. For a full warp, or else each lane for itself. Functions of their own, without
  * a call and with a mask that is a constant: all that goes on here is a wait for others, and half
- * of it used to be instructions that the SM had not run before
+ * of that is instructions that the SM has not run before
  * (docs/notes/2026-11-26-fetching-a-span.md). */
-WH_FN wh_tessera_asked wh_tessera_refill_(const wh_tessera_core *g, wh_tessera_set *own,
-                                          wh_mask mask, wh_mask lanes, uint32_t set, uint32_t c,
-                                          uint32_t attach, uint64_t v, void *p) {
-    const uint32_t crosses = wh_tessera_is_crosser_(attach) ? attach : 0;
-    wh_tessera_asked now = wh_tessera_attach_all_(g, own, mask, lanes, set, c, crosses, v, p, 0);
-    now.attach = crosses == 0 ? attach : now.attach == 0 ? 0 : now.attach | WH_TESSERA_SEEKS;
+WH_FN wh_tessera_outcome wh_tessera_refill_(const wh_tessera_core *g, wh_tessera_shard *own_shard,
+                                            wh_mask mask, wh_mask lanes, uint32_t shard, uint32_t c,
+                                            uint32_t attach, uint64_t v, void *p) {
+    const uint32_t refills = wh_tessera_is_refiller_(attach) ? attach : 0;
+    wh_tessera_outcome now =
+        wh_tessera_attach_all_(g, own_shard, mask, lanes, shard, c, refills, v, p, 0);
+    now.attach = refills == 0 ? attach : now.attach == 0 ? 0 : now.attach | WH_TESSERA_SEEKS;
     return now;
 }
-WH_FN_SLOW wh_tessera_asked wh_tessera_refill_warp_(const wh_tessera_core *g, wh_tessera_set *own,
-                                                    wh_mask lanes, uint32_t set, uint32_t c,
-                                                    uint32_t attach, uint64_t v, void *p) {
-    return wh_tessera_refill_(g, own, WH_FULL_WARP, lanes, set, c, attach, v, p);
+WH_FN_SLOW wh_tessera_outcome wh_tessera_refill_warp_(const wh_tessera_core *g,
+                                                      wh_tessera_shard *own_shard, wh_mask lanes,
+                                                      uint32_t shard, uint32_t c, uint32_t attach,
+                                                      uint64_t v, void *p) {
+    return wh_tessera_refill_(g, own_shard, WH_FULL_WARP, lanes, shard, c, attach, v, p);
 }
-WH_FN_SLOW wh_tessera_asked wh_tessera_refill_each_(const wh_tessera_core *g, wh_tessera_set *own,
-                                                    uint32_t set, uint32_t c, uint32_t attach,
-                                                    uint64_t v, void *p) {
-    return wh_tessera_refill_(g, own, 0, 0, set, c, attach, v, p);
+WH_FN_SLOW wh_tessera_outcome wh_tessera_refill_each_(const wh_tessera_core *g,
+                                                      wh_tessera_shard *own_shard, uint32_t shard,
+                                                      uint32_t c, uint32_t attach, uint64_t v,
+                                                      void *p) {
+    return wh_tessera_refill_(g, own_shard, 0, 0, shard, c, attach, v, p);
 }
 
-/* The same for a full warp of one class c, whose leader is the crosser. It would come here often,
- * so its span is of up to eight words of the pool in a row (row_place), claimed by a lane each: as
+/* The same for a full warp of one class c, whose leader is the refiller. It would come here often,
+ * so its span is of up to eight words of the pool in a row (a stripe), claimed by a lane each: as
  * many as are free, from the first such one on. Less code, too, for it knows that all lanes are
- * here for one span. If it finds nothing it looks at the set's next rows, and remains the crosser,
- * to come again, if one of them has something: where half of the heap is in use that is so for half
- * of the rows. (Not so for classes of which full warps have slabs of their own, which want the same
- * words.) A cursor that has been closed is for others, too (SEEKS). P4: as next_span. */
-WH_FN_SLOW wh_tessera_asked wh_tessera_refill_one_(const wh_tessera_core *g, wh_tessera_set *own,
-                                                   uint32_t set, uint32_t c, uint32_t attach,
-                                                   uint64_t v, void *p) {
+ * here for one span. If it finds nothing it looks at the shard's next stripes, and remains the
+ * refiller, to come again, if one of them has something: where half of the heap is in use that is
+ * so for half of the stripes. (Not so for classes of which full warps have slabs of their own,
+ * which want the same words.) A cursor that has been closed is for others, too (SEEKS). P4: as
+ * next_span. */
+WH_FN_SLOW wh_tessera_outcome wh_tessera_refill_one_(const wh_tessera_core *g,
+                                                     wh_tessera_shard *own_shard, uint32_t shard,
+                                                     uint32_t c, uint32_t attach, uint64_t v,
+                                                     void *p) {
     const uint32_t lane = wh_lane_id();
     const wh_tessera_core core = *g;
-    const wh_tessera_class row = wh_tessera_header_of_(g)->classes[c];
+    const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
-    const uint32_t least = wh_tessera_order(row);
+    const uint32_t least = wh_tessera_order(cls);
     const wh_mask needy = wh_ballot(WH_FULL_WARP, p == NULL);
-    uint32_t place = 0, order = 0, words = 0, in_row = 1, step = 0;
-    if (lane == 0 && core.places != 0) {
-        const int wide = core.places >= 1u << WH_TESSERA_WIDE_SPAN_LOG2 &&
-                         wh_tessera_span_slots(v) << least >= row.slots << 5;
-        step = wide ? wh_tessera_row_tickets(row) : 0;
-        const uint32_t ticket =
-            wh_fetch_add_u32_relaxed(wide ? &own->rows : &own->place, wide ? step : 1);
-        const wh_tessera_between between = wh_tessera_look_between_(own, c, attach - 1);
-        order = wh_tessera_next_order_(core, between, c, row, attach - 1, v,
-                                       wide ? wh_tessera_wide_span_order(row)
-                                            : wh_tessera_span_order(row));
-        place = wide ? wh_tessera_row_place(core, set, ticket, step, &in_row)
-                     : wh_tessera_next_place(core, set, ticket, WH_TESSERA_MAX_SPAN_LOG2);
+    uint32_t chunk = 0, order = 0, words = 0, in_stripe = 1, step = 0;
+    if (lane == 0 && core.home_chunks != 0) {
+        const int wide = core.home_chunks >= 1u << WH_TESSERA_WIDE_SPAN_LOG2 &&
+                         wh_tessera_span_slots(v) << least >= cls.slots << 5;
+        step = wide ? wh_tessera_wide_span_tickets(cls) : 0;
+        const uint32_t ticket = wh_fetch_add_u32_relaxed(
+            wide ? &own_shard->stripe_ticket : &own_shard->home_ticket, wide ? step : 1);
+        const wh_tessera_between between = wh_tessera_look_between_(own_shard, c, attach - 1);
+        order = wh_tessera_next_order_(core, between, c, cls, attach - 1, v,
+                                       wide ? wh_tessera_wide_span_order(cls)
+                                            : wh_tessera_span_order(cls));
+        chunk = wide ? wh_tessera_stripe(core, shard, ticket, step, &in_stripe)
+                     : wh_tessera_home(core, shard, ticket, WH_TESSERA_MAX_SPAN_LOG2);
         words = order > WH_TESSERA_MAX_SPAN_LOG2 ? 1u << (order - WH_TESSERA_MAX_SPAN_LOG2) : 1;
-        words = words < in_row ? words : in_row;
+        words = words < in_stripe ? words : in_stripe;
         words = wh_tessera_span_first(between.other) != WH_TESSERA_CLOSED_CHUNK ? words : 0;
         order = order < WH_TESSERA_MAX_SPAN_LOG2 ? order : WH_TESSERA_MAX_SPAN_LOG2;
     }
-    place = wh_shfl_u32(WH_FULL_WARP, place, 0);
+    chunk = wh_shfl_u32(WH_FULL_WARP, chunk, 0);
     words = wh_shfl_u32(WH_FULL_WARP, words, 0);
     order = wh_shfl_u32(WH_FULL_WARP, order, 0);
     const uint64_t wants =
-        wh_tessera_chunks_(0, order); /* of each word: all, if they are several */
-    const uint32_t word = (place >> 6) + lane;
+        wh_tessera_order_mask_(0, order); /* of each word: all, if they are several */
+    const uint32_t word = (chunk >> 6) + lane;
     uint64_t got = 0;
     if (lane < words) {
         got = wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(core), word), ~wants) &
               wants; /* P3 */
     }
-    const wh_mask whole = wh_ballot(WH_FULL_WARP, got == wants);
-    const uint32_t first = whole != 0 ? wh_mask_leader(whole) : 0;
-    uint32_t n = wh_ctz32(~(whole >> first)); /* the others go back */
+    const wh_mask complete = wh_ballot(WH_FULL_WARP, got == wants);
+    const uint32_t first = complete != 0 ? wh_mask_leader(complete) : 0;
+    uint32_t n = wh_ctz32(~(complete >> first)); /* the others go back */
     uint64_t back = lane - first < n ? 0 : got;
-    place += first << 6;
+    chunk += first << 6;
     if (n == 0) {
         const uint32_t at = wh_shfl_u32(WH_FULL_WARP, wh_tessera_piece_(back, &order, least), 0);
         order = wh_shfl_u32(WH_FULL_WARP, order, 0);
         n = at < 64;
-        place += at;
-        back = lane == 0 && n != 0 ? back & ~wh_tessera_chunks_(at, order) : back;
+        chunk += at;
+        back = lane == 0 && n != 0 ? back & ~wh_tessera_order_mask_(at, order) : back;
     }
     if (back != 0) { /* P4: while the cursor is between two spans */
-        wh_add_u32_relaxed(&own->begun, 1);
+        wh_add_u32_relaxed(&own_shard->takes_begun, 1);
     }
     const uint32_t chunks = n << order;
-    const uint64_t span = wh_tessera_span(place, row.slots * (chunks >> least), 0);
+    const uint64_t span = wh_tessera_span(chunk, cls.slots * (chunks >> least), 0);
     if (n != 0) {
-        wh_tessera_dress_(core, wh_tessera_with_set(tag, set), place, chunks, lane, WH_WARP_SIZE,
-                          0);
+        wh_tessera_format_(core, wh_tessera_with_shard(tag, shard), chunk, chunks, lane,
+                           WH_WARP_SIZE, 0);
         wh_syncwarp(WH_FULL_WARP); /* P2, P4: what the other lanes have stored and begun */
         if (lane == 0) {
-            wh_add_u32_relaxed(&own->held, chunks - wh_tessera_chunks_of_(row, core.begin, v));
-            wh_tessera_not_dry_(own, chunks);
-            wh_tessera_publish_(own, c, attach - 1, span, wh_popc32(needy));
+            wh_add_u32_relaxed(&own_shard->held,
+                               chunks - wh_tessera_chunks_of_(cls, core.begin, v));
+            wh_tessera_note_claimed_(own_shard, chunks);
+            wh_tessera_publish_(own_shard, c, attach - 1, span, wh_popc32(needy));
         }
         p = p != NULL
                 ? p
-                : wh_tessera_nth_(core.base, 1u << core.chunk_log2, row, span, wh_mask_rank(needy));
+                : wh_tessera_nth_(core.base, 1u << core.chunk_log2, cls, span, wh_mask_rank(needy));
     }
     if (back != 0) {
-        wh_tessera_back_(core, own, word, back);
+        wh_tessera_put_back_rest_(core, own_shard, word, back);
     }
     uint32_t seeks = n != 0 ? 0 : WH_TESSERA_SEEKS;
     step = wh_shfl_u32(WH_FULL_WARP, step, 0);
-    if (n == 0 && step != 0 && words != 0 && row.slots != WH_WARP_SIZE) {
-        const uint32_t ticket = wh_load_u32_relaxed(&own->rows) + lane * step;
-        const uint32_t there = wh_tessera_row_place(core, set, ticket, step, &in_row);
-        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(core), there >> 6));
+    if (n == 0 && step != 0 && words != 0 && cls.slots != WH_WARP_SIZE) {
+        const uint32_t ticket = wh_load_u32_relaxed(&own_shard->stripe_ticket) + lane * step;
+        const uint32_t stripe = wh_tessera_stripe(core, shard, ticket, step, &in_stripe);
+        const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(core), stripe >> 6));
         const wh_mask seen = wh_ballot(WH_FULL_WARP, (bits & wants) == wants);
         if (seen != 0 && lane == wh_mask_leader(seen)) {
-            wh_store_u32_relaxed(&own->rows, ticket);
+            wh_store_u32_relaxed(&own_shard->stripe_ticket, ticket);
         }
         seeks = seen != 0 ? 0 : WH_TESSERA_SEEKS;
     }
-    wh_tessera_asked now;
+    wh_tessera_outcome now;
     now.p = p;
     now.v = v;
     now.attach = lane != 0 ? attach : n != 0 ? 0 : attach | seeks;

@@ -16,41 +16,40 @@
 /* --- small steps ----------------------------------------------------------------- */
 
 /* Brackets a take from the pool: P4. Returns a number that grows with each. */
-WH_FN uint32_t wh_tessera_begin_(wh_tessera_core g, uint32_t set) {
-    return wh_fetch_add_u32_relaxed(&wh_tessera_set_at_(g, set)->begun, 1);
+WH_FN uint32_t wh_tessera_begin_take_(wh_tessera_core g, uint32_t shard) {
+    return wh_fetch_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->takes_begun, 1);
 }
-WH_FN void wh_tessera_end_(wh_tessera_core g, uint32_t set) {
-    wh_add_u32_release(&wh_tessera_set_at_(g, set)->done, 1);
-}
-
-WH_FN void wh_tessera_bad_free_(wh_tessera_core g, uint32_t set, uint32_t n) {
-    wh_add_u64_relaxed(&wh_tessera_set_at_(g, set)->bad_frees, n);
+WH_FN void wh_tessera_end_take_(wh_tessera_core g, uint32_t shard) {
+    wh_add_u32_release(&wh_tessera_shard_at_(g, shard)->takes_done, 1);
 }
 
-/* Whether a set may have members: the top word of its tree. An insert under way may not have
- * got there yet. */
-WH_FN int wh_tessera_any_(wh_veb t) {
-    return wh_load_u64_acquire(wh_veb_word(t, wh_veb_words(t.n) - 1)) != 0;
+WH_FN void wh_tessera_bad_free_(wh_tessera_core g, uint32_t shard, uint32_t n) {
+    wh_add_u64_relaxed(&wh_tessera_shard_at_(g, shard)->bad_frees, n);
 }
 
-/* Whether a set has members: all of level 0. All lanes of mask, eight words each at a time. What
+/* Whether a tree may have members: its top word. An insert under way may not have got there yet. */
+WH_FN int wh_tessera_any_(wh_veb tree) {
+    return wh_load_u64_acquire(wh_veb_word(tree, wh_veb_words(tree.n) - 1)) != 0;
+}
+
+/* Whether a tree has members: all of level 0. All lanes of mask, eight words each at a time. What
  * they find they tell the levels above, since claims and puts that do not may have hidden it from
  * searches. */
-WH_FN int wh_tessera_holds_(wh_veb t, wh_mask mask) {
-    const uint64_t n = (t.n + 63) >> 6;
+WH_FN int wh_tessera_holds_(wh_veb tree, wh_mask mask) {
+    const uint64_t n = (tree.n + 63) >> 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     WH_NO_UNROLL
     for (uint64_t first = 0; first < n; first += 8 * lanes) {
         uint64_t seen = 0;
         for (uint32_t k = 0; k < 8; k++) {
             const uint64_t w = first + k * lanes + rank;
-            seen |= wh_load_u64_relaxed(wh_veb_word(t, w < n ? w : n - 1));
+            seen |= wh_load_u64_relaxed(wh_veb_word(tree, w < n ? w : n - 1));
         }
         if (wh_any(mask, seen != 0)) {
             for (uint32_t k = 0; k < 8 && seen != 0; k++) {
                 const uint64_t w = first + k * lanes + rank;
-                if (w < n && wh_load_u64_relaxed(wh_veb_word(t, w)) != 0) {
-                    wh_veb_filled(t, w);
+                if (w < n && wh_load_u64_relaxed(wh_veb_word(tree, w)) != 0) {
+                    wh_veb_filled(tree, w);
                 }
             }
             return 1;
@@ -61,24 +60,24 @@ WH_FN int wh_tessera_holds_(wh_veb t, wh_mask mask) {
 }
 
 /* n chunks from `chunk`, or 2^order, as a mask of a word of the pool. */
-WH_HD uint64_t wh_tessera_n_chunks_(uint32_t chunk, uint32_t n) {
+WH_HD uint64_t wh_tessera_chunk_mask_(uint32_t chunk, uint32_t n) {
     return ~wh_ones_from_u64(n) << (chunk & 63);
 }
-WH_HD uint64_t wh_tessera_chunks_(uint32_t chunk, uint32_t order) {
-    return wh_tessera_n_chunks_(chunk, 1u << order);
+WH_HD uint64_t wh_tessera_order_mask_(uint32_t chunk, uint32_t order) {
+    return wh_tessera_chunk_mask_(chunk, 1u << order);
 }
 
 /* P3, X2 */
-WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t set, uint32_t chunk, uint32_t n) {
-    WH_PLANT(tessera_p6, (void)0, wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1));
-    (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_n_chunks_(chunk, n));
-    WH_PLANT(tessera_p6, wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->events, 1), /* P6 */
+WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t shard, uint32_t chunk, uint32_t n) {
+    WH_PLANT(tessera_p6, (void)0, wh_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->events, 1));
+    (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_chunk_mask_(chunk, n));
+    WH_PLANT(tessera_p6, wh_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->events, 1), /* P6 */
              (void)0);
 }
 
 /* 1 if all n chunks from `chunk`, in one word of the pool, were free and are now the caller's. */
 WH_FN int wh_tessera_claim_n_(wh_tessera_core g, uint32_t chunk, uint32_t n) {
-    const uint64_t mask = wh_tessera_n_chunks_(chunk, n);
+    const uint64_t mask = wh_tessera_chunk_mask_(chunk, n);
     const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(g), chunk >> 6, mask);
     if (got != mask && got != 0) {
         wh_veb_put_back(wh_tessera_pool_(g), chunk >> 6, got);
@@ -86,17 +85,17 @@ WH_FN int wh_tessera_claim_n_(wh_tessera_core g, uint32_t chunk, uint32_t n) {
     return got == mask;
 }
 
-/* Where a set looks for 2^order chunks the ticket-th time: sets side by side, so that the
- * used part of the heap stays dense and no two sets look at the same place. n_chunks: there
- * is no such place. */
-WH_HD uint32_t wh_tessera_place_(uint32_t n_chunks, uint32_t n_sets, uint32_t set, uint32_t ticket,
-                                 uint32_t order) {
-    const uint32_t rounds = (n_chunks >> order) / n_sets;
-    return rounds == 0 ? n_chunks : (ticket % rounds * n_sets + set) << order;
+/* Where a shard looks for 2^order chunks the ticket-th time: shards side by side, so that the used
+ * part of the heap stays dense and no two shards look at the same chunks. n_chunks: there are none
+ * for it. */
+WH_HD uint32_t wh_tessera_search_start_(uint32_t n_chunks, uint32_t n_shards, uint32_t shard,
+                                        uint32_t ticket, uint32_t order) {
+    const uint32_t rounds = (n_chunks >> order) / n_shards;
+    return rounds == 0 ? n_chunks : (ticket % rounds * n_shards + shard) << order;
 }
 
 /* The bits at which n set ones in a row begin; n > 0. */
-WH_HD uint64_t wh_tessera_rows_(uint64_t bits, uint32_t n) {
+WH_HD uint64_t wh_tessera_runs_of_(uint64_t bits, uint32_t n) {
     WH_NO_UNROLL
     for (; n > 1; n -= n >> 1) {
         bits &= bits >> (n >> 1);
@@ -122,8 +121,8 @@ WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
 /* I6: the or releases what was freed, for who takes the slab off the list. Only who finds the
  * list's word empty tells the levels above: these are one word for 4,096 slabs, and a million frees
  * that all tell it take turns. */
-WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
-    const wh_veb list = wh_tessera_list_(g, c);
+WH_FN void wh_tessera_add_partial_(wh_tessera_core g, uint32_t c, uint32_t slab) {
+    const wh_veb list = wh_tessera_partial_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
     if (wh_fetch_or_u64_release(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
         wh_veb_filled(list, item >> 6); /* P5 */
@@ -131,7 +130,7 @@ WH_FN void wh_tessera_list_slab_(wh_tessera_core g, uint32_t c, uint32_t slab) {
 }
 
 /* Makes claimed chunks a slab with this tag, of class c, of whose first word these slots are free
- * (not slot 0: T1) and of the others all. They are listed. */
+ * (not slot 0: T1) and of the others all. They go on the partial list. */
 WH_FN void wh_tessera_open_slab_(wh_tessera_core g, uint32_t c, uint32_t slab, uint64_t tag,
                                  uint64_t rest) {
     const uint32_t n_words = (wh_tessera_tag_slots(tag, g.chunk_log2) + 63) >> 6;
@@ -147,10 +146,10 @@ WH_FN void wh_tessera_open_slab_(wh_tessera_core g, uint32_t c, uint32_t slab, u
     }
     if (n_words > 1) {
         wh_store_u32_release(wh_tessera_state_at_(g, slab),
-                             WH_TESSERA_SHUT + WH_TESSERA_OPEN); /* word 0; P7 */
+                             WH_TESSERA_EMPTY + WH_TESSERA_USED_WORD); /* word 0; P7 */
     }
     if (rest != 0 || n_words > 1) {
-        wh_tessera_list_slab_(g, c, slab); /* I6 */
+        wh_tessera_add_partial_(g, c, slab); /* I6 */
     }
 }
 
@@ -168,25 +167,26 @@ WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
 
 /* --- giving back ----------------------------------------------------------------- */
 
-/* I5: the caller's atomic has shut this slab of several words, a chunk, with so many slots: it goes
- * back to the pool. */
-WH_FN void wh_tessera_shut_(wh_tessera_core g, uint32_t set, uint32_t slab, uint32_t slots) {
+/* I5: the caller's atomic has made empty this slab of several words, a chunk, with so many slots:
+ * it goes back to the pool. */
+WH_FN void wh_tessera_return_empty_(wh_tessera_core g, uint32_t shard, uint32_t slab,
+                                    uint32_t slots) {
     uint64_t *words = wh_tessera_words_of_(g, slab);
     wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
     WH_NO_UNROLL
     for (uint32_t k = 0; 64 * k < slots; k++) {
         wh_store_u64_relaxed(&words[k], 0); /* I2 */
     }
-    wh_tessera_put_chunks_(g, set, slab, 1);
+    wh_tessera_put_chunks_(g, shard, slab, 1);
 }
 
-/* A taker enters a slab of several words, if that is what is there. 0: it is shut. I5 */
-WH_FN int wh_tessera_enter_(wh_tessera_core g, uint32_t slab) {
+/* A taker pins a slab of several words, if that is what is there. 0: it is shut. I5 */
+WH_FN int wh_tessera_pin_(wh_tessera_core g, uint32_t slab) {
     uint32_t *at = wh_tessera_state_at_(g, slab);
     uint32_t state = wh_load_u32_relaxed(at);
-    while (WH_PLANT(tessera_i5, state != WH_TESSERA_SHUT, 1)) {
+    while (WH_PLANT(tessera_i5, state != WH_TESSERA_EMPTY, 1)) {
         const uint32_t seen = WH_PLANT(tessera_p7_enter, wh_cas_u32_acq_rel, wh_cas_u32_relaxed)(
-            at, state, state + WH_TESSERA_TAKER); /* P7 */
+            at, state, state + WH_TESSERA_PINNER); /* P7 */
         if (seen == state) {
             return 1;
         }
@@ -195,43 +195,43 @@ WH_FN int wh_tessera_enter_(wh_tessera_core g, uint32_t slab) {
     return 0;
 }
 
-/* It leaves, and has taken the first slot of `opened` words (1 or 0). I5: a free that saw it has
- * left the slab to it. */
-WH_FN void wh_tessera_leave_(wh_tessera_core g, uint32_t set, uint32_t slab, uint32_t opened) {
+/* A pinner unpins the slab, and has taken the first slot of `opened` words (1 or 0). I5: a free
+ * that saw the pin has left the slab to the pinner. */
+WH_FN void wh_tessera_unpin_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint32_t opened) {
     const uint64_t tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)); /* it stays, till then */
-    const uint32_t change = opened * WH_TESSERA_OPEN - WH_TESSERA_TAKER;
+    const uint32_t change = opened * WH_TESSERA_USED_WORD - WH_TESSERA_PINNER;
     const uint32_t state =
         WH_PLANT(tessera_p1_leave, wh_fetch_add_u32_acq_rel,
                  wh_fetch_add_u32_relaxed)(wh_tessera_state_at_(g, slab), change); /* P1 */
-    if (state + change == WH_TESSERA_SHUT) {
-        wh_tessera_shut_(g, set, slab, wh_tessera_tag_slots(tag, g.chunk_log2));
+    if (state + change == WH_TESSERA_EMPTY) {
+        wh_tessera_return_empty_(g, shard, slab, wh_tessera_tag_slots(tag, g.chunk_log2));
     }
 }
 
 /* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
- * before (bits past the last slot do not count: T1), full if all bits are 1 now. The slab goes back
- * to the pool, or is listed. Who is not the first does not wait for the first to list it, since the
- * words are what counts (X1). states: of all chunks. each, a constant: the lanes of a part of a
- * warp, each for itself. */
-WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t set, uint32_t slab,
-                             uint64_t tag, uint32_t slots, int first, int full, int each) {
-    if (full) {
+ * before (tail bits do not count: T1), empty if all bits are 1 now. The slab goes back to the pool,
+ * or goes on the partial list. Who is not the first does not wait for the first to put it there,
+ * since the words are what counts (X1). states: of all chunks. each, a constant: the lanes of a
+ * part of a warp, each for itself. */
+WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t shard, uint32_t slab,
+                             uint64_t tag, uint32_t slots, int first, int empty, int each) {
+    if (empty) {
         if (slots <= 64) { /* I4 */
-            wh_tessera_put_chunks_(g, set, slab, wh_tessera_tag_chunks(tag));
+            wh_tessera_put_chunks_(g, shard, slab, wh_tessera_tag_chunks(tag));
             return;
         }
         const uint32_t state =
             WH_PLANT(tessera_p1_state, wh_fetch_add_u32_acq_rel,
-                     wh_fetch_add_u32_relaxed)(&states[slab], 0 - WH_TESSERA_OPEN); /* P1 */
-        if (state - WH_TESSERA_OPEN == WH_TESSERA_SHUT) {                           /* I5 */
-            wh_tessera_shut_(g, set, slab, slots);
+                     wh_fetch_add_u32_relaxed)(&states[slab], 0 - WH_TESSERA_USED_WORD); /* P1 */
+        if (state - WH_TESSERA_USED_WORD == WH_TESSERA_EMPTY) {                          /* I5 */
+            wh_tessera_return_empty_(g, shard, slab, slots);
             return;
         }
     }
     if (first) { /* I6 */
-        wh_tessera_list_slab_(g, wh_tessera_tag_list(g, tag), slab);
+        wh_tessera_add_partial_(g, wh_tessera_list_of(g, tag), slab);
     }
-    uint32_t *frees = &wh_tessera_set_at_(g, set)->frees;
+    uint32_t *frees = &wh_tessera_shard_at_(g, shard)->frees;
     if (!each) {
         WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
     } else { /* once for all who are here */
@@ -245,27 +245,27 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t set, 
 }
 
 /* Gives bits of word i of a slab back: their slots become free. As a function, and inline. */
-WH_FN void wh_tessera_give_here_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+WH_FN void wh_tessera_give_here_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint64_t tag,
                                  uint32_t i, uint64_t bits) {
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    wh_tessera_freed_(g, wh_tessera_state_at_(g, 0), set, slab, tag, slots,
-                      (old & ~wh_tessera_past_last(slots, i)) == 0,
+    wh_tessera_freed_(g, wh_tessera_state_at_(g, 0), shard, slab, tag, slots,
+                      (old & ~wh_tessera_tail_bits(slots, i)) == 0,
                       (old | bits) == WH_TESSERA_ALL_FREE, 0);
 }
 
-WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t set, uint32_t slab, uint64_t tag,
+WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint64_t tag,
                                  uint32_t i, uint64_t bits) {
-    wh_tessera_give_here_(g, set, slab, tag, i, bits);
+    wh_tessera_give_here_(g, shard, slab, tag, i, bits);
 }
 
 /* --- what a slow step found ------------------------------------------------------ */
 
-typedef struct wh_tessera_take {
+typedef struct wh_tessera_grant {
     uint64_t at;   /* bits = 0: a span, the slots from its position on; else word index */
     uint64_t bits; /* slots of that word */
-    int crosses;   /* C1: the caller has become the crosser of its cursor */
-} wh_tessera_take;
+    int refills;   /* C1: the caller has become the refiller of its cursor */
+} wh_tessera_grant;
 
 #define WH_TESSERA_WAIT ((uint64_t)0)        /* not now */
 #define WH_TESSERA_NOTHING UINT64_MAX        /* not that anybody knows of: X1 */
@@ -274,37 +274,37 @@ typedef struct wh_tessera_take {
 #define WH_TESSERA_SERVED (UINT64_MAX - 3)   /* by packs, some of the group */
 #define WH_TESSERA_BLOCK ((uint64_t)1 << 62) /* with bits: | chunk of a pack << 16 | granule */
 
-WH_FN wh_tessera_take wh_tessera_found_(uint64_t at, uint64_t bits) {
-    wh_tessera_take take;
-    take.at = at;
-    take.bits = bits;
-    take.crosses = 0;
-    return take;
+WH_FN wh_tessera_grant wh_tessera_make_grant_(uint64_t at, uint64_t bits) {
+    wh_tessera_grant grant;
+    grant.at = at;
+    grant.bits = bits;
+    grant.refills = 0;
+    return grant;
 }
 
 WH_FN int wh_tessera_has_slots_(uint64_t span) {
     return wh_tessera_span_position(span) < wh_tessera_span_slots(span);
 }
 
-/* Whether an add would find a slot, or make its caller the crosser. */
+/* Whether an add would find a slot, or make its caller the refiller. */
 WH_FN int wh_tessera_is_open_(uint64_t span) {
     return wh_tessera_span_position(span) <= wh_tessera_span_slots(span) &&
            wh_tessera_span_first(span) != WH_TESSERA_CLOSED_CHUNK;
 }
 
-/* C1: whether an add of n that returned `span` makes the caller its crosser. */
-WH_FN int wh_tessera_crosses_(uint64_t span, uint32_t n) {
+/* C1: whether an add of n that returned `span` makes the caller its refiller. */
+WH_FN int wh_tessera_passes_end_(uint64_t span, uint32_t n) {
     const uint32_t slots = wh_tessera_span_slots(span);
     const uint32_t position = wh_tessera_span_position(span);
     return wh_tessera_is_open_(span) && position + n > slots;
 }
 
-/* A cursor of the set's has `span` now instead of `last`. */
-WH_FN void wh_tessera_hold_(wh_tessera_core g, uint32_t set, wh_tessera_class row, uint64_t last,
+/* A cursor of the shard's has `span` now instead of `last`. */
+WH_FN void wh_tessera_hold_(wh_tessera_core g, uint32_t shard, wh_tessera_class cls, uint64_t last,
                             uint64_t span) {
-    wh_add_u32_relaxed(&wh_tessera_set_at_(g, set)->held,
-                       wh_tessera_chunks_of_(row, g.begin, span) -
-                           wh_tessera_chunks_of_(row, g.begin, last));
+    wh_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->held,
+                       wh_tessera_chunks_of_(cls, g.begin, span) -
+                           wh_tessera_chunks_of_(cls, g.begin, last));
 }
 
 /* Usable bytes of a block in the chunk with this tag, which is no pack; 0 if none starts there. */
@@ -318,7 +318,7 @@ WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) 
 /* --- the peak and the totals, where they are asked for ------------------------------ */
 
 /* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
-WH_FN_SLOW void wh_tessera_count_(const wh_tessera_core *g, wh_mask mask, const void *p) {
+WH_FN_SLOW void wh_tessera_count_mallocs_(const wh_tessera_core *g, wh_mask mask, const void *p) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     mask = mask != 0 ? mask : wh_activemask();
     wh_syncwarp(mask); /* P2: whose atomic it was has the tag */
@@ -343,7 +343,7 @@ WH_FN_SLOW void wh_tessera_count_(const wh_tessera_core *g, wh_mask mask, const 
 }
 
 /* Blocks of `bytes` bytes together have been given back. */
-WH_FN void wh_tessera_uncount_(const wh_tessera_core *g, uint64_t bytes) {
+WH_FN void wh_tessera_count_frees_(const wh_tessera_core *g, uint64_t bytes) {
     wh_add_u64_relaxed(&wh_tessera_header_(*g)->used, 0 - bytes);
 }
 
