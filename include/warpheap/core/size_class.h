@@ -17,14 +17,6 @@ WH_HD uint64_t wh_round_up(uint64_t n, uint64_t align) {
     return (n + align - 1) & ~(align - 1);
 }
 
-/* The size of a request of n bytes with so many more; 0 stays 0, and it does not wrap. */
-WH_HD size_t wh_size_plus(size_t n, size_t more) {
-    if (n == 0) {
-        return 0;
-    }
-    return n > SIZE_MAX - more ? SIZE_MAX : n + more;
-}
-
 /* Exponent of the largest power of two <= n; n >= 1. */
 WH_HD uint32_t wh_log2_floor(uint64_t n) {
     wh_assert(n != 0);
