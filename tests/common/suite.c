@@ -190,7 +190,7 @@ static int gallatin_layout(const wh_heap_options *o, uint64_t n, suite_layout *l
     l->slices = (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
     l->pinned = wh_round_up(n, l->segment);
     if (n <= l->slices) {
-        const uint32_t t = wh_pow2_class(n, wh_gallatin_min_slice_log2_(g));
+        const uint32_t t = wh_pow2_class(n != 0 ? n : 1, wh_gallatin_min_slice_log2_(g));
         l->block = (uint64_t)1 << wh_gallatin_slice_log2_(g, t);
         l->unit = (uint64_t)1 << wh_gallatin_block_log2_(g, t);
     } else {
