@@ -35,6 +35,7 @@
 
 /* Class of a request of 1 byte to 1 MiB. */
 WH_HD uint32_t wh_tessera_class_of(uint32_t n) {
+    wh_assert_internal(n - 1 < 1u << 20);
     const uint32_t m = n - 1;
     if (m < 128) {
         return m >> 4;
@@ -49,6 +50,7 @@ WH_HD uint32_t wh_tessera_class_of(uint32_t n) {
 
 /* Largest request of a class. */
 WH_HD uint32_t wh_tessera_bound(uint32_t c) {
+    wh_assert_internal(c < WH_TESSERA_CLASSES);
     if (c < 8) {
         return (c + 1) << 4;
     }
@@ -82,6 +84,7 @@ WH_HD uint32_t wh_tessera_span_order(wh_tessera_class cls) {
  * more than two chunks, whose spans last a part of a million mallocs only; a quarter for those that
  * have more than 2^17. */
 WH_HD uint32_t wh_tessera_wide_span_order(wh_tessera_class cls) {
+    wh_assert_internal(wh_tessera_order(cls) <= WH_TESSERA_MAX_SPAN_LOG2);
     return WH_TESSERA_WIDE_SPAN_LOG2 - (cls.slots >= 128 || wh_tessera_order(cls) > 1) -
            (cls.slots > 512);
 }
@@ -96,9 +99,11 @@ WH_HD uint32_t wh_tessera_class_chunk_log2(wh_tessera_class cls) { /* of a chunk
 /* x / d for x <= 2^17, d < 2^13 + 1, with by_d = ceil(2^31 / d): the error by_d * d - 2^31 is less
  * than d, so x * error stays below 2^31. tests/unit/tessera_layout.c. */
 WH_HD uint32_t wh_tessera_divisor(uint32_t d) {
+    wh_assert_internal(d - 1 < 1u << 13);
     return (uint32_t)((((uint64_t)1 << 31) + d - 1) / d);
 }
 WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
+    wh_assert_internal(x <= 1u << 17);
     return wh_high_u32(wh_mul_wide_u32(2 * x, by_d));
 }
 
@@ -113,12 +118,15 @@ WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
 #define WH_TESSERA_INNER 3u /* another chunk of a run, or was last; a pack, if of class PACK */
 
 WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t order, uint32_t slot_size) {
+    wh_assert_internal(c < WH_TESSERA_PACK && order <= WH_TESSERA_MAX_SPAN_LOG2);
+    wh_assert_internal(slot_size % 16 == 0 && slot_size >> 4 < 1u << 13);
     const uint32_t size16 = slot_size >> 4;
     return (uint64_t)wh_tessera_divisor(size16) << 32 | size16 << 11 | order << 8 | c << 2 |
            WH_TESSERA_SLAB;
 }
 /* The shard whose cursor holds the slab, or last did. */
 WH_HD uint64_t wh_tessera_with_shard(uint64_t tag, uint32_t shard) {
+    wh_assert_internal(shard < 1u << 8);
     return (tag & ~((uint64_t)0xff << 24)) | shard << 24;
 }
 WH_HD uint32_t wh_tessera_kind(uint64_t tag) {
@@ -142,6 +150,7 @@ WH_HD uint32_t wh_tessera_tag_shard(uint64_t tag) {
  * r is 0, else at least by_d. Bit 3 of x counts as r = 1/2; the bits below it become the highest of
  * the factor, and make a quotient that no slab has. */
 WH_HD uint32_t wh_tessera_tag_slot(uint64_t tag, uint32_t x) {
+    wh_assert_internal(wh_tessera_kind(tag) != WH_TESSERA_SLAB || x < 1u << 20);
     const uint32_t by = wh_high_u32(tag);
     const uint64_t product = wh_mul_wide_u32(x >> 3 | x << 29, by);
     const uint32_t slot = wh_high_u32(product);
@@ -149,6 +158,8 @@ WH_HD uint32_t wh_tessera_tag_slot(uint64_t tag, uint32_t x) {
 }
 /* Slots of a slab with this tag: 2^slab_log2 / 16 times the divisor, over 2^31; slab_log2 <= 20. */
 WH_HD uint32_t wh_tessera_slab_slots(uint64_t tag, uint32_t chunk_log2) {
+    wh_assert_internal(wh_tessera_kind(tag) != WH_TESSERA_SLAB ||
+                       chunk_log2 + wh_tessera_tag_order(tag) <= 20);
     return wh_high_u32(tag) >> (35 - chunk_log2 - wh_tessera_tag_order(tag));
 }
 
@@ -168,6 +179,8 @@ WH_HD uint32_t wh_tessera_slab_slots(uint64_t tag, uint32_t chunk_log2) {
 
 WH_HD uint64_t wh_tessera_pack_tag(uint32_t slots, uint32_t slot, uint32_t at, uint32_t chunks,
                                    uint32_t starts) {
+    wh_assert_internal(slots - 1 < WH_WARP_SIZE && slot <= slots);
+    wh_assert_internal(at < chunks && chunks <= WH_TESSERA_PACK_CHUNKS);
     const uint32_t low = (chunks - 1) << 22 | at << 18 | (slot & 31) << 13 | (slots - 1) << 8;
     return (uint64_t)starts << 32 | low | WH_TESSERA_PACK << 2 | WH_TESSERA_INNER;
 }
@@ -178,9 +191,11 @@ WH_HD uint32_t wh_tessera_pack_slots(uint64_t tag) {
     return (wh_low_u32(tag) >> 8 & 31) + 1;
 }
 WH_HD uint32_t wh_tessera_pack_at(uint64_t tag) { /* this chunk's number */
+    wh_assert_internal(wh_tessera_is_pack(tag));
     return wh_low_u32(tag) >> 18 & 15;
 }
 WH_HD uint32_t wh_tessera_pack_chunks(uint64_t tag) {
+    wh_assert_internal(wh_tessera_is_pack(tag));
     return (wh_low_u32(tag) >> 22 & 15) + 1;
 }
 WH_HD uint32_t wh_tessera_granule_log2(uint32_t chunk_log2) {
@@ -188,11 +203,13 @@ WH_HD uint32_t wh_tessera_granule_log2(uint32_t chunk_log2) {
 }
 /* Granules that n > 0 bytes take. */
 WH_HD uint32_t wh_tessera_granules(uint32_t n, uint32_t chunk_log2) {
+    wh_assert_internal(n > 0);
     return ((n - 1) >> wh_tessera_granule_log2(chunk_log2)) + 1;
 }
 /* Slot of the block that starts at byte x of a chunk with this tag, of whose number the lower bits
  * count; a number that no pack has, if none does. */
 WH_HD uint32_t wh_tessera_pack_slot(uint64_t tag, uint32_t x, uint32_t chunk_log2) {
+    wh_assert_internal(wh_tessera_is_pack(tag));
     const uint32_t log2 = wh_tessera_granule_log2(chunk_log2);
     const uint32_t bit = 1u << (x >> log2 & (WH_TESSERA_GRANULES - 1));
     const uint32_t starts = wh_high_u32(tag);
@@ -214,6 +231,7 @@ WH_HD uint32_t wh_tessera_tag_chunks(uint64_t tag) {
 /* log2 of the chunks of a slab: 32 slots of a class of 2^k bytes, up to 63 of the others, that is
  * one word; unless one chunk already holds more. max_order: largest slab of this heap. */
 WH_HD uint32_t wh_tessera_order_of(uint32_t c, uint32_t chunk_log2, uint32_t max_order) {
+    wh_assert_internal(chunk_log2 >= 10 && max_order <= WH_TESSERA_MAX_SPAN_LOG2);
     const uint32_t wanted = 5 + wh_log2_ceil(wh_tessera_bound(c));
     const uint32_t order = wanted > chunk_log2 ? wanted - chunk_log2 : 0;
     return order < max_order ? order : max_order;
@@ -234,6 +252,7 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
            cls.slots << (span - order) < WH_TESSERA_SPAN_SLOTS) {
         span++;
     }
+    wh_assert_internal(cls.slots - 1 < 1024 && (cls.slots <= 64 || order == 0));
     cls.shape = slab_log2 | order << 8 | span << 16;
     return cls;
 }
@@ -259,6 +278,7 @@ typedef struct wh_tessera_first {
 /* Of class c, if the first spans of the classes below it end at chunk `end`. */
 WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
                                              uint64_t shard_bytes, uint32_t end) {
+    wh_assert_internal(c < WH_TESSERA_PACK);
     const uint32_t bound = wh_tessera_bound(c);
     wh_tessera_first first;
     first.order = wh_tessera_order_of(c, chunk_log2, max_order);
@@ -298,6 +318,7 @@ WH_HD uint32_t wh_tessera_first_end(wh_tessera_first first, uint32_t n_shards) {
 #define WH_TESSERA_UNDER_WAY WH_TESSERA_POSITION /* vacant, and somebody has seen it */
 
 WH_HD uint64_t wh_tessera_span(uint32_t first, uint32_t slots, uint32_t position) {
+    wh_assert_internal(first < WH_TESSERA_CLOSED_CHUNK && (slots | position) >> 20 == 0);
     return (uint64_t)position << 44 | (uint64_t)slots << 24 | first;
 }
 WH_HD uint32_t wh_tessera_span_first(uint64_t span) {
@@ -329,6 +350,7 @@ WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class cls, uint32_t begin, uint6
 #define WH_TESSERA_EMPTY 256u /* all words are empty, no pinners; or no slab of several words */
 /* Of a slab of so many slots of which none has been freed. */
 WH_HD uint32_t wh_tessera_fresh_state(uint32_t slots) {
+    wh_assert_internal(slots > 64 && slots <= 1024);
     return WH_TESSERA_EMPTY + ((slots + 63) >> 6) * WH_TESSERA_USED_WORD;
 }
 
@@ -412,6 +434,7 @@ typedef struct wh_tessera_header {
 
 /* x modulo home_chunks, in few instructions: the quotient may be one too large. */
 WH_HD uint32_t wh_tessera_mod_home_(wh_tessera_core g, uint32_t x) {
+    wh_assert_internal(g.home_chunks != 0);
     const uint32_t rest = x - wh_high_u32(wh_mul_wide_u32(x, g.by_home_chunks)) * g.home_chunks;
     return rest < rest + g.home_chunks ? rest : rest + g.home_chunks;
 }
@@ -421,6 +444,7 @@ WH_HD uint32_t wh_tessera_mod_home_(wh_tessera_core g, uint32_t x) {
  * of all shards side by side, so that the used part of the heap stays dense.
  * tests/unit/tessera_layout.c. */
 WH_HD uint32_t wh_tessera_home(wh_tessera_core g, uint32_t shard, uint32_t ticket, uint32_t order) {
+    wh_assert_internal(shard < g.n_shards && order <= WH_TESSERA_MAX_SPAN_LOG2);
     const uint32_t rest = wh_tessera_mod_home_(g, ticket << order); /* a multiple of 2^order, too */
     return ((g.begin >> 6) + (rest >> 6) * g.n_shards + shard) << 6 | (rest & 63);
 }
@@ -435,6 +459,8 @@ WH_HD uint32_t wh_tessera_home(wh_tessera_core g, uint32_t shard, uint32_t ticke
 #define WH_TESSERA_STRIPE_SHARDS (1u << WH_TESSERA_STRIPE_LOG2)
 WH_HD uint32_t wh_tessera_stripe(wh_tessera_core g, uint32_t shard, uint32_t ticket, uint32_t n,
                                  uint32_t *words) {
+    wh_assert_internal(shard < g.n_shards && g.home_chunks >= 1u << WH_TESSERA_WIDE_SPAN_LOG2);
+    wh_assert_internal(n == 1 || n == 2 || n == 4);
     ticket = (ticket + n - 1) & ~(n - 1);
     const uint32_t rest = wh_tessera_mod_home_(
         g, (ticket >> (WH_TESSERA_STRIPE_LOG2 - 1) << WH_TESSERA_WIDE_SPAN_LOG2) +
@@ -452,6 +478,7 @@ WH_HD uint32_t wh_tessera_stripe(wh_tessera_core g, uint32_t shard, uint32_t tic
 /* Where a shard puts packs: the ticket-th of the shard's home chunks, from their other end on,
  * since other takes begin at this one. The chunks of a word lie in the order of their tickets. */
 WH_HD uint32_t wh_tessera_pack_home(wh_tessera_core g, uint32_t shard, uint32_t ticket) {
+    wh_assert_internal(shard < g.n_shards);
     const uint32_t rest = wh_tessera_mod_home_(g, ticket);
     return ((g.begin >> 6) + ((g.home_chunks - 1 - rest) >> 6) * g.n_shards + shard) << 6 |
            (rest & 63);
@@ -503,25 +530,31 @@ WH_FN wh_tessera_shard *wh_tessera_nth_shard_(void *shards, uint32_t shard) {
     return (wh_tessera_shard *)(void *)(first + wh_mul_wide_u32(shard, sizeof(wh_tessera_shard)));
 }
 WH_FN wh_tessera_shard *wh_tessera_shard_at_(wh_tessera_core g, uint32_t shard) {
+    wh_assert_internal(shard <= g.n_shards);
     return wh_tessera_nth_shard_(g.meta + sizeof(wh_tessera_header), shard);
 }
 WH_FN wh_tessera_cursor *wh_tessera_cursor_at_(wh_tessera_core g, uint32_t shard, uint32_t c) {
+    wh_assert_internal(shard < g.n_shards && c < WH_TESSERA_CLASSES);
     return &wh_tessera_shard_at_(g, shard)->cursors[c];
 }
 WH_FN uint64_t *wh_tessera_tag_at_(wh_tessera_core g, uint32_t chunk) {
+    wh_assert_internal(chunk <= g.n_chunks);
     return (uint64_t *)(void *)wh_tessera_shard_at_(g, g.n_shards) + chunk;
 }
 WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
+    wh_assert_internal(chunk < g.n_chunks);
     return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
 }
 /* Granules that a block of a pack must have to serve class c; 0: this heap has no packs. */
 WH_FN uint32_t wh_tessera_least_(wh_tessera_core g, uint32_t c) {
+    wh_assert_internal(c < g.n_classes);
     return g.home_chunks != 0 ? wh_tessera_granules(wh_tessera_bound(c), g.chunk_log2) : 0;
 }
 /* Of these lengths (pack_scan_) those that will do for `least` granules, not 0; bit 0: so many. Who
  * needs no more than SHORT gets none that is longer: small requests would use up the large blocks,
  * and large ones have no others. */
 WH_HD uint32_t wh_tessera_fits_(uint32_t lengths, uint32_t least) {
+    wh_assert_internal(least - 1 < 32);
     return (least <= WH_TESSERA_SHORT ? lengths & WH_TESSERA_SHORTS : lengths) >> (least - 1);
 }
 
@@ -533,6 +566,7 @@ WH_HD uint32_t wh_tessera_fits_(uint32_t lengths, uint32_t least) {
 #define WH_TESSERA_FIT_SLOT(fit) ((fit) >> 20 & 0x1f)
 WH_FN uint32_t wh_tessera_pack_scan_(wh_tessera_core g, uint32_t pack, uint64_t tag, uint32_t free,
                                      uint32_t least, uint32_t *lengths) {
+    wh_assert_internal(wh_tessera_is_pack(tag) && pack + wh_tessera_pack_chunks(tag) <= g.n_chunks);
     const uint32_t chunks = wh_tessera_pack_chunks(tag);
     uint32_t slot = UINT32_MAX, start = 0; /* of the block before */
     uint32_t fit = 0, length = least - 1 < WH_TESSERA_SHORT ? WH_TESSERA_SHORT + 1 : 0x400;
@@ -581,15 +615,17 @@ WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
 WH_HD uint32_t wh_tessera_stride(uint32_t n_chunks) {
     return (n_chunks + 63) >> 6;
 }
+WH_HD uint64_t wh_tessera_items(uint32_t n_chunks) {
+    return (uint64_t)wh_tessera_stride(n_chunks) << 6;
+}
 WH_HD uint32_t wh_tessera_item(uint32_t n_chunks, uint32_t slab) {
+    wh_assert_internal(slab < n_chunks);
     return (slab & 63) * wh_tessera_stride(n_chunks) + (slab >> 6);
 }
 WH_HD uint32_t wh_tessera_slab_of(uint32_t n_chunks, uint32_t item) {
+    wh_assert_internal(item < wh_tessera_items(n_chunks));
     const uint32_t stride = wh_tessera_stride(n_chunks);
     return item % stride << 6 | item / stride;
-}
-WH_HD uint64_t wh_tessera_items(uint32_t n_chunks) {
-    return (uint64_t)wh_tessera_stride(n_chunks) << 6;
 }
 
 /* The lists, which follow the pool: of each class, and of packs. */
@@ -598,6 +634,7 @@ WH_HD uint32_t wh_tessera_n_lists(uint32_t n_classes) {
 }
 /* Slabs of class c with free slots; with c = n_classes packs with free blocks. */
 WH_FN wh_veb wh_tessera_partial_list_(wh_tessera_core g, uint32_t c) {
+    wh_assert_internal(c <= g.n_classes);
     return wh_veb_make(g.partial_lists + (uint64_t)c * g.list_words, wh_tessera_items(g.n_chunks));
 }
 /* The list that a slab with this tag belongs to. */
@@ -605,12 +642,14 @@ WH_FN uint32_t wh_tessera_list_of(wh_tessera_core g, uint64_t tag) {
     return wh_tessera_is_pack(tag) ? g.n_classes : wh_tessera_tag_class(tag);
 }
 WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
+    wh_assert_internal(slab < g.n_chunks);
     uint64_t *words = g.partial_lists + (uint64_t)wh_tessera_n_lists(g.n_classes) * g.list_words;
     return words + ((uint64_t)slab << wh_tessera_words_log2(g.chunk_log2));
 }
 
 /* Slots of word i of a slab, as a mask. */
 WH_HD uint64_t wh_tessera_slot_bits(uint32_t slots, uint32_t i) {
+    wh_assert_internal(64 * i < slots);
     return ~wh_ones_from_u64(slots - 64 * i);
 }
 
@@ -618,6 +657,7 @@ WH_HD uint64_t wh_tessera_slot_bits(uint32_t slots, uint32_t i) {
  * class: a taker that knows the slab from an earlier life sees it, too (tessera.h, I4). These bits
  * of word i. */
 WH_HD uint64_t wh_tessera_tail_bits(uint32_t slots, uint32_t i) {
+    wh_assert_internal(64 * i < slots);
     return wh_ones_from_u64(slots - 64 * i);
 }
 #define WH_TESSERA_ALL_FREE (~(uint64_t)0) /* a word all of whose slots are free */

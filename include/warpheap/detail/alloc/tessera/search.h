@@ -12,6 +12,7 @@
 /* X1 (2): whether no cursor has slots left or is between two spans. All lanes of mask, four cursors
  * each at a time. */
 WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask mask) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint32_t n = (uint32_t)g.n_shards << 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint32_t left = 0;
@@ -39,6 +40,8 @@ WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask mask) {
 
 /* The caller's part of the sum of these over all shards. All lanes of mask. */
 WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(what <= WH_TESSERA_TAKES_BEGUN);
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint64_t sum = 0;
     WH_NO_UNROLL
@@ -56,6 +59,7 @@ WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) 
 
 /* The sum of all lanes' parts, 40 bits of it. All lanes of mask. */
 WH_FN uint64_t wh_tessera_total_(wh_mask mask, uint64_t part) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t low = wh_reduce_add_u32(mask, wh_low_u32(part) & 0xfffff);
     const uint64_t high = wh_reduce_add_u32(mask, (uint32_t)(part >> 20));
     return ((high << 20) + low) & 0xffffffffff;
@@ -63,12 +67,14 @@ WH_FN uint64_t wh_tessera_total_(wh_mask mask, uint64_t part) {
 
 /* Whether no take is under way: X1 (1). All lanes of mask. */
 WH_FN int wh_tessera_is_quiet_(wh_tessera_core g, wh_mask mask) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t done = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_TAKES_DONE));
     return wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_TAKES_BEGUN)) == done;
 }
 
 /* The or of all lanes' values. All lanes of mask. */
 WH_FN uint64_t wh_tessera_or_all_(wh_mask mask, uint64_t v) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint32_t high = wh_reduce_or_u32(mask, wh_high_u32(v));
     return (uint64_t)high << 32 | wh_reduce_or_u32(mask, wh_low_u32(v));
 }
@@ -77,6 +83,9 @@ WH_FN uint64_t wh_tessera_or_all_(wh_mask mask, uint64_t v) {
  * blocks have (pack_scan_). All of a slab that lies between the free that made it empty and the
  * pool is free. `word`: its first one. */
 WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word) {
+    wh_assert_internal((wh_tessera_is_pack(tag) && wh_tessera_pack_at(tag) == 0) ||
+                       (wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
+                        (chunk & (wh_tessera_tag_chunks(tag) - 1)) == 0));
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (slots <= 64) {
         const uint64_t free = word & wh_tessera_slot_bits(slots, 0);
@@ -116,11 +125,13 @@ typedef struct wh_tessera_heap_view {
 /* Whether that is something for a lane that asks for slots of class c or, if least is not 0, a
  * block of a pack of so many granules. */
 WH_FN int wh_tessera_view_has_(wh_tessera_heap_view view, uint32_t c, uint32_t least) {
+    wh_assert_internal(c < WH_TESSERA_CLASSES);
     return (view.classes >> c & 1) != 0 ||
            (least != 0 && wh_tessera_fits_(view.lengths, least) != 0);
 }
 /* A pack with a block for `least` granules, which is seen. */
 WH_FN uint32_t wh_tessera_best_pack_(wh_tessera_heap_view view, uint32_t least) {
+    wh_assert_internal(wh_tessera_fits_(view.lengths, least) != 0);
     return least <= WH_TESSERA_SHORT ? view.shorter : view.longest;
 }
 WH_FN wh_tessera_heap_view wh_tessera_no_heap_view_(void) {
@@ -132,6 +143,7 @@ WH_FN wh_tessera_heap_view wh_tessera_no_heap_view_(void) {
 }
 /* Which of the lanes' packs has the longest block of these lengths, of each pack. */
 WH_FN uint32_t wh_tessera_longest_(wh_mask mask, uint32_t lengths, uint32_t pack) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint32_t most = wh_reduce_max_u32(mask, lengths);
     return wh_shfl_u32(mask, pack, wh_mask_leader(wh_ballot(mask, lengths == most)));
 }
@@ -146,6 +158,9 @@ WH_FN uint32_t wh_tessera_longest_(wh_mask mask, uint32_t lengths, uint32_t pack
 WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_mask mask,
                                                  uint32_t shard, uint64_t classes, uint32_t c,
                                                  uint32_t least, uint32_t most, int locked) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(most <= g->n_chunks || !locked);
+    wh_assert_expensive(!locked || wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
     const wh_tessera_core core = *g;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const uint64_t asked_classes =
@@ -254,6 +269,8 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_ma
  * available since (X2). All lanes of mask; asks: of whom. */
 WH_FN int wh_tessera_oom_known_(wh_tessera_core g, wh_mask mask, int asks, uint32_t c, int packs,
                                 uint64_t number, int old) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(!asks || c < g.n_classes);
     wh_tessera_header *header = wh_tessera_header_(g);
     const uint64_t verdict = asks && old ? wh_load_u64_acquire(&header->oom_verdict[packs][c]) : 0;
     const int is_younger = asks && wh_load_u64_acquire(&header->oom_answered[packs][c]) > number;
@@ -271,6 +288,8 @@ WH_FN int wh_tessera_oom_known_(wh_tessera_core g, wh_mask mask, int asks, uint3
  * nothing, and what they have seen; stopped: they have not seen all, or not at one moment. */
 WH_FN_SLOW wh_tessera_heap_view wh_tessera_search_(const wh_tessera_core *g, wh_mask mask,
                                                    uint32_t shard, uint32_t c, uint32_t least) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_expensive(wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t lanes = wh_popc32(mask);
     const uint64_t own_classes =
@@ -344,6 +363,8 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_search_(const wh_tessera_core *g, wh_
  * NO_NUMBER; may_search: or else only what verdicts say. All lanes of mask. */
 WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                      uint32_t c, int packs, int may_search, uint64_t *number) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(c < g->n_classes || c == WH_TESSERA_NO_CLASS);
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;

@@ -15,11 +15,51 @@
 
 /* --- small steps ----------------------------------------------------------------- */
 
+/* For assertions: whether the caller is a lane of mask; whether v is the same in all of them;
+ * whether a take of the shard is under way, the caller's. (Added zeros, since a load may be old.)
+ */
+WH_FN int wh_tessera_in_mask_(wh_mask mask) {
+    return (mask >> wh_lane_id() & 1) != 0;
+}
+WH_FN int wh_tessera_same_(wh_mask mask, uint64_t v) {
+    return wh_all(mask, wh_shfl_u64(mask, v, wh_mask_leader(mask)) == v);
+}
+WH_FN int wh_tessera_in_take_(wh_tessera_shard *shard) {
+    const uint32_t done = wh_fetch_add_u32_relaxed(&shard->takes_done, 0);
+    return (int32_t)(wh_fetch_add_u32_relaxed(&shard->takes_begun, 0) - done) > 0;
+}
+WH_FN int wh_tessera_is_locked_(uint32_t *lock) {
+    return wh_fetch_add_u32_relaxed(lock, 0) != 0;
+}
+
+/* For assertions: whether all words of a slab are empty (I5); what I2 says of a chunk that comes
+ * back to the pool. */
+WH_FN int wh_tessera_is_empty_(wh_tessera_core g, uint32_t slab, uint32_t slots) {
+    uint64_t all = WH_TESSERA_ALL_FREE;
+    for (uint32_t k = 0; 64 * k < slots; k++) {
+        all &= wh_load_u64_relaxed(&wh_tessera_words_of_(g, slab)[k]);
+    }
+    return all == WH_TESSERA_ALL_FREE;
+}
+WH_FN int wh_tessera_is_unused_(wh_tessera_core g, uint32_t chunk) {
+    const uint64_t *words = wh_tessera_words_of_(g, chunk);
+    const uint64_t first = wh_load_u64_relaxed(words);
+    uint64_t others = 0;
+    for (uint32_t k = 1; k < 1u << wh_tessera_words_log2(g.chunk_log2); k++) {
+        others |= wh_load_u64_relaxed(&words[k]);
+    }
+    return (first == 0 || first == WH_TESSERA_ALL_FREE) && others == 0 &&
+           wh_load_u32_relaxed(wh_tessera_state_at_(g, chunk)) == WH_TESSERA_EMPTY;
+}
+
 /* Brackets a take from the pool: P4. Returns a number that grows with each. */
 WH_FN uint32_t wh_tessera_begin_take_(wh_tessera_core g, uint32_t shard) {
+    wh_assert_internal(shard < g.n_shards);
     return wh_fetch_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->takes_begun, 1);
 }
 WH_FN void wh_tessera_end_take_(wh_tessera_core g, uint32_t shard) {
+    wh_assert_internal(shard < g.n_shards);
+    wh_assert_expensive(wh_tessera_in_take_(wh_tessera_shard_at_(g, shard)));
     wh_add_u32_release(&wh_tessera_shard_at_(g, shard)->takes_done, 1);
 }
 
@@ -36,6 +76,7 @@ WH_FN int wh_tessera_any_(wh_veb tree) {
  * they find they tell the levels above, since claims and puts that do not may have hidden it from
  * searches. */
 WH_FN int wh_tessera_holds_(wh_veb tree, wh_mask mask) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t n = (tree.n + 63) >> 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     WH_NO_UNROLL
@@ -61,6 +102,7 @@ WH_FN int wh_tessera_holds_(wh_veb tree, wh_mask mask) {
 
 /* n chunks from `chunk`, or 2^order, as a mask of a word of the pool. */
 WH_HD uint64_t wh_tessera_chunk_mask_(uint32_t chunk, uint32_t n) {
+    wh_assert_internal(n - 1 < 64);
     return ~wh_ones_from_u64(n) << (chunk & 63);
 }
 WH_HD uint64_t wh_tessera_order_mask_(uint32_t chunk, uint32_t order) {
@@ -69,6 +111,8 @@ WH_HD uint64_t wh_tessera_order_mask_(uint32_t chunk, uint32_t order) {
 
 /* P3, X2 */
 WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t shard, uint32_t chunk, uint32_t n) {
+    wh_assert_internal(shard < g.n_shards && (chunk & 63) + n <= 64);
+    wh_assert_expensive(wh_tessera_is_unused_(g, chunk));
     WH_PLANT(tessera_p6, (void)0, wh_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->events, 1));
     (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_chunk_mask_(chunk, n));
     WH_PLANT(tessera_p6, wh_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->events, 1), /* P6 */
@@ -77,6 +121,7 @@ WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t shard, uint32_t ch
 
 /* 1 if all n chunks from `chunk`, in one word of the pool, were free and are now the caller's. */
 WH_FN int wh_tessera_claim_n_(wh_tessera_core g, uint32_t chunk, uint32_t n) {
+    wh_assert_internal((chunk & 63) + n <= 64);
     const uint64_t mask = wh_tessera_chunk_mask_(chunk, n);
     const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(g), chunk >> 6, mask);
     if (got != mask && got != 0) {
@@ -90,12 +135,14 @@ WH_FN int wh_tessera_claim_n_(wh_tessera_core g, uint32_t chunk, uint32_t n) {
  * for it. */
 WH_HD uint32_t wh_tessera_search_start_(uint32_t n_chunks, uint32_t n_shards, uint32_t shard,
                                         uint32_t ticket, uint32_t order) {
+    wh_assert_internal(shard < n_shards && order <= WH_TESSERA_MAX_SPAN_LOG2);
     const uint32_t rounds = (n_chunks >> order) / n_shards;
     return rounds == 0 ? n_chunks : (ticket % rounds * n_shards + shard) << order;
 }
 
 /* The bits at which n set ones in a row begin; n > 0. */
 WH_HD uint64_t wh_tessera_runs_of_(uint64_t bits, uint32_t n) {
+    wh_assert_internal(n - 1 < 64);
     WH_NO_UNROLL
     for (; n > 1; n -= n >> 1) {
         bits &= bits >> (n >> 1);
@@ -105,6 +152,7 @@ WH_HD uint64_t wh_tessera_runs_of_(uint64_t bits, uint32_t n) {
 
 /* First bit of the lowest aligned run of 2^order set bits; 64: none. */
 WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
+    wh_assert_internal(order <= WH_TESSERA_MAX_SPAN_LOG2);
     uint64_t multiples = 1; /* of 2^order */
     WH_NO_UNROLL
     for (uint32_t length = 32; length >> order != 0; length >>= 1) {
@@ -133,6 +181,8 @@ WH_FN void wh_tessera_add_partial_(wh_tessera_core g, uint32_t c, uint32_t slab)
  * (not slot 0: T1) and of the others all. They go on the partial list. */
 WH_FN void wh_tessera_open_slab_(wh_tessera_core g, uint32_t c, uint32_t slab, uint64_t tag,
                                  uint64_t rest) {
+    wh_assert_internal(wh_tessera_kind(tag) == WH_TESSERA_SLAB && wh_tessera_tag_class(tag) == c);
+    wh_assert_internal((slab & (wh_tessera_tag_chunks(tag) - 1)) == 0 && (rest & 1) == 0);
     const uint32_t n_words = (wh_tessera_tag_slots(tag, g.chunk_log2) + 63) >> 6;
     uint64_t *words = wh_tessera_words_of_(g, slab);
     WH_NO_UNROLL
@@ -156,6 +206,7 @@ WH_FN void wh_tessera_open_slab_(wh_tessera_core g, uint32_t c, uint32_t slab, u
 /* One of n things, at most 64, by 16 random bits: a remainder would be a call (simt/cuda.h says
  * what is wrong with those), or twenty instructions. */
 WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
+    wh_assert_internal(n - 1 < 64);
     return (bits & 0xffff) * n >> 16;
 }
 
@@ -171,6 +222,9 @@ WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
  * it goes back to the pool. */
 WH_FN void wh_tessera_return_empty_(wh_tessera_core g, uint32_t shard, uint32_t slab,
                                     uint32_t slots) {
+    wh_assert_internal(slots > 64);
+    wh_assert_expensive(wh_load_u32_relaxed(wh_tessera_state_at_(g, slab)) == WH_TESSERA_EMPTY);
+    wh_assert_expensive(wh_tessera_is_empty_(g, slab, slots));
     uint64_t *words = wh_tessera_words_of_(g, slab);
     wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
     WH_NO_UNROLL
@@ -198,11 +252,13 @@ WH_FN int wh_tessera_pin_(wh_tessera_core g, uint32_t slab) {
 /* A pinner unpins the slab, and has taken the first slot of `opened` words (1 or 0). I5: a free
  * that saw the pin has left the slab to the pinner. */
 WH_FN void wh_tessera_unpin_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint32_t opened) {
+    wh_assert_internal(opened <= 1);
     const uint64_t tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)); /* it stays, till then */
     const uint32_t change = opened * WH_TESSERA_USED_WORD - WH_TESSERA_PINNER;
     const uint32_t state =
         WH_PLANT(tessera_p1_leave, wh_fetch_add_u32_acq_rel,
                  wh_fetch_add_u32_relaxed)(wh_tessera_state_at_(g, slab), change); /* P1 */
+    wh_assert_internal(state >= WH_TESSERA_PINNER && wh_tessera_tag_slots(tag, g.chunk_log2) > 64);
     if (state + change == WH_TESSERA_EMPTY) {
         wh_tessera_return_empty_(g, shard, slab, wh_tessera_tag_slots(tag, g.chunk_log2));
     }
@@ -215,6 +271,7 @@ WH_FN void wh_tessera_unpin_(wh_tessera_core g, uint32_t shard, uint32_t slab, u
  * part of a warp, each for itself. */
 WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t shard, uint32_t slab,
                              uint64_t tag, uint32_t slots, int first, int empty, int each) {
+    wh_assert_internal(slots == wh_tessera_tag_slots(tag, g.chunk_log2));
     if (empty) {
         if (slots <= 64) { /* I4 */
             wh_tessera_put_chunks_(g, shard, slab, wh_tessera_tag_chunks(tag));
@@ -223,7 +280,8 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t shard
         const uint32_t state =
             WH_PLANT(tessera_p1_state, wh_fetch_add_u32_acq_rel,
                      wh_fetch_add_u32_relaxed)(&states[slab], 0 - WH_TESSERA_USED_WORD); /* P1 */
-        if (state - WH_TESSERA_USED_WORD == WH_TESSERA_EMPTY) {                          /* I5 */
+        wh_assert_internal((state & 0xffff) + 16 - WH_TESSERA_EMPTY <= 32); /* of 16 words */
+        if (state - WH_TESSERA_USED_WORD == WH_TESSERA_EMPTY) {             /* I5 */
             wh_tessera_return_empty_(g, shard, slab, slots);
             return;
         }
@@ -247,6 +305,7 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t shard
 /* Gives bits of word i of a slab back: their slots become free. As a function, and inline. */
 WH_FN void wh_tessera_give_here_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint64_t tag,
                                  uint32_t i, uint64_t bits) {
+    wh_assert_internal(wh_tessera_kind(tag) == WH_TESSERA_SLAB || wh_tessera_is_pack(tag));
     const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     wh_tessera_freed_(g, wh_tessera_state_at_(g, 0), shard, slab, tag, slots,
@@ -319,6 +378,8 @@ WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) 
 
 /* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
 WH_FN_SLOW void wh_tessera_count_mallocs_(const wh_tessera_core *g, wh_mask mask, const void *p) {
+    wh_assert_internal(g->tracks != 0);
+    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
     wh_tessera_header *header = wh_tessera_header_(*g);
     mask = mask != 0 ? mask : wh_activemask();
     wh_syncwarp(mask); /* P2: whose atomic it was has the tag */
@@ -344,6 +405,7 @@ WH_FN_SLOW void wh_tessera_count_mallocs_(const wh_tessera_core *g, wh_mask mask
 
 /* Blocks of `bytes` bytes together have been given back. */
 WH_FN void wh_tessera_count_frees_(const wh_tessera_core *g, uint64_t bytes) {
+    wh_assert_internal(g->tracks != 0);
     wh_add_u64_relaxed(&wh_tessera_header_(*g)->used, 0 - bytes);
 }
 

@@ -228,6 +228,7 @@ WH_FN uint32_t wh_tessera_my_shard_(wh_tessera_ref h) {
  */
 WH_FN_SLOW void *wh_tessera_rare_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes,
                                   uint32_t shard, uint32_t c, int rare, void *p, uint64_t n) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && wh_tessera_in_mask_(lanes));
     const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
     const int needs = p == NULL && c != WH_TESSERA_NO_CLASS && rare;
     const int may = wh_any(mask, needs && wh_tessera_any_(wh_tessera_pool_(*g)));
@@ -263,6 +264,7 @@ WH_FN_SLOW void *wh_tessera_rare_(const wh_tessera_core *g, wh_mask mask, wh_mas
  * list. */
 WH_FN uint64_t wh_tessera_add_to_cursor_(wh_tessera_shard *own_shard, uint32_t c, uint32_t r,
                                          uint32_t attempt, wh_tessera_outcome *now) {
+    wh_assert_internal(r - 1 < WH_WARP_SIZE && c < WH_TESSERA_NO_CLASS);
     wh_tessera_cursor *cursor = &own_shard->cursors[c];
     const uint32_t which =
         wh_tessera_which_(wh_load_u64_relaxed(&cursor->span), wh_load_u64_relaxed(&cursor->spare));
@@ -293,6 +295,7 @@ WH_FN uint64_t wh_tessera_add_to_cursor_(wh_tessera_shard *own_shard, uint32_t c
 WH_FN_SLOW wh_tessera_outcome wh_tessera_await_(const wh_tessera_core *g,
                                                 wh_tessera_shard *own_shard, wh_mask mask,
                                                 wh_mask lanes, uint32_t c, uint64_t v, void *p) {
+    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
     const wh_tessera_class cls =
         wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
     unsigned char *base = g->base;
@@ -369,6 +372,7 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_partial_groups_(const wh_tessera_core *
                                                          wh_tessera_shard *own_shard, wh_mask lanes,
                                                          uint32_t shard, uint32_t c,
                                                          uint32_t attach, uint64_t v, void *p) {
+    wh_assert_internal(wh_tessera_in_mask_(lanes));
     const int looks = (wh_ballot(WH_FULL_WARP, wh_tessera_looks_(attach)) & lanes) != 0;
     const int need = looks && p == NULL && c != WH_TESSERA_NO_CLASS;
     const int pool_was_empty = wh_load_u32_relaxed(&own_shard->pool_was_empty) != 0 ||
@@ -392,6 +396,7 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_partial_warp_(const wh_tessera_core *g,
                                                        wh_tessera_shard *own_shard, uint32_t shard,
                                                        uint32_t c, uint32_t attach, uint64_t v,
                                                        void *p) {
+    wh_assert_internal(c < g->n_classes);
     const uint32_t lane = wh_lane_id();
     const wh_tessera_core core = *g;
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
@@ -465,6 +470,7 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_more_(const wh_tessera_core *g,
                                                wh_tessera_shard *own_shard, wh_mask mask,
                                                wh_mask lanes, uint32_t shard, uint32_t c,
                                                uint32_t attach, uint64_t v, void *p, uint64_t n) {
+    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
     const uint32_t refills = attach & WH_TESSERA_REFILLS;
     if (mask != WH_FULL_WARP) {
         if (mask == 0) {
@@ -503,6 +509,7 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_more_(const wh_tessera_core *g,
 WH_FN void *wh_tessera_spare_(wh_tessera_ref h, wh_tessera_cursor *cursor, wh_tessera_class cls,
                               wh_mask mask, wh_group group, int leads, uint32_t *attach,
                               uint64_t *v, void *p) {
+    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
     const int together = mask == WH_FULL_WARP; /* else same is the caller alone */
     const wh_mask needy = together ? wh_ballot(mask, p == NULL) & group.lanes : p == NULL;
     const uint32_t r = wh_popc32(needy);
@@ -528,6 +535,8 @@ WH_FN void *wh_tessera_spare_(wh_tessera_ref h, wh_tessera_cursor *cursor, wh_te
 WH_FN_SLOW void *wh_tessera_ask_(const wh_tessera_core *g, wh_tessera_shard *own_shard,
                                  wh_mask mask, wh_mask lanes, uint32_t shard, uint32_t c,
                                  uint32_t attach, uint64_t v, void *p, uint64_t n) {
+    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
+    wh_assert_internal(c < g->n_classes || c == WH_TESSERA_NO_CLASS);
     const uint32_t slots = attach & WH_TESSERA_SLOTS;
     attach &= ~WH_TESSERA_SLOTS;
     while (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0)) {
@@ -635,12 +644,15 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_ref h, wh_mask mask, size_t n, int may
 }
 
 WH_FN void *wh_tessera_malloc(wh_tessera_ref h, wh_mask mask, size_t n) {
+    wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
     return mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n, 1) /* it is a constant */
                                 : wh_tessera_malloc_(h, mask, n, 1);
 }
 
 /* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
 WH_FN void *wh_tessera_aligned(wh_tessera_ref h, wh_mask mask, size_t align, size_t n) {
+    wh_assert(wh_tessera_in_mask_(mask));
+    wh_assert(wh_is_pow2(align));
     const uint64_t size = n == 0 || n > align ? n : align;
     const int is_slot = size - 1 < h.max_slot;
     const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
@@ -724,6 +736,7 @@ WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, void *p) {
 }
 
 WH_FN void wh_tessera_free(wh_tessera_ref h, wh_mask mask, void *p) {
+    wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
     if (mask == WH_FULL_WARP) {
         wh_tessera_free_(h, 1, p);
     } else {
