@@ -5,7 +5,7 @@
 #define WH_ALLOC_TESSERA_SPANS_H
 
 #include "warpheap/core/hash.h"
-#include "warpheap/detail/alloc/tessera/steps.h"
+#include "warpheap/detail/alloc/tessera/slab.h"
 
 #include "warpheap/detail/simt/begin.h"
 

@@ -6,7 +6,7 @@
 #define WH_ALLOC_TESSERA_WARPS_H
 
 #include "warpheap/core/hash.h"
-#include "warpheap/detail/alloc/tessera/steps.h"
+#include "warpheap/detail/alloc/tessera/slab.h"
 
 #include "warpheap/detail/simt/begin.h"
 
