@@ -1,5 +1,6 @@
-/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet
- * heap. */
+/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap. May
+ * change: no part of the API.
+ */
 #ifndef WH_ALLOC_TESSERA_INSPECT_H
 #define WH_ALLOC_TESSERA_INSPECT_H
 

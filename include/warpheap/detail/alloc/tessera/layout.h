@@ -1,9 +1,28 @@
-/* alloc/tessera/layout.h: how a tessera heap lies in memory, its size classes, and the
- * packed words of its protocol. Arithmetic only; tessera.h has the protocol.
+/* alloc/tessera/layout.h: how a tessera heap lies in memory: its structures, who writes their
+ * fields, and where a shard's home chunks are. It is no part of the API and may change.
  *
- *   memory  | header | shards with their cursors | tags | states | pool | lists | words | chunks |
+ *   memory  | header | shards, cursors | tags | states | pool | partial lists | words | chunks |
  *
  * Everything before the chunks is metadata: no user block shares a line with it.
+ *
+ *   chunk    16 KiB; memory changes hands between classes and runs by the chunk
+ *   pool     the free chunks (core/veb.h): claimed by mask, inserted by the owner of a slab or run
+ *   slab     2^order chunks in a row, aligned, split into slots of one class
+ *   slot     what malloc returns for up to one chunk
+ *   word     64 bits: the free slots of (a part of) a slab. 1 = free (slab.h)
+ *   state    of a slab of several words: words that are not empty, and pinners (slab.h)
+ *   tag      of a chunk: class, order and slot size of its slab (tag.h)
+ *   span     slabs in a row whose slots a cursor hands out in order (spans.h)
+ *   cursor   two words {first chunk, slots, position} for each class and shard: span and spare
+ *   shard    the cursors, counts and hints of an SM, or of a few that share them
+ *   list     of a class: the partial slabs (core/veb.h), where searches look first (slab.h I6)
+ *   run      chunks in a row, for a request of more than one chunk (runs.h)
+ *   pack     up to 16 chunks in a row that a full warp has cut into blocks (warps.h)
+ *   home     where a shard's own takes from the pool begin: words of the pool that are its own
+ *
+ * A hint is relaxed and may be stale: it says where to look first, and nobody trusts it.
+ *
+ * Check   tests/unit/tessera_layout.c
  */
 #ifndef WH_ALLOC_TESSERA_LAYOUT_H
 #define WH_ALLOC_TESSERA_LAYOUT_H
@@ -18,34 +37,40 @@
 /* --- the heap -------------------------------------------------------------------- */
 
 #define WH_TESSERA_REUSES 8u /* of each class, for a warp in eight */
+
+/* spans.h says who changes span and spare. tries, reuse: hints. */
 typedef struct wh_tessera_cursor {
     uint64_t span;
-    uint64_t spare; /* a second span, for whoever finds the first used up */
-    uint32_t tries; /* a hint: times that lanes have looked for slots of partial slabs */
+    uint64_t spare; /* a second span, for lanes that find the first one used up */
+    uint32_t tries; /* times that lanes have looked for slots of partial slabs */
     uint32_t padding[3];
-    uint32_t reuse[WH_TESSERA_REUSES]; /* hints: 1 + a partial slab that had slots left */
+    uint32_t reuse[WH_TESSERA_REUSES]; /* 1 + a partial slab that had slots left */
 } wh_tessera_cursor;
 
-/* Counters of one shard (the SMs that share them), and these: together, so that who has one has the
- * others without a look at the heap. */
+/* Counts and hints of one shard, and its cursors: together, so that a lane that has one has the
+ * others without a look at the heap.
+ *
+ * takes_begun: add before a take, takes_done: add, release, after it (steps.h P4). events, frees:
+ * add, behind the free (steps.h P6). attached: add before a span is published. failed, bad_frees:
+ * add, relaxed. All others are hints: stores and adds, relaxed; held is exact when quiet (spans.h
+ * I8). */
 typedef struct wh_tessera_shard {
-    uint32_t takes_begun; /* takes that have begun; also the search position */
+    uint32_t takes_begun; /* takes that have begun; also where the next search starts */
     uint32_t takes_done;  /* ... and are done */
     uint32_t events;      /* times that chunks have come back to the pool */
     uint32_t attached;    /* spans that have been attached to cursors */
     uint64_t failed;
     uint64_t bad_frees;
-    uint32_t skip_home;      /* a hint: full warps found no slabs of their own */
-    uint32_t held;           /* a hint: chunks of the spans of its cursors, first spans apart */
-    uint32_t pool_was_empty; /* a hint: the pool had no span for the shard the last time */
-    uint32_t
-        home_was_empty; /* a hint: how often yet to look elsewhere before the shard's home words */
-    uint32_t home_ticket;   /* a hint: spans that its home words of the pool have been asked for */
-    uint32_t frees;         /* frees that left their slot in a slab */
-    uint32_t pack_ticket;   /* a hint: chunks that its home words of the pool have been asked for */
-    uint32_t skip_packs;    /* a hint: how many more packs look elsewhere at once */
-    uint32_t oom_seen;      /* a hint: 1 + events + frees when a verdict held last */
-    uint32_t stripe_ticket; /* a hint: likewise, wide spans */
+    uint32_t skip_home;      /* full warps found no slabs of their own */
+    uint32_t held;           /* chunks of the spans of its cursors, first spans apart */
+    uint32_t pool_was_empty; /* the pool had no span for the shard the last time */
+    uint32_t home_was_empty; /* how often yet to look elsewhere before the home words */
+    uint32_t home_ticket;    /* spans that its home words of the pool have been asked for */
+    uint32_t frees;          /* frees that left their slot in a slab */
+    uint32_t pack_ticket;    /* chunks that its home words have been asked for, for packs */
+    uint32_t skip_packs;     /* how many more packs look elsewhere at once */
+    uint32_t oom_seen;       /* 1 + events + frees when a verdict held last */
+    uint32_t stripe_ticket;  /* wide spans that its stripes have been asked for */
     wh_tessera_cursor cursors[64];
 } wh_tessera_shard;
 
@@ -72,16 +97,23 @@ typedef struct wh_tessera_core {
     uint64_t *partial_lists;
 } wh_tessera_core;
 
+/* search.h says who changes the fields from oom_verdict to search_lock, runs.h those of runs; init
+ * stores the tables, which stay.
+ *
+ * used, peak, mallocs, with track_peak or track_totals: malloc adds, relaxed, after it has its
+ * blocks, and free subtracts after it has given them back. peak: fetch_max of what the adds made of
+ * used. So peak is the most that used has been, and used counts each block from malloc to the
+ * return of its free. mallocs: blocks given; those that are not live have been freed. */
 typedef struct wh_tessera_header {
     wh_tessera_class classes[WH_TESSERA_CLASSES];
     uint64_t slab_tags[WH_TESSERA_CLASSES]; /* less the shard */
-    uint32_t starts[WH_TESSERA_CLASSES]; /* word of the pool where shard 0's first search starts */
-    uint64_t oom_verdict[2][WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found, but maybe
-                                                blocks of pack_ticket;not these either */
-    uint64_t oom_answered[2][WH_TESSERA_CLASSES]; /* the requests to which that is an answer: X3 */
+    uint32_t starts[WH_TESSERA_CLASSES];    /* word of the pool of shard 0's first search */
+    /* 1 + events at which nothing was found: [0] but maybe blocks of packs; [1] not these either */
+    uint64_t oom_verdict[2][WH_TESSERA_CLASSES];
+    uint64_t oom_answered[2][WH_TESSERA_CLASSES]; /* requests to which that is an answer: X3 */
     uint64_t oom_tickets;                         /* requests that wanted to know */
-    uint64_t oom_classes; /* a hint: classes that they were of, a bit each */
-    uint64_t run_verdict; /* likewise: events << 24 | chunks asked for */
+    uint64_t oom_classes;                         /* a hint: their classes, a bit each */
+    uint64_t run_verdict;                         /* events << 24 | chunks asked for */
     uint32_t search_lock;
     uint32_t run_lock;
     uint32_t run_position;

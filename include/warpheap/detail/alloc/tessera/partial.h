@@ -1,6 +1,20 @@
 /* alloc/tessera/partial.h: what can be had without a span: free slots of partial slabs, small
- * slabs, what other cursors have left, and free blocks of packs (I4 to I6, T1, P1). Tags:
- * tessera.h.
+ * slabs, what other cursors have left, and free blocks of packs. It is no part of the API and may
+ * change.
+ *
+ * T1      claim, then validate: a taker that has not pinned the slab reads the tag again after its
+ *         cas. What it holds keeps the slab (tag.h I3). If the slab has become another class's, the
+ *         taker gives back the bits it took. Some of these may be tail bits; then the first slot of
+ *         that word is not to be had meanwhile. The taker sees the new tag: a bit that it took from
+ *         a word that was 0 when the tag was stored has been freed since (slab.h P1). The taker of
+ *         a pack's block then looks again where that slot's block lies, and whether it is large
+ *         enough
+ *
+ * Progress  a taker of a slot tries a few words. A taker of a block comes again only if its word
+ *         has changed under it. Full warps look again only if they got some, but for four looks in
+ *         vain, or two if they are of several classes
+ * Check   tests/unit/tessera_partial.c (slab.h I6, search.h X3), tests/unit/tessera_packs.c (T1),
+ *         tests/unit/tessera_warps.c (T1: late takers), tests/fault/tessera.c (T1)
  */
 #ifndef WH_ALLOC_TESSERA_LISTED_H
 #define WH_ALLOC_TESSERA_LISTED_H

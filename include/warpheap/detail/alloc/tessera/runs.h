@@ -1,5 +1,15 @@
 /* alloc/tessera/runs.h: requests of more than a chunk, and alignments: chunks in a row, and NULL
- * for want of them. Tags: tessera.h.
+ * for want of them. It is no part of the API and may change.
+ *
+ * run_lock  exchange acquire, by a lane whose warp may close cursors for a run or set a verdict
+ *         of runs; store release. run_news: relaxed, how often cursors have been closed
+ *
+ * The rules are those of search.h: X1 without its step (3), and X2 for run_verdict.
+ *
+ * Progress  a warp searches the pool without the lock, again only if another take got part of what
+ *         it had found. While one warp has the lock the others look at it; that one waits for
+ * nobody Cost    4 tries in home chunks, from the back of the heap; then a search of the pool's
+ * lowest level, a word a lane
  */
 #ifndef WH_ALLOC_TESSERA_RUNS_H
 #define WH_ALLOC_TESSERA_RUNS_H

@@ -1,5 +1,42 @@
 /* alloc/tessera/search.h: whether there is anything at all: the search before NULL, for all who
- * wait, and verdicts (X1 to X3, P4, P6, P8). Tags: tessera.h.
+ * wait, and verdicts. It is no part of the API and may change.
+ *
+ * search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others look
+ *         at it, relaxed, and take nothing meanwhile
+ * oom_tickets   requests that wanted to know: fetch_add acq_rel, which gives each its number
+ * oom_classes   a hint, of which classes they were: or, relaxed, before that; the searcher: and
+ * oom_verdict, oom_answered   per class: the events and frees at which a full search found nothing;
+ *         the requests (below that number) that had asked before it began. Requests that take no
+ *         block of a pack have their own. Stored, release, by the searcher
+ *
+ * X1      exact out-of-memory: NULL only if one warp, which has search_lock, has seen, in this
+ * order, (1) that takes_begun = takes_done, for all classes, since a taker of any may hold a slot
+ *             of this one for a while (partial.h T1) or keep a slab from going back (slab.h I5)
+ *         (2) that every cursor was used up or has been closed
+ *         (3) that no word of a slab of the class had a free slot and, if the caller takes blocks
+ *             of packs, no pack a free one that would do for the class's largest request (fits_)
+ *         (4) that the pool was empty on its lowest level
+ *         and then that takes_begun and attached are as before and no cursor is between two spans.
+ *         Without a take, what is available in (3) and (4) only grows or moves from a slab to the
+ *         pool, so the search would have seen what was there after (2). A slab on that move counts
+ *         as free: empty and not in the pool, or EMPTY. A span that is claimed without a bracket
+ *         leaves its cursor between two spans meanwhile: (2) and the last look see that
+ * X2      a verdict holds while no events come: every free that has returned has counted one
+ * X3      a verdict holds for all who had asked before its search began, whatever has been freed
+ *         since: at one moment of their calls there was nothing for them. A search looks at the
+ *         classes of all who had asked, so one answers all who wait
+ *
+ * P8      a request gets its number behind the caller's last free (and those of the lanes that it
+ *         asks with: a sync), acq_rel -> the search reads oom_tickets by an atomic, acq_rel, before
+ *         it looks at anything (its other lanes: a sync). So it sees what a request with a lower
+ *         number has freed. Its verdict, store release -> the lane that asks, acquire
+ *
+ * Progress  the search waits for takes under way, which end by themselves, a bounded number of
+ *         times, so it ends. New takes do not begin meanwhile, but for those that had looked at the
+ *         lock before. So a lane that asks is told NULL by the search after the one under way, or
+ *         finds something, or others have taken something
+ * Check   tests/unit/tessera_exhausted.c (X3, progress), tests/unit/tessera_partial.c (X3),
+ *         tests/unit/tessera_packs.c (X1), tests/fault/tessera.c (X1 to X3, P8)
  */
 #ifndef WH_ALLOC_TESSERA_SEARCH_H
 #define WH_ALLOC_TESSERA_SEARCH_H

@@ -1,4 +1,14 @@
-/* alloc/tessera/size_class.h: size classes. Tags: tessera.h.
+/* alloc/tessera/size_class.h: size classes: how large slots, slabs and spans are. Arithmetic only.
+ * It is no part of the API and may change.
+ *
+ * Up to 128 bytes there is a class for every 16 bytes, up to 256 for every 32. Above, each doubling
+ * (2^b, 2^(b+1)] has five: up to 17/16, 20/16, 24/16, 28/16 and 32/16 of 2^b. The narrow first one
+ * is for powers of two with a small header, the sizes that powers of two serve worst. A slab of a
+ * class is a power of two of chunks. A slot gets an even share of the slab, a multiple of 16, so it
+ * is often a little larger than the class's bound. The largest class is one chunk; larger requests
+ * are runs of chunks.
+ *
+ * Check   tests/unit/tessera_layout.c
  */
 #ifndef WH_ALLOC_TESSERA_SIZE_CLASS_H
 #define WH_ALLOC_TESSERA_SIZE_CLASS_H
@@ -7,16 +17,6 @@
 #include "warpheap/simt.h"
 
 #include "warpheap/detail/simt/begin.h"
-
-/* --- size classes ------------------------------------------------------------------
- *
- * Up to 128 bytes a class every 16, up to 256 every 32; above, five in each doubling
- * (2^b, 2^(b+1)]: up to 17/16, 20/16, 24/16, 28/16 and 32/16 of 2^b. The first, narrow
- * one is for powers of two with a small header, the sizes that powers of two serve
- * worst. A slab of a class takes a power of two of chunks; a slot gets what an even
- * split of the slab leaves it (a multiple of 16), so it is often a little larger than
- * the class's bound. The largest class is one chunk; larger requests are runs of whole
- * chunks. */
 
 #define WH_TESSERA_FINE 12u    /* classes up to 256 bytes */
 #define WH_TESSERA_CLASSES 64u /* at most; 42 with chunks of 16 KiB */

@@ -1,4 +1,44 @@
-/* alloc/tessera/slab.h: slabs. Tags: tessera.h.
+/* alloc/tessera/slab.h: words and states of slabs: how claimed chunks become a slab, what follows a
+ * free, and how an empty slab goes back. It is no part of the API and may change.
+ *
+ * Word    free, and a lane that gives slots back: fetch_or acq_rel. A taker: cas acq_rel, from
+ *         neither 0 nor all ones (I4); in a slab of several words also fetch_and acq_rel, from
+ *         whatever is there, between pin and unpin (I5). The owner of an empty slab: store of 0, or
+ *         in the pool of all ones (steps.h I2)
+ * State   of a slab of several words. The free that makes a word empty: sub. A pinner: cas, then
+ *         add. The owner of a claimed chunk: store (P7). EMPTY: no word is used and no lane pins
+ *         the slab, or the chunk is no slab of several words
+ * List    by or, release; takers remove slabs by and (I6)
+ *
+ * I4      no lane takes from a word that is all ones, unless it has pinned the slab (I5). So the
+ *         lane that makes the word of a slab of one word all ones owns the slab and returns it,
+ *         without another atomic. A taker that does not pin changes no word that is empty. The tail
+ *         bits, past the last slot, go with the first slot of their word: they are free and taken
+ *         together. So all ones is empty whatever class a taker believes the slab to be of, and in
+ *         a fresh slab no bit is there to take
+ * I5      slab of several words: the lane whose atomic makes its state EMPTY (all words empty, no
+ *         pinners) owns the slab and returns it, without another atomic. A taker pins by a cas from
+ *         a state that is not EMPTY, so from then on no other lane returns it. A word counts as
+ *         used when its taker unpins, as empty when its free has counted it. So without pinners no
+ *         more words count as empty than are. A slot of a used word keeps its slab, so a taker of
+ *         such a word need not pin (partial.h T1). EMPTY is the same for all classes, as a taker
+ *         may pin with the tag of an earlier life
+ * I6      when quiet, a slab with a word that is neither 0 nor all ones is on its partial list, a
+ *         pack on the list of packs. Two lanes see to it: the free that made the word non-zero, and
+ *         the taker that took the slab off the list and looks at its words behind that. The or on
+ *         the list releases, the remove acquires. Before that a search may miss the slab, though
+ *         the free has returned, but not the search of X1
+ *
+ * P1      free: fetch_or on the word, release -> the word's taker (cas, fetch_and), or the lane
+ *         that made the word empty (fetch_or), acquire; the lane that returns a slab of several
+ *         words: through the state, acq_rel
+ * P5      list: what level 0 has is there before the levels above are told (core/veb.h P2)
+ * P7      a slab's tag is there before bits of it that nobody has freed may be taken (store release
+ *         of the word), or takers be let in (a fence before its state loses EMPTY) -> the taker's
+ *         atomic on either, acquire, before it reads the tag (partial.h T1, I5)
+ *
+ * Check   tests/unit/tessera_warps.c, tests/unit/tessera_formal.c (I6), tests/fault/tessera.c (all
+ *         but P5, which is core/veb.h's), wh_tessera_check (I4 to I6)
  */
 #ifndef WH_ALLOC_TESSERA_SLAB_H
 #define WH_ALLOC_TESSERA_SLAB_H

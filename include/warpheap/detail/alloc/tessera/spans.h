@@ -1,5 +1,23 @@
-/* alloc/tessera/spans.h: spans of slabs, from the pool to a cursor: where they are sought and
- * claimed, how their slabs are tagged, and how a refiller attaches them (C1, P2). Tags: tessera.h.
+/* alloc/tessera/spans.h: spans: from the pool to a cursor. Where a refiller seeks and claims
+ * chunks, how it formats them as slabs, and how it attaches the span. It is no part of the API and
+ * may change.
+ *
+ * Cursor  span, spare: malloc: fetch_add of the position, acquire. The refiller (C1): store
+ *         release. detach: cas to CLOSED. reopen: cas from CLOSED (span: to UNDER_WAY; spare: to
+ *         VACANT)
+ * C1      refiller: the lane whose add passes the last slot of a span, from at or before it. There
+ *         is one for each published span, since positions only grow, and it alone stores the word's
+ *         next value. Positions do not overflow: a lane that finds one MOST_OVER past the end adds
+ *         to neither word of the cursor until that one has changed (wh_tessera_is_over_)
+ * I8      held = the chunks of what the shard's cursors have in them, when quiet
+ * P2      span published: store release -> malloc: fetch_add acquire. What the other lanes of the
+ *         refiller's warp have claimed (steps.h P3), formatted and begun (steps.h P4) comes before:
+ *         a sync of them
+ *
+ * Progress  a refiller waits for nobody. A full warp's comes again only when it has seen free words
+ *         in one of the shard's stripes, and gets these unless another take was faster
+ * Check   tests/unit/tessera_spans.c (C1, P2), tests/unit/tessera_warps.c (C1: no word overflows),
+ *         tests/fault/tessera.c (P2), wh_tessera_check (I8)
  */
 #ifndef WH_ALLOC_TESSERA_SPANS_H
 #define WH_ALLOC_TESSERA_SPANS_H

@@ -1,6 +1,33 @@
-/* alloc/tessera/steps.h: what all of tessera is made of: brackets of takes, claims, how slots and
- * chunks go back, what a slow step says of what it found, and the count of bytes in use. tessera.h
- * has the protocol that the tags (I1, P1, ...) name.
+/* alloc/tessera/steps.h: what all of tessera is made of: brackets of takes, claims of chunks, what
+ * a slow step found, and the counts of bytes in use. It is no part of the API and may change.
+ *
+ * A *take* gets memory from the pool, a partial list or a pack. takes_begun and takes_done of the
+ * caller's shard bracket it, so that a search before NULL notices what is in transit (search.h X1).
+ *
+ * I2      a chunk in the pool belongs to nobody. Its words past the first are 0. Its first word is
+ *         0, or all ones if the chunk last was the first of a slab of one word. Its state is EMPTY.
+ *         Its tag is not that of a slab of several words, so that a double free finds no slab
+ * I7      takes_begun = takes_done when quiet
+ *
+ * P3      slab or run returned: pool insert -> claim (core/veb.h P1), also by way of a claim that
+ *         is put back. With slab.h P1 and spans.h P2: what the old owner of a slot wrote happens
+ *         before the new owner's use. Where one lane claims chunks, or takes a span from a cursor,
+ *         and another one makes slots of them free for all, a sync of the two comes before
+ * P4      takes_begun is raised before the take, in one of three ways. The take releases it
+ *         (core/veb.h P3). Or whether and where to take depends on what the add returned. Or the
+ *         store that publishes a span releases it, and the rest of a claim is put back behind that.
+ *         takes_done comes after the take, release -> a search that saw the take's effect sees
+ *         takes_begun
+ * P6      what has become available is there before the event that tells of it is counted. The
+ *         word's fetch_or and the pool's insert are acquire, so the add comes after them. (Atomics
+ *         that have returned are in the L2, where all look. PTX by itself would ask for an add that
+ *         releases, a fence in every free: under the simulated device's formal memory this pair
+ *         does not hold.) A verdict that knows the event (search.h X2) has searched with it, since
+ *         it reads events first. A lane that counts for others of its warp does so between two
+ *         syncs with them: behind their fetch_or, and before they return
+ *
+ * Check   tests/unit/tessera_gather.c (I2, I7, P4), tests/unit/tessera_spans.c (P3, P4),
+ *         tests/fault/tessera.c (P3, P4, P6), wh_tessera_check (I2, I7)
  */
 #ifndef WH_ALLOC_TESSERA_STEPS_H
 #define WH_ALLOC_TESSERA_STEPS_H

@@ -1,4 +1,14 @@
-/* alloc/tessera/tag.h: packed words: tags, packs, spans, states. Tags: tessera.h.
+/* alloc/tessera/tag.h: the packed words: tags of chunks, packs, spans of cursors, states and words
+ * of slabs. Arithmetic only. It is no part of the API and may change.
+ *
+ * Tag     stored by the owner of a claimed chunk, before P2 (spans.h) or the chunk's first words
+ *         (slab.h P7) publish it
+ * I3      the tag of a chunk does not change while any of its slots is in a caller's hand. So free
+ *         may trust it, whatever order its load has
+ * I9      pack: its slots are its blocks in the order of their addresses, without a gap. The tags
+ *         of its chunks say where they start, all before the first malloc of it returns, and then
+ *         stay (I3). Its word is like one of a slab of as many slots (slab.h I4, partial.h T1)
+ * Check   tests/unit/tessera_layout.c, tests/unit/tessera_packs.c (I9)
  */
 #ifndef WH_ALLOC_TESSERA_TAG_H
 #define WH_ALLOC_TESSERA_TAG_H
@@ -175,7 +185,7 @@ WH_HD uint32_t wh_tessera_fresh_state(uint32_t slots) {
     return WH_TESSERA_EMPTY + ((slots + 63) >> 6) * WH_TESSERA_USED_WORD;
 }
 
-/* --- words --- */
+/* --- words of a slab ---------------------------------------------------------------------- */
 
 WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk: 1 KiB each */
     return chunk_log2 - 10;
@@ -188,8 +198,8 @@ WH_HD uint64_t wh_tessera_slot_bits(uint32_t slots, uint32_t i) {
 }
 
 /* The first slot of a word has the tail bits besides its own, so that empty is all ones for every
- * class: a taker that knows the slab from an earlier life sees it, too (tessera.h, I4). These bits
- * of word i. */
+ * class: a taker that knows the slab from an earlier life sees it, too (slab.h I4). These bits of
+ * word i. */
 WH_HD uint64_t wh_tessera_tail_bits(uint32_t slots, uint32_t i) {
     wh_assert_internal(64 * i < slots);
     return wh_ones_from_u64(slots - 64 * i);

@@ -1,6 +1,13 @@
-/* alloc/tessera/warps.h: chunks for full warps: a slab of its own for lanes that want the same, of
- * 2^k bytes, a pack for lanes that want other sizes (I9); and single chunks, made slabs or packs of
- * one, where there is no place for these. Nobody waits here. Tags: tessera.h.
+/* alloc/tessera/warps.h: chunks for full warps. A slab of its own for lanes that want the same, of
+ * 2^k bytes; a pack for lanes that want other sizes (tag.h I9); single chunks, made slabs or packs
+ * of one, where there are no home chunks for these. Nobody waits here. May change: no part of the
+ * API.
+ *
+ * Progress  a pack: a bounded number of claims. Single chunks (gather): again only if others took
+ *         what was seen, or something was got
+ * Cost    a slab: 2 atomics, 2 more for each of up to three other shards if the chunks are taken.
+ *         A pack: 2 atomics. Else a look at some words of the pool; then single chunks, 1 atomic
+ *         for each word that has some
  */
 #ifndef WH_ALLOC_TESSERA_WARPS_H
 #define WH_ALLOC_TESSERA_WARPS_H
@@ -147,7 +154,9 @@ WH_FN void wh_tessera_put_back_claim_(wh_tessera_core g, wh_tessera_word_claim n
 WH_FN uint32_t wh_tessera_random_(void) {
     return wh_spread32((uint32_t)(wh_thread_id() >> 5) + 1);
 }
-/* A number that is far from those of the other lanes. *random: the same in all lanes; moved on. */
+/* A number that is far from those of the other lanes. *random: moved on; the same in all lanes, if
+ * thread blocks are whole warps (else lanes may look at the same words, and several or none tell).
+ */
 WH_FN uint32_t wh_tessera_far_(uint32_t *random) {
     *random = *random * 1664525u + 1013904223u;
     return wh_spread32(*random + (wh_lane_id() << 27));
@@ -403,7 +412,6 @@ WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t shard, uint32_t *r
                                   uint32_t wants, uint32_t least, uint32_t nth, int *begun,
                                   uint32_t *misses) {
     wh_assert_internal(least != 0 && wants <= least);
-    wh_assert_expensive(wh_tessera_same_(WH_FULL_WARP, *random));
     const wh_veb pool = wh_tessera_pool_(g);
     uint32_t along = wh_tessera_far_(random);
     const int tells = wh_lane_id() == *random >> 27; /* the summaries are a few words for all */
