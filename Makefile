@@ -4,16 +4,19 @@
 #   make bench        build/warpheap bench: on the GPU, or on the simulated device.
 #                     BENCH_ARGS adds arguments: make bench BENCH_ARGS="--case churn"
 #   make test         builds everything and runs all tests
-#   make sanitizers   the tests of code that runs on a device under asan (with ubsan), tsan
-#                     and in the hostile build
+#   make hostile      the tests of code that runs on a device, with tiny constants, under
+#                     AddressSanitizer and UndefinedBehaviorSanitizer
+#   make tsan         the same tests under ThreadSanitizer, with the constants of a release
+#   make asan         as make hostile, with the constants of a release
+#   make sanitizers   hostile and tsan, as CI does
 #   make nightly      conform, stress, fault and streams over NIGHTLY_SEEDS=2000 seeds, other
-#                     ones each day, as released, a quarter of them hostile, a fortieth under
+#                     ones each day, as released, a twentieth of them hostile, a fortieth under
 #                     asan and tsan each; and, where there is nvcc, make cuda: hours
-#   make cuda-kinds   compiles the program's and the tests' kernels for sm_90, and the
-#                     benchmark's for sm_75, whose SMs hold less, for an allocator of each
-#                     kind (needs nvcc, no GPU), and looks for what the compiler got wrong
+#   make cuda-kinds   compiles device code for sm_90 (needs nvcc, no GPU): the library's and
+#                     the stress test's of an allocator of each kind, everything of two, whose
+#                     benchmark must fit sm_75, too. Looks for what the compiler got wrong
 #                     there (tools/sass_votes.py; with pip's disassembler)
-#   make cuda         the same, and the whole program for sm_90
+#   make cuda         everything of an allocator of each kind, and the whole program for sm_90
 #   make install      PREFIX=/usr/local, DESTDIR
 #   make tidy         the rules that tests/tidy keeps, in seconds; a part of make test
 #   make format-check, make format, make clean
@@ -25,15 +28,19 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 NIGHTLY_SEEDS ?= 2000
 NIGHTLY_FIRST ?= $(shell expr $$(date +%s) / 86400 '*' $(NIGHTLY_SEEDS))
-SANITIZERS := asan tsan hostile
+SANITIZERS := hostile tsan
 NVCC := $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+# Allocators of each kind, and those of which more than the library and the stress test is compiled.
 KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc
+TWO_KINDS := tessera gallatin
+OTHER_PARTS := wh_bench_kernels wh_workload_kernels conform_kernels
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
 SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
 
-.PHONY: all help bench test sanitizers $(SANITIZERS) nightly cuda cuda-kinds install format format-check tidy clean
+.PHONY: all help bench test sanitizers asan $(SANITIZERS) nightly cuda cuda-kinds install \
+    format format-check tidy clean
 
 all:
 	@scripts/setup build
@@ -60,7 +67,7 @@ sanitizers:
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
-$(SANITIZERS):
+asan $(SANITIZERS):
 	@scripts/setup test
 	@if [ $@ = tsan ]; then scripts/setup sanitizers; fi
 	$(CONFIGURE) $@
@@ -71,7 +78,7 @@ $(SANITIZERS):
 nightly:
 	@scripts/setup sanitizers
 	@echo "seeds from $(NIGHTLY_FIRST)"
-	@failed=; for part in release:1 hostile:4 asan:40 tsan:40; do \
+	@failed=; for part in release:1 hostile:20 asan:40 tsan:40; do \
 	    preset=$${part%:*}; \
 	    $(MAKE) --no-print-directory nightly-$$preset NIGHTLY_FIRST=$(NIGHTLY_FIRST) \
 	        SEEDS=$$(( ($(NIGHTLY_SEEDS) + $${part#*:} - 1) / $${part#*:} )) \
@@ -88,19 +95,23 @@ nightly-%:
 cuda-kinds:
 	@scripts/setup test
 	$(CONFIGURE) cuda
-	cmake --build build-cuda --parallel $(JOBS) --target atomics_probe floor_probe lanes_probe wh_cuda_objects \
-	    $(foreach part,wh_library_objects wh_bench_kernels wh_workload_kernels conform_kernels \
-	        stress_kernels,$(KINDS:%=$(part)_%_cuda))
+	cmake --build build-cuda --parallel $(JOBS) --target \
+	    atomics_probe floor_probe lanes_probe wh_cuda_objects \
+	    $(foreach part,wh_library_objects stress_kernels,$(KINDS:%=$(part)_%_cuda)) \
+	    $(foreach part,$(OTHER_PARTS),$(TWO_KINDS:%=$(part)_%_cuda))
 	@[ -d build-cuda/sass ] || python3 -m pip install --quiet --disable-pip-version-check \
-	    --root-user-action ignore --target build-cuda/sass nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true
+	    --root-user-action ignore --target build-cuda/sass \
+	    nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true
 	PYTHONPATH=build-cuda/sass python3 tools/sass_votes.py \
 	    $$(find build-cuda/tests -path '*stress_kernels_*_cuda.dir/*' -name '*.o') || [ $$? -eq 77 ]
 	$(CONFIGURE) cuda75
 	cmake --build build-cuda75 --parallel $(JOBS) \
-	    --target $(KINDS:%=wh_bench_kernels_%_cuda)
+	    --target $(TWO_KINDS:%=wh_bench_kernels_%_cuda)
 
 cuda: cuda-kinds
-	cmake --build build-cuda --parallel $(JOBS) --target warpheap_cli
+	cmake --build build-cuda --parallel $(JOBS) --target warpheap_cli \
+	    $(KINDS:%=conform_kernels_%_cuda)
+	cmake --build build-cuda75 --parallel $(JOBS) --target $(KINDS:%=wh_bench_kernels_%_cuda)
 
 install:
 	@scripts/setup build

@@ -7,29 +7,6 @@
 
 #include "warpheap/device.h"
 
-/* X(name, "one line") in the order in which they run. */
-#define WH_BENCH_CASE_LIST(X)                                                 \
-    X(single, "every thread allocates one block of one size")                 \
-    X(mixed, "every thread allocates one block of a random size in 16..size") \
-    X(warp, "one lane per warp allocates")                                    \
-    X(scaling, "1, 2, 4, ... threads allocate one block each")                \
-    X(churn, "random malloc and free steps inside one kernel, 16..size")      \
-    X(large, "few large blocks")                                              \
-    X(init, "create and reset a heap")                                        \
-    X(utilization, "fill a heap until malloc returns NULL")                   \
-    X(range, "address range of a cold round over the bytes requested")        \
-    X(full, "malloc and free in a heap that is 50, 90, 99 % full")            \
-    X(pressure, "malloc and churn in a heap that has too little")             \
-    X(drift, "fragmentation while the sizes in use drift from 16 B to 4 KiB") \
-    X(streams, "two kernels on two streams share one heap")                   \
-    X(waste, "usable bytes beyond the request, over all sizes")               \
-    X(graph, "adjacency arrays of a dynamic graph")                           \
-    X(walk, "random walks: getPage, its steps, and the steps expected")       \
-    X(crossover, "getPage by 1 to 32 lanes of a warp")                        \
-    X(scenarios, "RW_malloc: seven kinds of request")                         \
-    X(lists, "Alloc Dealloc, Alloc Cycle Dealloc, Probability")               \
-    X(fragments, "internal and external fragmentation")
-
 /* In which repetitions the contents of blocks are written and checked, between the timed
  * malloc and the timed free. The others leave the blocks alone, so that free finds the
  * caches as malloc left them; that blocks are disjoint is verified in all, but with ENDS only in
@@ -87,7 +64,7 @@ wh_bench_outcome wh_bench_registers(const wh_bench_options *options, char *error
  * malloc costs. Needs no GPU. */
 wh_bench_outcome wh_bench_compile_cost(const char *file, FILE *out, char *error, size_t error_size);
 
-/* NULL past the end. */
+/* The cases (cases/list.h), in the order in which they run; NULL past the end. */
 const char *wh_bench_case_name(size_t index);
 const char *wh_bench_case_text(size_t index);
 

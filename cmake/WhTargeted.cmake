@@ -1,39 +1,40 @@
 # Objects, parts, and targeted sources: files that are compiled once per
 # (allocator, target), as C for the simulator and by nvcc for the GPU, with
-# WH_ALLOCATOR and WH_ALLOCATOR_FAMILY set. Which allocators there are is read
-# from include/warpheap/detail/alloc/list.h, the one place that lists them; which of them are
-# built, the option WARPHEAP_ALLOCATORS says.
+# WH_ALLOCATOR set. Which allocators there are is read from
+# include/warpheap/detail/alloc/list.h, the one place that lists them; which of
+# them are built, the option WARPHEAP_ALLOCATORS says.
 
 set(wh_list_file "${PROJECT_SOURCE_DIR}/include/warpheap/detail/alloc/list.h")
 set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY
   CMAKE_CONFIGURE_DEPENDS "${wh_list_file}")
 file(READ "${wh_list_file}" wh_list_text)
-string(REGEX REPLACE "\\\\[ \t]*\n" " " wh_list_joined "${wh_list_text}")
+# Continued lines are made one, with each entry X(...) of the list on a line of its own.
+string(REGEX REPLACE "[ \t]*\\\\[ \t]*\n[ \t]*" " " wh_list_text "${wh_list_text}")
+string(REPLACE " X(" "\nX(" wh_list_text "${wh_list_text}")
 
-# WH_KNOWN: the idents of all lines. WH_FAMILY_<ident>, WH_NAME_<ident>, WH_ON_SIM_<ident>.
+# WH_KNOWN: the idents of all entries. WH_NAME_<ident>, WH_ON_SIM_<ident>.
 set(WH_KNOWN "")
 set(known_names "")
-string(REGEX MATCHALL "\n[ \t]*X\\([a-z0-9_]+,[ \t]*[a-z0-9_]+,[ \t]*\"[^\"]+\"" wh_list_heads "${wh_list_text}")
+string(REGEX MATCHALL "\nX\\([a-z0-9_]+, \"[^\"]+\"" wh_list_heads "${wh_list_text}")
 foreach(head IN LISTS wh_list_heads)
-  string(REGEX MATCH "X\\(([a-z0-9_]+),[ \t]*([a-z0-9_]+),[ \t]*\"([^\"]+)\"" head "${head}")
+  string(REGEX MATCH "X\\(([a-z0-9_]+), \"([^\"]+)\"" head "${head}")
   set(ident "${CMAKE_MATCH_1}")
-  set(WH_FAMILY_${ident} "${CMAKE_MATCH_2}")
-  set(WH_NAME_${ident} "${CMAKE_MATCH_3}")
+  set(WH_NAME_${ident} "${CMAKE_MATCH_2}")
   list(APPEND WH_KNOWN "${ident}")
   list(APPEND known_names "${WH_NAME_${ident}}")
   # The capability record is a macro of list.h; bit WH_CAP_SIM in its text decides.
   set(WH_ON_SIM_${ident} OFF)
   if(NOT wh_list_text MATCHES "X\\(${ident},[^\n]*[ (](WH_CAPS_[A-Z0-9_]+)[ ,)]")
-    message(FATAL_ERROR "alloc/list.h: the line of ${ident} names no WH_CAPS_ record")
+    message(FATAL_ERROR "alloc/list.h: the entry of ${ident} names no WH_CAPS_ record")
   endif()
   set(caps "${CMAKE_MATCH_1}")
-  string(REGEX MATCH "#define ${caps}[ \t][^\n]*" caps_text "${wh_list_joined}")
+  string(REGEX MATCH "#define ${caps}[ \t][^\n]*" caps_text "${wh_list_text}")
   if(caps_text MATCHES "WH_CAP_SIM[^A-Z_]")
     set(WH_ON_SIM_${ident} ON)
   endif()
 endforeach()
 if(NOT WH_KNOWN)
-  message(FATAL_ERROR "alloc/list.h: found no line of the form X(ident, family, ...)")
+  message(FATAL_ERROR "alloc/list.h: found no entry of the form X(ident, \"name\", ...)")
 endif()
 
 # WH_ALLOCATORS: the idents of those that are built, in the order of list.h;
@@ -58,17 +59,19 @@ if(NOT chosen)
   message(FATAL_ERROR "WARPHEAP_ALLOCATORS names no allocator")
 endif()
 
-# built_list.h: the lines of list.h that are built, as WH_BUILT_LIST. The files that refer to
-# what is compiled once per allocator iterate over these.
+# built_list.h: the entries of list.h that are built, as WH_BUILT_LIST(X), and as
+# WH_BUILT_LIST_FOR(X, what), in which X has one more argument, the first.
 set(WH_ALLOCATORS "")
 set(WH_ALLOCATOR_NAMES "")
 set(lines "")
+set(lines_for "")
 foreach(ident IN LISTS WH_KNOWN)
   if(WH_NAME_${ident} IN_LIST chosen)
     list(APPEND WH_ALLOCATORS "${ident}")
     list(APPEND WH_ALLOCATOR_NAMES "${WH_NAME_${ident}}")
-    string(REGEX MATCH "\n[ \t]*(X\\(${ident},[^\n]*\\))" text "${wh_list_text}")
-    string(APPEND lines " \\\n    ${CMAKE_MATCH_1}")
+    string(REGEX MATCH "\nX\\((${ident},[^\n]*\\))" text "${wh_list_text}")
+    string(APPEND lines " \\\n    X(${CMAKE_MATCH_1}")
+    string(APPEND lines_for " \\\n    X(what, ${CMAKE_MATCH_1}")
   endif()
 endforeach()
 set(WH_BUILT_FOLDER "${PROJECT_BINARY_DIR}/generated/built")
@@ -77,9 +80,10 @@ file(CONFIGURE OUTPUT "${WH_BUILT_FOLDER}/built_list.h" @ONLY CONTENT
 #ifndef WH_BUILT_LIST_H
 #define WH_BUILT_LIST_H
 
-#include \"warpheap/detail/alloc/list.h\"
+#include \"warpheap/detail/alloc/tables.h\"
 
 #define WH_BUILT_LIST(X)@lines@
+#define WH_BUILT_LIST_FOR(X, what)@lines_for@
 
 #endif
 ")
@@ -124,8 +128,7 @@ function(wh_targeted_objects variable)
       endforeach()
     endif()
     foreach(ident IN LISTS WH_ALLOCATORS)
-      set(definitions WH_ALLOCATOR=${ident} WH_ALLOCATOR_FAMILY=${WH_FAMILY_${ident}}
-        ${arg_DEFINITIONS})
+      set(definitions WH_ALLOCATOR=${ident} ${arg_DEFINITIONS})
       set(targets "")
       if(WH_ON_SIM_${ident})
         wh_objects(${variable}_${ident}_sim ${sources})

@@ -4,10 +4,10 @@ instructions their warps execute, by NVIDIA's profiler (ncu).
 
     tools/kernel_time.py WARPHEAP OUT.jsonl [--alloc NAME] [--accesses FLOOR_PROBE]
 
-WARPHEAP: the command line program. FLOOR_PROBE: bench/probes/floor_probe.cu, compiled; its rows come
-with it, as case "accesses". The benchmark's own times are those of a launch and its
-kernel; what the launch takes differs from run to run by more than most changes to an
-allocator. The profiler's times repeat within 2 %. Cases single, mixed and warp, a process of
+WARPHEAP: the command line program. FLOOR_PROBE: bench/probes/floor_probe.cu, compiled; its rows
+come with it, as case "accesses". The benchmark's own times are those of a launch and its kernel;
+what the launch takes differs from run to run by more than most changes to an allocator. The
+profiler's times repeat within 2 %. Cases single, mixed and warp, a process of
 the benchmark for each size; medians over its repetitions and the one that warms up.
 Exit status 1 if ncu or the program fails, or if OUT.jsonl cannot be written.
 """

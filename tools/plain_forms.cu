@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include <warpheap/core/hash.h>
 #include <warpheap/warpheap.h>
 
 #ifndef FORM_BOUNDS
@@ -29,14 +30,18 @@
 
 static const unsigned THREADS = 1000000;
 
-__host__ __device__ static size_t bytes_of(unsigned i, size_t lo, size_t hi) {
-    return lo + (i * 2654435761u >> 7) % (hi - lo + 1);
+struct range {
+    size_t lo, hi;
+};
+
+__host__ __device__ static size_t bytes_of(unsigned i, range sizes) {
+    return sizes.lo + (wh_spread32(i) >> 7) % (sizes.hi - sizes.lo + 1);
 }
 
-__global__ void FORM_BOUNDS take(wh_heap_ref heap, void **out, size_t lo, size_t hi) {
+__global__ void FORM_BOUNDS take(wh_heap_ref heap, void **out, range sizes) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < THREADS) {
-        out[i] = wh_malloc(heap, bytes_of(i, lo, hi));
+        out[i] = wh_malloc(heap, bytes_of(i, sizes));
     }
 }
 
@@ -69,77 +74,87 @@ struct timer {
     }
 };
 
-static void row(const char *op, unsigned block, size_t lo, size_t hi, std::vector<float> us,
-                unsigned failed, unsigned bad) {
+struct verdict {
+    unsigned failed, bad;
+};
+
+static void row(const char *op, unsigned block, range sizes, std::vector<float> us, verdict v) {
     std::sort(us.begin(), us.end());
     std::printf("{\"op\": \"%s\", \"block\": %u, \"size_min\": %zu, \"size\": %zu, \"us\": %.2f, "
                 "\"us_min\": %.2f, \"us_max\": %.2f, \"reps\": %zu, \"failed\": %u, \"bad\": %u}\n",
-                op, block, lo, hi, us[us.size() / 2], us.front(), us.back(), us.size(), failed,
-                bad);
+                op, block, sizes.lo, sizes.hi, us[us.size() / 2], us.front(), us.back(), us.size(),
+                v.failed, v.bad);
 }
 
 // Blocks that are NULL, and blocks that reach into the next one.
-static void look(void **out, size_t lo, size_t hi, unsigned *failed, unsigned *bad) {
+static verdict look(void **out, range sizes) {
+    verdict v = {0, 0};
     std::vector<void *> host(THREADS);
     std::vector<std::pair<uintptr_t, size_t>> blocks;
     MUST(cudaMemcpy(host.data(), out, THREADS * sizeof(void *), cudaMemcpyDeviceToHost));
     for (unsigned i = 0; i < THREADS; i++) {
         if (host[i] != nullptr) {
-            blocks.push_back({reinterpret_cast<uintptr_t>(host[i]), bytes_of(i, lo, hi)});
+            blocks.push_back({reinterpret_cast<uintptr_t>(host[i]), bytes_of(i, sizes)});
         }
     }
-    *failed = THREADS - static_cast<unsigned>(blocks.size());
+    v.failed = THREADS - static_cast<unsigned>(blocks.size());
     std::sort(blocks.begin(), blocks.end());
-    *bad = 0;
     for (size_t i = 0; i + 1 < blocks.size(); i++) {
-        *bad += blocks[i].first + blocks[i].second > blocks[i + 1].first;
+        v.bad += blocks[i].first + blocks[i].second > blocks[i + 1].first;
     }
+    return v;
 }
 
-static void measure(wh_heap *heap, wh_heap_ref handle, void **out, unsigned block, size_t lo,
-                    size_t hi, unsigned reps) {
+struct bed {
+    wh_heap *heap;
+    wh_heap_ref handle;
+    void **out;
+    unsigned reps;
+};
+
+static void measure(const bed &b, unsigned block, range sizes) {
     timer mallocs, frees, nulls;
     const unsigned grid = (THREADS + block - 1) / block;
-    unsigned failed = 0, bad = 0;
+    verdict v = {0, 0};
     for (timer *t : {&mallocs, &frees, &nulls}) {
         MUST(cudaEventCreate(&t->begin));
         MUST(cudaEventCreate(&t->end));
     }
-    if (wh_heap_reset(heap) != WH_OK) {
+    if (wh_heap_reset(b.heap) != WH_OK) {
         std::exit(1);
     }
-    for (unsigned r = 0; r < reps + 1; r++) { // the first one makes the heap warm
+    for (unsigned r = 0; r < b.reps + 1; r++) { // the first one makes the heap warm
         nulls.start();
-        nothing<<<grid, block>>>(out);
+        nothing<<<grid, block>>>(b.out);
         nulls.stop();
         mallocs.start();
-        take<<<grid, block>>>(handle, out, lo, hi);
+        take<<<grid, block>>>(b.handle, b.out, sizes);
         const cudaError_t e = cudaGetLastError();
         if (e != cudaSuccess) {
             std::printf("{\"op\": \"malloc\", \"block\": %u, \"size_min\": %zu, \"size\": %zu, "
                         "\"error\": \"%s\"}\n",
-                        block, lo, hi, cudaGetErrorString(e));
+                        block, sizes.lo, sizes.hi, cudaGetErrorString(e));
             return;
         }
         mallocs.stop();
         if (r == 0) {
-            look(out, lo, hi, &failed, &bad);
+            v = look(b.out, sizes);
         }
         frees.start();
-        give<<<grid, block>>>(handle, out);
+        give<<<grid, block>>>(b.handle, b.out);
         MUST(cudaGetLastError());
         frees.stop();
         if (r == 0) {
             mallocs.us.clear(), frees.us.clear(), nulls.us.clear();
         }
     }
-    if (wh_heap_check(heap, nullptr) != WH_OK) {
+    if (wh_heap_check(b.heap, nullptr) != WH_OK) {
         std::fprintf(stderr, "the heap is not sound: %s\n", wh_last_error_text());
         std::exit(1);
     }
-    row("null", block, lo, hi, nulls.us, 0, 0);
-    row("malloc", block, lo, hi, mallocs.us, failed, bad);
-    row("free", block, lo, hi, frees.us, 0, 0);
+    row("null", block, sizes, nulls.us, {0, 0});
+    row("malloc", block, sizes, mallocs.us, v);
+    row("free", block, sizes, frees.us, {0, 0});
 }
 
 int main(int argc, char **argv) {
@@ -164,7 +179,7 @@ int main(int argc, char **argv) {
     cudaFuncAttributes a = {};
     MUST(cudaFuncGetAttributes(&a, take));
     MUST(cudaMemGetInfo(&before, &total));
-    take<<<1, 32>>>(handle, out, 16, 16);
+    take<<<1, 32>>>(handle, out, {16, 16});
     MUST(cudaDeviceSynchronize());
     give<<<1, 32>>>(handle, out);
     MUST(cudaDeviceSynchronize());
@@ -175,11 +190,10 @@ int main(int argc, char **argv) {
         a.numRegs, a.localSizeBytes, a.maxThreadsPerBlock, before > after ? before - after : 0,
         wh_device_get_info(wh_heap_device(heap))->name,
         wh_device_get_info(wh_heap_device(heap))->driver);
-    const size_t sizes[][2] = {{16, 16},     {64, 64},     {256, 256},
-                               {1024, 1024}, {4096, 4096}, {16, 4096}};
+    const range sizes[] = {{16, 16}, {64, 64}, {256, 256}, {1024, 1024}, {4096, 4096}, {16, 4096}};
     for (unsigned block : {256u, 1024u}) {
-        for (auto &size : sizes) {
-            measure(heap, handle, out, block, size[0], size[1], reps);
+        for (const range &size : sizes) {
+            measure({heap, handle, out, reps}, block, size);
         }
     }
     wh_heap_destroy(heap);

@@ -75,7 +75,8 @@ def cached(arguments, text, kind, make):
 def ptx(tree, name, arguments):
     """The PTX of a file of a tree."""
     listed = next((tree / "include").rglob("alloc/list.h")).read_text()
-    family = re.search(rf"X\({arguments.allocator},\s*(\w+)", listed)[1]
+    ident = arguments.allocator  # older trees have the family in the list's entry
+    family = re.search(rf"(?:X\({ident},\s*|WH_FAMILY_OF_{ident} )(\w+)", listed)[1]
     command = [arguments.nvcc, "-x", "cu", "-O3", "-DNDEBUG", "-std=c++17",
                f"-arch={arguments.arch}", "-DWH_HAVE_CUDA=1",
                f"-DWH_ALLOCATOR={arguments.allocator}", f"-DWH_ALLOCATOR_FAMILY={family}",

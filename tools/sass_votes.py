@@ -6,9 +6,9 @@
 Before a vote or shuffle of a full warp ptxas has a check whether the warp is together (BRA.DIV); if
 not, the lanes wait for each other (WARPSYNC.COLLECTIVE). It leaves the check out where one before
 found the warp together, and takes no notice of a call in between, though lanes may come back from
-a function in parts (include/warpheap/detail/simt/cuda.h). Such a vote is right until they do: tests on the
-simulated device do not see it, those on a GPU may not either. This follows all ways through each
-function and prints those that lead from a call to a vote without a check.
+a function in parts (include/warpheap/detail/simt/cuda.h). Such a vote is right until they do: tests
+on the simulated device do not see it, those on a GPU may not either. This follows all ways through
+each function and prints those that lead from a call to a vote without a check.
 
 (The compiler's own divisions do not count as calls.)
 

@@ -41,11 +41,18 @@ typedef struct probe_args {
 
 static __device__ __forceinline__ uint64_t *word_of(const probe_args &a, uint32_t i) {
     const uint32_t hash = wh_walk_hash(i + 1);
-    return a.words + (a.pattern == OWN         ? i
-                      : a.pattern == WARP      ? (i >> 5 & 4095) * 8u
-                      : a.pattern == HOT       ? 0
-                      : a.pattern == SCATTERED ? hash % n_small
-                                               : hash % n_large);
+    switch (a.pattern) {
+    case OWN:
+        return a.words + i;
+    case WARP:
+        return a.words + (i >> 5 & 4095) * 8u;
+    case HOT:
+        return a.words;
+    case SCATTERED:
+        return a.words + hash % n_small;
+    default:
+        return a.words + hash % n_large;
+    }
 }
 
 #define PROBE(name, EXPR)                                               \

@@ -65,9 +65,8 @@ static __global__ void __launch_bounds__(256, 8) free_blocks(floor_args a) {
     }
     const int whole = a.size_log2 == 10 && !a.alone;
     uint64_t *const words = &a.words[(uint64_t)slab << 4];
-    const uint64_t bits = a.each || a.alone ? (uint64_t)1 << (slot & 63)
-                          : whole           ? ~(uint64_t)0
-                                            : (uint64_t)0xffffffffu << (slot & 32);
+    const uint64_t warp = whole ? ~(uint64_t)0 : (uint64_t)WH_FULL_WARP << (slot & 32);
+    const uint64_t bits = a.each || a.alone ? (uint64_t)1 << (slot & 63) : warp;
     const uint64_t old = whole || a.steps == 1 ? wh_fetch_or_u64_relaxed(&words[slot >> 6], bits)
                                                : wh_fetch_or_u64_acq_rel(&words[slot >> 6], bits);
     if (a.steps == 3) {

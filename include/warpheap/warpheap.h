@@ -22,7 +22,7 @@
  * The handle wh_heap_ref is a small struct; pass it to kernels by value.
  *
  * Which allocator answers is fixed when this header is compiled: WH_ALLOCATOR
- * (default: tessera) names a line of alloc/list.h. wh_heap_handle refuses a heap
+ * (default: tessera) is an identifier of alloc/list.h. wh_heap_handle refuses a heap
  * of another allocator.
  *
  * All device calls may be made by any subset of the lanes of a warp, divergent or
@@ -56,6 +56,7 @@
 #ifndef WH_WARPHEAP_H
 #define WH_WARPHEAP_H
 
+#include "warpheap/detail/alloc/list.h"
 #include "warpheap/heap.h"
 #include "warpheap/simt.h"
 
@@ -63,7 +64,7 @@
 #define WH_ALLOCATOR tessera
 #endif
 #ifndef WH_ALLOCATOR_FAMILY
-#define WH_ALLOCATOR_FAMILY WH_ALLOCATOR
+#define WH_ALLOCATOR_FAMILY WH_CAT(WH_FAMILY_OF_, WH_ALLOCATOR)
 #endif
 
 /* The name ends in the letter h, which a macro of the user may stand for. */

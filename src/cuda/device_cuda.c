@@ -176,6 +176,17 @@ static const whi_device_ops ops = {
     .copy_out_on = copy_out_on,
 };
 
+/* Why no GPU was counted. */
+static const char *no_gpu(cudaError_t error) {
+    if (error == cudaErrorInsufficientDriver) {
+        return "there is no NVIDIA driver here, or it is older than the CUDA runtime that this "
+               "program was linked with: install or update the driver";
+    }
+    return error == cudaSuccess || error == cudaErrorNoDevice
+               ? "the driver shows no GPU: see nvidia-smi, and CUDA_VISIBLE_DEVICES"
+               : "the CUDA runtime could not count the GPUs: see nvidia-smi";
+}
+
 uint32_t whi_device_cuda_count(void) {
     int n = 0;
     const cudaError_t error = cudaGetDeviceCount(&n);
@@ -183,14 +194,7 @@ uint32_t whi_device_cuda_count(void) {
         return (uint32_t)n;
     }
     (void)cudaGetLastError();
-    (void)whi_refuse(
-        WH_NO_DEVICE, "%s",
-        error == cudaErrorInsufficientDriver
-            ? "there is no NVIDIA driver here, or it is older than the CUDA runtime that this "
-              "program was linked with: install or update the driver"
-        : error == cudaSuccess || error == cudaErrorNoDevice
-            ? "the driver shows no GPU: see nvidia-smi, and CUDA_VISIBLE_DEVICES"
-            : "the CUDA runtime could not count the GPUs: see nvidia-smi");
+    (void)whi_refuse(WH_NO_DEVICE, "%s", no_gpu(error));
     return 0;
 }
 

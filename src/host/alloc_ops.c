@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "warpheap/detail/alloc/tables.h"
 #include "warpheap/warpheap.h"
 
 WH_STATIC_ASSERT(sizeof(wh_heap_ref) <= WH_HANDLE_BYTES, "the handle must stay small");
@@ -147,17 +148,9 @@ static uint64_t layout(void) {
     return WH_OF_(layout)();
 }
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#define OPS_NAME WH_TARGETED(WH_CAT(wh_alloc_ops_, WH_ALLOCATOR))
-extern const whi_alloc_ops OPS_NAME;
-const whi_alloc_ops OPS_NAME = {
+WH_TABLE(whi_alloc_ops) = {
     /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_ref), plan, init, stats, check, walk, grow_plan, grow,
     left, layout,
     /* clang-format on */
 };
-#ifdef __cplusplus
-}
-#endif

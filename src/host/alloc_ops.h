@@ -1,5 +1,5 @@
 /* alloc_ops.h: what the host needs of one allocator on one target. alloc_ops.c is
- * compiled once per pair and exports one table each: wh_alloc_ops_<ident>_<target>. */
+ * compiled once per pair and exports one table each: whi_alloc_ops_<ident>_<target>. */
 #ifndef WHI_ALLOC_OPS_H
 #define WHI_ALLOC_OPS_H
 
@@ -36,6 +36,9 @@ typedef struct whi_alloc_ops {
     /* The hash of how this code lays a heap out (wh_layout_hash). */
     uint64_t (*layout)(void);
 } whi_alloc_ops;
+
+/* The table of an allocator on a target; NULL: it is not built in, or does not run there. */
+const whi_alloc_ops *whi_alloc_ops_find(const char *allocator, wh_target target);
 
 #ifdef __cplusplus
 }

@@ -178,16 +178,3 @@ wh_status wh_device_get_counters(const wh_device *device, wh_device_counters *co
 const char *wh_device_error_text(const wh_device *device) {
     return device != NULL ? device->error : "";
 }
-
-/* In this file, so that a CUDA program links to a library without CUDA and is told NO_DEVICE. */
-wh_status wh_device_note_cuda(wh_device *device, int cuda_error, const char *what,
-                              const char *text) {
-    enum { MEMORY_ALLOCATION = 2 }; /* cudaErrorMemoryAllocation */
-    if (cuda_error == 0) {
-        return WH_OK;
-    }
-    if (device != NULL) {
-        (void)snprintf(device->error, sizeof device->error, "%s: %s", what, text);
-    }
-    return cuda_error == MEMORY_ALLOCATION ? WH_OUT_OF_MEMORY : WH_DEVICE_ERROR;
-}

@@ -27,55 +27,31 @@ struct wh_heap {
 /* Enough for any of the results that inspect brings to the host. */
 #define SCRATCH_BYTES sizeof(wh_stats)
 
-typedef struct allocator_entry {
-    wh_allocator_info info;
-    const whi_alloc_ops *sim;
-    const whi_alloc_ops *cuda;
-} allocator_entry;
+WH_TABLES(whi_alloc_ops, whi_alloc_ops_find)
 
-/* The tables that exist: on the simulator those with WH_CAP_SIM, on the GPU every one.
- * The unused branch of SIM_OPS is folded away, so a table that is not there is not
- * referred to. */
-#define DECLARE_OPS(ident, family, name, title, source, caps, max_align, max_size) \
-    extern const whi_alloc_ops wh_alloc_ops_##ident##_sim;                         \
-    extern const whi_alloc_ops wh_alloc_ops_##ident##_cuda;
-WH_BUILT_LIST(DECLARE_OPS)
-#undef DECLARE_OPS
-#define SIM_OPS(ident, caps) (((caps)&WH_CAP_SIM) != 0 ? &wh_alloc_ops_##ident##_sim : NULL)
-#if WH_HAVE_CUDA
-#define CUDA_OPS(ident) &wh_alloc_ops_##ident##_cuda
-#else
-#define CUDA_OPS(ident) NULL
-#endif
-
-static const allocator_entry allocators[] = {
-#define ENTRY(ident, family, name, title, source, caps, max_align, max_size) \
-    {{name, title, source, caps, max_align, max_size}, SIM_OPS(ident, caps), CUDA_OPS(ident)},
-    WH_BUILT_LIST(ENTRY)
-#undef ENTRY
+static const wh_allocator_info allocators[] = {
+#define INFO(ident, name, title, source, caps, max_align, max_size) \
+    {name, title, source, caps, max_align, max_size},
+    WH_BUILT_LIST(INFO)
+#undef INFO
 };
 
 #define N_ALLOCATORS (sizeof allocators / sizeof *allocators)
 
 const wh_allocator_info *wh_allocator_at(uint32_t index) {
-    return index < N_ALLOCATORS ? &allocators[index].info : NULL;
+    return index < N_ALLOCATORS ? &allocators[index] : NULL;
 }
 
-static const allocator_entry *find_entry(const char *name) {
+const wh_allocator_info *wh_allocator_find(const char *name) {
     if (name == NULL || strcmp(name, "default") == 0) {
         name = WH_DEFAULT_ALLOCATOR;
     }
     for (size_t i = 0; i < N_ALLOCATORS; i++) {
-        if (strcmp(allocators[i].info.name, name) == 0) {
+        if (strcmp(allocators[i].name, name) == 0) {
             return &allocators[i];
         }
     }
     return NULL;
-}
-
-const wh_allocator_info *wh_allocator_find(const char *name) {
-    const allocator_entry *e = find_entry(name);
-    return e != NULL ? &e->info : NULL;
 }
 
 static wh_status unknown_allocator(const char *name) {
@@ -83,7 +59,7 @@ static wh_status unknown_allocator(const char *name) {
     size_t n = 0;
     for (size_t i = 0; i < N_ALLOCATORS && n < sizeof known; i++) {
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i != 0 ? ", " : "",
-                              allocators[i].info.name);
+                              allocators[i].name);
     }
     return whi_refuse(
         WH_UNKNOWN_ALLOCATOR,
@@ -105,17 +81,19 @@ static wh_status refused(wh_status s, const wh_plan *plan, uint64_t bytes) {
 }
 
 /* Resolves the allocator and the device of the options. */
-static wh_status resolve(const wh_heap_options *o, const allocator_entry **entry,
+static wh_status resolve(const wh_heap_options *o, const wh_allocator_info **info,
                          const whi_alloc_ops **ops, wh_device *device) {
-    *entry = find_entry(o->allocator);
-    if (*entry == NULL) {
+    *info = wh_allocator_find(o->allocator);
+    if (*info == NULL) {
         return unknown_allocator(o->allocator);
     }
-    const int on_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
-    *ops = on_sim ? (*entry)->sim : (*entry)->cuda;
-    return *ops != NULL ? WH_OK
-                        : whi_refuse(WH_UNSUPPORTED, "the allocator '%s' does not run on %s",
-                                     (*entry)->info.name, on_sim ? "the simulated device" : "GPUs");
+    const wh_target target = wh_device_get_info(device)->target;
+    *ops = whi_alloc_ops_find((*info)->name, target);
+    if (*ops == NULL) {
+        return whi_refuse(WH_UNSUPPORTED, "the allocator '%s' does not run on %s", (*info)->name,
+                          target == WH_TARGET_SIM ? "the simulated device" : "GPUs");
+    }
+    return WH_OK;
 }
 
 /* The caller's options as this library knows them: what an older caller's struct lacks is 0.
@@ -157,14 +135,14 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
     wh_heap_options o;
     wh_device *device = NULL;
     int opened = 0;
-    const allocator_entry *entry = NULL;
+    const wh_allocator_info *info = NULL;
     const whi_alloc_ops *ops = NULL;
     wh_status s = read_options(&o, options, options_bytes);
     if (s == WH_OK) {
         s = device_of(&o, in_cuda, &device, &opened);
     }
     if (s == WH_OK) {
-        s = resolve(&o, &entry, &ops, device);
+        s = resolve(&o, &info, &ops, device);
     }
     if (s == WH_OK) {
         unsigned char handle[WH_HANDLE_BYTES];
@@ -211,12 +189,10 @@ wh_status wh_heap_reset(wh_heap *heap) {
 
 /* What a heap is made of: its allocator, its memory, its first state. */
 static wh_status build(wh_heap *h, const wh_heap_options *o) {
-    const allocator_entry *entry = NULL;
-    wh_status s = resolve(o, &entry, &h->ops, h->device);
+    wh_status s = resolve(o, &h->info, &h->ops, h->device);
     if (s != WH_OK) {
         return s;
     }
-    h->info = &entry->info;
     const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
     /* Before memory is taken: a heap too small costs nothing. */
     s = h->ops->plan(h->handle, &h->plan, NULL, h->bytes, &h->tuning, n_sms);
@@ -366,8 +342,7 @@ wh_device *wh_heap_device(const wh_heap *heap) {
 /* Kernels and library fit if they are of one release, while the first number is 0: of one minor
  * release, and nothing that shapes the heap differs. */
 static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
-    const allocator_entry *named = find_entry(kind->allocator);
-    if (named == NULL || &named->info != heap->info) {
+    if (wh_allocator_find(kind->allocator) != heap->info) {
         return whi_refuse(WH_WRONG_ALLOCATOR,
                           "the heap is one of '%s', these kernels were compiled for '%.30s': give "
                           "wh_heap_options.allocator and WH_ALLOCATOR the same name",

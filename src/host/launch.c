@@ -1,6 +1,6 @@
 /* launch.c: the bounds of a kernel start, the same for both targets. */
+#include "device_internal.h"
 #include "last_error.h"
-#include "warpheap/device.h"
 
 #define MOST_THREADS 1024u
 #define MOST_THREADS_Z 64u
@@ -34,7 +34,7 @@ wh_status wh_launch_check(const wh_launch *l, wh_target target) {
     if (l == NULL || l->device == NULL) {
         return whi_refuse(WH_BAD_ARGUMENT, "a launch without wh_launch or without a device");
     }
-    if (wh_device_get_info(l->device)->target != target) {
+    if (l->device->info.target != target) {
         return whi_refuse(WH_BAD_ARGUMENT, "a kernel that runs on %s was launched on %s",
                           target == WH_TARGET_SIM ? "the simulated device" : "a GPU",
                           target == WH_TARGET_SIM ? "a GPU" : "the simulated device");

@@ -1,22 +1,12 @@
-/* collective.c: warp collectives, wh_activemask and the block barrier. */
+/* collective.c: warp collectives, wh_activemask and the block barrier, as lanes call them. */
 #include "sim_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const whi_op_names[WHI_SIM_OP_COUNT] = {
-#define OP_NAME_(name, text) text,
-    WHI_SIM_OP_LIST(OP_NAME_)
-#undef OP_NAME_
-};
-
 /* What a shuffle yields that reads a lane outside its mask (CUDA: undefined). */
 #define POISON 0xbadbadbadbadbadbu
-
-static uint32_t bit_of(const whi_lane *l) {
-    return 1u << l->self.lane;
-}
 
 /* --- results -------------------------------------------------------------------- */
 
@@ -112,7 +102,7 @@ static void fail_apart(whi_engine *e, whi_lane *l, const char *op, uint32_t mask
 
 static whi_group *find_group(whi_engine *e, whi_lane *l, whi_sim_op op, uint32_t mask) {
     whi_warp *w = l->warp;
-    const uint32_t bit = bit_of(l);
+    const uint32_t bit = whi_bit_of(l);
     if ((mask & bit) == 0) {
         whi_fail(e, l, "%s at %s: the calling lane is not in its own mask 0x%08" PRIx32,
                  whi_op_names[op], whi_short_site(l->site), mask);
@@ -150,7 +140,7 @@ static whi_group *find_group(whi_engine *e, whi_lane *l, whi_sim_op op, uint32_t
 }
 
 static void wake_others(whi_engine *e, whi_warp *w, uint32_t mask, const whi_lane *l) {
-    for (uint32_t m = mask & ~bit_of(l); m != 0; m &= m - 1) {
+    for (uint32_t m = mask & ~whi_bit_of(l); m != 0; m &= m - 1) {
         whi_make_runnable(e, &w->lanes[wh_ctz32(m)]);
     }
 }
@@ -159,7 +149,7 @@ static void wake_others(whi_engine *e, whi_warp *w, uint32_t mask, const whi_lan
  * published in their outboxes and hands it to each lane's inbox. Boxes belong to one
  * lane each, so no edge appears between lanes of different masks. */
 static void tsan_syncwarp(whi_warp *w, uint32_t mask, whi_lane *last) {
-    const uint32_t others = mask & ~bit_of(last);
+    const uint32_t others = mask & ~whi_bit_of(last);
     for (uint32_t m = others; m != 0; m &= m - 1) {
         whi_tsan_acquire(&w->lanes[wh_ctz32(m)].outbox);
     }
@@ -198,7 +188,7 @@ uint64_t whi_sim_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32
     l->source = source;
     l->site = site;
     whi_group *g = find_group(e, l, op, mask);
-    g->arrived |= bit_of(l);
+    g->arrived |= whi_bit_of(l);
     if (g->arrived != mask) {
         if (e->hooked && op == WHI_SIM_SYNCWARP) {
             whi_tsan_release(&l->outbox);
@@ -221,8 +211,8 @@ uint64_t whi_sim_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32
         free(all.oldest);
     }
     wake_others(e, w, mask, l);
-    if (e->policy_mode == WHI_MODE_ROUND_ROBIN && mask != bit_of(l)) {
-        whi_yield(e, l); /* in step with the lanes that it woke */
+    if (e->policy_mode == WHI_MODE_ROUND_ROBIN && mask != whi_bit_of(l)) {
+        whi_go_on(e, l, true); /* in step with the lanes that it woke */
     }
     return l->result;
 }
@@ -261,7 +251,7 @@ void whi_sim_syncthreads(const char *site) {
     whi_block *b = w->block;
     l->site = site;
     for (uint32_t i = 0; i < w->n_groups; i++) {
-        if ((w->groups[i].mask & bit_of(l)) != 0) {
+        if ((w->groups[i].mask & whi_bit_of(l)) != 0) {
             char doing[160];
             const uint32_t other = wh_ctz32(w->groups[i].arrived);
             whi_describe_lane(&w->lanes[other], doing, sizeof doing);
@@ -276,10 +266,10 @@ void whi_sim_syncthreads(const char *site) {
     if (++b->at_barrier == b->live) {
         open_barrier(e, b);
         if (e->policy_mode == WHI_MODE_ROUND_ROBIN) {
-            whi_yield(e, l);
+            whi_go_on(e, l, true);
         }
     } else {
-        w->in_barrier |= bit_of(l);
+        w->in_barrier |= whi_bit_of(l);
         whi_wait(e, l, WHI_LANE_IN_BARRIER);
     }
     whi_tsan_acquire(object);
@@ -290,7 +280,7 @@ void whi_collective_exit(whi_engine *e, whi_lane *l) {
     whi_block *b = w->block;
     for (uint32_t i = 0; i < w->n_groups; i++) {
         const whi_group *g = &w->groups[i];
-        if ((g->mask & bit_of(l)) != 0) {
+        if ((g->mask & whi_bit_of(l)) != 0) {
             const whi_lane *waiting = &w->lanes[wh_ctz32(g->arrived)];
             whi_fail(e, waiting,
                      "%s at %s names lane %" PRIu32 " in its mask 0x%08" PRIx32
@@ -305,108 +295,6 @@ void whi_collective_exit(whi_engine *e, whi_lane *l) {
 
 /* --- wh_activemask ------------------------------------------------------------------------ */
 
-static bool same_site(const char *a, const char *b) {
-    return a == b || strcmp(a, b) == 0;
-}
-
-/* Whether site a comes first in the program text. */
-static bool site_before(const char *a, const char *b) {
-    const char *la = strrchr(a, ':'), *lb = strrchr(b, ':');
-    const size_t na = (size_t)(la - a), nb = (size_t)(lb - b);
-    if (na != nb || memcmp(a, b, na) != 0) {
-        return strcmp(a, b) < 0;
-    }
-    return atoi(la + 1) < atoi(lb + 1);
-}
-
-static uint32_t choose_ticks(whi_engine *e, const whi_warp *w) {
-    const uint32_t live = wh_popc32(w->live);
-    uint32_t ticks;
-    if (e->policy_mode == WHI_MODE_ROUND_ROBIN) {
-        ticks = 32u * live;
-    } else {
-        const uint32_t r = whi_random_below(e, 16);
-        ticks = r < 4 ? 0 : (live << (r % 4) * 2) >> 2; /* live/4, live, 4 live, 16 live */
-        ticks += r >= 4;
-    }
-    return e->log != NULL ? whi_log_ticks(e, ticks) : ticks;
-}
-
-/* After so many choices that passed it over a lane's call site comes first: a loop with
- * wh_activemask in it must not keep lanes that stand further on from ever being named. */
-#define MOST_PASSED 64u
-
-/* Whom the waiting lanes' wh_activemask names. Round robin: all lanes of one call
- * site, that which comes first in the text, since lanes that left a loop early stand
- * further on. Otherwise a seeded choice; must: a lane to be named, or 0. */
-static uint32_t choose_mask(whi_engine *e, whi_warp *w, uint32_t must) {
-    const bool random = e->policy_mode != WHI_MODE_ROUND_ROBIN;
-    uint32_t named = must != 0 ? must : 1u << wh_ctz32(w->am_wait);
-    if (random && must == 0) {
-        for (uint32_t skip = whi_random_below(e, wh_popc32(w->am_wait)), m = w->am_wait; skip > 0;
-             skip--) {
-            m &= m - 1;
-            named = 1u << wh_ctz32(m);
-        }
-    } else if (!random) {
-        for (uint32_t m = w->am_wait; m != 0; m &= m - 1) {
-            if (site_before(w->lanes[wh_ctz32(m)].site, w->lanes[wh_ctz32(named)].site)) {
-                named = 1u << wh_ctz32(m);
-            }
-        }
-        for (uint32_t m = w->am_wait; m != 0; m &= m - 1) {
-            if (w->lanes[wh_ctz32(m)].am_passed >= MOST_PASSED) {
-                named = 1u << wh_ctz32(m);
-                break;
-            }
-        }
-    }
-    uint32_t mask = 0;
-    for (uint32_t m = w->am_wait; m != 0; m &= m - 1) {
-        const uint32_t i = wh_ctz32(m);
-        if (same_site(w->lanes[i].site, w->lanes[wh_ctz32(named)].site)) {
-            mask |= 1u << i;
-        }
-    }
-    if (random) {
-        switch (whi_random_below(e, 4)) {
-        case 0:
-            mask &= (uint32_t)whi_random(e) | named;
-            break;
-        case 1:
-            mask = named;
-            break;
-        default:
-            break;
-        }
-    }
-    return e->log != NULL ? whi_log_mask(e, w, mask, must) : mask;
-}
-
-static void resolve(whi_engine *e, whi_warp *w, uint32_t must) {
-    const uint32_t mask = choose_mask(e, w, must);
-    w->am_wait &= ~mask;
-    w->am_ticks = 0;
-    w->am_scanned = false;
-    for (uint32_t m = mask; m != 0; m &= m - 1) {
-        whi_lane *l = &w->lanes[wh_ctz32(m)];
-        l->result = mask;
-        if (l->state == WHI_LANE_IN_ACTIVEMASK) {
-            whi_make_runnable(e, l);
-        }
-    }
-    for (uint32_t m = w->am_wait; m != 0; m &= m - 1) {
-        w->lanes[wh_ctz32(m)].am_passed++;
-    }
-    while (w->am_wait != 0 && w->am_ticks == 0) {
-        w->am_ticks = choose_ticks(e, w);
-    }
-}
-
-void whi_activemask_resolve(whi_engine *e, whi_warp *w) {
-    resolve(e, w, 0);
-}
-
 uint32_t whi_sim_activemask(const char *site) {
     whi_lane *l = whi_current();
     whi_engine *e = l->engine;
@@ -415,16 +303,16 @@ uint32_t whi_sim_activemask(const char *site) {
     }
     whi_point(e, l);
     whi_warp *w = l->warp;
-    const uint32_t bit = bit_of(l);
+    const uint32_t bit = whi_bit_of(l);
     if (w->live == bit) {
         return bit;
     }
     l->site = site;
     l->am_passed = 0;
     w->am_wait |= bit;
-    const uint32_t ticks = choose_ticks(e, w);
+    const uint32_t ticks = whi_activemask_ticks(e, w);
     if (ticks == 0) {
-        resolve(e, w, bit);
+        whi_activemask_resolve(e, w, bit);
     } else {
         w->am_ticks = w->am_ticks == 0 ? ticks : w->am_ticks;
         whi_wait(e, l, WHI_LANE_IN_ACTIVEMASK);

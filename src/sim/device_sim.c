@@ -172,7 +172,7 @@ static wh_status run_batch(whi_sim_device *d, whi_batch *b) {
     }
     whi_tsan_release(&d->begin);
     run_all(d, b);
-    whi_engine_remember(&d->engines[0]);
+    whi_policy_remember(&d->engines[0]);
     whi_tsan_acquire(&d->end);
     return b->failed ? WH_DEVICE_ERROR : WH_OK;
 }
@@ -229,7 +229,8 @@ static wh_status enqueue(whi_sim_device *d, const whi_grid *grid, whi_stream *st
     }
     /* A type's alignment divides its size. */
     size_t align = args_bytes & (~args_bytes + 1);
-    align = align < sizeof(void *) ? sizeof(void *) : align > 4096 ? 4096 : align;
+    align = align < sizeof(void *) ? sizeof(void *) : align;
+    align = align > 4096 ? 4096 : align;
     whi_queued *q = &d->queue[d->n_queued];
     if (posix_memalign(&q->args, align, args_bytes) != 0) {
         return WH_OUT_OF_MEMORY;
@@ -574,14 +575,23 @@ static bool apply_setting(wh_sim_options *o, const char *key, const char *value)
         o->replay = value;
         return true;
     }
-    return strcmp(key, "seed") == 0      ? read_number(value, UINT64_MAX, &o->seed)
-           : strcmp(key, "arg") == 0     ? read_u32(value, &o->policy_arg)
-           : strcmp(key, "sms") == 0     ? read_u32(value, &o->n_sms)
-           : strcmp(key, "blocks") == 0  ? read_u32(value, &o->blocks_per_sm)
-           : strcmp(key, "workers") == 0 ? read_u32(value, &o->workers)
-           : strcmp(key, "weak") == 0    ? read_u32(value, &o->weak)
-           : strcmp(key, "budget") == 0  ? read_number(value, UINT64_MAX, &o->step_budget)
-                                         : false;
+    const struct {
+        const char *key;
+        uint32_t *field;
+    } numbers[] = {{"arg", &o->policy_arg},
+                   {"sms", &o->n_sms},
+                   {"blocks", &o->blocks_per_sm},
+                   {"workers", &o->workers},
+                   {"weak", &o->weak}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(key, numbers[i].key) == 0) {
+            return read_u32(value, numbers[i].field);
+        }
+    }
+    if (strcmp(key, "seed") == 0) {
+        return read_number(value, UINT64_MAX, &o->seed);
+    }
+    return strcmp(key, "budget") == 0 && read_number(value, UINT64_MAX, &o->step_budget);
 }
 
 /* The environment variable WH_SIM, "key=value,...", overrides the program's options, so
@@ -607,6 +617,9 @@ static bool apply_environment(wh_sim_options *o, char *text) {
 }
 
 static bool complete(wh_sim_options *o) {
+    static const uint32_t arguments[WH_SIM_POLICY_COUNT] = {[WH_SIM_STICKY] = DEFAULT_STICKY,
+                                                            [WH_SIM_STALL] = DEFAULT_STALL,
+                                                            [WH_SIM_PCT] = DEFAULT_PCT_DEPTH};
     if ((unsigned)o->policy >= WH_SIM_POLICY_COUNT) {
         return false;
     }
@@ -619,10 +632,7 @@ static bool complete(wh_sim_options *o) {
     o->step_budget = o->step_budget != 0 ? o->step_budget : DEFAULT_BUDGET;
     o->memory_bytes = o->memory_bytes != 0 ? o->memory_bytes : DEFAULT_MEMORY;
     if (o->policy_arg == 0) {
-        o->policy_arg = o->policy == WH_SIM_STICKY  ? DEFAULT_STICKY
-                        : o->policy == WH_SIM_STALL ? DEFAULT_STALL
-                        : o->policy == WH_SIM_PCT   ? DEFAULT_PCT_DEPTH
-                                                    : 0;
+        o->policy_arg = arguments[o->policy];
     }
     return o->n_sms <= MOST_SMS && o->blocks_per_sm <= MOST_BLOCKS_PER_SM &&
            o->workers <= MOST_WORKERS && (o->policy != WH_SIM_PCT || o->policy_arg <= 3) &&
@@ -689,7 +699,9 @@ wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options)
     }
     o->record = o->replay = NULL; /* not used again; they may not outlive the call */
     free(settings);
-    s = s == WH_OK ? open_engines(d) : s;
+    if (s == WH_OK) {
+        s = open_engines(d);
+    }
     if (s != WH_OK) {
         sim_close(&d->base);
         return s;

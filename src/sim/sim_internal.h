@@ -9,7 +9,7 @@
  *   choice    a decision of the scheduler that the program cannot foresee: which lane
  *             goes on, how long wh_activemask waits, whom it names, how long a lane
  *             sleeps, which stream the next block comes from, how old a value is that a
- *             load returns. Record and replay hook each of them (log.c).
+ *             load returns. Record and replay hook each of them (choices.c).
  *
  * Invariants (single-threaded per engine, but S7)
  *   S1  bit i of warp.run is set iff lane i is in state RUNNABLE; warp_bits has the bit
@@ -262,35 +262,27 @@ static inline uint32_t whi_random_below(whi_engine *e, uint32_t n) {
     return (uint32_t)(((whi_random(e) >> 32) * n) >> 32);
 }
 
-/* --- sched.c -------------------------------------------------------------------- */
+/* The files, each of which calls those before it alone:
+ *   fiber.c spare.c fault.c   stacks; what closed devices have left; planted faults
+ *   describe.c                names and messages
+ *   lanes.c                   who can run, who sleeps; the way out of a grid
+ *   choices.c                 record and replay
+ *   activemask.c              whom a wh_activemask names
+ *   weak.c                    old values
+ *   sched.c                   policies, scheduling points, giving way
+ *   collective.c              warp collectives and the barrier of a block
+ *   grid.c                    blocks, lanes from start to end, batches
+ *   device_sim.c              the device that the host sees
+ */
 
-/* Runs the engine's share of a batch; call it on the worker's own stack. */
-void whi_engine_run(whi_engine *e, whi_batch *batch);
-/* Memory for the batch; before whi_engine_run. */
-wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch);
-/* Keeps the length of the batch that has ended, for PCT. */
-void whi_engine_remember(const whi_engine *e);
-void whi_engine_close(whi_engine *e);
+/* --- describe.c -------------------------------------------------------------------- */
 
-/* Passes a scheduling point. */
-void whi_point(whi_engine *e, whi_lane *l);
-void whi_make_runnable(whi_engine *e, whi_lane *l);
-/* Takes the running lane off in the given state and returns when it was made
- * runnable and chosen. */
-void whi_wait(whi_engine *e, whi_lane *l, whi_lane_state state);
-/* Lets the next lane go first. */
-void whi_yield(whi_engine *e, whi_lane *l);
-/* Lets l sleep for 1 .. WHI_WHEEL - 1 ticks of the wheel; another lane has to be chosen. */
-void whi_sleep(whi_engine *e, whi_lane *l, uint32_t ticks);
-/* Who goes on by the policy; l is the lane that ran. leave: not l, if possible. */
-whi_lane *whi_policy_pick(whi_engine *e, whi_lane *l, bool leave);
+extern const char *const whi_op_names[WHI_SIM_OP_COUNT];
+
 /* Makes the batch fail with WH_DEVICE_ERROR; l, the lane at fault, may be NULL. The
  * first failure of a batch is kept. */
 void whi_note_failure(whi_engine *e, const whi_lane *l, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Ends the failed batch. Called by a lane. */
-void whi_leave(whi_engine *e) __attribute__((noreturn));
-#define whi_fail(e, ...) (whi_note_failure((e), __VA_ARGS__), whi_leave(e))
 /* The resident lane of a thread, counted over the grids of the batch, or NULL. */
 whi_lane *whi_find_lane(whi_engine *e, uint64_t thread);
 /* What a lane is doing, for messages. */
@@ -298,14 +290,26 @@ void whi_describe_lane(const whi_lane *l, char *text, size_t bytes);
 /* A site without its folders. */
 const char *whi_short_site(const char *site);
 
-/* --- collective.c ---------------------------------------------------------------- */
+/* --- lanes.c --------------------------------------------------------------------- */
 
-extern const char *const whi_op_names[WHI_SIM_OP_COUNT];
-
-/* Gives some lanes that wait in wh_activemask their mask. */
-void whi_activemask_resolve(whi_engine *e, whi_warp *w);
-/* Fails the launch if a lane that just exited is awaited; completes its barrier. */
-void whi_collective_exit(whi_engine *e, whi_lane *l);
+static inline uint32_t whi_bit_of(const whi_lane *l) {
+    return 1u << l->self.lane;
+}
+void whi_make_runnable(whi_engine *e, whi_lane *l);
+/* Takes a lane that can run out of the set; another lane has to be chosen. */
+void whi_take_off(whi_engine *e, whi_lane *l, whi_lane_state state);
+/* PCT: puts l below every lane. */
+void whi_demote(whi_engine *e, whi_lane *l);
+/* Lets l sleep for 1 .. WHI_WHEEL - 1 ticks of the wheel; another lane has to be chosen. */
+void whi_sleep(whi_engine *e, whi_lane *l, uint32_t ticks);
+/* Wakes the lanes of the next tick; with none runnable, those of the first that has any. */
+void whi_advance_wheel(whi_engine *e);
+void whi_set_next_tick(whi_engine *e);
+/* Leaves the grid for the worker's own stack; a lane that failed does not return. */
+void whi_switch_to_main(whi_engine *e, whi_lane *from);
+/* Ends the failed batch. Called by a lane. */
+void whi_leave(whi_engine *e) __attribute__((noreturn));
+#define whi_fail(e, ...) (whi_note_failure((e), __VA_ARGS__), whi_leave(e))
 
 /* --- spare.c: what closed devices have left ----------------------------------------- */
 
@@ -320,6 +324,44 @@ bool whi_spare_fits(uint64_t bytes);
 char *whi_spare_take_memory(uint64_t bytes);
 void whi_spare_keep_memory(char *p, uint64_t bytes);
 
+/* --- choices.c: record and replay ------------------------------------------------------ */
+
+/* Opens options.record or options.replay. Replaying sets seed, policy, n_sms and
+ * blocks_per_sm as they were. IO_ERROR, BAD_FORMAT. */
+wh_status whi_log_open(whi_log **log, wh_sim_options *options);
+wh_status whi_log_close(whi_log *log);
+/* Both are called on the worker's own stack. begin: false when the replay diverged. */
+bool whi_log_begin(whi_engine *e);
+void whi_log_end(whi_engine *e);
+bool whi_log_replays(const whi_log *log);
+/* Records that next goes on after l. */
+void whi_log_picked(whi_engine *e, const whi_lane *l, const whi_lane *next);
+/* Who goes on after l by the replay; NULL only on the worker's own stack, when it diverged. */
+whi_lane *whi_log_pick(whi_engine *e, whi_lane *l);
+/* Pass a choice that the policy made; return the one to use. must: lanes to be named. */
+uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks);
+uint32_t whi_log_sleep(whi_engine *e, uint32_t ticks);
+uint32_t whi_log_age(whi_engine *e, uint32_t age, uint32_t most);
+/* The policy stops the running lane for this long. */
+void whi_log_stall(whi_engine *e, uint32_t ticks);
+uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must);
+/* may: whether a block of stream k can start. Anything on the worker's own stack when the
+ * replay diverged. */
+uint32_t whi_log_stream(whi_engine *e, uint32_t stream, bool (*may)(const whi_batch *, uint32_t k));
+
+/* --- activemask.c ------------------------------------------------------------------ */
+
+/* For how many points of its warp a lane waits in wh_activemask; 0: it is named at once. */
+uint32_t whi_activemask_ticks(whi_engine *e, const whi_warp *w);
+/* Gives some lanes that wait in wh_activemask their mask; must: a lane to be named, or 0. */
+void whi_activemask_resolve(whi_engine *e, whi_warp *w, uint32_t must);
+/* S4, after a lane of w has stopped. */
+static inline void whi_activemask_keep_s4(whi_engine *e, whi_warp *w) {
+    if ((w->run | w->asleep) == 0 && w->am_wait != 0) {
+        whi_activemask_resolve(e, w, 0);
+    }
+}
+
 /* --- weak.c: old values ------------------------------------------------------------ */
 
 void whi_weak_begin(whi_engine *e);
@@ -331,25 +373,33 @@ void whi_weak_synced(whi_warp *w, uint32_t mask, const whi_view *all);
 void whi_weak_free_lane(whi_lane *l);
 void whi_weak_end(whi_engine *e);
 
-/* --- log.c: record and replay ------------------------------------------------------ */
+/* --- sched.c ------------------------------------------------------------------------ */
 
-/* Opens options.record or options.replay. Replaying sets seed, policy, n_sms and
- * blocks_per_sm as they were. IO_ERROR, BAD_FORMAT. */
-wh_status whi_log_open(whi_log **log, wh_sim_options *options);
-wh_status whi_log_close(whi_log *log);
-/* Both are called on the worker's own stack. begin: false when the replay diverged. */
-bool whi_log_begin(whi_engine *e);
-void whi_log_end(whi_engine *e);
-/* NULL only on the worker's own stack, when the replay diverged. */
-whi_lane *whi_log_pick(whi_engine *e, whi_lane *l, bool leave);
-/* Pass a choice that the policy made; return the one to use. must: lanes to be named. */
-uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks);
-uint32_t whi_log_sleep(whi_engine *e, uint32_t ticks);
-uint32_t whi_log_age(whi_engine *e, uint32_t age, uint32_t most);
-/* The policy stops the running lane for this long. */
-void whi_log_stall(whi_engine *e, uint32_t ticks);
-uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must);
-/* may: whether a block of stream k can start. Anything on the worker's own stack when the
- * replay diverged. */
-uint32_t whi_log_stream(whi_engine *e, uint32_t stream, bool (*may)(const whi_batch *, uint32_t k));
+/* Sets the policy up for the engine's batch; keeps the length of the one that has ended, for PCT.
+ */
+void whi_policy_begin(whi_engine *e);
+void whi_policy_remember(const whi_engine *e);
+/* Who goes on; l is the lane that ran. leave: not l, if possible. */
+whi_lane *whi_pick(whi_engine *e, whi_lane *l, bool leave);
+/* Passes a scheduling point. */
+void whi_point(whi_engine *e, whi_lane *l);
+/* Takes the running lane off in the given state and returns when it was made
+ * runnable and chosen. */
+void whi_wait(whi_engine *e, whi_lane *l, whi_lane_state state);
+/* Goes on with another lane, or with l again if it can run; leave: rather not with l. */
+void whi_go_on(whi_engine *e, whi_lane *l, bool leave);
+
+/* --- collective.c ---------------------------------------------------------------- */
+
+/* Fails the launch if a lane that just exited is awaited; completes its barrier. */
+void whi_collective_exit(whi_engine *e, whi_lane *l);
+
+/* --- grid.c ----------------------------------------------------------------------- */
+
+/* Runs the engine's share of a batch; call it on the worker's own stack. */
+void whi_engine_run(whi_engine *e, whi_batch *batch);
+/* Memory for the batch; before whi_engine_run. */
+wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch);
+void whi_engine_close(whi_engine *e);
+
 #endif

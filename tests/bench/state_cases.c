@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/internal.h"
+#include "bench/driver/internal.h"
 
 typedef enum fault {
     NONE,
@@ -70,9 +70,16 @@ static void write_to(void *p) {
     }
 }
 
-static void change_mallocs(const wh_bench_call *call) {
+/* Whether no block is live: the next launch is the first one in a new heap. */
+static int is_empty(void) {
+    wh_stats stats;
+    assert_int_equal(wh_heap_get_stats(broken.bench->heap, &stats), WH_OK);
+    return stats.live_blocks == 0;
+}
+
+/* first: in a new heap. */
+static void change_mallocs(const wh_bench_call *call, int first) {
     void **v = entries(call->ptrs, call->n);
-    const int first = broken.bench->ledger.n == 0; /* in a new heap */
     if (first) {
         broken.n_live = 0;
         for (uint64_t i = 0; i < call->n && broken.n_live < REMEMBERED; i++) {
@@ -108,8 +115,9 @@ static void change_mallocs(const wh_bench_call *call) {
 }
 
 static wh_status malloc_single(const wh_launch *l, const wh_bench_call *call) {
+    const int first = is_empty();
     const wh_status s = broken.kernels->malloc_single(l, call);
-    change_mallocs(call);
+    change_mallocs(call, first);
     return s;
 }
 
@@ -120,8 +128,9 @@ static wh_status malloc_mixed(const wh_launch *l, const wh_bench_call *call) {
            whi_bench_wall_seconds() - start < 0.06) {
     }
     broken.done += broken.what == SLOW_FIRST;
+    const int first = is_empty();
     const wh_status s = broken.kernels->malloc_mixed(l, call);
-    change_mallocs(call);
+    change_mallocs(call, first);
     return s;
 }
 
@@ -217,17 +226,16 @@ static void open_run(run *r, const char *allocator, fault what) {
     r->b->ledger_kernels = &r->ledger;
     r->b->rows = json_array();
     assert_int_equal(wh_device_alloc(r->b->device, &counts, sizeof(wh_bench_counts)), WH_OK);
-    r->b->call.counts = counts;
+    r->b->arrays.counts = counts;
 }
 
 static void close_run(run *r) {
     whi_bench *b = r->b;
     whi_bench_close_heap(b);
-    whi_bench_ledger_close(b);
-    assert_int_equal(wh_device_free(b->device, b->call.ptrs), WH_OK);
-    assert_int_equal(wh_device_free(b->device, b->call.born), WH_OK);
-    assert_int_equal(wh_device_free(b->device, b->call.claimed), WH_OK);
-    assert_int_equal(wh_device_free(b->device, b->call.counts), WH_OK);
+    assert_int_equal(wh_device_free(b->device, b->arrays.ptrs), WH_OK);
+    assert_int_equal(wh_device_free(b->device, b->arrays.born), WH_OK);
+    assert_int_equal(wh_device_free(b->device, b->arrays.claimed), WH_OK);
+    assert_int_equal(wh_device_free(b->device, b->arrays.counts), WH_OK);
     wh_device_close(b->device);
     json_decref(b->rows);
     free(b);
@@ -497,34 +505,35 @@ static void test_ledger(void **state) {
     (void)state;
     open_run(&r, "gallatin", NONE);
     whi_bench *b = r.b;
-    assert_int_equal(whi_bench_open_heap(b, (uint64_t)16 << 20), WH_OK);
-    assert_int_equal(whi_bench_ledger_open(b, N), WH_OK);
-    whi_bench_ledger_tail(b);
-    b->call.n = N;
-    b->call.lo = 16;
-    b->call.hi = 1000;
-    assert_int_equal(whi_bench_launch(b, b->kernels->malloc_mixed, N), WH_OK);
-    assert_int_equal(whi_bench_ledger_record(b), WH_OK);
-    assert_int_equal(b->ledger.n, N);
+    whi_bench_plan p;
+    whi_bench_ledger ledger;
+    const whi_bench_blocks blocks = {N, 16, 1000};
+    assert_int_equal(whi_bench_begin(b, &p, (uint64_t)16 << 20, blocks), WH_OK);
+    assert_int_equal(whi_bench_ledger_open(b, &ledger, N), WH_OK);
+    whi_bench_ledger_tail(&ledger, &p, blocks);
+    assert_int_equal(whi_bench_launch(&p, b->kernels->malloc_mixed, N), WH_OK);
+    assert_int_equal(whi_bench_ledger_record(&ledger, &p), WH_OK);
+    assert_int_equal(ledger.n, N);
     const uint32_t all = WHI_BENCH_CONTENTS | WHI_BENCH_PLACES;
-    assert_int_equal(whi_bench_ledger_verify(b, all, &c), WH_OK);
+    assert_int_equal(whi_bench_ledger_verify(&ledger, &p, all, &c), WH_OK);
     assert_int_equal(c.served, N);
     assert_int_equal(c.bad, 0);
     assert_in_range(c.requested, N * 480, N * 536); /* the mean is 508 */
-    assert_int_equal(whi_bench_ledger_thin(b, 0.25, 3, &freed, NULL), WH_OK);
-    assert_in_range(b->ledger.n, N / 4 - 150, N / 4 + 150); /* 5 sigma */
-    assert_int_equal(freed + b->ledger.n, N);
+    assert_int_equal(whi_bench_ledger_thin(&ledger, &p, 0.25, 3, &freed, NULL), WH_OK);
+    assert_in_range(ledger.n, N / 4 - 150, N / 4 + 150); /* 5 sigma */
+    assert_int_equal(freed + ledger.n, N);
     assert_int_equal(wh_heap_get_stats(b->heap, &stats), WH_OK);
-    assert_int_equal(stats.live_blocks, b->ledger.n);
+    assert_int_equal(stats.live_blocks, ledger.n);
     assert_int_equal(stats.bad_frees, 0);
-    assert_int_equal(b->ledger.patterned, b->ledger.n);
-    assert_int_equal(whi_bench_ledger_verify(b, all, &c), WH_OK);
-    assert_int_equal(c.served, b->ledger.n);
+    assert_int_equal(ledger.patterned, ledger.n);
+    assert_int_equal(whi_bench_ledger_verify(&ledger, &p, all, &c), WH_OK);
+    assert_int_equal(c.served, ledger.n);
     assert_int_equal(c.bad, 0);
-    assert_int_equal(whi_bench_ledger_thin(b, 0, 4, &freed, NULL), WH_OK);
-    assert_int_equal(b->ledger.n, 0);
+    assert_int_equal(whi_bench_ledger_thin(&ledger, &p, 0, 4, &freed, NULL), WH_OK);
+    assert_int_equal(ledger.n, 0);
     assert_int_equal(wh_heap_get_stats(b->heap, &stats), WH_OK);
     assert_int_equal(stats.live_blocks, 0);
+    whi_bench_ledger_close(b, &ledger);
     close_run(&r);
 }
 
@@ -536,15 +545,15 @@ static void test_register_kernels(void **state) {
     (void)state;
     open_run(&r, "gallatin", NONE);
     whi_bench *b = r.b;
-    const wh_bench_register_kernel *k = wh_bench_registers_find("gallatin", WH_TARGET_SIM);
-    assert_non_null(k);
-    assert_int_equal(whi_bench_open_heap(b, (uint64_t)16 << 20), WH_OK);
-    assert_int_equal(whi_bench_need_ptrs(b, N), WH_OK);
-    b->call.n = N;
-    b->call.lo = 40;
+    const wh_bench_register_kernels *all = wh_bench_registers_find("gallatin", WH_TARGET_SIM);
+    assert_non_null(all);
+    const wh_bench_register_kernel *k = all->kernel;
+    whi_bench_plan p;
+    assert_int_equal(whi_bench_begin(b, &p, (uint64_t)16 << 20, (whi_bench_blocks){N, 40, 40}),
+                     WH_OK);
     for (uint32_t i = 0; i < WH_BENCH_REGISTER_KERNELS; i++) {
         wh_stats stats;
-        assert_int_equal(whi_bench_launch(b, k[i].launch, N), WH_OK);
+        assert_int_equal(whi_bench_launch(&p, k[i].launch, N), WH_OK);
         assert_int_equal(wh_heap_get_stats(b->heap, &stats), WH_OK);
         assert_int_equal(stats.live_blocks, live[i]);
         assert_null(k[i].symbol);

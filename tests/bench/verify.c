@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "bench/bench_kernels.h"
-#include "bench/paper_kernels.h"
+#include "bench/kernels/bench_kernels.h"
+#include "bench/kernels/paper_kernels.h"
 
 #define HEAP_BYTES ((uint64_t)1 << 20)
 #define MOST 4096u

@@ -15,7 +15,7 @@
 
 #include "sim/sim_test.h"
 
-#include "bench/walk_theory.h"
+#include "bench/cases/walk_theory.h"
 #include "warpheap/detail/alloc/page_queue/page_queue.h"
 #include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/heap.h"
@@ -67,14 +67,35 @@ typedef struct bed {
 } bed;
 
 /* A heap of t pages of which `available` are free: scattered, or in that many clusters. */
-static void set_up(bed *x, const char *name, uint64_t t, uint64_t available, uint64_t n,
-                   uint64_t clusters, uint64_t seed) {
+typedef struct want {
+    const char *name; /* of the allocator */
+    uint64_t t, available, clusters;
+    uint64_t n; /* requests */
+    uint64_t seed;
+} want;
+
+static void choose_pages(bed *x, const want *w) {
+    uint64_t left = x->t - x->available, state = w->seed;
+    for (uint64_t p = 0; p < x->t; p++) {
+        const uint64_t each = w->clusters != 0 ? x->t / w->clusters : 1;
+        const int used = w->clusters != 0 ? p % each >= x->available / w->clusters
+                                          : next_random(&state) % (x->t - p) < left;
+        left -= w->clusters == 0 && used;
+        x->occupied[p / 32] |= (uint32_t)used << p % 32;
+    }
+    if (w->clusters != 0) {
+        x->available = x->available / w->clusters * w->clusters;
+    }
+}
+
+static void set_up(bed *x, const want *w) {
+    const uint64_t t = w->t, n = w->n;
     wh_sim_options so;
     wh_heap_options o;
     memset(x, 0, sizeof *x);
     memset(&so, 0, sizeof so);
     memset(&o, 0, sizeof o);
-    so.seed = seed;
+    so.seed = w->seed;
     so.policy = WH_SIM_RANDOM;
     so.n_sms = 2;
     so.blocks_per_sm = 2;
@@ -82,31 +103,21 @@ static void set_up(bed *x, const char *name, uint64_t t, uint64_t available, uin
     x->resident = 4 * 64;
     x->device = open_with(&so);
     o.device = x->device;
-    o.allocator = name;
+    o.allocator = w->name;
     o.tuning.page_bytes = PAGE;
     o.tuning.oom_free_ppm = 1; /* walks that do not give up */
     o.bytes = t * PAGE + t * 5 + (1 << 20);
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
-    assert_int_equal(wh_heap_handle_of(x->heap, name, 0, &x->a.h, sizeof x->a.h), WH_OK);
+    assert_int_equal(wh_heap_handle_of(x->heap, w->name, 0, &x->a.h, sizeof x->a.h), WH_OK);
     x->t = x->a.h.pages;
-    x->available = available * x->t / t;
+    x->available = w->available * x->t / t;
     x->n = n;
     const uint64_t words = x->a.h.n_words;
     x->occupied = calloc(words, 4);
     x->steps = calloc(n, 4);
     assert_non_null(x->occupied);
     assert_non_null(x->steps);
-    uint64_t left = x->t - x->available, state = seed;
-    for (uint64_t p = 0; p < x->t; p++) {
-        const uint64_t each = clusters != 0 ? x->t / clusters : 1;
-        const int used = clusters != 0 ? p % each >= x->available / clusters
-                                       : next_random(&state) % (x->t - p) < left;
-        left -= clusters == 0 && used;
-        x->occupied[p / 32] |= (uint32_t)used << p % 32;
-    }
-    if (clusters != 0) {
-        x->available = x->available / clusters * clusters;
-    }
+    choose_pages(x, w);
     uint32_t *occupied = take(x->device, words * 4);
     assert_int_equal(wh_device_copy_in(x->device, occupied, x->occupied, words * 4), WH_OK);
     x->a.occupied = occupied;
@@ -159,7 +170,10 @@ static void measure(bed *x, get_fn get) {
 static void check_walk(const char *name, get_fn get, uint32_t w, uint64_t t, double share,
                        uint64_t n) {
     bed x;
-    set_up(&x, name, t, (uint64_t)(share * (double)t), n, 0, 7);
+    set_up(
+        &x,
+        &(want){
+            .name = name, .t = t, .available = (uint64_t)(share * (double)t), .n = n, .seed = 7});
     measure(&x, get);
     const double T = (double)x.t, A = (double)x.available, N = (double)n;
     const double expected =
@@ -231,7 +245,11 @@ static void test_million(void **state) {
  * kernel, where the variance is largest; and lanes that lose their word, as above. */
 static void check_corw(double share, uint64_t n) {
     bed x;
-    set_up(&x, "corw", 1 << 20, (uint64_t)(share * (1 << 20)), n, 0, 11);
+    set_up(&x, &(want){.name = "corw",
+                       .t = 1 << 20,
+                       .available = (uint64_t)(share * (1 << 20)),
+                       .n = n,
+                       .seed = 11});
     measure(&x, get_corw);
     const double T = (double)x.t, A = (double)x.available, N = (double)n, p = (A - N) / T;
     const double first = wh_theory_corw_steps(A / T, WH_USE_BITS, 32, 32);
@@ -275,7 +293,10 @@ static void test_corw(void **state) {
  * words are free or not. The spread of the rest is nothing: (M - 1) / (A + M - 1) walk. */
 static void check_clusters(uint64_t n) {
     bed x;
-    set_up(&x, "crw", 1 << 20, 1 << 18, n, 16, 5);
+    set_up(
+        &x,
+        &(want){
+            .name = "crw", .t = 1 << 20, .available = 1 << 18, .n = n, .clusters = 16, .seed = 5});
     measure(&x, get_crw);
     measure(&x, get_crw); /* the second request of each thread has a last page */
     const double T = (double)x.t, A = (double)x.available, N = (double)n;
@@ -299,7 +320,7 @@ static void check_clusters(uint64_t n) {
  * the mean E, whose variance is p (2 E^2 - E) - p^2 E^2. */
 static void check_scattered(uint64_t n) {
     bed x;
-    set_up(&x, "crw", 1 << 20, 1 << 13, n, 0, 5);
+    set_up(&x, &(want){.name = "crw", .t = 1 << 20, .available = 1 << 13, .n = n, .seed = 5});
     measure(&x, get_crw);
     measure(&x, get_crw);
     const double T = (double)x.t, A = (double)x.available, N = (double)n, a = A / T;

@@ -15,9 +15,9 @@ sys.path.insert(0, os.path.join(os.path.abspath(sys.argv[2]), "tools"))
 import rows as files  # noqa: E402 (of tools/)
 
 PROGRAM = os.path.abspath(sys.argv[1])
-STATE_CASES = ["full", "pressure", "drift", "streams", "waste"]
-CASES = ["single", "mixed", "warp", "scaling", "churn", "large", "init", "utilization", "range",
-         *STATE_CASES, "graph", "walk", "crossover", "scenarios", "lists", "fragments"]
+with open(os.path.join(sys.argv[2], "bench/cases/list.h"), encoding="utf-8") as LIST:
+    CASES = re.findall(r'X\("(\w+)",', LIST.read())
+STATE_CASES = ["full", "pressure", "drift", "streams", "waste"] # test_state_cases runs them
 HEADER = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
           "date": str, "limit": (int, float, type(None))}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
@@ -88,6 +88,7 @@ def test_list():
     check({"null", "bump", "gallatin", "cuda"} <= set(names), f"--list: {names}")
     check(all(re.fullmatch(r"[a-z0-9_-]+", n) for n in names), "--list: one name a line")
     check(run("bench", "--list=allocs").stdout.splitlines() == names, "--list=allocs")
+    check(set(STATE_CASES) < set(CASES) and len(set(CASES)) == len(CASES), f"list.h: {CASES}")
     check(run("bench", "--list=cases").stdout.splitlines() == CASES, "--list=cases")
     check(run("bench", "--list", "cases").stdout.splitlines() == CASES, "--list cases")
     complains(["bench", "--list=frob"], 2, "unknown 'frob'; known: allocs, cases")
@@ -229,8 +230,9 @@ def test_state_cases(folder):
     heap = 4 << 20
     # One of the lists: they drift slowly.
     _, data, r = results(folder, "state.jsonl", "--case", ",".join(STATE_CASES), "--sizes",
-                         "256,1K", "--threads", "200", "--reps", "2", "--heap", str(heap), "--alloc",
-                         "null,floor,bump,gallatin,tessera,rw,page-queue,rw-malloc,cfmmalloc")
+                         "256,1K", "--threads", "200", "--reps", "2", "--heap", str(heap),
+                         "--alloc", "null,floor,bump,gallatin,tessera,rw,page-queue,rw-malloc,"
+                         "cfmmalloc")
     rows = data.rows
     check_rows(rows, r)
     allocs = {c: {row["alloc"] for row in rows if row["case"] == c} for c in STATE_CASES}
@@ -347,8 +349,9 @@ def test_compile_cost(folder):
 
 
 def test_determinism(folder):
-    args = ["--case", "single,mixed,churn,utilization,graph", "--alloc", "default,bump",
-            "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap", "8M"]
+    args = ["--case", ",".join(c for c in CASES if c not in STATE_CASES), "--alloc",
+            "default,bump,corw", "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap",
+            "8M"]
     state = ["--case", ",".join(STATE_CASES), "--alloc", "default", "--sizes", "256",
              "--threads", "100", "--reps", "2", "--heap", "2M"]
     for policy, what in itertools.product(("round-robin", "random"), (args, state)):

@@ -319,12 +319,14 @@ def test_sass_votes(folder):
         r = tool("sass_votes.py", cubin, PATH=path)
         check(r.returncode == (wrong != 0) and f"2 functions, {wrong} votes" in r.stdout,
               f"sass_votes: {what}: {r.returncode} {r.stdout}{r.stderr}")
-        check((": wh_walk_: " in r.stdout) == (wrong != 0), f"sass_votes: {what}: where: {r.stdout}")
+        check((": wh_walk_: " in r.stdout) == (wrong != 0),
+              f"sass_votes: {what}: where: {r.stdout}")
     r = tool("sass_votes.py", os.path.join(folder, "none.cubin"), PATH=path)
     check(r.returncode == 2 and one_line(r), f"sass_votes: no such file: {r.returncode} {r.stderr}")
     program(os.path.join(folder, "nvdisasm"), "#!/bin/sh\nexit 3\n")
     r = tool("sass_votes.py", cubin, PATH=path)
-    check(r.returncode == 2 and one_line(r), f"sass_votes: nvdisasm fails: {r.returncode} {r.stderr}")
+    check(r.returncode == 2 and one_line(r),
+          f"sass_votes: nvdisasm fails: {r.returncode} {r.stderr}")
 
 
 # --- compile_cost.py ------------------------------------------------------------------------------

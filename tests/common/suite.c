@@ -72,9 +72,13 @@ static int is_list(const wh_allocator_info *info) {
 uint64_t suite_seeds(const suite_choice *c, const wh_allocator_info *info) {
     const char *text = getenv("WH_TEST_SEEDS");
     const int n = text != NULL ? atoi(text) : 0;
-    const uint64_t share = is_list(info) ? 10 : strncmp(info->source, "Pham", 4) == 0 ? 5 : 1;
+    if (n > 0) {
+        return (uint64_t)n;
+    }
+    const uint64_t of_walks = strncmp(info->source, "Pham", 4) == 0 ? 5 : 1;
+    const uint64_t share = is_list(info) ? 10 : of_walks;
     const uint64_t own = (WH_TEST_SEEDS_DEFAULT + share - 1) / share;
-    return n > 0 ? (uint64_t)n : c->seeds < own ? c->seeds : own;
+    return c->seeds < own ? c->seeds : own;
 }
 
 int suite_thins(const suite_choice *c, const wh_allocator_info *info, uint64_t seed,
@@ -291,8 +295,11 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
         l->packed = n < unit;
         return n <= unit;
     }
-    return strcmp(o->allocator, "gallatin") == 0    ? gallatin_layout(o, n, l)
-           : strcmp(o->allocator, "tessera") == 0   ? tessera_layout(o, n, l)
-           : strncmp(o->allocator, "ouro-", 5) == 0 ? ouroboros_layout(o, n, l)
-                                                    : 0;
+    if (strcmp(o->allocator, "gallatin") == 0) {
+        return gallatin_layout(o, n, l);
+    }
+    if (strcmp(o->allocator, "tessera") == 0) {
+        return tessera_layout(o, n, l);
+    }
+    return strncmp(o->allocator, "ouro-", 5) == 0 ? ouroboros_layout(o, n, l) : 0;
 }

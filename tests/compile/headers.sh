@@ -12,17 +12,27 @@ trap 'rm -rf "$work"' EXIT
 
 strict="-Wall -Wextra -Wundef -Wshadow -Wconversion -Werror"
 case $kind in
-gcc | clang) flags="-std=c11 -Wpedantic -Wstrict-prototypes -Wmissing-prototypes $strict" suffix=c ;;
-gxx) flags="-std=c++17 $strict" suffix=cpp ;;
-nvcc) flags="-std=c++17 -arch=sm_90 -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Werror" suffix=cu ;;
+gcc | clang)
+    flags="-std=c11 -Wpedantic -Wstrict-prototypes -Wmissing-prototypes $strict"
+    suffix=c
+    ;;
+gxx)
+    flags="-std=c++17 $strict"
+    suffix=cpp
+    ;;
+nvcc)
+    flags="-std=c++17 -arch=sm_90 -Werror all-warnings"
+    flags="$flags -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Werror"
+    suffix=cu
+    ;;
 *) echo "unknown kind $kind" >&2 && exit 2 ;;
 esac
 
 # simt/sim.h and simt/cuda.h are the two halves of simt.h, which picks one; simt/begin.h
 # and simt/end.h stand in other headers. An allocator without the bit WH_CAP_SIM
 # exists for nvcc alone.
-headers=$(cd "$include" && find warpheap -name '*.h' ! -path 'warpheap/detail/simt/sim.h' \
-    ! -path 'warpheap/detail/simt/cuda.h' ! -path 'warpheap/detail/simt/begin.h' ! -path 'warpheap/detail/simt/end.h' | sort)
+headers=$(cd "$include" && find warpheap -name '*.h' | sort |
+    grep -v -E '^warpheap/detail/simt/(sim|cuda|begin|end)\.h$')
 [ "$kind" = nvcc ] || headers=$(grep -v '^warpheap/detail/alloc/cuda/' <<<"$headers")
 # nvcc alone takes long for its host half, which the two units have, too.
 [ "$kind" = nvcc ] && alone=-ptx
@@ -34,11 +44,11 @@ failed=0
 } >"$work/all.h"
 
 for header in $headers; do
-    echo "#include \"$header\"" >"$work/one.$suffix"
-    # Again: the include guard holds.
-    echo "#include \"$header\"" >>"$work/one.$suffix"
-    echo "int unit_is_not_empty(void); int unit_is_not_empty(void) { return 0; }" >>"$work/one.$suffix"
-    if ! "$compiler" $flags -I"$include" $alone "$work/one.$suffix" -o "$work/one.o" 2>"$work/log"; then
+    # Twice: the include guard holds.
+    printf '%s\n' "#include \"$header\"" "#include \"$header\"" 'int unit_is_not_empty(void);' \
+        'int unit_is_not_empty(void) { return 0; }' >"$work/one.$suffix"
+    if ! "$compiler" $flags -I"$include" $alone "$work/one.$suffix" -o "$work/one.o" \
+        2>"$work/log"; then
         failed=$((failed + 1))
         echo "FAIL $header"
         head -20 "$work/log"
@@ -46,8 +56,11 @@ for header in $headers; do
 done
 
 if [ $failed -eq 0 ]; then
-    printf '#include "all.h"\nint second(void);\nint main(void) { return second() + (wh_status_name(WH_OK) == NULL); }\n' >"$work/first.$suffix"
-    printf '#include "all.h"\nint second(void);\nint second(void) { return wh_allocator_at(0) == NULL; }\n' >"$work/second.$suffix"
+    printf '%s\n' '#include "all.h"' 'int second(void);' \
+        'int main(void) { return second() + (wh_status_name(WH_OK) == NULL); }' \
+        >"$work/first.$suffix"
+    printf '%s\n' '#include "all.h"' 'int second(void);' \
+        'int second(void) { return wh_allocator_at(0) == NULL; }' >"$work/second.$suffix"
     libraries="-lm -lpthread"
     # A library with a GPU part needs the CUDA runtime, which only nvcc adds by itself.
     if [ "$kind" != nvcc ] && nm "$library" 2>/dev/null | grep -q ' U cudaGetDeviceCount'; then

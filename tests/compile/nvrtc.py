@@ -117,13 +117,13 @@ class Nvrtc:
 
 
 def allocators(include):
-    """(identifier, family) of each line of alloc/list.h."""
+    """(identifier, family) of each entry of alloc/list.h."""
     text = pathlib.Path(include, "warpheap/detail/alloc/list.h").read_text(encoding="utf-8")
-    return re.findall(r"\n\s*X\((\w+), (\w+),", text)
+    return re.findall(r"#define WH_FAMILY_OF_(\w+) (\w+)", text)
 
 
-def chosen(ident, family):
-    return f"#define WH_ALLOCATOR {ident}\n#define WH_ALLOCATOR_FAMILY {family}\n"
+def chosen(ident):
+    return f"#define WH_ALLOCATOR {ident}\n"
 
 
 def sizes(include, compiler, names):
@@ -148,7 +148,7 @@ def sizes(include, compiler, names):
 
 def check_types(rtc, toolkit):
     """Typedefs and macros of others, before and after."""
-    bump = chosen("bump", "bump") + KERNEL
+    bump = chosen("bump") + KERNEL
     for kind, types in (("long", LONG), ("long long", LONG_LONG)):
         rtc.case(f"{kind} before", types + bump + IN_USE)
         rtc.case(f"{kind} after", bump + types + IN_USE)
@@ -168,12 +168,12 @@ def check_types(rtc, toolkit):
 
 def check_headers(rtc, include, compiler, toolkit):
     names = allocators(include)
-    for ident, family in names:
-        rtc.case(ident, chosen(ident, family) + KERNEL)
+    for ident, _ in names:
+        rtc.case(ident, chosen(ident) + KERNEL)
     rtc.case("every call", CALLS, PTX, ".entry every_call(")
     for arch in ("sm_75", "sm_121"):
         rtc.case(arch, KERNEL, [FAST, f"-arch={arch}"])
-    bump = chosen("bump", "bump") + KERNEL
+    bump = chosen("bump") + KERNEL
     for arch in ("sm_75", "sm_80", "sm_90", "sm_100", "sm_121"):
         rtc.case(f"bump for {arch}, optimized", bump, [f"-arch={arch}"])
     for standard in (11, 14, 17, 20):

@@ -99,4 +99,7 @@ typedef struct conform_kernels {
     conform_launcher release_two;
 } conform_kernels;
 
+/* The table of an allocator on a target; NULL: it does not run there. */
+const conform_kernels *conform_kernels_find(const char *allocator, wh_target target);
+
 #endif

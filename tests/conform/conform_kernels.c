@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "warpheap/detail/alloc/tables.h"
 #include "warpheap/warpheap.h"
 
 typedef struct conform_args {
@@ -19,7 +20,7 @@ WH_FN void note_error(const conform_call *c, uint32_t error, uint64_t item) {
     }
 }
 
-/* --- who works on what ---------------------------------------------------------------- */
+/* --- who works on what ------------------------------------------------------------------------ */
 
 /* Lanes that exist in the calling lane's warp. */
 WH_FN uint32_t lanes_here(void) {
@@ -60,7 +61,7 @@ WH_FN int skips(const conform_call *c, uint32_t round) {
             continue;                                                                              \
         } else
 
-/* --- patterns ---------------------------------------------------------------------------- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 WH_FN uint64_t mix(uint64_t x) {
     x = (x ^ x >> 31) * 0x7fb5d329728ea185u;
@@ -99,7 +100,7 @@ WH_FN uint64_t key_of(const conform_call *c, uint64_t k) {
     return c->seed + k * 0x9e3779b97f4a7c15u;
 }
 
-/* --- single blocks -------------------------------------------------------------------------- */
+/* --- single blocks ---------------------------------------------------------------------------- */
 
 /* Checks a new block of at least n bytes; returns how many bytes may be used. */
 WH_FN uint64_t check_block(const conform_args *a, const void *p, uint64_t n, uint64_t align,
@@ -154,8 +155,7 @@ WH_FN void keep_block(const conform_args *a, uint64_t k, void *p, uint64_t n, ui
     }
 }
 
-/* --- what must give NULL or do nothing ---------------------------------------------------------
- */
+/* --- what must give NULL or do nothing -------------------------------------------------------- */
 
 WH_FN void expect_null(const conform_args *a, void *p, uint64_t which) {
     if (p != NULL) {
@@ -211,8 +211,7 @@ WH_KERNEL(edges, conform_args, a) {
     }
 }
 
-/* --- items
- * ------------------------------------------------------------------------------------------ */
+/* --- items ------------------------------------------------------------------------------------ */
 
 WH_KERNEL(allocate, conform_args, a) {
     if (!works(&a.c)) {
@@ -227,7 +226,7 @@ WH_KERNEL(allocate, conform_args, a) {
         void *p = NULL;
         uint64_t align = 16;
         if (a.c.how == CONFORM_CALLOC) { /* two sites: lanes part ways */
-            const uint64_t part = n % 3 == 0 ? 3 : n % 2 == 0 ? 2 : 1;
+            const uint64_t half = n % 2 == 0 ? 2 : 1, part = n % 3 == 0 ? 3 : half;
             p = k % 2 == 0 ? wh_calloc(a.heap, part, n / part) : wh_calloc(a.heap, n / part, part);
             if (p != NULL) {
                 check_zero(&a, p, n, k);
@@ -394,8 +393,7 @@ WH_KERNEL(resize, conform_args, a) {
     }
 }
 
-/* --- out of memory
- * --------------------------------------------------------------------------------------- */
+/* --- out of memory ---------------------------------------------------------------------------- */
 
 WH_KERNEL(exhaust, conform_args, a) {
     if (!works(&a.c)) {
@@ -416,8 +414,7 @@ WH_KERNEL(exhaust, conform_args, a) {
     }
 }
 
-/* --- malloc and free in one kernel
- * -------------------------------------------------------------------------- */
+/* --- malloc and free in one kernel ------------------------------------------------------------ */
 
 /* Out of line: see churn_two. */
 WH_FN_SLOW void churn_lane(const conform_args *a) {
@@ -481,7 +478,7 @@ WH_KERNEL(churn_two, conform_args, a) {
     }
 }
 
-/* --- parts of warps ---------------------------------------------------------------------- */
+/* --- parts of warps --------------------------------------------------------------------------- */
 
 /* What a lane has to say in a turn. All lanes know, so each can check what it hears. */
 WH_FN uint32_t says(uint64_t seed, uint32_t lane, uint32_t turn) {
@@ -551,8 +548,7 @@ WH_KERNEL(parts, conform_args, a) {
     }
 }
 
-/* --- two heaps
- * ---------------------------------------------------------------------------------------------- */
+/* --- two heaps -------------------------------------------------------------------------------- */
 
 /* Warps take turns: lanes that call together pass the same heap. aligns[k] says which one
  * has item k. */
@@ -613,7 +609,7 @@ WH_KERNEL(left, conform_args, a) {
     }
 }
 
-/* --- the table ------------------------------------------------------------------------ */
+/* --- the table -------------------------------------------------------------------------------- */
 
 /* clang-format off */
 #define KERNELS(X)                                            \
@@ -643,13 +639,5 @@ static wh_status bind(const wh_heap *heap, conform_handle *handle) {
     return s;
 }
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#define TABLE WH_TARGETED(WH_CAT(conform_kernels_, WH_ALLOCATOR))
-extern const conform_kernels TABLE;
 #define ROW(kernel) launch_##kernel,
-const conform_kernels TABLE = {bind, KERNELS(ROW)};
-#ifdef __cplusplus
-}
-#endif
+WH_TABLE(conform_kernels) = {bind, KERNELS(ROW)};

@@ -72,7 +72,7 @@ def main():
     readme = (root / "README.md").read_text()
     wrong = snippets(root) + links(root)
     list_h = (root / "include/warpheap/detail/alloc/list.h").read_text()
-    names = re.findall(r'^\s*X\(\w+, \w+, "([^"]+)"', list_h, re.M)
+    names = re.findall(r'^\s*X\(\w+, "([^"]+)"', list_h, re.M)
     if not names:
         wrong.append("no allocator found in list.h")
     for name in names:

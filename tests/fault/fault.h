@@ -1,9 +1,21 @@
-/* fault.h: what the files of this program share. */
+/* fault.h: what the files of this program share. Each of them is a suite: kernels that do something
+ * with an allocator or a part of core/ and note what they find wrong, a table of workloads that run
+ * these kernels, and a table of the faults that they find.
+ *
+ * To plant a fault: WH_PLANT(tag, good, bad) in the code, and a row here, {"tag", "workload"}. */
 #ifndef WH_TESTS_FAULT_H
 #define WH_TESTS_FAULT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
+#include "warpheap/detail/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/gallatin/gallatin.h"
+#include "warpheap/detail/alloc/ouroboros/ouroboros.h"
+#include "warpheap/detail/alloc/page_queue/page_queue.h"
+#include "warpheap/detail/alloc/random_walk/random_walk.h"
+#include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/tessera/tessera.h"
 #include "warpheap/heap.h"
 
 /* What a workload found wrong. */
@@ -14,14 +26,83 @@ typedef struct findings {
     uint32_t inside; /* used by the workload: how many lanes are in it */
 } findings;
 
-/* The end of a workload: checks the heap (NULL: there is none), which must be empty, says what is
- * wrong, if anything is, and takes everything down. 0: nothing was wrong. */
-int fault_verdict(const char *name, uint64_t seed, wh_status s, wh_device *device, wh_heap *heap,
-                  void *memory, findings *found);
+#define UNIVERSE 1024u /* of the tree, and words of data */
 
-/* Workloads of tessera.c: their names, up to a NULL, and one under one seed: 0 if nothing was
- * wrong, -1 if there is none of this name. */
-extern const char *const fault_tessera_names[];
-int fault_tessera_run(const char *name, uint64_t seed);
+typedef struct workload_args {
+    union { /* the handle of the workload's heap */
+        wh_tessera_ref heap;
+        wh_gallatin_ref gallatin;
+        wh_ouro_ref ouro; /* its variant says which */
+        wh_random_walk_ref pages;
+        wh_page_queue_ref queued;
+        wh_rwmalloc_ref units;
+        wh_circular_ref list;
+    };
+    findings *found;
+    wh_vqueue_words *queue;
+    wh_chunk_pool_words *pool;
+    wh_veb set;
+    wh_ring *ring;
+    uint32_t *entries;
+    uint32_t *semaphore;
+    uint64_t *data; /* plain memory that the orders protect */
+    void **kept;    /* the same memory: what threads have in the end */
+    uint32_t seed;
+    uint32_t steps, least, most, holds, kinds; /* of the workload's row */
+} workload_args;
+
+typedef wh_status (*launcher)(const wh_launch *launch, const workload_args *args);
+
+typedef enum weak_memory { WEAK_BY_SEED, WEAK_NEVER, WEAK_FORMAL } weak_memory;
+
+typedef struct workload {
+    const char *name;
+    launcher kernel, then; /* then: NULL, or what runs afterwards; the heap is checked in between */
+    uint32_t blocks, threads;
+    uint32_t steps;
+    uint32_t least, most, holds, kinds; /* what they mean says the kernel */
+    uint32_t stint;    /* sticky policy with stints of this length; 0: policies in turn */
+    weak_memory weak;  /* WEAK_BY_SEED: every other eight seeds, as on a GPU */
+    uint32_t may_fail; /* that a malloc fails is no finding */
+    /* The heap. */
+    const char *allocator; /* NULL: none */
+    wh_status (*make)(const struct workload *w, uint64_t seed, wh_heap_options *options,
+                      wh_heap **heap);
+    size_t handle_bytes;
+    wh_tuning tuning;
+    uint32_t pieces; /* make: how many segments, or chunks; few, so that memory changes hands */
+    uint64_t bytes;  /* make: above the least heap's */
+    /* Makes what lies in the simulated device's memory, which is the host's; NULL: zeros will do.
+     */
+    void (*prepare)(const workload_args *a);
+} workload;
+
+/* Where a fault shows: in the logic, everywhere; lost order, as a data race that ThreadSanitizer
+ * sees, or as an old value in the simulator's weak memory, which ThreadSanitizer does without. */
+typedef enum where_found { EVERYWHERE, UNDER_TSAN, WEAK_MEMORY } where_found;
+
+typedef struct fault {
+    const char *tag, *workload;
+    where_found where;
+} fault;
+
+/* Both tables end with a row without a name. */
+typedef struct suite {
+    const char *name;
+    const workload *workloads;
+    const fault *faults;
+    uint64_t step_budget;
+} suite;
+
+extern const suite fault_core, fault_gallatin, fault_ouroboros, fault_walks, fault_lists,
+    fault_tessera;
+
+/* Runs a workload of the suite under one seed. 0: nothing wrong. The policy goes with the seed. */
+int fault_run(const suite *of, const workload *w, uint64_t seed);
+
+WH_FN uint32_t next(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
 
 #endif

@@ -7,23 +7,6 @@
 
 #include "warpheap/warpheap.h"
 
-typedef struct workload_args {
-    wh_heap_ref heap;
-    findings *found;
-    uint32_t seed;
-    uint32_t steps;
-    uint32_t most;  /* largest request, in bytes */
-    uint32_t holds; /* blocks that a lane has at once, 1 or 2 */
-    uint32_t least; /* smallest, if it is not 16 */
-    uint32_t kinds; /* of blocks of tessera_runs; 0: runs, of which one fits */
-    void **kept;    /* tessera_packs: what each thread has in the end; tessera_scattered: runs */
-} workload_args;
-
-WH_FN uint32_t next(uint32_t *state) {
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
-}
-
 /* The shard is one of a heap that has been exhausted for a while: takes look at the lists first,
  * without entering slabs. */
 WH_FN wh_tessera_shard *shard_of_empty_pool(const wh_tessera_core *g) {
@@ -290,19 +273,6 @@ WH_KERNEL(tessera_packs, workload_args, a) {
 
 WH_KERNEL(tessera_free_kept, workload_args, a) {
     wh_free(a.heap, a.kept[wh_thread_id()]);
-}
-
-static wh_status run_packs(const wh_launch *launch, workload_args *a, wh_heap *heap) {
-    void *kept = NULL;
-    wh_report report;
-    wh_status s =
-        wh_device_alloc(launch->device, &kept, launch->blocks * launch->threads * sizeof *a->kept);
-    a->kept = (void **)kept;
-    s = s == WH_OK ? tessera_packs(launch, a) : s;
-    s = s == WH_OK ? wh_heap_check(heap, &report) : s;
-    s = s == WH_OK ? tessera_free_kept(launch, a) : s;
-    (void)wh_device_free(launch->device, kept);
-    return s;
 }
 
 /* All four slots of the only chunk are taken, and a malloc has been told so. One lane has freed one
@@ -746,7 +716,7 @@ WH_KERNEL(tessera_asked, workload_args, a) {
         if (frees) {
             wh_add_u32_relaxed(&a.found->overlaps, wh_malloc(a.heap, a.most) != p[k]);
         }
-        wh_syncwarp(WH_FULL_WARP);
+        wh_syncwarp(all);
     }
     for (uint32_t k = 0; leads && k < 4; k++) {
         wh_free(a.heap, p[k]);
@@ -801,7 +771,7 @@ WH_KERNEL(tessera_handed, workload_args, a) {
         unsigned char *p = NULL;
         uint32_t last = chunk;
         if (detaches) {
-            (void)wh_tessera_detach_(g, all, 0);
+            (void)wh_tessera_detach_(g, WH_FULL_WARP, 0);
         } else {
             p = (unsigned char *)wh_tessera_gather_slots_(g, 0, c, NULL);
             const uint32_t at = p != NULL ? (uint32_t)((p - g->base) >> g->chunk_log2) : 0;
@@ -875,204 +845,163 @@ WH_KERNEL(tessera_drain, workload_args, a) {
     }
 }
 
-static wh_status run_scattered(const wh_launch *launch, workload_args *a) {
+static wh_status run_scattered(const wh_launch *launch, const workload_args *a) {
     const wh_launch alone = {launch->device, 1, 1, NULL};
-    const size_t bytes = a->heap.core.n_chunks * sizeof *a->kept;
-    void *kept = NULL;
-    wh_status s = wh_device_alloc(launch->device, &kept, bytes);
-    s = s == WH_OK ? wh_device_set(launch->device, kept, 0, bytes) : s;
-    a->kept = (void **)kept;
-    s = s == WH_OK ? tessera_fill(&alone, a) : s;
+    wh_status s = tessera_fill(&alone, a);
     s = s == WH_OK ? tessera_scattered(launch, a) : s;
-    s = s == WH_OK ? tessera_drain(&alone, a) : s;
-    wh_device_free(launch->device, kept);
-    return s;
+    return s == WH_OK ? tessera_drain(&alone, a) : s;
 }
 
-#define SPARE 1001u
-#define UNDER_WAY 1002u
-#define ALONE 9u
-#define PACKS 10u
-#define LISTED_PACKS 11u
-#define LATE_LEAVE 12u
-#define VERDICT 13u
-#define WHOLE_WARP 14u
-#define ANSWERED 15u
-#define LATE_SLOT 16u
-#define SCATTERED 17u
-#define DRESSED 18u
-#define EACH 19u
-#define UNLISTED 20u
-#define LATE_ENDS 21u
-#define NOTHING 22u
-#define COUNTED 23u
-#define ASKED 24u
-#define HANDED 25u
-#define SLABS 26u
+/* --- the suite -------------------------------------------------------------------------------- */
 
-typedef struct workload {
-    const char *name;
-    uint32_t chunks;
-    uint32_t shards;
-    uint32_t lanes; /* 0: one for each chunk; or one that runs the kernel of this name: */
-    uint32_t steps, most, holds;
-    uint32_t least;
-    uint32_t fits;        /* what all lanes ask for at once always fits: no malloc may fail */
-    uint32_t chunk_bytes; /* 0: 1 KiB */
-    uint32_t runs; /* tessera_runs with so many kinds of blocks, or ALONE ...; 0: tessera_churn */
-} workload;
+/* The least heap of so many chunks, of which each takes more than its size: found by trying. */
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_heap **heap) {
+    (void)seed;
+    wh_status s = wh_heap_min_bytes(o, &o->bytes); /* one chunk */
+    for (;;) {
+        wh_tessera_ref h;
+        memset(&h, 0, sizeof h);
+        s = s == WH_OK ? wh_heap_create(heap, o) : s;
+        s = s == WH_OK ? wh_heap_handle(*heap, &h) : s;
+        const uint32_t chunks = h.core.n_chunks;
+        if (s != WH_OK || chunks >= w->pieces) {
+            return s;
+        }
+        wh_heap_destroy(*heap);
+        *heap = NULL;
+        /* Most of the way at once. */
+        const uint32_t lacking = w->pieces - chunks;
+        o->bytes += lacking > 1 ? (uint64_t)(lacking - 1) * o->tuning.chunk_bytes : 256;
+    }
+}
 
-/* In the order of fault_tessera_names. */
+#define HEAP(chunks, bytes_of_each, sets)                                         \
+    .allocator = "tessera", .make = make, .handle_bytes = sizeof(wh_tessera_ref), \
+    .pieces = (chunks), .tuning = {.chunk_bytes = (bytes_of_each), .buffers = (sets)}
+
+/* may_fail: what all lanes ask for at once need not fit. */
 static const workload workloads[] = {
-    {"tessera-churn", 3, 1, 16, 60, 512, 2, 16, 0, 0, 0},
-    {"tessera-small", 3, 2, 24, 40, 64, 2, 16, 0, 0, 0},
-    {"tessera-chunks", 2, 1, 0, 200, 128, 1, 16, 1, 0, 0},
-    {"tessera-slots", 1, 1, 16, 40, 64, 1, 64, 1, 0, 0},      /* 16 slots in the only chunk */
-    {"tessera-quarters", 1, 1, 4, 600, 256, 1, 256, 1, 0, 0}, /* 4: it is often empty */
-    {"tessera-halves", 1, 1, 2, 12000, 512, 1, 512, 1, 0, 0},
-    {"tessera-spares", 64, 1, 128, 30, 512, 1, 512, 1, 0, 0},
-    {"tessera-parts", 256, 1, 0, 12, 128, 1, 16, 1, 0, 0}, /* spans of several slabs */
-    {"tessera-spare", 256, 1, SPARE, 1, 512, 1, 256, 1, 0, 0},
-    {"tessera-under-way", 1, 1, UNDER_WAY, 1, 16, 1, 512, 1, 2048, 0},
-    {"tessera-words", 2, 1, 16, 80, 16, 1, 16, 1, 2048, 0},        /* two words a slab */
-    {"tessera-turns", 4, 1, 16, 200, 512, 1, 16, 0, 0, 0},         /* slabs often change class */
-    {"tessera-wide-turns", 2, 1, 16, 1600, 48, 1, 16, 0, 4096, 0}, /* such of several words */
-    {"tessera-runs", 23, 2, 6, 120, 64, 2, 64, 1, 1024, 3},
-    {"tessera-alone", 2, 1, 2, 400, 64, 2, 64, 1, 1024, ALONE},
-    {"tessera-warp", 1, 1, 32, 20, 64, 1, 64, 1, 2048, WHOLE_WARP}, /* a slot for each lane */
-    {"tessera-verdict", 1, 1, 1, 1, 256, 1, 256, 1, 0, VERDICT},
-    {"tessera-verdict-warp", 1, 1, 32, 1, 256, 1, 256, 1, 0, VERDICT},
-    {"tessera-answered", 1, 1, 2, 60, 512, 1, 256, 1, 0, ANSWERED},
-    {"tessera-late-slot", 1, 1, 1, 1, 512, 1, 512, 1, 0, LATE_SLOT},
-    {"tessera-late-leave", 1, 1, 2, 1, 16, 1, 16, 1, 2048, LATE_LEAVE},
-    {"tessera-late-pack", 66, 1, 32, 1, 128, 1, 16, 1, 1024, PACKS},
-    {"tessera-packs", 66, 1, 256, 24, 512, 1, 128, 0, 1024, LISTED_PACKS},
-    {"tessera-scattered", 64, 1, 192, 200, 64, 1, 16, 1, 1024, SCATTERED},
-    {"tessera-dressed", 1, 1, 2, 40, 32, 1, 16, 1, 4096, DRESSED},
-    {"tessera-dressed-each", 1, 1, 2, 40, 32, 2, 16, 1, 4096, DRESSED},
-    {"tessera-each", 1, 1, 2, 100, 512, 1, 256, 1, 1024, EACH},
-    {"tessera-each-words", 1, 1, 2, 20, 32, 1, 48, 1, 4096, EACH},
-    {"tessera-unlisted", 1, 1, 2, 200, 512, 1, 512, 1, 1024, UNLISTED},
-    {"tessera-late-words", 1, 1, 1, 1, 48, 1, 48, 1, 4096, LATE_SLOT},
-    {"tessera-late-ends", 1, 1, 2, 100, 48, 1, 48, 1, 4096, LATE_ENDS},
-    {"tessera-nothing", 1, 1, 2, 100, 48, 1, 48, 1, 4096, NOTHING},
-    {"tessera-counted", 1, 1, 2, 1000, 512, 1, 256, 1, 0, COUNTED},
-    {"tessera-asked", 2, 1, 2, 40, 512, 1, 512, 1, 1024, ASKED}, /* two slots a chunk */
-    {"tessera-asked-warp", 2, 1, 4, 40, 512, 1, 512, 1, 1024, ASKED},
-    {"tessera-detached", 64, 1, 64, 1, 256, 1, 256, 1, 1024, HANDED},
-    {"tessera-gathered", 64, 1, 64, 1, 160, 2, 160, 1, 1024, HANDED},
-    {"tessera-slabs", 66, 1, 256, 24, 512, 1, 512, 0, 16384, SLABS},
+    {"tessera-churn", tessera_churn, NULL, 8, 2, 60, 16, 512, 2, .may_fail = 1, HEAP(3, 1024, 1)},
+    {"tessera-small", tessera_churn, NULL, 12, 2, 40, 16, 64, 2, .may_fail = 1, HEAP(3, 1024, 2)},
+    {"tessera-chunks", tessera_churn, NULL, 1, 2, 200, 16, 128, 1, HEAP(2, 1024, 1)},
+    {"tessera-slots", tessera_churn, NULL, 8, 2, 40, 64, 64, 1,
+     HEAP(1, 1024, 1)}, /* 16 slots in the only chunk */
+    {"tessera-quarters", tessera_churn, NULL, 2, 2, 600, 256, 256, 1,
+     HEAP(1, 1024, 1)}, /* 4: it is often empty */
+    {"tessera-halves", tessera_churn, NULL, 1, 2, 12000, 512, 512, 1, HEAP(1, 1024, 1)},
+    {"tessera-spares", tessera_churn, NULL, 64, 2, 30, 512, 512, 1, HEAP(64, 1024, 1)},
+    {"tessera-parts", tessera_churn, NULL, 128, 2, 12, 16, 128, 1,
+     HEAP(256, 1024, 1)}, /* spans of several slabs */
+    {"tessera-spare", tessera_spare, NULL, 1, 1, 1, 256, 512, 1, HEAP(256, 1024, 1)},
+    {"tessera-under-way", tessera_under_way, NULL, 1, 1, 1, 512, 16, 1, HEAP(1, 2048, 1)},
+    {"tessera-words", tessera_churn, NULL, 8, 2, 80, 16, 16, 1,
+     HEAP(2, 2048, 1)}, /* two words a slab */
+    {"tessera-turns", tessera_churn, NULL, 8, 2, 200, 16, 512, 1, .may_fail = 1,
+     HEAP(4, 1024, 1)}, /* slabs often change class */
+    {"tessera-wide-turns", tessera_churn, NULL, 8, 2, 1600, 16, 48, 1, .may_fail = 1,
+     HEAP(2, 4096, 1)}, /* such of several words */
+    {"tessera-runs", tessera_runs, NULL, 3, 2, 120, 64, 64, 2, .kinds = 3, HEAP(23, 1024, 2)},
+    {"tessera-alone", tessera_runs, NULL, 2, 1, 400, 64, 64, 2, HEAP(2, 1024, 1)},
+    {"tessera-warp", tessera_warp, NULL, 1, 32, 20, 64, 64, 1,
+     HEAP(1, 2048, 1)}, /* a slot for each lane */
+    {"tessera-verdict", tessera_verdict, NULL, 1, 1, 1, 256, 256, 1, HEAP(1, 1024, 1)},
+    {"tessera-verdict-warp", tessera_verdict, NULL, 1, 32, 1, 256, 256, 1, HEAP(1, 1024, 1)},
+    {"tessera-answered", tessera_answered, NULL, 2, 1, 60, 256, 512, 1, HEAP(1, 1024, 1)},
+    {"tessera-late-slot", tessera_late_slot, NULL, 1, 1, 1, 512, 512, 1, HEAP(1, 1024, 1)},
+    {"tessera-late-leave", tessera_late_leave, NULL, 2, 1, 1, 16, 16, 1, HEAP(1, 2048, 1)},
+    {"tessera-late-pack", tessera_late_pack, NULL, 1, 32, 1, 16, 128, 1, HEAP(66, 1024, 1)},
+    {"tessera-packs", tessera_packs, tessera_free_kept, 8, 32, 24, 128, 512, 1, .may_fail = 1,
+     HEAP(66, 1024, 1)},
+    {"tessera-scattered", run_scattered, NULL, 6, 32, 200, 16, 64, 1, HEAP(64, 1024, 1)},
+    {"tessera-dressed", tessera_dressed, NULL, 2, 1, 40, 16, 32, 1, HEAP(1, 4096, 1)},
+    {"tessera-dressed-each", tessera_dressed, NULL, 2, 1, 40, 16, 32, 2, HEAP(1, 4096, 1)},
+    {"tessera-each", tessera_each, NULL, 2, 1, 100, 256, 512, 1, HEAP(1, 1024, 1)},
+    {"tessera-each-words", tessera_each, NULL, 2, 1, 20, 48, 32, 1, HEAP(1, 4096, 1)},
+    {"tessera-unlisted", tessera_unlisted, NULL, 2, 1, 200, 512, 512, 1, HEAP(1, 1024, 1)},
+    {"tessera-late-words", tessera_late_slot, NULL, 1, 1, 1, 48, 48, 1, HEAP(1, 4096, 1)},
+    {"tessera-late-ends", tessera_late_ends, NULL, 2, 1, 100, 48, 48, 1, HEAP(1, 4096, 1)},
+    {"tessera-nothing", tessera_nothing, NULL, 2, 1, 100, 48, 48, 1, HEAP(1, 4096, 1)},
+    {"tessera-counted", tessera_counted, NULL, 2, 1, 1000, 256, 512, 1, .stint = 128,
+     HEAP(1, 1024, 1)},
+    {"tessera-asked", tessera_asked, NULL, 2, 1, 40, 512, 512, 1, .weak = WEAK_FORMAL,
+     HEAP(2, 1024, 1)}, /* two slots a chunk */
+    {"tessera-asked-warp", tessera_asked, NULL, 2, 2, 40, 512, 512, 1, .weak = WEAK_FORMAL,
+     HEAP(2, 1024, 1)},
+    {"tessera-detached", tessera_handed, NULL, 2, 32, 1, 256, 256, 1, .weak = WEAK_NEVER,
+     HEAP(64, 1024, 1)},
+    {"tessera-gathered", tessera_handed, NULL, 2, 32, 1, 160, 160, 2, .weak = WEAK_NEVER,
+     HEAP(64, 1024, 1)},
+    {"tessera-slabs", tessera_slabs, NULL, 8, 32, 24, 512, 512, 1, .weak = WEAK_FORMAL,
+     .may_fail = 1, HEAP(66, 16384, 1)},
+    {.name = NULL},
 };
-const char *const fault_tessera_names[] = {
-    "tessera-churn",      "tessera-small",        "tessera-chunks",
-    "tessera-slots",      "tessera-quarters",     "tessera-halves",
-    "tessera-spares",     "tessera-parts",        "tessera-spare",
-    "tessera-under-way",  "tessera-words",        "tessera-turns",
-    "tessera-wide-turns", "tessera-runs",         "tessera-alone",
-    "tessera-warp",       "tessera-verdict",      "tessera-verdict-warp",
-    "tessera-answered",   "tessera-late-slot",    "tessera-late-leave",
-    "tessera-late-pack",  "tessera-packs",        "tessera-scattered",
-    "tessera-dressed",    "tessera-dressed-each", "tessera-each",
-    "tessera-each-words", "tessera-unlisted",     "tessera-late-words",
-    "tessera-late-ends",  "tessera-nothing",      "tessera-counted",
-    "tessera-asked",      "tessera-asked-warp",   "tessera-detached",
-    "tessera-gathered",   "tessera-slabs",        NULL};
 
-int fault_tessera_run(const char *name, uint64_t seed) {
-    static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
-                                             WH_SIM_PCT};
-    const workload *w = NULL;
-    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
-        w = strcmp(workloads[i].name, name) == 0 ? &workloads[i] : w;
-    }
-    if (w == NULL) {
-        return -1;
-    }
-    wh_sim_options sim;
-    wh_heap_options options;
-    workload_args a;
-    findings found;
-    wh_device *device = NULL;
-    wh_heap *heap = NULL;
-    memset(&sim, 0, sizeof sim);
-    memset(&options, 0, sizeof options);
-    memset(&a, 0, sizeof a);
-    memset(&found, 0, sizeof found);
-    sim.seed = seed;
-    sim.policy = w->runs == COUNTED ? WH_SIM_STICKY : policies[seed % 4];
-    sim.policy_arg = w->runs == COUNTED ? 128 : 0; /* a whole search at a stretch */
-    sim.weak = w->runs == ASKED || w->runs == SLABS
-                   ? WH_SIM_WEAK_FORMAL               /* without P8 _GPU shows nothing wrong */
-               : w->runs == HANDED ? WH_SIM_WEAK_NONE /* its lanes may see old words else */
-               : seed / 8 % 2 != 0 ? WH_SIM_WEAK_GPU
-                                   : WH_SIM_WEAK_NONE;
-    sim.step_budget = 20000000;
-    sim.blocks_per_sm = 8;
-    wh_status s = wh_device_open(&device, "sim", &sim);
-    options.device = device;
-    options.allocator = "tessera";
-    options.tuning.chunk_bytes = w->chunk_bytes != 0 ? w->chunk_bytes : 1024;
-    options.tuning.buffers = w->shards;
-    s = s == WH_OK ? wh_heap_min_bytes(&options, &options.bytes) : s; /* one chunk */
-    for (uint32_t chunks = 0; s == WH_OK && chunks < w->chunks;) {
-        wh_heap_destroy(heap);
-        heap = NULL;
-        s = wh_heap_create(&heap, &options);
-        s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
-        chunks = s == WH_OK ? a.heap.core.n_chunks : chunks;
-        /* Most of the way at once: a chunk takes more than its size. */
-        options.bytes +=
-            chunks + 1 < w->chunks ? (w->chunks - chunks - 1) * options.tuning.chunk_bytes : 256;
-    }
-    void *memory = NULL;
-    s = s == WH_OK ? wh_device_alloc(device, &memory, sizeof found) : s;
-    s = s == WH_OK ? wh_device_set(device, memory, 0, sizeof found) : s;
-    a.found = memory;
-    a.seed = (uint32_t)seed;
-    a.steps = w->steps;
-    a.most = w->most;
-    a.holds = w->holds;
-    a.least = w->least;
-    a.kinds = w->runs != ALONE ? w->runs : 0;
-    const int alone = w->lanes == SPARE || w->lanes == UNDER_WAY;
-    const uint32_t lanes = alone           ? 1
-                           : w->lanes != 0 ? w->lanes
-                                           : w->chunks,
-                   block = w->runs == ASKED ? lanes / 2
-                           : w->runs == PACKS || w->runs == LISTED_PACKS || w->runs == WHOLE_WARP ||
-                                   w->runs == SCATTERED || w->runs == HANDED || w->runs == SLABS ||
-                                   (w->runs == VERDICT && lanes > 1)
-                               ? 32
-                           : lanes > 1 && w->runs != ALONE && w->runs != LATE_LEAVE &&
-                                   w->runs != DRESSED && w->runs != ANSWERED && w->runs != EACH &&
-                                   w->runs != UNLISTED && w->runs != LATE_ENDS &&
-                                   w->runs != NOTHING && w->runs != COUNTED
-                               ? 2
-                               : 1;
-    const wh_launch launch = {device, lanes / block, block, NULL};
-    s = s != WH_OK                ? s
-        : w->lanes == SPARE       ? tessera_spare(&launch, &a)
-        : w->lanes == UNDER_WAY   ? tessera_under_way(&launch, &a)
-        : w->runs == LATE_LEAVE   ? tessera_late_leave(&launch, &a)
-        : w->runs == WHOLE_WARP   ? tessera_warp(&launch, &a)
-        : w->runs == ANSWERED     ? tessera_answered(&launch, &a)
-        : w->runs == LATE_SLOT    ? tessera_late_slot(&launch, &a)
-        : w->runs == VERDICT      ? tessera_verdict(&launch, &a)
-        : w->runs == PACKS        ? tessera_late_pack(&launch, &a)
-        : w->runs == LISTED_PACKS ? run_packs(&launch, &a, heap)
-        : w->runs == SCATTERED    ? run_scattered(&launch, &a)
-        : w->runs == DRESSED      ? tessera_dressed(&launch, &a)
-        : w->runs == EACH         ? tessera_each(&launch, &a)
-        : w->runs == UNLISTED     ? tessera_unlisted(&launch, &a)
-        : w->runs == LATE_ENDS    ? tessera_late_ends(&launch, &a)
-        : w->runs == NOTHING      ? tessera_nothing(&launch, &a)
-        : w->runs == COUNTED      ? tessera_counted(&launch, &a)
-        : w->runs == ASKED        ? tessera_asked(&launch, &a)
-        : w->runs == HANDED       ? tessera_handed(&launch, &a)
-        : w->runs == SLABS        ? tessera_slabs(&launch, &a)
-        : w->runs != 0            ? tessera_runs(&launch, &a)
-                                  : tessera_churn(&launch, &a);
-    s = s == WH_OK ? wh_device_copy_out(device, &found, a.found, sizeof found) : s;
-    found.nulls = w->fits ? found.nulls : 0;
-    return fault_verdict(w->name, seed, s, device, heap, memory, &found);
-}
+static const fault faults[] = {
+    {"free_waits", "tessera-warp",
+     EVERYWHERE}, /* a lane returns before its leader has freed for it */
+    {"tessera_back", "tessera-parts", EVERYWHERE}, /* chunks claimed with a span and not put back */
+    {"tessera_i4", "tessera-small", EVERYWHERE},   /* slots out of a slab that its freer owns */
+    {"tessera_i4_each", "tessera-each", EVERYWHERE}, /* ... by who has seen it before that */
+    {"tessera_i4_each", "tessera-each-words", EVERYWHERE},
+    {"tessera_i5", "tessera-wide-turns", EVERYWHERE}, /* a taker enters a slab that has been shut */
+    {"tessera_i6", "tessera-small", EVERYWHERE},      /* a slab with free slots that nobody lists */
+    {"tessera_i6_each", "tessera-unlisted",
+     EVERYWHERE},                                     /* ... once it has been taken off the list */
+    {"tessera_i6_pack", "tessera-packs", EVERYWHERE}, /* ... or a pack with free blocks */
+    {"tessera_t1", "tessera-turns", EVERYWHERE},      /* no second look at the tag */
+    {"tessera_t1_each", "tessera-each", EVERYWHERE},  /* ... of who does not enter */
+    {"tessera_t1_each", "tessera-dressed-each", EVERYWHERE},
+    {"tessera_t1_pack", "tessera-late-pack", EVERYWHERE}, /* ... of who takes a block of a pack */
+    {"tessera_t1_tags", "tessera-late-pack",
+     EVERYWHERE}, /* ... or at the tags that say where it is */
+    {"tessera_t1_past", "tessera-late-slot",
+     EVERYWHERE}, /* slot 0 without the bits that go with it */
+    {"tessera_t1_past", "tessera-late-words", EVERYWHERE}, /* ... or the first of another word */
+    {"tessera_t1_ends", "tessera-late-ends", EVERYWHERE}, /* ... by who has taken it without them */
+    {"tessera_x2_nothing", "tessera-nothing",
+     EVERYWHERE}, /* nothing given back, counted as a free */
+    {"tessera_p4", "tessera-scattered",
+     EVERYWHERE}, /* NULL while a take holds chunks for a moment */
+    {"tessera_x1_quiet", "tessera-under-way", EVERYWHERE}, /* ... or without a quiet start */
+    {"tessera_x1_same", "tessera-halves", EVERYWHERE},     /* ... or end */
+    {"tessera_x1_spare", "tessera-spare", EVERYWHERE},     /* ... or a spare span */
+    {"tessera_x1_transit", "tessera-halves", EVERYWHERE}, /* ... or a slab on its way to the pool */
+    {"tessera_x1_shut", "tessera-under-way", EVERYWHERE}, /* ... or one that a free has shut */
+    {"tessera_x1_words", "tessera-answered", EVERYWHERE}, /* ... or a slot that is not listed yet */
+    {"tessera_x2_free", "tessera-verdict", EVERYWHERE},   /* ... or by what was so before a free */
+    {"tessera_x2_free", "tessera-verdict-warp", EVERYWHERE},
+    {"tessera_p6", "tessera-counted", EVERYWHERE}, /* ... or without what had been counted */
+    {"tessera_x3", "tessera-answered",
+     EVERYWHERE}, /* ... or by a search that began before the request */
+    {"tessera_run_rest", "tessera-runs",
+     EVERYWHERE}, /* chunks claimed for an alignment and not put back */
+    {"tessera_run_same", "tessera-under-way",
+     EVERYWHERE},                                        /* NULL for a run while chunks are moved */
+    {"tessera_run_events", "tessera-alone", EVERYWHERE}, /* ... or by what was so before a free */
+    {"tessera_p7_rest", "tessera-turns",
+     WEAK_MEMORY}, /* slots to take before the slab's tag is there */
+    {"tessera_p7_enter", "tessera-wide-turns", WEAK_MEMORY}, /* ... or takers let in */
+    {"tessera_p7_state", "tessera-dressed", WEAK_MEMORY},    /* ... or by who tells them so */
+    {"tessera_p8_ask", "tessera-asked", WEAK_MEMORY}, /* NULL for who has freed, then asked */
+    {"tessera_p8_lanes", "tessera-asked-warp", WEAK_MEMORY}, /* ... or asked with who has */
+    {"tessera_p8_search", "tessera-asked-warp",
+     WEAK_MEMORY},                                          /* ... by a search that saw that late */
+    {"tessera_p8_told", "tessera-asked-warp", WEAK_MEMORY}, /* ... or lanes of it that did */
+    {"tessera_p2_lanes", "tessera-slabs", WEAK_MEMORY}, /* a block before its slab's tag is there */
+    {"tessera_p1_free", "tessera-churn", UNDER_TSAN},
+    {"tessera_p1_state", "tessera-words", UNDER_TSAN},
+    {"tessera_p1_leave", "tessera-late-leave", UNDER_TSAN},
+    {"tessera_p1_wide", "tessera-words", UNDER_TSAN},
+    {"tessera_p1_each", "tessera-each", UNDER_TSAN},
+    {"tessera_p1_block", "tessera-packs", UNDER_TSAN},
+    {"tessera_p2_claim", "tessera-small", UNDER_TSAN},
+    {"tessera_p2_publish", "tessera-quarters", UNDER_TSAN},
+    {"tessera_p2_spare", "tessera-spares", UNDER_TSAN},
+    {"tessera_p2_lanes", "tessera-packs", UNDER_TSAN},
+    {"tessera_p3_detached", "tessera-detached",
+     UNDER_TSAN}, /* slots of a slab that another lane has got */
+    {"tessera_p3_gathered", "tessera-gathered", UNDER_TSAN},
+    {NULL, NULL, EVERYWHERE},
+};
+
+const suite fault_tessera = {"tessera", workloads, faults, 20000000};

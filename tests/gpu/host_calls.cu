@@ -244,5 +244,8 @@ int main() {
         CHECK(cudaDeviceSynchronize() == cudaSuccess);
     }
     std::printf("%d failures\n", failures);
-    return failures != 0 ? 1 : gpu ? 0 : 77;
+    if (failures != 0) {
+        return 1;
+    }
+    return gpu ? 0 : 77;
 }

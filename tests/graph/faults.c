@@ -21,7 +21,6 @@
 #undef WH_FAULTS
 #define WH_FAULTS 1
 #define WH_ALLOCATOR bump
-#define WH_ALLOCATOR_FAMILY bump
 #include "warpheap/warpheap.h"
 #undef WH_TARGETED
 #define WH_TARGETED(name) WH_CAT(name, _faults)
@@ -68,6 +67,8 @@ static int run_seed(uint64_t seed) {
     a.from = from;
     a.to = to;
     o.arcs = &a;
+    o.emit = add_row;
+    o.context = &v;
     o.reps = 2;
     o.batch = 300;
     o.focus = 2;
@@ -83,8 +84,7 @@ static int run_seed(uint64_t seed) {
         s = wh_heap_create(&heap, &ho);
     }
     if (s == WH_OK) {
-        s = wh_graph_case_run(&o, heap, &wh_graph_kernels_bump_faults, add_row, &v, error,
-                              sizeof error);
+        s = wh_graph_case_run(&o, heap, &wh_graph_kernels_bump_faults, error, sizeof error);
     }
     wh_heap_destroy(heap);
     wh_device_close(device);

@@ -98,8 +98,10 @@ static wh_status run_case(bench_heap *b, const wh_graph_arcs *arcs, const wh_gra
     memset(&o, 0, sizeof o);
     memset(r, 0, sizeof *r);
     o.arcs = arcs;
+    o.emit = keep_row;
+    o.context = r;
     o.batch = 700;
-    const wh_status s = wh_graph_case_run(&o, b->heap, kernels, keep_row, r, error, sizeof error);
+    const wh_status s = wh_graph_case_run(&o, b->heap, kernels, error, sizeof error);
     if (s != WH_OK) {
         print_message("%s\n", error);
         assert_true(error[0] != '\0');

@@ -248,7 +248,8 @@ static void init_lists(fixture *f) {
     static uint32_t to[MAX_ARCS];
     offset[0] = 0;
     for (uint32_t v = 0; v < N_VERTICES; v++) {
-        const uint32_t n = v % 11 == 0 ? below(f, 300) : v % 3 == 0 ? 0 : below(f, 10);
+        const uint32_t most = v % 11 == 0 ? 300 : 10;
+        const uint32_t n = v % 11 != 0 && v % 3 == 0 ? 0 : below(f, most);
         offset[v + 1] = offset[v] + n;
         for (uint64_t i = offset[v]; i < offset[v + 1]; i++) {
             to[i] = below(f, N_VERTICES);

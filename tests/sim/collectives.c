@@ -348,6 +348,23 @@ enum {
     N_MISUSES
 };
 
+WH_FN void give_way(uint32_t times) {
+    for (uint32_t i = 0; i < times; i++) {
+        wh_backoff(0);
+    }
+}
+
+/* Lane 0 and the others do different things; the kind says who comes first. */
+WH_FN void warp_and_barrier(uint32_t lane, uint32_t kind) {
+    if ((lane == 0) == (kind == WARP_THEN_BARRIER)) {
+        give_way(kind == BARRIER_THEN_WARP ? 1000 : 0);
+        (void)wh_ballot(lane == 0 ? 3u : ~1u | 1u, 1);
+    } else {
+        give_way(kind == WARP_THEN_BARRIER ? 1000 : 0);
+        wh_syncthreads();
+    }
+}
+
 WH_KERNEL(misuse, misuse_args, a) {
     const uint32_t lane = wh_lane_id();
     if (wh_block_id() != 1) {
@@ -378,9 +395,7 @@ WH_KERNEL(misuse, misuse_args, a) {
             while (wh_load_u32_relaxed(a.word) < 31) {
                 wh_backoff(0);
             }
-            for (uint32_t i = 0; i < 5000; i++) {
-                wh_backoff(0);
-            }
+            give_way(5000);
             return;
         }
         wh_add_u32_relaxed(a.word, 1);
@@ -394,21 +409,7 @@ WH_KERNEL(misuse, misuse_args, a) {
         break;
     case BARRIER_THEN_WARP:
     case WARP_THEN_BARRIER:
-        if ((lane == 0) == (a.kind == WARP_THEN_BARRIER)) {
-            if (a.kind == BARRIER_THEN_WARP) {
-                for (uint32_t i = 0; i < 1000; i++) {
-                    wh_backoff(0);
-                }
-            }
-            (void)wh_ballot(lane == 0 ? 3u : ~1u | 1u, 1);
-        } else {
-            if (a.kind == WARP_THEN_BARRIER) {
-                for (uint32_t i = 0; i < 1000; i++) {
-                    wh_backoff(0);
-                }
-            }
-            wh_syncthreads();
-        }
+        warp_and_barrier(lane, a.kind);
         break;
     case DEADLOCK: /* a ring: each pair waits for the next one */
         if (lane < 3) {

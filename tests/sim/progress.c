@@ -89,9 +89,10 @@ static void test_spins_end(void **state) {
             o.policy = (wh_sim_policy)p;
             o.seed = seed;
             o.step_budget = 50 * 1000 * 1000;
-            o.policy_arg = p == WH_SIM_PCT      ? 1 + (uint32_t)(seed % 3)
-                           : p == WH_SIM_STICKY ? 100
-                                                : 0;
+            o.policy_arg = p == WH_SIM_STICKY ? 100 : 0;
+            if (p == WH_SIM_PCT) {
+                o.policy_arg = 1 + (uint32_t)(seed % 3);
+            }
             wh_device *d = open_with(&o);
             for (uint32_t backoff = 0; backoff < 2; backoff++) {
                 const uint32_t blocks = 3, threads = 40, lanes = blocks * threads;

@@ -83,196 +83,264 @@ static const struct {
 #undef VARIANT_ROW_
 };
 
+/* What each variant does: a function of the lane, by its number in the grid and in its warp, that
+ * returns what the lane has read. */
+
+/* Reads the message once the flag is 1. */
+WH_FN uint32_t read_when_acquired(box *b) {
+    for (uint32_t attempt = 0; wh_load_u32_acquire(&b->flag) == 0; attempt++) {
+        wh_backoff(attempt);
+    }
+    return b->message[0];
+}
+
+WH_FN void send(box *b) {
+    b->message[0] = 1;
+    wh_store_u32_release(&b->flag, 1);
+}
+
+/* Lane `from` writes the message, lane `to` reads it. */
+WH_FN void write_by(box *b, uint32_t me, uint32_t from) {
+    if (me == from) {
+        b->message[0] = 1;
+    }
+}
+
+WH_FN uint32_t read_by(const box *b, uint32_t me, uint32_t to) {
+    return me == to ? b->message[0] : 0;
+}
+
+WH_FN uint32_t release_acquire(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    if (id != 0) {
+        return read_when_acquired(b);
+    }
+    send(b);
+    return 0;
+}
+
+WH_FN uint32_t relaxed_store(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    if (id != 0) {
+        return read_when_acquired(b);
+    }
+    b->message[0] = 1;
+    wh_store_u32_relaxed(&b->flag, 1);
+    return 0;
+}
+
+WH_FN uint32_t relaxed_load(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    if (id == 0) {
+        send(b);
+    } else if (id == 1) {
+        while (wh_load_u32_relaxed(&b->flag) == 0) {
+        }
+        return b->message[0];
+    }
+    return 0;
+}
+
+WH_FN uint32_t relaxed_load_same_warp(box *b, uint32_t id, uint32_t lane) {
+    return relaxed_load(b, id, lane);
+}
+
+/* Lane 1 adds to the flag of lane 0, relaxed; lane 2 acquires what lane 1 has added. */
+WH_FN uint32_t pass_on(box *b, uint32_t id) {
+    if (id == 1) {
+        while (wh_load_u32_relaxed(&b->flag) == 0) {
+        }
+        wh_add_u32_relaxed(&b->flag, 1);
+    } else if (id == 2) {
+        while (wh_load_u32_acquire(&b->flag) < 2) {
+        }
+        return b->message[0];
+    }
+    return 0;
+}
+
+/* A release sequence: the middle lane's RMW is relaxed. */
+WH_FN uint32_t chain_by_rmw(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    if (id == 0) {
+        b->message[0] = 1;
+        (void)wh_fetch_add_u32_release(&b->flag, 1);
+    }
+    return pass_on(b, id);
+}
+
+WH_FN uint32_t relaxed_rmw(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    if (id == 0) {
+        b->message[0] = 1;
+        wh_add_u32_relaxed(&b->flag, 1);
+    }
+    return pass_on(b, id);
+}
+
+/* Also when the value stays. */
+WH_FN uint32_t min_is_acquire(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    if (id == 0) {
+        send(b);
+        return 0;
+    }
+    while (wh_fetch_min_u32_acquire(&b->flag, 5) == 0) {
+    }
+    return b->message[0];
+}
+
+WH_FN uint32_t failed_cas_acquires(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    if (id == 0) {
+        send(b);
+        return 0;
+    }
+    while (wh_cas_u32_acq_rel(&b->flag, 7, 8) != 1) {
+    }
+    return b->message[0];
+}
+
+WH_FN uint32_t failed_cas_does_not_release(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    if (id == 0) {
+        b->message[0] = 1;
+        (void)wh_cas_u32_acq_rel(&b->flag, 7, 8);
+        wh_store_u32_relaxed(&b->count, 1);
+        return 0;
+    }
+    while (wh_load_u32_relaxed(&b->count) == 0) {
+    }
+    (void)wh_load_u32_acquire(&b->flag);
+    return b->message[0];
+}
+
+WH_FN uint32_t ballot_orders_nothing(box *b, uint32_t id, uint32_t lane) {
+    (void)id;
+    write_by(b, lane, 3);
+    (void)wh_ballot(WH_FULL_WARP, 1);
+    return read_by(b, lane, 20);
+}
+
+WH_FN uint32_t shuffle_orders_nothing(box *b, uint32_t id, uint32_t lane) {
+    (void)id;
+    write_by(b, lane, 3);
+    (void)wh_shfl_u64(WH_FULL_WARP, lane, 3);
+    return read_by(b, lane, 20);
+}
+
+WH_FN uint32_t activemask_orders_nothing(box *b, uint32_t id, uint32_t lane) {
+    (void)id;
+    write_by(b, lane, 3);
+    (void)wh_activemask();
+    return read_by(b, lane, 20);
+}
+
+WH_FN uint32_t syncwarp(box *b, uint32_t id, uint32_t lane) {
+    (void)id;
+    b->out[lane] = lane;
+    wh_syncwarp(WH_FULL_WARP);
+    return b->out[(lane + 5) % 32];
+}
+
+WH_FN uint32_t syncwarp_twice(box *b, uint32_t id, uint32_t lane) {
+    const uint32_t x = syncwarp(b, id, lane);
+    wh_syncwarp(WH_FULL_WARP);
+    b->out[lane] = x;
+    wh_syncwarp(0x0000ffffu << (lane & 16));
+    return x + b->out[lane ^ 15];
+}
+
+WH_FN uint32_t syncwarp_of_others(box *b, uint32_t id, uint32_t lane) {
+    (void)id;
+    write_by(b, lane, 3);
+    wh_syncwarp(0x0000ffffu << (lane & 16));
+    return read_by(b, lane, 20);
+}
+
+WH_FN uint32_t after_syncwarp(box *b, uint32_t id, uint32_t lane) {
+    (void)id;
+    wh_syncwarp(WH_FULL_WARP);
+    write_by(b, lane, 3);
+    const uint32_t x = read_by(b, lane, 20);
+    wh_syncwarp(WH_FULL_WARP);
+    return x;
+}
+
+WH_FN uint32_t syncthreads(box *b, uint32_t id, uint32_t lane) {
+    uint32_t x = 0;
+    (void)lane;
+    for (uint32_t i = 0; i < 3; i++) {
+        b->out[id] = i + id;
+        wh_syncthreads();
+        x = b->out[(id + 50) % 96];
+        wh_syncthreads();
+    }
+    return x;
+}
+
+WH_FN uint32_t after_syncthreads(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    wh_syncthreads();
+    write_by(b, id, 3);
+    const uint32_t x = read_by(b, id, 90);
+    wh_syncthreads();
+    return x;
+}
+
+WH_FN uint32_t blocks_are_unordered(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    write_by(b, id, 0);
+    wh_syncthreads();
+    return read_by(b, id, 40);
+}
+
+/* What the launch before has written. */
+WH_FN uint32_t launches_are_ordered(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    const uint32_t x = b->out[79 - id] + 1;
+    b->out[100 + id] = x;
+    return x;
+}
+
+WH_FN uint32_t one_stream_is_ordered(box *b, uint32_t id, uint32_t lane) {
+    return launches_are_ordered(b, id, lane);
+}
+
+WH_FN uint32_t default_stream_is_ordered(box *b, uint32_t id, uint32_t lane) {
+    return launches_are_ordered(b, id, lane);
+}
+
+WH_FN uint32_t streams_are_unordered(box *b, uint32_t id, uint32_t lane) {
+    return launches_are_ordered(b, id, lane);
+}
+
+/* Some lanes write, then one ends the grid. */
+WH_FN uint32_t failed_launch(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    b->out[id] = 1;
+    (void)wh_load_u32_relaxed(&b->flag);
+    if (id == 0) {
+        wh_trap("on purpose");
+    }
+    wh_syncthreads();
+    return 0;
+}
+
 WH_KERNEL(message, box_args, a) {
-    box *b = a.b;
     const uint32_t id = (uint32_t)wh_thread_id(), lane = wh_lane_id();
-    uint32_t x = 0, attempt = 0;
+    uint32_t x = 0;
     switch (a.variant) {
-    case V_release_acquire:
-        if (id == 0) {
-            b->message[0] = 1;
-            wh_store_u32_release(&b->flag, 1);
-        } else {
-            while (wh_load_u32_acquire(&b->flag) == 0) {
-                wh_backoff(attempt++);
-            }
-            x = b->message[0];
-        }
+#define VARIANT_CASE_(name, race, blocks, threads) \
+    case V_##name:                                 \
+        x = name(a.b, id, lane);                   \
         break;
-    case V_relaxed_store:
-        if (id == 0) {
-            b->message[0] = 1;
-            wh_store_u32_relaxed(&b->flag, 1);
-        } else {
-            while (wh_load_u32_acquire(&b->flag) == 0) {
-            }
-            x = b->message[0];
-        }
-        break;
-    case V_relaxed_load:
-    case V_relaxed_load_same_warp:
-        if (id == 0) {
-            b->message[0] = 1;
-            wh_store_u32_release(&b->flag, 1);
-        } else if (id == 1) {
-            while (wh_load_u32_relaxed(&b->flag) == 0) {
-            }
-            x = b->message[0];
-        }
-        break;
-    case V_chain_by_rmw: /* a release sequence: the middle lane's RMW is relaxed */
-    case V_relaxed_rmw:
-        if (id == 0) {
-            b->message[0] = 1;
-            if (a.variant == V_chain_by_rmw) {
-                (void)wh_fetch_add_u32_release(&b->flag, 1);
-            } else {
-                wh_add_u32_relaxed(&b->flag, 1);
-            }
-        } else if (id == 1) {
-            while (wh_load_u32_relaxed(&b->flag) == 0) {
-            }
-            wh_add_u32_relaxed(&b->flag, 1);
-        } else {
-            while (wh_load_u32_acquire(&b->flag) < 2) {
-            }
-            x = b->message[0];
-        }
-        break;
-    case V_min_is_acquire: /* also when the value stays */
-        if (id == 0) {
-            b->message[0] = 1;
-            wh_store_u32_release(&b->flag, 1);
-        } else {
-            while (wh_fetch_min_u32_acquire(&b->flag, 5) == 0) {
-            }
-            x = b->message[0];
-        }
-        break;
-    case V_failed_cas_acquires:
-        if (id == 0) {
-            b->message[0] = 1;
-            wh_store_u32_release(&b->flag, 1);
-        } else {
-            while (wh_cas_u32_acq_rel(&b->flag, 7, 8) != 1) {
-            }
-            x = b->message[0];
-        }
-        break;
-    case V_failed_cas_does_not_release:
-        if (id == 0) {
-            b->message[0] = 1;
-            (void)wh_cas_u32_acq_rel(&b->flag, 7, 8);
-            wh_store_u32_relaxed(&b->count, 1);
-        } else {
-            while (wh_load_u32_relaxed(&b->count) == 0) {
-            }
-            (void)wh_load_u32_acquire(&b->flag);
-            x = b->message[0];
-        }
-        break;
-    case V_ballot_orders_nothing:
-        if (lane == 3) {
-            b->message[0] = 1;
-        }
-        (void)wh_ballot(~0u, 1);
-        if (lane == 20) {
-            x = b->message[0];
-        }
-        break;
-    case V_shuffle_orders_nothing:
-        if (lane == 3) {
-            b->message[0] = 1;
-        }
-        (void)wh_shfl_u64(~0u, lane, 3);
-        if (lane == 20) {
-            x = b->message[0];
-        }
-        break;
-    case V_activemask_orders_nothing:
-        if (lane == 3) {
-            b->message[0] = 1;
-        }
-        (void)wh_activemask();
-        if (lane == 20) {
-            x = b->message[0];
-        }
-        break;
-    case V_syncwarp:
-    case V_syncwarp_twice:
-        b->out[lane] = lane;
-        wh_syncwarp(~0u);
-        x = b->out[(lane + 5) % 32];
-        if (a.variant == V_syncwarp_twice) {
-            wh_syncwarp(~0u);
-            b->out[lane] = x;
-            wh_syncwarp(0x0000ffffu << (lane & 16));
-            x += b->out[lane ^ 15];
-        }
-        break;
-    case V_syncwarp_of_others:
-        if (lane == 3) {
-            b->message[0] = 1;
-        }
-        wh_syncwarp(0x0000ffffu << (lane & 16));
-        if (lane == 20) {
-            x = b->message[0];
-        }
-        break;
-    case V_after_syncwarp:
-        wh_syncwarp(~0u);
-        if (lane == 3) {
-            b->message[0] = 1;
-        }
-        if (lane == 20) {
-            x = b->message[0];
-        }
-        wh_syncwarp(~0u);
-        break;
-    case V_syncthreads:
-        for (uint32_t i = 0; i < 3; i++) {
-            b->out[id] = i + id;
-            wh_syncthreads();
-            x = b->out[(id + 50) % 96];
-            wh_syncthreads();
-        }
-        break;
-    case V_after_syncthreads:
-        wh_syncthreads();
-        if (id == 3) {
-            b->message[0] = 1;
-        }
-        if (id == 90) {
-            x = b->message[0];
-        }
-        wh_syncthreads();
-        break;
-    case V_blocks_are_unordered:
-        if (id == 0) {
-            b->message[0] = 1;
-        }
-        wh_syncthreads();
-        if (id == 40) {
-            x = b->message[0];
-        }
-        break;
-    case V_launches_are_ordered:
-    case V_one_stream_is_ordered:
-    case V_default_stream_is_ordered:
-    case V_streams_are_unordered:
-        x = b->out[79 - id] + 1;
-        b->out[100 + id] = x;
-        break;
-    default: /* failed_launch: some lanes write, then one ends the grid */
-        b->out[id] = 1;
-        (void)wh_load_u32_relaxed(&b->flag);
-        if (id == 0) {
-            wh_trap("on purpose");
-        }
-        wh_syncthreads();
+        VARIANTS(VARIANT_CASE_)
+#undef VARIANT_CASE_
+    default:
         break;
     }
-    b->out[1000 + id] = x;
+    a.b->out[1000 + id] = x;
 }
 
 WH_KERNEL(fill, box_args, a) {

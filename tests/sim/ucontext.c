@@ -21,11 +21,15 @@ int main(void) {
 #define WH_SIM_UCONTEXT 1
 /* clang-format off */
 #include "sim/fiber.c"
+#include "sim/describe.c"
+#include "sim/lanes.c"
+#include "sim/choices.c"
+#include "sim/activemask.c"
+#include "sim/weak.c"
 #include "sim/sched.c"
 #include "sim/collective.c"
-#include "sim/log.c"
-#include "sim/weak.c"
 #include "sim/spare.c"
+#include "sim/grid.c"
 #include "sim/device_sim.c"
 #include "sim/fault.c"
 #include "schedule.c"

@@ -138,9 +138,14 @@ WH_KERNEL(waits, litmus_args, a) {
 
 typedef wh_status (*launcher)(const wh_launch *l, const litmus_args *a);
 
+/* A litmus test: a variant of a kernel, in a grid of that shape. */
+typedef struct litmus {
+    launcher kernel;
+    uint32_t which, blocks, threads;
+} litmus;
+
 /* In how many seeds out[0] and out[1] were these after one launch. */
-static uint32_t count(launcher kernel, uint32_t which, uint32_t blocks, uint32_t threads,
-                      uint32_t weak, uint32_t first, uint32_t second) {
+static uint32_t count(litmus t, uint32_t weak, uint32_t first, uint32_t second) {
     uint32_t n = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         wh_sim_options o;
@@ -150,9 +155,9 @@ static uint32_t count(launcher kernel, uint32_t which, uint32_t blocks, uint32_t
         o.weak = weak;
         wh_device *d = open_with(&o);
         uint32_t *words = take(d, 1024);
-        const litmus_args a = {words, words + 64, words + 128, words + 192, which};
-        const wh_launch l = grid(d, blocks, threads);
-        assert_int_equal(kernel(&l, &a), WH_OK);
+        const litmus_args a = {words, words + 64, words + 128, words + 192, t.which};
+        const wh_launch l = grid(d, t.blocks, t.threads);
+        assert_int_equal(t.kernel(&l, &a), WH_OK);
         n += a.out[0] == first && a.out[1] == second;
         wh_device_close(d);
     }
@@ -166,53 +171,54 @@ static void test_message(void **state) {
     } cases[] = {{1, {0, 1, 1}}, {1, {0, 0, 0}}, {1, {0, 1, 1}}, {1, {0, 0, 0}},
                  {1, {0, 1, 1}}, {2, {0, 0, 0}}, {1, {0, 0, 0}}, {2, {0, 0, 1}}};
     for (uint32_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
-        const uint32_t n = count(message, i / 2, 2, 1, 1 + i % 2, cases[i / 2].value, 0);
+        const uint32_t n = count((litmus){message, i / 2, 2, 1}, 1 + i % 2, cases[i / 2].value, 0);
         if ((n != 0) != cases[i / 2].allowed[1 + i % 2]) {
             fail_msg("message %u, weak %u: an old y after a new x %u times", (unsigned)i / 2,
                      (unsigned)(1 + i % 2), (unsigned)n);
         }
     }
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(count(message, i, 2, 1, 0, cases[i].value, 0), 0); /* not without */
+        assert_int_equal(count((litmus){message, i, 2, 1}, 0, cases[i].value, 0),
+                         0); /* not without */
     }
 }
 
 static void test_buffering(void **state) {
     (void)state;
-    assert_int_equal(count(buffering, 0, 2, 1, 0, 0, 0), 0);
+    assert_int_equal(count((litmus){buffering, 0, 2, 1}, 0, 0, 0), 0);
     for (uint32_t weak = 1; weak <= 2; weak++) {
-        assert_true(count(buffering, 0, 2, 1, weak, 0, 0) > 0);
-        assert_int_equal(count(buffering, 1, 2, 1, weak, 0, 0), 0);
+        assert_true(count((litmus){buffering, 0, 2, 1}, weak, 0, 0) > 0);
+        assert_int_equal(count((litmus){buffering, 1, 2, 1}, weak, 0, 0), 0);
     }
 }
 
 static void test_coherence(void **state) {
     (void)state;
-    assert_int_equal(count(coherence, 0, 2, 1, 1, 0, 0), SEEDS);
-    assert_int_equal(count(coherence, 0, 2, 1, 2, 0, 0), SEEDS);
+    assert_int_equal(count((litmus){coherence, 0, 2, 1}, 1, 0, 0), SEEDS);
+    assert_int_equal(count((litmus){coherence, 0, 2, 1}, 2, 0, 0), SEEDS);
 }
 
 static void test_barriers(void **state) {
     (void)state;
     for (uint32_t weak = 1; weak <= 2; weak++) {
-        assert_true(count(barrier, 0, 1, 2, weak, 1, 0) > 0);
-        assert_int_equal(count(barrier, 1, 1, 2, weak, 1, 1), SEEDS);
-        assert_int_equal(count(barrier, 2, 1, 2, weak, 1, 1), SEEDS);
+        assert_true(count((litmus){barrier, 0, 1, 2}, weak, 1, 0) > 0);
+        assert_int_equal(count((litmus){barrier, 1, 1, 2}, weak, 1, 1), SEEDS);
+        assert_int_equal(count((litmus){barrier, 2, 1, 2}, weak, 1, 1), SEEDS);
     }
 }
 
 static void test_together(void **state) {
     (void)state;
     for (uint32_t weak = 1; weak <= 2; weak++) {
-        assert_true(count(together, 0, 2, 2, weak, 1, 0) > 0);
-        assert_int_equal(count(together, 1, 2, 2, weak, 1, 0), 0);
+        assert_true(count((litmus){together, 0, 2, 2}, weak, 1, 0) > 0);
+        assert_int_equal(count((litmus){together, 1, 2, 2}, weak, 1, 0), 0);
     }
 }
 
 static void test_waits(void **state) {
     (void)state;
-    assert_int_equal(count(waits, 0, 2, 1, 1, 1, 0), SEEDS);
-    assert_int_equal(count(waits, 0, 2, 1, 2, 1, 0), SEEDS);
+    assert_int_equal(count((litmus){waits, 0, 2, 1}, 1, 1, 0), SEEDS);
+    assert_int_equal(count((litmus){waits, 0, 2, 1}, 2, 1, 0), SEEDS);
 }
 
 /* What the host stores between launches, and a launch before, is seen at once. */

@@ -62,9 +62,9 @@ static wh_status walk(const wh_launch *l, const void *handle, void *room, uint64
 }
 
 /* clang-format off */
-#define TABLE(ident, family, title, text, source, caps, max_align, max_size) \
-    extern const whi_alloc_ops wh_alloc_ops_##ident##_cuda; \
-    const whi_alloc_ops wh_alloc_ops_##ident##_cuda = { \
+#define TABLE(ident, title, text, source, caps, max_align, max_size) \
+    extern const whi_alloc_ops whi_alloc_ops_##ident##_cuda; \
+    const whi_alloc_ops whi_alloc_ops_##ident##_cuda = { \
         .name = title, .handle_bytes = HANDLE_BYTES, .plan = plan, .init = init, .stats = stats, \
         .check = check, .walk = walk};
 /* clang-format on */

@@ -22,21 +22,7 @@
 
 /* --- tables of kernels ----------------------------------------------------------------- */
 
-#define DECLARE_SIM(ident, family, name, title, source, caps, max_align, max_size) \
-    extern const stress_kernels stress_kernels_##ident##_sim;
-WH_BUILT_LIST(DECLARE_SIM)
-#if WH_HAVE_CUDA
-#define DECLARE_CUDA(ident, family, name, title, source, caps, max_align, max_size) \
-    extern const stress_kernels stress_kernels_##ident##_cuda;
-WH_BUILT_LIST(DECLARE_CUDA)
-#define CUDA_TABLE(ident) &stress_kernels_##ident##_cuda
-#else
-#define CUDA_TABLE(ident) NULL
-#endif
-#define TABLES(ident, family, name, title, source, caps, max_align, max_size) \
-    {((caps)&WH_CAP_SIM) != 0 ? &stress_kernels_##ident##_sim : NULL, CUDA_TABLE(ident)},
-
-static const struct { const stress_kernels *sim, *cuda; } tables[] = {WH_BUILT_LIST(TABLES)};
+WH_TABLES(stress_kernels, stress_kernels_find)
 
 /* --- one run ------------------------------------------------------------------------------ */
 
@@ -176,87 +162,111 @@ typedef struct sizes {
 
 static sizes choose_sizes(int gpu, int ample, uint64_t *random) {
     sizes z;
-    z.blocks = gpu ? (ample ? 64 : 12) : 2 + (uint32_t)(suite_random(random) % 3);
+    z.blocks = gpu ? 0 : 2 + (uint32_t)(suite_random(random) % 3);
     const uint32_t any = 20 + (uint32_t)(suite_random(random) % 50);
-    const uint32_t full = any % 2 == 0 ? any : any < 45 ? 32 : 64; /* warps, for half of the runs */
-    z.threads = gpu ? (ample ? 256 : 96) : full;
-    z.steps = gpu ? (ample ? 60 : 40) : 100;
-    z.rounds = gpu ? 2 : 3;
+    const uint32_t full = any < 45 ? 32 : 64;
+    z.threads = any % 2 == 0 ? any : full; /* warps, for half of the runs */
+    z.steps = 100;
+    z.rounds = 3;
+    if (gpu) {
+        z.blocks = ample ? 64 : 12;
+        z.threads = ample ? 256 : 96;
+        z.steps = ample ? 60 : 40;
+        z.rounds = 2;
+    }
     return z;
 }
 
 #define MOST_HEAP ((uint64_t)1 << 30)
 
-static int storm(run *x) {
-    const int gpu = strcmp(x->target, "sim") != 0;
-    uint64_t random = x->seed * 977 + x->policy * 31 + x->config;
-    uint64_t lot = random;
-    const int ample = (suite_random(&lot) >> 20) % 2 != 0 && can(x, WH_CAP_EXACT_OOM);
-    sizes z = choose_sizes(gpu, ample, &random);
+/* What a run does, and in which heap. */
+typedef struct plan {
+    sizes z;
     wh_heap_options o;
     stress_call c;
-    memset(&o, 0, sizeof o);
-    memset(&c, 0, sizeof c);
-    o.device = x->device;
-    o.allocator = x->info->name;
-    o.bytes = suite_configs[x->config].bytes * (gpu ? 4 : 1);
-    o.tuning = suite_tuning(x->info->name, x->config);
-    c.caps = x->info->caps;
-    c.seed = x->seed;
-    c.steps = z.steps;
-    c.max_size = 8 + suite_random(&random) % 6000;
-    c.max_size = c.max_size < x->info->max_size ? c.max_size : x->info->max_size;
+} plan;
+
+/* What is live at most: the mailbox, and a block in each lane's hand; each of them may keep a
+ * segment from others, in some allocators one of each class. */
+static void give_room(run *x, plan *p, const suite_layout *layout, uint64_t keeps) {
+    const uint64_t live = p->c.slots + (uint64_t)x->lanes;
+    p->c.plain = 1;
+    p->c.max_size = p->c.max_size < layout->segment ? p->c.max_size : layout->segment;
+    p->o.tuning.segment_bytes = layout->segment;
+    p->o.bytes = (live + 2) * keeps;
+    p->o.bytes += p->o.bytes / 4 + (64 << 10); /* metadata */
+}
+
+static void make_plan(run *x, plan *p, uint64_t *random) {
+    const int gpu = strcmp(x->target, "sim") != 0;
+    uint64_t lot = *random;
+    const int ample = (suite_random(&lot) >> 20) % 2 != 0 && can(x, WH_CAP_EXACT_OOM);
+    memset(p, 0, sizeof *p);
+    p->z = choose_sizes(gpu, ample, random);
+    p->o.device = x->device;
+    p->o.allocator = x->info->name;
+    p->o.bytes = suite_configs[x->config].bytes * (gpu ? 4 : 1);
+    p->o.tuning = suite_tuning(x->info->name, x->config);
+    p->c.caps = x->info->caps;
+    p->c.seed = x->seed;
+    p->c.steps = p->z.steps;
+    p->c.max_size = 8 + suite_random(random) % 6000;
+    p->c.max_size = p->c.max_size < x->info->max_size ? p->c.max_size : x->info->max_size;
 
     suite_layout layout;
-    o.memory = suite_memory(x->device, o.bytes, 0, &x->raw);
-    const int known = suite_layout_of(&o, c.max_size, &layout) && layout.segment != 0;
+    p->o.memory = suite_memory(x->device, p->o.bytes, 0, &x->raw);
+    const int known = suite_layout_of(&p->o, p->c.max_size, &layout) && layout.segment != 0;
     const uint64_t keeps = layout.segment * (layout.apart != 0 ? layout.apart : 1);
     (void)wh_device_free(x->device, x->raw);
-    if (ample && known) {
-        /* What is live at most: the mailbox, and a block in each lane's hand; each of them
-         * may keep a segment from others, in some allocators one of each class. */
-        while (z.blocks > 2 && 2 * (uint64_t)z.blocks * z.threads * keeps > MOST_HEAP) {
-            z.blocks /= 2;
-        }
-    }
-    x->lanes = z.blocks * z.threads;
-    c.slots = 1 + (uint32_t)(suite_random(&random) % x->lanes);
-    if (ample && known) {
-        const uint64_t live = c.slots + (uint64_t)x->lanes;
-        c.plain = 1;
-        c.max_size = c.max_size < layout.segment ? c.max_size : layout.segment;
-        o.tuning.segment_bytes = layout.segment;
-        o.bytes = (live + 2) * keeps;
-        o.bytes += o.bytes / 4 + (64 << 10); /* metadata */
-    }
     x->strict = ample && known;
+    while (x->strict && p->z.blocks > 2 &&
+           2 * (uint64_t)p->z.blocks * p->z.threads * keeps > MOST_HEAP) {
+        p->z.blocks /= 2;
+    }
+    x->lanes = p->z.blocks * p->z.threads;
+    p->c.slots = 1 + (uint32_t)(suite_random(random) % x->lanes);
+    if (x->strict) {
+        give_room(x, p, &layout, keeps);
+    }
+}
+
+static int make_heap(run *x, plan *p, uint64_t random) {
     uint64_t least = 0;
-    (void)ok(x, wh_heap_min_bytes(&o, &least), "min_bytes");
-    o.bytes = o.bytes > least ? o.bytes : least;
-    o.memory = suite_memory(x->device, o.bytes, suite_random(&random), &x->raw);
     void *mailbox = NULL, *result = NULL;
-    if (!expect(x, o.memory != NULL, "no device memory", o.bytes) ||
-        !ok(x, wh_heap_create(&x->heap, &o), "create") ||
-        !ok(x, x->kernels->bind(x->heap, &c.heap), "bind") ||
-        !ok(x, wh_device_alloc(x->device, &mailbox, c.slots * 8), "alloc") ||
-        !ok(x, wh_device_set(x->device, mailbox, 0, c.slots * 8), "set") ||
-        !ok(x, wh_device_alloc(x->device, &result, sizeof(stress_result)), "alloc")) {
+    const uint64_t bytes = p->c.slots * 8;
+    (void)ok(x, wh_heap_min_bytes(&p->o, &least), "min_bytes");
+    p->o.bytes = p->o.bytes > least ? p->o.bytes : least;
+    p->o.memory = suite_memory(x->device, p->o.bytes, random, &x->raw);
+    const int made = expect(x, p->o.memory != NULL, "no device memory", p->o.bytes) &&
+                     ok(x, wh_heap_create(&x->heap, &p->o), "create") &&
+                     ok(x, x->kernels->bind(x->heap, &p->c.heap), "bind") &&
+                     ok(x, wh_device_alloc(x->device, &mailbox, bytes), "alloc") &&
+                     ok(x, wh_device_set(x->device, mailbox, 0, bytes), "set") &&
+                     ok(x, wh_device_alloc(x->device, &result, sizeof(stress_result)), "alloc");
+    p->c.mailbox = mailbox;
+    p->c.result = result;
+    return made;
+}
+
+static int storm(run *x) {
+    uint64_t random = x->seed * 977 + x->policy * 31 + x->config;
+    plan p;
+    stress_result r;
+    make_plan(x, &p, &random);
+    if (!make_heap(x, &p, suite_random(&random))) {
         return 0;
     }
-    c.mailbox = mailbox;
-    c.result = result;
-    stress_result r;
-    for (uint32_t round = 0; round < z.rounds; round++) {
-        c.seed += 1000003;
-        if (!launch(x, x->kernels->storm, &c, z.blocks, z.threads, &r) ||
+    for (uint32_t round = 0; round < p.z.rounds; round++) {
+        p.c.seed += 1000003;
+        if (!launch(x, x->kernels->storm, &p.c, p.z.blocks, p.z.threads, &r) ||
             !expect(x, r.served > 0 || r.nulls > 0, "nothing was asked for", 0) ||
             !expect(x, !x->strict || r.nulls == 0, "NULL although memory was free", r.nulls) ||
             !inspect(x, 0)) {
             return 0;
         }
     }
-    return launch(x, x->kernels->drain, &c, z.blocks, z.threads, &r) && inspect(x, 1) &&
-           take_whole(x, &c) && inspect(x, 1);
+    return launch(x, x->kernels->drain, &p.c, p.z.blocks, p.z.threads, &r) && inspect(x, 1) &&
+           take_whole(x, &p.c) && inspect(x, 1);
 }
 
 static int run_one(run *x) {
@@ -287,7 +297,10 @@ typedef struct progress {
 
 static double time_limit(int gpu) {
     const char *text = getenv("WH_STRESS_SECONDS");
-    return text != NULL ? strtod(text, NULL) : gpu ? 6.0 : 0.0;
+    if (text != NULL) {
+        return strtod(text, NULL);
+    }
+    return gpu ? 6.0 : 0.0;
 }
 
 static void describe(const run *x, char *text, size_t bytes) {
@@ -381,16 +394,15 @@ int main(int argc, char **argv) {
         x.info = wh_allocator_at(a);
         for (uint32_t t = 0; t < 2; t++) {
             x.target = t == 0 ? "sim" : "cuda";
-            x.kernels = t == 0 ? tables[a].sim : tables[a].cuda;
+            x.kernels = stress_kernels_find(x.info->name, t == 0 ? WH_TARGET_SIM : WH_TARGET_CUDA);
             if (!suite_wants(c.alloc, x.info->name) || !suite_wants(c.target, x.target) ||
                 (t == 1 && wh_device_cuda_count() == 0)) {
                 continue;
             }
             if (x.kernels == NULL || !can(&x, WH_CAP_DISJOINT | WH_CAP_FREE)) {
-                printf("skipped: %s on %s (%s)\n", x.info->name, x.target,
-                       x.kernels == NULL          ? "no 'sim'"
-                       : can(&x, WH_CAP_DISJOINT) ? "no 'free'"
-                                                  : "no 'disjoint'");
+                const char *lacks = can(&x, WH_CAP_DISJOINT) ? "free" : "disjoint";
+                printf("skipped: %s on %s (no '%s')\n", x.info->name, x.target,
+                       x.kernels == NULL ? "sim" : lacks);
                 skipped = 1;
                 continue;
             }
@@ -401,5 +413,8 @@ int main(int argc, char **argv) {
         }
     }
     printf("%" PRIu64 " runs, %" PRIu64 " failed\n", runs, failures);
-    return failures != 0 ? 1 : runs != 0 ? 0 : skipped ? 77 : 1; /* 77: ctest's "skipped" */
+    if (failures == 0 && runs == 0 && skipped) {
+        return 77; /* ctest's "skipped" */
+    }
+    return failures != 0 || runs == 0;
 }

@@ -44,4 +44,7 @@ typedef struct stress_kernels {
     stress_launcher whole; /* one thread: takes and frees one block of max_size */
 } stress_kernels;
 
+/* The table of an allocator on a target; NULL: it does not run there. */
+const stress_kernels *stress_kernels_find(const char *allocator, wh_target target);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "warpheap/detail/alloc/tables.h"
 #include "warpheap/warpheap.h"
 
 typedef struct stress_args {
@@ -240,12 +241,4 @@ static wh_status bind(const wh_heap *heap, stress_handle *handle) {
     return s;
 }
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#define TABLE WH_TARGETED(WH_CAT(stress_kernels_, WH_ALLOCATOR))
-extern const stress_kernels TABLE;
-const stress_kernels TABLE = {bind, launch_storm, launch_drain, launch_whole};
-#ifdef __cplusplus
-}
-#endif
+WH_TABLE(stress_kernels) = {bind, launch_storm, launch_drain, launch_whole};

@@ -14,6 +14,11 @@ CLEAN = {
     "README.md": "See [the page](docs/MEMORY_MODEL.md#pairs), [elsewhere](https://example.org/x).\n"
                  "| " + "a wide table " * 10 + "|\n",
     "docs/MEMORY_MODEL.md": "# Pairs\n\n## core\n\n- `ring` P1\n\n## foo\n\n- P1: see src/a.c\n",
+    "docs/MADE.md": "# Made\n\nMade by a tool. Do not edit this page.\n\n" + "word " * 30 + "\n",
+    "src/list.h": "#define A 1\n" * 70 + "/* list.h */\n",
+    "tests/x.cmake": "set(a b)\n" + "# no head\n" * 70,
+    "tests/x.py": '#!/usr/bin/env python3\n"""x.py"""\n' + "# no head\n" * 70,
+    "src/d.c": "/* d.c: wh_d */\nvoid wh_d(int a,\n          int b) {\n    wh_e();\n}\n",
     "src/a.c": "/* a.c: see tests/fault/f.c. */\nWH_HD int pick(int a, int b) {\n"
                "    return a ? b : 0;\n}\n",
     "include/warpheap/core/ring.h": "/* ring.h\n *   I1  one owner\n *   P1  put -> take\n */\n"
@@ -52,6 +57,8 @@ PLANTED = [
     (("hash", "a.c"), "src/a.c", "int h = 3 * 2654435761u;\n"),
     (("size", "big.json"), "big.json", "1" * 300000),
     (("head", "a.c"), "src/a.c", ("/* a.c", "/*" + "\n *" * 61 + " a.c")),
+    (("head", "x.cmake"), "tests/x.cmake", ("set(a b)\n", "")),
+    (("head", "x.py"), "tests/x.py", ('"""x.py', '"""x.py' + "\n" * 61)),
     (("link", "docs/NO.md"), "README.md", "[gone](docs/NO.md)\n"),
     (("link", "docs/NO.md"), "README.md", "See [it].\n\n[it]: docs/NO.md#part\n"),
     (("link", "tests/unit/no.c"), "src/a.c", "/* tests/unit/no.c shows it */\n"),
@@ -59,6 +66,7 @@ PLANTED = [
     (("layer", FOO), RING, '#include "warpheap/detail/alloc/foo/foo.h"\n'),
     (("layer", "src/b.h"), RING, '#include "src/b.h"\n'),
     (("circle", "*"), "src/b.h", '#include "c.h"\n'),
+    (("circle", "*"), "src/e.c", "void wh_e(void) {\n    wh_d();\n}\n"),
 ]
 
 

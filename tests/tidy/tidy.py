@@ -5,19 +5,23 @@
 
 It looks at the files that git knows, or at all files where there is no git. Its rules:
 
-  length, parameters, ternary   a function has at most 70 lines and 6 parameters; in functions and
-                    macros no conditional operator stands inside another one
-  width             at most 100 columns; tables, and lines without a space to break at, excepted
+  length            a function has at most 70 lines
+  parameters        a function has at most 6 parameters
+  ternary           no conditional operator stands inside another one
+  width             a line has at most 100 columns (not: tables, lines without a space, made pages)
+  mask              a full warp is WH_FULL_WARP
+  hash              the hash constant is in core/hash.h alone
+  head              the comment at the head of a file has at most 60 lines
+  size              a file has at most 200 KB
+  detail            a header in detail/ says at its head that it may change
+  link              a link, and a file that a text names, leads to a file that is there
   tag-undefined     a tag that a comment cites is defined in a comment of its family, of a header
                     that its file includes, or of the file that is named before it
   tag-uncited       a tag that is defined is cited by code or by a test
   tag-unexplained   docs/MEMORY_MODEL.md has each ordering pair: P1, P2, ...
   plant             each WH_PLANT is named in a test, and each fault of a test's table is a WH_PLANT
-  mask, hash        a full warp is WH_FULL_WARP; the hash constant is in core/hash.h alone
-  size, head        no file over 200 KB; the comment at the head of a file has at most 60 lines
-  link              a link, and a file that a text names, leads to a file that is there
-  detail            a header in detail/ says at its head that it may change
-  layer, circle     simt <- core <- alloc <- workload <- bench <- cli; no circle of #include
+  layer             includes go down: simt <- core <- alloc <- workload <- bench <- cli
+  circle            no file includes itself by way of others, and no .c file calls itself so
 
 A family is the files of an allocator's folder, or one file of core/. allow.txt, beside this file,
 has today's offenders, a line each: rule, path, symbol, value, reason. It may only shrink: an error
@@ -150,6 +154,23 @@ def is_wide(name, line):
     return len(line) > 100
 
 
+def is_made(name, text):
+    """Whether a tool writes this page."""
+    return name.endswith(".md") and "Do not edit this page" in "".join(text.splitlines()[:5])
+
+
+def head_of(name, text):
+    """The comment at the head of a file; "" if it has none."""
+    if name.endswith(".md"):
+        return ""
+    if re.search(r"\.(c|h|cu|cpp|S)$", name):
+        comment = r"/\*.*?\*/|(?://[^\n]*\n)+"
+    else:  # after the line that names the interpreter
+        comment = r'(?:#![^\n]*\n)?(?:(?:#[^\n]*\n)+|""".*?""")'
+    found = re.match(comment, text, re.S)
+    return found[0] if found else ""
+
+
 def texts(tree, _):
     for name in tree.files:
         size = (tree.root / name).stat().st_size // 1024
@@ -157,12 +178,12 @@ def texts(tree, _):
             yield Offender("size", name, "-", size, 1)
     for name, text in tree.text.items():
         wide = [k for k, line in enumerate(text.splitlines(), 1) if is_wide(name, line)]
-        if wide:
+        if wide and not is_made(name, text):
             yield Offender("width", name, "-", len(wide), wide[0])
-        head = re.match(r'(?:#![^\n]*\n)?(/\*.*?\*/|(?:#[^\n]*\n)+|""".*?""")', text, re.S)
-        if head and not name.endswith(".md") and len(head[0].splitlines()) > 60:
-            yield Offender("head", name, "-", len(head[0].splitlines()), 1)
-        if re.search(r"\bdetail/.*\.h$", name) and not (head and "may change" in head[0]):
+        head = head_of(name, text)
+        if len(head.splitlines()) > 60:
+            yield Offender("head", name, "-", len(head.splitlines()), 1)
+        if re.search(r"\bdetail/.*\.h$", name) and "may change" not in head:
             yield Offender("detail", name, "-", 1, 1)
         for rule, literal in (("mask", r"(?<!define WH_FULL_WARP )\b0x[fF]{8}[uU]\b"),
                               ("hash", r"\b2654435761[uU]?\b")):
@@ -272,16 +293,27 @@ def layer(name):
     return LAYERS.index(parts[0]) if parts and own else -1
 
 
+def calls(tree):
+    """{.c file of the library or the program: those whose functions it names}."""
+    code = {name: COMMENT.sub("", tree.text[name]) for name in tree.code
+            if re.match(r"(src|workload|bench|cli)/.*(?<!_kernels)\.c$", name)}
+    defined = {found[1]: name for name, text in code.items() for found in
+               re.finditer(r"(?m)^(?!static\b)[a-z][\w *]*\b(whi?_\w+)\([^;{]*\) \{$", text)}
+    return {name: {defined[word] for word in set(re.findall(r"\w+", text)) & set(defined)} - {name}
+            for name, text in code.items()}
+
+
 def layers(tree, _):
     for name, others in tree.includes.items():
         for other in others:
             if 0 <= layer(name) < layer(other) or (
                     name.startswith("include/") and not other.startswith("include/")):
                 yield Offender("layer", name, other, 1, 1)
-    try:
-        graphlib.TopologicalSorter(tree.includes).prepare()
-    except graphlib.CycleError as error:
-        yield Offender("circle", error.args[1][0], "->".join(error.args[1]), 1, 1)
+    for graph in (tree.includes, calls(tree)):
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            yield Offender("circle", error.args[1][0], "->".join(error.args[1]), 1, 1)
 
 
 # --- the list of offenders ------------------------------------------------------------------

@@ -59,7 +59,10 @@ static void took(pool_model *s, uint32_t n, uint32_t chunk, uint32_t size) {
     assert_true(chunk % size == 0 && chunk + size <= n);
     for (uint32_t i = 0; i < size; i++) {
         assert_int_equal(s->out[chunk + i], 0); /* I1 */
-        s->out[chunk + i] = size == 1 ? 1 : i == 0 ? 2 : 3;
+        s->out[chunk + i] = 1;
+        if (size != 1) {
+            s->out[chunk + i] = i == 0 ? 2 : 3;
+        }
     }
 }
 

@@ -123,7 +123,8 @@ static void test_limbo(void **state) {
     wh_cfmalloc_free(x.h, 1, p); /* merges with what was split off */
     assert_int_equal(wh_circular_read_(x.h, u, 1).flag, WH_CIRCULAR_LIMBO);
     wh_store_u32_relaxed(&x.h.offsets[0], u);
-    wh_circular_take t = wh_circular_search_(x.h, 0, 0, 0, 2, 2, 1);
+    const wh_circular_wish wish = {0, 2, 2, 0, 0};
+    wh_circular_take t = wh_circular_search_(x.h, wish, 1);
     assert_true(t.outcome != WH_CIRCULAR_TOOK || t.u != u);
     if (t.outcome == WH_CIRCULAR_TOOK) {
         wh_circular_let_go_(x.h, t.u, WH_CIRCULAR_FREE, t.next, 1);
@@ -133,7 +134,7 @@ static void test_limbo(void **state) {
         wh_circular_advance_(x.h, 1);
     }
     wh_store_u32_relaxed(&x.h.offsets[0], u);
-    t = wh_circular_search_(x.h, 0, 0, 0, 2, 2, 1);
+    t = wh_circular_search_(x.h, wish, 1);
     assert_int_equal(t.outcome, WH_CIRCULAR_TOOK);
     assert_int_equal(t.u, u);
     wh_circular_let_go_(x.h, t.u, WH_CIRCULAR_FREE, t.next, 1);

@@ -205,93 +205,97 @@ static uint64_t words_of_warps(const bed *x, uint32_t n) {
     return sum;
 }
 
+/* How many lanes lead a group: all, or, of a whole warp, those that none before has the size of. */
+static uint32_t groups_of(const bed *x) {
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < 32; l++) {
+        int leads = x->a.lanes >> l & 1;
+        for (uint32_t k = 0; k < l && x->a.lanes == WH_FULL_WARP; k++) {
+            leads &= (x->a.lanes >> k & 1) == 0 || x->a.sizes[k % 4] != x->a.sizes[l % 4];
+        }
+        n += (uint32_t)leads;
+    }
+    return n;
+}
+
+/* What blocks take: units of 16 bytes, and bits of slots as the heap's words have them. */
+typedef struct taken {
+    unsigned char *units;
+    uint64_t *words;
+    uint64_t blocks, chunks; /* how many; chunks that were begun */
+} taken;
+
+static void take_block(const bed *x, taken *t, const unsigned char *p, uint64_t size) {
+    const wh_floor_ref h = x->a.heap;
+    const uint64_t offset = (uint64_t)(p - h.base);
+    const wh_floor_row row = row_of(x, size);
+    const uint32_t slab_bytes = WH_FLOOR_CHUNK << row.order;
+    const uint32_t slot = size > WH_FLOOR_CHUNK ? 0 : (uint32_t)(offset % slab_bytes) / row.size;
+    const uint64_t slab = offset / slab_bytes;
+    assert_true(offset < h.bytes && offset + size <= h.bytes);
+    assert_int_equal(offset % slab_bytes, slot * row.size);
+    assert_int_equal(h.tags[offset >> 14], row.tag);
+    /* A chunk is begun by the first slot in it; all of a class are handed out in order. */
+    t->chunks += offset % WH_FLOOR_CHUNK < row.size;
+    const uint32_t word = (uint32_t)(slab << row.order) * 16 + slot / 64;
+    assert_int_equal(t->words[word] >> (slot & 63) & 1, 0);
+    t->words[word] |= (uint64_t)1 << (slot & 63);
+    for (uint64_t u = offset / 16; u < (offset + size + 15) / 16; u++) {
+        assert_int_equal(t->units[u]++, 0);
+    }
+    t->blocks++;
+}
+
+static void swap_blocks(bed *x, uint32_t i, uint32_t k) {
+    void *p = x->a.ptrs[i];
+    x->a.ptrs[i] = x->a.ptrs[k];
+    x->a.ptrs[k] = p;
+}
+
+/* In any order: the lanes of a group are no neighbours then. */
+static void mix_blocks(bed *x, uint32_t n, uint64_t seed) {
+    for (uint32_t i = n; seed % 2 != 0 && i-- > 1;) {
+        swap_blocks(x, i, (uint32_t)(next_random(&seed) % i) / 32 * 32 + i % 32);
+    }
+    for (uint32_t i = 0; i < n; i += 32) {
+        for (uint32_t l = 31; x->a.lanes == WH_FULL_WARP && l > 0; l--) {
+            swap_blocks(x, i + l, i + (uint32_t)(next_random(&seed) % (l + 1)));
+        }
+    }
+}
+
 /* While no class has come round, blocks lie in the heap, apart, at slots of their class; a group
  * of a whole warp makes one atomic, other lanes one each, and each chunk that is begun gets its tag
  * once. A free sets the bit of its slot and no other, with a load for each block and one atomic a
- * word. */
-static void run_blocks(uint64_t seed, uint32_t blocks, wh_mask lanes, const uint64_t *sizes,
-                       uint32_t n_sizes, uint32_t plain) {
-    bed x;
-    set_up(&x, 64 << 20, 4, seed);
-    const wh_floor_ref h = x.a.heap;
-    const wh_launch launch = grid(x.device, blocks, 64);
-    const uint32_t warps = blocks * 2, threads = blocks * 64;
-    unsigned char *units = test_calloc(h.bytes / 16, 1);
-    uint64_t *expected = test_calloc(h.n_chunks * 16u, 8);
+ * word. In the bed are the lanes and sizes. */
+static void run_blocks(bed *x, uint64_t seed, uint32_t blocks) {
+    const wh_floor_ref h = x->a.heap;
+    const wh_launch launch = grid(x->device, blocks, 64);
+    taken t = {test_calloc(h.bytes / 16, 1), test_calloc(h.n_chunks * 16u, 8), 0, 0};
     assert_int_equal(h.n_sets, 4);
-    for (uint32_t i = 0; i < 4; i++) {
-        x.a.sizes[i] = sizes[i % n_sizes];
+    x->a.rounds = 2;
+    const uint32_t n = blocks * 64 * x->a.rounds;
+    assert_true(n <= MOST);
+    const uint64_t before = atomics(x);
+    assert_int_equal(take_all(&launch, &x->a), WH_OK);
+    const uint64_t took = atomics(x) - before;
+    for (uint32_t i = 0; i < n; i++) {
+        const unsigned char *p = x->a.ptrs[i];
+        assert_true((p != NULL) == (x->a.lanes >> i % 32 & 1));
+        if (p != NULL) {
+            take_block(x, &t, p, x->a.sizes[i % 4]);
+        }
     }
-    x.a.lanes = lanes;
-    x.a.rounds = 2;
-    x.a.plain = plain;
-    assert_true(threads * x.a.rounds <= MOST);
-    const uint64_t before = atomics(&x);
-    assert_int_equal(take_all(&launch, &x.a), WH_OK);
-    const uint64_t took = atomics(&x) - before;
+    assert_int_equal(took, (uint64_t)n / 32 * groups_of(x) + t.chunks);
 
-    uint64_t n = 0, chunks = 0;
-    uint32_t n_groups =
-        0; /* of a warp: a lane leads one if none before it has its size, or always */
-    for (uint32_t l = 0; l < 32; l++) {
-        int leads = lanes >> l & 1;
-        for (uint32_t k = 0; k < l && lanes == ~0u; k++) {
-            leads &= (lanes >> k & 1) == 0 || x.a.sizes[k % 4] != x.a.sizes[l % 4];
-        }
-        n_groups += (uint32_t)leads;
-    }
-    for (uint32_t w = 0; w < warps * x.a.rounds; w++) {
-        for (uint32_t l = 0; l < 32; l++) {
-            const unsigned char *p = x.a.ptrs[w * 32 + l];
-            assert_true((p != NULL) == (lanes >> l & 1));
-            if (p == NULL) {
-                continue;
-            }
-            const uint64_t size = x.a.sizes[l % 4], offset = (uint64_t)(p - h.base);
-            const wh_floor_row row = row_of(&x, size);
-            const uint32_t slab_bytes = WH_FLOOR_CHUNK << row.order;
-            const uint32_t slot =
-                size > WH_FLOOR_CHUNK ? 0 : (uint32_t)(offset % slab_bytes) / row.size;
-            const uint64_t slab = offset / slab_bytes;
-            assert_true(offset < h.bytes && offset + size <= h.bytes);
-            assert_int_equal(offset % slab_bytes, slot * row.size);
-            assert_int_equal(h.tags[offset >> 14], row.tag);
-            /* A chunk is begun by the first slot in it; all of a class are handed out in order. */
-            chunks += offset % WH_FLOOR_CHUNK < row.size;
-            const uint32_t word = (uint32_t)(slab << row.order) * 16 + slot / 64;
-            assert_int_equal(expected[word] >> (slot & 63) & 1, 0);
-            expected[word] |= (uint64_t)1 << (slot & 63);
-            for (uint64_t u = offset / 16; u < (offset + size + 15) / 16; u++) {
-                assert_int_equal(units[u]++, 0);
-            }
-            n++;
-        }
-    }
-    assert_int_equal(took, (uint64_t)warps * x.a.rounds * n_groups + chunks);
-
-    /* In any order: the lanes of a group are no neighbours then. */
-    for (uint32_t i = threads * x.a.rounds; seed % 2 != 0 && i-- > 1;) {
-        const uint32_t k = (uint32_t)(next_random(&seed) % i) / 32 * 32 + i % 32;
-        void *p = x.a.ptrs[i];
-        x.a.ptrs[i] = x.a.ptrs[k];
-        x.a.ptrs[k] = p;
-    }
-    for (uint32_t i = 0; i < threads * x.a.rounds; i += 32) {
-        for (uint32_t l = 31; lanes == ~0u && l > 0; l--) {
-            const uint32_t k = (uint32_t)(next_random(&seed) % (l + 1));
-            void *p = x.a.ptrs[i + l];
-            x.a.ptrs[i + l] = x.a.ptrs[i + k];
-            x.a.ptrs[i + k] = p;
-        }
-    }
-    const uint64_t group_words = lanes == ~0u ? words_of_warps(&x, threads * x.a.rounds) : n;
-    const uint64_t then = atomics(&x);
-    assert_int_equal(free_all(&launch, &x.a), WH_OK);
-    assert_int_equal(atomics(&x) - then, n + group_words);
-    assert_memory_equal(h.words, expected, h.n_chunks * 128u);
-    test_free(expected);
-    test_free(units);
-    tear_down(&x);
+    mix_blocks(x, n, seed);
+    const uint64_t group_words = x->a.lanes == WH_FULL_WARP ? words_of_warps(x, n) : t.blocks;
+    const uint64_t then = atomics(x);
+    assert_int_equal(free_all(&launch, &x->a), WH_OK);
+    assert_int_equal(atomics(x) - then, t.blocks + group_words);
+    assert_memory_equal(h.words, t.words, h.n_chunks * 128u);
+    test_free(t.words);
+    test_free(t.units);
 }
 
 static void test_blocks(void **state) {
@@ -301,10 +305,17 @@ static void test_blocks(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < n_seeds(); seed++) {
         for (uint32_t i = 0; i < 16; i++) {
+            static const uint32_t n_sizes[] = {1, 4, 2, 4};
             /* 48 of 8 KiB a warp are 3 MiB for all; the region of a set is 16 */
-            const uint32_t n_sizes = i % 4 == 0 ? 1 : i % 4 == 2 ? 2 : 4;
-            run_blocks(seed, 1 + (uint32_t)seed % 4, lanes[i / 4], sizes[i % 4], n_sizes,
-                       (uint32_t)(seed + i) & 1);
+            bed x;
+            set_up(&x, 64 << 20, 4, seed);
+            for (uint32_t k = 0; k < 4; k++) {
+                x.a.sizes[k] = sizes[i % 4][k % n_sizes[i % 4]];
+            }
+            x.a.lanes = lanes[i / 4];
+            x.a.plain = (uint32_t)(seed + i) & 1;
+            run_blocks(&x, seed, 1 + (uint32_t)seed % 4);
+            tear_down(&x);
         }
     }
 }

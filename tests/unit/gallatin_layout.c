@@ -20,6 +20,7 @@ static uint32_t for_all_shapes(shape_fn check) {
     static const uint64_t min_slices[] = {0, 16, 32, 1024};
     static const uint64_t max_slices[] = {0, 16, 64, 4096};
     static const uint32_t slices[] = {0, 2, 4, 64, 4096};
+    static const uint32_t n_sms[] = {1, 4, 132};
     static const uint64_t sizes[] = {
         5000, 40000, 65536, 300000, 1 << 20, 33333333, (uint64_t)8 << 30, (uint64_t)128 << 30};
     uint32_t made = 0, refused = 0;
@@ -31,7 +32,7 @@ static uint32_t for_all_shapes(shape_fn check) {
         s.tuning.max_slice_bytes = max_slices[i / 32 % 4];
         s.tuning.slices_per_block = slices[i / 128 % 5];
         s.bytes = sizes[i / 640 % 8];
-        s.n_sms = i / 5120 == 0 ? 1 : i / 5120 == 1 ? 4 : 132;
+        s.n_sms = n_sms[i / 5120];
         s.tuning.buffers = i % 11 == 0 ? 7 : 0;
         const uint64_t segment =
             s.tuning.segment_bytes != 0 ? s.tuning.segment_bytes : WH_GALLATIN_DEFAULT_SEGMENT;

@@ -92,16 +92,16 @@ static void test_status_names(void **state) {
 static void test_allocators(void **state) {
     (void)state;
     uint32_t n = 0;
-#define EXPECT_(ident, family, name_, title_, source_, caps_, max_align_, max_size_) \
-    {                                                                                \
-        const wh_allocator_info *i = wh_allocator_at(n);                             \
-        assert_non_null(i);                                                          \
-        assert_string_equal(i->name, name_);                                         \
-        assert_ptr_equal(wh_allocator_find(name_), i);                               \
-        assert_int_equal(i->caps, caps_);                                            \
-        assert_true(i->max_align >= 16 && i->max_size == (max_size_));               \
-        assert_true(i->title[0] != '\0' && i->source[0] != '\0');                    \
-        n++;                                                                         \
+#define EXPECT_(ident, name_, title_, source_, caps_, max_align_, max_size_) \
+    {                                                                        \
+        const wh_allocator_info *i = wh_allocator_at(n);                     \
+        assert_non_null(i);                                                  \
+        assert_string_equal(i->name, name_);                                 \
+        assert_ptr_equal(wh_allocator_find(name_), i);                       \
+        assert_int_equal(i->caps, caps_);                                    \
+        assert_true(i->max_align >= 16 && i->max_size == (max_size_));       \
+        assert_true(i->title[0] != '\0' && i->source[0] != '\0');            \
+        n++;                                                                 \
     }
     WH_BUILT_LIST(EXPECT_)
 #undef EXPECT_

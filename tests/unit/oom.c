@@ -139,9 +139,9 @@ static void test_told(void **state) {
             assert_true(events[i].thread < THREADS);
             threads |= (uint64_t)1 << events[i].thread;
         }
-        assert_int_equal(threads, expected[which] == 1   ? 1
-                                  : expected[which] == 2 ? (uint64_t)1 << 32 | 1
-                                                         : ((uint64_t)1 << THREADS) - 1);
+        const uint64_t warps = (uint64_t)1 << 32 | 1, all = ((uint64_t)1 << THREADS) - 1;
+        const uint64_t several = expected[which] == 2 ? warps : all;
+        assert_int_equal(threads, expected[which] == 1 ? 1 : several);
     }
     tear_down(&f);
 }

@@ -4,7 +4,6 @@
 #include "sim/sim_test.h"
 
 #define WH_ALLOCATOR ouro_vl_c
-#define WH_ALLOCATOR_FAMILY ouroboros
 #include "warpheap/warpheap.h"
 
 typedef wh_status (*plan_fn)(wh_ouro_ref *h, wh_plan *plan, unsigned char *memory, uint64_t bytes,
@@ -342,77 +341,103 @@ WH_KERNEL(count_blocks, grow_args, a) {
 
 #define LINEAR_BYTES 1000u
 
-static void check_grow(uint32_t v, uint64_t seed) {
+typedef struct growing {
+    wh_device *d;
+    wh_heap *heap;
+    wh_heap_options o;
+    grow_args a;
+} growing;
+
+static void bind_grown(growing *g) {
+    assert_int_equal(wh_heap_handle_of(g->heap, g->o.allocator, 0, &g->a.heap, sizeof g->a.heap),
+                     WH_OK);
+}
+
+static void start_growing(growing *g, uint32_t v, uint64_t seed) {
     wh_sim_options sim;
     memset(&sim, 0, sizeof sim);
+    memset(g, 0, sizeof *g);
     sim.policy = (wh_sim_policy)(seed % N_POLICIES);
     sim.seed = seed;
     sim.step_budget = 20 << 20; /* what is lost may be waited for */
-    wh_device *d = open_with(&sim);
-    wh_heap *heap = NULL;
-    wh_heap_options o;
+    g->d = open_with(&sim);
+    g->o.device = g->d;
+    g->o.bytes = (seed % 2 != 0 ? 90000 : 600000) + seed * 256;
+    g->o.allocator = variants[v].name;
+    g->o.tuning.chunk_bytes = seed % 2 != 0 ? 512 : 0;
+    g->o.tuning.queue_entries = seed % 3 != 0 ? 0 : 8;
+    g->o.tuning.linear_bytes = LINEAR_BYTES;
+    assert_int_equal(wh_heap_create(&g->heap, &g->o), WH_OK);
+    g->a.slots = 4;
+    g->a.p = take(g->d, 3 * 40 * g->a.slots * sizeof *g->a.p);
+    g->a.words = take(g->d, 3 * 40 * g->a.slots * sizeof *g->a.words);
+    g->a.bad = take(g->d, sizeof *g->a.bad);
+    bind_grown(g);
+    memset(wh_ouro_linear(g->a.heap), 0x5a, LINEAR_BYTES);
+    g->a.most = wh_ouro_max_size_(g->a.heap);
+}
+
+/* The heap moves and gets so many bytes more: its blocks and its linear memory are as before. */
+static void grow_by(growing *g, uint64_t plus) {
     wh_stats before, after;
-    grow_args a;
-    memset(&o, 0, sizeof o);
-    memset(&a, 0, sizeof a);
-    o.device = d;
-    o.bytes = (seed % 2 != 0 ? 90000 : 600000) + seed * 256;
-    o.allocator = variants[v].name;
-    o.tuning.chunk_bytes = seed % 2 != 0 ? 512 : 0;
-    o.tuning.queue_entries = seed % 3 != 0 ? 0 : 8;
-    o.tuning.linear_bytes = LINEAR_BYTES;
-    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
-    const wh_launch l = grid(d, 3, 40), few = grid(d, 1, 4), one = grid(d, 1, 1);
-    a.slots = 4;
-    a.steps = 24;
-    a.p = take(d, 3 * 40 * a.slots * sizeof *a.p);
-    a.words = take(d, 3 * 40 * a.slots * sizeof *a.words);
-    a.bad = take(d, sizeof *a.bad);
-    assert_int_equal(wh_heap_handle_of(heap, o.allocator, 0, &a.heap, sizeof a.heap), WH_OK);
-    memset(wh_ouro_linear(a.heap), 0x5a, LINEAR_BYTES);
-    a.most = wh_ouro_max_size_(a.heap);
+    assert_int_equal(wh_heap_get_stats(g->heap, &before), WH_OK);
+    int64_t moved = 1;
+    g->o.bytes += plus;
+    assert_int_equal(wh_heap_grow(g->heap, g->o.bytes, NULL, &moved), WH_OK);
+    const unsigned char *old_base = g->a.heap.base;
+    bind_grown(g);
+    assert_int_equal(g->a.heap.base - old_base, moved);
+    for (uint32_t k = 0; k < LINEAR_BYTES; k++) {
+        assert_int_equal(((unsigned char *)wh_ouro_linear(g->a.heap))[k], 0x5a);
+    }
+    assert_int_equal(wh_heap_check(g->heap, NULL), WH_OK);
+    assert_int_equal(wh_heap_get_stats(g->heap, &after), WH_OK);
+    assert_int_equal(after.live_blocks, before.live_blocks);
+    assert_int_equal(after.used_bytes, before.used_bytes);
+    assert_int_equal(after.failed, before.failed);
+    assert_int_equal(after.heap_bytes, g->o.bytes);
+    g->a.moved = moved;
+}
+
+/* No chunk has been lost: all can be had again, but for those that queues keep. */
+static void check_all_is_there(growing *g) {
+    const wh_launch one = grid(g->d, 1, 1);
+    g->a.most = (uint64_t)1 << g->a.heap.chunk_log2;
+    assert_int_equal(count_blocks(&one, &g->a), WH_OK);
+    const uint32_t kept = WH_OURO_KIND(g->a.heap.variant) == WH_VQUEUE_ARRAY ? 0 : 2;
+    assert_in_range(*g->a.bad, g->a.heap.n_chunks - kept * g->a.heap.n_classes, g->a.heap.n_chunks);
+    assert_int_equal(wh_heap_check(g->heap, NULL), WH_OK);
+}
+
+static void check_grow(uint32_t v, uint64_t seed) {
+    static const uint64_t plus[] = {0, 256 * 77, 100000, 512, 400000};
+    wh_stats after;
+    growing g;
+    start_growing(&g, v, seed);
+    const wh_launch l = grid(g.d, 3, 40), few = grid(g.d, 1, 4);
     for (uint32_t round = 0; round < 5; round++) {
-        const int fills = (seed + round) % 3 == 0 && round > 1; /* now and then the heap is full */
-        a.seed = (uint32_t)seed * 16 + round;
-        a.steps = fills ? 60 : round < 2 ? 6 : 24;
-        assert_int_equal(wear(round < 2 ? &few : &l, &a), WH_OK); /* at first much is fresh */
-        assert_int_equal(wh_heap_get_stats(heap, &before), WH_OK);
-        const uint64_t plus[] = {0, 256 * 77, 100000, 512, 400000};
-        int64_t moved = 1;
-        o.bytes += plus[round];
-        assert_int_equal(wh_heap_grow(heap, o.bytes, NULL, &moved), WH_OK);
-        const unsigned char *old_base = a.heap.base;
-        assert_int_equal(wh_heap_handle_of(heap, o.allocator, 0, &a.heap, sizeof a.heap), WH_OK);
-        assert_int_equal(a.heap.base - old_base, moved);
-        for (uint32_t k = 0; k < LINEAR_BYTES; k++) {
-            assert_int_equal(((unsigned char *)wh_ouro_linear(a.heap))[k], 0x5a);
+        const int fresh = round < 2; /* much of the heap */
+        g.a.seed = (uint32_t)seed * 16 + round;
+        g.a.steps = fresh ? 6 : 24;
+        if ((seed + round) % 3 == 0 && !fresh) { /* now and then the heap is full */
+            g.a.steps = 60;
         }
-        assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
-        assert_int_equal(wh_heap_get_stats(heap, &after), WH_OK);
-        assert_int_equal(after.live_blocks, before.live_blocks);
-        assert_int_equal(after.used_bytes, before.used_bytes);
-        assert_int_equal(after.failed, before.failed);
-        assert_int_equal(after.heap_bytes, o.bytes);
-        a.moved = moved;
-        assert_int_equal(rebase(&l, &a), WH_OK);
-        assert_int_equal(*a.bad, 0);
+        assert_int_equal(wear(fresh ? &few : &l, &g.a), WH_OK);
+        grow_by(&g, plus[round]);
+        assert_int_equal(rebase(&l, &g.a), WH_OK);
+        assert_int_equal(*g.a.bad, 0);
     }
     int64_t moved = 1;
-    assert_int_equal(wh_heap_grow(heap, o.bytes - 1, NULL, &moved), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_grow(g.heap, g.o.bytes - 1, NULL, &moved), WH_BAD_ARGUMENT);
     assert_int_equal(moved, 1);
-    assert_int_equal(drop_all(&l, &a), WH_OK);
-    assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
-    assert_int_equal(wh_heap_get_stats(heap, &after), WH_OK);
+    assert_int_equal(drop_all(&l, &g.a), WH_OK);
+    assert_int_equal(wh_heap_check(g.heap, NULL), WH_OK);
+    assert_int_equal(wh_heap_get_stats(g.heap, &after), WH_OK);
     assert_int_equal(after.live_blocks, 0);
     assert_int_equal(after.bad_frees, 0);
-    /* No chunk has been lost: all can be had again, but for those that queues keep. */
-    a.most = (uint64_t)1 << a.heap.chunk_log2;
-    assert_int_equal(count_blocks(&one, &a), WH_OK);
-    const uint32_t kept = WH_OURO_KIND(a.heap.variant) == WH_VQUEUE_ARRAY ? 0 : 2;
-    assert_in_range(*a.bad, a.heap.n_chunks - kept * a.heap.n_classes, a.heap.n_chunks);
-    assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
-    wh_heap_destroy(heap);
-    wh_device_close(d);
+    check_all_is_there(&g);
+    wh_heap_destroy(g.heap);
+    wh_device_close(g.d);
 }
 
 static void test_grow(void **state) {

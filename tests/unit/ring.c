@@ -89,9 +89,10 @@ static void test_long_sequences(void **state) {
             memset(&s, 0, sizeof s);
             for (uint32_t i = 0; i < 20000; i++) {
                 const uint32_t r = (uint32_t)next_random(&random);
-                const uint32_t op = r % 16 < 8    ? 0
-                                    : r % 16 < 15 ? 1 + r / 16 % 2
-                                                  : 3 + r / 16 % (capacity + 1);
+                uint32_t op = 0; /* in half of the cases */
+                if (r % 16 >= 8) {
+                    op = r % 16 < 15 ? 1 + r / 16 % 2 : 3 + r / 16 % (capacity + 1);
+                }
                 (void)apply(&s, capacity, r % 512 == 0 || op < 3 ? op : 0);
             }
         }
@@ -121,7 +122,8 @@ WH_KERNEL(pass_around, ring_args, a) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         const uint32_t want = 1 + (uint32_t)(random >> 60) % 3;
         const uint64_t have = wh_fetch_sub_u64_acquire(a.count, want) - BIAS;
-        uint32_t got = (int64_t)have <= 0 ? 0 : have < want ? (uint32_t)have : want;
+        uint32_t got = have < want ? (uint32_t)have : want;
+        got = (int64_t)have <= 0 ? 0 : got;
         if (got < want) {
             wh_add_u64_release(a.count, want - got);
         }

@@ -37,10 +37,11 @@ static void test_segments(void **state) {
     uint64_t random = 5;
     (void)state;
     for (uint32_t i = 0; i < 3000; i++) {
-        const uint32_t free =
-            i == 0   ? ~0u
-            : i == 1 ? 0
-                     : (uint32_t)(next_random(&random) | (i % 2 != 0 ? next_random(&random) : 0));
+        uint32_t free = i == 0 ? ~0u : 0;
+        if (i > 1) { /* of random units the half, or three quarters */
+            free = (uint32_t)next_random(&random);
+            free |= i % 2 != 0 ? (uint32_t)next_random(&random) : 0;
+        }
         for (uint32_t n = 1; n <= 8; n++) {
             const uint32_t run = (1u << n) - 1;
             uint32_t k = 0, all = 0;
@@ -250,10 +251,44 @@ static int is_free(const uint64_t *words, uint32_t first, uint32_t n) {
     return 1;
 }
 
+/* Free units of a word, in maps of each kind: scattered, many, few in a row, long runs. */
+static uint32_t some_free(uint32_t kind, uint64_t r, uint64_t q) {
+    const uint64_t row = (r % 8 == 0 ? q : 0) << r / 8 % 32;
+    const uint64_t run = r % 3 != 0 ? ~(uint64_t)0 : q;
+    const uint64_t kinds[] = {r & q, r | q, row, run};
+    return (uint32_t)kinds[kind];
+}
+
+#define MOST 300u
+
+/* The sweep over these words finds a run if there is one; whether there is. */
+static int check_sweep(wh_device *device, const sweep_args *a) {
+    uint64_t before[MOST];
+    const uint32_t n_units = 32 * a->map.n_words;
+    uint32_t first = 0;
+    memcpy(before, a->map.words, a->map.n_words * sizeof *before);
+    while (first + a->n <= n_units && !is_free(before, first, a->n)) {
+        first++;
+    }
+    const int there = first + a->n <= n_units;
+    const wh_launch l = grid(device, 1, 32);
+    assert_int_equal(sweep_run(&l, a), WH_OK);
+    const uint32_t unit = a->unit[wh_ctz32(a->mask)];
+    for (wh_mask m = a->mask; m != 0; m &= m - 1) {
+        assert_int_equal(a->unit[wh_ctz32(m)], unit);
+    }
+    assert_int_equal(unit != WH_RWMALLOC_NONE, there);
+    for (uint32_t k = 0; k < a->map.n_words; k++) { /* claimed, and no other */
+        const int in = there && k >= unit / 32 && k <= (unit + a->n - 1) / 32;
+        const uint64_t part = in ? wh_rwmalloc_part_(k, unit, a->n) : 0;
+        assert_true((before[k] & part) == 0 && a->map.words[k] == (before[k] | part));
+    }
+    return there;
+}
+
 /* The sweep finds a run wherever there is one, in maps of scattered units, of long runs and of
  * single words that make up one, from any start and with any lanes. */
 static void test_sweep(void **state) {
-    enum { MOST = 300 };
     static const uint32_t lengths[] = {1, 2, 5, 16, 31, 32, 33, 64, 100};
     static const wh_mask masks[] = {1, WH_FULL_WARP, 0x80000101, 0xffff};
     uint32_t found = 0, none = 0;
@@ -265,7 +300,6 @@ static void test_sweep(void **state) {
     assert_int_equal(wh_device_alloc(device, &units, 32 * 4), WH_OK);
     uint64_t random = 11;
     for (uint32_t i = 0; i < 60 * n_seeds(); i++) {
-        uint64_t before[MOST];
         uint64_t *words = memory;
         sweep_args a;
         a.map.words = words;
@@ -277,30 +311,9 @@ static void test_sweep(void **state) {
         const uint32_t kind = (uint32_t)(next_random(&random) % 4);
         for (uint32_t k = 0; k < a.map.n_words; k++) {
             const uint64_t r = next_random(&random), q = next_random(&random);
-            const uint32_t free = (uint32_t)(kind == 0    ? r & q
-                                             : kind == 1  ? r | q
-                                             : kind == 2  ? (r % 8 == 0 ? q : 0) << r / 8 % 32
-                                             : r % 3 != 0 ? ~(uint64_t)0
-                                                          : q);
-            before[k] = words[k] = (q >> 32) << 32 | (uint32_t)~free;
+            words[k] = (q >> 32) << 32 | (uint32_t)~some_free(kind, r, q);
         }
-        uint32_t first = 0;
-        while (first + a.n <= 32 * a.map.n_words && !is_free(before, first, a.n)) {
-            first++;
-        }
-        const int there = first + a.n <= 32 * a.map.n_words;
-        const wh_launch l = grid(device, 1, 32);
-        assert_int_equal(sweep_run(&l, &a), WH_OK);
-        const uint32_t unit = a.unit[wh_ctz32(a.mask)];
-        for (wh_mask m = a.mask; m != 0; m &= m - 1) {
-            assert_int_equal(a.unit[wh_ctz32(m)], unit);
-        }
-        assert_int_equal(unit != WH_RWMALLOC_NONE, there);
-        for (uint32_t k = 0; k < a.map.n_words; k++) { /* claimed, and no other */
-            const int in = there && k >= unit / 32 && k <= (unit + a.n - 1) / 32;
-            const uint64_t part = in ? wh_rwmalloc_part_(k, unit, a.n) : 0;
-            assert_true((before[k] & part) == 0 && words[k] == (before[k] | part));
-        }
+        const int there = check_sweep(device, &a);
         found += (uint32_t)there;
         none += (uint32_t)!there;
     }

@@ -675,11 +675,10 @@ static void test_together(void **state) {
             for (uint64_t w = 0; w < words; w++) {
                 const uint64_t r = next_random(&random),
                                kind = seed % 4 == 3 ? 0 : r % (3 + seed % 3);
-                const uint64_t bits = kind == 0   ? 0
-                                      : kind == 1 ? ~(uint64_t)0 << (r >> 8) % 64
-                                      : kind == 2 ? ~(uint64_t)0 >> (r >> 8) % 64
-                                      : kind == 3 ? ~(uint64_t)0
-                                                  : next_random(&random) | next_random(&random);
+                const uint64_t all = ~(uint64_t)0, cut = (r >> 8) % 64;
+                const uint64_t kinds[] = {0, all << cut, all >> cut, all};
+                const uint64_t bits =
+                    kind < 4 ? kinds[kind] : next_random(&random) | next_random(&random);
                 for (uint64_t x = w * 64; x < w * 64 + 64 && x < n; x++) {
                     if ((bits >> x % 64 & 1) != 0) {
                         (void)wh_veb_insert(a.t, x);
@@ -744,6 +743,13 @@ WH_FN void give_item(const lane_args *a, uint64_t x) {
     a->payload[x] = MARK(x);
 }
 
+WH_FN uint64_t search(wh_veb t, uint64_t x, uint32_t how) {
+    if (how == 2) {
+        return wh_veb_scan(t, x);
+    }
+    return how == 0 ? wh_veb_successor(t, x) : wh_veb_predecessor(t, x);
+}
+
 WH_KERNEL(hammer, lane_args, a) {
     uint64_t random = a.seed + wh_thread_id() * 0x9e3779b97f4a7c15u;
     uint64_t held[HOLD + 2];
@@ -753,9 +759,7 @@ WH_KERNEL(hammer, lane_args, a) {
         const uint64_t x = (r >> 8) % a.t.n;
         const uint32_t what = (uint32_t)r % 8;
         if (what < 3 && n_held < HOLD) {
-            const uint64_t found = what == 0   ? wh_veb_successor(a.t, x)
-                                   : what == 1 ? wh_veb_predecessor(a.t, x)
-                                               : wh_veb_scan(a.t, x);
+            const uint64_t found = search(a.t, x, what);
             if (found != WH_VEB_NONE && (r & 8) != 0) {
                 uint64_t got = wh_veb_claim_some(a.t, found, 1 + (r & 16 ? 1 : 0));
                 for (; got != 0; got &= got - 1) {

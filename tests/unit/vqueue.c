@@ -75,7 +75,8 @@ static void start(queue_memory *m, uint32_t kind) {
 
 /* Chunks that the queue may keep when it is empty. */
 static uint32_t kept_when_empty(uint32_t kind) {
-    return kind == WH_VQUEUE_ARRAY ? 0 : kind == WH_VQUEUE_HIERARCHY ? 1 : 2;
+    const uint32_t virtual_ones = kind == WH_VQUEUE_HIERARCHY ? 1 : 2;
+    return kind == WH_VQUEUE_ARRAY ? 0 : virtual_ones;
 }
 
 /* --- every sequence ------------------------------------------------------------------------ */

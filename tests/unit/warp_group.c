@@ -24,10 +24,10 @@ typedef struct group_args {
  * and some are the same. Lanes with key 0 take no part. Rounds 9 and 10: as they would be in one
  * word, but for a gap, or for two words. */
 WH_HD uint32_t place_of(uint32_t round, uint64_t key, uint32_t rank, uint32_t lane) {
-    return round == 9       ? 2 * lane
-           : round == 10    ? lane
-           : round % 2 == 0 ? (uint32_t)key + rank
-                            : (uint32_t)(key * 11 + lane * lane * 5) % 64;
+    if (round == 9 || round == 10) {
+        return round == 9 ? 2 * lane : lane;
+    }
+    return round % 2 == 0 ? (uint32_t)key + rank : (uint32_t)(key * 11 + lane * lane * 5) % 64;
 }
 
 WH_KERNEL(make_groups, group_args, a) {
@@ -72,76 +72,101 @@ static void check_group(const wh_group *g, const uint64_t *keys, uint32_t mask, 
     assert_int_equal(wh_group_leads(*g), below == 0);
 }
 
+#define N (4 * LANES) /* lanes of the grid */
+#define ALL (ROUNDS * N)
+
+static uint64_t some_key(uint32_t i, uint64_t *random) {
+    switch (i / N) {
+    case 8:
+        return 3; /* all lanes */
+    case 9:
+        return i / LANES % 2 * 3;
+    case 10:
+        return 1 + i % LANES / 16;
+    default:
+        return next_random(random) % (1 + i / N % 8 * 4);
+    }
+}
+
+static uint32_t some_mask(uint32_t i, uint64_t *random) {
+    const uint32_t r = (uint32_t)next_random(random);
+    const uint32_t masks[] = {WH_FULL_WARP, r, 1u << r % 32, r & r >> 7};
+    return masks[i % 4];
+}
+
+static void make_arrays(group_args *a, wh_device *d, uint64_t random) {
+    uint64_t *keys = take(d, ALL * 8);
+    uint32_t *masks = take(d, ALL / LANES * 4);
+    for (uint32_t i = 0; i < ALL; i++) {
+        keys[i] = some_key(i, &random);
+    }
+    for (uint32_t i = 0; i < ALL / LANES; i++) {
+        masks[i] = some_mask(i, &random);
+    }
+    a->keys = keys;
+    a->masks = masks;
+    a->by_u32 = take(d, ALL * sizeof(wh_group));
+    a->by_u64 = take(d, ALL * sizeof(wh_group));
+    a->in_words = take(d, ALL * sizeof(wh_group));
+    a->numbers = take(d, ALL * 8);
+    a->ored = take(d, ALL * 4);
+    a->ored_u64 = take(d, ALL * 8);
+    a->bits = take(d, ALL * 8);
+    a->word_bits = take(d, ALL * 8);
+    a->twice = take(d, ALL * 4);
+    a->counters = take(d, 64 * 8);
+    a->n = N;
+}
+
+/* What the leader of a group has of all its lanes. */
+static void check_leader(const group_args *a, uint32_t i) {
+    uint64_t each = 0, places = 0;
+    uint32_t rank = 0;
+    for (uint32_t m = a->by_u32[i].lanes; m != 0; m &= m - 1, rank++) {
+        const uint32_t other = (uint32_t)__builtin_ctz(m);
+        each |= (uint64_t)1 << (2 * other);
+        places |= (uint64_t)1 << place_of(i / N, a->keys[i], rank, other);
+    }
+    if (a->keys[i] != 0) {
+        assert_true(a->bits[i] == places && a->word_bits[i] == places);
+        assert_int_equal(a->twice[i] + (uint32_t)__builtin_popcountll(places), rank);
+    }
+    assert_int_equal(a->ored[i], a->by_u32[i].lanes);
+    assert_int_equal(a->ored_u64[i], each);
+}
+
+static void check_all(const group_args *a) {
+    static uint8_t seen[64][ALL];
+    memset(seen, 0, sizeof seen);
+    for (uint32_t i = 0; i < ALL; i++) {
+        const uint32_t mask = a->masks[i / LANES], lane = i % LANES;
+        if ((mask >> lane & 1) == 0) {
+            continue;
+        }
+        check_group(&a->by_u32[i], a->keys + i - lane, mask, lane);
+        check_group(&a->by_u64[i], a->keys + i - lane, mask, lane);
+        check_group(&a->in_words[i], a->keys + i - lane, mask, lane);
+        if (wh_group_leads(a->by_u32[i])) {
+            check_leader(a, i);
+        }
+        assert_int_equal(a->ored[i] & ~a->by_u32[i].lanes, 0);
+        assert_true(a->numbers[i] < a->counters[a->keys[i]]);
+        assert_int_equal(seen[a->keys[i]][a->numbers[i]]++, 0); /* handed out once */
+    }
+}
+
 static void test_groups(void **state) {
     (void)state;
     for (uint32_t p = 0; p < N_POLICIES; p++) {
         for (uint64_t seed = 0; seed < n_seeds(); seed++) {
             wh_device *d = open_policy((wh_sim_policy)p, seed);
-            const uint32_t n = 4 * LANES;
-            uint64_t random = seed;
             group_args a;
-            uint64_t *keys = take(d, (uint64_t)ROUNDS * n * 8);
-            uint32_t *masks = take(d, (uint64_t)ROUNDS * n / LANES * 4);
-            a.keys = keys;
-            a.masks = masks;
-            a.by_u32 = take(d, ROUNDS * n * sizeof(wh_group));
-            a.by_u64 = take(d, ROUNDS * n * sizeof(wh_group));
-            a.in_words = take(d, ROUNDS * n * sizeof(wh_group));
-            a.numbers = take(d, (uint64_t)ROUNDS * n * 8);
-            a.ored = take(d, (uint64_t)ROUNDS * n * 4);
-            a.ored_u64 = take(d, (uint64_t)ROUNDS * n * 8);
-            a.bits = take(d, (uint64_t)ROUNDS * n * 8);
-            a.word_bits = take(d, (uint64_t)ROUNDS * n * 8);
-            a.twice = take(d, (uint64_t)ROUNDS * n * 4);
-            a.counters = take(d, 64 * 8);
-            a.n = n;
-            for (uint32_t i = 0; i < ROUNDS * n; i++) {
-                const uint32_t round = i / n;
-                keys[i] = round == 8    ? 3 /* all lanes */
-                          : round == 9  ? i / LANES % 2 * 3
-                          : round == 10 ? 1 + i % LANES / 16
-                                        : next_random(&random) % (1 + round % 8 * 4);
-            }
-            for (uint32_t i = 0; i < ROUNDS * n / LANES; i++) {
-                const uint32_t r = (uint32_t)next_random(&random);
-                masks[i] = i % 4 == 0   ? ~0u
-                           : i % 4 == 1 ? r
-                           : i % 4 == 2 ? 1u << r % 32
-                                        : r & r >> 7;
-            }
-            const wh_launch l = grid(d, 2, n / 2);
+            make_arrays(&a, d, seed);
+            const wh_launch l = grid(d, 2, N / 2);
             if (make_groups(&l, &a) != WH_OK) {
                 fail_msg("%s", wh_device_error_text(d));
             }
-            uint8_t seen[64][ROUNDS * 4 * LANES];
-            memset(seen, 0, sizeof seen);
-            for (uint32_t i = 0; i < ROUNDS * n; i++) {
-                const uint32_t mask = masks[i / LANES], lane = i % LANES;
-                if ((mask >> lane & 1) == 0) {
-                    continue;
-                }
-                check_group(&a.by_u32[i], keys + i - lane, mask, lane);
-                check_group(&a.by_u64[i], keys + i - lane, mask, lane);
-                check_group(&a.in_words[i], keys + i - lane, mask, lane);
-                if (wh_group_leads(a.by_u32[i])) {
-                    uint64_t each = 0, places = 0;
-                    uint32_t rank = 0;
-                    for (uint32_t m = a.by_u32[i].lanes; m != 0; m &= m - 1, rank++) {
-                        const uint32_t other = (uint32_t)__builtin_ctz(m);
-                        each |= (uint64_t)1 << (2 * other);
-                        places |= (uint64_t)1 << place_of(i / n, keys[i], rank, other);
-                    }
-                    assert_true(keys[i] == 0 || a.bits[i] == places);
-                    assert_true(keys[i] == 0 || a.word_bits[i] == places);
-                    assert_true(keys[i] == 0 ||
-                                a.twice[i] + (uint32_t)__builtin_popcountll(places) == rank);
-                    assert_int_equal(a.ored[i], a.by_u32[i].lanes);
-                    assert_int_equal(a.ored_u64[i], each);
-                }
-                assert_int_equal(a.ored[i] & ~a.by_u32[i].lanes, 0);
-                assert_true(a.numbers[i] < a.counters[keys[i]]);
-                assert_int_equal(seen[keys[i]][a.numbers[i]]++, 0); /* handed out once */
-            }
+            check_all(&a);
             wh_device_close(d);
         }
     }

@@ -1,7 +1,7 @@
 /* graph_case.c: the host side of the graph benchmark; graph_case.h says what is
  * measured and what is verified.
  */
-#include "graph_case.h"
+#include "workload/graph/graph_case.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,8 +34,6 @@ typedef struct run {
     wh_heap *heap;
     wh_device *device;
     uint32_t caps;
-    wh_graph_case_row_fn emit;
-    void *context;
     char *error;
     size_t error_size;
 
@@ -141,7 +139,7 @@ static void emit_skipped(run *r, const char *op, const char *why) {
     memset(&row, 0, sizeof row);
     row.op = op;
     row.skipped = why;
-    r->emit(r->context, &row);
+    r->o->emit(r->o->context, &row);
 }
 
 /* Drops the samples; on success, and where they show what is corrupt, their row, n items
@@ -164,7 +162,7 @@ static void finish(run *r, samples *s, const char *op, uint64_t n, wh_status sta
         row.bad = s->bad;
         row.steps_per_arc = n != 0 ? (double)s->steps / all : 0;
         row.atomics_per_arc = n != 0 ? (double)s->atomics / all : 0;
-        r->emit(r->context, &row);
+        r->o->emit(r->o->context, &row);
     }
     free(s->us);
     s->us = NULL;
@@ -708,7 +706,8 @@ static void choose(run *r) {
     const uint64_t arcs = r->o->arcs->n_arcs;
     const uint64_t batch_arcs =
         sim ? MIN(MAX(arcs / 4, 1024), 16384) : MIN(MAX(arcs, 16384), 1000000);
-    r->reps = r->o->reps != 0 ? r->o->reps : sim ? 3 : 10;
+    const uint32_t reps = sim ? 3 : 10;
+    r->reps = r->o->reps != 0 ? r->o->reps : reps;
     r->batch_arcs = r->o->batch != 0 ? r->o->batch : batch_arcs;
     const uint64_t focus = MAX(MIN(MAX(r->n_vertices / 100, 16), 1024), r->batch_arcs / 1024);
     r->focus = (uint32_t)MIN(r->o->focus != 0 ? r->o->focus : focus, r->n_vertices);
@@ -764,8 +763,7 @@ static void tear_down(run *r) {
 }
 
 wh_status wh_graph_case_run(const wh_graph_case_options *options, wh_heap *heap,
-                            const wh_graph_kernels *kernels, wh_graph_case_row_fn emit,
-                            void *context, char *error, size_t error_size) {
+                            const wh_graph_kernels *kernels, char *error, size_t error_size) {
     run r;
     memset(&r, 0, sizeof r);
     if (error != NULL && error_size != 0) {
@@ -774,7 +772,7 @@ wh_status wh_graph_case_run(const wh_graph_case_options *options, wh_heap *heap,
     r.error = error;
     r.error_size = error_size;
     if (options == NULL || options->arcs == NULL || options->arcs->n_vertices == 0 ||
-        heap == NULL || kernels == NULL || emit == NULL) {
+        heap == NULL || kernels == NULL || options->emit == NULL) {
         return fail(&r, WH_BAD_ARGUMENT, "graph: a graph, a heap and its kernels are needed");
     }
     const wh_allocator_info *info = wh_allocator_find(kernels->allocator);
@@ -786,8 +784,6 @@ wh_status wh_graph_case_run(const wh_graph_case_options *options, wh_heap *heap,
     r.heap = heap;
     r.device = wh_heap_device(heap);
     r.caps = info->caps;
-    r.emit = emit;
-    r.context = context;
     r.n_vertices = options->arcs->n_vertices;
     if ((r.caps & WH_CAP_DISJOINT) == 0) {
         emit_skipped(&r, "graph", "needs disjoint blocks");

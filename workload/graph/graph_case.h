@@ -23,25 +23,9 @@
 #ifndef WHI_WORKLOAD_GRAPH_CASE_H
 #define WHI_WORKLOAD_GRAPH_CASE_H
 
-#include "graph_file.h"
-#include "graph_kernels.h"
+#include "workload/graph/graph_file.h"
+#include "workload/graph/graph_kernels.h"
 #include "warpheap/heap.h"
-
-/* Zero means the default everywhere. */
-typedef struct wh_graph_case_options {
-    const wh_graph_arcs *arcs; /* the graph; required */
-    uint32_t reps;             /* default 3 on the simulated device, 10 on a GPU */
-    uint64_t batch;            /* arcs in a batch; default: a quarter of the graph's arcs in
-                                  1 K .. 16 K on the simulated device, all of them in
-                                  16 K .. 1 M on a GPU */
-    uint32_t focus;            /* vertices that a focused batch starts from; default a
-                                  hundredth of the vertices, in 16 .. 1024, and enough for
-                                  at most 1 K arcs of the batch each */
-    uint64_t seed;             /* of the batches */
-    int no_shrink;             /* delete keeps arrays that are almost empty */
-    int no_expand;             /* leave expand out */
-    int no_stream;             /* leave stream out */
-} wh_graph_case_options;
 
 typedef struct wh_graph_case_row {
     const char *op;      /* "init", "insert", ... a literal */
@@ -61,14 +45,30 @@ typedef struct wh_graph_case_row {
 
 typedef void (*wh_graph_case_row_fn)(void *context, const wh_graph_case_row *row);
 
-/* Runs the case on a heap in its first state; kernels must be of the heap's
- * allocator and target. One call of emit per operation. The heap is left empty
- * where the allocator can free or reset. A run with bad > 0 still returns WH_OK, unless
- * the graph's or the heap's own structure is broken: CORRUPT, and the rows end there. On
- * any other status than WH_OK, error (may be NULL) receives one line. An allocator without
+/* Zero means the default everywhere. */
+typedef struct wh_graph_case_options {
+    const wh_graph_arcs *arcs; /* the graph; required */
+    wh_graph_case_row_fn emit; /* called with context once per operation; required */
+    void *context;
+    uint32_t reps;  /* default 3 on the simulated device, 10 on a GPU */
+    uint64_t batch; /* arcs in a batch; default: a quarter of the graph's arcs in
+                       1 K .. 16 K on the simulated device, all of them in
+                       16 K .. 1 M on a GPU */
+    uint32_t focus; /* vertices that a focused batch starts from; default a
+                       hundredth of the vertices, in 16 .. 1024, and enough for
+                       at most 1 K arcs of the batch each */
+    uint64_t seed;  /* of the batches */
+    int no_shrink;  /* delete keeps arrays that are almost empty */
+    int no_expand;  /* leave expand out */
+    int no_stream;  /* leave stream out */
+} wh_graph_case_options;
+
+/* Runs the case on a heap in its first state; kernels must be of the heap's allocator and target.
+ * The heap is left empty where the allocator can free or reset. A run with bad > 0 still returns
+ * WH_OK, unless the graph's or the heap's own structure is broken: CORRUPT, and the rows end there.
+ * On any other status than WH_OK, error (may be NULL) receives one line. An allocator without
  * WH_CAP_DISJOINT gives one row, op "graph", with `skipped` set. */
 wh_status wh_graph_case_run(const wh_graph_case_options *options, wh_heap *heap,
-                            const wh_graph_kernels *kernels, wh_graph_case_row_fn emit,
-                            void *context, char *error, size_t error_size);
+                            const wh_graph_kernels *kernels, char *error, size_t error_size);
 
 #endif

@@ -6,7 +6,7 @@
  * after a read error the parsers see the end of the file, and what they then say
  * about it is dropped.
  */
-#include "graph_file.h"
+#include "workload/graph/graph_file.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,11 +3,12 @@
  * ... of a grid of T threads; the lanes of a warp go round together, so that every
  * round is a call by a whole warp.
  */
-#include "graph_kernels.h"
+#include "workload/graph/graph_kernels.h"
 
 #include <string.h>
 
 #include "workload/graph/graph.h"
+#include "warpheap/detail/alloc/tables.h"
 
 typedef struct {
     wh_heap_ref heap;
@@ -18,8 +19,6 @@ typedef struct {
     uint32_t *out;
     uint64_t n;
 } graph_args;
-
-#define ALL_LANES WH_FULL_WARP
 
 /* for each item i of the warp's rounds; i >= n in the last one for some lanes */
 #define FOR_ROUNDS(i, n)                                                             \
@@ -39,31 +38,31 @@ WH_KERNEL(init_vertices, graph_args, a) {
             first = a.offset[v];
             end = a.offset[v + 1];
         }
-        (void)wh_graph_init_vertex(a.g, a.heap, ALL_LANES, (uint32_t)v, a.to + first,
+        (void)wh_graph_init_vertex(a.g, a.heap, WH_FULL_WARP, (uint32_t)v, a.to + first,
                                    (uint32_t)(end - first));
     }
 }
 
 WH_KERNEL(insert_arcs, graph_args, a) {
     FOR_ROUNDS(i, a.n) {
-        const wh_mask mask = wh_ballot(ALL_LANES, i < a.n);
+        const wh_mask mask = wh_ballot(WH_FULL_WARP, i < a.n);
         if (i < a.n) {
             const int in = wh_graph_insert(a.g, a.heap, mask, a.from[i], a.to[i]);
             a.out[i] = in ? WH_GRAPH_INSERTED : WH_GRAPH_NOT_DONE;
         }
-        wh_syncwarp(ALL_LANES);
+        wh_syncwarp(WH_FULL_WARP);
     }
 }
 
 WH_KERNEL(remove_arcs, graph_args, a) {
     FOR_ROUNDS(i, a.n) {
         const int mine = i < a.n && a.out[i] == WH_GRAPH_INSERTED;
-        const wh_mask mask = wh_ballot(ALL_LANES, mine);
+        const wh_mask mask = wh_ballot(WH_FULL_WARP, mine);
         if (mine) {
             const int found = wh_graph_remove(a.g, a.heap, mask, a.from[i], a.to[i]);
             a.out[i] = found ? WH_GRAPH_NOT_DONE : WH_GRAPH_MISSING;
         }
-        wh_syncwarp(ALL_LANES);
+        wh_syncwarp(WH_FULL_WARP);
     }
 }
 
@@ -100,66 +99,75 @@ static wh_launch launch_for(wh_heap *heap, uint64_t n) {
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const graph_args *args);
 
-static wh_status run(kernel_fn kernel, wh_heap *heap, const wh_graph_view *g,
-                     const uint64_t *offset, const uint32_t *from, const uint32_t *to,
-                     uint32_t *out, uint64_t n) {
+/* For n items; the caller adds what else its kernel reads. */
+static graph_args args_for(const wh_graph_view *g, uint64_t n) {
     graph_args a;
     memset(&a, 0, sizeof a);
-    const wh_status s = wh_heap_handle(heap, &a.heap);
-    if (s != WH_OK || n == 0) {
+    a.g = *g;
+    a.n = n;
+    return a;
+}
+
+static wh_status run(kernel_fn kernel, wh_heap *heap, graph_args *a) {
+    const wh_status s = wh_heap_handle(heap, &a->heap);
+    if (s != WH_OK || a->n == 0) {
         return s;
     }
-    a.g = *g;
-    a.offset = offset;
-    a.from = from;
-    a.to = to;
-    a.out = out;
-    a.n = n;
-    const wh_launch l = launch_for(heap, n);
-    return kernel(&l, &a);
+    const wh_launch l = launch_for(heap, a->n);
+    return kernel(&l, a);
 }
 
 static wh_status graph_clear(wh_heap *heap, const wh_graph_view *g) {
-    return run(clear_vertices, heap, g, NULL, NULL, NULL, NULL, g->n_vertices);
+    graph_args a = args_for(g, g->n_vertices);
+    return run(clear_vertices, heap, &a);
 }
 
 static wh_status graph_init(wh_heap *heap, const wh_graph_view *g, const uint64_t *offset,
                             const uint32_t *to) {
-    return run(init_vertices, heap, g, offset, NULL, to, NULL, g->n_vertices);
+    graph_args a = args_for(g, g->n_vertices);
+    a.offset = offset;
+    a.to = to;
+    return run(init_vertices, heap, &a);
 }
 
 static wh_status graph_insert(wh_heap *heap, const wh_graph_view *g, const uint32_t *from,
                               const uint32_t *to, uint64_t n, uint32_t *done) {
-    return run(insert_arcs, heap, g, NULL, from, to, done, n);
+    graph_args a = args_for(g, n);
+    a.from = from;
+    a.to = to;
+    a.out = done;
+    return run(insert_arcs, heap, &a);
 }
 
 static wh_status graph_remove(wh_heap *heap, const wh_graph_view *g, const uint32_t *from,
                               const uint32_t *to, uint64_t n, uint32_t *done) {
-    return run(remove_arcs, heap, g, NULL, from, to, done, n);
+    graph_args a = args_for(g, n);
+    a.from = from;
+    a.to = to;
+    a.out = done;
+    return run(remove_arcs, heap, &a);
 }
 
 static wh_status graph_degrees(wh_heap *heap, const wh_graph_view *g, uint32_t *degree) {
-    return run(read_degrees, heap, g, NULL, NULL, NULL, degree, g->n_vertices);
+    graph_args a = args_for(g, g->n_vertices);
+    a.out = degree;
+    return run(read_degrees, heap, &a);
 }
 
 static wh_status graph_dump(wh_heap *heap, const wh_graph_view *g, const uint64_t *offset,
                             uint32_t *to) {
-    return run(dump_adjacencies, heap, g, offset, NULL, NULL, to, g->n_vertices);
+    graph_args a = args_for(g, g->n_vertices);
+    a.offset = offset;
+    a.out = to;
+    return run(dump_adjacencies, heap, &a);
 }
 
 static wh_status graph_destroy(wh_heap *heap, const wh_graph_view *g) {
-    return run(destroy_vertices, heap, g, NULL, NULL, NULL, NULL, g->n_vertices);
+    graph_args a = args_for(g, g->n_vertices);
+    return run(destroy_vertices, heap, &a);
 }
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#define TABLE_NAME WH_TARGETED(WH_CAT(wh_graph_kernels_, WH_ALLOCATOR))
-extern const wh_graph_kernels TABLE_NAME;
-const wh_graph_kernels TABLE_NAME = {
+WH_TABLE(wh_graph_kernels) = {
     WH_OF_(NAME), graph_clear,   graph_init, graph_insert,
     graph_remove, graph_degrees, graph_dump, graph_destroy,
 };
-#ifdef __cplusplus
-}
-#endif

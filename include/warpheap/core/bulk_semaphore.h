@@ -31,7 +31,7 @@
  *   I2  the sum of all `got` never exceeds the sum of all units signalled
  *   I3  of callers who find nothing, nothing coming in between, and who lack d units in
  *       all, the duties sum up to ceil(d / 2^b). With units coming and going it may be
- *       more or less: who waits must look whether E is still above 0, and fetch otherwise
+ *       more or less: a lane that waits must look whether E is still above 0, and fetch otherwise
  * Order   none: what is counted is handed over elsewhere (core/vqueue.h)
  * Lanes   any lane alone, on behalf of a group
  * Progress wait-free; waiting is the caller's
@@ -47,7 +47,7 @@
 
 #define WH_BULK_SEMAPHORE_FIELD_BITS 19u
 #define WH_BULK_SEMAPHORE_C_SHIFT (2 * WH_BULK_SEMAPHORE_FIELD_BITS)
-#define WH_BULK_SEMAPHORE_CROWD 64u /* fewer units wanted than this: all who wait try */
+#define WH_BULK_SEMAPHORE_CROWD 64u /* fewer units wanted than this: all that wait try */
 #define WH_BULK_SEMAPHORE_MAX_COUNT (((uint64_t)1 << 25) - 1)
 
 /* What to add to the word for a change of the counters. */
@@ -71,10 +71,15 @@ WH_HD uint32_t wh_bulk_semaphore_reserved(uint64_t w) {
 /* How many of n units are the caller's, if `old` is what its take returned. */
 WH_HD uint32_t wh_bulk_semaphore_got(uint64_t old, uint32_t n) {
     const int64_t c = wh_bulk_semaphore_count(old);
-    return c <= 0 ? 0 : WH_PLANT(bulksem_i2, c < (int64_t)n, 0) ? (uint32_t)c : n; /* I2 */
+    wh_assert(n <= WH_BULK_SEMAPHORE_MAX_COUNT);
+    if (c <= 0) {
+        return 0;
+    }
+    return WH_PLANT(bulksem_i2, c < (int64_t)n, 0) ? (uint32_t)c : n; /* I2 */
 }
 
 WH_HD int64_t wh_bulk_semaphore_ceil_(int64_t deficit, uint32_t batch_log2) {
+    wh_assert(batch_log2 < 32);
     return deficit <= 0 ? 0 : (deficit + ((int64_t)1 << batch_log2) - 1) >> batch_log2;
 }
 
@@ -97,19 +102,24 @@ WH_HD uint32_t wh_bulk_semaphore_batches(uint64_t old, uint32_t n, uint32_t batc
         wh_bulk_semaphore_duty(wh_bulk_semaphore_deficit(old, batch_log2), n, batch_log2);
     const uint32_t most =
         (uint32_t)wh_bulk_semaphore_ceil_((int64_t)(n - wh_bulk_semaphore_got(old, n)), batch_log2);
+    wh_assert_internal(duty <= n); /* I3 */
     return duty < most ? duty : most;
 }
 
 WH_FN uint64_t wh_bulk_semaphore_take(uint64_t *sem, uint32_t n) {
+    wh_assert(n != 0 && n <= WH_BULK_SEMAPHORE_MAX_COUNT);
     return wh_fetch_sub_u64_relaxed(sem, wh_bulk_semaphore_word(n, 0, 0));
 }
 
 WH_FN void wh_bulk_semaphore_reserve(uint64_t *sem, uint32_t n, uint32_t batches) {
+    wh_assert(n < 1u << WH_BULK_SEMAPHORE_FIELD_BITS && batches <= n);
     wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(n, batches, n));
 }
 
 /* take for units that are reserved already. What was not got is reserved again. */
 WH_FN uint32_t wh_bulk_semaphore_retake(uint64_t *sem, uint32_t n) {
+    wh_assert(n != 0);
+    wh_assert_expensive(wh_bulk_semaphore_reserved(wh_load_u64_relaxed(sem)) >= n);
     const uint32_t got =
         wh_bulk_semaphore_got(wh_fetch_sub_u64_relaxed(sem, wh_bulk_semaphore_word(n, 0, n)), n);
     if (got < n && WH_PLANT(bulksem_retake, 1, 0)) {
@@ -118,14 +128,15 @@ WH_FN uint32_t wh_bulk_semaphore_retake(uint64_t *sem, uint32_t n) {
     return got;
 }
 
-/* For who waits and sees units: whether to try and take some now. With far more units wanted
- * than there are, all who wait would try at once, nearly all in vain, and with two atomics each
- * at the word that everybody needs. So each draws: as many try as there are units. `size_log2`:
- * log2 of what one unit serves; attempt: counted by the caller, who: its number. With units
- * there it is true at least once in 64 attempts, and always if few are wanted. */
+/* For a lane that waits and sees units: whether to try and take some now. With far more units
+ * wanted than there are, all that wait would try at once, nearly all in vain, and with two atomics
+ * each at the word that everybody needs. So each draws: as many try as there are units.
+ * `size_log2`: log2 of what one unit serves; attempt: counted by the caller, who: its number. With
+ * units there it is true at least once in 64 attempts, and always if few are wanted. */
 WH_HD int wh_bulk_semaphore_may_try(uint64_t w, uint32_t size_log2, uint32_t attempt,
                                     uint32_t who) {
     const int64_t count = wh_bulk_semaphore_count(w);
+    wh_assert(size_log2 < 32);
     const uint64_t units = count <= 0 ? 0 : (uint64_t)count << size_log2;
     const uint32_t wanted = wh_bulk_semaphore_reserved(w);
     uint32_t draw = wh_spread32(who) + attempt * 0x85ebca6bu;
@@ -135,9 +146,10 @@ WH_HD int wh_bulk_semaphore_may_try(uint64_t w, uint32_t size_log2, uint32_t att
                          ((uint64_t)draw * wanted) >> 32 < units);
 }
 
-/* For who waits and sees that nobody fetches: takes on `batches` more, unless others have
+/* For a lane that waits and sees that nobody fetches: takes on `batches` more, unless others have
  * meanwhile. */
 WH_FN uint32_t wh_bulk_semaphore_volunteer(uint64_t *sem, uint32_t batches, uint32_t batch_log2) {
+    wh_assert(batches != 0);
     const uint64_t old = wh_fetch_add_u64_relaxed(sem, wh_bulk_semaphore_word(0, batches, 0));
     if (wh_bulk_semaphore_deficit(old, batch_log2) > 0) {
         return batches;
@@ -146,9 +158,16 @@ WH_FN uint32_t wh_bulk_semaphore_volunteer(uint64_t *sem, uint32_t batches, uint
     return 0;
 }
 
+/* Whether a word counts so many: those of the caller are in it until it ends them. */
+WH_HD int wh_bulk_semaphore_counts(uint64_t w, uint32_t batches, uint32_t reserved) {
+    return wh_bulk_semaphore_expected(w) >= batches && wh_bulk_semaphore_reserved(w) >= reserved;
+}
+
 /* Adds units, ends the fetching of `batches` and the waiting for `reserved` units. */
 WH_FN void wh_bulk_semaphore_signal(uint64_t *sem, uint32_t units, uint32_t batches,
                                     uint32_t reserved) {
+    wh_assert(units <= WH_BULK_SEMAPHORE_MAX_COUNT);
+    wh_assert_expensive(wh_bulk_semaphore_counts(wh_load_u64_relaxed(sem), batches, reserved));
     const uint32_t done = WH_PLANT(bulksem_i1, batches, 0); /* I1 */
     wh_add_u64_relaxed(sem, wh_bulk_semaphore_word(units, -(int64_t)done, -(int64_t)reserved));
 }

@@ -80,9 +80,11 @@ WH_HD uint64_t *wh_chunk_pool_offset_(wh_chunk_pool p) {
 /* Of small chunks, or large ones. (Computed: an array of pointers that is indexed by a variable
  * would lie in local memory, and make cold mallocs slower.) */
 WH_HD uint64_t *wh_chunk_pool_count_(wh_chunk_pool p, uint32_t level) {
+    wh_assert(level < 2);
     return p.words + (uint64_t)((1 + level) * p.apart);
 }
 WH_HD wh_ring *wh_chunk_pool_ring_(wh_chunk_pool p, uint32_t level) {
+    wh_assert(level < 2);
     return (wh_ring *)(void *)(p.words + (uint64_t)((3 + level) * p.apart));
 }
 WH_HD uint32_t *wh_chunk_pool_entries_(wh_chunk_pool p, uint32_t level) {
@@ -107,6 +109,9 @@ WH_HD void wh_chunk_pool_bind(wh_chunk_pool *p, wh_chunk_pool_words *w) {
 /* The state of a pool of which all chunks are fresh: one lane writes it, and zeros all entries and
  * the tree. */
 WH_FN void wh_chunk_pool_reset(wh_chunk_pool p) {
+    wh_assert(p.apart >= 3 && p.n != 0 && p.large_log2 < 32);
+    wh_assert(wh_chunk_pool_capacity_(p, 0) >= p.n);
+    wh_assert(wh_chunk_pool_capacity_(p, 1) >= p.n >> p.large_log2);
     *wh_chunk_pool_offset_(p) = 0;
     p.state->moving = 0;
     p.state->loose = 0;
@@ -144,15 +149,23 @@ WH_HD uint32_t wh_chunk_pool_left_(wh_chunk_pool p, uint64_t offset, uint32_t le
     return front + back < main ? (uint32_t)((main - back - front) >> p.large_log2) : 0;
 }
 
+/* Whether there may be a chunk of that number: of a level. */
+WH_HD int wh_chunk_pool_is_chunk_(wh_chunk_pool p, uint32_t level, uint64_t chunk) {
+    const uint64_t units = level == 0 ? 1 : (uint64_t)1 << p.large_log2;
+    return (chunk & (units - 1)) == 0 && chunk + units <= p.n;
+}
+
 /* Up to n chunks from the ring. */
 WH_FN uint32_t wh_chunk_pool_from_ring_(wh_chunk_pool p, uint32_t level, uint32_t n,
                                         uint64_t *position) {
     uint64_t *count = wh_chunk_pool_count_(p, level);
+    wh_assert_internal(n != 0);
     if ((int64_t)wh_load_u64_relaxed(count) <= 0) {
         return 0;
     }
     const int64_t have = (int64_t)wh_fetch_sub_u64_relaxed(count, n);
-    const uint32_t got = have <= 0 ? 0 : have < (int64_t)n ? (uint32_t)have : n;
+    const uint32_t some = have < (int64_t)n ? (uint32_t)have : n;
+    const uint32_t got = have <= 0 ? 0 : some;
     if (got < n) {
         wh_add_u64_relaxed(count, n - got); /* I2 */
     }
@@ -169,6 +182,7 @@ WH_FN uint32_t wh_chunk_pool_ring_at_(wh_chunk_pool p, uint32_t level, uint64_t 
 
 /* Gives a chunk back: any lane, after its last use. */
 WH_FN void wh_chunk_pool_free(wh_chunk_pool p, uint32_t level, uint32_t chunk) {
+    wh_assert(wh_chunk_pool_is_chunk_(p, level, chunk));
     wh_ring_put_at(wh_chunk_pool_entries_(p, level), wh_chunk_pool_capacity_(p, level),
                    wh_ring_reserve_put(wh_chunk_pool_ring_(p, level)), chunk); /* P1 */
     wh_add_u64_relaxed(wh_chunk_pool_count_(p, level), 1);
@@ -184,6 +198,7 @@ WH_FN uint32_t wh_chunk_pool_split_(wh_chunk_pool p, uint32_t n, uint64_t *first
     (void)wh_fetch_add_u64_acquire(&p.state->moving, 1); /* P2 */
     if (wh_chunk_pool_from_ring_(p, 1, 1, &position) != 0) {
         const uint32_t chunk = wh_chunk_pool_ring_at_(p, 1, position);
+        wh_assert_internal(wh_chunk_pool_is_chunk_(p, 1, chunk));
         got = n < 1u << p.large_log2 ? n : 1u << p.large_log2;
         *first = chunk;
         for (uint32_t i = got; i < 1u << p.large_log2; i++) {
@@ -202,7 +217,9 @@ WH_FN uint32_t wh_chunk_pool_from_loose_(wh_chunk_pool p, uint64_t *first) {
     for (uint64_t x = wh_veb_scan(p.loose_tree, 0); x != WH_VEB_NONE;
          x = wh_veb_scan(p.loose_tree, x)) {
         if (wh_veb_remove(p.loose_tree, x)) {
-            (void)wh_fetch_sub_u64_release(&p.state->loose, 1);
+            const uint64_t loose = wh_fetch_sub_u64_release(&p.state->loose, 1);
+            wh_assert_internal(loose != 0 && x < p.n); /* raised before the insert */
+            (void)loose;
             *first = x;
             return 1;
         }
@@ -225,6 +242,7 @@ WH_FN uint32_t wh_chunk_pool_fresh_(wh_chunk_pool p, uint32_t n, uint64_t *first
  * none in any of these places when they were looked at. level 0: small, 1: large. */
 WH_FN wh_chunk_pool_taken wh_chunk_pool_take(wh_chunk_pool p, uint32_t level, uint32_t n) {
     wh_chunk_pool_taken t;
+    wh_assert(level < 2 && n != 0);
     t.first = 0;
     t.from = WH_CHUNK_POOL_RING;
     t.n = wh_chunk_pool_from_ring_(p, level, n, &t.first);
@@ -262,6 +280,8 @@ WH_FN wh_chunk_pool_taken wh_chunk_pool_take(wh_chunk_pool p, uint32_t level, ui
 /* Chunk i of a take. */
 WH_FN uint32_t wh_chunk_pool_get(wh_chunk_pool p, uint32_t level, wh_chunk_pool_taken t,
                                  uint32_t i) {
+    wh_assert(i < t.n && t.from <= WH_CHUNK_POOL_FRESH);
+    wh_assert_internal(t.from != WH_CHUNK_POOL_FRESH || level == 0);
     if (t.from == WH_CHUNK_POOL_RING) {
         return wh_chunk_pool_ring_at_(p, level, t.first + i);
     }
@@ -272,12 +292,14 @@ WH_FN uint32_t wh_chunk_pool_get(wh_chunk_pool p, uint32_t level, wh_chunk_pool_
      * large chunks come last: where they begin does not change any more (I4). */
     const uint32_t rest = wh_chunk_pool_rest_(p), k = (uint32_t)t.first + i;
     const uint32_t main = p.n - rest - ((uint32_t)(t.first >> 32) << p.large_log2);
+    wh_assert_internal(k < main || k - main < rest); /* I4 */
     return k < main ? k : p.n - rest + (k - main);
 }
 
 /* Claims all chunks of the large one that begins at `first` if they are loose. */
 WH_FN int wh_chunk_pool_claim_large_(wh_chunk_pool p, uint64_t first) {
     const uint32_t n = 1u << p.large_log2;
+    wh_assert_internal(wh_chunk_pool_is_chunk_(p, 1, first));
     if (n >= 64) {
         return wh_veb_claim_range(p.loose_tree, first, n);
     }
@@ -385,6 +407,7 @@ WH_FN uint32_t wh_chunk_pool_look(wh_chunk_pool p, uint32_t level) {
 
 WH_FN wh_chunk_pool_taken wh_chunk_pool_take_seen(wh_chunk_pool p, uint32_t level, uint32_t seen) {
     wh_chunk_pool_taken t;
+    wh_assert(seen != WH_CHUNK_POOL_FRESH_SEEN || level == 0);
     if (seen == WH_CHUNK_POOL_FRESH_SEEN) {
         t.first = wh_fetch_add_u64_relaxed(wh_chunk_pool_offset_(p), 1);
         t.from = WH_CHUNK_POOL_FRESH;

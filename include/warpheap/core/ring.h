@@ -33,9 +33,11 @@ typedef struct wh_ring {
 
 /* Makes the ring hold 0..n-1. The caller owns it alone; what it held is dropped. */
 WH_FN void wh_ring_reset(wh_ring *r, uint32_t *entries, uint32_t capacity, uint32_t n) {
+    wh_assert((capacity & (capacity - 1)) == 0 && n <= capacity);
     const uint64_t head = wh_load_u64_relaxed(&r->head);
     const uint64_t virgin = wh_load_u64_relaxed(&r->virgin);
     const uint64_t tail = wh_load_u64_relaxed(&r->tail);
+    wh_assert_internal(head <= tail && virgin <= tail && tail - head <= capacity); /* I1 */
     for (uint64_t p = head > virgin ? head : virgin; p < tail; p++) {
         wh_store_u32_relaxed(&entries[p & (capacity - 1)], 0);
     }
@@ -53,6 +55,7 @@ WH_FN uint64_t wh_ring_reserve_put(wh_ring *r) {
 /* One attempt each, for lanes that wait together: whether the value went in; the value + 1,
  * or 0. For positions past `virgin`. */
 WH_FN int wh_ring_try_put(uint32_t *e, uint32_t value) {
+    wh_assert(value != UINT32_MAX);
     return WH_PLANT(ring_p1_put, wh_cas_u32_release, wh_cas_u32_relaxed)(e, 0, value + 1) ==
            0; /* P1 */
 }
@@ -63,6 +66,7 @@ WH_FN uint32_t wh_ring_try_take(uint32_t *e) {
 }
 
 WH_FN void wh_ring_put_at(uint32_t *entries, uint32_t capacity, uint64_t p, uint32_t value) {
+    wh_assert(capacity != 0 && (capacity & (capacity - 1)) == 0);
     uint32_t *e = &entries[p & (capacity - 1)];
     for (uint32_t attempt = 0; !wh_ring_try_put(e, value); attempt++) {
         wh_backoff(attempt);
@@ -72,10 +76,12 @@ WH_FN void wh_ring_put_at(uint32_t *entries, uint32_t capacity, uint64_t p, uint
 /* n positions to take from; the first is returned. Each is then passed to take_at once,
  * by any lane. */
 WH_FN uint64_t wh_ring_reserve_take(wh_ring *r, uint32_t n) {
+    wh_assert(n != 0);
     return wh_fetch_add_u64_relaxed(&r->head, n);
 }
 
 WH_FN uint32_t wh_ring_take_at(wh_ring *r, uint32_t *entries, uint32_t capacity, uint64_t p) {
+    wh_assert(capacity != 0 && (capacity & (capacity - 1)) == 0);
     if (p < wh_load_u64_relaxed(&r->virgin)) {
         return (uint32_t)p;
     }

@@ -7,22 +7,33 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-/* n up to the next multiple of a power of two. n + align must not overflow. */
-WH_HD uint64_t wh_round_up(uint64_t n, uint64_t align) {
-    return (n + align - 1) & ~(align - 1);
-}
-
 WH_HD int wh_is_pow2(uint64_t n) {
     return n != 0 && (n & (n - 1)) == 0;
 }
 
+/* n up to the next multiple of a power of two. n + align must not overflow. */
+WH_HD uint64_t wh_round_up(uint64_t n, uint64_t align) {
+    wh_assert(wh_is_pow2(align) && n <= UINT64_MAX - align);
+    return (n + align - 1) & ~(align - 1);
+}
+
+/* The size of a request of n bytes with so many more; 0 stays 0, and it does not wrap. */
+WH_HD size_t wh_size_plus(size_t n, size_t more) {
+    if (n == 0) {
+        return 0;
+    }
+    return n > SIZE_MAX - more ? SIZE_MAX : n + more;
+}
+
 /* Exponent of the largest power of two <= n; n >= 1. */
 WH_HD uint32_t wh_log2_floor(uint64_t n) {
+    wh_assert(n != 0);
     return 63u - wh_clz64(n);
 }
 
 /* Exponent of the smallest power of two >= n; 1 <= n <= 2^63. */
 WH_HD uint32_t wh_log2_ceil(uint64_t n) {
+    wh_assert(n != 0 && n <= (uint64_t)1 << 63);
     return n <= 1 ? 0 : 64u - wh_clz64(n - 1);
 }
 

@@ -39,6 +39,7 @@ WH_HD uint32_t wh_use_releases(uint64_t word) {
 /* Claims all bits of mask if none of them is used (I1): whether it did. `seen` is a value that
  * the word was seen to have; on failure it becomes what it has now. */
 WH_FN int wh_use_claim(uint64_t *word, uint64_t *seen, uint32_t mask) {
+    wh_assert(mask != 0);
     while (((uint32_t)*seen & mask) == 0) {
         const uint64_t now = WH_PLANT(use_p1_claim, wh_cas_u64_acquire,
                                       wh_cas_u64_relaxed)(word, *seen, *seen | mask); /* P1 */
@@ -53,6 +54,7 @@ WH_FN int wh_use_claim(uint64_t *word, uint64_t *seen, uint32_t mask) {
 /* Gives back bits that the caller owns, and counts that (I2). */
 WH_FN void wh_use_release(uint64_t *word, uint32_t mask) {
     const uint64_t change = ((uint64_t)1 << 32) - mask;
+    wh_assert(mask != 0);
     WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(word, change); /* P1 */
 }
 

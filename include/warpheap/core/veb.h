@@ -27,10 +27,9 @@
  *         claimer sees
  * P2      insert's change above (release) -> remove's clear (acquire): the second
  *         look of R1 sees the insert below
- * P3      claim (release; claim_range: a fence before its first word) -> who sees that the items
- *         are gone, and fences: what the claimer did before, such as counting itself as at
- *         work, is seen
- * Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
+ * P3      claim (release; claim_range: a fence before its first word) -> a lane that sees that the
+ * items are gone, and fences: what the claimer did before, such as counting itself as at work, is
+ * seen Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
  *         (core/warp_group.h)
  * Progress insert, remove, claim, claim_range: bounded steps. Searches: bounded by the
  *         number of words, each is passed once. claim_some: lock-free (a claim that
@@ -69,6 +68,7 @@ WH_HD uint32_t wh_veb_up_(uint64_t below) {
 
 /* Words that a tree over n items takes; 1 <= n <= 2^32. */
 WH_HD uint64_t wh_veb_words(uint64_t n) {
+    wh_assert(n != 0 && n <= (uint64_t)1 << 32);
     uint64_t level = wh_veb_up_(n), sum = level;
     WH_NO_UNROLL
     while (level > 1) {
@@ -92,12 +92,14 @@ WH_HD wh_veb wh_veb_make(uint64_t *words, uint64_t n) {
 
 /* Word `index` (0..wh_veb_words(n)-1), level 0 first. */
 WH_FN uint64_t *wh_veb_word(wh_veb t, uint64_t index) {
+    wh_assert_expensive(index < wh_veb_words(t.n));
     return &t.words[index << t.spread];
 }
 
 /* Initial value of word `index` (0..wh_veb_words(n)-1) of an empty or a full tree:
  * lets any number of threads initialise it, a word each. */
 WH_HD uint64_t wh_veb_initial_word(uint64_t n, uint64_t index, int full) {
+    wh_assert(index < wh_veb_words(n));
     uint64_t bits = n; /* bits used on this level */
     uint64_t level = wh_veb_up_(n);
     while (index >= level) {
@@ -106,10 +108,19 @@ WH_HD uint64_t wh_veb_initial_word(uint64_t n, uint64_t index, int full) {
         level = wh_veb_up_(level);
     }
     const uint64_t used = bits - index * 64;
-    return !full ? 0 : used >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << used) - 1;
+    if (!full) {
+        return 0;
+    }
+    return used >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << used) - 1;
+}
+
+/* Whether `mask` is of items in word w. */
+WH_HD int wh_veb_has_items_(wh_veb t, uint64_t w, uint64_t mask) {
+    return mask != 0 && w < wh_veb_up_(t.n) && (w << 6) + (63 - wh_clz64(mask)) < t.n;
 }
 
 WH_FN int wh_veb_contains(wh_veb t, uint64_t x) {
+    wh_assert(x < t.n);
     return (int)(wh_load_u64_acquire(wh_veb_word(t, x >> 6)) >> (x & 63) & 1);
 }
 
@@ -165,6 +176,7 @@ WH_FN void wh_veb_tidy_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
 
 /* Adds the items of `mask` in word w of level 0. Returns those that were absent. */
 WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
+    wh_assert(wh_veb_has_items_(t, w, mask));
     const uint64_t old = WH_PLANT(veb_p1_insert, wh_fetch_or_u64_acq_rel,
                                   wh_fetch_or_u64_relaxed)(wh_veb_word(t, w), mask); /* P1, I1 */
     if (old == 0) {
@@ -176,6 +188,7 @@ WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
 /* Takes the items of `mask` in word w out. Returns those that were present: they are
  * the caller's (I1). */
 WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
+    wh_assert(mask != 0 && w < wh_veb_up_(t.n));
     const uint64_t old = wh_fetch_and_u64_acq_rel(wh_veb_word(t, w), ~mask); /* P1, P3, I1 */
     if ((old & mask) != 0 && (old & ~mask) == 0) {
         wh_veb_lower_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
@@ -186,20 +199,23 @@ WH_FN uint64_t wh_veb_claim_mask(wh_veb t, uint64_t w, uint64_t mask) {
 /* Tells the levels above that word w of level 0 is not zero; releases what made it so. For
  * callers that put items there by an atomic of their own. */
 WH_FN void wh_veb_filled(wh_veb t, uint64_t w) {
+    wh_assert(w < wh_veb_up_(t.n));
     wh_veb_raise_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
 }
 
 /* Tells the levels above that word w of level 0 may have become zero. For callers that took
  * items by an atomic of their own; until then searches may look in vain. */
 WH_FN void wh_veb_emptied(wh_veb t, uint64_t w) {
+    wh_assert(w < wh_veb_up_(t.n));
     wh_veb_tidy_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
 }
 
 /* Puts items of word w back that the caller has claimed and has nothing to say of, which takes
- * fewer fences: the release of whoever inserted them goes on to the next claim, since all that
- * changes the word in between are read-modify-writes (P1). Ends with a fence, after which the items
- * are there. */
+ * fewer fences: the release of the lane that inserted them goes on to the next claim, since all
+ * that changes the word in between are read-modify-writes (P1). Ends with a fence, after which the
+ * items are there. */
 WH_FN void wh_veb_put_back(wh_veb t, uint64_t w, uint64_t mask) {
+    wh_assert(mask == 0 || wh_veb_has_items_(t, w, mask));
     const uint64_t old = wh_fetch_or_u64_relaxed(wh_veb_word(t, w), mask); /* I1 */
     const uint64_t size = wh_veb_up_(t.n), above = size + (w >> 6);
     wh_fence(); /* P2 */
@@ -211,11 +227,13 @@ WH_FN void wh_veb_put_back(wh_veb t, uint64_t w, uint64_t mask) {
 
 /* Adds x; 1 if it was absent. Cost: 1 atomic, one more per level whose word was empty. */
 WH_FN int wh_veb_insert(wh_veb t, uint64_t x) {
+    wh_assert(x < t.n);
     return wh_veb_insert_mask(t, x >> 6, (uint64_t)1 << (x & 63)) != 0;
 }
 
 /* Takes x out; 1 if it was there, and is now the caller's. Also "claim". */
 WH_FN int wh_veb_remove(wh_veb t, uint64_t x) {
+    wh_assert(x < t.n);
     return wh_veb_claim_mask(t, x >> 6, (uint64_t)1 << (x & 63)) != 0;
 }
 
@@ -231,6 +249,7 @@ WH_HD uint64_t wh_lowest_bits(uint64_t bits, uint32_t count) {
 
 /* Index of the k-th set bit (k from 0), which must exist. */
 WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
+    wh_assert(k < wh_popc64(bits));
     const uint32_t below = wh_popc32(wh_low_u32(bits));
     const uint32_t above = k >= below ? 32 : 0;
     return above + wh_select32(above != 0 ? wh_high_u32(bits) : wh_low_u32(bits),
@@ -240,6 +259,7 @@ WH_HD uint32_t wh_select64(uint64_t bits, uint32_t k) {
 /* The set bit that is so far along those of a word, *at of 2^32; what is left of that is *at then.
  * There must be one. */
 WH_HD uint32_t wh_pick64(uint64_t bits, uint32_t *at) {
+    wh_assert(bits != 0);
     const uint64_t part = wh_mul_wide_u32(*at, wh_popc64(bits));
     *at = wh_low_u32(part);
     return wh_select64(bits, wh_high_u32(part));
@@ -365,7 +385,7 @@ WH_FN uint64_t wh_veb_pick(wh_veb t, uint32_t *at, int tells) {
     const uint64_t word = wh_veb_pick_word(t, at, tells);
     const uint64_t items = word != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(t, word)) : 0;
     if (word != WH_VEB_NONE && items == 0 && tells) {
-        wh_veb_emptied(t, word); /* I2: who took them may not have said so */
+        wh_veb_emptied(t, word); /* I2: the lanes that took them may not have said so */
     }
     return items != 0 ? word << 6 | wh_pick64(items, at) : WH_VEB_NONE;
 }
@@ -373,6 +393,7 @@ WH_FN uint64_t wh_veb_pick(wh_veb t, uint32_t *at, int tells) {
 /* Clears the summary bits that lie over the empty words on the path from x to the top, as far
  * as they are empty. A search from x cleans up what it comes down to, but not this path. */
 WH_FN void wh_veb_settle(wh_veb t, uint64_t x) {
+    wh_assert(x < t.n);
     uint32_t base = 0, w = (uint32_t)(x >> 6);
     WH_NO_UNROLL
     for (uint32_t size = wh_veb_up_(t.n); size > 1; size = wh_veb_up_(size)) {
@@ -412,6 +433,7 @@ WH_FN uint64_t wh_veb_scan(wh_veb t, uint64_t x) {
  * it. Returns a mask of items of word x / 64, zero if all were taken by others
  * meanwhile. Cost: 1 load, 1 atomic. */
 WH_FN uint64_t wh_veb_claim_some(wh_veb t, uint64_t x, uint32_t want) {
+    wh_assert(x < t.n && want != 0);
     const uint64_t from = ~(uint64_t)0 << (x & 63);
     const uint64_t bits = wh_load_u64_relaxed(wh_veb_word(t, x >> 6)) & from;
     const uint64_t mask = wh_lowest_bits(bits, want);
@@ -423,6 +445,7 @@ WH_FN uint64_t wh_veb_claim_some(wh_veb t, uint64_t x, uint32_t want) {
  * 64: none does. */
 WH_FN uint32_t wh_veb_run_in_(uint64_t *run, uint64_t bits, uint64_t count) {
     uint32_t left = 64; /* bits not yet looked at, from the top */
+    wh_assert_internal(count != 0 && *run < count);
     while (left > 0) {
         if (bits == 0) {
             *run = 0;
@@ -453,6 +476,7 @@ WH_FN uint32_t wh_veb_run_in_(uint64_t *run, uint64_t bits, uint64_t count) {
  * from the back" (Gallatin section 4.1). Reads level 0. Claims nothing: follow with
  * wh_veb_claim_range. */
 WH_FN uint64_t wh_veb_find_run(wh_veb t, uint64_t count) {
+    wh_assert(count != 0);
     uint64_t run = 0;
     for (uint64_t w = wh_veb_up_(t.n); w-- > 0;) {
         const uint64_t bits = wh_load_u64_acquire(wh_veb_word(t, w));
@@ -470,12 +494,14 @@ WH_FN uint64_t wh_veb_find_run_together(wh_veb t, wh_mask mask, uint64_t count, 
     const uint32_t before = rank == 0 ? wh_lane_id() : wh_select32(mask, rank);
     const uint32_t last = wh_select32(mask, lanes);
     uint64_t run = 0, found = WH_VEB_NONE;
+    wh_assert(count != 0 && end <= wh_veb_up_(t.n) && (mask >> wh_lane_id() & 1) != 0);
     WH_NO_UNROLL
     for (uint64_t top = end; top > 0 && found == WH_VEB_NONE; top -= top < lanes ? top : lanes) {
         const uint64_t bits = rank < top ? wh_load_u64_relaxed(wh_veb_word(t, top - 1 - rank)) : 0;
         /* Whether a run may start here: in the word, or with items above it. */
         const uint64_t above = wh_shfl_u64(mask, bits, before);
-        const uint64_t its = rank == 0 ? run : ~above == 0 ? 64 : wh_ctz64(~above);
+        const uint64_t ends = ~above == 0 ? 64 : wh_ctz64(~above);
+        const uint64_t its = rank == 0 ? run : ends;
         uint64_t starts = bits; /* of runs of `length` */
         WH_NO_UNROLL
         for (uint64_t length = 1, more; length < count && starts != 0; length += more) {
@@ -549,6 +575,7 @@ WH_FN void wh_veb_lower_words_(wh_veb t, uint64_t s, uint64_t mask) {
 /* Adds items [first, first + count). Cost: an atomic a word, and one more for each 64 words. */
 WH_FN void wh_veb_insert_range(wh_veb t, uint64_t first, uint64_t count) {
     const uint64_t last = (first + count - 1) >> 6;
+    wh_assert(first <= t.n && count <= t.n - first);
     uint64_t filled = 0; /* words of one of level 1 that were empty */
     WH_NO_UNROLL
     for (uint64_t w = first >> 6; count != 0 && w <= last; w++) {
@@ -571,6 +598,7 @@ WH_FN void wh_veb_insert_range(wh_veb t, uint64_t first, uint64_t count) {
  * other such lane: it ends with success, or with an item that someone owns for good. */
 WH_FN int wh_veb_claim_range(wh_veb t, uint64_t first, uint64_t count) {
     const uint64_t low = first >> 6, last = (first + count - 1) >> 6;
+    wh_assert(count != 0 && first < t.n && count <= t.n - first);
     WH_PLANT(veb_p3_range, wh_fence(), (void)0); /* P3 */
     int last_emptied = 0, low_emptied = 0;       /* all words in between are */
     WH_NO_UNROLL
@@ -603,6 +631,7 @@ WH_FN int wh_veb_claim_range(wh_veb t, uint64_t first, uint64_t count) {
 /* I2 for word `index` of a quiet tree: 1 if its summary bit is set where needed and no
  * bit past the universe is set. Call for every index below wh_veb_words(n). */
 WH_FN int wh_veb_check(wh_veb t, uint64_t index) {
+    wh_assert(index < wh_veb_words(t.n));
     const uint64_t word = wh_load_u64_relaxed(wh_veb_word(t, index));
     uint64_t base = 0, w = index, size = wh_veb_up_(t.n), bits = t.n;
     while (w >= size) {

@@ -13,72 +13,30 @@
  *
  * Positions are virtual, 64 bits, handed out by fetch_add on back and front. Position p lies
  * on queue chunk j = p / per at entry p mod per. A link is 64 bits {queue id 5 | j 31 |
- * chunk 28}: whoever follows one sees whether it is still the one that it wants.
+ * chunk 28}: a lane that follows one sees whether it is still the one that it wants.
  *
- * Fields and who writes them (any lane, device scope)
- *   back, front  fetch_add relaxed
- *   room         bulk semaphore (core/bulk_semaphore.h) over entries that exist and have no
- *                position yet. ARRAY: taken by reserve, given back when taken values are
- *                out. Others: a batch is a queue chunk; the lane whose duty it is fetches
- *                one from the pool ("the thread assigned to position 0 on a QueueChunk"), or
- *                several while the queue has fewer than `ahead`: most lanes find room then.
- *                LINKED: only as long as the cache has a link for each, or lanes had to walk
- *   entries      ring entries: put cas 0 -> value + 1 release, take exchange with 0 acquire
- *   done[chunk]  takes finished on a queue chunk: fetch_add acq_rel; the one that makes it
- *                `per` retires the chunk. (The paper's countA and countB: a finished take
- *                implies a finished put, so one counter will do.)
- *   provisioned  queue chunks that have their number j: fetch_add
- *   used         those that have not gone back to the pool; raised before the number is taken
- *   links[j]     a ring of 2^table_log2, written by the lane with number j. HIERARCHY: cleared
- *                by the one that retires it. LINKED: where it announces its chunk, and a
- *                cache afterwards, so that a lane far from `first` need not walk
- *   announced    LINKED: fetch_add acq_rel by the lowest lane of the call of the lane with
- *                number j, after links[j]
- *   next[chunk]  LINKED: first by the lane that owns the chunk, to {j + 1, none}, then cas
- *                by any lane that finds number j + 1 announced. Lies outside the chunk, so
- *                that following a link is always a read of a link, never of user data
- *   last         LINKED: cas, from one link to a later one when all between are in the list
- *   first        LINKED: cas, from one link to a later one when all between are finished
- *                (Algorithm 6, setPointer)
- *
- * Invariants
+ * Invariants (I3 and I5, of LINKED, stand at its list)
  *   I1  a position below back is on a queue chunk that is provisioned or being
  *       provisioned: room is given out only for entries that exist, or will
- *   I2  a queue chunk retires when all its takes are finished; so whoever has an unfinished
+ *   I2  a queue chunk retires when all its takes are finished; so a lane that has an unfinished
  *       position on a chunk may use it without any further protection
- *   I3  LINKED: chunks retire in the order of j (first moves only over finished ones).
- *       While a lane has an unfinished position on chunk j, none behind it retires, so j
- *       cannot grow by more than the chunks there are, 2^28, and the 31 bits in a link
- *       never come round: a link with the right id and j is the right one
  *   I4  each value put is taken once (the ring's I2)
- *   I5  LINKED: links[j] is overwritten by number j + 2^table_log2 only when j is in the list
- *       (the lane waits for `last`); and of the lanes that announce together, the one whose
- *       add to `announced` is the last sees the announcements of all (P4), so when quiet all
- *       are in the list
- *
- * Delayed reuse. The paper leaves t chunks behind `front` (pointer `old`) before it
- *       reuses any, with t guessed from the number of threads, since a lane that walks the
- *       list may stand on a chunk that has been retired. Here no lane touches a queue chunk
- *       but by I2; one that walks reads links only, sees by I3 that a link is not the next
- *       one, and starts again from `first`, which cannot have passed its chunk. So t = 0
- *       is safe and `old` is left out.
  *
  * Ordering pairs
  *   P1  put -> take (core/ring.h P1)
  *   P2  zeros of a fresh queue chunk, link release -> find acquire
+ *   P3  last use of a queue chunk, done acq_rel -> retire -> pool (its P1) -> new owner
  *   P4  links[j], announced acq_rel -> announced acq_rel -> load of links: a lane that finds a
  *       number missing is not the last one to look
- *   P3  last use of a queue chunk, done acq_rel -> retire -> pool (its P1) -> new owner
  *
  * Progress  A put waits for the take that is one round earlier on the same entry, a take
  *       for its put, find for the lane that provisions the chunk, that one for the chunk
  *       2^table_log2 earlier, to be in the list (LINKED) or retired (HIERARCHY). No chunk
- *       waits for its predecessor: whoever has announced one links what there is, and room
+ *       waits for its predecessor: a lane that has announced one links what there is, and room
  *       is given out as soon as a chunk is admitted, when nothing can fail any more. All of
  *       these have their positions or numbers already, and the one with the lowest waits for
- *       nobody; a warp has numbers in one queue at a time. Within a
- *       warp: the collective calls wait together, and nobody puts while a lane of the same call
- *       has a take outstanding.
+ *       nobody; a warp has numbers in one queue at a time. Within a warp the collective calls
+ *       wait together, and nobody puts while a lane of the same call has a take outstanding.
  * Cost  reserve 1 atomic, put 1 + 1 per value, take 1 + 1 per value + 1, per group
  * Check tests/unit/vqueue.c, tests/fault
  */
@@ -98,28 +56,41 @@
 
 /* What is written when the queue grows or shrinks. */
 typedef struct wh_vqueue_state {
-    uint64_t provisioned;
-    uint64_t used;
-    uint64_t first;
-    uint64_t last;
-    uint64_t announced;
+    uint64_t provisioned; /* queue chunks that have their number j: fetch_add */
+    uint64_t used;        /* those that have not gone back to the pool; raised before the number is
+                             taken */
+    uint64_t first;       /* LINKED: cas, from one link to a later one when all between are finished
+                             (Algorithm 6, setPointer) */
+    uint64_t last;        /* LINKED: cas, from one link to a later one when all between are in the
+                             list */
+    uint64_t announced;   /* LINKED: fetch_add acq_rel by the lowest lane of the call of the lane
+                             with number j, after links[j] */
 } wh_vqueue_state;
 
 /* A queue, by value. Every group of lanes that puts or takes writes front, back or room: each is to
  * have a cache line to itself, and to be 1 KiB or more from the others where there is memory for
  * that (docs/MEMORY_MODEL.md). */
 typedef struct wh_vqueue {
-    uint64_t *front;
+    uint64_t *front; /* fetch_add relaxed, as back */
     uint64_t *back;
-    uint64_t *room;
+    uint64_t *room; /* bulk semaphore over entries that exist and have no position yet (below) */
     wh_vqueue_state *state;
-    uint32_t *entries; /* ARRAY: 2^table_log2 of them */
-    uint64_t *links;   /* HIERARCHY, LINKED: 2^table_log2 of them */
+    uint32_t *entries; /* ARRAY: 2^table_log2 of them; ring entries: put cas 0 -> value + 1 release,
+                          take exchange with 0 acquire */
+    uint64_t *links;   /* HIERARCHY, LINKED: 2^table_log2 of them, a ring, written by the lane with
+                          number j. HIERARCHY: cleared by the lane that retires it. LINKED: where
+                          that lane announces its chunk, and a cache afterwards, so that a lane far
+                          from `first` need not walk */
     uint32_t kind;
     uint32_t table_log2;
     uint32_t id;      /* 1..30, its own among all queues that share a pool */
     uint32_t bounded; /* ARRAY: 0 if the values in use are no more than the entries */
 } wh_vqueue;
+
+/* room. ARRAY: taken by reserve, given back when taken values are out. Others: a batch is a queue
+ * chunk. The lane whose duty it is fetches one from the pool ("the thread assigned to position 0 on
+ * a QueueChunk"), or several while the queue has fewer than `ahead`: most lanes find room then.
+ * LINKED: only as long as the cache has a link for each, or lanes had to walk. */
 
 /* All of it side by side, for queues that few lanes use at a time. */
 typedef struct wh_vqueue_words {
@@ -141,8 +112,12 @@ WH_HD void wh_vqueue_bind(wh_vqueue *q, wh_vqueue_words *w) {
 typedef struct wh_vqueue_chunks {
     wh_chunk_pool pool;
     unsigned char *base;
-    uint32_t *done;
-    uint64_t *next;
+    uint32_t *done; /* takes finished on a queue chunk: fetch_add acq_rel; the one that makes it
+                       `per` retires the chunk. (The paper's countA and countB: a finished take
+                       implies a finished put, so one counter will do.) */
+    uint64_t *next; /* LINKED: first by the lane that owns the chunk, to {j + 1, none}, then cas by
+                       any lane that finds number j + 1 announced. It lies outside the chunk, so
+                       that following a link is always a read of a link, never of user data */
     uint32_t chunk_log2; /* bytes */
     uint32_t ahead; /* queue chunks that a queue may have with some fetched ahead (LINKED: no more
                        than the cache has links); 0: none are */
@@ -154,6 +129,7 @@ typedef struct wh_vqueue_chunks {
 #define WH_VQUEUE_NO_CHUNK ((1u << WH_VQUEUE_CHUNK_BITS) - 1)
 
 WH_HD uint64_t wh_vqueue_link(uint32_t id, uint64_t j, uint32_t chunk) {
+    wh_assert(id < 32 && chunk <= WH_VQUEUE_NO_CHUNK);
     return (uint64_t)id << 59 | (j & (((uint64_t)1 << 31) - 1)) << WH_VQUEUE_CHUNK_BITS | chunk;
 }
 WH_HD uint32_t wh_vqueue_chunk_of_(uint64_t link) {
@@ -183,6 +159,7 @@ WH_HD uint32_t wh_vqueue_per_log2(wh_vqueue_chunks k) {
 }
 
 WH_FN uint32_t *wh_vqueue_entries_(wh_vqueue_chunks k, uint32_t chunk) {
+    wh_assert_internal(chunk < k.pool.n);
     return (uint32_t *)(void *)(k.base + ((uint64_t)chunk << k.chunk_log2));
 }
 
@@ -197,6 +174,7 @@ WH_HD uint64_t wh_vqueue_most_(wh_vqueue q, wh_vqueue_chunks k) {
 /* The state of an empty queue: one lane writes it, and zeros all links. */
 WH_FN void wh_vqueue_reset(wh_vqueue q) {
     wh_vqueue_state *s = q.state;
+    wh_assert(q.kind <= WH_VQUEUE_LINKED && q.table_log2 < 32 && q.id != 0 && q.id <= 30);
     *q.front = 0;
     *q.back = 0;
     *q.room =
@@ -210,10 +188,16 @@ WH_FN void wh_vqueue_reset(wh_vqueue q) {
 
 /* --- finding a chunk ------------------------------------------------------------------ */
 
+/* Where the link of number j lies. */
+WH_HD uint64_t *wh_vqueue_link_at_(wh_vqueue q, uint64_t j) {
+    wh_assert_internal(q.kind != WH_VQUEUE_ARRAY);
+    return &q.links[j & (((uint64_t)1 << q.table_log2) - 1)];
+}
+
 /* The queue chunk of position p as the table has it, or NONE. */
 WH_FN uint32_t wh_vqueue_look_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p) {
     const uint64_t j = p >> wh_vqueue_per_log2(k);
-    const uint64_t *place = &q.links[j & (((uint64_t)1 << q.table_log2) - 1)];
+    const uint64_t *place = wh_vqueue_link_at_(q, j);
     const uint64_t link = WH_PLANT(vqueue_p2_find, wh_load_u64_acquire, wh_load_u64_relaxed)(place);
     return wh_vqueue_is_(link, q.id, j) && wh_vqueue_chunk_of_(link) != WH_VQUEUE_NO_CHUNK
                ? wh_vqueue_chunk_of_(link) /* P2, I3 */
@@ -258,10 +242,28 @@ WH_FN wh_vqueue wh_vqueue_of_(wh_mask mask, wh_vqueue q, uint32_t lane) {
     return q;
 }
 
+/* The list of LINKED. Any lane may add to it and move `first` and `last` over what others have
+ * done.
+ *
+ *   I3  LINKED: chunks retire in the order of j (first moves only over finished ones).
+ *       While a lane has an unfinished position on chunk j, none behind it retires, so j
+ *       cannot grow by more than the chunks there are, 2^28, and the 31 bits in a link
+ *       never come round: a link with the right id and j is the right one
+ *   I5  LINKED: links[j] is overwritten by number j + 2^table_log2 only when j is in the list
+ *       (the lane waits for `last`); and of the lanes that announce together, the one whose
+ *       add to `announced` is the last sees the announcements of all (P4), so when quiet all
+ *       are in the list
+ *
+ * Delayed reuse. The paper leaves t chunks behind `front` (pointer `old`) before it
+ *       reuses any, with t guessed from the number of threads, since a lane that walks the
+ *       list may stand on a chunk that has been retired. Here no lane touches a queue chunk
+ *       but by I2; one that walks reads links only, sees by I3 that a link is not the next
+ *       one, and starts again from `first`, which cannot have passed its chunk. So t = 0
+ *       is safe and `old` is left out. */
+
 /* LINKED: link number j as the table has it, or 0 if it is not announced, or overwritten. */
 WH_FN uint64_t wh_vqueue_announced_(wh_vqueue q, uint64_t j) {
-    const uint64_t link =
-        wh_load_u64_acquire(&q.links[j & (((uint64_t)1 << q.table_log2) - 1)]); /* P2 */
+    const uint64_t link = wh_load_u64_acquire(wh_vqueue_link_at_(q, j)); /* P2 */
     return wh_vqueue_is_(link, q.id, j) && wh_vqueue_chunk_of_(link) != WH_VQUEUE_NO_CHUNK ? link
                                                                                            : 0;
 }
@@ -276,6 +278,7 @@ WH_FN uint64_t wh_vqueue_announced_(wh_vqueue q, uint64_t j) {
 /* How many chunks from the first lane's first one on are as they should be, if `mine` of each
  * lane's are, from its first one on. */
 WH_FN uint32_t wh_vqueue_in_a_row_(wh_mask mask, uint32_t mine) {
+    wh_assert_internal(mine <= WH_VQUEUE_EACH);
     const wh_mask less = wh_ballot(mask, mine < WH_VQUEUE_EACH);
     if (less == 0) {
         return wh_popc32(mask) * WH_VQUEUE_EACH;
@@ -287,10 +290,66 @@ WH_FN uint32_t wh_vqueue_in_a_row_(wh_mask mask, uint32_t mine) {
 /* Chunk n of a step is `links[n % EACH]` of lane n / EACH. */
 WH_FN uint64_t wh_vqueue_nth_(wh_mask mask, const uint64_t links[WH_VQUEUE_EACH], uint32_t n) {
     uint64_t link = 0;
+    wh_assert_internal(n < wh_popc32(mask) * WH_VQUEUE_EACH);
     for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
         link = n % WH_VQUEUE_EACH == i ? links[i] : link;
     }
     return wh_shfl_u64(mask, link, wh_select32(mask, n / WH_VQUEUE_EACH + 1));
+}
+
+/* What a lane sees of the list: some chunks in a row, from `link` on. */
+typedef struct wh_vqueue_view {
+    uint64_t link;                   /* its chunk 0; 0 if that is not known */
+    uint64_t behind[WH_VQUEUE_EACH]; /* what follows its chunk i, 0 if that is not known */
+    uint32_t done[WH_VQUEUE_EACH];   /* takes finished on its chunk i */
+    uint64_t linked;                 /* by how much `last` is ahead of the first lane's chunk 0 */
+} wh_vqueue_view;
+
+WH_FN uint64_t wh_vqueue_viewed_(const wh_vqueue_view *v, uint32_t i) {
+    return i == 0 ? v->link : v->behind[i - (i != 0)];
+}
+
+/* LINKED: looks at the list from the link `first` on: the lanes of mask, some chunks each. The
+ * first lane's chunk 0 is left to the caller. */
+WH_FN void wh_vqueue_view_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, uint64_t first,
+                           wh_vqueue_view *v) {
+    const uint32_t rank = wh_mask_rank(mask);
+    const uint64_t j = wh_vqueue_number_(first) + rank * WH_VQUEUE_EACH;
+    uint64_t last = 0;
+    v->link = rank == 0 ? first : wh_vqueue_announced_(q, j);
+    for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+        v->behind[i] = wh_vqueue_announced_(q, j + 1 + i);
+    }
+    if (rank == 0) {
+        last = wh_load_u64_acquire(&q.state->last);
+    }
+    for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+        const uint64_t its = wh_vqueue_viewed_(v, i);
+        v->done[i] = its == 0 || (rank == 0 && i == 0)
+                         ? 0
+                         : wh_load_u32_acquire(&k.done[wh_vqueue_chunk_of_(its)]); /* P3 */
+    }
+    v->linked = last; /* of the first lane, for now */
+}
+
+/* By how much `last` is ahead of first, which may have passed it: it is set by the lane that links.
+ */
+WH_FN uint64_t wh_vqueue_linked_(wh_mask mask, uint64_t first, uint64_t last) {
+    const uint64_t its = wh_shfl_u64(mask, last, wh_mask_leader(mask));
+    const uint64_t linked = wh_vqueue_ahead_(wh_vqueue_number_(its), first);
+    return linked >> 30 == 0 ? linked : 0;
+}
+
+/* How many chunks of the caller's view, from its first one on, may retire. */
+WH_FN uint32_t wh_vqueue_finished_(const wh_vqueue_view *v, uint32_t rank, uint32_t per) {
+    uint32_t mine = 0;
+    for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
+        const int ready = wh_vqueue_viewed_(v, i) != 0 && v->behind[i] != 0 &&
+                          (rank + i == 0 || rank * WH_VQUEUE_EACH + i < v->linked) &&
+                          WH_PLANT(vqueue_i2_batch, v->done[i] == per, 1);
+        mine += mine == i && ready;
+    }
+    return mine;
 }
 
 /* LINKED: retires all finished chunks from the first on (Algorithm 6), but the last one. All lanes
@@ -300,7 +359,8 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
     const uint32_t per = 1u << wh_vqueue_per_log2(k);
     const uint32_t rank = wh_mask_rank(mask), leader = wh_mask_leader(mask);
     for (;;) {
-        uint64_t first = 0, last = 0;
+        wh_vqueue_view v;
+        uint64_t first = 0;
         if (rank == 0) {
             first = wh_load_u64_acquire(&q.state->first);
         }
@@ -308,32 +368,17 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
         if (wh_vqueue_chunk_of_(first) == WH_VQUEUE_NO_CHUNK) {
             return;
         }
-        /* behind[i]: what follows the caller's chunk i, 0 if that is not known; done[i]: of it. */
-        const uint64_t j = wh_vqueue_number_(first) + rank * WH_VQUEUE_EACH;
-        const uint64_t link = rank == 0 ? first : wh_vqueue_announced_(q, j);
-        uint64_t behind[WH_VQUEUE_EACH];
-        uint32_t done[WH_VQUEUE_EACH];
-        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
-            behind[i] = wh_vqueue_announced_(q, j + 1 + i);
-        }
-        if (rank == 0) {
-            last = wh_load_u64_acquire(&q.state->last);
-        }
-        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
-            const uint64_t its = i == 0 ? link : behind[i == 0 ? 0 : i - 1];
-            done[i] = its == 0 || (rank == 0 && i == 0)
-                          ? 0
-                          : wh_load_u32_acquire(&k.done[wh_vqueue_chunk_of_(its)]); /* P3 */
-        }
+        wh_vqueue_view_(q, k, mask, first, &v);
         int ends = 0, moved = 0;
         if (rank == 0) {
             const uint32_t chunk = wh_vqueue_chunk_of_(first);
             /* An add: either this or the last take, which looks at next, sees the other. */
-            done[0] = wh_fetch_add_u32_acq_rel(&k.done[chunk], 0);
-            behind[0] = wh_load_u64_acquire(&k.next[chunk]);
+            v.done[0] = wh_fetch_add_u32_acq_rel(&k.done[chunk], 0);
+            v.behind[0] = wh_load_u64_acquire(&k.next[chunk]);
             const uint64_t none = wh_vqueue_behind_(first);
-            moved = (behind[0] ^ none) >> WH_VQUEUE_CHUNK_BITS != 0; /* by another lane meanwhile */
-            ends = done[0] != per || behind[0] == none; /* who links the next one looks again */
+            moved = (v.behind[0] ^ none) >> WH_VQUEUE_CHUNK_BITS != 0; /* by another meanwhile */
+            ends = v.done[0] != per ||
+                   v.behind[0] == none; /* the lane that links the next one looks again */
         }
         if (wh_any(mask, moved)) {
             continue;
@@ -341,21 +386,10 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
         if (wh_any(mask, ends)) {
             return;
         }
-        /* By how much last is ahead of first, which may have passed it: it is set by who links. */
-        uint64_t linked =
-            wh_vqueue_ahead_(wh_vqueue_number_(wh_shfl_u64(mask, last, leader)), first);
-        linked = linked >> 30 == 0 ? linked : 0;
-        uint32_t mine = 0;
-        for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
-            const uint64_t its = i == 0 ? link : behind[i == 0 ? 0 : i - 1];
-            const int ready = its != 0 && behind[i] != 0 &&
-                              (rank + i == 0 || rank * WH_VQUEUE_EACH + i < linked) &&
-                              WH_PLANT(vqueue_i2_batch, done[i] == per, 1);
-            mine += mine == i && ready;
-        }
+        v.linked = wh_vqueue_linked_(mask, first, v.linked);
         /* If first has not moved when it is set, none of what was read here has gone (I3). */
-        const uint32_t n = wh_vqueue_in_a_row_(mask, mine);
-        const uint64_t to = wh_vqueue_nth_(mask, behind, n - 1);
+        const uint32_t n = wh_vqueue_in_a_row_(mask, wh_vqueue_finished_(&v, rank, per));
+        const uint64_t to = wh_vqueue_nth_(mask, v.behind, n - 1);
         int won = 0;
         if (rank == 0) {
             won = wh_cas_u64_acq_rel(&q.state->first, first, to) == first; /* I3 */
@@ -365,7 +399,7 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
         }
         won = wh_any(mask, won);
         for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
-            const uint64_t its = i == 0 ? link : behind[i == 0 ? 0 : i - 1];
+            const uint64_t its = wh_vqueue_viewed_(&v, i);
             if (won && rank * WH_VQUEUE_EACH + i < n) {
                 wh_chunk_pool_free(k.pool, 0, wh_vqueue_chunk_of_(its)); /* P3 */
             }
@@ -375,8 +409,8 @@ WH_FN void wh_vqueue_advance_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
 }
 
 /* LINKED: links all chunks that are announced, from the last one on, each lane of mask some, with
- * one step of `last`. Called with the same queue in all lanes of mask by whoever has links to tell:
- * of those that do so together the one whose add comes last sees all (I5). */
+ * one step of `last`. Called with the same queue in all lanes of mask by a warp that has links to
+ * tell: of those that do so together the one whose add comes last sees all (I5). */
 WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
     wh_vqueue_state *s = q.state;
     const uint32_t rank = wh_mask_rank(mask), leader = wh_mask_leader(mask);
@@ -412,7 +446,7 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
         }
         for (uint32_t i = 0; i < WH_VQUEUE_EACH; i++) {
             if (rank * WH_VQUEUE_EACH + i < n) {
-                const uint64_t from = i == 0 ? before : links[i == 0 ? 0 : i - 1];
+                const uint64_t from = i == 0 ? before : links[i - (i != 0)];
                 const uint32_t chunk = wh_vqueue_chunk_of_(from);
                 /* The very first one; or fails if it is linked, or retired and in other use. */
                 uint64_t *next = chunk == WH_VQUEUE_NO_CHUNK ? &s->first : &k.next[chunk];
@@ -432,7 +466,7 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
 }
 
 /* How many chunks a lane fetches at once, while the queue has few (`ahead`). A million lanes that
- * put want hundreds of chunks; who comes to where there is room need not wait. */
+ * put want hundreds of chunks; a lane that comes to where there is room need not wait. */
 #ifdef WH_HOSTILE
 #define WH_VQUEUE_FETCH 3u
 #else
@@ -443,6 +477,7 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
  * if the queue has as many as it may, and at most `most`. */
 WH_FN wh_chunk_pool_taken wh_vqueue_admit_(wh_vqueue q, wh_vqueue_chunks k, uint32_t most) {
     wh_vqueue_state *s = q.state;
+    wh_assert_internal(most != 0 && q.kind != WH_VQUEUE_ARRAY);
     const uint64_t limit = wh_vqueue_most_(q, k), links = (uint64_t)1 << q.table_log2;
     /* LINKED: with more chunks than links in the cache lanes have to walk. */
     const uint64_t most_ahead = q.kind == WH_VQUEUE_LINKED && links < limit ? links : limit;
@@ -477,7 +512,7 @@ WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, u
             wh_store_u64_relaxed(&k.next[chunk], wh_vqueue_behind_(wh_vqueue_link(q.id, j, chunk)));
         }
     }
-    uint64_t *place = &q.links[j & (size - 1)];
+    uint64_t *place = wh_vqueue_link_at_(q, j);
     for (uint32_t attempt = 0; wh_any(mask, pending); attempt++) {
         int stored = 0;
         if (pending) {
@@ -516,7 +551,7 @@ WH_FN void wh_vqueue_retire(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, int a
     } else if (active) {
         const uint64_t j = p >> wh_vqueue_per_log2(k);
         wh_chunk_pool_free(k.pool, 0, chunk); /* P3, I2 */
-        wh_store_u64_release(&q.links[j & (((uint64_t)1 << q.table_log2) - 1)], 0);
+        wh_store_u64_release(wh_vqueue_link_at_(q, j), 0);
         (void)wh_fetch_sub_u64_relaxed(&q.state->used, 1);
     }
 }
@@ -539,86 +574,107 @@ WH_FN void wh_vqueue_clear_(wh_vqueue_chunks k, uint32_t chunk, uint32_t rank, u
     }
 }
 
+/* A lane that lacks room. */
+typedef struct wh_vqueue_lack {
+    uint32_t n, got; /* values: that it has, that there is room for */
+    uint32_t duty;   /* queue chunks that it is to fetch, which E counts */
+    uint32_t idle;   /* rounds in which nobody was seen to fetch one */
+} wh_vqueue_lack;
+
+/* One step of a lane that lacks room and is to fetch a chunk: that chunk, or more. */
+WH_FN wh_chunk_pool_taken wh_vqueue_fetch_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask,
+                                           wh_vqueue_lack *l) {
+    const uint32_t per_log2 = wh_vqueue_per_log2(k), per = 1u << per_log2;
+    const uint32_t lanes = wh_popc32(mask), lacks = l->n - l->got;
+    const wh_chunk_pool_taken t =
+        wh_vqueue_admit_(q, k, lanes < WH_VQUEUE_FETCH ? lanes : WH_VQUEUE_FETCH);
+    if (t.n != 0) { /* nothing can fail now, so nobody need wait for the rest */
+        const uint32_t keep = lacks < per ? lacks : per;
+        l->got += keep;
+        wh_bulk_semaphore_signal(q.room, (t.n << per_log2) - keep, 1, keep);
+        l->duty--;
+    } else { /* no memory for the queue to grow */
+        wh_bulk_semaphore_signal(q.room, 0, l->duty, lacks);
+        l->duty = 0;
+        l->n = l->got;
+    }
+    return t;
+}
+
+/* One step of a lane that lacks room and waits for what others bring. */
+WH_FN void wh_vqueue_await_(wh_vqueue q, wh_vqueue_chunks k, uint32_t attempt, wh_vqueue_lack *l) {
+    const uint64_t w = wh_load_u64_relaxed(q.room);
+    if (wh_bulk_semaphore_count(w) > 0) {
+        if (wh_bulk_semaphore_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
+            l->got += wh_bulk_semaphore_retake(q.room, l->n - l->got);
+        }
+        l->idle = 0;
+    } else if (wh_bulk_semaphore_expected(w) != 0) {
+        l->idle = 0;
+    } else if (++l->idle > 2) { /* nobody fetches one, and not for a moment only */
+        l->duty = wh_bulk_semaphore_volunteer(q.room, 1, wh_vqueue_per_log2(k));
+        l->idle = 0;
+    }
+}
+
+/* Adds chunks that lanes of mask have taken from the pool to their queues: those of one lane after
+ * the other, a lane each. */
+WH_FN void wh_vqueue_add_chunks_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask,
+                                 wh_chunk_pool_taken t) {
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    for (wh_mask fresh = wh_ballot(mask, t.n != 0); fresh != 0; fresh &= fresh - 1) {
+        const uint32_t lane = wh_mask_leader(fresh);
+        wh_chunk_pool_taken its;
+        its.n = wh_shfl_u32(mask, t.n, lane);
+        its.from = wh_shfl_u32(mask, t.from, lane);
+        its.first = wh_shfl_u64(mask, t.first, lane);
+        const uint32_t chunk =
+            rank < its.n ? wh_chunk_pool_get(k.pool, 0, its, rank) : WH_CHUNK_NONE;
+        wh_syncwarp(mask); /* a lane clears the chunk after another one has got it */
+        /* The warp clears the chunks ("deletion markers"). */
+        for (wh_mask m = wh_ballot(mask, chunk != WH_CHUNK_NONE); m != 0; m &= m - 1) {
+            wh_vqueue_clear_(k, wh_shfl_u32(mask, chunk, wh_mask_leader(m)), rank, lanes);
+        }
+        wh_syncwarp(mask); /* P2: all zeros come before the link */
+        wh_vqueue_provision_(wh_vqueue_of_(mask, q, lane), k, mask, chunk);
+    }
+}
+
 /* The rest of reserve, for lanes that did not get all: n wanted, `old` what ask_room_
  * returned. All lanes of mask call; returns how many of the n may be put. */
 WH_FN uint32_t wh_vqueue_more_room_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, uint32_t n,
                                     uint64_t old) {
-    uint64_t *room = q.room;
-    const uint32_t per_log2 = wh_vqueue_per_log2(k), per = 1u << per_log2;
-    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
-    const uint32_t most = lanes < WH_VQUEUE_FETCH ? lanes : WH_VQUEUE_FETCH;
-    uint32_t got = n != 0 ? wh_bulk_semaphore_got(old, n) : 0;
-    uint32_t duty = 0;
-    int need = got < n;
+    wh_vqueue_lack l = {n, n != 0 ? wh_bulk_semaphore_got(old, n) : 0, 0, 0};
+    wh_assert_internal(n <= WH_WARP_SIZE && (mask >> wh_lane_id() & 1) != 0);
     /* With no chunk to be had nobody waits for one that another lane may be lucky to get. */
-    if (need && (q.kind == WH_VQUEUE_ARRAY || wh_chunk_pool_empty(k.pool, 0))) {
-        wh_add_u64_relaxed(room, wh_bulk_semaphore_word(n - got, 0, 0));
-        need = 0;
+    if (l.got < l.n && (q.kind == WH_VQUEUE_ARRAY || wh_chunk_pool_empty(k.pool, 0))) {
+        wh_add_u64_relaxed(q.room, wh_bulk_semaphore_word(l.n - l.got, 0, 0));
+        l.n = l.got;
     }
-    if (need) {
-        duty = wh_bulk_semaphore_batches(old, n, per_log2);
-        wh_bulk_semaphore_reserve(room, n - got, duty);
+    if (l.got < l.n) {
+        l.duty = wh_bulk_semaphore_batches(old, n, wh_vqueue_per_log2(k));
+        wh_bulk_semaphore_reserve(q.room, l.n - l.got, l.duty);
     }
-    uint32_t idle = 0;
-    for (uint32_t attempt = 0; wh_any(mask, need || duty != 0); attempt++) {
+    for (uint32_t attempt = 0; wh_any(mask, l.got < l.n || l.duty != 0); attempt++) {
         wh_chunk_pool_taken t;
         t.first = 0;
         t.n = t.from = 0;
-        if (duty != 0) {
-            t = wh_vqueue_admit_(q, k, most);
-            if (t.n != 0) { /* nothing can fail now, so nobody need wait for the rest */
-                const uint32_t keep = n - got < per ? n - got : per;
-                got += keep;
-                wh_bulk_semaphore_signal(room, (t.n << per_log2) - keep, 1, keep);
-                duty--;
-                need = got < n;
-            } else { /* no memory for the queue to grow */
-                wh_bulk_semaphore_signal(room, 0, duty, n - got);
-                duty = 0;
-                need = 0;
-            }
-        } else if (need) {
-            const uint64_t w = wh_load_u64_relaxed(room);
-            if (wh_bulk_semaphore_count(w) > 0) {
-                if (wh_bulk_semaphore_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
-                    got += wh_bulk_semaphore_retake(room, n - got);
-                    need = got < n;
-                }
-                idle = 0;
-            } else if (wh_bulk_semaphore_expected(w) != 0) {
-                idle = 0;
-            } else if (++idle > 2) { /* nobody fetches one, and not for a moment only */
-                duty = wh_bulk_semaphore_volunteer(room, 1, per_log2);
-                idle = 0;
-            }
+        if (l.duty != 0) {
+            t = wh_vqueue_fetch_(q, k, mask, &l);
+        } else if (l.got < l.n) {
+            wh_vqueue_await_(q, k, attempt, &l);
         }
-        wh_mask fresh = wh_ballot(mask, t.n != 0);
-        if (fresh == 0 && attempt > 0) {
+        if (!wh_any(mask, t.n != 0) && attempt > 0) {
             wh_backoff(attempt);
         }
-        for (; fresh != 0; fresh &= fresh - 1) { /* of one lane after the other, a lane each */
-            const uint32_t lane = wh_mask_leader(fresh);
-            wh_chunk_pool_taken its;
-            its.n = wh_shfl_u32(mask, t.n, lane);
-            its.from = wh_shfl_u32(mask, t.from, lane);
-            its.first = wh_shfl_u64(mask, t.first, lane);
-            const uint32_t chunk =
-                rank < its.n ? wh_chunk_pool_get(k.pool, 0, its, rank) : WH_CHUNK_NONE;
-            wh_syncwarp(mask); /* who clears uses the chunk after who got it */
-            /* The warp clears the chunks ("deletion markers"). */
-            for (wh_mask m = wh_ballot(mask, chunk != WH_CHUNK_NONE); m != 0; m &= m - 1) {
-                wh_vqueue_clear_(k, wh_shfl_u32(mask, chunk, wh_mask_leader(m)), rank, lanes);
-            }
-            wh_syncwarp(mask); /* P2: all zeros come before the link */
-            wh_vqueue_provision_(wh_vqueue_of_(mask, q, lane), k, mask, chunk);
-        }
+        wh_vqueue_add_chunks_(q, k, mask, t);
     }
-    return got;
+    return l.got;
 }
 
 /* The first step of reserve, by a lane alone: takes room for n values, 0 if it leads no group. Of
  * what it returns wh_bulk_semaphore_got says how much there was; more_room_ sees to the rest. For
- * who calls that out of line. */
+ * callers that call that out of line. */
 WH_FN uint64_t wh_vqueue_ask_room_(wh_vqueue q, uint32_t n) {
     return n != 0 && (q.kind != WH_VQUEUE_ARRAY || q.bounded)
                ? wh_bulk_semaphore_take(q.room, n)
@@ -683,7 +739,8 @@ WH_FN void wh_vqueue_put(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, int acti
     }
 }
 
-/* One attempt of put, for who calls it afterwards if this was in vain (0), out of line. */
+/* One attempt of put, for a caller that calls it afterwards, out of line, if this was in vain (0).
+ */
 WH_FN int wh_vqueue_try_put(wh_vqueue q, wh_vqueue_chunks k, uint64_t p, uint32_t value) {
     if (q.kind == WH_VQUEUE_ARRAY) {
         return wh_ring_try_put(&q.entries[p & (((uint64_t)1 << q.table_log2) - 1)], value);
@@ -737,6 +794,7 @@ WH_FN int wh_vqueue_finish_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, i
         }
         return 0;
     }
+    wh_assert_internal(!active || chunk < k.pool.n);
     const wh_group g = wh_group_by_u32(mask, active ? chunk : WH_CHUNK_NONE);
     wh_syncwarp(mask); /* P3: all exchanges of the group come before its count */
     return active && wh_group_leads(g) &&

@@ -56,6 +56,7 @@ WH_FN wh_walk_random wh_walk_seed_near(void) {
 
 /* Uniform over 0..n-1. n > 0. */
 WH_FN uint32_t wh_walk_below(wh_walk_random *r, uint32_t n) {
+    wh_assert(n != 0);
     r->state = r->state * 747796405u + 2891336453u;
     return (uint32_t)((uint64_t)wh_walk_hash(r->state) * n >> 32);
 }
@@ -64,6 +65,7 @@ WH_FN uint32_t wh_walk_below(wh_walk_random *r, uint32_t n) {
  * last one on to the first. */
 WH_FN uint32_t wh_walk_beside(uint32_t first, uint32_t n) {
     const uint32_t lane = wh_lane_id();
+    wh_assert(first < n);
     return lane < n - first ? first + lane : (lane - (n - first)) % n;
 }
 

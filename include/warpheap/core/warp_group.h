@@ -27,6 +27,7 @@ typedef struct wh_group {
 
 WH_FN wh_group wh_group_of_lanes(wh_mask lanes) {
     wh_group g;
+    wh_assert((lanes >> wh_lane_id() & 1) != 0);
     g.lanes = lanes;
     g.leader = wh_mask_leader(lanes);
     g.rank = wh_mask_rank(lanes);
@@ -61,6 +62,7 @@ WH_FN int wh_group_leads(wh_group g) {
 WH_FN uint32_t wh_group_or_u32(wh_mask mask, wh_group g, uint32_t v) {
     const wh_mask above = g.lanes & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
     uint32_t next = above != 0 ? wh_ctz32(above) : wh_lane_id();
+    wh_assert((g.lanes & ~mask) == 0);
     for (uint32_t reach = 1; reach < WH_WARP_SIZE; reach *= 2) {
         v |= wh_shfl_u32(mask, v, next); /* v: of `reach` lanes from mine on */
         next = wh_shfl_u32(mask, next, next);
@@ -73,6 +75,7 @@ WH_FN uint32_t wh_group_or_u32(wh_mask mask, wh_group g, uint32_t v) {
 WH_FN uint64_t wh_group_or_u64(wh_mask mask, wh_group g, uint64_t v, uint32_t most) {
     const wh_mask above = g.lanes & ~wh_lanemask_lt() & ~(1u << wh_lane_id());
     uint32_t next = above != 0 ? wh_ctz32(above) : wh_lane_id();
+    wh_assert((g.lanes & ~mask) == 0 && most < WH_WARP_SIZE);
     WH_NO_UNROLL
     for (; most != 0; most >>= 1) {
         v |= wh_shfl_u64(mask, v, next);
@@ -86,6 +89,7 @@ WH_FN uint64_t wh_group_or_u64(wh_mask mask, wh_group g, uint64_t v, uint32_t mo
  * Cost: a shuffle and a vote if the bits of every group are neighbours in the order of its lanes,
  * as they mostly are; 3 log2(n) shuffles more if not. */
 WH_FN uint64_t wh_group_bits_u64(wh_mask mask, wh_group g, uint32_t at, int active) {
+    wh_assert(!active || at < 64);
     const uint32_t first = wh_shfl_u32(mask, at, g.leader);
     uint64_t bits = (uint64_t)(~0u >> (32 - g.n)) << (first & 63);
     const uint32_t apart = active && at != first + g.rank ? 32u : 0;

@@ -1,67 +1,60 @@
-/* alloc/contract.h: what the header of an allocator defines. docs/ADD_AN_ALLOCATOR.md
- * walks through it; alloc/bump is the smallest complete example.
+/* alloc/contract.h: what the header of an allocator defines, for the identifier X of its entry in
+ * alloc/list.h. Internal: may change. docs/ADD_AN_ALLOCATOR.md walks through it; alloc/bump is the
+ * smallest complete example. A call that the design does not have is one of alloc/defaults.h.
  *
- * For identifier X (a line of alloc/list.h):
- *
- *   wh_X_ref                the handle: a plain struct of at most WH_HANDLE_BYTES
+ *   wh_X_ref              the handle: a plain struct of at most WH_HANDLE_BYTES
  *   #define wh_X_NAME     the command-line name, as in list.h
  *   #define wh_X_MAX_ALIGN
- *   #define wh_X_BLOCKS   blocks of 256 threads that an SM should hold: bounds the
- *                         registers of the benchmark's kernels (8: 32 registers). 1 for
- *                         an allocator whose slow path is its common path
- *
+ *   #define wh_X_BLOCKS   blocks of 256 threads that an SM should hold: bounds the registers of the
+ *                         benchmark's kernels (8: 32 registers). 1 for an allocator whose slow path
+ *                         is its common path
  *   #define wh_X_EACH     whether lanes make the calls malloc and free below each for itself,
- *                         unless they know who calls with them (wh_malloc_lanes): wh_malloc
- *                         and wh_free then pass mask 0. 0: never, 1: in a part of a warp, 2: always
+ *                         unless they know who calls with them (wh_malloc_lanes): wh_malloc and
+ *                         wh_free then pass mask 0. 0: never, 1: in a part of a warp, 2: always
  *
  * Host and device, plain arithmetic:
  *   wh_status wh_X_plan(wh_X_ref *h, wh_plan *plan, unsigned char *memory,
  *                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms)
- *       lays the heap out in memory[0..bytes) and fills handle and plan. On
- *       HEAP_TOO_SMALL plan->min_bytes says what is needed (always set). Called with
- *       memory NULL to query.
+ *       lays the heap out in memory[0..bytes) and fills handle and plan. On HEAP_TOO_SMALL
+ *       plan->min_bytes says what is needed (always set). Called with memory NULL to query.
  * Host:
  *   uint64_t wh_X_layout(void)
  *       a hash (wh_layout_hash) of the structures that plan, or the host, and device code share,
- *       the handle's too, and of the constants that shape a heap: a program whose hash differs
- *       from the library's was compiled from other headers, and must not touch its heaps
+ *       the handle's too, and of the constants that shape a heap: a program whose hash differs from
+ *       the library's was compiled from other headers, and must not touch its heaps
  *
- * Device; mask names converged lanes that make the call together, each with its own
- * arguments (0, of malloc and free with wh_X_EACH: the caller, and nobody knows who else):
- *   void  *wh_X_malloc(wh_X_ref h, wh_mask mask, size_t n)
- *   void   wh_X_free(wh_X_ref h, wh_mask mask, void *p)
- *                       a lane may return before its leader has freed for it: wh_free
- *                       waits for that
- *   void  *wh_X_aligned(wh_X_ref h, wh_mask mask, size_t align, size_t n)
- *                       align: a power of two in 32..wh_X_MAX_ALIGN
+ * Device; mask names converged lanes that make the call together, each with its own arguments (0,
+ * of malloc and free with wh_X_EACH: the caller, and nobody knows who else):
+ *   void    *wh_X_malloc(wh_X_ref h, wh_mask mask, size_t n)
+ *   void     wh_X_free(wh_X_ref h, wh_mask mask, void *p)
+ *       a lane may return before its leader has freed for it: wh_free waits for that
+ *   void    *wh_X_aligned(wh_X_ref h, wh_mask mask, size_t align, size_t n)
+ *       align: a power of two in 32..wh_X_MAX_ALIGN
  *   uint64_t wh_X_usable_size(wh_X_ref h, const void *p)
  *   int      wh_X_owns(wh_X_ref h, const void *p)
  *
  * Device, on a quiet heap, by thread i of n (each takes items i, i+n, ...):
- *   void wh_X_init(wh_X_ref h, uint64_t i, uint64_t n)
- *   void wh_X_stats(wh_X_ref h, uint64_t i, uint64_t n, wh_stats *s)
- *       adds to the counters of s (device memory) with atomics; heap_bytes and
- *       metadata_bytes are filled in by the host
- *   void wh_X_check(wh_X_ref h, uint64_t i, uint64_t n, wh_report *r)
- *   void wh_X_walk(wh_X_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink)
- *
- * With WH_CAP_LEFT (others: #define wh_X_left WH_LEFT_UNKNOWN):
+ *   void     wh_X_init(wh_X_ref h, uint64_t i, uint64_t n)
+ *   void     wh_X_stats(wh_X_ref h, uint64_t i, uint64_t n, wh_stats *s)
+ *       adds to the counters of s (device memory) with atomics; the host fills in heap_bytes and
+ *       metadata_bytes
+ *   void     wh_X_check(wh_X_ref h, uint64_t i, uint64_t n, wh_report *r)
+ *   void     wh_X_walk(wh_X_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink)
  *   uint64_t wh_X_left(wh_X_ref h, uint64_t bytes, uint64_t i, uint64_t n)
- *       what thread i of n counts of the blocks of `bytes` bytes that malloc could still give, one
- *       after the other; the sum over all threads is the answer. Also while lanes run: atomic
- *       loads only
+ *       what thread i counts of the blocks of `bytes` bytes that malloc could still give, one after
+ *       the other; the sum over all threads is the answer. Also while lanes run: atomic loads only
  *
  * With WH_CAP_GROW, and #define WH_ALLOC_GROWS in the family's header:
  *   wh_status wh_X_grow_plan(wh_X_ref *h, wh_X_ref old, wh_plan *plan, unsigned char *memory,
  *                            uint64_t bytes, const wh_tuning *tuning, int64_t *moved)
- *       as plan, for a heap that takes over everything from `old`, a quiet one of fewer or
- *       as many bytes
+ *       as plan, for a heap that takes over everything from `old`, a quiet one of no more bytes
  *   void wh_X_grow(wh_X_ref h, wh_X_ref old, uint64_t i, uint64_t n)
  *       copies; h is as wh_X_init has left it
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H
 
+#include "warpheap/detail/alloc/defaults.h"
 #include "warpheap/heap.h"
 #include "warpheap/simt.h"
 #include "warpheap/types.h"
@@ -76,9 +69,6 @@ typedef struct wh_plan {
     uint64_t metadata_bytes; /* of the heap's bytes, not available to blocks */
     uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
 } wh_plan;
-
-/* wh_X_left of an allocator that cannot tell. */
-#define WH_LEFT_UNKNOWN(h, bytes, i, n) ((void)(h), (void)(bytes), (void)(i), (void)(n), WH_UNKNOWN)
 
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
 typedef struct wh_left_query {

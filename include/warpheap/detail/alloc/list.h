@@ -1,10 +1,11 @@
-/* alloc/list.h: one line per allocator; everything else (library, conformance
- * suite, benchmark, command line) iterates over this list. The build reads it
- * too: keep one X( per line, identifier and family first.
+/* alloc/list.h: one entry per allocator. Everything else (library, conformance suite, benchmark,
+ * command line) iterates over this list. The build reads it, too: X(, the identifier and the name
+ * of an entry stand at the beginning of a line. Internal: may change.
  *
- * X(ident, family, "name", "title", "source", caps, max_align, max_size)
  *   ident      C name: functions are wh_<ident>_malloc and so on
- *   family     folder and header: alloc/<family>/<family>.h
+ *   name       on the command line, and in wh_heap_options.allocator
+ *   title      one line
+ *   source     paper and algorithms
  *   caps       WH_CAPS_* below: what the design cannot do is left out
  *
  * "default" on the command line and a NULL name mean WH_DEFAULT_ALLOCATOR.
@@ -70,33 +71,93 @@
 #define WH_ALIGN_1M (1u << 20)
 #define WH_ALIGN_64K (1u << 16)
 
+/* The folder and header of each identifier: alloc/<family>/<family>.h. */
+#define WH_FAMILY_OF_tessera tessera
+#define WH_FAMILY_OF_null null
+#define WH_FAMILY_OF_floor floor
+#define WH_FAMILY_OF_floor_plain floor
+#define WH_FAMILY_OF_bump bump
+#define WH_FAMILY_OF_bump_plain bump
+#define WH_FAMILY_OF_cuda cuda
+#define WH_FAMILY_OF_gallatin gallatin
+#define WH_FAMILY_OF_ouro_s_p ouroboros
+#define WH_FAMILY_OF_ouro_s_c ouroboros
+#define WH_FAMILY_OF_ouro_va_p ouroboros
+#define WH_FAMILY_OF_ouro_va_c ouroboros
+#define WH_FAMILY_OF_ouro_vl_p ouroboros
+#define WH_FAMILY_OF_ouro_vl_c ouroboros
+#define WH_FAMILY_OF_rw random_walk
+#define WH_FAMILY_OF_rw_bm random_walk
+#define WH_FAMILY_OF_corw random_walk
+#define WH_FAMILY_OF_crw random_walk
+#define WH_FAMILY_OF_page_queue page_queue
+#define WH_FAMILY_OF_rwmalloc rwmalloc
+#define WH_FAMILY_OF_awmalloc circular
+#define WH_FAMILY_OF_cmalloc circular
+#define WH_FAMILY_OF_cfmalloc circular
+#define WH_FAMILY_OF_cmmalloc circular
+#define WH_FAMILY_OF_cfmmalloc circular
+
+/* X(ident, name, title, source, caps, max_align, max_size) */
 /* clang-format off */
 #define WH_ALLOC_LIST(X) \
-    X(tessera, tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", "docs/tessera/README.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
-    X(null, null, "null", "floor: computes an address, touches no state", "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
-    X(floor, floor, "floor", "measured floor: one atomic a malloc, a load and an atomic a free; overwrites", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
-    X(floor_plain, floor, "floor-plain", "the same, free without order or result", "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
-    X(bump, bump, "bump", "one counter, one atomicAdd per warp, no free", "Vinkler and Havran 2015, Algorithm 1, warp-aggregated", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
-    X(bump_plain, bump, "bump-plain", "one counter, one atomicAdd per lane, no free", "Vinkler and Havran 2015, Algorithm 1", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
-    X(cuda, cuda, "cuda", "malloc and free of the CUDA device runtime, for comparison", "CUDA C++ Programming Guide", WH_CAPS_CUDA, 16, UINT64_MAX) \
-    X(gallatin, gallatin, "gallatin", "segments, blocks and slices under van Emde Boas trees", "McCoy and Pandey, PPoPP 2024, Algorithms 1-4", WH_CAPS_GALLATIN, WH_ALIGN_1M, UINT64_MAX) \
-    X(ouro_s_p, ouroboros, "ouro-s-p", "chunks of pages under one static queue of pages per size", "Winter et al., ICS 2020, Algorithm 3", WH_CAPS_OURO_S_P, WH_ALIGN_64K, 1048576) \
-    X(ouro_s_c, ouroboros, "ouro-s-c", "the same, queues of chunks with free pages", "Winter et al., ICS 2020, Algorithms 4-5", WH_CAPS_OURO_S_C, WH_ALIGN_64K, 1048576) \
-    X(ouro_va_p, ouroboros, "ouro-va-p", "pages, queues virtualized by an array of queue chunks", "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
-    X(ouro_va_c, ouroboros, "ouro-va-c", "chunks, queues virtualized by an array of queue chunks", "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
-    X(ouro_vl_p, ouroboros, "ouro-vl-p", "pages, queues virtualized as linked queue chunks", "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
-    X(ouro_vl_c, ouroboros, "ouro-vl-c", "chunks, queues virtualized as linked queue chunks", "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
-    X(rw, random_walk, "rw", "pages of one size found by a random walk over flags (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 1", WH_CAPS_RANDOM_WALK, 16, 256) \
-    X(rw_bm, random_walk, "rw-bm", "the same over a bitmap with locks (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 2", WH_CAPS_RANDOM_WALK, 16, 256) \
-    X(corw, random_walk, "corw", "the lanes of a warp walk together and share what they find (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithms 3 and 4", WH_CAPS_RANDOM_WALK, 16, 256) \
-    X(crw, random_walk, "crw", "a thread looks beside its last page before it walks (NULL: under 0.5 % free, 99 % sure)", "Pham et al. 2025, Algorithm 5", WH_CAPS_RANDOM_WALK, 16, 256) \
-    X(page_queue, page_queue, "page-queue", "pages of one size in one queue: stand-in for queue-based designs", "Pham et al. 2025, section 5.1", WH_CAPS_PAGE_QUEUE, 16, 256) \
-    X(rwmalloc, rwmalloc, "rw-malloc", "consecutive units found by a random walk of the warp", "Pham et al. 2025, Algorithm 6", WH_CAPS_RWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
-    X(awmalloc, circular, "awmalloc", "one offset that wraps around and overwrites", "Vinkler and Havran 2015, Algorithm 2", WH_CAPS_AWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
-    X(cmalloc, circular, "cmalloc", "circular list of chunks", "Vinkler and Havran 2015, Algorithm 3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
-    X(cfmalloc, circular, "cfmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
-    X(cmmalloc, circular, "cmmalloc", "circular list, one offset per SM", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
-    X(cfmmalloc, circular, "cfmmalloc", "the same, flag and next offset in one word", "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX)
+    X(tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", \
+      "docs/tessera/README.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
+    X(null, "null", "floor: computes an address, touches no state", \
+      "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
+    X(floor, "floor", \
+      "measured floor: one atomic a malloc, a load and an atomic a free; overwrites", \
+      "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
+    X(floor_plain, "floor-plain", "the same, free without order or result", \
+      "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \
+    X(bump, "bump", "one counter, one atomicAdd per warp, no free", \
+      "Vinkler and Havran 2015, Algorithm 1, warp-aggregated", \
+      WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
+    X(bump_plain, "bump-plain", "one counter, one atomicAdd per lane, no free", \
+      "Vinkler and Havran 2015, Algorithm 1", WH_CAPS_BUMP, WH_ALIGN_1M, UINT64_MAX) \
+    X(cuda, "cuda", "malloc and free of the CUDA device runtime, for comparison", \
+      "CUDA C++ Programming Guide", WH_CAPS_CUDA, 16, UINT64_MAX) \
+    X(gallatin, "gallatin", "segments, blocks and slices under van Emde Boas trees", \
+      "McCoy and Pandey, PPoPP 2024, Algorithms 1-4", WH_CAPS_GALLATIN, WH_ALIGN_1M, UINT64_MAX) \
+    X(ouro_s_p, "ouro-s-p", "chunks of pages under one static queue of pages per size", \
+      "Winter et al., ICS 2020, Algorithm 3", WH_CAPS_OURO_S_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_s_c, "ouro-s-c", "the same, queues of chunks with free pages", \
+      "Winter et al., ICS 2020, Algorithms 4-5", WH_CAPS_OURO_S_C, WH_ALIGN_64K, 1048576) \
+    X(ouro_va_p, "ouro-va-p", "pages, queues virtualized by an array of queue chunks", \
+      "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_va_c, "ouro-va-c", "chunks, queues virtualized by an array of queue chunks", \
+      "Winter et al., ICS 2020, section 5.1", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
+    X(ouro_vl_p, "ouro-vl-p", "pages, queues virtualized as linked queue chunks", \
+      "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_P, WH_ALIGN_64K, 1048576) \
+    X(ouro_vl_c, "ouro-vl-c", "chunks, queues virtualized as linked queue chunks", \
+      "Winter et al., ICS 2020, section 5.2", WH_CAPS_OURO_V_C, WH_ALIGN_64K, 1048576) \
+    X(rw, "rw", \
+      "pages of one size found by a random walk over flags (NULL: under 0.5 % free, 99 % sure)", \
+      "Pham et al. 2025, Algorithm 1", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(rw_bm, "rw-bm", "the same over a bitmap with locks (NULL: under 0.5 % free, 99 % sure)", \
+      "Pham et al. 2025, Algorithm 2", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(corw, "corw", \
+      "the lanes of a warp walk together and share what they find " \
+      "(NULL: under 0.5 % free, 99 % sure)", \
+      "Pham et al. 2025, Algorithms 3 and 4", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(crw, "crw", \
+      "a thread looks beside its last page before it walks (NULL: under 0.5 % free, 99 % sure)", \
+      "Pham et al. 2025, Algorithm 5", WH_CAPS_RANDOM_WALK, 16, 256) \
+    X(page_queue, "page-queue", \
+      "pages of one size in one queue: stand-in for queue-based designs", \
+      "Pham et al. 2025, section 5.1", WH_CAPS_PAGE_QUEUE, 16, 256) \
+    X(rwmalloc, "rw-malloc", "consecutive units found by a random walk of the warp", \
+      "Pham et al. 2025, Algorithm 6", WH_CAPS_RWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(awmalloc, "awmalloc", "one offset that wraps around and overwrites", \
+      "Vinkler and Havran 2015, Algorithm 2", WH_CAPS_AWMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(cmalloc, "cmalloc", "circular list of chunks", \
+      "Vinkler and Havran 2015, Algorithm 3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cfmalloc, "cfmalloc", "the same, flag and next offset in one word", \
+      "Vinkler and Havran 2015, section 5.3", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cmmalloc, "cmmalloc", "circular list, one offset per SM", \
+      "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(cfmmalloc, "cfmmalloc", "the same, flag and next offset in one word", \
+      "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX)
 /* clang-format on */
 
 #include "warpheap/detail/simt/end.h"

@@ -16,11 +16,13 @@
  * Fails   a request that does not fit returns NULL; the gap it leaves at the end is
  *         not given to smaller ones (not WH_CAP_EXACT_OOM)
  * Cost    one atomic per malloc and size group
+ * It may change.
  */
 #ifndef WH_ALLOC_BUMP_H
 #define WH_ALLOC_BUMP_H
 
 #include "warpheap/detail/alloc/contract.h"
+#include "warpheap/core/size_class.h"
 #include "warpheap/core/warp_group.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -51,7 +53,7 @@ WH_FN_HOST wh_status wh_bump_plan(wh_bump_ref *h, wh_plan *plan, unsigned char *
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_bump_layout(void) {
@@ -82,6 +84,7 @@ WH_FN uint64_t wh_bump_take_(wh_bump_ref h, uint64_t size, uint32_t count) {
 
 /* I1: the piece at offset `at`, or NULL if it does not fit. */
 WH_FN void *wh_bump_piece_(wh_bump_ref h, uint64_t at, uint64_t size) {
+    wh_assert_internal(size != 0 && size % 16 == 0 && at % 16 == 0);
     if (at + size <= h.bytes) {
         return h.base + at;
     }
@@ -111,24 +114,7 @@ WH_FN void *wh_bump_malloc(wh_bump_ref h, wh_mask mask, size_t n) {
 }
 
 WH_FN void *wh_bump_aligned(wh_bump_ref h, wh_mask mask, size_t align, size_t n) {
-    const size_t extra = align - 16;
-    /* All lanes of mask go on together, also those that will get NULL. */
-    const size_t total = n == 0 ? 0 : n > SIZE_MAX - extra ? SIZE_MAX : n + extra;
-    unsigned char *p = (unsigned char *)wh_bump_malloc(h, mask, total);
-    const uintptr_t up = ((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1);
-    return p != NULL ? p + (up - (uintptr_t)p) : NULL;
-}
-
-WH_FN void wh_bump_free(wh_bump_ref h, wh_mask mask, void *p) {
-    (void)h;
-    (void)mask;
-    (void)p;
-}
-
-WH_FN uint64_t wh_bump_usable_size(wh_bump_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0; /* not recorded */
+    return wh_align_up(wh_bump_malloc(h, mask, wh_room_to_align(n, align)), align);
 }
 
 WH_FN int wh_bump_owns(wh_bump_ref h, const void *p) {
@@ -154,13 +140,6 @@ WH_FN void wh_bump_check(wh_bump_ref h, uint64_t i, uint64_t n, wh_report *r) {
     }
 }
 
-WH_FN void wh_bump_walk(wh_bump_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink;
-}
-
 WH_FN uint64_t wh_bump_left(wh_bump_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
     const uint64_t used = wh_load_u64_relaxed(h.offset);
     (void)n;
@@ -173,6 +152,9 @@ WH_FN uint64_t wh_bump_left(wh_bump_ref h, uint64_t bytes, uint64_t i, uint64_t 
 #define wh_bump_MAX_ALIGN (1u << 20)
 #define wh_bump_BLOCKS 8
 #define wh_bump_EACH 0
+#define wh_bump_free WH_NO_FREE
+#define wh_bump_usable_size WH_NO_USABLE_SIZE
+#define wh_bump_walk WH_NO_WALK
 
 /* bump-plain: the same heap, without the grouping. */
 #define wh_bump_plain_NAME "bump-plain"

@@ -1,7 +1,7 @@
 /* alloc/cuda: malloc and free of the CUDA device runtime, for comparison. GPU only
  * (no WH_CAP_SIM). Its heap is the runtime's own, whose size (8 MiB unless the
  * program that hosts it changed it) this library does not touch; the memory of the
- * wh_heap is not used, and reset does nothing. */
+ * wh_heap is not used, and reset does nothing. It may change. */
 #ifndef WH_ALLOC_CUDA_H
 #define WH_ALLOC_CUDA_H
 
@@ -14,10 +14,17 @@
 #include "warpheap/detail/simt/begin.h"
 
 #define wh_cuda_NAME "cuda"
-#define wh_cuda_left WH_LEFT_UNKNOWN
 #define wh_cuda_MAX_ALIGN 16u
 #define wh_cuda_BLOCKS 1
 #define wh_cuda_EACH 0
+#define wh_cuda_init WH_NO_INIT
+#define wh_cuda_aligned WH_NO_ALIGNED
+#define wh_cuda_usable_size WH_NO_USABLE_SIZE
+#define wh_cuda_owns WH_NO_OWNS
+#define wh_cuda_stats WH_NO_STATS
+#define wh_cuda_check WH_NO_CHECK
+#define wh_cuda_walk WH_NO_WALK
+#define wh_cuda_left WH_NO_LEFT
 
 typedef struct wh_cuda_ref {
     uint64_t unused;
@@ -36,7 +43,7 @@ WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_ref *h, wh_plan *plan, unsigned char *
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_cuda_layout(void) {
@@ -51,25 +58,11 @@ static inline uint64_t wh_cuda_layout(void) {
 /* clang-format on */
 #endif
 
-WH_FN void wh_cuda_init(wh_cuda_ref h, uint64_t i, uint64_t n) {
-    (void)h;
-    (void)i;
-    (void)n;
-}
-
 /* The runtime's malloc(SIZE_MAX) is not NULL: it rounds up without a check. */
 WH_FN void *wh_cuda_malloc(wh_cuda_ref h, wh_mask mask, size_t n) {
     (void)h;
     (void)mask;
     return n - 1 < SIZE_MAX / 2 ? (malloc)(n) : NULL; /* not so for 0 */
-}
-
-WH_FN void *wh_cuda_aligned(wh_cuda_ref h, wh_mask mask, size_t align, size_t n) {
-    (void)h;
-    (void)mask;
-    (void)align;
-    (void)n;
-    return NULL;
 }
 
 WH_FN void wh_cuda_free(wh_cuda_ref h, wh_mask mask, void *p) {
@@ -78,39 +71,6 @@ WH_FN void wh_cuda_free(wh_cuda_ref h, wh_mask mask, void *p) {
     if (p != NULL) {
         (free)(p);
     }
-}
-
-WH_FN uint64_t wh_cuda_usable_size(wh_cuda_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0;
-}
-
-WH_FN int wh_cuda_owns(wh_cuda_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0;
-}
-
-WH_FN void wh_cuda_stats(wh_cuda_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)s;
-}
-
-WH_FN void wh_cuda_check(wh_cuda_ref h, uint64_t i, uint64_t n, wh_report *r) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)r;
-}
-
-WH_FN void wh_cuda_walk(wh_cuda_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink;
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -55,7 +55,7 @@
  * P1  free: fetch_or acq_rel, which is to order the user's last writes before the use by the next
  *     owner, and to see those of other frees of the slab. Here nobody is on the other side
  *
- * Progress  wait-free
+ * Progress  wait-free. It may change.
  * Check  tests/unit/floor.c; wh_floor_check (I1, I2); tests/conform, as far as blocks may overlap
  */
 #ifndef WH_ALLOC_FLOOR_H
@@ -178,6 +178,7 @@ WH_HD wh_floor_row wh_floor_make_row_(uint32_t c, uint32_t max_order) {
 /* x / d, any x, with by_d = floor((2^32 - 1) / d): the product is too small by less than d. */
 WH_HD uint32_t wh_floor_divide_(uint32_t x, uint32_t d, uint32_t by_d) {
     const uint32_t q = (uint32_t)((uint64_t)x * by_d >> 32);
+    wh_assert_internal(d != 0 && by_d == UINT32_MAX / d);
     return q + (x - q * d >= d ? 1 : 0);
 }
 
@@ -222,7 +223,8 @@ WH_FN void *wh_floor_malloc_(wh_floor_ref h, int together, size_t n) {
     const int is_slot = (uint64_t)n - 1 < WH_FLOOR_CHUNK;
     const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_FLOOR_LARGE;
     const uint32_t chunks = is_slot ? 1 : (uint32_t)((n - 1) >> WH_FLOOR_CHUNK_LOG2) + 1;
-    const uint32_t kind = is_slot ? c : served ? WH_FLOOR_ROWS + chunks : UINT32_MAX;
+    const uint32_t large = served ? WH_FLOOR_ROWS + chunks : UINT32_MAX;
+    const uint32_t kind = is_slot ? c : large;
     const wh_group same = together ? wh_group_by_u32(WH_FULL_WARP, kind) : wh_group_alone();
     const uint32_t sm_set = wh_sm_id() * h.set_scale >> 16;
     const uint32_t set = sm_set < h.n_sets ? sm_set : h.n_sets - 1;
@@ -247,16 +249,12 @@ WH_FN void *wh_floor_malloc_(wh_floor_ref h, int together, size_t n) {
     if ((at & (WH_FLOOR_CHUNK - 1)) < row.size) { /* the first that begins in its chunk */
         wh_store_u64_relaxed(&h.tags[chunk + (at >> WH_FLOOR_CHUNK_LOG2)], row.tag); /* I1 */
     }
+    wh_assert_internal(chunk + (at >> WH_FLOOR_CHUNK_LOG2) < h.n_chunks);
     return h.base + ((uint64_t)chunk << WH_FLOOR_CHUNK_LOG2) + at;
 }
 
 WH_FN void *wh_floor_malloc(wh_floor_ref h, wh_mask mask, size_t n) {
     return mask == WH_FULL_WARP ? wh_floor_malloc_(h, 1, n) : wh_floor_malloc_(h, 0, n);
-}
-
-WH_FN void *wh_floor_aligned(wh_floor_ref h, wh_mask mask, size_t align, size_t n) {
-    (void)align;
-    return wh_floor_malloc(h, mask, n);
 }
 
 /* together and ordered are constants wherever this is called. */
@@ -276,6 +274,7 @@ WH_FN void wh_floor_free_in_(wh_floor_ref h, int together, void *p, int ordered)
         same = wh_group_by_u32(WH_FULL_WARP, word);
         bits = wh_group_bits_u64(WH_FULL_WARP, same, slot, word != UINT32_MAX);
     }
+    wh_assert_internal(word == UINT32_MAX || word < h.n_chunks << WH_FLOOR_WORDS_LOG2); /* I1 */
     if (word != UINT32_MAX && wh_group_leads(same)) {
         if (!ordered) {
             wh_or_u64_relaxed(&h.words[word], bits);
@@ -297,21 +296,8 @@ WH_FN void wh_floor_free(wh_floor_ref h, wh_mask mask, void *p) {
     wh_floor_free_(h, mask, p, 1);
 }
 
-WH_FN uint64_t wh_floor_usable_size(wh_floor_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0;
-}
-
 WH_FN int wh_floor_owns(wh_floor_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
-}
-
-WH_FN void wh_floor_stats(wh_floor_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)s;
 }
 
 WH_FN void wh_floor_check(wh_floor_ref h, uint64_t i, uint64_t n, wh_report *r) {
@@ -330,14 +316,7 @@ WH_FN void wh_floor_check(wh_floor_ref h, uint64_t i, uint64_t n, wh_report *r) 
     }
 }
 
-WH_FN void wh_floor_walk(wh_floor_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink;
-}
-
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_floor_layout(void) {
@@ -367,14 +346,18 @@ static inline uint64_t wh_floor_layout(void) {
 #endif
 
 #define wh_floor_NAME "floor"
-#define wh_floor_left WH_LEFT_UNKNOWN
+#define wh_floor_aligned WH_NO_ALIGNED
+#define wh_floor_usable_size WH_NO_USABLE_SIZE
+#define wh_floor_stats WH_NO_STATS
+#define wh_floor_walk WH_NO_WALK
+#define wh_floor_left WH_NO_LEFT
 #define wh_floor_MAX_ALIGN 16u
 #define wh_floor_BLOCKS 6 /* as tessera: with 32 registers the benchmark's churn spills */
 #define wh_floor_EACH 1
 
 /* floor-plain: the same, but for free. */
 #define wh_floor_plain_NAME "floor-plain"
-#define wh_floor_plain_left WH_LEFT_UNKNOWN
+#define wh_floor_plain_left WH_NO_LEFT
 #define wh_floor_plain_MAX_ALIGN wh_floor_MAX_ALIGN
 #define wh_floor_plain_BLOCKS wh_floor_BLOCKS
 #define wh_floor_plain_EACH wh_floor_EACH

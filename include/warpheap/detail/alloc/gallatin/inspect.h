@@ -1,4 +1,4 @@
-/* alloc/gallatin/inspect.h: statistics and the whole-heap check, on a quiet heap. */
+/* alloc/gallatin/inspect.h: statistics and the whole-heap check, on a quiet heap. It may change. */
 #ifndef WH_ALLOC_GALLATIN_INSPECT_H
 #define WH_ALLOC_GALLATIN_INSPECT_H
 
@@ -25,9 +25,10 @@ WH_FN uint64_t wh_gallatin_largest_of_class_(wh_gallatin_core g, uint32_t t, int
     const uint64_t block = (uint64_t)1 << wh_gallatin_block_log2_(g, t);
     const uint64_t slice = (uint64_t)1 << wh_gallatin_slice_log2_(g, t);
     const uint64_t max_slice = (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
-    return whole && block > max_slice && wh_gallatin_blocks_(g, t) > 1 ? block
-           : slice <= max_slice                                        ? slice
-                                                                       : 0;
+    if (whole && block > max_slice && wh_gallatin_blocks_(g, t) > 1) {
+        return block;
+    }
+    return slice <= max_slice ? slice : 0;
 }
 
 /* Largest request that malloc would serve now: the longest run of segments that are free

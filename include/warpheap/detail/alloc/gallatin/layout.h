@@ -7,6 +7,39 @@
  * Segments start at a multiple of min(segment, 1 MiB). A block id counts units of
  * block 0, the smallest block size, over the whole heap; a block of class t takes 2^t
  * such units (at most a segment) and is named by its first.
+ * It may change.
+ *
+ * Fields and who writes them (all device scope)
+ *   buffer    64 bits {block id, count}. malloc: fetch_add of count, acquire: block and
+ *             slice numbers come back together, so there is no stale block pointer.
+ *             The group whose add passes the last slice, or that turns a VACANT buffer
+ *             BUSY by cas, replaces it: store release. reclaim: cas to VACANT.
+ *   block     32 bits {WHOLE, IDLE, freed}. free: fetch_add of freed, release. Set to 0
+ *             (or WHOLE) by the lane that took the block from the queue, to IDLE by
+ *             the one that returns it.
+ *   control   64 bits {tree id or FREE or LARGE, available blocks}. take: fetch_sub;
+ *             give back: fetch_add; free segment: cas; format: fetch_add. A change of
+ *             the tree id is additive or a cas on exact counts, so that a late take
+ *             and its undo never disturb it.
+ *   run       segments of a LARGE allocation, at its first segment; free takes it by
+ *             exchange
+ *   block trees, segment tree (core/veb.h): hints that lead to control words, except
+ *             that a bit of the segment tree is also the ownership of a free segment
+ *   activity  64 bits {completed, pending}: brackets whatever makes memory available
+ *             or hides it for a moment
+ *   verdict   per class, the activity at which a full search found nothing, but for idle
+ *             blocks in the buffers of other classes
+ *
+ * Invariants
+ *   I2  a block is in its segment's queue (IDLE), in a buffer, exhausted, or WHOLE;
+ *       available = number of IDLE blocks, when quiet
+ *   I3  a segment keeps its tree id while any of its blocks is out: it is freed by a
+ *       cas that expects every block to be available. So free may trust the tree id
+ *       of a live pointer: the field `tree` repeats it for a plain load, which the L1
+ *       serves. It is written by the lane that formats the segment (or makes it LARGE)
+ *       before P2, P3 or the caller's own hand-over publish it; ThreadSanitizer checks
+ *       that no load races with it. In a free segment it is out of date.
+ *   I5  FREE <=> bit in the segment tree, when quiet
  */
 #ifndef WH_ALLOC_GALLATIN_LAYOUT_H
 #define WH_ALLOC_GALLATIN_LAYOUT_H
@@ -19,7 +52,7 @@
 #include "warpheap/detail/simt/begin.h"
 
 #define wh_gallatin_NAME "gallatin"
-#define wh_gallatin_left WH_LEFT_UNKNOWN
+#define wh_gallatin_left WH_NO_LEFT
 #define wh_gallatin_MAX_ALIGN (1u << 20)
 #define wh_gallatin_BLOCKS 1
 #define wh_gallatin_EACH 0
@@ -146,6 +179,7 @@ WH_HD uint32_t wh_gallatin_units_log2_(wh_gallatin_core g) {
 
 /* log2 of the bytes of a slice and of a block of class t. */
 WH_HD uint32_t wh_gallatin_slice_log2_(wh_gallatin_core g, uint32_t t) {
+    wh_assert_internal(t < wh_gallatin_n_trees_(g));
     return wh_gallatin_min_slice_log2_(g) + t;
 }
 WH_HD uint32_t wh_gallatin_block_log2_(wh_gallatin_core g, uint32_t t) {
@@ -155,12 +189,14 @@ WH_HD uint32_t wh_gallatin_block_log2_(wh_gallatin_core g, uint32_t t) {
 
 /* Slices in a block of class t. */
 WH_HD uint32_t wh_gallatin_slices_(wh_gallatin_core g, uint32_t t) {
+    wh_assert_internal(t < wh_gallatin_n_trees_(g));
     const uint32_t fit = wh_gallatin_segment_log2_(g) - wh_gallatin_slice_log2_(g, t);
     return 1u << (wh_gallatin_slices_log2_(g) < fit ? wh_gallatin_slices_log2_(g) : fit);
 }
 
 /* Blocks of class t in a segment. */
 WH_HD uint32_t wh_gallatin_blocks_(wh_gallatin_core g, uint32_t t) {
+    wh_assert_internal(t < wh_gallatin_n_trees_(g));
     return 1u << (wh_gallatin_segment_log2_(g) - wh_gallatin_block_log2_(g, t));
 }
 
@@ -187,6 +223,7 @@ WH_HD uint32_t wh_gallatin_block_of_(wh_gallatin_core g, uint32_t t, uint64_t of
 
 /* Block id of block b of a segment of class t. */
 WH_HD uint32_t wh_gallatin_block_id_(wh_gallatin_core g, uint32_t t, uint64_t seg, uint32_t b) {
+    wh_assert_internal(seg < g.n_segments && b < wh_gallatin_blocks_(g, t));
     return (uint32_t)(seg << wh_gallatin_units_log2_(g)) +
            (b << (wh_gallatin_block_log2_(g, t) - wh_gallatin_block0_log2_(g)));
 }
@@ -205,6 +242,7 @@ WH_HD uint64_t *wh_gallatin_buffer_at_(wh_gallatin_core g, uint32_t t, uint32_t 
 }
 
 WH_HD wh_gallatin_segment *wh_gallatin_segment_at_(wh_gallatin_core g, uint64_t seg) {
+    wh_assert_internal(seg <= g.n_segments);
     return (wh_gallatin_segment *)(void *)wh_gallatin_buffer_at_(g, wh_gallatin_n_trees_(g), 0) +
            seg;
 }
@@ -218,6 +256,7 @@ WH_HD wh_veb wh_gallatin_segment_tree_(wh_gallatin_core g) {
     return wh_gallatin_any_tree_(g, 0);
 }
 WH_HD wh_veb wh_gallatin_block_tree_(wh_gallatin_core g, uint32_t t) {
+    wh_assert_internal(t < wh_gallatin_n_trees_(g));
     return wh_gallatin_any_tree_(g, t + 1);
 }
 
@@ -232,12 +271,14 @@ WH_HD uint32_t *wh_gallatin_block_words_(wh_gallatin_core g) {
     return (uint32_t *)(void *)wh_gallatin_any_tree_(g, wh_gallatin_n_trees_(g) + 1).words;
 }
 WH_HD uint32_t *wh_gallatin_block_word_(wh_gallatin_core g, uint32_t id) {
+    wh_assert_internal(id >> wh_gallatin_units_log2_(g) < g.n_segments);
     const uint32_t in_segment = (1u << wh_gallatin_units_log2_(g)) - 1;
     return wh_gallatin_block_words_(g) + ((id & ~in_segment) | wh_gallatin_spread_(id, in_segment));
 }
 
 /* Ring entries of a segment, one per unit. */
 WH_HD uint32_t *wh_gallatin_entries_(wh_gallatin_core g, uint64_t seg) {
+    wh_assert_internal(seg <= g.n_segments);
     return wh_gallatin_block_words_(g) + ((g.n_segments + seg) << wh_gallatin_units_log2_(g));
 }
 
@@ -416,7 +457,7 @@ WH_FN void wh_gallatin_init(wh_gallatin_ref h, uint64_t i, uint64_t n) {
     }
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_gallatin_layout(void) {

@@ -2,7 +2,7 @@
  * touches no allocator state; free does nothing. What a kernel with this in place of
  * an allocator costs is the least that any allocator can cost. Blocks of different
  * threads are disjoint while threads * size fits the heap and wrap around past that;
- * blocks of one thread overlap. */
+ * blocks of one thread overlap. It may change. */
 #ifndef WH_ALLOC_NULL_H
 #define WH_ALLOC_NULL_H
 
@@ -11,10 +11,17 @@
 #include "warpheap/detail/simt/begin.h"
 
 #define wh_null_NAME "null"
-#define wh_null_left WH_LEFT_UNKNOWN
 #define wh_null_MAX_ALIGN 16u
 #define wh_null_BLOCKS 8
 #define wh_null_EACH 0
+#define wh_null_init WH_NO_INIT
+#define wh_null_free WH_NO_FREE
+#define wh_null_aligned WH_NO_ALIGNED
+#define wh_null_usable_size WH_NO_USABLE_SIZE
+#define wh_null_stats WH_NO_STATS
+#define wh_null_check WH_NO_CHECK
+#define wh_null_walk WH_NO_WALK
+#define wh_null_left WH_NO_LEFT
 
 typedef struct wh_null_ref {
     unsigned char *base;
@@ -33,7 +40,7 @@ WH_FN_HOST wh_status wh_null_plan(wh_null_ref *h, wh_plan *plan, unsigned char *
     return bytes < plan->min_bytes ? WH_HEAP_TOO_SMALL : WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_null_layout(void) {
@@ -48,12 +55,6 @@ static inline uint64_t wh_null_layout(void) {
 /* clang-format on */
 #endif
 
-WH_FN void wh_null_init(wh_null_ref h, uint64_t i, uint64_t n) {
-    (void)h;
-    (void)i;
-    (void)n;
-}
-
 WH_FN void *wh_null_malloc(wh_null_ref h, wh_mask mask, size_t n) {
     (void)mask;
     const uint64_t size = (n + 15) & ~(uint64_t)15;
@@ -64,46 +65,8 @@ WH_FN void *wh_null_malloc(wh_null_ref h, wh_mask mask, size_t n) {
     return h.base + (offset + size <= h.bytes ? offset : 0);
 }
 
-WH_FN void *wh_null_aligned(wh_null_ref h, wh_mask mask, size_t align, size_t n) {
-    (void)align;
-    return wh_null_malloc(h, mask, n);
-}
-
-WH_FN void wh_null_free(wh_null_ref h, wh_mask mask, void *p) {
-    (void)h;
-    (void)mask;
-    (void)p;
-}
-
-WH_FN uint64_t wh_null_usable_size(wh_null_ref h, const void *p) {
-    (void)h;
-    (void)p;
-    return 0;
-}
-
 WH_FN int wh_null_owns(wh_null_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
-}
-
-WH_FN void wh_null_stats(wh_null_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)s;
-}
-
-WH_FN void wh_null_check(wh_null_ref h, uint64_t i, uint64_t n, wh_report *r) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)r;
-}
-
-WH_FN void wh_null_walk(wh_null_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink;
 }
 
 #include "warpheap/detail/simt/end.h"

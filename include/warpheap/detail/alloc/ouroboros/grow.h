@@ -1,8 +1,9 @@
-/* alloc/ouroboros/grow.h: a quiet heap into a larger region, contents kept. Everything but
- * the handle is addressed by index (of chunks, of pages, of positions), so chunks and what
- * is kept per chunk are copied as they are; tables of which the size goes with the heap
- * (rings, entries, links) get each item at the place that its position has in the larger
- * one; trees are filled anew.
+/* alloc/ouroboros/grow.h: a quiet heap into a larger region, contents kept. It may change.
+ *
+ * Everything but the handle is addressed by index (of chunks, of pages, of positions). So chunks
+ * and what is kept per chunk are copied as they are. Tables whose size goes with the heap (rings,
+ * entries, links) get each item at the place that its position has in the larger one. Trees are
+ * filled anew.
  *
  * Invariants
  *   G1  h has the chunk and page sizes, the classes and the linear region of old, at least

@@ -1,4 +1,4 @@
-/* alloc/ouroboros/inspect.h: statistics, check and walk, on a quiet heap. */
+/* alloc/ouroboros/inspect.h: statistics, check and walk, on a quiet heap. It may change. */
 #ifndef WH_ALLOC_OUROBOROS_INSPECT_H
 #define WH_ALLOC_OUROBOROS_INSPECT_H
 

@@ -1,5 +1,6 @@
 /* alloc/ouroboros/layout.h: structures of the Ouroboros heap, and the arithmetic between
  * sizes, classes, chunks, pages and addresses. Nothing here touches shared state but init.
+ * It may change.
  *
  *   memory: [pad] chunk 0 | chunk 1 | ... | header | places | tables | rings | trees | next |
  *           bits | count | cls | [linear]
@@ -148,8 +149,8 @@ WH_HD uint64_t wh_ouro_full_ever_(uint64_t w) {
 
 /* An open word, {chunk + 1 : 32 | next : 32}: of its chunk the pages from `next` on are free, and
  * to be had by an add to `next`. USED UP if `next` is the number of a chunk's pages; past that
- * whoever passed it brings the next chunk (ouroboros.h). Adds go past it by a warp's lanes for each
- * warp of the device at most. */
+ * the lane that passed it brings the next chunk (open.h). Adds go past it by a warp's lanes for
+ * each warp of the device at most. */
 WH_HD uint64_t wh_ouro_open_word_(uint32_t chunk, uint32_t next) {
     return ((uint64_t)chunk + 1) << 32 | next;
 }
@@ -172,6 +173,9 @@ WH_HD uint32_t wh_ouro_page_log2_(wh_ouro_ref h, uint32_t c) {
 WH_HD uint32_t wh_ouro_pages_log2_(wh_ouro_ref h, uint32_t c) {
     return h.chunk_log2 + (wh_ouro_level_(h, c) ? h.large_log2 : 0) - wh_ouro_page_log2_(h, c);
 }
+WH_HD uint32_t wh_ouro_pages_(wh_ouro_ref h, uint32_t c) {
+    return 1u << wh_ouro_pages_log2_(h, c);
+}
 WH_HD uint64_t wh_ouro_max_size_(wh_ouro_ref h) {
     return (uint64_t)1 << wh_ouro_page_log2_(h, h.n_classes - 1);
 }
@@ -183,7 +187,11 @@ WH_HD unsigned char *wh_ouro_page_(wh_ouro_ref h, uint32_t c, uint32_t chunk, ui
     return h.base + ((uint64_t)chunk << h.chunk_log2) +
            ((uint64_t)page << wh_ouro_page_log2_(h, c));
 }
-/* Chunk of class c, and page in it, of a page's number: its offset in pages. */
+/* The page of class c of that number: its offset in pages. */
+WH_HD unsigned char *wh_ouro_page_at_(wh_ouro_ref h, uint32_t c, uint32_t id) {
+    return h.base + ((uint64_t)id << wh_ouro_page_log2_(h, c));
+}
+/* Chunk of class c, and page in it, of a page's number. */
 WH_HD uint32_t wh_ouro_chunk_of_(wh_ouro_ref h, uint32_t c, uint32_t id, uint32_t *page) {
     const uint64_t offset = (uint64_t)id << wh_ouro_page_log2_(h, c);
     const uint32_t chunk = wh_ouro_first_(h, c, (uint32_t)(offset >> h.chunk_log2));
@@ -211,8 +219,13 @@ WH_HD wh_ouro_class *wh_ouro_class_(wh_ouro_ref h, uint32_t c) {
 /* How many open words class c has, and those of all classes before it. CHUNKS have none. */
 WH_HD uint32_t wh_ouro_opens_(wh_ouro_ref h, uint32_t c) {
     const uint32_t doubled = h.open_first_log2 + c, most = h.open_log2[0];
-    const uint32_t log2 = wh_ouro_level_(h, c) ? h.open_log2[1] : doubled < most ? doubled : most;
-    return WH_OURO_BY_CHUNK(h.variant) ? 0 : 1u << log2;
+    if (WH_OURO_BY_CHUNK(h.variant)) {
+        return 0;
+    }
+    if (wh_ouro_level_(h, c)) {
+        return 1u << h.open_log2[1];
+    }
+    return 1u << (doubled < most ? doubled : most);
 }
 WH_HD uint32_t wh_ouro_opens_before_(wh_ouro_ref h, uint32_t c) {
     const uint32_t small = c < h.n_small ? c : h.n_small, most = h.open_log2[0];
@@ -621,7 +634,7 @@ WH_FN void wh_ouro_init_(wh_ouro_ref h, uint64_t i, uint64_t n) {
     }
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_ouro_layout_(void) {

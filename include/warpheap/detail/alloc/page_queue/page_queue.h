@@ -5,7 +5,7 @@
  * and 2 count as its steps.
  *
  * A request of 1..page bytes gets a page, a larger one NULL (list.h: max_size;
- * tuning.page_bytes).
+ * tuning.page_bytes). It may change.
  *
  * Fields  count  pages in the queue that may be taken, less what takes that found too few
  *                have not given back yet; signed. malloc: fetch_sub, add; free: add. (A cas in
@@ -54,6 +54,8 @@ typedef struct wh_page_queue_ref {
 #define wh_page_queue_MAX_ALIGN 16u
 #define wh_page_queue_BLOCKS 8
 #define wh_page_queue_EACH 0
+#define wh_page_queue_aligned WH_NO_ALIGNED
+#define wh_page_queue_walk WH_NO_WALK /* which pages are out is not recorded */
 
 WH_FN_HOST uint64_t wh_page_queue_capacity_(uint64_t pages) {
     uint64_t n = 1;
@@ -96,7 +98,7 @@ WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_ref *h, wh_plan *plan, uns
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_page_queue_layout(void) {
@@ -136,10 +138,12 @@ WH_FN void wh_page_queue_init(wh_page_queue_ref h, uint64_t i, uint64_t n) {
 /* Takes up to k pages off the count; 0 by X1. */
 WH_FN uint32_t wh_page_queue_reserve_(wh_page_queue_ref h, uint32_t k) {
     wh_page_queue_header *q = h.header;
+    wh_assert_internal(k != 0 && k <= WH_WARP_SIZE);
     for (uint32_t attempt = 0;; attempt++) {
         if ((int64_t)wh_load_u64_relaxed(&q->count) > 0) {
             const int64_t had = (int64_t)wh_fetch_sub_u64_relaxed(&q->count, k);
-            const uint32_t got = had >= (int64_t)k ? k : had > 0 ? (uint32_t)had : 0;
+            const uint32_t some = had > 0 ? (uint32_t)had : 0;
+            const uint32_t got = had >= (int64_t)k ? k : some;
             if (got < k) {
                 wh_add_u64_relaxed(&q->count, k - got);
             }
@@ -149,7 +153,8 @@ WH_FN uint32_t wh_page_queue_reserve_(wh_page_queue_ref h, uint32_t k) {
         }
         const uint64_t tail = wh_load_u64_acquire(&q->ring.tail);
         const uint64_t head = wh_load_u64_acquire(&q->ring.head);
-        if (head == tail && wh_load_u64_relaxed(&q->ring.tail) == tail) { /* X1 */
+        if (WH_PLANT(page_queue_x1, head == tail && wh_load_u64_relaxed(&q->ring.tail) == tail,
+                     1)) { /* X1 */
             return 0;
         }
         wh_backoff(attempt);
@@ -185,6 +190,7 @@ WH_FN void *wh_page_queue_malloc(wh_page_queue_ref h, wh_mask mask, size_t n) {
         wh_add_u64_relaxed(&h.header->failed, n != 0);
         return NULL;
     }
+    wh_assert_internal(got.page < h.pages);
     return h.base + ((uint64_t)got.page << h.page_log2);
 }
 
@@ -216,14 +222,6 @@ WH_FN void wh_page_queue_free(wh_page_queue_ref h, wh_mask mask, void *p) {
     if (good && wh_group_leads(g)) {
         wh_add_u64_relaxed(&h.header->count, g.n); /* I1 */
     }
-}
-
-WH_FN void *wh_page_queue_aligned(wh_page_queue_ref h, wh_mask mask, size_t align, size_t n) {
-    (void)h;
-    (void)mask;
-    (void)align;
-    (void)n;
-    return NULL; /* MAX_ALIGN is 16: not called */
 }
 
 WH_FN void wh_page_queue_stats(wh_page_queue_ref h, uint64_t i, uint64_t n, wh_stats *s) {
@@ -263,13 +261,6 @@ WH_FN uint64_t wh_page_queue_left(wh_page_queue_ref h, uint64_t bytes, uint64_t 
     const int fits = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2;
     (void)n;
     return i == 0 && fits && count > 0 ? (uint64_t)count : 0;
-}
-
-WH_FN void wh_page_queue_walk(wh_page_queue_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    (void)h;
-    (void)i;
-    (void)n;
-    (void)sink; /* which pages are out is not recorded */
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -1,5 +1,27 @@
 /* alloc/random_walk/layout.h: what the random-walk page allocators lay out, and the
- * arithmetic of their out-of-memory test. random_walk.h is the place to start. */
+ * arithmetic of their out-of-memory test. random_walk.h is the place to start. It may change.
+ *
+ * Fields and who writes them (device scope)
+ *   flags   get: fetch_or 1, acquire, or cas even -> odd. free: store odd + 1, release, by
+ *           the owner
+ *   words   {releases:31, lock:1, used:32}. lock: fetch_or acquire; the holder: add that
+ *           sets used bits and clears the lock, relaxed. free: add that clears used bits
+ *           and counts, release
+ *   hints   any lane, relaxed; never trusted
+ * Invariants
+ *   I1  a page has one owner: one fetch_or or cas sees its flag even; or its bit is set
+ *       under its word's lock
+ *   I2  the bits behind the last page are set, always
+ *   I3  no lock bit is set when quiet
+ *   X1  exact_oom: NULL only if two passes over all flags or words found nothing, and the same sum
+ *       of their counts: core/use_word.h X1
+ * Ordering pairs
+ *   P1  free (release) -> get (acquire) of the same flag, or the same word (core/use_word.h P1);
+ *       in corw the lane that acquires and the lane that gets the page differ: a syncwarp
+ *       lies in between
+ *   P2  lock bit: what a holder does to the word clears the lock with it; so the next
+ *       holder's fetch_or, later in the order of the one word, sees it without more
+ */
 #ifndef WH_ALLOC_RANDOM_WALK_LAYOUT_H
 #define WH_ALLOC_RANDOM_WALK_LAYOUT_H
 
@@ -71,7 +93,10 @@ WH_FN_HOST uint32_t wh_random_walk_limit(double free_share, double error, uint32
         const double normal = 5.411 * miss / (1 - miss);
         s = (double)s < normal ? (uint64_t)normal + 1 : s;
     }
-    return s < 1 ? 1 : s > UINT32_MAX ? UINT32_MAX : (uint32_t)s;
+    if (s < 1) {
+        return 1;
+    }
+    return s > UINT32_MAX ? UINT32_MAX : (uint32_t)s;
 }
 
 enum { WH_RANDOM_WALK_FLAGS = 1, WH_RANDOM_WALK_BITMAP = 2, WH_RANDOM_WALK_HINTS = 4 };
@@ -154,7 +179,18 @@ WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_ref *h, wh_plan *plan,
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+WH_FN void *wh_random_walk_address_(wh_random_walk_ref h, uint32_t page) {
+    wh_assert_internal(page < h.pages);
+    return h.base + ((uint64_t)page << h.page_log2);
+}
+
+/* Pages of word i that exist, and of these the used ones. For RW 32 flags are a word. */
+WH_FN uint32_t wh_random_walk_exist_(wh_random_walk_ref h, uint32_t word) {
+    const uint32_t left = h.pages - word * WH_USE_BITS;
+    return left >= WH_USE_BITS ? ~0u : (1u << left) - 1;
+}
+
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_random_walk_layout_(void) {

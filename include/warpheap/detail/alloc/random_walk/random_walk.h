@@ -1,12 +1,14 @@
 /* alloc/random_walk: the page allocators of Pham, Yuan, Li, Mou, Tu, Xu and Meng, "Dynamic
  * Buffer Management in Massively Parallel Systems: The Power of Randomness", ACM TOPC
  * 12(1), 2025: no shared queue; every thread looks at pages at random until it meets a
- * free one. docs/papers/random_walk.md: claims, departures, what was measured.
+ * free one. docs/papers/random_walk.md: claims, departures, what was measured. It may change.
  *
  *   rw      one used flag a page                                     Algorithm 1
  *   rw-bm   a bitmap: a step looks at 32 pages at once; LockMap      Algorithm 2
  *   corw    the lanes of a warp share what any of them finds         Algorithms 3 and 4
  *   crw     a thread looks beside its last page first                Algorithm 5
+ *
+ * layout.h says which lane writes what, and has the rules: I1 to I3, X1, P1, P2.
  *
  * getPage is wh_<X>_get_page, which also counts the walk's steps, freePage is
  * wh_<X>_free. Under the contract of wh_malloc a request of 1..page bytes gets a page
@@ -20,52 +22,14 @@
  * some moment of the call none was free. A step that lost a page to somebody else has seen
  * a free one, so the count of failures starts again.
  *
- * Departures
+ * Departures that all have
  *   - The lanes of a warp look at neighbouring places (core/walk_random.h). Each place of each
  *     lane is as random as before, but 32 lanes touch a few sectors in place of 32, when they
  *     get and when they free. In corw, where all lanes are one walk, its 32 words count as one
  *     sample of the out-of-memory test, not as 32: neighbours are often all in use.
- *   - Algorithm 1's flag is a counter, odd = used: the free stays a plain store, and a
- *     sweep can tell whether anything was freed behind it. freePage loads it first, which
- *     finds a double free. getPage makes it odd by fetch_or, which leaves an odd one alone.
- *   - Algorithm 2's LockMap is a bit in each word of the bitmap, so that one atomic locks a
- *     word and reads it, and another one takes the page and unlocks; with locks elsewhere
- *     it would be five operations, of which three wait for each other. Algorithm 2 does not
- *     release the lock; here a locked word is passed over as Algorithm 3 says. From the
- *     second step of a walk on a word that a plain load shows to be full is not locked. The
- *     words carry a count of releases as in core/use_word.h. freePage clears its bit by an
- *     atomic add: other bits of the word change at the same time, so it cannot be a plain
- *     store as the paper says of flags.
- *   - Algorithm 3 locks the words of all lanes and takes one page of each at a time, also
- *     where no lane needs it any more. Here all lanes look, as many lock their words as
- *     hold enough pages for those that need one, a word serves as many lanes as it has
- *     pages, and one atomic per word takes them. freePage gives the pages of a word back in
- *     the same way.
  *   - The lanes of a part of a warp that call together (wh_malloc_warp, wh_malloc_lanes) walk, each
  *     for itself, until all of them have ended (wh_walk_on). Others leave when they have a page.
- *   - Algorithm 5 keeps the last page in a variable of the thread. malloc cannot, so it
- *     uses a table of hints indexed by thread number; get_page takes the variable.
  *
- * Fields and who writes them (device scope)
- *   flags   get: fetch_or 1, acquire, or cas even -> odd. free: store odd + 1, release, by
- *           the owner
- *   words   {releases:31, lock:1, used:32}. lock: fetch_or acquire; the holder: add that
- *           sets used bits and clears the lock, relaxed. free: add that clears used bits
- *           and counts, release
- *   hints   any lane, relaxed; never trusted
- * Invariants
- *   I1  a page has one owner: one fetch_or or cas sees its flag even; or its bit is set
- *       under its word's lock
- *   I2  the bits behind the last page are set, always
- *   I3  no lock bit is set when quiet
- *   X1  exact_oom: NULL only if two passes over all flags or words found nothing, and the same sum
- *       of their counts: core/use_word.h X1
- * Ordering pairs
- *   P1  free (release) -> get (acquire) of the same flag, or the same word (use_word P1);
- *       in corw the lane that acquires and the lane that gets the page differ: a syncwarp
- *       lies in between
- *   P2  lock bit: what a holder does to the word clears the lock with it; so the next
- *       holder's fetch_or, later in the order of the one word, sees it without more
  * Fails   exact NULL does not know of a free whose store is still on its way to the L2, though that
  *         lane has got another page since: frees do not wait for it
  * Progress  lock-free: a walk waits for nobody; a lock is only ever tried. A walk ends,
@@ -90,10 +54,6 @@
 #include "warpheap/detail/simt/begin.h"
 
 /* --- addresses ------------------------------------------------------------------------- */
-
-WH_FN void *wh_random_walk_address_(wh_random_walk_ref h, uint32_t page) {
-    return h.base + ((uint64_t)page << h.page_log2);
-}
 
 /* The page that starts at p; WH_PAGE_NONE if p is no start of a page. */
 WH_FN uint32_t wh_random_walk_page_(wh_random_walk_ref h, const void *p) {
@@ -127,11 +87,16 @@ WH_FN void wh_random_walk_bad_free_(wh_random_walk_ref h) {
 
 /* --- RW: Algorithm 1 --------------------------------------------------------------------- */
 
+/* Departure: Algorithm 1's flag is a counter, odd = used: the free stays a plain store, and a sweep
+ * can tell whether anything was freed behind it. freePage loads it first, which finds a double
+ * free. getPage makes it odd by fetch_or, which leaves an odd one alone. */
+
 /* A sweep over all flags, from `start` around, for the lanes of mask that sweep. The sum of the
  * flags grows with every get and every free: if it is the same in two passes, nothing happened in
  * between, and all flags were odd at once. Lock-free: each further round is somebody's get or
  * free. */
 WH_FN_SLOW uint32_t wh_rw_sweep_(wh_random_walk_ref h, wh_mask mask, int sweeps, uint32_t start) {
+    wh_assert_internal(start < h.pages);
     uint32_t page = WH_PAGE_NONE;
     while (wh_walk_on(mask, sweeps)) {
         uint64_t sum[2] = {0, 0};
@@ -210,9 +175,18 @@ WH_FN void wh_rw_free(wh_random_walk_ref h, wh_mask mask, void *p) {
 
 /* --- RW-BM: Algorithm 2 ------------------------------------------------------------------- */
 
+/* Departure: Algorithm 2's LockMap is a bit in each word of the bitmap, so that one atomic locks a
+ * word and reads it, and another one takes the page and unlocks; with locks elsewhere it would be
+ * five operations, of which three wait for each other. Algorithm 2 does not release the lock; here
+ * a locked word is passed over as Algorithm 3 says. From the second step of a walk on a word that a
+ * plain load shows to be full is not locked. The words carry a count of releases as in
+ * core/use_word.h. freePage clears its bit by an atomic add: other bits of the word change at the
+ * same time, so it cannot be a plain store as the paper says of flags. */
+
 /* Tries to lock a word; what its free bits are, if it is ours, and 0 otherwise. *unsure: it
  * had free pages, but was somebody else's. */
 WH_FN uint32_t wh_random_walk_lock_(wh_random_walk_ref h, uint32_t word, int *unsure) {
+    wh_assert_internal(word < h.n_words);
     const uint64_t old = WH_PLANT(rw_bm_p1_get, wh_fetch_or_u64_acquire, wh_fetch_or_u64_relaxed)(
         &h.words[word], WH_RANDOM_WALK_LOCK);                                       /* P1, P2 */
     const int lost = WH_PLANT(random_walk_i1, (old & WH_RANDOM_WALK_LOCK) != 0, 0); /* I1 */
@@ -225,6 +199,7 @@ WH_FN uint32_t wh_random_walk_lock_(wh_random_walk_ref h, uint32_t word, int *un
 
 /* Takes the pages of `taken` out of a locked word and unlocks it. */
 WH_FN void wh_random_walk_unlock_(wh_random_walk_ref h, uint32_t word, uint32_t taken) {
+    wh_assert_expensive((wh_load_u64_relaxed(&h.words[word]) & WH_RANDOM_WALK_LOCK) != 0);
     wh_add_u64_relaxed(&h.words[word], taken - WH_RANDOM_WALK_LOCK); /* P2 */
 }
 
@@ -246,6 +221,7 @@ WH_FN uint32_t wh_random_walk_take_(wh_random_walk_ref h, uint32_t word, int loo
  * X1. A free page in a locked word may be the holder's, or not: the round is repeated. */
 WH_FN_SLOW uint32_t wh_random_walk_sweep_(wh_random_walk_ref h, wh_mask mask, int sweeps,
                                           uint32_t start) {
+    wh_assert_internal(start < h.n_words);
     uint32_t page = WH_PAGE_NONE;
     while (wh_walk_on(mask, sweeps)) {
         uint64_t sum[2] = {0, 0};
@@ -323,6 +299,7 @@ WH_FN void *wh_rw_bm_malloc(wh_random_walk_ref h, wh_mask mask, size_t n) {
 /* Gives back the pages of `mask` in a word. */
 WH_FN void wh_random_walk_release_(wh_random_walk_ref h, uint32_t word, uint32_t mask) {
     const uint64_t change = ((uint64_t)1 << WH_RANDOM_WALK_COUNT) - mask;
+    wh_assert_internal(word < h.n_words && mask != 0);
     WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(&h.words[word], change);
 } /* P1 */
 
@@ -344,9 +321,15 @@ WH_FN void wh_rw_bm_free(wh_random_walk_ref h, wh_mask mask, void *p) {
 
 /* --- CoRW: Algorithm 3 -------------------------------------------------------------------- */
 
+/* Departure: Algorithm 3 locks the words of all lanes and takes one page of each at a time, also
+ * where no lane needs it any more. Here all lanes look, as many lock their words as hold enough
+ * pages for those that need one, a word serves as many lanes as it has pages, and one atomic per
+ * word takes them. freePage gives the pages of a word back in the same way. */
+
 /* getPage for the lanes of mask with `wants`; all lanes of mask search for them. All end
  * in the same step. */
 WH_FN wh_page_got wh_corw_get_page(wh_random_walk_ref h, wh_mask mask, int wants) {
+    wh_assert((mask >> wh_lane_id() & 1) != 0);
     wh_walk_random random = wh_walk_seed();
     const uint32_t leader = wh_mask_leader(mask);
     wh_page_got got;
@@ -394,7 +377,7 @@ WH_FN wh_page_got wh_corw_get_page(wh_random_walk_ref h, wh_mask mask, int wants
         failed = has != 0 ? 0 : failed + 1; /* neighbours: one sample */
     }
     if (WH_PLANT(corw_p1, 1, 0)) {
-        wh_syncwarp(mask); /* P1: who acquired a page need not be who uses it */
+        wh_syncwarp(mask); /* P1: a lane may use what another one has acquired */
     }
     got.page = wh_random_walk_or_sweep_(h, mask, wants, got.page, &random);
     return got;
@@ -424,6 +407,9 @@ WH_FN void wh_corw_free(wh_random_walk_ref h, wh_mask mask, void *p) {
 }
 
 /* --- CRW: Algorithm 5 --------------------------------------------------------------------- */
+
+/* Departure: Algorithm 5 keeps the last page in a variable of the thread. malloc cannot, so it uses
+ * a table of hints indexed by thread number; get_page takes the variable. */
 
 /* getPage for the lanes of mask with `wants`, each for itself, which got page `last` before
  * (WH_PAGE_NONE: none yet). */
@@ -457,24 +443,6 @@ WH_FN void *wh_crw_malloc(wh_random_walk_ref h, wh_mask mask, size_t n) {
 
 /* --- the rest of the contract --------------------------------------------------------------- */
 
-/* Pages of word i that exist, and of these the used ones. For RW 32 flags are a word. */
-WH_FN uint32_t wh_random_walk_exist_(wh_random_walk_ref h, uint32_t word) {
-    const uint32_t left = h.pages - word * WH_USE_BITS;
-    return left >= WH_USE_BITS ? ~0u : (1u << left) - 1;
-}
-
-WH_FN uint32_t wh_random_walk_used_(wh_random_walk_ref h, uint32_t word) {
-    const uint32_t exist = wh_random_walk_exist_(h, word);
-    if (h.words != NULL) {
-        return (uint32_t)wh_load_u64_relaxed(&h.words[word]) & exist;
-    }
-    uint32_t used = 0;
-    for (uint32_t b = 0; b < WH_USE_BITS && (exist >> b & 1) != 0; b++) {
-        used |= (wh_load_u32_relaxed(&h.flags[word * WH_USE_BITS + b]) & 1) << b;
-    }
-    return used;
-}
-
 WH_FN void wh_rw_init(wh_random_walk_ref h, uint64_t i, uint64_t n) {
     if (i == 0) {
         wh_store_u64_relaxed(&h.header->failed, 0);
@@ -500,69 +468,11 @@ WH_FN int wh_rw_owns(wh_random_walk_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) >> h.page_log2 < h.pages;
 }
 
-WH_FN void *wh_rw_aligned(wh_random_walk_ref h, wh_mask mask, size_t align, size_t n) {
-    (void)h;
-    (void)mask;
-    (void)align;
-    (void)n;
-    return NULL; /* MAX_ALIGN is 16: not called */
-}
+#include "warpheap/detail/simt/end.h"
 
-WH_FN void wh_rw_stats(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    const uint64_t page = (uint64_t)1 << h.page_log2;
-    uint64_t used = 0;
-    int room = 0;
-    for (uint64_t k = i; k < h.n_words; k += n) {
-        const uint32_t bits = wh_random_walk_used_(h, (uint32_t)k);
-        used += wh_popc32(bits);
-        room |= bits != wh_random_walk_exist_(h, (uint32_t)k);
-    }
-    wh_add_u64_relaxed(&s->used_bytes, used * page);
-    wh_add_u64_relaxed(&s->live_blocks, used);
-    wh_add_u64_relaxed(&s->classes[0].live, used);
-    if (room) {
-        (void)wh_fetch_max_u64_relaxed(&s->largest_free, page);
-    }
-    if (i == 0) {
-        s->failed = wh_load_u64_relaxed(&h.header->failed);
-        s->bad_frees = wh_load_u64_relaxed(&h.header->bad_frees);
-        s->n_classes = 1;
-        s->classes[0].block_bytes = page;
-        s->classes[0].capacity = h.pages;
-    }
-}
+#include "warpheap/detail/alloc/random_walk/inspect.h"
 
-WH_FN void wh_rw_check(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_report *r) {
-    for (uint64_t k = i; h.words != NULL && k < h.n_words; k += n) {
-        const uint32_t exist = wh_random_walk_exist_(h, (uint32_t)k);
-        if (((uint32_t)wh_load_u64_relaxed(&h.words[k]) | exist) != ~0u) { /* I2 */
-            wh_report_error(r, 2, k);
-        }
-        if ((wh_load_u64_relaxed(&h.words[k]) & WH_RANDOM_WALK_LOCK) != 0) { /* I3 */
-            wh_report_error(r, 3, k);
-        }
-    }
-}
-
-WH_FN void wh_rw_walk(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    for (uint64_t k = i; k < h.n_words; k += n) {
-        for (uint32_t bits = wh_random_walk_used_(h, (uint32_t)k); bits != 0; bits &= bits - 1) {
-            const uint32_t page = (uint32_t)k * WH_USE_BITS + wh_ctz32(bits);
-            wh_walk_emit(sink, wh_random_walk_address_(h, page), (uint64_t)1 << h.page_log2);
-        }
-    }
-}
-
-/* Free pages. Unless tuning.exact_oom is set, malloc may say NULL while there are some. */
-WH_FN uint64_t wh_rw_left(wh_random_walk_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
-    uint64_t left = 0;
-    for (uint64_t k = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2 ? i : h.n_words;
-         k < h.n_words; k += n) {
-        left += wh_popc32(wh_random_walk_exist_(h, (uint32_t)k) &
-                          ~wh_random_walk_used_(h, (uint32_t)k));
-    }
-    return left;
-}
+#include "warpheap/detail/simt/begin.h"
 
 WH_FN_HOST wh_status wh_rw_plan(wh_random_walk_ref *h, wh_plan *plan, unsigned char *memory,
                                 uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
@@ -589,6 +499,7 @@ typedef wh_random_walk_ref wh_rw_ref;
 #define wh_rw_MAX_ALIGN 16u
 #define wh_rw_BLOCKS 8
 #define wh_rw_EACH 2
+#define wh_rw_aligned WH_NO_ALIGNED
 
 typedef wh_random_walk_ref wh_rw_bm_ref;
 #define wh_rw_bm_layout wh_random_walk_layout_

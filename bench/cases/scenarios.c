@@ -1,0 +1,251 @@
+/* scenarios.c: the seven scenarios of RW_malloc (Pham et al., TOPC 2025, section 5.2.3), for
+ * rw-malloc and for any allocator with blocks of all sizes.
+ * docs/papers/random_walk.md describes rows and departures. */
+#include <math.h>
+#include <string.h>
+
+#include "bench/cases/walk_pages.h"
+
+typedef struct scenarios {
+    whi_pages pages;
+    whi_bench_plan p;
+    /* Allocators that do not walk: blocks that make pages used. */
+    void **d_blocks;
+    uint64_t blocks_room;
+    double filled;         /* the share that is free; 0: none yet */
+    uint64_t served, held; /* blocks that filled the heap; entries not freed since */
+} scenarios;
+
+static whi_bench_part part_of(const char *op, double share, whi_bench_blocks blocks) {
+    return (whi_bench_part){.op = op,
+                            .size_min = blocks.lo != blocks.hi ? blocks.lo : 0,
+                            .size = blocks.hi,
+                            .threads = blocks.n,
+                            .value = {"free_share", share, 3}};
+}
+
+/* --- a heap that has little free -------------------------------------------------------------- */
+
+/* Blocks of a page until a malloc fails. next: what is left out if time is over before. */
+static wh_status fill(scenarios *w, whi_bench_part next) {
+    whi_bench *b = w->pages.b;
+    const uint64_t batch = w->pages.n / 32 + 1;
+    void *blocks = w->d_blocks;
+    whi_bench_plan p;
+    wh_bench_counts counts;
+    memset(&counts, 0, sizeof counts);
+    WHI_BENCH_TRY(whi_bench_reset_heap(b));
+    const wh_status s =
+        whi_bench_need(b, &blocks, &w->blocks_room, w->pages.n + batch, sizeof(void *));
+    w->d_blocks = blocks;
+    WHI_BENCH_TRY(s);
+    WHI_BENCH_TRY(whi_bench_begin(b, &p, b->heap_bytes,
+                                  (whi_bench_blocks){0, WH_RANDOM_WALK_PAGE, WH_RANDOM_WALK_PAGE}));
+    p.call.n = batch;
+    while (counts.failed == 0 && w->held < w->pages.n && !whi_bench_leave_out(b, next)) {
+        p.call.ptrs = w->d_blocks + w->held;
+        WHI_BENCH_TRY(whi_bench_launch(&p, b->kernels->malloc_single, batch));
+        WHI_BENCH_TRY(whi_bench_verify(&p, 0, &counts));
+        w->held += batch;
+        w->served += counts.served;
+    }
+    return WH_OK;
+}
+
+/* For an allocator that does not walk: fills the heap, and frees that share of the blocks, those
+ * that came last. (Free pages in between others are of use to a walk alone: what has classes
+ * cannot give them to another one.) The heap is filled once: a larger share than the one before
+ * frees more of the same blocks. share 1: a fresh heap, before any other. */
+static wh_status thin(scenarios *w, double share, whi_bench_part next) {
+    whi_bench *b = w->pages.b;
+    const wh_launch l = {b->device, b->on_sim ? 4 : 1024, 256, NULL};
+    if (share >= 1) {
+        return whi_bench_reset_heap(b);
+    }
+    if (w->served == 0) {
+        WHI_BENCH_TRY(fill(w, next));
+    }
+    wh_paper_call call = w->pages.call;
+    call.ptrs = w->d_blocks;
+    call.n = w->held;
+    call.from = w->served - (uint64_t)(share * (double)w->served);
+    w->held = call.from;
+    return whi_bench_check(b, w->pages.kernels->thin(&l, &call), "freeing a share");
+}
+
+/* Makes all but that share of the pages used. Filling takes long: it is done once for a
+ * share, and the series are `warm`. */
+static wh_status make_scarce(scenarios *w, double share, uint32_t rep, whi_bench_part next) {
+    if (w->pages.kernels->occupy != NULL) {
+        const uint64_t available = (uint64_t)(share * (double)w->pages.n);
+        return whi_pages_occupy(&w->pages, available, w->pages.b->seed + rep);
+    }
+    if (share < 1 && w->filled > share - 1e-6 && w->filled < share + 1e-6) {
+        return WH_OK;
+    }
+    w->filled = share;
+    return thin(w, share, next);
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static whi_bench_row row_of(const scenarios *w, const char *op, double share) {
+    const int warm = w->pages.kernels->occupy == NULL && share < 1;
+    whi_bench_row row = whi_bench_row_of(&w->p, warm ? "warm" : "cold", op);
+    whi_bench_add_value(&row, "free_share", share, 3);
+    return row;
+}
+
+static wh_status malloc_and_free(scenarios *w, uint64_t n) {
+    whi_bench *b = w->pages.b;
+    const int single = w->p.call.lo == w->p.call.hi;
+    wh_bench_counts counts;
+    WHI_BENCH_TRY(whi_bench_time(
+        &w->p, single ? b->kernels->malloc_single : b->kernels->malloc_mixed, n, &w->p.mallocs));
+    WHI_BENCH_TRY(whi_bench_verify(&w->p, WHI_BENCH_PLACES, &counts));
+    whi_bench_count(&w->p, &counts, 1);
+    return w->p.broken ? WH_OK : whi_bench_time(&w->p, b->kernels->free_all, n, &w->p.frees);
+}
+
+/* Mallocs of these blocks, and their frees, with that share of the pages free. */
+static wh_status scenario(scenarios *w, double share, whi_bench_blocks blocks) {
+    whi_bench *b = w->pages.b;
+    const whi_bench_part part = part_of(NULL, share, blocks);
+    if (whi_bench_leave_out(b, part)) {
+        return WH_OK;
+    }
+    whi_bench_progress(b, blocks.hi, blocks.n);
+    WHI_BENCH_TRY(whi_bench_begin(b, &w->p, b->heap_bytes, blocks));
+    whi_bench_row row = row_of(w, "malloc", share);
+    WHI_BENCH_TRY(whi_bench_floor(&w->p, b->kernels->floor_single, blocks.n, &row.us_null));
+    for (uint32_t rep = 0; !w->p.broken && rep < b->reps; rep++) {
+        WHI_BENCH_TRY(make_scarce(w, share, rep, part));
+        if (b->turn.left_out.size != 0) {
+            return WH_OK; /* time was over before the heap was full */
+        }
+        WHI_BENCH_TRY(malloc_and_free(w, blocks.n));
+    }
+    WHI_BENCH_TRY(whi_bench_emit(b, &row, &w->p.mallocs));
+    row.op = "free";
+    row.us_null = 0;
+    return w->p.frees.n != 0 ? whi_bench_emit(b, &row, &w->p.frees) : WH_OK;
+}
+
+/* The seventh: 4096 bytes, freed at once in the same kernel. */
+static wh_status at_once(scenarios *w, double share, uint64_t n) {
+    whi_bench *b = w->pages.b;
+    const whi_bench_blocks blocks = {n, 4096, 4096};
+    const whi_bench_part part = part_of("malloc+free", share, blocks);
+    const wh_launch l = whi_bench_shape(b, n);
+    wh_paper_counts counts;
+    if (whi_bench_leave_out(b, part)) {
+        return WH_OK;
+    }
+    WHI_BENCH_TRY(whi_bench_begin(b, &w->p, b->heap_bytes, blocks));
+    WHI_BENCH_TRY(whi_pages_clear_counts(&w->pages));
+    for (uint32_t rep = 0; rep < b->reps; rep++) {
+        whi_bench_watch watch;
+        double us = 0;
+        WHI_BENCH_TRY(make_scarce(w, share, rep, part));
+        wh_paper_call call = w->pages.call;
+        call.ptrs = w->p.call.ptrs;
+        call.warps = n;
+        call.size = blocks.hi;
+        call.iterations = 1;
+        WHI_BENCH_TRY(whi_bench_watch_start(b, &watch));
+        WHI_BENCH_TRY(whi_bench_check(b, w->pages.kernels->at_once(&l, &call), "malloc and free"));
+        WHI_BENCH_TRY(whi_bench_watch_stop(b, &watch, &w->p.mallocs, &us));
+        whi_bench_add_sample(&w->p.mallocs, us);
+    }
+    WHI_BENCH_TRY(whi_pages_get_counts(&w->pages, &counts));
+    w->p.mallocs.failed = counts.failed;
+    const whi_bench_row row = row_of(w, "malloc+free", share);
+    return whi_bench_emit(b, &row, &w->p.mallocs);
+}
+
+/* --- how many -------------------------------------------------------------------------------- */
+
+/* Requests of one size with that share free, as many as are wanted, but half of what is free at
+ * most. Of units that are free at random a run of k begins at one in 1 / share^k: what a walk can
+ * be asked for. The others' free memory lies in a row; they run with that count, too, which
+ * holds them against a walk, and with as many as they have room for. */
+static wh_status scenario_of(scenarios *w, double share, uint64_t wanted, uint64_t size) {
+    const double pages = (double)w->pages.n;
+    const uint64_t units = (size + 255) / 256;
+    const uint64_t room = (uint64_t)(share * pages) / 2 / units;
+    const uint64_t runs = (uint64_t)(pages * pow(share, (double)units) / 2);
+    const uint64_t scattered = room < runs ? room : runs;
+    const uint64_t n = wanted < room ? wanted : room, fewer = n < scattered ? n : scattered;
+    if (fewer >= 32) {
+        WHI_BENCH_TRY(scenario(w, share, (whi_bench_blocks){fewer, size, size}));
+    }
+    if (w->pages.kernels->occupy == NULL && n > fewer && n >= 32 && !w->p.broken) {
+        WHI_BENCH_TRY(scenario(w, share, (whi_bench_blocks){n, size, size}));
+    }
+    return WH_OK;
+}
+
+/* Pages as in `walk`: its numbers of threads and shares, for allocators that it cannot run. */
+static wh_status pages_of(scenarios *w, double share) {
+    static const uint64_t gpu[] = {1024, 16384, 131072, 1 << 20, 0};
+    static const uint64_t sim[] = {256, 2048, 0};
+    const uint64_t *threads = w->pages.b->on_sim ? sim : gpu;
+    for (size_t k = 0; !w->p.broken && threads[k] != 0; k++) {
+        if ((double)threads[k] <= 0.9 * share * (double)w->pages.n) { /* some are metadata */
+            WHI_BENCH_TRY(
+                scenario(w, share,
+                         (whi_bench_blocks){threads[k], WH_RANDOM_WALK_PAGE, WH_RANDOM_WALK_PAGE}));
+        }
+    }
+    return WH_OK;
+}
+
+/* --- the case -------------------------------------------------------------------------------- */
+
+static wh_status all_of(scenarios *w, double share, uint64_t max) {
+    static const uint64_t sizes[] = {16, 256, 1024, 4096, 8192, 0};
+    whi_bench *b = w->pages.b;
+    const uint64_t wanted = *whi_bench_threads(b, &b->defaults->scenarios_threads).v;
+    for (size_t k = 0; !w->p.broken && sizes[k] != 0; k++) {
+        WHI_BENCH_TRY(scenario_of(w, share, wanted, sizes[k]));
+    }
+    if (share < 1 && b->options->n_threads == 0) {
+        WHI_BENCH_TRY(pages_of(w, share));
+    }
+    /* Half of what is free at most; 8196 bytes take 33 units, 17 in the mean. */
+    const uint64_t most = (uint64_t)(share * (double)w->pages.n) / 2 / 17;
+    const uint64_t n = wanted < most ? wanted : most;
+    if (w->p.broken || most < 32 || (share != 1 && w->pages.kernels->occupy != NULL)) {
+        return WH_OK;
+    }
+    WHI_BENCH_TRY(scenario(w, share, (whi_bench_blocks){n, 4, max}));
+    return w->p.broken ? WH_OK : at_once(w, share, n);
+}
+
+static wh_status all_shares(scenarios *w, uint64_t max) {
+    static const double shares[] = {1, 0.005, 0.01, 0.1, 0.5}; /* upwards: see thin */
+    for (size_t i = 0; !w->p.broken && i < sizeof shares / sizeof *shares; i++) {
+        WHI_BENCH_TRY(all_of(w, shares[i], max));
+    }
+    return WH_OK;
+}
+
+wh_status whi_bench_case_scenarios(whi_bench *b) {
+    const uint64_t bytes = b->defaults->scenarios_bytes;
+    const uint64_t max = b->alloc->max_size < 8196 ? b->alloc->max_size : 8196;
+    scenarios w;
+    memset(&w, 0, sizeof w);
+    if (max < 8192 ||
+        !whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_RESET | WH_CAP_OWN_MEMORY)) {
+        return WH_OK;
+    }
+    b->turn.limits = WHI_BENCH_LONG_CASE_LIMITS;
+    wh_status s = whi_pages_is(b, "rw-malloc") ? whi_pages_begin(b, &w.pages, bytes)
+                                               : whi_pages_begin_plain(b, &w.pages, bytes);
+    if (s == WH_OK) {
+        s = all_shares(&w, max);
+    }
+    whi_pages_end(&w.pages);
+    (void)wh_device_free(b->device, w.d_blocks);
+    return s;
+}

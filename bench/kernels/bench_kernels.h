@@ -1,0 +1,134 @@
+/* bench_kernels.h: what the benchmark's kernels offer to its host driver: one table
+ * of launchers per (allocator, target), filled in by bench_kernels.c. Plain C11 and
+ * C++; knows nothing of targets.
+ *
+ * Every launcher takes the same call record and copies what its kernel needs into
+ * that kernel's own, small argument struct.
+ */
+#ifndef WH_BENCH_KERNELS_H
+#define WH_BENCH_KERNELS_H
+
+#include "warpheap/heap.h"
+
+/* Threads of a block in every launch of at least that many. */
+#define WH_BENCH_BLOCK_THREADS 256
+
+/* Blocks up to this size are stamped and checked whole; of a larger block the first
+ * and last WH_BENCH_STRIDE bytes and the 16 bytes at every address that is a multiple
+ * of WH_BENCH_STRIDE. Two blocks of one such size cannot overlap without sharing a
+ * stamped unit: a common part of at least 2 * 512 bytes holds a multiple of 512, a
+ * shorter one lies inside the stamped ends. */
+#define WH_BENCH_WHOLE 8192u
+#define WH_BENCH_STRIDE 512u
+
+/* Blocks that one thread of the churn kernel may hold at a time. */
+#define WH_BENCH_SLOTS 4u
+
+/* Room for the handle of any allocator; bench_kernels.c asserts that it fits. */
+typedef struct wh_bench_handle {
+    uint64_t words[32];
+} wh_bench_handle;
+
+/* Results that kernels add to; device memory. */
+typedef struct wh_bench_counts {
+    uint64_t failed;    /* mallocs that returned NULL */
+    uint64_t bad;       /* blocks misaligned, outside the heap, or overwritten */
+    uint64_t served;    /* blocks handed out */
+    uint64_t requested; /* bytes asked for by the served mallocs */
+    uint64_t low;       /* lowest address handed out */
+    uint64_t high;      /* end of the highest block */
+} wh_bench_counts;
+
+/* What split and probe add to; device memory. */
+typedef struct wh_bench_ledger {
+    uint64_t kept, victims; /* split: entries that went either way; the NULLs go nowhere */
+    uint64_t waste_sum;     /* probe: sum of (usable - n) / usable, in units of 2^-32 */
+    uint64_t waste_max;     /*    the largest of them << 32 | its n */
+    uint64_t measured;      /*    blocks in the sum */
+} wh_bench_ledger;
+
+/* What churn does with the contents of blocks: nothing; writes them, and checks them before the
+ * free; or makes the same accesses without heeding what it reads, since blocks overlap. */
+#define WH_BENCH_STAMP_NONE 0u
+#define WH_BENCH_STAMP_CHECK 1u
+#define WH_BENCH_STAMP_TOUCH 2u
+
+typedef struct wh_bench_call {
+    wh_bench_handle handle;
+    void **ptrs;     /* device: one pointer per allocation (churn: per slot and thread) */
+    uint32_t *born;  /* device, churn: the step in which each held block was allocated */
+    uint64_t n;      /* allocations (churn: threads) */
+    uint64_t lo, hi; /* request sizes; equal unless sizes are mixed */
+    uint64_t seed;
+    uint32_t lanes;          /* fill, check, claim: lanes that share one block, 1 or 32 */
+    uint32_t steps;          /* churn: malloc-or-free steps per thread */
+    int use_owns;            /* the allocator has WH_CAP_OWNS */
+    uint32_t stamp;          /* churn: WH_BENCH_STAMP_ */
+    wh_bench_counts *counts; /* device */
+    uint32_t *claimed;       /* device, claim: one bit for each 16 bytes from claim_base on */
+    uint64_t claim_base;
+
+    /* A ledger: live blocks of several sizes as two arrays, ptrs and sizes. */
+    uint32_t *sizes;         /* device: bytes that the holder of ptrs[i] may use */
+    uint64_t first;          /* ledger_fill: entries before this one have their pattern */
+    uint64_t step;           /* probe: request i is lo + i * step bytes */
+    uint64_t keep;           /* split: an entry stays if its hash, 32 bits, is below this */
+    void **kept_ptrs;        /* device, split: where entries go that stay, */
+    uint32_t *kept_sizes;    /*    in any order, */
+    void **victims;          /*    and the blocks of those that do not */
+    wh_bench_ledger *ledger; /* device: results of split and probe */
+} wh_bench_call;
+
+typedef wh_status (*wh_bench_launcher)(const wh_launch *launch, const wh_bench_call *call);
+
+/* The floors compute an address or read a pointer in the launch shape of the kernel
+ * that they stand beside and touch no allocator state. Threads to start: n, and 32 n
+ * for the warp launchers, lanes * n for fill, check and claim; survey takes any number. */
+typedef struct wh_bench_kernels {
+    const char *allocator;
+    wh_status (*bind)(const wh_heap *heap, wh_bench_handle *handle);
+    wh_bench_launcher floor_single, floor_mixed, floor_warp, floor_free, floor_free_warp;
+    wh_bench_launcher malloc_single; /* ptrs[i] = malloc(lo) */
+    wh_bench_launcher malloc_mixed;  /* ptrs[i] = malloc(size of i) */
+    wh_bench_launcher malloc_warp;   /* lane 0 of warp i: ptrs[i] = malloc(lo) */
+    wh_bench_launcher free_all;      /* free(ptrs[i]) */
+    wh_bench_launcher free_warp;     /* lane 0 of warp i: free(ptrs[i]) */
+    wh_bench_launcher churn;         /* stamps and verifies the first 16 bytes of a block */
+    wh_bench_launcher churn_whole;   /* stamps and verifies as fill and check do */
+    wh_bench_launcher drain;         /* verifies and frees what churn left */
+    wh_bench_launcher drain_whole;   /* the same after churn_whole */
+    wh_bench_launcher survey;        /* counts; changes no block */
+    wh_bench_launcher fill;          /* writes every block's pattern */
+    wh_bench_launcher check;         /* verifies it, counts bad blocks */
+    wh_bench_launcher claim; /* sets the bits of every block, counts blocks that find one set */
+} wh_bench_kernels;
+
+/* Kernels on a ledger; thread i takes entry i, or lanes threads share one as above. */
+typedef struct wh_bench_ledger_kernels {
+    wh_bench_launcher record; /* sizes[i] = what malloc_single or malloc_mixed asked for */
+    wh_bench_launcher split;  /* see wh_bench_call.keep */
+    wh_bench_launcher probe;  /* ptrs[i] = malloc(lo + i * step), sizes[i] = usable_size */
+    wh_bench_launcher survey, fill, check, claim; /* as above, by sizes */
+} wh_bench_ledger_kernels;
+
+/* Kernels as a user would write them, for what the compiler makes of them: a malloc and
+ * a free of one block, by all lanes or by lane 0 alone, or one of the two; the last of them
+ * without launch bounds. symbol: what the CUDA runtime calls take, NULL on the simulated
+ * device. */
+#define WH_BENCH_REGISTER_KERNELS 5u
+typedef struct wh_bench_register_kernel {
+    const char *name; /* "malloc_free", "malloc_free_alone", "malloc", "free", "malloc_plain" */
+    const void *symbol;
+    wh_bench_launcher launch; /* n threads; ptrs[i], lo */
+} wh_bench_register_kernel;
+
+typedef struct wh_bench_register_kernels {
+    wh_bench_register_kernel kernel[WH_BENCH_REGISTER_KERNELS];
+} wh_bench_register_kernels;
+
+/* The table for an allocator of list.h on a target; NULL if it is not built in. */
+const wh_bench_kernels *wh_bench_kernels_find(const char *allocator, wh_target target);
+const wh_bench_ledger_kernels *wh_bench_ledger_find(const char *allocator, wh_target target);
+const wh_bench_register_kernels *wh_bench_registers_find(const char *allocator, wh_target target);
+
+#endif

@@ -1,0 +1,9 @@
+/* registry.c: finds the kernel tables of an allocator on a target. */
+#include "bench/kernels/bench_kernels.h"
+#include "bench/kernels/paper_kernels.h"
+#include "built_list.h"
+
+WH_TABLES(wh_bench_kernels, wh_bench_kernels_find)
+WH_TABLES(wh_bench_ledger_kernels, wh_bench_ledger_find)
+WH_TABLES(wh_bench_register_kernels, wh_bench_registers_find)
+WH_TABLES(wh_paper_kernels, wh_paper_kernels_find)

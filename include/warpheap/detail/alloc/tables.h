@@ -1,0 +1,76 @@
+/* alloc/tables.h: finds what is compiled once per allocator and target. Internal: may change.
+ *
+ * A *_kernels.c file is compiled for each pair of an allocator and a target, and exports one
+ * table of what the pair has. A plain file finds the table by name:
+ *
+ *     WH_TABLE(my_kernels) = {first, second};         in my_kernels.c
+ *     WH_TABLES(my_kernels, my_kernels_find)          in a file that includes built_list.h
+ *     const my_kernels *k = my_kernels_find("bump", WH_TARGET_SIM);
+ *
+ * my_kernels is a typedef. The symbol of the table is my_kernels_<ident>_<target>.
+ */
+#ifndef WH_ALLOC_TABLES_H
+#define WH_ALLOC_TABLES_H
+
+#include "warpheap/detail/alloc/list.h"
+#include "warpheap/device.h"
+
+#if WH_HAS_HOST
+
+#include <string.h>
+
+#include "warpheap/detail/simt/begin.h"
+
+/* Begins the definition of this allocator's table on this target. */
+#ifdef __cplusplus
+#define WH_TABLE(type)                                                \
+    extern "C" const type WH_TARGETED(WH_CAT(type##_, WH_ALLOCATOR)); \
+    const type WH_TARGETED(WH_CAT(type##_, WH_ALLOCATOR))
+#else
+#define WH_TABLE(type)                                            \
+    extern const type WH_TARGETED(WH_CAT(type##_, WH_ALLOCATOR)); \
+    const type WH_TARGETED(WH_CAT(type##_, WH_ALLOCATOR))
+#endif
+
+/* Defines `const type *find(const char *allocator, wh_target target)`: the table of an allocator
+ * by its name in list.h ("default" is none); NULL: it is not built in, or does not run there.
+ * WH_BUILT_LIST_FOR: of built_list.h, which the build writes. */
+#define WH_TABLES(type, find)                                                                     \
+    WH_BUILT_LIST_FOR(WH_TABLES_DECLARE_, type)                                                   \
+    const type *find(const char *allocator, wh_target target) {                                   \
+        static const wh_table_row rows[] = {WH_BUILT_LIST_FOR(WH_TABLES_ROW_, type)};             \
+        return (const type *)wh_table_find_(rows, sizeof rows / sizeof *rows, allocator, target); \
+    }
+
+typedef struct wh_table_row {
+    const char *allocator;
+    const void *sim, *cuda;
+} wh_table_row;
+
+static inline const void *wh_table_find_(const wh_table_row *rows, size_t n, const char *allocator,
+                                         wh_target target) {
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(rows[i].allocator, allocator) == 0) {
+            return target == WH_TARGET_SIM ? rows[i].sim : rows[i].cuda;
+        }
+    }
+    return NULL;
+}
+
+/* An allocator without WH_CAP_SIM has no table on the simulator. The condition is a constant, so
+ * that the name of that table does not get into the object file. */
+#define WH_TABLES_DECLARE_(type, ident, name, title, source, caps, max_align, max_size) \
+    extern const type type##_##ident##_sim, type##_##ident##_cuda;
+#define WH_TABLES_ROW_(type, ident, name, title, source, caps, max_align, max_size) \
+    {name, ((caps)&WH_CAP_SIM) != 0 ? &type##_##ident##_sim : NULL, WH_TABLES_CUDA_(type, ident)},
+#if defined(WH_HAVE_CUDA) && WH_HAVE_CUDA
+#define WH_TABLES_CUDA_(type, ident) &type##_##ident##_cuda
+#else
+#define WH_TABLES_CUDA_(type, ident) NULL
+#endif
+
+#include "warpheap/detail/simt/end.h"
+
+#endif /* WH_HAS_HOST */
+
+#endif

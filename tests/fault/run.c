@@ -1,0 +1,133 @@
+/* run.c: one run of a workload: the device, the heap, the kernels, the verdict. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fault/fault.h"
+
+typedef struct run {
+    const workload *w;
+    uint64_t seed;
+    wh_device *device;
+    wh_heap *heap;
+    void *memory;
+    workload_args args;
+    findings found;
+    wh_report report;
+} run;
+
+static wh_sim_options sim_options(const suite *s, const workload *w, uint64_t seed) {
+    static const wh_sim_policy policies[] = {WH_SIM_RANDOM, WH_SIM_STICKY, WH_SIM_STALL,
+                                             WH_SIM_PCT};
+    wh_sim_options o;
+    memset(&o, 0, sizeof o);
+    o.seed = seed;
+    o.policy = w->stint != 0 ? WH_SIM_STICKY : policies[seed % 4];
+    o.policy_arg = w->stint;
+    o.weak = WH_SIM_WEAK_NONE;
+    if (w->weak == WEAK_FORMAL) {
+        o.weak = WH_SIM_WEAK_FORMAL;
+    } else if (w->weak == WEAK_BY_SEED && seed / 8 % 2 != 0) {
+        o.weak = WH_SIM_WEAK_GPU;
+    }
+    o.step_budget = s->step_budget;
+    o.blocks_per_sm = 8;
+    return o;
+}
+
+static wh_status make_heap(run *r) {
+    const workload *w = r->w;
+    wh_heap_options options;
+    memset(&options, 0, sizeof options);
+    options.device = r->device;
+    options.allocator = w->allocator;
+    options.tuning = w->tuning;
+    const wh_status s = w->make(w, r->seed, &options, &r->heap);
+    return s == WH_OK ? wh_heap_handle_of(r->heap, w->allocator, 0, &r->args.heap, w->handle_bytes)
+                      : s;
+}
+
+/* What the kernels work on lies in one piece of memory. */
+static wh_status make_args(run *r) {
+    workload_args *a = &r->args;
+    const workload *w = r->w;
+    const uint64_t words = wh_veb_words(UNIVERSE);
+    const uint64_t queue = sizeof *a->queue + sizeof *a->pool + 16 * 32;
+    const uint64_t bytes =
+        (words + UNIVERSE) * 8 + sizeof(wh_ring) + 64 * 4 + 64 + sizeof r->found + 64 + queue;
+    wh_status s = wh_device_alloc(r->device, &r->memory, bytes);
+    s = s == WH_OK ? wh_device_set(r->device, r->memory, 0, bytes) : s;
+    if (s != WH_OK) {
+        return s;
+    }
+    uint64_t *at = r->memory;
+    a->set = wh_veb_make(at, UNIVERSE);
+    a->data = at + words;
+    a->kept = (void **)(void *)a->data;
+    a->ring = (wh_ring *)(void *)(a->data + UNIVERSE);
+    a->entries = (uint32_t *)(void *)(a->ring + 1);
+    a->semaphore = a->entries + 64;
+    a->found = (findings *)(void *)(a->semaphore + 16);
+    a->queue = (wh_vqueue_words *)(void *)(a->semaphore + 32);
+    a->pool = (wh_chunk_pool_words *)(void *)(a->queue + 1);
+    a->seed = (uint32_t)r->seed;
+    a->steps = w->steps;
+    a->least = w->least;
+    a->most = w->most;
+    a->holds = w->holds;
+    a->kinds = w->kinds;
+    if (w->prepare != NULL) {
+        w->prepare(a);
+    }
+    return WH_OK;
+}
+
+static wh_status launch(run *r) {
+    const workload *w = r->w;
+    const wh_launch l = {r->device, w->blocks, w->threads, NULL};
+    wh_status s = w->kernel(&l, &r->args);
+    if (w->then != NULL) {
+        s = s == WH_OK && r->heap != NULL ? wh_heap_check(r->heap, &r->report) : s;
+        s = s == WH_OK ? w->then(&l, &r->args) : s;
+    }
+    return s == WH_OK ? wh_device_copy_out(r->device, &r->found, r->args.found, sizeof r->found)
+                      : s;
+}
+
+/* In the end the heap must be sound, and empty. */
+static wh_status check_heap(run *r) {
+    wh_stats stats;
+    wh_status s = wh_heap_check(r->heap, &r->report);
+    s = s == WH_OK ? wh_heap_get_stats(r->heap, &stats) : s;
+    if (s == WH_OK) {
+        r->found.lost += stats.live_blocks != 0 || stats.bad_frees != 0;
+    }
+    return s;
+}
+
+int fault_run(const suite *of, const workload *w, uint64_t seed) {
+    run r;
+    memset(&r, 0, sizeof r);
+    r.w = w;
+    r.seed = seed;
+    const wh_sim_options sim = sim_options(of, w, seed);
+    wh_status s = wh_device_open(&r.device, "sim", &sim);
+    s = s == WH_OK && w->allocator != NULL ? make_heap(&r) : s;
+    s = s == WH_OK ? make_args(&r) : s;
+    s = s == WH_OK ? launch(&r) : s;
+    s = s == WH_OK && r.heap != NULL ? check_heap(&r) : s;
+    r.found.nulls = w->may_fail ? 0 : r.found.nulls;
+    const int wrong =
+        s != WH_OK || r.found.lost != 0 || r.found.nulls != 0 || r.found.overlaps != 0;
+    if (wrong) {
+        fprintf(stderr, "%s seed %u: %s I%u, lost %u, nulls %u, overlaps %u. %s\n", w->name,
+                (unsigned)seed, wh_status_name(s), (unsigned)r.report.first_tag, r.found.lost,
+                r.found.nulls, r.found.overlaps,
+                r.device != NULL ? wh_device_error_text(r.device) : "");
+    }
+    wh_heap_destroy(r.heap);
+    if (r.device != NULL) {
+        (void)wh_device_free(r.device, r.memory);
+    }
+    wh_device_close(r.device);
+    return wrong;
+}
