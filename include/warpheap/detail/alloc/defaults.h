@@ -10,6 +10,7 @@
 #ifndef WH_ALLOC_DEFAULTS_H
 #define WH_ALLOC_DEFAULTS_H
 
+#include "warpheap/core/size_class.h"
 #include "warpheap/simt.h"
 #include "warpheap/types.h"
 

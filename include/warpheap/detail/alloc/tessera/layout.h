@@ -366,68 +366,47 @@ WH_FN_HOST uint32_t wh_tessera_n_shards_(uint64_t n_chunks, const wh_tuning *tun
     return n == 0 ? 1 : (uint32_t)n;
 }
 
-WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned char *memory,
-                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    const uint64_t chunk =
-        tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
-    if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
-        return WH_BAD_ARGUMENT;
-    }
-    const uint32_t chunk_log2 = wh_log2_floor(chunk);
+/* As many chunks as fit in *n_chunks bytes, behind their metadata and the first one's alignment: to
+ * *n_chunks. Returns the offset of the first one. */
+WH_FN_HOST uint64_t wh_tessera_fit_chunks_(const unsigned char *memory, const wh_tuning *tuning,
+                                           uint32_t n_sms, uint32_t chunk_log2,
+                                           uint64_t *n_chunks) {
+    const uint64_t bytes = *n_chunks, chunk = (uint64_t)1 << chunk_log2;
     const uint32_t n_classes = wh_tessera_class_of((uint32_t)chunk) + 1;
-    plan->min_bytes =
-        wh_tessera_metadata_(1, wh_tessera_n_shards_(1, tuning, n_sms), n_classes, chunk_log2) +
-        2 * chunk;
-    plan->init_items = 1;
-    plan->metadata_bytes = bytes;
-    if (bytes < plan->min_bytes) {
-        return WH_HEAP_TOO_SMALL;
-    }
-    /* As many chunks as fit behind their metadata and the first one's alignment. */
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     uint64_t n = bytes >> chunk_log2;
     n = n < WH_TESSERA_MAX_CHUNKS ? n : WH_TESSERA_MAX_CHUNKS;
-    uint64_t first = 0;
     for (;; n--) {
         const uint32_t shards = wh_tessera_n_shards_(n, tuning, n_sms);
         const uint64_t end = address + wh_tessera_metadata_(n, shards, n_classes, chunk_log2);
         /* With memory NULL any alignment may come. */
-        first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
+        const uint64_t first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
         if (first + (n << chunk_log2) <= bytes) {
-            break;
+            *n_chunks = n;
+            return first;
         }
         const uint64_t over = (first + (n << chunk_log2) - bytes) >> (chunk_log2 + 1);
         n -= over < n ? over : 0; /* a good part of the way at once */
     }
-    const uint32_t n_shards = wh_tessera_n_shards_(n, tuning, n_sms);
-    plan->metadata_bytes = bytes - (n << chunk_log2);
-    plan->init_items = wh_tessera_tree_words_(n, n_classes) + n;
-    h->core.meta = memory;
-    h->core.base = memory + first;
-    h->core.n_chunks = (uint32_t)n;
-    h->core.n_shards = (uint8_t)n_shards;
-    h->core.chunk_log2 = (uint8_t)chunk_log2;
-    h->core.n_classes = (uint8_t)n_classes;
-    h->core.share = (uint32_t)(n / n_shards) >> 2;
-    h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
-    h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, n_shards));
+}
+
+/* Where the parts of the metadata lie. */
+WH_FN_HOST void wh_tessera_plan_pointers_(wh_tessera_ref *h) {
+    unsigned char *memory = h->core.meta;
+    const uint64_t n = h->core.n_chunks;
+    h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, h->core.n_shards));
     h->core.partial_lists = h->core.pool + (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD);
     h->base = h->core.base;
-    h->bytes = n << chunk_log2;
+    h->bytes = n << h->core.chunk_log2;
     h->classes = (const wh_tessera_class *)(const void *)memory;
     h->shards = (wh_tessera_shard *)(void *)(memory + sizeof(wh_tessera_header));
-    h->tags = (uint64_t *)(void *)(h->shards + n_shards);
-    h->words = h->core.pool + wh_tessera_tree_words_(n, n_classes);
-    h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
-    while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
-        h->max_order--;
-    }
-    const uint64_t share = n / (n_shards * 32);
-    h->span_share = share < 64 ? (uint32_t)share : 64;
-    h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
-                               (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
-    h->tracks = h->core.tracks;
-    h->max_slot = (uint32_t)chunk;
+    h->tags = (uint64_t *)(void *)(h->shards + h->core.n_shards);
+    h->words = h->core.pool + wh_tessera_tree_words_(n, h->core.n_classes);
+}
+
+/* Classes that full warps have slabs of, and classes that packs serve well. */
+WH_FN_HOST void wh_tessera_plan_classes_(wh_tessera_ref *h) {
+    const uint32_t n_classes = h->core.n_classes, chunk_log2 = h->core.chunk_log2;
     h->core.max_warp_slab = 0;
     h->warp_slabs = 0;
     for (uint32_t c = WH_TESSERA_FINE + 4; c < n_classes; c += 5) {
@@ -447,29 +426,78 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
             h->exact |= (uint64_t)1 << c;
         }
     }
-    h->last_shard = n_shards - 1;
-    h->chunk_log2 = chunk_log2;
-    h->words_log2 = wh_tessera_words_log2(chunk_log2);
-    h->shard_scale = (uint32_t)(((uint64_t)n_shards << 16) / n_sms);
+}
+
+/* What the first spans leave: home chunks. */
+WH_FN_HOST void wh_tessera_plan_home_(wh_tessera_ref *h) {
+    const uint32_t n_shards = h->core.n_shards, n = h->core.n_chunks;
     uint32_t end = 0;
-    for (uint32_t c = 0; c < n_classes; c++) {
-        end = wh_tessera_first_end(wh_tessera_make_first(c, chunk_log2, h->max_order,
+    for (uint32_t c = 0; c < h->core.n_classes; c++) {
+        end = wh_tessera_first_end(wh_tessera_make_first(c, h->core.chunk_log2, h->max_order,
                                                          wh_tessera_shard_bytes(h->core), end),
                                    n_shards);
     }
     h->core.begin = (end + 63) >> 6 << 6;
-    h->core.home_chunks =
-        h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_shards >> 6 << 6 : 0;
+    h->core.home_chunks = h->core.begin < n ? (n - h->core.begin) / n_shards >> 6 << 6 : 0;
     if (h->core.home_chunks == 0) {
-        h->core.max_warp_slab = 0; /* and by_places means nothing */
+        h->core.max_warp_slab = 0; /* and by_home_chunks means nothing */
         h->warp_slabs = 0;
         h->exact = 0;
         h->pack_above = h->pack_most = 0;
     } else {
         h->core.by_home_chunks = (uint32_t)(((uint64_t)1 << 32) / h->core.home_chunks) + 1;
-        h->pack_above = WH_TESSERA_SHORT << wh_tessera_granule_log2(chunk_log2);
+        h->pack_above = WH_TESSERA_SHORT << wh_tessera_granule_log2(h->core.chunk_log2);
         h->pack_most = h->max_slot >> 1;
     }
+}
+
+WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned char *memory,
+                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+    const uint64_t chunk =
+        tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
+    if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
+        return WH_BAD_ARGUMENT;
+    }
+    const uint32_t chunk_log2 = wh_log2_floor(chunk);
+    const uint32_t n_classes = wh_tessera_class_of((uint32_t)chunk) + 1;
+    plan->min_bytes =
+        wh_tessera_metadata_(1, wh_tessera_n_shards_(1, tuning, n_sms), n_classes, chunk_log2) +
+        2 * chunk;
+    plan->init_items = 1;
+    plan->metadata_bytes = bytes;
+    if (bytes < plan->min_bytes) {
+        return WH_HEAP_TOO_SMALL;
+    }
+    uint64_t n = bytes;
+    const uint64_t first = wh_tessera_fit_chunks_(memory, tuning, n_sms, chunk_log2, &n);
+    const uint32_t n_shards = wh_tessera_n_shards_(n, tuning, n_sms);
+    plan->metadata_bytes = bytes - (n << chunk_log2);
+    plan->init_items = wh_tessera_tree_words_(n, n_classes) + n;
+    h->core.meta = memory;
+    h->core.base = memory + first;
+    h->core.n_chunks = (uint32_t)n;
+    h->core.n_shards = (uint8_t)n_shards;
+    h->core.chunk_log2 = (uint8_t)chunk_log2;
+    h->core.n_classes = (uint8_t)n_classes;
+    h->core.share = (uint32_t)(n / n_shards) >> 2;
+    h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
+    wh_tessera_plan_pointers_(h);
+    h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
+    while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
+        h->max_order--;
+    }
+    const uint64_t share = n / (n_shards * 32);
+    h->span_share = share < 64 ? (uint32_t)share : 64;
+    h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
+                               (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
+    h->tracks = h->core.tracks;
+    h->max_slot = (uint32_t)chunk;
+    wh_tessera_plan_classes_(h);
+    h->last_shard = n_shards - 1;
+    h->chunk_log2 = chunk_log2;
+    h->words_log2 = wh_tessera_words_log2(chunk_log2);
+    h->shard_scale = (uint32_t)(((uint64_t)n_shards << 16) / n_sms);
+    wh_tessera_plan_home_(h);
     return WH_OK;
 }
 
