@@ -20,10 +20,12 @@ WH_FN uint64_t wh_tessera_chunks_there_(wh_tessera_core g, uint32_t word) {
 
 /* Those of these chunks of a word, bit for bit, that belong to what starts at `chunk`. */
 WH_FN uint64_t wh_tessera_chunks_with_(uint32_t chunk, uint64_t tag) {
-    const uint64_t n = wh_tessera_kind(tag) == WH_TESSERA_RUN ? tag >> 32
-                       : wh_tessera_kind(tag) == WH_TESSERA_SLAB || wh_tessera_is_pack(tag)
-                           ? wh_tessera_tag_chunks(tag)
-                           : 1;
+    uint64_t n = 1;
+    if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
+        n = tag >> 32;
+    } else if (wh_tessera_kind(tag) == WH_TESSERA_SLAB || wh_tessera_is_pack(tag)) {
+        n = wh_tessera_tag_chunks(tag);
+    }
     return wh_tessera_chunk_mask_(chunk, n < 64 ? (uint32_t)n : 64);
 }
 

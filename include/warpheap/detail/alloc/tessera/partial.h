@@ -40,9 +40,13 @@ WH_FN uint64_t wh_tessera_choose_(uint64_t w, uint32_t slots, uint32_t i, uint32
     const uint64_t tail = wh_tessera_tail_bits(slots, i);
     const int has_tail = WH_PLANT(tessera_t1_past, (w & tail) == tail, 1); /* T1 */
     w &= wh_tessera_slot_bits(slots, i) & (has_tail ? ~(uint64_t)0 : ~(uint64_t)1);
-    return w == 0   ? 0
-           : r == 1 ? (uint64_t)1 << wh_select64(w, wh_tessera_pick_(seed, wh_popc64(w)))
-                    : wh_lowest_bits(w, r);
+    if (w == 0) {
+        return 0;
+    }
+    if (r == 1) {
+        return (uint64_t)1 << wh_select64(w, wh_tessera_pick_(seed, wh_popc64(w)));
+    }
+    return wh_lowest_bits(w, r);
 }
 
 /* Takes up to r free slots of a slab of several words, one of these: from one word on, another one

@@ -84,10 +84,15 @@ WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) 
     WH_NO_UNROLL
     for (uint32_t i = rank; i < g.n_shards; i += lanes) {
         const wh_tessera_shard *shard = wh_tessera_shard_at_(g, i);
-        sum += wh_load_u32_relaxed(what <= WH_TESSERA_FREES        ? &shard->events
-                                   : what == WH_TESSERA_ATTACHED   ? &shard->attached
-                                   : what == WH_TESSERA_TAKES_DONE ? &shard->takes_done
-                                                                   : &shard->takes_begun);
+        const uint32_t *count = &shard->takes_begun;
+        if (what <= WH_TESSERA_FREES) {
+            count = &shard->events;
+        } else if (what == WH_TESSERA_ATTACHED) {
+            count = &shard->attached;
+        } else if (what == WH_TESSERA_TAKES_DONE) {
+            count = &shard->takes_done;
+        }
+        sum += wh_load_u32_relaxed(count);
         sum += what == WH_TESSERA_FREES ? wh_load_u32_relaxed(&shard->frees) : 0;
     }
     wh_fence();
@@ -269,9 +274,10 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_ma
             wh_fence(); /* who sees words cleared sees EMPTY */
             for (uint32_t k = 0; k < 8; k++) {
                 const uint32_t at = from + first + k * lanes;
-                const uint32_t chunk = (wide >> k & 1) == 0 ? 0
-                                       : at < core.n_chunks ? at
-                                                            : at - core.n_chunks;
+                uint32_t chunk = 0;
+                if ((wide >> k & 1) != 0) {
+                    chunk = at < core.n_chunks ? at : at - core.n_chunks;
+                }
                 const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(core, chunk));
                 empty |= (wide >> k & 1) != 0 && state == WH_TESSERA_EMPTY;
             }
@@ -468,10 +474,13 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
     }
     const int has_pack =
         least != 0 && wh_tessera_fits_(view.lengths, least) != 0 && (view.classes >> c & 1) == 0;
-    return !asks      ? found
-           : has_pack ? 2 + wh_tessera_best_pack_(view, least)
-           : view.stopped || wh_tessera_view_has_(view, c, 0) ? WH_TESSERA_AGAIN
-                                                              : WH_TESSERA_NONE;
+    if (!asks) {
+        return found;
+    }
+    if (has_pack) {
+        return 2 + wh_tessera_best_pack_(view, least);
+    }
+    return view.stopped || wh_tessera_view_has_(view, c, 0) ? WH_TESSERA_AGAIN : WH_TESSERA_NONE;
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -83,11 +83,13 @@ WH_FN int wh_tessera_would_take_partial_(wh_tessera_core g, wh_tessera_shard *ow
     wh_assert_internal(c < g.n_classes);
     const uint64_t now = wh_load_u64_relaxed(&own_shard->cursors[c].span);
     const int pool_was_empty = wh_load_u32_relaxed(&own_shard->pool_was_empty) != 0;
-    return wh_tessera_is_open_(now) || wh_load_u32_relaxed(&wh_tessera_header_(g)->search_lock) != 0
-               ? 0
-           : wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK
-               ? pool_was_empty || wh_load_u32_relaxed(&own_shard->home_was_empty) != 0
-               : pool_was_empty || !may_reopen || !wh_tessera_any_(wh_tessera_pool_(g));
+    if (wh_tessera_is_open_(now) || wh_load_u32_relaxed(&wh_tessera_header_(g)->search_lock) != 0) {
+        return 0;
+    }
+    if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) {
+        return pool_was_empty || wh_load_u32_relaxed(&own_shard->home_was_empty) != 0;
+    }
+    return pool_was_empty || !may_reopen || !wh_tessera_any_(wh_tessera_pool_(g));
 }
 
 /* Malloc's slow path of slots, for what await cannot do. All lanes of mask call; `lanes` is the

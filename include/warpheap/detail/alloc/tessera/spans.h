@@ -630,7 +630,8 @@ WH_FN wh_tessera_outcome wh_tessera_refill_(const wh_tessera_core *g, wh_tessera
     const uint32_t refills = wh_tessera_is_refiller_(attach) ? attach : 0;
     wh_tessera_outcome now =
         wh_tessera_attach_all_(g, own_shard, mask, lanes, shard, c, refills, v, p, 0);
-    now.attach = refills == 0 ? attach : now.attach == 0 ? 0 : now.attach | WH_TESSERA_SEEKS;
+    const uint32_t owes = now.attach == 0 ? 0 : now.attach | WH_TESSERA_SEEKS;
+    now.attach = refills == 0 ? attach : owes;
     return now;
 }
 WH_FN_SLOW wh_tessera_outcome wh_tessera_refill_warp_(const wh_tessera_core *g,
@@ -743,7 +744,10 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_refill_one_(const wh_tessera_core *g,
     wh_tessera_outcome now;
     now.p = p;
     now.v = v;
-    now.attach = lane != 0 ? attach : n != 0 ? 0 : attach | seeks;
+    now.attach = attach;
+    if (lane == 0) {
+        now.attach = n != 0 ? 0 : attach | seeks;
+    }
     return now;
 }
 

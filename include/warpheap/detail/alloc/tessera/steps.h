@@ -248,9 +248,10 @@ WH_FN void wh_tessera_hold_(wh_tessera_core g, uint32_t shard, wh_tessera_class 
 /* Usable bytes of a block in the chunk with this tag, which is no pack; 0 if none starts there. */
 WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) {
     const uint64_t tag = wh_load_u64_relaxed(at); /* I3 */
-    return wh_tessera_kind(tag) == WH_TESSERA_SLAB  ? wh_tessera_tag_size(tag)
-           : wh_tessera_kind(tag) == WH_TESSERA_RUN ? (tag >> 32) << chunk_log2
-                                                    : 0;
+    if (wh_tessera_kind(tag) == WH_TESSERA_SLAB) {
+        return wh_tessera_tag_size(tag);
+    }
+    return wh_tessera_kind(tag) == WH_TESSERA_RUN ? (tag >> 32) << chunk_log2 : 0;
 }
 
 /* --- the peak and the totals, where they are asked for ------------------------------ */

@@ -185,9 +185,8 @@ WH_FN wh_tessera_outcome wh_tessera_looked_(uint32_t attach, uint64_t v, void *p
     wh_tessera_outcome now;
     now.p = p;
     now.v = v;
-    now.attach = !wh_tessera_looks_(attach)             ? attach
-                 : served || attach == WH_TESSERA_WAITS ? 0
-                                                        : attach | WH_TESSERA_LOOKED;
+    const uint32_t after = served || attach == WH_TESSERA_WAITS ? 0 : attach | WH_TESSERA_LOOKED;
+    now.attach = !wh_tessera_looks_(attach) ? attach : after;
     return now;
 }
 
@@ -261,7 +260,10 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_partial_warp_(const wh_tessera_core *g,
         const uint32_t view_n = wh_popc64(free);
         const uint32_t before = wh_scan_add_warp_u32(view_n) - view_n;
         /* No more than has been counted, though more may be free by then: it would be lost. */
-        const uint32_t room = before + view_n <= n ? view_n : before < n ? n - before : 0;
+        uint32_t room = view_n;
+        if (before + view_n > n) {
+            room = before < n ? n - before : 0;
+        }
         const int begins = wh_any(WH_FULL_WARP, free != 0);
         if (lane == 0 && begins) {
             (void)wh_tessera_begin_take_(core, shard);
