@@ -1,5 +1,6 @@
-/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet
- * heap. */
+/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap. May
+ * change: no part of the API.
+ */
 #ifndef WH_ALLOC_TESSERA_INSPECT_H
 #define WH_ALLOC_TESSERA_INSPECT_H
 
@@ -8,6 +9,7 @@
 #include "warpheap/detail/simt/begin.h"
 
 WH_FN void wh_tessera_init_chunk_(wh_tessera_core g, uint32_t chunk) {
+    wh_assert_internal(chunk < g.n_chunks);
     *wh_tessera_tag_at_(g, chunk) = WH_TESSERA_FREE;
     *wh_tessera_state_at_(g, chunk) = WH_TESSERA_EMPTY;
 }
@@ -16,6 +18,7 @@ WH_FN void wh_tessera_init_chunk_(wh_tessera_core g, uint32_t chunk) {
 WH_FN uint32_t wh_tessera_first_class_(wh_tessera_ref h, uint32_t chunk, wh_tessera_first *first) {
     const wh_tessera_core g = h.core;
     uint32_t end = 0;
+    wh_assert_internal(chunk < g.begin && g.n_classes != 0);
     for (uint32_t c = 0; c < g.n_classes; c++) {
         *first =
             wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_shard_bytes(g), end);
@@ -29,6 +32,7 @@ WH_FN uint32_t wh_tessera_first_class_(wh_tessera_ref h, uint32_t chunk, wh_tess
 
 /* A chunk before g.begin: of a shard's first span of a class, but for a few. */
 WH_FN void wh_tessera_init_first_(wh_tessera_ref h, uint32_t chunk) {
+    wh_assert_internal(chunk < h.core.begin);
     const wh_tessera_core g = h.core;
     wh_tessera_first first;
     const uint32_t c = wh_tessera_first_class_(h, chunk, &first);
@@ -206,6 +210,7 @@ WH_FN int wh_tessera_view_slab_(wh_tessera_core g, uint32_t chunk, wh_tessera_sl
 }
 
 WH_FN int wh_tessera_is_live_(wh_tessera_core g, const wh_tessera_slab_view *view, uint32_t slot) {
+    wh_assert_internal(slot < view->slots);
     const uint64_t word = wh_tessera_words_of_(g, view->slab)[slot >> 6];
     return (word >> (slot & 63) & 1) == 0 && !(slot >= view->left && slot < view->end);
 }
@@ -213,6 +218,7 @@ WH_FN int wh_tessera_is_live_(wh_tessera_core g, const wh_tessera_slab_view *vie
 /* Where a slot begins, in bytes behind the slab's or pack's first one, and its size. */
 WH_FN uint64_t wh_tessera_slot_at_(wh_tessera_core g, const wh_tessera_slab_view *view,
                                    uint32_t slot, uint64_t *bytes) {
+    wh_assert_internal(slot < view->slots);
     if (wh_tessera_is_pack(view->tag)) {
         const uint32_t granule_log2 = wh_tessera_granule_log2(g.chunk_log2);
         const uint32_t fit = wh_tessera_pack_fit_(g, view->slab, view->tag, 1u << slot, 0);
@@ -225,6 +231,7 @@ WH_FN uint64_t wh_tessera_slot_at_(wh_tessera_core g, const wh_tessera_slab_view
 
 /* Largest class that a block of so many bytes serves, as malloc sees it. */
 WH_FN uint32_t wh_tessera_serves_(wh_tessera_core g, uint64_t bytes) {
+    wh_assert_internal(bytes != 0);
     const uint64_t chunk = (uint64_t)1 << g.chunk_log2;
     const uint32_t c = wh_tessera_class_of((uint32_t)(bytes < chunk ? bytes : chunk));
     return wh_tessera_bound(c) > bytes ? c - 1 : c;

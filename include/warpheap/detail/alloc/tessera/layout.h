@@ -1,368 +1,76 @@
-/* alloc/tessera/layout.h: how a tessera heap lies in memory, its size classes, and the
- * packed words of its protocol. Arithmetic only; tessera.h has the protocol.
+/* alloc/tessera/layout.h: how a tessera heap lies in memory: its structures, who writes their
+ * fields, and where a shard's home chunks are. It is no part of the API and may change.
  *
- *   memory  | header | shards with their cursors | tags | states | pool | lists | words | chunks |
+ *   memory  | header | shards, cursors | tags | states | pool | partial lists | words | chunks |
  *
  * Everything before the chunks is metadata: no user block shares a line with it.
+ *
+ *   chunk    16 KiB; memory changes hands between classes and runs by the chunk
+ *   pool     the free chunks (core/veb.h): claimed by mask, inserted by the owner of a slab or run
+ *   slab     2^order chunks in a row, aligned, split into slots of one class
+ *   slot     what malloc returns for up to one chunk
+ *   word     64 bits: the free slots of (a part of) a slab. 1 = free (slab.h)
+ *   state    of a slab of several words: words that are not empty, and pinners (slab.h)
+ *   tag      of a chunk: class, order and slot size of its slab (tag.h)
+ *   span     slabs in a row whose slots a cursor hands out in order (spans.h)
+ *   cursor   two words {first chunk, slots, position} for each class and shard: span and spare
+ *   shard    the cursors, counts and hints of an SM, or of a few that share them
+ *   list     of a class: the partial slabs (core/veb.h), where searches look first (slab.h I6)
+ *   run      chunks in a row, for a request of more than one chunk (runs.h)
+ *   pack     up to 16 chunks in a row that a full warp has cut into blocks (warps.h)
+ *   home     where a shard's own takes from the pool begin: words of the pool that are its own
+ *
+ * A hint is relaxed and may be stale: it says where to look first, and nobody trusts it.
+ *
+ * Check   tests/unit/tessera_layout.c
  */
 #ifndef WH_ALLOC_TESSERA_LAYOUT_H
 #define WH_ALLOC_TESSERA_LAYOUT_H
 
 #include "warpheap/detail/alloc/contract.h"
+#include "warpheap/detail/alloc/tessera/tag.h"
 #include "warpheap/core/size_class.h"
 #include "warpheap/core/veb.h"
 
 #include "warpheap/detail/simt/begin.h"
 
-/* --- size classes ------------------------------------------------------------------
- *
- * Up to 128 bytes a class every 16, up to 256 every 32; above, five in each doubling
- * (2^b, 2^(b+1)]: up to 17/16, 20/16, 24/16, 28/16 and 32/16 of 2^b. The first, narrow
- * one is for powers of two with a small header, the sizes that powers of two serve
- * worst. A slab of a class takes a power of two of chunks; a slot gets what an even
- * split of the slab leaves it (a multiple of 16), so it is often a little larger than
- * the class's bound. The largest class is one chunk; larger requests are runs of whole
- * chunks. */
-
-#define WH_TESSERA_FINE 12u    /* classes up to 256 bytes */
-#define WH_TESSERA_CLASSES 64u /* at most; 42 with chunks of 16 KiB */
-#define WH_TESSERA_NO_CLASS 63u
-#define WH_TESSERA_PACK 62u          /* what packs have for a class */
-#define WH_TESSERA_POOL_SPREAD 4u    /* each SM works on a word of the pool of its own */
-#define WH_TESSERA_MAX_SPAN_LOG2 6u  /* chunks of a span or slab: one word of the pool */
-#define WH_TESSERA_WIDE_SPAN_LOG2 9u /* of a full warp of one class, */
-#define WH_TESSERA_STRIPE_LOG2 3u    /* ... words of the pool in a row, at most */
-
-/* Class of a request of 1 byte to 1 MiB. */
-WH_HD uint32_t wh_tessera_class_of(uint32_t n) {
-    const uint32_t m = n - 1;
-    if (m < 128) {
-        return m >> 4;
-    }
-    if (m < 256) {
-        return 4 + (m >> 5);
-    }
-    const uint32_t b = wh_msb32(m);
-    const uint32_t sixteenth = (m >> (b - 4)) & 15;
-    return WH_TESSERA_FINE + (b - 8) * 5 + (sixteenth == 0 ? 0 : 1 + (sixteenth >> 2));
-}
-
-/* Largest request of a class. */
-WH_HD uint32_t wh_tessera_bound(uint32_t c) {
-    if (c < 8) {
-        return (c + 1) << 4;
-    }
-    if (c < WH_TESSERA_FINE) {
-        return (c - 3) << 5;
-    }
-    const uint32_t b = 8 + (c - WH_TESSERA_FINE) / 5;
-    const uint32_t f = (c - WH_TESSERA_FINE) % 5;
-    return (f == 0 ? 17u : 16u + 4 * f) << (b - 4);
-}
-
-/* What malloc needs of a class; the heap keeps a table of these. */
-typedef struct wh_tessera_class {
-    WH_ALIGNAS(16) uint32_t slots; /* of a slab; aligned, so that a class is one load */
-    uint32_t by_slots;             /* ceil(2^31 / slots) */
-    uint32_t slot_size;            /* bytes, a multiple of 16 */
-    uint32_t shape;                /* slab_log2 (bytes) | order << 8 | span order << 16 */
-} wh_tessera_class;
-
-WH_HD uint32_t wh_tessera_slab_log2(wh_tessera_class cls) {
-    return cls.shape & 0xff;
-}
-/* log2 of the chunks of a slab, and of a span (several slabs in a row). */
-WH_HD uint32_t wh_tessera_order(wh_tessera_class cls) {
-    return cls.shape >> 8 & 0xff;
-}
-WH_HD uint32_t wh_tessera_span_order(wh_tessera_class cls) {
-    return cls.shape >> 16;
-}
-/* The same of a wide span: half of that for classes that have 2^16 slots or more then, or slabs of
- * more than two chunks, whose spans last a part of a million mallocs only; a quarter for those that
- * have more than 2^17. */
-WH_HD uint32_t wh_tessera_wide_span_order(wh_tessera_class cls) {
-    return WH_TESSERA_WIDE_SPAN_LOG2 - (cls.slots >= 128 || wh_tessera_order(cls) > 1) -
-           (cls.slots > 512);
-}
-/* ... and the tickets that it takes (stripe). */
-WH_HD uint32_t wh_tessera_wide_span_tickets(wh_tessera_class cls) {
-    return 1u << (wh_tessera_wide_span_order(cls) - WH_TESSERA_MAX_SPAN_LOG2 - 1);
-}
-WH_HD uint32_t wh_tessera_class_chunk_log2(wh_tessera_class cls) { /* of a chunk, bytes */
-    return wh_tessera_slab_log2(cls) - wh_tessera_order(cls);
-}
-
-/* x / d for x <= 2^17, d < 2^13 + 1, with by_d = ceil(2^31 / d): the error by_d * d - 2^31 is less
- * than d, so x * error stays below 2^31. tests/unit/tessera_layout.c. */
-WH_HD uint32_t wh_tessera_divisor(uint32_t d) {
-    return (uint32_t)((((uint64_t)1 << 31) + d - 1) / d);
-}
-WH_HD uint32_t wh_tessera_divide(uint32_t x, uint32_t by_d) {
-    return wh_high_u32(wh_mul_wide_u32(2 * x, by_d));
-}
-
-/* --- tags: what a chunk is ------------------------------------------------------------
- *
- * 64 bits: kind 2 | class 6 | order 3 | slot size / 16: 13 | shard 8 | divisor of the slot
- * size / 16: 32. All chunks of a slab carry the same tag. */
-
-#define WH_TESSERA_FREE 0u  /* not used since the last reset, or last a slab of several words */
-#define WH_TESSERA_SLAB 1u  /* part of a slab, or was last */
-#define WH_TESSERA_RUN 2u   /* first chunk of a run, or was last */
-#define WH_TESSERA_INNER 3u /* another chunk of a run, or was last; a pack, if of class PACK */
-
-WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t order, uint32_t slot_size) {
-    const uint32_t size16 = slot_size >> 4;
-    return (uint64_t)wh_tessera_divisor(size16) << 32 | size16 << 11 | order << 8 | c << 2 |
-           WH_TESSERA_SLAB;
-}
-/* The shard whose cursor holds the slab, or last did. */
-WH_HD uint64_t wh_tessera_with_shard(uint64_t tag, uint32_t shard) {
-    return (tag & ~((uint64_t)0xff << 24)) | shard << 24;
-}
-WH_HD uint32_t wh_tessera_kind(uint64_t tag) {
-    return wh_low_u32(tag) & 3;
-}
-WH_HD uint32_t wh_tessera_tag_class(uint64_t tag) {
-    return (uint32_t)tag >> 2 & 63;
-}
-WH_HD uint32_t wh_tessera_tag_order(uint64_t tag) {
-    return wh_low_u32(tag) >> 8 & 7;
-}
-WH_HD uint32_t wh_tessera_tag_size(uint64_t tag) { /* of a slot */
-    return ((uint32_t)tag >> 11 & 0x1fff) << 4;
-}
-WH_HD uint32_t wh_tessera_tag_shard(uint64_t tag) {
-    return (uint32_t)tag >> 24 & 0xff;
-}
-/* Slot that starts at byte x of a slab, x < 1 MiB; a number that is not below its slots, if none
- * does. The upper half of the product of x / 8 and the divisor is the quotient of x / 16 = q d + r.
- * The lower one is 2 (q e + r by_d), with e < d the error of the divisor: less than 2^18 <= by_d if
- * r is 0, else at least by_d. Bit 3 of x counts as r = 1/2; the bits below it become the highest of
- * the factor, and make a quotient that no slab has. */
-WH_HD uint32_t wh_tessera_tag_slot(uint64_t tag, uint32_t x) {
-    const uint32_t by = wh_high_u32(tag);
-    const uint64_t product = wh_mul_wide_u32(x >> 3 | x << 29, by);
-    const uint32_t slot = wh_high_u32(product);
-    return wh_low_u32(product) < by ? slot : UINT32_MAX;
-}
-/* Slots of a slab with this tag: 2^slab_log2 / 16 times the divisor, over 2^31; slab_log2 <= 20. */
-WH_HD uint32_t wh_tessera_slab_slots(uint64_t tag, uint32_t chunk_log2) {
-    return wh_high_u32(tag) >> (35 - chunk_log2 - wh_tessera_tag_order(tag));
-}
-
-/* --- packs ------------------------------------------------------------------------------
- *
- * A pack is up to 16 chunks in a row, in one word of the pool, that a warp has cut into blocks of
- * the sizes that its lanes wanted, one behind the other. It is like a slab of one word of which
- * each slot has its own size, a number of granules of 1/32 of a chunk. Tag of a pack's chunk, 64
- * bits: kind INNER 2 | class PACK 6 | slots - 1: 5 | slot of the first block that starts in the
- * chunk 5 | number of the chunk in the pack 4 | chunks - 1: 4 | 0: 6 | granules of the chunk at
- * which a block starts: 32. */
-
-#define WH_TESSERA_GRANULES 32u /* of a chunk */
-#define WH_TESSERA_PACK_CHUNKS 16u
-#define WH_TESSERA_SHORT 2u /* granules of a block that small requests may have */
-#define WH_TESSERA_SHORTS ((1u << WH_TESSERA_SHORT) - 1) /* these lengths, a bit each */
-
-WH_HD uint64_t wh_tessera_pack_tag(uint32_t slots, uint32_t slot, uint32_t at, uint32_t chunks,
-                                   uint32_t starts) {
-    const uint32_t low = (chunks - 1) << 22 | at << 18 | (slot & 31) << 13 | (slots - 1) << 8;
-    return (uint64_t)starts << 32 | low | WH_TESSERA_PACK << 2 | WH_TESSERA_INNER;
-}
-WH_HD int wh_tessera_is_pack(uint64_t tag) {
-    return (wh_low_u32(tag) & 0xff) == (WH_TESSERA_PACK << 2 | WH_TESSERA_INNER);
-}
-WH_HD uint32_t wh_tessera_pack_slots(uint64_t tag) {
-    return (wh_low_u32(tag) >> 8 & 31) + 1;
-}
-WH_HD uint32_t wh_tessera_pack_at(uint64_t tag) { /* this chunk's number */
-    return wh_low_u32(tag) >> 18 & 15;
-}
-WH_HD uint32_t wh_tessera_pack_chunks(uint64_t tag) {
-    return (wh_low_u32(tag) >> 22 & 15) + 1;
-}
-WH_HD uint32_t wh_tessera_granule_log2(uint32_t chunk_log2) {
-    return chunk_log2 - 5;
-}
-/* Granules that n > 0 bytes take. */
-WH_HD uint32_t wh_tessera_granules(uint32_t n, uint32_t chunk_log2) {
-    return ((n - 1) >> wh_tessera_granule_log2(chunk_log2)) + 1;
-}
-/* Slot of the block that starts at byte x of a chunk with this tag, of whose number the lower bits
- * count; a number that no pack has, if none does. */
-WH_HD uint32_t wh_tessera_pack_slot(uint64_t tag, uint32_t x, uint32_t chunk_log2) {
-    const uint32_t log2 = wh_tessera_granule_log2(chunk_log2);
-    const uint32_t bit = 1u << (x >> log2 & (WH_TESSERA_GRANULES - 1));
-    const uint32_t starts = wh_high_u32(tag);
-    const int is = (starts & bit) != 0 && (x & ((1u << log2) - 1)) == 0;
-    return is ? (wh_low_u32(tag) >> 13 & 31) + wh_popc32(starts & (bit - 1)) : UINT32_MAX;
-}
-
-/* Slots, chunks of what has this tag: a slab, or a pack. */
-WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
-    return wh_tessera_is_pack(tag) ? wh_tessera_pack_slots(tag)
-                                   : wh_tessera_slab_slots(tag, chunk_log2);
-}
-WH_HD uint32_t wh_tessera_tag_chunks(uint64_t tag) {
-    return wh_tessera_is_pack(tag) ? wh_tessera_pack_chunks(tag) : 1u << wh_tessera_tag_order(tag);
-}
-
-#define WH_TESSERA_SPAN_SLOTS 65536u /* slots that a span aims at, a wide one twice as many */
-
-/* log2 of the chunks of a slab: 32 slots of a class of 2^k bytes, up to 63 of the others, that is
- * one word; unless one chunk already holds more. max_order: largest slab of this heap. */
-WH_HD uint32_t wh_tessera_order_of(uint32_t c, uint32_t chunk_log2, uint32_t max_order) {
-    const uint32_t wanted = 5 + wh_log2_ceil(wh_tessera_bound(c));
-    const uint32_t order = wanted > chunk_log2 ? wanted - chunk_log2 : 0;
-    return order < max_order ? order : max_order;
-}
-
-/* span_share: largest span, in chunks. */
-WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
-                                             uint32_t span_share) {
-    wh_tessera_class cls;
-    const uint32_t bound = wh_tessera_bound(c);
-    const uint32_t order = wh_tessera_order_of(c, chunk_log2, max_order);
-    const uint32_t slab_log2 = chunk_log2 + order;
-    cls.slots = (uint32_t)(((uint64_t)1 << slab_log2) / bound);
-    cls.slot_size = (uint32_t)(((uint64_t)1 << slab_log2) / cls.slots) & ~15u;
-    cls.by_slots = wh_tessera_divisor(cls.slots);
-    uint32_t span = order;
-    while (span < WH_TESSERA_MAX_SPAN_LOG2 && 2u << span <= span_share &&
-           cls.slots << (span - order) < WH_TESSERA_SPAN_SLOTS) {
-        span++;
-    }
-    cls.shape = slab_log2 | order << 8 | span << 16;
-    return cls;
-}
-
-/* Slabs of the spans that every cursor has from the start: so small a part of a shard's share of
- * the heap (for all classes together about a third) that even a heap full of one class gets it back
- * in time. A class of up to 256 bytes gets slots for an even share of one in 7 KiB of the heap, all
- * in its first word; up to 16 bytes a third more, which is little memory, since a span behind all
- * first ones is far away and some SMs get a quarter more blocks to run than others; the others
- * fewer, half of them spare, so that lanes need not wait when the first word is used up: classes up
- * to a 16th of a chunk four times the memory of those above, which full warps seldom take from
- * (they have slabs of their own, or packs). */
-#define WH_TESSERA_FIRST_SLOTS 12288u
-#define WH_TESSERA_FIRST_LOG2 20u /* most bytes, for classes above 256 bytes */
-
-typedef struct wh_tessera_first {
-    uint32_t chunk; /* where shard 0's span starts; the other shards' lie behind it */
-    uint32_t slabs; /* of each shard */
-    uint32_t spare; /* ... of these, behind the others */
-    uint32_t order; /* of a slab */
-} wh_tessera_first;
-
-/* Of class c, if the first spans of the classes below it end at chunk `end`. */
-WH_HD wh_tessera_first wh_tessera_make_first(uint32_t c, uint32_t chunk_log2, uint32_t max_order,
-                                             uint64_t shard_bytes, uint32_t end) {
-    const uint32_t bound = wh_tessera_bound(c);
-    wh_tessera_first first;
-    first.order = wh_tessera_order_of(c, chunk_log2, max_order);
-    if (c < WH_TESSERA_FINE) {
-        const uint64_t slots = (shard_bytes >> 16) * (bound <= 16 ? 12 : 9);
-        const uint32_t of_slab = (1u << (chunk_log2 + first.order)) / bound;
-        first.slabs = ((uint32_t)(slots < WH_TESSERA_FIRST_SLOTS ? slots : WH_TESSERA_FIRST_SLOTS) +
-                       of_slab / 2) /
-                      of_slab;
-        first.spare = 0;
-    } else {
-        const uint64_t most = (uint64_t)1 << WH_TESSERA_FIRST_LOG2;
-        const uint64_t bytes = shard_bytes >> (bound <= 1u << chunk_log2 >> 4 ? 7 : 9);
-        first.slabs = (uint32_t)((bytes < most ? bytes : most) >> (chunk_log2 + first.order));
-        /* Even for the largest classes one, unless that were more than four times their part: a
-         * lone lane's malloc should not have to fetch a span. */
-        first.slabs += first.slabs == 0 && bytes >> (chunk_log2 + first.order - 2) != 0;
-        first.spare = first.slabs >> 1;
-    }
-    first.chunk = ((end + (1u << first.order) - 1) >> first.order) << first.order;
-    return first;
-}
-WH_HD uint32_t wh_tessera_first_end(wh_tessera_first first, uint32_t n_shards) {
-    return first.chunk + (n_shards * first.slabs << first.order);
-}
-
-/* --- spans: what a cursor holds ----------------------------------------------------------
- *
- * 64 bits: first chunk 24 | slots 20 | position 20, the position on top: adding to it can
- * overflow out of the word, but not into the other fields. */
-
-#define WH_TESSERA_POSITION ((uint64_t)1 << 44)
-#define WH_TESSERA_MAX_CHUNKS ((1u << 24) - 2)
-#define WH_TESSERA_CLOSED_CHUNK ((1u << 24) - 1)
-#define WH_TESSERA_VACANT ((uint64_t)0)
-#define WH_TESSERA_CLOSED ((uint64_t)WH_TESSERA_CLOSED_CHUNK)
-#define WH_TESSERA_UNDER_WAY WH_TESSERA_POSITION /* vacant, and somebody has seen it */
-
-WH_HD uint64_t wh_tessera_span(uint32_t first, uint32_t slots, uint32_t position) {
-    return (uint64_t)position << 44 | (uint64_t)slots << 24 | first;
-}
-WH_HD uint32_t wh_tessera_span_first(uint64_t span) {
-    return (uint32_t)span & WH_TESSERA_CLOSED_CHUNK;
-}
-WH_HD uint32_t wh_tessera_span_slots(uint64_t span) {
-    return (uint32_t)(span >> 24) & 0xfffff;
-}
-WH_HD uint32_t wh_tessera_span_position(uint64_t span) {
-    return (uint32_t)(span >> 44);
-}
-
-/* Chunks of a span that counts as held by its shard: not of a first one, which lie below `begin`.
- */
-WH_HD uint32_t wh_tessera_chunks_of_(wh_tessera_class cls, uint32_t begin, uint64_t span) {
-    const uint32_t slots = wh_tessera_span_slots(span);
-    return slots == 0 || wh_tessera_span_first(span) < begin
-               ? 0
-               : wh_tessera_divide(slots, cls.by_slots) << wh_tessera_order(cls);
-}
-
-/* --- states: slabs of more than one word ----------------------------------------------------
- *
- * 32 bits: EMPTY + words that are not empty + pinners << 16. EMPTY is not 0, since the count
- * follows the words late: a word is counted as empty before it was counted as used. */
-
-#define WH_TESSERA_USED_WORD 1u /* a word that is not empty */
-#define WH_TESSERA_PINNER (1u << 16)
-#define WH_TESSERA_EMPTY 256u /* all words are empty, no pinners; or no slab of several words */
-/* Of a slab of so many slots of which none has been freed. */
-WH_HD uint32_t wh_tessera_fresh_state(uint32_t slots) {
-    return WH_TESSERA_EMPTY + ((slots + 63) >> 6) * WH_TESSERA_USED_WORD;
-}
-
 /* --- the heap -------------------------------------------------------------------- */
 
 #define WH_TESSERA_REUSES 8u /* of each class, for a warp in eight */
+
+/* spans.h says who changes span and spare. tries, reuse: hints. */
 typedef struct wh_tessera_cursor {
     uint64_t span;
-    uint64_t spare; /* a second span, for whoever finds the first used up */
-    uint32_t tries; /* a hint: times that lanes have looked for slots of partial slabs */
+    uint64_t spare; /* a second span, for lanes that find the first one used up */
+    uint32_t tries; /* times that lanes have looked for slots of partial slabs */
     uint32_t padding[3];
-    uint32_t reuse[WH_TESSERA_REUSES]; /* hints: 1 + a partial slab that had slots left */
+    uint32_t reuse[WH_TESSERA_REUSES]; /* 1 + a partial slab that had slots left */
 } wh_tessera_cursor;
 
-/* Counters of one shard (the SMs that share them), and these: together, so that who has one has the
- * others without a look at the heap. */
+/* Counts and hints of one shard, and its cursors: together, so that a lane that has one has the
+ * others without a look at the heap.
+ *
+ * takes_begun: add before a take, takes_done: add, release, after it (steps.h P4). events, frees:
+ * add, behind the free (steps.h P6). attached: add before a span is published. failed, bad_frees:
+ * add, relaxed. All others are hints: stores and adds, relaxed; held is exact when quiet (spans.h
+ * I8). */
 typedef struct wh_tessera_shard {
-    uint32_t takes_begun; /* takes that have begun; also the search position */
+    uint32_t takes_begun; /* takes that have begun; also where the next search starts */
     uint32_t takes_done;  /* ... and are done */
     uint32_t events;      /* times that chunks have come back to the pool */
     uint32_t attached;    /* spans that have been attached to cursors */
     uint64_t failed;
     uint64_t bad_frees;
-    uint32_t skip_home;      /* a hint: full warps found no slabs of their own */
-    uint32_t held;           /* a hint: chunks of the spans of its cursors, first spans apart */
-    uint32_t pool_was_empty; /* a hint: the pool had no span for the shard the last time */
-    uint32_t
-        home_was_empty; /* a hint: how often yet to look elsewhere before the shard's home words */
-    uint32_t home_ticket;   /* a hint: spans that its home words of the pool have been asked for */
-    uint32_t frees;         /* frees that left their slot in a slab */
-    uint32_t pack_ticket;   /* a hint: chunks that its home words of the pool have been asked for */
-    uint32_t skip_packs;    /* a hint: how many more packs look elsewhere at once */
-    uint32_t oom_seen;      /* a hint: 1 + events + frees when a verdict held last */
-    uint32_t stripe_ticket; /* a hint: likewise, wide spans */
+    uint32_t skip_home;      /* full warps found no slabs of their own */
+    uint32_t held;           /* chunks of the spans of its cursors, first spans apart */
+    uint32_t pool_was_empty; /* the pool had no span for the shard the last time */
+    uint32_t home_was_empty; /* how often yet to look elsewhere before the home words */
+    uint32_t home_ticket;    /* spans that its home words of the pool have been asked for */
+    uint32_t frees;          /* frees that left their slot in a slab */
+    uint32_t pack_ticket;    /* chunks that its home words have been asked for, for packs */
+    uint32_t skip_packs;     /* how many more packs look elsewhere at once */
+    uint32_t oom_seen;       /* 1 + events + frees when a verdict held last */
+    uint32_t stripe_ticket;  /* wide spans that its stripes have been asked for */
     wh_tessera_cursor cursors[64];
 } wh_tessera_shard;
 
@@ -389,16 +97,23 @@ typedef struct wh_tessera_core {
     uint64_t *partial_lists;
 } wh_tessera_core;
 
+/* search.h says who changes the fields from oom_verdict to search_lock, runs.h those of runs; init
+ * stores the tables, which stay.
+ *
+ * used, peak, mallocs, with track_peak or track_totals: malloc adds, relaxed, after it has its
+ * blocks, and free subtracts after it has given them back. peak: fetch_max of what the adds made of
+ * used. So peak is the most that used has been, and used counts each block from malloc to the
+ * return of its free. mallocs: blocks given; those that are not live have been freed. */
 typedef struct wh_tessera_header {
     wh_tessera_class classes[WH_TESSERA_CLASSES];
     uint64_t slab_tags[WH_TESSERA_CLASSES]; /* less the shard */
-    uint32_t starts[WH_TESSERA_CLASSES]; /* word of the pool where shard 0's first search starts */
-    uint64_t oom_verdict[2][WH_TESSERA_CLASSES]; /* 1 + events at which nothing was found, but maybe
-                                                blocks of pack_ticket;not these either */
-    uint64_t oom_answered[2][WH_TESSERA_CLASSES]; /* the requests to which that is an answer: X3 */
+    uint32_t starts[WH_TESSERA_CLASSES];    /* word of the pool of shard 0's first search */
+    /* 1 + events at which nothing was found: [0] but maybe blocks of packs; [1] not these either */
+    uint64_t oom_verdict[2][WH_TESSERA_CLASSES];
+    uint64_t oom_answered[2][WH_TESSERA_CLASSES]; /* requests to which that is an answer: X3 */
     uint64_t oom_tickets;                         /* requests that wanted to know */
-    uint64_t oom_classes; /* a hint: classes that they were of, a bit each */
-    uint64_t run_verdict; /* likewise: events << 24 | chunks asked for */
+    uint64_t oom_classes;                         /* a hint: their classes, a bit each */
+    uint64_t run_verdict;                         /* events << 24 | chunks asked for */
     uint32_t search_lock;
     uint32_t run_lock;
     uint32_t run_position;
@@ -412,6 +127,7 @@ typedef struct wh_tessera_header {
 
 /* x modulo home_chunks, in few instructions: the quotient may be one too large. */
 WH_HD uint32_t wh_tessera_mod_home_(wh_tessera_core g, uint32_t x) {
+    wh_assert_internal(g.home_chunks != 0);
     const uint32_t rest = x - wh_high_u32(wh_mul_wide_u32(x, g.by_home_chunks)) * g.home_chunks;
     return rest < rest + g.home_chunks ? rest : rest + g.home_chunks;
 }
@@ -421,6 +137,7 @@ WH_HD uint32_t wh_tessera_mod_home_(wh_tessera_core g, uint32_t x) {
  * of all shards side by side, so that the used part of the heap stays dense.
  * tests/unit/tessera_layout.c. */
 WH_HD uint32_t wh_tessera_home(wh_tessera_core g, uint32_t shard, uint32_t ticket, uint32_t order) {
+    wh_assert_internal(shard < g.n_shards && order <= WH_TESSERA_MAX_SPAN_LOG2);
     const uint32_t rest = wh_tessera_mod_home_(g, ticket << order); /* a multiple of 2^order, too */
     return ((g.begin >> 6) + (rest >> 6) * g.n_shards + shard) << 6 | (rest & 63);
 }
@@ -435,6 +152,8 @@ WH_HD uint32_t wh_tessera_home(wh_tessera_core g, uint32_t shard, uint32_t ticke
 #define WH_TESSERA_STRIPE_SHARDS (1u << WH_TESSERA_STRIPE_LOG2)
 WH_HD uint32_t wh_tessera_stripe(wh_tessera_core g, uint32_t shard, uint32_t ticket, uint32_t n,
                                  uint32_t *words) {
+    wh_assert_internal(shard < g.n_shards && g.home_chunks >= 1u << WH_TESSERA_WIDE_SPAN_LOG2);
+    wh_assert_internal(n == 1 || n == 2 || n == 4);
     ticket = (ticket + n - 1) & ~(n - 1);
     const uint32_t rest = wh_tessera_mod_home_(
         g, (ticket >> (WH_TESSERA_STRIPE_LOG2 - 1) << WH_TESSERA_WIDE_SPAN_LOG2) +
@@ -452,6 +171,7 @@ WH_HD uint32_t wh_tessera_stripe(wh_tessera_core g, uint32_t shard, uint32_t tic
 /* Where a shard puts packs: the ticket-th of the shard's home chunks, from their other end on,
  * since other takes begin at this one. The chunks of a word lie in the order of their tickets. */
 WH_HD uint32_t wh_tessera_pack_home(wh_tessera_core g, uint32_t shard, uint32_t ticket) {
+    wh_assert_internal(shard < g.n_shards);
     const uint32_t rest = wh_tessera_mod_home_(g, ticket);
     return ((g.begin >> 6) + ((g.home_chunks - 1 - rest) >> 6) * g.n_shards + shard) << 6 |
            (rest & 63);
@@ -483,10 +203,6 @@ typedef struct wh_tessera_ref {
 WH_HD uint64_t wh_tessera_shard_bytes(wh_tessera_core g) {
     return g.n_chunks < 512 ? 0 : (uint64_t)(g.n_chunks / g.n_shards) << g.chunk_log2;
 }
-WH_HD uint32_t wh_tessera_words_log2(uint32_t chunk_log2) { /* words of a chunk: 1 KiB each */
-    return chunk_log2 - 10;
-}
-
 WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
     return (wh_tessera_header *)(void *)g.meta;
 }
@@ -503,25 +219,31 @@ WH_FN wh_tessera_shard *wh_tessera_nth_shard_(void *shards, uint32_t shard) {
     return (wh_tessera_shard *)(void *)(first + wh_mul_wide_u32(shard, sizeof(wh_tessera_shard)));
 }
 WH_FN wh_tessera_shard *wh_tessera_shard_at_(wh_tessera_core g, uint32_t shard) {
+    wh_assert_internal(shard <= g.n_shards);
     return wh_tessera_nth_shard_(g.meta + sizeof(wh_tessera_header), shard);
 }
 WH_FN wh_tessera_cursor *wh_tessera_cursor_at_(wh_tessera_core g, uint32_t shard, uint32_t c) {
+    wh_assert_internal(shard < g.n_shards && c < WH_TESSERA_CLASSES);
     return &wh_tessera_shard_at_(g, shard)->cursors[c];
 }
 WH_FN uint64_t *wh_tessera_tag_at_(wh_tessera_core g, uint32_t chunk) {
+    wh_assert_internal(chunk <= g.n_chunks);
     return (uint64_t *)(void *)wh_tessera_shard_at_(g, g.n_shards) + chunk;
 }
 WH_FN uint32_t *wh_tessera_state_at_(wh_tessera_core g, uint32_t chunk) {
+    wh_assert_internal(chunk < g.n_chunks);
     return (uint32_t *)(void *)wh_tessera_tag_at_(g, g.n_chunks) + chunk;
 }
 /* Granules that a block of a pack must have to serve class c; 0: this heap has no packs. */
 WH_FN uint32_t wh_tessera_least_(wh_tessera_core g, uint32_t c) {
+    wh_assert_internal(c < g.n_classes);
     return g.home_chunks != 0 ? wh_tessera_granules(wh_tessera_bound(c), g.chunk_log2) : 0;
 }
 /* Of these lengths (pack_scan_) those that will do for `least` granules, not 0; bit 0: so many. Who
  * needs no more than SHORT gets none that is longer: small requests would use up the large blocks,
  * and large ones have no others. */
 WH_HD uint32_t wh_tessera_fits_(uint32_t lengths, uint32_t least) {
+    wh_assert_internal(least - 1 < 32);
     return (least <= WH_TESSERA_SHORT ? lengths & WH_TESSERA_SHORTS : lengths) >> (least - 1);
 }
 
@@ -533,6 +255,7 @@ WH_HD uint32_t wh_tessera_fits_(uint32_t lengths, uint32_t least) {
 #define WH_TESSERA_FIT_SLOT(fit) ((fit) >> 20 & 0x1f)
 WH_FN uint32_t wh_tessera_pack_scan_(wh_tessera_core g, uint32_t pack, uint64_t tag, uint32_t free,
                                      uint32_t least, uint32_t *lengths) {
+    wh_assert_internal(wh_tessera_is_pack(tag) && pack + wh_tessera_pack_chunks(tag) <= g.n_chunks);
     const uint32_t chunks = wh_tessera_pack_chunks(tag);
     uint32_t slot = UINT32_MAX, start = 0; /* of the block before */
     uint32_t fit = 0, length = least - 1 < WH_TESSERA_SHORT ? WH_TESSERA_SHORT + 1 : 0x400;
@@ -581,15 +304,17 @@ WH_FN wh_veb wh_tessera_pool_(wh_tessera_core g) {
 WH_HD uint32_t wh_tessera_stride(uint32_t n_chunks) {
     return (n_chunks + 63) >> 6;
 }
+WH_HD uint64_t wh_tessera_items(uint32_t n_chunks) {
+    return (uint64_t)wh_tessera_stride(n_chunks) << 6;
+}
 WH_HD uint32_t wh_tessera_item(uint32_t n_chunks, uint32_t slab) {
+    wh_assert_internal(slab < n_chunks);
     return (slab & 63) * wh_tessera_stride(n_chunks) + (slab >> 6);
 }
 WH_HD uint32_t wh_tessera_slab_of(uint32_t n_chunks, uint32_t item) {
+    wh_assert_internal(item < wh_tessera_items(n_chunks));
     const uint32_t stride = wh_tessera_stride(n_chunks);
     return item % stride << 6 | item / stride;
-}
-WH_HD uint64_t wh_tessera_items(uint32_t n_chunks) {
-    return (uint64_t)wh_tessera_stride(n_chunks) << 6;
 }
 
 /* The lists, which follow the pool: of each class, and of packs. */
@@ -598,6 +323,7 @@ WH_HD uint32_t wh_tessera_n_lists(uint32_t n_classes) {
 }
 /* Slabs of class c with free slots; with c = n_classes packs with free blocks. */
 WH_FN wh_veb wh_tessera_partial_list_(wh_tessera_core g, uint32_t c) {
+    wh_assert_internal(c <= g.n_classes);
     return wh_veb_make(g.partial_lists + (uint64_t)c * g.list_words, wh_tessera_items(g.n_chunks));
 }
 /* The list that a slab with this tag belongs to. */
@@ -605,26 +331,9 @@ WH_FN uint32_t wh_tessera_list_of(wh_tessera_core g, uint64_t tag) {
     return wh_tessera_is_pack(tag) ? g.n_classes : wh_tessera_tag_class(tag);
 }
 WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
+    wh_assert_internal(slab < g.n_chunks);
     uint64_t *words = g.partial_lists + (uint64_t)wh_tessera_n_lists(g.n_classes) * g.list_words;
     return words + ((uint64_t)slab << wh_tessera_words_log2(g.chunk_log2));
-}
-
-/* Slots of word i of a slab, as a mask. */
-WH_HD uint64_t wh_tessera_slot_bits(uint32_t slots, uint32_t i) {
-    return ~wh_ones_from_u64(slots - 64 * i);
-}
-
-/* The first slot of a word has the tail bits besides its own, so that empty is all ones for every
- * class: a taker that knows the slab from an earlier life sees it, too (tessera.h, I4). These bits
- * of word i. */
-WH_HD uint64_t wh_tessera_tail_bits(uint32_t slots, uint32_t i) {
-    return wh_ones_from_u64(slots - 64 * i);
-}
-#define WH_TESSERA_ALL_FREE (~(uint64_t)0) /* a word all of whose slots are free */
-/* The bits of slots of a word: all that belong to them. */
-WH_HD uint64_t wh_tessera_with_tail(uint64_t slots, uint64_t tail) {
-    const uint32_t with = 0 - (wh_low_u32(slots) & 1);
-    return slots | (tail & ((uint64_t)with << 32 | with));
 }
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */
@@ -657,68 +366,47 @@ WH_FN_HOST uint32_t wh_tessera_n_shards_(uint64_t n_chunks, const wh_tuning *tun
     return n == 0 ? 1 : (uint32_t)n;
 }
 
-WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned char *memory,
-                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    const uint64_t chunk =
-        tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
-    if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
-        return WH_BAD_ARGUMENT;
-    }
-    const uint32_t chunk_log2 = wh_log2_floor(chunk);
+/* As many chunks as fit in *n_chunks bytes, behind their metadata and the first one's alignment: to
+ * *n_chunks. Returns the offset of the first one. */
+WH_FN_HOST uint64_t wh_tessera_fit_chunks_(const unsigned char *memory, const wh_tuning *tuning,
+                                           uint32_t n_sms, uint32_t chunk_log2,
+                                           uint64_t *n_chunks) {
+    const uint64_t bytes = *n_chunks, chunk = (uint64_t)1 << chunk_log2;
     const uint32_t n_classes = wh_tessera_class_of((uint32_t)chunk) + 1;
-    plan->min_bytes =
-        wh_tessera_metadata_(1, wh_tessera_n_shards_(1, tuning, n_sms), n_classes, chunk_log2) +
-        2 * chunk;
-    plan->init_items = 1;
-    plan->metadata_bytes = bytes;
-    if (bytes < plan->min_bytes) {
-        return WH_HEAP_TOO_SMALL;
-    }
-    /* As many chunks as fit behind their metadata and the first one's alignment. */
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     uint64_t n = bytes >> chunk_log2;
     n = n < WH_TESSERA_MAX_CHUNKS ? n : WH_TESSERA_MAX_CHUNKS;
-    uint64_t first = 0;
     for (;; n--) {
         const uint32_t shards = wh_tessera_n_shards_(n, tuning, n_sms);
         const uint64_t end = address + wh_tessera_metadata_(n, shards, n_classes, chunk_log2);
         /* With memory NULL any alignment may come. */
-        first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
+        const uint64_t first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
         if (first + (n << chunk_log2) <= bytes) {
-            break;
+            *n_chunks = n;
+            return first;
         }
         const uint64_t over = (first + (n << chunk_log2) - bytes) >> (chunk_log2 + 1);
         n -= over < n ? over : 0; /* a good part of the way at once */
     }
-    const uint32_t n_shards = wh_tessera_n_shards_(n, tuning, n_sms);
-    plan->metadata_bytes = bytes - (n << chunk_log2);
-    plan->init_items = wh_tessera_tree_words_(n, n_classes) + n;
-    h->core.meta = memory;
-    h->core.base = memory + first;
-    h->core.n_chunks = (uint32_t)n;
-    h->core.n_shards = (uint8_t)n_shards;
-    h->core.chunk_log2 = (uint8_t)chunk_log2;
-    h->core.n_classes = (uint8_t)n_classes;
-    h->core.share = (uint32_t)(n / n_shards) >> 2;
-    h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
-    h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, n_shards));
+}
+
+/* Where the parts of the metadata lie. */
+WH_FN_HOST void wh_tessera_plan_pointers_(wh_tessera_ref *h) {
+    unsigned char *memory = h->core.meta;
+    const uint64_t n = h->core.n_chunks;
+    h->core.pool = (uint64_t *)(void *)(memory + wh_tessera_pool_offset_(n, h->core.n_shards));
     h->core.partial_lists = h->core.pool + (wh_veb_words(n) << WH_TESSERA_POOL_SPREAD);
     h->base = h->core.base;
-    h->bytes = n << chunk_log2;
+    h->bytes = n << h->core.chunk_log2;
     h->classes = (const wh_tessera_class *)(const void *)memory;
     h->shards = (wh_tessera_shard *)(void *)(memory + sizeof(wh_tessera_header));
-    h->tags = (uint64_t *)(void *)(h->shards + n_shards);
-    h->words = h->core.pool + wh_tessera_tree_words_(n, n_classes);
-    h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
-    while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
-        h->max_order--;
-    }
-    const uint64_t share = n / (n_shards * 32);
-    h->span_share = share < 64 ? (uint32_t)share : 64;
-    h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
-                               (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
-    h->tracks = h->core.tracks;
-    h->max_slot = (uint32_t)chunk;
+    h->tags = (uint64_t *)(void *)(h->shards + h->core.n_shards);
+    h->words = h->core.pool + wh_tessera_tree_words_(n, h->core.n_classes);
+}
+
+/* Classes that full warps have slabs of, and classes that packs serve well. */
+WH_FN_HOST void wh_tessera_plan_classes_(wh_tessera_ref *h) {
+    const uint32_t n_classes = h->core.n_classes, chunk_log2 = h->core.chunk_log2;
     h->core.max_warp_slab = 0;
     h->warp_slabs = 0;
     for (uint32_t c = WH_TESSERA_FINE + 4; c < n_classes; c += 5) {
@@ -738,29 +426,78 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
             h->exact |= (uint64_t)1 << c;
         }
     }
-    h->last_shard = n_shards - 1;
-    h->chunk_log2 = chunk_log2;
-    h->words_log2 = wh_tessera_words_log2(chunk_log2);
-    h->shard_scale = (uint32_t)(((uint64_t)n_shards << 16) / n_sms);
+}
+
+/* What the first spans leave: home chunks. */
+WH_FN_HOST void wh_tessera_plan_home_(wh_tessera_ref *h) {
+    const uint32_t n_shards = h->core.n_shards, n = h->core.n_chunks;
     uint32_t end = 0;
-    for (uint32_t c = 0; c < n_classes; c++) {
-        end = wh_tessera_first_end(wh_tessera_make_first(c, chunk_log2, h->max_order,
+    for (uint32_t c = 0; c < h->core.n_classes; c++) {
+        end = wh_tessera_first_end(wh_tessera_make_first(c, h->core.chunk_log2, h->max_order,
                                                          wh_tessera_shard_bytes(h->core), end),
                                    n_shards);
     }
     h->core.begin = (end + 63) >> 6 << 6;
-    h->core.home_chunks =
-        h->core.begin < n ? (uint32_t)(n - h->core.begin) / n_shards >> 6 << 6 : 0;
+    h->core.home_chunks = h->core.begin < n ? (n - h->core.begin) / n_shards >> 6 << 6 : 0;
     if (h->core.home_chunks == 0) {
-        h->core.max_warp_slab = 0; /* and by_places means nothing */
+        h->core.max_warp_slab = 0; /* and by_home_chunks means nothing */
         h->warp_slabs = 0;
         h->exact = 0;
         h->pack_above = h->pack_most = 0;
     } else {
         h->core.by_home_chunks = (uint32_t)(((uint64_t)1 << 32) / h->core.home_chunks) + 1;
-        h->pack_above = WH_TESSERA_SHORT << wh_tessera_granule_log2(chunk_log2);
+        h->pack_above = WH_TESSERA_SHORT << wh_tessera_granule_log2(h->core.chunk_log2);
         h->pack_most = h->max_slot >> 1;
     }
+}
+
+WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned char *memory,
+                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+    const uint64_t chunk =
+        tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
+    if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
+        return WH_BAD_ARGUMENT;
+    }
+    const uint32_t chunk_log2 = wh_log2_floor(chunk);
+    const uint32_t n_classes = wh_tessera_class_of((uint32_t)chunk) + 1;
+    plan->min_bytes =
+        wh_tessera_metadata_(1, wh_tessera_n_shards_(1, tuning, n_sms), n_classes, chunk_log2) +
+        2 * chunk;
+    plan->init_items = 1;
+    plan->metadata_bytes = bytes;
+    if (bytes < plan->min_bytes) {
+        return WH_HEAP_TOO_SMALL;
+    }
+    uint64_t n = bytes;
+    const uint64_t first = wh_tessera_fit_chunks_(memory, tuning, n_sms, chunk_log2, &n);
+    const uint32_t n_shards = wh_tessera_n_shards_(n, tuning, n_sms);
+    plan->metadata_bytes = bytes - (n << chunk_log2);
+    plan->init_items = wh_tessera_tree_words_(n, n_classes) + n;
+    h->core.meta = memory;
+    h->core.base = memory + first;
+    h->core.n_chunks = (uint32_t)n;
+    h->core.n_shards = (uint8_t)n_shards;
+    h->core.chunk_log2 = (uint8_t)chunk_log2;
+    h->core.n_classes = (uint8_t)n_classes;
+    h->core.share = (uint32_t)(n / n_shards) >> 2;
+    h->core.list_words = (uint32_t)wh_veb_words(wh_tessera_items((uint32_t)n));
+    wh_tessera_plan_pointers_(h);
+    h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
+    while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
+        h->max_order--;
+    }
+    const uint64_t share = n / (n_shards * 32);
+    h->span_share = share < 64 ? (uint32_t)share : 64;
+    h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
+                               (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
+    h->tracks = h->core.tracks;
+    h->max_slot = (uint32_t)chunk;
+    wh_tessera_plan_classes_(h);
+    h->last_shard = n_shards - 1;
+    h->chunk_log2 = chunk_log2;
+    h->words_log2 = wh_tessera_words_log2(chunk_log2);
+    h->shard_scale = (uint32_t)(((uint64_t)n_shards << 16) / n_sms);
+    wh_tessera_plan_home_(h);
     return WH_OK;
 }
 

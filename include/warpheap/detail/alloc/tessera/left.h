@@ -1,7 +1,7 @@
 /* alloc/tessera/left.h: how many blocks of a size malloc could give. Exact where only requests of
  * that size follow, on a quiet heap and one lane at a time, but for what the order of events
- * decides: see wh_tessera_left. Any loads are atomic, so it may be asked while lanes run. Tags:
- * tessera.h.
+ * decides: see wh_tessera_left. Any loads are atomic, so it may be asked while lanes run. May
+ * change: no part of the API.
  */
 #ifndef WH_ALLOC_TESSERA_LEFT_H
 #define WH_ALLOC_TESSERA_LEFT_H
@@ -13,16 +13,19 @@
 
 /* Which of the 64 chunks of a word of the pool there are. */
 WH_FN uint64_t wh_tessera_chunks_there_(wh_tessera_core g, uint32_t word) {
+    wh_assert_internal((word << 6) < g.n_chunks);
     const uint32_t n = g.n_chunks - (word << 6);
     return ~wh_ones_from_u64(n);
 }
 
 /* Those of these chunks of a word, bit for bit, that belong to what starts at `chunk`. */
 WH_FN uint64_t wh_tessera_chunks_with_(uint32_t chunk, uint64_t tag) {
-    const uint64_t n = wh_tessera_kind(tag) == WH_TESSERA_RUN ? tag >> 32
-                       : wh_tessera_kind(tag) == WH_TESSERA_SLAB || wh_tessera_is_pack(tag)
-                           ? wh_tessera_tag_chunks(tag)
-                           : 1;
+    uint64_t n = 1;
+    if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
+        n = tag >> 32;
+    } else if (wh_tessera_kind(tag) == WH_TESSERA_SLAB || wh_tessera_is_pack(tag)) {
+        n = wh_tessera_tag_chunks(tag);
+    }
     return wh_tessera_chunk_mask_(chunk, n < 64 ? (uint32_t)n : 64);
 }
 
@@ -31,6 +34,7 @@ WH_FN uint64_t wh_tessera_chunks_with_(uint32_t chunk, uint64_t tag) {
 /* Slots that free chunks of one word of the pool give to the class with this tag: malloc makes
  * slabs of them as large as it can, down to single chunks. */
 WH_FN uint64_t wh_tessera_left_in_chunks_(wh_tessera_core g, uint64_t tag, uint64_t chunks) {
+    wh_assert_internal(wh_tessera_kind(tag) == WH_TESSERA_SLAB);
     uint64_t slots = 0;
     WH_NO_UNROLL
     for (uint32_t order = wh_tessera_tag_order(tag); chunks != 0; order--) {
@@ -58,6 +62,7 @@ WH_FN uint64_t wh_tessera_left_in_chunks_(wh_tessera_core g, uint64_t tag, uint6
 /* Free blocks of a pack that would do for `least` granules; 0: this heap has no packs. */
 WH_FN uint32_t wh_tessera_left_in_pack_(wh_tessera_core g, const wh_tessera_slab_view *view,
                                         uint32_t least) {
+    wh_assert_internal(wh_tessera_is_pack(view->tag));
     const uint64_t word = wh_load_u64_relaxed(wh_tessera_words_of_(g, view->slab));
     uint32_t blocks = 0;
     WH_NO_UNROLL
@@ -74,6 +79,7 @@ WH_FN uint32_t wh_tessera_left_in_pack_(wh_tessera_core g, const wh_tessera_slab
  * nobody has a slot of, those of each shard by themselves, since malloc closes the cursors of one
  * shard, and uses up what they had, before those of the next. */
 WH_FN uint64_t wh_tessera_left_in_word_(const wh_tessera_core *ref, uint32_t c, uint32_t word) {
+    wh_assert_internal(c < ref->n_classes);
     const wh_tessera_core g = *ref;
     const uint64_t slab_tag = wh_tessera_header_of_(ref)->slab_tags[c];
     const uint64_t pool = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
@@ -135,6 +141,7 @@ typedef struct wh_tessera_run_places {
 } wh_tessera_run_places;
 
 WH_FN wh_tessera_run_places wh_tessera_run_places_(wh_tessera_core g, uint32_t keep) {
+    wh_assert_internal(keep != 0);
     const uint32_t words = (keep + 63) >> 6, all = g.n_chunks >> 6;
     const uint32_t rows = (all - (g.begin >> 6)) / words;
     wh_tessera_run_places p;
@@ -155,12 +162,14 @@ WH_FN uint32_t wh_tessera_places_before_(wh_tessera_run_places p, uint32_t x, in
 }
 
 WH_FN uint32_t wh_tessera_place_at_(wh_tessera_run_places p, uint32_t i) {
+    wh_assert_internal(i < p.n);
     return p.first + i / p.in_line * p.step + i % p.in_line * p.keep;
 }
 
 /* Runs that malloc gets of chunks [from, to) that are all free: at these places, and from what lies
  * before the first and behind the last of them. (Between two there is less than a run.) */
 WH_FN uint32_t wh_tessera_left_between_(wh_tessera_run_places p, uint32_t from, uint32_t to) {
+    wh_assert_internal(from < to);
     const uint32_t first = wh_tessera_places_before_(p, from, 0);
     const uint32_t end = wh_tessera_places_before_(p, to, 1);
     if (end <= first) {

@@ -1,6 +1,20 @@
 /* alloc/tessera/partial.h: what can be had without a span: free slots of partial slabs, small
- * slabs, what other cursors have left, and free blocks of packs (I4 to I6, T1, P1). Tags:
- * tessera.h.
+ * slabs, what other cursors have left, and free blocks of packs. It is no part of the API and may
+ * change.
+ *
+ * T1      claim, then validate: a taker that has not pinned the slab reads the tag again after its
+ *         cas. What it holds keeps the slab (tag.h I3). If the slab has become another class's, the
+ *         taker gives back the bits it took. Some of these may be tail bits; then the first slot of
+ *         that word is not to be had meanwhile. The taker sees the new tag: a bit that it took from
+ *         a word that was 0 when the tag was stored has been freed since (slab.h P1). The taker of
+ *         a pack's block then looks again where that slot's block lies, and whether it is large
+ *         enough
+ *
+ * Progress  a taker of a slot tries a few words. A taker of a block comes again only if its word
+ *         has changed under it. Full warps look again only if they got some, but for four looks in
+ *         vain, or two if they are of several classes
+ * Check   tests/unit/tessera_partial.c (slab.h I6, search.h X3), tests/unit/tessera_packs.c (T1),
+ *         tests/unit/tessera_warps.c (T1: late takers), tests/fault/tessera.c (T1)
  */
 #ifndef WH_ALLOC_TESSERA_LISTED_H
 #define WH_ALLOC_TESSERA_LISTED_H
@@ -12,6 +26,7 @@
 
 /* Where the caller notes what slab of class c it took slots of. */
 WH_FN uint32_t *wh_tessera_reuse_at_(wh_tessera_shard *own_shard, uint32_t c) {
+    wh_assert_internal(c < WH_TESSERA_CLASSES);
     const uint32_t id = (uint32_t)wh_thread_id();
     return &own_shard->cursors[c].reuse[(id + id / 32) % WH_TESSERA_REUSES];
 }
@@ -21,12 +36,17 @@ WH_FN uint32_t *wh_tessera_reuse_at_(wh_tessera_shard *own_shard, uint32_t c) {
  * all the tail bits. */
 WH_FN uint64_t wh_tessera_choose_(uint64_t w, uint32_t slots, uint32_t i, uint32_t r,
                                   uint32_t seed) {
+    wh_assert_internal(r - 1 < 64 && 64 * i < slots);
     const uint64_t tail = wh_tessera_tail_bits(slots, i);
     const int has_tail = WH_PLANT(tessera_t1_past, (w & tail) == tail, 1); /* T1 */
     w &= wh_tessera_slot_bits(slots, i) & (has_tail ? ~(uint64_t)0 : ~(uint64_t)1);
-    return w == 0   ? 0
-           : r == 1 ? (uint64_t)1 << wh_select64(w, wh_tessera_pick_(seed, wh_popc64(w)))
-                    : wh_lowest_bits(w, r);
+    if (w == 0) {
+        return 0;
+    }
+    if (r == 1) {
+        return (uint64_t)1 << wh_select64(w, wh_tessera_pick_(seed, wh_popc64(w)));
+    }
+    return wh_lowest_bits(w, r);
 }
 
 /* Takes up to r free slots of a slab of several words, one of these: from one word on, another one
@@ -35,6 +55,8 @@ WH_FN uint64_t wh_tessera_choose_(uint64_t w, uint32_t slots, uint32_t i, uint32
 WH_FN wh_tessera_grant wh_tessera_take_wide_(wh_tessera_core g, uint32_t shard, uint32_t slab,
                                              uint64_t tag, uint32_t slots, uint32_t r,
                                              uint32_t *opened, int *more) {
+    wh_assert_internal(slots > 64 && r != 0);
+    wh_assert_expensive(wh_load_u32_relaxed(wh_tessera_state_at_(g, slab)) >= WH_TESSERA_PINNER);
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
     uint64_t *words = wh_tessera_words_of_(g, slab);
     const uint32_t n_words = (slots + 63) >> 6;
@@ -77,6 +99,7 @@ WH_FN wh_tessera_grant wh_tessera_take_wide_(wh_tessera_core g, uint32_t shard, 
  * taken it off, and it is put back if it may have more. */
 WH_FN wh_tessera_grant wh_tessera_take_from_(wh_tessera_core g, uint32_t shard, uint32_t c,
                                              uint32_t slab, uint32_t r, int off) {
+    wh_assert_internal(c < g.n_classes && r != 0);
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
     uint64_t *tag_at = wh_tessera_tag_at_(g, slab);
     const uint64_t tag = wh_load_u64_acquire(tag_at);
@@ -137,6 +160,7 @@ WH_FN wh_tessera_grant wh_tessera_take_from_(wh_tessera_core g, uint32_t shard, 
  * none leave the list. It ends early when a search for all begins (X3). */
 WH_FN_SLOW wh_tessera_grant wh_tessera_take_partial_(const wh_tessera_core *g, uint32_t shard,
                                                      uint32_t c, uint32_t r, uint32_t most) {
+    wh_assert_internal(c < g->n_classes && r != 0);
     const wh_veb list = wh_tessera_partial_list_(*g, c);
     const uint32_t *lock = &wh_tessera_header_of_(g)->search_lock;
     uint32_t *reuse_at = wh_tessera_reuse_at_(wh_tessera_shard_at_(*g, shard), c);
@@ -190,6 +214,7 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_take_partial_(const wh_tessera_core *g, u
 /* Whether slots of class c may be on the partial list, for who has this hint, and may be taken: not
  * while others search for all (X3). */
 WH_FN int wh_tessera_may_take_partial_(wh_tessera_core g, uint32_t c, uint32_t hint) {
+    wh_assert_internal(c < g.n_classes);
     const wh_veb list = wh_tessera_partial_list_(g, c);
     const uint32_t lock = wh_load_u32_relaxed(&wh_tessera_header_(g)->search_lock);
     const uint64_t any_partial = wh_load_u64_relaxed(wh_veb_word(list, wh_veb_words(list.n) - 1));
@@ -209,6 +234,7 @@ typedef struct wh_tessera_word_view {
  * (spread_), whose slabs have up to n_words words. */
 WH_FN wh_tessera_word_view wh_tessera_view_word_(wh_tessera_core g, uint32_t c, uint32_t n_words,
                                                  uint32_t hint, uint32_t at) {
+    wh_assert_internal(n_words - 1 < 16 && hint <= g.n_chunks);
     const wh_veb list = wh_tessera_partial_list_(g, c);
     wh_tessera_word_view view;
     view.slab = hint - 1;
@@ -258,6 +284,8 @@ WH_FN wh_tessera_word_view wh_tessera_view_word_(wh_tessera_core g, uint32_t c, 
 WH_FN wh_tessera_grant wh_tessera_take_viewed_(wh_tessera_core g, uint32_t shard,
                                                wh_tessera_word_view view, uint32_t r, uint32_t seed,
                                                uint64_t *rest) {
+    wh_assert_internal(view.w != 0 && view.w != WH_TESSERA_ALL_FREE && r != 0);
+    wh_assert_expensive(wh_tessera_in_take_(wh_tessera_shard_at_(g, shard)));
     uint64_t *word = &wh_tessera_words_of_(g, view.slab)[view.at];
     uint64_t w = view.w;
     uint64_t bits = wh_tessera_choose_(w, view.slots, view.at, r, seed);
@@ -292,6 +320,7 @@ WH_FN wh_tessera_grant wh_tessera_take_viewed_(wh_tessera_core g, uint32_t shard
  * the list of class c. I6: or a free has come in between. */
 WH_FN void wh_tessera_remove_partial_(wh_tessera_core g, uint32_t c, uint32_t n_words,
                                       wh_tessera_word_view view) {
+    wh_assert_internal(n_words - 1 < 16);
     if (wh_veb_remove(wh_tessera_partial_list_(g, c), wh_tessera_item(g.n_chunks, view.slab))) {
         const uint64_t *words = wh_tessera_words_of_(g, view.slab);
         const uint64_t now = wh_load_u64_acquire(wh_tessera_tag_at_(g, view.slab));
@@ -316,6 +345,7 @@ WH_FN void wh_tessera_remove_partial_(wh_tessera_core g, uint32_t c, uint32_t n_
 WH_FN wh_tessera_grant wh_tessera_look_once_(wh_tessera_core g, uint32_t shard, uint32_t c,
                                              uint32_t r, uint32_t n_words, uint32_t *hint_at,
                                              uint32_t hint, uint32_t seed) {
+    wh_assert_internal(c < g.n_classes && r != 0);
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
     const wh_tessera_word_view view = wh_tessera_view_word_(g, c, n_words, hint, seed);
     uint64_t rest = 0;
@@ -341,6 +371,7 @@ WH_FN wh_tessera_grant wh_tessera_look_once_(wh_tessera_core g, uint32_t shard, 
  * What it does not find, the slow path may. */
 WH_FN wh_tessera_grant wh_tessera_take_each_(const wh_tessera_core *g, wh_tessera_shard *own_shard,
                                              uint32_t shard, uint32_t c, uint32_t r) {
+    wh_assert_internal(c < g->n_classes);
     const wh_tessera_core core = *g;
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
     uint32_t *hint_at = wh_tessera_reuse_at_(own_shard, c);
@@ -390,6 +421,8 @@ WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(const wh_tessera_core *g,
                                                      wh_tessera_shard *own_shard, wh_mask lanes,
                                                      uint32_t shard, uint32_t c, int need, void *p,
                                                      uint32_t turn) {
+    wh_assert_internal(wh_tessera_in_mask_(lanes));
+    wh_assert_internal(!need || (p == NULL && c < g->n_classes));
     const uint32_t leader = wh_mask_leader(lanes);
     const uint32_t cls_of = c != WH_TESSERA_NO_CLASS ? c : 0;
     const wh_tessera_core core = *g;
@@ -429,6 +462,7 @@ WH_FN_SLOW wh_tessera_served wh_tessera_take_groups_(const wh_tessera_core *g,
 
 /* The block that has been taken of a pack. */
 WH_FN void *wh_tessera_granted_block_(const wh_tessera_core *g, wh_tessera_grant grant) {
+    wh_assert_internal((grant.at & WH_TESSERA_BLOCK) != 0);
     return g->base + ((grant.at & ~WH_TESSERA_BLOCK) >> 16 << g->chunk_log2) +
            ((grant.at & 0xffff) << wh_tessera_granule_log2(g->chunk_log2));
 }
@@ -437,6 +471,7 @@ WH_FN void *wh_tessera_granted_block_(const wh_tessera_core *g, wh_tessera_grant
  * for the caller, the others go on the partial list. */
 WH_FN_SLOW wh_tessera_grant wh_tessera_take_small_(const wh_tessera_core *g, uint32_t shard,
                                                    uint32_t c, uint32_t r) {
+    wh_assert_internal(c < g->n_classes && r != 0);
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
     const uint32_t ticket = wh_tessera_begin_take_(*g, shard);
@@ -458,6 +493,7 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_take_small_(const wh_tessera_core *g, uin
 /* Up to r slots from the cursor of any shard, of this one and then of the nearest that has some. */
 WH_FN_SLOW wh_tessera_grant wh_tessera_steal_(const wh_tessera_core *g, uint32_t shard, uint32_t c,
                                               uint32_t r) {
+    wh_assert_internal(shard < g->n_shards && c < g->n_classes && r != 0);
     WH_NO_UNROLL
     for (uint32_t first = 0; first < g->n_shards; first += 8) {
         uint32_t open = 0; /* which words of eight shards' cursors */
@@ -490,6 +526,7 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_steal_(const wh_tessera_core *g, uint32_t
  * the pool. 0: it has been a partial slab, and somebody is looking at it. */
 WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t shard, uint32_t slab,
                                    wh_tessera_class cls) {
+    wh_assert_internal((slab & ((1u << wh_tessera_order(cls)) - 1)) == 0);
     if (cls.slots <= 64) { /* I2: nobody has had a bit of it, nor may a double free now */
         wh_store_u64_relaxed(wh_tessera_words_of_(g, slab), ~(uint64_t)0);
     } else {
@@ -508,6 +545,9 @@ WH_FN int wh_tessera_return_fresh_(wh_tessera_core g, uint32_t shard, uint32_t s
  * lanes of mask, with the same arguments, a slab each. */
 WH_FN_SLOW void wh_tessera_give_span_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                       uint32_t u, uint64_t span) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(u < g->n_classes && wh_tessera_has_slots_(span));
+    wh_assert_expensive(wh_tessera_same_(mask, span));
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[u];
     const uint32_t from = wh_tessera_span_position(span), end = wh_tessera_span_slots(span);
     const uint32_t lanes = wh_popc32(mask);
@@ -534,6 +574,7 @@ WH_FN_SLOW void wh_tessera_give_span_(const wh_tessera_core *g, wh_mask mask, ui
 
 /* Whether a cursor of shard s has slots left. */
 WH_FN int wh_tessera_has_rest_(wh_tessera_core g, uint32_t s) {
+    wh_assert_internal(s < g.n_shards);
     uint32_t left = 0;
     WH_NO_UNROLL
     for (uint32_t first = 0; first < g.n_classes; first += 8) {
@@ -553,6 +594,8 @@ WH_FN int wh_tessera_has_rest_(wh_tessera_core g, uint32_t s) {
  * the same arguments: a shard each to look at, then a cursor each to close, then a slab each to
  * give back. */
 WH_FN_SLOW int wh_tessera_detach_(const wh_tessera_core *g, wh_mask mask, uint32_t shard) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_expensive(wh_tessera_same_(mask, shard));
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const int leads = rank == 0;
     WH_NO_UNROLL
@@ -629,6 +672,7 @@ WH_FN wh_tessera_pack_view wh_tessera_view_pack_(wh_tessera_core g, uint32_t pac
 WH_FN wh_tessera_grant wh_tessera_claim_block_(wh_tessera_core g, uint32_t shard, uint32_t pack,
                                                uint32_t least, wh_tessera_pack_view view,
                                                int *raced) {
+    wh_assert_internal(view.fit != 0 && view.word != WH_TESSERA_ALL_FREE && least != 0);
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
     const uint64_t tail = wh_tessera_tail_bits(wh_tessera_pack_slots(view.tag), 0);
     const uint64_t bit = (uint64_t)1 << WH_TESSERA_FIT_SLOT(view.fit);
@@ -655,6 +699,7 @@ WH_FN wh_tessera_grant wh_tessera_claim_block_(wh_tessera_core g, uint32_t shard
 /* A free block for `least` granules of the pack that is or was at this chunk. */
 WH_FN_SLOW wh_tessera_grant wh_tessera_take_block_(const wh_tessera_core *g, uint32_t shard,
                                                    uint32_t pack, uint32_t least) {
+    wh_assert_internal(pack < g->n_chunks && least != 0);
     const wh_tessera_core core = *g;
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
     (void)wh_fetch_add_u32_acq_rel(&wh_tessera_shard_at_(core, shard)->takes_begun, 1); /* P4 */
@@ -680,6 +725,7 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_take_block_(const wh_tessera_core *g, uin
  * slow path, each of which looks elsewhere, as what one finds may not do. */
 WH_FN_SLOW wh_tessera_grant wh_tessera_take_packed_(const wh_tessera_core *g, wh_mask mask,
                                                     uint32_t shard, uint32_t least, uint32_t turn) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const wh_tessera_core core = *g;
     const wh_veb list = wh_tessera_partial_list_(core, core.n_classes);
     const uint32_t first = wh_spread32((uint32_t)wh_thread_id()) +

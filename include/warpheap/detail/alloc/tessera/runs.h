@@ -1,5 +1,15 @@
 /* alloc/tessera/runs.h: requests of more than a chunk, and alignments: chunks in a row, and NULL
- * for want of them. Tags: tessera.h.
+ * for want of them. It is no part of the API and may change.
+ *
+ * run_lock  exchange acquire, by a lane whose warp may close cursors for a run or set a verdict
+ *         of runs; store release. run_news: relaxed, how often cursors have been closed
+ *
+ * The rules are those of search.h: X1 without its step (3), and X2 for run_verdict.
+ *
+ * Progress  a warp searches the pool without the lock, again only if another take got part of what
+ *         it had found. While one warp has the lock the others look at it; that one waits for
+ * nobody Cost    4 tries in home chunks, from the back of the heap; then a search of the pool's
+ * lowest level, a word a lane
  */
 #ifndef WH_ALLOC_TESSERA_RUNS_H
 #define WH_ALLOC_TESSERA_RUNS_H
@@ -12,6 +22,7 @@
 /* Tags claimed chunks as one run and returns it: lane `rank` of n that share the work. */
 WH_FN void *wh_tessera_make_run_(wh_tessera_core g, uint64_t first, uint64_t chunks, uint32_t rank,
                                  uint32_t n) {
+    wh_assert_internal(chunks - 1 < g.n_chunks && first + chunks <= g.n_chunks && rank < n);
     uint64_t *tags = wh_tessera_tag_at_(g, (uint32_t)first);
     for (uint32_t i = rank == 0 ? n : rank; i < (uint32_t)chunks; i += n) {
         wh_store_u64_relaxed(&tags[i], WH_TESSERA_INNER); /* so that a free of it is seen */
@@ -68,6 +79,9 @@ WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks
 WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
                                          uint32_t shard, uint64_t end, uint64_t chunks,
                                          uint64_t keep, uint64_t align) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && (mask >> owner & 1) != 0);
+    wh_assert_internal(keep != 0 && keep <= chunks && wh_is_pow2(align));
+    wh_assert_expensive(wh_tessera_same_(mask, chunks) && wh_tessera_same_(mask, end));
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint64_t all = ((uint64_t)g->n_chunks + 63) >> 6;
     for (;;) {
@@ -109,6 +123,8 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
 WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
                                            uint32_t shard, uint64_t chunks, uint64_t keep,
                                            uint64_t align) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && (mask >> owner & 1) != 0);
+    wh_assert_expensive(wh_tessera_is_locked_(&wh_tessera_header_(*g)->run_lock));
     const int owns = wh_lane_id() == owner;
     /* First without disturbing the cursors. */
     uint64_t got = wh_tessera_take_run_(g, mask, owner, shard, UINT64_MAX, chunks, keep, align);
@@ -151,6 +167,7 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mas
 /* Whether a verdict says that there is no run of so many chunks. X2. All lanes of mask; each lane
  * for itself. */
 WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint64_t chunks) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t verdict = wh_load_u64_acquire(&wh_tessera_header_(g)->run_verdict);
     const int fits = (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff);
     return wh_any(mask, fits) &&
@@ -166,6 +183,8 @@ WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint64_t chunks) {
  * search one by one. */
 WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_t shard, uint64_t n,
                                  uint64_t align) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(wh_is_pow2(align));
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t keep = (n >> g->chunk_log2) + ((n & (chunk - 1)) != 0);

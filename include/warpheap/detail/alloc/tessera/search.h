@@ -1,5 +1,42 @@
 /* alloc/tessera/search.h: whether there is anything at all: the search before NULL, for all who
- * wait, and verdicts (X1 to X3, P4, P6, P8). Tags: tessera.h.
+ * wait, and verdicts. It is no part of the API and may change.
+ *
+ * search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others look
+ *         at it, relaxed, and take nothing meanwhile
+ * oom_tickets   requests that wanted to know: fetch_add acq_rel, which gives each its number
+ * oom_classes   a hint, of which classes they were: or, relaxed, before that; the searcher: and
+ * oom_verdict, oom_answered   per class: the events and frees at which a full search found nothing;
+ *         the requests (below that number) that had asked before it began. Requests that take no
+ *         block of a pack have their own. Stored, release, by the searcher
+ *
+ * X1      exact out-of-memory: NULL only if one warp, which has search_lock, has seen, in this
+ * order, (1) that takes_begun = takes_done, for all classes, since a taker of any may hold a slot
+ *             of this one for a while (partial.h T1) or keep a slab from going back (slab.h I5)
+ *         (2) that every cursor was used up or has been closed
+ *         (3) that no word of a slab of the class had a free slot and, if the caller takes blocks
+ *             of packs, no pack a free one that would do for the class's largest request (fits_)
+ *         (4) that the pool was empty on its lowest level
+ *         and then that takes_begun and attached are as before and no cursor is between two spans.
+ *         Without a take, what is available in (3) and (4) only grows or moves from a slab to the
+ *         pool, so the search would have seen what was there after (2). A slab on that move counts
+ *         as free: empty and not in the pool, or EMPTY. A span that is claimed without a bracket
+ *         leaves its cursor between two spans meanwhile: (2) and the last look see that
+ * X2      a verdict holds while no events come: every free that has returned has counted one
+ * X3      a verdict holds for all who had asked before its search began, whatever has been freed
+ *         since: at one moment of their calls there was nothing for them. A search looks at the
+ *         classes of all who had asked, so one answers all who wait
+ *
+ * P8      a request gets its number behind the caller's last free (and those of the lanes that it
+ *         asks with: a sync), acq_rel -> the search reads oom_tickets by an atomic, acq_rel, before
+ *         it looks at anything (its other lanes: a sync). So it sees what a request with a lower
+ *         number has freed. Its verdict, store release -> the lane that asks, acquire
+ *
+ * Progress  the search waits for takes under way, which end by themselves, a bounded number of
+ *         times, so it ends. New takes do not begin meanwhile, but for those that had looked at the
+ *         lock before. So a lane that asks is told NULL by the search after the one under way, or
+ *         finds something, or others have taken something
+ * Check   tests/unit/tessera_exhausted.c (X3, progress), tests/unit/tessera_partial.c (X3),
+ *         tests/unit/tessera_packs.c (X1), tests/fault/tessera.c (X1 to X3, P8)
  */
 #ifndef WH_ALLOC_TESSERA_SEARCH_H
 #define WH_ALLOC_TESSERA_SEARCH_H
@@ -12,6 +49,7 @@
 /* X1 (2): whether no cursor has slots left or is between two spans. All lanes of mask, four cursors
  * each at a time. */
 WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask mask) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint32_t n = (uint32_t)g.n_shards << 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint32_t left = 0;
@@ -39,15 +77,22 @@ WH_FN int wh_tessera_used_up_(wh_tessera_core g, wh_mask mask) {
 
 /* The caller's part of the sum of these over all shards. All lanes of mask. */
 WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(what <= WH_TESSERA_TAKES_BEGUN);
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     uint64_t sum = 0;
     WH_NO_UNROLL
     for (uint32_t i = rank; i < g.n_shards; i += lanes) {
         const wh_tessera_shard *shard = wh_tessera_shard_at_(g, i);
-        sum += wh_load_u32_relaxed(what <= WH_TESSERA_FREES        ? &shard->events
-                                   : what == WH_TESSERA_ATTACHED   ? &shard->attached
-                                   : what == WH_TESSERA_TAKES_DONE ? &shard->takes_done
-                                                                   : &shard->takes_begun);
+        const uint32_t *count = &shard->takes_begun;
+        if (what <= WH_TESSERA_FREES) {
+            count = &shard->events;
+        } else if (what == WH_TESSERA_ATTACHED) {
+            count = &shard->attached;
+        } else if (what == WH_TESSERA_TAKES_DONE) {
+            count = &shard->takes_done;
+        }
+        sum += wh_load_u32_relaxed(count);
         sum += what == WH_TESSERA_FREES ? wh_load_u32_relaxed(&shard->frees) : 0;
     }
     wh_fence();
@@ -56,6 +101,7 @@ WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) 
 
 /* The sum of all lanes' parts, 40 bits of it. All lanes of mask. */
 WH_FN uint64_t wh_tessera_total_(wh_mask mask, uint64_t part) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t low = wh_reduce_add_u32(mask, wh_low_u32(part) & 0xfffff);
     const uint64_t high = wh_reduce_add_u32(mask, (uint32_t)(part >> 20));
     return ((high << 20) + low) & 0xffffffffff;
@@ -63,12 +109,14 @@ WH_FN uint64_t wh_tessera_total_(wh_mask mask, uint64_t part) {
 
 /* Whether no take is under way: X1 (1). All lanes of mask. */
 WH_FN int wh_tessera_is_quiet_(wh_tessera_core g, wh_mask mask) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t done = wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_TAKES_DONE));
     return wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_TAKES_BEGUN)) == done;
 }
 
 /* The or of all lanes' values. All lanes of mask. */
 WH_FN uint64_t wh_tessera_or_all_(wh_mask mask, uint64_t v) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint32_t high = wh_reduce_or_u32(mask, wh_high_u32(v));
     return (uint64_t)high << 32 | wh_reduce_or_u32(mask, wh_low_u32(v));
 }
@@ -77,6 +125,9 @@ WH_FN uint64_t wh_tessera_or_all_(wh_mask mask, uint64_t v) {
  * blocks have (pack_scan_). All of a slab that lies between the free that made it empty and the
  * pool is free. `word`: its first one. */
 WH_FN uint32_t wh_tessera_free_in_(wh_tessera_core g, uint32_t chunk, uint64_t tag, uint64_t word) {
+    wh_assert_internal((wh_tessera_is_pack(tag) && wh_tessera_pack_at(tag) == 0) ||
+                       (wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
+                        (chunk & (wh_tessera_tag_chunks(tag) - 1)) == 0));
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (slots <= 64) {
         const uint64_t free = word & wh_tessera_slot_bits(slots, 0);
@@ -116,11 +167,13 @@ typedef struct wh_tessera_heap_view {
 /* Whether that is something for a lane that asks for slots of class c or, if least is not 0, a
  * block of a pack of so many granules. */
 WH_FN int wh_tessera_view_has_(wh_tessera_heap_view view, uint32_t c, uint32_t least) {
+    wh_assert_internal(c < WH_TESSERA_CLASSES);
     return (view.classes >> c & 1) != 0 ||
            (least != 0 && wh_tessera_fits_(view.lengths, least) != 0);
 }
 /* A pack with a block for `least` granules, which is seen. */
 WH_FN uint32_t wh_tessera_best_pack_(wh_tessera_heap_view view, uint32_t least) {
+    wh_assert_internal(wh_tessera_fits_(view.lengths, least) != 0);
     return least <= WH_TESSERA_SHORT ? view.shorter : view.longest;
 }
 WH_FN wh_tessera_heap_view wh_tessera_no_heap_view_(void) {
@@ -132,6 +185,7 @@ WH_FN wh_tessera_heap_view wh_tessera_no_heap_view_(void) {
 }
 /* Which of the lanes' packs has the longest block of these lengths, of each pack. */
 WH_FN uint32_t wh_tessera_longest_(wh_mask mask, uint32_t lengths, uint32_t pack) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint32_t most = wh_reduce_max_u32(mask, lengths);
     return wh_shfl_u32(mask, pack, wh_mask_leader(wh_ballot(mask, lengths == most)));
 }
@@ -146,6 +200,9 @@ WH_FN uint32_t wh_tessera_longest_(wh_mask mask, uint32_t lengths, uint32_t pack
 WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_mask mask,
                                                  uint32_t shard, uint64_t classes, uint32_t c,
                                                  uint32_t least, uint32_t most, int locked) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(most <= g->n_chunks || !locked);
+    wh_assert_expensive(!locked || wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
     const wh_tessera_core core = *g;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const uint64_t asked_classes =
@@ -217,9 +274,10 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_ma
             wh_fence(); /* who sees words cleared sees EMPTY */
             for (uint32_t k = 0; k < 8; k++) {
                 const uint32_t at = from + first + k * lanes;
-                const uint32_t chunk = (wide >> k & 1) == 0 ? 0
-                                       : at < core.n_chunks ? at
-                                                            : at - core.n_chunks;
+                uint32_t chunk = 0;
+                if ((wide >> k & 1) != 0) {
+                    chunk = at < core.n_chunks ? at : at - core.n_chunks;
+                }
                 const uint32_t state = wh_load_u32_relaxed(wh_tessera_state_at_(core, chunk));
                 empty |= (wide >> k & 1) != 0 && state == WH_TESSERA_EMPTY;
             }
@@ -254,6 +312,8 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_ma
  * available since (X2). All lanes of mask; asks: of whom. */
 WH_FN int wh_tessera_oom_known_(wh_tessera_core g, wh_mask mask, int asks, uint32_t c, int packs,
                                 uint64_t number, int old) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(!asks || c < g.n_classes);
     wh_tessera_header *header = wh_tessera_header_(g);
     const uint64_t verdict = asks && old ? wh_load_u64_acquire(&header->oom_verdict[packs][c]) : 0;
     const int is_younger = asks && wh_load_u64_acquire(&header->oom_answered[packs][c]) > number;
@@ -271,6 +331,8 @@ WH_FN int wh_tessera_oom_known_(wh_tessera_core g, wh_mask mask, int asks, uint3
  * nothing, and what they have seen; stopped: they have not seen all, or not at one moment. */
 WH_FN_SLOW wh_tessera_heap_view wh_tessera_search_(const wh_tessera_core *g, wh_mask mask,
                                                    uint32_t shard, uint32_t c, uint32_t least) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_expensive(wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t lanes = wh_popc32(mask);
     const uint64_t own_classes =
@@ -344,6 +406,8 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_search_(const wh_tessera_core *g, wh_
  * NO_NUMBER; may_search: or else only what verdicts say. All lanes of mask. */
 WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                      uint32_t c, int packs, int may_search, uint64_t *number) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(c < g->n_classes || c == WH_TESSERA_NO_CLASS);
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;
@@ -410,10 +474,13 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
     }
     const int has_pack =
         least != 0 && wh_tessera_fits_(view.lengths, least) != 0 && (view.classes >> c & 1) == 0;
-    return !asks      ? found
-           : has_pack ? 2 + wh_tessera_best_pack_(view, least)
-           : view.stopped || wh_tessera_view_has_(view, c, 0) ? WH_TESSERA_AGAIN
-                                                              : WH_TESSERA_NONE;
+    if (!asks) {
+        return found;
+    }
+    if (has_pack) {
+        return 2 + wh_tessera_best_pack_(view, least);
+    }
+    return view.stopped || wh_tessera_view_has_(view, c, 0) ? WH_TESSERA_AGAIN : WH_TESSERA_NONE;
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -1,5 +1,6 @@
-/* alloc/tessera/slow.h: the slow path of slots, for lanes whose cursors are closed, in steps of all
- * groups of a warp. Tags: tessera.h.
+/* alloc/tessera/slow.h: the slow path of slots, for lanes whose cursors are closed. All groups of a
+ * warp go in steps, so that none waits while another one works. It is no part of the API and may
+ * change.
  */
 #ifndef WH_ALLOC_TESSERA_SLOW_H
 #define WH_ALLOC_TESSERA_SLOW_H
@@ -14,6 +15,7 @@
  */
 WH_FN_SLOW wh_tessera_grant wh_tessera_attempt_(const wh_tessera_core *g, uint32_t shard,
                                                 uint32_t c, uint32_t r, int may_reopen, int packs) {
+    wh_assert_internal(c < g->n_classes && r - 1 < WH_WARP_SIZE);
     uint64_t *at = wh_tessera_span_at_(*g, shard, c, 0);
     const uint64_t now = wh_load_u64_relaxed(at);
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
@@ -78,13 +80,16 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_attempt_(const wh_tessera_core *g, uint32
  * who waits for that looks at little, since it is in the way of the search. */
 WH_FN int wh_tessera_would_take_partial_(wh_tessera_core g, wh_tessera_shard *own_shard, uint32_t c,
                                          int may_reopen) {
+    wh_assert_internal(c < g.n_classes);
     const uint64_t now = wh_load_u64_relaxed(&own_shard->cursors[c].span);
     const int pool_was_empty = wh_load_u32_relaxed(&own_shard->pool_was_empty) != 0;
-    return wh_tessera_is_open_(now) || wh_load_u32_relaxed(&wh_tessera_header_(g)->search_lock) != 0
-               ? 0
-           : wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK
-               ? pool_was_empty || wh_load_u32_relaxed(&own_shard->home_was_empty) != 0
-               : pool_was_empty || !may_reopen || !wh_tessera_any_(wh_tessera_pool_(g));
+    if (wh_tessera_is_open_(now) || wh_load_u32_relaxed(&wh_tessera_header_(g)->search_lock) != 0) {
+        return 0;
+    }
+    if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) {
+        return pool_was_empty || wh_load_u32_relaxed(&own_shard->home_was_empty) != 0;
+    }
+    return pool_was_empty || !may_reopen || !wh_tessera_any_(wh_tessera_pool_(g));
 }
 
 /* Malloc's slow path of slots, for what await cannot do. All lanes of mask call; `lanes` is the
@@ -94,6 +99,10 @@ WH_FN int wh_tessera_would_take_partial_(wh_tessera_core g, wh_tessera_shard *ow
 WH_FN_SLOW void *wh_tessera_slow_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes,
                                   uint32_t shard, uint32_t c, int packs, int attach, uint32_t which,
                                   uint64_t last, void *p) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && wh_tessera_in_mask_(lanes) &&
+                       (lanes & ~mask) == 0);
+    wh_assert_internal(c < g->n_classes || (c == WH_TESSERA_NO_CLASS && !attach));
+    wh_assert_internal(which < 2);
     const uint32_t leader = wh_mask_leader(lanes);
     const int leads = wh_lane_id() == leader;
     int need = p == NULL && c != WH_TESSERA_NO_CLASS;

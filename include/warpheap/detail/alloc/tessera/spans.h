@@ -1,11 +1,29 @@
-/* alloc/tessera/spans.h: spans of slabs, from the pool to a cursor: where they are sought and
- * claimed, how their slabs are tagged, and how a refiller attaches them (C1, P2). Tags: tessera.h.
+/* alloc/tessera/spans.h: spans: from the pool to a cursor. Where a refiller seeks and claims
+ * chunks, how it formats them as slabs, and how it attaches the span. It is no part of the API and
+ * may change.
+ *
+ * Cursor  span, spare: malloc: fetch_add of the position, acquire. The refiller (C1): store
+ *         release. detach: cas to CLOSED. reopen: cas from CLOSED (span: to UNDER_WAY; spare: to
+ *         VACANT)
+ * C1      refiller: the lane whose add passes the last slot of a span, from at or before it. There
+ *         is one for each published span, since positions only grow, and it alone stores the word's
+ *         next value. Positions do not overflow: a lane that finds one MOST_OVER past the end adds
+ *         to neither word of the cursor until that one has changed (wh_tessera_is_over_)
+ * I8      held = the chunks of what the shard's cursors have in them, when quiet
+ * P2      span published: store release -> malloc: fetch_add acquire. What the other lanes of the
+ *         refiller's warp have claimed (steps.h P3), formatted and begun (steps.h P4) comes before:
+ *         a sync of them
+ *
+ * Progress  a refiller waits for nobody. A full warp's comes again only when it has seen free words
+ *         in one of the shard's stripes, and gets these unless another take was faster
+ * Check   tests/unit/tessera_spans.c (C1, P2), tests/unit/tessera_warps.c (C1: no word overflows),
+ *         tests/fault/tessera.c (P2), wh_tessera_check (I8)
  */
 #ifndef WH_ALLOC_TESSERA_SPANS_H
 #define WH_ALLOC_TESSERA_SPANS_H
 
 #include "warpheap/core/hash.h"
-#include "warpheap/detail/alloc/tessera/steps.h"
+#include "warpheap/detail/alloc/tessera/slab.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -14,6 +32,8 @@
  * end_take. */
 WH_FN_SLOW uint64_t wh_tessera_claim_span_(const wh_tessera_core *g, uint32_t shard,
                                            uint32_t ticket, uint32_t most, uint32_t least) {
+    wh_assert_internal(shard < g->n_shards && least <= most && most <= WH_TESSERA_MAX_SPAN_LOG2);
+    wh_assert_expensive(wh_tessera_in_take_(wh_tessera_shard_at_(*g, shard)));
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint32_t place = wh_tessera_search_start_(g->n_chunks, g->n_shards, shard, ticket, most);
     const uint64_t start = place < g->n_chunks ? place : 0;
@@ -59,6 +79,9 @@ WH_FN_SLOW uint64_t wh_tessera_claim_span_(const wh_tessera_core *g, uint32_t sh
  * of `n`. alone: a constant, n is 1. */
 WH_FN void wh_tessera_format_(wh_tessera_core g, uint64_t tag, uint32_t first, uint32_t chunks,
                               uint32_t rank, uint32_t n, int alone) {
+    wh_assert_internal(wh_tessera_kind(tag) == WH_TESSERA_SLAB && rank < n && (!alone || n == 1));
+    wh_assert_internal(((first | chunks) & (wh_tessera_tag_chunks(tag) - 1)) == 0);
+    wh_assert_internal(first + chunks <= g.n_chunks);
     const uint32_t step = wh_tessera_tag_order(tag) + wh_tessera_words_log2(g.chunk_log2);
     const uint32_t slabs = chunks >> wh_tessera_tag_order(tag);
     uint64_t *tags = wh_tessera_tag_at_(g, first) + rank; /* moved on: the fewest instructions */
@@ -97,6 +120,7 @@ WH_FN void wh_tessera_format_(wh_tessera_core g, uint64_t tag, uint32_t first, u
  * one span after the other. */
 WH_FN void wh_tessera_format_all_(wh_tessera_core g, wh_mask mask, uint64_t tag, uint32_t first,
                                   uint32_t chunks) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint32_t rank = wh_mask_rank(mask), n = wh_popc32(mask);
     const wh_mask spans = wh_ballot(mask, chunks != 0);
     WH_NO_UNROLL
@@ -112,6 +136,8 @@ WH_FN void wh_tessera_format_all_(wh_tessera_core g, wh_mask mask, uint64_t tag,
  * others. */
 WH_FN uint64_t wh_tessera_make_span_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                      uint32_t c, uint64_t claim) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_assert_internal(claim == 0 || c < g->n_classes);
     const uint32_t chunks = (uint32_t)(claim >> 32);
     const uint32_t own_shard = chunks != 0 ? c : 0;
     const wh_tessera_header *header = wh_tessera_header_of_(g);
@@ -125,6 +151,7 @@ WH_FN uint64_t wh_tessera_make_span_(const wh_tessera_core *g, wh_mask mask, uin
 
 /* Word 0 or 1 of a cursor: its span or its spare one. */
 WH_FN uint64_t *wh_tessera_word_(wh_tessera_cursor *cursor, uint32_t which) {
+    wh_assert_internal(which < 2);
     return which == 0 ? &cursor->span : &cursor->spare;
 }
 WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t shard, uint32_t c, uint32_t which) {
@@ -135,6 +162,9 @@ WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t shard, uint32_t 
  * slots itself; or closes. */
 WH_FN void wh_tessera_publish_(wh_tessera_shard *own_shard, uint32_t c, uint32_t which,
                                uint64_t span, uint32_t r) {
+    wh_assert_internal(span == WH_TESSERA_CLOSED || wh_tessera_span_position(span) == 0);
+    wh_assert_expensive(!wh_tessera_has_slots_(
+        wh_load_u64_relaxed(wh_tessera_word_(&own_shard->cursors[c], which))));
     const uint32_t slots = wh_tessera_span_slots(span);
     wh_add_u32_relaxed(&own_shard->attached, slots != 0); /* X1 */
     wh_store_u32_relaxed(&own_shard->skip_home, 0);
@@ -145,6 +175,7 @@ WH_FN void wh_tessera_publish_(wh_tessera_shard *own_shard, uint32_t c, uint32_t
 
 /* Whether the caller has opened a word of a cursor that is closed; it is `as` then. */
 WH_FN int wh_tessera_reopen_(uint64_t *at, uint64_t value) {
+    wh_assert_internal(value == WH_TESSERA_UNDER_WAY || value == WH_TESSERA_VACANT);
     const uint64_t now = wh_load_u64_relaxed(at); /* lanes go on adding to it */
     return wh_tessera_span_first(now) == WH_TESSERA_CLOSED_CHUNK &&
            wh_cas_u64_acq_rel(at, now, value) == now;
@@ -155,6 +186,7 @@ WH_FN int wh_tessera_reopen_(uint64_t *at, uint64_t value) {
  * spare one, if that is. other: what the other word was, not long ago. */
 WH_FN void wh_tessera_attach_(wh_tessera_shard *own_shard, uint32_t c, uint32_t which,
                               uint64_t span, uint32_t r, uint64_t other) {
+    wh_assert_internal(wh_tessera_has_slots_(span));
     wh_tessera_cursor *cursor = &own_shard->cursors[c];
     const int closed = wh_tessera_span_first(other) == WH_TESSERA_CLOSED_CHUNK;
     int opens = 0;
@@ -172,6 +204,7 @@ WH_FN void wh_tessera_attach_(wh_tessera_shard *own_shard, uint32_t c, uint32_t 
 /* The slot at a position of a span. */
 WH_FN unsigned char *wh_tessera_slot_(unsigned char *base, uint32_t chunk_bytes,
                                       wh_tessera_class cls, uint32_t first, uint32_t position) {
+    wh_assert_internal(cls.slots != 0);
     const uint32_t slab = wh_tessera_divide(position, cls.by_slots);
     const uint32_t slot = position - slab * cls.slots;
     const uint32_t in_span = (slab << wh_tessera_slab_log2(cls)) + slot * cls.slot_size;
@@ -195,6 +228,7 @@ WH_FN void *wh_tessera_nth_(unsigned char *base, uint32_t chunk_bytes, wh_tesser
 /* Some of a claim's chunks were free, but not all. P4 */
 WH_FN_SLOW void wh_tessera_put_back_(const wh_tessera_core *g, uint32_t shard, uint32_t word,
                                      uint64_t chunks) {
+    wh_assert_internal(chunks != 0);
     (void)wh_tessera_begin_take_(*g, shard);
     wh_veb_put_back(wh_tessera_pool_(*g), word, chunks);
     wh_add_u32_relaxed(&wh_tessera_shard_at_(*g, shard)->takes_done, 1); /* behind its fence */
@@ -205,6 +239,7 @@ WH_FN_SLOW void wh_tessera_put_back_(const wh_tessera_core *g, uint32_t shard, u
  */
 WH_FN uint64_t wh_tessera_span_near_(const wh_tessera_core *g, uint32_t shard, uint32_t word,
                                      uint32_t stride, uint32_t most, uint32_t least) {
+    wh_assert_internal(least <= most && most <= WH_TESSERA_MAX_SPAN_LOG2);
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint32_t n_words = g->n_chunks >> 6;
     const uint32_t word2 = word + 2 * stride;
@@ -276,6 +311,8 @@ WH_FN_SLOW uint64_t wh_tessera_any_span_(const wh_tessera_core *g, uint32_t shar
  * chunk | chunks << 32; 0: nothing. P4: as next_span. */
 WH_FN_SLOW uint64_t wh_tessera_seek_span_(const wh_tessera_core *g, uint32_t shard, uint32_t c,
                                           uint64_t last, uint32_t most) {
+    wh_assert_internal(c < g->n_classes &&
+                       wh_tessera_order(wh_tessera_header_of_(g)->classes[c]) <= most);
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
     const uint32_t n_words = g->n_chunks >> 6, n_shards = g->n_shards;
     wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, shard);
@@ -365,6 +402,7 @@ WH_FN wh_tessera_between wh_tessera_look_between_(wh_tessera_shard *own_shard, u
 WH_FN uint32_t wh_tessera_next_order_(wh_tessera_core core, wh_tessera_between b, uint32_t c,
                                       wh_tessera_class cls, uint32_t which, uint64_t last,
                                       uint32_t order) {
+    wh_assert_internal(which < 2 && wh_tessera_order(cls) <= order);
     const uint32_t least = wh_tessera_order(cls);
     uint32_t want = wh_tessera_span_slots(last);
     if (want != 0 || which != 0) {
@@ -395,12 +433,15 @@ WH_FN uint32_t wh_tessera_next_order_(wh_tessera_core core, wh_tessera_between b
            others + (1u << order) > core.share - core.share / 4) {
         order--;
     }
+    wh_assert_internal(order <= wh_tessera_wide_span_order(cls) ||
+                       order <= WH_TESSERA_MAX_SPAN_LOG2);
     return order > least ? order : least;
 }
 
 /* The lowest of the largest pieces of 2^order chunks or fewer, at least 2^least, among `bits` of a
  * word of the pool; *order: of that piece. 64: there is none. */
 WH_FN uint32_t wh_tessera_piece_(uint64_t bits, uint32_t *order, uint32_t least) {
+    wh_assert_internal(least <= *order && *order <= WH_TESSERA_MAX_SPAN_LOG2);
     uint32_t at = bits != 0 ? wh_tessera_fit_(bits, *order) : 64;
     WH_NO_UNROLL
     while (bits != 0 && at == 64 && *order > least) {
@@ -421,6 +462,7 @@ WH_FN wh_tessera_span_claim wh_tessera_next_span_(const wh_tessera_core *g, wh_t
                                                   wh_tessera_shard *own_shard, uint32_t shard,
                                                   uint32_t c, wh_tessera_class cls, uint32_t which,
                                                   uint64_t last, int seeks) {
+    wh_assert_internal(which < 2 && c < core.n_classes);
     wh_tessera_span_claim claim;
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
     const uint32_t ticket = seeks ? 0 : wh_fetch_add_u32_relaxed(&own_shard->home_ticket, 1);
@@ -468,6 +510,8 @@ WH_FN wh_tessera_span_claim wh_tessera_next_span_(const wh_tessera_core *g, wh_t
  * has counted this as begun. */
 WH_FN void wh_tessera_put_back_rest_(wh_tessera_core core, wh_tessera_shard *own_shard,
                                      uint32_t word, uint64_t chunks) {
+    wh_assert_internal(chunks != 0);
+    wh_assert_expensive(wh_tessera_in_take_(own_shard));
     WH_PLANT(tessera_back, wh_veb_put_back(wh_tessera_pool_(core), word, chunks), (void)0);
     wh_add_u32_relaxed(&own_shard->takes_done, 1); /* behind its fence */
 }
@@ -533,6 +577,9 @@ WH_FN wh_tessera_outcome wh_tessera_attach_all_(const wh_tessera_core *g,
                                                 wh_tessera_shard *own_shard, wh_mask mask,
                                                 wh_mask lanes, uint32_t shard, uint32_t c,
                                                 uint32_t attach, uint64_t v, void *p, int seeks) {
+    wh_assert_internal(mask == 0 || (wh_tessera_in_mask_(mask) && wh_tessera_in_mask_(lanes) &&
+                                     (lanes & ~mask) == 0));
+    wh_assert_internal(attach <= 2 && (attach == 0 || c < g->n_classes));
     const int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need;
     const wh_tessera_core core = *g; /* what is looked at here, at once */
@@ -583,7 +630,8 @@ WH_FN wh_tessera_outcome wh_tessera_refill_(const wh_tessera_core *g, wh_tessera
     const uint32_t refills = wh_tessera_is_refiller_(attach) ? attach : 0;
     wh_tessera_outcome now =
         wh_tessera_attach_all_(g, own_shard, mask, lanes, shard, c, refills, v, p, 0);
-    now.attach = refills == 0 ? attach : now.attach == 0 ? 0 : now.attach | WH_TESSERA_SEEKS;
+    const uint32_t owes = now.attach == 0 ? 0 : now.attach | WH_TESSERA_SEEKS;
+    now.attach = refills == 0 ? attach : owes;
     return now;
 }
 WH_FN_SLOW wh_tessera_outcome wh_tessera_refill_warp_(const wh_tessera_core *g,
@@ -611,6 +659,7 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_refill_one_(const wh_tessera_core *g,
                                                      wh_tessera_shard *own_shard, uint32_t shard,
                                                      uint32_t c, uint32_t attach, uint64_t v,
                                                      void *p) {
+    wh_assert_internal(c < g->n_classes && (wh_lane_id() != 0 || wh_tessera_is_refiller_(attach)));
     const uint32_t lane = wh_lane_id();
     const wh_tessera_core core = *g;
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
@@ -695,7 +744,10 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_refill_one_(const wh_tessera_core *g,
     wh_tessera_outcome now;
     now.p = p;
     now.v = v;
-    now.attach = lane != 0 ? attach : n != 0 ? 0 : attach | seeks;
+    now.attach = attach;
+    if (lane == 0) {
+        now.attach = n != 0 ? 0 : attach | seeks;
+    }
     return now;
 }
 

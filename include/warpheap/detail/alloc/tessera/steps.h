@@ -1,6 +1,33 @@
-/* alloc/tessera/steps.h: what all of tessera is made of: brackets of takes, claims, how slots and
- * chunks go back, what a slow step says of what it found, and the count of bytes in use. tessera.h
- * has the protocol that the tags (I1, P1, ...) name.
+/* alloc/tessera/steps.h: what all of tessera is made of: brackets of takes, claims of chunks, what
+ * a slow step found, and the counts of bytes in use. It is no part of the API and may change.
+ *
+ * A *take* gets memory from the pool, a partial list or a pack. takes_begun and takes_done of the
+ * caller's shard bracket it, so that a search before NULL notices what is in transit (search.h X1).
+ *
+ * I2      a chunk in the pool belongs to nobody. Its words past the first are 0. Its first word is
+ *         0, or all ones if the chunk last was the first of a slab of one word. Its state is EMPTY.
+ *         Its tag is not that of a slab of several words, so that a double free finds no slab
+ * I7      takes_begun = takes_done when quiet
+ *
+ * P3      slab or run returned: pool insert -> claim (core/veb.h P1), also by way of a claim that
+ *         is put back. With slab.h P1 and spans.h P2: what the old owner of a slot wrote happens
+ *         before the new owner's use. Where one lane claims chunks, or takes a span from a cursor,
+ *         and another one makes slots of them free for all, a sync of the two comes before
+ * P4      takes_begun is raised before the take, in one of three ways. The take releases it
+ *         (core/veb.h P3). Or whether and where to take depends on what the add returned. Or the
+ *         store that publishes a span releases it, and the rest of a claim is put back behind that.
+ *         takes_done comes after the take, release -> a search that saw the take's effect sees
+ *         takes_begun
+ * P6      what has become available is there before the event that tells of it is counted. The
+ *         word's fetch_or and the pool's insert are acquire, so the add comes after them. (Atomics
+ *         that have returned are in the L2, where all look. PTX by itself would ask for an add that
+ *         releases, a fence in every free: under the simulated device's formal memory this pair
+ *         does not hold.) A verdict that knows the event (search.h X2) has searched with it, since
+ *         it reads events first. A lane that counts for others of its warp does so between two
+ *         syncs with them: behind their fetch_or, and before they return
+ *
+ * Check   tests/unit/tessera_gather.c (I2, I7, P4), tests/unit/tessera_spans.c (P3, P4),
+ *         tests/fault/tessera.c (P3, P4, P6), wh_tessera_check (I2, I7)
  */
 #ifndef WH_ALLOC_TESSERA_STEPS_H
 #define WH_ALLOC_TESSERA_STEPS_H
@@ -15,11 +42,42 @@
 
 /* --- small steps ----------------------------------------------------------------- */
 
+/* For assertions: whether the caller is a lane of mask; whether v is the same in all of them;
+ * whether a take of the shard is under way, the caller's. (Added zeros, since a load may be old.)
+ */
+WH_FN int wh_tessera_in_mask_(wh_mask mask) {
+    return (mask >> wh_lane_id() & 1) != 0;
+}
+WH_FN int wh_tessera_same_(wh_mask mask, uint64_t v) {
+    return wh_all(mask, wh_shfl_u64(mask, v, wh_mask_leader(mask)) == v);
+}
+WH_FN int wh_tessera_in_take_(wh_tessera_shard *shard) {
+    const uint32_t done = wh_fetch_add_u32_relaxed(&shard->takes_done, 0);
+    return (int32_t)(wh_fetch_add_u32_relaxed(&shard->takes_begun, 0) - done) > 0;
+}
+WH_FN int wh_tessera_is_locked_(uint32_t *lock) {
+    return wh_fetch_add_u32_relaxed(lock, 0) != 0;
+}
+
+WH_FN int wh_tessera_is_unused_(wh_tessera_core g, uint32_t chunk) {
+    const uint64_t *words = wh_tessera_words_of_(g, chunk);
+    const uint64_t first = wh_load_u64_relaxed(words);
+    uint64_t others = 0;
+    for (uint32_t k = 1; k < 1u << wh_tessera_words_log2(g.chunk_log2); k++) {
+        others |= wh_load_u64_relaxed(&words[k]);
+    }
+    return (first == 0 || first == WH_TESSERA_ALL_FREE) && others == 0 &&
+           wh_load_u32_relaxed(wh_tessera_state_at_(g, chunk)) == WH_TESSERA_EMPTY;
+}
+
 /* Brackets a take from the pool: P4. Returns a number that grows with each. */
 WH_FN uint32_t wh_tessera_begin_take_(wh_tessera_core g, uint32_t shard) {
+    wh_assert_internal(shard < g.n_shards);
     return wh_fetch_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->takes_begun, 1);
 }
 WH_FN void wh_tessera_end_take_(wh_tessera_core g, uint32_t shard) {
+    wh_assert_internal(shard < g.n_shards);
+    wh_assert_expensive(wh_tessera_in_take_(wh_tessera_shard_at_(g, shard)));
     wh_add_u32_release(&wh_tessera_shard_at_(g, shard)->takes_done, 1);
 }
 
@@ -36,6 +94,7 @@ WH_FN int wh_tessera_any_(wh_veb tree) {
  * they find they tell the levels above, since claims and puts that do not may have hidden it from
  * searches. */
 WH_FN int wh_tessera_holds_(wh_veb tree, wh_mask mask) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t n = (tree.n + 63) >> 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     WH_NO_UNROLL
@@ -61,6 +120,7 @@ WH_FN int wh_tessera_holds_(wh_veb tree, wh_mask mask) {
 
 /* n chunks from `chunk`, or 2^order, as a mask of a word of the pool. */
 WH_HD uint64_t wh_tessera_chunk_mask_(uint32_t chunk, uint32_t n) {
+    wh_assert_internal(n - 1 < 64);
     return ~wh_ones_from_u64(n) << (chunk & 63);
 }
 WH_HD uint64_t wh_tessera_order_mask_(uint32_t chunk, uint32_t order) {
@@ -69,6 +129,8 @@ WH_HD uint64_t wh_tessera_order_mask_(uint32_t chunk, uint32_t order) {
 
 /* P3, X2 */
 WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t shard, uint32_t chunk, uint32_t n) {
+    wh_assert_internal(shard < g.n_shards && (chunk & 63) + n <= 64);
+    wh_assert_expensive(wh_tessera_is_unused_(g, chunk));
     WH_PLANT(tessera_p6, (void)0, wh_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->events, 1));
     (void)wh_veb_insert_mask(wh_tessera_pool_(g), chunk >> 6, wh_tessera_chunk_mask_(chunk, n));
     WH_PLANT(tessera_p6, wh_add_u32_relaxed(&wh_tessera_shard_at_(g, shard)->events, 1), /* P6 */
@@ -77,6 +139,7 @@ WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, uint32_t shard, uint32_t ch
 
 /* 1 if all n chunks from `chunk`, in one word of the pool, were free and are now the caller's. */
 WH_FN int wh_tessera_claim_n_(wh_tessera_core g, uint32_t chunk, uint32_t n) {
+    wh_assert_internal((chunk & 63) + n <= 64);
     const uint64_t mask = wh_tessera_chunk_mask_(chunk, n);
     const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(g), chunk >> 6, mask);
     if (got != mask && got != 0) {
@@ -90,12 +153,14 @@ WH_FN int wh_tessera_claim_n_(wh_tessera_core g, uint32_t chunk, uint32_t n) {
  * for it. */
 WH_HD uint32_t wh_tessera_search_start_(uint32_t n_chunks, uint32_t n_shards, uint32_t shard,
                                         uint32_t ticket, uint32_t order) {
+    wh_assert_internal(shard < n_shards && order <= WH_TESSERA_MAX_SPAN_LOG2);
     const uint32_t rounds = (n_chunks >> order) / n_shards;
     return rounds == 0 ? n_chunks : (ticket % rounds * n_shards + shard) << order;
 }
 
 /* The bits at which n set ones in a row begin; n > 0. */
 WH_HD uint64_t wh_tessera_runs_of_(uint64_t bits, uint32_t n) {
+    wh_assert_internal(n - 1 < 64);
     WH_NO_UNROLL
     for (; n > 1; n -= n >> 1) {
         bits &= bits >> (n >> 1);
@@ -105,6 +170,7 @@ WH_HD uint64_t wh_tessera_runs_of_(uint64_t bits, uint32_t n) {
 
 /* First bit of the lowest aligned run of 2^order set bits; 64: none. */
 WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
+    wh_assert_internal(order <= WH_TESSERA_MAX_SPAN_LOG2);
     uint64_t multiples = 1; /* of 2^order */
     WH_NO_UNROLL
     for (uint32_t length = 32; length >> order != 0; length >>= 1) {
@@ -118,44 +184,10 @@ WH_HD uint32_t wh_tessera_fit_(uint64_t bits, uint32_t order) {
     return bits == 0 ? 64 : wh_ctz64(bits);
 }
 
-/* I6: the or releases what was freed, for who takes the slab off the list. Only who finds the
- * list's word empty tells the levels above: these are one word for 4,096 slabs, and a million frees
- * that all tell it take turns. */
-WH_FN void wh_tessera_add_partial_(wh_tessera_core g, uint32_t c, uint32_t slab) {
-    const wh_veb list = wh_tessera_partial_list_(g, c);
-    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    if (wh_fetch_or_u64_release(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
-        wh_veb_filled(list, item >> 6); /* P5 */
-    }
-}
-
-/* Makes claimed chunks a slab with this tag, of class c, of whose first word these slots are free
- * (not slot 0: T1) and of the others all. They go on the partial list. */
-WH_FN void wh_tessera_open_slab_(wh_tessera_core g, uint32_t c, uint32_t slab, uint64_t tag,
-                                 uint64_t rest) {
-    const uint32_t n_words = (wh_tessera_tag_slots(tag, g.chunk_log2) + 63) >> 6;
-    uint64_t *words = wh_tessera_words_of_(g, slab);
-    WH_NO_UNROLL
-    for (uint32_t i = 0; i < 1u << wh_tessera_tag_order(tag); i++) {
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + i), tag);
-    }
-    WH_NO_UNROLL
-    for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest; P7 */
-        WH_PLANT(tessera_p7_rest, wh_store_u64_release, wh_store_u64_relaxed)
-        (&words[k], k == 0 ? rest : WH_TESSERA_ALL_FREE);
-    }
-    if (n_words > 1) {
-        wh_store_u32_release(wh_tessera_state_at_(g, slab),
-                             WH_TESSERA_EMPTY + WH_TESSERA_USED_WORD); /* word 0; P7 */
-    }
-    if (rest != 0 || n_words > 1) {
-        wh_tessera_add_partial_(g, c, slab); /* I6 */
-    }
-}
-
 /* One of n things, at most 64, by 16 random bits: a remainder would be a call (simt/cuda.h says
  * what is wrong with those), or twenty instructions. */
 WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
+    wh_assert_internal(n - 1 < 64);
     return (bits & 0xffff) * n >> 16;
 }
 
@@ -164,100 +196,6 @@ WH_HD uint32_t wh_tessera_pick_(uint32_t bits, uint32_t n) {
  * (docs/notes/2026-11-27-evenly-spread-looks.md). Where it looks next: as much further on for all.
  */
 #define WH_TESSERA_FURTHER 0x6a09e667u /* the root of 2, its fraction */
-
-/* --- giving back ----------------------------------------------------------------- */
-
-/* I5: the caller's atomic has made empty this slab of several words, a chunk, with so many slots:
- * it goes back to the pool. */
-WH_FN void wh_tessera_return_empty_(wh_tessera_core g, uint32_t shard, uint32_t slab,
-                                    uint32_t slots) {
-    uint64_t *words = wh_tessera_words_of_(g, slab);
-    wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
-    WH_NO_UNROLL
-    for (uint32_t k = 0; 64 * k < slots; k++) {
-        wh_store_u64_relaxed(&words[k], 0); /* I2 */
-    }
-    wh_tessera_put_chunks_(g, shard, slab, 1);
-}
-
-/* A taker pins a slab of several words, if that is what is there. 0: it is shut. I5 */
-WH_FN int wh_tessera_pin_(wh_tessera_core g, uint32_t slab) {
-    uint32_t *at = wh_tessera_state_at_(g, slab);
-    uint32_t state = wh_load_u32_relaxed(at);
-    while (WH_PLANT(tessera_i5, state != WH_TESSERA_EMPTY, 1)) {
-        const uint32_t seen = WH_PLANT(tessera_p7_enter, wh_cas_u32_acq_rel, wh_cas_u32_relaxed)(
-            at, state, state + WH_TESSERA_PINNER); /* P7 */
-        if (seen == state) {
-            return 1;
-        }
-        state = seen;
-    }
-    return 0;
-}
-
-/* A pinner unpins the slab, and has taken the first slot of `opened` words (1 or 0). I5: a free
- * that saw the pin has left the slab to the pinner. */
-WH_FN void wh_tessera_unpin_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint32_t opened) {
-    const uint64_t tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)); /* it stays, till then */
-    const uint32_t change = opened * WH_TESSERA_USED_WORD - WH_TESSERA_PINNER;
-    const uint32_t state =
-        WH_PLANT(tessera_p1_leave, wh_fetch_add_u32_acq_rel,
-                 wh_fetch_add_u32_relaxed)(wh_tessera_state_at_(g, slab), change); /* P1 */
-    if (state + change == WH_TESSERA_EMPTY) {
-        wh_tessera_return_empty_(g, shard, slab, wh_tessera_tag_slots(tag, g.chunk_log2));
-    }
-}
-
-/* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
- * before (tail bits do not count: T1), empty if all bits are 1 now. The slab goes back to the pool,
- * or goes on the partial list. Who is not the first does not wait for the first to put it there,
- * since the words are what counts (X1). states: of all chunks. each, a constant: the lanes of a
- * part of a warp, each for itself. */
-WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t shard, uint32_t slab,
-                             uint64_t tag, uint32_t slots, int first, int empty, int each) {
-    if (empty) {
-        if (slots <= 64) { /* I4 */
-            wh_tessera_put_chunks_(g, shard, slab, wh_tessera_tag_chunks(tag));
-            return;
-        }
-        const uint32_t state =
-            WH_PLANT(tessera_p1_state, wh_fetch_add_u32_acq_rel,
-                     wh_fetch_add_u32_relaxed)(&states[slab], 0 - WH_TESSERA_USED_WORD); /* P1 */
-        if (state - WH_TESSERA_USED_WORD == WH_TESSERA_EMPTY) {                          /* I5 */
-            wh_tessera_return_empty_(g, shard, slab, slots);
-            return;
-        }
-    }
-    if (first) { /* I6 */
-        wh_tessera_add_partial_(g, wh_tessera_list_of(g, tag), slab);
-    }
-    uint32_t *frees = &wh_tessera_shard_at_(g, shard)->frees;
-    if (!each) {
-        WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
-    } else { /* once for all who are here */
-        const wh_mask here = wh_activemask();
-        wh_syncwarp(here); /* P6 for what the others have freed */
-        if (wh_lane_id() == wh_mask_leader(here)) {
-            WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
-        }
-        wh_syncwarp(here); /* X2: none returns before */
-    }
-}
-
-/* Gives bits of word i of a slab back: their slots become free. As a function, and inline. */
-WH_FN void wh_tessera_give_here_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint64_t tag,
-                                 uint32_t i, uint64_t bits) {
-    const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
-    const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    wh_tessera_freed_(g, wh_tessera_state_at_(g, 0), shard, slab, tag, slots,
-                      (old & ~wh_tessera_tail_bits(slots, i)) == 0,
-                      (old | bits) == WH_TESSERA_ALL_FREE, 0);
-}
-
-WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint64_t tag,
-                                 uint32_t i, uint64_t bits) {
-    wh_tessera_give_here_(g, shard, slab, tag, i, bits);
-}
 
 /* --- what a slow step found ------------------------------------------------------ */
 
@@ -310,15 +248,18 @@ WH_FN void wh_tessera_hold_(wh_tessera_core g, uint32_t shard, wh_tessera_class 
 /* Usable bytes of a block in the chunk with this tag, which is no pack; 0 if none starts there. */
 WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) {
     const uint64_t tag = wh_load_u64_relaxed(at); /* I3 */
-    return wh_tessera_kind(tag) == WH_TESSERA_SLAB  ? wh_tessera_tag_size(tag)
-           : wh_tessera_kind(tag) == WH_TESSERA_RUN ? (tag >> 32) << chunk_log2
-                                                    : 0;
+    if (wh_tessera_kind(tag) == WH_TESSERA_SLAB) {
+        return wh_tessera_tag_size(tag);
+    }
+    return wh_tessera_kind(tag) == WH_TESSERA_RUN ? (tag >> 32) << chunk_log2 : 0;
 }
 
 /* --- the peak and the totals, where they are asked for ------------------------------ */
 
 /* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
 WH_FN_SLOW void wh_tessera_count_mallocs_(const wh_tessera_core *g, wh_mask mask, const void *p) {
+    wh_assert_internal(g->tracks != 0);
+    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
     wh_tessera_header *header = wh_tessera_header_(*g);
     mask = mask != 0 ? mask : wh_activemask();
     wh_syncwarp(mask); /* P2: whose atomic it was has the tag */
@@ -344,6 +285,7 @@ WH_FN_SLOW void wh_tessera_count_mallocs_(const wh_tessera_core *g, wh_mask mask
 
 /* Blocks of `bytes` bytes together have been given back. */
 WH_FN void wh_tessera_count_frees_(const wh_tessera_core *g, uint64_t bytes) {
+    wh_assert_internal(g->tracks != 0);
     wh_add_u64_relaxed(&wh_tessera_header_(*g)->used, 0 - bytes);
 }
 

@@ -1,12 +1,19 @@
-/* alloc/tessera/warps.h: chunks for full warps: a slab of its own for lanes that want the same, of
- * 2^k bytes, a pack for lanes that want other sizes (I9); and single chunks, made slabs or packs of
- * one, where there is no place for these. Nobody waits here. Tags: tessera.h.
+/* alloc/tessera/warps.h: chunks for full warps. A slab of its own for lanes that want the same, of
+ * 2^k bytes; a pack for lanes that want other sizes (tag.h I9); single chunks, made slabs or packs
+ * of one, where there are no home chunks for these. Nobody waits here. May change: no part of the
+ * API.
+ *
+ * Progress  a pack: a bounded number of claims. Single chunks (gather): again only if others took
+ *         what was seen, or something was got
+ * Cost    a slab: 2 atomics, 2 more for each of up to three other shards if the chunks are taken.
+ *         A pack: 2 atomics. Else a look at some words of the pool; then single chunks, 1 atomic
+ *         for each word that has some
  */
 #ifndef WH_ALLOC_TESSERA_WARPS_H
 #define WH_ALLOC_TESSERA_WARPS_H
 
 #include "warpheap/core/hash.h"
-#include "warpheap/detail/alloc/tessera/steps.h"
+#include "warpheap/detail/alloc/tessera/slab.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -19,9 +26,11 @@ WH_HD int wh_tessera_is_warp_slab_(uint64_t n, uint32_t max_warp_slab) {
 /* log2 of the slots of such a class, for a request n of it, and of their chunks. From what is in
  * registers: the class's record would be a round trip before the first atomic. */
 WH_HD uint32_t wh_tessera_warp_slab_log2_(uint32_t n) {
+    wh_assert_internal(n > 256);
     return wh_msb32(n - 1) + 1;
 }
 WH_HD uint32_t wh_tessera_warp_slab_order_(uint32_t log2, uint32_t chunk_log2) {
+    wh_assert_internal(log2 + 5 >= chunk_log2 && log2 <= chunk_log2);
     return log2 + 5 - chunk_log2;
 }
 
@@ -31,6 +40,8 @@ WH_HD uint32_t wh_tessera_warp_slab_order_(uint32_t log2, uint32_t chunk_log2) {
 WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, uint32_t shard, uint64_t tag, uint32_t log2,
                                  uint32_t slab, uint32_t chunk_bytes, uint64_t *tags,
                                  uint64_t *words, uint32_t words_log2) {
+    wh_assert_internal(log2 <= g.chunk_log2 &&
+                       (slab & ((1u << wh_tessera_warp_slab_order_(log2, g.chunk_log2)) - 1)) == 0);
     const uint32_t lane = wh_lane_id();
     const uint32_t order = wh_tessera_warp_slab_order_(log2, g.chunk_log2);
     if (lane >> order == 0) { /* at most 32: a class is at most a chunk */
@@ -50,6 +61,7 @@ WH_FN void *wh_tessera_hand_out_(wh_tessera_core g, uint32_t shard, uint64_t tag
 #define WH_TESSERA_WARP_SLAB_TRIES 4u
 WH_FN void *wh_tessera_warp_slab_(wh_tessera_ref h, wh_tessera_shard *home, const uint32_t shard,
                                   uint32_t c, uint32_t log2) {
+    wh_assert_internal(h.core.home_chunks != 0 && (h.warp_slabs >> c & 1) != 0);
     const uint32_t lane = wh_lane_id();
     const wh_tessera_core g = h.core;
     const uint32_t order = wh_tessera_warp_slab_order_(log2, h.chunk_log2);
@@ -64,6 +76,7 @@ WH_FN void *wh_tessera_warp_slab_(wh_tessera_ref h, wh_tessera_shard *home, cons
             const int none = wh_load_u32_hint(&home->skip_home) != 0;                /* likewise */
             const uint32_t chunk = wh_tessera_home(g, home_shard, ticket, order);
             const uint64_t bits = (uint64_t)(0xffffffffu >> (32 - (1u << order))) << (chunk & 63);
+            wh_assert_internal(wh_popc64(bits) == 1u << order);
             /* P3, P4. The summary above a word that this empties stays: a search clears it. */
             const uint64_t got = none ? 0
                                       : wh_fetch_and_u64_acquire(
@@ -120,9 +133,11 @@ WH_HD int wh_tessera_in_word_(uint32_t chunk, uint32_t n) {
  * above a word that this empties stays: a search clears it. P4: between begin_take and end_take. */
 WH_FN wh_tessera_word_claim wh_tessera_claim_in_word_(wh_tessera_core g, uint32_t chunk,
                                                       uint32_t n) {
+    wh_assert_internal(n - 1 < 32 && wh_tessera_in_word_(chunk, n));
     const uint64_t mask = (uint64_t)(0xffffffffu >> (32 - n)) << (chunk & 63);
     wh_tessera_word_claim now = wh_tessera_no_word_claim_(g);
     now.chunk = chunk;
+    wh_assert_internal(wh_popc64(mask) == n);
     now.back = wh_fetch_and_u64_acquire(wh_veb_word(wh_tessera_pool_(g), chunk >> 6), ~mask) & mask;
     now.got = now.back == mask;
     return now;
@@ -139,7 +154,9 @@ WH_FN void wh_tessera_put_back_claim_(wh_tessera_core g, wh_tessera_word_claim n
 WH_FN uint32_t wh_tessera_random_(void) {
     return wh_spread32((uint32_t)(wh_thread_id() >> 5) + 1);
 }
-/* A number that is far from those of the other lanes. *random: the same in all lanes; moved on. */
+/* A number that is far from those of the other lanes. *random: moved on; the same in all lanes, if
+ * thread blocks are whole warps (else lanes may look at the same words, and several or none tell).
+ */
 WH_FN uint32_t wh_tessera_far_(uint32_t *random) {
     *random = *random * 1664525u + 1013904223u;
     return wh_spread32(*random + (wh_lane_id() << 27));
@@ -157,6 +174,7 @@ WH_FN uint32_t wh_tessera_some_word_(wh_tessera_core g, uint32_t far) {
  * chunks that one of them has seen. NULL: there was none. */
 WH_FN_SLOW void *wh_tessera_warp_slab_again_(const wh_tessera_core *g, uint32_t shard, uint32_t c,
                                              uint32_t log2) {
+    wh_assert_internal(c < g->n_classes && shard < g->n_shards);
     const wh_tessera_core core = *g;
     const uint32_t lane = wh_lane_id();
     const uint64_t tag = wh_tessera_header_of_(g)->slab_tags[c];
@@ -209,6 +227,7 @@ WH_FN_SLOW void *wh_tessera_warp_slab_again_(const wh_tessera_core *g, uint32_t 
 WH_FN wh_tessera_word_claim wh_tessera_claim_ticket_(wh_tessera_core g, wh_tessera_shard *own_shard,
                                                      uint32_t shard, uint32_t ticket,
                                                      uint32_t chunks) {
+    wh_assert_internal(chunks - 1 < WH_TESSERA_PACK_CHUNKS);
     uint32_t chunk = wh_tessera_pack_home(g, shard, ticket);
     if (!wh_tessera_in_word_(chunk, chunks)) { /* the rest of the word stays */
         ticket = wh_fetch_add_u32_relaxed(&own_shard->pack_ticket, chunks);
@@ -234,6 +253,7 @@ WH_FN wh_tessera_word_claim wh_tessera_claim_ticket_(wh_tessera_core g, wh_tesse
  * wait for (the compiler for the GPU lets them go on), and all that follows would be done twice. */
 WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_shard *own_shard,
                                       uint32_t shard, uint32_t chunks) {
+    wh_assert_internal(chunks - 1 < WH_TESSERA_PACK_CHUNKS);
     const uint32_t lane = wh_lane_id();
     wh_tessera_word_claim now = wh_tessera_no_word_claim_(g);
     uint32_t skip_packs = 0, begun = 0;
@@ -304,6 +324,7 @@ WH_FN uint32_t wh_tessera_claim_pack_(wh_tessera_core g, wh_tessera_shard *own_s
 WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint32_t chunk_bytes, uint64_t *tags,
                              uint64_t *words, uint32_t words_log2, wh_tessera_shard *own_shard,
                              uint32_t shard, uint32_t need, int large) {
+    wh_assert_internal(need <= WH_TESSERA_GRANULES / 2);
     const uint32_t lane = wh_lane_id();
     uint32_t end = wh_scan_add_warp_u32(need); /* with those of the lanes below */
     uint32_t total = wh_shfl_u32(WH_FULL_WARP, end, WH_WARP_SIZE - 1);
@@ -355,6 +376,7 @@ WH_FN void *wh_tessera_pack_(wh_tessera_core core, uint32_t chunk_bytes, uint64_
  * all of it: as packs of half of the warp, and if there is no place for these either, of a quarter,
  * since packs of many chunks leave rows of fewer. NULL for lanes that got none. */
 WH_FN_SLOW void *wh_tessera_pack_parts_(const wh_tessera_core *g, uint32_t shard, uint64_t n) {
+    wh_assert_internal(n != 0);
     const wh_tessera_core core = *g;
     const uint32_t granules = wh_tessera_granules((uint32_t)n, core.chunk_log2);
     void *p = NULL;
@@ -389,6 +411,7 @@ WH_FN_SLOW void *wh_tessera_pack_parts_(const wh_tessera_core *g, uint32_t shard
 WH_FN uint32_t wh_tessera_gather_(wh_tessera_core g, uint32_t shard, uint32_t *random,
                                   uint32_t wants, uint32_t least, uint32_t nth, int *begun,
                                   uint32_t *misses) {
+    wh_assert_internal(least != 0 && wants <= least);
     const wh_veb pool = wh_tessera_pool_(g);
     uint32_t along = wh_tessera_far_(random);
     const int tells = wh_lane_id() == *random >> 27; /* the summaries are a few words for all */
@@ -443,6 +466,9 @@ WH_FN void wh_tessera_end_take_all_(wh_tessera_core g, uint32_t shard, int begun
  * for lanes that got none. */
 WH_FN_SLOW void *wh_tessera_gather_slots_(const wh_tessera_core *g, uint32_t shard, uint32_t c,
                                           void *p) {
+    wh_assert_internal(c < g->n_classes &&
+                       wh_tessera_order(wh_tessera_header_of_(g)->classes[c]) != 0);
+    wh_assert_expensive(wh_tessera_same_(WH_FULL_WARP, c));
     const wh_tessera_core core = *g;
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
     const uint64_t tag = wh_tessera_with_shard(wh_tessera_slab_tag(c, 0, cls.slot_size), shard);
@@ -477,6 +503,7 @@ WH_FN_SLOW void *wh_tessera_gather_slots_(const wh_tessera_core *g, uint32_t sha
  * block does not fill of its chunk is waste; and for large blocks, since each loses half a granule
  * in the mean, and where memory is short that counts. NULL for lanes that got none. */
 WH_FN_SLOW void *wh_tessera_gather_packs_(const wh_tessera_core *g, uint32_t shard, uint32_t need) {
+    wh_assert_internal(need <= WH_TESSERA_GRANULES / 2);
     const uint32_t lane = wh_lane_id();
     const wh_tessera_core core = *g;
     uint32_t random = wh_tessera_random_();
