@@ -190,7 +190,7 @@ static int gallatin_layout(const wh_heap_options *o, uint64_t n, suite_layout *l
     l->slices = (uint64_t)1 << wh_gallatin_max_slice_log2_(g);
     l->pinned = wh_round_up(n, l->segment);
     if (n <= l->slices) {
-        const uint32_t t = wh_pow2_class(n, wh_gallatin_min_slice_log2_(g));
+        const uint32_t t = wh_pow2_class(n != 0 ? n : 1, wh_gallatin_min_slice_log2_(g));
         l->block = (uint64_t)1 << wh_gallatin_slice_log2_(g, t);
         l->unit = (uint64_t)1 << wh_gallatin_block_log2_(g, t);
     } else {
@@ -226,8 +226,8 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     return 1;
 }
 
-/* What X1 of ouroboros.h promises: a class's own memory, whoever has it in hand, but not a chunk of
- * another class that becomes idle, or is moved by another search, while this one looks: hence
+/* What X1 of ouroboros/oom.h promises: a class's own memory, in any lane's hands, but not a chunk
+ * of another class that becomes idle, or is moved by another search, while this one looks: hence
  * `apart`. Virtual queues take chunks for their entries, and one that is empty keeps up to two
  * of them; one more may have been provisioned ahead, or as many as `ahead` says. Static ones take
  * none. */

@@ -113,10 +113,12 @@ static const fault faults[] = {
     {"gallatin_detach", "detach-churn", EVERYWHERE}, /* a block in use taken for an idle one */
     {"gallatin_p1_free", "slice-churn", UNDER_TSAN},
     {"gallatin_p1_last", "slice-churn", UNDER_TSAN},
+    {"gallatin_p1_lanes", "slice-churn", UNDER_TSAN},
     {"gallatin_p2_give", "slice-churn", UNDER_TSAN},
     {"gallatin_p2_take", "slice-churn", UNDER_TSAN},
     {"gallatin_p3_publish", "slice-churn", UNDER_TSAN},
     {"gallatin_p3_claim", "slice-churn", UNDER_TSAN},
+    {"gallatin_p3_lanes", "slice-churn", UNDER_TSAN},
     {NULL, NULL, EVERYWHERE},
 };
 

@@ -56,11 +56,15 @@ static const fault faults[] = {
     {"circular_i5_free", "cfmalloc-churn", EVERYWHERE}, /* a free one that the map has as in use */
     {"circular_p1_read", "cfmalloc-churn", UNDER_TSAN},
     {"circular_p1_write", "cfmalloc-churn", UNDER_TSAN},
+    {"circular_p1_lanes", "cfmalloc-churn", UNDER_TSAN},
+    {"circular_p1_pieces", "cfmalloc-churn", UNDER_TSAN},
     {"circular_p2_stamp", "circular-grace", UNDER_TSAN},
     {"circular_p2_empty", "circular-grace", UNDER_TSAN},
     {"circular_p2_enter", "circular-grace", UNDER_TSAN},
     {"circular_p3_leave", "cfmalloc-churn", UNDER_TSAN},
     {"circular_p3_take", "cfmalloc-churn", UNDER_TSAN},
+    {"circular_p4_add", "cfmalloc-churn", UNDER_TSAN},
+    {"circular_p4_skip", "cfmalloc-churn", UNDER_TSAN},
     {NULL, NULL, EVERYWHERE},
 };
 

@@ -17,28 +17,20 @@ WH_HD uint64_t wh_round_up(uint64_t n, uint64_t align) {
     return (n + align - 1) & ~(align - 1);
 }
 
-/* The size of a request of n bytes with so many more; 0 stays 0, and it does not wrap. */
-WH_HD size_t wh_size_plus(size_t n, size_t more) {
-    if (n == 0) {
-        return 0;
-    }
-    return n > SIZE_MAX - more ? SIZE_MAX : n + more;
-}
-
 /* Exponent of the largest power of two <= n; n >= 1. */
 WH_HD uint32_t wh_log2_floor(uint64_t n) {
     wh_assert(n != 0);
     return 63u - wh_clz64(n);
 }
 
-/* Exponent of the smallest power of two >= n; 1 <= n <= 2^63. */
+/* Exponent of the smallest power of two >= n, which may be 2^64; n >= 1. */
 WH_HD uint32_t wh_log2_ceil(uint64_t n) {
-    wh_assert(n != 0 && n <= (uint64_t)1 << 63);
+    wh_assert(n != 0);
     return n <= 1 ? 0 : 64u - wh_clz64(n - 1);
 }
 
 /* Class of a request among the sizes min << 0, min << 1, ...: the smallest that
- * holds n bytes. min = 2^min_log2; 1 <= n <= 2^63. */
+ * holds n bytes. min = 2^min_log2; n >= 1. */
 WH_HD uint32_t wh_pow2_class(uint64_t n, uint32_t min_log2) {
     const uint32_t e = wh_log2_ceil(n);
     return e <= min_log2 ? 0 : e - min_log2;

@@ -84,12 +84,11 @@ WH_FN uint64_t wh_group_or_u64(wh_mask mask, wh_group g, uint64_t v, uint32_t mo
     return v;
 }
 
-/* In the leader: a bit `at` (0..63) for each lane of its group, or-ed; in others, of some. Lanes of
+/* In the leader: bit `at` modulo 64 for each lane of its group, or-ed; in others, of some. Lanes of
  * which the group does not matter pass active = 0. All lanes of mask, each with its own group.
  * Cost: a shuffle and a vote if the bits of every group are neighbours in the order of its lanes,
  * as they mostly are; 3 log2(n) shuffles more if not. */
 WH_FN uint64_t wh_group_bits_u64(wh_mask mask, wh_group g, uint32_t at, int active) {
-    wh_assert(!active || at < 64);
     const uint32_t first = wh_shfl_u32(mask, at, g.leader);
     uint64_t bits = (uint64_t)(~0u >> (32 - g.n)) << (first & 63);
     const uint32_t apart = active && at != first + g.rank ? 32u : 0;

@@ -28,8 +28,7 @@ WH_FN void wh_gallatin_begin_(wh_gallatin_core g) { /* P6 */
 
 WH_FN void wh_gallatin_end_(wh_gallatin_core g) { /* P6 */
     wh_assert_expensive((wh_load_u64_relaxed(&g.header->activity) & WH_GALLATIN_PENDING) != 0);
-    WH_PLANT(gallatin_p6_end, wh_add_u64_release, wh_add_u64_relaxed)
-    (&g.header->activity, WH_GALLATIN_COMPLETED - 1);
+    wh_add_u64_release(&g.header->activity, WH_GALLATIN_COMPLETED - 1);
 }
 
 WH_FN uint64_t *wh_gallatin_control_(wh_gallatin_core g, uint64_t seg) {

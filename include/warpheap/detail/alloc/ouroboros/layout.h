@@ -152,6 +152,7 @@ WH_HD uint64_t wh_ouro_full_ever_(uint64_t w) {
  * the lane that passed it brings the next chunk (open.h). Adds go past it by a warp's lanes for
  * each warp of the device at most. */
 WH_HD uint64_t wh_ouro_open_word_(uint32_t chunk, uint32_t next) {
+    wh_assert_internal(chunk < UINT32_MAX && next != 0);
     return ((uint64_t)chunk + 1) << 32 | next;
 }
 WH_HD uint32_t wh_ouro_open_next_(uint64_t w) {
@@ -184,11 +185,13 @@ WH_HD uint32_t wh_ouro_first_(wh_ouro_ref h, uint32_t c, uint32_t unit) {
     return wh_ouro_level_(h, c) ? unit >> h.large_log2 << h.large_log2 : unit;
 }
 WH_HD unsigned char *wh_ouro_page_(wh_ouro_ref h, uint32_t c, uint32_t chunk, uint32_t page) {
+    wh_assert_internal(c < h.n_classes && chunk < h.n_chunks && page < wh_ouro_pages_(h, c));
     return h.base + ((uint64_t)chunk << h.chunk_log2) +
            ((uint64_t)page << wh_ouro_page_log2_(h, c));
 }
 /* The page of class c of that number: its offset in pages. */
 WH_HD unsigned char *wh_ouro_page_at_(wh_ouro_ref h, uint32_t c, uint32_t id) {
+    wh_assert_internal((uint64_t)id << wh_ouro_page_log2_(h, c) < h.data_bytes);
     return h.base + ((uint64_t)id << wh_ouro_page_log2_(h, c));
 }
 /* Chunk of class c, and page in it, of a page's number. */
@@ -201,6 +204,7 @@ WH_HD uint32_t wh_ouro_chunk_of_(wh_ouro_ref h, uint32_t c, uint32_t id, uint32_
 /* Word w of a chunk's bits. First words lie together, then second ones: most chunks have one, and
  * so their words are dense. */
 WH_HD uint64_t *wh_ouro_bits_(wh_ouro_ref h, uint32_t chunk, uint32_t w) {
+    wh_assert_internal(chunk < h.n_chunks && w < 1u << h.words_log2);
     return h.bits + ((uint64_t)w * h.n_chunks + chunk);
 }
 /* A place of class c. */
@@ -249,6 +253,7 @@ WH_HD uint64_t wh_ouro_used_up_(wh_ouro_ref h, uint32_t c) {
     return (uint64_t)1 << wh_ouro_pages_log2_(h, c);
 }
 WH_HD wh_veb wh_ouro_tree_(wh_ouro_ref h, uint32_t c) {
+    wh_assert_internal(c <= h.n_classes);
     return wh_veb_make(h.trees + (uint64_t)c * h.tree_words, h.n_chunks);
 }
 
@@ -281,6 +286,7 @@ WH_HD wh_vqueue_chunks wh_ouro_queue_chunks_(wh_ouro_ref h) {
 /* The queue of class c; variant: h.variant, or the constant that the code is made for. */
 WH_HD wh_vqueue wh_ouro_queue_(uint32_t variant, wh_ouro_ref h, uint32_t c) {
     const int large = wh_ouro_level_(h, c) != 0;
+    wh_assert_internal(c < h.n_classes);
     const uint64_t at = large ? ((uint64_t)h.n_small << h.table_log2[0]) +
                                     ((uint64_t)(c - h.n_small) << h.table_log2[1])
                               : (uint64_t)c << h.table_log2[0];

@@ -66,8 +66,7 @@ WH_FN int wh_ouro_retire_(wh_ouro_ref h, uint32_t c, uint32_t chunk) {
     }
     wh_chunk_pool_free(wh_ouro_pool_(h), wh_ouro_level_(h, c), chunk);
     /* P5. The other way round a search would find it in neither place. */
-    (void)WH_PLANT(ouro_p5_pool, wh_fetch_sub_u64_release,
-                   wh_fetch_sub_u64_relaxed)(wh_ouro_full_(h, c), 1);
+    (void)wh_fetch_sub_u64_release(wh_ouro_full_(h, c), 1);
     return 1;
 }
 
@@ -215,7 +214,7 @@ WH_FN_SLOW int wh_ouro_none_(const wh_ouro_header *header, uint32_t c) {
         WH_PLANT(ouro_x1_open, !wh_ouro_all_used_up_(h, c), 0)) {
         return 0;
     }
-    WH_PLANT(ouro_x1_fence, wh_fence(), (void)0);
+    wh_fence();
     const uint32_t e = wh_bulk_semaphore_expected(wh_load_u64_acquire(wh_ouro_sem_(h, c)));
     if (WH_PLANT(ouro_x1_held, e != 0, 0) ||
         WH_PLANT(ouro_x1_parked, wh_load_u64_acquire(&wh_ouro_class_(h, c)->parked) != 0, 0)) {
@@ -243,7 +242,7 @@ WH_FN wh_ouro_events wh_ouro_events_(wh_ouro_ref h) {
             e.puts += wh_load_u64_relaxed(wh_ouro_at_(h, WH_OURO_AT_BACK, u));
         }
     }
-    WH_PLANT(ouro_x2_fence_events, wh_fence(), (void)0); /* what is read next is read later */
+    wh_fence(); /* what is read next is read later */
     return e;
 }
 
@@ -258,7 +257,7 @@ WH_FN int wh_ouro_none_whole_(wh_ouro_ref h, uint64_t *fronts) {
     for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
         *fronts += wh_load_u64_relaxed(wh_ouro_at_(h, WH_OURO_AT_FRONT, u));
     }
-    WH_PLANT(ouro_x2_fence_fronts, wh_fence(), (void)0);
+    wh_fence();
     for (uint32_t u = 0; u < h.n_classes; u++) {
         const uint64_t full = wh_load_u64_relaxed(wh_ouro_full_(h, u));
         whole |= WH_PLANT(ouro_x2_whole, wh_ouro_full_now_(full) > 0, 0);
@@ -267,11 +266,11 @@ WH_FN int wh_ouro_none_whole_(wh_ouro_ref h, uint64_t *fronts) {
         used_up &= WH_PLANT(ouro_x2_open,
                             WH_PLANT(ouro_x1_open, !opened || wh_ouro_all_used_up_(h, u), 1), 1);
     }
-    WH_PLANT(ouro_x2_fence_full, wh_fence(), (void)0);
+    wh_fence();
     for (uint32_t u = 0; u < h.n_classes && !by_chunk; u++) {
         moving += WH_PLANT(ouro_x2_moving, wh_load_u64_relaxed(&wh_ouro_class_(h, u)->moving), 0);
     }
-    WH_PLANT(ouro_x2_fence_moving, wh_fence(), (void)0);
+    wh_fence();
     return !whole && used_up && moving == 0;
 }
 
@@ -293,8 +292,7 @@ WH_FN_SLOW int wh_ouro_search_(const wh_ouro_header *header, uint32_t c, uint32_
                                wh_ouro_looks *looks) {
     const wh_ouro_ref h = header->self;
     uint64_t *verdict = &h.header->verdict[wh_ouro_level_(h, c)];
-    const uint64_t known =
-        WH_PLANT(ouro_p6_load, wh_load_u64_acquire, wh_load_u64_relaxed)(verdict); /* P6 */
+    const uint64_t known = wh_load_u64_acquire(verdict); /* P6 */
     uint64_t fronts = 0;
     if (known != looks->stale && wh_ouro_none_(header, c)) { /* X1 */
         const wh_ouro_events now = wh_ouro_events_(h);       /* no event until after it: X2 */
@@ -319,8 +317,7 @@ WH_FN_SLOW int wh_ouro_search_(const wh_ouro_header *header, uint32_t c, uint32_
         return 0;
     }
     if (WH_PLANT(ouro_x2_puts, after.puts == before.puts && fronts == before.puts, 1)) {
-        WH_PLANT(ouro_p6_store, wh_store_u64_release, wh_store_u64_relaxed)
-        (verdict, before.whole + before.puts + 1); /* P6 */
+        wh_store_u64_release(verdict, before.whole + before.puts + 1); /* P6 */
         return 1;
     }
     return ++looks->vain >= WH_PLANT(ouro_x3, WH_OURO_LOOKS, 1u); /* X3 */

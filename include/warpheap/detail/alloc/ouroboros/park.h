@@ -62,14 +62,11 @@ WH_FN void wh_ouro_unpark_(wh_ouro_ref h, uint32_t c) {
  * the count of their chunk is raised, until `full` has been raised for a chunk completed by them.
  */
 WH_FN void wh_ouro_begin_moving_(wh_ouro_ref h, uint32_t c) {
-    (void)WH_PLANT(ouro_p5_raise, wh_fetch_add_u64_acq_rel,
-                   wh_fetch_add_u64_relaxed)(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
+    (void)wh_fetch_add_u64_acq_rel(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
 }
 
 WH_FN void wh_ouro_end_moving_(wh_ouro_ref h, uint32_t c) {
-    const uint64_t moving =
-        WH_PLANT(ouro_p5_lower, wh_fetch_sub_u64_release,
-                 wh_fetch_sub_u64_relaxed)(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
+    const uint64_t moving = wh_fetch_sub_u64_release(&wh_ouro_class_(h, c)->moving, 1); /* P5 */
     wh_assert_internal(moving != 0);
     (void)moving;
 }

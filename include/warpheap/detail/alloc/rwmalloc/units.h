@@ -122,8 +122,8 @@ WH_FN uint32_t wh_rwmalloc_look_(wh_rwmalloc_map m, wh_mask mask, uint32_t n, ui
 WH_FN int wh_rwmalloc_same_(wh_rwmalloc_map m, wh_mask mask, uint64_t sum) {
     const uint32_t lanes = wh_popc32(mask), rank = wh_mask_rank(mask);
     uint64_t again = 0;
-    WH_PLANT(rwmalloc_x1_fence, wh_fence(), (void)0); /* X1: each lane's second reading is later, */
-    wh_syncwarp(mask);                                /* ... than every lane's first */
+    wh_fence(); /* X1: every lane's second reading comes after every lane's first */
+    wh_syncwarp(mask);
     for (uint32_t first = 0; first < m.n_words; first += 4 * lanes) {
         for (uint32_t j = 0; j < 4; j++) {
             const uint32_t i = first + j * lanes + rank;

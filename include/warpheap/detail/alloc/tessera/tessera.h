@@ -21,8 +21,10 @@
  *   spans.h       from the pool to a cursor (C1, I8, P2)
  *   partial.h     partial slabs, other shards' cursors, blocks of packs (T1)
  *   search.h      whether there is anything at all; verdicts (X1 to X3, P8)
- *   slow.h        the slow path of slots; runs.h: more than a chunk; warps.h: chunks for a full
- * warp inspect.h     first state, statistics, checks; left.h: how many blocks of a size are left
+ *   slow.h        the slow path of slots
+ *   runs.h        requests of more than a chunk
+ *   warps.h       chunks for a full warp: its slab, packs, single chunks
+ *   inspect.h     first state, statistics, checks; left.h: how many blocks of a size are left
  *
  * I1     a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its word,
  *        or with the whole slab in the pool or in transit
