@@ -110,10 +110,8 @@ static void use_up(refill_args *a, const refill_case *k) {
 /* A span of class c for a shard of a heap of so many: as case k says. */
 static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uint32_t size,
                       uint32_t which) {
-    refill_args a;
-    wh_sim_options sim;
-    memset(&sim, 0, sizeof sim);
-    memset(&a, 0, sizeof a);
+    refill_args a = {0};
+    wh_sim_options sim = {0};
     sim.n_sms = shards;
     wh_device *device = open_with(&sim);
     wh_heap *heap = make_heap_of(device, 4096, (uint64_t)shards * (16 << 20), shards, &a.heap);
@@ -122,7 +120,6 @@ static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uin
     const uint32_t c = wh_tessera_class_of(size), order = wh_tessera_order(a.heap.classes[c]);
     const uint32_t slots = a.heap.classes[c].slots, n_words = g.n_chunks >> 6;
     wh_tessera_shard *own_shard = wh_tessera_shard_at_(g, shard);
-    wh_tessera_cursor *cursor = &own_shard->cursors[c];
     a.shard = shard;
     a.c = c;
     a.which = which;
@@ -143,18 +140,17 @@ static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uin
     for (uint32_t i = 0; i < WORDS && i < in_stripe; i++) {
         *wh_veb_word(pool, (chunk >> 6) + i) = k->words[i];
     }
+    const uint32_t first_ticket = own_shard->stripe_ticket;
+    uint32_t there = chunk, tried = 1;
     if (away) { /* a part is not enough for one that is to be whole */
-        uint64_t *const next =
-            wh_veb_word(pool, wh_tessera_stripe(g, shard, own_shard->stripe_ticket + tickets,
-                                                tickets, &in_stripe) >>
-                                  6);
+        there = wh_tessera_stripe(g, shard, first_ticket + tickets, tickets, &in_stripe);
+        uint64_t *const next = wh_veb_word(pool, there >> 6);
         *next = *next == ALL ? 1 : *next;
     }
     for (uint32_t w = 0; w < n_words; w++) {
         before[w] = *wh_veb_word(pool, w);
     }
-    const uint32_t first_ticket = own_shard->stripe_ticket;
-    uint32_t there = chunk, tried = 1;
+    there = chunk;
     for (; away && *wh_veb_word(pool, there >> 6) != ALL; tried++) {
         there = wh_tessera_stripe(g, shard, first_ticket + tried * tickets, tickets, &in_stripe);
     }
@@ -171,7 +167,7 @@ static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uin
     assert_int_equal(own_shard->pool_was_empty, n == 0 || chunks < WH_TESSERA_LARGE_CLAIM);
     assert_int_equal(own_shard->held, k->held + (n != 0 ? chunks : k->slabs << order));
     assert_int_equal(a.attach[0], n != 0 ? 0 : (1 + which) | WH_TESSERA_SEEKS);
-    const uint64_t span = *wh_tessera_word_(cursor, which);
+    const uint64_t span = *wh_tessera_word_(&own_shard->cursors[c], which);
     if (n != 0) {
         assert_int_equal(wh_tessera_span_first(span), first);
         assert_int_equal(wh_tessera_span_slots(span), (chunks >> order) * slots);
