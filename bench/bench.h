@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "warpheap/device.h"
+#include "warpheap/options.h"
 
 /* X(name, "one line") in the order in which they run. */
 #define WH_BENCH_CASE_LIST(X)                                                 \
@@ -57,6 +58,8 @@ typedef struct wh_bench_options {
     uint64_t heap_bytes;
     uint32_t reps; /* at most WH_BENCH_MAX_REPS */
     double limit;  /* seconds that a series of repetitions may take; a case: a multiple */
+    const wh_any_options *options; /* of heaps: one for each family that has some */
+    size_t n_options;
     uint64_t seed;
     const char *const *inputs; /* graph files */
     size_t n_inputs;

@@ -296,10 +296,7 @@ wh_status whi_bench_case_lists(whi_bench *b) {
     }
     for (size_t i = 0; s == WH_OK && i < 4 && w->heaps[i] != 0; i++) {
         uint64_t least = 0;
-        wh_heap_options o;
-        memset(&o, 0, sizeof o);
-        o.allocator = b->alloc->name;
-        o.device = b->device;
+        const wh_heap_options o = whi_bench_heap_options(b, b->alloc, 0);
         (void)wh_heap_min_bytes(&o, &least);
         if (least <= w->heaps[i]) {
             s = cycle(&l, "ACD-heap", w->heaps[i], 4, 10, "heap_bytes", (double)w->heaps[i]);

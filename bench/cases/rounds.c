@@ -280,11 +280,7 @@ static wh_status case_churn(whi_bench *b) {
 /* Creation in memory of the heap's own (allocation included) or of the caller's; the
  * host's clock, since creation is a host call. */
 static wh_status time_create(whi_bench *b, uint64_t bytes, void *memory) {
-    wh_heap_options options;
-    memset(&options, 0, sizeof options);
-    options.bytes = bytes;
-    options.allocator = b->alloc->name;
-    options.device = b->device;
+    wh_heap_options options = whi_bench_heap_options(b, b->alloc, bytes);
     options.memory = memory;
     wh_status s = wh_device_sync(b->device);
     const double start = whi_bench_wall_seconds();

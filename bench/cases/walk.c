@@ -83,12 +83,13 @@ static wh_status begin(whi_bench *b, walks *w, uint64_t own) {
     }
     /* The equations know no walk that gives up: the out-of-memory test is made to come late
      * (RW_malloc sweeps instead). */
-    wh_heap_options o;
-    memset(&o, 0, sizeof o);
-    o.bytes = b->options->heap_bytes != 0 ? b->options->heap_bytes : own;
-    o.allocator = b->alloc->name;
-    o.device = b->device;
-    o.tuning.oom_free_ppm = is(b, "rw-malloc") ? 0 : 100;
+    const uint64_t bytes = b->options->heap_bytes != 0 ? b->options->heap_bytes : own;
+    wh_heap_options o = whi_bench_heap_options(b, b->alloc, bytes);
+    wh_random_walk_options late = WH_RANDOM_WALK_OPTIONS;
+    if (o.options == NULL && strcmp(b->alloc->family, late.head.family) == 0) {
+        late.oom_free_ppm = 100;
+        o.options = &late.head;
+    }
     whi_bench_close_heap(b);
     wh_status s = check(b, wh_heap_create(&b->heap, &o), "heap");
     s = s == WH_OK ? check(b, b->kernels->bind(b->heap, &b->call.handle), "heap") : s;

@@ -188,6 +188,9 @@ uint64_t whi_bench_fitting(const whi_bench *b, uint64_t n, uint64_t bytes_each);
 
 /* Opens a heap of the current allocator, or keeps the open one if it fits. */
 wh_status whi_bench_open_heap(whi_bench *b, uint64_t bytes);
+/* What a heap of an allocator is made with on the run's device: --option included. */
+wh_heap_options whi_bench_heap_options(const whi_bench *b, const wh_allocator_info *alloc,
+                                       uint64_t bytes);
 void whi_bench_close_heap(whi_bench *b);
 wh_status whi_bench_reset_heap(whi_bench *b);
 

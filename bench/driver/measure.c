@@ -59,7 +59,6 @@ uint64_t whi_bench_heap_bytes(const whi_bench *b) {
 }
 
 uint64_t whi_bench_case_heap(const whi_bench *b, uint64_t own) {
-    wh_heap_options options;
     uint64_t least = 0;
     if (!whi_bench_can(b, WH_CAP_OWN_MEMORY)) {
         return whi_bench_runtime_heap();
@@ -67,9 +66,7 @@ uint64_t whi_bench_case_heap(const whi_bench *b, uint64_t own) {
     if (b->options->heap_bytes != 0) {
         return b->options->heap_bytes;
     }
-    memset(&options, 0, sizeof options);
-    options.allocator = b->alloc->name;
-    options.device = b->device;
+    const wh_heap_options options = whi_bench_heap_options(b, b->alloc, 0);
     return wh_heap_min_bytes(&options, &least) == WH_OK && least > own ? least : own;
 }
 
@@ -79,6 +76,21 @@ uint64_t whi_bench_fitting(const whi_bench *b, uint64_t n, uint64_t bytes_each) 
 }
 
 /* --- heaps and arrays ----------------------------------------------------------------- */
+
+wh_heap_options whi_bench_heap_options(const whi_bench *b, const wh_allocator_info *alloc,
+                                       uint64_t bytes) {
+    wh_heap_options o;
+    memset(&o, 0, sizeof o);
+    o.bytes = bytes;
+    o.allocator = alloc->name;
+    o.device = b->device;
+    for (size_t i = 0; i < b->options->n_options; i++) {
+        if (strcmp(b->options->options[i].head.family, alloc->family) == 0) {
+            o.options = &b->options->options[i].head;
+        }
+    }
+    return o;
+}
 
 void whi_bench_close_heap(whi_bench *b) {
     wh_heap_destroy(b->heap);
@@ -90,11 +102,7 @@ wh_status whi_bench_open_heap(whi_bench *b, uint64_t bytes) {
         return WH_OK;
     }
     whi_bench_close_heap(b);
-    wh_heap_options options;
-    memset(&options, 0, sizeof options);
-    options.bytes = bytes;
-    options.allocator = b->alloc->name;
-    options.device = b->device;
+    const wh_heap_options options = whi_bench_heap_options(b, b->alloc, bytes);
     wh_status s = wh_heap_create(&b->heap, &options);
     if (s == WH_OK) {
         s = b->kernels->bind(b->heap, &b->call.handle);

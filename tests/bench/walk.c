@@ -19,6 +19,7 @@
 #include "warpheap/detail/alloc/page_queue/page_queue.h"
 #include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/heap.h"
+#include "set_option.h"
 
 #define PAGE 16u
 
@@ -83,8 +84,9 @@ static void set_up(bed *x, const char *name, uint64_t t, uint64_t available, uin
     x->device = open_with(&so);
     o.device = x->device;
     o.allocator = name;
-    o.tuning.page_bytes = PAGE;
-    o.tuning.oom_free_ppm = 1; /* walks that do not give up */
+    wh_any_options own = {0};
+    set_option(&o, &own, "page_bytes", PAGE);
+    set_option(&o, &own, "oom_free_ppm", 1); /* walks that do not give up */
     o.bytes = t * PAGE + t * 5 + (1 << 20);
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
     assert_int_equal(wh_heap_handle_of(x->heap, name, 0, &x->a.h, sizeof x->a.h), WH_OK);

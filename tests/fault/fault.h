@@ -16,6 +16,7 @@
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/detail/alloc/tessera/tessera.h"
 #include "warpheap/heap.h"
+#include "set_option.h"
 
 /* What a workload found wrong. */
 typedef struct findings {
@@ -64,9 +65,13 @@ typedef struct workload {
     uint32_t may_fail; /* that a malloc fails is no finding */
     /* The heap. */
     const char *allocator; /* NULL: none */
-    wh_status (*plan)(const struct workload *w, uint64_t seed, wh_heap_options *options);
+    wh_status (*plan)(const struct workload *w, uint64_t seed, wh_heap_options *options,
+                      wh_any_options *own);
     size_t handle_bytes;
-    wh_tuning tuning;
+    struct {
+        const char *name;
+        uint64_t value;
+    } options[4];    /* those that the family has are set; set_option */
     uint32_t pieces; /* plan: how many segments, or chunks; few, so that memory changes hands */
     uint64_t bytes;  /* plan: above the least heap's */
     /* Makes what lies in the simulated device's memory, which is the host's; NULL: zeros will do.

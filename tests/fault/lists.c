@@ -32,16 +32,15 @@ WH_KERNEL(circular_grace_pair, workload_args, a) {
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* So many bytes above the least heap. */
-static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
-    (void)seed;
+static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own) {
+    (void)seed, (void)own;
     const wh_status s = wh_heap_min_bytes(o, &o->bytes);
     o->bytes += w->bytes;
     return s;
 }
 
-#define LIST(name, above)                                                                         \
-    .allocator = (name), .plan = plan, .handle_bytes = sizeof(wh_circular_ref), .bytes = (above), \
-    .tuning = {.exact_oom = 1}
+#define LIST(name, above) \
+    .allocator = (name), .plan = plan, .handle_bytes = sizeof(wh_circular_ref), .bytes = (above)
 
 static const workload workloads[] = {
     {"circular-grace", circular_grace_pair, NULL, 3, 1, 0, LIST("cfmalloc", 2500)},

@@ -129,8 +129,8 @@ WH_KERNEL(ouro_refill, workload_args, a) {
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* The least heap has two chunks. */
-static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
-    o->tuning.buffers = seed / 4 % 2 != 0 ? 4 : 0; /* open words: 0 makes it one */
+static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own) {
+    set_option(o, own, "open_chunks", seed / 4 % 2 != 0 ? 4 : 0); /* 0 makes it one */
     const wh_status s = wh_heap_min_bytes(o, &o->bytes);
     o->bytes += (w->pieces - 2) * 560;
     return s;
@@ -138,7 +138,7 @@ static wh_status plan(const workload *w, uint64_t seed, wh_heap_options *o) {
 
 #define HEAP(variant, chunks, entries)                                                             \
     .allocator = (variant), .plan = plan, .handle_bytes = sizeof(wh_ouro_ref), .pieces = (chunks), \
-    .tuning = {.chunk_bytes = 512, .queue_entries = (entries)}
+    .options = {{"chunk_bytes", 512}, {"queue_entries", (entries)}}
 
 static const workload workloads[] = {
     {"s-p-churn", ouro_churn, NULL, 6, 3, 60, HEAP("ouro-s-p", 6, 8)},

@@ -37,11 +37,16 @@ static wh_sim_options sim_options(const suite *s, const workload *w, uint64_t se
 static wh_status make_heap(run *r) {
     const workload *w = r->w;
     wh_heap_options options;
+    wh_any_options own = {0};
     memset(&options, 0, sizeof options);
     options.device = r->device;
     options.allocator = w->allocator;
-    options.tuning = w->tuning;
-    wh_status s = w->plan(w, r->seed, &options);
+    for (size_t i = 0; i < sizeof w->options / sizeof *w->options; i++) {
+        if (w->options[i].name != NULL) {
+            set_option(&options, &own, w->options[i].name, w->options[i].value);
+        }
+    }
+    wh_status s = w->plan(w, r->seed, &options, &own);
     s = s == WH_OK ? wh_heap_create(&r->heap, &options) : s;
     return s == WH_OK ? wh_heap_handle_of(r->heap, w->allocator, 0, &r->args.heap, w->handle_bytes)
                       : s;

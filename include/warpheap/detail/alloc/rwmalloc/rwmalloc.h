@@ -5,7 +5,7 @@
  * the free segments there. docs/papers/random_walk.md: claims, departures, what was measured.
  *
  * Terms (the paper's)
- *   unit      smallest piece of the bitmap, 256 bytes (tuning.unit_bytes)
+ *   unit      smallest piece of the bitmap, 256 bytes (the option unit_bytes)
  *   segment   consecutive free units; one may cross word boundaries
  *   region    the words that a warp looks at in one step
  * and piece: a request of less than a unit. The pieces of a warp's lanes are packed into

@@ -9,6 +9,7 @@
 #define WH_ALLOC_TESSERA_LAYOUT_H
 
 #include "warpheap/detail/alloc/contract.h"
+#include "warpheap/detail/alloc/tessera/options.h"
 #include "warpheap/core/size_class.h"
 #include "warpheap/core/veb.h"
 
@@ -364,8 +365,8 @@ typedef struct wh_tessera_set {
     wh_tessera_cursor cursors[64];
 } wh_tessera_set;
 
-#define WH_TESSERA_TRACKS_PEAK 1u   /* tuning.track_peak */
-#define WH_TESSERA_TRACKS_TOTALS 2u /* tuning.track_totals */
+#define WH_TESSERA_TRACKS_PEAK 1u   /* the option track_peak */
+#define WH_TESSERA_TRACKS_TOTALS 2u /* the option track_totals */
 
 /* What every step needs: part of the handle, and a copy in the header for slow paths, since 16
  * registers of it would go to the stack. */
@@ -644,26 +645,27 @@ WH_FN_HOST uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_sets, uint32_t n
 #define WH_TESSERA_CHUNKS_PER_SET 256u
 #define WH_TESSERA_MAX_SETS 255u
 
-WH_FN_HOST uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tuning *tuning, uint32_t n_sms) {
+WH_FN_HOST uint32_t wh_tessera_sets_(uint64_t n_chunks, const wh_tessera_options *options,
+                                     uint32_t n_sms) {
     const uint64_t by_size = n_chunks / WH_TESSERA_CHUNKS_PER_SET;
-    uint64_t n = tuning->buffers != 0 ? tuning->buffers : by_size;
+    uint64_t n = options->shards != 0 ? options->shards : by_size;
     n = n < n_sms ? n : n_sms;
     n = n < WH_TESSERA_MAX_SETS ? n : WH_TESSERA_MAX_SETS;
     return n == 0 ? 1 : (uint32_t)n;
 }
 
 WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned char *memory,
-                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                     uint64_t bytes, const void *options, uint32_t n_sms) {
+    const wh_tessera_options *o = (const wh_tessera_options *)options;
     const uint64_t chunk =
-        tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
+        o->chunk_bytes != 0 ? o->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
     if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
         return WH_BAD_ARGUMENT;
     }
     const uint32_t chunk_log2 = wh_log2_floor(chunk);
     const uint32_t n_classes = wh_tessera_class_of((uint32_t)chunk) + 1;
     plan->min_bytes =
-        wh_tessera_metadata_(1, wh_tessera_sets_(1, tuning, n_sms), n_classes, chunk_log2) +
-        2 * chunk;
+        wh_tessera_metadata_(1, wh_tessera_sets_(1, o, n_sms), n_classes, chunk_log2) + 2 * chunk;
     plan->init_items = 1;
     plan->metadata_bytes = bytes;
     if (bytes < plan->min_bytes) {
@@ -675,7 +677,7 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
     n = n < WH_TESSERA_MAX_CHUNKS ? n : WH_TESSERA_MAX_CHUNKS;
     uint64_t first = 0;
     for (;; n--) {
-        const uint32_t sets = wh_tessera_sets_(n, tuning, n_sms);
+        const uint32_t sets = wh_tessera_sets_(n, o, n_sms);
         const uint64_t end = address + wh_tessera_metadata_(n, sets, n_classes, chunk_log2);
         /* With memory NULL any alignment may come. */
         first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
@@ -685,7 +687,7 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
         const uint64_t over = (first + (n << chunk_log2) - bytes) >> (chunk_log2 + 1);
         n -= over < n ? over : 0; /* a good part of the way at once */
     }
-    const uint32_t n_sets = wh_tessera_sets_(n, tuning, n_sms);
+    const uint32_t n_sets = wh_tessera_sets_(n, o, n_sms);
     plan->metadata_bytes = bytes - (n << chunk_log2);
     plan->init_items = wh_tessera_tree_words_(n, n_classes) + n;
     h->core.meta = memory;
@@ -710,8 +712,8 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
     }
     const uint64_t share = n / (n_sets * 32);
     h->span_share = share < 64 ? (uint32_t)share : 64;
-    h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
-                               (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
+    h->core.tracks = (uint8_t)((o->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
+                               (o->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
     h->tracks = h->core.tracks;
     h->max_slot = (uint32_t)chunk;
     h->core.max_whole = 0;
