@@ -53,13 +53,11 @@ WH_FN uint64_t wh_ring_reserve_put(wh_ring *r) {
 /* One attempt each, for lanes that wait together: whether the value went in; the value + 1,
  * or 0. For positions past `virgin`. */
 WH_FN int wh_ring_try_put(uint32_t *e, uint32_t value) {
-    return WH_PLANT(ring_p1_put, wh_cas_u32_release, wh_cas_u32_relaxed)(e, 0, value + 1) ==
-           0; /* P1 */
+    return WH_PLANT_ORDER(ring_p1_put, wh_cas_u32, release)(e, 0, value + 1) == 0; /* P1 */
 }
 
 WH_FN uint32_t wh_ring_try_take(uint32_t *e) {
-    return WH_PLANT(ring_p1_take, wh_exchange_u32_acquire, wh_exchange_u32_relaxed)(e,
-                                                                                    0); /* P1, I2 */
+    return WH_PLANT_ORDER(ring_p1_take, wh_exchange_u32, acquire)(e, 0); /* P1, I2 */
 }
 
 WH_FN void wh_ring_put_at(uint32_t *entries, uint32_t capacity, uint64_t p, uint32_t value) {

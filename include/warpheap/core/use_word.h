@@ -40,8 +40,8 @@ WH_HD uint32_t wh_use_releases(uint64_t word) {
  * the word was seen to have; on failure it becomes what it has now. */
 WH_FN int wh_use_claim(uint64_t *word, uint64_t *seen, uint32_t mask) {
     while (((uint32_t)*seen & mask) == 0) {
-        const uint64_t now = WH_PLANT(use_p1_claim, wh_cas_u64_acquire,
-                                      wh_cas_u64_relaxed)(word, *seen, *seen | mask); /* P1 */
+        const uint64_t now =
+            WH_PLANT_ORDER(use_p1_claim, wh_cas_u64, acquire)(word, *seen, *seen | mask); /* P1 */
         if (now == *seen) {
             return 1;
         }
@@ -53,7 +53,7 @@ WH_FN int wh_use_claim(uint64_t *word, uint64_t *seen, uint32_t mask) {
 /* Gives back bits that the caller owns, and counts that (I2). */
 WH_FN void wh_use_release(uint64_t *word, uint32_t mask) {
     const uint64_t change = ((uint64_t)1 << 32) - mask;
-    WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(word, change); /* P1 */
+    WH_PLANT_ORDER(use_p1_release, wh_add_u64, release)(word, change); /* P1 */
 }
 
 #include "warpheap/detail/simt/end.h"

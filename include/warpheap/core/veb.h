@@ -121,9 +121,8 @@ WH_FN void wh_veb_raise_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
         const uint64_t bit = (uint64_t)1 << (w & 63);
         base += size;
         w >>= 6;
-        const uint64_t old =
-            WH_PLANT(veb_p2_insert, wh_fetch_or_u64_acq_rel,
-                     wh_fetch_or_u64_relaxed)(wh_veb_word(t, base + w), bit); /* P2 */
+        const uint64_t old = WH_PLANT_ORDER(veb_p2_insert, wh_fetch_or_u64,
+                                            acq_rel)(wh_veb_word(t, base + w), bit); /* P2 */
         if (old != 0) {
             return;
         }
@@ -165,8 +164,8 @@ WH_FN void wh_veb_tidy_(wh_veb t, uint32_t base, uint32_t size, uint32_t w) {
 
 /* Adds the items of `mask` in word w of level 0. Returns those that were absent. */
 WH_FN uint64_t wh_veb_insert_mask(wh_veb t, uint64_t w, uint64_t mask) {
-    const uint64_t old = WH_PLANT(veb_p1_insert, wh_fetch_or_u64_acq_rel,
-                                  wh_fetch_or_u64_relaxed)(wh_veb_word(t, w), mask); /* P1, I1 */
+    const uint64_t old = WH_PLANT_ORDER(veb_p1_insert, wh_fetch_or_u64, acq_rel)(wh_veb_word(t, w),
+                                                                                 mask); /* P1, I1 */
     if (old == 0) {
         wh_veb_raise_(t, 0, wh_veb_up_(t.n), (uint32_t)w);
     }
@@ -512,8 +511,8 @@ WH_HD uint64_t wh_veb_part_(uint64_t w, uint64_t first, uint64_t count) {
 WH_FN void wh_veb_raise_words_(wh_veb t, uint64_t s, uint64_t mask) {
     const uint32_t size = wh_veb_up_(t.n);
     if (mask != 0 && size > 1 &&
-        WH_PLANT(veb_p2_range, wh_fetch_or_u64_acq_rel,
-                 wh_fetch_or_u64_relaxed)(wh_veb_word(t, size + s), mask) == 0) { /* P2 */
+        WH_PLANT_ORDER(veb_p2_range, wh_fetch_or_u64, acq_rel)(wh_veb_word(t, size + s), mask) ==
+            0) { /* P2 */
         wh_veb_raise_(t, size, wh_veb_up_(size), (uint32_t)s);
     }
 }
@@ -552,9 +551,8 @@ WH_FN void wh_veb_insert_range(wh_veb t, uint64_t first, uint64_t count) {
     uint64_t filled = 0; /* words of one of level 1 that were empty */
     WH_NO_UNROLL
     for (uint64_t w = first >> 6; count != 0 && w <= last; w++) {
-        const uint64_t old =
-            WH_PLANT(veb_p1_range, wh_fetch_or_u64_acq_rel, wh_fetch_or_u64_relaxed)(
-                wh_veb_word(t, w), wh_veb_part_(w, first, count)); /* P1 */
+        const uint64_t old = WH_PLANT_ORDER(veb_p1_range, wh_fetch_or_u64, acq_rel)(
+            wh_veb_word(t, w), wh_veb_part_(w, first, count)); /* P1 */
         filled |= (uint64_t)(old == 0) << (w & 63);
         if (w == last || (w & 63) == 63) {
             wh_veb_raise_words_(t, w >> 6, filled);
@@ -576,9 +574,9 @@ WH_FN int wh_veb_claim_range(wh_veb t, uint64_t first, uint64_t count) {
     WH_NO_UNROLL
     for (uint64_t w = last + 1; w > low;) {
         const uint64_t part = wh_veb_part_(--w, first, count);
-        const uint64_t old = WH_PLANT(veb_p1_range_claim, wh_fetch_and_u64_acquire,
-                                      wh_fetch_and_u64_relaxed)(wh_veb_word(t, w), ~part); /* P1 */
-        if ((old & part) != part) { /* all goes back */
+        const uint64_t old = WH_PLANT_ORDER(veb_p1_range_claim, wh_fetch_and_u64,
+                                            acquire)(wh_veb_word(t, w), ~part); /* P1 */
+        if ((old & part) != part) {                                             /* all goes back */
             if ((old & part) != 0) {
                 (void)wh_veb_insert_mask(t, w, old & part);
             }

@@ -214,7 +214,7 @@ WH_FN void wh_vqueue_reset(wh_vqueue q) {
 WH_FN uint32_t wh_vqueue_look_(wh_vqueue q, wh_vqueue_chunks k, uint64_t p) {
     const uint64_t j = p >> wh_vqueue_per_log2(k);
     const uint64_t *place = &q.links[j & (((uint64_t)1 << q.table_log2) - 1)];
-    const uint64_t link = WH_PLANT(vqueue_p2_find, wh_load_u64_acquire, wh_load_u64_relaxed)(place);
+    const uint64_t link = WH_PLANT_ORDER(vqueue_p2_find, wh_load_u64, acquire)(place);
     return wh_vqueue_is_(link, q.id, j) && wh_vqueue_chunk_of_(link) != WH_VQUEUE_NO_CHUNK
                ? wh_vqueue_chunk_of_(link) /* P2, I3 */
                : WH_CHUNK_NONE;
@@ -382,8 +382,7 @@ WH_FN void wh_vqueue_join_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask) {
     const uint32_t rank = wh_mask_rank(mask), leader = wh_mask_leader(mask);
     int linked = 0;
     if (rank == 0) {
-        (void)WH_PLANT(vqueue_p4, wh_fetch_add_u64_acq_rel, wh_fetch_add_u64_relaxed)(&s->announced,
-                                                                                      1); /* P4 */
+        (void)WH_PLANT_ORDER(vqueue_p4, wh_fetch_add_u64, acq_rel)(&s->announced, 1); /* P4 */
     }
     wh_syncwarp(mask);
     for (;;) {
@@ -489,7 +488,7 @@ WH_FN void wh_vqueue_provision_(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, u
                                wh_vqueue_ahead_(j, wh_load_u64_acquire(&q.state->last)) <= size, 1);
         }
         if (stored) {
-            WH_PLANT(vqueue_p2_link, wh_store_u64_release, wh_store_u64_relaxed)
+            WH_PLANT_ORDER(vqueue_p2_link, wh_store_u64, release)
             (place, wh_vqueue_link(q.id, j, chunk)); /* P2 */
             pending = 0;
         }
@@ -740,9 +739,7 @@ WH_FN int wh_vqueue_finish_take(wh_vqueue q, wh_vqueue_chunks k, wh_mask mask, i
     const wh_group g = wh_group_by_u32(mask, active ? chunk : WH_CHUNK_NONE);
     wh_syncwarp(mask); /* P3: all exchanges of the group come before its count */
     return active && wh_group_leads(g) &&
-           WH_PLANT(vqueue_p3_done, wh_fetch_add_u32_acq_rel,
-                    wh_fetch_add_u32_relaxed)(&k.done[chunk], g.n) +
-                   g.n ==
+           WH_PLANT_ORDER(vqueue_p3_done, wh_fetch_add_u32, acq_rel)(&k.done[chunk], g.n) + g.n ==
                1u << wh_vqueue_per_log2(k); /* P3 */
 }
 

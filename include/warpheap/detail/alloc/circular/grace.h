@@ -15,21 +15,20 @@ WH_FN uint32_t wh_circular_enter_(wh_circular_ref h) {
     const uint32_t side = wh_circular_side_(wh_load_u64_relaxed(&h.state->grace));
     const uint32_t slot =
         (side * WH_CIRCULAR_SLOTS + wh_sm_id() % WH_CIRCULAR_SLOTS) * WH_CIRCULAR_STRIDE;
-    (void)WH_PLANT(circular_p2_enter, wh_fetch_add_u32_acq_rel,
-                   wh_fetch_add_u32_relaxed)(&h.state->active[slot], 1); /* P2 */
+    (void)WH_PLANT_ORDER(circular_p2_enter, wh_fetch_add_u32, acq_rel)(&h.state->active[slot],
+                                                                       1); /* P2 */
     return slot;
 }
 
 WH_FN void wh_circular_leave_(wh_circular_ref h, uint32_t slot) {
-    WH_PLANT(circular_p3_leave, wh_add_u32_release, wh_add_u32_relaxed)
-    (&h.state->active[slot], ~0u); /* P3 */
+    WH_PLANT_ORDER(circular_p3_leave, wh_add_u32, release)(&h.state->active[slot], ~0u); /* P3 */
 }
 
 /* What grace must have reached before memory that was merged just now is handed out: the
  * end of the first grace period that begins from now on. */
 WH_FN uint64_t wh_circular_stamp_(wh_circular_ref h) {
-    const uint64_t now = WH_PLANT(circular_p2_stamp, wh_fetch_add_u64_acq_rel,
-                                  wh_fetch_add_u64_relaxed)(&h.state->grace, 0); /* P2 */
+    const uint64_t now =
+        WH_PLANT_ORDER(circular_p2_stamp, wh_fetch_add_u64, acq_rel)(&h.state->grace, 0); /* P2 */
     return ((now + 1) & ~(uint64_t)1) + 2;
 }
 
@@ -47,7 +46,7 @@ WH_FN void wh_circular_advance_(wh_circular_ref h, wh_mask mask) {
     uint32_t busy = 0;
     wh_syncwarp(mask);
     for (uint32_t k = wh_mask_rank(mask); k < WH_CIRCULAR_SLOTS; k += wh_popc32(mask)) {
-        busy |= WH_PLANT(circular_p2_empty, wh_fetch_or_u32_acq_rel, wh_fetch_or_u32_relaxed)(
+        busy |= WH_PLANT_ORDER(circular_p2_empty, wh_fetch_or_u32, acq_rel)(
             &h.state->active[(first + k) * WH_CIRCULAR_STRIDE], 0); /* P2, P3 */
     }
     busy = (uint32_t)wh_any(mask, busy != 0);

@@ -29,7 +29,7 @@ WH_FN wh_circular_chunk wh_circular_read_(wh_circular_ref h, uint32_t u, int fus
         c.next = wh_load_u32_acquire(at + 1); /* P1 */
         return c;
     }
-    c.flag = WH_PLANT(circular_p1_read, wh_load_u32_acquire, wh_load_u32_relaxed)(at); /* P1 */
+    c.flag = WH_PLANT_ORDER(circular_p1_read, wh_load_u32, acquire)(at); /* P1 */
     c.next = c.flag >> 2;
     c.flag &= 3;
     return c;
@@ -68,7 +68,7 @@ WH_FN void wh_circular_lead_(wh_circular_ref h, uint32_t u, uint32_t next, int f
 /* Another flag: the end of the holding. */
 WH_FN void wh_circular_let_go_(wh_circular_ref h, uint32_t u, uint32_t flag, uint32_t next,
                                int fused) {
-    WH_PLANT(circular_p1_write, wh_store_u32_release, wh_store_u32_relaxed)
+    WH_PLANT_ORDER(circular_p1_write, wh_store_u32, release)
     (wh_circular_at_(h, u, fused), fused ? next << 2 | flag : flag); /* P1 */
 }
 

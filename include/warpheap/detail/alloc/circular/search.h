@@ -77,11 +77,11 @@ WH_FN wh_circular_take wh_circular_search_(wh_circular_ref h, uint32_t which, in
                 /* A LIMBO chunk tells when it may be had only to its holder. */
                 const int ready =
                     was == WH_CIRCULAR_FREE ||
-                    WH_PLANT(circular_grace,
-                             WH_PLANT(circular_p3_take, wh_load_u64_acquire,
-                                      wh_load_u64_relaxed)(&h.state->grace) >=
-                                 wh_load_u64_relaxed(wh_circular_stamp_at_(h, t.u)), /* P3 */
-                             1);
+                    WH_PLANT(
+                        circular_grace,
+                        WH_PLANT_ORDER(circular_p3_take, wh_load_u64, acquire)(&h.state->grace) >=
+                            wh_load_u64_relaxed(wh_circular_stamp_at_(h, t.u)), /* P3 */
+                        1);
                 if (ready && c.next - t.u >= want) {
                     t.next = c.next;
                     t.outcome = WH_CIRCULAR_TOOK;

@@ -166,8 +166,8 @@ WH_FN wh_page_got wh_rw_get_page(wh_random_walk_ref h, wh_mask mask, int wants) 
         if (walks && looks && wh_load_u32_relaxed(&h.flags[p]) % 2 != 0) {
             failed++;
         } else if (walks) {
-            const uint32_t v = WH_PLANT(rw_p1_get, wh_fetch_or_u32_acquire,
-                                        wh_fetch_or_u32_relaxed)(&h.flags[p], 1); /* I1, P1 */
+            const uint32_t v =
+                WH_PLANT_ORDER(rw_p1_get, wh_fetch_or_u32, acquire)(&h.flags[p], 1); /* I1, P1 */
             if (v % 2 == 0) {
                 got.page = p;
             }
@@ -200,8 +200,7 @@ WH_FN void wh_rw_free(wh_random_walk_ref h, wh_mask mask, void *p) {
         wh_random_walk_bad_free_(h);
         return;
     }
-    WH_PLANT(rw_p1_free, wh_store_u32_release, wh_store_u32_relaxed)
-    (&h.flags[page], v + 1); /* P1 */
+    WH_PLANT_ORDER(rw_p1_free, wh_store_u32, release)(&h.flags[page], v + 1); /* P1 */
 }
 
 /* --- RW-BM: Algorithm 2 ------------------------------------------------------------------- */
@@ -209,9 +208,9 @@ WH_FN void wh_rw_free(wh_random_walk_ref h, wh_mask mask, void *p) {
 /* Tries to lock a word; what its free bits are, if it is ours, and 0 otherwise. *unsure: it
  * had free pages, but was somebody else's. */
 WH_FN uint32_t wh_random_walk_lock_(wh_random_walk_ref h, uint32_t word, int *unsure) {
-    const uint64_t old = WH_PLANT(rw_bm_p1_get, wh_fetch_or_u64_acquire, wh_fetch_or_u64_relaxed)(
-        &h.words[word], WH_RANDOM_WALK_LOCK);                                       /* P1, P2 */
-    const int lost = WH_PLANT(random_walk_i1, (old & WH_RANDOM_WALK_LOCK) != 0, 0); /* I1 */
+    const uint64_t old = WH_PLANT_ORDER(rw_bm_p1_get, wh_fetch_or_u64,
+                                        acquire)(&h.words[word], WH_RANDOM_WALK_LOCK); /* P1, P2 */
+    const int lost = WH_PLANT(random_walk_i1, (old & WH_RANDOM_WALK_LOCK) != 0, 0);    /* I1 */
     *unsure = lost && wh_use_free(old) != 0;
     if (!lost && wh_use_free(old) == 0) {
         wh_and_u64_relaxed(&h.words[word], ~WH_RANDOM_WALK_LOCK);
@@ -319,7 +318,7 @@ WH_FN void *wh_rw_bm_malloc(wh_random_walk_ref h, wh_mask mask, size_t n) {
 /* Gives back the pages of `mask` in a word. */
 WH_FN void wh_random_walk_release_(wh_random_walk_ref h, uint32_t word, uint32_t mask) {
     const uint64_t change = ((uint64_t)1 << WH_RANDOM_WALK_COUNT) - mask;
-    WH_PLANT(use_p1_release, wh_add_u64_release, wh_add_u64_relaxed)(&h.words[word], change);
+    WH_PLANT_ORDER(use_p1_release, wh_add_u64, release)(&h.words[word], change);
 } /* P1 */
 
 /* freePage of those with a bitmap whose lanes get pages each for itself. */

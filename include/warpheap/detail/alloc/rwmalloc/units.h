@@ -202,11 +202,11 @@ WH_FN wh_units_got wh_rwmalloc_get_units(wh_rwmalloc_ref h, wh_mask mask, uint32
             }
         }
         /* One atomic a word; who got a bit that was no longer free gives the rest back. */
-        const uint32_t conflict =
-            take != 0 ? (uint32_t)WH_PLANT(rwmalloc_p1_get, wh_fetch_or_u64_acquire,
-                                           wh_fetch_or_u64_relaxed)(&h.words[i], take) &
-                            WH_PLANT(rwmalloc_i1, take, 0u)
-                      : 0; /* I1, P1 */
+        const uint32_t conflict = take != 0
+                                      ? (uint32_t)WH_PLANT_ORDER(rwmalloc_p1_get, wh_fetch_or_u64,
+                                                                 acquire)(&h.words[i], take) &
+                                            WH_PLANT(rwmalloc_i1, take, 0u)
+                                      : 0; /* I1, P1 */
         const int served = unit != WH_RWMALLOC_NONE;
         const uint32_t k = served ? unit / WH_USE_BITS - start : 0;
         const uint64_t bits = served ? wh_rwmalloc_bits_(n, unit % WH_USE_BITS) : 0;
