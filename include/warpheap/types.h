@@ -1,14 +1,6 @@
-/* types.h: glossary, status codes, options, statistics, capability bits.
- * Plain C11 and C++, also CUDA C++ without a host half (NVRTC); knows nothing of targets.
- *
- * Glossary
- *   heap        the memory one allocator instance manages: user blocks + metadata
- *   handle      small copyable struct that names a heap in device code
- *   block       memory handed to a caller of malloc (in Gallatin's own terms, a
- *               Gallatin block is a part of a segment; see alloc/gallatin)
- *   lane, warp, block, grid, SM: as in CUDA
- *   target      what runs device code: "cuda" (a GPU) or "sim" (the simulated
- *               device on the CPU)
+/* types.h: status codes, statistics, capability bits, and what options begin with. Plain C11 and
+ * C++, also CUDA C++ without a host half (NVRTC); knows nothing of targets. docs/GLOSSARY.md has
+ * the words that the headers use.
  */
 #ifndef WH_TYPES_H
 #define WH_TYPES_H

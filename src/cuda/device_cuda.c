@@ -183,14 +183,14 @@ uint32_t whi_device_cuda_count(void) {
         return (uint32_t)n;
     }
     (void)cudaGetLastError();
-    (void)whi_refuse(
-        WH_NO_DEVICE, "%s",
-        error == cudaErrorInsufficientDriver
-            ? "there is no NVIDIA driver here, or it is older than the CUDA runtime that this "
-              "program was linked with: install or update the driver"
-        : error == cudaSuccess || error == cudaErrorNoDevice
-            ? "the driver shows no GPU: see nvidia-smi, and CUDA_VISIBLE_DEVICES"
-            : "the CUDA runtime could not count the GPUs: see nvidia-smi");
+    const char *why = "the CUDA runtime could not count the GPUs: see nvidia-smi";
+    if (error == cudaErrorInsufficientDriver) {
+        why = "there is no NVIDIA driver here, or it is older than the CUDA runtime that this "
+              "program was linked with: install or update the driver";
+    } else if (error == cudaSuccess || error == cudaErrorNoDevice) {
+        why = "the driver shows no GPU: see nvidia-smi, and CUDA_VISIBLE_DEVICES";
+    }
+    (void)whi_refuse(WH_NO_DEVICE, "%s", why);
     return 0;
 }
 

@@ -167,7 +167,8 @@ static wh_launch launch_for(const wh_heap *h, uint64_t items, void *stream) {
     const uint64_t threads = items < 256 ? 32 : 256;
     uint64_t blocks = (items + threads - 1) / threads;
     const uint64_t most = (uint64_t)wh_device_get_info(h->device)->n_sms * 16;
-    blocks = blocks < 1 ? 1 : blocks > most ? most : blocks;
+    blocks = blocks < most ? blocks : most;
+    blocks = blocks != 0 ? blocks : 1;
     wh_launch l = wh_grid(h->device, (uint32_t)blocks, (uint32_t)threads);
     l.stream = stream;
     return l;

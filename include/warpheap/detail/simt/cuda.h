@@ -1,4 +1,4 @@
-/* simt/cuda.h: the contract of simt.h on an NVIDIA GPU (sm_70 or newer).
+/* simt/cuda.h: the contract of simt.h on an NVIDIA GPU (sm_70 or newer). Internal: may change.
  *
  * Atomics are inline PTX with the .global state space: __nv_atomic_* and
  * cuda::atomic_ref compile to generic addressing, which costs extra instructions

@@ -1,4 +1,5 @@
 /* simt/sim.h: the contract of simt.h on the simulated device (docs/SIMULATOR.md).
+ * Internal: may change.
  *
  * Every lane is a fiber. Each atomic, collective, back-off and clock read first
  * calls whi_sim_*, where the scheduler may run other lanes; the access itself is
