@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "warpheap/device.h"
+#include "warpheap/options.h"
 
 /* In which repetitions the contents of blocks are written and checked, between the timed
  * malloc and the timed free. The others leave the blocks alone, so that free finds the
@@ -34,6 +35,8 @@ typedef struct wh_bench_options {
     uint64_t heap_bytes;
     uint32_t reps; /* at most WH_BENCH_MAX_REPS */
     double limit;  /* seconds that a series of repetitions may take; a case: a multiple */
+    const wh_any_options *options; /* of heaps: one for each family that has some */
+    size_t n_options;
     uint64_t seed;
     const char *const *inputs; /* graph files */
     size_t n_inputs;

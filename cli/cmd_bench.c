@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "warpheap/heap.h"
 
-enum { OPT_LIST = 256, OPT_CHECK, OPT_POLICY, OPT_JSON, OPT_REPS, OPT_LIMIT, OPT_SEED };
+enum { OPT_LIST = 256, OPT_CHECK, OPT_POLICY, OPT_JSON, OPT_REPS, OPT_LIMIT, OPT_SEED, OPT_OPTION };
 
 static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0, "auto (default: the first GPU, or else sim), sim, cuda or cuda:N",
@@ -24,6 +24,10 @@ static const struct argp_option options[] = {
      "60 % of the heap holds",
      2},
     {"heap", 'H', "BYTES", 0, "heap size", 2},
+    {"option", OPT_OPTION, "FAMILY.NAME=N", 0,
+     "an option of the heaps of an allocator family, such as tessera.track_peak=1 (repeatable); "
+     "`warpheap info` lists them",
+     2},
     {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and at most 3 on the simulated device", 2},
     {"limit", OPT_LIMIT, "SECONDS", 0,
      "repetitions of one thing end after so long, and what an allocator has not begun in a case "
@@ -52,6 +56,8 @@ typedef struct request {
     wh_bench_options bench;
     cli_names allocs, cases, inputs;
     cli_numbers sizes, threads;
+    wh_any_options *options;
+    size_t n_options;
     const char *list; /* "allocs", "cases"; NULL: run */
     int status;       /* not 0: a complaint was made */
 } request;
@@ -104,6 +110,39 @@ static int set_check(request *r, const char *when) {
     }
     r->status = cli_complain("--check: unknown '%s'; known: last, every, ends", when);
     return EINVAL;
+}
+
+/* "tessera.track_peak=1". The options of a family are in one struct. */
+static int set_option(request *r, const char *text) {
+    char name[80];
+    const size_t length = strcspn(text, "="), family = strcspn(text, ".");
+    uint64_t value = 0;
+    if (text[length] == '\0' || length >= sizeof name ||
+        !cli_parse_number(text + length + 1, &value)) {
+        r->status = cli_complain("--option: '%s' is not <family>.<name>=<number>", text);
+        return EINVAL;
+    }
+    memcpy(name, text, length);
+    name[length] = '\0';
+    size_t i = 0;
+    while (i < r->n_options && (strlen(r->options[i].head.family) != family ||
+                                strncmp(r->options[i].head.family, text, family) != 0)) {
+        i++;
+    }
+    if (i == r->n_options) {
+        wh_any_options *more = realloc(r->options, (i + 1) * sizeof *more);
+        if (more == NULL) {
+            return ENOMEM;
+        }
+        r->options = more;
+        memset(&more[i], 0, sizeof *more);
+    }
+    if (wh_options_set(&r->options[i], name, value) != WH_OK) {
+        r->status = cli_complain("--option: %s", wh_last_error_text());
+        return EINVAL;
+    }
+    r->n_options = i == r->n_options ? i + 1 : r->n_options;
+    return 0;
 }
 
 static int add_names(request *r, cli_names *list, const char *option, const char *text) {
@@ -160,6 +199,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return cli_add_name(&r->inputs, arg, strlen(arg)) ? 0 : ENOMEM;
     case OPT_CHECK:
         return set_check(r, arg);
+    case OPT_OPTION:
+        return set_option(r, arg);
     case OPT_POLICY:
         return set_policy(r, arg);
     case OPT_JSON:
@@ -228,6 +269,8 @@ static int run(request *r) {
     o->n_sizes = r->sizes.n;
     o->threads = r->threads.v;
     o->n_threads = r->threads.n;
+    o->options = r->options;
+    o->n_options = r->n_options;
     o->table = stdout;
     o->progress = isatty(STDERR_FILENO) ? stderr : NULL;
     const wh_bench_outcome outcome = wh_bench_run(o, error, sizeof error);
@@ -259,5 +302,6 @@ int cli_bench(int argc, char **argv) {
     cli_free_names(&r.inputs);
     cli_free_numbers(&r.sizes);
     cli_free_numbers(&r.threads);
+    free(r.options);
     return status;
 }

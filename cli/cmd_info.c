@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "warpheap/heap.h"
+#include "warpheap/options.h"
 
 static void show_device(const char *spec) {
     wh_device *device = NULL;
@@ -67,6 +68,16 @@ static void show_allocators(void) {
     }
 }
 
+static void show_options(void) {
+    const wh_option_info *option = NULL;
+    (void)printf("\nOptions of heaps (bench --option FAMILY.NAME=N)\n");
+    for (uint32_t i = 0; (option = wh_option_at(i)) != NULL; i++) {
+        char name[80];
+        (void)snprintf(name, sizeof name, "%s.%s", option->family, option->name);
+        (void)printf("  %-28s %s\n", name, option->meaning);
+    }
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     if (key == ARGP_KEY_ARG) {
         *(int *)state->input = cli_complain("info takes no argument '%s'", arg);
@@ -77,7 +88,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 int cli_info(int argc, char **argv) {
     static const struct argp argp = {
-        NULL, parse, NULL, "Lists devices, and allocators with what they can do.",
+        NULL, parse, NULL, "Lists devices, allocators with what they can do, and their options.",
         NULL, NULL,  NULL};
     int status = 0;
     argp_err_exit_status = CLI_USAGE;
@@ -97,5 +108,6 @@ int cli_info(int argc, char **argv) {
     }
     (void)printf("\n");
     show_allocators();
+    show_options();
     return fflush(stdout) == EOF ? 1 : 0;
 }

@@ -6,11 +6,7 @@
 /* Creation in memory of the heap's own (allocation included) or of the caller's; the
  * host's clock, since creation is a host call. */
 static wh_status time_create(whi_bench *b, uint64_t bytes, void *memory, whi_bench_series *series) {
-    wh_heap_options options;
-    memset(&options, 0, sizeof options);
-    options.bytes = bytes;
-    options.allocator = b->alloc->name;
-    options.device = b->device;
+    wh_heap_options options = whi_bench_heap_options(b, b->alloc, bytes);
     options.memory = memory;
     whi_bench_close_heap(b);
     WHI_BENCH_TRY(whi_bench_check(b, wh_device_sync(b->device), "creation"));

@@ -17,12 +17,12 @@ static wh_status new_array(whi_bench *b, void **array, uint64_t bytes) {
 /* The equations know no walk that gives up: the out-of-memory test is made to come late
  * (RW_malloc sweeps instead). */
 static wh_status open_heap(whi_bench *b, uint64_t bytes) {
-    wh_heap_options o;
-    memset(&o, 0, sizeof o);
-    o.bytes = bytes;
-    o.allocator = b->alloc->name;
-    o.device = b->device;
-    o.tuning.oom_free_ppm = whi_pages_is(b, "rw-malloc") ? 0 : 100;
+    wh_heap_options o = whi_bench_heap_options(b, b->alloc, bytes);
+    wh_random_walk_options late = WH_RANDOM_WALK_OPTIONS;
+    if (o.options == NULL && strcmp(b->alloc->family, late.head.family) == 0) {
+        late.oom_free_ppm = 100;
+        o.options = &late.head;
+    }
     whi_bench_close_heap(b);
     WHI_BENCH_TRY(whi_bench_check(b, wh_heap_create(&b->heap, &o), "heap"));
     b->heap_bytes = bytes;

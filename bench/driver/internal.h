@@ -239,6 +239,9 @@ const char *whi_bench_phase(const whi_bench *b);
 uint64_t whi_bench_case_heap(const whi_bench *b, uint64_t own);
 uint64_t whi_bench_heap_bytes(const whi_bench *b);
 
+/* What a heap of an allocator is made with on the run's device: --option included. */
+wh_heap_options whi_bench_heap_options(const whi_bench *b, const wh_allocator_info *alloc,
+                                       uint64_t bytes);
 /* The least heap that the current allocator can have. */
 uint64_t whi_bench_least_heap(const whi_bench *b);
 

@@ -51,12 +51,24 @@ uint64_t whi_bench_heap_bytes(const whi_bench *b) {
 }
 
 uint64_t whi_bench_least_heap(const whi_bench *b) {
-    wh_heap_options options;
+    const wh_heap_options options = whi_bench_heap_options(b, b->alloc, 0);
     uint64_t least = 0;
-    memset(&options, 0, sizeof options);
-    options.allocator = b->alloc->name;
-    options.device = b->device;
     return wh_heap_min_bytes(&options, &least) == WH_OK ? least : 0;
+}
+
+wh_heap_options whi_bench_heap_options(const whi_bench *b, const wh_allocator_info *alloc,
+                                       uint64_t bytes) {
+    wh_heap_options o;
+    memset(&o, 0, sizeof o);
+    o.bytes = bytes;
+    o.allocator = alloc->name;
+    o.device = b->device;
+    for (size_t i = 0; i < b->options->n_options; i++) {
+        if (strcmp(b->options->options[i].head.family, alloc->family) == 0) {
+            o.options = &b->options->options[i].head;
+        }
+    }
+    return o;
 }
 
 uint64_t whi_bench_case_heap(const whi_bench *b, uint64_t own) {
@@ -87,11 +99,7 @@ wh_status whi_bench_open_heap(whi_bench *b, uint64_t bytes) {
         return WH_OK;
     }
     whi_bench_close_heap(b);
-    wh_heap_options options;
-    memset(&options, 0, sizeof options);
-    options.bytes = bytes;
-    options.allocator = b->alloc->name;
-    options.device = b->device;
+    const wh_heap_options options = whi_bench_heap_options(b, b->alloc, bytes);
     wh_status s = wh_heap_create(&b->heap, &options);
     if (s == WH_OK) {
         s = b->kernels->bind(b->heap, &b->handle);

@@ -258,6 +258,29 @@ static int set_heaps(json_t *meta, const whi_bench *b) {
     return e;
 }
 
+/* The options of heaps that were asked for: {"tessera.shards": 4}. */
+static int options_to(json_t *meta, const wh_bench_options *o) {
+    json_t *all = json_object();
+    int e = 0;
+    for (size_t i = 0; i < o->n_options; i++) {
+        const wh_any_options *own = &o->options[i];
+        const wh_option_info *info = NULL;
+        uint32_t place = 0; /* in own->values */
+        for (uint32_t k = 0; (info = wh_option_at(k)) != NULL; k++) {
+            char name[80];
+            if (strcmp(info->family, own->head.family) != 0) {
+                continue;
+            }
+            (void)snprintf(name, sizeof name, "%s.%s", info->family, info->name);
+            if (own->values[place] != 0) {
+                e |= json_object_set_new(all, name, integer(own->values[place]));
+            }
+            place++;
+        }
+    }
+    return e | json_object_set_new(meta, "options", all);
+}
+
 int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
     static const char *const checks[] = {[WH_BENCH_CHECK_LAST] = "last",
                                          [WH_BENCH_CHECK_EVERY] = "every",
@@ -268,6 +291,7 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
     e |= json_object_set_new(meta, "target", json_string(b->on_sim ? "sim" : "cuda"));
     e |= json_object_set_new(meta, "sms", integer(b->info->n_sms));
     e |= set_heaps(meta, b);
+    e |= options_to(meta, b->options);
     e |= json_object_set_new(meta, "reps", integer(b->reps));
     e |= json_object_set_new(meta, "limit", b->limit > 0 ? json_real(b->limit) : json_null());
     e |= json_object_set_new(meta, "check", json_string(checks[b->options->check]));

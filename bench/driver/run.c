@@ -85,12 +85,14 @@ static int check_heap(const whi_bench *b, const plan *p, char *error, size_t siz
     const uint64_t bytes =
         b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes;
     for (size_t i = 0; i < p->n_allocs; i++) {
-        wh_heap_options options;
+        const wh_heap_options options = whi_bench_heap_options(b, p->allocs[i], 0);
         uint64_t least = 0;
-        memset(&options, 0, sizeof options);
-        options.allocator = p->allocs[i]->name;
-        options.device = b->device;
-        if (wh_heap_min_bytes(&options, &least) == WH_OK && least > bytes) {
+        const wh_status s = wh_heap_min_bytes(&options, &least);
+        if (s == WH_BAD_ARGUMENT) {
+            (void)snprintf(error, size, "'%s': %s", p->allocs[i]->name, wh_last_error_text());
+            return 0;
+        }
+        if (s == WH_OK && least > bytes) {
             char have[32];
             (void)snprintf(error, size,
                            "a heap of %s bytes is too small for '%s', which needs at least %llu",

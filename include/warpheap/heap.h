@@ -36,13 +36,14 @@ typedef struct wh_heap wh_heap;
 /* Zero (NULL) fields mean the default. Without a device the heap opens "auto", which in code that a
  * CUDA compiler reads is a GPU or NO_DEVICE (device.h), and closes it when destroyed. */
 typedef struct wh_heap_options {
-    uint64_t struct_bytes; /* sizeof this struct, or 0: see above */
-    uint64_t bytes;        /* whole heap, metadata included; required */
-    const char *allocator; /* name as `warpheap info` lists it; NULL: the default */
-    wh_device *device;     /* outlives the heap */
-    void *memory;          /* caller's device memory of `bytes` bytes, 256-byte aligned,
-                              that outlives the heap; NULL: the heap allocates its own */
-    wh_tuning tuning;
+    uint64_t struct_bytes;          /* sizeof this struct, or 0: see above */
+    uint64_t bytes;                 /* whole heap, metadata included; required */
+    const char *allocator;          /* name as `warpheap info` lists it; NULL: the default */
+    wh_device *device;              /* outlives the heap */
+    void *memory;                   /* caller's device memory of `bytes` bytes, 256-byte aligned,
+                                       that outlives the heap; NULL: the heap allocates its own */
+    const wh_options_head *options; /* of the allocator's family (options.h), copied; NULL: the
+                                       defaults */
 } wh_heap_options;
 
 /* wh_heap_create and wh_heap_min_bytes as their inline functions call them. options_bytes: sizeof
@@ -166,6 +167,7 @@ typedef struct wh_allocator_info {
     uint32_t caps;      /* WH_CAP_* */
     uint32_t max_align; /* largest alignment aligned_alloc serves */
     uint64_t max_size;  /* largest request by design; UINT64_MAX: the heap decides */
+    const char *family; /* whose options it takes: "ouroboros" */
 } wh_allocator_info;
 const wh_allocator_info *wh_allocator_at(uint32_t index);
 const wh_allocator_info *wh_allocator_find(const char *name);

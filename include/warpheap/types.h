@@ -1,14 +1,6 @@
-/* types.h: glossary, status codes, options, statistics, capability bits.
- * Plain C11 and C++, also CUDA C++ without a host half (NVRTC); knows nothing of targets.
- *
- * Glossary
- *   heap        the memory one allocator instance manages: user blocks + metadata
- *   handle      small copyable struct that names a heap in device code
- *   block       memory handed to a caller of malloc (in Gallatin's own terms, a
- *               Gallatin block is a part of a segment; see alloc/gallatin)
- *   lane, warp, block, grid, SM: as in CUDA
- *   target      what runs device code: "cuda" (a GPU) or "sim" (the simulated
- *               device on the CPU)
+/* types.h: status codes, statistics, capability bits, and what options begin with. Plain C11 and
+ * C++, also CUDA C++ without a host half (NVRTC); knows nothing of targets. docs/GLOSSARY.md has
+ * the words that the headers use.
  */
 #ifndef WH_TYPES_H
 #define WH_TYPES_H
@@ -94,32 +86,17 @@ typedef enum wh_cap {
 #undef WH_CAP_ENUM_
 } wh_cap;
 
-/* Tuning of a heap; zero means the allocator's default. Sizes in bytes, powers
- * of two. An allocator ignores what it does not use. */
-typedef struct wh_tuning {
-    uint64_t segment_bytes;    /* Gallatin: segment size */
-    uint64_t min_slice_bytes;  /* Gallatin: smallest slice, at least 16 */
-    uint64_t max_slice_bytes;  /* Gallatin: largest slice */
-    uint32_t slices_per_block; /* Gallatin: slices in a block, 4096 in the paper */
-    uint32_t buffers;          /* Gallatin: block buffers of the smallest class; tessera: sets of
-                                  cursors; 0 = one per SM. Ouroboros, pages: chunks of a class
-                                  that are open at a time, up to 128; 0 = 32 to 128, fewer in
-                                  small heaps */
-    uint64_t chunk_bytes;      /* tessera: chunk size, 1 to 16 KiB; Ouroboros: 512 B to 64 KiB */
-    uint32_t queue_entries;    /* Ouroboros: entries of a static queue, links of a VAQ or in a
-                                  VLQ's cache */
-    uint64_t linear_bytes;     /* Ouroboros: of the heap, a region behind the manager that the
-                                  caller addresses himself (wh_ouro_linear) */
-    uint64_t page_bytes;       /* page allocators: page, at least 16 */
-    uint64_t unit_bytes;       /* RW_malloc: unit, at least 16 */
-    uint32_t oom_free_ppm;     /* random walk: share of free pages, in millionths, below which
-                                  malloc may say out of memory */
-    uint32_t oom_error_ppm;    /* random walk: how often it may say so above, in millionths */
-    uint32_t exact_oom;        /* random walk: 1: only after a sweep found no free page */
-    uint32_t track_peak;       /* tessera: 1: statistics know peak_bytes. Every malloc and free
-                                  then adds to one word of the heap, once per group of lanes */
-    uint32_t track_totals;     /* tessera: 1: statistics know mallocs and frees, at the same cost */
-} wh_tuning;
+/* What the options of an allocator begin with: wh_<family>_options of warpheap/options.h. */
+typedef struct wh_options_head {
+    const char *family;    /* "tessera" */
+    uint64_t struct_bytes; /* sizeof the whole struct */
+} wh_options_head;
+
+/* For the options.h of a family: a field of the struct, and its initialiser. */
+#define WH_OPTION_FIELD(family, name, meaning) uint64_t name;
+#define WH_OPTION_ZERO(family, name, meaning) , 0
+#define WH_OPTIONS_INITIAL(family, list) \
+    { {#family, sizeof(wh_##family##_options)} list(WH_OPTION_ZERO) }
 
 /* Totals over a quiet heap (no kernel running). A field that the allocator does
  * not track is WH_UNKNOWN. */
@@ -137,14 +114,14 @@ typedef struct wh_stats {
     uint64_t metadata_bytes; /* not available to blocks */
     uint64_t used_bytes;     /* sum of the usable sizes of live blocks */
     uint64_t peak_bytes;     /* the most that it has been since create or reset; a block counts
-                                until its free returns. Needs tuning.track_peak */
+                                until its free returns. Needs the option track_peak */
     uint64_t live_blocks;
     uint64_t largest_free; /* largest block that malloc could return now; Ouroboros: but for what
                             * it would first have to merge */
     uint64_t failed;       /* mallocs that returned NULL for n > 0 */
     uint64_t bad_frees;    /* rejected frees: foreign, interior or double */
     uint64_t mallocs;      /* blocks handed out since create or reset, and given back. Need */
-    uint64_t frees;        /* tuning.track_totals */
+    uint64_t frees;        /* the option track_totals */
     uint32_t n_classes;
     uint32_t unused;
     wh_class_stats classes[WH_STATS_CLASSES];

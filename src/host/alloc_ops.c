@@ -57,10 +57,10 @@ static wh_status start(const wh_launch *l, void *out, const void *from, size_t b
 }
 
 static wh_status plan(void *handle, wh_plan *p, unsigned char *memory, uint64_t bytes,
-                      const wh_tuning *tuning, uint32_t n_sms) {
+                      const void *options, uint32_t n_sms) {
     wh_heap_ref h;
     memset(&h, 0, sizeof h);
-    const wh_status s = WH_OF_(plan)(&h, p, memory, bytes, tuning, n_sms);
+    const wh_status s = WH_OF_(plan)(&h, p, memory, bytes, options, n_sms);
     memcpy(handle, &h, sizeof h);
     return s;
 }
@@ -109,11 +109,11 @@ WH_KERNEL(grow_kernel, grow_args, a) {
 }
 
 static wh_status grow_plan(void *handle, const void *old, wh_plan *p, unsigned char *memory,
-                           uint64_t bytes, const wh_tuning *tuning, int64_t *moved) {
+                           uint64_t bytes, const void *options) {
     grow_args a;
     memset(&a, 0, sizeof a);
     memcpy(&a.old, old, sizeof a.old);
-    const wh_status s = WH_OF_(grow_plan)(&a.heap, a.old, p, memory, bytes, tuning, moved);
+    const wh_status s = WH_OF_(grow_plan)(&a.heap, a.old, p, memory, bytes, options);
     memcpy(handle, &a.heap, sizeof a.heap);
     return s;
 }

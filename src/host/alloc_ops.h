@@ -13,9 +13,9 @@ extern "C" {
 typedef struct whi_alloc_ops {
     const char *name;
     uint32_t handle_bytes;
-    /* handle: WH_HANDLE_BYTES of host memory, filled in. */
+    /* handle: WH_HANDLE_BYTES of host memory, filled in. options: of the allocator's family. */
     wh_status (*plan)(void *handle, wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                      const wh_tuning *tuning, uint32_t n_sms);
+                      const void *options, uint32_t n_sms);
     wh_status (*init)(const wh_launch *launch, const void *handle);
     /* On the launch's stream, without waiting. s, r, room: device memory, filled from nothing.
      * start: what s holds before anything is counted. room: a sink, and behind it `capacity`
@@ -25,10 +25,9 @@ typedef struct whi_alloc_ops {
     wh_status (*check)(const wh_launch *launch, const void *handle, wh_report *r);
     wh_status (*walk)(const wh_launch *launch, const void *handle, void *room, uint64_t capacity);
     /* Of an allocator that can grow, else NULL: handle for a heap in memory[0..bytes) that
-     * can take over all of the old one; and the copying, into a heap that is initialised.
-     * *moved: of blocks. */
+     * can take over all of the old one; and the copying, into a heap that is initialised. */
     wh_status (*grow_plan)(void *handle, const void *old, wh_plan *plan, unsigned char *memory,
-                           uint64_t bytes, const wh_tuning *tuning, int64_t *moved);
+                           uint64_t bytes, const void *options);
     wh_status (*grow)(const wh_launch *launch, const void *handle, const void *old);
     /* Of an allocator with WH_CAP_LEFT. q: device memory. */
     wh_status (*left)(const wh_launch *launch, const void *handle, wh_left_query *q,

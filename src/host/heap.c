@@ -9,6 +9,7 @@
 #include "built_list.h"
 #include "device_internal.h"
 #include "last_error.h"
+#include "options_internal.h"
 
 struct wh_heap {
     const wh_allocator_info *info;
@@ -18,7 +19,7 @@ struct wh_heap {
     int owns_memory;
     void *memory;
     uint64_t bytes;
-    wh_tuning tuning;
+    wh_any_options options;
     wh_plan plan;
     unsigned char handle[WH_HANDLE_BYTES];
     void *scratch; /* device memory for what a kernel tells the host; made when first needed */
@@ -31,7 +32,7 @@ WH_TABLES(whi_alloc_ops, whi_alloc_ops_find)
 
 static const wh_allocator_info allocators[] = {
 #define INFO(ident, name, title, source, caps, max_align, max_size) \
-    {name, title, source, caps, max_align, max_size},
+    {name, title, source, caps, max_align, max_size, WH_FAMILY_TEXT(ident)},
     WH_BUILT_LIST(INFO)
 #undef INFO
 };
@@ -72,17 +73,19 @@ static wh_status refused(wh_status s, const wh_plan *plan, uint64_t bytes) {
     if (s == WH_HEAP_TOO_SMALL) {
         return whi_refuse(s,
                           "a heap of %llu bytes is too small: this allocator needs %llu at least, "
-                          "with this tuning on this device (wh_heap_min_bytes)",
+                          "with these options on this device (wh_heap_min_bytes)",
                           (unsigned long long)bytes, (unsigned long long)plan->min_bytes);
     }
-    return s == WH_BAD_ARGUMENT
-               ? whi_refuse(s, "a value in wh_heap_options.tuning is out of its range (types.h)")
-               : s;
+    if (s == WH_BAD_ARGUMENT) {
+        return whi_refuse(s, "a value in wh_heap_options.options is out of its range (options.h)");
+    }
+    return s;
 }
 
-/* Resolves the allocator and the device of the options. */
-static wh_status resolve(const wh_heap_options *o, const wh_allocator_info **info,
-                         const whi_alloc_ops **ops, wh_device *device) {
+/* Resolves the allocator and the device of the options, and the allocator's own options. */
+static wh_status resolve(const wh_heap_options *o, wh_device *device,
+                         const wh_allocator_info **info, const whi_alloc_ops **ops,
+                         wh_any_options *own) {
     *info = wh_allocator_find(o->allocator);
     if (*info == NULL) {
         return unknown_allocator(o->allocator);
@@ -93,7 +96,7 @@ static wh_status resolve(const wh_heap_options *o, const wh_allocator_info **inf
         return whi_refuse(WH_UNSUPPORTED, "the allocator '%s' does not run on %s", (*info)->name,
                           target == WH_TARGET_SIM ? "the simulated device" : "GPUs");
     }
-    return WH_OK;
+    return whi_options_read(own, o->options, *info);
 }
 
 /* The caller's options as this library knows them: what an older caller's struct lacks is 0.
@@ -105,7 +108,7 @@ static wh_status read_options(wh_heap_options *o, const wh_heap_options *from,
         return whi_refuse(WH_BAD_ARGUMENT, "there are no options: NULL");
     }
     const uint64_t bytes = from->struct_bytes != 0 ? from->struct_bytes : sizeof_there;
-    if (bytes < offsetof(wh_heap_options, tuning) || bytes > sizeof *o) {
+    if (bytes < offsetof(wh_heap_options, options) || bytes > sizeof *o) {
         return whi_refuse(
             WH_WRONG_BUILD,
             "wh_heap_options.struct_bytes is %llu, and this library knows %zu: it was "
@@ -137,18 +140,19 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
     int opened = 0;
     const wh_allocator_info *info = NULL;
     const whi_alloc_ops *ops = NULL;
+    wh_any_options own;
     wh_status s = read_options(&o, options, options_bytes);
     if (s == WH_OK) {
         s = device_of(&o, in_cuda, &device, &opened);
     }
     if (s == WH_OK) {
-        s = resolve(&o, &info, &ops, device);
+        s = resolve(&o, device, &info, &ops, &own);
     }
     if (s == WH_OK) {
         unsigned char handle[WH_HANDLE_BYTES];
         wh_plan plan;
         memset(&plan, 0, sizeof plan);
-        s = ops->plan(handle, &plan, NULL, 0, &o.tuning, wh_device_get_info(device)->n_sms);
+        s = ops->plan(handle, &plan, NULL, 0, &own, wh_device_get_info(device)->n_sms);
         *bytes = plan.min_bytes;
         s = s == WH_HEAP_TOO_SMALL ? WH_OK : refused(s, &plan, 0); /* that is the question asked */
     }
@@ -163,7 +167,8 @@ static wh_launch launch_for(const wh_heap *h, uint64_t items, void *stream) {
     const uint64_t threads = items < 256 ? 32 : 256;
     uint64_t blocks = (items + threads - 1) / threads;
     const uint64_t most = (uint64_t)wh_device_get_info(h->device)->n_sms * 16;
-    blocks = blocks < 1 ? 1 : blocks > most ? most : blocks;
+    blocks = blocks < most ? blocks : most;
+    blocks = blocks != 0 ? blocks : 1;
     wh_launch l = wh_grid(h->device, (uint32_t)blocks, (uint32_t)threads);
     l.stream = stream;
     return l;
@@ -189,13 +194,13 @@ wh_status wh_heap_reset(wh_heap *heap) {
 
 /* What a heap is made of: its allocator, its memory, its first state. */
 static wh_status build(wh_heap *h, const wh_heap_options *o) {
-    wh_status s = resolve(o, &h->info, &h->ops, h->device);
+    wh_status s = resolve(o, h->device, &h->info, &h->ops, &h->options);
     if (s != WH_OK) {
         return s;
     }
     const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
     /* Before memory is taken: a heap too small costs nothing. */
-    s = h->ops->plan(h->handle, &h->plan, NULL, h->bytes, &h->tuning, n_sms);
+    s = h->ops->plan(h->handle, &h->plan, NULL, h->bytes, &h->options, n_sms);
     s = refused(s, &h->plan, h->bytes);
     if (s == WH_OK && h->memory == NULL) {
         s = h->device->ops->alloc_on(h->device, &h->memory, h->bytes, NULL);
@@ -207,7 +212,7 @@ static wh_status build(wh_heap *h, const wh_heap_options *o) {
         }
     }
     if (s == WH_OK) {
-        s = h->ops->plan(h->handle, &h->plan, h->memory, h->bytes, &h->tuning, n_sms);
+        s = h->ops->plan(h->handle, &h->plan, h->memory, h->bytes, &h->options, n_sms);
         s = refused(s, &h->plan, h->bytes);
     }
     return s == WH_OK ? wh_heap_reset_on(h, NULL) : s;
@@ -238,7 +243,6 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
     }
     h->bytes = o.bytes;
     h->memory = o.memory;
-    h->tuning = o.tuning;
     s = device_of(&o, in_cuda, &h->device, &h->owns_device);
     if (s == WH_OK) {
         s = build(h, &o);
@@ -294,13 +298,12 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
         return WH_UNSUPPORTED;
     }
     wh_heap next = *heap;
-    int64_t by = 0; /* *moved changes with the heap, not before */
     next.bytes = bytes;
     next.memory = memory;
     wh_status s = wh_device_sync(heap->device);
     if (s == WH_OK) { /* before memory is taken */
-        s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, NULL, bytes, &heap->tuning,
-                                 &by);
+        s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, NULL, bytes,
+                                 &heap->options);
     }
     if (s == WH_OK && memory == NULL) {
         s = heap->device->ops->alloc_on(heap->device, &next.memory, bytes, NULL);
@@ -308,7 +311,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
     next.owns_memory = s == WH_OK && memory == NULL;
     if (s == WH_OK) {
         s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, next.memory, bytes,
-                                 &heap->tuning, &by);
+                                 &heap->options);
     }
     if (s == WH_OK) {
         s = wh_heap_reset_async(&next, NULL);
@@ -326,7 +329,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
     }
     if (s == WH_OK) {
         *heap = next;
-        *moved = by;
+        *moved = heap->plan.moved; /* with the heap, not before */
     }
     return s;
 }

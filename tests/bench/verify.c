@@ -10,6 +10,7 @@
 
 #include "bench/kernels/bench_kernels.h"
 #include "bench/kernels/paper_kernels.h"
+#include "set_option.h"
 
 #define HEAP_BYTES ((uint64_t)1 << 20)
 #define MOST 4096u
@@ -214,8 +215,9 @@ static void test_pages(void **state) {
         memset(&c, 0, sizeof c);
         memset(&counts, 0, sizeof counts);
         o.bytes = HEAP_BYTES / 64;
-        o.tuning.exact_oom = 1;
+        wh_any_options exact = {0};
         o.allocator = names[i];
+        set_option(&o, &exact, "exact_oom", 1);
         o.device = f->device;
         assert_non_null(k);
         assert_int_equal(wh_heap_create(&heap, &o), WH_OK);

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "set_option.h"
 #include "sim/sim_test.h"
 
 #include "bench/cases/walk_theory.h"
@@ -104,8 +105,9 @@ static void set_up(bed *x, const want *w) {
     x->device = open_with(&so);
     o.device = x->device;
     o.allocator = w->name;
-    o.tuning.page_bytes = PAGE;
-    o.tuning.oom_free_ppm = 1; /* walks that do not give up */
+    wh_any_options own = {0};
+    set_option(&o, &own, "page_bytes", PAGE);
+    set_option(&o, &own, "oom_free_ppm", 1); /* walks that do not give up */
     o.bytes = t * PAGE + t * 5 + (1 << 20);
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
     assert_int_equal(wh_heap_handle_of(x->heap, w->name, 0, &x->a.h, sizeof x->a.h), WH_OK);

@@ -397,6 +397,21 @@ def test_graph(folder):
               "case graph, which is not to run")
 
 
+def test_options(folder):
+    """Options reach the heaps of their family, and the header says which they were."""
+    rows = []
+    for options in (), ("tessera.chunk_bytes=1K", "gallatin.segment_bytes=64K", "tessera.shards=2"):
+        _, data, _ = results(folder, "options.jsonl", "--case", "utilization", "--alloc", "tessera",
+                             "--sizes", "1600", "--heap", "1M", "--reps", "1",
+                             *(word for option in options for word in ("--option", option)))
+        rows.append([row["utilization"] for row in data.rows])
+        numbers = dict(option.replace("1K", "1024").replace("64K", "65536").split("=")
+                       for option in options)
+        check(data.header["options"] == {name: int(n) for name, n in numbers.items()},
+              f"options: header {data.header['options']}")
+    check(rows[0] != rows[1], f"options: chunks of 1 KiB change what fits: {rows}")
+
+
 def test_bad_requests(folder, names):
     known = ", ".join(names)
     sim = ["bench", "--device", "sim"]
@@ -419,6 +434,10 @@ def test_bad_requests(folder, names):
         complains(sim + [f"--limit={text}"], 2,
                   re.escape(f"--limit: '{text}' is not a number of seconds above 0"))
     complains(sim + ["--seed", "abc"], 2, "--seed: 'abc'")
+    for text in ("tessera.shards", "shards=4", "tessera.shards=x", "frob.shards=4"):
+        complains(sim + ["--option", text], 2, "--option: ")
+    complains(sim + ["--alloc", "tessera", "--option", "tessera.chunk_bytes=3"], 2,
+              "'tessera': a value in wh_heap_options.options is out of its range")
     complains(sim + ["--policy", "frob"], 2, "--policy: unknown 'frob'; known: round-robin, ")
     complains(sim + ["--check", "frob"], 2, "--check: unknown 'frob'; known: last, every, ends")
     complains(["bench", "--device", "frob"], 2, "unknown device 'frob'; known: auto, sim, cuda")
@@ -505,6 +524,7 @@ def main():
         test_output(folder)
         test_schedule(folder)
         test_small_heap()
+        test_options(folder)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

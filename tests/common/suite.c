@@ -126,44 +126,41 @@ uint64_t suite_random_size(uint64_t *state, uint64_t max) {
 
 /* --- heaps -------------------------------------------------------------------------------- */
 
-/* Small enough that full heaps, last blocks and last slices are common. */
-const suite_config suite_configs[SUITE_CONFIGS] = {
-    {64 << 10,
-     {.segment_bytes = 1024, .slices_per_block = 4, .chunk_bytes = 1024, .queue_entries = 8}},
-    {256 << 10, {.segment_bytes = 8192, .buffers = 4, .chunk_bytes = 2048, .exact_oom = 1}},
-    {1 << 20, {0}},
-    {100 << 10,
-     {.segment_bytes = 4096,
-      .min_slice_bytes = 32,
-      .max_slice_bytes = 64,
-      .slices_per_block = 8,
-      .chunk_bytes = 1024,
-      .queue_entries = 64}},
-    /* Gallatin: blocks are segments */
-    {640 << 10,
-     {.segment_bytes = 65536,
-      .slices_per_block = 4096,
-      .chunk_bytes = 4096,
-      .page_bytes = 4096,
-      .unit_bytes = 1024}},
-    {4 << 20, {.page_bytes = 1024, .unit_bytes = 64}},
-    {96 << 10,
-     {.segment_bytes = 1024,
-      .min_slice_bytes = 64,
-      .slices_per_block = 2,
-      .buffers = 3,
-      .chunk_bytes = 1024,
-      .queue_entries = 2,
-      .exact_oom = 1}},
-    {300000, {.segment_bytes = 16384, .slices_per_block = 16, .buffers = 1, .chunk_bytes = 4096}},
+/* Small enough that full heaps, last blocks and last slices are common. Gallatin: in the fifth,
+ * blocks are segments. */
+const uint64_t suite_config_bytes[SUITE_CONFIGS] = {64 << 10,  256 << 10, 1 << 20,  100 << 10,
+                                                    640 << 10, 4 << 20,   96 << 10, 300000};
+
+static const struct {
+    const char *name;
+    uint64_t values[SUITE_CONFIGS]; /* by configuration */
+} suite_options_of[] = {
+    {"gallatin.segment_bytes", {1024, 8192, 0, 4096, 65536, 0, 1024, 16384}},
+    {"gallatin.min_slice_bytes", {0, 0, 0, 32, 0, 0, 64, 0}},
+    {"gallatin.max_slice_bytes", {0, 0, 0, 64, 0, 0, 0, 0}},
+    {"gallatin.slices_per_block", {4, 0, 0, 8, 4096, 0, 2, 16}},
+    {"gallatin.block_buffers", {0, 4, 0, 0, 0, 0, 3, 1}},
+    {"tessera.chunk_bytes", {1024, 2048, 0, 1024, 4096, 0, 1024, 4096}},
+    {"tessera.shards", {0, 4, 0, 0, 0, 0, 3, 1}},
+    {"ouroboros.chunk_bytes", {512, 2048, 0, 1024, 4096, 0, 512, 4096}},
+    {"ouroboros.open_chunks", {0, 4, 0, 0, 0, 0, 3, 1}},
+    {"ouroboros.queue_entries", {8, 0, 0, 64, 0, 0, 2, 0}},
+    {"page_queue.page_bytes", {0, 0, 0, 0, 4096, 1024, 0, 0}},
+    {"random_walk.page_bytes", {0, 0, 0, 0, 4096, 1024, 0, 0}},
+    {"random_walk.exact_oom", {0, 1, 0, 0, 0, 0, 1, 0}},
+    {"rwmalloc.unit_bytes", {0, 0, 0, 0, 1024, 64, 0, 0}},
 };
 
-wh_tuning suite_tuning(const char *allocator, uint32_t config) {
-    wh_tuning t = suite_configs[config].tuning;
-    if (strncmp(allocator, "ouro-", 5) == 0 && t.queue_entries != 0 && t.queue_entries <= 8) {
-        t.chunk_bytes = 512; /* tessera has none so small */
+void suite_options(wh_heap_options *o, wh_any_options *own, uint32_t config) {
+    memset(own, 0, sizeof *own);
+    o->options = NULL;
+    for (size_t i = 0; i < sizeof suite_options_of / sizeof *suite_options_of; i++) {
+        const char *name = strchr(suite_options_of[i].name, '.') + 1;
+        const char *family = wh_allocator_find(o->allocator)->family;
+        if (strncmp(suite_options_of[i].name, family, strlen(family)) == 0) {
+            set_option(o, own, name, suite_options_of[i].values[config]);
+        }
     }
-    return t;
 }
 
 #define ALIGNMENT ((uint64_t)1 << 17) /* no configuration has larger segments */
@@ -181,7 +178,7 @@ static int gallatin_layout(const wh_heap_options *o, uint64_t n, suite_layout *l
     wh_gallatin_ref h;
     wh_plan plan;
     memset(&h, 0, sizeof h);
-    if (wh_gallatin_plan(&h, &plan, o->memory, o->bytes, &o->tuning,
+    if (wh_gallatin_plan(&h, &plan, o->memory, o->bytes, o->options,
                          wh_device_get_info(o->device)->n_sms) != WH_OK) {
         return 0;
     }
@@ -205,7 +202,7 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     wh_tessera_ref h;
     wh_plan plan;
     memset(&h, 0, sizeof h);
-    if (wh_tessera_plan(&h, &plan, o->memory, o->bytes, &o->tuning,
+    if (wh_tessera_plan(&h, &plan, o->memory, o->bytes, o->options,
                         wh_device_get_info(o->device)->n_sms) != WH_OK) {
         return 0;
     }
@@ -247,7 +244,7 @@ static int ouroboros_layout(const wh_heap_options *o, uint64_t n, suite_layout *
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         if (strcmp(o->allocator, variants[i].name) == 0) {
             s = wh_ouro_plan_(variants[i].variant, &h, NULL, &plan, o->memory, o->bytes,
-                              &o->tuning);
+                              o->options);
         }
     }
     if (s != WH_OK) {
@@ -285,12 +282,13 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
         return 1;
     }
     if (strcmp(o->allocator, "page-queue") == 0) {
-        l->block = l->unit = l->pinned =
-            o->tuning.page_bytes != 0 ? o->tuning.page_bytes : WH_RANDOM_WALK_PAGE;
+        const uint64_t page = ((const wh_page_queue_options *)(const void *)o->options)->page_bytes;
+        l->block = l->unit = l->pinned = page != 0 ? page : WH_RANDOM_WALK_PAGE;
         return 1;
     }
     if (strcmp(o->allocator, "rw-malloc") == 0) { /* runs may meet fragmentation: not known */
-        const uint64_t unit = o->tuning.unit_bytes != 0 ? o->tuning.unit_bytes : WH_RWMALLOC_UNIT;
+        const uint64_t given = ((const wh_rwmalloc_options *)(const void *)o->options)->unit_bytes;
+        const uint64_t unit = given != 0 ? given : WH_RWMALLOC_UNIT;
         l->block = l->unit = l->pinned = unit;
         l->packed = n < unit;
         return n <= unit;

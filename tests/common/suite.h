@@ -5,6 +5,7 @@
 #define WH_TEST_SUITE_H
 
 #include "warpheap/heap.h"
+#include "set_option.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
 
@@ -49,16 +50,11 @@ uint64_t suite_random_size(uint64_t *state, uint64_t max);
 
 /* --- heaps -------------------------------------------------------------------------------- */
 
-typedef struct suite_config {
-    uint64_t bytes;
-    wh_tuning tuning;
-} suite_config;
-
 #define SUITE_CONFIGS 8u
-extern const suite_config suite_configs[SUITE_CONFIGS];
+extern const uint64_t suite_config_bytes[SUITE_CONFIGS]; /* of the heap */
 
-/* The tuning of a configuration, for an allocator. */
-wh_tuning suite_tuning(const char *allocator, uint32_t config);
+/* Gives o the options of a configuration for the family of o->allocator. own: where they lie. */
+void suite_options(wh_heap_options *o, wh_any_options *own, uint32_t config);
 
 /* Device memory for a heap, aligned in any way that is allowed, and in the same way for
  * each `random`. *raw is to be freed; NULL: there is none. */

@@ -32,7 +32,7 @@ esac
 # and simt/end.h stand in other headers. An allocator without the bit WH_CAP_SIM
 # exists for nvcc alone.
 headers=$(cd "$include" && find warpheap -name '*.h' | sort |
-    grep -v -E '^warpheap/detail/simt/(sim|cuda|begin|end)\.h$')
+    grep -v -E '^warpheap/detail/simt/(sim|cuda|bits|begin|end)\.h$')
 [ "$kind" = nvcc ] || headers=$(grep -v '^warpheap/detail/alloc/cuda/' <<<"$headers")
 # nvcc alone takes long for its host half, which the two units have, too.
 [ "$kind" = nvcc ] && alone=-ptx

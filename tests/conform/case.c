@@ -179,9 +179,9 @@ void make_heap(context *x, uint64_t bytes) {
     x->options.device = x->device;
     x->options.allocator = x->info->name;
     x->options.bytes = bytes;
-    x->options.tuning = suite_tuning(x->info->name, x->config);
+    suite_options(&x->options, &x->own, x->config);
     if (x->segment != 0) {
-        x->options.tuning.segment_bytes = x->segment;
+        set_option(&x->options, &x->own, "segment_bytes", x->segment);
     }
     x->options.memory = suite_memory(x->device, bytes, random_of(x), &x->raw);
     CHECK(x, x->options.memory != NULL);

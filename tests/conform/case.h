@@ -36,8 +36,9 @@ typedef struct context {
     uint32_t workers, warps;
     wh_heap *heap;
     wh_heap_options options;
-    uint64_t segment; /* of the next heap; 0: as the configuration says */
-    void *raw;        /* the device memory that the heap's memory is a part of */
+    wh_any_options own; /* where options.options lies */
+    uint64_t segment;   /* of the next heap; 0: as the configuration says */
+    void *raw;          /* the device memory that the heap's memory is a part of */
     conform_call call;
     conform_result result; /* of the last kernel */
     uint64_t room;         /* items that the arrays hold */

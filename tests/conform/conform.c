@@ -78,7 +78,7 @@ static int run_case(context *x, uint32_t number) {
         x->call.max_align = x->info->max_align;
         x->call.huge = SIZE_MAX;
         x->call.result = device_take(x, sizeof *x->call.result);
-        make_heap(x, suite_configs[x->config].bytes);
+        make_heap(x, suite_config_bytes[x->config]);
         cases[number].run(x);
     }
     if (x->device != NULL) {

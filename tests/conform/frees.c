@@ -27,7 +27,7 @@ static void choose_sizes(context *x, pointers *p) {
                                      segment / 4, segment / 2, segment,
                                      segment + 1, 3 * segment, 32,
                                      segment};
-    make_heap(x, suite_configs[x->config].bytes + 24 * segment);
+    make_heap(x, suite_config_bytes[x->config] + 24 * segment);
     for (uint64_t k = 0; k < N_SIZED; k++) {
         p->sizes[k] = sizes[k] < x->largest ? sizes[k] : x->largest;
     }

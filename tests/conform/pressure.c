@@ -10,7 +10,11 @@ static int make_tight_heap(context *x, uint64_t units, uint64_t max, int mixed) 
         uint64_t least = 0;
         suite_layout l;
         wh_heap_options o = x->options;
-        o.tuning.segment_bytes = x->segment != 0 ? x->segment : o.tuning.segment_bytes;
+        wh_any_options own = x->own;
+        o.options = x->options.options != NULL ? &own.head : NULL;
+        if (x->segment != 0) {
+            set_option(&o, &own, "segment_bytes", x->segment);
+        }
         OK(x, wh_heap_min_bytes(&o, &least));
         make_heap(x, bytes > least ? bytes : least);
         CHECK(x, layout_of(x, max, &l)); /* may depend on the size of the heap */

@@ -26,7 +26,7 @@ void case_realloc(context *x) {
 void case_aligned(context *x) {
     const uint64_t max = x->info->max_align;
     /* Where the largest block is a small part of the heap, it must be a large one. */
-    make_heap(x, suite_configs[x->config].bytes + (can(x, WH_CAP_ANY_SIZE) ? 3 : 64) * max);
+    make_heap(x, suite_config_bytes[x->config] + (can(x, WH_CAP_ANY_SIZE) ? 3 : 64) * max);
     make_items(x, 1);
     x->call.how = CONFORM_ALIGNED;
     for (uint64_t align = 1; align <= max; align *= 2) {

@@ -58,8 +58,9 @@ void case_heaps(context *x) {
     for (uint32_t i = 0; i < 2; i++) {
         wh_heap_options o = x->options;
         o.memory = NULL;
-        o.bytes = suite_configs[x->config].bytes + 4096 * (i + 1);
-        o.tuning = suite_tuning(x->info->name, (x->config + i) % SUITE_CONFIGS);
+        o.bytes = suite_config_bytes[x->config] + 4096 * (i + 1);
+        wh_any_options own;
+        suite_options(&o, &own, (x->config + i) % SUITE_CONFIGS);
         uint64_t least = 0;
         OK(x, wh_heap_min_bytes(&o, &least));
         o.bytes = o.bytes > least ? o.bytes : least;

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "set_option.h"
 
 #include "warpheap/detail/alloc/circular/circular.h"
 #include "warpheap/detail/alloc/gallatin/gallatin.h"
@@ -67,9 +68,12 @@ typedef struct workload {
     /* The heap. */
     const char *allocator; /* NULL: none */
     wh_status (*make)(const struct workload *w, uint64_t seed, wh_heap_options *options,
-                      wh_heap **heap);
+                      wh_any_options *own, wh_heap **heap);
     size_t handle_bytes;
-    wh_tuning tuning;
+    struct {
+        const char *name;
+        uint64_t value;
+    } options[4];    /* those that the family has are set: set_option */
     uint32_t pieces; /* make: how many segments, or chunks; few, so that memory changes hands */
     uint64_t bytes;  /* make: above the least heap's */
     /* Makes what lies in the simulated device's memory, which is the host's; NULL: zeros will do.

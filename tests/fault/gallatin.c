@@ -82,17 +82,18 @@ WH_KERNEL(detach_churn, workload_args, a) {
 #define TINY 64, 2
 
 /* The least heap has one segment. */
-static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_heap **heap) {
-    (void)seed;
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
+                      wh_heap **heap) {
+    (void)seed, (void)own;
     const wh_status s = wh_heap_min_bytes(o, &o->bytes);
-    o->bytes += (w->pieces - 1) * (o->tuning.segment_bytes + sizeof(wh_gallatin_segment) + 128);
+    o->bytes += (w->pieces - 1) * (w->options[0].value + sizeof(wh_gallatin_segment) + 128);
     return s == WH_OK ? wh_heap_create(heap, o) : s;
 }
 
 #define HEAP_(segments, bytes_of_each, slices)                                      \
     .allocator = "gallatin", .make = make, .handle_bytes = sizeof(wh_gallatin_ref), \
     .pieces = (segments),                                                           \
-    .tuning = {.segment_bytes = (bytes_of_each), .slices_per_block = (slices)}
+    .options = {{"segment_bytes", (bytes_of_each)}, {"slices_per_block", (slices)}}
 #define HEAP(...) HEAP_(__VA_ARGS__)
 
 static const workload workloads[] = {

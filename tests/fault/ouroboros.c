@@ -130,8 +130,9 @@ WH_KERNEL(ouro_refill, workload_args, a) {
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* The least heap has two chunks. */
-static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_heap **heap) {
-    o->tuning.buffers = seed / 4 % 2 != 0 ? 4 : 0; /* open words: 0 makes it one */
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
+                      wh_heap **heap) {
+    set_option(o, own, "open_chunks", seed / 4 % 2 != 0 ? 4 : 0); /* open words: 0 makes it one */
     const wh_status s = wh_heap_min_bytes(o, &o->bytes);
     o->bytes += (w->pieces - 2) * 560;
     return s == WH_OK ? wh_heap_create(heap, o) : s;
@@ -139,7 +140,7 @@ static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_h
 
 #define HEAP(variant, chunks, entries)                                                             \
     .allocator = (variant), .make = make, .handle_bytes = sizeof(wh_ouro_ref), .pieces = (chunks), \
-    .tuning = {.chunk_bytes = 512, .queue_entries = (entries)}
+    .options = {{"chunk_bytes", 512}, {"queue_entries", (entries)}}
 
 static const workload workloads[] = {
     {"s-p-churn", ouro_churn, NULL, 6, 3, 60, HEAP("ouro-s-p", 6, 8)},

@@ -36,12 +36,17 @@ static wh_sim_options sim_options(const suite *s, const workload *w, uint64_t se
 
 static wh_status make_heap(run *r) {
     const workload *w = r->w;
+    wh_any_options own = {0};
     wh_heap_options options;
     memset(&options, 0, sizeof options);
     options.device = r->device;
     options.allocator = w->allocator;
-    options.tuning = w->tuning;
-    const wh_status s = w->make(w, r->seed, &options, &r->heap);
+    for (size_t i = 0; i < sizeof w->options / sizeof *w->options; i++) {
+        if (w->options[i].name != NULL) {
+            set_option(&options, &own, w->options[i].name, w->options[i].value);
+        }
+    }
+    const wh_status s = w->make(w, r->seed, &options, &own, &r->heap);
     return s == WH_OK ? wh_heap_handle_of(r->heap, w->allocator, 0, &r->args.heap, w->handle_bytes)
                       : s;
 }

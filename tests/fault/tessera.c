@@ -857,8 +857,9 @@ static wh_status run_scattered(const wh_launch *launch, const workload_args *a) 
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* The least heap of so many chunks, of which each takes more than its size: found by trying. */
-static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_heap **heap) {
-    (void)seed;
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
+                      wh_heap **heap) {
+    (void)seed, (void)own;
     wh_status s = wh_heap_min_bytes(o, &o->bytes); /* one chunk */
     for (;;) {
         wh_tessera_ref h;
@@ -873,13 +874,13 @@ static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_h
         *heap = NULL;
         /* Most of the way at once. */
         const uint32_t lacking = w->pieces - chunks;
-        o->bytes += lacking > 1 ? (uint64_t)(lacking - 1) * o->tuning.chunk_bytes : 256;
+        o->bytes += lacking > 1 ? (uint64_t)(lacking - 1) * w->options[0].value : 256;
     }
 }
 
 #define HEAP(chunks, bytes_of_each, sets)                                         \
     .allocator = "tessera", .make = make, .handle_bytes = sizeof(wh_tessera_ref), \
-    .pieces = (chunks), .tuning = {.chunk_bytes = (bytes_of_each), .buffers = (sets)}
+    .pieces = (chunks), .options = {{"chunk_bytes", (bytes_of_each)}, {"shards", (sets)}}
 
 /* may_fail: what all lanes ask for at once need not fit. */
 static const workload workloads[] = {

@@ -11,6 +11,7 @@
 #   pkgconfig   plain calls of the compilers, without and with CUDA
 #   guest       what warpheap leaves in the cache and the folder of a project around it (guest/)
 #   allocators  a name that is no allocator
+#   migrate     programs of version 0.1 (old/), with the names changed as CHANGELOG.md says
 #   dlopen      the shared library: what it exports, and that a program that was not linked with
 #               it can load it
 # prefix is where warpheap is installed; cuda, whether it is built for GPUs. Exit status 77: a
@@ -69,6 +70,16 @@ build_and_run() {
     done
 }
 
+# What pkg-config says of the installed one.
+pkg_config() {
+    PKG_CONFIG_PATH=$(find "$prefix" -type d -name pkgconfig)
+    export PKG_CONFIG_PATH
+    libdir=$(pkg-config --variable=libdir warpheap)
+    cflags=$(pkg-config --cflags warpheap)
+    # Where both libraries lie side by side the linker takes the shared one.
+    shared=$(pkg-config --libs warpheap)
+}
+
 case $way in
 find_package)
     build_and_run -DCMAKE_PREFIX_PATH="$prefix"
@@ -80,12 +91,7 @@ add_subdirectory | fetch_content)
     fi
     ;;
 pkgconfig)
-    PKG_CONFIG_PATH=$(find "$prefix" -type d -name pkgconfig)
-    export PKG_CONFIG_PATH
-    libdir=$(pkg-config --variable=libdir warpheap)
-    cflags=$(pkg-config --cflags warpheap)
-    # Where both libraries lie side by side the linker takes the shared one.
-    shared=$(pkg-config --libs warpheap)
+    pkg_config
     static=$(pkg-config --libs --static warpheap | sed 's/-lwarpheap/-l:libwarpheap.a/')
     if grep -v '^#' "$PKG_CONFIG_PATH/warpheap.pc" | grep -E '(=|-L|-I| )/'; then
         echo "warpheap.pc: these lines hold for this machine only"
@@ -147,6 +153,20 @@ allocators)
         exit 1
     fi
     tr -s ' \n' ' ' <"$work/log" | grep -o "there is no allocator 'no-such'.* tessera .* bump .*"
+    ;;
+migrate)
+    # What CHANGELOG.md says of names is enough for programs of 0.1.
+    for old in "$here"/old/*; do
+        sed -z -f "$here/migrate.sed" "$old" >"$work/$(basename "$old")"
+    done
+    pkg_config
+    "$cc" -std=c11 -Wall -Wextra -Werror "$work/lists.c" $cflags $shared -Wl,-rpath,"$libdir" \
+        -o "$work/lists"
+    run lists
+    if [ -n "$nvcc" ]; then
+        "$nvcc" -std=c++17 -arch=sm_$CUDAARCHS $CUDAFLAGS $cflags -cubin "$work/tiles.cu" \
+            -o "$work/tiles.cubin"
+    fi
     ;;
 dlopen)
     library=$(find "$prefix" -name libwarpheap.so)

@@ -61,9 +61,7 @@ static int child(const char *policy, const char *seed, const char *log, const ch
     void *volatile moved = malloc(strtoull(shift, NULL, 10) * 1000 + 1);
     s = s == WH_OK ? wh_device_alloc(d, &unused, strtoull(shift, NULL, 10) * 5003 + 1) : s;
     h.device = d;
-    h.bytes = 600000; /* so few segments that one more or less changes everything */
-    h.tuning.segment_bytes = 65536;
-    h.tuning.slices_per_block = 16;
+    h.bytes = 600000; /* so few chunks that one more or less changes everything */
     s = s == WH_OK ? wh_heap_create(&heap, &h) : s;
     s = s == WH_OK ? wh_heap_handle(heap, &a.heap) : s;
     s = s == WH_OK ? wh_device_alloc(d, &events, ITEMS * 8) : s;

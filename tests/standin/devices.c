@@ -23,8 +23,8 @@
 #define HANDLE_BYTES 8
 
 static wh_status plan(void *handle, wh_plan *p, unsigned char *memory, uint64_t bytes,
-                      const wh_tuning *tuning, uint32_t n_sms) {
-    (void)tuning, (void)n_sms, (void)bytes;
+                      const void *options, uint32_t n_sms) {
+    (void)options, (void)n_sms, (void)bytes;
     memcpy(handle, &memory, sizeof memory);
     p->min_bytes = 1024;
     p->metadata_bytes = 64;

@@ -183,6 +183,7 @@ static sizes choose_sizes(int gpu, int ample, uint64_t *random) {
 typedef struct plan {
     sizes z;
     wh_heap_options o;
+    wh_any_options own; /* where o.options lies */
     stress_call c;
 } plan;
 
@@ -192,7 +193,7 @@ static void give_room(run *x, plan *p, const suite_layout *layout, uint64_t keep
     const uint64_t live = p->c.slots + (uint64_t)x->lanes;
     p->c.plain = 1;
     p->c.max_size = p->c.max_size < layout->segment ? p->c.max_size : layout->segment;
-    p->o.tuning.segment_bytes = layout->segment;
+    set_option(&p->o, &p->own, "segment_bytes", layout->segment);
     p->o.bytes = (live + 2) * keeps;
     p->o.bytes += p->o.bytes / 4 + (64 << 10); /* metadata */
 }
@@ -205,8 +206,8 @@ static void make_plan(run *x, plan *p, uint64_t *random) {
     p->z = choose_sizes(gpu, ample, random);
     p->o.device = x->device;
     p->o.allocator = x->info->name;
-    p->o.bytes = suite_configs[x->config].bytes * (gpu ? 4 : 1);
-    p->o.tuning = suite_tuning(x->info->name, x->config);
+    p->o.bytes = suite_config_bytes[x->config] * (gpu ? 4 : 1);
+    suite_options(&p->o, &p->own, x->config);
     p->c.caps = x->info->caps;
     p->c.seed = x->seed;
     p->c.steps = p->z.steps;

@@ -13,11 +13,9 @@
 static void check_layout(uint64_t bytes, uint32_t n_sms) {
     wh_floor_ref h;
     wh_plan plan;
-    wh_tuning tuning;
     unsigned char *memory = (unsigned char *)(uintptr_t)4096; /* never touched */
     memset(&h, 0, sizeof h);
-    memset(&tuning, 0, sizeof tuning);
-    assert_int_equal(wh_floor_plan(&h, &plan, memory, bytes, &tuning, n_sms), WH_OK);
+    assert_int_equal(wh_floor_plan(&h, &plan, memory, bytes, NULL, n_sms), WH_OK);
     assert_true(h.n_chunks >= 1 && h.n_sets >= 1 && h.n_sets <= n_sms);
     assert_int_equal(h.bytes, (uint64_t)h.n_chunks << 14);
     assert_int_equal(plan.metadata_bytes, bytes - h.bytes);
@@ -55,10 +53,8 @@ static void test_layout(void **state) {
     /* An H200's: a set's own part is nearly all of its region, so that sets seldom meet. */
     wh_floor_ref h;
     wh_plan plan;
-    wh_tuning tuning;
     memset(&h, 0, sizeof h);
-    memset(&tuning, 0, sizeof tuning);
-    assert_int_equal(wh_floor_plan(&h, &plan, NULL, (uint64_t)8 << 30, &tuning, 132), WH_OK);
+    assert_int_equal(wh_floor_plan(&h, &plan, NULL, (uint64_t)8 << 30, NULL, 132), WH_OK);
     assert_int_equal(h.n_sets, 132);
     assert_int_equal(h.region, 4096);
     assert_true(h.stride >= 3880);

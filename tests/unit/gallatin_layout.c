@@ -1,4 +1,4 @@
-/* gallatin_layout.c: alloc/gallatin/layout.h: for many heap sizes and tunings the parts
+/* gallatin_layout.c: alloc/gallatin/layout.h: for many heap sizes and options the parts
  * of the heap lie inside its memory, aligned and disjoint; sizes, classes, blocks,
  * slices and addresses fit together for every class. */
 #include "sim/sim_test.h"
@@ -7,7 +7,7 @@
 
 typedef struct shape {
     uint64_t bytes;
-    wh_tuning tuning;
+    wh_gallatin_options own;
     uint32_t n_sms;
 } shape;
 
@@ -27,15 +27,15 @@ static uint32_t for_all_shapes(shape_fn check) {
     for (uint32_t i = 0; i < 8 * 4 * 4 * 5 * 8 * 3; i++) {
         shape s;
         memset(&s, 0, sizeof s);
-        s.tuning.segment_bytes = segments[i % 8];
-        s.tuning.min_slice_bytes = min_slices[i / 8 % 4];
-        s.tuning.max_slice_bytes = max_slices[i / 32 % 4];
-        s.tuning.slices_per_block = slices[i / 128 % 5];
+        s.own.segment_bytes = segments[i % 8];
+        s.own.min_slice_bytes = min_slices[i / 8 % 4];
+        s.own.max_slice_bytes = max_slices[i / 32 % 4];
+        s.own.slices_per_block = slices[i / 128 % 5];
         s.bytes = sizes[i / 640 % 8];
         s.n_sms = n_sms[i / 5120];
-        s.tuning.buffers = i % 11 == 0 ? 7 : 0;
+        s.own.block_buffers = i % 11 == 0 ? 7 : 0;
         const uint64_t segment =
-            s.tuning.segment_bytes != 0 ? s.tuning.segment_bytes : WH_GALLATIN_DEFAULT_SEGMENT;
+            s.own.segment_bytes != 0 ? s.own.segment_bytes : WH_GALLATIN_DEFAULT_SEGMENT;
         if (s.bytes / segment > 1 << 20) {
             continue; /* takes long to plan, and nobody would */
         }
@@ -46,7 +46,7 @@ static uint32_t for_all_shapes(shape_fn check) {
         wh_plan plan;
         memset(&h, 0, sizeof h);
         memset(&plan, 0, sizeof plan);
-        const wh_status status = wh_gallatin_plan(&h, &plan, memory, s.bytes, &s.tuning, s.n_sms);
+        const wh_status status = wh_gallatin_plan(&h, &plan, memory, s.bytes, &s.own, s.n_sms);
         if (status == WH_OK) {
             check(&h, &plan, memory, &s);
             made++;
@@ -76,7 +76,7 @@ static void check_regions(const wh_gallatin_ref *h, const wh_plan *plan, unsigne
     const uint32_t n_trees = wh_gallatin_n_trees_(g);
     const uint64_t tree_words = wh_gallatin_tree_words_(g);
     assert_true(g.n_segments >= 1);
-    assert_true(segment == s->tuning.segment_bytes || s->tuning.segment_bytes == 0);
+    assert_true(segment == s->own.segment_bytes || s->own.segment_bytes == 0);
     assert_int_equal(tree_words, wh_veb_words(g.n_segments));
 
     const unsigned char *end = follows(g.base, g.n_segments * segment, memory);
@@ -116,7 +116,7 @@ static void check_regions(const wh_gallatin_ref *h, const wh_plan *plan, unsigne
 
     /* One segment more would not have fitted. */
     wh_gallatin_core more = g;
-    wh_gallatin_set_segments_(&more, (uint64_t)g.n_segments + 1, &s->tuning, s->n_sms);
+    wh_gallatin_set_segments_(&more, (uint64_t)g.n_segments + 1, &s->own, s->n_sms);
     assert_true((uint64_t)(g.base - memory) + (g.n_segments + 1) * segment +
                         wh_gallatin_metadata_(more) >
                     s->bytes ||
@@ -282,10 +282,10 @@ static void test_few_slices(void **state) {
     (void)state;
     for (uint32_t slices = 2; slices <= 64; slices *= 2) {
         for (uint32_t log2 = 24; log2 <= 33; log2++) {
-            const wh_tuning tuning = {.slices_per_block = slices};
+            const wh_gallatin_options own = {.slices_per_block = slices};
             wh_gallatin_ref h = {0};
             wh_plan plan;
-            assert_int_equal(wh_gallatin_plan(&h, &plan, NULL, (uint64_t)1 << log2, &tuning, 4),
+            assert_int_equal(wh_gallatin_plan(&h, &plan, NULL, (uint64_t)1 << log2, &own, 4),
                              WH_OK);
         }
     }

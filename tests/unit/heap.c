@@ -1,13 +1,14 @@
 /* heap.c: the host's calls on heaps: every status they promise, smallest heaps, memory
  * of the caller's, exhausted devices, many heaps at once; names of statuses and
  * allocators. */
-#define WH_ALLOCATOR gallatin /* for its many tunings, and to break one of its invariants */
+#define WH_ALLOCATOR gallatin /* for its many shapes, and to break one of its invariants */
 #include "sim/sim_test.h"
 
 #include "built_list.h"
 #include "warpheap/warpheap.h"
 
 #define HEAP_BYTES ((uint64_t)1 << 20)
+#define GALLATIN_ .head = {"gallatin", sizeof(wh_gallatin_options)}
 #define GUARD 4096u
 
 typedef struct work_args {
@@ -157,27 +158,27 @@ static void test_bad_arguments(void **state) {
     wh_device_close(d);
 }
 
-static void test_bad_tuning(void **state) {
+static void test_bad_options(void **state) {
     (void)state;
-    static const wh_tuning bad[] = {
-        {.segment_bytes = 3000},
-        {.segment_bytes = 32},
-        {.segment_bytes = (uint64_t)1 << 37},
-        {.min_slice_bytes = 8},
-        {.min_slice_bytes = 48},
-        {.max_slice_bytes = 100},
-        {.min_slice_bytes = 64, .max_slice_bytes = 32},
-        {.segment_bytes = 1024, .max_slice_bytes = 1024, .slices_per_block = 4},
-        {.slices_per_block = 1},
-        {.slices_per_block = 3},
-        {.segment_bytes = 1024, .slices_per_block = 128},
-        {.slices_per_block = 1u << 21},
+    static const wh_gallatin_options bad[] = {
+        {GALLATIN_, .segment_bytes = 3000},
+        {GALLATIN_, .segment_bytes = 32},
+        {GALLATIN_, .segment_bytes = (uint64_t)1 << 37},
+        {GALLATIN_, .min_slice_bytes = 8},
+        {GALLATIN_, .min_slice_bytes = 48},
+        {GALLATIN_, .max_slice_bytes = 100},
+        {GALLATIN_, .min_slice_bytes = 64, .max_slice_bytes = 32},
+        {GALLATIN_, .segment_bytes = 1024, .max_slice_bytes = 1024, .slices_per_block = 4},
+        {GALLATIN_, .slices_per_block = 1},
+        {GALLATIN_, .slices_per_block = 3},
+        {GALLATIN_, .segment_bytes = 1024, .slices_per_block = 128},
+        {GALLATIN_, .slices_per_block = 1u << 21},
     };
     wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         wh_heap_options o = options(d, 4 * HEAP_BYTES);
         uint64_t bytes = 0;
-        o.tuning = bad[i];
+        o.options = &bad[i].head;
         create_fails(&o, WH_BAD_ARGUMENT);
         assert_int_equal(wh_heap_min_bytes(&o, &bytes), WH_BAD_ARGUMENT);
     }
@@ -249,17 +250,17 @@ static void test_no_device(void **state) {
 
 /* --- the smallest heap ----------------------------------------------------------------- */
 
-static const wh_tuning tunings[] = {
-    {0},
-    {.segment_bytes = 1024, .slices_per_block = 4},
-    {.segment_bytes = 64, .slices_per_block = 2},
-    {.segment_bytes = 64, .slices_per_block = 4},
-    {.segment_bytes = 4096, .min_slice_bytes = 64, .slices_per_block = 8},
-    {.segment_bytes = 65536, .max_slice_bytes = 256},
-    {.segment_bytes = 65536, .buffers = 16},
-    {.segment_bytes = (uint64_t)1 << 22},
+static const wh_gallatin_options shapes[] = {
+    {GALLATIN_},
+    {GALLATIN_, .segment_bytes = 1024, .slices_per_block = 4},
+    {GALLATIN_, .segment_bytes = 64, .slices_per_block = 2},
+    {GALLATIN_, .segment_bytes = 64, .slices_per_block = 4},
+    {GALLATIN_, .segment_bytes = 4096, .min_slice_bytes = 64, .slices_per_block = 8},
+    {GALLATIN_, .segment_bytes = 65536, .max_slice_bytes = 256},
+    {GALLATIN_, .segment_bytes = 65536, .block_buffers = 16},
+    {GALLATIN_, .segment_bytes = (uint64_t)1 << 22},
 };
-#define N_TUNINGS (sizeof tunings / sizeof *tunings)
+#define N_SHAPES (sizeof shapes / sizeof *shapes)
 
 static void test_min_bytes(void **state) {
     (void)state;
@@ -268,11 +269,12 @@ static void test_min_bytes(void **state) {
         if ((wh_allocator_at(i)->caps & WH_CAP_SIM) == 0) {
             continue;
         }
-        for (size_t t = 0; t < N_TUNINGS; t++) {
+        const int shaped = strcmp(wh_allocator_at(i)->family, "gallatin") == 0;
+        for (size_t t = 0; t < (shaped ? N_SHAPES : 1); t++) {
             wh_heap_options o = options(d, 0);
             uint64_t bytes = 0;
             o.allocator = wh_allocator_at(i)->name;
-            o.tuning = tunings[t];
+            o.options = shaped ? &shapes[t].head : NULL;
             assert_int_equal(wh_heap_min_bytes(&o, &bytes), WH_OK);
             assert_true(bytes > 1);
             for (uint32_t own = 0; own < 2; own++) {
@@ -303,11 +305,11 @@ static void test_min_bytes(void **state) {
  * written, down to the smallest heap. */
 static void test_own_memory(void **state) {
     (void)state;
-    for (size_t t = 0; t < N_TUNINGS; t++) {
+    for (size_t t = 0; t < N_SHAPES; t++) {
         wh_device *d = open_policy(WH_SIM_RANDOM, t);
         wh_heap_options o = options(d, 0);
         uint64_t bytes = 0;
-        o.tuning = tunings[t];
+        o.options = &shapes[t].head;
         assert_int_equal(wh_heap_min_bytes(&o, &bytes), WH_OK);
         for (uint32_t k = 0; k < 4; k++) {
             o.bytes = bytes + k * 7777;
@@ -418,7 +420,8 @@ static void test_corrupt(void **state) {
     (void)state;
     wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 0);
     wh_heap_options o = options(d, HEAP_BYTES);
-    o.tuning.segment_bytes = 65536;
+    static const wh_gallatin_options own = {GALLATIN_, .segment_bytes = 65536};
+    o.options = &own.head;
     o.memory = take(d, HEAP_BYTES);
     wh_heap *h = create(&o);
     wh_heap_ref handle;
@@ -451,7 +454,7 @@ static void test_many_heaps(void **state) {
     uint32_t *failed = take(d, 4);
     for (uint32_t i = 0; i < 40; i++) {
         wh_heap_options o = options(d, HEAP_BYTES / 4 + i * 4096);
-        o.tuning = tunings[i % 3];
+        o.options = &shapes[i % 3].head;
         h[i] = create(&o);
     }
     for (uint32_t i = 0; i < 40; i++) { /* one block of its own in each */
@@ -538,7 +541,7 @@ int main(void) {
         cmocka_unit_test(test_status_names),
         cmocka_unit_test(test_allocators),
         cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_bad_tuning),
+        cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_no_device),
         cmocka_unit_test(test_min_bytes),

@@ -4,6 +4,7 @@
 
 #include "common/loaded.h"
 #include "warpheap/warpheap.h"
+#include "warpheap/options.h"
 
 #define HEAP_BYTES ((uint64_t)1 << 20)
 #define THREADS 96u
@@ -71,16 +72,18 @@ static void test_struct_bytes(void **state) {
     o.struct_bytes = sizeof o;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
     wh_heap_destroy(heap);
-    o.struct_bytes = offsetof(wh_heap_options, tuning);
-    o.tuning.chunk_bytes = 3; /* no power of two */
+    o.struct_bytes = offsetof(wh_heap_options, options);
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
+    own.chunk_bytes = 3; /* no power of two */
+    o.options = &own.head;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
     wh_heap_destroy(heap);
     assert_int_equal(wh_heap_min_bytes(&o, &bytes), WH_OK);
     o.struct_bytes = sizeof o;
     assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
-    o.tuning.chunk_bytes = 0;
+    o.options = NULL;
     /* Sizes of no version; a newer caller's. */
-    const uint64_t wrong[] = {1, 8, offsetof(wh_heap_options, tuning) - 1, sizeof o + 1,
+    const uint64_t wrong[] = {1, 8, offsetof(wh_heap_options, options) - 1, sizeof o + 1,
                               UINT64_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         o.struct_bytes = wrong[i];
@@ -404,10 +407,12 @@ static void test_texts(void **state) {
     assert_int_equal(wh_heap_create(&heap, &o), WH_UNKNOWN_ALLOCATOR);
     says("no allocator 'tesera' is built in (CMake: WARPHEAP_ALLOCATORS); there are: tessera");
     o.allocator = NULL;
-    o.tuning.chunk_bytes = 3;
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
+    own.chunk_bytes = 3;
+    o.options = &own.head;
     assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
-    says("tuning");
-    o.tuning.chunk_bytes = 0;
+    says("options");
+    o.options = NULL;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
     assert_string_equal(wh_last_error_text(), "");
     assert_int_equal(wh_heap_handle(heap, &handle), WH_OK);
@@ -416,6 +421,119 @@ static void test_texts(void **state) {
     assert_int_equal(take_blocks(&l, &a), WH_BAD_ARGUMENT);
     says("a block has 1024 threads at most");
     wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
+static wh_heap_options plain_options(wh_device *d) {
+    wh_heap_options o = {0};
+    o.bytes = HEAP_BYTES;
+    o.device = d;
+    return o;
+}
+
+static void refuses(const wh_heap_options *o, const char *text) {
+    wh_heap *heap = (wh_heap *)(uintptr_t)1;
+    uint64_t bytes = 1;
+    assert_int_equal(wh_heap_create(&heap, o), WH_BAD_ARGUMENT);
+    says(text);
+    assert_null(heap);
+    assert_int_equal(wh_heap_min_bytes(o, &bytes), WH_BAD_ARGUMENT);
+    says(text);
+}
+
+static wh_stats stats_with(const wh_heap_options *o) {
+    wh_heap *heap = NULL;
+    wh_stats s;
+    assert_int_equal(wh_heap_create(&heap, o), WH_OK);
+    assert_int_equal(wh_heap_get_stats(heap, &s), WH_OK);
+    wh_heap_destroy(heap);
+    return s;
+}
+
+/* The options of a family: another family's, sizes of other headers, and none at all. */
+static void test_family_options(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 1);
+    wh_heap_options o = plain_options(d);
+    wh_gallatin_options other = WH_GALLATIN_OPTIONS;
+    o.options = &other.head;
+    refuses(&o, "are of the family 'gallatin', the allocator 'tessera' is of the family 'tessera'");
+    wh_tessera_options own = {{NULL, 0}, 0, 0, 0, 0};
+    o.options = &own.head;
+    refuses(&o, "names no family");
+    own = (wh_tessera_options)WH_TESSERA_OPTIONS;
+    const uint64_t wrong[] = {0, sizeof own.head - 1, sizeof own + 1, sizeof own + 8, UINT64_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[100];
+        own.head.struct_bytes = wrong[i];
+        (void)snprintf(text, sizeof text,
+                       "a wh_tessera_options of %llu bytes is none that this library knows (its "
+                       "own has %zu)",
+                       (unsigned long long)wrong[i], sizeof own);
+        refuses(&o, text);
+    }
+    /* Headers that knew no track_totals: what lies there is not read. */
+    own.track_peak = own.track_totals = 1;
+    own.head.struct_bytes = offsetof(wh_tessera_options, track_totals);
+    const wh_stats older = stats_with(&o);
+    assert_int_equal(older.peak_bytes, 0);
+    assert_true(older.mallocs == WH_UNKNOWN);
+    own.head.struct_bytes = sizeof own;
+    assert_int_equal(stats_with(&o).mallocs, 0);
+    if (wh_allocator_find("bump") != NULL) {
+        o.allocator = "bump";
+        refuses(&o, "of the family 'bump', which has no options");
+        o.options = NULL;
+        (void)stats_with(&o);
+    }
+    wh_device_close(d);
+}
+
+/* Every option can be set by its name, and is the field of that name. */
+static void test_options_by_name(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 1);
+    wh_heap_options o = plain_options(d);
+    wh_any_options any = {0};
+    wh_tessera_options own;
+    uint32_t n = 0;
+    for (; wh_option_at(n) != NULL; n++) {
+        const wh_option_info *info = wh_option_at(n);
+        wh_any_options one = {0};
+        char name[80];
+        (void)snprintf(name, sizeof name, "%s.%s", info->family, info->name);
+        assert_int_equal(wh_options_set(&one, name, n + 7), WH_OK);
+        assert_string_equal(one.head.family, info->family);
+        assert_true(info->meaning[0] != '\0');
+        const uint64_t *values = (const uint64_t *)(const void *)&one;
+        uint64_t set = 0;
+        for (size_t i = 2; i < sizeof one / 8; i++) {
+            set += values[i] != 0;
+            assert_true(values[i] == 0 || values[i] == n + 7);
+        }
+        assert_int_equal(set, 1);
+    }
+    assert_null(wh_option_at(UINT32_MAX));
+    assert_int_equal(wh_options_set(&any, "tessera.chunk_bytes", 2048), WH_OK);
+    assert_int_equal(wh_options_set(&any, "tessera.shards", 3), WH_OK);
+    assert_int_equal(wh_options_set(&any, "tessera.track_peak", 1), WH_OK);
+    assert_int_equal(any.head.struct_bytes, sizeof own);
+    memcpy(&own, &any, sizeof own);
+    assert_true(own.chunk_bytes == 2048 && own.shards == 3 && own.track_peak == 1);
+    assert_int_equal(own.track_totals, 0);
+    const char *const wrong[] = {
+        "tessera.nothing",       "tessera", "track_peak", "tessera.", "", "tessera.track_peak2",
+        "gallatin.segment_bytes"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(wh_options_set(&any, wrong[i], 1), WH_BAD_ARGUMENT);
+        says(wrong[i]);
+    }
+    assert_int_equal(wh_options_set(NULL, "tessera.shards", 1), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_options_set(&any, NULL, 1), WH_BAD_ARGUMENT);
+    assert_memory_equal(&own, &any, sizeof own);
+    o.options = &any.head;
+    const wh_stats s = stats_with(&o);
+    assert_true(s.peak_bytes == 0 && s.mallocs == WH_UNKNOWN);
     wh_device_close(d);
 }
 
@@ -431,6 +549,8 @@ int main(void) {
         cmocka_unit_test(test_told_once),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_family_options),
+        cmocka_unit_test(test_options_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include "warpheap/warpheap.h"
 
 typedef wh_status (*plan_fn)(wh_ouro_ref *h, wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                             const wh_tuning *tuning, uint32_t n_sms);
+                             const void *options, uint32_t n_sms);
 
 static const struct {
     const char *name;
@@ -123,12 +123,11 @@ static void check_ready(wh_ouro_ref h) {
 static void check_plan(uint32_t v, uint64_t bytes, uint64_t address, uint32_t chunk) {
     wh_ouro_ref h;
     wh_plan plan;
-    wh_tuning tuning;
+    wh_ouroboros_options own = WH_OUROBOROS_OPTIONS;
     memset(&h, 0, sizeof h);
-    memset(&tuning, 0, sizeof tuning);
-    tuning.chunk_bytes = chunk;
+    own.chunk_bytes = chunk;
     unsigned char *memory = (unsigned char *)(uintptr_t)address;
-    assert_int_equal(variants[v].plan(&h, &plan, memory, bytes, &tuning, 132), WH_OK);
+    assert_int_equal(variants[v].plan(&h, &plan, memory, bytes, &own, 132), WH_OK);
     const uint64_t end = address + bytes;
     const uint64_t base = (uint64_t)(uintptr_t)h.base;
     assert_true(base >= address && base + h.data_bytes <= end);
@@ -183,9 +182,8 @@ static void test_layout(void **state) {
         /* The fewest bytes are enough. */
         wh_ouro_ref h;
         wh_plan plan;
-        wh_tuning tuning;
-        memset(&tuning, 0, sizeof tuning);
-        assert_int_equal(variants[v].plan(&h, &plan, NULL, 0, &tuning, 1), WH_HEAP_TOO_SMALL);
+        wh_ouroboros_options own = WH_OUROBOROS_OPTIONS;
+        assert_int_equal(variants[v].plan(&h, &plan, NULL, 0, &own, 1), WH_HEAP_TOO_SMALL);
         check_plan(v, plan.min_bytes, ((uint64_t)1 << 40) + 256, 0);
     }
 }
@@ -345,6 +343,7 @@ typedef struct growing {
     wh_device *d;
     wh_heap *heap;
     wh_heap_options o;
+    wh_ouroboros_options own;
     grow_args a;
 } growing;
 
@@ -364,9 +363,12 @@ static void start_growing(growing *g, uint32_t v, uint64_t seed) {
     g->o.device = g->d;
     g->o.bytes = (seed % 2 != 0 ? 90000 : 600000) + seed * 256;
     g->o.allocator = variants[v].name;
-    g->o.tuning.chunk_bytes = seed % 2 != 0 ? 512 : 0;
-    g->o.tuning.queue_entries = seed % 3 != 0 ? 0 : 8;
-    g->o.tuning.linear_bytes = LINEAR_BYTES;
+    static const wh_ouroboros_options none = WH_OUROBOROS_OPTIONS;
+    g->own = none;
+    g->o.options = &g->own.head;
+    g->own.chunk_bytes = seed % 2 != 0 ? 512 : 0;
+    g->own.queue_entries = seed % 3 != 0 ? 0 : 8;
+    g->own.linear_bytes = LINEAR_BYTES;
     assert_int_equal(wh_heap_create(&g->heap, &g->o), WH_OK);
     g->a.slots = 4;
     g->a.p = take(g->d, 3 * 40 * g->a.slots * sizeof *g->a.p);
@@ -466,9 +468,11 @@ static void test_options(void **state) {
     wh_heap_destroy(heap);
     for (uint32_t v = 0; v < 6; v++) {
         wh_ouro_ref h;
+        wh_ouroboros_options own = WH_OUROBOROS_OPTIONS;
         uint64_t least = 0;
         o.allocator = variants[v].name;
-        o.tuning.linear_bytes = 300000;
+        o.options = &own.head;
+        own.linear_bytes = 300000;
         assert_int_equal(wh_heap_min_bytes(&o, &least), WH_OK);
         assert_true(least > 300000);
         o.bytes = least;
@@ -505,20 +509,22 @@ static void test_least(void **state) {
     (void)state;
     static const struct {
         const char *name;
-        uint32_t queue_entries, chunk_bytes, buffers;
+        uint32_t queue_entries, chunk_bytes, open_chunks;
     } odd[] = {{"ouro-s-p", 8192, 0, 0},  {"ouro-s-p", 32768, 8192, 0}, {"ouro-vl-c", 65536, 0, 0},
                {"ouro-va-c", 4096, 0, 0}, {"ouro-s-p", 0, 0, 128},      {"ouro-va-p", 0, 0, 104},
                {"ouro-s-c", 0, 0, 0},     {"ouro-vl-p", 0, 2048, 0}};
     wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 1);
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         wh_heap_options o;
+        wh_ouroboros_options own = WH_OUROBOROS_OPTIONS;
         uint64_t least = 0;
         memset(&o, 0, sizeof o);
         o.device = d;
         o.allocator = odd[i].name;
-        o.tuning.queue_entries = odd[i].queue_entries;
-        o.tuning.chunk_bytes = odd[i].chunk_bytes;
-        o.tuning.buffers = odd[i].buffers;
+        o.options = &own.head;
+        own.queue_entries = odd[i].queue_entries;
+        own.chunk_bytes = odd[i].chunk_bytes;
+        own.open_chunks = odd[i].open_chunks;
         assert_int_equal(wh_heap_min_bytes(&o, &least), WH_OK);
         for (uint64_t tenths = 10; tenths <= 40; tenths++) {
             wh_heap *heap = NULL;
@@ -532,13 +538,15 @@ static void test_least(void **state) {
         }
     }
     wh_heap_options o;
+    wh_ouroboros_options own = WH_OUROBOROS_OPTIONS;
     wh_heap *heap = NULL;
     uint64_t least = 0;
     memset(&o, 0, sizeof o);
     o.device = d;
     o.allocator = "ouro-s-p";
     o.bytes = 1 << 20;
-    o.tuning.linear_bytes = UINT64_MAX - 7;
+    o.options = &own.head;
+    own.linear_bytes = UINT64_MAX - 7;
     assert_int_equal(wh_heap_min_bytes(&o, &least), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
     wh_device_close(d);

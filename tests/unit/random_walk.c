@@ -41,6 +41,7 @@ static void check(const char *name, wh_status (*kernel)(const wh_launch *, const
                   uint32_t exact) {
     for (uint64_t seed = 1; seed <= 30; seed++) {
         wh_heap_options o;
+        wh_random_walk_options own = WH_RANDOM_WALK_OPTIONS;
         together_args a;
         wh_heap *heap = NULL;
         wh_device *device = open_policy(WH_SIM_RANDOM, seed);
@@ -48,7 +49,8 @@ static void check(const char *name, wh_status (*kernel)(const wh_launch *, const
         memset(&o, 0, sizeof o);
         o.device = device;
         o.allocator = name;
-        o.tuning.exact_oom = exact;
+        o.options = &own.head;
+        own.exact_oom = exact;
         assert_int_equal(wh_heap_min_bytes(&o, &o.bytes), WH_OK);
         o.bytes += 1024;
         assert_int_equal(wh_heap_create(&heap, &o), WH_OK);

@@ -114,12 +114,14 @@ typedef struct bed {
 
 static void set_up(bed *x, uint64_t units, uint64_t seed) {
     wh_heap_options o;
+    wh_rwmalloc_options own = WH_RWMALLOC_OPTIONS;
     memset(x, 0, sizeof *x);
     memset(&o, 0, sizeof o);
     x->device = open_policy(WH_SIM_RANDOM, seed);
     o.device = x->device;
     o.allocator = "rw-malloc";
-    o.tuning.unit_bytes = 256;
+    o.options = &own.head;
+    own.unit_bytes = 256;
     o.bytes = units * 260 + (units + 31) / 32 * 8 + 16;
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
     assert_int_equal(wh_heap_handle_of(x->heap, "rw-malloc", 0, &x->a.h, sizeof x->a.h), WH_OK);

@@ -147,13 +147,12 @@ static void lists_spread_neighbours(void **state) {
 static void heaps_fit_their_memory(void **state) {
     (void)state;
     unsigned char *const memory = (unsigned char *)(uintptr_t)0x7f0000000100u;
-    wh_tuning tuning;
-    memset(&tuning, 0, sizeof tuning);
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
     for (uint64_t bytes = 1 << 20; bytes <= (uint64_t)160 << 30; bytes += bytes / 3 + 256) {
         wh_tessera_ref h;
         wh_plan plan;
         memset(&h, 0, sizeof h);
-        assert_int_equal(wh_tessera_plan(&h, &plan, memory, bytes, &tuning, 132), WH_OK);
+        assert_int_equal(wh_tessera_plan(&h, &plan, memory, bytes, &own, 132), WH_OK);
         assert_true(h.base + h.bytes <= memory + bytes);
         assert_int_equal((uintptr_t)h.base % 16384, 0);
         assert_true((unsigned char *)(h.words + ((uint64_t)h.core.n_chunks << 4)) <= h.base);
@@ -163,12 +162,11 @@ static void heaps_fit_their_memory(void **state) {
 }
 
 static wh_tessera_ref plan_heap(uint64_t bytes) {
-    wh_tuning tuning;
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
     wh_tessera_ref h;
     wh_plan plan;
-    memset(&tuning, 0, sizeof tuning);
     memset(&h, 0, sizeof h);
-    assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+    assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &own, 132), WH_OK);
     return h;
 }
 
@@ -179,13 +177,12 @@ static void slabs_of_warps_need_no_row(void **state) {
     uint32_t n_whole = 0;
     for (uint32_t chunk_log2 = 10; chunk_log2 <= 14; chunk_log2++) {
         for (uint64_t bytes = 4 << 20; bytes <= (uint64_t)8 << 30; bytes *= 4) {
-            wh_tuning tuning;
+            wh_tessera_options own = WH_TESSERA_OPTIONS;
             wh_tessera_ref h;
             wh_plan plan;
-            memset(&tuning, 0, sizeof tuning);
             memset(&h, 0, sizeof h);
-            tuning.chunk_bytes = 1u << chunk_log2;
-            assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &tuning, 132), WH_OK);
+            own.chunk_bytes = 1u << chunk_log2;
+            assert_int_equal(wh_tessera_plan(&h, &plan, NULL, bytes, &own, 132), WH_OK);
             for (uint32_t n = 1; n <= h.max_slot; n++) {
                 const uint32_t c = wh_tessera_class_of(n);
                 const int warp_slab = (h.warp_slabs >> c & 1) != 0;

@@ -1,5 +1,5 @@
-/* tessera_peak.c: peak_bytes, with tuning.track_peak, against a model that is told each step; lanes
- * that all hold a block at once; and heaps that were not asked to track it. */
+/* tessera_peak.c: peak_bytes, with the option track_peak, against a model that is told each step;
+ * lanes that all hold a block at once; and heaps that were not asked to track it. */
 #define WH_ALLOCATOR tessera
 
 #include "sim/sim_test.h"
@@ -56,12 +56,14 @@ WH_KERNEL(hold, hold_args, a) {
 
 static wh_heap *create(wh_device *device, uint32_t track_peak) {
     wh_heap_options o;
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
     wh_heap *heap = NULL;
     memset(&o, 0, sizeof o);
     o.device = device;
     o.allocator = "tessera";
     o.bytes = 16 << 20;
-    o.tuning.track_peak = track_peak;
+    o.options = &own.head;
+    own.track_peak = track_peak;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
     return heap;
 }

@@ -1,4 +1,4 @@
-/* tessera_totals.c: mallocs and frees of the statistics, with tuning.track_totals: step by step
+/* tessera_totals.c: mallocs and frees of the statistics, with the option track_totals: step by step
  * against a model; lanes and warps at once; and heaps that were asked for one of the two things
  * that are tracked, or for none. */
 #define WH_ALLOCATOR tessera
@@ -72,13 +72,15 @@ WH_KERNEL(twice, step_args, a) {
 
 static wh_heap *create(wh_device *device, uint32_t track_peak, uint32_t track_totals) {
     wh_heap_options o;
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
     wh_heap *heap = NULL;
     memset(&o, 0, sizeof o);
     o.device = device;
     o.allocator = "tessera";
     o.bytes = 16 << 20;
-    o.tuning.track_peak = track_peak;
-    o.tuning.track_totals = track_totals;
+    o.options = &own.head;
+    own.track_peak = track_peak;
+    own.track_totals = track_totals;
     assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
     return heap;
 }

@@ -1,4 +1,4 @@
-/* version.h: the version of these headers. The build reads it, too. */
+/* version.h: the version of these headers. The build reads it, too. Internal: may change. */
 #ifndef WH_VERSION_H
 #define WH_VERSION_H
 

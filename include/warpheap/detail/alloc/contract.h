@@ -14,9 +14,10 @@
  *
  * Host and device, plain arithmetic:
  *   wh_status wh_X_plan(wh_X_ref *h, wh_plan *plan, unsigned char *memory,
- *                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms)
- *       lays the heap out in memory[0..bytes) and fills handle and plan. On HEAP_TOO_SMALL
- *       plan->min_bytes says what is needed (always set). Called with memory NULL to query.
+ *                       uint64_t bytes, const void *options, uint32_t n_sms)
+ *       lays the heap out in memory[0..bytes) and fills handle and plan. options: the family's
+ *       wh_<family>_options, if it has some (options.h). On HEAP_TOO_SMALL plan->min_bytes says
+ *       what is needed (always set). Called with memory NULL to query.
  * Host:
  *   uint64_t wh_X_layout(void)
  *       a hash (wh_layout_hash) of the structures that plan, or the host, and device code share,
@@ -46,8 +47,9 @@
  *
  * With WH_CAP_GROW, and #define WH_ALLOC_GROWS in the family's header:
  *   wh_status wh_X_grow_plan(wh_X_ref *h, wh_X_ref old, wh_plan *plan, unsigned char *memory,
- *                            uint64_t bytes, const wh_tuning *tuning, int64_t *moved)
- *       as plan, for a heap that takes over everything from `old`, a quiet one of no more bytes
+ *                            uint64_t bytes, const void *options)
+ *       as plan, for a heap that takes over everything from `old`, a quiet one of no more bytes;
+ *       fills in plan->moved, too
  *   void wh_X_grow(wh_X_ref h, wh_X_ref old, uint64_t i, uint64_t n)
  *       copies; h is as wh_X_init has left it
  */
@@ -68,6 +70,7 @@ typedef struct wh_plan {
     uint64_t min_bytes;      /* fewest bytes with which plan succeeds */
     uint64_t metadata_bytes; /* of the heap's bytes, not available to blocks */
     uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
+    int64_t moved;           /* grow_plan: how far blocks move */
 } wh_plan;
 
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */

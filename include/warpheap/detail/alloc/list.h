@@ -40,7 +40,7 @@
 #define WH_CAPS_OURO_V_P (WH_CAPS_OURO | WH_CAP_SIM)
 #define WH_CAPS_OURO_V_C (WH_CAPS_OURO | WH_CAP_WALK | WH_CAP_SIM)
 /* Random walks give up by a statistical test, so not EXACT_OOM (their titles say what NULL means
- * by default: tuning.oom_free_ppm, oom_error_ppm); one size, so not ANY_SIZE. */
+ * by default: the options oom_free_ppm, oom_error_ppm); one size, so not ANY_SIZE. */
 #define WH_CAPS_RANDOM_WALK                                                            \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
@@ -97,6 +97,10 @@
 #define WH_FAMILY_OF_cfmalloc circular
 #define WH_FAMILY_OF_cmmalloc circular
 #define WH_FAMILY_OF_cfmmalloc circular
+
+#define WH_FAMILY_TEXT(ident) WH_FAMILY_TEXT_(WH_FAMILY_OF_##ident)
+#define WH_FAMILY_TEXT_(family) WH_FAMILY_TEXT__(family)
+#define WH_FAMILY_TEXT__(family) #family
 
 /* X(ident, name, title, source, caps, max_align, max_size) */
 /* clang-format off */

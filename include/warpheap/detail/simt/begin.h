@@ -1,7 +1,7 @@
 /* simt/begin.h: opens the text of a header of ours, behind its own #includes; simt/end.h closes
  * it, before the next #include and before the header's last line. There is no include guard: each
  * header of ours includes the pair, once per piece of text, and not inside another pair. What lies
- * between is kept apart from the user's file:
+ * between is kept apart from the user's file. Internal: may change.
  *
  *   warnings  what a user asks for in C++ is not said of C that C++ reads: that casts are C's, NULL
  *             a zero, and {0} names no member. Other warnings are heard, and there are none of
@@ -219,7 +219,7 @@
 #define WH_BEGUN_uintptr_t
 #endif
 #ifndef UINT32_MAX
-#define UINT32_MAX 0xffffffffu
+#define UINT32_MAX 4294967295u
 #define WH_BEGUN_UINT32_MAX
 #endif
 #ifndef UINT64_MAX

@@ -1,4 +1,4 @@
-/* simt/cuda.h: the contract of simt.h on an NVIDIA GPU (sm_70 or newer).
+/* simt/cuda.h: the contract of simt.h on an NVIDIA GPU (sm_70 or newer). Internal: may change.
  *
  * Atomics are inline PTX with the .global state space: __nv_atomic_* and
  * cuda::atomic_ref compile to generic addressing, which costs extra instructions
@@ -462,6 +462,14 @@ WH_FN void *wh_shared(void) {
 
 /* --- bits -------------------------------------------------------------------- */
 
+#include "warpheap/detail/simt/end.h"
+
+#ifndef __CUDA_ARCH__
+#include "warpheap/detail/simt/bits.h"
+#endif
+
+#include "warpheap/detail/simt/begin.h"
+
 #ifdef __CUDA_ARCH__
 WH_HD uint32_t wh_popc32(uint32_t v) {
     return (uint32_t)__popc(v);
@@ -508,43 +516,6 @@ WH_HD uint64_t wh_mul_wide_u32(uint32_t a, uint32_t b) {
 }
 WH_HD uint64_t wh_again_u64(uint64_t v) {
     asm("" : "+l"(v));
-    return v;
-}
-#else
-WH_HD uint32_t wh_popc32(uint32_t v) {
-    return (uint32_t)__builtin_popcount(v);
-}
-WH_HD uint32_t wh_popc64(uint64_t v) {
-    return (uint32_t)__builtin_popcountll(v);
-}
-WH_HD uint32_t wh_ctz32(uint32_t v) {
-    return (uint32_t)__builtin_ctz(v);
-}
-WH_HD uint32_t wh_ctz64(uint64_t v) {
-    return (uint32_t)__builtin_ctzll(v);
-}
-WH_HD uint32_t wh_clz32(uint32_t v) {
-    return (uint32_t)__builtin_clz(v);
-}
-WH_HD uint32_t wh_clz64(uint64_t v) {
-    return (uint32_t)__builtin_clzll(v);
-}
-WH_HD uint32_t wh_msb32(uint32_t v) {
-    return 31u - wh_clz32(v);
-}
-WH_HD uint64_t wh_ones_from_u64(uint32_t n) {
-    return n < 64 ? ~(uint64_t)0 << n : 0;
-}
-WH_HD uint32_t wh_low_u32(uint64_t v) {
-    return (uint32_t)v;
-}
-WH_HD uint32_t wh_high_u32(uint64_t v) {
-    return (uint32_t)(v >> 32);
-}
-WH_HD uint64_t wh_mul_wide_u32(uint32_t a, uint32_t b) {
-    return (uint64_t)a * b;
-}
-WH_HD uint64_t wh_again_u64(uint64_t v) {
     return v;
 }
 #endif

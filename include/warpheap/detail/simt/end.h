@@ -1,4 +1,4 @@
-/* simt/end.h: closes what simt/begin.h opened. No include guard. */
+/* simt/end.h: closes what simt/begin.h opened. No include guard. Internal: may change. */
 #if WH_HAS_HOST
 
 #pragma pop_macro("words")

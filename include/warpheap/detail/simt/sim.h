@@ -1,4 +1,5 @@
 /* simt/sim.h: the contract of simt.h on the simulated device (docs/SIMULATOR.md).
+ * Internal: may change.
  *
  * Every lane is a fiber. Each atomic, collective, back-off and clock read first
  * calls whi_sim_*, where the scheduler may run other lanes; the access itself is
@@ -247,7 +248,7 @@ WH_FN wh_mask whi_sim_match_u64_(wh_mask mask, uint64_t v, const char *site) {
 WH_FN uint32_t whi_sim_scan_add_warp_(uint32_t v, const char *site) {
     const uint32_t lane = wh_lane_id();
     for (uint32_t reach = 1; reach < WH_WARP_SIZE; reach *= 2) {
-        const uint32_t below = whi_sim_shfl_u32_(0xffffffffu, v, (lane - reach) & 31, site);
+        const uint32_t below = whi_sim_shfl_u32_(WH_FULL_WARP, v, (lane - reach) & 31, site);
         v += lane >= reach ? below : 0;
     }
     return v;
@@ -286,42 +287,11 @@ WH_FN void *wh_shared(void) {
 
 /* --- bits -------------------------------------------------------------------- */
 
-WH_HD uint32_t wh_popc32(uint32_t v) {
-    return (uint32_t)__builtin_popcount(v);
-}
-WH_HD uint32_t wh_popc64(uint64_t v) {
-    return (uint32_t)__builtin_popcountll(v);
-}
-WH_HD uint32_t wh_ctz32(uint32_t v) {
-    return (uint32_t)__builtin_ctz(v);
-}
-WH_HD uint32_t wh_ctz64(uint64_t v) {
-    return (uint32_t)__builtin_ctzll(v);
-}
-WH_HD uint32_t wh_clz32(uint32_t v) {
-    return (uint32_t)__builtin_clz(v);
-}
-WH_HD uint32_t wh_clz64(uint64_t v) {
-    return (uint32_t)__builtin_clzll(v);
-}
-WH_HD uint32_t wh_msb32(uint32_t v) {
-    return 31u - wh_clz32(v);
-}
-WH_HD uint64_t wh_ones_from_u64(uint32_t n) {
-    return n < 64 ? ~(uint64_t)0 << n : 0;
-}
-WH_HD uint32_t wh_low_u32(uint64_t v) {
-    return (uint32_t)v;
-}
-WH_HD uint32_t wh_high_u32(uint64_t v) {
-    return (uint32_t)(v >> 32);
-}
-WH_HD uint64_t wh_mul_wide_u32(uint32_t a, uint32_t b) {
-    return (uint64_t)a * b;
-}
-WH_HD uint64_t wh_again_u64(uint64_t v) {
-    return v;
-}
+#include "warpheap/detail/simt/end.h"
+
+#include "warpheap/detail/simt/bits.h"
+
+#include "warpheap/detail/simt/begin.h"
 
 /* --- atomics ------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* simt/target.h: for whom this file is read. The headers of the host's calls ask here, so
- * that only simt/ knows compilers and targets.
+ * that only simt/ knows compilers and targets. Internal: may change.
  *
  *   WH_FILE_IS_CUDA   1: a CUDA compiler reads the file (nvcc, clang, NVRTC), its kernels run
  *                     on a GPU. 0: C or C++, its kernels run on the simulated device

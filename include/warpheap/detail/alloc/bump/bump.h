@@ -37,8 +37,8 @@ typedef struct wh_bump_ref {
 #define WH_BUMP_METADATA 256u /* keeps base as aligned as the memory itself */
 
 WH_FN_HOST wh_status wh_bump_plan(wh_bump_ref *h, wh_plan *plan, unsigned char *memory,
-                                  uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    (void)tuning;
+                                  uint64_t bytes, const void *options, uint32_t n_sms) {
+    (void)options;
     (void)n_sms;
     plan->min_bytes = WH_BUMP_METADATA + 256;
     plan->metadata_bytes = WH_BUMP_METADATA;

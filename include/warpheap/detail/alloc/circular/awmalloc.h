@@ -27,8 +27,8 @@ typedef struct wh_awmalloc_ref {
 #define wh_awmalloc_EACH 0
 
 WH_FN_HOST wh_status wh_awmalloc_plan(wh_awmalloc_ref *h, wh_plan *plan, unsigned char *memory,
-                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    (void)tuning;
+                                      uint64_t bytes, const void *options, uint32_t n_sms) {
+    (void)options;
     (void)n_sms;
     plan->min_bytes = 512;
     plan->metadata_bytes = 256;

@@ -354,40 +354,40 @@ WH_FN void wh_circular_init_(wh_circular_ref h, uint64_t i, uint64_t n, int fuse
     X(cmmalloc, 0, 1)        \
     X(cfmmalloc, 1, 1)
 
-#define WH_CIRCULAR_DEFINE_(X, fused, multi)                                                      \
-    typedef wh_circular_ref wh_##X##_ref;                                                         \
-    WH_FN_HOST wh_status wh_##X##_plan(wh_circular_ref *h, wh_plan *plan, unsigned char *memory,  \
-                                       uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) { \
-        (void)tuning;                                                                             \
-        return wh_circular_plan_(h, plan, memory, bytes, multi ? n_sms : 1,                       \
-                                 wh_circular_header_(fused));                                     \
-    }                                                                                             \
-    WH_FN void *wh_##X##_malloc(wh_circular_ref h, wh_mask mask, size_t n) {                      \
-        return wh_circular_malloc_(h, mask, n, fused, multi);                                     \
-    }                                                                                             \
-    WH_FN void wh_##X##_free(wh_circular_ref h, wh_mask mask, void *p) {                          \
-        wh_circular_free_(h, mask, p, fused);                                                     \
-    }                                                                                             \
-    WH_FN void *wh_##X##_aligned(wh_circular_ref h, wh_mask mask, size_t align, size_t n) {       \
-        return wh_circular_aligned_(h, mask, align, n, fused, multi);                             \
-    }                                                                                             \
-    WH_FN uint64_t wh_##X##_usable_size(wh_circular_ref h, const void *p) {                       \
-        return wh_circular_usable_(h, p, fused);                                                  \
-    }                                                                                             \
-    WH_FN int wh_##X##_owns(wh_circular_ref h, const void *p) {                                   \
-        return wh_circular_owns_(h, p);                                                           \
-    }                                                                                             \
-    WH_FN void wh_##X##_init(wh_circular_ref h, uint64_t i, uint64_t n) {                         \
-        wh_circular_init_(h, i, n, fused);                                                        \
-    }                                                                                             \
-    WH_FN void wh_##X##_stats(wh_circular_ref h, uint64_t i, uint64_t n, wh_stats *s) {           \
-        wh_circular_stats_(h, i, n, s, fused);                                                    \
-    }                                                                                             \
-    WH_FN void wh_##X##_check(wh_circular_ref h, uint64_t i, uint64_t n, wh_report *r) {          \
-        wh_circular_check_(h, i, n, r, fused);                                                    \
-    }                                                                                             \
-    WH_FN void wh_##X##_walk(wh_circular_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {     \
-        wh_circular_walk_(h, i, n, sink, fused);                                                  \
+#define WH_CIRCULAR_DEFINE_(X, fused, multi)                                                     \
+    typedef wh_circular_ref wh_##X##_ref;                                                        \
+    WH_FN_HOST wh_status wh_##X##_plan(wh_circular_ref *h, wh_plan *plan, unsigned char *memory, \
+                                       uint64_t bytes, const void *options, uint32_t n_sms) {    \
+        (void)options;                                                                           \
+        return wh_circular_plan_(h, plan, memory, bytes, multi ? n_sms : 1,                      \
+                                 wh_circular_header_(fused));                                    \
+    }                                                                                            \
+    WH_FN void *wh_##X##_malloc(wh_circular_ref h, wh_mask mask, size_t n) {                     \
+        return wh_circular_malloc_(h, mask, n, fused, multi);                                    \
+    }                                                                                            \
+    WH_FN void wh_##X##_free(wh_circular_ref h, wh_mask mask, void *p) {                         \
+        wh_circular_free_(h, mask, p, fused);                                                    \
+    }                                                                                            \
+    WH_FN void *wh_##X##_aligned(wh_circular_ref h, wh_mask mask, size_t align, size_t n) {      \
+        return wh_circular_aligned_(h, mask, align, n, fused, multi);                            \
+    }                                                                                            \
+    WH_FN uint64_t wh_##X##_usable_size(wh_circular_ref h, const void *p) {                      \
+        return wh_circular_usable_(h, p, fused);                                                 \
+    }                                                                                            \
+    WH_FN int wh_##X##_owns(wh_circular_ref h, const void *p) {                                  \
+        return wh_circular_owns_(h, p);                                                          \
+    }                                                                                            \
+    WH_FN void wh_##X##_init(wh_circular_ref h, uint64_t i, uint64_t n) {                        \
+        wh_circular_init_(h, i, n, fused);                                                       \
+    }                                                                                            \
+    WH_FN void wh_##X##_stats(wh_circular_ref h, uint64_t i, uint64_t n, wh_stats *s) {          \
+        wh_circular_stats_(h, i, n, s, fused);                                                   \
+    }                                                                                            \
+    WH_FN void wh_##X##_check(wh_circular_ref h, uint64_t i, uint64_t n, wh_report *r) {         \
+        wh_circular_check_(h, i, n, r, fused);                                                   \
+    }                                                                                            \
+    WH_FN void wh_##X##_walk(wh_circular_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {    \
+        wh_circular_walk_(h, i, n, sink, fused);                                                 \
     }
 WH_CIRCULAR_LISTS(WH_CIRCULAR_DEFINE_)
 

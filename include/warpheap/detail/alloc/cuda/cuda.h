@@ -31,10 +31,10 @@ typedef struct wh_cuda_ref {
 } wh_cuda_ref;
 
 WH_FN_HOST wh_status wh_cuda_plan(wh_cuda_ref *h, wh_plan *plan, unsigned char *memory,
-                                  uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                  uint64_t bytes, const void *options, uint32_t n_sms) {
     (void)memory;
     (void)bytes;
-    (void)tuning;
+    (void)options;
     (void)n_sms;
     h->unused = 0;
     plan->min_bytes = 0;

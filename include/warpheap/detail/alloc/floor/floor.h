@@ -121,8 +121,8 @@ WH_FN_HOST uint64_t wh_floor_metadata_(uint64_t n_chunks, uint64_t n_sets) {
 }
 
 WH_FN_HOST wh_status wh_floor_plan(wh_floor_ref *h, wh_plan *plan, unsigned char *memory,
-                                   uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    (void)tuning;
+                                   uint64_t bytes, const void *options, uint32_t n_sms) {
+    (void)options;
     uint64_t sets = (bytes >> WH_FLOOR_CHUNK_LOG2) / WH_FLOOR_SET_CHUNKS;
     sets = sets < n_sms ? sets : n_sms;
     sets = sets == 0 ? 1 : sets;

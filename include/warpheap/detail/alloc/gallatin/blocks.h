@@ -61,8 +61,8 @@ WH_FN_SLOW void wh_gallatin_clear_hint_(wh_gallatin_core g, uint32_t t, uint64_t
  * begin/end. */
 WH_FN_SLOW void wh_gallatin_give_(wh_gallatin_core g, uint64_t seg, uint32_t n) {
     uint64_t *control = wh_gallatin_control_(g, seg);
-    const uint64_t old = WH_PLANT(gallatin_p2_give, wh_fetch_add_u64_release,
-                                  wh_fetch_add_u64_relaxed)(control, n); /* P2 */
+    const uint64_t old =
+        WH_PLANT_ORDER(gallatin_p2_give, wh_fetch_add_u64, release)(control, n); /* P2 */
     const uint32_t t = wh_gallatin_tree_(old);
     if (t >= wh_gallatin_n_trees_(g)) {
         return; /* the undo of a take from a segment that has since been freed */
@@ -96,8 +96,8 @@ WH_FN_SLOW void wh_gallatin_return_block_(wh_gallatin_core g, uint32_t t, uint32
     uint32_t *word = wh_gallatin_block_word_(g, id);
     wh_gallatin_begin_(g);
     const uint64_t position = alone ? 0 : wh_ring_reserve_put(&s->ring);
-    (void)WH_PLANT(gallatin_p1_last, wh_load_u32_acquire, wh_load_u32_relaxed)(word); /* P1 */
-    wh_store_u32_relaxed(word, WH_GALLATIN_IDLE);                                     /* I2 */
+    (void)WH_PLANT_ORDER(gallatin_p1_last, wh_load_u32, acquire)(word); /* P1 */
+    wh_store_u32_relaxed(word, WH_GALLATIN_IDLE);                       /* I2 */
     if (alone) {
         wh_add_u64_relaxed(&s->control,
                            WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) - WH_GALLATIN_CONTROL(t)); /* I3 */
@@ -140,8 +140,8 @@ WH_FN uint32_t wh_gallatin_take_from_(wh_gallatin_core g, uint32_t t, uint64_t s
         return 0;
     }
     wh_gallatin_begin_(g);
-    const uint64_t old = WH_PLANT(gallatin_p2_take, wh_fetch_sub_u64_acq_rel,
-                                  wh_fetch_sub_u64_relaxed)(&s->control, k); /* P2 */
+    const uint64_t old =
+        WH_PLANT_ORDER(gallatin_p2_take, wh_fetch_sub_u64, acq_rel)(&s->control, k); /* P2 */
     const int32_t have = wh_gallatin_available_(old);
     const uint32_t some = have < (int32_t)k ? (uint32_t)have : k;
     uint32_t got = have <= 0 ? 0 : some;

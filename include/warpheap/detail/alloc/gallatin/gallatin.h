@@ -66,8 +66,8 @@ WH_FN void *wh_gallatin_aligned(wh_gallatin_ref h, wh_mask mask, size_t align, s
         const uint32_t i = wh_gallatin_buffer_index_(h.core.n_buffers, h.few, t);
         uint64_t *buffer =
             h.buffers + (uint64_t)((t * h.core.n_buffers + i) * WH_GALLATIN_BUFFER_WORDS);
-        v = WH_PLANT(gallatin_p3_claim, wh_fetch_add_u64_acquire,
-                     wh_fetch_add_u64_relaxed)(buffer, same.n); /* P3, I1 */
+        v = WH_PLANT_ORDER(gallatin_p3_claim, wh_fetch_add_u64, acquire)(buffer,
+                                                                         same.n); /* P3, I1 */
     }
     v = wh_shfl_u64(mask, v, same.leader);
     const uint32_t slices = is_slice ? 1u << wh_gallatin_slices_log2_of_(h, t) : 0;
@@ -148,8 +148,8 @@ WH_FN void wh_gallatin_free(wh_gallatin_ref h, wh_mask mask, void *p) {
         const uint32_t slices = 1u << wh_gallatin_slices_log2_of_(h, t);
         const uint32_t in_segment = (1u << h.units_log2) - 1;
         uint32_t *word = h.blocks + ((id & ~in_segment) | wh_gallatin_spread_(id, in_segment));
-        const uint32_t old = WH_PLANT(gallatin_p1_free, wh_fetch_add_u32_release,
-                                      wh_fetch_add_u32_relaxed)(word, same.n); /* P1 */
+        const uint32_t old =
+            WH_PLANT_ORDER(gallatin_p1_free, wh_fetch_add_u32, release)(word, same.n); /* P1 */
         const uint32_t sum = old + same.n;          /* flags, and slices freed */
         if ((sum & ~WH_GALLATIN_WHOLE) >= slices) { /* flagged IDLE, complete, or too many */
             if ((sum & ~WH_GALLATIN_WHOLE) != slices ||

@@ -45,6 +45,7 @@
 #define WH_ALLOC_GALLATIN_LAYOUT_H
 
 #include "warpheap/detail/alloc/contract.h"
+#include "warpheap/detail/alloc/gallatin/options.h"
 #include "warpheap/core/ring.h"
 #include "warpheap/core/size_class.h"
 #include "warpheap/core/veb.h"
@@ -57,7 +58,7 @@
 #define wh_gallatin_BLOCKS 1
 #define wh_gallatin_EACH 0
 
-/* Defaults; wh_tuning overrides them per heap. The hostile build makes everything as
+/* Defaults; options.h overrides them per heap. The hostile build makes everything as
  * small as possible so that every boundary is met often. */
 #ifdef WH_HOSTILE
 #define WH_GALLATIN_DEFAULT_SEGMENT ((uint64_t)1 << 10)
@@ -303,15 +304,15 @@ WH_FN_HOST uint64_t wh_gallatin_metadata_(wh_gallatin_core g) {
 }
 
 /* Shape of a heap of `bytes` bytes before the number of segments is known. BAD_ARGUMENT
- * for tuning that is no power of two or out of range. */
+ * for options that are no power of two or out of range. */
 WH_FN_HOST wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
-                                        const wh_tuning *tuning) {
-    const uint64_t min_slice = tuning->min_slice_bytes != 0 ? tuning->min_slice_bytes : 16;
-    uint64_t segment = tuning->segment_bytes;
+                                        const wh_gallatin_options *options) {
+    const uint64_t min_slice = options->min_slice_bytes != 0 ? options->min_slice_bytes : 16;
+    uint64_t segment = options->segment_bytes;
     if (segment == 0) {
         segment = WH_GALLATIN_DEFAULT_SEGMENT;
         const uint64_t block =
-            tuning->slices_per_block * min_slice; /* the smallest; 0: not given */
+            options->slices_per_block * min_slice; /* the smallest; 0: not given */
         while (segment > 8192 && (segment * WH_GALLATIN_MIN_SEGMENTS > bytes ||
                                   (block != 0 && segment >> 16 > block))) {
             segment /= 2;
@@ -321,7 +322,7 @@ WH_FN_HOST wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
         segment < 4 * min_slice || segment > (uint64_t)1 << 36) {
         return WH_BAD_ARGUMENT;
     }
-    uint64_t slices = tuning->slices_per_block;
+    uint64_t slices = options->slices_per_block;
     if (slices == 0) { /* leave at least 64 of the smallest blocks in a segment */
         slices = WH_GALLATIN_DEFAULT_SLICES;
         while (slices > 4 && slices * min_slice * 64 > segment) {
@@ -335,7 +336,7 @@ WH_FN_HOST wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
     /* By default slices go up to half the smallest block, so that whole blocks follow
      * without a gap. */
     const uint64_t max_slice =
-        tuning->max_slice_bytes != 0 ? tuning->max_slice_bytes : slices * min_slice / 2;
+        options->max_slice_bytes != 0 ? options->max_slice_bytes : slices * min_slice / 2;
     if (!wh_is_pow2(max_slice) || max_slice < min_slice || max_slice > segment / 2 ||
         max_slice > (uint64_t)1 << 31) {
         return WH_BAD_ARGUMENT;
@@ -354,9 +355,10 @@ WH_FN_HOST wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
 /* What depends on the number of segments. Buffers: one per SM, fewer where they would
  * tie up more than a sixteenth of a small heap. */
 WH_FN_HOST void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_segments,
-                                          const wh_tuning *tuning, uint32_t n_sms) {
+                                          const wh_gallatin_options *options, uint32_t n_sms) {
     const uint64_t units = n_segments << wh_gallatin_units_log2_(*g);
-    const uint64_t wish = tuning->buffers != 0 ? tuning->buffers : n_sms != 0 ? n_sms : 1;
+    const uint64_t own = n_sms != 0 ? n_sms : 1;
+    const uint64_t wish = options->block_buffers != 0 ? options->block_buffers : own;
     const uint64_t most = units / 16 > 0 ? units / 16 : 1;
     uint32_t few = n_segments >= 32 ? 4 : n_segments >= 16 ? 2 : 1;
     g->n_segments = (uint32_t)n_segments;
@@ -369,9 +371,10 @@ WH_FN_HOST void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_segmen
 }
 
 WH_FN_HOST wh_status wh_gallatin_plan(wh_gallatin_ref *h, wh_plan *plan, unsigned char *memory,
-                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                      uint64_t bytes, const void *options, uint32_t n_sms) {
+    const wh_gallatin_options *o = (const wh_gallatin_options *)options;
     wh_gallatin_core *g = &h->core;
-    const wh_status shape = wh_gallatin_shape_(g, bytes, tuning);
+    const wh_status shape = wh_gallatin_shape_(g, bytes, o);
     if (shape != WH_OK) {
         return shape;
     }
@@ -383,7 +386,7 @@ WH_FN_HOST wh_status wh_gallatin_plan(wh_gallatin_ref *h, wh_plan *plan, unsigne
     const uint64_t pad = memory != NULL ? wh_round_up(address, align) - address : align;
     g->base = NULL;
     g->header = NULL;
-    wh_gallatin_set_segments_(g, 1, tuning, n_sms);
+    wh_gallatin_set_segments_(g, 1, o, n_sms);
     plan->min_bytes = align + segment + wh_gallatin_metadata_(*g);
     const uint64_t room = bytes > pad ? bytes - pad : 0;
     const uint64_t most = (uint64_t)UINT32_MAX >> wh_gallatin_units_log2_(*g);
@@ -392,7 +395,7 @@ WH_FN_HOST wh_status wh_gallatin_plan(wh_gallatin_ref *h, wh_plan *plan, unsigne
         if (n == 0) {
             return WH_HEAP_TOO_SMALL;
         }
-        wh_gallatin_set_segments_(g, n, tuning, n_sms);
+        wh_gallatin_set_segments_(g, n, o, n_sms);
         if ((n << segment_log2) + wh_gallatin_metadata_(*g) <= room) {
             break;
         }

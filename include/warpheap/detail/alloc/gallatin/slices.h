@@ -39,7 +39,7 @@ WH_FN_SLOW uint64_t wh_gallatin_replace_(wh_gallatin_core g, uint32_t t, uint64_
     const uint32_t id = wh_gallatin_taken_(g, t, take.seg, take.position);
     const uint32_t got = keep < slices ? keep : slices;
     wh_store_u32_relaxed(wh_gallatin_block_word_(g, id), 0);
-    WH_PLANT(gallatin_p3_publish, wh_store_u64_release, wh_store_u64_relaxed)
+    WH_PLANT_ORDER(gallatin_p3_publish, wh_store_u64, release)
     (buffer, got < slices ? (uint64_t)id << 32 | got : WH_GALLATIN_VACANT); /* P3 */
     wh_gallatin_end_(g);
     return WH_GALLATIN_SLICES(id, 0, got);

@@ -29,8 +29,8 @@ typedef struct wh_null_ref {
 } wh_null_ref;
 
 WH_FN_HOST wh_status wh_null_plan(wh_null_ref *h, wh_plan *plan, unsigned char *memory,
-                                  uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    (void)tuning;
+                                  uint64_t bytes, const void *options, uint32_t n_sms) {
+    (void)options;
     (void)n_sms;
     plan->min_bytes = 4096;
     plan->metadata_bytes = 0;

@@ -23,12 +23,12 @@
 
 WH_FN_HOST wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
                                         wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                        const wh_tuning *tuning, int64_t *moved) {
-    const wh_status s = wh_ouro_plan_(variant, h, old, plan, memory, bytes, tuning);
+                                        const void *options) {
+    const wh_status s = wh_ouro_plan_(variant, h, old, plan, memory, bytes, options);
     if (s != WH_OK) {
         return s;
     }
-    *moved = (int64_t)((uint64_t)(uintptr_t)h->base - (uint64_t)(uintptr_t)old->base);
+    plan->moved = (int64_t)((uint64_t)(uintptr_t)h->base - (uint64_t)(uintptr_t)old->base);
     if (h->n_chunks < old->n_chunks) { /* G1: not much larger, and in a worse place */
         return WH_HEAP_TOO_SMALL;
     }

@@ -18,6 +18,7 @@
 #define WH_ALLOC_OUROBOROS_LAYOUT_H
 
 #include "warpheap/detail/alloc/contract.h"
+#include "warpheap/detail/alloc/ouroboros/options.h"
 #include "warpheap/core/size_class.h"
 #include "warpheap/core/veb.h"
 #include "warpheap/core/vqueue.h"
@@ -28,7 +29,7 @@
 #define WH_OURO_BLOCKS_PAGES 5  /* 48 registers */
 #define WH_OURO_BLOCKS_CHUNKS 4 /* 64: the slow path is the common one */
 
-/* Defaults; wh_tuning overrides them. The hostile build meets every boundary often. */
+/* Defaults; options.h overrides them. The hostile build meets every boundary often. */
 #ifdef WH_HOSTILE
 #define WH_OURO_DEFAULT_CHUNK 512u
 #define WH_OURO_DEFAULT_ENTRIES 8u
@@ -314,14 +315,14 @@ WH_HD uint64_t wh_ouro_table_words_(wh_ouro_ref h) {
 
 /* How large the tables of a heap of n chunks are, for small or for large classes. */
 WH_FN_HOST void wh_ouro_table_(wh_ouro_ref *h, uint32_t level, uint64_t n, uint64_t heap_bytes,
-                               const wh_tuning *tuning) {
+                               const wh_ouroboros_options *options) {
     const uint32_t kind = WH_OURO_KIND(h->variant);
     const int by_chunk = WH_OURO_BY_CHUNK(h->variant);
     const uint64_t chunks = level == 0 ? n : (n >> h->large_log2) + 1;
     const uint64_t pages = level == 0 ? n << (h->chunk_log2 - h->min_log2) : n;
     const uint64_t most = by_chunk ? chunks : pages; /* values that may be in a queue */
     const uint64_t wish =
-        tuning->queue_entries != 0 ? tuning->queue_entries : WH_OURO_DEFAULT_ENTRIES;
+        options->queue_entries != 0 ? options->queue_entries : WH_OURO_DEFAULT_ENTRIES;
     h->bounded[level] = 0;
     h->table_log2[level] = 0;
     if (kind == WH_VQUEUE_ARRAY) {
@@ -343,21 +344,23 @@ WH_FN_HOST void wh_ouro_table_(wh_ouro_ref *h, uint32_t level, uint64_t n, uint6
     }
 }
 
-/* How many open words the classes of a heap of n chunks have: tuning.buffers each, or what
+/* How many open words the classes of a heap of n chunks have: open_chunks each, or what
  * OPEN_FIRST, OPEN_MOST and OPEN_SHARE and OPEN_FIT say. */
 WH_FN_HOST void wh_ouro_plan_open_(wh_ouro_ref *h, uint64_t n, uint64_t heap_bytes,
-                                   const wh_tuning *tuning) {
+                                   const wh_ouroboros_options *options) {
     const uint64_t fit = heap_bytes >> WH_OURO_OPEN_FIT_LOG2;
     for (uint32_t level = 0; level < 2; level++) {
         const uint64_t chunks = level == 0 ? n : n >> h->large_log2;
         const uint64_t share = chunks >> WH_OURO_OPEN_SHARE_LOG2;
-        const uint64_t wish = tuning->buffers != 0 ? tuning->buffers : share < fit ? share : fit;
+        const uint64_t wish = options->open_chunks != 0 ? options->open_chunks
+                              : share < fit             ? share
+                                                        : fit;
         const uint32_t log2 = wish != 0 ? wh_log2_floor(wish) : 0;
         h->open_log2[level] =
             (uint8_t)(log2 < WH_OURO_OPEN_MOST_LOG2 ? log2 : WH_OURO_OPEN_MOST_LOG2);
     }
     const uint8_t most = h->open_log2[0];
-    h->open_first_log2 = tuning->buffers == 0 && WH_OURO_OPEN_FIRST_LOG2 < most
+    h->open_first_log2 = options->open_chunks == 0 && WH_OURO_OPEN_FIRST_LOG2 < most
                              ? (uint8_t)WH_OURO_OPEN_FIRST_LOG2
                              : most;
 }
@@ -372,15 +375,16 @@ WH_FN_HOST uint64_t wh_ouro_place_(uint64_t *at, uint64_t n, uint64_t size) {
 /* Everything that depends on the number of chunks. `memory` may be any address: with base
  * offset `pad`. Returns the bytes in all. */
 WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_ref *h, unsigned char *memory, uint64_t pad,
-                                     uint64_t n, uint64_t heap_bytes, const wh_tuning *tuning) {
+                                     uint64_t n, uint64_t heap_bytes,
+                                     const wh_ouroboros_options *options) {
     const uint32_t kind = WH_OURO_KIND(h->variant);
     uint64_t at = pad + (n << h->chunk_log2);
     h->n_chunks = (uint32_t)n;
     h->data_bytes = n << h->chunk_log2;
     for (uint32_t level = 0; level < 2; level++) {
-        wh_ouro_table_(h, level, n, heap_bytes, tuning);
+        wh_ouro_table_(h, level, n, heap_bytes, options);
     }
-    wh_ouro_plan_open_(h, n, heap_bytes, tuning);
+    wh_ouro_plan_open_(h, n, heap_bytes, options);
     h->ring_log2[0] = wh_log2_ceil(n);
     h->ring_log2[1] = wh_log2_ceil((n >> h->large_log2) + 1);
     h->tree_words = (uint32_t)wh_veb_words(n);
@@ -412,16 +416,16 @@ WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_ref *h, unsigned char *memory, uint
     return wh_round_up(at, 256);
 }
 
-/* With the chunks that the tuning gives, or `old` has: NULL, or a heap of which chunk and page
+/* With the chunks that the options give, or `old` has: NULL, or a heap of which chunk and page
  * sizes are taken over (grow.h). */
 WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
                                         wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                        const wh_tuning *tuning) {
-    const uint64_t heap_bytes = bytes, linear = wh_round_up(tuning->linear_bytes, 256);
-    uint64_t chunk = old != NULL ? (uint64_t)1 << old->chunk_log2 : tuning->chunk_bytes;
+                                        const wh_ouroboros_options *options) {
+    const uint64_t heap_bytes = bytes, linear = wh_round_up(options->linear_bytes, 256);
+    uint64_t chunk = old != NULL ? (uint64_t)1 << old->chunk_log2 : options->chunk_bytes;
     bytes = linear == 0 ? bytes : bytes >= linear ? (bytes - linear) / 256 * 256 : 0;
     h->linear = memory + bytes;
-    h->linear_bytes = tuning->linear_bytes;
+    h->linear_bytes = options->linear_bytes;
     h->variant = variant;
     plan->init_items = 1;
     plan->metadata_bytes = 0;
@@ -466,7 +470,7 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const 
     least.n_classes = h->n_small;
     uint64_t as_large = 4 * chunk; /* what lies apart grows with the heap: until it fits itself */
     for (;; as_large = plan->min_bytes) {
-        plan->min_bytes = wh_ouro_lay_out_(&least, at, chunk, 2, as_large, tuning);
+        plan->min_bytes = wh_ouro_lay_out_(&least, at, chunk, 2, as_large, options);
         if (plan->min_bytes <= as_large) {
             break;
         }
@@ -486,10 +490,10 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const 
         const uint64_t align = large < WH_OURO_MAX_ALIGN ? large : WH_OURO_MAX_ALIGN;
         pad = memory != NULL ? wh_round_up(address, align) - address : 0;
         uint64_t most = bytes >> h->chunk_log2; /* what is laid out grows with n */
-        n = most >= 2 && wh_ouro_lay_out_(h, at, pad, 2, bytes, tuning) <= bytes ? 2 : 0;
+        n = most >= 2 && wh_ouro_lay_out_(h, at, pad, 2, bytes, options) <= bytes ? 2 : 0;
         while (n >= 2 && n < most) {
             const uint64_t middle = n + (most - n + 1) / 2;
-            if (wh_ouro_lay_out_(h, at, pad, middle, bytes, tuning) <= bytes) {
+            if (wh_ouro_lay_out_(h, at, pad, middle, bytes, options) <= bytes) {
                 n = middle;
             } else {
                 most = middle - 1;
@@ -499,7 +503,7 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const 
     if (n < 2 || heap_bytes < plan->min_bytes) { /* whatever the memory's alignment */
         return WH_HEAP_TOO_SMALL;
     }
-    (void)wh_ouro_lay_out_(h, at, pad, n, bytes, tuning);
+    (void)wh_ouro_lay_out_(h, at, pad, n, bytes, options);
     plan->metadata_bytes = heap_bytes - (n << h->chunk_log2);
     plan->init_items = n;
     return WH_OK;
@@ -509,11 +513,12 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const 
  * which the heap can be made. */
 WH_FN_HOST wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
                                    wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                   const wh_tuning *tuning) {
-    wh_tuning t = *tuning;
-    if (t.linear_bytes > UINT64_MAX / 2) {
+                                   const void *options) {
+    wh_ouroboros_options t = *(const wh_ouroboros_options *)options;
+    if (t.linear_bytes > UINT64_MAX / 2 || t.queue_entries > UINT32_MAX ||
+        t.open_chunks > UINT32_MAX) { /* rounding up would wrap */
         plan->min_bytes = 0;
-        return WH_BAD_ARGUMENT; /* rounding up would wrap */
+        return WH_BAD_ARGUMENT;
     }
     if (old != NULL || t.chunk_bytes != 0) {
         return wh_ouro_plan_with_(variant, h, old, plan, memory, bytes, &t);

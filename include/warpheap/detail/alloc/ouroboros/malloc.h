@@ -228,7 +228,7 @@ WH_FN int wh_ouro_owns_(wh_ouro_ref h, const void *p) {
     return (uint64_t)((const unsigned char *)p - h.base) < h.data_bytes;
 }
 
-/* The region of tuning.linear_bytes, as the caller uses it: the heap does not touch it, reset
+/* The region of linear_bytes, as the caller uses it: the heap does not touch it, reset
  * included, and grow takes its contents along. Host and device. */
 WH_HD void *wh_ouro_linear(wh_ouro_ref h) {
     return h.linear_bytes != 0 ? h.linear : NULL;

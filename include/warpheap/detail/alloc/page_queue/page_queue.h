@@ -5,7 +5,7 @@
  * and 2 count as its steps.
  *
  * A request of 1..page bytes gets a page, a larger one NULL (list.h: max_size;
- * tuning.page_bytes). It may change.
+ * the option page_bytes). It may change.
  *
  * Fields  count  pages in the queue that may be taken, less what takes that found too few
  *                have not given back yet; signed. malloc: fetch_sub, add; free: add. (A cas in
@@ -31,6 +31,7 @@
 #include "warpheap/detail/alloc/random_walk/layout.h"
 #include "warpheap/core/warp_group.h"
 #include "warpheap/core/ring.h"
+#include "warpheap/detail/alloc/page_queue/options.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -66,8 +67,9 @@ WH_FN_HOST uint64_t wh_page_queue_capacity_(uint64_t pages) {
 }
 
 WH_FN_HOST wh_status wh_page_queue_plan(wh_page_queue_ref *h, wh_plan *plan, unsigned char *memory,
-                                        uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    const uint64_t page = tuning->page_bytes != 0 ? tuning->page_bytes : WH_RANDOM_WALK_PAGE;
+                                        uint64_t bytes, const void *options, uint32_t n_sms) {
+    const wh_page_queue_options *o = (const wh_page_queue_options *)options;
+    const uint64_t page = o->page_bytes != 0 ? o->page_bytes : WH_RANDOM_WALK_PAGE;
     (void)n_sms;
     if (page < 16 || (page & (page - 1)) != 0) {
         return WH_BAD_ARGUMENT;

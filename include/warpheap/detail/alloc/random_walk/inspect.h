@@ -63,7 +63,7 @@ WH_FN void wh_rw_walk(wh_random_walk_ref h, uint64_t i, uint64_t n, wh_walk_sink
     }
 }
 
-/* Free pages. Unless tuning.exact_oom is set, malloc may say NULL while there are some. */
+/* Free pages. Unless exact_oom is set, malloc may say NULL while there are some. */
 WH_FN uint64_t wh_rw_left(wh_random_walk_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
     uint64_t left = 0;
     for (uint64_t k = bytes != 0 && bytes <= (uint64_t)1 << h.page_log2 ? i : h.n_words;

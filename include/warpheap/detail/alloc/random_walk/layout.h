@@ -26,6 +26,7 @@
 #define WH_ALLOC_RANDOM_WALK_LAYOUT_H
 
 #include "warpheap/detail/alloc/contract.h"
+#include "warpheap/detail/alloc/random_walk/options.h"
 #include "warpheap/core/use_word.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -127,12 +128,12 @@ WH_FN_HOST uint32_t wh_random_walk_hints_(uint64_t pages) {
 /* Pages first, metadata behind them. */
 WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_ref *h, wh_plan *plan,
                                           unsigned char *memory, uint64_t bytes,
-                                          const wh_tuning *tuning, uint32_t parts) {
-    const uint64_t page = tuning->page_bytes != 0 ? tuning->page_bytes : WH_RANDOM_WALK_PAGE;
-    const double free_share =
-        (tuning->oom_free_ppm != 0 ? tuning->oom_free_ppm : WH_RANDOM_WALK_FREE_PPM) / 1e6;
-    const double error =
-        (tuning->oom_error_ppm != 0 ? tuning->oom_error_ppm : WH_RANDOM_WALK_ERROR_PPM) / 1e6;
+                                          const void *options, uint32_t parts) {
+    const wh_random_walk_options *o = (const wh_random_walk_options *)options;
+    const uint64_t page = o->page_bytes != 0 ? o->page_bytes : WH_RANDOM_WALK_PAGE;
+    const uint64_t free_ppm = o->oom_free_ppm != 0 ? o->oom_free_ppm : WH_RANDOM_WALK_FREE_PPM;
+    const uint64_t error_ppm = o->oom_error_ppm != 0 ? o->oom_error_ppm : WH_RANDOM_WALK_ERROR_PPM;
+    const double free_share = (double)free_ppm / 1e6, error = (double)error_ppm / 1e6;
     if (page < 16 || (page & (page - 1)) != 0 || free_share >= 1 || error >= 1) {
         return WH_BAD_ARGUMENT;
     }
@@ -155,7 +156,7 @@ WH_FN_HOST wh_status wh_random_walk_plan_(wh_random_walk_ref *h, wh_plan *plan,
     h->n_words = (uint32_t)((pages + WH_USE_BITS - 1) / WH_USE_BITS);
     h->n_hints = n_hints;
     h->page_log2 = wh_ctz64(page);
-    h->exact = tuning->exact_oom;
+    h->exact = o->exact_oom != 0;
     h->limit = wh_random_walk_limit(free_share, error,
                                     (parts & WH_RANDOM_WALK_BITMAP) != 0 ? WH_USE_BITS : 1);
     plan->metadata_bytes = bytes - pages * page;

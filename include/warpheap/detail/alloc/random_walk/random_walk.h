@@ -13,12 +13,12 @@
  * getPage is wh_<X>_get_page, which also counts the walk's steps, freePage is
  * wh_<X>_free. Under the contract of wh_malloc a request of 1..page bytes gets a page
  * and a larger one NULL: these are allocators of one size, list.h states it as max_size
- * (tuning.page_bytes changes it).
+ * (the option page_bytes changes it).
  *
  * Out of memory (3.2.3). A walk gives up after S_L steps in a row that all failed: by then
  * fewer than L of the pages are free, with a stated confidence (0.5 % and 99 % unless
- * tuning says otherwise). So NULL does not mean "none is free": the record has no
- * exact-oom. With tuning.exact_oom a sweep over all pages follows, and NULL means that at
+ * options say otherwise). So NULL does not mean "none is free": the record has no
+ * exact-oom. With the option exact_oom a sweep over all pages follows, and NULL means that at
  * some moment of the call none was free. A step that lost a page to somebody else has seen
  * a free one, so the count of failures starts again.
  *
@@ -475,21 +475,21 @@ WH_FN int wh_rw_owns(wh_random_walk_ref h, const void *p) {
 #include "warpheap/detail/simt/begin.h"
 
 WH_FN_HOST wh_status wh_rw_plan(wh_random_walk_ref *h, wh_plan *plan, unsigned char *memory,
-                                uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                uint64_t bytes, const void *options, uint32_t n_sms) {
     (void)n_sms;
-    return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_FLAGS);
+    return wh_random_walk_plan_(h, plan, memory, bytes, options, WH_RANDOM_WALK_FLAGS);
 }
 
 WH_FN_HOST wh_status wh_rw_bm_plan(wh_random_walk_ref *h, wh_plan *plan, unsigned char *memory,
-                                   uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                   uint64_t bytes, const void *options, uint32_t n_sms) {
     (void)n_sms;
-    return wh_random_walk_plan_(h, plan, memory, bytes, tuning, WH_RANDOM_WALK_BITMAP);
+    return wh_random_walk_plan_(h, plan, memory, bytes, options, WH_RANDOM_WALK_BITMAP);
 }
 
 WH_FN_HOST wh_status wh_crw_plan(wh_random_walk_ref *h, wh_plan *plan, unsigned char *memory,
-                                 uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                 uint64_t bytes, const void *options, uint32_t n_sms) {
     (void)n_sms;
-    return wh_random_walk_plan_(h, plan, memory, bytes, tuning,
+    return wh_random_walk_plan_(h, plan, memory, bytes, options,
                                 WH_RANDOM_WALK_BITMAP | WH_RANDOM_WALK_HINTS);
 }
 

@@ -16,6 +16,7 @@
 #define WH_ALLOC_RWMALLOC_LAYOUT_H
 
 #include "warpheap/detail/alloc/random_walk/layout.h"
+#include "warpheap/detail/alloc/rwmalloc/options.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -52,12 +53,12 @@ WH_FN_HOST uint64_t wh_rwmalloc_metadata_(uint64_t units) {
 }
 
 WH_FN_HOST wh_status wh_rwmalloc_plan(wh_rwmalloc_ref *h, wh_plan *plan, unsigned char *memory,
-                                      uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
-    const uint64_t unit = tuning->unit_bytes != 0 ? tuning->unit_bytes : WH_RWMALLOC_UNIT;
-    const double free_share =
-        (tuning->oom_free_ppm != 0 ? tuning->oom_free_ppm : WH_RANDOM_WALK_FREE_PPM) / 1e6;
-    const double error =
-        (tuning->oom_error_ppm != 0 ? tuning->oom_error_ppm : WH_RANDOM_WALK_ERROR_PPM) / 1e6;
+                                      uint64_t bytes, const void *options, uint32_t n_sms) {
+    const wh_rwmalloc_options *o = (const wh_rwmalloc_options *)options;
+    const uint64_t unit = o->unit_bytes != 0 ? o->unit_bytes : WH_RWMALLOC_UNIT;
+    const uint64_t free_ppm = o->oom_free_ppm != 0 ? o->oom_free_ppm : WH_RANDOM_WALK_FREE_PPM;
+    const uint64_t error_ppm = o->oom_error_ppm != 0 ? o->oom_error_ppm : WH_RANDOM_WALK_ERROR_PPM;
+    const double free_share = (double)free_ppm / 1e6, error = (double)error_ppm / 1e6;
     (void)n_sms;
     if (unit < 16 || (unit & (unit - 1)) != 0 || unit > 1u << 20 || free_share >= 1 || error >= 1) {
         return WH_BAD_ARGUMENT;

@@ -11,7 +11,7 @@
  *   inspect.h  statistics, check, walk
  *
  * Terms (the paper's)
- *   unit      smallest piece of the bitmap, 256 bytes (tuning.unit_bytes)
+ *   unit      smallest piece of the bitmap, 256 bytes (the option unit_bytes)
  *   segment   consecutive free units; one may cross word boundaries
  *   region    the words that a warp looks at in one step
  * and piece: a request of less than a unit. The pieces of a warp's lanes are packed into
@@ -223,8 +223,8 @@ WH_FN void wh_rwmalloc_free(wh_rwmalloc_ref h, wh_mask mask, void *p) {
     if (!piece || !wh_group_leads(same)) {
         return;
     }
-    const uint32_t old = WH_PLANT(rwmalloc_p2, wh_fetch_and_u32_acq_rel,
-                                  wh_fetch_and_u32_relaxed)(&h.state[b.unit], ~starts); /* P2 */
+    const uint32_t old =
+        WH_PLANT_ORDER(rwmalloc_p2, wh_fetch_and_u32, acq_rel)(&h.state[b.unit], ~starts); /* P2 */
     const uint32_t twice = wh_popc32(starts & ~old); /* freed by another lane just now */
     if (twice != 0) {
         wh_add_u64_relaxed(&h.header->bad_frees, twice);

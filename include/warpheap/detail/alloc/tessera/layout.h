@@ -31,6 +31,7 @@
 #include "warpheap/detail/alloc/tessera/tag.h"
 #include "warpheap/core/size_class.h"
 #include "warpheap/core/veb.h"
+#include "warpheap/detail/alloc/tessera/options.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -74,8 +75,8 @@ typedef struct wh_tessera_shard {
     wh_tessera_cursor cursors[64];
 } wh_tessera_shard;
 
-#define WH_TESSERA_TRACKS_PEAK 1u   /* tuning.track_peak */
-#define WH_TESSERA_TRACKS_TOTALS 2u /* tuning.track_totals */
+#define WH_TESSERA_TRACKS_PEAK 1u   /* the option track_peak */
+#define WH_TESSERA_TRACKS_TOTALS 2u /* the option track_totals */
 
 /* What every step needs: part of the handle, and a copy in the header for slow paths, since 16
  * registers of it would go to the stack. */
@@ -357,10 +358,10 @@ WH_FN_HOST uint64_t wh_tessera_metadata_(uint64_t n, uint32_t n_shards, uint32_t
 #define WH_TESSERA_CHUNKS_PER_SHARD 256u
 #define WH_TESSERA_MAX_SHARDS 255u
 
-WH_FN_HOST uint32_t wh_tessera_n_shards_(uint64_t n_chunks, const wh_tuning *tuning,
+WH_FN_HOST uint32_t wh_tessera_n_shards_(uint64_t n_chunks, const wh_tessera_options *o,
                                          uint32_t n_sms) {
     const uint64_t by_size = n_chunks / WH_TESSERA_CHUNKS_PER_SHARD;
-    uint64_t n = tuning->buffers != 0 ? tuning->buffers : by_size;
+    uint64_t n = o->shards != 0 ? o->shards : by_size;
     n = n < n_sms ? n : n_sms;
     n = n < WH_TESSERA_MAX_SHARDS ? n : WH_TESSERA_MAX_SHARDS;
     return n == 0 ? 1 : (uint32_t)n;
@@ -368,7 +369,7 @@ WH_FN_HOST uint32_t wh_tessera_n_shards_(uint64_t n_chunks, const wh_tuning *tun
 
 /* As many chunks as fit in *n_chunks bytes, behind their metadata and the first one's alignment: to
  * *n_chunks. Returns the offset of the first one. */
-WH_FN_HOST uint64_t wh_tessera_fit_chunks_(const unsigned char *memory, const wh_tuning *tuning,
+WH_FN_HOST uint64_t wh_tessera_fit_chunks_(const unsigned char *memory, const wh_tessera_options *o,
                                            uint32_t n_sms, uint32_t chunk_log2,
                                            uint64_t *n_chunks) {
     const uint64_t bytes = *n_chunks, chunk = (uint64_t)1 << chunk_log2;
@@ -377,7 +378,7 @@ WH_FN_HOST uint64_t wh_tessera_fit_chunks_(const unsigned char *memory, const wh
     uint64_t n = bytes >> chunk_log2;
     n = n < WH_TESSERA_MAX_CHUNKS ? n : WH_TESSERA_MAX_CHUNKS;
     for (;; n--) {
-        const uint32_t shards = wh_tessera_n_shards_(n, tuning, n_sms);
+        const uint32_t shards = wh_tessera_n_shards_(n, o, n_sms);
         const uint64_t end = address + wh_tessera_metadata_(n, shards, n_classes, chunk_log2);
         /* With memory NULL any alignment may come. */
         const uint64_t first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
@@ -452,16 +453,17 @@ WH_FN_HOST void wh_tessera_plan_home_(wh_tessera_ref *h) {
 }
 
 WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned char *memory,
-                                     uint64_t bytes, const wh_tuning *tuning, uint32_t n_sms) {
+                                     uint64_t bytes, const void *options, uint32_t n_sms) {
+    const wh_tessera_options *o = (const wh_tessera_options *)options;
     const uint64_t chunk =
-        tuning->chunk_bytes != 0 ? tuning->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
+        o->chunk_bytes != 0 ? o->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
     if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
         return WH_BAD_ARGUMENT;
     }
     const uint32_t chunk_log2 = wh_log2_floor(chunk);
     const uint32_t n_classes = wh_tessera_class_of((uint32_t)chunk) + 1;
     plan->min_bytes =
-        wh_tessera_metadata_(1, wh_tessera_n_shards_(1, tuning, n_sms), n_classes, chunk_log2) +
+        wh_tessera_metadata_(1, wh_tessera_n_shards_(1, o, n_sms), n_classes, chunk_log2) +
         2 * chunk;
     plan->init_items = 1;
     plan->metadata_bytes = bytes;
@@ -469,8 +471,8 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
         return WH_HEAP_TOO_SMALL;
     }
     uint64_t n = bytes;
-    const uint64_t first = wh_tessera_fit_chunks_(memory, tuning, n_sms, chunk_log2, &n);
-    const uint32_t n_shards = wh_tessera_n_shards_(n, tuning, n_sms);
+    const uint64_t first = wh_tessera_fit_chunks_(memory, o, n_sms, chunk_log2, &n);
+    const uint32_t n_shards = wh_tessera_n_shards_(n, o, n_sms);
     plan->metadata_bytes = bytes - (n << chunk_log2);
     plan->init_items = wh_tessera_tree_words_(n, n_classes) + n;
     h->core.meta = memory;
@@ -488,8 +490,8 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
     }
     const uint64_t share = n / (n_shards * 32);
     h->span_share = share < 64 ? (uint32_t)share : 64;
-    h->core.tracks = (uint8_t)((tuning->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
-                               (tuning->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
+    h->core.tracks = (uint8_t)((o->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
+                               (o->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
     h->tracks = h->core.tracks;
     h->max_slot = (uint32_t)chunk;
     wh_tessera_plan_classes_(h);

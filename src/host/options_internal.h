@@ -1,0 +1,14 @@
+/* options_internal.h: a heap's options, as the files of the library share them. */
+#ifndef WHI_OPTIONS_INTERNAL_H
+#define WHI_OPTIONS_INTERNAL_H
+
+#include "warpheap/heap.h"
+#include "warpheap/options.h"
+
+/* The caller's options for a heap of this allocator, as this library knows them: what an older
+ * caller's struct lacks is 0, and so is everything where `from` is NULL. BAD_ARGUMENT: of another
+ * family, or of a size that no release had. */
+wh_status whi_options_read(wh_any_options *to, const wh_options_head *from,
+                           const wh_allocator_info *info);
+
+#endif
