@@ -38,9 +38,10 @@ WH_KERNEL(tessera_churn, workload_args, a) {
             held[s] = NULL;
         } else {
             const uint32_t pick = next(&random);
-            words[s] = a.least == a.most ? a.most / 8
-                       : pick % 4 == 0   ? 2 + pick / 4 % (a.most / 8 - 2)
-                                         : a.most / 8 >> pick / 4 % 2;
+            words[s] = a.most / 8;
+            if (a.least != a.most) {
+                words[s] = pick % 4 == 0 ? 2 + pick / 4 % (words[s] - 2) : words[s] >> pick / 4 % 2;
+            }
             held[s] = (uint64_t *)wh_malloc(a.heap, words[s] * 8);
             wh_add_u32_relaxed(&a.found->nulls, held[s] == NULL);
             for (uint32_t k = 0; held[s] != NULL && k < words[s]; k++) {
@@ -736,7 +737,8 @@ WH_KERNEL(tessera_handed, workload_args, a) {
     const int detaches = a.holds == 1;
     wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, 0);
     uint32_t *stage = &a.found->inside, attempt = 0; /* | chunk << 8 */
-    const uint32_t mine = wh_block_id() == 0 ? 2 : lane == 0 ? 0 : lane == 1 ? 1 : 3;
+    uint32_t mine = lane < 2 ? lane : 3;
+    mine = wh_block_id() == 0 ? 2 : mine;
     if (wh_block_id() != 0 && (lane > 2 || (lane == 1 && !detaches))) {
         return;
     }

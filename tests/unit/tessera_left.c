@@ -121,9 +121,10 @@ enum { FRESH, SAME, SAME_BY_WARPS, MIXED, STATES };
 
 /* How far the answer may be off. */
 static uint64_t slack(uint64_t bytes, uint64_t got, int state) {
-    return bytes <= 4096    ? (state == FRESH ? got / 200 : 0)
-           : bytes <= 16384 ? got / 50
-                            : got / 20 + 2;
+    if (bytes <= 4096) {
+        return state == FRESH ? got / 200 : 0;
+    }
+    return bytes <= 16384 ? got / 50 : got / 20 + 2;
 }
 
 static void one_case(uint64_t seed, uint64_t bytes, uint32_t shards, int state) {

@@ -44,13 +44,74 @@ typedef struct refill_case {
     int away;              /* the span is in the shard's next stripe instead */
 } refill_case;
 
+/* What was claimed has left the pool, and nothing else. */
+static void check_pool(wh_veb pool, uint32_t n_words, const uint64_t *before, uint32_t first,
+                       uint32_t chunks) {
+    for (uint32_t w = 0; w < n_words; w++) {
+        const uint32_t from = w << 6;
+        uint64_t taken = 0;
+        for (uint32_t i = 0; i < 64; i++) {
+            taken |= (uint64_t)(from + i >= first && from + i < first + chunks) << i;
+        }
+        assert_true(*wh_veb_word(pool, w) == (before[w] & ~taken));
+        assert_true((before[w] & taken) == taken);
+    }
+}
+
+/* The chunks of the new span are slabs of the class, with no slot free. */
+static void check_slabs(const refill_args *a, uint32_t first, uint32_t chunks) {
+    const wh_tessera_core g = a->heap.core;
+    const wh_tessera_class cls = a->heap.classes[a->c];
+    const uint32_t order = wh_tessera_order(cls), slots = cls.slots;
+    const uint64_t tag =
+        wh_tessera_with_shard(wh_tessera_slab_tag(a->c, order, cls.slot_size), a->shard);
+    for (uint32_t i = 0; i < chunks; i++) {
+        assert_true(*wh_tessera_tag_at_(g, first + i) == tag);
+        assert_int_equal(*wh_tessera_state_at_(g, first + i),
+                         slots > 64 ? wh_tessera_fresh_state(slots) : WH_TESSERA_EMPTY);
+        assert_true(i % (1u << order) != 0 || *wh_tessera_words_of_(g, first + i) == 0);
+    }
+}
+
+/* Lanes that had no block have the first slots of the span; NULL, if there is none. */
+static void check_blocks(const refill_args *a, uint32_t first) {
+    const wh_tessera_core g = a->heap.core;
+    const wh_tessera_class cls = a->heap.classes[a->c];
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        const uint32_t i = (uint32_t)__builtin_popcount(~a->have & ((1u << lane) - 1));
+        const uint32_t slab = first + (i / cls.slots << wh_tessera_order(cls));
+        unsigned char *next =
+            g.base + ((uint64_t)slab << g.chunk_log2) + i % cls.slots * cls.slot_size;
+        assert_true(lane == 0 || a->attach[lane] == 0);
+        if ((a->have >> lane & 1) != 0) {
+            assert_ptr_equal(a->ptrs[lane], g.base);
+        } else {
+            assert_ptr_equal(a->ptrs[lane], first != UINT32_MAX ? next : NULL);
+        }
+    }
+}
+
+/* The word of the cursor has been used up. */
+static void use_up(refill_args *a, const refill_case *k) {
+    const wh_tessera_core g = a->heap.core;
+    const wh_tessera_class cls = a->heap.classes[a->c];
+    wh_tessera_shard *own_shard = wh_tessera_shard_at_(g, a->shard);
+    wh_tessera_cursor *cursor = &own_shard->cursors[a->c];
+    const uint32_t slots = cls.slots * k->slabs;
+    a->have = 0x8010; /* two of 32 */
+    a->v = wh_tessera_span(g.begin, slots, slots);
+    *wh_tessera_word_(cursor, a->which) = wh_tessera_span(g.begin, slots, slots + 1);
+    *wh_tessera_word_(cursor, 1 - a->which) = k->closed ? WH_TESSERA_CLOSED : WH_TESSERA_VACANT;
+    own_shard->held = k->held + (k->slabs << wh_tessera_order(cls));
+    own_shard->stripe_ticket = own_shard->home_ticket = 3 + a->shard;
+    own_shard->pool_was_empty = 1;
+}
+
 /* A span of class c for a shard of a heap of so many: as case k says. */
 static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uint32_t size,
                       uint32_t which) {
-    refill_args a;
-    wh_sim_options sim;
-    memset(&sim, 0, sizeof sim);
-    memset(&a, 0, sizeof a);
+    refill_args a = {0};
+    wh_sim_options sim = {0};
     sim.n_sms = shards;
     wh_device *device = open_with(&sim);
     wh_heap *heap = make_heap_of(device, 4096, (uint64_t)shards * (16 << 20), shards, &a.heap);
@@ -59,20 +120,12 @@ static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uin
     const uint32_t c = wh_tessera_class_of(size), order = wh_tessera_order(a.heap.classes[c]);
     const uint32_t slots = a.heap.classes[c].slots, n_words = g.n_chunks >> 6;
     wh_tessera_shard *own_shard = wh_tessera_shard_at_(g, shard);
-    wh_tessera_cursor *cursor = &own_shard->cursors[c];
     a.shard = shard;
     a.c = c;
     a.which = which;
-    a.have = 0x8010; /* two of 32 */
     a.attach = take(device, 32 * sizeof *a.attach);
     a.ptrs = take(device, 32 * sizeof *a.ptrs);
-    a.v = wh_tessera_span(g.begin, slots * k->slabs, slots * k->slabs);
-    *wh_tessera_word_(cursor, which) =
-        wh_tessera_span(g.begin, slots * k->slabs, slots * k->slabs + 1);
-    *wh_tessera_word_(cursor, 1 - which) = k->closed ? WH_TESSERA_CLOSED : WH_TESSERA_VACANT;
-    own_shard->held = k->held + (k->slabs << order);
-    own_shard->stripe_ticket = own_shard->home_ticket = 3 + shard;
-    own_shard->pool_was_empty = 1;
+    use_up(&a, k);
     uint32_t in_stripe = 1;
     const uint32_t tickets = wh_tessera_wide_span_tickets(a.heap.classes[c]);
     const uint32_t chunk =
@@ -81,23 +134,23 @@ static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uin
     const uint32_t most = slots >= 128 ? WORDS / 2 : WORDS;
     const int away = k->away && slots != WH_WARP_SIZE; /* warps of these have slabs of their own */
     uint32_t n = most < in_stripe ? most : in_stripe;
-    n = k->away && !away ? 0 : k->n < n - k->at / 64 ? k->n : n - k->at / 64;
+    n = k->n < n - k->at / 64 ? k->n : n - k->at / 64;
+    n = k->away && !away ? 0 : n;
     uint64_t *before = take(device, n_words * sizeof *before);
     for (uint32_t i = 0; i < WORDS && i < in_stripe; i++) {
         *wh_veb_word(pool, (chunk >> 6) + i) = k->words[i];
     }
+    const uint32_t first_ticket = own_shard->stripe_ticket;
+    uint32_t there = chunk, tried = 1;
     if (away) { /* a part is not enough for one that is to be whole */
-        uint64_t *const next =
-            wh_veb_word(pool, wh_tessera_stripe(g, shard, own_shard->stripe_ticket + tickets,
-                                                tickets, &in_stripe) >>
-                                  6);
+        there = wh_tessera_stripe(g, shard, first_ticket + tickets, tickets, &in_stripe);
+        uint64_t *const next = wh_veb_word(pool, there >> 6);
         *next = *next == ALL ? 1 : *next;
     }
     for (uint32_t w = 0; w < n_words; w++) {
         before[w] = *wh_veb_word(pool, w);
     }
-    const uint32_t first_ticket = own_shard->stripe_ticket;
-    uint32_t there = chunk, tried = 1;
+    there = chunk;
     for (; away && *wh_veb_word(pool, there >> 6) != ALL; tried++) {
         there = wh_tessera_stripe(g, shard, first_ticket + tried * tickets, tickets, &in_stripe);
     }
@@ -107,47 +160,21 @@ static void refill_as(const refill_case *k, uint32_t shards, uint32_t shard, uin
     }
     const wh_launch one = grid(device, 1, 32);
     assert_int_equal(refill(&one, &a), WH_OK);
-    for (uint32_t w = 0; w < n_words; w++) { /* what it took, and nothing else */
-        const uint32_t from = w << 6;
-        uint64_t taken = 0;
-        for (uint32_t i = 0; i < 64; i++) {
-            taken |= (uint64_t)(from + i >= first && from + i < first + chunks) << i;
-        }
-        assert_true(*wh_veb_word(pool, w) == (before[w] & ~taken));
-        assert_true((before[w] & taken) == taken);
-    }
+    check_pool(pool, n_words, before, first, chunks);
     assert_int_equal(own_shard->stripe_ticket, first_ticket + (k->narrow ? 0 : tried * tickets));
     assert_int_equal(own_shard->takes_begun, own_shard->takes_done); /* I7 */
     assert_int_equal(own_shard->attached, n != 0);
     assert_int_equal(own_shard->pool_was_empty, n == 0 || chunks < WH_TESSERA_LARGE_CLAIM);
     assert_int_equal(own_shard->held, k->held + (n != 0 ? chunks : k->slabs << order));
     assert_int_equal(a.attach[0], n != 0 ? 0 : (1 + which) | WH_TESSERA_SEEKS);
-    const uint64_t span = *wh_tessera_word_(cursor, which);
+    const uint64_t span = *wh_tessera_word_(&own_shard->cursors[c], which);
     if (n != 0) {
         assert_int_equal(wh_tessera_span_first(span), first);
         assert_int_equal(wh_tessera_span_slots(span), (chunks >> order) * slots);
         assert_int_equal(wh_tessera_span_position(span), 30);
     }
-    const uint64_t tag =
-        wh_tessera_with_shard(wh_tessera_slab_tag(c, order, a.heap.classes[c].slot_size), shard);
-    for (uint32_t i = 0; i < chunks; i++) {
-        assert_true(*wh_tessera_tag_at_(g, first + i) == tag);
-        assert_int_equal(*wh_tessera_state_at_(g, first + i),
-                         slots > 64 ? wh_tessera_fresh_state(slots) : WH_TESSERA_EMPTY);
-        assert_true(i % (1u << order) != 0 || *wh_tessera_words_of_(g, first + i) == 0);
-    }
-    unsigned char *next = g.base + ((uint64_t)first << g.chunk_log2);
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        assert_true(lane == 0 || a.attach[lane] == 0);
-        if ((a.have >> lane & 1) != 0) {
-            assert_ptr_equal(a.ptrs[lane], g.base);
-        } else {
-            const uint32_t i = (uint32_t)__builtin_popcount(~a.have & ((1u << lane) - 1));
-            next = g.base + ((uint64_t)(first + (i / slots << order)) << g.chunk_log2) +
-                   i % slots * a.heap.classes[c].slot_size;
-            assert_ptr_equal(a.ptrs[lane], n != 0 ? next : NULL);
-        }
-    }
+    check_slabs(&a, first, chunks);
+    check_blocks(&a, n != 0 ? first : UINT32_MAX);
     wh_heap_destroy(heap);
     wh_device_close(device);
 }

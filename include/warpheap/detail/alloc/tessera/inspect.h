@@ -1,5 +1,5 @@
-/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap. May
- * change: no part of the API.
+/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap.
+ * This file may change: it is no part of the API.
  */
 #ifndef WH_ALLOC_TESSERA_INSPECT_H
 #define WH_ALLOC_TESSERA_INSPECT_H

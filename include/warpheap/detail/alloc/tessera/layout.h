@@ -1,5 +1,5 @@
 /* alloc/tessera/layout.h: how a tessera heap lies in memory: its structures, who writes their
- * fields, and where a shard's home chunks are. It is no part of the API and may change.
+ * fields, and where a shard's home chunks are. This file may change: it is no part of the API.
  *
  *   memory  | header | shards, cursors | tags | states | pool | partial lists | words | chunks |
  *

@@ -1,7 +1,7 @@
 /* alloc/tessera/left.h: how many blocks of a size malloc could give. Exact where only requests of
  * that size follow, on a quiet heap and one lane at a time, but for what the order of events
- * decides: see wh_tessera_left. Any loads are atomic, so it may be asked while lanes run. May
- * change: no part of the API.
+ * decides: see wh_tessera_left. Any loads are atomic, so it may be asked while lanes run. This file
+ * may change: it is no part of the API.
  */
 #ifndef WH_ALLOC_TESSERA_LEFT_H
 #define WH_ALLOC_TESSERA_LEFT_H

@@ -1,6 +1,6 @@
 /* alloc/tessera/partial.h: what can be had without a span: free slots of partial slabs, small
- * slabs, what other cursors have left, and free blocks of packs. It is no part of the API and may
- * change.
+ * slabs, what other cursors have left, and free blocks of packs. This file may change: it is no
+ * part of the API.
  *
  * T1      claim, then validate: a taker that has not pinned the slab reads the tag again after its
  *         cas. What it holds keeps the slab (tag.h I3). If the slab has become another class's, the

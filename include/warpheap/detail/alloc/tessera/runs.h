@@ -1,5 +1,5 @@
 /* alloc/tessera/runs.h: requests of more than a chunk, and alignments: chunks in a row, and NULL
- * for want of them. It is no part of the API and may change.
+ * for want of them. This file may change: it is no part of the API.
  *
  * run_lock  exchange acquire, by a lane whose warp may close cursors for a run or set a verdict
  *         of runs; store release. run_news: relaxed, how often cursors have been closed
@@ -124,7 +124,8 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mas
                                            uint32_t shard, uint64_t chunks, uint64_t keep,
                                            uint64_t align) {
     wh_assert_internal(wh_tessera_in_mask_(mask) && (mask >> owner & 1) != 0);
-    wh_assert_expensive(wh_tessera_is_locked_(&wh_tessera_header_(*g)->run_lock));
+    wh_assert_expensive(wh_lane_id() != owner ||
+                        wh_tessera_is_locked_(&wh_tessera_header_(*g)->run_lock));
     const int owns = wh_lane_id() == owner;
     /* First without disturbing the cursors. */
     uint64_t got = wh_tessera_take_run_(g, mask, owner, shard, UINT64_MAX, chunks, keep, align);

@@ -1,5 +1,5 @@
 /* alloc/tessera/search.h: whether there is anything at all: the search before NULL, for all who
- * wait, and verdicts. It is no part of the API and may change.
+ * wait, and verdicts. This file may change: it is no part of the API.
  *
  * search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others look
  *         at it, relaxed, and take nothing meanwhile
@@ -202,7 +202,8 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_ma
                                                  uint32_t least, uint32_t most, int locked) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
     wh_assert_internal(most <= g->n_chunks || !locked);
-    wh_assert_expensive(!locked || wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
+    wh_assert_expensive(!locked || wh_lane_id() != wh_mask_leader(mask) ||
+                        wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
     const wh_tessera_core core = *g;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const uint64_t asked_classes =
@@ -332,7 +333,8 @@ WH_FN int wh_tessera_oom_known_(wh_tessera_core g, wh_mask mask, int asks, uint3
 WH_FN_SLOW wh_tessera_heap_view wh_tessera_search_(const wh_tessera_core *g, wh_mask mask,
                                                    uint32_t shard, uint32_t c, uint32_t least) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
-    wh_assert_expensive(wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
+    wh_assert_expensive(wh_lane_id() != wh_mask_leader(mask) ||
+                        wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t lanes = wh_popc32(mask);
     const uint64_t own_classes =

@@ -1,5 +1,5 @@
 /* alloc/tessera/size_class.h: size classes: how large slots, slabs and spans are. Arithmetic only.
- * It is no part of the API and may change.
+ * This file may change: it is no part of the API.
  *
  * Up to 128 bytes there is a class for every 16 bytes, up to 256 for every 32. Above, each doubling
  * (2^b, 2^(b+1)] has five: up to 17/16, 20/16, 24/16, 28/16 and 32/16 of 2^b. The narrow first one

@@ -1,5 +1,5 @@
 /* alloc/tessera/slab.h: words and states of slabs: how claimed chunks become a slab, what follows a
- * free, and how an empty slab goes back. It is no part of the API and may change.
+ * free, and how an empty slab goes back. This file may change: it is no part of the API.
  *
  * Word    free, and a lane that gives slots back: fetch_or acq_rel. A taker: cas acq_rel, from
  *         neither 0 nor all ones (I4); in a slab of several words also fetch_and acq_rel, from

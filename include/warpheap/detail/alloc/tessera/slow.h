@@ -1,6 +1,6 @@
 /* alloc/tessera/slow.h: the slow path of slots, for lanes whose cursors are closed. All groups of a
- * warp go in steps, so that none waits while another one works. It is no part of the API and may
- * change.
+ * warp go in steps, so that none waits while another one works. This file may change: it is no part
+ * of the API.
  */
 #ifndef WH_ALLOC_TESSERA_SLOW_H
 #define WH_ALLOC_TESSERA_SLOW_H

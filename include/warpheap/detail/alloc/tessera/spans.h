@@ -1,6 +1,6 @@
 /* alloc/tessera/spans.h: spans: from the pool to a cursor. Where a refiller seeks and claims
- * chunks, how it formats them as slabs, and how it attaches the span. It is no part of the API and
- * may change.
+ * chunks, how it formats them as slabs, and how it attaches the span. This file may change: it is
+ * no part of the API.
  *
  * Cursor  span, spare: malloc: fetch_add of the position, acquire. The refiller (C1): store
  *         release. detach: cas to CLOSED. reopen: cas from CLOSED (span: to UNDER_WAY; spare: to

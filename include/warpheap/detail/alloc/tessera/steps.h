@@ -1,5 +1,6 @@
 /* alloc/tessera/steps.h: what all of tessera is made of: brackets of takes, claims of chunks, what
- * a slow step found, and the counts of bytes in use. It is no part of the API and may change.
+ * a slow step found, and the counts of bytes in use. This file may change: it is no part of the
+ * API.
  *
  * A *take* gets memory from the pool, a partial list or a pack. takes_begun and takes_done of the
  * caller's shard bracket it, so that a search before NULL notices what is in transit (search.h X1).

@@ -1,5 +1,5 @@
 /* alloc/tessera/tag.h: the packed words: tags of chunks, packs, spans of cursors, states and words
- * of slabs. Arithmetic only. It is no part of the API and may change.
+ * of slabs. Arithmetic only. This file may change: it is no part of the API.
  *
  * Tag     stored by the owner of a claimed chunk, before P2 (spans.h) or the chunk's first words
  *         (slab.h P7) publish it

@@ -1,5 +1,6 @@
-/* alloc/tessera: a general heap. docs/tessera/README.md explains it with figures. May change: no
- * part of the API. This file has malloc's fast path, free and the rest of the contract.
+/* alloc/tessera: a general heap. docs/tessera/README.md explains it with figures. This
+ * file has malloc's fast path, free and the rest of the contract. It may change: it is no part of
+ * the API.
  *
  * The idea
  *   A *cursor* hands out the slots of fresh slabs: one fetch_add returns the place and the number
@@ -236,7 +237,6 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_partial_warp_(const wh_tessera_core *g,
                                                        wh_tessera_shard *own_shard, uint32_t shard,
                                                        uint32_t c, uint32_t attach, uint64_t v,
                                                        void *p) {
-    wh_assert_internal(c < g->n_classes);
     const uint32_t lane = wh_lane_id();
     const wh_tessera_core core = *g;
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];

@@ -1,7 +1,7 @@
 /* alloc/tessera/warps.h: chunks for full warps. A slab of its own for lanes that want the same, of
  * 2^k bytes; a pack for lanes that want other sizes (tag.h I9); single chunks, made slabs or packs
- * of one, where there are no home chunks for these. Nobody waits here. May change: no part of the
- * API.
+ * of one, where there are no home chunks for these. Nobody waits here. This file may change: it is
+ * no part of the API.
  *
  * Progress  a pack: a bounded number of claims. Single chunks (gather): again only if others took
  *         what was seen, or something was got
@@ -75,7 +75,7 @@ WH_FN void *wh_tessera_warp_slab_(wh_tessera_ref h, wh_tessera_shard *home, cons
             const uint32_t ticket = wh_fetch_add_u32_relaxed(&home->takes_begun, 1); /* P4 */
             const int none = wh_load_u32_hint(&home->skip_home) != 0;                /* likewise */
             const uint32_t chunk = wh_tessera_home(g, home_shard, ticket, order);
-            const uint64_t bits = (uint64_t)(0xffffffffu >> (32 - (1u << order))) << (chunk & 63);
+            const uint64_t bits = (uint64_t)(UINT32_MAX >> (32 - (1u << order))) << (chunk & 63);
             wh_assert_internal(wh_popc64(bits) == 1u << order);
             /* P3, P4. The summary above a word that this empties stays: a search clears it. */
             const uint64_t got = none ? 0
@@ -134,7 +134,7 @@ WH_HD int wh_tessera_in_word_(uint32_t chunk, uint32_t n) {
 WH_FN wh_tessera_word_claim wh_tessera_claim_in_word_(wh_tessera_core g, uint32_t chunk,
                                                       uint32_t n) {
     wh_assert_internal(n - 1 < 32 && wh_tessera_in_word_(chunk, n));
-    const uint64_t mask = (uint64_t)(0xffffffffu >> (32 - n)) << (chunk & 63);
+    const uint64_t mask = (uint64_t)(UINT32_MAX >> (32 - n)) << (chunk & 63);
     wh_tessera_word_claim now = wh_tessera_no_word_claim_(g);
     now.chunk = chunk;
     wh_assert_internal(wh_popc64(mask) == n);
@@ -466,8 +466,7 @@ WH_FN void wh_tessera_end_take_all_(wh_tessera_core g, uint32_t shard, int begun
  * for lanes that got none. */
 WH_FN_SLOW void *wh_tessera_gather_slots_(const wh_tessera_core *g, uint32_t shard, uint32_t c,
                                           void *p) {
-    wh_assert_internal(c < g->n_classes &&
-                       wh_tessera_order(wh_tessera_header_of_(g)->classes[c]) != 0);
+    wh_assert_internal(c < g->n_classes);
     wh_assert_expensive(wh_tessera_same_(WH_FULL_WARP, c));
     const wh_tessera_core core = *g;
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
