@@ -149,9 +149,10 @@ typedef struct churn_slots {
 WH_STATIC_ASSERT(WH_BENCH_SLOTS == 4, "churn_slots names four");
 
 WH_FN unsigned char *slot_block(churn_slots s, uint32_t k) {
-    unsigned char *const low = k == 0 ? s.p0 : s.p1;
-    unsigned char *const high = k == 2 ? s.p2 : s.p3;
-    return k < 2 ? low : high;
+    if (k < 2) {
+        return k == 0 ? s.p0 : s.p1;
+    }
+    return k == 2 ? s.p2 : s.p3;
 }
 
 WH_FN uint32_t slot_born(churn_slots s, uint32_t k) {
