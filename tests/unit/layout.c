@@ -61,8 +61,8 @@ static void test_families_differ(void **state) {
     }
 }
 
-#define SAME_(ident)                                                               \
-    {                                                                              \
+#define SAME_(ident)                                                                \
+    {                                                                               \
         extern const whi_alloc_ops whi_alloc_ops_##ident##_sim;                     \
         assert_true(whi_alloc_ops_##ident##_sim.layout() == wh_##ident##_layout()); \
     }
