@@ -11,13 +11,13 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-/* PAGES: what the fast path can do: one take for the group. p: the caller's page, if it has one. */
-WH_FN wh_ouro_begun wh_ouro_take_page_(uint32_t variant, wh_ouro_ref h, wh_ouro_caller who,
-                                       wh_group g, void **p) {
+/* PAGES: what the fast path can do: one take for the group. Whether that is all: each lane has its
+ * page, *p, or takes no part, and nothing is left to do. Else *b is what it has begun. */
+WH_FN int wh_ouro_take_page_(uint32_t variant, wh_ouro_ref h, wh_ouro_caller who, wh_group g,
+                             wh_ouro_begun *b, void **p) {
     const wh_vqueue q = wh_ouro_queue_(variant, h, wh_ouro_some_class_(who));
     const wh_vqueue_chunks k = wh_ouro_queue_chunks_(h);
     const int in = wh_ouro_takes_part_(who);
-    wh_ouro_begun b;
     uint64_t first = 0;
     uint32_t got = 0;
     if (in && wh_group_leads(g)) {
@@ -26,18 +26,18 @@ WH_FN wh_ouro_begun wh_ouro_take_page_(uint32_t variant, wh_ouro_ref h, wh_ouro_
         first = got != 0 ? wh_vqueue_reserve_take(q, got) : 0;
     }
     got = wh_shfl_u32(who.mask, got, g.leader);
-    b.position = wh_shfl_u64(who.mask, first, g.leader) + g.rank;
-    b.chunk = WH_CHUNK_NONE;
+    b->position = wh_shfl_u64(who.mask, first, g.leader) + g.rank;
     const int takes = in && g.rank < got;
-    const uint32_t value = takes ? wh_vqueue_try_take(q, k, b.position, &b.chunk) : 0; /* P1 */
+    const uint32_t value = takes ? wh_vqueue_try_take(q, k, b->position, &b->chunk) : 0; /* P1 */
     if (value != 0) {
         *p = wh_ouro_page_at_(h, who.c, value - 1);
     }
-    b.what = takes ? WH_OURO_TAKES : 0;
-    if (!wh_any(who.mask, in && *p == NULL)) {
-        b.what = wh_vqueue_finish_take(q, k, who.mask, takes, b.chunk) ? WH_OURO_RETIRES : 0;
+    b->what = takes ? WH_OURO_TAKES : 0;
+    if (wh_any(who.mask, in && *p == NULL)) {
+        return 0;
     }
-    return b;
+    b->what = wh_vqueue_finish_take(q, k, who.mask, takes, b->chunk) ? WH_OURO_RETIRES : 0;
+    return !wh_any(who.mask, b->what != 0);
 }
 
 WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_ref h, wh_mask mask, size_t n) {
@@ -57,8 +57,7 @@ WH_FN void *wh_ouro_malloc_(uint32_t variant, wh_ouro_ref h, wh_mask mask, size_
     if (WH_OURO_BY_CHUNK(variant)) {
         p = wh_ouro_slow_(h.header, who, begun, p);
     } else {
-        begun = wh_ouro_take_page_(variant, h, who, g, &p);
-        if (!wh_any(mask, (wh_ouro_takes_part_(who) && p == NULL) || begun.what != 0)) {
+        if (wh_ouro_take_page_(variant, h, who, g, &begun, &p)) {
             return p;
         }
         p = wh_ouro_more_(h.header, who, begun, p);
