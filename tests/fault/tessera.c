@@ -8,7 +8,7 @@
 #include "warpheap/warpheap.h"
 
 /* The shard is one of a heap that has been exhausted for a while: takes look at the lists first,
- * without entering slabs. */
+ * without pinning slabs. */
 WH_FN wh_tessera_shard *shard_of_empty_pool(const wh_tessera_core *g) {
     wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, 0);
     wh_add_u32_relaxed(&own_shard->takes_begun, WH_TESSERA_POOL_TURN + 1);

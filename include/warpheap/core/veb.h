@@ -500,8 +500,10 @@ WH_FN uint64_t wh_veb_find_run_together(wh_veb t, wh_mask mask, uint64_t count, 
         const uint64_t bits = rank < top ? wh_load_u64_relaxed(wh_veb_word(t, top - 1 - rank)) : 0;
         /* Whether a run may start here: in the word, or with items above it. */
         const uint64_t above = wh_shfl_u64(mask, bits, before);
-        const uint64_t ends = ~above == 0 ? 64 : wh_ctz64(~above);
-        const uint64_t its = rank == 0 ? run : ends;
+        uint64_t its = run;
+        if (rank != 0) {
+            its = ~above == 0 ? 64 : wh_ctz64(~above);
+        }
         uint64_t starts = bits; /* of runs of `length` */
         WH_NO_UNROLL
         for (uint64_t length = 1, more; length < count && starts != 0; length += more) {

@@ -1,5 +1,6 @@
-/* alloc/tessera/layout.h: how a tessera heap lies in memory: its structures, who writes their
- * fields, and where a shard's home chunks are. This file may change: it is no part of the API.
+/* alloc/tessera/layout.h: how a tessera heap lies in memory: its structures, which lane writes
+ * their fields, and where a shard's home chunks are. This file may change: it is no part of the
+ * API.
  *
  *   memory  | header | shards, cursors | tags | states | pool | partial lists | words | chunks |
  *
@@ -39,7 +40,7 @@
 
 #define WH_TESSERA_REUSES 8u /* of each class, for a warp in eight */
 
-/* spans.h says who changes span and spare. tries, reuse: hints. */
+/* spans.h says which lane changes span and spare. tries, reuse: hints. */
 typedef struct wh_tessera_cursor {
     uint64_t span;
     uint64_t spare; /* a second span, for lanes that find the first one used up */
@@ -98,8 +99,8 @@ typedef struct wh_tessera_core {
     uint64_t *partial_lists;
 } wh_tessera_core;
 
-/* search.h says who changes the fields from oom_verdict to search_lock, runs.h those of runs; init
- * stores the tables, which stay.
+/* search.h says which lane changes the fields from oom_verdict to search_lock, runs.h those of
+ * runs; init stores the tables, which stay.
  *
  * used, peak, mallocs, with track_peak or track_totals: malloc adds, relaxed, after it has its
  * blocks, and free subtracts after it has given them back. peak: fetch_max of what the adds made of
@@ -503,7 +504,7 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
     return WH_OK;
 }
 
-/* What code of this family must agree on with who laid the heap out. Host only. */
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_tessera_layout(void) {

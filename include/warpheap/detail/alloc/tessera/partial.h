@@ -211,8 +211,8 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_take_partial_(const wh_tessera_core *g, u
 #define WH_TESSERA_GROUP_LOOKS 8u  /* about as many as a group makes in a row */
 #define WH_TESSERA_POOL_TURN 31u   /* a mask: one warp in so many looks at the pool, too */
 
-/* Whether slots of class c may be on the partial list, for who has this hint, and may be taken: not
- * while others search for all (X3). */
+/* Whether slots of class c may be on the partial list, for a lane with this hint, and may be taken:
+ * not while others search for all (X3). */
 WH_FN int wh_tessera_may_take_partial_(wh_tessera_core g, uint32_t c, uint32_t hint) {
     wh_assert_internal(c < g.n_classes);
     const wh_veb list = wh_tessera_partial_list_(g, c);
@@ -341,7 +341,7 @@ WH_FN void wh_tessera_remove_partial_(wh_tessera_core g, uint32_t c, uint32_t n_
  * of its slots free: nobody pins there, and one cas and a second look at the tag are all that it
  * takes (I4, T1). A slab that has none leaves the list, and one of one word that has none any more:
  * others would look at it in vain. A word with many left is a hint for the next one; with few it is
- * not, for those who follow it would meet there. */
+ * not: the lanes that follow it would meet there. */
 WH_FN wh_tessera_grant wh_tessera_look_once_(wh_tessera_core g, uint32_t shard, uint32_t c,
                                              uint32_t r, uint32_t n_words, uint32_t *hint_at,
                                              uint32_t hint, uint32_t seed) {
@@ -704,7 +704,7 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_take_block_(const wh_tessera_core *g, uin
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
     (void)wh_fetch_add_u32_acq_rel(&wh_tessera_shard_at_(core, shard)->takes_begun, 1); /* P4 */
     WH_NO_UNROLL
-    for (int raced = 1; raced;) { /* by who has taken or freed one */
+    for (int raced = 1; raced;) { /* by a lane that took or freed one */
         const wh_tessera_pack_view sight = wh_tessera_view_pack_(core, pack, least);
         raced = 0;
         if (sight.fit != 0) {

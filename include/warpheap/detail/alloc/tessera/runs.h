@@ -74,8 +74,8 @@ WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks
 
 /* A run in the pool for lane `owner` of mask: chunks in a row, of which some multiple of align (a
  * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
- * of mask, with the same arguments; they search together, and the owner claims: who comes too late
- * searches again. Returns the run's address; NOTHING: the pool had no such run. */
+ * of mask, with the same arguments; they search together, and the owner claims: an owner that comes
+ * too late searches again. Returns the run's address; NOTHING: the pool had no such run. */
 WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
                                          uint32_t shard, uint64_t end, uint64_t chunks,
                                          uint64_t keep, uint64_t align) {

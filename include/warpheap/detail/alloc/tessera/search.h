@@ -1,5 +1,5 @@
-/* alloc/tessera/search.h: whether there is anything at all: the search before NULL, for all who
- * wait, and verdicts. This file may change: it is no part of the API.
+/* alloc/tessera/search.h: whether there is anything at all: the search before NULL, for all lanes
+ * that wait, and verdicts. This file may change: it is no part of the API.
  *
  * search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others look
  *         at it, relaxed, and take nothing meanwhile
@@ -22,9 +22,9 @@
  *         as free: empty and not in the pool, or EMPTY. A span that is claimed without a bracket
  *         leaves its cursor between two spans meanwhile: (2) and the last look see that
  * X2      a verdict holds while no events come: every free that has returned has counted one
- * X3      a verdict holds for all who had asked before its search began, whatever has been freed
+ * X3      a verdict holds for all that had asked before its search began, whatever has been freed
  *         since: at one moment of their calls there was nothing for them. A search looks at the
- *         classes of all who had asked, so one answers all who wait
+ *         classes of all that had asked, so one answers all that wait
  *
  * P8      a request gets its number behind the caller's last free (and those of the lanes that it
  *         asks with: a sync), acq_rel -> the search reads oom_tickets by an atomic, acq_rel, before
@@ -272,7 +272,7 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_ma
             wide |= (uint32_t)(wh_tessera_tag_slots(tags[k], core.chunk_log2) > 64) << k;
         }
         if (wide != 0) {
-            wh_fence(); /* who sees words cleared sees EMPTY */
+            wh_fence(); /* a lane that sees words cleared sees EMPTY */
             for (uint32_t k = 0; k < 8; k++) {
                 const uint32_t at = from + first + k * lanes;
                 uint32_t chunk = 0;
@@ -327,7 +327,7 @@ WH_FN int wh_tessera_oom_known_(wh_tessera_core g, wh_mask mask, int asks, uint3
 
 #define WH_TESSERA_QUIET_TRIES 32u
 
-/* X1, X3: a search for all who have asked, by all lanes of mask; the leader has search_lock. c,
+/* X1, X3: a search for all that have asked, by all lanes of mask; the leader has search_lock. c,
  * least: as in look_. A verdict of each class that has been asked for and of which there is
  * nothing, and what they have seen; stopped: they have not seen all, or not at one moment. */
 WH_FN_SLOW wh_tessera_heap_view wh_tessera_search_(const wh_tessera_core *g, wh_mask mask,
@@ -455,7 +455,7 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
     if (any_partial || wh_tessera_holds_(wh_tessera_pool_(*g), mask)) {
         return found;
     }
-    /* Not while others are at work: who has just got a span would have to get another one. */
+    /* Not while others are at work: a refiller that has just got a span would need another one. */
     if (wh_tessera_is_quiet_(*g, mask) && wh_tessera_detach_(g, mask, shard)) {
         return found;
     }

@@ -47,9 +47,9 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-/* I6: the or releases what was freed, for who takes the slab off the list. Only who finds the
- * list's word empty tells the levels above: these are one word for 4,096 slabs, and a million frees
- * that all tell it take turns. */
+/* I6: the or releases what was freed, for the taker that takes the slab off the list. Only a lane
+ * that finds the list's word 0 tells the levels above: these are one word for 4,096 slabs, and a
+ * million frees that all tell it take turns. */
 WH_FN void wh_tessera_add_partial_(wh_tessera_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera_partial_list_(g, c);
     const uint32_t item = wh_tessera_item(g.n_chunks, slab);
@@ -169,7 +169,7 @@ WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t shard
     uint32_t *frees = &wh_tessera_shard_at_(g, shard)->frees;
     if (!each) {
         WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
-    } else { /* once for all who are here */
+    } else { /* once for all that are here */
         const wh_mask here = wh_activemask();
         wh_syncwarp(here); /* P6 for what the others have freed */
         if (wh_lane_id() == wh_mask_leader(here)) {

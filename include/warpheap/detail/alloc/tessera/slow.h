@@ -77,7 +77,7 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_attempt_(const wh_tessera_core *g, uint32
 }
 
 /* Whether attempt_ would look at lists for class c, or soon would; not while others search for all:
- * who waits for that looks at little, since it is in the way of the search. */
+ * a lane that waits for that looks at little, since it is in the way of the search. */
 WH_FN int wh_tessera_would_take_partial_(wh_tessera_core g, wh_tessera_shard *own_shard, uint32_t c,
                                          int may_reopen) {
     wh_assert_internal(c < g.n_classes);

@@ -16,7 +16,7 @@
  * Files, each of which has the rules of its fields and steps at its head
  *   size_class.h  classes, slabs, spans: how large they are
  *   tag.h         tags, packs, spans, states, words: packed words (I3, I9)
- *   layout.h      structures in memory, and who writes which field
+ *   layout.h      structures in memory, and which lane writes which field
  *   steps.h       brackets of takes, claims of chunks, what a slow step found (I2, I7, P3, P4, P6)
  *   slab.h        words and states of slabs; what follows a free (I4 to I6, P1, P5, P7)
  *   spans.h       from the pool to a cursor (C1, I8, P2)
@@ -41,7 +41,7 @@
  * Cost
  *   malloc  1 atomic for each class of a full warp, or each lane of a part of one; 1 more while the
  *           span has no slots; about ten more for the refiller
- *           a full warp's slab or pack: 2 atomics; docs/tessera/warps.md has who gets which
+ *           a full warp's slab or pack: 2 atomics; docs/tessera/warps.md says which warp gets which
  *   free    1 load and 1 atomic for each word (of a full warp), or each lane; 1 more for the group
  *           that makes the word empty; up to two that nobody waits for
  *   NULL    a look at all tags and words of slabs by a warp, unless a verdict holds
@@ -287,7 +287,7 @@ WH_FN_SLOW wh_tessera_outcome wh_tessera_partial_warp_(const wh_tessera_core *g,
                 }
             }
         }
-        uint32_t rank = wh_mask_rank(needy); /* among those who have none yet */
+        uint32_t rank = wh_mask_rank(needy); /* among those that have none yet */
         WH_NO_UNROLL
         for (wh_mask m = wh_ballot(WH_FULL_WARP, grant.bits != 0); m != 0; m &= m - 1) {
             const uint32_t of = wh_mask_leader(m);
