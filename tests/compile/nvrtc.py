@@ -130,7 +130,8 @@ def sizes(include, compiler, names):
     """Includes, and assertions that structures are as large as the host's compiler says."""
     names = [name for name in names if name[0] != "cuda"]  # not for the simulated device
     things = [f"wh_{ident}_ref" for ident, _ in names] + [
-        "wh_stats", "wh_report", "wh_tessera_options", "wh_ouroboros_options", "wh_plan", "wh_walk_sink", "wh_tessera_header"]
+        "wh_stats", "wh_report", "wh_tessera_options", "wh_ouroboros_options", "wh_plan",
+        "wh_walk_sink", "wh_tessera_header"]
     headers = "".join(f'#include "warpheap/detail/alloc/{family}/{family}.h"\n'
                       for family in sorted({family for _, family in names}))
     prints = "".join(f'    printf("%zu\\n", sizeof({thing}));\n' for thing in things)
