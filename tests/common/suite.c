@@ -243,8 +243,8 @@ static int ouroboros_layout(const wh_heap_options *o, uint64_t n, suite_layout *
     memset(&h, 0, sizeof h);
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         if (strcmp(o->allocator, variants[i].name) == 0) {
-            s = wh_ouro_plan_(variants[i].variant, &h, NULL, &plan, o->memory, o->bytes,
-                              o->options);
+            h.variant = variants[i].variant;
+            s = wh_ouro_plan_(&h, NULL, &plan, o->memory, o->bytes, o->options);
         }
     }
     if (s != WH_OK) {

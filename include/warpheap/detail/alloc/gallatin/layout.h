@@ -360,7 +360,8 @@ WH_FN_HOST void wh_gallatin_set_segments_(wh_gallatin_core *g, uint64_t n_segmen
     const uint64_t own = n_sms != 0 ? n_sms : 1;
     const uint64_t wish = options->block_buffers != 0 ? options->block_buffers : own;
     const uint64_t most = units / 16 > 0 ? units / 16 : 1;
-    uint32_t few = n_segments >= 32 ? 4 : n_segments >= 16 ? 2 : 1;
+    uint32_t few = n_segments >= 16 ? 2 : 1;
+    few = n_segments >= 32 ? 4 : few;
     g->n_segments = (uint32_t)n_segments;
     g->n_buffers = (uint32_t)(wish < most ? wish : most);
     while (few > g->n_buffers) {

@@ -21,10 +21,11 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-WH_FN_HOST wh_status wh_ouro_grow_plan_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
-                                        wh_plan *plan, unsigned char *memory, uint64_t bytes,
+WH_FN_HOST wh_status wh_ouro_grow_plan_(wh_ouro_ref *h, const wh_ouro_ref *old, wh_plan *plan,
+                                        unsigned char *memory, uint64_t bytes,
                                         const void *options) {
-    const wh_status s = wh_ouro_plan_(variant, h, old, plan, memory, bytes, options);
+    h->variant = old->variant;
+    const wh_status s = wh_ouro_plan_(h, old, plan, memory, bytes, options);
     if (s != WH_OK) {
         return s;
     }

@@ -328,8 +328,9 @@ WH_FN_HOST void wh_ouro_table_(wh_ouro_ref *h, uint32_t level, uint64_t n, uint6
     if (kind == WH_VQUEUE_ARRAY) {
         const uint32_t most_log2 = wh_log2_ceil(most);
         const uint64_t share = level == 0 ? 4000 : 64000;
-        uint32_t log2 = by_chunk ? most_log2 : wh_log2_floor(heap_bytes / share + 8);
-        log2 = wish != 0 ? wh_log2_floor(wish) : log2 < 24 ? log2 : 24;
+        const uint32_t own = by_chunk ? most_log2 : wh_log2_floor(heap_bytes / share + 8);
+        const uint32_t usual = own < 24 ? own : 24;
+        uint32_t log2 = wish != 0 ? wh_log2_floor(wish) : usual;
         log2 = log2 < most_log2 ? log2 : most_log2;
         h->table_log2[level] = log2;
         h->bounded[level] = log2 < most_log2;
@@ -339,8 +340,8 @@ WH_FN_HOST void wh_ouro_table_(wh_ouro_ref *h, uint32_t level, uint64_t n, uint6
         const uint64_t limit =
             kind == WH_VQUEUE_LINKED ? WH_OURO_MAX_CACHE : ((uint64_t)1 << 24) >> per_log2;
         const uint64_t links = (most >> per_log2) + 2;
-        h->table_log2[level] =
-            wish != 0 ? wh_log2_floor(wish) : wh_log2_ceil(links < limit ? links : limit);
+        const uint64_t usual = links < limit ? links : limit;
+        h->table_log2[level] = wish != 0 ? wh_log2_floor(wish) : wh_log2_ceil(usual);
     }
 }
 
@@ -352,9 +353,8 @@ WH_FN_HOST void wh_ouro_plan_open_(wh_ouro_ref *h, uint64_t n, uint64_t heap_byt
     for (uint32_t level = 0; level < 2; level++) {
         const uint64_t chunks = level == 0 ? n : n >> h->large_log2;
         const uint64_t share = chunks >> WH_OURO_OPEN_SHARE_LOG2;
-        const uint64_t wish = options->open_chunks != 0 ? options->open_chunks
-                              : share < fit             ? share
-                                                        : fit;
+        const uint64_t usual = share < fit ? share : fit;
+        const uint64_t wish = options->open_chunks != 0 ? options->open_chunks : usual;
         const uint32_t log2 = wish != 0 ? wh_log2_floor(wish) : 0;
         h->open_log2[level] =
             (uint8_t)(log2 < WH_OURO_OPEN_MOST_LOG2 ? log2 : WH_OURO_OPEN_MOST_LOG2);
@@ -416,20 +416,10 @@ WH_FN_HOST uint64_t wh_ouro_lay_out_(wh_ouro_ref *h, unsigned char *memory, uint
     return wh_round_up(at, 256);
 }
 
-/* With the chunks that the options give, or `old` has: NULL, or a heap of which chunk and page
- * sizes are taken over (grow.h). */
-WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
-                                        wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                        const wh_ouroboros_options *options) {
-    const uint64_t heap_bytes = bytes, linear = wh_round_up(options->linear_bytes, 256);
-    uint64_t chunk = old != NULL ? (uint64_t)1 << old->chunk_log2 : options->chunk_bytes;
-    bytes = linear == 0 ? bytes : bytes >= linear ? (bytes - linear) / 256 * 256 : 0;
-    h->linear = memory + bytes;
-    h->linear_bytes = options->linear_bytes;
-    h->variant = variant;
-    plan->init_items = 1;
-    plan->metadata_bytes = 0;
-    plan->min_bytes = 0;
+/* Chunk and page sizes, and the classes: for chunks of so many bytes, or as `old` has them: NULL,
+ * or a heap of which they are taken over (grow.h). */
+WH_FN_HOST wh_status wh_ouro_plan_sizes_(wh_ouro_ref *h, const wh_ouro_ref *old, uint64_t bytes,
+                                         uint64_t chunk) {
     if (!wh_is_pow2(chunk) || chunk < 512 || chunk > 65536) {
         return WH_BAD_ARGUMENT;
     }
@@ -439,16 +429,9 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const 
     }
     /* A queue's entry has 32 bits for a page's number: beyond 64 GiB pages start at 32 B. */
     h->min_log2 = 4;
-    while (!WH_OURO_BY_CHUNK(variant) && bytes >> h->min_log2 > (uint64_t)1 << 32) {
+    while (!WH_OURO_BY_CHUNK(h->variant) && bytes >> h->min_log2 > (uint64_t)1 << 32) {
         h->min_log2++;
     }
-    if (old != NULL) {
-        if (h->min_log2 > old->min_log2) {
-            return WH_BAD_ARGUMENT;
-        }
-        h->min_log2 = old->min_log2;
-    }
-    h->n_small = h->chunk_log2 - h->min_log2 + 1;
     const uint32_t part_log2 = wh_log2_floor(bytes / WH_OURO_MIN_LARGE + 1);
     const uint32_t most_log2 = h->chunk_log2 > WH_OURO_MAX_LARGE_LOG2 - 7
                                    ? WH_OURO_MAX_LARGE_LOG2
@@ -456,64 +439,105 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(uint32_t variant, wh_ouro_ref *h, const 
     const uint32_t large_log2 = part_log2 < most_log2 ? part_log2 : most_log2;
     h->large_log2 = large_log2 > h->chunk_log2 ? large_log2 - h->chunk_log2 : 0;
     if (old != NULL) {
+        if (h->min_log2 > old->min_log2) {
+            return WH_BAD_ARGUMENT;
+        }
+        h->min_log2 = old->min_log2;
         h->large_log2 = old->large_log2;
     }
+    h->n_small = h->chunk_log2 - h->min_log2 + 1;
     h->n_classes = h->n_small + h->large_log2;
     h->words_log2 = h->chunk_log2 - h->min_log2 > 6 ? h->chunk_log2 - h->min_log2 - 6 : 0;
+    return WH_OK;
+}
 
-    /* A page of 2^k bytes is to lie at a multiple of 2^k up to the largest alignment. */
-    const uint64_t address = (uint64_t)(uintptr_t)memory;
-    unsigned char *at = memory != NULL ? memory : (unsigned char *)(uintptr_t)WH_OURO_MAX_ALIGN;
-    uint64_t pad = 0;
+/* An address to compute with. */
+WH_FN_HOST unsigned char *wh_ouro_some_place_(unsigned char *memory) {
+    return memory != NULL ? memory : (unsigned char *)(uintptr_t)WH_OURO_MAX_ALIGN;
+}
+
+/* The bytes of the least heap: two chunks, and none of them large. */
+WH_FN_HOST uint64_t wh_ouro_least_bytes_(const wh_ouro_ref *h, unsigned char *memory,
+                                         const wh_ouroboros_options *options) {
+    const uint64_t chunk = (uint64_t)1 << h->chunk_log2;
     wh_ouro_ref least = *h;
     least.large_log2 = 0;
     least.n_classes = h->n_small;
-    uint64_t as_large = 4 * chunk; /* what lies apart grows with the heap: until it fits itself */
-    for (;; as_large = plan->min_bytes) {
-        plan->min_bytes = wh_ouro_lay_out_(&least, at, chunk, 2, as_large, options);
-        if (plan->min_bytes <= as_large) {
-            break;
+    /* What lies apart grows with the heap: until it fits itself. */
+    for (uint64_t as_large = 4 * chunk;;) {
+        const uint64_t bytes =
+            wh_ouro_lay_out_(&least, wh_ouro_some_place_(memory), chunk, 2, as_large, options);
+        if (bytes <= as_large) {
+            return bytes;
+        }
+        as_large = bytes;
+    }
+}
+
+/* Lays the heap out with as many chunks as fit, and returns how many; fewer than two: none do. */
+WH_FN_HOST uint64_t wh_ouro_fit_(wh_ouro_ref *h, unsigned char *memory, uint64_t bytes,
+                                 const wh_ouroboros_options *options) {
+    /* A page of 2^k bytes is to lie at a multiple of 2^k up to the largest alignment. */
+    const uint64_t large = (uint64_t)1 << (h->chunk_log2 + h->large_log2);
+    const uint64_t align = large < WH_OURO_MAX_ALIGN ? large : WH_OURO_MAX_ALIGN;
+    const uint64_t address = (uint64_t)(uintptr_t)memory;
+    const uint64_t pad = memory != NULL ? wh_round_up(address, align) - address : 0;
+    unsigned char *at = wh_ouro_some_place_(memory);
+    uint64_t most = bytes >> h->chunk_log2; /* what is laid out grows with n */
+    uint64_t n = most >= 2 && wh_ouro_lay_out_(h, at, pad, 2, bytes, options) <= bytes ? 2 : 0;
+    while (n >= 2 && n < most) {
+        const uint64_t middle = n + (most - n + 1) / 2;
+        if (wh_ouro_lay_out_(h, at, pad, middle, bytes, options) <= bytes) {
+            n = middle;
+        } else {
+            most = middle - 1;
         }
     }
+    if (n >= 2) {
+        (void)wh_ouro_lay_out_(h, at, pad, n, bytes, options);
+    }
+    return n;
+}
+
+/* With the chunks that the options give, or `old` has. */
+WH_FN_HOST wh_status wh_ouro_plan_with_(wh_ouro_ref *h, const wh_ouro_ref *old, wh_plan *plan,
+                                        unsigned char *memory, uint64_t bytes,
+                                        const wh_ouroboros_options *options) {
+    const uint64_t heap_bytes = bytes, linear = wh_round_up(options->linear_bytes, 256);
+    const uint64_t chunk = old != NULL ? (uint64_t)1 << old->chunk_log2 : options->chunk_bytes;
+    if (linear != 0) {
+        bytes = bytes >= linear ? (bytes - linear) / 256 * 256 : 0;
+    }
+    h->linear = memory + bytes;
+    h->linear_bytes = options->linear_bytes;
+    plan->init_items = 1;
+    plan->metadata_bytes = 0;
+    plan->min_bytes = 0;
+    const wh_status s = wh_ouro_plan_sizes_(h, old, bytes, chunk);
+    if (s != WH_OK) {
+        return s;
+    }
+    plan->min_bytes = wh_ouro_least_bytes_(h, memory, options);
     const int tiny = old == NULL && bytes < 2 * plan->min_bytes;
     plan->min_bytes += linear != 0 ? linear + 256 : 0;
-    uint64_t n = 0;
-    for (int flat = tiny; n < 2 && flat < 2; flat++) {
-        if (flat) {
-            if (old != NULL) {
-                break;
-            }
-            h->large_log2 = 0; /* too small for large chunks */
-            h->n_classes = h->n_small;
-        }
-        const uint64_t large = (uint64_t)1 << (h->chunk_log2 + h->large_log2);
-        const uint64_t align = large < WH_OURO_MAX_ALIGN ? large : WH_OURO_MAX_ALIGN;
-        pad = memory != NULL ? wh_round_up(address, align) - address : 0;
-        uint64_t most = bytes >> h->chunk_log2; /* what is laid out grows with n */
-        n = most >= 2 && wh_ouro_lay_out_(h, at, pad, 2, bytes, options) <= bytes ? 2 : 0;
-        while (n >= 2 && n < most) {
-            const uint64_t middle = n + (most - n + 1) / 2;
-            if (wh_ouro_lay_out_(h, at, pad, middle, bytes, options) <= bytes) {
-                n = middle;
-            } else {
-                most = middle - 1;
-            }
-        }
+    uint64_t n = tiny ? 0 : wh_ouro_fit_(h, memory, bytes, options);
+    if (n < 2 && old == NULL) { /* too small for large chunks */
+        h->large_log2 = 0;
+        h->n_classes = h->n_small;
+        n = wh_ouro_fit_(h, memory, bytes, options);
     }
     if (n < 2 || heap_bytes < plan->min_bytes) { /* whatever the memory's alignment */
         return WH_HEAP_TOO_SMALL;
     }
-    (void)wh_ouro_lay_out_(h, at, pad, n, bytes, options);
     plan->metadata_bytes = heap_bytes - (n << h->chunk_log2);
     plan->init_items = n;
     return WH_OK;
 }
 
 /* The same; where no chunk size is given, with the default one, or the largest smaller one with
- * which the heap can be made. */
-WH_FN_HOST wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_ref *h, const wh_ouro_ref *old,
-                                   wh_plan *plan, unsigned char *memory, uint64_t bytes,
-                                   const void *options) {
+ * which the heap can be made. h->variant is set. */
+WH_FN_HOST wh_status wh_ouro_plan_(wh_ouro_ref *h, const wh_ouro_ref *old, wh_plan *plan,
+                                   unsigned char *memory, uint64_t bytes, const void *options) {
     wh_ouroboros_options t = *(const wh_ouroboros_options *)options;
     if (t.linear_bytes > UINT64_MAX / 2 || t.queue_entries > UINT32_MAX ||
         t.open_chunks > UINT32_MAX) { /* rounding up would wrap */
@@ -521,17 +545,17 @@ WH_FN_HOST wh_status wh_ouro_plan_(uint32_t variant, wh_ouro_ref *h, const wh_ou
         return WH_BAD_ARGUMENT;
     }
     if (old != NULL || t.chunk_bytes != 0) {
-        return wh_ouro_plan_with_(variant, h, old, plan, memory, bytes, &t);
+        return wh_ouro_plan_with_(h, old, plan, memory, bytes, &t);
     }
     t.chunk_bytes = WH_OURO_DEFAULT_CHUNK;
     const uint64_t room = bytes > t.linear_bytes ? bytes - t.linear_bytes : 0;
     while (t.chunk_bytes > 512 && t.chunk_bytes * WH_OURO_MIN_CHUNKS > room) {
         t.chunk_bytes /= 2;
     }
-    wh_status s = wh_ouro_plan_with_(variant, h, old, plan, memory, bytes, &t);
+    wh_status s = wh_ouro_plan_with_(h, old, plan, memory, bytes, &t);
     while (s == WH_HEAP_TOO_SMALL && t.chunk_bytes > 512) { /* as min_bytes says: with the least */
         t.chunk_bytes /= 2;
-        s = wh_ouro_plan_with_(variant, h, old, plan, memory, bytes, &t);
+        s = wh_ouro_plan_with_(h, old, plan, memory, bytes, &t);
     }
     return s;
 }

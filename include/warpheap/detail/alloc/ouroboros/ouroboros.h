@@ -67,7 +67,8 @@
     WH_FN_HOST wh_status wh_##ident##_plan(wh_ouro_ref *h, wh_plan *plan, unsigned char *memory,  \
                                            uint64_t bytes, const void *options, uint32_t n_sms) { \
         (void)n_sms;                                                                              \
-        return wh_ouro_plan_((kind) | (holds), h, NULL, plan, memory, bytes, options);            \
+        h->variant = (kind) | (holds);                                                            \
+        return wh_ouro_plan_(h, NULL, plan, memory, bytes, options);                              \
     }                                                                                             \
     WH_FN void wh_##ident##_init(wh_ouro_ref h, uint64_t i, uint64_t n) {                         \
         wh_ouro_init_(h, i, n);                                                                   \
@@ -99,7 +100,7 @@
     WH_FN_HOST wh_status wh_##ident##_grow_plan(wh_ouro_ref *h, wh_ouro_ref old, wh_plan *plan,   \
                                                 unsigned char *memory, uint64_t bytes,            \
                                                 const void *options) {                            \
-        return wh_ouro_grow_plan_((kind) | (holds), h, &old, plan, memory, bytes, options);       \
+        return wh_ouro_grow_plan_(h, &old, plan, memory, bytes, options);                         \
     }                                                                                             \
     WH_FN void wh_##ident##_grow(wh_ouro_ref h, wh_ouro_ref old, uint64_t i, uint64_t n) {        \
         wh_ouro_grow_(h, old, i, n);                                                              \
