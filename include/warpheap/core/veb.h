@@ -108,10 +108,8 @@ WH_HD uint64_t wh_veb_initial_word(uint64_t n, uint64_t index, int full) {
         level = wh_veb_up_(level);
     }
     const uint64_t used = bits - index * 64;
-    if (!full) {
-        return 0;
-    }
-    return used >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << used) - 1;
+    const uint64_t ones = used >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << used) - 1;
+    return !full ? 0 : ones;
 }
 
 /* Whether `mask` is of items in word w. */
