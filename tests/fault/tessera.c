@@ -151,7 +151,7 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
 
 /* A taker is in a slab of several words while another lane frees all of it: who leaves last owns it
  * (I5), and what the other lane did to its blocks comes before what the next owner does (P1). */
-WH_KERNEL(tessera_late_leave, workload_args, a) {
+WH_KERNEL(tessera_late_unpin, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t slots = (1u << g.chunk_log2) / a.most;
     uint32_t *step = &a.found->inside, attempt = 0;
@@ -487,7 +487,7 @@ WH_KERNEL(tessera_slabs, workload_args, a) {
 /* A chunk becomes a slab of several words, of another class than it was; its owner frees a slot.
  * Who looks for slots of the class that it was finds none: as soon as it may pin, it sees the new
  * tag (P7). With holds = 2 it does not pin, but looks again at the tag (T1). */
-WH_KERNEL(tessera_dressed, workload_args, a) {
+WH_KERNEL(tessera_formatted, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const uint32_t before = wh_tessera_class_of(a.least), after = wh_tessera_class_of(a.most);
     const uint64_t *tags = wh_tessera_header_(g)->slab_tags;
@@ -586,7 +586,7 @@ WH_KERNEL(tessera_each, workload_args, a) {
 /* A slab without a free slot is still on the list, and a taker is about to take it off when one is
  * freed: whatever comes first, if that slot is free in the end, the slab goes on the partial list
  * (I6). */
-WH_KERNEL(tessera_unlisted, workload_args, a) {
+WH_KERNEL(tessera_not_partial, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     const uint32_t c = wh_tessera_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
     const wh_veb list = wh_tessera_partial_list_(*g, c);
@@ -911,16 +911,16 @@ static const workload workloads[] = {
     {"tessera-verdict-warp", tessera_verdict, NULL, 1, 32, 1, 256, 256, 1, HEAP(1, 1024, 1)},
     {"tessera-answered", tessera_answered, NULL, 2, 1, 60, 256, 512, 1, HEAP(1, 1024, 1)},
     {"tessera-late-slot", tessera_late_slot, NULL, 1, 1, 1, 512, 512, 1, HEAP(1, 1024, 1)},
-    {"tessera-late-leave", tessera_late_leave, NULL, 2, 1, 1, 16, 16, 1, HEAP(1, 2048, 1)},
+    {"tessera-late-unpin", tessera_late_unpin, NULL, 2, 1, 1, 16, 16, 1, HEAP(1, 2048, 1)},
     {"tessera-late-pack", tessera_late_pack, NULL, 1, 32, 1, 16, 128, 1, HEAP(66, 1024, 1)},
-    {"tessera-packs", tessera_packs, tessera_free_kept, 8, 32, 24, 128, 512, 1, .may_fail = 1,
+    {"tessera-packs", tessera_packs, tessera_free_kept, 16, 32, 4, 128, 512, 1, .may_fail = 1,
      HEAP(66, 1024, 1)},
     {"tessera-scattered", run_scattered, NULL, 6, 32, 200, 16, 64, 1, HEAP(64, 1024, 1)},
-    {"tessera-dressed", tessera_dressed, NULL, 2, 1, 40, 16, 32, 1, HEAP(1, 4096, 1)},
-    {"tessera-dressed-each", tessera_dressed, NULL, 2, 1, 40, 16, 32, 2, HEAP(1, 4096, 1)},
+    {"tessera-formatted", tessera_formatted, NULL, 2, 1, 40, 16, 32, 1, HEAP(1, 4096, 1)},
+    {"tessera-formatted-each", tessera_formatted, NULL, 2, 1, 40, 16, 32, 2, HEAP(1, 4096, 1)},
     {"tessera-each", tessera_each, NULL, 2, 1, 100, 256, 512, 1, HEAP(1, 1024, 1)},
     {"tessera-each-words", tessera_each, NULL, 2, 1, 20, 48, 32, 1, HEAP(1, 4096, 1)},
-    {"tessera-unlisted", tessera_unlisted, NULL, 2, 1, 200, 512, 512, 1, HEAP(1, 1024, 1)},
+    {"tessera-not-partial", tessera_not_partial, NULL, 2, 1, 200, 512, 512, 1, HEAP(1, 1024, 1)},
     {"tessera-late-words", tessera_late_slot, NULL, 1, 1, 1, 48, 48, 1, HEAP(1, 4096, 1)},
     {"tessera-late-ends", tessera_late_ends, NULL, 2, 1, 100, 48, 48, 1, HEAP(1, 4096, 1)},
     {"tessera-nothing", tessera_nothing, NULL, 2, 1, 100, 48, 48, 1, HEAP(1, 4096, 1)},
@@ -948,12 +948,12 @@ static const fault faults[] = {
     {"tessera_i4_each", "tessera-each-words", EVERYWHERE},
     {"tessera_i5", "tessera-wide-turns", EVERYWHERE}, /* a taker enters a slab that has been shut */
     {"tessera_i6", "tessera-small", EVERYWHERE},      /* a slab with free slots that nobody lists */
-    {"tessera_i6_each", "tessera-unlisted",
+    {"tessera_i6_each", "tessera-not-partial",
      EVERYWHERE},                                     /* ... once it has been taken off the list */
     {"tessera_i6_pack", "tessera-packs", EVERYWHERE}, /* ... or a pack with free blocks */
     {"tessera_t1", "tessera-turns", EVERYWHERE},      /* no second look at the tag */
     {"tessera_t1_each", "tessera-each", EVERYWHERE},  /* ... of who does not enter */
-    {"tessera_t1_each", "tessera-dressed-each", EVERYWHERE},
+    {"tessera_t1_each", "tessera-formatted-each", EVERYWHERE},
     {"tessera_t1_pack", "tessera-late-pack", EVERYWHERE}, /* ... of who takes a block of a pack */
     {"tessera_t1_tags", "tessera-late-pack",
      EVERYWHERE}, /* ... or at the tags that say where it is */
@@ -969,7 +969,7 @@ static const fault faults[] = {
     {"tessera_x1_same", "tessera-halves", EVERYWHERE},     /* ... or end */
     {"tessera_x1_spare", "tessera-spare", EVERYWHERE},     /* ... or a spare span */
     {"tessera_x1_transit", "tessera-halves", EVERYWHERE}, /* ... or a slab on its way to the pool */
-    {"tessera_x1_shut", "tessera-under-way", EVERYWHERE}, /* ... or one that a free has shut */
+    {"tessera_x1_empty", "tessera-under-way", EVERYWHERE}, /* ... or one that a free has shut */
     {"tessera_x1_words", "tessera-answered", EVERYWHERE}, /* ... or a slot that is not listed yet */
     {"tessera_x2_free", "tessera-verdict", EVERYWHERE},   /* ... or by what was so before a free */
     {"tessera_x2_free", "tessera-verdict-warp", EVERYWHERE},
@@ -983,9 +983,9 @@ static const fault faults[] = {
     {"tessera_run_events", "tessera-alone", EVERYWHERE}, /* ... or by what was so before a free */
     {"tessera_p7_rest", "tessera-turns",
      WEAK_MEMORY}, /* slots to take before the slab's tag is there */
-    {"tessera_p7_enter", "tessera-wide-turns", WEAK_MEMORY}, /* ... or takers let in */
-    {"tessera_p7_state", "tessera-dressed", WEAK_MEMORY},    /* ... or by who tells them so */
-    {"tessera_p8_ask", "tessera-asked", WEAK_MEMORY}, /* NULL for who has freed, then asked */
+    {"tessera_p7_pin", "tessera-wide-turns", WEAK_MEMORY},  /* ... or takers let in */
+    {"tessera_p7_state", "tessera-formatted", WEAK_MEMORY}, /* ... or by who tells them so */
+    {"tessera_p8_ask", "tessera-asked", WEAK_MEMORY},       /* NULL for who has freed, then asked */
     {"tessera_p8_lanes", "tessera-asked-warp", WEAK_MEMORY}, /* ... or asked with who has */
     {"tessera_p8_search", "tessera-asked-warp",
      WEAK_MEMORY},                                          /* ... by a search that saw that late */
@@ -993,7 +993,7 @@ static const fault faults[] = {
     {"tessera_p2_lanes", "tessera-slabs", WEAK_MEMORY}, /* a block before its slab's tag is there */
     {"tessera_p1_free", "tessera-churn", UNDER_TSAN},
     {"tessera_p1_state", "tessera-words", UNDER_TSAN},
-    {"tessera_p1_leave", "tessera-late-leave", UNDER_TSAN},
+    {"tessera_p1_unpin", "tessera-late-unpin", UNDER_TSAN},
     {"tessera_p1_wide", "tessera-words", UNDER_TSAN},
     {"tessera_p1_each", "tessera-each", UNDER_TSAN},
     {"tessera_p1_block", "tessera-packs", UNDER_TSAN},

@@ -283,7 +283,7 @@ WH_FN_SLOW wh_tessera_heap_view wh_tessera_look_(const wh_tessera_core *g, wh_ma
                 empty |= (wide >> k & 1) != 0 && state == WH_TESSERA_EMPTY;
             }
         }
-        view.moves |= wh_any(mask, WH_PLANT(tessera_x1_shut, empty != 0, 0));
+        view.moves |= wh_any(mask, WH_PLANT(tessera_x1_empty, empty != 0, 0));
         if (wh_any(mask, fresh != 0)) {
             view.classes = wh_tessera_or_all_(mask, found);
             view.lengths = wh_reduce_or_u32(mask, lengths);

@@ -116,7 +116,7 @@ WH_FN int wh_tessera_pin_(wh_tessera_core g, uint32_t slab) {
     uint32_t *at = wh_tessera_state_at_(g, slab);
     uint32_t state = wh_load_u32_relaxed(at);
     while (WH_PLANT(tessera_i5, state != WH_TESSERA_EMPTY, 1)) {
-        const uint32_t seen = WH_PLANT(tessera_p7_enter, wh_cas_u32_acq_rel, wh_cas_u32_relaxed)(
+        const uint32_t seen = WH_PLANT(tessera_p7_pin, wh_cas_u32_acq_rel, wh_cas_u32_relaxed)(
             at, state, state + WH_TESSERA_PINNER); /* P7 */
         if (seen == state) {
             return 1;
@@ -133,7 +133,7 @@ WH_FN void wh_tessera_unpin_(wh_tessera_core g, uint32_t shard, uint32_t slab, u
     const uint64_t tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)); /* it stays, till then */
     const uint32_t change = opened * WH_TESSERA_USED_WORD - WH_TESSERA_PINNER;
     const uint32_t state =
-        WH_PLANT(tessera_p1_leave, wh_fetch_add_u32_acq_rel,
+        WH_PLANT(tessera_p1_unpin, wh_fetch_add_u32_acq_rel,
                  wh_fetch_add_u32_relaxed)(wh_tessera_state_at_(g, slab), change); /* P1 */
     wh_assert_internal(state >= WH_TESSERA_PINNER && wh_tessera_tag_slots(tag, g.chunk_log2) > 64);
     if (state + change == WH_TESSERA_EMPTY) {
