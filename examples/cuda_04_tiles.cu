@@ -10,7 +10,7 @@ namespace cg = cooperative_groups;
 
 /* The lanes of a tile as the calls for part of a warp take them: a bit for each lane. */
 template <class Tile> __device__ wh_mask lanes_of(const Tile &tile) {
-    return (0xffffffffu >> (32 - tile.size())) << (wh_lane_id() - tile.thread_rank());
+    return (WH_FULL_WARP >> (32 - tile.size())) << (wh_lane_id() - tile.thread_rank());
 }
 
 __global__ void rotate(wh_heap_ref heap, int *out) {
