@@ -33,9 +33,9 @@ def key(row):
     return (row["case"], row["phase"], row["op"], row["size"], row["threads"])
 
 
-def load(path, needed):
+def load(path, needed, check=files.check_row):
     try:
-        return files.read(path, needed).rows
+        return files.read(path, needed, check).rows
     except files.Unreadable as e:
         print(f"compare.py: {path}: {e}; give a file of {WANTED[needed]}", file=sys.stderr)
         raise SystemExit(2) from None
@@ -57,7 +57,8 @@ def flaws(row):
 
 def against_published(rows, published_rows):
     """The lines of a table, and how many are missed."""
-    ours = {key(r): r for r in rows if "phase" in r}
+    cases = {r["case"] for r in published_rows}
+    ours = {key(r): r for r in rows if "phase" in r and r["case"] in cases}
     lines = ["| case | phase, operation | size | threads | published µs (× null) "
              "| here µs (× null) | |", "|---|---|---|---|---|---|---|"]
     missed = 0
@@ -65,24 +66,43 @@ def against_published(rows, published_rows):
         row = ours.get(key(published))
         name = (f"| {published['case']} | {published['phase']} {published['op']} "
                 f"| {published['size']:,} | {published['threads']:,} ")
-        null_us = published["null_us"]
+        null_us = published.get("null_us")
         ratio = published["us"] / null_us if null_us else None
         shown = f"{published['us']:g}" + (f" ({ratio:.2f})" if ratio else "")
         if row is None:
             lines.append(name + f"| {shown} | not measured | missing |")
             missed += 1
             continue
-        here = row["ratio_null"]
+        here = row["ratio_null"] if ratio else row.get("ratio_null")
         # By that of the two by which a row is met.
         faster = ratio / here if ratio else published["us"] / row["us"]
         met = (here <= ratio if ratio else row["us"] <= published["us"]) and sound(row)
         missed += not met
-        lines.append(name + f"| {shown} | {row['us']:.1f} ({here:.2f}) "
-                     f"| {f'{faster:.1f} × faster' if met else '**missed**'} |")
+        measured = f"{row['us']:.1f}" + (f" ({here:.2f})" if here is not None else "")
+        lines.append(name + f"| {shown} | {measured} | {f'{faster:.1f} × faster' if met else '**missed**'} |")
     return lines, missed
 
 
 # --- goals ---------------------------------------------------------------------------------
+
+
+def check_goal(goal):
+    """Raises Unreadable if a goal has not the form of one."""
+    def needs(holds, text):
+        if not holds:
+            raise files.Unreadable(f"{goal.where}: {text}")
+
+    for name in GOAL:
+        needs(isinstance(goal[name], str), f"'{name}' is no text")
+    for names, kind, what in ((("alloc", "phase"), str, "texts"),
+                              (("size", "threads"), int, "numbers")):
+        for name in names:
+            value = goal.get(name, [])
+            needs(isinstance(value, list) and all(isinstance(v, kind) for v in value),
+                  f"'{name}' is no list of {what}")
+    goal.number("threads_at_least")
+    bounds = [goal.number(name) for name in ("at_most", "at_least")]
+    needs(bounds.count(None) == 1, "it has not one of 'at_most' and 'at_least'")
 
 
 def wanted_rows(goal):
@@ -106,7 +126,7 @@ def verdict(row, goal):
     """(value, verdict). A row that lacks its figure (a fill that ran out of time) is missed."""
     if row is None:
         return None, "missing"
-    value = row.get(goal["measure"])
+    value = row.number(goal["measure"])
     if value is None or not sound(row):
         return value, "**missed**"
     kept = value <= goal["at_most"] if "at_most" in goal else value >= goal["at_least"]
@@ -126,31 +146,43 @@ def judged(rows, goal):
 
 
 def against_goals(rows, goals):
-    print("| case | operation | size | threads | goal | measured | |")
-    print("|---|---|---|---|---|---|---|")
+    """The lines of a table and of a summary, and how many are missed or missing."""
+    lines = ["| case | operation | size | threads | goal | measured | |",
+             "|---|---|---|---|---|---|---|"]
     count = {"met": 0, "**missed**": 0, "missing": 0}
     for goal in goals:
         for phase, size, threads, row, value, outcome in judged(rows, goal):
             count[outcome] += 1
             n = row.get("threads") if row else threads
             measured = "no figure" if value is None else number(value)
-            print("| {} | {} | {} | {} | {} | {} | {} |".format(
+            lines.append("| {} | {} | {} | {} | {} | {} | {} |".format(
                 goal["case"], " ".join(filter(None, (phase, goal["op"]))),
                 "" if size is None else f"{size:,}", f"{n:,}" if n else "", bound_text(goal),
                 measured + flaws(row) if row else "not measured", outcome))
-    print("\n{} met, {} missed, {} missing".format(*count.values()))
-    return count["**missed**"] + count["missing"]
+    lines += ["", "{} met, {} missed, {} missing".format(*count.values())]
+    return lines, count["**missed**"] + count["missing"]
 
 
 def goals_of(alloc, path=None):
     own = "goals_ouroboros.jsonl" if alloc.startswith("ouro-") else "goals.jsonl"
-    goals = load(path or RESULTS / own, GOAL)
+    goals = load(path or RESULTS / own, GOAL, check_goal)
     return [g for g in goals if alloc in g.get("alloc", [alloc])]
 
 
 def published_of(alloc, path=PUBLISHED):
     """The rows with a time: of a heap that was filled the share alone is published."""
     return [r for r in load(path, ROW) if r["alloc"] == alloc and "us" in r]
+
+
+def judge(args):
+    """The lines to show, and how many are missed."""
+    rows = [r for path in args.results for r in load(path, ROW) if r["alloc"] == args.alloc]
+    if args.goals:
+        return against_goals(rows, goals_of(args.alloc, args.goals_file))
+    published = published_of(args.alloc, args.published)
+    if not published:
+        raise files.Unreadable(f"{args.published}: no rows of {args.alloc}")
+    return against_published(rows, published)
 
 
 def main():
@@ -162,16 +194,12 @@ def main():
     parser.add_argument("--goals", action="store_true", help="check goals instead")
     parser.add_argument("--goals-file", metavar="FILE")
     args = parser.parse_args()
-    rows = [r for path in args.results for r in load(path, ROW) if r["alloc"] == args.alloc]
-    if args.goals:
-        missed = against_goals(rows, goals_of(args.alloc, args.goals_file))
-    else:
-        published = published_of(args.alloc, args.published)
-        if not published:
-            print(f"compare.py: {args.published}: no rows of {args.alloc}", file=sys.stderr)
-            return 2
-        lines, missed = against_published(rows, published)
-        print("\n".join(lines))
+    try:
+        lines, missed = judge(args)
+    except files.Unreadable as e:
+        print(f"compare.py: {e}", file=sys.stderr)
+        return 2
+    print("\n".join(lines))
     return 1 if missed else 0
 
 

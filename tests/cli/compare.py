@@ -62,7 +62,7 @@ def verdicts(folder, rows):
 
 
 def test_goals(folder, path, name):
-    goals = [g for g in files.read(path).rows if name in g.get("alloc", [name])]
+    goals = [g for g in files.read(path, check=bool).rows if name in g.get("alloc", [name])]
     for goal in goals:
         check(("at_most" in goal) != ("at_least" in goal), f"one bound: {goal}")
     pairs = perfect(goals, name)
@@ -157,6 +157,60 @@ def unreadable(path, content=None, what=None):
           f"{what or path}: status {r.returncode}, {r.stderr[-200:]!r}")
 
 
+def refuses(what, args, text):
+    """Status 2, no table, and one line with this text."""
+    r = compare(*args)
+    check(r.returncode == 2 and r.stdout == "" and r.stderr.count("\n") == 1
+          and r.stderr.startswith("compare.py: ") and text in r.stderr,
+          f"{what}: status {r.returncode}, {r.stderr[-300:]!r}")
+
+
+def test_bad_rows(folder):
+    """A row without a figure that is wanted, or with a word in its place."""
+    row = {"alloc": "mine", "case": "single", "phase": "warm", "op": "malloc", "size": 16,
+           "threads": 1 << 20, "us": 20.0, "ratio_null": 2.0}
+    bent = os.path.join(folder, "published.jsonl")
+
+    def publish(one):
+        write_bytes(bent, files.text_of({}, [one]).encode())
+        return bent
+
+    def without(name, of):
+        return {k: v for k, v in of.items() if k != name}
+
+    published = {**without("ratio_null", row), "null_us": 10}
+    for name in ("ratio_null", "size", "threads"):
+        for what, bad in (("none", without(name, row)), ("null", {**row, name: None}),
+                          ("a word", {**row, name: "many"})):
+            refuses(f"{name}: {what}", (write(folder, [row, bad]), "--alloc", "mine",
+                                        "--published", publish(published)), "line 3")
+    check(compare(write(folder, [without("ratio_null", row)]), "--alloc", "mine", "--published",
+                  publish({**published, "null_us": None})).returncode == 0,
+          "microseconds are compared without a ratio")
+    for name in ("phase", "size", "threads"):
+        refuses(f"published: no {name}", (write(folder, [row]), "--alloc", "mine", "--published",
+                                          publish(without(name, published))), f"'{name}'")
+    for change in ({"ratio_null": "fast"}, {"threads": "many"}, {"bad": "x"}, {"failed": [1]},
+                   {"us": True}, {"phase": ["warm"]}, {"alloc": 1}):
+        refuses(f"--goals: {change}", ("--goals", write(folder, [{**row, **change}]), "--alloc",
+                                       "tessera"), f"line 2: '{next(iter(change))}' is no ")
+    refuses("--goals: share", ("--goals", write(folder, [
+        {"alloc": "tessera", "case": "utilization", "op": "malloc", "phase": "cold", "size": 16,
+         "threads": 1, "utilization": "all"}]), "--alloc", "tessera"), "'utilization'")
+
+
+def test_bad_goals(folder):
+    goal = {"case": "single", "op": "malloc", "phase": ["warm"], "size": [16],
+            "measure": "ratio_null", "at_most": 5}
+    path = write(folder, [])
+    own = os.path.join(folder, "goals.jsonl")
+    for change in ({"at_most": None}, {"at_most": "5"}, {"at_least": 1}, {"size": 16},
+                   {"size": ["16"]}, {"phase": "warm"}, {"threads": 1}, {"alloc": "mine"},
+                   {"threads_at_least": "1"}, {"measure": 1}, {"case": ["single"]}):
+        write_bytes(own, files.text_of({}, [goal, {**goal, **change}]).encode())
+        refuses(f"goal with {change}", ("--goals", path, "--goals-file", own), f"{own}: line 3")
+
+
 def test_bad_files(folder):
     broken = os.path.join(folder, "broken.jsonl")
     unreadable(os.path.join(folder, "none.jsonl"))
@@ -182,5 +236,7 @@ with tempfile.TemporaryDirectory() as tmp:
     test_published()
     test_faster(tmp)
     test_bad_files(tmp)
+    test_bad_rows(tmp)
+    test_bad_goals(tmp)
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)
