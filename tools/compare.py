@@ -165,8 +165,11 @@ def against_goals(rows, goals):
 
 def goals_of(alloc, path=None):
     own = "goals_ouroboros.jsonl" if alloc.startswith("ouro-") else "goals.jsonl"
-    goals = load(path or RESULTS / own, GOAL, check_goal)
-    return [g for g in goals if alloc in g.get("alloc", [alloc])]
+    path = path or RESULTS / own
+    goals = [g for g in load(path, GOAL, check_goal) if alloc in g.get("alloc", [alloc])]
+    if not goals:
+        raise files.Unreadable(f"{path}: no goals of {alloc}")
+    return goals
 
 
 def published_of(alloc, path=PUBLISHED):

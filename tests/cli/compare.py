@@ -209,6 +209,10 @@ def test_bad_goals(folder):
                    {"threads_at_least": "1"}, {"measure": 1}, {"case": ["single"]}):
         write_bytes(own, files.text_of({}, [goal, {**goal, **change}]).encode())
         refuses(f"goal with {change}", ("--goals", path, "--goals-file", own), f"{own}: line 3")
+    for what, goals in (("no goals", []), ("those of others", [{**goal, "alloc": ["mine"]}])):
+        write_bytes(own, files.text_of({}, goals).encode())
+        refuses(what, ("--goals", path, "--goals-file", own, "--alloc", "other"),
+                f"{own}: no goals of other")
 
 
 def test_bad_files(folder):
