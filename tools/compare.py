@@ -12,10 +12,12 @@
         name begins with ouro-, against those of Ouroboros (results/goals_ouroboros.jsonl).
 
 A row with a bad block is never met, nor is one with a failed malloc where the case does
-not end with one. Exit status 1 if a row is missed or missing, 2 if a file cannot be read.
+not end with one. Exit status 1 if a row is missed or missing, 2 if a file cannot be read
+or the table not be written.
 """
 import argparse
 import itertools
+import os
 import pathlib
 import sys
 
@@ -202,7 +204,14 @@ def main():
     except files.Unreadable as e:
         print(f"compare.py: {e}", file=sys.stderr)
         return 2
-    print("\n".join(lines))
+    try:
+        print("\n".join(lines), flush=True)
+    except OSError as e:
+        # What is left in the buffer would fail once more when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(e, BrokenPipeError):
+            print(f"compare.py: cannot write to standard output: {e.strerror}", file=sys.stderr)
+            return 2
     return 1 if missed else 0
 
 

@@ -125,6 +125,28 @@ def test_published():
     check(compare(*all_cases, "--alloc", "other").returncode == 2, "nothing is published of it")
 
 
+def test_output():
+    """A reader that goes away changes no verdict; what cannot be written is said."""
+    tool = [sys.executable, os.path.join(SOURCE, "tools", "compare.py")]
+    h200 = os.path.join(SOURCE, "results", "h200")
+    pages = os.path.join(h200, "8f5c15f", "ouroboros_pages.jsonl")
+    for args in ([pages, "--alloc", "ouro-s-p"], [pages, "--alloc", "ouro-s-p", "--goals"]):
+        status = compare(*args).returncode
+        reader, writer = os.pipe()
+        os.close(reader)
+        r = subprocess.run([*tool, *args], stdout=writer, stderr=subprocess.PIPE, text=True,
+                           timeout=60, check=False)
+        os.close(writer)
+        check((r.returncode, r.stderr) == (status, ""),
+              f"no reader: {r.returncode}, {r.stderr[-200:]!r}")
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            r = subprocess.run([*tool, *args], stdout=full, stderr=subprocess.PIPE, text=True,
+                               timeout=60, check=False)
+        check(r.returncode == 2 and r.stderr.count("\n") == 1
+              and r.stderr.startswith("compare.py: cannot write to standard output"),
+              f"/dev/full: {r.returncode}, {r.stderr[-200:]!r}")
+
+
 def test_faster(folder):
     """The factor is of ratios where these decide, else of microseconds."""
     row = {"case": "single", "phase": "warm", "op": "malloc", "size": 16, "threads": 64}
@@ -238,6 +260,7 @@ with tempfile.TemporaryDirectory() as tmp:
     test_goals(tmp, OUROBOROS, "ouro-vl-c")
     test_several_files(tmp)
     test_published()
+    test_output()
     test_faster(tmp)
     test_bad_files(tmp)
     test_bad_rows(tmp)
