@@ -55,6 +55,15 @@ def one(topic, **wanted):
     return found[0] if found else None
 
 
+def the(topic, **wanted):
+    """The row that must be there."""
+    row = one(topic, **wanted)
+    if row is None:
+        what = ", ".join(f"{name} {text}" for name, text in wanted.items())
+        raise files.Unreadable(f"results/{topic}.jsonl: it has no row of {what}")
+    return row
+
+
 def origin(topic):
     header = run_of(topic).header
     return ", ".join(str(header[k])[:10 if k == "date" else None]
@@ -268,7 +277,7 @@ def between_table():
     rows = []
     for topic in topics:
         for size in sorted({row["size"] for row in rows_of(topic, alloc="tessera")}):
-            n = one(topic, alloc="tessera", size=size)["threads"]
+            n = the(topic, alloc="tessera", size=size)["threads"]
             rows.append([f"{size:,}", f"{n:,}", *(pair(topic, alloc=name, phase="warm", size=size)
                                                   for name in ("tessera", "gallatin"))])
     return [*table(["bytes", "threads", "`tessera`", "`gallatin`"], rows), "", *source(*topics)]
@@ -280,9 +289,10 @@ def pressure_table():
     rows = []
     for heap, topic in heaps:
         for op, size in (("refuse", 256), ("refuse", 4096), ("churn", 256), ("churn", 4096)):
-            both = [one(topic, alloc=name, op=op, size=size) for name in ("tessera", "gallatin")]
+            own = the(topic, alloc="tessera", op=op, size=size)
+            both = [own, one(topic, alloc="gallatin", op=op, size=size)]
             cells = [time_text(row["us"]) if row and op == "refuse" else us(row) for row in both]
-            rows.append([heap, op, f"{size:,}", f"{both[0]['threads']:,}", *cells])
+            rows.append([heap, op, f"{size:,}", f"{own['threads']:,}", *cells])
     return [*table(["heap", "", "bytes, at most", "threads", "`tessera`", "`gallatin`"], rows),
             "", *source(*(topic for _, topic in heaps))]
 
@@ -303,7 +313,7 @@ def full_sizes_table():
 
 def churn_table():
     def cells(topic, size):
-        threads = one(topic, alloc="tessera", case="churn", size=size)["threads"]
+        threads = the(topic, alloc="tessera", case="churn", size=size)["threads"]
         return f"{threads:,}", *(us(one(topic, alloc=name, case="churn", size=size,
                                         threads=threads))
                                  for name in ("null", "tessera", "gallatin"))
@@ -323,7 +333,7 @@ def churn_table():
 
 def more_table():
     def cells(topic, **more):
-        picked = [one(topic, alloc="tessera", phase=phase, op=op, **more)
+        picked = [the(topic, alloc="tessera", phase=phase, op=op, **more)
                   for phase, op in (("cold", "malloc"), ("warm", "malloc"), ("warm", "free"))]
         return [f"{us(row)} (to {time_text(row['us_max'])})" for row in picked]
 
@@ -373,7 +383,7 @@ def kernel_time_table():
     topic = RUN + "kernel_time"
     rows = []
     for row in rows_of(topic, alloc="tessera", phase="warm", op="malloc"):
-        free = one(topic, alloc="tessera", case=row["case"], phase="warm", op="free",
+        free = the(topic, alloc="tessera", case=row["case"], phase="warm", op="free",
                    size=row["size"])
         rows.append([row["case"], f"{row['size']:,}",
                      *(f"{r['us']:.1f} / {r['instructions'] / 1e6:.1f}" for r in (row, free))])
@@ -447,7 +457,7 @@ FORM_NAMES = {"plain": "plain", "launch bounds 1024": "`__launch_bounds__(1024)`
 
 
 def forms_table():
-    rows = [[FORM_NAMES[row["form"]], str(row["registers"]), f"{row['local_bytes']:,} B",
+    rows = [[FORM_NAMES.get(row["form"], row["form"]), str(row["registers"]), f"{row['local_bytes']:,} B",
              str(row["max_threads"]), f"{row['reserved_bytes'] >> 20:,} MiB",
              f"{row['compile_cpu_seconds']:.0f} s"] for row in rows_of(PLAIN, op="kernel")]
     return [*table(["form", "registers", "stack", "threads of a block, at most",
@@ -474,6 +484,8 @@ def create_table():
         cells = []
         for op in ("create", "create-in", "reset"):
             times = [row["us"] for row in rows_of(topic, build=build, alloc=name, op=op)]
+            if not times:
+                raise files.Unreadable(f"results/{topic}.jsonl: no {op} of {name}, {build}")
             cells.append(f"{time_text(min(times))} to {time_text(max(times))}")
         rows.append([build, f"`{name}`", *cells])
     return [*table(["memory from", "", "create", "create in", "reset"], rows), "", *source(topic)]

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 TEXTS = ("alloc", "case", "op", "phase", "form", "build", "name", "what")
 NUMBERS = ("us", "us_min", "us_max", "us_null", "null_us", "ratio_null", "size", "size_min",
-           "threads", "ops", "reps", "failed", "bad")
+           "threads", "ops", "reps", "failed", "bad", "block", "fill", "free_share", "registers",
+           "local_bytes", "max_threads", "reserved_bytes", "compile_cpu_seconds", "instructions",
+           "utilization", "range_ratio", "ratio_alone", "waste_mean")
 
 
 class Unreadable(Exception):

@@ -263,6 +263,42 @@ def test_report(folder):
         check(r.returncode == 1 and all(name in r.stderr for name in names),
               f"report: {path} was changed: {r.returncode} {r.stderr[-300:]}")
         change(path, new, old)
+    single = "results/h200/6aba34f/all_single.jsonl"
+    create = "results/h100/bef2537/create.jsonl"
+    first = line_of(os.path.join(root, create), 2)
+    warm = line_of(os.path.join(root, single), line_number(os.path.join(root, single), row))
+    for path, line, names in (
+            (single, warm, ("us", "alloc", "us_null")), (create, first, ("us", "build")),
+            ("results/h200/published.jsonl", None, ("alloc", "case", "op")),
+            ("results/h200/6aba34f/registers.jsonl", None, ("registers", "alloc")),
+            ("results/h100/81b0818/plain_forms.jsonl", None, ("registers", "form")),
+            ("results/h200/6aba34f/kernel_time.jsonl", None, ("us", "instructions"))):
+        line = line or line_of(os.path.join(root, path), 3 if "kernel_time" in path else 2)
+        number = line_number(os.path.join(root, path), line.rstrip("\n"))
+        for name in names:
+            members = json.loads(line)
+            without = {k: v for k, v in members.items() if k != name}
+            for what, bad in (("no", without), ("null as", {**without, name: None}),
+                              ("a list as", {**members, name: [1]})):
+                bad = json.dumps(bad) + "\n"
+                change(path, line, bad)
+                r = run("--check")
+                check(r.returncode == 2 and one_line(r) and f"{path}: line {number}" in r.stderr,
+                      f"report: {path}: {what} {name}: {r.returncode} {r.stderr[-300:]}")
+                change(path, bad, line)
+    for topic, status in (("between", 1), ("churn", 2), ("pressure_small", 2),
+                          ("tessera_rounds", 2), ("registers", 1)):
+        path = os.path.join(root, "results", "h200", "6aba34f", topic + ".jsonl")
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text[:text.index("\n") + 1])
+        r = run("--check")
+        check(r.returncode == status and "Traceback" not in r.stderr
+              and (status == 1 or one_line(r) and f"{topic}.jsonl: " in r.stderr),
+              f"report: {topic} has no rows: {r.returncode} {r.stderr[-300:]}")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
     change("README.md", "<!-- made by tools/report.py -->", "")
     r = run("--check")
     check(r.returncode == 1 and "README.md" in r.stderr and one_line(r),
@@ -271,6 +307,16 @@ def test_report(folder):
     r = run()
     check(r.returncode == 2 and "all_single" in r.stderr and one_line(r),
           f"report: a file that cannot be read: {r.returncode} {r.stderr}")
+
+
+def line_of(path, number):
+    with open(path, encoding="utf-8") as f:
+        return f.readlines()[number - 1]
+
+
+def line_number(path, begin):
+    with open(path, encoding="utf-8") as f:
+        return next(i for i, line in enumerate(f, 1) if line.startswith(begin))
 
 
 def one_of(path, begin):
