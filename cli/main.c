@@ -1,6 +1,8 @@
 /* main.c: the program `warpheap`: picks the subcommand. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "build_info.h"
 #include "cli/cli.h"
@@ -21,10 +23,22 @@ static const char usage[] =
     "warpheap COMMAND --help shows a command's options. --version shows the build.\n";
 
 static int show(const char *text) {
-    return fputs(text, stdout) == EOF || fflush(stdout) == EOF ? 1 : 0;
+    (void)fputs(text, stdout);
+    return 0;
+}
+
+/* Runs at exit, as argp ends the program itself after --help. */
+static void check_output(void) {
+    if (ferror(stdout) != 0 || fflush(stdout) != 0) {
+        (void)cli_complain("cannot write to standard output");
+        _exit(1);
+    }
 }
 
 int main(int argc, char **argv) {
+    if (atexit(check_output) != 0) {
+        return 1;
+    }
     const char *command = argc > 1 ? argv[1] : "";
     if (strcmp(command, "bench") == 0) {
         argv[1] = (char *)"warpheap bench";

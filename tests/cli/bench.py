@@ -470,9 +470,15 @@ def test_output(folder):
     """What cannot be written is said; an input is not overwritten."""
     few = [PROGRAM, "bench", "--device", "sim", "--case", "single", "--alloc", "bump", "--sizes",
            "16", "--threads", "32"]
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        r = subprocess.run(few, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    check(r.returncode == 1 and "cannot write the table" in r.stderr, f"/dev/full: {r.stderr!r}")
+    commands = [["info"], ["help"], ["--help"], ["--version"], ["bench", "--list"],
+                ["bench", "--list=cases"], ["bench", "--help"], ["bench", "--usage"],
+                ["info", "--help"], ["registers", "--help"]]
+    for command in [few, *([PROGRAM, *words] for words in commands)]:
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            r = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True,
+                               timeout=60, check=False)
+        check((r.returncode, r.stderr) == (1, "warpheap: cannot write to standard output\n"),
+              f"/dev/full: {command[1:]}: {r.returncode} {r.stderr!r}")
     graph = os.path.join(folder, "same.txt")
     with open(graph, "w", encoding="utf-8") as f:
         f.write("0 1\n1 2\n")
