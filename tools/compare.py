@@ -81,7 +81,8 @@ def against_published(rows, published_rows):
         met = (here <= ratio if ratio else row["us"] <= published["us"]) and sound(row)
         missed += not met
         measured = f"{row['us']:.1f}" + (f" ({here:.2f})" if here is not None else "")
-        lines.append(name + f"| {shown} | {measured} | {f'{faster:.1f} × faster' if met else '**missed**'} |")
+        lines.append(name + f"| {shown} | {measured} "
+                     f"| {f'{faster:.1f} × faster' if met else '**missed**'} |")
     return lines, missed
 
 

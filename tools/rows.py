@@ -7,6 +7,7 @@ import sys
 from typing import NamedTuple
 
 TEXTS = ("alloc", "case", "op", "phase", "form", "build", "name", "what")
+KEY = (*TEXTS, "size", "size_min", "threads", "block", "fill", "free_share")  # of a row
 NUMBERS = ("us", "us_min", "us_max", "us_null", "null_us", "ratio_null", "size", "size_min",
            "threads", "ops", "reps", "failed", "bad", "block", "fill", "free_share", "registers",
            "local_bytes", "max_threads", "reserved_bytes", "compile_cpu_seconds", "instructions",

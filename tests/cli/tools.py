@@ -286,6 +286,17 @@ def test_report(folder):
                 check(r.returncode == 2 and one_line(r) and f"{path}: line {number}" in r.stderr,
                       f"report: {path}: {what} {name}: {r.returncode} {r.stderr[-300:]}")
                 change(path, bad, line)
+    us_of = json.loads(warm)["us"]
+    for path, line, number in ((single, warm, line_number(os.path.join(root, single), row)),
+                               (create, first, 2)):
+        for what, more in (("once more", line),
+                           ("with another time", line.replace(f'"us":{us_of}', '"us":77.25'))):
+            change(path, line, line + more)
+            r = run("--check")
+            check(r.returncode == 2 and one_line(r)
+                  and f"{path}: line {number + 1} is of the same as line {number}" in r.stderr,
+                  f"report: {path}: a row {what}: {r.returncode} {r.stderr[-300:]}")
+            change(path, line + more, line)
     for topic, status in (("between", 1), ("churn", 2), ("pressure_small", 2),
                           ("tessera_rounds", 2), ("registers", 1)):
         path = os.path.join(root, "results", "h200", "6aba34f", topic + ".jsonl")
