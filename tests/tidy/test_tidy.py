@@ -5,6 +5,7 @@ in the tree without one; and its list of offenders may only shrink.
     test_tidy.py FOLDER     (of tidy.py's modules)
 """
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -79,6 +80,15 @@ def found_in(files, parse):
         return tidy.offenders(root, parse)
 
 
+def without_modules():
+    """Python is told (-S) to see no packages of the machine."""
+    program = pathlib.Path(tidy.__file__)
+    r = subprocess.run([sys.executable, "-I", "-S", program, program.parent], text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if r.returncode != 77 or "give --modules FOLDER" not in r.stdout or r.stderr:
+        yield f"without --modules: {r.returncode} {r.stdout!r} {r.stderr[-200:]!r}"
+
+
 def main():
     parse = tidy.parser(pathlib.Path(sys.argv[1]))
     if parse is None:
@@ -99,6 +109,7 @@ def main():
             ([one, one._replace(path="b/x.c", value=90)], [one], 1)):
         if len(list(tidy.compare(have, [(o, "why") for o in may]))) != errors:
             wrong.append(f"compare: {have} with {may} is not {errors} errors")
+    wrong += without_modules()
     print(*wrong, f"test_tidy: {len(PLANTED)} planted, {len(wrong)} errors", sep="\n")
     return 1 if wrong else 0
 

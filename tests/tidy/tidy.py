@@ -29,8 +29,8 @@ is an offender that is not in it, one whose value has grown, and a line without 
 is found by rule and symbol, so files may be moved. --write-allow writes it anew and keeps the
 reasons. --list prints all offenders.
 
-It needs tree-sitter and tree-sitter-c, which pip installs into FOLDER. Exit status: 1 if a rule is
-broken, 77 (skipped) if the two are not to be had.
+It needs tree-sitter and tree-sitter-c, which pip installs into the FOLDER of --modules. Exit
+status: 1 if a rule is broken, 77 (skipped) if the two are not to be had.
 """
 import argparse
 import collections
@@ -390,7 +390,9 @@ def main():
     chosen = arguments.parse_args()
     parse = parser(chosen.modules)
     if parse is None:
-        print("tidy: SKIPPED: no tree-sitter here, and pip has not installed", *MODULES)
+        why = ("pip has not installed" if chosen.modules else
+               "give --modules FOLDER, and pip installs there")
+        print("tidy: SKIPPED: no tree-sitter here;", why, *MODULES)
         return 77
     found = offenders(chosen.root, parse)
     for o in found if chosen.list else ():
