@@ -474,7 +474,8 @@ FORM_NAMES = {"plain": "plain", "launch bounds 1024": "`__launch_bounds__(1024)`
 def forms_table():
     rows = [[FORM_NAMES.get(row["form"], row["form"]), str(row["registers"]),
              f"{row['local_bytes']:,} B", str(row["max_threads"]),
-             f"{row['reserved_bytes'] >> 20:,} MiB", f"{row['compile_cpu_seconds']:.0f} s"] for row in rows_of(PLAIN, op="kernel")]
+             f"{int(row['reserved_bytes']) >> 20:,} MiB",
+             f"{row['compile_cpu_seconds']:.0f} s"] for row in rows_of(PLAIN, op="kernel")]
     return [*table(["form", "registers", "stack", "threads of a block, at most",
                     "reserved for stacks", "compile"], rows), "", *source(PLAIN)]
 
