@@ -35,7 +35,7 @@ typedef struct wh_bench_options {
     uint64_t heap_bytes;
     uint32_t reps; /* at most WH_BENCH_MAX_REPS */
     double limit;  /* seconds that a series of repetitions may take; a case: a multiple */
-    const wh_any_options *options; /* of heaps: one for each family that has some */
+    const wh_any_options *options; /* of heaps: one a family, all measured */
     size_t n_options;
     uint64_t seed;
     const char *const *inputs; /* graph files */

@@ -55,6 +55,7 @@ static const struct argp_option options[] = {
 typedef struct request {
     wh_bench_options bench;
     cli_names allocs, cases, inputs;
+    cli_names options_set; /* of --option */
     cli_numbers sizes, threads;
     wh_any_options *options;
     size_t n_options;
@@ -124,6 +125,12 @@ static int set_option(request *r, const char *text) {
     }
     memcpy(name, text, length);
     name[length] = '\0';
+    for (size_t k = 0; k < r->options_set.n; k++) {
+        if (strcmp(r->options_set.v[k], name) == 0) {
+            r->status = cli_complain("--option: '%s' is given twice", name);
+            return EINVAL;
+        }
+    }
     size_t i = 0;
     while (i < r->n_options && (strlen(r->options[i].head.family) != family ||
                                 strncmp(r->options[i].head.family, text, family) != 0)) {
@@ -142,7 +149,7 @@ static int set_option(request *r, const char *text) {
         return EINVAL;
     }
     r->n_options = i == r->n_options ? i + 1 : r->n_options;
-    return 0;
+    return cli_add_name(&r->options_set, name, length) ? 0 : ENOMEM;
 }
 
 static int add_names(request *r, cli_names *list, const char *option, const char *text) {
@@ -297,6 +304,7 @@ int cli_bench(int argc, char **argv) {
     cli_free_names(&r.allocs);
     cli_free_names(&r.cases);
     cli_free_names(&r.inputs);
+    cli_free_names(&r.options_set);
     cli_free_numbers(&r.sizes);
     cli_free_numbers(&r.threads);
     free(r.options);

@@ -39,8 +39,8 @@ static wh_status fill(scenarios *w, whi_bench_part next) {
         whi_bench_need(b, &blocks, &w->blocks_room, w->pages.n + batch, sizeof(void *));
     w->d_blocks = blocks;
     WHI_BENCH_TRY(s);
-    WHI_BENCH_TRY(whi_bench_begin(b, &p, b->heap_bytes,
-                                  (whi_bench_blocks){0, WH_RANDOM_WALK_PAGE, WH_RANDOM_WALK_PAGE}));
+    WHI_BENCH_TRY(
+        whi_bench_begin(b, &p, b->heap_bytes, (whi_bench_blocks){0, w->pages.page, w->pages.page}));
     p.call.n = batch;
     while (counts.failed == 0 && w->held < w->pages.n && !whi_bench_leave_out(b, next)) {
         p.call.ptrs = w->d_blocks + w->held;
@@ -171,7 +171,7 @@ static wh_status at_once(scenarios *w, double share, uint64_t n) {
  * holds them against a walk, and with as many as they have room for. */
 static wh_status scenario_of(scenarios *w, double share, uint64_t wanted, uint64_t size) {
     const double pages = (double)w->pages.n;
-    const uint64_t units = (size + 255) / 256;
+    const uint64_t units = (size + w->pages.page - 1) / w->pages.page;
     const uint64_t room = (uint64_t)(share * pages) / 2 / units;
     const uint64_t runs = (uint64_t)(pages * pow(share, (double)units) / 2);
     const uint64_t scattered = room < runs ? room : runs;
@@ -193,8 +193,7 @@ static wh_status pages_of(scenarios *w, double share) {
     for (size_t k = 0; !w->p.broken && threads[k] != 0; k++) {
         if ((double)threads[k] <= 0.9 * share * (double)w->pages.n) { /* some are metadata */
             WHI_BENCH_TRY(
-                scenario(w, share,
-                         (whi_bench_blocks){threads[k], WH_RANDOM_WALK_PAGE, WH_RANDOM_WALK_PAGE}));
+                scenario(w, share, (whi_bench_blocks){threads[k], w->pages.page, w->pages.page}));
         }
     }
     return WH_OK;
@@ -212,8 +211,9 @@ static wh_status all_of(scenarios *w, double share, uint64_t max) {
     if (share < 1 && b->options->n_threads == 0) {
         WHI_BENCH_TRY(pages_of(w, share));
     }
-    /* Half of what is free at most; 8196 bytes take 33 units, 17 in the mean. */
-    const uint64_t most = (uint64_t)(share * (double)w->pages.n) / 2 / 17;
+    /* Half of what is free at most; 8196 bytes take 33 units of 256, 17 in the mean. */
+    const uint64_t units = (max / 2 + w->pages.page) / w->pages.page;
+    const uint64_t most = (uint64_t)(share * (double)w->pages.n) / 2 / units;
     const uint64_t n = wanted < most ? wanted : most;
     if (w->p.broken || most < 32 || (share != 1 && w->pages.kernels->occupy != NULL)) {
         return WH_OK;

@@ -250,14 +250,14 @@ static wh_status series_of(walks *w, const want *x) {
     const uint64_t n = x->warps * x->lanes;
     const uint64_t a = (uint64_t)(x->share * (double)w->pages.n);
     const whi_bench_part part = {
-        .size = WH_RANDOM_WALK_PAGE, .threads = n, .value = {"free_share", x->share, 3}};
+        .size = w->pages.page, .threads = n, .value = {"free_share", x->share, 3}};
     if (a < n || a + (takes_twice(b) ? n : 0) > w->pages.n || whi_bench_leave_out(b, part)) {
         return WH_OK;
     }
-    whi_bench_progress(b, WH_RANDOM_WALK_PAGE, n);
+    whi_bench_progress(b, w->pages.page, n);
     WHI_BENCH_TRY(need(w, n));
     WHI_BENCH_TRY(whi_bench_begin(b, &w->p, b->heap_bytes,
-                                  (whi_bench_blocks){n, WH_RANDOM_WALK_PAGE, WH_RANDOM_WALK_PAGE}));
+                                  (whi_bench_blocks){n, w->pages.page, w->pages.page}));
     w->pages.call.ptrs = w->p.call.ptrs;
     memset(&w->seen, 0, sizeof w->seen);
     WHI_BENCH_TRY(repeat(w, x, a));

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "warpheap/detail/alloc/rwmalloc/layout.h"
+
 int whi_pages_is(const whi_bench *b, const char *name) {
     return strcmp(b->alloc->name, name) == 0;
 }
@@ -19,14 +21,27 @@ static wh_status new_array(whi_bench *b, void **array, uint64_t bytes) {
 static wh_status open_heap(whi_bench *b, uint64_t bytes) {
     wh_heap_options o = whi_bench_heap_options(b, b->alloc, bytes);
     wh_random_walk_options late = WH_RANDOM_WALK_OPTIONS;
-    if (o.options == NULL && strcmp(b->alloc->family, late.head.family) == 0) {
-        late.oom_free_ppm = 100;
+    if (strcmp(b->alloc->family, late.head.family) == 0) {
+        if (o.options != NULL) {
+            memcpy(&late, o.options, sizeof late);
+        }
+        late.oom_free_ppm = late.oom_free_ppm != 0 ? late.oom_free_ppm : 100;
         o.options = &late.head;
     }
     whi_bench_close_heap(b);
     WHI_BENCH_TRY(whi_bench_check(b, wh_heap_create(&b->heap, &o), "heap"));
     b->heap_bytes = bytes;
     return whi_bench_check(b, b->kernels->bind(b->heap, &b->handle), "heap");
+}
+
+/* Bytes of a page of the open heap, which options may have changed. */
+static uint64_t page_of(const whi_bench *b, const wh_stats *stats) {
+    wh_rwmalloc_ref h;
+    if (!whi_pages_is(b, "rw-malloc")) {
+        return stats->classes[0].block_bytes;
+    }
+    memcpy(&h, &b->handle, sizeof h); /* units are no class of blocks */
+    return (uint64_t)1 << h.unit_log2;
 }
 
 wh_status whi_pages_begin(whi_bench *b, whi_pages *w, uint64_t own) {
@@ -40,11 +55,13 @@ wh_status whi_pages_begin(whi_bench *b, whi_pages *w, uint64_t own) {
     }
     WHI_BENCH_TRY(open_heap(b, b->options->heap_bytes != 0 ? b->options->heap_bytes : own));
     WHI_BENCH_TRY(whi_bench_check(b, wh_heap_get_stats(b->heap, &stats), "statistics"));
-    w->n = (stats.heap_bytes - stats.metadata_bytes) / WH_RANDOM_WALK_PAGE;
+    w->page = page_of(b, &stats);
+    w->n = (stats.heap_bytes - stats.metadata_bytes) / w->page;
     WHI_BENCH_TRY(new_array(b, &w->d_occupied, (w->n + 31) / 32 * 4));
     WHI_BENCH_TRY(new_array(b, &w->d_counts, sizeof(wh_paper_counts)));
     w->call.handle = b->handle;
     w->call.pages = w->n;
+    w->call.page_bytes = w->page;
     w->call.occupied = w->d_occupied;
     w->call.counts = w->d_counts;
     return WH_OK;
@@ -61,7 +78,8 @@ wh_status whi_pages_begin_plain(whi_bench *b, whi_pages *w, uint64_t own) {
     WHI_BENCH_TRY(new_array(b, &w->d_counts, sizeof(wh_paper_counts)));
     w->call.handle = b->handle;
     w->call.counts = w->d_counts;
-    w->n = b->heap_bytes / WH_RANDOM_WALK_PAGE;
+    w->page = WH_RANDOM_WALK_PAGE;
+    w->n = b->heap_bytes / w->page;
     return WH_OK;
 }
 

@@ -20,7 +20,8 @@ typedef struct whi_pages {
     whi_bench *b;
     const wh_paper_kernels *kernels; /* NULL: the allocator does not walk */
     wh_paper_call call;
-    uint64_t n; /* pages of the heap: T */
+    uint64_t n;    /* pages of the heap: T */
+    uint64_t page; /* bytes of a page: what the allocator's options say, or the paper's */
     whi_pages_choice kept[WHI_PAGES_KEPT];
     void *d_occupied, *d_counts;
 } whi_pages;

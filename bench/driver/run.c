@@ -81,6 +81,37 @@ static int plan_allocs(const whi_bench *b, plan *p, char *error, size_t size) {
     return 1;
 }
 
+/* Whether one of the first n allocators is of that family. */
+static int has_family(const plan *p, size_t n, const char *family) {
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(p->allocs[i]->family, family) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int check_options(const whi_bench *b, const plan *p, char *error, size_t size) {
+    for (size_t i = 0; i < b->options->n_options; i++) {
+        const char *family = b->options->options[i].head.family;
+        char measured[512] = "";
+        if (has_family(p, p->n_allocs, family)) {
+            continue;
+        }
+        for (size_t k = 0; k < p->n_allocs; k++) {
+            if (!has_family(p, k, p->allocs[k]->family)) {
+                append_name(measured, sizeof measured, p->allocs[k]->family);
+            }
+        }
+        (void)snprintf(error, size,
+                       "an option of the family '%s', of which no allocator is measured; measured "
+                       "families: %s",
+                       family, measured);
+        return 0;
+    }
+    return 1;
+}
+
 static int check_heap(const whi_bench *b, const plan *p, char *error, size_t size) {
     const uint64_t bytes =
         b->options->heap_bytes != 0 ? b->options->heap_bytes : b->defaults->heap_bytes;
@@ -316,8 +347,8 @@ wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size
     b->options = options;
     b->seed = options->seed;
     if (open_device(b, error, error_size)) {
-        if (plan_allocs(b, &p, error, error_size) && check_heap(b, &p, error, error_size) &&
-            check_inputs(b, error, error_size)) {
+        if (plan_allocs(b, &p, error, error_size) && check_options(b, &p, error, error_size) &&
+            check_heap(b, &p, error, error_size) && check_inputs(b, error, error_size)) {
             outcome = run_on_device(b, &p, error, error_size);
         }
         whi_bench_drop_graphs(b);

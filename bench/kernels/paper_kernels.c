@@ -155,8 +155,8 @@ WH_KERNEL(k_get, paper_args, a) {
 /* Decided from addresses and the caller's bitmap alone, not from what the allocator holds. */
 WH_FN int claims(const paper_args *a, const void *p) {
     const uint64_t offset = (uint64_t)(uintptr_t)p - (uint64_t)(uintptr_t)address_of(a->heap, 0);
-    const uint64_t page = offset / WH_RANDOM_WALK_PAGE; /* before the first one: a large number */
-    if (offset % WH_RANDOM_WALK_PAGE != 0 || page >= a->c.pages || !wh_owns(a->heap, p)) {
+    const uint64_t page = offset / a->c.page_bytes; /* before the first one: a large number */
+    if (offset % a->c.page_bytes != 0 || page >= a->c.pages || !wh_owns(a->heap, p)) {
         return 0;
     }
     const uint32_t bit = 1u << page % 32;

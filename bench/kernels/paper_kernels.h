@@ -23,8 +23,9 @@ typedef struct wh_paper_call {
     uint32_t *occupied; /* device, occupy, claim: one bit a page or unit */
     wh_paper_counts *counts; /* device */
     uint64_t warps;          /* get, cycle, probability */
-    uint64_t n;     /* occupy: words of `occupied`, or pages to take; claim, usable: blocks */
-    uint64_t pages; /* claim: that the heap has */
+    uint64_t n;          /* occupy: words of `occupied`, or pages to take; claim, usable: blocks */
+    uint64_t pages;      /* claim: that the heap has */
+    uint64_t page_bytes; /* claim: of each of them */
     uint64_t size;
     uint64_t seed;
     uint32_t lanes; /* get: of each warp, that request; 1..32 */

@@ -69,7 +69,8 @@ static wh_status unknown_allocator(const char *name) {
 }
 
 /* Says what a plan refused. */
-static wh_status refused(wh_status s, const wh_plan *plan, uint64_t bytes) {
+static wh_status refused(wh_status s, const wh_plan *plan, uint64_t bytes,
+                         const wh_any_options *own) {
     if (s == WH_HEAP_TOO_SMALL) {
         return whi_refuse(s,
                           "a heap of %llu bytes is too small: this allocator needs %llu at least, "
@@ -77,7 +78,10 @@ static wh_status refused(wh_status s, const wh_plan *plan, uint64_t bytes) {
                           (unsigned long long)bytes, (unsigned long long)plan->min_bytes);
     }
     if (s == WH_BAD_ARGUMENT) {
-        return whi_refuse(s, "a value in wh_heap_options.options is out of its range (options.h)");
+        char given[160];
+        whi_options_text(own, given, sizeof given);
+        return whi_refuse(s, "an option is out of its range (options.h, `warpheap info`): %s",
+                          given);
     }
     return s;
 }
@@ -154,7 +158,8 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
         memset(&plan, 0, sizeof plan);
         s = ops->plan(handle, &plan, NULL, 0, &own, wh_device_get_info(device)->n_sms);
         *bytes = plan.min_bytes;
-        s = s == WH_HEAP_TOO_SMALL ? WH_OK : refused(s, &plan, 0); /* that is the question asked */
+        s = s == WH_HEAP_TOO_SMALL ? WH_OK
+                                   : refused(s, &plan, 0, &own); /* that is the question asked */
     }
     if (opened) {
         wh_device_close(device);
@@ -201,7 +206,7 @@ static wh_status build(wh_heap *h, const wh_heap_options *o) {
     const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
     /* Before memory is taken: a heap too small costs nothing. */
     s = h->ops->plan(h->handle, &h->plan, NULL, h->bytes, &h->options, n_sms);
-    s = refused(s, &h->plan, h->bytes);
+    s = refused(s, &h->plan, h->bytes, &h->options);
     if (s == WH_OK && h->memory == NULL) {
         s = h->device->ops->alloc_on(h->device, &h->memory, h->bytes, NULL);
         h->owns_memory = s == WH_OK;
@@ -213,7 +218,7 @@ static wh_status build(wh_heap *h, const wh_heap_options *o) {
     }
     if (s == WH_OK) {
         s = h->ops->plan(h->handle, &h->plan, h->memory, h->bytes, &h->options, n_sms);
-        s = refused(s, &h->plan, h->bytes);
+        s = refused(s, &h->plan, h->bytes, &h->options);
     }
     return s == WH_OK ? wh_heap_reset_on(h, NULL) : s;
 }

@@ -1,6 +1,7 @@
 /* options.c: the options of the allocator families, by name and as heaps get them. */
 #include "options_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "last_error.h"
@@ -31,10 +32,10 @@ static uint64_t bytes_of(const char *family) {
 }
 
 wh_status wh_options_set(wh_any_options *options, const char *name, uint64_t value) {
+    whi_forget_error();
     if (options == NULL || name == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    whi_forget_error();
     uint32_t place = 0; /* among the options of its family */
     for (uint32_t i = 0; i < N_OPTIONS; i++) {
         const char *family = all[i].family;
@@ -81,7 +82,8 @@ wh_status whi_options_read(wh_any_options *to, const wh_options_head *from,
             "of the family '%s'%s",
             from->family, info->name, info->family, bytes == 0 ? ", which has no options" : "");
     }
-    if (from->struct_bytes < sizeof *from || from->struct_bytes > bytes) {
+    if (from->struct_bytes < sizeof *from || from->struct_bytes > bytes ||
+        from->struct_bytes % sizeof(uint64_t) != 0) {
         return whi_refuse(
             WH_BAD_ARGUMENT,
             "a wh_%s_options of %llu bytes is none that this library knows (its own "
@@ -92,4 +94,21 @@ wh_status whi_options_read(wh_any_options *to, const wh_options_head *from,
     memcpy(to, from, (size_t)from->struct_bytes);
     to->head.struct_bytes = bytes;
     return WH_OK;
+}
+
+void whi_options_text(const wh_any_options *options, char *text, size_t room) {
+    size_t used = 0;
+    uint32_t place = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < N_OPTIONS && used < room; i++) {
+        if (strcmp(all[i].family, options->head.family) != 0) {
+            continue;
+        }
+        const uint64_t value = options->values[place++];
+        if (value != 0) {
+            used +=
+                (size_t)snprintf(text + used, room - used, "%s%s.%s=%llu", used != 0 ? ", " : "",
+                                 all[i].family, all[i].name, (unsigned long long)value);
+        }
+    }
 }

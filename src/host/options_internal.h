@@ -11,4 +11,7 @@
 wh_status whi_options_read(wh_any_options *to, const wh_options_head *from,
                            const wh_allocator_info *info);
 
+/* "tessera.chunk_bytes=3, ..." of the options that are not 0. */
+void whi_options_text(const wh_any_options *options, char *text, size_t room);
+
 #endif

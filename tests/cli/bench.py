@@ -400,15 +400,25 @@ def test_graph(folder):
 def test_options(folder):
     """Options reach the heaps of their family, and the header says which they were."""
     rows = []
-    for options in (), ("tessera.chunk_bytes=1K", "gallatin.segment_bytes=64K", "tessera.shards=2"):
+    for options in (), ("tessera.chunk_bytes=1K", "tessera.shards=2"):
         _, data, _ = results(folder, "options.jsonl", "--case", "utilization", "--alloc", "tessera",
                              "--sizes", "1600", "--heap", "1M", "--reps", "1",
                              *(word for option in options for word in ("--option", option)))
         rows.append([row["utilization"] for row in data.rows])
-        numbers = dict(option.replace("1K", "1024").replace("64K", "65536").split("=")
+        numbers = dict(option.replace("1K", "1024").split("=")
                        for option in options)
         check(data.header["options"] == {name: int(n) for name, n in numbers.items()},
               f"options: header {data.header['options']}")
+    for alloc, option, size in (("rw", "random_walk.page_bytes", 8192),
+                                ("page-queue", "page_queue.page_bytes", 8192),
+                                ("rw-malloc", "rwmalloc.unit_bytes", 4096)):
+        for case in ("walk", "scenarios") if alloc == "rw-malloc" else ("walk",):
+            _, data, _ = results(folder, "pages.jsonl", "--case", case, "--alloc", alloc,
+                                 "--heap", "8M", "--reps", "1", "--option", f"{option}={size}")
+            check(any(row["size"] == size for row in data.rows) and
+                  all(row["bad"] == 0 for row in data.rows) and
+                  (case != "walk" or all(row["failed"] == 0 for row in data.rows)),
+                  f"{case} of {alloc} with {option}={size}: {data.rows}")
     check(rows[0] != rows[1], f"options: chunks of 1 KiB change what fits: {rows}")
 
 
@@ -436,6 +446,10 @@ def test_bad_requests(folder, names):
     complains(sim + ["--seed", "abc"], 2, "--seed: 'abc'")
     for text in ("tessera.shards", "shards=4", "tessera.shards=x", "frob.shards=4"):
         complains(sim + ["--option", text], 2, "--option: ")
+    complains(sim + ["--alloc", "tessera", "--option", "rwmalloc.unit_bytes=64"], 2,
+              "an option of the family 'rwmalloc', of which .*; measured families: tessera$")
+    complains(sim + ["--option", "tessera.shards=2", "--option", "tessera.shards=2"], 2,
+              "--option: 'tessera.shards' is given twice")
     complains(sim + ["--alloc", "tessera", "--option", "tessera.chunk_bytes=3"], 2,
               "'tessera': a value in wh_heap_options.options is out of its range")
     complains(sim + ["--policy", "frob"], 2, "--policy: unknown 'frob'; known: round-robin, ")

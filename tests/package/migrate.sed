@@ -3,8 +3,10 @@
 #
 #     sed -z -i -f migrate.sed FILE...
 #
-# Of wh_tuning it does the fields that one family had alone; the compiler shows the others. -z: a
-# file is one line.
+# Of wh_tuning it does the fields that one family had alone, in `NAME.tuning.FIELD = VALUE;` behind
+# `wh_heap_options NAME = {0};` or `{}`. The compiler shows the others, which stay as they are.
+# wh_heap_create refuses an object with fields of two families: each heap needs its own object.
+# A second run changes nothing. -z: a file is one line.
 
 # handles, masks
 s/\bwh_heap_t\b/wh_heap_ref/g
@@ -25,14 +27,24 @@ s/\bwh_chunkpool_take_t\b/wh_chunk_pool_taken/g
 s/\bwh_chunkpool\(_\|\b\)/wh_chunk_pool\1/g
 s/\bwh_kth_bit32\b/wh_select32/g
 
-# the full mask
-s/\b0[xX][fF]\{8\}[uU]\?\([,)]\)/WH_FULL_WARP\1/g
+# the full mask, where it is an argument of a call of warpheap
+:mask
+s/\(\bwh_[a-z_0-9]*(\(\([^();]\|([^();]*)\)*,\)\?[ \n]*\)0[xX][fF]\{8\}[uU]\?\([ \n]*[,)]\)/\1WH_FULL_WARP\4/
+t mask
 
 # options: where a heap's options are tuned, they have room beside them, and are set by name
-s/\(#include <warpheap\/warpheap\.h>\)\(.*\.tuning\.\)/\1\n#include <warpheap\/options.h>\2/
-s/\( *\)\(wh_heap_options \([A-Za-z_]*\) = {0\?};\)\(.*\3\.tuning\.\)/\1\2\n\1static wh_any_options \3_own;\4/
-s/\b\([A-Za-z_]*\)\.tuning\.\(segment_bytes\|min_slice_bytes\|max_slice_bytes\|slices_per_block\) = \([^;]*\);/(void)wh_options_set(\&\1_own, "gallatin.\2", \3);\n    \1.options = \&\1_own.head;/g
-s/\b\([A-Za-z_]*\)\.tuning\.\(queue_entries\|linear_bytes\) = \([^;]*\);/(void)wh_options_set(\&\1_own, "ouroboros.\2", \3);\n    \1.options = \&\1_own.head;/g
-s/\b\([A-Za-z_]*\)\.tuning\.\(track_peak\|track_totals\) = \([^;]*\);/(void)wh_options_set(\&\1_own, "tessera.\2", \3);\n    \1.options = \&\1_own.head;/g
-s/\b\([A-Za-z_]*\)\.tuning\.unit_bytes = \([^;]*\);/(void)wh_options_set(\&\1_own, "rwmalloc.unit_bytes", \2);\n    \1.options = \&\1_own.head;/g
-s/\b\([A-Za-z_]*\)\.tuning\.exact_oom = \([^;]*\);/(void)wh_options_set(\&\1_own, "random_walk.exact_oom", \2);\n    \1.options = \&\1_own.head;/g
+/warpheap\/options\.h/!s/\(#include <warpheap\/warpheap\.h>\)\(.*\.tuning\.\)/\1\n#include <warpheap\/options.h>\2/
+s/\.tuning\.\(segment_bytes\|min_slice_bytes\|max_slice_bytes\|slices_per_block\) *= *\([^=]\)/.tuning."gallatin.\1" \2/g
+s/\.tuning\.\(queue_entries\|linear_bytes\) *= *\([^=]\)/.tuning."ouroboros.\1" \2/g
+s/\.tuning\.\(track_peak\|track_totals\) *= *\([^=]\)/.tuning."tessera.\1" \2/g
+s/\.tuning\.\(unit_bytes\) *= *\([^=]\)/.tuning."rwmalloc.\1" \2/g
+s/\.tuning\.\(exact_oom\) *= *\([^=]\)/.tuning."random_walk.\1" \2/g
+# The last declaration with such a statement behind it, and its last statement, until there are
+# none. \x01: a declaration that has its room.
+:tune
+s/^\(.*\bwh_heap_options \([A-Za-z_][A-Za-z_0-9]*\) = {0\?};\x01.*[^.>A-Za-z_0-9]\)\2\.tuning\.\("[a-z_.]*"\) \([^;]*\);/\1{ \2.options = \&\2_own.head; if (wh_options_set(\&\2_own, \3, \4) != WH_OK) { \2_own.head.family = "two families"; } }/
+t tune
+s/^\(.*\n\)\( *\)\(static \)\?\(wh_heap_options \([A-Za-z_][A-Za-z_0-9]*\) = \({0\?};\)\)\([^\x01].*[^.>A-Za-z_0-9]\5\.tuning\."\)/\1\2\3\4\x01\n\2\3wh_any_options \5_own = \6\7/
+t tune
+s/\x01//g
+s/\.tuning\."[a-z_]*\.\([a-z_]*\)" /.tuning.\1 = /g

@@ -157,12 +157,17 @@ allocators)
 migrate)
     # What CHANGELOG.md says of names is enough for programs of 0.1.
     for old in "$here"/old/*; do
-        sed -z -f "$here/migrate.sed" "$old" >"$work/$(basename "$old")"
+        new=$work/$(basename "$old")
+        sed -z -f "$here/migrate.sed" "$old" >"$new"
+        sed -z -f "$here/migrate.sed" "$new" | diff "$new" - # a second run changes nothing
     done
+    grep -q 'count(a.lanes, 0xffffffff)' "$work/tuned.c" # a number of the user's own
     pkg_config
-    "$cc" -std=c11 -Wall -Wextra -Werror "$work/lists.c" $cflags $shared -Wl,-rpath,"$libdir" \
-        -o "$work/lists"
-    run lists
+    for program in lists tuned; do
+        "$cc" -std=c11 -Wall -Wextra -Werror "$work/$program.c" $cflags $shared \
+            -Wl,-rpath,"$libdir" -o "$work/$program"
+        run $program
+    done
     if [ -n "$nvcc" ]; then
         "$nvcc" -std=c++17 -arch=sm_$CUDAARCHS $CUDAFLAGS $cflags -cubin "$work/tiles.cu" \
             -o "$work/tiles.cubin"

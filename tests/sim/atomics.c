@@ -122,6 +122,51 @@ static void test_one_at_a_time(void **state) {
     wh_device_close(d);
 }
 
+/* --- an operand that ends with its operation ------------------------------------------------ */
+
+/* Gathers bits, hands them over at every fourth turn and starts again from zero. After the
+ * operation a compiler knows the old value for the new start, and may give the two one register
+ * with the operand. */
+#define GATHER_(w, name)                                                               \
+    WH_FN_SLOW void gather_##name##_u##w(uint##w##_t *p, uint32_t *used, uint32_t n) { \
+        uint##w##_t bits = 0;                                                          \
+        for (uint32_t i = 0; i < n; i++) {                                             \
+            bits |= (uint##w##_t)(*used == 0) << (i & 31);                             \
+            if ((i & 3) == 3) {                                                        \
+                if (bits != 0) {                                                       \
+                    const uint##w##_t old = wh_##name##_u##w##_acq_rel(p, bits);       \
+                    if (old == 0) {                                                    \
+                        wh_add_u32_relaxed(used, 8);                                   \
+                    }                                                                  \
+                }                                                                      \
+                bits = 0;                                                              \
+            }                                                                          \
+        }                                                                              \
+    }                                                                                  \
+    WH_FN void check_##name##_u##w(uint##w##_t from, uint##w##_t want) {               \
+        uint##w##_t word = from;                                                       \
+        uint32_t used = 0;                                                             \
+        gather_##name##_u##w(&word, &used, 4);                                         \
+        assert_int_equal(word, want);                                                  \
+        assert_int_equal(used, from == 0 ? 8 : 0);                                     \
+    }
+GATHER_(32, fetch_or)
+GATHER_(64, fetch_or)
+GATHER_(32, fetch_and)
+GATHER_(64, fetch_and)
+GATHER_(32, fetch_xor)
+GATHER_(64, fetch_xor)
+
+static void test_last_use(void **state) {
+    (void)state;
+    check_fetch_or_u32(0, 0xf);
+    check_fetch_or_u64(0, 0xf);
+    check_fetch_and_u32(0x3c, 0xc);
+    check_fetch_and_u64(0x3c, 0xc);
+    check_fetch_xor_u32(0x3c, 0x33);
+    check_fetch_xor_u64(0x3c, 0x33);
+}
+
 /* --- together ------------------------------------------------------------------------ */
 
 typedef struct many_args {
@@ -279,9 +324,9 @@ static void test_planted_faults(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_at_a_time),  cmocka_unit_test(test_contention),
-        cmocka_unit_test(test_bits),           cmocka_unit_test(test_rank),
-        cmocka_unit_test(test_planted_faults),
+        cmocka_unit_test(test_one_at_a_time), cmocka_unit_test(test_last_use),
+        cmocka_unit_test(test_contention),    cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_rank),          cmocka_unit_test(test_planted_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

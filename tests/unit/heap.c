@@ -6,6 +6,7 @@
 
 #include "built_list.h"
 #include "warpheap/warpheap.h"
+#include "warpheap/options.h"
 
 #define HEAP_BYTES ((uint64_t)1 << 20)
 #define GALLATIN_ .head = {"gallatin", sizeof(wh_gallatin_options)}
@@ -181,6 +182,48 @@ static void test_bad_options(void **state) {
         o.options = &bad[i].head;
         create_fails(&o, WH_BAD_ARGUMENT);
         assert_int_equal(wh_heap_min_bytes(&o, &bytes), WH_BAD_ARGUMENT);
+    }
+    wh_device_close(d);
+}
+
+/* Whatever the value of an option is: a heap, or a status that says why not. */
+static void test_extreme_options(void **state) {
+    static const uint64_t values[] = {1,
+                                      3,
+                                      1u << 31,
+                                      (uint64_t)1 << 32,
+                                      (uint64_t)1 << 61,
+                                      (uint64_t)1 << 62,
+                                      (uint64_t)1 << 63,
+                                      UINT64_MAX};
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 0);
+    const wh_option_info *option = NULL;
+    for (uint32_t i = 0; (option = wh_option_at(i)) != NULL; i++) {
+        char name[80];
+        (void)snprintf(name, sizeof name, "%s.%s", option->family, option->name);
+        const wh_allocator_info *a = NULL;
+        for (uint32_t k = 0; (a = wh_allocator_at(k)) != NULL; k++) {
+            const int is_its = strcmp(a->family, option->family) == 0;
+            for (size_t v = 0; is_its && v < sizeof values / sizeof *values; v++) {
+                wh_any_options own = {0};
+                wh_heap_options o = options(d, 4 * HEAP_BYTES);
+                wh_heap *h = NULL;
+                uint64_t bytes = 0;
+                assert_int_equal(wh_options_set(&own, name, values[v]), WH_OK);
+                o.allocator = a->name;
+                o.options = &own.head;
+                const wh_status s = wh_heap_min_bytes(&o, &bytes);
+                assert_true(s == WH_OK || s == WH_BAD_ARGUMENT);
+                if (s == WH_BAD_ARGUMENT) {
+                    assert_non_null(strstr(wh_last_error_text(), name));
+                } else if (wh_heap_create(&h, &o) == WH_OK) {
+                    wh_report report;
+                    assert_int_equal(wh_heap_check(h, &report), WH_OK);
+                }
+                wh_heap_destroy(h);
+            }
+        }
     }
     wh_device_close(d);
 }
@@ -538,19 +581,13 @@ static void test_failed_grow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status_names),
-        cmocka_unit_test(test_allocators),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_min_bytes),
-        cmocka_unit_test(test_own_memory),
-        cmocka_unit_test(test_out_of_device_memory),
-        cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_corrupt),
-        cmocka_unit_test(test_many_heaps),
-        cmocka_unit_test(test_destroy_waits),
+        cmocka_unit_test(test_status_names),    cmocka_unit_test(test_allocators),
+        cmocka_unit_test(test_bad_arguments),   cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_extreme_options), cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_no_device),       cmocka_unit_test(test_min_bytes),
+        cmocka_unit_test(test_own_memory),      cmocka_unit_test(test_out_of_device_memory),
+        cmocka_unit_test(test_unsupported),     cmocka_unit_test(test_corrupt),
+        cmocka_unit_test(test_many_heaps),      cmocka_unit_test(test_destroy_waits),
         cmocka_unit_test(test_failed_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,7 @@
     X(tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", \
       "docs/tessera/README.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
     X(null, "null", "floor: computes an address, touches no state", \
-      "DESIGN: the null kernel", WH_CAPS_NULL, 16, UINT64_MAX) \
+      "this project", WH_CAPS_NULL, 16, UINT64_MAX) \
     X(floor, "floor", \
       "measured floor: one atomic a malloc, a load and an atomic a free; overwrites", \
       "this project", WH_CAPS_FLOOR, 16, UINT64_MAX) \

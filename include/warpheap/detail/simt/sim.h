@@ -310,6 +310,10 @@ WH_FN void *wh_shared(void) {
     if (whi_sim_self->weak != 0) {                                          \
         whi_sim_weak_rmw(p, w / 8, old, WHI_SIM_ORDER_##order, stored_too); \
     }
+/* A use of an operand after its operation. gcc 12 may give one register to the result of a
+ * __atomic_fetch_or, _and or _xor and to an operand with no later use. Then it loads the old value
+ * over the operand, and the operation stores what it has loaded. */
+#define WHI_SIM_KEEP_(v) __asm__ volatile("" : : "g"(v))
 #define WHI_SIM_LOAD_(w, order)                                                          \
     WH_FN uint##w##_t wh_load_u##w##_##order(const uint##w##_t *p) {                     \
         whi_sim_atomic_point();                                                          \
@@ -330,6 +334,7 @@ WH_FN void *wh_shared(void) {
     WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
         whi_sim_atomic_point();                                                   \
         const uint##w##_t old = builtin(p, v, WHI_SIM_ORDER_##order);             \
+        WHI_SIM_KEEP_(v);                                                         \
         WHI_SIM_TELL_(w, old, order, 1)                                           \
         return old;                                                               \
     }
@@ -357,6 +362,7 @@ WH_FN void *wh_shared(void) {
     WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
         whi_sim_atomic_point();                                            \
         const uint##w##_t old = builtin(p, v, WHI_SIM_ORDER_##order);      \
+        WHI_SIM_KEEP_(v);                                                  \
         WHI_SIM_TELL_(w, old, order, 1)                                    \
     }
 
@@ -404,6 +410,7 @@ WH_FN void wh_fence(void) {
 #undef WHI_SIM_RMW1_
 #undef WHI_SIM_STORE_
 #undef WHI_SIM_LOAD_
+#undef WHI_SIM_KEEP_
 #undef WHI_SIM_TELL_
 
 WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {

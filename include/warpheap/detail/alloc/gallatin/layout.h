@@ -309,6 +309,9 @@ WH_FN_HOST wh_status wh_gallatin_shape_(wh_gallatin_core *g, uint64_t bytes,
                                         const wh_gallatin_options *options) {
     const uint64_t min_slice = options->min_slice_bytes != 0 ? options->min_slice_bytes : 16;
     uint64_t segment = options->segment_bytes;
+    if (min_slice > (uint64_t)1 << 36 || options->slices_per_block > 1u << 20) {
+        return WH_BAD_ARGUMENT; /* the products below are exact */
+    }
     if (segment == 0) {
         segment = WH_GALLATIN_DEFAULT_SEGMENT;
         const uint64_t block =

@@ -508,7 +508,7 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
 #if WH_HAS_HOST
 /* clang-format off */
 static inline uint64_t wh_tessera_layout(void) {
-    static const uint64_t parts[] = {
+    const uint64_t parts[] = {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_ref, field),
         sizeof(wh_tessera_ref),
         WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(shards) WH_F_(classes)
@@ -546,7 +546,12 @@ static inline uint64_t wh_tessera_layout(void) {
         WH_TESSERA_FINE, WH_TESSERA_CLASSES, WH_TESSERA_PACK, WH_TESSERA_POOL_SPREAD,
         WH_TESSERA_MAX_SPAN_LOG2, WH_TESSERA_SPAN_SLOTS, WH_TESSERA_FIRST_SLOTS,
         WH_TESSERA_FIRST_LOG2, WH_TESSERA_POSITION, WH_TESSERA_EMPTY, WH_TESSERA_PINNER,
-        WH_TESSERA_GRANULES,
+        WH_TESSERA_GRANULES, WH_TESSERA_FREE, WH_TESSERA_SLAB, WH_TESSERA_RUN, WH_TESSERA_INNER,
+        WH_TESSERA_NO_CLASS, WH_TESSERA_PACK_CHUNKS, WH_TESSERA_TRACKS_PEAK,
+        WH_TESSERA_TRACKS_TOTALS,
+        /* One word of each packed kind: where its fields lie. */
+        wh_tessera_with_shard(wh_tessera_slab_tag(1, 2, 48), 3), wh_tessera_pack_tag(2, 1, 3, 4, 5),
+        wh_tessera_span(1, 2, 3),
     };
     return wh_layout_hash("tessera", parts, sizeof parts / sizeof *parts);
 }
