@@ -223,7 +223,8 @@ static void test_pages(void **state) {
         assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
         assert_int_equal(b->bind(heap, &c.handle), WH_OK);
         assert_int_equal(wh_heap_get_stats(heap, &stats), WH_OK);
-        c.pages = (stats.heap_bytes - stats.metadata_bytes) / 256;
+        c.page_bytes = 256;
+        c.pages = (stats.heap_bytes - stats.metadata_bytes) / c.page_bytes;
         assert_in_range(c.pages, 32, 128);
         assert_int_equal(wh_device_alloc(f->device, &p, sizeof words), WH_OK);
         c.occupied = p;

@@ -29,8 +29,10 @@ static wh_status tuned(wh_device *device, const job *j, wh_heap **heap) {
     wh_status s;
     o2.device = o3.device = device;
     o2.bytes = o3.bytes = 64 << 20;
+    /* clang-format off */
     if (j->peak) o2.tuning.track_peak = 1;
     else o3.tuning.track_peak=0;
+    /* clang-format on */
     for (int i = 0; i < j->totals; i++)
         o2.tuning.track_totals = 1;
     s = wh_heap_create(heap, &o3);
