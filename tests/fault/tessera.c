@@ -140,7 +140,9 @@ WH_KERNEL(tessera_under_way, workload_args, a) {
     wh_tessera_end_take_(*g, 0);
     wh_add_u32_relaxed(&wh_tessera_shard_at_(*g, 0)->takes_begun, 1);
     wrong += is_none(g, c);
+    wh_store_u32_relaxed(&wh_tessera_header_(*g)->run_lock, 1);
     wrong += wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1) != WH_TESSERA_WAIT;
+    wh_store_u32_relaxed(&wh_tessera_header_(*g)->run_lock, 0);
     wh_tessera_end_take_(*g, 0);
     wrong += 1 - is_none(g, c); /* quiet: nothing is left */
     *tag = WH_TESSERA_FREE;
