@@ -1,0 +1,310 @@
+/* alloc/tessera2/cursor.h: from the pool to a cursor and back: spans, who refills, hints, and what
+ * closes cursors. This file may change: it is no part of the API.
+ *
+ * span    an add, acquire, takes slots. The refiller: store release. A lane that closes the cursor:
+ *         cas acq_rel, if it has slots. A lane that finds it closed: cas, relaxed, to UNDER_WAY
+ * hints   stores, relaxed
+ *
+ * C1      one lane refills a cursor at a time: the one whose add passed the end of its span, or
+ *         that changed CLOSED to UNDER_WAY. From then on to its store the position is past the end
+ * I8      a cursor never takes a span of more than four times the slots of its last one, at first
+ *         one slab. So what cursors hold is bounded by what they have given, not by the heap
+ *
+ * P2      refiller: tags and words of a span, then its store, release -> the add that takes slots
+ *         of it, acquire; other lanes by a sync behind that
+ *
+ * Progress  lanes wait for a refiller: for its claim of chunks, of bounded length, and for a search
+ *         for all (oom.h), which ends
+ * Check   tests/fault/tessera2.c, wh_tessera2_check
+ */
+#ifndef WH_ALLOC_TESSERA2_CURSOR_H
+#define WH_ALLOC_TESSERA2_CURSOR_H
+
+#include "warpheap/detail/alloc/tessera2/slab.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* --- what a step found for a group of lanes --------------------------------------------- */
+
+#define WH_TESSERA2_LOOK 0u  /* look at the cursor and its hints */
+#define WH_TESSERA2_LIST 1u  /* look at the list: the cursor is closed */
+#define WH_TESSERA2_FRESH 2u /* it is the refiller, and owes the cursor a span */
+#define WH_TESSERA2_NONE 3u  /* nothing that it knows of: search */
+#define WH_TESSERA2_DONE 4u  /* there is nothing */
+
+typedef struct wh_tessera2_grant {
+    uint64_t at;   /* bits = 0: a span, the slots from its position on; else chunk of a slab << 5
+                    * and the word of it */
+    uint64_t bits; /* slots of that word */
+    uint32_t next; /* WH_TESSERA2_LOOK and so on: what is next for those who got nothing */
+} wh_tessera2_grant;
+
+WH_FN wh_tessera2_grant wh_tessera2_make_grant_(uint64_t at, uint64_t bits, uint32_t next) {
+    wh_tessera2_grant grant;
+    grant.at = at;
+    grant.bits = bits;
+    grant.next = next;
+    return grant;
+}
+
+/* Address of slot `position` of a span. */
+WH_FN void *wh_tessera2_slot_(unsigned char *base, uint32_t chunk_log2, wh_tessera2_class cls,
+                              uint32_t first, uint32_t position) {
+    const uint32_t slab = wh_tessera2_divide(position, cls.by_slots);
+    unsigned char *p = base + ((uint64_t)(first + slab * cls.chunks) << chunk_log2);
+    return p + wh_mul_wide_u32(position - slab * cls.slots, cls.slot_size);
+}
+
+/* Slot number `rank` of those that an add to a cursor returned; NULL: it has so many no more. */
+WH_FN void *wh_tessera2_nth_(unsigned char *base, uint32_t chunk_log2, wh_tessera2_class cls,
+                             uint64_t span, uint32_t rank) {
+    const uint32_t position = wh_tessera2_span_position(span) + rank;
+    return position < wh_tessera2_span_slots(span)
+               ? wh_tessera2_slot_(base, chunk_log2, cls, wh_tessera2_span_first(span), position)
+               : NULL;
+}
+
+/* The same of any grant. */
+WH_FN void *wh_tessera2_granted_(const wh_tessera2_core *g, wh_tessera2_class cls,
+                                 wh_tessera2_grant grant, uint32_t rank) {
+    if (grant.bits == 0) {
+        return wh_tessera2_nth_(g->base, g->chunk_log2, cls, grant.at, rank);
+    }
+    if (rank >= wh_popc64(grant.bits)) {
+        return NULL;
+    }
+    const uint32_t slot =
+        (wh_low_u32(grant.at) & 31) * WH_TESSERA2_WORD_SLOTS + wh_select64(grant.bits, rank);
+    return g->base + ((grant.at >> 5) << g->chunk_log2) + wh_mul_wide_u32(slot, cls.slot_size);
+}
+
+/* --- hints ------------------------------------------------------------------------------ */
+
+WH_FN void wh_tessera2_hint_(wh_tessera2_cursor *cursor, uint32_t seed, uint32_t slab, uint32_t i) {
+    wh_store_u32_relaxed(&cursor->hints[(seed & 0xffff) * WH_TESSERA2_HINTS >> 16],
+                         1 + (slab << 5 | i));
+}
+
+/* --- steps of a lane for its group: n slots ------------------------------------------------ */
+
+/* Slots of the cursor, or where a hint leads. */
+WH_FN_SLOW wh_tessera2_grant wh_tessera2_look_(const wh_tessera2_core *g, uint32_t shard,
+                                               uint32_t c, uint32_t n, uint32_t seed) {
+    wh_tessera2_cursor *cursor = wh_tessera2_cursor_at_(*g, shard, c);
+    const uint64_t span = wh_load_u64_relaxed(&cursor->span);
+    if (wh_tessera2_is_open(span)) {
+        const uint64_t got =
+            wh_fetch_add_u64_acquire(&cursor->span, n * WH_TESSERA2_POSITION); /* P2, I1 */
+        return wh_tessera2_make_grant_(
+            got, 0, wh_tessera2_passes_end(got, n) ? WH_TESSERA2_FRESH : WH_TESSERA2_LOOK);
+    }
+    uint32_t *at = &cursor->hints[(seed & 0xffff) * WH_TESSERA2_HINTS >> 16];
+    const uint32_t hint = wh_load_u32_relaxed(at);
+    if (hint != 0) {
+        const uint64_t bits =
+            wh_tessera2_take_slots_(g, shard, c, wh_tessera2_header_of_(g)->classes[c].slots,
+                                    (hint - 1) >> 5, (hint - 1) & 31, n, seed * 5);
+        if (bits != 0) {
+            return wh_tessera2_make_grant_(hint - 1, bits, WH_TESSERA2_LOOK);
+        }
+        wh_store_u32_relaxed(at, 0);
+    }
+    return wh_tessera2_make_grant_(
+        0, 0, wh_tessera2_is_closed(span) ? WH_TESSERA2_LIST : WH_TESSERA2_LOOK);
+}
+
+#define WH_TESSERA2_LIST_TRIES 3u
+
+/* Slots of a partial slab; at least `least` words of the list must have more than that. */
+WH_FN_SLOW wh_tessera2_grant wh_tessera2_listed_(const wh_tessera2_core *g, uint32_t shard,
+                                                 uint32_t c, uint32_t n, uint32_t seed,
+                                                 uint32_t least) {
+    const wh_tessera2_core core = *g;
+    const wh_veb list = wh_tessera2_partial_list_(core, c);
+    const uint32_t slots = wh_tessera2_header_of_(g)->classes[c].slots;
+    const uint32_t n_words = wh_tessera2_words_for(slots);
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_LIST_TRIES; tries++) {
+        uint32_t at = seed;
+        const uint64_t w = wh_veb_pick_word(list, &at, (seed & 7) == 0);
+        const uint64_t items = w != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(list, w)) : 0;
+        if (w != WH_VEB_NONE && items == 0 && (seed & 7) == 0) {
+            wh_veb_emptied(list, w);
+        }
+        if (wh_popc64(items) < least) {
+            break;
+        }
+        const uint32_t slab =
+            wh_tessera2_slab_of(core.stride, (uint32_t)w << 6 | wh_pick64(items, &at));
+        uint32_t i = wh_high_u32(wh_mul_wide_u32(at, n_words));
+        WH_NO_UNROLL
+        for (uint32_t k = 0; k < n_words; k++) {
+            const uint64_t bits = wh_tessera2_take_slots_(g, shard, c, slots, slab, i, n, seed * 5);
+            if (bits != 0) {
+                wh_tessera2_hint_(&own->cursors[c], seed, slab, i);
+                return wh_tessera2_make_grant_((uint64_t)slab << 5 | i, bits, WH_TESSERA2_LOOK);
+            }
+            i = i + 1 < n_words ? i + 1 : 0;
+        }
+        if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) == 0) { /* oom.h */
+            wh_tessera2_remove_partial_(core, own, c, n_words, slab);
+        }
+        seed += 0x6a09e667u; /* the root of 2, its fraction */
+    }
+    return wh_tessera2_make_grant_(0, 0, WH_TESSERA2_FRESH);
+}
+
+/* Tags and words of a span of slabs, whose slots are all a cursor's. */
+WH_FN void wh_tessera2_format_span_(wh_tessera2_core g, wh_tessera2_class cls, uint64_t tag,
+                                    uint32_t first, uint32_t chunks) {
+    const uint32_t n_words = wh_tessera2_words_for(cls.slots), c = wh_tessera2_tag_class(tag);
+    WH_NO_UNROLL
+    for (uint32_t slab = first; slab < first + chunks; slab += cls.chunks) {
+        uint64_t *words = wh_tessera2_words_of_(g, slab);
+        wh_tessera2_tag_slab_(g, tag, slab);
+        WH_NO_UNROLL
+        for (uint32_t i = 0; i < n_words; i++) {
+            wh_store_u64_relaxed(&words[i], wh_tessera2_word_of(c));
+        }
+        if (n_words > 1) { /* I5 */
+            wh_add_u32_relaxed(wh_tessera2_state_at_(g, slab), n_words * WH_TESSERA2_USED_WORD);
+        }
+    }
+}
+
+/* Chunks for slabs of a large class: just one, from the back of the heap, where runs are. */
+WH_FN wh_tessera2_claim wh_tessera2_claim_large_(wh_tessera2_core g, wh_tessera2_class cls) {
+    wh_tessera2_header *header = wh_tessera2_header_(g);
+    wh_tessera2_claim claim;
+    claim.first = claim.n = 0;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_HOME_TRIES && claim.n == 0; tries++) {
+        const uint32_t next = wh_fetch_add_u32_relaxed(&header->run_next, cls.chunks);
+        if (next > g.n_chunks - cls.chunks) {
+            break;
+        }
+        const uint32_t first = g.n_chunks - cls.chunks - next;
+        if (wh_veb_claim_range(wh_tessera2_pool_(g), first, cls.chunks)) {
+            claim.first = first;
+            claim.n = cls.chunks;
+        }
+    }
+    return claim;
+}
+
+/* Chunks that a cursor asks for whose last span had so many slots: I8. */
+WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cls, uint32_t last) {
+    const uint32_t more = 4 * wh_tessera2_divide(last, cls.by_slots) * cls.chunks;
+    const uint32_t most = 1u << g.max_span_log2 < cls.chunks ? cls.chunks : 1u << g.max_span_log2;
+    return more < cls.chunks ? cls.chunks : more < most ? more : most;
+}
+
+#define WH_TESSERA2_DENSE 4u /* partial slabs in a word of the list: enough to take from */
+
+/* The refiller's step (C1): slots of partial slabs, if the class has many, or a span from the pool;
+ * else the cursor closes. last: slots of the span that was used up. */
+WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint32_t shard,
+                                                 uint32_t c, uint32_t n, uint32_t last,
+                                                 uint32_t seed) {
+    const wh_tessera2_core core = *g;
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
+    wh_tessera2_cursor *cursor = &own->cursors[c];
+    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
+    const int is_large = c >= core.n_small;
+    wh_tessera2_grant grant = wh_tessera2_make_grant_(0, 0, WH_TESSERA2_FRESH);
+    if (n != 0) {
+        grant = wh_tessera2_listed_(g, shard, c, n, seed, is_large ? 1 : WH_TESSERA2_DENSE);
+    }
+    if (grant.bits != 0) {
+        wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
+        return grant;
+    }
+    if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0) { /* oom.h */
+        return grant;
+    }
+    uint64_t span = WH_TESSERA2_CLOSED;
+    grant.next = WH_TESSERA2_NONE;
+    if (!wh_tessera2_any_(wh_tessera2_pool_(core))) {
+        wh_store_u64_release(&cursor->span, span);
+        return grant;
+    }
+    wh_tessera2_begin_take_(own);
+    const wh_tessera2_claim claim =
+        is_large ? wh_tessera2_claim_large_(core, cls)
+                 : wh_tessera2_claim_chunks_(core, own, shard,
+                                             wh_tessera2_next_chunks_(core, cls, last), cls.chunks);
+    if (claim.n >= cls.chunks) {
+        const uint64_t tag = wh_tessera2_with_shard(wh_tessera2_header_of_(g)->slab_tags[c], shard);
+        const uint32_t slots = claim.n / cls.chunks * cls.slots;
+        wh_tessera2_format_span_(core, cls, tag, claim.first, claim.n);
+        span = n > slots ? WH_TESSERA2_UNDER_WAY : wh_tessera2_span(claim.first, slots, n);
+        /* If it is used up at once the caller remains the refiller. */
+        grant = wh_tessera2_make_grant_(wh_tessera2_span(claim.first, slots, 0), 0,
+                                        n > slots ? WH_TESSERA2_FRESH : WH_TESSERA2_LOOK);
+    } else if (claim.n != 0) { /* a smaller slab than is usual */
+        const uint64_t tag = wh_tessera2_slab_tag(c, claim.n, cls.slot_size);
+        const uint64_t all = wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, core.chunk_log2), 0);
+        grant = wh_tessera2_make_grant_((uint64_t)claim.first << 5, wh_tessera2_choose_(all, 0, n),
+                                        WH_TESSERA2_LOOK);
+        wh_tessera2_open_slab_(core, tag, claim.first, grant.bits);
+    }
+    WH_PLANT(tessera2_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)(&cursor->span, span);
+    wh_tessera2_end_take_(own);
+    return grant;
+}
+
+/* A lane that found its cursor closed, and nothing on the list: whether it refills now (C1). Not
+ * while the pool seems empty, or others search for all: they wait for takes to end. */
+WH_FN uint32_t wh_tessera2_reopen_(const wh_tessera2_core *g, uint32_t shard, uint32_t c) {
+    uint64_t *at = &wh_tessera2_cursor_at_(*g, shard, c)->span;
+    const uint64_t span = wh_load_u64_relaxed(at);
+    if (!wh_tessera2_any_(wh_tessera2_pool_(*g))) {
+        return WH_TESSERA2_NONE;
+    }
+    return wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) == 0 &&
+                   wh_tessera2_is_closed(span) &&
+                   wh_cas_u64_relaxed(at, span, WH_TESSERA2_UNDER_WAY) == span
+               ? WH_TESSERA2_FRESH
+               : WH_TESSERA2_LOOK;
+}
+
+/* --- closing ----------------------------------------------------------------------------- */
+
+/* Closes all cursors that have slots left, and makes these free for all. 1: there were some. All
+ * lanes of mask, a cursor each at a time. */
+WH_FN_SLOW int wh_tessera2_close_all_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    const uint32_t n = g->n_shards * WH_TESSERA2_CLASSES, lanes = wh_popc32(mask);
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
+    int any = 0;
+    WH_NO_UNROLL
+    for (uint32_t k = wh_mask_rank(mask); k < n; k += lanes) {
+        uint64_t *at =
+            &wh_tessera2_cursor_at_(*g, k / WH_TESSERA2_CLASSES, k % WH_TESSERA2_CLASSES)->span;
+        uint64_t span = wh_load_u64_relaxed(at);
+        if (!wh_tessera2_has_slots(span)) {
+            continue;
+        }
+        wh_tessera2_begin_take_(own);
+        span = wh_cas_u64_acq_rel(at, span, WH_TESSERA2_CLOSED) == span ? span : 0; /* I1; P4 */
+        const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[k % WH_TESSERA2_CLASSES];
+        uint32_t slab = wh_tessera2_divide(wh_tessera2_span_position(span), cls.by_slots);
+        WH_NO_UNROLL
+        for (uint32_t from = wh_tessera2_span_position(span); from < wh_tessera2_span_slots(span);
+             slab++) {
+            const uint32_t start = slab * cls.slots;
+            wh_tessera2_give_rest_(g, shard, wh_tessera2_span_first(span) + slab * cls.chunks,
+                                   from - start, cls.slots);
+            from = start + cls.slots;
+            any = 1;
+        }
+        wh_tessera2_end_take_(own);
+    }
+    wh_syncwarp(mask);
+    return wh_any(mask, any);
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

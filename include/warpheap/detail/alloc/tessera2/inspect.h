@@ -1,0 +1,330 @@
+/* alloc/tessera2/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap.
+ * This file may change: it is no part of the API.
+ */
+#ifndef WH_ALLOC_TESSERA2_INSPECT_H
+#define WH_ALLOC_TESSERA2_INSPECT_H
+
+#include "warpheap/detail/alloc/tessera2/layout.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+WH_FN void wh_tessera2_init_header_(wh_tessera2_ref h, uint64_t i, uint64_t n) {
+    wh_tessera2_header *header = wh_tessera2_header_(h.core);
+    for (uint64_t k = i; k < WH_TESSERA2_CLASSES; k += n) {
+        const wh_tessera2_class none = {0, 0, 0, 0}; /* of no class: malloc loads it, and no more */
+        header->classes[k] = none;
+        header->slab_tags[k] = 0;
+        if (k < h.core.n_small || (h.core.has_large && k < WH_TESSERA2_ALL)) {
+            const wh_tessera2_class cls =
+                wh_tessera2_make_class((uint32_t)k, h.core.chunk_log2, h.core.max_slab_log2);
+            header->classes[k] = cls;
+            header->slab_tags[k] = wh_tessera2_slab_tag((uint32_t)k, cls.chunks, cls.slot_size);
+        }
+    }
+    for (uint64_t k = i; k < 64; k += n) {
+        header->oom_answered[k] = 0;
+    }
+    if (i == 0) {
+        header->oom_classes = 0;
+        header->oom_tickets = 0;
+        header->run_verdict = 0;
+        header->search_lock = 0;
+        header->run_lock = 0;
+        header->run_next = 0;
+        header->run_news = 0;
+        header->used = 0;
+        header->peak = 0;
+        header->mallocs = 0;
+        header->core = h.core;
+    }
+}
+
+WH_FN void wh_tessera2_init(wh_tessera2_ref h, uint64_t i, uint64_t n) {
+    const wh_tessera2_core g = h.core;
+    const uint32_t shard_words = sizeof(wh_tessera2_shard) / 8; /* all 0: cursors are VACANT */
+    uint64_t *shards = (uint64_t *)(void *)h.shards;
+    const uint64_t pool = wh_veb_words(g.n_chunks);
+    wh_tessera2_init_header_(h, i, n);
+    for (uint64_t k = i; k < (uint64_t)g.n_shards * shard_words; k += n) {
+        shards[k] = 0;
+    }
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        *wh_tessera2_tag_at_(g, (uint32_t)k) = WH_TESSERA2_FREE;
+        *wh_tessera2_state_at_(g, (uint32_t)k) = WH_TESSERA2_EMPTY;
+    }
+    for (uint64_t k = i; k < pool; k += n) {
+        *wh_veb_word(wh_tessera2_pool_(g), k) = wh_veb_initial_word(g.n_chunks, k, 1);
+    }
+    for (uint64_t k = i; k < (uint64_t)wh_tessera2_n_classes(g) * g.list_words; k += n) {
+        g.partial_lists[k] = 0;
+    }
+    for (uint64_t k = i; k < (uint64_t)g.n_chunks * g.words_of_chunk; k += n) {
+        h.words[k] = 0;
+    }
+}
+
+/* A slab as the inspection sees it. */
+typedef struct wh_tessera2_slab_view {
+    uint64_t tag;
+    uint32_t slab;
+    uint32_t slots;
+    uint32_t left, end; /* slots [left, end) are still with a cursor */
+} wh_tessera2_slab_view;
+
+/* Whether chunk is the first of a slab that is in use. */
+WH_FN int wh_tessera2_view_slab_(wh_tessera2_core g, uint32_t chunk, wh_tessera2_slab_view *view) {
+    const uint64_t tag = *wh_tessera2_tag_at_(g, chunk);
+    if (wh_veb_contains(wh_tessera2_pool_(g), chunk) || wh_tessera2_kind(tag) != WH_TESSERA2_SLAB ||
+        wh_tessera2_tag_at(tag) != 0) {
+        return 0;
+    }
+    const uint32_t chunks = wh_tessera2_tag_chunks(tag), c = wh_tessera2_tag_class(tag);
+    const uint64_t span = wh_tessera2_cursor_at_(g, wh_tessera2_tag_shard(tag), c)->span;
+    const uint32_t first = wh_tessera2_span_first(span), position = wh_tessera2_span_position(span);
+    view->tag = tag;
+    view->slab = chunk;
+    view->slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
+    view->left = view->end = 0;
+    if (wh_tessera2_span_slots(span) != 0 && chunk >= first) {
+        const uint32_t before = (chunk - first) / chunks;
+        if (before < wh_tessera2_span_slots(span) / view->slots &&
+            position < (before + 1) * view->slots) {
+            view->left = position > before * view->slots ? position - before * view->slots : 0;
+            view->end = view->slots;
+        }
+    }
+    return 1;
+}
+
+WH_FN int wh_tessera2_is_live_(wh_tessera2_core g, const wh_tessera2_slab_view *view,
+                               uint32_t slot) {
+    wh_assert_internal(slot < view->slots);
+    const uint64_t word = wh_tessera2_words_of_(g, view->slab)[slot / WH_TESSERA2_WORD_SLOTS];
+    return (word >> slot % WH_TESSERA2_WORD_SLOTS & 1) == 0 &&
+           !(slot >= view->left && slot < view->end);
+}
+
+/* Slots of a slab that are in callers' hands. */
+WH_FN uint32_t wh_tessera2_live_(wh_tessera2_core g, const wh_tessera2_slab_view *view) {
+    const uint64_t *words = wh_tessera2_words_of_(g, view->slab);
+    uint32_t unused = view->end - view->left;
+    for (uint32_t i = 0; i < wh_tessera2_words_for(view->slots); i++) {
+        unused += wh_popc64(words[i] & wh_tessera2_all_slots(view->slots, i));
+    }
+    return unused < view->slots ? view->slots - unused : 0;
+}
+
+/* Whether malloc could have this chunk for another use: it is in the pool, or in a slab that a
+ * cursor holds and that has no live slot. */
+WH_FN int wh_tessera2_is_spare_(wh_tessera2_core g, uint32_t chunk) {
+    wh_tessera2_slab_view view;
+    if (wh_veb_contains(wh_tessera2_pool_(g), chunk)) {
+        return 1;
+    }
+    const uint64_t tag = *wh_tessera2_tag_at_(g, chunk);
+    return wh_tessera2_kind(tag) == WH_TESSERA2_SLAB &&
+           wh_tessera2_view_slab_(g, chunk - wh_tessera2_tag_at(tag), &view) &&
+           wh_tessera2_live_(g, &view) == 0;
+}
+
+/* Bytes of the run of spare chunks that starts at chunk; 0 if another one goes on here. */
+WH_FN uint64_t wh_tessera2_spare_run_at_(wh_tessera2_core g, uint32_t chunk) {
+    if (!wh_tessera2_is_spare_(g, chunk) || (chunk != 0 && wh_tessera2_is_spare_(g, chunk - 1))) {
+        return 0;
+    }
+    uint32_t end = chunk + 1;
+    while (end < g.n_chunks) {
+        if ((end & 63) == 0 && g.n_chunks - end >= 64 &&
+            *wh_veb_word(wh_tessera2_pool_(g), end >> 6) == ~(uint64_t)0) {
+            end += 64;
+        } else if (wh_tessera2_is_spare_(g, end)) {
+            end++;
+        } else {
+            break;
+        }
+    }
+    return (uint64_t)(end - chunk) << g.chunk_log2;
+}
+
+/* The numbers of classes in statistics: wh_stats has room for 64. Large ones count as runs. */
+WH_FN void wh_tessera2_stats(wh_tessera2_ref h, uint64_t i, uint64_t n, wh_stats *s) {
+    const wh_tessera2_core g = h.core;
+    uint64_t live = 0, used = 0, largest = 0;
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        const uint32_t chunk = (uint32_t)k;
+        const uint64_t tag = *wh_tessera2_tag_at_(g, chunk);
+        wh_tessera2_slab_view view;
+        if (wh_tessera2_view_slab_(g, chunk, &view)) {
+            const uint32_t c = wh_tessera2_tag_class(tag), count = wh_tessera2_live_(g, &view);
+            live += count;
+            used += (uint64_t)count * h.classes[c].slot_size;
+            if (c < g.n_small) {
+                wh_add_u64_relaxed(&s->classes[c].live, count);
+                wh_add_u64_relaxed(&s->classes[c].capacity, view.slots);
+            }
+            if (count < view.slots && wh_tessera2_bound(c) > largest) {
+                largest = wh_tessera2_bound(c);
+            }
+        } else if (wh_tessera2_kind(tag) == WH_TESSERA2_RUN) {
+            live++;
+            used += tag >> 32 << g.chunk_log2;
+        }
+        const uint64_t run_bytes = wh_tessera2_spare_run_at_(g, chunk);
+        largest = run_bytes > largest ? run_bytes : largest;
+    }
+    wh_add_u64_relaxed(&s->live_blocks, live);
+    if ((g.tracks & WH_TESSERA2_TRACKS_TOTALS) != 0) { /* what is not live has been given back */
+        wh_add_u64_relaxed(&s->frees, 0 - live);
+    }
+    wh_add_u64_relaxed(&s->used_bytes, used);
+    (void)wh_fetch_max_u64_relaxed(&s->largest_free, largest);
+    for (uint64_t k = i; k < g.n_shards; k += n) {
+        wh_add_u64_relaxed(&s->failed, wh_tessera2_shard_at_(g, (uint32_t)k)->failed);
+        wh_add_u64_relaxed(&s->bad_frees, wh_tessera2_shard_at_(g, (uint32_t)k)->bad_frees);
+    }
+    for (uint64_t k = i; k < g.n_small; k += n) {
+        s->classes[k].block_bytes = h.classes[k].slot_size;
+    }
+    if (i == 0) {
+        if ((g.tracks & WH_TESSERA2_TRACKS_PEAK) != 0) {
+            s->peak_bytes = wh_tessera2_header_(g)->peak;
+        }
+        if ((g.tracks & WH_TESSERA2_TRACKS_TOTALS) != 0) {
+            s->mallocs = wh_tessera2_header_(g)->mallocs;
+            wh_add_u64_relaxed(&s->frees, s->mallocs - WH_UNKNOWN); /* it was that before */
+        }
+        s->n_classes = g.n_small;
+    }
+}
+
+WH_FN void wh_tessera2_walk(wh_tessera2_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+    const wh_tessera2_core g = h.core;
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        const uint32_t chunk = (uint32_t)k;
+        const uint64_t tag = *wh_tessera2_tag_at_(g, chunk);
+        unsigned char *p = g.base + (k << g.chunk_log2);
+        wh_tessera2_slab_view view;
+        if (wh_tessera2_view_slab_(g, chunk, &view)) {
+            const uint64_t bytes = h.classes[wh_tessera2_tag_class(tag)].slot_size;
+            for (uint32_t slot = 0; slot < view.slots; slot++) {
+                if (wh_tessera2_is_live_(g, &view, slot)) {
+                    wh_walk_emit(sink, p + slot * bytes, bytes);
+                }
+            }
+        } else if (wh_tessera2_kind(tag) == WH_TESSERA2_RUN) {
+            wh_walk_emit(sink, p, tag >> 32 << g.chunk_log2);
+        }
+    }
+}
+
+/* A slab in use: I1, I3, I5, I6. Returns the number of the first one broken, or 0. */
+WH_FN uint32_t wh_tessera2_check_slab_(wh_tessera2_core g, const wh_tessera2_slab_view *view) {
+    const uint32_t n_words = wh_tessera2_words_for(view->slots),
+                   c = wh_tessera2_tag_class(view->tag);
+    const uint64_t *words = wh_tessera2_words_of_(g, view->slab);
+    uint32_t used = 0, any = 0;
+    for (uint32_t k = 1; k < wh_tessera2_tag_chunks(view->tag); k++) {
+        if (*wh_tessera2_tag_at_(g, view->slab + k) != view->tag + k * WH_TESSERA2_NEXT_TAG ||
+            wh_veb_contains(wh_tessera2_pool_(g), view->slab + k)) {
+            return 3;
+        }
+    }
+    for (uint32_t i = 0; i < n_words; i++) {
+        const uint64_t all = wh_tessera2_all_slots(view->slots, i),
+                       free = words[i] & WH_TESSERA2_SLOT_BITS;
+        used += free != all;
+        any |= free != 0;
+        if (words[i] >> WH_TESSERA2_WORD_SLOTS != c + 1 || (free & ~all) != 0) {
+            return 1;
+        }
+        for (uint32_t k = 0; k < WH_TESSERA2_WORD_SLOTS; k++) {
+            const uint32_t slot = i * WH_TESSERA2_WORD_SLOTS + k;
+            if ((free >> k & 1) != 0 && slot >= view->left && slot < view->end) {
+                return 1;
+            }
+        }
+    }
+    if (used == 0 ||
+        (n_words > 1 && *wh_tessera2_state_at_(g, view->slab) != WH_TESSERA2_EMPTY + used)) {
+        return 5;
+    }
+    const wh_veb list = wh_tessera2_partial_list_(g, c);
+    const uint32_t item = wh_tessera2_item(g.stride, view->slab);
+    return any && (!wh_veb_contains(list, item) || !wh_veb_check(list, item >> 6)) ? 6 : 0;
+}
+
+/* A chunk: in the pool (I2), of a run, or of a slab. */
+WH_FN uint32_t wh_tessera2_check_chunk_(wh_tessera2_core g, uint32_t chunk) {
+    const uint64_t tag = *wh_tessera2_tag_at_(g, chunk);
+    const uint32_t kind = wh_tessera2_kind(tag);
+    wh_tessera2_slab_view view;
+    if (wh_veb_contains(wh_tessera2_pool_(g), chunk)) {
+        const uint64_t *words = wh_tessera2_words_of_(g, chunk);
+        uint64_t any = 0;
+        for (uint32_t w = 0; w < g.words_of_chunk; w++) {
+            any |= words[w];
+        }
+        return any != 0 || *wh_tessera2_state_at_(g, chunk) != WH_TESSERA2_EMPTY ||
+                       kind == WH_TESSERA2_RUN
+                   ? 2
+                   : 0;
+    }
+    if (wh_tessera2_view_slab_(g, chunk, &view)) {
+        return wh_tessera2_check_slab_(g, &view);
+    }
+    if (kind == WH_TESSERA2_RUN) {
+        for (uint64_t k = 1; k < tag >> 32; k++) {
+            if (*wh_tessera2_tag_at_(g, (uint32_t)(chunk + k)) != WH_TESSERA2_INNER ||
+                wh_veb_contains(wh_tessera2_pool_(g), chunk + k)) {
+                return 3;
+            }
+        }
+        return 0;
+    }
+    if (kind == WH_TESSERA2_INNER) { /* behind another chunk of its run */
+        const uint32_t before =
+            chunk == 0 ? WH_TESSERA2_FREE : wh_tessera2_kind(*wh_tessera2_tag_at_(g, chunk - 1));
+        return (before != WH_TESSERA2_RUN && before != WH_TESSERA2_INNER) ||
+                       wh_veb_contains(wh_tessera2_pool_(g), chunk - 1)
+                   ? 1
+                   : 0;
+    }
+    if (kind == WH_TESSERA2_SLAB) { /* inside one */
+        const uint32_t at = wh_tessera2_tag_at(tag), base = chunk >= at ? chunk - at : 0;
+        return *wh_tessera2_tag_at_(g, base) + at * WH_TESSERA2_NEXT_TAG != tag ||
+                       wh_veb_contains(wh_tessera2_pool_(g), base)
+                   ? 1
+                   : 0;
+    }
+    return 1; /* nobody's */
+}
+
+WH_FN void wh_tessera2_check(wh_tessera2_ref h, uint64_t i, uint64_t n, wh_report *r) {
+    const wh_tessera2_core g = h.core;
+    const uint64_t pool = wh_veb_words(g.n_chunks);
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        const uint32_t broken = wh_tessera2_check_chunk_(g, (uint32_t)k);
+        if (broken != 0) {
+            wh_report_error(r, broken, k);
+        }
+    }
+    for (uint64_t k = i; k < pool + (uint64_t)g.list_words * wh_tessera2_n_classes(g); k += n) {
+        const wh_veb t = k < pool
+                             ? wh_tessera2_pool_(g)
+                             : wh_tessera2_partial_list_(g, (uint32_t)((k - pool) / g.list_words));
+        const uint64_t word = k < pool ? k : (k - pool) % g.list_words;
+        if (!wh_veb_check(t, word)) {
+            wh_report_error(r, 6, k);
+        }
+    }
+    for (uint64_t k = i; k < g.n_shards; k += n) {
+        const wh_tessera2_shard *shard = wh_tessera2_shard_at_(g, (uint32_t)k);
+        if (shard->takes_begun != shard->takes_done) {
+            wh_report_error(r, 7, k);
+        }
+    }
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

@@ -1,0 +1,368 @@
+/* alloc/tessera2/layout.h: how a heap lies in memory: its structures, which lane writes their
+ * fields, and where a shard's home chunks are. This file may change: it is no part of the API.
+ *
+ *   memory  | header | shards, cursors | tags | states | pool | partial lists | words | chunks |
+ *
+ * Everything before the chunks is metadata: no user block shares a line with it.
+ *
+ *   chunk    16 KiB; memory changes hands between classes and runs by the chunk
+ *   pool     the free chunks (core/veb.h): claimed by cas, inserted by the owner of a slab or run
+ *   slab     chunks in a row, in one word of the pool, split into slots of one class
+ *   slot     what malloc returns for up to one chunk, and for some sizes above
+ *   word     the free slots of (a part of) a slab, and its class (slab.h)
+ *   state    of a slab of several words: words that are not empty (slab.h)
+ *   tag      of a chunk: class and number of its slab (tag.h)
+ *   span     slabs in a row whose slots a cursor hands out in order (cursor.h)
+ *   cursor   a span for each small class and shard; and hints: words that have had free slots
+ *   shard    the cursors and counts of an SM, or of a few that share them
+ *   list     of a class: the partial slabs (core/veb.h), as slab.h I6 says
+ *   run      chunks in a row, for a request of more than one chunk (runs.h)
+ *   home     where a shard's own claims from the pool begin: words of the pool that are its own
+ *
+ * A hint is relaxed and may be stale: it says where to look first, and nobody trusts it.
+ *
+ * Check   tests/unit/tessera2_layout.c
+ */
+#ifndef WH_ALLOC_TESSERA2_LAYOUT_H
+#define WH_ALLOC_TESSERA2_LAYOUT_H
+
+#include "warpheap/core/size_class.h"
+#include "warpheap/core/veb.h"
+#include "warpheap/detail/alloc/contract.h"
+#include "warpheap/detail/alloc/tessera2/options.h"
+#include "warpheap/detail/alloc/tessera2/tag.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+#define WH_TESSERA2_HINTS 6u
+#define WH_TESSERA2_POOL_SPREAD 4u /* each SM works on a word of the pool of its own */
+
+/* A sector of memory: who loads the span has the hints. cursor.h says which lane changes span.
+ * hints: 1 + 32 * first chunk of a slab + word of it, or 0; stores, relaxed, of any lane. */
+typedef struct wh_tessera2_cursor {
+    WH_ALIGNAS(32) uint64_t span;
+    uint32_t hints[WH_TESSERA2_HINTS];
+} wh_tessera2_cursor;
+
+/* takes_begun: add before a take, takes_done: add, release, after it (steps.h P4). events: add,
+ * behind the return of chunks. failed, bad_frees: add, relaxed. home_next: a hint; add, store. */
+typedef struct wh_tessera2_shard {
+    uint32_t takes_begun; /* takes that have begun */
+    uint32_t takes_done;  /* ... and are done */
+    uint32_t events;      /* times that chunks have come back to the pool */
+    uint32_t home_next;   /* home chunks below this one have been asked for */
+    uint64_t failed;
+    uint64_t bad_frees;
+    wh_tessera2_cursor cursors[WH_TESSERA2_CLASSES];
+} wh_tessera2_shard;
+
+#define WH_TESSERA2_TRACKS_PEAK 1u   /* the option track_peak */
+#define WH_TESSERA2_TRACKS_TOTALS 2u /* the option track_totals */
+
+/* What every step needs: part of the handle, and a copy in the header for slow paths. */
+typedef struct wh_tessera2_core {
+    unsigned char *meta;
+    unsigned char *base; /* the first chunk */
+    uint64_t *pool;
+    uint64_t *partial_lists;
+    uint64_t *words;
+    uint32_t n_chunks;
+    uint32_t list_words;  /* of the list of a class */
+    uint32_t stride;      /* see item */
+    uint32_t home_chunks; /* of each shard, a multiple of 64; may be 0 */
+    uint8_t n_shards;
+    uint8_t tracks; /* WH_TESSERA2_TRACKS_*: all calls of malloc take the slow way, and count */
+    uint8_t chunk_log2;
+    uint8_t n_small; /* small classes */
+    uint8_t words_of_chunk;
+    uint8_t has_large;     /* classes of slots of more than a chunk */
+    uint8_t max_slab_log2; /* chunks of a small class's slab */
+    uint8_t max_span_log2; /* chunks of a span */
+} wh_tessera2_core;
+
+/* oom.h says which lane changes the oom fields and search_lock, runs.h those of runs; init stores
+ * the tables, which stay.
+ *
+ * used, peak, mallocs, with track_peak or track_totals: malloc adds, relaxed, after it has its
+ * blocks, and free subtracts after it has given them back. peak: fetch_max of what the adds made of
+ * used. mallocs: blocks given; those that are not live have been freed. */
+typedef struct wh_tessera2_header {
+    wh_tessera2_class classes[WH_TESSERA2_CLASSES];
+    uint64_t slab_tags[WH_TESSERA2_CLASSES]; /* of the first chunk, less the shard */
+    uint64_t oom_answered[64]; /* requests to which the last search answered: nothing */
+    uint64_t oom_classes;      /* a hint: classes of requests that ask, a bit each */
+    uint64_t oom_tickets;      /* requests that wanted to know */
+    uint64_t run_verdict;      /* events << 24 | chunks asked for */
+    uint32_t search_lock;
+    uint32_t run_lock;
+    uint32_t run_next; /* a hint: chunks from the back of the heap that runs have been given */
+    uint32_t run_news; /* times that cursors have been closed for a run */
+    uint64_t used;     /* with track_peak: usable bytes of live blocks */
+    uint64_t peak;     /* ... and the most that it has been */
+    uint64_t mallocs;  /* with track_totals: blocks that malloc has given */
+    uint64_t padding[2];
+    WH_ALIGNAS(64) wh_tessera2_core core; /* for the slow paths */
+} wh_tessera2_header;
+
+typedef struct wh_tessera2_ref {
+    unsigned char *base;
+    uint64_t bytes; /* of all chunks */
+    uint64_t *tags;
+    uint64_t *words;
+    wh_tessera2_shard *shards;
+    const wh_tessera2_class *classes;
+    uint32_t max_slot;    /* largest request of a small class: a chunk */
+    uint32_t shard_scale; /* shard = SM * shard_scale >> 16 */
+    uint32_t last_shard;
+    uint32_t chunk_log2; /* as in core, but a whole word, which is an operand without a load */
+    uint32_t words_of_chunk;
+    uint32_t tracks;     /* as in core */
+    uint64_t warp_slabs; /* classes whose slab is a full warp's, a bit each */
+    wh_tessera2_core core;
+} wh_tessera2_ref;
+
+WH_FN wh_tessera2_header *wh_tessera2_header_(wh_tessera2_core g) {
+    return (wh_tessera2_header *)(void *)g.meta;
+}
+WH_FN const wh_tessera2_core *wh_tessera2_core_of_(wh_tessera2_ref h) {
+    return &wh_tessera2_header_(h.core)->core;
+}
+/* The header that g is part of, without a look at `meta`. */
+WH_FN const wh_tessera2_header *wh_tessera2_header_of_(const wh_tessera2_core *g) {
+    const unsigned char *core = (const unsigned char *)g;
+    return (const wh_tessera2_header *)(const void *)(core - offsetof(wh_tessera2_header, core));
+}
+WH_FN wh_tessera2_shard *wh_tessera2_nth_shard_(void *shards, uint32_t shard) {
+    unsigned char *const first = (unsigned char *)shards; /* an index takes an instruction more */
+    return (wh_tessera2_shard *)(void *)(first + wh_mul_wide_u32(shard, sizeof(wh_tessera2_shard)));
+}
+WH_FN wh_tessera2_shard *wh_tessera2_shard_at_(wh_tessera2_core g, uint32_t shard) {
+    wh_assert_internal(shard <= g.n_shards);
+    return wh_tessera2_nth_shard_(g.meta + sizeof(wh_tessera2_header), shard);
+}
+WH_FN wh_tessera2_cursor *wh_tessera2_cursor_at_(wh_tessera2_core g, uint32_t shard, uint32_t c) {
+    wh_assert_internal(shard < g.n_shards && c < WH_TESSERA2_CLASSES);
+    return &wh_tessera2_shard_at_(g, shard)->cursors[c];
+}
+WH_FN uint64_t *wh_tessera2_tag_at_(wh_tessera2_core g, uint32_t chunk) {
+    wh_assert_internal(chunk <= g.n_chunks);
+    return (uint64_t *)(void *)wh_tessera2_shard_at_(g, g.n_shards) + chunk;
+}
+WH_FN uint32_t *wh_tessera2_state_at_(wh_tessera2_core g, uint32_t chunk) {
+    wh_assert_internal(chunk < g.n_chunks);
+    return (uint32_t *)(void *)wh_tessera2_tag_at_(g, g.n_chunks) + chunk;
+}
+WH_FN wh_veb wh_tessera2_pool_(wh_tessera2_core g) {
+    return wh_veb_make_spread(g.pool, g.n_chunks, WH_TESSERA2_POOL_SPREAD);
+}
+WH_FN uint64_t *wh_tessera2_words_of_(wh_tessera2_core g, uint32_t slab) {
+    wh_assert_internal(slab < g.n_chunks);
+    return g.words + wh_mul_wide_u32(slab, g.words_of_chunk);
+}
+
+/* Items of a list: slab s is item s % 64 * stride + s / 64, so that slabs that lie side by side do
+ * not share a line of it. */
+WH_HD uint32_t wh_tessera2_stride(uint32_t n_chunks) {
+    return (n_chunks + 63) >> 6;
+}
+WH_HD uint32_t wh_tessera2_item(uint32_t stride, uint32_t slab) {
+    wh_assert_internal(slab >> 6 < stride);
+    return (slab & 63) * stride + (slab >> 6);
+}
+WH_HD uint32_t wh_tessera2_slab_of(uint32_t stride, uint32_t item) {
+    wh_assert_internal(item < stride << 6);
+    return item % stride << 6 | item / stride;
+}
+WH_HD uint32_t wh_tessera2_n_classes(wh_tessera2_core g) {
+    return g.has_large ? WH_TESSERA2_ALL : g.n_small;
+}
+/* Slabs of class c that have free slots (slab.h I6). */
+WH_FN wh_veb wh_tessera2_partial_list_(wh_tessera2_core g, uint32_t c) {
+    wh_assert_internal(c < wh_tessera2_n_classes(g));
+    return wh_veb_make(g.partial_lists + (uint64_t)c * g.list_words, (uint64_t)g.stride << 6);
+}
+
+/* x modulo home_chunks is where the shard's home chunk x lies: in words of the pool that are its
+ * own, since atomics of all SMs on one word take turns; the words of all shards side by side, so
+ * that the used part of the heap stays dense. */
+WH_HD uint32_t wh_tessera2_home(wh_tessera2_core g, uint32_t shard, uint32_t x) {
+    wh_assert_internal(shard < g.n_shards && x < g.home_chunks);
+    return ((x >> 6) * g.n_shards + shard) << 6 | (x & 63);
+}
+
+/* Bytes of metadata for n chunks, up to the first chunk's alignment. */
+WH_FN_HOST uint64_t wh_tessera2_pool_offset_(uint64_t n, uint32_t n_shards) {
+    return wh_round_up(
+        sizeof(wh_tessera2_header) + n_shards * sizeof(wh_tessera2_shard) + n * 8 + n * 4, 8);
+}
+/* Memory of the pool and the lists, in words. */
+WH_HD uint64_t wh_tessera2_tree_words_(uint64_t n, uint32_t n_classes) {
+    return (wh_veb_words(n) << WH_TESSERA2_POOL_SPREAD) +
+           n_classes * wh_veb_words((uint64_t)wh_tessera2_stride((uint32_t)n) << 6);
+}
+#define WH_TESSERA2_LEAST_LARGE 2048u /* chunks of a heap that has large classes: 32 MiB */
+WH_HD uint32_t wh_tessera2_classes_for_(uint64_t n, uint32_t chunk_log2) {
+    return chunk_log2 == WH_TESSERA2_CHUNK_LOG2 && n >= WH_TESSERA2_LEAST_LARGE
+               ? WH_TESSERA2_ALL
+               : wh_tessera2_class_of(1u << chunk_log2) + 1;
+}
+WH_FN_HOST uint64_t wh_tessera2_metadata_(uint64_t n, uint32_t n_shards, uint32_t chunk_log2) {
+    return wh_tessera2_pool_offset_(n, n_shards) +
+           wh_tessera2_tree_words_(n, wh_tessera2_classes_for_(n, chunk_log2)) * 8 +
+           n * wh_tessera2_words_of_chunk(chunk_log2) * 8;
+}
+
+#define WH_TESSERA2_CHUNKS_PER_SHARD 256u
+#define WH_TESSERA2_MAX_SHARDS 255u
+
+WH_FN_HOST uint32_t wh_tessera2_n_shards_(uint64_t n_chunks, const wh_tessera2_options *o,
+                                          uint32_t n_sms) {
+    uint64_t n = o->shards != 0 ? o->shards : n_chunks / WH_TESSERA2_CHUNKS_PER_SHARD;
+    n = n < n_sms ? n : n_sms;
+    n = n < WH_TESSERA2_MAX_SHARDS ? n : WH_TESSERA2_MAX_SHARDS;
+    return n == 0 ? 1 : (uint32_t)n;
+}
+
+/* As many chunks as fit in *n_chunks bytes, behind their metadata and the first one's alignment: to
+ * *n_chunks. Returns the offset of the first one. */
+WH_FN_HOST uint64_t wh_tessera2_fit_chunks_(const unsigned char *memory,
+                                            const wh_tessera2_options *o, uint32_t n_sms,
+                                            uint32_t chunk_log2, uint64_t *n_chunks) {
+    const uint64_t bytes = *n_chunks, chunk = (uint64_t)1 << chunk_log2;
+    const uint64_t address = (uint64_t)(uintptr_t)memory;
+    uint64_t n = bytes >> chunk_log2;
+    n = n < WH_TESSERA2_MAX_CHUNKS ? n : WH_TESSERA2_MAX_CHUNKS;
+    for (;; n--) {
+        const uint64_t end =
+            address + wh_tessera2_metadata_(n, wh_tessera2_n_shards_(n, o, n_sms), chunk_log2);
+        /* With memory NULL any alignment may come. */
+        const uint64_t first = memory != NULL ? wh_round_up(end, chunk) - address : end + chunk - 1;
+        if (first + (n << chunk_log2) <= bytes) {
+            *n_chunks = n;
+            return first;
+        }
+        const uint64_t over = (first + (n << chunk_log2) - bytes) >> (chunk_log2 + 1);
+        n -= over < n ? over : 0; /* a good part of the way at once */
+    }
+}
+
+/* Where the parts of the metadata lie, and what follows from the number of chunks. */
+WH_FN_HOST void wh_tessera2_plan_core_(wh_tessera2_core *g, uint32_t n, uint32_t n_shards,
+                                       uint32_t chunk_log2) {
+    const uint32_t n_classes = wh_tessera2_classes_for_(n, chunk_log2);
+    g->n_chunks = n;
+    g->n_shards = (uint8_t)n_shards;
+    g->chunk_log2 = (uint8_t)chunk_log2;
+    g->has_large = n_classes == WH_TESSERA2_ALL;
+    g->n_small = (uint8_t)(wh_tessera2_class_of(1u << chunk_log2) + 1);
+    g->words_of_chunk = (uint8_t)wh_tessera2_words_of_chunk(chunk_log2);
+    g->stride = wh_tessera2_stride(n);
+    g->list_words = (uint32_t)wh_veb_words((uint64_t)g->stride << 6);
+    g->home_chunks = (n >> 6) / n_shards << 6;
+    g->max_slab_log2 = WH_TESSERA2_MAX_SLAB_LOG2;
+    while (g->max_slab_log2 > 0 && (uint64_t)64 << g->max_slab_log2 > n) {
+        g->max_slab_log2--;
+    }
+    const uint32_t share = n / (n_shards * 32);
+    g->max_span_log2 = (uint8_t)wh_log2_floor(share < 2 ? 1 : share < 64 ? share : 64);
+    g->pool = (uint64_t *)(void *)(g->meta + wh_tessera2_pool_offset_(n, n_shards));
+    g->partial_lists = g->pool + (wh_veb_words(n) << WH_TESSERA2_POOL_SPREAD);
+    g->words = g->pool + wh_tessera2_tree_words_(n, n_classes);
+}
+
+WH_FN_HOST wh_status wh_tessera2_plan(wh_tessera2_ref *h, wh_plan *plan, unsigned char *memory,
+                                      uint64_t bytes, const void *options, uint32_t n_sms) {
+    const wh_tessera2_options *o = (const wh_tessera2_options *)options;
+    const uint64_t chunk =
+        o->chunk_bytes != 0 ? o->chunk_bytes : (uint64_t)1 << WH_TESSERA2_CHUNK_LOG2;
+    if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
+        return WH_BAD_ARGUMENT;
+    }
+    const uint32_t chunk_log2 = wh_log2_floor(chunk);
+    plan->min_bytes =
+        wh_tessera2_metadata_(1, wh_tessera2_n_shards_(1, o, n_sms), chunk_log2) + 2 * chunk;
+    plan->init_items = 1;
+    plan->metadata_bytes = bytes;
+    if (bytes < plan->min_bytes) {
+        return WH_HEAP_TOO_SMALL;
+    }
+    uint64_t n = bytes;
+    const uint64_t first = wh_tessera2_fit_chunks_(memory, o, n_sms, chunk_log2, &n);
+    const uint32_t n_shards = wh_tessera2_n_shards_(n, o, n_sms);
+    plan->metadata_bytes = bytes - (n << chunk_log2);
+    plan->init_items = wh_tessera2_tree_words_(n, wh_tessera2_classes_for_(n, chunk_log2)) + n;
+    h->core.meta = memory;
+    h->core.base = memory + first;
+    h->core.tracks = (uint8_t)((o->track_peak != 0 ? WH_TESSERA2_TRACKS_PEAK : 0) |
+                               (o->track_totals != 0 ? WH_TESSERA2_TRACKS_TOTALS : 0));
+    wh_tessera2_plan_core_(&h->core, (uint32_t)n, n_shards, chunk_log2);
+    h->base = h->core.base;
+    h->bytes = n << chunk_log2;
+    h->classes = (const wh_tessera2_class *)(const void *)memory;
+    h->shards = (wh_tessera2_shard *)(void *)(memory + sizeof(wh_tessera2_header));
+    h->tags = (uint64_t *)(void *)(h->shards + n_shards);
+    h->words = h->core.words;
+    h->tracks = h->core.tracks;
+    h->max_slot = (uint32_t)chunk;
+    h->last_shard = n_shards - 1;
+    h->chunk_log2 = chunk_log2;
+    h->words_of_chunk = h->core.words_of_chunk;
+    h->shard_scale = (uint32_t)(((uint64_t)n_shards << 16) / n_sms);
+    h->warp_slabs = 0;
+    for (uint32_t c = 0; c < h->core.n_small; c++) {
+        const wh_tessera2_class cls = wh_tessera2_make_class(c, chunk_log2, h->core.max_slab_log2);
+        const int exact = cls.slots == WH_WARP_SIZE && wh_is_pow2(cls.slot_size);
+        h->warp_slabs |= exact && h->core.home_chunks != 0 ? (uint64_t)1 << c : 0;
+    }
+    return WH_OK;
+}
+
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_tessera2_layout(void) {
+    const uint64_t parts[] = {
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_ref, field),
+        sizeof(wh_tessera2_ref),
+        WH_F_(base) WH_F_(bytes) WH_F_(tags) WH_F_(words) WH_F_(shards) WH_F_(classes)
+        WH_F_(max_slot) WH_F_(shard_scale) WH_F_(last_shard) WH_F_(chunk_log2)
+        WH_F_(words_of_chunk) WH_F_(tracks) WH_F_(warp_slabs) WH_F_(core)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_core, field),
+        sizeof(wh_tessera2_core),
+        WH_F_(meta) WH_F_(base) WH_F_(pool) WH_F_(partial_lists) WH_F_(words) WH_F_(n_chunks)
+        WH_F_(list_words) WH_F_(stride) WH_F_(home_chunks) WH_F_(n_shards) WH_F_(tracks)
+        WH_F_(chunk_log2) WH_F_(n_small) WH_F_(words_of_chunk) WH_F_(has_large)
+        WH_F_(max_slab_log2) WH_F_(max_span_log2)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_header, field),
+        sizeof(wh_tessera2_header),
+        WH_F_(classes) WH_F_(slab_tags) WH_F_(oom_answered) WH_F_(oom_classes) WH_F_(oom_tickets)
+        WH_F_(run_verdict) WH_F_(search_lock) WH_F_(run_lock) WH_F_(run_next) WH_F_(run_news)
+        WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(core)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_shard, field),
+        sizeof(wh_tessera2_shard),
+        WH_F_(takes_begun) WH_F_(takes_done) WH_F_(events) WH_F_(home_next) WH_F_(failed)
+        WH_F_(bad_frees) WH_F_(cursors)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_cursor, field),
+        sizeof(wh_tessera2_cursor), WH_F_(span) WH_F_(hints)
+#undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_class, field),
+        sizeof(wh_tessera2_class), WH_F_(slots) WH_F_(by_slots) WH_F_(slot_size) WH_F_(chunks)
+#undef WH_F_
+        WH_TESSERA2_CLASSES, WH_TESSERA2_SMALL, WH_TESSERA2_ALL, WH_TESSERA2_NO_CLASS, WH_TESSERA2_MAX_SLAB_LOG2, WH_TESSERA2_WORD_SLOTS,
+        WH_TESSERA2_POOL_SPREAD, WH_TESSERA2_POSITION, WH_TESSERA2_EMPTY, WH_TESSERA2_RETIRING, WH_TESSERA2_FREE, WH_TESSERA2_SLAB, WH_TESSERA2_RUN,
+        WH_TESSERA2_INNER, WH_TESSERA2_LEAST_LARGE, WH_TESSERA2_TRACKS_PEAK, WH_TESSERA2_TRACKS_TOTALS,
+        /* One word of each packed kind: where its fields lie. */
+        wh_tessera2_with_shard(wh_tessera2_slab_tag(1, 2, 48), 3), wh_tessera2_word_of(5), wh_tessera2_span(1, 2, 3), WH_TESSERA2_NEXT_TAG,
+    };
+    return wh_layout_hash("tessera2", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

@@ -1,0 +1,235 @@
+/* alloc/tessera2/oom.h: exact out-of-memory: whether there is anything at all for requests that
+ * have found nothing. This file may change: it is no part of the API.
+ *
+ * search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others look
+ *         at it, relaxed, and begin no takes meanwhile, but for those that had looked before, and
+ *         for lanes that return an empty slab
+ * oom_tickets   requests that wanted to know: fetch_add acq_rel, which gives each its number
+ * oom_classes   a hint, of which classes they were: or, relaxed, before that; the searcher: and
+ * oom_answered  per class: requests below this number have been answered: nothing. Stored, release,
+ *         by the searcher
+ *
+ * X1      NULL only if one warp, which has search_lock, has seen, in this order, (1) that
+ *         takes_begun = takes_done, (2) that every cursor is settled: it has no slots, and nobody
+ *         refills it, (3) that no slab on the class's list has a free slot, (4) that the pool is
+ *         empty on its lowest level, and (5) that takes_begun is as before. Between (1) and (5) no
+ *         take was under way, so all slabs with free slots were on their lists (slab.h I6) and all
+ *         free chunks in the pool. What was free for the class at (2) was still free at (3) and
+ *         (4), unless another request took it
+ * X3      an answer holds for all that had asked before its search began, whatever has been freed
+ *         since: at one moment of their calls there was nothing for them. A search looks at the
+ *         classes of all that had asked, so one answers all that wait
+ *
+ * P8      a request gets its number behind the caller's last free (and those of the lanes that it
+ *         asks with: a sync), acq_rel -> the search reads oom_tickets by an atomic, acq_rel, before
+ *         it looks at anything (its other lanes: a sync). So it sees what a request with a lower
+ *         number has freed. Its answer, store release -> the lane that asks, acquire
+ *
+ * Progress  the search waits for takes under way, which end by themselves, a bounded number of
+ *         times, so it ends. New takes do not begin meanwhile, but those that make memory free. So
+ *         a lane that asks is told NULL by the search after the one under way, or finds something,
+ *         or others have taken something
+ * Check   tests/fault/tessera2.c (X1, X3, P8)
+ */
+#ifndef WH_ALLOC_TESSERA2_OOM_H
+#define WH_ALLOC_TESSERA2_OOM_H
+
+#include "warpheap/detail/alloc/tessera2/cursor.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* X1 (2). All lanes of mask, four cursors each at a time. */
+WH_FN int wh_tessera2_all_settled_(wh_tessera2_core g, wh_mask mask) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    const uint32_t n = g.n_shards * WH_TESSERA2_CLASSES, lanes = wh_popc32(mask);
+    uint32_t left = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = wh_mask_rank(mask); first < n && left == 0; first += 4 * lanes) {
+        for (uint32_t k = 0; k < 4; k++) {
+            const uint32_t j = first + k * lanes < n ? first + k * lanes : first;
+            left |= !wh_tessera2_is_settled(wh_load_u64_relaxed(
+                &wh_tessera2_cursor_at_(g, j / WH_TESSERA2_CLASSES, j % WH_TESSERA2_CLASSES)
+                     ->span));
+        }
+    }
+    wh_fence(); /* what is read next is read later */
+    return wh_all(mask, left == 0);
+}
+
+#define WH_TESSERA2_EVENTS 0u /* in the pool */
+#define WH_TESSERA2_TAKES_DONE 1u
+#define WH_TESSERA2_TAKES_BEGUN 2u
+
+/* The caller's part of the sum of these over all shards. All lanes of mask. */
+WH_FN uint64_t wh_tessera2_part_(wh_tessera2_core g, wh_mask mask, uint32_t what) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask) && what <= WH_TESSERA2_TAKES_BEGUN);
+    const uint32_t lanes = wh_popc32(mask);
+    uint64_t sum = 0;
+    WH_NO_UNROLL
+    for (uint32_t i = wh_mask_rank(mask); i < g.n_shards; i += lanes) {
+        const wh_tessera2_shard *shard = wh_tessera2_shard_at_(g, i);
+        sum += wh_load_u32_relaxed(what == WH_TESSERA2_EVENTS       ? &shard->events
+                                   : what == WH_TESSERA2_TAKES_DONE ? &shard->takes_done
+                                                                    : &shard->takes_begun);
+    }
+    wh_fence();
+    return sum;
+}
+
+/* The sum of all lanes' parts, 40 bits of it. All lanes of mask. */
+WH_FN uint64_t wh_tessera2_total_(wh_mask mask, uint64_t part) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    const uint64_t low = wh_reduce_add_u32(mask, wh_low_u32(part) & 0xfffff);
+    const uint64_t high = wh_reduce_add_u32(mask, (uint32_t)(part >> 20));
+    return ((high << 20) + low) & 0xffffffffff;
+}
+
+/* The or of all lanes' values. All lanes of mask. */
+WH_FN uint64_t wh_tessera2_or_all_(wh_mask mask, uint64_t v) {
+    const uint32_t high = wh_reduce_or_u32(mask, wh_high_u32(v));
+    return (uint64_t)high << 32 | wh_reduce_or_u32(mask, wh_low_u32(v));
+}
+
+/* X1 (3): whether a slab on the list of class c has a free slot. All lanes of mask, a word of the
+ * list each at a time. */
+WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask, uint32_t c) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    const wh_tessera2_core g = *ref;
+    const wh_veb list = wh_tessera2_partial_list_(g, c);
+    const uint32_t n_words = wh_tessera2_words_for(wh_tessera2_header_of_(ref)->classes[c].slots);
+    const uint32_t n = g.stride, lanes = wh_popc32(mask);
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < n; first += lanes) {
+        const uint32_t w = first + wh_mask_rank(mask);
+        uint64_t items = w < n ? wh_load_u64_relaxed(wh_veb_word(list, w)) : 0;
+        uint64_t free = 0;
+        WH_NO_UNROLL
+        for (; items != 0 && free == 0; items &= items - 1) {
+            const uint64_t *words =
+                wh_tessera2_words_of_(g, wh_tessera2_slab_of(g.stride, w << 6 | wh_ctz64(items)));
+            WH_NO_UNROLL
+            for (uint32_t i = 0; i < n_words; i++) {
+                free |= wh_tessera2_free_slots(wh_load_u64_relaxed(&words[i]), c);
+            }
+        }
+        if (wh_any(mask, WH_PLANT(tessera2_x1_words, free != 0, 0))) {
+            return 1;
+        }
+    }
+    wh_fence();
+    return 0;
+}
+
+#define WH_TESSERA2_NO_NUMBER                                          \
+    UINT64_MAX /* of a request that has none yet: no answer is younger \
+                */
+#define WH_TESSERA2_QUIET_TRIES 32u
+
+/* X1, X3: a search for all that have asked, by all lanes of mask, of whose own requests these are
+ * the classes (the hint may have lost them); the leader has search_lock. */
+WH_FN_SLOW void wh_tessera2_search_(const wh_tessera2_core *g, wh_mask mask, uint64_t own_classes) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    wh_assert_expensive(wh_lane_id() != wh_mask_leader(mask) ||
+                        wh_tessera2_is_locked_(&wh_tessera2_header_(*g)->search_lock));
+    wh_tessera2_header *header = wh_tessera2_header_(*g);
+    const uint32_t leader = wh_mask_leader(mask);
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_QUIET_TRIES; tries++) {
+        uint64_t tickets = 0;
+        if (wh_lane_id() == leader) {
+            tickets = WH_PLANT(tessera2_p8_search, wh_fetch_add_u64_acq_rel,
+                               wh_fetch_add_u64_relaxed)(&header->oom_tickets, 0); /* P8 */
+        }
+        tickets = wh_shfl_u64(mask, tickets, leader);
+        WH_PLANT(tessera2_p8_told, wh_syncwarp(mask), (void)0); /* P8: all lanes see it */
+        const uint64_t done = wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_DONE);
+        const uint64_t begun = wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_BEGUN);
+        if (WH_PLANT(tessera2_x1_quiet,
+                     wh_tessera2_total_(mask, done) != wh_tessera2_total_(mask, begun), 0)) {
+            wh_backoff(tries); /* X1 (1) */
+            continue;
+        }
+        if (!WH_PLANT(tessera2_x1_settled, wh_tessera2_all_settled_(*g, mask), 1)) { /* (2) */
+            return;
+        }
+        const uint64_t classes =
+            own_classes | wh_shfl_u64(mask, wh_load_u64_relaxed(&header->oom_classes), leader);
+        uint64_t none = classes;
+        WH_NO_UNROLL
+        for (uint64_t rest = classes; rest != 0; rest &= rest - 1) { /* (3) */
+            if (wh_tessera2_class_has_(g, mask, wh_ctz64(rest))) {
+                none &= ~(rest & (0 - rest));
+            }
+        }
+        if (wh_tessera2_holds_(wh_tessera2_pool_(*g), mask)) { /* (4) */
+            return;
+        }
+        if (!WH_PLANT(tessera2_x1_same,
+                      wh_all(mask, wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_BEGUN) == begun),
+                      1)) { /* (5) */
+            continue;
+        }
+        const uint64_t answers =
+            WH_PLANT(tessera2_x3, tickets, wh_load_u64_relaxed(&header->oom_tickets));
+        WH_NO_UNROLL
+        for (uint32_t c = wh_mask_rank(mask); c < 64; c += wh_popc32(mask)) {
+            if ((none >> c & 1) != 0) {
+                wh_store_u64_release(&header->oom_answered[c], answers); /* P8 */
+            }
+        }
+        if (wh_lane_id() == leader) {
+            (void)wh_fetch_and_u64_relaxed(&header->oom_classes, ~none);
+        }
+        return;
+    }
+}
+
+/* For lanes of mask, of which those with `asks` have found nothing of class c: DONE if there is
+ * nothing, LOOK if they should look again, NONE while another warp searches for all: who waits for
+ * that looks at little, since it is in the way of the search. *number: the request's, or NO_NUMBER.
+ */
+WH_FN_SLOW uint32_t wh_tessera2_none_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard,
+                                      uint32_t c, int asks, uint64_t *number) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    wh_tessera2_header *header = wh_tessera2_header_(*g);
+    const uint32_t leader = wh_mask_leader(mask);
+    const int leads = wh_lane_id() == leader;
+    if (wh_any(mask, asks && *number == WH_TESSERA2_NO_NUMBER)) {
+        WH_PLANT(tessera2_p8_lanes, wh_syncwarp(mask), (void)0); /* P8: what any of them freed */
+        if (asks) {
+            (void)wh_fetch_or_u64_relaxed(&header->oom_classes, (uint64_t)1 << c);
+        }
+        wh_syncwarp(mask);
+        uint64_t next = 0;
+        if (leads) {
+            next = WH_PLANT(tessera2_p8_ask, wh_fetch_add_u64_acq_rel,
+                            wh_fetch_add_u64_relaxed)(&header->oom_tickets, 1); /* P8 */
+        }
+        next = wh_shfl_u64(mask, next, leader);
+        *number = asks && *number == WH_TESSERA2_NO_NUMBER ? next : *number;
+    }
+    int known = asks && wh_load_u64_acquire(&header->oom_answered[c]) > *number;
+    if (!wh_any(mask, asks && !known)) {
+        return WH_TESSERA2_DONE;
+    }
+    const int locked = leads && wh_load_u32_relaxed(&header->search_lock) == 0 &&
+                       wh_exchange_u32_acquire(&header->search_lock, 1) == 0;
+    if (!wh_any(mask, locked)) {
+        return known ? WH_TESSERA2_DONE : WH_TESSERA2_NONE;
+    }
+    if (!wh_tessera2_holds_(wh_tessera2_pool_(*g), mask) &&
+        !wh_tessera2_close_all_(g, mask, shard)) {
+        wh_tessera2_search_(g, mask,
+                            wh_tessera2_or_all_(mask, (uint64_t)(asks && !known) << (c & 63)));
+    }
+    wh_syncwarp(mask);
+    if (leads) {
+        wh_store_u32_release(&header->search_lock, 0);
+    }
+    known = known || (asks && wh_load_u64_acquire(&header->oom_answered[c]) > *number);
+    return known ? WH_TESSERA2_DONE : WH_TESSERA2_LOOK;
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

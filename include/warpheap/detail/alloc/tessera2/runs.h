@@ -1,0 +1,338 @@
+/* alloc/tessera2/runs.h: requests of more than a chunk, and alignments: chunks in a row, and NULL
+ * for want of them. This file may change: it is no part of the API.
+ *
+ * run_next  a hint: add, store, relaxed
+ * run_lock  exchange acquire, by a lane whose warp may close cursors for a run or set a verdict of
+ *           runs; store release. run_news: add, relaxed: how often cursors have been closed
+ * run_verdict  store release, by the holder of run_lock
+ *
+ * Runs lie one behind the other from the back of the heap, across words of the pool; slabs of small
+ * classes are taken from the front.
+ *
+ * X2      a verdict that there is no run of so many chunks holds while no chunks come back: every
+ *         free that has returned some has counted an event. It is set under X1 (oom.h), whose step
+ *         (4) is a search for the run
+ *
+ * Progress  a warp searches the pool without the lock, again only if another take got part of what
+ *         it had found. While one warp has the lock the others look at it; that one waits for
+ *         nobody
+ * Cost    4 tries behind the last run; then a search of the pool's lowest level, a word a lane
+ */
+#ifndef WH_ALLOC_TESSERA2_RUNS_H
+#define WH_ALLOC_TESSERA2_RUNS_H
+
+#include "warpheap/detail/alloc/tessera2/oom.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* Tags claimed chunks as one run and returns it: lane `rank` of n that share the work. */
+WH_FN void *wh_tessera2_make_run_(wh_tessera2_core g, uint64_t first, uint64_t chunks,
+                                  uint32_t rank, uint32_t n) {
+    wh_assert_internal(chunks - 1 < g.n_chunks && first + chunks <= g.n_chunks && rank < n);
+    uint64_t *tags = wh_tessera2_tag_at_(g, (uint32_t)first);
+    for (uint32_t i = rank == 0 ? n : rank; i < (uint32_t)chunks; i += n) {
+        wh_store_u64_relaxed(&tags[i], WH_TESSERA2_INNER); /* so that a free of it is seen */
+    }
+    if (rank == 0) {
+        wh_store_u64_relaxed(tags, chunks << 32 | WH_TESSERA2_RUN);
+    }
+    return g.base + (first << g.chunk_log2);
+}
+
+#define WH_TESSERA2_OWN_TAGS 16u   /* chunks of a short run, at most */
+#define WH_TESSERA2_LONG_TAGS 128u /* ... of one that is not long */
+
+/* The same for a full warp whose lanes have claimed runs of so many chunks each (run: the first
+ * chunk, or n_chunks: none). Short ones by their own lanes. Others by all lanes, neighbours in one
+ * store: the tags of all runs one behind the other, or, as each store of that takes longer, those
+ * of long runs in a loop for each. */
+WH_FN void wh_tessera2_tag_runs_(wh_tessera2_core g, uint32_t run, uint32_t chunks) {
+    const uint32_t lane = wh_lane_id();
+    const uint64_t first = (uint64_t)chunks << 32 | WH_TESSERA2_RUN;
+    if (chunks <= WH_TESSERA2_OWN_TAGS) {
+        if (run != g.n_chunks) {
+            (void)wh_tessera2_make_run_(g, run, chunks, 0, 1);
+        }
+    } else if (chunks > WH_TESSERA2_LONG_TAGS) {
+        WH_NO_UNROLL
+        for (uint32_t k = 0; k < WH_WARP_SIZE; k++) {
+            const uint32_t its = wh_shfl_u32(WH_FULL_WARP, run, k);
+            if (its != g.n_chunks) {
+                (void)wh_tessera2_make_run_(g, its, chunks, lane, WH_WARP_SIZE);
+            }
+        }
+    } else {
+        uint32_t of = 0, at = lane; /* this chunk of that lane's run */
+        for (uint32_t i = 0; i < chunks; i++) {
+            for (uint32_t k = 0; k < 2; k++) { /* at < chunks + 32, chunks > 16 */
+                of += at >= chunks;
+                at -= at >= chunks ? chunks : 0;
+            }
+            const uint32_t its = wh_shfl_u32(WH_FULL_WARP, run, of);
+            if (its != g.n_chunks) {
+                wh_store_u64_relaxed(wh_tessera2_tag_at_(g, its + at),
+                                     at == 0 ? first : WH_TESSERA2_INNER);
+            }
+            at += WH_WARP_SIZE;
+        }
+    }
+}
+
+/* A run in the pool for lane `owner` of mask: chunks in a row, of which some multiple of align (a
+ * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
+ * of mask, with the same arguments; they search together, and the owner claims: an owner that comes
+ * too late searches again. Returns the run's address; 0: the pool had no such run. */
+WH_FN_SLOW uint64_t wh_tessera2_take_run_(const wh_tessera2_core *g, wh_mask mask, uint32_t owner,
+                                          uint32_t shard, uint64_t end, uint64_t chunks,
+                                          uint64_t keep, uint64_t align) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask) && (mask >> owner & 1) != 0);
+    wh_assert_internal(keep != 0 && keep <= chunks && wh_is_pow2(align));
+    wh_assert_expensive(wh_tessera2_same_(mask, chunks) && wh_tessera2_same_(mask, end));
+    const wh_veb pool = wh_tessera2_pool_(*g);
+    const uint64_t all = ((uint64_t)g->n_chunks + 63) >> 6;
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
+    for (;;) {
+        uint64_t first =
+            end < all ? wh_veb_find_run_together(pool, mask, chunks, end) : WH_VEB_NONE;
+        if (first == WH_VEB_NONE) {
+            first = wh_veb_find_run_together(pool, mask, chunks, all);
+        }
+        if (first == WH_VEB_NONE) {
+            return 0;
+        }
+        uint64_t got = 0;
+        if (wh_lane_id() == owner) {
+            wh_tessera2_begin_take_(own);
+            if (wh_veb_claim_range(pool, first, chunks)) {
+                const uint64_t address = (uint64_t)(uintptr_t)g->base + (first << g->chunk_log2);
+                const uint64_t start =
+                    first + ((wh_round_up(address, align) - address) >> g->chunk_log2);
+                if (start > first) {
+                    wh_veb_insert_range(pool, first, start - first);
+                }
+                if (WH_PLANT(tessera2_run_rest, start + keep < first + chunks, 0)) { /* I1 */
+                    wh_veb_insert_range(pool, start + keep, first + chunks - (start + keep));
+                }
+                got = (uint64_t)(uintptr_t)wh_tessera2_make_run_(*g, start, keep, 0, 1);
+            }
+            wh_tessera2_end_take_(own);
+        }
+        got = wh_shfl_u64(mask, got, owner);
+        if (got != 0) {
+            return got;
+        }
+    }
+}
+
+#define WH_TESSERA2_WAIT 1u /* no address of a run: look again */
+
+/* One attempt at a run for lane `owner` under the heap's lock, which it holds: the run's address, 0
+ * if there is none (X1), or else WAIT. All lanes of mask, with the same arguments. */
+WH_FN_SLOW uint64_t wh_tessera2_run_locked_(const wh_tessera2_core *g, wh_mask mask, uint32_t owner,
+                                            uint32_t shard, uint64_t chunks, uint64_t keep,
+                                            uint64_t align) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask) && (mask >> owner & 1) != 0);
+    wh_assert_expensive(wh_lane_id() != owner ||
+                        wh_tessera2_is_locked_(&wh_tessera2_header_(*g)->run_lock));
+    const int owns = wh_lane_id() == owner;
+    /* First without disturbing the cursors. */
+    uint64_t got = wh_tessera2_take_run_(g, mask, owner, shard, UINT64_MAX, chunks, keep, align);
+    if (got != 0) {
+        return got;
+    }
+    if (wh_tessera2_close_all_(g, mask, shard)) { /* others may find some, too */
+        if (owns) {
+            wh_add_u32_relaxed(&wh_tessera2_header_(*g)->run_news, 1);
+        }
+        return WH_TESSERA2_WAIT;
+    }
+    const uint64_t events =
+        wh_tessera2_total_(mask, wh_tessera2_part_(*g, mask, WH_TESSERA2_EVENTS));
+    const uint64_t done = wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_DONE);
+    const uint64_t begun = wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_BEGUN);
+    if (!wh_all(mask, done == begun) || !wh_tessera2_all_settled_(*g, mask)) {
+        return WH_TESSERA2_WAIT;
+    }
+    got = wh_tessera2_take_run_(g, mask, owner, shard, UINT64_MAX, chunks, keep, align);
+    if (got != 0) {
+        return got;
+    }
+    if (WH_PLANT(tessera2_run_same, /* X1 */
+                 !wh_all(mask, wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_BEGUN) == begun), 0)) {
+        return WH_TESSERA2_WAIT;
+    }
+    const uint64_t known = /* X2 */
+        WH_PLANT(tessera2_run_events, events,
+                 wh_tessera2_total_(mask, wh_tessera2_part_(*g, mask, WH_TESSERA2_EVENTS)));
+    if (owns) {
+        wh_store_u64_release(&wh_tessera2_header_(*g)->run_verdict, known << 24 | chunks);
+    }
+    return 0;
+}
+
+/* Whether a verdict says that there is no run of so many chunks. X2. All lanes of mask; each lane
+ * for itself. */
+WH_FN int wh_tessera2_no_run_(wh_tessera2_core g, wh_mask mask, uint64_t chunks) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    const uint64_t verdict = wh_load_u64_acquire(&wh_tessera2_header_(g)->run_verdict);
+    const int fits = (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff);
+    return wh_any(mask, fits) &&
+           wh_tessera2_total_(mask, wh_tessera2_part_(g, mask, WH_TESSERA2_EVENTS)) ==
+               verdict >> 24 &&
+           fits;
+}
+
+/* The lanes of a group that want runs of `keep` chunks each, `left`, try places behind the last
+ * run. Returns the first chunk of the caller's, or n_chunks. */
+WH_FN uint32_t wh_tessera2_next_runs_(wh_tessera2_core g, wh_group group, uint32_t keep) {
+    wh_tessera2_header *header = wh_tessera2_header_(g);
+    uint32_t run = g.n_chunks;
+    wh_mask left = group.lanes;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_HOME_TRIES && left != 0; tries++) {
+        uint32_t next = 0;
+        if (wh_group_leads(group)) {
+            next = wh_load_u32_relaxed(&header->run_next);
+            if (next < g.n_chunks) {
+                next = wh_fetch_add_u32_relaxed(&header->run_next, wh_popc32(left) * keep);
+            }
+        }
+        next = wh_shfl_u32(group.lanes, next, group.leader);
+        const uint64_t behind = next + (uint64_t)(wh_mask_rank(left) + 1) * keep;
+        if (run == g.n_chunks && behind <= g.n_chunks &&
+            wh_veb_claim_range(wh_tessera2_pool_(g), g.n_chunks - behind, keep)) {
+            run = (uint32_t)(g.n_chunks - behind);
+        }
+        left = next < g.n_chunks ? wh_ballot(group.lanes, run == g.n_chunks) : 0;
+    }
+    return run;
+}
+
+/* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane with n
+ * = 0 takes no part. First each group of lanes with one size tries places behind the last run; then
+ * the lanes that found them taken search one by one. */
+WH_FN_SLOW void *wh_tessera2_run_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard,
+                                  uint64_t n, uint64_t align) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask) && wh_is_pow2(align));
+    wh_tessera2_header *header = wh_tessera2_header_(*g);
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
+    const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
+    const uint64_t keep = (n >> g->chunk_log2) + ((n & (chunk - 1)) != 0);
+    const uint64_t extra = align > chunk ? (align >> g->chunk_log2) - 1 : 0;
+    const uint64_t chunks = keep + extra;
+    void *p = NULL;
+    int need = n != 0 && keep <= g->n_chunks && chunks <= g->n_chunks;
+    if (wh_tessera2_no_run_(*g, mask, need ? chunks : 0)) { /* without disturbing other searches */
+        need = 0;
+    }
+    const wh_group group = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
+    if (need && extra == 0) {
+        if (wh_group_leads(group)) {
+            wh_tessera2_begin_take_(own);
+        }
+        wh_syncwarp(group.lanes); /* P4 */
+        const uint32_t run = wh_tessera2_next_runs_(*g, group, (uint32_t)keep);
+        if (group.lanes == WH_FULL_WARP) {
+            wh_tessera2_tag_runs_(*g, run, (uint32_t)keep);
+        } else if (run != g->n_chunks) {
+            (void)wh_tessera2_make_run_(*g, run, keep, 0, 1);
+        }
+        p = run != g->n_chunks ? g->base + ((uint64_t)run << g->chunk_log2) : NULL;
+        wh_syncwarp(group.lanes);
+        if (wh_group_leads(group)) {
+            wh_tessera2_end_take_(own);
+        }
+    }
+    need = need && p == NULL;
+    /* The others one by one: in the pool; what is not there only the holder of the lock may ask
+     * cursors for, or give up. */
+    uint64_t seen = UINT64_MAX;   /* the verdict when the caller looked at it: none yet */
+    uint32_t news = 0, fresh = 1; /* run_news at its last search in the pool */
+    WH_NO_UNROLL
+    for (uint32_t attempt = 0;; attempt++) {
+        const wh_mask needy = wh_ballot(mask, need);
+        if (needy == 0) {
+            break;
+        }
+        const uint32_t first = wh_mask_leader(needy);
+        const int is_owner = wh_lane_id() == first;
+        const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
+        const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
+        const uint64_t its_align = wh_shfl_u64(mask, align, first);
+        int waits = 0; /* the lock is another lane's, and X2 says no more than before */
+        int looks = 0;
+        if (is_owner) {
+            const uint64_t verdict = wh_load_u64_relaxed(&header->run_verdict);
+            const uint32_t now = wh_load_u32_relaxed(&header->run_news);
+            looks = fresh || now != news;
+            waits = verdict == seen && wh_load_u32_relaxed(&header->run_lock) != 0;
+            seen = verdict;
+            news = now;
+            fresh = 0;
+        }
+        uint64_t got = WH_TESSERA2_WAIT;
+        if (wh_any(mask, looks)) {
+            got = wh_tessera2_take_run_(g, mask, first, shard, UINT64_MAX, its_chunks, its_keep,
+                                        its_align);
+            got = got != 0 ? got : WH_TESSERA2_WAIT;
+            waits = 0;
+        }
+        if (got == WH_TESSERA2_WAIT) {
+            if (wh_any(mask, waits)) {
+                wh_backoff(attempt);
+                continue;
+            }
+            const int no_run = wh_tessera2_no_run_(*g, mask, is_owner ? chunks : 0);
+            const int locked =
+                is_owner && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
+            if (wh_any(mask, locked)) { /* all lanes search for this one */
+                got =
+                    wh_tessera2_run_locked_(g, mask, first, shard, its_chunks, its_keep, its_align);
+                if (locked) {
+                    wh_store_u32_release(&header->run_lock, 0);
+                }
+            }
+            got = no_run ? 0 : got;
+        }
+        if (is_owner) {
+            need = got == WH_TESSERA2_WAIT;
+            p = got != WH_TESSERA2_WAIT ? (void *)(uintptr_t)got : NULL;
+        }
+        if (wh_any(mask, is_owner && need)) {
+            wh_backoff(attempt);
+        }
+    }
+    if (n != 0 && p == NULL) {
+        wh_add_u64_relaxed(&own->failed, 1);
+    }
+    return p;
+}
+
+/* Frees a run; anything else that gets here is a bad pointer. */
+WH_FN_SLOW void wh_tessera2_free_run_(const wh_tessera2_core *g, uint32_t shard, uint64_t offset) {
+    const uint64_t chunk = offset >> g->chunk_log2;
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
+    if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
+        uint64_t *at = wh_tessera2_tag_at_(*g, (uint32_t)chunk);
+        const uint64_t tag = wh_load_u64_relaxed(at);
+        if (wh_tessera2_kind(tag) == WH_TESSERA2_RUN &&
+            wh_cas_u64_acq_rel(at, tag, WH_TESSERA2_FREE) == tag) {
+            const uint64_t chunks = tag >> 32; /* one free wins */
+            uint32_t *next = &wh_tessera2_header_(*g)->run_next;
+            wh_veb_insert_range(wh_tessera2_pool_(*g), chunk, chunks); /* P3 */
+            wh_add_u32_relaxed(&own->events, 1);                       /* X2, P6 */
+            if (wh_load_u32_relaxed(next) > g->n_chunks - chunk - chunks) {
+                wh_store_u32_relaxed(next, (uint32_t)(g->n_chunks - chunk - chunks));
+            }
+            if (g->tracks) {
+                wh_tessera2_count_frees_(g, chunks << g->chunk_log2);
+            }
+            return;
+        }
+    }
+    wh_tessera2_bad_free_(own, 1);
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

@@ -1,0 +1,279 @@
+/* alloc/tessera2/slab.h: words and states of slabs, and partial lists: how claimed chunks become a
+ * slab, how free slots are given and taken, and how an empty slab goes back. This file may change:
+ * it is no part of the API.
+ *
+ * Word    free, and a lane that gives slots back: fetch_or acq_rel. A taker: cas acq_rel, from a
+ *         word of its class with free slots. Who retires an empty slab: cas acq_rel to 0, and a
+ *         store back if another word of the slab is in use. The owner of claimed chunks: store (P7)
+ * State   of a slab of several words: fetch_add and fetch_sub acq_rel, of whoever changes a word
+ *         from or to all free, and of the owner of claimed chunks; cas acq_rel, to RETIRING
+ * List    by or, release; searches remove slabs by and (I6)
+ *
+ * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
+ * word, or with the whole slab in the pool or in transit I3      the tag of a chunk does not change
+ * while any of its slots is in a caller's hand. So free may trust it, whatever order its load has
+ * I4      a word names its class, and a taker's cas expects that. So nobody takes a slot of a slab
+ *         that has become one of another class, and no slot has to be given back
+ * I5      state = EMPTY + words that have a slot in use, when quiet. A taker of a word that is all
+ *         free counts it before it takes, and who frees the last slot of a word uncounts it behind
+ *         that. Who makes the state EMPTY retires the slab: one lane at a time (RETIRING), word by
+ *         word. If a word is in use again, or the slab is gone, it lets go of what it has, and
+ *         looks at the state again, since others have left the slab to it meanwhile
+ * I6      when no take is under way, a slab with free slots whose free has returned is on the list
+ *         of its class. A free looks there behind its word's fetch_or, and adds the slab if it is
+ *         not there. A search that finds no free slot in a slab removes it, looks at all its words
+ *         again by atomics, and adds the slab again if there is one: so of a free and a removal one
+ *         sees the other
+ *
+ * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab, cas,
+ *         acquire
+ * P5      list: what level 0 has is there before the levels above are told (core/veb.h P2)
+ * P7      a slab's tag is there before its words name the class and have free slots (store release
+ *         of the word) -> the taker's cas, acquire
+ * P9      the removal of a slab, and -> a search's atomic on the word, release -> a free's fetch_or
+ *         on the word, acquire -> its load of the list: so a free whose slot the search has not
+ *         seen sees the removal
+ *
+ * Progress  a taker's cas fails if another one's, or a free, has succeeded. Who retires a slab
+ *         starts again only if a word of it has been used and freed meanwhile
+ *
+ * Check   tests/fault/tessera2.c, wh_tessera2_check (I1, I5, I6)
+ */
+#ifndef WH_ALLOC_TESSERA2_SLAB_H
+#define WH_ALLOC_TESSERA2_SLAB_H
+
+#include "warpheap/detail/alloc/tessera2/steps.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* --- partial lists ------------------------------------------------------------------- */
+
+/* Only a lane that finds the list's word 0 tells the levels above: these are one word for 4,096
+ * slabs, and a million frees that all tell it take turns. */
+WH_FN void wh_tessera2_add_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
+    const wh_veb list = wh_tessera2_partial_list_(g, c);
+    const uint32_t item = wh_tessera2_item(g.stride, slab);
+    if (wh_fetch_or_u64_release(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
+        wh_veb_filled(list, item >> 6); /* P5 */
+    }
+}
+
+/* I6, P9: for a lane that has made slots of the slab free. */
+WH_FN void wh_tessera2_note_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
+    const uint32_t item = wh_tessera2_item(g.stride, slab);
+    const uint64_t *at = wh_veb_word(wh_tessera2_partial_list_(g, c), item >> 6);
+    if ((wh_load_u64_relaxed(at) >> (item & 63) & 1) == 0) {
+        wh_tessera2_add_partial_(g, c, slab);
+    }
+}
+
+/* I6, P9: the slab seems to have no free slot of class c. */
+WH_FN void wh_tessera2_remove_partial_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t c,
+                                       uint32_t n_words, uint32_t slab) {
+    uint64_t *words = wh_tessera2_words_of_(g, slab);
+    uint64_t free = 0;
+    wh_tessera2_begin_take_(own);
+    (void)wh_veb_remove(wh_tessera2_partial_list_(g, c), wh_tessera2_item(g.stride, slab)); /* P4 */
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n_words; i++) {
+        free |=
+            wh_tessera2_free_slots(WH_PLANT(tessera2_p9_look, wh_fetch_or_u64_acq_rel(&words[i], 0),
+                                            wh_load_u64_relaxed(&words[i])),
+                                   c);
+    }
+    if (WH_PLANT(tessera2_i6, free != 0, 0)) {
+        wh_tessera2_add_partial_(g, c, slab);
+    }
+    wh_tessera2_end_take_(own);
+}
+
+/* --- empty slabs ---------------------------------------------------------------------- */
+
+/* A slab that the caller has taken all words of goes back to the pool. */
+WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t c,
+                                    uint32_t slab, uint32_t chunks) {
+    const uint32_t item = wh_tessera2_item(g.stride, slab);
+    const wh_veb list = wh_tessera2_partial_list_(g, c);
+    if ((wh_load_u64_relaxed(wh_veb_word(list, item >> 6)) >> (item & 63) & 1) != 0) {
+        (void)wh_veb_remove(list, item);
+    }
+    wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab),
+                         WH_TESSERA2_FREE); /* so that a second free is seen */
+    if ((slab & 63) + chunks <= 64) {
+        wh_tessera2_put_chunks_(g, own, slab, chunks);
+    } else { /* of a large class */
+        wh_veb_insert_range(wh_tessera2_pool_(g), slab, chunks);
+        wh_add_u32_relaxed(&own->events, 1); /* P6 */
+    }
+}
+
+/* I5: the slab's state has become EMPTY, or its one word all free. */
+WH_FN_SLOW void wh_tessera2_retire_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
+                                    uint32_t c, uint32_t chunks, uint32_t slots) {
+    const wh_tessera2_core g = *ref;
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
+    uint64_t *words = wh_tessera2_words_of_(g, slab);
+    uint32_t *state = wh_tessera2_state_at_(g, slab);
+    const uint32_t n_words = wh_tessera2_words_for(slots);
+    uint32_t now = WH_TESSERA2_EMPTY;
+    wh_tessera2_begin_take_(own);
+    WH_NO_UNROLL
+    while (now == WH_TESSERA2_EMPTY) {
+        if (n_words > 1 &&
+            wh_cas_u32_acq_rel(state, WH_TESSERA2_EMPTY,
+                               WH_TESSERA2_EMPTY + WH_TESSERA2_RETIRING) != WH_TESSERA2_EMPTY) {
+            break;
+        }
+        uint32_t i = 0;
+        WH_NO_UNROLL
+        for (; i < n_words; i++) {
+            const uint64_t empty = wh_tessera2_word_of(c) | wh_tessera2_all_slots(slots, i);
+            if (WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel,
+                         wh_cas_u64_relaxed)(&words[i], empty, 0) != empty) { /* P1, P4 */
+                break;
+            }
+        }
+        if (i == n_words) {
+            if (n_words > 1) {
+                (void)wh_fetch_sub_u32_acq_rel(state, WH_TESSERA2_RETIRING);
+            }
+            wh_tessera2_return_slab_(g, own, c, slab, chunks);
+            break;
+        }
+        WH_NO_UNROLL
+        while (i-- > 0) {
+            wh_store_u64_release(&words[i],
+                                 wh_tessera2_word_of(c) | wh_tessera2_all_slots(slots, i));
+        }
+        now = n_words > 1
+                  ? wh_fetch_sub_u32_acq_rel(state, WH_TESSERA2_RETIRING) - WH_TESSERA2_RETIRING
+                  : 0;
+    }
+    wh_tessera2_end_take_(own);
+}
+
+/* --- slots ---------------------------------------------------------------------------- */
+
+/* What follows a fetch_or of `bits` that returned `old`, of word i of a slab: it goes back to the
+ * pool, or is on its list. I5, I6 */
+WH_FN void wh_tessera2_freed_(const wh_tessera2_core *g, wh_tessera2_core core, uint32_t shard,
+                              uint32_t slab, uint64_t tag, uint32_t i, uint64_t old,
+                              uint64_t bits) {
+    const uint32_t slots = wh_tessera2_tag_slots(tag, core.chunk_log2),
+                   c = wh_tessera2_tag_class(tag);
+    if (((old | bits) & WH_TESSERA2_SLOT_BITS) == wh_tessera2_all_slots(slots, i)) {
+        if (slots <= WH_TESSERA2_WORD_SLOTS ||
+            wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(core, slab), WH_TESSERA2_USED_WORD) -
+                    WH_TESSERA2_USED_WORD ==
+                WH_TESSERA2_EMPTY) {
+            wh_tessera2_retire_(g, shard, slab, c, wh_tessera2_tag_chunks(tag), slots);
+            if (slots <= WH_TESSERA2_WORD_SLOTS && (old & WH_TESSERA2_SLOT_BITS) == 0) {
+                return; /* it had no slot that others could have seen */
+            }
+        }
+    }
+    wh_tessera2_note_partial_(core, c, slab);
+}
+
+/* The lowest n of these bits from bit `from` on, and of those below it what is lacking. */
+WH_HD uint64_t wh_tessera2_choose_(uint64_t bits, uint32_t from, uint32_t n) {
+    if (wh_popc64(bits) <= n) {
+        return bits;
+    }
+    const uint64_t above = bits & ~(uint64_t)0 << from;
+    const uint32_t k = wh_popc64(above);
+    if (k > n) {
+        return above & (((uint64_t)1 << wh_select64(above, n)) - 1);
+    }
+    const uint64_t below = bits & ~above;
+    return above | (n == k ? 0 : below & (((uint64_t)1 << wh_select64(below, n - k)) - 1));
+}
+
+#define WH_TESSERA2_TAKE_TRIES 3u
+
+/* Up to n slots of word i of a slab, if it is of class c: their bits. I4 */
+WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t shard, uint32_t c,
+                                       uint32_t slots, uint32_t slab, uint32_t i, uint32_t n,
+                                       uint32_t seed) {
+    const wh_tessera2_core g = *ref;
+    uint64_t *at = wh_tessera2_words_of_(g, slab) + i;
+    uint64_t word = wh_load_u64_relaxed(at);
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_TAKE_TRIES; tries++) {
+        const uint64_t free = wh_tessera2_free_slots(word, c);
+        if (free == 0) {
+            return 0;
+        }
+        const uint64_t bits =
+            wh_tessera2_choose_(free, (seed & 0xffff) * WH_TESSERA2_WORD_SLOTS >> 16, n);
+        const int first = slots > WH_TESSERA2_WORD_SLOTS && free == wh_tessera2_all_slots(slots, i);
+        if (first) { /* I5 */
+            (void)wh_fetch_add_u32_acq_rel(wh_tessera2_state_at_(g, slab), WH_TESSERA2_USED_WORD);
+        }
+        const uint64_t seen = WH_PLANT(tessera2_p1_take, wh_cas_u64_acq_rel,
+                                       wh_cas_u64_relaxed)(at, word, word & ~bits); /* P1, P7 */
+        if (seen == word) {
+            return bits;
+        }
+        if (first &&
+            wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(g, slab), WH_TESSERA2_USED_WORD) -
+                    WH_TESSERA2_USED_WORD ==
+                WH_TESSERA2_EMPTY) {
+            wh_tessera2_retire_(ref, shard, slab, c, 1, slots);
+        }
+        word = seen;
+    }
+    return 0;
+}
+
+/* Tags of a slab of claimed chunks. */
+WH_FN void wh_tessera2_tag_slab_(wh_tessera2_core g, uint64_t tag, uint32_t slab) {
+    const uint32_t chunks = wh_tessera2_tag_chunks(tag);
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < chunks; k++) {
+        wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab + k), tag + k * WH_TESSERA2_NEXT_TAG);
+    }
+}
+
+/* Makes claimed chunks a slab with this tag, of class c, whose slots are free but for `taken` of
+ * its first word. It goes on the partial list. */
+WH_FN void wh_tessera2_open_slab_(wh_tessera2_core g, uint64_t tag, uint32_t slab, uint64_t taken) {
+    const uint32_t slots = wh_tessera2_tag_slots(tag, g.chunk_log2), c = wh_tessera2_tag_class(tag);
+    const uint32_t n_words = wh_tessera2_words_for(slots);
+    uint64_t *words = wh_tessera2_words_of_(g, slab);
+    wh_tessera2_tag_slab_(g, tag, slab);
+    if (n_words > 1) { /* word 0 is in use; P7 */
+        (void)wh_fetch_add_u32_acq_rel(wh_tessera2_state_at_(g, slab), WH_TESSERA2_USED_WORD);
+    }
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n_words; i++) {
+        const uint64_t free = wh_tessera2_all_slots(slots, i) & ~(i == 0 ? taken : 0);
+        WH_PLANT(tessera2_p7, wh_store_u64_release, wh_store_u64_relaxed)
+        (&words[i], wh_tessera2_word_of(c) | free); /* P7 */
+    }
+    if (n_words > 1 || taken != wh_tessera2_all_slots(slots, 0)) {
+        wh_tessera2_add_partial_(g, c, slab);
+    }
+}
+
+/* Slots [from, to) of a slab of a cursor, which nobody has used, become free. All of them: the slab
+ * goes back to the pool, as it is. */
+WH_FN void wh_tessera2_give_rest_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
+                                  uint32_t from, uint32_t to) {
+    const wh_tessera2_core g = *ref;
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera2_tag_at_(g, slab));
+    uint64_t *words = wh_tessera2_words_of_(g, slab);
+    WH_NO_UNROLL
+    for (uint32_t i = from / WH_TESSERA2_WORD_SLOTS; i * WH_TESSERA2_WORD_SLOTS < to; i++) {
+        uint64_t bits = wh_tessera2_all_slots(to, i);
+        if (i * WH_TESSERA2_WORD_SLOTS < from) {
+            bits &= ~(uint64_t)0 << (from - i * WH_TESSERA2_WORD_SLOTS);
+        }
+        const uint64_t old = wh_fetch_or_u64_acq_rel(&words[i], bits); /* P1 */
+        wh_tessera2_freed_(ref, g, shard, slab, tag, i, old, bits);
+    }
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

@@ -1,0 +1,108 @@
+/* alloc/tessera2/slow.h: what malloc does when its cursor has no slot at once: the rungs of a
+ * ladder, for groups of lanes of one class. This file may change: it is no part of the API.
+ *
+ * Of each group one lane works, the leader, and shares what it gets. The rungs are cursor.h's:
+ * LOOK, LIST, FRESH; then NONE, where the lanes search together (oom.h). Each rung says which is
+ * next.
+ */
+#ifndef WH_ALLOC_TESSERA2_SLOW_H
+#define WH_ALLOC_TESSERA2_SLOW_H
+
+#include "warpheap/detail/alloc/tessera2/runs.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* A step of a lane for n lanes. last: slots of the span that its cursor used up. */
+WH_FN wh_tessera2_grant wh_tessera2_step_(const wh_tessera2_core *g, uint32_t shard, uint32_t c,
+                                          uint32_t n, uint32_t rung, uint32_t last, uint32_t seed) {
+    if (rung == WH_TESSERA2_LOOK) {
+        return wh_tessera2_look_(g, shard, c, n, seed);
+    }
+    if (rung == WH_TESSERA2_FRESH) {
+        return wh_tessera2_refill_(g, shard, c, n, last, seed);
+    }
+    wh_tessera2_grant grant = wh_tessera2_listed_(g, shard, c, n, seed, 1);
+    if (grant.bits == 0) {
+        grant.next = wh_tessera2_reopen_(g, shard, c);
+    }
+    return grant;
+}
+
+/* Whether some lane of a full warp (mask) says so; 0: some lane that is at this place with the
+ * caller. Lanes that go where none of them has anything to do find no progress there, so each place
+ * that asks is a place of its own (a macro: the simulated device tells them by their lines). */
+#define WH_TESSERA2_SOME(mask, pred) ((mask) == 0 ? wh_any_here(pred) : wh_any((mask), (pred)))
+
+/* Blocks for the lanes that have none (p NULL): n bytes, of class c, or NO_CLASS: nothing. mask, a
+ * constant: all lanes of a full warp, `lanes` is the caller's group of one class; or 0: each lane
+ * for itself. v: what the add to its cursor returned for the group, if the leader made one, by
+ * which it may have become the refiller; else CLOSED, whatever the cursor is. */
+WH_FN void *wh_tessera2_climb_(const wh_tessera2_core *g, wh_mask mask, wh_mask lanes,
+                               uint32_t shard, uint32_t c, uint64_t v, int refills, void *p) {
+    const uint32_t lane = wh_lane_id();
+    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
+    uint32_t seed = wh_spread32((uint32_t)wh_thread_id());
+    uint32_t rung = refills ? WH_TESSERA2_FRESH : WH_TESSERA2_LOOK;
+    uint64_t number = WH_TESSERA2_NO_NUMBER;
+    int need = p == NULL && c != WH_TESSERA2_NO_CLASS;
+    WH_NO_UNROLL
+    for (uint32_t attempt = 0;; attempt++) {
+        if (!WH_TESSERA2_SOME(mask, need || rung == WH_TESSERA2_FRESH)) {
+            return p;
+        }
+        /* The leader: who refills, or the first that needs a slot. */
+        wh_mask needy = (wh_mask)need << lane, owes = needy;
+        if (mask != 0) {
+            needy = wh_ballot(mask, need) & lanes;
+            owes = wh_ballot(mask, rung == WH_TESSERA2_FRESH) & lanes;
+            owes = owes != 0 ? owes : needy;
+        }
+        const uint32_t leader = owes != 0 ? wh_mask_leader(owes) : lane;
+        wh_tessera2_grant grant = wh_tessera2_make_grant_(0, 0, rung);
+        if (lane == leader && (need || rung == WH_TESSERA2_FRESH) && rung <= WH_TESSERA2_FRESH) {
+            grant = wh_tessera2_step_(g, shard, c, wh_popc32(needy), rung,
+                                      wh_tessera2_span_slots(v), seed);
+            v = rung == WH_TESSERA2_LOOK ? grant.at : v;
+            rung = grant.next;
+        }
+        seed += 0x9e3779b9u;
+        if (mask != 0) {
+            grant.at = wh_shfl_u64(mask, grant.at, leader);
+            grant.bits = wh_shfl_u64(mask, grant.bits, leader);
+        }
+        if (need) {
+            p = wh_tessera2_granted_(g, cls, grant, mask != 0 ? wh_mask_rank(needy) : 0);
+            need = p == NULL;
+        }
+        if (rung == WH_TESSERA2_NONE && c >= g->n_small) {
+            rung = WH_TESSERA2_DONE; /* a run will do */
+        }
+        const int asks = rung == WH_TESSERA2_NONE;
+        if (mask != 0 ? wh_any(mask, asks) : asks) {
+            const wh_mask here = mask != 0 ? mask : wh_activemask();
+            const uint32_t next = wh_tessera2_none_(g, here, shard, c, asks, &number);
+            rung = asks ? next : rung;
+        }
+        const uint32_t its_rung = mask != 0 ? wh_shfl_u32(mask, rung, leader) : rung;
+        if (need && its_rung == WH_TESSERA2_DONE) {
+            wh_add_u64_relaxed(&wh_tessera2_shard_at_(*g, shard)->failed, c < g->n_small);
+            need = 0;
+        }
+        if (attempt > 1) {
+            wh_backoff(attempt < 6 ? attempt - 2 : 4);
+        }
+    }
+}
+
+WH_FN_SLOW void *wh_tessera2_climb_warp_(const wh_tessera2_core *g, wh_mask lanes, uint32_t shard,
+                                         uint32_t c, uint64_t v, int refills, void *p) {
+    return wh_tessera2_climb_(g, WH_FULL_WARP, lanes, shard, c, v, refills, p);
+}
+WH_FN_SLOW void *wh_tessera2_climb_each_(const wh_tessera2_core *g, uint32_t shard, uint32_t c,
+                                         uint64_t v, int refills, void *p) {
+    return wh_tessera2_climb_(g, 0, 0, shard, c, v, refills, p);
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

@@ -1,0 +1,286 @@
+/* alloc/tessera2/steps.h: what all of tessera2 is made of: brackets of takes, chunks to and from
+ * the pool, and the counts of bytes in use. This file may change: it is no part of the API.
+ *
+ * A *take* is a step that keeps free memory where no search would see it: chunks between the pool
+ * and a cursor or a list, an empty slab on its way to the pool, a slab off its list. takes_begun
+ * and takes_done of the caller's shard bracket it, so that a search before NULL notices (oom.h X1).
+ * A lane that takes free slots for its caller is no take: they go from hand to hand.
+ *
+ * I2      a chunk in the pool belongs to nobody. Its words are 0, its state is EMPTY
+ * I7      takes_begun = takes_done when quiet
+ *
+ * P3      slab or run returned: pool insert -> claim (core/veb.h P1). With slab.h P1 and cursor.h
+ *         P2: what the old owner of a slot wrote happens before the new owner's use. Where one lane
+ *         claims chunks, or takes a span from a cursor, and another one makes slots of them free
+ *         for all, a sync of the two comes before
+ * P4      takes_begun is raised before the take's first atomic, which releases it; takes_done after
+ *         its last one, release -> a search that saw the take's effect sees takes_begun
+ * P6      chunks are in the pool before the event that tells of it is counted: the insert is
+ *         acquire, so the add comes after it. (Atomics that have returned are in the L2, where all
+ *         look. PTX by itself would ask for an add that releases: under the simulated device's
+ *         formal memory this pair does not hold.) A verdict that knows the event (runs.h X2) has
+ *         searched with it, since it reads events first
+ *
+ * Check   tests/fault/tessera2.c (P3, P4, P6), wh_tessera2_check (I2, I7)
+ */
+#ifndef WH_ALLOC_TESSERA2_STEPS_H
+#define WH_ALLOC_TESSERA2_STEPS_H
+
+#include "warpheap/core/hash.h"
+#include "warpheap/core/warp_group.h"
+#include "warpheap/detail/alloc/tessera2/layout.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* For assertions: whether the caller is a lane of mask; whether v is the same in all of them;
+ * whether a take of the shard is under way, the caller's; whether a lock is held. (Added zeros,
+ * since a load may be old.) */
+WH_FN int wh_tessera2_in_mask_(wh_mask mask) {
+    return (mask >> wh_lane_id() & 1) != 0;
+}
+WH_FN int wh_tessera2_same_(wh_mask mask, uint64_t v) {
+    return wh_all(mask, wh_shfl_u64(mask, v, wh_mask_leader(mask)) == v);
+}
+WH_FN int wh_tessera2_in_take_(wh_tessera2_shard *shard) {
+    const uint32_t done = wh_fetch_add_u32_relaxed(&shard->takes_done, 0);
+    return (int32_t)(wh_fetch_add_u32_relaxed(&shard->takes_begun, 0) - done) > 0;
+}
+WH_FN int wh_tessera2_is_locked_(uint32_t *lock) {
+    return wh_fetch_add_u32_relaxed(lock, 0) != 0;
+}
+WH_FN int wh_tessera2_is_unused_(wh_tessera2_core g, uint32_t chunk) { /* I2 */
+    const uint64_t *words = wh_tessera2_words_of_(g, chunk);
+    uint64_t any = 0;
+    for (uint32_t k = 0; k < g.words_of_chunk; k++) {
+        any |= wh_load_u64_relaxed(&words[k]);
+    }
+    return any == 0 && wh_load_u32_relaxed(wh_tessera2_state_at_(g, chunk)) == WH_TESSERA2_EMPTY;
+}
+
+WH_FN void wh_tessera2_begin_take_(wh_tessera2_shard *shard) { /* P4 */
+    wh_add_u32_relaxed(&shard->takes_begun, 1);
+}
+WH_FN void wh_tessera2_end_take_(wh_tessera2_shard *shard) {
+    wh_assert_expensive(wh_tessera2_in_take_(shard));
+    wh_add_u32_release(&shard->takes_done, 1);
+}
+WH_FN void wh_tessera2_bad_free_(wh_tessera2_shard *shard, uint32_t n) {
+    wh_add_u64_relaxed(&shard->bad_frees, n);
+}
+
+/* n chunks from `chunk`, as a mask of a word of the pool. */
+WH_HD uint64_t wh_tessera2_chunk_mask_(uint32_t chunk, uint32_t n) {
+    wh_assert_internal(n - 1 < 64 && (chunk & 63) + n <= 64);
+    return ~wh_ones_from_u64(n) << (chunk & 63);
+}
+
+/* P3, P6. Its owner's home begins there again, so that memory is used from the front. */
+WH_FN void wh_tessera2_put_chunks_(wh_tessera2_core g, wh_tessera2_shard *shard, uint32_t chunk,
+                                   uint32_t n) {
+    wh_assert_expensive(wh_tessera2_is_unused_(g, chunk));
+    WH_PLANT(tessera2_p6, (void)0, wh_add_u32_relaxed(&shard->events, 1));
+    (void)wh_veb_insert_mask(wh_tessera2_pool_(g), chunk >> 6, wh_tessera2_chunk_mask_(chunk, n));
+    WH_PLANT(tessera2_p6, wh_add_u32_relaxed(&shard->events, 1), (void)0); /* P6 */
+    const uint32_t row = (chunk >> 6) / g.n_shards;
+    wh_tessera2_shard *owner = wh_tessera2_shard_at_(g, (chunk >> 6) - row * g.n_shards);
+    if (wh_load_u32_relaxed(&owner->home_next) > row << 6) {
+        wh_store_u32_relaxed(&owner->home_next, row << 6);
+    }
+}
+
+/* The bits at which n set ones in a row begin; n > 0. */
+WH_HD uint64_t wh_tessera2_runs_of_(uint64_t bits, uint32_t n) {
+    wh_assert_internal(n - 1 < 64);
+    WH_NO_UNROLL
+    for (; n > 1; n -= n >> 1) {
+        bits &= bits >> (n >> 1);
+    }
+    return bits;
+}
+
+/* The multiples of n among 64 bits, n a power of two. */
+WH_HD uint64_t wh_tessera2_multiples_(uint32_t n) {
+    wh_assert_internal(wh_is_pow2(n) && n <= 64);
+    uint64_t bits = 1;
+    WH_NO_UNROLL
+    for (uint32_t length = 32; length >= n; length >>= 1) {
+        bits |= bits << length;
+    }
+    return bits;
+}
+
+/* A claim of chunks in a row, in one word of the pool. n = 0: none. */
+typedef struct wh_tessera2_claim {
+    uint32_t first, n;
+} wh_tessera2_claim;
+
+#define WH_TESSERA2_CLAIM_TRIES 4u
+
+/* As many chunks as there are of word w, `most` or half of that and so on, at least `least`, powers
+ * of two and aligned; at bit `at` if that may be, else the lowest. All at once, by cas, so no
+ * search ever misses chunks that are then put back. */
+WH_FN wh_tessera2_claim wh_tessera2_claim_in_word_(wh_tessera2_core g, uint32_t w, uint32_t at,
+                                                   uint32_t most, uint32_t least) {
+    wh_assert_internal(least != 0 && least <= most);
+    const wh_veb pool = wh_tessera2_pool_(g);
+    wh_tessera2_claim claim;
+    claim.first = claim.n = 0;
+    uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, w));
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_CLAIM_TRIES && bits != 0; tries++) {
+        uint64_t mask = wh_tessera2_chunk_mask_(at, most);
+        uint32_t n = most;
+        if ((bits & mask) != mask) {
+            uint64_t starts = 0;
+            for (; n >= least; n >>= 1) {
+                starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
+                if (starts != 0) {
+                    break;
+                }
+            }
+            if (starts == 0) {
+                return claim;
+            }
+            at = wh_ctz64(starts);
+            mask = wh_tessera2_chunk_mask_(at, n);
+        }
+        const uint64_t seen = WH_PLANT(tessera2_p3_claim, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
+            wh_veb_word(pool, w), bits, bits & ~mask); /* P3, P4 */
+        if (seen == bits) {
+            if ((bits & ~mask) == 0) {
+                wh_veb_emptied(pool, w);
+            }
+            claim.first = w << 6 | at;
+            claim.n = n;
+            return claim;
+        }
+        bits = seen;
+    }
+    return claim;
+}
+
+#define WH_TESSERA2_HOME_TRIES 4u
+#define WH_TESSERA2_SEEK_TRIES 12u
+
+/* Chunks for a shard, as claim_in_word_: at home, or else where the pool has some, from there on.
+ */
+WH_FN wh_tessera2_claim wh_tessera2_claim_chunks_(wh_tessera2_core g, wh_tessera2_shard *own,
+                                                  uint32_t shard, uint32_t most, uint32_t least) {
+    wh_tessera2_claim claim;
+    claim.first = claim.n = 0;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_HOME_TRIES; tries++) {
+        if (wh_load_u32_relaxed(&own->home_next) >= g.home_chunks) {
+            break;
+        }
+        const uint32_t next = wh_fetch_add_u32_relaxed(&own->home_next, most);
+        const uint32_t x = (next + most - 1) & ~(most - 1);
+        if (x >= g.home_chunks) {
+            break;
+        }
+        const uint32_t at = wh_tessera2_home(g, shard, x);
+        claim = wh_tessera2_claim_in_word_(g, at >> 6, at & 63, most, least);
+        if (claim.n != 0) {
+            return claim;
+        }
+    }
+    const wh_veb pool = wh_tessera2_pool_(g);
+    uint64_t from = (uint64_t)shard << 6 < g.n_chunks ? (uint64_t)shard << 6 : 0;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_SEEK_TRIES && claim.n == 0; tries++) {
+        uint64_t found = wh_veb_successor(pool, from);
+        if (found == WH_VEB_NONE) {
+            found = from != 0 ? wh_veb_successor(pool, 0) : WH_VEB_NONE;
+            if (found == WH_VEB_NONE) {
+                break;
+            }
+        }
+        claim = wh_tessera2_claim_in_word_(g, (uint32_t)(found >> 6), 0, most,
+                                           tries < WH_TESSERA2_SEEK_TRIES / 2 ? least : 1);
+        from = (found | 63) + 1 < g.n_chunks ? (found | 63) + 1 : 0;
+    }
+    return claim;
+}
+
+/* Whether a tree may have members: its top word. An insert under way may not have got there yet. */
+WH_FN int wh_tessera2_any_(wh_veb tree) {
+    return wh_load_u64_acquire(wh_veb_word(tree, wh_veb_words(tree.n) - 1)) != 0;
+}
+
+/* Whether a tree has members: all of level 0. All lanes of mask, eight words each at a time. What
+ * they find they tell the levels above, since claims and puts that do not may have hidden it from
+ * searches. */
+WH_FN int wh_tessera2_holds_(wh_veb tree, wh_mask mask) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    const uint64_t n = (tree.n + 63) >> 6;
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    WH_NO_UNROLL
+    for (uint64_t first = 0; first < n; first += 8 * lanes) {
+        uint64_t seen = 0;
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint64_t w = first + k * lanes + rank;
+            seen |= wh_load_u64_relaxed(wh_veb_word(tree, w < n ? w : n - 1));
+        }
+        if (wh_any(mask, seen != 0)) {
+            for (uint32_t k = 0; k < 8 && seen != 0; k++) {
+                const uint64_t w = first + k * lanes + rank;
+                if (w < n && wh_load_u64_relaxed(wh_veb_word(tree, w)) != 0) {
+                    wh_veb_filled(tree, w);
+                }
+            }
+            return 1;
+        }
+    }
+    wh_fence();
+    return 0;
+}
+
+/* Usable bytes of a block in the chunk with this tag; 0 if none starts there. */
+WH_FN uint64_t wh_tessera2_block_bytes_(const wh_tessera2_class *classes, uint32_t chunk_log2,
+                                        uint64_t tag) {
+    if (wh_tessera2_kind(tag) == WH_TESSERA2_SLAB) {
+        return classes[wh_tessera2_tag_class(tag)].slot_size;
+    }
+    return wh_tessera2_kind(tag) == WH_TESSERA2_RUN ? (tag >> 32) << chunk_log2 : 0;
+}
+
+/* --- the peak and the totals, where they are asked for ------------------------------ */
+
+/* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
+WH_FN_SLOW void wh_tessera2_count_mallocs_(const wh_tessera2_core *g, wh_mask mask, const void *p) {
+    wh_assert_internal(g->tracks != 0);
+    wh_assert_internal(mask == 0 || wh_tessera2_in_mask_(mask));
+    wh_tessera2_header *header = wh_tessera2_header_(*g);
+    mask = mask != 0 ? mask : wh_activemask();
+    wh_syncwarp(mask); /* P2: whose atomic it was has the tag */
+    const uint64_t chunk = (uint64_t)((const unsigned char *)p - g->base) >> g->chunk_log2;
+    const uint64_t bytes = p == NULL
+                               ? 0
+                               : wh_tessera2_block_bytes_(
+                                     header->classes, g->chunk_log2,
+                                     wh_load_u64_relaxed(wh_tessera2_tag_at_(*g, (uint32_t)chunk)));
+    /* The sum of the upper halves is less than 2^24, as a heap has up to 2^38 bytes. */
+    const uint64_t low = wh_reduce_add_u32(mask, (uint32_t)bytes & 0xfffff);
+    const uint32_t high =
+        wh_reduce_add_u32(mask, (uint32_t)(bytes >> 20) + (p != NULL ? 1u << 24 : 0));
+    const uint64_t sum = ((uint64_t)(high & 0xffffff) << 20) + low;
+    if (sum != 0 && wh_lane_id() == wh_mask_leader(mask)) {
+        if ((g->tracks & WH_TESSERA2_TRACKS_TOTALS) != 0) {
+            wh_add_u64_relaxed(&header->mallocs, high >> 24);
+        }
+        const uint64_t now = wh_fetch_add_u64_relaxed(&header->used, sum) + sum;
+        if (now > wh_load_u64_relaxed(&header->peak)) {
+            (void)wh_fetch_max_u64_relaxed(&header->peak, now);
+        }
+    }
+}
+
+/* Blocks of `bytes` bytes together have been given back. */
+WH_FN void wh_tessera2_count_frees_(const wh_tessera2_core *g, uint64_t bytes) {
+    wh_assert_internal(g->tracks != 0);
+    wh_add_u64_relaxed(&wh_tessera2_header_(*g)->used, 0 - bytes);
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

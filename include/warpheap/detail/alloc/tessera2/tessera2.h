@@ -1,0 +1,272 @@
+/* alloc/tessera2: a general heap. docs/tessera/README.md explains it with figures. This file has
+ * malloc's fast path, free and the rest of the contract. It may change: it is no part of the API.
+ *
+ * The idea
+ *   A *cursor* hands out the slots of fresh slabs: one fetch_add returns the place and the number
+ *   of a slot together, and nothing else is touched. Each class has a cursor in each shard. The
+ *   lane whose add passes the end of its span refills it.
+ *   A freed slot is a bit in the word of its slab, which names the slab's class. An empty slab goes
+ *   back to the pool. Free slots of partial slabs are found through hints and lists, by one cas.
+ *   A cursor whose class has many of these closes, so that they are used before fresh memory.
+ *   A full warp that wants large blocks of one size gets a slab of its own.
+ *
+ * Files, each of which has the rules of its fields and steps at its head
+ *   size_class.h  classes, slabs: how large they are
+ *   tag.h         tags, words, states, spans: packed words
+ *   layout.h      structures in memory, and which lane writes which field
+ *   steps.h       brackets of takes, claims of chunks (I2, I7, P3, P4, P6)
+ *   slab.h        words and states of slabs, partial lists (I1, I3 to I6, P1, P5, P7, P9)
+ *   cursor.h      from the pool to a cursor and back (C1, I8, P2)
+ *   oom.h         whether there is anything at all (X1, X3, P8)
+ *   runs.h        requests of more than a chunk (X2)
+ *   slow.h        the ladder: the slow path of slots
+ *   inspect.h     first state, statistics, checks
+ *
+ * Cost
+ *   malloc  1 load and 1 atomic for each class of a full warp, or each lane of a part of one; of a
+ *           partial slab 2 loads and 1 atomic; a full warp's slab: 2 atomics
+ *   free    2 loads and 1 atomic for each word (of a full warp), or each lane; more for the lane
+ *           that makes a slab empty
+ */
+#ifndef WH_ALLOC_TESSERA2_H
+#define WH_ALLOC_TESSERA2_H
+
+#include "warpheap/detail/alloc/tessera2/slow.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+WH_FN uint32_t wh_tessera2_my_shard_(wh_tessera2_ref h) {
+    const uint32_t shard = wh_sm_id() * h.shard_scale >> 16;
+    return shard < h.last_shard ? shard : h.last_shard;
+}
+
+/* The class of a request that slots of more than a chunk serve better than a run: NO_CLASS if none
+ * does. */
+WH_FN uint32_t wh_tessera2_large_class_(const wh_tessera2_core *g, uint64_t n) {
+    if (!g->has_large || n >> g->chunk_log2 == 0 || n > WH_TESSERA2_LARGEST) {
+        return WH_TESSERA2_NO_CLASS;
+    }
+    const uint32_t c = wh_tessera2_class_of((uint32_t)n);
+    return (wh_tessera2_bound(c) & ((1u << g->chunk_log2) - 1)) != 0 ? c : WH_TESSERA2_NO_CLASS;
+}
+
+/* What malloc does not find at once, for all lanes of mask, or if that is 0 those that are here:
+ * those with p NULL want n bytes. refills, v: as climb_. */
+WH_FN_SLOW void *wh_tessera2_more_(const wh_tessera2_core *g, wh_mask mask, wh_mask lanes,
+                                   uint32_t shard, uint64_t n, uint64_t v, int refills, void *p) {
+    const uint32_t chunk = 1u << g->chunk_log2;
+    uint32_t c = WH_TESSERA2_NO_CLASS;
+    if (n != 0) {
+        c = n <= chunk ? wh_tessera2_class_of((uint32_t)n) : wh_tessera2_large_class_(g, n);
+    }
+    if (mask == WH_FULL_WARP) {
+        lanes = wh_any(mask, n > chunk) ? wh_match_any_u32(mask, c) : lanes;
+        p = wh_tessera2_climb_warp_(g, lanes, shard, c, v, refills, p);
+    } else {
+        p = wh_tessera2_climb_each_(g, shard, c, v, refills, p);
+    }
+    const int is_run = p == NULL && n > chunk;
+    if (WH_TESSERA2_SOME(mask, is_run)) {
+        void *q = wh_tessera2_run_(g, mask != 0 ? mask : wh_activemask(), shard, is_run ? n : 0, 1);
+        p = is_run ? q : p;
+    }
+    if (g->tracks) {
+        wh_tessera2_count_mallocs_(g, mask, p);
+    }
+    return p;
+}
+
+/* A slab for a full warp that wants slots of class c, of 32 slots: each lane gets its own. NULL for
+ * all if there is no place at home. */
+WH_FN void *wh_tessera2_warp_slab_(wh_tessera2_ref h, wh_tessera2_shard *own, uint32_t shard,
+                                   uint32_t c, wh_tessera2_class cls) {
+    const uint32_t lane = wh_lane_id();
+    wh_tessera2_claim claim;
+    claim.first = claim.n = 0;
+    if (lane == 0 && wh_load_u32_relaxed(&own->home_next) < h.core.home_chunks) {
+        const uint32_t next = wh_fetch_add_u32_relaxed(&own->home_next, cls.chunks);
+        const uint32_t x = (next + cls.chunks - 1) & ~(cls.chunks - 1);
+        if (x < h.core.home_chunks) {
+            const uint32_t at = wh_tessera2_home(h.core, shard, x);
+            claim = wh_tessera2_claim_in_word_(h.core, at >> 6, at & 63, cls.chunks, cls.chunks);
+        }
+    }
+    claim.n = wh_shfl_u32(WH_FULL_WARP, claim.n, 0);
+    claim.first = wh_shfl_u32(WH_FULL_WARP, claim.first, 0);
+    if (claim.n == 0) {
+        return NULL;
+    }
+    if (lane < cls.chunks) {
+        wh_store_u64_relaxed(&h.tags[claim.first + lane],
+                             wh_tessera2_slab_tag(c, cls.chunks, cls.slot_size) +
+                                 lane * WH_TESSERA2_NEXT_TAG);
+    }
+    if (lane == 0) {
+        wh_store_u64_relaxed(&h.words[wh_mul_wide_u32(claim.first, h.words_of_chunk)],
+                             wh_tessera2_word_of(c));
+    }
+    return h.base + ((uint64_t)claim.first << h.chunk_log2) + wh_mul_wide_u32(lane, cls.slot_size);
+}
+
+/* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
+ * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
+ * the atomics that they would save. Then all of mask go on together, also those that have what they
+ * want: a lane that allocates for others may not be left by them (warpheap.h). If mask is 0 those
+ * do that happen to be here, where that helps. */
+WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
+    const int is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
+    const uint32_t c = is_slot ? wh_tessera2_class_of((uint32_t)n) : WH_TESSERA2_NO_CLASS;
+    const int together = mask == WH_FULL_WARP;
+    const wh_group group = together ? wh_group_by_u32(mask, c) : wh_group_alone();
+    const uint32_t shard = wh_tessera2_my_shard_(h);
+    const wh_tessera2_class cls = h.classes[c];
+    wh_tessera2_shard *const own = wh_tessera2_nth_shard_(h.shards, shard);
+    uint64_t *const at = &own->cursors[c].span;
+    uint64_t v = WH_TESSERA2_CLOSED;
+    void *p = NULL;
+    int refills = 0;
+    if (together && group.n == WH_WARP_SIZE && (h.warp_slabs >> c & 1) != 0) {
+        p = wh_tessera2_warp_slab_(h, own, shard, c, cls);
+    } else {
+        if (is_slot && wh_group_leads(group)) {
+            v = wh_load_u64_relaxed(at);
+            v = wh_tessera2_is_open(v) ? WH_PLANT(tessera2_p2_claim, wh_fetch_add_u64_acquire,
+                                                  wh_fetch_add_u64_relaxed)(
+                                             at, group.n * WH_TESSERA2_POSITION) /* P2, I1 */
+                                       : WH_TESSERA2_CLOSED;
+            refills = wh_tessera2_passes_end(v, group.n);
+        }
+        p = wh_tessera2_nth_(h.base, h.chunk_log2, cls,
+                             together ? wh_shfl_u64(mask, v, group.leader) : v, group.rank);
+    }
+    if (WH_TESSERA2_SOME(mask, p == NULL || h.tracks)) { /* n = 0, too, which is seldom */
+        p = wh_tessera2_more_(wh_tessera2_core_of_(h), mask, group.lanes, shard, n, v, refills, p);
+    }
+    if (mask != 0) { /* P2 reaches the lanes that did not make the atomic themselves */
+        WH_PLANT(tessera2_p2_lanes, wh_syncwarp(mask), (void)0);
+    }
+    return p;
+}
+
+WH_FN void *wh_tessera2_malloc(wh_tessera2_ref h, wh_mask mask, size_t n) {
+    wh_assert(mask == 0 || wh_tessera2_in_mask_(mask));
+    return mask == WH_FULL_WARP ? wh_tessera2_malloc_(h, WH_FULL_WARP, n) /* it is a constant */
+                                : wh_tessera2_malloc_(h, mask, n);
+}
+
+/* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
+WH_FN void *wh_tessera2_aligned(wh_tessera2_ref h, wh_mask mask, size_t align, size_t n) {
+    wh_assert(wh_tessera2_in_mask_(mask) && wh_is_pow2(align));
+    const uint64_t size = n == 0 || n > align ? n : align;
+    const int is_slot = size - 1 < h.max_slot;
+    const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
+    void *p = wh_tessera2_malloc_(h, mask, (size_t)slot);
+    const int is_run = n != 0 && !is_slot;
+    if (wh_any(mask, is_run)) {
+        void *q = wh_tessera2_run_(wh_tessera2_core_of_(h), mask, wh_tessera2_my_shard_(h),
+                                   is_run ? n : 0, align);
+        p = is_run ? q : p;
+        if (h.tracks) {
+            wh_tessera2_count_mallocs_(wh_tessera2_core_of_(h), mask, q);
+        }
+    }
+    wh_syncwarp(mask);
+    return p;
+}
+
+/* What a lane's group has given back is no slab's, or was free before. */
+WH_FN int wh_tessera2_freed_well_(wh_tessera2_shard *own, uint64_t *at, uint64_t tag, uint64_t old,
+                                  uint64_t bits, uint32_t twice) {
+    const int is_slab = old >> WH_TESSERA2_WORD_SLOTS == wh_tessera2_tag_class(tag) + 1;
+    const uint64_t bad = is_slab ? bits & old : bits;
+    if (bad == 0 && twice == 0) {
+        return 1;
+    }
+    wh_tessera2_bad_free_(own, twice + wh_popc64(bad));
+    if (!is_slab) { /* the slab is gone: nobody takes slots of a word without a class */
+        (void)wh_fetch_and_u64_relaxed(at, ~bits);
+    }
+    return is_slab && (bits & ~old) != 0;
+}
+
+/* together: a constant; all lanes of the warp call, in groups of one word. Else each lane for
+ * itself. */
+WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
+    const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
+    const int inside = offset < h.bytes; /* not so for NULL */
+    const uint32_t chunk = inside ? (uint32_t)(offset >> h.chunk_log2) : 0;
+    const uint64_t tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
+    const uint32_t at_chunk = wh_tessera2_tag_at(tag), slab = chunk - at_chunk;
+    const uint32_t slot = wh_tessera2_tag_slot(
+        tag, (at_chunk << h.chunk_log2) + ((uint32_t)offset & ~(~0u << h.chunk_log2)));
+    const int is_slot = inside & (wh_tessera2_kind(tag) == WH_TESSERA2_SLAB) &
+                        (slot < wh_tessera2_tag_slots(tag, h.chunk_log2));
+    const uint32_t i = is_slot ? slot / WH_TESSERA2_WORD_SLOTS : 0;
+    const uint32_t word = is_slot ? slab * h.words_of_chunk + i : UINT32_MAX;
+    const uint32_t in_word = slot - i * WH_TESSERA2_WORD_SLOTS;
+    uint64_t bits = (uint64_t)1 << (in_word & 63);
+    uint32_t twice = 0;
+    wh_group group = wh_group_alone();
+    if (together) {
+        wh_syncwarp(WH_FULL_WARP); /* every lane's last use comes before its leader's release */
+        group = wh_group_in_words(WH_FULL_WARP, word, in_word, is_slot, &bits, &twice);
+    }
+    if (is_slot) {
+        if (wh_group_leads(group)) {
+            const uint64_t tag_again = wh_again_u64(tag); /* above 32 registers fewer warps fit */
+            uint64_t *const at = &h.words[word];
+            const uint64_t old = WH_PLANT(tessera2_p1_free, wh_fetch_or_u64_acq_rel,
+                                          wh_fetch_or_u64_relaxed)(at, bits); /* P1 */
+            const uint32_t shard = wh_tessera2_my_shard_(h);
+            wh_tessera2_shard *const own = wh_tessera2_nth_shard_(h.shards, shard);
+            if (wh_tessera2_freed_well_(own, at, tag_again, old, bits, twice)) {
+                if (h.tracks) {
+                    wh_tessera2_count_frees_(
+                        wh_tessera2_core_of_(h),
+                        (uint64_t)wh_popc64(bits & ~old) *
+                            h.classes[wh_tessera2_tag_class(tag_again)].slot_size);
+                }
+                wh_tessera2_freed_(wh_tessera2_core_of_(h), h.core, shard, slab, tag_again, i, old,
+                                   bits);
+                wh_tessera2_hint_(&own->cursors[wh_tessera2_tag_class(tag_again)],
+                                  word * 0x9e3779b9u >> 16, slab, i);
+            }
+        }
+    } else if (p != NULL) {
+        wh_tessera2_free_run_(wh_tessera2_core_of_(h), wh_tessera2_my_shard_(h), offset);
+    }
+}
+
+WH_FN void wh_tessera2_free(wh_tessera2_ref h, wh_mask mask, void *p) {
+    wh_assert(mask == 0 || wh_tessera2_in_mask_(mask));
+    if (mask == WH_FULL_WARP) {
+        wh_tessera2_free_(h, 1, p);
+    } else {
+        wh_tessera2_free_(h, 0, p);
+    }
+}
+
+WH_FN uint64_t wh_tessera2_usable_size(wh_tessera2_ref h, const void *p) {
+    const uint64_t offset = (uint64_t)((const unsigned char *)p - h.base);
+    if (offset >= h.bytes) {
+        return 0;
+    }
+    const uint64_t tag = wh_load_u64_relaxed(&h.tags[(uint32_t)(offset >> h.chunk_log2)]); /* I3 */
+    return wh_tessera2_block_bytes_(h.classes, h.chunk_log2, tag);
+}
+
+WH_FN int wh_tessera2_owns(wh_tessera2_ref h, const void *p) {
+    return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
+}
+
+#define wh_tessera2_NAME "tessera2"
+#define wh_tessera2_MAX_ALIGN (2u << 20)
+#define wh_tessera2_BLOCKS 6
+#define wh_tessera2_EACH 1
+#define wh_tessera2_left WH_NO_LEFT
+
+#include "warpheap/detail/simt/end.h"
+
+#include "warpheap/detail/alloc/tessera2/inspect.h"
+
+#endif
