@@ -68,6 +68,9 @@ build_and_run() {
             run shared_$language
         fi
     done
+    if [[ $languages = *CUDA* && $cuda != OFF ]]; then
+        run linked_CUDA linked_static_CUDA linked_shared_CUDA
+    fi
 }
 
 # What pkg-config says of the installed one.
@@ -93,15 +96,24 @@ add_subdirectory | fetch_content)
 pkgconfig)
     pkg_config
     static=$(pkg-config --libs --static warpheap | sed 's/-lwarpheap/-l:libwarpheap.a/')
-    if grep -v '^#' "$PKG_CONFIG_PATH/warpheap.pc" | grep -E '(=|-L|-I| )/'; then
-        echo "warpheap.pc: these lines hold for this machine only"
+    if grep -h -v '^#' "$PKG_CONFIG_PATH"/*.pc | grep -E '(=|-L|-I| )/'; then
+        echo "these lines of a .pc file hold for this machine only"
         exit 1
     fi
     "$cc" -std=c11 "$here/consumer.c" $cflags $shared -Wl,-rpath,"$libdir" -o "$work/shared_c"
     if [ "$cuda" = ON ]; then
         "$nvcc" -arch=sm_$CUDAARCHS $CUDAFLAGS "$here/consumer.cu" $cflags $static \
             -o "$work/static_cu"
-        run shared_c static_cu
+        linked="$(pkg-config --cflags --libs warpheap-device) -Xlinker -rpath=$libdir"
+        "$nvcc" -arch=sm_$CUDAARCHS "$here/consumer.cu" -DMUST_BE_LINKED $linked \
+            -o "$work/linked_cu"
+        # From two files, one of them header-only, and with the static library.
+        linked=$(pkg-config --cflags --libs --static warpheap-device |
+            sed 's/-lwarpheap\b/-l:libwarpheap.a/')
+        "$nvcc" -arch=sm_$CUDAARCHS -c "$here/consumer.cu" -Dmain=consumer_main -DMUST_BE_LINKED \
+            $(pkg-config --cflags warpheap-device) -o "$work/part.o"
+        "$nvcc" -arch=sm_$CUDAARCHS "$here/caller.cpp" "$work/part.o" $linked -o "$work/linked_parts"
+        run shared_c static_cu linked_cu linked_parts
     else
         "$cc" -std=c11 "$here/consumer.c" $cflags $static -o "$work/static_c"
         "$cxx" "$here/consumer.cpp" $cflags $static -o "$work/static_cpp"
