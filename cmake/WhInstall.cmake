@@ -15,7 +15,10 @@ install(TARGETS ${libraries} warpheap_headers EXPORT warpheapTargets
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+# What `make install` builds beside the program.
+add_custom_target(warpheap_installed DEPENDS ${libraries})
 if(wh_device_fatbins)
+  add_dependencies(warpheap_installed warpheap_fatbins)
   install(FILES ${wh_device_fatbins} DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
 if(TARGET warpheap_cli)

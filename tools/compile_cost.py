@@ -5,10 +5,11 @@ user: seconds of compiling, registers, stack and machine code. Needs nvcc, but n
     tools/compile_cost.py [--linked] [--json FILE] [--check CEILINGS] [--threads N]
 
 The kernel is an ordinary __global__ function without launch bounds; --threads N gives it
-__launch_bounds__(N). With --linked malloc's slow path is not compiled with the kernel but linked, as
-by warpheap::device; registers and stack are those of the linked kernel. The seconds are those of the processor, not of the clock: other work on
-the machine hardly changes them. --check compares with the ceilings in a JSON file, which hold
-for one release of nvcc; those of --linked are its member "linked".
+__launch_bounds__(N). With --linked malloc's slow path is not compiled with the kernel but linked,
+as by warpheap::device; registers and stack are those of the linked kernel. The seconds are those
+of the processor, not of the clock: other work on the machine hardly changes them. --check compares
+with the ceilings in a JSON file, which hold for one release of nvcc; those of --linked are its
+member "linked".
 
 Exit status: 1 if a figure is above its ceiling, 2 if something failed; 77 if there is no nvcc,
 or another one than the ceilings are for.
