@@ -1,15 +1,34 @@
 # warpheap::device: the functions that allocators mark with WH_FN_LINKED (simt.h), compiled once as
-# relocatable device code. Programs that link it compile none of them. There is one object for each
-# family that has such functions; one without is not here. For NVRTC and nvJitLink each is a fatbin,
-# too: the part of the object that nvlink reads.
+# relocatable device code. Programs that link it compile none of them. Each family that has such
+# functions has an object, and one more for those that free calls (WH_FN_LINKED_FREE), as these may
+# use fewer registers. For NVRTC and nvJitLink each object is a fatbin, too: its part that nvlink
+# reads.
 
 if(NOT WH_CUDA)
   return()
 endif()
 
+set(wh_device_targets "")
 set(wh_device_objects "")
 set(wh_device_fatbins "")
-set(families "")
+
+# wh_device_part(<name> <registers> <definitions...>): an object, and its fatbin
+macro(wh_device_part name registers)
+  add_library(wh_device_${name} OBJECT EXCLUDE_FROM_ALL src/device/linked.cu)
+  target_link_libraries(wh_device_${name} PRIVATE warpheap_headers)
+  target_compile_definitions(wh_device_${name} PRIVATE ${ARGN})
+  target_compile_options(wh_device_${name} PRIVATE ${WH_CUDA_FLAGS} -maxrregcount=${registers})
+  set_property(GLOBAL APPEND PROPERTY WH_CUDA_OBJECT_TARGETS wh_device_${name})
+  add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/warpheap_${name}.fatbin"
+    DEPENDS wh_device_${name} $<TARGET_OBJECTS:wh_device_${name}>
+    COMMAND "${CMAKE_OBJCOPY}" -O binary --only-section=__nv_relfatbin
+    $<TARGET_OBJECTS:wh_device_${name}> "${PROJECT_BINARY_DIR}/warpheap_${name}.fatbin"
+    COMMENT "warpheap_${name}.fatbin" VERBATIM)
+  list(APPEND wh_device_targets wh_device_${name})
+  list(APPEND wh_device_objects $<TARGET_OBJECTS:wh_device_${name}>)
+  list(APPEND wh_device_fatbins "${PROJECT_BINARY_DIR}/warpheap_${name}.fatbin")
+endmacro()
+
 foreach(ident IN LISTS WH_ALLOCATORS)
   string(REGEX MATCH "#define WH_FAMILY_OF_${ident} ([a-z0-9_]+)" text "${wh_list_text}")
   set(family "${CMAKE_MATCH_1}")
@@ -17,27 +36,15 @@ foreach(ident IN LISTS WH_ALLOCATORS)
   set(marked "")
   foreach(header IN LISTS headers)
     file(STRINGS "${header}" lines REGEX "^WH_FN_LINKED")
-    list(APPEND marked ${lines})
+    string(APPEND marked "${lines}")
   endforeach()
-  if(NOT marked OR family IN_LIST families)
-    continue()
+  if(marked MATCHES "WH_FN_LINKED[(]" AND NOT TARGET wh_device_${family})
+    wh_device_part(${family} ${WARPHEAP_DEVICE_REGISTERS}
+      WH_ALLOCATOR=${ident} WH_LINKED_DEFINE=1)
+    if(marked MATCHES "WH_FN_LINKED_FREE[(]")
+      wh_device_part(${family}_free 32 WH_ALLOCATOR=${ident} WH_LINKED_DEFINE=2)
+    endif()
   endif()
-  list(APPEND families "${family}")
-  set(objects wh_device_${family})
-  add_library(${objects} OBJECT EXCLUDE_FROM_ALL src/device/linked.cu)
-  target_link_libraries(${objects} PRIVATE warpheap_headers)
-  target_compile_definitions(${objects} PRIVATE WH_LINKED_DEFINE=1 WH_ALLOCATOR=${ident})
-  target_compile_options(${objects} PRIVATE ${WH_CUDA_FLAGS}
-    "-maxrregcount=${WARPHEAP_DEVICE_REGISTERS}")
-  set_property(GLOBAL APPEND PROPERTY WH_CUDA_OBJECT_TARGETS ${objects})
-  list(APPEND wh_device_targets ${objects})
-  list(APPEND wh_device_objects $<TARGET_OBJECTS:${objects}>)
-  set(fatbin "${PROJECT_BINARY_DIR}/warpheap_${family}.fatbin")
-  add_custom_command(OUTPUT "${fatbin}" DEPENDS ${objects} $<TARGET_OBJECTS:${objects}>
-    COMMAND "${CMAKE_OBJCOPY}" -O binary --only-section=__nv_relfatbin
-    $<TARGET_OBJECTS:${objects}> "${fatbin}"
-    COMMENT "warpheap_${family}.fatbin" VERBATIM)
-  list(APPEND wh_device_fatbins "${fatbin}")
 endforeach()
 if(NOT wh_device_objects)
   return()

@@ -51,21 +51,24 @@ above() {
 
 linked="-rdc=true -DWH_LINKED=1"
 compile main.o main.cu
-compile library.o "$root/src/device/linked.cu" -rdc=true -DWH_LINKED_DEFINE=1 -maxrregcount=40 ||
+library="malloc.o free.o"
+compile malloc.o "$root/src/device/linked.cu" -rdc=true -DWH_LINKED_DEFINE=1 -maxrregcount=40 ||
     fail "the library does not compile"
+compile free.o "$root/src/device/linked.cu" -rdc=true -DWH_LINKED_DEFINE=2 -maxrregcount=32 ||
+    fail "the library's part for free does not compile"
 compile one.o kernel.cu $linked -DNAME=one || fail "a file does not compile"
 compile two.o kernel.cu $linked -DNAME=two -DOTHER || fail "a file of two does not compile"
 compile other.o other.cu $linked || fail "a file without a kernel does not compile"
 # -Ofc: that header-only files are another's neighbours is the question, not what they cost.
 compile header_only.o other.cu -rdc=true -Ofc max || fail "header-only, with -rdc"
 
-if ! links one.o library.o; then
+if ! links one.o $library; then
     fail "one file does not link"
 elif [ "$(grep -c 'used .* registers' log)" -ne 1 ] || [ -n "$(above 64)" ]; then
     fail "not one kernel of at most 64 registers, for blocks of 1,024 threads"
 fi
-links one.o two.o other.o library.o || fail "three files do not link"
-links two.o header_only.o library.o || fail "a linked file and a header-only one do not link"
+links one.o two.o other.o $library || fail "three files do not link"
+links two.o header_only.o $library || fail "a linked file and a header-only one do not link"
 
 # Nothing links by chance.
 links one.o && fail "a kernel links without the library"
@@ -75,12 +78,12 @@ grep -q 'WH_LINKED=1 wants relocatable device code: nvcc -rdc=true' log ||
     fail "it is not said that -rdc=true is missing"
 compile whole.o kernel.cu -DWH_LINKED=0 -DNAME=one -Ofc max || fail "WH_LINKED=0 is not header-only"
 compile asserts.o kernel.cu $linked -DNAME=one -DWH_ASSERTS=1 || fail "WH_ASSERTS does not compile"
-links asserts.o library.o && fail "a file with assertions links with a library without"
+links asserts.o $library && fail "a file with assertions links with a library without"
 grep -q 'asserts1.*wh_tessera_ask_' log || fail "the assertions are not named"
 cp -r "$root/include" .
 sed -i 's/\(VERSION_PATCH\) [0-9]*$/\1 99/' include/warpheap/detail/version.h
 include=include compile later.o kernel.cu $linked -DNAME=one || fail "a later version"
-links later.o library.o && fail "a file of a later version links"
+links later.o $library && fail "a file of a later version links"
 grep -q '_99.*wh_tessera_ask_' log || fail "the later version is not named"
 
 [ $failed -eq 0 ] && echo "linked files compile, and link with what fits them"

@@ -107,12 +107,13 @@ pkgconfig)
         linked="$(pkg-config --cflags --libs warpheap-device) -Xlinker -rpath=$libdir"
         "$nvcc" -arch=sm_$CUDAARCHS "$here/consumer.cu" -DMUST_BE_LINKED $linked \
             -o "$work/linked_cu"
-        # From two files, one of them header-only, and with the static library.
+        # In two steps, and with the static library.
         linked=$(pkg-config --cflags --libs --static warpheap-device |
             sed 's/-lwarpheap\b/-l:libwarpheap.a/')
         "$nvcc" -arch=sm_$CUDAARCHS -c "$here/consumer.cu" -Dmain=consumer_main -DMUST_BE_LINKED \
             $(pkg-config --cflags warpheap-device) -o "$work/part.o"
-        "$nvcc" -arch=sm_$CUDAARCHS "$here/caller.cpp" "$work/part.o" $linked -o "$work/linked_parts"
+        "$nvcc" -arch=sm_$CUDAARCHS "$here/caller.cpp" "$work/part.o" $linked \
+            -o "$work/linked_parts"
         run shared_c static_cu linked_cu linked_parts
     else
         "$cc" -std=c11 "$here/consumer.c" $cflags $static -o "$work/static_c"

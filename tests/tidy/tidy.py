@@ -99,7 +99,7 @@ def plain(text):
     text = re.sub(r"\btemplate\s*<[^<>]*>|\b__[a-z]+__\b(?! *\()", blank, text)
     text = re.sub(r"(?m)^ +[A-Z][A-Z0-9_]+$", blank, text)
     text = re.sub(r"(?m)^WH_KERNEL\w*\((?:\(.*\), )?(\w+), *([^\n{]*\{)", r"void \1(int \2", text)
-    text = re.sub(r"(?m)^WH_FN_LINKED\(([^,()]+),(\s*)(\w+),(\s*)(\([^()]*\))\)(?= \{)",
+    text = re.sub(r"(?m)^WH_FN_LINKED\w*\(([^,()]+),(\s*)(\w+),(\s*)(\([^()]*\))\)(?= \{)",
                   r"\1\2\3\4\5", text)
     text = re.sub(r"(?m)^((?:static |extern )*)[A-Z][A-Z0-9_]{2,} (?=[a-z])", r"\1", text)
     return re.sub(r"(?<=\w) [A-Z][A-Z_]*_(?=\))", blank, text)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""jit.py: kernels that NVRTC compiles are linked with the fatbin of the device library: by
+"""jit.py: kernels that NVRTC compiles are linked with the fatbins of the device library: by
 nvJitLink, of machine code, PTX and LTO-IR, and by the driver (cuLink). What comes out is launched
 where there is a GPU: blocks of 1,024 threads allocate, write, check and free.
 
-    jit.py <shared library> <fatbin> <include folder> <nvcc>
+    jit.py <shared library> <include folder> <nvcc> <fatbins...>
 
 Linking needs no GPU, launching does. Exit status 77: there is no NVRTC or nvJitLink.
 """
@@ -197,9 +197,9 @@ class Heap:
 
 
 def main():
-    shared, fatbin, include, nvcc = sys.argv[1:5]
+    shared, include, nvcc = sys.argv[1:4]
     nvrtc, linker = library("nvrtc", nvcc), library("nvJitLink", nvcc)
-    device = ("FATBIN", pathlib.Path(fatbin).read_bytes())
+    device = [("FATBIN", pathlib.Path(path).read_bytes()) for path in sys.argv[4:]]
     gpu = Driver()
     heap = Heap(shared, include) if gpu.arch else None
     failed = 0
@@ -209,9 +209,9 @@ def main():
         arch = gpu.arch or "sm_90"
         try:
             begin = time.monotonic()
-            inputs = [(kind, compile_kernels(nvrtc, include, arch, options, kind)), device]
+            inputs = [(kind, compile_kernels(nvrtc, include, arch, options, kind)), *device]
             code = gpu.link(inputs) if by == "driver" else nvjitlink(linker, arch, more, inputs)
-            print(f"{kind} and the fatbin by {by}: {time.monotonic() - begin:.1f} s", end="")
+            print(f"{kind} and the fatbins by {by}: {time.monotonic() - begin:.1f} s", end="")
             if gpu.arch:
                 served = gpu.launch(code, heap.handle)
                 heap.check()

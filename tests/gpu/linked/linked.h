@@ -2,6 +2,7 @@
 #ifndef LINKED_H
 #define LINKED_H
 
+#include <warpheap/core/hash.h>
 #include <warpheap/warpheap.h>
 
 struct request {
@@ -12,7 +13,7 @@ struct request {
 };
 
 __host__ __device__ inline size_t bytes_of(const request &r, unsigned i) {
-    return r.least + i * 2654435761u % (r.most - r.least + 1);
+    return r.least + (wh_spread32(i) >> 7) % (r.most - r.least + 1);
 }
 
 __device__ unsigned *take_one(const request &r, unsigned i); // in part.cu

@@ -304,8 +304,8 @@ WH_FN_LINKED(void *, wh_tessera_run_,
 }
 
 /* Frees a run; anything else that gets here is a bad pointer. */
-WH_FN_LINKED(void, wh_tessera_free_run_,
-             (const wh_tessera_core *g, uint32_t shard, uint64_t offset)) {
+WH_FN_LINKED_FREE(void, wh_tessera_free_run_,
+                  (const wh_tessera_core *g, uint32_t shard, uint64_t offset)) {
     const uint64_t chunk = offset >> g->chunk_log2;
     if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
         uint64_t *at = wh_tessera_tag_at_(*g, (uint32_t)chunk);
