@@ -74,7 +74,8 @@ endif()
 add_library(warpheap_device STATIC ${all} ${wh_device_objects})
 add_library(warpheap::device ALIAS warpheap_device)
 set_target_properties(${wh_device_targets} warpheap_device PROPERTIES
-  CUDA_SEPARABLE_COMPILATION ON CUDA_ARCHITECTURES "${architectures}")
+  CUDA_SEPARABLE_COMPILATION ON CUDA_RESOLVE_DEVICE_SYMBOLS OFF INTERPROCEDURAL_OPTIMIZATION OFF
+  CUDA_ARCHITECTURES "${architectures}")
 # CUDA_SEPARABLE_COMPILATION of a static library has CMake link device code for its users, who need
 # not say anything themselves.
 set_target_properties(warpheap_device PROPERTIES OUTPUT_NAME warpheap_device EXPORT_NAME device
