@@ -38,6 +38,7 @@ static wh_status fill(server_state *s) {
     wh_bench_counts counts;
     aim(s, entries);
     whi_bench_row row = whi_bench_row_of(&s->p, whi_bench_phase(b), "fill");
+    row.threads = s->n;
     WHI_BENCH_TRY(whi_bench_floor(&s->p, b->heaps_kernels.floor_log, entries, &row.us_null));
     WHI_BENCH_TRY(whi_bench_time(&s->p, b->heaps_kernels.malloc_log, entries, &s->p.mallocs));
     WHI_BENCH_TRY(whi_bench_launch(&s->p, b->heaps_kernels.record_log, entries));
