@@ -99,6 +99,7 @@ static wh_status all_steps(cells_state *c) {
     WHI_BENCH_TRY(whi_bench_floor(&c->p, b->kernels->floor_mixed, c->cells, &row.us_null));
     const wh_status s = wh_device_set(b->device, c->p.call.ptrs, 0, room * sizeof(void *));
     WHI_BENCH_TRY(whi_bench_check(b, s, "lists"));
+    WHI_BENCH_TRY(whi_bench_load(&c->p, b->heaps_kernels.cells));
     for (uint32_t i = 1; i <= c->steps && !c->p.broken; i++) {
         if (i > 1 && whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS)) {
             break;

@@ -83,6 +83,7 @@ static wh_status fill_batches(fill_state *f) {
     int full = 0;
     aim(f, f->batch, b->seed);
     WHI_BENCH_TRY(whi_bench_floor(&f->p, b->heaps_kernels.floor_log, f->batch, &floor));
+    WHI_BENCH_TRY(whi_bench_load(&f->p, b->heaps_kernels.malloc_log));
     do {
         WHI_BENCH_TRY(one_batch(f));
         WHI_BENCH_TRY(make_room(f, &full));
@@ -125,6 +126,8 @@ static wh_status free_half(fill_state *f) {
     wh_bench_counts counts;
     uint64_t freed = 0;
     memset(&f->p.mallocs, 0, sizeof f->p.mallocs);
+    aim(f, 0, b->seed);
+    WHI_BENCH_TRY(whi_bench_load(&f->p, b->kernels->free_all));
     WHI_BENCH_TRY(
         whi_bench_ledger_thin(&f->ledger, &f->p, 0.5, b->seed + 1, &freed, &f->p.mallocs));
     if (freed == 0) {
@@ -176,6 +179,7 @@ static wh_status half(fill_state *f, uint64_t n) {
     aim(f, n, b->seed);
     whi_bench_row row = whi_bench_row_of(&f->p, "warm", "half");
     WHI_BENCH_TRY(whi_bench_floor(&f->p, floor, n, &row.us_null));
+    WHI_BENCH_TRY(whi_bench_load(&f->p, b->kernels->malloc_single));
     int done = 0;
     for (uint32_t i = 1; !done && !f->p.broken; i++) {
         done = i >= b->reps || whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS);

@@ -40,6 +40,7 @@ static wh_status fill(server_state *s) {
     whi_bench_row row = whi_bench_row_of(&s->p, whi_bench_phase(b), "fill");
     row.threads = s->n;
     WHI_BENCH_TRY(whi_bench_floor(&s->p, b->heaps_kernels.floor_log, entries, &row.us_null));
+    WHI_BENCH_TRY(whi_bench_load(&s->p, b->heaps_kernels.malloc_log));
     WHI_BENCH_TRY(whi_bench_time(&s->p, b->heaps_kernels.malloc_log, entries, &s->p.mallocs));
     WHI_BENCH_TRY(whi_bench_launch(&s->p, b->heaps_kernels.record_log, entries));
     s->ledger.n = entries;
@@ -105,6 +106,7 @@ static wh_status rounds(server_state *s) {
     aim(s, s->n);
     whi_bench_row row = whi_bench_row_of(&s->p, "warm", "round");
     memset(&s->p.mallocs, 0, sizeof s->p.mallocs);
+    WHI_BENCH_TRY(whi_bench_load(&s->p, b->heaps_kernels.server_round));
     for (uint32_t i = 1; i <= s->rounds && !s->p.broken; i++) {
         if (i > 1 && whi_bench_over(b, start, WHI_BENCH_CASE_LIMITS)) {
             break;

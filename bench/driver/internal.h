@@ -297,6 +297,10 @@ wh_status whi_bench_launch(whi_bench_plan *p, wh_bench_launcher launcher, uint64
 wh_status whi_bench_time(whi_bench_plan *p, wh_bench_launcher launcher, uint64_t n,
                          whi_bench_series *series);
 
+/* Starts launcher for no block at all, on a GPU: so that what it takes to load a kernel is in no
+ * figure. */
+wh_status whi_bench_load(whi_bench_plan *p, wh_bench_launcher launcher);
+
 /* The device's clock and counters around launches of the caller. stop adds the counts to series
  * and returns the time in *us; it is no sample yet. */
 typedef struct whi_bench_watch {

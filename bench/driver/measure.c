@@ -228,6 +228,14 @@ wh_status whi_bench_launch(whi_bench_plan *p, wh_bench_launcher launcher, uint64
     return launch_failed(p->b, wh_device_sync(p->b->device));
 }
 
+wh_status whi_bench_load(whi_bench_plan *p, wh_bench_launcher launcher) {
+    const uint64_t n = p->call.n;
+    p->call.n = 0;
+    const wh_status s = p->b->on_sim ? WH_OK : whi_bench_launch(p, launcher, WHI_BENCH_WARP);
+    p->call.n = n;
+    return s;
+}
+
 wh_status whi_bench_watch_start(whi_bench *b, whi_bench_watch *watch) {
     WHI_BENCH_TRY(launch_failed(b, wh_device_get_counters(b->device, &watch->before)));
     return launch_failed(b, wh_device_timer_begin(b->device));

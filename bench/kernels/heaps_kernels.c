@@ -5,7 +5,7 @@
 
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS
-#define WH_KERNEL_BLOCKS WH_OF_(BLOCKS)
+#define WH_KERNEL_BLOCKS (WH_OF_(BLOCKS) < 6 ? WH_OF_(BLOCKS) : 6) /* 40 registers at least */
 #endif
 
 #include "bench/kernels/timed_heaps.h"

@@ -272,7 +272,7 @@ static void test_figures_of_bump(void **state) {
     assert_int_equal(json_array_size(r.b->rows), 2);
     const json_t *fill = json_array_get(r.b->rows, 0);
     const json_t *rounds = json_array_get(r.b->rows, 1);
-    assert_true(value_of(fill, "threads") == 128 * 16);
+    assert_true(value_of(fill, "ops") == 128 * 16);
     assert_true(value_of(fill, "failed") == 0);
     assert_true(value_of(rounds, "failed") == 0);
     assert_in_range((uint64_t)value_of(rounds, "reps"), 18, 26); /* 3.8 MB less 1.5, 94 KB each */
