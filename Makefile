@@ -96,7 +96,7 @@ cuda-kinds:
 	@scripts/setup test
 	$(CONFIGURE) cuda
 	cmake --build build-cuda --parallel $(JOBS) --target \
-	    atomics_probe floor_probe lanes_probe wh_cuda_objects \
+	    atomics_probe floor_probe lanes_probe wh_cuda_objects warpheap_fatbins gpu_linked \
 	    $(foreach part,wh_library_objects stress_kernels,$(KINDS:%=$(part)_%_cuda)) \
 	    $(foreach part,$(OTHER_PARTS),$(TWO_KINDS:%=$(part)_%_cuda))
 	@[ -d build-cuda/sass ] || python3 -m pip install --quiet --disable-pip-version-check \
@@ -116,7 +116,7 @@ cuda: cuda-kinds
 install:
 	@scripts/setup build
 	$(CONFIGURE) release
-	cmake --build build --parallel $(JOBS) --target warpheap_cli warpheap_static warpheap_shared
+	cmake --build build --parallel $(JOBS) --target warpheap_cli warpheap_installed
 	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
 format:

@@ -33,8 +33,10 @@ typedef struct wh_bench_options {
     const uint64_t *threads; /* replaces the thread counts likewise */
     size_t n_threads;
     uint64_t heap_bytes;
-    uint32_t reps; /* at most WH_BENCH_MAX_REPS */
-    double limit;  /* seconds that a series of repetitions may take; a case: a multiple */
+    uint32_t reps;   /* at most WH_BENCH_MAX_REPS */
+    uint32_t rounds; /* server, slabhash; steps of cells; at most WH_BENCH_MAX_REPS */
+    int plain;       /* timed kernels without launch bounds */
+    double limit;    /* seconds that a series of repetitions may take; a case: a multiple */
     const wh_any_options *options; /* of heaps: one a family, all measured */
     size_t n_options;
     uint64_t seed;

@@ -11,7 +11,18 @@
 #include "cli/cli.h"
 #include "warpheap/heap.h"
 
-enum { OPT_LIST = 256, OPT_CHECK, OPT_POLICY, OPT_JSON, OPT_REPS, OPT_LIMIT, OPT_SEED, OPT_OPTION };
+enum {
+    OPT_LIST = 256,
+    OPT_CHECK,
+    OPT_POLICY,
+    OPT_JSON,
+    OPT_REPS,
+    OPT_LIMIT,
+    OPT_SEED,
+    OPT_OPTION,
+    OPT_ROUNDS,
+    OPT_PLAIN
+};
 
 static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0, "auto (default: the first GPU, or else sim), sim, cuda or cuda:N",
@@ -29,9 +40,16 @@ static const struct argp_option options[] = {
      "`warpheap info` lists them",
      2},
     {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and at most 3 on the simulated device", 2},
+    {"rounds", OPT_ROUNDS, "N", 0,
+     "rounds of server and slabhash, steps of cells, instead of each case's own", 2},
+    {"plain", OPT_PLAIN, NULL, 0,
+     "time kernels without launch bounds, as a user's __global__ function is compiled who says "
+     "nothing of them; on the simulated device they are the same",
+     2},
     {"limit", OPT_LIMIT, "SECONDS", 0,
      "repetitions of one thing end after so long, and what an allocator has not begun in a case "
-     "after 4 times as long (drift, walk, crossover, scenarios: 10) is left out, and reported; "
+     "after 4 times as long (10: drift, walk, crossover, scenarios, server, fill-log) is left out, "
+     "and reported; "
      "default: 0.5 on a GPU, none on the simulated device",
      2},
     {"seed", OPT_SEED, "N", 0, "of request sizes, churn, graphs and the simulated device", 2},
@@ -67,6 +85,18 @@ static int complain_number(request *r, const char *option, const char *text) {
     r->status = cli_complain("--%s: '%s' is not a number above 0 (K, M and G are understood)",
                              option, text);
     return EINVAL;
+}
+
+/* A number of repetitions. */
+static int set_count(request *r, const char *option, const char *text, uint32_t *count) {
+    uint64_t v = 0;
+    if (!cli_parse_number(text, &v) || v == 0 || v > WH_BENCH_MAX_REPS) {
+        r->status =
+            cli_complain("--%s: '%s' is not a number in 1..%u", option, text, WH_BENCH_MAX_REPS);
+        return EINVAL;
+    }
+    *count = (uint32_t)v;
+    return 0;
 }
 
 static int set_list(request *r, const char *what) {
@@ -182,12 +212,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         }
         return 0;
     case OPT_REPS:
-        if (!cli_parse_number(arg, &v) || v == 0 || v > WH_BENCH_MAX_REPS) {
-            r->status =
-                cli_complain("--reps: '%s' is not a number in 1..%u", arg, WH_BENCH_MAX_REPS);
-            return EINVAL;
-        }
-        r->bench.reps = (uint32_t)v;
+        return set_count(r, "reps", arg, &r->bench.reps);
+    case OPT_ROUNDS:
+        return set_count(r, "rounds", arg, &r->bench.rounds);
+    case OPT_PLAIN:
+        r->bench.plain = 1;
         return 0;
     case OPT_LIMIT:
         if (!cli_parse_decimal(arg, &r->bench.limit) || !(r->bench.limit > 0)) {

@@ -15,15 +15,27 @@ install(TARGETS ${libraries} warpheap_headers EXPORT warpheapTargets
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+# What `make install` builds beside the program.
+add_custom_target(warpheap_installed DEPENDS ${libraries})
+if(wh_device_fatbins)
+  add_dependencies(warpheap_installed warpheap_fatbins)
+  install(FILES ${wh_device_fatbins} DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 if(TARGET warpheap_cli)
   install(TARGETS warpheap_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/warpheap")
 
 install(EXPORT warpheapTargets NAMESPACE warpheap:: DESTINATION "${wh_package_folder}")
+set(WH_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
+set(WH_FATBIN_NAMES "")
+foreach(file IN LISTS wh_device_fatbins)
+  cmake_path(GET file FILENAME name)
+  string(APPEND WH_FATBIN_NAMES " ${name}")
+endforeach()
 configure_package_config_file(cmake/warpheapConfig.cmake.in
   "${PROJECT_BINARY_DIR}/generated/warpheapConfig.cmake"
-  INSTALL_DESTINATION "${wh_package_folder}")
+  INSTALL_DESTINATION "${wh_package_folder}" PATH_VARS WH_LIBDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/generated/warpheapConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/generated/warpheapConfig.cmake"
@@ -45,3 +57,9 @@ file(RELATIVE_PATH WH_PC_PREFIX "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
 configure_file(cmake/warpheap.pc.in "${PROJECT_BINARY_DIR}/generated/warpheap.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/generated/warpheap.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+if(TARGET warpheap_device)
+  configure_file(cmake/warpheap-device.pc.in "${PROJECT_BINARY_DIR}/generated/warpheap-device.pc"
+    @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/generated/warpheap-device.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endif()

@@ -30,6 +30,8 @@ if(PROJECT_IS_TOP_LEVEL)
 else()
   set(WARPHEAP_ALLOCATORS default CACHE STRING "names of allocators to build; or: default, all")
 endif()
+set(WARPHEAP_DEVICE_REGISTERS 40 CACHE STRING
+  "registers that the functions of warpheap::device may use, and kernels that call them need")
 option(WARPHEAP_HOSTILE "shrink the allocators' constants so that every boundary is hit" OFF)
 option(WARPHEAP_TESTS "build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_PROGRAM "build the program warpheap (needs jansson and zlib)"

@@ -3,16 +3,20 @@
 nvcc, a GPU, and the library built for it.
 
     tools/plain_forms.py --library build/libwarpheap.a --json FILE [--heap BYTES] [--reps N]
+                         [--forms NAMES] [--caps N,N,...]
 
-Compiles tools/plain_forms.cu in each of the forms that README names, runs each, and writes one
-row a line (results/README.md). A table goes to the output.
+Compiles tools/plain_forms.cu in each of the forms that docs/CUDA.md names, runs each, and writes
+one row a line (results/README.md). A table goes to the output. --forms takes some of them, by the
+first words of their names. The linked form has the slow path of src/device/linked.cu, compiled
+with a limit of 40 registers; --caps makes a form of each of several limits.
 Exit status: 1 if a form failed, 77 if there is no nvcc or no GPU.
 """
 import argparse
+import concurrent.futures
 import datetime
 import json
+import os
 import pathlib
-import resource
 import shutil
 import subprocess
 import sys
@@ -23,12 +27,20 @@ import rows as files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAPPED = ["-rdc=true", "-Xptxas", "--device-function-maxrregcount=40"]
-FORMS = {
-    "plain": [],
-    "launch bounds 1024": ["-DFORM_BOUNDS=__launch_bounds__(1024)"],
-    "capped at 40 registers": CAPPED,
-    "fast compile": ["-Ofc", "max"],
-}
+LINKED = ["-rdc=true", "-DWH_LINKED=1"]
+FREE_CAP = 32  # of the functions for free, as in cmake/WhDevice.cmake
+
+
+def forms_of(args):
+    """Name: flags, and the limit of the linked slow path or None."""
+    forms = {f"linked, {cap} registers": (LINKED, cap) for cap in args.caps}
+    if args.caps == [40]:
+        forms = {"linked": (LINKED, 40)}
+    forms.update({"plain": ([], None),
+                  "launch bounds 1024": (["-DFORM_BOUNDS=__launch_bounds__(1024)"], None),
+                  "capped at 40 registers": (CAPPED, None),
+                  "fast compile": (["-Ofc", "max"], None)})
+    return {name: form for name, form in forms.items() if name.startswith(tuple(args.forms))}
 
 
 def commit():
@@ -37,26 +49,39 @@ def commit():
     return r.stdout.strip() or "unknown"
 
 
-def build(args, nvcc, flags, program):
-    """Seconds of CPU time."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([nvcc, f"-arch={args.arch}", "-std=c++17", "-O3", *flags,
-                    f"-I{ROOT / 'include'}", str(ROOT / "tools/plain_forms.cu"), args.library,
-                    "-o", str(program)], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return round(sum(after[:2]) - sum(before[:2]), 1)
+def call(command):
+    """Seconds of CPU time that a command takes."""
+    child = subprocess.Popen(command)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    return used.ru_utime + used.ru_stime
 
 
-def run(args, nvcc, form, flags, folder):
-    program = folder / "plain_forms"
-    seconds = build(args, nvcc, flags, program)
+def build(args, nvcc, form, program):
+    """The program of a form; seconds of CPU time, without those of what it is linked with."""
+    flags, cap = form
+    command = [nvcc, f"-arch={args.arch}", "-std=c++17", "-O3", f"-I{ROOT / 'include'}"]
+    objects = []
+    for part, most in ((1, cap), (2, FREE_CAP)) if cap else ():
+        objects.append(f"{program}.{part}.o")
+        call([*command, "-rdc=true", f"-DWH_LINKED_DEFINE={part}", f"-maxrregcount={most}", "-c",
+              str(ROOT / "src/device/linked.cu"), "-o", objects[-1]])
+    return round(call([*command, *flags, str(ROOT / "tools/plain_forms.cu"), *objects,
+                       args.library, "-o", str(program)]), 1)
+
+
+def run(args, name, form, program, seconds):
     r = subprocess.run([str(program), str(args.heap), str(args.reps)], stdout=subprocess.PIPE,
                        text=True)
     if r.returncode != 0:
         return r.returncode, []
     rows = [json.loads(line) for line in r.stdout.splitlines()]
-    rows[0].update(flags=" ".join(flags), compile_cpu_seconds=seconds)
-    return 0, [dict(form=form, **row) for row in rows]
+    rows[0].update(flags=" ".join(form[0]), compile_cpu_seconds=seconds)
+    if form[1]:
+        rows[0].update(linked_registers=form[1])
+    return 0, [dict(form=name, **row) for row in rows]
 
 
 def table(rows):
@@ -80,6 +105,10 @@ def main():
     parser.add_argument("--heap", type=int, default=8 << 30)
     parser.add_argument("--reps", type=int, default=20)
     parser.add_argument("--commit", default=None, help="of the library; default: git's")
+    parser.add_argument("--forms", type=lambda text: text.split(","), default=[""],
+                        help="names of forms, with a comma between; default: all")
+    parser.add_argument("--caps", type=lambda text: [int(n) for n in text.split(",")],
+                        default=[40], help="limits of the linked slow path; default: 40")
     args = parser.parse_args()
     nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     if nvcc is None:
@@ -91,8 +120,13 @@ def main():
     rows = []
     status = 0
     with tempfile.TemporaryDirectory() as folder:
-        for form, flags in FORMS.items():
-            code, more = run(args, nvcc, form, flags, pathlib.Path(folder))
+        forms = forms_of(args)
+        programs = {name: pathlib.Path(folder) / f"form{i}" for i, name in enumerate(forms)}
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            seconds = pool.map(lambda name: build(args, nvcc, forms[name], programs[name]), forms)
+            seconds = dict(zip(forms, seconds))
+        for name, form in forms.items():
+            code, more = run(args, name, form, programs[name], seconds[name])
             status = status or (code if code == 77 else 1 if code else 0)
             rows += more
     for row in rows:  # each program says what it runs on; all run on one device

@@ -25,6 +25,8 @@ PAGES = ROOT / "docs" / "results"
 PICTURE = PAGES / "malloc.svg"
 README_MARKS = ("<!-- made by tools/report.py -->\n", "<!-- end of what it made -->\n")
 RUN = "h200/6aba34f/"  # the run of all allocators, and of tessera
+AGED = RUN + "aged"  # of the cases server, slabhash, cells, fill-log, first; with launch bounds
+PLAIN_CASES = RUN + "plain"  # the same and single, mixed, warp, churn, with --plain
 # Of three processes; and two lists of sizes, which are cut alike for an allocator of small blocks.
 REPEATED = ("h100/bef2537/create", RUN + "all_waste")
 NONE = "–"
@@ -507,7 +509,104 @@ def create_table():
     return [*table(["memory from", "", "create", "create in", "reset"], rows), "", *source(topic)]
 
 
+def aged_rows(name, **wanted):
+    """The rows of an allocator in both forms: (what the table calls it, row)."""
+    both = [(f"`{name}`{text}", one(topic, alloc=name, form=form, **wanted))
+            for text, topic, form in (("", AGED, None), (", plain", PLAIN_CASES, "plain"))]
+    return [(text, row) for text, row in both if row is not None]
+
+
+def aged_table(columns, **wanted):
+    """A row for each allocator and form. columns: {head: text of a row, or of rows of an op}."""
+    rows = [[text, *(cell(row) for cell in columns.values())]
+            for name in allocators(AGED, PLAIN_CASES) for text, row in aged_rows(name, **wanted)]
+    return [*table(["", *columns], rows), "", *source(AGED, PLAIN_CASES)]
+
+
+def beside(row, cell=us, **wanted):
+    """The cell of the row of the same allocator and form that is wanted."""
+    form = row.get("form")
+    return cell(one(PLAIN_CASES if form else AGED, alloc=row["alloc"], form=form,
+                    case=row["case"], **wanted))
+
+
+def time_of(name):
+    return lambda row: time_text(row[name]) if row is not None and name in row else NONE
+
+
+def server_table():
+    return aged_table({
+        "fill": lambda row: beside(row, op="fill", size=4096), "round, median": us,
+        "first ten": time_of("us_early"), "last ten": time_of("us_late"),
+        "worst": time_of("us_max"), "floor": time_of("us_null"), "rounds": lambda row:
+        str(row["reps"]), "touched ÷ live": value("touched")}, case="server", op="round", size=4096)
+
+
+def slabhash_table():
+    return aged_table({
+        "insert, first": time_of("us_first"), "last": time_of("us_last"), "median": us,
+        "find": lambda row: beside(row, op="find"), "sweep": lambda row: beside(row, op="sweep"),
+        "slabs": lambda row: f"{row['slabs']:,}"}, case="slabhash", op="insert")
+
+
+def cells_table():
+    return aged_table({
+        "step": us, "worst": time_of("us_max"), "largest ÷ free": value("largest_of_free"),
+        "largest, MiB": lambda row: f"{row['largest'] / 2 ** 20:.1f}" if "largest" in row else NONE,
+        "at first": lambda row: f"{row['largest_fresh'] / 2 ** 20:.1f}"
+        if "largest_fresh" in row else NONE}, case="cells", op="step")
+
+
+def fill_log_table():
+    return aged_table({
+        "first NULL at": value("utilization"), "in the end": value("utilization_end"),
+        "free of one half": lambda row: beside(row, op="free"),
+        "then log-uniform": lambda row: beside(row, op="half", size=4096),
+        "its first": lambda row: beside(row, time_of("us_first"), op="half", size=4096),
+        "then 256 B": lambda row: beside(row, op="half", size=256),
+        "its first ": lambda row: beside(row, time_of("us_first"), op="half", size=256)},
+        case="fill-log", op="fill", size=4096)
+
+
+def first_table():
+    sizes = (16, 256, 1024, 4096, 8192)
+    return side_by_side([AGED], {
+        f"{size:,} B": lambda name, size=size: us(
+            one(AGED, alloc=name, case="first", op="malloc", size=size)) for size in sizes})
+
+
+def plain_table():
+    """With launch bounds / without. A case that only one of the files has is left out."""
+    def cell(name, **wanted):
+        both = [us(one(topic, alloc=name, form=form, **wanted))
+                for topic, form in ((AGED, None), (PLAIN_CASES, "plain"))]
+        return NONE if NONE in both else " / ".join(both)
+
+    parts = {**{f"{op}, {size:,} B": {"case": "single", "phase": "warm", "op": op, "size": size}
+                for op in ("malloc", "free") for size in SIZES[:-1]},
+             **{f"malloc, 16 to {size:,} B": {"case": "mixed", "phase": "warm", "op": "malloc",
+                                              "size": size} for size in (1024, 4096)},
+             **{f"malloc, a lane a warp, {size:,} B": {
+                 "case": "warp", "phase": "warm", "op": "malloc", "size": size}
+                 for size in (16, 4096)},
+             **{f"churn, 16 to {size:,} B": {"case": "churn", "size": size}
+                for size in (256, 4096)},
+             "server, a round": {"case": "server", "op": "round", "size": 4096},
+             "slab hash, insert": {"case": "slabhash", "op": "insert"}}
+    names = allocators(PLAIN_CASES)
+    rows = [[what, *(cell(name, **wanted) for name in names)] for what, wanted in parts.items()]
+    rows = [row for row in rows if set(row[1:]) != {NONE}]
+    return [*table(["", *(f"`{name}`" for name in names)], rows), "",
+            *source(AGED, PLAIN_CASES)]
+
+
 TABLES = {
+    "server": server_table,
+    "slabhash": slabhash_table,
+    "cells": cells_table,
+    "fill_log": fill_log_table,
+    "first": first_table,
+    "plain": plain_table,
     "sizes": sizes_table,
     "compared": compared_table,
     "all_single": lambda: all_table("single", pair, heads_by("size", SIZES, " B"), phase="warm"),

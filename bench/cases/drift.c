@@ -34,84 +34,22 @@ typedef struct drift_state {
     uint64_t live;  /* bytes asked for by the blocks that are live between two rounds */
 } drift_state;
 
+static whi_bench_part part_of(const drift_round *r) {
+    return (whi_bench_part){
+        .size_min = r->lo, .size = r->hi, .value = {"round", (double)r->number, 0}};
+}
+
 /* Whether time is over: then no round begins, and none goes on to allocate or to search. */
 static int out_of_time(whi_bench *b, const drift_round *r) {
-    const whi_bench_part part = {
-        .size_min = r->lo, .size = r->hi, .value = {"round", (double)r->number, 0}};
-    return whi_bench_leave_out(b, part);
+    return whi_bench_leave_out(b, part_of(r));
 }
 
-/* --- the largest block ------------------------------------------------------------------------ */
-
-/* One malloc of `size` bytes at the tail; *served says whether there was a block. With
- * keep it becomes an entry, else it is freed again. */
-static wh_status try_one(drift_state *d, uint64_t size, int keep, int *served) {
-    whi_bench *b = d->p.b;
-    void *block = NULL;
-    whi_bench_ledger_tail(&d->ledger, &d->p, (whi_bench_blocks){1, size, size});
-    WHI_BENCH_TRY(whi_bench_launch(&d->p, b->kernels->malloc_single, 1));
-    const wh_status s = wh_device_copy_out(b->device, &block, d->p.call.ptrs, sizeof block);
-    if (s != WH_OK) {
-        return whi_bench_fail(b, s, "copy from the device");
-    }
-    *served = block != NULL;
-    if (!*served) {
-        return WH_OK;
-    }
-    return keep ? whi_bench_ledger_record(&d->ledger, &d->p)
-                : whi_bench_launch(&d->p, b->kernels->free_all, 1);
-}
-
-/* The largest size that malloc serves, to 1 part in 64; 0: none, or time was over. From the whole
- * heap downwards in halves, since some allocator serves a size but not all below it, then by
- * bisection. */
-static wh_status search(drift_state *d, const drift_round *r, uint64_t *largest) {
-    whi_bench *b = d->p.b;
-    uint64_t most = d->bytes < UINT32_MAX ? d->bytes : UINT32_MAX;
-    most = most < b->alloc->max_size ? most : b->alloc->max_size;
-    uint64_t none = most + 1; /* the least above `least` that was not served */
-    uint64_t least = 0;       /* the most that was */
-    for (uint64_t size = most; least == 0 && size >= 16 && !out_of_time(b, r); size /= 2) {
-        int served = 0;
-        WHI_BENCH_TRY(try_one(d, size, 0, &served));
-        least = served ? size : 0;
-        none = served ? none : size;
-    }
-    while (least != 0 && none - least > 16 && none - least > least / 64 && !out_of_time(b, r)) {
-        const uint64_t size = least + (none - least) / 2;
-        int served = 0;
-        WHI_BENCH_TRY(try_one(d, size, 0, &served));
-        least = served ? size : least;
-        none = served ? none : size;
-    }
-    *largest = least;
-    return WH_OK;
-}
-
-/* What was found is allocated once more to be verified among the other blocks, and freed. */
+/* The largest block that malloc still returns. */
 static wh_status find_largest(drift_state *d, drift_round *r) {
-    whi_bench *b = d->p.b;
-    const uint64_t live = d->ledger.n;
-    uint64_t least = 0;
-    int served = 0;
-    WHI_BENCH_TRY(search(d, r, &least));
-    r->cut = b->turn.left_out.size != 0;
-    if (least != 0 && !r->cut) {
-        WHI_BENCH_TRY(try_one(d, least, 1, &served));
-    }
-    if (!served) {
-        return WH_OK;
-    }
-    wh_bench_counts counts;
-    WHI_BENCH_TRY(whi_bench_ledger_verify(&d->ledger, &d->p, WHI_BENCH_PLACES, &counts));
-    whi_bench_count(&d->p, &counts, 0);
-    r->largest = least;
-    if (d->p.broken) {
-        return WH_OK;
-    }
-    d->ledger.n = live;
-    whi_bench_ledger_tail(&d->ledger, &d->p, (whi_bench_blocks){1, least, least});
-    return whi_bench_launch(&d->p, b->kernels->free_all, 1);
+    const whi_bench_part part = part_of(r);
+    WHI_BENCH_TRY(whi_bench_largest(&d->p, &d->ledger, d->bytes, &part, &r->largest));
+    r->cut = d->p.b->turn.left_out.size != 0;
+    return WH_OK;
 }
 
 /* --- a round ---------------------------------------------------------------------------------- */

@@ -5,15 +5,19 @@
 
 #include "bench/driver/internal.h"
 
+/* Which series there are. */
+typedef enum series { COLD_AND_WARM, WARM, CREATED } series;
+
 /* The kernels of a round. */
 typedef enum shape { SINGLE, MIXED, WARP } shape;
 
 typedef struct round_kind {
     const char *name; /* of the case */
     shape shape;
-    int warm_only;  /* no cold rows of what has warm ones */
+    series series;  /* WARM: no cold rows of what has warm ones; CREATED: each in a new heap */
     size_t sizes;   /* where whi_bench_defaults has them: a list that 0 ends */
-    size_t threads; /* likewise, a number; ALL: as many as the heap holds; POWERS */
+    size_t heap;    /* likewise, a number */
+    size_t threads; /* likewise; ALL: as many as the heap holds; POWERS */
 } round_kind;
 
 #define FIELD(name) offsetof(whi_bench_defaults, name)
@@ -22,11 +26,12 @@ typedef struct round_kind {
 #define MOST_POWERS 64u
 
 static const round_kind kinds[] = {
-    {"single", SINGLE, 0, FIELD(single), FIELD(threads)},
-    {"mixed", MIXED, 0, FIELD(mixed), FIELD(threads)},
-    {"warp", WARP, 0, FIELD(warp), FIELD(warps)},
-    {"scaling", SINGLE, 1, FIELD(scaling), POWERS},
-    {"large", SINGLE, 0, FIELD(large), ALL},
+    {"single", SINGLE, COLD_AND_WARM, FIELD(single), FIELD(heap_bytes), FIELD(threads)},
+    {"mixed", MIXED, COLD_AND_WARM, FIELD(mixed), FIELD(heap_bytes), FIELD(threads)},
+    {"warp", WARP, COLD_AND_WARM, FIELD(warp), FIELD(heap_bytes), FIELD(warps)},
+    {"scaling", SINGLE, WARM, FIELD(scaling), FIELD(heap_bytes), POWERS},
+    {"large", SINGLE, COLD_AND_WARM, FIELD(large), FIELD(heap_bytes), ALL},
+    {"first", SINGLE, CREATED, FIELD(first), FIELD(full_bytes), FIELD(batch)},
 };
 
 /* Of one allocator. */
@@ -79,7 +84,7 @@ static wh_status round_once(whi_bench_plan *p, const round_kernels *k, int timed
     return check_first ? WH_OK : check_round(p, timed, contents);
 }
 
-static wh_status repeat(whi_bench_plan *p, const round_kernels *k, int cold) {
+static wh_status repeat(whi_bench_plan *p, const round_kernels *k, int cold, int created) {
     whi_bench *b = p->b;
     const uint32_t reps = whi_bench_reps(b, cold);
     const double start = whi_bench_wall_seconds();
@@ -87,7 +92,7 @@ static wh_status repeat(whi_bench_plan *p, const round_kernels *k, int cold) {
     for (uint32_t i = 0; !done && !p->broken; i++) {
         done = i + 1 >= reps || whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS);
         if (cold) {
-            WHI_BENCH_TRY(whi_bench_reset_heap(b));
+            WHI_BENCH_TRY(created ? whi_bench_new_heap(p) : whi_bench_reset_heap(b));
         }
         const int contents = done || b->options->check == WH_BENCH_CHECK_EVERY;
         WHI_BENCH_TRY(round_once(p, k, 1, contents));
@@ -95,8 +100,8 @@ static wh_status repeat(whi_bench_plan *p, const round_kernels *k, int cold) {
     return WH_OK;
 }
 
-/* Repeats timed rounds, each on a reset heap if cold, and reports them. */
-static wh_status rounds(whi_bench_plan *p, const round_kernels *k, int cold) {
+/* Repeats timed rounds, each on a reset or a new heap if cold, and reports them. */
+static wh_status rounds(whi_bench_plan *p, const round_kernels *k, int cold, int created) {
     whi_bench *b = p->b;
     const uint64_t threads = p->call.n * k->threads;
     const char *phase = cold ? "cold" : "warm";
@@ -110,7 +115,7 @@ static wh_status rounds(whi_bench_plan *p, const round_kernels *k, int cold) {
     if (!cold || !b->on_sim) { /* cold: loads the kernels and checks */
         WHI_BENCH_TRY(round_once(p, k, 0, 1));
     }
-    WHI_BENCH_TRY(repeat(p, k, cold));
+    WHI_BENCH_TRY(repeat(p, k, cold, created));
     WHI_BENCH_TRY(whi_bench_emit(b, &mallocs, &p->mallocs));
     return p->frees.n != 0 ? whi_bench_emit(b, &frees, &p->frees) : WH_OK;
 }
@@ -119,15 +124,16 @@ static wh_status rounds(whi_bench_plan *p, const round_kernels *k, int cold) {
  * warm ones; if it lacks what is asked for, it gets the other kind. */
 static wh_status run(whi_bench *b, const round_kind *kind, whi_bench_blocks blocks) {
     const round_kernels k = kernels_of(b->kernels, kind->shape);
-    const int can_cold = whi_bench_can(b, WH_CAP_RESET);
-    const int can_warm = whi_bench_can(b, WH_CAP_FREE);
+    const int created = kind->series == CREATED;
+    const int can_cold = whi_bench_can(b, created ? WH_CAP_OWN_MEMORY : WH_CAP_RESET);
+    const int can_warm = whi_bench_can(b, WH_CAP_FREE) && !created;
     whi_bench_plan p;
-    WHI_BENCH_TRY(whi_bench_begin(b, &p, whi_bench_heap_bytes(b), blocks));
-    if (can_cold && (!kind->warm_only || !can_warm)) {
-        WHI_BENCH_TRY(rounds(&p, &k, 1));
+    WHI_BENCH_TRY(whi_bench_begin(b, &p, b->heap_bytes, blocks));
+    if (can_cold && (kind->series != WARM || !can_warm)) {
+        WHI_BENCH_TRY(rounds(&p, &k, 1, created));
     }
     if (can_warm && !p.broken) {
-        WHI_BENCH_TRY(rounds(&p, &k, 0));
+        WHI_BENCH_TRY(rounds(&p, &k, 0, 0));
     }
     if (p.broken) {
         whi_bench_close_heap(b);
@@ -180,6 +186,7 @@ wh_status whi_bench_case_rounds(whi_bench *b) {
     const whi_bench_list sizes =
         whi_bench_sizes(b, *(const uint64_t *const *)field_of(b, kind->sizes));
     const whi_bench_list threads = threads_of(b, kind, own);
+    b->heap_bytes = whi_bench_case_heap(b, *(const uint64_t *)field_of(b, kind->heap));
     for (size_t i = 0; i < sizes.n; i++) {
         const uint64_t hi = sizes.v[i];
         const uint64_t lo = kind->shape == MIXED ? whi_bench_least(hi) : hi;

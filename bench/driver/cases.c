@@ -6,9 +6,10 @@
 static const struct {
     const char *name;
     const char *text;
+    int plain;
     wh_status (*run)(whi_bench *b);
 } cases[] = {
-#define ENTRY(name, function, text) {name, text, function},
+#define ENTRY(name, function, plain, text) {name, text, plain, function},
     WHI_BENCH_CASE_LIST(ENTRY)};
 
 #define N_CASES (sizeof cases / sizeof *cases)
@@ -31,6 +32,10 @@ static size_t find(const char *name) {
 
 int whi_bench_is_case(const char *name) {
     return find(name) < N_CASES;
+}
+
+int whi_bench_is_plain_case(const char *name) {
+    return whi_bench_is_case(name) && cases[find(name)].plain;
 }
 
 wh_status whi_bench_case(whi_bench *b, const char *name) {

@@ -36,7 +36,7 @@
  * case. What an allocator has not begun in a case by then is left out, and reported. */
 #define WHI_BENCH_SERIES_LIMITS 1.0
 #define WHI_BENCH_CASE_LIMITS 4.0
-#define WHI_BENCH_LONG_CASE_LIMITS 10.0 /* drift, walk, crossover, scenarios */
+#define WHI_BENCH_LONG_CASE_LIMITS 10.0 /* drift, walk, crossover, scenarios, server, fill-log */
 /* How long a GPU works before the first thing is timed, since an idle one's clocks are low. */
 #define WHI_BENCH_WAKE_SECONDS 0.1
 
@@ -57,8 +57,16 @@ typedef struct whi_bench_defaults {
     uint64_t stream_threads; /* of each of the two kernels */
     uint64_t waste_sizes;    /* how many sizes at most; 0: all */
     uint64_t scenarios_bytes, scenarios_threads;
+    uint64_t server_bytes, server_threads; /* aged heaps, and the slab hash */
+    uint32_t server_rounds;
+    uint64_t cells_bytes, cells;
+    uint32_t cells_steps;
+    uint64_t slab_keys; /* a round */
+    uint32_t slab_rounds;
+    uint64_t fill_log_bytes, fill_log_batch;
+    uint32_t fill_log_last; /* batches after the one with the first NULL, at most */
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
-    const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste;
+    const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste, *server, *first;
 } whi_bench_defaults;
 
 /* Repetitions of one timed operation. */
@@ -158,16 +166,19 @@ typedef struct whi_bench {
     whi_bench_arrays arrays;
     int awake; /* the device has worked for WHI_BENCH_WAKE_SECONDS */
 
-    const wh_allocator_info *alloc; /* the current one, and what is there of it */
-    const wh_bench_kernels *kernels;
+    const wh_allocator_info *alloc;  /* the current one, and what is there of it */
+    const wh_bench_kernels *kernels; /* of the table, or `plain` */
+    wh_bench_kernels plain;
     const wh_bench_ledger_kernels *ledger_kernels;
+    wh_bench_heaps_kernels heaps_kernels;
+    int refused;   /* the last failure was that a GPU refused a launch */
     wh_heap *heap; /* NULL: none is open */
     uint64_t heap_bytes;
     wh_bench_handle handle; /* of the open heap */
     whi_bench_turn turn;
 
     json_t *rows, *left_out_rows;
-    uint64_t total_bad;
+    uint64_t total_bad, total_refused;
     int header_shown;
     char error[512];
 } whi_bench;
@@ -253,6 +264,9 @@ wh_status whi_bench_open_heap(whi_bench *b, uint64_t bytes);
 void whi_bench_close_heap(whi_bench *b);
 wh_status whi_bench_reset_heap(whi_bench *b);
 
+/* Closes the plan's heap and creates one of the same size. */
+wh_status whi_bench_new_heap(whi_bench_plan *p);
+
 /* Resets the heap of an allocator that can; keeps that of another one. */
 wh_status whi_bench_fresh_heap(whi_bench *b);
 
@@ -282,6 +296,10 @@ wh_status whi_bench_launch(whi_bench_plan *p, wh_bench_launcher launcher, uint64
 /* The same, timed: appends a sample. series NULL: not timed. */
 wh_status whi_bench_time(whi_bench_plan *p, wh_bench_launcher launcher, uint64_t n,
                          whi_bench_series *series);
+
+/* Starts launcher for no block at all, on a GPU: so that what it takes to load a kernel is in no
+ * figure. */
+wh_status whi_bench_load(whi_bench_plan *p, wh_bench_launcher launcher);
 
 /* The device's clock and counters around launches of the caller. stop adds the counts to series
  * and returns the time in *us; it is no sample yet. */
@@ -358,6 +376,37 @@ wh_status whi_bench_ledger_thin(whi_bench_ledger *l, whi_bench_plan *p, double k
 wh_status whi_bench_ledger_verify(whi_bench_ledger *l, whi_bench_plan *p, uint32_t what,
                                   wh_bench_counts *counts);
 
+/* --- largest.c ------------------------------------------------------------------------- */
+
+/* The largest block that malloc returns in a heap of that many bytes, found with single mallocs at
+ * the ledger's tail (room for one entry more), which are freed again; 0: none, or time was over,
+ * before `part` (whi_bench_leave_out). It is verified among the ledger's blocks. */
+wh_status whi_bench_largest(whi_bench_plan *p, whi_bench_ledger *l, uint64_t bytes,
+                            const whi_bench_part *part, uint64_t *largest);
+
+/* --- aged.c: heaps that are worked in round by round ------------------------------------- */
+
+/* log2(hi / lo) as wh_bench_call.octaves has it, and the mean of sizes that are log-uniform. */
+uint32_t whi_bench_octaves(uint64_t lo, uint64_t hi);
+uint64_t whi_bench_log_mean(uint64_t lo, uint64_t hi);
+
+/* Rounds that each allocate `each` bytes: the user's, or the case's own number. Without
+ * WH_CAP_FREE as many of them as the heap holds beside `first` bytes. */
+uint32_t whi_bench_rounds(const whi_bench *b, uint32_t own, uint64_t heap_bytes, uint64_t first,
+                          uint64_t each);
+
+/* Adds the median of the first and of the last tenth, at most ten, of a series of rounds to the
+ * row: us_early, us_late. */
+void whi_bench_add_ends(whi_bench_row *row, const whi_bench_series *series);
+
+/* 4 KiB pages that the ledger's blocks touch; seen: what a survey of them found. */
+wh_status whi_bench_pages(whi_bench_ledger *l, whi_bench_plan *p, const wh_bench_counts *seen,
+                          uint64_t *pages);
+
+/* After all blocks were freed: a heap that says (WH_CAP_STATS) that some are still in use counts
+ * as a bad block. */
+wh_status whi_bench_expect_empty(whi_bench_plan *p);
+
 /* --- churn.c --------------------------------------------------------------------------- */
 
 typedef struct whi_bench_churn {
@@ -387,6 +436,9 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row,
 /* Reports b->turn.left_out, in the table and for the JSON. */
 wh_status whi_bench_emit_left_out(whi_bench *b);
 
+/* Reports that the current case ended with a launch that was refused: b->error. */
+wh_status whi_bench_emit_refused(whi_bench *b);
+
 /* Shows on a terminal what runs now. */
 void whi_bench_progress(whi_bench *b, uint64_t size, uint64_t threads);
 void whi_bench_progress_end(whi_bench *b);
@@ -407,8 +459,10 @@ int whi_bench_set_meta(json_t *meta, const wh_device_info *info);
 /* Runs one case with the current allocator. Nothing to run is no error. */
 wh_status whi_bench_case(whi_bench *b, const char *name);
 int whi_bench_is_case(const char *name);
+/* Whether it has only kernels that --plain has, too. */
+int whi_bench_is_plain_case(const char *name);
 
-#define WHI_BENCH_DECLARE(name, function, text) wh_status function(whi_bench *b);
+#define WHI_BENCH_DECLARE(name, function, plain, text) wh_status function(whi_bench *b);
 WHI_BENCH_CASE_LIST(WHI_BENCH_DECLARE)
 #undef WHI_BENCH_DECLARE
 

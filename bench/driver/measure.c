@@ -112,6 +112,15 @@ wh_status whi_bench_open_heap(whi_bench *b, uint64_t bytes) {
                                 whi_bench_bytes_text(bytes, text, sizeof text), b->alloc->name);
 }
 
+wh_status whi_bench_new_heap(whi_bench_plan *p) {
+    whi_bench *b = p->b;
+    const uint64_t bytes = b->heap_bytes;
+    whi_bench_close_heap(b);
+    WHI_BENCH_TRY(whi_bench_open_heap(b, bytes));
+    p->call.handle = b->handle;
+    return WH_OK;
+}
+
 wh_status whi_bench_reset_heap(whi_bench *b) {
     return whi_bench_check(b, wh_heap_reset(b->heap), "reset");
 }
@@ -205,13 +214,26 @@ static wh_status launch_failed(whi_bench *b, wh_status s) {
     return s == WH_OK ? s : whi_bench_fail(b, s, "kernel with '%s'", b->alloc->name);
 }
 
+/* A GPU that goes on after a launch failed has refused it, for want of registers. */
+static wh_status start(whi_bench_plan *p, wh_bench_launcher launcher, const wh_launch *l) {
+    whi_bench *b = p->b;
+    const wh_status s = launcher(l, &p->call);
+    b->refused = s != WH_OK && !b->on_sim && wh_device_sync(b->device) == WH_OK;
+    return launch_failed(b, s);
+}
+
 wh_status whi_bench_launch(whi_bench_plan *p, wh_bench_launcher launcher, uint64_t n) {
     const wh_launch l = whi_bench_shape(p->b, n);
-    wh_status s = launcher(&l, &p->call);
-    if (s == WH_OK) {
-        s = wh_device_sync(p->b->device);
-    }
-    return launch_failed(p->b, s);
+    WHI_BENCH_TRY(start(p, launcher, &l));
+    return launch_failed(p->b, wh_device_sync(p->b->device));
+}
+
+wh_status whi_bench_load(whi_bench_plan *p, wh_bench_launcher launcher) {
+    const uint64_t n = p->call.n;
+    p->call.n = 0;
+    const wh_status s = p->b->on_sim ? WH_OK : whi_bench_launch(p, launcher, WHI_BENCH_WARP);
+    p->call.n = n;
+    return s;
 }
 
 wh_status whi_bench_watch_start(whi_bench *b, whi_bench_watch *watch) {
@@ -239,7 +261,7 @@ wh_status whi_bench_time(whi_bench_plan *p, wh_bench_launcher launcher, uint64_t
         return whi_bench_launch(p, launcher, n);
     }
     WHI_BENCH_TRY(whi_bench_watch_start(b, &watch));
-    WHI_BENCH_TRY(launch_failed(b, launcher(&l, &p->call)));
+    WHI_BENCH_TRY(start(p, launcher, &l));
     WHI_BENCH_TRY(whi_bench_watch_stop(b, &watch, series, &us));
     whi_bench_add_sample(series, us);
     return WH_OK;

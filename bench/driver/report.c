@@ -92,6 +92,11 @@ static int set_value(json_t *j, const whi_bench_value *v) {
         j, v->name, v->decimals != 0 ? json_real(v->value) : integer((uint64_t)v->value));
 }
 
+/* Of plain kernels the form is told. */
+static int set_form(json_t *j, const whi_bench *b) {
+    return b->options->plain ? json_object_set_new(j, "form", json_string("plain")) : 0;
+}
+
 /* The us_, ratio_null and mops members are times; all others depend on the seed and the
  * options alone on the simulated device. */
 wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const whi_bench_result *r) {
@@ -101,6 +106,7 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const wh
     int e = 0;
     e |= json_object_set_new(j, "alloc", json_string(b->alloc->name));
     e |= json_object_set_new(j, "case", json_string(b->turn.name));
+    e |= set_form(j, b);
     e |= json_object_set_new(j, "phase", json_string(row->phase));
     e |= json_object_set_new(j, "op", json_string(row->op));
     if (row->size_min != 0) {
@@ -190,6 +196,7 @@ wh_status whi_bench_emit_left_out(whi_bench *b) {
     int e = 0;
     e |= json_object_set_new(j, "alloc", json_string(b->alloc->name));
     e |= json_object_set_new(j, "case", json_string(b->turn.name));
+    e |= set_form(j, b);
     if (from->op != NULL) {
         e |= json_object_set_new(j, "op", json_string(from->op));
     }
@@ -205,6 +212,27 @@ wh_status whi_bench_emit_left_out(whi_bench *b) {
     }
     e |= json_object_set_new(j, "left_out", json_true());
     e |= json_array_append_new(b->left_out_rows, j);
+    return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
+}
+
+wh_status whi_bench_emit_refused(whi_bench *b) {
+    json_t *j = json_object();
+    int e = 0;
+    b->total_refused++;
+    if (b->options->table != NULL) {
+        whi_bench_progress_end(b);
+        show_header(b);
+        (void)fprintf(b->options->table, "%-11s %-10s left out: %s\n", b->turn.name, b->alloc->name,
+                      b->error);
+    }
+    e |= json_object_set_new(j, "alloc", json_string(b->alloc->name));
+    e |= json_object_set_new(j, "case", json_string(b->turn.name));
+    e |= set_form(j, b);
+    e |= json_object_set_new(j, "left_out", json_true());
+    e |= json_object_set_new(j, "error", json_string(b->error));
+    e |= json_array_append_new(b->left_out_rows, j);
+    b->error[0] = '\0';
+    b->refused = 0;
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
 
@@ -249,7 +277,10 @@ static int set_heaps(json_t *meta, const whi_bench *b) {
                  {"refuse_heap", own->refuse_bytes},
                  {"pressure_heap", own->pressure_bytes},
                  {"drift_heap", own->drift_bytes},
-                 {"scenarios_heap", own->scenarios_bytes}};
+                 {"scenarios_heap", own->scenarios_bytes},
+                 {"server_heap", own->server_bytes},
+                 {"fill_log_heap", own->fill_log_bytes},
+                 {"cells_heap", own->cells_bytes}};
     int e = 0;
     for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
         e |= json_object_set_new(meta, heaps[i].name,

@@ -24,11 +24,16 @@ static void append_name(char *text, size_t size, const char *name) {
 static int check_cases(const wh_bench_options *o, char *error, size_t size) {
     for (size_t i = 0; i < o->n_cases; i++) {
         if (!whi_bench_is_case(o->cases[i])) {
-            char known[256] = "";
+            char known[512] = "";
             for (size_t k = 0; wh_bench_case_name(k) != NULL; k++) {
                 append_name(known, sizeof known, wh_bench_case_name(k));
             }
             (void)snprintf(error, size, "unknown case '%s'; known: %s", o->cases[i], known);
+            return 0;
+        }
+        if (o->plain && !whi_bench_is_plain_case(o->cases[i])) {
+            (void)snprintf(error, size, "the case '%s' has no plain kernels; leave out --plain",
+                           o->cases[i]);
             return 0;
         }
     }
@@ -169,7 +174,7 @@ static int runs(const wh_bench_options *o, const char *name) {
             return 1;
         }
     }
-    return o->n_cases == 0;
+    return o->n_cases == 0 && (!o->plain || whi_bench_is_plain_case(name));
 }
 
 static int is_same_file(const char *x, const char *y) {
@@ -259,13 +264,37 @@ static int open_device(whi_bench *b, char *error, size_t size) {
 
 /* --- the run --------------------------------------------------------------------------------- */
 
+/* The timed kernels are the plain ones. */
+static void use_plain(whi_bench *b) {
+    const wh_bench_plain_kernels *own = wh_bench_plain_find(b->alloc->name, b->info->target);
+    b->plain = *b->kernels;
+    b->kernels = &b->plain;
+    b->plain.malloc_single = own->malloc_single;
+    b->plain.malloc_mixed = own->malloc_mixed;
+    b->plain.malloc_warp = own->malloc_warp;
+    b->plain.free_all = own->free_all;
+    b->plain.free_warp = own->free_warp;
+    b->plain.churn = own->churn;
+    b->heaps_kernels.malloc_log = own->malloc_log;
+    b->heaps_kernels.server_round = own->server_round;
+    b->heaps_kernels.slab_insert = own->slab_insert;
+    b->heaps_kernels.slab_sweep = own->slab_sweep;
+}
+
 static wh_status run_case(whi_bench *b, const plan *p, const char *name) {
     wh_status s = WH_OK;
     for (size_t i = 0; i < p->n_allocs && s == WH_OK; i++) {
         b->alloc = p->allocs[i];
         b->kernels = wh_bench_kernels_find(b->alloc->name, b->info->target);
         b->ledger_kernels = wh_bench_ledger_find(b->alloc->name, b->info->target);
+        b->heaps_kernels = *wh_bench_heaps_find(b->alloc->name, b->info->target);
+        if (b->options->plain) {
+            use_plain(b);
+        }
         s = whi_bench_case(b, name);
+        if (s != WH_OK && b->refused) {
+            s = whi_bench_emit_refused(b);
+        }
         whi_bench_close_heap(b);
     }
     return s;
@@ -311,6 +340,10 @@ static wh_bench_outcome run_on_device(whi_bench *b, const plan *p, char *error, 
     } else if (b->total_bad != 0) {
         (void)snprintf(error, size, "%llu bad blocks: overlapping, misaligned or outside the heap",
                        (unsigned long long)b->total_bad);
+        outcome = WH_BENCH_FAILED;
+    } else if (b->total_refused != 0) {
+        (void)snprintf(error, size, "%llu cases ended with a launch that the GPU refused",
+                       (unsigned long long)b->total_refused);
         outcome = WH_BENCH_FAILED;
     } else if (json_array_size(b->rows) == 0 && json_array_size(b->left_out_rows) == 0) {
         (void)snprintf(error, size,

@@ -29,6 +29,18 @@ typedef struct wh_bench_handle {
     uint64_t words[32];
 } wh_bench_handle;
 
+/* What `pages` counts. */
+#define WH_BENCH_PAGE 4096u
+
+/* Live blocks that a thread of the server keeps. */
+#define WH_BENCH_LIVE 16u
+
+/* A slab of the slab hash: slots of 8 bytes, each a key and a value or 0, and a link to the next
+ * slab. A longer chain than this has a fault (a slab that two links lead to may go in circles). */
+#define WH_BENCH_SLAB_BYTES 128u
+#define WH_BENCH_SLAB_SLOTS 15u
+#define WH_BENCH_CHAIN_MOST 1024u
+
 /* Results that kernels add to; device memory. */
 typedef struct wh_bench_counts {
     uint64_t failed;    /* mallocs that returned NULL */
@@ -37,6 +49,9 @@ typedef struct wh_bench_counts {
     uint64_t requested; /* bytes asked for by the served mallocs */
     uint64_t low;       /* lowest address handed out */
     uint64_t high;      /* end of the highest block */
+    uint64_t pages;     /* pages: of WH_BENCH_PAGE bytes that hold a byte of a block */
+    uint64_t keys;      /* slab hash: see there */
+    uint64_t slabs;
 } wh_bench_counts;
 
 /* What split and probe add to; device memory. */
@@ -77,6 +92,11 @@ typedef struct wh_bench_call {
     uint32_t *kept_sizes;    /*    in any order, */
     void **victims;          /*    and the blocks of those that do not */
     wh_bench_ledger *ledger; /* device: results of split and probe */
+
+    uint32_t octaves; /* log-uniform sizes: log2(hi / lo) in 2^-16 */
+    uint32_t round;   /* server, cells: from 1 */
+    uint64_t *table;  /* device, slab hash: a link for each bucket, 0: none */
+    uint64_t buckets;
 } wh_bench_call;
 
 typedef wh_status (*wh_bench_launcher)(const wh_launch *launch, const wh_bench_call *call);
@@ -111,6 +131,33 @@ typedef struct wh_bench_ledger_kernels {
     wh_bench_launcher survey, fill, check, claim; /* as above, by sizes */
 } wh_bench_ledger_kernels;
 
+/* Kernels of the cases server, cells, slabhash and fill-log. A block of the first two has one tag
+ * in its first and last 4 bytes, which depends on its place in ptrs and on its size. Threads to
+ * start: n; server_round: n, of n * WH_BENCH_LIVE entries; slab_insert: n, in whole warps;
+ * slab_count and slab_sweep: buckets. failed: mallocs that returned NULL; slab_insert: keys that
+ * found no room. */
+typedef struct wh_bench_heaps_kernels {
+    wh_bench_launcher floor_log;    /* what malloc_log does without an allocator */
+    wh_bench_launcher floor_round;  /* what server_round does without one, and without blocks */
+    wh_bench_launcher malloc_log;   /* ptrs[i] = malloc(log-uniform size of i) */
+    wh_bench_launcher record_log;   /* sizes[i] = what malloc_log asked for */
+    wh_bench_launcher tag;          /* writes the tag of every block */
+    wh_bench_launcher check;        /* counts as bad the blocks with another one */
+    wh_bench_launcher pages;        /* counts pages, by bits of `claimed` from claim_base on */
+    wh_bench_launcher server_round; /* frees one of a thread's blocks, allocates another */
+    wh_bench_launcher cells;        /* allocates a new list for each cell, frees the old one */
+    wh_bench_launcher slab_insert;  /* the keys 1..n */
+    wh_bench_launcher slab_find;    /* served: keys found once; bad: found otherwise */
+    wh_bench_launcher slab_count;   /* slabs; keys in all of them; bad: a key in a wrong chain */
+    wh_bench_launcher slab_sweep;   /* frees all slabs */
+} wh_bench_heaps_kernels;
+
+/* The timed kernels once more, in a form of their own: without launch bounds. */
+typedef struct wh_bench_plain_kernels {
+    wh_bench_launcher malloc_single, malloc_mixed, malloc_warp, free_all, free_warp, churn;
+    wh_bench_launcher malloc_log, server_round, slab_insert, slab_sweep;
+} wh_bench_plain_kernels;
+
 /* Kernels as a user would write them, for what the compiler makes of them: a malloc and
  * a free of one block, by all lanes or by lane 0 alone, or one of the two; the last of them
  * without launch bounds. symbol: what the CUDA runtime calls take, NULL on the simulated
@@ -129,6 +176,8 @@ typedef struct wh_bench_register_kernels {
 /* The table for an allocator of list.h on a target; NULL if it is not built in. */
 const wh_bench_kernels *wh_bench_kernels_find(const char *allocator, wh_target target);
 const wh_bench_ledger_kernels *wh_bench_ledger_find(const char *allocator, wh_target target);
+const wh_bench_heaps_kernels *wh_bench_heaps_find(const char *allocator, wh_target target);
+const wh_bench_plain_kernels *wh_bench_plain_find(const char *allocator, wh_target target);
 const wh_bench_register_kernels *wh_bench_registers_find(const char *allocator, wh_target target);
 
 #endif

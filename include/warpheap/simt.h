@@ -47,6 +47,14 @@ typedef uint32_t wh_mask;
  * WH_FN_SLOW     device function, never inlined    (static; pass plain values,
  *                never a pointer to a handle: taking a handle's address makes
  *                every caller copy it to local memory)
+ * WH_FN_LINKED(type, name, (parameters)) { ... }
+ *                WH_FN_SLOW, for the outermost slow functions of an allocator, which the fast path
+ *                calls: where WH_LINKED is 1 they are not here, but in a linked library, compiled
+ *                once (warpheap::device, docs/CUDA.md). Parameters and results are plain values,
+ *                small structs, and pointers to device memory
+ * WH_FN_LINKED_FREE(type, name, (parameters)) { ... }
+ *                the same for those that free calls: they get 32 registers, so that kernels which
+ *                free and do not allocate need no more
  * WH_HD          host and device, inlined          (static)
  * WH_CALL        a public call, inlined (static): as WH_FN, and __host__ __device__ code may
  *                make it, too. Its body is

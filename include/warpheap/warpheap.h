@@ -11,9 +11,11 @@
  * docs/CUDA.md shows every kind of CUDA C++ kernel. WH_KERNEL (simt.h) makes one that
  * runs on the simulated device, too.
  *
- * A malloc is heavy: a plain kernel with one wh_malloc of the default allocator takes 250
- * registers, 144 bytes of stack, 650 KB of machine code and 8 to 15 s to compile (nvcc 13.0,
- * sm_90), and cannot be launched with 512 or more threads a block. Ways out:
+ * A malloc is heavy: header-only, a plain kernel with one wh_malloc of the default allocator takes
+ * 250 registers, 144 bytes of stack, 650 KB of machine code and 8 to 15 s to compile (nvcc 13.0,
+ * sm_90), and cannot be launched with 512 or more threads a block. Ways out (docs/CUDA.md):
+ *     warpheap::device, or -DWH_LINKED=1 -rdc=true -lwarpheap_device: the slow path is linked
+ *                                                                 40 to 48 registers, 0.4 s
  *     nvcc -rdc=true -Xptxas --device-function-maxrregcount=40    40 to 48 registers, 4 s
  *     __launch_bounds__(1024), or the largest block there is      64 registers
  *     nvcc -Ofc max            2 to 3 s; 100 times slower: to see whether it compiles

@@ -16,15 +16,16 @@ import rows as files  # noqa: E402 (of tools/)
 
 PROGRAM = os.path.abspath(sys.argv[1])
 with open(os.path.join(sys.argv[2], "bench/cases/list.h"), encoding="utf-8") as LIST:
-    CASES = re.findall(r'X\("(\w+)",', LIST.read())
+    CASES = re.findall(r'X\("([\w-]+)",', LIST.read())
 STATE_CASES = ["full", "pressure", "drift", "streams", "waste"] # test_state_cases runs them
+AGED_CASES = ["first", "server", "slabhash", "cells", "fill-log"] # test_aged_cases does
 HEADER = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
           "date": str, "limit": (int, float, type(None))}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
        "reps": int, "us": (int, float), "us_min": (int, float), "us_max": (int, float),
        "ratio_null": (int, float, type(None)), "failed": int, "bad": int,
        "steps_per_op": (int, float), "atomics_per_op": (int, float)}
-TIMES = re.compile(r'"(us|us_min|us_max|us_null|ratio_null|ratio_alone|mops|date)":[^,}]*')
+TIMES = re.compile(r'"(us|us_\w+|ratio_null|ratio_alone|mops|date)":[^,}]*')
 
 failures = []
 
@@ -88,7 +89,8 @@ def test_list():
     check({"null", "bump", "gallatin", "cuda"} <= set(names), f"--list: {names}")
     check(all(re.fullmatch(r"[a-z0-9_-]+", n) for n in names), "--list: one name a line")
     check(run("bench", "--list=allocs").stdout.splitlines() == names, "--list=allocs")
-    check(set(STATE_CASES) < set(CASES) and len(set(CASES)) == len(CASES), f"list.h: {CASES}")
+    check(set(STATE_CASES + AGED_CASES) < set(CASES), f"list.h: {CASES}")
+    check(len(set(CASES)) == len(CASES), f"list.h: {CASES}")
     check(run("bench", "--list=cases").stdout.splitlines() == CASES, "--list=cases")
     check(run("bench", "--list", "cases").stdout.splitlines() == CASES, "--list cases")
     complains(["bench", "--list=frob"], 2, "unknown 'frob'; known: allocs, cases")
@@ -132,7 +134,7 @@ def test_check(folder):
 def test_results(folder):
     text, data, r = results(folder, "all.jsonl", "--sizes", "256,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "8M", "--case",
-                            ",".join(c for c in CASES if c not in STATE_CASES))
+                            ",".join(c for c in CASES if c not in STATE_CASES + AGED_CASES))
     for key, kind in HEADER.items():
         check(isinstance(data.header.get(key), kind), f"header: {key}")
     check(data.header["seed"] == 7, "header: seed")
@@ -140,7 +142,8 @@ def test_results(folder):
     check("error" not in data.header, "a good run records no error")
     rows = data.rows
     check_rows(rows, r)
-    check({row["case"] for row in rows} == set(CASES) - set(STATE_CASES), "every case has rows")
+    check({row["case"] for row in rows} == set(CASES) - set(STATE_CASES + AGED_CASES),
+          "every case has rows")
     for row in rows:
         if row["case"] == "utilization":
             # small blocks in pages of 256 bytes waste most of them
@@ -194,6 +197,10 @@ def test_limit(folder):
              "drift": {"size_min": 12, "size": 20, "round": 1},
              "streams": {"size_min": 16, "size": 256, "threads": 400},
              "waste": {"size_min": 16, "size": 1024},
+             "first": {"size": 256, "threads": 200},
+             "server": {"size_min": 16, "size": 256, "threads": 200},
+             "slabhash": {"size": 128, "threads": 200},
+             "fill-log": {"op": "free", "size_min": 16, "size": 256},
              "lists": {"op": "AD", "size": 512, "threads": 96},
              "fragments": {"size": 512, "threads": 96}}
     for entry in left_out:
@@ -313,6 +320,65 @@ def test_state_cases(folder):
     check([row["size"] for row in rows] == [512, 1024], "waste up to each size")
 
 
+def test_aged_cases(folder):
+    """Heaps that are worked in for a while, by all allocators; and the same with plain kernels."""
+    cases = ["--case", ",".join(AGED_CASES), "--rounds", "12"]
+    _, data, r = results(folder, "aged.jsonl", *cases)
+    check_rows(data.rows, r)
+    def of(case, op, **want):
+        return {row["alloc"]: row for row in data.rows if row["case"] == case and row["op"] == op
+                and all(row.get(k) == v for k, v in want.items())}
+    names = set(run("bench", "--list").stdout.splitlines()) - {"cuda"}
+    small = {"rw", "rw-bm", "corw", "crw", "page-queue"} # blocks up to 256 B
+    no_free = {"null", "bump", "bump-plain", "awmalloc"}
+    shared = {"null", "awmalloc", "floor", "floor-plain"} # blocks overlap
+    check(set(of("first", "malloc", size=16)) == names, "first: all")
+    check(set(of("first", "free", size=16)) == names - no_free, "first: free")
+    check(set(of("server", "fill")) == set(of("server", "round")) == names - small, "server: all")
+    for name, row in of("server", "round").items():
+        check((row["threads"], row["ops"], row["reps"]) == (128, 128, 12), f"server: {row}")
+        for key in ("us_early", "us_late", "touched"):
+            check(isinstance(row.get(key), (int, float)), f"server: {key}: {row}")
+        check(row["us_min"] <= row["us_early"] <= row["us_max"], f"server: {row}")
+        check(row["live_bytes"] > 0 and (name in shared or row["touched"] >= 1), f"server: {row}")
+    for op in ("insert", "find", "sweep"):
+        check(set(of("slabhash", op)) == names - shared - (no_free if op == "sweep" else set()),
+              f"slabhash {op}: {set(of('slabhash', op))}")
+    for name, row in of("slabhash", "insert").items():
+        check((row["threads"], row["reps"], row["failed"]) == (1024, 12, 0), f"slabhash: {row}")
+        check(103 <= row["slabs"] <= 206, f"slabhash: a slab or two for each bucket: {row}")
+        check(row["us_first"] <= row["us_max"] >= row["us_last"], f"slabhash: {row}")
+    check(set(of("cells", "step")) == names - small, "cells: all")
+    for name, row in of("cells", "step").items():
+        check((row["threads"], row["reps"]) == (96, 12), f"cells: {row}")
+        check(("largest" in row) == (name not in shared | no_free), f"cells: largest: {row}")
+        if "largest" in row:
+            check(0 < row["largest_of_free"] <= 1 and row["largest_fresh"] > 0, f"cells: {row}")
+    check(set(of("fill-log", "fill")) == names - small - shared, "fill-log: who fills")
+    for name, row in of("fill-log", "fill").items():
+        check(0.1 < row["utilization"] <= row["utilization_end"] <= 1, f"fill-log: {row}")
+        check(row["failed"] > 0 and row["last_served"] < 512, f"fill-log: ends by NULLs: {row}")
+    for op, want in (("free", {}), ("half", {"size_min": 16}), ("half", {"size": 256})):
+        rows = of("fill-log", op, **want)
+        check(set(rows) == names - small - shared - no_free, f"fill-log: {op}: {set(rows)}")
+    check(not any("form" in row for row in data.rows), "launch bounds are no form")
+
+    text, data, r = results(folder, "plain.jsonl", "--plain", "--alloc", "tessera,rw-malloc,bump",
+                            "--case", "single,mixed,warp,churn,server,slabhash", "--sizes", "256",
+                            "--threads", "64", "--heap", "8M", "--rounds", "3")
+    check_rows(data.rows, r)
+    check(all(row["form"] == "plain" for row in data.rows), "plain rows say so")
+    check({row["case"] for row in data.rows} ==
+          {"single", "mixed", "warp", "churn", "server", "slabhash"}, "plain cases")
+    bounded = results(folder, "bounded.jsonl", "--alloc", "tessera,rw-malloc,bump", "--case",
+                      "single,mixed,warp,churn,server,slabhash", "--sizes", "256", "--threads",
+                      "64", "--heap", "8M", "--rounds", "3")[0]
+    strip = lambda text: TIMES.sub("", text.replace('"form":"plain",', "")).splitlines()[1:]
+    check(strip(text) == strip(bounded), "on the simulated device plain kernels are the same")
+    complains(["bench", "--plain", "--case", "single,cells"], 2, "'cells' has no plain kernels")
+    complains(["bench", "--rounds", "0"], 2, "--rounds: '0' is not a number in 1..1000")
+
+
 def test_registers():
     """Here without a GPU: one line that says what it takes."""
     if "cuda:0" not in run("info").stdout:
@@ -349,12 +415,13 @@ def test_compile_cost(folder):
 
 
 def test_determinism(folder):
-    args = ["--case", ",".join(c for c in CASES if c not in STATE_CASES), "--alloc",
+    args = ["--case", ",".join(c for c in CASES if c not in STATE_CASES + AGED_CASES), "--alloc",
             "default,bump,corw", "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap",
             "8M"]
     state = ["--case", ",".join(STATE_CASES), "--alloc", "default", "--sizes", "256",
              "--threads", "100", "--reps", "2", "--heap", "2M"]
-    for policy, what in itertools.product(("round-robin", "random"), (args, state)):
+    aged = ["--case", ",".join(AGED_CASES), "--alloc", "default", "--rounds", "3"]
+    for policy, what in itertools.product(("round-robin", "random"), (args, state, aged)):
         texts = [results(folder, f"{policy}{i}.jsonl", *what, "--seed", s, "--policy", policy)[0]
                  for i, s in enumerate(("5", "5", "6"))]
         bare = [TIMES.sub("", t) for t in texts]
@@ -534,6 +601,7 @@ def main():
         test_results(folder)
         test_limit(folder)
         test_state_cases(folder)
+        test_aged_cases(folder)
         test_registers()
         test_compile_cost(folder)
         test_determinism(folder)

@@ -388,10 +388,15 @@ def test_sass_votes(folder):
 
 # --- compile_cost.py ------------------------------------------------------------------------------
 
-# Says what ptxas says, and writes an object with 48 bytes of code in two sections of three.
+# Says what ptxas and nvlink say, and writes an object with 48 bytes of code in two sections of
+# three.
 NVCC = """#!/bin/sh
 if [ "$1" = --version ]; then echo "Cuda compilation tools, release 13.0, V13.0.88"; exit 0; fi
 [ -z "$FAKE_FAILS" ] || {{ echo "error: no"; exit 1; }}
+if [ "$1" = -dlink ]; then
+    echo "nvlink info    : used 40 registers, used 0 barriers, 1464 stack, 0 bytes smem"
+    exit
+fi
 while [ "$1" != -o ]; do shift; done
 echo "    8 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" >&2
 echo "ptxas info    : Used 97 registers, used 0 barriers, 144 bytes cumulative stack size" >&2
@@ -419,11 +424,12 @@ def test_compile_cost(folder):
     ceilings = {"nvcc": "13.0", "registers": 97, "stack_bytes": 144, "code_bytes": 48,
                 "cpu_seconds": 60}
 
-    def cost(change, **env):
+    def cost(change, *words, **env):
         path = os.path.join(folder, "ceilings.json")
         with open(path, "w", encoding="utf-8") as f:
             json.dump({**ceilings, **change}, f)
-        return tool("compile_cost.py", "--nvcc", nvcc, "--json", out, "--check", path, **env)
+        return tool("compile_cost.py", "--nvcc", nvcc, "--json", out, "--check", path, *words,
+                    **env)
 
     r = cost({})
     check(r.returncode == 0, f"compile_cost: at the ceilings: {r.returncode} {r.stderr}")
@@ -440,6 +446,14 @@ def test_compile_cost(folder):
     check(cost({"nvcc": "12.9"}).returncode == 77, "compile_cost: another nvcc")
     r = cost({}, FAKE_FAILS="1")
     check(r.returncode == 2 and "error: no" in r.stderr, f"compile_cost: nvcc fails: {r.stderr}")
+    limits = {"registers": 40, "stack_bytes": 1464, "code_bytes": 48, "cpu_seconds": 60,
+              "more_cpu_seconds": 60}
+    r = cost({"linked": limits}, "--linked")
+    check(r.returncode == 0, f"compile_cost --linked: at the ceilings: {r.returncode} {r.stderr}")
+    for key in ("registers", "stack_bytes", "code_bytes"):
+        r = cost({"linked": {**limits, key: limits[key] - 1}}, "--linked")
+        check(r.returncode == 1 and key in r.stderr and one_line(r),
+              f"compile_cost --linked: {key} above its ceiling: {r.returncode} {r.stderr}")
     r = tool("compile_cost.py", "--nvcc", nvcc + "x")
     check(r.returncode == 77, f"compile_cost: no nvcc: {r.returncode}")
 

@@ -3,6 +3,10 @@
 #include <cuda_runtime.h>
 #include <warpheap/warpheap.h>
 
+#if defined(MUST_BE_LINKED) && !WH_IS_LINKED
+#error "the slow path is compiled here, though the device library is linked"
+#endif
+
 __global__ void work(wh_heap_ref heap, unsigned *served) {
     unsigned *p = static_cast<unsigned *>(wh_malloc(heap, 48));
     if (p != nullptr) {

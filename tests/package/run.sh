@@ -68,6 +68,9 @@ build_and_run() {
             run shared_$language
         fi
     done
+    if [[ $languages = *CUDA* && $cuda != OFF ]]; then
+        run linked_CUDA linked_static_CUDA linked_shared_CUDA
+    fi
 }
 
 # What pkg-config says of the installed one.
@@ -93,15 +96,25 @@ add_subdirectory | fetch_content)
 pkgconfig)
     pkg_config
     static=$(pkg-config --libs --static warpheap | sed 's/-lwarpheap/-l:libwarpheap.a/')
-    if grep -v '^#' "$PKG_CONFIG_PATH/warpheap.pc" | grep -E '(=|-L|-I| )/'; then
-        echo "warpheap.pc: these lines hold for this machine only"
+    if grep -h -v '^#' "$PKG_CONFIG_PATH"/*.pc | grep -E '(=|-L|-I| )/'; then
+        echo "these lines of a .pc file hold for this machine only"
         exit 1
     fi
     "$cc" -std=c11 "$here/consumer.c" $cflags $shared -Wl,-rpath,"$libdir" -o "$work/shared_c"
     if [ "$cuda" = ON ]; then
         "$nvcc" -arch=sm_$CUDAARCHS $CUDAFLAGS "$here/consumer.cu" $cflags $static \
             -o "$work/static_cu"
-        run shared_c static_cu
+        linked="$(pkg-config --cflags --libs warpheap-device) -Xlinker -rpath=$libdir"
+        "$nvcc" -arch=sm_$CUDAARCHS "$here/consumer.cu" -DMUST_BE_LINKED $linked \
+            -o "$work/linked_cu"
+        # In two steps, and with the static library.
+        linked=$(pkg-config --cflags --libs --static warpheap-device |
+            sed 's/-lwarpheap\b/-l:libwarpheap.a/')
+        "$nvcc" -arch=sm_$CUDAARCHS -c "$here/consumer.cu" -Dmain=consumer_main -DMUST_BE_LINKED \
+            $(pkg-config --cflags warpheap-device) -o "$work/part.o"
+        "$nvcc" -arch=sm_$CUDAARCHS "$here/caller.cpp" "$work/part.o" $linked \
+            -o "$work/linked_parts"
+        run shared_c static_cu linked_cu linked_parts
     else
         "$cc" -std=c11 "$here/consumer.c" $cflags $static -o "$work/static_c"
         "$cxx" "$here/consumer.cpp" $cflags $static -o "$work/static_cpp"
@@ -120,16 +133,13 @@ readme)
                 -e "s|^nvcc|$nvcc $CUDAFLAGS|; s|main.cu|$main|; s|^cmake|$cmake|"
     }
     lines "cmake -S . -B build" >"$work/install.sh"
-    lines "nvcc -arch" >"$work/compile.sh"
+    # Each of the programs is run. 77: no GPU.
+    lines "nvcc -arch" | sed '/^[^#]*nvcc/a ./a.out || [ $? -eq 77 ]' >"$work/compile.sh"
     cat "$work/install.sh" "$work/compile.sh"
     (cd "$source" && CMAKE_BUILD_PARALLEL_LEVEL=2 bash -e "$work/install.sh")
     PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name warpheap.pc)")
     export PKG_CONFIG_PATH
-    (cd "$work" && bash -e compile.sh)
-    # The last of them links the shared library. 77: no GPU.
-    status=0
-    LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$work/a.out" || status=$?
-    [ $status -eq 0 ] || [ $status -eq 77 ]
+    (cd "$work" && LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") bash -e compile.sh)
     ;;
 guest)
     unset CUDAARCHS # which CMake itself would put into the cache

@@ -41,6 +41,8 @@ PLANTED = [
      "WH_KERNEL(longer, some_args, a) {\n" + "    x();\n" * 69 + "}\n"),
     (("parameters", "seven"), FOO,
      "WH_FN_SLOW int seven(int a, int b, int c,\n    int d, int e, int f, int g) { return a; }\n"),
+    (("parameters", "linked"), FOO,
+     "WH_FN_LINKED(int *, linked,\n    (int a, int b, int c, int d, int e, int f, int g)) {}\n"),
     (("ternary", "g"), "src/a.c", "int g(int a) { return a ? 1 : a > 2 ? 3 : 4; }\n"),
     (("ternary", "g"), "src/a.c", "int g(int a) { return h(a ? f(a ? 1 : 2) : 4); }\n"),
     (("ternary", "M"), "src/a.c", "#define M(a, b) \\\n    ((a) ? 1 : \\\n     (b) ? 2 : 3)\n"),

@@ -93,12 +93,14 @@ class Tree:
 
 def plain(text):
     """The same lines as C that the parser understands: words of macros before a declaration are
-    left out, and kernels are functions."""
+    left out, and kernels and functions of the linked library are functions."""
     def blank(found):
         return re.sub(r"[^\n]", " ", found[0])
     text = re.sub(r"\btemplate\s*<[^<>]*>|\b__[a-z]+__\b(?! *\()", blank, text)
     text = re.sub(r"(?m)^ +[A-Z][A-Z0-9_]+$", blank, text)
     text = re.sub(r"(?m)^WH_KERNEL\w*\((?:\(.*\), )?(\w+), *([^\n{]*\{)", r"void \1(int \2", text)
+    text = re.sub(r"(?m)^WH_FN_LINKED\w*\(([^,()]+),(\s*)(\w+),(\s*)(\([^()]*\))\)(?= \{)",
+                  r"\1\2\3\4\5", text)
     text = re.sub(r"(?m)^((?:static |extern )*)[A-Z][A-Z0-9_]{2,} (?=[a-z])", r"\1", text)
     return re.sub(r"(?<=\w) [A-Z][A-Z_]*_(?=\))", blank, text)
 

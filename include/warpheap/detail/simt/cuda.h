@@ -11,6 +11,7 @@
 
 #include "warpheap/device.h"
 #include "warpheap/detail/simt/target.h"
+#include "warpheap/detail/version.h"
 
 #if WH_HAS_HOST
 #include <cuda_runtime.h>
@@ -20,6 +21,61 @@
 
 #define WH_FN static __device__ __forceinline__
 #define WH_FN_SLOW static __device__ __noinline__
+
+/* WH_FN_LINKED in three kinds of files. Header-only, the default: a function of this file. With
+ * WH_LINKED=1: declared here, defined in the linked library (warpheap::device); the body becomes
+ * that of a function which nobody calls. With WH_LINKED_DEFINE, the library's own two files:
+ * defined for others, those for malloc by 1, those for free by 2. The namespace is the version, and
+ * the options that change the code: headers find the functions of no other version, and parameters
+ * are part of a symbol in any case. */
+#if defined(WH_LINKED) && !defined(WH_LINKED_DEFINE)
+#define WH_IS_LINKED WH_LINKED
+#else
+#define WH_IS_LINKED 0
+#endif
+#ifdef WH_HOSTILE
+#define WH_LINKED_HOSTILE_ _hostile
+#else
+#define WH_LINKED_HOSTILE_
+#endif
+#if defined(WH_ASSERTS) && WH_ASSERTS != 0
+#define WH_LINKED_ASSERTS_ WH_CAT(_asserts, WH_ASSERTS)
+#else
+#define WH_LINKED_ASSERTS_
+#endif
+#define WH_LINKED_SPACE1_(x, y, z, hostile, asserts) wh_##x##_##y##_##z##hostile##asserts
+#define WH_LINKED_SPACE2_(x, y, z, hostile, asserts) WH_LINKED_SPACE1_(x, y, z, hostile, asserts)
+#define WH_LINKED_SPACE_                                                                        \
+    WH_LINKED_SPACE2_(WH_VERSION_MAJOR, WH_VERSION_MINOR, WH_VERSION_PATCH, WH_LINKED_HOSTILE_, \
+                      WH_LINKED_ASSERTS_)
+#define WH_LINKED_DECLARE_(type, name, parameters) \
+    inline namespace WH_LINKED_SPACE_ {            \
+    __device__ type name parameters;               \
+    }
+#define WH_LINKED_THERE_(type, name, parameters) \
+    WH_LINKED_DECLARE_(type, name, parameters)   \
+    static __device__ __noinline__ type WH_CAT(name, here_) parameters
+#define WH_LINKED_HERE_(type, name, parameters) \
+    WH_LINKED_DECLARE_(type, name, parameters)  \
+    __device__ __noinline__ type WH_LINKED_SPACE_::name parameters
+#if WH_IS_LINKED
+#if !defined(__CUDACC_RDC__) && !defined(__clang__) /* clang does not say */
+#error "WH_LINKED=1 wants relocatable device code: nvcc -rdc=true, NVRTC -rdc=true or -dlto, \
+CMake target_link_libraries(... warpheap::device). Without WH_LINKED=1 nothing is linked."
+#endif
+#define WH_FN_LINKED(type, name, parameters) WH_LINKED_THERE_(type, name, parameters)
+#define WH_FN_LINKED_FREE(type, name, parameters) WH_LINKED_THERE_(type, name, parameters)
+#elif !defined(WH_LINKED_DEFINE)
+#define WH_FN_LINKED(type, name, parameters) WH_FN_SLOW type name parameters
+#define WH_FN_LINKED_FREE(type, name, parameters) WH_FN_SLOW type name parameters
+#elif WH_LINKED_DEFINE == 1
+#define WH_FN_LINKED(type, name, parameters) WH_LINKED_HERE_(type, name, parameters)
+#define WH_FN_LINKED_FREE(type, name, parameters) WH_LINKED_THERE_(type, name, parameters)
+#else
+#define WH_FN_LINKED(type, name, parameters) WH_LINKED_THERE_(type, name, parameters)
+#define WH_FN_LINKED_FREE(type, name, parameters) WH_LINKED_HERE_(type, name, parameters)
+#endif
+
 /* Before a loop: not to be unrolled. The first execution of each line of code on an SM waits
  * for memory, so code that runs once is best short. */
 #ifdef __CUDA_ARCH__

@@ -18,6 +18,8 @@
 
 #define WH_FN static inline __attribute__((__unused__))
 #define WH_FN_SLOW static __attribute__((noinline, __unused__))
+#define WH_FN_LINKED(type, name, parameters) WH_FN_SLOW type name parameters
+#define WH_FN_LINKED_FREE(type, name, parameters) WH_FN_SLOW type name parameters
 #define WH_NO_UNROLL
 #define WH_HD static inline __attribute__((__unused__))
 #define WH_FN_HOST static inline

@@ -206,8 +206,8 @@ WH_FN uint64_t wh_tessera_left_from_word_(wh_tessera_core g, wh_tessera_run_plac
 
 /* --- both ------------------------------------------------------------------------------ */
 
-WH_FN_SLOW uint64_t wh_tessera_left_(const wh_tessera_core *g, uint64_t bytes, uint64_t i,
-                                     uint64_t n) {
+WH_FN_LINKED(uint64_t, wh_tessera_left_,
+             (const wh_tessera_core *g, uint64_t bytes, uint64_t i, uint64_t n)) {
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t keep = (bytes >> g->chunk_log2) + ((bytes & (chunk - 1)) != 0);
     const uint32_t words = (g->n_chunks + 63) >> 6;

@@ -182,8 +182,8 @@ WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint64_t chunks) {
  * = 0 takes no part. First each group of lanes with one size tries places of its own, from the back
  * of the heap, as many runs in a word of the pool as fit; then the lanes that found them taken
  * search one by one. */
-WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_t shard, uint64_t n,
-                                 uint64_t align) {
+WH_FN_LINKED(void *, wh_tessera_run_,
+             (const wh_tessera_core *g, wh_mask mask, uint32_t shard, uint64_t n, uint64_t align)) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
     wh_assert_internal(wh_is_pow2(align));
     wh_tessera_header *header = wh_tessera_header_(*g);
@@ -304,7 +304,8 @@ WH_FN_SLOW void *wh_tessera_run_(const wh_tessera_core *g, wh_mask mask, uint32_
 }
 
 /* Frees a run; anything else that gets here is a bad pointer. */
-WH_FN_SLOW void wh_tessera_free_run_(const wh_tessera_core *g, uint32_t shard, uint64_t offset) {
+WH_FN_LINKED_FREE(void, wh_tessera_free_run_,
+                  (const wh_tessera_core *g, uint32_t shard, uint64_t offset)) {
     const uint64_t chunk = offset >> g->chunk_log2;
     if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
         uint64_t *at = wh_tessera_tag_at_(*g, (uint32_t)chunk);

@@ -258,7 +258,8 @@ WH_FN uint64_t wh_tessera_block_bytes_(uint32_t chunk_log2, const uint64_t *at) 
 /* --- the peak and the totals, where they are asked for ------------------------------ */
 
 /* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
-WH_FN_SLOW void wh_tessera_count_mallocs_(const wh_tessera_core *g, wh_mask mask, const void *p) {
+WH_FN_LINKED(void, wh_tessera_count_mallocs_,
+             (const wh_tessera_core *g, wh_mask mask, const void *p)) {
     wh_assert_internal(g->tracks != 0);
     wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
     wh_tessera_header *header = wh_tessera_header_(*g);

@@ -374,9 +374,9 @@ WH_FN void *wh_tessera_spare_(wh_tessera_ref h, wh_tessera_cursor *cursor, wh_te
 /* What malloc does not find at once. Lanes that have what they want come along with the others, so
  * that their warp stays together. A function of its own, though that is another call: what is kept
  * from one turn to the next would else be in memory whenever malloc is called (docs). */
-WH_FN_SLOW void *wh_tessera_ask_(const wh_tessera_core *g, wh_tessera_shard *own_shard,
-                                 wh_mask mask, wh_mask lanes, uint32_t shard, uint32_t c,
-                                 uint32_t attach, uint64_t v, void *p, uint64_t n) {
+WH_FN_LINKED(void *, wh_tessera_ask_,
+             (const wh_tessera_core *g, wh_tessera_shard *own_shard, wh_mask mask, wh_mask lanes,
+              uint32_t shard, uint32_t c, uint32_t attach, uint64_t v, void *p, uint64_t n)) {
     wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
     wh_assert_internal(c < g->n_classes || c == WH_TESSERA_NO_CLASS);
     const uint32_t slots = attach & WH_TESSERA_SLOTS;
