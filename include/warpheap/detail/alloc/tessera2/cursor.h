@@ -220,15 +220,16 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
         wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
         return grant;
     }
+    uint64_t span = WH_TESSERA2_CLOSED;
+    if (!wh_tessera2_any_(wh_tessera2_pool_(core))) {
+        wh_store_u64_release(&cursor->span, span);
+        grant.next = WH_TESSERA2_NONE;
+        return grant;
+    }
     if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0) { /* oom.h */
         return grant;
     }
-    uint64_t span = WH_TESSERA2_CLOSED;
     grant.next = WH_TESSERA2_NONE;
-    if (!wh_tessera2_any_(wh_tessera2_pool_(core))) {
-        wh_store_u64_release(&cursor->span, span);
-        return grant;
-    }
     wh_tessera2_begin_take_(own);
     const wh_tessera2_claim claim =
         is_large ? wh_tessera2_claim_large_(core, cls)
@@ -242,7 +243,9 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
         /* If it is used up at once the caller remains the refiller. */
         grant = wh_tessera2_make_grant_(wh_tessera2_span(claim.first, slots, 0), 0,
                                         n > slots ? WH_TESSERA2_FRESH : WH_TESSERA2_LOOK);
-    } else if (claim.n != 0) { /* a smaller slab than is usual */
+    } else if (claim.n != 0 && n == 0) { /* nobody waits for a smaller slab than is usual */
+        wh_tessera2_put_chunks_(core, own, claim.first, claim.n);
+    } else if (claim.n != 0) {
         const uint64_t tag = wh_tessera2_slab_tag(c, claim.n, cls.slot_size);
         const uint64_t all = wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, core.chunk_log2), 0);
         grant = wh_tessera2_make_grant_((uint64_t)claim.first << 5, wh_tessera2_choose_(all, 0, n),

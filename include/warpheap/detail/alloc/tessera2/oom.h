@@ -212,6 +212,10 @@ WH_FN_SLOW uint32_t wh_tessera2_none_(const wh_tessera2_core *g, wh_mask mask, u
     if (!wh_any(mask, asks && !known)) {
         return WH_TESSERA2_DONE;
     }
+    /* Nobody searches, and so keeps refillers waiting, while there are chunks. */
+    if (wh_any(mask, wh_tessera2_any_(wh_tessera2_pool_(*g)))) {
+        return known ? WH_TESSERA2_DONE : WH_TESSERA2_LOOK;
+    }
     const int locked = leads && wh_load_u32_relaxed(&header->search_lock) == 0 &&
                        wh_exchange_u32_acquire(&header->search_lock, 1) == 0;
     if (!wh_any(mask, locked)) {

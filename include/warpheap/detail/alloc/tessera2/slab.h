@@ -107,47 +107,57 @@ WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, 
     }
 }
 
-/* I5: the slab's state has become EMPTY, or its one word all free. */
+/* Takes all words of a slab with this tag, if it is empty, or none: whether it has. P1, P4 */
+WH_FN int wh_tessera2_take_empty_(wh_tessera2_core g, uint32_t slab, uint64_t tag) {
+    const uint32_t slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
+    const uint64_t of = wh_tessera2_word_of(wh_tessera2_tag_class(tag));
+    uint64_t *words = wh_tessera2_words_of_(g, slab);
+    uint32_t i = 0;
+    WH_NO_UNROLL
+    for (; i < wh_tessera2_words_for(slots); i++) {
+        const uint64_t empty = of | wh_tessera2_all_slots(slots, i);
+        if (WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(&words[i], empty,
+                                                                                 0) != empty) {
+            break;
+        }
+    }
+    const int all = i == wh_tessera2_words_for(slots);
+    WH_NO_UNROLL
+    while (!all && i-- > 0) {
+        wh_store_u64_release(&words[i], of | wh_tessera2_all_slots(slots, i));
+    }
+    return all;
+}
+
+/* I5: the slab's state has become EMPTY, or its one word all free. tag: what the slab had when the
+ * caller had a slot of it. One of several words may have gone since, and become another one. */
 WH_FN_SLOW void wh_tessera2_retire_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
-                                    uint32_t c, uint32_t chunks, uint32_t slots) {
+                                    uint64_t tag) {
     const wh_tessera2_core g = *ref;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
-    uint64_t *words = wh_tessera2_words_of_(g, slab);
     uint32_t *state = wh_tessera2_state_at_(g, slab);
-    const uint32_t n_words = wh_tessera2_words_for(slots);
-    uint32_t now = WH_TESSERA2_EMPTY;
+    const int one = wh_tessera2_tag_slots(tag, g.chunk_log2) <= WH_TESSERA2_WORD_SLOTS;
     wh_tessera2_begin_take_(own);
     WH_NO_UNROLL
-    while (now == WH_TESSERA2_EMPTY) {
-        if (n_words > 1 &&
-            wh_cas_u32_acq_rel(state, WH_TESSERA2_EMPTY,
-                               WH_TESSERA2_EMPTY + WH_TESSERA2_RETIRING) != WH_TESSERA2_EMPTY) {
-            break;
-        }
-        uint32_t i = 0;
-        WH_NO_UNROLL
-        for (; i < n_words; i++) {
-            const uint64_t empty = wh_tessera2_word_of(c) | wh_tessera2_all_slots(slots, i);
-            if (WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel,
-                         wh_cas_u64_relaxed)(&words[i], empty, 0) != empty) { /* P1, P4 */
+    for (uint32_t now = WH_TESSERA2_EMPTY; now == WH_TESSERA2_EMPTY;) {
+        if (!one) {
+            if (wh_cas_u32_acq_rel(state, WH_TESSERA2_EMPTY,
+                                   WH_TESSERA2_EMPTY + WH_TESSERA2_RETIRING) != WH_TESSERA2_EMPTY) {
                 break;
             }
+            tag = wh_load_u64_acquire(wh_tessera2_tag_at_(g, slab));
         }
-        if (i == n_words) {
-            if (n_words > 1) {
-                (void)wh_fetch_sub_u32_acq_rel(state, WH_TESSERA2_RETIRING);
-            }
-            wh_tessera2_return_slab_(g, own, c, slab, chunks);
+        const int is_slab =
+            one || (wh_tessera2_kind(tag) == WH_TESSERA2_SLAB && wh_tessera2_tag_at(tag) == 0 &&
+                    wh_tessera2_tag_slots(tag, g.chunk_log2) > WH_TESSERA2_WORD_SLOTS);
+        const int retires = is_slab && wh_tessera2_take_empty_(g, slab, tag);
+        now =
+            one ? 0 : wh_fetch_sub_u32_acq_rel(state, WH_TESSERA2_RETIRING) - WH_TESSERA2_RETIRING;
+        if (retires) {
+            wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab,
+                                     wh_tessera2_tag_chunks(tag));
             break;
         }
-        WH_NO_UNROLL
-        while (i-- > 0) {
-            wh_store_u64_release(&words[i],
-                                 wh_tessera2_word_of(c) | wh_tessera2_all_slots(slots, i));
-        }
-        now = n_words > 1
-                  ? wh_fetch_sub_u32_acq_rel(state, WH_TESSERA2_RETIRING) - WH_TESSERA2_RETIRING
-                  : 0;
     }
     wh_tessera2_end_take_(own);
 }
@@ -166,7 +176,7 @@ WH_FN void wh_tessera2_freed_(const wh_tessera2_core *g, wh_tessera2_core core, 
             wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(core, slab), WH_TESSERA2_USED_WORD) -
                     WH_TESSERA2_USED_WORD ==
                 WH_TESSERA2_EMPTY) {
-            wh_tessera2_retire_(g, shard, slab, c, wh_tessera2_tag_chunks(tag), slots);
+            wh_tessera2_retire_(g, shard, slab, tag);
             if (slots <= WH_TESSERA2_WORD_SLOTS && (old & WH_TESSERA2_SLOT_BITS) == 0) {
                 return; /* it had no slot that others could have seen */
             }
@@ -219,7 +229,7 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
             wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(g, slab), WH_TESSERA2_USED_WORD) -
                     WH_TESSERA2_USED_WORD ==
                 WH_TESSERA2_EMPTY) {
-            wh_tessera2_retire_(ref, shard, slab, c, 1, slots);
+            wh_tessera2_retire_(ref, shard, slab, wh_tessera2_header_of_(ref)->slab_tags[c]);
         }
         word = seen;
     }

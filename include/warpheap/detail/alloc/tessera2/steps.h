@@ -49,12 +49,12 @@ WH_FN int wh_tessera2_is_locked_(uint32_t *lock) {
     return wh_fetch_add_u32_relaxed(lock, 0) != 0;
 }
 WH_FN int wh_tessera2_is_unused_(wh_tessera2_core g, uint32_t chunk) { /* I2 */
-    const uint64_t *words = wh_tessera2_words_of_(g, chunk);
+    uint64_t *words = wh_tessera2_words_of_(g, chunk);
     uint64_t any = 0;
     for (uint32_t k = 0; k < g.words_of_chunk; k++) {
-        any |= wh_load_u64_relaxed(&words[k]);
+        any |= wh_fetch_or_u64_relaxed(&words[k], 0);
     }
-    return any == 0 && wh_load_u32_relaxed(wh_tessera2_state_at_(g, chunk)) == WH_TESSERA2_EMPTY;
+    return any == 0;
 }
 
 WH_FN void wh_tessera2_begin_take_(wh_tessera2_shard *shard) { /* P4 */
@@ -128,29 +128,26 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_in_word_(wh_tessera2_core g, uint32_t 
     uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, w));
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA2_CLAIM_TRIES && bits != 0; tries++) {
-        uint64_t mask = wh_tessera2_chunk_mask_(at, most);
         uint32_t n = most;
-        if ((bits & mask) != mask) {
-            uint64_t starts = 0;
-            for (; n >= least; n >>= 1) {
-                starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
-                if (starts != 0) {
-                    break;
-                }
-            }
-            if (starts == 0) {
-                return claim;
-            }
-            at = wh_ctz64(starts);
-            mask = wh_tessera2_chunk_mask_(at, n);
+        uint64_t starts =
+            (bits & wh_tessera2_chunk_mask_(at, most)) == wh_tessera2_chunk_mask_(at, most)
+                ? (uint64_t)1 << at
+                : 0;
+        for (; starts == 0 && n >= least; n >>= starts == 0) {
+            starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
         }
+        if (starts == 0) {
+            return claim;
+        }
+        const uint32_t to = wh_ctz64(starts);
+        const uint64_t mask = wh_tessera2_chunk_mask_(to, n);
         const uint64_t seen = WH_PLANT(tessera2_p3_claim, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
             wh_veb_word(pool, w), bits, bits & ~mask); /* P3, P4 */
         if (seen == bits) {
             if ((bits & ~mask) == 0) {
                 wh_veb_emptied(pool, w);
             }
-            claim.first = w << 6 | at;
+            claim.first = w << 6 | to;
             claim.n = n;
             return claim;
         }
