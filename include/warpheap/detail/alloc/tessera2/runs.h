@@ -211,8 +211,9 @@ WH_FN uint32_t wh_tessera2_next_runs_(wh_tessera2_core g, wh_group group, uint32
 /* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane with n
  * = 0 takes no part. First each group of lanes with one size tries places behind the last run; then
  * the lanes that found them taken search one by one. */
-WH_FN_SLOW void *wh_tessera2_run_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard,
-                                  uint64_t n, uint64_t align) {
+WH_FN_LINKED(void *, wh_tessera2_run_,
+             (const wh_tessera2_core *g, wh_mask mask, uint32_t shard, uint64_t n,
+              uint64_t align)) {
     wh_assert_internal(wh_tessera2_in_mask_(mask) && wh_is_pow2(align));
     wh_tessera2_header *header = wh_tessera2_header_(*g);
     wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
@@ -309,7 +310,8 @@ WH_FN_SLOW void *wh_tessera2_run_(const wh_tessera2_core *g, wh_mask mask, uint3
 }
 
 /* Frees a run; anything else that gets here is a bad pointer. */
-WH_FN_SLOW void wh_tessera2_free_run_(const wh_tessera2_core *g, uint32_t shard, uint64_t offset) {
+WH_FN_LINKED_FREE(void, wh_tessera2_free_run_,
+                  (const wh_tessera2_core *g, uint32_t shard, uint64_t offset)) {
     const uint64_t chunk = offset >> g->chunk_log2;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
     if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {

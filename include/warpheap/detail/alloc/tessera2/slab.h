@@ -164,16 +164,25 @@ WH_FN_SLOW void wh_tessera2_retire_(const wh_tessera2_core *ref, uint32_t shard,
 
 /* --- slots ---------------------------------------------------------------------------- */
 
-/* What follows a fetch_or of `bits` that returned `old`, of word i of a slab: it goes back to the
- * pool, or is on its list. I5, I6 */
-WH_FN void wh_tessera2_freed_(const wh_tessera2_core *g, wh_tessera2_core core, uint32_t shard,
-                              uint32_t slab, uint64_t tag, uint32_t i, uint64_t old,
-                              uint64_t bits) {
-    const uint32_t slots = wh_tessera2_tag_slots(tag, core.chunk_log2),
-                   c = wh_tessera2_tag_class(tag);
+/* What follows a fetch_or of `bits` that returned `old`, of word i of a slab: whether freed_ has
+ * something to do. */
+WH_FN int wh_tessera2_must_settle_(wh_tessera2_core g, uint32_t slab, uint64_t tag, uint32_t i,
+                                   uint64_t old, uint64_t bits) {
+    const uint32_t item = wh_tessera2_item(g.stride, slab);
+    const wh_veb list = wh_tessera2_partial_list_(g, wh_tessera2_tag_class(tag));
+    const uint64_t items = wh_load_u64_relaxed(wh_veb_word(list, item >> 6)); /* I6, P9 */
+    const uint64_t all = wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, g.chunk_log2), i);
+    return (items >> (item & 63) & 1) == 0 || ((old | bits) & WH_TESSERA2_SLOT_BITS) == all;
+}
+
+/* The same: it goes back to the pool, or gets on its list. I5, I6 */
+WH_FN_LINKED_FREE(void, wh_tessera2_freed_,
+                  (const wh_tessera2_core *g, uint32_t shard, uint32_t slab, uint64_t tag,
+                   uint32_t i, uint64_t old, uint64_t bits)) {
+    const uint32_t slots = wh_tessera2_tag_slots(tag, g->chunk_log2);
     if (((old | bits) & WH_TESSERA2_SLOT_BITS) == wh_tessera2_all_slots(slots, i)) {
         if (slots <= WH_TESSERA2_WORD_SLOTS ||
-            wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(core, slab), WH_TESSERA2_USED_WORD) -
+            wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(*g, slab), WH_TESSERA2_USED_WORD) -
                     WH_TESSERA2_USED_WORD ==
                 WH_TESSERA2_EMPTY) {
             wh_tessera2_retire_(g, shard, slab, tag);
@@ -182,7 +191,7 @@ WH_FN void wh_tessera2_freed_(const wh_tessera2_core *g, wh_tessera2_core core, 
             }
         }
     }
-    wh_tessera2_note_partial_(core, c, slab);
+    wh_tessera2_note_partial_(*g, wh_tessera2_tag_class(tag), slab);
 }
 
 /* The lowest n of these bits from bit `from` on, and of those below it what is lacking. */
@@ -280,7 +289,7 @@ WH_FN void wh_tessera2_give_rest_(const wh_tessera2_core *ref, uint32_t shard, u
             bits &= ~(uint64_t)0 << (from - i * WH_TESSERA2_WORD_SLOTS);
         }
         const uint64_t old = wh_fetch_or_u64_acq_rel(&words[i], bits); /* P1 */
-        wh_tessera2_freed_(ref, g, shard, slab, tag, i, old, bits);
+        wh_tessera2_freed_(ref, shard, slab, tag, i, old, bits);
     }
 }
 

@@ -244,7 +244,8 @@ WH_FN uint64_t wh_tessera2_block_bytes_(const wh_tessera2_class *classes, uint32
 /* --- the peak and the totals, where they are asked for ------------------------------ */
 
 /* Each lane of mask has been given the block p, or NULL; 0: each that is here. */
-WH_FN_SLOW void wh_tessera2_count_mallocs_(const wh_tessera2_core *g, wh_mask mask, const void *p) {
+WH_FN_LINKED(void, wh_tessera2_count_mallocs_,
+             (const wh_tessera2_core *g, wh_mask mask, const void *p)) {
     wh_assert_internal(g->tracks != 0);
     wh_assert_internal(mask == 0 || wh_tessera2_in_mask_(mask));
     wh_tessera2_header *header = wh_tessera2_header_(*g);

@@ -52,8 +52,9 @@ WH_FN uint32_t wh_tessera2_large_class_(const wh_tessera2_core *g, uint64_t n) {
 
 /* What malloc does not find at once, for all lanes of mask, or if that is 0 those that are here:
  * those with p NULL want n bytes. refills, v: as climb_. */
-WH_FN_SLOW void *wh_tessera2_more_(const wh_tessera2_core *g, wh_mask mask, wh_mask lanes,
-                                   uint32_t shard, uint64_t n, uint64_t v, int refills, void *p) {
+WH_FN_LINKED(void *, wh_tessera2_more_,
+             (const wh_tessera2_core *g, wh_mask mask, wh_mask lanes, uint32_t shard, uint64_t n,
+              uint64_t v, int refills, void *p)) {
     const uint32_t chunk = 1u << g->chunk_log2;
     uint32_t c = WH_TESSERA2_NO_CLASS;
     if (n != 0) {
@@ -226,8 +227,10 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
                         (uint64_t)wh_popc64(bits & ~old) *
                             h.classes[wh_tessera2_tag_class(tag_again)].slot_size);
                 }
-                wh_tessera2_freed_(wh_tessera2_core_of_(h), h.core, shard, slab, tag_again, i, old,
-                                   bits);
+                if (wh_tessera2_must_settle_(h.core, slab, tag_again, i, old, bits)) {
+                    wh_tessera2_freed_(wh_tessera2_core_of_(h), shard, slab, tag_again, i, old,
+                                       bits);
+                }
                 wh_tessera2_hint_(&own->cursors[wh_tessera2_tag_class(tag_again)],
                                   word * 0x9e3779b9u >> 16, slab, i);
             }
