@@ -26,11 +26,12 @@
 
 /* --- what a step found for a group of lanes --------------------------------------------- */
 
-#define WH_TESSERA2_LOOK 0u  /* look at the cursor and its hints */
-#define WH_TESSERA2_LIST 1u  /* look at the list: the cursor is closed */
-#define WH_TESSERA2_FRESH 2u /* it is the refiller, and owes the cursor a span */
-#define WH_TESSERA2_NONE 3u  /* nothing that it knows of: search */
-#define WH_TESSERA2_DONE 4u  /* there is nothing */
+#define WH_TESSERA2_LOOK 0u    /* look at the cursor and its hints */
+#define WH_TESSERA2_LIST 1u    /* look at the list: the cursor is closed */
+#define WH_TESSERA2_FRESH 2u   /* it is the refiller, and owes the cursor a span */
+#define WH_TESSERA2_NONE 3u    /* nothing that it knows of: search */
+#define WH_TESSERA2_DONE 4u    /* there is nothing */
+#define WH_TESSERA2_PUBLISH 5u /* it has claimed a span for the cursor */
 
 typedef struct wh_tessera2_grant {
     uint64_t at;   /* bits = 0: a span, the slots from its position on; else chunk of a slab << 5
@@ -155,21 +156,21 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_listed_(const wh_tessera2_core *g, uint
     return wh_tessera2_make_grant_(0, 0, WH_TESSERA2_FRESH);
 }
 
-/* Tags and words of a span of slabs, whose slots are all a cursor's. */
-WH_FN void wh_tessera2_format_span_(wh_tessera2_core g, wh_tessera2_class cls, uint64_t tag,
-                                    uint32_t first, uint32_t chunks) {
-    const uint32_t n_words = wh_tessera2_words_for(cls.slots), c = wh_tessera2_tag_class(tag);
+/* Tags and words of a span of slabs with this tag, whose slots are all a cursor's: lane `rank` of n
+ * that share the work. */
+WH_FN void wh_tessera2_format_(wh_tessera2_core g, uint64_t tag, uint32_t first, uint32_t chunks,
+                               uint32_t rank, uint32_t n) {
+    const uint32_t of_slab = wh_tessera2_tag_chunks(tag);
+    uint64_t *tags = wh_tessera2_tag_at_(g, first);
+    uint32_t at = rank % of_slab; /* number of the chunk in its slab */
     WH_NO_UNROLL
-    for (uint32_t slab = first; slab < first + chunks; slab += cls.chunks) {
-        uint64_t *words = wh_tessera2_words_of_(g, slab);
-        wh_tessera2_tag_slab_(g, tag, slab);
-        WH_NO_UNROLL
-        for (uint32_t i = 0; i < n_words; i++) {
-            wh_store_u64_relaxed(&words[i], wh_tessera2_word_of(c));
+    for (uint32_t k = rank; k < chunks; k += n) {
+        wh_store_u64_relaxed(&tags[k], tag + at * WH_TESSERA2_NEXT_TAG);
+        if (at == 0) { /* it may be GONE */
+            wh_store_u64_relaxed(wh_tessera2_words_of_(g, first + k), 0);
         }
-        if (n_words > 1) { /* I5 */
-            wh_add_u32_relaxed(wh_tessera2_state_at_(g, slab), n_words * WH_TESSERA2_USED_WORD);
-        }
+        at += n;
+        at -= at >= of_slab ? at / of_slab * of_slab : 0;
     }
 }
 
@@ -195,15 +196,16 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_large_(wh_tessera2_core g, wh_tessera2
 
 /* Chunks that a cursor asks for whose last span had so many slots: I8. */
 WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cls, uint32_t last) {
-    const uint32_t more = 4 * wh_tessera2_divide(last, cls.by_slots) * cls.chunks;
+    const uint32_t more = wh_tessera2_divide(last, cls.by_slots) * cls.chunks << 3;
     const uint32_t most = 1u << g.max_span_log2 < cls.chunks ? cls.chunks : 1u << g.max_span_log2;
     return more < cls.chunks ? cls.chunks : more < most ? more : most;
 }
 
 #define WH_TESSERA2_DENSE 4u /* partial slabs in a word of the list: enough to take from */
 
-/* The refiller's step (C1): slots of partial slabs, if the class has many, or a span from the pool;
- * else the cursor closes. last: slots of the span that was used up. */
+/* The refiller's step (C1): slots of partial slabs, if the class has many; then the cursor closes.
+ * Or chunks from the pool: the grant is the span, and goes on: format_, publish_. Or the cursor
+ * closes. last: slots of the span that was used up. */
 WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint32_t shard,
                                                  uint32_t c, uint32_t n, uint32_t last,
                                                  uint32_t seed) {
@@ -212,38 +214,39 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
     wh_tessera2_cursor *cursor = &own->cursors[c];
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
     const int is_large = c >= core.n_small;
+    const int any_listed = wh_tessera2_any_(wh_tessera2_partial_list_(core, c));
+    const int any_chunks = wh_tessera2_any_(wh_tessera2_pool_(core));
     wh_tessera2_grant grant = wh_tessera2_make_grant_(0, 0, WH_TESSERA2_FRESH);
-    if (n != 0) {
+    if (n != 0 && any_listed) {
         grant = wh_tessera2_listed_(g, shard, c, n, seed, is_large ? 1 : WH_TESSERA2_DENSE);
     }
-    if (grant.bits != 0) {
+    if (grant.bits != 0 || !any_chunks) {
         wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
-        return grant;
-    }
-    uint64_t span = WH_TESSERA2_CLOSED;
-    if (!wh_tessera2_any_(wh_tessera2_pool_(core))) {
-        wh_store_u64_release(&cursor->span, span);
-        grant.next = WH_TESSERA2_NONE;
+        grant.next = grant.bits != 0 ? WH_TESSERA2_LOOK : WH_TESSERA2_NONE;
         return grant;
     }
     if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0) { /* oom.h */
         return grant;
     }
-    grant.next = WH_TESSERA2_NONE;
-    wh_tessera2_begin_take_(own);
-    const wh_tessera2_claim claim =
-        is_large ? wh_tessera2_claim_large_(core, cls)
-                 : wh_tessera2_claim_chunks_(core, own, shard,
-                                             wh_tessera2_next_chunks_(core, cls, last), cls.chunks);
+    const uint32_t most = wh_tessera2_next_chunks_(core, cls, last);
+    wh_tessera2_claim claim;
+    claim.n = 0;
+    if (!is_large && core.home_chunks != 0) {
+        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks);
+    } else {
+        wh_tessera2_begin_take_(own);
+    }
+    if (claim.n == 0) {
+        claim = is_large ? wh_tessera2_claim_large_(core, cls)
+                         : wh_tessera2_seek_(g, shard, most, cls.chunks);
+    }
     if (claim.n >= cls.chunks) {
-        const uint64_t tag = wh_tessera2_with_shard(wh_tessera2_header_of_(g)->slab_tags[c], shard);
         const uint32_t slots = claim.n / cls.chunks * cls.slots;
-        wh_tessera2_format_span_(core, cls, tag, claim.first, claim.n);
-        span = n > slots ? WH_TESSERA2_UNDER_WAY : wh_tessera2_span(claim.first, slots, n);
-        /* If it is used up at once the caller remains the refiller. */
-        grant = wh_tessera2_make_grant_(wh_tessera2_span(claim.first, slots, 0), 0,
-                                        n > slots ? WH_TESSERA2_FRESH : WH_TESSERA2_LOOK);
-    } else if (claim.n != 0 && n == 0) { /* nobody waits for a smaller slab than is usual */
+        return wh_tessera2_make_grant_(wh_tessera2_span(claim.first, slots, 0), 0,
+                                       WH_TESSERA2_PUBLISH);
+    }
+    grant.next = WH_TESSERA2_NONE;
+    if (claim.n != 0 && n == 0) { /* nobody waits for a smaller slab than is usual */
         wh_tessera2_put_chunks_(core, own, claim.first, claim.n);
     } else if (claim.n != 0) {
         const uint64_t tag = wh_tessera2_slab_tag(c, claim.n, cls.slot_size);
@@ -252,9 +255,20 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
                                         WH_TESSERA2_LOOK);
         wh_tessera2_open_slab_(core, tag, claim.first, grant.bits);
     }
-    WH_PLANT(tessera2_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)(&cursor->span, span);
+    wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
     wh_tessera2_end_take_(own);
     return grant;
+}
+
+/* The refiller publishes a span that it has claimed, and that is formatted; n slots are its
+ * group's. What is next for it: if they use the span up, it remains the refiller. */
+WH_FN uint32_t wh_tessera2_publish_(wh_tessera2_shard *own, uint32_t c, uint64_t span, uint32_t n) {
+    const int over = n > wh_tessera2_span_slots(span);
+    WH_PLANT(tessera2_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
+    (&own->cursors[c].span,
+     over ? WH_TESSERA2_UNDER_WAY : span + n * WH_TESSERA2_POSITION); /* P2 */
+    wh_tessera2_end_take_(own);
+    return over ? WH_TESSERA2_FRESH : WH_TESSERA2_LOOK;
 }
 
 /* A lane that found its cursor closed, and nothing on the list: whether it refills now (C1). Not
@@ -298,7 +312,7 @@ WH_FN_SLOW int wh_tessera2_close_all_(const wh_tessera2_core *g, wh_mask mask, u
              slab++) {
             const uint32_t start = slab * cls.slots;
             wh_tessera2_give_rest_(g, shard, wh_tessera2_span_first(span) + slab * cls.chunks,
-                                   from - start, cls.slots);
+                                   from - start);
             from = start + cls.slots;
             any = 1;
         }

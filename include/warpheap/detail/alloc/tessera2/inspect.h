@@ -50,7 +50,7 @@ WH_FN void wh_tessera2_init(wh_tessera2_ref h, uint64_t i, uint64_t n) {
     }
     for (uint64_t k = i; k < g.n_chunks; k += n) {
         *wh_tessera2_tag_at_(g, (uint32_t)k) = WH_TESSERA2_FREE;
-        *wh_tessera2_state_at_(g, (uint32_t)k) = WH_TESSERA2_EMPTY;
+        *wh_tessera2_state_at_(g, (uint32_t)k) = 0;
     }
     for (uint64_t k = i; k < pool; k += n) {
         *wh_veb_word(wh_tessera2_pool_(g), k) = wh_veb_initial_word(g.n_chunks, k, 1);
@@ -234,7 +234,7 @@ WH_FN uint32_t wh_tessera2_check_slab_(wh_tessera2_core g, const wh_tessera2_sla
                        free = words[i] & WH_TESSERA2_SLOT_BITS;
         used += free != all;
         any |= free != 0;
-        if (words[i] >> WH_TESSERA2_WORD_SLOTS != c + 1 || (free & ~all) != 0) {
+        if ((words[i] != 0 && words[i] >> WH_TESSERA2_WORD_SLOTS != c + 1) || (free & ~all) != 0) {
             return 1;
         }
         for (uint32_t k = 0; k < WH_TESSERA2_WORD_SLOTS; k++) {
@@ -244,8 +244,7 @@ WH_FN uint32_t wh_tessera2_check_slab_(wh_tessera2_core g, const wh_tessera2_sla
             }
         }
     }
-    if (used == 0 ||
-        (n_words > 1 && *wh_tessera2_state_at_(g, view->slab) != WH_TESSERA2_EMPTY + used)) {
+    if (used == 0 || (n_words > 1 && *wh_tessera2_state_at_(g, view->slab) != n_words - used)) {
         return 5;
     }
     const wh_veb list = wh_tessera2_partial_list_(g, c);
@@ -260,14 +259,11 @@ WH_FN uint32_t wh_tessera2_check_chunk_(wh_tessera2_core g, uint32_t chunk) {
     wh_tessera2_slab_view view;
     if (wh_veb_contains(wh_tessera2_pool_(g), chunk)) {
         const uint64_t *words = wh_tessera2_words_of_(g, chunk);
-        uint64_t any = 0;
-        for (uint32_t w = 0; w < g.words_of_chunk; w++) {
+        uint64_t any = words[0] != WH_TESSERA2_GONE ? words[0] : 0;
+        for (uint32_t w = 1; w < g.words_of_chunk; w++) {
             any |= words[w];
         }
-        return any != 0 || *wh_tessera2_state_at_(g, chunk) != WH_TESSERA2_EMPTY ||
-                       kind == WH_TESSERA2_RUN
-                   ? 2
-                   : 0;
+        return any != 0 || *wh_tessera2_state_at_(g, chunk) != 0 || kind == WH_TESSERA2_RUN ? 2 : 0;
     }
     if (wh_tessera2_view_slab_(g, chunk, &view)) {
         return wh_tessera2_check_slab_(g, &view);
@@ -319,7 +315,7 @@ WH_FN void wh_tessera2_check(wh_tessera2_ref h, uint64_t i, uint64_t n, wh_repor
     }
     for (uint64_t k = i; k < g.n_shards; k += n) {
         const wh_tessera2_shard *shard = wh_tessera2_shard_at_(g, (uint32_t)k);
-        if (shard->takes_begun != shard->takes_done) {
+        if (wh_high_u32(shard->takes) != shard->takes_done) {
             wh_report_error(r, 7, k);
         }
     }

@@ -44,17 +44,19 @@ typedef struct wh_tessera2_cursor {
     uint32_t hints[WH_TESSERA2_HINTS];
 } wh_tessera2_cursor;
 
-/* takes_begun: add before a take, takes_done: add, release, after it (steps.h P4). events: add,
- * behind the return of chunks. failed, bad_frees: add, relaxed. home_next: a hint; add, store. */
+/* takes: add before a take, of 1 << 32 and the chunks that it asks for; a hint lowers the lower
+ * half, by cas. takes_done: add, release, after it (steps.h P4). events: add, behind the return of
+ * chunks. failed, bad_frees: add, relaxed. */
 typedef struct wh_tessera2_shard {
-    uint32_t takes_begun; /* takes that have begun */
-    uint32_t takes_done;  /* ... and are done */
-    uint32_t events;      /* times that chunks have come back to the pool */
-    uint32_t home_next;   /* home chunks below this one have been asked for */
+    uint64_t takes;      /* takes that have begun << 32 | home chunks that have been asked for */
+    uint32_t takes_done; /* takes that are done */
+    uint32_t events;     /* times that chunks have come back to the pool */
     uint64_t failed;
     uint64_t bad_frees;
     wh_tessera2_cursor cursors[WH_TESSERA2_CLASSES];
 } wh_tessera2_shard;
+
+#define WH_TESSERA2_TAKE ((uint64_t)1 << 32)
 
 #define WH_TESSERA2_TRACKS_PEAK 1u   /* the option track_peak */
 #define WH_TESSERA2_TRACKS_TOTALS 2u /* the option track_totals */
@@ -343,7 +345,7 @@ static inline uint64_t wh_tessera2_layout(void) {
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_shard, field),
         sizeof(wh_tessera2_shard),
-        WH_F_(takes_begun) WH_F_(takes_done) WH_F_(events) WH_F_(home_next) WH_F_(failed)
+        WH_F_(takes) WH_F_(takes_done) WH_F_(events) WH_F_(failed)
         WH_F_(bad_frees) WH_F_(cursors)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_cursor, field),
@@ -353,7 +355,7 @@ static inline uint64_t wh_tessera2_layout(void) {
         sizeof(wh_tessera2_class), WH_F_(slots) WH_F_(by_slots) WH_F_(slot_size) WH_F_(chunks)
 #undef WH_F_
         WH_TESSERA2_CLASSES, WH_TESSERA2_SMALL, WH_TESSERA2_ALL, WH_TESSERA2_NO_CLASS, WH_TESSERA2_MAX_SLAB_LOG2, WH_TESSERA2_WORD_SLOTS,
-        WH_TESSERA2_POOL_SPREAD, WH_TESSERA2_POSITION, WH_TESSERA2_EMPTY, WH_TESSERA2_RETIRING, WH_TESSERA2_FREE, WH_TESSERA2_SLAB, WH_TESSERA2_RUN,
+        WH_TESSERA2_POOL_SPREAD, WH_TESSERA2_POSITION, WH_TESSERA2_GONE, WH_TESSERA2_RETIRING, WH_TESSERA2_FREE, WH_TESSERA2_SLAB, WH_TESSERA2_RUN,
         WH_TESSERA2_INNER, WH_TESSERA2_LEAST_LARGE, WH_TESSERA2_TRACKS_PEAK, WH_TESSERA2_TRACKS_TOTALS,
         /* One word of each packed kind: where its fields lie. */
         wh_tessera2_with_shard(wh_tessera2_slab_tag(1, 2, 48), 3), wh_tessera2_word_of(5), wh_tessera2_span(1, 2, 3), WH_TESSERA2_NEXT_TAG,

@@ -10,9 +10,9 @@
  *         by the searcher
  *
  * X1      NULL only if one warp, which has search_lock, has seen, in this order, (1) that
- *         takes_begun = takes_done, (2) that every cursor is settled: it has no slots, and nobody
+ *         takes begun = takes_done, (2) that every cursor is settled: it has no slots, and nobody
  *         refills it, (3) that no slab on the class's list has a free slot, (4) that the pool is
- *         empty on its lowest level, and (5) that takes_begun is as before. Between (1) and (5) no
+ *         empty on its lowest level, and (5) that takes begun is as before. Between (1) and (5) no
  *         take was under way, so all slabs with free slots were on their lists (slab.h I6) and all
  *         free chunks in the pool. What was free for the class at (2) was still free at (3) and
  *         (4), unless another request took it
@@ -68,9 +68,9 @@ WH_FN uint64_t wh_tessera2_part_(wh_tessera2_core g, wh_mask mask, uint32_t what
     WH_NO_UNROLL
     for (uint32_t i = wh_mask_rank(mask); i < g.n_shards; i += lanes) {
         const wh_tessera2_shard *shard = wh_tessera2_shard_at_(g, i);
-        sum += wh_load_u32_relaxed(what == WH_TESSERA2_EVENTS       ? &shard->events
-                                   : what == WH_TESSERA2_TAKES_DONE ? &shard->takes_done
-                                                                    : &shard->takes_begun);
+        sum += what == WH_TESSERA2_EVENTS       ? wh_load_u32_relaxed(&shard->events)
+               : what == WH_TESSERA2_TAKES_DONE ? wh_load_u32_relaxed(&shard->takes_done)
+                                                : wh_high_u32(wh_load_u64_relaxed(&shard->takes));
     }
     wh_fence();
     return sum;

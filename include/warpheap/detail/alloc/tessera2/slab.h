@@ -2,11 +2,11 @@
  * slab, how free slots are given and taken, and how an empty slab goes back. This file may change:
  * it is no part of the API.
  *
- * Word    free, and a lane that gives slots back: fetch_or acq_rel. A taker: cas acq_rel, from a
- *         word of its class with free slots. Who retires an empty slab: cas acq_rel to 0, and a
- *         store back if another word of the slab is in use. The owner of claimed chunks: store (P7)
- * State   of a slab of several words: fetch_add and fetch_sub acq_rel, of whoever changes a word
- *         from or to all free, and of the owner of claimed chunks; cas acq_rel, to RETIRING
+ * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker: cas
+ * acq_rel, from a word of its class with free slots. Who retires an empty slab: cas acq_rel to 0,
+ * and a store back if another word of the slab is in use. The owner of claimed chunks: store (P7)
+ * State   of a slab of several words: fetch_add, fetch_sub acq_rel, of whoever changes a word to or
+ *         from all free; cas acq_rel, to RETIRING
  * List    by or, release; searches remove slabs by and (I6)
  *
  * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
@@ -14,16 +14,16 @@
  * while any of its slots is in a caller's hand. So free may trust it, whatever order its load has
  * I4      a word names its class, and a taker's cas expects that. So nobody takes a slot of a slab
  *         that has become one of another class, and no slot has to be given back
- * I5      state = EMPTY + words that have a slot in use, when quiet. A taker of a word that is all
- *         free counts it before it takes, and who frees the last slot of a word uncounts it behind
- *         that. Who makes the state EMPTY retires the slab: one lane at a time (RETIRING), word by
- *         word. If a word is in use again, or the slab is gone, it lets go of what it has, and
- *         looks at the state again, since others have left the slab to it meanwhile
- * I6      when no take is under way, a slab with free slots whose free has returned is on the list
- *         of its class. A free looks there behind its word's fetch_or, and adds the slab if it is
- *         not there. A search that finds no free slot in a slab removes it, looks at all its words
- *         again by atomics, and adds the slab again if there is one: so of a free and a removal one
- *         sees the other
+ * I5      state = words that are all free, when quiet. A taker of a word that is all free uncounts
+ * it before it takes, and who frees the last slot of a word counts it behind that. Who makes the
+ * state the number of the slab's words retires the slab: one lane at a time (RETIRING), word by
+ * word. If a word is in use again it lets go of what it has, and looks at the state again, since
+ * others have left the slab to it meanwhile. An empty slab of one word belongs to whose cas changes
+ * it to GONE I6      when no take is under way, a slab with free slots whose free has returned is
+ * on the list of its class. A free looks there behind its word's fetch_or, and adds the slab if it
+ * is not there. A search that finds no free slot in a slab removes it, looks at all its words again
+ * by atomics, and adds the slab again if there is one: so of a free and a removal one sees the
+ * other
  *
  * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab, cas,
  *         acquire
@@ -110,18 +110,19 @@ WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, 
 /* Takes all words of a slab with this tag, if it is empty, or none: whether it has. P1, P4 */
 WH_FN int wh_tessera2_take_empty_(wh_tessera2_core g, uint32_t slab, uint64_t tag) {
     const uint32_t slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
+    const uint32_t n_words = wh_tessera2_words_for(slots);
     const uint64_t of = wh_tessera2_word_of(wh_tessera2_tag_class(tag));
     uint64_t *words = wh_tessera2_words_of_(g, slab);
     uint32_t i = 0;
     WH_NO_UNROLL
-    for (; i < wh_tessera2_words_for(slots); i++) {
+    for (; i < n_words; i++) {
         const uint64_t empty = of | wh_tessera2_all_slots(slots, i);
-        if (WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(&words[i], empty,
-                                                                                 0) != empty) {
+        if (WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
+                &words[i], empty, n_words == 1 ? WH_TESSERA2_GONE : 0) != empty) {
             break;
         }
     }
-    const int all = i == wh_tessera2_words_for(slots);
+    const int all = i == n_words;
     WH_NO_UNROLL
     while (!all && i-- > 0) {
         wh_store_u64_release(&words[i], of | wh_tessera2_all_slots(slots, i));
@@ -129,37 +130,46 @@ WH_FN int wh_tessera2_take_empty_(wh_tessera2_core g, uint32_t slab, uint64_t ta
     return all;
 }
 
-/* I5: the slab's state has become EMPTY, or its one word all free. tag: what the slab had when the
- * caller had a slot of it. One of several words may have gone since, and become another one. */
-WH_FN_SLOW void wh_tessera2_retire_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
-                                    uint64_t tag) {
+/* The one word of a slab with this tag is all free: who still finds it so returns the slab. */
+WH_FN_SLOW void wh_tessera2_retire_one_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
+                                        uint64_t tag) {
+    const wh_tessera2_core g = *ref;
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
+    wh_tessera2_begin_take_(own);
+    if (wh_tessera2_take_empty_(g, slab, tag)) {
+        wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab,
+                                 wh_tessera2_tag_chunks(tag));
+    }
+    wh_tessera2_end_take_(own);
+}
+
+/* I5: a word of a slab of several has become all free. The slab may have gone since the caller had
+ * a slot of it, and become another one: its tag says what it is. */
+WH_FN_SLOW void wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab) {
     const wh_tessera2_core g = *ref;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
     uint32_t *state = wh_tessera2_state_at_(g, slab);
-    const int one = wh_tessera2_tag_slots(tag, g.chunk_log2) <= WH_TESSERA2_WORD_SLOTS;
-    wh_tessera2_begin_take_(own);
+    uint32_t now = wh_fetch_add_u32_acq_rel(state, 1) + 1;
     WH_NO_UNROLL
-    for (uint32_t now = WH_TESSERA2_EMPTY; now == WH_TESSERA2_EMPTY;) {
-        if (!one) {
-            if (wh_cas_u32_acq_rel(state, WH_TESSERA2_EMPTY,
-                                   WH_TESSERA2_EMPTY + WH_TESSERA2_RETIRING) != WH_TESSERA2_EMPTY) {
-                break;
-            }
-            tag = wh_load_u64_acquire(wh_tessera2_tag_at_(g, slab));
+    for (;;) {
+        const uint64_t tag = wh_load_u64_acquire(wh_tessera2_tag_at_(g, slab));
+        const uint32_t n = wh_tessera2_words_for(wh_tessera2_tag_slots(tag, g.chunk_log2));
+        if (wh_tessera2_kind(tag) != WH_TESSERA2_SLAB || n < 2 || now != n ||
+            wh_cas_u32_acq_rel(state, n, n + WH_TESSERA2_RETIRING) != n) {
+            return;
         }
-        const int is_slab =
-            one || (wh_tessera2_kind(tag) == WH_TESSERA2_SLAB && wh_tessera2_tag_at(tag) == 0 &&
-                    wh_tessera2_tag_slots(tag, g.chunk_log2) > WH_TESSERA2_WORD_SLOTS);
-        const int retires = is_slab && wh_tessera2_take_empty_(g, slab, tag);
-        now =
-            one ? 0 : wh_fetch_sub_u32_acq_rel(state, WH_TESSERA2_RETIRING) - WH_TESSERA2_RETIRING;
-        if (retires) {
-            wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab,
-                                     wh_tessera2_tag_chunks(tag));
-            break;
+        wh_tessera2_begin_take_(own);
+        const int all = wh_tessera2_take_empty_(g, slab, tag);
+        now = wh_fetch_sub_u32_acq_rel(state, WH_TESSERA2_RETIRING + (all ? n : 0)) -
+              WH_TESSERA2_RETIRING;
+        if (all) {
+            wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab, 1);
+        }
+        wh_tessera2_end_take_(own);
+        if (all) {
+            return;
         }
     }
-    wh_tessera2_end_take_(own);
 }
 
 /* --- slots ---------------------------------------------------------------------------- */
@@ -181,12 +191,11 @@ WH_FN_LINKED_FREE(void, wh_tessera2_freed_,
                    uint32_t i, uint64_t old, uint64_t bits)) {
     const uint32_t slots = wh_tessera2_tag_slots(tag, g->chunk_log2);
     if (((old | bits) & WH_TESSERA2_SLOT_BITS) == wh_tessera2_all_slots(slots, i)) {
-        if (slots <= WH_TESSERA2_WORD_SLOTS ||
-            wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(*g, slab), WH_TESSERA2_USED_WORD) -
-                    WH_TESSERA2_USED_WORD ==
-                WH_TESSERA2_EMPTY) {
-            wh_tessera2_retire_(g, shard, slab, tag);
-            if (slots <= WH_TESSERA2_WORD_SLOTS && (old & WH_TESSERA2_SLOT_BITS) == 0) {
+        if (slots > WH_TESSERA2_WORD_SLOTS) {
+            wh_tessera2_emptied_(g, shard, slab);
+        } else {
+            wh_tessera2_retire_one_(g, shard, slab, tag);
+            if ((old & WH_TESSERA2_SLOT_BITS) == 0) {
                 return; /* it had no slot that others could have seen */
             }
         }
@@ -227,18 +236,15 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
             wh_tessera2_choose_(free, (seed & 0xffff) * WH_TESSERA2_WORD_SLOTS >> 16, n);
         const int first = slots > WH_TESSERA2_WORD_SLOTS && free == wh_tessera2_all_slots(slots, i);
         if (first) { /* I5 */
-            (void)wh_fetch_add_u32_acq_rel(wh_tessera2_state_at_(g, slab), WH_TESSERA2_USED_WORD);
+            (void)wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(g, slab), 1);
         }
         const uint64_t seen = WH_PLANT(tessera2_p1_take, wh_cas_u64_acq_rel,
                                        wh_cas_u64_relaxed)(at, word, word & ~bits); /* P1, P7 */
         if (seen == word) {
             return bits;
         }
-        if (first &&
-            wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(g, slab), WH_TESSERA2_USED_WORD) -
-                    WH_TESSERA2_USED_WORD ==
-                WH_TESSERA2_EMPTY) {
-            wh_tessera2_retire_(ref, shard, slab, wh_tessera2_header_of_(ref)->slab_tags[c]);
+        if (first) {
+            wh_tessera2_emptied_(ref, shard, slab);
         }
         word = seen;
     }
@@ -262,7 +268,7 @@ WH_FN void wh_tessera2_open_slab_(wh_tessera2_core g, uint64_t tag, uint32_t sla
     uint64_t *words = wh_tessera2_words_of_(g, slab);
     wh_tessera2_tag_slab_(g, tag, slab);
     if (n_words > 1) { /* word 0 is in use; P7 */
-        (void)wh_fetch_add_u32_acq_rel(wh_tessera2_state_at_(g, slab), WH_TESSERA2_USED_WORD);
+        (void)wh_fetch_add_u32_acq_rel(wh_tessera2_state_at_(g, slab), n_words - 1);
     }
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words; i++) {
@@ -275,20 +281,27 @@ WH_FN void wh_tessera2_open_slab_(wh_tessera2_core g, uint64_t tag, uint32_t sla
     }
 }
 
-/* Slots [from, to) of a slab of a cursor, which nobody has used, become free. All of them: the slab
- * goes back to the pool, as it is. */
+/* Slots from `from` on of a slab of a cursor, which nobody has used, become free. All of them: the
+ * slab goes back to the pool, as it is. In a take. */
 WH_FN void wh_tessera2_give_rest_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
-                                  uint32_t from, uint32_t to) {
+                                  uint32_t from) {
     const wh_tessera2_core g = *ref;
     const uint64_t tag = wh_load_u64_relaxed(wh_tessera2_tag_at_(g, slab));
+    const uint32_t slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
     uint64_t *words = wh_tessera2_words_of_(g, slab);
+    if (from == 0) {
+        wh_tessera2_return_slab_(g, wh_tessera2_shard_at_(g, shard), wh_tessera2_tag_class(tag),
+                                 slab, wh_tessera2_tag_chunks(tag));
+        return;
+    }
     WH_NO_UNROLL
-    for (uint32_t i = from / WH_TESSERA2_WORD_SLOTS; i * WH_TESSERA2_WORD_SLOTS < to; i++) {
-        uint64_t bits = wh_tessera2_all_slots(to, i);
+    for (uint32_t i = from / WH_TESSERA2_WORD_SLOTS; i < wh_tessera2_words_for(slots); i++) {
+        uint64_t bits = wh_tessera2_all_slots(slots, i);
         if (i * WH_TESSERA2_WORD_SLOTS < from) {
             bits &= ~(uint64_t)0 << (from - i * WH_TESSERA2_WORD_SLOTS);
         }
-        const uint64_t old = wh_fetch_or_u64_acq_rel(&words[i], bits); /* P1 */
+        const uint64_t old = wh_fetch_or_u64_acq_rel(
+            &words[i], bits | wh_tessera2_word_of(wh_tessera2_tag_class(tag))); /* P1 */
         wh_tessera2_freed_(ref, shard, slab, tag, i, old, bits);
     }
 }

@@ -33,6 +33,34 @@ WH_FN wh_tessera2_grant wh_tessera2_step_(const wh_tessera2_core *g, uint32_t sh
  * that asks is a place of its own (a macro: the simulated device tells them by their lines). */
 #define WH_TESSERA2_SOME(mask, pred) ((mask) == 0 ? wh_any_here(pred) : wh_any((mask), (pred)))
 
+/* Formats the spans that lanes have claimed: those of a full warp (mask) together, one after the
+ * other; 0: each lane its own. */
+WH_FN void wh_tessera2_format_all_(const wh_tessera2_core *ref, wh_mask mask, uint32_t shard,
+                                   uint32_t c, int has, uint64_t span) {
+    const wh_tessera2_core g = *ref;
+    const wh_tessera2_header *header = wh_tessera2_header_of_(ref);
+    if (mask == 0) {
+        if (has) {
+            const wh_tessera2_class cls = header->classes[c];
+            const uint32_t slabs = wh_tessera2_divide(wh_tessera2_span_slots(span), cls.by_slots);
+            wh_tessera2_format_(g, wh_tessera2_with_shard(header->slab_tags[c], shard),
+                                wh_tessera2_span_first(span), slabs * cls.chunks, 0, 1);
+        }
+        return;
+    }
+    WH_NO_UNROLL
+    for (wh_mask m = wh_ballot(mask, has); m != 0; m &= m - 1) {
+        const uint32_t its = wh_shfl_u32(mask, c, wh_mask_leader(m));
+        const uint64_t its_span = wh_shfl_u64(mask, span, wh_mask_leader(m));
+        const wh_tessera2_class cls = header->classes[its];
+        const uint32_t slabs = wh_tessera2_divide(wh_tessera2_span_slots(its_span), cls.by_slots);
+        wh_tessera2_format_(g, wh_tessera2_with_shard(header->slab_tags[its], shard),
+                            wh_tessera2_span_first(its_span), slabs * cls.chunks, wh_lane_id(),
+                            WH_WARP_SIZE);
+    }
+    wh_syncwarp(mask); /* P2, P3 */
+}
+
 /* Blocks for the lanes that have none (p NULL): n bytes, of class c, or NO_CLASS: nothing. mask, a
  * constant: all lanes of a full warp, `lanes` is the caller's group of one class; or 0: each lane
  * for itself. v: what the add to its cursor returned for the group, if the leader made one, by
@@ -64,6 +92,13 @@ WH_FN void *wh_tessera2_climb_(const wh_tessera2_core *g, wh_mask mask, wh_mask 
                                       wh_tessera2_span_slots(v), seed);
             v = rung == WH_TESSERA2_LOOK ? grant.at : v;
             rung = grant.next;
+        }
+        if (WH_TESSERA2_SOME(mask, rung == WH_TESSERA2_PUBLISH)) {
+            wh_tessera2_format_all_(g, mask, shard, c, rung == WH_TESSERA2_PUBLISH, grant.at);
+            if (rung == WH_TESSERA2_PUBLISH) {
+                rung = wh_tessera2_publish_(wh_tessera2_shard_at_(*g, shard), c, grant.at,
+                                            wh_popc32(needy));
+            }
         }
         seed += 0x9e3779b9u;
         if (mask != 0) {

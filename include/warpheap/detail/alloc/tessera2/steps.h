@@ -2,19 +2,21 @@
  * the pool, and the counts of bytes in use. This file may change: it is no part of the API.
  *
  * A *take* is a step that keeps free memory where no search would see it: chunks between the pool
- * and a cursor or a list, an empty slab on its way to the pool, a slab off its list. takes_begun
- * and takes_done of the caller's shard bracket it, so that a search before NULL notices (oom.h X1).
+ * and a cursor or a list, an empty slab on its way to the pool, a slab off its list. takes and
+ * takes_done of the caller's shard bracket it, so that a search before NULL notices (oom.h X1).
  * A lane that takes free slots for its caller is no take: they go from hand to hand.
  *
- * I2      a chunk in the pool belongs to nobody. Its words are 0, its state is EMPTY
- * I7      takes_begun = takes_done when quiet
+ * I2      a chunk in the pool belongs to nobody. Its words are 0, but the first may be GONE; its
+ *         state is 0
+ * I7      takes begun = takes_done when quiet
  *
  * P3      slab or run returned: pool insert -> claim (core/veb.h P1). With slab.h P1 and cursor.h
  *         P2: what the old owner of a slot wrote happens before the new owner's use. Where one lane
  *         claims chunks, or takes a span from a cursor, and another one makes slots of them free
  *         for all, a sync of the two comes before
- * P4      takes_begun is raised before the take's first atomic, which releases it; takes_done after
- *         its last one, release -> a search that saw the take's effect sees takes_begun
+ * P4      takes is raised before the take's first atomic, which releases it, or depends on what the
+ *         add returned; takes_done after
+ *         its last one, release -> a search that saw the take's effect sees takes begun
  * P6      chunks are in the pool before the event that tells of it is counted: the insert is
  *         acquire, so the add comes after it. (Atomics that have returned are in the L2, where all
  *         look. PTX by itself would ask for an add that releases: under the simulated device's
@@ -43,22 +45,23 @@ WH_FN int wh_tessera2_same_(wh_mask mask, uint64_t v) {
 }
 WH_FN int wh_tessera2_in_take_(wh_tessera2_shard *shard) {
     const uint32_t done = wh_fetch_add_u32_relaxed(&shard->takes_done, 0);
-    return (int32_t)(wh_fetch_add_u32_relaxed(&shard->takes_begun, 0) - done) > 0;
+    return (int32_t)(wh_high_u32(wh_fetch_add_u64_relaxed(&shard->takes, 0)) - done) > 0;
 }
 WH_FN int wh_tessera2_is_locked_(uint32_t *lock) {
     return wh_fetch_add_u32_relaxed(lock, 0) != 0;
 }
 WH_FN int wh_tessera2_is_unused_(wh_tessera2_core g, uint32_t chunk) { /* I2 */
     uint64_t *words = wh_tessera2_words_of_(g, chunk);
-    uint64_t any = 0;
-    for (uint32_t k = 0; k < g.words_of_chunk; k++) {
+    uint64_t any = wh_fetch_or_u64_relaxed(words, 0);
+    any = any == WH_TESSERA2_GONE ? 0 : any;
+    for (uint32_t k = 1; k < g.words_of_chunk; k++) {
         any |= wh_fetch_or_u64_relaxed(&words[k], 0);
     }
     return any == 0;
 }
 
 WH_FN void wh_tessera2_begin_take_(wh_tessera2_shard *shard) { /* P4 */
-    wh_add_u32_relaxed(&shard->takes_begun, 1);
+    wh_add_u64_relaxed(&shard->takes, WH_TESSERA2_TAKE);
 }
 WH_FN void wh_tessera2_end_take_(wh_tessera2_shard *shard) {
     wh_assert_expensive(wh_tessera2_in_take_(shard));
@@ -83,8 +86,9 @@ WH_FN void wh_tessera2_put_chunks_(wh_tessera2_core g, wh_tessera2_shard *shard,
     WH_PLANT(tessera2_p6, wh_add_u32_relaxed(&shard->events, 1), (void)0); /* P6 */
     const uint32_t row = (chunk >> 6) / g.n_shards;
     wh_tessera2_shard *owner = wh_tessera2_shard_at_(g, (chunk >> 6) - row * g.n_shards);
-    if (wh_load_u32_relaxed(&owner->home_next) > row << 6) {
-        wh_store_u32_relaxed(&owner->home_next, row << 6);
+    const uint64_t takes = wh_load_u64_relaxed(&owner->takes);
+    if (wh_low_u32(takes) > row << 6) {
+        (void)wh_cas_u64_relaxed(&owner->takes, takes, takes - wh_low_u32(takes) + (row << 6));
     }
 }
 
@@ -114,44 +118,27 @@ typedef struct wh_tessera2_claim {
     uint32_t first, n;
 } wh_tessera2_claim;
 
-#define WH_TESSERA2_CLAIM_TRIES 4u
-
-/* As many chunks as there are of word w, `most` or half of that and so on, at least `least`, powers
- * of two and aligned; at bit `at` if that may be, else the lowest. All at once, by cas, so no
- * search ever misses chunks that are then put back. */
-WH_FN wh_tessera2_claim wh_tessera2_claim_in_word_(wh_tessera2_core g, uint32_t w, uint32_t at,
-                                                   uint32_t most, uint32_t least) {
+/* Of these chunks of word w of the pool, which the caller has claimed: as many in a row as there
+ * are, `most` or half of that and so on, at least `least`, powers of two and aligned. The others go
+ * back. */
+WH_FN wh_tessera2_claim wh_tessera2_keep_(wh_tessera2_core g, uint32_t w, uint64_t bits,
+                                          uint32_t most, uint32_t least) {
     wh_assert_internal(least != 0 && least <= most);
-    const wh_veb pool = wh_tessera2_pool_(g);
     wh_tessera2_claim claim;
+    uint32_t n = most;
+    uint64_t starts = 0;
     claim.first = claim.n = 0;
-    uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, w));
-    WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA2_CLAIM_TRIES && bits != 0; tries++) {
-        uint32_t n = most;
-        uint64_t starts =
-            (bits & wh_tessera2_chunk_mask_(at, most)) == wh_tessera2_chunk_mask_(at, most)
-                ? (uint64_t)1 << at
-                : 0;
-        for (; starts == 0 && n >= least; n >>= starts == 0) {
-            starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
-        }
-        if (starts == 0) {
-            return claim;
-        }
-        const uint32_t to = wh_ctz64(starts);
-        const uint64_t mask = wh_tessera2_chunk_mask_(to, n);
-        const uint64_t seen = WH_PLANT(tessera2_p3_claim, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
-            wh_veb_word(pool, w), bits, bits & ~mask); /* P3, P4 */
-        if (seen == bits) {
-            if ((bits & ~mask) == 0) {
-                wh_veb_emptied(pool, w);
-            }
-            claim.first = w << 6 | to;
+    for (; bits != 0 && n >= least; n >>= starts == 0) {
+        starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
+        if (starts != 0) {
             claim.n = n;
-            return claim;
+            claim.first = w << 6 | wh_ctz64(starts);
+            bits &= ~wh_tessera2_chunk_mask_(claim.first, n);
+            break;
         }
-        bits = seen;
+    }
+    if (bits != 0) {
+        (void)wh_veb_insert_mask(wh_tessera2_pool_(g), w, bits);
     }
     return claim;
 }
@@ -159,41 +146,73 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_in_word_(wh_tessera2_core g, uint32_t 
 #define WH_TESSERA2_HOME_TRIES 4u
 #define WH_TESSERA2_SEEK_TRIES 12u
 
-/* Chunks for a shard, as claim_in_word_: at home, or else where the pool has some, from there on.
- */
-WH_FN wh_tessera2_claim wh_tessera2_claim_chunks_(wh_tessera2_core g, wh_tessera2_shard *own,
-                                                  uint32_t shard, uint32_t most, uint32_t least) {
+/* Chunks for a shard at home: asks for `most` at the next place, an atomic, and gets what is free
+ * there, another one. Begins the take (P4), if it has tried at all (claim->n or *tries): the caller
+ * ends it. */
+WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_shard *own,
+                                                uint32_t shard, uint32_t most, uint32_t least) {
+    wh_tessera2_claim claim;
+    const uint32_t next =
+        wh_low_u32(wh_fetch_add_u64_relaxed(&own->takes, WH_TESSERA2_TAKE | most));
+    const uint32_t x = (next + most - 1) & ~(most - 1);
+    claim.first = claim.n = 0;
+    if (x >= g.home_chunks) {
+        const uint64_t takes = wh_load_u64_relaxed(&own->takes); /* not that it overflows */
+        if (wh_low_u32(takes) > g.home_chunks) {
+            (void)wh_cas_u64_relaxed(&own->takes, takes, takes - wh_low_u32(takes) + g.home_chunks);
+        }
+        return claim;
+    }
+    const uint32_t at = wh_tessera2_home(g, shard, x);
+    const uint64_t mask = wh_tessera2_chunk_mask_(at, most);
+    /* P3, P4. The summary above a word that this empties stays: a search clears it. */
+    const uint64_t got =
+        WH_PLANT(tessera2_p3_claim, wh_fetch_and_u64_acquire,
+                 wh_fetch_and_u64_relaxed)(wh_veb_word(wh_tessera2_pool_(g), at >> 6), ~mask) &
+        mask;
+    if (got == mask) {
+        claim.first = at;
+        claim.n = most;
+        return claim;
+    }
+    return wh_tessera2_keep_(g, at >> 6, got, most, least);
+}
+
+/* Chunks where the pool has some, from the front on. In a take. */
+WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint32_t shard,
+                                               uint32_t most, uint32_t least) {
+    const wh_tessera2_core g = *ref;
+    const wh_veb pool = wh_tessera2_pool_(g);
     wh_tessera2_claim claim;
     claim.first = claim.n = 0;
-    WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA2_HOME_TRIES; tries++) {
-        if (wh_load_u32_relaxed(&own->home_next) >= g.home_chunks) {
-            break;
-        }
-        const uint32_t next = wh_fetch_add_u32_relaxed(&own->home_next, most);
-        const uint32_t x = (next + most - 1) & ~(most - 1);
-        if (x >= g.home_chunks) {
-            break;
-        }
-        const uint32_t at = wh_tessera2_home(g, shard, x);
-        claim = wh_tessera2_claim_in_word_(g, at >> 6, at & 63, most, least);
-        if (claim.n != 0) {
-            return claim;
-        }
-    }
-    const wh_veb pool = wh_tessera2_pool_(g);
     uint64_t from = (uint64_t)shard << 6 < g.n_chunks ? (uint64_t)shard << 6 : 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA2_SEEK_TRIES && claim.n == 0; tries++) {
-        uint64_t found = wh_veb_successor(pool, from);
+        const uint64_t found = wh_veb_successor(pool, from);
         if (found == WH_VEB_NONE) {
-            found = from != 0 ? wh_veb_successor(pool, 0) : WH_VEB_NONE;
-            if (found == WH_VEB_NONE) {
+            wh_veb_settle(pool, from); /* claims at home leave summaries behind */
+            if (from == 0) {
+                break;
+            }
+            from = 0;
+            continue;
+        }
+        const uint32_t w = (uint32_t)(found >> 6);
+        uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, w));
+        uint64_t starts = 0;
+        uint32_t n = most;
+        const uint32_t fewest = tries < WH_TESSERA2_SEEK_TRIES / 2 ? least : 1;
+        for (; n >= fewest; n >>= 1) {
+            starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
+            if (starts != 0) {
                 break;
             }
         }
-        claim = wh_tessera2_claim_in_word_(g, (uint32_t)(found >> 6), 0, most,
-                                           tries < WH_TESSERA2_SEEK_TRIES / 2 ? least : 1);
+        if (starts != 0) {
+            const uint32_t chunk = w << 6 | wh_ctz64(starts);
+            bits = wh_veb_claim_mask(pool, w, wh_tessera2_chunk_mask_(chunk, n)); /* P3, P4 */
+            claim = wh_tessera2_keep_(g, w, bits, n, fewest);
+        }
         from = (found | 63) + 1 < g.n_chunks ? (found | 63) + 1 : 0;
     }
     return claim;

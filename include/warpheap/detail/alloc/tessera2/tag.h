@@ -67,9 +67,11 @@ WH_HD uint32_t wh_tessera2_tag_slots(uint64_t tag, uint32_t chunk_log2) {
 
 /* --- words of a slab ----------------------------------------------------------------------
  *
- * 64 bits: 1 for each free slot 56 | class + 1: 8, or 0 while no slab has used the word. */
+ * 64 bits: 1 for each free slot 56 | class + 1: 8. The class comes with the first free slot, by the
+ * same or: a word of a fresh slab is 0. */
 
 #define WH_TESSERA2_SLOT_BITS (((uint64_t)1 << WH_TESSERA2_WORD_SLOTS) - 1)
+#define WH_TESSERA2_GONE ((uint64_t)0xff << WH_TESSERA2_WORD_SLOTS) /* of a slab in the pool */
 
 WH_HD uint64_t wh_tessera2_word_of(uint32_t c) {
     wh_assert_internal(c < WH_TESSERA2_ALL);
@@ -91,11 +93,8 @@ WH_HD uint64_t wh_tessera2_all_slots(uint32_t slots, uint32_t i) {
 
 /* --- states: slabs of more than one word ----------------------------------------------------
  *
- * 32 bits: EMPTY + words that are not empty + RETIRING. EMPTY is not 0, since the count follows
- * the words late: a word is counted as empty before it was counted as used. */
+ * 32 bits: words all of whose slots are free, + RETIRING. 0 in the pool. */
 
-#define WH_TESSERA2_EMPTY 256u
-#define WH_TESSERA2_USED_WORD 1u
 #define WH_TESSERA2_RETIRING (1u << 16) /* somebody takes the words of an empty slab */
 
 /* --- spans: what a cursor holds ----------------------------------------------------------

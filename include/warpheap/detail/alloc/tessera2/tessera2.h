@@ -77,19 +77,22 @@ WH_FN_LINKED(void *, wh_tessera2_more_,
     return p;
 }
 
+#define WH_TESSERA2_WARP_TRIES 4u
+
 /* A slab for a full warp that wants slots of class c, of 32 slots: each lane gets its own. NULL for
- * all if there is no place at home. */
-WH_FN void *wh_tessera2_warp_slab_(wh_tessera2_ref h, wh_tessera2_shard *own, uint32_t shard,
-                                   uint32_t c, wh_tessera2_class cls) {
+ * all if there is no place at home, nor at the next shards'. */
+WH_FN void *wh_tessera2_warp_slab_(wh_tessera2_ref h, uint32_t shard, uint32_t c,
+                                   wh_tessera2_class cls) {
     const uint32_t lane = wh_lane_id();
     wh_tessera2_claim claim;
     claim.first = claim.n = 0;
-    if (lane == 0 && wh_load_u32_relaxed(&own->home_next) < h.core.home_chunks) {
-        const uint32_t next = wh_fetch_add_u32_relaxed(&own->home_next, cls.chunks);
-        const uint32_t x = (next + cls.chunks - 1) & ~(cls.chunks - 1);
-        if (x < h.core.home_chunks) {
-            const uint32_t at = wh_tessera2_home(h.core, shard, x);
-            claim = wh_tessera2_claim_in_word_(h.core, at >> 6, at & 63, cls.chunks, cls.chunks);
+    if (lane == 0) {
+        WH_NO_UNROLL
+        for (uint32_t tries = 0; tries < WH_TESSERA2_WARP_TRIES && claim.n == 0; tries++) {
+            wh_tessera2_shard *home = wh_tessera2_nth_shard_(h.shards, shard);
+            claim = wh_tessera2_claim_home_(h.core, home, shard, cls.chunks, cls.chunks);
+            wh_add_u32_release(&home->takes_done, 1); /* P4 */
+            shard = shard != h.last_shard ? shard + 1 : 0;
         }
     }
     claim.n = wh_shfl_u32(WH_FULL_WARP, claim.n, 0);
@@ -103,8 +106,7 @@ WH_FN void *wh_tessera2_warp_slab_(wh_tessera2_ref h, wh_tessera2_shard *own, ui
                                  lane * WH_TESSERA2_NEXT_TAG);
     }
     if (lane == 0) {
-        wh_store_u64_relaxed(&h.words[wh_mul_wide_u32(claim.first, h.words_of_chunk)],
-                             wh_tessera2_word_of(c));
+        wh_store_u64_relaxed(&h.words[wh_mul_wide_u32(claim.first, h.words_of_chunk)], 0);
     }
     return h.base + ((uint64_t)claim.first << h.chunk_log2) + wh_mul_wide_u32(lane, cls.slot_size);
 }
@@ -127,7 +129,7 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
     void *p = NULL;
     int refills = 0;
     if (together && group.n == WH_WARP_SIZE && (h.warp_slabs >> c & 1) != 0) {
-        p = wh_tessera2_warp_slab_(h, own, shard, c, cls);
+        p = wh_tessera2_warp_slab_(h, shard, c, cls);
     } else {
         if (is_slot && wh_group_leads(group)) {
             v = wh_load_u64_relaxed(at);
@@ -178,16 +180,39 @@ WH_FN void *wh_tessera2_aligned(wh_tessera2_ref h, wh_mask mask, size_t align, s
 /* What a lane's group has given back is no slab's, or was free before. */
 WH_FN int wh_tessera2_freed_well_(wh_tessera2_shard *own, uint64_t *at, uint64_t tag, uint64_t old,
                                   uint64_t bits, uint32_t twice) {
-    const int is_slab = old >> WH_TESSERA2_WORD_SLOTS == wh_tessera2_tag_class(tag) + 1;
+    const uint32_t of = wh_high_u32(old) >> (WH_TESSERA2_WORD_SLOTS - 32);
+    const int is_slab = of == 0 || of == wh_tessera2_tag_class(tag) + 1;
     const uint64_t bad = is_slab ? bits & old : bits;
     if (bad == 0 && twice == 0) {
         return 1;
     }
     wh_tessera2_bad_free_(own, twice + wh_popc64(bad));
-    if (!is_slab) { /* the slab is gone: nobody takes slots of a word without a class */
+    if (!is_slab) { /* the slab is gone: nobody takes slots of such a word */
         (void)wh_fetch_and_u64_relaxed(at, ~bits);
     }
     return is_slab && (bits & ~old) != 0;
+}
+
+/* The lanes of a full warp in groups of one word, and the groups' bits, as wh_group_in_words; if
+ * they have slots of one slab in the order of the lanes, as they mostly do, by two shuffles and a
+ * vote. */
+WH_FN wh_group wh_tessera2_group_(uint32_t slab, uint32_t slot, uint32_t word, uint32_t in_word,
+                                  int is_slot, uint64_t *bits, uint32_t *twice) {
+    const uint32_t lane = wh_lane_id();
+    const uint32_t first = wh_shfl_u32(WH_FULL_WARP, slot, 0);
+    const uint32_t its_slab = wh_shfl_u32(WH_FULL_WARP, slab, 0);
+    *twice = 0;
+    if (wh_all(WH_FULL_WARP, is_slot && slab == its_slab && slot == first + lane)) {
+        const uint32_t end = (first / WH_TESSERA2_WORD_SLOTS + 1) * WH_TESSERA2_WORD_SLOTS - first;
+        const wh_mask lower = WH_FULL_WARP >> (end < 32 ? 32 - end : 0);
+        const wh_group group = wh_group_of_lanes(lane < end ? lower : ~lower);
+        *bits = (uint64_t)(WH_FULL_WARP >> (32 - group.n)) << (in_word - group.rank);
+        return group;
+    }
+    const wh_group group = wh_group_by_u32(WH_FULL_WARP, word);
+    *bits = wh_group_bits_u64(WH_FULL_WARP, group, in_word, is_slot);
+    *twice = is_slot ? group.n - wh_popc64(*bits) : 0;
+    return group;
 }
 
 /* together: a constant; all lanes of the warp call, in groups of one word. Else each lane for
@@ -210,14 +235,15 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
     wh_group group = wh_group_alone();
     if (together) {
         wh_syncwarp(WH_FULL_WARP); /* every lane's last use comes before its leader's release */
-        group = wh_group_in_words(WH_FULL_WARP, word, in_word, is_slot, &bits, &twice);
+        group = wh_tessera2_group_(slab, slot, word, in_word, is_slot, &bits, &twice);
     }
     if (is_slot) {
         if (wh_group_leads(group)) {
             const uint64_t tag_again = wh_again_u64(tag); /* above 32 registers fewer warps fit */
             uint64_t *const at = &h.words[word];
-            const uint64_t old = WH_PLANT(tessera2_p1_free, wh_fetch_or_u64_acq_rel,
-                                          wh_fetch_or_u64_relaxed)(at, bits); /* P1 */
+            const uint64_t old =
+                WH_PLANT(tessera2_p1_free, wh_fetch_or_u64_acq_rel, wh_fetch_or_u64_relaxed)(
+                    at, bits | wh_tessera2_word_of(wh_tessera2_tag_class(tag_again))); /* P1 */
             const uint32_t shard = wh_tessera2_my_shard_(h);
             wh_tessera2_shard *const own = wh_tessera2_nth_shard_(h.shards, shard);
             if (wh_tessera2_freed_well_(own, at, tag_again, old, bits, twice)) {
