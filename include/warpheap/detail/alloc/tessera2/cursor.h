@@ -231,10 +231,14 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
     const uint32_t most = wh_tessera2_next_chunks_(core, cls, last);
     wh_tessera2_claim claim;
     claim.n = 0;
-    if (!is_large && core.home_chunks != 0) {
-        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks);
-    } else {
-        wh_tessera2_begin_take_(own);
+    wh_tessera2_begin_take_(own);
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; !is_large && claim.n == 0 && tries < WH_TESSERA2_HOME_TRIES; tries++) {
+        if (wh_low_u32(wh_load_u64_relaxed(&own->takes)) >= core.home_chunks) {
+            break;
+        }
+        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, 1);
+        wh_add_u32_relaxed(&own->takes_done, 1); /* the take goes on */
     }
     if (claim.n == 0) {
         claim = is_large ? wh_tessera2_claim_large_(core, cls)

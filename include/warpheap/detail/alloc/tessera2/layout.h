@@ -72,6 +72,7 @@ typedef struct wh_tessera2_core {
     uint32_t list_words;  /* of the list of a class */
     uint32_t stride;      /* see item */
     uint32_t home_chunks; /* of each shard, a multiple of 64; may be 0 */
+    uint32_t by_shards;   /* floor(2^32 / n_shards) + 1; 0 if that is one */
     uint8_t n_shards;
     uint8_t tracks; /* WH_TESSERA2_TRACKS_*: all calls of malloc take the slow way, and count */
     uint8_t chunk_log2;
@@ -261,6 +262,7 @@ WH_FN_HOST void wh_tessera2_plan_core_(wh_tessera2_core *g, uint32_t n, uint32_t
     g->stride = wh_tessera2_stride(n);
     g->list_words = (uint32_t)wh_veb_words((uint64_t)g->stride << 6);
     g->home_chunks = (n >> 6) / n_shards << 6;
+    g->by_shards = n_shards == 1 ? 0 : (uint32_t)(((uint64_t)1 << 32) / n_shards) + 1;
     g->max_slab_log2 = WH_TESSERA2_MAX_SLAB_LOG2;
     while (g->max_slab_log2 > 0 && (uint64_t)64 << g->max_slab_log2 > n) {
         g->max_slab_log2--;
@@ -333,7 +335,7 @@ static inline uint64_t wh_tessera2_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_core, field),
         sizeof(wh_tessera2_core),
         WH_F_(meta) WH_F_(base) WH_F_(pool) WH_F_(partial_lists) WH_F_(words) WH_F_(n_chunks)
-        WH_F_(list_words) WH_F_(stride) WH_F_(home_chunks) WH_F_(n_shards) WH_F_(tracks)
+        WH_F_(list_words) WH_F_(stride) WH_F_(home_chunks) WH_F_(by_shards) WH_F_(n_shards) WH_F_(tracks)
         WH_F_(chunk_log2) WH_F_(n_small) WH_F_(words_of_chunk) WH_F_(has_large)
         WH_F_(max_slab_log2) WH_F_(max_span_log2)
 #undef WH_F_

@@ -53,7 +53,7 @@
 WH_FN void wh_tessera2_add_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera2_partial_list_(g, c);
     const uint32_t item = wh_tessera2_item(g.stride, slab);
-    if (wh_fetch_or_u64_release(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
+    if (wh_fetch_or_u64_relaxed(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
         wh_veb_filled(list, item >> 6); /* P5 */
     }
 }
@@ -144,19 +144,19 @@ WH_FN_SLOW void wh_tessera2_retire_one_(const wh_tessera2_core *ref, uint32_t sh
 }
 
 /* I5: a word of a slab of several has become all free. The slab may have gone since the caller had
- * a slot of it, and become another one: its tag says what it is. */
-WH_FN_SLOW void wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab) {
+ * a slot of it, and become another one: its tag says what it is. 1: the slab went back. */
+WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab) {
     const wh_tessera2_core g = *ref;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
     uint32_t *state = wh_tessera2_state_at_(g, slab);
-    uint32_t now = wh_fetch_add_u32_acq_rel(state, 1) + 1;
+    uint32_t now = wh_fetch_add_u32_relaxed(state, 1) + 1;
     WH_NO_UNROLL
     for (;;) {
         const uint64_t tag = wh_load_u64_acquire(wh_tessera2_tag_at_(g, slab));
         const uint32_t n = wh_tessera2_words_for(wh_tessera2_tag_slots(tag, g.chunk_log2));
         if (wh_tessera2_kind(tag) != WH_TESSERA2_SLAB || n < 2 || now != n ||
             wh_cas_u32_acq_rel(state, n, n + WH_TESSERA2_RETIRING) != n) {
-            return;
+            return 0;
         }
         wh_tessera2_begin_take_(own);
         const int all = wh_tessera2_take_empty_(g, slab, tag);
@@ -167,7 +167,7 @@ WH_FN_SLOW void wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard
         }
         wh_tessera2_end_take_(own);
         if (all) {
-            return;
+            return 1;
         }
     }
 }
@@ -192,7 +192,9 @@ WH_FN_LINKED_FREE(void, wh_tessera2_freed_,
     const uint32_t slots = wh_tessera2_tag_slots(tag, g->chunk_log2);
     if (((old | bits) & WH_TESSERA2_SLOT_BITS) == wh_tessera2_all_slots(slots, i)) {
         if (slots > WH_TESSERA2_WORD_SLOTS) {
-            wh_tessera2_emptied_(g, shard, slab);
+            if (wh_tessera2_emptied_(g, shard, slab)) {
+                return;
+            }
         } else {
             wh_tessera2_retire_one_(g, shard, slab, tag);
             if ((old & WH_TESSERA2_SLOT_BITS) == 0) {
@@ -236,7 +238,7 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
             wh_tessera2_choose_(free, (seed & 0xffff) * WH_TESSERA2_WORD_SLOTS >> 16, n);
         const int first = slots > WH_TESSERA2_WORD_SLOTS && free == wh_tessera2_all_slots(slots, i);
         if (first) { /* I5 */
-            (void)wh_fetch_sub_u32_acq_rel(wh_tessera2_state_at_(g, slab), 1);
+            (void)wh_fetch_sub_u32_relaxed(wh_tessera2_state_at_(g, slab), 1);
         }
         const uint64_t seen = WH_PLANT(tessera2_p1_take, wh_cas_u64_acq_rel,
                                        wh_cas_u64_relaxed)(at, word, word & ~bits); /* P1, P7 */
@@ -244,7 +246,7 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
             return bits;
         }
         if (first) {
-            wh_tessera2_emptied_(ref, shard, slab);
+            (void)wh_tessera2_emptied_(ref, shard, slab);
         }
         word = seen;
     }

@@ -84,11 +84,13 @@ WH_FN void wh_tessera2_put_chunks_(wh_tessera2_core g, wh_tessera2_shard *shard,
     WH_PLANT(tessera2_p6, (void)0, wh_add_u32_relaxed(&shard->events, 1));
     (void)wh_veb_insert_mask(wh_tessera2_pool_(g), chunk >> 6, wh_tessera2_chunk_mask_(chunk, n));
     WH_PLANT(tessera2_p6, wh_add_u32_relaxed(&shard->events, 1), (void)0); /* P6 */
-    const uint32_t row = (chunk >> 6) / g.n_shards;
-    wh_tessera2_shard *owner = wh_tessera2_shard_at_(g, (chunk >> 6) - row * g.n_shards);
+    const uint32_t w = chunk >> 6; /* < 2^18, so the product is exact */
+    const uint32_t row = g.by_shards == 0 ? w : wh_high_u32(wh_mul_wide_u32(w, g.by_shards));
+    wh_tessera2_shard *owner = wh_tessera2_shard_at_(g, w - row * g.n_shards);
+    const uint32_t x = row << 6 | (chunk & 63);
     const uint64_t takes = wh_load_u64_relaxed(&owner->takes);
-    if (wh_low_u32(takes) > row << 6) {
-        (void)wh_cas_u64_relaxed(&owner->takes, takes, takes - wh_low_u32(takes) + (row << 6));
+    if (wh_low_u32(takes) > x) {
+        (void)wh_cas_u64_relaxed(&owner->takes, takes, takes - wh_low_u32(takes) + x);
     }
 }
 
@@ -147,10 +149,11 @@ WH_FN wh_tessera2_claim wh_tessera2_keep_(wh_tessera2_core g, uint32_t w, uint64
 #define WH_TESSERA2_SEEK_TRIES 12u
 
 /* Chunks for a shard at home: asks for `most` at the next place, an atomic, and gets what is free
- * there, another one. Begins the take (P4), if it has tried at all (claim->n or *tries): the caller
- * ends it. */
+ * there, another one. looks: or elsewhere in that word of the pool. Begins a take (P4), which the
+ * caller ends. */
 WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_shard *own,
-                                                uint32_t shard, uint32_t most, uint32_t least) {
+                                                uint32_t shard, uint32_t most, uint32_t least,
+                                                int looks) {
     wh_tessera2_claim claim;
     const uint32_t next =
         wh_low_u32(wh_fetch_add_u64_relaxed(&own->takes, WH_TESSERA2_TAKE | most));
@@ -164,15 +167,29 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_
         return claim;
     }
     const uint32_t at = wh_tessera2_home(g, shard, x);
-    const uint64_t mask = wh_tessera2_chunk_mask_(at, most);
+    uint64_t mask = wh_tessera2_chunk_mask_(at, most);
+    uint64_t *word = wh_veb_word(wh_tessera2_pool_(g), at >> 6);
+    if (looks) {
+        const uint64_t bits = wh_load_u64_relaxed(word);
+        if ((bits & mask) != mask) {
+            uint64_t starts = 0;
+            uint32_t n = most;
+            for (; starts == 0 && n >= least; n >>= starts == 0) {
+                starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
+            }
+            if (starts == 0) {
+                return claim;
+            }
+            mask = wh_tessera2_chunk_mask_(wh_ctz64(starts), n);
+        }
+    }
     /* P3, P4. The summary above a word that this empties stays: a search clears it. */
-    const uint64_t got =
-        WH_PLANT(tessera2_p3_claim, wh_fetch_and_u64_acquire,
-                 wh_fetch_and_u64_relaxed)(wh_veb_word(wh_tessera2_pool_(g), at >> 6), ~mask) &
-        mask;
+    const uint64_t got = WH_PLANT(tessera2_p3_claim, wh_fetch_and_u64_acquire,
+                                  wh_fetch_and_u64_relaxed)(word, ~mask) &
+                         mask;
     if (got == mask) {
-        claim.first = at;
-        claim.n = most;
+        claim.first = (at & ~63u) | wh_ctz64(mask);
+        claim.n = wh_popc64(mask);
         return claim;
     }
     return wh_tessera2_keep_(g, at >> 6, got, most, least);

@@ -90,7 +90,7 @@ WH_FN void *wh_tessera2_warp_slab_(wh_tessera2_ref h, uint32_t shard, uint32_t c
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < WH_TESSERA2_WARP_TRIES && claim.n == 0; tries++) {
             wh_tessera2_shard *home = wh_tessera2_nth_shard_(h.shards, shard);
-            claim = wh_tessera2_claim_home_(h.core, home, shard, cls.chunks, cls.chunks);
+            claim = wh_tessera2_claim_home_(h.core, home, shard, cls.chunks, cls.chunks, 0);
             wh_add_u32_release(&home->takes_done, 1); /* P4 */
             shard = shard != h.last_shard ? shard + 1 : 0;
         }
@@ -241,12 +241,24 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
         if (wh_group_leads(group)) {
             const uint64_t tag_again = wh_again_u64(tag); /* above 32 registers fewer warps fit */
             uint64_t *const at = &h.words[word];
-            const uint64_t old =
-                WH_PLANT(tessera2_p1_free, wh_fetch_or_u64_acq_rel, wh_fetch_or_u64_relaxed)(
-                    at, bits | wh_tessera2_word_of(wh_tessera2_tag_class(tag_again))); /* P1 */
+            /* A full warp that frees a slab of its own has nobody to hear from: no slot of it is
+             * free, and what the lanes say themselves goes with the pool's word (P3). */
+            const uint64_t of = wh_tessera2_word_of(wh_tessera2_tag_class(tag_again));
+            if (together &&
+                bits == wh_tessera2_all_slots(wh_tessera2_tag_slots(tag_again, h.chunk_log2), 0) &&
+                wh_cas_u64_relaxed(at, 0, WH_TESSERA2_GONE) == 0) {
+                wh_tessera2_put_chunks_(h.core,
+                                        wh_tessera2_nth_shard_(h.shards, wh_tessera2_my_shard_(h)),
+                                        slab, wh_tessera2_tag_chunks(tag_again));
+                bits = 0;
+            }
+            const uint64_t old = bits == 0
+                                     ? 0
+                                     : WH_PLANT(tessera2_p1_free, wh_fetch_or_u64_acq_rel,
+                                                wh_fetch_or_u64_relaxed)(at, bits | of); /* P1 */
             const uint32_t shard = wh_tessera2_my_shard_(h);
             wh_tessera2_shard *const own = wh_tessera2_nth_shard_(h.shards, shard);
-            if (wh_tessera2_freed_well_(own, at, tag_again, old, bits, twice)) {
+            if (bits != 0 && wh_tessera2_freed_well_(own, at, tag_again, old, bits, twice)) {
                 if (h.tracks) {
                     wh_tessera2_count_frees_(
                         wh_tessera2_core_of_(h),
