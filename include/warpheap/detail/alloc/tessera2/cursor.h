@@ -148,7 +148,9 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_listed_(const wh_tessera2_core *g, uint
             }
             i = i + 1 < n_words ? i + 1 : 0;
         }
-        if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) == 0) { /* oom.h */
+        /* One of eight removes it: lists change seldom, since their upper levels are few words. */
+        if ((seed >> 8 & 7) == 0 &&
+            wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) == 0) { /* oom.h */
             wh_tessera2_remove_partial_(core, own, c, n_words, slab);
         }
         seed += 0x6a09e667u; /* the root of 2, its fraction */

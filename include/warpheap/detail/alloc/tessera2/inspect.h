@@ -234,7 +234,7 @@ WH_FN uint32_t wh_tessera2_check_slab_(wh_tessera2_core g, const wh_tessera2_sla
                        free = words[i] & WH_TESSERA2_SLOT_BITS;
         used += free != all;
         any |= free != 0;
-        if ((words[i] != 0 && words[i] >> WH_TESSERA2_WORD_SLOTS != c + 1) || (free & ~all) != 0) {
+        if ((words[i] != 0 && wh_tessera2_word_class1(words[i]) != c + 1) || (free & ~all) != 0) {
             return 1;
         }
         for (uint32_t k = 0; k < WH_TESSERA2_WORD_SLOTS; k++) {

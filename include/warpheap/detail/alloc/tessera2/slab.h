@@ -15,24 +15,23 @@
  * I4      a word names its class, and a taker's cas expects that. So nobody takes a slot of a slab
  *         that has become one of another class, and no slot has to be given back
  * I5      state = words that are all free, when quiet. A taker of a word that is all free uncounts
- * it before it takes, and who frees the last slot of a word counts it behind that. Who makes the
- * state the number of the slab's words retires the slab: one lane at a time (RETIRING), word by
- * word. If a word is in use again it lets go of what it has, and looks at the state again, since
- * others have left the slab to it meanwhile. An empty slab of one word belongs to whose cas changes
- * it to GONE I6      when no take is under way, a slab with free slots whose free has returned is
- * on the list of its class. A free looks there behind its word's fetch_or, and adds the slab if it
- * is not there. A search that finds no free slot in a slab removes it, looks at all its words again
- * by atomics, and adds the slab again if there is one: so of a free and a removal one sees the
- * other
+ * it before it takes, and who frees the last slot of a word counts it behind that. Who changes the
+ * state from the number of the slab's words to RETIRING owns the slab; a taker that finds it
+ * RETIRING takes nothing. An empty slab of one word belongs to whose cas changes it to GONE I6 when
+ * no take is under way, a slab with free slots whose free has returned is on the list of its class.
+ * A free that finds its word not LISTED adds the slab, and then makes the word LISTED. A search
+ * that finds no free slot in a slab makes its words not LISTED, removes it, looks at all words
+ * again by atomics, and adds the slab again if there is a free slot
  *
  * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab, cas,
  *         acquire
  * P5      list: what level 0 has is there before the levels above are told (core/veb.h P2)
  * P7      a slab's tag is there before its words name the class and have free slots (store release
  *         of the word) -> the taker's cas, acquire
- * P9      the removal of a slab, and -> a search's atomic on the word, release -> a free's fetch_or
- *         on the word, acquire -> its load of the list: so a free whose slot the search has not
- *         seen sees the removal
+ * P9      LISTED is set behind the or on the list, release -> a free that finds it, acquire. A
+ * search clears it by a cas that expects no free slot, before it removes the slab, so a free behind
+ * that adds the slab; and a free that the removal has overtaken is in the word when the search
+ * looks again by an atomic
  *
  * Progress  a taker's cas fails if another one's, or a free, has succeeded. Who retires a slab
  *         starts again only if a word of it has been used and freed meanwhile
@@ -58,12 +57,14 @@ WH_FN void wh_tessera2_add_partial_(wh_tessera2_core g, uint32_t c, uint32_t sla
     }
 }
 
-/* I6, P9: for a lane that has made slots of the slab free. */
-WH_FN void wh_tessera2_note_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
-    const uint32_t item = wh_tessera2_item(g.stride, slab);
-    const uint64_t *at = wh_veb_word(wh_tessera2_partial_list_(g, c), item >> 6);
-    if ((wh_load_u64_relaxed(at) >> (item & 63) & 1) == 0) {
-        wh_tessera2_add_partial_(g, c, slab);
+/* I6, P9: for a lane whose fetch_or on a word found it not LISTED. If the word changes meanwhile it
+ * is left as it is, for the next free. */
+WH_FN void wh_tessera2_note_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab, uint32_t i) {
+    uint64_t *at = &wh_tessera2_words_of_(g, slab)[i];
+    wh_tessera2_add_partial_(g, c, slab);
+    const uint64_t word = wh_load_u64_relaxed(at);
+    if (wh_tessera2_word_class1(word) == c + 1) {                      /* else the slab is gone */
+        (void)wh_cas_u64_release(at, word, word | WH_TESSERA2_LISTED); /* P9 */
     }
 }
 
@@ -71,8 +72,13 @@ WH_FN void wh_tessera2_note_partial_(wh_tessera2_core g, uint32_t c, uint32_t sl
 WH_FN void wh_tessera2_remove_partial_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t c,
                                        uint32_t n_words, uint32_t slab) {
     uint64_t *words = wh_tessera2_words_of_(g, slab);
+    const uint64_t of = wh_tessera2_word_of(c);
     uint64_t free = 0;
     wh_tessera2_begin_take_(own);
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n_words; i++) {
+        (void)wh_cas_u64_acq_rel(&words[i], of | WH_TESSERA2_LISTED, of); /* P4, P9 */
+    }
     (void)wh_veb_remove(wh_tessera2_partial_list_(g, c), wh_tessera2_item(g.stride, slab)); /* P4 */
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words; i++) {
@@ -89,16 +95,10 @@ WH_FN void wh_tessera2_remove_partial_(wh_tessera2_core g, wh_tessera2_shard *ow
 
 /* --- empty slabs ---------------------------------------------------------------------- */
 
-/* A slab that the caller has taken all words of goes back to the pool. */
-WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t c,
-                                    uint32_t slab, uint32_t chunks) {
-    const uint32_t item = wh_tessera2_item(g.stride, slab);
-    const wh_veb list = wh_tessera2_partial_list_(g, c);
-    if ((wh_load_u64_relaxed(wh_veb_word(list, item >> 6)) >> (item & 63) & 1) != 0) {
-        (void)wh_veb_remove(list, item);
-    }
-    wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab),
-                         WH_TESSERA2_FREE); /* so that a second free is seen */
+/* A slab that the caller has taken all of goes back to the pool. It may stay on its list: a search
+ * that meets it there removes it. */
+WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t slab,
+                                    uint32_t chunks) {
     if ((slab & 63) + chunks <= 64) {
         wh_tessera2_put_chunks_(g, own, slab, chunks);
     } else { /* of a large class */
@@ -107,38 +107,28 @@ WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, 
     }
 }
 
-/* Takes all words of a slab with this tag, if it is empty, or none: whether it has. P1, P4 */
-WH_FN int wh_tessera2_take_empty_(wh_tessera2_core g, uint32_t slab, uint64_t tag) {
-    const uint32_t slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
-    const uint32_t n_words = wh_tessera2_words_for(slots);
-    const uint64_t of = wh_tessera2_word_of(wh_tessera2_tag_class(tag));
-    uint64_t *words = wh_tessera2_words_of_(g, slab);
-    uint32_t i = 0;
-    WH_NO_UNROLL
-    for (; i < n_words; i++) {
-        const uint64_t empty = of | wh_tessera2_all_slots(slots, i);
-        if (WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel, wh_cas_u64_relaxed)(
-                &words[i], empty, n_words == 1 ? WH_TESSERA2_GONE : 0) != empty) {
-            break;
-        }
-    }
-    const int all = i == n_words;
-    WH_NO_UNROLL
-    while (!all && i-- > 0) {
-        wh_store_u64_release(&words[i], of | wh_tessera2_all_slots(slots, i));
-    }
-    return all;
-}
-
 /* The one word of a slab with this tag is all free: who still finds it so returns the slab. */
 WH_FN_SLOW void wh_tessera2_retire_one_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
                                         uint64_t tag) {
     const wh_tessera2_core g = *ref;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
+    uint64_t *at = wh_tessera2_words_of_(g, slab);
+    const uint64_t empty = wh_tessera2_word_of(wh_tessera2_tag_class(tag)) |
+                           wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, g.chunk_log2), 0);
     wh_tessera2_begin_take_(own);
-    if (wh_tessera2_take_empty_(g, slab, tag)) {
-        wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab,
-                                 wh_tessera2_tag_chunks(tag));
+    uint64_t word = empty;
+    WH_NO_UNROLL
+    for (;;) { /* again only if it has become LISTED, or is so no more */
+        const uint64_t seen = WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel,
+                                       wh_cas_u64_relaxed)(at, word, WH_TESSERA2_GONE); /* P1, P4 */
+        if (seen == word) {
+            wh_tessera2_return_slab_(g, own, slab, wh_tessera2_tag_chunks(tag));
+            break;
+        }
+        if ((seen & ~WH_TESSERA2_LISTED) != empty) {
+            break;
+        }
+        word = seen;
     }
     wh_tessera2_end_take_(own);
 }
@@ -149,40 +139,37 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
     const wh_tessera2_core g = *ref;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
     uint32_t *state = wh_tessera2_state_at_(g, slab);
-    uint32_t now = wh_fetch_add_u32_relaxed(state, 1) + 1;
-    WH_NO_UNROLL
-    for (;;) {
-        const uint64_t tag = wh_load_u64_acquire(wh_tessera2_tag_at_(g, slab));
-        const uint32_t n = wh_tessera2_words_for(wh_tessera2_tag_slots(tag, g.chunk_log2));
-        if (wh_tessera2_kind(tag) != WH_TESSERA2_SLAB || n < 2 || now != n ||
-            wh_cas_u32_acq_rel(state, n, n + WH_TESSERA2_RETIRING) != n) {
-            return 0;
-        }
-        wh_tessera2_begin_take_(own);
-        const int all = wh_tessera2_take_empty_(g, slab, tag);
-        now = wh_fetch_sub_u32_acq_rel(state, WH_TESSERA2_RETIRING + (all ? n : 0)) -
-              WH_TESSERA2_RETIRING;
-        if (all) {
-            wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab, 1);
-        }
-        wh_tessera2_end_take_(own);
-        if (all) {
-            return 1;
-        }
+    uint64_t *words = wh_tessera2_words_of_(g, slab);
+    const uint64_t tag = wh_load_u64_acquire(wh_tessera2_tag_at_(g, slab));
+    const uint32_t n = wh_tessera2_words_for(wh_tessera2_tag_slots(tag, g.chunk_log2));
+    const uint32_t now = wh_fetch_add_u32_acq_rel(state, 1) + 1; /* P1 */
+    if (wh_tessera2_kind(tag) != WH_TESSERA2_SLAB || n < 2 || now != n) {
+        return 0;
     }
+    wh_tessera2_begin_take_(own);
+    const int all = wh_cas_u32_acq_rel(state, n, n + WH_TESSERA2_RETIRING) ==
+                    n; /* P1, P4: it is the caller's */
+    if (all) {
+        WH_NO_UNROLL
+        for (uint32_t i = 0; i < n; i++) {
+            wh_store_u64_relaxed(&words[i], 0);
+        }
+        wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
+        (void)wh_fetch_sub_u32_acq_rel(state, n + WH_TESSERA2_RETIRING);
+        wh_tessera2_return_slab_(g, own, slab, 1);
+    }
+    wh_tessera2_end_take_(own);
+    return all;
 }
 
 /* --- slots ---------------------------------------------------------------------------- */
 
 /* What follows a fetch_or of `bits` that returned `old`, of word i of a slab: whether freed_ has
  * something to do. */
-WH_FN int wh_tessera2_must_settle_(wh_tessera2_core g, uint32_t slab, uint64_t tag, uint32_t i,
-                                   uint64_t old, uint64_t bits) {
-    const uint32_t item = wh_tessera2_item(g.stride, slab);
-    const wh_veb list = wh_tessera2_partial_list_(g, wh_tessera2_tag_class(tag));
-    const uint64_t items = wh_load_u64_relaxed(wh_veb_word(list, item >> 6)); /* I6, P9 */
+WH_FN int wh_tessera2_must_settle_(wh_tessera2_core g, uint64_t tag, uint32_t i, uint64_t old,
+                                   uint64_t bits) {
     const uint64_t all = wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, g.chunk_log2), i);
-    return (items >> (item & 63) & 1) == 0 || ((old | bits) & WH_TESSERA2_SLOT_BITS) == all;
+    return (old & WH_TESSERA2_LISTED) == 0 || ((old | bits) & WH_TESSERA2_SLOT_BITS) == all;
 }
 
 /* The same: it goes back to the pool, or gets on its list. I5, I6 */
@@ -202,7 +189,9 @@ WH_FN_LINKED_FREE(void, wh_tessera2_freed_,
             }
         }
     }
-    wh_tessera2_note_partial_(*g, wh_tessera2_tag_class(tag), slab);
+    if ((old & WH_TESSERA2_LISTED) == 0) {
+        wh_tessera2_note_partial_(*g, wh_tessera2_tag_class(tag), slab, i);
+    }
 }
 
 /* The lowest n of these bits from bit `from` on, and of those below it what is lacking. */
@@ -238,7 +227,11 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
             wh_tessera2_choose_(free, (seed & 0xffff) * WH_TESSERA2_WORD_SLOTS >> 16, n);
         const int first = slots > WH_TESSERA2_WORD_SLOTS && free == wh_tessera2_all_slots(slots, i);
         if (first) { /* I5 */
-            (void)wh_fetch_sub_u32_relaxed(wh_tessera2_state_at_(g, slab), 1);
+            const uint32_t state = wh_fetch_sub_u32_relaxed(wh_tessera2_state_at_(g, slab), 1);
+            if ((state & WH_TESSERA2_RETIRING) != 0) {
+                (void)wh_tessera2_emptied_(ref, shard, slab);
+                return 0;
+            }
         }
         const uint64_t seen = WH_PLANT(tessera2_p1_take, wh_cas_u64_acq_rel,
                                        wh_cas_u64_relaxed)(at, word, word & ~bits); /* P1, P7 */
@@ -292,8 +285,9 @@ WH_FN void wh_tessera2_give_rest_(const wh_tessera2_core *ref, uint32_t shard, u
     const uint32_t slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
     uint64_t *words = wh_tessera2_words_of_(g, slab);
     if (from == 0) {
-        wh_tessera2_return_slab_(g, wh_tessera2_shard_at_(g, shard), wh_tessera2_tag_class(tag),
-                                 slab, wh_tessera2_tag_chunks(tag));
+        wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
+        wh_tessera2_return_slab_(g, wh_tessera2_shard_at_(g, shard), slab,
+                                 wh_tessera2_tag_chunks(tag));
         return;
     }
     WH_NO_UNROLL

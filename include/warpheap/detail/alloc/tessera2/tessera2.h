@@ -180,7 +180,7 @@ WH_FN void *wh_tessera2_aligned(wh_tessera2_ref h, wh_mask mask, size_t align, s
 /* What a lane's group has given back is no slab's, or was free before. */
 WH_FN int wh_tessera2_freed_well_(wh_tessera2_shard *own, uint64_t *at, uint64_t tag, uint64_t old,
                                   uint64_t bits, uint32_t twice) {
-    const uint32_t of = wh_high_u32(old) >> (WH_TESSERA2_WORD_SLOTS - 32);
+    const uint32_t of = wh_tessera2_word_class1(old);
     const int is_slab = of == 0 || of == wh_tessera2_tag_class(tag) + 1;
     const uint64_t bad = is_slab ? bits & old : bits;
     if (bad == 0 && twice == 0) {
@@ -265,7 +265,7 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
                         (uint64_t)wh_popc64(bits & ~old) *
                             h.classes[wh_tessera2_tag_class(tag_again)].slot_size);
                 }
-                if (wh_tessera2_must_settle_(h.core, slab, tag_again, i, old, bits)) {
+                if (wh_tessera2_must_settle_(h.core, tag_again, i, old, bits)) {
                     wh_tessera2_freed_(wh_tessera2_core_of_(h), shard, slab, tag_again, i, old,
                                        bits);
                 }
