@@ -136,8 +136,7 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_listed_(const wh_tessera2_core *g, uint
         if (wh_popc64(items) < least) {
             break;
         }
-        const uint32_t slab =
-            wh_tessera2_slab_of(core.stride, (uint32_t)w << 6 | wh_pick64(items, &at));
+        const uint32_t slab = (uint32_t)w << 6 | wh_pick64(items, &at);
         uint32_t i = wh_high_u32(wh_mul_wide_u32(at, n_words));
         WH_NO_UNROLL
         for (uint32_t k = 0; k < n_words; k++) {
@@ -203,7 +202,7 @@ WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cl
     return more < cls.chunks ? cls.chunks : more < most ? more : most;
 }
 
-#define WH_TESSERA2_DENSE 4u /* partial slabs in a word of the list: enough to take from */
+#define WH_TESSERA2_DENSE 16u /* partial slabs in a word of the list: enough to take from */
 
 /* The refiller's step (C1): slots of partial slabs, if the class has many; then the cursor closes.
  * Or chunks from the pool: the grant is the span, and goes on: format_, publish_. Or the cursor
@@ -303,6 +302,19 @@ WH_FN_SLOW int wh_tessera2_close_all_(const wh_tessera2_core *g, wh_mask mask, u
     int any = 0;
     WH_NO_UNROLL
     for (uint32_t k = wh_mask_rank(mask); k < n; k += lanes) {
+        if ((k / lanes & 7) == 0) { /* eight at a time: mostly none has slots */
+            int some = 0;
+            for (uint32_t j = 0; j < 8; j++) {
+                const uint32_t i = k + j * lanes < n ? k + j * lanes : k;
+                some |= wh_tessera2_has_slots(wh_load_u64_relaxed(
+                    &wh_tessera2_cursor_at_(*g, i / WH_TESSERA2_CLASSES, i % WH_TESSERA2_CLASSES)
+                         ->span));
+            }
+            if (!some) {
+                k += 7 * lanes;
+                continue;
+            }
+        }
         uint64_t *at =
             &wh_tessera2_cursor_at_(*g, k / WH_TESSERA2_CLASSES, k % WH_TESSERA2_CLASSES)->span;
         uint64_t span = wh_load_u64_relaxed(at);

@@ -39,21 +39,75 @@ WH_FN void wh_tessera2_init_header_(wh_tessera2_ref h, uint64_t i, uint64_t n) {
     }
 }
 
+/* The class and shard in whose first span a chunk lies; n_small: none. *first: that of the span. */
+WH_FN uint32_t wh_tessera2_first_of_(wh_tessera2_core g, uint32_t chunk, uint32_t *shard,
+                                     uint32_t *first) {
+    for (uint32_t c = 0; c < g.n_small; c++) {
+        uint32_t start;
+        const uint32_t chunks = wh_tessera2_first_chunks(g, c, &start);
+        if (chunk >= start && chunk - start < chunks * g.n_shards) {
+            *shard = (chunk - start) / chunks;
+            *first = start + *shard * chunks;
+            return c;
+        }
+    }
+    return g.n_small;
+}
+
+/* A chunk below g.begin, and its bit of the pool. */
+WH_FN uint64_t wh_tessera2_init_first_(wh_tessera2_core g, uint32_t chunk) {
+    uint32_t shard, first;
+    const uint32_t c = wh_tessera2_first_of_(g, chunk, &shard, &first);
+    if (c == g.n_small) {
+        *wh_tessera2_tag_at_(g, chunk) = WH_TESSERA2_FREE;
+        return chunk < g.n_chunks ? (uint64_t)1 << (chunk & 63) : 0;
+    }
+    const wh_tessera2_class cls = wh_tessera2_make_class(c, g.chunk_log2, g.max_slab_log2);
+    const uint64_t tag = wh_tessera2_slab_tag(c, cls.chunks, cls.slot_size);
+    *wh_tessera2_tag_at_(g, chunk) =
+        wh_tessera2_with_shard(tag, shard) + (chunk - first) % cls.chunks * WH_TESSERA2_NEXT_TAG;
+    return 0;
+}
+
+/* What word k of a shard is at first: 0, or the span of a cursor. */
+WH_FN uint64_t wh_tessera2_init_shard_(wh_tessera2_core g, uint32_t shard, uint32_t k) {
+    const uint32_t of_cursor = sizeof(wh_tessera2_cursor) / 8;
+    const uint32_t own = offsetof(wh_tessera2_shard, cursors) / 8;
+    const uint32_t c = k < own ? g.n_small : (k - own) / of_cursor;
+    if (c >= g.n_small || (k - own) % of_cursor != 0) {
+        return 0;
+    }
+    uint32_t first;
+    const uint32_t chunks = wh_tessera2_first_chunks(g, c, &first);
+    const wh_tessera2_class cls = wh_tessera2_make_class(c, g.chunk_log2, g.max_slab_log2);
+    return chunks == 0
+               ? WH_TESSERA2_VACANT
+               : wh_tessera2_span(first + shard * chunks, chunks / cls.chunks * cls.slots, 0);
+}
+
 WH_FN void wh_tessera2_init(wh_tessera2_ref h, uint64_t i, uint64_t n) {
     const wh_tessera2_core g = h.core;
-    const uint32_t shard_words = sizeof(wh_tessera2_shard) / 8; /* all 0: cursors are VACANT */
+    const uint32_t shard_words = sizeof(wh_tessera2_shard) / 8;
     uint64_t *shards = (uint64_t *)(void *)h.shards;
     const uint64_t pool = wh_veb_words(g.n_chunks);
     wh_tessera2_init_header_(h, i, n);
     for (uint64_t k = i; k < (uint64_t)g.n_shards * shard_words; k += n) {
-        shards[k] = 0;
+        shards[k] =
+            wh_tessera2_init_shard_(g, (uint32_t)(k / shard_words), (uint32_t)(k % shard_words));
     }
     for (uint64_t k = i; k < g.n_chunks; k += n) {
-        *wh_tessera2_tag_at_(g, (uint32_t)k) = WH_TESSERA2_FREE;
+        if (k >= g.begin) {
+            *wh_tessera2_tag_at_(g, (uint32_t)k) = WH_TESSERA2_FREE;
+        }
         *wh_tessera2_state_at_(g, (uint32_t)k) = 0;
     }
     for (uint64_t k = i; k < pool; k += n) {
-        *wh_veb_word(wh_tessera2_pool_(g), k) = wh_veb_initial_word(g.n_chunks, k, 1);
+        /* Above the first spans the summaries say more than there is: searches see to it. */
+        uint64_t word = k < g.begin >> 6 ? 0 : wh_veb_initial_word(g.n_chunks, k, 1);
+        for (uint32_t j = 0; k < g.begin >> 6 && j < 64; j++) {
+            word |= wh_tessera2_init_first_(g, (uint32_t)(k << 6 | j));
+        }
+        *wh_veb_word(wh_tessera2_pool_(g), k) = word;
     }
     for (uint64_t k = i; k < (uint64_t)wh_tessera2_n_classes(g) * g.list_words; k += n) {
         g.partial_lists[k] = 0;
@@ -248,7 +302,7 @@ WH_FN uint32_t wh_tessera2_check_slab_(wh_tessera2_core g, const wh_tessera2_sla
         return 5;
     }
     const wh_veb list = wh_tessera2_partial_list_(g, c);
-    const uint32_t item = wh_tessera2_item(g.stride, view->slab);
+    const uint32_t item = view->slab;
     return any && (!wh_veb_contains(list, item) || !wh_veb_check(list, item >> 6)) ? 6 : 0;
 }
 

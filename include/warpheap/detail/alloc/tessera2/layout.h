@@ -70,7 +70,7 @@ typedef struct wh_tessera2_core {
     uint64_t *words;
     uint32_t n_chunks;
     uint32_t list_words;  /* of the list of a class */
-    uint32_t stride;      /* see item */
+    uint32_t begin;       /* chunks below it lie in the first spans of cursors */
     uint32_t home_chunks; /* of each shard, a multiple of 64; may be 0 */
     uint32_t by_shards;   /* floor(2^32 / n_shards) + 1; 0 if that is one */
     uint8_t n_shards;
@@ -163,26 +163,13 @@ WH_FN uint64_t *wh_tessera2_words_of_(wh_tessera2_core g, uint32_t slab) {
     return g.words + wh_mul_wide_u32(slab, g.words_of_chunk);
 }
 
-/* Items of a list: slab s is item s % 64 * stride + s / 64, so that slabs that lie side by side do
- * not share a line of it. */
-WH_HD uint32_t wh_tessera2_stride(uint32_t n_chunks) {
-    return (n_chunks + 63) >> 6;
-}
-WH_HD uint32_t wh_tessera2_item(uint32_t stride, uint32_t slab) {
-    wh_assert_internal(slab >> 6 < stride);
-    return (slab & 63) * stride + (slab >> 6);
-}
-WH_HD uint32_t wh_tessera2_slab_of(uint32_t stride, uint32_t item) {
-    wh_assert_internal(item < stride << 6);
-    return item % stride << 6 | item / stride;
-}
 WH_HD uint32_t wh_tessera2_n_classes(wh_tessera2_core g) {
     return g.has_large ? WH_TESSERA2_ALL : g.n_small;
 }
 /* Slabs of class c that have free slots (slab.h I6). */
 WH_FN wh_veb wh_tessera2_partial_list_(wh_tessera2_core g, uint32_t c) {
     wh_assert_internal(c < wh_tessera2_n_classes(g));
-    return wh_veb_make(g.partial_lists + (uint64_t)c * g.list_words, (uint64_t)g.stride << 6);
+    return wh_veb_make(g.partial_lists + (uint64_t)c * g.list_words, g.n_chunks);
 }
 
 /* x modulo home_chunks is where the shard's home chunk x lies: in words of the pool that are its
@@ -190,7 +177,29 @@ WH_FN wh_veb wh_tessera2_partial_list_(wh_tessera2_core g, uint32_t c) {
  * that the used part of the heap stays dense. */
 WH_HD uint32_t wh_tessera2_home(wh_tessera2_core g, uint32_t shard, uint32_t x) {
     wh_assert_internal(shard < g.n_shards && x < g.home_chunks);
-    return ((x >> 6) * g.n_shards + shard) << 6 | (x & 63);
+    return g.begin + ((((x >> 6) * g.n_shards + shard) << 6) | (x & 63));
+}
+
+/* The spans that cursors have from the start, in the front of the heap: so small a part of a
+ * shard's share of the heap for each class, for all together about a third, whole slabs. They are a
+ * place to begin, and no other use of the memory waits for them: a cursor that is closed gives up
+ * what it has (cursor.h). *first: the chunk where shard 0's span of class c starts; the other
+ * shards' lie behind it. Returns the chunks of each. */
+#define WH_TESSERA2_FIRST_SLOTS 12288u
+#define WH_TESSERA2_FIRST_SHARE 128u
+WH_HD uint32_t wh_tessera2_first_chunks(wh_tessera2_core g, uint32_t c, uint32_t *first) {
+    const uint32_t share = g.n_chunks / g.n_shards / WH_TESSERA2_FIRST_SHARE;
+    uint32_t at = 0, chunks = 0;
+    for (uint32_t k = 0; k <= c; k++) {
+        const wh_tessera2_class cls = wh_tessera2_make_class(k, g.chunk_log2, g.max_slab_log2);
+        const uint32_t enough = WH_TESSERA2_FIRST_SLOTS / cls.slots * cls.chunks;
+        at += g.n_shards * chunks;
+        chunks = share < enough ? share : enough;
+        chunks -= chunks % cls.chunks;
+        at = (at + cls.chunks - 1) / cls.chunks * cls.chunks;
+    }
+    *first = at;
+    return chunks;
 }
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */
@@ -200,8 +209,7 @@ WH_FN_HOST uint64_t wh_tessera2_pool_offset_(uint64_t n, uint32_t n_shards) {
 }
 /* Memory of the pool and the lists, in words. */
 WH_HD uint64_t wh_tessera2_tree_words_(uint64_t n, uint32_t n_classes) {
-    return (wh_veb_words(n) << WH_TESSERA2_POOL_SPREAD) +
-           n_classes * wh_veb_words((uint64_t)wh_tessera2_stride((uint32_t)n) << 6);
+    return (wh_veb_words(n) << WH_TESSERA2_POOL_SPREAD) + n_classes * wh_veb_words(n);
 }
 #define WH_TESSERA2_LEAST_LARGE 2048u /* chunks of a heap that has large classes: 32 MiB */
 WH_HD uint32_t wh_tessera2_classes_for_(uint64_t n, uint32_t chunk_log2) {
@@ -259,14 +267,16 @@ WH_FN_HOST void wh_tessera2_plan_core_(wh_tessera2_core *g, uint32_t n, uint32_t
     g->has_large = n_classes == WH_TESSERA2_ALL;
     g->n_small = (uint8_t)(wh_tessera2_class_of(1u << chunk_log2) + 1);
     g->words_of_chunk = (uint8_t)wh_tessera2_words_of_chunk(chunk_log2);
-    g->stride = wh_tessera2_stride(n);
-    g->list_words = (uint32_t)wh_veb_words((uint64_t)g->stride << 6);
-    g->home_chunks = (n >> 6) / n_shards << 6;
-    g->by_shards = n_shards == 1 ? 0 : (uint32_t)(((uint64_t)1 << 32) / n_shards) + 1;
+    g->list_words = (uint32_t)wh_veb_words(n);
     g->max_slab_log2 = WH_TESSERA2_MAX_SLAB_LOG2;
     while (g->max_slab_log2 > 0 && (uint64_t)64 << g->max_slab_log2 > n) {
         g->max_slab_log2--;
     }
+    uint32_t begin;
+    const uint32_t last = wh_tessera2_first_chunks(*g, g->n_small - 1u, &begin);
+    g->begin = (begin + last * n_shards + 63) >> 6 << 6;
+    g->home_chunks = g->begin < n ? ((n - g->begin) >> 6) / n_shards << 6 : 0;
+    g->by_shards = n_shards == 1 ? 0 : (uint32_t)(((uint64_t)1 << 32) / n_shards) + 1;
     const uint32_t share = n / (n_shards * 32);
     g->max_span_log2 = (uint8_t)wh_log2_floor(share < 2 ? 1 : share < 64 ? share : 64);
     g->pool = (uint64_t *)(void *)(g->meta + wh_tessera2_pool_offset_(n, n_shards));
@@ -335,7 +345,7 @@ static inline uint64_t wh_tessera2_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_core, field),
         sizeof(wh_tessera2_core),
         WH_F_(meta) WH_F_(base) WH_F_(pool) WH_F_(partial_lists) WH_F_(words) WH_F_(n_chunks)
-        WH_F_(list_words) WH_F_(stride) WH_F_(home_chunks) WH_F_(by_shards) WH_F_(n_shards) WH_F_(tracks)
+        WH_F_(list_words) WH_F_(begin) WH_F_(home_chunks) WH_F_(by_shards) WH_F_(n_shards) WH_F_(tracks)
         WH_F_(chunk_log2) WH_F_(n_small) WH_F_(words_of_chunk) WH_F_(has_large)
         WH_F_(max_slab_log2) WH_F_(max_span_log2)
 #undef WH_F_

@@ -44,8 +44,8 @@ WH_FN int wh_tessera2_all_settled_(wh_tessera2_core g, wh_mask mask) {
     const uint32_t n = g.n_shards * WH_TESSERA2_CLASSES, lanes = wh_popc32(mask);
     uint32_t left = 0;
     WH_NO_UNROLL
-    for (uint32_t first = wh_mask_rank(mask); first < n && left == 0; first += 4 * lanes) {
-        for (uint32_t k = 0; k < 4; k++) {
+    for (uint32_t first = wh_mask_rank(mask); first < n && left == 0; first += 8 * lanes) {
+        for (uint32_t k = 0; k < 8; k++) {
             const uint32_t j = first + k * lanes < n ? first + k * lanes : first;
             left |= !wh_tessera2_is_settled(wh_load_u64_relaxed(
                 &wh_tessera2_cursor_at_(g, j / WH_TESSERA2_CLASSES, j % WH_TESSERA2_CLASSES)
@@ -97,19 +97,25 @@ WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask,
     const wh_tessera2_core g = *ref;
     const wh_veb list = wh_tessera2_partial_list_(g, c);
     const uint32_t n_words = wh_tessera2_words_for(wh_tessera2_header_of_(ref)->classes[c].slots);
-    const uint32_t n = g.stride, lanes = wh_popc32(mask);
+    const uint32_t n = (g.n_chunks + 63) >> 6, lanes = wh_popc32(mask);
     WH_NO_UNROLL
-    for (uint32_t first = 0; first < n; first += lanes) {
-        const uint32_t w = first + wh_mask_rank(mask);
-        uint64_t items = w < n ? wh_load_u64_relaxed(wh_veb_word(list, w)) : 0;
+    for (uint32_t first = wh_mask_rank(mask); wh_any(mask, first < n); first += 8 * lanes) {
+        uint64_t items[8]; /* in registers: the loops are unrolled */
         uint64_t free = 0;
-        WH_NO_UNROLL
-        for (; items != 0 && free == 0; items &= items - 1) {
-            const uint64_t *words =
-                wh_tessera2_words_of_(g, wh_tessera2_slab_of(g.stride, w << 6 | wh_ctz64(items)));
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t w = first + k * lanes;
+            items[k] = wh_load_u64_relaxed(wh_veb_word(list, w < n ? w : n - 1));
+            items[k] = w < n ? items[k] : 0;
+        }
+        for (uint32_t k = 0; k < 8; k++) {
             WH_NO_UNROLL
-            for (uint32_t i = 0; i < n_words; i++) {
-                free |= wh_tessera2_free_slots(wh_load_u64_relaxed(&words[i]), c);
+            for (; items[k] != 0 && free == 0; items[k] &= items[k] - 1) {
+                const uint32_t slab = (first + k * lanes) << 6 | wh_ctz64(items[k]);
+                const uint64_t *words = wh_tessera2_words_of_(g, slab);
+                WH_NO_UNROLL
+                for (uint32_t i = 0; i < n_words; i++) {
+                    free |= wh_tessera2_free_slots(wh_load_u64_relaxed(&words[i]), c);
+                }
             }
         }
         if (wh_any(mask, WH_PLANT(tessera2_x1_words, free != 0, 0))) {

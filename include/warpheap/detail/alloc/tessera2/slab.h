@@ -51,7 +51,7 @@
  * slabs, and a million frees that all tell it take turns. */
 WH_FN void wh_tessera2_add_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
     const wh_veb list = wh_tessera2_partial_list_(g, c);
-    const uint32_t item = wh_tessera2_item(g.stride, slab);
+    const uint32_t item = slab;
     if (wh_fetch_or_u64_relaxed(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
         wh_veb_filled(list, item >> 6); /* P5 */
     }
@@ -79,7 +79,7 @@ WH_FN void wh_tessera2_remove_partial_(wh_tessera2_core g, wh_tessera2_shard *ow
     for (uint32_t i = 0; i < n_words; i++) {
         (void)wh_cas_u64_acq_rel(&words[i], of | WH_TESSERA2_LISTED, of); /* P4, P9 */
     }
-    (void)wh_veb_remove(wh_tessera2_partial_list_(g, c), wh_tessera2_item(g.stride, slab)); /* P4 */
+    (void)wh_veb_remove(wh_tessera2_partial_list_(g, c), slab); /* P4 */
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words; i++) {
         free |=
@@ -95,10 +95,16 @@ WH_FN void wh_tessera2_remove_partial_(wh_tessera2_core g, wh_tessera2_shard *ow
 
 /* --- empty slabs ---------------------------------------------------------------------- */
 
-/* A slab that the caller has taken all of goes back to the pool. It may stay on its list: a search
- * that meets it there removes it. */
-WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t slab,
-                                    uint32_t chunks) {
+/* A slab of class c that the caller has taken all of goes back to the pool, and off its list, if a
+ * free that adds it late does not bring it back there: then a search removes it. */
+WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t c,
+                                    uint32_t slab, uint32_t chunks) {
+    const wh_veb list = wh_tessera2_partial_list_(g, c);
+    const uint64_t bit = (uint64_t)1 << (slab & 63);
+    uint64_t *at = wh_veb_word(list, slab >> 6);
+    if ((wh_load_u64_relaxed(at) & bit) != 0 && wh_fetch_and_u64_relaxed(at, ~bit) == bit) {
+        wh_veb_emptied(list, slab >> 6);
+    }
     if ((slab & 63) + chunks <= 64) {
         wh_tessera2_put_chunks_(g, own, slab, chunks);
     } else { /* of a large class */
@@ -122,7 +128,8 @@ WH_FN_SLOW void wh_tessera2_retire_one_(const wh_tessera2_core *ref, uint32_t sh
         const uint64_t seen = WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel,
                                        wh_cas_u64_relaxed)(at, word, WH_TESSERA2_GONE); /* P1, P4 */
         if (seen == word) {
-            wh_tessera2_return_slab_(g, own, slab, wh_tessera2_tag_chunks(tag));
+            wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab,
+                                     wh_tessera2_tag_chunks(tag));
             break;
         }
         if ((seen & ~WH_TESSERA2_LISTED) != empty) {
@@ -156,7 +163,7 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
         }
         wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
         (void)wh_fetch_sub_u32_acq_rel(state, n + WH_TESSERA2_RETIRING);
-        wh_tessera2_return_slab_(g, own, slab, 1);
+        wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab, 1);
     }
     wh_tessera2_end_take_(own);
     return all;
@@ -286,8 +293,8 @@ WH_FN void wh_tessera2_give_rest_(const wh_tessera2_core *ref, uint32_t shard, u
     uint64_t *words = wh_tessera2_words_of_(g, slab);
     if (from == 0) {
         wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
-        wh_tessera2_return_slab_(g, wh_tessera2_shard_at_(g, shard), slab,
-                                 wh_tessera2_tag_chunks(tag));
+        wh_tessera2_return_slab_(g, wh_tessera2_shard_at_(g, shard), wh_tessera2_tag_class(tag),
+                                 slab, wh_tessera2_tag_chunks(tag));
         return;
     }
     WH_NO_UNROLL

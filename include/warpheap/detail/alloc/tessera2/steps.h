@@ -84,13 +84,15 @@ WH_FN void wh_tessera2_put_chunks_(wh_tessera2_core g, wh_tessera2_shard *shard,
     WH_PLANT(tessera2_p6, (void)0, wh_add_u32_relaxed(&shard->events, 1));
     (void)wh_veb_insert_mask(wh_tessera2_pool_(g), chunk >> 6, wh_tessera2_chunk_mask_(chunk, n));
     WH_PLANT(tessera2_p6, wh_add_u32_relaxed(&shard->events, 1), (void)0); /* P6 */
-    const uint32_t w = chunk >> 6; /* < 2^18, so the product is exact */
+    if (chunk < g.begin) {
+        return;
+    }
+    const uint32_t w = (chunk - g.begin) >> 6; /* < 2^18, so the product is exact */
     const uint32_t row = g.by_shards == 0 ? w : wh_high_u32(wh_mul_wide_u32(w, g.by_shards));
     wh_tessera2_shard *owner = wh_tessera2_shard_at_(g, w - row * g.n_shards);
-    const uint32_t x = row << 6 | (chunk & 63);
     const uint64_t takes = wh_load_u64_relaxed(&owner->takes);
-    if (wh_low_u32(takes) > x) {
-        (void)wh_cas_u64_relaxed(&owner->takes, takes, takes - wh_low_u32(takes) + x);
+    if (wh_low_u32(takes) >> 6 > row) {
+        (void)wh_cas_u64_relaxed(&owner->takes, takes, takes - wh_low_u32(takes) + (row << 6));
     }
 }
 
@@ -202,7 +204,8 @@ WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint
     const wh_veb pool = wh_tessera2_pool_(g);
     wh_tessera2_claim claim;
     claim.first = claim.n = 0;
-    uint64_t from = (uint64_t)shard << 6 < g.n_chunks ? (uint64_t)shard << 6 : 0;
+    uint64_t from = g.begin + ((uint64_t)shard << 6);
+    from = from < g.n_chunks ? from : 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA2_SEEK_TRIES && claim.n == 0; tries++) {
         const uint64_t found = wh_veb_successor(pool, from);
