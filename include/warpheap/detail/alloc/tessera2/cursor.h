@@ -125,12 +125,13 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_listed_(const wh_tessera2_core *g, uint
     const uint32_t slots = wh_tessera2_header_of_(g)->classes[c].slots;
     const uint32_t n_words = wh_tessera2_words_for(slots);
     wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
+    const int scarce = !wh_tessera2_any_chunks_(core);
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA2_LIST_TRIES; tries++) {
+    for (uint32_t tries = 0; tries < (scarce ? 4 : 1) * WH_TESSERA2_LIST_TRIES; tries++) {
         uint32_t at = seed;
-        const uint64_t w = wh_veb_pick_word(list, &at, (seed & 7) == 0);
+        const uint64_t w = wh_veb_pick_word(list, &at, scarce || (seed & 7) == 0);
         const uint64_t items = w != WH_VEB_NONE ? wh_load_u64_relaxed(wh_veb_word(list, w)) : 0;
-        if (w != WH_VEB_NONE && items == 0 && (seed & 7) == 0) {
+        if (w != WH_VEB_NONE && items == 0 && (scarce || (seed & 7) == 0)) {
             wh_veb_emptied(list, w);
         }
         if (wh_popc64(items) < least) {
@@ -147,8 +148,9 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_listed_(const wh_tessera2_core *g, uint
             }
             i = i + 1 < n_words ? i + 1 : 0;
         }
-        /* One of eight removes it: lists change seldom, since their upper levels are few words. */
-        if ((seed >> 8 & 7) == 0 &&
+        /* One of eight removes it, while there are chunks: lists change seldom then, since their
+         * upper levels are few words. */
+        if ((scarce || (seed >> 8 & 7) == 0) &&
             wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) == 0) { /* oom.h */
             wh_tessera2_remove_partial_(core, own, c, n_words, slab);
         }
@@ -215,8 +217,8 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
     wh_tessera2_cursor *cursor = &own->cursors[c];
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
     const int is_large = c >= core.n_small;
-    const int any_listed = wh_tessera2_any_(wh_tessera2_partial_list_(core, c));
-    const int any_chunks = wh_tessera2_any_(wh_tessera2_pool_(core));
+    const int any_listed = wh_tessera2_any_listed_(core, c);
+    const int any_chunks = wh_tessera2_any_chunks_(core);
     wh_tessera2_grant grant = wh_tessera2_make_grant_(0, 0, WH_TESSERA2_FRESH);
     if (n != 0 && any_listed) {
         grant = wh_tessera2_listed_(g, shard, c, n, seed, is_large ? 1 : WH_TESSERA2_DENSE);
@@ -238,7 +240,7 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
         if (wh_low_u32(wh_load_u64_relaxed(&own->takes)) >= core.home_chunks) {
             break;
         }
-        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, 1);
+        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, tries != 0);
         wh_add_u32_relaxed(&own->takes_done, 1); /* the take goes on */
     }
     if (claim.n == 0) {
@@ -281,7 +283,7 @@ WH_FN uint32_t wh_tessera2_publish_(wh_tessera2_shard *own, uint32_t c, uint64_t
 WH_FN uint32_t wh_tessera2_reopen_(const wh_tessera2_core *g, uint32_t shard, uint32_t c) {
     uint64_t *at = &wh_tessera2_cursor_at_(*g, shard, c)->span;
     const uint64_t span = wh_load_u64_relaxed(at);
-    if (!wh_tessera2_any_(wh_tessera2_pool_(*g))) {
+    if (!wh_tessera2_any_chunks_(*g)) {
         return WH_TESSERA2_NONE;
     }
     return wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) == 0 &&

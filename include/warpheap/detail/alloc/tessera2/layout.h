@@ -183,18 +183,21 @@ WH_HD uint32_t wh_tessera2_home(wh_tessera2_core g, uint32_t shard, uint32_t x) 
 /* The spans that cursors have from the start, in the front of the heap: so small a part of a
  * shard's share of the heap for each class, for all together about a third, whole slabs. They are a
  * place to begin, and no other use of the memory waits for them: a cursor that is closed gives up
- * what it has (cursor.h). *first: the chunk where shard 0's span of class c starts; the other
- * shards' lie behind it. Returns the chunks of each. */
+ * what it has (cursor.h). A class of up to 256 bytes gets slots for an even share of one in 7 KiB
+ * of the heap; those up to 1 KiB a 128th of the memory, others a 512th. *first: the chunk where
+ * shard 0's span of class c starts; the other shards' lie behind it. Returns the chunks of each. */
 #define WH_TESSERA2_FIRST_SLOTS 12288u
-#define WH_TESSERA2_FIRST_SHARE 128u
 WH_HD uint32_t wh_tessera2_first_chunks(wh_tessera2_core g, uint32_t c, uint32_t *first) {
-    const uint32_t share = g.n_chunks / g.n_shards / WH_TESSERA2_FIRST_SHARE;
+    const uint32_t share = g.n_chunks / g.n_shards; /* of a shard */
     uint32_t at = 0, chunks = 0;
     for (uint32_t k = 0; k <= c; k++) {
         const wh_tessera2_class cls = wh_tessera2_make_class(k, g.chunk_log2, g.max_slab_log2);
-        const uint32_t enough = WH_TESSERA2_FIRST_SLOTS / cls.slots * cls.chunks;
+        const uint64_t slots = ((uint64_t)share << g.chunk_log2 >> 16) * 9;
+        const uint32_t enough =
+            slots < WH_TESSERA2_FIRST_SLOTS ? (uint32_t)slots : WH_TESSERA2_FIRST_SLOTS;
         at += g.n_shards * chunks;
-        chunks = share < enough ? share : enough;
+        chunks = share >> (cls.slot_size <= 1024 ? 7 : 9);
+        chunks = cls.slot_size <= 256 ? enough / cls.slots * cls.chunks : chunks;
         chunks -= chunks % cls.chunks;
         at = (at + cls.chunks - 1) / cls.chunks * cls.chunks;
     }

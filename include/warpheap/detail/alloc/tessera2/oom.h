@@ -92,7 +92,8 @@ WH_FN uint64_t wh_tessera2_or_all_(wh_mask mask, uint64_t v) {
 
 /* X1 (3): whether a slab on the list of class c has a free slot. All lanes of mask, a word of the
  * list each at a time. */
-WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask, uint32_t c) {
+WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask, uint32_t shard,
+                                      uint32_t c) {
     wh_assert_internal(wh_tessera2_in_mask_(mask));
     const wh_tessera2_core g = *ref;
     const wh_veb list = wh_tessera2_partial_list_(g, c);
@@ -114,7 +115,12 @@ WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask,
                 const uint64_t *words = wh_tessera2_words_of_(g, slab);
                 WH_NO_UNROLL
                 for (uint32_t i = 0; i < n_words; i++) {
-                    free |= wh_tessera2_free_slots(wh_load_u64_relaxed(&words[i]), c);
+                    const uint64_t its = wh_tessera2_free_slots(wh_load_u64_relaxed(&words[i]), c);
+                    if (its != 0) { /* who looks again finds it there */
+                        wh_tessera2_hint_(wh_tessera2_cursor_at_(g, shard, c), slab * 40503u, slab,
+                                          i);
+                    }
+                    free |= its;
                 }
             }
         }
@@ -133,7 +139,8 @@ WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask,
 
 /* X1, X3: a search for all that have asked, by all lanes of mask, of whose own requests these are
  * the classes (the hint may have lost them); the leader has search_lock. */
-WH_FN_SLOW void wh_tessera2_search_(const wh_tessera2_core *g, wh_mask mask, uint64_t own_classes) {
+WH_FN_SLOW void wh_tessera2_search_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard,
+                                    uint64_t own_classes) {
     wh_assert_internal(wh_tessera2_in_mask_(mask));
     wh_assert_expensive(wh_lane_id() != wh_mask_leader(mask) ||
                         wh_tessera2_is_locked_(&wh_tessera2_header_(*g)->search_lock));
@@ -163,7 +170,7 @@ WH_FN_SLOW void wh_tessera2_search_(const wh_tessera2_core *g, wh_mask mask, uin
         uint64_t none = classes;
         WH_NO_UNROLL
         for (uint64_t rest = classes; rest != 0; rest &= rest - 1) { /* (3) */
-            if (wh_tessera2_class_has_(g, mask, wh_ctz64(rest))) {
+            if (wh_tessera2_class_has_(g, mask, shard, wh_ctz64(rest))) {
                 none &= ~(rest & (0 - rest));
             }
         }
@@ -219,7 +226,7 @@ WH_FN_SLOW uint32_t wh_tessera2_none_(const wh_tessera2_core *g, wh_mask mask, u
         return WH_TESSERA2_DONE;
     }
     /* Nobody searches, and so keeps refillers waiting, while there are chunks. */
-    if (wh_any(mask, wh_tessera2_any_(wh_tessera2_pool_(*g)))) {
+    if (wh_any(mask, wh_tessera2_any_chunks_(*g))) {
         return known ? WH_TESSERA2_DONE : WH_TESSERA2_LOOK;
     }
     const int locked = leads && wh_load_u32_relaxed(&header->search_lock) == 0 &&
@@ -229,7 +236,7 @@ WH_FN_SLOW uint32_t wh_tessera2_none_(const wh_tessera2_core *g, wh_mask mask, u
     }
     if (!wh_tessera2_holds_(wh_tessera2_pool_(*g), mask) &&
         !wh_tessera2_close_all_(g, mask, shard)) {
-        wh_tessera2_search_(g, mask,
+        wh_tessera2_search_(g, mask, shard,
                             wh_tessera2_or_all_(mask, (uint64_t)(asks && !known) << (c & 63)));
     }
     wh_syncwarp(mask);

@@ -3,11 +3,12 @@
  * it is no part of the API.
  *
  * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker: cas
- * acq_rel, from a word of its class with free slots. Who retires an empty slab: cas acq_rel to 0,
- * and a store back if another word of the slab is in use. The owner of claimed chunks: store (P7)
- * State   of a slab of several words: fetch_add, fetch_sub acq_rel, of whoever changes a word to or
+ *         acq_rel, from a word of its class with free slots. Who retires an empty slab: cas acq_rel
+ *         to GONE, or if it has several words fetch_and, relaxed, between a cas of the state and a
+ *         fence. The owner of claimed chunks: store (P7)
+ * State   of a slab of several words: fetch_add, fetch_sub relaxed, of whoever changes a word to or
  *         from all free; cas acq_rel, to RETIRING
- * List    by or, release; searches remove slabs by and (I6)
+ * List    by or, relaxed; searches remove slabs by and (I6)
  *
  * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
  * word, or with the whole slab in the pool or in transit I3      the tag of a chunk does not change
@@ -19,24 +20,23 @@
  * state from the number of the slab's words to RETIRING owns the slab; a taker that finds it
  * RETIRING takes nothing. An empty slab of one word belongs to whose cas changes it to GONE I6 when
  * no take is under way, a slab with free slots whose free has returned is on the list of its class.
- * A free that finds its word not LISTED adds the slab, and then makes the word LISTED. A search
- * that finds no free slot in a slab makes its words not LISTED, removes it, looks at all words
- * again by atomics, and adds the slab again if there is a free slot
+ * A free looks there behind its word's fetch_or, and adds the slab if it is not there. A search
+ * that finds no free slot in a slab removes it, looks at all its words again by atomics, and adds
+ * the slab again if there is one: so of a free and a removal one sees the other
  *
- * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab, cas,
- *         acquire
+ * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab, atomic,
+ *         acquire, or a fence behind it
  * P5      list: what level 0 has is there before the levels above are told (core/veb.h P2)
  * P7      a slab's tag is there before its words name the class and have free slots (store release
  *         of the word) -> the taker's cas, acquire
- * P9      LISTED is set behind the or on the list, release -> a free that finds it, acquire. A
- * search clears it by a cas that expects no free slot, before it removes the slab, so a free behind
- * that adds the slab; and a free that the removal has overtaken is in the word when the search
- * looks again by an atomic
+ * P9      the removal of a slab -> a search's atomic on the word, release -> a free's fetch_or on
+ * the word, acquire -> its load of the list: so a free whose slot the search has not seen sees the
+ * removal
  *
  * Progress  a taker's cas fails if another one's, or a free, has succeeded. Who retires a slab
- *         starts again only if a word of it has been used and freed meanwhile
+ * waits for nobody
  *
- * Check   tests/fault/tessera2.c, wh_tessera2_check (I1, I5, I6)
+ * Check   tests/conform, tests/stress, wh_tessera2_check (I1, I5, I6)
  */
 #ifndef WH_ALLOC_TESSERA2_SLAB_H
 #define WH_ALLOC_TESSERA2_SLAB_H
@@ -57,28 +57,18 @@ WH_FN void wh_tessera2_add_partial_(wh_tessera2_core g, uint32_t c, uint32_t sla
     }
 }
 
-/* I6, P9: for a lane whose fetch_or on a word found it not LISTED. If the word changes meanwhile it
- * is left as it is, for the next free. */
-WH_FN void wh_tessera2_note_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab, uint32_t i) {
-    uint64_t *at = &wh_tessera2_words_of_(g, slab)[i];
-    wh_tessera2_add_partial_(g, c, slab);
-    const uint64_t word = wh_load_u64_relaxed(at);
-    if (wh_tessera2_word_class1(word) == c + 1) {                      /* else the slab is gone */
-        (void)wh_cas_u64_release(at, word, word | WH_TESSERA2_LISTED); /* P9 */
-    }
+/* I6, P9: whether a lane that has made slots of the slab free has to add it. */
+WH_FN int wh_tessera2_is_unlisted_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
+    const uint64_t *at = wh_veb_word(wh_tessera2_partial_list_(g, c), slab >> 6);
+    return (wh_load_u64_relaxed(at) >> (slab & 63) & 1) == 0;
 }
 
 /* I6, P9: the slab seems to have no free slot of class c. */
 WH_FN void wh_tessera2_remove_partial_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t c,
                                        uint32_t n_words, uint32_t slab) {
     uint64_t *words = wh_tessera2_words_of_(g, slab);
-    const uint64_t of = wh_tessera2_word_of(c);
     uint64_t free = 0;
     wh_tessera2_begin_take_(own);
-    WH_NO_UNROLL
-    for (uint32_t i = 0; i < n_words; i++) {
-        (void)wh_cas_u64_acq_rel(&words[i], of | WH_TESSERA2_LISTED, of); /* P4, P9 */
-    }
     (void)wh_veb_remove(wh_tessera2_partial_list_(g, c), slab); /* P4 */
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n_words; i++) {
@@ -122,20 +112,10 @@ WH_FN_SLOW void wh_tessera2_retire_one_(const wh_tessera2_core *ref, uint32_t sh
     const uint64_t empty = wh_tessera2_word_of(wh_tessera2_tag_class(tag)) |
                            wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, g.chunk_log2), 0);
     wh_tessera2_begin_take_(own);
-    uint64_t word = empty;
-    WH_NO_UNROLL
-    for (;;) { /* again only if it has become LISTED, or is so no more */
-        const uint64_t seen = WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel,
-                                       wh_cas_u64_relaxed)(at, word, WH_TESSERA2_GONE); /* P1, P4 */
-        if (seen == word) {
-            wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab,
-                                     wh_tessera2_tag_chunks(tag));
-            break;
-        }
-        if ((seen & ~WH_TESSERA2_LISTED) != empty) {
-            break;
-        }
-        word = seen;
+    if (WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel,
+                 wh_cas_u64_relaxed)(at, empty, WH_TESSERA2_GONE) == empty) { /* P1, P4 */
+        wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab,
+                                 wh_tessera2_tag_chunks(tag));
     }
     wh_tessera2_end_take_(own);
 }
@@ -149,7 +129,7 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
     uint64_t *words = wh_tessera2_words_of_(g, slab);
     const uint64_t tag = wh_load_u64_acquire(wh_tessera2_tag_at_(g, slab));
     const uint32_t n = wh_tessera2_words_for(wh_tessera2_tag_slots(tag, g.chunk_log2));
-    const uint32_t now = wh_fetch_add_u32_acq_rel(state, 1) + 1; /* P1 */
+    const uint32_t now = wh_fetch_add_u32_relaxed(state, 1) + 1;
     if (wh_tessera2_kind(tag) != WH_TESSERA2_SLAB || n < 2 || now != n) {
         return 0;
     }
@@ -158,9 +138,10 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
                     n; /* P1, P4: it is the caller's */
     if (all) {
         WH_NO_UNROLL
-        for (uint32_t i = 0; i < n; i++) {
-            wh_store_u64_relaxed(&words[i], 0);
+        for (uint32_t i = 0; i < n; i++) { /* P1: atomics, and the fence behind them */
+            (void)wh_fetch_and_u64_relaxed(&words[i], 0);
         }
+        wh_fence();
         wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
         (void)wh_fetch_sub_u32_acq_rel(state, n + WH_TESSERA2_RETIRING);
         wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab, 1);
@@ -173,10 +154,11 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
 
 /* What follows a fetch_or of `bits` that returned `old`, of word i of a slab: whether freed_ has
  * something to do. */
-WH_FN int wh_tessera2_must_settle_(wh_tessera2_core g, uint64_t tag, uint32_t i, uint64_t old,
-                                   uint64_t bits) {
+WH_FN int wh_tessera2_must_settle_(wh_tessera2_core g, uint32_t slab, uint64_t tag, uint32_t i,
+                                   uint64_t old, uint64_t bits) {
     const uint64_t all = wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, g.chunk_log2), i);
-    return (old & WH_TESSERA2_LISTED) == 0 || ((old | bits) & WH_TESSERA2_SLOT_BITS) == all;
+    return wh_tessera2_is_unlisted_(g, wh_tessera2_tag_class(tag), slab) ||
+           ((old | bits) & WH_TESSERA2_SLOT_BITS) == all;
 }
 
 /* The same: it goes back to the pool, or gets on its list. I5, I6 */
@@ -196,8 +178,8 @@ WH_FN_LINKED_FREE(void, wh_tessera2_freed_,
             }
         }
     }
-    if ((old & WH_TESSERA2_LISTED) == 0) {
-        wh_tessera2_note_partial_(*g, wh_tessera2_tag_class(tag), slab, i);
+    if (wh_tessera2_is_unlisted_(*g, wh_tessera2_tag_class(tag), slab)) {
+        wh_tessera2_add_partial_(*g, wh_tessera2_tag_class(tag), slab);
     }
 }
 

@@ -238,9 +238,15 @@ WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint
     return claim;
 }
 
-/* Whether a tree may have members: its top word. An insert under way may not have got there yet. */
-WH_FN int wh_tessera2_any_(wh_veb tree) {
-    return wh_load_u64_acquire(wh_veb_word(tree, wh_veb_words(tree.n) - 1)) != 0;
+/* Whether the pool, or the list of class c, may have members: its top word. An insert under way may
+ * not have got there yet. */
+WH_FN int wh_tessera2_any_chunks_(wh_tessera2_core g) {
+    return wh_load_u64_relaxed(&g.pool[(uint64_t)(g.list_words - 1) << WH_TESSERA2_POOL_SPREAD]) !=
+           0;
+}
+WH_FN int wh_tessera2_any_listed_(wh_tessera2_core g, uint32_t c) {
+    return wh_load_u64_relaxed(
+               &g.partial_lists[wh_mul_wide_u32(c, g.list_words) + g.list_words - 1]) != 0;
 }
 
 /* Whether a tree has members: all of level 0. All lanes of mask, eight words each at a time. What

@@ -67,19 +67,18 @@ WH_HD uint32_t wh_tessera2_tag_slots(uint64_t tag, uint32_t chunk_log2) {
 
 /* --- words of a slab ----------------------------------------------------------------------
  *
- * 64 bits: 1 for each free slot 56 | class + 1: 7 | LISTED. The class comes with the first free
- * slot, by the same or: a word of a fresh slab is 0. */
+ * 64 bits: 1 for each free slot 56 | class + 1: 8. The class comes with the first free slot, by the
+ * same or: a word of a fresh slab is 0. */
 
 #define WH_TESSERA2_SLOT_BITS (((uint64_t)1 << WH_TESSERA2_WORD_SLOTS) - 1)
-#define WH_TESSERA2_GONE ((uint64_t)127 << WH_TESSERA2_WORD_SLOTS) /* of a slab in the pool */
-#define WH_TESSERA2_LISTED ((uint64_t)1 << 63) /* the slab is on its list: slab.h I6 */
+#define WH_TESSERA2_GONE ((uint64_t)255 << WH_TESSERA2_WORD_SLOTS) /* of a slab in the pool */
 
 WH_HD uint64_t wh_tessera2_word_of(uint32_t c) {
     wh_assert_internal(c < WH_TESSERA2_ALL);
     return (uint64_t)(c + 1) << WH_TESSERA2_WORD_SLOTS;
 }
 WH_HD uint32_t wh_tessera2_word_class1(uint64_t word) { /* class + 1 */
-    return wh_high_u32(word) >> (WH_TESSERA2_WORD_SLOTS - 32) & 127;
+    return wh_high_u32(word) >> (WH_TESSERA2_WORD_SLOTS - 32);
 }
 /* The free slots of a word if it is of class c, else 0. */
 WH_HD uint64_t wh_tessera2_free_slots(uint64_t word, uint32_t c) {

@@ -269,7 +269,7 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
                         (uint64_t)wh_popc64(bits & ~old) *
                             h.classes[wh_tessera2_tag_class(tag_again)].slot_size);
                 }
-                if (wh_tessera2_must_settle_(h.core, tag_again, i, old, bits)) {
+                if (wh_tessera2_must_settle_(h.core, slab, tag_again, i, old, bits)) {
                     wh_tessera2_freed_(wh_tessera2_core_of_(h), shard, slab, tag_again, i, old,
                                        bits);
                 }
