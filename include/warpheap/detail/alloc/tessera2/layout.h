@@ -188,7 +188,7 @@ WH_HD uint32_t wh_tessera2_home(wh_tessera2_core g, uint32_t shard, uint32_t x) 
  * shard 0's span of class c starts; the other shards' lie behind it. Returns the chunks of each. */
 #define WH_TESSERA2_FIRST_SLOTS 12288u
 WH_HD uint32_t wh_tessera2_first_chunks(wh_tessera2_core g, uint32_t c, uint32_t *first) {
-    const uint32_t share = g.n_chunks / g.n_shards; /* of a shard */
+    const uint32_t share = g.n_chunks < 512 ? 0 : g.n_chunks / g.n_shards; /* of a shard */
     uint32_t at = 0, chunks = 0;
     for (uint32_t k = 0; k <= c; k++) {
         const wh_tessera2_class cls = wh_tessera2_make_class(k, g.chunk_log2, g.max_slab_log2);
