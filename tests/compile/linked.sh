@@ -1,7 +1,8 @@
 #!/bin/bash
 # linked.sh: kernels that have malloc's slow path linked (WH_LINKED=1) compile without a warning and
 # link with what src/device/linked.cu defines, from one file and from several; and headers that the
-# linked functions do not fit are told so. No GPU is needed.
+# linked functions do not fit are told so. Shared libraries that have the linked functions, too,
+# leave those of others alone. No GPU is needed.
 #
 #   linked.sh <nvcc> <source folder>
 set -u
@@ -37,7 +38,7 @@ fail() {
     echo "FAIL $1"
     head -20 log
 }
-flags="-std=c++17 -arch=sm_90 -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror"
+flags="-std=c++17 -arch=sm_90 -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-fPIC"
 compile() { # <object> <file> <flags...>
     "$nvcc" $flags -I"${include:-$root/include}" -o "$1" -c "$2" "${@:3}" >log 2>&1
 }
@@ -69,6 +70,14 @@ elif [ "$(grep -c 'used .* registers' log)" -ne 1 ] || [ -n "$(above 64)" ]; the
 fi
 links one.o two.o other.o $library || fail "three files do not link"
 links two.o header_only.o $library || fail "a linked file and a header-only one do not link"
+
+# By default each module would define the functions that register the library's code, and the
+# dynamic linker would have all of them call those of the first: no kernel of the others starts.
+if ! "$nvcc" -arch=sm_90 -shared one.o $library -o module.so >log 2>&1; then
+    fail "a shared library does not link"
+elif nm -D module.so | grep _linked_cu_ >log; then
+    fail "a shared library exports the library's symbols"
+fi
 
 # Nothing links by chance.
 links one.o && fail "a kernel links without the library"

@@ -1,5 +1,6 @@
 // linked.cu: a program whose kernels have malloc's slow path linked: plain kernels in blocks of
-// 1,024 threads and of 96, from two files, and beside a third one that is header-only, on one heap.
+// 1,024 threads and of 96, from two files, and beside a third one that is header-only and a shared
+// library that has the slow path linked, too, on one heap.
 // Small blocks, mixed ones, runs, a heap that is full, aligned blocks, statistics that count.
 // Exit status 77: there is no GPU.
 #include <cstdio>
@@ -102,6 +103,11 @@ static void run(const wh_heap_options &options) {
         churn<<<64, threads>>>(b.handle, b.bad);
         MUST(cudaDeviceSynchronize());
         CHECK(*b.bad == 0);
+        const request r = {b.handle, b.blocks, N / 4, 16, 4096};
+        *b.failed = 0;
+        MUST(serve_shared(r, threads, b.failed));
+        MUST(cudaDeviceSynchronize());
+        CHECK(*b.failed == r.n);
     }
     s.struct_bytes = sizeof s;
     MUST(wh_heap_get_stats(b.heap, &s));

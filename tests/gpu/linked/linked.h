@@ -22,4 +22,8 @@ __device__ unsigned *take_one(const request &r, unsigned i); // in part.cu
 // that have not what take_one wrote. What a launch returns.
 int give_all(const request &r, unsigned threads, unsigned *bad);
 
+// Of the shared library: each thread takes a block and frees it, and *served counts those that got
+// one. What a launch returns.
+int serve_shared(const request &r, unsigned threads, unsigned *served);
+
 #endif
