@@ -7,15 +7,15 @@
  *
  * C1      one lane refills a cursor at a time: the one whose add passed the end of its span, or
  *         that changed CLOSED to UNDER_WAY. From then on to its store the position is past the end
- * I8      a cursor never takes a span of more than four times the slots of its last one, at first
- *         one slab. So what cursors hold is bounded by what they have given, not by the heap
+ * I8      a cursor never takes a span of more than eight times the slots of its last one, after its
+ *         first (layout.h), or if that is used up and the cursor has been closed one slab
  *
  * P2      refiller: tags and words of a span, then its store, release -> the add that takes slots
  *         of it, acquire; other lanes by a sync behind that
  *
  * Progress  lanes wait for a refiller: for its claim of chunks, of bounded length, and for a search
  *         for all (oom.h), which ends
- * Check   tests/fault/tessera2.c, wh_tessera2_check
+ * Check   tests/conform, tests/stress, wh_tessera2_check
  */
 #ifndef WH_ALLOC_TESSERA2_CURSOR_H
 #define WH_ALLOC_TESSERA2_CURSOR_H
@@ -201,7 +201,8 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_large_(wh_tessera2_core g, wh_tessera2
 WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cls, uint32_t last) {
     const uint32_t more = wh_tessera2_divide(last, cls.by_slots) * cls.chunks << 3;
     const uint32_t most = 1u << g.max_span_log2 < cls.chunks ? cls.chunks : 1u << g.max_span_log2;
-    return more < cls.chunks ? cls.chunks : more < most ? more : most;
+    const uint32_t some = more < most ? more : most;
+    return some < cls.chunks ? cls.chunks : some;
 }
 
 #define WH_TESSERA2_DENSE 16u /* partial slabs in a word of the list: enough to take from */

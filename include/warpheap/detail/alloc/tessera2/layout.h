@@ -21,7 +21,7 @@
  *
  * A hint is relaxed and may be stale: it says where to look first, and nobody trusts it.
  *
- * Check   tests/unit/tessera2_layout.c
+ * Check   tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_LAYOUT_H
 #define WH_ALLOC_TESSERA2_LAYOUT_H
@@ -281,7 +281,8 @@ WH_FN_HOST void wh_tessera2_plan_core_(wh_tessera2_core *g, uint32_t n, uint32_t
     g->home_chunks = g->begin < n ? ((n - g->begin) >> 6) / n_shards << 6 : 0;
     g->by_shards = n_shards == 1 ? 0 : (uint32_t)(((uint64_t)1 << 32) / n_shards) + 1;
     const uint32_t share = n / (n_shards * 32);
-    g->max_span_log2 = (uint8_t)wh_log2_floor(share < 2 ? 1 : share < 64 ? share : 64);
+    const uint32_t span = share < 64 ? share : 64;
+    g->max_span_log2 = (uint8_t)wh_log2_floor(span != 0 ? span : 1);
     g->pool = (uint64_t *)(void *)(g->meta + wh_tessera2_pool_offset_(n, n_shards));
     g->partial_lists = g->pool + (wh_veb_words(n) << WH_TESSERA2_POOL_SPREAD);
     g->words = g->pool + wh_tessera2_tree_words_(n, n_classes);
@@ -348,8 +349,8 @@ static inline uint64_t wh_tessera2_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_core, field),
         sizeof(wh_tessera2_core),
         WH_F_(meta) WH_F_(base) WH_F_(pool) WH_F_(partial_lists) WH_F_(words) WH_F_(n_chunks)
-        WH_F_(list_words) WH_F_(begin) WH_F_(home_chunks) WH_F_(by_shards) WH_F_(n_shards) WH_F_(tracks)
-        WH_F_(chunk_log2) WH_F_(n_small) WH_F_(words_of_chunk) WH_F_(has_large)
+        WH_F_(list_words) WH_F_(begin) WH_F_(home_chunks) WH_F_(by_shards) WH_F_(n_shards)
+        WH_F_(tracks) WH_F_(chunk_log2) WH_F_(n_small) WH_F_(words_of_chunk) WH_F_(has_large)
         WH_F_(max_slab_log2) WH_F_(max_span_log2)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_header, field),
@@ -360,8 +361,8 @@ static inline uint64_t wh_tessera2_layout(void) {
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_shard, field),
         sizeof(wh_tessera2_shard),
-        WH_F_(takes) WH_F_(takes_done) WH_F_(events) WH_F_(failed)
-        WH_F_(bad_frees) WH_F_(cursors)
+        WH_F_(takes) WH_F_(takes_done) WH_F_(events) WH_F_(failed) WH_F_(bad_frees)
+        WH_F_(cursors)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_cursor, field),
         sizeof(wh_tessera2_cursor), WH_F_(span) WH_F_(hints)
@@ -369,11 +370,14 @@ static inline uint64_t wh_tessera2_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_class, field),
         sizeof(wh_tessera2_class), WH_F_(slots) WH_F_(by_slots) WH_F_(slot_size) WH_F_(chunks)
 #undef WH_F_
-        WH_TESSERA2_CLASSES, WH_TESSERA2_SMALL, WH_TESSERA2_ALL, WH_TESSERA2_NO_CLASS, WH_TESSERA2_MAX_SLAB_LOG2, WH_TESSERA2_WORD_SLOTS,
-        WH_TESSERA2_POOL_SPREAD, WH_TESSERA2_POSITION, WH_TESSERA2_GONE, WH_TESSERA2_RETIRING, WH_TESSERA2_FREE, WH_TESSERA2_SLAB, WH_TESSERA2_RUN,
-        WH_TESSERA2_INNER, WH_TESSERA2_LEAST_LARGE, WH_TESSERA2_TRACKS_PEAK, WH_TESSERA2_TRACKS_TOTALS,
+        WH_TESSERA2_CLASSES, WH_TESSERA2_SMALL, WH_TESSERA2_ALL, WH_TESSERA2_NO_CLASS,
+        WH_TESSERA2_MAX_SLAB_LOG2, WH_TESSERA2_WORD_SLOTS, WH_TESSERA2_POOL_SPREAD,
+        WH_TESSERA2_POSITION, WH_TESSERA2_GONE, WH_TESSERA2_RETIRING, WH_TESSERA2_FREE,
+        WH_TESSERA2_SLAB, WH_TESSERA2_RUN, WH_TESSERA2_INNER, WH_TESSERA2_LEAST_LARGE,
+        WH_TESSERA2_FIRST_SLOTS, WH_TESSERA2_TRACKS_PEAK, WH_TESSERA2_TRACKS_TOTALS,
         /* One word of each packed kind: where its fields lie. */
-        wh_tessera2_with_shard(wh_tessera2_slab_tag(1, 2, 48), 3), wh_tessera2_word_of(5), wh_tessera2_span(1, 2, 3), WH_TESSERA2_NEXT_TAG,
+        wh_tessera2_with_shard(wh_tessera2_slab_tag(1, 2, 48), 3), wh_tessera2_word_of(5),
+        wh_tessera2_span(1, 2, 3), WH_TESSERA2_NEXT_TAG,
     };
     return wh_layout_hash("tessera2", parts, sizeof parts / sizeof *parts);
 }

@@ -29,7 +29,7 @@
  *         times, so it ends. New takes do not begin meanwhile, but those that make memory free. So
  *         a lane that asks is told NULL by the search after the one under way, or finds something,
  *         or others have taken something
- * Check   tests/fault/tessera2.c (X1, X3, P8)
+ * Check   tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_OOM_H
 #define WH_ALLOC_TESSERA2_OOM_H
@@ -68,9 +68,13 @@ WH_FN uint64_t wh_tessera2_part_(wh_tessera2_core g, wh_mask mask, uint32_t what
     WH_NO_UNROLL
     for (uint32_t i = wh_mask_rank(mask); i < g.n_shards; i += lanes) {
         const wh_tessera2_shard *shard = wh_tessera2_shard_at_(g, i);
-        sum += what == WH_TESSERA2_EVENTS       ? wh_load_u32_relaxed(&shard->events)
-               : what == WH_TESSERA2_TAKES_DONE ? wh_load_u32_relaxed(&shard->takes_done)
-                                                : wh_high_u32(wh_load_u64_relaxed(&shard->takes));
+        if (what == WH_TESSERA2_EVENTS) {
+            sum += wh_load_u32_relaxed(&shard->events);
+        } else if (what == WH_TESSERA2_TAKES_DONE) {
+            sum += wh_load_u32_relaxed(&shard->takes_done);
+        } else {
+            sum += wh_high_u32(wh_load_u64_relaxed(&shard->takes));
+        }
     }
     wh_fence();
     return sum;

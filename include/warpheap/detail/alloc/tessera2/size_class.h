@@ -7,11 +7,12 @@
  *
  * A *small* class has slots of up to a chunk. Its slab is a power of two of chunks, aligned: 32 to
  * 56 slots, which is one word, unless one chunk already holds more. A slot gets an even share of
- * the slab, a multiple of 16, so it is often a little larger than the class's bound. A *large*
- * class has slots of more than a chunk. Its slab has just as many chunks as 16 (8, 4, 2) slots take
- * together, 17 to 31. A request that fills whole chunks is a run instead.
+ * the slab, a multiple of 16, so it is often a little larger than the class's bound.
  *
- * Check   tests/unit/tessera2_layout.c
+ * A *large* class has slots of more than a chunk. Its slab has just as many chunks as 16 (8, 4, 2)
+ * slots take together, 17 to 31. A request that fills whole chunks is a run instead.
+ *
+ * Check   tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_SIZE_CLASS_H
 #define WH_ALLOC_TESSERA2_SIZE_CLASS_H

@@ -2,39 +2,42 @@
  * slab, how free slots are given and taken, and how an empty slab goes back. This file may change:
  * it is no part of the API.
  *
- * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker: cas
- *         acq_rel, from a word of its class with free slots. Who retires an empty slab: cas acq_rel
- *         to GONE, or if it has several words fetch_and, relaxed, between a cas of the state and a
- *         fence. The owner of claimed chunks: store (P7)
- * State   of a slab of several words: fetch_add, fetch_sub relaxed, of whoever changes a word to or
- *         from all free; cas acq_rel, to RETIRING
+ * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker:
+ *         cas acq_rel, from a word of its class with free slots. Who retires an empty slab: cas
+ *         acq_rel to GONE, or if it has several words fetch_and, relaxed, between a cas of the
+ *         state and a fence. The owner of claimed chunks: store (P7)
+ * State   of a slab of several words: fetch_add, fetch_sub relaxed, of whoever changes a word to
+ *         or from all free; cas acq_rel, to RETIRING
  * List    by or, relaxed; searches remove slabs by and (I6)
  *
  * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
- * word, or with the whole slab in the pool or in transit I3      the tag of a chunk does not change
- * while any of its slots is in a caller's hand. So free may trust it, whatever order its load has
+ *         word, or with the whole slab in the pool or in transit
+ * I3      the tag of a chunk does not change while any of its slots is in a caller's hand. So free
+ *         may trust it, whatever order its load has
  * I4      a word names its class, and a taker's cas expects that. So nobody takes a slot of a slab
  *         that has become one of another class, and no slot has to be given back
  * I5      state = words that are all free, when quiet. A taker of a word that is all free uncounts
- * it before it takes, and who frees the last slot of a word counts it behind that. Who changes the
- * state from the number of the slab's words to RETIRING owns the slab; a taker that finds it
- * RETIRING takes nothing. An empty slab of one word belongs to whose cas changes it to GONE I6 when
- * no take is under way, a slab with free slots whose free has returned is on the list of its class.
- * A free looks there behind its word's fetch_or, and adds the slab if it is not there. A search
- * that finds no free slot in a slab removes it, looks at all its words again by atomics, and adds
- * the slab again if there is one: so of a free and a removal one sees the other
+ *         it before it takes, and who frees the last slot of a word counts it behind that. Who
+ *         changes the state from the number of the slab's words to RETIRING owns the slab; a taker
+ *         that finds it RETIRING takes nothing. An empty slab of one word belongs to whose cas
+ *         changes it to GONE
+ * I6      when no take is under way, a slab with free slots whose free has returned is on the list
+ *         of its class. A free looks there behind its word's fetch_or, and adds the slab if it is
+ *         not there. A search that finds no free slot in a slab removes it, looks at all its words
+ *         again by atomics, and adds the slab again if there is one: so of a free and a removal
+ *         one sees the other
  *
- * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab, atomic,
- *         acquire, or a fence behind it
+ * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab,
+ *         atomic, acquire, or a fence behind it
  * P5      list: what level 0 has is there before the levels above are told (core/veb.h P2)
  * P7      a slab's tag is there before its words name the class and have free slots (store release
  *         of the word) -> the taker's cas, acquire
  * P9      the removal of a slab -> a search's atomic on the word, release -> a free's fetch_or on
- * the word, acquire -> its load of the list: so a free whose slot the search has not seen sees the
- * removal
+ *         the word, acquire -> its load of the list: so a free whose slot the search has not seen
+ *         sees the removal
  *
  * Progress  a taker's cas fails if another one's, or a free, has succeeded. Who retires a slab
- * waits for nobody
+ *         waits for nobody
  *
  * Check   tests/conform, tests/stress, wh_tessera2_check (I1, I5, I6)
  */

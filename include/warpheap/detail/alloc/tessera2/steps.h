@@ -23,7 +23,7 @@
  *         formal memory this pair does not hold.) A verdict that knows the event (runs.h X2) has
  *         searched with it, since it reads events first
  *
- * Check   tests/fault/tessera2.c (P3, P4, P6), wh_tessera2_check (I2, I7)
+ * Check   tests/conform, tests/stress, wh_tessera2_check
  */
 #ifndef WH_ALLOC_TESSERA2_STEPS_H
 #define WH_ALLOC_TESSERA2_STEPS_H

@@ -1,5 +1,9 @@
-/* alloc/tessera2: a general heap. docs/tessera/README.md explains it with figures. This file has
- * malloc's fast path, free and the rest of the contract. It may change: it is no part of the API.
+/* alloc/tessera2: the second edition of tessera, under way: smaller, and for aged heaps. It is here
+ * to be tested and measured; use tessera. docs/notes/2026-11-28-second-edition.md says how far it
+ * is.
+ *
+ * This file has malloc's fast path, free and the rest of the contract. It may change: it is no part
+ * of the API.
  *
  * The idea
  *   A *cursor* hands out the slots of fresh slabs: one fetch_add returns the place and the number
