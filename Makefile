@@ -13,10 +13,9 @@
 #                     ones each day, as released, a twentieth of them hostile, a fortieth under
 #                     asan and tsan each; and, where there is nvcc, make cuda: hours
 #   make cuda-kinds   compiles device code for sm_90 (needs nvcc, no GPU): the library's and
-#                     the stress test's of an allocator of each kind, everything of two, whose
-#                     benchmark must fit sm_75, too (but not tessera's kernels without launch
-#                     bounds, which fit anyway and take a minute). Looks for what the compiler
-#                     got wrong there (tools/sass_votes.py; with pip's disassembler)
+#                     the stress test's of an allocator of each kind, everything of gallatin, nearly
+#                     all of tessera; the benchmark of both must fit sm_75, too. Looks for what
+#                     the compiler got wrong there (tools/sass_votes.py; with pip's disassembler)
 #   make cuda         everything of an allocator of each kind, and the whole program for sm_90
 #   make install      PREFIX=/usr/local, DESTDIR
 #   make tidy         the rules that tests/tidy keeps, in seconds; a part of make test
@@ -34,7 +33,9 @@ NVCC := $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 # Allocators of each kind, and those of which more than the library and the stress test is compiled.
 KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc
 TWO_KINDS := tessera gallatin
-OTHER_PARTS := wh_bench_kernels wh_workload_kernels conform_kernels
+OTHER_PARTS := wh_bench_kernels wh_workload_kernels
+# Of tessera these take one to two minutes each, of gallatin seconds.
+LONG_PARTS := wh_bench_plain_gallatin_cuda conform_kernels_gallatin_cuda
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
@@ -99,7 +100,7 @@ cuda-kinds:
 	cmake --build build-cuda --parallel $(JOBS) --target \
 	    atomics_probe floor_probe lanes_probe wh_cuda_objects warpheap_fatbins gpu_linked \
 	    $(foreach part,wh_library_objects stress_kernels,$(KINDS:%=$(part)_%_cuda)) \
-	    $(foreach part,$(OTHER_PARTS),$(TWO_KINDS:%=$(part)_%_cuda)) wh_bench_plain_gallatin_cuda
+	    $(foreach part,$(OTHER_PARTS),$(TWO_KINDS:%=$(part)_%_cuda)) $(LONG_PARTS)
 	@[ -d build-cuda/sass ] || python3 -m pip install --quiet --disable-pip-version-check \
 	    --root-user-action ignore --target build-cuda/sass \
 	    nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true
