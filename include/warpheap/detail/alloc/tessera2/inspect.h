@@ -140,15 +140,18 @@ WH_FN int wh_tessera2_view_slab_(wh_tessera2_core g, uint32_t chunk, wh_tessera2
         return 0;
     }
     const uint32_t chunks = wh_tessera2_tag_chunks(tag), c = wh_tessera2_tag_class(tag);
-    const uint64_t span = wh_tessera2_cursor_at_(g, wh_tessera2_tag_shard(tag), c)->span;
-    const uint32_t first = wh_tessera2_span_first(span), position = wh_tessera2_span_position(span);
+    const wh_tessera2_cursor *cursor = wh_tessera2_cursor_at_(g, wh_tessera2_tag_shard(tag), c);
     view->tag = tag;
     view->slab = chunk;
     view->slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
     view->left = view->end = 0;
-    if (wh_tessera2_span_slots(span) != 0 && chunk >= first) {
-        const uint32_t before = (chunk - first) / chunks;
-        if (before < wh_tessera2_span_slots(span) / view->slots &&
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint64_t span = k == 0 ? cursor->span : cursor->spare;
+        const uint32_t first = wh_tessera2_span_first(span);
+        const uint32_t position = wh_tessera2_span_position(span);
+        const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
+        if (wh_tessera2_span_slots(span) != 0 && chunk >= first &&
+            before < wh_tessera2_span_slots(span) / view->slots &&
             position < (before + 1) * view->slots) {
             view->left = position > before * view->slots ? position - before * view->slots : 0;
             view->end = view->slots;

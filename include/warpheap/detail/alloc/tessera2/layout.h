@@ -34,13 +34,14 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-#define WH_TESSERA2_HINTS 6u
+#define WH_TESSERA2_HINTS 4u
 #define WH_TESSERA2_POOL_SPREAD 4u /* each SM works on a word of the pool of its own */
 
 /* A sector of memory: who loads the span has the hints. cursor.h says which lane changes span.
  * hints: 1 + 32 * first chunk of a slab + word of it, or 0; stores, relaxed, of any lane. */
 typedef struct wh_tessera2_cursor {
     WH_ALIGNAS(32) uint64_t span;
+    uint64_t spare; /* a span that nobody has used: the next one */
     uint32_t hints[WH_TESSERA2_HINTS];
 } wh_tessera2_cursor;
 
@@ -372,7 +373,7 @@ static inline uint64_t wh_tessera2_layout(void) {
         WH_F_(cursors)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_cursor, field),
-        sizeof(wh_tessera2_cursor), WH_F_(span) WH_F_(hints)
+        sizeof(wh_tessera2_cursor), WH_F_(span) WH_F_(spare) WH_F_(hints)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_class, field),
         sizeof(wh_tessera2_class), WH_F_(slots) WH_F_(by_slots) WH_F_(slot_size) WH_F_(chunks)
