@@ -8,8 +8,9 @@
  *
  * C1      one lane refills a cursor at a time: the one whose add passed the end of its span, or
  *         that changed CLOSED to UNDER_WAY. From then on to its store the position is past the end
- * I8      a cursor never takes a span of more than eight times the slots of its last one, after its
- *         first (layout.h), or if that is used up and the cursor has been closed one slab
+ * I8      a cursor never takes a span of more than eight times the slots of its last one, nor of
+ * more than a 32nd of the shard's home chunks that are left, but for one slab. Its first span is
+ *         layout.h's
  *
  * P2      refiller: tags and words of a span, then its store, release -> the add that takes slots
  *         of it, acquire; other lanes by a sync behind that
@@ -200,12 +201,21 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_large_(wh_tessera2_core g, wh_tessera2
     return claim;
 }
 
+/* Home chunks of the shard that have not been asked for yet. */
+WH_FN uint32_t wh_tessera2_home_left_(wh_tessera2_core g, wh_tessera2_shard *own) {
+    const uint32_t next = wh_low_u32(wh_load_u64_relaxed(&own->takes));
+    return next < g.home_chunks ? g.home_chunks - next : 0;
+}
+
 /* Chunks that a cursor asks for whose last span had so many slots: I8. */
-WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cls, uint32_t last) {
+WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cls, uint32_t last,
+                                        uint32_t home_left) {
     const uint32_t more = wh_tessera2_divide(last, cls.by_slots) * cls.chunks << 3;
-    const uint32_t most = 1u << g.max_span_log2 < cls.chunks ? cls.chunks : 1u << g.max_span_log2;
-    const uint32_t some = more < most ? more : most;
-    return some < cls.chunks ? cls.chunks : some;
+    const uint32_t share = home_left >> 5;
+    uint32_t most = 1u << g.max_span_log2;
+    most = share < most ? 1u << wh_log2_floor(share | 1) : most;
+    most = more < most ? more : most;
+    return most < cls.chunks ? cls.chunks : most;
 }
 
 /* Chunks for a span of class c. Begins a take, which the caller ends. */
@@ -215,7 +225,8 @@ WH_FN_SLOW wh_tessera2_claim wh_tessera2_claim_span_(const wh_tessera2_core *g, 
     wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
     const int is_large = c >= core.n_small;
-    const uint32_t most = wh_tessera2_next_chunks_(core, cls, last);
+    const uint32_t most =
+        wh_tessera2_next_chunks_(core, cls, last, wh_tessera2_home_left_(core, own));
     wh_tessera2_claim claim;
     claim.n = 0;
     wh_tessera2_begin_take_(own);
@@ -241,7 +252,8 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_fill_spare_(const wh_tessera2_core *g, 
     wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
     uint64_t *at = &own->cursors[c].spare;
-    if (c >= core.n_small || !wh_tessera2_any_chunks_(core) ||
+    /* Not while half of the memory is in use: two spans hold twice as much. */
+    if (c >= core.n_small || wh_tessera2_home_left_(core, own) <= core.home_chunks / 2 ||
         wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0 ||
         wh_cas_u64_relaxed(at, WH_TESSERA2_VACANT, WH_TESSERA2_UNDER_WAY) != WH_TESSERA2_VACANT) {
         return wh_tessera2_make_grant_(0, 0, WH_TESSERA2_LOOK);
