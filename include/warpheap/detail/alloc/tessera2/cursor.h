@@ -3,12 +3,14 @@
  *
  * span    an add, acquire, takes slots. The refiller: store release. A lane that closes the cursor:
  *         cas acq_rel, if it has slots. A lane that finds it closed: cas, relaxed, to UNDER_WAY
- * hints   stores, relaxed
+ * spare   the refiller takes it, or a lane that closes the cursor: cas acquire, to VACANT. Who
+ * fills it: cas, relaxed, from VACANT to UNDER_WAY, then store release hints   stores, relaxed
  *
  * C1      one lane refills a cursor at a time: the one whose add passed the end of its span, or
  *         that changed CLOSED to UNDER_WAY. From then on to its store the position is past the end
- * I8      a cursor never takes a span of more than eight times the slots of its last one, after its
- *         first (layout.h), or if that is used up and the cursor has been closed one slab
+ * I8      a cursor never takes a span of more than eight times the slots of its last one, nor of
+ * more than a 32nd of the shard's home chunks that are left, but for one slab. Its first span is
+ *         layout.h's
  *
  * P2      refiller: tags and words of a span, then its store, release -> the add that takes slots
  *         of it, acquire; other lanes by a sync behind that
@@ -26,12 +28,14 @@
 
 /* --- what a step found for a group of lanes --------------------------------------------- */
 
-#define WH_TESSERA2_LOOK 0u    /* look at the cursor and its hints */
-#define WH_TESSERA2_LIST 1u    /* look at the list: the cursor is closed */
-#define WH_TESSERA2_FRESH 2u   /* it is the refiller, and owes the cursor a span */
-#define WH_TESSERA2_NONE 3u    /* nothing that it knows of: search */
-#define WH_TESSERA2_DONE 4u    /* there is nothing */
-#define WH_TESSERA2_PUBLISH 5u /* it has claimed a span for the cursor */
+#define WH_TESSERA2_LOOK 0u          /* look at the cursor and its hints */
+#define WH_TESSERA2_LIST 1u          /* look at the list: the cursor is closed */
+#define WH_TESSERA2_FRESH 2u         /* it is the refiller, and owes the cursor a span */
+#define WH_TESSERA2_NONE 3u          /* nothing that it knows of: search */
+#define WH_TESSERA2_DONE 4u          /* there is nothing */
+#define WH_TESSERA2_SPARE 5u         /* it has refilled the cursor, and fills the spare span */
+#define WH_TESSERA2_PUBLISH_SPARE 6u /* it has claimed the spare span */
+#define WH_TESSERA2_PUBLISH 7u       /* it has claimed a span for the cursor */
 
 typedef struct wh_tessera2_grant {
     uint64_t at;   /* bits = 0: a span, the slots from its position on; else chunk of a slab << 5
@@ -197,12 +201,75 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_large_(wh_tessera2_core g, wh_tessera2
     return claim;
 }
 
+/* Home chunks of the shard that have not been asked for yet. */
+WH_FN uint32_t wh_tessera2_home_left_(wh_tessera2_core g, wh_tessera2_shard *own) {
+    const uint32_t next = wh_low_u32(wh_load_u64_relaxed(&own->takes));
+    return next < g.home_chunks ? g.home_chunks - next : 0;
+}
+
 /* Chunks that a cursor asks for whose last span had so many slots: I8. */
-WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cls, uint32_t last) {
+WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cls, uint32_t last,
+                                        uint32_t home_left) {
     const uint32_t more = wh_tessera2_divide(last, cls.by_slots) * cls.chunks << 3;
-    const uint32_t most = 1u << g.max_span_log2 < cls.chunks ? cls.chunks : 1u << g.max_span_log2;
-    const uint32_t some = more < most ? more : most;
-    return some < cls.chunks ? cls.chunks : some;
+    const uint32_t share = home_left >> 5;
+    uint32_t most = 1u << g.max_span_log2;
+    most = share < most ? 1u << wh_log2_floor(share | 1) : most;
+    most = more < most ? more : most;
+    return most < cls.chunks ? cls.chunks : most;
+}
+
+/* Chunks for a span of class c. Begins a take, which the caller ends. */
+WH_FN_SLOW wh_tessera2_claim wh_tessera2_claim_span_(const wh_tessera2_core *g, uint32_t shard,
+                                                     uint32_t c, uint32_t last) {
+    const wh_tessera2_core core = *g;
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
+    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
+    const int is_large = c >= core.n_small;
+    const uint32_t most =
+        wh_tessera2_next_chunks_(core, cls, last, wh_tessera2_home_left_(core, own));
+    wh_tessera2_claim claim;
+    claim.n = 0;
+    wh_tessera2_begin_take_(own);
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; !is_large && claim.n == 0 && tries < WH_TESSERA2_HOME_TRIES; tries++) {
+        if (wh_low_u32(wh_load_u64_relaxed(&own->takes)) >= core.home_chunks) {
+            break;
+        }
+        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, tries != 0);
+        wh_add_u32_relaxed(&own->takes_done, 1); /* the take goes on */
+    }
+    if (claim.n == 0) {
+        claim = is_large ? wh_tessera2_claim_large_(core, cls)
+                         : wh_tessera2_seek_(g, shard, most, cls.chunks);
+    }
+    return claim;
+}
+
+/* Fills the spare span, for a lane that has refilled the cursor. */
+WH_FN_SLOW wh_tessera2_grant wh_tessera2_fill_spare_(const wh_tessera2_core *g, uint32_t shard,
+                                                     uint32_t c, uint32_t last) {
+    const wh_tessera2_core core = *g;
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
+    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
+    uint64_t *at = &own->cursors[c].spare;
+    /* Not while half of the memory is in use: two spans hold twice as much. */
+    if (c >= core.n_small || wh_tessera2_home_left_(core, own) <= core.home_chunks / 2 ||
+        wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0 ||
+        wh_cas_u64_relaxed(at, WH_TESSERA2_VACANT, WH_TESSERA2_UNDER_WAY) != WH_TESSERA2_VACANT) {
+        return wh_tessera2_make_grant_(0, 0, WH_TESSERA2_LOOK);
+    }
+    const wh_tessera2_claim claim = wh_tessera2_claim_span_(g, shard, c, last);
+    if (claim.n >= cls.chunks) {
+        return wh_tessera2_make_grant_(
+            wh_tessera2_span(claim.first, claim.n / cls.chunks * cls.slots, 0), 0,
+            WH_TESSERA2_PUBLISH_SPARE);
+    }
+    if (claim.n != 0) {
+        wh_tessera2_put_chunks_(core, own, claim.first, claim.n);
+    }
+    wh_store_u64_release(at, WH_TESSERA2_VACANT);
+    wh_tessera2_end_take_(own);
+    return wh_tessera2_make_grant_(0, 0, WH_TESSERA2_LOOK);
 }
 
 #define WH_TESSERA2_DENSE 16u /* partial slabs in a word of the list: enough to take from */
@@ -221,6 +288,14 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
     const int any_listed = wh_tessera2_any_listed_(core, c);
     const int any_chunks = wh_tessera2_any_chunks_(core);
     wh_tessera2_grant grant = wh_tessera2_make_grant_(0, 0, WH_TESSERA2_FRESH);
+    const uint64_t spare = wh_load_u64_relaxed(&cursor->spare);
+    if (wh_tessera2_has_slots(spare) &&
+        wh_cas_u64_acquire(&cursor->spare, spare, WH_TESSERA2_VACANT) == spare) {
+        const int over = n > wh_tessera2_span_slots(spare);
+        wh_store_u64_release(&cursor->span, over ? WH_TESSERA2_UNDER_WAY
+                                                 : spare + n * WH_TESSERA2_POSITION); /* P2 */
+        return wh_tessera2_make_grant_(spare, 0, over ? WH_TESSERA2_FRESH : WH_TESSERA2_SPARE);
+    }
     if (n != 0 && any_listed) {
         grant = wh_tessera2_listed_(g, shard, c, n, seed, is_large ? 1 : WH_TESSERA2_DENSE);
     }
@@ -232,22 +307,7 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
     if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0) { /* oom.h */
         return grant;
     }
-    const uint32_t most = wh_tessera2_next_chunks_(core, cls, last);
-    wh_tessera2_claim claim;
-    claim.n = 0;
-    wh_tessera2_begin_take_(own);
-    WH_NO_UNROLL
-    for (uint32_t tries = 0; !is_large && claim.n == 0 && tries < WH_TESSERA2_HOME_TRIES; tries++) {
-        if (wh_low_u32(wh_load_u64_relaxed(&own->takes)) >= core.home_chunks) {
-            break;
-        }
-        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, tries != 0);
-        wh_add_u32_relaxed(&own->takes_done, 1); /* the take goes on */
-    }
-    if (claim.n == 0) {
-        claim = is_large ? wh_tessera2_claim_large_(core, cls)
-                         : wh_tessera2_seek_(g, shard, most, cls.chunks);
-    }
+    const wh_tessera2_claim claim = wh_tessera2_claim_span_(g, shard, c, last);
     if (claim.n >= cls.chunks) {
         const uint32_t slots = claim.n / cls.chunks * cls.slots;
         return wh_tessera2_make_grant_(wh_tessera2_span(claim.first, slots, 0), 0,
@@ -276,7 +336,14 @@ WH_FN uint32_t wh_tessera2_publish_(wh_tessera2_shard *own, uint32_t c, uint64_t
     (&own->cursors[c].span,
      over ? WH_TESSERA2_UNDER_WAY : span + n * WH_TESSERA2_POSITION); /* P2 */
     wh_tessera2_end_take_(own);
-    return over ? WH_TESSERA2_FRESH : WH_TESSERA2_LOOK;
+    return over ? WH_TESSERA2_FRESH : WH_TESSERA2_SPARE;
+}
+
+/* The same of a spare span. */
+WH_FN uint32_t wh_tessera2_publish_spare_(wh_tessera2_shard *own, uint32_t c, uint64_t span) {
+    wh_store_u64_release(&own->cursors[c].spare, span); /* P2 */
+    wh_tessera2_end_take_(own);
+    return WH_TESSERA2_LOOK;
 }
 
 /* A lane that found its cursor closed, and nothing on the list: whether it refills now (C1). Not
@@ -296,48 +363,61 @@ WH_FN uint32_t wh_tessera2_reopen_(const wh_tessera2_core *g, uint32_t shard, ui
 
 /* --- closing ----------------------------------------------------------------------------- */
 
-/* Closes all cursors that have slots left, and makes these free for all. 1: there were some. All
- * lanes of mask, a cursor each at a time. */
-WH_FN_SLOW int wh_tessera2_close_all_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard) {
-    wh_assert_internal(wh_tessera2_in_mask_(mask));
-    const uint32_t n = g->n_shards * WH_TESSERA2_CLASSES, lanes = wh_popc32(mask);
-    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
+/* The k-th span or spare span of all. */
+WH_FN uint64_t *wh_tessera2_span_at_(wh_tessera2_core g, uint32_t k) {
+    const uint32_t cursor = k >> 1;
+    wh_tessera2_cursor *at =
+        wh_tessera2_cursor_at_(g, cursor / WH_TESSERA2_CLASSES, cursor % WH_TESSERA2_CLASSES);
+    return (k & 1) == 0 ? &at->span : &at->spare;
+}
+
+/* Takes what is left of the k-th span, and makes it free for all. 1: it had slots. P4 */
+WH_FN_SLOW int wh_tessera2_close_(const wh_tessera2_core *g, uint32_t shard, uint32_t k) {
+    uint64_t *at = wh_tessera2_span_at_(*g, k);
+    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[k / 2 % WH_TESSERA2_CLASSES];
+    const uint64_t span = wh_load_u64_relaxed(at);
     int any = 0;
-    WH_NO_UNROLL
-    for (uint32_t k = wh_mask_rank(mask); k < n; k += lanes) {
-        if ((k / lanes & 7) == 0) { /* eight at a time: mostly none has slots */
-            int some = 0;
-            for (uint32_t j = 0; j < 8; j++) {
-                const uint32_t i = k + j * lanes < n ? k + j * lanes : k;
-                some |= wh_tessera2_has_slots(wh_load_u64_relaxed(
-                    &wh_tessera2_cursor_at_(*g, i / WH_TESSERA2_CLASSES, i % WH_TESSERA2_CLASSES)
-                         ->span));
-            }
-            if (!some) {
-                k += 7 * lanes;
-                continue;
-            }
-        }
-        uint64_t *at =
-            &wh_tessera2_cursor_at_(*g, k / WH_TESSERA2_CLASSES, k % WH_TESSERA2_CLASSES)->span;
-        uint64_t span = wh_load_u64_relaxed(at);
-        if (!wh_tessera2_has_slots(span)) {
-            continue;
-        }
-        wh_tessera2_begin_take_(own);
-        span = wh_cas_u64_acq_rel(at, span, WH_TESSERA2_CLOSED) == span ? span : 0; /* I1; P4 */
-        const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[k % WH_TESSERA2_CLASSES];
+    if (!wh_tessera2_has_slots(span)) {
+        return 0;
+    }
+    wh_tessera2_begin_take_(wh_tessera2_shard_at_(*g, shard));
+    if (wh_cas_u64_acq_rel(at, span, (k & 1) == 0 ? WH_TESSERA2_CLOSED : WH_TESSERA2_VACANT) ==
+        span) { /* I1 */
+        const uint32_t end = wh_tessera2_span_slots(span);
         uint32_t slab = wh_tessera2_divide(wh_tessera2_span_position(span), cls.by_slots);
         WH_NO_UNROLL
-        for (uint32_t from = wh_tessera2_span_position(span); from < wh_tessera2_span_slots(span);
-             slab++) {
+        for (uint32_t from = wh_tessera2_span_position(span); from < end; slab++) {
             const uint32_t start = slab * cls.slots;
             wh_tessera2_give_rest_(g, shard, wh_tessera2_span_first(span) + slab * cls.chunks,
                                    from - start);
             from = start + cls.slots;
-            any = 1;
         }
-        wh_tessera2_end_take_(own);
+        any = 1;
+    }
+    wh_tessera2_end_take_(wh_tessera2_shard_at_(*g, shard));
+    return any;
+}
+
+/* Closes all cursors that have slots left, and makes these free for all. 1: there were some. All
+ * lanes of mask, eight spans each at a time: mostly none has slots. */
+WH_FN_SLOW int wh_tessera2_close_all_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard) {
+    wh_assert_internal(wh_tessera2_in_mask_(mask));
+    const uint32_t n = 2 * g->n_shards * WH_TESSERA2_CLASSES, lanes = wh_popc32(mask);
+    int any = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = wh_mask_rank(mask); first < n; first += 8 * lanes) {
+        uint32_t some = 0;
+        for (uint32_t j = 0; j < 8; j++) {
+            const uint32_t k = first + j * lanes < n ? first + j * lanes : first;
+            some |=
+                (uint32_t)wh_tessera2_has_slots(wh_load_u64_relaxed(wh_tessera2_span_at_(*g, k)))
+                << j;
+        }
+        WH_NO_UNROLL
+        for (; some != 0; some &= some - 1) {
+            const uint32_t k = first + wh_ctz32(some) * lanes;
+            any |= wh_tessera2_close_(g, shard, k < n ? k : first);
+        }
     }
     wh_syncwarp(mask);
     return wh_any(mask, any);

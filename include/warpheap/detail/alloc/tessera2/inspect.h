@@ -4,7 +4,7 @@
 #ifndef WH_ALLOC_TESSERA2_INSPECT_H
 #define WH_ALLOC_TESSERA2_INSPECT_H
 
-#include "warpheap/detail/alloc/tessera2/layout.h"
+#include "warpheap/detail/alloc/tessera2/steps.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -39,34 +39,38 @@ WH_FN void wh_tessera2_init_header_(wh_tessera2_ref h, uint64_t i, uint64_t n) {
     }
 }
 
-/* The class and shard in whose first span a chunk lies; n_small: none. *first: that of the span. */
-WH_FN uint32_t wh_tessera2_first_of_(wh_tessera2_core g, uint32_t chunk, uint32_t *shard,
-                                     uint32_t *first) {
-    for (uint32_t c = 0; c < g.n_small; c++) {
-        uint32_t start;
-        const uint32_t chunks = wh_tessera2_first_chunks(g, c, &start);
-        if (chunk >= start && chunk - start < chunks * g.n_shards) {
-            *shard = (chunk - start) / chunks;
-            *first = start + *shard * chunks;
-            return c;
+/* A chunk below g.begin: of a shard's first span of a class, but for a few. */
+WH_FN void wh_tessera2_init_first_(wh_tessera2_core g, uint32_t chunk) {
+    uint32_t end = 0;
+    *wh_tessera2_tag_at_(g, chunk) = WH_TESSERA2_FREE;
+    for (uint32_t c = 0; c < g.n_small && chunk >= end; c++) {
+        const wh_tessera2_class cls = wh_tessera2_make_class(c, g.chunk_log2, g.max_slab_log2);
+        const wh_tessera2_first first = wh_tessera2_make_first(g, cls, end);
+        end = wh_tessera2_first_end(g, first);
+        if (chunk >= first.chunk && chunk < end) {
+            const uint32_t in = chunk - first.chunk;
+            const uint64_t tag = wh_tessera2_slab_tag(c, cls.chunks, cls.slot_size);
+            *wh_tessera2_tag_at_(g, chunk) = wh_tessera2_with_shard(tag, in / first.chunks) +
+                                             in % cls.chunks * WH_TESSERA2_NEXT_TAG;
         }
     }
-    return g.n_small;
 }
 
-/* A chunk below g.begin, and its bit of the pool. */
-WH_FN uint64_t wh_tessera2_init_first_(wh_tessera2_core g, uint32_t chunk) {
-    uint32_t shard, first;
-    const uint32_t c = wh_tessera2_first_of_(g, chunk, &shard, &first);
-    if (c == g.n_small) {
-        *wh_tessera2_tag_at_(g, chunk) = WH_TESSERA2_FREE;
-        return chunk < g.n_chunks ? (uint64_t)1 << (chunk & 63) : 0;
+/* Those of the 64 chunks of such a word of the pool that are in no first span. */
+WH_FN uint64_t wh_tessera2_init_gaps_(wh_tessera2_core g, uint32_t word) {
+    uint64_t taken = 0;
+    uint32_t end = 0;
+    for (uint32_t c = 0; c < g.n_small; c++) {
+        const wh_tessera2_class cls = wh_tessera2_make_class(c, g.chunk_log2, g.max_slab_log2);
+        const wh_tessera2_first first = wh_tessera2_make_first(g, cls, end);
+        end = wh_tessera2_first_end(g, first);
+        const uint32_t from = first.chunk > word * 64 ? first.chunk - word * 64 : 0;
+        const uint32_t to = end > word * 64 ? end - word * 64 : 0;
+        if (from < 64 && from < to) {
+            taken |= wh_tessera2_chunk_mask_(from, (to < 64 ? to : 64) - from);
+        }
     }
-    const wh_tessera2_class cls = wh_tessera2_make_class(c, g.chunk_log2, g.max_slab_log2);
-    const uint64_t tag = wh_tessera2_slab_tag(c, cls.chunks, cls.slot_size);
-    *wh_tessera2_tag_at_(g, chunk) =
-        wh_tessera2_with_shard(tag, shard) + (chunk - first) % cls.chunks * WH_TESSERA2_NEXT_TAG;
-    return 0;
+    return ~taken;
 }
 
 /* What word k of a shard is at first: 0, or the span of a cursor. */
@@ -77,12 +81,15 @@ WH_FN uint64_t wh_tessera2_init_shard_(wh_tessera2_core g, uint32_t shard, uint3
     if (c >= g.n_small || (k - own) % of_cursor != 0) {
         return 0;
     }
-    uint32_t first;
-    const uint32_t chunks = wh_tessera2_first_chunks(g, c, &first);
-    const wh_tessera2_class cls = wh_tessera2_make_class(c, g.chunk_log2, g.max_slab_log2);
-    return chunks == 0
-               ? WH_TESSERA2_VACANT
-               : wh_tessera2_span(first + shard * chunks, chunks / cls.chunks * cls.slots, 0);
+    wh_tessera2_class cls = wh_tessera2_make_class(0, g.chunk_log2, g.max_slab_log2);
+    wh_tessera2_first first = wh_tessera2_make_first(g, cls, 0);
+    for (uint32_t below = 1; below <= c; below++) {
+        cls = wh_tessera2_make_class(below, g.chunk_log2, g.max_slab_log2);
+        first = wh_tessera2_make_first(g, cls, wh_tessera2_first_end(g, first));
+    }
+    return first.chunks == 0 ? WH_TESSERA2_VACANT
+                             : wh_tessera2_span(first.chunk + shard * first.chunks,
+                                                first.chunks / cls.chunks * cls.slots, 0);
 }
 
 WH_FN void wh_tessera2_init(wh_tessera2_ref h, uint64_t i, uint64_t n) {
@@ -96,17 +103,17 @@ WH_FN void wh_tessera2_init(wh_tessera2_ref h, uint64_t i, uint64_t n) {
             wh_tessera2_init_shard_(g, (uint32_t)(k / shard_words), (uint32_t)(k % shard_words));
     }
     for (uint64_t k = i; k < g.n_chunks; k += n) {
-        if (k >= g.begin) {
+        if (k < g.begin) {
+            wh_tessera2_init_first_(g, (uint32_t)k);
+        } else {
             *wh_tessera2_tag_at_(g, (uint32_t)k) = WH_TESSERA2_FREE;
         }
         *wh_tessera2_state_at_(g, (uint32_t)k) = 0;
     }
     for (uint64_t k = i; k < pool; k += n) {
         /* Above the first spans the summaries say more than there is: searches see to it. */
-        uint64_t word = k < g.begin >> 6 ? 0 : wh_veb_initial_word(g.n_chunks, k, 1);
-        for (uint32_t j = 0; k < g.begin >> 6 && j < 64; j++) {
-            word |= wh_tessera2_init_first_(g, (uint32_t)(k << 6 | j));
-        }
+        const uint64_t word = k < g.begin >> 6 ? wh_tessera2_init_gaps_(g, (uint32_t)k)
+                                               : wh_veb_initial_word(g.n_chunks, k, 1);
         *wh_veb_word(wh_tessera2_pool_(g), k) = word;
     }
     for (uint64_t k = i; k < (uint64_t)wh_tessera2_n_classes(g) * g.list_words; k += n) {
@@ -133,15 +140,18 @@ WH_FN int wh_tessera2_view_slab_(wh_tessera2_core g, uint32_t chunk, wh_tessera2
         return 0;
     }
     const uint32_t chunks = wh_tessera2_tag_chunks(tag), c = wh_tessera2_tag_class(tag);
-    const uint64_t span = wh_tessera2_cursor_at_(g, wh_tessera2_tag_shard(tag), c)->span;
-    const uint32_t first = wh_tessera2_span_first(span), position = wh_tessera2_span_position(span);
+    const wh_tessera2_cursor *cursor = wh_tessera2_cursor_at_(g, wh_tessera2_tag_shard(tag), c);
     view->tag = tag;
     view->slab = chunk;
     view->slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
     view->left = view->end = 0;
-    if (wh_tessera2_span_slots(span) != 0 && chunk >= first) {
-        const uint32_t before = (chunk - first) / chunks;
-        if (before < wh_tessera2_span_slots(span) / view->slots &&
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint64_t span = k == 0 ? cursor->span : cursor->spare;
+        const uint32_t first = wh_tessera2_span_first(span);
+        const uint32_t position = wh_tessera2_span_position(span);
+        const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
+        if (wh_tessera2_span_slots(span) != 0 && chunk >= first &&
+            before < wh_tessera2_span_slots(span) / view->slots &&
             position < (before + 1) * view->slots) {
             view->left = position > before * view->slots ? position - before * view->slots : 0;
             view->end = view->slots;

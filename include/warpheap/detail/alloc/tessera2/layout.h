@@ -34,13 +34,14 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-#define WH_TESSERA2_HINTS 6u
+#define WH_TESSERA2_HINTS 4u
 #define WH_TESSERA2_POOL_SPREAD 4u /* each SM works on a word of the pool of its own */
 
 /* A sector of memory: who loads the span has the hints. cursor.h says which lane changes span.
  * hints: 1 + 32 * first chunk of a slab + word of it, or 0; stores, relaxed, of any lane. */
 typedef struct wh_tessera2_cursor {
     WH_ALIGNAS(32) uint64_t span;
+    uint64_t spare; /* a span that nobody has used: the next one */
     uint32_t hints[WH_TESSERA2_HINTS];
 } wh_tessera2_cursor;
 
@@ -184,25 +185,29 @@ WH_HD uint32_t wh_tessera2_home(wh_tessera2_core g, uint32_t shard, uint32_t x) 
  * shard's share of the heap for each class, for all together about a third, whole slabs. They are a
  * place to begin, and no other use of the memory waits for them: a cursor that is closed gives up
  * what it has (cursor.h). A class of up to 256 bytes gets slots for an even share of one in 7 KiB
- * of the heap; those up to 1 KiB a 128th of the memory, others a 512th. *first: the chunk where
- * shard 0's span of class c starts; the other shards' lie behind it. Returns the chunks of each. */
+ * of the heap; those up to 1 KiB a 128th of the memory, others a 512th. */
 #define WH_TESSERA2_FIRST_SLOTS 12288u
-WH_HD uint32_t wh_tessera2_first_chunks(wh_tessera2_core g, uint32_t c, uint32_t *first) {
+typedef struct wh_tessera2_first {
+    uint32_t chunk;  /* where shard 0's span starts; the other shards' lie behind it */
+    uint32_t chunks; /* of each shard's */
+} wh_tessera2_first;
+
+WH_HD uint32_t wh_tessera2_first_end(wh_tessera2_core g, wh_tessera2_first first) {
+    return first.chunk + g.n_shards * first.chunks;
+}
+/* Of a class, if the first spans of the classes below it end at chunk `end`. */
+WH_HD wh_tessera2_first wh_tessera2_make_first(wh_tessera2_core g, wh_tessera2_class cls,
+                                               uint32_t end) {
     const uint32_t share = g.n_chunks < 512 ? 0 : g.n_chunks / g.n_shards; /* of a shard */
-    uint32_t at = 0, chunks = 0;
-    for (uint32_t k = 0; k <= c; k++) {
-        const wh_tessera2_class cls = wh_tessera2_make_class(k, g.chunk_log2, g.max_slab_log2);
-        const uint64_t slots = ((uint64_t)share << g.chunk_log2 >> 16) * 9;
-        const uint32_t enough =
-            slots < WH_TESSERA2_FIRST_SLOTS ? (uint32_t)slots : WH_TESSERA2_FIRST_SLOTS;
-        at += g.n_shards * chunks;
-        chunks = share >> (cls.slot_size <= 1024 ? 7 : 9);
-        chunks = cls.slot_size <= 256 ? enough / cls.slots * cls.chunks : chunks;
-        chunks -= chunks % cls.chunks;
-        at = (at + cls.chunks - 1) / cls.chunks * cls.chunks;
-    }
-    *first = at;
-    return chunks;
+    const uint64_t slots = ((uint64_t)share << g.chunk_log2 >> 16) * 9;
+    const uint32_t enough =
+        slots < WH_TESSERA2_FIRST_SLOTS ? (uint32_t)slots : WH_TESSERA2_FIRST_SLOTS;
+    wh_tessera2_first first;
+    first.chunks = share >> (cls.slot_size <= 1024 ? 7 : 9);
+    first.chunks = cls.slot_size <= 256 ? enough / cls.slots * cls.chunks : first.chunks;
+    first.chunks -= first.chunks % cls.chunks;
+    first.chunk = (end + cls.chunks - 1) / cls.chunks * cls.chunks;
+    return first;
 }
 
 /* Bytes of metadata for n chunks, up to the first chunk's alignment. */
@@ -275,9 +280,12 @@ WH_FN_HOST void wh_tessera2_plan_core_(wh_tessera2_core *g, uint32_t n, uint32_t
     while (g->max_slab_log2 > 0 && (uint64_t)64 << g->max_slab_log2 > n) {
         g->max_slab_log2--;
     }
-    uint32_t begin;
-    const uint32_t last = wh_tessera2_first_chunks(*g, g->n_small - 1u, &begin);
-    g->begin = (begin + last * n_shards + 63) >> 6 << 6;
+    uint32_t end = 0;
+    for (uint32_t c = 0; c < g->n_small; c++) {
+        const wh_tessera2_class cls = wh_tessera2_make_class(c, chunk_log2, g->max_slab_log2);
+        end = wh_tessera2_first_end(*g, wh_tessera2_make_first(*g, cls, end));
+    }
+    g->begin = (end + 63) >> 6 << 6;
     g->home_chunks = g->begin < n ? ((n - g->begin) >> 6) / n_shards << 6 : 0;
     g->by_shards = n_shards == 1 ? 0 : (uint32_t)(((uint64_t)1 << 32) / n_shards) + 1;
     const uint32_t share = n / (n_shards * 32);
@@ -365,7 +373,7 @@ static inline uint64_t wh_tessera2_layout(void) {
         WH_F_(cursors)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_cursor, field),
-        sizeof(wh_tessera2_cursor), WH_F_(span) WH_F_(hints)
+        sizeof(wh_tessera2_cursor), WH_F_(span) WH_F_(spare) WH_F_(hints)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_class, field),
         sizeof(wh_tessera2_class), WH_F_(slots) WH_F_(by_slots) WH_F_(slot_size) WH_F_(chunks)

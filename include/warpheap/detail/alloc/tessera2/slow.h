@@ -21,6 +21,9 @@ WH_FN wh_tessera2_grant wh_tessera2_step_(const wh_tessera2_core *g, uint32_t sh
     if (rung == WH_TESSERA2_FRESH) {
         return wh_tessera2_refill_(g, shard, c, n, last, seed);
     }
+    if (rung == WH_TESSERA2_SPARE) {
+        return wh_tessera2_fill_spare_(g, shard, c, last);
+    }
     wh_tessera2_grant grant = wh_tessera2_listed_(g, shard, c, n, seed, 1);
     if (grant.bits == 0) {
         grant.next = wh_tessera2_reopen_(g, shard, c);
@@ -75,29 +78,40 @@ WH_FN void *wh_tessera2_climb_(const wh_tessera2_core *g, wh_mask mask, wh_mask 
     int need = p == NULL && c != WH_TESSERA2_NO_CLASS;
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
-        if (!WH_TESSERA2_SOME(mask, need || rung == WH_TESSERA2_FRESH)) {
+        const int owes = rung == WH_TESSERA2_FRESH || rung == WH_TESSERA2_SPARE;
+        if (!WH_TESSERA2_SOME(mask, need || owes)) {
             return p;
         }
-        /* The leader: who refills, or the first that needs a slot. */
-        wh_mask needy = (wh_mask)need << lane, owes = needy;
+        /* The leader: who refills, or the first that needs a slot, or who fills the spare span. */
+        wh_mask needy = (wh_mask)need << lane, leaders = (wh_mask)1 << lane;
         if (mask != 0) {
+            const wh_mask fresh = wh_ballot(mask, rung == WH_TESSERA2_FRESH) & lanes;
+            const wh_mask spare = wh_ballot(mask, rung == WH_TESSERA2_SPARE) & lanes;
             needy = wh_ballot(mask, need) & lanes;
-            owes = wh_ballot(mask, rung == WH_TESSERA2_FRESH) & lanes;
-            owes = owes != 0 ? owes : needy;
+            leaders = needy != 0 ? needy : spare;
+            leaders = fresh != 0 ? fresh : leaders;
         }
-        const uint32_t leader = owes != 0 ? wh_mask_leader(owes) : lane;
+        const uint32_t leader = leaders != 0 ? wh_mask_leader(leaders) : lane;
+        /* A needy leader that owes the spare span looks for its slot first. */
+        const uint32_t its = need && rung == WH_TESSERA2_SPARE ? WH_TESSERA2_LOOK : rung;
         wh_tessera2_grant grant = wh_tessera2_make_grant_(0, 0, rung);
-        if (lane == leader && (need || rung == WH_TESSERA2_FRESH) && rung <= WH_TESSERA2_FRESH) {
-            grant = wh_tessera2_step_(g, shard, c, wh_popc32(needy), rung,
-                                      wh_tessera2_span_slots(v), seed);
-            v = rung == WH_TESSERA2_LOOK ? grant.at : v;
-            rung = grant.next;
+        if (lane == leader && (need || owes) &&
+            (its <= WH_TESSERA2_FRESH || its == WH_TESSERA2_SPARE)) {
+            grant = wh_tessera2_step_(g, shard, c, wh_popc32(needy), its, wh_tessera2_span_slots(v),
+                                      seed);
+            v = its == WH_TESSERA2_LOOK || grant.next == WH_TESSERA2_SPARE ? grant.at : v;
+            rung = its != rung && grant.next == WH_TESSERA2_LOOK ? rung : grant.next;
         }
-        if (WH_TESSERA2_SOME(mask, rung == WH_TESSERA2_PUBLISH)) {
-            wh_tessera2_format_all_(g, mask, shard, c, rung == WH_TESSERA2_PUBLISH, grant.at);
+        const int publishes = rung >= WH_TESSERA2_PUBLISH_SPARE;
+        if (WH_TESSERA2_SOME(mask, publishes)) {
+            wh_tessera2_format_all_(g, mask, shard, c, publishes, grant.at);
+            wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
             if (rung == WH_TESSERA2_PUBLISH) {
-                rung = wh_tessera2_publish_(wh_tessera2_shard_at_(*g, shard), c, grant.at,
-                                            wh_popc32(needy));
+                v = grant.at;
+                rung = wh_tessera2_publish_(own, c, grant.at, wh_popc32(needy));
+            } else if (publishes) {
+                rung = wh_tessera2_publish_spare_(own, c, grant.at);
+                grant.at = 0;
             }
         }
         seed += 0x9e3779b9u;
