@@ -64,6 +64,16 @@ WH_FN void wh_tessera2_format_all_(const wh_tessera2_core *ref, wh_mask mask, ui
     wh_syncwarp(mask); /* P2, P3 */
 }
 
+/* Of each group of a full warp who refills, or the first that needs a slot, or who fills the spare
+ * span; if there is none of these, the caller. */
+WH_FN uint32_t wh_tessera2_leader_(wh_mask mask, wh_mask lanes, wh_mask needy, uint32_t rung) {
+    const wh_mask fresh = wh_ballot(mask, rung == WH_TESSERA2_FRESH) & lanes;
+    const wh_mask spare = wh_ballot(mask, rung == WH_TESSERA2_SPARE) & lanes;
+    wh_mask leaders = needy != 0 ? needy : spare;
+    leaders = fresh != 0 ? fresh : leaders;
+    return leaders != 0 ? wh_mask_leader(leaders) : wh_lane_id();
+}
+
 /* Blocks for the lanes that have none (p NULL): n bytes, of class c, or NO_CLASS: nothing. mask, a
  * constant: all lanes of a full warp, `lanes` is the caller's group of one class; or 0: each lane
  * for itself. v: what the add to its cursor returned for the group, if the leader made one, by
@@ -82,16 +92,8 @@ WH_FN void *wh_tessera2_climb_(const wh_tessera2_core *g, wh_mask mask, wh_mask 
         if (!WH_TESSERA2_SOME(mask, need || owes)) {
             return p;
         }
-        /* The leader: who refills, or the first that needs a slot, or who fills the spare span. */
-        wh_mask needy = (wh_mask)need << lane, leaders = (wh_mask)1 << lane;
-        if (mask != 0) {
-            const wh_mask fresh = wh_ballot(mask, rung == WH_TESSERA2_FRESH) & lanes;
-            const wh_mask spare = wh_ballot(mask, rung == WH_TESSERA2_SPARE) & lanes;
-            needy = wh_ballot(mask, need) & lanes;
-            leaders = needy != 0 ? needy : spare;
-            leaders = fresh != 0 ? fresh : leaders;
-        }
-        const uint32_t leader = leaders != 0 ? wh_mask_leader(leaders) : lane;
+        const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
+        const uint32_t leader = mask != 0 ? wh_tessera2_leader_(mask, lanes, needy, rung) : lane;
         /* A needy leader that owes the spare span looks for its slot first. */
         const uint32_t its = need && rung == WH_TESSERA2_SPARE ? WH_TESSERA2_LOOK : rung;
         wh_tessera2_grant grant = wh_tessera2_make_grant_(0, 0, rung);
