@@ -94,9 +94,9 @@ WH_FN uint64_t wh_tessera2_or_all_(wh_mask mask, uint64_t v) {
 }
 
 /* X1 (3): whether a slab on the list of class c has a free slot. All lanes of mask, a word of the
- * list each at a time. */
+ * list each at a time. removes: those that have none leave the list, before a search. */
 WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask, uint32_t shard,
-                                      uint32_t c) {
+                                      uint32_t c, int removes) {
     wh_assert_internal(wh_tessera2_in_mask_(mask));
     const wh_tessera2_core g = *ref;
     const wh_veb list = wh_tessera2_partial_list_(g, c);
@@ -116,6 +116,7 @@ WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask,
             for (; items[k] != 0 && free == 0; items[k] &= items[k] - 1) {
                 const uint32_t slab = (first + k * lanes) << 6 | wh_ctz64(items[k]);
                 const uint64_t *words = wh_tessera2_words_of_(g, slab);
+                uint64_t all = 0;
                 WH_NO_UNROLL
                 for (uint32_t i = 0; i < n_words; i++) {
                     const uint64_t its = wh_tessera2_free_slots(wh_load_u64_relaxed(&words[i]), c);
@@ -124,6 +125,11 @@ WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask,
                                           i);
                     }
                     free |= its;
+                    all |= its;
+                }
+                if (removes && all == 0) {
+                    wh_tessera2_remove_partial_(g, wh_tessera2_shard_at_(g, shard), c, n_words,
+                                                slab);
                 }
             }
         }
@@ -173,7 +179,7 @@ WH_FN_SLOW void wh_tessera2_search_(const wh_tessera2_core *g, wh_mask mask, uin
         uint64_t none = classes;
         WH_NO_UNROLL
         for (uint64_t rest = classes; rest != 0; rest &= rest - 1) { /* (3) */
-            if (wh_tessera2_class_has_(g, mask, shard, wh_ctz64(rest))) {
+            if (wh_tessera2_class_has_(g, mask, shard, wh_ctz64(rest), 0)) {
                 none &= ~(rest & (0 - rest));
             }
         }
@@ -237,10 +243,15 @@ WH_FN_SLOW uint32_t wh_tessera2_none_(const wh_tessera2_core *g, wh_mask mask, u
     if (!wh_any(mask, locked)) {
         return known ? WH_TESSERA2_DONE : WH_TESSERA2_NONE;
     }
-    if (!wh_tessera2_holds_(wh_tessera2_pool_(*g), mask) &&
-        !wh_tessera2_close_all_(g, mask, shard)) {
-        wh_tessera2_search_(g, mask, shard,
-                            wh_tessera2_or_all_(mask, (uint64_t)(asks && !known) << (c & 63)));
+    const uint64_t own_classes = wh_tessera2_or_all_(mask, (uint64_t)(asks && !known) << (c & 63));
+    int some =
+        wh_tessera2_holds_(wh_tessera2_pool_(*g), mask) || wh_tessera2_close_all_(g, mask, shard);
+    WH_NO_UNROLL
+    for (uint64_t rest = own_classes; rest != 0 && !some; rest &= rest - 1) {
+        some = wh_tessera2_class_has_(g, mask, shard, wh_ctz64(rest), 1);
+    }
+    if (!some) {
+        wh_tessera2_search_(g, mask, shard, own_classes);
     }
     wh_syncwarp(mask);
     if (leads) {
