@@ -17,6 +17,7 @@
 #ifndef WH_ALLOC_TESSERA2_SIZE_CLASS_H
 #define WH_ALLOC_TESSERA2_SIZE_CLASS_H
 
+#include "warpheap/core/size_class.h"
 #include "warpheap/simt.h"
 
 #include "warpheap/detail/simt/begin.h"
