@@ -4,8 +4,8 @@
  *
  * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker:
  *         cas acq_rel, from a word of its class with free slots. Who retires an empty slab: cas
- *         acq_rel to GONE, or if it has several words fetch_and, relaxed, between a cas of the
- *         state and a fence. The owner of claimed chunks: store (P7)
+ *         acq_rel to GONE, or if it has several words fetch_and, acquire, behind a cas of the
+ *         state. The owner of claimed chunks: store (P7)
  * State   of a slab of several words: fetch_add, fetch_sub relaxed, of whoever changes a word to
  *         or from all free; cas acq_rel, to RETIRING
  * List    by or, relaxed; searches remove slabs by and (I6)
@@ -28,7 +28,7 @@
  *         one sees the other
  *
  * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab,
- *         atomic, acquire, or a fence behind it
+ *         atomic, acquire
  * P5      list: what level 0 has is there before the levels above are told (core/veb.h P2)
  * P7      a slab's tag is there before its words name the class and have free slots (store release
  *         of the word) -> the taker's cas, acquire
@@ -141,10 +141,9 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
                     n; /* P1, P4: it is the caller's */
     if (all) {
         WH_NO_UNROLL
-        for (uint32_t i = 0; i < n; i++) { /* P1: atomics, and the fence behind them */
-            (void)wh_fetch_and_u64_relaxed(&words[i], 0);
+        for (uint32_t i = 0; i < n; i++) {
+            (void)wh_fetch_and_u64_acquire(&words[i], 0); /* P1 */
         }
-        wh_fence();
         wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
         (void)wh_fetch_sub_u32_acq_rel(state, n + WH_TESSERA2_RETIRING);
         wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab, 1);
