@@ -136,7 +136,7 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
     uint64_t v = WH_TESSERA2_CLOSED;
     void *p = NULL;
     int refills = 0;
-    if (together && group.n == WH_WARP_SIZE && (h.warp_slabs >> c & 1) != 0) {
+    if (together && group.n == WH_WARP_SIZE && (h.warp_slabs >> (c & 63) & 1) != 0) {
         p = wh_tessera2_warp_slab_(h, shard, c, cls);
     } else {
         if (is_slot && wh_group_leads(group)) {
