@@ -6,11 +6,11 @@
  * Everything before the chunks is metadata: no user block shares a line with it.
  *
  *   chunk    16 KiB; memory changes hands between classes and runs by the chunk
- *   pool     the free chunks (core/veb.h): claimed by cas, inserted by the owner of a slab or run
+ *   pool     the free chunks (core/veb.h): claimed by mask, inserted by the owner of a slab or run
  *   slab     chunks in a row, in one word of the pool, split into slots of one class
  *   slot     what malloc returns for up to one chunk, and for some sizes above
  *   word     the free slots of (a part of) a slab, and its class (slab.h)
- *   state    of a slab of several words: words that are not empty (slab.h)
+ *   state    of a slab of several words: words that are all free (slab.h)
  *   tag      of a chunk: class and number of its slab (tag.h)
  *   span     slabs in a row whose slots a cursor hands out in order (cursor.h)
  *   cursor   a span for each small class and shard; and hints: words that have had free slots
