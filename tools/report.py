@@ -25,8 +25,8 @@ PAGES = ROOT / "docs" / "results"
 PICTURE = PAGES / "malloc.svg"
 README_MARKS = ("<!-- made by tools/report.py -->\n", "<!-- end of what it made -->\n")
 RUN = "h200/6aba34f/"  # the run of all allocators, and of tessera
-AGED = "h100/f701595/aged"  # cases server, slabhash, cells, fill-log, first; with launch bounds
-PLAIN_CASES = "h100/f701595/plain"  # the same and single, mixed, warp, churn, with --plain
+AGED = "h100/d671d9f/aged"  # cases server, slabhash, cells, fill-log, first; with launch bounds
+PLAIN_CASES = "h100/d671d9f/plain"  # the same and single, mixed, warp, churn, with --plain
 # Of three processes; and two lists of sizes, which are cut alike for an allocator of small blocks.
 REPEATED = ("h100/bef2537/create", RUN + "all_waste")
 NONE = "–"
@@ -467,7 +467,7 @@ def registers_table():
             "", *source(newer, older)]
 
 
-PLAIN = "h100/c4877f7/plain_forms"
+PLAIN = "h100/065f912/plain_forms"
 FORM_NAMES = {"linked, 40 registers": "`warpheap::device`",
               "linked, 64 registers": "... built with 64 registers",
               "plain": "plain, header-only", "launch bounds 1024": "`__launch_bounds__(1024)`",

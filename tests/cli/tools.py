@@ -272,7 +272,7 @@ def test_report(folder):
             (single, warm, ("us", "alloc", "us_null")), (create, first, ("us", "build")),
             ("results/h200/published.jsonl", None, ("alloc", "case", "op")),
             ("results/h200/6aba34f/registers.jsonl", None, ("registers", "alloc")),
-            ("results/h100/c4877f7/plain_forms.jsonl", None, ("registers", "form")),
+            ("results/h100/065f912/plain_forms.jsonl", None, ("registers", "form")),
             ("results/h200/6aba34f/kernel_time.jsonl", None, ("us", "instructions"))):
         line = line or line_of(os.path.join(root, path), 3 if "kernel_time" in path else 2)
         number = line_number(os.path.join(root, path), line.rstrip("\n"))
