@@ -145,17 +145,14 @@ WH_FN int wh_tessera2_view_slab_(wh_tessera2_core g, uint32_t chunk, wh_tessera2
     view->slab = chunk;
     view->slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
     view->left = view->end = 0;
-    for (uint32_t k = 0; k < 2; k++) {
-        const uint64_t span = k == 0 ? cursor->span : cursor->spare;
-        const uint32_t first = wh_tessera2_span_first(span);
-        const uint32_t position = wh_tessera2_span_position(span);
-        const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
-        if (wh_tessera2_span_slots(span) != 0 && chunk >= first &&
-            before < wh_tessera2_span_slots(span) / view->slots &&
-            position < (before + 1) * view->slots) {
-            view->left = position > before * view->slots ? position - before * view->slots : 0;
-            view->end = view->slots;
-        }
+    const uint64_t span = cursor->span;
+    const uint32_t first = wh_tessera2_span_first(span);
+    const uint32_t position = wh_tessera2_span_position(span);
+    const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
+    const uint32_t slabs = (wh_tessera2_span_slots(span) + view->slots - 1) / view->slots;
+    if (chunk >= first && before < slabs && position < (before + 1) * view->slots) {
+        view->left = position > before * view->slots ? position - before * view->slots : 0;
+        view->end = view->slots;
     }
     return 1;
 }

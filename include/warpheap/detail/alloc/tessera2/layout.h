@@ -13,7 +13,7 @@
  *   state    of a slab of several words: words that are all free (slab.h)
  *   tag      of a chunk: class and number of its slab (tag.h)
  *   span     slabs in a row whose slots a cursor hands out in order (cursor.h)
- *   cursor   a span for each small class and shard; and hints: words that have had free slots
+ *   cursor   a span for each class and shard; and hints: words that have had free slots
  *   shard    the cursors and counts of an SM, or of a few that share them
  *   list     of a class: the partial slabs (core/veb.h), as slab.h I6 says
  *   run      chunks in a row, for a request of more than one chunk (runs.h)
@@ -34,14 +34,14 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-#define WH_TESSERA2_HINTS 4u
+#define WH_TESSERA2_HINTS 32u      /* a power of two */
 #define WH_TESSERA2_POOL_SPREAD 4u /* each SM works on a word of the pool of its own */
 
-/* A sector of memory: who loads the span has the hints. cursor.h says which lane changes span.
- * hints: 1 + 32 * first chunk of a slab + word of it, or 0; stores, relaxed, of any lane. */
+/* cursor.h says which lane changes span. hints: 1 + 32 * first chunk of a slab + word of it, or 0;
+ * stores, relaxed, of any lane. They have sectors of their own. */
 typedef struct wh_tessera2_cursor {
     WH_ALIGNAS(32) uint64_t span;
-    uint64_t spare; /* a span that nobody has used: the next one */
+    uint64_t padding[3];
     uint32_t hints[WH_TESSERA2_HINTS];
 } wh_tessera2_cursor;
 
@@ -373,7 +373,7 @@ static inline uint64_t wh_tessera2_layout(void) {
         WH_F_(cursors)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_cursor, field),
-        sizeof(wh_tessera2_cursor), WH_F_(span) WH_F_(spare) WH_F_(hints)
+        sizeof(wh_tessera2_cursor), WH_F_(span) WH_F_(hints)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera2_class, field),
         sizeof(wh_tessera2_class), WH_F_(slots) WH_F_(by_slots) WH_F_(slot_size) WH_F_(chunks)

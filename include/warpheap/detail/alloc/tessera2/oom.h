@@ -41,14 +41,13 @@
 /* X1 (2). All lanes of mask, four cursors each at a time. */
 WH_FN int wh_tessera2_all_settled_(wh_tessera2_core g, wh_mask mask) {
     wh_assert_internal(wh_tessera2_in_mask_(mask));
-    const uint32_t n = 2 * g.n_shards * WH_TESSERA2_CLASSES, lanes = wh_popc32(mask);
+    const uint32_t n = g.n_shards * WH_TESSERA2_CLASSES, lanes = wh_popc32(mask);
     uint32_t left = 0;
     WH_NO_UNROLL
     for (uint32_t first = wh_mask_rank(mask); first < n && left == 0; first += 8 * lanes) {
         for (uint32_t j = 0; j < 8; j++) {
             const uint32_t k = first + j * lanes < n ? first + j * lanes : first;
-            const uint64_t span = wh_load_u64_relaxed(wh_tessera2_span_at_(g, k));
-            left |= (k & 1) == 0 ? !wh_tessera2_is_settled(span) : span != WH_TESSERA2_VACANT;
+            left |= !wh_tessera2_is_settled(wh_load_u64_relaxed(wh_tessera2_span_at_(g, k)));
         }
     }
     wh_fence(); /* what is read next is read later */

@@ -3,11 +3,11 @@
  * it is no part of the API.
  *
  * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker:
- *         cas acq_rel, from a word of its class with free slots. Who retires an empty slab: cas
- *         acq_rel to GONE, or if it has several words fetch_and, acquire, behind a cas of the
+ *         cas acquire, from a word of its class with free slots. Who retires an empty slab: cas
+ *         acq_rel to GONE, or if it has several words fetch_and and a fence, behind a cas of the
  *         state. The owner of claimed chunks: store (P7)
  * State   of a slab of several words: fetch_add, fetch_sub relaxed, of whoever changes a word to
- *         or from all free; cas acq_rel, to RETIRING
+ *         or from all free; cas relaxed, behind a fence (P4), to RETIRING
  * List    by or, relaxed; searches remove slabs by and (I6)
  *
  * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
@@ -22,10 +22,10 @@
  *         that finds it RETIRING takes nothing. An empty slab of one word belongs to whose cas
  *         changes it to GONE
  * I6      when no take is under way, a slab with free slots whose free has returned is on the list
- *         of its class. A free looks there behind its word's fetch_or, and adds the slab if it is
- *         not there. A search that finds no free slot in a slab removes it, looks at all its words
- *         again by atomics, and adds the slab again if there is one: so of a free and a removal
- *         one sees the other
+ *         of its class. A cursor's slabs get there with their span. A free looks there behind its
+ * word's fetch_or, and adds the slab if it is not there. A search that finds no free slot in a slab
+ * removes it, looks at all its words again by atomics, and adds the slab again if there is one: so
+ * of a free and a removal one sees the other
  *
  * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab,
  *         atomic, acquire
@@ -50,14 +50,16 @@
 
 /* --- partial lists ------------------------------------------------------------------- */
 
-/* Only a lane that finds the list's word 0 tells the levels above: these are one word for 4,096
- * slabs, and a million frees that all tell it take turns. */
-WH_FN void wh_tessera2_add_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
+/* Adds slabs of one word of the list. Only a lane that finds that word 0 tells the levels above:
+ * these are one word for 4,096 slabs, and a million frees that all tell it take turns. */
+WH_FN void wh_tessera2_add_slabs_(wh_tessera2_core g, uint32_t c, uint32_t w, uint64_t slabs) {
     const wh_veb list = wh_tessera2_partial_list_(g, c);
-    const uint32_t item = slab;
-    if (wh_fetch_or_u64_relaxed(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
-        wh_veb_filled(list, item >> 6); /* P5 */
+    if (wh_fetch_or_u64_relaxed(wh_veb_word(list, w), slabs) == 0) {
+        wh_veb_filled(list, w); /* P5 */
     }
+}
+WH_FN void wh_tessera2_add_partial_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
+    wh_tessera2_add_slabs_(g, c, slab >> 6, (uint64_t)1 << (slab & 63));
 }
 
 /* I6, P9: whether a lane that has made slots of the slab free has to add it. */
@@ -130,22 +132,28 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
     uint32_t *state = wh_tessera2_state_at_(g, slab);
     uint64_t *words = wh_tessera2_words_of_(g, slab);
-    const uint64_t tag = wh_load_u64_acquire(wh_tessera2_tag_at_(g, slab));
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera2_tag_at_(g, slab));
     const uint32_t n = wh_tessera2_words_for(wh_tessera2_tag_slots(tag, g.chunk_log2));
     const uint32_t now = wh_fetch_add_u32_relaxed(state, 1) + 1;
     if (wh_tessera2_kind(tag) != WH_TESSERA2_SLAB || n < 2 || now != n) {
         return 0;
     }
     wh_tessera2_begin_take_(own);
-    const int all = wh_cas_u32_acq_rel(state, n, n + WH_TESSERA2_RETIRING) ==
-                    n; /* P1, P4: it is the caller's */
+    wh_fence(); /* P4 */
+    const int all =
+        wh_cas_u32_relaxed(state, n, n + WH_TESSERA2_RETIRING) == n; /* it is the caller's */
     if (all) {
+        uint64_t any = 0;
         WH_NO_UNROLL
-        for (uint32_t i = 0; i < n; i++) {
-            (void)wh_fetch_and_u64_acquire(&words[i], 0); /* P1 */
+        for (uint32_t i = 0; i < n; i += 4) { /* together, as each is a wait */
+            for (uint32_t k = 0; k < 4; k++) {
+                any |= wh_fetch_and_u64_relaxed(&words[i + k < n ? i + k : i], 0);
+            }
         }
+        wh_assert_internal(any != 0);
+        wh_fence(); /* P1 */
         wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
-        (void)wh_fetch_sub_u32_acq_rel(state, n + WH_TESSERA2_RETIRING);
+        (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA2_RETIRING);
         wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab, 1);
     }
     wh_tessera2_end_take_(own);
@@ -154,22 +162,20 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
 
 /* --- slots ---------------------------------------------------------------------------- */
 
-/* What follows a fetch_or of `bits` that returned `old`, of word i of a slab: whether freed_ has
- * something to do. */
-WH_FN int wh_tessera2_must_settle_(wh_tessera2_core g, uint32_t slab, uint64_t tag, uint32_t i,
-                                   uint64_t old, uint64_t bits) {
-    const uint64_t all = wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, g.chunk_log2), i);
-    return wh_tessera2_is_unlisted_(g, wh_tessera2_tag_class(tag), slab) ||
-           ((old | bits) & WH_TESSERA2_SLOT_BITS) == all;
+/* Whether a fetch_or of `bits` that returned `old`, of word i of a slab, made all its slots free.
+ */
+WH_FN int wh_tessera2_is_empty_(wh_tessera2_core g, uint64_t tag, uint32_t i, uint64_t old,
+                                uint64_t bits) {
+    return ((old | bits) & WH_TESSERA2_SLOT_BITS) ==
+           wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, g.chunk_log2), i);
 }
 
-/* The same: it goes back to the pool, or gets on its list. I5, I6 */
+/* What follows such a fetch_or: the slab goes back to the pool, or gets on its list. I5, I6 */
 WH_FN_LINKED_FREE(void, wh_tessera2_freed_,
                   (const wh_tessera2_core *g, uint32_t shard, uint32_t slab, uint64_t tag,
                    uint32_t i, uint64_t old, uint64_t bits)) {
-    const uint32_t slots = wh_tessera2_tag_slots(tag, g->chunk_log2);
-    if (((old | bits) & WH_TESSERA2_SLOT_BITS) == wh_tessera2_all_slots(slots, i)) {
-        if (slots > WH_TESSERA2_WORD_SLOTS) {
+    if (wh_tessera2_is_empty_(*g, tag, i, old, bits)) {
+        if (wh_tessera2_tag_slots(tag, g->chunk_log2) > WH_TESSERA2_WORD_SLOTS) {
             if (wh_tessera2_emptied_(g, shard, slab)) {
                 return;
             }
@@ -224,7 +230,7 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
                 return 0;
             }
         }
-        const uint64_t seen = WH_PLANT(tessera2_p1_take, wh_cas_u64_acq_rel,
+        const uint64_t seen = WH_PLANT(tessera2_p1_take, wh_cas_u64_acquire,
                                        wh_cas_u64_relaxed)(at, word, word & ~bits); /* P1, P7 */
         if (seen == word) {
             return bits;
@@ -237,34 +243,13 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
     return 0;
 }
 
-/* Tags of a slab of claimed chunks. */
-WH_FN void wh_tessera2_tag_slab_(wh_tessera2_core g, uint64_t tag, uint32_t slab) {
-    const uint32_t chunks = wh_tessera2_tag_chunks(tag);
-    WH_NO_UNROLL
-    for (uint32_t k = 0; k < chunks; k++) {
-        wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab + k), tag + k * WH_TESSERA2_NEXT_TAG);
-    }
-}
-
-/* Makes claimed chunks a slab with this tag, of class c, whose slots are free but for `taken` of
- * its first word. It goes on the partial list. */
-WH_FN void wh_tessera2_open_slab_(wh_tessera2_core g, uint64_t tag, uint32_t slab, uint64_t taken) {
-    const uint32_t slots = wh_tessera2_tag_slots(tag, g.chunk_log2), c = wh_tessera2_tag_class(tag);
-    const uint32_t n_words = wh_tessera2_words_for(slots);
-    uint64_t *words = wh_tessera2_words_of_(g, slab);
-    wh_tessera2_tag_slab_(g, tag, slab);
-    if (n_words > 1) { /* word 0 is in use; P7 */
-        (void)wh_fetch_add_u32_acq_rel(wh_tessera2_state_at_(g, slab), n_words - 1);
-    }
-    WH_NO_UNROLL
-    for (uint32_t i = 0; i < n_words; i++) {
-        const uint64_t free = wh_tessera2_all_slots(slots, i) & ~(i == 0 ? taken : 0);
-        WH_PLANT(tessera2_p7, wh_store_u64_release, wh_store_u64_relaxed)
-        (&words[i], wh_tessera2_word_of(c) | free); /* P7 */
-    }
-    if (n_words > 1 || taken != wh_tessera2_all_slots(slots, 0)) {
-        wh_tessera2_add_partial_(g, c, slab);
-    }
+/* Slots of word i of a slab that were a cursor's become free. In a take. */
+WH_FN void wh_tessera2_give_slots_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
+                                   uint64_t tag, uint32_t i, uint64_t bits) {
+    const uint64_t old =
+        wh_fetch_or_u64_acq_rel(wh_tessera2_words_of_(*ref, slab) + i,
+                                bits | wh_tessera2_word_of(wh_tessera2_tag_class(tag))); /* P1 */
+    wh_tessera2_freed_(ref, shard, slab, tag, i, old, bits);
 }
 
 /* Slots from `from` on of a slab of a cursor, which nobody has used, become free. All of them: the
@@ -274,7 +259,6 @@ WH_FN void wh_tessera2_give_rest_(const wh_tessera2_core *ref, uint32_t shard, u
     const wh_tessera2_core g = *ref;
     const uint64_t tag = wh_load_u64_relaxed(wh_tessera2_tag_at_(g, slab));
     const uint32_t slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
-    uint64_t *words = wh_tessera2_words_of_(g, slab);
     if (from == 0) {
         wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
         wh_tessera2_return_slab_(g, wh_tessera2_shard_at_(g, shard), wh_tessera2_tag_class(tag),
@@ -287,9 +271,7 @@ WH_FN void wh_tessera2_give_rest_(const wh_tessera2_core *ref, uint32_t shard, u
         if (i * WH_TESSERA2_WORD_SLOTS < from) {
             bits &= ~(uint64_t)0 << (from - i * WH_TESSERA2_WORD_SLOTS);
         }
-        const uint64_t old = wh_fetch_or_u64_acq_rel(
-            &words[i], bits | wh_tessera2_word_of(wh_tessera2_tag_class(tag))); /* P1 */
-        wh_tessera2_freed_(ref, shard, slab, tag, i, old, bits);
+        wh_tessera2_give_slots_(ref, shard, slab, tag, i, bits);
     }
 }
 

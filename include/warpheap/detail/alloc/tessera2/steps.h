@@ -14,14 +14,14 @@
  *         P2: what the old owner of a slot wrote happens before the new owner's use. Where one lane
  *         claims chunks, or takes a span from a cursor, and another one makes slots of them free
  *         for all, a sync of the two comes before
- * P4      takes is raised before the take's first atomic, which releases it, or depends on what the
- *         add returned; takes_done after
- *         its last one, release -> a search that saw the take's effect sees takes begun
- * P6      chunks are in the pool before the event that tells of it is counted: the insert is
- *         acquire, so the add comes after it. (Atomics that have returned are in the L2, where all
- *         look. PTX by itself would ask for an add that releases: under the simulated device's
- *         formal memory this pair does not hold.) A verdict that knows the event (runs.h X2) has
- *         searched with it, since it reads events first
+ * P4      takes is raised before the take's first atomic, which releases it or has a fence before
+ * it, or depends on what the add returned; takes_done after its last one, release -> a search that
+ * saw the take's effect sees takes begun. A refiller's takes_done may come before the span: who
+ * sees that sees a cursor under way, which is not settled (oom.h) P6      chunks are in the pool
+ * before the event that tells of it is counted: the insert is acquire, so the add comes after it.
+ * (Atomics that have returned are in the L2, where all look. PTX by itself would ask for an add
+ * that releases: under the simulated device's formal memory this pair does not hold.) A verdict
+ * that knows the event (runs.h X2) has searched with it, since it reads events first
  *
  * Check   tests/conform, tests/stress, wh_tessera2_check
  */
@@ -106,40 +106,36 @@ WH_HD uint64_t wh_tessera2_runs_of_(uint64_t bits, uint32_t n) {
     return bits;
 }
 
-/* The multiples of n among 64 bits, n a power of two. */
-WH_HD uint64_t wh_tessera2_multiples_(uint32_t n) {
-    wh_assert_internal(wh_is_pow2(n) && n <= 64);
-    uint64_t bits = 1;
-    WH_NO_UNROLL
-    for (uint32_t length = 32; length >= n; length >>= 1) {
-        bits |= bits << length;
-    }
-    return bits;
-}
-
 /* A claim of chunks in a row, in one word of the pool. n = 0: none. */
 typedef struct wh_tessera2_claim {
     uint32_t first, n;
 } wh_tessera2_claim;
 
-/* Of these chunks of word w of the pool, which the caller has claimed: as many in a row as there
- * are, `most` or half of that and so on, at least `least`, powers of two and aligned. The others go
- * back. */
+/* The longest run of ones among 64 bits of those of `most`, half of that, and so on down to `least`
+ * bits; powers of two. As a claim: n = 0 if there is none. */
+WH_HD wh_tessera2_claim wh_tessera2_longest_(uint64_t bits, uint32_t most, uint32_t least) {
+    wh_assert_internal(least != 0 && least <= most && wh_is_pow2(most));
+    wh_tessera2_claim claim;
+    claim.first = claim.n = 0;
+    WH_NO_UNROLL
+    for (uint32_t n = most; claim.n == 0 && n >= least; n >>= 1) {
+        const uint64_t starts = wh_tessera2_runs_of_(bits, n);
+        if (starts != 0) {
+            claim.first = wh_ctz64(starts);
+            claim.n = n;
+        }
+    }
+    return claim;
+}
+
+/* Of these chunks of word w of the pool, which the caller has claimed: the longest run (as above).
+ * The others go back. */
 WH_FN wh_tessera2_claim wh_tessera2_keep_(wh_tessera2_core g, uint32_t w, uint64_t bits,
                                           uint32_t most, uint32_t least) {
-    wh_assert_internal(least != 0 && least <= most);
-    wh_tessera2_claim claim;
-    uint32_t n = most;
-    uint64_t starts = 0;
-    claim.first = claim.n = 0;
-    for (; bits != 0 && n >= least; n >>= starts == 0) {
-        starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
-        if (starts != 0) {
-            claim.n = n;
-            claim.first = w << 6 | wh_ctz64(starts);
-            bits &= ~wh_tessera2_chunk_mask_(claim.first, n);
-            break;
-        }
+    wh_tessera2_claim claim = wh_tessera2_longest_(bits, most, least);
+    claim.first |= w << 6;
+    if (claim.n != 0) {
+        bits &= ~wh_tessera2_chunk_mask_(claim.first, claim.n);
     }
     if (bits != 0) {
         (void)wh_veb_insert_mask(wh_tessera2_pool_(g), w, bits);
@@ -148,41 +144,50 @@ WH_FN wh_tessera2_claim wh_tessera2_keep_(wh_tessera2_core g, uint32_t w, uint64
 }
 
 #define WH_TESSERA2_HOME_TRIES 4u
-#define WH_TESSERA2_SEEK_TRIES 12u
+#define WH_TESSERA2_SEEK_TRIES 6u
 
 /* Chunks for a shard at home: asks for `most` at the next place, an atomic, and gets what is free
- * there, another one. looks: or elsewhere in that word of the pool. Begins a take (P4), which the
- * caller ends. */
+ * there, another one: a multiple of `least`; both are powers of two. Where the place goes over the
+ * end of a word of the pool, the longer part. looks: or elsewhere in that word. takes: TAKE, which
+ * begins a take (P4) that the caller ends, or 0: in one. */
 WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_shard *own,
                                                 uint32_t shard, uint32_t most, uint32_t least,
-                                                int looks) {
+                                                int looks, uint64_t takes) {
     wh_tessera2_claim claim;
-    const uint32_t next =
-        wh_low_u32(wh_fetch_add_u64_relaxed(&own->takes, WH_TESSERA2_TAKE | most));
-    const uint32_t x = (next + most - 1) & ~(most - 1);
+    uint32_t x = wh_low_u32(wh_fetch_add_u64_relaxed(&own->takes, takes | most)), n = most;
+    const uint32_t rest = 64 - (x & 63);
     claim.first = claim.n = 0;
+    if (n > rest) {
+        x += rest >= n - rest ? 0 : rest;
+        n = rest >= n - rest ? rest : n - rest;
+    }
+    n &= ~(least - 1);
     if (x >= g.home_chunks) {
-        const uint64_t takes = wh_load_u64_relaxed(&own->takes); /* not that it overflows */
-        if (wh_low_u32(takes) > g.home_chunks) {
-            (void)wh_cas_u64_relaxed(&own->takes, takes, takes - wh_low_u32(takes) + g.home_chunks);
+        const uint64_t now = wh_load_u64_relaxed(&own->takes); /* not that it overflows */
+        if (wh_low_u32(now) > g.home_chunks) {
+            (void)wh_cas_u64_relaxed(&own->takes, now, now - wh_low_u32(now) + g.home_chunks);
         }
         return claim;
     }
+    if (n == 0) {
+        return claim;
+    }
     const uint32_t at = wh_tessera2_home(g, shard, x);
-    uint64_t mask = wh_tessera2_chunk_mask_(at, most);
+    uint64_t mask = wh_tessera2_chunk_mask_(at, n);
     uint64_t *word = wh_veb_word(wh_tessera2_pool_(g), at >> 6);
     if (looks) {
         const uint64_t bits = wh_load_u64_relaxed(word);
         if ((bits & mask) != mask) {
-            uint64_t starts = 0;
-            uint32_t n = most;
-            for (; starts == 0 && n >= least; n >>= starts == 0) {
-                starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
-            }
-            if (starts == 0) {
+            claim = wh_tessera2_longest_(bits, most, least);
+            if (claim.n == 0) { /* on to the next word */
+                const uint64_t now = wh_load_u64_relaxed(&own->takes);
+                if (wh_low_u32(now) >> 6 == x >> 6) {
+                    (void)wh_cas_u64_relaxed(&own->takes, now,
+                                             now - wh_low_u32(now) + (((x >> 6) + 1) << 6));
+                }
                 return claim;
             }
-            mask = wh_tessera2_chunk_mask_(wh_ctz64(starts), n);
+            mask = wh_tessera2_chunk_mask_(claim.first, claim.n);
         }
     }
     /* P3, P4. The summary above a word that this empties stays: a search clears it. */
@@ -197,15 +202,14 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_
     return wh_tessera2_keep_(g, at >> 6, got, most, least);
 }
 
-/* Chunks where the pool has some, from the front on. In a take. */
-WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint32_t shard,
+/* Chunks where the pool has some, from a random place on: many do this at a time. In a take. */
+WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint32_t seed,
                                                uint32_t most, uint32_t least) {
     const wh_tessera2_core g = *ref;
     const wh_veb pool = wh_tessera2_pool_(g);
     wh_tessera2_claim claim;
     claim.first = claim.n = 0;
-    uint64_t from = g.begin + ((uint64_t)shard << 6);
-    from = from < g.n_chunks ? from : 0;
+    uint64_t from = wh_high_u32(wh_mul_wide_u32(seed, g.n_chunks));
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA2_SEEK_TRIES && claim.n == 0; tries++) {
         const uint64_t found = wh_veb_successor(pool, from);
@@ -219,19 +223,11 @@ WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint
         }
         const uint32_t w = (uint32_t)(found >> 6);
         uint64_t bits = wh_load_u64_relaxed(wh_veb_word(pool, w));
-        uint64_t starts = 0;
-        uint32_t n = most;
         const uint32_t fewest = tries < WH_TESSERA2_SEEK_TRIES / 2 ? least : 1;
-        for (; n >= fewest; n >>= 1) {
-            starts = wh_tessera2_runs_of_(bits, n) & wh_tessera2_multiples_(n);
-            if (starts != 0) {
-                break;
-            }
-        }
-        if (starts != 0) {
-            const uint32_t chunk = w << 6 | wh_ctz64(starts);
-            bits = wh_veb_claim_mask(pool, w, wh_tessera2_chunk_mask_(chunk, n)); /* P3, P4 */
-            claim = wh_tessera2_keep_(g, w, bits, n, fewest);
+        const wh_tessera2_claim run = wh_tessera2_longest_(bits, most, fewest);
+        if (run.n != 0) {
+            bits = wh_veb_claim_mask(pool, w, wh_tessera2_chunk_mask_(w << 6 | run.first, run.n));
+            claim = wh_tessera2_keep_(g, w, bits, run.n, fewest); /* P3, P4 */
         }
         from = (found | 63) + 1 < g.n_chunks ? (found | 63) + 1 : 0;
     }

@@ -139,6 +139,10 @@ WH_HD int wh_tessera2_passes_end(uint64_t span, uint32_t n) {
     return wh_tessera2_is_open(span) &&
            wh_tessera2_span_position(span) + n > wh_tessera2_span_slots(span);
 }
+/* A span that is not open, without what others may have added to it. */
+WH_HD uint64_t wh_tessera2_no_slots(uint64_t span) {
+    return wh_tessera2_is_closed(span) ? WH_TESSERA2_CLOSED : WH_TESSERA2_UNDER_WAY;
+}
 /* Whether nobody refills the cursor, and it has no slots. */
 WH_HD int wh_tessera2_is_settled(uint64_t span) {
     return wh_tessera2_is_closed(span) ||

@@ -94,7 +94,8 @@ WH_FN void *wh_tessera2_warp_slab_(wh_tessera2_ref h, uint32_t shard, uint32_t c
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < WH_TESSERA2_WARP_TRIES && claim.n == 0; tries++) {
             wh_tessera2_shard *home = wh_tessera2_nth_shard_(h.shards, shard);
-            claim = wh_tessera2_claim_home_(h.core, home, shard, cls.chunks, cls.chunks, 0);
+            claim = wh_tessera2_claim_home_(h.core, home, shard, cls.chunks, cls.chunks, 0,
+                                            WH_TESSERA2_TAKE);
             if (claim.n != 0) {
                 wh_add_u32_relaxed(&home->takes_done, 1); /* nothing has become available */
             } else {
@@ -141,20 +142,27 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
     } else {
         if (is_slot && wh_group_leads(group)) {
             v = wh_load_u64_relaxed(at);
-            v = wh_tessera2_is_open(v) ? WH_PLANT(tessera2_p2_claim, wh_fetch_add_u64_acquire,
-                                                  wh_fetch_add_u64_relaxed)(
-                                             at, group.n * WH_TESSERA2_POSITION) /* P2, I1 */
-                                       : WH_TESSERA2_CLOSED;
-            refills = wh_tessera2_passes_end(v, group.n);
+            if (wh_tessera2_is_open(v)) {
+                v = WH_PLANT(tessera2_p2_claim, wh_fetch_add_u64_acquire,
+                             wh_fetch_add_u64_relaxed)(at, group.n * WH_TESSERA2_POSITION);
+                refills = wh_tessera2_passes_end(v, group.n); /* P2, I1 */
+            } else {                                          /* a full span, or CLOSED */
+                v = wh_tessera2_no_slots(v);
+            }
         }
-        p = wh_tessera2_nth_(h.base, h.chunk_log2, cls,
-                             together ? wh_shfl_u64(mask, v, group.leader) : v, group.rank);
+        if (together) {
+            v = wh_shfl_u64(mask, v, group.leader);
+            WH_PLANT(tessera2_p2_lanes, wh_syncwarp(mask), (void)0); /* P2 */
+        }
+        if (is_slot) {
+            p = wh_tessera2_nth_(h.base, h.chunk_log2, cls, v, group.rank);
+        }
     }
     if (WH_TESSERA2_SOME(mask, p == NULL || h.tracks)) { /* n = 0, too, which is seldom */
         p = wh_tessera2_more_(wh_tessera2_core_of_(h), mask, group.lanes, shard, n, v, refills, p);
     }
-    if (mask != 0) { /* P2 reaches the lanes that did not make the atomic themselves */
-        WH_PLANT(tessera2_p2_lanes, wh_syncwarp(mask), (void)0);
+    if (mask != 0) { /* what lanes did for others */
+        wh_syncwarp(mask);
     }
     return p;
 }
@@ -273,12 +281,14 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
                         (uint64_t)wh_popc64(bits & ~old) *
                             h.classes[wh_tessera2_tag_class(tag_again)].slot_size);
                 }
-                if (wh_tessera2_must_settle_(h.core, slab, tag_again, i, old, bits)) {
+                const uint32_t c = wh_tessera2_tag_class(tag_again);
+                if (wh_tessera2_is_empty_(h.core, tag_again, i, old, bits)) {
                     wh_tessera2_freed_(wh_tessera2_core_of_(h), shard, slab, tag_again, i, old,
                                        bits);
+                } else if (wh_tessera2_is_unlisted_(h.core, c, slab)) {
+                    wh_tessera2_add_partial_(h.core, c, slab);
                 }
-                wh_tessera2_hint_(&own->cursors[wh_tessera2_tag_class(tag_again)],
-                                  word * 0x9e3779b9u >> 16, slab, i);
+                wh_tessera2_hint_(&own->cursors[c], word * 0x9e3779b9u, slab, i);
             }
         }
     } else if (p != NULL) {
