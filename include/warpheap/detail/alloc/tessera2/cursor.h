@@ -86,8 +86,8 @@ WH_FN void wh_tessera2_hint_(wh_tessera2_cursor *cursor, uint32_t seed, uint32_t
                          1 + (slab << 5 | i));
 }
 
-#define WH_TESSERA2_SAMPLE 8u /* hints that a refiller follows */
-#define WH_TESSERA2_ENOUGH 6u /* of them that must have free slots, for the cursor to close */
+#define WH_TESSERA2_SAMPLE 4u /* hints that a refiller follows */
+#define WH_TESSERA2_ENOUGH 3u /* of them that must have free slots, for the cursor to close */
 
 /* Whether the class has many free slots in partial slabs, as far as the cursor's hints tell. */
 WH_FN int wh_tessera2_has_many_(wh_tessera2_core g, wh_tessera2_cursor *cursor, uint32_t c,
@@ -170,17 +170,6 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_partial_(const wh_tessera2_core *ref, u
 
 /* --- fresh slots ----------------------------------------------------------------------------- */
 
-/* Bits n apart, of 64; n is a power of two. */
-WH_HD uint64_t wh_tessera2_multiples_(uint32_t n) {
-    wh_assert_internal(wh_is_pow2(n) && n <= 64);
-    uint64_t bits = 1;
-    WH_NO_UNROLL
-    for (uint32_t length = 32; length >= n; length >>= 1) {
-        bits |= bits << length;
-    }
-    return bits;
-}
-
 /* Puts the slabs of a span on the list of their class, so that frees find them there. */
 WH_FN void wh_tessera2_list_span_(wh_tessera2_core g, uint32_t c, wh_tessera2_class cls,
                                   uint64_t span) {
@@ -209,15 +198,14 @@ WH_FN void wh_tessera2_format_(wh_tessera2_core g, uint64_t tag, uint64_t span, 
     const uint32_t slabs = wh_tessera2_divide(wh_tessera2_span_slots(span), by_slots);
     const uint32_t chunks = slabs == 0 ? of_slab : slabs * of_slab;
     uint64_t *tags = wh_tessera2_tag_at_(g, first);
-    uint32_t at = rank % of_slab; /* number of the chunk in its slab */
+    wh_assert_internal(slabs < 2 || wh_is_pow2(of_slab));
     WH_NO_UNROLL
     for (uint32_t k = rank; k < chunks; k += n) {
+        const uint32_t at = slabs < 2 ? k : k & (of_slab - 1); /* number of the chunk in its slab */
         wh_store_u64_relaxed(&tags[k], tag + at * WH_TESSERA2_NEXT_TAG);
         if (at == 0) { /* it may be GONE */
             wh_store_u64_relaxed(wh_tessera2_words_of_(g, first + k), 0);
         }
-        at += n;
-        at -= at >= of_slab ? at / of_slab * of_slab : 0;
     }
 }
 
@@ -260,8 +248,8 @@ WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cl
 
 /* Chunks for a span of class c. In a take. */
 WH_FN_SLOW wh_tessera2_claim wh_tessera2_claim_span_(const wh_tessera2_core *g, uint32_t shard,
-                                                     uint32_t c, uint32_t last, uint32_t home_left,
-                                                     uint32_t seed) {
+                                                     uint32_t c, uint32_t last,
+                                                     uint32_t home_left) {
     const wh_tessera2_core core = *g;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
@@ -276,7 +264,7 @@ WH_FN_SLOW wh_tessera2_claim wh_tessera2_claim_span_(const wh_tessera2_core *g, 
          tries++) {
         claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, 1, 0);
     }
-    return claim.n != 0 ? claim : wh_tessera2_seek_(g, seed, most, cls.chunks);
+    return claim.n != 0 ? claim : wh_tessera2_seek_(g, shard, most, cls.chunks);
 }
 
 /* --- the refiller's step, and a look at the cursor ---------------------------------------------
@@ -311,15 +299,18 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
         return wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
     }
     wh_tessera2_begin_take_(own);
-    const wh_tessera2_claim claim = wh_tessera2_claim_span_(g, shard, c, last, home_left, seed);
+    const wh_tessera2_claim claim = wh_tessera2_claim_span_(g, shard, c, last, home_left);
     if (claim.n == 0) {
         wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
         wh_tessera2_end_take_(own);
         return wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_NONE);
     }
-    const uint32_t slots = claim.n >= cls.chunks /* mostly whole slabs */
-                               ? claim.n / cls.chunks * cls.slots
-                               : (claim.n << core.chunk_log2) / cls.slot_size;
+    uint32_t slots = cls.slots; /* of a slab of a large class; others' slabs are powers of two */
+    if (claim.n < cls.chunks) { /* a smaller slab than is usual */
+        slots = (claim.n << core.chunk_log2) / cls.slot_size;
+    } else if (c < core.n_small) {
+        slots *= claim.n >> wh_log2_floor(cls.chunks);
+    }
     return wh_tessera2_make_grant_(wh_tessera2_span(claim.first, slots, 0), WH_TESSERA2_PUBLISH);
 }
 

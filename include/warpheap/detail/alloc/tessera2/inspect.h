@@ -56,21 +56,53 @@ WH_FN void wh_tessera2_init_first_(wh_tessera2_core g, uint32_t chunk) {
     }
 }
 
-/* Those of the 64 chunks of such a word of the pool that are in no first span. */
-WH_FN uint64_t wh_tessera2_init_gaps_(wh_tessera2_core g, uint32_t word) {
+/* Word w of the pool, and of the lists, where first spans lie: chunks that are in none of them; and
+ * their slabs, since frees look for these on the lists. */
+WH_FN void wh_tessera2_init_word_(wh_tessera2_core g, uint32_t w) {
     uint64_t taken = 0;
     uint32_t end = 0;
-    for (uint32_t c = 0; c < g.n_small; c++) {
-        const wh_tessera2_class cls = wh_tessera2_make_class(c, g.chunk_log2, g.max_slab_log2);
-        const wh_tessera2_first first = wh_tessera2_make_first(g, cls, end);
-        end = wh_tessera2_first_end(g, first);
-        const uint32_t from = first.chunk > word * 64 ? first.chunk - word * 64 : 0;
-        const uint32_t to = end > word * 64 ? end - word * 64 : 0;
-        if (from < 64 && from < to) {
-            taken |= wh_tessera2_chunk_mask_(from, (to < 64 ? to : 64) - from);
+    for (uint32_t c = 0; c < wh_tessera2_n_classes(g); c++) {
+        uint64_t slabs = 0;
+        if (c < g.n_small) {
+            const wh_tessera2_class cls = wh_tessera2_make_class(c, g.chunk_log2, g.max_slab_log2);
+            const wh_tessera2_first first = wh_tessera2_make_first(g, cls, end);
+            end = wh_tessera2_first_end(g, first);
+            const uint32_t from = first.chunk > w * 64 ? first.chunk - w * 64 : 0;
+            const uint32_t to = end > w * 64 ? end - w * 64 : 0;
+            if (from < 64 && from < to) {
+                const uint64_t its = wh_tessera2_chunk_mask_(from, (to < 64 ? to : 64) - from);
+                taken |= its;
+                slabs = its & wh_tessera2_multiples_(cls.chunks);
+            }
         }
+        g.partial_lists[(uint64_t)c * g.list_words + w] = slabs;
     }
-    return ~taken;
+    *wh_veb_word(wh_tessera2_pool_(g), w) = ~taken;
+}
+
+/* The levels of the list of class c above its words. */
+WH_FN void wh_tessera2_init_levels_(wh_tessera2_core g, uint32_t c) {
+    wh_tessera2_first first;
+    uint32_t end = 0;
+    first.chunk = first.chunks = 0;
+    for (uint32_t k = 0; k <= c && c < g.n_small; k++) {
+        first = wh_tessera2_make_first(g, wh_tessera2_make_class(k, g.chunk_log2, g.max_slab_log2),
+                                       end);
+        end = wh_tessera2_first_end(g, first);
+    }
+    uint32_t size = (g.n_chunks + 63) >> 6, base = 0;
+    uint32_t from = first.chunk >> 6, to = first.chunks != 0 ? ((end - 1) >> 6) + 1 : from;
+    while (size > 1) { /* of the level below, words [from, to) have members */
+        base += size;
+        size = (size + 63) >> 6;
+        for (uint32_t w = 0; w < size; w++) {
+            const uint64_t above = from > w * 64 ? wh_ones_from_u64(from - w * 64) : ~(uint64_t)0;
+            const uint64_t below = to > w * 64 ? ~wh_ones_from_u64(to - w * 64) : 0;
+            g.partial_lists[(uint64_t)c * g.list_words + base + w] = from < to ? above & below : 0;
+        }
+        to = from < to ? ((to - 1) >> 6) + 1 : from >> 6;
+        from >>= 6;
+    }
 }
 
 /* What word k of a shard is at first: 0, or the span of a cursor. */
@@ -110,14 +142,24 @@ WH_FN void wh_tessera2_init(wh_tessera2_ref h, uint64_t i, uint64_t n) {
         }
         *wh_tessera2_state_at_(g, (uint32_t)k) = 0;
     }
+    const uint32_t first_words = g.begin >> 6;
     for (uint64_t k = i; k < pool; k += n) {
-        /* Above the first spans the summaries say more than there is: searches see to it. */
-        const uint64_t word = k < g.begin >> 6 ? wh_tessera2_init_gaps_(g, (uint32_t)k)
-                                               : wh_veb_initial_word(g.n_chunks, k, 1);
-        *wh_veb_word(wh_tessera2_pool_(g), k) = word;
+        if (k < first_words) {
+            wh_tessera2_init_word_(g, (uint32_t)k);
+        } else { /* above the first spans the summaries say more than there is: searches see to it
+                  */
+            *wh_veb_word(wh_tessera2_pool_(g), k) = wh_veb_initial_word(g.n_chunks, k, 1);
+        }
     }
+    const uint32_t words = (g.n_chunks + 63) >> 6;
     for (uint64_t k = i; k < (uint64_t)wh_tessera2_n_classes(g) * g.list_words; k += n) {
-        g.partial_lists[k] = 0;
+        const uint32_t w = (uint32_t)(k % g.list_words);
+        if (w >= first_words && w < words) {
+            g.partial_lists[k] = 0;
+        }
+    }
+    for (uint64_t k = i; k < wh_tessera2_n_classes(g); k += n) {
+        wh_tessera2_init_levels_(g, (uint32_t)k);
     }
     for (uint64_t k = i; k < (uint64_t)g.n_chunks * g.words_of_chunk; k += n) {
         h.words[k] = 0;

@@ -94,12 +94,9 @@ WH_FN void wh_tessera2_remove_partial_(wh_tessera2_core g, wh_tessera2_shard *ow
  * free that adds it late does not bring it back there: then a search removes it. */
 WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, uint32_t c,
                                     uint32_t slab, uint32_t chunks) {
-    const wh_veb list = wh_tessera2_partial_list_(g, c);
-    const uint64_t bit = (uint64_t)1 << (slab & 63);
-    uint64_t *at = wh_veb_word(list, slab >> 6);
-    if ((wh_load_u64_relaxed(at) & bit) != 0 && wh_fetch_and_u64_relaxed(at, ~bit) == bit) {
-        wh_veb_emptied(list, slab >> 6);
-    }
+    /* The levels above stay as they are: a search clears them. */
+    (void)wh_fetch_and_u64_relaxed(wh_veb_word(wh_tessera2_partial_list_(g, c), slab >> 6),
+                                   ~((uint64_t)1 << (slab & 63)));
     if ((slab & 63) + chunks <= 64) {
         wh_tessera2_put_chunks_(g, own, slab, chunks);
     } else { /* of a large class */

@@ -47,36 +47,40 @@ WH_FN_SLOW void *wh_tessera2_own_slab_(const wh_tessera2_core *ref, uint32_t sha
     wh_tessera2_claim claim;
     claim.first = claim.n = 0;
     if (lane == 0) {
-        WH_NO_UNROLL
-        for (uint32_t tries = 0; tries < 2 && claim.n == 0; tries++) {
-            claim = wh_tessera2_claim_home_(g, own, shard, cls.chunks, cls.chunks, 0,
-                                            tries == 0 ? WH_TESSERA2_TAKE : 0);
-        }
+        claim = wh_tessera2_claim_home_(g, own, shard, cls.chunks, cls.chunks, 0, WH_TESSERA2_TAKE);
     }
     const uint32_t first = wh_shfl_u32(WH_FULL_WARP, claim.first, 0);
     const int got = wh_shfl_u32(WH_FULL_WARP, claim.n, 0) != 0;
-    if (got) {
-        WH_NO_UNROLL
-        for (uint32_t k = lane; k < cls.chunks; k += WH_WARP_SIZE) {
-            wh_store_u64_relaxed(wh_tessera2_tag_at_(g, first + k), tag + k * WH_TESSERA2_NEXT_TAG);
-        }
+    WH_NO_UNROLL
+    for (uint32_t k = lane; got && k < cls.chunks; k += WH_WARP_SIZE) {
+        wh_store_u64_relaxed(wh_tessera2_tag_at_(g, first + k), tag + k * WH_TESSERA2_NEXT_TAG);
     }
     wh_syncwarp(WH_FULL_WARP); /* P7 */
-    if (lane == 0) {
-        const uint64_t rest =
-            wh_tessera2_all_slots(cls.slots, 0) & ~(((uint64_t)1 << WH_WARP_SIZE) - 1);
-        if (got) {
-            WH_PLANT(tessera2_p7, wh_store_u64_release, wh_store_u64_relaxed)
-            (wh_tessera2_words_of_(g, first), rest == 0 ? 0 : wh_tessera2_word_of(c) | rest);
+    if (lane == 0 && got) {
+        const uint32_t n_words = wh_tessera2_words_for(cls.slots);
+        uint64_t *words = wh_tessera2_words_of_(g, first);
+        if (n_words > 1) { /* all but word 0 are all free: I5 */
+            wh_add_u32_relaxed(wh_tessera2_state_at_(g, first), n_words - 1);
         }
-        if (got && rest != 0) {
+        wh_fence(); /* P7 */
+        WH_NO_UNROLL
+        for (uint32_t i = 0; i < n_words; i++) {
+            const uint64_t rest = wh_tessera2_all_slots(cls.slots, i) &
+                                  (i == 0 ? wh_ones_from_u64(WH_WARP_SIZE) : ~(uint64_t)0);
+            wh_store_u64_relaxed(&words[i], rest == 0 ? 0 : wh_tessera2_word_of(c) | rest);
+        }
+        if (cls.slots > WH_WARP_SIZE) {
             wh_tessera2_add_partial_(g, c, first);
         }
+    }
+    if (lane == 0) {
         wh_add_u32_release(&own->takes_done, 1);
     }
     return !got ? NULL
                 : g.base + ((uint64_t)first << g.chunk_log2) + wh_mul_wide_u32(lane, cls.slot_size);
 }
+
+#define WH_TESSERA2_OWN_SLOTS 64u /* of a slab that a full warp gets, at most */
 
 /* A step of a lane for n lanes. last: slots of the span that its cursor used up. */
 WH_FN wh_tessera2_grant wh_tessera2_step_(const wh_tessera2_core *g, uint32_t shard, uint32_t c,
@@ -109,7 +113,9 @@ WH_FN void *wh_tessera2_climb_(const wh_tessera2_core *g, wh_mask mask, wh_mask 
         const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : lane;
         const int leads = need && lane == leader;
         wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, rung);
-        if (leads && rung <= WH_TESSERA2_REFILL) {
+        /* Refillers first: others wait for them. */
+        const int refills_some = WH_TESSERA2_SOME(mask, leads && rung == WH_TESSERA2_REFILL);
+        if (leads && (rung == WH_TESSERA2_REFILL || (rung < WH_TESSERA2_REFILL && !refills_some))) {
             grant = wh_tessera2_step_(g, shard, c, wh_popc32(needy), rung, last, seed);
         }
         const int publishes = grant.next == WH_TESSERA2_PUBLISH;
@@ -157,9 +163,10 @@ WH_FN void *wh_tessera2_climb_(const wh_tessera2_core *g, wh_mask mask, wh_mask 
             need = 0;
         }
         /* Who waits sleeps: lanes that look again and again are in the way of who refills. */
-        const int waits = grant.span == WH_TESSERA2_CLOSED && rung != WH_TESSERA2_REFILL;
+        const int waits =
+            grant.span == WH_TESSERA2_CLOSED && rung != WH_TESSERA2_REFILL && !refills_some;
         if (mask != 0 ? wh_all(mask, waits || !need) && wh_any(mask, need) : waits && need) {
-            wh_backoff(attempt < 2 ? attempt + 3 : 5);
+            wh_backoff(6);
         }
     }
 }
@@ -168,8 +175,7 @@ WH_FN_SLOW void *wh_tessera2_climb_warp_(const wh_tessera2_core *g, wh_mask lane
                                          uint32_t c, uint64_t v, int refills, void *p) {
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
     if (wh_all(WH_FULL_WARP, p == NULL && lanes == WH_FULL_WARP && !refills && c < g->n_small &&
-                                 cls.slots >= WH_WARP_SIZE &&
-                                 cls.slots <= WH_TESSERA2_WORD_SLOTS)) {
+                                 cls.slots >= WH_WARP_SIZE && cls.slots <= WH_TESSERA2_OWN_SLOTS)) {
         p = wh_tessera2_own_slab_(g, shard, c, cls);
     }
     return wh_tessera2_climb_(

@@ -111,6 +111,17 @@ typedef struct wh_tessera2_claim {
     uint32_t first, n;
 } wh_tessera2_claim;
 
+/* Bits n apart, of 64; n is a power of two. */
+WH_HD uint64_t wh_tessera2_multiples_(uint32_t n) {
+    wh_assert_internal(wh_is_pow2(n) && n <= 64);
+    uint64_t bits = 1;
+    WH_NO_UNROLL
+    for (uint32_t length = 32; length >= n; length >>= 1) {
+        bits |= bits << length;
+    }
+    return bits;
+}
+
 /* The longest run of ones among 64 bits of those of `most`, half of that, and so on down to `least`
  * bits; powers of two. As a claim: n = 0 if there is none. */
 WH_HD wh_tessera2_claim wh_tessera2_longest_(uint64_t bits, uint32_t most, uint32_t least) {
@@ -157,7 +168,9 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_
     uint32_t x = wh_low_u32(wh_fetch_add_u64_relaxed(&own->takes, takes | most)), n = most;
     const uint32_t rest = 64 - (x & 63);
     claim.first = claim.n = 0;
-    if (n > rest) {
+    if (most == least) { /* claims of one size, as mostly: none goes over the end of a word */
+        x = (x + most - 1) & ~(most - 1);
+    } else if (n > rest) {
         x += rest >= n - rest ? 0 : rest;
         n = rest >= n - rest ? rest : n - rest;
     }
@@ -202,14 +215,15 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_
     return wh_tessera2_keep_(g, at >> 6, got, most, least);
 }
 
-/* Chunks where the pool has some, from a random place on: many do this at a time. In a take. */
-WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint32_t seed,
+/* Chunks where the pool has some, from the front on. In a take. */
+WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint32_t shard,
                                                uint32_t most, uint32_t least) {
     const wh_tessera2_core g = *ref;
     const wh_veb pool = wh_tessera2_pool_(g);
     wh_tessera2_claim claim;
     claim.first = claim.n = 0;
-    uint64_t from = wh_high_u32(wh_mul_wide_u32(seed, g.n_chunks));
+    uint64_t from = g.begin + ((uint64_t)shard << 6);
+    from = from < g.n_chunks ? from : 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA2_SEEK_TRIES && claim.n == 0; tries++) {
         const uint64_t found = wh_veb_successor(pool, from);
