@@ -1,7 +1,7 @@
 /* alloc/tessera2/cursor.h: from the pool and the partial slabs to a cursor, and back: who refills
  * it, and what closes it. This file may change: it is no part of the API.
  *
- * span    an add, acquire, takes slots. The refiller: store, behind a fence. A lane that closes the
+ * span    an add, acquire, takes slots. The refiller: store release. A lane that closes the
  *         cursor: cas acq_rel, if it has slots. A lane that finds it closed: cas, relaxed, to
  *         UNDER_WAY
  * hints   stores, relaxed
@@ -12,7 +12,7 @@
  *         more than a 32nd of the shard's home chunks that are left, but for one slab. Its first
  *         span is layout.h's
  *
- * P2      refiller: tags and words of a span, then a fence, then its store -> the add that takes
+ * P2      refiller: tags and words of a span, then its store, release -> the add that takes
  *         slots of it, acquire; other lanes by a sync behind that
  *
  * Progress  lanes wait for a refiller: for its claim of chunks, of bounded length, and for a search
@@ -50,6 +50,14 @@ WH_FN wh_tessera2_grant wh_tessera2_make_grant_(uint64_t span, uint32_t next) {
     return grant;
 }
 
+/* What a group of lanes asks for: n slots of class c, and how far it is. */
+typedef struct wh_tessera2_ask {
+    uint32_t shard, c, n;
+    uint32_t rung; /* WH_TESSERA2_LOOK and so on */
+    uint32_t last; /* slots of the span that it used up; 0: none, as the cursor was closed */
+    uint32_t seed;
+} wh_tessera2_ask;
+
 /* Address of slot `position` of a span. */
 WH_FN void *wh_tessera2_slot_(unsigned char *base, uint32_t chunk_log2, wh_tessera2_class cls,
                               uint32_t first, uint32_t position) {
@@ -67,15 +75,18 @@ WH_FN void *wh_tessera2_nth_(unsigned char *base, uint32_t chunk_log2, wh_tesser
                : NULL;
 }
 
-/* The same of a grant of bits. */
-WH_FN void *wh_tessera2_nth_bit_(unsigned char *base, uint32_t chunk_log2, wh_tessera2_class cls,
+/* The same of a grant. */
+WH_FN void *wh_tessera2_granted_(const wh_tessera2_core *g, wh_tessera2_class cls,
                                  wh_tessera2_grant grant, uint32_t rank) {
+    if (grant.bits == 0) {
+        return wh_tessera2_nth_(g->base, g->chunk_log2, cls, grant.span, rank);
+    }
     if (rank >= wh_popc64(grant.bits)) {
         return NULL;
     }
     const uint32_t slot =
         (wh_low_u32(grant.span) & 31) * WH_TESSERA2_WORD_SLOTS + wh_select64(grant.bits, rank);
-    return base + ((grant.span >> 5) << chunk_log2) + wh_mul_wide_u32(slot, cls.slot_size);
+    return g->base + ((grant.span >> 5) << g->chunk_log2) + wh_mul_wide_u32(slot, cls.slot_size);
 }
 
 /* --- slots of partial slabs ------------------------------------------------------------------ */
@@ -115,9 +126,10 @@ WH_FN int wh_tessera2_has_many_(wh_tessera2_core g, wh_tessera2_cursor *cursor, 
 
 /* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead, or
  * else the list of its class. */
-WH_FN_SLOW wh_tessera2_grant wh_tessera2_partial_(const wh_tessera2_core *ref, uint32_t shard,
-                                                  uint32_t c, uint32_t n, uint32_t seed) {
+WH_FN_SLOW wh_tessera2_grant wh_tessera2_partial_(const wh_tessera2_core *ref,
+                                                  wh_tessera2_ask ask) {
     const wh_tessera2_core g = *ref;
+    const uint32_t shard = ask.shard, c = ask.c, n = ask.n, seed = ask.seed;
     const wh_veb list = wh_tessera2_partial_list_(g, c);
     const uint32_t slots = wh_tessera2_header_of_(ref)->classes[c].slots;
     const uint32_t n_words = wh_tessera2_words_for(slots);
@@ -262,7 +274,7 @@ WH_FN_SLOW wh_tessera2_claim wh_tessera2_claim_span_(const wh_tessera2_core *g, 
     WH_NO_UNROLL
     for (uint32_t tries = 0; home_left != 0 && claim.n == 0 && tries < WH_TESSERA2_HOME_TRIES;
          tries++) {
-        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, 1, 0);
+        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, 0);
     }
     return claim.n != 0 ? claim : wh_tessera2_seek_(g, shard, most, cls.chunks);
 }
@@ -275,18 +287,17 @@ WH_FN_SLOW wh_tessera2_claim wh_tessera2_claim_span_(const wh_tessera2_core *g, 
  * cursor that is being refilled. */
 WH_FN uint32_t wh_tessera2_publish_(wh_tessera2_shard *own, uint32_t c, uint64_t span, uint32_t n) {
     const int over = n > wh_tessera2_span_slots(span);
-    WH_PLANT(tessera2_p2_publish, wh_fence(), (void)0); /* P2, P4; of gathered slots, too: P1 */
-    wh_store_u64_relaxed(&own->cursors[c].span,
-                         over ? WH_TESSERA2_UNDER_WAY : span + n * WH_TESSERA2_POSITION);
+    WH_PLANT(tessera2_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
+    (&own->cursors[c].span,
+     over ? WH_TESSERA2_UNDER_WAY : span + n * WH_TESSERA2_POSITION); /* P2, P4 */
     wh_add_u32_relaxed(&own->takes_done, 1);
     return over ? WH_TESSERA2_REFILL : WH_TESSERA2_LOOK;
 }
 
 /* The refiller's step (C1): chunks from the pool, which are to be formatted and published. Or the
- * cursor closes: if its class has many slots in partial slabs, or there are no chunks. last: slots
- * of the span that was used up; 0: the cursor was closed. */
-WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint32_t shard,
-                                                 uint32_t c, uint32_t last, uint32_t seed) {
+ * cursor closes: if its class has many slots in partial slabs, or there are no chunks. */
+WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, wh_tessera2_ask ask) {
+    const uint32_t shard = ask.shard, c = ask.c;
     const wh_tessera2_core core = *g;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
     wh_tessera2_cursor *cursor = &own->cursors[c];
@@ -294,12 +305,12 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
     const int any_chunks = wh_tessera2_any_chunks_(core);
     const uint32_t home_left = wh_tessera2_home_left_(core, own);
     if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0 || /* oom.h */
-        !any_chunks || (last != 0 && wh_tessera2_has_many_(core, cursor, c, seed))) {
+        !any_chunks || (ask.last != 0 && wh_tessera2_has_many_(core, cursor, c, ask.seed))) {
         wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
         return wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
     }
     wh_tessera2_begin_take_(own);
-    const wh_tessera2_claim claim = wh_tessera2_claim_span_(g, shard, c, last, home_left);
+    const wh_tessera2_claim claim = wh_tessera2_claim_span_(g, shard, c, ask.last, home_left);
     if (claim.n == 0) {
         wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
         wh_tessera2_end_take_(own);
@@ -317,18 +328,17 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, uint
 /* Slots of the cursor for a group of n; if it is closed, of partial slabs. Where there are none,
  * the group refills it (C1): but not while the heap seems empty, or others search for all, who wait
  * for takes to end. */
-WH_FN_SLOW wh_tessera2_grant wh_tessera2_look_(const wh_tessera2_core *g, uint32_t shard,
-                                               uint32_t c, uint32_t n, uint32_t rung,
-                                               uint32_t seed) {
-    uint64_t *at = &wh_tessera2_cursor_at_(*g, shard, c)->span;
+WH_FN_SLOW wh_tessera2_grant wh_tessera2_look_(const wh_tessera2_core *g, wh_tessera2_ask ask) {
+    uint64_t *at = &wh_tessera2_cursor_at_(*g, ask.shard, ask.c)->span;
     const uint64_t span =
-        rung == WH_TESSERA2_PARTIAL ? WH_TESSERA2_CLOSED : wh_load_u64_relaxed(at);
+        ask.rung == WH_TESSERA2_PARTIAL ? WH_TESSERA2_CLOSED : wh_load_u64_relaxed(at);
     wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
     if (wh_tessera2_is_open(span)) {
-        grant.span = wh_fetch_add_u64_acquire(at, n * WH_TESSERA2_POSITION); /* P2, I1 */
-        grant.next = wh_tessera2_passes_end(grant.span, n) ? WH_TESSERA2_REFILL : WH_TESSERA2_LOOK;
+        grant.span = wh_fetch_add_u64_acquire(at, ask.n * WH_TESSERA2_POSITION); /* P2, I1 */
+        grant.next =
+            wh_tessera2_passes_end(grant.span, ask.n) ? WH_TESSERA2_REFILL : WH_TESSERA2_LOOK;
     } else if (wh_tessera2_is_closed(span)) {
-        grant = wh_tessera2_partial_(g, shard, c, n, seed);
+        grant = wh_tessera2_partial_(g, ask);
         if (grant.bits == 0 && !wh_tessera2_any_chunks_(*g)) {
             grant.next = WH_TESSERA2_NONE;
         } else if (grant.bits == 0 &&

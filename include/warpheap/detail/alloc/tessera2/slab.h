@@ -4,7 +4,7 @@
  *
  * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker:
  *         cas acquire, from a word of its class with free slots. Who retires an empty slab: cas
- *         acq_rel to GONE, or if it has several words fetch_and and a fence, behind a cas of the
+ *         acq_rel to GONE, or if it has several words fetch_and, acquire, behind a cas of the
  *         state. The owner of claimed chunks: store (P7)
  * State   of a slab of several words: fetch_add, fetch_sub relaxed, of whoever changes a word to
  *         or from all free; cas relaxed, behind a fence (P4), to RETIRING
@@ -140,15 +140,10 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
     const int all =
         wh_cas_u32_relaxed(state, n, n + WH_TESSERA2_RETIRING) == n; /* it is the caller's */
     if (all) {
-        uint64_t any = 0;
         WH_NO_UNROLL
-        for (uint32_t i = 0; i < n; i += 4) { /* together, as each is a wait */
-            for (uint32_t k = 0; k < 4; k++) {
-                any |= wh_fetch_and_u64_relaxed(&words[i + k < n ? i + k : i], 0);
-            }
+        for (uint32_t i = 0; i < n; i++) {
+            (void)wh_fetch_and_u64_acquire(&words[i], 0); /* P1 */
         }
-        wh_assert_internal(any != 0);
-        wh_fence(); /* P1 */
         wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
         (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA2_RETIRING);
         wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab, 1);

@@ -47,7 +47,7 @@ WH_FN_SLOW void *wh_tessera2_own_slab_(const wh_tessera2_core *ref, uint32_t sha
     wh_tessera2_claim claim;
     claim.first = claim.n = 0;
     if (lane == 0) {
-        claim = wh_tessera2_claim_home_(g, own, shard, cls.chunks, cls.chunks, 0, WH_TESSERA2_TAKE);
+        claim = wh_tessera2_claim_home_(g, own, shard, cls.chunks, cls.chunks, 1);
     }
     const uint32_t first = wh_shfl_u32(WH_FULL_WARP, claim.first, 0);
     const int got = wh_shfl_u32(WH_FULL_WARP, claim.n, 0) != 0;
@@ -62,12 +62,12 @@ WH_FN_SLOW void *wh_tessera2_own_slab_(const wh_tessera2_core *ref, uint32_t sha
         if (n_words > 1) { /* all but word 0 are all free: I5 */
             wh_add_u32_relaxed(wh_tessera2_state_at_(g, first), n_words - 1);
         }
-        wh_fence(); /* P7 */
         WH_NO_UNROLL
         for (uint32_t i = 0; i < n_words; i++) {
             const uint64_t rest = wh_tessera2_all_slots(cls.slots, i) &
                                   (i == 0 ? wh_ones_from_u64(WH_WARP_SIZE) : ~(uint64_t)0);
-            wh_store_u64_relaxed(&words[i], rest == 0 ? 0 : wh_tessera2_word_of(c) | rest);
+            WH_PLANT(tessera2_p7, wh_store_u64_release, wh_store_u64_relaxed)
+            (&words[i], rest == 0 ? 0 : wh_tessera2_word_of(c) | rest); /* P7 */
         }
         if (cls.slots > WH_WARP_SIZE) {
             wh_tessera2_add_partial_(g, c, first);
@@ -82,11 +82,51 @@ WH_FN_SLOW void *wh_tessera2_own_slab_(const wh_tessera2_core *ref, uint32_t sha
 
 #define WH_TESSERA2_OWN_SLOTS 64u /* of a slab that a full warp gets, at most */
 
-/* A step of a lane for n lanes. last: slots of the span that its cursor used up. */
-WH_FN wh_tessera2_grant wh_tessera2_step_(const wh_tessera2_core *g, uint32_t shard, uint32_t c,
-                                          uint32_t n, uint32_t rung, uint32_t last, uint32_t seed) {
-    return rung == WH_TESSERA2_REFILL ? wh_tessera2_refill_(g, shard, c, last, seed)
-                                      : wh_tessera2_look_(g, shard, c, n, rung, seed);
+/* A step of the ladder, for the lanes that work: each for its group. mask, a constant: all lanes of
+ * a full warp; or 0: each lane for itself. */
+WH_FN wh_tessera2_grant wh_tessera2_step_(const wh_tessera2_core *g, wh_mask mask,
+                                          wh_tessera2_ask ask, wh_tessera2_class cls, int works) {
+    wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, ask.rung);
+    if (works && ask.rung == WH_TESSERA2_REFILL) {
+        grant = wh_tessera2_refill_(g, ask);
+    } else if (works) {
+        grant = wh_tessera2_look_(g, ask);
+    }
+    const int publishes = grant.next == WH_TESSERA2_PUBLISH;
+    if (WH_TESSERA2_SOME(mask, publishes)) {
+        const uint64_t tag = publishes ? wh_tessera2_span_tag_(g, ask.c, cls, grant.span) : 0;
+        wh_tessera2_format_all_(*g, mask, publishes, wh_tessera2_with_shard(tag, ask.shard),
+                                grant.span, cls.by_slots);
+        if (publishes) {
+            wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, ask.shard);
+            grant.next = wh_tessera2_publish_(own, ask.c, grant.span, ask.n);
+            wh_tessera2_list_span_(*g, ask.c, cls, grant.span);
+        }
+    }
+    return grant;
+}
+
+/* What its group's leader got, for all of the group. */
+WH_FN wh_tessera2_grant wh_tessera2_share_(wh_mask mask, wh_tessera2_grant grant, uint32_t leader) {
+    if (mask != 0) {
+        grant.span = wh_shfl_u64(mask, grant.span, leader);
+        grant.bits = wh_shfl_u64(mask, grant.bits, leader);
+        grant.next = wh_shfl_u32(mask, grant.next, leader);
+        wh_syncwarp(mask); /* P2 */
+    }
+    return grant;
+}
+
+/* Of lanes of which some say so, with the same mask: what is next for those that have found nothing
+ * (asks). */
+WH_FN uint32_t wh_tessera2_next_(const wh_tessera2_core *g, wh_mask mask, wh_tessera2_ask ask,
+                                 int asks, uint64_t *number) {
+    if (mask != 0 ? wh_any(mask, asks) : asks) {
+        const wh_mask here = mask != 0 ? mask : wh_activemask();
+        const uint32_t next = wh_tessera2_none_(g, here, ask.shard, ask.c, asks, number);
+        return asks ? next : ask.rung;
+    }
+    return ask.rung;
 }
 
 /* Blocks for the lanes that have none (p NULL): of class c, or NO_CLASS: nothing. mask, a constant:
@@ -95,80 +135,51 @@ WH_FN wh_tessera2_grant wh_tessera2_step_(const wh_tessera2_core *g, uint32_t sh
  * its leader saw there instead. */
 WH_FN void *wh_tessera2_climb_(const wh_tessera2_core *g, wh_mask mask, wh_mask lanes,
                                uint32_t shard, uint32_t c, uint64_t v, int refills, void *p) {
-    const uint32_t lane = wh_lane_id();
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
-    uint32_t seed = wh_spread32((uint32_t)wh_thread_id());
-    uint32_t rung = refills ? WH_TESSERA2_REFILL : /* of the group */
-                        v == WH_TESSERA2_CLOSED ? WH_TESSERA2_PARTIAL
-                                                : WH_TESSERA2_LOOK;
-    uint32_t last = wh_tessera2_span_slots(v);
+    const uint32_t lane = wh_lane_id();
     uint64_t number = WH_TESSERA2_NO_NUMBER;
+    wh_tessera2_ask ask;
+    ask.shard = shard;
+    ask.c = c;
+    ask.rung = v == WH_TESSERA2_CLOSED ? WH_TESSERA2_PARTIAL : WH_TESSERA2_LOOK;
+    ask.rung = refills ? WH_TESSERA2_REFILL : ask.rung;
+    ask.last = wh_tessera2_span_slots(v);
+    ask.seed = wh_spread32((uint32_t)wh_thread_id());
     int need = p == NULL && c != WH_TESSERA2_NO_CLASS;
     WH_NO_UNROLL
-    for (uint32_t attempt = 0;; attempt++) {
-        if (!WH_TESSERA2_SOME(mask, need)) {
-            return p;
-        }
+    while (WH_TESSERA2_SOME(mask, need)) {
         const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
         const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : lane;
         const int leads = need && lane == leader;
-        wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, rung);
         /* Refillers first: others wait for them. */
-        const int refills_some = WH_TESSERA2_SOME(mask, leads && rung == WH_TESSERA2_REFILL);
-        if (leads && (rung == WH_TESSERA2_REFILL || (rung < WH_TESSERA2_REFILL && !refills_some))) {
-            grant = wh_tessera2_step_(g, shard, c, wh_popc32(needy), rung, last, seed);
-        }
-        const int publishes = grant.next == WH_TESSERA2_PUBLISH;
-        if (WH_TESSERA2_SOME(mask, publishes)) {
-            const uint64_t tag =
-                publishes
-                    ? wh_tessera2_with_shard(wh_tessera2_span_tag_(g, c, cls, grant.span), shard)
-                    : 0;
-            wh_tessera2_format_all_(*g, mask, publishes, tag, grant.span, cls.by_slots);
-            if (publishes) {
-                grant.next = wh_tessera2_publish_(wh_tessera2_shard_at_(*g, shard), c, grant.span,
-                                                  wh_popc32(needy));
-                wh_tessera2_list_span_(*g, c, cls, grant.span);
-            }
-        }
-        seed += 0x9e3779b9u;
-        if (mask != 0) {
-            grant.span = wh_shfl_u64(mask, grant.span, leader);
-            grant.bits = wh_shfl_u64(mask, grant.bits, leader);
-            grant.next = wh_shfl_u32(mask, grant.next, leader);
-            wh_syncwarp(mask); /* P2 */
-        }
+        const int refill = WH_TESSERA2_SOME(mask, leads && ask.rung == WH_TESSERA2_REFILL);
+        const int works =
+            leads && (refill ? ask.rung == WH_TESSERA2_REFILL : ask.rung < WH_TESSERA2_REFILL);
+        ask.n = wh_popc32(needy);
+        const wh_tessera2_grant grant =
+            wh_tessera2_share_(mask, wh_tessera2_step_(g, mask, ask, cls, works), leader);
+        ask.seed += 0x9e3779b9u;
         if (need) {
-            rung = grant.next;
-            const uint32_t rank = mask != 0 ? wh_mask_rank(needy) : 0;
-            if (grant.bits != 0) {
-                p = wh_tessera2_nth_bit_(g->base, g->chunk_log2, cls, grant, rank);
-            } else {
-                last = wh_tessera2_span_slots(grant.span);
-                p = wh_tessera2_nth_(g->base, g->chunk_log2, cls, grant.span, rank);
-            }
+            p = wh_tessera2_granted_(g, cls, grant, mask != 0 ? wh_mask_rank(needy) : 0);
             need = p == NULL;
+            ask.rung = grant.next;
+            ask.last = grant.bits == 0 ? wh_tessera2_span_slots(grant.span) : 0;
         }
-        if (rung == WH_TESSERA2_NONE && c >= g->n_small) {
-            rung = WH_TESSERA2_DONE; /* a run will do */
+        if (ask.rung == WH_TESSERA2_NONE && c >= g->n_small) {
+            ask.rung = WH_TESSERA2_DONE; /* a run will do */
         }
-        const int asks = need && rung == WH_TESSERA2_NONE;
-        if (mask != 0 ? wh_any(mask, asks) : asks) {
-            const wh_mask here = mask != 0 ? mask : wh_activemask();
-            const uint32_t next = wh_tessera2_none_(g, here, shard, c, asks, &number);
-            rung = asks ? next : rung;
-        }
-        if (need && rung == WH_TESSERA2_DONE) {
+        ask.rung = wh_tessera2_next_(g, mask, ask, need && ask.rung == WH_TESSERA2_NONE, &number);
+        if (need && ask.rung == WH_TESSERA2_DONE) {
             wh_add_u64_relaxed(&wh_tessera2_shard_at_(*g, shard)->failed, c < g->n_small);
             need = 0;
         }
         /* Who waits sleeps: lanes that look again and again are in the way of who refills. */
-        const int waits =
-            grant.span == WH_TESSERA2_CLOSED && rung != WH_TESSERA2_REFILL && !refills_some;
+        const int waits = grant.span == WH_TESSERA2_CLOSED && !refill;
         if (mask != 0 ? wh_all(mask, waits || !need) && wh_any(mask, need) : waits && need) {
             wh_backoff(6);
         }
     }
+    return p;
 }
 
 WH_FN_SLOW void *wh_tessera2_climb_warp_(const wh_tessera2_core *g, wh_mask lanes, uint32_t shard,

@@ -15,13 +15,14 @@
  *         claims chunks, or takes a span from a cursor, and another one makes slots of them free
  *         for all, a sync of the two comes before
  * P4      takes is raised before the take's first atomic, which releases it or has a fence before
- * it, or depends on what the add returned; takes_done after its last one, release -> a search that
- * saw the take's effect sees takes begun. A refiller's takes_done may come before the span: who
- * sees that sees a cursor under way, which is not settled (oom.h) P6      chunks are in the pool
- * before the event that tells of it is counted: the insert is acquire, so the add comes after it.
- * (Atomics that have returned are in the L2, where all look. PTX by itself would ask for an add
- * that releases: under the simulated device's formal memory this pair does not hold.) A verdict
- * that knows the event (runs.h X2) has searched with it, since it reads events first
+ *         it, or depends on what the add returned; takes_done after its last one, release -> a
+ *         search that saw the take's effect sees takes begun. A refiller's takes_done may come
+ *         before the span: who sees that sees a cursor under way, which is not settled (oom.h)
+ * P6      chunks are in the pool before the event that tells of it is counted: the insert is
+ *         acquire, so the add comes after it. (Atomics that have returned are in the L2, where all
+ *         look. PTX by itself would ask for an add that releases: under the simulated device's
+ *         formal memory this pair does not hold.) A verdict that knows the event (runs.h X2) has
+ *         searched with it, since it reads events first
  *
  * Check   tests/conform, tests/stress, wh_tessera2_check
  */
@@ -159,13 +160,15 @@ WH_FN wh_tessera2_claim wh_tessera2_keep_(wh_tessera2_core g, uint32_t w, uint64
 
 /* Chunks for a shard at home: asks for `most` at the next place, an atomic, and gets what is free
  * there, another one: a multiple of `least`; both are powers of two. Where the place goes over the
- * end of a word of the pool, the longer part. looks: or elsewhere in that word. takes: TAKE, which
- * begins a take (P4) that the caller ends, or 0: in one. */
+ * end of a word of the pool, the longer part. begins: begins a take (P4), which the caller ends.
+ * Else it is in one, and looks first whether there are others in that word instead. */
 WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_shard *own,
                                                 uint32_t shard, uint32_t most, uint32_t least,
-                                                int looks, uint64_t takes) {
+                                                int begins) {
     wh_tessera2_claim claim;
-    uint32_t x = wh_low_u32(wh_fetch_add_u64_relaxed(&own->takes, takes | most)), n = most;
+    uint32_t x = wh_low_u32(
+                 wh_fetch_add_u64_relaxed(&own->takes, (begins ? WH_TESSERA2_TAKE : 0) | most)),
+             n = most;
     const uint32_t rest = 64 - (x & 63);
     claim.first = claim.n = 0;
     if (most == least) { /* claims of one size, as mostly: none goes over the end of a word */
@@ -188,7 +191,7 @@ WH_FN wh_tessera2_claim wh_tessera2_claim_home_(wh_tessera2_core g, wh_tessera2_
     const uint32_t at = wh_tessera2_home(g, shard, x);
     uint64_t mask = wh_tessera2_chunk_mask_(at, n);
     uint64_t *word = wh_veb_word(wh_tessera2_pool_(g), at >> 6);
-    if (looks) {
+    if (!begins) {
         const uint64_t bits = wh_load_u64_relaxed(word);
         if ((bits & mask) != mask) {
             claim = wh_tessera2_longest_(bits, most, least);

@@ -94,8 +94,7 @@ WH_FN void *wh_tessera2_warp_slab_(wh_tessera2_ref h, uint32_t shard, uint32_t c
         WH_NO_UNROLL
         for (uint32_t tries = 0; tries < WH_TESSERA2_WARP_TRIES && claim.n == 0; tries++) {
             wh_tessera2_shard *home = wh_tessera2_nth_shard_(h.shards, shard);
-            claim = wh_tessera2_claim_home_(h.core, home, shard, cls.chunks, cls.chunks, 0,
-                                            WH_TESSERA2_TAKE);
+            claim = wh_tessera2_claim_home_(h.core, home, shard, cls.chunks, cls.chunks, 1);
             if (claim.n != 0) {
                 wh_add_u32_relaxed(&home->takes_done, 1); /* nothing has become available */
             } else {
