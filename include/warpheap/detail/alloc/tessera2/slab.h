@@ -217,7 +217,7 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
         const int first = slots > WH_TESSERA2_WORD_SLOTS && free == wh_tessera2_all_slots(slots, i);
         if (first) { /* I5 */
             const uint32_t state = wh_fetch_sub_u32_relaxed(wh_tessera2_state_at_(g, slab), 1);
-            if ((state & WH_TESSERA2_RETIRING) != 0) {
+            if (wh_tessera2_is_retiring(state)) {
                 (void)wh_tessera2_emptied_(ref, shard, slab);
                 return 0;
             }

@@ -94,9 +94,15 @@ WH_HD uint64_t wh_tessera2_all_slots(uint32_t slots, uint32_t i) {
 
 /* --- states: slabs of more than one word ----------------------------------------------------
  *
- * 32 bits: words all of whose slots are free, + RETIRING. 0 in the pool. */
+ * 32 bits: words all of whose slots are free, + RETIRING. 0 in the pool. Takers that come too late
+ * uncount words all the same, for a moment, and they may be more than the words: so RETIRING is no
+ * bit, but an amount. */
 
-#define WH_TESSERA2_RETIRING (1u << 16) /* somebody takes the words of an empty slab */
+#define WH_TESSERA2_RETIRING (1u << 30) /* somebody takes the words of an empty slab */
+
+WH_HD int wh_tessera2_is_retiring(uint32_t state) {
+    return state - WH_TESSERA2_RETIRING / 2 < WH_TESSERA2_RETIRING;
+}
 
 /* --- spans: what a cursor holds ----------------------------------------------------------
  *
