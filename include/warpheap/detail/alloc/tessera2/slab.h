@@ -23,9 +23,10 @@
  *         changes it to GONE
  * I6      when no take is under way, a slab with free slots whose free has returned is on the list
  *         of its class. A cursor's slabs get there with their span. A free looks there behind its
- * word's fetch_or, and adds the slab if it is not there. A search that finds no free slot in a slab
- * removes it, looks at all its words again by atomics, and adds the slab again if there is one: so
- * of a free and a removal one sees the other
+ *         word's fetch_or, and adds the slab if it is not there, unless it has itself returned the
+ *         slab to the pool. A search that finds no free slot in a slab removes it, looks at all its
+ *         words again by atomics, and adds the slab again if there is one: so of a free and a
+ *         removal one sees the other
  *
  * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab,
  *         atomic, acquire
@@ -105,21 +106,24 @@ WH_FN void wh_tessera2_return_slab_(wh_tessera2_core g, wh_tessera2_shard *own, 
     }
 }
 
-/* The one word of a slab with this tag is all free: who still finds it so returns the slab. */
-WH_FN_SLOW void wh_tessera2_retire_one_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
-                                        uint64_t tag) {
+/* The one word of a slab with this tag is all free: who still finds it so returns the slab. 1: it
+ * was the caller. */
+WH_FN_SLOW int wh_tessera2_retire_one_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
+                                       uint64_t tag) {
     const wh_tessera2_core g = *ref;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
     uint64_t *at = wh_tessera2_words_of_(g, slab);
     const uint64_t empty = wh_tessera2_word_of(wh_tessera2_tag_class(tag)) |
                            wh_tessera2_all_slots(wh_tessera2_tag_slots(tag, g.chunk_log2), 0);
     wh_tessera2_begin_take_(own);
-    if (WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel,
-                 wh_cas_u64_relaxed)(at, empty, WH_TESSERA2_GONE) == empty) { /* P1, P4 */
+    const int all = WH_PLANT(tessera2_p1_retire, wh_cas_u64_acq_rel,
+                             wh_cas_u64_relaxed)(at, empty, WH_TESSERA2_GONE) == empty; /* P1, P4 */
+    if (all) {
         wh_tessera2_return_slab_(g, own, wh_tessera2_tag_class(tag), slab,
                                  wh_tessera2_tag_chunks(tag));
     }
     wh_tessera2_end_take_(own);
+    return all;
 }
 
 /* I5: a word of a slab of several has become all free. The slab may have gone since the caller had
@@ -167,15 +171,11 @@ WH_FN_LINKED_FREE(void, wh_tessera2_freed_,
                   (const wh_tessera2_core *g, uint32_t shard, uint32_t slab, uint64_t tag,
                    uint32_t i, uint64_t old, uint64_t bits)) {
     if (wh_tessera2_is_empty_(*g, tag, i, old, bits)) {
-        if (wh_tessera2_tag_slots(tag, g->chunk_log2) > WH_TESSERA2_WORD_SLOTS) {
-            if (wh_tessera2_emptied_(g, shard, slab)) {
-                return;
-            }
-        } else {
-            wh_tessera2_retire_one_(g, shard, slab, tag);
-            if ((old & WH_TESSERA2_SLOT_BITS) == 0) {
-                return; /* it had no slot that others could have seen */
-            }
+        const int gone = wh_tessera2_tag_slots(tag, g->chunk_log2) > WH_TESSERA2_WORD_SLOTS
+                             ? wh_tessera2_emptied_(g, shard, slab)
+                             : wh_tessera2_retire_one_(g, shard, slab, tag);
+        if (gone) { /* else a taker has come first */
+            return;
         }
     }
     if (wh_tessera2_is_unlisted_(*g, wh_tessera2_tag_class(tag), slab)) {
