@@ -44,8 +44,8 @@ static uint64_t n_seeds(int has_fault) {
     return n > (int)SEEDS ? (uint64_t)n : own;
 }
 
-static const suite *const suites[] = {&fault_core,  &fault_gallatin, &fault_ouroboros,
-                                      &fault_walks, &fault_lists,    &fault_tessera};
+static const suite *const suites[] = {&fault_core,  &fault_gallatin, &fault_ouroboros, &fault_walks,
+                                      &fault_lists, &fault_tessera,  &fault_tessera2};
 #define N_SUITES (sizeof suites / sizeof *suites)
 
 /* A workload under one seed; 127: there is none of this name. */

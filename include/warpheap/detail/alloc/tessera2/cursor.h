@@ -1,7 +1,7 @@
 /* alloc/tessera2/cursor.h: from the pool and the partial slabs to a cursor, and back: who refills
  * it, and what closes it. This file may change: it is no part of the API.
  *
- * span    an add, acquire, takes slots. The refiller: store release. A lane that closes the
+ * span    an add, acquire, takes slots. The refiller: store, release. A lane that closes the
  *         cursor: cas acq_rel, if it has slots. A lane that finds it closed: cas, relaxed, to
  *         UNDER_WAY
  * hints   stores, relaxed
@@ -12,12 +12,12 @@
  *         more than a 32nd of the shard's home chunks that are left, but for one slab. Its first
  *         span is layout.h's
  *
- * P2      refiller: tags and words of a span, then its store, release -> the add that takes
- *         slots of it, acquire; other lanes by a sync behind that
+ * P2      refiller: tags and words of a span, then its store, release -> the add that takes slots
+ *         of it, or the cas that closes the cursor, acquire; other lanes by a sync behind that
  *
  * Progress  lanes wait for a refiller: for its claim of chunks, of bounded length, and for a search
  *         for all (oom.h), which ends
- * Check   tests/conform, tests/stress, wh_tessera2_check
+ * Check   tests/conform, tests/stress, tests/fault, wh_tessera2_check
  */
 #ifndef WH_ALLOC_TESSERA2_CURSOR_H
 #define WH_ALLOC_TESSERA2_CURSOR_H
@@ -334,7 +334,8 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_look_(const wh_tessera2_core *g, wh_tes
         ask.rung == WH_TESSERA2_PARTIAL ? WH_TESSERA2_CLOSED : wh_load_u64_relaxed(at);
     wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
     if (wh_tessera2_is_open(span)) {
-        grant.span = wh_fetch_add_u64_acquire(at, ask.n * WH_TESSERA2_POSITION); /* P2, I1 */
+        grant.span = WH_PLANT_ORDER(tessera2_p2_look, wh_fetch_add_u64,
+                                    acquire)(at, ask.n * WH_TESSERA2_POSITION); /* P2, I1 */
         grant.next =
             wh_tessera2_passes_end(grant.span, ask.n) ? WH_TESSERA2_REFILL : WH_TESSERA2_LOOK;
     } else if (wh_tessera2_is_closed(span)) {
@@ -366,7 +367,8 @@ WH_FN_SLOW int wh_tessera2_close_(const wh_tessera2_core *g, uint32_t shard, uin
         return 0;
     }
     wh_tessera2_begin_take_(wh_tessera2_shard_at_(*g, shard));
-    const int any = wh_cas_u64_acq_rel(at, span, WH_TESSERA2_CLOSED) == span; /* I1 */
+    const int any = WH_PLANT_ORDER(tessera2_p2_close, wh_cas_u64,
+                                   acq_rel)(at, span, WH_TESSERA2_CLOSED) == span; /* P2, I1 */
     if (any) {
         const uint32_t end = wh_tessera2_span_slots(span);
         uint32_t slab = wh_tessera2_divide(wh_tessera2_span_position(span), cls.by_slots);

@@ -29,7 +29,7 @@
  *         times, so it ends. New takes do not begin meanwhile, but those that make memory free. So
  *         a lane that asks is told NULL by the search after the one under way, or finds something,
  *         or others have taken something
- * Check   tests/conform, tests/stress
+ * Check   tests/conform, tests/stress, tests/fault
  */
 #ifndef WH_ALLOC_TESSERA2_OOM_H
 #define WH_ALLOC_TESSERA2_OOM_H
@@ -216,11 +216,10 @@ WH_FN_SLOW uint32_t wh_tessera2_none_(const wh_tessera2_core *g, wh_mask mask, u
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;
     if (wh_any(mask, asks && *number == WH_TESSERA2_NO_NUMBER)) {
-        WH_PLANT(tessera2_p8_lanes, wh_syncwarp(mask), (void)0); /* P8: what any of them freed */
         if (asks) {
             (void)wh_fetch_or_u64_relaxed(&header->oom_classes, (uint64_t)1 << c);
         }
-        wh_syncwarp(mask);
+        WH_PLANT(tessera2_p8_lanes, wh_syncwarp(mask), (void)0); /* P8: what any of them freed */
         uint64_t next = 0;
         if (leads) {
             next = WH_PLANT(tessera2_p8_ask, wh_fetch_add_u64_acq_rel,

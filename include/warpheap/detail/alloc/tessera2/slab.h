@@ -40,7 +40,7 @@
  * Progress  a taker's cas fails if another one's, or a free, has succeeded. Who retires a slab
  *         waits for nobody
  *
- * Check   tests/conform, tests/stress, wh_tessera2_check (I1, I5, I6)
+ * Check   tests/conform, tests/stress, tests/fault, wh_tessera2_check (I1, I5, I6)
  */
 #ifndef WH_ALLOC_TESSERA2_SLAB_H
 #define WH_ALLOC_TESSERA2_SLAB_H
@@ -66,7 +66,7 @@ WH_FN void wh_tessera2_add_partial_(wh_tessera2_core g, uint32_t c, uint32_t sla
 /* I6, P9: whether a lane that has made slots of the slab free has to add it. */
 WH_FN int wh_tessera2_is_unlisted_(wh_tessera2_core g, uint32_t c, uint32_t slab) {
     const uint64_t *at = wh_veb_word(wh_tessera2_partial_list_(g, c), slab >> 6);
-    return (wh_load_u64_relaxed(at) >> (slab & 63) & 1) == 0;
+    return WH_PLANT(tessera2_i6_free, (wh_load_u64_relaxed(at) >> (slab & 63) & 1) == 0, 0);
 }
 
 /* I6, P9: the slab seems to have no free slot of class c. */
@@ -140,13 +140,14 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
         return 0;
     }
     wh_tessera2_begin_take_(own);
-    wh_fence(); /* P4 */
+    WH_PLANT(tessera2_p4_words, wh_fence(), (void)0); /* P4 */
     const int all =
         wh_cas_u32_relaxed(state, n, n + WH_TESSERA2_RETIRING) == n; /* it is the caller's */
     if (all) {
         WH_NO_UNROLL
         for (uint32_t i = 0; i < n; i++) {
-            (void)wh_fetch_and_u64_acquire(&words[i], 0); /* P1 */
+            /* P1 */
+            (void)WH_PLANT_ORDER(tessera2_p1_words, wh_fetch_and_u64, acquire)(&words[i], 0);
         }
         wh_store_u64_relaxed(wh_tessera2_tag_at_(g, slab), WH_TESSERA2_FREE);
         (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA2_RETIRING);
@@ -174,7 +175,7 @@ WH_FN_LINKED_FREE(void, wh_tessera2_freed_,
         const int gone = wh_tessera2_tag_slots(tag, g->chunk_log2) > WH_TESSERA2_WORD_SLOTS
                              ? wh_tessera2_emptied_(g, shard, slab)
                              : wh_tessera2_retire_one_(g, shard, slab, tag);
-        if (gone) { /* else a taker has come first */
+        if (WH_PLANT(tessera2_i6_late, gone, 1)) { /* else a taker has come first */
             return;
         }
     }
@@ -217,7 +218,7 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
         const int first = slots > WH_TESSERA2_WORD_SLOTS && free == wh_tessera2_all_slots(slots, i);
         if (first) { /* I5 */
             const uint32_t state = wh_fetch_sub_u32_relaxed(wh_tessera2_state_at_(g, slab), 1);
-            if (wh_tessera2_is_retiring(state)) {
+            if (WH_PLANT(tessera2_i5, wh_tessera2_is_retiring(state), 0)) {
                 (void)wh_tessera2_emptied_(ref, shard, slab);
                 return 0;
             }
@@ -238,9 +239,9 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
 /* Slots of word i of a slab that were a cursor's become free. In a take. */
 WH_FN void wh_tessera2_give_slots_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab,
                                    uint64_t tag, uint32_t i, uint64_t bits) {
-    const uint64_t old =
-        wh_fetch_or_u64_acq_rel(wh_tessera2_words_of_(*ref, slab) + i,
-                                bits | wh_tessera2_word_of(wh_tessera2_tag_class(tag))); /* P1 */
+    const uint64_t old = WH_PLANT_ORDER(tessera2_p1_give, wh_fetch_or_u64, acq_rel)(
+        wh_tessera2_words_of_(*ref, slab) + i,
+        bits | wh_tessera2_word_of(wh_tessera2_tag_class(tag))); /* P1 */
     wh_tessera2_freed_(ref, shard, slab, tag, i, old, bits);
 }
 

@@ -24,7 +24,7 @@
  *         formal memory this pair does not hold.) A verdict that knows the event (runs.h X2) has
  *         searched with it, since it reads events first
  *
- * Check   tests/conform, tests/stress, wh_tessera2_check
+ * Check   tests/conform, tests/stress, tests/fault, wh_tessera2_check
  */
 #ifndef WH_ALLOC_TESSERA2_STEPS_H
 #define WH_ALLOC_TESSERA2_STEPS_H

@@ -160,8 +160,8 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
     if (WH_TESSERA2_SOME(mask, p == NULL || h.tracks)) { /* n = 0, too, which is seldom */
         p = wh_tessera2_more_(wh_tessera2_core_of_(h), mask, group.lanes, shard, n, v, refills, p);
     }
-    if (mask != 0) { /* what lanes did for others */
-        wh_syncwarp(mask);
+    if (mask != 0) {
+        WH_PLANT(tessera2_p2_lanes, wh_syncwarp(mask), (void)0); /* P2: what lanes did for others */
     }
     return p;
 }

@@ -1,0 +1,718 @@
+/* tessera2.c: workloads that find the faults planted in alloc/tessera2. */
+#define WH_ALLOCATOR tessera2
+
+#include "fault/fault.h"
+
+#include <string.h>
+
+#include "warpheap/warpheap.h"
+
+WH_FN void wait_for(const uint32_t *stage, uint32_t value) { /* orders nothing */
+    for (uint32_t attempt = 0; wh_load_u32_relaxed(stage) != value; attempt++) {
+        wh_backoff(attempt);
+    }
+}
+
+WH_FN void wait_to_see(const uint32_t *stage, uint32_t value) {
+    for (uint32_t attempt = 0; wh_load_u32_acquire(stage) != value; attempt++) {
+        wh_backoff(attempt);
+    }
+}
+
+/* Every lane has one block at a time, of one of two sizes, so that slabs change class all the time.
+ * It writes the block, and verifies it and its size before the free. No malloc may fail if there
+ * are as many chunks as lanes, since each pins one chunk at most, or as many slots, if all are of
+ * one size (X1, I6). */
+WH_KERNEL(tessera2_churn, workload_args, a) {
+    const uint64_t i = wh_thread_id();
+    uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t pick = next(&random), n = pick % 2 == 0 ? a.least : a.most;
+        const uint32_t words = pick / 2 % 4 == 0 ? n / 8 : 2; /* all of it, or little */
+        uint64_t *p = (uint64_t *)wh_malloc(a.second, n);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        if (p == NULL) {
+            continue;
+        }
+        for (uint32_t k = 0; k < words; k++) {
+            p[k] = (i << 32) + k;
+        }
+        const uint32_t c = wh_tessera2_class_of(n);
+        uint32_t wrong = wh_usable_size(a.second, p) != a.second.classes[c].slot_size;
+        for (uint32_t k = 0; k < words; k++) {
+            wrong |= p[k] != (i << 32) + k;
+        }
+        wh_add_u32_relaxed(&a.found->overlaps, wrong);
+        wh_free(a.second, p);
+    }
+}
+
+/* Every lane has one block at a time: a run of `holds` chunks, a slot, or a run that is aligned to
+ * as much (3 kinds). No malloc may fail (X1): wherever the blocks of the others lie, enough chunks
+ * in a row are free. With kinds = 0 all ask for a run, and one fits: no malloc may fail while no
+ * other lane has a block, is about to have one or has just had one (X2). */
+WH_KERNEL(tessera2_runs, workload_args, a) {
+    const uint64_t i = wh_thread_id(), run = (uint64_t)a.holds << a.second.core.chunk_log2;
+    const uint32_t kinds = a.kinds != 0 ? a.kinds : 1, enter = 0x10001; /* entries, lanes inside */
+    uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t pick = next(&random) % kinds;
+        const uint64_t words = (pick == 1 ? a.most : run) / 8;
+        const uint32_t before = wh_fetch_add_u32_acq_rel(&a.found->inside, enter) + enter;
+        uint64_t *p = pick == 2 ? (uint64_t *)wh_aligned_alloc(a.second, run, run)
+                                : (uint64_t *)wh_malloc(a.second, words * 8);
+        const uint32_t after = wh_fetch_add_u32_acq_rel(&a.found->inside, 0);
+        const int alone = before == after && (before & 0xffff) == 1;
+        const int wrong = p == NULL || (pick == 2 && (uintptr_t)p % run != 0);
+        wh_add_u32_relaxed(&a.found->nulls, wrong && (a.kinds != 0 || alone));
+        for (uint64_t k = 0; p != NULL && k < words; k += 61) {
+            p[k] = (i << 32) + k;
+        }
+        for (uint64_t k = 0; p != NULL && k < words; k += 61) {
+            wh_add_u32_relaxed(&a.found->overlaps, p[k] != (i << 32) + k);
+        }
+        wh_free(a.second, p);
+        (void)wh_fetch_add_u32_acq_rel(&a.found->inside, (uint32_t)-1);
+    }
+}
+
+/* Asks for class c, and searches for all: whether the search's answer is that there is none. */
+WH_FN uint32_t is_none(const wh_tessera2_core *g, uint32_t c) {
+    wh_tessera2_header *header = wh_tessera2_header_(*g);
+    const uint64_t number = wh_fetch_add_u64_acq_rel(&header->oom_tickets, 1);
+    while (wh_exchange_u32_acquire(&header->search_lock, 1) != 0) {
+        wh_backoff(0);
+    }
+    wh_tessera2_search_(g, wh_activemask(), 0, (uint64_t)1 << c);
+    wh_store_u32_release(&header->search_lock, 0);
+    return wh_load_u64_acquire(&header->oom_answered[c]) > number;
+}
+
+/* A cursor has slots of the only chunk, or somebody refills it, or a slab has a free slot: no
+ * search answers that there are none (X1). */
+WH_KERNEL(tessera2_seen, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
+    uint64_t *span = &wh_tessera2_cursor_at_(*g, 0, c)->span;
+    unsigned char *first = NULL;
+    uint32_t wrong = 0;
+    for (uint32_t k = 0; k < slots; k++) {
+        unsigned char *p = (unsigned char *)wh_malloc(a.second, a.most);
+        first = k == 0 ? p : first;
+        wrong += k + 1 < slots && is_none(g, c);
+    }
+    wrong += 1 - is_none(g, c);
+    const uint64_t full = wh_load_u64_relaxed(span);
+    wh_store_u64_relaxed(span, WH_TESSERA2_UNDER_WAY);
+    wrong += is_none(g, c);
+    wh_store_u64_relaxed(span, full);
+    wh_free(a.second, first + a.most);
+    wrong += is_none(g, c);
+    for (uint32_t k = 0; k < slots; k++) {
+        wh_free(a.second, k == 1 ? NULL : first + (uint64_t)k * a.most);
+    }
+    a.found->nulls = wrong;
+}
+
+/* The only chunk is in the pool or a slab with free slots, all the time, and takes move it. A
+ * second lane searches for all: never does it answer that there is none, although it may miss the
+ * chunk at either place (X1). holds = 1: the take claims the chunk and puts it back, and the second
+ * lane wants a run. */
+WH_KERNEL(tessera2_moves, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most);
+    const wh_veb pool = wh_tessera2_pool_(*g);
+    const uint64_t tag = wh_tessera2_header_(*g)->slab_tags[c];
+    const uint32_t slots = a.second.classes[c].slots, n = wh_tessera2_words_for(slots);
+    uint64_t *words = wh_tessera2_words_of_(*g, 0);
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, 0);
+    uint32_t *stage = &a.found->inside, *lock = &wh_tessera2_header_(*g)->run_lock;
+    const int runs = a.holds == 1;
+    const wh_mask me = wh_activemask();
+    if (wh_thread_id() != 0) {
+        for (uint32_t step = 0; step < a.steps; step++) {
+            if (!runs) {
+                wh_add_u32_relaxed(&a.found->nulls, is_none(g, c));
+                continue;
+            }
+            (void)wh_exchange_u32_acquire(lock, 1);
+            const uint64_t got = wh_tessera2_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1);
+            wh_store_u32_release(lock, 0);
+            wh_add_u32_relaxed(&a.found->nulls, got == 0);
+            wh_free(a.second, got == WH_TESSERA2_WAIT ? NULL : (void *)(uintptr_t)got);
+        }
+        wh_store_u32_relaxed(stage, 1);
+        return;
+    }
+    while (wh_load_u32_relaxed(stage) == 0) {
+        wh_tessera2_begin_take_(own);
+        const uint64_t got = wh_veb_claim_mask(pool, 0, 1);
+        if (got != 0 && !runs) {
+            wh_store_u64_relaxed(wh_tessera2_tag_at_(*g, 0), tag);
+            for (uint32_t i = 0; i < n; i++) {
+                wh_store_u64_release(&words[i],
+                                     wh_tessera2_word_of(c) | wh_tessera2_all_slots(slots, i));
+            }
+            wh_store_u32_relaxed(wh_tessera2_state_at_(*g, 0), n - 1); /* but for one, if several */
+            wh_tessera2_add_partial_(*g, c, 0);
+        } else if (got != 0) {
+            wh_tessera2_put_chunks_(*g, own, 0, 1);
+        }
+        wh_tessera2_end_take_(own);
+        if (!runs) {
+            (void)(n == 1 ? wh_tessera2_retire_one_(g, 0, 0, tag) : wh_tessera2_emptied_(g, 0, 0));
+        }
+        wh_backoff(0);
+    }
+}
+
+/* All slots of the only chunk are taken, and a lane searches for all, again and again. Another one
+ * frees a slot, then asks, and looks no more: no search that began before is its answer (X3). */
+WH_KERNEL(tessera2_answered, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
+    const wh_mask me = wh_activemask();
+    uint32_t *stage = &a.found->inside;
+    if (wh_thread_id() != 0) {
+        wait_to_see(stage, 1);
+        while (wh_load_u32_relaxed(stage) == 1) {
+            (void)is_none(g, c);
+        }
+        return;
+    }
+    unsigned char *first = (unsigned char *)wh_malloc(a.second, a.most);
+    for (uint32_t i = 1; i < slots; i++) { /* of the only chunk */
+        a.found->nulls += wh_malloc(a.second, a.most) != first + (uint64_t)i * a.most;
+    }
+    wh_store_u32_release(stage, 1);
+    for (uint32_t step = 0; step < a.steps; step++) {
+        uint64_t number = WH_TESSERA2_NO_NUMBER;
+        uint32_t next = WH_TESSERA2_NONE;
+        wh_free(a.second, first);
+        while (next == WH_TESSERA2_NONE) {
+            next = wh_tessera2_none_(g, me, 0, c, 1, &number);
+        }
+        wh_add_u32_relaxed(&a.found->nulls, next == WH_TESSERA2_DONE);
+        wh_add_u32_relaxed(&a.found->overlaps, wh_malloc(a.second, a.most) != first);
+    }
+    wh_store_u32_relaxed(stage, 2);
+    for (uint32_t i = 0; i < slots; i++) {
+        wh_free(a.second, first + (uint64_t)i * a.most);
+    }
+}
+
+/* A slab of several words is being retired, and so many takers have uncounted words of it: there is
+ * no slot to be had (I5). */
+WH_KERNEL(tessera2_retiring, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
+    const uint32_t n = wh_tessera2_words_for(slots);
+    uint64_t *words = wh_tessera2_words_of_(*g, 0);
+    uint32_t *state = wh_tessera2_state_at_(*g, 0);
+    a.found->overlaps += wh_veb_claim_mask(wh_tessera2_pool_(*g), 0, 1) != 1 || n < 2;
+    *wh_tessera2_tag_at_(*g, 0) = wh_tessera2_header_(*g)->slab_tags[c];
+    for (uint32_t i = 0; i < n; i++) {
+        words[i] = wh_tessera2_word_of(c) | wh_tessera2_all_slots(slots, i);
+    }
+    for (uint32_t takers = 0; takers < a.steps; takers++) {
+        wh_store_u32_relaxed(state, n + WH_TESSERA2_RETIRING - takers);
+        a.found->overlaps += wh_tessera2_take_slots_(g, 0, c, slots, 0, 0, 1, 0) != 0;
+        a.found->lost += wh_load_u32_relaxed(state) != n + WH_TESSERA2_RETIRING - takers;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        words[i] = 0;
+    }
+    *state = 0;
+    (void)wh_veb_insert_mask(wh_tessera2_pool_(*g), 0, 1);
+}
+
+/* A lane puts the only chunk back into the pool, again and again. As soon as that is counted a
+ * second one looks for a run under the lock: it finds the chunk (P6), since its verdict would hold
+ * until something else is counted (X2). */
+WH_KERNEL(tessera2_counted, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const wh_mask me = wh_activemask();
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, 0);
+    uint32_t *stage = &a.found->inside, *lock = &wh_tessera2_header_(*g)->run_lock;
+    for (uint32_t step = 0; step < a.steps; step++) {
+        if (wh_thread_id() == 0) {
+            a.found->overlaps += wh_veb_claim_mask(wh_tessera2_pool_(*g), 0, 1) != 1;
+            wh_store_u32_release(stage, 2 * step + 1);
+            wh_tessera2_put_chunks_(*g, own, 0, 1);
+            wait_to_see(stage, 2 * step + 2);
+            continue;
+        }
+        wait_to_see(stage, 2 * step + 1);
+        while (wh_load_u32_relaxed(&own->events) != 2 * step + 1) {
+            wh_backoff(0);
+        }
+        (void)wh_exchange_u32_acquire(lock, 1);
+        const uint64_t got = wh_tessera2_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1);
+        wh_store_u32_release(lock, 0);
+        a.found->nulls += got == 0;
+        if (got > WH_TESSERA2_WAIT) {
+            wh_free(a.second, (void *)(uintptr_t)got);
+        } else {
+            wh_add_u32_relaxed(&own->events, 1); /* as the free would have */
+            while (!wh_veb_contains(wh_tessera2_pool_(*g), 0)) {
+                wh_backoff(0);
+            }
+        }
+        wh_store_u32_release(stage, 2 * step + 2);
+    }
+}
+
+/* A lane frees a run of all chunks; another one looks for such a run all the time. The verdict that
+ * there is none does not hold for who has freed it (X2). */
+WH_KERNEL(tessera2_verdict, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t n = g->n_chunks;
+    const wh_mask me = wh_activemask();
+    uint32_t *stage = &a.found->inside, *lock = &wh_tessera2_header_(*g)->run_lock;
+    uint32_t random = a.seed;
+    if (wh_thread_id() != 0) {
+        while (wh_load_u32_relaxed(stage) == 0) {
+            (void)wh_exchange_u32_acquire(lock, 1);
+            const uint64_t got = wh_tessera2_run_locked_(g, me, wh_mask_leader(me), 0, n, n, 1);
+            wh_store_u32_release(lock, 0);
+            wh_free(a.second, got > WH_TESSERA2_WAIT ? (void *)(uintptr_t)got : NULL);
+        }
+        return;
+    }
+    for (uint32_t step = 0; step < a.steps; step++) {
+        uint64_t got = 0;
+        while (got == 0) {
+            got = wh_tessera2_take_run_(g, me, wh_mask_leader(me), 0, UINT64_MAX, n, n, 1);
+        }
+        for (uint32_t k = next(&random) % 512; k > 0; k--) { /* about as long as a look */
+            wh_backoff(0);
+        }
+        wh_free(a.second, (void *)(uintptr_t)got);
+        for (uint32_t k = 0; k < 6; k++) {
+            wh_add_u32_relaxed(&a.found->nulls, wh_tessera2_no_run_(*g, me, n) != 0);
+            wh_backoff(k);
+        }
+    }
+    wh_store_u32_relaxed(stage, 1);
+}
+
+/* All slots of the last two chunks are taken, and so are the others. A lane frees one, then asks,
+ * together with another lane of its warp in blocks of two; nothing tells of that but the number
+ * that they get. The other block searches for all: it sees that slot, whichever of its lanes looks
+ * there, and does not answer that there is none (P8). */
+WH_KERNEL(tessera2_asked, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most), lane = wh_lane_id();
+    const uint32_t lanes = wh_block_threads(), all = (1u << lanes) - 1;
+    uint32_t *stage = &a.found->inside, *lock = &wh_tessera2_header_(*g)->search_lock;
+    const int asks = wh_block_id() == 0, leads = lane == 0;
+    if (asks && leads) {
+        wh_add_u32_relaxed(&a.found->overlaps,
+                           ~wh_veb_claim_mask(wh_tessera2_pool_(*g), 0, ~(uint64_t)0) != 0);
+    }
+    void *p[4] = {NULL, NULL, NULL, NULL};
+    for (uint32_t k = 0; asks && k < 4; k++) {
+        void *q = leads ? wh_malloc(a.second, a.most) : NULL;
+        p[k] = (void *)(uintptr_t)wh_shfl_u64(all, (uint64_t)(uintptr_t)q, 0);
+        wh_add_u32_relaxed(&a.found->nulls, p[k] == NULL);
+    }
+    if (asks && leads) {
+        wh_store_u32_relaxed(lock, 1); /* all the time: who asks does not search */
+        wh_store_u32_release(stage, 1);
+    }
+    for (uint32_t attempt = 0; wh_load_u32_acquire(stage) == 0; attempt++) {
+        wh_backoff(attempt);
+    }
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t asked = 2 * step + 2, k = step % 4;
+        if (!asks) {
+            wait_for(stage, asked);
+            wh_tessera2_search_(g, all, 0, (uint64_t)1 << c);
+            wh_syncwarp(all);
+            if (leads) {
+                wh_store_u32_release(stage, asked + 1);
+            }
+            continue;
+        }
+        const int frees = lane == step / 4 % lanes;
+        uint64_t number = WH_TESSERA2_NO_NUMBER;
+        if (frees) {
+            wh_free(a.second, p[k]);
+        }
+        (void)wh_tessera2_none_(g, all, 0, c, 1, &number);
+        if (leads) {
+            wh_store_u32_relaxed(stage, asked); /* orders nothing */
+        }
+        wait_to_see(stage, asked + 1);
+        const uint32_t found = wh_tessera2_none_(g, all, 0, c, 1, &number);
+        wh_add_u32_relaxed(&a.found->nulls, found == WH_TESSERA2_DONE);
+        if (frees) {
+            wh_add_u32_relaxed(&a.found->overlaps, wh_malloc(a.second, a.most) != p[k]);
+        }
+        wh_syncwarp(all);
+    }
+    if (asks && leads) {
+        wh_store_u32_relaxed(lock, 0);
+        for (uint32_t k = 0; k < 4; k++) {
+            wh_free(a.second, p[k]);
+        }
+        (void)wh_veb_insert_mask(wh_tessera2_pool_(*g), 0, ~(uint64_t)0);
+    }
+}
+
+/* A slab without a free slot is on its list, and a search takes it off when a slot is freed:
+ * whatever comes first, in the end it is on the list (I6, P9). */
+WH_KERNEL(tessera2_unlisted, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
+    const wh_veb list = wh_tessera2_partial_list_(*g, c);
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, 0);
+    uint32_t *stage = &a.found->inside;
+    if (wh_thread_id() != 0) {
+        for (uint32_t step = 0; step < a.steps; step++) {
+            wait_to_see(stage, 2 * step + 1);
+            wh_tessera2_remove_partial_(*g, own, c, 1, 0);
+            wh_store_u32_release(stage, 2 * step + 2);
+        }
+        return;
+    }
+    unsigned char *first = (unsigned char *)wh_malloc(a.second, a.most);
+    for (uint32_t i = 1; i < slots; i++) { /* of the only chunk */
+        a.found->nulls += wh_malloc(a.second, a.most) != first + (uint64_t)i * a.most;
+    }
+    for (uint32_t step = 0; step < a.steps; step++) {
+        wh_tessera2_add_partial_(*g, c, 0);
+        wh_store_u32_release(stage, 2 * step + 1);
+        wh_backoff(0);
+        wh_free(a.second, first);
+        wait_to_see(stage, 2 * step + 2);
+        a.found->lost += !wh_veb_contains(list, 0);
+        const uint64_t slot = wh_fetch_and_u64_acq_rel(wh_tessera2_words_of_(*g, 0), ~(uint64_t)1);
+        a.found->overlaps += (slot & 1) == 0; /* it is taken again */
+    }
+    for (uint32_t i = 0; i < slots; i++) {
+        wh_free(a.second, first + (uint64_t)i * a.most);
+    }
+}
+
+/* The lanes of a warp have all slots of a slab, which has been on its list and is no more. They
+ * free them together, and before the slab goes back to the pool another lane takes one, where a
+ * hint leads: then it is on the list (I6). */
+WH_KERNEL(tessera2_hinted, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most), lane = wh_lane_id();
+    uint32_t *stage = &a.found->inside;
+    if (wh_block_id() != 0) {
+        for (uint32_t step = 0; step < a.steps && lane == 0; step++) {
+            wait_to_see(stage, 4 * step + 1);
+            const uint64_t bits = wh_tessera2_take_slots_(g, 0, c, 32, 0, 0, 1, 0);
+            wh_store_u32_relaxed(stage, 4 * step + 2);
+            wait_to_see(stage, 4 * step + 3);
+            a.found->lost += bits != 0 && !wh_veb_contains(wh_tessera2_partial_list_(*g, c), 0);
+            wh_free(a.second, bits != 0 ? a.second.base + wh_ctz64(bits) * a.most : NULL);
+            wh_store_u32_release(stage, 4 * step + 4);
+        }
+        return;
+    }
+    for (uint32_t step = 0; step < a.steps; step++) {
+        void *p = wh_malloc_lanes(a.second, WH_FULL_WARP, a.most);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        if (lane == 0) {
+            (void)wh_fetch_or_u64_acq_rel(wh_tessera2_words_of_(*g, 0), wh_tessera2_word_of(c));
+            wh_tessera2_remove_partial_(*g, wh_tessera2_shard_at_(*g, 0), c, 1, 0);
+            wh_store_u32_release(stage, 4 * step + 1);
+        }
+        wh_syncwarp(WH_FULL_WARP);
+        wh_free_lanes(a.second, WH_FULL_WARP, p);
+        if (lane == 0) {
+            wait_for(stage, 4 * step + 2);
+            wh_store_u32_release(stage, 4 * step + 3);
+            wait_to_see(stage, 4 * step + 4);
+        }
+        wh_syncwarp(WH_FULL_WARP);
+    }
+    if (lane == 0) {
+        wh_store_u32_relaxed(stage, 0);
+    }
+}
+
+/* Full warps take slots of two classes in turn from cursors, in chunks that had been of the other:
+ * behind malloc each lane sees the tag, which another one has acquired (P2). */
+WH_KERNEL(tessera2_slabs, workload_args, a) {
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t n = ((step + (wh_thread_id() >> 5)) & 1) != 0 ? a.least : a.most;
+        void *p = wh_malloc_lanes(a.second, WH_FULL_WARP, n);
+        const uint32_t usable = a.second.classes[wh_tessera2_class_of(n)].slot_size;
+        wh_add_u32_relaxed(&a.found->overlaps, p != NULL && wh_usable_size(a.second, p) != usable);
+        wh_free_lanes(a.second, WH_FULL_WARP, p);
+    }
+}
+
+/* A warp gets a slab of its own, of two classes in turn, and leaves slots of it to a second block.
+ * Who takes one sees what slab it is, and what the chunk's last owners have done (P7). Nothing else
+ * orders them. */
+WH_KERNEL(tessera2_own_slab, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t lane = wh_lane_id();
+    uint32_t *stage = &a.found->inside;
+    if (wh_block_id() != 0 && lane != 0) {
+        return;
+    }
+    for (uint32_t step = 0; step < a.steps; step++) {
+        const uint32_t n = step % 2 == 0 ? a.least : a.most, c = wh_tessera2_class_of(n);
+        const wh_tessera2_class cls = a.second.classes[c];
+        if (wh_block_id() == 0) {
+            if (lane == 0) { /* the same chunk each time */
+                wh_and_u64_relaxed(&wh_tessera2_shard_at_(*g, 0)->takes, ~(uint64_t)UINT32_MAX);
+            } else if (lane == 1) {
+                const uint64_t got = wh_veb_claim_mask(wh_tessera2_pool_(*g), 0, 1);
+                for (uint32_t k = 0; k < 1u << g->chunk_log2; k += 8) {
+                    *(uint64_t *)(void *)(g->base + k) = got;
+                }
+                (void)wh_veb_insert_mask(wh_tessera2_pool_(*g), 0, got);
+            }
+            wh_syncwarp(WH_FULL_WARP);
+            uint64_t *p = (uint64_t *)wh_tessera2_own_slab_(g, 0, c, cls);
+            wh_add_u32_relaxed(&a.found->nulls, p != (void *)(g->base + lane * cls.slot_size));
+            for (uint32_t k = 0; k < cls.slot_size / 8; k++) {
+                p[k] = lane;
+            }
+            wait_for(stage, step + 1);
+            wh_syncwarp(WH_FULL_WARP);
+            wh_free_lanes(a.second, WH_FULL_WARP, p);
+            wh_syncwarp(WH_FULL_WARP);
+            continue;
+        }
+        uint64_t bits = 0;
+        while (bits == 0) {
+            bits = wh_tessera2_take_slots_(g, 0, c, cls.slots, 0, 0, 1, 0);
+            wh_backoff(0);
+        }
+        uint64_t *p = (uint64_t *)(void *)(g->base + wh_ctz64(bits) * cls.slot_size);
+        wh_add_u32_relaxed(&a.found->overlaps, wh_usable_size(a.second, p) != cls.slot_size);
+        for (uint32_t k = 0; k < cls.slot_size / 8; k++) {
+            p[k] = step;
+        }
+        (void)wh_fetch_or_u64_acq_rel(wh_tessera2_words_of_(*g, 0), bits);
+        wh_store_u32_relaxed(stage, step + 1);
+    }
+}
+
+/* Block 1 has written to the chunks of the pool. Block 0 gets one of them by way of a cursor: it
+ * has acquired it (P3). Nothing else orders them. */
+WH_KERNEL(tessera2_claimed, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const wh_veb pool = wh_tessera2_pool_(*g);
+    uint32_t *stage = &a.found->inside;
+    if (wh_block_id() == 0) {
+        wait_for(stage, 1);
+        uint64_t *p = (uint64_t *)wh_malloc(a.second, a.most);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        if (p != NULL) {
+            *p = 1;
+        }
+        wh_free(a.second, p);
+        wh_store_u32_relaxed(stage, 2);
+        return;
+    }
+    const uint64_t got = wh_veb_claim_mask(pool, 0, ~(uint64_t)0);
+    for (uint64_t m = got; m != 0; m &= m - 1) {
+        uint64_t *p = (uint64_t *)(void *)(g->base + ((uint64_t)wh_ctz64(m) << g->chunk_log2));
+        for (uint32_t k = 0; k < 1u << g->chunk_log2; k += 16) {
+            p[k / 8] = k;
+        }
+    }
+    (void)wh_veb_insert_mask(pool, 0, got);
+    wh_store_u32_relaxed(stage, 1);
+    wait_for(stage, 2);
+}
+
+/* Block 1 has written to the only chunk. A cursor of block 0 has it next, which block 2 closes.
+ * Block 3 takes a slot: it comes after block 1 (P1, P2). Nothing else orders them. */
+WH_KERNEL(tessera2_closed, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
+    uint64_t *base = (uint64_t *)(void *)g->base;
+    uint32_t *stage = &a.found->inside;
+    void *p = NULL;
+    uint64_t bits = 0;
+    if (wh_block_id() == 1) {
+        const uint64_t got = wh_veb_claim_mask(wh_tessera2_pool_(*g), 0, 1);
+        for (uint32_t k = 0; k < 1u << g->chunk_log2; k += 8) {
+            base[k / 8] = got;
+        }
+        (void)wh_veb_insert_mask(wh_tessera2_pool_(*g), 0, got);
+        wh_store_u32_relaxed(stage, 1);
+    } else if (wh_block_id() == 0) {
+        wait_for(stage, 1);
+        p = wh_malloc(a.second, a.most);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        wh_store_u32_relaxed(stage, 2);
+    } else if (wh_block_id() == 2) {
+        wait_for(stage, 2);
+        wh_add_u32_relaxed(&a.found->overlaps, wh_tessera2_close_(g, 0, c) != 1);
+        wh_store_u32_relaxed(stage, 3);
+    } else {
+        wait_for(stage, 3);
+        bits = wh_tessera2_take_slots_(g, 0, c, slots, 0, 0, 1, 0);
+        wh_add_u32_relaxed(&a.found->nulls, bits == 0);
+        base[bits != 0 ? wh_ctz64(bits) * a.most / 8 : 0] = 1;
+        wh_store_u32_relaxed(stage, 4);
+    }
+    wait_for(stage, 4);
+    wh_free(a.second, bits != 0 ? g->base + wh_ctz64(bits) * a.most : p);
+}
+
+/* Block 0 has freed the last slot of the only slab, and is about to retire it, when block 1 takes a
+ * slot, writes to it and gives it back. Whoever has the chunk next (block 2) comes after that, too
+ * (P1). Nothing else orders them. */
+WH_KERNEL(tessera2_late_retire, workload_args, a) {
+    const wh_tessera2_core *g = wh_tessera2_core_of_(a.second);
+    const uint32_t c = wh_tessera2_class_of(a.most), slots = (1u << g->chunk_log2) / a.most;
+    const uint64_t tag = wh_tessera2_header_(*g)->slab_tags[c];
+    const uint64_t all = wh_tessera2_all_slots(slots, 0);
+    uint64_t *word = wh_tessera2_words_of_(*g, 0), *p = (uint64_t *)(void *)g->base;
+    uint32_t *stage = &a.found->inside;
+    if (wh_block_id() == 0) {
+        wh_add_u32_relaxed(&a.found->overlaps, wh_veb_claim_mask(wh_tessera2_pool_(*g), 0, 1) != 1);
+        wh_store_u64_relaxed(wh_tessera2_tag_at_(*g, 0), tag);
+        (void)wh_fetch_or_u64_acq_rel(word, wh_tessera2_word_of(c) | all);
+        wh_store_u32_relaxed(stage, 1);
+        wait_for(stage, 2);
+        wh_tessera2_retire_one_(g, 0, 0, tag);
+        wh_store_u32_relaxed(stage, 3);
+        wait_for(stage, 4);
+    } else if (wh_block_id() == 1) {
+        wait_for(stage, 1);
+        const uint64_t bits = wh_tessera2_take_slots_(g, 0, c, slots, 0, 0, 1, 0);
+        wh_add_u32_relaxed(&a.found->nulls, bits != 1);
+        *p = 1;
+        (void)wh_fetch_or_u64_acq_rel(word, bits);
+        wh_store_u32_relaxed(stage, 2);
+        wait_for(stage, 4);
+    } else {
+        wait_for(stage, 3);
+        const uint64_t got = wh_veb_claim_mask(wh_tessera2_pool_(*g), 0, 1);
+        wh_add_u32_relaxed(&a.found->nulls, got != 1);
+        *p = 2;
+        (void)wh_veb_insert_mask(wh_tessera2_pool_(*g), 0, 1);
+        wh_store_u32_relaxed(stage, 4);
+    }
+}
+
+/* --- the suite -------------------------------------------------------------------------------- */
+
+/* The least heap of so many chunks, of which each takes more than its size: found by trying. */
+static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
+                      wh_heap **heap) {
+    (void)seed, (void)own;
+    wh_status s = wh_heap_min_bytes(o, &o->bytes); /* one chunk */
+    for (;;) {
+        wh_tessera2_ref h;
+        memset(&h, 0, sizeof h);
+        s = s == WH_OK ? wh_heap_create(heap, o) : s;
+        s = s == WH_OK ? wh_heap_handle(*heap, &h) : s;
+        const uint32_t chunks = h.core.n_chunks;
+        if (s != WH_OK || chunks >= w->pieces) {
+            return s;
+        }
+        wh_heap_destroy(*heap);
+        *heap = NULL;
+        /* Most of the way at once. */
+        const uint32_t lacking = w->pieces - chunks;
+        o->bytes += lacking > 1 ? (uint64_t)(lacking - 1) * w->options[0].value : 256;
+    }
+}
+
+#define HEAP(chunks, bytes_of_each, sets)                                           \
+    .allocator = "tessera2", .make = make, .handle_bytes = sizeof(wh_tessera2_ref), \
+    .pieces = (chunks), .options = {{"chunk_bytes", (bytes_of_each)}, {"shards", (sets)}}
+
+/* may_fail: what all lanes ask for at once need not fit. */
+static const workload workloads[] = {
+    {"tessera2-churn", tessera2_churn, NULL, 8, 2, 60, 16, 512, 1, .may_fail = 1, HEAP(3, 1024, 1)},
+    {"tessera2-slots", tessera2_churn, NULL, 8, 2, 40, 64, 64, 1,
+     HEAP(1, 1024, 1)}, /* 16 slots in the only chunk */
+    {"tessera2-quarters", tessera2_churn, NULL, 2, 2, 300, 256, 256, 1,
+     HEAP(1, 1024, 1)}, /* 4: it is often empty */
+    {"tessera2-chunks", tessera2_churn, NULL, 1, 2, 200, 16, 512, 1, HEAP(2, 1024, 1)},
+    {"tessera2-words", tessera2_churn, NULL, 8, 2, 80, 16, 16, 1,
+     HEAP(2, 2048, 1)}, /* two words a slab */
+    {"tessera2-runs", tessera2_runs, NULL, 3, 2, 120, 64, 64, 2, .kinds = 3, HEAP(23, 1024, 2)},
+    {"tessera2-alone", tessera2_runs, NULL, 2, 1, 400, 64, 64, 2, HEAP(2, 1024, 1)},
+    {"tessera2-verdict", tessera2_verdict, NULL, 2, 1, 100, 16, 16, 1, HEAP(2, 1024, 1)},
+    {"tessera2-seen", tessera2_seen, NULL, 1, 1, 1, 256, 256, 1, HEAP(1, 1024, 1)},
+    {"tessera2-moves", tessera2_moves, NULL, 2, 1, 40, 256, 256, 0, HEAP(1, 1024, 1)},
+    {"tessera2-moves-run", tessera2_moves, NULL, 2, 1, 40, 256, 256, 1, HEAP(1, 1024, 1)},
+    {"tessera2-moves-words", tessera2_moves, NULL, 2, 1, 40, 16, 16, 0, .weak = WEAK_FORMAL,
+     HEAP(1, 2048, 1)},
+    {"tessera2-answered", tessera2_answered, NULL, 2, 1, 60, 256, 256, 1, HEAP(1, 1024, 1)},
+    {"tessera2-retiring", tessera2_retiring, NULL, 1, 1, 8, 16, 16, 1, HEAP(1, 2048, 1)},
+    {"tessera2-counted", tessera2_counted, NULL, 2, 1, 100, 256, 256, 1, HEAP(1, 1024, 1)},
+    {"tessera2-asked", tessera2_asked, NULL, 2, 1, 40, 512, 512, 1, .weak = WEAK_FORMAL,
+     HEAP(66, 1024, 1)}, /* two slots a chunk */
+    {"tessera2-asked-warp", tessera2_asked, NULL, 2, 2, 40, 512, 512, 1, .weak = WEAK_FORMAL,
+     HEAP(66, 1024, 1)},
+    {"tessera2-unlisted", tessera2_unlisted, NULL, 2, 1, 60, 512, 512, 1, HEAP(1, 1024, 1)},
+    {"tessera2-unlisted-formal", tessera2_unlisted, NULL, 2, 1, 60, 512, 512, 1,
+     .weak = WEAK_FORMAL, HEAP(1, 1024, 1)},
+    {"tessera2-hinted", tessera2_hinted, NULL, 2, 32, 10, 32, 32, 1, HEAP(1, 1024, 1)},
+    {"tessera2-slabs", tessera2_slabs, NULL, 4, 32, 12, 16, 32, 1, .weak = WEAK_FORMAL,
+     .may_fail = 1, HEAP(3, 1024, 1)},
+    {"tessera2-own-slab", tessera2_own_slab, NULL, 2, 32, 20, 96, 112, 1, HEAP(64, 4096, 1)},
+    {"tessera2-claimed", tessera2_claimed, NULL, 2, 1, 1, 256, 256, 1, .weak = WEAK_NEVER,
+     HEAP(64, 1024, 1)},
+    {"tessera2-closed", tessera2_closed, NULL, 4, 1, 1, 256, 256, 1, .weak = WEAK_NEVER,
+     HEAP(1, 1024, 1)},
+    {"tessera2-late-retire", tessera2_late_retire, NULL, 3, 1, 1, 256, 256, 1, .weak = WEAK_NEVER,
+     HEAP(1, 1024, 1)},
+    {.name = NULL},
+};
+
+static const fault faults[] = {
+    {"tessera2_run_rest", "tessera2-runs",
+     EVERYWHERE}, /* chunks claimed for an alignment and not put back */
+    {"tessera2_run_same", "tessera2-moves-run",
+     EVERYWHERE}, /* NULL for a run while chunks are moved */
+    {"tessera2_run_events", "tessera2-verdict",
+     EVERYWHERE},                                     /* ... or by what was so before a free */
+    {"tessera2_p6", "tessera2-counted", EVERYWHERE},  /* ... or without what had been counted */
+    {"tessera2_i5", "tessera2-retiring", EVERYWHERE}, /* slots of a slab that is being retired */
+    {"tessera2_i6", "tessera2-unlisted",
+     EVERYWHERE}, /* a slab with free slots that is not listed */
+    {"tessera2_i6_free", "tessera2-unlisted", EVERYWHERE}, /* ... as its free has not looked */
+    {"tessera2_i6_late", "tessera2-hinted",
+     EVERYWHERE}, /* ... as who has made it empty thinks it gone */
+    {"tessera2_x1_quiet", "tessera2-moves", EVERYWHERE},  /* NULL without a quiet start */
+    {"tessera2_x1_same", "tessera2-moves", EVERYWHERE},   /* ... or end */
+    {"tessera2_x1_settled", "tessera2-seen", EVERYWHERE}, /* ... or slots of a cursor */
+    {"tessera2_x1_words", "tessera2-seen", EVERYWHERE},   /* ... or a free slot of a slab */
+    {"tessera2_x3", "tessera2-answered",
+     EVERYWHERE}, /* ... or by a search that began before the request */
+    {"tessera2_p8_ask", "tessera2-asked", WEAK_MEMORY}, /* ... for who has freed, then asked */
+    {"tessera2_p8_lanes", "tessera2-asked-warp", WEAK_MEMORY}, /* ... or asked with who has */
+    {"tessera2_p8_search", "tessera2-asked-warp",
+     WEAK_MEMORY}, /* ... by a search that saw that late */
+    {"tessera2_p8_told", "tessera2-asked-warp", WEAK_MEMORY}, /* ... or lanes of it that did */
+    {"tessera2_p9_look", "tessera2-unlisted-formal",
+     WEAK_MEMORY}, /* a slab off its list by who has not seen its free slot */
+    {"tessera2_p4_words", "tessera2-moves-words", WEAK_MEMORY}, /* NULL while a slab is retired */
+    {"tessera2_p7", "tessera2-own-slab", WEAK_MEMORY}, /* slots before their slab's tag is there */
+    {"tessera2_p2_publish", "tessera2-churn", WEAK_MEMORY}, /* ... of a span */
+    {"tessera2_p2_claim", "tessera2-churn", WEAK_MEMORY},   /* ... or by who sees them late */
+    {"tessera2_p2_lanes", "tessera2-slabs", WEAK_MEMORY},   /* ... or for the lanes with it */
+    {"tessera2_p1_free", "tessera2-churn", UNDER_TSAN},
+    {"tessera2_p1_take", "tessera2-slots", UNDER_TSAN},
+    {"tessera2_p1_retire", "tessera2-late-retire", UNDER_TSAN},
+    {"tessera2_p1_words", "tessera2-words", UNDER_TSAN},
+    {"tessera2_p1_give", "tessera2-closed", UNDER_TSAN},
+    {"tessera2_p2_close", "tessera2-closed", UNDER_TSAN},
+    {"tessera2_p2_look", "tessera2-quarters", UNDER_TSAN},
+    {"tessera2_p2_publish", "tessera2-quarters", UNDER_TSAN},
+    {"tessera2_p2_claim", "tessera2-quarters", UNDER_TSAN},
+    {"tessera2_p3_claim", "tessera2-claimed", UNDER_TSAN},
+    {"tessera2_p7", "tessera2-own-slab", UNDER_TSAN},
+    {NULL, NULL, EVERYWHERE},
+};
+
+const suite fault_tessera2 = {"tessera2", workloads, faults, 20000000};
