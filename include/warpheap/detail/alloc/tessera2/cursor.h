@@ -325,13 +325,21 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, wh_t
     return wh_tessera2_make_grant_(wh_tessera2_span(claim.first, slots, 0), WH_TESSERA2_PUBLISH);
 }
 
+#define WH_TESSERA2_POLLS 40u /* of a quarter of a microsecond: as long as a refill takes */
+
 /* Slots of the cursor for a group of n; if it is closed, of partial slabs. Where there are none,
  * the group refills it (C1): but not while the heap seems empty, or others search for all, who wait
  * for takes to end. */
 WH_FN_SLOW wh_tessera2_grant wh_tessera2_look_(const wh_tessera2_core *g, wh_tessera2_ask ask) {
     uint64_t *at = &wh_tessera2_cursor_at_(*g, ask.shard, ask.c)->span;
-    const uint64_t span =
-        ask.rung == WH_TESSERA2_PARTIAL ? WH_TESSERA2_CLOSED : wh_load_u64_relaxed(at);
+    uint64_t span = ask.rung == WH_TESSERA2_PARTIAL ? WH_TESSERA2_CLOSED : wh_load_u64_relaxed(at);
+    WH_NO_UNROLL /* here, as the way around is long */
+        for (uint32_t polls = 0; polls < WH_TESSERA2_POLLS && !wh_tessera2_is_open(span) &&
+                                 !wh_tessera2_is_closed(span);
+             polls++) {
+        wh_backoff(3);
+        span = wh_load_u64_relaxed(at);
+    }
     wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
     if (wh_tessera2_is_open(span)) {
         grant.span = WH_PLANT_ORDER(tessera2_p2_look, wh_fetch_add_u64,
