@@ -243,8 +243,9 @@ WH_FN_SLOW wh_tessera2_claim wh_tessera2_seek_(const wh_tessera2_core *ref, uint
         const uint32_t fewest = tries < WH_TESSERA2_SEEK_TRIES / 2 ? least : 1;
         const wh_tessera2_claim run = wh_tessera2_longest_(bits, most, fewest);
         if (run.n != 0) {
-            bits = wh_veb_claim_mask(pool, w, wh_tessera2_chunk_mask_(w << 6 | run.first, run.n));
-            claim = wh_tessera2_keep_(g, w, bits, run.n, fewest); /* P3, P4 */
+            const uint64_t mask = wh_tessera2_chunk_mask_(w << 6 | run.first, run.n);
+            bits = wh_veb_claim_mask(pool, w, mask); /* P3, P4 */
+            claim = wh_tessera2_keep_(g, w, bits, run.n, fewest);
         }
         from = (found | 63) + 1 < g.n_chunks ? (found | 63) + 1 : 0;
     }

@@ -142,10 +142,10 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
         if (is_slot && wh_group_leads(group)) {
             v = wh_load_u64_relaxed(at);
             if (wh_tessera2_is_open(v)) {
-                v = WH_PLANT(tessera2_p2_claim, wh_fetch_add_u64_acquire,
+                v = WH_PLANT(tessera2_p2_claim, wh_fetch_add_u64_acquire, /* P2, I1 */
                              wh_fetch_add_u64_relaxed)(at, group.n * WH_TESSERA2_POSITION);
-                refills = wh_tessera2_passes_end(v, group.n); /* P2, I1 */
-            } else {                                          /* a full span, or CLOSED */
+                refills = wh_tessera2_passes_end(v, group.n);
+            } else { /* a full span, or CLOSED */
                 v = wh_tessera2_no_slots(v);
             }
         }
