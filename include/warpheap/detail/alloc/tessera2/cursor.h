@@ -258,25 +258,48 @@ WH_FN uint32_t wh_tessera2_next_chunks_(wh_tessera2_core g, wh_tessera2_class cl
     return most < cls.chunks ? cls.chunks : most;
 }
 
-/* Chunks for a span of class c. In a take. */
-WH_FN_SLOW wh_tessera2_claim wh_tessera2_claim_span_(const wh_tessera2_core *g, uint32_t shard,
-                                                     uint32_t c, uint32_t last,
-                                                     uint32_t home_left) {
-    const wh_tessera2_core core = *g;
-    wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
-    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
-    const uint32_t most = wh_tessera2_next_chunks_(core, cls, last, home_left);
+/* Slots of a span of chunks: a whole number of slabs, or one that is smaller than is usual. */
+WH_FN uint32_t wh_tessera2_claimed_slots_(wh_tessera2_core g, uint32_t c, wh_tessera2_class cls,
+                                          uint32_t chunks) {
+    return chunks < cls.chunks ? (chunks << g.chunk_log2) / cls.slot_size
+           : c < g.n_small     ? cls.slots * (chunks >> wh_log2_floor(cls.chunks))
+                               : cls.slots; /* others' slabs are powers of two */
+}
+
+/* The usual refill: chunks of the shard's home, for a span that publish_ gets, which ends the take;
+ * or 0. checks: not if a hint leads to free slots: then has_many_ says more. It is short, since few
+ * lanes execute it, and instructions that no lane of an SM has executed lately come from the L2. */
+WH_FN_SLOW uint64_t wh_tessera2_claim_soon_(const wh_tessera2_core *ref, wh_tessera2_ask ask,
+                                            int checks) {
+    const wh_tessera2_core g = *ref;
+    const wh_tessera2_class cls = wh_tessera2_header_of_(ref)->classes[ask.c];
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(g, ask.shard);
+    const uint32_t hint =
+        wh_load_u32_relaxed(&own->cursors[ask.c].hints[ask.seed % WH_TESSERA2_HINTS]);
+    const uint32_t home_left = wh_tessera2_home_left_(g, own);
+    if (home_left == 0 ||
+        wh_load_u32_relaxed(&wh_tessera2_header_of_(ref)->search_lock) != 0) { /* oom.h */
+        return 0;
+    }
+    if (checks && hint != 0 &&
+        wh_tessera2_free_slots(
+            wh_load_u64_relaxed(wh_tessera2_words_of_(g, (hint - 1) >> 5) + ((hint - 1) & 31)),
+            ask.c) != 0) {
+        return 0;
+    }
+    const uint32_t most = wh_tessera2_next_chunks_(g, cls, ask.last, home_left);
     wh_tessera2_claim claim;
-    claim.first = claim.n = 0;
-    if (c >= core.n_small) {
-        return wh_tessera2_claim_large_(core, cls);
-    }
+    claim.n = 0;
+    wh_tessera2_begin_take_(own);
     WH_NO_UNROLL
-    for (uint32_t tries = 0; home_left != 0 && claim.n == 0 && tries < WH_TESSERA2_HOME_TRIES;
-         tries++) {
-        claim = wh_tessera2_claim_home_(core, own, shard, most, cls.chunks, 0);
+    for (uint32_t tries = 0; tries < WH_TESSERA2_HOME_TRIES && claim.n == 0; tries++) {
+        claim = wh_tessera2_claim_home_(g, own, ask.shard, most, cls.chunks, 0);
     }
-    return claim.n != 0 ? claim : wh_tessera2_seek_(g, shard, most, cls.chunks);
+    if (claim.n != 0) {
+        return wh_tessera2_span(claim.first, wh_tessera2_claimed_slots_(g, ask.c, cls, claim.n), 0);
+    }
+    wh_tessera2_end_take_(own);
+    return 0;
 }
 
 /* --- the refiller's step, and a look at the cursor ---------------------------------------------
@@ -302,30 +325,32 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, wh_t
     wh_tessera2_shard *own = wh_tessera2_shard_at_(core, shard);
     wh_tessera2_cursor *cursor = &own->cursors[c];
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
-    const int any_chunks = wh_tessera2_any_chunks_(core);
-    const uint32_t home_left = wh_tessera2_home_left_(core, own);
     if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0 || /* oom.h */
-        !any_chunks || (ask.last != 0 && wh_tessera2_has_many_(core, cursor, c, ask.seed))) {
+        !wh_tessera2_any_chunks_(core) ||
+        (ask.last != 0 && wh_tessera2_has_many_(core, cursor, c, ask.seed))) {
         wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
         return wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
     }
+    if (c < core.n_small) {
+        const uint64_t span = wh_tessera2_claim_soon_(g, ask, 0);
+        if (span != 0) {
+            return wh_tessera2_make_grant_(span, WH_TESSERA2_PUBLISH);
+        }
+    }
     wh_tessera2_begin_take_(own);
-    const wh_tessera2_claim claim = wh_tessera2_claim_span_(g, shard, c, ask.last, home_left);
+    const wh_tessera2_claim claim =
+        c < core.n_small
+            ? wh_tessera2_seek_(g, shard, wh_tessera2_next_chunks_(core, cls, ask.last, 0),
+                                cls.chunks)
+            : wh_tessera2_claim_large_(core, cls);
     if (claim.n == 0) {
         wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
         wh_tessera2_end_take_(own);
         return wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_NONE);
     }
-    uint32_t slots = cls.slots; /* of a slab of a large class; others' slabs are powers of two */
-    if (claim.n < cls.chunks) { /* a smaller slab than is usual */
-        slots = (claim.n << core.chunk_log2) / cls.slot_size;
-    } else if (c < core.n_small) {
-        slots *= claim.n >> wh_log2_floor(cls.chunks);
-    }
+    const uint32_t slots = wh_tessera2_claimed_slots_(core, c, cls, claim.n);
     return wh_tessera2_make_grant_(wh_tessera2_span(claim.first, slots, 0), WH_TESSERA2_PUBLISH);
 }
-
-#define WH_TESSERA2_POLLS 40u /* of a quarter of a microsecond: as long as a refill takes */
 
 /* Slots of the cursor for a group of n; if it is closed, of partial slabs. Where there are none,
  * the group refills it (C1): but not while the heap seems empty, or others search for all, who wait
@@ -333,13 +358,6 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, wh_t
 WH_FN_SLOW wh_tessera2_grant wh_tessera2_look_(const wh_tessera2_core *g, wh_tessera2_ask ask) {
     uint64_t *at = &wh_tessera2_cursor_at_(*g, ask.shard, ask.c)->span;
     uint64_t span = ask.rung == WH_TESSERA2_PARTIAL ? WH_TESSERA2_CLOSED : wh_load_u64_relaxed(at);
-    WH_NO_UNROLL /* here, as the way around is long */
-        for (uint32_t polls = 0; polls < WH_TESSERA2_POLLS && !wh_tessera2_is_open(span) &&
-                                 !wh_tessera2_is_closed(span);
-             polls++) {
-        wh_backoff(3);
-        span = wh_load_u64_relaxed(at);
-    }
     wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
     if (wh_tessera2_is_open(span)) {
         grant.span = WH_PLANT_ORDER(tessera2_p2_look, wh_fetch_add_u64,

@@ -36,6 +36,80 @@ WH_FN void wh_tessera2_format_all_(wh_tessera2_core g, wh_mask mask, int publish
     wh_syncwarp(mask); /* P2, P3 */
 }
 
+#define WH_TESSERA2_POLLS 64u /* of a third of a microsecond: longer than a refill takes */
+
+/* The short way of the slow path, for a cursor whose span is used up: its refiller refills it from
+ * home, and who waits for that takes slots as soon as there are some. Arguments as climb_'s, but
+ * *v, *refills: of all lanes of the group; what is left to do from here. */
+WH_FN void *wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask, wh_mask lanes,
+                              uint32_t shard, uint32_t c, uint64_t *v, int *refills, void *p) {
+    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
+    const uint32_t lane = wh_lane_id();
+    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
+    uint64_t *at = &own->cursors[c].span;
+    wh_tessera2_ask ask;
+    ask.shard = shard;
+    ask.c = c;
+    ask.rung = WH_TESSERA2_REFILL;
+    ask.seed = wh_spread32((uint32_t)wh_thread_id());
+    int need = p == NULL && c < g->n_small && *v != WH_TESSERA2_CLOSED;
+    WH_NO_UNROLL
+    for (uint32_t rounds = 0; rounds < 3 && WH_TESSERA2_SOME(mask, need); rounds++) {
+        const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
+        const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : lane;
+        const int leads = need && lane == leader;
+        uint64_t span = 0; /* nothing yet */
+        ask.n = wh_popc32(needy);
+        if (leads && *refills) {
+            ask.last = wh_tessera2_span_slots(*v);
+            span = wh_tessera2_claim_soon_(g, ask, 1);
+        }
+        const int publishes = leads && *refills && span != 0;
+        if (WH_TESSERA2_SOME(mask, publishes)) {
+            const uint64_t tag =
+                wh_tessera2_with_shard(wh_tessera2_header_of_(g)->slab_tags[c], shard);
+            wh_tessera2_format_all_(*g, mask, publishes, tag, span, cls.by_slots);
+            if (publishes) {
+                *refills = wh_tessera2_publish_(own, c, span, ask.n) == WH_TESSERA2_REFILL;
+                wh_tessera2_list_span_(*g, c, cls, span);
+            }
+        }
+        const int stuck = WH_TESSERA2_SOME(mask, leads && *refills && span == 0);
+        if (leads && !publishes && !stuck) { /* nobody keeps a refiller waiting */
+            span = wh_load_u64_relaxed(at);
+            WH_NO_UNROLL
+            for (uint32_t polls = 0; polls < WH_TESSERA2_POLLS && !wh_tessera2_is_open(span) &&
+                                     !wh_tessera2_is_closed(span);
+                 polls++) {
+                wh_backoff(3);
+                span = wh_load_u64_relaxed(at);
+            }
+            if (wh_tessera2_is_open(span)) {
+                span = WH_PLANT_ORDER(tessera2_p2_soon, wh_fetch_add_u64,
+                                      acquire)(at, ask.n * WH_TESSERA2_POSITION); /* P2, I1 */
+                *refills = wh_tessera2_passes_end(span, ask.n);
+            } else {
+                span = wh_tessera2_no_slots(span);
+            }
+        }
+        if (mask != 0) {
+            span = wh_shfl_u64(mask, span, leader);
+            *refills = (int)wh_shfl_u32(mask, (uint32_t)*refills, leader);
+            wh_syncwarp(mask); /* P2 */
+        }
+        if (need && span != 0) {
+            *v = span;
+            p = wh_tessera2_nth_(g->base, g->chunk_log2, cls, span,
+                                 mask != 0 ? wh_mask_rank(needy) : 0);
+            need = p == NULL && !wh_tessera2_is_closed(span);
+        }
+        if (stuck) {
+            break;
+        }
+    }
+    return p;
+}
+
 /* A slab for a full warp that wants slots of class c, of 32 slots or more: each lane gets its own.
  * Those that are left are free for all. NULL for all if there is no place at home. */
 WH_FN_SLOW void *wh_tessera2_own_slab_(const wh_tessera2_core *ref, uint32_t shard, uint32_t c,
@@ -184,18 +258,48 @@ WH_FN void *wh_tessera2_climb_(const wh_tessera2_core *g, wh_mask mask, wh_mask 
 
 WH_FN_SLOW void *wh_tessera2_climb_warp_(const wh_tessera2_core *g, wh_mask lanes, uint32_t shard,
                                          uint32_t c, uint64_t v, int refills, void *p) {
-    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
-    if (wh_all(WH_FULL_WARP, p == NULL && lanes == WH_FULL_WARP && !refills && c < g->n_small &&
-                                 cls.slots >= WH_WARP_SIZE && cls.slots <= WH_TESSERA2_OWN_SLOTS)) {
-        p = wh_tessera2_own_slab_(g, shard, c, cls);
-    }
-    return wh_tessera2_climb_(
-        g, WH_FULL_WARP, lanes, shard, c, v,
-        wh_shfl_u32(WH_FULL_WARP, (uint32_t)refills, wh_mask_leader(lanes)) != 0, p);
+    return wh_tessera2_climb_(g, WH_FULL_WARP, lanes, shard, c, v, refills, p);
 }
 WH_FN_SLOW void *wh_tessera2_climb_each_(const wh_tessera2_core *g, uint32_t shard, uint32_t c,
                                          uint64_t v, int refills, void *p) {
     return wh_tessera2_climb_(g, 0, 0, shard, c, v, refills, p);
+}
+
+/* Whether a full warp gets a slab of its own: all want slots of one class, and others refill its
+ * cursor. */
+WH_FN int wh_tessera2_gets_slab_(const wh_tessera2_core *g, wh_mask lanes, uint32_t c, int refills,
+                                 const void *p) {
+    const uint32_t slots = wh_tessera2_header_of_(g)->classes[c].slots;
+    return wh_all(WH_FULL_WARP, p == NULL && lanes == WH_FULL_WARP && !refills && c < g->n_small &&
+                                    slots >= WH_WARP_SIZE && slots <= WH_TESSERA2_OWN_SLOTS);
+}
+
+/* Slots for a full warp, groups of lanes of one class; and for lanes of a part of one, each for
+ * itself: the short way, then the ladder. refills: of the leader of the group. */
+WH_FN void *wh_tessera2_slots_warp_(const wh_tessera2_core *g, wh_mask lanes, uint32_t shard,
+                                    uint32_t c, uint64_t v, int refills, void *p) {
+    refills = wh_shfl_u32(WH_FULL_WARP, (uint32_t)refills, wh_mask_leader(lanes)) != 0;
+#ifdef OWN
+    if (wh_tessera2_gets_slab_(g, lanes, c, refills, p)) {
+        p = wh_tessera2_own_slab_(g, shard, c, wh_tessera2_header_of_(g)->classes[c]);
+    }
+#endif
+    const int is_closed = c < g->n_small && v == WH_TESSERA2_CLOSED && !refills;
+    if (!wh_any(WH_FULL_WARP, p == NULL && is_closed)) {
+        p = wh_tessera2_soon_(g, WH_FULL_WARP, lanes, shard, c, &v, &refills, p);
+    }
+    if (wh_any(WH_FULL_WARP, p == NULL && c != WH_TESSERA2_NO_CLASS)) {
+        p = wh_tessera2_climb_warp_(g, lanes, shard, c, v, refills, p);
+    }
+    return p;
+}
+WH_FN void *wh_tessera2_slots_each_(const wh_tessera2_core *g, uint32_t shard, uint32_t c,
+                                    uint64_t v, int refills, void *p) {
+    p = wh_tessera2_soon_(g, 0, 0, shard, c, &v, &refills, p);
+    if (wh_any_here(p == NULL && c != WH_TESSERA2_NO_CLASS)) {
+        p = wh_tessera2_climb_each_(g, shard, c, v, refills, p);
+    }
+    return p;
 }
 
 #include "warpheap/detail/simt/end.h"

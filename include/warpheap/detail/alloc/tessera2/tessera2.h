@@ -66,9 +66,9 @@ WH_FN_LINKED(void *, wh_tessera2_more_,
     }
     if (mask == WH_FULL_WARP) {
         lanes = wh_any(mask, n > chunk) ? wh_match_any_u32(mask, c) : lanes;
-        p = wh_tessera2_climb_warp_(g, lanes, shard, c, v, refills, p);
+        p = wh_tessera2_slots_warp_(g, lanes, shard, c, v, refills, p);
     } else {
-        p = wh_tessera2_climb_each_(g, shard, c, v, refills, p);
+        p = wh_tessera2_slots_each_(g, shard, c, v, refills, p);
     }
     const int is_run = p == NULL && n > chunk;
     if (WH_TESSERA2_SOME(mask, is_run)) {
