@@ -124,8 +124,26 @@ WH_FN int wh_tessera2_has_many_(wh_tessera2_core g, wh_tessera2_cursor *cursor, 
 #define WH_TESSERA2_HINT_TRIES 2u
 #define WH_TESSERA2_LIST_TRIES 3u
 
-/* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead, or
- * else the list of its class. */
+/* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead. Short,
+ * as claim_soon_: an old heap lives on it. */
+WH_FN_SLOW wh_tessera2_grant wh_tessera2_hinted_(const wh_tessera2_core *g, wh_tessera2_ask ask) {
+    const uint32_t slots = wh_tessera2_header_of_(g)->classes[ask.c].slots;
+    const uint32_t *hints = wh_tessera2_cursor_at_(*g, ask.shard, ask.c)->hints;
+    wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA2_HINT_TRIES && grant.bits == 0; tries++) {
+        const uint32_t at = ask.seed / (UINT32_MAX / WH_TESSERA2_HINTS + 1) + tries;
+        const uint32_t hint = wh_load_u32_relaxed(&hints[at % WH_TESSERA2_HINTS]);
+        if (hint != 0) {
+            grant.span = hint - 1;
+            grant.bits = wh_tessera2_take_slots_(g, ask.shard, ask.c, slots, (hint - 1) >> 5,
+                                                 (hint - 1) & 31, ask.n, ask.seed * 5);
+        }
+    }
+    return grant;
+}
+
+/* The same, or else from the list of its class. */
 WH_FN_SLOW wh_tessera2_grant wh_tessera2_partial_(const wh_tessera2_core *ref,
                                                   wh_tessera2_ask ask) {
     const wh_tessera2_core g = *ref;
@@ -135,20 +153,9 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_partial_(const wh_tessera2_core *ref,
     const uint32_t n_words = wh_tessera2_words_for(slots);
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
     wh_tessera2_cursor *cursor = &own->cursors[c];
-    wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
-    WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA2_HINT_TRIES; tries++) {
-        const uint32_t at = seed / (UINT32_MAX / WH_TESSERA2_HINTS + 1) + tries;
-        const uint32_t hint = wh_load_u32_relaxed(&cursor->hints[at % WH_TESSERA2_HINTS]);
-        if (hint == 0) {
-            continue;
-        }
-        grant.span = hint - 1;
-        grant.bits = wh_tessera2_take_slots_(ref, shard, c, slots, (hint - 1) >> 5, (hint - 1) & 31,
-                                             n, seed * 5);
-        if (grant.bits != 0) {
-            return grant;
-        }
+    wh_tessera2_grant grant = wh_tessera2_hinted_(ref, ask);
+    if (grant.bits != 0) {
+        return grant;
     }
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA2_LIST_TRIES; tries++) {

@@ -36,72 +36,89 @@ WH_FN void wh_tessera2_format_all_(wh_tessera2_core g, wh_mask mask, int publish
     wh_syncwarp(mask); /* P2, P3 */
 }
 
-#define WH_TESSERA2_POLLS 64u /* of a third of a microsecond: longer than a refill takes */
+/* What its group's leader got, for all of the group. */
+WH_FN wh_tessera2_grant wh_tessera2_share_(wh_mask mask, wh_tessera2_grant grant, uint32_t leader) {
+    if (mask != 0) {
+        grant.span = wh_shfl_u64(mask, grant.span, leader);
+        grant.bits = wh_shfl_u64(mask, grant.bits, leader);
+        grant.next = wh_shfl_u32(mask, grant.next, leader);
+        wh_syncwarp(mask); /* P2 */
+    }
+    return grant;
+}
 
-/* The short way of the slow path, for a cursor whose span is used up: its refiller refills it from
- * home, and who waits for that takes slots as soon as there are some. Arguments as climb_'s, but
- * *v, *refills: of all lanes of the group; what is left to do from here. */
+#define WH_TESSERA2_POLLS 64u /* of a third of a microsecond: longer than a refill takes */
+#define WH_TESSERA2_ROUNDS 4u
+
+/* The short way of the slow path: if the cursor is used up, its refiller refills it from home, and
+ * who waits for that takes slots as soon as there are some; if it is closed, hints lead to slots.
+ * Arguments as climb_'s, but *v, *refills: of all lanes of the group; what is left to do from here.
+ */
 WH_FN void *wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask, wh_mask lanes,
                               uint32_t shard, uint32_t c, uint64_t *v, int *refills, void *p) {
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
     const uint32_t lane = wh_lane_id();
-    wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
-    uint64_t *at = &own->cursors[c].span;
     wh_tessera2_ask ask;
     ask.shard = shard;
     ask.c = c;
-    ask.rung = WH_TESSERA2_REFILL;
+    ask.rung = WH_TESSERA2_LOOK;
     ask.seed = wh_spread32((uint32_t)wh_thread_id());
-    int need = p == NULL && c < g->n_small && *v != WH_TESSERA2_CLOSED;
+    int need = p == NULL && c < g->n_small;
     WH_NO_UNROLL
-    for (uint32_t rounds = 0; rounds < 3 && WH_TESSERA2_SOME(mask, need); rounds++) {
+    for (uint32_t rounds = 0; rounds < WH_TESSERA2_ROUNDS && WH_TESSERA2_SOME(mask, need);
+         rounds++) {
         const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
         const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : lane;
         const int leads = need && lane == leader;
-        uint64_t span = 0; /* nothing yet */
+        const int is_closed = wh_tessera2_is_closed(*v);
+        wh_tessera2_grant grant = wh_tessera2_make_grant_(0, WH_TESSERA2_LOOK); /* nothing yet */
         ask.n = wh_popc32(needy);
         if (leads && *refills) {
             ask.last = wh_tessera2_span_slots(*v);
-            span = wh_tessera2_claim_soon_(g, ask, 1);
+            grant.span = wh_tessera2_claim_soon_(g, ask, 1);
+        } else if (leads && is_closed) {
+            grant = wh_tessera2_hinted_(g, ask);
         }
-        const int publishes = leads && *refills && span != 0;
+        const int publishes = leads && *refills && grant.span != 0;
         if (WH_TESSERA2_SOME(mask, publishes)) {
+            wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
             const uint64_t tag =
                 wh_tessera2_with_shard(wh_tessera2_header_of_(g)->slab_tags[c], shard);
-            wh_tessera2_format_all_(*g, mask, publishes, tag, span, cls.by_slots);
+            wh_tessera2_format_all_(*g, mask, publishes, tag, grant.span, cls.by_slots);
             if (publishes) {
-                *refills = wh_tessera2_publish_(own, c, span, ask.n) == WH_TESSERA2_REFILL;
-                wh_tessera2_list_span_(*g, c, cls, span);
+                grant.next = wh_tessera2_publish_(own, c, grant.span, ask.n);
+                wh_tessera2_list_span_(*g, c, cls, grant.span);
             }
         }
-        const int stuck = WH_TESSERA2_SOME(mask, leads && *refills && span == 0);
-        if (leads && !publishes && !stuck) { /* nobody keeps a refiller waiting */
-            span = wh_load_u64_relaxed(at);
+        /* Nobody keeps a refiller waiting. */
+        const int stuck = WH_TESSERA2_SOME(mask, leads && (*refills || is_closed) && !publishes &&
+                                                     grant.bits == 0);
+        if (leads && !*refills && !is_closed && !stuck) {
+            uint64_t *at = &wh_tessera2_cursor_at_(*g, shard, c)->span;
+            grant.span = wh_load_u64_relaxed(at);
             WH_NO_UNROLL
-            for (uint32_t polls = 0; polls < WH_TESSERA2_POLLS && !wh_tessera2_is_open(span) &&
-                                     !wh_tessera2_is_closed(span);
+            for (uint32_t polls = 0;
+                 polls < WH_TESSERA2_POLLS && !wh_tessera2_is_open(grant.span) &&
+                 !wh_tessera2_is_closed(grant.span);
                  polls++) {
                 wh_backoff(3);
-                span = wh_load_u64_relaxed(at);
+                grant.span = wh_load_u64_relaxed(at);
             }
-            if (wh_tessera2_is_open(span)) {
-                span = WH_PLANT_ORDER(tessera2_p2_soon, wh_fetch_add_u64,
-                                      acquire)(at, ask.n * WH_TESSERA2_POSITION); /* P2, I1 */
-                *refills = wh_tessera2_passes_end(span, ask.n);
+            if (wh_tessera2_is_open(grant.span)) {
+                grant.span = WH_PLANT_ORDER(tessera2_p2_soon, wh_fetch_add_u64,
+                                            acquire)(at, ask.n * WH_TESSERA2_POSITION); /* P2, I1 */
+                grant.next = wh_tessera2_passes_end(grant.span, ask.n) ? WH_TESSERA2_REFILL
+                                                                       : WH_TESSERA2_LOOK;
             } else {
-                span = wh_tessera2_no_slots(span);
+                grant.span = wh_tessera2_no_slots(grant.span);
             }
         }
-        if (mask != 0) {
-            span = wh_shfl_u64(mask, span, leader);
-            *refills = (int)wh_shfl_u32(mask, (uint32_t)*refills, leader);
-            wh_syncwarp(mask); /* P2 */
-        }
-        if (need && span != 0) {
-            *v = span;
-            p = wh_tessera2_nth_(g->base, g->chunk_log2, cls, span,
-                                 mask != 0 ? wh_mask_rank(needy) : 0);
-            need = p == NULL && !wh_tessera2_is_closed(span);
+        grant = wh_tessera2_share_(mask, grant, leader);
+        if (need && (grant.span != 0 || grant.bits != 0)) {
+            p = wh_tessera2_granted_(g, cls, grant, mask != 0 ? wh_mask_rank(needy) : 0);
+            need = p == NULL;
+            *v = grant.bits == 0 ? grant.span : WH_TESSERA2_CLOSED;
+            *refills = grant.next == WH_TESSERA2_REFILL;
         }
         if (stuck) {
             break;
@@ -109,52 +126,6 @@ WH_FN void *wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask, wh_mask l
     }
     return p;
 }
-
-/* A slab for a full warp that wants slots of class c, of 32 slots or more: each lane gets its own.
- * Those that are left are free for all. NULL for all if there is no place at home. */
-WH_FN_SLOW void *wh_tessera2_own_slab_(const wh_tessera2_core *ref, uint32_t shard, uint32_t c,
-                                       wh_tessera2_class cls) {
-    const wh_tessera2_core g = *ref;
-    const uint32_t lane = wh_lane_id();
-    wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
-    const uint64_t tag = wh_tessera2_with_shard(wh_tessera2_header_of_(ref)->slab_tags[c], shard);
-    wh_tessera2_claim claim;
-    claim.first = claim.n = 0;
-    if (lane == 0) {
-        claim = wh_tessera2_claim_home_(g, own, shard, cls.chunks, cls.chunks, 1);
-    }
-    const uint32_t first = wh_shfl_u32(WH_FULL_WARP, claim.first, 0);
-    const int got = wh_shfl_u32(WH_FULL_WARP, claim.n, 0) != 0;
-    WH_NO_UNROLL
-    for (uint32_t k = lane; got && k < cls.chunks; k += WH_WARP_SIZE) {
-        wh_store_u64_relaxed(wh_tessera2_tag_at_(g, first + k), tag + k * WH_TESSERA2_NEXT_TAG);
-    }
-    wh_syncwarp(WH_FULL_WARP); /* P7 */
-    if (lane == 0 && got) {
-        const uint32_t n_words = wh_tessera2_words_for(cls.slots);
-        uint64_t *words = wh_tessera2_words_of_(g, first);
-        if (n_words > 1) { /* all but word 0 are all free: I5 */
-            wh_add_u32_relaxed(wh_tessera2_state_at_(g, first), n_words - 1);
-        }
-        WH_NO_UNROLL
-        for (uint32_t i = 0; i < n_words; i++) {
-            const uint64_t rest = wh_tessera2_all_slots(cls.slots, i) &
-                                  (i == 0 ? wh_ones_from_u64(WH_WARP_SIZE) : ~(uint64_t)0);
-            WH_PLANT(tessera2_p7, wh_store_u64_release, wh_store_u64_relaxed)
-            (&words[i], rest == 0 ? 0 : wh_tessera2_word_of(c) | rest); /* P7 */
-        }
-        if (cls.slots > WH_WARP_SIZE) {
-            wh_tessera2_add_partial_(g, c, first);
-        }
-    }
-    if (lane == 0) {
-        wh_add_u32_release(&own->takes_done, 1);
-    }
-    return !got ? NULL
-                : g.base + ((uint64_t)first << g.chunk_log2) + wh_mul_wide_u32(lane, cls.slot_size);
-}
-
-#define WH_TESSERA2_OWN_SLOTS 64u /* of a slab that a full warp gets, at most */
 
 /* A step of the ladder, for the lanes that work: each for its group. mask, a constant: all lanes of
  * a full warp; or 0: each lane for itself. */
@@ -176,17 +147,6 @@ WH_FN wh_tessera2_grant wh_tessera2_step_(const wh_tessera2_core *g, wh_mask mas
             grant.next = wh_tessera2_publish_(own, ask.c, grant.span, ask.n);
             wh_tessera2_list_span_(*g, ask.c, cls, grant.span);
         }
-    }
-    return grant;
-}
-
-/* What its group's leader got, for all of the group. */
-WH_FN wh_tessera2_grant wh_tessera2_share_(wh_mask mask, wh_tessera2_grant grant, uint32_t leader) {
-    if (mask != 0) {
-        grant.span = wh_shfl_u64(mask, grant.span, leader);
-        grant.bits = wh_shfl_u64(mask, grant.bits, leader);
-        grant.next = wh_shfl_u32(mask, grant.next, leader);
-        wh_syncwarp(mask); /* P2 */
     }
     return grant;
 }
@@ -265,29 +225,12 @@ WH_FN_SLOW void *wh_tessera2_climb_each_(const wh_tessera2_core *g, uint32_t sha
     return wh_tessera2_climb_(g, 0, 0, shard, c, v, refills, p);
 }
 
-/* Whether a full warp gets a slab of its own: all want slots of one class, and others refill its
- * cursor. */
-WH_FN int wh_tessera2_gets_slab_(const wh_tessera2_core *g, wh_mask lanes, uint32_t c, int refills,
-                                 const void *p) {
-    const uint32_t slots = wh_tessera2_header_of_(g)->classes[c].slots;
-    return wh_all(WH_FULL_WARP, p == NULL && lanes == WH_FULL_WARP && !refills && c < g->n_small &&
-                                    slots >= WH_WARP_SIZE && slots <= WH_TESSERA2_OWN_SLOTS);
-}
-
 /* Slots for a full warp, groups of lanes of one class; and for lanes of a part of one, each for
  * itself: the short way, then the ladder. refills: of the leader of the group. */
 WH_FN void *wh_tessera2_slots_warp_(const wh_tessera2_core *g, wh_mask lanes, uint32_t shard,
                                     uint32_t c, uint64_t v, int refills, void *p) {
     refills = wh_shfl_u32(WH_FULL_WARP, (uint32_t)refills, wh_mask_leader(lanes)) != 0;
-#ifdef OWN
-    if (wh_tessera2_gets_slab_(g, lanes, c, refills, p)) {
-        p = wh_tessera2_own_slab_(g, shard, c, wh_tessera2_header_of_(g)->classes[c]);
-    }
-#endif
-    const int is_closed = c < g->n_small && v == WH_TESSERA2_CLOSED && !refills;
-    if (!wh_any(WH_FULL_WARP, p == NULL && is_closed)) {
-        p = wh_tessera2_soon_(g, WH_FULL_WARP, lanes, shard, c, &v, &refills, p);
-    }
+    p = wh_tessera2_soon_(g, WH_FULL_WARP, lanes, shard, c, &v, &refills, p);
     if (wh_any(WH_FULL_WARP, p == NULL && c != WH_TESSERA2_NO_CLASS)) {
         p = wh_tessera2_climb_warp_(g, lanes, shard, c, v, refills, p);
     }

@@ -157,7 +157,8 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
             p = wh_tessera2_nth_(h.base, h.chunk_log2, cls, v, group.rank);
         }
     }
-    if (WH_TESSERA2_SOME(mask, p == NULL || h.tracks)) { /* n = 0, too, which is seldom */
+    const int slow = p == NULL || h.tracks; /* n = 0, too, which is seldom */
+    if (mask != 0 ? wh_any(mask, slow) : slow) {
         p = wh_tessera2_more_(wh_tessera2_core_of_(h), mask, group.lanes, shard, n, v, refills, p);
     }
     if (mask != 0) {
