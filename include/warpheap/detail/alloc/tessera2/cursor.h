@@ -124,20 +124,24 @@ WH_FN int wh_tessera2_has_many_(wh_tessera2_core g, wh_tessera2_cursor *cursor, 
 #define WH_TESSERA2_HINT_TRIES 2u
 #define WH_TESSERA2_LIST_TRIES 3u
 
-/* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead. Short,
- * as claim_soon_: an old heap lives on it. */
-WH_FN_SLOW wh_tessera2_grant wh_tessera2_hinted_(const wh_tessera2_core *g, wh_tessera2_ask ask) {
+/* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead. Of
+ * span 0, bits 0: none. */
+WH_FN wh_tessera2_grant wh_tessera2_hinted_(const wh_tessera2_core *g, wh_tessera2_ask ask) {
     const uint32_t slots = wh_tessera2_header_of_(g)->classes[ask.c].slots;
     const uint32_t *hints = wh_tessera2_cursor_at_(*g, ask.shard, ask.c)->hints;
-    wh_tessera2_grant grant = wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
+    wh_tessera2_grant grant = wh_tessera2_make_grant_(0, WH_TESSERA2_LOOK);
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA2_HINT_TRIES && grant.bits == 0; tries++) {
         const uint32_t at = ask.seed / (UINT32_MAX / WH_TESSERA2_HINTS + 1) + tries;
         const uint32_t hint = wh_load_u32_relaxed(&hints[at % WH_TESSERA2_HINTS]);
         if (hint != 0) {
-            grant.span = hint - 1;
-            grant.bits = wh_tessera2_take_slots_(g, ask.shard, ask.c, slots, (hint - 1) >> 5,
-                                                 (hint - 1) & 31, ask.n, ask.seed * 5);
+            int owes;
+            grant.bits = wh_tessera2_take_slots_(g, ask.c, slots, (hint - 1) >> 5, (hint - 1) & 31,
+                                                 ask.n, ask.seed * 5, &owes);
+            grant.span = grant.bits != 0 ? hint - 1 : 0;
+            if (owes) {
+                (void)wh_tessera2_emptied_here_(g, ask.shard, (hint - 1) >> 5);
+            }
         }
     }
     return grant;
@@ -172,8 +176,12 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_partial_(const wh_tessera2_core *ref,
         uint32_t i = wh_high_u32(wh_mul_wide_u32(at, n_words));
         WH_NO_UNROLL
         for (uint32_t k = 0; k < n_words; k++) {
-            grant.bits = wh_tessera2_take_slots_(ref, shard, c, slots, slab, i, n, seed * 5);
+            int owes;
+            grant.bits = wh_tessera2_take_slots_(ref, c, slots, slab, i, n, seed * 5, &owes);
             grant.span = (uint64_t)slab << 5 | i;
+            if (owes) {
+                (void)wh_tessera2_emptied_(ref, shard, slab);
+            }
             if (grant.bits != 0) {
                 wh_tessera2_hint_(cursor, seed, slab, i);
                 return grant;
@@ -273,25 +281,21 @@ WH_FN uint32_t wh_tessera2_claimed_slots_(wh_tessera2_core g, uint32_t c, wh_tes
                                : cls.slots; /* others' slabs are powers of two */
 }
 
-/* The usual refill: chunks of the shard's home, for a span that publish_ gets, which ends the take;
- * or 0. checks: not if a hint leads to free slots: then has_many_ says more. It is short, since few
- * lanes execute it, and instructions that no lane of an SM has executed lately come from the L2. */
-WH_FN_SLOW uint64_t wh_tessera2_claim_soon_(const wh_tessera2_core *ref, wh_tessera2_ask ask,
-                                            int checks) {
+/* The usual step of a refiller (C1): chunks of the shard's home, for a span that publish_ gets, which
+ * ends the take. Or the cursor closes, as its class has many slots in partial slabs: CLOSED. Or 0:
+ * home has none, or others search for all. */
+WH_FN uint64_t wh_tessera2_claim_soon_(const wh_tessera2_core *ref, wh_tessera2_ask ask) {
     const wh_tessera2_core g = *ref;
     const wh_tessera2_class cls = wh_tessera2_header_of_(ref)->classes[ask.c];
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, ask.shard);
-    const uint32_t hint =
-        wh_load_u32_relaxed(&own->cursors[ask.c].hints[ask.seed % WH_TESSERA2_HINTS]);
+    wh_tessera2_cursor *cursor = &own->cursors[ask.c];
     const uint32_t home_left = wh_tessera2_home_left_(g, own);
+    if (ask.last != 0 && wh_tessera2_has_many_(g, cursor, ask.c, ask.seed)) {
+        wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
+        return WH_TESSERA2_CLOSED;
+    }
     if (home_left == 0 ||
         wh_load_u32_relaxed(&wh_tessera2_header_of_(ref)->search_lock) != 0) { /* oom.h */
-        return 0;
-    }
-    if (checks && hint != 0 &&
-        wh_tessera2_free_slots(
-            wh_load_u64_relaxed(wh_tessera2_words_of_(g, (hint - 1) >> 5) + ((hint - 1) & 31)),
-            ask.c) != 0) {
         return 0;
     }
     const uint32_t most = wh_tessera2_next_chunks_(g, cls, ask.last, home_left);
@@ -333,15 +337,15 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, wh_t
     wh_tessera2_cursor *cursor = &own->cursors[c];
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
     if (wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) != 0 || /* oom.h */
-        !wh_tessera2_any_chunks_(core) ||
-        (ask.last != 0 && wh_tessera2_has_many_(core, cursor, c, ask.seed))) {
+        !wh_tessera2_any_chunks_(core)) {
         wh_store_u64_release(&cursor->span, WH_TESSERA2_CLOSED);
         return wh_tessera2_make_grant_(WH_TESSERA2_CLOSED, WH_TESSERA2_LOOK);
     }
     if (c < core.n_small) {
-        const uint64_t span = wh_tessera2_claim_soon_(g, ask, 0);
+        const uint64_t span = wh_tessera2_claim_soon_(g, ask);
         if (span != 0) {
-            return wh_tessera2_make_grant_(span, WH_TESSERA2_PUBLISH);
+            return wh_tessera2_make_grant_(
+                span, span == WH_TESSERA2_CLOSED ? WH_TESSERA2_LOOK : WH_TESSERA2_PUBLISH);
         }
     }
     wh_tessera2_begin_take_(own);

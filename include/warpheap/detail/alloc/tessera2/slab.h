@@ -128,7 +128,7 @@ WH_FN_SLOW int wh_tessera2_retire_one_(const wh_tessera2_core *ref, uint32_t sha
 
 /* I5: a word of a slab of several has become all free. The slab may have gone since the caller had
  * a slot of it, and become another one: its tag says what it is. 1: the slab went back. */
-WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab) {
+WH_FN int wh_tessera2_emptied_here_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab) {
     const wh_tessera2_core g = *ref;
     wh_tessera2_shard *own = wh_tessera2_shard_at_(g, shard);
     uint32_t *state = wh_tessera2_state_at_(g, slab);
@@ -155,6 +155,10 @@ WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard,
     }
     wh_tessera2_end_take_(own);
     return all;
+}
+
+WH_FN_SLOW int wh_tessera2_emptied_(const wh_tessera2_core *ref, uint32_t shard, uint32_t slab) {
+    return wh_tessera2_emptied_here_(ref, shard, slab);
 }
 
 /* --- slots ---------------------------------------------------------------------------- */
@@ -200,13 +204,15 @@ WH_HD uint64_t wh_tessera2_choose_(uint64_t bits, uint32_t from, uint32_t n) {
 
 #define WH_TESSERA2_TAKE_TRIES 3u
 
-/* Up to n slots of word i of a slab, if it is of class c: their bits. I4 */
-WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t shard, uint32_t c,
-                                       uint32_t slots, uint32_t slab, uint32_t i, uint32_t n,
-                                       uint32_t seed) {
+/* Up to n slots of word i of a slab, if it is of class c: their bits. I4. *owes: the caller has
+ * uncounted a word that is not its own, and calls emptied_ for the slab (I5). */
+WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t c, uint32_t slots,
+                                       uint32_t slab, uint32_t i, uint32_t n, uint32_t seed,
+                                       int *owes) {
     const wh_tessera2_core g = *ref;
     uint64_t *at = wh_tessera2_words_of_(g, slab) + i;
     uint64_t word = wh_load_u64_relaxed(at);
+    *owes = 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA2_TAKE_TRIES; tries++) {
         const uint64_t free = wh_tessera2_free_slots(word, c);
@@ -216,20 +222,18 @@ WH_FN uint64_t wh_tessera2_take_slots_(const wh_tessera2_core *ref, uint32_t sha
         const uint64_t bits =
             wh_tessera2_choose_(free, (seed & 0xffff) * WH_TESSERA2_WORD_SLOTS >> 16, n);
         const int first = slots > WH_TESSERA2_WORD_SLOTS && free == wh_tessera2_all_slots(slots, i);
-        if (first) { /* I5 */
+        if (first && !*owes) { /* I5 */
             const uint32_t state = wh_fetch_sub_u32_relaxed(wh_tessera2_state_at_(g, slab), 1);
+            *owes = 1;
             if (WH_PLANT(tessera2_i5, wh_tessera2_is_retiring(state), 0)) {
-                (void)wh_tessera2_emptied_(ref, shard, slab);
                 return 0;
             }
         }
         const uint64_t seen = WH_PLANT(tessera2_p1_take, wh_cas_u64_acquire,
                                        wh_cas_u64_relaxed)(at, word, word & ~bits); /* P1, P7 */
         if (seen == word) {
+            *owes = *owes && !first;
             return bits;
-        }
-        if (first) {
-            (void)wh_tessera2_emptied_(ref, shard, slab);
         }
         word = seen;
     }

@@ -50,12 +50,22 @@ WH_FN wh_tessera2_grant wh_tessera2_share_(wh_mask mask, wh_tessera2_grant grant
 #define WH_TESSERA2_POLLS 64u /* of a third of a microsecond: longer than a refill takes */
 #define WH_TESSERA2_ROUNDS 4u
 
+/* How far the short way has come for a lane: it has a block, or its group goes on from here. */
+typedef struct wh_tessera2_way {
+    void *p;
+    uint64_t v;    /* as climb_'s, of all lanes of the group */
+    uint32_t refills;
+    uint32_t more; /* there is more to do, for some lane of a full warp; else for this one */
+} wh_tessera2_way;
+
 /* The short way of the slow path: if the cursor is used up, its refiller refills it from home, and
  * who waits for that takes slots as soon as there are some; if it is closed, hints lead to slots.
- * Arguments as climb_'s, but *v, *refills: of all lanes of the group; what is left to do from here.
- */
-WH_FN void *wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask, wh_mask lanes,
-                              uint32_t shard, uint32_t c, uint64_t *v, int *refills, void *p) {
+ * Arguments as climb_'s, but refills: of all lanes of the group. It calls nothing: lanes that call
+ * something in a branch may come back from it in parts, and then go on in parts, each of which
+ * waits for memory by itself. */
+WH_FN wh_tessera2_way wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask, wh_mask lanes,
+                                        uint32_t shard, uint32_t c, uint64_t v, int refills,
+                                        void *p) {
     const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
     const uint32_t lane = wh_lane_id();
     wh_tessera2_ask ask;
@@ -70,16 +80,17 @@ WH_FN void *wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask, wh_mask l
         const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
         const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : lane;
         const int leads = need && lane == leader;
-        const int is_closed = wh_tessera2_is_closed(*v);
+        const int is_closed = wh_tessera2_is_closed(v);
         wh_tessera2_grant grant = wh_tessera2_make_grant_(0, WH_TESSERA2_LOOK); /* nothing yet */
         ask.n = wh_popc32(needy);
-        if (leads && *refills) {
-            ask.last = wh_tessera2_span_slots(*v);
-            grant.span = wh_tessera2_claim_soon_(g, ask, 1);
+        if (leads && refills) {
+            ask.last = wh_tessera2_span_slots(v);
+            grant.span = wh_tessera2_claim_soon_(g, ask);
         } else if (leads && is_closed) {
             grant = wh_tessera2_hinted_(g, ask);
         }
-        const int publishes = leads && *refills && grant.span != 0;
+        const int publishes =
+            leads && refills && grant.span != 0 && grant.span != WH_TESSERA2_CLOSED;
         if (WH_TESSERA2_SOME(mask, publishes)) {
             wh_tessera2_shard *own = wh_tessera2_shard_at_(*g, shard);
             const uint64_t tag =
@@ -91,9 +102,9 @@ WH_FN void *wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask, wh_mask l
             }
         }
         /* Nobody keeps a refiller waiting. */
-        const int stuck = WH_TESSERA2_SOME(mask, leads && (*refills || is_closed) && !publishes &&
-                                                     grant.bits == 0);
-        if (leads && !*refills && !is_closed && !stuck) {
+        const int stuck = WH_TESSERA2_SOME(mask, leads && (refills || is_closed) &&
+                                                     grant.span == 0 && grant.bits == 0);
+        if (leads && !refills && !is_closed && !stuck) {
             uint64_t *at = &wh_tessera2_cursor_at_(*g, shard, c)->span;
             grant.span = wh_load_u64_relaxed(at);
             WH_NO_UNROLL
@@ -117,15 +128,35 @@ WH_FN void *wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask, wh_mask l
         if (need && (grant.span != 0 || grant.bits != 0)) {
             p = wh_tessera2_granted_(g, cls, grant, mask != 0 ? wh_mask_rank(needy) : 0);
             need = p == NULL;
-            *v = grant.bits == 0 ? grant.span : WH_TESSERA2_CLOSED;
-            *refills = grant.next == WH_TESSERA2_REFILL;
+            v = grant.bits == 0 ? grant.span : WH_TESSERA2_CLOSED;
+            refills = grant.next == WH_TESSERA2_REFILL;
         }
         if (stuck) {
             break;
         }
     }
-    return p;
+    const int more = p == NULL || g->tracks != 0;
+    wh_tessera2_way way;
+    way.p = p;
+    way.v = v;
+    way.refills = refills != 0;
+    way.more = (uint32_t)(mask != 0 ? wh_any(mask, more) : more);
+    return way;
 }
+
+/* refills: of the leader of the group. */
+WH_FN_LINKED(wh_tessera2_way, wh_tessera2_soon_warp_,
+             (const wh_tessera2_core *g, wh_mask lanes, uint32_t shard, uint32_t c, uint64_t v,
+              int refills, void *p)) {
+    const uint32_t all = wh_shfl_u32(WH_FULL_WARP, (uint32_t)refills, wh_mask_leader(lanes));
+    return wh_tessera2_soon_(g, WH_FULL_WARP, lanes, shard, c, v, all != 0, p);
+}
+WH_FN_LINKED(wh_tessera2_way, wh_tessera2_soon_each_,
+             (const wh_tessera2_core *g, uint32_t shard, uint32_t c, uint64_t v, int refills,
+              void *p)) {
+    return wh_tessera2_soon_(g, 0, 0, shard, c, v, refills, p);
+}
+
 
 /* A step of the ladder, for the lanes that work: each for its group. mask, a constant: all lanes of
  * a full warp; or 0: each lane for itself. */
@@ -223,26 +254,6 @@ WH_FN_SLOW void *wh_tessera2_climb_warp_(const wh_tessera2_core *g, wh_mask lane
 WH_FN_SLOW void *wh_tessera2_climb_each_(const wh_tessera2_core *g, uint32_t shard, uint32_t c,
                                          uint64_t v, int refills, void *p) {
     return wh_tessera2_climb_(g, 0, 0, shard, c, v, refills, p);
-}
-
-/* Slots for a full warp, groups of lanes of one class; and for lanes of a part of one, each for
- * itself: the short way, then the ladder. refills: of the leader of the group. */
-WH_FN void *wh_tessera2_slots_warp_(const wh_tessera2_core *g, wh_mask lanes, uint32_t shard,
-                                    uint32_t c, uint64_t v, int refills, void *p) {
-    refills = wh_shfl_u32(WH_FULL_WARP, (uint32_t)refills, wh_mask_leader(lanes)) != 0;
-    p = wh_tessera2_soon_(g, WH_FULL_WARP, lanes, shard, c, &v, &refills, p);
-    if (wh_any(WH_FULL_WARP, p == NULL && c != WH_TESSERA2_NO_CLASS)) {
-        p = wh_tessera2_climb_warp_(g, lanes, shard, c, v, refills, p);
-    }
-    return p;
-}
-WH_FN void *wh_tessera2_slots_each_(const wh_tessera2_core *g, uint32_t shard, uint32_t c,
-                                    uint64_t v, int refills, void *p) {
-    p = wh_tessera2_soon_(g, 0, 0, shard, c, &v, &refills, p);
-    if (wh_any_here(p == NULL && c != WH_TESSERA2_NO_CLASS)) {
-        p = wh_tessera2_climb_each_(g, shard, c, v, refills, p);
-    }
-    return p;
 }
 
 #include "warpheap/detail/simt/end.h"

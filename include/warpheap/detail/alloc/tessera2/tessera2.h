@@ -66,9 +66,9 @@ WH_FN_LINKED(void *, wh_tessera2_more_,
     }
     if (mask == WH_FULL_WARP) {
         lanes = wh_any(mask, n > chunk) ? wh_match_any_u32(mask, c) : lanes;
-        p = wh_tessera2_slots_warp_(g, lanes, shard, c, v, refills, p);
+        p = wh_tessera2_climb_warp_(g, lanes, shard, c, v, refills, p);
     } else {
-        p = wh_tessera2_slots_each_(g, shard, c, v, refills, p);
+        p = wh_tessera2_climb_each_(g, shard, c, v, refills, p);
     }
     const int is_run = p == NULL && n > chunk;
     if (WH_TESSERA2_SOME(mask, is_run)) {
@@ -159,7 +159,15 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
     }
     const int slow = p == NULL || h.tracks; /* n = 0, too, which is seldom */
     if (mask != 0 ? wh_any(mask, slow) : slow) {
-        p = wh_tessera2_more_(wh_tessera2_core_of_(h), mask, group.lanes, shard, n, v, refills, p);
+        const wh_tessera2_core *g = wh_tessera2_core_of_(h);
+        const wh_tessera2_way way =
+            together ? wh_tessera2_soon_warp_(g, group.lanes, shard, c, v, refills, p)
+                     : wh_tessera2_soon_each_(g, shard, c, v, refills, p);
+        p = way.p;
+        /* Of a full warp soon_ has asked: a vote behind a call may go wrong (simt/cuda.h). */
+        if (together || mask == 0 ? (int)way.more : wh_any(mask, (int)way.more)) {
+            p = wh_tessera2_more_(g, mask, group.lanes, shard, n, way.v, (int)way.refills, p);
+        }
     }
     if (mask != 0) {
         WH_PLANT(tessera2_p2_lanes, wh_syncwarp(mask), (void)0); /* P2: what lanes did for others */
