@@ -103,6 +103,13 @@
 #define WH_FAMILY_OF_cmmalloc circular
 #define WH_FAMILY_OF_cfmmalloc circular
 
+/* The identifiers that have a pool of their own (contract.h). WH_HAS_POOL(ident), in #if: 1 for
+ * them, 0 for others, of which the pasted word has no comma in it. */
+#define WH_POOL_OF_tessera2 ~, 1
+#define WH_HAS_POOL(ident) WH_HAS_POOL_(WH_POOL_OF_##ident)
+#define WH_HAS_POOL_(...) WH_HAS_POOL__(__VA_ARGS__, 0, 0)
+#define WH_HAS_POOL__(first, second, ...) second
+
 #define WH_FAMILY_TEXT(ident) WH_FAMILY_TEXT_(WH_FAMILY_OF_##ident)
 #define WH_FAMILY_TEXT_(family) WH_FAMILY_TEXT__(family)
 #define WH_FAMILY_TEXT__(family) #family

@@ -140,6 +140,10 @@ WH_FN wh_tessera2_shard *wh_tessera2_nth_shard_(void *shards, uint32_t shard) {
     unsigned char *const first = (unsigned char *)shards; /* an index takes an instruction more */
     return (wh_tessera2_shard *)(void *)(first + wh_mul_wide_u32(shard, sizeof(wh_tessera2_shard)));
 }
+/* The cursor of a shard, from that of shard 0. */
+WH_FN wh_tessera2_cursor *wh_tessera2_nth_cursor_(wh_tessera2_cursor *first, uint32_t shard) {
+    return (wh_tessera2_cursor *)(void *)wh_tessera2_nth_shard_(first, shard);
+}
 WH_FN wh_tessera2_shard *wh_tessera2_shard_at_(wh_tessera2_core g, uint32_t shard) {
     wh_assert_internal(shard <= g.n_shards);
     return wh_tessera2_nth_shard_(g.meta + sizeof(wh_tessera2_header), shard);
