@@ -421,7 +421,6 @@ WH_FN int wh_tessera2_owns(wh_tessera2_ref h, const void *p) {
 #define wh_tessera2_MAX_ALIGN (2u << 20)
 #define wh_tessera2_BLOCKS 6
 #define wh_tessera2_EACH 1
-#define wh_tessera2_left WH_NO_LEFT
 
 #include "warpheap/detail/simt/end.h"
 
