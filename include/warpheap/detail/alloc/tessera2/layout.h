@@ -21,7 +21,7 @@
  *
  * A hint is relaxed and may be stale: it says where to look first, and nobody trusts it.
  *
- * Check   tests/conform, tests/stress
+ * Check   tests/unit/tessera2_layout.c, tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_LAYOUT_H
 #define WH_ALLOC_TESSERA2_LAYOUT_H

@@ -12,7 +12,7 @@
  * A *large* class has slots of more than a chunk. Its slab has just as many chunks as 16 (8, 4, 2)
  * slots take together, 17 to 31. A request that fills whole chunks is a run instead.
  *
- * Check   tests/conform, tests/stress
+ * Check   tests/unit/tessera2_layout.c, tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_SIZE_CLASS_H
 #define WH_ALLOC_TESSERA2_SIZE_CLASS_H

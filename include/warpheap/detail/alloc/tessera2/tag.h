@@ -1,7 +1,7 @@
 /* alloc/tessera2/tag.h: the packed words: tags of chunks, words and states of slabs, spans of
  * cursors. Arithmetic only. This file may change: it is no part of the API.
  *
- * Check   tests/conform, tests/stress
+ * Check   tests/unit/tessera2_layout.c, tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_TAG_H
 #define WH_ALLOC_TESSERA2_TAG_H
