@@ -280,8 +280,8 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, uint32_t of_class,
             /* A full warp that frees a slab of its own has nobody to hear from: no slot of it is
              * free, and what the lanes say themselves goes with the pool's word (P3). */
             const uint64_t of = wh_tessera2_word_of(c);
-            if (together &&
-                bits == wh_tessera2_all_slots(wh_tessera2_tag_slots(tag_again, h.chunk_log2), 0) &&
+            if (together && bits == WH_FULL_WARP && /* not so for a large class: it has 16 slots */
+                wh_tessera2_tag_slots(tag_again, h.chunk_log2) == WH_WARP_SIZE &&
                 wh_cas_u64_relaxed(at, 0, WH_TESSERA2_GONE) == 0) {
                 wh_tessera2_put_chunks_(h.core,
                                         wh_tessera2_nth_shard_(h.shards, wh_tessera2_my_shard_(h)),
