@@ -1,6 +1,6 @@
 /* alloc/tessera2/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap;
- * and how many blocks of a size are left, also while lanes run: its loads are atomic. This file may
- * change: it is no part of the API.
+ * and how many blocks of a size are left, also while lanes run.
+ * This file may change: it is no part of the API.
  */
 #ifndef WH_ALLOC_TESSERA2_INSPECT_H
 #define WH_ALLOC_TESSERA2_INSPECT_H
