@@ -124,6 +124,7 @@ typedef struct wh_tessera2_want {
     wh_tessera2_class cls;
     wh_tessera2_cursor *cursor; /* of its class and of shard 0 */
     uint32_t c;
+    int wants;      /* a block; else it goes on with the others */
     int is_slot;    /* a slot of a small class */
     int takes_slab; /* all lanes of a full warp do, and its class has slabs for these */
     wh_group group;
@@ -161,7 +162,7 @@ WH_FN void *wh_tessera2_get_(wh_tessera2_ref h, wh_mask mask, size_t n, wh_tesse
             p = wh_tessera2_nth_(h.base, h.chunk_log2, want.cls, v, group.rank);
         }
     }
-    if (WH_TESSERA2_SOME(mask, p == NULL || h.tracks)) { /* n = 0, too, which is seldom */
+    if (WH_TESSERA2_SOME(mask, (p == NULL && want.wants) || h.tracks)) {
         p = wh_tessera2_more_(wh_tessera2_core_of_(h), mask, group.lanes, shard, n, v, refills, p);
     }
     if (mask != 0) {
@@ -176,6 +177,7 @@ WH_FN void *wh_tessera2_get_(wh_tessera2_ref h, wh_mask mask, size_t n, wh_tesse
 WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
     const int together = mask == WH_FULL_WARP;
     wh_tessera2_want want;
+    want.wants = 1;                                                        /* n = 0 is seldom */
     want.is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
     want.c = want.is_slot ? wh_tessera2_class_of((uint32_t)n) : WH_TESSERA2_NO_CLASS;
     want.group = together ? wh_group_by_u32(mask, want.c) : wh_group_alone();
@@ -370,12 +372,12 @@ WH_HD uint64_t wh_tessera2_pool_size(wh_tessera2_pool pool) {
 WH_FN void *wh_tessera2_pool_malloc_(wh_tessera2_ref h, wh_mask mask, wh_mask wanting,
                                      wh_tessera2_pool pool) {
     const int together = mask == WH_FULL_WARP;
-    const int wants = mask == 0 || (wanting >> wh_lane_id() & 1) != 0;
     wh_tessera2_want want;
+    want.wants = mask == 0 || (wanting >> wh_lane_id() & 1) != 0;
     want.cls = pool.cls;
     want.cursor = pool.cursor;
     want.c = pool.c;
-    want.is_slot = pool.c < WH_TESSERA2_SMALL && wants;
+    want.is_slot = pool.c < WH_TESSERA2_SMALL && want.wants;
     want.takes_slab = wanting == WH_FULL_WARP && pool.takes_slab;
     want.group = wh_group_alone();
     if (together && wanting == WH_FULL_WARP) {
@@ -383,10 +385,10 @@ WH_FN void *wh_tessera2_pool_malloc_(wh_tessera2_ref h, wh_mask mask, wh_mask wa
         want.group.leader = 0;
         want.group.rank = wh_lane_id();
         want.group.n = WH_WARP_SIZE;
-    } else if (together && wants) {
+    } else if (together && want.wants) {
         want.group = wh_group_of_lanes(wanting);
     }
-    return wh_tessera2_get_(h, mask, wants ? pool.bytes : 0, want);
+    return wh_tessera2_get_(h, mask, want.wants ? pool.bytes : 0, want);
 }
 WH_FN void *wh_tessera2_pool_malloc(wh_tessera2_ref h, wh_mask mask, wh_mask wanting,
                                     wh_tessera2_pool pool) {
