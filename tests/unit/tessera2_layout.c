@@ -417,7 +417,8 @@ static void first_spans_are_disjoint(void **state) {
             assert_int_equal(first.chunk % cls.chunks, 0);
             assert_int_equal(first.chunks % cls.chunks, 0);
             assert_true(first.chunks / cls.chunks * cls.slots < 1u << 17);
-            end = wh_tessera2_first_end(g, first);
+            end = first.chunk + g.n_shards * first.chunks;
+            assert_int_equal(wh_tessera2_first_end(g, first), end);
             const size_t at = offsetof(wh_tessera2_shard, cursors) + c * sizeof(wh_tessera2_cursor);
             const uint32_t k = (uint32_t)(at / 8);
             const uint32_t shard = (c * 5 + 1) % g.n_shards;

@@ -132,6 +132,7 @@ WH_KERNEL(free_wrong, free_args, a) {
         refuse(a, a.other, small);
     }
     wh_add_u32_relaxed(a.wrong, wh_usable_size(a.heap, small) != wh_pool_size(a.small));
+    wh_add_u32_relaxed(a.wrong, large != NULL && wh_usable_size(a.heap, large) < 40000);
     wh_pool_free(a.small, small);
     wh_pool_free(a.other, other); /* of wh_malloc, with the pool's size */
     wh_pool_free(a.large, large);
