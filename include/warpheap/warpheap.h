@@ -491,9 +491,9 @@ typedef struct wh_pool_t {
 } wh_pool_t;
 
 #if WH_HAS_HOST
-/* A pool of blocks of `bytes` bytes or more. Host only. Errors: BAD_ARGUMENT for 0, for more than
- * the allocator's max_size (wh_allocator_info), and for more than the whole heap; and those of
- * wh_heap_handle. On an error *pool stays as it is. */
+/* A pool of blocks of `bytes` bytes or more. Host only. Errors: BAD_ARGUMENT for 0 and for more
+ * than the whole heap; those of wh_heap_handle. On an error *pool stays as it is. What only the
+ * options of the heap decide (the page size of a page allocator) malloc says, by NULL. */
 static inline wh_status wh_pool_make(const wh_heap *heap, size_t bytes, wh_pool_t *pool) {
     wh_heap_ref handle;
     void *base;
@@ -502,16 +502,14 @@ static inline wh_status wh_pool_make(const wh_heap *heap, size_t bytes, wh_pool_
     if (status == WH_OK) {
         status = wh_heap_memory(heap, &base, &most);
     }
-    if (status != WH_OK) {
-        return status;
+    if (status == WH_OK && (bytes == 0 || bytes > most)) {
+        status = WH_BAD_ARGUMENT;
     }
-    const wh_allocator_info *info = wh_allocator_find(WH_OF_(NAME));
-    if (bytes == 0 || bytes > most || (info != NULL && bytes > info->max_size)) {
-        return WH_BAD_ARGUMENT;
+    if (status == WH_OK) {
+        pool->heap = handle;
+        pool->own = WH_POOL_(plan)(handle, bytes);
     }
-    pool->heap = handle;
-    pool->own = WH_POOL_(plan)(handle, bytes);
-    return WH_OK;
+    return status;
 }
 #endif
 

@@ -3,18 +3,12 @@
 
 /* What is no size of a pool is told, and leaves the pool as it was. */
 static void check_sizes(context *x, uint64_t n) {
-    const wh_allocator_info *info = x->info;
     conform_pool *pool = &x->call.pool;
     OK(x, x->kernels->bind_pool(x->heap, n, pool));
     CHECK_EQUAL(x, x->kernels->bind_pool(x->heap, 0, pool), WH_BAD_ARGUMENT);
     CHECK_EQUAL(x, x->kernels->bind_pool(x->heap, x->options.bytes + 1, pool), WH_BAD_ARGUMENT);
     CHECK_EQUAL(x, x->kernels->bind_pool(x->heap, SIZE_MAX, pool), WH_BAD_ARGUMENT);
     CHECK_EQUAL(x, x->kernels->bind_pool(NULL, n, pool), WH_BAD_ARGUMENT);
-    if (info->max_size < x->options.bytes) {
-        CHECK_EQUAL(x, x->kernels->bind_pool(x->heap, info->max_size + 1, pool), WH_BAD_ARGUMENT);
-        OK(x, x->kernels->bind_pool(x->heap, info->max_size, pool));
-        OK(x, x->kernels->bind_pool(x->heap, n, pool));
-    }
     x->call.min_size = n;
 }
 
