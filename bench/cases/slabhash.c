@@ -11,6 +11,7 @@ typedef struct slab_state {
     whi_bench_series finds;
     uint64_t bytes, keys, buckets;
     uint32_t rounds;
+    int by_pool; /* slabs are a pool's */
     void *table;
     uint64_t slabs; /* of the last round */
 } slab_state;
@@ -53,23 +54,26 @@ static wh_status one_round(slab_state *s, uint32_t number, int timed) {
     wh_bench_counts counts;
     aim(s, number);
     WHI_BENCH_TRY(whi_bench_clear_counts(b));
-    WHI_BENCH_TRY(whi_bench_time(&s->p, b->heaps_kernels.slab_insert, warps(s->keys),
-                                 timed ? &s->p.mallocs : NULL));
+    WHI_BENCH_TRY(whi_bench_time(
+        &s->p, s->by_pool ? b->heaps_kernels.slab_insert_pool : b->heaps_kernels.slab_insert,
+        warps(s->keys), timed ? &s->p.mallocs : NULL));
     WHI_BENCH_TRY(whi_bench_get_counts(b, &counts));
     whi_bench_count(&s->p, &counts, timed);
     WHI_BENCH_TRY(verify(s, counts.failed));
     if (s->p.broken) {
         return WH_OK;
     }
-    WHI_BENCH_TRY(
-        whi_bench_time(&s->p, b->heaps_kernels.slab_sweep, s->buckets, timed ? &s->p.frees : NULL));
+    WHI_BENCH_TRY(whi_bench_time(
+        &s->p, s->by_pool ? b->heaps_kernels.slab_sweep_pool : b->heaps_kernels.slab_sweep,
+        s->buckets, timed ? &s->p.frees : NULL));
     return whi_bench_expect_empty(&s->p);
 }
 
 static wh_status report(slab_state *s) {
     whi_bench *b = s->p.b;
     aim(s, 0);
-    whi_bench_row row = whi_bench_row_of(&s->p, whi_bench_phase(b), "insert");
+    whi_bench_row row =
+        whi_bench_row_of(&s->p, whi_bench_phase(b), s->by_pool ? "pool-insert" : "insert");
     WHI_BENCH_TRY(whi_bench_floor(&s->p, b->kernels->floor_single, s->keys, &row.us_null));
     whi_bench_row find = row;
     whi_bench_row sweep = row;
@@ -79,11 +83,13 @@ static wh_status report(slab_state *s) {
     whi_bench_add_value(&row, "slabs", (double)s->slabs, 0);
     WHI_BENCH_TRY(whi_bench_emit(b, &row, inserts));
     find.op = "find";
-    WHI_BENCH_TRY(whi_bench_emit(b, &find, &s->finds));
+    if (!s->by_pool) { /* the slabs are the same */
+        WHI_BENCH_TRY(whi_bench_emit(b, &find, &s->finds));
+    }
     if (s->p.frees.n == 0 || !whi_bench_can(b, WH_CAP_FREE)) {
         return WH_OK;
     }
-    sweep.op = "sweep";
+    sweep.op = s->by_pool ? "pool-sweep" : "sweep";
     sweep.ops = s->slabs;
     return whi_bench_emit(b, &sweep, &s->p.frees);
 }
@@ -111,6 +117,19 @@ static wh_status all_rounds(slab_state *s) {
     return s->p.mallocs.n != 0 ? report(s) : WH_OK;
 }
 
+/* All rounds of so many keys. */
+static wh_status one_way(whi_bench *b, slab_state *s, uint64_t bytes, int *broken) {
+    WHI_BENCH_TRY(whi_bench_begin(b, &s->p, bytes, (whi_bench_blocks){s->keys, 0, 0}));
+    const wh_status status = all_rounds(s);
+    (void)wh_device_free(b->device, s->table);
+    WHI_BENCH_TRY(status);
+    *broken = s->p.broken != 0;
+    if (s->p.broken || !whi_bench_can(b, WH_CAP_OWN_MEMORY)) {
+        whi_bench_close_heap(b);
+    }
+    return WH_OK;
+}
+
 wh_status whi_bench_case_slabhash(whi_bench *b) {
     const whi_bench_list keys = whi_bench_threads(b, &b->defaults->slab_keys);
     const uint64_t bytes = whi_bench_case_heap(b, b->defaults->server_bytes);
@@ -130,12 +149,12 @@ wh_status whi_bench_case_slabhash(whi_bench *b) {
         s.rounds = whi_bench_rounds(b, b->defaults->slab_rounds, bytes, 0,
                                     2 * s.buckets * WH_BENCH_SLAB_BYTES);
         whi_bench_progress(b, WH_BENCH_SLAB_BYTES, s.keys);
-        WHI_BENCH_TRY(whi_bench_begin(b, &s.p, bytes, (whi_bench_blocks){s.keys, 0, 0}));
-        const wh_status status = all_rounds(&s);
-        (void)wh_device_free(b->device, s.table);
-        WHI_BENCH_TRY(status);
-        if (s.p.broken || !whi_bench_can(b, WH_CAP_OWN_MEMORY)) {
-            whi_bench_close_heap(b);
+        slab_state by_pool = s;
+        int broken;
+        by_pool.by_pool = 1;
+        WHI_BENCH_TRY(one_way(b, &s, bytes, &broken));
+        if (!broken) {
+            WHI_BENCH_TRY(one_way(b, &by_pool, bytes, &broken));
         }
     }
     return WH_OK;

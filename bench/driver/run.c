@@ -279,6 +279,8 @@ static void use_plain(whi_bench *b) {
     b->heaps_kernels.server_round = own->server_round;
     b->heaps_kernels.slab_insert = own->slab_insert;
     b->heaps_kernels.slab_sweep = own->slab_sweep;
+    b->heaps_kernels.slab_insert_pool = own->slab_insert_pool;
+    b->heaps_kernels.slab_sweep_pool = own->slab_sweep_pool;
 }
 
 static wh_status run_case(whi_bench *b, const plan *p, const char *name) {

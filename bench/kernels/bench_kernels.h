@@ -150,12 +150,14 @@ typedef struct wh_bench_heaps_kernels {
     wh_bench_launcher slab_find;    /* served: keys found once; bad: found otherwise */
     wh_bench_launcher slab_count;   /* slabs; keys in all of them; bad: a key in a wrong chain */
     wh_bench_launcher slab_sweep;   /* frees all slabs */
+    wh_bench_launcher slab_insert_pool, slab_sweep_pool; /* the same by a pool of slabs */
 } wh_bench_heaps_kernels;
 
 /* The timed kernels once more, in a form of their own: without launch bounds. */
 typedef struct wh_bench_plain_kernels {
     wh_bench_launcher malloc_single, malloc_mixed, malloc_warp, free_all, free_warp, churn;
     wh_bench_launcher malloc_log, server_round, slab_insert, slab_sweep;
+    wh_bench_launcher slab_insert_pool, slab_sweep_pool;
 } wh_bench_plain_kernels;
 
 /* Kernels as a user would write them, for what the compiler makes of them: a malloc and

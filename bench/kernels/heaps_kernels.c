@@ -162,6 +162,7 @@ HEAPS_LAUNCHER(cells)
 SLAB_LAUNCHER(slab_find)
 SLAB_LAUNCHER(slab_count)
 
-WH_TABLE(wh_bench_heaps_kernels) = {floor_log, floor_round, malloc_log,   record_log, tag,
-                                    check,     pages,       server_round, cells,      slab_insert,
-                                    slab_find, slab_count,  slab_sweep};
+WH_TABLE(wh_bench_heaps_kernels) = {
+    floor_log,  floor_round,      malloc_log,     record_log,  tag,       check,
+    pages,      server_round,     cells,          slab_insert, slab_find, slab_count,
+    slab_sweep, slab_insert_pool, slab_sweep_pool};

@@ -17,5 +17,6 @@
 #endif
 #define TABLE_(type) WH_TABLE(type)
 
-TABLE_(WH_BENCH_PLAIN_TABLE) = {malloc_single, malloc_mixed, malloc_warp,  free_all,    free_warp,
-                                churn,         malloc_log,   server_round, slab_insert, slab_sweep};
+TABLE_(WH_BENCH_PLAIN_TABLE) = {malloc_single, malloc_mixed, malloc_warp,      free_all,
+                                free_warp,     churn,        malloc_log,       server_round,
+                                slab_insert,   slab_sweep,   slab_insert_pool, slab_sweep_pool};

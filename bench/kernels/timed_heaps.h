@@ -100,6 +100,7 @@ TIMED_KERNEL(k_server_round, heaps_args, a) {
 
 typedef struct slab_args {
     wh_heap_ref heap;
+    wh_pool_t pool; /* of slabs */
     uint64_t *table;
     uint64_t n, buckets, seed;
     wh_bench_counts *counts;
@@ -128,13 +129,13 @@ WH_FN uint64_t slab_of_link(uint64_t *link) {
 }
 
 /* Lane 0 allocates a slab, all clear it, lane 0 links it unless another warp was first. Returns the
- * slab that is linked, 0: there was none. */
-WH_FN uint64_t slab_new(const slab_args *a, uint64_t *link) {
+ * slab that is linked, 0: there was none. by_pool: a constant. */
+WH_FN uint64_t slab_new(const slab_args *a, uint64_t *link, int by_pool) {
     const uint32_t lane = wh_lane_id();
     uint64_t slab = 0;
     uint64_t linked = 0;
     if (lane == 0) {
-        void *p = wh_malloc(a->heap, WH_BENCH_SLAB_BYTES);
+        void *p = by_pool ? wh_pool_malloc(a->pool) : wh_malloc(a->heap, WH_BENCH_SLAB_BYTES);
         const int bad = p != NULL && !placed_well(a->heap, a->use_owns, p, WH_BENCH_SLAB_BYTES);
         if (bad) {
             wh_add_u64_relaxed(&a->counts->bad, 1);
@@ -151,7 +152,9 @@ WH_FN uint64_t slab_new(const slab_args *a, uint64_t *link) {
     wh_syncwarp(ALL_LANES);
     if (lane == 0) {
         linked = wh_cas_u64_acq_rel(link, 0, slab);
-        if (linked != 0) {
+        if (linked != 0 && by_pool) {
+            wh_pool_free(a->pool, (void *)(uintptr_t)slab);
+        } else if (linked != 0) {
             wh_free(a->heap, (void *)(uintptr_t)slab);
         }
     }
@@ -161,11 +164,11 @@ WH_FN uint64_t slab_new(const slab_args *a, uint64_t *link) {
 }
 
 /* All lanes put one pair into a chain; whether it found room. */
-WH_FN int slab_put(const slab_args *a, uint64_t *link, uint64_t pair) {
+WH_FN int slab_put(const slab_args *a, uint64_t *link, uint64_t pair, int by_pool) {
     const uint32_t lane = wh_lane_id();
     for (uint32_t length = 0; length < WH_BENCH_CHAIN_MOST; length++) {
         uint64_t slab = slab_of_link(link);
-        slab = slab != 0 ? slab : slab_new(a, link);
+        slab = slab != 0 ? slab : slab_new(a, link, by_pool);
         if (slab == 0) {
             return 0;
         }
@@ -192,29 +195,49 @@ WH_FN int slab_put(const slab_args *a, uint64_t *link, uint64_t pair) {
 }
 
 /* Each lane has a key; the warp works for one after the other. */
-TIMED_KERNEL(k_slab_insert, slab_args, a) {
-    const uint64_t i = wh_thread_id();
-    const uint64_t first = i - wh_lane_id();
+WH_FN void slab_put_all(const slab_args *a, int by_pool) {
+    const uint64_t first = wh_thread_id() - wh_lane_id();
     uint32_t failed = 0;
-    for (uint64_t k = first; k < first + WH_WARP_SIZE && k < a.n; k++) {
-        failed += slab_put(&a, &a.table[slab_bucket(&a, k + 1)], slab_pair(&a, k + 1)) ? 0 : 1;
+    for (uint64_t k = first; k < first + WH_WARP_SIZE && k < a->n; k++) {
+        uint64_t *link = &a->table[slab_bucket(a, k + 1)];
+        failed += slab_put(a, link, slab_pair(a, k + 1), by_pool) ? 0 : 1;
     }
     if (failed != 0 && wh_lane_id() == 0) {
-        wh_add_u64_relaxed(&a.counts->failed, failed);
+        wh_add_u64_relaxed(&a->counts->failed, failed);
     }
 }
 
-TIMED_KERNEL(k_slab_sweep, slab_args, a) {
+WH_FN void slab_free_all(const slab_args *a, int by_pool) {
     const uint64_t i = wh_thread_id();
-    if (i < a.buckets) {
-        uint64_t *slab = (uint64_t *)(uintptr_t)a.table[i];
-        a.table[i] = 0;
+    if (i < a->buckets) {
+        uint64_t *slab = (uint64_t *)(uintptr_t)a->table[i];
+        a->table[i] = 0;
         for (uint32_t k = 0; slab != NULL && k < WH_BENCH_CHAIN_MOST; k++) {
             uint64_t *next = (uint64_t *)(uintptr_t)slab[WH_BENCH_SLAB_SLOTS];
-            wh_free(a.heap, slab);
+            if (by_pool) {
+                wh_pool_free(a->pool, slab);
+            } else {
+                wh_free(a->heap, slab);
+            }
             slab = next;
         }
     }
+}
+
+TIMED_KERNEL(k_slab_insert, slab_args, a) {
+    slab_put_all(&a, 0);
+}
+
+TIMED_KERNEL(k_slab_sweep, slab_args, a) {
+    slab_free_all(&a, 0);
+}
+
+TIMED_KERNEL(k_slab_insert_pool, slab_args, a) {
+    slab_put_all(&a, 1);
+}
+
+TIMED_KERNEL(k_slab_sweep_pool, slab_args, a) {
+    slab_free_all(&a, 1);
 }
 
 /* --- launchers ---------------------------------------------------------------------- */
@@ -241,6 +264,8 @@ TIMED_KERNEL(k_slab_sweep, slab_args, a) {
     static wh_status name(const wh_launch *launch, const wh_bench_call *call) { \
         slab_args a;                                                            \
         memcpy(&a.heap, &call->handle, sizeof a.heap);                          \
+        a.pool.heap = a.heap;                                                   \
+        a.pool.own = WH_POOL_(plan)(a.heap, WH_BENCH_SLAB_BYTES);               \
         a.table = call->table;                                                  \
         a.n = call->n;                                                          \
         a.buckets = call->buckets;                                              \
@@ -254,5 +279,7 @@ HEAPS_LAUNCHER(malloc_log)
 HEAPS_LAUNCHER(server_round)
 SLAB_LAUNCHER(slab_insert)
 SLAB_LAUNCHER(slab_sweep)
+SLAB_LAUNCHER(slab_insert_pool)
+SLAB_LAUNCHER(slab_sweep_pool)
 
 #endif

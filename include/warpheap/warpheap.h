@@ -430,15 +430,15 @@ WH_FN uint64_t wh_dev_left_warp_(wh_heap_ref heap, wh_mask mask, size_t bytes) {
 /* How many blocks of `bytes` bytes wh_malloc would give from now until NULL, if nothing else was
  * asked for and nothing freed; 0 for 0 bytes. WH_UNKNOWN without WH_CAP_LEFT.
  *
- * On a quiet heap the answer is what a fill gets. Tessera: to a quarter of a chunk (4 KiB) within
- * 1 %, to a chunk (16 KiB) within 2 %, above within 20 % and two blocks, either way, since what a
- * hole can hold depends on where malloc begins to fill it. An allocator without
+ * On a quiet heap the answer is what a fill gets. Tessera and tessera2: to a quarter of a chunk (4
+ * KiB) within 1 %, to a chunk (16 KiB) within 2 %, above within 20 % and two blocks, either way,
+ * since what a hole can hold depends on where malloc begins to fill it. An allocator without
  * WH_CAP_EXACT_OOM may say NULL earlier. While others allocate and free the answer is an
  * estimate: what is on its way between two hands may count twice or not at all, and others may
  * take what has been counted.
  *
- * Lanes: any subset, each counts alone. Cost of tessera: one load after the other, one for each MiB
- * that is free and four to twenty for each 16 KiB in use, so a good part of a second where many
+ * Lanes: any subset, each counts alone. Cost of these two: one load after the other, one for each
+ * MiB that is free and four to twenty for each 16 KiB in use, so a good part of a second where many
  * GiB are in use; of the page allocators a load for each 32 pages, of bump and page-queue one. */
 WH_CALL uint64_t wh_blocks_left(wh_heap_ref heap, size_t bytes) {
     return WH_DEVICE_ONLY(wh_dev_left_(heap, bytes), uint64_t, WH_ON_HOST_("wh_blocks_left"), heap,
@@ -453,6 +453,161 @@ WH_CALL uint64_t wh_blocks_left_warp(wh_heap_ref heap, wh_mask mask, size_t byte
                           WH_ON_HOST_("wh_blocks_left_warp"), heap, mask, bytes);
 }
 
+/* --- pools: blocks of one size --------------------------------------------------------- */
+
+#define WH_HAS_POOL_HERE_(allocator) WH_HAS_POOL(allocator)
+#if WH_HAS_POOL_HERE_(WH_ALLOCATOR)
+typedef WH_OF_(pool) wh_pool_own_;
+#define WH_POOL_(name) WH_OF_(pool_##name)
+#else
+typedef struct wh_pool_own_ {
+    uint64_t bytes;
+} wh_pool_own_;
+WH_HD wh_pool_own_ wh_pool_own_of_(uint64_t bytes) {
+    wh_pool_own_ own;
+    own.bytes = bytes;
+    return own;
+}
+WH_FN void *wh_pool_own_malloc_(wh_heap_ref heap, wh_mask mask, wh_mask wanting, wh_pool_own_ own) {
+    const int wants = mask == 0 || (wanting >> wh_lane_id() & 1) != 0;
+    return WH_OF_(malloc)(heap, mask, wants ? (size_t)own.bytes : 0);
+}
+#define WH_POOL_(name) WH_CAT(WH_POOL_ANY_, name)
+#define WH_POOL_ANY_plan(heap, bytes) ((void)(heap), wh_pool_own_of_(bytes))
+#define WH_POOL_ANY_of WH_POOL_ANY_plan
+#define WH_POOL_ANY_size(own) ((own).bytes)
+#define WH_POOL_ANY_malloc wh_pool_own_malloc_
+#define WH_POOL_ANY_free(heap, mask, own, p) WH_OF_(free)(heap, mask, p)
+#endif
+
+/* Blocks of one size from a heap: for the nodes of lists, trees and hash tables. A small struct, as
+ * the handle: pass it to kernels by value. It holds no memory. There may be any number of pools of
+ * a size, made on the host or in kernels, and a block of one is a block of each. What malloc has to
+ * find out of a size is found out once, when the pool is made; allocators for which that is little
+ * do what they do in wh_malloc (contract.h). A heap that has grown wants new pools. */
+typedef struct wh_pool_t {
+    wh_heap_ref heap;
+    wh_pool_own_ own; /* the allocator's */
+} wh_pool_t;
+
+#if WH_HAS_HOST
+/* A pool of blocks of `bytes` bytes or more. Host only. Errors: BAD_ARGUMENT for 0 and for more
+ * than the whole heap; those of wh_heap_handle. On an error *pool stays as it is. What only the
+ * options of the heap decide (the page size of a page allocator) malloc says, by NULL. */
+static inline wh_status wh_pool_make(const wh_heap *heap, size_t bytes, wh_pool_t *pool) {
+    wh_heap_ref handle;
+    void *base;
+    uint64_t most;
+    wh_status status = pool != NULL ? wh_heap_handle(heap, &handle) : WH_BAD_ARGUMENT;
+    if (status == WH_OK) {
+        status = wh_heap_memory(heap, &base, &most);
+    }
+    if (status == WH_OK && (bytes == 0 || bytes > most)) {
+        status = WH_BAD_ARGUMENT;
+    }
+    if (status == WH_OK) {
+        pool->heap = handle;
+        pool->own = WH_POOL_(plan)(handle, bytes);
+    }
+    return status;
+}
+#endif
+
+WH_FN wh_pool_t wh_dev_pool_of_(wh_heap_ref heap, size_t bytes) {
+    wh_pool_t pool;
+    pool.heap = heap;
+    pool.own = WH_POOL_(of)(heap, bytes);
+    return pool;
+}
+WH_FN void *wh_dev_pool_malloc_(wh_pool_t pool) {
+    const wh_mask mask = wh_activemask();
+    if (WH_CALLS_ALONE_(mask)) {
+        return WH_POOL_(malloc)(pool.heap, 0, 0, pool.own);
+    }
+    return WH_POOL_(malloc)(pool.heap, mask, mask, pool.own);
+}
+WH_FN void *wh_dev_pool_malloc_warp_(wh_pool_t pool, wh_mask mask) {
+    const uint32_t leader = wh_mask_leader(mask);
+    void *mine = WH_POOL_(malloc)(pool.heap, mask, 1u << leader, pool.own);
+    const uint64_t p = wh_shfl_u64(mask, (uint64_t)(uintptr_t)mine, leader);
+    wh_syncwarp(mask); /* as in wh_malloc_warp */
+    return (void *)(uintptr_t)p;
+}
+WH_FN void wh_dev_pool_free_lanes_(wh_pool_t pool, wh_mask mask, void *p) {
+    WH_POOL_(free)(pool.heap, mask, pool.own, p);
+    wh_syncwarp(mask); /* no lane goes on before its leader has freed for it */
+}
+WH_FN void wh_dev_pool_free_(wh_pool_t pool, void *p) {
+    const wh_mask mask = wh_activemask();
+    if (WH_CALLS_ALONE_(mask)) {
+        WH_POOL_(free)(pool.heap, 0, pool.own, p);
+    } else {
+        wh_dev_pool_free_lanes_(pool, mask, p);
+    }
+}
+WH_FN void wh_dev_pool_free_warp_(wh_pool_t pool, wh_mask mask, void *p) {
+    wh_syncwarp(mask); /* the other lanes' writes come before the leader's release */
+    WH_POOL_(free)(pool.heap, mask, pool.own, wh_lane_id() == wh_mask_leader(mask) ? p : NULL);
+    wh_syncwarp(mask);
+}
+
+/* The same in a kernel. Of 0 bytes, or more than the heap can serve, the pool gives NULL alone.
+ * Lanes: any subset. Cost: that of finding the size's class; make it before a loop. */
+WH_CALL wh_pool_t wh_pool_of(wh_heap_ref heap, size_t bytes) {
+    return WH_DEVICE_ONLY(wh_dev_pool_of_(heap, bytes), wh_pool_t, WH_ON_HOST_("wh_pool_of"), heap,
+                          bytes);
+}
+
+/* Bytes that may be used in each block of the pool: those asked for, or a few more. Host and
+ * device. */
+WH_HD size_t wh_pool_size(wh_pool_t pool) {
+    return (size_t)WH_POOL_(size)(pool.own);
+}
+
+/* A block of the pool: wh_malloc of its size, in fewer instructions. NULL as there. Every call that
+ * takes a block takes it, wh_free and wh_usable_size, too. Lanes: any subset; those that call
+ * together pass the same pool. */
+WH_CALL void *wh_pool_malloc(wh_pool_t pool WH_SITE_) {
+    return WH_DEVICE_ONLY(
+        WH_TELL_OOM_(wh_dev_pool_malloc_(pool), (size_t)pool.own.bytes, "wh_pool_malloc"), void *,
+        WH_ON_HOST_("wh_pool_malloc"), pool WH_SITE_ARGS_);
+}
+
+/* Gives a block of the pool's size back: of this pool or another one of that size, or of wh_malloc
+ * of wh_pool_size bytes or of what the pool was made for. NULL is ignored. A block of another size
+ * is a mistake: with an allocator that has a pool of its own (tessera2) it counts as a bad free and
+ * stays. Lanes: any subset; those that call together pass the same pool. */
+WH_CALL void wh_pool_free(wh_pool_t pool, void *p) {
+    WH_DEVICE_ONLY(wh_dev_pool_free_(pool, p), void, p != NULL ? WH_ON_HOST_("wh_pool_free") : NULL,
+                   pool);
+}
+
+/* wh_pool_malloc and wh_pool_free for callers that know which lanes are converged, as
+ * wh_malloc_lanes: every lane of mask makes this call together, with the same pool; one block per
+ * lane. */
+WH_CALL void *wh_pool_malloc_lanes(wh_pool_t pool, wh_mask mask WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(WH_POOL_(malloc)(pool.heap, mask, mask, pool.own),
+                                       (size_t)pool.own.bytes, "wh_pool_malloc_lanes"),
+                          void *, WH_ON_HOST_("wh_pool_malloc_lanes"), pool, mask WH_SITE_ARGS_);
+}
+WH_CALL void wh_pool_free_lanes(wh_pool_t pool, wh_mask mask, void *p) {
+    WH_DEVICE_ONLY(wh_dev_pool_free_lanes_(pool, mask, p), void,
+                   p != NULL ? WH_ON_HOST_("wh_pool_free_lanes") : NULL, pool, mask);
+}
+
+/* One block for all lanes of mask, and back, as wh_malloc_warp and wh_free_warp: all lanes make the
+ * call together, with the same pool and p. */
+WH_CALL void *wh_pool_malloc_warp(wh_pool_t pool, wh_mask mask WH_SITE_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_pool_malloc_warp_(pool, mask),
+                                            (size_t)pool.own.bytes, "wh_pool_malloc_warp",
+                                            wh_lane_id() == wh_mask_leader(mask)),
+                          void *, WH_ON_HOST_("wh_pool_malloc_warp"), pool, mask WH_SITE_ARGS_);
+}
+WH_CALL void wh_pool_free_warp(wh_pool_t pool, wh_mask mask, void *p) {
+    WH_DEVICE_ONLY(wh_dev_pool_free_warp_(pool, mask, p), void,
+                   p != NULL ? WH_ON_HOST_("wh_pool_free_warp") : NULL, pool, mask);
+}
+
 /* C has no default arguments: there the calls themselves say where they stand. */
 #if defined(WH_ON_OOM) && !defined(__cplusplus)
 #define wh_malloc(...) wh_malloc(__VA_ARGS__, __FILE__, __LINE__)
@@ -464,6 +619,9 @@ WH_CALL uint64_t wh_blocks_left_warp(wh_heap_ref heap, wh_mask mask, size_t byte
 #define wh_calloc_block(...) wh_calloc_block(__VA_ARGS__, __FILE__, __LINE__)
 #define wh_realloc(...) wh_realloc(__VA_ARGS__, __FILE__, __LINE__)
 #define wh_aligned_alloc(...) wh_aligned_alloc(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_pool_malloc(...) wh_pool_malloc(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_pool_malloc_lanes(...) wh_pool_malloc_lanes(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_pool_malloc_warp(...) wh_pool_malloc_warp(__VA_ARGS__, __FILE__, __LINE__)
 #endif
 
 #include "warpheap/detail/simt/end.h"

@@ -341,10 +341,10 @@ def test_aged_cases(folder):
             check(isinstance(row.get(key), (int, float)), f"server: {key}: {row}")
         check(row["us_min"] <= row["us_early"] <= row["us_max"], f"server: {row}")
         check(row["live_bytes"] > 0 and (name in shared or row["touched"] >= 1), f"server: {row}")
-    for op in ("insert", "find", "sweep"):
-        check(set(of("slabhash", op)) == names - shared - (no_free if op == "sweep" else set()),
+    for op in ("insert", "find", "sweep", "pool-insert", "pool-sweep"):
+        check(set(of("slabhash", op)) == names - shared - (no_free if "sweep" in op else set()),
               f"slabhash {op}: {set(of('slabhash', op))}")
-    for name, row in of("slabhash", "insert").items():
+    for name, row in [*of("slabhash", "insert").items(), *of("slabhash", "pool-insert").items()]:
         check((row["threads"], row["reps"], row["failed"]) == (1024, 12, 0), f"slabhash: {row}")
         check(103 <= row["slabs"] <= 206, f"slabhash: a slab or two for each bucket: {row}")
         check(row["us_first"] <= row["us_max"] >= row["us_last"], f"slabhash: {row}")

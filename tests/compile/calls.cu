@@ -54,9 +54,18 @@ struct memory {
                        wh_aligned_alloc(heap, 64, 7), wh_malloc_lanes(heap, 1, 7),
                        wh_malloc_warp(heap, 1, 7),    wh_calloc_warp(heap, 1, 3, 5),
                        wh_malloc_block(heap, 7),      wh_calloc_block(heap, 3, 5)};
+        const wh_pool_t pool = wh_pool_of(heap, 24);
+        void *pooled[] = {wh_pool_malloc(pool), wh_pool_malloc_lanes(pool, 1),
+                          wh_pool_malloc_warp(pool, 1)};
+        wh_pool_free(pool, pooled[0]);
+        wh_pool_free_lanes(pool, 1, pooled[1]);
+        wh_pool_free_warp(pool, 1, pooled[2]);
         size_t n = wh_usable_size(heap, p) + (wh_owns(heap, p) ? 1u : 0u);
         for (void *q : got) {
             n += q != nullptr ? 1u : 0u;
+        }
+        for (void *q : pooled) {
+            n += q != nullptr && wh_pool_size(pool) >= 24 ? 1u : 0u;
         }
         wh_free_lanes(heap, 1, p);
         wh_free_warp(heap, 1, p);
@@ -175,7 +184,7 @@ int main() {
     CHECK(told_line == a.out[0]);
 #endif
     /* Of a thread on its own each call works. */
-    CHECK(everything(&l, &a) == WH_OK && a.out[0] == 8);
+    CHECK(everything(&l, &a) == WH_OK && a.out[0] == 11);
     wh_heap_destroy(heap);
     wh_device_close(device);
     return failed;

@@ -51,6 +51,7 @@ try 14 "" cuda_08_malloc_replaced.cu
 try 20 "" cuda_09_vector.cu
 try 17 "" cuda_10_out_of_memory.cu
 try 14 "" cuda_11_devices.cu
+try 17 "" cuda_12_pool.cu
 
 # None is forgotten here: each example is named above.
 for file in "$examples"/cuda_*.cu; do

@@ -18,6 +18,8 @@ __global__ void NAME(wh_heap_ref heap, void **out, size_t n) {
     void *p = wh_malloc(heap, n);
     wh_free(heap, p);
     wh_free_block(heap, wh_malloc_block(heap, wh_blocks_left(heap, n)));
+    const wh_pool_t pool = wh_pool_of(heap, n);
+    wh_pool_free(pool, wh_pool_malloc(pool));
     out[threadIdx.x] = wh_realloc(heap, wh_aligned_alloc(heap, 1 << 15, n), 2 * n);
 #ifdef OTHER
     out[threadIdx.x] = other(heap, n);
@@ -70,6 +72,12 @@ elif [ "$(grep -c 'used .* registers' log)" -ne 1 ] || [ -n "$(above 64)" ]; the
 fi
 links one.o two.o other.o $library || fail "three files do not link"
 links two.o header_only.o $library || fail "a linked file and a header-only one do not link"
+
+# Another allocator, which has a pool of its own: in both forms.
+compile pools.o kernel.cu $linked -DNAME=pools -DWH_ALLOCATOR=tessera2 ||
+    fail "a file of tessera2 does not compile"
+compile pools.o kernel.cu -Ofc max -DNAME=pools -DWH_ALLOCATOR=tessera2 ||
+    fail "a file of tessera2 does not compile header-only"
 
 # By default each module would define the functions that register the library's code, and the
 # dynamic linker would have all of them call those of the first: no kernel of the others starts.

@@ -37,6 +37,7 @@ typedef struct context {
     wh_heap *heap;
     wh_heap_options options;
     wh_any_options own; /* where options.options lies */
+    int by_pool;        /* the heap is filled by a pool, and emptied by one */
     uint64_t segment;   /* of the next heap; 0: as the configuration says */
     void *raw;          /* the device memory that the heap's memory is a part of */
     conform_call call;
@@ -150,14 +151,17 @@ void wear(context *x);
 /* Whether this seed goes without limits of size. */
 int is_wide(const context *x);
 
+/* A request size of any kind that the heap can serve. */
+uint64_t some_size(context *x);
+
 /* The least size of blocks that are to fill a heap of that many bytes. */
 uint64_t least_size(const context *x, uint64_t bytes);
 
 /* How many blocks of n bytes the heap holds at most; UINT64_MAX if that is not known. */
 uint64_t capacity_for(const context *x, uint64_t n);
 
-/* Fills the heap with blocks of one size by all threads (or one); checks that all are
- * disjoint. Returns their number. */
+/* Fills the heap with blocks of one size by all threads (or one), with by_pool by a pool; checks
+ * that all are disjoint. Returns their number. */
 uint64_t fill_up(context *x, uint64_t n);
 
 /* The heap holds what its class layout says, from one thread as from many, and again
@@ -180,6 +184,10 @@ void check_capacity(context *x, int many);
     X(case_full_one, "full-one", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)                     \
     X(case_full_many, "full-many", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)                   \
     X(case_left, "left", 0)                                                               \
+    X(case_pool, "pool", WH_CAP_DISJOINT)                                                 \
+    X(case_pool_warp, "pool-warp", WH_CAP_DISJOINT)                                       \
+    X(case_pool_one, "pool-one", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)                     \
+    X(case_pool_many, "pool-many", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)                   \
     X(case_full_reuse, "full-reuse", WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM)    \
     X(case_never_null, "never-null", WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS)       \
     X(case_pressure, "pressure", WH_CAP_DISJOINT | WH_CAP_FREE)                           \

@@ -71,6 +71,7 @@ static int run_case(context *x, uint32_t number) {
                                          wh_popc32(s->lanes & ((1u << s->threads % 32) - 1)));
         memset(&x->call, 0, sizeof x->call);
         x->segment = 0;
+        x->by_pool = 0;
         x->call.caps = x->info->caps;
         x->call.lanes = s->lanes;
         x->call.divergent = s->divergent;

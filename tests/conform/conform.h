@@ -15,6 +15,10 @@ typedef struct conform_handle {
     uint64_t words[32];
 } conform_handle;
 
+typedef struct conform_pool {
+    uint64_t words[48];
+} conform_pool;
+
 /* What a kernel finds wrong. X(NAME, "text") */
 #define CONFORM_ERROR_LIST(X)                                               \
     X(NOT_NULL, "a pointer for a request that must get NULL")               \
@@ -53,6 +57,7 @@ typedef enum conform_how { CONFORM_MALLOC, CONFORM_CALLOC, CONFORM_ALIGNED } con
 
 typedef struct conform_call {
     conform_handle heap, other;
+    conform_pool pool;  /* of min_size bytes */
     uint32_t caps;      /* of the allocator */
     uint32_t lanes;     /* lanes of each warp that work */
     uint32_t divergent; /* lanes skip rounds, each in its own rhythm */
@@ -80,6 +85,7 @@ typedef wh_status (*conform_launcher)(const wh_launch *launch, const conform_cal
 
 typedef struct conform_kernels {
     wh_status (*bind)(const wh_heap *heap, conform_handle *handle);
+    wh_status (*bind_pool)(const wh_heap *heap, uint64_t bytes, conform_pool *pool);
     conform_launcher edges;          /* what must give NULL or do nothing */
     conform_launcher allocate;       /* items whose pointer is NULL */
     conform_launcher allocate_lanes; /* the same by wh_malloc_lanes */
@@ -88,14 +94,22 @@ typedef struct conform_kernels {
     conform_launcher verify;         /* checks it */
     conform_launcher release;        /* frees and forgets items[order[i]] */
     conform_launcher release_lanes;
-    conform_launcher release_warp; /* checks and frees item = warp */
-    conform_launcher resize;       /* wh_realloc to sizes2, checks what is kept, fills */
-    conform_launcher exhaust;      /* every thread allocates min_size until NULL */
-    conform_launcher churn;        /* malloc and free with at most `hold` blocks a thread */
-    conform_launcher churn_two;    /* the same, called from two places */
-    conform_launcher parts;        /* parts of warps vote; no heap */
-    conform_launcher left;         /* served: blocks of min_size that are left, says one lane */
-    conform_launcher two_heaps;    /* even items from heap, odd ones from other */
+    conform_launcher release_warp;  /* checks and frees item = warp */
+    conform_launcher resize;        /* wh_realloc to sizes2, checks what is kept, fills */
+    conform_launcher exhaust;       /* every thread allocates min_size until NULL */
+    conform_launcher churn;         /* malloc and free with at most `hold` blocks a thread */
+    conform_launcher churn_two;     /* the same, called from two places */
+    conform_launcher pool_allocate; /* items without a pointer: of min_size, the pool's, by it and
+                                       by pools made in the kernel; others by wh_malloc */
+    conform_launcher pool_lanes;    /* all of the pool's, by wh_pool_malloc_lanes */
+    conform_launcher pool_warp;     /* item = warp, by wh_pool_malloc_warp; fills it */
+    conform_launcher pool_exhaust;  /* as exhaust, by wh_pool_malloc */
+    conform_launcher pool_release;  /* as release, by wh_pool_free and wh_free */
+    conform_launcher pool_release_lanes;
+    conform_launcher pool_release_warp;
+    conform_launcher parts;     /* parts of warps vote; no heap */
+    conform_launcher left;      /* served: blocks of min_size that are left, says one lane */
+    conform_launcher two_heaps; /* even items from heap, odd ones from other */
     conform_launcher release_two;
 } conform_kernels;
 

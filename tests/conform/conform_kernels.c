@@ -8,10 +8,12 @@
 
 typedef struct conform_args {
     wh_heap_ref heap, other;
+    wh_pool_t pool;
     conform_call c;
 } conform_args;
 
 WH_STATIC_ASSERT(sizeof(wh_heap_ref) <= sizeof(conform_handle), "room for every handle");
+WH_STATIC_ASSERT(sizeof(wh_pool_t) <= sizeof(conform_pool), "room for every pool");
 
 WH_FN void note_error(const conform_call *c, uint32_t error, uint64_t item) {
     if (wh_fetch_add_u64_relaxed(&c->result->errors, 1) == 0) {
@@ -204,9 +206,14 @@ WH_KERNEL(edges, conform_args, a) {
          wh_owns(h, (void *)(uintptr_t)(a.c.low - 1)))) {
         note_error(&a.c, CONFORM_OWNED, 0);
     }
+    expect_null(&a, wh_pool_malloc(wh_pool_of(h, 0)), 23);
+    expect_null(&a, wh_pool_malloc(wh_pool_of(h, huge)), 24);
+    wh_pool_free(wh_pool_of(h, 16), NULL);
     /* malloc_warp of nothing: every lane of the warp together */
     if (a.c.lanes == ~0u && !a.c.divergent) {
         expect_null(&a, wh_malloc_warp(h, lanes_here(), 0), 22);
+        expect_null(&a, wh_pool_malloc_warp(wh_pool_of(h, 0), lanes_here()), 25);
+        wh_pool_free_warp(wh_pool_of(h, 16), lanes_here(), NULL);
         wh_free_warp(h, lanes_here(), NULL);
     }
 }
@@ -414,6 +421,148 @@ WH_KERNEL(exhaust, conform_args, a) {
     }
 }
 
+/* --- pools ------------------------------------------------------------------------------------ */
+
+/* A block of the pool has wh_pool_size bytes, whatever other calls say of it. */
+WH_FN void keep_pool_block(const conform_args *a, uint64_t k, void *p) {
+    const conform_call *c = &a->c;
+    const uint64_t size = wh_pool_size(a->pool);
+    if (size < c->min_size) {
+        note_error(c, CONFORM_USABLE, k);
+    }
+    keep_block(a, k, p, c->min_size, 16);
+    if (p != NULL && (c->caps & WH_CAP_USABLE_SIZE) == 0) {
+        c->usable[k] = size;
+    } else if (p != NULL && c->usable[k] < size) {
+        note_error(c, CONFORM_USABLE, k);
+    }
+}
+
+WH_KERNEL(pool_allocate, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, i) {
+        const uint64_t k = a.c.order[i], n = a.c.sizes[k];
+        i += stride_;
+        if (a.c.ptrs[k] != NULL) {
+            continue;
+        }
+        if (n != a.c.min_size) {
+            keep_block(&a, k, wh_malloc(a.heap, n), n, 16);
+        } else if (k % 3 == 0) {
+            const wh_pool_t own = wh_pool_of(a.heap, n);
+            keep_pool_block(&a, k, wh_pool_malloc(own));
+        } else {
+            keep_pool_block(&a, k, wh_pool_malloc(a.pool));
+        }
+    }
+}
+
+WH_KERNEL(pool_release, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    FOR_MY_ITEMS(&a.c, i) {
+        const uint64_t k = a.c.order[i];
+        i += stride_;
+        if (a.c.sizes[k] == a.c.min_size && k % 4 != 0) {
+            wh_pool_free(a.pool, a.c.ptrs[k]);
+        } else {
+            wh_free(a.heap, a.c.ptrs[k]);
+        }
+        a.c.ptrs[k] = NULL;
+    }
+}
+
+WH_KERNEL(pool_lanes, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    const wh_mask all = a.c.lanes & lanes_here();
+    const uint64_t stride = workers_per_block(&a.c) * wh_grid_blocks();
+    for (uint64_t i = my_number(&a.c);; i += stride) {
+        const wh_mask mask = wh_ballot(all, i < a.c.n);
+        if (i < a.c.n) {
+            keep_pool_block(&a, a.c.order[i], wh_pool_malloc_lanes(a.pool, mask));
+        }
+        if (mask != all) {
+            break;
+        }
+    }
+}
+
+WH_KERNEL(pool_release_lanes, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    const wh_mask all = a.c.lanes & lanes_here();
+    const uint64_t stride = workers_per_block(&a.c) * wh_grid_blocks();
+    for (uint64_t i = my_number(&a.c);; i += stride) {
+        const wh_mask mask = wh_ballot(all, i < a.c.n);
+        if (i < a.c.n) {
+            wh_pool_free_lanes(a.pool, mask, a.c.ptrs[a.c.order[i]]);
+            a.c.ptrs[a.c.order[i]] = NULL;
+        }
+        if (mask != all) {
+            break;
+        }
+    }
+}
+
+WH_KERNEL(pool_warp, conform_args, a) {
+    const wh_mask mask = a.c.lanes & lanes_here();
+    const uint64_t k = warp_number();
+    if (!works(&a.c) || k >= a.c.n) {
+        return;
+    }
+    unsigned char *p = (unsigned char *)wh_pool_malloc_warp(a.pool, mask);
+    if (wh_popc32(wh_match_any_u64(mask, (uint64_t)(uintptr_t)p)) != wh_popc32(mask)) {
+        note_error(&a.c, CONFORM_LANES_DIFFER, k);
+    }
+    if (wh_lane_id() == wh_mask_leader(mask)) {
+        keep_pool_block(&a, k, p);
+    }
+    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < a.c.sizes[k]; i += wh_popc32(mask)) {
+        p[i] = (unsigned char)(mix(key_of(&a.c, k)) + i);
+    }
+}
+
+WH_KERNEL(pool_release_warp, conform_args, a) {
+    const wh_mask mask = a.c.lanes & lanes_here();
+    const uint64_t k = (warp_number() + 1) % a.c.n; /* of another warp */
+    if (!works(&a.c) || warp_number() >= a.c.n) {
+        return;
+    }
+    unsigned char *p = (unsigned char *)a.c.ptrs[k];
+    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < a.c.sizes[k]; i += wh_popc32(mask)) {
+        if (p[i] != (unsigned char)(mix(key_of(&a.c, k)) + i)) {
+            note_error(&a.c, CONFORM_CONTENTS, k);
+        }
+        p[i] = 0;
+    }
+    wh_pool_free_warp(a.pool, mask, p);
+}
+
+WH_KERNEL(pool_exhaust, conform_args, a) {
+    if (!works(&a.c)) {
+        return;
+    }
+    for (;;) {
+        void *p = wh_pool_malloc(a.pool);
+        if (p == NULL) {
+            wh_add_u64_relaxed(&a.c.result->nulls, 1);
+            return;
+        }
+        const uint64_t k = wh_fetch_add_u64_relaxed(&a.c.result->ticket, 1);
+        if (k >= a.c.n) {
+            note_error(&a.c, CONFORM_TOO_MANY, k);
+            return;
+        }
+        keep_pool_block(&a, k, p);
+    }
+}
+
 /* --- malloc and free in one kernel ------------------------------------------------------------ */
 
 /* Out of line: see churn_two. */
@@ -617,6 +766,9 @@ WH_KERNEL(left, conform_args, a) {
     X(fill) X(verify)                                         \
     X(release) X(release_lanes) X(release_warp)               \
     X(resize) X(exhaust) X(churn) X(churn_two)                \
+    X(pool_allocate) X(pool_lanes) X(pool_warp)               \
+    X(pool_exhaust) X(pool_release)                           \
+    X(pool_release_lanes) X(pool_release_warp)                \
     X(parts) X(left) X(two_heaps) X(release_two)
 /* clang-format on */
 
@@ -625,6 +777,7 @@ WH_KERNEL(left, conform_args, a) {
         conform_args a;                                                              \
         memcpy(&a.heap, &call->heap, sizeof a.heap);                                 \
         memcpy(&a.other, &call->other, sizeof a.other);                              \
+        memcpy(&a.pool, &call->pool, sizeof a.pool);                                 \
         a.c = *call;                                                                 \
         return kernel(l, &a);                                                        \
     }
@@ -639,5 +792,14 @@ static wh_status bind(const wh_heap *heap, conform_handle *handle) {
     return s;
 }
 
+static wh_status bind_pool(const wh_heap *heap, uint64_t bytes, conform_pool *pool) {
+    wh_pool_t p;
+    const wh_status s = wh_pool_make(heap, bytes, &p);
+    if (s == WH_OK) {
+        memcpy(pool, &p, sizeof p);
+    }
+    return s;
+}
+
 #define ROW(kernel) launch_##kernel,
-WH_TABLE(conform_kernels) = {bind, KERNELS(ROW)};
+WH_TABLE(conform_kernels) = {bind, bind_pool, KERNELS(ROW)};

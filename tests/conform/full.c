@@ -13,8 +13,7 @@ uint64_t least_size(const context *x, uint64_t bytes) {
     return is_wide(x) ? 1 : bytes / MOST_BLOCKS + 1;
 }
 
-/* A request size of any kind that the heap can serve. */
-static uint64_t some_size(context *x) {
+uint64_t some_size(context *x) {
     suite_layout l;
     const uint64_t segment = layout_of(x, 1, &l) && l.segment != 0 ? l.segment : 4096;
     const uint64_t choices[] = {
@@ -40,7 +39,12 @@ uint64_t capacity_for(const context *x, uint64_t n) {
 uint64_t fill_up(context *x, uint64_t n) {
     x->call.min_size = n;
     OK(x, wh_device_set(x->device, x->call.ptrs, 0, x->room * sizeof(void *)));
-    RUN(x, exhaust);
+    if (x->by_pool) {
+        OK(x, x->kernels->bind_pool(x->heap, n, &x->call.pool));
+        RUN(x, pool_exhaust);
+    } else {
+        RUN(x, exhaust);
+    }
     const uint64_t served = x->result.served;
     check_used(x);
     RUN(x, fill);
@@ -62,6 +66,7 @@ void check_capacity(context *x, int many) {
     for (uint64_t k = 0; k < x->room; k++) {
         x->sizes[k] = n;
     }
+    PUSH(x, sizes);
     suite_layout known;
     int exact = layout_of(x, n, &known) && !known.unknown &&
                 (!many || can(x, WH_CAP_EXACT_OOM) || is_bump(x));
@@ -90,7 +95,11 @@ void check_capacity(context *x, int many) {
     for (uint32_t round = 0; round < 2 && can(x, WH_CAP_FREE); round++) {
         together(x, l);
         shuffle(x);
-        RUN(x, release);
+        if (x->by_pool) {
+            RUN(x, pool_release);
+        } else {
+            RUN(x, release);
+        }
         check_empty(x);
         if (!many) {
             l = alone(x);

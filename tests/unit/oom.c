@@ -23,16 +23,18 @@ static void note_event(wh_oom_event event) {
 
 typedef struct call_args {
     wh_heap_ref heap;
-    uint32_t *got; /* calls that did not return NULL */
+    wh_pool_t pool; /* of n bytes */
+    uint32_t *got;  /* calls that did not return NULL */
     size_t n;
     uint32_t which;
     uint32_t *line;
 } call_args;
 
-#define CALLS 9u
-static const char *const names[CALLS] = {"wh_malloc",        "wh_calloc",       "wh_realloc",
-                                         "wh_aligned_alloc", "wh_malloc_lanes", "wh_malloc_warp",
-                                         "wh_malloc_block",  "wh_calloc_warp",  "wh_calloc_block"};
+#define CALLS 12u
+static const char *const names[CALLS] = {
+    "wh_malloc",       "wh_calloc",      "wh_realloc",           "wh_aligned_alloc",
+    "wh_malloc_lanes", "wh_malloc_warp", "wh_malloc_block",      "wh_calloc_warp",
+    "wh_calloc_block", "wh_pool_malloc", "wh_pool_malloc_lanes", "wh_pool_malloc_warp"};
 
 WH_FN wh_mask my_warp(void) {
     return wh_thread_in_block() < 32 ? WH_FULL_WARP : (1u << (THREADS - 32)) - 1;
@@ -58,8 +60,14 @@ WH_FN void *make(const call_args a, uint32_t *line) {
         return AT(wh_malloc_block(a.heap, a.n));
     case 7:
         return AT(wh_calloc_warp(a.heap, my_warp(), 1, a.n));
-    default:
+    case 8:
         return AT(wh_calloc_block(a.heap, 1, a.n));
+    case 9:
+        return AT(wh_pool_malloc(a.pool));
+    case 10:
+        return AT(wh_pool_malloc_lanes(a.pool, my_warp()));
+    default:
+        return AT(wh_pool_malloc_warp(a.pool, my_warp()));
     }
 }
 
@@ -79,6 +87,9 @@ WH_KERNEL(call, call_args, a) {
     case 6:
     case 8:
         wh_free_block(a.heap, p);
+        return;
+    case 11:
+        wh_pool_free_warp(a.pool, my_warp(), p);
         return;
     default:
         wh_free(a.heap, p);
@@ -114,6 +125,7 @@ static uint32_t run(fixture *f, uint32_t which, size_t n) {
     const wh_launch l = grid(f->device, 1, THREADS);
     f->a.which = which;
     f->a.n = n;
+    f->a.pool = wh_pool_of(f->a.heap, n);
     n_events = 0;
     *f->a.got = 0;
     assert_int_equal(call(&l, &f->a), WH_OK);
@@ -122,8 +134,8 @@ static uint32_t run(fixture *f, uint32_t which, size_t n) {
 
 static void test_told(void **state) {
     /* Each thread, each warp, the block. */
-    static const uint32_t expected[CALLS] = {THREADS, THREADS, THREADS, THREADS, THREADS,
-                                             2,       1,       2,       1};
+    static const uint32_t expected[CALLS] = {THREADS, THREADS, THREADS, THREADS, THREADS, 2,
+                                             1,       2,       1,       THREADS, THREADS, 2};
     fixture f;
     (void)state;
     set_up(&f);

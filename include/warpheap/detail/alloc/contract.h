@@ -63,6 +63,20 @@
 
 #include "warpheap/detail/simt/begin.h"
 
+/* Pools (warpheap.h) of an allocator that can do with less where the size is known before have a
+ * line WH_POOL_OF_X in list.h and, in the family's header, these. A pool of any other keeps the
+ * size, and calls malloc and free.
+ *
+ *   wh_X_pool             what it keeps: a plain struct that has a field `bytes`, those asked for
+ *   wh_X_pool wh_X_pool_plan(wh_X_ref h, uint64_t bytes)    host
+ *   wh_X_pool wh_X_pool_of(wh_X_ref h, uint64_t bytes)      device
+ *   uint64_t wh_X_pool_size(wh_X_pool pool)                 both: usable bytes of a block
+ *   void *wh_X_pool_malloc(wh_X_ref h, wh_mask mask, wh_mask wanting, wh_X_pool pool)
+ *       a block for each lane of mask that is in `wanting`, which is not 0; with mask 0 for the
+ *       caller
+ *   void wh_X_pool_free(wh_X_ref h, wh_mask mask, wh_X_pool pool, void *p)
+ *       p may be a block of another size: that is to be refused */
+
 #define WH_HANDLE_BYTES 256u
 
 /* How plan laid a heap out. */

@@ -30,7 +30,7 @@
 #define WH_CAPS_TESSERA2                                                                          \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
@@ -102,6 +102,13 @@
 #define WH_FAMILY_OF_cfmalloc circular
 #define WH_FAMILY_OF_cmmalloc circular
 #define WH_FAMILY_OF_cfmmalloc circular
+
+/* The identifiers that have a pool of their own (contract.h). WH_HAS_POOL(ident), in #if: 1 for
+ * them, 0 for others, of which the pasted word has no comma in it. */
+#define WH_POOL_OF_tessera2 ~, 1
+#define WH_HAS_POOL(ident) WH_HAS_POOL_(WH_POOL_OF_##ident)
+#define WH_HAS_POOL_(...) WH_HAS_POOL__(__VA_ARGS__, 0, 0)
+#define WH_HAS_POOL__(first, second, ...) second
 
 #define WH_FAMILY_TEXT(ident) WH_FAMILY_TEXT_(WH_FAMILY_OF_##ident)
 #define WH_FAMILY_TEXT_(family) WH_FAMILY_TEXT__(family)

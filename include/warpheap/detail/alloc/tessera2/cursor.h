@@ -281,9 +281,9 @@ WH_FN uint32_t wh_tessera2_claimed_slots_(wh_tessera2_core g, uint32_t c, wh_tes
                                : cls.slots; /* others' slabs are powers of two */
 }
 
-/* The usual step of a refiller (C1): chunks of the shard's home, for a span that publish_ gets, which
- * ends the take. Or the cursor closes, as its class has many slots in partial slabs: CLOSED. Or 0:
- * home has none, or others search for all. */
+/* The usual step of a refiller (C1): chunks of the shard's home, for a span that publish_ gets,
+ * which ends the take. Or the cursor closes, as its class has many slots in partial slabs: CLOSED.
+ * Or 0: home has none, or others search for all. */
 WH_FN uint64_t wh_tessera2_claim_soon_(const wh_tessera2_core *ref, wh_tessera2_ask ask) {
     const wh_tessera2_core g = *ref;
     const wh_tessera2_class cls = wh_tessera2_header_of_(ref)->classes[ask.c];
@@ -344,8 +344,8 @@ WH_FN_SLOW wh_tessera2_grant wh_tessera2_refill_(const wh_tessera2_core *g, wh_t
     if (c < core.n_small) {
         const uint64_t span = wh_tessera2_claim_soon_(g, ask);
         if (span != 0) {
-            return wh_tessera2_make_grant_(
-                span, span == WH_TESSERA2_CLOSED ? WH_TESSERA2_LOOK : WH_TESSERA2_PUBLISH);
+            return wh_tessera2_make_grant_(span, span == WH_TESSERA2_CLOSED ? WH_TESSERA2_LOOK
+                                                                            : WH_TESSERA2_PUBLISH);
         }
     }
     wh_tessera2_begin_take_(own);

@@ -1,4 +1,5 @@
-/* alloc/tessera2/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap.
+/* alloc/tessera2/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap;
+ * and how many blocks of a size are left, also while lanes run.
  * This file may change: it is no part of the API.
  */
 #ifndef WH_ALLOC_TESSERA2_INSPECT_H
@@ -174,9 +175,10 @@ typedef struct wh_tessera2_slab_view {
     uint32_t left, end; /* slots [left, end) are still with a cursor */
 } wh_tessera2_slab_view;
 
-/* Whether chunk is the first of a slab that is in use. */
+/* Whether chunk is the first of a slab that is in use. (The loads of this and the next few are
+ * atomic: the last part of the file looks while lanes run.) */
 WH_FN int wh_tessera2_view_slab_(wh_tessera2_core g, uint32_t chunk, wh_tessera2_slab_view *view) {
-    const uint64_t tag = *wh_tessera2_tag_at_(g, chunk);
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera2_tag_at_(g, chunk));
     if (wh_veb_contains(wh_tessera2_pool_(g), chunk) || wh_tessera2_kind(tag) != WH_TESSERA2_SLAB ||
         wh_tessera2_tag_at(tag) != 0) {
         return 0;
@@ -187,7 +189,7 @@ WH_FN int wh_tessera2_view_slab_(wh_tessera2_core g, uint32_t chunk, wh_tessera2
     view->slab = chunk;
     view->slots = wh_tessera2_tag_slots(tag, g.chunk_log2);
     view->left = view->end = 0;
-    const uint64_t span = cursor->span;
+    const uint64_t span = wh_load_u64_relaxed(&cursor->span);
     const uint32_t first = wh_tessera2_span_first(span);
     const uint32_t position = wh_tessera2_span_position(span);
     const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
@@ -212,7 +214,7 @@ WH_FN uint32_t wh_tessera2_live_(wh_tessera2_core g, const wh_tessera2_slab_view
     const uint64_t *words = wh_tessera2_words_of_(g, view->slab);
     uint32_t unused = view->end - view->left;
     for (uint32_t i = 0; i < wh_tessera2_words_for(view->slots); i++) {
-        unused += wh_popc64(words[i] & wh_tessera2_all_slots(view->slots, i));
+        unused += wh_popc64(wh_load_u64_relaxed(&words[i]) & wh_tessera2_all_slots(view->slots, i));
     }
     return unused < view->slots ? view->slots - unused : 0;
 }
@@ -224,8 +226,8 @@ WH_FN int wh_tessera2_is_spare_(wh_tessera2_core g, uint32_t chunk) {
     if (wh_veb_contains(wh_tessera2_pool_(g), chunk)) {
         return 1;
     }
-    const uint64_t tag = *wh_tessera2_tag_at_(g, chunk);
-    return wh_tessera2_kind(tag) == WH_TESSERA2_SLAB &&
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera2_tag_at_(g, chunk));
+    return wh_tessera2_kind(tag) == WH_TESSERA2_SLAB && wh_tessera2_tag_at(tag) <= chunk &&
            wh_tessera2_view_slab_(g, chunk - wh_tessera2_tag_at(tag), &view) &&
            wh_tessera2_live_(g, &view) == 0;
 }
@@ -422,6 +424,173 @@ WH_FN void wh_tessera2_check(wh_tessera2_ref h, uint64_t i, uint64_t n, wh_repor
             wh_report_error(r, 7, k);
         }
     }
+}
+
+/* --- how many blocks of a size are left ------------------------------------------------- */
+
+/* What a look at the 64 chunks of a word of the pool finds for class c, or NO_CLASS. */
+typedef struct wh_tessera2_look {
+    uint64_t pool;  /* chunks that are in the pool */
+    uint64_t spare; /* chunks of other classes' slabs that cursors hold, without a live slot */
+    uint64_t slots; /* of class c, free or still with a cursor */
+} wh_tessera2_look;
+
+WH_FN wh_tessera2_look wh_tessera2_look_at_(wh_tessera2_core g, uint32_t word, uint32_t c) {
+    const uint32_t first = word << 6;
+    wh_assert_internal(first < g.n_chunks);
+    wh_tessera2_look look;
+    look.pool = wh_load_u64_relaxed(wh_veb_word(wh_tessera2_pool_(g), word));
+    look.spare = look.slots = 0;
+    WH_NO_UNROLL
+    for (uint64_t rest = ~wh_ones_from_u64(g.n_chunks - first) & ~look.pool; rest != 0;) {
+        const uint32_t chunk = first | wh_ctz64(rest);
+        const uint64_t tag = wh_load_u64_relaxed(wh_tessera2_tag_at_(g, chunk));
+        wh_tessera2_slab_view view;
+        uint64_t n = 1;
+        int is_spare = 0;
+        if (wh_tessera2_kind(tag) == WH_TESSERA2_RUN) {
+            n = tag >> 32;
+        } else if (wh_tessera2_view_slab_(g, chunk, &view)) {
+            const uint32_t live = wh_tessera2_live_(g, &view);
+            n = wh_tessera2_tag_chunks(tag);
+            look.slots += wh_tessera2_tag_class(tag) == c ? view.slots - live : 0;
+            is_spare = wh_tessera2_tag_class(tag) != c && live == 0;
+        } else if (!wh_tessera2_is_slab_of(tag, c)) { /* of a slab from the word before */
+            is_spare = wh_tessera2_is_spare_(g, chunk);
+        }
+        const uint64_t room = 64 - (chunk & 63);
+        const uint64_t chunks =
+            wh_tessera2_chunk_mask_(chunk, n - 1 < room ? (uint32_t)n : (uint32_t)room);
+        look.spare |= is_spare ? chunks : 0;
+        rest &= ~chunks;
+    }
+    return look;
+}
+
+/* Slots that free chunks of one word of the pool give to a small class: malloc makes slabs of them
+ * as large as it can, down to single chunks. */
+WH_FN uint64_t wh_tessera2_left_in_chunks_(wh_tessera2_core g, wh_tessera2_class cls,
+                                           uint64_t chunks) {
+    wh_assert_internal(wh_is_pow2(cls.chunks));
+    uint64_t slots = 0;
+    WH_NO_UNROLL
+    for (uint32_t n = cls.chunks; chunks != 0; n >>= 1) {
+        const uint32_t in_slab = n == cls.chunks ? cls.slots : (n << g.chunk_log2) / cls.slot_size;
+        if (n == 1) {
+            return slots + (uint64_t)wh_popc64(chunks) * in_slab;
+        }
+        WH_NO_UNROLL
+        for (uint64_t starts = wh_tessera2_runs_of_(chunks, n); starts != 0;
+             starts = wh_tessera2_runs_of_(chunks, n)) {
+            chunks &= ~(~wh_ones_from_u64(n) << wh_ctz64(starts));
+            slots += in_slab;
+        }
+    }
+    return slots;
+}
+
+/* What requests of more than a chunk get of free chunks: at places side by side, from `top` down to
+ * the front of the heap, `step` chunks each and `blocks` blocks; and runs of `keep` chunks. */
+typedef struct wh_tessera2_places {
+    uint32_t c; /* large class, or NO_CLASS: the places are runs themselves */
+    uint32_t top, step, blocks, keep;
+} wh_tessera2_places;
+
+WH_FN wh_tessera2_places wh_tessera2_places_for_(const wh_tessera2_core *ref, uint64_t bytes,
+                                                 uint32_t keep) {
+    const wh_tessera2_header *header = wh_tessera2_header_of_(ref);
+    const uint32_t next = wh_load_u32_relaxed(&header->run_next);
+    wh_tessera2_places p;
+    p.c = wh_tessera2_large_class_(ref, bytes);
+    p.top = next < ref->n_chunks ? ref->n_chunks - next : 0;
+    p.step = p.c != WH_TESSERA2_NO_CLASS ? header->classes[p.c].chunks : keep;
+    p.blocks = p.c != WH_TESSERA2_NO_CLASS ? header->classes[p.c].slots : 1;
+    p.keep = keep;
+    return p;
+}
+
+/* Of chunks [from, to), all free. */
+WH_FN uint64_t wh_tessera2_left_between_(wh_tessera2_places p, uint32_t from, uint32_t to) {
+    wh_assert_internal(from < to && p.step != 0 && p.keep != 0);
+    const uint32_t most = to < p.top ? to : p.top;
+    if (most <= from) {
+        return (to - from) / p.keep;
+    }
+    const uint32_t end = p.top - (p.top - most + p.step - 1) / p.step * p.step;
+    if (p.top - most + p.step - 1 >= p.top || end < from + p.step) {
+        return (to - from) / p.keep;
+    }
+    const uint32_t places = (end - from) / p.step;
+    return (to - end) / p.keep + (uint64_t)places * p.blocks +
+           (end - places * p.step - from) / p.keep;
+}
+
+WH_FN uint64_t wh_tessera2_spare_word_(wh_tessera2_core g, uint32_t word, uint32_t c) {
+    const wh_tessera2_look look = wh_tessera2_look_at_(g, word, c);
+    return look.pool | look.spare;
+}
+
+/* Of all free chunks in a row that start in a word of the pool; and slots of the class there. */
+WH_FN uint64_t wh_tessera2_left_from_word_(wh_tessera2_core g, wh_tessera2_places p,
+                                           uint32_t word) {
+    const uint32_t words = (g.n_chunks + 63) >> 6;
+    const wh_tessera2_look look = wh_tessera2_look_at_(g, word, p.c);
+    const uint64_t bits = look.pool | look.spare;
+    uint64_t left = look.slots, starts = bits & ~(bits << 1);
+    if ((starts & 1) != 0 && word != 0) {
+        starts &= ~(wh_tessera2_spare_word_(g, word - 1, p.c) >> 63);
+    }
+    WH_NO_UNROLL
+    for (; starts != 0; starts &= starts - 1) {
+        const uint32_t at = wh_ctz64(starts);
+        const uint64_t past = ~(bits >> at);
+        uint32_t end = word * 64 + at + (past != 0 ? wh_ctz64(past) : 64);
+        WH_NO_UNROLL
+        for (uint32_t next = word + 1; end == next * 64 && next < words; next++) {
+            const uint64_t more = ~wh_tessera2_spare_word_(g, next, p.c);
+            end += more != 0 ? wh_ctz64(more) : 64;
+        }
+        left += wh_tessera2_left_between_(p, word * 64 + at, end);
+    }
+    return left;
+}
+
+WH_FN_LINKED(uint64_t, wh_tessera2_left_,
+             (const wh_tessera2_core *g, uint64_t bytes, uint64_t i, uint64_t n)) {
+    const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
+    const uint64_t keep = (bytes >> g->chunk_log2) + ((bytes & (chunk - 1)) != 0);
+    const uint32_t words = (g->n_chunks + 63) >> 6;
+    uint64_t left = 0;
+    if (bytes == 0 || keep > g->n_chunks) {
+        return 0;
+    }
+    if (bytes > chunk) {
+        const wh_tessera2_places p = wh_tessera2_places_for_(g, bytes, (uint32_t)keep);
+        WH_NO_UNROLL
+        for (uint64_t w = i; w < words; w += n) {
+            left += wh_tessera2_left_from_word_(*g, p, (uint32_t)w);
+        }
+        return left;
+    }
+    const uint32_t c = wh_tessera2_class_of((uint32_t)bytes);
+    const wh_tessera2_class cls = wh_tessera2_header_of_(g)->classes[c];
+    WH_NO_UNROLL
+    for (uint64_t w = i; w < words; w += n) {
+        const wh_tessera2_look look = wh_tessera2_look_at_(*g, (uint32_t)w, c);
+        left += look.slots + wh_tessera2_left_in_chunks_(*g, cls, look.pool) +
+                wh_tessera2_left_in_chunks_(*g, cls, look.spare);
+    }
+    return left;
+}
+
+/* The contract's left. What cursors hold counts: malloc gets it before it says NULL, but after the
+ * pool's chunks, so the two make no slab together. Slots of up to a chunk: as many as slabs of the
+ * free chunks have that begin at the lowest one. How malloc cuts them depends on who asks: smaller
+ * slabs have a few percent less where a slot is no part of a chunk. More than a chunk: slabs of
+ * large classes, or runs, at the places that malloc tries first; who finds these taken searches,
+ * begins anywhere in a hole, and leaves gaps that are counted here as used. */
+WH_FN uint64_t wh_tessera2_left(wh_tessera2_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
+    return wh_tessera2_left_(wh_tessera2_core_of_(h), bytes, i, n);
 }
 
 #include "warpheap/detail/simt/end.h"

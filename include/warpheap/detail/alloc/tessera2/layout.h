@@ -21,7 +21,7 @@
  *
  * A hint is relaxed and may be stale: it says where to look first, and nobody trusts it.
  *
- * Check   tests/conform, tests/stress
+ * Check   tests/unit/tessera2_layout.c, tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_LAYOUT_H
 #define WH_ALLOC_TESSERA2_LAYOUT_H
@@ -139,6 +139,10 @@ WH_FN const wh_tessera2_header *wh_tessera2_header_of_(const wh_tessera2_core *g
 WH_FN wh_tessera2_shard *wh_tessera2_nth_shard_(void *shards, uint32_t shard) {
     unsigned char *const first = (unsigned char *)shards; /* an index takes an instruction more */
     return (wh_tessera2_shard *)(void *)(first + wh_mul_wide_u32(shard, sizeof(wh_tessera2_shard)));
+}
+/* The cursor of a shard, from that of shard 0. */
+WH_FN wh_tessera2_cursor *wh_tessera2_nth_cursor_(wh_tessera2_cursor *first, uint32_t shard) {
+    return (wh_tessera2_cursor *)(void *)wh_tessera2_nth_shard_(first, shard);
 }
 WH_FN wh_tessera2_shard *wh_tessera2_shard_at_(wh_tessera2_core g, uint32_t shard) {
     wh_assert_internal(shard <= g.n_shards);

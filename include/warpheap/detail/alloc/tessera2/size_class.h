@@ -12,7 +12,7 @@
  * A *large* class has slots of more than a chunk. Its slab has just as many chunks as 16 (8, 4, 2)
  * slots take together, 17 to 31. A request that fills whole chunks is a run instead.
  *
- * Check   tests/conform, tests/stress
+ * Check   tests/unit/tessera2_layout.c, tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_SIZE_CLASS_H
 #define WH_ALLOC_TESSERA2_SIZE_CLASS_H
@@ -26,6 +26,7 @@
 #define WH_TESSERA2_SMALL 52u     /* small classes with chunks of 16 KiB, fewer with smaller ones */
 #define WH_TESSERA2_ALL 116u      /* small and large ones */
 #define WH_TESSERA2_NO_CLASS 127u /* of a request that is no slot */
+#define WH_TESSERA2_NO_REQUEST 126u
 #define WH_TESSERA2_CHUNK_LOG2 14u
 #define WH_TESSERA2_MAX_SLAB_LOG2 6u /* chunks of a slab or span: one word of the pool */
 #define WH_TESSERA2_WORD_SLOTS 56u   /* of a word: the other 8 bits are its class */

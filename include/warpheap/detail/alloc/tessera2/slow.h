@@ -53,7 +53,7 @@ WH_FN wh_tessera2_grant wh_tessera2_share_(wh_mask mask, wh_tessera2_grant grant
 /* How far the short way has come for a lane: it has a block, or its group goes on from here. */
 typedef struct wh_tessera2_way {
     void *p;
-    uint64_t v;    /* as climb_'s, of all lanes of the group */
+    uint64_t v; /* as climb_'s, of all lanes of the group */
     uint32_t refills;
     uint32_t more; /* there is more to do, for some lane of a full warp; else for this one */
 } wh_tessera2_way;
@@ -135,7 +135,7 @@ WH_FN wh_tessera2_way wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask,
             break;
         }
     }
-    const int more = p == NULL || g->tracks != 0;
+    const int more = (p == NULL && c != WH_TESSERA2_NO_REQUEST) || g->tracks != 0;
     wh_tessera2_way way;
     way.p = p;
     way.v = v;
@@ -156,7 +156,6 @@ WH_FN_LINKED(wh_tessera2_way, wh_tessera2_soon_each_,
               void *p)) {
     return wh_tessera2_soon_(g, 0, 0, shard, c, v, refills, p);
 }
-
 
 /* A step of the ladder, for the lanes that work: each for its group. mask, a constant: all lanes of
  * a full warp; or 0: each lane for itself. */

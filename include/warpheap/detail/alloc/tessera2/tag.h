@@ -1,7 +1,7 @@
 /* alloc/tessera2/tag.h: the packed words: tags of chunks, words and states of slabs, spans of
  * cursors. Arithmetic only. This file may change: it is no part of the API.
  *
- * Check   tests/conform, tests/stress
+ * Check   tests/unit/tessera2_layout.c, tests/conform, tests/stress
  */
 #ifndef WH_ALLOC_TESSERA2_TAG_H
 #define WH_ALLOC_TESSERA2_TAG_H
@@ -37,6 +37,12 @@ WH_HD uint32_t wh_tessera2_kind(uint64_t tag) {
 }
 WH_HD uint32_t wh_tessera2_tag_class(uint64_t tag) {
     return wh_low_u32(tag) >> 2 & 127;
+}
+/* Whether it is of a slab of class c; of any, if c is ANY_CLASS. */
+#define WH_TESSERA2_ANY_CLASS 128u
+WH_HD int wh_tessera2_is_slab_of(uint64_t tag, uint32_t c) {
+    return c == WH_TESSERA2_ANY_CLASS ? wh_tessera2_kind(tag) == WH_TESSERA2_SLAB
+                                      : (wh_low_u32(tag) & 511) == (c << 2 | WH_TESSERA2_SLAB);
 }
 WH_HD uint32_t wh_tessera2_tag_at(uint64_t tag) {
     return wh_low_u32(tag) >> 9 & 63;

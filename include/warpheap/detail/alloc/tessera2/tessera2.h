@@ -46,7 +46,7 @@ WH_FN uint32_t wh_tessera2_my_shard_(wh_tessera2_ref h) {
 
 /* The class of a request that slots of more than a chunk serve better than a run: NO_CLASS if none
  * does. */
-WH_FN uint32_t wh_tessera2_large_class_(const wh_tessera2_core *g, uint64_t n) {
+WH_HD uint32_t wh_tessera2_large_class_(const wh_tessera2_core *g, uint64_t n) {
     if (!g->has_large || n >> g->chunk_log2 == 0 || n > WH_TESSERA2_LARGEST) {
         return WH_TESSERA2_NO_CLASS;
     }
@@ -119,31 +119,35 @@ WH_FN void *wh_tessera2_warp_slab_(wh_tessera2_ref h, uint32_t shard, uint32_t c
     return h.base + ((uint64_t)claim.first << h.chunk_log2) + wh_mul_wide_u32(lane, cls.slot_size);
 }
 
-/* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
- * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
- * the atomics that they would save. Then all of mask go on together, also those that have what they
- * want: a lane that allocates for others may not be left by them (warpheap.h). If mask is 0 those
- * do that happen to be here, where that helps. */
-WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
-    const int is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
-    const uint32_t c = is_slot ? wh_tessera2_class_of((uint32_t)n) : WH_TESSERA2_NO_CLASS;
+/* What a lane asks for, with those that it shares an atomic with. */
+typedef struct wh_tessera2_want {
+    wh_tessera2_class cls;
+    wh_tessera2_cursor *cursor; /* of its class and of shard 0 */
+    uint32_t c;
+    int is_slot;    /* a slot of a small class */
+    int takes_slab; /* all lanes of a full warp do, and its class has slabs for these */
+    wh_group group;
+} wh_tessera2_want;
+
+/* n bytes for each lane of mask; 0: none. All of mask go on together, also those that have what
+ * they want: a lane that allocates for others may not be left by them (warpheap.h). If mask is 0
+ * those do that happen to be here, where that helps. */
+WH_FN void *wh_tessera2_get_(wh_tessera2_ref h, wh_mask mask, size_t n, wh_tessera2_want want) {
     const int together = mask == WH_FULL_WARP;
-    const wh_group group = together ? wh_group_by_u32(mask, c) : wh_group_alone();
+    const wh_group group = want.group;
     const uint32_t shard = wh_tessera2_my_shard_(h);
-    const wh_tessera2_class cls = h.classes[c];
-    wh_tessera2_shard *const own = wh_tessera2_nth_shard_(h.shards, shard);
-    uint64_t *const at = &own->cursors[c].span;
+    wh_tessera2_cursor *const own = wh_tessera2_nth_cursor_(want.cursor, shard);
     uint64_t v = WH_TESSERA2_CLOSED;
     void *p = NULL;
     int refills = 0;
-    if (together && group.n == WH_WARP_SIZE && (h.warp_slabs >> (c & 63) & 1) != 0) {
-        p = wh_tessera2_warp_slab_(h, shard, c, cls);
+    if (together && want.takes_slab) {
+        p = wh_tessera2_warp_slab_(h, shard, want.c, want.cls);
     } else {
-        if (is_slot && wh_group_leads(group)) {
-            v = wh_load_u64_relaxed(at);
+        if (want.is_slot && wh_group_leads(group)) {
+            v = wh_load_u64_relaxed(&own->span);
             if (wh_tessera2_is_open(v)) {
                 v = WH_PLANT(tessera2_p2_claim, wh_fetch_add_u64_acquire, /* P2, I1 */
-                             wh_fetch_add_u64_relaxed)(at, group.n * WH_TESSERA2_POSITION);
+                             wh_fetch_add_u64_relaxed)(&own->span, group.n * WH_TESSERA2_POSITION);
                 refills = wh_tessera2_passes_end(v, group.n);
             } else { /* a full span, or CLOSED */
                 v = wh_tessera2_no_slots(v);
@@ -153,13 +157,15 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
             v = wh_shfl_u64(mask, v, group.leader);
             WH_PLANT(tessera2_p2_lanes, wh_syncwarp(mask), (void)0); /* P2 */
         }
-        if (is_slot) {
-            p = wh_tessera2_nth_(h.base, h.chunk_log2, cls, v, group.rank);
+        if (want.is_slot) {
+            p = wh_tessera2_nth_(h.base, h.chunk_log2, want.cls, v, group.rank);
         }
     }
-    const int slow = p == NULL || h.tracks; /* n = 0, too, which is seldom */
+    const int slow = (p == NULL && n != 0) || h.tracks;
     if (mask != 0 ? wh_any(mask, slow) : slow) {
         const wh_tessera2_core *g = wh_tessera2_core_of_(h);
+        const uint32_t none = n != 0 ? WH_TESSERA2_NO_CLASS : WH_TESSERA2_NO_REQUEST;
+        const uint32_t c = want.is_slot ? want.c : none;
         const wh_tessera2_way way =
             together ? wh_tessera2_soon_warp_(g, group.lanes, shard, c, v, refills, p)
                      : wh_tessera2_soon_each_(g, shard, c, v, refills, p);
@@ -173,6 +179,21 @@ WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
         WH_PLANT(tessera2_p2_lanes, wh_syncwarp(mask), (void)0); /* P2: what lanes did for others */
     }
     return p;
+}
+
+/* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
+ * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
+ * the atomics that they would save. */
+WH_FN void *wh_tessera2_malloc_(wh_tessera2_ref h, wh_mask mask, size_t n) {
+    const int together = mask == WH_FULL_WARP;
+    wh_tessera2_want want;
+    want.is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
+    want.c = want.is_slot ? wh_tessera2_class_of((uint32_t)n) : WH_TESSERA2_NO_CLASS;
+    want.group = together ? wh_group_by_u32(mask, want.c) : wh_group_alone();
+    want.cls = h.classes[want.c];
+    want.cursor = &h.shards->cursors[want.c];
+    want.takes_slab = want.group.n == WH_WARP_SIZE && (h.warp_slabs >> (want.c & 63) & 1) != 0;
+    return wh_tessera2_get_(h, mask, n, want);
 }
 
 WH_FN void *wh_tessera2_malloc(wh_tessera2_ref h, wh_mask mask, size_t n) {
@@ -240,8 +261,8 @@ WH_FN wh_group wh_tessera2_group_(uint32_t slab, uint32_t slot, uint32_t word, u
 }
 
 /* together: a constant; all lanes of the warp call, in groups of one word. Else each lane for
- * itself. */
-WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
+ * itself. of_class: the class that p has to be of; ANY_CLASS, a constant: any, or a run. */
+WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, uint32_t of_class, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     const int inside = offset < h.bytes; /* not so for NULL */
     const uint32_t chunk = inside ? (uint32_t)(offset >> h.chunk_log2) : 0;
@@ -249,7 +270,7 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
     const uint32_t at_chunk = wh_tessera2_tag_at(tag), slab = chunk - at_chunk;
     const uint32_t slot = wh_tessera2_tag_slot(
         tag, (at_chunk << h.chunk_log2) + ((uint32_t)offset & ~(~0u << h.chunk_log2)));
-    const int is_slot = inside & (wh_tessera2_kind(tag) == WH_TESSERA2_SLAB) &
+    const int is_slot = inside & wh_tessera2_is_slab_of(tag, of_class) &
                         (slot < wh_tessera2_tag_slots(tag, h.chunk_log2));
     const uint32_t i = is_slot ? slot / WH_TESSERA2_WORD_SLOTS : 0;
     const uint32_t word = is_slot ? slab * h.words_of_chunk + i : UINT32_MAX;
@@ -264,12 +285,14 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
     if (is_slot) {
         if (wh_group_leads(group)) {
             const uint64_t tag_again = wh_again_u64(tag); /* above 32 registers fewer warps fit */
+            const uint32_t c =
+                of_class != WH_TESSERA2_ANY_CLASS ? of_class : wh_tessera2_tag_class(tag_again);
             uint64_t *const at = &h.words[word];
             /* A full warp that frees a slab of its own has nobody to hear from: no slot of it is
              * free, and what the lanes say themselves goes with the pool's word (P3). */
-            const uint64_t of = wh_tessera2_word_of(wh_tessera2_tag_class(tag_again));
-            if (together &&
-                bits == wh_tessera2_all_slots(wh_tessera2_tag_slots(tag_again, h.chunk_log2), 0) &&
+            const uint64_t of = wh_tessera2_word_of(c);
+            if (together && bits == WH_FULL_WARP && /* not so for a large class: it has 16 slots */
+                wh_tessera2_tag_slots(tag_again, h.chunk_log2) == WH_WARP_SIZE &&
                 wh_cas_u64_relaxed(at, 0, WH_TESSERA2_GONE) == 0) {
                 wh_tessera2_put_chunks_(h.core,
                                         wh_tessera2_nth_shard_(h.shards, wh_tessera2_my_shard_(h)),
@@ -284,12 +307,10 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
             wh_tessera2_shard *const own = wh_tessera2_nth_shard_(h.shards, shard);
             if (bits != 0 && wh_tessera2_freed_well_(own, at, tag_again, old, bits, twice)) {
                 if (h.tracks) {
-                    wh_tessera2_count_frees_(
-                        wh_tessera2_core_of_(h),
-                        (uint64_t)wh_popc64(bits & ~old) *
-                            h.classes[wh_tessera2_tag_class(tag_again)].slot_size);
+                    wh_tessera2_count_frees_(wh_tessera2_core_of_(h),
+                                             (uint64_t)wh_popc64(bits & ~old) *
+                                                 h.classes[c].slot_size);
                 }
-                const uint32_t c = wh_tessera2_tag_class(tag_again);
                 if (wh_tessera2_is_empty_(h.core, tag_again, i, old, bits)) {
                     wh_tessera2_freed_(wh_tessera2_core_of_(h), shard, slab, tag_again, i, old,
                                        bits);
@@ -299,17 +320,98 @@ WH_FN void wh_tessera2_free_(wh_tessera2_ref h, int together, void *p) {
                 wh_tessera2_hint_(&own->cursors[c], word * 0x9e3779b9u, slab, i);
             }
         }
-    } else if (p != NULL) {
-        wh_tessera2_free_run_(wh_tessera2_core_of_(h), wh_tessera2_my_shard_(h), offset);
+    } else if (p != NULL) { /* no run is of a small class: an offset that none has */
+        wh_tessera2_free_run_(wh_tessera2_core_of_(h), wh_tessera2_my_shard_(h),
+                              of_class < WH_TESSERA2_SMALL ? UINT64_MAX : offset);
     }
 }
 
 WH_FN void wh_tessera2_free(wh_tessera2_ref h, wh_mask mask, void *p) {
     wh_assert(mask == 0 || wh_tessera2_in_mask_(mask));
     if (mask == WH_FULL_WARP) {
-        wh_tessera2_free_(h, 1, p);
+        wh_tessera2_free_(h, 1, WH_TESSERA2_ANY_CLASS, p);
     } else {
-        wh_tessera2_free_(h, 0, p);
+        wh_tessera2_free_(h, 0, WH_TESSERA2_ANY_CLASS, p);
+    }
+}
+
+/* --- pools ------------------------------------------------------------------------------- */
+
+/* What malloc and free find out of a size, once for all blocks. */
+typedef struct wh_tessera2_pool {
+    wh_tessera2_class cls;
+    uint64_t bytes;             /* of a request */
+    wh_tessera2_cursor *cursor; /* of its class and of shard 0 */
+    uint32_t c;                 /* NO_CLASS: blocks are runs */
+    uint32_t takes_slab;        /* a full warp's blocks are a slab */
+} wh_tessera2_pool;
+
+WH_HD wh_tessera2_pool wh_tessera2_pool_with_(wh_tessera2_ref h, uint64_t bytes, uint32_t c,
+                                              wh_tessera2_class cls) {
+    wh_tessera2_pool pool;
+    pool.cls = cls;
+    pool.bytes = bytes;
+    pool.cursor = &h.shards->cursors[c];
+    pool.c = c;
+    pool.takes_slab = c < WH_TESSERA2_SMALL && (h.warp_slabs >> c & 1) != 0;
+    return pool;
+}
+WH_HD uint32_t wh_tessera2_pool_class_(wh_tessera2_ref h, uint64_t bytes) {
+    return bytes - 1 < h.max_slot ? wh_tessera2_class_of((uint32_t)bytes)
+                                  : wh_tessera2_large_class_(&h.core, bytes);
+}
+WH_FN_HOST wh_tessera2_pool wh_tessera2_pool_plan(wh_tessera2_ref h, uint64_t bytes) {
+    const uint32_t c = wh_tessera2_pool_class_(h, bytes);
+    const wh_tessera2_class none = {0, 0, 0, 0};
+    return wh_tessera2_pool_with_(
+        h, bytes, c,
+        c != WH_TESSERA2_NO_CLASS
+            ? wh_tessera2_make_class(c, h.core.chunk_log2, h.core.max_slab_log2)
+            : none);
+}
+WH_FN wh_tessera2_pool wh_tessera2_pool_of(wh_tessera2_ref h, uint64_t bytes) {
+    const uint32_t c = wh_tessera2_pool_class_(h, bytes);
+    return wh_tessera2_pool_with_(h, bytes, c, h.classes[c]);
+}
+WH_HD uint64_t wh_tessera2_pool_size(wh_tessera2_pool pool) {
+    return pool.c < WH_TESSERA2_SMALL ? pool.cls.slot_size : pool.bytes;
+}
+
+/* The lanes of a full warp that want a block are one group. */
+WH_FN void *wh_tessera2_pool_malloc_(wh_tessera2_ref h, wh_mask mask, wh_mask wanting,
+                                     wh_tessera2_pool pool) {
+    const int together = mask == WH_FULL_WARP;
+    wh_tessera2_want want;
+    const int wants = mask == 0 || (wanting >> wh_lane_id() & 1) != 0;
+    want.cls = pool.cls;
+    want.cursor = pool.cursor;
+    want.c = pool.c;
+    want.is_slot = pool.c < WH_TESSERA2_SMALL && wants;
+    want.takes_slab = wanting == WH_FULL_WARP && pool.takes_slab;
+    want.group = wh_group_alone();
+    if (together && wanting == WH_FULL_WARP) {
+        want.group.lanes = WH_FULL_WARP;
+        want.group.leader = 0;
+        want.group.rank = wh_lane_id();
+        want.group.n = WH_WARP_SIZE;
+    } else if (together && wants) {
+        want.group = wh_group_of_lanes(wanting);
+    }
+    return wh_tessera2_get_(h, mask, wants ? pool.bytes : 0, want);
+}
+WH_FN void *wh_tessera2_pool_malloc(wh_tessera2_ref h, wh_mask mask, wh_mask wanting,
+                                    wh_tessera2_pool pool) {
+    wh_assert(mask == 0 || (wh_tessera2_in_mask_(mask) && wanting != 0 && (wanting & ~mask) == 0));
+    return mask == WH_FULL_WARP && wanting == WH_FULL_WARP
+               ? wh_tessera2_pool_malloc_(h, WH_FULL_WARP, WH_FULL_WARP, pool) /* constants */
+               : wh_tessera2_pool_malloc_(h, mask, wanting, pool);
+}
+WH_FN void wh_tessera2_pool_free(wh_tessera2_ref h, wh_mask mask, wh_tessera2_pool pool, void *p) {
+    wh_assert(mask == 0 || wh_tessera2_in_mask_(mask));
+    if (mask == WH_FULL_WARP) {
+        wh_tessera2_free_(h, 1, pool.c, p);
+    } else {
+        wh_tessera2_free_(h, 0, pool.c, p);
     }
 }
 
@@ -330,7 +432,6 @@ WH_FN int wh_tessera2_owns(wh_tessera2_ref h, const void *p) {
 #define wh_tessera2_MAX_ALIGN (2u << 20)
 #define wh_tessera2_BLOCKS 6
 #define wh_tessera2_EACH 1
-#define wh_tessera2_left WH_NO_LEFT
 
 #include "warpheap/detail/simt/end.h"
 
