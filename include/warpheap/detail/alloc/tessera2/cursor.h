@@ -121,7 +121,7 @@ WH_FN int wh_tessera2_has_many_(wh_tessera2_core g, wh_tessera2_cursor *cursor, 
     return free >= WH_TESSERA2_ENOUGH;
 }
 
-#define WH_TESSERA2_HINT_TRIES 2u
+#define WH_TESSERA2_HINT_TRIES 16u
 #define WH_TESSERA2_LIST_TRIES 3u
 
 /* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead. Of
@@ -145,6 +145,16 @@ WH_FN wh_tessera2_grant wh_tessera2_hinted_(const wh_tessera2_core *g, wh_tesser
         }
     }
     return grant;
+}
+
+/* A lane that finds the cursor closed, and no slots: it becomes its refiller (C1), or waits for who
+ * has come first. */
+WH_FN wh_tessera2_grant wh_tessera2_reopen_(const wh_tessera2_core *g, wh_tessera2_ask ask) {
+    uint64_t *at = &wh_tessera2_cursor_at_(*g, ask.shard, ask.c)->span;
+    const int opens =
+        wh_cas_u64_relaxed(at, WH_TESSERA2_CLOSED, WH_TESSERA2_UNDER_WAY) == WH_TESSERA2_CLOSED;
+    return wh_tessera2_make_grant_(opens ? WH_TESSERA2_CLOSED : WH_TESSERA2_UNDER_WAY,
+                                   opens ? WH_TESSERA2_REFILL : WH_TESSERA2_LOOK);
 }
 
 /* The same, or else from the list of its class. */

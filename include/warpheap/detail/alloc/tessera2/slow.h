@@ -48,7 +48,7 @@ WH_FN wh_tessera2_grant wh_tessera2_share_(wh_mask mask, wh_tessera2_grant grant
 }
 
 #define WH_TESSERA2_POLLS 64u /* of a third of a microsecond: longer than a refill takes */
-#define WH_TESSERA2_ROUNDS 4u
+#define WH_TESSERA2_ROUNDS 8u
 
 /* How far the short way has come for a lane: it has a block, or its group goes on from here. */
 typedef struct wh_tessera2_way {
@@ -88,6 +88,10 @@ WH_FN wh_tessera2_way wh_tessera2_soon_(const wh_tessera2_core *g, wh_mask mask,
             grant.span = wh_tessera2_claim_soon_(g, ask);
         } else if (leads && is_closed) {
             grant = wh_tessera2_hinted_(g, ask);
+            if (grant.bits == 0 &&
+                wh_load_u32_relaxed(&wh_tessera2_header_of_(g)->search_lock) == 0) {
+                grant = wh_tessera2_reopen_(g, ask);
+            }
         }
         const int publishes =
             leads && refills && grant.span != 0 && grant.span != WH_TESSERA2_CLOSED;
