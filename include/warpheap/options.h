@@ -24,7 +24,6 @@
 #include "warpheap/detail/alloc/random_walk/options.h"
 #include "warpheap/detail/alloc/rwmalloc/options.h"
 #include "warpheap/detail/alloc/tessera/options.h"
-#include "warpheap/detail/alloc/tessera2/options.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -35,8 +34,7 @@
     WH_PAGE_QUEUE_OPTION_LIST(X)  \
     WH_RANDOM_WALK_OPTION_LIST(X) \
     WH_RWMALLOC_OPTION_LIST(X)    \
-    WH_TESSERA_OPTION_LIST(X)     \
-    WH_TESSERA2_OPTION_LIST(X)
+    WH_TESSERA_OPTION_LIST(X)
 
 /* Room for the options of any family; begins as {0}. Its values are in the order of the fields. */
 #define WH_OPTIONS_MOST 16u

@@ -430,7 +430,7 @@ WH_FN uint64_t wh_dev_left_warp_(wh_heap_ref heap, wh_mask mask, size_t bytes) {
 /* How many blocks of `bytes` bytes wh_malloc would give from now until NULL, if nothing else was
  * asked for and nothing freed; 0 for 0 bytes. WH_UNKNOWN without WH_CAP_LEFT.
  *
- * On a quiet heap the answer is what a fill gets. Tessera and tessera2: to a quarter of a chunk (4
+ * On a quiet heap the answer is what a fill gets. Tessera and tessera: to a quarter of a chunk (4
  * KiB) within 1 %, to a chunk (16 KiB) within 2 %, above within 20 % and two blocks, either way,
  * since what a hole can hold depends on where malloc begins to fill it. An allocator without
  * WH_CAP_EXACT_OOM may say NULL earlier. While others allocate and free the answer is an
@@ -575,7 +575,7 @@ WH_CALL void *wh_pool_malloc(wh_pool_t pool WH_SITE_) {
 
 /* Gives a block of the pool's size back: of this pool or another one of that size, or of wh_malloc
  * of wh_pool_size bytes or of what the pool was made for. NULL is ignored. A block of another size
- * is a mistake: with an allocator that has a pool of its own (tessera2) it counts as a bad free and
+ * is a mistake: with an allocator that has a pool of its own (tessera) it counts as a bad free and
  * stays. Lanes: any subset; those that call together pass the same pool. */
 WH_CALL void wh_pool_free(wh_pool_t pool, void *p) {
     WH_DEVICE_ONLY(wh_dev_pool_free_(pool, p), void, p != NULL ? WH_ON_HOST_("wh_pool_free") : NULL,

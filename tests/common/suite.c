@@ -9,7 +9,6 @@
 #include "warpheap/detail/alloc/ouroboros/ouroboros.h"
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/detail/alloc/tessera/layout.h"
-#include "warpheap/detail/alloc/tessera2/layout.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
 
@@ -143,8 +142,6 @@ static const struct {
     {"gallatin.block_buffers", {0, 4, 0, 0, 0, 0, 3, 1}},
     {"tessera.chunk_bytes", {1024, 2048, 0, 1024, 4096, 0, 1024, 4096}},
     {"tessera.shards", {0, 4, 0, 0, 0, 0, 3, 1}},
-    {"tessera2.chunk_bytes", {1024, 2048, 0, 1024, 4096, 0, 1024, 4096}},
-    {"tessera2.shards", {0, 4, 0, 0, 0, 0, 3, 1}},
     {"ouroboros.chunk_bytes", {512, 2048, 0, 1024, 4096, 0, 512, 4096}},
     {"ouroboros.open_chunks", {0, 4, 0, 0, 0, 0, 3, 1}},
     {"ouroboros.queue_entries", {8, 0, 0, 64, 0, 0, 2, 0}},
@@ -206,31 +203,6 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     wh_plan plan;
     memset(&h, 0, sizeof h);
     if (wh_tessera_plan(&h, &plan, o->memory, o->bytes, o->options,
-                        wh_device_get_info(o->device)->n_sms) != WH_OK) {
-        return 0;
-    }
-    const uint32_t chunk_log2 = h.core.chunk_log2;
-    const uint64_t chunk = (uint64_t)1 << chunk_log2;
-    l->segment = l->slices = chunk;
-    l->pinned = wh_round_up(n, chunk);
-    l->block = l->unit = l->pinned;
-    l->unknown = n > chunk;     /* runs leave gaps between the words of the pool */
-    if (n != 0 && n <= chunk) { /* the worst slab is that of one chunk */
-        const wh_tessera_class row = wh_tessera_make_class(wh_tessera_class_of((uint32_t)n),
-                                                           chunk_log2, h.max_order, h.span_share);
-        l->in_segment = chunk / row.slot_size;
-        l->block = l->unit = (chunk + l->in_segment - 1) / l->in_segment;
-        l->pinned = (uint64_t)1 << wh_tessera_slab_log2(row);
-        l->unknown = l->in_segment << wh_tessera_order(row) != row.slots;
-    }
-    return 1;
-}
-
-static int tessera2_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
-    wh_tessera2_ref h;
-    wh_plan plan;
-    memset(&h, 0, sizeof h);
-    if (wh_tessera2_plan(&h, &plan, o->memory, o->bytes, o->options,
                          wh_device_get_info(o->device)->n_sms) != WH_OK) {
         return 0;
     }
@@ -241,7 +213,7 @@ static int tessera2_layout(const wh_heap_options *o, uint64_t n, suite_layout *l
     l->block = l->unit = l->pinned;
     l->unknown = n > chunk;
     if (n != 0 && n <= chunk) { /* the worst slab is that of one chunk */
-        const wh_tessera2_class row = wh_tessera2_make_class(wh_tessera2_class_of((uint32_t)n),
+        const wh_tessera_class row = wh_tessera_make_class(wh_tessera_class_of((uint32_t)n),
                                                              chunk_log2, h.core.max_slab_log2);
         l->in_segment = chunk / row.slot_size;
         l->block = l->unit = (chunk + l->in_segment - 1) / l->in_segment;
@@ -326,9 +298,6 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     }
     if (strcmp(o->allocator, "tessera") == 0) {
         return tessera_layout(o, n, l);
-    }
-    if (strcmp(o->allocator, "tessera2") == 0) {
-        return tessera2_layout(o, n, l);
     }
     return strncmp(o->allocator, "ouro-", 5) == 0 ? ouroboros_layout(o, n, l) : 0;
 }

@@ -74,10 +74,10 @@ links one.o two.o other.o $library || fail "three files do not link"
 links two.o header_only.o $library || fail "a linked file and a header-only one do not link"
 
 # Another allocator, which has a pool of its own: in both forms.
-compile pools.o kernel.cu $linked -DNAME=pools -DWH_ALLOCATOR=tessera2 ||
-    fail "a file of tessera2 does not compile"
-compile pools.o kernel.cu -Ofc max -DNAME=pools -DWH_ALLOCATOR=tessera2 ||
-    fail "a file of tessera2 does not compile header-only"
+compile pools.o kernel.cu $linked -DNAME=pools -DWH_ALLOCATOR=tessera ||
+    fail "a file of tessera does not compile"
+compile pools.o kernel.cu -Ofc max -DNAME=pools -DWH_ALLOCATOR=tessera ||
+    fail "a file of tessera does not compile header-only"
 
 # By default each module would define the functions that register the library's code, and the
 # dynamic linker would have all of them call those of the first: no kernel of the others starts.

@@ -45,7 +45,7 @@ static uint64_t n_seeds(int has_fault) {
 }
 
 static const suite *const suites[] = {&fault_core,  &fault_gallatin, &fault_ouroboros, &fault_walks,
-                                      &fault_lists, &fault_tessera,  &fault_tessera2};
+                                      &fault_lists, &fault_tessera};
 #define N_SUITES (sizeof suites / sizeof *suites)
 
 /* A workload under one seed; 127: there is none of this name. */

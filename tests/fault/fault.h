@@ -17,7 +17,6 @@
 #include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
 #include "warpheap/detail/alloc/tessera/tessera.h"
-#include "warpheap/detail/alloc/tessera2/tessera2.h"
 #include "warpheap/heap.h"
 
 /* What a workload found wrong. */
@@ -33,7 +32,6 @@ typedef struct findings {
 typedef struct workload_args {
     union { /* the handle of the workload's heap */
         wh_tessera_ref heap;
-        wh_tessera2_ref second;
         wh_gallatin_ref gallatin;
         wh_ouro_ref ouro; /* its variant says which */
         wh_random_walk_ref pages;
@@ -101,7 +99,7 @@ typedef struct suite {
 } suite;
 
 extern const suite fault_core, fault_gallatin, fault_ouroboros, fault_walks, fault_lists,
-    fault_tessera, fault_tessera2;
+    fault_tessera;
 
 /* Runs a workload of the suite under one seed. 0: nothing wrong. The policy goes with the seed. */
 int fault_run(const suite *of, const workload *w, uint64_t seed);

@@ -1,5 +1,4 @@
-/* tessera_heap.h: heaps for the tests of tessera, and of tessera2 where that is the WH_ALLOCATOR.
- * Included once per program, behind sim_test.h. */
+/* tessera_heap.h: heaps for the tests of tessera. Included once per program, behind sim_test.h. */
 #ifndef TESSERA_HEAP_H
 #define TESSERA_HEAP_H
 
@@ -7,19 +6,14 @@
 
 #include "warpheap/warpheap.h"
 
-#define TESSERA_OPTIONS WH_OF_(options)
-
 static wh_heap *make_heap_of(wh_device *device, uint32_t chunk_bytes, uint64_t bytes,
                              uint32_t shards, wh_heap_ref *handle) {
-    TESSERA_OPTIONS own;
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
     wh_heap_options o;
     wh_heap *heap = NULL;
     memset(&o, 0, sizeof o);
-    memset(&own, 0, sizeof own);
-    own.head.family = WH_OF_(NAME);
-    own.head.struct_bytes = sizeof own;
     o.device = device;
-    o.allocator = WH_OF_(NAME);
+    o.allocator = "tessera";
     o.bytes = bytes;
     o.options = &own.head;
     own.chunk_bytes = chunk_bytes;

@@ -1,10 +1,8 @@
-/* tessera_left.c, and tessera2_left.c for tessera2: how many blocks of a size are left, against
+/* tessera_left.c: how many blocks of a size are left, against
  * what malloc then gives until NULL: of fresh heaps, and of heaps that have been filled and of
  * which some has been freed; by one lane and by warps; asked from the host and in kernels, and
  * while lanes run. */
-#ifndef WH_ALLOCATOR
 #define WH_ALLOCATOR tessera
-#endif
 
 #include "sim/sim_test.h"
 #include "unit/tessera_heap.h"

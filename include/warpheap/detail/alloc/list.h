@@ -27,7 +27,7 @@
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
      WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
-#define WH_CAPS_TESSERA2                                                                          \
+#define WH_CAPS_TESSERA                                                                          \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
      WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
@@ -77,7 +77,6 @@
 
 /* The folder and header of each identifier: alloc/<family>/<family>.h. */
 #define WH_FAMILY_OF_tessera tessera
-#define WH_FAMILY_OF_tessera2 tessera2
 #define WH_FAMILY_OF_null null
 #define WH_FAMILY_OF_floor floor
 #define WH_FAMILY_OF_floor_plain floor
@@ -105,7 +104,7 @@
 
 /* The identifiers that have a pool of their own (contract.h). WH_HAS_POOL(ident), in #if: 1 for
  * them, 0 for others, of which the pasted word has no comma in it. */
-#define WH_POOL_OF_tessera2 ~, 1
+#define WH_POOL_OF_tessera ~, 1
 #define WH_HAS_POOL(ident) WH_HAS_POOL_(WH_POOL_OF_##ident)
 #define WH_HAS_POOL_(...) WH_HAS_POOL__(__VA_ARGS__, 0, 0)
 #define WH_HAS_POOL__(first, second, ...) second
@@ -119,8 +118,6 @@
 #define WH_ALLOC_LIST(X) \
     X(tessera, "tessera", "cursors over slabs, bitmaps, a pool of chunks", \
       "docs/tessera/README.md", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX) \
-    X(tessera2, "tessera2", "the second edition of tessera, under way", \
-      "this project", WH_CAPS_TESSERA2, WH_ALIGN_2M, UINT64_MAX) \
     X(null, "null", "floor: computes an address, touches no state", \
       "this project", WH_CAPS_NULL, 16, UINT64_MAX) \
     X(floor, "floor", \

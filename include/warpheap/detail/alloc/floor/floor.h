@@ -151,7 +151,7 @@ WH_FN_HOST wh_status wh_floor_plan(wh_floor_ref *h, wh_plan *plan, unsigned char
     h->n_chunks = (uint32_t)n;
     h->n_sets = (uint32_t)sets;
     h->set_scale = (uint32_t)((sets << 16) / n_sms);
-    h->max_order = WH_TESSERA_MAX_SPAN_LOG2;
+    h->max_order = WH_TESSERA_MAX_SLAB_LOG2;
     while (h->max_order > 0 && (uint64_t)64 << h->max_order > n) {
         h->max_order--;
     }
@@ -165,7 +165,10 @@ WH_FN_HOST wh_status wh_floor_plan(wh_floor_ref *h, wh_plan *plan, unsigned char
 WH_HD wh_floor_row wh_floor_make_row_(uint32_t c, uint32_t max_order) {
     wh_floor_row row;
     const uint32_t bound = c == WH_FLOOR_LARGE ? WH_FLOOR_CHUNK : wh_tessera_bound(c);
-    row.order = c == WH_FLOOR_LARGE ? 0 : wh_tessera_order_of(c, WH_FLOOR_CHUNK_LOG2, max_order);
+    row.order =
+        c == WH_FLOOR_LARGE
+            ? 0
+            : wh_log2_floor(wh_tessera_make_class(c, WH_FLOOR_CHUNK_LOG2, max_order).chunks);
     const uint32_t slab = WH_FLOOR_CHUNK << row.order;
     row.slots = slab / bound;
     row.size = slab / row.slots & ~15u;

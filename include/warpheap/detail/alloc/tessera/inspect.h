@@ -1,161 +1,168 @@
-/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap.
+/* alloc/tessera/inspect.h: first state, statistics, walk and whole-heap check, on a quiet heap;
+ * and how many blocks of a size are left, also while lanes run.
  * This file may change: it is no part of the API.
  */
 #ifndef WH_ALLOC_TESSERA_INSPECT_H
 #define WH_ALLOC_TESSERA_INSPECT_H
 
-#include "warpheap/detail/alloc/tessera/layout.h"
+#include "warpheap/detail/alloc/tessera/steps.h"
 
 #include "warpheap/detail/simt/begin.h"
 
-WH_FN void wh_tessera_init_chunk_(wh_tessera_core g, uint32_t chunk) {
-    wh_assert_internal(chunk < g.n_chunks);
+WH_FN void wh_tessera_init_header_(wh_tessera_ref h, uint64_t i, uint64_t n) {
+    wh_tessera_header *header = wh_tessera_header_(h.core);
+    for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
+        const wh_tessera_class none = {0, 0, 0, 0}; /* of no class: malloc loads it, and no more */
+        header->classes[k] = none;
+        header->slab_tags[k] = 0;
+        if (k < h.core.n_small || (h.core.has_large && k < WH_TESSERA_ALL)) {
+            const wh_tessera_class cls =
+                wh_tessera_make_class((uint32_t)k, h.core.chunk_log2, h.core.max_slab_log2);
+            header->classes[k] = cls;
+            header->slab_tags[k] = wh_tessera_slab_tag((uint32_t)k, cls.chunks, cls.slot_size);
+        }
+    }
+    for (uint64_t k = i; k < 64; k += n) {
+        header->oom_answered[k] = 0;
+    }
+    if (i == 0) {
+        header->oom_classes = 0;
+        header->oom_tickets = 0;
+        header->run_verdict = 0;
+        header->search_lock = 0;
+        header->run_lock = 0;
+        header->run_next = 0;
+        header->run_news = 0;
+        header->used = 0;
+        header->peak = 0;
+        header->mallocs = 0;
+        header->core = h.core;
+    }
+}
+
+/* A chunk below g.begin: of a shard's first span of a class, but for a few. */
+WH_FN void wh_tessera_init_first_(wh_tessera_core g, uint32_t chunk) {
+    uint32_t end = 0;
     *wh_tessera_tag_at_(g, chunk) = WH_TESSERA_FREE;
-    *wh_tessera_state_at_(g, chunk) = WH_TESSERA_EMPTY;
-}
-
-/* The class whose first spans a chunk is in; n_classes for one between those of two classes. */
-WH_FN uint32_t wh_tessera_first_class_(wh_tessera_ref h, uint32_t chunk, wh_tessera_first *first) {
-    const wh_tessera_core g = h.core;
-    uint32_t end = 0;
-    wh_assert_internal(chunk < g.begin && g.n_classes != 0);
-    for (uint32_t c = 0; c < g.n_classes; c++) {
-        *first =
-            wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_shard_bytes(g), end);
-        end = wh_tessera_first_end(*first, g.n_shards);
-        if (chunk < end) {
-            return chunk >= first->chunk ? c : g.n_classes;
-        }
-    }
-    return g.n_classes;
-}
-
-/* A chunk before g.begin: of a shard's first span of a class, but for a few. */
-WH_FN void wh_tessera_init_first_(wh_tessera_ref h, uint32_t chunk) {
-    wh_assert_internal(chunk < h.core.begin);
-    const wh_tessera_core g = h.core;
-    wh_tessera_first first;
-    const uint32_t c = wh_tessera_first_class_(h, chunk, &first);
-    wh_tessera_init_chunk_(g, chunk);
-    if (c < g.n_classes) {
-        const wh_tessera_class cls =
-            wh_tessera_make_class(c, g.chunk_log2, h.max_order, h.span_share);
-        const uint32_t shard = (chunk - first.chunk) / (first.slabs << first.order);
-        const uint64_t tag = wh_tessera_slab_tag(c, first.order, cls.slot_size);
-        *wh_tessera_tag_at_(g, chunk) = wh_tessera_with_shard(tag, shard);
-        if (cls.slots > 64) {
-            *wh_tessera_state_at_(g, chunk) = wh_tessera_fresh_state(cls.slots);
+    for (uint32_t c = 0; c < g.n_small && chunk >= end; c++) {
+        const wh_tessera_class cls = wh_tessera_make_class(c, g.chunk_log2, g.max_slab_log2);
+        const wh_tessera_first first = wh_tessera_make_first(g, cls, end);
+        end = wh_tessera_first_end(g, first);
+        if (chunk >= first.chunk && chunk < end) {
+            const uint32_t in = chunk - first.chunk;
+            const uint64_t tag = wh_tessera_slab_tag(c, cls.chunks, cls.slot_size);
+            *wh_tessera_tag_at_(g, chunk) = wh_tessera_with_shard(tag, in / first.chunks) +
+                                            in % cls.chunks * WH_TESSERA_NEXT_TAG;
         }
     }
 }
 
-/* What word k of a shard is at first: 0, or the span or the spare one of a cursor. */
-WH_FN uint64_t wh_tessera_init_shard_(wh_tessera_ref h, uint32_t shard, uint32_t k) {
-    const wh_tessera_core g = h.core;
-    const uint32_t cursor_words = sizeof(wh_tessera_cursor) / 8;
-    const uint32_t own_shard = sizeof(wh_tessera_shard) / 8 - 64 * cursor_words;
-    const uint32_t c = (k - own_shard) / cursor_words, in = (k - own_shard) % cursor_words;
-    const int is_spare = in == offsetof(wh_tessera_cursor, spare) / 8;
-    if (k < own_shard || c >= g.n_classes || (in != 0 && !is_spare)) {
-        return 0;
-    }
-    wh_tessera_first first;
-    uint32_t end = 0;
-    for (uint32_t below = 0;; below++) {
-        first =
-            wh_tessera_make_first(below, g.chunk_log2, h.max_order, wh_tessera_shard_bytes(g), end);
-        end = wh_tessera_first_end(first, g.n_shards);
-        if (below == c) {
-            break;
-        }
-    }
-    const uint32_t slots = wh_tessera_make_class(c, g.chunk_log2, h.max_order, h.span_share).slots;
-    const uint32_t before = is_spare ? first.slabs - first.spare : 0;
-    const uint32_t slabs = is_spare ? first.spare : first.slabs - first.spare;
-    return slabs == 0
-               ? WH_TESSERA_VACANT
-               : wh_tessera_span(first.chunk + ((shard * first.slabs + before) << first.order),
-                                 slots * slabs, 0);
-}
-
-/* The free ones among the 64 chunks of such a word of the pool. */
-WH_FN uint64_t wh_tessera_init_gaps_(wh_tessera_ref h, uint32_t word) {
-    const wh_tessera_core g = h.core;
+/* Word w of the pool, and of the lists, where first spans lie: chunks that are in none of them; and
+ * their slabs, since frees look for these on the lists. */
+WH_FN void wh_tessera_init_word_(wh_tessera_core g, uint32_t w) {
     uint64_t taken = 0;
     uint32_t end = 0;
-    for (uint32_t c = 0; c < g.n_classes; c++) {
-        const wh_tessera_first first =
-            wh_tessera_make_first(c, g.chunk_log2, h.max_order, wh_tessera_shard_bytes(g), end);
-        end = wh_tessera_first_end(first, g.n_shards);
-        const uint32_t from = first.chunk > word * 64 ? first.chunk - word * 64 : 0;
-        const uint32_t to = end > word * 64 ? end - word * 64 : 0;
-        if (from < 64 && from < to) {
-            const uint32_t n = (to < 64 ? to : 64) - from;
-            taken |= (~(uint64_t)0 >> (64 - n)) << from;
+    for (uint32_t c = 0; c < wh_tessera_n_classes(g); c++) {
+        uint64_t slabs = 0;
+        if (c < g.n_small) {
+            const wh_tessera_class cls = wh_tessera_make_class(c, g.chunk_log2, g.max_slab_log2);
+            const wh_tessera_first first = wh_tessera_make_first(g, cls, end);
+            end = wh_tessera_first_end(g, first);
+            const uint32_t from = first.chunk > w * 64 ? first.chunk - w * 64 : 0;
+            const uint32_t to = end > w * 64 ? end - w * 64 : 0;
+            if (from < 64 && from < to) {
+                const uint64_t its = wh_tessera_chunk_mask_(from, (to < 64 ? to : 64) - from);
+                taken |= its;
+                slabs = its & wh_tessera_multiples_(cls.chunks);
+            }
         }
+        g.partial_lists[(uint64_t)c * g.list_words + w] = slabs;
     }
-    return ~taken;
+    *wh_veb_word(wh_tessera_pool_(g), w) = ~taken;
+}
+
+/* The levels of the list of class c above its words. */
+WH_FN void wh_tessera_init_levels_(wh_tessera_core g, uint32_t c) {
+    wh_tessera_first first;
+    uint32_t end = 0;
+    first.chunk = first.chunks = 0;
+    for (uint32_t k = 0; k <= c && c < g.n_small; k++) {
+        first =
+            wh_tessera_make_first(g, wh_tessera_make_class(k, g.chunk_log2, g.max_slab_log2), end);
+        end = wh_tessera_first_end(g, first);
+    }
+    uint32_t size = (g.n_chunks + 63) >> 6, base = 0;
+    uint32_t from = first.chunk >> 6, to = first.chunks != 0 ? ((end - 1) >> 6) + 1 : from;
+    while (size > 1) { /* of the level below, words [from, to) have members */
+        base += size;
+        size = (size + 63) >> 6;
+        for (uint32_t w = 0; w < size; w++) {
+            const uint64_t above = from > w * 64 ? wh_ones_from_u64(from - w * 64) : ~(uint64_t)0;
+            const uint64_t below = to > w * 64 ? ~wh_ones_from_u64(to - w * 64) : 0;
+            g.partial_lists[(uint64_t)c * g.list_words + base + w] = from < to ? above & below : 0;
+        }
+        to = from < to ? ((to - 1) >> 6) + 1 : from >> 6;
+        from >>= 6;
+    }
+}
+
+/* What word k of a shard is at first: 0, or the span of a cursor. */
+WH_FN uint64_t wh_tessera_init_shard_(wh_tessera_core g, uint32_t shard, uint32_t k) {
+    const uint32_t of_cursor = sizeof(wh_tessera_cursor) / 8;
+    const uint32_t own = offsetof(wh_tessera_shard, cursors) / 8;
+    const uint32_t c = k < own ? g.n_small : (k - own) / of_cursor;
+    if (c >= g.n_small || (k - own) % of_cursor != 0) {
+        return 0;
+    }
+    wh_tessera_class cls = wh_tessera_make_class(0, g.chunk_log2, g.max_slab_log2);
+    wh_tessera_first first = wh_tessera_make_first(g, cls, 0);
+    for (uint32_t below = 1; below <= c; below++) {
+        cls = wh_tessera_make_class(below, g.chunk_log2, g.max_slab_log2);
+        first = wh_tessera_make_first(g, cls, wh_tessera_first_end(g, first));
+    }
+    return first.chunks == 0 ? WH_TESSERA_VACANT
+                             : wh_tessera_span(first.chunk + shard * first.chunks,
+                                               first.chunks / cls.chunks * cls.slots, 0);
 }
 
 WH_FN void wh_tessera_init(wh_tessera_ref h, uint64_t i, uint64_t n) {
     const wh_tessera_core g = h.core;
     const uint32_t shard_words = sizeof(wh_tessera_shard) / 8;
-    wh_tessera_header *header = wh_tessera_header_(g);
     uint64_t *shards = (uint64_t *)(void *)h.shards;
     const uint64_t pool = wh_veb_words(g.n_chunks);
-    const uint64_t list_words = (uint64_t)wh_tessera_n_lists(g.n_classes) * g.list_words;
-    for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
-        const wh_tessera_class none = {0, 0, 0, 0}; /* of no class: malloc loads it, and no more */
-        header->classes[k] = none;
-        if (k < g.n_classes) {
-            const wh_tessera_class cls =
-                wh_tessera_make_class((uint32_t)k, g.chunk_log2, h.max_order, h.span_share);
-            const uint32_t rounds = (g.n_chunks >> 6) / g.n_shards;
-            const uint32_t begin = (g.begin >> 6) / g.n_shards + (g.begin != 0);
-            header->classes[k] = cls;
-            header->slab_tags[k] =
-                wh_tessera_slab_tag((uint32_t)k, wh_tessera_order(cls), cls.slot_size);
-            header->starts[k] =
-                begin < rounds ? (begin + (uint32_t)k * (rounds - begin) / g.n_classes) * g.n_shards
-                               : 0;
-        }
-        header->oom_verdict[0][k] = header->oom_verdict[1][k] = 0;
-        header->oom_answered[0][k] = header->oom_answered[1][k] = 0;
-    }
-    if (i == 0) {
-        header->oom_tickets = 0;
-        header->oom_classes = 0;
-        header->search_lock = 0;
-        header->run_verdict = 0;
-        header->run_lock = 0;
-        header->run_position = 0;
-        header->run_news = 0;
-        header->used = 0;
-        header->peak = 0;
-        header->mallocs = 0;
-        header->core = g;
-    }
+    wh_tessera_init_header_(h, i, n);
     for (uint64_t k = i; k < (uint64_t)g.n_shards * shard_words; k += n) {
         shards[k] =
-            wh_tessera_init_shard_(h, (uint32_t)(k / shard_words), (uint32_t)(k % shard_words));
+            wh_tessera_init_shard_(g, (uint32_t)(k / shard_words), (uint32_t)(k % shard_words));
     }
-    for (uint64_t k = i; k < g.begin; k += n) {
-        wh_tessera_init_first_(h, (uint32_t)k);
+    for (uint64_t k = i; k < g.n_chunks; k += n) {
+        if (k < g.begin) {
+            wh_tessera_init_first_(g, (uint32_t)k);
+        } else {
+            *wh_tessera_tag_at_(g, (uint32_t)k) = WH_TESSERA_FREE;
+        }
+        *wh_tessera_state_at_(g, (uint32_t)k) = 0;
     }
-    for (uint64_t k = i + g.begin; k < g.n_chunks; k += n) {
-        wh_tessera_init_chunk_(g, (uint32_t)k);
-    }
+    const uint32_t first_words = g.begin >> 6;
     for (uint64_t k = i; k < pool; k += n) {
-        /* Above the first spans, the summaries say more than there is: searches see to it. */
-        *wh_veb_word(wh_tessera_pool_(g), k) = k < g.begin >> 6
-                                                   ? wh_tessera_init_gaps_(h, (uint32_t)k)
-                                                   : wh_veb_initial_word(g.n_chunks, k, 1);
+        if (k < first_words) {
+            wh_tessera_init_word_(g, (uint32_t)k);
+        } else { /* above the first spans the summaries say more than there is: searches see to it
+                  */
+            *wh_veb_word(wh_tessera_pool_(g), k) = wh_veb_initial_word(g.n_chunks, k, 1);
+        }
     }
-    for (uint64_t k = i; k < list_words; k += n) {
-        g.partial_lists[k] = 0;
+    const uint32_t words = (g.n_chunks + 63) >> 6;
+    for (uint64_t k = i; k < (uint64_t)wh_tessera_n_classes(g) * g.list_words; k += n) {
+        const uint32_t w = (uint32_t)(k % g.list_words);
+        if (w >= first_words && w < words) {
+            g.partial_lists[k] = 0;
+        }
     }
-    const uint32_t words_log2 = wh_tessera_words_log2(g.chunk_log2);
-    for (uint64_t k = i; k < (uint64_t)g.n_chunks << words_log2; k += n) {
+    for (uint64_t k = i; k < wh_tessera_n_classes(g); k += n) {
+        wh_tessera_init_levels_(g, (uint32_t)k);
+    }
+    for (uint64_t k = i; k < (uint64_t)g.n_chunks * g.words_of_chunk; k += n) {
         h.words[k] = 0;
     }
 }
@@ -168,101 +175,59 @@ typedef struct wh_tessera_slab_view {
     uint32_t left, end; /* slots [left, end) are still with a cursor */
 } wh_tessera_slab_view;
 
-/* Whether chunk, which is not in the pool and has this tag, is the first of a slab or a pack. All
- * loads are atomic: left.h looks while lanes run. */
-WH_FN int wh_tessera_view_tagged_(wh_tessera_core g, uint32_t chunk, uint64_t tag,
-                                  wh_tessera_slab_view *view) {
-    const int is_pack = wh_tessera_is_pack(tag) && wh_tessera_pack_at(tag) == 0;
-    const int is_slab = wh_tessera_kind(tag) == WH_TESSERA_SLAB &&
-                        (chunk & ((1u << wh_tessera_tag_order(tag)) - 1)) == 0;
-    if (!is_pack && !is_slab) {
+/* Whether chunk is the first of a slab that is in use. (The loads of this and the next few are
+ * atomic: the last part of the file looks while lanes run.) */
+WH_FN int wh_tessera_view_slab_(wh_tessera_core g, uint32_t chunk, wh_tessera_slab_view *view) {
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk));
+    if (wh_veb_contains(wh_tessera_pool_(g), chunk) || wh_tessera_kind(tag) != WH_TESSERA_SLAB ||
+        wh_tessera_tag_at(tag) != 0) {
         return 0;
     }
+    const uint32_t chunks = wh_tessera_tag_chunks(tag), c = wh_tessera_tag_class(tag);
+    const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, wh_tessera_tag_shard(tag), c);
     view->tag = tag;
     view->slab = chunk;
     view->slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     view->left = view->end = 0;
-    if (is_pack) {
-        return 1;
-    }
-    const uint32_t c = wh_tessera_tag_class(tag);
-    const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, wh_tessera_tag_shard(tag), c);
-    for (uint32_t k = 0; k < 2; k++) {
-        const uint64_t span = wh_load_u64_relaxed(k == 0 ? &cursor->span : &cursor->spare);
-        const uint32_t first = wh_tessera_span_first(span), slots = wh_tessera_span_slots(span);
-        const uint32_t position = wh_tessera_span_position(span);
-        if (slots != 0 && chunk >= first) {
-            const uint32_t before = (chunk - first) >> wh_tessera_tag_order(tag);
-            if (before < slots / view->slots && position < (before + 1) * view->slots) {
-                view->left = position > before * view->slots ? position - before * view->slots : 0;
-                view->end = view->slots;
-            }
-        }
+    const uint64_t span = wh_load_u64_relaxed(&cursor->span);
+    const uint32_t first = wh_tessera_span_first(span);
+    const uint32_t position = wh_tessera_span_position(span);
+    const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
+    const uint32_t slabs = (wh_tessera_span_slots(span) + view->slots - 1) / view->slots;
+    if (chunk >= first && before < slabs && position < (before + 1) * view->slots) {
+        view->left = position > before * view->slots ? position - before * view->slots : 0;
+        view->end = view->slots;
     }
     return 1;
 }
 
-/* Whether chunk is the first of a slab or a pack that is in use. */
-WH_FN int wh_tessera_view_slab_(wh_tessera_core g, uint32_t chunk, wh_tessera_slab_view *view) {
-    return !wh_veb_contains(wh_tessera_pool_(g), chunk) &&
-           wh_tessera_view_tagged_(g, chunk, wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk)),
-                                   view);
-}
-
 WH_FN int wh_tessera_is_live_(wh_tessera_core g, const wh_tessera_slab_view *view, uint32_t slot) {
     wh_assert_internal(slot < view->slots);
-    const uint64_t word = wh_tessera_words_of_(g, view->slab)[slot >> 6];
-    return (word >> (slot & 63) & 1) == 0 && !(slot >= view->left && slot < view->end);
-}
-
-/* Where a slot begins, in bytes behind the slab's or pack's first one, and its size. */
-WH_FN uint64_t wh_tessera_slot_at_(wh_tessera_core g, const wh_tessera_slab_view *view,
-                                   uint32_t slot, uint64_t *bytes) {
-    wh_assert_internal(slot < view->slots);
-    if (wh_tessera_is_pack(view->tag)) {
-        const uint32_t granule_log2 = wh_tessera_granule_log2(g.chunk_log2);
-        const uint32_t fit = wh_tessera_pack_fit_(g, view->slab, view->tag, 1u << slot, 0);
-        *bytes = (uint64_t)WH_TESSERA_FIT_LENGTH(fit) << granule_log2;
-        return (uint64_t)WH_TESSERA_FIT_START(fit) << granule_log2;
-    }
-    *bytes = wh_tessera_tag_size(view->tag);
-    return slot * *bytes;
-}
-
-/* Largest class that a block of so many bytes serves, as malloc sees it. */
-WH_FN uint32_t wh_tessera_serves_(wh_tessera_core g, uint64_t bytes) {
-    wh_assert_internal(bytes != 0);
-    const uint64_t chunk = (uint64_t)1 << g.chunk_log2;
-    const uint32_t c = wh_tessera_class_of((uint32_t)(bytes < chunk ? bytes : chunk));
-    return wh_tessera_bound(c) > bytes ? c - 1 : c;
-}
-
-/* Slots of a slab or pack that nobody has: free, or still with a cursor. Where lanes run both may
- * be said of one. */
-WH_FN uint32_t wh_tessera_unused_(wh_tessera_core g, const wh_tessera_slab_view *view) {
-    const uint64_t *words = wh_tessera_words_of_(g, view->slab);
-    uint32_t unused = view->end - view->left;
-    for (uint32_t w = 0; w * 64 < view->slots; w++) {
-        unused += wh_popc64(wh_load_u64_relaxed(&words[w]) & wh_tessera_slot_bits(view->slots, w));
-    }
-    return unused < view->slots ? unused : view->slots;
+    const uint64_t word = wh_tessera_words_of_(g, view->slab)[slot / WH_TESSERA_WORD_SLOTS];
+    return (word >> slot % WH_TESSERA_WORD_SLOTS & 1) == 0 &&
+           !(slot >= view->left && slot < view->end);
 }
 
 /* Slots of a slab that are in callers' hands. */
 WH_FN uint32_t wh_tessera_live_(wh_tessera_core g, const wh_tessera_slab_view *view) {
-    return view->slots - wh_tessera_unused_(g, view);
+    const uint64_t *words = wh_tessera_words_of_(g, view->slab);
+    uint32_t unused = view->end - view->left;
+    for (uint32_t i = 0; i < wh_tessera_words_for(view->slots); i++) {
+        unused += wh_popc64(wh_load_u64_relaxed(&words[i]) & wh_tessera_all_slots(view->slots, i));
+    }
+    return unused < view->slots ? view->slots - unused : 0;
 }
 
-/* Whether malloc could have this chunk for another use: it is in the pool, or in a slab that is
- * attached to a cursor and has no live slot. */
+/* Whether malloc could have this chunk for another use: it is in the pool, or in a slab that a
+ * cursor holds and that has no live slot. */
 WH_FN int wh_tessera_is_spare_(wh_tessera_core g, uint32_t chunk) {
     wh_tessera_slab_view view;
     if (wh_veb_contains(wh_tessera_pool_(g), chunk)) {
         return 1;
     }
-    const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
-    const uint32_t base = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
-    return wh_tessera_kind(tag) == WH_TESSERA_SLAB && wh_tessera_view_slab_(g, base, &view) &&
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk));
+    return wh_tessera_kind(tag) == WH_TESSERA_SLAB && wh_tessera_tag_at(tag) <= chunk &&
+           wh_tessera_view_slab_(g, chunk - wh_tessera_tag_at(tag), &view) &&
            wh_tessera_live_(g, &view) == 0;
 }
 
@@ -285,6 +250,7 @@ WH_FN uint64_t wh_tessera_spare_run_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint64_t)(end - chunk) << g.chunk_log2;
 }
 
+/* The numbers of classes in statistics: wh_stats has room for 64. Large ones count as runs. */
 WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     const wh_tessera_core g = h.core;
     uint64_t live = 0, used = 0, largest = 0;
@@ -293,30 +259,15 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
         wh_tessera_slab_view view;
         if (wh_tessera_view_slab_(g, chunk, &view)) {
-            const int is_pack = wh_tessera_is_pack(tag);
-            const uint32_t count = wh_tessera_live_(g, &view);
+            const uint32_t c = wh_tessera_tag_class(tag), count = wh_tessera_live_(g, &view);
             live += count;
-            if (!is_pack) {
-                const uint32_t c = wh_tessera_tag_class(tag);
-                used += (uint64_t)count * wh_tessera_tag_size(tag);
+            used += (uint64_t)count * h.classes[c].slot_size;
+            if (c < g.n_small) {
                 wh_add_u64_relaxed(&s->classes[c].live, count);
                 wh_add_u64_relaxed(&s->classes[c].capacity, view.slots);
-                if (count < view.slots && wh_tessera_bound(c) > largest) {
-                    largest = wh_tessera_bound(c);
-                }
             }
-            for (uint32_t slot = 0; is_pack && slot < view.slots;
-                 slot++) { /* of the class served */
-                uint64_t bytes;
-                (void)wh_tessera_slot_at_(g, &view, slot, &bytes);
-                const uint32_t c = wh_tessera_serves_(g, bytes);
-                const int is_live = wh_tessera_is_live_(g, &view, slot);
-                used += is_live ? bytes : 0;
-                wh_add_u64_relaxed(&s->classes[c].live, (uint64_t)is_live);
-                wh_add_u64_relaxed(&s->classes[c].capacity, 1);
-                if (!is_live && wh_tessera_least_(g, c) != 0 && wh_tessera_bound(c) > largest) {
-                    largest = wh_tessera_bound(c);
-                }
+            if (count < view.slots && wh_tessera_bound(c) > largest) {
+                largest = wh_tessera_bound(c);
             }
         } else if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
             live++;
@@ -335,7 +286,7 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         wh_add_u64_relaxed(&s->failed, wh_tessera_shard_at_(g, (uint32_t)k)->failed);
         wh_add_u64_relaxed(&s->bad_frees, wh_tessera_shard_at_(g, (uint32_t)k)->bad_frees);
     }
-    for (uint64_t k = i; k < g.n_classes; k += n) {
+    for (uint64_t k = i; k < g.n_small; k += n) {
         s->classes[k].block_bytes = h.classes[k].slot_size;
     }
     if (i == 0) {
@@ -346,7 +297,7 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
             s->mallocs = wh_tessera_header_(g)->mallocs;
             wh_add_u64_relaxed(&s->frees, s->mallocs - WH_UNKNOWN); /* it was that before */
         }
-        s->n_classes = g.n_classes;
+        s->n_classes = g.n_small;
     }
 }
 
@@ -358,11 +309,10 @@ WH_FN void wh_tessera_walk(wh_tessera_ref h, uint64_t i, uint64_t n, wh_walk_sin
         unsigned char *p = g.base + (k << g.chunk_log2);
         wh_tessera_slab_view view;
         if (wh_tessera_view_slab_(g, chunk, &view)) {
+            const uint64_t bytes = h.classes[wh_tessera_tag_class(tag)].slot_size;
             for (uint32_t slot = 0; slot < view.slots; slot++) {
                 if (wh_tessera_is_live_(g, &view, slot)) {
-                    uint64_t bytes;
-                    const uint64_t at = wh_tessera_slot_at_(g, &view, slot, &bytes);
-                    wh_walk_emit(sink, p + at, bytes);
+                    wh_walk_emit(sink, p + slot * bytes, bytes);
                 }
             }
         } else if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
@@ -371,80 +321,52 @@ WH_FN void wh_tessera_walk(wh_tessera_ref h, uint64_t i, uint64_t n, wh_walk_sin
     }
 }
 
-/* The tags of a pack in use: 0, or I9. */
-WH_FN uint32_t wh_tessera_check_tags_(wh_tessera_core g, const wh_tessera_slab_view *view) {
-    const uint32_t chunks = wh_tessera_pack_chunks(view->tag);
-    uint32_t slots = 0;
-    for (uint32_t k = 0; k < chunks; k++) {
-        const uint64_t tag = *wh_tessera_tag_at_(g, view->slab + k);
-        const uint32_t starts = wh_high_u32(tag);
-        if (tag != wh_tessera_pack_tag(view->slots, slots, k, chunks, starts) ||
-            (k == 0 && (starts & 1) == 0) || wh_veb_contains(wh_tessera_pool_(g), view->slab + k)) {
-            return 9;
-        }
-        slots += wh_popc32(starts);
-    }
-    return slots == view->slots && (view->slab & 63) + chunks <= 64 ? 0 : 9;
-}
-
-/* A slab or pack in use: I1, I3 to I6, I9. Returns the number of the first one broken, or 0. */
+/* A slab in use: I1, I3, I5, I6. Returns the number of the first one broken, or 0. */
 WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_slab_view *view) {
-    const int is_pack = wh_tessera_is_pack(view->tag);
-    if (is_pack && wh_tessera_check_tags_(g, view) != 0) {
-        return 9;
-    }
-    const uint32_t n_words = (view->slots + 63) >> 6;
+    const uint32_t n_words = wh_tessera_words_for(view->slots), c = wh_tessera_tag_class(view->tag);
     const uint64_t *words = wh_tessera_words_of_(g, view->slab);
-    uint32_t state = WH_TESSERA_EMPTY, any = 0;
-    for (uint32_t k = 1; !is_pack && k < 1u << wh_tessera_tag_order(view->tag); k++) {
-        if (*wh_tessera_tag_at_(g, view->slab + k) != view->tag ||
+    uint32_t used = 0, any = 0;
+    for (uint32_t k = 1; k < wh_tessera_tag_chunks(view->tag); k++) {
+        if (*wh_tessera_tag_at_(g, view->slab + k) != view->tag + k * WH_TESSERA_NEXT_TAG ||
             wh_veb_contains(wh_tessera_pool_(g), view->slab + k)) {
             return 3;
         }
     }
-    for (uint32_t w = 0; w < n_words; w++) {
-        const uint64_t slots = wh_tessera_slot_bits(view->slots, w);
-        const uint64_t tail = wh_tessera_tail_bits(view->slots, w);
-        state += words[w] != WH_TESSERA_ALL_FREE ? WH_TESSERA_USED_WORD : 0;
-        any |= (words[w] & slots) != 0;
-        if ((words[w] & ~slots) != ((words[w] & 1) != 0 ? tail : 0)) {
+    for (uint32_t i = 0; i < n_words; i++) {
+        const uint64_t all = wh_tessera_all_slots(view->slots, i),
+                       free = words[i] & WH_TESSERA_SLOT_BITS;
+        used += free != all;
+        any |= free != 0;
+        if ((words[i] != 0 && wh_tessera_word_class1(words[i]) != c + 1) || (free & ~all) != 0) {
             return 1;
         }
-        for (uint32_t slot = 64 * w; slot < 64 * (w + 1); slot++) {
-            if ((words[w] >> (slot & 63) & 1) != 0 && slot >= view->left && slot < view->end) {
+        for (uint32_t k = 0; k < WH_TESSERA_WORD_SLOTS; k++) {
+            const uint32_t slot = i * WH_TESSERA_WORD_SLOTS + k;
+            if ((free >> k & 1) != 0 && slot >= view->left && slot < view->end) {
                 return 1;
             }
         }
     }
-    if (n_words == 1 && words[0] == WH_TESSERA_ALL_FREE) {
-        return 4;
-    }
-    if (n_words > 1 &&
-        (*wh_tessera_state_at_(g, view->slab) != state || state == WH_TESSERA_EMPTY)) {
+    if (used == 0 || (n_words > 1 && *wh_tessera_state_at_(g, view->slab) != n_words - used)) {
         return 5;
     }
-    const wh_veb list = wh_tessera_partial_list_(g, wh_tessera_list_of(g, view->tag));
-    const uint32_t item = wh_tessera_item(g.n_chunks, view->slab);
+    const wh_veb list = wh_tessera_partial_list_(g, c);
+    const uint32_t item = view->slab;
     return any && (!wh_veb_contains(list, item) || !wh_veb_check(list, item >> 6)) ? 6 : 0;
 }
 
 /* A chunk: in the pool (I2), of a run, or of a slab. */
 WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
     const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
-    const int in_pool = wh_veb_contains(wh_tessera_pool_(g), chunk);
     const uint32_t kind = wh_tessera_kind(tag);
     wh_tessera_slab_view view;
-    if (in_pool) {
+    if (wh_veb_contains(wh_tessera_pool_(g), chunk)) {
         const uint64_t *words = wh_tessera_words_of_(g, chunk);
-        for (uint32_t w = 1; w < 1u << wh_tessera_words_log2(g.chunk_log2); w++) {
-            if (words[w] != 0) {
-                return 2;
-            }
+        uint64_t any = words[0] != WH_TESSERA_GONE ? words[0] : 0;
+        for (uint32_t w = 1; w < g.words_of_chunk; w++) {
+            any |= words[w];
         }
-        return *wh_tessera_state_at_(g, chunk) != WH_TESSERA_EMPTY || kind == WH_TESSERA_RUN ||
-                       (kind == WH_TESSERA_SLAB && wh_tessera_tag_slots(tag, g.chunk_log2) > 64)
-                   ? 2
-                   : 0;
+        return any != 0 || *wh_tessera_state_at_(g, chunk) != 0 || kind == WH_TESSERA_RUN ? 2 : 0;
     }
     if (wh_tessera_view_slab_(g, chunk, &view)) {
         return wh_tessera_check_slab_(g, &view);
@@ -458,27 +380,18 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
         }
         return 0;
     }
-    if (wh_tessera_is_pack(tag)) { /* inside one */
-        const uint32_t at = wh_tessera_pack_at(tag), base = chunk >= at ? chunk - at : 0;
-        const uint64_t first = *wh_tessera_tag_at_(g, base);
-        return at == 0 || !wh_tessera_is_pack(first) || wh_tessera_pack_at(first) != 0 ||
-                       wh_tessera_pack_chunks(first) <= at ||
-                       wh_veb_contains(wh_tessera_pool_(g), base)
-                   ? 1
-                   : 0;
-    }
     if (kind == WH_TESSERA_INNER) { /* behind another chunk of its run */
-        const uint32_t before = chunk == 0 || wh_tessera_is_pack(*wh_tessera_tag_at_(g, chunk - 1))
-                                    ? WH_TESSERA_FREE
-                                    : wh_tessera_kind(*wh_tessera_tag_at_(g, chunk - 1));
+        const uint32_t before =
+            chunk == 0 ? WH_TESSERA_FREE : wh_tessera_kind(*wh_tessera_tag_at_(g, chunk - 1));
         return (before != WH_TESSERA_RUN && before != WH_TESSERA_INNER) ||
                        wh_veb_contains(wh_tessera_pool_(g), chunk - 1)
                    ? 1
                    : 0;
     }
     if (kind == WH_TESSERA_SLAB) { /* inside one */
-        const uint32_t base = chunk >> wh_tessera_tag_order(tag) << wh_tessera_tag_order(tag);
-        return *wh_tessera_tag_at_(g, base) != tag || wh_veb_contains(wh_tessera_pool_(g), base)
+        const uint32_t at = wh_tessera_tag_at(tag), base = chunk >= at ? chunk - at : 0;
+        return *wh_tessera_tag_at_(g, base) + at * WH_TESSERA_NEXT_TAG != tag ||
+                       wh_veb_contains(wh_tessera_pool_(g), base)
                    ? 1
                    : 0;
     }
@@ -488,37 +401,193 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
 WH_FN void wh_tessera_check(wh_tessera_ref h, uint64_t i, uint64_t n, wh_report *r) {
     const wh_tessera_core g = h.core;
     const uint64_t pool = wh_veb_words(g.n_chunks);
-    const uint64_t tree = wh_veb_words(wh_tessera_items(g.n_chunks));
     for (uint64_t k = i; k < g.n_chunks; k += n) {
         const uint32_t broken = wh_tessera_check_chunk_(g, (uint32_t)k);
         if (broken != 0) {
             wh_report_error(r, broken, k);
         }
     }
-    for (uint64_t k = i; k < pool + tree * wh_tessera_n_lists(g.n_classes); k += n) {
-        const wh_veb t = k < pool ? wh_tessera_pool_(g)
-                                  : wh_tessera_partial_list_(g, (uint32_t)((k - pool) / tree));
-        const uint64_t word = k < pool ? k : (k - pool) % tree;
-        /* Level 0 of a list may hold items of slabs that have gone, without a summary. */
-        if ((k < pool || word >= (t.n + 63) >> 6) && !wh_veb_check(t, word)) {
+    for (uint64_t k = i; k < pool + (uint64_t)g.list_words * wh_tessera_n_classes(g); k += n) {
+        const wh_veb t = k < pool
+                             ? wh_tessera_pool_(g)
+                             : wh_tessera_partial_list_(g, (uint32_t)((k - pool) / g.list_words));
+        const uint64_t word = k < pool ? k : (k - pool) % g.list_words;
+        if (!wh_veb_check(t, word)) {
             wh_report_error(r, 6, k);
         }
     }
-    for (uint64_t k = i; k < (uint64_t)g.n_shards << 6; k += n) {
-        const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, (uint32_t)(k >> 6), k & 63);
-        const wh_tessera_shard *shard = wh_tessera_shard_at_(g, (uint32_t)(k >> 6));
-        if (shard->takes_begun != shard->takes_done) {
+    for (uint64_t k = i; k < g.n_shards; k += n) {
+        const wh_tessera_shard *shard = wh_tessera_shard_at_(g, (uint32_t)k);
+        if (wh_high_u32(shard->takes) != shard->takes_done) {
             wh_report_error(r, 7, k);
         }
-        uint32_t held = 0;
-        for (uint32_t c = 0; (k & 63) == 0 && c < g.n_classes; c++) {
-            held += wh_tessera_chunks_of_(h.classes[c], g.begin, (cursor + c)->span) +
-                    wh_tessera_chunks_of_(h.classes[c], g.begin, (cursor + c)->spare);
+    }
+}
+
+/* --- how many blocks of a size are left ------------------------------------------------- */
+
+/* What a look at the 64 chunks of a word of the pool finds for class c, or NO_CLASS. */
+typedef struct wh_tessera_look {
+    uint64_t pool;  /* chunks that are in the pool */
+    uint64_t spare; /* chunks of other classes' slabs that cursors hold, without a live slot */
+    uint64_t slots; /* of class c, free or still with a cursor */
+} wh_tessera_look;
+
+WH_FN wh_tessera_look wh_tessera_look_at_(wh_tessera_core g, uint32_t word, uint32_t c) {
+    const uint32_t first = word << 6;
+    wh_assert_internal(first < g.n_chunks);
+    wh_tessera_look look;
+    look.pool = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
+    look.spare = look.slots = 0;
+    WH_NO_UNROLL
+    for (uint64_t rest = ~wh_ones_from_u64(g.n_chunks - first) & ~look.pool; rest != 0;) {
+        const uint32_t chunk = first | wh_ctz64(rest);
+        const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk));
+        wh_tessera_slab_view view;
+        uint64_t n = 1;
+        int is_spare = 0;
+        if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
+            n = tag >> 32;
+        } else if (wh_tessera_view_slab_(g, chunk, &view)) {
+            const uint32_t live = wh_tessera_live_(g, &view);
+            n = wh_tessera_tag_chunks(tag);
+            look.slots += wh_tessera_tag_class(tag) == c ? view.slots - live : 0;
+            is_spare = wh_tessera_tag_class(tag) != c && live == 0;
+        } else if (!wh_tessera_is_slab_of(tag, c)) { /* of a slab from the word before */
+            is_spare = wh_tessera_is_spare_(g, chunk);
         }
-        if ((k & 63) == 0 && shard->held != held) { /* I8 */
-            wh_report_error(r, 8, k);
+        const uint64_t room = 64 - (chunk & 63);
+        const uint64_t chunks =
+            wh_tessera_chunk_mask_(chunk, n - 1 < room ? (uint32_t)n : (uint32_t)room);
+        look.spare |= is_spare ? chunks : 0;
+        rest &= ~chunks;
+    }
+    return look;
+}
+
+/* Slots that free chunks of one word of the pool give to a small class: malloc makes slabs of them
+ * as large as it can, down to single chunks. */
+WH_FN uint64_t wh_tessera_left_in_chunks_(wh_tessera_core g, wh_tessera_class cls,
+                                          uint64_t chunks) {
+    wh_assert_internal(wh_is_pow2(cls.chunks));
+    uint64_t slots = 0;
+    WH_NO_UNROLL
+    for (uint32_t n = cls.chunks; chunks != 0; n >>= 1) {
+        const uint32_t in_slab = n == cls.chunks ? cls.slots : (n << g.chunk_log2) / cls.slot_size;
+        if (n == 1) {
+            return slots + (uint64_t)wh_popc64(chunks) * in_slab;
+        }
+        WH_NO_UNROLL
+        for (uint64_t starts = wh_tessera_runs_of_(chunks, n); starts != 0;
+             starts = wh_tessera_runs_of_(chunks, n)) {
+            chunks &= ~(~wh_ones_from_u64(n) << wh_ctz64(starts));
+            slots += in_slab;
         }
     }
+    return slots;
+}
+
+/* What requests of more than a chunk get of free chunks: at places side by side, from `top` down to
+ * the front of the heap, `step` chunks each and `blocks` blocks; and runs of `keep` chunks. */
+typedef struct wh_tessera_places {
+    uint32_t c; /* large class, or NO_CLASS: the places are runs themselves */
+    uint32_t top, step, blocks, keep;
+} wh_tessera_places;
+
+WH_FN wh_tessera_places wh_tessera_places_for_(const wh_tessera_core *ref, uint64_t bytes,
+                                               uint32_t keep) {
+    const wh_tessera_header *header = wh_tessera_header_of_(ref);
+    const uint32_t next = wh_load_u32_relaxed(&header->run_next);
+    wh_tessera_places p;
+    p.c = wh_tessera_large_class_(ref, bytes);
+    p.top = next < ref->n_chunks ? ref->n_chunks - next : 0;
+    p.step = p.c != WH_TESSERA_NO_CLASS ? header->classes[p.c].chunks : keep;
+    p.blocks = p.c != WH_TESSERA_NO_CLASS ? header->classes[p.c].slots : 1;
+    p.keep = keep;
+    return p;
+}
+
+/* Of chunks [from, to), all free. */
+WH_FN uint64_t wh_tessera_left_between_(wh_tessera_places p, uint32_t from, uint32_t to) {
+    wh_assert_internal(from < to && p.step != 0 && p.keep != 0);
+    const uint32_t most = to < p.top ? to : p.top;
+    if (most <= from) {
+        return (to - from) / p.keep;
+    }
+    const uint32_t end = p.top - (p.top - most + p.step - 1) / p.step * p.step;
+    if (p.top - most + p.step - 1 >= p.top || end < from + p.step) {
+        return (to - from) / p.keep;
+    }
+    const uint32_t places = (end - from) / p.step;
+    return (to - end) / p.keep + (uint64_t)places * p.blocks +
+           (end - places * p.step - from) / p.keep;
+}
+
+WH_FN uint64_t wh_tessera_spare_word_(wh_tessera_core g, uint32_t word, uint32_t c) {
+    const wh_tessera_look look = wh_tessera_look_at_(g, word, c);
+    return look.pool | look.spare;
+}
+
+/* Of all free chunks in a row that start in a word of the pool; and slots of the class there. */
+WH_FN uint64_t wh_tessera_left_from_word_(wh_tessera_core g, wh_tessera_places p, uint32_t word) {
+    const uint32_t words = (g.n_chunks + 63) >> 6;
+    const wh_tessera_look look = wh_tessera_look_at_(g, word, p.c);
+    const uint64_t bits = look.pool | look.spare;
+    uint64_t left = look.slots, starts = bits & ~(bits << 1);
+    if ((starts & 1) != 0 && word != 0) {
+        starts &= ~(wh_tessera_spare_word_(g, word - 1, p.c) >> 63);
+    }
+    WH_NO_UNROLL
+    for (; starts != 0; starts &= starts - 1) {
+        const uint32_t at = wh_ctz64(starts);
+        const uint64_t past = ~(bits >> at);
+        uint32_t end = word * 64 + at + (past != 0 ? wh_ctz64(past) : 64);
+        WH_NO_UNROLL
+        for (uint32_t next = word + 1; end == next * 64 && next < words; next++) {
+            const uint64_t more = ~wh_tessera_spare_word_(g, next, p.c);
+            end += more != 0 ? wh_ctz64(more) : 64;
+        }
+        left += wh_tessera_left_between_(p, word * 64 + at, end);
+    }
+    return left;
+}
+
+WH_FN_LINKED(uint64_t, wh_tessera_left_,
+             (const wh_tessera_core *g, uint64_t bytes, uint64_t i, uint64_t n)) {
+    const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
+    const uint64_t keep = (bytes >> g->chunk_log2) + ((bytes & (chunk - 1)) != 0);
+    const uint32_t words = (g->n_chunks + 63) >> 6;
+    uint64_t left = 0;
+    if (bytes == 0 || keep > g->n_chunks) {
+        return 0;
+    }
+    if (bytes > chunk) {
+        const wh_tessera_places p = wh_tessera_places_for_(g, bytes, (uint32_t)keep);
+        WH_NO_UNROLL
+        for (uint64_t w = i; w < words; w += n) {
+            left += wh_tessera_left_from_word_(*g, p, (uint32_t)w);
+        }
+        return left;
+    }
+    const uint32_t c = wh_tessera_class_of((uint32_t)bytes);
+    const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
+    WH_NO_UNROLL
+    for (uint64_t w = i; w < words; w += n) {
+        const wh_tessera_look look = wh_tessera_look_at_(*g, (uint32_t)w, c);
+        left += look.slots + wh_tessera_left_in_chunks_(*g, cls, look.pool) +
+                wh_tessera_left_in_chunks_(*g, cls, look.spare);
+    }
+    return left;
+}
+
+/* The contract's left. What cursors hold counts: malloc gets it before it says NULL, but after the
+ * pool's chunks, so the two make no slab together. Slots of up to a chunk: as many as slabs of the
+ * free chunks have that begin at the lowest one. How malloc cuts them depends on who asks: smaller
+ * slabs have a few percent less where a slot is no part of a chunk. More than a chunk: slabs of
+ * large classes, or runs, at the places that malloc tries first; who finds these taken searches,
+ * begins anywhere in a hole, and leaves gaps that are counted here as used. */
+WH_FN uint64_t wh_tessera_left(wh_tessera_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
+    return wh_tessera_left_(wh_tessera_core_of_(h), bytes, i, n);
 }
 
 #include "warpheap/detail/simt/end.h"

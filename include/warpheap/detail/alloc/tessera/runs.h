@@ -1,21 +1,29 @@
 /* alloc/tessera/runs.h: requests of more than a chunk, and alignments: chunks in a row, and NULL
  * for want of them. This file may change: it is no part of the API.
  *
- * run_lock  exchange acquire, by a lane whose warp may close cursors for a run or set a verdict
- *         of runs; store release. run_news: relaxed, how often cursors have been closed
+ * run_next  a hint: add, store, relaxed
+ * run_lock  exchange acquire, by a lane whose warp may close cursors for a run or set a verdict of
+ *           runs; store release. run_news: add, relaxed: how often cursors have been closed
+ * run_verdict  store release, by the holder of run_lock
  *
- * The rules are those of search.h: X1 without its step (3), and X2 for run_verdict.
+ * Runs lie one behind the other from the back of the heap, across words of the pool; slabs of small
+ * classes are taken from the front.
+ *
+ * X2      a verdict that there is no run of so many chunks, and no free slot of a large class,
+ * holds while no chunks and no slots of large classes come back: every free that has returned some
+ * has counted an event. It is set under X1 (oom.h), whose step (3) looks at the list of the one
+ * class that the request is of, and whose step (4) is a search for the run. So it holds for
+ * requests of that class; if the class is NO_CLASS, of no class
  *
  * Progress  a warp searches the pool without the lock, again only if another take got part of what
  *         it had found. While one warp has the lock the others look at it; that one waits for
- * nobody Cost    4 tries in home chunks, from the back of the heap; then a search of the pool's
- * lowest level, a word a lane
+ *         nobody
+ * Cost    4 tries behind the last run; then a search of the pool's lowest level, a word a lane
  */
 #ifndef WH_ALLOC_TESSERA_RUNS_H
 #define WH_ALLOC_TESSERA_RUNS_H
 
-#include "warpheap/core/hash.h"
-#include "warpheap/detail/alloc/tessera/search.h"
+#include "warpheap/detail/alloc/tessera/oom.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -75,7 +83,7 @@ WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks
 /* A run in the pool for lane `owner` of mask: chunks in a row, of which some multiple of align (a
  * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
  * of mask, with the same arguments; they search together, and the owner claims: an owner that comes
- * too late searches again. Returns the run's address; NOTHING: the pool had no such run. */
+ * too late searches again. Returns the run's address; 0: the pool had no such run. */
 WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
                                          uint32_t shard, uint64_t end, uint64_t chunks,
                                          uint64_t keep, uint64_t align) {
@@ -84,6 +92,7 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
     wh_assert_expensive(wh_tessera_same_(mask, chunks) && wh_tessera_same_(mask, end));
     const wh_veb pool = wh_tessera_pool_(*g);
     const uint64_t all = ((uint64_t)g->n_chunks + 63) >> 6;
+    wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
     for (;;) {
         uint64_t first =
             end < all ? wh_veb_find_run_together(pool, mask, chunks, end) : WH_VEB_NONE;
@@ -91,11 +100,11 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
             first = wh_veb_find_run_together(pool, mask, chunks, all);
         }
         if (first == WH_VEB_NONE) {
-            return WH_TESSERA_NOTHING;
+            return 0;
         }
-        uint64_t got = WH_TESSERA_NOTHING;
+        uint64_t got = 0;
         if (wh_lane_id() == owner) {
-            (void)wh_tessera_begin_take_(*g, shard);
+            wh_tessera_begin_take_(own);
             if (wh_veb_claim_range(pool, first, chunks)) {
                 const uint64_t address = (uint64_t)(uintptr_t)g->base + (first << g->chunk_log2);
                 const uint64_t start =
@@ -108,31 +117,64 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
                 }
                 got = (uint64_t)(uintptr_t)wh_tessera_make_run_(*g, start, keep, 0, 1);
             }
-            wh_tessera_end_take_(*g, shard);
+            wh_tessera_end_take_(own);
         }
         got = wh_shfl_u64(mask, got, owner);
-        if (got != WH_TESSERA_NOTHING) {
+        if (got != 0) {
             return got;
         }
     }
 }
 
-/* One attempt at a run for lane `owner` under the heap's lock, which it holds: the run's address,
- * NOTHING if there is none (X1), or else WAIT: look again. All lanes of mask, with the same
- * arguments. */
+#define WH_TESSERA_WAIT 1u /* no address of a run: look again */
+
+/* A verdict: X2. */
+WH_HD uint64_t wh_tessera_verdict_(uint64_t events, uint32_t c, uint64_t chunks) {
+    wh_assert_internal(c < WH_TESSERA_CLASSES && chunks < 1u << 24);
+    return events << 31 | (uint64_t)c << 24 | chunks;
+}
+
+/* A slot of large class c for lane `owner` of mask, if there is one on the class's list: its
+ * address. 0: none. *some: the list had some, which others may have taken. All lanes of mask. */
+WH_FN_SLOW uint64_t wh_tessera_listed_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
+                                       uint32_t shard, uint32_t c, int *some) {
+    wh_tessera_ask ask;
+    uint64_t got = 0;
+    *some = c != WH_TESSERA_NO_CLASS && wh_tessera_class_has_(g, mask, shard, c, 0);
+    ask.shard = shard;
+    ask.c = c;
+    ask.n = 1;
+    ask.rung = WH_TESSERA_PARTIAL;
+    ask.last = 0;
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < 2; k++) { /* class_has_ has left a hint */
+        ask.seed = k << 31;
+        if (*some && got == 0 && wh_lane_id() == owner) {
+            const wh_tessera_grant grant = wh_tessera_partial_(g, ask);
+            if (grant.bits != 0) {
+                got = (uint64_t)(uintptr_t)wh_tessera_granted_(
+                    g, wh_tessera_header_of_(g)->classes[c], grant, 0);
+            }
+        }
+    }
+    return wh_shfl_u64(mask, got, owner);
+}
+
+/* One attempt at a run for lane `owner` under the heap's lock, which it holds: the run's address, 0
+ * if there is none (X1), or else WAIT. All lanes of mask, with the same arguments. */
 WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
-                                           uint32_t shard, uint64_t chunks, uint64_t keep,
-                                           uint64_t align) {
+                                           uint32_t shard, uint32_t c, uint64_t chunks,
+                                           uint64_t keep, uint64_t align) {
     wh_assert_internal(wh_tessera_in_mask_(mask) && (mask >> owner & 1) != 0);
     wh_assert_expensive(wh_lane_id() != owner ||
                         wh_tessera_is_locked_(&wh_tessera_header_(*g)->run_lock));
     const int owns = wh_lane_id() == owner;
     /* First without disturbing the cursors. */
     uint64_t got = wh_tessera_take_run_(g, mask, owner, shard, UINT64_MAX, chunks, keep, align);
-    if (got != WH_TESSERA_NOTHING) {
+    if (got != 0) {
         return got;
     }
-    if (wh_tessera_detach_(g, mask, shard)) { /* others may find some, too */
+    if (wh_tessera_close_all_(g, mask, shard)) { /* others may find some, too */
         if (owns) {
             wh_add_u32_relaxed(&wh_tessera_header_(*g)->run_news, 1);
         }
@@ -141,105 +183,113 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mas
     const uint64_t events = wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS));
     const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_DONE);
     const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN);
-    const uint64_t attached = wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED);
-    if (!wh_tessera_used_up_(*g, mask)) {
+    if (!wh_all(mask, done == begun) || !wh_tessera_all_settled_(*g, mask)) {
         return WH_TESSERA_WAIT;
     }
+    int some = 0;
+    got = WH_PLANT(tessera_run_slots, wh_tessera_listed_(g, mask, owner, shard, c, &some), 0);
+    if (got != 0 || some) {
+        return got != 0 ? got : WH_TESSERA_WAIT;
+    }
     got = wh_tessera_take_run_(g, mask, owner, shard, UINT64_MAX, chunks, keep, align);
-    if (got != WH_TESSERA_NOTHING) {
+    if (got != 0) {
         return got;
     }
-    const int unchanged = done == begun &&
-                          wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN) == begun &&
-                          wh_tessera_part_(*g, mask, WH_TESSERA_ATTACHED) == attached;
     if (WH_PLANT(tessera_run_same, /* X1 */
-                 !wh_all(mask, unchanged) || !wh_tessera_used_up_(*g, mask), 0)) {
+                 !wh_all(mask, wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN) == begun), 0)) {
         return WH_TESSERA_WAIT;
     }
     const uint64_t known = /* X2 */
         WH_PLANT(tessera_run_events, events,
                  wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS)));
     if (owns) {
-        wh_store_u64_release(&wh_tessera_header_(*g)->run_verdict, known << 24 | chunks);
+        wh_store_u64_release(&wh_tessera_header_(*g)->run_verdict,
+                             wh_tessera_verdict_(known, c, chunks));
     }
-    return WH_TESSERA_NOTHING;
+    return 0;
 }
 
-/* Whether a verdict says that there is no run of so many chunks. X2. All lanes of mask; each lane
- * for itself. */
-WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint64_t chunks) {
+/* Whether a verdict says that there is no run of so many chunks, nor a slot of class c (or
+ * NO_CLASS). X2. All lanes of mask; each lane for itself. */
+WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint32_t c, uint64_t chunks) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t verdict = wh_load_u64_acquire(&wh_tessera_header_(g)->run_verdict);
-    const int fits = (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff);
+    const int fits = (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff) &&
+                     (c == WH_TESSERA_NO_CLASS || c == (verdict >> 24 & 127));
     return wh_any(mask, fits) &&
-           wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_EVENTS)) == verdict >> 24 &&
+           (wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_EVENTS)) ^ verdict >> 31)
+                   << 31 ==
+               0 &&
            fits;
 }
 
-#define WH_TESSERA_RUN_TRIES 4u
+/* The lanes of a group that want runs of `keep` chunks each, `left`, try places behind the last
+ * run. Returns the first chunk of the caller's, or n_chunks. */
+WH_FN uint32_t wh_tessera_next_runs_(wh_tessera_core g, wh_group group, uint32_t keep) {
+    wh_tessera_header *header = wh_tessera_header_(g);
+    uint32_t run = g.n_chunks;
+    wh_mask left = group.lanes;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_HOME_TRIES && left != 0; tries++) {
+        uint32_t next = 0;
+        if (wh_group_leads(group)) {
+            next = wh_load_u32_relaxed(&header->run_next);
+            if (next < g.n_chunks) {
+                next = wh_fetch_add_u32_relaxed(&header->run_next, wh_popc32(left) * keep);
+            }
+        }
+        next = wh_shfl_u32(group.lanes, next, group.leader);
+        const uint64_t behind = next + (uint64_t)(wh_mask_rank(left) + 1) * keep;
+        if (run == g.n_chunks && behind <= g.n_chunks &&
+            wh_veb_claim_range(wh_tessera_pool_(g), g.n_chunks - behind, keep)) {
+            run = (uint32_t)(g.n_chunks - behind);
+        }
+        left = next < g.n_chunks ? wh_ballot(group.lanes, run == g.n_chunks) : 0;
+    }
+    return run;
+}
 
-/* Requests of more than a chunk, or for an alignment of more. All lanes of mask call; a lane with n
- * = 0 takes no part. First each group of lanes with one size tries places of its own, from the back
- * of the heap, as many runs in a word of the pool as fit; then the lanes that found them taken
- * search one by one. */
+/* Requests of more than a chunk, or for an alignment of more. c: the large class of a request that
+ * has found no slot, which NULL then speaks of, too; or NO_CLASS. All lanes of mask call; a lane
+ * with n = 0 takes no part. First each group of lanes with one size tries places behind the last
+ * run; then the lanes that found them taken search one by one. */
 WH_FN_LINKED(void *, wh_tessera_run_,
-             (const wh_tessera_core *g, wh_mask mask, uint32_t shard, uint64_t n, uint64_t align)) {
-    wh_assert_internal(wh_tessera_in_mask_(mask));
-    wh_assert_internal(wh_is_pow2(align));
+             (const wh_tessera_core *g, wh_mask mask, uint32_t shard, uint32_t c, uint64_t n,
+              uint64_t align)) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && wh_is_pow2(align));
     wh_tessera_header *header = wh_tessera_header_(*g);
+    wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t keep = (n >> g->chunk_log2) + ((n & (chunk - 1)) != 0);
     const uint64_t extra = align > chunk ? (align >> g->chunk_log2) - 1 : 0;
     const uint64_t chunks = keep + extra;
     void *p = NULL;
     int need = n != 0 && keep <= g->n_chunks && chunks <= g->n_chunks;
-    if (wh_tessera_no_run_(*g, mask, need ? chunks : 0)) { /* without disturbing other searches */
+    if (wh_tessera_no_run_(*g, mask, c,
+                           need ? chunks : 0)) { /* without disturbing other searches */
         need = 0;
     }
     const wh_group group = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
-    const uint32_t wanted = need ? (uint32_t)keep : 1; /* else keep may be anything */
-    const uint32_t in_word = wanted < 64 ? 64u / wanted : 1;
-    const uint32_t words = (wanted + 63) >> 6;
-    const uint32_t all_words = g->n_chunks >> 6;
-    const uint32_t places = (all_words - (g->begin >> 6)) / words;
-    if (need && extra == 0 && places != 0) {
+    if (need && extra == 0) {
         if (wh_group_leads(group)) {
-            (void)wh_tessera_begin_take_(*g, shard);
+            wh_tessera_begin_take_(own);
         }
-        uint32_t run = g->n_chunks; /* the first chunk of the caller's */
-        wh_mask left = group.lanes;
-        WH_NO_UNROLL
-        for (uint32_t tries = 0; tries < WH_TESSERA_RUN_TRIES && left != 0; tries++) {
-            uint32_t at = 0;
-            if (wh_group_leads(group)) {
-                at = wh_fetch_add_u32_acq_rel(&header->run_position, wh_popc32(left));
-            }
-            at = wh_shfl_u32(group.lanes, at, group.leader) + wh_mask_rank(left);
-            if (p == NULL) {
-                const uint64_t word = all_words - (uint64_t)(at / in_word % places + 1) * words;
-                const uint64_t first = (word << 6) + at % in_word * keep;
-                if (wh_veb_claim_range(wh_tessera_pool_(*g), first, keep)) {
-                    run = (uint32_t)first;
-                    p = g->base + (first << g->chunk_log2);
-                }
-            }
-            left = wh_ballot(group.lanes, p == NULL);
-        }
+        wh_syncwarp(group.lanes); /* P4 */
+        const uint32_t run = wh_tessera_next_runs_(*g, group, (uint32_t)keep);
         if (group.lanes == WH_FULL_WARP) {
             wh_tessera_tag_runs_(*g, run, (uint32_t)keep);
         } else if (run != g->n_chunks) {
             (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
         }
+        p = run != g->n_chunks ? g->base + ((uint64_t)run << g->chunk_log2) : NULL;
         wh_syncwarp(group.lanes);
         if (wh_group_leads(group)) {
-            wh_tessera_end_take_(*g, shard);
+            wh_tessera_end_take_(own);
         }
     }
     need = need && p == NULL;
-    /* The others one by one: in the pool, from some place down, so that searches seldom meet; what
-     * is not there only the holder of the lock may ask cursors for, or give up. */
-    const uint64_t end =
-        (wh_spread32((uint32_t)(wh_thread_id() >> 5)) * (uint64_t)all_words >> 32) + 1;
+    /* The others one by one: in the pool; what is not there only the holder of the lock may ask
+     * cursors for, or give up. */
     uint64_t seen = UINT64_MAX;   /* the verdict when the caller looked at it: none yet */
     uint32_t news = 0, fresh = 1; /* run_news at its last search in the pool */
     WH_NO_UNROLL
@@ -253,6 +303,7 @@ WH_FN_LINKED(void *, wh_tessera_run_,
         const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
         const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
         const uint64_t its_align = wh_shfl_u64(mask, align, first);
+        const uint32_t its_class = wh_shfl_u32(mask, c, first);
         int waits = 0; /* the lock is another lane's, and X2 says no more than before */
         int looks = 0;
         if (is_owner) {
@@ -266,10 +317,9 @@ WH_FN_LINKED(void *, wh_tessera_run_,
         }
         uint64_t got = WH_TESSERA_WAIT;
         if (wh_any(mask, looks)) {
-            const uint64_t from = wh_shfl_u64(mask, end, first);
-            got =
-                wh_tessera_take_run_(g, mask, first, shard, from, its_chunks, its_keep, its_align);
-            got = got != WH_TESSERA_NOTHING ? got : WH_TESSERA_WAIT;
+            got = wh_tessera_take_run_(g, mask, first, shard, UINT64_MAX, its_chunks, its_keep,
+                                       its_align);
+            got = got != 0 ? got : WH_TESSERA_WAIT;
             waits = 0;
         }
         if (got == WH_TESSERA_WAIT) {
@@ -277,28 +327,28 @@ WH_FN_LINKED(void *, wh_tessera_run_,
                 wh_backoff(attempt);
                 continue;
             }
-            const int no_run = wh_tessera_no_run_(*g, mask, is_owner ? chunks : 0);
+            const int no_run = wh_tessera_no_run_(*g, mask, c, is_owner ? chunks : 0);
             const int locked =
                 is_owner && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
             if (wh_any(mask, locked)) { /* all lanes search for this one */
-                got =
-                    wh_tessera_run_locked_(g, mask, first, shard, its_chunks, its_keep, its_align);
+                got = wh_tessera_run_locked_(g, mask, first, shard, its_class, its_chunks, its_keep,
+                                             its_align);
                 if (locked) {
                     wh_store_u32_release(&header->run_lock, 0);
                 }
             }
-            got = no_run ? WH_TESSERA_NOTHING : got;
+            got = no_run ? 0 : got;
         }
         if (is_owner) {
             need = got == WH_TESSERA_WAIT;
-            p = got != WH_TESSERA_WAIT && got != WH_TESSERA_NOTHING ? (void *)(uintptr_t)got : NULL;
+            p = got != WH_TESSERA_WAIT ? (void *)(uintptr_t)got : NULL;
         }
         if (wh_any(mask, is_owner && need)) {
             wh_backoff(attempt);
         }
     }
     if (n != 0 && p == NULL) {
-        wh_add_u64_relaxed(&wh_tessera_shard_at_(*g, shard)->failed, 1);
+        wh_add_u64_relaxed(&own->failed, 1);
     }
     return p;
 }
@@ -307,20 +357,26 @@ WH_FN_LINKED(void *, wh_tessera_run_,
 WH_FN_LINKED_FREE(void, wh_tessera_free_run_,
                   (const wh_tessera_core *g, uint32_t shard, uint64_t offset)) {
     const uint64_t chunk = offset >> g->chunk_log2;
+    wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
     if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
         uint64_t *at = wh_tessera_tag_at_(*g, (uint32_t)chunk);
         const uint64_t tag = wh_load_u64_relaxed(at);
         if (wh_tessera_kind(tag) == WH_TESSERA_RUN &&
-            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {           /* one free wins */
-            wh_veb_insert_range(wh_tessera_pool_(*g), chunk, tag >> 32);     /* P3 */
-            wh_add_u32_relaxed(&wh_tessera_shard_at_(*g, shard)->events, 1); /* X2 */
+            wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {
+            const uint64_t chunks = tag >> 32; /* one free wins */
+            uint32_t *next = &wh_tessera_header_(*g)->run_next;
+            wh_veb_insert_range(wh_tessera_pool_(*g), chunk, chunks); /* P3 */
+            wh_add_u32_relaxed(&own->events, 1);                      /* X2, P6 */
+            if (wh_load_u32_relaxed(next) > g->n_chunks - chunk - chunks) {
+                wh_store_u32_relaxed(next, (uint32_t)(g->n_chunks - chunk - chunks));
+            }
             if (g->tracks) {
-                wh_tessera_count_frees_(g, tag >> 32 << g->chunk_log2);
+                wh_tessera_count_frees_(g, chunks << g->chunk_log2);
             }
             return;
         }
     }
-    wh_tessera_bad_free_(*g, shard, 1);
+    wh_tessera_bad_free_(own, 1);
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -1,44 +1,46 @@
-/* alloc/tessera/slab.h: words and states of slabs: how claimed chunks become a slab, what follows a
- * free, and how an empty slab goes back. This file may change: it is no part of the API.
+/* alloc/tessera/slab.h: words and states of slabs, and partial lists: how claimed chunks become a
+ * slab, how free slots are given and taken, and how an empty slab goes back. This file may change:
+ * it is no part of the API.
  *
- * Word    free, and a lane that gives slots back: fetch_or acq_rel. A taker: cas acq_rel, from
- *         neither 0 nor all ones (I4); in a slab of several words also fetch_and acq_rel, from
- *         whatever is there, between pin and unpin (I5). The owner of an empty slab: store of 0, or
- *         in the pool of all ones (steps.h I2)
- * State   of a slab of several words. The free that makes a word empty: sub. A pinner: cas, then
- *         add. The owner of a claimed chunk: store (P7). EMPTY: no word is used and no lane pins
- *         the slab, or the chunk is no slab of several words
- * List    by or, release; takers remove slabs by and (I6)
+ * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker:
+ *         cas acquire, from a word of its class with free slots. Who retires an empty slab: cas
+ *         acq_rel to GONE, or if it has several words fetch_and, acquire, behind a cas of the
+ *         state. The owner of claimed chunks: store (P7)
+ * State   of a slab of several words: fetch_add, fetch_sub relaxed, of whoever changes a word to
+ *         or from all free; cas relaxed, behind a fence (P4), to RETIRING
+ * List    by or, relaxed; searches remove slabs by and (I6)
  *
- * I4      no lane takes from a word that is all ones, unless it has pinned the slab (I5). So the
- *         lane that makes the word of a slab of one word all ones owns the slab and returns it,
- *         without another atomic. A taker that does not pin changes no word that is empty. The tail
- *         bits, past the last slot, go with the first slot of their word: they are free and taken
- *         together. So all ones is empty whatever class a taker believes the slab to be of, and in
- *         a fresh slab no bit is there to take
- * I5      slab of several words: the lane whose atomic makes its state EMPTY (all words empty, no
- *         pinners) owns the slab and returns it, without another atomic. A taker pins by a cas from
- *         a state that is not EMPTY, so from then on no other lane returns it. A word counts as
- *         used when its taker unpins, as empty when its free has counted it. So without pinners no
- *         more words count as empty than are. A slot of a used word keeps its slab, so a taker of
- *         such a word need not pin (partial.h T1). EMPTY is the same for all classes, as a taker
- *         may pin with the tag of an earlier life
- * I6      when quiet, a slab with a word that is neither 0 nor all ones is on its partial list, a
- *         pack on the list of packs. Two lanes see to it: the free that made the word non-zero, and
- *         the taker that took the slab off the list and looks at its words behind that. The or on
- *         the list releases, the remove acquires. Before that a search may miss the slab, though
- *         the free has returned, but not the search of X1
+ * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
+ *         word, or with the whole slab in the pool or in transit
+ * I3      the tag of a chunk does not change while any of its slots is in a caller's hand. So free
+ *         may trust it, whatever order its load has
+ * I4      a word names its class, and a taker's cas expects that. So nobody takes a slot of a slab
+ *         that has become one of another class, and no slot has to be given back
+ * I5      state = words that are all free, when quiet. A taker of a word that is all free uncounts
+ *         it before it takes, and who frees the last slot of a word counts it behind that. Who
+ *         changes the state from the number of the slab's words to RETIRING owns the slab; a taker
+ *         that finds it RETIRING takes nothing. An empty slab of one word belongs to whose cas
+ *         changes it to GONE
+ * I6      when no take is under way, a slab with free slots whose free has returned is on the list
+ *         of its class. A cursor's slabs get there with their span. A free looks there behind its
+ *         word's fetch_or, and adds the slab if it is not there, unless it has itself returned the
+ *         slab to the pool. A search that finds no free slot in a slab removes it, looks at all its
+ *         words again by atomics, and adds the slab again if there is one: so of a free and a
+ *         removal one sees the other
  *
- * P1      free: fetch_or on the word, release -> the word's taker (cas, fetch_and), or the lane
- *         that made the word empty (fetch_or), acquire; the lane that returns a slab of several
- *         words: through the state, acq_rel
+ * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab,
+ *         atomic, acquire
  * P5      list: what level 0 has is there before the levels above are told (core/veb.h P2)
- * P7      a slab's tag is there before bits of it that nobody has freed may be taken (store release
- *         of the word), or takers be let in (a fence before its state loses EMPTY) -> the taker's
- *         atomic on either, acquire, before it reads the tag (partial.h T1, I5)
+ * P7      a slab's tag is there before its words name the class and have free slots (store release
+ *         of the word) -> the taker's cas, acquire
+ * P9      the removal of a slab -> a search's atomic on the word, release -> a free's fetch_or on
+ *         the word, acquire -> its load of the list: so a free whose slot the search has not seen
+ *         sees the removal
  *
- * Check   tests/unit/tessera_warps.c, tests/unit/tessera_formal.c (I6), tests/fault/tessera.c (all
- *         but P5, which is core/veb.h's), wh_tessera_check (I4 to I6)
+ * Progress  a taker's cas fails if another one's, or a free, has succeeded. Who retires a slab
+ *         waits for nobody
+ *
+ * Check   tests/conform, tests/stress, tests/fault, wh_tessera_check (I1, I5, I6)
  */
 #ifndef WH_ALLOC_TESSERA_SLAB_H
 #define WH_ALLOC_TESSERA_SLAB_H
@@ -47,152 +49,227 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-/* I6: the or releases what was freed, for the taker that takes the slab off the list. Only a lane
- * that finds the list's word 0 tells the levels above: these are one word for 4,096 slabs, and a
- * million frees that all tell it take turns. */
-WH_FN void wh_tessera_add_partial_(wh_tessera_core g, uint32_t c, uint32_t slab) {
+/* --- partial lists ------------------------------------------------------------------- */
+
+/* Adds slabs of one word of the list. Only a lane that finds that word 0 tells the levels above:
+ * these are one word for 4,096 slabs, and a million frees that all tell it take turns. */
+WH_FN void wh_tessera_add_slabs_(wh_tessera_core g, uint32_t c, uint32_t w, uint64_t slabs) {
     const wh_veb list = wh_tessera_partial_list_(g, c);
-    const uint32_t item = wh_tessera_item(g.n_chunks, slab);
-    if (wh_fetch_or_u64_release(wh_veb_word(list, item >> 6), (uint64_t)1 << (item & 63)) == 0) {
-        wh_veb_filled(list, item >> 6); /* P5 */
+    if (wh_fetch_or_u64_relaxed(wh_veb_word(list, w), slabs) == 0) {
+        wh_veb_filled(list, w); /* P5 */
     }
 }
+WH_FN void wh_tessera_add_partial_(wh_tessera_core g, uint32_t c, uint32_t slab) {
+    wh_tessera_add_slabs_(g, c, slab >> 6, (uint64_t)1 << (slab & 63));
+}
 
-/* Makes claimed chunks a slab with this tag, of class c, of whose first word these slots are free
- * (not slot 0: T1) and of the others all. They go on the partial list. */
-WH_FN void wh_tessera_open_slab_(wh_tessera_core g, uint32_t c, uint32_t slab, uint64_t tag,
-                                 uint64_t rest) {
-    wh_assert_internal(wh_tessera_kind(tag) == WH_TESSERA_SLAB && wh_tessera_tag_class(tag) == c);
-    wh_assert_internal((slab & (wh_tessera_tag_chunks(tag) - 1)) == 0 && (rest & 1) == 0);
-    const uint32_t n_words = (wh_tessera_tag_slots(tag, g.chunk_log2) + 63) >> 6;
+/* I6, P9: whether a lane that has made slots of the slab free has to add it. */
+WH_FN int wh_tessera_is_unlisted_(wh_tessera_core g, uint32_t c, uint32_t slab) {
+    const uint64_t *at = wh_veb_word(wh_tessera_partial_list_(g, c), slab >> 6);
+    return WH_PLANT(tessera_i6_free, (wh_load_u64_relaxed(at) >> (slab & 63) & 1) == 0, 0);
+}
+
+/* I6, P9: the slab seems to have no free slot of class c. */
+WH_FN void wh_tessera_remove_partial_(wh_tessera_core g, wh_tessera_shard *own, uint32_t c,
+                                      uint32_t n_words, uint32_t slab) {
     uint64_t *words = wh_tessera_words_of_(g, slab);
+    uint64_t free = 0;
+    wh_tessera_begin_take_(own);
+    (void)wh_veb_remove(wh_tessera_partial_list_(g, c), slab); /* P4 */
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < 1u << wh_tessera_tag_order(tag); i++) {
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab + i), tag);
+    for (uint32_t i = 0; i < n_words; i++) {
+        free |=
+            wh_tessera_free_slots(WH_PLANT(tessera_p9_look, wh_fetch_or_u64_acq_rel(&words[i], 0),
+                                           wh_load_u64_relaxed(&words[i])),
+                                  c);
     }
-    WH_NO_UNROLL
-    for (uint32_t k = 0; k < n_words; k++) { /* P3 goes on to the takers of the rest; P7 */
-        WH_PLANT(tessera_p7_rest, wh_store_u64_release, wh_store_u64_relaxed)
-        (&words[k], k == 0 ? rest : WH_TESSERA_ALL_FREE);
+    if (WH_PLANT(tessera_i6, free != 0, 0)) {
+        wh_tessera_add_partial_(g, c, slab);
     }
-    if (n_words > 1) {
-        wh_store_u32_release(wh_tessera_state_at_(g, slab),
-                             WH_TESSERA_EMPTY + WH_TESSERA_USED_WORD); /* word 0; P7 */
-    }
-    if (rest != 0 || n_words > 1) {
-        wh_tessera_add_partial_(g, c, slab); /* I6 */
+    wh_tessera_end_take_(own);
+}
+
+/* --- empty slabs ---------------------------------------------------------------------- */
+
+/* A slab of class c that the caller has taken all of goes back to the pool, and off its list, if a
+ * free that adds it late does not bring it back there: then a search removes it. */
+WH_FN void wh_tessera_return_slab_(wh_tessera_core g, wh_tessera_shard *own, uint32_t c,
+                                   uint32_t slab, uint32_t chunks) {
+    /* The levels above stay as they are: a search clears them. */
+    (void)wh_fetch_and_u64_relaxed(wh_veb_word(wh_tessera_partial_list_(g, c), slab >> 6),
+                                   ~((uint64_t)1 << (slab & 63)));
+    if ((slab & 63) + chunks <= 64) {
+        wh_tessera_put_chunks_(g, own, slab, chunks);
+    } else { /* of a large class */
+        wh_veb_insert_range(wh_tessera_pool_(g), slab, chunks);
+        wh_add_u32_relaxed(&own->events, 1); /* P6 */
     }
 }
 
-/* For assertions: whether all words of a slab are empty (I5); what I2 says of a chunk that comes
- * back to the pool. */
-WH_FN int wh_tessera_is_empty_(wh_tessera_core g, uint32_t slab, uint32_t slots) {
-    uint64_t all = WH_TESSERA_ALL_FREE;
-    for (uint32_t k = 0; 64 * k < slots; k++) {
-        all &= wh_load_u64_relaxed(&wh_tessera_words_of_(g, slab)[k]);
+/* The one word of a slab with this tag is all free: who still finds it so returns the slab. 1: it
+ * was the caller. */
+WH_FN_SLOW int wh_tessera_retire_one_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab,
+                                      uint64_t tag) {
+    const wh_tessera_core g = *ref;
+    wh_tessera_shard *own = wh_tessera_shard_at_(g, shard);
+    uint64_t *at = wh_tessera_words_of_(g, slab);
+    const uint64_t empty = wh_tessera_word_of(wh_tessera_tag_class(tag)) |
+                           wh_tessera_all_slots(wh_tessera_tag_slots(tag, g.chunk_log2), 0);
+    wh_tessera_begin_take_(own);
+    const int all = WH_PLANT(tessera_p1_retire, wh_cas_u64_acq_rel,
+                             wh_cas_u64_relaxed)(at, empty, WH_TESSERA_GONE) == empty; /* P1, P4 */
+    if (all) {
+        wh_tessera_return_slab_(g, own, wh_tessera_tag_class(tag), slab,
+                                wh_tessera_tag_chunks(tag));
     }
-    return all == WH_TESSERA_ALL_FREE;
+    wh_tessera_end_take_(own);
+    return all;
 }
-/* --- giving back ----------------------------------------------------------------- */
 
-/* I5: the caller's atomic has made empty this slab of several words, a chunk, with so many slots:
- * it goes back to the pool. */
-WH_FN void wh_tessera_return_empty_(wh_tessera_core g, uint32_t shard, uint32_t slab,
-                                    uint32_t slots) {
-    wh_assert_internal(slots > 64);
-    wh_assert_expensive(wh_load_u32_relaxed(wh_tessera_state_at_(g, slab)) == WH_TESSERA_EMPTY);
-    wh_assert_expensive(wh_tessera_is_empty_(g, slab, slots));
+/* I5: a word of a slab of several has become all free. The slab may have gone since the caller had
+ * a slot of it, and become another one: its tag says what it is. 1: the slab went back. */
+WH_FN int wh_tessera_emptied_here_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab) {
+    const wh_tessera_core g = *ref;
+    wh_tessera_shard *own = wh_tessera_shard_at_(g, shard);
+    uint32_t *state = wh_tessera_state_at_(g, slab);
     uint64_t *words = wh_tessera_words_of_(g, slab);
-    wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE); /* I2 */
-    WH_NO_UNROLL
-    for (uint32_t k = 0; 64 * k < slots; k++) {
-        wh_store_u64_relaxed(&words[k], 0); /* I2 */
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab));
+    const uint32_t n = wh_tessera_words_for(wh_tessera_tag_slots(tag, g.chunk_log2));
+    const uint32_t now = wh_fetch_add_u32_relaxed(state, 1) + 1;
+    if (wh_tessera_kind(tag) != WH_TESSERA_SLAB || n < 2 || now != n) {
+        return 0;
     }
-    wh_tessera_put_chunks_(g, shard, slab, 1);
-}
-
-/* A taker pins a slab of several words, if that is what is there. 0: it is shut. I5 */
-WH_FN int wh_tessera_pin_(wh_tessera_core g, uint32_t slab) {
-    uint32_t *at = wh_tessera_state_at_(g, slab);
-    uint32_t state = wh_load_u32_relaxed(at);
-    while (WH_PLANT(tessera_i5, state != WH_TESSERA_EMPTY, 1)) {
-        const uint32_t seen = WH_PLANT(tessera_p7_pin, wh_cas_u32_acq_rel, wh_cas_u32_relaxed)(
-            at, state, state + WH_TESSERA_PINNER); /* P7 */
-        if (seen == state) {
-            return 1;
+    wh_tessera_begin_take_(own);
+    WH_PLANT(tessera_p4_words, wh_fence(), (void)0); /* P4 */
+    const int all =
+        wh_cas_u32_relaxed(state, n, n + WH_TESSERA_RETIRING) == n; /* it is the caller's */
+    if (all) {
+        WH_NO_UNROLL
+        for (uint32_t i = 0; i < n; i++) {
+            /* P1 */
+            (void)WH_PLANT_ORDER(tessera_p1_words, wh_fetch_and_u64, acquire)(&words[i], 0);
         }
-        state = seen;
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE);
+        (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA_RETIRING);
+        wh_tessera_return_slab_(g, own, wh_tessera_tag_class(tag), slab, 1);
+    }
+    wh_tessera_end_take_(own);
+    return all;
+}
+
+WH_FN_SLOW int wh_tessera_emptied_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab) {
+    return wh_tessera_emptied_here_(ref, shard, slab);
+}
+
+/* --- slots ---------------------------------------------------------------------------- */
+
+/* Whether a fetch_or of `bits` that returned `old`, of word i of a slab, made all its slots free.
+ */
+WH_FN int wh_tessera_is_empty_(wh_tessera_core g, uint64_t tag, uint32_t i, uint64_t old,
+                               uint64_t bits) {
+    return ((old | bits) & WH_TESSERA_SLOT_BITS) ==
+           wh_tessera_all_slots(wh_tessera_tag_slots(tag, g.chunk_log2), i);
+}
+
+/* What follows such a fetch_or: the slab goes back to the pool, or gets on its list. I5, I6 */
+WH_FN_LINKED_FREE(void, wh_tessera_freed_,
+                  (const wh_tessera_core *g, uint32_t shard, uint32_t slab, uint64_t tag,
+                   uint32_t i, uint64_t old, uint64_t bits)) {
+    if (wh_tessera_is_empty_(*g, tag, i, old, bits)) {
+        const int gone = wh_tessera_tag_slots(tag, g->chunk_log2) > WH_TESSERA_WORD_SLOTS
+                             ? wh_tessera_emptied_(g, shard, slab)
+                             : wh_tessera_retire_one_(g, shard, slab, tag);
+        if (WH_PLANT(tessera_i6_late, gone, 1)) { /* else a taker has come first */
+            return;
+        }
+    }
+    if (wh_tessera_is_unlisted_(*g, wh_tessera_tag_class(tag), slab)) {
+        wh_tessera_add_partial_(*g, wh_tessera_tag_class(tag), slab);
+    }
+}
+
+/* The lowest n of these bits from bit `from` on, and of those below it what is lacking. */
+WH_HD uint64_t wh_tessera_choose_(uint64_t bits, uint32_t from, uint32_t n) {
+    if (wh_popc64(bits) <= n) {
+        return bits;
+    }
+    const uint64_t above = bits & ~(uint64_t)0 << from;
+    const uint32_t k = wh_popc64(above);
+    if (k > n) {
+        return above & (((uint64_t)1 << wh_select64(above, n)) - 1);
+    }
+    const uint64_t below = bits & ~above;
+    return above | (n == k ? 0 : below & (((uint64_t)1 << wh_select64(below, n - k)) - 1));
+}
+
+#define WH_TESSERA_TAKE_TRIES 3u
+
+/* Up to n slots of word i of a slab, if it is of class c: their bits. I4. *owes: the caller has
+ * uncounted a word that is not its own, and calls emptied_ for the slab (I5). */
+WH_FN uint64_t wh_tessera_take_slots_(const wh_tessera_core *ref, uint32_t c, uint32_t slots,
+                                      uint32_t slab, uint32_t i, uint32_t n, uint32_t seed,
+                                      int *owes) {
+    const wh_tessera_core g = *ref;
+    uint64_t *at = wh_tessera_words_of_(g, slab) + i;
+    uint64_t word = wh_load_u64_relaxed(at);
+    *owes = 0;
+    WH_NO_UNROLL
+    for (uint32_t tries = 0; tries < WH_TESSERA_TAKE_TRIES; tries++) {
+        const uint64_t free = wh_tessera_free_slots(word, c);
+        if (free == 0) {
+            return 0;
+        }
+        const uint64_t bits =
+            wh_tessera_choose_(free, (seed & 0xffff) * WH_TESSERA_WORD_SLOTS >> 16, n);
+        const int first = slots > WH_TESSERA_WORD_SLOTS && free == wh_tessera_all_slots(slots, i);
+        if (first && !*owes) { /* I5 */
+            const uint32_t state = wh_fetch_sub_u32_relaxed(wh_tessera_state_at_(g, slab), 1);
+            *owes = 1;
+            if (WH_PLANT(tessera_i5, wh_tessera_is_retiring(state), 0)) {
+                return 0;
+            }
+        }
+        const uint64_t seen = WH_PLANT(tessera_p1_take, wh_cas_u64_acquire,
+                                       wh_cas_u64_relaxed)(at, word, word & ~bits); /* P1, P7 */
+        if (seen == word) {
+            *owes = *owes && !first;
+            return bits;
+        }
+        word = seen;
     }
     return 0;
 }
 
-/* A pinner unpins the slab, and has taken the first slot of `opened` words (1 or 0). I5: a free
- * that saw the pin has left the slab to the pinner. */
-WH_FN void wh_tessera_unpin_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint32_t opened) {
-    wh_assert_internal(opened <= 1);
-    const uint64_t tag = wh_load_u64_acquire(wh_tessera_tag_at_(g, slab)); /* it stays, till then */
-    const uint32_t change = opened * WH_TESSERA_USED_WORD - WH_TESSERA_PINNER;
-    const uint32_t state =
-        WH_PLANT(tessera_p1_unpin, wh_fetch_add_u32_acq_rel,
-                 wh_fetch_add_u32_relaxed)(wh_tessera_state_at_(g, slab), change); /* P1 */
-    wh_assert_internal(state >= WH_TESSERA_PINNER && wh_tessera_tag_slots(tag, g.chunk_log2) > 64);
-    if (state + change == WH_TESSERA_EMPTY) {
-        wh_tessera_return_empty_(g, shard, slab, wh_tessera_tag_slots(tag, g.chunk_log2));
-    }
+/* Slots of word i of a slab that were a cursor's become free. In a take. */
+WH_FN void wh_tessera_give_slots_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab,
+                                  uint64_t tag, uint32_t i, uint64_t bits) {
+    const uint64_t old = WH_PLANT_ORDER(tessera_p1_give, wh_fetch_or_u64, acq_rel)(
+        wh_tessera_words_of_(*ref, slab) + i,
+        bits | wh_tessera_word_of(wh_tessera_tag_class(tag))); /* P1 */
+    wh_tessera_freed_(ref, shard, slab, tag, i, old, bits);
 }
 
-/* What follows a fetch_or that freed slots of a slab's word: `first` if none of its slots was free
- * before (tail bits do not count: T1), empty if all bits are 1 now. The slab goes back to the pool,
- * or goes on the partial list. Who is not the first does not wait for the first to put it there,
- * since the words are what counts (X1). states: of all chunks. each, a constant: the lanes of a
- * part of a warp, each for itself. */
-WH_FN void wh_tessera_freed_(wh_tessera_core g, uint32_t *states, uint32_t shard, uint32_t slab,
-                             uint64_t tag, uint32_t slots, int first, int empty, int each) {
-    wh_assert_internal(slots == wh_tessera_tag_slots(tag, g.chunk_log2));
-    if (empty) {
-        if (slots <= 64) { /* I4 */
-            wh_tessera_put_chunks_(g, shard, slab, wh_tessera_tag_chunks(tag));
-            return;
-        }
-        const uint32_t state =
-            WH_PLANT(tessera_p1_state, wh_fetch_add_u32_acq_rel,
-                     wh_fetch_add_u32_relaxed)(&states[slab], 0 - WH_TESSERA_USED_WORD); /* P1 */
-        wh_assert_internal((state & 0xffff) + 16 - WH_TESSERA_EMPTY <= 32); /* of 16 words */
-        if (state - WH_TESSERA_USED_WORD == WH_TESSERA_EMPTY) {             /* I5 */
-            wh_tessera_return_empty_(g, shard, slab, slots);
-            return;
-        }
-    }
-    if (first) { /* I6 */
-        wh_tessera_add_partial_(g, wh_tessera_list_of(g, tag), slab);
-    }
-    uint32_t *frees = &wh_tessera_shard_at_(g, shard)->frees;
-    if (!each) {
-        WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
-    } else { /* once for all that are here */
-        const wh_mask here = wh_activemask();
-        wh_syncwarp(here); /* P6 for what the others have freed */
-        if (wh_lane_id() == wh_mask_leader(here)) {
-            WH_PLANT(tessera_x2_free, wh_add_u32_relaxed(frees, 1), (void)0); /* X2, P6 */
-        }
-        wh_syncwarp(here); /* X2: none returns before */
-    }
-}
-
-/* Gives bits of word i of a slab back: their slots become free. As a function, and inline. */
-WH_FN void wh_tessera_give_here_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint64_t tag,
-                                 uint32_t i, uint64_t bits) {
-    wh_assert_internal(wh_tessera_kind(tag) == WH_TESSERA_SLAB || wh_tessera_is_pack(tag));
-    const uint64_t old = wh_fetch_or_u64_acq_rel(&wh_tessera_words_of_(g, slab)[i], bits); /* P1 */
+/* Slots from `from` on of a slab of a cursor, which nobody has used, become free. All of them: the
+ * slab goes back to the pool, as it is. In a take. */
+WH_FN void wh_tessera_give_rest_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab,
+                                 uint32_t from) {
+    const wh_tessera_core g = *ref;
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab));
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    wh_tessera_freed_(g, wh_tessera_state_at_(g, 0), shard, slab, tag, slots,
-                      (old & ~wh_tessera_tail_bits(slots, i)) == 0,
-                      (old | bits) == WH_TESSERA_ALL_FREE, 0);
-}
-
-WH_FN_SLOW void wh_tessera_give_(wh_tessera_core g, uint32_t shard, uint32_t slab, uint64_t tag,
-                                 uint32_t i, uint64_t bits) {
-    wh_tessera_give_here_(g, shard, slab, tag, i, bits);
+    if (from == 0) {
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE);
+        wh_tessera_return_slab_(g, wh_tessera_shard_at_(g, shard), wh_tessera_tag_class(tag), slab,
+                                wh_tessera_tag_chunks(tag));
+        return;
+    }
+    WH_NO_UNROLL
+    for (uint32_t i = from / WH_TESSERA_WORD_SLOTS; i < wh_tessera_words_for(slots); i++) {
+        uint64_t bits = wh_tessera_all_slots(slots, i);
+        if (i * WH_TESSERA_WORD_SLOTS < from) {
+            bits &= ~(uint64_t)0 << (from - i * WH_TESSERA_WORD_SLOTS);
+        }
+        wh_tessera_give_slots_(ref, shard, slab, tag, i, bits);
+    }
 }
 
 #include "warpheap/detail/simt/end.h"

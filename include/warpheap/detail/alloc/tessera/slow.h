@@ -1,229 +1,260 @@
-/* alloc/tessera/slow.h: the slow path of slots, for lanes whose cursors are closed. All groups of a
- * warp go in steps, so that none waits while another one works. This file may change: it is no part
- * of the API.
+/* alloc/tessera/slow.h: what malloc does when its cursor has no slot at once: the rungs of a
+ * ladder, for groups of lanes of one class. This file may change: it is no part of the API.
+ *
+ * Of each group one lane works, the leader, and shares what it gets. The rungs are cursor.h's:
+ * LOOK, REFILL, PUBLISH; then NONE, where the lanes search together (oom.h). Each rung says which
+ * is next.
  */
 #ifndef WH_ALLOC_TESSERA_SLOW_H
 #define WH_ALLOC_TESSERA_SLOW_H
 
-#include "warpheap/detail/alloc/tessera/search.h"
+#include "warpheap/detail/alloc/tessera/runs.h"
 
 #include "warpheap/detail/simt/begin.h"
 
-#define WH_TESSERA_LOOKS 8u /* partial slabs to look at while the pool may have chunks */
+/* Whether some lane of a full warp (mask) says so; 0: some lane that is at this place with the
+ * caller. Lanes that go where none of them has anything to do find no progress there, so each place
+ * that asks is a place of its own (a macro: the simulated device tells them by their lines). */
+#define WH_TESSERA_SOME(mask, pred) ((mask) == 0 ? wh_any_here(pred) : wh_any((mask), (pred)))
 
-/* For r lanes that found the cursor of their class used up. packs: whether to ask for those, too.
- */
-WH_FN_SLOW wh_tessera_grant wh_tessera_attempt_(const wh_tessera_core *g, uint32_t shard,
-                                                uint32_t c, uint32_t r, int may_reopen, int packs) {
-    wh_assert_internal(c < g->n_classes && r - 1 < WH_WARP_SIZE);
-    uint64_t *at = wh_tessera_span_at_(*g, shard, c, 0);
-    const uint64_t now = wh_load_u64_relaxed(at);
-    wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
-    if (wh_tessera_is_open_(now)) {
-        grant.at = wh_fetch_add_u64_acquire(at, r * WH_TESSERA_POSITION); /* P2 */
-        grant.refills = wh_tessera_passes_end_(grant.at, r);
-        return grant;
-    }
-    const wh_tessera_shard *own_shard = wh_tessera_shard_at_(*g, shard);
-    if (wh_load_u32_relaxed(&wh_tessera_header_(*g)->search_lock) != 0) {
-        grant.at = WH_TESSERA_PAUSED;
-        return grant;
-    }
-    if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) { /* its refiller is at work, */
-        if ((wh_load_u32_relaxed(&own_shard->home_was_empty) |
-             wh_load_u32_relaxed(&own_shard->pool_was_empty)) != 0 &&
-            wh_tessera_any_(wh_tessera_partial_list_(*g, c))) { /* and will be for long */
-            grant = wh_tessera_take_partial_(g, shard, c, r, WH_TESSERA_LOOKS);
+/* Formats the spans that lanes have claimed (publishes), slabs with these tags: those of a full
+ * warp (mask) together, one after the other; 0: each lane its own. */
+WH_FN void wh_tessera_format_all_(wh_tessera_core g, wh_mask mask, int publishes, uint64_t tag,
+                                  uint64_t span, uint32_t by_slots) {
+    if (mask == 0) {
+        if (publishes) {
+            wh_tessera_format_(g, tag, span, by_slots, 0, 1);
         }
-        return grant;
+        return;
     }
-    /* A span first, since lists hold items of slabs that have gone to the pool; but when the pool
-     * had none for the shard the last time, the list, until it has such items or the pool a span.
-     */
-    uint32_t *pool_was_empty_at = &wh_tessera_shard_at_(*g, shard)->pool_was_empty;
-    const int pool_was_empty =
-        wh_load_u32_relaxed(pool_was_empty_at) != 0 &&
-        (wh_fetch_add_u32_relaxed(&wh_tessera_cursor_at_(*g, shard, c)->tries, 1) & 3) != 0;
-    const uint32_t looks = wh_tessera_any_(wh_tessera_pool_(*g)) ? WH_TESSERA_LOOKS : UINT32_MAX;
-    if (pool_was_empty && wh_tessera_any_(wh_tessera_partial_list_(*g, c))) {
-        grant = wh_tessera_take_partial_(g, shard, c, r, looks);
-        if (grant.bits == 0) {
-            wh_store_u32_relaxed(pool_was_empty_at, 0);
-        }
+    WH_NO_UNROLL
+    for (wh_mask m = wh_ballot(mask, publishes); m != 0; m &= m - 1) {
+        const uint32_t lane = wh_mask_leader(m);
+        wh_tessera_format_(g, wh_shfl_u64(mask, tag, lane), wh_shfl_u64(mask, span, lane),
+                           wh_shfl_u32(mask, by_slots, lane), wh_lane_id(), WH_WARP_SIZE);
     }
-    if (grant.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g)) && may_reopen) {
-        grant.refills = wh_cas_u64_acq_rel(at, now, WH_TESSERA_UNDER_WAY) == now;
-        return grant; /* whoever succeeds is the refiller */
-    }
-    if (grant.bits == 0 && (!pool_was_empty || looks != UINT32_MAX) &&
-        wh_tessera_any_(wh_tessera_partial_list_(*g, c))) {
-        grant = wh_tessera_take_partial_(g, shard, c, r, looks);
-    }
-    if (grant.bits == 0 && wh_tessera_any_(wh_tessera_pool_(*g))) {
-        grant = wh_tessera_take_small_(g, shard, c, r);
-    }
-    if (grant.bits == 0 && packs && wh_tessera_least_(*g, c) != 0 &&
-        wh_tessera_any_(wh_tessera_partial_list_(*g, g->n_classes))) {
-        grant.at = WH_TESSERA_PACKED;
-        return grant;
-    }
-    if (grant.bits == 0) {
-        grant = wh_tessera_steal_(g, shard, c, r);
-    }
-    if (grant.bits == 0 && grant.at == WH_TESSERA_WAIT) {
-        grant.at = WH_TESSERA_NOTHING; /* to be asked */
+    wh_syncwarp(mask); /* P2, P3 */
+}
+
+/* What its group's leader got, for all of the group. */
+WH_FN wh_tessera_grant wh_tessera_share_(wh_mask mask, wh_tessera_grant grant, uint32_t leader) {
+    if (mask != 0) {
+        grant.span = wh_shfl_u64(mask, grant.span, leader);
+        grant.bits = wh_shfl_u64(mask, grant.bits, leader);
+        grant.next = wh_shfl_u32(mask, grant.next, leader);
+        wh_syncwarp(mask); /* P2 */
     }
     return grant;
 }
 
-/* Whether attempt_ would look at lists for class c, or soon would; not while others search for all:
- * a lane that waits for that looks at little, since it is in the way of the search. */
-WH_FN int wh_tessera_would_take_partial_(wh_tessera_core g, wh_tessera_shard *own_shard, uint32_t c,
-                                         int may_reopen) {
-    wh_assert_internal(c < g.n_classes);
-    const uint64_t now = wh_load_u64_relaxed(&own_shard->cursors[c].span);
-    const int pool_was_empty = wh_load_u32_relaxed(&own_shard->pool_was_empty) != 0;
-    if (wh_tessera_is_open_(now) || wh_load_u32_relaxed(&wh_tessera_header_(g)->search_lock) != 0) {
-        return 0;
+#define WH_TESSERA_POLLS 64u /* of a third of a microsecond: longer than a refill takes */
+#define WH_TESSERA_ROUNDS 8u
+
+/* How far the short way has come for a lane: it has a block, or its group goes on from here. */
+typedef struct wh_tessera_way {
+    void *p;
+    uint64_t v; /* as climb_'s, of all lanes of the group */
+    uint32_t refills;
+    uint32_t more; /* there is more to do, for some lane of a full warp; else for this one */
+} wh_tessera_way;
+
+/* The short way of the slow path: if the cursor is used up, its refiller refills it from home, and
+ * who waits for that takes slots as soon as there are some; if it is closed, hints lead to slots.
+ * Arguments as climb_'s, but refills: of all lanes of the group. It calls nothing: lanes that call
+ * something in a branch may come back from it in parts, and then go on in parts, each of which
+ * waits for memory by itself. */
+WH_FN wh_tessera_way wh_tessera_soon_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes,
+                                      uint32_t shard, uint32_t c, uint64_t v, int refills,
+                                      void *p) {
+    const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
+    const uint32_t lane = wh_lane_id();
+    wh_tessera_ask ask;
+    ask.shard = shard;
+    ask.c = c;
+    ask.rung = WH_TESSERA_LOOK;
+    ask.seed = wh_spread32((uint32_t)wh_thread_id());
+    int need = p == NULL && c < g->n_small;
+    WH_NO_UNROLL
+    for (uint32_t rounds = 0; rounds < WH_TESSERA_ROUNDS && WH_TESSERA_SOME(mask, need); rounds++) {
+        const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
+        const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : lane;
+        const int leads = need && lane == leader;
+        const int is_closed = wh_tessera_is_closed(v);
+        wh_tessera_grant grant = wh_tessera_make_grant_(0, WH_TESSERA_LOOK); /* nothing yet */
+        ask.n = wh_popc32(needy);
+        if (leads && refills) {
+            ask.last = wh_tessera_span_slots(v);
+            grant.span = wh_tessera_claim_soon_(g, ask);
+        } else if (leads && is_closed) {
+            grant = wh_tessera_hinted_(g, ask);
+            if (grant.bits == 0 &&
+                wh_load_u32_relaxed(&wh_tessera_header_of_(g)->search_lock) == 0) {
+                grant = wh_tessera_reopen_(g, ask);
+            }
+        }
+        const int publishes =
+            leads && refills && grant.span != 0 && grant.span != WH_TESSERA_CLOSED;
+        if (WH_TESSERA_SOME(mask, publishes)) {
+            wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
+            const uint64_t tag =
+                wh_tessera_with_shard(wh_tessera_header_of_(g)->slab_tags[c], shard);
+            wh_tessera_format_all_(*g, mask, publishes, tag, grant.span, cls.by_slots);
+            if (publishes) {
+                grant.next = wh_tessera_publish_(own, c, grant.span, ask.n);
+                wh_tessera_list_span_(*g, c, cls, grant.span);
+            }
+        }
+        /* Nobody keeps a refiller waiting. */
+        const int stuck = WH_TESSERA_SOME(mask, leads && (refills || is_closed) &&
+                                                    grant.span == 0 && grant.bits == 0);
+        if (leads && !refills && !is_closed && !stuck) {
+            uint64_t *at = &wh_tessera_cursor_at_(*g, shard, c)->span;
+            grant.span = wh_load_u64_relaxed(at);
+            WH_NO_UNROLL
+            for (uint32_t polls = 0; polls < WH_TESSERA_POLLS && !wh_tessera_is_open(grant.span) &&
+                                     !wh_tessera_is_closed(grant.span);
+                 polls++) {
+                wh_backoff(3);
+                grant.span = wh_load_u64_relaxed(at);
+            }
+            if (wh_tessera_is_open(grant.span)) {
+                grant.span = WH_PLANT_ORDER(tessera_p2_soon, wh_fetch_add_u64,
+                                            acquire)(at, ask.n * WH_TESSERA_POSITION); /* P2, I1 */
+                grant.next =
+                    wh_tessera_passes_end(grant.span, ask.n) ? WH_TESSERA_REFILL : WH_TESSERA_LOOK;
+            } else {
+                grant.span = wh_tessera_no_slots(grant.span);
+            }
+        }
+        grant = wh_tessera_share_(mask, grant, leader);
+        if (need && (grant.span != 0 || grant.bits != 0)) {
+            p = wh_tessera_granted_(g, cls, grant, mask != 0 ? wh_mask_rank(needy) : 0);
+            need = p == NULL;
+            v = grant.bits == 0 ? grant.span : WH_TESSERA_CLOSED;
+            refills = grant.next == WH_TESSERA_REFILL;
+        }
+        if (stuck) {
+            break;
+        }
     }
-    if (wh_tessera_span_first(now) != WH_TESSERA_CLOSED_CHUNK) {
-        return pool_was_empty || wh_load_u32_relaxed(&own_shard->home_was_empty) != 0;
-    }
-    return pool_was_empty || !may_reopen || !wh_tessera_any_(wh_tessera_pool_(g));
+    const int more = (p == NULL && c != WH_TESSERA_NO_REQUEST) || g->tracks != 0;
+    wh_tessera_way way;
+    way.p = p;
+    way.v = v;
+    way.refills = refills != 0;
+    way.more = (uint32_t)(mask != 0 ? wh_any(mask, more) : more);
+    return way;
 }
 
-/* Malloc's slow path of slots, for what await cannot do. All lanes of mask call; `lanes` is the
- * caller's group, attach whether it is the refiller of word `which` of its cursor and has used up
- * the span `last` (or none), p the caller's slot if it has one, c = NO_CLASS for lanes that take no
- * part. The groups of a warp go in steps: none waits while another one works. */
-WH_FN_SLOW void *wh_tessera_slow_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes,
-                                  uint32_t shard, uint32_t c, int packs, int attach, uint32_t which,
-                                  uint64_t last, void *p) {
-    wh_assert_internal(wh_tessera_in_mask_(mask) && wh_tessera_in_mask_(lanes) &&
-                       (lanes & ~mask) == 0);
-    wh_assert_internal(c < g->n_classes || (c == WH_TESSERA_NO_CLASS && !attach));
-    wh_assert_internal(which < 2);
-    const uint32_t leader = wh_mask_leader(lanes);
-    const int leads = wh_lane_id() == leader;
-    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    int may_reopen = 1, may_pack = packs;
-    uint64_t number = WH_TESSERA_NO_NUMBER;
-    const wh_tessera_class cls = wh_tessera_header_(*g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
-    /* A million lanes that ask an exhausted heap need not look for what others have not found. */
-    wh_tessera_shard *const own_shard = wh_tessera_shard_at_(*g, shard);
-    const uint32_t freed =
-        wh_load_u32_relaxed(&own_shard->events) + wh_load_u32_relaxed(&own_shard->frees);
-    if (wh_any(mask, wh_load_u32_relaxed(&own_shard->oom_seen) == 1 + freed) &&
-        wh_tessera_oom_known_(*g, mask, need && !attach, c, packs, number, 1)) {
-        wh_add_u64_relaxed(&own_shard->failed, 1);
-        need = 0;
+/* refills: of the leader of the group. */
+WH_FN_LINKED(wh_tessera_way, wh_tessera_soon_warp_,
+             (const wh_tessera_core *g, wh_mask lanes, uint32_t shard, uint32_t c, uint64_t v,
+              int refills, void *p)) {
+    const uint32_t all = wh_shfl_u32(WH_FULL_WARP, (uint32_t)refills, wh_mask_leader(lanes));
+    return wh_tessera_soon_(g, WH_FULL_WARP, lanes, shard, c, v, all != 0, p);
+}
+WH_FN_LINKED(wh_tessera_way, wh_tessera_soon_each_,
+             (const wh_tessera_core *g, uint32_t shard, uint32_t c, uint64_t v, int refills,
+              void *p)) {
+    return wh_tessera_soon_(g, 0, 0, shard, c, v, refills, p);
+}
+
+/* A step of the ladder, for the lanes that work: each for its group. mask, a constant: all lanes of
+ * a full warp; or 0: each lane for itself. */
+WH_FN wh_tessera_grant wh_tessera_step_(const wh_tessera_core *g, wh_mask mask, wh_tessera_ask ask,
+                                        wh_tessera_class cls, int works) {
+    wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_CLOSED, ask.rung);
+    if (works && ask.rung == WH_TESSERA_REFILL) {
+        grant = wh_tessera_refill_(g, ask);
+    } else if (works) {
+        grant = wh_tessera_look_(g, ask);
     }
+    const int publishes = grant.next == WH_TESSERA_PUBLISH;
+    if (WH_TESSERA_SOME(mask, publishes)) {
+        const uint64_t tag = publishes ? wh_tessera_span_tag_(g, ask.c, cls, grant.span) : 0;
+        wh_tessera_format_all_(*g, mask, publishes, wh_tessera_with_shard(tag, ask.shard),
+                               grant.span, cls.by_slots);
+        if (publishes) {
+            wh_tessera_shard *own = wh_tessera_shard_at_(*g, ask.shard);
+            grant.next = wh_tessera_publish_(own, ask.c, grant.span, ask.n);
+            wh_tessera_list_span_(*g, ask.c, cls, grant.span);
+        }
+    }
+    return grant;
+}
+
+/* Of lanes of which some say so, with the same mask: what is next for those that have found nothing
+ * (asks). */
+WH_FN uint32_t wh_tessera_next_(const wh_tessera_core *g, wh_mask mask, wh_tessera_ask ask,
+                                int asks, uint64_t *number) {
+    if (mask != 0 ? wh_any(mask, asks) : asks) {
+        const wh_mask here = mask != 0 ? mask : wh_activemask();
+        const uint32_t next = wh_tessera_none_(g, here, ask.shard, ask.c, asks, number);
+        return asks ? next : ask.rung;
+    }
+    return ask.rung;
+}
+
+/* Blocks for the lanes that have none (p NULL): of class c, or NO_CLASS: nothing. mask, a constant:
+ * all lanes of a full warp, `lanes` is the caller's group of one class; or 0: each lane for itself.
+ * v: what the add to its cursor returned for the group, by which it may be the refiller; or what
+ * its leader saw there instead. */
+WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes, uint32_t shard,
+                              uint32_t c, uint64_t v, int refills, void *p) {
+    const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
+    const uint32_t lane = wh_lane_id();
+    uint64_t number = WH_TESSERA_NO_NUMBER;
+    wh_tessera_ask ask;
+    ask.shard = shard;
+    ask.c = c;
+    ask.rung = v == WH_TESSERA_CLOSED ? WH_TESSERA_PARTIAL : WH_TESSERA_LOOK;
+    ask.rung = refills ? WH_TESSERA_REFILL : ask.rung;
+    ask.last = wh_tessera_span_slots(v);
+    ask.seed = wh_spread32((uint32_t)wh_thread_id());
+    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
     WH_NO_UNROLL
-    for (uint32_t attempt = 0; wh_any(mask, need || attach); attempt++) {
-        wh_mask needy = wh_ballot(mask, need) & lanes;
-        uint32_t r = wh_popc32(needy), rank = wh_mask_rank(needy);
-        wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
-        uint64_t claim = 0, span = 0;
-        if (attach) { /* a span of some size, or the cursor closes */
-            const uint32_t ticket = wh_tessera_begin_take_(*g, shard);
-            claim = wh_tessera_claim_span_(g, shard, ticket, wh_tessera_span_order(cls),
-                                           wh_tessera_order(cls));
-        }
-        /* Groups of a full warp first do side by side what each would do for itself. */
-        if (mask == WH_FULL_WARP && lanes != mask) {
-            const int looks = leads && r != 0 && !attach &&
-                              wh_tessera_would_take_partial_(*g, own_shard, c, may_reopen);
-            if (wh_any(mask, looks)) {
-                const int its = (wh_ballot(mask, looks) & lanes) != 0;
-                const wh_tessera_served served = wh_tessera_take_groups_(
-                    g, own_shard, lanes, shard, c, need && its, p, attempt + 1);
-                p = served.p;
-                need = need && p == NULL;
-                needy = its ? served.needy : needy;
-                r = wh_popc32(needy);
-                rank = wh_mask_rank(needy);
-            }
-        }
-        if (!attach && leads && r != 0) {
-            grant = wh_tessera_attempt_(g, shard, c, r, may_reopen, may_pack);
-        }
-        if (wh_any(mask, grant.at == WH_TESSERA_PACKED)) {
-            const int packed = wh_shfl_u64(mask, grant.at, leader) == WH_TESSERA_PACKED;
-            const wh_tessera_grant packed_grant = wh_tessera_take_packed_(
-                g, mask, shard, packed && need ? wh_tessera_least_(*g, c) : 0, attempt);
-            const int some = (wh_ballot(mask, packed_grant.bits != 0) & lanes) != 0;
-            if (packed_grant.bits != 0) {
-                p = wh_tessera_granted_block_(g, packed_grant);
-                need = 0;
-            }
-            if (packed) {
-                grant.at = some ? WH_TESSERA_SERVED : WH_TESSERA_WAIT;
-                may_pack = some;
-            }
-        }
-        const int asks = grant.at == WH_TESSERA_NOTHING, paused = grant.at == WH_TESSERA_PAUSED;
-        if (wh_any(mask, asks || paused)) {
-            const int may_search = wh_any(mask, asks) && !wh_any(mask, attach);
-            const uint32_t found =
-                wh_tessera_none_(g, mask, shard, asks || paused ? c : WH_TESSERA_NO_CLASS, packs,
-                                 may_search, &number);
-            if (asks || paused) {
-                may_pack = packs;
-                grant.at = found == WH_TESSERA_NONE ? WH_TESSERA_NOTHING : WH_TESSERA_WAIT;
-                if (found > WH_TESSERA_AGAIN) {
-                    grant = wh_tessera_take_block_(g, shard, found - 2, wh_tessera_least_(*g, c));
-                }
-            }
-        }
-        if (wh_any(mask, attach)) { /* every group that attaches, together */
-            span = wh_tessera_make_span_(g, mask, shard, c, claim);
-            if (attach) {
-                wh_store_u32_relaxed(&wh_tessera_shard_at_(*g, shard)->pool_was_empty, span == 0);
-                wh_tessera_hold_(*g, shard, cls, last, span);
-                if (span != 0) {
-                    wh_tessera_attach_(
-                        wh_tessera_shard_at_(*g, shard), c, which, span, r,
-                        wh_load_u64_relaxed(wh_tessera_span_at_(*g, shard, c, 1 - which)));
-                } else {
-                    wh_tessera_publish_(wh_tessera_shard_at_(*g, shard), c, which,
-                                        WH_TESSERA_CLOSED, r);
-                }
-                wh_tessera_end_take_(*g, shard);
-                which = 0;
-                grant.at = span;
-                may_reopen = 0;
-            }
-            attach = 0;
-        }
-        if (grant.refills) {
-            attach = 1;
-            last = grant.at;
-        }
-        may_reopen &= grant.at != WH_TESSERA_WAIT || attach;
-        const int idle = !wh_any(mask, attach || grant.at != WH_TESSERA_WAIT);
-        grant.at = wh_shfl_u64(mask, grant.at, leader);
-        grant.bits = wh_shfl_u64(mask, grant.bits, leader);
-        if (need && grant.bits != 0 && (grant.at & WH_TESSERA_BLOCK) != 0) {
-            if (rank == 0) {
-                p = wh_tessera_granted_block_(g, grant);
-                need = 0;
-            }
-        } else if (need && grant.bits != 0) {
-            p = wh_tessera_granted_slot_(g, cls, grant, rank);
+    while (WH_TESSERA_SOME(mask, need)) {
+        const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
+        const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : lane;
+        const int leads = need && lane == leader;
+        /* Refillers first: others wait for them. */
+        const int refill = WH_TESSERA_SOME(mask, leads && ask.rung == WH_TESSERA_REFILL);
+        const int works =
+            leads && (refill ? ask.rung == WH_TESSERA_REFILL : ask.rung < WH_TESSERA_REFILL);
+        ask.n = wh_popc32(needy);
+        const wh_tessera_grant grant =
+            wh_tessera_share_(mask, wh_tessera_step_(g, mask, ask, cls, works), leader);
+        ask.seed += 0x9e3779b9u;
+        if (need) {
+            p = wh_tessera_granted_(g, cls, grant, mask != 0 ? wh_mask_rank(needy) : 0);
             need = p == NULL;
-        } else if (need && grant.at == WH_TESSERA_NOTHING) {
-            wh_add_u64_relaxed(&own_shard->failed, 1);
-            wh_store_u32_relaxed(&own_shard->oom_seen, 1 + freed);
+            ask.rung = grant.next;
+            ask.last = grant.bits == 0 ? wh_tessera_span_slots(grant.span) : 0;
+        }
+        if (ask.rung == WH_TESSERA_NONE && c >= g->n_small) {
+            ask.rung = WH_TESSERA_DONE; /* a run will do */
+        }
+        ask.rung = wh_tessera_next_(g, mask, ask, need && ask.rung == WH_TESSERA_NONE, &number);
+        if (need && ask.rung == WH_TESSERA_DONE) {
+            wh_add_u64_relaxed(&wh_tessera_shard_at_(*g, shard)->failed, c < g->n_small);
             need = 0;
-        } else if (need && grant.at != WH_TESSERA_WAIT && grant.at != WH_TESSERA_SERVED) {
-            p = wh_tessera_nth_(g->base, 1u << g->chunk_log2, cls, grant.at, rank);
-            need = p == NULL;
         }
-        if (idle) {
-            wh_backoff(attempt);
+        /* Who waits sleeps: lanes that look again and again are in the way of who refills. */
+        const int waits = grant.span == WH_TESSERA_CLOSED && !refill;
+        if (mask != 0 ? wh_all(mask, waits || !need) && wh_any(mask, need) : waits && need) {
+            wh_backoff(6);
         }
     }
     return p;
+}
+
+WH_FN_SLOW void *wh_tessera_climb_warp_(const wh_tessera_core *g, wh_mask lanes, uint32_t shard,
+                                        uint32_t c, uint64_t v, int refills, void *p) {
+    return wh_tessera_climb_(g, WH_FULL_WARP, lanes, shard, c, v, refills, p);
+}
+WH_FN_SLOW void *wh_tessera_climb_each_(const wh_tessera_core *g, uint32_t shard, uint32_t c,
+                                        uint64_t v, int refills, void *p) {
+    return wh_tessera_climb_(g, 0, 0, shard, c, v, refills, p);
 }
 
 #include "warpheap/detail/simt/end.h"

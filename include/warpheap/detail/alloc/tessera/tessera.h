@@ -1,411 +1,80 @@
-/* alloc/tessera: a general heap. docs/tessera/README.md explains it with figures. This
- * file has malloc's fast path, free and the rest of the contract. It may change: it is no part of
- * the API.
+/* alloc/tessera: the second edition of tessera, under way: smaller, and for aged heaps. It is here
+ * to be tested and measured; use tessera. docs/notes/2026-11-28-second-edition.md says how far it
+ * is.
+ *
+ * This file has malloc's fast path, free and the rest of the contract. It may change: it is no part
+ * of the API.
  *
  * The idea
  *   A *cursor* hands out the slots of fresh slabs: one fetch_add returns the place and the number
- *   of a slot together, and nothing else is touched. Each class has a cursor in each shard. Each
- *   cursor has a span of slabs from the start, in the front of the heap. The lane whose add passes
- *   the end of a span is the refiller: it attaches the next span. Meanwhile the others take from
- *   the spare span.
- *   A freed slot is a bit in the word of its slab. An empty slab goes back to the pool. Free slots
- *   of partial slabs are found through the partial lists, once the pool has nothing for a class.
- *   A full warp that wants large blocks gets chunks of its own: a slab, if all lanes want the same
- *   power of two, or else a pack. It waits for nobody.
+ *   of a slot together, and nothing else is touched. Each class has a cursor in each shard. The
+ *   lane whose add passes the end of its span refills it.
+ *   A freed slot is a bit in the word of its slab, which names the slab's class. An empty slab goes
+ *   back to the pool. Free slots of partial slabs are found through hints and lists, by one cas.
+ *   A cursor whose class has many of these closes, so that they are used before fresh memory.
+ *   A full warp that wants large blocks of one size gets a slab of its own.
  *
  * Files, each of which has the rules of its fields and steps at its head
- *   size_class.h  classes, slabs, spans: how large they are
- *   tag.h         tags, packs, spans, states, words: packed words (I3, I9)
+ *   size_class.h  classes, slabs: how large they are
+ *   tag.h         tags, words, states, spans: packed words
  *   layout.h      structures in memory, and which lane writes which field
- *   steps.h       brackets of takes, claims of chunks, what a slow step found (I2, I7, P3, P4, P6)
- *   slab.h        words and states of slabs; what follows a free (I4 to I6, P1, P5, P7)
- *   spans.h       from the pool to a cursor (C1, I8, P2)
- *   partial.h     partial slabs, other shards' cursors, blocks of packs (T1)
- *   search.h      whether there is anything at all; verdicts (X1 to X3, P8)
- *   slow.h        the slow path of slots
- *   runs.h        requests of more than a chunk
- *   warps.h       chunks for a full warp: its slab, packs, single chunks
- *   inspect.h     first state, statistics, checks; left.h: how many blocks of a size are left
+ *   steps.h       brackets of takes, claims of chunks (I2, I7, P3, P4, P6)
+ *   slab.h        words and states of slabs, partial lists (I1, I3 to I6, P1, P5, P7, P9)
+ *   cursor.h      from the pool to a cursor and back (C1, I8, P2)
+ *   oom.h         whether there is anything at all (X1, X3, P8)
+ *   runs.h        requests of more than a chunk (X2)
+ *   slow.h        the ladder: the slow path of slots
+ *   inspect.h     first state, statistics, checks
  *
- * I1     a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its word,
- *        or with the whole slab in the pool or in transit
- *
- * Progress
- *   A lane waits for three things only, and none of them waits for others without an end.
- *   - For the refillers of its cursor. Their search of the pool is bounded. (A lane of a part of a
- *     warp may wait for one of its own warp: lanes that have parted go on independently on sm_70
- *     and later.)
- *   - For a warp that searches for all before NULL (search.h).
- *   - For a warp that closes cursors for a run (runs.h).
- *   Lists and pool are lock-free.
  * Cost
- *   malloc  1 atomic for each class of a full warp, or each lane of a part of one; 1 more while the
- *           span has no slots; about ten more for the refiller
- *           a full warp's slab or pack: 2 atomics; docs/tessera/warps.md says which warp gets which
- *   free    1 load and 1 atomic for each word (of a full warp), or each lane; 1 more for the group
- *           that makes the word empty; up to two that nobody waits for
- *   NULL    a look at all tags and words of slabs by a warp, unless a verdict holds
- * Check
- *   tests/conform, tests/stress; tests/unit/tessera_*.c, of which each head says what it checks;
- *   tests/fault/tessera.c: what is planted is found; wh_tessera_check: I1 to I9 on a quiet heap
+ *   malloc  1 load and 1 atomic for each class of a full warp, or each lane of a part of one; of a
+ *           partial slab 2 loads and 1 atomic; a full warp's slab: 2 atomics
+ *   free    2 loads and 1 atomic for each word (of a full warp), or each lane; more for the lane
+ *           that makes a slab empty
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
 
-#include "warpheap/core/hash.h"
-#include "warpheap/detail/alloc/tessera/runs.h"
 #include "warpheap/detail/alloc/tessera/slow.h"
-#include "warpheap/detail/alloc/tessera/warps.h"
 
 #include "warpheap/detail/simt/begin.h"
-
-/* --- the contract ---------------------------------------------------------------- */
 
 WH_FN uint32_t wh_tessera_my_shard_(wh_tessera_ref h) {
     const uint32_t shard = wh_sm_id() * h.shard_scale >> 16;
     return shard < h.last_shard ? shard : h.last_shard;
 }
 
-/* What is neither a slot of a cursor nor to be had from one: full warps whose slab or pack had no
- * place, and runs. rare: it is for this; if its warp wants different sizes, for a block of a pack.
- */
-WH_FN_SLOW void *wh_tessera_rare_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes,
-                                  uint32_t shard, uint32_t c, int rare, void *p, uint64_t n) {
-    wh_assert_internal(wh_tessera_in_mask_(mask) && wh_tessera_in_mask_(lanes));
-    const int is_run = c == WH_TESSERA_NO_CLASS && n != 0;
-    const int needs = p == NULL && c != WH_TESSERA_NO_CLASS && rare;
-    const int may = wh_any(mask, needs && wh_tessera_any_(wh_tessera_pool_(*g)));
-    if (may && lanes == WH_FULL_WARP && wh_all(lanes, needs)) {
-        p = wh_tessera_is_warp_slab_(n, g->max_warp_slab)
-                ? wh_tessera_warp_slab_again_(g, shard, c, wh_tessera_warp_slab_log2_((uint32_t)n))
-                : wh_tessera_pack_parts_(g, shard, n);
-        if (wh_any(lanes, p == NULL) &&
-            wh_tessera_order(wh_tessera_header_of_(g)->classes[c]) != 0) {
-            p = wh_tessera_gather_slots_(g, shard, c, p);
-        }
-    } else if (may && mask == WH_FULL_WARP) {
-        void *q = wh_tessera_gather_packs_(
-            g, shard, needs ? wh_tessera_granules((uint32_t)n, g->chunk_log2) : 0);
-        p = p != NULL ? p : q;
+/* The class of a request that slots of more than a chunk serve better than a run: NO_CLASS if none
+ * does. */
+WH_HD uint32_t wh_tessera_large_class_(const wh_tessera_core *g, uint64_t n) {
+    if (!g->has_large || n >> g->chunk_log2 == 0 || n > WH_TESSERA_LARGEST) {
+        return WH_TESSERA_NO_CLASS;
     }
-    if (wh_any(mask, is_run)) {
-        void *q = wh_tessera_run_(g, mask, shard, is_run ? n : 0, 1);
+    const uint32_t c = wh_tessera_class_of((uint32_t)n);
+    return (wh_tessera_bound(c) & ((1u << g->chunk_log2) - 1)) != 0 ? c : WH_TESSERA_NO_CLASS;
+}
+
+/* What malloc does not find at once, for all lanes of mask, or if that is 0 those that are here:
+ * those with p NULL want n bytes. refills, v: as climb_. */
+WH_FN_LINKED(void *, wh_tessera_more_,
+             (const wh_tessera_core *g, wh_mask mask, wh_mask lanes, uint32_t shard, uint64_t n,
+              uint64_t v, int refills, void *p)) {
+    const uint32_t chunk = 1u << g->chunk_log2;
+    uint32_t c = WH_TESSERA_NO_CLASS;
+    if (n != 0) {
+        c = n <= chunk ? wh_tessera_class_of((uint32_t)n) : wh_tessera_large_class_(g, n);
+    }
+    if (mask == WH_FULL_WARP) {
+        lanes = wh_any(mask, n > chunk) ? wh_match_any_u32(mask, c) : lanes;
+        p = wh_tessera_climb_warp_(g, lanes, shard, c, v, refills, p);
+    } else {
+        p = wh_tessera_climb_each_(g, shard, c, v, refills, p);
+    }
+    const int is_run = p == NULL && n > chunk;
+    if (WH_TESSERA_SOME(mask, is_run)) {
+        void *q = wh_tessera_run_(g, mask != 0 ? mask : wh_activemask(), shard,
+                                  is_run ? c : WH_TESSERA_NO_CLASS, is_run ? n : 0, 1);
         p = is_run ? q : p;
-    }
-    return p;
-}
-
-/* Whether some lane of a full warp (mask) says so; 0: some lane that is at this place with the
- * caller. Lanes that go where none of them has anything to do find no progress there, so each place
- * that asks is a place of its own (a macro: the simulated device tells them by their lines). */
-#define WH_TESSERA_SOME(mask, pred) ((mask) == 0 ? wh_any_here(pred) : wh_any((mask), (pred)))
-
-/* An add to a word of the cursor of class c for r lanes of which the caller leads, if one has slots
- * or is about to (P2, I1): what it returned is now->v, and the caller may have become its refiller.
- * 0: not yet, or the cursor is closed, and the caller STUCK; or its refiller will be long, which
- * the caller has waited for (`attempt`), and it WAITS no more without a look at the list. */
-WH_FN uint64_t wh_tessera_add_to_cursor_(wh_tessera_shard *own_shard, uint32_t c, uint32_t r,
-                                         uint32_t attempt, wh_tessera_outcome *now) {
-    wh_assert_internal(r - 1 < WH_WARP_SIZE && c < WH_TESSERA_NO_CLASS);
-    wh_tessera_cursor *cursor = &own_shard->cursors[c];
-    const uint32_t which =
-        wh_tessera_which_(wh_load_u64_relaxed(&cursor->span), wh_load_u64_relaxed(&cursor->spare));
-    uint64_t got = 0;
-    if (which < 2) {
-        got = wh_fetch_add_u64_acquire(wh_tessera_word_(cursor, which), r * WH_TESSERA_POSITION);
-        now->attach = wh_tessera_passes_end_(got, r) ? 1 + which : 0;
-        now->v = got;
-    } else if (which == WH_TESSERA_BOTH_CLOSED) {
-        now->attach = WH_TESSERA_STUCK;
-    } else if (attempt >= WH_TESSERA_PATIENCE &&
-               wh_load_u32_relaxed(&own_shard->pool_was_empty) != 0) {
-        now->attach = WH_TESSERA_WAITS;
-    }
-    return got;
-}
-
-/* For lanes of which some lack a slot of class c and none is a refiller or for rare: whoever needs
- * one waits until a word of the cursor has changed, and adds. Returns when all have one, or some
- * have become refillers, or are STUCK, or look at the list (WAITS): nobody waits while another lane
- * of its warp has something to do, if the two are together. mask: all its lanes call, and return
- * together; of a full warp `lanes` is the caller's group. 0: each lane waits for itself, and stays
- * with those that are here. It makes no calls, on purpose. Where a part of a warp may go around a
- * call, ptxas has the lanes meet behind it by way of one certain barrier register, in all functions
- * the same. A kernel that calls malloc in such a place has lanes wait there: they would be let go
- * when others of the warp use that register in here, and the warp would stay apart from then on
- * (docs/notes/2026-11-25-a-barrier-register.md). */
-WH_FN_SLOW wh_tessera_outcome wh_tessera_await_(const wh_tessera_core *g,
-                                                wh_tessera_shard *own_shard, wh_mask mask,
-                                                wh_mask lanes, uint32_t c, uint64_t v, void *p) {
-    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
-    const wh_tessera_class cls =
-        wh_tessera_header_of_(g)->classes[c != WH_TESSERA_NO_CLASS ? c : 0];
-    unsigned char *base = g->base;
-    const uint32_t chunk_bytes = 1u << wh_tessera_class_chunk_log2(cls);
-    int need = p == NULL && c != WH_TESSERA_NO_CLASS;
-    wh_tessera_outcome now;
-    now.p = p;
-    now.v = v;
-    now.attach = 0;
-    if (mask != WH_FULL_WARP) { /* each for itself */
-        lanes = (wh_mask)1 << wh_lane_id();
-    }
-    const uint32_t leader = wh_mask_leader(lanes);
-    WH_NO_UNROLL
-    for (uint32_t attempt = 0;; attempt++) {
-        if (mask != 0) {
-            const wh_mask needy = wh_ballot(mask, need) & lanes;
-            uint64_t got = 0; /* slots from its position on are the group's */
-            if (wh_lane_id() == leader && needy != 0) {
-                got = wh_tessera_add_to_cursor_(own_shard, c, wh_popc32(needy), attempt, &now);
-            }
-            got = wh_shfl_u64(mask, got, leader);
-            if (need) {
-                now.p = wh_tessera_nth_(base, chunk_bytes, cls, got, wh_mask_rank(needy));
-            }
-        } else if (need) {
-            now.p = wh_tessera_nth_(base, chunk_bytes, cls,
-                                    wh_tessera_add_to_cursor_(own_shard, c, 1, attempt, &now), 0);
-        }
-        need = need && now.p == NULL;
-        const int some_leave = WH_TESSERA_SOME(mask, now.attach != 0);
-        const int some_need = WH_TESSERA_SOME(mask, need);
-        if (some_leave || !some_need) {
-            return now;
-        }
-        wh_backoff(attempt < 2 ? attempt : 2);
-    }
-}
-
-/* Whether a lane that has come to this may find a slot on the list. */
-WH_FN int wh_tessera_looks_(uint32_t attach) {
-    return attach == WH_TESSERA_STUCK || attach == WH_TESSERA_WAITS;
-}
-
-/* What such a lane has come to when it has looked; served: its group has all it wants. Others keep
- * their attach. */
-WH_FN wh_tessera_outcome wh_tessera_looked_(uint32_t attach, uint64_t v, void *p, int served) {
-    wh_tessera_outcome now;
-    now.p = p;
-    now.v = v;
-    const uint32_t after = served || attach == WH_TESSERA_WAITS ? 0 : attach | WH_TESSERA_LOOKED;
-    now.attach = !wh_tessera_looks_(attach) ? attach : after;
-    return now;
-}
-
-/* For lanes that may, each for itself: slots of partial slabs, if the pool had nothing the last
- * time. Returns p, and what they have come to then. */
-WH_FN_SLOW wh_tessera_outcome wh_tessera_partial_each_(const wh_tessera_core *g,
-                                                       wh_tessera_shard *own_shard, uint32_t shard,
-                                                       uint32_t c, uint32_t attach, uint64_t v,
-                                                       void *p) {
-    const int need = wh_tessera_looks_(attach) && p == NULL && c != WH_TESSERA_NO_CLASS;
-    const uint32_t of = c != WH_TESSERA_NO_CLASS ? c : 0;
-    const wh_tessera_grant grant = wh_tessera_take_each_(g, own_shard, shard, of, (uint32_t)need);
-    if (need) {
-        p = wh_tessera_granted_slot_(g, wh_tessera_header_of_(g)->classes[c], grant, 0);
-    }
-    return wh_tessera_looked_(attach, v, p, !need || p != NULL);
-}
-
-/* The same for groups of a full warp, `lanes` is the caller's; also if the pool has nothing now. */
-WH_FN_SLOW wh_tessera_outcome wh_tessera_partial_groups_(const wh_tessera_core *g,
-                                                         wh_tessera_shard *own_shard, wh_mask lanes,
-                                                         uint32_t shard, uint32_t c,
-                                                         uint32_t attach, uint64_t v, void *p) {
-    wh_assert_internal(wh_tessera_in_mask_(lanes));
-    const int looks = (wh_ballot(WH_FULL_WARP, wh_tessera_looks_(attach)) & lanes) != 0;
-    const int need = looks && p == NULL && c != WH_TESSERA_NO_CLASS;
-    const int pool_was_empty = wh_load_u32_relaxed(&own_shard->pool_was_empty) != 0 ||
-                               !wh_tessera_any_(wh_tessera_pool_(*g));
-    wh_tessera_served served;
-    served.p = p;
-    served.needy = wh_ballot(WH_FULL_WARP, need) & lanes;
-    if (wh_any(WH_FULL_WARP, need && pool_was_empty)) {
-        served = wh_tessera_take_groups_(g, own_shard, lanes, shard, c, need, p, 0);
-    }
-    return wh_tessera_looked_(attach, v, served.p, served.needy == 0);
-}
-
-/* The same for a full warp of one class c. Each lane looks at a slab of its own, and as many of
- * them as it needs take what they have seen for the warp, by one cas each. Again until it has all,
- * but for a few times that it got none: others were faster, or what it saw was used up, and has
- * left the list. If some of it had gone to the pool that is next, at once: after a mass of frees
- * lists are full of such, and to take all of them off would keep the warp too long. A look in vain
- * is no take (P4): X1 needs a moment without any. */
-WH_FN_SLOW wh_tessera_outcome wh_tessera_partial_warp_(const wh_tessera_core *g,
-                                                       wh_tessera_shard *own_shard, uint32_t shard,
-                                                       uint32_t c, uint32_t attach, uint64_t v,
-                                                       void *p) {
-    const uint32_t lane = wh_lane_id();
-    const wh_tessera_core core = *g;
-    const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
-    const wh_veb pool = wh_tessera_pool_(core);
-    const uint32_t n_words = (cls.slots + 63) >> 6;
-    uint32_t seed = wh_spread32((uint32_t)wh_thread_id());
-    uint32_t misses = wh_any(WH_FULL_WARP, wh_tessera_looks_(attach)) ? 0 : WH_TESSERA_EACH_TRIES;
-    WH_NO_UNROLL
-    while (misses < WH_TESSERA_EACH_TRIES) {
-        const wh_mask needy = wh_ballot(WH_FULL_WARP, p == NULL);
-        const uint32_t n = wh_popc32(needy);
-        const int may =
-            wh_tessera_may_take_partial_(core, c, 0) &&
-            (wh_load_u32_relaxed(&own_shard->pool_was_empty) != 0 || !wh_tessera_any_(pool));
-        if (n == 0 || !wh_all(WH_FULL_WARP, may)) {
-            break;
-        }
-        seed += WH_TESSERA_FURTHER;
-        const wh_tessera_word_view view = wh_tessera_view_word_(core, c, n_words, 0, seed);
-        const int first = wh_group_leads(wh_group_by_u32(WH_FULL_WARP, view.slab));
-        const uint64_t free =
-            first && view.w != 0 ? wh_tessera_choose_(view.w, view.slots, view.at, 64, seed) : 0;
-        const uint32_t view_n = wh_popc64(free);
-        const uint32_t before = wh_scan_add_warp_u32(view_n) - view_n;
-        /* No more than has been counted, though more may be free by then: it would be lost. */
-        uint32_t room = view_n;
-        if (before + view_n > n) {
-            room = before < n ? n - before : 0;
-        }
-        const int begins = wh_any(WH_FULL_WARP, free != 0);
-        if (lane == 0 && begins) {
-            (void)wh_tessera_begin_take_(core, shard);
-        }
-        wh_syncwarp(WH_FULL_WARP); /* P4: the cas of each lane releases */
-        wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_WAIT, 0);
-        if (free != 0 && room != 0) {
-            uint64_t rest = 0;
-            grant = wh_tessera_take_viewed_(core, shard, view, room, seed, &rest);
-        } else if (first && !view.any && (!view.gone || lane < WH_TESSERA_EACH_TRIES)) {
-            wh_tessera_remove_partial_(core, c, n_words, view);
-        }
-        if (!wh_any(WH_FULL_WARP, grant.bits != 0)) {
-            misses++;
-            if (wh_any(WH_FULL_WARP, view.gone)) { /* the pool is next */
-                misses = WH_TESSERA_EACH_TRIES;
-                if (lane == 0) {
-                    wh_store_u32_relaxed(&own_shard->pool_was_empty, 0);
-                }
-            }
-        }
-        uint32_t rank = wh_mask_rank(needy); /* among those that have none yet */
-        WH_NO_UNROLL
-        for (wh_mask m = wh_ballot(WH_FULL_WARP, grant.bits != 0); m != 0; m &= m - 1) {
-            const uint32_t of = wh_mask_leader(m);
-            wh_tessera_grant its;
-            its.at = wh_shfl_u64(WH_FULL_WARP, grant.at, of);
-            its.bits = wh_shfl_u64(WH_FULL_WARP, grant.bits, of);
-            if (p == NULL) {
-                p = wh_tessera_granted_slot_(g, cls, its, rank);
-            }
-            rank -= wh_popc64(its.bits);
-        }
-        wh_tessera_end_take_all_(core, shard, begins);
-    }
-    return wh_tessera_looked_(attach, v, p, wh_all(WH_FULL_WARP, p != NULL));
-}
-
-/* What await and refill cannot do, for lanes of which some are refillers that SEEK, for rare, or
- * STUCK: spans for the former, and all there is for the others. Some may still need a slot then.
- * All lanes of mask, or if that is 0 those that are here; `lanes`: of a full warp the caller's
- * group. attach and v as in wh_tessera_outcome; n is the request of a lane that has no p yet. */
-WH_FN_SLOW wh_tessera_outcome wh_tessera_more_(const wh_tessera_core *g,
-                                               wh_tessera_shard *own_shard, wh_mask mask,
-                                               wh_mask lanes, uint32_t shard, uint32_t c,
-                                               uint32_t attach, uint64_t v, void *p, uint64_t n) {
-    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
-    const uint32_t refills = attach & WH_TESSERA_REFILLS;
-    if (mask != WH_FULL_WARP) {
-        if (mask == 0) {
-            const wh_mask here = wh_activemask();
-            const int slots = (attach & WH_TESSERA_SLOTS) != 0; /* they search in another way */
-            mask = wh_ballot(here, slots);
-            mask = slots ? mask : here & ~mask;
-        }
-        lanes = (wh_mask)1 << wh_lane_id();
-    }
-    wh_tessera_outcome now;
-    now.p = p;
-    now.v = v;
-    now.attach = 0;
-    if (wh_any(mask, refills != 0)) {
-        now = wh_tessera_attach_all_(g, own_shard, mask, lanes, shard, c, refills, v, p, 1);
-    }
-    const uint32_t owes = now.attach;
-    if (wh_any(mask, owes != 0 || (attach & WH_TESSERA_STUCK) != 0)) {
-        now.p = wh_tessera_slow_(g, mask, lanes, shard, c, (attach & WH_TESSERA_SLOTS) == 0,
-                                 owes != 0, owes != 0 ? owes - 1 : 0, now.v, now.p);
-        now.attach = WH_TESSERA_ENDS;
-    }
-    /* Behind what others wait for, since a run may have to wait for them (C1). */
-    if (wh_any(mask, (attach & WH_TESSERA_RARE) != 0)) {
-        now.p =
-            wh_tessera_rare_(g, mask, lanes, shard, c, (attach & WH_TESSERA_RARE) != 0, now.p, n);
-    }
-    now.attach = c == WH_TESSERA_NO_CLASS ? WH_TESSERA_ENDS : now.attach;
-    wh_syncwarp(mask); /* that the warp stays together */
-    return now;
-}
-
-/* For lanes whose cursor's span had no slot for them, *v is what the add of their group returned:
- * slots of the spare span, but for the refiller's group. *attach, *v: as in wh_tessera_outcome. */
-WH_FN void *wh_tessera_spare_(wh_tessera_ref h, wh_tessera_cursor *cursor, wh_tessera_class cls,
-                              wh_mask mask, wh_group group, int leads, uint32_t *attach,
-                              uint64_t *v, void *p) {
-    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
-    const int together = mask == WH_FULL_WARP; /* else same is the caller alone */
-    const wh_mask needy = together ? wh_ballot(mask, p == NULL) & group.lanes : p == NULL;
-    const uint32_t r = wh_popc32(needy);
-    uint64_t got = 0;
-    if (leads && r != 0) {
-        if (wh_tessera_passes_end_(*v, group.n)) {
-            *attach = 1;
-        } else if (!wh_tessera_is_over_(*v)) {
-            got = WH_PLANT(tessera_p2_spare, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
-                &cursor->spare, r * WH_TESSERA_POSITION); /* P2, I1 */
-            *attach = wh_tessera_passes_end_(got, r) ? 2 : 0;
-            *v = got;
-        }
-    }
-    got = together ? wh_shfl_u64(mask, got, group.leader) : got;
-    const uint32_t rank = together ? wh_mask_rank(needy) : 0;
-    return p != NULL ? p : wh_tessera_nth_(h.base, h.max_slot, cls, got, rank);
-}
-
-/* What malloc does not find at once. Lanes that have what they want come along with the others, so
- * that their warp stays together. A function of its own, though that is another call: what is kept
- * from one turn to the next would else be in memory whenever malloc is called (docs). */
-WH_FN_LINKED(void *, wh_tessera_ask_,
-             (const wh_tessera_core *g, wh_tessera_shard *own_shard, wh_mask mask, wh_mask lanes,
-              uint32_t shard, uint32_t c, uint32_t attach, uint64_t v, void *p, uint64_t n)) {
-    wh_assert_internal(mask == 0 || wh_tessera_in_mask_(mask));
-    wh_assert_internal(c < g->n_classes || c == WH_TESSERA_NO_CLASS);
-    const uint32_t slots = attach & WH_TESSERA_SLOTS;
-    attach &= ~WH_TESSERA_SLOTS;
-    while (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0)) {
-        const wh_tessera_outcome now =
-            !WH_TESSERA_SOME(mask, attach != 0)
-                ? wh_tessera_await_(g, own_shard, mask, lanes, c, v, p)
-            : WH_TESSERA_SOME(mask, wh_tessera_is_refiller_(attach))
-                ? (lanes == WH_FULL_WARP && mask == WH_FULL_WARP
-                       ? wh_tessera_refill_one_(g, own_shard, shard, c, attach, v, p)
-                   : mask == WH_FULL_WARP
-                       ? wh_tessera_refill_warp_(g, own_shard, lanes, shard, c, attach, v, p)
-                       : wh_tessera_refill_each_(g, own_shard, shard, c, attach, v, p))
-            : WH_TESSERA_SOME(mask, wh_tessera_looks_(attach))
-                ? (lanes == WH_FULL_WARP && mask == WH_FULL_WARP
-                       ? wh_tessera_partial_warp_(g, own_shard, shard, c, attach, v, p)
-                   : mask == WH_FULL_WARP
-                       ? wh_tessera_partial_groups_(g, own_shard, lanes, shard, c, attach, v, p)
-                       : wh_tessera_partial_each_(g, own_shard, shard, c, attach, v, p))
-                : wh_tessera_more_(g, own_shard, mask, lanes, shard, c, attach | slots, v, p, n);
-        p = now.p;
-        v = now.v;
-        attach = now.attach;
-        if (attach == WH_TESSERA_ENDS) {
-            attach = 0;
-            n = 0;
-            c = WH_TESSERA_NO_CLASS;
-        }
     }
     if (g->tracks) {
         wh_tessera_count_mallocs_(g, mask, p);
@@ -413,96 +82,138 @@ WH_FN_LINKED(void *, wh_tessera_ask_,
     return p;
 }
 
-/* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
- * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
- * the atomics that they would save. Then all of mask go on together, also those that have what they
- * want: a lane that allocates for others may not be left by them (warpheap.h). If mask is 0 those
- * do that happen to be here, where that helps. may_pack: a constant; else the block is a slot, or a
- * run, but in no case one of a pack. */
-WH_FN void *wh_tessera_malloc_(wh_tessera_ref h, wh_mask mask, size_t n, int may_pack) {
-    const int is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
-    const uint32_t c = is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
+#define WH_TESSERA_WARP_TRIES 4u
+
+/* A slab for a full warp that wants slots of class c, of 32 slots: each lane gets its own. NULL for
+ * all if there is no place at home, nor at the next shards'. */
+WH_FN void *wh_tessera_warp_slab_(wh_tessera_ref h, uint32_t shard, uint32_t c,
+                                  wh_tessera_class cls) {
+    const uint32_t lane = wh_lane_id();
+    wh_tessera_claim claim;
+    claim.first = claim.n = 0;
+    if (lane == 0) {
+        WH_NO_UNROLL
+        for (uint32_t tries = 0; tries < WH_TESSERA_WARP_TRIES && claim.n == 0; tries++) {
+            wh_tessera_shard *home = wh_tessera_nth_shard_(h.shards, shard);
+            claim = wh_tessera_claim_home_(h.core, home, shard, cls.chunks, cls.chunks, 1);
+            if (claim.n != 0) {
+                wh_add_u32_relaxed(&home->takes_done, 1); /* nothing has become available */
+            } else {
+                wh_add_u32_release(&home->takes_done, 1); /* P4 */
+            }
+            shard = shard != h.last_shard ? shard + 1 : 0;
+        }
+    }
+    claim.n = wh_shfl_u32(WH_FULL_WARP, claim.n, 0);
+    claim.first = wh_shfl_u32(WH_FULL_WARP, claim.first, 0);
+    if (claim.n == 0) {
+        return NULL;
+    }
+    if (lane < cls.chunks) {
+        wh_store_u64_relaxed(&h.tags[claim.first + lane],
+                             wh_tessera_slab_tag(c, cls.chunks, cls.slot_size) +
+                                 lane * WH_TESSERA_NEXT_TAG);
+    }
+    if (lane == 0) {
+        wh_store_u64_relaxed(&h.words[wh_mul_wide_u32(claim.first, h.words_of_chunk)], 0);
+    }
+    return h.base + ((uint64_t)claim.first << h.chunk_log2) + wh_mul_wide_u32(lane, cls.slot_size);
+}
+
+/* What a lane asks for, with those that it shares an atomic with. */
+typedef struct wh_tessera_want {
+    wh_tessera_class cls;
+    wh_tessera_cursor *cursor; /* of its class and of shard 0 */
+    uint32_t c;
+    int is_slot;    /* a slot of a small class */
+    int takes_slab; /* all lanes of a full warp do, and its class has slabs for these */
+    wh_group group;
+} wh_tessera_want;
+
+/* n bytes for each lane of mask; 0: none. All of mask go on together, also those that have what
+ * they want: a lane that allocates for others may not be left by them (warpheap.h). If mask is 0
+ * those do that happen to be here, where that helps. */
+WH_FN void *wh_tessera_get_(wh_tessera_ref h, wh_mask mask, size_t n, wh_tessera_want want) {
     const int together = mask == WH_FULL_WARP;
-    const wh_group group = together ? wh_group_by_u32(mask, c) : wh_group_alone();
+    const wh_group group = want.group;
     const uint32_t shard = wh_tessera_my_shard_(h);
-    const int full_warp = may_pack && together && !h.tracks;
-    const int warp_slab = together && group.n == 32 && (h.warp_slabs >> c & 1) != 0;
-    const wh_tessera_class cls = h.classes[c];
-    wh_tessera_shard *const own_shard = wh_tessera_nth_shard_(h.shards, shard);
-    uint64_t v = 0;
+    wh_tessera_cursor *const own = wh_tessera_nth_cursor_(want.cursor, shard);
+    uint64_t v = WH_TESSERA_CLOSED;
     void *p = NULL;
-    int leads = 0;
-    int of_one = 0; /* a full warp of one class that packs serve */
-    if (!warp_slab) {
-        const int exact = (h.exact >> c & 1) != 0, same_class = group.n == WH_WARP_SIZE;
-        int done = 0;
-        if (full_warp && (!same_class || exact)) {
-            const int packs =
-                is_slot && (uint32_t)n <= h.pack_most && (group.n < WH_TESSERA_PACK_LANES || exact);
-            const int large = packs && (uint32_t)n > h.pack_above;
-            of_one = same_class; /* gets blocks, or none */
-            done = of_one;
-            if (wh_any(mask, large)) {
-                const uint32_t need = packs ? wh_tessera_granules((uint32_t)n, h.chunk_log2) : 0;
-                p = wh_tessera_pack_(h.core, h.max_slot, h.tags, h.words, h.words_log2, own_shard,
-                                     shard, need, large);
-                done = same_class || wh_all(mask, p != NULL); /* n = 0 takes what follows along */
-            }
-        }
-        if (!done) {
-            leads = is_slot && p == NULL && wh_group_leads(group);
-            if (leads) {
-                v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, wh_fetch_add_u64_relaxed)(
-                    &own_shard->cursors[c].span, group.n * WH_TESSERA_POSITION); /* P2, I1 */
-            }
-            void *q =
-                wh_tessera_nth_(h.base, h.max_slot, cls,
-                                together ? wh_shfl_u64(mask, v, group.leader) : v, group.rank);
-            p = p != NULL ? p : q;
-        }
+    int refills = 0;
+    if (together && want.takes_slab) {
+        p = wh_tessera_warp_slab_(h, shard, want.c, want.cls);
     } else {
-        p = wh_tessera_warp_slab_(h, own_shard, shard, c, wh_tessera_warp_slab_log2_((uint32_t)n));
-    }
-    if (WH_TESSERA_SOME(mask, p == NULL || h.tracks)) { /* n = 0, too, which is seldom */
-        uint32_t attach = 0;
-        if (!warp_slab && !of_one && (!full_warp || wh_any(mask, p == NULL && is_slot))) {
-            p = wh_tessera_spare_(h, &own_shard->cursors[c], cls, mask, group, leads, &attach, &v,
-                                  p);
+        if (want.is_slot && wh_group_leads(group)) {
+            v = wh_load_u64_relaxed(&own->span);
+            if (wh_tessera_is_open(v)) {
+                v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, /* P2, I1 */
+                             wh_fetch_add_u64_relaxed)(&own->span, group.n * WH_TESSERA_POSITION);
+                refills = wh_tessera_passes_end(v, group.n);
+            } else { /* a full span, or CLOSED */
+                v = wh_tessera_no_slots(v);
+            }
         }
-        if (WH_TESSERA_SOME(mask, (p == NULL && n != 0) || attach != 0 || h.tracks)) {
-            const int packs = full_warp && group.n < WH_TESSERA_PACK_LANES && is_slot &&
-                              (uint32_t)n > h.pack_above && (uint32_t)n <= h.pack_most &&
-                              p == NULL && attach == 0;
-            attach |= warp_slab || of_one || packs || (!is_slot && n != 0) ? WH_TESSERA_RARE : 0;
-            attach |= !may_pack ? WH_TESSERA_SLOTS : 0;
-            p = wh_tessera_ask_(wh_tessera_core_of_(h), own_shard, mask, group.lanes, shard, c,
-                                attach, v, p, n);
+        if (together) {
+            v = wh_shfl_u64(mask, v, group.leader);
+            WH_PLANT(tessera_p2_lanes, wh_syncwarp(mask), (void)0); /* P2 */
+        }
+        if (want.is_slot) {
+            p = wh_tessera_nth_(h.base, h.chunk_log2, want.cls, v, group.rank);
         }
     }
-    if (mask != 0) { /* P2 reaches the lanes that did not make the atomic themselves */
-        WH_PLANT(tessera_p2_lanes, wh_syncwarp(mask), (void)0);
+    const int slow = (p == NULL && n != 0) || h.tracks;
+    if (mask != 0 ? wh_any(mask, slow) : slow) {
+        const wh_tessera_core *g = wh_tessera_core_of_(h);
+        const uint32_t none = n != 0 ? WH_TESSERA_NO_CLASS : WH_TESSERA_NO_REQUEST;
+        const uint32_t c = want.is_slot ? want.c : none;
+        const wh_tessera_way way =
+            together ? wh_tessera_soon_warp_(g, group.lanes, shard, c, v, refills, p)
+                     : wh_tessera_soon_each_(g, shard, c, v, refills, p);
+        p = way.p;
+        /* Of a full warp soon_ has asked: a vote behind a call may go wrong (simt/cuda.h). */
+        if (together || mask == 0 ? (int)way.more : wh_any(mask, (int)way.more)) {
+            p = wh_tessera_more_(g, mask, group.lanes, shard, n, way.v, (int)way.refills, p);
+        }
+    }
+    if (mask != 0) {
+        WH_PLANT(tessera_p2_lanes, wh_syncwarp(mask), (void)0); /* P2: what lanes did for others */
     }
     return p;
 }
 
+/* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
+ * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
+ * the atomics that they would save. */
+WH_FN void *wh_tessera_malloc_(wh_tessera_ref h, wh_mask mask, size_t n) {
+    const int together = mask == WH_FULL_WARP;
+    wh_tessera_want want;
+    want.is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
+    want.c = want.is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
+    want.group = together ? wh_group_by_u32(mask, want.c) : wh_group_alone();
+    want.cls = h.classes[want.c];
+    want.cursor = &h.shards->cursors[want.c];
+    want.takes_slab = want.group.n == WH_WARP_SIZE && (h.warp_slabs >> (want.c & 63) & 1) != 0;
+    return wh_tessera_get_(h, mask, n, want);
+}
+
 WH_FN void *wh_tessera_malloc(wh_tessera_ref h, wh_mask mask, size_t n) {
     wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
-    return mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n, 1) /* it is a constant */
-                                : wh_tessera_malloc_(h, mask, n, 1);
+    return mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n) /* it is a constant */
+                                : wh_tessera_malloc_(h, mask, n);
 }
 
 /* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
 WH_FN void *wh_tessera_aligned(wh_tessera_ref h, wh_mask mask, size_t align, size_t n) {
-    wh_assert(wh_tessera_in_mask_(mask));
-    wh_assert(wh_is_pow2(align));
+    wh_assert(wh_tessera_in_mask_(mask) && wh_is_pow2(align));
     const uint64_t size = n == 0 || n > align ? n : align;
     const int is_slot = size - 1 < h.max_slot;
     const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
-    void *p = wh_tessera_malloc_(h, mask, (size_t)slot, 0);
+    void *p = wh_tessera_malloc_(h, mask, (size_t)slot);
     const int is_run = n != 0 && !is_slot;
     if (wh_any(mask, is_run)) {
         void *q = wh_tessera_run_(wh_tessera_core_of_(h), mask, wh_tessera_my_shard_(h),
-                                  is_run ? n : 0, align);
+                                  WH_TESSERA_NO_CLASS, is_run ? n : 0, align);
         p = is_run ? q : p;
         if (h.tracks) {
             wh_tessera_count_mallocs_(wh_tessera_core_of_(h), mask, q);
@@ -512,77 +223,198 @@ WH_FN void *wh_tessera_aligned(wh_tessera_ref h, wh_mask mask, size_t align, siz
     return p;
 }
 
+/* What a lane's group has given back is no slab's, or was free before. */
+WH_FN int wh_tessera_freed_well_(wh_tessera_shard *own, uint64_t *at, uint64_t tag, uint64_t old,
+                                 uint64_t bits, uint32_t twice) {
+    const uint32_t of = wh_tessera_word_class1(old);
+    const int is_slab = of == 0 || of == wh_tessera_tag_class(tag) + 1;
+    const uint64_t bad = is_slab ? bits & old : bits;
+    if (bad == 0 && twice == 0) {
+        return 1;
+    }
+    wh_tessera_bad_free_(own, twice + wh_popc64(bad));
+    if (!is_slab) { /* the slab is gone: nobody takes slots of such a word */
+        (void)wh_fetch_and_u64_relaxed(at, ~bits);
+    }
+    return is_slab && (bits & ~old) != 0;
+}
+
+/* The lanes of a full warp in groups of one word, and the groups' bits, as wh_group_in_words; if
+ * they have slots of one slab in the order of the lanes, as they mostly do, by two shuffles and a
+ * vote. */
+WH_FN wh_group wh_tessera_group_(uint32_t slab, uint32_t slot, uint32_t word, uint32_t in_word,
+                                 int is_slot, uint64_t *bits, uint32_t *twice) {
+    const uint32_t lane = wh_lane_id();
+    const uint32_t first = wh_shfl_u32(WH_FULL_WARP, slot, 0);
+    const uint32_t its_slab = wh_shfl_u32(WH_FULL_WARP, slab, 0);
+    *twice = 0;
+    if (wh_all(WH_FULL_WARP, is_slot && slab == its_slab && slot == first + lane)) {
+        const uint32_t end = (first / WH_TESSERA_WORD_SLOTS + 1) * WH_TESSERA_WORD_SLOTS - first;
+        const wh_mask lower = WH_FULL_WARP >> (end < 32 ? 32 - end : 0);
+        const wh_group group = wh_group_of_lanes(lane < end ? lower : ~lower);
+        *bits = (uint64_t)(WH_FULL_WARP >> (32 - group.n)) << (in_word - group.rank);
+        return group;
+    }
+    const wh_group group = wh_group_by_u32(WH_FULL_WARP, word);
+    *bits = wh_group_bits_u64(WH_FULL_WARP, group, in_word, is_slot);
+    *twice = is_slot ? group.n - wh_popc64(*bits) : 0;
+    return group;
+}
+
 /* together: a constant; all lanes of the warp call, in groups of one word. Else each lane for
- * itself. */
-WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, void *p) {
+ * itself. of_class: the class that p has to be of; ANY_CLASS, a constant: any, or a run. */
+WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, uint32_t of_class, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     const int inside = offset < h.bytes; /* not so for NULL */
     const uint32_t chunk = inside ? (uint32_t)(offset >> h.chunk_log2) : 0;
     const uint64_t tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
-    const uint32_t order = wh_tessera_tag_order(tag);
-    uint32_t first = chunk & (~0u << order);
-    uint32_t slot = wh_tessera_tag_slot(tag, (uint32_t)offset & ~(~0u << (order + h.chunk_log2)));
-    /* else: a run, or no block starts here */
-    uint32_t slots = wh_tessera_slab_slots(tag, h.chunk_log2); /* kept: saves registers */
-    int is_slot = inside & (wh_tessera_kind(tag) == WH_TESSERA_SLAB) & (slot < slots);
-    if (wh_tessera_is_pack(tag)) {
-        slots = wh_tessera_pack_slots(tag);
-        first = chunk - wh_tessera_pack_at(tag);
-        slot = wh_tessera_pack_slot(tag, (uint32_t)offset, h.chunk_log2);
-        is_slot = inside & (slot != UINT32_MAX);
-    }
-    const uint32_t word = is_slot ? (first << h.words_log2) + (slot >> 6) : UINT32_MAX;
-    uint64_t bits = (uint64_t)1 << (slot & 63);
+    const uint32_t at_chunk = wh_tessera_tag_at(tag), slab = chunk - at_chunk;
+    const uint32_t slot = wh_tessera_tag_slot(tag, (at_chunk << h.chunk_log2) +
+                                                       ((uint32_t)offset & ~(~0u << h.chunk_log2)));
+    const int is_slot = inside & wh_tessera_is_slab_of(tag, of_class) &
+                        (slot < wh_tessera_tag_slots(tag, h.chunk_log2));
+    const uint32_t i = is_slot ? slot / WH_TESSERA_WORD_SLOTS : 0;
+    const uint32_t word = is_slot ? slab * h.words_of_chunk + i : UINT32_MAX;
+    const uint32_t in_word = slot - i * WH_TESSERA_WORD_SLOTS;
+    uint64_t bits = (uint64_t)1 << (in_word & 63);
     uint32_t twice = 0;
     wh_group group = wh_group_alone();
     if (together) {
         wh_syncwarp(WH_FULL_WARP); /* every lane's last use comes before its leader's release */
-        group = wh_group_in_words(WH_FULL_WARP, word, slot, is_slot, &bits, &twice);
+        group = wh_tessera_group_(slab, slot, word, in_word, is_slot, &bits, &twice);
     }
     if (is_slot) {
         if (wh_group_leads(group)) {
-            const uint32_t slab = word >> h.words_log2;
             const uint64_t tag_again = wh_again_u64(tag); /* above 32 registers fewer warps fit */
-            const uint64_t tail = wh_tessera_tail_bits(slots, slot >> 6);
-            const uint64_t freed = wh_tessera_with_tail(bits, tail);
-            /* P1. A group that frees all slots of a slab has nobody to hear from, and what it says
-             * itself goes with the pool's word (P3), if the slab is its own at once (I4): not if
-             * one of them was free. */
-            uint64_t old = 1;
-            if (together && freed == WH_TESSERA_ALL_FREE && slots <= 64) {
-                old = wh_cas_u64_relaxed(&h.words[word], 0, WH_TESSERA_ALL_FREE);
+            const uint32_t c =
+                of_class != WH_TESSERA_ANY_CLASS ? of_class : wh_tessera_tag_class(tag_again);
+            uint64_t *const at = &h.words[word];
+            /* A full warp that frees a slab of its own has nobody to hear from: no slot of it is
+             * free, and what the lanes say themselves goes with the pool's word (P3). */
+            const uint64_t of = wh_tessera_word_of(c);
+            if (together && bits == WH_FULL_WARP && /* not so for a large class: it has 16 slots */
+                wh_tessera_tag_slots(tag_again, h.chunk_log2) == WH_WARP_SIZE &&
+                wh_cas_u64_relaxed(at, 0, WH_TESSERA_GONE) == 0) {
+                wh_tessera_put_chunks_(h.core,
+                                       wh_tessera_nth_shard_(h.shards, wh_tessera_my_shard_(h)),
+                                       slab, wh_tessera_tag_chunks(tag_again));
+                bits = 0;
             }
-            if (old != 0) {
-                old = WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
-                               wh_fetch_or_u64_relaxed)(&h.words[word], freed);
-            }
+            const uint64_t old = bits == 0
+                                     ? 0
+                                     : WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
+                                                wh_fetch_or_u64_relaxed)(at, bits | of); /* P1 */
             const uint32_t shard = wh_tessera_my_shard_(h);
-            int any = 1; /* slots that were not free before */
-            if ((wh_low_u32(bits & old) | wh_high_u32(bits & old) | twice) != 0) {
-                wh_tessera_bad_free_(h.core, shard, twice + wh_popc64(bits & old));
-                any = (bits & ~old) != 0;
-            }
-            if (any) {
-                wh_tessera_freed_(h.core, (uint32_t *)(void *)(h.tags + h.core.n_chunks), shard,
-                                  slab, tag_again, slots, (old & ~tail) == 0,
-                                  (old | freed) == WH_TESSERA_ALL_FREE, !together);
-            }
-            if (h.tracks) {
-                wh_tessera_count_frees_(wh_tessera_core_of_(h), (uint64_t)wh_popc64(bits & ~old) *
-                                                                    wh_tessera_tag_size(tag));
+            wh_tessera_shard *const own = wh_tessera_nth_shard_(h.shards, shard);
+            if (bits != 0 && wh_tessera_freed_well_(own, at, tag_again, old, bits, twice)) {
+                if (h.tracks) {
+                    wh_tessera_count_frees_(wh_tessera_core_of_(h),
+                                            (uint64_t)wh_popc64(bits & ~old) *
+                                                h.classes[c].slot_size);
+                }
+                if (wh_tessera_is_empty_(h.core, tag_again, i, old, bits)) {
+                    wh_tessera_freed_(wh_tessera_core_of_(h), shard, slab, tag_again, i, old, bits);
+                } else if (wh_tessera_is_unlisted_(h.core, c, slab)) {
+                    wh_tessera_add_partial_(h.core, c, slab);
+                }
+                wh_tessera_hint_(&own->cursors[c], word * 0x9e3779b9u, slab, i);
+                if (c >= WH_TESSERA_SMALL) {
+                    WH_PLANT(tessera_x2_slot, wh_add_u32_relaxed(&own->events, 1),
+                             (void)0); /* X2 */
+                }
             }
         }
-    } else if (p != NULL) {
-        wh_tessera_free_run_(wh_tessera_core_of_(h), wh_tessera_my_shard_(h), offset);
+    } else if (p != NULL) { /* no run is of a small class: an offset that none has */
+        wh_tessera_free_run_(wh_tessera_core_of_(h), wh_tessera_my_shard_(h),
+                             of_class < WH_TESSERA_SMALL ? UINT64_MAX : offset);
     }
 }
 
 WH_FN void wh_tessera_free(wh_tessera_ref h, wh_mask mask, void *p) {
     wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
     if (mask == WH_FULL_WARP) {
-        wh_tessera_free_(h, 1, p);
+        wh_tessera_free_(h, 1, WH_TESSERA_ANY_CLASS, p);
     } else {
-        wh_tessera_free_(h, 0, p);
+        wh_tessera_free_(h, 0, WH_TESSERA_ANY_CLASS, p);
+    }
+}
+
+/* --- pools ------------------------------------------------------------------------------- */
+
+/* What malloc and free find out of a size, once for all blocks. */
+typedef struct wh_tessera_pool {
+    wh_tessera_class cls;
+    uint64_t bytes;            /* of a request */
+    wh_tessera_cursor *cursor; /* of its class and of shard 0 */
+    uint32_t c;                /* NO_CLASS: blocks are runs */
+    uint32_t takes_slab;       /* a full warp's blocks are a slab */
+} wh_tessera_pool;
+
+WH_HD wh_tessera_pool wh_tessera_pool_with_(wh_tessera_ref h, uint64_t bytes, uint32_t c,
+                                            wh_tessera_class cls) {
+    wh_tessera_pool pool;
+    pool.cls = cls;
+    pool.bytes = bytes;
+    pool.cursor = &h.shards->cursors[c];
+    pool.c = c;
+    pool.takes_slab = c < WH_TESSERA_SMALL && (h.warp_slabs >> c & 1) != 0;
+    return pool;
+}
+WH_HD uint32_t wh_tessera_pool_class_(wh_tessera_ref h, uint64_t bytes) {
+    return bytes - 1 < h.max_slot ? wh_tessera_class_of((uint32_t)bytes)
+                                  : wh_tessera_large_class_(&h.core, bytes);
+}
+WH_FN_HOST wh_tessera_pool wh_tessera_pool_plan(wh_tessera_ref h, uint64_t bytes) {
+    const uint32_t c = wh_tessera_pool_class_(h, bytes);
+    const wh_tessera_class none = {0, 0, 0, 0};
+    return wh_tessera_pool_with_(
+        h, bytes, c,
+        c != WH_TESSERA_NO_CLASS ? wh_tessera_make_class(c, h.core.chunk_log2, h.core.max_slab_log2)
+                                 : none);
+}
+WH_FN wh_tessera_pool wh_tessera_pool_of(wh_tessera_ref h, uint64_t bytes) {
+    const uint32_t c = wh_tessera_pool_class_(h, bytes);
+    return wh_tessera_pool_with_(h, bytes, c, h.classes[c]);
+}
+WH_HD uint64_t wh_tessera_pool_size(wh_tessera_pool pool) {
+    return pool.c < WH_TESSERA_SMALL ? pool.cls.slot_size : pool.bytes;
+}
+
+/* The lanes of a full warp that want a block are one group. */
+WH_FN void *wh_tessera_pool_malloc_(wh_tessera_ref h, wh_mask mask, wh_mask wanting,
+                                    wh_tessera_pool pool) {
+    const int together = mask == WH_FULL_WARP;
+    wh_tessera_want want;
+    const int wants = mask == 0 || (wanting >> wh_lane_id() & 1) != 0;
+    want.cls = pool.cls;
+    want.cursor = pool.cursor;
+    want.c = pool.c;
+    want.is_slot = pool.c < WH_TESSERA_SMALL && wants;
+    want.takes_slab = wanting == WH_FULL_WARP && pool.takes_slab;
+    want.group = wh_group_alone();
+    if (together && wanting == WH_FULL_WARP) {
+        want.group.lanes = WH_FULL_WARP;
+        want.group.leader = 0;
+        want.group.rank = wh_lane_id();
+        want.group.n = WH_WARP_SIZE;
+    } else if (together && wants) {
+        want.group = wh_group_of_lanes(wanting);
+    }
+    return wh_tessera_get_(h, mask, wants ? pool.bytes : 0, want);
+}
+WH_FN void *wh_tessera_pool_malloc(wh_tessera_ref h, wh_mask mask, wh_mask wanting,
+                                   wh_tessera_pool pool) {
+    wh_assert(mask == 0 || (wh_tessera_in_mask_(mask) && wanting != 0 && (wanting & ~mask) == 0));
+    return mask == WH_FULL_WARP && wanting == WH_FULL_WARP
+               ? wh_tessera_pool_malloc_(h, WH_FULL_WARP, WH_FULL_WARP, pool) /* constants */
+               : wh_tessera_pool_malloc_(h, mask, wanting, pool);
+}
+WH_FN void wh_tessera_pool_free(wh_tessera_ref h, wh_mask mask, wh_tessera_pool pool, void *p) {
+    wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
+    if (mask == WH_FULL_WARP) {
+        wh_tessera_free_(h, 1, pool.c, p);
+    } else {
+        wh_tessera_free_(h, 0, pool.c, p);
     }
 }
 
@@ -591,19 +423,8 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_ref h, const void *p) {
     if (offset >= h.bytes) {
         return 0;
     }
-    const uint32_t chunk = (uint32_t)(offset >> h.chunk_log2);
-    const uint64_t tag = wh_load_u64_relaxed(&h.tags[chunk]); /* I3 */
-    if (wh_tessera_is_pack(tag)) {
-        const uint32_t slot = wh_tessera_pack_slot(tag, (uint32_t)offset, h.chunk_log2);
-        const uint32_t pack = chunk - wh_tessera_pack_at(tag);
-        const uint32_t fit =
-            slot == UINT32_MAX
-                ? 0
-                : wh_tessera_pack_fit_(h.core, pack, wh_load_u64_relaxed(&h.tags[pack]), 1u << slot,
-                                       0);
-        return (uint64_t)WH_TESSERA_FIT_LENGTH(fit) << wh_tessera_granule_log2(h.chunk_log2);
-    }
-    return wh_tessera_block_bytes_(h.chunk_log2, &h.tags[chunk]);
+    const uint64_t tag = wh_load_u64_relaxed(&h.tags[(uint32_t)(offset >> h.chunk_log2)]); /* I3 */
+    return wh_tessera_block_bytes_(h.classes, h.chunk_log2, tag);
 }
 
 WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
@@ -618,6 +439,5 @@ WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
 #include "warpheap/detail/simt/end.h"
 
 #include "warpheap/detail/alloc/tessera/inspect.h"
-#include "warpheap/detail/alloc/tessera/left.h"
 
 #endif

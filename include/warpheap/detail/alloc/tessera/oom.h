@@ -1,4 +1,4 @@
-/* alloc/tessera2/oom.h: exact out-of-memory: whether there is anything at all for requests that
+/* alloc/tessera/oom.h: exact out-of-memory: whether there is anything at all for requests that
  * have found nothing. This file may change: it is no part of the API.
  *
  * search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others look
@@ -31,44 +31,44 @@
  *         or others have taken something
  * Check   tests/conform, tests/stress, tests/fault
  */
-#ifndef WH_ALLOC_TESSERA2_OOM_H
-#define WH_ALLOC_TESSERA2_OOM_H
+#ifndef WH_ALLOC_TESSERA_OOM_H
+#define WH_ALLOC_TESSERA_OOM_H
 
-#include "warpheap/detail/alloc/tessera2/cursor.h"
+#include "warpheap/detail/alloc/tessera/cursor.h"
 
 #include "warpheap/detail/simt/begin.h"
 
 /* X1 (2). All lanes of mask, four cursors each at a time. */
-WH_FN int wh_tessera2_all_settled_(wh_tessera2_core g, wh_mask mask) {
-    wh_assert_internal(wh_tessera2_in_mask_(mask));
-    const uint32_t n = g.n_shards * WH_TESSERA2_CLASSES, lanes = wh_popc32(mask);
+WH_FN int wh_tessera_all_settled_(wh_tessera_core g, wh_mask mask) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    const uint32_t n = g.n_shards * WH_TESSERA_CLASSES, lanes = wh_popc32(mask);
     uint32_t left = 0;
     WH_NO_UNROLL
     for (uint32_t first = wh_mask_rank(mask); first < n && left == 0; first += 8 * lanes) {
         for (uint32_t j = 0; j < 8; j++) {
             const uint32_t k = first + j * lanes < n ? first + j * lanes : first;
-            left |= !wh_tessera2_is_settled(wh_load_u64_relaxed(wh_tessera2_span_at_(g, k)));
+            left |= !wh_tessera_is_settled(wh_load_u64_relaxed(wh_tessera_span_at_(g, k)));
         }
     }
     wh_fence(); /* what is read next is read later */
     return wh_all(mask, left == 0);
 }
 
-#define WH_TESSERA2_EVENTS 0u /* in the pool */
-#define WH_TESSERA2_TAKES_DONE 1u
-#define WH_TESSERA2_TAKES_BEGUN 2u
+#define WH_TESSERA_EVENTS 0u /* in the pool */
+#define WH_TESSERA_TAKES_DONE 1u
+#define WH_TESSERA_TAKES_BEGUN 2u
 
 /* The caller's part of the sum of these over all shards. All lanes of mask. */
-WH_FN uint64_t wh_tessera2_part_(wh_tessera2_core g, wh_mask mask, uint32_t what) {
-    wh_assert_internal(wh_tessera2_in_mask_(mask) && what <= WH_TESSERA2_TAKES_BEGUN);
+WH_FN uint64_t wh_tessera_part_(wh_tessera_core g, wh_mask mask, uint32_t what) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && what <= WH_TESSERA_TAKES_BEGUN);
     const uint32_t lanes = wh_popc32(mask);
     uint64_t sum = 0;
     WH_NO_UNROLL
     for (uint32_t i = wh_mask_rank(mask); i < g.n_shards; i += lanes) {
-        const wh_tessera2_shard *shard = wh_tessera2_shard_at_(g, i);
-        if (what == WH_TESSERA2_EVENTS) {
+        const wh_tessera_shard *shard = wh_tessera_shard_at_(g, i);
+        if (what == WH_TESSERA_EVENTS) {
             sum += wh_load_u32_relaxed(&shard->events);
-        } else if (what == WH_TESSERA2_TAKES_DONE) {
+        } else if (what == WH_TESSERA_TAKES_DONE) {
             sum += wh_load_u32_relaxed(&shard->takes_done);
         } else {
             sum += wh_high_u32(wh_load_u64_relaxed(&shard->takes));
@@ -79,27 +79,27 @@ WH_FN uint64_t wh_tessera2_part_(wh_tessera2_core g, wh_mask mask, uint32_t what
 }
 
 /* The sum of all lanes' parts, 40 bits of it. All lanes of mask. */
-WH_FN uint64_t wh_tessera2_total_(wh_mask mask, uint64_t part) {
-    wh_assert_internal(wh_tessera2_in_mask_(mask));
+WH_FN uint64_t wh_tessera_total_(wh_mask mask, uint64_t part) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t low = wh_reduce_add_u32(mask, wh_low_u32(part) & 0xfffff);
     const uint64_t high = wh_reduce_add_u32(mask, (uint32_t)(part >> 20));
     return ((high << 20) + low) & 0xffffffffff;
 }
 
 /* The or of all lanes' values. All lanes of mask. */
-WH_FN uint64_t wh_tessera2_or_all_(wh_mask mask, uint64_t v) {
+WH_FN uint64_t wh_tessera_or_all_(wh_mask mask, uint64_t v) {
     const uint32_t high = wh_reduce_or_u32(mask, wh_high_u32(v));
     return (uint64_t)high << 32 | wh_reduce_or_u32(mask, wh_low_u32(v));
 }
 
 /* X1 (3): whether a slab on the list of class c has a free slot. All lanes of mask, a word of the
  * list each at a time. removes: those that have none leave the list, before a search. */
-WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask, uint32_t shard,
-                                      uint32_t c, int removes) {
-    wh_assert_internal(wh_tessera2_in_mask_(mask));
-    const wh_tessera2_core g = *ref;
-    const wh_veb list = wh_tessera2_partial_list_(g, c);
-    const uint32_t n_words = wh_tessera2_words_for(wh_tessera2_header_of_(ref)->classes[c].slots);
+WH_FN_SLOW int wh_tessera_class_has_(const wh_tessera_core *ref, wh_mask mask, uint32_t shard,
+                                     uint32_t c, int removes) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    const wh_tessera_core g = *ref;
+    const wh_veb list = wh_tessera_partial_list_(g, c);
+    const uint32_t n_words = wh_tessera_words_for(wh_tessera_header_of_(ref)->classes[c].slots);
     const uint32_t n = (g.n_chunks + 63) >> 6, lanes = wh_popc32(mask);
     WH_NO_UNROLL
     for (uint32_t first = wh_mask_rank(mask); wh_any(mask, first < n); first += 8 * lanes) {
@@ -114,25 +114,24 @@ WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask,
             WH_NO_UNROLL
             for (; items[k] != 0 && free == 0; items[k] &= items[k] - 1) {
                 const uint32_t slab = (first + k * lanes) << 6 | wh_ctz64(items[k]);
-                const uint64_t *words = wh_tessera2_words_of_(g, slab);
+                const uint64_t *words = wh_tessera_words_of_(g, slab);
                 uint64_t all = 0;
                 WH_NO_UNROLL
                 for (uint32_t i = 0; i < n_words; i++) {
-                    const uint64_t its = wh_tessera2_free_slots(wh_load_u64_relaxed(&words[i]), c);
+                    const uint64_t its = wh_tessera_free_slots(wh_load_u64_relaxed(&words[i]), c);
                     if (its != 0) { /* who looks again finds it there */
-                        wh_tessera2_hint_(wh_tessera2_cursor_at_(g, shard, c), slab * 40503u, slab,
-                                          i);
+                        wh_tessera_hint_(wh_tessera_cursor_at_(g, shard, c), slab * 40503u, slab,
+                                         i);
                     }
                     free |= its;
                     all |= its;
                 }
                 if (removes && all == 0) {
-                    wh_tessera2_remove_partial_(g, wh_tessera2_shard_at_(g, shard), c, n_words,
-                                                slab);
+                    wh_tessera_remove_partial_(g, wh_tessera_shard_at_(g, shard), c, n_words, slab);
                 }
             }
         }
-        if (wh_any(mask, WH_PLANT(tessera2_x1_words, free != 0, 0))) {
+        if (wh_any(mask, WH_PLANT(tessera_x1_words, free != 0, 0))) {
             return 1;
         }
     }
@@ -140,37 +139,37 @@ WH_FN_SLOW int wh_tessera2_class_has_(const wh_tessera2_core *ref, wh_mask mask,
     return 0;
 }
 
-#define WH_TESSERA2_NO_NUMBER                                          \
+#define WH_TESSERA_NO_NUMBER                                           \
     UINT64_MAX /* of a request that has none yet: no answer is younger \
                 */
-#define WH_TESSERA2_QUIET_TRIES 32u
+#define WH_TESSERA_QUIET_TRIES 32u
 
 /* X1, X3: a search for all that have asked, by all lanes of mask, of whose own requests these are
  * the classes (the hint may have lost them); the leader has search_lock. */
-WH_FN_SLOW void wh_tessera2_search_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard,
-                                    uint64_t own_classes) {
-    wh_assert_internal(wh_tessera2_in_mask_(mask));
+WH_FN_SLOW void wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
+                                   uint64_t own_classes) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
     wh_assert_expensive(wh_lane_id() != wh_mask_leader(mask) ||
-                        wh_tessera2_is_locked_(&wh_tessera2_header_(*g)->search_lock));
-    wh_tessera2_header *header = wh_tessera2_header_(*g);
+                        wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
+    wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t leader = wh_mask_leader(mask);
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA2_QUIET_TRIES; tries++) {
+    for (uint32_t tries = 0; tries < WH_TESSERA_QUIET_TRIES; tries++) {
         uint64_t tickets = 0;
         if (wh_lane_id() == leader) {
-            tickets = WH_PLANT(tessera2_p8_search, wh_fetch_add_u64_acq_rel,
+            tickets = WH_PLANT(tessera_p8_search, wh_fetch_add_u64_acq_rel,
                                wh_fetch_add_u64_relaxed)(&header->oom_tickets, 0); /* P8 */
         }
         tickets = wh_shfl_u64(mask, tickets, leader);
-        WH_PLANT(tessera2_p8_told, wh_syncwarp(mask), (void)0); /* P8: all lanes see it */
-        const uint64_t done = wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_DONE);
-        const uint64_t begun = wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_BEGUN);
-        if (WH_PLANT(tessera2_x1_quiet,
-                     wh_tessera2_total_(mask, done) != wh_tessera2_total_(mask, begun), 0)) {
+        WH_PLANT(tessera_p8_told, wh_syncwarp(mask), (void)0); /* P8: all lanes see it */
+        const uint64_t done = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_DONE);
+        const uint64_t begun = wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN);
+        if (WH_PLANT(tessera_x1_quiet,
+                     wh_tessera_total_(mask, done) != wh_tessera_total_(mask, begun), 0)) {
             wh_backoff(tries); /* X1 (1) */
             continue;
         }
-        if (!WH_PLANT(tessera2_x1_settled, wh_tessera2_all_settled_(*g, mask), 1)) { /* (2) */
+        if (!WH_PLANT(tessera_x1_settled, wh_tessera_all_settled_(*g, mask), 1)) { /* (2) */
             return;
         }
         const uint64_t classes =
@@ -178,20 +177,20 @@ WH_FN_SLOW void wh_tessera2_search_(const wh_tessera2_core *g, wh_mask mask, uin
         uint64_t none = classes;
         WH_NO_UNROLL
         for (uint64_t rest = classes; rest != 0; rest &= rest - 1) { /* (3) */
-            if (wh_tessera2_class_has_(g, mask, shard, wh_ctz64(rest), 0)) {
+            if (wh_tessera_class_has_(g, mask, shard, wh_ctz64(rest), 0)) {
                 none &= ~(rest & (0 - rest));
             }
         }
-        if (wh_tessera2_holds_(wh_tessera2_pool_(*g), mask)) { /* (4) */
+        if (wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
             return;
         }
-        if (!WH_PLANT(tessera2_x1_same,
-                      wh_all(mask, wh_tessera2_part_(*g, mask, WH_TESSERA2_TAKES_BEGUN) == begun),
+        if (!WH_PLANT(tessera_x1_same,
+                      wh_all(mask, wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN) == begun),
                       1)) { /* (5) */
             continue;
         }
         const uint64_t answers =
-            WH_PLANT(tessera2_x3, tickets, wh_load_u64_relaxed(&header->oom_tickets));
+            WH_PLANT(tessera_x3, tickets, wh_load_u64_relaxed(&header->oom_tickets));
         WH_NO_UNROLL
         for (uint32_t c = wh_mask_rank(mask); c < 64; c += wh_popc32(mask)) {
             if ((none >> c & 1) != 0) {
@@ -209,54 +208,54 @@ WH_FN_SLOW void wh_tessera2_search_(const wh_tessera2_core *g, wh_mask mask, uin
  * nothing, LOOK if they should look again, NONE while another warp searches for all: who waits for
  * that looks at little, since it is in the way of the search. *number: the request's, or NO_NUMBER.
  */
-WH_FN_SLOW uint32_t wh_tessera2_none_(const wh_tessera2_core *g, wh_mask mask, uint32_t shard,
-                                      uint32_t c, int asks, uint64_t *number) {
-    wh_assert_internal(wh_tessera2_in_mask_(mask));
-    wh_tessera2_header *header = wh_tessera2_header_(*g);
+WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
+                                     uint32_t c, int asks, uint64_t *number) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;
-    if (wh_any(mask, asks && *number == WH_TESSERA2_NO_NUMBER)) {
+    if (wh_any(mask, asks && *number == WH_TESSERA_NO_NUMBER)) {
         if (asks) {
             (void)wh_fetch_or_u64_relaxed(&header->oom_classes, (uint64_t)1 << c);
         }
-        WH_PLANT(tessera2_p8_lanes, wh_syncwarp(mask), (void)0); /* P8: what any of them freed */
+        WH_PLANT(tessera_p8_lanes, wh_syncwarp(mask), (void)0); /* P8: what any of them freed */
         uint64_t next = 0;
         if (leads) {
-            next = WH_PLANT(tessera2_p8_ask, wh_fetch_add_u64_acq_rel,
+            next = WH_PLANT(tessera_p8_ask, wh_fetch_add_u64_acq_rel,
                             wh_fetch_add_u64_relaxed)(&header->oom_tickets, 1); /* P8 */
         }
         next = wh_shfl_u64(mask, next, leader);
-        *number = asks && *number == WH_TESSERA2_NO_NUMBER ? next : *number;
+        *number = asks && *number == WH_TESSERA_NO_NUMBER ? next : *number;
     }
     int known = asks && wh_load_u64_acquire(&header->oom_answered[c]) > *number;
     if (!wh_any(mask, asks && !known)) {
-        return WH_TESSERA2_DONE;
+        return WH_TESSERA_DONE;
     }
     /* Nobody searches, and so keeps refillers waiting, while there are chunks. */
-    if (wh_any(mask, wh_tessera2_any_chunks_(*g))) {
-        return known ? WH_TESSERA2_DONE : WH_TESSERA2_LOOK;
+    if (wh_any(mask, wh_tessera_any_chunks_(*g))) {
+        return known ? WH_TESSERA_DONE : WH_TESSERA_LOOK;
     }
     const int locked = leads && wh_load_u32_relaxed(&header->search_lock) == 0 &&
                        wh_exchange_u32_acquire(&header->search_lock, 1) == 0;
     if (!wh_any(mask, locked)) {
-        return known ? WH_TESSERA2_DONE : WH_TESSERA2_NONE;
+        return known ? WH_TESSERA_DONE : WH_TESSERA_NONE;
     }
-    const uint64_t own_classes = wh_tessera2_or_all_(mask, (uint64_t)(asks && !known) << (c & 63));
+    const uint64_t own_classes = wh_tessera_or_all_(mask, (uint64_t)(asks && !known) << (c & 63));
     int some =
-        wh_tessera2_holds_(wh_tessera2_pool_(*g), mask) || wh_tessera2_close_all_(g, mask, shard);
+        wh_tessera_holds_(wh_tessera_pool_(*g), mask) || wh_tessera_close_all_(g, mask, shard);
     WH_NO_UNROLL
     for (uint64_t rest = own_classes; rest != 0 && !some; rest &= rest - 1) {
-        some = wh_tessera2_class_has_(g, mask, shard, wh_ctz64(rest), 1);
+        some = wh_tessera_class_has_(g, mask, shard, wh_ctz64(rest), 1);
     }
     if (!some) {
-        wh_tessera2_search_(g, mask, shard, own_classes);
+        wh_tessera_search_(g, mask, shard, own_classes);
     }
     wh_syncwarp(mask);
     if (leads) {
         wh_store_u32_release(&header->search_lock, 0);
     }
     known = known || (asks && wh_load_u64_acquire(&header->oom_answered[c]) > *number);
-    return known ? WH_TESSERA2_DONE : WH_TESSERA2_LOOK;
+    return known ? WH_TESSERA_DONE : WH_TESSERA_LOOK;
 }
 
 #include "warpheap/detail/simt/end.h"

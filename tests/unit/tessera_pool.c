@@ -1,6 +1,6 @@
-/* tessera2_pool.c: pools of tessera2, which have a size's class once for all blocks: what they know
+/* tessera_pool.c: pools of tessera, which have a size's class once for all blocks: what they know
  * is what malloc finds out; blocks of other sizes are refused; what a heap counts, pools count. */
-#define WH_ALLOCATOR tessera2
+#define WH_ALLOCATOR tessera
 
 #include "unit/tessera_heap.h"
 
@@ -22,17 +22,17 @@ static void check_pool(wh_heap_ref h, wh_pool_t pool, uint64_t bytes) {
     const uint64_t chunk = (uint64_t)1 << h.core.chunk_log2;
     assert_true(pool.own.bytes == bytes && wh_pool_size(pool) >= bytes);
     if (bytes <= chunk) {
-        const uint32_t c = wh_tessera2_class_of((uint32_t)bytes);
+        const uint32_t c = wh_tessera_class_of((uint32_t)bytes);
         assert_int_equal(pool.own.c, c);
         assert_int_equal(wh_pool_size(pool), h.classes[c].slot_size);
         assert_int_equal(pool.own.takes_slab, h.warp_slabs >> c & 1);
         assert_ptr_equal(pool.own.cursor, &h.shards[0].cursors[c]);
     } else {
-        assert_int_equal(pool.own.c, wh_tessera2_large_class_(&h.core, bytes));
+        assert_int_equal(pool.own.c, wh_tessera_large_class_(&h.core, bytes));
         assert_int_equal(pool.own.takes_slab, 0);
     }
-    if (pool.own.c != WH_TESSERA2_NO_CLASS) {
-        const wh_tessera2_class cls = h.classes[pool.own.c];
+    if (pool.own.c != WH_TESSERA_NO_CLASS) {
+        const wh_tessera_class cls = h.classes[pool.own.c];
         assert_true(pool.own.cls.slots == cls.slots && pool.own.cls.by_slots == cls.by_slots);
         assert_true(pool.own.cls.slot_size == cls.slot_size && pool.own.cls.chunks == cls.chunks);
     }
@@ -198,7 +198,7 @@ static void test_totals(void **state) {
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         count_args a;
         wh_stats stats;
-        wh_tessera2_options own = WH_TESSERA2_OPTIONS;
+        wh_tessera_options own = WH_TESSERA_OPTIONS;
         wh_heap_options o;
         wh_heap *heap = NULL;
         wh_device *device = open_policy((wh_sim_policy)(i % N_POLICIES), i);
@@ -208,7 +208,7 @@ static void test_totals(void **state) {
         own.track_totals = own.track_peak = i % 2;
         own.shards = 2;
         o.device = device;
-        o.allocator = "tessera2";
+        o.allocator = "tessera";
         o.bytes = 40 << 20;
         o.options = &own.head;
         assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
