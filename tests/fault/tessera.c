@@ -216,7 +216,9 @@ WH_KERNEL(tessera_retiring, workload_args, a) {
     }
     for (uint32_t takers = 0; takers < a.steps; takers++) {
         wh_store_u32_relaxed(state, n + WH_TESSERA_RETIRING - takers);
-        a.found->overlaps += wh_tessera_take_slots_(g, 0, c, slots, 0, 0, 1, 0) != 0;
+        int owes;
+        a.found->overlaps += wh_tessera_take_slots_(g, c, slots, 0, 0, 1, 0, &owes) != 0;
+        a.found->lost += owes == 0 || wh_tessera_emptied_(g, 0, 0) != 0;
         a.found->lost += wh_load_u32_relaxed(state) != n + WH_TESSERA_RETIRING - takers;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -224,6 +226,45 @@ WH_KERNEL(tessera_retiring, workload_args, a) {
     }
     *state = 0;
     (void)wh_veb_insert_mask(wh_tessera_pool_(*g), 0, 1);
+}
+
+/* The only chunk is a slab of two words, then one of three, of which two are all free, and so on.
+ * A second lane uncounts a word and counts it again all the time, as a taker that came too late:
+ * never does it return a slab that is not empty, and one that is goes back (I5). */
+WH_KERNEL(tessera_retagged, workload_args, a) {
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
+    uint64_t *words = wh_tessera_words_of_(*g, 0);
+    uint32_t *stage = &a.found->inside, *state = wh_tessera_state_at_(*g, 0);
+    if (wh_thread_id() != 0) {
+        while (wh_load_u32_relaxed(stage) == 0) {
+            (void)wh_fetch_sub_u32_relaxed(state, 1);
+            (void)wh_tessera_emptied_(g, 0, 0);
+        }
+        return;
+    }
+    uint32_t wrong = 0;
+    for (uint32_t step = 0; step < a.steps && wrong == 0; step++) {
+        const uint32_t c = wh_tessera_class_of(step % 2 == 0 ? a.most : a.least);
+        const uint32_t slots = a.heap.classes[c].slots, n = wh_tessera_words_for(slots);
+        while (wh_veb_claim_mask(wh_tessera_pool_(*g), 0, 1) == 0) {
+            wh_backoff(0);
+        }
+        wh_store_u64_relaxed(wh_tessera_tag_at_(*g, 0), wh_tessera_header_(*g)->slab_tags[c]);
+        for (uint32_t i = 0; i < 2; i++) {
+            wh_store_u64_release(&words[i], wh_tessera_word_of(c) | wh_tessera_all_slots(slots, i));
+            if (i < n - 1) {
+                (void)wh_fetch_add_u32_relaxed(state, 1);
+            }
+        }
+        if (n > 2) {
+            wh_backoff(0);
+            wrong = wh_load_u64_relaxed(words) == 0 || wh_load_u64_relaxed(&words[1]) == 0;
+            wh_store_u64_release(&words[2], wh_tessera_word_of(c) | wh_tessera_all_slots(slots, 2));
+        }
+        (void)wh_tessera_emptied_(g, 0, 0);
+    }
+    a.found->overlaps += wrong;
+    wh_store_u32_relaxed(stage, 1);
 }
 
 /* A lane puts the only chunk back into the pool, again and again. As soon as that is counted a
@@ -405,7 +446,8 @@ WH_KERNEL(tessera_hinted, workload_args, a) {
     if (wh_block_id() != 0) {
         for (uint32_t step = 0; step < a.steps && lane == 0; step++) {
             wait_to_see(stage, 4 * step + 1);
-            const uint64_t bits = wh_tessera_take_slots_(g, 0, c, 32, 0, 0, 1, 0);
+            int owes;
+            const uint64_t bits = wh_tessera_take_slots_(g, c, 32, 0, 0, 1, 0, &owes);
             wh_store_u32_relaxed(stage, 4 * step + 2);
             wait_to_see(stage, 4 * step + 3);
             a.found->lost += bits != 0 && !wh_veb_contains(wh_tessera_partial_list_(*g, c), 0);
@@ -448,52 +490,38 @@ WH_KERNEL(tessera_slabs, workload_args, a) {
     }
 }
 
-/* A warp gets a slab of its own, of two classes in turn, and leaves slots of it to a second block.
- * Who takes one sees what slab it is, and what the chunk's last owners have done (P7). Nothing else
- * orders them. */
-WH_KERNEL(tessera_own_slab, workload_args, a) {
+/* Block 0 has slots of the only chunk, of two classes in turn, and frees one, which block 1 takes:
+ * it sees what slab it is (P7), and block 0 what it has written there (P1). Nothing else orders
+ * them. */
+WH_KERNEL(tessera_tagged, workload_args, a) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
-    const uint32_t lane = wh_lane_id();
     uint32_t *stage = &a.found->inside;
-    if (wh_block_id() != 0 && lane != 0) {
-        return;
-    }
     for (uint32_t step = 0; step < a.steps; step++) {
         const uint32_t n = step % 2 == 0 ? a.least : a.most, c = wh_tessera_class_of(n);
-        const wh_tessera_class cls = a.heap.classes[c];
+        const uint32_t slots = a.heap.classes[c].slots;
         if (wh_block_id() == 0) {
-            if (lane == 0) { /* the same chunk each time */
-                wh_and_u64_relaxed(&wh_tessera_shard_at_(*g, 0)->takes, ~(uint64_t)UINT32_MAX);
-            } else if (lane == 1) {
-                const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(*g), 0, 1);
-                for (uint32_t k = 0; k < 1u << g->chunk_log2; k += 8) {
-                    *(uint64_t *)(void *)(g->base + k) = got;
-                }
-                (void)wh_veb_insert_mask(wh_tessera_pool_(*g), 0, got);
+            void *p[2];
+            for (uint32_t k = 0; k < 2; k++) {
+                p[k] = wh_malloc(a.heap, n);
+                wh_add_u32_relaxed(&a.found->nulls, p[k] == NULL);
+                *(uint64_t *)p[k] = step;
             }
-            wh_syncwarp(WH_FULL_WARP);
-            uint64_t *p = (uint64_t *)wh_tessera_own_slab_(g, 0, c, cls);
-            wh_add_u32_relaxed(&a.found->nulls, p != (void *)(g->base + lane * cls.slot_size));
-            for (uint32_t k = 0; k < cls.slot_size / 8; k++) {
-                p[k] = lane;
-            }
+            wh_free(a.heap, p[0]);
             wait_for(stage, step + 1);
-            wh_syncwarp(WH_FULL_WARP);
-            wh_free_lanes(a.heap, WH_FULL_WARP, p);
-            wh_syncwarp(WH_FULL_WARP);
+            wh_free(a.heap, p[1]);
+            (void)wh_tessera_close_all_(g, wh_activemask(), 0);
             continue;
         }
         uint64_t bits = 0;
+        int owes;
         while (bits == 0) {
-            bits = wh_tessera_take_slots_(g, 0, c, cls.slots, 0, 0, 1, 0);
+            bits = wh_tessera_take_slots_(g, c, slots, 0, 0, 1, 0, &owes);
             wh_backoff(0);
         }
-        uint64_t *p = (uint64_t *)(void *)(g->base + wh_ctz64(bits) * cls.slot_size);
-        wh_add_u32_relaxed(&a.found->overlaps, wh_usable_size(a.heap, p) != cls.slot_size);
-        for (uint32_t k = 0; k < cls.slot_size / 8; k++) {
-            p[k] = step;
-        }
-        (void)wh_fetch_or_u64_acq_rel(wh_tessera_words_of_(*g, 0), bits);
+        uint64_t *p = (uint64_t *)(void *)(g->base + wh_ctz64(bits) * n);
+        wh_add_u32_relaxed(&a.found->overlaps, wh_usable_size(a.heap, p) != n);
+        *p = step;
+        wh_free(a.heap, p);
         wh_store_u32_relaxed(stage, step + 1);
     }
 }
@@ -554,7 +582,8 @@ WH_KERNEL(tessera_closed, workload_args, a) {
         wh_store_u32_relaxed(stage, 3);
     } else {
         wait_for(stage, 3);
-        bits = wh_tessera_take_slots_(g, 0, c, slots, 0, 0, 1, 0);
+        int owes;
+        bits = wh_tessera_take_slots_(g, c, slots, 0, 0, 1, 0, &owes);
         wh_add_u32_relaxed(&a.found->nulls, bits == 0);
         base[bits != 0 ? wh_ctz64(bits) * a.most / 8 : 0] = 1;
         wh_store_u32_relaxed(stage, 4);
@@ -584,7 +613,8 @@ WH_KERNEL(tessera_late_retire, workload_args, a) {
         wait_for(stage, 4);
     } else if (wh_block_id() == 1) {
         wait_for(stage, 1);
-        const uint64_t bits = wh_tessera_take_slots_(g, 0, c, slots, 0, 0, 1, 0);
+        int owes;
+        const uint64_t bits = wh_tessera_take_slots_(g, c, slots, 0, 0, 1, 0, &owes);
         wh_add_u32_relaxed(&a.found->nulls, bits != 1);
         *p = 1;
         (void)wh_fetch_or_u64_acq_rel(word, bits);
@@ -624,7 +654,7 @@ static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_a
     }
 }
 
-#define HEAP(chunks, bytes_of_each, sets)                                           \
+#define HEAP(chunks, bytes_of_each, sets)                                         \
     .allocator = "tessera", .make = make, .handle_bytes = sizeof(wh_tessera_ref), \
     .pieces = (chunks), .options = {{"chunk_bytes", (bytes_of_each)}, {"shards", (sets)}}
 
@@ -654,12 +684,14 @@ static const workload workloads[] = {
     {"tessera-asked-warp", tessera_asked, NULL, 2, 2, 40, 512, 512, 1, .weak = WEAK_FORMAL,
      HEAP(66, 1024, 1)},
     {"tessera-unlisted", tessera_unlisted, NULL, 2, 1, 60, 512, 512, 1, HEAP(1, 1024, 1)},
-    {"tessera-unlisted-formal", tessera_unlisted, NULL, 2, 1, 60, 512, 512, 1,
-     .weak = WEAK_FORMAL, HEAP(1, 1024, 1)},
+    {"tessera-unlisted-formal", tessera_unlisted, NULL, 2, 1, 60, 512, 512, 1, .weak = WEAK_FORMAL,
+     HEAP(1, 1024, 1)},
     {"tessera-hinted", tessera_hinted, NULL, 2, 32, 10, 32, 32, 1, HEAP(1, 1024, 1)},
-    {"tessera-slabs", tessera_slabs, NULL, 4, 32, 12, 16, 32, 1, .weak = WEAK_FORMAL,
-     .may_fail = 1, HEAP(3, 1024, 1)},
-    {"tessera-own-slab", tessera_own_slab, NULL, 2, 32, 20, 96, 112, 1, HEAP(64, 4096, 1)},
+    {"tessera-slabs", tessera_slabs, NULL, 4, 32, 12, 16, 32, 1, .weak = WEAK_FORMAL, .may_fail = 1,
+     HEAP(3, 1024, 1)},
+    {"tessera-tagged", tessera_tagged, NULL, 2, 1, 12, 128, 256, 1, .weak = WEAK_FORMAL,
+     HEAP(1, 1024, 1)},
+    {"tessera-retagged", tessera_retagged, NULL, 2, 1, 60, 16, 32, 1, HEAP(1, 2048, 1)},
     {"tessera-claimed", tessera_claimed, NULL, 2, 1, 1, 256, 256, 1, .weak = WEAK_NEVER,
      HEAP(64, 1024, 1)},
     {"tessera-closed", tessera_closed, NULL, 4, 1, 1, 256, 256, 1, .weak = WEAK_NEVER,
@@ -674,12 +706,10 @@ static const fault faults[] = {
      EVERYWHERE}, /* chunks claimed for an alignment and not put back */
     {"tessera_run_same", "tessera-moves-run",
      EVERYWHERE}, /* NULL for a run while chunks are moved */
-    {"tessera_run_events", "tessera-verdict",
-     EVERYWHERE},                                     /* ... or by what was so before a free */
+    {"tessera_run_events", "tessera-verdict", EVERYWHERE}, /* ... or by what was so before a free */
     {"tessera_p6", "tessera-counted", EVERYWHERE},  /* ... or without what had been counted */
     {"tessera_i5", "tessera-retiring", EVERYWHERE}, /* slots of a slab that is being retired */
-    {"tessera_i6", "tessera-unlisted",
-     EVERYWHERE}, /* a slab with free slots that is not listed */
+    {"tessera_i6", "tessera-unlisted", EVERYWHERE}, /* a slab with free slots that is not listed */
     {"tessera_i6_free", "tessera-unlisted", EVERYWHERE}, /* ... as its free has not looked */
     {"tessera_i6_late", "tessera-hinted",
      EVERYWHERE}, /* ... as who has made it empty thinks it gone */
@@ -689,15 +719,18 @@ static const fault faults[] = {
     {"tessera_x1_words", "tessera-seen", EVERYWHERE},   /* ... or a free slot of a slab */
     {"tessera_x3", "tessera-answered",
      EVERYWHERE}, /* ... or by a search that began before the request */
-    {"tessera_p8_ask", "tessera-asked", WEAK_MEMORY}, /* ... for who has freed, then asked */
+    {"tessera_p8_ask", "tessera-asked", WEAK_MEMORY},        /* ... for who has freed, then asked */
     {"tessera_p8_lanes", "tessera-asked-warp", WEAK_MEMORY}, /* ... or asked with who has */
     {"tessera_p8_search", "tessera-asked-warp",
-     WEAK_MEMORY}, /* ... by a search that saw that late */
+     WEAK_MEMORY},                                          /* ... by a search that saw that late */
     {"tessera_p8_told", "tessera-asked-warp", WEAK_MEMORY}, /* ... or lanes of it that did */
     {"tessera_p9_look", "tessera-unlisted-formal",
      WEAK_MEMORY}, /* a slab off its list by who has not seen its free slot */
     {"tessera_p4_words", "tessera-moves-words", WEAK_MEMORY}, /* NULL while a slab is retired */
-    {"tessera_p7", "tessera-own-slab", WEAK_MEMORY}, /* slots before their slab's tag is there */
+    {"tessera_p10_count", "tessera-retagged", WEAK_MEMORY}, /* an empty slab that nobody returns */
+    {"tessera_i5_tag", "tessera-retagged", EVERYWHERE}, /* ... of one that is by now another's */
+    {"tessera_p1_free", "tessera-tagged", WEAK_MEMORY}, /* slots before their slab's tag is there */
+    {"tessera_p1_take", "tessera-tagged", WEAK_MEMORY}, /* ... or by who sees it late */
     {"tessera_p2_publish", "tessera-churn", WEAK_MEMORY}, /* ... of a span */
     {"tessera_p2_claim", "tessera-churn", WEAK_MEMORY},   /* ... or by who sees them late */
     {"tessera_p2_lanes", "tessera-slabs", WEAK_MEMORY},   /* ... or for the lanes with it */
@@ -707,11 +740,11 @@ static const fault faults[] = {
     {"tessera_p1_words", "tessera-words", UNDER_TSAN},
     {"tessera_p1_give", "tessera-closed", UNDER_TSAN},
     {"tessera_p2_close", "tessera-closed", UNDER_TSAN},
+    {"tessera_p2_soon", "tessera-quarters", UNDER_TSAN},
     {"tessera_p2_look", "tessera-quarters", UNDER_TSAN},
     {"tessera_p2_publish", "tessera-quarters", UNDER_TSAN},
     {"tessera_p2_claim", "tessera-quarters", UNDER_TSAN},
     {"tessera_p3_claim", "tessera-claimed", UNDER_TSAN},
-    {"tessera_p7", "tessera-own-slab", UNDER_TSAN},
     {NULL, NULL, EVERYWHERE},
 };
 

@@ -1,19 +1,24 @@
 /* alloc/tessera/cursor.h: from the pool and the partial slabs to a cursor, and back: who refills
  * it, and what closes it. This file may change: it is no part of the API.
  *
- * span    an add, acquire, takes slots. The refiller: store, release. A lane that closes the
- *         cursor: cas acq_rel, if it has slots. A lane that finds it closed: cas, relaxed, to
- *         UNDER_WAY
+ * span    an add, acquire, takes slots. The refiller: store, release: a span, CLOSED, or UNDER_WAY.
+ *         A lane that closes the cursor: cas acq_rel, if it has slots. A lane that finds it closed:
+ *         cas, relaxed, to UNDER_WAY, which claims nothing but the right to refill it
  * hints   stores, relaxed
  *
- * C1      one lane refills a cursor at a time: the one whose add passed the end of its span, or
- *         that changed CLOSED to UNDER_WAY. From then on to its store the position is past the end
- * I8      a cursor never takes a span of more than eight times the slots of its last one, nor of
- *         more than a 32nd of the shard's home chunks that are left, but for one slab. Its first
- *         span is layout.h's
+ * C1      one lane refills a cursor at a time: the one whose add passed the end of its span (a
+ *         vacant one ends at 0), or that changed CLOSED to UNDER_WAY. From then on to its store the
+ *         position is past the end. It goes on, in whatever function, until it has stored a span or
+ *         CLOSED. If its group uses the new span up it stores UNDER_WAY, and is the refiller still
+ * I8      a cursor asks for a power of two of its shard's home chunks: one slab, or more, but then
+ *         at most eight times the chunks of the last span, a 32nd of the home chunks that nobody
+ *         has asked for yet, and a span of layout.h's max_span_log2. One slab behind CLOSED,
+ *         elsewhere than at home, and of large classes. It may get less: down to one slab, and
+ *         elsewhere a smaller one. Its first span is layout.h's
  *
  * P2      refiller: tags and words of a span, then its store, release -> the add that takes slots
- *         of it, or the cas that closes the cursor, acquire; other lanes by a sync behind that
+ *         of it, or the cas that closes the cursor, acquire; other lanes by a sync behind that.
+ *         (Words that name the class come later: slab.h P7)
  *
  * Progress  lanes wait for a refiller: for its claim of chunks, of bounded length, and for a search
  *         for all (oom.h), which ends
@@ -123,8 +128,8 @@ WH_FN int wh_tessera_has_many_(wh_tessera_core g, wh_tessera_cursor *cursor, uin
 #define WH_TESSERA_HINT_TRIES 16u
 #define WH_TESSERA_LIST_TRIES 3u
 
-/* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead. Of
- * span 0, bits 0: none. */
+/* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead. bits
+ * 0: none, and span is 0. (With bits it may be 0, too: of word 0 of the first chunk.) */
 WH_FN wh_tessera_grant wh_tessera_hinted_(const wh_tessera_core *g, wh_tessera_ask ask) {
     const uint32_t slots = wh_tessera_header_of_(g)->classes[ask.c].slots;
     const uint32_t *hints = wh_tessera_cursor_at_(*g, ask.shard, ask.c)->hints;
@@ -139,24 +144,24 @@ WH_FN wh_tessera_grant wh_tessera_hinted_(const wh_tessera_core *g, wh_tessera_a
                                                 ask.n, ask.seed * 5, &owes);
             grant.span = grant.bits != 0 ? hint - 1 : 0;
             if (owes) {
-                (void)wh_tessera_emptied_here_(g, ask.shard, (hint - 1) >> 5);
+                (void)wh_tessera_emptied_here_(g, ask.shard, (hint - 1) >> 5); /* I5 */
             }
         }
     }
     return grant;
 }
 
-/* A lane that finds the cursor closed, and no slots: it becomes its refiller (C1), or waits for who
- * has come first. */
-WH_FN wh_tessera_grant wh_tessera_reopen_(const wh_tessera_core *g, wh_tessera_ask ask) {
+/* A lane that has seen the cursor closed (closed: what it saw), and found no slots: it becomes the
+ * refiller (C1), or looks at the cursor again. */
+WH_FN wh_tessera_grant wh_tessera_reopen_(const wh_tessera_core *g, wh_tessera_ask ask,
+                                          uint64_t closed) {
     uint64_t *at = &wh_tessera_cursor_at_(*g, ask.shard, ask.c)->span;
-    const int opens =
-        wh_cas_u64_relaxed(at, WH_TESSERA_CLOSED, WH_TESSERA_UNDER_WAY) == WH_TESSERA_CLOSED;
+    const int opens = wh_cas_u64_relaxed(at, closed, WH_TESSERA_UNDER_WAY) == closed; /* C1 */
     return wh_tessera_make_grant_(opens ? WH_TESSERA_CLOSED : WH_TESSERA_UNDER_WAY,
                                   opens ? WH_TESSERA_REFILL : WH_TESSERA_LOOK);
 }
 
-/* The same, or else from the list of its class. */
+/* The same as hinted_, or else from the list of its class. */
 WH_FN_SLOW wh_tessera_grant wh_tessera_partial_(const wh_tessera_core *ref, wh_tessera_ask ask) {
     const wh_tessera_core g = *ref;
     const uint32_t shard = ask.shard, c = ask.c, n = ask.n, seed = ask.seed;
@@ -188,7 +193,7 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_partial_(const wh_tessera_core *ref, wh_t
             grant.bits = wh_tessera_take_slots_(ref, c, slots, slab, i, n, seed * 5, &owes);
             grant.span = (uint64_t)slab << 5 | i;
             if (owes) {
-                (void)wh_tessera_emptied_(ref, shard, slab);
+                (void)wh_tessera_emptied_(ref, shard, slab); /* I5 */
             }
             if (grant.bits != 0) {
                 wh_tessera_hint_(cursor, seed, slab, i);
@@ -275,9 +280,9 @@ WH_FN uint32_t wh_tessera_next_chunks_(wh_tessera_core g, wh_tessera_class cls, 
                                        uint32_t home_left) {
     const uint32_t more = wh_tessera_divide(last, cls.by_slots) * cls.chunks << 3;
     const uint32_t share = home_left >> 5;
-    uint32_t most = 1u << g.max_span_log2;
-    most = share < most ? 1u << wh_log2_floor(share | 1) : most;
-    most = more < most ? more : most;
+    const uint32_t bound = more < share ? more : share;
+    const uint32_t most =
+        bound >> g.max_span_log2 == 0 ? 1u << wh_log2_floor(bound | 1) : 1u << g.max_span_log2;
     return most < cls.chunks ? cls.chunks : most;
 }
 
@@ -290,8 +295,9 @@ WH_FN uint32_t wh_tessera_claimed_slots_(wh_tessera_core g, uint32_t c, wh_tesse
 }
 
 /* The usual step of a refiller (C1): chunks of the shard's home, for a span that publish_ gets,
- * which ends the take. Or the cursor closes, as its class has many slots in partial slabs: CLOSED.
- * Or 0: home has none, or others search for all. */
+ * which ends the take. Or the cursor closes, as its class has many slots in partial slabs: CLOSED,
+ * and the caller is the refiller no more. Or 0: home has none, or others search for all; then it
+ * still is, and no take is under way. */
 WH_FN uint64_t wh_tessera_claim_soon_(const wh_tessera_core *ref, wh_tessera_ask ask) {
     const wh_tessera_core g = *ref;
     const wh_tessera_class cls = wh_tessera_header_of_(ref)->classes[ask.c];
@@ -309,7 +315,7 @@ WH_FN uint64_t wh_tessera_claim_soon_(const wh_tessera_core *ref, wh_tessera_ask
     const uint32_t most = wh_tessera_next_chunks_(g, cls, ask.last, home_left);
     wh_tessera_claim claim;
     claim.n = 0;
-    wh_tessera_begin_take_(own);
+    wh_tessera_begin_take_(own); /* P4 */
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_HOME_TRIES && claim.n == 0; tries++) {
         claim = wh_tessera_claim_home_(g, own, ask.shard, most, cls.chunks, 0);
@@ -331,7 +337,7 @@ WH_FN uint32_t wh_tessera_publish_(wh_tessera_shard *own, uint32_t c, uint64_t s
     const int over = n > wh_tessera_span_slots(span);
     WH_PLANT(tessera_p2_publish, wh_store_u64_release, wh_store_u64_relaxed)
     (&own->cursors[c].span,
-     over ? WH_TESSERA_UNDER_WAY : span + n * WH_TESSERA_POSITION); /* P2, P4 */
+     over ? WH_TESSERA_UNDER_WAY : span + n * WH_TESSERA_POSITION); /* C1, P2, P4 */
     wh_add_u32_relaxed(&own->takes_done, 1);
     return over ? WH_TESSERA_REFILL : WH_TESSERA_LOOK;
 }
@@ -380,15 +386,16 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_look_(const wh_tessera_core *g, wh_tesser
     wh_tessera_grant grant = wh_tessera_make_grant_(WH_TESSERA_CLOSED, WH_TESSERA_LOOK);
     if (wh_tessera_is_open(span)) {
         grant.span = WH_PLANT_ORDER(tessera_p2_look, wh_fetch_add_u64,
-                                    acquire)(at, ask.n * WH_TESSERA_POSITION); /* P2, I1 */
-        grant.next = wh_tessera_passes_end(grant.span, ask.n) ? WH_TESSERA_REFILL : WH_TESSERA_LOOK;
+                                    acquire)(at, ask.n * WH_TESSERA_POSITION);    /* P2, I1 */
+        grant.next = wh_tessera_passes_end(grant.span, ask.n) ? WH_TESSERA_REFILL /* C1 */
+                                                              : WH_TESSERA_LOOK;
     } else if (wh_tessera_is_closed(span)) {
         grant = wh_tessera_partial_(g, ask);
         if (grant.bits == 0 && !wh_tessera_any_chunks_(*g)) {
             grant.next = WH_TESSERA_NONE;
         } else if (grant.bits == 0 &&
                    wh_load_u32_relaxed(&wh_tessera_header_of_(g)->search_lock) == 0 &&
-                   wh_cas_u64_relaxed(at, span, WH_TESSERA_UNDER_WAY) == span) {
+                   wh_cas_u64_relaxed(at, span, WH_TESSERA_UNDER_WAY) == span) { /* C1 */
             grant.next = WH_TESSERA_REFILL;
         }
     }

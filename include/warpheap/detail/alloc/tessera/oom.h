@@ -2,8 +2,9 @@
  * have found nothing. This file may change: it is no part of the API.
  *
  * search_lock   exchange acquire, by a lane whose warp searches for all; store release. Others look
- *         at it, relaxed, and begin no takes meanwhile, but for those that had looked before, and
- *         for lanes that return an empty slab
+ *         at it, relaxed, and begin no takes meanwhile, but for those that had looked before, for
+ *         lanes that return an empty slab, and for full warps that try for a slab of their own,
+ *         once a call
  * oom_tickets   requests that wanted to know: fetch_add acq_rel, which gives each its number
  * oom_classes   a hint, of which classes they were: or, relaxed, before that; the searcher: and
  * oom_answered  per class: requests below this number have been answered: nothing. Stored, release,

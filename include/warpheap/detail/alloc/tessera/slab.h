@@ -2,12 +2,13 @@
  * slab, how free slots are given and taken, and how an empty slab goes back. This file may change:
  * it is no part of the API.
  *
- * Word    free, and a lane that gives slots back: fetch_or acq_rel, of the class, too. A taker:
- *         cas acquire, from a word of its class with free slots. Who retires an empty slab: cas
- *         acq_rel to GONE, or if it has several words fetch_and, acquire, behind a cas of the
- *         state. The owner of claimed chunks: store (P7)
- * State   of a slab of several words: fetch_add, fetch_sub relaxed, of whoever changes a word to
- *         or from all free; cas relaxed, behind a fence (P4), to RETIRING
+ * Word    the owner of claimed chunks: store of 0 (cursor.h P2). free, and a lane that closes a
+ *         cursor: fetch_or acq_rel, of the class, too. A taker: cas acquire, from a word of its
+ *         class with free slots. Who retires an empty slab: cas acq_rel to GONE, or if it has
+ *         several words fetch_and, acquire, behind a cas of the state. A full warp that frees all
+ *         32 slots of a slab of which none is free: cas relaxed, 0 to GONE
+ * State   of a slab of several words: fetch_add acquire, fetch_sub relaxed, of whoever changes a
+ *         word to or from all free; cas acquire, behind a fence (P4), to RETIRING
  * List    by or, relaxed; searches remove slabs by and (I6)
  *
  * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
@@ -16,26 +17,32 @@
  *         may trust it, whatever order its load has
  * I4      a word names its class, and a taker's cas expects that. So nobody takes a slot of a slab
  *         that has become one of another class, and no slot has to be given back
- * I5      state = words that are all free, when quiet. A taker of a word that is all free uncounts
- *         it before it takes, and who frees the last slot of a word counts it behind that. Who
- *         changes the state from the number of the slab's words to RETIRING owns the slab; a taker
- *         that finds it RETIRING takes nothing. An empty slab of one word belongs to whose cas
- *         changes it to GONE
- * I6      when no take is under way, a slab with free slots whose free has returned is on the list
- *         of its class. A cursor's slabs get there with their span. A free looks there behind its
- *         word's fetch_or, and adds the slab if it is not there, unless it has itself returned the
- *         slab to the pool. A search that finds no free slot in a slab removes it, looks at all its
- *         words again by atomics, and adds the slab again if there is one: so of a free and a
- *         removal one sees the other
+ * I5      state = words that are all free, when quiet; else it may be less, never more. A taker of
+ * a word that is all free uncounts it before it takes; if it does not get such a word after all it
+ * owes the state that one, and counts it again. Who frees the last slot of a word counts it behind
+ * that. Who changes the state from the number of the slab's words to RETIRING, and then finds the
+ * tag by which it knew that number, owns the slab; if it finds another tag it takes RETIRING back.
+ * A taker that finds RETIRING takes nothing. An empty slab of one word belongs to whose cas changes
+ * it to GONE I6      when no take is under way, a slab with free slots whose free has returned is
+ * on the list of its class. A cursor's slabs get there with their span. A free looks there behind
+ * its word's fetch_or, and adds the slab if it is not there, unless it has itself returned the slab
+ * to the pool. A search that finds no free slot in a slab removes it, looks at all its words again
+ * by atomics, and adds the slab again if there is one: so of a free and a removal one sees the
+ * other
  *
  * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab,
  *         atomic, acquire
  * P5      list: what level 0 has is there before the levels above are told (core/veb.h P2)
- * P7      a slab's tag is there before its words name the class and have free slots (store release
- *         of the word) -> the taker's cas, acquire
+ * P7      a slab's tag is there before a word names its class: who frees or closes has its slots by
+ *         cursor.h P2, or has stored the tag with its warp; its fetch_or of the word, release ->
+ *         the taker's cas, acquire. So malloc's caller may trust the tag (I3)
  * P9      the removal of a slab -> a search's atomic on the word, release -> a free's fetch_or on
  *         the word, acquire -> its load of the list: so a free whose slot the search has not seen
  *         sees the removal
+ * P10     a slab's tag is there before one of its words is counted -> who counts or retires,
+ *         acquire, then its load of the tag: that is the tag of the slab whose state it has
+ *         changed, or a later one. (Counts do not release: it rests on atomics being made in the
+ *         L2, as steps.h P6)
  *
  * Progress  a taker's cas fails if another one's, or a free, has succeeded. Who retires a slab
  *         waits for nobody
@@ -126,35 +133,46 @@ WH_FN_SLOW int wh_tessera_retire_one_(const wh_tessera_core *ref, uint32_t shard
     return all;
 }
 
-/* I5: a word of a slab of several has become all free. The slab may have gone since the caller had
- * a slot of it, and become another one: its tag says what it is. 1: the slab went back. */
+/* I5: counts a word of a slab of several: it has become all free, or the caller owes it. By then
+ * the chunk may be of another slab, or of none: what it is says its tag, read behind the count, and
+ * again behind the cas, from when on it stays (P10). 1: the slab went back. */
 WH_FN int wh_tessera_emptied_here_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab) {
     const wh_tessera_core g = *ref;
     wh_tessera_shard *own = wh_tessera_shard_at_(g, shard);
     uint32_t *state = wh_tessera_state_at_(g, slab);
-    uint64_t *words = wh_tessera_words_of_(g, slab);
-    const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab));
-    const uint32_t n = wh_tessera_words_for(wh_tessera_tag_slots(tag, g.chunk_log2));
-    const uint32_t now = wh_fetch_add_u32_relaxed(state, 1) + 1;
-    if (wh_tessera_kind(tag) != WH_TESSERA_SLAB || n < 2 || now != n) {
-        return 0;
-    }
-    wh_tessera_begin_take_(own);
-    WH_PLANT(tessera_p4_words, wh_fence(), (void)0); /* P4 */
-    const int all =
-        wh_cas_u32_relaxed(state, n, n + WH_TESSERA_RETIRING) == n; /* it is the caller's */
-    if (all) {
-        WH_NO_UNROLL
-        for (uint32_t i = 0; i < n; i++) {
-            /* P1 */
-            (void)WH_PLANT_ORDER(tessera_p1_words, wh_fetch_and_u64, acquire)(&words[i], 0);
+    uint64_t *words = wh_tessera_words_of_(g, slab), *at = wh_tessera_tag_at_(g, slab);
+    uint32_t now =
+        WH_PLANT_ORDER(tessera_p10_count, wh_fetch_add_u32, acquire)(state, 1) + 1; /* P10 */
+    int gone = 0;
+    WH_NO_UNROLL
+    while (!gone && now > 1) {
+        const uint64_t tag = wh_load_u64_relaxed(at);
+        const uint32_t n = wh_tessera_words_for(wh_tessera_tag_slots(tag, g.chunk_log2));
+        if (wh_tessera_kind(tag) != WH_TESSERA_SLAB || now != n) {
+            break;
         }
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE);
-        (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA_RETIRING);
-        wh_tessera_return_slab_(g, own, wh_tessera_tag_class(tag), slab, 1);
+        wh_tessera_begin_take_(own);
+        WH_PLANT(tessera_p4_words, wh_fence(), (void)0);                  /* P4 */
+        if (wh_cas_u32_acquire(state, n, n + WH_TESSERA_RETIRING) != n) { /* P10 */
+            wh_tessera_end_take_(own);
+            break;
+        }
+        gone = WH_PLANT(tessera_i5_tag, wh_load_u64_relaxed(at) == tag, 1); /* I5, P10 */
+        if (gone) {                                                         /* it is the caller's */
+            WH_NO_UNROLL
+            for (uint32_t i = 0; i < n; i++) {
+                /* P1 */
+                (void)WH_PLANT_ORDER(tessera_p1_words, wh_fetch_and_u64, acquire)(&words[i], 0);
+            }
+            wh_store_u64_relaxed(at, WH_TESSERA_FREE);
+            (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA_RETIRING);
+            wh_tessera_return_slab_(g, own, wh_tessera_tag_class(tag), slab, 1);
+        } else { /* who has counted meanwhile has left it to the caller */
+            now = wh_fetch_sub_u32_acquire(state, WH_TESSERA_RETIRING) - WH_TESSERA_RETIRING;
+        }
+        wh_tessera_end_take_(own);
     }
-    wh_tessera_end_take_(own);
-    return all;
+    return gone;
 }
 
 WH_FN_SLOW int wh_tessera_emptied_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab) {
@@ -204,8 +222,9 @@ WH_HD uint64_t wh_tessera_choose_(uint64_t bits, uint32_t from, uint32_t n) {
 
 #define WH_TESSERA_TAKE_TRIES 3u
 
-/* Up to n slots of word i of a slab, if it is of class c: their bits. I4. *owes: the caller has
- * uncounted a word that is not its own, and calls emptied_ for the slab (I5). */
+/* Up to n slots of word i of a slab, if it is of class c: their bits. I4. *owes: the state has been
+ * uncounted once too often, bits or none, and the caller calls emptied_ for the slab (I5). One debt
+ * is enough for all tries: while it stands nobody retires the slab. */
 WH_FN uint64_t wh_tessera_take_slots_(const wh_tessera_core *ref, uint32_t c, uint32_t slots,
                                       uint32_t slab, uint32_t i, uint32_t n, uint32_t seed,
                                       int *owes) {
@@ -245,7 +264,7 @@ WH_FN void wh_tessera_give_slots_(const wh_tessera_core *ref, uint32_t shard, ui
                                   uint64_t tag, uint32_t i, uint64_t bits) {
     const uint64_t old = WH_PLANT_ORDER(tessera_p1_give, wh_fetch_or_u64, acq_rel)(
         wh_tessera_words_of_(*ref, slab) + i,
-        bits | wh_tessera_word_of(wh_tessera_tag_class(tag))); /* P1 */
+        bits | wh_tessera_word_of(wh_tessera_tag_class(tag))); /* P1, P7, P9 */
     wh_tessera_freed_(ref, shard, slab, tag, i, old, bits);
 }
 

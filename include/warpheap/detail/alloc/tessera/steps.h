@@ -16,8 +16,10 @@
  *         for all, a sync of the two comes before
  * P4      takes is raised before the take's first atomic, which releases it or has a fence before
  *         it, or depends on what the add returned; takes_done after its last one, release -> a
- *         search that saw the take's effect sees takes begun. A refiller's takes_done may come
- *         before the span: who sees that sees a cursor under way, which is not settled (oom.h)
+ *         search that saw the take's effect sees takes begun. A refiller's takes_done is relaxed,
+ *         and may come before the span: who sees that sees a cursor under way, which is not settled
+ *         (oom.h), as the atomic that made it the refiller has returned (the L2, as in P6). That of
+ *         a full warp that got a slab is relaxed, too: nothing has become free
  * P6      chunks are in the pool before the event that tells of it is counted: the insert is
  *         acquire, so the add comes after it. (Atomics that have returned are in the L2, where all
  *         look. PTX by itself would ask for an add that releases: under the simulated device's

@@ -12,25 +12,26 @@
  *   A freed slot is a bit in the word of its slab, which names the slab's class. An empty slab goes
  *   back to the pool. Free slots of partial slabs are found through hints and lists, by one cas.
  *   A cursor whose class has many of these closes, so that they are used before fresh memory.
- *   A full warp that wants large blocks of one size gets a slab of its own.
+ *   A full warp whose lanes want one size gets a slab of its own, if the class has slabs of just
+ *   32 slots, of 2^k bytes.
  *
  * Files, each of which has the rules of its fields and steps at its head
  *   size_class.h  classes, slabs: how large they are
  *   tag.h         tags, words, states, spans: packed words
  *   layout.h      structures in memory, and which lane writes which field
  *   steps.h       brackets of takes, claims of chunks (I2, I7, P3, P4, P6)
- *   slab.h        words and states of slabs, partial lists (I1, I3 to I6, P1, P5, P7, P9)
+ *   slab.h        words and states of slabs, partial lists (I1, I3 to I6, P1, P5, P7, P9, P10)
  *   cursor.h      from the pool to a cursor and back (C1, I8, P2)
  *   oom.h         whether there is anything at all (X1, X3, P8)
  *   runs.h        requests of more than a chunk (X2)
- *   slow.h        the ladder: the slow path of slots
+ *   slow.h        the slow path of slots: a short way, then a ladder
  *   inspect.h     first state, statistics, checks
  *
  * Cost
  *   malloc  1 load and 1 atomic for each class of a full warp, or each lane of a part of one; of a
- *           partial slab 2 loads and 1 atomic; a full warp's slab: 2 atomics
- *   free    2 loads and 1 atomic for each word (of a full warp), or each lane; more for the lane
- *           that makes a slab empty
+ *           partial slab 3 loads and 1 atomic; a full warp's slab: 2 atomics; slow.h for a refill
+ *   free    2 loads, 1 atomic and 1 store for each word (of a full warp), or each lane; more for
+ *           the lane that makes a slab empty
  */
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
@@ -149,8 +150,8 @@ WH_FN void *wh_tessera_get_(wh_tessera_ref h, wh_mask mask, size_t n, wh_tessera
             if (wh_tessera_is_open(v)) {
                 v = WH_PLANT(tessera_p2_claim, wh_fetch_add_u64_acquire, /* P2, I1 */
                              wh_fetch_add_u64_relaxed)(&own->span, group.n * WH_TESSERA_POSITION);
-                refills = wh_tessera_passes_end(v, group.n);
-            } else { /* a full span, or CLOSED */
+                refills = wh_tessera_passes_end(v, group.n); /* C1 */
+            } else {                                         /* a full span, or CLOSED */
                 v = wh_tessera_no_slots(v);
             }
         }
@@ -300,10 +301,10 @@ WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, uint32_t of_class, v
                                        slab, wh_tessera_tag_chunks(tag_again));
                 bits = 0;
             }
-            const uint64_t old = bits == 0
-                                     ? 0
-                                     : WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
-                                                wh_fetch_or_u64_relaxed)(at, bits | of); /* P1 */
+            const uint64_t old =
+                bits == 0 ? 0
+                          : WH_PLANT(tessera_p1_free, wh_fetch_or_u64_acq_rel,
+                                     wh_fetch_or_u64_relaxed)(at, bits | of); /* P1, P7, P9 */
             const uint32_t shard = wh_tessera_my_shard_(h);
             wh_tessera_shard *const own = wh_tessera_nth_shard_(h.shards, shard);
             if (bits != 0 && wh_tessera_freed_well_(own, at, tag_again, old, bits, twice)) {
