@@ -40,11 +40,11 @@ while read -r file change; do
     fi
 done <<'END'
 tag.h s/(TESSERA_SLAB) 1u/\1 9u/;s/(TESSERA_RUN) 2u/\1 1u/;s/(TESSERA_SLAB) 9u/\1 2u/
-tag.h s/(TESSERA_PACK_CHUNKS) 16u/\1 8u/
-tag.h s/(TESSERA_GRANULES) 32u/\1 16u/
-tag.h s/order << 8 \| c << 2/order << 10 | c << 2/
-size_class.h s/(TESSERA_NO_CLASS) 63u/\1 61u/
-size_class.h s/(TESSERA_FINE) 12u/\1 13u/
+tag.h s/<< 15 \| c << 2/<< 16 | c << 2/
+tag.h s/(TESSERA_RETIRING) \(1u << 30/\1 (1u << 29/
+size_class.h s/(TESSERA_NO_CLASS) 127u/\1 125u/
+size_class.h s/(TESSERA_WORD_SLOTS) 56u/\1 48u/
+layout.h s/(TESSERA_FIRST_SLOTS) 12288u/\1 8192u/
 layout.h s/(TRACKS_PEAK) 1u/\1 4u/
 END
 exit $failed

@@ -83,13 +83,13 @@ static void test_mistakes(void **state) {
     assert_null(wh_pool_malloc(pool));
     assert_int_equal(wh_pool_make(heap, 64, &pool), WH_OK);
     wh_heap_destroy(heap);
-    wh_allocator_info const *other = wh_allocator_find("tessera");
+    wh_allocator_info const *other = wh_allocator_find("bump");
     if (other != NULL) {
         wh_heap_options o;
         memset(&o, 0, sizeof o);
         o.device = device;
         o.bytes = 4 << 20;
-        o.allocator = "tessera";
+        o.allocator = "bump";
         assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
         assert_int_equal(wh_pool_make(heap, 64, &pool), WH_WRONG_ALLOCATOR);
         wh_heap_destroy(heap);
