@@ -733,6 +733,7 @@ static const fault faults[] = {
     {"tessera_p1_take", "tessera-tagged", WEAK_MEMORY}, /* ... or by who sees it late */
     {"tessera_p2_publish", "tessera-churn", WEAK_MEMORY}, /* ... of a span */
     {"tessera_p2_claim", "tessera-churn", WEAK_MEMORY},   /* ... or by who sees them late */
+    {"tessera_p2_soon", "tessera-churn", WEAK_MEMORY},    /* ... or has waited for them */
     {"tessera_p2_lanes", "tessera-slabs", WEAK_MEMORY},   /* ... or for the lanes with it */
     {"tessera_p1_free", "tessera-churn", UNDER_TSAN},
     {"tessera_p1_take", "tessera-slots", UNDER_TSAN},

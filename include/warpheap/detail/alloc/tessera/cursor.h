@@ -10,11 +10,11 @@
  *         vacant one ends at 0), or that changed CLOSED to UNDER_WAY. From then on to its store the
  *         position is past the end. It goes on, in whatever function, until it has stored a span or
  *         CLOSED. If its group uses the new span up it stores UNDER_WAY, and is the refiller still
- * I8      a cursor asks for a power of two of its shard's home chunks: one slab, or more, but then
- *         at most eight times the chunks of the last span, a 32nd of the home chunks that nobody
- *         has asked for yet, and a span of layout.h's max_span_log2. One slab behind CLOSED,
- *         elsewhere than at home, and of large classes. It may get less: down to one slab, and
- *         elsewhere a smaller one. Its first span is layout.h's
+ * I8      a cursor asks for 2^k chunks: one slab, or more; then at most eight times those of its
+ *         last span, at most a 32nd of the home chunks of its shard that nobody has asked for yet,
+ *         and at most 2^max_span_log2 (layout.h). If it was closed or vacant, elsewhere than at
+ *         home, and for a large class: one slab. It may get less, down to one slab; elsewhere a
+ *         smaller slab, too. Its first span is layout.h's
  *
  * P2      refiller: tags and words of a span, then its store, release -> the add that takes slots
  *         of it, or the cas that closes the cursor, acquire; other lanes by a sync behind that.
@@ -289,9 +289,11 @@ WH_FN uint32_t wh_tessera_next_chunks_(wh_tessera_core g, wh_tessera_class cls, 
 /* Slots of a span of chunks: a whole number of slabs, or one that is smaller than is usual. */
 WH_FN uint32_t wh_tessera_claimed_slots_(wh_tessera_core g, uint32_t c, wh_tessera_class cls,
                                          uint32_t chunks) {
-    return chunks < cls.chunks ? (chunks << g.chunk_log2) / cls.slot_size
-           : c < g.n_small     ? cls.slots * (chunks >> wh_log2_floor(cls.chunks))
-                               : cls.slots; /* others' slabs are powers of two */
+    if (chunks < cls.chunks) {
+        return (chunks << g.chunk_log2) / cls.slot_size;
+    }
+    /* Slabs of small classes are powers of two; of large ones a span has one. */
+    return c < g.n_small ? cls.slots * (chunks >> wh_log2_floor(cls.chunks)) : cls.slots;
 }
 
 /* The usual step of a refiller (C1): chunks of the shard's home, for a span that publish_ gets,

@@ -16,7 +16,8 @@
  *         empty on its lowest level, and (5) that takes begun is as before. Between (1) and (5) no
  *         take was under way, so all slabs with free slots were on their lists (slab.h I6) and all
  *         free chunks in the pool. What was free for the class at (2) was still free at (3) and
- *         (4), unless another request took it
+ *         (4), unless another request took it. (A slab whose last slot is freed while a taker
+ *         owes its state a word goes back when the taker pays, as if that had had it: slab.h I5)
  * X3      an answer holds for all that had asked before its search began, whatever has been freed
  *         since: at one moment of their calls there was nothing for them. A search looks at the
  *         classes of all that had asked, so one answers all that wait
@@ -39,7 +40,7 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-/* X1 (2). All lanes of mask, four cursors each at a time. */
+/* X1 (2). All lanes of mask, eight cursors each at a time. */
 WH_FN int wh_tessera_all_settled_(wh_tessera_core g, wh_mask mask) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint32_t n = g.n_shards * WH_TESSERA_CLASSES, lanes = wh_popc32(mask);

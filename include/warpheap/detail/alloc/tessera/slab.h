@@ -17,18 +17,19 @@
  *         may trust it, whatever order its load has
  * I4      a word names its class, and a taker's cas expects that. So nobody takes a slot of a slab
  *         that has become one of another class, and no slot has to be given back
- * I5      state = words that are all free, when quiet; else it may be less, never more. A taker of
- * a word that is all free uncounts it before it takes; if it does not get such a word after all it
- * owes the state that one, and counts it again. Who frees the last slot of a word counts it behind
- * that. Who changes the state from the number of the slab's words to RETIRING, and then finds the
- * tag by which it knew that number, owns the slab; if it finds another tag it takes RETIRING back.
- * A taker that finds RETIRING takes nothing. An empty slab of one word belongs to whose cas changes
- * it to GONE I6      when no take is under way, a slab with free slots whose free has returned is
- * on the list of its class. A cursor's slabs get there with their span. A free looks there behind
- * its word's fetch_or, and adds the slab if it is not there, unless it has itself returned the slab
- * to the pool. A search that finds no free slot in a slab removes it, looks at all its words again
- * by atomics, and adds the slab again if there is one: so of a free and a removal one sees the
- * other
+ * I5      state = words that are all free, when quiet; else it may be less, and no more. A taker of
+ *         a word that is all free uncounts it before it takes. If it does not get such a word after
+ *         all it owes the state that one, and counts it again. Who frees the last slot of a word
+ *         counts it behind that. Who changes the state from the number of the slab's words to
+ *         RETIRING, and then finds the tag by which it knew that number, owns the slab; if it finds
+ *         another tag it takes RETIRING back. A taker that finds RETIRING takes nothing. An empty
+ *         slab of one word belongs to whose cas changes it to GONE
+ * I6      when no take is under way, a slab with free slots whose free has returned is on the list
+ *         of its class. A cursor's slabs get there with their span. A free looks there behind its
+ *         word's fetch_or, and adds the slab if it is not there, unless it has itself returned the
+ *         slab to the pool. A search that finds no free slot in a slab removes it, looks at all its
+ *         words again by atomics, and adds the slab again if there is one: so of a free and a
+ *         removal one sees the other
  *
  * P1      free: fetch_or on the word, release -> the word's taker, or who retires the slab,
  *         atomic, acquire

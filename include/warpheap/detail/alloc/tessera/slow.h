@@ -6,16 +6,17 @@
  * lanes that have no block know: v, and whether it is the cursor's refiller (cursor.h C1). So
  * whichever lane leads next, and whichever function, goes on from there.
  *
- * short way  soon_: the refiller refills from home; others wait for it, a while, and take slots;
- * who finds the cursor closed follows hints, or becomes its refiller. It ends when all have blocks,
- * after some rounds, or at once when a leader gets no further. Then who is still the refiller goes
- * on as such ladder     climb_: cursor.h's rungs LOOK, PARTIAL, REFILL, PUBLISH; then NONE, where
- * the lanes search together (oom.h). Each rung says which is next. It ends with blocks, or NULL
+ * Short way  soon_: the refiller refills from home; others wait for it, a while, and take slots;
+ *         who finds the cursor closed follows hints, or becomes its refiller. It ends when all have
+ *         blocks, after some rounds, or at once when a leader gets no further. Then who is still
+ *         the refiller goes on as such
+ * Ladder  climb_: cursor.h's rungs LOOK, PARTIAL, REFILL, PUBLISH; then NONE, where the lanes
+ *         search together (oom.h). Each rung says which is next. It ends with blocks, or NULL
  *
- * Progress  a round of the short way has bounded loops; the ladder waits as cursor.h and oom.h say
- * Cost      a refill from home, without its tags and words: 7 to 11 loads, 5 atomics and 1 store;
- * who waits for it: 1 atomic, and loads until then; a hint that leads on: 2 loads, 1 atomic Check
- * tests/conform, tests/stress, tests/fault
+ * Progress  the short way's loops are bounded; the ladder waits as cursor.h and oom.h say
+ * Cost    a refill from home, without its tags and words: 7 to 11 loads, 5 atomics and 1 store. Who
+ *         waits for it: 1 atomic, and loads until then. A hint that leads on: 2 loads, 1 atomic
+ * Check   tests/conform, tests/stress, tests/fault
  */
 #ifndef WH_ALLOC_TESSERA_SLOW_H
 #define WH_ALLOC_TESSERA_SLOW_H
@@ -70,6 +71,29 @@ typedef struct wh_tessera_way {
     uint32_t more; /* there is more to do, for some lane of a full warp; else for this one */
 } wh_tessera_way;
 
+/* Slots of a cursor that was under way, if somebody refills it in time, for a group of ask.n; or of
+ * their add the group is the refiller. */
+WH_FN wh_tessera_grant wh_tessera_wait_(const wh_tessera_core *g, wh_tessera_ask ask) {
+    uint64_t *at = &wh_tessera_cursor_at_(*g, ask.shard, ask.c)->span;
+    wh_tessera_grant grant = wh_tessera_make_grant_(wh_load_u64_relaxed(at), WH_TESSERA_LOOK);
+    WH_NO_UNROLL
+    for (uint32_t polls = 0; polls < WH_TESSERA_POLLS && !wh_tessera_is_open(grant.span) &&
+                             !wh_tessera_is_closed(grant.span);
+         polls++) {
+        wh_backoff(3);
+        grant.span = wh_load_u64_relaxed(at);
+    }
+    if (wh_tessera_is_open(grant.span)) {
+        grant.span = WH_PLANT_ORDER(tessera_p2_soon, wh_fetch_add_u64,
+                                    acquire)(at, ask.n * WH_TESSERA_POSITION);    /* P2, I1 */
+        grant.next = wh_tessera_passes_end(grant.span, ask.n) ? WH_TESSERA_REFILL /* C1 */
+                                                              : WH_TESSERA_LOOK;
+    } else if (!wh_tessera_is_closed(grant.span)) {
+        grant.span = WH_TESSERA_UNDER_WAY;
+    }
+    return grant;
+}
+
 /* The short way. Arguments as climb_'s, but refills: of all lanes of the group. It calls nothing:
  * lanes that call something in a branch may come back from it in parts, and then go on in parts,
  * each of which waits for memory by itself. */
@@ -118,23 +142,7 @@ WH_FN wh_tessera_way wh_tessera_soon_(const wh_tessera_core *g, wh_mask mask, wh
         const int stuck = WH_TESSERA_SOME(mask, leads && (refills || is_closed) &&
                                                     grant.span == 0 && grant.bits == 0);
         if (leads && !refills && !is_closed && !stuck) {
-            uint64_t *at = &wh_tessera_cursor_at_(*g, shard, c)->span;
-            grant.span = wh_load_u64_relaxed(at);
-            WH_NO_UNROLL
-            for (uint32_t polls = 0; polls < WH_TESSERA_POLLS && !wh_tessera_is_open(grant.span) &&
-                                     !wh_tessera_is_closed(grant.span);
-                 polls++) {
-                wh_backoff(3);
-                grant.span = wh_load_u64_relaxed(at);
-            }
-            if (wh_tessera_is_open(grant.span)) {
-                grant.span = WH_PLANT_ORDER(tessera_p2_soon, wh_fetch_add_u64,
-                                            acquire)(at, ask.n * WH_TESSERA_POSITION); /* P2, I1 */
-                grant.next = wh_tessera_passes_end(grant.span, ask.n) ? WH_TESSERA_REFILL /* C1 */
-                                                                      : WH_TESSERA_LOOK;
-            } else if (!wh_tessera_is_closed(grant.span)) {
-                grant.span = WH_TESSERA_UNDER_WAY;
-            }
+            grant = wh_tessera_wait_(g, ask);
         }
         grant = wh_tessera_share_(mask, grant, leader);
         /* A vacant cursor (0) gives no slot, but makes a refiller: C1. */
