@@ -128,24 +128,26 @@ WH_FN int wh_tessera_has_many_(wh_tessera_core g, wh_tessera_cursor *cursor, uin
 #define WH_TESSERA_HINT_TRIES 16u
 #define WH_TESSERA_LIST_TRIES 3u
 
-/* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead. bits
- * 0: none, and span is 0. (With bits it may be 0, too: of word 0 of the first chunk.) */
-WH_FN wh_tessera_grant wh_tessera_hinted_(const wh_tessera_core *g, wh_tessera_ask ask) {
+/* Slots of a partial slab for a group of n, from hand to hand: where the cursor's hints lead.
+ * *owes: 0, or 1 + a slab for which the caller calls emptied_ (slab.h I5). bits 0: none, and span
+ * is 0. (With bits it may be 0, too: of word 0 of the first chunk.) */
+WH_FN wh_tessera_grant wh_tessera_hinted_(const wh_tessera_core *g, wh_tessera_ask ask,
+                                          uint32_t *owes) {
     const uint32_t slots = wh_tessera_header_of_(g)->classes[ask.c].slots;
     const uint32_t *hints = wh_tessera_cursor_at_(*g, ask.shard, ask.c)->hints;
     wh_tessera_grant grant = wh_tessera_make_grant_(0, WH_TESSERA_LOOK);
+    *owes = 0;
     WH_NO_UNROLL
-    for (uint32_t tries = 0; tries < WH_TESSERA_HINT_TRIES && grant.bits == 0; tries++) {
+    for (uint32_t tries = 0; tries < WH_TESSERA_HINT_TRIES && grant.bits == 0 && *owes == 0;
+         tries++) {
         const uint32_t at = ask.seed / (UINT32_MAX / WH_TESSERA_HINTS + 1) + tries;
         const uint32_t hint = wh_load_u32_relaxed(&hints[at % WH_TESSERA_HINTS]);
         if (hint != 0) {
-            int owes;
+            int word;
             grant.bits = wh_tessera_take_slots_(g, ask.c, slots, (hint - 1) >> 5, (hint - 1) & 31,
-                                                ask.n, ask.seed * 5, &owes);
+                                                ask.n, ask.seed * 5, &word);
             grant.span = grant.bits != 0 ? hint - 1 : 0;
-            if (owes) {
-                (void)wh_tessera_emptied_here_(g, ask.shard, (hint - 1) >> 5); /* I5 */
-            }
+            *owes = word ? 1 + ((hint - 1) >> 5) : 0;
         }
     }
     return grant;
@@ -170,7 +172,11 @@ WH_FN_SLOW wh_tessera_grant wh_tessera_partial_(const wh_tessera_core *ref, wh_t
     const uint32_t n_words = wh_tessera_words_for(slots);
     wh_tessera_shard *own = wh_tessera_shard_at_(g, shard);
     wh_tessera_cursor *cursor = &own->cursors[c];
-    wh_tessera_grant grant = wh_tessera_hinted_(ref, ask);
+    uint32_t debt;
+    wh_tessera_grant grant = wh_tessera_hinted_(ref, ask, &debt);
+    if (debt != 0) {
+        (void)wh_tessera_emptied_(ref, shard, debt - 1); /* I5 */
+    }
     if (grant.bits != 0) {
         return grant;
     }

@@ -137,47 +137,47 @@ WH_FN_SLOW int wh_tessera_retire_one_(const wh_tessera_core *ref, uint32_t shard
 /* I5: counts a word of a slab of several: it has become all free, or the caller owes it. By then
  * the chunk may be of another slab, or of none: what it is says its tag, read behind the count, and
  * again behind the cas, from when on it stays (P10). 1: the slab went back. */
-WH_FN int wh_tessera_emptied_here_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab) {
-    const wh_tessera_core g = *ref;
-    wh_tessera_shard *own = wh_tessera_shard_at_(g, shard);
-    uint32_t *state = wh_tessera_state_at_(g, slab);
-    uint64_t *words = wh_tessera_words_of_(g, slab), *at = wh_tessera_tag_at_(g, slab);
-    uint32_t now =
-        WH_PLANT_ORDER(tessera_p10_count, wh_fetch_add_u32, acquire)(state, 1) + 1; /* P10 */
-    int gone = 0;
+WH_FN_SLOW int wh_tessera_emptied_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab) {
+    uint32_t *state = wh_tessera_state_at_(*ref, slab);
+    uint64_t *at = wh_tessera_tag_at_(*ref, slab), tag;
+    wh_tessera_shard *own = wh_tessera_shard_at_(*ref, shard);
+    uint32_t n,
+        now = WH_PLANT_ORDER(tessera_p10_count, wh_fetch_add_u32, acquire)(state, 1) + 1; /* P10 */
     WH_NO_UNROLL
-    while (!gone && now > 1) {
-        const uint64_t tag = wh_load_u64_relaxed(at);
-        const uint32_t n = wh_tessera_words_for(wh_tessera_tag_slots(tag, g.chunk_log2));
+    for (;;) {
+        if (now < 2) {
+            return 0;
+        }
+        tag = wh_load_u64_relaxed(at);
+        n = wh_tessera_words_for(wh_tessera_tag_slots(tag, ref->chunk_log2));
         if (wh_tessera_kind(tag) != WH_TESSERA_SLAB || now != n) {
-            break;
+            return 0;
         }
         wh_tessera_begin_take_(own);
         WH_PLANT(tessera_p4_words, wh_fence(), (void)0);                  /* P4 */
         if (wh_cas_u32_acquire(state, n, n + WH_TESSERA_RETIRING) != n) { /* P10 */
             wh_tessera_end_take_(own);
-            break;
+            return 0;
         }
-        gone = WH_PLANT(tessera_i5_tag, wh_load_u64_relaxed(at) == tag, 1); /* I5, P10 */
-        if (gone) {                                                         /* it is the caller's */
-            WH_NO_UNROLL
-            for (uint32_t i = 0; i < n; i++) {
-                /* P1 */
-                (void)WH_PLANT_ORDER(tessera_p1_words, wh_fetch_and_u64, acquire)(&words[i], 0);
-            }
-            wh_store_u64_relaxed(at, WH_TESSERA_FREE);
-            (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA_RETIRING);
-            wh_tessera_return_slab_(g, own, wh_tessera_tag_class(tag), slab, 1);
-        } else { /* who has counted meanwhile has left it to the caller */
-            now = wh_fetch_sub_u32_acquire(state, WH_TESSERA_RETIRING) - WH_TESSERA_RETIRING;
+        if (WH_PLANT(tessera_i5_tag, wh_load_u64_relaxed(at) == tag, 1)) { /* I5, P10 */
+            break;                                                         /* it is the caller's */
         }
+        /* Who has counted meanwhile has left it to the caller. */
+        now = wh_fetch_sub_u32_acquire(state, WH_TESSERA_RETIRING) - WH_TESSERA_RETIRING;
         wh_tessera_end_take_(own);
     }
-    return gone;
-}
-
-WH_FN_SLOW int wh_tessera_emptied_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab) {
-    return wh_tessera_emptied_here_(ref, shard, slab);
+    const wh_tessera_core g = *ref;
+    uint64_t *words = wh_tessera_words_of_(g, slab);
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n; i++) {
+        /* P1 */
+        (void)WH_PLANT_ORDER(tessera_p1_words, wh_fetch_and_u64, acquire)(&words[i], 0);
+    }
+    wh_store_u64_relaxed(at, WH_TESSERA_FREE);
+    (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA_RETIRING);
+    wh_tessera_return_slab_(g, own, wh_tessera_tag_class(tag), slab, 1);
+    wh_tessera_end_take_(own);
+    return 1;
 }
 
 /* --- slots ---------------------------------------------------------------------------- */

@@ -68,6 +68,7 @@ typedef struct wh_tessera_way {
     void *p;
     uint64_t v; /* as climb_'s, of all lanes of the group */
     uint32_t refills;
+    uint32_t owes; /* 1 + a slab to whose state this lane owes a word (slab.h I5), or 0 */
     uint32_t more; /* there is more to do, for some lane of a full warp; else for this one */
 } wh_tessera_way;
 
@@ -108,6 +109,7 @@ WH_FN wh_tessera_way wh_tessera_soon_(const wh_tessera_core *g, wh_mask mask, wh
     ask.rung = WH_TESSERA_LOOK;
     ask.seed = wh_spread32((uint32_t)wh_thread_id());
     int need = p == NULL && c < g->n_small;
+    uint32_t owes = 0;
     WH_NO_UNROLL
     for (uint32_t rounds = 0; rounds < WH_TESSERA_ROUNDS && WH_TESSERA_SOME(mask, need); rounds++) {
         const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
@@ -120,7 +122,7 @@ WH_FN wh_tessera_way wh_tessera_soon_(const wh_tessera_core *g, wh_mask mask, wh
             ask.last = wh_tessera_span_slots(v);
             grant.span = wh_tessera_claim_soon_(g, ask);
         } else if (leads && is_closed) {
-            grant = wh_tessera_hinted_(g, ask);
+            grant = wh_tessera_hinted_(g, ask, &owes);
             if (grant.bits == 0 &&
                 wh_load_u32_relaxed(&wh_tessera_header_of_(g)->search_lock) == 0) {
                 grant = wh_tessera_reopen_(g, ask, v);
@@ -152,15 +154,16 @@ WH_FN wh_tessera_way wh_tessera_soon_(const wh_tessera_core *g, wh_mask mask, wh
             v = grant.bits == 0 ? grant.span : WH_TESSERA_CLOSED;
             refills = grant.next == WH_TESSERA_REFILL;
         }
-        if (stuck) {
+        if (WH_TESSERA_SOME(mask, stuck || owes != 0)) {
             break;
         }
     }
-    const int more = (p == NULL && c != WH_TESSERA_NO_REQUEST) || g->tracks != 0;
+    const int more = (p == NULL && c != WH_TESSERA_NO_REQUEST) || owes != 0 || g->tracks != 0;
     wh_tessera_way way;
     way.p = p;
     way.v = v;
     way.refills = refills != 0;
+    way.owes = owes;
     way.more = (uint32_t)(mask != 0 ? wh_any(mask, more) : more);
     return way;
 }

@@ -56,20 +56,24 @@ WH_HD uint32_t wh_tessera_large_class_(const wh_tessera_core *g, uint64_t n) {
 }
 
 /* What malloc does not find at once, for all lanes of mask, or if that is 0 those that are here:
- * those with p NULL want n bytes. refills, v: as climb_. */
+ * those without a block want n bytes. way: how far they are. */
 WH_FN_LINKED(void *, wh_tessera_more_,
              (const wh_tessera_core *g, wh_mask mask, wh_mask lanes, uint32_t shard, uint64_t n,
-              uint64_t v, int refills, void *p)) {
+              wh_tessera_way way)) {
     const uint32_t chunk = 1u << g->chunk_log2;
+    void *p = way.p;
     uint32_t c = WH_TESSERA_NO_CLASS;
+    if (way.owes != 0) {
+        (void)wh_tessera_emptied_(g, shard, way.owes - 1); /* I5 */
+    }
     if (n != 0) {
         c = n <= chunk ? wh_tessera_class_of((uint32_t)n) : wh_tessera_large_class_(g, n);
     }
     if (mask == WH_FULL_WARP) {
         lanes = wh_any(mask, n > chunk) ? wh_match_any_u32(mask, c) : lanes;
-        p = wh_tessera_climb_warp_(g, lanes, shard, c, v, refills, p);
+        p = wh_tessera_climb_warp_(g, lanes, shard, c, way.v, (int)way.refills, p);
     } else {
-        p = wh_tessera_climb_each_(g, shard, c, v, refills, p);
+        p = wh_tessera_climb_each_(g, shard, c, way.v, (int)way.refills, p);
     }
     const int is_run = p == NULL && n > chunk;
     if (WH_TESSERA_SOME(mask, is_run)) {
@@ -174,7 +178,7 @@ WH_FN void *wh_tessera_get_(wh_tessera_ref h, wh_mask mask, size_t n, wh_tessera
         p = way.p;
         /* Of a full warp soon_ has asked: a vote behind a call may go wrong (simt/cuda.h). */
         if (together || mask == 0 ? (int)way.more : wh_any(mask, (int)way.more)) {
-            p = wh_tessera_more_(g, mask, group.lanes, shard, n, way.v, (int)way.refills, p);
+            p = wh_tessera_more_(g, mask, group.lanes, shard, n, way);
         }
     }
     if (mask != 0) {
