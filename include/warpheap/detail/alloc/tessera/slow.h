@@ -123,7 +123,7 @@ WH_FN wh_tessera_way wh_tessera_soon_(const wh_tessera_core *g, wh_mask mask, wh
             grant.span = wh_tessera_claim_soon_(g, ask);
         } else if (leads && is_closed) {
             grant = wh_tessera_hinted_(g, ask, &owes);
-            if (grant.bits == 0 &&
+            if (grant.bits == 0 && wh_tessera_any_chunks_(*g) && /* else others search in vain */
                 wh_load_u32_relaxed(&wh_tessera_header_of_(g)->search_lock) == 0) {
                 grant = wh_tessera_reopen_(g, ask, v);
             }
