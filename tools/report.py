@@ -27,6 +27,7 @@ README_MARKS = ("<!-- made by tools/report.py -->\n", "<!-- end of what it made 
 RUN = "h200/6aba34f/"  # the run of all allocators, and of tessera
 AGED = "h100/d671d9f/aged"  # cases server, slabhash, cells, fill-log, first; with launch bounds
 PLAIN_CASES = "h100/d671d9f/plain"  # the same and single, mixed, warp, churn, with --plain
+EDITION = "h100/7b7d70b/"  # tessera as it is: all files above have its first edition
 # Of three processes; and two lists of sizes, which are cut alike for an allocator of small blocks.
 REPEATED = ("h100/bef2537/create", RUN + "all_waste")
 NONE = "–"
@@ -577,6 +578,42 @@ def first_table():
             one(AGED, alloc=name, case="first", op="malloc", size=size)) for size in sizes})
 
 
+def edition_table():
+    """The default heap as it is: single sizes, mixed ones, one lane a warp, large ones."""
+    topic = EDITION + "edition"
+    parts = [(case, text, size) for case, text, sizes in (
+        ("single", "{:,} B", SIZES), ("mixed", "16 to {:,} B", (64, 1024, 4096, 8192)),
+        ("warp", "a lane a warp, {:,} B", (16, 512, 4096, 8192)),
+        ("large", "{:,} B", (1 << 14, 1 << 16, 1 << 20, 1 << 24))) for size in sizes]
+    rows = [[text.format(size), *(us_ratio(one(topic, alloc="tessera", case=case, phase=phase,
+                                               op=op, size=size))
+                                  for op in ("malloc", "free") for phase in ("cold", "warm"))]
+            for case, text, size in parts]
+    rows += [[f"churn, 16 to {size:,} B", us(one(topic, alloc="tessera", case="churn", size=size)),
+              NONE, NONE, NONE] for size in (256, 4096)]
+    return [*table(["", "malloc, cold", "warm", "free, cold", "warm"], rows), "", *source(topic)]
+
+
+def edition_aged_table():
+    topic = EDITION + "aged"
+    server = the(topic, alloc="tessera", case="server", op="round")
+    null = the(topic, alloc="null", case="server", op="round")
+    cells = the(topic, alloc="tessera", case="cells", op="step")
+    fill = the(topic, alloc="tessera", case="fill-log", op="fill", size=4096)
+    halves = [the(topic, alloc="tessera", case="fill-log", op="half", size=size)
+              for size in (4096, 256)]
+    rows = [["server, a round", us(server), f"first ten {time_text(server['us_early'])}, last ten "
+             f"{time_text(server['us_late'])}, worst {time_text(server['us_max'])}; touched ÷ live "
+             f"{server['touched']:.2f}; `null` {us(null)}"],
+            ["slab hash, insert", us(the(topic, alloc="tessera", case="slabhash", op="insert")),
+             f"by a pool {us(the(topic, alloc='tessera', case='slabhash', op='pool-insert'))}"],
+            ["cells, a step", us(cells), f"largest ÷ free {cells['largest_of_free']:.2f}"],
+            ["sizes log-uniform until NULL", us(fill), f"first NULL at {fill['utilization']:.3f}"],
+            *([f"half freed, then {what}", us(row), f"first {time_text(row['us_first'])}, worst "
+               f"{time_text(row['us_max'])}"] for what, row in zip(("log-uniform", "256 B"), halves))]
+    return [*table(["", "µs", ""], rows), "", *source(topic)]
+
+
 def plain_table():
     """With launch bounds / without. A case that only one of the files has is left out."""
     def cell(name, **wanted):
@@ -609,6 +646,8 @@ TABLES = {
     "fill_log": fill_log_table,
     "first": first_table,
     "plain": plain_table,
+    "edition": edition_table,
+    "edition_aged": edition_aged_table,
     "sizes": sizes_table,
     "compared": compared_table,
     "all_single": lambda: all_table("single", pair, heads_by("size", SIZES, " B"), phase="warm"),
@@ -666,7 +705,8 @@ def readme(text):
     if begin < 0 or end < begin:
         return None
     made = [*compared_table(readme=True), "",
-            *wrapped(f"From {origin(RUN + 'all_single')}, in [results/{RUN}](results/{RUN}). "
+            *wrapped(f"From {origin(RUN + 'all_single')}, in [results/{RUN}](results/{RUN}): `tessera` "
+                     "is its first edition there. "
                      "[docs/results](docs/results/README.md) has all tables, each with its files.")]
     begin += len(README_MARKS[0])
     return text[:begin] + "\n" + "\n".join(made) + "\n\n" + text[end:]
