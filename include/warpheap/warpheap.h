@@ -12,13 +12,11 @@
  * runs on the simulated device, too.
  *
  * A malloc is heavy: header-only, a plain kernel with one wh_malloc of the default allocator takes
- * 250 registers, 144 bytes of stack, 650 KB of machine code and 8 to 15 s to compile (nvcc 13.0,
- * sm_90), and cannot be launched with 512 or more threads a block. Ways out (docs/CUDA.md):
+ * 182 registers, 338 KB of machine code and 14 s to compile (nvcc 13.0, sm_90), and cannot be
+ * launched with 512 or more threads a block. Ways out (docs/CUDA.md):
  *     warpheap::device, or -DWH_LINKED=1 -rdc=true -lwarpheap_device: the slow path is linked
- *                                                                 40 to 48 registers, 0.4 s
- *     nvcc -rdc=true -Xptxas --device-function-maxrregcount=40    40 to 48 registers, 4 s
+ *                                                                 40 registers, 0.2 s
  *     __launch_bounds__(1024), or the largest block there is      64 registers
- *     nvcc -Ofc max            2 to 3 s; 100 times slower: to see whether it compiles
  *
  * Host side: heap.h (create, destroy, reset, statistics) and device.h.
  * The handle wh_heap_ref is a small struct; pass it to kernels by value.

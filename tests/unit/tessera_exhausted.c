@@ -97,8 +97,8 @@ static void test_more_than_there_is(void **state) {
     assert_in_range(all / 5, 1, 530);
 }
 
-/* 131 points a lane: each looks at hints, the list and home before it asks. (The first edition, which
- * had a verdict for each class: 72 to 82.) */
+/* 131 points a lane: each looks at hints, the list and home before it asks. (The first edition,
+ * which had a verdict for each class: 72 to 82.) */
 static void test_a_full_heap(void **state) {
     uint64_t all_seeds = 0;
     (void)state;

@@ -1,5 +1,5 @@
-/* tessera_large.c: slots of more than a chunk: where a heap is full of them, and one comes back, the
- * next request gets it. Lists of full slabs hide such a slot from those who look at a few. */
+/* tessera_large.c: slots of more than a chunk: where a heap is full of them, and one comes back,
+ * the next request gets it. Lists of full slabs hide such a slot from those who look at a few. */
 #define WH_ALLOCATOR tessera
 
 #include "unit/tessera_heap.h"

@@ -187,7 +187,7 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mas
         return WH_TESSERA_WAIT;
     }
     int some = 0;
-    got = WH_PLANT(tessera_run_slots, wh_tessera_listed_(g, mask, owner, shard, c, &some), 0);
+    got = wh_tessera_listed_(g, mask, owner, shard, c, &some); /* X2 */
     if (got != 0 || some) {
         return got != 0 ? got : WH_TESSERA_WAIT;
     }

@@ -324,8 +324,7 @@ WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, uint32_t of_class, v
                 }
                 wh_tessera_hint_(&own->cursors[c], word * 0x9e3779b9u, slab, i);
                 if (c >= WH_TESSERA_SMALL) {
-                    WH_PLANT(tessera_x2_slot, wh_add_u32_relaxed(&own->events, 1),
-                             (void)0); /* X2 */
+                    wh_add_u32_relaxed(&own->events, 1); /* X2 */
                 }
             }
         }
