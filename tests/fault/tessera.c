@@ -136,7 +136,8 @@ WH_KERNEL(tessera_moves, workload_args, a) {
                 continue;
             }
             (void)wh_exchange_u32_acquire(lock, 1);
-            const uint64_t got = wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1);
+            const uint64_t got =
+                wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, WH_TESSERA_NO_CLASS, 1, 1, 1);
             wh_store_u32_release(lock, 0);
             wh_add_u32_relaxed(&a.found->nulls, got == 0);
             wh_free(a.heap, got == WH_TESSERA_WAIT ? NULL : (void *)(uintptr_t)got);
@@ -288,7 +289,8 @@ WH_KERNEL(tessera_counted, workload_args, a) {
             wh_backoff(0);
         }
         (void)wh_exchange_u32_acquire(lock, 1);
-        const uint64_t got = wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, 1, 1, 1);
+        const uint64_t got =
+            wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, WH_TESSERA_NO_CLASS, 1, 1, 1);
         wh_store_u32_release(lock, 0);
         a.found->nulls += got == 0;
         if (got > WH_TESSERA_WAIT) {
@@ -314,7 +316,8 @@ WH_KERNEL(tessera_verdict, workload_args, a) {
     if (wh_thread_id() != 0) {
         while (wh_load_u32_relaxed(stage) == 0) {
             (void)wh_exchange_u32_acquire(lock, 1);
-            const uint64_t got = wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, n, n, 1);
+            const uint64_t got =
+                wh_tessera_run_locked_(g, me, wh_mask_leader(me), 0, WH_TESSERA_NO_CLASS, n, n, 1);
             wh_store_u32_release(lock, 0);
             wh_free(a.heap, got > WH_TESSERA_WAIT ? (void *)(uintptr_t)got : NULL);
         }
@@ -330,7 +333,8 @@ WH_KERNEL(tessera_verdict, workload_args, a) {
         }
         wh_free(a.heap, (void *)(uintptr_t)got);
         for (uint32_t k = 0; k < 6; k++) {
-            wh_add_u32_relaxed(&a.found->nulls, wh_tessera_no_run_(*g, me, n) != 0);
+            wh_add_u32_relaxed(&a.found->nulls,
+                               wh_tessera_no_run_(*g, me, WH_TESSERA_NO_CLASS, n) != 0);
             wh_backoff(k);
         }
     }
