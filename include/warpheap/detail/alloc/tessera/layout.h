@@ -171,6 +171,16 @@ WH_FN uint64_t *wh_tessera_words_of_(wh_tessera_core g, uint32_t slab) {
 WH_HD uint32_t wh_tessera_n_classes(wh_tessera_core g) {
     return g.has_large ? WH_TESSERA_ALL : g.n_small;
 }
+/* The class of a request that slots of more than a chunk serve better than a run: NO_CLASS if none
+ * does. */
+WH_HD uint32_t wh_tessera_large_class_(const wh_tessera_core *g, uint64_t n) {
+    if (!g->has_large || n >> g->chunk_log2 == 0 || n > WH_TESSERA_LARGEST) {
+        return WH_TESSERA_NO_CLASS;
+    }
+    const uint32_t c = wh_tessera_class_of((uint32_t)n);
+    return (wh_tessera_bound(c) & ((1u << g->chunk_log2) - 1)) != 0 ? c : WH_TESSERA_NO_CLASS;
+}
+
 /* Slabs of class c that have free slots (slab.h I6). */
 WH_FN wh_veb wh_tessera_partial_list_(wh_tessera_core g, uint32_t c) {
     wh_assert_internal(c < wh_tessera_n_classes(g));

@@ -45,16 +45,6 @@ WH_FN uint32_t wh_tessera_my_shard_(wh_tessera_ref h) {
     return shard < h.last_shard ? shard : h.last_shard;
 }
 
-/* The class of a request that slots of more than a chunk serve better than a run: NO_CLASS if none
- * does. */
-WH_HD uint32_t wh_tessera_large_class_(const wh_tessera_core *g, uint64_t n) {
-    if (!g->has_large || n >> g->chunk_log2 == 0 || n > WH_TESSERA_LARGEST) {
-        return WH_TESSERA_NO_CLASS;
-    }
-    const uint32_t c = wh_tessera_class_of((uint32_t)n);
-    return (wh_tessera_bound(c) & ((1u << g->chunk_log2) - 1)) != 0 ? c : WH_TESSERA_NO_CLASS;
-}
-
 /* What malloc does not find at once, for all lanes of mask, or if that is 0 those that are here:
  * those without a block want n bytes. way: how far they are. */
 WH_FN_LINKED(void *, wh_tessera_more_,
