@@ -428,8 +428,8 @@ WH_FN uint64_t wh_dev_left_warp_(wh_heap_ref heap, wh_mask mask, size_t bytes) {
 /* How many blocks of `bytes` bytes wh_malloc would give from now until NULL, if nothing else was
  * asked for and nothing freed; 0 for 0 bytes. WH_UNKNOWN without WH_CAP_LEFT.
  *
- * On a quiet heap the answer is what a fill gets. Tessera and tessera: to a quarter of a chunk (4
- * KiB) within 1 %, to a chunk (16 KiB) within 2 %, above within 20 % and two blocks, either way,
+ * On a quiet heap the answer is what a fill gets. Tessera: to a quarter of a chunk (4 KiB)
+ * within 1 %, to a chunk (16 KiB) within 2 %, above within 20 % and two blocks, either way,
  * since what a hole can hold depends on where malloc begins to fill it. An allocator without
  * WH_CAP_EXACT_OOM may say NULL earlier. While others allocate and free the answer is an
  * estimate: what is on its way between two hands may count twice or not at all, and others may

@@ -292,6 +292,28 @@ WH_FN uint64_t warp_number(void) {
     return wh_block_id() * (uint64_t)((wh_block_threads() + 31) / 32) + wh_thread_in_block() / 32;
 }
 
+/* Block k of a warp's, at p: all lanes have the same; each lane's share of its bytes is written, or
+ * checked and wiped. */
+WH_FN void same_in_all(const conform_call *c, wh_mask mask, uint64_t k, const void *p) {
+    if (wh_popc32(wh_match_any_u64(mask, (uint64_t)(uintptr_t)p)) != wh_popc32(mask)) {
+        note_error(c, CONFORM_LANES_DIFFER, k);
+    }
+}
+WH_FN void write_shares(const conform_call *c, wh_mask mask, uint64_t k, unsigned char *p,
+                        uint64_t n) {
+    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < n; i += wh_popc32(mask)) {
+        p[i] = (unsigned char)(mix(key_of(c, k)) + i);
+    }
+}
+WH_FN void check_shares(const conform_call *c, wh_mask mask, uint64_t k, unsigned char *p) {
+    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < c->sizes[k]; i += wh_popc32(mask)) {
+        if (p[i] != (unsigned char)(mix(key_of(c, k)) + i)) {
+            note_error(c, CONFORM_CONTENTS, k);
+        }
+        p[i] = 0;
+    }
+}
+
 /* Every lane writes its share of the warp's block. */
 WH_KERNEL(allocate_warp, conform_args, a) {
     const wh_mask mask = a.c.lanes & lanes_here();
@@ -301,15 +323,11 @@ WH_KERNEL(allocate_warp, conform_args, a) {
     }
     const uint64_t n = a.c.sizes[k];
     unsigned char *p = (unsigned char *)wh_malloc_warp(a.heap, mask, n);
-    if (wh_popc32(wh_match_any_u64(mask, (uint64_t)(uintptr_t)p)) != wh_popc32(mask)) {
-        note_error(&a.c, CONFORM_LANES_DIFFER, k);
-    }
+    same_in_all(&a.c, mask, k, p);
     if (wh_lane_id() == wh_mask_leader(mask)) {
         keep_block(&a, k, p, n, 16);
     }
-    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < n; i += wh_popc32(mask)) {
-        p[i] = (unsigned char)(mix(key_of(&a.c, k)) + i);
-    }
+    write_shares(&a.c, mask, k, p, n);
 }
 
 /* A lane checks another one's share just before the warp frees the block. */
@@ -320,12 +338,7 @@ WH_KERNEL(release_warp, conform_args, a) {
         return;
     }
     unsigned char *p = (unsigned char *)a.c.ptrs[k];
-    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < a.c.sizes[k]; i += wh_popc32(mask)) {
-        if (p[i] != (unsigned char)(mix(key_of(&a.c, k)) + i)) {
-            note_error(&a.c, CONFORM_CONTENTS, k);
-        }
-        p[i] = 0;
-    }
+    check_shares(&a.c, mask, k, p);
     wh_free_warp(a.heap, mask, p);
 }
 
@@ -517,15 +530,11 @@ WH_KERNEL(pool_warp, conform_args, a) {
         return;
     }
     unsigned char *p = (unsigned char *)wh_pool_malloc_warp(a.pool, mask);
-    if (wh_popc32(wh_match_any_u64(mask, (uint64_t)(uintptr_t)p)) != wh_popc32(mask)) {
-        note_error(&a.c, CONFORM_LANES_DIFFER, k);
-    }
+    same_in_all(&a.c, mask, k, p);
     if (wh_lane_id() == wh_mask_leader(mask)) {
         keep_pool_block(&a, k, p);
     }
-    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < a.c.sizes[k]; i += wh_popc32(mask)) {
-        p[i] = (unsigned char)(mix(key_of(&a.c, k)) + i);
-    }
+    write_shares(&a.c, mask, k, p, a.c.sizes[k]);
 }
 
 WH_KERNEL(pool_release_warp, conform_args, a) {
@@ -535,12 +544,7 @@ WH_KERNEL(pool_release_warp, conform_args, a) {
         return;
     }
     unsigned char *p = (unsigned char *)a.c.ptrs[k];
-    for (uint64_t i = wh_mask_rank(mask); p != NULL && i < a.c.sizes[k]; i += wh_popc32(mask)) {
-        if (p[i] != (unsigned char)(mix(key_of(&a.c, k)) + i)) {
-            note_error(&a.c, CONFORM_CONTENTS, k);
-        }
-        p[i] = 0;
-    }
+    check_shares(&a.c, mask, k, p);
     wh_pool_free_warp(a.pool, mask, p);
 }
 

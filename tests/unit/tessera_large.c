@@ -24,6 +24,12 @@ WH_KERNEL(fill, large_args, a) {
     }
 }
 
+WH_FN void forget_hints(wh_heap_ref h) {
+    for (uint32_t c = 0; c < WH_TESSERA_HINTS * WH_TESSERA_CLASSES; c++) {
+        h.shards[0].cursors[c / WH_TESSERA_HINTS].hints[c % WH_TESSERA_HINTS] = 0;
+    }
+}
+
 /* One lane frees a block, and has it back, or another one. */
 WH_KERNEL(swap_one, large_args, a) {
     uint32_t random = 1;
@@ -32,16 +38,38 @@ WH_KERNEL(swap_one, large_args, a) {
         void **at = &a.p[(random >> 8) % *a.n];
         wh_free(a.heap, *at);
         *at = NULL;
-        for (uint32_t c = 0; c < WH_TESSERA_HINTS * WH_TESSERA_CLASSES; c++) { /* no hint is left */
-            a.heap.shards[0].cursors[c / WH_TESSERA_HINTS].hints[c % WH_TESSERA_HINTS] = 0;
-        }
+        forget_hints(a.heap);
         *at = wh_malloc(a.heap, a.bytes);
         *a.failed += *at == NULL;
     }
 }
 
-/* The same by many lanes, of blocks of their own. NULL is no failure: others may have it. But what
- * is free in the end is there. */
+/* One lane takes blocks of one size, and frees one of these each time that another size, of as many
+ * chunks, has just been told NULL: that answer speaks of its own class. */
+WH_KERNEL(two_sizes, large_args, a) {
+    const uint64_t other = a.bytes + 2048;
+    uint32_t random = 1;
+    if (wh_thread_id() != 0) {
+        return;
+    }
+    for (*a.n = 0; *a.n < a.most / 2; *a.n += 1) {
+        a.p[*a.n] = wh_malloc(a.heap, a.bytes);
+    }
+    while (wh_malloc(a.heap, other) != NULL) {
+    }
+    for (uint64_t k = 0; k < a.rounds; k++) {
+        random = random * 1664525u + 1013904223u;
+        void **at = &a.p[(random >> 8) % *a.n];
+        wh_free(a.heap, *at);
+        *a.failed += wh_malloc(a.heap, other) != NULL; /* it has no slot, nor is there a run */
+        forget_hints(a.heap);
+        *at = wh_malloc(a.heap, a.bytes);
+        *a.failed += *at == NULL;
+    }
+}
+
+/* The same as swap_one by many lanes, of blocks of their own. NULL is no failure: others may have
+ * it. But what is free in the end is there. */
 WH_KERNEL(swap_many, large_args, a) {
     const uint64_t i = wh_thread_id();
     for (uint64_t k = 0; i < *a.n && k < a.rounds; k++) {
@@ -100,7 +128,30 @@ static void test_one_slot_left(void **state) {
     }
 }
 
+static void test_another_class_has_one(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        large_args a;
+        wh_device *d = open_policy(WH_SIM_RANDOM, seed);
+        wh_heap *heap = make_heap_of(d, 0, 36 << 20, 1, &a.heap);
+        a.bytes = 17000 + 1000 * seed;
+        a.most = (36 << 20) / a.bytes;
+        a.p = take(d, a.most * sizeof *a.p);
+        a.n = take(d, sizeof *a.n);
+        a.failed = take(d, sizeof *a.failed);
+        *a.failed = 0;
+        a.rounds = 30;
+        const wh_launch l = {d, 1, 32, NULL};
+        assert_int_equal(two_sizes(&l, &a), WH_OK);
+        assert_int_equal(wh_device_sync(d), WH_OK);
+        assert_int_equal(*a.failed, 0);
+        wh_heap_destroy(heap);
+        wh_device_close(d);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_slot_left)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_slot_left),
+                                       cmocka_unit_test(test_another_class_has_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

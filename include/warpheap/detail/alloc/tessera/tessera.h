@@ -1,6 +1,5 @@
-/* alloc/tessera: the second edition of tessera, under way: smaller, and for aged heaps. It is here
- * to be tested and measured; use tessera. docs/notes/2026-11-28-second-edition.md says how far it
- * is.
+/* alloc/tessera: the default heap: any size, full reuse, NULL only if there is nothing; for heaps
+ * that live long. docs/tessera/README.md is the way in.
  *
  * This file has malloc's fast path, free and the rest of the contract. It may change: it is no part
  * of the API.
