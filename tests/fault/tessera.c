@@ -187,11 +187,11 @@ WH_KERNEL(tessera_answered, workload_args, a) {
     }
     wh_store_u32_release(stage, 1);
     for (uint32_t step = 0; step < a.steps; step++) {
-        uint64_t number = WH_TESSERA_NO_NUMBER;
+        wh_tessera_ticket ticket = wh_tessera_no_ticket_();
         uint32_t next = WH_TESSERA_NONE;
         wh_free(a.heap, first);
         while (next == WH_TESSERA_NONE) {
-            next = wh_tessera_none_(g, me, 0, c, 1, &number);
+            next = wh_tessera_none_(g, me, 0, c, 1, &ticket);
         }
         wh_add_u32_relaxed(&a.found->nulls, next == WH_TESSERA_DONE);
         wh_add_u32_relaxed(&a.found->overlaps, wh_malloc(a.heap, a.most) != first);
@@ -372,7 +372,7 @@ WH_KERNEL(tessera_asked, workload_args, a) {
         const uint32_t asked = 2 * step + 2, k = step % 4;
         if (!asks) {
             wait_for(stage, asked);
-            wh_tessera_search_(g, all, 0, (uint64_t)1 << c);
+            (void)wh_tessera_search_(g, all, 0, (uint64_t)1 << c);
             wh_syncwarp(all);
             if (leads) {
                 wh_store_u32_release(stage, asked + 1);
@@ -380,16 +380,16 @@ WH_KERNEL(tessera_asked, workload_args, a) {
             continue;
         }
         const int frees = lane == step / 4 % lanes;
-        uint64_t number = WH_TESSERA_NO_NUMBER;
+        wh_tessera_ticket ticket = wh_tessera_no_ticket_();
         if (frees) {
             wh_free(a.heap, p[k]);
         }
-        (void)wh_tessera_none_(g, all, 0, c, 1, &number);
+        (void)wh_tessera_none_(g, all, 0, c, 1, &ticket);
         if (leads) {
             wh_store_u32_relaxed(stage, asked); /* orders nothing */
         }
         wait_to_see(stage, asked + 1);
-        const uint32_t found = wh_tessera_none_(g, all, 0, c, 1, &number);
+        const uint32_t found = wh_tessera_none_(g, all, 0, c, 1, &ticket);
         wh_add_u32_relaxed(&a.found->nulls, found == WH_TESSERA_DONE);
         if (frees) {
             wh_add_u32_relaxed(&a.found->overlaps, wh_malloc(a.heap, a.most) != p[k]);

@@ -417,6 +417,18 @@ WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t k) {
     return &wh_tessera_cursor_at_(g, k / WH_TESSERA_CLASSES, k % WH_TESSERA_CLASSES)->span;
 }
 
+/* Chunks of slabs of a span of small class c that nobody has used go back to the pool, all at once:
+ * slab by slab, by lanes that take turns, closing all cursors took 55 ms (8 GiB, H200). In a take.
+ */
+WH_FN void wh_tessera_give_unused_(wh_tessera_core g, uint32_t shard, uint32_t c, uint32_t first,
+                                   uint32_t chunks, uint32_t of_slab) {
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < chunks; k += of_slab) {
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + k), WH_TESSERA_FREE);
+    }
+    wh_tessera_return_slabs_(g, wh_tessera_shard_at_(g, shard), c, first, chunks);
+}
+
 /* Takes what is left of the k-th span, and makes it free for all. 1: it had slots. P4 */
 WH_FN_SLOW int wh_tessera_close_(const wh_tessera_core *g, uint32_t shard, uint32_t k) {
     uint64_t *at = wh_tessera_span_at_(*g, k);
@@ -429,14 +441,18 @@ WH_FN_SLOW int wh_tessera_close_(const wh_tessera_core *g, uint32_t shard, uint3
     const int any = WH_PLANT_ORDER(tessera_p2_close, wh_cas_u64,
                                    acq_rel)(at, span, WH_TESSERA_CLOSED) == span; /* P2, I1 */
     if (any) {
-        const uint32_t end = wh_tessera_span_slots(span);
-        uint32_t slab = wh_tessera_divide(wh_tessera_span_position(span), cls.by_slots);
-        WH_NO_UNROLL
-        for (uint32_t from = wh_tessera_span_position(span); from < end; slab++) {
-            const uint32_t start = slab * cls.slots;
-            wh_tessera_give_rest_(g, shard, wh_tessera_span_first(span) + slab * cls.chunks,
-                                  from - start);
-            from = start + cls.slots;
+        const uint32_t position = wh_tessera_span_position(span);
+        const uint32_t slabs = wh_tessera_divide(wh_tessera_span_slots(span), cls.by_slots);
+        uint32_t slab = wh_tessera_divide(position, cls.by_slots);
+        uint32_t first = wh_tessera_span_first(span) + slab * cls.chunks;
+        if (slabs < 2 || position != slab * cls.slots) {
+            wh_tessera_give_rest_(g, shard, first, position - slab * cls.slots);
+            first += cls.chunks;
+            slab++;
+        }
+        if (slab < slabs) {
+            wh_tessera_give_unused_(*g, shard, k % WH_TESSERA_CLASSES, first,
+                                    (slabs - slab) * cls.chunks, cls.chunks);
         }
     }
     wh_tessera_end_take_(wh_tessera_shard_at_(*g, shard));

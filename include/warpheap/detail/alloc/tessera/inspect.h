@@ -36,6 +36,7 @@ WH_FN void wh_tessera_init_header_(wh_tessera_ref h, uint64_t i, uint64_t n) {
         header->used = 0;
         header->peak = 0;
         header->mallocs = 0;
+        header->oom_found = 0;
         header->core = h.core;
     }
 }

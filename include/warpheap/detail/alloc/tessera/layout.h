@@ -99,12 +99,13 @@ typedef struct wh_tessera_header {
     uint64_t run_verdict;      /* events << 31 | class << 24 | chunks asked for */
     uint32_t search_lock;
     uint32_t run_lock;
-    uint32_t run_next; /* a hint: chunks from the back of the heap that runs have been given */
-    uint32_t run_news; /* times that cursors have been closed for a run */
-    uint64_t used;     /* with track_peak: usable bytes of live blocks */
-    uint64_t peak;     /* ... and the most that it has been */
-    uint64_t mallocs;  /* with track_totals: blocks that malloc has given */
-    uint64_t padding[2];
+    uint32_t run_next;  /* a hint: chunks from the back of the heap that runs have been given */
+    uint32_t run_news;  /* times that cursors have been closed for a run */
+    uint64_t used;      /* with track_peak: usable bytes of live blocks */
+    uint64_t peak;      /* ... and the most that it has been */
+    uint64_t mallocs;   /* with track_totals: blocks that malloc has given */
+    uint32_t oom_found; /* searches that have found something */
+    uint32_t padding[3];
     WH_ALIGNAS(64) wh_tessera_core core; /* for the slow paths */
 } wh_tessera_header;
 
@@ -379,7 +380,7 @@ static inline uint64_t wh_tessera_layout(void) {
         sizeof(wh_tessera_header),
         WH_F_(classes) WH_F_(slab_tags) WH_F_(oom_answered) WH_F_(oom_classes) WH_F_(oom_tickets)
         WH_F_(run_verdict) WH_F_(search_lock) WH_F_(run_lock) WH_F_(run_next) WH_F_(run_news)
-        WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(core)
+        WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(oom_found) WH_F_(core)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_shard, field),
         sizeof(wh_tessera_shard),

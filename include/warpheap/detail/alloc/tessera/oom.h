@@ -9,6 +9,8 @@
  * oom_classes   a hint, of which classes they were: or, relaxed, before that; the searcher: and
  * oom_answered  per class: requests below this number have been answered: nothing. Stored, release,
  *         by the searcher
+ * oom_found     searches that have found something: add, relaxed, by the searcher. Who waits and
+ *         sees a new one looks again, at once with all others that wait
  *
  * X1      NULL only if one warp, which has search_lock, has seen, in this order, (1) that
  *         takes begun = takes_done, (2) that every cursor is settled: it has no slots, and nobody
@@ -30,7 +32,8 @@
  * Progress  the search waits for takes under way, which end by themselves, a bounded number of
  *         times, so it ends. New takes do not begin meanwhile, but those that make memory free. So
  *         a lane that asks is told NULL by the search after the one under way, or finds something,
- *         or others have taken something
+ *         or others have taken something. Who waits looks again after each search that has found
+ *         something: else each of them would have to search for itself, one after the other
  * Check   tests/conform, tests/stress, tests/fault
  */
 #ifndef WH_ALLOC_TESSERA_OOM_H
@@ -141,15 +144,28 @@ WH_FN_SLOW int wh_tessera_class_has_(const wh_tessera_core *ref, wh_mask mask, u
     return 0;
 }
 
-#define WH_TESSERA_NO_NUMBER                                           \
-    UINT64_MAX /* of a request that has none yet: no answer is younger \
-                */
+/* What a request that has found nothing knows. */
+typedef struct wh_tessera_ticket {
+    uint64_t number; /* of the request; NO_NUMBER: none yet, no answer is younger */
+    uint32_t found;  /* oom_found when it last was told to look */
+} wh_tessera_ticket;
+
+#define WH_TESSERA_NO_NUMBER UINT64_MAX
+
+WH_FN wh_tessera_ticket wh_tessera_no_ticket_(void) {
+    wh_tessera_ticket ticket;
+    ticket.number = WH_TESSERA_NO_NUMBER;
+    ticket.found = 0;
+    return ticket;
+}
+
 #define WH_TESSERA_QUIET_TRIES 32u
 
 /* X1, X3: a search for all that have asked, by all lanes of mask, of whose own requests these are
- * the classes (the hint may have lost them); the leader has search_lock. */
-WH_FN_SLOW void wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
-                                   uint64_t own_classes) {
+ * the classes (the hint may have lost them); the leader has search_lock. 1: it has found slots of
+ * some class. */
+WH_FN_SLOW int wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
+                                  uint64_t own_classes) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
     wh_assert_expensive(wh_lane_id() != wh_mask_leader(mask) ||
                         wh_tessera_is_locked_(&wh_tessera_header_(*g)->search_lock));
@@ -172,7 +188,7 @@ WH_FN_SLOW void wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint3
             continue;
         }
         if (!WH_PLANT(tessera_x1_settled, wh_tessera_all_settled_(*g, mask), 1)) { /* (2) */
-            return;
+            return 0;
         }
         const uint64_t classes =
             own_classes | wh_shfl_u64(mask, wh_load_u64_relaxed(&header->oom_classes), leader);
@@ -184,7 +200,7 @@ WH_FN_SLOW void wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint3
             }
         }
         if (wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
-            return;
+            return 0;
         }
         if (!WH_PLANT(tessera_x1_same,
                       wh_all(mask, wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN) == begun),
@@ -200,23 +216,24 @@ WH_FN_SLOW void wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint3
             }
         }
         if (wh_lane_id() == leader) {
-            (void)wh_fetch_and_u64_relaxed(&header->oom_classes, ~none);
+            (void)wh_fetch_and_u64_relaxed(&header->oom_classes, ~classes);
         }
-        return;
+        return none != classes;
     }
+    return 0;
 }
 
 /* For lanes of mask, of which those with `asks` have found nothing of class c: DONE if there is
  * nothing, LOOK if they should look again, NONE while another warp searches for all: who waits for
- * that looks at little, since it is in the way of the search. *number: the request's, or NO_NUMBER.
- */
+ * that looks at little, since it is in the way of the search. */
 WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
-                                     uint32_t c, int asks, uint64_t *number) {
+                                     uint32_t c, int asks, wh_tessera_ticket *ticket) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;
-    if (wh_any(mask, asks && *number == WH_TESSERA_NO_NUMBER)) {
+    const uint32_t found = wh_shfl_u32(mask, wh_load_u32_relaxed(&header->oom_found), leader);
+    if (wh_any(mask, asks && ticket->number == WH_TESSERA_NO_NUMBER)) {
         if (asks) {
             (void)wh_fetch_or_u64_relaxed(&header->oom_classes, (uint64_t)1 << c);
         }
@@ -227,14 +244,19 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
                             wh_fetch_add_u64_relaxed)(&header->oom_tickets, 1); /* P8 */
         }
         next = wh_shfl_u64(mask, next, leader);
-        *number = asks && *number == WH_TESSERA_NO_NUMBER ? next : *number;
+        if (asks && ticket->number == WH_TESSERA_NO_NUMBER) {
+            ticket->number = next;
+            ticket->found = found;
+        }
     }
-    int known = asks && wh_load_u64_acquire(&header->oom_answered[c]) > *number;
+    int known = asks && wh_load_u64_acquire(&header->oom_answered[c]) > ticket->number;
     if (!wh_any(mask, asks && !known)) {
         return WH_TESSERA_DONE;
     }
     /* Nobody searches, and so keeps refillers waiting, while there are chunks. */
-    if (wh_any(mask, wh_tessera_any_chunks_(*g))) {
+    const int looks = asks && ticket->found != found;
+    ticket->found = found;
+    if (wh_any(mask, looks || wh_tessera_any_chunks_(*g))) {
         return known ? WH_TESSERA_DONE : WH_TESSERA_LOOK;
     }
     const int locked = leads && wh_load_u32_relaxed(&header->search_lock) == 0 &&
@@ -243,20 +265,19 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
         return known ? WH_TESSERA_DONE : WH_TESSERA_NONE;
     }
     const uint64_t own_classes = wh_tessera_or_all_(mask, (uint64_t)(asks && !known) << (c & 63));
-    int some =
-        wh_tessera_holds_(wh_tessera_pool_(*g), mask) || wh_tessera_close_all_(g, mask, shard);
+    int some = 0;
     WH_NO_UNROLL
     for (uint64_t rest = own_classes; rest != 0 && !some; rest &= rest - 1) {
         some = wh_tessera_class_has_(g, mask, shard, wh_ctz64(rest), 1);
     }
-    if (!some) {
-        wh_tessera_search_(g, mask, shard, own_classes);
-    }
+    some = some || wh_tessera_holds_(wh_tessera_pool_(*g), mask) ||
+           wh_tessera_close_all_(g, mask, shard) || wh_tessera_search_(g, mask, shard, own_classes);
     wh_syncwarp(mask);
     if (leads) {
+        wh_add_u32_relaxed(&header->oom_found, (uint32_t)some);
         wh_store_u32_release(&header->search_lock, 0);
     }
-    known = known || (asks && wh_load_u64_acquire(&header->oom_answered[c]) > *number);
+    known = known || (asks && wh_load_u64_acquire(&header->oom_answered[c]) > ticket->number);
     return known ? WH_TESSERA_DONE : WH_TESSERA_LOOK;
 }
 

@@ -99,14 +99,17 @@ WH_FN void wh_tessera_remove_partial_(wh_tessera_core g, wh_tessera_shard *own, 
 
 /* --- empty slabs ---------------------------------------------------------------------- */
 
-/* A slab of class c that the caller has taken all of goes back to the pool, and off its list, if a
- * free that adds it late does not bring it back there: then a search removes it. */
-WH_FN void wh_tessera_return_slab_(wh_tessera_core g, wh_tessera_shard *own, uint32_t c,
-                                   uint32_t slab, uint32_t chunks) {
+/* A slab of class c that the caller has taken all of, or several in a row, go back to the pool, and
+ * off their list, if a free that adds one late does not bring it back there: then a search removes
+ * it. */
+WH_FN void wh_tessera_return_slabs_(wh_tessera_core g, wh_tessera_shard *own, uint32_t c,
+                                    uint32_t slab, uint32_t chunks) {
+    const int in_word = (slab & 63) + chunks <= 64;
+    const uint64_t bits =
+        in_word ? wh_tessera_chunk_mask_(slab, chunks) : (uint64_t)1 << (slab & 63);
     /* The levels above stay as they are: a search clears them. */
-    (void)wh_fetch_and_u64_relaxed(wh_veb_word(wh_tessera_partial_list_(g, c), slab >> 6),
-                                   ~((uint64_t)1 << (slab & 63)));
-    if ((slab & 63) + chunks <= 64) {
+    (void)wh_fetch_and_u64_relaxed(wh_veb_word(wh_tessera_partial_list_(g, c), slab >> 6), ~bits);
+    if (in_word) {
         wh_tessera_put_chunks_(g, own, slab, chunks);
     } else { /* of a large class */
         wh_veb_insert_range(wh_tessera_pool_(g), slab, chunks);
@@ -127,8 +130,8 @@ WH_FN_SLOW int wh_tessera_retire_one_(const wh_tessera_core *ref, uint32_t shard
     const int all = WH_PLANT(tessera_p1_retire, wh_cas_u64_acq_rel,
                              wh_cas_u64_relaxed)(at, empty, WH_TESSERA_GONE) == empty; /* P1, P4 */
     if (all) {
-        wh_tessera_return_slab_(g, own, wh_tessera_tag_class(tag), slab,
-                                wh_tessera_tag_chunks(tag));
+        wh_tessera_return_slabs_(g, own, wh_tessera_tag_class(tag), slab,
+                                 wh_tessera_tag_chunks(tag));
     }
     wh_tessera_end_take_(own);
     return all;
@@ -175,7 +178,7 @@ WH_FN_SLOW int wh_tessera_emptied_(const wh_tessera_core *ref, uint32_t shard, u
     }
     wh_store_u64_relaxed(at, WH_TESSERA_FREE);
     (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA_RETIRING);
-    wh_tessera_return_slab_(g, own, wh_tessera_tag_class(tag), slab, 1);
+    wh_tessera_return_slabs_(g, own, wh_tessera_tag_class(tag), slab, 1);
     wh_tessera_end_take_(own);
     return 1;
 }
@@ -278,8 +281,8 @@ WH_FN void wh_tessera_give_rest_(const wh_tessera_core *ref, uint32_t shard, uin
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (from == 0) {
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE);
-        wh_tessera_return_slab_(g, wh_tessera_shard_at_(g, shard), wh_tessera_tag_class(tag), slab,
-                                wh_tessera_tag_chunks(tag));
+        wh_tessera_return_slabs_(g, wh_tessera_shard_at_(g, shard), wh_tessera_tag_class(tag), slab,
+                                 wh_tessera_tag_chunks(tag));
         return;
     }
     WH_NO_UNROLL

@@ -208,10 +208,10 @@ WH_FN wh_tessera_grant wh_tessera_step_(const wh_tessera_core *g, wh_mask mask, 
 /* Of lanes of which some say so, with the same mask: what is next for those that have found nothing
  * (asks). */
 WH_FN uint32_t wh_tessera_next_(const wh_tessera_core *g, wh_mask mask, wh_tessera_ask ask,
-                                int asks, uint64_t *number) {
+                                int asks, wh_tessera_ticket *ticket) {
     if (mask != 0 ? wh_any(mask, asks) : asks) {
         const wh_mask here = mask != 0 ? mask : wh_activemask();
-        const uint32_t next = wh_tessera_none_(g, here, ask.shard, ask.c, asks, number);
+        const uint32_t next = wh_tessera_none_(g, here, ask.shard, ask.c, asks, ticket);
         return asks ? next : ask.rung;
     }
     return ask.rung;
@@ -225,7 +225,7 @@ WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask la
                               uint32_t c, uint64_t v, int refills, void *p) {
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
     const uint32_t lane = wh_lane_id();
-    uint64_t number = WH_TESSERA_NO_NUMBER;
+    wh_tessera_ticket ticket = wh_tessera_no_ticket_();
     wh_tessera_ask ask;
     ask.shard = shard;
     ask.c = c;
@@ -239,10 +239,7 @@ WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask la
         const wh_mask needy = mask != 0 ? wh_ballot(mask, need) & lanes : (wh_mask)need << lane;
         const uint32_t leader = needy != 0 ? wh_mask_leader(needy) : lane;
         const int leads = need && lane == leader;
-        /* Refillers first: others wait for them. */
-        const int refill = WH_TESSERA_SOME(mask, leads && ask.rung == WH_TESSERA_REFILL);
-        const int works =
-            leads && (refill ? ask.rung == WH_TESSERA_REFILL : ask.rung < WH_TESSERA_REFILL);
+        const int works = leads && ask.rung <= WH_TESSERA_REFILL;
         ask.n = wh_popc32(needy);
         const wh_tessera_grant grant =
             wh_tessera_share_(mask, wh_tessera_step_(g, mask, ask, cls, works), leader);
@@ -256,13 +253,13 @@ WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask la
         if (ask.rung == WH_TESSERA_NONE && c >= g->n_small) {
             ask.rung = WH_TESSERA_DONE; /* a run will do */
         }
-        ask.rung = wh_tessera_next_(g, mask, ask, need && ask.rung == WH_TESSERA_NONE, &number);
+        ask.rung = wh_tessera_next_(g, mask, ask, need && ask.rung == WH_TESSERA_NONE, &ticket);
         if (need && ask.rung == WH_TESSERA_DONE) {
             wh_add_u64_relaxed(&wh_tessera_shard_at_(*g, shard)->failed, c < g->n_small);
             need = 0;
         }
         /* Who waits sleeps: lanes that look again and again are in the way of who refills. */
-        const int waits = grant.span == WH_TESSERA_CLOSED && !refill;
+        const int waits = grant.span == WH_TESSERA_CLOSED;
         if (mask != 0 ? wh_all(mask, waits || !need) && wh_any(mask, need) : waits && need) {
             wh_backoff(6);
         }
