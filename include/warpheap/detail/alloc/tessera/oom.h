@@ -162,8 +162,8 @@ WH_FN wh_tessera_ticket wh_tessera_no_ticket_(void) {
 #define WH_TESSERA_QUIET_TRIES 32u
 
 /* X1, X3: a search for all that have asked, by all lanes of mask, of whose own requests these are
- * the classes (the hint may have lost them); the leader has search_lock. 1: it has found slots of
- * some class. */
+ * the classes (the hint may have lost them); the leader has search_lock. 1: it has found something,
+ * or closed cursors that had slots: who waits looks again. */
 WH_FN_SLOW int wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                   uint64_t own_classes) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
@@ -188,7 +188,7 @@ WH_FN_SLOW int wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32
             continue;
         }
         if (!WH_PLANT(tessera_x1_settled, wh_tessera_all_settled_(*g, mask), 1)) { /* (2) */
-            return 0;
+            return wh_tessera_close_all_(g, mask, shard);
         }
         const uint64_t classes =
             own_classes | wh_shfl_u64(mask, wh_load_u64_relaxed(&header->oom_classes), leader);
@@ -200,7 +200,7 @@ WH_FN_SLOW int wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32
             }
         }
         if (wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
-            return 0;
+            return 1;
         }
         if (!WH_PLANT(tessera_x1_same,
                       wh_all(mask, wh_tessera_part_(*g, mask, WH_TESSERA_TAKES_BEGUN) == begun),
@@ -268,10 +268,11 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
     int some = 0;
     WH_NO_UNROLL
     for (uint64_t rest = own_classes; rest != 0 && !some; rest &= rest - 1) {
-        some = wh_tessera_class_has_(g, mask, shard, wh_ctz64(rest), 1);
+        const uint32_t k = wh_ctz64(rest);
+        some = wh_any(mask, wh_tessera_any_listed_(*g, k)) &&
+               wh_tessera_class_has_(g, mask, shard, k, 1);
     }
-    some = some || wh_tessera_holds_(wh_tessera_pool_(*g), mask) ||
-           wh_tessera_close_all_(g, mask, shard) || wh_tessera_search_(g, mask, shard, own_classes);
+    some = some || wh_tessera_search_(g, mask, shard, own_classes);
     wh_syncwarp(mask);
     if (leads) {
         wh_add_u32_relaxed(&header->oom_found, (uint32_t)some);

@@ -62,6 +62,7 @@ WH_FN wh_tessera_grant wh_tessera_share_(wh_mask mask, wh_tessera_grant grant, u
 
 #define WH_TESSERA_POLLS 64u /* of a third of a microsecond: longer than a refill takes */
 #define WH_TESSERA_ROUNDS 8u
+#define WH_TESSERA_NAPS 4u /* of 2 us: while others search */
 
 /* How far the short way has come for a lane: it has a block, or its group goes on from here. */
 typedef struct wh_tessera_way {
@@ -258,10 +259,15 @@ WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask la
             wh_add_u64_relaxed(&wh_tessera_shard_at_(*g, shard)->failed, c < g->n_small);
             need = 0;
         }
-        /* Who waits sleeps: lanes that look again and again are in the way of who refills. */
+        /* Who waits sleeps: lanes that look again and again are in the way of who refills, and even
+         * more of who searches, as all look at the same few words then. */
         const int waits = grant.span == WH_TESSERA_CLOSED;
         if (mask != 0 ? wh_all(mask, waits || !need) && wh_any(mask, need) : waits && need) {
-            wh_backoff(6);
+            const int searching = !WH_TESSERA_SOME(mask, need && ask.rung != WH_TESSERA_NONE);
+            WH_NO_UNROLL
+            for (uint32_t naps = searching ? WH_TESSERA_NAPS : 1; naps != 0; naps--) {
+                wh_backoff(6);
+            }
         }
     }
     return p;
