@@ -239,9 +239,57 @@ static void test_while_lanes_run(void **state) {
     }
 }
 
+typedef struct beside_args {
+    wh_heap_ref heap;
+    uint32_t *unused; /* slots that the cursor has of: its own slab, the one beside it */
+} beside_args;
+
+/* The span of a cursor is one slab of a chunk, smaller than is usual; two chunks further a slab of
+ * the usual size begins, of the same class and shard. */
+WH_KERNEL(beside, beside_args, a) {
+    const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
+    const wh_tessera_header *header = wh_tessera_header_(g);
+    const uint32_t first = (g.begin + 63) & ~63u;
+    uint32_t c = 0;
+    while (header->classes[c].chunks < 4) {
+        c++;
+    }
+    wh_assert(c < g.n_small);
+    const wh_tessera_class cls = header->classes[c];
+    const uint32_t slots = (1u << g.chunk_log2) / cls.slot_size;
+    (void)wh_veb_claim_mask(wh_tessera_pool_(g), first >> 6, 63);
+    *wh_tessera_tag_at_(g, first) =
+        wh_tessera_with_shard(wh_tessera_slab_tag(c, 1, cls.slot_size), 0);
+    *wh_tessera_tag_at_(g, first + 2) = wh_tessera_with_shard(header->slab_tags[c], 0);
+    wh_tessera_cursor_at_(g, 0, c)->span = wh_tessera_span(first, slots, 0);
+    for (uint32_t k = 0; k < 2; k++) {
+        wh_tessera_slab_view view;
+        wh_assert(wh_tessera_view_slab_(g, first + 2 * k, &view));
+        a.unused[k] = view.end - view.left;
+    }
+}
+
+static void test_smaller_slab(void **state) {
+    (void)state;
+    context x;
+    make(&x, 1, 1024, 1 << 20, 1);
+    beside_args a;
+    memset(&a, 0, sizeof a);
+    a.heap = x.fill.heap;
+    a.unused = take(x.device, 2 * sizeof *a.unused);
+    const wh_launch one = {x.device, 1, 1, NULL};
+    assert_int_equal(beside(&one, &a), WH_OK);
+    assert_int_equal(wh_device_sync(x.device), WH_OK);
+    assert_true(a.unused[0] != 0);
+    assert_int_equal(a.unused[1], 0);
+    wh_heap_destroy(x.heap);
+    wh_device_close(x.device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_until_null),
                                        cmocka_unit_test(test_large), cmocka_unit_test(test_edges),
-                                       cmocka_unit_test(test_while_lanes_run)};
+                                       cmocka_unit_test(test_while_lanes_run),
+                                       cmocka_unit_test(test_smaller_slab)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,7 +195,9 @@ WH_FN int wh_tessera_view_slab_(wh_tessera_core g, uint32_t chunk, wh_tessera_sl
     const uint32_t position = wh_tessera_span_position(span);
     const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
     const uint32_t slabs = (wh_tessera_span_slots(span) + view->slots - 1) / view->slots;
-    if (chunk >= first && before < slabs && position < (before + 1) * view->slots) {
+    /* Else the span is one smaller slab, and this one another slab, right behind it. */
+    const int in_step = chunk >= first && (chunk - first) % chunks == 0;
+    if (in_step && before < slabs && position < (before + 1) * view->slots) {
         view->left = position > before * view->slots ? position - before * view->slots : 0;
         view->end = view->slots;
     }
