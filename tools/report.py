@@ -24,10 +24,11 @@ RESULTS = ROOT / "results"
 PAGES = ROOT / "docs" / "results"
 PICTURE = PAGES / "malloc.svg"
 README_MARKS = ("<!-- made by tools/report.py -->\n", "<!-- end of what it made -->\n")
-RUN = "h200/6aba34f/"  # the run of all allocators, and of tessera
+RUN = "h200/6aba34f/"  # the run of all allocators; where tessera's rows are of its first edition
+OLDER = (RUN, "h200/aad64a8/pressure")
+HEAP = "h200/7faa227/"  # tessera as it is: its rows take the place of those
 AGED = "h100/d671d9f/aged"  # cases server, slabhash, cells, fill-log, first; with launch bounds
 PLAIN_CASES = "h100/d671d9f/plain"  # the same and single, mixed, warp, churn, with --plain
-EDITION = "h100/7b7d70b/"  # tessera as it is: all files above have its first edition
 # Of three processes; and two lists of sizes, which are cut alike for an allocator of small blocks.
 REPEATED = ("h100/bef2537/create", RUN + "all_waste")
 NONE = "–"
@@ -49,13 +50,37 @@ def check_twice(rows, names):
 
 
 @functools.cache
-def run_of(topic):
+def file_of(topic):
     try:
         run = files.read(RESULTS / f"{topic}.jsonl")
     except files.Unreadable as e:
         raise files.Unreadable(f"results/{topic}.jsonl: {e}") from None
     check_twice(run.rows, () if topic in REPEATED else files.KEY)
     return run
+
+
+def newer(topic):
+    """The file that has tessera's rows for a file of RUN, or None; a case of it, or None: all."""
+    name = topic.rpartition("/")[2]
+    if not topic.startswith(OLDER):
+        return None, None
+    if name.startswith("all_"):
+        return HEAP + "tessera", name.removeprefix("all_")
+    return (HEAP + name if (RESULTS / HEAP / f"{name}.jsonl").exists() else None), None
+
+
+@functools.cache
+def run_of(topic):
+    """A file, but for rows of the first edition of tessera, which is gone."""
+    run = file_of(topic)
+    if not topic.startswith((*OLDER, AGED, PLAIN_CASES)):
+        return run
+    rest = [row for row in run.rows if row.get("alloc") != "tessera"]
+    file, case = newer(topic)
+    if file is not None:
+        rest = [row for row in file_of(file).rows
+                if row.get("alloc") == "tessera" and case in (None, row["case"])] + rest
+    return run._replace(rows=rest)
 
 
 def rows_of(topic, **wanted):
@@ -95,7 +120,8 @@ def wrapped(text):
 def source(*topics):
     """A line that says where the figures of a table come from."""
     links = {}
-    for topic in topics:
+    also = [newer(topic)[0] for topic in topics]
+    for topic in dict.fromkeys([*topics, *filter(None, also)]):
         name = topic.rpartition("/")[2]
         links.setdefault(origin(topic), []).append(f"[{name}](../../results/{topic}.jsonl)")
     return wrapped("From " + "; ".join(f"{', '.join(some)}: {what}"
@@ -291,7 +317,7 @@ def heap_table():
 
 
 def between_table():
-    topics = [RUN + name for name in ("between", "between_few", "between_many")]
+    topics = [RUN + "between"]
     rows = []
     for topic in topics:
         for size in sorted({row["size"] for row in rows_of(topic, alloc="tessera")}):
@@ -366,21 +392,6 @@ def more_table():
             *source(*dict.fromkeys(RUN + name for _, name, _ in parts))]
 
 
-def accesses_table():
-    topic, profile, beside = RUN + "floor_probe", RUN + "kernel_time", RUN + "floor_probe_beside"
-    own = {f"free_{size}": ("single", size) for size in (16, 64, 256, 1024)}
-    own["free_alone"] = ("warp", 16)
-    rows = []
-    for row in run_of(topic).rows:
-        case, size = own.get(row["name"], (None, None))
-        rows.append([f"`{row['name']}`", row["what"], f"{row['us']:.1f} ({row['ratio_null']:.1f})",
-                     us(one(profile, case="accesses", op=row["name"])),
-                     us_ratio(one(beside, alloc="tessera", case=case, size=size, phase="warm",
-                                  op="free"))])
-    return [*table(["", "accesses", "µs (× null)", "on the GPU alone", "`tessera` beside it"],
-                   rows), "", *source(topic, profile, beside)]
-
-
 def floor_table():
     topic = RUN + "floor"
     parts = [*(("one size", {"case": "single", "size": size}) for size in SIZES),
@@ -395,18 +406,6 @@ def floor_table():
              for size in (256, 4096)]
     return [*table(["warm malloc / free", "bytes", "`floor`", "`floor-plain`", "`tessera`"], rows),
             "", *source(topic)]
-
-
-def kernel_time_table():
-    topic = RUN + "kernel_time"
-    rows = []
-    for row in rows_of(topic, alloc="tessera", phase="warm", op="malloc"):
-        free = the(topic, alloc="tessera", case=row["case"], phase="warm", op="free",
-                   size=row["size"])
-        rows.append([row["case"], f"{row['size']:,}",
-                     *(f"{r['us']:.1f} / {r['instructions'] / 1e6:.1f}" for r in (row, free))])
-    return [*table(["case", "bytes", "malloc, µs / millions of instructions", "free"], rows), "",
-            *source(topic)]
 
 
 def goal_rows(rows, goals):
@@ -578,24 +577,28 @@ def first_table():
             one(AGED, alloc=name, case="first", op="malloc", size=size)) for size in sizes})
 
 
-def edition_table():
-    """The default heap as it is: single sizes, mixed ones, one lane a warp, large ones."""
-    topic = EDITION + "edition"
+def default_table():
+    """The default heap: single sizes, mixed ones, one lane a warp, large ones."""
+    topic, plain = HEAP + "tessera", HEAP + "plain"
     parts = [(case, text, size) for case, text, sizes in (
         ("single", "{:,} B", SIZES), ("mixed", "16 to {:,} B", (64, 1024, 4096, 8192)),
         ("warp", "a lane a warp, {:,} B", (16, 512, 4096, 8192)),
         ("large", "{:,} B", (1 << 14, 1 << 16, 1 << 20, 1 << 24))) for size in sizes]
-    rows = [[text.format(size), *(us_ratio(one(topic, alloc="tessera", case=case, phase=phase,
-                                               op=op, size=size))
-                                  for op in ("malloc", "free") for phase in ("cold", "warm"))]
+    rows = [[text.format(size),
+             *(us_ratio(one(file, alloc="tessera", case=case, phase=phase, op=op, size=size))
+               for file, op, phase in ((topic, "malloc", "cold"), (topic, "malloc", "warm"),
+                                       (plain, "malloc", "warm"), (topic, "free", "cold"),
+                                       (topic, "free", "warm")))]
             for case, text, size in parts]
-    rows += [[f"churn, 16 to {size:,} B", us(one(topic, alloc="tessera", case="churn", size=size)),
-              NONE, NONE, NONE] for size in (256, 4096)]
-    return [*table(["", "malloc, cold", "warm", "free, cold", "warm"], rows), "", *source(topic)]
+    rows += [[f"churn, 16 to {size:,} B", NONE,
+              *(us(one(file, alloc="tessera", case="churn", size=size)) for file in (topic, plain)),
+              NONE, NONE] for size in (256, 4096)]
+    return [*table(["", "malloc, cold", "warm", "warm, plain kernel", "free, cold", "warm"], rows),
+            "", *source(topic, plain)]
 
 
-def edition_aged_table():
-    topic = EDITION + "aged"
+def default_aged_table():
+    topic = HEAP + "aged"
     server = the(topic, alloc="tessera", case="server", op="round")
     null = the(topic, alloc="null", case="server", op="round")
     cells = the(topic, alloc="tessera", case="cells", op="step")
@@ -646,8 +649,8 @@ TABLES = {
     "fill_log": fill_log_table,
     "first": first_table,
     "plain": plain_table,
-    "edition": edition_table,
-    "edition_aged": edition_aged_table,
+    "default": default_table,
+    "default_aged": default_aged_table,
     "sizes": sizes_table,
     "compared": compared_table,
     "all_single": lambda: all_table("single", pair, heads_by("size", SIZES, " B"), phase="warm"),
@@ -675,9 +678,7 @@ TABLES = {
     "full_sizes": full_sizes_table,
     "churn": churn_table,
     "more": more_table,
-    "accesses": accesses_table,
     "floor": floor_table,
-    "kernel_time": kernel_time_table,
     "goals": goals_table,
     "goals_ouroboros": goals_ouroboros_table,
     "published": published_table,
@@ -705,8 +706,9 @@ def readme(text):
     if begin < 0 or end < begin:
         return None
     made = [*compared_table(readme=True), "",
-            *wrapped(f"From {origin(RUN + 'all_single')}, in [results/{RUN}](results/{RUN}): `tessera` "
-                     "is its first edition there. "
+            *wrapped(f"`tessera` from {origin(HEAP + 'tessera')}, in [results/{HEAP}](results/{HEAP}); "
+                     f"`gallatin` from {origin(RUN + 'all_single')}, in "
+                     f"[results/{RUN}](results/{RUN}). "
                      "[docs/results](docs/results/README.md) has all tables, each with its files.")]
     begin += len(README_MARKS[0])
     return text[:begin] + "\n" + "\n".join(made) + "\n\n" + text[end:]

@@ -243,14 +243,16 @@ WH_FN void wh_tessera_format_(wh_tessera_core g, uint64_t tag, uint64_t span, ui
     const uint32_t of_slab = wh_tessera_tag_chunks(tag), first = wh_tessera_span_first(span);
     const uint32_t slabs = wh_tessera_divide(wh_tessera_span_slots(span), by_slots);
     const uint32_t chunks = slabs == 0 ? of_slab : slabs * of_slab;
+    const uint32_t n_words = wh_tessera_words_for(wh_tessera_tag_slots(tag, g.chunk_log2));
     uint64_t *tags = wh_tessera_tag_at_(g, first);
     wh_assert_internal(slabs < 2 || wh_is_pow2(of_slab));
     WH_NO_UNROLL
     for (uint32_t k = rank; k < chunks; k += n) {
         const uint32_t at = slabs < 2 ? k : k & (of_slab - 1); /* number of the chunk in its slab */
         wh_store_u64_relaxed(&tags[k], tag + at * WH_TESSERA_NEXT_TAG);
-        if (at == 0) { /* it may be GONE */
-            wh_store_u64_relaxed(wh_tessera_words_of_(g, first + k), 0);
+        WH_NO_UNROLL
+        for (uint32_t i = 0; at == 0 && i < n_words; i++) { /* they may be GONE */
+            wh_store_u64_relaxed(wh_tessera_words_of_(g, first + k) + i, 0);
         }
     }
 }

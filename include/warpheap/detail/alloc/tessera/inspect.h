@@ -365,11 +365,11 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
     wh_tessera_slab_view view;
     if (wh_veb_contains(wh_tessera_pool_(g), chunk)) {
         const uint64_t *words = wh_tessera_words_of_(g, chunk);
-        uint64_t any = words[0] != WH_TESSERA_GONE ? words[0] : 0;
-        for (uint32_t w = 1; w < g.words_of_chunk; w++) {
-            any |= words[w];
+        int any = 0;
+        for (uint32_t w = 0; w < g.words_of_chunk; w++) {
+            any |= words[w] != 0 && !wh_tessera_is_gone(words[w]);
         }
-        return any != 0 || *wh_tessera_state_at_(g, chunk) != 0 || kind == WH_TESSERA_RUN ? 2 : 0;
+        return any || *wh_tessera_state_at_(g, chunk) != 0 || kind == WH_TESSERA_RUN ? 2 : 0;
     }
     if (wh_tessera_view_slab_(g, chunk, &view)) {
         return wh_tessera_check_slab_(g, &view);

@@ -5,18 +5,20 @@
  * Word    the owner of claimed chunks: store of 0 (cursor.h P2). free, and a lane that closes a
  *         cursor: fetch_or acq_rel, of the class, too. A taker: cas acquire, from a word of its
  *         class with free slots. Who retires an empty slab: cas acq_rel to GONE, or if it has
- *         several words fetch_and, acquire, behind a cas of the state. A full warp that frees all
- *         32 slots of a slab of which none is free: cas relaxed, 0 to GONE
- * State   of a slab of several words: fetch_add acquire, fetch_sub relaxed, of whoever changes a
- *         word to or from all free; cas acquire, behind a fence (P4), to RETIRING
- * List    by or, relaxed; searches remove slabs by and (I6)
+ *         several words an exchange of each, acquire, behind a cas of the state. A full warp that
+ * frees all 32 slots of a slab of which none is free: cas relaxed, 0 to GONE State   of a slab of
+ * several words: fetch_add acquire, fetch_sub relaxed, of whoever changes a word to or from all
+ * free; cas acquire, behind a fence (P4), to RETIRING List    by or, relaxed; searches remove slabs
+ * by and (I6)
  *
  * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
  *         word, or with the whole slab in the pool or in transit
  * I3      the tag of a chunk does not change while any of its slots is in a caller's hand. So free
  *         may trust it, whatever order its load has
  * I4      a word names its class, and a taker's cas expects that. So nobody takes a slot of a slab
- *         that has become one of another class, and no slot has to be given back
+ *         that has become one of another class, and no slot has to be given back. All words of a
+ *         slab that has been retired are GONE, so a second free of one of its slots, which has read
+ *         the tag before, is told from the first one of a slab that is new
  * I5      state = words that are all free, when quiet; else it may be less, and no more. A taker of
  *         a word that is all free uncounts it before it takes. If it does not get such a word after
  *         all it owes the state that one, and counts it again. Who frees the last slot of a word
@@ -173,8 +175,8 @@ WH_FN_SLOW int wh_tessera_emptied_(const wh_tessera_core *ref, uint32_t shard, u
     uint64_t *words = wh_tessera_words_of_(g, slab);
     WH_NO_UNROLL
     for (uint32_t i = 0; i < n; i++) {
-        /* P1 */
-        (void)WH_PLANT_ORDER(tessera_p1_words, wh_fetch_and_u64, acquire)(&words[i], 0);
+        (void)WH_PLANT_ORDER(tessera_p1_words, wh_exchange_u64,
+                             acquire)(&words[i], WH_TESSERA_GONE); /* P1, I4 */
     }
     wh_store_u64_relaxed(at, WH_TESSERA_FREE);
     (void)wh_fetch_sub_u32_relaxed(state, n + WH_TESSERA_RETIRING);

@@ -6,8 +6,8 @@
  * takes_done of the caller's shard bracket it, so that a search before NULL notices (oom.h X1).
  * A lane that takes free slots for its caller is no take: they go from hand to hand.
  *
- * I2      a chunk in the pool belongs to nobody. Its words are 0, but the first may be GONE; its
- *         state is 0
+ * I2      a chunk in the pool belongs to nobody. Its words are 0, or GONE and what late frees
+ *         have left there; its state is 0
  * I7      takes begun = takes_done when quiet
  *
  * P3      slab or run returned: pool insert -> claim (core/veb.h P1). With slab.h P1 and cursor.h
@@ -55,12 +55,12 @@ WH_FN int wh_tessera_is_locked_(uint32_t *lock) {
 }
 WH_FN int wh_tessera_is_unused_(wh_tessera_core g, uint32_t chunk) { /* I2 */
     uint64_t *words = wh_tessera_words_of_(g, chunk);
-    uint64_t any = wh_fetch_or_u64_relaxed(words, 0);
-    any = any == WH_TESSERA_GONE ? 0 : any;
-    for (uint32_t k = 1; k < g.words_of_chunk; k++) {
-        any |= wh_fetch_or_u64_relaxed(&words[k], 0);
+    int any = 0;
+    for (uint32_t k = 0; k < g.words_of_chunk; k++) {
+        const uint64_t word = wh_fetch_or_u64_relaxed(&words[k], 0);
+        any |= word != 0 && !wh_tessera_is_gone(word);
     }
-    return any == 0;
+    return !any;
 }
 
 WH_FN void wh_tessera_begin_take_(wh_tessera_shard *shard) { /* P4 */

@@ -77,7 +77,11 @@ WH_HD uint32_t wh_tessera_tag_slots(uint64_t tag, uint32_t chunk_log2) {
  * same or: a word of a fresh slab is 0. */
 
 #define WH_TESSERA_SLOT_BITS (((uint64_t)1 << WH_TESSERA_WORD_SLOTS) - 1)
-#define WH_TESSERA_GONE ((uint64_t)255 << WH_TESSERA_WORD_SLOTS) /* of a slab in the pool */
+/* Of a slab in the pool; bits beside it are of frees that came too late. */
+#define WH_TESSERA_GONE ((uint64_t)255 << WH_TESSERA_WORD_SLOTS)
+WH_HD int wh_tessera_is_gone(uint64_t word) {
+    return word >= WH_TESSERA_GONE;
+}
 
 WH_HD uint64_t wh_tessera_word_of(uint32_t c) {
     wh_assert_internal(c < WH_TESSERA_ALL);

@@ -227,7 +227,7 @@ WH_FN int wh_tessera_freed_well_(wh_tessera_shard *own, uint64_t *at, uint64_t t
         return 1;
     }
     wh_tessera_bad_free_(own, twice + wh_popc64(bad));
-    if (!is_slab) { /* the slab is gone: nobody takes slots of such a word */
+    if (!is_slab && !wh_tessera_is_gone(old)) { /* nobody takes slots of one that is */
         (void)wh_fetch_and_u64_relaxed(at, ~bits);
     }
     return is_slab && (bits & ~old) != 0;
