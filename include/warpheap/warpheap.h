@@ -12,7 +12,7 @@
  * runs on the simulated device, too.
  *
  * A malloc is heavy: header-only, a plain kernel with one wh_malloc of the default allocator takes
- * 182 registers, 338 KB of machine code and 14 s to compile (nvcc 13.0, sm_90), and cannot be
+ * 162 registers, 337 KB of machine code and 12 s to compile (nvcc 13.0, sm_90), and cannot be
  * launched with 512 or more threads a block. Ways out (docs/CUDA.md):
  *     warpheap::device, or -DWH_LINKED=1 -rdc=true -lwarpheap_device: the slow path is linked
  *                                                                 40 registers, 0.2 s
@@ -190,7 +190,9 @@ WH_CALL void *wh_malloc(wh_heap_ref heap, size_t n WH_SITE_) {
 
 /* Gives a block back. NULL is ignored; p may come from any thread, kernel or
  * stream of the heap. What was written before the free happens before the next
- * owner's use. Lanes: any subset. */
+ * owner's use. Lanes: any subset. A pointer that malloc never gave, or gave before a
+ * wh_heap_reset, is a bad free: with WH_CAP_BAD_FREE most are counted and change nothing, but not
+ * one that points to where a block will lie that has not been handed out yet. */
 WH_CALL void wh_free(wh_heap_ref heap, void *p) {
     WH_DEVICE_ONLY(wh_dev_free_(heap, p), void, p != NULL ? WH_ON_HOST_("wh_free") : NULL, heap);
 }
