@@ -74,9 +74,10 @@ static void close_full(wh_device *device, wh_heap *heap) {
 
 /* Searched by each warp for itself: 1,700 to 4,700 points a malloc and free. Without others taking
  * nothing meanwhile 2,400 to 34,000, without an answer for all who had asked 800 to 3,200, for the
- * classes of the one who searches alone 550 to 830. */
+ * classes of the one who searches alone 550 to 830; where each who waits searches for himself when
+ * something has been found 340 to 560. */
 static void test_more_than_there_is(void **state) {
-    uint64_t all = 0; /* points; a single seed has 340 to 560 a malloc and free */
+    uint64_t all = 0; /* points: 216 a malloc and free */
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         exhausted_args a;
@@ -94,10 +95,10 @@ static void test_more_than_there_is(void **state) {
         all += (points(device) - before) / (1024 * a.steps);
         close_full(device, heap);
     }
-    assert_in_range(all / 5, 1, 530);
+    assert_in_range(all / 5, 1, 320);
 }
 
-/* 131 points a lane: each looks at hints, the list and home before it asks. (The first edition,
+/* 107 points a lane: each looks at hints, the list and home before it asks. (The first edition,
  * which had a verdict for each class: 72 to 82.) */
 static void test_a_full_heap(void **state) {
     uint64_t all_seeds = 0;
@@ -116,7 +117,7 @@ static void test_a_full_heap(void **state) {
         all_seeds += points(device) - before;
         close_full(device, heap);
     }
-    assert_in_range(all_seeds / 5 / 2048, 1, 165);
+    assert_in_range(all_seeds / 5 / 2048, 1, 140);
 }
 
 int main(void) {

@@ -241,49 +241,62 @@ static void test_while_lanes_run(void **state) {
 
 typedef struct beside_args {
     wh_heap_ref heap;
-    uint32_t *unused; /* slots that the cursor has of: its own slab, the one beside it */
+    uint32_t *looked, *wrong;
 } beside_args;
 
-/* The span of a cursor is one slab of a chunk, smaller than is usual; two chunks further a slab of
- * the usual size begins, of the same class and shard. */
+/* Slots of the slab at `chunk` that are still a cursor's. */
+WH_FN uint32_t unused_of(wh_tessera_core g, uint32_t chunk) {
+    wh_tessera_slab_view view;
+    return wh_tessera_view_slab_(g, chunk, &view) ? view.end - view.left : ~0u;
+}
+
+/* Two slabs of one class and shard in a row, of which one is smaller than is usual; the cursor has
+ * all slots of the first, and none of the second. Each class whose slabs can be smaller. */
 WH_KERNEL(beside, beside_args, a) {
     const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
     const wh_tessera_header *header = wh_tessera_header_(g);
     const uint32_t first = (g.begin + 63) & ~63u;
-    uint32_t c = 0;
-    while (header->classes[c].chunks < 4) {
-        c++;
-    }
-    wh_assert(c < g.n_small);
-    const wh_tessera_class cls = header->classes[c];
-    const uint32_t slots = (1u << g.chunk_log2) / cls.slot_size;
-    (void)wh_veb_claim_mask(wh_tessera_pool_(g), first >> 6, 63);
-    *wh_tessera_tag_at_(g, first) =
-        wh_tessera_with_shard(wh_tessera_slab_tag(c, 1, cls.slot_size), 0);
-    *wh_tessera_tag_at_(g, first + 2) = wh_tessera_with_shard(header->slab_tags[c], 0);
-    wh_tessera_cursor_at_(g, 0, c)->span = wh_tessera_span(first, slots, 0);
-    for (uint32_t k = 0; k < 2; k++) {
-        wh_tessera_slab_view view;
-        wh_assert(wh_tessera_view_slab_(g, first + 2 * k, &view));
-        a.unused[k] = view.end - view.left;
+    (void)wh_veb_claim_mask(wh_tessera_pool_(g), first >> 6, ~(uint64_t)0);
+    for (uint32_t c = 0; c < g.n_small; c++) {
+        const wh_tessera_class cls = header->classes[c];
+        for (uint32_t chunks = 1; chunks < cls.chunks; chunks++) {
+            const uint32_t slots = (chunks << g.chunk_log2) / cls.slot_size;
+            const uint64_t smaller = wh_tessera_slab_tag(c, chunks, cls.slot_size);
+            uint64_t *span = &wh_tessera_cursor_at_(g, 0, c)->span;
+            for (uint32_t usual_first = 0; slots != 0 && usual_first < 2; usual_first++) {
+                const uint32_t next = first + (usual_first ? cls.chunks : chunks);
+                const uint32_t has = usual_first ? cls.slots : slots;
+                *wh_tessera_tag_at_(g, first) = usual_first ? header->slab_tags[c] : smaller;
+                *wh_tessera_tag_at_(g, next) = usual_first ? smaller : header->slab_tags[c];
+                *span = wh_tessera_span(first, has, 0);
+                *a.wrong += unused_of(g, first) != has || unused_of(g, next) != 0;
+                *span = wh_tessera_span(first, has, has);
+                *a.wrong += unused_of(g, first) != 0 || unused_of(g, next) != 0;
+                ++*a.looked;
+            }
+        }
     }
 }
 
 static void test_smaller_slab(void **state) {
     (void)state;
-    context x;
-    make(&x, 1, 1024, 1 << 20, 1);
-    beside_args a;
-    memset(&a, 0, sizeof a);
-    a.heap = x.fill.heap;
-    a.unused = take(x.device, 2 * sizeof *a.unused);
-    const wh_launch one = {x.device, 1, 1, NULL};
-    assert_int_equal(beside(&one, &a), WH_OK);
-    assert_int_equal(wh_device_sync(x.device), WH_OK);
-    assert_true(a.unused[0] != 0);
-    assert_int_equal(a.unused[1], 0);
-    wh_heap_destroy(x.heap);
-    wh_device_close(x.device);
+    static const uint32_t chunk_bytes[] = {1024, 4096, 0};
+    for (uint32_t k = 0; k < 3; k++) {
+        context x;
+        make(&x, 1, chunk_bytes[k], 16 << 20, 1);
+        beside_args a;
+        memset(&a, 0, sizeof a);
+        a.heap = x.fill.heap;
+        a.looked = take(x.device, sizeof *a.looked);
+        a.wrong = take(x.device, sizeof *a.wrong);
+        const wh_launch one = {x.device, 1, 1, NULL};
+        assert_int_equal(beside(&one, &a), WH_OK);
+        assert_int_equal(wh_device_sync(x.device), WH_OK);
+        assert_true(*a.looked != 0);
+        assert_int_equal(*a.wrong, 0);
+        wh_heap_destroy(x.heap);
+        wh_device_close(x.device);
+    }
 }
 
 int main(void) {

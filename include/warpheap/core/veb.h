@@ -11,7 +11,7 @@
  *         for all words of a range (claim_range); load relaxed where only a
  *         claim can follow (successor, predecessor: an acquire load empties the L1 of
  *         its SM), load acquire where the answer itself counts (scan, find_run, R1), or
- *         relaxed and a fence behind all (find_run_together)
+ *         relaxed and a fence behind all (find_run_together), or behind the clear of R1
  * I1      level 0 is the truth: exactly one claim (or remove) sees a bit go 1 -> 0,
  *         exactly one insert sees it go 0 -> 1
  * I2      when quiet, the summary bit of a word that is not zero is set. A bit over an
@@ -20,16 +20,17 @@
  * I3      while lanes run, a word that is not zero has its summary bit set, or some
  *         lane stands between its change of that word and the matching change above:
  *         an insert that made it non-zero, or a remove that will re-check it (R1)
- * R1      a remove that empties a word clears the summary bit and then looks at the
- *         word again; if an insert has come in between, it sets the summary bit
- *         again. Without the second look that item would be lost to searches.
+ * R1      a remove that empties a word, or a search that finds it empty, clears the summary
+ *         bit and then looks at the word again; if an insert has come in between, it sets the
+ *         summary bit again. Without the second look that item would be lost to searches.
  * P1      insert (release) -> claim (acquire): what the inserter wrote before, the
  *         claimer sees
  * P2      insert's change above (release) -> remove's clear (acquire): the second
  *         look of R1 sees the insert below
- * P3      claim (release; claim_range: a fence before its first word) -> a lane that sees that the
- * items are gone, and fences: what the claimer did before, such as counting itself as at work, is
- * seen Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
+ * P3      claim (release; claim_range: a fence before its first word) -> a lane that sees that
+ *         the items are gone, and fences: what the claimer did before, such as counting itself
+ *         as at work, is seen
+ * Lanes   any lane alone; no collective inside but in find_run_together. Callers aggregate
  *         (core/warp_group.h)
  * Progress insert, remove, claim, claim_range: bounded steps. Searches: bounded by the
  *         number of words, each is passed once. claim_some: lock-free (a claim that

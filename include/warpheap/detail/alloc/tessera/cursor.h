@@ -428,7 +428,13 @@ WH_FN void wh_tessera_give_unused_(wh_tessera_core g, uint32_t shard, uint32_t c
     for (uint32_t k = 0; k < chunks; k += of_slab) {
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + k), WH_TESSERA_FREE);
     }
-    wh_tessera_return_slabs_(g, wh_tessera_shard_at_(g, shard), c, first, chunks);
+    WH_NO_UNROLL
+    while (chunks != 0) { /* a first span goes over ends of words of the pool */
+        const uint32_t rest = 64 - (first & 63), n = chunks < rest ? chunks : rest;
+        wh_tessera_return_slabs_(g, wh_tessera_shard_at_(g, shard), c, first, n);
+        first += n;
+        chunks -= n;
+    }
 }
 
 /* Takes what is left of the k-th span, and makes it free for all. 1: it had slots. P4 */

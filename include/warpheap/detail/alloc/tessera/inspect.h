@@ -194,9 +194,14 @@ WH_FN int wh_tessera_view_slab_(wh_tessera_core g, uint32_t chunk, wh_tessera_sl
     const uint32_t first = wh_tessera_span_first(span);
     const uint32_t position = wh_tessera_span_position(span);
     const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
-    const uint32_t slabs = (wh_tessera_span_slots(span) + view->slots - 1) / view->slots;
-    /* Else the span is one smaller slab, and this one another slab, right behind it. */
-    const int in_step = chunk >= first && (chunk - first) % chunks == 0;
+    /* A span has slabs of the usual size, or is one that is smaller. Others of either kind may lie
+     * right behind it. */
+    const int is_usual =
+        tag == wh_tessera_with_shard(wh_load_u64_relaxed(&wh_tessera_header_(g)->slab_tags[c]),
+                                     wh_tessera_tag_shard(tag));
+    const int in_step = is_usual ? chunk >= first && (chunk - first) % chunks == 0
+                                 : chunk == first && wh_tessera_span_slots(span) == view->slots;
+    const uint32_t slabs = wh_tessera_span_slots(span) / view->slots;
     if (in_step && before < slabs && position < (before + 1) * view->slots) {
         view->left = position > before * view->slots ? position - before * view->slots : 0;
         view->end = view->slots;

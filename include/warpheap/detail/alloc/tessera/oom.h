@@ -9,8 +9,9 @@
  * oom_classes   a hint, of which classes they were: or, relaxed, before that; the searcher: and
  * oom_answered  per class: requests below this number have been answered: nothing. Stored, release,
  *         by the searcher
- * oom_found     searches that have found something: add, relaxed, by the searcher. Who waits and
- *         sees a new one looks again, at once with all others that wait
+ * oom_found     times that a lane with search_lock has found something, or closed cursors with
+ *         slots: add, relaxed, by that lane. Who waits and sees a new one looks again, at once with
+ *         all others that wait
  *
  * X1      NULL only if one warp, which has search_lock, has seen, in this order, (1) that
  *         takes begun = takes_done, (2) that every cursor is settled: it has no slots, and nobody
@@ -22,7 +23,8 @@
  *         owes its state a word goes back when the taker pays, as if that had had it: slab.h I5)
  * X3      an answer holds for all that had asked before its search began, whatever has been freed
  *         since: at one moment of their calls there was nothing for them. A search looks at the
- *         classes of all that had asked, so one answers all that wait
+ *         classes of all that had asked, so one mostly answers all that wait (oom_classes may lose
+ * one)
  *
  * P8      a request gets its number behind the caller's last free (and those of the lanes that it
  *         asks with: a sync), acq_rel -> the search reads oom_tickets by an atomic, acq_rel, before
@@ -31,9 +33,10 @@
  *
  * Progress  the search waits for takes under way, which end by themselves, a bounded number of
  *         times, so it ends. New takes do not begin meanwhile, but those that make memory free. So
- *         a lane that asks is told NULL by the search after the one under way, or finds something,
- *         or others have taken something. Who waits looks again after each search that has found
- *         something: else each of them would have to search for itself, one after the other
+ *         a lane that asks is told NULL by the search after the one under way, by one of its own,
+ *         or finds something, or others have taken something: it looks again after each search that
+ *         has found something. (If others never stop to take and return slabs for whole warps, or
+ *         runs, no moment may be quiet enough for NULL)
  * Check   tests/conform, tests/stress, tests/fault
  */
 #ifndef WH_ALLOC_TESSERA_OOM_H
@@ -220,7 +223,8 @@ WH_FN_SLOW int wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32
         }
         return none != classes;
     }
-    return 0;
+    /* Others go on with takes. Slots of cursors, at least, need not wait for a quiet moment. */
+    return wh_tessera_close_all_(g, mask, shard);
 }
 
 /* For lanes of mask, of which those with `asks` have found nothing of class c: DONE if there is
@@ -256,6 +260,9 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
     /* Nobody searches, and so keeps refillers waiting, while there are chunks. */
     const int looks = asks && ticket->found != found;
     ticket->found = found;
+    if (looks) { /* that search has taken the bit away */
+        (void)wh_fetch_or_u64_relaxed(&header->oom_classes, (uint64_t)1 << c);
+    }
     if (wh_any(mask, looks || wh_tessera_any_chunks_(*g))) {
         return known ? WH_TESSERA_DONE : WH_TESSERA_LOOK;
     }

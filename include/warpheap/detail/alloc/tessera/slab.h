@@ -6,10 +6,10 @@
  *         cursor: fetch_or acq_rel, of the class, too. A taker: cas acquire, from a word of its
  *         class with free slots. Who retires an empty slab: cas acq_rel to GONE, or if it has
  *         several words an exchange of each, acquire, behind a cas of the state. A full warp that
- * frees all 32 slots of a slab of which none is free: cas relaxed, 0 to GONE State   of a slab of
- * several words: fetch_add acquire, fetch_sub relaxed, of whoever changes a word to or from all
- * free; cas acquire, behind a fence (P4), to RETIRING List    by or, relaxed; searches remove slabs
- * by and (I6)
+ *         frees all 32 slots of a slab of which none is free: cas relaxed, 0 to GONE
+ * State   of a slab of several words: fetch_add acquire, fetch_sub relaxed, of whoever changes a
+ *         word to or from all free; cas acquire, behind a fence (P4), to RETIRING
+ * List    by or, relaxed; searches remove slabs by and (I6)
  *
  * I1      a slot is in exactly one hand: a caller's, a cursor's (position <= slot), a 1 in its
  *         word, or with the whole slab in the pool or in transit

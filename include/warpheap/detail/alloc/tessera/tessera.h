@@ -87,7 +87,10 @@ WH_FN void *wh_tessera_warp_slab_(wh_tessera_ref h, uint32_t shard, uint32_t c,
     claim.first = claim.n = 0;
     if (lane == 0) {
         WH_NO_UNROLL
-        for (uint32_t tries = 0; tries < WH_TESSERA_WARP_TRIES && claim.n == 0; tries++) {
+        for (uint32_t tries = 0;
+             tries < WH_TESSERA_WARP_TRIES && claim.n == 0 &&
+             (tries == 0 || wh_load_u32_relaxed(&wh_tessera_header_(h.core)->search_lock) == 0);
+             tries++) {
             wh_tessera_shard *home = wh_tessera_nth_shard_(h.shards, shard);
             claim = wh_tessera_claim_home_(h.core, home, shard, cls.chunks, cls.chunks, 1);
             if (claim.n != 0) {
