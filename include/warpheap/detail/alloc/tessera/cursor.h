@@ -264,6 +264,9 @@ WH_FN wh_tessera_claim wh_tessera_claim_large_(wh_tessera_core g, wh_tessera_cla
     claim.first = claim.n = 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_HOME_TRIES && claim.n == 0; tries++) {
+        if (wh_load_u32_relaxed(&header->run_next) >= g.n_chunks) {
+            break;
+        }
         const uint32_t next = wh_fetch_add_u32_relaxed(&header->run_next, cls.chunks);
         if (next > g.n_chunks - cls.chunks) {
             break;

@@ -363,13 +363,10 @@ WH_FN_LINKED_FREE(void, wh_tessera_free_run_,
         const uint64_t tag = wh_load_u64_relaxed(at);
         if (wh_tessera_kind(tag) == WH_TESSERA_RUN &&
             wh_cas_u64_acq_rel(at, tag, WH_TESSERA_FREE) == tag) {
-            const uint64_t chunks = tag >> 32; /* one free wins */
-            uint32_t *next = &wh_tessera_header_(*g)->run_next;
+            const uint64_t chunks = tag >> 32;                        /* one free wins */
             wh_veb_insert_range(wh_tessera_pool_(*g), chunk, chunks); /* P3 */
             wh_add_u32_relaxed(&own->events, 1);                      /* X2, P6 */
-            if (wh_load_u32_relaxed(next) > g->n_chunks - chunk - chunks) {
-                wh_store_u32_relaxed(next, (uint32_t)(g->n_chunks - chunk - chunks));
-            }
+            wh_tessera_lower_run_next_(*g, chunk, chunks);
             if (g->tracks) {
                 wh_tessera_count_frees_(g, chunks << g->chunk_log2);
             }

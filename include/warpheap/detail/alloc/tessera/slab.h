@@ -117,6 +117,9 @@ WH_FN void wh_tessera_return_slabs_(wh_tessera_core g, wh_tessera_shard *own, ui
         wh_veb_insert_range(wh_tessera_pool_(g), slab, chunks);
         wh_add_u32_relaxed(&own->events, 1); /* P6 */
     }
+    if (c >= WH_TESSERA_SMALL) {
+        wh_tessera_lower_run_next_(g, slab, chunks);
+    }
 }
 
 /* The one word of a slab with this tag is all free: who still finds it so returns the slab. 1: it

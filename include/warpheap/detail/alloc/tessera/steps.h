@@ -99,6 +99,15 @@ WH_FN void wh_tessera_put_chunks_(wh_tessera_core g, wh_tessera_shard *shard, ui
     }
 }
 
+/* Chunks from the back of the heap are free again: runs, and slabs of large classes, are looked for
+ * there first. */
+WH_FN void wh_tessera_lower_run_next_(wh_tessera_core g, uint64_t chunk, uint64_t chunks) {
+    uint32_t *next = &wh_tessera_header_(g)->run_next;
+    if (wh_load_u32_relaxed(next) > g.n_chunks - chunk - chunks) {
+        wh_store_u32_relaxed(next, (uint32_t)(g.n_chunks - chunk - chunks));
+    }
+}
+
 /* The bits at which n set ones in a row begin; n > 0. */
 WH_HD uint64_t wh_tessera_runs_of_(uint64_t bits, uint32_t n) {
     wh_assert_internal(n - 1 < 64);
