@@ -117,8 +117,8 @@ wh_status wh_device_open_for(wh_device **device, const char *spec, const wh_sim_
  * NULL): in code that a CUDA compiler reads the same as "cuda", elsewhere the current GPU if there
  * is one, else the simulated device. So a CUDA program never gets a simulated device that it did
  * not ask for by name. sim may be NULL (defaults); it is used only when the simulated device is
- * opened. On failure *device is NULL. Errors: BAD_ARGUMENT, NO_DEVICE (wh_last_error_text says why),
- * OUT_OF_MEMORY. */
+ * opened. On failure *device is NULL. Errors: BAD_ARGUMENT, NO_DEVICE (wh_last_error_text says
+ * why), OUT_OF_MEMORY. */
 static inline wh_status wh_device_open(wh_device **device, const char *spec,
                                        const wh_sim_options *sim) {
     return wh_device_open_for(device, spec, sim, sizeof *sim, WH_FILE_IS_CUDA);
