@@ -26,7 +26,7 @@ PICTURE = PAGES / "malloc.svg"
 README_MARKS = ("<!-- made by tools/report.py -->\n", "<!-- end of what it made -->\n")
 RUN = "h200/6aba34f/"  # the run of all allocators; where tessera's rows are of its first edition
 OLDER = (RUN, "h200/aad64a8/pressure")
-HEAP = "h200/cc1f136/"  # tessera as it is: its rows take the place of those
+HEAP = "h200/d5824a4/"  # tessera as it is: its rows take the place of those
 AGED = "h100/d671d9f/aged"  # cases server, slabhash, cells, fill-log, first; with launch bounds
 PLAIN_CASES = "h100/d671d9f/plain"  # the same and single, mixed, warp, churn, with --plain
 # Of three processes; and two lists of sizes, which are cut alike for an allocator of small blocks.
@@ -470,8 +470,7 @@ def registers_table():
 
 
 PLAIN = HEAP + "plain_forms"
-FORM_NAMES = {"linked, 40 registers": "`warpheap::device`",
-              "linked, 64 registers": "... built with 64 registers",
+FORM_NAMES = {"linked": "`warpheap::device`",
               "plain": "plain, header-only", "launch bounds 1024": "`__launch_bounds__(1024)`",
               "capped at 40 registers": "`-rdc=true -Xptxas --device-function-maxrregcount=40`",
               "fast compile": "`-Ofc max`"}
