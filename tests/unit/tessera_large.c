@@ -153,7 +153,7 @@ static void test_another_class_has_one(void **state) {
 /* Each thread takes a block, and all go back. */
 WH_KERNEL(take_all, large_args, a) {
     a.p[wh_thread_id()] = wh_malloc(a.heap, a.bytes);
-    *a.failed += a.p[wh_thread_id()] == NULL;
+    wh_add_u64_relaxed(a.failed, a.p[wh_thread_id()] == NULL);
 }
 WH_KERNEL(free_all, large_args, a) {
     wh_free(a.heap, a.p[wh_thread_id()]);
