@@ -79,7 +79,7 @@ def run_of(topic):
     file, case = newer(topic)
     if file is not None:
         rest = [row for row in file_of(file).rows
-                if row.get("alloc") == "tessera" and case in (None, row["case"])] + rest
+                if row["alloc"] == "tessera" and case in (None, row["case"])] + rest
     return run._replace(rows=rest)
 
 
