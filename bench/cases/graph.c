@@ -127,7 +127,7 @@ static uint64_t bytes_for(const whi_bench *b, const wh_graph_arcs *arcs) {
     return rounded > b->defaults->heap_bytes ? rounded : b->defaults->heap_bytes;
 }
 
-static wh_status run(whi_bench *b, const wh_graph_kernels *kernels, const whi_bench_graph *g) {
+static wh_status run(whi_bench *b, const wh_multigraph_kernels *kernels, const whi_bench_graph *g) {
     char why[256] = "";
     sink to;
     const wh_graph_case_options options = {.arcs = &g->arcs,
@@ -148,7 +148,8 @@ static wh_status run(whi_bench *b, const wh_graph_kernels *kernels, const whi_be
 }
 
 wh_status whi_bench_case_graph(whi_bench *b) {
-    const wh_graph_kernels *kernels = wh_graph_kernels_find(b->alloc->name, b->info->target);
+    const wh_multigraph_kernels *kernels =
+        wh_multigraph_kernels_find(b->alloc->name, b->info->target);
     if (kernels == NULL || !whi_bench_can(b, WH_CAP_DISJOINT) || b->alloc->max_size < 4096) {
         return WH_OK; /* adjacency arrays grow beyond an allocator of single pages */
     }

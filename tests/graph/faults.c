@@ -84,7 +84,7 @@ static int run_seed(uint64_t seed) {
         s = wh_heap_create(&heap, &ho);
     }
     if (s == WH_OK) {
-        s = wh_graph_case_run(&o, heap, &wh_graph_kernels_bump_faults, error, sizeof error);
+        s = wh_graph_case_run(&o, heap, &wh_multigraph_kernels_bump_faults, error, sizeof error);
     }
     wh_heap_destroy(heap);
     wh_device_close(device);

@@ -91,8 +91,8 @@ static void close_heap(bench_heap *b) {
     wh_device_close(b->device);
 }
 
-static wh_status run_case(bench_heap *b, const wh_graph_arcs *arcs, const wh_graph_kernels *kernels,
-                          rows *r) {
+static wh_status run_case(bench_heap *b, const wh_graph_arcs *arcs,
+                          const wh_multigraph_kernels *kernels, rows *r) {
     wh_graph_case_options o;
     char error[256] = "none";
     memset(&o, 0, sizeof o);
@@ -110,7 +110,7 @@ static wh_status run_case(bench_heap *b, const wh_graph_arcs *arcs, const wh_gra
 }
 
 static int runs(const char *allocator) {
-    return wh_graph_kernels_find(allocator, WH_TARGET_SIM) != NULL;
+    return wh_multigraph_kernels_find(allocator, WH_TARGET_SIM) != NULL;
 }
 
 static void expect_row(const rows *r, const char *op, uint64_t arcs, uint32_t reps) {
@@ -142,8 +142,8 @@ static void good(void **state) {
         }
         bench_heap b = open_heap(allocators[i], 1 + i, 32u << 20);
         const int frees = (wh_allocator_find(allocators[i])->caps & WH_CAP_FREE) != 0;
-        assert_int_equal(run_case(&b, &a, wh_graph_kernels_find(allocators[i], WH_TARGET_SIM), &r),
-                         WH_OK);
+        assert_int_equal(
+            run_case(&b, &a, wh_multigraph_kernels_find(allocators[i], WH_TARGET_SIM), &r), WH_OK);
         expect_row(&r, "init", 3000, 3);
         expect_row(&r, "insert", 700, 3);
         expect_row(&r, "delete", 700, 3);
@@ -170,7 +170,7 @@ static void reproducible(void **state) {
     wh_graph_arcs a = make_graph(300, 2000);
     for (int i = 0; i < 2; i++) {
         bench_heap b = open_heap("bump", 7, 32u << 20);
-        assert_int_equal(run_case(&b, &a, wh_graph_kernels_find("bump", WH_TARGET_SIM), &r[i]),
+        assert_int_equal(run_case(&b, &a, wh_multigraph_kernels_find("bump", WH_TARGET_SIM), &r[i]),
                          WH_OK);
         close_heap(&b);
     }
@@ -187,7 +187,8 @@ static void skips_overlapping(void **state) {
     rows r;
     wh_graph_arcs a = make_graph(50, 100);
     bench_heap b = open_heap("null", 1, 1u << 20);
-    assert_int_equal(run_case(&b, &a, wh_graph_kernels_find("null", WH_TARGET_SIM), &r), WH_OK);
+    assert_int_equal(run_case(&b, &a, wh_multigraph_kernels_find("null", WH_TARGET_SIM), &r),
+                     WH_OK);
     assert_int_equal(r.n, 1);
     assert_string_equal(r.row[0].op, "graph");
     assert_string_equal(r.row[0].skipped, "needs disjoint blocks");
@@ -201,7 +202,8 @@ static void too_small(void **state) {
     rows r;
     wh_graph_arcs a = make_graph(500, 3000);
     bench_heap b = open_heap("bump", 1, 0);
-    assert_int_equal(run_case(&b, &a, wh_graph_kernels_find("bump", WH_TARGET_SIM), &r), WH_OK);
+    assert_int_equal(run_case(&b, &a, wh_multigraph_kernels_find("bump", WH_TARGET_SIM), &r),
+                     WH_OK);
     assert_true(find_row(&r, "init")->failed > 0);
     assert_true(find_row(&r, "insert")->failed > 0);
     assert_true(find_row(&r, "expand")->failed > 0);
@@ -216,7 +218,7 @@ static void wrong_kernels(void **state) {
     rows r;
     wh_graph_arcs a = make_graph(50, 100);
     bench_heap b = open_heap("bump", 1, 1u << 20);
-    assert_int_equal(run_case(&b, &a, wh_graph_kernels_find("bump-plain", WH_TARGET_SIM), &r),
+    assert_int_equal(run_case(&b, &a, wh_multigraph_kernels_find("bump-plain", WH_TARGET_SIM), &r),
                      WH_WRONG_ALLOCATOR);
     close_heap(&b);
     wh_graph_arcs_free(&a);
@@ -224,31 +226,31 @@ static void wrong_kernels(void **state) {
 
 /* --- planted faults: each stands between the host and one kernel of `bump` ---------- */
 
-static const wh_graph_kernels *bump;
+static const wh_multigraph_kernels *bump;
 
 /* Loses the last arc of a batch but says that it went in. */
-static wh_status insert_loses_one(wh_heap *heap, const wh_graph_view *g, const uint32_t *from,
+static wh_status insert_loses_one(wh_heap *heap, const wh_multigraph_view *g, const uint32_t *from,
                                   const uint32_t *to, uint64_t n, uint32_t *done) {
-    const uint32_t in = WH_GRAPH_INSERTED;
+    const uint32_t in = WH_MULTIGRAPH_INSERTED;
     const wh_status s = bump->insert(heap, g, from, to, n - 1, done);
     return s == WH_OK ? wh_device_copy_in(wh_heap_device(heap), done + (n - 1), &in, sizeof in) : s;
 }
 
 /* Inserts the first arc twice. */
-static wh_status insert_doubles(wh_heap *heap, const wh_graph_view *g, const uint32_t *from,
+static wh_status insert_doubles(wh_heap *heap, const wh_multigraph_view *g, const uint32_t *from,
                                 const uint32_t *to, uint64_t n, uint32_t *done) {
     const wh_status s = bump->insert(heap, g, from, to, 1, done);
     return s == WH_OK ? bump->insert(heap, g, from, to, n, done) : s;
 }
 
-static wh_status remove_nothing(wh_heap *heap, const wh_graph_view *g, const uint32_t *from,
+static wh_status remove_nothing(wh_heap *heap, const wh_multigraph_view *g, const uint32_t *from,
                                 const uint32_t *to, uint64_t n, uint32_t *done) {
     return bump->remove(heap, g, from, to, 0 * n, done);
 }
 
-static wh_status remove_twice(wh_heap *heap, const wh_graph_view *g, const uint32_t *from,
+static wh_status remove_twice(wh_heap *heap, const wh_multigraph_view *g, const uint32_t *from,
                               const uint32_t *to, uint64_t n, uint32_t *done) {
-    const uint32_t in = WH_GRAPH_INSERTED;
+    const uint32_t in = WH_MULTIGRAPH_INSERTED;
     wh_status s = bump->remove(heap, g, from, to, n, done);
     if (s == WH_OK) {
         s = wh_device_copy_in(wh_heap_device(heap), done, &in, sizeof in);
@@ -257,9 +259,9 @@ static wh_status remove_twice(wh_heap *heap, const wh_graph_view *g, const uint3
 }
 
 /* An array that somebody wrote over after init. */
-static wh_status init_overwritten(wh_heap *heap, const wh_graph_view *g, const uint64_t *offset,
-                                  const uint32_t *to) {
-    wh_graph_vertex v;
+static wh_status init_overwritten(wh_heap *heap, const wh_multigraph_view *g,
+                                  const uint64_t *offset, const uint32_t *to) {
+    wh_multigraph_vertex v;
     const uint32_t junk = 0xdeadbeef;
     wh_device *d = wh_heap_device(heap);
     wh_status s = bump->init(heap, g, offset, to);
@@ -270,9 +272,9 @@ static wh_status init_overwritten(wh_heap *heap, const wh_graph_view *g, const u
 }
 
 /* A vertex whose fields are broken: more arcs than its array holds. */
-static wh_status init_broken(wh_heap *heap, const wh_graph_view *g, const uint64_t *offset,
+static wh_status init_broken(wh_heap *heap, const wh_multigraph_view *g, const uint64_t *offset,
                              const uint32_t *to) {
-    wh_graph_vertex v;
+    wh_multigraph_vertex v;
     wh_device *d = wh_heap_device(heap);
     wh_status s = bump->init(heap, g, offset, to);
     if (s == WH_OK) {
@@ -283,15 +285,15 @@ static wh_status init_broken(wh_heap *heap, const wh_graph_view *g, const uint64
 }
 
 /* A vertex left empty without a word. */
-static wh_status init_forgets(wh_heap *heap, const wh_graph_view *g, const uint64_t *offset,
+static wh_status init_forgets(wh_heap *heap, const wh_multigraph_view *g, const uint64_t *offset,
                               const uint32_t *to) {
-    wh_graph_vertex v;
+    wh_multigraph_vertex v;
     memset(&v, 0, sizeof v);
     const wh_status s = bump->init(heap, g, offset, to);
     return s == WH_OK ? wh_device_copy_in(wh_heap_device(heap), &g->vertices[5], &v, sizeof v) : s;
 }
 
-static void expect_bad(const wh_graph_kernels *faulty, const char *op, wh_status status) {
+static void expect_bad(const wh_multigraph_kernels *faulty, const char *op, wh_status status) {
     rows r;
     wh_graph_arcs a = make_graph(500, 3000);
     bench_heap b = open_heap("bump", 1, 32u << 20);
@@ -304,9 +306,9 @@ static void expect_bad(const wh_graph_kernels *faulty, const char *op, wh_status
 
 static void planted(void **state) {
     (void)state;
-    bump = wh_graph_kernels_find("bump", WH_TARGET_SIM);
+    bump = wh_multigraph_kernels_find("bump", WH_TARGET_SIM);
     assert_non_null(bump);
-    wh_graph_kernels faulty = *bump;
+    wh_multigraph_kernels faulty = *bump;
     faulty.insert = insert_loses_one;
     expect_bad(&faulty, "insert", WH_OK);
     expect_bad(&faulty, "delete", WH_OK);

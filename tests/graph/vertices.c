@@ -21,10 +21,10 @@
 
 typedef struct fixture {
     const wh_allocator_info *info;
-    const wh_graph_kernels *k;
+    const wh_multigraph_kernels *k;
     wh_device *device;
     wh_heap *heap;
-    wh_graph_view g;
+    wh_multigraph_view g;
     uint32_t *from, *to, *done; /* device; the simulated device's memory is the host's, but
                                    these tests copy all the same */
     uint64_t *offset;
@@ -101,7 +101,7 @@ static void open_graph(fixture *f, const wh_allocator_info *info, wh_sim_policy 
         o.bytes = bytes;
     }
     OK(f, wh_heap_create(&f->heap, &o));
-    f->k = wh_graph_kernels_find(info->name, WH_TARGET_SIM);
+    f->k = wh_multigraph_kernels_find(info->name, WH_TARGET_SIM);
     assert_non_null(f->k);
     f->g.n_vertices = N_VERTICES;
     f->g.shrink = (info->caps & WH_CAP_FREE) != 0;
@@ -118,8 +118,8 @@ static void open_graph(fixture *f, const wh_allocator_info *info, wh_sim_policy 
     f->live_before = live(f);
 }
 
-static wh_graph_counts take_counts(fixture *f) {
-    wh_graph_counts counts;
+static wh_multigraph_counts take_counts(fixture *f) {
+    wh_multigraph_counts counts;
     OK(f, wh_device_sync(f->device));
     OK(f, wh_device_copy_out(f->device, &counts, f->g.counts, sizeof counts));
     OK(f, wh_device_set(f->device, f->g.counts, 0, sizeof counts));
@@ -196,12 +196,12 @@ static uint64_t insert(fixture *f, uint32_t n, uint32_t range, uint32_t targets)
     OK(f, wh_device_copy_in(f->device, f->from, from, n * sizeof *from));
     OK(f, wh_device_copy_in(f->device, f->to, to, n * sizeof *to));
     OK(f, f->k->insert(f->heap, &f->g, f->from, f->to, n, f->done));
-    const wh_graph_counts counts = take_counts(f);
+    const wh_multigraph_counts counts = take_counts(f);
     OK(f, wh_device_copy_out(f->device, done, f->done, n * sizeof *done));
     for (uint32_t i = 0; i < n; i++) {
-        f->count[from[i]][to[i]] += done[i] == WH_GRAPH_INSERTED;
-        refused += done[i] == WH_GRAPH_NOT_DONE;
-        assert_true(done[i] == WH_GRAPH_INSERTED || done[i] == WH_GRAPH_NOT_DONE);
+        f->count[from[i]][to[i]] += done[i] == WH_MULTIGRAPH_INSERTED;
+        refused += done[i] == WH_MULTIGRAPH_NOT_DONE;
+        assert_true(done[i] == WH_MULTIGRAPH_INSERTED || done[i] == WH_MULTIGRAPH_NOT_DONE);
     }
     EQUAL(f, counts.failed, refused);
     return refused;
@@ -217,18 +217,19 @@ static void remove_some(fixture *f, uint32_t n, uint32_t range, uint32_t targets
     for (uint32_t i = 0; i < n; i++) {
         from[i] = below(f, range);
         to[i] = below(f, targets);
-        done[i] = i % 7 != 0 ? WH_GRAPH_INSERTED : WH_GRAPH_NOT_DONE; /* the latter stay */
+        done[i] =
+            i % 7 != 0 ? WH_MULTIGRAPH_INSERTED : WH_MULTIGRAPH_NOT_DONE; /* the latter stay */
     }
     OK(f, wh_device_copy_in(f->device, f->from, from, n * sizeof *from));
     OK(f, wh_device_copy_in(f->device, f->to, to, n * sizeof *to));
     OK(f, wh_device_copy_in(f->device, f->done, done, n * sizeof *done));
     OK(f, f->k->remove(f->heap, &f->g, f->from, f->to, n, f->done));
-    const wh_graph_counts counts = take_counts(f);
+    const wh_multigraph_counts counts = take_counts(f);
     OK(f, wh_device_copy_out(f->device, done, f->done, n * sizeof *done));
     for (uint32_t i = 0; i < n; i++) {
         asked[from[i]][to[i]] += i % 7 != 0;
-        missed[from[i]][to[i]] += done[i] == WH_GRAPH_MISSING;
-        missing += done[i] == WH_GRAPH_MISSING;
+        missed[from[i]][to[i]] += done[i] == WH_MULTIGRAPH_MISSING;
+        missing += done[i] == WH_MULTIGRAPH_MISSING;
     }
     EQUAL(f, counts.missing, missing);
     /* Exactly as many go as there are. */
@@ -289,7 +290,7 @@ static uint32_t n_seeds(void) {
 static int is_tested(const wh_allocator_info *info) {
     const uint32_t needed = WH_CAP_DISJOINT | WH_CAP_SIM;
     return (info->caps & needed) == needed && info->max_size >= 4096 && /* arrays grow */
-           wh_graph_kernels_find(info->name, WH_TARGET_SIM) != NULL;
+           wh_multigraph_kernels_find(info->name, WH_TARGET_SIM) != NULL;
 }
 
 static void mix(void **state) {

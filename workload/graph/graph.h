@@ -10,13 +10,13 @@
  * form a group (match on the vertex number) and work as one: its leader takes the
  * lock and calls the allocator, all its lanes copy, search and write.
  *
- * Fields (wh_graph_vertex)
+ * Fields (wh_multigraph_vertex)
  *   lock        0 -> 1 by cas acquire, 1 -> 0 by store release; device scope
  *   neighbours, degree, capacity, and the array behind neighbours: plain; touched
  *               only by the group that holds the lock. init, destroy, degrees and
  *               dump take no lock: they need a kernel of their own, in which each
  *               vertex has one owner
- * I1      capacity is 0 or a power of two, at least WH_GRAPH_MIN_CAPACITY; neighbours is
+ * I1      capacity is 0 or a power of two, at least WH_MULTIGRAPH_MIN_CAPACITY; neighbours is
  *         NULL exactly when capacity is 0
  * I2      degree <= capacity; neighbours[0..degree) are the vertex's arcs
  * I3      no lane running: lock is 0
@@ -37,7 +37,7 @@
  * Fails   insert: when malloc gives NULL, what fits into the old array goes in and the
  *         rest is refused and counted; remove: when the smaller array cannot be had,
  *         the old one stays
- * Check   wh_graph_vertex_sound; tests/graph/vertices.c, tests/graph/run.c
+ * Check   wh_multigraph_vertex_sound; tests/graph/vertices.c, tests/graph/run.c
  */
 #ifndef WH_WORKLOAD_GRAPH_H
 #define WH_WORKLOAD_GRAPH_H
@@ -47,41 +47,41 @@
 #include "workload/graph/graph_types.h"
 
 /* The capacity that holds n entries: the next power of two, 0 for none. */
-WH_HD uint64_t wh_graph_capacity(uint64_t n) {
+WH_HD uint64_t wh_multigraph_capacity(uint64_t n) {
     if (n == 0) {
         return 0;
     }
-    return n <= WH_GRAPH_MIN_CAPACITY ? WH_GRAPH_MIN_CAPACITY
-                                      : (uint64_t)1 << (64 - wh_clz64(n - 1));
+    return n <= WH_MULTIGRAPH_MIN_CAPACITY ? WH_MULTIGRAPH_MIN_CAPACITY
+                                           : (uint64_t)1 << (64 - wh_clz64(n - 1));
 }
 
 /* Largest array: 2^30 neighbours, 4 GiB. */
-#define WH_GRAPH_MAX_CAPACITY ((uint64_t)1 << 30)
+#define WH_MULTIGRAPH_MAX_CAPACITY ((uint64_t)1 << 30)
 
-WH_FN uint32_t *wh_graph_array_(wh_heap_ref heap, uint64_t capacity) {
-    if (capacity > WH_GRAPH_MAX_CAPACITY) {
+WH_FN uint32_t *wh_multigraph_array_(wh_heap_ref heap, uint64_t capacity) {
+    if (capacity > WH_MULTIGRAPH_MAX_CAPACITY) {
         return NULL;
     }
     return (uint32_t *)wh_malloc(heap, (size_t)capacity * sizeof(uint32_t));
 }
 
 /* Copies n entries with the lanes of a group; P2 is the caller's. */
-WH_FN void wh_graph_copy_(uint32_t *to, const uint32_t *from, uint32_t n, uint32_t rank,
-                          uint32_t lanes) {
+WH_FN void wh_multigraph_copy_(uint32_t *to, const uint32_t *from, uint32_t n, uint32_t rank,
+                               uint32_t lanes) {
     for (uint32_t i = rank; i < n; i += lanes) {
         to[i] = from[i];
     }
 }
 
 /* P2; a group of one needs no other lane's order. */
-WH_FN void wh_graph_sync_(wh_group g) {
+WH_FN void wh_multigraph_sync_(wh_group g) {
     if (g.n > 1 && WH_PLANT(graph_sync, 1, 0)) {
         wh_syncwarp(g.lanes);
     }
 }
 
 /* One attempt to take the lock for the group; all its lanes get the answer. */
-WH_FN int wh_graph_try_lock_(wh_group g, wh_graph_vertex *x) {
+WH_FN int wh_multigraph_try_lock_(wh_group g, wh_multigraph_vertex *x) {
     uint32_t got = 0;
     if (wh_group_leads(g)) {
         got = WH_PLANT(graph_acquire, wh_cas_u32_acquire, wh_cas_u32_relaxed)(&x->lock, 0, 1) ==
@@ -94,16 +94,16 @@ WH_FN int wh_graph_try_lock_(wh_group g, wh_graph_vertex *x) {
     return got != 0;
 }
 
-WH_FN void wh_graph_unlock_(wh_graph_vertex *x) {
+WH_FN void wh_multigraph_unlock_(wh_multigraph_vertex *x) {
     WH_PLANT(graph_release, wh_store_u32_release, wh_store_u32_relaxed)(&x->lock, 0); /* P1 */
 }
 
 /* The leader's array of `capacity` entries for the whole group, NULL if the heap has
  * none. */
-WH_FN uint32_t *wh_graph_group_array_(wh_heap_ref heap, wh_group g, uint64_t capacity) {
+WH_FN uint32_t *wh_multigraph_group_array_(wh_heap_ref heap, wh_group g, uint64_t capacity) {
     uint64_t p = 0;
     if (wh_group_leads(g)) {
-        p = (uint64_t)(uintptr_t)wh_graph_array_(heap, capacity);
+        p = (uint64_t)(uintptr_t)wh_multigraph_array_(heap, capacity);
     }
     if (g.n > 1) {
         p = wh_shfl_u64(g.lanes, p, g.leader);
@@ -114,17 +114,17 @@ WH_FN uint32_t *wh_graph_group_array_(wh_heap_ref heap, wh_group g, uint64_t cap
 
 /* Under the lock: appends one arc per lane of the group. Returns whether the caller's
  * went in; *old receives an array for the leader to free after unlocking. */
-WH_FN int wh_graph_append_(wh_heap_ref heap, wh_group g, wh_graph_vertex *x, uint32_t v,
-                           uint32_t **old) {
+WH_FN int wh_multigraph_append_(wh_heap_ref heap, wh_group g, wh_multigraph_vertex *x, uint32_t v,
+                                uint32_t **old) {
     const uint32_t degree = x->degree;
     uint32_t capacity = x->capacity;
     uint32_t *const before = x->neighbours;
     uint32_t *array = before;
     if (g.n > capacity - degree) {
-        const uint64_t wanted = wh_graph_capacity((uint64_t)degree + g.n);
-        uint32_t *grown = wh_graph_group_array_(heap, g, wanted);
+        const uint64_t wanted = wh_multigraph_capacity((uint64_t)degree + g.n);
+        uint32_t *grown = wh_multigraph_group_array_(heap, g, wanted);
         if (grown != NULL) {
-            wh_graph_copy_(grown, before, degree, g.rank, g.n);
+            wh_multigraph_copy_(grown, before, degree, g.rank, g.n);
             array = grown;
             capacity = (uint32_t)wanted;
         }
@@ -135,7 +135,7 @@ WH_FN int wh_graph_append_(wh_heap_ref heap, wh_group g, wh_graph_vertex *x, uin
     if (in) {
         array[degree + g.rank] = v;
     }
-    wh_graph_sync_(g); /* P2 */
+    wh_multigraph_sync_(g); /* P2 */
     if (wh_group_leads(g)) {
         x->degree = degree + added;
         if (array != before) {
@@ -151,17 +151,18 @@ WH_FN int wh_graph_append_(wh_heap_ref heap, wh_group g, wh_graph_vertex *x, uin
  * the heap had no memory (counted in g.counts->failed).
  * Lanes: all of mask together. Cost: one cas and one store for each vertex of the
  * warp, and a malloc, a free and a copy when its array is full. */
-WH_FN int wh_graph_insert(wh_graph_view g, wh_heap_ref heap, wh_mask mask, uint32_t u, uint32_t v) {
+WH_FN int wh_multigraph_insert(wh_multigraph_view g, wh_heap_ref heap, wh_mask mask, uint32_t u,
+                               uint32_t v) {
     const wh_group group = wh_group_by_u32(mask, u);
-    wh_graph_vertex *const x = &g.vertices[u];
+    wh_multigraph_vertex *const x = &g.vertices[u];
     uint32_t *old = NULL;
     int in = 0;
     int waits = 1;
     for (uint32_t attempt = 0; wh_any(mask, waits); attempt++) {
-        if (waits && wh_graph_try_lock_(group, x)) {
-            in = wh_graph_append_(heap, group, x, v, &old);
+        if (waits && wh_multigraph_try_lock_(group, x)) {
+            in = wh_multigraph_append_(heap, group, x, v, &old);
             if (wh_group_leads(group)) {
-                wh_graph_unlock_(x);
+                wh_multigraph_unlock_(x);
             }
             waits = 0;
         }
@@ -179,7 +180,7 @@ WH_FN int wh_graph_insert(wh_graph_view g, wh_heap_ref heap, wh_mask mask, uint3
 }
 
 /* Bit number `nth` (from 0) of the set bits. */
-WH_FN uint32_t wh_graph_nth_bit_(uint32_t bits, uint32_t nth) {
+WH_FN uint32_t wh_multigraph_nth_bit_(uint32_t bits, uint32_t nth) {
     for (; nth != 0; nth--) {
         bits &= bits - 1;
     }
@@ -188,7 +189,7 @@ WH_FN uint32_t wh_graph_nth_bit_(uint32_t bits, uint32_t nth) {
 
 /* Position of the occurrence number `nth` (from 0) of v, or n. Eight entries at a time:
  * their loads are in flight together. */
-WH_FN uint32_t wh_graph_find_(const uint32_t *array, uint32_t n, uint32_t v, uint32_t nth) {
+WH_FN uint32_t wh_multigraph_find_(const uint32_t *array, uint32_t n, uint32_t v, uint32_t nth) {
     uint32_t i = 0;
     for (; i + 8 <= n; i += 8) {
         uint32_t hits = 0;
@@ -196,7 +197,7 @@ WH_FN uint32_t wh_graph_find_(const uint32_t *array, uint32_t n, uint32_t v, uin
             hits |= (uint32_t)(array[i + j] == v) << j;
         }
         if (wh_popc32(hits) > nth) {
-            return i + wh_graph_nth_bit_(hits, nth);
+            return i + wh_multigraph_nth_bit_(hits, nth);
         }
         nth -= wh_popc32(hits);
     }
@@ -209,10 +210,10 @@ WH_FN uint32_t wh_graph_find_(const uint32_t *array, uint32_t n, uint32_t v, uin
 }
 
 /* Under the lock, group of one. */
-WH_FN int wh_graph_take_one_(wh_graph_vertex *x, uint32_t v) {
+WH_FN int wh_multigraph_take_one_(wh_multigraph_vertex *x, uint32_t v) {
     const uint32_t degree = x->degree;
     uint32_t *const array = x->neighbours;
-    const uint32_t at = wh_graph_find_(array, degree, v, 0);
+    const uint32_t at = wh_multigraph_find_(array, degree, v, 0);
     if (at == degree) {
         return 0;
     }
@@ -224,13 +225,13 @@ WH_FN int wh_graph_take_one_(wh_graph_vertex *x, uint32_t v) {
 /* Under the lock: takes one arc out for each lane of the group. The arcs that stay are
  * closed up in one step: with k arcs found, the last k places are given up, and the
  * survivors in them (a bit each in `stay`) move into the holes in front. */
-WH_FN int wh_graph_take_(wh_group g, wh_graph_vertex *x, uint32_t v) {
+WH_FN int wh_multigraph_take_(wh_group g, wh_multigraph_vertex *x, uint32_t v) {
     const uint32_t degree = x->degree;
     uint32_t *const array = x->neighbours;
     /* Lanes that ask for the same neighbour take different occurrences of it. */
     const wh_mask same = wh_match_any_u32(g.lanes, v);
     const uint32_t nth = WH_PLANT(graph_nth, wh_mask_rank(same), 0u);
-    const uint32_t at = wh_graph_find_(array, degree, v, nth);
+    const uint32_t at = wh_multigraph_find_(array, degree, v, nth);
     const int found = at != degree;
     const uint32_t k = wh_popc32(wh_ballot(g.lanes, found));
     const uint32_t end = degree - k;
@@ -240,7 +241,7 @@ WH_FN int wh_graph_take_(wh_group g, wh_graph_vertex *x, uint32_t v) {
     const wh_mask holes = wh_ballot(g.lanes, found && at < end);
     wh_syncwarp(g.lanes); /* P2: every lane has searched before anyone moves an arc */
     if (found && at < end) {
-        array[at] = array[end + wh_graph_nth_bit_(stay, wh_mask_rank(holes))];
+        array[at] = array[end + wh_multigraph_nth_bit_(stay, wh_mask_rank(holes))];
     }
     wh_syncwarp(g.lanes); /* P2 */
     if (wh_group_leads(g)) {
@@ -251,18 +252,19 @@ WH_FN int wh_graph_take_(wh_group g, wh_graph_vertex *x, uint32_t v) {
 
 /* Under the lock: moves to an array half full when less than a quarter of this one is
  * in use. Leaves it alone if the heap has no such array. */
-WH_FN void wh_graph_shrink_(wh_heap_ref heap, wh_group g, wh_graph_vertex *x, uint32_t **old) {
-    wh_graph_sync_(g); /* P2: the leader's new degree */
+WH_FN void wh_multigraph_shrink_(wh_heap_ref heap, wh_group g, wh_multigraph_vertex *x,
+                                 uint32_t **old) {
+    wh_multigraph_sync_(g); /* P2: the leader's new degree */
     const uint32_t degree = x->degree;
     uint32_t *const before = x->neighbours;
-    if (x->capacity <= WH_GRAPH_MIN_CAPACITY || degree >= x->capacity / 4) {
+    if (x->capacity <= WH_MULTIGRAPH_MIN_CAPACITY || degree >= x->capacity / 4) {
         return;
     }
-    const uint64_t wanted = wh_graph_capacity(degree == 0 ? 1 : 2 * (uint64_t)degree);
-    uint32_t *less = wh_graph_group_array_(heap, g, wanted);
+    const uint64_t wanted = wh_multigraph_capacity(degree == 0 ? 1 : 2 * (uint64_t)degree);
+    uint32_t *less = wh_multigraph_group_array_(heap, g, wanted);
     if (less != NULL) {
-        wh_graph_copy_(less, before, degree, g.rank, g.n);
-        wh_graph_sync_(g); /* P2 */
+        wh_multigraph_copy_(less, before, degree, g.rank, g.n);
+        wh_multigraph_sync_(g); /* P2 */
         if (wh_group_leads(g)) {
             x->neighbours = less;
             x->capacity = (uint32_t)wanted;
@@ -274,21 +276,22 @@ WH_FN void wh_graph_shrink_(wh_heap_ref heap, wh_group g, wh_graph_vertex *x, ui
 /* Removes one arc u -> v for every lane of mask. Returns whether there was one; if
  * not, it is counted in g.counts->missing.
  * Lanes: all of mask together. Cost: as insert, and a search through the array. */
-WH_FN int wh_graph_remove(wh_graph_view g, wh_heap_ref heap, wh_mask mask, uint32_t u, uint32_t v) {
+WH_FN int wh_multigraph_remove(wh_multigraph_view g, wh_heap_ref heap, wh_mask mask, uint32_t u,
+                               uint32_t v) {
     const wh_group group = wh_group_by_u32(mask, u);
-    wh_graph_vertex *const x = &g.vertices[u];
+    wh_multigraph_vertex *const x = &g.vertices[u];
     uint32_t *old = NULL;
     int found = 0;
     int waits = 1;
     for (uint32_t attempt = 0; wh_any(mask, waits); attempt++) {
-        if (waits && wh_graph_try_lock_(group, x)) {
-            found = group.n == 1 ? wh_graph_take_one_(x, v) : wh_graph_take_(group, x, v);
+        if (waits && wh_multigraph_try_lock_(group, x)) {
+            found = group.n == 1 ? wh_multigraph_take_one_(x, v) : wh_multigraph_take_(group, x, v);
             if (g.shrink != 0) {
-                wh_graph_shrink_(heap, group, x, &old);
+                wh_multigraph_shrink_(heap, group, x, &old);
             }
-            wh_graph_sync_(group); /* P2 */
+            wh_multigraph_sync_(group); /* P2 */
             if (wh_group_leads(group)) {
-                wh_graph_unlock_(x);
+                wh_multigraph_unlock_(x);
             }
             waits = 0;
         }
@@ -306,7 +309,7 @@ WH_FN int wh_graph_remove(wh_graph_view g, wh_heap_ref heap, wh_mask mask, uint3
 }
 
 /* Makes a vertex empty; its array, if any, is forgotten, not freed. */
-WH_FN void wh_graph_clear_vertex(wh_graph_vertex *x) {
+WH_FN void wh_multigraph_clear_vertex(wh_multigraph_vertex *x) {
     x->neighbours = NULL;
     x->degree = 0;
     x->capacity = 0;
@@ -315,29 +318,29 @@ WH_FN void wh_graph_clear_vertex(wh_graph_vertex *x) {
 }
 
 /* A list longer than this is copied by all lanes of the warp. */
-#define WH_GRAPH_LONG_LIST 64u
+#define WH_MULTIGRAPH_LONG_LIST 64u
 
 /* Gives the empty vertex u the n neighbours at list: one vertex per lane of mask; a
  * lane without a vertex passes n = 0. Returns 0 where the heap had no memory; the
  * vertex stays empty then and is counted in g.counts->failed.
  * Lanes: all of mask together. Synchronises: the lanes of mask; no other lane may
  * work on these vertices. */
-WH_FN int wh_graph_init_vertex(wh_graph_view g, wh_heap_ref heap, wh_mask mask, uint32_t u,
-                               const uint32_t *list, uint32_t n) {
-    const uint64_t capacity = wh_graph_capacity(n);
-    uint32_t *array = n != 0 ? wh_graph_array_(heap, capacity) : NULL;
+WH_FN int wh_multigraph_init_vertex(wh_multigraph_view g, wh_heap_ref heap, wh_mask mask,
+                                    uint32_t u, const uint32_t *list, uint32_t n) {
+    const uint64_t capacity = wh_multigraph_capacity(n);
+    uint32_t *array = n != 0 ? wh_multigraph_array_(heap, capacity) : NULL;
     if (n != 0 && array == NULL) {
         wh_add_u64_relaxed(&g.counts->failed, 1);
     }
     if (array != NULL) {
-        wh_graph_vertex *const x = &g.vertices[u];
+        wh_multigraph_vertex *const x = &g.vertices[u];
         x->neighbours = array;
         x->degree = n;
         x->capacity = (uint32_t)capacity;
     }
-    const int is_long = array != NULL && n > WH_GRAPH_LONG_LIST;
+    const int is_long = array != NULL && n > WH_MULTIGRAPH_LONG_LIST;
     if (array != NULL && !is_long) {
-        wh_graph_copy_(array, list, n, 0, 1);
+        wh_multigraph_copy_(array, list, n, 0, 1);
     }
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     const wh_mask long_lists = wh_ballot(mask, is_long);
@@ -349,24 +352,24 @@ WH_FN int wh_graph_init_vertex(wh_graph_view g, wh_heap_ref heap, wh_mask mask, 
         uint32_t *to = (uint32_t *)(uintptr_t)wh_shfl_u64(mask, (uint64_t)(uintptr_t)array, owner);
         const uint32_t *from =
             (const uint32_t *)(uintptr_t)wh_shfl_u64(mask, (uint64_t)(uintptr_t)list, owner);
-        wh_graph_copy_(to, from, wh_shfl_u32(mask, n, owner), rank, lanes);
+        wh_multigraph_copy_(to, from, wh_shfl_u32(mask, n, owner), rank, lanes);
     }
     return n == 0 || array != NULL;
 }
 
 /* Frees the array of one vertex and makes it empty. One owner per vertex; any lanes. */
-WH_FN void wh_graph_destroy_vertex(wh_heap_ref heap, wh_graph_vertex *x) {
+WH_FN void wh_multigraph_destroy_vertex(wh_heap_ref heap, wh_multigraph_vertex *x) {
     uint32_t *array = x->neighbours;
-    wh_graph_clear_vertex(x);
+    wh_multigraph_clear_vertex(x);
     if (array != NULL) {
         wh_free(heap, array);
     }
 }
 
 /* I1, I2 and I3 of a quiet vertex. */
-WH_FN int wh_graph_vertex_sound(const wh_graph_vertex *x) {
+WH_FN int wh_multigraph_vertex_sound(const wh_multigraph_vertex *x) {
     const uint32_t c = x->capacity;
-    const int i1 = (c == 0 || (c >= WH_GRAPH_MIN_CAPACITY && (c & (c - 1)) == 0)) &&
+    const int i1 = (c == 0 || (c >= WH_MULTIGRAPH_MIN_CAPACITY && (c & (c - 1)) == 0)) &&
                    (x->neighbours == NULL) == (c == 0) && ((uintptr_t)x->neighbours & 15) == 0;
     const int i2 = x->degree <= c;
     const int i3 = x->lock == 0;

@@ -30,7 +30,7 @@ typedef struct samples {
 
 typedef struct run {
     const wh_graph_case_options *o;
-    const wh_graph_kernels *k;
+    const wh_multigraph_kernels *k;
     wh_heap *heap;
     wh_device *device;
     uint32_t caps;
@@ -43,7 +43,7 @@ typedef struct run {
     uint64_t random;
 
     uint32_t n_vertices;
-    wh_graph_view g;      /* device pointers */
+    wh_multigraph_view g; /* device pointers */
     wh_graph_csr base;    /* the file's graph */
     uint64_t *d_offset;   /* [n_vertices + 1], base */
     uint32_t *d_to;       /* [arcs], base */
@@ -147,13 +147,13 @@ static void emit_skipped(run *r, const char *op, const char *why) {
 static void finish(run *r, samples *s, const char *op, uint64_t n, wh_status status) {
     if ((status == WH_OK || status == WH_CORRUPT) && s->n != 0) {
         wh_graph_case_row row;
-        const uint64_t blocks = (n + WH_GRAPH_BLOCK_THREADS - 1) / WH_GRAPH_BLOCK_THREADS;
+        const uint64_t blocks = (n + WH_MULTIGRAPH_BLOCK_THREADS - 1) / WH_MULTIGRAPH_BLOCK_THREADS;
         const double all = (double)n * s->n;
         memset(&row, 0, sizeof row);
         qsort(s->us, s->n, sizeof *s->us, by_value);
         row.op = op;
         row.arcs = n;
-        row.threads = MIN(blocks, WH_GRAPH_MAX_BLOCKS) * WH_GRAPH_BLOCK_THREADS;
+        row.threads = MIN(blocks, WH_MULTIGRAPH_MAX_BLOCKS) * WH_MULTIGRAPH_BLOCK_THREADS;
         row.reps = s->n;
         row.us = s->n % 2 != 0 ? s->us[s->n / 2] : (s->us[s->n / 2 - 1] + s->us[s->n / 2]) / 2;
         row.us_min = s->us[0];
@@ -187,7 +187,7 @@ static wh_status start(run *r, op_kind op, const batch *b) {
 
 /* Runs and times one operation; what the device counted goes into the samples. */
 static wh_status timed(run *r, samples *into, op_kind op, const batch *b, const char *what) {
-    wh_graph_counts counts;
+    wh_multigraph_counts counts;
     wh_device_counters before, after;
     double us = 0;
     memset(&counts, 0, sizeof counts);
@@ -300,7 +300,7 @@ static wh_status expect_batch(run *r, batch *b) {
         s = expect_room(r, r->n_exp + b->n);
     }
     for (uint64_t i = 0; s == WH_OK && i < b->n; i++) {
-        if (b->done[i] == WH_GRAPH_INSERTED) {
+        if (b->done[i] == WH_MULTIGRAPH_INSERTED) {
             expect_arc(r, b->from[i], b->to[i]);
         }
     }
@@ -312,7 +312,7 @@ static wh_status expect_batch(run *r, batch *b) {
 /* Reads the degrees; r->at becomes their prefix sum. *broken: vertices whose fields
  * make no sense. */
 static wh_status read_degrees(run *r, uint64_t *broken) {
-    wh_graph_counts counts;
+    wh_multigraph_counts counts;
     memset(&counts, 0, sizeof counts);
     wh_status s = copy_in(r, r->g.counts, &counts, sizeof counts);
     if (s == WH_OK) {
@@ -763,7 +763,7 @@ static void tear_down(run *r) {
 }
 
 wh_status wh_graph_case_run(const wh_graph_case_options *options, wh_heap *heap,
-                            const wh_graph_kernels *kernels, char *error, size_t error_size) {
+                            const wh_multigraph_kernels *kernels, char *error, size_t error_size) {
     run r;
     memset(&r, 0, sizeof r);
     if (error != NULL && error_size != 0) {

@@ -69,6 +69,6 @@ typedef struct wh_graph_case_options {
  * On any other status than WH_OK, error (may be NULL) receives one line. An allocator without
  * WH_CAP_DISJOINT gives one row, op "graph", with `skipped` set. */
 wh_status wh_graph_case_run(const wh_graph_case_options *options, wh_heap *heap,
-                            const wh_graph_kernels *kernels, char *error, size_t error_size);
+                            const wh_multigraph_kernels *kernels, char *error, size_t error_size);
 
 #endif

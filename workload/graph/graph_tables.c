@@ -2,4 +2,4 @@
 #include "workload/graph/graph_kernels.h"
 #include "built_list.h"
 
-WH_TABLES(wh_graph_kernels, wh_graph_kernels_find)
+WH_TABLES(wh_multigraph_kernels, wh_multigraph_kernels_find)

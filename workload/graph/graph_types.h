@@ -9,34 +9,34 @@
 
 /* Smallest adjacency array: 4 neighbours, 16 bytes, the smallest block of every
  * allocator. */
-#define WH_GRAPH_MIN_CAPACITY 4u
+#define WH_MULTIGRAPH_MIN_CAPACITY 4u
 
 /* One vertex: 24 bytes. neighbours points into the heap. */
-typedef struct wh_graph_vertex {
+typedef struct wh_multigraph_vertex {
     uint32_t *neighbours; /* NULL exactly when capacity is 0 */
     uint32_t degree;      /* entries in use, duplicates counted */
-    uint32_t capacity;    /* entries that fit: 0, or a power of two >= WH_GRAPH_MIN_CAPACITY */
+    uint32_t capacity;    /* entries that fit: 0, or a power of two >= WH_MULTIGRAPH_MIN_CAPACITY */
     uint32_t lock;        /* 0 free, 1 held */
     uint32_t unused;
-} wh_graph_vertex;
+} wh_multigraph_vertex;
 
 /* What went wrong on the device since the host last cleared it. */
-typedef struct wh_graph_counts {
+typedef struct wh_multigraph_counts {
     uint64_t failed;  /* arcs (insert) or whole vertices (init) for which malloc gave NULL */
     uint64_t missing; /* arcs that delete did not find */
     uint64_t broken;  /* vertices whose fields break an invariant of graph.h */
-} wh_graph_counts;
+} wh_multigraph_counts;
 
 /* Names a graph in kernels; passed by value. Both arrays are device memory that
  * the host owns; only the adjacency arrays come from the heap. */
-typedef struct wh_graph_view {
-    wh_graph_vertex *vertices;
-    wh_graph_counts *counts;
+typedef struct wh_multigraph_view {
+    wh_multigraph_vertex *vertices;
+    wh_multigraph_counts *counts;
     uint32_t n_vertices;
     uint32_t shrink; /* 1: delete gives an array back that is less than a quarter full */
-} wh_graph_view;
+} wh_multigraph_view;
 
 /* What happened to arc i of a batch: entry i of its `done` array. */
-enum { WH_GRAPH_NOT_DONE = 0, WH_GRAPH_INSERTED = 1, WH_GRAPH_MISSING = 2 };
+enum { WH_MULTIGRAPH_NOT_DONE = 0, WH_MULTIGRAPH_INSERTED = 1, WH_MULTIGRAPH_MISSING = 2 };
 
 #endif
