@@ -171,6 +171,7 @@ typedef struct wh_allocator_info {
 } wh_allocator_info;
 const wh_allocator_info *wh_allocator_at(uint32_t index);
 const wh_allocator_info *wh_allocator_find(const char *name);
+const wh_allocator_info *wh_heap_allocator(const wh_heap *heap); /* NULL: of no heap */
 
 /* How many blocks of `bytes` bytes malloc would give until NULL, if nothing else was asked for and
  * nothing freed; 0 for `bytes` = 0. What is exact and what nearly so: wh_blocks_left in warpheap.h,

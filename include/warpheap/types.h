@@ -32,7 +32,8 @@ extern "C" {
     X(WRONG_TARGET, "the heap lies on another kind of device than this code runs on: " \
                     "a GPU or the simulated device")                                   \
     X(WRONG_BUILD, "the library was built from other headers than this code: another " \
-                   "version, another layout of the heap, or another build option")
+                   "version, another layout of the heap, or another build option")        \
+    X(NO_VERTEX, "arcs of the batch have an end that is no vertex; the others were applied")
 
 typedef enum wh_status {
 #define WH_STATUS_ENUM_(name, text) WH_##name,

@@ -347,6 +347,10 @@ wh_device *wh_heap_device(const wh_heap *heap) {
     return heap != NULL ? heap->device : NULL;
 }
 
+const wh_allocator_info *wh_heap_allocator(const wh_heap *heap) {
+    return heap != NULL ? heap->info : NULL;
+}
+
 /* Kernels and library fit if they are of one release, while the first number is 0: of one minor
  * release, and nothing that shapes the heap differs. */
 static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {

@@ -1,0 +1,156 @@
+/* graph.h: a dynamic graph in the memory of a device: host calls. C11 and C++; link
+ * warpheap::graph. What kernels of your own can ask of a graph is in graph_device.h.
+ *
+ * A graph has the vertices 0 .. n-1 and a *set* of arcs u -> v: an arc is there or it is not,
+ * however often it was inserted. An undirected graph has both arcs of each edge; who inserts one,
+ * inserts the other. Adjacencies lie in the caller's heap, which other code may use, too; the heap
+ * must outlive the graph.
+ *
+ *     wh_graph_options o = {0};
+ *     o.heap = heap;
+ *     o.vertices = 1000000;
+ *     wh_graph_create(&graph, &o);
+ *     wh_graph_batch batch = {0};
+ *     batch.from = from; batch.to = to; batch.n = n;          // host arrays
+ *     wh_graph_insert(graph, &batch, &result);                // result.applied arcs are new
+ *
+ * Every call returns a status; nothing prints or exits; wh_last_error_text says more. A graph may
+ * be used by any host thread, by one at a time. Calls work on the stream of their batch, or
+ * argument; where they have something to tell the host they wait for it, and say so here. No two
+ * calls on one graph may overlap on the device, and no kernel may read a graph while a call changes
+ * it.
+ *
+ * Structures that a caller fills begin with their own size: 0 means what these headers say.
+ */
+#ifndef WH_GRAPH_H
+#define WH_GRAPH_H
+
+#include "warpheap/heap.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+#define WH_GRAPH_MOST_VERTICES 0xfffffff0u
+#define WH_GRAPH_MOST_ARCS 0x3fffffffu /* of a batch */
+
+/* What became of an arc of a batch: its byte in `done`. */
+#define WH_GRAPH_APPLIED 1u /* inserted, or erased */
+#define WH_GRAPH_NO_CHANGE \
+    0u                      /* it was there already, or was not there; or once more in the batch */
+#define WH_GRAPH_REFUSED 2u /* insert: the heap is full. All arcs of that vertex are refused */
+#define WH_GRAPH_NO_VERTEX 3u /* one of its ends is no vertex */
+
+#if WH_HAS_HOST
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct wh_graph wh_graph;
+
+/* Zero (NULL) fields mean the default. */
+typedef struct wh_graph_options {
+    uint64_t struct_bytes; /* sizeof this struct, or 0 */
+    wh_heap *heap;         /* required: of an allocator with WH_CAP_FREE and WH_CAP_DISJOINT that
+                              warpheap::graph has been built for */
+    const char *kind;      /* the class of graph: "lattice", which is the default */
+    uint64_t vertices;     /* required: 1 .. WH_GRAPH_MOST_VERTICES */
+    uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
+                              0: when it comes. 40 bytes an arc */
+} wh_graph_options;
+
+/* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */
+typedef struct wh_graph_batch {
+    uint64_t struct_bytes; /* sizeof this struct, or 0 */
+    const uint32_t *from;
+    const uint32_t *to;
+    uint64_t n;    /* at most WH_GRAPH_MOST_ARCS */
+    uint8_t *done; /* NULL, or n bytes that say what became of each arc */
+    int on_device; /* 1: the three arrays are device memory */
+    void *stream;  /* NULL: the default stream */
+} wh_graph_batch;
+
+/* What became of a batch: the sum is its n. */
+typedef struct wh_graph_result {
+    uint64_t applied;   /* arcs that are new, or gone */
+    uint64_t no_change; /* arcs of which this was not so */
+    uint64_t refused;   /* for want of memory */
+    uint64_t no_vertex; /* arcs with an end that is no vertex */
+} wh_graph_result;
+
+/* Errors: BAD_ARGUMENT, UNSUPPORTED (no such class of graph; the heap's allocator lacks something
+ * or is not built in), OUT_OF_MEMORY, DEVICE_ERROR, WRONG_BUILD. On failure *graph is NULL. Takes
+ * 40 bytes a vertex of device memory beside the heap. Waits for the device. */
+wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
+                              size_t options_bytes);
+static inline wh_status wh_graph_create(wh_graph **graph, const wh_graph_options *options) {
+    return wh_graph_create_for(graph, options, sizeof *options);
+}
+
+/* Frees all adjacencies and the graph. NULL is ignored. Waits for the device. */
+wh_status wh_graph_destroy(wh_graph *graph);
+
+/* Inserts arcs. If a status other than OK comes back the arcs that were applied stay, the graph is
+ * sound, and the same batch may be sent again: OUT_OF_MEMORY when some were refused (a vertex takes
+ * all its new arcs of a batch, or none), NO_VERTEX when some have an end that is no vertex.
+ * result: NULL, or host memory. Waits for its stream when there is a result to tell (result is not
+ * NULL, or arrays are on the host); else returns at once, and then the status knows of the launch
+ * alone. Cost: six kernels, O(n + sum of the degrees of the vertices in from). */
+wh_status wh_graph_insert(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
+
+/* Erases arcs, the same way. Adjacencies that have become much smaller get smaller blocks at once;
+ * if the heap has none, they stay as they are. Errors but for OUT_OF_MEMORY as insert. */
+wh_status wh_graph_erase(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
+
+/* batch->done[i] (required): 1 if the arc from[i] -> to[i] is there, else 0, also where an end is
+ * no vertex. Waits as insert. Cost: one kernel, O(degree) a query. */
+wh_status wh_graph_has(wh_graph *graph, const wh_graph_batch *batch);
+
+/* An empty graph gets the arcs v -> to[k] for k in offset[v] .. offset[v + 1] - 1; offset has one
+ * entry more than there are vertices, to as many as offset's last one says. on_device: both are
+ * device memory. Arcs that are twice there count once. BAD_ARGUMENT if the graph has arcs, or
+ * offset is not ascending; otherwise as insert. Cost: about as an insert without its sort. */
+wh_status wh_graph_from_csr(wh_graph *graph, const uint64_t *offset, const uint32_t *to,
+                            int on_device, void *stream, wh_graph_result *result);
+
+/* The adjacencies as arrays: offset (one entry more than there are vertices) and to, of room for
+ * `most` arcs; the order within an adjacency is any. *n: the arcs that there are. NULL for both
+ * arrays: only that. BAD_ARGUMENT if there are more than `most`: then offset is filled, to is not.
+ * Waits for the stream. */
+wh_status wh_graph_to_csr(wh_graph *graph, uint64_t *offset, uint32_t *to, uint64_t most,
+                          int on_device, void *stream, uint64_t *n);
+
+/* degree[v] of each vertex. */
+wh_status wh_graph_degrees(wh_graph *graph, uint32_t *degree, int on_device, void *stream);
+
+typedef struct wh_graph_stats {
+    uint64_t struct_bytes; /* sizeof this struct, or 0 */
+    uint64_t vertices;
+    uint64_t arcs;
+    uint64_t max_degree;
+    uint64_t blocks;      /* adjacencies that have a block of the heap */
+    uint64_t block_bytes; /* that were asked for them */
+    uint64_t fixed_bytes; /* device memory beside the heap, batches included */
+} wh_graph_stats;
+wh_status wh_graph_get_stats_for(wh_graph *graph, wh_graph_stats *stats, size_t stats_bytes);
+static inline wh_status wh_graph_get_stats(wh_graph *graph, wh_graph_stats *stats) {
+    return wh_graph_get_stats_for(graph, stats, sizeof *stats);
+}
+
+/* Looks at the whole graph: CORRUPT if an invariant of its class is broken (report, which may be
+ * NULL: how many, the first one's number and its vertex), an arc is twice there or has an end that
+ * is no vertex. For tests: copies the graph to the host and sorts it. */
+wh_status wh_graph_check(wh_graph *graph, wh_report *report);
+
+/* After wh_heap_grow of the graph's heap, which said `moved`, and before any other call: the graph
+ * finds its adjacencies at their new places. */
+wh_status wh_graph_rebase(wh_graph *graph, int64_t moved);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WH_HAS_HOST */
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

@@ -1,0 +1,565 @@
+/* graph.c: the host's calls on dynamic graphs. */
+#include "warpheap/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "built_list.h"
+#include "host/last_error.h"
+#include "lattice.h"
+
+WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
+
+struct wh_graph {
+    wh_heap *heap;
+    wh_device *device;
+    const whi_lattice_kernels *kernels;
+    whi_lattice_batch b;        /* what all batches have in common */
+    whi_lattice_counts *counts; /* two of them, used in turns */
+    uint64_t room;              /* arcs that scratch has memory for */
+    void *scratch;
+    uint64_t scratch_bytes, fixed_bytes;
+    uint32_t turn;
+};
+
+#define TRY(call)                  \
+    do {                           \
+        const wh_status s_ = call; \
+        if (s_ != WH_OK) {         \
+            return s_;             \
+        }                          \
+    } while (0)
+
+static uint64_t round_up(uint64_t bytes) {
+    return (bytes + 255) & ~(uint64_t)255;
+}
+
+/* Arrays of n entries each, one behind the other; NULL: only how many bytes. */
+static uint64_t lay_scratch(whi_lattice_scratch *s, unsigned char *memory, uint64_t n) {
+    uint32_t **const arrays[] = {&s->from,  &s->to,    &s->rank,   &s->run,  &s->order,
+                                 &s->lanes, &s->warps, &s->blocks, &s->keys, &s->numbers};
+    uint64_t at = 0;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        const int is_table = arrays[i] == &s->keys || arrays[i] == &s->numbers;
+        *arrays[i] = (uint32_t *)(void *)(memory + at);
+        at += round_up(n * (is_table ? 8 : 4));
+    }
+    s->done = memory + at;
+    return at + round_up(n);
+}
+
+/* Memory for a batch of n arcs, or lists of n vertices. */
+static wh_status make_room(wh_graph *g, uint64_t n) {
+    whi_lattice_scratch s;
+    void *memory = NULL;
+    if (n <= g->room) {
+        return WH_OK;
+    }
+    memset(&s, 0, sizeof s);
+    const uint64_t bytes = lay_scratch(&s, NULL, n);
+    TRY(wh_device_sync(g->device)); /* nothing works with the old memory */
+    TRY(wh_device_alloc(g->device, &memory, bytes));
+    (void)wh_device_free(g->device, g->scratch);
+    (void)lay_scratch(&g->b.scratch, memory, n);
+    g->scratch = memory;
+    g->scratch_bytes = bytes;
+    g->room = n;
+    return WH_OK;
+}
+
+/* --- create and destroy --------------------------------------------------------------------------
+ */
+
+static wh_status check_options(const wh_graph_options *o, const whi_lattice_kernels **kernels) {
+    if (o->heap == NULL || o->vertices == 0 || o->vertices > WH_GRAPH_MOST_VERTICES ||
+        o->batch > WH_GRAPH_MOST_ARCS) {
+        return whi_refuse(WH_BAD_ARGUMENT,
+                          "wh_graph_options: a heap, 1 to %u vertices, and batches of at most %u "
+                          "arcs, please; not %llu and %llu",
+                          WH_GRAPH_MOST_VERTICES, WH_GRAPH_MOST_ARCS,
+                          (unsigned long long)o->vertices, (unsigned long long)o->batch);
+    }
+    if (o->kind != NULL && strcmp(o->kind, "lattice") != 0) {
+        return whi_refuse(WH_UNSUPPORTED, "no class of graphs is called '%.30s'; there is: lattice",
+                          o->kind);
+    }
+    const wh_allocator_info *info = wh_heap_allocator(o->heap);
+    const uint32_t wanted = WH_CAP_FREE | WH_CAP_DISJOINT;
+    if ((info->caps & wanted) != wanted) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "a graph gives memory back: the heap's allocator, %s, cannot free",
+                          info->name);
+    }
+    *kernels =
+        whi_lattice_kernels_find(info->name, wh_device_get_info(wh_heap_device(o->heap))->target);
+    return *kernels != NULL ? WH_OK
+                            : whi_refuse(WH_UNSUPPORTED, "graphs are not built for %s", info->name);
+}
+
+static wh_status make(wh_graph *g, const wh_graph_options *o) {
+    const uint64_t n = o->vertices;
+    void *vertices = NULL, *runs = NULL, *counts = NULL;
+    TRY(wh_device_alloc(g->device, &vertices, n * g->kernels->vertex_bytes));
+    g->b.vertices = vertices;
+    TRY(wh_device_alloc(g->device, &runs, n * g->kernels->run_bytes));
+    g->b.runs = runs;
+    TRY(wh_device_alloc(g->device, &counts, 2 * sizeof *g->counts));
+    g->counts = counts;
+    g->b.n_vertices = (uint32_t)n;
+    g->b.counts = &g->counts[0];
+    g->b.next = &g->counts[1];
+    g->fixed_bytes = n * (g->kernels->vertex_bytes + g->kernels->run_bytes);
+    TRY(make_room(g, o->batch));
+    TRY(g->kernels->clear(g->heap, NULL, &g->b));
+    return wh_device_sync(g->device);
+}
+
+static void drop(wh_graph *g) {
+    (void)wh_device_free(g->device, g->b.vertices);
+    (void)wh_device_free(g->device, g->b.runs);
+    (void)wh_device_free(g->device, g->counts);
+    (void)wh_device_free(g->device, g->scratch);
+    free(g);
+}
+
+/* A structure of the caller's, of which this library knows as many bytes as its own has. */
+static wh_status take_struct(void *own, size_t own_bytes, const void *theirs, size_t bytes) {
+    uint64_t says;
+    memcpy(&says, theirs, sizeof says);
+    const uint64_t n = says != 0 ? says : bytes;
+    if (n != own_bytes) {
+        return whi_refuse(WH_WRONG_BUILD, "a structure of %llu bytes, where this library has %zu",
+                          (unsigned long long)n, own_bytes);
+    }
+    memcpy(own, theirs, own_bytes);
+    return WH_OK;
+}
+
+wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
+                              size_t options_bytes) {
+    wh_graph_options o;
+    const whi_lattice_kernels *kernels = NULL;
+    whi_forget_error();
+    if (graph == NULL || options == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    *graph = NULL;
+    TRY(take_struct(&o, sizeof o, options, options_bytes));
+    TRY(check_options(&o, &kernels));
+    wh_graph *g = calloc(1, sizeof *g);
+    if (g == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    g->heap = o.heap;
+    g->device = wh_heap_device(o.heap);
+    g->kernels = kernels;
+    const wh_status s = make(g, &o);
+    if (s != WH_OK) {
+        drop(g);
+        return s;
+    }
+    *graph = g;
+    return WH_OK;
+}
+
+wh_status wh_graph_destroy(wh_graph *g) {
+    if (g == NULL) {
+        return WH_OK;
+    }
+    wh_status s = wh_device_sync(g->device);
+    s = s == WH_OK ? g->kernels->destroy(g->heap, NULL, &g->b) : s;
+    s = s == WH_OK ? wh_device_sync(g->device) : s;
+    drop(g);
+    return s;
+}
+
+/* --- batches -------------------------------------------------------------------------------------
+ */
+
+/* A batch with its arrays on the device. */
+static wh_status bring(wh_graph *g, const wh_graph_batch *batch, whi_lattice_batch *b) {
+    if (batch->n > WH_GRAPH_MOST_ARCS || (batch->n != 0 && (!batch->from || !batch->to))) {
+        return whi_refuse(WH_BAD_ARGUMENT, "a batch has two arrays, and at most %u arcs, not %llu",
+                          WH_GRAPH_MOST_ARCS, (unsigned long long)batch->n);
+    }
+    TRY(make_room(g, batch->n));
+    *b = g->b;
+    b->n = (uint32_t)batch->n;
+    b->from = batch->from;
+    b->to = batch->to;
+    b->done = batch->done;
+    if (!batch->on_device) {
+        TRY(wh_device_copy_in(g->device, b->scratch.from, batch->from, batch->n * 4));
+        TRY(wh_device_copy_in(g->device, b->scratch.to, batch->to, batch->n * 4));
+        b->from = b->scratch.from;
+        b->to = b->scratch.to;
+        b->done = batch->done != NULL ? b->scratch.done : NULL;
+    }
+    return WH_OK;
+}
+
+/* The next batch counts elsewhere. */
+static void turn(wh_graph *g) {
+    g->turn ^= 1;
+    g->b.counts = &g->counts[g->turn];
+    g->b.next = &g->counts[g->turn ^ 1];
+}
+
+static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_lattice_batch *b,
+                      wh_graph_result *result) {
+    wh_graph_result r;
+    TRY(wh_stream_sync(g->device, batch->stream));
+    TRY(wh_device_copy_out(g->device, &r, &b->counts->result, sizeof r));
+    if (!batch->on_device && batch->done != NULL) {
+        TRY(wh_device_copy_out(g->device, batch->done, b->done, batch->n));
+    }
+    if (result != NULL) {
+        *result = r;
+    }
+    if (r.refused != 0) {
+        return WH_OUT_OF_MEMORY;
+    }
+    return r.no_vertex != 0 ? WH_NO_VERTEX : WH_OK;
+}
+
+static wh_status update(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result,
+                        int erases) {
+    wh_graph_batch own;
+    whi_lattice_batch b;
+    whi_forget_error();
+    if (g == NULL || batch == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (result != NULL) {
+        memset(result, 0, sizeof *result);
+    }
+    TRY(take_struct(&own, sizeof own, batch, sizeof own));
+    if (own.n == 0) {
+        return WH_OK;
+    }
+    TRY(bring(g, &own, &b));
+    TRY((erases ? g->kernels->erase : g->kernels->insert)(g->heap, own.stream, &b));
+    turn(g);
+    return result != NULL || !own.on_device ? tell(g, &own, &b, result) : WH_OK;
+}
+
+wh_status wh_graph_insert(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result) {
+    return update(g, batch, result, 0);
+}
+
+wh_status wh_graph_erase(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result) {
+    return update(g, batch, result, 1);
+}
+
+wh_status wh_graph_has(wh_graph *g, const wh_graph_batch *batch) {
+    wh_graph_batch own;
+    whi_lattice_batch b;
+    whi_forget_error();
+    if (g == NULL || batch == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    TRY(take_struct(&own, sizeof own, batch, sizeof own));
+    if (own.n == 0) {
+        return WH_OK;
+    }
+    if (own.done == NULL) {
+        return whi_refuse(WH_BAD_ARGUMENT, "wh_graph_has answers in batch->done, which is NULL");
+    }
+    TRY(bring(g, &own, &b));
+    TRY(g->kernels->has(g->heap, own.stream, &b));
+    if (own.on_device) {
+        return WH_OK;
+    }
+    TRY(wh_stream_sync(g->device, own.stream));
+    return wh_device_copy_out(g->device, own.done, b.done, own.n);
+}
+
+/* --- arrays in and out ------------------------------------------------------------------------ */
+
+/* Device memory that a call needs for a while. */
+static wh_status borrow(wh_graph *g, void **p, uint64_t bytes) {
+    *p = NULL;
+    return wh_device_alloc(g->device, p, bytes + 8);
+}
+
+/* Whether offsets ascend, and what is between the first and the last. Host memory. */
+static wh_status check_offsets(const uint64_t *offset, uint64_t n, uint64_t *arcs) {
+    for (uint64_t v = 0; v < n; v++) {
+        if (offset[v] > offset[v + 1]) {
+            return whi_refuse(WH_BAD_ARGUMENT, "offset[%llu] is larger than offset[%llu]",
+                              (unsigned long long)v, (unsigned long long)v + 1);
+        }
+    }
+    *arcs = offset[n] - offset[0];
+    return *arcs <= WH_GRAPH_MOST_ARCS
+               ? WH_OK
+               : whi_refuse(WH_BAD_ARGUMENT, "%llu arcs at once: at most %u, please",
+                            (unsigned long long)*arcs, WH_GRAPH_MOST_ARCS);
+}
+
+typedef struct csr_source {
+    uint64_t *offset;    /* host memory of ours */
+    void *device_offset; /* ours, or NULL */
+    void *device_to;     /* ours, or NULL */
+    uint64_t arcs;
+} csr_source;
+
+static void drop_source(wh_graph *g, csr_source *c) {
+    free(c->offset);
+    (void)wh_device_free(g->device, c->device_offset);
+    (void)wh_device_free(g->device, c->device_to);
+}
+
+/* The arrays on the device, looked at. */
+static wh_status bring_csr(wh_graph *g, csr_source *c, const uint64_t *offset, const uint32_t *to,
+                           int on_device, whi_lattice_batch *b) {
+    const uint64_t n = g->b.n_vertices, bytes = (n + 1) * 8;
+    c->offset = malloc(bytes);
+    if (c->offset == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    if (on_device) {
+        TRY(wh_device_copy_out(g->device, c->offset, offset, bytes));
+    } else {
+        memcpy(c->offset, offset, bytes);
+    }
+    TRY(check_offsets(c->offset, n, &c->arcs));
+    TRY(make_room(g, c->arcs > n ? c->arcs : n));
+    *b = g->b;
+    b->n = (uint32_t)c->arcs;
+    b->offset = offset;
+    b->out = (uint32_t *)(uintptr_t)(to + c->offset[0]);
+    if (!on_device) {
+        TRY(borrow(g, &c->device_offset, bytes));
+        TRY(borrow(g, &c->device_to, c->arcs * 4));
+        TRY(wh_device_copy_in(g->device, c->device_offset, offset, bytes));
+        TRY(wh_device_copy_in(g->device, c->device_to, to + c->offset[0], c->arcs * 4));
+        b->offset = c->device_offset;
+        b->out = c->device_to;
+    }
+    return WH_OK;
+}
+
+static wh_status insert_csr(wh_graph *g, csr_source *c, const uint64_t *offset, const uint32_t *to,
+                            int on_device, void *stream, wh_graph_result *result) {
+    whi_lattice_batch b;
+    wh_graph_batch batch;
+    uint64_t n = 0;
+    TRY(wh_graph_to_csr(g, NULL, NULL, 0, 0, stream, &n));
+    if (n != 0) {
+        return whi_refuse(WH_BAD_ARGUMENT,
+                          "the graph has %llu arcs: wh_graph_from_csr fills an "
+                          "empty one",
+                          (unsigned long long)n);
+    }
+    TRY(bring_csr(g, c, offset, to, on_device, &b));
+    memset(&batch, 0, sizeof batch);
+    batch.stream = stream;
+    TRY(g->kernels->clear(g->heap, stream, &b));
+    TRY(g->kernels->from_csr(g->heap, stream, &b));
+    const wh_status s = tell(g, &batch, &b, result);
+    if (result != NULL) {
+        result->no_change -= result->no_vertex; /* a worker does not know why an arc is none */
+    }
+    const wh_status again = wh_device_set(g->device, g->counts, 0, 2 * sizeof *g->counts);
+    return s != WH_OK ? s : again;
+}
+
+wh_status wh_graph_from_csr(wh_graph *g, const uint64_t *offset, const uint32_t *to, int on_device,
+                            void *stream, wh_graph_result *result) {
+    csr_source c;
+    whi_forget_error();
+    if (g == NULL || offset == NULL || to == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    memset(&c, 0, sizeof c);
+    if (result != NULL) {
+        memset(result, 0, sizeof *result);
+    }
+    const wh_status s = insert_csr(g, &c, offset, to, on_device, stream, result);
+    drop_source(g, &c);
+    return s;
+}
+
+/* sums: device memory. */
+static wh_status copy_arcs(wh_graph *g, uint64_t *offset, uint32_t *to, uint64_t most,
+                           int on_device, void *stream, uint64_t *n, uint64_t *sums) {
+    whi_lattice_batch b = g->b;
+    const uint64_t vertices = b.n_vertices;
+    void *arcs = NULL;
+    b.sums = sums;
+    TRY(g->kernels->sums(g->heap, stream, &b));
+    TRY(wh_stream_sync(g->device, stream));
+    TRY(wh_device_copy_out(g->device, n, &sums[vertices], 8));
+    if (offset != NULL && !on_device) {
+        TRY(wh_device_copy_out(g->device, offset, sums, (vertices + 1) * 8));
+    }
+    if (offset == NULL) {
+        return WH_OK;
+    }
+    if (*n > most) {
+        return whi_refuse(WH_BAD_ARGUMENT, "the graph has %llu arcs, and there is room for %llu",
+                          (unsigned long long)*n, (unsigned long long)most);
+    }
+    b.offset = sums;
+    b.out = to;
+    if (!on_device) {
+        TRY(borrow(g, &arcs, *n * 4));
+        b.out = arcs;
+    }
+    wh_status s = g->kernels->to_csr(g->heap, stream, &b);
+    s = s == WH_OK ? wh_stream_sync(g->device, stream) : s;
+    s = s == WH_OK && !on_device ? wh_device_copy_out(g->device, to, arcs, *n * 4) : s;
+    (void)wh_device_free(g->device, arcs);
+    return s;
+}
+
+wh_status wh_graph_to_csr(wh_graph *g, uint64_t *offset, uint32_t *to, uint64_t most, int on_device,
+                          void *stream, uint64_t *n) {
+    void *sums = NULL;
+    whi_forget_error();
+    if (g == NULL || n == NULL || (offset == NULL) != (to == NULL)) {
+        return WH_BAD_ARGUMENT;
+    }
+    *n = 0;
+    if (offset != NULL && on_device) {
+        return copy_arcs(g, offset, to, most, on_device, stream, n, offset);
+    }
+    TRY(borrow(g, &sums, ((uint64_t)g->b.n_vertices + 1) * 8));
+    const wh_status s = copy_arcs(g, offset, to, most, on_device, stream, n, sums);
+    (void)wh_device_free(g->device, sums);
+    return s;
+}
+
+wh_status wh_graph_degrees(wh_graph *g, uint32_t *degree, int on_device, void *stream) {
+    void *out = NULL;
+    whi_forget_error();
+    if (g == NULL || degree == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_lattice_batch b = g->b;
+    const uint64_t bytes = (uint64_t)b.n_vertices * 4;
+    b.out = degree;
+    if (on_device) {
+        return g->kernels->degrees(g->heap, stream, &b);
+    }
+    TRY(borrow(g, &out, bytes));
+    b.out = out;
+    wh_status s = g->kernels->degrees(g->heap, stream, &b);
+    s = s == WH_OK ? wh_stream_sync(g->device, stream) : s;
+    s = s == WH_OK ? wh_device_copy_out(g->device, degree, out, bytes) : s;
+    (void)wh_device_free(g->device, out);
+    return s;
+}
+
+/* --- looking -----------------------------------------------------------------------------------
+ */
+
+/* A kernel that fills `words` zeroed 64-bit words of device memory, brought to the host. */
+static wh_status gather(wh_graph *g, whi_lattice_step step, whi_lattice_batch *b, void *out,
+                        uint64_t words, void **at) {
+    wh_status s = borrow(g, at, words * 8);
+    s = s == WH_OK ? wh_device_set(g->device, *at, 0, words * 8) : s;
+    b->sums = *at;
+    b->report = *at;
+    s = s == WH_OK ? step(g->heap, NULL, b) : s;
+    s = s == WH_OK ? wh_device_sync(g->device) : s;
+    s = s == WH_OK ? wh_device_copy_out(g->device, out, *at, words * 8) : s;
+    (void)wh_device_free(g->device, *at);
+    return s;
+}
+
+wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stats_bytes) {
+    wh_graph_stats own;
+    uint64_t sums[3];
+    void *at = NULL;
+    whi_forget_error();
+    if (g == NULL || stats == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    TRY(take_struct(&own, sizeof own, stats, stats_bytes));
+    whi_lattice_batch b = g->b;
+    TRY(gather(g, g->kernels->stats, &b, sums, 3, &at));
+    memset(&own, 0, sizeof own);
+    own.struct_bytes = sizeof own;
+    TRY(wh_graph_to_csr(g, NULL, NULL, 0, 0, NULL, &own.arcs));
+    own.vertices = g->b.n_vertices;
+    own.blocks = sums[0];
+    own.block_bytes = sums[1];
+    own.max_degree = sums[2];
+    own.fixed_bytes = g->fixed_bytes + g->scratch_bytes;
+    *stats = own;
+    return WH_OK;
+}
+
+static int compare_u32(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* I2 of all adjacencies: the first vertex that has an arc twice; or n. */
+static uint64_t first_double(const uint64_t *offset, uint32_t *to, uint64_t n) {
+    for (uint64_t v = 0; v < n; v++) {
+        const uint64_t degree = offset[v + 1] - offset[v];
+        uint32_t *its = to + offset[v];
+        qsort(its, degree, sizeof *its, compare_u32);
+        for (uint64_t i = 1; i < degree; i++) {
+            if (its[i - 1] == its[i]) {
+                return v;
+            }
+        }
+    }
+    return n;
+}
+
+static wh_status check_sets(wh_graph *g, wh_report *r) {
+    const uint64_t vertices = g->b.n_vertices;
+    uint64_t n = 0;
+    TRY(wh_graph_to_csr(g, NULL, NULL, 0, 0, NULL, &n));
+    uint64_t *offset = malloc((vertices + 1) * 8);
+    uint32_t *to = malloc(n * 4 + 4);
+    wh_status s = offset != NULL && to != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+    s = s == WH_OK ? wh_graph_to_csr(g, offset, to, n, 0, NULL, &n) : s;
+    const uint64_t v = s == WH_OK ? first_double(offset, to, vertices) : vertices;
+    if (v != vertices) {
+        r->errors++;
+        r->first_where = r->first_tag == 0 ? v : r->first_where;
+        r->first_tag = r->first_tag == 0 ? 2 : r->first_tag;
+    }
+    free(offset);
+    free(to);
+    return s;
+}
+
+wh_status wh_graph_check(wh_graph *g, wh_report *report) {
+    wh_report r;
+    void *at = NULL;
+    whi_forget_error();
+    if (g == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_lattice_batch b = g->b;
+    TRY(gather(g, g->kernels->check, &b, &r, sizeof r / 8, &at));
+    if (r.errors == 0) {
+        TRY(check_sets(g, &r));
+    }
+    if (report != NULL) {
+        *report = r;
+    }
+    return r.errors == 0
+               ? WH_OK
+               : whi_refuse(WH_CORRUPT, "I%llu is broken at vertex %llu",
+                            (unsigned long long)r.first_tag, (unsigned long long)r.first_where);
+}
+
+wh_status wh_graph_rebase(wh_graph *g, int64_t moved) {
+    whi_forget_error();
+    if (g == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_lattice_batch b = g->b;
+    b.moved = moved;
+    TRY(g->kernels->rebase(g->heap, NULL, &b));
+    return wh_device_sync(g->device);
+}

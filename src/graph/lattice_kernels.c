@@ -1,0 +1,539 @@
+/* lattice_kernels.c: targeted source (compiled per allocator and target): the kernels of the graph
+ * class `lattice`.
+ *
+ * A batch takes six kernels. count_arcs: an atomic for each source that a warp has counts the run
+ * of the source, and gives each arc its rank there. lay_out: the arc of rank 0 finds a place for
+ * all of its run, and says who shall work on it. scatter: the arcs go there. Then lanes, warps and
+ * blocks of threads work, each on a list of vertices. That is a counting sort by source, without
+ * passes over digits: what an arc costs is three accesses at random places, all within runs and
+ * records.
+ */
+#define WH_KERNEL_THREADS 512
+
+#include "lattice.h"
+
+#include <string.h>
+
+#include "warpheap/detail/alloc/tables.h"
+#include "warpheap/detail/graph/lattice.h"
+
+#define BLOCK 256u
+#define LARGE_BLOCK 512u
+
+typedef struct batch_args {
+    wh_heap_ref heap;
+    whi_lattice_batch b;
+} batch_args;
+
+/* For each item i of rounds that the lanes of a warp make together; i >= n for some in the last. */
+#define FOR_ROUNDS(i, n)                                                             \
+    for (uint64_t i = wh_thread_id(), whi_first = i - wh_lane_id(); whi_first < (n); \
+         i += wh_grid_threads(), whi_first += wh_grid_threads())
+
+/* The same for threads of a block. */
+#define FOR_BLOCK_ROUNDS(i, n)                                                               \
+    for (uint64_t i = wh_thread_id(), whi_first = i - wh_thread_in_block(); whi_first < (n); \
+         i += wh_grid_threads(), whi_first += wh_grid_threads())
+
+/* --- where the arcs of a batch go ------------------------------------------------------------ */
+
+WH_KERNEL(count_arcs, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    uint32_t bad = 0;
+    if (wh_thread_id() == 0) {
+        memset(b->next, 0, sizeof *b->next);
+    }
+    FOR_ROUNDS(i, b->n) {
+        const uint32_t v = i < b->n ? b->from[i] : WH_LATTICE_NONE;
+        const int counts = v < b->n_vertices && b->to[i] < b->n_vertices;
+        const wh_mask mask = wh_ballot(WH_FULL_WARP, counts);
+        uint32_t rank = WH_LATTICE_NONE;
+        if (counts) {
+            const wh_group g = wh_group_by_u32(mask, v);
+            uint32_t before = 0;
+            if (wh_group_leads(g)) {
+                before = wh_fetch_add_u32_relaxed(&b->runs[v].count, g.n);
+            }
+            rank = wh_shfl_u32(mask, before, g.leader) + g.rank;
+        }
+        wh_syncwarp(WH_FULL_WARP);
+        if (i < b->n) {
+            b->scratch.rank[i] = rank;
+            bad += rank == WH_LATTICE_NONE;
+            if (b->done != NULL) {
+                b->done[i] = rank == WH_LATTICE_NONE ? WH_GRAPH_NO_VERTEX : WH_GRAPH_NO_CHANGE;
+            }
+        }
+    }
+    bad = wh_reduce_add_u32(WH_FULL_WARP, bad);
+    if (bad != 0 && wh_lane_id() == 0) {
+        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
+    }
+}
+
+enum { PLACES, LANES, WARPS, BLOCKS, N_SUMS };
+
+/* Who works on a vertex. */
+WH_FN uint32_t worker_of(uint32_t r, uint32_t degree) {
+    if (r <= WH_LATTICE_LANE_RUN && degree <= WH_LATTICE_LANE_DEGREE) {
+        return LANES;
+    }
+    return r + degree <= WH_LATTICE_WARP_WORK ? WARPS : BLOCKS;
+}
+
+/* A run of r arcs of v, or none (r 0), gets a place, and v a worker. Its place. All threads of a
+ * block; one atomic each for all of them. */
+WH_FN uint32_t place_run(const whi_lattice_batch *b, uint32_t v, uint32_t r, int places) {
+    uint32_t *sums = (uint32_t *)wh_shared(); /* [warps][N_SUMS], and the block's, [N_SUMS] */
+    const uint32_t lane = wh_lane_id(), warps = wh_block_threads() / WH_WARP_SIZE;
+    uint32_t *mine = sums + wh_thread_in_block() / WH_WARP_SIZE * N_SUMS;
+    const uint32_t worker = r != 0 ? worker_of(r, b->vertices[v].degree) : (uint32_t)N_SUMS;
+    const uint32_t up_to = wh_scan_add_warp_u32(places ? r : 0);
+    wh_mask with[N_SUMS];
+    for (uint32_t k = LANES; k < N_SUMS; k++) {
+        with[k] = wh_ballot(WH_FULL_WARP, worker == k);
+    }
+    wh_syncthreads();
+    if (lane == WH_WARP_SIZE - 1) {
+        mine[PLACES] = up_to;
+        for (uint32_t k = LANES; k < N_SUMS; k++) {
+            mine[k] = wh_popc32(with[k]);
+        }
+    }
+    wh_syncthreads();
+    if (wh_thread_in_block() < N_SUMS) { /* a counter each: what comes before each warp */
+        const uint32_t k = wh_thread_in_block();
+        uint32_t sum = 0;
+        for (uint32_t w = 0; w < warps; w++) {
+            const uint32_t its = sums[w * N_SUMS + k];
+            sums[w * N_SUMS + k] = sum;
+            sum += its;
+        }
+        uint32_t *const at[N_SUMS] = {&b->counts->placed, &b->counts->lanes, &b->counts->warps,
+                                      &b->counts->blocks};
+        sums[warps * N_SUMS + k] = sum != 0 ? wh_fetch_add_u32_relaxed(at[k], sum) : 0;
+    }
+    wh_syncthreads();
+    const uint32_t *base = sums + warps * N_SUMS;
+    if (worker == LANES) {
+        b->scratch.lanes[base[LANES] + mine[LANES] + wh_mask_rank(with[LANES])] = v;
+    } else if (worker == WARPS) {
+        b->scratch.warps[base[WARPS] + mine[WARPS] + wh_mask_rank(with[WARPS])] = v;
+    } else if (worker == BLOCKS) {
+        b->scratch.blocks[base[BLOCKS] + mine[BLOCKS] + wh_mask_rank(with[BLOCKS])] = v;
+    }
+    return base[PLACES] + mine[PLACES] + up_to - r;
+}
+
+WH_KERNEL(lay_out, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    FOR_BLOCK_ROUNDS(i, b->n) {
+        const int first = i < b->n && b->scratch.rank[i] == 0;
+        const uint32_t v = first ? b->from[i] : 0;
+        const uint32_t start = place_run(b, v, first ? b->runs[v].count : 0, 1);
+        if (first) {
+            b->runs[v].start = start;
+        }
+    }
+}
+
+WH_KERNEL(scatter, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    for (uint64_t i = wh_thread_id(); i < b->n; i += wh_grid_threads()) {
+        const uint32_t rank = b->scratch.rank[i];
+        if (rank != WH_LATTICE_NONE) {
+            const uint32_t at = b->runs[b->from[i]].start + rank;
+            b->scratch.run[at] = b->to[i];
+            if (b->done != NULL) {
+                b->scratch.order[at] = (uint32_t)i;
+            }
+        }
+    }
+}
+
+/* from_csr: the runs are the adjacencies to come. */
+WH_KERNEL(runs_of_csr, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    FOR_BLOCK_ROUNDS(v, b->n_vertices) {
+        const int is = v < b->n_vertices;
+        const uint64_t first = is ? b->offset[v] : 0;
+        const uint32_t r = is ? (uint32_t)(b->offset[v + 1] - first) : 0;
+        (void)place_run(b, (uint32_t)v, r, 0);
+        if (r != 0) {
+            b->runs[v].count = r;
+            b->runs[v].start = (uint32_t)(first - b->offset[0]);
+        }
+    }
+}
+
+/* The copy of a batch's ends into the runs; ends that are no vertices are dropped. */
+WH_KERNEL(copy_csr, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    uint32_t bad = 0;
+    FOR_ROUNDS(i, b->n) {
+        const uint32_t to = i < b->n ? b->out[i] : 0;
+        if (i < b->n) {
+            b->scratch.run[i] = to < b->n_vertices ? to : WH_LATTICE_NONE;
+        }
+        bad += to >= b->n_vertices;
+    }
+    bad = wh_reduce_add_u32(WH_FULL_WARP, bad);
+    if (bad != 0 && wh_lane_id() == 0) {
+        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
+    }
+}
+
+/* --- the workers -------------------------------------------------------------------------------
+ */
+
+/* Adds what the lanes of a warp have counted. */
+WH_FN void add_tally(whi_lattice_counts *counts, wh_lattice_tally tally) {
+    const uint32_t applied = wh_reduce_add_u32(WH_FULL_WARP, tally.applied);
+    const uint32_t no_change = wh_reduce_add_u32(WH_FULL_WARP, tally.no_change);
+    const uint32_t refused = wh_reduce_add_u32(WH_FULL_WARP, tally.refused);
+    if (wh_lane_id() == 0) {
+        if (applied != 0) {
+            wh_add_u64_relaxed(&counts->result.applied, applied);
+        }
+        if (no_change != 0) {
+            wh_add_u64_relaxed(&counts->result.no_change, no_change);
+        }
+        if (refused != 0) {
+            wh_add_u64_relaxed(&counts->result.refused, refused);
+        }
+    }
+}
+
+WH_FN wh_lattice_tally no_tally(void) {
+    wh_lattice_tally tally;
+    tally.applied = tally.no_change = tally.refused = 0;
+    return tally;
+}
+
+WH_FN wh_lattice_table table_of(const whi_lattice_batch *b, uint32_t start, uint32_t r) {
+    wh_lattice_table t;
+    t.keys = b->scratch.keys + 2 * (uint64_t)start;
+    t.numbers = b->scratch.numbers + 2 * (uint64_t)start;
+    t.size = 2 * r;
+    return t;
+}
+
+#define LANE_WORKER(name, work)                                                              \
+    WH_KERNEL(name, batch_args, a) {                                                         \
+        const whi_lattice_batch *b = &a.b;                                                   \
+        wh_lattice_tally tally = no_tally();                                                 \
+        FOR_ROUNDS(i, b->counts->lanes) {                                                    \
+            const int is = i < b->counts->lanes;                                             \
+            const uint32_t v = is ? b->scratch.lanes[i] : 0;                                 \
+            const uint32_t r = is ? b->runs[v].count : 0, start = is ? b->runs[v].start : 0; \
+            work(a.heap, is ? &b->vertices[v] : NULL, b->scratch.run + start, r, b->done,    \
+                 b->scratch.order + start, &tally);                                          \
+            if (is) {                                                                        \
+                b->runs[v].count = 0; /* I3 */                                               \
+            }                                                                                \
+        }                                                                                    \
+        add_tally(b->counts, tally);                                                         \
+    }
+
+#define WARP_WORKER(name, work)                                                              \
+    WH_KERNEL(name, batch_args, a) {                                                         \
+        const whi_lattice_batch *b = &a.b;                                                   \
+        wh_lattice_tally tally = no_tally();                                                 \
+        const uint64_t warps = wh_grid_threads() / WH_WARP_SIZE;                             \
+        for (uint64_t i = wh_thread_id() / WH_WARP_SIZE; i < b->counts->warps; i += warps) { \
+            const uint32_t v = b->scratch.warps[i], r = b->runs[v].count,                    \
+                           start = b->runs[v].start;                                         \
+            work(a.heap, &b->vertices[v], b->scratch.run + start, r, b->done,                \
+                 b->scratch.order + start, &tally);                                          \
+            if (wh_lane_id() == 0) {                                                         \
+                b->runs[v].count = 0; /* I3 */                                               \
+            }                                                                                \
+        }                                                                                    \
+        add_tally(b->counts, tally);                                                         \
+    }
+
+#define BLOCK_WORKER(name, work)                                                            \
+    WH_KERNEL(name, batch_args, a) {                                                        \
+        const whi_lattice_batch *b = &a.b;                                                  \
+        wh_lattice_tally tally = no_tally();                                                \
+        for (uint32_t i = wh_block_id(); i < b->counts->blocks; i += wh_grid_blocks()) {    \
+            const uint32_t v = b->scratch.blocks[i], r = b->runs[v].count,                  \
+                           start = b->runs[v].start;                                        \
+            work(a.heap, &b->vertices[v], b->scratch.run + start, r, table_of(b, start, r), \
+                 b->done, b->scratch.order + start, &tally);                                \
+            wh_syncthreads(); /* all know r */                                              \
+            if (wh_thread_in_block() == 0) {                                                \
+                b->runs[v].count = 0; /* I3 */                                              \
+            }                                                                               \
+        }                                                                                   \
+        add_tally(b->counts, tally);                                                        \
+    }
+
+LANE_WORKER(insert_lanes, wh_lattice_insert_lane)
+WARP_WORKER(insert_warps, wh_lattice_insert_warp)
+BLOCK_WORKER(insert_blocks, wh_lattice_insert_block)
+LANE_WORKER(erase_lanes, wh_lattice_erase_lane)
+WARP_WORKER(erase_warps, wh_lattice_erase_warp)
+BLOCK_WORKER(erase_blocks, wh_lattice_erase_block)
+
+/* --- looking ------------------------------------------------------------------------------------
+ */
+
+#define LONG_LIST 64u /* entries of an adjacency that one lane looks through */
+
+WH_KERNEL(has_arcs, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    FOR_ROUNDS(i, b->n) {
+        const uint32_t v = i < b->n ? b->from[i] : WH_LATTICE_NONE;
+        const int is = v < b->n_vertices;
+        wh_lattice_vertex *x = is ? &b->vertices[v] : NULL;
+        const uint32_t key = is ? b->to[i] : WH_LATTICE_NONE, degree = is ? x->degree : 0;
+        uint32_t *array = is ? wh_lattice_array(x) : NULL;
+        int found = degree <= LONG_LIST && wh_lattice_has_(array, degree, key);
+        for (wh_mask lists = wh_ballot(WH_FULL_WARP, degree > LONG_LIST); lists != 0;
+             lists &= lists - 1) { /* all lanes look through one */
+            const uint32_t lane = wh_mask_leader(lists);
+            const uint32_t *its = (const uint32_t *)(uintptr_t)wh_shfl_u64(
+                WH_FULL_WARP, (uint64_t)(uintptr_t)array, lane);
+            const uint32_t n = wh_shfl_u32(WH_FULL_WARP, degree, lane);
+            const uint32_t wanted = wh_shfl_u32(WH_FULL_WARP, key, lane);
+            int some = 0;
+            for (uint32_t k = wh_lane_id(); k < n; k += WH_WARP_SIZE) {
+                some |= its[k] == wanted;
+            }
+            some = wh_any(WH_FULL_WARP, some);
+            found = wh_lane_id() == lane ? some : found;
+        }
+        if (i < b->n) {
+            b->done[i] = found != 0;
+        }
+    }
+}
+
+WH_KERNEL(read_degrees, batch_args, a) {
+    for (uint64_t v = wh_thread_id(); v < a.b.n_vertices; v += wh_grid_threads()) {
+        a.b.out[v] = a.b.vertices[v].degree;
+    }
+}
+
+/* One block: each thread sums a stretch, then knows what comes before it. */
+WH_KERNEL(sum_degrees, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    uint64_t *sums = (uint64_t *)wh_shared();
+    const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
+    const uint64_t each = (b->n_vertices + threads - 1) / threads;
+    const uint64_t begin = me * each < b->n_vertices ? me * each : b->n_vertices;
+    const uint64_t end = begin + each < b->n_vertices ? begin + each : b->n_vertices;
+    uint64_t sum = 0;
+    for (uint64_t v = begin; v < end; v++) {
+        sum += b->vertices[v].degree;
+    }
+    sums[me] = sum;
+    wh_syncthreads();
+    sum = 0;
+    for (uint32_t k = 0; k < me; k++) {
+        sum += sums[k];
+    }
+    for (uint64_t v = begin; v < end; v++) {
+        b->sums[v] = sum;
+        sum += b->vertices[v].degree;
+    }
+    if (me == threads - 1) {
+        b->sums[b->n_vertices] = sum;
+    }
+}
+
+/* A warp a vertex. */
+WH_KERNEL(copy_out, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    const uint64_t warps = wh_grid_threads() / WH_WARP_SIZE;
+    for (uint64_t v = wh_thread_id() / WH_WARP_SIZE; v < b->n_vertices; v += warps) {
+        wh_lattice_vertex *x = &b->vertices[v];
+        const uint32_t *array = wh_lattice_array(x);
+        for (uint32_t i = wh_lane_id(); i < x->degree; i += WH_WARP_SIZE) {
+            b->out[b->offset[v] + i] = array[i];
+        }
+    }
+}
+
+WH_KERNEL(clear_all, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        memset(&b->vertices[v], 0, sizeof b->vertices[v]);
+        memset(&b->runs[v], 0, sizeof b->runs[v]);
+    }
+    if (wh_thread_id() == 0) {
+        memset(b->counts, 0, sizeof *b->counts);
+        memset(b->next, 0, sizeof *b->next);
+    }
+}
+
+WH_KERNEL(destroy_all, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    FOR_ROUNDS(v, b->n_vertices) {
+        uint32_t *block = NULL;
+        if (v < b->n_vertices) {
+            wh_lattice_vertex *x = &b->vertices[v];
+            block = x->capacity != 0 ? x->block : NULL;
+            x->degree = x->capacity = 0;
+        }
+        wh_free_lanes(a.heap, WH_FULL_WARP, block);
+    }
+}
+
+WH_KERNEL(check_all, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        uint32_t broken = wh_lattice_is_sound(a.heap, &b->vertices[v], b->n_vertices);
+        broken = broken == 0 && b->runs[v].count != 0 ? 3 : broken;
+        if (broken != 0) {
+            wh_report_error(b->report, broken, v);
+        }
+    }
+}
+
+WH_KERNEL(rebase_all, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        wh_lattice_vertex *x = &b->vertices[v];
+        if (x->capacity != 0) {
+            x->block = (uint32_t *)(void *)((unsigned char *)x->block + b->moved);
+        }
+    }
+}
+
+WH_KERNEL(count_all, batch_args, a) {
+    const whi_lattice_batch *b = &a.b;
+    uint64_t blocks = 0, bytes = 0, most = 0;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        const wh_lattice_vertex *x = &b->vertices[v];
+        blocks += x->capacity != 0;
+        bytes += (uint64_t)x->capacity * sizeof(uint32_t);
+        most = x->degree > most ? x->degree : most;
+    }
+    wh_add_u64_relaxed(&b->sums[0], blocks);
+    wh_add_u64_relaxed(&b->sums[1], bytes);
+    (void)wh_fetch_max_u64_relaxed(&b->sums[2], most);
+}
+
+/* --- host side
+ * ------------------------------------------------------------------------------------ */
+
+typedef wh_status (*kernel_fn)(const wh_launch *launch, const batch_args *args);
+
+#define MOST_BLOCKS 4096u
+#define TRY(call)                  \
+    do {                           \
+        const wh_status s_ = call; \
+        if (s_ != WH_OK) {         \
+            return s_;             \
+        }                          \
+    } while (0)
+
+/* A kernel with a thread for each of `threads`, as far as the grid may have so many blocks. */
+static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_lattice_batch *b,
+                       uint64_t threads, uint32_t most_blocks) {
+    batch_args a;
+    memset(&a, 0, sizeof a);
+    a.b = *b;
+    TRY(wh_heap_handle(heap, &a.heap));
+    const uint64_t blocks = (threads + BLOCK - 1) / BLOCK;
+    wh_launch l =
+        wh_grid(wh_heap_device(heap),
+                blocks < most_blocks ? (uint32_t)(blocks + (blocks == 0)) : most_blocks, BLOCK);
+    l.stream = stream;
+    l.shared_bytes = (BLOCK / WH_WARP_SIZE + 1) * N_SUMS * 4;
+    return kernel(&l, &a);
+}
+
+/* The kernel of large vertices: a block each. */
+static wh_status start_large(kernel_fn kernel, wh_heap *heap, void *stream,
+                             const whi_lattice_batch *b) {
+    batch_args a;
+    memset(&a, 0, sizeof a);
+    a.b = *b;
+    TRY(wh_heap_handle(heap, &a.heap));
+    wh_device *device = wh_heap_device(heap);
+    const int is_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
+    const uint32_t threads = is_sim ? 64 : LARGE_BLOCK; /* sim: a lane is a fiber there */
+    wh_launch l = wh_grid(device, 2 * wh_device_get_info(device)->n_sms, threads);
+    l.stream = stream;
+    l.shared_bytes = threads / WH_WARP_SIZE * 4;
+    return kernel(&l, &a);
+}
+
+static wh_status work(wh_heap *heap, void *stream, const whi_lattice_batch *b, kernel_fn lanes,
+                      kernel_fn warps, kernel_fn blocks) {
+    TRY(start(lanes, heap, stream, b, b->n, MOST_BLOCKS));
+    TRY(start(warps, heap, stream, b, (uint64_t)b->n * WH_WARP_SIZE, MOST_BLOCKS));
+    return start_large(blocks, heap, stream, b);
+}
+
+static wh_status lay(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
+    TRY(start(count_arcs, heap, stream, b, b->n, MOST_BLOCKS));
+    TRY(start(lay_out, heap, stream, b, b->n, MOST_BLOCKS));
+    return start(scatter, heap, stream, b, b->n, MOST_BLOCKS);
+}
+
+static wh_status graph_insert(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
+    TRY(lay(heap, stream, b));
+    return work(heap, stream, b, insert_lanes, insert_warps, insert_blocks);
+}
+
+static wh_status graph_erase(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
+    TRY(lay(heap, stream, b));
+    return work(heap, stream, b, erase_lanes, erase_warps, erase_blocks);
+}
+
+static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
+    whi_lattice_batch of_vertices = *b;
+    of_vertices.n = b->n_vertices;
+    TRY(start(copy_csr, heap, stream, b, b->n, MOST_BLOCKS));
+    TRY(start(runs_of_csr, heap, stream, b, b->n_vertices, MOST_BLOCKS));
+    return work(heap, stream, &of_vertices, insert_lanes, insert_warps, insert_blocks);
+}
+
+#define OF_VERTICES(name, kernel, lanes)                                                       \
+    static wh_status name(wh_heap *heap, void *stream, const whi_lattice_batch *b) {           \
+        return start(kernel, heap, stream, b, (uint64_t)b->n_vertices * (lanes), MOST_BLOCKS); \
+    }
+OF_VERTICES(graph_clear, clear_all, 1)
+OF_VERTICES(graph_degrees, read_degrees, 1)
+OF_VERTICES(graph_to_csr, copy_out, WH_WARP_SIZE)
+OF_VERTICES(graph_destroy, destroy_all, 1)
+OF_VERTICES(graph_check, check_all, 1)
+OF_VERTICES(graph_rebase, rebase_all, 1)
+OF_VERTICES(graph_stats, count_all, 1)
+
+static wh_status graph_has(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
+    return start(has_arcs, heap, stream, b, b->n, MOST_BLOCKS);
+}
+
+static wh_status graph_sums(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
+    batch_args a;
+    memset(&a, 0, sizeof a);
+    a.b = *b;
+    TRY(wh_heap_handle(heap, &a.heap));
+    wh_launch l = wh_grid(wh_heap_device(heap), 1, LARGE_BLOCK);
+    l.stream = stream;
+    l.shared_bytes = LARGE_BLOCK * 8;
+    return sum_degrees(&l, &a);
+}
+
+WH_TABLE(whi_lattice_kernels) = {
+    WH_OF_(NAME),
+    sizeof(wh_lattice_vertex),
+    sizeof(wh_lattice_run),
+    graph_clear,
+    graph_insert,
+    graph_erase,
+    graph_has,
+    graph_from_csr,
+    graph_degrees,
+    graph_sums,
+    graph_to_csr,
+    graph_destroy,
+    graph_check,
+    graph_rebase,
+    graph_stats,
+};

@@ -1,0 +1,340 @@
+/* sets.c: a graph against a naive model on the host: random batches in, out and asked for, on small
+ * graphs with hubs, by every policy of the simulated device; heaps that are too small; bad input;
+ * arrays in and out. */
+#include "sim/sim_test.h"
+
+#include "warpheap/graph.h"
+
+#define MOST_VERTICES 64u
+
+/* The model: an arc is there or not. */
+typedef struct model {
+    uint32_t n;
+    unsigned char has[MOST_VERTICES][MOST_VERTICES];
+} model;
+
+typedef struct context {
+    wh_device *device;
+    wh_heap *heap;
+    wh_graph *graph;
+    model m;
+    uint64_t random;
+} context;
+
+static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n) {
+    wh_heap_options ho;
+    wh_graph_options go;
+    memset(x, 0, sizeof *x);
+    memset(&ho, 0, sizeof ho);
+    memset(&go, 0, sizeof go);
+    x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
+    ho.device = x->device;
+    ho.bytes = heap_bytes;
+    assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
+    go.heap = x->heap;
+    go.vertices = n;
+    assert_int_equal(wh_graph_create(&x->graph, &go), WH_OK);
+    x->m.n = n;
+    x->random = seed;
+}
+
+static uint64_t live_blocks(context *x) {
+    wh_stats stats;
+    memset(&stats, 0, sizeof stats);
+    assert_int_equal(wh_heap_get_stats(x->heap, &stats), WH_OK);
+    return stats.live_blocks;
+}
+
+static void close_all(context *x) {
+    assert_int_equal(wh_graph_destroy(x->graph), WH_OK);
+    assert_int_equal(live_blocks(x), 0); /* nothing is lost */
+    assert_int_equal(wh_heap_check(x->heap, NULL), WH_OK);
+    assert_int_equal(wh_heap_destroy(x->heap), WH_OK);
+    wh_device_close(x->device);
+}
+
+/* The graph is sound, and the model's. */
+static void compare(context *x) {
+    uint64_t offset[MOST_VERTICES + 1], n = 0, arcs = 0;
+    uint32_t to[MOST_VERTICES * MOST_VERTICES], degree[MOST_VERTICES];
+    assert_int_equal(wh_graph_check(x->graph, NULL), WH_OK);
+    assert_int_equal(
+        wh_graph_to_csr(x->graph, offset, to, MOST_VERTICES * MOST_VERTICES, 0, NULL, &n), WH_OK);
+    assert_int_equal(wh_graph_degrees(x->graph, degree, 0, NULL), WH_OK);
+    for (uint32_t v = 0; v < x->m.n; v++) {
+        uint32_t expected = 0;
+        for (uint32_t w = 0; w < x->m.n; w++) {
+            expected += x->m.has[v][w];
+        }
+        assert_int_equal(offset[v + 1] - offset[v], expected);
+        assert_int_equal(degree[v], expected);
+        for (uint64_t i = offset[v]; i < offset[v + 1]; i++) {
+            assert_true(to[i] < x->m.n && x->m.has[v][to[i]]);
+        }
+        arcs += expected;
+    }
+    assert_int_equal(n, arcs);
+}
+
+#define MOST_ARCS 600u
+
+/* Sources: any vertex, or one of few. */
+static uint32_t random_batch(context *x, uint32_t *from, uint32_t *to, uint32_t most,
+                             uint32_t sources) {
+    const uint32_t n = 1 + (uint32_t)next_random(&x->random) % most;
+    for (uint32_t i = 0; i < n; i++) {
+        from[i] = (uint32_t)next_random(&x->random) % sources;
+        to[i] = (uint32_t)next_random(&x->random) % x->m.n;
+    }
+    return n;
+}
+
+/* Sends a batch, and looks at what came of each arc. */
+static void send(context *x, const uint32_t *from, const uint32_t *to, uint32_t n, int erases) {
+    uint8_t done[MOST_ARCS];
+    wh_graph_batch batch;
+    wh_graph_result result;
+    uint32_t applied = 0;
+    memset(&batch, 0, sizeof batch);
+    batch.from = from;
+    batch.to = to;
+    batch.n = n;
+    batch.done = done;
+    assert_int_equal((erases ? wh_graph_erase : wh_graph_insert)(x->graph, &batch, &result), WH_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(done[i] <= WH_GRAPH_APPLIED);
+        if (done[i] == WH_GRAPH_APPLIED) {
+            assert_int_equal(x->m.has[from[i]][to[i]], erases);
+            x->m.has[from[i]][to[i]] = !erases;
+            applied++;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) { /* what was not applied had no need to be */
+        assert_int_equal(x->m.has[from[i]][to[i]], !erases);
+    }
+    assert_int_equal(result.applied, applied);
+    assert_int_equal(result.no_change, n - applied);
+    assert_int_equal(result.refused + result.no_vertex, 0);
+}
+
+static void ask(context *x, const uint32_t *from, const uint32_t *to, uint32_t n) {
+    uint8_t done[MOST_ARCS];
+    wh_graph_batch batch;
+    memset(&batch, 0, sizeof batch);
+    batch.from = from;
+    batch.to = to;
+    batch.n = n;
+    batch.done = done;
+    assert_int_equal(wh_graph_has(x->graph, &batch), WH_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(done[i], x->m.has[from[i]][to[i]]);
+    }
+}
+
+static void test_random_batches(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+        context x;
+        uint32_t from[MOST_ARCS], to[MOST_ARCS];
+        const uint32_t n_vertices = 2 + (uint32_t)(seed * 7 % (MOST_VERTICES - 1));
+        open_all(&x, seed, 8 << 20, n_vertices);
+        for (uint32_t step = 0; step < 8; step++) {
+            const uint32_t sources = step % 3 == 2 ? 1 + step % 2 : n_vertices;
+            const uint32_t most = step % 2 != 0 ? MOST_ARCS : 40;
+            const uint32_t n = random_batch(&x, from, to, most, sources);
+            send(&x, from, to, n, (step & 3) == 3);
+            ask(&x, from, to, n);
+            compare(&x);
+        }
+        close_all(&x);
+    }
+}
+
+/* One vertex with more arcs than a warp takes, in and out again: nothing of the heap stays. */
+static void test_hub(void **state) {
+    (void)state;
+    context x;
+    uint32_t from[MOST_ARCS], to[MOST_ARCS], n = 0;
+    wh_graph_options o;
+    wh_graph_batch batch;
+    wh_graph_result result;
+    open_all(&x, 3, 8 << 20, 4);
+    assert_int_equal(wh_graph_destroy(x.graph), WH_OK);
+    memset(&o, 0, sizeof o);
+    o.heap = x.heap;
+    o.vertices = 5000;
+    assert_int_equal(wh_graph_create(&x.graph, &o), WH_OK);
+    memset(&batch, 0, sizeof batch);
+    batch.from = from;
+    batch.to = to;
+    for (uint32_t round = 0; round < 6; round++) {
+        for (uint32_t i = 0; i < MOST_ARCS; i++) {
+            from[i] = 7;
+            to[i] = (round * 500 + i) % 5000; /* 100 of them again */
+        }
+        batch.n = MOST_ARCS;
+        assert_int_equal(wh_graph_insert(x.graph, &batch, &result), WH_OK);
+        assert_int_equal(result.applied, round == 0 ? 600 : 500);
+        assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
+    }
+    for (uint32_t first = 0; first < 3100; first += MOST_ARCS) {
+        for (n = 0; n < MOST_ARCS && first + n < 3100; n++) {
+            from[n] = 7;
+            to[n] = first + n;
+        }
+        batch.n = n;
+        assert_int_equal(wh_graph_erase(x.graph, &batch, &result), WH_OK);
+        assert_int_equal(result.applied, n);
+        assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
+    }
+    assert_int_equal(live_blocks(&x), 0);
+    close_all(&x);
+}
+
+/* A heap that is too small: a vertex takes all of its arcs or none, what went in stays, and when
+ * there is room again the same batch goes in. */
+static void test_heap_full(void **state) {
+    (void)state;
+    enum { EACH = 12, SOURCES = MOST_ARCS / EACH };
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        context x;
+        wh_heap_options ho;
+        wh_graph_options go;
+        wh_graph_batch batch;
+        wh_graph_result result;
+        uint32_t from[MOST_ARCS], to[MOST_ARCS];
+        uint64_t applied = 0, n = 0;
+        wh_status s = WH_OK;
+        open_all(&x, seed, 8 << 20, 2);
+        assert_int_equal(wh_graph_destroy(x.graph), WH_OK);
+        assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+        memset(&ho, 0, sizeof ho);
+        ho.device = x.device;
+        assert_int_equal(wh_heap_min_bytes(&ho, &ho.bytes), WH_OK);
+        assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
+        memset(&go, 0, sizeof go);
+        go.heap = x.heap;
+        go.vertices = 400000;
+        assert_int_equal(wh_graph_create(&x.graph, &go), WH_OK);
+        memset(&batch, 0, sizeof batch);
+        batch.from = from;
+        batch.to = to;
+        batch.n = MOST_ARCS;
+        for (uint32_t first = 0; s == WH_OK; first += SOURCES) {
+            assert_true(first + SOURCES < go.vertices);
+            for (uint32_t i = 0; i < MOST_ARCS; i++) {
+                from[i] = first + i / EACH;
+                to[i] = i;
+            }
+            s = wh_graph_insert(x.graph, &batch, &result);
+            applied += result.applied;
+        }
+        assert_int_equal(s, WH_OUT_OF_MEMORY);
+        assert_true(result.refused != 0);
+        assert_int_equal(result.refused % EACH, 0);
+        assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
+        assert_int_equal(wh_graph_to_csr(x.graph, NULL, NULL, 0, 0, NULL, &n), WH_OK);
+        assert_int_equal(n, applied);
+        const uint64_t refused = result.refused;
+        wh_graph_batch early = batch; /* what came first goes: there is room again */
+        uint32_t old[MOST_ARCS];
+        for (uint32_t i = 0; i < MOST_ARCS; i++) {
+            old[i] = i / EACH;
+        }
+        early.from = old;
+        assert_int_equal(wh_graph_erase(x.graph, &early, &result), WH_OK);
+        assert_int_equal(result.applied, MOST_ARCS);
+        assert_int_equal(wh_graph_insert(x.graph, &batch, &result), WH_OK);
+        assert_int_equal(result.applied, refused);
+        close_all(&x);
+    }
+}
+
+static void test_bad_input(void **state) {
+    (void)state;
+    context x;
+    uint32_t from[4] = {0, 9, 1, 2}, to[4] = {1, 1, 10, 3};
+    uint8_t done[4];
+    wh_graph_batch batch;
+    wh_graph_result result;
+    wh_graph_options o;
+    wh_graph *g = NULL;
+    open_all(&x, 1, 8 << 20, 9);
+    memset(&batch, 0, sizeof batch);
+    batch.from = from;
+    batch.to = to;
+    batch.n = 4;
+    batch.done = done;
+    assert_int_equal(wh_graph_insert(x.graph, &batch, &result), WH_NO_VERTEX);
+    assert_int_equal(result.applied, 2);
+    assert_int_equal(result.no_vertex, 2);
+    assert_int_equal(done[0], WH_GRAPH_APPLIED);
+    assert_int_equal(done[1], WH_GRAPH_NO_VERTEX);
+    assert_int_equal(done[2], WH_GRAPH_NO_VERTEX);
+    assert_int_equal(wh_graph_insert(x.graph, &batch, &result), WH_NO_VERTEX);
+    assert_int_equal(result.applied, 0);
+    assert_int_equal(wh_graph_erase(x.graph, &batch, &result), WH_NO_VERTEX);
+    assert_int_equal(result.applied, 2);
+    batch.from = NULL;
+    assert_int_equal(wh_graph_insert(x.graph, &batch, NULL), WH_BAD_ARGUMENT);
+    batch.n = 0;
+    assert_int_equal(wh_graph_insert(x.graph, &batch, &result), WH_OK);
+    assert_int_equal(wh_graph_insert(NULL, &batch, &result), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_graph_insert(x.graph, NULL, &result), WH_BAD_ARGUMENT);
+    batch.struct_bytes = 7;
+    assert_int_equal(wh_graph_insert(x.graph, &batch, &result), WH_WRONG_BUILD);
+    memset(&o, 0, sizeof o);
+    assert_int_equal(wh_graph_create(&g, &o), WH_BAD_ARGUMENT);
+    o.heap = x.heap;
+    assert_int_equal(wh_graph_create(&g, &o), WH_BAD_ARGUMENT);
+    o.vertices = 1;
+    o.kind = "trellis";
+    assert_int_equal(wh_graph_create(&g, &o), WH_UNSUPPORTED);
+    assert_non_null(strstr(wh_last_error_text(), "trellis"));
+    assert_null(g);
+    close_all(&x);
+}
+
+/* Arrays in, with arcs that are there twice and ends that are no vertices, and out again. */
+static void test_arrays(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+        context x;
+        uint64_t offset[MOST_VERTICES + 1] = {0};
+        uint32_t to[4000];
+        uint64_t bad = 0, unique = 0;
+        wh_graph_result result;
+        open_all(&x, seed, 8 << 20, MOST_VERTICES);
+        for (uint32_t v = 0; v < MOST_VERTICES; v++) {
+            uint64_t at = offset[v];
+            const uint32_t degree = (uint32_t)next_random(&x.random) % (v % 9 == 0 ? 400 : 12);
+            for (uint32_t k = 0; k < degree && at < 4000; k++) {
+                to[at] = (uint32_t)next_random(&x.random) % (MOST_VERTICES + (seed % 2 == 0));
+                bad += to[at] == MOST_VERTICES;
+                if (to[at] < MOST_VERTICES) {
+                    unique += !x.m.has[v][to[at]];
+                    x.m.has[v][to[at]] = 1;
+                }
+                at++;
+            }
+            offset[v + 1] = at;
+        }
+        const wh_status s = wh_graph_from_csr(x.graph, offset, to, 0, NULL, &result);
+        assert_int_equal(s, bad != 0 ? WH_NO_VERTEX : WH_OK);
+        assert_int_equal(result.applied, unique);
+        assert_int_equal(result.no_vertex, bad);
+        assert_int_equal(result.no_change, offset[MOST_VERTICES] - unique - bad);
+        compare(&x);
+        assert_int_equal(wh_graph_from_csr(x.graph, offset, to, 0, NULL, NULL),
+                         unique != 0 ? WH_BAD_ARGUMENT : WH_OK);
+        close_all(&x);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_batches),
+                                       cmocka_unit_test(test_hub), cmocka_unit_test(test_heap_full),
+                                       cmocka_unit_test(test_bad_input),
+                                       cmocka_unit_test(test_arrays)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
