@@ -35,6 +35,8 @@
     X("cells", whi_bench_case_cells, 0, "lists of cells; the largest block that is left")         \
     X("fill-log", whi_bench_case_fill_log, 1, "log-uniform sizes: fill, free one half, malloc")   \
     X("graph", whi_bench_case_graph, 0, "adjacency arrays of a dynamic graph")                    \
+    X("graph-sets", whi_bench_case_graph_sets, 0,                                                  \
+      "a dynamic graph: batches of arcs in and out, and asked for")                               \
     X("walk", whi_bench_case_walk, 0, "random walks: getPage, its steps, and the steps expected") \
     X("crossover", whi_bench_case_crossover, 0, "getPage by 1 to 32 lanes of a warp")             \
     X("scenarios", whi_bench_case_scenarios, 0, "RW_malloc: seven kinds of request")              \

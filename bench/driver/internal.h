@@ -65,8 +65,10 @@ typedef struct whi_bench_defaults {
     uint32_t slab_rounds;
     uint64_t fill_log_bytes, fill_log_batch;
     uint32_t fill_log_last; /* batches after the one with the first NULL, at most */
+    uint32_t graph_scale;   /* graph-sets: 2^scale vertices, 16 times as many arcs */
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
     const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste, *server, *first;
+    const uint64_t *graph_batches;
 } whi_bench_defaults;
 
 /* Repetitions of one timed operation. */

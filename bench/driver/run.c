@@ -184,9 +184,11 @@ static int is_same_file(const char *x, const char *y) {
 
 /* Files are read before anything runs, so that a bad one costs no time. */
 static int check_inputs(whi_bench *b, char *error, size_t size) {
-    if (!runs(b->options, "graph")) {
+    if (!runs(b->options, "graph") && !runs(b->options, "graph-sets")) {
         if (b->options->n_inputs != 0) {
-            (void)snprintf(error, size, "an input file is for the case graph, which is not to run");
+            (void)snprintf(error, size,
+                           "an input file is for the cases graph and graph-sets, "
+                           "which are not to run");
             return 0;
         }
         return 1;

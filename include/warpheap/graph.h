@@ -105,19 +105,26 @@ wh_status wh_graph_erase(wh_graph *graph, const wh_graph_batch *batch, wh_graph_
  * no vertex. Waits as insert. Cost: one kernel, O(degree) a query. */
 wh_status wh_graph_has(wh_graph *graph, const wh_graph_batch *batch);
 
-/* An empty graph gets the arcs v -> to[k] for k in offset[v] .. offset[v + 1] - 1; offset has one
- * entry more than there are vertices, to as many as offset's last one says. on_device: both are
- * device memory. Arcs that are twice there count once. BAD_ARGUMENT if the graph has arcs, or
- * offset is not ascending; otherwise as insert. Cost: about as an insert without its sort. */
-wh_status wh_graph_from_csr(wh_graph *graph, const uint64_t *offset, const uint32_t *to,
-                            int on_device, void *stream, wh_graph_result *result);
+/* Adjacencies as arrays ("CSR"): the neighbours of v are to[k] for k in offset[v] .. offset[v+1]
+ * - 1. offset has one entry more than there are vertices. */
+typedef struct wh_graph_arrays {
+    uint64_t struct_bytes; /* sizeof this struct, or 0 */
+    uint64_t *offset;
+    uint32_t *to;
+    uint64_t room; /* to_csr: entries that there are in to */
+    void *stream;
+    int on_device; /* 1: both are device memory */
+} wh_graph_arrays;
 
-/* The adjacencies as arrays: offset (one entry more than there are vertices) and to, of room for
- * `most` arcs; the order within an adjacency is any. *n: the arcs that there are. NULL for both
- * arrays: only that. BAD_ARGUMENT if there are more than `most`: then offset is filled, to is not.
- * Waits for the stream. */
-wh_status wh_graph_to_csr(wh_graph *graph, uint64_t *offset, uint32_t *to, uint64_t most,
-                          int on_device, void *stream, uint64_t *n);
+/* An empty graph gets the arcs of the arrays, which stay as they are. An arc that is twice there
+ * counts once. BAD_ARGUMENT if the graph has arcs, or offset is not ascending; otherwise as insert.
+ * Waits. Cost: an insert that has not to be laid out. */
+wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
+                            wh_graph_result *result);
+
+/* Fills the arrays; the order within an adjacency is any. *n: the arcs that there are. arrays NULL:
+ * only that. BAD_ARGUMENT if there are more than room: then offset is filled, to is not. Waits. */
+wh_status wh_graph_to_csr(wh_graph *graph, const wh_graph_arrays *arrays, uint64_t *n);
 
 /* degree[v] of each vertex. */
 wh_status wh_graph_degrees(wh_graph *graph, uint32_t *degree, int on_device, void *stream);

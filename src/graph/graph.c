@@ -298,10 +298,12 @@ static wh_status check_offsets(const uint64_t *offset, uint64_t n, uint64_t *arc
                             (unsigned long long)*arcs, WH_GRAPH_MOST_ARCS);
 }
 
+/* What from_csr needs for a while. */
 typedef struct csr_source {
-    uint64_t *offset;    /* host memory of ours */
-    void *device_offset; /* ours, or NULL */
-    void *device_to;     /* ours, or NULL */
+    wh_graph_arrays arrays; /* of the caller */
+    uint64_t *offset;       /* host memory of ours */
+    void *device_offset;    /* ours, or NULL */
+    void *device_to;        /* ours, or NULL */
     uint64_t arcs;
 } csr_source;
 
@@ -312,52 +314,50 @@ static void drop_source(wh_graph *g, csr_source *c) {
 }
 
 /* The arrays on the device, looked at. */
-static wh_status bring_csr(wh_graph *g, csr_source *c, const uint64_t *offset, const uint32_t *to,
-                           int on_device, whi_lattice_batch *b) {
+static wh_status bring_csr(wh_graph *g, csr_source *c, whi_lattice_batch *b) {
+    const wh_graph_arrays *a = &c->arrays;
     const uint64_t n = g->b.n_vertices, bytes = (n + 1) * 8;
     c->offset = malloc(bytes);
     if (c->offset == NULL) {
         return WH_OUT_OF_MEMORY;
     }
-    if (on_device) {
-        TRY(wh_device_copy_out(g->device, c->offset, offset, bytes));
+    if (a->on_device) {
+        TRY(wh_device_copy_out(g->device, c->offset, a->offset, bytes));
     } else {
-        memcpy(c->offset, offset, bytes);
+        memcpy(c->offset, a->offset, bytes);
     }
     TRY(check_offsets(c->offset, n, &c->arcs));
     TRY(make_room(g, c->arcs > n ? c->arcs : n));
     *b = g->b;
     b->n = (uint32_t)c->arcs;
-    b->offset = offset;
-    b->out = (uint32_t *)(uintptr_t)(to + c->offset[0]);
-    if (!on_device) {
+    b->offset = a->offset;
+    b->out = a->to + c->offset[0];
+    if (!a->on_device) {
         TRY(borrow(g, &c->device_offset, bytes));
         TRY(borrow(g, &c->device_to, c->arcs * 4));
-        TRY(wh_device_copy_in(g->device, c->device_offset, offset, bytes));
-        TRY(wh_device_copy_in(g->device, c->device_to, to + c->offset[0], c->arcs * 4));
+        TRY(wh_device_copy_in(g->device, c->device_offset, a->offset, bytes));
+        TRY(wh_device_copy_in(g->device, c->device_to, b->out, c->arcs * 4));
         b->offset = c->device_offset;
         b->out = c->device_to;
     }
     return WH_OK;
 }
 
-static wh_status insert_csr(wh_graph *g, csr_source *c, const uint64_t *offset, const uint32_t *to,
-                            int on_device, void *stream, wh_graph_result *result) {
+static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result) {
     whi_lattice_batch b;
     wh_graph_batch batch;
     uint64_t n = 0;
-    TRY(wh_graph_to_csr(g, NULL, NULL, 0, 0, stream, &n));
+    TRY(wh_graph_to_csr(g, NULL, &n));
     if (n != 0) {
         return whi_refuse(WH_BAD_ARGUMENT,
-                          "the graph has %llu arcs: wh_graph_from_csr fills an "
-                          "empty one",
+                          "the graph has %llu arcs: wh_graph_from_csr fills an empty one",
                           (unsigned long long)n);
     }
-    TRY(bring_csr(g, c, offset, to, on_device, &b));
+    TRY(bring_csr(g, c, &b));
     memset(&batch, 0, sizeof batch);
-    batch.stream = stream;
-    TRY(g->kernels->clear(g->heap, stream, &b));
-    TRY(g->kernels->from_csr(g->heap, stream, &b));
+    batch.stream = c->arrays.stream;
+    TRY(g->kernels->clear(g->heap, batch.stream, &b));
+    TRY(g->kernels->from_csr(g->heap, batch.stream, &b));
     const wh_status s = tell(g, &batch, &b, result);
     if (result != NULL) {
         result->no_change -= result->no_vertex; /* a worker does not know why an arc is none */
@@ -366,69 +366,80 @@ static wh_status insert_csr(wh_graph *g, csr_source *c, const uint64_t *offset, 
     return s != WH_OK ? s : again;
 }
 
-wh_status wh_graph_from_csr(wh_graph *g, const uint64_t *offset, const uint32_t *to, int on_device,
-                            void *stream, wh_graph_result *result) {
+wh_status wh_graph_from_csr(wh_graph *g, const wh_graph_arrays *arrays, wh_graph_result *result) {
     csr_source c;
     whi_forget_error();
-    if (g == NULL || offset == NULL || to == NULL) {
+    if (g == NULL || arrays == NULL) {
         return WH_BAD_ARGUMENT;
     }
     memset(&c, 0, sizeof c);
     if (result != NULL) {
         memset(result, 0, sizeof *result);
     }
-    const wh_status s = insert_csr(g, &c, offset, to, on_device, stream, result);
+    TRY(take_struct(&c.arrays, sizeof c.arrays, arrays, sizeof c.arrays));
+    if (c.arrays.offset == NULL || c.arrays.to == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    const wh_status s = insert_csr(g, &c, result);
     drop_source(g, &c);
     return s;
 }
 
-/* sums: device memory. */
-static wh_status copy_arcs(wh_graph *g, uint64_t *offset, uint32_t *to, uint64_t most,
-                           int on_device, void *stream, uint64_t *n, uint64_t *sums) {
+/* What comes before each vertex, into sums (device memory), and how many arcs there are. */
+static wh_status sum_up(wh_graph *g, void *stream, uint64_t *sums, uint64_t *n) {
     whi_lattice_batch b = g->b;
-    const uint64_t vertices = b.n_vertices;
-    void *arcs = NULL;
     b.sums = sums;
     TRY(g->kernels->sums(g->heap, stream, &b));
     TRY(wh_stream_sync(g->device, stream));
-    TRY(wh_device_copy_out(g->device, n, &sums[vertices], 8));
-    if (offset != NULL && !on_device) {
-        TRY(wh_device_copy_out(g->device, offset, sums, (vertices + 1) * 8));
+    return wh_device_copy_out(g->device, n, &sums[b.n_vertices], 8);
+}
+
+static wh_status copy_arcs(wh_graph *g, const wh_graph_arrays *a, const uint64_t *sums,
+                           uint64_t n) {
+    whi_lattice_batch b = g->b;
+    void *arcs = NULL;
+    if (!a->on_device) {
+        TRY(wh_device_copy_out(g->device, a->offset, sums, ((uint64_t)b.n_vertices + 1) * 8));
     }
-    if (offset == NULL) {
-        return WH_OK;
-    }
-    if (*n > most) {
+    if (n > a->room) {
         return whi_refuse(WH_BAD_ARGUMENT, "the graph has %llu arcs, and there is room for %llu",
-                          (unsigned long long)*n, (unsigned long long)most);
+                          (unsigned long long)n, (unsigned long long)a->room);
     }
     b.offset = sums;
-    b.out = to;
-    if (!on_device) {
-        TRY(borrow(g, &arcs, *n * 4));
+    b.out = a->to;
+    if (!a->on_device) {
+        TRY(borrow(g, &arcs, n * 4));
         b.out = arcs;
     }
-    wh_status s = g->kernels->to_csr(g->heap, stream, &b);
-    s = s == WH_OK ? wh_stream_sync(g->device, stream) : s;
-    s = s == WH_OK && !on_device ? wh_device_copy_out(g->device, to, arcs, *n * 4) : s;
+    wh_status s = g->kernels->to_csr(g->heap, a->stream, &b);
+    s = s == WH_OK ? wh_stream_sync(g->device, a->stream) : s;
+    s = s == WH_OK && !a->on_device ? wh_device_copy_out(g->device, a->to, arcs, n * 4) : s;
     (void)wh_device_free(g->device, arcs);
     return s;
 }
 
-wh_status wh_graph_to_csr(wh_graph *g, uint64_t *offset, uint32_t *to, uint64_t most, int on_device,
-                          void *stream, uint64_t *n) {
-    void *sums = NULL;
+wh_status wh_graph_to_csr(wh_graph *g, const wh_graph_arrays *arrays, uint64_t *n) {
+    wh_graph_arrays a;
+    void *own = NULL;
     whi_forget_error();
-    if (g == NULL || n == NULL || (offset == NULL) != (to == NULL)) {
+    if (g == NULL || n == NULL) {
         return WH_BAD_ARGUMENT;
     }
     *n = 0;
-    if (offset != NULL && on_device) {
-        return copy_arcs(g, offset, to, most, on_device, stream, n, offset);
+    memset(&a, 0, sizeof a);
+    if (arrays != NULL) {
+        TRY(take_struct(&a, sizeof a, arrays, sizeof a));
+        if (a.offset == NULL || a.to == NULL) {
+            return WH_BAD_ARGUMENT;
+        }
     }
-    TRY(borrow(g, &sums, ((uint64_t)g->b.n_vertices + 1) * 8));
-    const wh_status s = copy_arcs(g, offset, to, most, on_device, stream, n, sums);
-    (void)wh_device_free(g->device, sums);
+    if (!a.on_device) {
+        TRY(borrow(g, &own, ((uint64_t)g->b.n_vertices + 1) * 8));
+    }
+    uint64_t *sums = a.on_device ? a.offset : own;
+    wh_status s = sum_up(g, a.stream, sums, n);
+    s = s == WH_OK && arrays != NULL ? copy_arcs(g, &a, sums, *n) : s;
+    (void)wh_device_free(g->device, own);
     return s;
 }
 
@@ -483,7 +494,7 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     TRY(gather(g, g->kernels->stats, &b, sums, 3, &at));
     memset(&own, 0, sizeof own);
     own.struct_bytes = sizeof own;
-    TRY(wh_graph_to_csr(g, NULL, NULL, 0, 0, NULL, &own.arcs));
+    TRY(wh_graph_to_csr(g, NULL, &own.arcs));
     own.vertices = g->b.n_vertices;
     own.blocks = sums[0];
     own.block_bytes = sums[1];
@@ -516,19 +527,22 @@ static uint64_t first_double(const uint64_t *offset, uint32_t *to, uint64_t n) {
 static wh_status check_sets(wh_graph *g, wh_report *r) {
     const uint64_t vertices = g->b.n_vertices;
     uint64_t n = 0;
-    TRY(wh_graph_to_csr(g, NULL, NULL, 0, 0, NULL, &n));
-    uint64_t *offset = malloc((vertices + 1) * 8);
-    uint32_t *to = malloc(n * 4 + 4);
-    wh_status s = offset != NULL && to != NULL ? WH_OK : WH_OUT_OF_MEMORY;
-    s = s == WH_OK ? wh_graph_to_csr(g, offset, to, n, 0, NULL, &n) : s;
-    const uint64_t v = s == WH_OK ? first_double(offset, to, vertices) : vertices;
+    wh_graph_arrays a;
+    memset(&a, 0, sizeof a);
+    TRY(wh_graph_to_csr(g, NULL, &n));
+    a.offset = malloc((vertices + 1) * 8);
+    a.to = malloc(n * 4 + 4);
+    a.room = n;
+    wh_status s = a.offset != NULL && a.to != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+    s = s == WH_OK ? wh_graph_to_csr(g, &a, &n) : s;
+    const uint64_t v = s == WH_OK ? first_double(a.offset, a.to, vertices) : vertices;
     if (v != vertices) {
         r->errors++;
         r->first_where = r->first_tag == 0 ? v : r->first_where;
         r->first_tag = r->first_tag == 0 ? 2 : r->first_tag;
     }
-    free(offset);
-    free(to);
+    free(a.offset);
+    free(a.to);
     return s;
 }
 

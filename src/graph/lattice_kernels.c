@@ -210,29 +210,35 @@ WH_FN wh_lattice_tally no_tally(void) {
     return tally;
 }
 
-WH_FN wh_lattice_table table_of(const whi_lattice_batch *b, uint32_t start, uint32_t r) {
-    wh_lattice_table t;
-    t.keys = b->scratch.keys + 2 * (uint64_t)start;
-    t.numbers = b->scratch.numbers + 2 * (uint64_t)start;
-    t.size = 2 * r;
-    return t;
+/* The work for vertex v; NONE: none. */
+WH_FN wh_lattice_work work_of(const whi_lattice_batch *b, uint32_t v) {
+    const int is = v != WH_LATTICE_NONE;
+    const uint32_t start = is ? b->runs[v].start : 0;
+    wh_lattice_work w;
+    w.x = is ? &b->vertices[v] : NULL;
+    w.run = b->scratch.run + start;
+    w.order = b->scratch.order + start;
+    w.r = is ? b->runs[v].count : 0;
+    w.done = b->done;
+    w.table.keys = b->scratch.keys + 2 * (uint64_t)start;
+    w.table.numbers = b->scratch.numbers + 2 * (uint64_t)start;
+    w.table.size = 2 * w.r;
+    return w;
 }
 
-#define LANE_WORKER(name, work)                                                              \
-    WH_KERNEL(name, batch_args, a) {                                                         \
-        const whi_lattice_batch *b = &a.b;                                                   \
-        wh_lattice_tally tally = no_tally();                                                 \
-        FOR_ROUNDS(i, b->counts->lanes) {                                                    \
-            const int is = i < b->counts->lanes;                                             \
-            const uint32_t v = is ? b->scratch.lanes[i] : 0;                                 \
-            const uint32_t r = is ? b->runs[v].count : 0, start = is ? b->runs[v].start : 0; \
-            work(a.heap, is ? &b->vertices[v] : NULL, b->scratch.run + start, r, b->done,    \
-                 b->scratch.order + start, &tally);                                          \
-            if (is) {                                                                        \
-                b->runs[v].count = 0; /* I3 */                                               \
-            }                                                                                \
-        }                                                                                    \
-        add_tally(b->counts, tally);                                                         \
+#define LANE_WORKER(name, work)                                            \
+    WH_KERNEL(name, batch_args, a) {                                       \
+        const whi_lattice_batch *b = &a.b;                                 \
+        wh_lattice_tally tally = no_tally();                               \
+        FOR_ROUNDS(i, b->counts->lanes) {                                  \
+            const int is = i < b->counts->lanes;                           \
+            const uint32_t v = is ? b->scratch.lanes[i] : WH_LATTICE_NONE; \
+            work(a.heap, work_of(b, v), &tally);                           \
+            if (is) {                                                      \
+                b->runs[v].count = 0; /* I3 */                             \
+            }                                                              \
+        }                                                                  \
+        add_tally(b->counts, tally);                                       \
     }
 
 #define WARP_WORKER(name, work)                                                              \
@@ -241,10 +247,8 @@ WH_FN wh_lattice_table table_of(const whi_lattice_batch *b, uint32_t start, uint
         wh_lattice_tally tally = no_tally();                                                 \
         const uint64_t warps = wh_grid_threads() / WH_WARP_SIZE;                             \
         for (uint64_t i = wh_thread_id() / WH_WARP_SIZE; i < b->counts->warps; i += warps) { \
-            const uint32_t v = b->scratch.warps[i], r = b->runs[v].count,                    \
-                           start = b->runs[v].start;                                         \
-            work(a.heap, &b->vertices[v], b->scratch.run + start, r, b->done,                \
-                 b->scratch.order + start, &tally);                                          \
+            const uint32_t v = b->scratch.warps[i];                                          \
+            work(a.heap, work_of(b, v), &tally);                                             \
             if (wh_lane_id() == 0) {                                                         \
                 b->runs[v].count = 0; /* I3 */                                               \
             }                                                                                \
@@ -252,21 +256,19 @@ WH_FN wh_lattice_table table_of(const whi_lattice_batch *b, uint32_t start, uint
         add_tally(b->counts, tally);                                                         \
     }
 
-#define BLOCK_WORKER(name, work)                                                            \
-    WH_KERNEL(name, batch_args, a) {                                                        \
-        const whi_lattice_batch *b = &a.b;                                                  \
-        wh_lattice_tally tally = no_tally();                                                \
-        for (uint32_t i = wh_block_id(); i < b->counts->blocks; i += wh_grid_blocks()) {    \
-            const uint32_t v = b->scratch.blocks[i], r = b->runs[v].count,                  \
-                           start = b->runs[v].start;                                        \
-            work(a.heap, &b->vertices[v], b->scratch.run + start, r, table_of(b, start, r), \
-                 b->done, b->scratch.order + start, &tally);                                \
-            wh_syncthreads(); /* all know r */                                              \
-            if (wh_thread_in_block() == 0) {                                                \
-                b->runs[v].count = 0; /* I3 */                                              \
-            }                                                                               \
-        }                                                                                   \
-        add_tally(b->counts, tally);                                                        \
+#define BLOCK_WORKER(name, work)                                                         \
+    WH_KERNEL(name, batch_args, a) {                                                     \
+        const whi_lattice_batch *b = &a.b;                                               \
+        wh_lattice_tally tally = no_tally();                                             \
+        for (uint32_t i = wh_block_id(); i < b->counts->blocks; i += wh_grid_blocks()) { \
+            const uint32_t v = b->scratch.blocks[i];                                     \
+            work(a.heap, work_of(b, v), &tally);                                         \
+            wh_syncthreads(); /* all know r */                                           \
+            if (wh_thread_in_block() == 0) {                                             \
+                b->runs[v].count = 0; /* I3 */                                           \
+            }                                                                            \
+        }                                                                                \
+        add_tally(b->counts, tally);                                                     \
     }
 
 LANE_WORKER(insert_lanes, wh_lattice_insert_lane)
@@ -421,7 +423,6 @@ WH_KERNEL(count_all, batch_args, a) {
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const batch_args *args);
 
-#define MOST_BLOCKS 4096u
 #define TRY(call)                  \
     do {                           \
         const wh_status s_ = call; \
@@ -430,9 +431,13 @@ typedef wh_status (*kernel_fn)(const wh_launch *launch, const batch_args *args);
         }                          \
     } while (0)
 
-/* A kernel with a thread for each of `threads`, as far as the grid may have so many blocks. */
+/* A kernel with a thread for each of `threads`, or fewer that go round: all that fit on a GPU
+ * several times over. On the simulated device a lane is a fiber, and few find the same faults. */
 static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_lattice_batch *b,
-                       uint64_t threads, uint32_t most_blocks) {
+                       uint64_t threads) {
+    wh_device *device = wh_heap_device(heap);
+    const int is_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
+    const uint32_t most_blocks = is_sim ? 4 : 32 * wh_device_get_info(device)->n_sms;
     batch_args a;
     memset(&a, 0, sizeof a);
     a.b = *b;
@@ -464,15 +469,15 @@ static wh_status start_large(kernel_fn kernel, wh_heap *heap, void *stream,
 
 static wh_status work(wh_heap *heap, void *stream, const whi_lattice_batch *b, kernel_fn lanes,
                       kernel_fn warps, kernel_fn blocks) {
-    TRY(start(lanes, heap, stream, b, b->n, MOST_BLOCKS));
-    TRY(start(warps, heap, stream, b, (uint64_t)b->n * WH_WARP_SIZE, MOST_BLOCKS));
+    TRY(start(lanes, heap, stream, b, b->n));
+    TRY(start(warps, heap, stream, b, (uint64_t)b->n * WH_WARP_SIZE));
     return start_large(blocks, heap, stream, b);
 }
 
 static wh_status lay(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
-    TRY(start(count_arcs, heap, stream, b, b->n, MOST_BLOCKS));
-    TRY(start(lay_out, heap, stream, b, b->n, MOST_BLOCKS));
-    return start(scatter, heap, stream, b, b->n, MOST_BLOCKS);
+    TRY(start(count_arcs, heap, stream, b, b->n));
+    TRY(start(lay_out, heap, stream, b, b->n));
+    return start(scatter, heap, stream, b, b->n);
 }
 
 static wh_status graph_insert(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
@@ -488,14 +493,14 @@ static wh_status graph_erase(wh_heap *heap, void *stream, const whi_lattice_batc
 static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
     whi_lattice_batch of_vertices = *b;
     of_vertices.n = b->n_vertices;
-    TRY(start(copy_csr, heap, stream, b, b->n, MOST_BLOCKS));
-    TRY(start(runs_of_csr, heap, stream, b, b->n_vertices, MOST_BLOCKS));
+    TRY(start(copy_csr, heap, stream, b, b->n));
+    TRY(start(runs_of_csr, heap, stream, b, b->n_vertices));
     return work(heap, stream, &of_vertices, insert_lanes, insert_warps, insert_blocks);
 }
 
-#define OF_VERTICES(name, kernel, lanes)                                                       \
-    static wh_status name(wh_heap *heap, void *stream, const whi_lattice_batch *b) {           \
-        return start(kernel, heap, stream, b, (uint64_t)b->n_vertices * (lanes), MOST_BLOCKS); \
+#define OF_VERTICES(name, kernel, lanes)                                             \
+    static wh_status name(wh_heap *heap, void *stream, const whi_lattice_batch *b) { \
+        return start(kernel, heap, stream, b, (uint64_t)b->n_vertices * (lanes));    \
     }
 OF_VERTICES(graph_clear, clear_all, 1)
 OF_VERTICES(graph_degrees, read_degrees, 1)
@@ -506,7 +511,7 @@ OF_VERTICES(graph_rebase, rebase_all, 1)
 OF_VERTICES(graph_stats, count_all, 1)
 
 static wh_status graph_has(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
-    return start(has_arcs, heap, stream, b, b->n, MOST_BLOCKS);
+    return start(has_arcs, heap, stream, b, b->n);
 }
 
 static wh_status graph_sums(wh_heap *heap, void *stream, const whi_lattice_batch *b) {

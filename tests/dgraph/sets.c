@@ -58,8 +58,9 @@ static void compare(context *x) {
     uint64_t offset[MOST_VERTICES + 1], n = 0, arcs = 0;
     uint32_t to[MOST_VERTICES * MOST_VERTICES], degree[MOST_VERTICES];
     assert_int_equal(wh_graph_check(x->graph, NULL), WH_OK);
-    assert_int_equal(
-        wh_graph_to_csr(x->graph, offset, to, MOST_VERTICES * MOST_VERTICES, 0, NULL, &n), WH_OK);
+    const wh_graph_arrays arrays = {
+        .offset = offset, .to = to, .room = MOST_VERTICES * MOST_VERTICES};
+    assert_int_equal(wh_graph_to_csr(x->graph, &arrays, &n), WH_OK);
     assert_int_equal(wh_graph_degrees(x->graph, degree, 0, NULL), WH_OK);
     for (uint32_t v = 0; v < x->m.n; v++) {
         uint32_t expected = 0;
@@ -233,7 +234,7 @@ static void test_heap_full(void **state) {
         assert_true(result.refused != 0);
         assert_int_equal(result.refused % EACH, 0);
         assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
-        assert_int_equal(wh_graph_to_csr(x.graph, NULL, NULL, 0, 0, NULL, &n), WH_OK);
+        assert_int_equal(wh_graph_to_csr(x.graph, NULL, &n), WH_OK);
         assert_int_equal(n, applied);
         const uint64_t refused = result.refused;
         wh_graph_batch early = batch; /* what came first goes: there is room again */
@@ -319,13 +320,14 @@ static void test_arrays(void **state) {
             }
             offset[v + 1] = at;
         }
-        const wh_status s = wh_graph_from_csr(x.graph, offset, to, 0, NULL, &result);
+        const wh_graph_arrays arrays = {.offset = offset, .to = to};
+        const wh_status s = wh_graph_from_csr(x.graph, &arrays, &result);
         assert_int_equal(s, bad != 0 ? WH_NO_VERTEX : WH_OK);
         assert_int_equal(result.applied, unique);
         assert_int_equal(result.no_vertex, bad);
         assert_int_equal(result.no_change, offset[MOST_VERTICES] - unique - bad);
         compare(&x);
-        assert_int_equal(wh_graph_from_csr(x.graph, offset, to, 0, NULL, NULL),
+        assert_int_equal(wh_graph_from_csr(x.graph, &arrays, NULL),
                          unique != 0 ? WH_BAD_ARGUMENT : WH_OK);
         close_all(&x);
     }

@@ -34,7 +34,7 @@
 #include "warpheap/detail/simt/begin.h"
 
 #define WH_LATTICE_INLINE 6u
-#define WH_LATTICE_NONE 0xffffffffu /* no vertex; no rank */
+#define WH_LATTICE_NONE UINT32_MAX /* no vertex; no rank */
 #define WH_LATTICE_GONE 0xfffffffeu /* in a table: a key that has been taken out */
 
 /* One sector of memory. */
@@ -52,7 +52,24 @@ typedef struct wh_lattice_run {
     uint32_t start; /* where they begin */
 } wh_lattice_run;
 
-/* What lanes count of a batch. */
+/* A table of the keys of a run, open addressed, of twice as many places. keys: NONE where there is
+ * none; numbers: the arc of the key in its run. For a block of threads. */
+typedef struct wh_lattice_table {
+    uint32_t *keys, *numbers;
+    uint32_t size;
+} wh_lattice_table;
+
+/* What a vertex's worker gets. */
+typedef struct wh_lattice_work {
+    wh_lattice_vertex *x;
+    uint32_t *run;   /* the other ends of the arcs; may be overwritten */
+    uint32_t *order; /* the arcs' numbers in the batch, likewise; where done is not NULL */
+    uint32_t r;      /* how many */
+    uint8_t *done;   /* of the batch, all NO_CHANGE; or NULL */
+    wh_lattice_table table;
+} wh_lattice_work;
+
+/* What became of the arcs of a worker. */
 typedef struct wh_lattice_tally {
     uint32_t applied, no_change, refused;
 } wh_lattice_tally;
@@ -155,14 +172,13 @@ WH_FN void wh_lattice_tell_(uint8_t *done, const uint32_t *order, uint32_t r, ui
 
 /* The arcs of a run, of at most LANE_RUN, go to their vertex; all lanes of a full warp, each with a
  * vertex of its own, or none (NULL). done: as the batch's, all NO_CHANGE, or NULL. */
-WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_vertex *x, const uint32_t *run,
-                                  uint32_t r, uint8_t *done, const uint32_t *order,
-                                  wh_lattice_tally *tally) {
+WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+    wh_lattice_vertex *x = w.x;
     uint32_t keys[WH_LATTICE_LANE_RUN] = {0, 0, 0, 0}, fresh = 0, degree = 0, room = 0;
     int grows = 0;
     if (x != NULL) {
         degree = x->degree;
-        fresh = wh_lattice_keys_(run, r, keys);
+        fresh = wh_lattice_keys_(w.run, w.r, keys);
         fresh &= ~wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh);
         const uint32_t wanted = degree + wh_popc32(fresh);
         grows = wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE);
@@ -176,8 +192,9 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_vertex *x, const 
         const uint32_t n = wh_popc32(fresh);
         tally->applied += refused ? 0 : n;
         tally->refused += refused ? n : 0;
-        tally->no_change += r - n;
-        wh_lattice_tell_(done, order, r, fresh, refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED);
+        tally->no_change += w.r - n;
+        wh_lattice_tell_(w.done, w.order, w.r, fresh,
+                         refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED);
         if (!refused) {
             if (grows) {
                 old = wh_lattice_move_(x, block, room, degree);
@@ -195,13 +212,12 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_vertex *x, const 
 }
 
 /* The arcs of a run leave their vertex; as above. */
-WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_vertex *x, const uint32_t *run,
-                                 uint32_t r, uint8_t *done, const uint32_t *order,
-                                 wh_lattice_tally *tally) {
+WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+    wh_lattice_vertex *x = w.x;
     uint32_t keys[WH_LATTICE_LANE_RUN] = {0, 0, 0, 0}, found = 0, kept = 0, room = 0;
     int shrinks = 0;
     if (x != NULL) {
-        const uint32_t fresh = wh_lattice_keys_(run, r, keys), degree = x->degree;
+        const uint32_t fresh = wh_lattice_keys_(w.run, w.r, keys), degree = x->degree;
         uint32_t *array = wh_lattice_array(x);
         WH_NO_UNROLL
         for (uint32_t i = 0; i < degree; i++) {
@@ -220,8 +236,8 @@ WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_vertex *x, const u
         room = wh_lattice_room(kept);
         shrinks = found != 0 && !wh_lattice_keeps(x->capacity, kept);
         tally->applied += wh_popc32(found);
-        tally->no_change += r - wh_popc32(found);
-        wh_lattice_tell_(done, order, r, found, WH_GRAPH_APPLIED);
+        tally->no_change += w.r - wh_popc32(found);
+        wh_lattice_tell_(w.done, w.order, w.r, found, WH_GRAPH_APPLIED);
     }
     uint32_t *block =
         (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP, wh_lattice_bytes_(shrinks, room));
@@ -279,16 +295,17 @@ WH_FN int wh_lattice_move_warp_(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t
 
 /* As the lane's, for a vertex with a run of any length; all lanes of a warp, the same vertex. The
  * run and its order are overwritten. */
-WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t *run, uint32_t r,
-                                  uint8_t *done, uint32_t *order, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+    wh_lattice_vertex *x = w.x;
+    uint32_t *run = w.run;
     const uint32_t lane = wh_lane_id(), degree = x->degree;
     const uint32_t *array = wh_lattice_array(x);
     uint32_t n = 0; /* new ones, at the front of the run */
     WH_NO_UNROLL
-    for (uint32_t first = 0; first < r; first += WH_WARP_SIZE) {
+    for (uint32_t first = 0; first < w.r; first += WH_WARP_SIZE) {
         const uint32_t i = first + lane;
-        const uint32_t key = i < r ? run[i] : WH_LATTICE_NONE;
-        const uint32_t number = i < r && done != NULL ? order[i] : 0;
+        const uint32_t key = i < w.r ? run[i] : WH_LATTICE_NONE;
+        const uint32_t number = i < w.r && w.done != NULL ? w.order[i] : 0;
         const wh_group same = wh_group_by_u32(WH_FULL_WARP, key);
         const int known = wh_lattice_has_(array, degree, key) || wh_lattice_has_(run, n, key);
         const wh_mask fresh =
@@ -296,8 +313,8 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_vertex *x, uint32
         wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
         if ((fresh >> lane & 1) != 0) {
             run[n + wh_mask_rank(fresh)] = key;
-            if (done != NULL) {
-                order[n + wh_mask_rank(fresh)] = number;
+            if (w.done != NULL) {
+                w.order[n + wh_mask_rank(fresh)] = number;
             }
         }
         wh_syncwarp(WH_FULL_WARP);
@@ -314,23 +331,23 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_vertex *x, uint32
             to[i] = run[i];
         }
     }
-    if (done != NULL) {
+    if (w.done != NULL) {
         for (uint32_t i = lane; i < n; i += WH_WARP_SIZE) {
-            done[order[i]] = refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
+            w.done[w.order[i]] = refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
         }
     }
     if (lane == 0) {
         x->degree = refused ? degree : wanted;
         tally->applied += refused ? 0 : n;
         tally->refused += refused ? n : 0;
-        tally->no_change += r - n;
+        tally->no_change += w.r - n;
     }
     wh_syncwarp(WH_FULL_WARP);
 }
 
-WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_vertex *x, const uint32_t *run,
-                                 uint32_t r, uint8_t *done, const uint32_t *order,
-                                 wh_lattice_tally *tally) {
+WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+    wh_lattice_vertex *x = w.x;
+    const uint32_t *run = w.run;
     const uint32_t lane = wh_lane_id(), degree = x->degree;
     uint32_t *array = wh_lattice_array(x);
     uint32_t kept = 0;
@@ -338,17 +355,17 @@ WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_vertex *x, const u
     for (uint32_t first = 0; first < degree; first += WH_WARP_SIZE) {
         const uint32_t i = first + lane;
         const uint32_t entry = i < degree ? array[i] : WH_LATTICE_NONE;
-        uint32_t at = r; /* the first arc of the run that takes it out */
+        uint32_t at = w.r; /* the first arc of the run that takes it out */
         WH_NO_UNROLL
-        for (uint32_t k = r; k != 0; k--) {
+        for (uint32_t k = w.r; k != 0; k--) {
             at = run[k - 1] == entry ? k - 1 : at;
         }
-        const wh_mask stay = wh_ballot(WH_FULL_WARP, i < degree && at == r);
+        const wh_mask stay = wh_ballot(WH_FULL_WARP, i < degree && at == w.r);
         wh_syncwarp(WH_FULL_WARP);
         if ((stay >> lane & 1) != 0) {
             array[kept + wh_mask_rank(stay)] = entry;
-        } else if (i < degree && done != NULL) {
-            done[order[at]] = WH_GRAPH_APPLIED;
+        } else if (i < degree && w.done != NULL) {
+            w.done[w.order[at]] = WH_GRAPH_APPLIED;
         }
         wh_syncwarp(WH_FULL_WARP);
         kept += wh_popc32(stay);
@@ -356,7 +373,7 @@ WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_vertex *x, const u
     if (lane == 0) {
         x->degree = kept;
         tally->applied += degree - kept;
-        tally->no_change += r - (degree - kept);
+        tally->no_change += w.r - (degree - kept);
     }
     wh_syncwarp(WH_FULL_WARP);
     if (kept != degree && !wh_lattice_keeps(x->capacity, kept)) {
@@ -365,13 +382,6 @@ WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_vertex *x, const u
 }
 
 /* --- a block of threads for a vertex -------------------------------------------------------- */
-
-/* A table of the keys of a run, open addressed, of twice as many places. keys: NONE where there is
- * none; numbers: the arc of the key in its run. */
-typedef struct wh_lattice_table {
-    uint32_t *keys, *numbers;
-    uint32_t size;
-} wh_lattice_table;
 
 WH_FN uint32_t wh_lattice_place_(wh_lattice_table t, uint32_t key) {
     return wh_high_u32(wh_mul_wide_u32(wh_spread32(key), t.size));
@@ -475,12 +485,13 @@ WH_FN int wh_lattice_move_block_(wh_heap_ref heap, wh_lattice_vertex *x, uint32_
 }
 
 /* table: of 2 r places. */
-WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t *run,
-                                   uint32_t r, wh_lattice_table table, uint8_t *done,
-                                   const uint32_t *order, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+    wh_lattice_vertex *x = w.x;
+    const wh_lattice_table table = w.table;
+    uint32_t *run = w.run;
     const uint32_t me = wh_thread_in_block(), threads = wh_block_threads(), degree = x->degree;
     const uint32_t *array = wh_lattice_array(x);
-    wh_lattice_fill_table_(table, run, r);
+    wh_lattice_fill_table_(table, w.run, w.r);
     for (uint32_t i = me; i < degree; i += threads) {
         const uint32_t at = wh_lattice_table_find_(table, array[i]);
         if (at != WH_LATTICE_NONE) { /* of an entry, hence of this thread alone */
@@ -513,10 +524,10 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_vertex *x, uint3
             to[i] = run[i];
         }
     }
-    if (done != NULL) {
+    if (w.done != NULL) {
         for (uint32_t at = me; at < table.size; at += threads) {
             if (table.keys[at] < WH_LATTICE_GONE) {
-                done[order[table.numbers[at]]] = refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
+                w.done[w.order[table.numbers[at]]] = refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
             }
         }
     }
@@ -525,18 +536,18 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_vertex *x, uint3
         x->degree = refused ? degree : wanted;
         tally->applied += refused ? 0 : n;
         tally->refused += refused ? n : 0;
-        tally->no_change += r - n;
+        tally->no_change += w.r - n;
     }
     wh_syncthreads();
 }
 
-WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_vertex *x, const uint32_t *run,
-                                  uint32_t r, wh_lattice_table table, uint8_t *done,
-                                  const uint32_t *order, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+    wh_lattice_vertex *x = w.x;
+    const wh_lattice_table table = w.table;
     const uint32_t me = wh_thread_in_block(), threads = wh_block_threads(), degree = x->degree;
     uint32_t *array = wh_lattice_array(x);
     uint32_t kept = 0;
-    wh_lattice_fill_table_(table, run, r);
+    wh_lattice_fill_table_(table, w.run, w.r);
     WH_NO_UNROLL
     for (uint32_t first = 0; first < degree; first += threads) {
         const uint32_t i = first + me;
@@ -547,8 +558,8 @@ WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_vertex *x, const 
         const uint32_t rank = wh_lattice_block_rank_(stays, &all); /* all have read theirs */
         if (stays) {
             array[kept + rank] = entry;
-        } else if (i < degree && done != NULL) {
-            done[order[table.numbers[at]]] = WH_GRAPH_APPLIED;
+        } else if (i < degree && w.done != NULL) {
+            w.done[w.order[table.numbers[at]]] = WH_GRAPH_APPLIED;
         }
         kept += all;
     }
@@ -556,7 +567,7 @@ WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_vertex *x, const 
     if (me == 0) {
         x->degree = kept;
         tally->applied += degree - kept;
-        tally->no_change += r - (degree - kept);
+        tally->no_change += w.r - (degree - kept);
     }
     wh_syncthreads();
     if (kept != degree && !wh_lattice_keeps(x->capacity, kept)) {
