@@ -1,5 +1,5 @@
 /* graph.c: the host's calls on dynamic graphs. */
-#include "warpheap/graph.h"
+#include "warpheap/graph_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +172,22 @@ wh_status wh_graph_destroy(wh_graph *g) {
     s = s == WH_OK ? wh_device_sync(g->device) : s;
     drop(g);
     return s;
+}
+
+wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, void **vertices,
+                               uint64_t *n_vertices) {
+    whi_forget_error();
+    if (g == NULL || vertices == NULL || n_vertices == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (vertex_bytes != g->kernels->vertex_bytes) {
+        return whi_refuse(WH_WRONG_BUILD, "a vertex has %llu bytes here, and %llu in the library",
+                          (unsigned long long)vertex_bytes,
+                          (unsigned long long)g->kernels->vertex_bytes);
+    }
+    *vertices = g->b.vertices;
+    *n_vertices = g->b.n_vertices;
+    return WH_OK;
 }
 
 /* --- batches -------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ struct wh_lattice_run;
 
 /* How much a batch has of each kind of vertex, and what became of it. */
 typedef struct whi_lattice_counts {
-    uint32_t placed;               /* arcs that have a place in a run */
-    uint32_t lanes, warps, blocks; /* vertices for a lane, a warp, a block of threads */
-    uint32_t counting[2];          /* of k_sum: see there */
+    uint32_t placed;                /* arcs that have a place in a run */
+    uint32_t lanes, warps, blocks;  /* vertices for a lane, a warp, a block of threads */
+    uint32_t next_warp, next_lanes; /* of these lists: given out beyond everyone's first share */
     wh_graph_result result;
 } whi_lattice_counts;
 

@@ -19,6 +19,10 @@
 
 #define BLOCK 256u
 #define LARGE_BLOCK 512u
+#define WORK_BLOCKS 8u    /* of an SM, of the kernels that work on lists */
+#define SMALL_BATCH 2048u /* arcs that one block of threads takes */
+#define SIM_SMALL_BATCH 128u
+#define SHARED_BYTES(threads) (((threads) / WH_WARP_SIZE + 1) * N_SUMS * 4)
 
 typedef struct batch_args {
     wh_heap_ref heap;
@@ -37,8 +41,7 @@ typedef struct batch_args {
 
 /* --- where the arcs of a batch go ------------------------------------------------------------ */
 
-WH_KERNEL(count_arcs, batch_args, a) {
-    const whi_lattice_batch *b = &a.b;
+WH_FN void count_step(const whi_lattice_batch *b) {
     uint32_t bad = 0;
     if (wh_thread_id() == 0) {
         memset(b->next, 0, sizeof *b->next);
@@ -125,8 +128,7 @@ WH_FN uint32_t place_run(const whi_lattice_batch *b, uint32_t v, uint32_t r, int
     return base[PLACES] + mine[PLACES] + up_to - r;
 }
 
-WH_KERNEL(lay_out, batch_args, a) {
-    const whi_lattice_batch *b = &a.b;
+WH_FN void lay_out_step(const whi_lattice_batch *b) {
     FOR_BLOCK_ROUNDS(i, b->n) {
         const int first = i < b->n && b->scratch.rank[i] == 0;
         const uint32_t v = first ? b->from[i] : 0;
@@ -137,8 +139,7 @@ WH_KERNEL(lay_out, batch_args, a) {
     }
 }
 
-WH_KERNEL(scatter, batch_args, a) {
-    const whi_lattice_batch *b = &a.b;
+WH_FN void scatter_step(const whi_lattice_batch *b) {
     for (uint64_t i = wh_thread_id(); i < b->n; i += wh_grid_threads()) {
         const uint32_t rank = b->scratch.rank[i];
         if (rank != WH_LATTICE_NONE) {
@@ -226,57 +227,86 @@ WH_FN wh_lattice_work work_of(const whi_lattice_batch *b, uint32_t v) {
     return w;
 }
 
-#define LANE_WORKER(name, work)                                            \
-    WH_KERNEL(name, batch_args, a) {                                       \
-        const whi_lattice_batch *b = &a.b;                                 \
-        wh_lattice_tally tally = no_tally();                               \
-        FOR_ROUNDS(i, b->counts->lanes) {                                  \
-            const int is = i < b->counts->lanes;                           \
-            const uint32_t v = is ? b->scratch.lanes[i] : WH_LATTICE_NONE; \
-            work(a.heap, work_of(b, v), &tally);                           \
-            if (is) {                                                      \
-                b->runs[v].count = 0; /* I3 */                             \
-            }                                                              \
-        }                                                                  \
-        add_tally(b->counts, tally);                                       \
+/* All that there is to do on the lists. Who has done his share of a list takes more from a counter:
+ * some vertices take much longer than others. */
+#define WORK_STEP(name, lane_work, warp_work, block_work)                                         \
+    WH_FN void name(wh_heap_ref heap, const whi_lattice_batch *b) {                               \
+        whi_lattice_counts *counts = b->counts;                                                   \
+        const uint32_t lane = wh_lane_id(), warps = (uint32_t)(wh_grid_threads() / WH_WARP_SIZE); \
+        const uint32_t mine = (uint32_t)(wh_thread_id() / WH_WARP_SIZE);                          \
+        wh_lattice_tally tally = no_tally();                                                      \
+        for (uint32_t i = wh_block_id(); i < counts->blocks; i += wh_grid_blocks()) {             \
+            const uint32_t v = b->scratch.blocks[i];                                              \
+            block_work(heap, work_of(b, v), &tally);                                              \
+            wh_syncthreads(); /* all know r */                                                    \
+            if (wh_thread_in_block() == 0) {                                                      \
+                b->runs[v].count = 0; /* I3 */                                                    \
+            }                                                                                     \
+        }                                                                                         \
+        for (uint32_t i = mine; i < counts->warps; i = warps + next_of(&counts->next_warp)) {     \
+            const uint32_t v = b->scratch.warps[i];                                               \
+            warp_work(heap, work_of(b, v), &tally);                                               \
+            if (lane == 0) {                                                                      \
+                b->runs[v].count = 0; /* I3 */                                                    \
+            }                                                                                     \
+        }                                                                                         \
+        for (uint32_t i = mine; i * WH_WARP_SIZE < counts->lanes;                                 \
+             i = warps + next_of(&counts->next_lanes)) {                                          \
+            const uint32_t at = i * WH_WARP_SIZE + lane;                                          \
+            const uint32_t v = at < counts->lanes ? b->scratch.lanes[at] : WH_LATTICE_NONE;       \
+            lane_work(heap, work_of(b, v), &tally);                                               \
+            if (v != WH_LATTICE_NONE) {                                                           \
+                b->runs[v].count = 0; /* I3 */                                                    \
+            }                                                                                     \
+        }                                                                                         \
+        add_tally(counts, tally);                                                                 \
     }
 
-#define WARP_WORKER(name, work)                                                              \
-    WH_KERNEL(name, batch_args, a) {                                                         \
-        const whi_lattice_batch *b = &a.b;                                                   \
-        wh_lattice_tally tally = no_tally();                                                 \
-        const uint64_t warps = wh_grid_threads() / WH_WARP_SIZE;                             \
-        for (uint64_t i = wh_thread_id() / WH_WARP_SIZE; i < b->counts->warps; i += warps) { \
-            const uint32_t v = b->scratch.warps[i];                                          \
-            work(a.heap, work_of(b, v), &tally);                                             \
-            if (wh_lane_id() == 0) {                                                         \
-                b->runs[v].count = 0; /* I3 */                                               \
-            }                                                                                \
-        }                                                                                    \
-        add_tally(b->counts, tally);                                                         \
+/* The next of a list, for a warp. */
+WH_FN uint32_t next_of(uint32_t *counter) {
+    uint32_t next = 0;
+    if (wh_lane_id() == 0) {
+        next = wh_fetch_add_u32_relaxed(counter, 1);
     }
+    return wh_shfl_u32(WH_FULL_WARP, next, 0);
+}
 
-#define BLOCK_WORKER(name, work)                                                         \
-    WH_KERNEL(name, batch_args, a) {                                                     \
-        const whi_lattice_batch *b = &a.b;                                               \
-        wh_lattice_tally tally = no_tally();                                             \
-        for (uint32_t i = wh_block_id(); i < b->counts->blocks; i += wh_grid_blocks()) { \
-            const uint32_t v = b->scratch.blocks[i];                                     \
-            work(a.heap, work_of(b, v), &tally);                                         \
-            wh_syncthreads(); /* all know r */                                           \
-            if (wh_thread_in_block() == 0) {                                             \
-                b->runs[v].count = 0; /* I3 */                                           \
-            }                                                                            \
-        }                                                                                \
-        add_tally(b->counts, tally);                                                     \
-    }
+WORK_STEP(insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
+WORK_STEP(erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
-LANE_WORKER(insert_lanes, wh_lattice_insert_lane)
-WARP_WORKER(insert_warps, wh_lattice_insert_warp)
-BLOCK_WORKER(insert_blocks, wh_lattice_insert_block)
-LANE_WORKER(erase_lanes, wh_lattice_erase_lane)
-WARP_WORKER(erase_warps, wh_lattice_erase_warp)
-BLOCK_WORKER(erase_blocks, wh_lattice_erase_block)
+WH_KERNEL(count_arcs, batch_args, a) {
+    count_step(&a.b);
+}
+WH_KERNEL(lay_out, batch_args, a) {
+    lay_out_step(&a.b);
+}
+WH_KERNEL(scatter, batch_args, a) {
+    scatter_step(&a.b);
+}
+WH_KERNEL(insert_all, batch_args, a) {
+    insert_step(a.heap, &a.b);
+}
+WH_KERNEL(erase_all, batch_args, a) {
+    erase_step(a.heap, &a.b);
+}
+
+/* One block of threads. */
+WH_FN void lay_small(const whi_lattice_batch *b) {
+    count_step(b);
+    wh_syncthreads();
+    lay_out_step(b);
+    wh_syncthreads();
+    scatter_step(b);
+    wh_syncthreads();
+}
+WH_KERNEL(insert_small, batch_args, a) {
+    lay_small(&a.b);
+    insert_step(a.heap, &a.b);
+}
+WH_KERNEL(erase_small, batch_args, a) {
+    lay_small(&a.b);
+    erase_step(a.heap, &a.b);
+}
 
 /* --- looking ------------------------------------------------------------------------------------
  */
@@ -447,47 +477,45 @@ static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_
         wh_grid(wh_heap_device(heap),
                 blocks < most_blocks ? (uint32_t)(blocks + (blocks == 0)) : most_blocks, BLOCK);
     l.stream = stream;
-    l.shared_bytes = (BLOCK / WH_WARP_SIZE + 1) * N_SUMS * 4;
+    l.shared_bytes = SHARED_BYTES(BLOCK);
     return kernel(&l, &a);
 }
 
-/* The kernel of large vertices: a block each. */
-static wh_status start_large(kernel_fn kernel, wh_heap *heap, void *stream,
-                             const whi_lattice_batch *b) {
-    batch_args a;
-    memset(&a, 0, sizeof a);
-    a.b = *b;
-    TRY(wh_heap_handle(heap, &a.heap));
-    wh_device *device = wh_heap_device(heap);
-    const int is_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
-    const uint32_t threads = is_sim ? 64 : LARGE_BLOCK; /* sim: a lane is a fiber there */
-    wh_launch l = wh_grid(device, 2 * wh_device_get_info(device)->n_sms, threads);
-    l.stream = stream;
-    l.shared_bytes = threads / WH_WARP_SIZE * 4;
-    return kernel(&l, &a);
+/* A kernel that works on all lists, of n vertices at most. */
+static wh_status work(wh_heap *heap, void *stream, const whi_lattice_batch *b, kernel_fn kernel) {
+    const uint64_t few = (uint64_t)b->n * WH_WARP_SIZE; /* each may want a warp */
+    const uint64_t enough =
+        (uint64_t)WORK_BLOCKS * BLOCK * wh_device_get_info(wh_heap_device(heap))->n_sms;
+    return start(kernel, heap, stream, b, few < enough ? few : enough);
 }
 
-static wh_status work(wh_heap *heap, void *stream, const whi_lattice_batch *b, kernel_fn lanes,
-                      kernel_fn warps, kernel_fn blocks) {
-    TRY(start(lanes, heap, stream, b, b->n));
-    TRY(start(warps, heap, stream, b, (uint64_t)b->n * WH_WARP_SIZE));
-    return start_large(blocks, heap, stream, b);
-}
-
-static wh_status lay(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
+static wh_status update(wh_heap *heap, void *stream, const whi_lattice_batch *b, kernel_fn small,
+                        kernel_fn kernel) {
+    const int is_sim = wh_device_get_info(wh_heap_device(heap))->target == WH_TARGET_SIM;
+    if (b->n <= (is_sim ? SIM_SMALL_BATCH : SMALL_BATCH)) {
+        batch_args a;
+        memset(&a, 0, sizeof a);
+        a.b = *b;
+        TRY(wh_heap_handle(heap, &a.heap));
+        const uint32_t threads = (b->n + WH_WARP_SIZE - 1) / WH_WARP_SIZE * WH_WARP_SIZE;
+        wh_launch l =
+            wh_grid(wh_heap_device(heap), 1, threads < LARGE_BLOCK ? threads : LARGE_BLOCK);
+        l.stream = stream;
+        l.shared_bytes = SHARED_BYTES(LARGE_BLOCK);
+        return small(&l, &a);
+    }
     TRY(start(count_arcs, heap, stream, b, b->n));
     TRY(start(lay_out, heap, stream, b, b->n));
-    return start(scatter, heap, stream, b, b->n);
+    TRY(start(scatter, heap, stream, b, b->n));
+    return work(heap, stream, b, kernel);
 }
 
 static wh_status graph_insert(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
-    TRY(lay(heap, stream, b));
-    return work(heap, stream, b, insert_lanes, insert_warps, insert_blocks);
+    return update(heap, stream, b, insert_small, insert_all);
 }
 
 static wh_status graph_erase(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
-    TRY(lay(heap, stream, b));
-    return work(heap, stream, b, erase_lanes, erase_warps, erase_blocks);
+    return update(heap, stream, b, erase_small, erase_all);
 }
 
 static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_lattice_batch *b) {
@@ -495,7 +523,7 @@ static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_lattice_b
     of_vertices.n = b->n_vertices;
     TRY(start(copy_csr, heap, stream, b, b->n));
     TRY(start(runs_of_csr, heap, stream, b, b->n_vertices));
-    return work(heap, stream, &of_vertices, insert_lanes, insert_warps, insert_blocks);
+    return work(heap, stream, &of_vertices, insert_all);
 }
 
 #define OF_VERTICES(name, kernel, lanes)                                             \

@@ -34,7 +34,7 @@
 #include "warpheap/detail/simt/begin.h"
 
 #define WH_LATTICE_INLINE 6u
-#define WH_LATTICE_NONE UINT32_MAX /* no vertex; no rank */
+#define WH_LATTICE_NONE UINT32_MAX  /* no vertex; no rank */
 #define WH_LATTICE_GONE 0xfffffffeu /* in a table: a key that has been taken out */
 
 /* One sector of memory. */
@@ -115,15 +115,22 @@ WH_FN uint32_t wh_lattice_keys_(const uint32_t *run, uint32_t r, uint32_t *keys)
     return fresh;
 }
 
+#define WH_LATTICE_AHEAD 8u /* entries that a lane loads before it looks at them */
+
 /* Which of the keys in the mask are among n entries. */
 WH_FN uint32_t wh_lattice_among_(const uint32_t *array, uint32_t n, const uint32_t *keys,
                                  uint32_t fresh) {
     uint32_t found = 0;
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t entry = array[i];
-        for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
-            found |= (uint32_t)(keys[k] == entry) << k;
+    for (uint32_t first = 0; first < n; first += WH_LATTICE_AHEAD) {
+        uint32_t entries[WH_LATTICE_AHEAD]; /* in registers: the loops are unrolled */
+        for (uint32_t i = 0; i < WH_LATTICE_AHEAD; i++) {
+            entries[i] = array[first + i < n ? first + i : first];
+        }
+        for (uint32_t i = 0; i < WH_LATTICE_AHEAD; i++) {
+            for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
+                found |= (uint32_t)(keys[k] == entries[i]) << k;
+            }
         }
     }
     return found & fresh;
@@ -229,7 +236,10 @@ WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_work w, wh_lattice
             hit &= fresh;
             found |= hit;
             if (hit == 0) {
-                array[kept++] = entry;
+                if (kept != i) {
+                    array[kept] = entry;
+                }
+                kept++;
             }
         }
         x->degree = kept;
@@ -252,7 +262,26 @@ WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_work w, wh_lattice
 
 #define WH_LATTICE_WARP_WORK 512u /* arcs of a run and a vertex together that a warp takes */
 
-/* Whether key is among n entries; of lanes that are here together with the same array. */
+/* Which lanes' keys are among n entries of one array. All lanes; keys: the lanes that have one.
+ * Each lane looks at every 32nd entry for all of them. */
+WH_FN wh_mask wh_lattice_known_(const uint32_t *array, uint32_t n, uint32_t key, wh_mask keys) {
+    wh_mask known = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < n; first += WH_WARP_SIZE) {
+        const uint32_t i = first + wh_lane_id();
+        const uint32_t entry = i < n ? array[i] : WH_LATTICE_GONE;
+        WH_NO_UNROLL
+        for (wh_mask rest = keys & ~known; rest != 0; rest &= rest - 1) {
+            const uint32_t lane = wh_ctz32(rest);
+            if (wh_any(WH_FULL_WARP, wh_shfl_u32(WH_FULL_WARP, key, lane) == entry)) {
+                known |= 1u << lane;
+            }
+        }
+    }
+    return known;
+}
+
+/* Whether key is among n entries. */
 WH_FN int wh_lattice_has_(const uint32_t *array, uint32_t n, uint32_t key) {
     int has = 0;
     WH_NO_UNROLL
@@ -307,9 +336,9 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_lattic
         const uint32_t key = i < w.r ? run[i] : WH_LATTICE_NONE;
         const uint32_t number = i < w.r && w.done != NULL ? w.order[i] : 0;
         const wh_group same = wh_group_by_u32(WH_FULL_WARP, key);
-        const int known = wh_lattice_has_(array, degree, key) || wh_lattice_has_(run, n, key);
-        const wh_mask fresh =
-            wh_ballot(WH_FULL_WARP, key != WH_LATTICE_NONE && same.rank == 0 && !known);
+        const wh_mask keys = wh_ballot(WH_FULL_WARP, key != WH_LATTICE_NONE && same.rank == 0);
+        const wh_mask left = keys & ~wh_lattice_known_(array, degree, key, keys);
+        const wh_mask fresh = left & ~wh_lattice_known_(run, n, key, left);
         wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
         if ((fresh >> lane & 1) != 0) {
             run[n + wh_mask_rank(fresh)] = key;
