@@ -7,17 +7,25 @@
 
 #include "built_list.h"
 #include "host/last_error.h"
-#include "lattice.h"
+#include "graph_batch.h"
 
 WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
+
+/* The classes of graphs. */
+static const struct {
+    const char *name;
+    const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
+} classes[] = {{"lattice", whi_lattice_kernels_find}};
+#define N_CLASSES (sizeof classes / sizeof *classes)
+#define CLASS_NAMES "lattice"
 
 struct wh_graph {
     wh_heap *heap;
     wh_device *device;
-    const whi_lattice_kernels *kernels;
-    whi_lattice_batch b;        /* what all batches have in common */
-    whi_lattice_counts *counts; /* two of them, used in turns */
-    uint64_t room;              /* arcs that scratch has memory for */
+    const whi_graph_kernels *kernels;
+    whi_graph_batch b;        /* what all batches have in common */
+    whi_graph_counts *counts; /* two of them, used in turns */
+    uint64_t room;            /* arcs that scratch has memory for */
     void *scratch;
     uint64_t scratch_bytes, fixed_bytes;
     uint32_t turn;
@@ -36,7 +44,7 @@ static uint64_t round_up(uint64_t bytes) {
 }
 
 /* Arrays of n entries each, one behind the other; NULL: only how many bytes. */
-static uint64_t lay_scratch(whi_lattice_scratch *s, unsigned char *memory, uint64_t n) {
+static uint64_t lay_scratch(whi_graph_scratch *s, unsigned char *memory, uint64_t n) {
     uint32_t **const arrays[] = {&s->from,  &s->to,    &s->rank,   &s->run,  &s->order,
                                  &s->lanes, &s->warps, &s->blocks, &s->keys, &s->numbers};
     uint64_t at = 0;
@@ -51,7 +59,7 @@ static uint64_t lay_scratch(whi_lattice_scratch *s, unsigned char *memory, uint6
 
 /* Memory for a batch of n arcs, or lists of n vertices. */
 static wh_status make_room(wh_graph *g, uint64_t n) {
-    whi_lattice_scratch s;
+    whi_graph_scratch s;
     void *memory = NULL;
     if (n <= g->room) {
         return WH_OK;
@@ -71,7 +79,7 @@ static wh_status make_room(wh_graph *g, uint64_t n) {
 /* --- create and destroy --------------------------------------------------------------------------
  */
 
-static wh_status check_options(const wh_graph_options *o, const whi_lattice_kernels **kernels) {
+static wh_status check_options(const wh_graph_options *o, const whi_graph_kernels **kernels) {
     if (o->heap == NULL || o->vertices == 0 || o->vertices > WH_GRAPH_MOST_VERTICES ||
         o->batch > WH_GRAPH_MOST_ARCS) {
         return whi_refuse(WH_BAD_ARGUMENT,
@@ -80,9 +88,13 @@ static wh_status check_options(const wh_graph_options *o, const whi_lattice_kern
                           WH_GRAPH_MOST_VERTICES, WH_GRAPH_MOST_ARCS,
                           (unsigned long long)o->vertices, (unsigned long long)o->batch);
     }
-    if (o->kind != NULL && strcmp(o->kind, "lattice") != 0) {
-        return whi_refuse(WH_UNSUPPORTED, "no class of graphs is called '%.30s'; there is: lattice",
-                          o->kind);
+    size_t k = 0;
+    while (k < N_CLASSES && o->kind != NULL && strcmp(o->kind, classes[k].name) != 0) {
+        k++;
+    }
+    if (k == N_CLASSES) {
+        return whi_refuse(WH_UNSUPPORTED, "no class of graphs is called '%.30s'; there are: %s",
+                          o->kind, CLASS_NAMES);
     }
     const wh_allocator_info *info = wh_heap_allocator(o->heap);
     const uint32_t wanted = WH_CAP_FREE | WH_CAP_DISJOINT;
@@ -102,14 +114,14 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     void *vertices = NULL, *runs = NULL, *counts = NULL;
     TRY(wh_device_alloc(g->device, &vertices, n * g->kernels->vertex_bytes));
     g->b.vertices = vertices;
-    TRY(wh_device_alloc(g->device, &runs, n * g->kernels->run_bytes));
+    TRY(wh_device_alloc(g->device, &runs, n * sizeof(whi_graph_run)));
     g->b.runs = runs;
     TRY(wh_device_alloc(g->device, &counts, 2 * sizeof *g->counts));
     g->counts = counts;
     g->b.n_vertices = (uint32_t)n;
     g->b.counts = &g->counts[0];
     g->b.next = &g->counts[1];
-    g->fixed_bytes = n * (g->kernels->vertex_bytes + g->kernels->run_bytes);
+    g->fixed_bytes = n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
     TRY(make_room(g, o->batch));
     TRY(g->kernels->clear(g->heap, NULL, &g->b));
     return wh_device_sync(g->device);
@@ -139,7 +151,7 @@ static wh_status take_struct(void *own, size_t own_bytes, const void *theirs, si
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes) {
     wh_graph_options o;
-    const whi_lattice_kernels *kernels = NULL;
+    const whi_graph_kernels *kernels = NULL;
     whi_forget_error();
     if (graph == NULL || options == NULL) {
         return WH_BAD_ARGUMENT;
@@ -194,7 +206,7 @@ wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, void **
  */
 
 /* A batch with its arrays on the device. */
-static wh_status bring(wh_graph *g, const wh_graph_batch *batch, whi_lattice_batch *b) {
+static wh_status bring(wh_graph *g, const wh_graph_batch *batch, whi_graph_batch *b) {
     if (batch->n > WH_GRAPH_MOST_ARCS || (batch->n != 0 && (!batch->from || !batch->to))) {
         return whi_refuse(WH_BAD_ARGUMENT, "a batch has two arrays, and at most %u arcs, not %llu",
                           WH_GRAPH_MOST_ARCS, (unsigned long long)batch->n);
@@ -222,7 +234,7 @@ static void turn(wh_graph *g) {
     g->b.next = &g->counts[g->turn ^ 1];
 }
 
-static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_lattice_batch *b,
+static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_graph_batch *b,
                       wh_graph_result *result) {
     wh_graph_result r;
     TRY(wh_stream_sync(g->device, batch->stream));
@@ -242,7 +254,7 @@ static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_lattic
 static wh_status update(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result,
                         int erases) {
     wh_graph_batch own;
-    whi_lattice_batch b;
+    whi_graph_batch b;
     whi_forget_error();
     if (g == NULL || batch == NULL) {
         return WH_BAD_ARGUMENT;
@@ -270,7 +282,7 @@ wh_status wh_graph_erase(wh_graph *g, const wh_graph_batch *batch, wh_graph_resu
 
 wh_status wh_graph_has(wh_graph *g, const wh_graph_batch *batch) {
     wh_graph_batch own;
-    whi_lattice_batch b;
+    whi_graph_batch b;
     whi_forget_error();
     if (g == NULL || batch == NULL) {
         return WH_BAD_ARGUMENT;
@@ -330,7 +342,7 @@ static void drop_source(wh_graph *g, csr_source *c) {
 }
 
 /* The arrays on the device, looked at. */
-static wh_status bring_csr(wh_graph *g, csr_source *c, whi_lattice_batch *b) {
+static wh_status bring_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
     const wh_graph_arrays *a = &c->arrays;
     const uint64_t n = g->b.n_vertices, bytes = (n + 1) * 8;
     c->offset = malloc(bytes);
@@ -360,7 +372,7 @@ static wh_status bring_csr(wh_graph *g, csr_source *c, whi_lattice_batch *b) {
 }
 
 static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result) {
-    whi_lattice_batch b;
+    whi_graph_batch b;
     wh_graph_batch batch;
     uint64_t n = 0;
     TRY(wh_graph_to_csr(g, NULL, &n));
@@ -403,7 +415,7 @@ wh_status wh_graph_from_csr(wh_graph *g, const wh_graph_arrays *arrays, wh_graph
 
 /* What comes before each vertex, into sums (device memory), and how many arcs there are. */
 static wh_status sum_up(wh_graph *g, void *stream, uint64_t *sums, uint64_t *n) {
-    whi_lattice_batch b = g->b;
+    whi_graph_batch b = g->b;
     b.sums = sums;
     TRY(g->kernels->sums(g->heap, stream, &b));
     TRY(wh_stream_sync(g->device, stream));
@@ -412,7 +424,7 @@ static wh_status sum_up(wh_graph *g, void *stream, uint64_t *sums, uint64_t *n) 
 
 static wh_status copy_arcs(wh_graph *g, const wh_graph_arrays *a, const uint64_t *sums,
                            uint64_t n) {
-    whi_lattice_batch b = g->b;
+    whi_graph_batch b = g->b;
     void *arcs = NULL;
     if (!a->on_device) {
         TRY(wh_device_copy_out(g->device, a->offset, sums, ((uint64_t)b.n_vertices + 1) * 8));
@@ -465,7 +477,7 @@ wh_status wh_graph_degrees(wh_graph *g, uint32_t *degree, int on_device, void *s
     if (g == NULL || degree == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    whi_lattice_batch b = g->b;
+    whi_graph_batch b = g->b;
     const uint64_t bytes = (uint64_t)b.n_vertices * 4;
     b.out = degree;
     if (on_device) {
@@ -484,7 +496,7 @@ wh_status wh_graph_degrees(wh_graph *g, uint32_t *degree, int on_device, void *s
  */
 
 /* A kernel that fills `words` zeroed 64-bit words of device memory, brought to the host. */
-static wh_status gather(wh_graph *g, whi_lattice_step step, whi_lattice_batch *b, void *out,
+static wh_status gather(wh_graph *g, whi_graph_step step, whi_graph_batch *b, void *out,
                         uint64_t words, void **at) {
     wh_status s = borrow(g, at, words * 8);
     s = s == WH_OK ? wh_device_set(g->device, *at, 0, words * 8) : s;
@@ -506,7 +518,7 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
         return WH_BAD_ARGUMENT;
     }
     TRY(take_struct(&own, sizeof own, stats, stats_bytes));
-    whi_lattice_batch b = g->b;
+    whi_graph_batch b = g->b;
     TRY(gather(g, g->kernels->stats, &b, sums, 3, &at));
     memset(&own, 0, sizeof own);
     own.struct_bytes = sizeof own;
@@ -569,7 +581,7 @@ wh_status wh_graph_check(wh_graph *g, wh_report *report) {
     if (g == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    whi_lattice_batch b = g->b;
+    whi_graph_batch b = g->b;
     TRY(gather(g, g->kernels->check, &b, &r, sizeof r / 8, &at));
     if (r.errors == 0) {
         TRY(check_sets(g, &r));
@@ -588,7 +600,7 @@ wh_status wh_graph_rebase(wh_graph *g, int64_t moved) {
     if (g == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    whi_lattice_batch b = g->b;
+    whi_graph_batch b = g->b;
     b.moved = moved;
     TRY(g->kernels->rebase(g->heap, NULL, &b));
     return wh_device_sync(g->device);

@@ -2,7 +2,7 @@
  * or in a block of the heap. How a vertex takes the arcs of a batch. This file may change: it is no
  * part of the API.
  *
- * A batch is laid out by its sources first (src/graph/lattice_kernels.c): the arcs of a source lie
+ * A batch is laid out by its sources first (src/graph/batch_steps.h): the arcs of a source lie
  * in a row, its *run*, so that one worker has the vertex to itself: a lane, a warp, or a block of
  * threads, by how much there is to look at. The worker finds out which arcs are new, so it knows
  * the degree to come before it asks for memory, once.
@@ -16,7 +16,6 @@
  * I1       degree <= capacity, or degree <= INLINE where capacity is 0; a block has room for
  *          capacity entries, and belongs to its vertex alone
  * I2       no entry of an adjacency is there twice, and all are vertices
- * I3       between batches all counts of runs are 0
  *
  * Progress no worker waits for another one, but for the allocator
  * Source   contiguous adjacencies as in ouroGraph (Winter, thesis, section 6.2); updates by vertex
@@ -28,13 +27,14 @@
 
 #include "warpheap/core/hash.h"
 #include "warpheap/core/warp_group.h"
+#include "warpheap/detail/graph/work.h"
 #include "warpheap/graph.h"
 #include "warpheap/warpheap.h"
 
 #include "warpheap/detail/simt/begin.h"
 
 #define WH_LATTICE_INLINE 6u
-#define WH_LATTICE_NONE UINT32_MAX  /* no vertex; no rank */
+#define WH_GRAPH_NONE UINT32_MAX    /* no vertex; no rank */
 #define WH_LATTICE_GONE 0xfffffffeu /* in a table: a key that has been taken out */
 
 /* One sector of memory. */
@@ -46,11 +46,6 @@ typedef struct wh_lattice_vertex {
         uint32_t *block;
     };
 } wh_lattice_vertex;
-
-typedef struct wh_lattice_run {
-    uint32_t count; /* arcs of the batch */
-    uint32_t start; /* where they begin */
-} wh_lattice_run;
 
 /* A table of the keys of a run, open addressed, of twice as many places. keys: NONE where there is
  * none; numbers: the arc of the key in its run. For a block of threads. */
@@ -68,11 +63,6 @@ typedef struct wh_lattice_work {
     uint8_t *done;   /* of the batch, all NO_CHANGE; or NULL */
     wh_lattice_table table;
 } wh_lattice_work;
-
-/* What became of the arcs of a worker. */
-typedef struct wh_lattice_tally {
-    uint32_t applied, no_change, refused;
-} wh_lattice_tally;
 
 /* The array of a vertex. */
 WH_FN uint32_t *wh_lattice_array(wh_lattice_vertex *x) {
@@ -106,11 +96,11 @@ WH_FN uint32_t wh_lattice_keys_(const uint32_t *run, uint32_t r, uint32_t *keys)
     uint32_t fresh = 0;
     for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
         uint32_t again = 0;
-        keys[k] = k < r ? run[k] : WH_LATTICE_NONE;
+        keys[k] = k < r ? run[k] : WH_GRAPH_NONE;
         for (uint32_t j = 0; j < k; j++) {
             again |= keys[j] == keys[k];
         }
-        fresh |= (uint32_t)(keys[k] != WH_LATTICE_NONE && !again) << k;
+        fresh |= (uint32_t)(keys[k] != WH_GRAPH_NONE && !again) << k;
     }
     return fresh;
 }
@@ -179,7 +169,7 @@ WH_FN void wh_lattice_tell_(uint8_t *done, const uint32_t *order, uint32_t r, ui
 
 /* The arcs of a run, of at most LANE_RUN, go to their vertex; all lanes of a full warp, each with a
  * vertex of its own, or none (NULL). done: as the batch's, all NO_CHANGE, or NULL. */
-WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_vertex *x = w.x;
     uint32_t keys[WH_LATTICE_LANE_RUN] = {0, 0, 0, 0}, fresh = 0, degree = 0, room = 0;
     int grows = 0;
@@ -219,7 +209,7 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_lattic
 }
 
 /* The arcs of a run leave their vertex; as above. */
-WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_vertex *x = w.x;
     uint32_t keys[WH_LATTICE_LANE_RUN] = {0, 0, 0, 0}, found = 0, kept = 0, room = 0;
     int shrinks = 0;
@@ -324,7 +314,7 @@ WH_FN int wh_lattice_move_warp_(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t
 
 /* As the lane's, for a vertex with a run of any length; all lanes of a warp, the same vertex. The
  * run and its order are overwritten. */
-WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_vertex *x = w.x;
     uint32_t *run = w.run;
     const uint32_t lane = wh_lane_id(), degree = x->degree;
@@ -333,10 +323,10 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_lattic
     WH_NO_UNROLL
     for (uint32_t first = 0; first < w.r; first += WH_WARP_SIZE) {
         const uint32_t i = first + lane;
-        const uint32_t key = i < w.r ? run[i] : WH_LATTICE_NONE;
+        const uint32_t key = i < w.r ? run[i] : WH_GRAPH_NONE;
         const uint32_t number = i < w.r && w.done != NULL ? w.order[i] : 0;
         const wh_group same = wh_group_by_u32(WH_FULL_WARP, key);
-        const wh_mask keys = wh_ballot(WH_FULL_WARP, key != WH_LATTICE_NONE && same.rank == 0);
+        const wh_mask keys = wh_ballot(WH_FULL_WARP, key != WH_GRAPH_NONE && same.rank == 0);
         const wh_mask left = keys & ~wh_lattice_known_(array, degree, key, keys);
         const wh_mask fresh = left & ~wh_lattice_known_(run, n, key, left);
         wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
@@ -374,7 +364,7 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_lattic
     wh_syncwarp(WH_FULL_WARP);
 }
 
-WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_vertex *x = w.x;
     const uint32_t *run = w.run;
     const uint32_t lane = wh_lane_id(), degree = x->degree;
@@ -383,7 +373,7 @@ WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_work w, wh_lattice
     WH_NO_UNROLL
     for (uint32_t first = 0; first < degree; first += WH_WARP_SIZE) {
         const uint32_t i = first + lane;
-        const uint32_t entry = i < degree ? array[i] : WH_LATTICE_NONE;
+        const uint32_t entry = i < degree ? array[i] : WH_GRAPH_NONE;
         uint32_t at = w.r; /* the first arc of the run that takes it out */
         WH_NO_UNROLL
         for (uint32_t k = w.r; k != 0; k--) {
@@ -420,8 +410,8 @@ WH_FN uint32_t wh_lattice_place_(wh_lattice_table t, uint32_t key) {
 WH_FN int wh_lattice_table_put_(wh_lattice_table t, uint32_t key, uint32_t number) {
     uint32_t at = wh_lattice_place_(t, key);
     for (;;) { /* at most `size` rounds: half of the places are empty */
-        const uint32_t seen = wh_cas_u32_relaxed(&t.keys[at], WH_LATTICE_NONE, key);
-        if (seen == WH_LATTICE_NONE) {
+        const uint32_t seen = wh_cas_u32_relaxed(&t.keys[at], WH_GRAPH_NONE, key);
+        if (seen == WH_GRAPH_NONE) {
             t.numbers[at] = number;
             return 1;
         }
@@ -440,8 +430,8 @@ WH_FN uint32_t wh_lattice_table_find_(wh_lattice_table t, uint32_t key) {
         if (seen == key) {
             return at;
         }
-        if (seen == WH_LATTICE_NONE) {
-            return WH_LATTICE_NONE;
+        if (seen == WH_GRAPH_NONE) {
+            return WH_GRAPH_NONE;
         }
         at = at + 1 < t.size ? at + 1 : 0;
     }
@@ -472,11 +462,11 @@ WH_FN uint32_t wh_lattice_block_rank_(int counts, uint32_t *all) {
 WH_FN void wh_lattice_fill_table_(wh_lattice_table t, const uint32_t *run, uint32_t r) {
     const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
     for (uint32_t i = me; i < t.size; i += threads) {
-        t.keys[i] = WH_LATTICE_NONE;
+        t.keys[i] = WH_GRAPH_NONE;
     }
     wh_syncthreads();
     for (uint32_t i = me; i < r; i += threads) {
-        if (run[i] != WH_LATTICE_NONE) {
+        if (run[i] != WH_GRAPH_NONE) {
             (void)wh_lattice_table_put_(t, run[i], i);
         }
     }
@@ -514,7 +504,7 @@ WH_FN int wh_lattice_move_block_(wh_heap_ref heap, wh_lattice_vertex *x, uint32_
 }
 
 /* table: of 2 r places. */
-WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_vertex *x = w.x;
     const wh_lattice_table table = w.table;
     uint32_t *run = w.run;
@@ -523,7 +513,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_latti
     wh_lattice_fill_table_(table, w.run, w.r);
     for (uint32_t i = me; i < degree; i += threads) {
         const uint32_t at = wh_lattice_table_find_(table, array[i]);
-        if (at != WH_LATTICE_NONE) { /* of an entry, hence of this thread alone */
+        if (at != WH_GRAPH_NONE) { /* of an entry, hence of this thread alone */
             wh_store_u32_relaxed(&table.keys[at], WH_LATTICE_GONE);
         }
     }
@@ -532,7 +522,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_latti
     WH_NO_UNROLL
     for (uint32_t first = 0; first < table.size; first += threads) { /* new ones go to the front */
         const uint32_t at = first + me;
-        const uint32_t key = at < table.size ? table.keys[at] : WH_LATTICE_NONE;
+        const uint32_t key = at < table.size ? table.keys[at] : WH_GRAPH_NONE;
         const int fresh = key < WH_LATTICE_GONE;
         uint32_t all;
         const uint32_t rank = wh_lattice_block_rank_(fresh, &all);
@@ -570,7 +560,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_latti
     wh_syncthreads();
 }
 
-WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_lattice_tally *tally) {
+WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_vertex *x = w.x;
     const wh_lattice_table table = w.table;
     const uint32_t me = wh_thread_in_block(), threads = wh_block_threads(), degree = x->degree;
@@ -580,9 +570,9 @@ WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_lattic
     WH_NO_UNROLL
     for (uint32_t first = 0; first < degree; first += threads) {
         const uint32_t i = first + me;
-        const uint32_t entry = i < degree ? array[i] : WH_LATTICE_NONE;
-        const uint32_t at = i < degree ? wh_lattice_table_find_(table, entry) : WH_LATTICE_NONE;
-        const int stays = i < degree && at == WH_LATTICE_NONE;
+        const uint32_t entry = i < degree ? array[i] : WH_GRAPH_NONE;
+        const uint32_t at = i < degree ? wh_lattice_table_find_(table, entry) : WH_GRAPH_NONE;
+        const int stays = i < degree && at == WH_GRAPH_NONE;
         uint32_t all;
         const uint32_t rank = wh_lattice_block_rank_(stays, &all); /* all have read theirs */
         if (stays) {

@@ -1,0 +1,125 @@
+/* batch_kernels.h: the kernels and the host's side of batches, for every class of graphs: included
+ * by its <class>_kernels.c behind insert_step and erase_step (batch_steps.h). */
+#ifndef WHI_GRAPH_BATCH_KERNELS_H
+#define WHI_GRAPH_BATCH_KERNELS_H
+
+#include "batch_steps.h"
+
+WH_KERNEL(count_arcs, batch_args, a) {
+    count_step(&a.b);
+}
+WH_KERNEL(lay_out, batch_args, a) {
+    lay_out_step(&a.b);
+}
+WH_KERNEL(scatter, batch_args, a) {
+    scatter_step(&a.b);
+}
+WH_KERNEL(insert_all, batch_args, a) {
+    insert_step(a.heap, &a.b);
+}
+WH_KERNEL(erase_all, batch_args, a) {
+    erase_step(a.heap, &a.b);
+}
+
+/* One block of threads. */
+WH_FN void lay_small(const whi_graph_batch *b) {
+    count_step(b);
+    wh_syncthreads();
+    lay_out_step(b);
+    wh_syncthreads();
+    scatter_step(b);
+    wh_syncthreads();
+}
+WH_KERNEL(insert_small, batch_args, a) {
+    lay_small(&a.b);
+    insert_step(a.heap, &a.b);
+}
+WH_KERNEL(erase_small, batch_args, a) {
+    lay_small(&a.b);
+    erase_step(a.heap, &a.b);
+}
+
+/* --- host side
+ * ------------------------------------------------------------------------------------ */
+
+typedef wh_status (*kernel_fn)(const wh_launch *launch, const batch_args *args);
+
+#define TRY(call)                  \
+    do {                           \
+        const wh_status s_ = call; \
+        if (s_ != WH_OK) {         \
+            return s_;             \
+        }                          \
+    } while (0)
+
+/* A kernel with a thread for each of `threads`, or fewer that go round: all that fit on a GPU
+ * several times over. On the simulated device a lane is a fiber, and few find the same faults. */
+static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_graph_batch *b,
+                       uint64_t threads) {
+    wh_device *device = wh_heap_device(heap);
+    const int is_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
+    const uint32_t most_blocks = is_sim ? 4 : 32 * wh_device_get_info(device)->n_sms;
+    batch_args a;
+    memset(&a, 0, sizeof a);
+    a.b = *b;
+    TRY(wh_heap_handle(heap, &a.heap));
+    const uint64_t blocks = (threads + BLOCK - 1) / BLOCK;
+    wh_launch l =
+        wh_grid(wh_heap_device(heap),
+                blocks < most_blocks ? (uint32_t)(blocks + (blocks == 0)) : most_blocks, BLOCK);
+    l.stream = stream;
+    l.shared_bytes = SHARED_BYTES(BLOCK);
+    return kernel(&l, &a);
+}
+
+/* A kernel that works on all lists, of n vertices at most. */
+static wh_status work(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn kernel) {
+    const uint64_t few = (uint64_t)b->n * WH_WARP_SIZE; /* each may want a warp */
+    const uint64_t enough =
+        (uint64_t)WORK_BLOCKS * BLOCK * wh_device_get_info(wh_heap_device(heap))->n_sms;
+    return start(kernel, heap, stream, b, few < enough ? few : enough);
+}
+
+static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn small,
+                        kernel_fn kernel) {
+    const int is_sim = wh_device_get_info(wh_heap_device(heap))->target == WH_TARGET_SIM;
+    if (b->n <= (is_sim ? SIM_SMALL_BATCH : SMALL_BATCH)) {
+        batch_args a;
+        memset(&a, 0, sizeof a);
+        a.b = *b;
+        TRY(wh_heap_handle(heap, &a.heap));
+        const uint32_t threads = (b->n + WH_WARP_SIZE - 1) / WH_WARP_SIZE * WH_WARP_SIZE;
+        wh_launch l =
+            wh_grid(wh_heap_device(heap), 1, threads < LARGE_BLOCK ? threads : LARGE_BLOCK);
+        l.stream = stream;
+        l.shared_bytes = SHARED_BYTES(LARGE_BLOCK);
+        return small(&l, &a);
+    }
+    TRY(start(count_arcs, heap, stream, b, b->n));
+    TRY(start(lay_out, heap, stream, b, b->n));
+    TRY(start(scatter, heap, stream, b, b->n));
+    return work(heap, stream, b, kernel);
+}
+
+static wh_status graph_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return update(heap, stream, b, insert_small, insert_all);
+}
+
+static wh_status graph_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return update(heap, stream, b, erase_small, erase_all);
+}
+
+static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    whi_graph_batch of_vertices = *b;
+    of_vertices.n = b->n_vertices;
+    TRY(start(copy_csr, heap, stream, b, b->n));
+    TRY(start(runs_of_csr, heap, stream, b, b->n_vertices));
+    return work(heap, stream, &of_vertices, insert_all);
+}
+
+#define OF_VERTICES(name, kernel, lanes)                                           \
+    static wh_status name(wh_heap *heap, void *stream, const whi_graph_batch *b) { \
+        return start(kernel, heap, stream, b, (uint64_t)b->n_vertices * (lanes));  \
+    }
+
+#endif

@@ -1,0 +1,261 @@
+/* batch_steps.h: how a batch of arcs is laid out, and handed to workers, for every class of graphs:
+ * included by its <class>_kernels.c, which defines before
+ *
+ *   uint32_t degree_of(const whi_graph_batch *b, uint32_t v)    as the step `work` finds it
+ *   uint32_t worker_of(uint32_t r, uint32_t degree)             LANES, WARPS or BLOCKS
+ *
+ * and behind it WORK_STEP(insert_step, ...) and WORK_STEP(erase_step, ...), and then BATCH_KERNELS.
+ *
+ * A batch has four steps. count: an atomic for each source that a warp has counts the run of the
+ * source, and gives each arc its rank there. lay_out: the arc of rank 0 finds a place for all of
+ * its run, and says who shall work on it. scatter: the arcs go there. work: blocks of threads,
+ * warps and lanes work, each kind on a list of vertices. That is a counting sort by source, without
+ * passes over digits: what an arc costs is three accesses at random places, all within runs and
+ * records. Each step is a kernel; a batch that is small is one kernel of one block.
+ *
+ * I3      between batches all counts of runs are 0
+ */
+#ifndef WHI_GRAPH_BATCH_STEPS_H
+#define WHI_GRAPH_BATCH_STEPS_H
+
+#include <string.h>
+
+#include "graph_batch.h"
+#include "warpheap/core/warp_group.h"
+#include "warpheap/detail/alloc/tables.h"
+#include "warpheap/detail/graph/work.h"
+#include "warpheap/warpheap.h"
+
+#define BLOCK 256u
+#define LARGE_BLOCK 512u
+#define WORK_BLOCKS 8u    /* of an SM, of the kernels that work on lists */
+#define SMALL_BATCH 2048u /* arcs that one block of threads takes */
+#define SIM_SMALL_BATCH 128u
+#define SHARED_BYTES(threads) (((threads) / WH_WARP_SIZE + 1) * N_SUMS * 4)
+
+typedef struct batch_args {
+    wh_heap_ref heap;
+    whi_graph_batch b;
+} batch_args;
+
+/* For each item i of rounds that the lanes of a warp make together; i >= n for some in the last. */
+#define FOR_ROUNDS(i, n)                                                             \
+    for (uint64_t i = wh_thread_id(), whi_first = i - wh_lane_id(); whi_first < (n); \
+         i += wh_grid_threads(), whi_first += wh_grid_threads())
+
+/* The same for threads of a block. */
+#define FOR_BLOCK_ROUNDS(i, n)                                                               \
+    for (uint64_t i = wh_thread_id(), whi_first = i - wh_thread_in_block(); whi_first < (n); \
+         i += wh_grid_threads(), whi_first += wh_grid_threads())
+
+/* --- where the arcs of a batch go ------------------------------------------------------------ */
+
+WH_FN void count_step(const whi_graph_batch *b) {
+    uint32_t bad = 0;
+    if (wh_thread_id() == 0) {
+        memset(b->next, 0, sizeof *b->next);
+    }
+    FOR_ROUNDS(i, b->n) {
+        const uint32_t v = i < b->n ? b->from[i] : WH_GRAPH_NONE;
+        const int counts = v < b->n_vertices && b->to[i] < b->n_vertices;
+        const wh_mask mask = wh_ballot(WH_FULL_WARP, counts);
+        uint32_t rank = WH_GRAPH_NONE;
+        if (counts) {
+            const wh_group g = wh_group_by_u32(mask, v);
+            uint32_t before = 0;
+            if (wh_group_leads(g)) {
+                before = wh_fetch_add_u32_relaxed(&b->runs[v].count, g.n);
+            }
+            rank = wh_shfl_u32(mask, before, g.leader) + g.rank;
+        }
+        wh_syncwarp(WH_FULL_WARP);
+        if (i < b->n) {
+            b->scratch.rank[i] = rank;
+            bad += rank == WH_GRAPH_NONE;
+            if (b->done != NULL) {
+                b->done[i] = rank == WH_GRAPH_NONE ? WH_GRAPH_NO_VERTEX : WH_GRAPH_NO_CHANGE;
+            }
+        }
+    }
+    bad = wh_reduce_add_u32(WH_FULL_WARP, bad);
+    if (bad != 0 && wh_lane_id() == 0) {
+        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
+    }
+}
+
+enum { PLACES, LANES, WARPS, BLOCKS, N_SUMS };
+
+WH_FN uint32_t degree_of(const whi_graph_batch *b, uint32_t v);
+WH_FN uint32_t worker_of(uint32_t r, uint32_t degree);
+
+/* A run of r arcs of v, or none (r 0), gets a place, and v a worker. Its place. All threads of a
+ * block; one atomic each for all of them. */
+WH_FN uint32_t place_run(const whi_graph_batch *b, uint32_t v, uint32_t r, int places) {
+    uint32_t *sums = (uint32_t *)wh_shared(); /* [warps][N_SUMS], and the block's, [N_SUMS] */
+    const uint32_t lane = wh_lane_id(), warps = wh_block_threads() / WH_WARP_SIZE;
+    uint32_t *mine = sums + wh_thread_in_block() / WH_WARP_SIZE * N_SUMS;
+    const uint32_t worker = r != 0 ? worker_of(r, degree_of(b, v)) : (uint32_t)N_SUMS;
+    const uint32_t up_to = wh_scan_add_warp_u32(places ? r : 0);
+    wh_mask with[N_SUMS];
+    for (uint32_t k = LANES; k < N_SUMS; k++) {
+        with[k] = wh_ballot(WH_FULL_WARP, worker == k);
+    }
+    wh_syncthreads();
+    if (lane == WH_WARP_SIZE - 1) {
+        mine[PLACES] = up_to;
+        for (uint32_t k = LANES; k < N_SUMS; k++) {
+            mine[k] = wh_popc32(with[k]);
+        }
+    }
+    wh_syncthreads();
+    if (wh_thread_in_block() < N_SUMS) { /* a counter each: what comes before each warp */
+        const uint32_t k = wh_thread_in_block();
+        uint32_t sum = 0;
+        for (uint32_t w = 0; w < warps; w++) {
+            const uint32_t its = sums[w * N_SUMS + k];
+            sums[w * N_SUMS + k] = sum;
+            sum += its;
+        }
+        uint32_t *const at[N_SUMS] = {&b->counts->placed, &b->counts->lanes, &b->counts->warps,
+                                      &b->counts->blocks};
+        sums[warps * N_SUMS + k] = sum != 0 ? wh_fetch_add_u32_relaxed(at[k], sum) : 0;
+    }
+    wh_syncthreads();
+    const uint32_t *base = sums + warps * N_SUMS;
+    if (worker == LANES) {
+        b->scratch.lanes[base[LANES] + mine[LANES] + wh_mask_rank(with[LANES])] = v;
+    } else if (worker == WARPS) {
+        b->scratch.warps[base[WARPS] + mine[WARPS] + wh_mask_rank(with[WARPS])] = v;
+    } else if (worker == BLOCKS) {
+        b->scratch.blocks[base[BLOCKS] + mine[BLOCKS] + wh_mask_rank(with[BLOCKS])] = v;
+    }
+    return base[PLACES] + mine[PLACES] + up_to - r;
+}
+
+WH_FN void lay_out_step(const whi_graph_batch *b) {
+    FOR_BLOCK_ROUNDS(i, b->n) {
+        const int first = i < b->n && b->scratch.rank[i] == 0;
+        const uint32_t v = first ? b->from[i] : 0;
+        const uint32_t start = place_run(b, v, first ? b->runs[v].count : 0, 1);
+        if (first) {
+            b->runs[v].start = start;
+        }
+    }
+}
+
+WH_FN void scatter_step(const whi_graph_batch *b) {
+    for (uint64_t i = wh_thread_id(); i < b->n; i += wh_grid_threads()) {
+        const uint32_t rank = b->scratch.rank[i];
+        if (rank != WH_GRAPH_NONE) {
+            const uint32_t at = b->runs[b->from[i]].start + rank;
+            b->scratch.run[at] = b->to[i];
+            if (b->done != NULL) {
+                b->scratch.order[at] = (uint32_t)i;
+            }
+        }
+    }
+}
+
+/* from_csr: the runs are the adjacencies to come. */
+WH_KERNEL(runs_of_csr, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    FOR_BLOCK_ROUNDS(v, b->n_vertices) {
+        const int is = v < b->n_vertices;
+        const uint64_t first = is ? b->offset[v] : 0;
+        const uint32_t r = is ? (uint32_t)(b->offset[v + 1] - first) : 0;
+        (void)place_run(b, (uint32_t)v, r, 0);
+        if (r != 0) {
+            b->runs[v].count = r;
+            b->runs[v].start = (uint32_t)(first - b->offset[0]);
+        }
+    }
+}
+
+/* The copy of a batch's ends into the runs; ends that are no vertices are dropped. */
+WH_KERNEL(copy_csr, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    uint32_t bad = 0;
+    FOR_ROUNDS(i, b->n) {
+        const uint32_t to = i < b->n ? b->out[i] : 0;
+        if (i < b->n) {
+            b->scratch.run[i] = to < b->n_vertices ? to : WH_GRAPH_NONE;
+        }
+        bad += to >= b->n_vertices;
+    }
+    bad = wh_reduce_add_u32(WH_FULL_WARP, bad);
+    if (bad != 0 && wh_lane_id() == 0) {
+        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
+    }
+}
+
+/* --- the workers --- */
+
+/* Adds what the lanes of a warp have counted. */
+WH_FN void add_tally(whi_graph_counts *counts, wh_graph_tally tally) {
+    const uint32_t applied = wh_reduce_add_u32(WH_FULL_WARP, tally.applied);
+    const uint32_t no_change = wh_reduce_add_u32(WH_FULL_WARP, tally.no_change);
+    const uint32_t refused = wh_reduce_add_u32(WH_FULL_WARP, tally.refused);
+    if (wh_lane_id() == 0) {
+        if (applied != 0) {
+            wh_add_u64_relaxed(&counts->result.applied, applied);
+        }
+        if (no_change != 0) {
+            wh_add_u64_relaxed(&counts->result.no_change, no_change);
+        }
+        if (refused != 0) {
+            wh_add_u64_relaxed(&counts->result.refused, refused);
+        }
+    }
+}
+
+WH_FN wh_graph_tally no_tally(void) {
+    wh_graph_tally tally;
+    tally.applied = tally.no_change = tally.refused = 0;
+    return tally;
+}
+
+/* All that there is to do on the lists. Who has done his share of a list takes more from a counter:
+ * some vertices take much longer than others. */
+#define WORK_STEP(name, lane_work, warp_work, block_work)                                         \
+    WH_FN void name(wh_heap_ref heap, const whi_graph_batch *b) {                                 \
+        whi_graph_counts *counts = b->counts;                                                     \
+        const uint32_t lane = wh_lane_id(), warps = (uint32_t)(wh_grid_threads() / WH_WARP_SIZE); \
+        const uint32_t mine = (uint32_t)(wh_thread_id() / WH_WARP_SIZE);                          \
+        wh_graph_tally tally = no_tally();                                                        \
+        for (uint32_t i = wh_block_id(); i < counts->blocks; i += wh_grid_blocks()) {             \
+            const uint32_t v = b->scratch.blocks[i];                                              \
+            block_work(heap, work_of(b, v), &tally);                                              \
+            wh_syncthreads(); /* all know r */                                                    \
+            if (wh_thread_in_block() == 0) {                                                      \
+                b->runs[v].count = 0; /* I3 */                                                    \
+            }                                                                                     \
+        }                                                                                         \
+        for (uint32_t i = mine; i < counts->warps; i = warps + next_of(&counts->next_warp)) {     \
+            const uint32_t v = b->scratch.warps[i];                                               \
+            warp_work(heap, work_of(b, v), &tally);                                               \
+            if (lane == 0) {                                                                      \
+                b->runs[v].count = 0; /* I3 */                                                    \
+            }                                                                                     \
+        }                                                                                         \
+        for (uint32_t i = mine; i * WH_WARP_SIZE < counts->lanes;                                 \
+             i = warps + next_of(&counts->next_lanes)) {                                          \
+            const uint32_t at = i * WH_WARP_SIZE + lane;                                          \
+            const uint32_t v = at < counts->lanes ? b->scratch.lanes[at] : WH_GRAPH_NONE;         \
+            lane_work(heap, work_of(b, v), &tally);                                               \
+            if (v != WH_GRAPH_NONE) {                                                             \
+                b->runs[v].count = 0; /* I3 */                                                    \
+            }                                                                                     \
+        }                                                                                         \
+        add_tally(counts, tally);                                                                 \
+    }
+
+/* The next of a list, for a warp. */
+WH_FN uint32_t next_of(uint32_t *counter) {
+    uint32_t next = 0;
+    if (wh_lane_id() == 0) {
+        next = wh_fetch_add_u32_relaxed(counter, 1);
+    }
+    return wh_shfl_u32(WH_FULL_WARP, next, 0);
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* graph_batch.h: a batch of arcs as the host's calls on graphs hand it to the kernels of a class of
+ * graphs, and the table of these kernels: one for each (class, allocator, target), defined by
+ * <class>_kernels.c. All pointers are device memory. Calls start kernels on a stream and do not
+ * wait. */
+#ifndef WHI_GRAPH_BATCH_H
+#define WHI_GRAPH_BATCH_H
+
+#include "warpheap/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of a vertex, in a batch. count: fetch_add, relaxed, while arcs are counted; 0 when quiet. start:
+ * a store of the lane that has counted the first one. */
+typedef struct whi_graph_run {
+    uint32_t count; /* arcs of the batch */
+    uint32_t start; /* where they begin */
+} whi_graph_run;
+
+/* How much a batch has of each kind of vertex, and what became of it. */
+typedef struct whi_graph_counts {
+    uint32_t placed;                /* arcs that have a place in a run */
+    uint32_t lanes, warps, blocks;  /* vertices for a lane, a warp, a block of threads */
+    uint32_t next_warp, next_lanes; /* of these lists: given out beyond everyone's first share */
+    wh_graph_result result;
+} whi_graph_counts;
+
+/* Memory for batches of up to `room` arcs, of each array as many entries, but for the table. */
+typedef struct whi_graph_scratch {
+    uint32_t *from, *to; /* copies of a batch that came from the host */
+    uint8_t *done;
+    uint32_t *rank;                   /* of an arc in its run; NONE: it is in none */
+    uint32_t *run;                    /* all runs: the arcs' other ends */
+    uint32_t *order;                  /* the arcs' numbers in the batch; where done is wanted */
+    uint32_t *lanes, *warps, *blocks; /* lists of vertices */
+    uint32_t *keys, *numbers;         /* tables: 2 * room */
+} whi_graph_scratch;
+
+/* A batch, as kernels get it. */
+typedef struct whi_graph_batch {
+    void *vertices; /* of the class */
+    whi_graph_run *runs;
+    uint32_t n_vertices, n;
+    const uint32_t *from, *to;
+    uint8_t *done; /* or NULL */
+    whi_graph_scratch scratch;
+    whi_graph_counts *counts; /* zero at first */
+    whi_graph_counts *next;   /* of the batch to come: becomes zero */
+    const uint64_t *offset;   /* from_csr, to_csr */
+    uint32_t *out;            /* to_csr, degrees */
+    uint64_t *sums;
+    wh_report *report;
+    int64_t moved;
+} whi_graph_batch;
+
+typedef wh_status (*whi_graph_step)(wh_heap *heap, void *stream, const whi_graph_batch *b);
+
+typedef struct whi_graph_kernels {
+    const char *allocator;
+    uint64_t vertex_bytes;
+    whi_graph_step clear;  /* records and runs of n_vertices, and both counts */
+    whi_graph_step insert; /* lays the batch out, and inserts */
+    whi_graph_step erase;
+    whi_graph_step has;      /* done[i] */
+    whi_graph_step from_csr; /* runs are there: out is `to`, offset where they begin */
+    whi_graph_step degrees;  /* out[v] */
+    whi_graph_step sums;     /* sums[0..n_vertices]: of the degrees before each vertex */
+    whi_graph_step to_csr;   /* out, by offset */
+    whi_graph_step destroy;  /* gives all blocks back */
+    whi_graph_step check;    /* report */
+    whi_graph_step rebase;   /* by moved */
+    whi_graph_step stats;    /* sums[0..2]: blocks, bytes, largest degree; zero at first */
+} whi_graph_kernels;
+
+/* A table type for each class, since tables are found by the name of their type. */
+typedef whi_graph_kernels whi_lattice_kernels;
+typedef whi_graph_kernels whi_faim_kernels;
+const whi_graph_kernels *whi_lattice_kernels_find(const char *allocator, wh_target target);
+const whi_graph_kernels *whi_faim_kernels_find(const char *allocator, wh_target target);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
