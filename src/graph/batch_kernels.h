@@ -39,6 +39,39 @@ WH_KERNEL(erase_small, batch_args, a) {
     erase_step(a.heap, &a.b);
 }
 
+WH_KERNEL(read_degrees, batch_args, a) {
+    for (uint64_t v = wh_thread_id(); v < a.b.n_vertices; v += wh_grid_threads()) {
+        a.b.out[v] = degree_of(&a.b, (uint32_t)v);
+    }
+}
+
+/* One block: each thread sums a stretch, then knows what comes before it. */
+WH_KERNEL(sum_degrees, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    uint64_t *sums = (uint64_t *)wh_shared();
+    const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
+    const uint64_t each = (b->n_vertices + threads - 1) / threads;
+    const uint64_t begin = me * each < b->n_vertices ? me * each : b->n_vertices;
+    const uint64_t end = begin + each < b->n_vertices ? begin + each : b->n_vertices;
+    uint64_t sum = 0;
+    for (uint64_t v = begin; v < end; v++) {
+        sum += degree_of(b, (uint32_t)v);
+    }
+    sums[me] = sum;
+    wh_syncthreads();
+    sum = 0;
+    for (uint32_t k = 0; k < me; k++) {
+        sum += sums[k];
+    }
+    for (uint64_t v = begin; v < end; v++) {
+        b->sums[v] = sum;
+        sum += degree_of(b, (uint32_t)v);
+    }
+    if (me == threads - 1) {
+        b->sums[b->n_vertices] = sum;
+    }
+}
+
 /* --- host side
  * ------------------------------------------------------------------------------------ */
 
@@ -121,5 +154,18 @@ static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_bat
     static wh_status name(wh_heap *heap, void *stream, const whi_graph_batch *b) { \
         return start(kernel, heap, stream, b, (uint64_t)b->n_vertices * (lanes));  \
     }
+
+OF_VERTICES(graph_degrees, read_degrees, 1)
+
+static wh_status graph_sums(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    batch_args a;
+    memset(&a, 0, sizeof a);
+    a.b = *b;
+    TRY(wh_heap_handle(heap, &a.heap));
+    wh_launch l = wh_grid(wh_heap_device(heap), 1, LARGE_BLOCK);
+    l.stream = stream;
+    l.shared_bytes = LARGE_BLOCK * 8;
+    return sum_degrees(&l, &a);
+}
 
 #endif

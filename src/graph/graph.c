@@ -10,14 +10,15 @@
 #include "graph_batch.h"
 
 WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
+WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
 
 /* The classes of graphs. */
 static const struct {
     const char *name;
     const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
-} classes[] = {{"lattice", whi_lattice_kernels_find}};
+} classes[] = {{"lattice", whi_lattice_kernels_find}, {"faim", whi_faim_kernels_find}};
 #define N_CLASSES (sizeof classes / sizeof *classes)
-#define CLASS_NAMES "lattice"
+#define CLASS_NAMES "lattice, faim"
 
 struct wh_graph {
     wh_heap *heap;

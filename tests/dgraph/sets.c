@@ -21,6 +21,9 @@ typedef struct context {
     uint64_t random;
 } context;
 
+static const char *const kinds[] = {"lattice", "faim"};
+static const char *kind; /* of the graphs that are made */
+
 static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n) {
     wh_heap_options ho;
     wh_graph_options go;
@@ -32,6 +35,7 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n)
     ho.bytes = heap_bytes;
     assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
     go.heap = x->heap;
+    go.kind = kind;
     go.vertices = n;
     assert_int_equal(wh_graph_create(&x->graph, &go), WH_OK);
     x->m.n = n;
@@ -163,6 +167,7 @@ static void test_hub(void **state) {
     assert_int_equal(wh_graph_destroy(x.graph), WH_OK);
     memset(&o, 0, sizeof o);
     o.heap = x.heap;
+    o.kind = kind;
     o.vertices = 5000;
     assert_int_equal(wh_graph_create(&x.graph, &o), WH_OK);
     memset(&batch, 0, sizeof batch);
@@ -215,6 +220,7 @@ static void test_heap_full(void **state) {
         assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
         memset(&go, 0, sizeof go);
         go.heap = x.heap;
+        go.kind = kind;
         go.vertices = 400000;
         assert_int_equal(wh_graph_create(&x.graph, &go), WH_OK);
         memset(&batch, 0, sizeof batch);
@@ -338,5 +344,10 @@ int main(void) {
                                        cmocka_unit_test(test_hub), cmocka_unit_test(test_heap_full),
                                        cmocka_unit_test(test_bad_input),
                                        cmocka_unit_test(test_arrays)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        kind = kinds[k];
+        failed += cmocka_run_group_tests_name(kind, tests, NULL, NULL);
+    }
+    return failed;
 }

@@ -1,0 +1,154 @@
+/* faim_kernels.c: targeted source (compiled per allocator and target): the kernels of the graph
+ * class `faim`. */
+#define WH_KERNEL_THREADS 512
+
+#include "batch_steps.h"
+#include "warpheap/detail/graph/faim.h"
+
+WH_FN wh_faim_vertex *vertex_of(const whi_graph_batch *b, uint64_t v) {
+    return (wh_faim_vertex *)b->vertices + v;
+}
+WH_FN uint32_t degree_of(const whi_graph_batch *b, uint32_t v) {
+    return vertex_of(b, v)->degree;
+}
+WH_FN uint32_t worker_of(uint32_t r, uint32_t degree) {
+    return r <= WH_FAIM_LANE_RUN && degree <= WH_FAIM_LANE_DEGREE ? LANES : WARPS;
+}
+
+/* The work for vertex v; NONE: none. */
+WH_FN wh_faim_work work_of(const whi_graph_batch *b, uint32_t v) {
+    const int is = v != WH_GRAPH_NONE;
+    const uint32_t start = is ? b->runs[v].start : 0;
+    wh_faim_work w;
+    w.x = is ? vertex_of(b, v) : NULL;
+    w.run = b->scratch.run + start;
+    w.order = b->scratch.order + start;
+    w.r = is ? b->runs[v].count : 0;
+    w.done = b->done;
+    return w;
+}
+
+/* There is none. */
+WH_FN void no_block(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *tally) {
+    (void)heap;
+    (void)w;
+    (void)tally;
+}
+
+WORK_STEP(insert_step, wh_faim_insert_lane, wh_faim_insert_warp, no_block)
+WORK_STEP(erase_step, wh_faim_erase_lane, wh_faim_erase_warp, no_block)
+
+#include "batch_kernels.h"
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+WH_KERNEL(has_arcs, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    for (uint64_t i = wh_thread_id(); i < b->n; i += wh_grid_threads()) {
+        const uint32_t v = b->from[i];
+        b->done[i] = v < b->n_vertices && wh_faim_has(vertex_of(b, v), b->to[i]);
+    }
+}
+
+/* A lane a vertex. */
+WH_KERNEL(copy_out, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        const wh_faim_vertex *x = vertex_of(b, v);
+        const wh_faim_page *page = x->first;
+        for (uint32_t i = 0; i < x->degree; i++) {
+            page = i != 0 && i % WH_FAIM_ENTRIES == 0 ? page->next : page;
+            b->out[b->offset[v] + i] = page->to[i % WH_FAIM_ENTRIES];
+        }
+    }
+}
+
+WH_KERNEL(clear_all, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        memset(vertex_of(b, v), 0, sizeof(wh_faim_vertex));
+        memset(&b->runs[v], 0, sizeof b->runs[v]);
+    }
+    if (wh_thread_id() == 0) {
+        memset(b->counts, 0, sizeof *b->counts);
+        memset(b->next, 0, sizeof *b->next);
+    }
+}
+
+WH_KERNEL(destroy_all, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    FOR_ROUNDS(v, b->n_vertices) {
+        wh_faim_page *page = NULL;
+        if (v < b->n_vertices) {
+            page = vertex_of(b, v)->first;
+            memset(vertex_of(b, v), 0, sizeof(wh_faim_vertex));
+        }
+        while (wh_any(WH_FULL_WARP, page != NULL)) {
+            wh_faim_page *next = page != NULL ? page->next : NULL;
+            wh_free_lanes(a.heap, WH_FULL_WARP, page);
+            page = next;
+        }
+    }
+}
+
+WH_KERNEL(check_all, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        uint32_t broken = wh_faim_is_sound(a.heap, vertex_of(b, v), b->n_vertices);
+        broken = broken == 0 && b->runs[v].count != 0 ? 3 : broken;
+        if (broken != 0) {
+            wh_report_error(b->report, broken, v);
+        }
+    }
+}
+
+/* Where a page lies after the heap has moved. */
+WH_FN wh_faim_page *moved_page(wh_faim_page *page, int64_t moved) {
+    return page != NULL ? (wh_faim_page *)(void *)((unsigned char *)page + moved) : NULL;
+}
+
+WH_KERNEL(rebase_all, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        wh_faim_vertex *x = vertex_of(b, v);
+        x->first = moved_page(x->first, b->moved);
+        x->last = moved_page(x->last, b->moved);
+        for (wh_faim_page *page = x->first; page != NULL; page = page->next) {
+            page->next = moved_page(page->next, b->moved);
+        }
+    }
+}
+
+WH_KERNEL(count_all, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    uint64_t pages = 0, most = 0;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        const wh_faim_vertex *x = vertex_of(b, v);
+        pages += x->pages;
+        most = x->degree > most ? x->degree : most;
+    }
+    wh_add_u64_relaxed(&b->sums[0], pages);
+    wh_add_u64_relaxed(&b->sums[1], pages * sizeof(wh_faim_page));
+    (void)wh_fetch_max_u64_relaxed(&b->sums[2], most);
+}
+
+OF_VERTICES(graph_clear, clear_all, 1)
+OF_VERTICES(graph_to_csr, copy_out, 1)
+OF_VERTICES(graph_destroy, destroy_all, 1)
+OF_VERTICES(graph_check, check_all, 1)
+OF_VERTICES(graph_rebase, rebase_all, 1)
+OF_VERTICES(graph_stats, count_all, 1)
+
+static wh_status graph_has(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return start(has_arcs, heap, stream, b, b->n);
+}
+
+WH_TABLE(whi_faim_kernels) = {
+    WH_OF_(NAME),   sizeof(wh_faim_vertex),
+    graph_clear,    graph_insert,
+    graph_erase,    graph_has,
+    graph_from_csr, graph_degrees,
+    graph_sums,     graph_to_csr,
+    graph_destroy,  graph_check,
+    graph_rebase,   graph_stats,
+};
