@@ -12,12 +12,15 @@
 
 enum { UNIFORM, FOCUSED, HUB, DISTRIBUTIONS };
 
+static const char *const kinds[] = {"lattice", "faim"};
 static const char *const insert_names[] = {"insert-uniform", "insert-focus", "insert-hub"};
 static const char *const erase_names[] = {"erase-uniform", "erase-focus", "erase-hub"};
 
 typedef struct sets_state {
     whi_bench_plan p;
     const char *input;
+    const char *kind; /* of the graph */
+    char op[40];
     wh_graph *graph;
     uint32_t n_vertices;
     uint32_t *from, *to; /* a batch, on the host and on the device */
@@ -147,8 +150,13 @@ static wh_status update_from_host(sets_state *s, update_fn fn, uint64_t n, doubl
     return whi_bench_check(s->p.b, status, "a batch of the host");
 }
 
-static whi_bench_row row_of(const sets_state *s, const char *op, uint64_t n) {
-    whi_bench_row row = {.phase = "warm", .op = op, .threads = n, .ops = n, .input = s->input};
+/* The class of the graph stands in front of the operation, but for the default one. The text is
+ * good until the next row. */
+static whi_bench_row row_of(sets_state *s, const char *op, uint64_t n) {
+    const int is_default = strcmp(s->kind, kinds[0]) == 0;
+    (void)snprintf(s->op, sizeof s->op, "%s%s%s", is_default ? "" : s->kind, is_default ? "" : "-",
+                   op);
+    whi_bench_row row = {.phase = "warm", .op = s->op, .threads = n, .ops = n, .input = s->input};
     return row;
 }
 
@@ -157,7 +165,6 @@ static wh_status rounds(sets_state *s, uint64_t n, int distribution) {
     whi_bench *b = s->p.b;
     const double start = whi_bench_wall_seconds();
     whi_bench_row in = row_of(s, insert_names[distribution], n);
-    whi_bench_row out = row_of(s, erase_names[distribution], n);
     wh_graph_result inserted, erased;
     double us_in = 0, us_out = 0;
     memset(&s->p.mallocs, 0, sizeof s->p.mallocs);
@@ -165,7 +172,6 @@ static wh_status rounds(sets_state *s, uint64_t n, int distribution) {
     WHI_BENCH_TRY(whi_bench_need_ptrs(b, n));
     whi_bench_aim(&s->p, (whi_bench_blocks){n, 0, 0});
     WHI_BENCH_TRY(whi_bench_floor(&s->p, b->kernels->floor_single, n, &in.us_null));
-    out.us_null = in.us_null;
     for (uint32_t i = 0; i < b->reps; i++) {
         if (i > 0 && whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS)) {
             break;
@@ -181,9 +187,11 @@ static wh_status rounds(sets_state *s, uint64_t n, int distribution) {
     s->p.mallocs.bad += inserted.applied != erased.applied;
     whi_bench_add_value(&in, "us_e2e", us_in, 1);
     whi_bench_add_value(&in, "applied", (double)inserted.applied, 0);
+    WHI_BENCH_TRY(whi_bench_emit(b, &in, &s->p.mallocs));
+    whi_bench_row out = row_of(s, erase_names[distribution], n);
+    out.us_null = in.us_null;
     whi_bench_add_value(&out, "us_e2e", us_out, 1);
     whi_bench_add_value(&out, "applied", (double)erased.applied, 0);
-    WHI_BENCH_TRY(whi_bench_emit(b, &in, &s->p.mallocs));
     return whi_bench_emit(b, &out, &s->p.frees);
 }
 
@@ -218,6 +226,7 @@ static wh_status init(sets_state *s, const wh_graph_csr *csr) {
     memset(&o, 0, sizeof o);
     memset(&stats, 0, sizeof stats);
     o.heap = b->heap;
+    o.kind = s->kind;
     o.vertices = csr->n_vertices;
     o.batch = csr->n_arcs < WH_GRAPH_MOST_ARCS ? csr->n_arcs : 0;
     WHI_BENCH_TRY(whi_bench_check(b, wh_graph_create(&s->graph, &o), "a graph"));
@@ -285,18 +294,22 @@ static uint64_t bytes_for(const whi_bench *b, uint64_t arcs, uint64_t vertices) 
 }
 
 static wh_status run(whi_bench *b, const char *name, const wh_graph_csr *csr) {
-    sets_state s;
-    memset(&s, 0, sizeof s);
-    s.input = name;
-    s.n_vertices = csr->n_vertices;
-    s.random = b->options->seed;
-    whi_bench_progress(b, 0, csr->n_arcs);
-    whi_bench_close_heap(b);
     const uint64_t bytes = bytes_for(b, csr->n_arcs, csr->n_vertices);
-    WHI_BENCH_TRY(whi_bench_begin(b, &s.p, bytes, (whi_bench_blocks){0, 0, 0}));
-    const wh_status status = all_rounds(&s, csr);
-    drop(&s);
-    return status;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        sets_state s;
+        memset(&s, 0, sizeof s);
+        s.input = name;
+        s.kind = kinds[k];
+        s.n_vertices = csr->n_vertices;
+        s.random = b->options->seed;
+        whi_bench_progress(b, 0, csr->n_arcs);
+        whi_bench_close_heap(b);
+        WHI_BENCH_TRY(whi_bench_begin(b, &s.p, bytes, (whi_bench_blocks){0, 0, 0}));
+        const wh_status status = all_rounds(&s, csr);
+        drop(&s);
+        WHI_BENCH_TRY(status);
+    }
+    return WH_OK;
 }
 
 wh_status whi_bench_case_graph_sets(whi_bench *b) {

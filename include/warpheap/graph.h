@@ -52,7 +52,7 @@ typedef struct wh_graph_options {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     wh_heap *heap;         /* required: of an allocator with WH_CAP_FREE and WH_CAP_DISJOINT that
                               warpheap::graph has been built for */
-    const char *kind;      /* the class of graph: "lattice", which is the default */
+    const char *kind;      /* the class: "lattice", the default: arrays; "faim": lists of pages */
     uint64_t vertices;     /* required: 1 .. WH_GRAPH_MOST_VERTICES */
     uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
                               0: when it comes. 40 bytes an arc */
@@ -79,7 +79,7 @@ typedef struct wh_graph_result {
 
 /* Errors: BAD_ARGUMENT, UNSUPPORTED (no such class of graph; the heap's allocator lacks something
  * or is not built in), OUT_OF_MEMORY, DEVICE_ERROR, WRONG_BUILD. On failure *graph is NULL. Takes
- * 40 bytes a vertex of device memory beside the heap. Waits for the device. */
+ * 40 bytes a vertex of device memory beside the heap (faim: 32). Waits for the device. */
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes);
 static inline wh_status wh_graph_create(wh_graph **graph, const wh_graph_options *options) {
@@ -131,10 +131,11 @@ wh_status wh_graph_degrees(wh_graph *graph, uint32_t *degree, int on_device, voi
 
 typedef struct wh_graph_stats {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
+    const char *kind;      /* the class: "lattice" */
     uint64_t vertices;
     uint64_t arcs;
     uint64_t max_degree;
-    uint64_t blocks;      /* adjacencies that have a block of the heap */
+    uint64_t blocks;      /* of the heap, that adjacencies lie in */
     uint64_t block_bytes; /* that were asked for them */
     uint64_t fixed_bytes; /* device memory beside the heap, batches included */
 } wh_graph_stats;

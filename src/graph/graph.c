@@ -23,6 +23,7 @@ static const struct {
 struct wh_graph {
     wh_heap *heap;
     wh_device *device;
+    const char *kind;
     const whi_graph_kernels *kernels;
     whi_graph_batch b;        /* what all batches have in common */
     whi_graph_counts *counts; /* two of them, used in turns */
@@ -80,7 +81,8 @@ static wh_status make_room(wh_graph *g, uint64_t n) {
 /* --- create and destroy --------------------------------------------------------------------------
  */
 
-static wh_status check_options(const wh_graph_options *o, const whi_graph_kernels **kernels) {
+static wh_status check_options(const wh_graph_options *o, const char **kind,
+                               const whi_graph_kernels **kernels) {
     if (o->heap == NULL || o->vertices == 0 || o->vertices > WH_GRAPH_MOST_VERTICES ||
         o->batch > WH_GRAPH_MOST_ARCS) {
         return whi_refuse(WH_BAD_ARGUMENT,
@@ -104,8 +106,8 @@ static wh_status check_options(const wh_graph_options *o, const whi_graph_kernel
                           "a graph gives memory back: the heap's allocator, %s, cannot free",
                           info->name);
     }
-    *kernels =
-        whi_lattice_kernels_find(info->name, wh_device_get_info(wh_heap_device(o->heap))->target);
+    *kind = classes[k].name;
+    *kernels = classes[k].find(info->name, wh_device_get_info(wh_heap_device(o->heap))->target);
     return *kernels != NULL ? WH_OK
                             : whi_refuse(WH_UNSUPPORTED, "graphs are not built for %s", info->name);
 }
@@ -153,19 +155,21 @@ wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes) {
     wh_graph_options o;
     const whi_graph_kernels *kernels = NULL;
+    const char *kind = NULL;
     whi_forget_error();
     if (graph == NULL || options == NULL) {
         return WH_BAD_ARGUMENT;
     }
     *graph = NULL;
     TRY(take_struct(&o, sizeof o, options, options_bytes));
-    TRY(check_options(&o, &kernels));
+    TRY(check_options(&o, &kind, &kernels));
     wh_graph *g = calloc(1, sizeof *g);
     if (g == NULL) {
         return WH_OUT_OF_MEMORY;
     }
     g->heap = o.heap;
     g->device = wh_heap_device(o.heap);
+    g->kind = kind;
     g->kernels = kernels;
     const wh_status s = make(g, &o);
     if (s != WH_OK) {
@@ -524,6 +528,7 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     memset(&own, 0, sizeof own);
     own.struct_bytes = sizeof own;
     TRY(wh_graph_to_csr(g, NULL, &own.arcs));
+    own.kind = g->kind;
     own.vertices = g->b.n_vertices;
     own.blocks = sums[0];
     own.block_bytes = sums[1];

@@ -24,6 +24,15 @@ typedef struct context {
 static const char *const kinds[] = {"lattice", "faim"};
 static const char *kind; /* of the graphs that are made */
 
+static void expect_kind(context *x) {
+    wh_graph_stats stats;
+    memset(&stats, 0, sizeof stats);
+    assert_int_equal(wh_graph_get_stats(x->graph, &stats), WH_OK);
+    assert_string_equal(stats.kind, kind);
+    assert_int_equal(stats.vertices, x->m.n);
+    assert_int_equal(stats.arcs + stats.blocks + stats.block_bytes + stats.max_degree, 0);
+}
+
 static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n) {
     wh_heap_options ho;
     wh_graph_options go;
@@ -40,6 +49,7 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n)
     assert_int_equal(wh_graph_create(&x->graph, &go), WH_OK);
     x->m.n = n;
     x->random = seed;
+    expect_kind(x);
 }
 
 static uint64_t live_blocks(context *x) {
@@ -86,7 +96,7 @@ static void compare(context *x) {
 /* Sources: any vertex, or one of few. */
 static uint32_t random_batch(context *x, uint32_t *from, uint32_t *to, uint32_t most,
                              uint32_t sources) {
-    const uint32_t n = 1 + (uint32_t)next_random(&x->random) % most;
+    const uint32_t n = sources == 1 ? most : 1 + (uint32_t)next_random(&x->random) % most;
     for (uint32_t i = 0; i < n; i++) {
         from[i] = (uint32_t)next_random(&x->random) % sources;
         to[i] = (uint32_t)next_random(&x->random) % x->m.n;
@@ -144,8 +154,9 @@ static void test_random_batches(void **state) {
         const uint32_t n_vertices = 2 + (uint32_t)(seed * 7 % (MOST_VERTICES - 1));
         open_all(&x, seed, 8 << 20, n_vertices);
         for (uint32_t step = 0; step < 8; step++) {
-            const uint32_t sources = step % 3 == 2 ? 1 + step % 2 : n_vertices;
-            const uint32_t most = step % 2 != 0 ? MOST_ARCS : 40;
+            /* all vertices; one that needs a block of threads; one or two that need a warp */
+            const uint32_t sources = step % 3 == 0 ? n_vertices : 1 + (step & 1);
+            const uint32_t most = step % 2 != 0 || step == 2 ? MOST_ARCS : 40;
             const uint32_t n = random_batch(&x, from, to, most, sources);
             send(&x, from, to, n, (step & 3) == 3);
             ask(&x, from, to, n);
