@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "built_list.h"
+#include "graph_own.h"
 #include "host/last_error.h"
 #include "graph_batch.h"
 
@@ -138,8 +139,7 @@ static void drop(wh_graph *g) {
     free(g);
 }
 
-/* A structure of the caller's, of which this library knows as many bytes as its own has. */
-static wh_status take_struct(void *own, size_t own_bytes, const void *theirs, size_t bytes) {
+wh_status whi_take_struct(void *own, size_t own_bytes, const void *theirs, size_t bytes) {
     uint64_t says;
     memcpy(&says, theirs, sizeof says);
     const uint64_t n = says != 0 ? says : bytes;
@@ -161,7 +161,7 @@ wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
         return WH_BAD_ARGUMENT;
     }
     *graph = NULL;
-    TRY(take_struct(&o, sizeof o, options, options_bytes));
+    TRY(whi_take_struct(&o, sizeof o, options, options_bytes));
     TRY(check_options(&o, &kind, &kernels));
     wh_graph *g = calloc(1, sizeof *g);
     if (g == NULL) {
@@ -191,11 +191,19 @@ wh_status wh_graph_destroy(wh_graph *g) {
     return s;
 }
 
+wh_heap *whi_graph_heap(const wh_graph *g) {
+    return g->heap;
+}
+
 wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, void **vertices,
                                uint64_t *n_vertices) {
     whi_forget_error();
     if (g == NULL || vertices == NULL || n_vertices == NULL) {
         return WH_BAD_ARGUMENT;
+    }
+    if (strcmp(g->kind, classes[0].name) != 0) {
+        return whi_refuse(WH_UNSUPPORTED, "that is for graphs of the class %s, not %s",
+                          classes[0].name, g->kind);
     }
     if (vertex_bytes != g->kernels->vertex_bytes) {
         return whi_refuse(WH_WRONG_BUILD, "a vertex has %llu bytes here, and %llu in the library",
@@ -267,7 +275,7 @@ static wh_status update(wh_graph *g, const wh_graph_batch *batch, wh_graph_resul
     if (result != NULL) {
         memset(result, 0, sizeof *result);
     }
-    TRY(take_struct(&own, sizeof own, batch, sizeof own));
+    TRY(whi_take_struct(&own, sizeof own, batch, sizeof own));
     if (own.n == 0) {
         return WH_OK;
     }
@@ -292,7 +300,7 @@ wh_status wh_graph_has(wh_graph *g, const wh_graph_batch *batch) {
     if (g == NULL || batch == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    TRY(take_struct(&own, sizeof own, batch, sizeof own));
+    TRY(whi_take_struct(&own, sizeof own, batch, sizeof own));
     if (own.n == 0) {
         return WH_OK;
     }
@@ -409,7 +417,7 @@ wh_status wh_graph_from_csr(wh_graph *g, const wh_graph_arrays *arrays, wh_graph
     if (result != NULL) {
         memset(result, 0, sizeof *result);
     }
-    TRY(take_struct(&c.arrays, sizeof c.arrays, arrays, sizeof c.arrays));
+    TRY(whi_take_struct(&c.arrays, sizeof c.arrays, arrays, sizeof c.arrays));
     if (c.arrays.offset == NULL || c.arrays.to == NULL) {
         return WH_BAD_ARGUMENT;
     }
@@ -461,7 +469,7 @@ wh_status wh_graph_to_csr(wh_graph *g, const wh_graph_arrays *arrays, uint64_t *
     *n = 0;
     memset(&a, 0, sizeof a);
     if (arrays != NULL) {
-        TRY(take_struct(&a, sizeof a, arrays, sizeof a));
+        TRY(whi_take_struct(&a, sizeof a, arrays, sizeof a));
         if (a.offset == NULL || a.to == NULL) {
             return WH_BAD_ARGUMENT;
         }
@@ -522,7 +530,7 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     if (g == NULL || stats == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    TRY(take_struct(&own, sizeof own, stats, stats_bytes));
+    TRY(whi_take_struct(&own, sizeof own, stats, stats_bytes));
     whi_graph_batch b = g->b;
     TRY(gather(g, g->kernels->stats, &b, sums, 3, &at));
     memset(&own, 0, sizeof own);

@@ -1,0 +1,14 @@
+/* graph_own.h: what the host files of warpheap::graph have of each other. */
+#ifndef WHI_GRAPH_OWN_H
+#define WHI_GRAPH_OWN_H
+
+#include "warpheap/graph.h"
+
+/* The heap that a graph's adjacencies lie in. */
+wh_heap *whi_graph_heap(const wh_graph *graph);
+
+/* A structure of the caller's, of which this library knows as many bytes as its own has; it begins
+ * with its size, where 0 stands for `bytes`. WRONG_BUILD. */
+wh_status whi_take_struct(void *own, size_t own_bytes, const void *theirs, size_t bytes);
+
+#endif
