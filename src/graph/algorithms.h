@@ -40,6 +40,7 @@ typedef struct whi_walk {
     int naive;
     const uint32_t *list; /* NULL: all vertices */
     uint32_t n;           /* of the list, or n_vertices */
+    uint32_t per_warp;    /* of them, balanced: set by the walk */
     uint32_t *hubs;       /* as many entries as there are vertices */
     whi_walk_counts *counts;
     whi_walk_counts *next; /* of the walk to come: becomes zero */
@@ -66,7 +67,6 @@ typedef wh_status (*whi_walk_step)(wh_device *device, void *stream, const whi_wa
 
 typedef struct whi_walk_kernels {
     const char *allocator;
-    uint64_t vertex_bytes;
     whi_walk_step start_sum; /* counts upper, lower and bad of start */
     whi_walk_step ranks;     /* the first ranks, of start or all alike */
     whi_walk_step settle;    /* in becomes 0; counts dangling in counts */

@@ -1,10 +1,11 @@
 /* algorithms_kernels.c: targeted source (compiled per allocator and target): the kernels of
  * graph_algorithms.h on graphs of the class `lattice`.
  *
- * A walk visits the arcs of all vertices, or of those of a list. A warp takes 32 vertices. Each
- * lane looks at the arcs of its own if they are few, then all lanes at those of one after the other
- * that has more; hubs are put into a list, which a second kernel goes through, a block of threads a
- * hub. All lanes of a warp visit together, so that what they find can be counted by one atomic.
+ * A walk visits the arcs of all vertices, or of those of a list. A warp takes 32 vertices, or fewer
+ * where there are not enough for all warps. Each lane looks at the arcs of its own if they are few,
+ * then all lanes at those of one after the other that has more; hubs are put into a list, which a
+ * second kernel goes through, a block of threads a hub. All lanes of a warp visit together, so that
+ * what they find can be counted by one atomic.
  *
  * W1       counts->hubs and hubs[]: written by the first kernel of a walk alone (fetch_add,
  *          relaxed; each entry by the lane that got its place), read by the second
@@ -29,7 +30,7 @@
 
 /* Degrees up to which a lane takes a vertex, and a warp. The simulated device has small graphs. */
 #define LANE_DEGREE (WH_FILE_IS_CUDA ? 16u : 4u)
-#define WARP_DEGREE (WH_FILE_IS_CUDA ? 4096u : 24u)
+#define WARP_DEGREE (WH_FILE_IS_CUDA ? 1024u : 24u)
 
 /* For each item i of rounds that the lanes of a warp make together; i >= n for some in the last. */
 #define FOR_ROUNDS(i, n)                                                             \
@@ -133,50 +134,52 @@ WH_FN uint64_t no_share(const whi_walk *w, arcs its) {
 
 /* The kernels name_naive, name_lists and name_hubs, which call visit(w, its, to) for each arc;
  * all lanes of a warp do, those that have none with to == NONE. its.share is share_of(w, its). */
-#define WALK(name, share_of, visit)                                                \
-    WH_FN void name##_by_lane(const whi_walk *w, arcs mine) {                      \
-        mine.share = share_of(w, mine);                                            \
-        WH_NO_UNROLL                                                               \
-        for (uint32_t i = 0; wh_any(WH_FULL_WARP, i < mine.n); i++) {              \
-            visit(w, mine, i < mine.n ? mine.to[i] : NONE);                        \
-        }                                                                          \
-    }                                                                              \
-    WH_KERNEL(name##_naive, whi_walk, w) {                                         \
-        clear_next(&w);                                                            \
-        FOR_ROUNDS(i, w.n) {                                                       \
-            name##_by_lane(&w, arcs_of_item(&w, i));                               \
-        }                                                                          \
-    }                                                                              \
-    WH_KERNEL(name##_lists, whi_walk, w) {                                         \
-        clear_next(&w);                                                            \
-        FOR_ROUNDS(i, w.n) {                                                       \
-            arcs mine = put_hubs_off(&w, arcs_of_item(&w, i));                     \
-            wh_mask more = wh_ballot(WH_FULL_WARP, mine.n > LANE_DEGREE);          \
-            WH_NO_UNROLL                                                           \
-            for (; more != 0; more &= more - 1) {                                  \
-                arcs its = arcs_of_lane(mine, wh_mask_leader(more));               \
-                its.share = share_of(&w, its);                                     \
-                WH_NO_UNROLL                                                       \
-                for (uint32_t first = 0; first < its.n; first += WH_WARP_SIZE) {   \
-                    const uint32_t k = first + wh_lane_id();                       \
-                    visit(&w, its, k < its.n ? its.to[k] : NONE);                  \
-                }                                                                  \
-            }                                                                      \
-            mine.n = mine.n > LANE_DEGREE ? 0 : mine.n;                            \
-            name##_by_lane(&w, mine);                                              \
-        }                                                                          \
-    }                                                                              \
-    WH_KERNEL(name##_hubs, whi_walk, w) {                                          \
-        const uint32_t hubs = w.counts->hubs; /* W1 */                             \
-        for (uint32_t i = wh_block_id(); i < hubs; i += wh_grid_blocks()) {        \
-            arcs its = arcs_of(&w, w.hubs[i]);                                     \
-            its.share = share_of(&w, its);                                         \
-            WH_NO_UNROLL                                                           \
-            for (uint32_t first = 0; first < its.n; first += wh_block_threads()) { \
-                const uint32_t k = first + wh_thread_in_block();                   \
-                visit(&w, its, k < its.n ? its.to[k] : NONE);                      \
-            }                                                                      \
-        }                                                                          \
+#define WALK(name, share_of, visit)                                                           \
+    WH_FN void name##_by_lane(const whi_walk *w, arcs mine) {                                 \
+        mine.share = share_of(w, mine);                                                       \
+        WH_NO_UNROLL                                                                          \
+        for (uint32_t i = 0; wh_any(WH_FULL_WARP, i < mine.n); i++) {                         \
+            visit(w, mine, i < mine.n ? mine.to[i] : NONE);                                   \
+        }                                                                                     \
+    }                                                                                         \
+    WH_KERNEL(name##_naive, whi_walk, w) {                                                    \
+        clear_next(&w);                                                                       \
+        FOR_ROUNDS(i, w.n) {                                                                  \
+            name##_by_lane(&w, arcs_of_item(&w, i));                                          \
+        }                                                                                     \
+    }                                                                                         \
+    WH_KERNEL(name##_lists, whi_walk, w) {                                                    \
+        clear_next(&w);                                                                       \
+        const uint64_t each = w.per_warp, warps = wh_grid_threads() / WH_WARP_SIZE;           \
+        const uint32_t lane = wh_lane_id();                                                   \
+        for (uint64_t i = wh_thread_id() / WH_WARP_SIZE * each; i < w.n; i += warps * each) { \
+            arcs mine = put_hubs_off(&w, arcs_of_item(&w, lane < each ? i + lane : w.n));     \
+            wh_mask more = wh_ballot(WH_FULL_WARP, mine.n > LANE_DEGREE);                     \
+            WH_NO_UNROLL                                                                      \
+            for (; more != 0; more &= more - 1) {                                             \
+                arcs its = arcs_of_lane(mine, wh_mask_leader(more));                          \
+                its.share = share_of(&w, its);                                                \
+                WH_NO_UNROLL                                                                  \
+                for (uint32_t first = 0; first < its.n; first += WH_WARP_SIZE) {              \
+                    const uint32_t k = first + wh_lane_id();                                  \
+                    visit(&w, its, k < its.n ? its.to[k] : NONE);                             \
+                }                                                                             \
+            }                                                                                 \
+            mine.n = mine.n > LANE_DEGREE ? 0 : mine.n;                                       \
+            name##_by_lane(&w, mine);                                                         \
+        }                                                                                     \
+    }                                                                                         \
+    WH_KERNEL(name##_hubs, whi_walk, w) {                                                     \
+        const uint32_t hubs = w.counts->hubs; /* W1 */                                        \
+        for (uint32_t i = wh_block_id(); i < hubs; i += wh_grid_blocks()) {                   \
+            arcs its = arcs_of(&w, w.hubs[i]);                                                \
+            its.share = share_of(&w, its);                                                    \
+            WH_NO_UNROLL                                                                      \
+            for (uint32_t first = 0; first < its.n; first += wh_block_threads()) {            \
+                const uint32_t k = first + wh_thread_in_block();                              \
+                visit(&w, its, k < its.n ? its.to[k] : NONE);                                 \
+            }                                                                                 \
+        }                                                                                     \
     }
 
 /* --- pagerank ----------------------------------------------------------------------------------
@@ -552,31 +555,46 @@ WALK(expand, no_share, reach)
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const whi_walk *w);
 
 #define MOST_BLOCKS 32u /* of an SM */
-#define SIM_BLOCKS 2u   /* a lane is a fiber there, and few find the same faults */
+#define SIM_BLOCK 64u
+#define SIM_BLOCKS 2u /* a lane is a fiber there, and few find the same faults */
+
+/* Of all blocks, and of a block. */
+static uint32_t most_blocks(const wh_device_info *info) {
+    return info->target == WH_TARGET_SIM ? SIM_BLOCKS : MOST_BLOCKS * info->n_sms;
+}
+static uint32_t block_of(const wh_device_info *info) {
+    return info->target == WH_TARGET_SIM ? SIM_BLOCK : BLOCK;
+}
 
 /* A kernel with a thread for each of `threads`, or fewer that go round. */
 static wh_status start(kernel_fn kernel, wh_device *device, void *stream, const whi_walk *w,
                        uint64_t threads) {
     const wh_device_info *info = wh_device_get_info(device);
-    const int is_sim = info->target == WH_TARGET_SIM;
-    const uint64_t most = is_sim ? SIM_BLOCKS : MOST_BLOCKS * info->n_sms;
-    const uint64_t each = is_sim ? BLOCK / 4 : BLOCK;
+    const uint32_t most = most_blocks(info), each = block_of(info);
     const uint64_t blocks = (threads + each - 1) / each + (threads == 0);
-    wh_launch l = wh_grid(device, (uint32_t)(blocks < most ? blocks : most), (uint32_t)each);
+    wh_launch l = wh_grid(device, blocks < most ? (uint32_t)blocks : most, each);
     l.stream = stream;
     return kernel(&l, w);
 }
 
 /* A walk; without the kernel for hubs where no vertex can be one. */
 static wh_status walk(const kernel_fn *kernels, wh_device *device, void *stream,
-                      const whi_walk *w) {
-    if (w->naive) {
-        return start(kernels[0], device, stream, w, w->n);
+                      const whi_walk *all) {
+    const wh_device_info *info = wh_device_get_info(device);
+    const uint64_t warps = (uint64_t)most_blocks(info) * block_of(info) / WH_WARP_SIZE;
+    whi_walk w = *all;
+    if (w.naive) {
+        return start(kernels[0], device, stream, &w, w.n);
     }
-    const wh_status s = start(kernels[1], device, stream, w, w->n);
-    return s != WH_OK || w->n_vertices <= WARP_DEGREE
+    w.per_warp = WH_WARP_SIZE;
+    while (w.per_warp > 1 && warps * w.per_warp / 2 >= w.n) {
+        w.per_warp /= 2;
+    }
+    const uint64_t threads = (uint64_t)w.n * (WH_WARP_SIZE / w.per_warp);
+    const wh_status s = start(kernels[1], device, stream, &w, threads);
+    return s != WH_OK || w.n_vertices <= WARP_DEGREE
                ? s
-               : start(kernels[2], device, stream, w, (uint64_t)w->n * BLOCK);
+               : start(kernels[2], device, stream, &w, (uint64_t)w.n * BLOCK);
 }
 
 #define HOST_WALK(name)                                                                \
@@ -611,13 +629,8 @@ static wh_status triangles_step(wh_device *device, void *stream, const whi_walk 
 }
 
 WH_TABLE(whi_walk_kernels) = {
-    WH_OF_(NAME),       sizeof(wh_lattice_vertex),
-    start_sum_step,     first_ranks_step,
-    settle_step,        push_step,
-    update_step,        to_floats_step,
-    forward_count_step, forward_place_step,
-    forward_fill_step,  forward_sort_step,
-    triangles_step,     label_first_step,
-    hook_step,          label_last_step,
-    expand_step,
+    WH_OF_(NAME),       start_sum_step,    first_ranks_step,  settle_step,
+    push_step,          update_step,       to_floats_step,    forward_count_step,
+    forward_place_step, forward_fill_step, forward_sort_step, triangles_step,
+    label_first_step,   hook_step,         label_last_step,   expand_step,
 };

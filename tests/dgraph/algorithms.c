@@ -18,13 +18,20 @@ typedef struct context {
     unsigned char has[MOST_VERTICES][MOST_VERTICES];
 } context;
 
+/* A policy for each seed; some have a weak memory, some more than one thread. */
 static void open_all(context *x, uint64_t seed, uint32_t n) {
+    wh_sim_options so;
     wh_heap_options ho;
     wh_graph_options go;
+    memset(&so, 0, sizeof so);
     memset(x, 0, sizeof *x);
     memset(&ho, 0, sizeof ho);
     memset(&go, 0, sizeof go);
-    x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
+    so.policy = (wh_sim_policy)(seed % N_POLICIES);
+    so.seed = seed;
+    so.weak = seed % 4 == 2 ? WH_SIM_WEAK_FORMAL : WH_SIM_WEAK_NONE;
+    so.workers = seed % 4 == 3 ? 3 : 1;
+    x->device = open_with(&so);
     ho.device = x->device;
     ho.bytes = 8 << 20;
     assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
@@ -485,7 +492,8 @@ static void test_no_memory(void **state) {
     for (uint32_t which = 0; which < 4; which++) {
         assert_int_equal(call(&x, which), WH_OK);
     }
-    assert_true(fill_device(&x, LARGE, large, 1024) < 1024);
+    const uint32_t n_large = fill_device(&x, LARGE, large, 1024);
+    assert_true(n_large < 1024);
     const uint32_t n = fill_device(&x, PIECE, pieces, MOST_LEFT + 1);
     for (uint32_t which = 0; which < 4; which++) {
         uint32_t left = 0, failed = 0;
@@ -500,6 +508,12 @@ static void test_no_memory(void **state) {
         for (uint32_t i = 0; i < left; i++) {
             assert_int_equal(wh_device_alloc(x.device, &pieces[i], PIECE), WH_OK);
         }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(wh_device_free(x.device, pieces[i]), WH_OK);
+    }
+    for (uint32_t i = 0; i < n_large; i++) {
+        assert_int_equal(wh_device_free(x.device, large[i]), WH_OK);
     }
     close_all(&x);
 }
