@@ -80,7 +80,7 @@ wh_status wh_graph_pagerank(wh_graph *graph, const wh_graph_pagerank_options *op
  * the lists of 32 edges are dealt out to the lanes of a warp. Naive: a lane merges all the lists of
  * a vertex.
  * Device memory: 16 bytes a vertex and 8 an edge; 8 more a vertex for of_vertex on the host. Cost:
- * O(edges * sqrt(edges) * log(edges)) at most, four passes over the arcs; an atomic an edge, and
+ * O(edges * sqrt(edges) * log(edges)) at most, and two passes over the arcs; an atomic an edge, and
  * three a triangle for of_vertex. Waits twice. */
 wh_status wh_graph_triangles(wh_graph *graph, const wh_graph_run_options *options, uint64_t *total,
                              uint64_t *of_vertex);

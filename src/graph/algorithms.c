@@ -29,6 +29,7 @@ typedef struct algorithm {
     whi_walk w;
     void *held[MOST_HELD];
     uint32_t n_held;
+    wh_status refusal; /* of the device, when it was last asked for memory */
 } algorithm;
 
 #define RUN(x, step) TRY((x)->kernels->step((x)->device, (x)->stream, &(x)->w))
@@ -38,7 +39,10 @@ typedef struct algorithm {
 /* n entries of some bytes, of the device, until the call ends. NULL: there is none. */
 static void *hold(algorithm *x, uint64_t n, uint64_t bytes) {
     void *p = NULL;
-    if (x->n_held == MOST_HELD || wh_device_alloc(x->device, &p, n * bytes + 8) != WH_OK) {
+    const wh_status s =
+        x->n_held < MOST_HELD ? wh_device_alloc(x->device, &p, n * bytes + 8) : WH_OUT_OF_MEMORY;
+    if (s != WH_OK) {
+        x->refusal = s;
         return NULL;
     }
     x->held[x->n_held++] = p;
@@ -79,7 +83,7 @@ static wh_status begin(algorithm *x, const wh_graph *graph, void *stream, int na
     x->w.hubs = hold(x, x->w.n, 4);
     x->w.counts = hold(x, 2, sizeof *x->w.counts);
     if (x->w.hubs == NULL || x->w.counts == NULL) {
-        return WH_OUT_OF_MEMORY;
+        return x->refusal;
     }
     x->w.next = x->w.counts + 1;
     return clear_counts(x);
@@ -177,7 +181,7 @@ static wh_status pagerank(algorithm *x, const wh_graph_pagerank_options *o, floa
     x->w.rank = hold(x, n, 8);
     x->w.in = hold(x, n, 8);
     if (x->w.rank == NULL || x->w.in == NULL) {
-        return WH_OUT_OF_MEMORY;
+        return x->refusal;
     }
     x->w.damping = (uint64_t)(o->damping * 18446744073709551616.0);
     x->w.teleport = (uint64_t)((1 - o->damping) * ONE / (double)n);
@@ -221,7 +225,7 @@ static wh_status lay_forward(algorithm *x) {
     f->n = hold(x, x->w.n_vertices, 4);
     f->end = hold(x, x->w.n_vertices, 8);
     if (f->n == NULL || f->end == NULL) {
-        return WH_OUT_OF_MEMORY;
+        return x->refusal;
     }
     TRY(wh_device_set(x->device, f->n, 0, (uint64_t)x->w.n_vertices * 4));
     RUN(x, forward_count);
@@ -232,7 +236,7 @@ static wh_status lay_forward(algorithm *x) {
     f->to = hold(x, f->edges, 4);
     f->source = hold(x, f->edges, 4);
     if (f->to == NULL || f->source == NULL) {
-        return WH_OUT_OF_MEMORY;
+        return x->refusal;
     }
     RUN(x, forward_fill);
     RUN(x, forward_sort);
@@ -245,7 +249,7 @@ static wh_status triangles(algorithm *x, const wh_graph_run_options *o, uint64_t
     if (of_vertex != NULL) {
         x->w.of_vertex = results_at(x, o, of_vertex, 8);
         if (x->w.of_vertex == NULL) {
-            return WH_OUT_OF_MEMORY;
+            return x->refusal;
         }
         TRY(wh_device_set(x->device, x->w.of_vertex, 0, (uint64_t)x->w.n_vertices * 8));
     }
@@ -278,7 +282,7 @@ static wh_status components(algorithm *x, const wh_graph_run_options *o, uint32_
     whi_walk_counts counts;
     x->w.label = results_at(x, o, label, 4);
     if (x->w.label == NULL) {
-        return WH_OUT_OF_MEMORY;
+        return x->refusal;
     }
     RUN(x, label_first);
     RUN(x, hook);
@@ -342,7 +346,7 @@ static wh_status bfs(algorithm *x, uint32_t source, const wh_graph_run_options *
     lists[0] = hold(x, x->w.n_vertices, 4);
     lists[1] = hold(x, x->w.n_vertices, 4);
     if (x->w.level == NULL || lists[0] == NULL || lists[1] == NULL) {
-        return WH_OUT_OF_MEMORY;
+        return x->refusal;
     }
     TRY(lay_source(x, source, lists[0]));
     TRY(expand(x, lists, r));
