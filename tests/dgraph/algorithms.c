@@ -315,6 +315,25 @@ static void test_components(void **state) {
     }
 }
 
+/* Trees of which each edge is there once: no hook may be lost. A star, all of whose edges hook one
+ * vertex; a path that is there before there are hooks; random ones. */
+static void test_trees(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6 * n_seeds(); seed++) {
+        context x;
+        uint64_t random = seed;
+        const uint32_t n = MOST_VERTICES - (uint32_t)(seed % 8);
+        open_all(&x, seed, n);
+        for (uint32_t v = 1; v < n; v++) {
+            const uint32_t below = seed % 3 == 0 ? (uint32_t)next_random(&random) % v : v - 1;
+            put(&x, seed % 3 == 1 ? n - 1 : v, below, 0);
+        }
+        insert(&x);
+        compare_components(&x);
+        close_all(&x);
+    }
+}
+
 /* --- breadth-first search -----------------------------------------------------------------------
  */
 
@@ -542,10 +561,11 @@ static void test_stream(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pagerank),     cmocka_unit_test(test_warm_start),
-        cmocka_unit_test(test_triangles),    cmocka_unit_test(test_clique),
-        cmocka_unit_test(test_components),   cmocka_unit_test(test_bfs),
-        cmocka_unit_test(test_plain_graphs), cmocka_unit_test(test_bad_input),
-        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_stream)};
+        cmocka_unit_test(test_pagerank),   cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_triangles),  cmocka_unit_test(test_clique),
+        cmocka_unit_test(test_components), cmocka_unit_test(test_trees),
+        cmocka_unit_test(test_bfs),        cmocka_unit_test(test_plain_graphs),
+        cmocka_unit_test(test_bad_input),  cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_stream)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
