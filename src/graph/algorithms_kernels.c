@@ -26,7 +26,7 @@
 #include "warpheap/detail/graph/lattice.h"
 
 #define BLOCK 256u
-#define NONE WH_LATTICE_NONE
+#define NONE WH_GRAPH_NONE
 
 /* Degrees up to which a lane takes a vertex, and a warp. The simulated device has small graphs. */
 #define LANE_DEGREE (WH_FILE_IS_CUDA ? 16u : 4u)

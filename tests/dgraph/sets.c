@@ -3,7 +3,7 @@
  * arrays in and out. */
 #include "sim/sim_test.h"
 
-#include "warpheap/graph.h"
+#include "warpheap/graph_device.h"
 
 #define MOST_VERTICES 64u
 
@@ -31,6 +31,8 @@ static void expect_kind(context *x) {
     assert_string_equal(stats.kind, kind);
     assert_int_equal(stats.vertices, x->m.n);
     assert_int_equal(stats.arcs + stats.blocks + stats.block_bytes + stats.max_degree, 0);
+    wh_graph_ref ref; /* kernels of a user know the default class alone */
+    assert_int_equal(wh_graph_handle(x->graph, &ref), kind == kinds[0] ? WH_OK : WH_UNSUPPORTED);
 }
 
 static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n) {
