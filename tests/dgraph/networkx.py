@@ -1,25 +1,34 @@
 #!/usr/bin/env python3
 """networkx.py: what dgraph/networkx.c says of graphs, against what NetworkX says of them.
 
-    networkx.py PROGRAM [FOLDER]
+    networkx.py MODULES PROGRAM [FOLDER]
 
+NetworkX is the machine's, or pip installs it into the folder MODULES.
 Graphs that NetworkX makes from seeds, and those of the folder, or of WH_TEST_GRAPHS: *.mtx, Matrix
 Market coordinates, and *.graph, METIS without weights; up to 50,000 vertices. Exit status: 1 if
 something differs, 77 (skipped) without NetworkX.
 """
+import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+PACKAGE = "networkx>=2.8,<4"
+
 if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
     sys.path.pop(0)  # this file has the name of the package
+sys.path.append(sys.argv[1])
+if importlib.util.find_spec("networkx") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", sys.argv[1],
+                    "--disable-pip-version-check", PACKAGE])
+    importlib.invalidate_caches()
 try:
     import networkx as nx
     from networkx.algorithms.link_analysis.pagerank_alg import _pagerank_python as pagerank
 except ImportError:
-    print("skipped: no NetworkX")
+    print("skipped: no NetworkX, and pip has not installed", PACKAGE)
     sys.exit(77)
 
 MOST_VERTICES = 50000
@@ -102,8 +111,8 @@ def differ(wanted, found):
 
 
 def main():
-    program = sys.argv[1]
-    folder = sys.argv[2] if len(sys.argv) > 2 else os.environ.get("WH_TEST_GRAPHS")
+    program = sys.argv[2]
+    folder = sys.argv[3] if len(sys.argv) > 3 else os.environ.get("WH_TEST_GRAPHS")
     failed = n = 0
     for name, graph in [*made(), *of_folder(folder and pathlib.Path(folder))]:
         wanted = expected(graph)
