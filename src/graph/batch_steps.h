@@ -233,6 +233,7 @@ WH_FN wh_graph_tally no_tally(void) {
         for (uint32_t i = mine; i < counts->warps; i = warps + next_of(&counts->next_warp)) {     \
             const uint32_t v = b->scratch.warps[i];                                               \
             warp_work(heap, work_of(b, v), &tally);                                               \
+            wh_syncwarp(WH_FULL_WARP); /* all know r */                                           \
             if (lane == 0) {                                                                      \
                 b->runs[v].count = 0; /* I3 */                                                    \
             }                                                                                     \

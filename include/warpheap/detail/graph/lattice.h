@@ -389,6 +389,7 @@ WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_t
         wh_syncwarp(WH_FULL_WARP);
         kept += wh_popc32(stay);
     }
+    wh_syncwarp(WH_FULL_WARP); /* all have read the degree, also if it is 0 */
     if (lane == 0) {
         x->degree = kept;
         tally->applied += degree - kept;
