@@ -68,6 +68,9 @@ build_and_run() {
             run shared_$language
         fi
     done
+    if [[ ,$languages, = *,C,* ]]; then
+        run graph_C
+    fi
     if [[ $languages = *CUDA* && $cuda != OFF ]]; then
         run linked_CUDA linked_static_CUDA linked_shared_CUDA
     fi
