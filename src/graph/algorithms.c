@@ -11,14 +11,6 @@
 
 WH_TABLES(whi_walk_kernels, whi_walk_kernels_find)
 
-#define TRY(call)                  \
-    do {                           \
-        const wh_status s_ = call; \
-        if (s_ != WH_OK) {         \
-            return s_;             \
-        }                          \
-    } while (0)
-
 #define MOST_HELD 12u
 
 /* A call in progress, and the device memory that it has. */

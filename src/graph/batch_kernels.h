@@ -1,9 +1,10 @@
 /* batch_kernels.h: the kernels and the host's side of batches, for every class of graphs: included
- * by its <class>_kernels.c behind insert_step and erase_step (batch_steps.h). */
+ * by its <class>_kernels.c behind vertex_of, insert_step and erase_step (batch_steps.h). */
 #ifndef WHI_GRAPH_BATCH_KERNELS_H
 #define WHI_GRAPH_BATCH_KERNELS_H
 
 #include "batch_steps.h"
+#include "graph_own.h"
 
 WH_KERNEL(count_arcs, batch_args, a) {
     count_step(&a.b);
@@ -45,6 +46,18 @@ WH_KERNEL(read_degrees, batch_args, a) {
     }
 }
 
+WH_KERNEL(clear_all, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        memset(vertex_of(b, v), 0, sizeof *vertex_of(b, v));
+        memset(&b->runs[v], 0, sizeof b->runs[v]);
+    }
+    if (wh_thread_id() == 0) {
+        memset(b->counts, 0, sizeof *b->counts);
+        memset(b->next, 0, sizeof *b->next);
+    }
+}
+
 /* One block: each thread sums a stretch, then knows what comes before it. */
 WH_KERNEL(sum_degrees, batch_args, a) {
     const whi_graph_batch *b = &a.b;
@@ -72,18 +85,9 @@ WH_KERNEL(sum_degrees, batch_args, a) {
     }
 }
 
-/* --- host side
- * ------------------------------------------------------------------------------------ */
+/* --- host side -------------------------------------------------------------------------------- */
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const batch_args *args);
-
-#define TRY(call)                  \
-    do {                           \
-        const wh_status s_ = call; \
-        if (s_ != WH_OK) {         \
-            return s_;             \
-        }                          \
-    } while (0)
 
 /* A kernel with a thread for each of `threads`, or fewer that go round: all that fit on a GPU
  * several times over. On the simulated device a lane is a fiber, and few find the same faults. */

@@ -63,18 +63,6 @@ WH_KERNEL(copy_out, batch_args, a) {
     }
 }
 
-WH_KERNEL(clear_all, batch_args, a) {
-    const whi_graph_batch *b = &a.b;
-    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
-        memset(vertex_of(b, v), 0, sizeof(wh_faim_vertex));
-        memset(&b->runs[v], 0, sizeof b->runs[v]);
-    }
-    if (wh_thread_id() == 0) {
-        memset(b->counts, 0, sizeof *b->counts);
-        memset(b->next, 0, sizeof *b->next);
-    }
-}
-
 WH_KERNEL(destroy_all, batch_args, a) {
     const whi_graph_batch *b = &a.b;
     FOR_ROUNDS(v, b->n_vertices) {

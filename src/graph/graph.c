@@ -34,14 +34,6 @@ struct wh_graph {
     uint32_t turn;
 };
 
-#define TRY(call)                  \
-    do {                           \
-        const wh_status s_ = call; \
-        if (s_ != WH_OK) {         \
-            return s_;             \
-        }                          \
-    } while (0)
-
 static uint64_t round_up(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;
 }

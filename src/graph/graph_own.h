@@ -1,8 +1,17 @@
-/* graph_own.h: what the host files of warpheap::graph have of each other. */
+/* graph_own.h: what the host's sides of warpheap::graph have of each other. */
 #ifndef WHI_GRAPH_OWN_H
 #define WHI_GRAPH_OWN_H
 
 #include "warpheap/graph.h"
+
+/* Hands a status that is not WH_OK to the caller. */
+#define TRY(call)                  \
+    do {                           \
+        const wh_status s_ = call; \
+        if (s_ != WH_OK) {         \
+            return s_;             \
+        }                          \
+    } while (0)
 
 /* The heap that a graph's adjacencies lie in. */
 wh_heap *whi_graph_heap(const wh_graph *graph);
