@@ -21,19 +21,6 @@ static const struct {
 #define N_CLASSES (sizeof classes / sizeof *classes)
 #define CLASS_NAMES "lattice, faim"
 
-struct wh_graph {
-    wh_heap *heap;
-    wh_device *device;
-    const char *kind;
-    const whi_graph_kernels *kernels;
-    whi_graph_batch b;        /* what all batches have in common */
-    whi_graph_counts *counts; /* two of them, used in turns */
-    uint64_t room;            /* arcs that scratch has memory for */
-    void *scratch;
-    uint64_t scratch_bytes, fixed_bytes;
-    uint32_t turn;
-};
-
 static uint64_t round_up(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;
 }
@@ -52,8 +39,7 @@ static uint64_t lay_scratch(whi_graph_scratch *s, unsigned char *memory, uint64_
     return at + round_up(n);
 }
 
-/* Memory for a batch of n arcs, or lists of n vertices. */
-static wh_status make_room(wh_graph *g, uint64_t n) {
+wh_status whi_graph_make_room(wh_graph *g, uint64_t n) {
     whi_graph_scratch s;
     void *memory = NULL;
     if (n <= g->room) {
@@ -118,7 +104,7 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     g->b.counts = &g->counts[0];
     g->b.next = &g->counts[1];
     g->fixed_bytes = n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
-    TRY(make_room(g, o->batch));
+    TRY(whi_graph_make_room(g, o->batch));
     TRY(g->kernels->clear(g->heap, NULL, &g->b));
     return wh_device_sync(g->device);
 }
@@ -216,7 +202,7 @@ static wh_status bring(wh_graph *g, const wh_graph_batch *batch, whi_graph_batch
         return whi_refuse(WH_BAD_ARGUMENT, "a batch has two arrays, and at most %u arcs, not %llu",
                           WH_GRAPH_MOST_ARCS, (unsigned long long)batch->n);
     }
-    TRY(make_room(g, batch->n));
+    TRY(whi_graph_make_room(g, batch->n));
     *b = g->b;
     b->n = (uint32_t)batch->n;
     b->from = batch->from;
@@ -360,7 +346,7 @@ static wh_status bring_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
         memcpy(c->offset, a->offset, bytes);
     }
     TRY(check_offsets(c->offset, n, &c->arcs));
-    TRY(make_room(g, c->arcs > n ? c->arcs : n));
+    TRY(whi_graph_make_room(g, c->arcs > n ? c->arcs : n));
     *b = g->b;
     b->n = (uint32_t)c->arcs;
     b->offset = a->offset;

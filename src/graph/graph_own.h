@@ -2,6 +2,7 @@
 #ifndef WHI_GRAPH_OWN_H
 #define WHI_GRAPH_OWN_H
 
+#include "graph_batch.h"
 #include "warpheap/graph.h"
 
 /* Hands a status that is not WH_OK to the caller. */
@@ -12,6 +13,23 @@
             return s_;             \
         }                          \
     } while (0)
+
+/* One graph; who calls has it to himself. */
+struct wh_graph {
+    wh_heap *heap;
+    wh_device *device;
+    const char *kind;
+    const whi_graph_kernels *kernels;
+    whi_graph_batch b;        /* what all batches have in common */
+    whi_graph_counts *counts; /* two of them, used in turns */
+    uint64_t room;            /* arcs that scratch has memory for */
+    void *scratch;
+    uint64_t scratch_bytes, fixed_bytes;
+    uint32_t turn;
+};
+
+/* Memory for a batch of n arcs, or lists of n vertices. */
+wh_status whi_graph_make_room(wh_graph *graph, uint64_t n);
 
 /* The heap that a graph's adjacencies lie in. */
 wh_heap *whi_graph_heap(const wh_graph *graph);
