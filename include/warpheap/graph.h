@@ -20,6 +20,10 @@
  * calls on one graph may overlap on the device, and no kernel may read a graph while a call changes
  * it.
  *
+ * An arc may carry up to four values of 32 bits (options.values): a weight, or a type, a weight and
+ * two times. The graph keeps them beside the neighbours, and hands them out; what they mean is the
+ * caller's.
+ *
  * Structures that a caller fills begin with their own size: 0 means what these headers say.
  */
 #ifndef WH_GRAPH_H
@@ -31,6 +35,7 @@
 
 #define WH_GRAPH_MOST_VERTICES 0xfffffff0u
 #define WH_GRAPH_MOST_ARCS 0x3fffffffu /* of a batch */
+#define WH_GRAPH_MOST_VALUES 4u        /* of an arc */
 
 /* What became of an arc of a batch: its byte in `done`. */
 #define WH_GRAPH_APPLIED 1u /* inserted, or erased */
@@ -55,7 +60,9 @@ typedef struct wh_graph_options {
     const char *kind;      /* the class: "lattice", the default: arrays; "faim": lists of pages */
     uint64_t vertices;     /* required: 1 .. WH_GRAPH_MOST_VERTICES */
     uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
-                              0: when it comes. 40 bytes an arc */
+                              0: when it comes. 49 bytes an arc, and 4 for each of its values */
+    uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; class
+                              lattice */
 } wh_graph_options;
 
 /* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */
@@ -65,8 +72,14 @@ typedef struct wh_graph_batch {
     const uint32_t *to;
     uint64_t n;    /* at most WH_GRAPH_MOST_ARCS */
     uint8_t *done; /* NULL, or n bytes that say what became of each arc */
-    int on_device; /* 1: the three arrays are device memory */
+    int on_device; /* 1: all arrays are device memory */
     void *stream;  /* NULL: the default stream */
+    /* Value k of arc i is values[k][i], of as many k as the graph has values; others are NULL.
+       insert reads them (NULL: 0) and has writes them, where the arc is there (NULL: it does not).
+       Where an arc is more than once in a batch, all its values are those of one of them, of any */
+    uint32_t *values[WH_GRAPH_MOST_VALUES];
+    int overwrites; /* insert. 1: an arc that is there gets the values of the batch, of those that
+                       are not NULL; its `done` is NO_CHANGE. 0: it keeps its own */
 } wh_graph_batch;
 
 /* What became of a batch: the sum is its n. */
@@ -77,9 +90,10 @@ typedef struct wh_graph_result {
     uint64_t no_vertex; /* arcs with an end that is no vertex */
 } wh_graph_result;
 
-/* Errors: BAD_ARGUMENT, UNSUPPORTED (no such class of graph; the heap's allocator lacks something
- * or is not built in), OUT_OF_MEMORY, DEVICE_ERROR, WRONG_BUILD. On failure *graph is NULL. Takes
- * 40 bytes a vertex of device memory beside the heap (faim: 32). Waits for the device. */
+/* Errors: BAD_ARGUMENT, UNSUPPORTED (no such class of graph, or it has not what the options ask
+ * for; the heap's allocator lacks something or is not built in), OUT_OF_MEMORY, DEVICE_ERROR,
+ * WRONG_BUILD. On failure *graph is NULL. Takes 40 bytes a vertex of device memory beside the heap
+ * (faim: 32). Waits for the device. */
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes);
 static inline wh_status wh_graph_create(wh_graph **graph, const wh_graph_options *options) {
@@ -113,7 +127,9 @@ typedef struct wh_graph_arrays {
     uint32_t *to;
     uint64_t room; /* to_csr: entries that there are in to */
     void *stream;
-    int on_device; /* 1: both are device memory */
+    int on_device;                          /* 1: all are device memory */
+    uint32_t *values[WH_GRAPH_MOST_VALUES]; /* of arc to[k]: values[..][k]; from_csr: NULL is 0,
+                                               to_csr: NULL is not written */
 } wh_graph_arrays;
 
 /* An empty graph gets the arcs of the arrays, which stay as they are. An arc that is twice there

@@ -24,6 +24,7 @@
 typedef struct wh_graph_ref {
     wh_lattice_vertex *vertices;
     uint64_t n_vertices;
+    uint32_t values; /* of each arc */
 } wh_graph_ref;
 
 /* Arcs of vertex v, which must be one. Lanes: any. Cost: a load. */
@@ -37,6 +38,13 @@ WH_FN uint32_t wh_graph_degree(wh_graph_ref g, uint32_t v) {
 WH_FN const uint32_t *wh_graph_neighbours(wh_graph_ref g, uint32_t v) {
     wh_assert(v < g.n_vertices);
     return wh_lattice_array(&g.vertices[v]);
+}
+
+/* Value k of these arcs, in the same order. k < g.values. Read only. Lanes: any. Cost: two loads.
+ */
+WH_FN const uint32_t *wh_graph_values(wh_graph_ref g, uint32_t v, uint32_t k) {
+    wh_assert(v < g.n_vertices && k < g.values);
+    return wh_lattice_values_at(wh_lattice_view_of(&g.vertices[v], g.values), k);
 }
 
 /* Whether there is an arc from v to w. Lanes: any, each for itself. Cost: O(degree) loads; a warp
@@ -53,12 +61,17 @@ WH_FN wh_mask wh_graph_has_warp(wh_graph_ref g, uint32_t v, uint32_t w) {
 
 #if WH_HAS_HOST
 
-/* For wh_graph_handle: the same from the library, for kernels of these structures. */
+/* For wh_graph_handle: what the library knows, for kernels of these structures. */
+typedef struct wh_graph_parts {
+    void *vertices;
+    uint64_t n_vertices;
+    uint32_t values;
+} wh_graph_parts;
 #ifdef __cplusplus
 extern "C" {
 #endif
-wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, void **vertices,
-                               uint64_t *n_vertices);
+wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, wh_graph_parts *parts,
+                               uint64_t parts_bytes);
 #ifdef __cplusplus
 }
 #endif
@@ -66,14 +79,14 @@ wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, voi
 /* The handle of a graph, good until the graph is destroyed. BAD_ARGUMENT; UNSUPPORTED: its class is
  * not lattice; WRONG_BUILD: the library was built from other headers. */
 static inline wh_status wh_graph_handle(const wh_graph *graph, wh_graph_ref *ref) {
-    void *vertices = NULL;
-    uint64_t n = 0;
-    const wh_status s = ref == NULL
-                            ? WH_BAD_ARGUMENT
-                            : wh_graph_copy_handle(graph, sizeof(wh_lattice_vertex), &vertices, &n);
+    wh_graph_parts parts;
+    const wh_status s =
+        ref == NULL ? WH_BAD_ARGUMENT
+                    : wh_graph_copy_handle(graph, sizeof(wh_lattice_vertex), &parts, sizeof parts);
     if (s == WH_OK) {
-        ref->vertices = WH_STATIC_CAST(wh_lattice_vertex *, vertices);
-        ref->n_vertices = n;
+        ref->vertices = WH_STATIC_CAST(wh_lattice_vertex *, parts.vertices);
+        ref->n_vertices = parts.n_vertices;
+        ref->values = parts.values;
     }
     return s;
 }

@@ -146,12 +146,18 @@ static wh_status graph_erase(wh_heap *heap, void *stream, const whi_graph_batch 
     return update(heap, stream, b, erase_small, erase_all);
 }
 
-static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+/* from_csr, by a kernel that inserts what is on the lists. */
+static wh_status insert_csr(wh_heap *heap, void *stream, const whi_graph_batch *b,
+                            kernel_fn kernel) {
     whi_graph_batch of_vertices = *b;
     of_vertices.n = b->n_vertices;
     TRY(start(copy_csr, heap, stream, b, b->n));
     TRY(start(runs_of_csr, heap, stream, b, b->n_vertices));
-    return work(heap, stream, &of_vertices, insert_all);
+    return work(heap, stream, &of_vertices, kernel);
+}
+
+static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return insert_csr(heap, stream, b, insert_all);
 }
 
 #define OF_VERTICES(name, kernel, lanes)                                           \

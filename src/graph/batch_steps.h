@@ -48,6 +48,11 @@ typedef struct batch_args {
     for (uint64_t i = wh_thread_id(), whi_first = i - wh_thread_in_block(); whi_first < (n); \
          i += wh_grid_threads(), whi_first += wh_grid_threads())
 
+/* Whether `order` is wanted: who works on a run asks for the numbers of its arcs. */
+WH_FN int orders(const whi_graph_batch *b) {
+    return b->done != NULL || b->words != 0;
+}
+
 /* --- where the arcs of a batch go ------------------------------------------------------------ */
 
 WH_FN void count_step(const whi_graph_batch *b) {
@@ -149,7 +154,7 @@ WH_FN void scatter_step(const whi_graph_batch *b) {
         if (rank != WH_GRAPH_NONE) {
             const uint32_t at = b->runs[b->from[i]].start + rank;
             b->scratch.run[at] = b->to[i];
-            if (b->done != NULL) {
+            if (orders(b)) {
                 b->scratch.order[at] = (uint32_t)i;
             }
         }
@@ -179,6 +184,9 @@ WH_KERNEL(copy_csr, batch_args, a) {
         const uint32_t to = i < b->n ? b->out[i] : 0;
         if (i < b->n) {
             b->scratch.run[i] = to < b->n_vertices ? to : WH_GRAPH_NONE;
+            if (orders(b)) {
+                b->scratch.order[i] = (uint32_t)i;
+            }
         }
         bad += to >= b->n_vertices;
     }

@@ -13,11 +13,12 @@
 WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
 WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
 
-/* The classes of graphs. */
+/* The classes of graphs. has_all: also values of arcs, and their order. */
 static const struct {
     const char *name;
     const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
-} classes[] = {{"lattice", whi_lattice_kernels_find}, {"faim", whi_faim_kernels_find}};
+    int has_all;
+} classes[] = {{"lattice", whi_lattice_kernels_find, 1}, {"faim", whi_faim_kernels_find, 0}};
 #define N_CLASSES (sizeof classes / sizeof *classes)
 #define CLASS_NAMES "lattice, faim"
 
@@ -25,8 +26,10 @@ static uint64_t round_up(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;
 }
 
-/* Arrays of n entries each, one behind the other; NULL: only how many bytes. */
-static uint64_t lay_scratch(whi_graph_scratch *s, unsigned char *memory, uint64_t n) {
+/* Arrays of n entries each, one behind the other; NULL: only how many bytes. words: values of an
+ * arc. */
+static uint64_t lay_scratch(whi_graph_scratch *s, unsigned char *memory, uint64_t n,
+                            uint32_t words) {
     uint32_t **const arrays[] = {&s->from,  &s->to,    &s->rank,   &s->run,  &s->order,
                                  &s->lanes, &s->warps, &s->blocks, &s->keys, &s->numbers};
     uint64_t at = 0;
@@ -34,6 +37,10 @@ static uint64_t lay_scratch(whi_graph_scratch *s, unsigned char *memory, uint64_
         const int is_table = arrays[i] == &s->keys || arrays[i] == &s->numbers;
         *arrays[i] = (uint32_t *)(void *)(memory + at);
         at += round_up(n * (is_table ? 8 : 4));
+    }
+    for (uint32_t k = 0; k < words; k++) {
+        s->values[k] = (uint32_t *)(void *)(memory + at);
+        at += round_up(n * 4);
     }
     s->done = memory + at;
     return at + round_up(n);
@@ -46,11 +53,11 @@ wh_status whi_graph_make_room(wh_graph *g, uint64_t n) {
         return WH_OK;
     }
     memset(&s, 0, sizeof s);
-    const uint64_t bytes = lay_scratch(&s, NULL, n);
+    const uint64_t bytes = lay_scratch(&s, NULL, n, g->b.words);
     TRY(wh_device_sync(g->device)); /* nothing works with the old memory */
     TRY(wh_device_alloc(g->device, &memory, bytes));
     (void)wh_device_free(g->device, g->scratch);
-    (void)lay_scratch(&g->b.scratch, memory, n);
+    (void)lay_scratch(&g->b.scratch, memory, n, g->b.words);
     g->scratch = memory;
     g->scratch_bytes = bytes;
     g->room = n;
@@ -59,6 +66,20 @@ wh_status whi_graph_make_room(wh_graph *g, uint64_t n) {
 
 /* --- create and destroy --------------------------------------------------------------------------
  */
+
+/* What not every class of graphs has. */
+static wh_status check_extras(const wh_graph_options *o, const char *kind, int has_all) {
+    if (o->values > WH_GRAPH_MOST_VALUES) {
+        return whi_refuse(WH_BAD_ARGUMENT, "an arc has at most %u values, not %u",
+                          WH_GRAPH_MOST_VALUES, o->values);
+    }
+    if (o->values != 0 && !has_all) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "arcs of graphs of the class %s have no values: take the class lattice",
+                          kind);
+    }
+    return WH_OK;
+}
 
 static wh_status check_options(const wh_graph_options *o, const char **kind,
                                const whi_graph_kernels **kernels) {
@@ -78,6 +99,7 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
         return whi_refuse(WH_UNSUPPORTED, "no class of graphs is called '%.30s'; there are: %s",
                           o->kind, CLASS_NAMES);
     }
+    TRY(check_extras(o, classes[k].name, classes[k].has_all));
     const wh_allocator_info *info = wh_heap_allocator(o->heap);
     const uint32_t wanted = WH_CAP_FREE | WH_CAP_DISJOINT;
     if ((info->caps & wanted) != wanted) {
@@ -101,6 +123,7 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     TRY(wh_device_alloc(g->device, &counts, 2 * sizeof *g->counts));
     g->counts = counts;
     g->b.n_vertices = (uint32_t)n;
+    g->b.words = o->values;
     g->b.counts = &g->counts[0];
     g->b.next = &g->counts[1];
     g->fixed_bytes = n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
@@ -173,28 +196,53 @@ wh_heap *whi_graph_heap(const wh_graph *g) {
     return g->heap;
 }
 
-wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, void **vertices,
-                               uint64_t *n_vertices) {
+wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_graph_parts *parts,
+                               uint64_t parts_bytes) {
     whi_forget_error();
-    if (g == NULL || vertices == NULL || n_vertices == NULL) {
+    if (g == NULL || parts == NULL) {
         return WH_BAD_ARGUMENT;
     }
     if (strcmp(g->kind, classes[0].name) != 0) {
         return whi_refuse(WH_UNSUPPORTED, "that is for graphs of the class %s, not %s",
                           classes[0].name, g->kind);
     }
-    if (vertex_bytes != g->kernels->vertex_bytes) {
+    if (vertex_bytes != g->kernels->vertex_bytes || parts_bytes != sizeof *parts) {
         return whi_refuse(WH_WRONG_BUILD, "a vertex has %llu bytes here, and %llu in the library",
                           (unsigned long long)vertex_bytes,
                           (unsigned long long)g->kernels->vertex_bytes);
     }
-    *vertices = g->b.vertices;
-    *n_vertices = g->b.n_vertices;
+    parts->vertices = g->b.vertices;
+    parts->n_vertices = g->b.n_vertices;
+    parts->values = g->b.words;
     return WH_OK;
 }
 
 /* --- batches -------------------------------------------------------------------------------------
  */
+
+/* Arrays of values are of values that there are. */
+static wh_status check_values(const wh_graph *g, uint32_t *const *values) {
+    for (uint32_t k = g->b.words; k < WH_GRAPH_MOST_VALUES; k++) {
+        if (values[k] != NULL) {
+            return whi_refuse(WH_BAD_ARGUMENT, "values[%u] is no NULL, and an arc has %u values", k,
+                              g->b.words);
+        }
+    }
+    return WH_OK;
+}
+
+/* The values of the caller's batch, or room for them, on the device. */
+static wh_status bring_values(wh_graph *g, const wh_graph_batch *batch, whi_graph_batch *b) {
+    TRY(check_values(g, batch->values));
+    for (uint32_t k = 0; k < b->words; k++) {
+        b->values[k] = batch->values[k];
+        if (batch->values[k] != NULL && !batch->on_device) {
+            b->values[k] = b->scratch.values[k];
+            TRY(wh_device_copy_in(g->device, b->values[k], batch->values[k], batch->n * 4));
+        }
+    }
+    return WH_OK;
+}
 
 /* A batch with its arrays on the device. */
 static wh_status bring(wh_graph *g, const wh_graph_batch *batch, whi_graph_batch *b) {
@@ -204,7 +252,8 @@ static wh_status bring(wh_graph *g, const wh_graph_batch *batch, whi_graph_batch
     }
     TRY(whi_graph_make_room(g, batch->n));
     *b = g->b;
-    b->n = (uint32_t)batch->n;
+    b->n = b->arcs = (uint32_t)batch->n;
+    b->overwrites = batch->overwrites;
     b->from = batch->from;
     b->to = batch->to;
     b->done = batch->done;
@@ -258,6 +307,9 @@ static wh_status update(wh_graph *g, const wh_graph_batch *batch, wh_graph_resul
         return WH_OK;
     }
     TRY(bring(g, &own, &b));
+    if (!erases) {
+        TRY(bring_values(g, &own, &b));
+    }
     TRY((erases ? g->kernels->erase : g->kernels->insert)(g->heap, own.stream, &b));
     turn(g);
     return result != NULL || !own.on_device ? tell(g, &own, &b, result) : WH_OK;
@@ -286,11 +338,17 @@ wh_status wh_graph_has(wh_graph *g, const wh_graph_batch *batch) {
         return whi_refuse(WH_BAD_ARGUMENT, "wh_graph_has answers in batch->done, which is NULL");
     }
     TRY(bring(g, &own, &b));
+    TRY(bring_values(g, &own, &b)); /* others than those of arcs that are there stay */
     TRY(g->kernels->has(g->heap, own.stream, &b));
     if (own.on_device) {
         return WH_OK;
     }
     TRY(wh_stream_sync(g->device, own.stream));
+    for (uint32_t k = 0; k < b.words; k++) {
+        if (own.values[k] != NULL) {
+            TRY(wh_device_copy_out(g->device, own.values[k], b.values[k], own.n * 4));
+        }
+    }
     return wh_device_copy_out(g->device, own.done, b.done, own.n);
 }
 
@@ -323,6 +381,7 @@ typedef struct csr_source {
     uint64_t *offset;       /* host memory of ours */
     void *device_offset;    /* ours, or NULL */
     void *device_to;        /* ours, or NULL */
+    void *device_values[WH_GRAPH_MOST_VALUES];
     uint64_t arcs;
 } csr_source;
 
@@ -330,6 +389,23 @@ static void drop_source(wh_graph *g, csr_source *c) {
     free(c->offset);
     (void)wh_device_free(g->device, c->device_offset);
     (void)wh_device_free(g->device, c->device_to);
+    for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
+        (void)wh_device_free(g->device, c->device_values[k]);
+    }
+}
+
+/* Values of the arcs of the arrays on the device. */
+static wh_status bring_csr_values(wh_graph *g, csr_source *c, whi_graph_batch *b) {
+    for (uint32_t k = 0; k < b->words; k++) {
+        uint32_t *theirs = c->arrays.values[k];
+        b->values[k] = theirs != NULL ? theirs + c->offset[0] : NULL;
+        if (theirs != NULL && !c->arrays.on_device) {
+            TRY(borrow(g, &c->device_values[k], c->arcs * 4));
+            TRY(wh_device_copy_in(g->device, c->device_values[k], b->values[k], c->arcs * 4));
+            b->values[k] = c->device_values[k];
+        }
+    }
+    return WH_OK;
 }
 
 /* The arrays on the device, looked at. */
@@ -348,7 +424,7 @@ static wh_status bring_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
     TRY(check_offsets(c->offset, n, &c->arcs));
     TRY(whi_graph_make_room(g, c->arcs > n ? c->arcs : n));
     *b = g->b;
-    b->n = (uint32_t)c->arcs;
+    b->n = b->arcs = (uint32_t)c->arcs;
     b->offset = a->offset;
     b->out = a->to + c->offset[0];
     if (!a->on_device) {
@@ -359,7 +435,7 @@ static wh_status bring_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
         b->offset = c->device_offset;
         b->out = c->device_to;
     }
-    return WH_OK;
+    return bring_csr_values(g, c, b);
 }
 
 static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result) {
@@ -399,6 +475,7 @@ wh_status wh_graph_from_csr(wh_graph *g, const wh_graph_arrays *arrays, wh_graph
     if (c.arrays.offset == NULL || c.arrays.to == NULL) {
         return WH_BAD_ARGUMENT;
     }
+    TRY(check_values(g, c.arrays.values));
     const wh_status s = insert_csr(g, &c, result);
     drop_source(g, &c);
     return s;
@@ -416,7 +493,12 @@ static wh_status sum_up(wh_graph *g, void *stream, uint64_t *sums, uint64_t *n) 
 static wh_status copy_arcs(wh_graph *g, const wh_graph_arrays *a, const uint64_t *sums,
                            uint64_t n) {
     whi_graph_batch b = g->b;
-    void *arcs = NULL;
+    uint32_t *theirs[1 + WH_GRAPH_MOST_VALUES] = {a->to}, **at[1 + WH_GRAPH_MOST_VALUES] = {&b.out};
+    void *copies[1 + WH_GRAPH_MOST_VALUES] = {NULL};
+    for (uint32_t k = 0; k < b.words; k++) {
+        theirs[k + 1] = a->values[k];
+        at[k + 1] = &b.values[k];
+    }
     if (!a->on_device) {
         TRY(wh_device_copy_out(g->device, a->offset, sums, ((uint64_t)b.n_vertices + 1) * 8));
     }
@@ -425,15 +507,20 @@ static wh_status copy_arcs(wh_graph *g, const wh_graph_arrays *a, const uint64_t
                           (unsigned long long)n, (unsigned long long)a->room);
     }
     b.offset = sums;
-    b.out = a->to;
-    if (!a->on_device) {
-        TRY(borrow(g, &arcs, n * 4));
-        b.out = arcs;
+    wh_status s = WH_OK;
+    for (uint32_t k = 0; k <= b.words && s == WH_OK; k++) {
+        const int copies_it = !a->on_device && theirs[k] != NULL;
+        s = copies_it ? borrow(g, &copies[k], n * 4) : WH_OK;
+        *at[k] = copies_it ? copies[k] : theirs[k];
     }
-    wh_status s = g->kernels->to_csr(g->heap, a->stream, &b);
+    s = s == WH_OK ? g->kernels->to_csr(g->heap, a->stream, &b) : s;
     s = s == WH_OK ? wh_stream_sync(g->device, a->stream) : s;
-    s = s == WH_OK && !a->on_device ? wh_device_copy_out(g->device, a->to, arcs, n * 4) : s;
-    (void)wh_device_free(g->device, arcs);
+    for (uint32_t k = 0; k <= b.words; k++) {
+        if (copies[k] != NULL) {
+            s = s == WH_OK ? wh_device_copy_out(g->device, theirs[k], copies[k], n * 4) : s;
+            (void)wh_device_free(g->device, copies[k]);
+        }
+    }
     return s;
 }
 
@@ -451,6 +538,7 @@ wh_status wh_graph_to_csr(wh_graph *g, const wh_graph_arrays *arrays, uint64_t *
         if (a.offset == NULL || a.to == NULL) {
             return WH_BAD_ARGUMENT;
         }
+        TRY(check_values(g, a.values));
     }
     if (!a.on_device) {
         TRY(borrow(g, &own, ((uint64_t)g->b.n_vertices + 1) * 8));

@@ -32,9 +32,10 @@ typedef struct whi_graph_scratch {
     uint8_t *done;
     uint32_t *rank;                   /* of an arc in its run; NONE: it is in none */
     uint32_t *run;                    /* all runs: the arcs' other ends */
-    uint32_t *order;                  /* the arcs' numbers in the batch; where done is wanted */
+    uint32_t *order;                  /* the arcs' numbers in the batch; where one is asked for */
     uint32_t *lanes, *warps, *blocks; /* lists of vertices */
     uint32_t *keys, *numbers;         /* tables: 2 * room */
+    uint32_t *values[WH_GRAPH_MOST_VALUES]; /* copies, as many as an arc has */
 } whi_graph_scratch;
 
 /* A batch, as kernels get it. */
@@ -52,6 +53,12 @@ typedef struct whi_graph_batch {
     uint64_t *sums;
     wh_report *report;
     int64_t moved;
+    uint32_t words; /* values of an arc */
+    int sorted;
+    int overwrites;
+    uint32_t arcs;                          /* of the caller */
+    uint32_t *values[WH_GRAPH_MOST_VALUES]; /* of the arcs, or NULL: insert, from_csr: read; has,
+                                               to_csr: written */
 } whi_graph_batch;
 
 typedef wh_status (*whi_graph_step)(wh_heap *heap, void *stream, const whi_graph_batch *b);

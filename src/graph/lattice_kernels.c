@@ -25,24 +25,123 @@ WH_FN wh_lattice_work work_of(const whi_graph_batch *b, uint32_t v) {
     wh_lattice_work w;
     w.x = is ? vertex_of(b, v) : NULL;
     w.run = b->scratch.run + start;
-    w.order = b->scratch.order + start;
+    w.order = orders(b) ? b->scratch.order + start : NULL;
     w.r = is ? b->runs[v].count : 0;
     w.done = b->done;
     w.table.keys = b->scratch.keys + 2 * (uint64_t)start;
     w.table.numbers = b->scratch.numbers + 2 * (uint64_t)start;
     w.table.size = 2 * w.r;
+    w.words = b->words;
+    w.sorted = b->sorted;
+    w.overwrites = b->overwrites;
+    w.arcs = b->arcs;
+    for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
+        w.values[k] = b->values[k];
+    }
     return w;
 }
 
-WORK_STEP(insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
-WORK_STEP(erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
+/* A worker of a graph whose arcs have no values, and no order: with constants, so that its kernels
+ * have nothing of them. */
+#define PLAIN(name)                                                                       \
+    WH_FN void plain_##name(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) { \
+        w.words = 0;                                                                      \
+        w.sorted = w.overwrites = 0;                                                      \
+        name(heap, w, tally);                                                             \
+    }
+PLAIN(wh_lattice_insert_lane)
+PLAIN(wh_lattice_insert_warp)
+PLAIN(wh_lattice_insert_block)
+PLAIN(wh_lattice_erase_lane)
+PLAIN(wh_lattice_erase_warp)
+PLAIN(wh_lattice_erase_block)
+
+WORK_STEP(insert_step, plain_wh_lattice_insert_lane, plain_wh_lattice_insert_warp,
+          plain_wh_lattice_insert_block)
+WORK_STEP(erase_step, plain_wh_lattice_erase_lane, plain_wh_lattice_erase_warp,
+          plain_wh_lattice_erase_block)
+WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
+WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
 #include "batch_kernels.h"
+
+/* --- graphs with values or an order ----------------------------------------------------------- */
+
+WH_KERNEL(rich_insert_all, batch_args, a) {
+    rich_insert_step(a.heap, &a.b);
+}
+WH_KERNEL(rich_erase_all, batch_args, a) {
+    rich_erase_step(a.heap, &a.b);
+}
+WH_KERNEL(rich_insert_small, batch_args, a) {
+    lay_small(&a.b);
+    rich_insert_step(a.heap, &a.b);
+}
+WH_KERNEL(rich_erase_small, batch_args, a) {
+    lay_small(&a.b);
+    rich_erase_step(a.heap, &a.b);
+}
+
+static int is_rich(const whi_graph_batch *b) {
+    return b->words != 0 || b->sorted;
+}
+
+static wh_status lattice_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return is_rich(b) ? update(heap, stream, b, rich_insert_small, rich_insert_all)
+                      : graph_insert(heap, stream, b);
+}
+static wh_status lattice_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return is_rich(b) ? update(heap, stream, b, rich_erase_small, rich_erase_all)
+                      : graph_erase(heap, stream, b);
+}
+static wh_status lattice_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return is_rich(b) ? insert_csr(heap, stream, b, rich_insert_all)
+                      : graph_from_csr(heap, stream, b);
+}
 
 /* --- looking ------------------------------------------------------------------------------------
  */
 
 #define LONG_LIST 64u /* entries of an adjacency that one lane looks through */
+
+/* Where w is among the arcs of v, looked at by a lane; NONE: nowhere. */
+WH_FN uint32_t place_by_lane(const whi_graph_batch *b, const uint32_t *array, uint32_t n,
+                             uint32_t w) {
+    uint32_t at = WH_GRAPH_NONE;
+    if (b->sorted) {
+        const uint32_t i = wh_sorted_below(array, n, w, 0);
+        return i < n && array[i] == w ? i : WH_GRAPH_NONE;
+    }
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n; i++) {
+        at = array[i] == w ? i : at;
+    }
+    return at;
+}
+
+/* The same for the lanes of a full warp, each with its own; long arrays that are not sorted are
+ * looked through by all. */
+WH_FN uint32_t place_by_warp(const whi_graph_batch *b, const uint32_t *array, uint32_t n,
+                             uint32_t w) {
+    const int is_long = n > LONG_LIST && !b->sorted;
+    uint32_t at = is_long ? WH_GRAPH_NONE : place_by_lane(b, array, n, w);
+    for (wh_mask lists = wh_ballot(WH_FULL_WARP, is_long); lists != 0; lists &= lists - 1) {
+        const uint32_t lane = wh_mask_leader(lists);
+        const uint32_t *its = (const uint32_t *)(uintptr_t)wh_shfl_u64(
+            WH_FULL_WARP, (uint64_t)(uintptr_t)array, lane);
+        const uint32_t its_n = wh_shfl_u32(WH_FULL_WARP, n, lane);
+        const uint32_t wanted = wh_shfl_u32(WH_FULL_WARP, w, lane);
+        uint32_t mine = WH_GRAPH_NONE;
+        for (uint32_t k = wh_lane_id(); k < its_n; k += WH_WARP_SIZE) {
+            mine = its[k] == wanted ? k : mine;
+        }
+        const wh_mask with = wh_ballot(WH_FULL_WARP, mine != WH_GRAPH_NONE);
+        const uint32_t found =
+            wh_shfl_u32(WH_FULL_WARP, mine, with != 0 ? wh_mask_leader(with) : lane);
+        at = wh_lane_id() == lane ? found : at;
+    }
+    return at;
+}
 
 WH_KERNEL(has_arcs, batch_args, a) {
     const whi_graph_batch *b = &a.b;
@@ -51,24 +150,14 @@ WH_KERNEL(has_arcs, batch_args, a) {
         const int is = v < b->n_vertices;
         wh_lattice_vertex *x = is ? vertex_of(b, v) : NULL;
         const uint32_t key = is ? b->to[i] : WH_GRAPH_NONE, degree = is ? x->degree : 0;
-        uint32_t *array = is ? wh_lattice_array(x) : NULL;
-        int found = degree <= LONG_LIST && wh_lattice_has_(array, degree, key);
-        for (wh_mask lists = wh_ballot(WH_FULL_WARP, degree > LONG_LIST); lists != 0;
-             lists &= lists - 1) { /* all lanes look through one */
-            const uint32_t lane = wh_mask_leader(lists);
-            const uint32_t *its = (const uint32_t *)(uintptr_t)wh_shfl_u64(
-                WH_FULL_WARP, (uint64_t)(uintptr_t)array, lane);
-            const uint32_t n = wh_shfl_u32(WH_FULL_WARP, degree, lane);
-            const uint32_t wanted = wh_shfl_u32(WH_FULL_WARP, key, lane);
-            int some = 0;
-            for (uint32_t k = wh_lane_id(); k < n; k += WH_WARP_SIZE) {
-                some |= its[k] == wanted;
-            }
-            some = wh_any(WH_FULL_WARP, some);
-            found = wh_lane_id() == lane ? some : found;
-        }
+        const uint32_t at = place_by_warp(b, is ? wh_lattice_array(x) : NULL, degree, key);
         if (i < b->n) {
-            b->done[i] = found != 0;
+            b->done[i] = at != WH_GRAPH_NONE;
+        }
+        for (uint32_t k = 0; k < b->words && at != WH_GRAPH_NONE; k++) {
+            if (b->values[k] != NULL) {
+                b->values[k][i] = wh_lattice_values_at(wh_lattice_view_of(x, b->words), k)[at];
+            }
         }
     }
 }
@@ -82,6 +171,13 @@ WH_KERNEL(copy_out, batch_args, a) {
         const uint32_t *array = wh_lattice_array(x);
         for (uint32_t i = wh_lane_id(); i < x->degree; i += WH_WARP_SIZE) {
             b->out[b->offset[v] + i] = array[i];
+        }
+        for (uint32_t k = 0; k < b->words; k++) {
+            const uint32_t *values = wh_lattice_values_at(wh_lattice_view_of(x, b->words), k);
+            for (uint32_t i = wh_lane_id(); i < x->degree && b->values[k] != NULL;
+                 i += WH_WARP_SIZE) {
+                b->values[k][b->offset[v] + i] = values[i];
+            }
         }
     }
 }
@@ -102,7 +198,8 @@ WH_KERNEL(destroy_all, batch_args, a) {
 WH_KERNEL(check_all, batch_args, a) {
     const whi_graph_batch *b = &a.b;
     for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
-        uint32_t broken = wh_lattice_is_sound(a.heap, vertex_of(b, v), b->n_vertices);
+        uint32_t broken =
+            wh_lattice_is_sound(a.heap, vertex_of(b, v), b->n_vertices, b->words, b->sorted);
         broken = broken == 0 && b->runs[v].count != 0 ? 3 : broken;
         if (broken != 0) {
             wh_report_error(b->report, broken, v);
@@ -126,7 +223,7 @@ WH_KERNEL(count_all, batch_args, a) {
     for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
         const wh_lattice_vertex *x = vertex_of(b, v);
         blocks += x->capacity != 0;
-        bytes += (uint64_t)x->capacity * sizeof(uint32_t);
+        bytes += wh_lattice_bytes(x->capacity, b->words);
         most = x->degree > most ? x->degree : most;
     }
     wh_add_u64_relaxed(&b->sums[0], blocks);
@@ -146,11 +243,11 @@ static wh_status graph_has(wh_heap *heap, void *stream, const whi_graph_batch *b
 }
 
 WH_TABLE(whi_lattice_kernels) = {
-    WH_OF_(NAME),   sizeof(wh_lattice_vertex),
-    graph_clear,    graph_insert,
-    graph_erase,    graph_has,
-    graph_from_csr, graph_degrees,
-    graph_sums,     graph_to_csr,
-    graph_destroy,  graph_check,
-    graph_rebase,   graph_stats,
+    WH_OF_(NAME),     sizeof(wh_lattice_vertex),
+    graph_clear,      lattice_insert,
+    lattice_erase,    graph_has,
+    lattice_from_csr, graph_degrees,
+    graph_sums,       graph_to_csr,
+    graph_destroy,    graph_check,
+    graph_rebase,     graph_stats,
 };

@@ -1,25 +1,7 @@
 /* sets.c: a graph against a naive model on the host: random batches in, out and asked for, on small
  * graphs with hubs, by every policy of the simulated device; heaps that are too small; bad input;
  * arrays in and out. */
-#include "sim/sim_test.h"
-
-#include "warpheap/graph_device.h"
-
-#define MOST_VERTICES 64u
-
-/* The model: an arc is there or not. */
-typedef struct model {
-    uint32_t n;
-    unsigned char has[MOST_VERTICES][MOST_VERTICES];
-} model;
-
-typedef struct context {
-    wh_device *device;
-    wh_heap *heap;
-    wh_graph *graph;
-    model m;
-    uint64_t random;
-} context;
+#include "model.h"
 
 static const char *const kinds[] = {"lattice", "faim"};
 static const char *kind; /* of the graphs that are made */
@@ -36,115 +18,41 @@ static void expect_kind(context *x) {
 }
 
 static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n) {
-    wh_heap_options ho;
     wh_graph_options go;
-    memset(x, 0, sizeof *x);
-    memset(&ho, 0, sizeof ho);
     memset(&go, 0, sizeof go);
-    x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
-    ho.device = x->device;
-    ho.bytes = heap_bytes;
-    assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
-    go.heap = x->heap;
     go.kind = kind;
     go.vertices = n;
-    assert_int_equal(wh_graph_create(&x->graph, &go), WH_OK);
-    x->m.n = n;
-    x->random = seed;
+    open_graph(x, seed, heap_bytes, &go);
     expect_kind(x);
 }
 
-static uint64_t live_blocks(context *x) {
-    wh_stats stats;
-    memset(&stats, 0, sizeof stats);
-    assert_int_equal(wh_heap_get_stats(x->heap, &stats), WH_OK);
-    return stats.live_blocks;
-}
-
-static void close_all(context *x) {
-    assert_int_equal(wh_graph_destroy(x->graph), WH_OK);
-    assert_int_equal(live_blocks(x), 0); /* nothing is lost */
-    assert_int_equal(wh_heap_check(x->heap, NULL), WH_OK);
-    assert_int_equal(wh_heap_destroy(x->heap), WH_OK);
-    wh_device_close(x->device);
-}
-
-/* The graph is sound, and the model's. */
-static void compare(context *x) {
-    uint64_t offset[MOST_VERTICES + 1], n = 0, arcs = 0;
-    uint32_t to[MOST_VERTICES * MOST_VERTICES], degree[MOST_VERTICES];
-    assert_int_equal(wh_graph_check(x->graph, NULL), WH_OK);
-    const wh_graph_arrays arrays = {
-        .offset = offset, .to = to, .room = MOST_VERTICES * MOST_VERTICES};
-    assert_int_equal(wh_graph_to_csr(x->graph, &arrays, &n), WH_OK);
-    assert_int_equal(wh_graph_degrees(x->graph, degree, 0, NULL), WH_OK);
-    for (uint32_t v = 0; v < x->m.n; v++) {
-        uint32_t expected = 0;
-        for (uint32_t w = 0; w < x->m.n; w++) {
-            expected += x->m.has[v][w];
-        }
-        assert_int_equal(offset[v + 1] - offset[v], expected);
-        assert_int_equal(degree[v], expected);
-        for (uint64_t i = offset[v]; i < offset[v + 1]; i++) {
-            assert_true(to[i] < x->m.n && x->m.has[v][to[i]]);
-        }
-        arcs += expected;
-    }
-    assert_int_equal(n, arcs);
-}
-
-#define MOST_ARCS 600u
-
-/* Sources: any vertex, or one of few. */
-static uint32_t random_batch(context *x, uint32_t *from, uint32_t *to, uint32_t most,
-                             uint32_t sources) {
-    const uint32_t n = sources == 1 ? most : 1 + (uint32_t)next_random(&x->random) % most;
-    for (uint32_t i = 0; i < n; i++) {
-        from[i] = (uint32_t)next_random(&x->random) % sources;
-        to[i] = (uint32_t)next_random(&x->random) % x->m.n;
-    }
-    return n;
-}
-
 /* Sends a batch, and looks at what came of each arc. */
-static void send(context *x, const uint32_t *from, const uint32_t *to, uint32_t n, int erases) {
-    uint8_t done[MOST_ARCS];
-    wh_graph_batch batch;
-    wh_graph_result result;
+static void send(context *x, arcs *b, int erases) {
+    const wh_graph_batch batch = batch_of(x, b);
     uint32_t applied = 0;
-    memset(&batch, 0, sizeof batch);
-    batch.from = from;
-    batch.to = to;
-    batch.n = n;
-    batch.done = done;
-    assert_int_equal((erases ? wh_graph_erase : wh_graph_insert)(x->graph, &batch, &result), WH_OK);
-    for (uint32_t i = 0; i < n; i++) {
-        assert_true(done[i] <= WH_GRAPH_APPLIED);
-        if (done[i] == WH_GRAPH_APPLIED) {
-            assert_int_equal(x->m.has[from[i]][to[i]], erases);
-            x->m.has[from[i]][to[i]] = !erases;
+    assert_int_equal((erases ? wh_graph_erase : wh_graph_insert)(x->graph, &batch, &b->result),
+                     WH_OK);
+    for (uint32_t i = 0; i < b->n; i++) {
+        assert_true(b->done[i] <= WH_GRAPH_APPLIED);
+        if (b->done[i] == WH_GRAPH_APPLIED) {
+            assert_int_equal(x->m.has[b->from[i]][b->to[i]], erases);
+            x->m.has[b->from[i]][b->to[i]] = !erases;
             applied++;
         }
     }
-    for (uint32_t i = 0; i < n; i++) { /* what was not applied had no need to be */
-        assert_int_equal(x->m.has[from[i]][to[i]], !erases);
+    for (uint32_t i = 0; i < b->n; i++) { /* what was not applied had no need to be */
+        assert_int_equal(x->m.has[b->from[i]][b->to[i]], !erases);
     }
-    assert_int_equal(result.applied, applied);
-    assert_int_equal(result.no_change, n - applied);
-    assert_int_equal(result.refused + result.no_vertex, 0);
+    assert_int_equal(b->result.applied, applied);
+    assert_int_equal(b->result.no_change, b->n - applied);
+    assert_int_equal(b->result.refused + b->result.no_vertex, 0);
 }
 
-static void ask(context *x, const uint32_t *from, const uint32_t *to, uint32_t n) {
-    uint8_t done[MOST_ARCS];
-    wh_graph_batch batch;
-    memset(&batch, 0, sizeof batch);
-    batch.from = from;
-    batch.to = to;
-    batch.n = n;
-    batch.done = done;
+static void ask(context *x, arcs *b) {
+    const wh_graph_batch batch = batch_of(x, b);
     assert_int_equal(wh_graph_has(x->graph, &batch), WH_OK);
-    for (uint32_t i = 0; i < n; i++) {
-        assert_int_equal(done[i], x->m.has[from[i]][to[i]]);
+    for (uint32_t i = 0; i < b->n; i++) {
+        assert_int_equal(b->done[i], x->m.has[b->from[i]][b->to[i]]);
     }
 }
 
@@ -152,16 +60,16 @@ static void test_random_batches(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
         context x;
-        uint32_t from[MOST_ARCS], to[MOST_ARCS];
+        arcs b;
         const uint32_t n_vertices = 2 + (uint32_t)(seed * 7 % (MOST_VERTICES - 1));
         open_all(&x, seed, 8 << 20, n_vertices);
         for (uint32_t step = 0; step < 8; step++) {
             /* all vertices; one that needs a block of threads; one or two that need a warp */
             const uint32_t sources = step % 3 == 0 ? n_vertices : 1 + (step & 1);
             const uint32_t most = step % 2 != 0 || step == 2 ? MOST_ARCS : 40;
-            const uint32_t n = random_batch(&x, from, to, most, sources);
-            send(&x, from, to, n, (step & 3) == 3);
-            ask(&x, from, to, n);
+            random_arcs(&x, &b, most, sources);
+            send(&x, &b, (step & 3) == 3);
+            ask(&x, &b);
             compare(&x);
         }
         close_all(&x);

@@ -7,19 +7,22 @@
  * threads, by how much there is to look at. The worker finds out which arcs are new, so it knows
  * the degree to come before it asks for memory, once.
  *
- * record   capacity 0: up to INLINE neighbours are in the record; else an array of `capacity`
- *          entries is at `block`. Touched by the vertex's worker alone, plain; kernels of one
- * stream follow one another (An arc that is NONE, of from_csr, is none.) run      count: fetch_add,
- * relaxed, while arcs are counted; 0 when quiet. start: a store of the lane that has counted the
- * first one
+ * record   capacity 0: as many neighbours as fit are in the record; else an array of `capacity`
+ *          entries is at `block`. Values of arcs lie behind the neighbours, as arrays of as many
+ *          entries each (wh_lattice_view). Touched by the vertex's worker alone, plain; kernels of
+ *          one stream follow one another
+ * run      the other ends of a vertex's arcs in the batch; one that is NONE, of from_csr, is none.
+ *          Its worker's alone, as are `order` and the table
  *
- * I1       degree <= capacity, or degree <= INLINE where capacity is 0; a block has room for
- *          capacity entries, and belongs to its vertex alone
+ * I1       degree <= capacity, or degree <= wh_lattice_inline where capacity is 0; a block has room
+ *          for capacity entries and their values, and belongs to its vertex alone
  * I2       no entry of an adjacency is there twice, and all are vertices
+ * I4       where the graph is sorted, the entries of an adjacency ascend
  *
  * Progress no worker waits for another one, but for the allocator
  * Source   contiguous adjacencies as in ouroGraph (Winter, thesis, section 6.2); updates by vertex
- *          without locks as in faimGraph (4.2.5.1), but the batch is not sorted
+ *          without locks as in faimGraph (4.2.5.1), but the batch is not sorted. Values side by
+ *          side ("SOA") as there (4.2.3.2), in one block
  * Check    wh_lattice_is_sound, wh_graph_check; tests/dgraph
  */
 #ifndef WH_GRAPH_LATTICE_H
@@ -27,6 +30,7 @@
 
 #include "warpheap/core/hash.h"
 #include "warpheap/core/warp_group.h"
+#include "warpheap/detail/graph/team.h"
 #include "warpheap/detail/graph/work.h"
 #include "warpheap/graph.h"
 #include "warpheap/warpheap.h"
@@ -48,42 +52,125 @@ typedef struct wh_lattice_vertex {
 } wh_lattice_vertex;
 
 /* A table of the keys of a run, open addressed, of twice as many places. keys: NONE where there is
- * none; numbers: the arc of the key in its run. For a block of threads. */
+ * none; numbers: the arc of the key in its run. For a block of threads; memory for others. */
 typedef struct wh_lattice_table {
     uint32_t *keys, *numbers;
     uint32_t size;
 } wh_lattice_table;
 
-/* What a vertex's worker gets. */
+/* What a vertex's worker gets. The last fields are the graph's or the batch's: constants, zero, in
+ * kernels for plain graphs. */
 typedef struct wh_lattice_work {
     wh_lattice_vertex *x;
     uint32_t *run;   /* the other ends of the arcs; may be overwritten */
-    uint32_t *order; /* the arcs' numbers in the batch, likewise; where done is not NULL */
+    uint32_t *order; /* the arcs' numbers in the batch, likewise; or NULL, if nobody asks */
     uint32_t r;      /* how many */
     uint8_t *done;   /* of the batch, all NO_CHANGE; or NULL */
     wh_lattice_table table;
+    uint32_t words; /* values of an arc, 0 .. WH_GRAPH_MOST_VALUES */
+    int sorted;
+    int overwrites; /* arcs that are there already get the batch's values */
+    uint32_t arcs;  /* of the batch: number i + arcs is arc i the other way round */
+    const uint32_t *values[WH_GRAPH_MOST_VALUES]; /* by number; or NULL: 0 */
 } wh_lattice_work;
+
+/* --- where adjacencies lie ------------------------------------------------------------------ */
 
 /* The array of a vertex. */
 WH_FN uint32_t *wh_lattice_array(wh_lattice_vertex *x) {
     return x->capacity != 0 ? x->block : x->neighbours;
 }
 
+/* Entries that a record has room for: INLINE / (1 + words). */
+WH_HD uint32_t wh_lattice_inline(uint32_t words) {
+    return 0x11236u >> 4 * words & 15;
+}
+
 /* Entries that a vertex of this degree has room for, when it gets a new array: an eighth more, so
  * that a vertex that grows an arc at a time is not copied each time. 0: in the record. */
-WH_HD uint32_t wh_lattice_room(uint32_t degree) {
-    return degree <= WH_LATTICE_INLINE ? 0 : (degree + (degree >> 3) + 3) & ~3u;
+WH_HD uint32_t wh_lattice_room(uint32_t degree, uint32_t words) {
+    return degree <= wh_lattice_inline(words) ? 0 : (degree + (degree >> 3) + 3) & ~3u;
 }
 
 #define WH_LATTICE_LEAST_ROOM 8u
 
 /* Whether a vertex of this degree keeps its array: one that is more than half empty goes, and the
- * way back into the record is taken two arcs later than the way out. */
-WH_HD int wh_lattice_keeps(uint32_t capacity, uint32_t degree) {
-    const uint32_t room = wh_lattice_room(degree);
+ * way back into the record is taken two arcs later than the way out, or one if it holds few. */
+WH_HD int wh_lattice_keeps(uint32_t capacity, uint32_t degree, uint32_t words) {
+    const uint32_t room = wh_lattice_room(degree, words), few = wh_lattice_inline(words);
     return capacity == 0 ||
-           (degree + 2 > WH_LATTICE_INLINE &&
+           (degree + (few > 2 ? 2 : 1) > few &&
             2 * (room < WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : room) > capacity);
+}
+
+/* The bytes of an array of `room` entries. */
+WH_HD size_t wh_lattice_bytes(uint32_t room, uint32_t words) {
+    return (size_t)room * (1 + words) * sizeof(uint32_t);
+}
+
+/* An adjacency where it lies: value k of entry i is at to[(k + 1) * room + i]. */
+typedef struct wh_lattice_view {
+    uint32_t *to;
+    uint32_t room, words;
+} wh_lattice_view;
+
+WH_FN wh_lattice_view wh_lattice_view_of(wh_lattice_vertex *x, uint32_t words) {
+    wh_lattice_view a;
+    a.to = wh_lattice_array(x);
+    a.room = x->capacity != 0 ? x->capacity : wh_lattice_inline(words);
+    a.words = words;
+    return a;
+}
+
+WH_FN uint32_t *wh_lattice_values_at(wh_lattice_view a, uint32_t k) {
+    return a.to + (uint64_t)(k + 1) * a.room;
+}
+
+/* An arc with its values, in registers: loops over them are unrolled. */
+typedef struct wh_lattice_entry {
+    uint32_t to;
+    uint32_t values[WH_GRAPH_MOST_VALUES];
+} wh_lattice_entry;
+
+WH_FN wh_lattice_entry wh_lattice_get_(wh_lattice_view a, uint32_t i) {
+    wh_lattice_entry e;
+    e.to = a.to[i];
+    for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
+        e.values[k] = k < a.words ? wh_lattice_values_at(a, k)[i] : 0;
+    }
+    return e;
+}
+
+WH_FN void wh_lattice_put_(wh_lattice_view a, uint32_t i, wh_lattice_entry e) {
+    a.to[i] = e.to;
+    for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
+        if (k < a.words) {
+            wh_lattice_values_at(a, k)[i] = e.values[k];
+        }
+    }
+}
+
+/* Arc i of a run. */
+WH_FN wh_lattice_entry wh_lattice_arc_(const wh_lattice_work *w, uint32_t i) {
+    wh_lattice_entry e;
+    uint32_t number = w->words != 0 ? w->order[i] : 0;
+    number = number < w->arcs ? number : number - w->arcs;
+    e.to = w->run[i];
+    for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
+        e.values[k] = k < w->words && w->values[k] != NULL ? w->values[k][number] : 0;
+    }
+    return e;
+}
+
+/* Entry i, which is there, gets the values of arc `at` of the run. */
+WH_FN void wh_lattice_overwrite_(wh_lattice_view a, uint32_t i, const wh_lattice_work *w,
+                                 uint32_t at) {
+    const wh_lattice_entry e = wh_lattice_arc_(w, at);
+    for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
+        if (k < a.words && w->values[k] != NULL) {
+            wh_lattice_values_at(a, k)[i] = e.values[k];
+        }
+    }
 }
 
 /* --- a lane for a vertex ------------------------------------------------------------------ */
@@ -128,31 +215,34 @@ WH_FN uint32_t wh_lattice_among_(const uint32_t *array, uint32_t n, const uint32
 
 /* The record gets an array of `room` entries (0: itself) in place of the one that it had, with the
  * n entries that it had there. Returns that one's block, which the caller frees, or NULL. */
-WH_FN uint32_t *wh_lattice_move_(wh_lattice_vertex *x, uint32_t *block, uint32_t room, uint32_t n) {
+WH_FN uint32_t *wh_lattice_move_(wh_lattice_vertex *x, uint32_t *block, uint32_t room, uint32_t n,
+                                 uint32_t words) {
     uint32_t *old = x->capacity != 0 ? x->block : NULL;
     uint32_t few[WH_LATTICE_INLINE];
-    const uint32_t *from = wh_lattice_array(x);
+    const wh_lattice_view from = wh_lattice_view_of(x, words);
     if (room == 0) {
+        const uint32_t most =
+            wh_lattice_inline(words); /* slot i: word i / most of entry i % most */
         for (uint32_t i = 0; i < WH_LATTICE_INLINE; i++) {
-            few[i] = i < n ? from[i] : 0;
+            const uint32_t word = words != 0 ? i / most : 0, entry = i - word * most;
+            few[i] = word <= words && entry < n ? from.to[(uint64_t)word * from.room + entry] : 0;
         }
         for (uint32_t i = 0; i < WH_LATTICE_INLINE; i++) {
             x->neighbours[i] = few[i];
         }
     } else {
+        wh_lattice_view to;
+        to.to = block;
+        to.room = room;
+        to.words = words;
         WH_NO_UNROLL
         for (uint32_t i = 0; i < n; i++) {
-            block[i] = from[i];
+            wh_lattice_put_(to, i, wh_lattice_get_(from, i));
         }
         x->block = block;
     }
     x->capacity = room;
     return old;
-}
-
-/* The bytes of a new array for a vertex, or 0: it needs none. */
-WH_FN size_t wh_lattice_bytes_(int needs, uint32_t room) {
-    return needs ? (size_t)room * sizeof(uint32_t) : 0;
 }
 
 /* What became of the arcs of a run. order: of each arc its number in the batch. */
@@ -167,6 +257,43 @@ WH_FN void wh_lattice_tell_(uint8_t *done, const uint32_t *order, uint32_t r, ui
     }
 }
 
+/* Entries that are there get the values of the run. */
+WH_FN void wh_lattice_overwrite_lane_(const wh_lattice_work *w, const uint32_t *keys,
+                                      uint32_t fresh) {
+    const wh_lattice_view a = wh_lattice_view_of(w->x, w->words);
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < w->x->degree; i++) {
+        const uint32_t entry = a.to[i];
+        for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
+            if ((fresh >> k & 1) != 0 && keys[k] == entry) {
+                wh_lattice_overwrite_(a, i, w, k);
+            }
+        }
+    }
+}
+
+/* New arcs of a run go in between the n entries that there are: I4. From the back, the largest
+ * first: entries above it move up by as many places as there are new ones left. */
+WH_FN void wh_lattice_merge_lane_(const wh_lattice_work *w, wh_lattice_view a, uint32_t n,
+                                  uint32_t fresh) {
+    WH_NO_UNROLL
+    for (uint32_t left = wh_popc32(fresh); left != 0; left--) {
+        uint32_t at = 0, key = 0;
+        for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
+            if ((fresh >> k & 1) != 0 && w->run[k] >= key) {
+                key = w->run[k];
+                at = k;
+            }
+        }
+        while (n != 0 && a.to[n - 1] > key) {
+            n--;
+            wh_lattice_put_(a, n + left, wh_lattice_get_(a, n));
+        }
+        wh_lattice_put_(a, n + left - 1, wh_lattice_arc_(w, at));
+        fresh &= ~(1u << at);
+    }
+}
+
 /* The arcs of a run, of at most LANE_RUN, go to their vertex; all lanes of a full warp, each with a
  * vertex of its own, or none (NULL). done: as the batch's, all NO_CHANGE, or NULL. */
 WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
@@ -176,13 +303,16 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
     if (x != NULL) {
         degree = x->degree;
         fresh = wh_lattice_keys_(w.run, w.r, keys);
+        if (w.words != 0 && w.overwrites) {
+            wh_lattice_overwrite_lane_(&w, keys, fresh);
+        }
         fresh &= ~wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh);
         const uint32_t wanted = degree + wh_popc32(fresh);
-        grows = wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE);
-        room = wh_lattice_room(wanted);
+        grows = wanted > (x->capacity != 0 ? x->capacity : wh_lattice_inline(w.words));
+        room = wh_lattice_room(wanted, w.words);
     }
-    uint32_t *block =
-        (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP, wh_lattice_bytes_(grows, room));
+    uint32_t *block = (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP,
+                                                  grows ? wh_lattice_bytes(room, w.words) : 0);
     uint32_t *old = NULL;
     if (x != NULL) {
         const int refused = grows && block == NULL;
@@ -194,12 +324,23 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
                          refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED);
         if (!refused) {
             if (grows) {
-                old = wh_lattice_move_(x, block, room, degree);
+                old = wh_lattice_move_(x, block, room, degree, w.words);
             }
-            uint32_t *array = wh_lattice_array(x);
-            for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
-                if ((fresh >> k & 1) != 0) {
-                    array[degree++] = keys[k];
+            const wh_lattice_view a = wh_lattice_view_of(x, w.words);
+            if (w.sorted) {
+                wh_lattice_merge_lane_(&w, a, degree, fresh);
+                degree += n;
+            } else if (w.words != 0) {
+                for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
+                    if ((fresh >> k & 1) != 0) {
+                        wh_lattice_put_(a, degree++, wh_lattice_arc_(&w, k));
+                    }
+                }
+            } else {
+                for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
+                    if ((fresh >> k & 1) != 0) {
+                        a.to[degree++] = keys[k];
+                    }
                 }
             }
             x->degree = degree;
@@ -208,17 +349,31 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
     wh_free_lanes(heap, WH_FULL_WARP, old);
 }
 
+/* Vertices that have become much smaller, and now have `kept` entries, get smaller blocks, if there
+ * are any. All lanes of a full warp, each with a vertex of its own; shrinks 0: nothing. */
+WH_FN void wh_lattice_shrink_lanes_(wh_heap_ref heap, wh_lattice_vertex *x, int shrinks,
+                                    uint32_t kept, uint32_t words) {
+    const uint32_t room = wh_lattice_room(kept, words);
+    uint32_t *block = (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP,
+                                                  shrinks ? wh_lattice_bytes(room, words) : 0);
+    uint32_t *old = NULL;
+    if (shrinks && (room == 0 || block != NULL)) {
+        old = wh_lattice_move_(x, block, room, kept, words);
+    }
+    wh_free_lanes(heap, WH_FULL_WARP, old);
+}
+
 /* The arcs of a run leave their vertex; as above. */
 WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_vertex *x = w.x;
-    uint32_t keys[WH_LATTICE_LANE_RUN] = {0, 0, 0, 0}, found = 0, kept = 0, room = 0;
+    uint32_t keys[WH_LATTICE_LANE_RUN] = {0, 0, 0, 0}, found = 0, kept = 0;
     int shrinks = 0;
     if (x != NULL) {
         const uint32_t fresh = wh_lattice_keys_(w.run, w.r, keys), degree = x->degree;
-        uint32_t *array = wh_lattice_array(x);
+        const wh_lattice_view a = wh_lattice_view_of(x, w.words);
         WH_NO_UNROLL
         for (uint32_t i = 0; i < degree; i++) {
-            const uint32_t entry = array[i];
+            const uint32_t entry = a.to[i];
             uint32_t hit = 0;
             for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
                 hit |= (uint32_t)(keys[k] == entry) << k;
@@ -227,181 +382,21 @@ WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_t
             found |= hit;
             if (hit == 0) {
                 if (kept != i) {
-                    array[kept] = entry;
+                    wh_lattice_put_(a, kept, wh_lattice_get_(a, i));
                 }
                 kept++;
             }
         }
         x->degree = kept;
-        room = wh_lattice_room(kept);
-        shrinks = found != 0 && !wh_lattice_keeps(x->capacity, kept);
+        shrinks = found != 0 && !wh_lattice_keeps(x->capacity, kept, w.words);
         tally->applied += wh_popc32(found);
         tally->no_change += w.r - wh_popc32(found);
         wh_lattice_tell_(w.done, w.order, w.r, found, WH_GRAPH_APPLIED);
     }
-    uint32_t *block =
-        (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP, wh_lattice_bytes_(shrinks, room));
-    uint32_t *old = NULL;
-    if (shrinks && (room == 0 || block != NULL)) {
-        old = wh_lattice_move_(x, block, room, kept);
-    }
-    wh_free_lanes(heap, WH_FULL_WARP, old);
+    wh_lattice_shrink_lanes_(heap, x, shrinks, kept, w.words);
 }
 
-/* --- a warp for a vertex -------------------------------------------------------------------- */
-
-#define WH_LATTICE_WARP_WORK 512u /* arcs of a run and a vertex together that a warp takes */
-
-/* Which lanes' keys are among n entries of one array. All lanes; keys: the lanes that have one.
- * Each lane looks at every 32nd entry for all of them. */
-WH_FN wh_mask wh_lattice_known_(const uint32_t *array, uint32_t n, uint32_t key, wh_mask keys) {
-    wh_mask known = 0;
-    WH_NO_UNROLL
-    for (uint32_t first = 0; first < n; first += WH_WARP_SIZE) {
-        const uint32_t i = first + wh_lane_id();
-        const uint32_t entry = i < n ? array[i] : WH_LATTICE_GONE;
-        WH_NO_UNROLL
-        for (wh_mask rest = keys & ~known; rest != 0; rest &= rest - 1) {
-            const uint32_t lane = wh_ctz32(rest);
-            if (wh_any(WH_FULL_WARP, wh_shfl_u32(WH_FULL_WARP, key, lane) == entry)) {
-                known |= 1u << lane;
-            }
-        }
-    }
-    return known;
-}
-
-/* Whether key is among n entries. */
-WH_FN int wh_lattice_has_(const uint32_t *array, uint32_t n, uint32_t key) {
-    int has = 0;
-    WH_NO_UNROLL
-    for (uint32_t i = 0; i < n; i++) {
-        has |= array[i] == key;
-    }
-    return has;
-}
-
-/* A new array for the warp's vertex, and the n entries of the old one there. 0: there is no memory.
- * All lanes. */
-WH_FN int wh_lattice_move_warp_(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t room, uint32_t n) {
-    const uint32_t capacity = x->capacity, lane = wh_lane_id();
-    const uint32_t *from = capacity != 0 ? x->block : x->neighbours;
-    uint32_t *old = capacity != 0 ? x->block : NULL;
-    uint32_t *block = (uint32_t *)wh_malloc_warp(heap, WH_FULL_WARP, room * sizeof(uint32_t));
-    const int moves = room == 0 || block != NULL;
-    if (moves) {
-        const uint32_t mine = lane < n ? from[lane] : 0; /* the record's own are overwritten */
-        wh_syncwarp(WH_FULL_WARP);
-        uint32_t *to = room != 0 ? block : x->neighbours;
-        if (lane < n) {
-            to[lane] = mine;
-        }
-        for (uint32_t i = lane + WH_WARP_SIZE; i < n; i += WH_WARP_SIZE) {
-            to[i] = from[i];
-        }
-        wh_syncwarp(WH_FULL_WARP);
-        if (lane == 0) {
-            x->capacity = room;
-            if (room != 0) {
-                x->block = block;
-            }
-        }
-        wh_syncwarp(WH_FULL_WARP);
-        wh_free_warp(heap, WH_FULL_WARP, old);
-    }
-    return moves;
-}
-
-/* As the lane's, for a vertex with a run of any length; all lanes of a warp, the same vertex. The
- * run and its order are overwritten. */
-WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
-    wh_lattice_vertex *x = w.x;
-    uint32_t *run = w.run;
-    const uint32_t lane = wh_lane_id(), degree = x->degree;
-    const uint32_t *array = wh_lattice_array(x);
-    uint32_t n = 0; /* new ones, at the front of the run */
-    WH_NO_UNROLL
-    for (uint32_t first = 0; first < w.r; first += WH_WARP_SIZE) {
-        const uint32_t i = first + lane;
-        const uint32_t key = i < w.r ? run[i] : WH_GRAPH_NONE;
-        const uint32_t number = i < w.r && w.done != NULL ? w.order[i] : 0;
-        const wh_group same = wh_group_by_u32(WH_FULL_WARP, key);
-        const wh_mask keys = wh_ballot(WH_FULL_WARP, key != WH_GRAPH_NONE && same.rank == 0);
-        const wh_mask left = keys & ~wh_lattice_known_(array, degree, key, keys);
-        const wh_mask fresh = left & ~wh_lattice_known_(run, n, key, left);
-        wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
-        if ((fresh >> lane & 1) != 0) {
-            run[n + wh_mask_rank(fresh)] = key;
-            if (w.done != NULL) {
-                w.order[n + wh_mask_rank(fresh)] = number;
-            }
-        }
-        wh_syncwarp(WH_FULL_WARP);
-        n += wh_popc32(fresh);
-    }
-    const uint32_t wanted = degree + n;
-    int refused = 0;
-    if (wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE)) {
-        refused = !wh_lattice_move_warp_(heap, x, wh_lattice_room(wanted), degree);
-    }
-    if (!refused) {
-        uint32_t *to = wh_lattice_array(x) + degree;
-        for (uint32_t i = lane; i < n; i += WH_WARP_SIZE) {
-            to[i] = run[i];
-        }
-    }
-    if (w.done != NULL) {
-        for (uint32_t i = lane; i < n; i += WH_WARP_SIZE) {
-            w.done[w.order[i]] = refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
-        }
-    }
-    if (lane == 0) {
-        x->degree = refused ? degree : wanted;
-        tally->applied += refused ? 0 : n;
-        tally->refused += refused ? n : 0;
-        tally->no_change += w.r - n;
-    }
-    wh_syncwarp(WH_FULL_WARP);
-}
-
-WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
-    wh_lattice_vertex *x = w.x;
-    const uint32_t *run = w.run;
-    const uint32_t lane = wh_lane_id(), degree = x->degree;
-    uint32_t *array = wh_lattice_array(x);
-    uint32_t kept = 0;
-    WH_NO_UNROLL
-    for (uint32_t first = 0; first < degree; first += WH_WARP_SIZE) {
-        const uint32_t i = first + lane;
-        const uint32_t entry = i < degree ? array[i] : WH_GRAPH_NONE;
-        uint32_t at = w.r; /* the first arc of the run that takes it out */
-        WH_NO_UNROLL
-        for (uint32_t k = w.r; k != 0; k--) {
-            at = run[k - 1] == entry ? k - 1 : at;
-        }
-        const wh_mask stay = wh_ballot(WH_FULL_WARP, i < degree && at == w.r);
-        wh_syncwarp(WH_FULL_WARP);
-        if ((stay >> lane & 1) != 0) {
-            array[kept + wh_mask_rank(stay)] = entry;
-        } else if (i < degree && w.done != NULL) {
-            w.done[w.order[at]] = WH_GRAPH_APPLIED;
-        }
-        wh_syncwarp(WH_FULL_WARP);
-        kept += wh_popc32(stay);
-    }
-    wh_syncwarp(WH_FULL_WARP); /* all have read the degree, also if it is 0 */
-    if (lane == 0) {
-        x->degree = kept;
-        tally->applied += degree - kept;
-        tally->no_change += w.r - (degree - kept);
-    }
-    wh_syncwarp(WH_FULL_WARP);
-    if (kept != degree && !wh_lattice_keeps(x->capacity, kept)) {
-        (void)wh_lattice_move_warp_(heap, x, wh_lattice_room(kept), kept);
-    }
-}
-
-/* --- a block of threads for a vertex -------------------------------------------------------- */
+/* --- what warps and blocks of threads have in common ------------------------------------------ */
 
 WH_FN uint32_t wh_lattice_place_(wh_lattice_table t, uint32_t key) {
     return wh_high_u32(wh_mul_wide_u32(wh_spread32(key), t.size));
@@ -438,27 +433,6 @@ WH_FN uint32_t wh_lattice_table_find_(wh_lattice_table t, uint32_t key) {
     }
 }
 
-/* The sum over the threads of a block before the caller of `counts`, and *all: over all of them.
- * All threads of the block; shared memory: two words a warp. */
-WH_FN uint32_t wh_lattice_block_rank_(int counts, uint32_t *all) {
-    uint32_t *sums = (uint32_t *)wh_shared();
-    const uint32_t warp = wh_thread_in_block() / WH_WARP_SIZE;
-    const uint32_t warps = wh_block_threads() / WH_WARP_SIZE;
-    const wh_mask mine = wh_ballot(WH_FULL_WARP, counts);
-    uint32_t before = 0, sum = 0;
-    wh_syncthreads(); /* an earlier call's sums have been read */
-    if (wh_lane_id() == 0) {
-        sums[warp] = wh_popc32(mine);
-    }
-    wh_syncthreads();
-    for (uint32_t w = 0; w < warps; w++) {
-        before += w < warp ? sums[w] : 0;
-        sum += sums[w];
-    }
-    *all = sum;
-    return before + wh_mask_rank(mine);
-}
-
 /* Fills the table with the run; all threads of the block. */
 WH_FN void wh_lattice_fill_table_(wh_lattice_table t, const uint32_t *run, uint32_t r) {
     const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
@@ -474,144 +448,325 @@ WH_FN void wh_lattice_fill_table_(wh_lattice_table t, const uint32_t *run, uint3
     wh_syncthreads();
 }
 
-/* As the warp's; all threads of a block. */
-WH_FN int wh_lattice_move_block_(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t room,
-                                 uint32_t n) {
-    const uint32_t capacity = x->capacity, me = wh_thread_in_block();
-    const uint32_t *from = capacity != 0 ? x->block : x->neighbours;
-    uint32_t *old = capacity != 0 ? x->block : NULL;
-    uint32_t *block = (uint32_t *)wh_malloc_block(heap, room * sizeof(uint32_t));
+/* A new array for the team's vertex, and the n entries of the old one there. 0: there is no memory.
+ * All of the team. */
+WH_FN int wh_lattice_move_team_(wh_heap_ref heap, wh_team t, wh_lattice_vertex *x, uint32_t room,
+                                uint32_t n, uint32_t words) {
+    const wh_lattice_view from = wh_lattice_view_of(x, words);
+    const size_t bytes = wh_lattice_bytes(room, words);
+    uint32_t *old = x->capacity != 0 ? x->block : NULL;
+    uint32_t *block =
+        (uint32_t *)(t.kind == WH_TEAM_BLOCK ? wh_malloc_block(heap, bytes)
+                                             : wh_malloc_warp(heap, WH_FULL_WARP, bytes));
     const int moves = room == 0 || block != NULL;
     if (moves) {
-        const uint32_t mine = me < n ? from[me] : 0;
-        wh_syncthreads();
-        uint32_t *to = room != 0 ? block : x->neighbours;
-        if (me < n) {
-            to[me] = mine;
+        wh_lattice_view to;
+        to.to = room != 0 ? block : x->neighbours;
+        to.room = room != 0 ? room : wh_lattice_inline(words);
+        to.words = words;
+        wh_team_sync(t); /* all have read the record, which may be overwritten */
+        for (uint32_t i = t.me; i < n; i += t.n) {
+            wh_lattice_put_(to, i, wh_lattice_get_(from, i));
         }
-        for (uint32_t i = me + wh_block_threads(); i < n; i += wh_block_threads()) {
-            to[i] = from[i];
-        }
-        wh_syncthreads();
-        if (me == 0) {
+        wh_team_sync(t);
+        if (t.me == 0) {
             x->capacity = room;
             if (room != 0) {
                 x->block = block;
             }
         }
-        wh_free_block(heap, old);
+        wh_team_sync(t);
+        if (t.kind == WH_TEAM_BLOCK) {
+            wh_free_block(heap, old);
+        } else {
+            wh_free_warp(heap, WH_FULL_WARP, old);
+        }
     }
     return moves;
 }
 
+/* The first n arcs of the run go in between the entries that there are: I4. An entry moves up by as
+ * many places as there are smaller new ones; from the back, as many at once as there are threads,
+ * which write nothing below what they have read. A new one goes up by as many as there are smaller
+ * old ones: found before these move, and kept in the table. */
+WH_FN void wh_lattice_merge_team_(wh_team t, const wh_lattice_work *w, wh_lattice_view a,
+                                  uint32_t degree, uint32_t n) {
+    uint32_t *below = w->table.keys;
+    wh_team_sort(t, w->run, w->order, n);
+    for (uint32_t i = t.me; i < n; i += t.n) {
+        below[i] = wh_sorted_below(a.to, degree, w->run[i], 1);
+    }
+    wh_team_sync(t);
+    const uint32_t first = n != 0 ? below[0] : degree;
+    WH_NO_UNROLL
+    for (uint32_t end = degree; end > first;) {
+        const uint32_t begin = end - first > t.n ? end - t.n : first, i = begin + t.me;
+        wh_lattice_entry e = {0, {0, 0, 0, 0}};
+        if (i < end) {
+            e = wh_lattice_get_(a, i);
+        }
+        wh_team_sync(t);
+        if (i < end) {
+            wh_lattice_put_(a, i + wh_sorted_below(w->run, n, e.to, 0), e);
+        }
+        end = begin;
+    }
+    for (uint32_t i = t.me; i < n; i += t.n) {
+        wh_lattice_put_(a, below[i] + i, wh_lattice_arc_(w, i));
+    }
+}
+
+/* The first n arcs of the run, and of its order, are new: they go to their vertex, or are refused.
+ * All of the team, who know its degree, and have met since the run was written. */
+WH_FN void wh_lattice_take_team_(wh_heap_ref heap, wh_team t, const wh_lattice_work *w,
+                                 uint32_t degree, uint32_t n, wh_graph_tally *tally) {
+    wh_lattice_vertex *x = w->x;
+    const uint32_t wanted = degree + n;
+    int refused = 0;
+    if (wanted > (x->capacity != 0 ? x->capacity : wh_lattice_inline(w->words))) {
+        refused =
+            !wh_lattice_move_team_(heap, t, x, wh_lattice_room(wanted, w->words), degree, w->words);
+    }
+    if (!refused) {
+        const wh_lattice_view a = wh_lattice_view_of(x, w->words);
+        if (w->sorted) {
+            wh_lattice_merge_team_(t, w, a, degree, n);
+        } else {
+            for (uint32_t i = t.me; i < n; i += t.n) {
+                wh_lattice_put_(a, degree + i, wh_lattice_arc_(w, i));
+            }
+        }
+    }
+    if (w->done != NULL) {
+        for (uint32_t i = t.me; i < n; i += t.n) {
+            w->done[w->order[i]] = refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
+        }
+    }
+    wh_team_sync(t);
+    if (t.me == 0) {
+        x->degree = refused ? degree : wanted;
+        tally->applied += refused ? 0 : n;
+        tally->refused += refused ? n : 0;
+        tally->no_change += w->r - n;
+    }
+    wh_team_sync(t);
+}
+
+/* The first arc of the run with this end; NONE: there is none. A block looks into its table. */
+WH_FN uint32_t wh_lattice_find_(wh_team t, const wh_lattice_work *w, uint32_t entry) {
+    uint32_t at = WH_GRAPH_NONE;
+    if (t.kind == WH_TEAM_BLOCK) {
+        const uint32_t place = wh_lattice_table_find_(w->table, entry);
+        return place != WH_GRAPH_NONE ? w->table.numbers[place] : WH_GRAPH_NONE;
+    }
+    WH_NO_UNROLL
+    for (uint32_t k = w->r; k != 0; k--) {
+        at = w->run[k - 1] == entry ? k - 1 : at;
+    }
+    return at;
+}
+
+/* The vertex has `kept` entries now, of `degree`: says so, and takes a smaller block if one is
+ * there. All of the team. */
+WH_FN void wh_lattice_shrink_team_(wh_heap_ref heap, wh_team t, wh_lattice_vertex *x, uint32_t kept,
+                                   uint32_t words) {
+    const uint32_t degree = x->degree;
+    wh_team_sync(t); /* all have read it */
+    if (t.me == 0) {
+        x->degree = kept;
+    }
+    wh_team_sync(t);
+    if (kept != degree && !wh_lattice_keeps(x->capacity, kept, words)) {
+        (void)wh_lattice_move_team_(heap, t, x, wh_lattice_room(kept, words), kept, words);
+    }
+}
+
+WH_FN void wh_lattice_erase_team_(wh_heap_ref heap, wh_team t, const wh_lattice_work *w,
+                                  wh_graph_tally *tally) {
+    const uint32_t degree = w->x->degree;
+    const wh_lattice_view a = wh_lattice_view_of(w->x, w->words);
+    uint32_t kept = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < degree; first += t.n) {
+        const uint32_t i = first + t.me;
+        wh_lattice_entry e = {0, {0, 0, 0, 0}};
+        uint32_t at = WH_GRAPH_NONE, all;
+        if (i < degree) {
+            e = wh_lattice_get_(a, i);
+            at = wh_lattice_find_(t, w, e.to);
+        }
+        const int stays = i < degree && at == WH_GRAPH_NONE;
+        const uint32_t rank = wh_team_rank(t, stays, &all); /* all have read theirs */
+        if (stays) {
+            wh_lattice_put_(a, kept + rank, e);
+        } else if (i < degree && w->done != NULL) {
+            w->done[w->order[at]] = WH_GRAPH_APPLIED;
+        }
+        kept += all;
+    }
+    if (t.me == 0) {
+        tally->applied += degree - kept;
+        tally->no_change += w->r - (degree - kept);
+    }
+    wh_lattice_shrink_team_(heap, t, w->x, kept, w->words);
+}
+
+/* --- a warp for a vertex -------------------------------------------------------------------- */
+
+#define WH_LATTICE_WARP_WORK 512u /* arcs of a run and a vertex together that a warp takes */
+
+/* Which lanes' keys are among n entries of one array. All lanes; keys: the lanes that have one.
+ * Each lane looks at every 32nd entry for all of them. */
+WH_FN wh_mask wh_lattice_known_(const uint32_t *array, uint32_t n, uint32_t key, wh_mask keys) {
+    wh_mask known = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < n; first += WH_WARP_SIZE) {
+        const uint32_t i = first + wh_lane_id();
+        const uint32_t entry = i < n ? array[i] : WH_LATTICE_GONE;
+        WH_NO_UNROLL
+        for (wh_mask rest = keys & ~known; rest != 0; rest &= rest - 1) {
+            const uint32_t lane = wh_ctz32(rest);
+            if (wh_any(WH_FULL_WARP, wh_shfl_u32(WH_FULL_WARP, key, lane) == entry)) {
+                known |= 1u << lane;
+            }
+        }
+    }
+    return known;
+}
+
+/* Whether key is among n entries. */
+WH_FN int wh_lattice_has_(const uint32_t *array, uint32_t n, uint32_t key) {
+    int has = 0;
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < n; i++) {
+        has |= array[i] == key;
+    }
+    return has;
+}
+
+/* As the lane's, for a vertex with a run of any length; all lanes of a warp, the same vertex. The
+ * run and its order are overwritten. */
+WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
+    uint32_t *run = w.run;
+    const wh_team team = wh_team_warp();
+    const uint32_t lane = wh_lane_id(), degree = w.x->degree;
+    const wh_lattice_view a = wh_lattice_view_of(w.x, w.words);
+    uint32_t n = 0; /* new ones, at the front of the run */
+    if (w.words != 0 && w.overwrites) {
+        for (uint32_t i = lane; i < degree; i += WH_WARP_SIZE) {
+            const uint32_t at = wh_lattice_find_(team, &w, a.to[i]);
+            if (at != WH_GRAPH_NONE) {
+                wh_lattice_overwrite_(a, i, &w, at);
+            }
+        }
+        wh_syncwarp(WH_FULL_WARP);
+    }
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < w.r; first += WH_WARP_SIZE) {
+        const uint32_t i = first + lane;
+        const uint32_t key = i < w.r ? run[i] : WH_GRAPH_NONE;
+        const uint32_t number = i < w.r && w.order != NULL ? w.order[i] : 0;
+        const wh_group same = wh_group_by_u32(WH_FULL_WARP, key);
+        const wh_mask keys = wh_ballot(WH_FULL_WARP, key != WH_GRAPH_NONE && same.rank == 0);
+        const wh_mask left = keys & ~wh_lattice_known_(a.to, degree, key, keys);
+        const wh_mask fresh = left & ~wh_lattice_known_(run, n, key, left);
+        wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
+        if ((fresh >> lane & 1) != 0) {
+            run[n + wh_mask_rank(fresh)] = key;
+            if (w.order != NULL) {
+                w.order[n + wh_mask_rank(fresh)] = number;
+            }
+        }
+        wh_syncwarp(WH_FULL_WARP);
+        n += wh_popc32(fresh);
+    }
+    wh_lattice_take_team_(heap, team, &w, degree, n, tally);
+}
+
+WH_FN void wh_lattice_erase_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
+    wh_lattice_erase_team_(heap, wh_team_warp(), &w, tally);
+}
+
+/* --- a block of threads for a vertex -------------------------------------------------------- */
+
+/* The keys of the table that are left go to the front of the run, and their arcs' numbers in the
+ * batch to that of its order. How many. */
+WH_FN uint32_t wh_lattice_take_out_(wh_team t, const wh_lattice_work *w) {
+    const wh_lattice_table table = w->table;
+    uint32_t n = 0;
+    if (w->order != NULL) { /* before any of it is overwritten */
+        for (uint32_t at = t.me; at < table.size; at += t.n) {
+            if (table.keys[at] < WH_LATTICE_GONE) {
+                table.numbers[at] = w->order[table.numbers[at]];
+            }
+        }
+    }
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < table.size; first += t.n) {
+        const uint32_t at = first + t.me;
+        const uint32_t key = at < table.size ? table.keys[at] : WH_GRAPH_NONE;
+        const int fresh = key < WH_LATTICE_GONE;
+        uint32_t all;
+        const uint32_t rank = wh_team_rank(t, fresh, &all);
+        if (fresh) {
+            w->run[n + rank] = key;
+            if (w->order != NULL) {
+                w->order[n + rank] = table.numbers[at];
+            }
+        }
+        n += all;
+    }
+    wh_team_sync(t);
+    return n;
+}
+
 /* table: of 2 r places. */
 WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
-    wh_lattice_vertex *x = w.x;
     const wh_lattice_table table = w.table;
-    uint32_t *run = w.run;
-    const uint32_t me = wh_thread_in_block(), threads = wh_block_threads(), degree = x->degree;
-    const uint32_t *array = wh_lattice_array(x);
+    const wh_team team = wh_team_block();
+    const uint32_t degree = w.x->degree;
+    const wh_lattice_view a = wh_lattice_view_of(w.x, w.words);
     wh_lattice_fill_table_(table, w.run, w.r);
-    for (uint32_t i = me; i < degree; i += threads) {
-        const uint32_t at = wh_lattice_table_find_(table, array[i]);
+    for (uint32_t i = team.me; i < degree; i += team.n) {
+        const uint32_t at = wh_lattice_table_find_(table, a.to[i]);
         if (at != WH_GRAPH_NONE) { /* of an entry, hence of this thread alone */
+            if (w.words != 0 && w.overwrites) {
+                wh_lattice_overwrite_(a, i, &w, table.numbers[at]);
+            }
             wh_store_u32_relaxed(&table.keys[at], WH_LATTICE_GONE);
         }
     }
     wh_syncthreads();
-    uint32_t n = 0;
-    WH_NO_UNROLL
-    for (uint32_t first = 0; first < table.size; first += threads) { /* new ones go to the front */
-        const uint32_t at = first + me;
-        const uint32_t key = at < table.size ? table.keys[at] : WH_GRAPH_NONE;
-        const int fresh = key < WH_LATTICE_GONE;
-        uint32_t all;
-        const uint32_t rank = wh_lattice_block_rank_(fresh, &all);
-        if (fresh) {
-            run[n + rank] = key;
-        }
-        n += all;
-    }
-    wh_syncthreads();
-    const uint32_t wanted = degree + n;
-    int refused = 0;
-    if (wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE)) {
-        refused = !wh_lattice_move_block_(heap, x, wh_lattice_room(wanted), degree);
-    }
-    if (!refused) {
-        uint32_t *to = wh_lattice_array(x) + degree;
-        for (uint32_t i = me; i < n; i += threads) {
-            to[i] = run[i];
-        }
-    }
-    if (w.done != NULL) {
-        for (uint32_t at = me; at < table.size; at += threads) {
-            if (table.keys[at] < WH_LATTICE_GONE) {
-                w.done[w.order[table.numbers[at]]] = refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
-            }
-        }
-    }
-    wh_syncthreads();
-    if (me == 0) {
-        x->degree = refused ? degree : wanted;
-        tally->applied += refused ? 0 : n;
-        tally->refused += refused ? n : 0;
-        tally->no_change += w.r - n;
-    }
-    wh_syncthreads();
+    const uint32_t n = wh_lattice_take_out_(team, &w);
+    wh_lattice_take_team_(heap, team, &w, degree, n, tally);
 }
 
 WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
-    wh_lattice_vertex *x = w.x;
-    const wh_lattice_table table = w.table;
-    const uint32_t me = wh_thread_in_block(), threads = wh_block_threads(), degree = x->degree;
-    uint32_t *array = wh_lattice_array(x);
-    uint32_t kept = 0;
-    wh_lattice_fill_table_(table, w.run, w.r);
-    WH_NO_UNROLL
-    for (uint32_t first = 0; first < degree; first += threads) {
-        const uint32_t i = first + me;
-        const uint32_t entry = i < degree ? array[i] : WH_GRAPH_NONE;
-        const uint32_t at = i < degree ? wh_lattice_table_find_(table, entry) : WH_GRAPH_NONE;
-        const int stays = i < degree && at == WH_GRAPH_NONE;
-        uint32_t all;
-        const uint32_t rank = wh_lattice_block_rank_(stays, &all); /* all have read theirs */
-        if (stays) {
-            array[kept + rank] = entry;
-        } else if (i < degree && w.done != NULL) {
-            w.done[w.order[table.numbers[at]]] = WH_GRAPH_APPLIED;
-        }
-        kept += all;
-    }
-    wh_syncthreads();
-    if (me == 0) {
-        x->degree = kept;
-        tally->applied += degree - kept;
-        tally->no_change += w.r - (degree - kept);
-    }
-    wh_syncthreads();
-    if (kept != degree && !wh_lattice_keeps(x->capacity, kept)) {
-        (void)wh_lattice_move_block_(heap, x, wh_lattice_room(kept), kept);
-    }
+    wh_lattice_fill_table_(w.table, w.run, w.r);
+    wh_lattice_erase_team_(heap, wh_team_block(), &w, tally);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
-/* I1 and I2 but for repetitions: the number of the invariant that a vertex breaks, or 0. */
-WH_FN uint32_t wh_lattice_is_sound(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t n_vertices) {
+/* I1, I2 but for repetitions, and I4: the number of the invariant that a vertex breaks, or 0. */
+WH_FN uint32_t wh_lattice_is_sound(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t n_vertices,
+                                   uint32_t words, int sorted) {
     const uint32_t *array = wh_lattice_array(x);
-    if (x->degree > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE)) {
+    if (x->degree > (x->capacity != 0 ? x->capacity : wh_lattice_inline(words))) {
         return 1;
     }
     if (x->capacity != 0 &&
         (!wh_owns(heap, x->block) ||
-         wh_usable_size(heap, x->block) < (size_t)x->capacity * sizeof(uint32_t))) {
+         wh_usable_size(heap, x->block) < wh_lattice_bytes(x->capacity, words))) {
         return 1;
     }
     WH_NO_UNROLL
     for (uint32_t i = 0; i < x->degree; i++) {
         if (array[i] >= n_vertices) {
             return 2;
+        }
+        if (sorted && i != 0 && array[i - 1] > array[i]) {
+            return 4;
         }
     }
     return 0;
