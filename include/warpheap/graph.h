@@ -2,9 +2,9 @@
  * warpheap::graph. What kernels of your own can ask of a graph is in graph_device.h.
  *
  * A graph has the vertices 0 .. n-1 and a *set* of arcs u -> v: an arc is there or it is not,
- * however often it was inserted. An undirected graph has both arcs of each edge; who inserts one,
- * inserts the other. Adjacencies lie in the caller's heap, which other code may use, too; the heap
- * must outlive the graph.
+ * however often it was inserted. An undirected graph (options.undirected) has both arcs of each
+ * edge, whichever is inserted. Adjacencies lie in the caller's heap, which other code may use, too;
+ * the heap must outlive the graph.
  *
  *     wh_graph_options o = {0};
  *     o.heap = heap;
@@ -63,6 +63,7 @@ typedef struct wh_graph_options {
                               0: when it comes. 49 bytes an arc, and 4 for each of its values */
     uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; class
                               lattice */
+    int undirected;        /* 1: batches have edges: each arc of one goes in, and out, both ways */
 } wh_graph_options;
 
 /* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */
@@ -80,6 +81,7 @@ typedef struct wh_graph_batch {
     uint32_t *values[WH_GRAPH_MOST_VALUES];
     int overwrites; /* insert. 1: an arc that is there gets the values of the batch, of those that
                        are not NULL; its `done` is NO_CHANGE. 0: it keeps its own */
+    const uint8_t *erases; /* update: n bytes: 1: the arc goes; 0: it comes */
 } wh_graph_batch;
 
 /* What became of a batch: the sum is its n. */
@@ -103,6 +105,13 @@ static inline wh_status wh_graph_create(wh_graph **graph, const wh_graph_options
 /* Frees all adjacencies and the graph. NULL is ignored. Waits for the device. */
 wh_status wh_graph_destroy(wh_graph *graph);
 
+/* An undirected graph takes u -> v and v -> u for each arc of a batch, a self loop once; result and
+ * done are of the batch's arcs: the way from the smaller end tells. If an end has no memory the
+ * other one's arc stays, and the edge is REFUSED, so there is one way of it only: the same batch
+ * sent again adds the other (NO_CHANGE, if the smaller end had its own). If an edge is more than
+ * once in a batch the two ways may have values of different arcs of it. Cost: as twice as many
+ * arcs, and one kernel more. */
+
 /* Inserts arcs. If a status other than OK comes back the arcs that were applied stay, the graph is
  * sound, and the same batch may be sent again: OUT_OF_MEMORY when some were refused (a vertex takes
  * all its new arcs of a batch, or none), NO_VERTEX when some have an end that is no vertex.
@@ -114,6 +123,11 @@ wh_status wh_graph_insert(wh_graph *graph, const wh_graph_batch *batch, wh_graph
 /* Erases arcs, the same way. Adjacencies that have become much smaller get smaller blocks at once;
  * if the heap has none, they stay as they are. Errors but for OUT_OF_MEMORY as insert. */
 wh_status wh_graph_erase(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
+
+/* Erases the arcs i with erases[i] (required) not 0, then inserts the others: what one batch erases
+ * and inserts is there afterwards. As insert, in all. Cost: an erase and an insert of the batch,
+ * and a kernel that counts, O(n). */
+wh_status wh_graph_update(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
 
 /* batch->done[i] (required): 1 if the arc from[i] -> to[i] is there, else 0, also where an end is
  * no vertex. Waits as insert. Cost: one kernel, O(degree) a query. */
@@ -132,7 +146,8 @@ typedef struct wh_graph_arrays {
                                                to_csr: NULL is not written */
 } wh_graph_arrays;
 
-/* An empty graph gets the arcs of the arrays, which stay as they are. An arc that is twice there
+/* An empty graph gets the arcs of the arrays, which stay as they are, both ways of an edge if it is
+ * undirected (wh_graph_check looks). An arc that is twice there
  * counts once. BAD_ARGUMENT if the graph has arcs, or offset is not ascending; otherwise as insert.
  * Waits. Cost: an insert that has not to be laid out. */
 wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
@@ -162,7 +177,8 @@ static inline wh_status wh_graph_get_stats(wh_graph *graph, wh_graph_stats *stat
 
 /* Looks at the whole graph: CORRUPT if an invariant of its class is broken (report, which may be
  * NULL: how many, the first one's number and its vertex), an arc is twice there or has an end that
- * is no vertex. For tests: copies the graph to the host and sorts it. */
+ * is no vertex, or of an undirected graph in which no edge was ever refused one arc has no other
+ * way. For tests: copies the graph to the host and sorts it. */
 wh_status wh_graph_check(wh_graph *graph, wh_report *report);
 
 /* After wh_heap_grow of the graph's heap, which said `moved`, and before any other call: the graph

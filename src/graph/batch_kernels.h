@@ -40,6 +40,10 @@ WH_KERNEL(erase_small, batch_args, a) {
     erase_step(a.heap, &a.b);
 }
 
+WH_KERNEL(tell_arcs, batch_args, a) {
+    tell_step(&a.b);
+}
+
 WH_KERNEL(read_degrees, batch_args, a) {
     for (uint64_t v = wh_thread_id(); v < a.b.n_vertices; v += wh_grid_threads()) {
         a.b.out[v] = degree_of(&a.b, (uint32_t)v);
@@ -55,6 +59,7 @@ WH_KERNEL(clear_all, batch_args, a) {
     if (wh_thread_id() == 0) {
         memset(b->counts, 0, sizeof *b->counts);
         memset(b->next, 0, sizeof *b->next);
+        memset(b->ever, 0, sizeof *b->ever);
     }
 }
 
@@ -124,6 +129,7 @@ static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *b, k
         batch_args a;
         memset(&a, 0, sizeof a);
         a.b = *b;
+        a.b.lays = 1;
         TRY(wh_heap_handle(heap, &a.heap));
         const uint32_t threads = (b->n + WH_WARP_SIZE - 1) / WH_WARP_SIZE * WH_WARP_SIZE;
         wh_launch l =
@@ -144,6 +150,10 @@ static wh_status graph_insert(wh_heap *heap, void *stream, const whi_graph_batch
 
 static wh_status graph_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     return update(heap, stream, b, erase_small, erase_all);
+}
+
+static wh_status graph_tell(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return start(tell_arcs, heap, stream, b, b->arcs);
 }
 
 /* from_csr, by a kernel that inserts what is on the lists. */

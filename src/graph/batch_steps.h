@@ -20,6 +20,7 @@
 
 #include <string.h>
 
+#include "batch_arcs.h"
 #include "graph_batch.h"
 #include "warpheap/core/warp_group.h"
 #include "warpheap/detail/alloc/tables.h"
@@ -61,8 +62,9 @@ WH_FN void count_step(const whi_graph_batch *b) {
         memset(b->next, 0, sizeof *b->next);
     }
     FOR_ROUNDS(i, b->n) {
-        const uint32_t v = i < b->n ? b->from[i] : WH_GRAPH_NONE;
-        const int counts = v < b->n_vertices && b->to[i] < b->n_vertices;
+        const int is = i < b->n && takes_part(b, i);
+        const uint32_t v = is ? source_of(b, i) : WH_GRAPH_NONE;
+        const int counts = v < b->n_vertices && end_of(b, i) < b->n_vertices;
         const wh_mask mask = wh_ballot(WH_FULL_WARP, counts);
         uint32_t rank = WH_GRAPH_NONE;
         if (counts) {
@@ -76,8 +78,8 @@ WH_FN void count_step(const whi_graph_batch *b) {
         wh_syncwarp(WH_FULL_WARP);
         if (i < b->n) {
             b->scratch.rank[i] = rank;
-            bad += rank == WH_GRAPH_NONE;
-            if (b->done != NULL) {
+            bad += is && rank == WH_GRAPH_NONE;
+            if (is && b->done != NULL) {
                 b->done[i] = rank == WH_GRAPH_NONE ? WH_GRAPH_NO_VERTEX : WH_GRAPH_NO_CHANGE;
             }
         }
@@ -140,7 +142,7 @@ WH_FN uint32_t place_run(const whi_graph_batch *b, uint32_t v, uint32_t r, int p
 WH_FN void lay_out_step(const whi_graph_batch *b) {
     FOR_BLOCK_ROUNDS(i, b->n) {
         const int first = i < b->n && b->scratch.rank[i] == 0;
-        const uint32_t v = first ? b->from[i] : 0;
+        const uint32_t v = first ? source_of(b, i) : 0;
         const uint32_t start = place_run(b, v, first ? b->runs[v].count : 0, 1);
         if (first) {
             b->runs[v].start = start;
@@ -152,8 +154,8 @@ WH_FN void scatter_step(const whi_graph_batch *b) {
     for (uint64_t i = wh_thread_id(); i < b->n; i += wh_grid_threads()) {
         const uint32_t rank = b->scratch.rank[i];
         if (rank != WH_GRAPH_NONE) {
-            const uint32_t at = b->runs[b->from[i]].start + rank;
-            b->scratch.run[at] = b->to[i];
+            const uint32_t at = b->runs[source_of(b, i)].start + rank;
+            b->scratch.run[at] = end_of(b, i);
             if (orders(b)) {
                 b->scratch.order[at] = (uint32_t)i;
             }

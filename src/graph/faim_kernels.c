@@ -139,4 +139,5 @@ WH_TABLE(whi_faim_kernels) = {
     graph_sums,     graph_to_csr,
     graph_destroy,  graph_check,
     graph_rebase,   graph_stats,
+    graph_tell,
 };

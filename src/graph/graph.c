@@ -43,7 +43,8 @@ static uint64_t lay_scratch(whi_graph_scratch *s, unsigned char *memory, uint64_
         at += round_up(n * 4);
     }
     s->done = memory + at;
-    return at + round_up(n);
+    s->erases = s->done + round_up(n);
+    return at + 2 * round_up(n);
 }
 
 wh_status whi_graph_make_room(wh_graph *g, uint64_t n) {
@@ -120,14 +121,16 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     g->b.vertices = vertices;
     TRY(wh_device_alloc(g->device, &runs, n * sizeof(whi_graph_run)));
     g->b.runs = runs;
-    TRY(wh_device_alloc(g->device, &counts, 2 * sizeof *g->counts));
+    TRY(wh_device_alloc(g->device, &counts, 3 * sizeof *g->counts));
     g->counts = counts;
     g->b.n_vertices = (uint32_t)n;
     g->b.words = o->values;
     g->b.counts = &g->counts[0];
     g->b.next = &g->counts[1];
+    g->b.ever = &g->counts[2];
+    g->undirected = o->undirected;
     g->fixed_bytes = n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
-    TRY(whi_graph_make_room(g, o->batch));
+    TRY(whi_graph_make_room(g, o->undirected ? 2 * o->batch : o->batch));
     TRY(g->kernels->clear(g->heap, NULL, &g->b));
     return wh_device_sync(g->device);
 }
@@ -250,7 +253,7 @@ static wh_status bring(wh_graph *g, const wh_graph_batch *batch, whi_graph_batch
         return whi_refuse(WH_BAD_ARGUMENT, "a batch has two arrays, and at most %u arcs, not %llu",
                           WH_GRAPH_MOST_ARCS, (unsigned long long)batch->n);
     }
-    TRY(whi_graph_make_room(g, batch->n));
+    TRY(whi_graph_make_room(g, g->undirected ? 2 * batch->n : batch->n));
     *b = g->b;
     b->n = b->arcs = (uint32_t)batch->n;
     b->overwrites = batch->overwrites;
@@ -278,7 +281,8 @@ static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_graph_
                       wh_graph_result *result) {
     wh_graph_result r;
     TRY(wh_stream_sync(g->device, batch->stream));
-    TRY(wh_device_copy_out(g->device, &r, &b->counts->result, sizeof r));
+    TRY(wh_device_copy_out(g->device, &r, b->told != NULL ? &b->counts->told : &b->counts->result,
+                           sizeof r));
     if (!batch->on_device && batch->done != NULL) {
         TRY(wh_device_copy_out(g->device, batch->done, b->done, batch->n));
     }
@@ -291,8 +295,57 @@ static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_graph_
     return r.no_vertex != 0 ? WH_NO_VERTEX : WH_OK;
 }
 
+enum { INSERTS = 1, ERASES = 2, MIXED = INSERTS | ERASES };
+
+/* What a batch has beside its arcs, on the device; and both ways where the graph is undirected. */
+static wh_status bring_more(wh_graph *g, const wh_graph_batch *batch, whi_graph_batch *b,
+                            int does) {
+    if (does & INSERTS) {
+        TRY(bring_values(g, batch, b));
+    }
+    if (does == MIXED) {
+        if (batch->erases == NULL) {
+            return whi_refuse(WH_BAD_ARGUMENT,
+                              "wh_graph_update asks batch->erases what to do, which is NULL");
+        }
+        b->erases = batch->erases;
+        if (!batch->on_device) {
+            TRY(wh_device_copy_in(g->device, b->scratch.erases, batch->erases, batch->n));
+            b->erases = b->scratch.erases;
+        }
+    }
+    b->n = g->undirected ? 2 * b->arcs : b->arcs;
+    return WH_OK;
+}
+
+/* One pass over the batch. */
+static wh_status make_pass(wh_graph *g, void *stream, whi_graph_batch *b, int erases) {
+    b->erasing = erases;
+    b->counts = g->b.counts;
+    b->next = g->b.next;
+    TRY((erases ? g->kernels->erase : g->kernels->insert)(g->heap, stream, b));
+    turn(g);
+    return WH_OK;
+}
+
+/* What became of an arc is known by the worker of its source, or when all have worked. */
+static wh_status make_passes(wh_graph *g, const wh_graph_batch *batch, whi_graph_batch *b, int does,
+                             int waits) {
+    if (g->undirected || (does == MIXED && (waits || b->done != NULL))) {
+        b->told = b->done != NULL ? b->done : b->scratch.done;
+        b->done = b->scratch.done;
+    }
+    if (does & ERASES) {
+        TRY(make_pass(g, batch->stream, b, 1));
+    }
+    if (does & INSERTS) {
+        TRY(make_pass(g, batch->stream, b, 0));
+    }
+    return b->told != NULL ? g->kernels->tell(g->heap, batch->stream, b) : WH_OK;
+}
+
 static wh_status update(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result,
-                        int erases) {
+                        int does) {
     wh_graph_batch own;
     whi_graph_batch b;
     whi_forget_error();
@@ -307,20 +360,22 @@ static wh_status update(wh_graph *g, const wh_graph_batch *batch, wh_graph_resul
         return WH_OK;
     }
     TRY(bring(g, &own, &b));
-    if (!erases) {
-        TRY(bring_values(g, &own, &b));
-    }
-    TRY((erases ? g->kernels->erase : g->kernels->insert)(g->heap, own.stream, &b));
-    turn(g);
-    return result != NULL || !own.on_device ? tell(g, &own, &b, result) : WH_OK;
+    TRY(bring_more(g, &own, &b, does));
+    const int waits = result != NULL || !own.on_device;
+    TRY(make_passes(g, &own, &b, does, waits));
+    return waits ? tell(g, &own, &b, result) : WH_OK;
 }
 
 wh_status wh_graph_insert(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result) {
-    return update(g, batch, result, 0);
+    return update(g, batch, result, INSERTS);
 }
 
 wh_status wh_graph_erase(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result) {
-    return update(g, batch, result, 1);
+    return update(g, batch, result, ERASES);
+}
+
+wh_status wh_graph_update(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result) {
+    return update(g, batch, result, MIXED);
 }
 
 wh_status wh_graph_has(wh_graph *g, const wh_graph_batch *batch) {
@@ -454,6 +509,7 @@ static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result)
     TRY(g->kernels->clear(g->heap, batch.stream, &b));
     TRY(g->kernels->from_csr(g->heap, batch.stream, &b));
     const wh_status s = tell(g, &batch, &b, result);
+    g->one_sided |= s == WH_OUT_OF_MEMORY;
     if (result != NULL) {
         result->no_change -= result->no_vertex; /* a worker does not know why an arc is none */
     }
@@ -632,22 +688,59 @@ static uint64_t first_double(const uint64_t *offset, uint32_t *to, uint64_t n) {
     return n;
 }
 
+/* I5: the first vertex with an arc to another one that has none back; or n. */
+static uint64_t first_one_sided(const uint64_t *offset, const uint32_t *to, uint64_t n) {
+    for (uint64_t v = 0; v < n; v++) {
+        const uint32_t key = (uint32_t)v;
+        for (uint64_t i = offset[v]; i < offset[v + 1]; i++) {
+            const uint32_t w = to[i];
+            if (bsearch(&key, to + offset[w], offset[w + 1] - offset[w], sizeof *to, compare_u32) ==
+                NULL) {
+                return v;
+            }
+        }
+    }
+    return n;
+}
+
+/* Whether each arc of an undirected graph must have its other way. */
+static wh_status expects_both(wh_graph *g, int *both) {
+    whi_graph_counts ever;
+    *both = g->undirected && !g->one_sided;
+    if (*both) {
+        TRY(wh_device_copy_out(g->device, &ever, g->b.ever, sizeof ever));
+        *both = ever.told.refused == 0;
+    }
+    return WH_OK;
+}
+
+static void say_broken(wh_report *r, uint64_t tag, uint64_t v) {
+    r->errors++;
+    r->first_where = r->first_tag == 0 ? v : r->first_where;
+    r->first_tag = r->first_tag == 0 ? tag : r->first_tag;
+}
+
+/* I2 and I5, on the host. */
 static wh_status check_sets(wh_graph *g, wh_report *r) {
     const uint64_t vertices = g->b.n_vertices;
     uint64_t n = 0;
+    int both = 0;
     wh_graph_arrays a;
     memset(&a, 0, sizeof a);
+    TRY(expects_both(g, &both));
     TRY(wh_graph_to_csr(g, NULL, &n));
     a.offset = malloc((vertices + 1) * 8);
     a.to = malloc(n * 4 + 4);
     a.room = n;
     wh_status s = a.offset != NULL && a.to != NULL ? WH_OK : WH_OUT_OF_MEMORY;
     s = s == WH_OK ? wh_graph_to_csr(g, &a, &n) : s;
-    const uint64_t v = s == WH_OK ? first_double(a.offset, a.to, vertices) : vertices;
+    uint64_t v = s == WH_OK ? first_double(a.offset, a.to, vertices) : vertices;
     if (v != vertices) {
-        r->errors++;
-        r->first_where = r->first_tag == 0 ? v : r->first_where;
-        r->first_tag = r->first_tag == 0 ? 2 : r->first_tag;
+        say_broken(r, 2, v);
+    }
+    v = s == WH_OK && both ? first_one_sided(a.offset, a.to, vertices) : vertices;
+    if (v != vertices) {
+        say_broken(r, 5, v);
     }
     free(a.offset);
     free(a.to);

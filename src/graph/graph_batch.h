@@ -23,13 +23,14 @@ typedef struct whi_graph_counts {
     uint32_t placed;                /* arcs that have a place in a run */
     uint32_t lanes, warps, blocks;  /* vertices for a lane, a warp, a block of threads */
     uint32_t next_warp, next_lanes; /* of these lists: given out beyond everyone's first share */
-    wh_graph_result result;
+    wh_graph_result result;         /* of all arcs of the batch, both ways if there are */
+    wh_graph_result told;           /* by the step `tell`: of the caller's arcs */
 } whi_graph_counts;
 
 /* Memory for batches of up to `room` arcs, of each array as many entries, but for the table. */
 typedef struct whi_graph_scratch {
     uint32_t *from, *to; /* copies of a batch that came from the host */
-    uint8_t *done;
+    uint8_t *done, *erases;
     uint32_t *rank;                   /* of an arc in its run; NONE: it is in none */
     uint32_t *run;                    /* all runs: the arcs' other ends */
     uint32_t *order;                  /* the arcs' numbers in the batch; where one is asked for */
@@ -48,15 +49,20 @@ typedef struct whi_graph_batch {
     whi_graph_scratch scratch;
     whi_graph_counts *counts; /* zero at first */
     whi_graph_counts *next;   /* of the batch to come: becomes zero */
+    whi_graph_counts *ever;   /* told.refused: of an undirected graph, edges ever refused */
     const uint64_t *offset;   /* from_csr, to_csr */
     uint32_t *out;            /* to_csr, degrees */
     uint64_t *sums;
     wh_report *report;
     int64_t moved;
+    int lays;       /* a kernel that works on a small batch is to lay it out itself */
     uint32_t words; /* values of an arc */
     int sorted;
     int overwrites;
-    uint32_t arcs;                          /* of the caller */
+    uint32_t arcs;         /* of the caller: n, or half of it where both ways are in the batch */
+    const uint8_t *erases; /* of a mixed batch, for each of the caller's arcs; or NULL */
+    int erasing;           /* this pass is for arcs of which that is not 0 */
+    uint8_t *told;         /* the step `tell`: what became of the caller's arcs */
     uint32_t *values[WH_GRAPH_MOST_VALUES]; /* of the arcs, or NULL: insert, from_csr: read; has,
                                                to_csr: written */
 } whi_graph_batch;
@@ -78,6 +84,7 @@ typedef struct whi_graph_kernels {
     whi_graph_step check;    /* report */
     whi_graph_step rebase;   /* by moved */
     whi_graph_step stats;    /* sums[0..2]: blocks, bytes, largest degree; zero at first */
+    whi_graph_step tell;     /* after the passes of a batch: told, and counts->told, of done */
 } whi_graph_kernels;
 
 /* A table type for each class, since tables are found by the name of their type. */

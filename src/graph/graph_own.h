@@ -21,8 +21,10 @@ struct wh_graph {
     const char *kind;
     const whi_graph_kernels *kernels;
     whi_graph_batch b;        /* what all batches have in common */
-    whi_graph_counts *counts; /* two of them, used in turns */
-    uint64_t room;            /* arcs that scratch has memory for */
+    whi_graph_counts *counts; /* two of them, used in turns, and `ever` */
+    int undirected;
+    int one_sided; /* an undirected one that from_csr could not fill */
+    uint64_t room; /* arcs that scratch has memory for */
     void *scratch;
     uint64_t scratch_bytes, fixed_bytes;
     uint32_t turn;

@@ -67,18 +67,17 @@ WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_latt
 
 /* --- graphs with values or an order ----------------------------------------------------------- */
 
-WH_KERNEL(rich_insert_all, batch_args, a) {
+/* One kernel for large batches, and for small ones, which it lays out itself. */
+WH_KERNEL(rich_insert, batch_args, a) {
+    if (a.b.lays) {
+        lay_small(&a.b);
+    }
     rich_insert_step(a.heap, &a.b);
 }
-WH_KERNEL(rich_erase_all, batch_args, a) {
-    rich_erase_step(a.heap, &a.b);
-}
-WH_KERNEL(rich_insert_small, batch_args, a) {
-    lay_small(&a.b);
-    rich_insert_step(a.heap, &a.b);
-}
-WH_KERNEL(rich_erase_small, batch_args, a) {
-    lay_small(&a.b);
+WH_KERNEL(rich_erase, batch_args, a) {
+    if (a.b.lays) {
+        lay_small(&a.b);
+    }
     rich_erase_step(a.heap, &a.b);
 }
 
@@ -87,16 +86,15 @@ static int is_rich(const whi_graph_batch *b) {
 }
 
 static wh_status lattice_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return is_rich(b) ? update(heap, stream, b, rich_insert_small, rich_insert_all)
+    return is_rich(b) ? update(heap, stream, b, rich_insert, rich_insert)
                       : graph_insert(heap, stream, b);
 }
 static wh_status lattice_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return is_rich(b) ? update(heap, stream, b, rich_erase_small, rich_erase_all)
+    return is_rich(b) ? update(heap, stream, b, rich_erase, rich_erase)
                       : graph_erase(heap, stream, b);
 }
 static wh_status lattice_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return is_rich(b) ? insert_csr(heap, stream, b, rich_insert_all)
-                      : graph_from_csr(heap, stream, b);
+    return is_rich(b) ? insert_csr(heap, stream, b, rich_insert) : graph_from_csr(heap, stream, b);
 }
 
 /* --- looking ------------------------------------------------------------------------------------
@@ -250,4 +248,5 @@ WH_TABLE(whi_lattice_kernels) = {
     graph_sums,       graph_to_csr,
     graph_destroy,    graph_check,
     graph_rebase,     graph_stats,
+    graph_tell,
 };

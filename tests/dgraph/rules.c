@@ -1,0 +1,248 @@
+/* rules.c: batches that erase and insert, undirected graphs, and graphs in order, of every class
+ * that has them, against a naive model. */
+#include "model.h"
+
+typedef struct rules {
+    const char *kind;
+    uint32_t values;
+    int undirected;
+} rules;
+
+static const rules all_rules[] = {
+    {"lattice", 0, 0}, {"lattice", 2, 0}, {"lattice", 0, 1},
+    {"lattice", 1, 1}, {"faim", 0, 0},    {"faim", 0, 1},
+};
+#define N_RULES (sizeof all_rules / sizeof *all_rules)
+
+static void open_rules(context *x, uint64_t seed, const rules *r, uint32_t n) {
+    wh_graph_options o;
+    memset(&o, 0, sizeof o);
+    o.kind = r->kind;
+    o.vertices = n;
+    o.values = r->values;
+    o.undirected = r->undirected;
+    open_graph(x, seed, 8 << 20, &o);
+}
+
+/* The model's arc, both ways where there are two. Whether that was a change. */
+static uint32_t set_arc(context *x, const arcs *b, uint32_t i, unsigned char has) {
+    const uint32_t v = b->from[i], w = b->to[i];
+    const uint32_t changes = x->m.has[v][w] != has;
+    x->m.has[v][w] = has;
+    if (x->options.undirected) {
+        x->m.has[w][v] = has;
+    }
+    return changes;
+}
+
+/* Values follow from the arc, whichever way, so that it does not matter which one wins. */
+static void give_values(context *x, arcs *b) {
+    for (uint32_t i = 0; i < b->n; i++) {
+        for (uint32_t k = 0; k < x->options.values; k++) {
+            const uint32_t v = b->from[i], w = b->to[i];
+            b->value[k][i] = (v + w) * 100 + v * w + k;
+            x->m.value[v][w][k] = x->m.value[w][v][k] = b->value[k][i];
+        }
+    }
+}
+
+/* Erasures, then insertions, each of which counts once. counts: what became of the arcs. */
+static void apply(context *x, const arcs *b, const uint8_t *erases, wh_graph_result *counts) {
+    memset(counts, 0, sizeof *counts);
+    for (int pass = 1; pass >= 0; pass--) {
+        for (uint32_t i = 0; i < b->n; i++) {
+            if (erases[i] == pass) {
+                const uint32_t changes = set_arc(x, b, i, !pass);
+                counts->applied += changes;
+                counts->no_change += !changes;
+            }
+        }
+    }
+}
+
+static void expect_result(const arcs *b, const wh_graph_result *counts) {
+    wh_graph_result done;
+    memset(&done, 0, sizeof done);
+    for (uint32_t i = 0; i < b->n; i++) {
+        done.applied += b->done[i] == WH_GRAPH_APPLIED;
+        done.no_change += b->done[i] == WH_GRAPH_NO_CHANGE;
+    }
+    assert_memory_equal(&b->result, counts, sizeof *counts);
+    assert_memory_equal(&done, counts, sizeof *counts);
+}
+
+static void random_batches(const rules *r, uint64_t seed) {
+    context x;
+    static arcs b;
+    uint8_t erases[MOST_ARCS];
+    const uint32_t n_vertices = 2 + (uint32_t)(seed * 7 % (MOST_VERTICES - 1));
+    open_rules(&x, seed, r, n_vertices);
+    for (uint32_t step = 0; step < 8; step++) {
+        wh_graph_result counts;
+        const uint32_t sources = step % 3 == 0 ? n_vertices : 1 + (step & 1);
+        random_arcs(&x, &b, step % 2 != 0 || step == 2 ? MOST_ARCS : 40, sources);
+        give_values(&x, &b);
+        const uint32_t how = step < 6 ? step % 3 : 2; /* all come, all go, or mixed */
+        for (uint32_t i = 0; i < b.n; i++) {
+            erases[i] = (uint8_t)(how == 2 ? draw(&x, 2) : how);
+        }
+        wh_graph_batch batch = batch_of(&x, &b);
+        batch.erases = erases;
+        wh_status (*const send[])(wh_graph *, const wh_graph_batch *, wh_graph_result *) = {
+            wh_graph_insert, wh_graph_erase, wh_graph_update};
+        assert_int_equal(send[how](x.graph, &batch, &b.result), WH_OK);
+        apply(&x, &b, erases, &counts);
+        expect_result(&b, &counts);
+        compare(&x);
+    }
+    close_all(&x);
+}
+
+static void test_random_batches(void **state) {
+    (void)state;
+    for (size_t k = 0; k < N_RULES; k++) {
+        for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+            random_batches(&all_rules[k], seed);
+        }
+    }
+}
+
+/* Arcs with ends that are no vertices, in both passes; and batches on the device, without results.
+ */
+static void test_mixed(void **state) {
+    (void)state;
+    for (size_t k = 0; k < N_RULES; k++) {
+        context x;
+        uint32_t from[6] = {0, 1, 2, 9, 3, 3}, to[6] = {1, 2, 9, 0, 3, 3};
+        uint8_t erases[6] = {1, 0, 1, 0, 0, 1}, done[6];
+        const uint8_t expected[6] = {WH_GRAPH_NO_CHANGE, WH_GRAPH_APPLIED, WH_GRAPH_NO_VERTEX,
+                                     WH_GRAPH_NO_VERTEX, WH_GRAPH_APPLIED, WH_GRAPH_NO_CHANGE};
+        wh_graph_batch batch;
+        wh_graph_result result;
+        uint64_t n = 0;
+        open_rules(&x, k, &all_rules[k], 9);
+        memset(&batch, 0, sizeof batch);
+        batch.from = from;
+        batch.to = to;
+        batch.n = 6;
+        batch.done = done;
+        assert_int_equal(wh_graph_update(x.graph, &batch, &result), WH_BAD_ARGUMENT);
+        assert_non_null(strstr(wh_last_error_text(), "erases"));
+        batch.erases = erases;
+        assert_int_equal(wh_graph_update(x.graph, &batch, &result), WH_NO_VERTEX);
+        assert_memory_equal(done, expected, 6);
+        assert_int_equal(result.no_vertex, 2);
+        assert_int_equal(result.applied, 2);
+        assert_int_equal(result.no_change, 2);
+        unsigned char *memory = take(x.device, 64); /* the same, back: 1 -> 2 goes, 0 -> 1 comes */
+        for (uint32_t i = 0; i < 6; i++) {
+            erases[i] = !erases[i];
+        }
+        assert_int_equal(wh_device_copy_in(x.device, memory, from, 24), WH_OK);
+        assert_int_equal(wh_device_copy_in(x.device, memory + 24, to, 24), WH_OK);
+        assert_int_equal(wh_device_copy_in(x.device, memory + 48, erases, 6), WH_OK);
+        batch.from = (const uint32_t *)(void *)memory;
+        batch.to = (const uint32_t *)(void *)(memory + 24);
+        batch.erases = memory + 48;
+        batch.done = k % 2 == 0 ? NULL : memory + 56;
+        batch.on_device = 1;
+        assert_int_equal(wh_graph_update(x.graph, &batch, NULL), WH_OK);
+        assert_int_equal(wh_device_sync(x.device), WH_OK);
+        if (batch.done != NULL) {
+            const uint8_t then[6] = {1, 1, 3, 3, 1, 1};
+            assert_int_equal(wh_device_copy_out(x.device, done, memory + 56, 6), WH_OK);
+            assert_memory_equal(done, then, 6);
+        }
+        assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
+        assert_int_equal(wh_graph_to_csr(x.graph, NULL, &n), WH_OK);
+        assert_int_equal(n, x.options.undirected ? 3 : 2); /* 0 -> 1, and 3 -> 3 again */
+        assert_int_equal(wh_device_free(x.device, memory), WH_OK);
+        close_all(&x);
+    }
+}
+
+/* A hub whose block is too large for the heap: its edges are refused, the other ends have theirs,
+ * and with a hub that is small enough the same batch heals that. */
+static void test_one_end_refused(void **state) {
+    (void)state;
+    enum { N = 200000, EACH = MOST_ARCS };
+    context x;
+    wh_heap_options ho;
+    static arcs b;
+    const rules r = {"lattice", 0, 1};
+    uint64_t n = 0, all = 0;
+    wh_status s = WH_OK;
+    open_rules(&x, 2, &r, 2);
+    assert_int_equal(wh_graph_destroy(x.graph), WH_OK);
+    assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+    memset(&ho, 0, sizeof ho);
+    ho.device = x.device;
+    assert_int_equal(wh_heap_min_bytes(&ho, &ho.bytes), WH_OK);
+    assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
+    x.options.heap = x.heap;
+    x.options.vertices = N;
+    assert_int_equal(wh_graph_create(&x.graph, &x.options), WH_OK);
+    for (uint32_t first = 1; s == WH_OK && first + EACH < N; first += EACH) {
+        b.n = EACH;
+        for (uint32_t i = 0; i < EACH; i++) {
+            b.from[i] = i % 2 == 0 ? 0 : first + i; /* either way round */
+            b.to[i] = i % 2 == 0 ? first + i : 0;
+        }
+        const wh_graph_batch batch = batch_of(&x, &b);
+        s = wh_graph_insert(x.graph, &batch, &b.result);
+        all += s == WH_OK ? EACH : 0;
+    }
+    assert_int_equal(s, WH_OUT_OF_MEMORY);
+    assert_int_equal(b.result.refused, EACH);
+    assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
+    assert_int_equal(wh_graph_to_csr(x.graph, NULL, &n), WH_OK);
+    assert_int_equal(n, 2 * all + EACH);
+    static arcs old;
+    for (uint32_t i = 0; i < EACH; i++) {
+        assert_int_equal(b.done[i], WH_GRAPH_REFUSED);
+    }
+    for (uint32_t first = 1; first + EACH <= 1 + all;
+         first += EACH) { /* the hub loses the others */
+        old.n = EACH;
+        for (uint32_t i = 0; i < EACH; i++) {
+            old.from[i] = 0;
+            old.to[i] = first + i;
+        }
+        const wh_graph_batch batch = batch_of(&x, &old);
+        assert_int_equal(wh_graph_erase(x.graph, &batch, &old.result), WH_OK);
+        assert_int_equal(old.result.applied, EACH);
+    }
+    const wh_graph_batch again = batch_of(&x, &b);
+    assert_int_equal(wh_graph_insert(x.graph, &again, &b.result), WH_OK);
+    assert_int_equal(b.result.applied, EACH); /* the hub is the smaller end */
+    assert_int_equal(wh_graph_to_csr(x.graph, NULL, &n), WH_OK);
+    assert_int_equal(n, 2 * EACH);
+    close_all(&x);
+}
+
+/* Arrays with one way only: the check says so. */
+static void test_one_sided(void **state) {
+    (void)state;
+    context x;
+    const rules r = {"lattice", 0, 1};
+    uint64_t offset[4] = {0, 2, 3, 4};
+    uint32_t to[4] = {1, 2, 0, 2};
+    wh_report report;
+    open_rules(&x, 1, &r, 3);
+    const wh_graph_arrays arrays = {.offset = offset, .to = to};
+    assert_int_equal(wh_graph_from_csr(x.graph, &arrays, NULL), WH_OK);
+    assert_int_equal(wh_graph_check(x.graph, &report), WH_CORRUPT);
+    assert_int_equal(report.first_tag, 5);
+    assert_int_equal(report.first_where, 0);
+    close_all(&x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_batches),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_one_end_refused),
+        cmocka_unit_test(test_one_sided),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
