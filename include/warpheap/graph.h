@@ -64,6 +64,7 @@ typedef struct wh_graph_options {
     uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; class
                               lattice */
     int undirected;        /* 1: batches have edges: each arc of one goes in, and out, both ways */
+    int sorted;            /* 1: adjacencies ascend; class lattice */
 } wh_graph_options;
 
 /* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */
@@ -129,8 +130,14 @@ wh_status wh_graph_erase(wh_graph *graph, const wh_graph_batch *batch, wh_graph_
  * and a kernel that counts, O(n). */
 wh_status wh_graph_update(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
 
+/* Erases all arcs whose value k is less than `before`: what is too old, where it is a time. Memory
+ * comes back as in erase. *gone: how many (of both ways of an edge one counts); NULL: does not
+ * wait. BAD_ARGUMENT: arcs have no value k. Cost: a kernel, O(vertices + arcs). */
+wh_status wh_graph_expire(wh_graph *graph, uint32_t k, uint32_t before, void *stream,
+                          uint64_t *gone);
+
 /* batch->done[i] (required): 1 if the arc from[i] -> to[i] is there, else 0, also where an end is
- * no vertex. Waits as insert. Cost: one kernel, O(degree) a query. */
+ * no vertex. Waits as insert. Cost: one kernel, O(degree) a query, O(log degree) if sorted. */
 wh_status wh_graph_has(wh_graph *graph, const wh_graph_batch *batch);
 
 /* Adjacencies as arrays ("CSR"): the neighbours of v are to[k] for k in offset[v] .. offset[v+1]
@@ -153,8 +160,9 @@ typedef struct wh_graph_arrays {
 wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
                             wh_graph_result *result);
 
-/* Fills the arrays; the order within an adjacency is any. *n: the arcs that there are. arrays NULL:
- * only that. BAD_ARGUMENT if there are more than room: then offset is filled, to is not. Waits. */
+/* Fills the arrays; the order within an adjacency is any, or ascending if the graph is sorted. *n:
+ * the arcs that there are. arrays NULL: only that. BAD_ARGUMENT if there are more than room: then
+ * offset is filled, to is not. Waits. */
 wh_status wh_graph_to_csr(wh_graph *graph, const wh_graph_arrays *arrays, uint64_t *n);
 
 /* degree[v] of each vertex. */

@@ -25,6 +25,7 @@ typedef struct wh_graph_ref {
     wh_lattice_vertex *vertices;
     uint64_t n_vertices;
     uint32_t values; /* of each arc */
+    int sorted;
 } wh_graph_ref;
 
 /* Arcs of vertex v, which must be one. Lanes: any. Cost: a load. */
@@ -33,8 +34,8 @@ WH_FN uint32_t wh_graph_degree(wh_graph_ref g, uint32_t v) {
     return g.vertices[v].degree;
 }
 
-/* The other ends of its arcs, as many as its degree, in any order; aligned to 8 bytes. Read only.
- * Lanes: any. Cost: a load. */
+/* The other ends of its arcs, as many as its degree, in any order, or ascending if g.sorted;
+ * aligned to 8 bytes. Read only. Lanes: any. Cost: a load. */
 WH_FN const uint32_t *wh_graph_neighbours(wh_graph_ref g, uint32_t v) {
     wh_assert(v < g.n_vertices);
     return wh_lattice_array(&g.vertices[v]);
@@ -47,16 +48,21 @@ WH_FN const uint32_t *wh_graph_values(wh_graph_ref g, uint32_t v, uint32_t k) {
     return wh_lattice_values_at(wh_lattice_view_of(&g.vertices[v], g.values), k);
 }
 
-/* Whether there is an arc from v to w. Lanes: any, each for itself. Cost: O(degree) loads; a warp
- * that asks together about one v does better with wh_graph_has_warp. */
+/* Whether there is an arc from v to w. Lanes: any, each for itself. Cost: O(degree) loads, O(log
+ * degree) if sorted; a warp that asks together about one v does better with wh_graph_has_warp. */
 WH_FN int wh_graph_has_arc(wh_graph_ref g, uint32_t v, uint32_t w) {
-    return wh_lattice_has_(wh_graph_neighbours(g, v), wh_graph_degree(g, v), w);
+    const uint32_t *to = wh_graph_neighbours(g, v);
+    return g.sorted ? wh_sorted_has(to, wh_graph_degree(g, v), w)
+                    : wh_lattice_has_(to, wh_graph_degree(g, v), w);
 }
 
 /* Which lanes' w there is an arc to from v, a bit each. All lanes of a full warp, with the same v.
- * Cost: O(degree) loads of the whole warp, and for every 32 of them a vote a lane. */
+ * Cost: O(degree) loads of the whole warp, and for every 32 of them a vote a lane; if sorted, O(log
+ * degree) loads of each lane. */
 WH_FN wh_mask wh_graph_has_warp(wh_graph_ref g, uint32_t v, uint32_t w) {
-    return wh_lattice_known_(wh_graph_neighbours(g, v), wh_graph_degree(g, v), w, WH_FULL_WARP);
+    const uint32_t *to = wh_graph_neighbours(g, v);
+    return g.sorted ? wh_ballot(WH_FULL_WARP, wh_sorted_has(to, wh_graph_degree(g, v), w))
+                    : wh_lattice_known_(to, wh_graph_degree(g, v), w, WH_FULL_WARP);
 }
 
 #if WH_HAS_HOST
@@ -66,6 +72,7 @@ typedef struct wh_graph_parts {
     void *vertices;
     uint64_t n_vertices;
     uint32_t values;
+    int sorted;
 } wh_graph_parts;
 #ifdef __cplusplus
 extern "C" {
@@ -87,6 +94,7 @@ static inline wh_status wh_graph_handle(const wh_graph *graph, wh_graph_ref *ref
         ref->vertices = WH_STATIC_CAST(wh_lattice_vertex *, parts.vertices);
         ref->n_vertices = parts.n_vertices;
         ref->values = parts.values;
+        ref->sorted = parts.sorted;
     }
     return s;
 }

@@ -24,6 +24,7 @@
 
 #include "warpheap/detail/alloc/tables.h"
 #include "warpheap/detail/graph/lattice.h"
+#include "warpheap/detail/graph/team.h"
 
 #define BLOCK 256u
 #define NONE WH_GRAPH_NONE
@@ -319,36 +320,11 @@ WH_FN list list_of(const whi_walk *w, uint32_t v) {
     return l;
 }
 
-/* A step of the sort: entries whose numbers differ by `mask` change places if they are the wrong
- * way round. All lanes of a warp. top: the highest bit of mask. */
-WH_FN void sort_step(list l, uint32_t mask, uint32_t top) {
-    for (uint32_t k = wh_lane_id(); k < l.n; k += WH_WARP_SIZE) {
-        const uint32_t other = k ^ mask;
-        if ((k & top) == 0 && other < l.n) {
-            const uint32_t a = l.to[k], b = l.to[other];
-            if (a > b) {
-                l.to[k] = b;
-                l.to[other] = a;
-            }
-        }
-    }
-    wh_syncwarp(WH_FULL_WARP);
-}
-
-/* Batcher's bitonic sort with all comparisons the same way: entries beyond the last one would be
- * infinite, and stay where they are. */
 WH_KERNEL(forward_sort, whi_walk, w) {
     const uint64_t warps = wh_grid_threads() / WH_WARP_SIZE;
     for (uint64_t v = wh_thread_id() / WH_WARP_SIZE; v < w.n_vertices; v += warps) {
         const list l = list_of(&w, (uint32_t)v);
-        WH_NO_UNROLL
-        for (uint32_t half = 1; half < l.n; half *= 2) {
-            sort_step(l, 2 * half - 1, half);
-            WH_NO_UNROLL
-            for (uint32_t apart = half / 2; apart != 0; apart /= 2) {
-                sort_step(l, apart, apart);
-            }
-        }
+        wh_team_sort(wh_team_warp(), l.to, NULL, l.n);
     }
 }
 

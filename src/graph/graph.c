@@ -79,6 +79,12 @@ static wh_status check_extras(const wh_graph_options *o, const char *kind, int h
                           "arcs of graphs of the class %s have no values: take the class lattice",
                           kind);
     }
+    if (o->sorted && !has_all) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "adjacencies of graphs of the class %s have no order: take the class "
+                          "lattice",
+                          kind);
+    }
     return WH_OK;
 }
 
@@ -125,6 +131,7 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     g->counts = counts;
     g->b.n_vertices = (uint32_t)n;
     g->b.words = o->values;
+    g->b.sorted = o->sorted;
     g->b.counts = &g->counts[0];
     g->b.next = &g->counts[1];
     g->b.ever = &g->counts[2];
@@ -217,6 +224,7 @@ wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_grap
     parts->vertices = g->b.vertices;
     parts->n_vertices = g->b.n_vertices;
     parts->values = g->b.words;
+    parts->sorted = g->b.sorted;
     return WH_OK;
 }
 
@@ -376,6 +384,32 @@ wh_status wh_graph_erase(wh_graph *g, const wh_graph_batch *batch, wh_graph_resu
 
 wh_status wh_graph_update(wh_graph *g, const wh_graph_batch *batch, wh_graph_result *result) {
     return update(g, batch, result, MIXED);
+}
+
+wh_status wh_graph_expire(wh_graph *g, uint32_t k, uint32_t before, void *stream, uint64_t *gone) {
+    wh_graph_batch batch;
+    wh_graph_result result;
+    whi_forget_error();
+    if (g == NULL || k >= g->b.words) {
+        return g == NULL
+                   ? WH_BAD_ARGUMENT
+                   : whi_refuse(WH_BAD_ARGUMENT, "value %u of arcs that have %u", k, g->b.words);
+    }
+    whi_graph_batch b = g->b;
+    memset(&batch, 0, sizeof batch);
+    batch.on_device = 1; /* nothing comes back but the count */
+    batch.stream = stream;
+    b.limit_value = k;
+    b.limit_before = before;
+    b.limit_once = g->undirected;
+    TRY(g->kernels->expire(g->heap, stream, &b));
+    turn(g);
+    if (gone == NULL) {
+        return WH_OK;
+    }
+    TRY(tell(g, &batch, &b, &result));
+    *gone = result.applied;
+    return WH_OK;
 }
 
 wh_status wh_graph_has(wh_graph *g, const wh_graph_batch *batch) {

@@ -55,8 +55,10 @@ typedef struct whi_graph_batch {
     uint64_t *sums;
     wh_report *report;
     int64_t moved;
-    int lays;       /* a kernel that works on a small batch is to lay it out itself */
-    uint32_t words; /* values of an arc */
+    int lays; /* a kernel that works on a small batch is to lay it out itself */
+    uint32_t limit_value, limit_before; /* expire: arcs with values[k] < before go */
+    int limit_once;                     /* each is there both ways, and counts once */
+    uint32_t words;                     /* values of an arc */
     int sorted;
     int overwrites;
     uint32_t arcs;         /* of the caller: n, or half of it where both ways are in the batch */
@@ -85,6 +87,7 @@ typedef struct whi_graph_kernels {
     whi_graph_step rebase;   /* by moved */
     whi_graph_step stats;    /* sums[0..2]: blocks, bytes, largest degree; zero at first */
     whi_graph_step tell;     /* after the passes of a batch: told, and counts->told, of done */
+    whi_graph_step expire;   /* by the limit; counts in counts->result. NULL: arcs have no values */
 } whi_graph_kernels;
 
 /* A table type for each class, since tables are found by the name of their type. */

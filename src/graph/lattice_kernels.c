@@ -34,6 +34,7 @@ WH_FN wh_lattice_work work_of(const whi_graph_batch *b, uint32_t v) {
     w.words = b->words;
     w.sorted = b->sorted;
     w.overwrites = b->overwrites;
+    w.both = b->n > b->arcs;
     w.arcs = b->arcs;
     for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
         w.values[k] = b->values[k];
@@ -46,7 +47,7 @@ WH_FN wh_lattice_work work_of(const whi_graph_batch *b, uint32_t v) {
 #define PLAIN(name)                                                                       \
     WH_FN void plain_##name(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) { \
         w.words = 0;                                                                      \
-        w.sorted = w.overwrites = 0;                                                      \
+        w.sorted = w.overwrites = w.both = 0;                                             \
         name(heap, w, tally);                                                             \
     }
 PLAIN(wh_lattice_insert_lane)
@@ -95,6 +96,68 @@ static wh_status lattice_erase(wh_heap *heap, void *stream, const whi_graph_batc
 }
 static wh_status lattice_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     return is_rich(b) ? insert_csr(heap, stream, b, rich_insert) : graph_from_csr(heap, stream, b);
+}
+
+/* A warp goes through 32 vertices at a time: a lane has its own if it has few arcs, all have the
+ * others one after the other. Those with very many are left to the block. The simulated device has
+ * small graphs. */
+#define EXPIRE_LANE (WH_FILE_IS_CUDA ? 16u : 4u)
+#define EXPIRE_WARP (WH_FILE_IS_CUDA ? 2048u : 24u)
+
+WH_FN wh_lattice_limit limit_of(const whi_graph_batch *b, uint64_t v) {
+    wh_lattice_limit limit;
+    limit.k = b->limit_value;
+    limit.before = b->limit_before;
+    limit.from = b->limit_once ? (uint32_t)v : 0; /* of both ways, the smaller end's counts */
+    return limit;
+}
+
+WH_FN void expire_warp_step(wh_heap_ref heap, const whi_graph_batch *b, uint64_t v,
+                            wh_graph_tally *tally) {
+    const uint32_t degree = v < b->n_vertices ? vertex_of(b, v)->degree : 0;
+    wh_lattice_expire_lanes(heap, degree != 0 && degree <= EXPIRE_LANE ? vertex_of(b, v) : NULL,
+                            b->words, limit_of(b, v), tally);
+    for (wh_mask rest = wh_ballot(WH_FULL_WARP, degree > EXPIRE_LANE && degree <= EXPIRE_WARP);
+         rest != 0; rest &= rest - 1) {
+        const uint64_t its = v - wh_lane_id() + wh_mask_leader(rest);
+        wh_lattice_expire_team(heap, wh_team_warp(), vertex_of(b, its), b->words, limit_of(b, its),
+                               tally);
+    }
+}
+
+/* Vertices with more than EXPIRE_WARP arcs, of as many from `first` on as a block has threads. */
+WH_FN void expire_block_step(wh_heap_ref heap, const whi_graph_batch *b, uint64_t first,
+                             wh_graph_tally *tally) {
+    uint32_t *hubs = (uint32_t *)wh_shared() + wh_block_threads() / WH_WARP_SIZE;
+    const uint64_t v = first + wh_thread_in_block();
+    const int is = v < b->n_vertices && vertex_of(b, v)->degree > EXPIRE_WARP;
+    uint32_t n;
+    const uint32_t rank = wh_team_rank(wh_team_block(), is, &n);
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < n; k++) { /* one place is enough: each tells when it is his turn */
+        if (is && rank == k) {
+            hubs[0] = (uint32_t)v;
+        }
+        wh_syncthreads();
+        const uint32_t its = hubs[0];
+        wh_lattice_expire_team(heap, wh_team_block(), vertex_of(b, its), b->words, limit_of(b, its),
+                               tally);
+        wh_syncthreads();
+    }
+}
+
+WH_KERNEL(expire_all, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    wh_graph_tally tally = no_tally();
+    if (wh_thread_id() == 0) {
+        memset(b->next, 0, sizeof *b->next);
+    }
+    FOR_BLOCK_ROUNDS(v, b->n_vertices) {
+        expire_block_step(a.heap, b, v - wh_thread_in_block(), &tally);
+        wh_syncthreads(); /* what becomes shorter now, has been looked at */
+        expire_warp_step(a.heap, b, v, &tally);
+    }
+    add_tally(b->counts, tally);
 }
 
 /* --- looking ------------------------------------------------------------------------------------
@@ -229,6 +292,7 @@ WH_KERNEL(count_all, batch_args, a) {
     (void)wh_fetch_max_u64_relaxed(&b->sums[2], most);
 }
 
+OF_VERTICES(graph_expire, expire_all, 1)
 OF_VERTICES(graph_clear, clear_all, 1)
 OF_VERTICES(graph_to_csr, copy_out, WH_WARP_SIZE)
 OF_VERTICES(graph_destroy, destroy_all, 1)
@@ -248,5 +312,5 @@ WH_TABLE(whi_lattice_kernels) = {
     graph_sums,       graph_to_csr,
     graph_destroy,    graph_check,
     graph_rebase,     graph_stats,
-    graph_tell,
+    graph_tell,       graph_expire,
 };

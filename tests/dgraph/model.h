@@ -118,6 +118,7 @@ static UNUSED void compare(context *x) {
         assert_int_equal(degree[v], expected);
         for (uint64_t i = offset[v]; i < offset[v + 1]; i++) {
             assert_true(to[i] < x->m.n && x->m.has[v][to[i]]);
+            assert_true(!x->options.sorted || i == offset[v] || to[i - 1] < to[i]);
             for (uint32_t k = 0; k < x->options.values; k++) {
                 assert_int_equal(values[k][i], x->m.value[v][to[i]][k]);
             }

@@ -232,6 +232,86 @@ static void test_kernels_see_them(void **state) {
     close_all(&x);
 }
 
+/* Both ways of an edge have the values of one arc of the batch, whatever else that has of it. */
+static void test_both_ways(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+        context x;
+        static arcs b, back;
+        wh_graph_options o;
+        memset(&o, 0, sizeof o);
+        o.vertices = 2 + seed * 7 % (MOST_VERTICES - 1);
+        o.values = 2;
+        o.undirected = 1;
+        o.sorted = seed % 2;
+        open_graph(&x, seed, 8 << 20, &o);
+        for (uint32_t step = 0; step < 6; step++) {
+            random_arcs(&x, &b, MOST_ARCS, step % 3 == 0 ? x.m.n : 1 + (step & 1));
+            for (uint32_t i = 0; i < b.n; i += 3) { /* the other way round */
+                const uint32_t v = b.from[i];
+                b.from[i] = b.to[i];
+                b.to[i] = v;
+            }
+            wh_graph_batch batch = batch_of(&x, &b);
+            batch.overwrites = step & 1;
+            assert_int_equal(wh_graph_insert(x.graph, &batch, NULL), WH_OK);
+            back.n = b.n;
+            memcpy(back.from, b.to, sizeof b.to);
+            memcpy(back.to, b.from, sizeof b.from);
+            const wh_graph_batch ways[] = {batch_of(&x, &b), batch_of(&x, &back)};
+            assert_int_equal(wh_graph_has(x.graph, &ways[0]), WH_OK);
+            assert_int_equal(wh_graph_has(x.graph, &ways[1]), WH_OK);
+            for (uint32_t i = 0; i < b.n; i++) {
+                assert_true(b.done[i] && back.done[i]);
+                assert_int_equal(b.value[0][i], back.value[0][i]);
+                assert_int_equal(b.value[1][i], b.value[0][i] * 7 + 1);
+                assert_int_equal(b.value[1][i], back.value[1][i]);
+            }
+        }
+        uint64_t gone = 0, n = 0, left = 0;
+        assert_int_equal(wh_graph_to_csr(x.graph, NULL, &n), WH_OK);
+        assert_int_equal(wh_graph_expire(x.graph, 0, 500, NULL, &gone), WH_OK);
+        assert_int_equal(wh_graph_to_csr(x.graph, NULL, &left), WH_OK);
+        assert_true(gone <= n - left && n - left <= 2 * gone);
+        assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK); /* as the ways agree */
+        close_all(&x);
+    }
+}
+
+/* Arcs that are too old go, by any of the values, from vertices with few arcs and with many. */
+static void test_expire(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+        context x;
+        static arcs b;
+        open_values(&x, seed, MOST_VERTICES, 1 + seed % VALUES);
+        for (uint32_t step = 0; step < 8; step++) {
+            random_arcs(&x, &b, MOST_ARCS, step % 2 == 0 ? MOST_VERTICES : 2);
+            insert(&x, &b, 0, VALUES);
+            const uint32_t k = draw(&x, x.options.values);
+            const uint32_t before = (step == 3 ? 0 : 200 * step) * (k == 0 ? 1 : 7);
+            uint64_t gone = 12345, expected = 0;
+            for (uint32_t v = 0; v < MOST_VERTICES; v++) {
+                for (uint32_t w = 0; w < MOST_VERTICES; w++) {
+                    if (x.m.has[v][w] && x.m.value[v][w][k] < before) {
+                        x.m.has[v][w] = 0;
+                        expected++;
+                    }
+                }
+            }
+            assert_int_equal(wh_graph_expire(x.graph, k, before, NULL, step == 2 ? NULL : &gone),
+                             WH_OK);
+            assert_int_equal(gone, step == 2 ? 12345 : expected);
+            compare(&x);
+        }
+        assert_int_equal(wh_graph_expire(x.graph, 0, UINT32_MAX, NULL, NULL), WH_OK);
+        assert_int_equal(live_blocks(&x), 0);
+        assert_int_equal(wh_graph_expire(x.graph, x.options.values, 1, NULL, NULL),
+                         WH_BAD_ARGUMENT);
+        close_all(&x);
+    }
+}
+
 static void test_bad_input(void **state) {
     (void)state;
     context x;
@@ -262,6 +342,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches),   cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_hub),       cmocka_unit_test(test_kernels_see_them),
+        cmocka_unit_test(test_both_ways), cmocka_unit_test(test_expire),
         cmocka_unit_test(test_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
  *          for capacity entries and their values, and belongs to its vertex alone
  * I2       no entry of an adjacency is there twice, and all are vertices
  * I4       where the graph is sorted, the entries of an adjacency ascend
+ * I5       where it is undirected and no edge was ever refused, each arc is there both ways
  *
  * Progress no worker waits for another one, but for the allocator
  * Source   contiguous adjacencies as in ouroGraph (Winter, thesis, section 6.2); updates by vertex
@@ -70,6 +71,7 @@ typedef struct wh_lattice_work {
     uint32_t words; /* values of an arc, 0 .. WH_GRAPH_MOST_VALUES */
     int sorted;
     int overwrites; /* arcs that are there already get the batch's values */
+    int both;       /* the caller's arcs are in the batch both ways */
     uint32_t arcs;  /* of the batch: number i + arcs is arc i the other way round */
     const uint32_t *values[WH_GRAPH_MOST_VALUES]; /* by number; or NULL: 0 */
 } wh_lattice_work;
@@ -150,6 +152,14 @@ WH_FN void wh_lattice_put_(wh_lattice_view a, uint32_t i, wh_lattice_entry e) {
     }
 }
 
+/* A number in the batch, so that both ways of the caller's arcs are neighbours; and back. */
+WH_FN uint32_t wh_lattice_by_arc_(const wh_lattice_work *w, uint32_t number) {
+    return number < w->arcs ? 2 * number : 2 * (number - w->arcs) + 1;
+}
+WH_FN uint32_t wh_lattice_number_(const wh_lattice_work *w, uint32_t by_arc) {
+    return (by_arc & 1) == 0 ? by_arc / 2 : by_arc / 2 + w->arcs;
+}
+
 /* Arc i of a run. */
 WH_FN wh_lattice_entry wh_lattice_arc_(const wh_lattice_work *w, uint32_t i) {
     wh_lattice_entry e;
@@ -221,11 +231,14 @@ WH_FN uint32_t *wh_lattice_move_(wh_lattice_vertex *x, uint32_t *block, uint32_t
     uint32_t few[WH_LATTICE_INLINE];
     const wh_lattice_view from = wh_lattice_view_of(x, words);
     if (room == 0) {
-        const uint32_t most =
-            wh_lattice_inline(words); /* slot i: word i / most of entry i % most */
+        uint32_t word = 0, entry = 0; /* of slot i */
         for (uint32_t i = 0; i < WH_LATTICE_INLINE; i++) {
-            const uint32_t word = words != 0 ? i / most : 0, entry = i - word * most;
             few[i] = word <= words && entry < n ? from.to[(uint64_t)word * from.room + entry] : 0;
+            entry++;
+            if (entry == wh_lattice_inline(words)) {
+                word++;
+                entry = 0;
+            }
         }
         for (uint32_t i = 0; i < WH_LATTICE_INLINE; i++) {
             x->neighbours[i] = few[i];
@@ -255,6 +268,21 @@ WH_FN void wh_lattice_tell_(uint8_t *done, const uint32_t *order, uint32_t r, ui
             }
         }
     }
+}
+
+/* Of an arc that is several times in a run all get the same number, the least by the caller's arc,
+ * so that both ways of an edge take their values from one arc. For any team but a block. */
+WH_FN void wh_lattice_agree_(wh_team t, const wh_lattice_work *w) {
+    for (uint32_t i = t.me; i < w->r; i += t.n) {
+        uint32_t least = wh_lattice_by_arc_(w, wh_load_u32_relaxed(&w->order[i]));
+        WH_NO_UNROLL
+        for (uint32_t k = 0; k < w->r; k++) { /* others may have theirs already: it is no less */
+            const uint32_t its = wh_lattice_by_arc_(w, wh_load_u32_relaxed(&w->order[k]));
+            least = w->run[k] == w->run[i] && its < least ? its : least;
+        }
+        wh_store_u32_relaxed(&w->order[i], wh_lattice_number_(w, least));
+    }
+    wh_team_sync(t);
 }
 
 /* Entries that are there get the values of the run. */
@@ -303,6 +331,9 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
     if (x != NULL) {
         degree = x->degree;
         fresh = wh_lattice_keys_(w.run, w.r, keys);
+        if (w.words != 0 && w.both) {
+            wh_lattice_agree_(wh_team_lane(), &w);
+        }
         if (w.words != 0 && w.overwrites) {
             wh_lattice_overwrite_lane_(&w, keys, fresh);
         }
@@ -652,6 +683,9 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_
     const uint32_t lane = wh_lane_id(), degree = w.x->degree;
     const wh_lattice_view a = wh_lattice_view_of(w.x, w.words);
     uint32_t n = 0; /* new ones, at the front of the run */
+    if (w.words != 0 && w.both) {
+        wh_lattice_agree_(team, &w);
+    }
     if (w.words != 0 && w.overwrites) {
         for (uint32_t i = lane; i < degree; i += WH_WARP_SIZE) {
             const uint32_t at = wh_lattice_find_(team, &w, a.to[i]);
@@ -720,6 +754,28 @@ WH_FN uint32_t wh_lattice_take_out_(wh_team t, const wh_lattice_work *w) {
     return n;
 }
 
+/* wh_lattice_agree_ for a block, whose table is filled. */
+WH_FN void wh_lattice_agree_block_(wh_team t, const wh_lattice_work *w) {
+    uint32_t *numbers = w->table.numbers;
+    for (uint32_t i = t.me; i < w->r; i += t.n) {
+        wh_store_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])], UINT32_MAX);
+    }
+    wh_syncthreads();
+    for (uint32_t i = t.me; i < w->r; i += t.n) {
+        (void)wh_fetch_min_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])],
+                                       wh_lattice_by_arc_(w, w->order[i]));
+    }
+    wh_syncthreads();
+    for (uint32_t i = t.me; i < w->r; i += t.n) {
+        w->order[i] = wh_lattice_number_(w, numbers[wh_lattice_table_find_(w->table, w->run[i])]);
+    }
+    wh_syncthreads();
+    for (uint32_t i = t.me; i < w->r; i += t.n) { /* any arc of the key will do */
+        wh_store_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])], i);
+    }
+    wh_syncthreads();
+}
+
 /* table: of 2 r places. */
 WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     const wh_lattice_table table = w.table;
@@ -727,6 +783,9 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
     const uint32_t degree = w.x->degree;
     const wh_lattice_view a = wh_lattice_view_of(w.x, w.words);
     wh_lattice_fill_table_(table, w.run, w.r);
+    if (w.words != 0 && w.both) {
+        wh_lattice_agree_block_(team, &w);
+    }
     for (uint32_t i = team.me; i < degree; i += team.n) {
         const uint32_t at = wh_lattice_table_find_(table, a.to[i]);
         if (at != WH_GRAPH_NONE) { /* of an entry, hence of this thread alone */
@@ -744,6 +803,63 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
 WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_fill_table_(w.table, w.run, w.r);
     wh_lattice_erase_team_(heap, wh_team_block(), &w, tally);
+}
+
+/* --- arcs that a limit takes out ----------------------------------------------------------------
+ */
+
+/* Arcs whose value k is below `before`, and whose other end is `from` at least where they count. */
+typedef struct wh_lattice_limit {
+    uint32_t k, before, from;
+} wh_lattice_limit;
+
+/* The entries that the limit leaves move to the front, in order: how many there are; the caller has
+ * still to shrink the vertex. All of the team. tally: what goes and counts, each thread's. */
+WH_FN uint32_t wh_lattice_limit_team_(wh_team t, wh_lattice_view a, uint32_t degree,
+                                      wh_lattice_limit limit, wh_graph_tally *tally) {
+    const uint32_t *value = wh_lattice_values_at(a, limit.k);
+    uint32_t kept = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < degree; first += t.n) {
+        const uint32_t i = first + t.me;
+        wh_lattice_entry e = {0, {0, 0, 0, 0}};
+        uint32_t all;
+        int stays = 0;
+        if (i < degree) {
+            e = wh_lattice_get_(a, i);
+            stays = value[i] >= limit.before;
+            tally->applied += !stays && e.to >= limit.from ? 1 : 0;
+        }
+        const uint32_t rank = wh_team_rank(t, stays, &all); /* all have read theirs */
+        if (stays && kept + rank != i) {
+            wh_lattice_put_(a, kept + rank, e);
+        }
+        kept += all;
+    }
+    return kept;
+}
+
+/* All lanes of a full warp, each with a vertex of its own, or none (NULL). */
+WH_FN void wh_lattice_expire_lanes(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t words,
+                                   wh_lattice_limit limit, wh_graph_tally *tally) {
+    uint32_t kept = 0;
+    int shrinks = 0;
+    if (x != NULL) {
+        const uint32_t degree = x->degree;
+        kept = wh_lattice_limit_team_(wh_team_lane(), wh_lattice_view_of(x, words), degree, limit,
+                                      tally);
+        x->degree = kept;
+        shrinks = kept != degree && !wh_lattice_keeps(x->capacity, kept, words);
+    }
+    wh_lattice_shrink_lanes_(heap, x, shrinks, kept, words);
+}
+
+/* A warp or a block of threads, with one vertex. */
+WH_FN void wh_lattice_expire_team(wh_heap_ref heap, wh_team t, wh_lattice_vertex *x, uint32_t words,
+                                  wh_lattice_limit limit, wh_graph_tally *tally) {
+    const uint32_t kept =
+        wh_lattice_limit_team_(t, wh_lattice_view_of(x, words), x->degree, limit, tally);
+    wh_lattice_shrink_team_(heap, t, x, kept, words);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */

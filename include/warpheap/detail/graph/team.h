@@ -135,6 +135,12 @@ WH_FN uint32_t wh_sorted_below(const uint32_t *keys, uint32_t n, uint32_t key, i
     return first;
 }
 
+/* Whether one of n ascending keys is `key`. */
+WH_FN int wh_sorted_has(const uint32_t *keys, uint32_t n, uint32_t key) {
+    const uint32_t at = wh_sorted_below(keys, n, key, 0);
+    return at < n && keys[at] == key;
+}
+
 #include "warpheap/detail/simt/end.h"
 
 #endif
