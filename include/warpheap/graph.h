@@ -60,11 +60,14 @@ typedef struct wh_graph_options {
     const char *kind;      /* the class: "lattice", the default: arrays; "faim": lists of pages */
     uint64_t vertices;     /* required: 1 .. WH_GRAPH_MOST_VERTICES */
     uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
-                              0: when it comes. 49 bytes an arc, and 4 for each of its values */
+                              0: when it comes. 50 bytes an arc, and 4 for each of
+                              its values; twice that if undirected */
     uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; class
                               lattice */
     int undirected;        /* 1: batches have edges: each arc of one goes in, and out, both ways */
     int sorted;            /* 1: adjacencies ascend; class lattice */
+    int multi; /* 1: a multigraph: an arc is there as often as it was inserted. Directed;
+                  class lattice */
 } wh_graph_options;
 
 /* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */
@@ -78,7 +81,8 @@ typedef struct wh_graph_batch {
     void *stream;  /* NULL: the default stream */
     /* Value k of arc i is values[k][i], of as many k as the graph has values; others are NULL.
        insert reads them (NULL: 0) and has writes them, where the arc is there (NULL: it does not).
-       Where an arc is more than once in a batch, all its values are those of one of them, of any */
+       Where an arc is more than once in a batch, all its values are those of one of them: of
+       the one that is APPLIED, if it is new, else of any */
     uint32_t *values[WH_GRAPH_MOST_VALUES];
     int overwrites; /* insert. 1: an arc that is there gets the values of the batch, of those that
                        are not NULL; its `done` is NO_CHANGE. 0: it keeps its own */
@@ -109,9 +113,13 @@ wh_status wh_graph_destroy(wh_graph *graph);
 /* An undirected graph takes u -> v and v -> u for each arc of a batch, a self loop once; result and
  * done are of the batch's arcs: the way from the smaller end tells. If an end has no memory the
  * other one's arc stays, and the edge is REFUSED, so there is one way of it only: the same batch
- * sent again adds the other (NO_CHANGE, if the smaller end had its own). If an edge is more than
- * once in a batch the two ways may have values of different arcs of it. Cost: as twice as many
- * arcs, and one kernel more. */
+ * sent again adds the other (NO_CHANGE, if the smaller end had its own). Both ways
+ * get the values of one arc of the batch. Cost: as twice as many arcs, and one kernel more. */
+
+/* A multigraph takes each arc of a batch, whether it is there or not (overwrites: of no use), and
+ * erasing an arc takes all copies of it; result counts arcs of the batch. A batch of which arcs
+ * were refused must not be sent again as it is: those that were applied would be there twice;
+ * `done` tells. */
 
 /* Inserts arcs. If a status other than OK comes back the arcs that were applied stay, the graph is
  * sound, and the same batch may be sent again: OUT_OF_MEMORY when some were refused (a vertex takes

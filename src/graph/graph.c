@@ -79,11 +79,14 @@ static wh_status check_extras(const wh_graph_options *o, const char *kind, int h
                           "arcs of graphs of the class %s have no values: take the class lattice",
                           kind);
     }
-    if (o->sorted && !has_all) {
-        return whi_refuse(WH_UNSUPPORTED,
-                          "adjacencies of graphs of the class %s have no order: take the class "
-                          "lattice",
-                          kind);
+    if ((o->sorted || o->multi) && !has_all) {
+        return whi_refuse(
+            WH_UNSUPPORTED,
+            "graphs of the class %s are sets without an order: take the class lattice", kind);
+    }
+    if (o->multi && o->undirected) {
+        return whi_refuse(WH_UNSUPPORTED, "a multigraph is directed: if one end of an edge were "
+                                          "refused, nothing could tell which one lacks it");
     }
     return WH_OK;
 }
@@ -132,6 +135,7 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     g->b.n_vertices = (uint32_t)n;
     g->b.words = o->values;
     g->b.sorted = o->sorted;
+    g->b.multi = o->multi;
     g->b.counts = &g->counts[0];
     g->b.next = &g->counts[1];
     g->b.ever = &g->counts[2];
@@ -768,7 +772,7 @@ static wh_status check_sets(wh_graph *g, wh_report *r) {
     a.room = n;
     wh_status s = a.offset != NULL && a.to != NULL ? WH_OK : WH_OUT_OF_MEMORY;
     s = s == WH_OK ? wh_graph_to_csr(g, &a, &n) : s;
-    uint64_t v = s == WH_OK ? first_double(a.offset, a.to, vertices) : vertices;
+    uint64_t v = s == WH_OK && !g->b.multi ? first_double(a.offset, a.to, vertices) : vertices;
     if (v != vertices) {
         say_broken(r, 2, v);
     }

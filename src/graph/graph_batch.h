@@ -60,6 +60,7 @@ typedef struct whi_graph_batch {
     int limit_once;                     /* each is there both ways, and counts once */
     uint32_t words;                     /* values of an arc */
     int sorted;
+    int multi;
     int overwrites;
     uint32_t arcs;         /* of the caller: n, or half of it where both ways are in the batch */
     const uint8_t *erases; /* of a mixed batch, for each of the caller's arcs; or NULL */

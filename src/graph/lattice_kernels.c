@@ -34,6 +34,7 @@ WH_FN wh_lattice_work work_of(const whi_graph_batch *b, uint32_t v) {
     w.words = b->words;
     w.sorted = b->sorted;
     w.overwrites = b->overwrites;
+    w.multi = b->multi;
     w.both = b->n > b->arcs;
     w.arcs = b->arcs;
     for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
@@ -47,7 +48,7 @@ WH_FN wh_lattice_work work_of(const whi_graph_batch *b, uint32_t v) {
 #define PLAIN(name)                                                                       \
     WH_FN void plain_##name(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) { \
         w.words = 0;                                                                      \
-        w.sorted = w.overwrites = w.both = 0;                                             \
+        w.sorted = w.overwrites = w.multi = w.both = 0;                                   \
         name(heap, w, tally);                                                             \
     }
 PLAIN(wh_lattice_insert_lane)
@@ -83,7 +84,7 @@ WH_KERNEL(rich_erase, batch_args, a) {
 }
 
 static int is_rich(const whi_graph_batch *b) {
-    return b->words != 0 || b->sorted;
+    return b->words != 0 || b->sorted || b->multi;
 }
 
 static wh_status lattice_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {

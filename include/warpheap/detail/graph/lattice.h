@@ -16,7 +16,7 @@
  *
  * I1       degree <= capacity, or degree <= wh_lattice_inline where capacity is 0; a block has room
  *          for capacity entries and their values, and belongs to its vertex alone
- * I2       no entry of an adjacency is there twice, and all are vertices
+ * I2       no entry of an adjacency is there twice, but in a multigraph, and all are vertices
  * I4       where the graph is sorted, the entries of an adjacency ascend
  * I5       where it is undirected and no edge was ever refused, each arc is there both ways
  *
@@ -71,6 +71,7 @@ typedef struct wh_lattice_work {
     uint32_t words; /* values of an arc, 0 .. WH_GRAPH_MOST_VALUES */
     int sorted;
     int overwrites; /* arcs that are there already get the batch's values */
+    int multi;      /* an arc may be there several times */
     int both;       /* the caller's arcs are in the batch both ways */
     uint32_t arcs;  /* of the batch: number i + arcs is arc i the other way round */
     const uint32_t *values[WH_GRAPH_MOST_VALUES]; /* by number; or NULL: 0 */
@@ -200,6 +201,15 @@ WH_FN uint32_t wh_lattice_keys_(const uint32_t *run, uint32_t r, uint32_t *keys)
         fresh |= (uint32_t)(keys[k] != WH_GRAPH_NONE && !again) << k;
     }
     return fresh;
+}
+
+/* The mask of those that are arcs, repetitions or not. */
+WH_FN uint32_t wh_lattice_all_keys_(const uint32_t *keys) {
+    uint32_t all = 0;
+    for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
+        all |= (uint32_t)(keys[k] != WH_GRAPH_NONE) << k;
+    }
+    return all;
 }
 
 #define WH_LATTICE_AHEAD 8u /* entries that a lane loads before it looks at them */
@@ -334,10 +344,14 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
         if (w.words != 0 && w.both) {
             wh_lattice_agree_(wh_team_lane(), &w);
         }
-        if (w.words != 0 && w.overwrites) {
-            wh_lattice_overwrite_lane_(&w, keys, fresh);
+        if (w.multi) {
+            fresh = wh_lattice_all_keys_(keys);
+        } else {
+            if (w.words != 0 && w.overwrites) {
+                wh_lattice_overwrite_lane_(&w, keys, fresh);
+            }
+            fresh &= ~wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh);
         }
-        fresh &= ~wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh);
         const uint32_t wanted = degree + wh_popc32(fresh);
         grows = wanted > (x->capacity != 0 ? x->capacity : wh_lattice_inline(w.words));
         room = wh_lattice_room(wanted, w.words);
@@ -583,6 +597,30 @@ WH_FN void wh_lattice_take_team_(wh_heap_ref heap, wh_team t, const wh_lattice_w
     wh_team_sync(t);
 }
 
+/* A multigraph takes all arcs of the run: those that are any go to its front. All of the team. */
+WH_FN void wh_lattice_insert_all_team_(wh_heap_ref heap, wh_team t, const wh_lattice_work *w,
+                                       wh_graph_tally *tally) {
+    const uint32_t degree = w->x->degree;
+    uint32_t n = 0;
+    WH_NO_UNROLL
+    for (uint32_t first = 0; first < w->r; first += t.n) {
+        const uint32_t i = first + t.me;
+        const uint32_t key = i < w->r ? w->run[i] : WH_GRAPH_NONE;
+        const uint32_t number = i < w->r && w->order != NULL ? w->order[i] : 0;
+        uint32_t all;
+        const uint32_t rank = wh_team_rank(t, key != WH_GRAPH_NONE, &all);
+        if (key != WH_GRAPH_NONE) {
+            w->run[n + rank] = key;
+            if (w->order != NULL) {
+                w->order[n + rank] = number;
+            }
+        }
+        n += all;
+    }
+    wh_team_sync(t);
+    wh_lattice_take_team_(heap, t, w, degree, n, tally);
+}
+
 /* The first arc of the run with this end; NONE: there is none. A block looks into its table. */
 WH_FN uint32_t wh_lattice_find_(wh_team t, const wh_lattice_work *w, uint32_t entry) {
     uint32_t at = WH_GRAPH_NONE;
@@ -612,11 +650,35 @@ WH_FN void wh_lattice_shrink_team_(wh_heap_ref heap, wh_team t, wh_lattice_verte
     }
 }
 
+/* Of a multigraph: a word for each arc of the run, NONE where it has taken something out. A block
+ * has its run in the table, too; a warp has no use for its table. */
+WH_FN uint32_t *wh_lattice_marks_(wh_team t, const wh_lattice_work *w) {
+    return t.kind == WH_TEAM_BLOCK ? w->run : w->table.keys;
+}
+
+WH_FN void wh_lattice_tell_marked_(wh_team t, const wh_lattice_work *w, wh_graph_tally *tally) {
+    wh_team_sync(t);
+    for (uint32_t i = t.me; i < w->r; i += t.n) {
+        const int applied = wh_lattice_marks_(t, w)[i] == WH_GRAPH_NONE;
+        tally->applied += applied ? 1 : 0;
+        tally->no_change += applied ? 0 : 1;
+        if (applied && w->done != NULL) {
+            w->done[w->order[i]] = WH_GRAPH_APPLIED;
+        }
+    }
+}
+
 WH_FN void wh_lattice_erase_team_(wh_heap_ref heap, wh_team t, const wh_lattice_work *w,
                                   wh_graph_tally *tally) {
     const uint32_t degree = w->x->degree;
     const wh_lattice_view a = wh_lattice_view_of(w->x, w->words);
     uint32_t kept = 0;
+    if (w->multi && t.kind != WH_TEAM_BLOCK) {
+        for (uint32_t i = t.me; i < w->r; i += t.n) {
+            wh_lattice_marks_(t, w)[i] = 0;
+        }
+        wh_team_sync(t);
+    }
     WH_NO_UNROLL
     for (uint32_t first = 0; first < degree; first += t.n) {
         const uint32_t i = first + t.me;
@@ -630,12 +692,16 @@ WH_FN void wh_lattice_erase_team_(wh_heap_ref heap, wh_team t, const wh_lattice_
         const uint32_t rank = wh_team_rank(t, stays, &all); /* all have read theirs */
         if (stays) {
             wh_lattice_put_(a, kept + rank, e);
+        } else if (i < degree && w->multi) {
+            wh_store_u32_relaxed(&wh_lattice_marks_(t, w)[at], WH_GRAPH_NONE);
         } else if (i < degree && w->done != NULL) {
             w->done[w->order[at]] = WH_GRAPH_APPLIED;
         }
         kept += all;
     }
-    if (t.me == 0) {
+    if (w->multi) {
+        wh_lattice_tell_marked_(t, w, tally);
+    } else if (t.me == 0) {
         tally->applied += degree - kept;
         tally->no_change += w->r - (degree - kept);
     }
@@ -683,6 +749,10 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_
     const uint32_t lane = wh_lane_id(), degree = w.x->degree;
     const wh_lattice_view a = wh_lattice_view_of(w.x, w.words);
     uint32_t n = 0; /* new ones, at the front of the run */
+    if (w.multi) {
+        wh_lattice_insert_all_team_(heap, team, &w, tally);
+        return;
+    }
     if (w.words != 0 && w.both) {
         wh_lattice_agree_(team, &w);
     }
@@ -782,6 +852,10 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
     const wh_team team = wh_team_block();
     const uint32_t degree = w.x->degree;
     const wh_lattice_view a = wh_lattice_view_of(w.x, w.words);
+    if (w.multi) {
+        wh_lattice_insert_all_team_(heap, team, &w, tally);
+        return;
+    }
     wh_lattice_fill_table_(table, w.run, w.r);
     if (w.words != 0 && w.both) {
         wh_lattice_agree_block_(team, &w);
