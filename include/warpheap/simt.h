@@ -134,7 +134,9 @@ typedef uint32_t wh_mask;
 /* --- shared memory of a block --------------------------------------------------------
  * void *wh_shared()             wh_launch.shared_bytes of it, 16-byte aligned; holds anything at
  *                               first. wh_syncthreads and wh_syncwarp order accesses; the atomics
- *                               below are not for it
+ *                               further down are not for it, but these are, all relaxed:
+ * uint32_t wh_shared_load_u32(p)              uint32_t wh_shared_fetch_add_u32(p, v)
+ * uint32_t wh_shared_cas_u32(p, old, new)     the last two return the value seen
  */
 
 /* --- atomics -------------------------------------------------------------------------

@@ -209,6 +209,45 @@ static void test_shared(void **state) {
     }
 }
 
+typedef struct vote_args {
+    uint32_t *first, *sum;
+} vote_args;
+
+/* All threads of a block add to one word; one of them takes another. */
+WH_KERNEL(vote, vote_args, a) {
+    uint32_t *words = (uint32_t *)wh_shared();
+    const uint32_t t = wh_thread_in_block();
+    if (t == 0) {
+        words[0] = words[1] = 0;
+    }
+    wh_syncthreads();
+    const uint32_t before = wh_shared_fetch_add_u32(&words[0], t + 1);
+    if (wh_shared_cas_u32(&words[1], 0, t + 1) == 0) {
+        wh_add_u32_relaxed(a.first, 1 + (wh_shared_load_u32(&words[1]) != t + 1));
+    }
+    wh_syncthreads();
+    wh_add_u32_relaxed(a.sum, t == 0 ? words[0] : 0);
+    wh_add_u32_relaxed(a.first, before > words[0] ? 1000 : 0);
+}
+
+static void test_shared_atomics(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        for (uint32_t policy = 0; policy < N_POLICIES; policy++) {
+            wh_device *d = open_policy((wh_sim_policy)policy, seed);
+            uint32_t *counts = take(d, 2 * sizeof *counts);
+            vote_args a = {counts, counts + 1};
+            wh_launch l = grid(d, 10, 50);
+            l.shared_bytes = 2 * sizeof(uint32_t);
+            assert_int_equal(vote(&l, &a), WH_OK);
+            assert_int_equal(wh_device_sync(d), WH_OK);
+            assert_int_equal(counts[0], 10);
+            assert_int_equal(counts[1], 10 * 50 * 51 / 2);
+            wh_device_close(d);
+        }
+    }
+}
+
 /* --- broadcast -------------------------------------------------------------------------- */
 
 typedef struct say_args {
@@ -258,9 +297,9 @@ static void test_broadcast(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),    cmocka_unit_test(test_outside_a_kernel),
-        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_places),         cmocka_unit_test(test_outside_a_kernel),
+        cmocka_unit_test(test_bounds),         cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_shared_atomics), cmocka_unit_test(test_broadcast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -515,6 +515,25 @@ WH_FN void *wh_shared(void) {
     extern __shared__ __align__(16) unsigned char wh_cuda_shared_[];
     return wh_cuda_shared_;
 }
+WH_FN uint32_t wh_shared_load_u32(const uint32_t *p) {
+    return *(const volatile uint32_t *)p;
+}
+WH_FN uint32_t wh_shared_fetch_add_u32(uint32_t *p, uint32_t v) {
+    uint32_t old;
+    asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "r"((uint32_t)__cvta_generic_to_shared(p)), "r"(v)
+                 : "memory");
+    return old;
+}
+WH_FN uint32_t wh_shared_cas_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
+    uint32_t old;
+    asm volatile("atom.relaxed.cta.shared.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(old)
+                 : "r"((uint32_t)__cvta_generic_to_shared(p)), "r"(expected), "r"(desired)
+                 : "memory");
+    return old;
+}
 
 /* --- bits -------------------------------------------------------------------- */
 

@@ -415,6 +415,22 @@ WH_FN void wh_fence(void) {
 #undef WHI_SIM_KEEP_
 #undef WHI_SIM_TELL_
 
+/* Of a block's own memory, which the weak memory knows nothing of. */
+WH_FN uint32_t wh_shared_load_u32(const uint32_t *p) {
+    whi_sim_atomic_point();
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+WH_FN uint32_t wh_shared_fetch_add_u32(uint32_t *p, uint32_t v) {
+    whi_sim_atomic_point();
+    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+WH_FN uint32_t wh_shared_cas_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
+    whi_sim_atomic_point();
+    (void)__atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED);
+    return expected;
+}
+
 WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
     return wh_load_u32_relaxed(p);
 }
