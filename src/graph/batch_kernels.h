@@ -1,8 +1,10 @@
 /* batch_kernels.h: the kernels and the host's side of batches, for every class of graphs: included
- * by its <class>_kernels.c behind vertex_of, insert_step and erase_step (batch_steps.h). */
+ * by its <class>_kernels.c behind vertex_of, insert_step and erase_step (batch_steps.h), and
+ * small_insert_step and small_erase_step (batch_small.h). */
 #ifndef WHI_GRAPH_BATCH_KERNELS_H
 #define WHI_GRAPH_BATCH_KERNELS_H
 
+#include "batch_small.h"
 #include "batch_steps.h"
 #include "graph_own.h"
 
@@ -22,22 +24,11 @@ WH_KERNEL(erase_all, batch_args, a) {
     erase_step(a.heap, &a.b);
 }
 
-/* One block of threads. */
-WH_FN void lay_small(const whi_graph_batch *b) {
-    count_step(b);
-    wh_syncthreads();
-    lay_out_step(b);
-    wh_syncthreads();
-    scatter_step(b);
-    wh_syncthreads();
-}
 WH_KERNEL(insert_small, batch_args, a) {
-    lay_small(&a.b);
-    insert_step(a.heap, &a.b);
+    small_insert_step(a.heap, &a.b);
 }
 WH_KERNEL(erase_small, batch_args, a) {
-    lay_small(&a.b);
-    erase_step(a.heap, &a.b);
+    small_erase_step(a.heap, &a.b);
 }
 
 WH_KERNEL(tell_arcs, batch_args, a) {
@@ -94,54 +85,56 @@ WH_KERNEL(sum_degrees, batch_args, a) {
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const batch_args *args);
 
-/* A kernel with a thread for each of `threads`, or fewer that go round: all that fit on a GPU
- * several times over. On the simulated device a lane is a fiber, and few find the same faults. */
-static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_graph_batch *b,
-                       uint64_t threads) {
-    wh_device *device = wh_heap_device(heap);
-    const int is_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
-    const uint32_t most_blocks = is_sim ? 4 : 32 * wh_device_get_info(device)->n_sms;
+/* A kernel with so many blocks of threads, each with shared memory. */
+static wh_status start_blocks(kernel_fn kernel, wh_heap *heap, void *stream,
+                              const whi_graph_batch *b, uint64_t blocks, uint32_t threads,
+                              uint32_t shared_bytes) {
     batch_args a;
     memset(&a, 0, sizeof a);
     a.b = *b;
     TRY(wh_heap_handle(heap, &a.heap));
-    const uint64_t blocks = (threads + BLOCK - 1) / BLOCK;
-    wh_launch l =
-        wh_grid(wh_heap_device(heap),
-                blocks < most_blocks ? (uint32_t)(blocks + (blocks == 0)) : most_blocks, BLOCK);
+    wh_launch l = wh_grid(wh_heap_device(heap), blocks != 0 ? (uint32_t)blocks : 1, threads);
     l.stream = stream;
-    l.shared_bytes = SHARED_BYTES(BLOCK);
+    l.shared_bytes = shared_bytes;
     return kernel(&l, &a);
 }
 
-/* A kernel that works on all lists, of n vertices at most. */
-static wh_status work(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn kernel) {
-    const uint64_t few = (uint64_t)b->n * WH_WARP_SIZE; /* each may want a warp */
-    const uint64_t enough =
-        (uint64_t)WORK_BLOCKS * BLOCK * wh_device_get_info(wh_heap_device(heap))->n_sms;
-    return start(kernel, heap, stream, b, few < enough ? few : enough);
+/* `gpu` blocks for each SM, but n are enough. On the simulated device a lane is a fiber, and few
+ * find the same faults. */
+static uint64_t blocks_for(wh_heap *heap, uint64_t n, uint32_t gpu) {
+    const wh_device_info *info = wh_device_get_info(wh_heap_device(heap));
+    const uint64_t most = info->target == WH_TARGET_SIM ? 4 : (uint64_t)gpu * info->n_sms;
+    return n < most ? n : most;
 }
 
-static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn small,
+/* A kernel with a thread for each of `threads`, or fewer that go round: all that fit on a GPU
+ * several times over. */
+static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_graph_batch *b,
+                       uint64_t threads) {
+    return start_blocks(kernel, heap, stream, b,
+                        blocks_for(heap, (threads + BLOCK - 1) / BLOCK, 32), BLOCK,
+                        SHARED_BYTES(BLOCK));
+}
+
+/* A kernel that works on all lists, of n vertices at most, each of which may want a warp. */
+static wh_status work(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn kernel) {
+    const uint64_t blocks = ((uint64_t)b->n * WH_WARP_SIZE + WORK_BLOCK - 1) / WORK_BLOCK;
+    return start_blocks(kernel, heap, stream, b, blocks_for(heap, blocks, WORK_BLOCKS), WORK_BLOCK,
+                        SHARED_BYTES(WORK_BLOCK));
+}
+
+/* A batch of any size; small: the kernel for a small one, or NULL. */
+static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *batch, kernel_fn small,
                         kernel_fn kernel) {
-    const int is_sim = wh_device_get_info(wh_heap_device(heap))->target == WH_TARGET_SIM;
-    if (b->n <= (is_sim ? SIM_SMALL_BATCH : SMALL_BATCH)) {
-        batch_args a;
-        memset(&a, 0, sizeof a);
-        a.b = *b;
-        a.b.lays = 1;
-        TRY(wh_heap_handle(heap, &a.heap));
-        const uint32_t threads = (b->n + WH_WARP_SIZE - 1) / WH_WARP_SIZE * WH_WARP_SIZE;
-        wh_launch l =
-            wh_grid(wh_heap_device(heap), 1, threads < LARGE_BLOCK ? threads : LARGE_BLOCK);
-        l.stream = stream;
-        l.shared_bytes = SHARED_BYTES(LARGE_BLOCK);
-        return small(&l, &a);
+    whi_graph_batch b = *batch;
+    if (small != NULL && b.n <= SMALL_BATCH) {
+        b.n_buckets = (uint32_t)blocks_for(heap, (b.n + FEW_ARCS - 1) / FEW_ARCS, SMALL_BLOCKS);
+        return start_blocks(small, heap, stream, &b, b.n_buckets, SMALL_BLOCK, TABLE_BYTES);
     }
-    TRY(start(count_arcs, heap, stream, b, b->n));
-    TRY(start(lay_out, heap, stream, b, b->n));
-    TRY(start(scatter, heap, stream, b, b->n));
-    return work(heap, stream, b, kernel);
+    TRY(start(count_arcs, heap, stream, &b, b.n));
+    TRY(start(lay_out, heap, stream, &b, b.n));
+    TRY(start(scatter, heap, stream, &b, b.n));
+    return work(heap, stream, &b, kernel);
 }
 
 static wh_status graph_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
@@ -182,9 +175,9 @@ static wh_status graph_sums(wh_heap *heap, void *stream, const whi_graph_batch *
     memset(&a, 0, sizeof a);
     a.b = *b;
     TRY(wh_heap_handle(heap, &a.heap));
-    wh_launch l = wh_grid(wh_heap_device(heap), 1, LARGE_BLOCK);
+    wh_launch l = wh_grid(wh_heap_device(heap), 1, SCAN_BLOCK);
     l.stream = stream;
-    l.shared_bytes = LARGE_BLOCK * 8;
+    l.shared_bytes = SCAN_BLOCK * 8;
     return sum_degrees(&l, &a);
 }
 

@@ -28,10 +28,9 @@
 #include "warpheap/warpheap.h"
 
 #define BLOCK 256u
-#define LARGE_BLOCK 512u
-#define WORK_BLOCKS 8u    /* of an SM, of the kernels that work on lists */
-#define SMALL_BATCH 2048u /* arcs that one block of threads takes */
-#define SIM_SMALL_BATCH 128u
+#define SCAN_BLOCK 512u
+#define WORK_BLOCK (WH_FILE_IS_CUDA ? 512u : 64u) /* threads, of the kernels that work on lists */
+#define WORK_BLOCKS 2u                            /* of an SM */
 #define SHARED_BYTES(threads) (((threads) / WH_WARP_SIZE + 1) * N_SUMS * 4)
 
 typedef struct batch_args {
@@ -56,15 +55,34 @@ WH_FN int orders(const whi_graph_batch *b) {
 
 /* --- where the arcs of a batch go ------------------------------------------------------------ */
 
+/* Whether arc i takes part in this pass and has two ends; what became of it, so far. */
+WH_FN int begin_arc(const whi_graph_batch *b, uint64_t i, uint32_t from, uint32_t to,
+                    uint32_t *bad) {
+    const int part = takes_part(b, i);
+    const int is = part & (from < b->n_vertices) & (to < b->n_vertices);
+    *bad += (uint32_t)(part & !is);
+    if (part && b->done != NULL) {
+        b->done[i] = is ? WH_GRAPH_NO_CHANGE : WH_GRAPH_NO_VERTEX;
+    }
+    return is;
+}
+
+WH_FN void add_bad(const whi_graph_batch *b, uint32_t bad) {
+    bad = wh_reduce_add_u32(WH_FULL_WARP, bad);
+    if (bad != 0 && wh_lane_id() == 0) {
+        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
+    }
+}
+
 WH_FN void count_step(const whi_graph_batch *b) {
     uint32_t bad = 0;
     if (wh_thread_id() == 0) {
         memset(b->next, 0, sizeof *b->next);
     }
     FOR_ROUNDS(i, b->n) {
-        const int is = i < b->n && takes_part(b, i);
-        const uint32_t v = is ? source_of(b, i) : WH_GRAPH_NONE;
-        const int counts = v < b->n_vertices && end_of(b, i) < b->n_vertices;
+        const uint64_t at = i < b->n ? i : 0;
+        const uint32_t v = source_of(b, at), to = end_of(b, at);
+        const int counts = i < b->n && begin_arc(b, i, v, to, &bad);
         const wh_mask mask = wh_ballot(WH_FULL_WARP, counts);
         uint32_t rank = WH_GRAPH_NONE;
         if (counts) {
@@ -78,16 +96,9 @@ WH_FN void count_step(const whi_graph_batch *b) {
         wh_syncwarp(WH_FULL_WARP);
         if (i < b->n) {
             b->scratch.rank[i] = rank;
-            bad += is && rank == WH_GRAPH_NONE;
-            if (is && b->done != NULL) {
-                b->done[i] = rank == WH_GRAPH_NONE ? WH_GRAPH_NO_VERTEX : WH_GRAPH_NO_CHANGE;
-            }
         }
     }
-    bad = wh_reduce_add_u32(WH_FULL_WARP, bad);
-    if (bad != 0 && wh_lane_id() == 0) {
-        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
-    }
+    add_bad(b, bad);
 }
 
 enum { PLACES, LANES, WARPS, BLOCKS, N_SUMS };
@@ -95,9 +106,17 @@ enum { PLACES, LANES, WARPS, BLOCKS, N_SUMS };
 WH_FN uint32_t degree_of(const whi_graph_batch *b, uint32_t v);
 WH_FN uint32_t worker_of(uint32_t r, uint32_t degree);
 
-/* A run of r arcs of v, or none (r 0), gets a place, and v a worker. Its place. All threads of a
- * block; one atomic each for all of them. */
-WH_FN uint32_t place_run(const whi_graph_batch *b, uint32_t v, uint32_t r, int places) {
+/* Item k of a list of the batch. Those of lanes and warps share an array, from its ends. */
+WH_FN whi_graph_item *list_at(const whi_graph_batch *b, uint32_t kind, uint32_t k) {
+    return kind == LANES   ? &b->scratch.items[k]
+           : kind == WARPS ? &b->scratch.items[b->room - 1 - k]
+                           : &b->scratch.hubs[k];
+}
+
+/* A run of r arcs of v, or none (r 0), gets a place (`places`; else it is at `start`), and v a
+ * worker. Its place. All threads of a block; one atomic each for all of them. */
+WH_FN uint32_t place_run(const whi_graph_batch *b, uint32_t v, uint32_t r, int places,
+                         uint32_t start) {
     uint32_t *sums = (uint32_t *)wh_shared(); /* [warps][N_SUMS], and the block's, [N_SUMS] */
     const uint32_t lane = wh_lane_id(), warps = wh_block_threads() / WH_WARP_SIZE;
     uint32_t *mine = sums + wh_thread_in_block() / WH_WARP_SIZE * N_SUMS;
@@ -129,23 +148,26 @@ WH_FN uint32_t place_run(const whi_graph_batch *b, uint32_t v, uint32_t r, int p
     }
     wh_syncthreads();
     const uint32_t *base = sums + warps * N_SUMS;
-    if (worker == LANES) {
-        b->scratch.lanes[base[LANES] + mine[LANES] + wh_mask_rank(with[LANES])] = v;
-    } else if (worker == WARPS) {
-        b->scratch.warps[base[WARPS] + mine[WARPS] + wh_mask_rank(with[WARPS])] = v;
-    } else if (worker == BLOCKS) {
-        b->scratch.blocks[base[BLOCKS] + mine[BLOCKS] + wh_mask_rank(with[BLOCKS])] = v;
+    start = places ? base[PLACES] + mine[PLACES] + up_to - r : start;
+    for (uint32_t k = LANES; k < N_SUMS; k++) {
+        if (worker == k) {
+            whi_graph_item *item = list_at(b, k, base[k] + mine[k] + wh_mask_rank(with[k]));
+            item->v = v;
+            item->start = start;
+            item->r = r;
+        }
     }
-    return base[PLACES] + mine[PLACES] + up_to - r;
+    return start;
 }
 
 WH_FN void lay_out_step(const whi_graph_batch *b) {
     FOR_BLOCK_ROUNDS(i, b->n) {
         const int first = i < b->n && b->scratch.rank[i] == 0;
         const uint32_t v = first ? source_of(b, i) : 0;
-        const uint32_t start = place_run(b, v, first ? b->runs[v].count : 0, 1);
+        const uint32_t start = place_run(b, v, first ? b->runs[v].count : 0, 1, 0);
         if (first) {
             b->runs[v].start = start;
+            b->runs[v].count = 0; /* I3 */
         }
     }
 }
@@ -170,11 +192,7 @@ WH_KERNEL(runs_of_csr, batch_args, a) {
         const int is = v < b->n_vertices;
         const uint64_t first = is ? b->offset[v] : 0;
         const uint32_t r = is ? (uint32_t)(b->offset[v + 1] - first) : 0;
-        (void)place_run(b, (uint32_t)v, r, 0);
-        if (r != 0) {
-            b->runs[v].count = r;
-            b->runs[v].start = (uint32_t)(first - b->offset[0]);
-        }
+        (void)place_run(b, (uint32_t)v, r, 0, is ? (uint32_t)(first - b->offset[0]) : 0);
     }
 }
 
@@ -192,10 +210,7 @@ WH_KERNEL(copy_csr, batch_args, a) {
         }
         bad += to >= b->n_vertices;
     }
-    bad = wh_reduce_add_u32(WH_FULL_WARP, bad);
-    if (bad != 0 && wh_lane_id() == 0) {
-        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
-    }
+    add_bad(b, bad);
 }
 
 /* --- the workers --- */
@@ -224,42 +239,6 @@ WH_FN wh_graph_tally no_tally(void) {
     return tally;
 }
 
-/* All that there is to do on the lists. Who has done his share of a list takes more from a counter:
- * some vertices take much longer than others. */
-#define WORK_STEP(name, lane_work, warp_work, block_work)                                         \
-    WH_FN void name(wh_heap_ref heap, const whi_graph_batch *b) {                                 \
-        whi_graph_counts *counts = b->counts;                                                     \
-        const uint32_t lane = wh_lane_id(), warps = (uint32_t)(wh_grid_threads() / WH_WARP_SIZE); \
-        const uint32_t mine = (uint32_t)(wh_thread_id() / WH_WARP_SIZE);                          \
-        wh_graph_tally tally = no_tally();                                                        \
-        for (uint32_t i = wh_block_id(); i < counts->blocks; i += wh_grid_blocks()) {             \
-            const uint32_t v = b->scratch.blocks[i];                                              \
-            block_work(heap, work_of(b, v), &tally);                                              \
-            wh_syncthreads(); /* all know r */                                                    \
-            if (wh_thread_in_block() == 0) {                                                      \
-                b->runs[v].count = 0; /* I3 */                                                    \
-            }                                                                                     \
-        }                                                                                         \
-        for (uint32_t i = mine; i < counts->warps; i = warps + next_of(&counts->next_warp)) {     \
-            const uint32_t v = b->scratch.warps[i];                                               \
-            warp_work(heap, work_of(b, v), &tally);                                               \
-            wh_syncwarp(WH_FULL_WARP); /* all know r */                                           \
-            if (lane == 0) {                                                                      \
-                b->runs[v].count = 0; /* I3 */                                                    \
-            }                                                                                     \
-        }                                                                                         \
-        for (uint32_t i = mine; i * WH_WARP_SIZE < counts->lanes;                                 \
-             i = warps + next_of(&counts->next_lanes)) {                                          \
-            const uint32_t at = i * WH_WARP_SIZE + lane;                                          \
-            const uint32_t v = at < counts->lanes ? b->scratch.lanes[at] : WH_GRAPH_NONE;         \
-            lane_work(heap, work_of(b, v), &tally);                                               \
-            if (v != WH_GRAPH_NONE) {                                                             \
-                b->runs[v].count = 0; /* I3 */                                                    \
-            }                                                                                     \
-        }                                                                                         \
-        add_tally(counts, tally);                                                                 \
-    }
-
 /* The next of a list, for a warp. */
 WH_FN uint32_t next_of(uint32_t *counter) {
     uint32_t next = 0;
@@ -268,5 +247,43 @@ WH_FN uint32_t next_of(uint32_t *counter) {
     }
     return wh_shfl_u32(WH_FULL_WARP, next, 0);
 }
+
+WH_FN whi_graph_item no_item(void) {
+    whi_graph_item item;
+    item.v = WH_GRAPH_NONE;
+    item.start = item.r = 0;
+    return item;
+}
+
+#define LANE_ROUNDS 4u /* vertices of a lane, when a warp takes some */
+
+/* All that there is to do on the lists of a batch that has been laid out. Who has done his share of
+ * a list takes more from a counter: some vertices take much longer than others. */
+#define WORK_STEP(name, lane_work, warp_work, block_work)                                         \
+    WH_FN void name(wh_heap_ref heap, const whi_graph_batch *b) {                                 \
+        whi_graph_counts *counts = b->counts;                                                     \
+        const uint32_t lane = wh_lane_id(), warps = (uint32_t)(wh_grid_threads() / WH_WARP_SIZE); \
+        const uint32_t mine = (uint32_t)(wh_thread_id() / WH_WARP_SIZE);                          \
+        const uint32_t blocks = counts->blocks, n_warps = counts->warps, lanes = counts->lanes;   \
+        wh_graph_tally tally = no_tally();                                                        \
+        WH_NO_UNROLL                                                                              \
+        for (uint32_t i = wh_block_id(); i < blocks; i += wh_grid_blocks()) {                     \
+            block_work(heap, work_of(b, *list_at(b, BLOCKS, i)), &tally);                         \
+        }                                                                                         \
+        WH_NO_UNROLL                                                                              \
+        for (uint32_t i = mine; i < n_warps; i = warps + next_of(&counts->next_warp)) {           \
+            warp_work(heap, work_of(b, *list_at(b, WARPS, i)), &tally);                           \
+        }                                                                                         \
+        WH_NO_UNROLL                                                                              \
+        for (uint32_t i = mine, next = 0; i * WH_WARP_SIZE < lanes; i = next) {                   \
+            const uint32_t at = i * WH_WARP_SIZE + lane;                                          \
+            lane_work(heap, work_of(b, at < lanes ? *list_at(b, LANES, at) : no_item()), &tally); \
+            next = i + 1;                                                                         \
+            if (i < warps || (next - warps) % LANE_ROUNDS == 0) {                                 \
+                next = next_of(&counts->next_lanes) * LANE_ROUNDS + warps;                        \
+            }                                                                                     \
+        }                                                                                         \
+        add_tally(counts, tally);                                                                 \
+    }
 
 #endif

@@ -2,6 +2,7 @@
  * class `faim`. */
 #define WH_KERNEL_THREADS 512
 
+#include "batch_small.h"
 #include "batch_steps.h"
 #include "warpheap/detail/graph/faim.h"
 
@@ -15,15 +16,13 @@ WH_FN uint32_t worker_of(uint32_t r, uint32_t degree) {
     return r <= WH_FAIM_LANE_RUN && degree <= WH_FAIM_LANE_DEGREE ? LANES : WARPS;
 }
 
-/* The work for vertex v; NONE: none. */
-WH_FN wh_faim_work work_of(const whi_graph_batch *b, uint32_t v) {
-    const int is = v != WH_GRAPH_NONE;
-    const uint32_t start = is ? b->runs[v].start : 0;
+/* The work for a vertex of a batch. */
+WH_FN wh_faim_work work_of(const whi_graph_batch *b, whi_graph_item item) {
     wh_faim_work w;
-    w.x = is ? vertex_of(b, v) : NULL;
-    w.run = b->scratch.run + start;
-    w.order = b->scratch.order + start;
-    w.r = is ? b->runs[v].count : 0;
+    w.x = item.v != WH_GRAPH_NONE ? vertex_of(b, item.v) : NULL;
+    w.run = b->scratch.run + item.start;
+    w.order = b->scratch.order + item.start;
+    w.r = item.r;
     w.done = b->done;
     return w;
 }
@@ -37,6 +36,8 @@ WH_FN void no_block(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *tally) {
 
 WORK_STEP(insert_step, wh_faim_insert_lane, wh_faim_insert_warp, no_block)
 WORK_STEP(erase_step, wh_faim_erase_lane, wh_faim_erase_warp, no_block)
+SMALL_STEP(small_insert_step, wh_faim_insert_lane, wh_faim_insert_warp, no_block)
+SMALL_STEP(small_erase_step, wh_faim_erase_lane, wh_faim_erase_warp, no_block)
 
 #include "batch_kernels.h"
 

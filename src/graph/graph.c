@@ -30,8 +30,8 @@ static uint64_t round_up(uint64_t bytes) {
  * arc. */
 static uint64_t lay_scratch(whi_graph_scratch *s, unsigned char *memory, uint64_t n,
                             uint32_t words) {
-    uint32_t **const arrays[] = {&s->from,  &s->to,    &s->rank,   &s->run,  &s->order,
-                                 &s->lanes, &s->warps, &s->blocks, &s->keys, &s->numbers};
+    uint32_t **const arrays[] = {&s->from,  &s->to,   &s->rank,   &s->run,
+                                 &s->order, &s->keys, &s->numbers};
     uint64_t at = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         const int is_table = arrays[i] == &s->keys || arrays[i] == &s->numbers;
@@ -42,6 +42,10 @@ static uint64_t lay_scratch(whi_graph_scratch *s, unsigned char *memory, uint64_
         s->values[k] = (uint32_t *)(void *)(memory + at);
         at += round_up(n * 4);
     }
+    s->items = (whi_graph_item *)(void *)(memory + at);
+    at += round_up(n * sizeof *s->items);
+    s->hubs = (whi_graph_item *)(void *)(memory + at);
+    at += round_up(n * sizeof *s->hubs);
     s->done = memory + at;
     s->erases = s->done + round_up(n);
     return at + 2 * round_up(n);
@@ -62,6 +66,7 @@ wh_status whi_graph_make_room(wh_graph *g, uint64_t n) {
     g->scratch = memory;
     g->scratch_bytes = bytes;
     g->room = n;
+    g->b.room = (uint32_t)n;
     return WH_OK;
 }
 

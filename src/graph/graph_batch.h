@@ -12,11 +12,17 @@ extern "C" {
 #endif
 
 /* Of a vertex, in a batch. count: fetch_add, relaxed, while arcs are counted; 0 when quiet. start:
- * a store of the lane that has counted the first one. */
+ * a store of the lane that has counted the first one, which clears count. */
 typedef struct whi_graph_run {
     uint32_t count; /* arcs of the batch */
     uint32_t start; /* where they begin */
 } whi_graph_run;
+
+/* A vertex of a batch, for its worker. */
+typedef struct whi_graph_item {
+    uint32_t v;        /* NONE: none */
+    uint32_t start, r; /* its run */
+} whi_graph_item;
 
 /* How much a batch has of each kind of vertex, and what became of it. */
 typedef struct whi_graph_counts {
@@ -31,11 +37,11 @@ typedef struct whi_graph_counts {
 typedef struct whi_graph_scratch {
     uint32_t *from, *to; /* copies of a batch that came from the host */
     uint8_t *done, *erases;
-    uint32_t *rank;                   /* of an arc in its run; NONE: it is in none */
-    uint32_t *run;                    /* all runs: the arcs' other ends */
-    uint32_t *order;                  /* the arcs' numbers in the batch; where one is asked for */
-    uint32_t *lanes, *warps, *blocks; /* lists of vertices */
-    uint32_t *keys, *numbers;         /* tables: 2 * room */
+    uint32_t *rank;               /* of an arc in its run; NONE: it is in none */
+    uint32_t *run;                /* all runs: the arcs' other ends */
+    uint32_t *order;              /* the arcs' numbers in the batch; where one is asked for */
+    whi_graph_item *items, *hubs; /* lists of vertices: for lanes and warps; for blocks */
+    uint32_t *keys, *numbers;     /* tables: 2 * room */
     uint32_t *values[WH_GRAPH_MOST_VALUES]; /* copies, as many as an arc has */
 } whi_graph_scratch;
 
@@ -55,7 +61,8 @@ typedef struct whi_graph_batch {
     uint64_t *sums;
     wh_report *report;
     int64_t moved;
-    int lays; /* a kernel that works on a small batch is to lay it out itself */
+    uint32_t room;                      /* entries of the arrays of scratch */
+    uint32_t n_buckets;                 /* of a small batch */
     uint32_t limit_value, limit_before; /* expire: arcs with values[k] < before go */
     int limit_once;                     /* each is there both ways, and counts once */
     uint32_t words;                     /* values of an arc */

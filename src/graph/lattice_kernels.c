@@ -2,6 +2,7 @@
  * class `lattice`. */
 #define WH_KERNEL_THREADS 512
 
+#include "batch_small.h"
 #include "batch_steps.h"
 #include "warpheap/detail/graph/lattice.h"
 
@@ -18,18 +19,16 @@ WH_FN uint32_t worker_of(uint32_t r, uint32_t degree) {
     return r + degree <= WH_LATTICE_WARP_WORK ? WARPS : BLOCKS;
 }
 
-/* The work for vertex v; NONE: none. */
-WH_FN wh_lattice_work work_of(const whi_graph_batch *b, uint32_t v) {
-    const int is = v != WH_GRAPH_NONE;
-    const uint32_t start = is ? b->runs[v].start : 0;
+/* The work for a vertex of a batch. */
+WH_FN wh_lattice_work work_of(const whi_graph_batch *b, whi_graph_item item) {
     wh_lattice_work w;
-    w.x = is ? vertex_of(b, v) : NULL;
-    w.run = b->scratch.run + start;
-    w.order = orders(b) ? b->scratch.order + start : NULL;
-    w.r = is ? b->runs[v].count : 0;
+    w.x = item.v != WH_GRAPH_NONE ? vertex_of(b, item.v) : NULL;
+    w.run = b->scratch.run + item.start;
+    w.order = orders(b) ? b->scratch.order + item.start : NULL;
+    w.r = item.r;
     w.done = b->done;
-    w.table.keys = b->scratch.keys + 2 * (uint64_t)start;
-    w.table.numbers = b->scratch.numbers + 2 * (uint64_t)start;
+    w.table.keys = b->scratch.keys + 2 * (uint64_t)item.start;
+    w.table.numbers = b->scratch.numbers + 2 * (uint64_t)item.start;
     w.table.size = 2 * w.r;
     w.words = b->words;
     w.sorted = b->sorted;
@@ -62,6 +61,10 @@ WORK_STEP(insert_step, plain_wh_lattice_insert_lane, plain_wh_lattice_insert_war
           plain_wh_lattice_insert_block)
 WORK_STEP(erase_step, plain_wh_lattice_erase_lane, plain_wh_lattice_erase_warp,
           plain_wh_lattice_erase_block)
+SMALL_STEP(small_insert_step, plain_wh_lattice_insert_lane, plain_wh_lattice_insert_warp,
+           plain_wh_lattice_insert_block)
+SMALL_STEP(small_erase_step, plain_wh_lattice_erase_lane, plain_wh_lattice_erase_warp,
+           plain_wh_lattice_erase_block)
 WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
 WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
@@ -69,17 +72,11 @@ WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_latt
 
 /* --- graphs with values or an order ----------------------------------------------------------- */
 
-/* One kernel for large batches, and for small ones, which it lays out itself. */
+/* For large batches and small ones. */
 WH_KERNEL(rich_insert, batch_args, a) {
-    if (a.b.lays) {
-        lay_small(&a.b);
-    }
     rich_insert_step(a.heap, &a.b);
 }
 WH_KERNEL(rich_erase, batch_args, a) {
-    if (a.b.lays) {
-        lay_small(&a.b);
-    }
     rich_erase_step(a.heap, &a.b);
 }
 
@@ -88,12 +85,10 @@ static int is_rich(const whi_graph_batch *b) {
 }
 
 static wh_status lattice_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return is_rich(b) ? update(heap, stream, b, rich_insert, rich_insert)
-                      : graph_insert(heap, stream, b);
+    return is_rich(b) ? update(heap, stream, b, NULL, rich_insert) : graph_insert(heap, stream, b);
 }
 static wh_status lattice_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return is_rich(b) ? update(heap, stream, b, rich_erase, rich_erase)
-                      : graph_erase(heap, stream, b);
+    return is_rich(b) ? update(heap, stream, b, NULL, rich_erase) : graph_erase(heap, stream, b);
 }
 static wh_status lattice_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     return is_rich(b) ? insert_csr(heap, stream, b, rich_insert) : graph_from_csr(heap, stream, b);
