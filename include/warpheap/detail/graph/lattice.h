@@ -212,12 +212,13 @@ WH_FN uint32_t wh_lattice_all_keys_(const uint32_t *keys) {
     return all;
 }
 
-#define WH_LATTICE_AHEAD 8u /* entries that a lane loads before it looks at them */
+#define WH_LATTICE_AHEAD 16u /* entries that a lane loads before it looks at them */
 
 /* Which of the keys in the mask are among n entries. */
 WH_FN uint32_t wh_lattice_among_(const uint32_t *array, uint32_t n, const uint32_t *keys,
-                                 uint32_t fresh) {
+                                 uint32_t fresh, uint32_t *at) {
     uint32_t found = 0;
+    *at = n;
     WH_NO_UNROLL
     for (uint32_t first = 0; first < n; first += WH_LATTICE_AHEAD) {
         uint32_t entries[WH_LATTICE_AHEAD]; /* in registers: the loops are unrolled */
@@ -225,12 +226,16 @@ WH_FN uint32_t wh_lattice_among_(const uint32_t *array, uint32_t n, const uint32
             entries[i] = array[first + i < n ? first + i : first];
         }
         for (uint32_t i = 0; i < WH_LATTICE_AHEAD; i++) {
+            uint32_t hit = 0;
             for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
-                found |= (uint32_t)(keys[k] == entries[i]) << k;
+                hit |= (uint32_t)(keys[k] == entries[i]) << k;
             }
+            hit &= fresh;
+            *at = hit != 0 && found == 0 ? first + i : *at;
+            found |= hit;
         }
     }
-    return found & fresh;
+    return found;
 }
 
 /* The record gets an array of `room` entries (0: itself) in place of the one that it had, with the
@@ -336,7 +341,7 @@ WH_FN void wh_lattice_merge_lane_(const wh_lattice_work *w, wh_lattice_view a, u
  * vertex of its own, or none (NULL). done: as the batch's, all NO_CHANGE, or NULL. */
 WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
     wh_lattice_vertex *x = w.x;
-    uint32_t keys[WH_LATTICE_LANE_RUN] = {0, 0, 0, 0}, fresh = 0, degree = 0, room = 0;
+    uint32_t keys[WH_LATTICE_LANE_RUN] = {0, 0, 0, 0}, fresh = 0, degree = 0, room = 0, at;
     int grows = 0;
     if (x != NULL) {
         degree = x->degree;
@@ -350,7 +355,7 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
             if (w.words != 0 && w.overwrites) {
                 wh_lattice_overwrite_lane_(&w, keys, fresh);
             }
-            fresh &= ~wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh);
+            fresh &= ~wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh, &at);
         }
         const uint32_t wanted = degree + wh_popc32(fresh);
         grows = wanted > (x->capacity != 0 ? x->capacity : wh_lattice_inline(w.words));
@@ -416,19 +421,16 @@ WH_FN void wh_lattice_erase_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_t
     if (x != NULL) {
         const uint32_t fresh = wh_lattice_keys_(w.run, w.r, keys), degree = x->degree;
         const wh_lattice_view a = wh_lattice_view_of(x, w.words);
+        found = wh_lattice_among_(a.to, degree, keys, fresh, &kept);
         WH_NO_UNROLL
-        for (uint32_t i = 0; i < degree; i++) {
+        for (uint32_t i = kept; i < degree; i++) {
             const uint32_t entry = a.to[i];
             uint32_t hit = 0;
             for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
                 hit |= (uint32_t)(keys[k] == entry) << k;
             }
-            hit &= fresh;
-            found |= hit;
-            if (hit == 0) {
-                if (kept != i) {
-                    wh_lattice_put_(a, kept, wh_lattice_get_(a, i));
-                }
+            if ((hit & fresh) == 0) {
+                wh_lattice_put_(a, kept, wh_lattice_get_(a, i));
                 kept++;
             }
         }
