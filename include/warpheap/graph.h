@@ -113,8 +113,8 @@ wh_status wh_graph_destroy(wh_graph *graph);
 /* An undirected graph takes u -> v and v -> u for each arc of a batch, a self loop once; result and
  * done are of the batch's arcs: the way from the smaller end tells. If an end has no memory the
  * other one's arc stays, and the edge is REFUSED, so there is one way of it only: the same batch
- * sent again adds the other (NO_CHANGE, if the smaller end had its own). Both ways
- * get the values of one arc of the batch. Cost: as twice as many arcs, and one kernel more. */
+ * sent again adds the other (NO_CHANGE, if the smaller end had its own). Both ways get the values
+ * of one arc of the batch. Cost: as of twice as many arcs, and one kernel more. */
 
 /* A multigraph takes each arc of a batch, whether it is there or not (overwrites: of no use), and
  * erasing an arc takes all copies of it; result counts arcs of the batch. A batch of which arcs
@@ -126,7 +126,8 @@ wh_status wh_graph_destroy(wh_graph *graph);
  * all its new arcs of a batch, or none), NO_VERTEX when some have an end that is no vertex.
  * result: NULL, or host memory. Waits for its stream when there is a result to tell (result is not
  * NULL, or arrays are on the host); else returns at once, and then the status knows of the launch
- * alone. Cost: six kernels, O(n + sum of the degrees of the vertices in from). */
+ * alone. Cost: six kernels, O(n + sum of the degrees of the vertices in from); if sorted, also O(r
+ * log^2 r) for a vertex with r new arcs. */
 wh_status wh_graph_insert(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
 
 /* Erases arcs, the same way. Adjacencies that have become much smaller get smaller blocks at once;

@@ -312,7 +312,15 @@ WH_KERNEL(look, look_args, a) {
     }
 }
 
-/* What kernels ask of adjacencies in order. */
+/* Damage: the first two arcs of vertex 0 change places. */
+WH_KERNEL(swap_two, look_args, a) {
+    uint32_t *to = wh_lattice_array(&a.g.vertices[0]);
+    const uint32_t first = to[0];
+    to[0] = to[1];
+    to[1] = first;
+}
+
+/* What kernels ask of adjacencies in order; and the check sees where there is none. */
 static void test_kernels_see_order(void **state) {
     (void)state;
     context x;
@@ -340,6 +348,12 @@ static void test_kernels_see_order(void **state) {
         assert_int_equal(a.has[k], has);
         assert_int_equal(a.together[k], has);
     }
+    const wh_launch one = grid(x.device, 1, 1);
+    wh_report report;
+    assert_int_equal(swap_two(&one, &a), WH_OK);
+    assert_int_equal(wh_device_sync(x.device), WH_OK);
+    assert_int_equal(wh_graph_check(x.graph, &report), WH_CORRUPT);
+    assert_int_equal(report.first_tag, 4);
     wh_graph_options o = x.options;
     wh_graph *g = NULL;
     o.kind = "faim";
