@@ -1,5 +1,6 @@
 /* graph.h: a dynamic graph in the memory of a device: host calls. C11 and C++; link
- * warpheap::graph. What kernels of your own can ask of a graph is in graph_device.h.
+ * warpheap::graph. What kernels of your own can ask of a graph is in graph_device.h; vertices that
+ * come and go are in graph_vertices.h.
  *
  * A graph has the vertices 0 .. n-1 and a *set* of arcs u -> v: an arc is there or it is not,
  * however often it was inserted. An undirected graph has both arcs of each edge; who inserts one,
@@ -49,13 +50,14 @@ typedef struct wh_graph wh_graph;
 
 /* Zero (NULL) fields mean the default. */
 typedef struct wh_graph_options {
-    uint64_t struct_bytes; /* sizeof this struct, or 0 */
-    wh_heap *heap;         /* required: of an allocator with WH_CAP_FREE and WH_CAP_DISJOINT that
-                              warpheap::graph has been built for */
-    const char *kind;      /* the class: "lattice", the default: arrays; "faim": lists of pages */
-    uint64_t vertices;     /* required: 1 .. WH_GRAPH_MOST_VERTICES */
-    uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
-                              0: when it comes. 40 bytes an arc */
+    uint64_t struct_bytes;  /* sizeof this struct, or 0 */
+    wh_heap *heap;          /* required: of an allocator with WH_CAP_FREE and WH_CAP_DISJOINT that
+                               warpheap::graph has been built for */
+    const char *kind;       /* the class: "lattice", the default: arrays; "faim": lists of pages */
+    uint64_t vertices;      /* 1 .. WH_GRAPH_MOST_VERTICES; 0 only with most_vertices */
+    uint64_t batch;         /* arcs of the largest batch to come, for which memory is taken at once;
+                               0: when it comes. 40 bytes an arc */
+    uint64_t most_vertices; /* with graph_vertices.h: ids that there can be; 0: as vertices */
 } wh_graph_options;
 
 /* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */
@@ -106,7 +108,7 @@ wh_status wh_graph_erase(wh_graph *graph, const wh_graph_batch *batch, wh_graph_
 wh_status wh_graph_has(wh_graph *graph, const wh_graph_batch *batch);
 
 /* Adjacencies as arrays ("CSR"): the neighbours of v are to[k] for k in offset[v] .. offset[v+1]
- * - 1. offset has one entry more than there are vertices. */
+ * - 1. offset has one entry more than there are ids (most_vertices). */
 typedef struct wh_graph_arrays {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     uint64_t *offset;
@@ -117,8 +119,9 @@ typedef struct wh_graph_arrays {
 } wh_graph_arrays;
 
 /* An empty graph gets the arcs of the arrays, which stay as they are. An arc that is twice there
- * counts once. BAD_ARGUMENT if the graph has arcs, or offset is not ascending; otherwise as insert.
- * Waits. Cost: an insert that has not to be laid out. */
+ * counts once; one with an end that is no vertex is left out. BAD_ARGUMENT if the graph has arcs,
+ * or offset is not ascending; otherwise as insert. Waits. Cost: an insert that has not to be laid
+ * out. */
 wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
                             wh_graph_result *result);
 
@@ -126,18 +129,19 @@ wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
  * only that. BAD_ARGUMENT if there are more than room: then offset is filled, to is not. Waits. */
 wh_status wh_graph_to_csr(wh_graph *graph, const wh_graph_arrays *arrays, uint64_t *n);
 
-/* degree[v] of each vertex. */
+/* degree[v] of each id. */
 wh_status wh_graph_degrees(wh_graph *graph, uint32_t *degree, int on_device, void *stream);
 
 typedef struct wh_graph_stats {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     const char *kind;      /* the class: "lattice" */
-    uint64_t vertices;
+    uint64_t vertices;     /* that there are */
     uint64_t arcs;
     uint64_t max_degree;
-    uint64_t blocks;      /* of the heap, that adjacencies lie in */
-    uint64_t block_bytes; /* that were asked for them */
-    uint64_t fixed_bytes; /* device memory beside the heap, batches included */
+    uint64_t blocks;        /* of the heap, that adjacencies lie in */
+    uint64_t block_bytes;   /* that were asked for them */
+    uint64_t fixed_bytes;   /* device memory beside the heap, batches included */
+    uint64_t most_vertices; /* ids that there can be */
 } wh_graph_stats;
 wh_status wh_graph_get_stats_for(wh_graph *graph, wh_graph_stats *stats, size_t stats_bytes);
 static inline wh_status wh_graph_get_stats(wh_graph *graph, wh_graph_stats *stats) {

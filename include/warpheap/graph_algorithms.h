@@ -9,7 +9,8 @@
  * changes it: what graph.h says of overlapping calls holds here, too. Memory beside the graph is
  * taken from the device (not from the heap) by the call, and given back by it, whatever its status;
  * each says how much. Results are the same bits on each run, on each device, balanced or naive:
- * all sums are sums of integers.
+ * all sums are sums of integers. Where vertices come and go (graph_vertices.h), arrays have an
+ * entry for each id; an id that is no vertex is in no count: rank 0, label and level NOT_REACHED.
  *
  * Balanced (the default): a lane takes a vertex with few arcs, a warp one with more, and a block of
  * threads a hub. Naive: a lane takes each vertex, whatever its degree; to measure what that costs.
@@ -26,7 +27,7 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-#define WH_GRAPH_NOT_REACHED UINT32_MAX
+#define WH_GRAPH_NOT_REACHED UINT32_MAX /* also: no vertex */
 
 #if WH_HAS_HOST
 

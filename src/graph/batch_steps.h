@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "graph_batch.h"
+#include "rounds.h"
 #include "warpheap/core/warp_group.h"
 #include "warpheap/detail/alloc/tables.h"
 #include "warpheap/detail/graph/work.h"
@@ -38,17 +39,17 @@ typedef struct batch_args {
     whi_graph_batch b;
 } batch_args;
 
-/* For each item i of rounds that the lanes of a warp make together; i >= n for some in the last. */
-#define FOR_ROUNDS(i, n)                                                             \
-    for (uint64_t i = wh_thread_id(), whi_first = i - wh_lane_id(); whi_first < (n); \
-         i += wh_grid_threads(), whi_first += wh_grid_threads())
-
-/* The same for threads of a block. */
+/* As FOR_ROUNDS, for threads of a block. */
 #define FOR_BLOCK_ROUNDS(i, n)                                                               \
     for (uint64_t i = wh_thread_id(), whi_first = i - wh_thread_in_block(); whi_first < (n); \
          i += wh_grid_threads(), whi_first += wh_grid_threads())
 
 /* --- where the arcs of a batch go ------------------------------------------------------------ */
+
+/* Whether an id is a vertex. */
+WH_FN int is_vertex(const whi_graph_batch *b, uint32_t v) {
+    return v < b->n_vertices && (b->alive == NULL || (b->alive[v / 32] >> v % 32 & 1) != 0);
+}
 
 WH_FN void count_step(const whi_graph_batch *b) {
     uint32_t bad = 0;
@@ -57,7 +58,7 @@ WH_FN void count_step(const whi_graph_batch *b) {
     }
     FOR_ROUNDS(i, b->n) {
         const uint32_t v = i < b->n ? b->from[i] : WH_GRAPH_NONE;
-        const int counts = v < b->n_vertices && b->to[i] < b->n_vertices;
+        const int counts = is_vertex(b, v) && is_vertex(b, b->to[i]);
         const wh_mask mask = wh_ballot(WH_FULL_WARP, counts);
         uint32_t rank = WH_GRAPH_NONE;
         if (counts) {
@@ -156,6 +157,18 @@ WH_FN void scatter_step(const whi_graph_batch *b) {
     }
 }
 
+/* from_csr: the arcs of what is no vertex become none. */
+WH_FN void drop_row(const whi_graph_batch *b, uint64_t first, uint64_t r) {
+    uint32_t bad = 0;
+    for (uint64_t i = first; i < first + r; i++) {
+        bad += b->scratch.run[i] != WH_GRAPH_NONE;
+        b->scratch.run[i] = WH_GRAPH_NONE;
+    }
+    if (bad != 0) {
+        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
+    }
+}
+
 /* from_csr: the runs are the adjacencies to come. */
 WH_KERNEL(runs_of_csr, batch_args, a) {
     const whi_graph_batch *b = &a.b;
@@ -167,6 +180,9 @@ WH_KERNEL(runs_of_csr, batch_args, a) {
         if (r != 0) {
             b->runs[v].count = r;
             b->runs[v].start = (uint32_t)(first - b->offset[0]);
+            if (!is_vertex(b, (uint32_t)v)) {
+                drop_row(b, first - b->offset[0], r);
+            }
         }
     }
 }
@@ -178,9 +194,9 @@ WH_KERNEL(copy_csr, batch_args, a) {
     FOR_ROUNDS(i, b->n) {
         const uint32_t to = i < b->n ? b->out[i] : 0;
         if (i < b->n) {
-            b->scratch.run[i] = to < b->n_vertices ? to : WH_GRAPH_NONE;
+            b->scratch.run[i] = is_vertex(b, to) ? to : WH_GRAPH_NONE;
+            bad += !is_vertex(b, to);
         }
-        bad += to >= b->n_vertices;
     }
     bad = wh_reduce_add_u32(WH_FULL_WARP, bad);
     if (bad != 0 && wh_lane_id() == 0) {

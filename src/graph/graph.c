@@ -60,15 +60,21 @@ wh_status whi_graph_make_room(wh_graph *g, uint64_t n) {
 /* --- create and destroy --------------------------------------------------------------------------
  */
 
+/* Ids that can ever be. */
+static uint64_t most_of(const wh_graph_options *o) {
+    return o->most_vertices != 0 ? o->most_vertices : o->vertices;
+}
+
 static wh_status check_options(const wh_graph_options *o, const char **kind,
                                const whi_graph_kernels **kernels) {
-    if (o->heap == NULL || o->vertices == 0 || o->vertices > WH_GRAPH_MOST_VERTICES ||
-        o->batch > WH_GRAPH_MOST_ARCS) {
+    if (o->heap == NULL || most_of(o) == 0 || most_of(o) > WH_GRAPH_MOST_VERTICES ||
+        o->vertices > most_of(o) || o->batch > WH_GRAPH_MOST_ARCS) {
         return whi_refuse(WH_BAD_ARGUMENT,
-                          "wh_graph_options: a heap, 1 to %u vertices, and batches of at most %u "
-                          "arcs, please; not %llu and %llu",
+                          "wh_graph_options: a heap, 1 to %u vertices, which may become more, and "
+                          "batches of at most %u arcs, please; not %llu, %llu and %llu",
                           WH_GRAPH_MOST_VERTICES, WH_GRAPH_MOST_ARCS,
-                          (unsigned long long)o->vertices, (unsigned long long)o->batch);
+                          (unsigned long long)o->vertices, (unsigned long long)o->most_vertices,
+                          (unsigned long long)o->batch);
     }
     size_t k = 0;
     while (k < N_CLASSES && o->kind != NULL && strcmp(o->kind, classes[k].name) != 0) {
@@ -92,7 +98,7 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
 }
 
 static wh_status make(wh_graph *g, const wh_graph_options *o) {
-    const uint64_t n = o->vertices;
+    const uint64_t n = most_of(o);
     void *vertices = NULL, *runs = NULL, *counts = NULL;
     TRY(wh_device_alloc(g->device, &vertices, n * g->kernels->vertex_bytes));
     g->b.vertices = vertices;
@@ -105,11 +111,15 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     g->b.next = &g->counts[1];
     g->fixed_bytes = n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
     TRY(whi_graph_make_room(g, o->batch));
+    if (o->vertices != n) {
+        TRY(whi_graph_make_ids(g, o->vertices));
+    }
     TRY(g->kernels->clear(g->heap, NULL, &g->b));
     return wh_device_sync(g->device);
 }
 
 static void drop(wh_graph *g) {
+    whi_graph_drop_ids(g);
     (void)wh_device_free(g->device, g->b.vertices);
     (void)wh_device_free(g->device, g->b.runs);
     (void)wh_device_free(g->device, g->counts);
@@ -515,7 +525,8 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     own.struct_bytes = sizeof own;
     TRY(wh_graph_to_csr(g, NULL, &own.arcs));
     own.kind = g->kind;
-    own.vertices = g->b.n_vertices;
+    TRY(whi_graph_live(g, &own.vertices));
+    own.most_vertices = g->b.n_vertices;
     own.blocks = sums[0];
     own.block_bytes = sums[1];
     own.max_degree = sums[2];
@@ -544,6 +555,12 @@ static uint64_t first_double(const uint64_t *offset, uint32_t *to, uint64_t n) {
     return n;
 }
 
+void whi_graph_report(wh_report *r, uint64_t tag, uint64_t where) {
+    r->errors++;
+    r->first_where = r->first_tag == 0 ? where : r->first_where;
+    r->first_tag = r->first_tag == 0 ? tag : r->first_tag;
+}
+
 static wh_status check_sets(wh_graph *g, wh_report *r) {
     const uint64_t vertices = g->b.n_vertices;
     uint64_t n = 0;
@@ -557,10 +574,9 @@ static wh_status check_sets(wh_graph *g, wh_report *r) {
     s = s == WH_OK ? wh_graph_to_csr(g, &a, &n) : s;
     const uint64_t v = s == WH_OK ? first_double(a.offset, a.to, vertices) : vertices;
     if (v != vertices) {
-        r->errors++;
-        r->first_where = r->first_tag == 0 ? v : r->first_where;
-        r->first_tag = r->first_tag == 0 ? 2 : r->first_tag;
+        whi_graph_report(r, 2, v);
     }
+    s = s == WH_OK ? whi_graph_check_ids(g, &a, r) : s;
     free(a.offset);
     free(a.to);
     return s;

@@ -38,6 +38,7 @@ WORK_STEP(insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattic
 WORK_STEP(erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
 #include "batch_kernels.h"
+#include "lattice_sweep.h"
 
 /* --- looking ------------------------------------------------------------------------------------
  */
@@ -83,19 +84,6 @@ WH_KERNEL(copy_out, batch_args, a) {
         for (uint32_t i = wh_lane_id(); i < x->degree; i += WH_WARP_SIZE) {
             b->out[b->offset[v] + i] = array[i];
         }
-    }
-}
-
-WH_KERNEL(destroy_all, batch_args, a) {
-    const whi_graph_batch *b = &a.b;
-    FOR_ROUNDS(v, b->n_vertices) {
-        uint32_t *block = NULL;
-        if (v < b->n_vertices) {
-            wh_lattice_vertex *x = vertex_of(b, v);
-            block = x->capacity != 0 ? x->block : NULL;
-            x->degree = x->capacity = 0;
-        }
-        wh_free_lanes(a.heap, WH_FULL_WARP, block);
     }
 }
 
@@ -153,4 +141,5 @@ WH_TABLE(whi_lattice_kernels) = {
     graph_sums,     graph_to_csr,
     graph_destroy,  graph_check,
     graph_rebase,   graph_stats,
+    graph_sweep,
 };
