@@ -127,18 +127,6 @@ static void drop(wh_graph *g) {
     free(g);
 }
 
-wh_status whi_take_struct(void *own, size_t own_bytes, const void *theirs, size_t bytes) {
-    uint64_t says;
-    memcpy(&says, theirs, sizeof says);
-    const uint64_t n = says != 0 ? says : bytes;
-    if (n != own_bytes) {
-        return whi_refuse(WH_WRONG_BUILD, "a structure of %llu bytes, where this library has %zu",
-                          (unsigned long long)n, own_bytes);
-    }
-    memcpy(own, theirs, own_bytes);
-    return WH_OK;
-}
-
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes) {
     wh_graph_options o;
@@ -553,12 +541,6 @@ static uint64_t first_double(const uint64_t *offset, uint32_t *to, uint64_t n) {
         }
     }
     return n;
-}
-
-void whi_graph_report(wh_report *r, uint64_t tag, uint64_t where) {
-    r->errors++;
-    r->first_where = r->first_tag == 0 ? where : r->first_where;
-    r->first_tag = r->first_tag == 0 ? tag : r->first_tag;
 }
 
 static wh_status check_sets(wh_graph *g, wh_report *r) {

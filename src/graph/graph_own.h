@@ -39,7 +39,7 @@ wh_status whi_graph_live(wh_graph *graph, uint64_t *n);
 /* BAD_ARGUMENT if v is no vertex. Waits as whi_graph_live. */
 wh_status whi_graph_expect_vertex(wh_graph *graph, uint32_t v);
 
-/* I7 to I9 (vertices.h); arrays in host memory. */
+/* What vertices.h says of ids; arrays in host memory. */
 wh_status whi_graph_check_ids(wh_graph *graph, const wh_graph_arrays *arrays, wh_report *report);
 
 /* Counts an error. */
