@@ -51,7 +51,8 @@ typedef struct wh_graph_pagerank_options {
                                  is this one by the number of vertices) */
     uint64_t most_iterations; /* 0: 100 */
     const float *start; /* NULL: all alike; or ranks to start from, as of an earlier call: none
-                           below 0 or above 1, with a sum of 0.5 to 2, which is made 1 */
+                           below 0 or above 1, with a sum of 0.5 to 2, which is made 1;
+                           what is no vertex does not count */
     void *stream;       /* NULL: the default stream */
     int on_device;      /* 1: start and rank are device memory */
     int naive;          /* 1: a lane a vertex, whatever its degree */

@@ -68,7 +68,7 @@ typedef struct wh_graph_vertices_result {
  * Errors: BAD_ARGUMENT; OUT_OF_MEMORY: some were refused since all ids are in use (wh_graph_grow
  * makes more; the same list may then be sent again), or of the device: nothing is changed then;
  * NO_VERTEX: some names are WH_GRAPH_NO_NAME; DEVICE_ERROR, WRONG_BUILD.
- * Cost: up to six small kernels, O(n). Names are in a table at most half full. What is forgotten
+ * Cost: two small kernels, with names five, O(n). Names are in a table at most half full. What is forgotten
  * stays in it, and comes back with its name; when it is an eighth of the table, a call that adds or
  * removes ends with filling it anew, O(most_vertices). (Thesis, 4.2.4.1) */
 wh_status wh_graph_add_vertices(wh_graph *graph, const wh_graph_vertex_list *list,

@@ -267,7 +267,7 @@ static wh_status tell(wh_graph *g, const wh_graph_vertex_list *list, const whi_v
     return c.result.no_vertex != 0 ? WH_NO_VERTEX : WH_OK;
 }
 
-/* What all calls begin with. *is_done: nothing is left to do. */
+/* What all calls begin with. */
 static wh_status begin(wh_graph *g, const wh_graph_vertex_list *list, int what,
                        wh_graph_vertex_list *own, wh_graph_vertices_result *result) {
     whi_forget_error();
@@ -278,7 +278,7 @@ static wh_status begin(wh_graph *g, const wh_graph_vertex_list *list, int what,
         memset(result, 0, sizeof *result);
     }
     TRY(take_list(own, list, what));
-    return own->n != 0 ? need_ids(g) : WH_OK;
+    return own->n != 0 && what != FIND ? need_ids(g) : WH_OK;
 }
 
 /* --- vertices that come -------------------------------------------------------------------------
@@ -363,12 +363,24 @@ wh_status wh_graph_remove_vertices(wh_graph *g, const wh_graph_vertex_list *list
 /* --- looking ------------------------------------------------------------------------------------
  */
 
+/* NO_ID or NO_NAME everywhere. */
+static wh_status fill(wh_graph *g, void *out, uint64_t bytes, int on_device) {
+    if (on_device) {
+        return wh_device_set(g->device, out, 0xff, bytes);
+    }
+    memset(out, 0xff, bytes);
+    return WH_OK;
+}
+
 wh_status wh_graph_find_vertices(wh_graph *g, const wh_graph_vertex_list *list) {
     wh_graph_vertex_list own;
     whi_vertices v;
     TRY(begin(g, list, FIND, &own, NULL));
     if (own.n == 0) {
         return WH_OK;
+    }
+    if (g->ids == NULL) { /* nobody has a name */
+        return fill(g, own.ids, own.n * 4, own.on_device);
     }
     TRY(bring(g, &own, 0, &v));
     TRY(g->ids->kernels->find(g->device, own.stream, &v));
@@ -396,13 +408,11 @@ wh_status wh_graph_names(wh_graph *g, uint64_t *names, int on_device, void *stre
     }
     const uint64_t bytes = (uint64_t)g->b.n_vertices * 8;
     const uint64_t *own = g->ids != NULL ? g->ids->v.names : NULL;
-    if (on_device) {
-        return own != NULL ? copy(g, stream, names, own, bytes)
-                           : wh_device_set(g->device, names, 0xff, bytes);
-    }
     if (own == NULL) {
-        memset(names, 0xff, bytes);
-        return WH_OK;
+        return fill(g, names, bytes, on_device);
+    }
+    if (on_device) {
+        return copy(g, stream, names, own, bytes);
     }
     TRY(wh_stream_sync(g->device, stream));
     return wh_device_copy_out(g->device, names, own, bytes);
