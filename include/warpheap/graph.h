@@ -81,7 +81,7 @@ typedef struct wh_graph_result {
 
 /* Errors: BAD_ARGUMENT, UNSUPPORTED (no such class of graph; the heap's allocator lacks something
  * or is not built in), OUT_OF_MEMORY, DEVICE_ERROR, WRONG_BUILD. On failure *graph is NULL. Takes
- * 40 bytes a vertex of device memory beside the heap (faim: 32). Waits for the device. */
+ * 40 bytes an id of device memory beside the heap (faim: 32). Waits for the device. */
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes);
 static inline wh_status wh_graph_create(wh_graph **graph, const wh_graph_options *options) {

@@ -66,11 +66,11 @@ typedef struct wh_graph_vertices_result {
  * which an entry with a known name gets, too; WH_GRAPH_NO_ID: it was refused, or is no name. The
  * new ones have no arcs. Which entry gets which of the ids is any.
  * Errors: BAD_ARGUMENT; OUT_OF_MEMORY: some were refused since all ids are in use (wh_graph_grow
- * makes more; the same list may then be sent again), or of the device: nothing is changed then;
+ * makes more; a list of names may then be sent again), or of the device: nothing is changed then;
  * NO_VERTEX: some names are WH_GRAPH_NO_NAME; DEVICE_ERROR, WRONG_BUILD.
- * Cost: two small kernels, with names five, O(n). Names are in a table at most half full. What is forgotten
- * stays in it, and comes back with its name; when it is an eighth of the table, a call that adds or
- * removes ends with filling it anew, O(most_vertices). (Thesis, 4.2.4.1) */
+ * Cost: two small kernels, with names five, O(n). Names are in a table at most half full. What is
+ * forgotten stays in it, and comes back with its name; when it is an eighth of the table, a call
+ * that adds or removes ends with filling it anew, O(most_vertices). (Thesis, 4.2.4.1) */
 wh_status wh_graph_add_vertices(wh_graph *graph, const wh_graph_vertex_list *list,
                                 wh_graph_vertices_result *result);
 
