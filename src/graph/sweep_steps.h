@@ -20,7 +20,7 @@
 #include "batch_kernels.h"
 
 /* Arcs up to which a lane takes a vertex. The simulated device has small graphs. */
-#define SWEEP_LANE_DEGREE (WH_FILE_IS_CUDA ? 16u : 4u)
+#define SWEEP_LANE_DEGREE (WH_FILE_IS_CUDA ? 16u : 10u)
 
 WH_FN int is_removed(const whi_graph_batch *b, uint32_t v) {
     return (b->sweep.removed[v / 32] >> v % 32 & 1) != 0;

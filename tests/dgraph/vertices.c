@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "warpheap/detail/graph/faim.h"
+#include "warpheap/detail/graph/lattice.h"
 #include "warpheap/graph_algorithms.h"
 #include "warpheap/graph_vertices.h"
 
@@ -135,8 +137,18 @@ static void compare_ids(context *x) {
     }
 }
 
+/* Bytes of the heap that a vertex may have at most: memory comes back at once. */
+static uint64_t bytes_for(uint32_t degree) {
+    if (kind != kinds[0]) {
+        return wh_faim_pages_for(degree) * sizeof(wh_faim_page);
+    }
+    const uint32_t room = wh_lattice_room(degree);
+    const uint32_t most = 2 * (room < WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : room);
+    return degree + 2 > WH_LATTICE_INLINE ? (most - 1) * sizeof(uint32_t) : 0;
+}
+
 static void compare(context *x) {
-    uint64_t offset[MOST + 1], n = 0, arcs = 0;
+    uint64_t offset[MOST + 1], n = 0, arcs = 0, bytes = 0;
     uint32_t to[MOST * MOST], degree[MOST];
     wh_graph_stats stats;
     memset(&stats, 0, sizeof stats);
@@ -155,9 +167,11 @@ static void compare(context *x) {
             assert_true(to[i] < x->m.n && x->m.has[v][to[i]]);
         }
         arcs += expected;
+        bytes += bytes_for(expected);
     }
     assert_int_equal(n, arcs);
     assert_int_equal(wh_graph_get_stats(x->graph, &stats), WH_OK);
+    assert_true(stats.block_bytes <= bytes);
     assert_int_equal(stats.vertices, n_live(x));
     assert_int_equal(stats.most_vertices, x->m.n);
     compare_ids(x);
