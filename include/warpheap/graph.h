@@ -1,5 +1,6 @@
 /* graph.h: a dynamic graph in the memory of a device: host calls. C11 and C++; link
- * warpheap::graph. What kernels of your own can ask of a graph is in graph_device.h.
+ * warpheap::graph. What kernels of your own can ask of a graph is in graph_device.h; vertices that
+ * come and go are in graph_vertices.h.
  *
  * A graph has the vertices 0 .. n-1 and a *set* of arcs u -> v: an arc is there or it is not,
  * however often it was inserted. An undirected graph (options.undirected) has both arcs of each
@@ -58,9 +59,9 @@ typedef struct wh_graph_options {
     wh_heap *heap;         /* required: of an allocator with WH_CAP_FREE and WH_CAP_DISJOINT that
                               warpheap::graph has been built for */
     const char *kind;      /* the class: "lattice", the default: arrays; "faim": lists of pages */
-    uint64_t vertices;     /* required: 1 .. WH_GRAPH_MOST_VERTICES */
+    uint64_t vertices;     /* 1 .. WH_GRAPH_MOST_VERTICES; 0 only with most_vertices */
     uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
-                              0: when it comes. 50 bytes an arc, and 4 for each of
+                              0: when it comes. 70 bytes an arc, and 4 for each of
                               its values; twice that if undirected */
     uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; class
                               lattice */
@@ -68,6 +69,7 @@ typedef struct wh_graph_options {
     int sorted;            /* 1: adjacencies ascend; class lattice */
     int multi; /* 1: a multigraph: an arc is there as often as it was inserted. Directed;
                   class lattice */
+    uint64_t most_vertices; /* with graph_vertices.h: ids that there can be; 0: as vertices */
 } wh_graph_options;
 
 /* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */
@@ -99,7 +101,7 @@ typedef struct wh_graph_result {
 
 /* Errors: BAD_ARGUMENT, UNSUPPORTED (no such class of graph, or it has not what the options ask
  * for; the heap's allocator lacks something or is not built in), OUT_OF_MEMORY, DEVICE_ERROR,
- * WRONG_BUILD. On failure *graph is NULL. Takes 40 bytes a vertex of device memory beside the heap
+ * WRONG_BUILD. On failure *graph is NULL. Takes 40 bytes an id of device memory beside the heap
  * (faim: 32). Waits for the device. */
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes);
@@ -150,7 +152,7 @@ wh_status wh_graph_expire(wh_graph *graph, uint32_t k, uint32_t before, void *st
 wh_status wh_graph_has(wh_graph *graph, const wh_graph_batch *batch);
 
 /* Adjacencies as arrays ("CSR"): the neighbours of v are to[k] for k in offset[v] .. offset[v+1]
- * - 1. offset has one entry more than there are vertices. */
+ * - 1. offset has one entry more than there are ids (most_vertices). */
 typedef struct wh_graph_arrays {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     uint64_t *offset;
@@ -163,9 +165,9 @@ typedef struct wh_graph_arrays {
 } wh_graph_arrays;
 
 /* An empty graph gets the arcs of the arrays, which stay as they are, both ways of an edge if it is
- * undirected (wh_graph_check looks). An arc that is twice there
- * counts once. BAD_ARGUMENT if the graph has arcs, or offset is not ascending; otherwise as insert.
- * Waits. Cost: an insert that has not to be laid out. */
+ * undirected (wh_graph_check looks). An arc that is twice there counts once; one with an end that
+ * is no vertex is left out. BAD_ARGUMENT if the graph has arcs, or offset is not ascending;
+ * otherwise as insert. Waits. Cost: an insert that has not to be laid out. */
 wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
                             wh_graph_result *result);
 
@@ -174,18 +176,19 @@ wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
  * offset is filled, to is not. Waits. */
 wh_status wh_graph_to_csr(wh_graph *graph, const wh_graph_arrays *arrays, uint64_t *n);
 
-/* degree[v] of each vertex. */
+/* degree[v] of each id. */
 wh_status wh_graph_degrees(wh_graph *graph, uint32_t *degree, int on_device, void *stream);
 
 typedef struct wh_graph_stats {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     const char *kind;      /* the class: "lattice" */
-    uint64_t vertices;
+    uint64_t vertices;     /* that there are */
     uint64_t arcs;
     uint64_t max_degree;
-    uint64_t blocks;      /* of the heap, that adjacencies lie in */
-    uint64_t block_bytes; /* that were asked for them */
-    uint64_t fixed_bytes; /* device memory beside the heap, batches included */
+    uint64_t blocks;        /* of the heap, that adjacencies lie in */
+    uint64_t block_bytes;   /* that were asked for them */
+    uint64_t fixed_bytes;   /* device memory beside the heap, batches included */
+    uint64_t most_vertices; /* ids that there can be */
 } wh_graph_stats;
 wh_status wh_graph_get_stats_for(wh_graph *graph, wh_graph_stats *stats, size_t stats_bytes);
 static inline wh_status wh_graph_get_stats(wh_graph *graph, wh_graph_stats *stats) {

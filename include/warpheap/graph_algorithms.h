@@ -9,7 +9,8 @@
  * changes it: what graph.h says of overlapping calls holds here, too. Memory beside the graph is
  * taken from the device (not from the heap) by the call, and given back by it, whatever its status;
  * each says how much. Results are the same bits on each run, on each device, balanced or naive:
- * all sums are sums of integers.
+ * all sums are sums of integers. Where vertices come and go (graph_vertices.h), arrays have an
+ * entry for each id; an id that is no vertex is in no count: rank 0, label and level NOT_REACHED.
  *
  * Balanced (the default): a lane takes a vertex with few arcs, a warp one with more, and a block of
  * threads a hub. Naive: a lane takes each vertex, whatever its degree; to measure what that costs.
@@ -26,7 +27,7 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-#define WH_GRAPH_NOT_REACHED UINT32_MAX
+#define WH_GRAPH_NOT_REACHED UINT32_MAX /* also: no vertex */
 
 #if WH_HAS_HOST
 
@@ -50,7 +51,8 @@ typedef struct wh_graph_pagerank_options {
                                  is this one by the number of vertices) */
     uint64_t most_iterations; /* 0: 100 */
     const float *start; /* NULL: all alike; or ranks to start from, as of an earlier call: none
-                           below 0 or above 1, with a sum of 0.5 to 2, which is made 1 */
+                           below 0 or above 1, with a sum of 0.5 to 2, which is made 1;
+                           what is no vertex does not count */
     void *stream;       /* NULL: the default stream */
     int on_device;      /* 1: start and rank are device memory */
     int naive;          /* 1: a lane a vertex, whatever its degree */

@@ -83,8 +83,9 @@ wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, wh_
 }
 #endif
 
-/* The handle of a graph, good until the graph is destroyed. BAD_ARGUMENT; UNSUPPORTED: its class is
- * not lattice; WRONG_BUILD: the library was built from other headers. */
+/* The handle of a graph, good until the graph is destroyed, or wh_graph_grow. An id that is no
+ * vertex has degree 0. BAD_ARGUMENT; UNSUPPORTED: its class is not lattice; WRONG_BUILD: the
+ * library was built from other headers. */
 static inline wh_status wh_graph_handle(const wh_graph *graph, wh_graph_ref *ref) {
     wh_graph_parts parts;
     const wh_status s =

@@ -57,8 +57,9 @@ static wh_status clear_counts(algorithm *x) {
                          2 * sizeof *x->w.counts);
 }
 
-static wh_status begin(algorithm *x, const wh_graph *graph, void *stream, int naive) {
+static wh_status begin(algorithm *x, wh_graph *graph, void *stream, int naive) {
     wh_graph_ref ref;
+    uint64_t live = 0;
     memset(x, 0, sizeof *x);
     TRY(wh_graph_handle(graph, &ref));
     wh_heap *heap = whi_graph_heap(graph);
@@ -71,6 +72,9 @@ static wh_status begin(algorithm *x, const wh_graph *graph, void *stream, int na
     }
     x->w.vertices = ref.vertices;
     x->w.n = x->w.n_vertices = (uint32_t)ref.n_vertices;
+    TRY(whi_graph_live(graph, &live));
+    x->w.live = live != 0 ? (uint32_t)live : 1;
+    x->w.alive = graph->b.alive;
     x->w.naive = naive;
     x->w.hubs = hold(x, x->w.n, 4);
     x->w.counts = hold(x, 2, sizeof *x->w.counts);
@@ -170,13 +174,14 @@ static wh_status iterate(algorithm *x, const wh_graph_pagerank_options *o,
 static wh_status pagerank(algorithm *x, const wh_graph_pagerank_options *o, float *rank,
                           wh_graph_pagerank_result *r) {
     const uint64_t n = x->w.n_vertices;
+    const double live = (double)x->w.live;
     x->w.rank = hold(x, n, 8);
     x->w.in = hold(x, n, 8);
     if (x->w.rank == NULL || x->w.in == NULL) {
         return x->refusal;
     }
     x->w.damping = (uint64_t)(o->damping * 18446744073709551616.0);
-    x->w.teleport = (uint64_t)((1 - o->damping) * ONE / (double)n);
+    x->w.teleport = (uint64_t)((1 - o->damping) * ONE / live);
     TRY(bring_start(x, o));
     TRY(iterate(x, o, r));
     x->w.out = o->on_device ? rank : (float *)(void *)x->w.in;
@@ -356,10 +361,7 @@ wh_status wh_graph_bfs(wh_graph *graph, uint32_t source, const wh_graph_run_opti
     }
     TRY(take_options(&o, options));
     wh_status s = begin(&x, graph, o.stream, o.naive);
-    if (s == WH_OK && source >= x.w.n_vertices) {
-        s = whi_refuse(WH_BAD_ARGUMENT, "bfs: %u is no vertex: there are %u", source,
-                       x.w.n_vertices);
-    }
+    s = s == WH_OK ? whi_graph_expect_vertex(graph, source) : s;
     s = s == WH_OK ? bfs(&x, source, &o, level, &r) : s;
     if (result != NULL) {
         *result = r;

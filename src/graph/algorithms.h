@@ -37,6 +37,8 @@ typedef struct whi_forward {
 typedef struct whi_walk {
     struct wh_lattice_vertex *vertices;
     uint32_t n_vertices;
+    uint32_t live;         /* vertices that there are; 1 if there are none */
+    const uint32_t *alive; /* a bit each; NULL: all n_vertices */
     int naive;
     const uint32_t *list; /* NULL: all vertices */
     uint32_t n;           /* of the list, or n_vertices */

@@ -22,54 +22,26 @@
 
 #include <string.h>
 
+#include "rounds.h"
 #include "warpheap/detail/alloc/tables.h"
 #include "warpheap/detail/graph/lattice.h"
 #include "warpheap/detail/graph/team.h"
 
-#define BLOCK 256u
+#define BLOCK ROUND_BLOCK
 #define NONE WH_GRAPH_NONE
 
 /* Degrees up to which a lane takes a vertex, and a warp. The simulated device has small graphs. */
 #define LANE_DEGREE (WH_FILE_IS_CUDA ? 16u : 4u)
 #define WARP_DEGREE (WH_FILE_IS_CUDA ? 1024u : 24u)
 
-/* For each item i of rounds that the lanes of a warp make together; i >= n for some in the last. */
-#define FOR_ROUNDS(i, n)                                                             \
-    for (uint64_t i = wh_thread_id(), whi_first = i - wh_lane_id(); whi_first < (n); \
-         i += wh_grid_threads(), whi_first += wh_grid_threads())
-
 /* --- what walks have in common -----------------------------------------------------------------
  */
 
-/* The sum over a full warp, in all lanes. */
-WH_FN uint64_t warp_sum(uint64_t v) {
-    for (uint32_t apart = 1; apart < WH_WARP_SIZE; apart *= 2) {
-        v += wh_shfl_u64(WH_FULL_WARP, v, wh_lane_id() ^ apart);
-    }
-    return v;
-}
-
-/* Adds what the lanes of a full warp have. */
-WH_FN void add_all(uint64_t *sum, uint64_t v) {
-    v = warp_sum(v);
-    if (v != 0 && wh_lane_id() == 0) {
-        wh_add_u64_relaxed(sum, v);
-    }
-}
-
 /* The lanes of a full warp that have something put it into a list. */
 WH_FN void put_all(uint32_t *list, uint32_t *n, uint32_t v, int has) {
-    const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
-    if (mask != 0) {
-        const uint32_t leader = wh_mask_leader(mask);
-        uint32_t first = 0;
-        if (wh_lane_id() == leader) {
-            first = wh_fetch_add_u32_relaxed(n, wh_popc32(mask));
-        }
-        first = wh_shfl_u32(WH_FULL_WARP, first, leader);
-        if (has) {
-            list[first + wh_mask_rank(mask)] = v;
-        }
+    const uint32_t at = place_all(n, has);
+    if (has) {
+        list[at] = v;
     }
 }
 
@@ -198,10 +170,16 @@ WH_FN uint64_t fraction_of(uint64_t x, uint64_t fraction) {
     return wh_mul_wide_u32(xh, fh) + wh_high_u32(a) + wh_high_u32(b) + wh_high_u32(middle);
 }
 
+/* Whether v is a vertex. */
+WH_FN int is_vertex(const whi_walk *w, uint64_t v) {
+    return v < w->n_vertices &&
+           (w->alive == NULL || (w->alive[v / 32] >> (uint32_t)(v % 32) & 1) != 0);
+}
+
 WH_KERNEL(start_sum, whi_walk, w) {
     uint64_t upper = 0, lower = 0, bad = 0;
     FOR_ROUNDS(v, w.n_vertices) {
-        const float x = v < w.n_vertices ? w.start[v] : 0.0f;
+        const float x = is_vertex(&w, v) ? w.start[v] : 0.0f;
         if (x >= 0.0f && x <= 1.0f) {
             const uint64_t fixed = (uint64_t)(x * ONE_FLOAT);
             upper += fixed >> 31; /* neither can be too large, however many vertices there are */
@@ -217,8 +195,12 @@ WH_KERNEL(start_sum, whi_walk, w) {
 
 WH_KERNEL(first_ranks, whi_walk, w) {
     for (uint64_t v = wh_thread_id(); v < w.n_vertices; v += wh_grid_threads()) {
-        w.rank[v] = w.start != NULL ? (uint64_t)((double)w.start[v] * w.scale)
-                                    : WHI_RANK_ONE / w.n_vertices;
+        uint64_t rank = 0; /* of what is no vertex, for good */
+        if (is_vertex(&w, v)) {
+            rank =
+                w.start != NULL ? (uint64_t)((double)w.start[v] * w.scale) : WHI_RANK_ONE / w.live;
+        }
+        w.rank[v] = rank;
     }
 }
 
@@ -246,10 +228,10 @@ WH_FN void push_rank(const whi_walk *w, arcs its, uint32_t to) {
 WALK(push, share_of_rank, push_rank)
 
 WH_KERNEL(update, whi_walk, w) {
-    const uint64_t spread = w.counts->dangling / w.n_vertices;
+    const uint64_t spread = w.counts->dangling / w.live;
     uint64_t dangling = 0, change = 0;
     FOR_ROUNDS(v, w.n_vertices) {
-        if (v < w.n_vertices) {
+        if (is_vertex(&w, v)) {
             const uint64_t old = w.rank[v];
             const uint64_t rank = w.teleport + fraction_of(w.in[v] + spread, w.damping);
             w.rank[v] = rank;
@@ -496,14 +478,15 @@ WH_KERNEL(label_first, whi_walk, w) {
     for (uint64_t v = wh_thread_id(); v < w.n_vertices; v += wh_grid_threads()) {
         const arcs its = arcs_of(&w, (uint32_t)v);
         const uint32_t to = its.n != 0 ? its.to[0] : its.v;
-        w.label[v] = to < its.v ? to : its.v;
+        const uint32_t label = to < its.v ? to : its.v;
+        w.label[v] = is_vertex(&w, v) ? label : NONE;
     }
 }
 
 WH_KERNEL(label_last, whi_walk, w) {
     uint64_t roots = 0;
     FOR_ROUNDS(v, w.n_vertices) {
-        if (v < w.n_vertices) {
+        if (is_vertex(&w, v)) {
             const uint32_t root = root_of(w.label, (uint32_t)v);
             wh_store_u32_relaxed(&w.label[v], root);
             roots += root == v;
@@ -530,26 +513,10 @@ WALK(expand, no_share, reach)
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const whi_walk *w);
 
-#define MOST_BLOCKS 32u /* of an SM */
-#define SIM_BLOCK 64u
-#define SIM_BLOCKS 2u /* a lane is a fiber there, and few find the same faults */
-
-/* Of all blocks, and of a block. */
-static uint32_t most_blocks(const wh_device_info *info) {
-    return info->target == WH_TARGET_SIM ? SIM_BLOCKS : MOST_BLOCKS * info->n_sms;
-}
-static uint32_t block_of(const wh_device_info *info) {
-    return info->target == WH_TARGET_SIM ? SIM_BLOCK : BLOCK;
-}
-
 /* A kernel with a thread for each of `threads`, or fewer that go round. */
 static wh_status start(kernel_fn kernel, wh_device *device, void *stream, const whi_walk *w,
                        uint64_t threads) {
-    const wh_device_info *info = wh_device_get_info(device);
-    const uint32_t most = most_blocks(info), each = block_of(info);
-    const uint64_t blocks = (threads + each - 1) / each + (threads == 0);
-    wh_launch l = wh_grid(device, blocks < most ? (uint32_t)blocks : most, each);
-    l.stream = stream;
+    const wh_launch l = rounds_of(device, stream, threads);
     return kernel(&l, w);
 }
 

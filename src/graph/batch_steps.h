@@ -22,6 +22,7 @@
 
 #include "batch_arcs.h"
 #include "graph_batch.h"
+#include "rounds.h"
 #include "warpheap/core/warp_group.h"
 #include "warpheap/detail/alloc/tables.h"
 #include "warpheap/detail/graph/work.h"
@@ -38,12 +39,7 @@ typedef struct batch_args {
     whi_graph_batch b;
 } batch_args;
 
-/* For each item i of rounds that the lanes of a warp make together; i >= n for some in the last. */
-#define FOR_ROUNDS(i, n)                                                             \
-    for (uint64_t i = wh_thread_id(), whi_first = i - wh_lane_id(); whi_first < (n); \
-         i += wh_grid_threads(), whi_first += wh_grid_threads())
-
-/* The same for threads of a block. */
+/* As FOR_ROUNDS, for threads of a block. */
 #define FOR_BLOCK_ROUNDS(i, n)                                                               \
     for (uint64_t i = wh_thread_id(), whi_first = i - wh_thread_in_block(); whi_first < (n); \
          i += wh_grid_threads(), whi_first += wh_grid_threads())
@@ -55,11 +51,16 @@ WH_FN int orders(const whi_graph_batch *b) {
 
 /* --- where the arcs of a batch go ------------------------------------------------------------ */
 
+/* Whether an id is a vertex. */
+WH_FN int is_vertex(const whi_graph_batch *b, uint32_t v) {
+    return v < b->n_vertices && (b->alive == NULL || (b->alive[v / 32] >> v % 32 & 1) != 0);
+}
+
 /* Whether arc i takes part in this pass and has two ends; what became of it, so far. */
 WH_FN int begin_arc(const whi_graph_batch *b, uint64_t i, uint32_t from, uint32_t to,
                     uint32_t *bad) {
     const int part = takes_part(b, i);
-    const int is = part & (from < b->n_vertices) & (to < b->n_vertices);
+    const int is = part & is_vertex(b, from) & is_vertex(b, to);
     *bad += (uint32_t)(part & !is);
     if (part && b->done != NULL) {
         b->done[i] = is ? WH_GRAPH_NO_CHANGE : WH_GRAPH_NO_VERTEX;
@@ -185,6 +186,18 @@ WH_FN void scatter_step(const whi_graph_batch *b) {
     }
 }
 
+/* from_csr: the arcs of what is no vertex become none. */
+WH_FN void drop_row(const whi_graph_batch *b, uint64_t first, uint64_t r) {
+    uint32_t bad = 0;
+    for (uint64_t i = first; i < first + r; i++) {
+        bad += b->scratch.run[i] != WH_GRAPH_NONE;
+        b->scratch.run[i] = WH_GRAPH_NONE;
+    }
+    if (bad != 0) {
+        wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
+    }
+}
+
 /* from_csr: the runs are the adjacencies to come. */
 WH_KERNEL(runs_of_csr, batch_args, a) {
     const whi_graph_batch *b = &a.b;
@@ -193,6 +206,9 @@ WH_KERNEL(runs_of_csr, batch_args, a) {
         const uint64_t first = is ? b->offset[v] : 0;
         const uint32_t r = is ? (uint32_t)(b->offset[v + 1] - first) : 0;
         (void)place_run(b, (uint32_t)v, r, 0, is ? (uint32_t)(first - b->offset[0]) : 0);
+        if (r != 0 && !is_vertex(b, (uint32_t)v)) {
+            drop_row(b, first - b->offset[0], r);
+        }
     }
 }
 
@@ -203,12 +219,12 @@ WH_KERNEL(copy_csr, batch_args, a) {
     FOR_ROUNDS(i, b->n) {
         const uint32_t to = i < b->n ? b->out[i] : 0;
         if (i < b->n) {
-            b->scratch.run[i] = to < b->n_vertices ? to : WH_GRAPH_NONE;
+            b->scratch.run[i] = is_vertex(b, to) ? to : WH_GRAPH_NONE;
+            bad += !is_vertex(b, to);
             if (orders(b)) {
                 b->scratch.order[i] = (uint32_t)i;
             }
         }
-        bad += to >= b->n_vertices;
     }
     add_bad(b, bad);
 }

@@ -24,6 +24,7 @@ WH_FN wh_faim_work work_of(const whi_graph_batch *b, whi_graph_item item) {
     w.order = b->scratch.order + item.start;
     w.r = item.r;
     w.done = b->done;
+    w.removed = NULL;
     return w;
 }
 
@@ -40,6 +41,51 @@ SMALL_STEP(small_insert_step, wh_faim_insert_lane, wh_faim_insert_warp, no_block
 SMALL_STEP(small_erase_step, wh_faim_erase_lane, wh_faim_erase_warp, no_block)
 
 #include "batch_kernels.h"
+
+/* --- vertices that go ------------------------------------------------------------------------- */
+
+#define SWEEP_WARP_DEGREE UINT32_MAX
+
+WH_FN void drop_lanes(wh_heap_ref heap, const whi_graph_batch *b, uint32_t v) {
+    wh_faim_page *page = NULL;
+    if (v != WH_GRAPH_NONE) {
+        page = vertex_of(b, v)->first;
+        memset(vertex_of(b, v), 0, sizeof(wh_faim_vertex));
+    }
+    wh_faim_free_lists_(heap, page);
+}
+
+/* Erasing by the bitmap. */
+WH_FN wh_faim_work sweep_of(const whi_graph_batch *b, uint32_t v) {
+    wh_faim_work w;
+    w.x = v != WH_GRAPH_NONE ? vertex_of(b, v) : NULL;
+    w.run = w.order = NULL;
+    w.r = 0;
+    w.done = NULL;
+    w.removed = b->sweep.removed;
+    return w;
+}
+
+WH_FN uint32_t sweep_lanes(wh_heap_ref heap, const whi_graph_batch *b, uint32_t v) {
+    wh_graph_tally tally = no_tally();
+    wh_faim_erase_lane(heap, sweep_of(b, v), &tally);
+    return tally.applied;
+}
+
+WH_FN uint32_t sweep_warp(wh_heap_ref heap, const whi_graph_batch *b, uint32_t v) {
+    wh_graph_tally tally = no_tally();
+    wh_faim_erase_warp(heap, sweep_of(b, v), &tally);
+    return tally.applied;
+}
+
+WH_FN uint32_t sweep_block(wh_heap_ref heap, const whi_graph_batch *b, uint32_t v) {
+    (void)heap;
+    (void)b;
+    (void)v;
+    return 0; /* there is none */
+}
+
+#include "sweep_steps.h"
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
@@ -60,22 +106,6 @@ WH_KERNEL(copy_out, batch_args, a) {
         for (uint32_t i = 0; i < x->degree; i++) {
             page = i != 0 && i % WH_FAIM_ENTRIES == 0 ? page->next : page;
             b->out[b->offset[v] + i] = page->to[i % WH_FAIM_ENTRIES];
-        }
-    }
-}
-
-WH_KERNEL(destroy_all, batch_args, a) {
-    const whi_graph_batch *b = &a.b;
-    FOR_ROUNDS(v, b->n_vertices) {
-        wh_faim_page *page = NULL;
-        if (v < b->n_vertices) {
-            page = vertex_of(b, v)->first;
-            memset(vertex_of(b, v), 0, sizeof(wh_faim_vertex));
-        }
-        while (wh_any(WH_FULL_WARP, page != NULL)) {
-            wh_faim_page *next = page != NULL ? page->next : NULL;
-            wh_free_lanes(a.heap, WH_FULL_WARP, page);
-            page = next;
         }
     }
 }
@@ -140,5 +170,6 @@ WH_TABLE(whi_faim_kernels) = {
     graph_sums,     graph_to_csr,
     graph_destroy,  graph_check,
     graph_rebase,   graph_stats,
-    graph_tell,
+    graph_tell,     NULL,
+    graph_sweep,
 };

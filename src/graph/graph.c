@@ -96,15 +96,21 @@ static wh_status check_extras(const wh_graph_options *o, const char *kind, int h
     return WH_OK;
 }
 
+/* Ids that can ever be. */
+static uint64_t most_of(const wh_graph_options *o) {
+    return o->most_vertices != 0 ? o->most_vertices : o->vertices;
+}
+
 static wh_status check_options(const wh_graph_options *o, const char **kind,
                                const whi_graph_kernels **kernels) {
-    if (o->heap == NULL || o->vertices == 0 || o->vertices > WH_GRAPH_MOST_VERTICES ||
-        o->batch > WH_GRAPH_MOST_ARCS) {
+    if (o->heap == NULL || most_of(o) == 0 || most_of(o) > WH_GRAPH_MOST_VERTICES ||
+        o->vertices > most_of(o) || o->batch > WH_GRAPH_MOST_ARCS) {
         return whi_refuse(WH_BAD_ARGUMENT,
-                          "wh_graph_options: a heap, 1 to %u vertices, and batches of at most %u "
-                          "arcs, please; not %llu and %llu",
+                          "wh_graph_options: a heap, 1 to %u vertices, which may become more, and "
+                          "batches of at most %u arcs, please; not %llu, %llu and %llu",
                           WH_GRAPH_MOST_VERTICES, WH_GRAPH_MOST_ARCS,
-                          (unsigned long long)o->vertices, (unsigned long long)o->batch);
+                          (unsigned long long)o->vertices, (unsigned long long)o->most_vertices,
+                          (unsigned long long)o->batch);
     }
     size_t k = 0;
     while (k < N_CLASSES && o->kind != NULL && strcmp(o->kind, classes[k].name) != 0) {
@@ -129,7 +135,7 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
 }
 
 static wh_status make(wh_graph *g, const wh_graph_options *o) {
-    const uint64_t n = o->vertices;
+    const uint64_t n = most_of(o);
     void *vertices = NULL, *runs = NULL, *counts = NULL;
     TRY(wh_device_alloc(g->device, &vertices, n * g->kernels->vertex_bytes));
     g->b.vertices = vertices;
@@ -147,28 +153,20 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     g->undirected = o->undirected;
     g->fixed_bytes = n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
     TRY(whi_graph_make_room(g, o->undirected ? 2 * o->batch : o->batch));
+    if (o->vertices != n) {
+        TRY(whi_graph_make_ids(g, o->vertices));
+    }
     TRY(g->kernels->clear(g->heap, NULL, &g->b));
     return wh_device_sync(g->device);
 }
 
 static void drop(wh_graph *g) {
+    whi_graph_drop_ids(g);
     (void)wh_device_free(g->device, g->b.vertices);
     (void)wh_device_free(g->device, g->b.runs);
     (void)wh_device_free(g->device, g->counts);
     (void)wh_device_free(g->device, g->scratch);
     free(g);
-}
-
-wh_status whi_take_struct(void *own, size_t own_bytes, const void *theirs, size_t bytes) {
-    uint64_t says;
-    memcpy(&says, theirs, sizeof says);
-    const uint64_t n = says != 0 ? says : bytes;
-    if (n != own_bytes) {
-        return whi_refuse(WH_WRONG_BUILD, "a structure of %llu bytes, where this library has %zu",
-                          (unsigned long long)n, own_bytes);
-    }
-    memcpy(own, theirs, own_bytes);
-    return WH_OK;
 }
 
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
@@ -702,7 +700,8 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     own.struct_bytes = sizeof own;
     TRY(wh_graph_to_csr(g, NULL, &own.arcs));
     own.kind = g->kind;
-    own.vertices = g->b.n_vertices;
+    TRY(whi_graph_live(g, &own.vertices));
+    own.most_vertices = g->b.n_vertices;
     own.blocks = sums[0];
     own.block_bytes = sums[1];
     own.max_degree = sums[2];
@@ -757,12 +756,6 @@ static wh_status expects_both(wh_graph *g, int *both) {
     return WH_OK;
 }
 
-static void say_broken(wh_report *r, uint64_t tag, uint64_t v) {
-    r->errors++;
-    r->first_where = r->first_tag == 0 ? v : r->first_where;
-    r->first_tag = r->first_tag == 0 ? tag : r->first_tag;
-}
-
 /* I2 and I5, on the host. */
 static wh_status check_sets(wh_graph *g, wh_report *r) {
     const uint64_t vertices = g->b.n_vertices;
@@ -779,12 +772,13 @@ static wh_status check_sets(wh_graph *g, wh_report *r) {
     s = s == WH_OK ? wh_graph_to_csr(g, &a, &n) : s;
     uint64_t v = s == WH_OK && !g->b.multi ? first_double(a.offset, a.to, vertices) : vertices;
     if (v != vertices) {
-        say_broken(r, 2, v);
+        whi_graph_report(r, 2, v);
     }
     v = s == WH_OK && both ? first_one_sided(a.offset, a.to, vertices) : vertices;
     if (v != vertices) {
-        say_broken(r, 5, v);
+        whi_graph_report(r, 5, v);
     }
+    s = s == WH_OK ? whi_graph_check_ids(g, &a, r) : s;
     free(a.offset);
     free(a.to);
     return s;

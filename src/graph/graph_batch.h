@@ -45,11 +45,21 @@ typedef struct whi_graph_scratch {
     uint32_t *values[WH_GRAPH_MOST_VALUES]; /* copies, as many as an arc has */
 } whi_graph_scratch;
 
+/* Vertices that go, with all arcs to them. */
+typedef struct whi_graph_sweep {
+    const uint32_t *removed; /* a bit each */
+    const uint32_t *taken;   /* how many; 0: nothing is to be done */
+    uint32_t *hubs;          /* the end of a list that is filled downwards */
+    uint32_t *n_hubs;        /* 0 at first */
+    uint64_t *arcs;          /* that went are added here */
+} whi_graph_sweep;
+
 /* A batch, as kernels get it. */
 typedef struct whi_graph_batch {
     void *vertices; /* of the class */
     whi_graph_run *runs;
     uint32_t n_vertices, n;
+    const uint32_t *alive; /* a bit for each id that is a vertex; NULL: all n_vertices are */
     const uint32_t *from, *to;
     uint8_t *done; /* or NULL */
     whi_graph_scratch scratch;
@@ -75,6 +85,7 @@ typedef struct whi_graph_batch {
     uint8_t *told;         /* the step `tell`: what became of the caller's arcs */
     uint32_t *values[WH_GRAPH_MOST_VALUES]; /* of the arcs, or NULL: insert, from_csr: read; has,
                                                to_csr: written */
+    whi_graph_sweep sweep;
 } whi_graph_batch;
 
 typedef wh_status (*whi_graph_step)(wh_heap *heap, void *stream, const whi_graph_batch *b);
@@ -96,6 +107,7 @@ typedef struct whi_graph_kernels {
     whi_graph_step stats;    /* sums[0..2]: blocks, bytes, largest degree; zero at first */
     whi_graph_step tell;     /* after the passes of a batch: told, and counts->told, of done */
     whi_graph_step expire;   /* by the limit; counts in counts->result. NULL: arcs have no values */
+    whi_graph_step sweep;    /* by `sweep`; NULL: this class cannot */
 } whi_graph_kernels;
 
 /* A table type for each class, since tables are found by the name of their type. */

@@ -28,7 +28,24 @@ struct wh_graph {
     void *scratch;
     uint64_t scratch_bytes, fixed_bytes;
     uint32_t turn;
+    struct whi_graph_ids *ids; /* NULL: all ids are vertices, and have always been */
 };
+
+/* Of a graph that is made: its ids below n are vertices. */
+wh_status whi_graph_make_ids(wh_graph *graph, uint64_t n);
+void whi_graph_drop_ids(wh_graph *graph);
+
+/* How many vertices there are. Waits if ids come and go. */
+wh_status whi_graph_live(wh_graph *graph, uint64_t *n);
+
+/* BAD_ARGUMENT if v is no vertex. Waits as whi_graph_live. */
+wh_status whi_graph_expect_vertex(wh_graph *graph, uint32_t v);
+
+/* What vertices.h says of ids; arrays in host memory. */
+wh_status whi_graph_check_ids(wh_graph *graph, const wh_graph_arrays *arrays, wh_report *report);
+
+/* Counts an error. */
+void whi_graph_report(wh_report *report, uint64_t tag, uint64_t where);
 
 /* Memory for a batch of n arcs, or lists of n vertices. */
 wh_status whi_graph_make_room(wh_graph *graph, uint64_t n);

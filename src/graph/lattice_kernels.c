@@ -69,6 +69,7 @@ WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_l
 WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
 #include "batch_kernels.h"
+#include "lattice_sweep.h"
 
 /* --- graphs with values or an order ----------------------------------------------------------- */
 
@@ -102,6 +103,7 @@ static wh_status lattice_from_csr(wh_heap *heap, void *stream, const whi_graph_b
 
 WH_FN wh_lattice_limit limit_of(const whi_graph_batch *b, uint64_t v) {
     wh_lattice_limit limit;
+    limit.removed = NULL;
     limit.k = b->limit_value;
     limit.before = b->limit_before;
     limit.from = b->limit_once ? (uint32_t)v : 0; /* of both ways, the smaller end's counts */
@@ -239,19 +241,6 @@ WH_KERNEL(copy_out, batch_args, a) {
     }
 }
 
-WH_KERNEL(destroy_all, batch_args, a) {
-    const whi_graph_batch *b = &a.b;
-    FOR_ROUNDS(v, b->n_vertices) {
-        uint32_t *block = NULL;
-        if (v < b->n_vertices) {
-            wh_lattice_vertex *x = vertex_of(b, v);
-            block = x->capacity != 0 ? x->block : NULL;
-            x->degree = x->capacity = 0;
-        }
-        wh_free_lanes(a.heap, WH_FULL_WARP, block);
-    }
-}
-
 WH_KERNEL(check_all, batch_args, a) {
     const whi_graph_batch *b = &a.b;
     for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
@@ -309,4 +298,5 @@ WH_TABLE(whi_lattice_kernels) = {
     graph_destroy,    graph_check,
     graph_rebase,     graph_stats,
     graph_tell,       graph_expire,
+    graph_sweep,
 };

@@ -46,6 +46,8 @@ typedef struct wh_faim_work {
     uint32_t *order; /* the arcs' numbers in the batch, likewise; where done is not NULL */
     uint32_t r;      /* how many */
     uint8_t *done;   /* of the batch, all NO_CHANGE; or NULL */
+    const uint32_t
+        *removed; /* erase: a bit for each vertex that goes, in place of a run; or NULL */
 } wh_faim_work;
 
 WH_HD uint32_t wh_faim_pages_for(uint32_t degree) {
@@ -154,17 +156,29 @@ WH_FN wh_faim_page *wh_faim_cut_(wh_faim_vertex *x, wh_faim_page *last, uint32_t
     return rest;
 }
 
-/* The number of the first arc of a run with this end, or r. */
-WH_FN uint32_t wh_faim_find_(const uint32_t *run, uint32_t r, uint32_t entry) {
-    uint32_t at = r;
+/* The number of the first arc of the run with this end, or NONE: it stays. */
+WH_FN uint32_t wh_faim_find_(const wh_faim_work *w, uint32_t entry) {
+    uint32_t at = WH_GRAPH_NONE;
+    if (w->removed != NULL) {
+        return (w->removed[entry / 32] >> entry % 32 & 1) != 0 ? 0 : WH_GRAPH_NONE;
+    }
     WH_NO_UNROLL
-    for (uint32_t k = r; k != 0; k--) {
-        at = run[k - 1] == entry ? k - 1 : at;
+    for (uint32_t k = w->r; k != 0; k--) {
+        at = w->run[k - 1] == entry ? k - 1 : at;
     }
     return at;
 }
 
-/* The arcs of a run leave their vertex; as above. At most one page becomes free. */
+/* Gives the pages of lists back, a list a lane, or none. All lanes. */
+WH_FN void wh_faim_free_lists_(wh_heap_ref heap, wh_faim_page *page) {
+    while (wh_any(WH_FULL_WARP, page != NULL)) {
+        wh_faim_page *next = page != NULL ? page->next : NULL;
+        wh_free_lanes(heap, WH_FULL_WARP, page);
+        page = next;
+    }
+}
+
+/* The arcs of a run leave their vertex; as above. */
 WH_FN void wh_faim_erase_lane(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *tally) {
     wh_faim_page *rest = NULL;
     if (w.x != NULL) {
@@ -175,8 +189,8 @@ WH_FN void wh_faim_erase_lane(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         for (uint32_t i = 0; i < degree; i++) {
             page = i != 0 && i % WH_FAIM_ENTRIES == 0 ? page->next : page;
             const uint32_t entry = page->to[i % WH_FAIM_ENTRIES];
-            const uint32_t at = wh_faim_find_(w.run, w.r, entry);
-            if (at == w.r) {
+            const uint32_t at = wh_faim_find_(&w, entry);
+            if (at == WH_GRAPH_NONE) {
                 wh_faim_write_(&to, entry);
             } else if (w.done != NULL) {
                 w.done[w.order[at]] = WH_GRAPH_APPLIED;
@@ -188,8 +202,7 @@ WH_FN void wh_faim_erase_lane(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         tally->applied += degree - to.n;
         tally->no_change += w.r - (degree - to.n);
     }
-    wh_assert_internal(rest == NULL || rest->next == NULL);
-    wh_free_lanes(heap, WH_FULL_WARP, rest);
+    wh_faim_free_lists_(heap, rest);
 }
 
 /* --- a warp for a vertex -------------------------------------------------------------------- */
@@ -337,8 +350,8 @@ WH_FN void wh_faim_erase_warp(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         const int is = lane < WH_FAIM_ENTRIES && first + lane < degree;
         const uint32_t entry = is ? page->to[lane] : WH_GRAPH_NONE;
         wh_faim_page *next = page->next;
-        const uint32_t at = is ? wh_faim_find_(w.run, w.r, entry) : 0;
-        const wh_mask stay = wh_ballot(WH_FULL_WARP, is && at == w.r);
+        const uint32_t at = is ? wh_faim_find_(&w, entry) : 0;
+        const wh_mask stay = wh_ballot(WH_FULL_WARP, is && at == WH_GRAPH_NONE);
         wh_faim_page *behind = to->next;
         wh_syncwarp(WH_FULL_WARP);
         if ((stay >> lane & 1) != 0) {

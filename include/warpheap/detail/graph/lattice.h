@@ -881,11 +881,12 @@ WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_
     wh_lattice_erase_team_(heap, wh_team_block(), &w, tally);
 }
 
-/* --- arcs that a limit takes out ----------------------------------------------------------------
- */
+/* --- arcs that a limit takes out --------------------------------------------------------- */
 
-/* Arcs whose value k is below `before`, and whose other end is `from` at least where they count. */
+/* Arcs to vertices whose bit is set in `removed`; where that is NULL: arcs whose value k is below
+ * `before`. One counts if its other end is `from` or above. */
 typedef struct wh_lattice_limit {
+    const uint32_t *removed;
     uint32_t k, before, from;
 } wh_lattice_limit;
 
@@ -903,7 +904,8 @@ WH_FN uint32_t wh_lattice_limit_team_(wh_team t, wh_lattice_view a, uint32_t deg
         int stays = 0;
         if (i < degree) {
             e = wh_lattice_get_(a, i);
-            stays = value[i] >= limit.before;
+            stays = limit.removed != NULL ? (limit.removed[e.to / 32] >> e.to % 32 & 1) == 0
+                                          : value[i] >= limit.before;
             tally->applied += !stays && e.to >= limit.from ? 1 : 0;
         }
         const uint32_t rank = wh_team_rank(t, stays, &all); /* all have read theirs */
@@ -924,8 +926,10 @@ WH_FN void wh_lattice_expire_lanes(wh_heap_ref heap, wh_lattice_vertex *x, uint3
         const uint32_t degree = x->degree;
         kept = wh_lattice_limit_team_(wh_team_lane(), wh_lattice_view_of(x, words), degree, limit,
                                       tally);
-        x->degree = kept;
-        shrinks = kept != degree && !wh_lattice_keeps(x->capacity, kept, words);
+        if (kept != degree) {
+            x->degree = kept;
+            shrinks = !wh_lattice_keeps(x->capacity, kept, words);
+        }
     }
     wh_lattice_shrink_lanes_(heap, x, shrinks, kept, words);
 }
