@@ -472,6 +472,12 @@ wh_status whi_dgraph_null(whi_dgraph *g, uint64_t n, whi_bench_row *row) {
 wh_status whi_dgraph_repeat(whi_dgraph *g, whi_dgraph_step step, void *context,
                             whi_bench_series *series) {
     whi_bench *b = g->p.b;
+    if (!b->on_sim) {
+        whi_bench_series none;
+        memset(&none, 0, sizeof none);
+        WHI_BENCH_TRY(step(g, context, &none));
+        series->bad += none.bad;
+    }
     const double start = whi_bench_wall_seconds();
     for (uint32_t i = 0; i < b->reps; i++) {
         if (i > 0 && whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS)) {
@@ -505,14 +511,10 @@ wh_status whi_dgraph_floor(whi_dgraph *g, const char *op, wh_bench_floor_launche
                            const wh_bench_floor_call *call, uint64_t threads) {
     whi_bench *b = g->p.b;
     floor_run run = {launcher, call, threads};
-    whi_bench_series first, series;
-    memset(&first, 0, sizeof first);
+    whi_bench_series series;
     memset(&series, 0, sizeof series);
     if (threads == 0) {
         return WH_OK;
-    }
-    if (!b->on_sim) { /* a kernel is loaded when it first runs */
-        WHI_BENCH_TRY(launch_floor(g, &run, &first));
     }
     WHI_BENCH_TRY(whi_dgraph_repeat(g, launch_floor, &run, &series));
     whi_bench_row row = {.phase = "warm", .op = op, .threads = threads, .ops = call->n};

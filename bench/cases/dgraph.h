@@ -129,7 +129,8 @@ wh_status whi_dgraph_floor(whi_dgraph *g, const char *op, wh_bench_floor_launche
 /* The same for a word of 8 bytes a thread: the copy of the adjacencies. */
 wh_status whi_dgraph_floor_copy(whi_dgraph *g);
 
-/* Repetitions that are timed alone: `times` is called until there are enough, or time is over. */
+/* Calls step, which adds a sample, until there are enough, or time is over; on a GPU once more
+ * before, for no sample, so that none pays for loading a kernel. */
 typedef wh_status (*whi_dgraph_step)(whi_dgraph *g, void *context, whi_bench_series *series);
 wh_status whi_dgraph_repeat(whi_dgraph *g, whi_dgraph_step step, void *context,
                             whi_bench_series *series);

@@ -121,10 +121,8 @@ static wh_status launch_cub(whi_dgraph *g, void *context, whi_bench_series *seri
 }
 
 static wh_status cub_row(whi_dgraph *g, const char *op, cub_run c) {
-    whi_bench_series first, series;
-    memset(&first, 0, sizeof first);
+    whi_bench_series series;
     memset(&series, 0, sizeof series);
-    WHI_BENCH_TRY(launch_cub(g, &c, &first));
     WHI_BENCH_TRY(whi_dgraph_repeat(g, launch_cub, &c, &series));
     whi_bench_row row = {.phase = "warm", .op = op, .threads = c.cub->n, .ops = c.cub->n};
     row.input = g->set->name;
@@ -173,14 +171,17 @@ static wh_status draw(whi_dgraph *g, const pair *p) {
                                                        : whi_dgraph_draw(g, p->n, p->distribution);
 }
 
-/* Both from arrays of the device, then both from the host. */
+/* Both from arrays of the device, then both from the host; series: p's own. */
 static wh_status apply_pair(whi_dgraph *g, void *context, whi_bench_series *series) {
     pair *p = context;
-    (void)series;
     WHI_BENCH_TRY(draw(g, p));
     for (int k = 0; k < 2; k++) {
         const whi_dgraph_update u = {.fn = p->fn[k], .n = p->n, .series = &p->series[k]};
         WHI_BENCH_TRY(whi_dgraph_apply(g, u));
+    }
+    if (series != p->series) { /* not to be kept: the call before the first one */
+        p->series[0].n = p->series[1].n = 0;
+        return WH_OK;
     }
     for (int k = 0; k < 2; k++) {
         WHI_BENCH_TRY(whi_dgraph_apply_host(g, p->fn[k], p->n, &p->host[k], &p->result[k]));
@@ -196,7 +197,7 @@ static wh_status pair_rows(whi_dgraph *g, pair *p, const char *const names[2]) {
     whi_bench_row row = whi_dgraph_row(g, names[0], p->n);
     WHI_BENCH_TRY(whi_dgraph_null(g, p->n, &row));
     const double us_null = row.us_null;
-    WHI_BENCH_TRY(whi_dgraph_repeat(g, apply_pair, p, NULL));
+    WHI_BENCH_TRY(whi_dgraph_repeat(g, apply_pair, p, p->series));
     p->series[0].bad += p->bad;
     for (int k = 0; k < 2; k++) {
         row = whi_dgraph_row(g, names[k], p->n);
