@@ -4,9 +4,9 @@
  *     06_stream [FILE [BATCH [WINDOW]]]
  *
  * FILE: lines "u v" or "u v time", in order of time; # starts a comment; "sim" or none: a generated
- * stream. BATCH: edges in a batch. WINDOW: batches that are kept. Beside the lines that it prints,
- * the program writes stream.pgm, a picture of the ranks at the end: a pixel a vertex, the brighter
- * the higher its rank. */
+ * stream; /dev/stdin: what zcat writes, say. BATCH: edges in a batch. WINDOW: batches that are
+ * kept. Beside the lines that it prints, the program writes stream.pgm, a picture of the ranks at
+ * the end: a pixel a vertex, the brighter the higher its rank. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -253,17 +253,24 @@ wh_status whi_dgraph_csr_in(whi_dgraph *g) {
     return whi_bench_check(b, s, "a graph");
 }
 
-wh_status whi_dgraph_load(whi_dgraph *g) {
+wh_status whi_dgraph_try_load(whi_dgraph *g, int *fits) {
     WHI_BENCH_TRY(whi_dgraph_csr_in(g));
     WHI_BENCH_TRY(whi_dgraph_create(g));
     const wh_graph_arrays arrays = {
         .offset = g->device_offset, .to = g->device_arcs, .on_device = 1};
     const wh_status s = wh_graph_from_csr(g->graph, &arrays, NULL);
-    return s == WH_OUT_OF_MEMORY
-               ? whi_bench_fail(g->p.b, s, "a heap of %llu bytes of '%s' is too small for '%s'",
-                                (unsigned long long)g->p.b->heap_bytes, g->p.b->alloc->name,
-                                g->set->name)
-               : whi_bench_check(g->p.b, s, "a graph from arrays");
+    *fits = s == WH_OK;
+    return s == WH_OUT_OF_MEMORY ? WH_OK : whi_bench_check(g->p.b, s, "a graph from arrays");
+}
+
+wh_status whi_dgraph_load(whi_dgraph *g) {
+    int fits = 0;
+    WHI_BENCH_TRY(whi_dgraph_try_load(g, &fits));
+    return fits ? WH_OK
+                : whi_bench_fail(g->p.b, WH_OUT_OF_MEMORY,
+                                 "a heap of %llu bytes of '%s' is too small for '%s'",
+                                 (unsigned long long)g->p.b->heap_bytes, g->p.b->alloc->name,
+                                 g->set->name);
 }
 
 wh_status whi_dgraph_arcs(whi_dgraph *g, uint64_t *arcs) {

@@ -63,7 +63,8 @@ wh_status whi_dgraph_create(whi_dgraph *g);
 wh_status whi_dgraph_destroy(whi_dgraph *g);
 /* The set's arrays on the device. */
 wh_status whi_dgraph_csr_in(whi_dgraph *g);
-/* Opens a graph with the arcs of the set. */
+/* Opens a graph with the arcs of the set; try: *fits is 0 where the heap has too little for it. */
+wh_status whi_dgraph_try_load(whi_dgraph *g, int *fits);
 wh_status whi_dgraph_load(whi_dgraph *g);
 /* How many arcs it has. */
 wh_status whi_dgraph_arcs(whi_dgraph *g, uint64_t *arcs);
