@@ -34,12 +34,15 @@ typedef struct wh_bench_options {
     size_t n_threads;
     uint64_t heap_bytes;
     uint32_t reps;   /* at most WH_BENCH_MAX_REPS */
-    uint32_t rounds; /* server, slabhash; steps of cells; at most WH_BENCH_MAX_REPS */
+    uint32_t rounds; /* server, slabhash, graph-memory, graph-expand; steps of cells; at most
+                        WH_BENCH_MAX_REPS */
     int plain;       /* timed kernels without launch bounds */
     double limit;    /* seconds that a series of repetitions may take; a case: a multiple */
     const wh_any_options *options; /* of heaps: one a family, all measured */
     size_t n_options;
     uint64_t seed;
+    const char *const *kinds;  /* classes of graphs */
+    size_t n_kinds;            /* 0: all, or the default one where all allocators are measured */
     const char *const *inputs; /* graph files */
     size_t n_inputs;
     const char *json;     /* file for the results */

@@ -41,7 +41,9 @@ static const struct argp_option options[] = {
      2},
     {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and at most 3 on the simulated device", 2},
     {"rounds", OPT_ROUNDS, "N", 0,
-     "rounds of server and slabhash, steps of cells, instead of each case's own", 2},
+     "rounds of server, slabhash, graph-memory and graph-expand, steps of cells, instead of each "
+     "case's own",
+     2},
     {"plain", OPT_PLAIN, NULL, 0,
      "time kernels without launch bounds, as a user's __global__ function is compiled who says "
      "nothing of them; on the simulated device they are the same",
@@ -53,7 +55,11 @@ static const struct argp_option options[] = {
      "default: 0.5 on a GPU, none on the simulated device",
      2},
     {"seed", OPT_SEED, "N", 0, "of request sizes, churn, graphs and the simulated device", 2},
-    {"input", 'i', "FILE", 0, "a graph file for the case graph (repeatable)", 3},
+    {"kinds", 'k', "LIST", 0,
+     "classes of graphs in the cases graph-*; default: all, or where all allocators are measured "
+     "all with the default one and lattice with the others",
+     3},
+    {"input", 'i', "FILE", 0, "a graph file for the cases graph and graph-* (repeatable)", 3},
     {"check", OPT_CHECK, "WHEN", 0,
      "write and check block contents in the last repetition (default) or in every one; that "
      "blocks are disjoint is verified in all, with 'ends' in the last one, "
@@ -72,7 +78,7 @@ static const struct argp_option options[] = {
 /* What the command line asked for. */
 typedef struct request {
     wh_bench_options bench;
-    cli_names allocs, cases, inputs;
+    cli_names allocs, cases, kinds, inputs;
     cli_names options_set; /* of --option */
     cli_numbers sizes, threads;
     wh_any_options *options;
@@ -231,6 +237,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         }
         r->bench.seed = v;
         return 0;
+    case 'k':
+        return add_names(r, &r->kinds, "kinds", arg);
     case 'i':
         return cli_add_name(&r->inputs, arg, strlen(arg)) ? 0 : ENOMEM;
     case OPT_CHECK:
@@ -299,6 +307,8 @@ static int run(request *r) {
     o->n_allocs = r->allocs.n;
     o->cases = (const char *const *)r->cases.v;
     o->n_cases = r->cases.n;
+    o->kinds = (const char *const *)r->kinds.v;
+    o->n_kinds = r->kinds.n;
     o->inputs = (const char *const *)r->inputs.v;
     o->n_inputs = r->inputs.n;
     o->sizes = r->sizes.v;
@@ -332,6 +342,7 @@ int cli_bench(int argc, char **argv) {
     }
     cli_free_names(&r.allocs);
     cli_free_names(&r.cases);
+    cli_free_names(&r.kinds);
     cli_free_names(&r.inputs);
     cli_free_names(&r.options_set);
     cli_free_numbers(&r.sizes);

@@ -1,347 +1,320 @@
 /* graph_sets.c: the case graph-sets: a graph of warpheap::graph takes batches of arcs and gives
  * them back. The sources are any vertices (uniform), a thousand that follow one another (focus), or
- * ten (hub). docs/BENCHMARK.md has the protocol. */
+ * ten (hub); or the arcs are some that the graph has (present). docs/BENCHMARK.md has the protocol.
+ */
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/driver/internal.h"
-#include "warpheap/graph.h"
+#include "bench/cases/dgraph.h"
 
-#define FOCUS 1000u
-#define HUBS 10u
-
-enum { UNIFORM, FOCUSED, HUB, DISTRIBUTIONS };
-
-static const char *const kinds[] = {"lattice", "faim"};
 static const char *const insert_names[] = {"insert-uniform", "insert-focus", "insert-hub"};
 static const char *const erase_names[] = {"erase-uniform", "erase-focus", "erase-hub"};
+static const char *const append_names[] = {"floor-append-uniform", "floor-append-focus",
+                                           "floor-append-hub"};
+static const char *const sort_names[] = {"floor-sort-uniform", "floor-sort-focus",
+                                         "floor-sort-hub"};
+static const char *const rebuild_names[] = {"floor-rebuild-uniform", "floor-rebuild-focus",
+                                            "floor-rebuild-hub"};
 
-typedef struct sets_state {
-    whi_bench_plan p;
-    const char *input;
-    const char *kind; /* of the graph */
-    char op[40];
-    wh_graph *graph;
-    uint32_t n_vertices;
-    uint32_t *from, *to; /* a batch, on the host and on the device */
-    void *device_from, *device_to, *device_done;
-    uint64_t room, random;
-} sets_state;
+/* --- floors ----------------------------------------------------------------------------------- */
 
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 31) * 0x7fb5d329728ea185u;
-    z = (z ^ z >> 27) * 0x81dadef4bc2dd44du;
-    return z ^ z >> 33;
-}
+/* Of an allocator and a graph once: they know no class. */
+typedef struct floors {
+    wh_bench_floor_call call;
+    wh_bench_cub cub; /* bits 0: none */
+} floors;
 
-/* --- graphs ---------------------------------------------------------------------------------- */
-
-/* Both ends of an arc, uniform; or by R-MAT with the usual shares 0.57, 0.19, 0.19, 0.05
- * (Chakrabarti et al., 2004), for 2^scale vertices. */
-static void random_arc(uint64_t *random, uint32_t scale, int is_rmat, uint32_t *from,
-                       uint32_t *to) {
-    if (!is_rmat) {
-        *from = (uint32_t)next_random(random) & ((1u << scale) - 1);
-        *to = (uint32_t)next_random(random) & ((1u << scale) - 1);
-        return;
+/* The arcs of the set as keys, on the device. */
+static wh_status keys_in(whi_dgraph *g, floors *f, void *old) {
+    whi_bench *b = g->p.b;
+    const wh_graph_csr *csr = g->csr;
+    uint64_t *keys = malloc((csr->n_arcs + 1) * sizeof *keys);
+    if (keys == NULL) {
+        return whi_bench_fail(b, WH_OUT_OF_MEMORY, "no memory for keys");
     }
-    *from = *to = 0;
-    for (uint32_t k = 0; k < scale; k++) {
-        const uint32_t percent = (uint32_t)(next_random(random) % 100);
-        *from = *from << 1 | (percent >= 76);
-        *to = *to << 1 | ((percent >= 57 && percent < 76) || percent >= 95);
+    for (uint32_t v = 0; v < csr->n_vertices; v++) {
+        for (uint64_t i = csr->offset[v]; i < csr->offset[v + 1]; i++) {
+            keys[i] = (uint64_t)v << f->cub.bits | csr->to[i];
+        }
     }
+    const wh_status s = wh_device_copy_in(b->device, old, keys, csr->n_arcs * sizeof *keys);
+    free(keys);
+    return whi_bench_check(b, s, "keys");
 }
 
-static wh_status generate(whi_bench *b, int is_rmat, wh_graph_csr *csr) {
-    const uint32_t scale = b->defaults->graph_scale;
-    const uint64_t n = (uint64_t)16 << scale;
-    uint64_t random = b->options->seed + 1;
-    uint32_t *from = malloc(n * sizeof *from);
-    uint32_t *to = malloc(n * sizeof *to);
-    wh_status s = from != NULL && to != NULL ? WH_OK : WH_OUT_OF_MEMORY;
-    for (uint64_t i = 0; s == WH_OK && i < n; i++) {
-        random_arc(&random, scale, is_rmat, &from[i], &to[i]);
+/* Memory for CUB, which there is on GPUs alone. */
+static wh_status open_cub(whi_dgraph *g, floors *f, uint64_t most) {
+    wh_bench_cub *c = &f->cub;
+    const uint64_t arcs = g->csr->n_arcs, all = arcs + most;
+    void *p[10];
+    const uint64_t bytes[10] = {
+        4 * most, 4 * most, 8 * most, 8 * most, 8 * arcs + 8,
+        8 * all,  8 * all,  8,        4 * all,  8 * (g->csr->n_vertices + (uint64_t)1)};
+    if (g->p.b->on_sim || all > INT32_MAX) {
+        return WH_OK;
     }
-    s = s == WH_OK ? wh_graph_csr_build(csr, 1u << scale, from, to, n, NULL) : s;
-    free(from);
-    free(to);
-    return s;
-}
-
-/* --- batches ---------------------------------------------------------------------------------- */
-
-static wh_status open_batches(sets_state *s, uint64_t n) {
-    whi_bench *b = s->p.b;
-    s->from = malloc(n * sizeof *s->from);
-    s->to = malloc(n * sizeof *s->to);
-    if (s->from == NULL || s->to == NULL) {
-        return whi_bench_fail(b, WH_OUT_OF_MEMORY, "no memory for a batch");
+    /* One piece: whi_dgraph_memory keeps few. */
+    uint64_t sum = 0;
+    for (size_t i = 0; i < 10; i++) {
+        sum += (bytes[i] + 255) & ~(uint64_t)255;
     }
-    s->room = n;
-    wh_status status = wh_device_alloc(b->device, &s->device_from, n * 4);
-    status = status == WH_OK ? wh_device_alloc(b->device, &s->device_to, n * 4) : status;
-    status = status == WH_OK ? wh_device_alloc(b->device, &s->device_done, n) : status;
-    return whi_bench_check(b, status, "memory for batches");
-}
-
-static void drop(sets_state *s) {
-    whi_bench *b = s->p.b;
-    free(s->from);
-    free(s->to);
-    (void)wh_device_free(b->device, s->device_from);
-    (void)wh_device_free(b->device, s->device_to);
-    (void)wh_device_free(b->device, s->device_done);
-    (void)wh_graph_destroy(s->graph);
-}
-
-/* A new batch, on the host and on the device. */
-static wh_status draw(sets_state *s, uint64_t n, int distribution) {
-    whi_bench *b = s->p.b;
-    const uint32_t all = s->n_vertices;
-    const uint32_t few = distribution == FOCUSED ? FOCUS : HUBS;
-    const uint32_t span = distribution == UNIFORM || few > all ? all : few;
-    const uint32_t first =
-        (uint32_t)(next_random(&s->random) % (uint64_t)(all - (span == all ? all - 1 : span)));
-    for (uint64_t i = 0; i < n; i++) {
-        const uint32_t v = (uint32_t)(next_random(&s->random) % span);
-        s->from[i] = span == all ? v : first + v;
-        s->to[i] = (uint32_t)(next_random(&s->random) % all);
+    void *memory = NULL;
+    WHI_BENCH_TRY(whi_dgraph_memory(g, &memory, sum));
+    sum = 0;
+    for (size_t i = 0; i < 10; i++) {
+        p[i] = (unsigned char *)memory + sum;
+        sum += (bytes[i] + 255) & ~(uint64_t)255;
     }
-    wh_status status = wh_device_copy_in(b->device, s->device_from, s->from, n * 4);
-    status = status == WH_OK ? wh_device_copy_in(b->device, s->device_to, s->to, n * 4) : status;
-    return whi_bench_check(b, status, "a batch");
+    for (c->bits = 1; (uint64_t)1 << c->bits < g->csr->n_vertices; c->bits++) {
+    }
+    c->from = f->call.from;
+    c->to = f->call.to;
+    c->sorted[0] = p[0];
+    c->sorted[1] = p[1];
+    c->keys = p[2];
+    c->sorted_keys = p[3];
+    c->old = p[4];
+    c->n_old = arcs;
+    c->merged = p[5];
+    c->unique = p[6];
+    c->n_unique = p[7];
+    c->arcs = p[8];
+    c->offset = p[9];
+    c->n_vertices = g->csr->n_vertices;
+    c->n = most;
+    WHI_BENCH_TRY(keys_in(g, f, p[4]));
+    WHI_BENCH_TRY(whi_bench_check(g->p.b, wh_bench_cub_scratch(c), "memory for CUB"));
+    return whi_dgraph_memory(g, &c->scratch, c->scratch_bytes + 8);
 }
 
-static wh_graph_batch batch_of(const sets_state *s, uint64_t n, int on_device) {
-    wh_graph_batch batch;
-    memset(&batch, 0, sizeof batch);
-    batch.from = on_device ? s->device_from : s->from;
-    batch.to = on_device ? s->device_to : s->to;
-    batch.n = n;
-    batch.on_device = on_device;
-    return batch;
+static wh_status open_floors(whi_dgraph *g, floors *f, uint64_t most) {
+    whi_bench *b = g->p.b;
+    const uint64_t n = g->csr->n_vertices;
+    void *counts = NULL, *strips = NULL;
+    memset(f, 0, sizeof *f);
+    WHI_BENCH_TRY(whi_dgraph_memory(g, &counts, n * sizeof(uint32_t)));
+    WHI_BENCH_TRY(whi_dgraph_memory(g, &strips, n * WH_BENCH_STRIP * sizeof(uint32_t)));
+    WHI_BENCH_TRY(
+        whi_bench_check(b, wh_device_set(b->device, counts, 0, n * sizeof(uint32_t)), "counts"));
+    f->call.from = g->device_from;
+    f->call.to = g->device_to;
+    f->call.counts = counts;
+    f->call.strips = strips;
+    return open_cub(g, f, most);
 }
 
-typedef wh_status (*update_fn)(wh_graph *graph, const wh_graph_batch *batch,
-                               wh_graph_result *result);
+typedef struct cub_run {
+    const wh_bench_cub *cub;
+    wh_status (*run)(const wh_bench_cub *c);
+} cub_run;
 
-/* An update whose arrays are on the device, timed. */
-static wh_status update(sets_state *s, update_fn fn, uint64_t n, whi_bench_series *series) {
-    whi_bench *b = s->p.b;
-    const wh_graph_batch batch = batch_of(s, n, 1);
+static wh_status launch_cub(whi_dgraph *g, void *context, whi_bench_series *series) {
+    const cub_run *c = context;
+    whi_bench *b = g->p.b;
     whi_bench_watch watch;
     double us = 0;
     WHI_BENCH_TRY(whi_bench_watch_start(b, &watch));
-    WHI_BENCH_TRY(whi_bench_check(b, fn(s->graph, &batch, NULL), "a batch"));
+    WHI_BENCH_TRY(whi_bench_check(b, c->run(c->cub), "CUB"));
     WHI_BENCH_TRY(whi_bench_watch_stop(b, &watch, series, &us));
     whi_bench_add_sample(series, us);
     return WH_OK;
 }
 
-/* The same from arrays of the host, with its result, by the host's clock. */
-static wh_status update_from_host(sets_state *s, update_fn fn, uint64_t n, double *us,
-                                  wh_graph_result *result) {
-    const wh_graph_batch batch = batch_of(s, n, 0);
-    const double start = whi_bench_wall_seconds();
-    const wh_status status = fn(s->graph, &batch, result);
-    *us = 1e6 * (whi_bench_wall_seconds() - start);
-    return whi_bench_check(s->p.b, status, "a batch of the host");
+static wh_status cub_row(whi_dgraph *g, const char *op, cub_run c) {
+    whi_bench_series series;
+    memset(&series, 0, sizeof series);
+    WHI_BENCH_TRY(whi_dgraph_repeat(g, launch_cub, &c, &series));
+    whi_bench_row row = {.phase = "warm", .op = op, .threads = c.cub->n, .ops = c.cub->n};
+    row.input = g->set->name;
+    return whi_bench_emit(g->p.b, &row, &series);
 }
 
-/* The class of the graph stands in front of the operation, but for the default one. The text is
- * good until the next row. */
-static whi_bench_row row_of(sets_state *s, const char *op, uint64_t n) {
-    const int is_default = strcmp(s->kind, kinds[0]) == 0;
-    (void)snprintf(s->op, sizeof s->op, "%s%s%s", is_default ? "" : s->kind, is_default ? "" : "-",
-                   op);
-    whi_bench_row row = {.phase = "warm", .op = s->op, .threads = n, .ops = n, .input = s->input};
-    return row;
+/* Of a batch that has just been drawn. */
+static wh_status floor_rows(whi_dgraph *g, floors *f, uint64_t n, int distribution) {
+    f->call.n = n;
+    f->cub.n = n;
+    WHI_BENCH_TRY(whi_dgraph_floor(g, append_names[distribution], g->floors->append, &f->call, n));
+    if (f->cub.bits == 0) {
+        return WH_OK;
+    }
+    WHI_BENCH_TRY(cub_row(g, sort_names[distribution], (cub_run){&f->cub, wh_bench_cub_sort}));
+    return cub_row(g, rebuild_names[distribution], (cub_run){&f->cub, wh_bench_cub_rebuild});
+}
+
+static wh_status all_floors(whi_dgraph *g, uint64_t most) {
+    const whi_bench_list batches = whi_dgraph_batches(g->p.b);
+    floors f;
+    WHI_BENCH_TRY(open_floors(g, &f, most));
+    for (int distribution = 0; distribution < WHI_DGRAPH_DISTRIBUTIONS; distribution++) {
+        for (size_t i = 0; i < batches.n; i++) {
+            WHI_BENCH_TRY(whi_dgraph_draw(g, batches.v[i], distribution));
+            WHI_BENCH_TRY(floor_rows(g, &f, batches.v[i], distribution));
+        }
+    }
+    return WH_OK;
+}
+
+/* --- batches ---------------------------------------------------------------------------------- */
+
+/* What repetitions of a batch yield: an update and the one that undoes it. */
+typedef struct pair {
+    whi_dgraph_fn fn[2];
+    uint64_t n;
+    int distribution; /* DISTRIBUTIONS: arcs that are present */
+    whi_bench_series series[2], host[2];
+    wh_graph_result result[2]; /* of the last repetition from the host */
+    uint64_t bad;
+} pair;
+
+static wh_status draw(whi_dgraph *g, const pair *p) {
+    return p->distribution == WHI_DGRAPH_DISTRIBUTIONS ? whi_dgraph_draw_present(g, p->n)
+                                                       : whi_dgraph_draw(g, p->n, p->distribution);
+}
+
+/* Both from arrays of the device, then both from the host; series: p's own. */
+static wh_status apply_pair(whi_dgraph *g, void *context, whi_bench_series *series) {
+    pair *p = context;
+    WHI_BENCH_TRY(draw(g, p));
+    for (int k = 0; k < 2; k++) {
+        const whi_dgraph_update u = {.fn = p->fn[k], .n = p->n, .series = &p->series[k]};
+        WHI_BENCH_TRY(whi_dgraph_apply(g, u));
+    }
+    if (series != p->series) { /* not to be kept: the call before the first one */
+        p->series[0].n = p->series[1].n = 0;
+        return WH_OK;
+    }
+    for (int k = 0; k < 2; k++) {
+        WHI_BENCH_TRY(whi_dgraph_apply_host(g, p->fn[k], p->n, &p->host[k], &p->result[k]));
+        p->series[k].failed += p->result[k].refused;
+    }
+    /* What went in comes out, or what went out comes in again. */
+    p->bad += p->result[0].applied != p->result[1].applied;
+    return WH_OK;
+}
+
+static wh_status pair_rows(whi_dgraph *g, pair *p, const char *const names[2]) {
+    whi_bench *b = g->p.b;
+    whi_bench_row row = whi_dgraph_row(g, names[0], p->n);
+    WHI_BENCH_TRY(whi_dgraph_null(g, p->n, &row));
+    const double us_null = row.us_null;
+    WHI_BENCH_TRY(whi_dgraph_repeat(g, apply_pair, p, p->series));
+    p->series[0].bad += p->bad;
+    for (int k = 0; k < 2; k++) {
+        row = whi_dgraph_row(g, names[k], p->n);
+        row.us_null = us_null;
+        const double us = whi_bench_median(p->host[k].us, p->host[k].n);
+        whi_bench_add_value(&row, "us_e2e", us, 1);
+        whi_bench_add_value(&row, "applied", (double)p->result[k].applied, 0);
+        WHI_BENCH_TRY(whi_bench_emit(b, &row, &p->series[k]));
+    }
+    return WH_OK;
 }
 
 /* Batches go in, and the same out again. */
-static wh_status rounds(sets_state *s, uint64_t n, int distribution) {
-    whi_bench *b = s->p.b;
-    const double start = whi_bench_wall_seconds();
-    whi_bench_row in = row_of(s, insert_names[distribution], n);
-    wh_graph_result inserted, erased;
-    double us_in = 0, us_out = 0;
-    memset(&s->p.mallocs, 0, sizeof s->p.mallocs);
-    memset(&s->p.frees, 0, sizeof s->p.frees);
-    WHI_BENCH_TRY(whi_bench_need_ptrs(b, n));
-    whi_bench_aim(&s->p, (whi_bench_blocks){n, 0, 0});
-    WHI_BENCH_TRY(whi_bench_floor(&s->p, b->kernels->floor_single, n, &in.us_null));
-    for (uint32_t i = 0; i < b->reps; i++) {
-        if (i > 0 && whi_bench_over(b, start, WHI_BENCH_SERIES_LIMITS)) {
-            break;
-        }
-        WHI_BENCH_TRY(draw(s, n, distribution));
-        WHI_BENCH_TRY(update(s, wh_graph_insert, n, &s->p.mallocs));
-        WHI_BENCH_TRY(update(s, wh_graph_erase, n, &s->p.frees));
-    }
-    WHI_BENCH_TRY(update_from_host(s, wh_graph_insert, n, &us_in, &inserted));
-    WHI_BENCH_TRY(update_from_host(s, wh_graph_erase, n, &us_out, &erased));
-    /* What went in comes out; and of what was there before, erased in the last repetition, nothing.
-     */
-    s->p.mallocs.bad += inserted.applied != erased.applied;
-    whi_bench_add_value(&in, "us_e2e", us_in, 1);
-    whi_bench_add_value(&in, "applied", (double)inserted.applied, 0);
-    WHI_BENCH_TRY(whi_bench_emit(b, &in, &s->p.mallocs));
-    whi_bench_row out = row_of(s, erase_names[distribution], n);
-    out.us_null = in.us_null;
-    whi_bench_add_value(&out, "us_e2e", us_out, 1);
-    whi_bench_add_value(&out, "applied", (double)erased.applied, 0);
-    return whi_bench_emit(b, &out, &s->p.frees);
+static wh_status rounds(whi_dgraph *g, uint64_t n, int distribution) {
+    const char *const names[2] = {insert_names[distribution], erase_names[distribution]};
+    pair p;
+    memset(&p, 0, sizeof p);
+    p.fn[0] = wh_graph_insert;
+    p.fn[1] = wh_graph_erase;
+    p.n = n;
+    p.distribution = distribution;
+    return pair_rows(g, &p, names);
 }
 
-static wh_status questions(sets_state *s, uint64_t n) {
-    whi_bench *b = s->p.b;
-    whi_bench_row row = row_of(s, "has", n);
-    memset(&s->p.mallocs, 0, sizeof s->p.mallocs);
-    for (uint32_t i = 0; i < b->reps; i++) {
-        whi_bench_watch watch;
-        double us = 0;
-        WHI_BENCH_TRY(draw(s, n, UNIFORM));
-        wh_graph_batch batch = batch_of(s, n, 1);
-        batch.done = s->device_done;
-        WHI_BENCH_TRY(whi_bench_watch_start(b, &watch));
-        WHI_BENCH_TRY(whi_bench_check(b, wh_graph_has(s->graph, &batch), "questions"));
-        WHI_BENCH_TRY(whi_bench_watch_stop(b, &watch, &s->p.mallocs, &us));
-        whi_bench_add_sample(&s->p.mallocs, us);
-    }
-    return whi_bench_emit(b, &row, &s->p.mallocs);
+/* Arcs of the graph go out, and in again. */
+static wh_status present(whi_dgraph *g, uint64_t n) {
+    static const char *const names[2] = {"erase-present", "insert-back"};
+    pair p;
+    memset(&p, 0, sizeof p);
+    p.fn[0] = wh_graph_erase;
+    p.fn[1] = wh_graph_insert;
+    p.n = n;
+    p.distribution = WHI_DGRAPH_DISTRIBUTIONS;
+    return pair_rows(g, &p, names);
+}
+
+static wh_status ask(whi_dgraph *g, void *context, whi_bench_series *series) {
+    const uint64_t *n = context;
+    WHI_BENCH_TRY(whi_dgraph_draw(g, *n, WHI_DGRAPH_UNIFORM));
+    return whi_dgraph_has(g, *n, series);
+}
+
+static wh_status questions(whi_dgraph *g, uint64_t n) {
+    whi_bench_series series;
+    memset(&series, 0, sizeof series);
+    WHI_BENCH_TRY(whi_dgraph_repeat(g, ask, &n, &series));
+    whi_bench_row row = whi_dgraph_row(g, "has", n);
+    return whi_bench_emit(g->p.b, &row, &series);
 }
 
 /* --- the case ----------------------------------------------------------------------------------
  */
 
 /* The graph from arrays of the host: the whole call. */
-static wh_status init(sets_state *s, const wh_graph_csr *csr) {
-    whi_bench *b = s->p.b;
-    whi_bench_row row = row_of(s, "init", csr->n_vertices);
-    wh_graph_options o;
+static wh_status init(whi_dgraph *g) {
+    whi_bench *b = g->p.b;
+    const wh_graph_csr *csr = g->csr;
     wh_graph_stats stats;
     wh_graph_result result;
-    memset(&o, 0, sizeof o);
+    whi_bench_series series;
     memset(&stats, 0, sizeof stats);
-    o.heap = b->heap;
-    o.kind = s->kind;
-    o.vertices = csr->n_vertices;
-    o.batch = csr->n_arcs < WH_GRAPH_MOST_ARCS ? csr->n_arcs : 0;
-    WHI_BENCH_TRY(whi_bench_check(b, wh_graph_create(&s->graph, &o), "a graph"));
+    memset(&series, 0, sizeof series);
+    WHI_BENCH_TRY(whi_dgraph_create(g));
     const wh_graph_arrays arrays = {.offset = csr->offset, .to = csr->to};
     const double start = whi_bench_wall_seconds();
-    const wh_status status = wh_graph_from_csr(s->graph, &arrays, &result);
+    const wh_status status = wh_graph_from_csr(g->graph, &arrays, &result);
     WHI_BENCH_TRY(whi_bench_check(b, status, "a graph from arrays"));
-    whi_bench_set_sample(&s->p.mallocs, 1e6 * (whi_bench_wall_seconds() - start));
-    WHI_BENCH_TRY(whi_bench_check(b, wh_graph_get_stats(s->graph, &stats), "statistics"));
+    whi_bench_set_sample(&series, 1e6 * (whi_bench_wall_seconds() - start));
+    WHI_BENCH_TRY(whi_bench_check(b, wh_graph_get_stats(g->graph, &stats), "statistics"));
+    series.bad = result.applied != csr->n_arcs || stats.arcs != result.applied;
+    whi_bench_row row = whi_dgraph_row(g, "init", csr->n_vertices);
     row.ops = csr->n_arcs;
-    s->p.mallocs.bad =
-        result.applied + result.no_change != csr->n_arcs || stats.arcs != result.applied;
     whi_bench_add_value(&row, "arcs", (double)stats.arcs, 0);
     whi_bench_add_value(&row, "max_degree", (double)stats.max_degree, 0);
     whi_bench_add_value(&row, "block_bytes", (double)stats.block_bytes, 0);
-    return whi_bench_emit(b, &row, &s->p.mallocs);
+    return whi_bench_emit(b, &row, &series);
 }
 
 /* The whole graph at the end. */
-static wh_status look(sets_state *s) {
-    whi_bench *b = s->p.b;
-    whi_bench_row row = row_of(s, "check", s->n_vertices);
-    memset(&s->p.mallocs, 0, sizeof s->p.mallocs);
+static wh_status look(whi_dgraph *g) {
+    whi_bench_series series;
+    memset(&series, 0, sizeof series);
     const double start = whi_bench_wall_seconds();
-    s->p.mallocs.bad = wh_graph_check(s->graph, NULL) != WH_OK;
-    whi_bench_set_sample(&s->p.mallocs, 1e6 * (whi_bench_wall_seconds() - start));
-    return whi_bench_emit(b, &row, &s->p.mallocs);
+    series.bad = wh_graph_check(g->graph, NULL) != WH_OK;
+    whi_bench_set_sample(&series, 1e6 * (whi_bench_wall_seconds() - start));
+    whi_bench_row row = whi_dgraph_row(g, "check", g->csr->n_vertices);
+    return whi_bench_emit(g->p.b, &row, &series);
 }
 
-/* The user's, or the case's own. */
-static whi_bench_list batches_of(const whi_bench *b) {
-    whi_bench_list l = {b->options->threads, b->options->n_threads};
-    if (l.n == 0) {
-        l.v = b->defaults->graph_batches;
-        while (l.v[l.n] != 0) {
-            l.n++;
+static wh_status run(whi_dgraph *g) {
+    whi_bench *b = g->p.b;
+    const whi_bench_list batches = whi_dgraph_batches(b);
+    const uint64_t most = whi_dgraph_most(b);
+    WHI_BENCH_TRY(whi_dgraph_open_batches(g, most));
+    if (g->is_first) {
+        WHI_BENCH_TRY(all_floors(g, most));
+    }
+    WHI_BENCH_TRY(init(g));
+    for (size_t i = 0; i < batches.n; i++) {
+        if (!whi_dgraph_leave_out(g, "erase-present", batches.v[i])) {
+            WHI_BENCH_TRY(present(g, batches.v[i]));
         }
     }
-    return l;
-}
-
-static wh_status all_rounds(sets_state *s, const wh_graph_csr *csr) {
-    whi_bench *b = s->p.b;
-    const whi_bench_list batches = batches_of(b);
-    uint64_t most = 1;
-    for (size_t i = 0; i < batches.n; i++) {
-        most = batches.v[i] > most ? batches.v[i] : most;
-    }
-    WHI_BENCH_TRY(open_batches(s, most));
-    WHI_BENCH_TRY(init(s, csr));
-    for (int distribution = 0; distribution < DISTRIBUTIONS; distribution++) {
+    for (int distribution = 0; distribution < WHI_DGRAPH_DISTRIBUTIONS; distribution++) {
         for (size_t i = 0; i < batches.n; i++) {
-            const whi_bench_part part = {.op = insert_names[distribution],
-                                         .size = 2 * sizeof(uint32_t), /* of an arc */
-                                         .threads = batches.v[i]};
-            if (!whi_bench_leave_out(b, part)) {
-                WHI_BENCH_TRY(rounds(s, batches.v[i], distribution));
+            if (!whi_dgraph_leave_out(g, insert_names[distribution], batches.v[i])) {
+                WHI_BENCH_TRY(rounds(g, batches.v[i], distribution));
             }
         }
     }
-    if (b->turn.left_out.size == 0) {
-        WHI_BENCH_TRY(questions(s, most));
+    if (!whi_dgraph_leave_out(g, "has", most)) {
+        WHI_BENCH_TRY(questions(g, most));
     }
-    return look(s);
-}
-
-/* Room for all adjacencies, with what they grow by, beside those that they had. */
-static uint64_t bytes_for(const whi_bench *b, uint64_t arcs, uint64_t vertices) {
-    const uint64_t need = 24 * arcs + 64 * vertices + ((uint64_t)64 << 20);
-    const uint64_t own = b->defaults->heap_bytes;
-    return whi_bench_case_heap(b, need > own ? need : own);
-}
-
-static wh_status run(whi_bench *b, const char *name, const wh_graph_csr *csr) {
-    const uint64_t bytes = bytes_for(b, csr->n_arcs, csr->n_vertices);
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && b->turn.left_out.size == 0; k++) {
-        sets_state s;
-        memset(&s, 0, sizeof s);
-        s.input = name;
-        s.kind = kinds[k];
-        s.n_vertices = csr->n_vertices;
-        s.random = b->options->seed;
-        whi_bench_progress(b, 0, csr->n_arcs);
-        whi_bench_close_heap(b);
-        WHI_BENCH_TRY(whi_bench_begin(b, &s.p, bytes, (whi_bench_blocks){0, 0, 0}));
-        const wh_status status = all_rounds(&s, csr);
-        drop(&s);
-        WHI_BENCH_TRY(status);
-    }
-    return WH_OK;
+    return look(g);
 }
 
 wh_status whi_bench_case_graph_sets(whi_bench *b) {
-    static const char *const generated[] = {"uniform", "rmat"};
-    const size_t n = b->options->n_inputs != 0 ? b->n_graphs : 2;
-    if (!whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_USABLE_SIZE) ||
-        b->alloc->max_size < (uint64_t)1 << 20) {
-        return WH_OK; /* an adjacency is one block */
-    }
-    for (size_t i = 0; i < n; i++) {
-        wh_graph_csr csr;
-        const int is_file = b->options->n_inputs != 0;
-        const wh_graph_arcs *arcs = is_file ? &b->graphs[i].arcs : NULL;
-        memset(&csr, 0, sizeof csr);
-        wh_status s = is_file ? wh_graph_csr_build(&csr, arcs->n_vertices, arcs->from, arcs->to,
-                                                   arcs->n_arcs, NULL)
-                              : generate(b, i == 1, &csr);
-        if (s != WH_OK) {
-            return whi_bench_fail(b, s, "no memory for a graph");
-        }
-        if (csr.n_vertices != 0) {
-            s = run(b, is_file ? b->graphs[i].name : generated[i], &csr);
-        }
-        wh_graph_csr_free(&csr);
-        WHI_BENCH_TRY(s);
-    }
-    return WH_OK;
+    static const whi_dgraph_job job = {.run = run, .batches = 1};
+    return whi_dgraph_each(b, &job);
 }

@@ -35,8 +35,18 @@
     X("cells", whi_bench_case_cells, 0, "lists of cells; the largest block that is left")         \
     X("fill-log", whi_bench_case_fill_log, 1, "log-uniform sizes: fill, free one half, malloc")   \
     X("graph", whi_bench_case_graph, 0, "adjacency arrays of a dynamic graph")                    \
-    X("graph-sets", whi_bench_case_graph_sets, 0,                                                  \
+    X("graph-sets", whi_bench_case_graph_sets, 0,                                                 \
       "a dynamic graph: batches of arcs in and out, and asked for")                               \
+    X("graph-init", whi_bench_case_graph_init, 0,                                                 \
+      "a dynamic graph from arrays and back; how much memory it has")                             \
+    X("graph-memory", whi_bench_case_graph_memory, 0,                                             \
+      "memory of a dynamic graph over rounds of batches; larger heaps")                           \
+    X("graph-stream", whi_bench_case_graph_stream, 0,                                             \
+      "arcs in order of time go into a dynamic graph, old ones out")                              \
+    X("graph-algorithms", whi_bench_case_graph_algorithms, 0,                                     \
+      "PageRank, triangles, components, breadth-first search")                                    \
+    X("graph-expand", whi_bench_case_graph_expand, 0,                                             \
+      "a dynamic graph that grows by many batches, and shrinks")                                  \
     X("walk", whi_bench_case_walk, 0, "random walks: getPage, its steps, and the steps expected") \
     X("crossover", whi_bench_case_crossover, 0, "getPage by 1 to 32 lanes of a warp")             \
     X("scenarios", whi_bench_case_scenarios, 0, "RW_malloc: seven kinds of request")              \

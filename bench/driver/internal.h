@@ -65,7 +65,9 @@ typedef struct whi_bench_defaults {
     uint32_t slab_rounds;
     uint64_t fill_log_bytes, fill_log_batch;
     uint32_t fill_log_last; /* batches after the one with the first NULL, at most */
-    uint32_t graph_scale;   /* graph-sets: 2^scale vertices, 16 times as many arcs */
+    uint64_t graph_bytes;   /* graph-*: the heap, or more for a large graph */
+    uint32_t graph_scale;   /* graph-*: 2^scale vertices, 16 times as many arcs */
+    uint32_t graph_rounds;  /* graph-memory, graph-expand */
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
     const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste, *server, *first;
     const uint64_t *graph_batches;
@@ -114,6 +116,7 @@ typedef struct whi_bench_part {
     uint64_t size_min, size; /* as of a row */
     uint64_t threads;        /* 0: any */
     whi_bench_value value;   /* its name NULL: none */
+    const char *input;       /* NULL: none */
 } whi_bench_part;
 
 /* A graph of the case graph. */
@@ -121,6 +124,18 @@ typedef struct whi_bench_graph {
     const char *name; /* the file without its folders, or "generated" */
     wh_graph_arcs arcs;
 } whi_bench_graph;
+
+/* A graph of the cases graph-*, made when the first of them asks for it. */
+typedef struct whi_bench_set {
+    const char *name;
+    const wh_graph_arcs *file; /* NULL: generated */
+    int undirected;            /* both arcs of each edge are there */
+    wh_graph_csr csr;          /* each arc once */
+    /* A stream: the arcs as they came, and which number the same arc has when it comes the next
+     * time; NONE: it does not. Of a graph without times none. */
+    uint64_t n_stream;
+    uint32_t *from, *to, *next;
+} whi_bench_set;
 
 typedef struct whi_bench_list {
     const uint64_t *v;
@@ -146,6 +161,7 @@ typedef struct whi_bench_turn {
     double start, limits;
     int begun;               /* a series of it was begun */
     whi_bench_part left_out; /* from where on; size 0: nothing was */
+    char op[48];             /* its op, where that is put together */
     struct {
         wh_bench_launcher launcher;
         uint64_t n;
@@ -165,6 +181,8 @@ typedef struct whi_bench {
     uint64_t seed; /* of request sizes and churn */
     whi_bench_graph *graphs;
     size_t n_graphs;
+    whi_bench_set *sets;
+    size_t n_sets;
     whi_bench_arrays arrays;
     int awake; /* the device has worked for WHI_BENCH_WAKE_SECONDS */
 
@@ -438,6 +456,11 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row,
 /* Reports b->turn.left_out, in the table and for the JSON. */
 wh_status whi_bench_emit_left_out(whi_bench *b);
 
+/* Gives the current allocator its time for the case once more, since another part of the case
+ * begins which a slow one before shall not keep from being measured. What was left out of the one
+ * before is reported. */
+wh_status whi_bench_new_share(whi_bench *b);
+
 /* Reports that the current case ended with a launch that was refused: b->error. */
 wh_status whi_bench_emit_refused(whi_bench *b);
 
@@ -472,5 +495,9 @@ WHI_BENCH_CASE_LIST(WHI_BENCH_DECLARE)
  * and error holds one line. */
 int whi_bench_load_graphs(whi_bench *b, char *error, size_t size);
 void whi_bench_drop_graphs(whi_bench *b);
+
+/* dgraph.c: the first of --kinds that is no class of graphs, and those that are; NULL: none. */
+const char *whi_bench_unknown_kind(const wh_bench_options *o, const char **known);
+void whi_bench_drop_sets(whi_bench *b);
 
 #endif

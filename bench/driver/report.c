@@ -185,6 +185,9 @@ static void show_left_out(whi_bench *b) {
     if (from->threads != 0) {
         (void)fprintf(out, ", %llu threads", (unsigned long long)from->threads);
     }
+    if (from->input != NULL) {
+        (void)fprintf(out, ", %s", from->input);
+    }
     (void)fprintf(out, " on: %g s are over (--limit)\n", b->turn.limits * b->limit);
     (void)fflush(out);
 }
@@ -210,9 +213,21 @@ wh_status whi_bench_emit_left_out(whi_bench *b) {
     if (from->value.name != NULL) {
         e |= set_value(j, &from->value);
     }
+    if (from->input != NULL) {
+        e |= json_object_set_new(j, "input", json_string(from->input));
+    }
     e |= json_object_set_new(j, "left_out", json_true());
     e |= json_array_append_new(b->left_out_rows, j);
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
+}
+
+wh_status whi_bench_new_share(whi_bench *b) {
+    whi_bench_turn *t = &b->turn;
+    const wh_status s = t->left_out.size != 0 ? whi_bench_emit_left_out(b) : WH_OK;
+    memset(&t->left_out, 0, sizeof t->left_out);
+    t->begun = 0;
+    t->start = whi_bench_wall_seconds();
+    return s;
 }
 
 wh_status whi_bench_emit_refused(whi_bench *b) {
@@ -280,7 +295,8 @@ static int set_heaps(json_t *meta, const whi_bench *b) {
                  {"scenarios_heap", own->scenarios_bytes},
                  {"server_heap", own->server_bytes},
                  {"fill_log_heap", own->fill_log_bytes},
-                 {"cells_heap", own->cells_bytes}};
+                 {"cells_heap", own->cells_bytes},
+                 {"graph_heap", own->graph_bytes}};
     int e = 0;
     for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
         e |= json_object_set_new(meta, heaps[i].name,

@@ -40,6 +40,15 @@ static int check_cases(const wh_bench_options *o, char *error, size_t size) {
     return 1;
 }
 
+static int check_kinds(const wh_bench_options *o, char *error, size_t size) {
+    const char *known = NULL;
+    const char *unknown = whi_bench_unknown_kind(o, &known);
+    if (unknown != NULL) {
+        (void)snprintf(error, size, "unknown class of graphs '%s'; known: %s", unknown, known);
+    }
+    return unknown == NULL;
+}
+
 static int check_allocs(const wh_bench_options *o, char *error, size_t size) {
     for (size_t i = 0; i < o->n_allocs; i++) {
         if (wh_allocator_find(o->allocs[i]) == NULL) {
@@ -177,6 +186,16 @@ static int runs(const wh_bench_options *o, const char *name) {
     return o->n_cases == 0 && (!o->plain || whi_bench_is_plain_case(name));
 }
 
+/* Whether a case that reads graphs is to run. */
+static int runs_graphs(const wh_bench_options *o) {
+    int any = 0;
+    for (size_t i = 0; wh_bench_case_name(i) != NULL; i++) {
+        const char *name = wh_bench_case_name(i);
+        any |= strncmp(name, "graph", 5) == 0 && runs(o, name);
+    }
+    return any;
+}
+
 static int is_same_file(const char *x, const char *y) {
     struct stat a, b;
     return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
@@ -184,11 +203,11 @@ static int is_same_file(const char *x, const char *y) {
 
 /* Files are read before anything runs, so that a bad one costs no time. */
 static int check_inputs(whi_bench *b, char *error, size_t size) {
-    if (!runs(b->options, "graph") && !runs(b->options, "graph-sets")) {
+    if (!runs_graphs(b->options)) {
         if (b->options->n_inputs != 0) {
             (void)snprintf(error, size,
-                           "an input file is for the cases graph and graph-sets, "
-                           "which are not to run");
+                           "an input file is for the cases graph and graph-*, which are not to "
+                           "run");
             return 0;
         }
         return 1;
@@ -373,7 +392,7 @@ wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size
     memset(&p, 0, sizeof p);
     error[0] = '\0';
     if (!check_values(options, error, error_size) || !check_cases(options, error, error_size) ||
-        !check_allocs(options, error, error_size)) {
+        !check_allocs(options, error, error_size) || !check_kinds(options, error, error_size)) {
         return outcome;
     }
     whi_bench *b = calloc(1, sizeof *b);
@@ -388,6 +407,7 @@ wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size
             check_heap(b, &p, error, error_size) && check_inputs(b, error, error_size)) {
             outcome = run_on_device(b, &p, error, error_size);
         }
+        whi_bench_drop_sets(b);
         whi_bench_drop_graphs(b);
         wh_device_close(b->device);
     }

@@ -19,6 +19,9 @@ with open(os.path.join(sys.argv[2], "bench/cases/list.h"), encoding="utf-8") as 
     CASES = re.findall(r'X\("([\w-]+)",', LIST.read())
 STATE_CASES = ["full", "pressure", "drift", "streams", "waste"] # test_state_cases runs them
 AGED_CASES = ["first", "server", "slabhash", "cells", "fill-log"] # test_aged_cases does
+GRAPH_CASES = [c for c in CASES if c.startswith("graph-")] # test_graph_cases does
+OWN_TESTS = STATE_CASES + AGED_CASES + GRAPH_CASES
+KINDS = ["aim", "faim-update", "faim", "ouro"] # classes of graphs that stand in front of an op
 HEADER = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
           "date": str, "limit": (int, float, type(None))}
 ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads": int,
@@ -134,7 +137,7 @@ def test_check(folder):
 def test_results(folder):
     text, data, r = results(folder, "all.jsonl", "--sizes", "256,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "8M", "--case",
-                            ",".join(c for c in CASES if c not in STATE_CASES + AGED_CASES))
+                            ",".join(c for c in CASES if c not in OWN_TESTS))
     for key, kind in HEADER.items():
         check(isinstance(data.header.get(key), kind), f"header: {key}")
     check(data.header["seed"] == 7, "header: seed")
@@ -142,7 +145,7 @@ def test_results(folder):
     check("error" not in data.header, "a good run records no error")
     rows = data.rows
     check_rows(rows, r)
-    check({row["case"] for row in rows} == set(CASES) - set(STATE_CASES + AGED_CASES),
+    check({row["case"] for row in rows} == set(CASES) - set(OWN_TESTS),
           "every case has rows")
     for row in rows:
         if row["case"] == "utilization":
@@ -172,6 +175,15 @@ def test_results(folder):
     check(r.stderr == "", "no progress line without a terminal")
 
 
+def share_of(row):
+    """What has a time of its own: an allocator in a case, in those of graphs each class and graph.
+    """
+    if row["case"] not in GRAPH_CASES:
+        return row["case"], row["alloc"]
+    kind = next((k for k in KINDS if row["op"].startswith(k + "-")), "lattice")
+    return row["case"], row["alloc"], row["input"], kind
+
+
 def test_limit(folder):
     """A limit that is over once a series has ended: of each case the first thing is made, and the
     table and the JSON tell for each allocator from where on the rest is not."""
@@ -182,12 +194,12 @@ def test_limit(folder):
                          "--limit", "0.000001")
     rows, left_out = data.rows, data.left_out
     check(data.header["limit"] == 0.000001, "header: limit")
-    told = [(e["case"], e["alloc"]) for e in left_out]
+    told = [share_of(e) for e in left_out]
     check(len(set(told)) == len(told), "each case and allocator is told once")
-    made = {(row["case"], row["alloc"]) for row in rows}
+    made = {share_of(row) for row in rows}
     whole = {("fragments", "corw")} # has blocks of one of the sizes
     check(set(told) == made - whole, f"all are told: {set(told) ^ made}")
-    check({case for case, _ in told} == set(cases), f"every case has a limit: {told}")
+    check({share[0] for share in told} == set(cases), f"every case has a limit: {told}")
     first = {"single": {"size": 256, "threads": 200},
              "mixed": {"size_min": 16, "size": 256, "threads": 200},
              "scaling": {"size": 256, "threads": 200},
@@ -201,19 +213,20 @@ def test_limit(folder):
              "server": {"size_min": 16, "size": 256, "threads": 200},
              "slabhash": {"size": 128, "threads": 200},
              "fill-log": {"op": "free", "size_min": 16, "size": 256},
-             "graph-sets": {"op": "insert-uniform", "size": 8, "threads": 200},
              "lists": {"op": "AD", "size": 512, "threads": 96},
              "fragments": {"size": 512, "threads": 96}}
     for entry in left_out:
         case, alloc = entry["case"], entry["alloc"]
-        mine = [row for row in rows if (row["case"], row["alloc"]) == (case, alloc)]
-        if case == "graph-sets": # the whole graph stands before its series and is checked after it
-            mine = [row for row in mine if row["op"] not in ("init", "check")]
-        check(all((row["size"], row["threads"]) == (mine[0]["size"], mine[0]["threads"])
+        mine = [row for row in rows if share_of(row) == share_of(entry)]
+        check(case in GRAPH_CASES or
+              all((row["size"], row["threads"]) == (mine[0]["size"], mine[0]["threads"])
                   for row in mine), f"only the first series: {mine}")
-        check(case in ("walk", "crossover", "scenarios") or max(row["reps"] for row in mine) < 5,
-              f"a series ends early: {mine}")
-        line = re.compile(rf"^{case} +{alloc} +left out from .*\b{entry['size']} B.* on: "
+        check((case in GRAPH_CASES) == ("input" in entry), f"a graph is named: {entry}")
+        check(case in ("walk", "crossover", "scenarios", "graph-stream") or
+              max(row["reps"] for row in mine) < 5, f"a series ends early: {mine}")
+        end = rf", {entry['threads']} threads, {entry['input']}" if "input" in entry else ""
+        begin = rf"{entry['op']}, " if "input" in entry else r".*\b"
+        line = re.compile(rf"^{case} +{alloc} +left out from {begin}{entry['size']} B.*{end} on: "
                           r"[0-9.e-]+ s are over \(--limit\)$", re.M)
         check(len(line.findall(r.stdout)) == 1, f"a line of the table: {entry}")
         where = {k: v for k, v in entry.items() if k not in ("case", "alloc")}
@@ -382,6 +395,93 @@ def test_aged_cases(folder):
     complains(["bench", "--rounds", "0"], 2, "--rounds: '0' is not a number in 1..1000")
 
 
+GRAPH_OPS = {
+    "graph-sets": ["floor-append-uniform", "floor-append-focus", "floor-append-hub", "init",
+                   "erase-present", "insert-back", "insert-uniform", "erase-uniform",
+                   "insert-focus", "erase-focus", "insert-hub", "erase-hub", "has", "check"],
+    "graph-init": ["floor-copy", "create", "init", "to-csr", "degrees", "sweep"],
+    "graph-memory": ["uniform", "random", "sweep", "grow", "rebuild"],
+    "graph-stream": ["fill", "slide"],
+    "graph-algorithms": ["floor-pull-lane", "floor-pull-warp", "floor-copy", "pagerank",
+                         "pagerank-naive", "triangles", "triangles-naive", "components", "bfs",
+                         "pagerank-cold", "pagerank-warm"],
+    "graph-expand": ["expand", "shrink"],
+}
+
+
+def check_graph_row(row, op):
+    case = row["case"]
+    if case == "graph-sets" and op.split("-")[0] in ("insert", "erase"):
+        check(row["us_e2e"] > 0 and 0 < row["applied"] <= row["threads"], f"{case}: {row}")
+        check(op != "erase-present" or row["applied"] > row["threads"] / 2, f"present: {row}")
+    if case == "graph-init" and op == "init":
+        plain = 4 * row["arcs"] + 32 * row["threads"]
+        check(abs(row["of_plain"] - row["graph_bytes"] / plain) < 0.01, f"{case}: {row}")
+        check(abs(row["bytes_per_arc"] - row["graph_bytes"] / row["arcs"]) < 0.01, f"{case}: {row}")
+    if case == "graph-init" and op == "sweep":
+        check(abs(row["of_before"] - row["bytes_after"] / row["bytes_before"]) < 0.001,
+              f"{case}: {row}")
+        check(row["failed"] == 0 and row["reps"] == 16, f"{case}: {row}")
+    if case == "graph-memory" and op in ("uniform", "random", "sweep"):
+        check(row["rounds"] == row["reps"] == 2 and row["full"] == 0, f"{case}: {row}")
+        check(row["bytes_most"] >= max(row["bytes_before"], row["bytes_after"]), f"{case}: {row}")
+    if op in ("grow", "rebuild"):
+        check((op == "grow") == row["alloc"].startswith("ouro"), f"who can grow: {row}")
+        check(row["heap_after"] >= row["heap_before"] * 1.05 ** row["reps"], f"{case}: {row}")
+    if case == "graph-stream":
+        check(row["window"] % row["threads"] == 0 and row["graph_bytes"] > 0, f"{case}: {row}")
+    if case == "graph-expand":
+        check(row["rounds"] == 2 and row["applied"] > 0 and row["us_first"] > 0, f"{case}: {row}")
+
+
+def test_graph_cases(folder):
+    """Each class of graphs, on generated graphs, on files and with little memory."""
+    def of(name, *args):
+        rows = results(folder, name, "--case", ",".join(GRAPH_CASES), "--rounds", "2", "--reps",
+                       "2", *args)[1].rows
+        check(all(row["bad"] == 0 for row in rows), f"graphs are sound: {args}")
+        return rows
+    rows = of("graphs.jsonl", "--alloc", "default,ouro-s-p", "--threads", "100")
+    check({row["case"] for row in rows} == set(GRAPH_OPS), "each case is known here")
+    kinds = {share_of(row)[3] for row in rows}
+    check({"lattice", "faim"} <= kinds, f"classes: {kinds}")
+    for row in rows:
+        kind = share_of(row)[3]
+        op = row["op"][len(kind) + 1:] if kind != "lattice" else row["op"]
+        check(op in GRAPH_OPS[row["case"]], f"operation: {row}")
+        check_graph_row(row, op)
+    for case, ops in GRAPH_OPS.items():
+        made = {row["op"] for row in rows if row["case"] == case}
+        check(set(ops) <= made, f"{case}: {set(ops) - made} are missing")
+    inputs = {case: {row["input"] for row in rows if row["case"] == case} for case in GRAPH_OPS}
+    check(all(names == {"uniform", "rmat"} for names in inputs.values()), f"graphs: {inputs}")
+
+    # Two triangles and a tail, with times: figures that are known.
+    path = os.path.join(folder, "times.txt")
+    arcs = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (5, 6), (0, 1)]
+    with open(path, "w", encoding="ascii") as f:
+        f.write("".join(f"{u} {v} {99 - t}\n" for t, (u, v) in enumerate(arcs)))
+    rows = of("few.jsonl", "--alloc", "tessera", "--kinds", "lattice", "--threads", "2", "--input",
+              path)
+    def value(case, op, name):
+        return [row[name] for row in rows if (row["case"], row["op"]) == (case, op)]
+    check(value("graph-init", "init", "arcs") == [7], "an arc that is twice there counts once")
+    check(value("graph-algorithms", "triangles", "triangles") == [2], f"triangles: {rows}")
+    check(value("graph-algorithms", "components", "components") == [2], f"components: {rows}")
+    check(value("graph-algorithms", "bfs", "reached") == [4], f"bfs: {rows}")
+    check(value("graph-stream", "slide", "window") == [2], f"stream: {rows}")
+    check(value("graph-stream", "slide", "reps") == [3], f"stream: {rows}")
+    check(all(share_of(row)[3] == "lattice" for row in rows), "--kinds")
+
+    # A heap that some round fills: arcs are refused, and counted, and that is all.
+    rows = results(folder, "full.jsonl", "--case", "graph-expand", "--alloc", "tessera", "--kinds",
+                   "lattice", "--heap", "192K", "--threads", "2K", "--rounds", "12")[1].rows
+    full = [row for row in rows if row["op"] == "expand" and row["failed"] > 0]
+    check(full and all(row["rounds"] < 12 and row["bad"] == 0 for row in full), f"full: {rows}")
+    r = bench("--case", "graph-expand", "--alloc", "tessera", "--heap", "112K")
+    check(r.returncode == 1 and "is too small for 'uniform'" in r.stderr, f"too small: {r.stderr}")
+
+
 def test_registers():
     """Here without a GPU: one line that says what it takes."""
     if "cuda:0" not in run("info").stdout:
@@ -418,9 +518,10 @@ def test_compile_cost(folder):
 
 
 def test_determinism(folder):
-    args = ["--case", ",".join(c for c in CASES if c not in STATE_CASES + AGED_CASES), "--alloc",
+    graphs = ["graph-sets", "graph-stream", "graph-algorithms"] # the others do the same things
+    args = ["--case", ",".join(c for c in CASES if c not in OWN_TESTS or c in graphs), "--alloc",
             "default,bump,corw", "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap",
-            "8M"]
+            "8M", "--kinds", "lattice"]
     state = ["--case", ",".join(STATE_CASES), "--alloc", "default", "--sizes", "256",
              "--threads", "100", "--reps", "2", "--heap", "2M"]
     aged = ["--case", ",".join(AGED_CASES), "--alloc", "default", "--rounds", "3"]
@@ -464,7 +565,7 @@ def test_graph(folder):
     complains(["bench", "--device", "sim", "--input", os.path.join(folder, "none.mtx")], 2,
               "none.mtx")
     complains(["bench", "--device", "sim", "--case", "single", "--input", plain], 2,
-              "cases graph and graph-sets, which are not to run")
+              "cases graph and graph-\\*, which are not to run")
 
 
 def test_options(folder):
@@ -522,6 +623,9 @@ def test_bad_requests(folder, names):
               "--option: 'tessera.shards' is given twice")
     complains(sim + ["--alloc", "tessera", "--option", "tessera.chunk_bytes=3"], 2,
               "'tessera': an option is out of its range")
+    complains(sim + ["--kinds", "lattice,frob"], 2,
+              "unknown class of graphs 'frob'; known: lattice, ")
+    complains(sim + ["--kinds", "lattice,,faim"], 2, "--kinds: .* empty entry")
     complains(sim + ["--policy", "frob"], 2, "--policy: unknown 'frob'; known: round-robin, ")
     complains(sim + ["--check", "frob"], 2, "--check: unknown 'frob'; known: last, every, ends")
     complains(["bench", "--device", "frob"], 2, "unknown device 'frob'; known: auto, sim, cuda")
@@ -610,6 +714,7 @@ def main():
         test_determinism(folder)
         test_alias(folder)
         test_graph(folder)
+        test_graph_cases(folder)
         test_bad_requests(folder, names)
         test_nothing_to_measure()
         test_output(folder)
