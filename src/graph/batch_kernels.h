@@ -132,7 +132,7 @@ static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *batc
         return start_blocks(small, heap, stream, &b, b.n_buckets, SMALL_BLOCK, TABLE_BYTES);
     }
     TRY(start(count_arcs, heap, stream, &b, b.n));
-    TRY(start(lay_out, heap, stream, &b, b.n));
+    TRY(start(lay_out, heap, stream, &b, (b.n + RUNS - 1) / RUNS));
     TRY(start(scatter, heap, stream, &b, b.n));
     return work(heap, stream, &b, kernel);
 }
@@ -155,7 +155,7 @@ static wh_status insert_csr(wh_heap *heap, void *stream, const whi_graph_batch *
     whi_graph_batch of_vertices = *b;
     of_vertices.n = b->n_vertices;
     TRY(start(copy_csr, heap, stream, b, b->n));
-    TRY(start(runs_of_csr, heap, stream, b, b->n_vertices));
+    TRY(start(runs_of_csr, heap, stream, b, (b->n_vertices + RUNS - 1) / RUNS));
     return work(heap, stream, &of_vertices, kernel);
 }
 

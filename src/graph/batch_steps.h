@@ -114,61 +114,102 @@ WH_FN whi_graph_item *list_at(const whi_graph_batch *b, uint32_t kind, uint32_t 
                            : &b->scratch.hubs[k];
 }
 
-/* A run of r arcs of v, or none (r 0), gets a place (`places`; else it is at `start`), and v a
- * worker. Its place. All threads of a block; one atomic each for all of them. */
-WH_FN uint32_t place_run(const whi_graph_batch *b, uint32_t v, uint32_t r, int places,
-                         uint32_t start) {
-    uint32_t *sums = (uint32_t *)wh_shared(); /* [warps][N_SUMS], and the block's, [N_SUMS] */
-    const uint32_t lane = wh_lane_id(), warps = wh_block_threads() / WH_WARP_SIZE;
-    uint32_t *mine = sums + wh_thread_in_block() / WH_WARP_SIZE * N_SUMS;
-    const uint32_t worker = r != 0 ? worker_of(r, degree_of(b, v)) : (uint32_t)N_SUMS;
-    const uint32_t up_to = wh_scan_add_warp_u32(places ? r : 0);
-    wh_mask with[N_SUMS];
-    for (uint32_t k = LANES; k < N_SUMS; k++) {
-        with[k] = wh_ballot(WH_FULL_WARP, worker == k);
-    }
-    wh_syncthreads();
-    if (lane == WH_WARP_SIZE - 1) {
-        mine[PLACES] = up_to;
-        for (uint32_t k = LANES; k < N_SUMS; k++) {
-            mine[k] = wh_popc32(with[k]);
-        }
-    }
-    wh_syncthreads();
-    if (wh_thread_in_block() < N_SUMS) { /* a counter each: what comes before each warp */
-        const uint32_t k = wh_thread_in_block();
+#define RUNS 4u /* that a thread places at once */
+
+typedef struct batch_runs {
+    uint32_t v[RUNS], start[RUNS], r[RUNS]; /* r 0: none; in registers: loops are unrolled */
+} batch_runs;
+
+/* What the warps of a block have before each of them, for each counter; and one atomic for all of
+ * the block. sums: [warps][N_SUMS], then the block's own. */
+WH_FN void scan_sums(const whi_graph_batch *b, uint32_t *sums) {
+    const uint32_t k = wh_thread_in_block(), warps = wh_block_threads() / WH_WARP_SIZE;
+    uint32_t *const at[N_SUMS] = {&b->counts->placed, &b->counts->lanes, &b->counts->warps,
+                                  &b->counts->blocks};
+    if (k < N_SUMS) {
         uint32_t sum = 0;
         for (uint32_t w = 0; w < warps; w++) {
             const uint32_t its = sums[w * N_SUMS + k];
             sums[w * N_SUMS + k] = sum;
             sum += its;
         }
-        uint32_t *const at[N_SUMS] = {&b->counts->placed, &b->counts->lanes, &b->counts->warps,
-                                      &b->counts->blocks};
         sums[warps * N_SUMS + k] = sum != 0 ? wh_fetch_add_u32_relaxed(at[k], sum) : 0;
     }
-    wh_syncthreads();
-    const uint32_t *base = sums + warps * N_SUMS;
-    start = places ? base[PLACES] + mine[PLACES] + up_to - r : start;
-    for (uint32_t k = LANES; k < N_SUMS; k++) {
-        if (worker == k) {
-            whi_graph_item *item = list_at(b, k, base[k] + mine[k] + wh_mask_rank(with[k]));
-            item->v = v;
-            item->start = start;
-            item->r = r;
-        }
-    }
-    return start;
 }
 
+/* Runs get places (`places`; else they have them), and their vertices workers. All threads of a
+ * block. */
+WH_FN void place_runs(const whi_graph_batch *b, batch_runs *runs, int places) {
+    uint32_t *sums = (uint32_t *)wh_shared();
+    const uint32_t warps = wh_block_threads() / WH_WARP_SIZE;
+    uint32_t *mine = sums + wh_thread_in_block() / WH_WARP_SIZE * N_SUMS;
+    uint32_t worker[RUNS], rank[RUNS], n[N_SUMS] = {0, 0, 0, 0}, arcs = 0;
+    for (uint32_t j = 0; j < RUNS; j++) {
+        const uint32_t r = runs->r[j];
+        worker[j] = r != 0 ? worker_of(r, degree_of(b, runs->v[j])) : (uint32_t)N_SUMS;
+        arcs += places ? r : 0;
+    }
+    for (uint32_t j = 0; j < RUNS; j++) {
+        rank[j] = 0;
+        for (uint32_t k = LANES; k < N_SUMS; k++) {
+            const wh_mask with = wh_ballot(WH_FULL_WARP, worker[j] == k);
+            rank[j] = worker[j] == k ? n[k] + wh_mask_rank(with) : rank[j];
+            n[k] += wh_popc32(with);
+        }
+    }
+    const uint32_t up_to = wh_scan_add_warp_u32(arcs);
+    wh_syncthreads(); /* an earlier call's sums have been read */
+    if (wh_lane_id() == WH_WARP_SIZE - 1) {
+        mine[PLACES] = up_to;
+        for (uint32_t k = LANES; k < N_SUMS; k++) {
+            mine[k] = n[k];
+        }
+    }
+    wh_syncthreads();
+    scan_sums(b, sums);
+    wh_syncthreads();
+    const uint32_t *base = sums + warps * N_SUMS;
+    uint32_t start = base[PLACES] + mine[PLACES] + up_to - arcs;
+    for (uint32_t j = 0; j < RUNS; j++) {
+        if (places) {
+            runs->start[j] = start;
+            start += runs->r[j];
+        }
+        for (uint32_t k = LANES; k < N_SUMS; k++) {
+            if (worker[j] == k) {
+                whi_graph_item *item = list_at(b, k, base[k] + mine[k] + rank[j]);
+                item->v = runs->v[j];
+                item->start = runs->start[j];
+                item->r = runs->r[j];
+            }
+        }
+    }
+}
+
+/* For rounds of a block's threads, RUNS items each: item j of the caller is first + j * threads. */
+#define FOR_BLOCK_RUNS(first, n)                                                         \
+    for (uint64_t first =                                                                \
+             (uint64_t)wh_block_id() * wh_block_threads() * RUNS + wh_thread_in_block(); \
+         first - wh_thread_in_block() < (n); first += wh_grid_threads() * RUNS)
+
 WH_FN void lay_out_step(const whi_graph_batch *b) {
-    FOR_BLOCK_ROUNDS(i, b->n) {
-        const int first = i < b->n && b->scratch.rank[i] == 0;
-        const uint32_t v = first ? source_of(b, i) : 0;
-        const uint32_t start = place_run(b, v, first ? b->runs[v].count : 0, 1, 0);
-        if (first) {
-            b->runs[v].start = start;
-            b->runs[v].count = 0; /* I3 */
+    FOR_BLOCK_RUNS(first, b->n) {
+        batch_runs runs;
+        int is[RUNS];
+        for (uint32_t j = 0; j < RUNS; j++) {
+            const uint64_t i = first + (uint64_t)j * wh_block_threads();
+            is[j] = i < b->n && b->scratch.rank[i] == 0;
+            runs.v[j] = is[j] ? source_of(b, i) : 0;
+        }
+        for (uint32_t j = 0; j < RUNS; j++) {
+            runs.r[j] = is[j] ? b->runs[runs.v[j]].count : 0;
+        }
+        place_runs(b, &runs, 1);
+        for (uint32_t j = 0; j < RUNS; j++) {
+            if (is[j]) {
+                b->runs[runs.v[j]].start = runs.start[j];
+                b->runs[runs.v[j]].count = 0; /* I3 */
+            }
         }
     }
 }
@@ -201,14 +242,21 @@ WH_FN void drop_row(const whi_graph_batch *b, uint64_t first, uint64_t r) {
 /* from_csr: the runs are the adjacencies to come. */
 WH_KERNEL(runs_of_csr, batch_args, a) {
     const whi_graph_batch *b = &a.b;
-    FOR_BLOCK_ROUNDS(v, b->n_vertices) {
-        const int is = v < b->n_vertices;
-        const uint64_t first = is ? b->offset[v] : 0;
-        const uint32_t r = is ? (uint32_t)(b->offset[v + 1] - first) : 0;
-        (void)place_run(b, (uint32_t)v, r, 0, is ? (uint32_t)(first - b->offset[0]) : 0);
-        if (r != 0 && !is_vertex(b, (uint32_t)v)) {
-            drop_row(b, first - b->offset[0], r);
+    FOR_BLOCK_RUNS(first, b->n_vertices) {
+        batch_runs runs;
+        for (uint32_t j = 0; j < RUNS; j++) {
+            const uint64_t v = first + (uint64_t)j * wh_block_threads();
+            const int is = v < b->n_vertices;
+            const uint64_t begin = is ? b->offset[v] : 0;
+            const uint32_t r = is ? (uint32_t)(b->offset[v + 1] - begin) : 0;
+            runs.v[j] = (uint32_t)v;
+            runs.r[j] = r;
+            runs.start[j] = is ? (uint32_t)(begin - b->offset[0]) : 0;
+            if (r != 0 && !is_vertex(b, (uint32_t)v)) {
+                drop_row(b, runs.start[j], r);
+            }
         }
+        place_runs(b, &runs, 0);
     }
 }
 

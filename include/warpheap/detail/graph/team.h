@@ -53,18 +53,15 @@ WH_FN uint32_t wh_team_block_rank_(int counts, uint32_t *all) {
     const uint32_t warp = wh_thread_in_block() / WH_WARP_SIZE;
     const uint32_t warps = wh_block_threads() / WH_WARP_SIZE;
     const wh_mask mine = wh_ballot(WH_FULL_WARP, counts);
-    uint32_t before = 0, sum = 0;
     wh_syncthreads(); /* an earlier call's sums have been read */
     if (wh_lane_id() == 0) {
         sums[warp] = wh_popc32(mine);
     }
     wh_syncthreads();
-    for (uint32_t w = 0; w < warps; w++) {
-        before += w < warp ? sums[w] : 0;
-        sum += sums[w];
-    }
-    *all = sum;
-    return before + wh_mask_rank(mine);
+    const uint32_t its = wh_lane_id() < warps ? sums[wh_lane_id()] : 0;
+    const uint32_t up_to = wh_scan_add_warp_u32(its);
+    *all = wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
+    return wh_shfl_u32(WH_FULL_WARP, up_to - its, warp) + wh_mask_rank(mine);
 }
 
 /* The same for any team, whose members all meet here. */
