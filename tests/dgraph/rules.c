@@ -176,63 +176,74 @@ static void test_mixed(void **state) {
     }
 }
 
-/* A hub whose block is too large for the heap: its edges are refused, the other ends have theirs,
- * and with a hub that is small enough the same batch heals that. */
-static void test_one_end_refused(void **state) {
-    (void)state;
-    enum { N = 200000, EACH = MOST_ARCS };
-    context x;
-    wh_heap_options ho;
-    static arcs b;
+/* As many edges between a hub and others, either way round. */
+static void make_star(arcs *b, uint32_t hub, uint32_t first) {
+    b->n = MOST_ARCS;
+    for (uint32_t i = 0; i < b->n; i++) {
+        b->from[i] = i % 2 == 0 ? hub : first + i;
+        b->to[i] = i % 2 == 0 ? first + i : hub;
+    }
+}
+
+enum { STAR_VERTICES = 200000 };
+
+/* A graph on the smallest heap that there is. */
+static void open_small_heap(context *x) {
     const rules r = {"lattice", 0, 1, 0};
+    wh_heap_options ho;
+    open_rules(x, 2, &r, 2);
+    assert_int_equal(wh_graph_destroy(x->graph), WH_OK);
+    assert_int_equal(wh_heap_destroy(x->heap), WH_OK);
+    memset(&ho, 0, sizeof ho);
+    ho.device = x->device;
+    assert_int_equal(wh_heap_min_bytes(&ho, &ho.bytes), WH_OK);
+    assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
+    x->options.heap = x->heap;
+    x->options.vertices = STAR_VERTICES;
+    assert_int_equal(wh_graph_create(&x->graph, &x->options), WH_OK);
+}
+
+/* A hub whose block is too large for the heap: its edges are refused, the other ends have theirs,
+ * and when the hub has become small the same batch heals that. */
+static void one_end_refused(uint32_t hub, uint32_t healed) {
+    context x;
+    static arcs b, old;
     uint64_t n = 0, all = 0;
     wh_status s = WH_OK;
-    open_rules(&x, 2, &r, 2);
-    assert_int_equal(wh_graph_destroy(x.graph), WH_OK);
-    assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
-    memset(&ho, 0, sizeof ho);
-    ho.device = x.device;
-    assert_int_equal(wh_heap_min_bytes(&ho, &ho.bytes), WH_OK);
-    assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
-    x.options.heap = x.heap;
-    x.options.vertices = N;
-    assert_int_equal(wh_graph_create(&x.graph, &x.options), WH_OK);
-    for (uint32_t first = 1; s == WH_OK && first + EACH < N; first += EACH) {
-        b.n = EACH;
-        for (uint32_t i = 0; i < EACH; i++) {
-            b.from[i] = i % 2 == 0 ? 0 : first + i; /* either way round */
-            b.to[i] = i % 2 == 0 ? first + i : 0;
-        }
+    open_small_heap(&x);
+    for (uint32_t first = 1; s == WH_OK && first + MOST_ARCS < STAR_VERTICES; first += MOST_ARCS) {
+        make_star(&b, hub, first);
         const wh_graph_batch batch = batch_of(&x, &b);
         s = wh_graph_insert(x.graph, &batch, &b.result);
-        all += s == WH_OK ? EACH : 0;
+        all += s == WH_OK ? MOST_ARCS : 0;
     }
     assert_int_equal(s, WH_OUT_OF_MEMORY);
-    assert_int_equal(b.result.refused, EACH);
-    assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
-    assert_int_equal(wh_graph_to_csr(x.graph, NULL, &n), WH_OK);
-    assert_int_equal(n, 2 * all + EACH);
-    static arcs old;
-    for (uint32_t i = 0; i < EACH; i++) {
+    assert_int_equal(b.result.refused, MOST_ARCS);
+    for (uint32_t i = 0; i < b.n; i++) {
         assert_int_equal(b.done[i], WH_GRAPH_REFUSED);
     }
-    for (uint32_t first = 1; first + EACH <= 1 + all;
-         first += EACH) { /* the hub loses the others */
-        old.n = EACH;
-        for (uint32_t i = 0; i < EACH; i++) {
-            old.from[i] = 0;
-            old.to[i] = first + i;
-        }
+    assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
+    assert_int_equal(wh_graph_to_csr(x.graph, NULL, &n), WH_OK);
+    assert_int_equal(n, 2 * all + MOST_ARCS);
+    for (uint32_t first = 1; first <= all; first += MOST_ARCS) { /* the hub loses the others */
+        make_star(&old, hub, first);
         const wh_graph_batch batch = batch_of(&x, &old);
         assert_int_equal(wh_graph_erase(x.graph, &batch, &old.result), WH_OK);
-        assert_int_equal(old.result.applied, EACH);
+        assert_int_equal(old.result.applied, MOST_ARCS);
     }
     const wh_graph_batch again = batch_of(&x, &b);
     assert_int_equal(wh_graph_insert(x.graph, &again, &b.result), WH_OK);
-    assert_int_equal(b.result.applied, EACH); /* the hub is the smaller end */
+    assert_int_equal(b.result.applied, healed);
+    assert_int_equal(b.result.no_change, MOST_ARCS - healed);
     assert_int_equal(wh_graph_to_csr(x.graph, NULL, &n), WH_OK);
-    assert_int_equal(n, 2 * EACH);
+    assert_int_equal(n, 2 * MOST_ARCS);
     close_all(&x);
+}
+
+static void test_one_end_refused(void **state) {
+    (void)state;
+    one_end_refused(0, MOST_ARCS); /* the smaller end tells */
+    one_end_refused(STAR_VERTICES - 1, 0);
 }
 
 /* Arrays with one way only: the check says so. */
