@@ -6,6 +6,7 @@
 
 #include "batch_small.h"
 #include "batch_steps.h"
+#include "degree_sums.h"
 #include "graph_own.h"
 
 WH_KERNEL(count_arcs, batch_args, a) {
@@ -51,33 +52,6 @@ WH_KERNEL(clear_all, batch_args, a) {
         memset(b->counts, 0, sizeof *b->counts);
         memset(b->next, 0, sizeof *b->next);
         memset(b->ever, 0, sizeof *b->ever);
-    }
-}
-
-/* One block: each thread sums a stretch, then knows what comes before it. */
-WH_KERNEL(sum_degrees, batch_args, a) {
-    const whi_graph_batch *b = &a.b;
-    uint64_t *sums = (uint64_t *)wh_shared();
-    const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
-    const uint64_t each = (b->n_vertices + threads - 1) / threads;
-    const uint64_t begin = me * each < b->n_vertices ? me * each : b->n_vertices;
-    const uint64_t end = begin + each < b->n_vertices ? begin + each : b->n_vertices;
-    uint64_t sum = 0;
-    for (uint64_t v = begin; v < end; v++) {
-        sum += degree_of(b, (uint32_t)v);
-    }
-    sums[me] = sum;
-    wh_syncthreads();
-    sum = 0;
-    for (uint32_t k = 0; k < me; k++) {
-        sum += sums[k];
-    }
-    for (uint64_t v = begin; v < end; v++) {
-        b->sums[v] = sum;
-        sum += degree_of(b, (uint32_t)v);
-    }
-    if (me == threads - 1) {
-        b->sums[b->n_vertices] = sum;
     }
 }
 
@@ -149,20 +123,6 @@ static wh_status graph_tell(wh_heap *heap, void *stream, const whi_graph_batch *
     return start(tell_arcs, heap, stream, b, b->arcs);
 }
 
-/* from_csr, by a kernel that inserts what is on the lists. */
-static wh_status insert_csr(wh_heap *heap, void *stream, const whi_graph_batch *b,
-                            kernel_fn kernel) {
-    whi_graph_batch of_vertices = *b;
-    of_vertices.n = b->n_vertices;
-    TRY(start(copy_csr, heap, stream, b, b->n));
-    TRY(start(runs_of_csr, heap, stream, b, (b->n_vertices + RUNS - 1) / RUNS));
-    return work(heap, stream, &of_vertices, kernel);
-}
-
-static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return insert_csr(heap, stream, b, insert_all);
-}
-
 #define OF_VERTICES(name, kernel, lanes)                                           \
     static wh_status name(wh_heap *heap, void *stream, const whi_graph_batch *b) { \
         return start(kernel, heap, stream, b, (uint64_t)b->n_vertices * (lanes));  \
@@ -171,14 +131,10 @@ static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_bat
 OF_VERTICES(graph_degrees, read_degrees, 1)
 
 static wh_status graph_sums(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    batch_args a;
-    memset(&a, 0, sizeof a);
-    a.b = *b;
-    TRY(wh_heap_handle(heap, &a.heap));
-    wh_launch l = wh_grid(wh_heap_device(heap), 1, SCAN_BLOCK);
-    l.stream = stream;
-    l.shared_bytes = SCAN_BLOCK * 8;
-    return sum_degrees(&l, &a);
+    const uint64_t threads = (b->n_vertices + CHUNK_ROUNDS - 1) / CHUNK_ROUNDS;
+    TRY(start(sum_chunks, heap, stream, b, threads));
+    TRY(start(scan_chunks, heap, stream, b, 1));
+    return start(scan_degrees, heap, stream, b, threads);
 }
 
 #endif

@@ -41,6 +41,7 @@ SMALL_STEP(small_insert_step, wh_faim_insert_lane, wh_faim_insert_warp, no_block
 SMALL_STEP(small_erase_step, wh_faim_erase_lane, wh_faim_erase_warp, no_block)
 
 #include "batch_kernels.h"
+#include "csr_runs.h"
 
 /* --- vertices that go ------------------------------------------------------------------------- */
 

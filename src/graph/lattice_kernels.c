@@ -69,6 +69,7 @@ WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_l
 WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
 #include "batch_kernels.h"
+#include "lattice_fill.h"
 #include "lattice_sweep.h"
 
 /* --- graphs with values or an order ----------------------------------------------------------- */
@@ -92,7 +93,7 @@ static wh_status lattice_erase(wh_heap *heap, void *stream, const whi_graph_batc
     return is_rich(b) ? update(heap, stream, b, NULL, rich_erase) : graph_erase(heap, stream, b);
 }
 static wh_status lattice_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return is_rich(b) ? insert_csr(heap, stream, b, rich_insert) : graph_from_csr(heap, stream, b);
+    return fill_from_csr(heap, stream, b, is_rich(b) ? rich_insert : insert_all);
 }
 
 /* A warp goes through 32 vertices at a time: a lane has its own if it has few arcs, all have the
