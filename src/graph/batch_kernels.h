@@ -42,6 +42,18 @@ WH_KERNEL(read_degrees, batch_args, a) {
     }
 }
 
+WH_KERNEL(look_csr, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
+        if (b->offset[v] > b->offset[v + 1]) {
+            wh_report_error(b->report, WHI_CSR_DESCENDS, v);
+        }
+        if (degree_of(b, (uint32_t)v) != 0) {
+            wh_report_error(b->report, WHI_CSR_HAS_ARCS, v);
+        }
+    }
+}
+
 WH_KERNEL(clear_all, batch_args, a) {
     const whi_graph_batch *b = &a.b;
     for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
@@ -129,6 +141,7 @@ static wh_status graph_tell(wh_heap *heap, void *stream, const whi_graph_batch *
     }
 
 OF_VERTICES(graph_degrees, read_degrees, 1)
+OF_VERTICES(graph_look, look_csr, 1)
 
 static wh_status graph_sums(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     const uint64_t threads = (b->n_vertices + CHUNK_ROUNDS - 1) / CHUNK_ROUNDS;

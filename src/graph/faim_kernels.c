@@ -172,5 +172,6 @@ WH_TABLE(whi_faim_kernels) = {
     graph_destroy,  graph_check,
     graph_rebase,   graph_stats,
     graph_tell,     NULL,
-    graph_sweep,
+    graph_sweep,    graph_look,
+    NULL,
 };

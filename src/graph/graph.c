@@ -456,33 +456,54 @@ static wh_status borrow(wh_graph *g, void **p, uint64_t bytes) {
     return wh_device_alloc(g->device, p, bytes + 8);
 }
 
-/* Whether offsets ascend, and what is between the first and the last. Host memory. */
-static wh_status check_offsets(const uint64_t *offset, uint64_t n, uint64_t *arcs) {
-    for (uint64_t v = 0; v < n; v++) {
-        if (offset[v] > offset[v + 1]) {
-            return whi_refuse(WH_BAD_ARGUMENT, "offset[%llu] is larger than offset[%llu]",
-                              (unsigned long long)v, (unsigned long long)v + 1);
-        }
+/* A kernel that fills `words` zeroed 64-bit words of device memory, brought to the host. */
+static wh_status gather(wh_graph *g, whi_graph_step step, whi_graph_batch *b, void *out,
+                        uint64_t words, void **at) {
+    wh_status s = borrow(g, at, words * 8);
+    s = s == WH_OK ? wh_device_set(g->device, *at, 0, words * 8) : s;
+    b->sums = *at;
+    b->report = *at;
+    s = s == WH_OK ? step(g->heap, NULL, b) : s;
+    s = s == WH_OK ? wh_device_sync(g->device) : s;
+    s = s == WH_OK ? wh_device_copy_out(g->device, out, *at, words * 8) : s;
+    (void)wh_device_free(g->device, *at);
+    return s;
+}
+
+/* BAD_ARGUMENT if the offsets of the arrays, which are on the device, do not ascend by `arcs` in
+ * all, or the graph has arcs. */
+static wh_status look_at_csr(wh_graph *g, const whi_graph_batch *arrays, uint64_t arcs) {
+    whi_graph_batch b = *arrays;
+    wh_report r;
+    void *at = NULL;
+    TRY(gather(g, g->kernels->look, &b, &r, sizeof r / 8, &at));
+    if (r.errors != 0) {
+        return r.first_tag == WHI_CSR_DESCENDS
+                   ? whi_refuse(WH_BAD_ARGUMENT, "offset[%llu] is larger than offset[%llu]",
+                                (unsigned long long)r.first_where,
+                                (unsigned long long)r.first_where + 1)
+                   : whi_refuse(WH_BAD_ARGUMENT,
+                                "vertex %llu has arcs: wh_graph_from_csr fills an empty graph",
+                                (unsigned long long)r.first_where);
     }
-    *arcs = offset[n] - offset[0];
-    return *arcs <= WH_GRAPH_MOST_ARCS
+    return arcs <= WH_GRAPH_MOST_ARCS
                ? WH_OK
                : whi_refuse(WH_BAD_ARGUMENT, "%llu arcs at once: at most %u, please",
-                            (unsigned long long)*arcs, WH_GRAPH_MOST_ARCS);
+                            (unsigned long long)arcs, WH_GRAPH_MOST_ARCS);
 }
 
 /* What from_csr needs for a while. */
 typedef struct csr_source {
     wh_graph_arrays arrays; /* of the caller */
-    uint64_t *offset;       /* host memory of ours */
     void *device_offset;    /* ours, or NULL */
     void *device_to;        /* ours, or NULL */
     void *device_values[WH_GRAPH_MOST_VALUES];
-    uint64_t arcs;
+    void *scratch;
+    uint64_t first, arcs; /* offset[0]; how many */
 } csr_source;
 
 static void drop_source(wh_graph *g, csr_source *c) {
-    free(c->offset);
+    (void)wh_device_free(g->device, c->scratch);
     (void)wh_device_free(g->device, c->device_offset);
     (void)wh_device_free(g->device, c->device_to);
     for (uint32_t k = 0; k < WH_GRAPH_MOST_VALUES; k++) {
@@ -494,7 +515,7 @@ static void drop_source(wh_graph *g, csr_source *c) {
 static wh_status bring_csr_values(wh_graph *g, csr_source *c, whi_graph_batch *b) {
     for (uint32_t k = 0; k < b->words; k++) {
         uint32_t *theirs = c->arrays.values[k];
-        b->values[k] = theirs != NULL ? theirs + c->offset[0] : NULL;
+        b->values[k] = theirs != NULL ? theirs + c->first : NULL;
         if (theirs != NULL && !c->arrays.on_device) {
             TRY(borrow(g, &c->device_values[k], c->arcs * 4));
             TRY(wh_device_copy_in(g->device, c->device_values[k], b->values[k], c->arcs * 4));
@@ -504,51 +525,68 @@ static wh_status bring_csr_values(wh_graph *g, csr_source *c, whi_graph_batch *b
     return WH_OK;
 }
 
-/* The arrays on the device, looked at. */
+/* The arrays on the device. */
 static wh_status bring_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
     const wh_graph_arrays *a = &c->arrays;
     const uint64_t n = g->b.n_vertices, bytes = (n + 1) * 8;
-    c->offset = malloc(bytes);
-    if (c->offset == NULL) {
-        return WH_OUT_OF_MEMORY;
-    }
-    if (a->on_device) {
-        TRY(wh_device_copy_out(g->device, c->offset, a->offset, bytes));
-    } else {
-        memcpy(c->offset, a->offset, bytes);
-    }
-    TRY(check_offsets(c->offset, n, &c->arcs));
-    TRY(whi_graph_make_room(g, c->arcs > n ? c->arcs : n));
+    uint64_t last = 0;
     *b = g->b;
-    b->n = b->arcs = (uint32_t)c->arcs;
     b->offset = a->offset;
-    b->out = a->to + c->offset[0];
-    if (!a->on_device) {
+    if (a->on_device) {
+        TRY(wh_stream_sync(g->device, a->stream)); /* who writes the arrays there */
+        TRY(wh_device_copy_out(g->device, &c->first, &a->offset[0], 8));
+        TRY(wh_device_copy_out(g->device, &last, &a->offset[n], 8));
+    } else {
+        c->first = a->offset[0];
+        last = a->offset[n];
         TRY(borrow(g, &c->device_offset, bytes));
-        TRY(borrow(g, &c->device_to, c->arcs * 4));
         TRY(wh_device_copy_in(g->device, c->device_offset, a->offset, bytes));
-        TRY(wh_device_copy_in(g->device, c->device_to, b->out, c->arcs * 4));
         b->offset = c->device_offset;
+    }
+    TRY(look_at_csr(g, b, last - c->first));
+    c->arcs = last - c->first;
+    b->n = b->arcs = (uint32_t)c->arcs;
+    b->out = a->to + c->first;
+    if (!a->on_device) {
+        TRY(borrow(g, &c->device_to, c->arcs * 4));
+        TRY(wh_device_copy_in(g->device, c->device_to, b->out, c->arcs * 4));
         b->out = c->device_to;
     }
     return bring_csr_values(g, c, b);
 }
 
+/* Memory for the arrays as a batch, for as long as the call runs. */
+static wh_status lay_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
+    const uint64_t n = c->arcs > b->n_vertices ? c->arcs : b->n_vertices;
+    if (n <= g->room) {
+        return WH_OK;
+    }
+    TRY(borrow(g, &c->scratch, lay_scratch(&b->scratch, NULL, n, 0)));
+    (void)lay_scratch(&b->scratch, c->scratch, n, 0);
+    b->room = (uint32_t)n;
+    return WH_OK;
+}
+
+/* Rows that their vertices can take as they are, and then the others, as a batch. */
 static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result) {
     whi_graph_batch b;
     wh_graph_batch batch;
-    uint64_t n = 0;
-    TRY(wh_graph_to_csr(g, NULL, &n));
-    if (n != 0) {
-        return whi_refuse(WH_BAD_ARGUMENT,
-                          "the graph has %llu arcs: wh_graph_from_csr fills an empty one",
-                          (unsigned long long)n);
-    }
+    whi_graph_counts counts;
     TRY(bring_csr(g, c, &b));
     memset(&batch, 0, sizeof batch);
     batch.stream = c->arrays.stream;
     TRY(g->kernels->clear(g->heap, batch.stream, &b));
-    TRY(g->kernels->from_csr(g->heap, batch.stream, &b));
+    memset(&counts, 0, sizeof counts);
+    counts.placed = 1;
+    if (g->kernels->fill != NULL) {
+        TRY(g->kernels->fill(g->heap, batch.stream, &b));
+        TRY(wh_stream_sync(g->device, batch.stream));
+        TRY(wh_device_copy_out(g->device, &counts, b.counts, sizeof counts));
+    }
+    if (counts.placed != 0) {
+        TRY(lay_csr(g, c, &b));
+        TRY(g->kernels->from_csr(g->heap, batch.stream, &b));
+    }
     const wh_status s = tell(g, &batch, &b, result);
     g->one_sided |= s == WH_OUT_OF_MEMORY;
     if (result != NULL) {
@@ -670,20 +708,6 @@ wh_status wh_graph_degrees(wh_graph *g, uint32_t *degree, int on_device, void *s
 
 /* --- looking -----------------------------------------------------------------------------------
  */
-
-/* A kernel that fills `words` zeroed 64-bit words of device memory, brought to the host. */
-static wh_status gather(wh_graph *g, whi_graph_step step, whi_graph_batch *b, void *out,
-                        uint64_t words, void **at) {
-    wh_status s = borrow(g, at, words * 8);
-    s = s == WH_OK ? wh_device_set(g->device, *at, 0, words * 8) : s;
-    b->sums = *at;
-    b->report = *at;
-    s = s == WH_OK ? step(g->heap, NULL, b) : s;
-    s = s == WH_OK ? wh_device_sync(g->device) : s;
-    s = s == WH_OK ? wh_device_copy_out(g->device, out, *at, words * 8) : s;
-    (void)wh_device_free(g->device, *at);
-    return s;
-}
 
 wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stats_bytes) {
     wh_graph_stats own;

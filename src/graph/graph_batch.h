@@ -108,7 +108,13 @@ typedef struct whi_graph_kernels {
     whi_graph_step tell;     /* after the passes of a batch: told, and counts->told, of done */
     whi_graph_step expire;   /* by the limit; counts in counts->result. NULL: arcs have no values */
     whi_graph_step sweep;    /* by `sweep`; NULL: this class cannot */
+    whi_graph_step look;     /* report: what from_csr cannot take, of offset and of the graph */
+    whi_graph_step fill; /* from_csr, rows that can be taken as they are; counts->placed: how many
+                            are left for the step from_csr. NULL: all */
 } whi_graph_kernels;
+
+#define WHI_CSR_DESCENDS 1u /* tags of `look` */
+#define WHI_CSR_HAS_ARCS 2u
 
 /* A table type for each class, since tables are found by the name of their type. */
 typedef whi_graph_kernels whi_lattice_kernels;

@@ -88,41 +88,36 @@ WH_FN wh_lattice_view begin_row(const whi_graph_batch *b, const fill_row *row, u
     return wh_lattice_view_of(x, b->words);
 }
 
-/* All lanes of a warp, each with a row that is ready, or with none (r 0). */
-WH_FN void fill_lanes(wh_heap_ref heap, const whi_graph_batch *b, const fill_row *row,
-                      wh_graph_tally *tally) {
+/* All lanes of a warp, each with a row that is ready, or with none (r 0). 0: there is no memory. */
+WH_FN int fill_lanes(wh_heap_ref heap, const whi_graph_batch *b, const fill_row *row,
+                     wh_graph_tally *tally) {
     const uint32_t room = row->r != 0 ? wh_lattice_room(row->r, b->words) : 0;
     uint32_t *block = (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP,
                                                   room != 0 ? wh_lattice_bytes(room, b->words) : 0);
-    if (row->r == 0) {
-        return;
+    const int taken = room == 0 || block != NULL;
+    if (taken && row->r != 0) {
+        copy_row(b, begin_row(b, row, block, room), row, 0, 1);
+        tally->applied += row->r;
     }
-    if (room != 0 && block == NULL) {
-        tally->refused += row->r;
-        return;
-    }
-    copy_row(b, begin_row(b, row, block, room), row, 0, 1);
-    tally->applied += row->r;
+    return taken;
 }
 
-/* All lanes of a warp, with one row, which is ready. */
-WH_FN void fill_warp(wh_heap_ref heap, const whi_graph_batch *b, const fill_row *row,
-                     wh_graph_tally *tally) {
+/* All lanes of a warp, with one row, which is ready. 0: there is no memory. */
+WH_FN int fill_warp(wh_heap_ref heap, const whi_graph_batch *b, const fill_row *row,
+                    wh_graph_tally *tally) {
     const uint32_t room = wh_lattice_room(row->r, b->words), lane = wh_lane_id();
     uint32_t *block = (uint32_t *)wh_malloc_warp(heap, WH_FULL_WARP,
                                                  room != 0 ? wh_lattice_bytes(room, b->words) : 0);
-    const int refused = room != 0 && block == NULL;
-    if (!refused) {
+    const int taken = room == 0 || block != NULL;
+    if (taken) {
         if (lane == 0) {
             (void)begin_row(b, row, block, room);
+            tally->applied += row->r;
         }
         wh_syncwarp(WH_FULL_WARP);
         copy_row(b, wh_lattice_view_of(vertex_of(b, row->v), b->words), row, lane, WH_WARP_SIZE);
     }
-    if (lane == 0) {
-        tally->applied += refused ? 0 : row->r;
-        tally->refused += refused ? row->r : 0;
-    }
+    return taken;
 }
 
 /* All lanes of a warp, with one row, which becomes a run: for a worker. */
@@ -148,37 +143,55 @@ WH_FN void list_row(const whi_graph_batch *b, const fill_row *row, uint32_t *bad
     }
 }
 
-/* A warp takes 32 rows. */
+/* A warp takes 32 rows. A vertex that had no memory for its row is left with those of the others.
+ */
 WH_KERNEL(fill_csr, batch_args, a) {
     const whi_graph_batch *b = &a.b;
     wh_graph_tally tally = no_tally();
-    uint32_t bad = 0;
+    uint32_t left = 0;
     FOR_ROUNDS(v, b->n_vertices) {
         fill_row row = row_of(b, v);
-        const int is_short = row.r <= FILL_LANE;
-        const int ready = is_short && row.r != 0 && is_ready_lane(b, &row);
-        wh_mask longer = wh_ballot(WH_FULL_WARP, row.r != 0 && !ready);
+        const int ready = row.r != 0 && row.r <= FILL_LANE && is_ready_lane(b, &row);
+        wh_mask longer = wh_ballot(WH_FULL_WARP, row.r > FILL_LANE && row.r <= FILL_WARP);
+        left += row.r != 0 && !ready && (longer >> wh_lane_id() & 1) == 0 ? 1 : 0;
         WH_NO_UNROLL
         for (; longer != 0; longer &= longer - 1) {
             const fill_row its = row_of(b, v - wh_lane_id() + wh_mask_leader(longer));
-            if (its.r > FILL_LANE && its.r <= FILL_WARP && is_ready_warp(b, &its)) {
-                fill_warp(a.heap, b, &its, &tally);
-            } else {
-                list_row(b, &its, &bad);
-            }
+            const int taken = is_ready_warp(b, &its) && fill_warp(a.heap, b, &its, &tally);
+            left += !taken && wh_lane_id() == 0 ? 1 : 0;
         }
         row.r = ready ? row.r : 0;
-        fill_lanes(a.heap, b, &row, &tally);
+        left += !fill_lanes(a.heap, b, &row, &tally);
     }
-    add_bad(b, bad);
+    left = wh_reduce_add_u32(WH_FULL_WARP, left);
+    if (left != 0 && wh_lane_id() == 0) {
+        (void)wh_fetch_add_u32_relaxed(&b->counts->placed, left);
+    }
     add_tally(b->counts, tally);
 }
+
+/* The rows of all vertices that have none of their arcs. */
+WH_KERNEL(list_csr, batch_args, a) {
+    const whi_graph_batch *b = &a.b;
+    uint32_t bad = 0;
+    FOR_ROUNDS(v, b->n_vertices) {
+        const fill_row row = row_of(b, v);
+        const int is_left = row.r != 0 && degree_of(b, row.v) == 0;
+        for (wh_mask rest = wh_ballot(WH_FULL_WARP, is_left); rest != 0; rest &= rest - 1) {
+            const fill_row its = row_of(b, v - wh_lane_id() + wh_mask_leader(rest));
+            list_row(b, &its, &bad);
+        }
+    }
+    add_bad(b, bad);
+}
+
+OF_VERTICES(graph_fill, fill_csr, 1)
 
 static wh_status fill_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b,
                                kernel_fn insert) {
     whi_graph_batch of_vertices = *b;
     of_vertices.n = b->n_vertices;
-    TRY(start(fill_csr, heap, stream, b, b->n_vertices));
+    TRY(start(list_csr, heap, stream, b, b->n_vertices));
     return work(heap, stream, &of_vertices, insert);
 }
 

@@ -299,5 +299,6 @@ WH_TABLE(whi_lattice_kernels) = {
     graph_destroy,    graph_check,
     graph_rebase,     graph_stats,
     graph_tell,       graph_expire,
-    graph_sweep,
+    graph_sweep,      graph_look,
+    graph_fill,
 };
