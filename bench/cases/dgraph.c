@@ -201,6 +201,7 @@ wh_graph_options whi_dgraph_options(const whi_dgraph *g) {
     o.heap = g->p.b->heap;
     o.kind = g->kind;
     o.vertices = g->csr->n_vertices;
+    o.undirected = g->set->undirected;
     o.batch = g->room > o.vertices ? g->room : o.vertices;
     return o;
 }

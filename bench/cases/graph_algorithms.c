@@ -156,15 +156,11 @@ static wh_status pagerank_rows(whi_dgraph *g, state *s) {
                                       : status;
 }
 
-/* A batch of edges, both arcs of each. */
 static wh_status insert_edges(whi_dgraph *g, uint64_t n) {
-    const uint64_t half = n > 1 ? n / 2 : 1;
-    WHI_BENCH_TRY(whi_dgraph_open_batches(g, 2 * half));
-    WHI_BENCH_TRY(whi_dgraph_draw(g, half, WHI_DGRAPH_UNIFORM));
-    memcpy(g->from + half, g->to, half * sizeof *g->to);
-    memcpy(g->to + half, g->from, half * sizeof *g->from);
-    WHI_BENCH_TRY(whi_dgraph_batch_in(g, 2 * half));
-    return whi_dgraph_apply(g, (whi_dgraph_update){.fn = wh_graph_insert, .n = 2 * half});
+    WHI_BENCH_TRY(whi_dgraph_open_batches(g, n));
+    WHI_BENCH_TRY(whi_dgraph_draw(g, n, WHI_DGRAPH_UNIFORM));
+    WHI_BENCH_TRY(whi_dgraph_batch_in(g, n));
+    return whi_dgraph_apply(g, (whi_dgraph_update){.fn = wh_graph_insert, .n = n});
 }
 
 /* To the tolerance: from nothing, and from the ranks of before a batch. The last: it changes the

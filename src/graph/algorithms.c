@@ -21,6 +21,7 @@ typedef struct algorithm {
     whi_walk w;
     void *held[MOST_HELD];
     uint32_t n_held;
+    int both;          /* each arc is there both ways */
     wh_status refusal; /* of the device, when it was last asked for memory */
 } algorithm;
 
@@ -75,6 +76,7 @@ static wh_status begin(algorithm *x, wh_graph *graph, void *stream, int naive) {
     TRY(whi_graph_live(graph, &live));
     x->w.live = live != 0 ? (uint32_t)live : 1;
     x->w.alive = graph->b.alive;
+    TRY(whi_graph_goes_both_ways(graph, &x->both));
     x->w.naive = naive;
     x->w.hubs = hold(x, x->w.n, 4);
     x->w.counts = hold(x, 2, sizeof *x->w.counts);
@@ -161,7 +163,8 @@ static wh_status iterate(algorithm *x, const wh_graph_pagerank_options *o,
     RUN(x, settle);
     do {
         whi_walk_counts counts;
-        RUN(x, push);
+        TRY((x->w.share != NULL ? x->kernels->pull : x->kernels->push)(x->device, x->stream,
+                                                                       &x->w));
         RUN(x, update);
         TRY(read_counts(x, &counts));
         r->iterations++;
@@ -177,7 +180,10 @@ static wh_status pagerank(algorithm *x, const wh_graph_pagerank_options *o, floa
     const double live = (double)x->w.live;
     x->w.rank = hold(x, n, 8);
     x->w.in = hold(x, n, 8);
-    if (x->w.rank == NULL || x->w.in == NULL) {
+    if (x->both) {
+        x->w.share = hold(x, n, 8);
+    }
+    if (x->w.rank == NULL || x->w.in == NULL || (x->both && x->w.share == NULL)) {
         return x->refusal;
     }
     x->w.damping = (uint64_t)(o->damping * 18446744073709551616.0);

@@ -51,6 +51,7 @@ typedef struct whi_walk {
     double scale;       /* of start */
     uint64_t *rank;     /* in 2^-62 */
     uint64_t *in;       /* what arcs have brought */
+    uint64_t *share;    /* what each arc of a vertex carries; NULL: ranks are pushed */
     uint64_t damping;   /* in 2^-64 */
     uint64_t teleport;  /* what each vertex gets anyway */
     float *out;
@@ -73,6 +74,7 @@ typedef struct whi_walk_kernels {
     whi_walk_step ranks;     /* the first ranks, of start or all alike */
     whi_walk_step settle;    /* in becomes 0; counts dangling in counts */
     whi_walk_step push;      /* ranks along arcs, into `in` */
+    whi_walk_step pull;      /* the same against arcs, of `share`, where they go both ways */
     whi_walk_step update;    /* rank of `in`, which becomes 0; change in counts, dangling in next */
     whi_walk_step floats;    /* out */
     whi_walk_step forward_count; /* forward.n, zero at first */

@@ -204,13 +204,23 @@ WH_KERNEL(first_ranks, whi_walk, w) {
     }
 }
 
+/* What each arc of v carries, into `share` where arcs are pulled. What a vertex without arcs has.
+ */
+WH_FN uint64_t settle_rank(const whi_walk *w, uint64_t v, uint64_t rank) {
+    const uint32_t degree = w->vertices[v].degree;
+    if (w->share != NULL) {
+        w->share[v] = degree != 0 ? rank / degree : 0;
+    }
+    return degree == 0 ? rank : 0;
+}
+
 /* After the first ranks, since `in` may be where start lies. */
 WH_KERNEL(settle, whi_walk, w) {
     uint64_t dangling = 0;
     FOR_ROUNDS(v, w.n_vertices) {
         if (v < w.n_vertices) {
             w.in[v] = 0;
-            dangling += w.vertices[v].degree == 0 ? w.rank[v] : 0;
+            dangling += settle_rank(&w, v, w.rank[v]);
         }
     }
     add_all(&w.counts->dangling, dangling);
@@ -227,6 +237,52 @@ WH_FN void push_rank(const whi_walk *w, arcs its, uint32_t to) {
 }
 WALK(push, share_of_rank, push_rank)
 
+/* Where arcs go both ways a vertex may sum up what its neighbours have for it: the same sum,
+ * without atomics but for hubs. What entries first, first + step, ... bring. */
+WH_FN uint64_t pulled(const whi_walk *w, arcs its, uint32_t first, uint32_t step) {
+    uint64_t sum = 0;
+    for (uint32_t k = first; k < its.n; k += step) {
+        sum += w->share[its.to[k]];
+    }
+    return sum;
+}
+
+WH_KERNEL(pull_naive, whi_walk, w) {
+    clear_next(&w);
+    for (uint64_t v = wh_thread_id(); v < w.n; v += wh_grid_threads()) {
+        w.in[v] = pulled(&w, arcs_of_item(&w, v), 0, 1);
+    }
+}
+
+WH_KERNEL(pull_lists, whi_walk, w) {
+    clear_next(&w);
+    const uint64_t each = w.per_warp, warps = wh_grid_threads() / WH_WARP_SIZE;
+    const uint32_t lane = wh_lane_id();
+    for (uint64_t i = wh_thread_id() / WH_WARP_SIZE * each; i < w.n; i += warps * each) {
+        const arcs mine = put_hubs_off(&w, arcs_of_item(&w, lane < each ? i + lane : w.n));
+        wh_mask more = wh_ballot(WH_FULL_WARP, mine.n > LANE_DEGREE);
+        WH_NO_UNROLL
+        for (; more != 0; more &= more - 1) {
+            const arcs its = arcs_of_lane(mine, wh_mask_leader(more));
+            const uint64_t sum = warp_sum(pulled(&w, its, lane, WH_WARP_SIZE));
+            if (lane == 0) {
+                w.in[its.v] = sum;
+            }
+        }
+        if (mine.n != 0 && mine.n <= LANE_DEGREE) {
+            w.in[mine.v] = pulled(&w, mine, 0, 1);
+        }
+    }
+}
+
+WH_KERNEL(pull_hubs, whi_walk, w) {
+    const uint32_t hubs = w.counts->hubs; /* W1 */
+    for (uint32_t i = wh_block_id(); i < hubs; i += wh_grid_blocks()) {
+        const arcs its = arcs_of(&w, w.hubs[i]);
+        add_all(&w.in[its.v], pulled(&w, its, wh_thread_in_block(), wh_block_threads()));
+    }
+}
+
 WH_KERNEL(update, whi_walk, w) {
     const uint64_t spread = w.counts->dangling / w.live;
     uint64_t dangling = 0, change = 0;
@@ -237,7 +293,7 @@ WH_KERNEL(update, whi_walk, w) {
             w.rank[v] = rank;
             w.in[v] = 0;
             change += rank > old ? rank - old : old - rank;
-            dangling += w.vertices[v].degree == 0 ? rank : 0;
+            dangling += settle_rank(&w, v, rank);
         }
     }
     add_all(&w.counts->change, change);
@@ -546,6 +602,7 @@ static wh_status walk(const kernel_fn *kernels, wh_device *device, void *stream,
         return walk(kernels, device, stream, w);                                       \
     }
 HOST_WALK(push)
+HOST_WALK(pull)
 HOST_WALK(forward_count)
 HOST_WALK(forward_fill)
 HOST_WALK(hook)
@@ -572,8 +629,8 @@ static wh_status triangles_step(wh_device *device, void *stream, const whi_walk 
 }
 
 WH_TABLE(whi_walk_kernels) = {
-    WH_OF_(NAME),       start_sum_step,    first_ranks_step,  settle_step,
-    push_step,          update_step,       to_floats_step,    forward_count_step,
-    forward_place_step, forward_fill_step, forward_sort_step, triangles_step,
-    label_first_step,   hook_step,         label_last_step,   expand_step,
+    WH_OF_(NAME),      start_sum_step,    first_ranks_step, settle_step,        push_step,
+    pull_step,         update_step,       to_floats_step,   forward_count_step, forward_place_step,
+    forward_fill_step, forward_sort_step, triangles_step,   label_first_step,   hook_step,
+    label_last_step,   expand_step,
 };

@@ -769,8 +769,7 @@ static uint64_t first_one_sided(const uint64_t *offset, const uint32_t *to, uint
     return n;
 }
 
-/* Whether each arc of an undirected graph must have its other way. */
-static wh_status expects_both(wh_graph *g, int *both) {
+wh_status whi_graph_goes_both_ways(wh_graph *g, int *both) {
     whi_graph_counts ever;
     *both = g->undirected && !g->one_sided;
     if (*both) {
@@ -787,7 +786,7 @@ static wh_status check_sets(wh_graph *g, wh_report *r) {
     int both = 0;
     wh_graph_arrays a;
     memset(&a, 0, sizeof a);
-    TRY(expects_both(g, &both));
+    TRY(whi_graph_goes_both_ways(g, &both));
     TRY(wh_graph_to_csr(g, NULL, &n));
     a.offset = malloc((vertices + 1) * 8);
     a.to = malloc(n * 4 + 4);

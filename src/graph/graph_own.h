@@ -50,6 +50,9 @@ void whi_graph_report(wh_report *report, uint64_t tag, uint64_t where);
 /* Memory for a batch of n arcs, or lists of n vertices. */
 wh_status whi_graph_make_room(wh_graph *graph, uint64_t n);
 
+/* Whether each arc of an undirected graph must have its other way: no edge was ever refused. */
+wh_status whi_graph_goes_both_ways(wh_graph *graph, int *both);
+
 /* The heap that a graph's adjacencies lie in. */
 wh_heap *whi_graph_heap(const wh_graph *graph);
 

@@ -19,7 +19,7 @@ typedef struct context {
 } context;
 
 /* A policy for each seed; some have a weak memory, some more than one thread. */
-static void open_all(context *x, uint64_t seed, uint32_t n) {
+static void open_all(context *x, uint64_t seed, uint32_t n, int undirected) {
     wh_sim_options so;
     wh_heap_options ho;
     wh_graph_options go;
@@ -37,6 +37,7 @@ static void open_all(context *x, uint64_t seed, uint32_t n) {
     assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
     go.heap = x->heap;
     go.vertices = n;
+    go.undirected = undirected;
     assert_int_equal(wh_graph_create(&x->graph, &go), WH_OK);
     x->n = n;
 }
@@ -80,7 +81,7 @@ static void insert(context *x) {
 static void open_random(context *x, uint64_t seed, int both) {
     uint64_t random = seed * 77 + 5;
     const uint32_t n = 1 + (uint32_t)(next_random(&random) % MOST_VERTICES);
-    open_all(x, seed, n);
+    open_all(x, seed, n, both && seed % 4 != 0); /* those may say so, or not */
     const uint32_t arcs = (uint32_t)(next_random(&random) % (seed % 3 == 0 ? 6 * n : n + 1));
     for (uint32_t i = 0; i < arcs; i++) {
         const uint32_t v = (uint32_t)next_random(&random) % n;
@@ -129,15 +130,16 @@ static void compare_ranks(const context *x, const double *expected, const float 
     assert_true(fabs(sum - 1) < 1e-5);
 }
 
+/* Directed, where ranks are pushed, and undirected, where they are pulled. */
 static void test_pagerank(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+    for (uint64_t seed = 1; seed <= 2 * n_seeds(); seed++) {
         context x;
         double expected[MOST_VERTICES];
         float rank[MOST_VERTICES], naive[MOST_VERTICES];
         wh_graph_pagerank_options o;
         wh_graph_pagerank_result r, again;
-        open_random(&x, seed, 0);
+        open_random(&x, seed, seed > n_seeds());
         memset(&o, 0, sizeof o);
         o.damping = seed % 2 != 0 ? 0 : 0.6;
         o.most_iterations = 5 + seed % 3;
@@ -251,7 +253,7 @@ static void test_triangles(void **state) {
 static void test_clique(void **state) {
     (void)state;
     context x;
-    open_all(&x, 2, 70);
+    open_all(&x, 2, 70, 0);
     for (uint32_t v = 0; v < x.n; v++) {
         memset(x.has[v], 1, x.n);
     }
@@ -323,7 +325,7 @@ static void test_trees(void **state) {
         context x;
         uint64_t random = seed;
         const uint32_t n = MOST_VERTICES - (uint32_t)(seed % 8);
-        open_all(&x, seed, n);
+        open_all(&x, seed, n, 0);
         for (uint32_t v = 1; v < n; v++) {
             const uint32_t below = seed % 3 == 0 ? (uint32_t)next_random(&random) % v : v - 1;
             put(&x, seed % 3 == 1 ? n - 1 : v, below, 0);
@@ -394,7 +396,7 @@ static void test_plain_graphs(void **state) {
     context x;
     float rank[MOST_VERTICES];
     for (uint32_t n = 1; n <= 41; n += 40) {
-        open_all(&x, n, n);
+        open_all(&x, n, n, 0);
         compare_triangles(&x);
         compare_components(&x);
         compare_bfs(&x, 0);
@@ -402,7 +404,7 @@ static void test_plain_graphs(void **state) {
         assert_true(fabs((double)rank[0] * n - 1) < 1e-6);
         close_all(&x);
     }
-    open_all(&x, 3, 60);
+    open_all(&x, 3, 60, 0);
     for (uint32_t i = 0; i + 1 < x.n; i++) {
         put(&x, i * 7 % x.n, (i + 1) * 7 % x.n, 1);
     }
@@ -421,7 +423,7 @@ static void test_bad_input(void **state) {
     uint64_t total = 0;
     wh_graph_pagerank_options o;
     wh_graph_run_options run;
-    open_all(&x, 1, 9);
+    open_all(&x, 1, 9, 0);
     memset(&o, 0, sizeof o);
     memset(&run, 0, sizeof run);
     assert_int_equal(wh_graph_pagerank(NULL, NULL, rank, NULL), WH_BAD_ARGUMENT);

@@ -97,13 +97,13 @@ WH_HD uint32_t wh_lattice_room(uint32_t degree, uint32_t words) {
 
 #define WH_LATTICE_LEAST_ROOM 8u
 
-/* Whether a vertex of this degree keeps its array: one that is more than half empty goes, and the
- * way back into the record is taken two arcs later than the way out, or one if it holds few. */
+/* Whether a vertex of this degree keeps its array: one with more than a quarter beyond the room
+ * that it would get goes, and the way back into the record is taken two arcs later than the way
+ * out, or one if it holds few. */
 WH_HD int wh_lattice_keeps(uint32_t capacity, uint32_t degree, uint32_t words) {
     const uint32_t room = wh_lattice_room(degree, words), few = wh_lattice_inline(words);
-    return capacity == 0 ||
-           (degree + (few > 2 ? 2 : 1) > few &&
-            2 * (room < WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : room) > capacity);
+    const uint32_t least = room < WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : room;
+    return capacity == 0 || (degree + (few > 2 ? 2 : 1) > few && capacity - least / 4 <= least);
 }
 
 /* The bytes of an array of `room` entries. */
