@@ -12,14 +12,17 @@
 
 WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
 WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
+WH_TABLES(whi_ouro_kernels, whi_ouro_kernels_find)
 
 /* The classes of graphs. */
 static const struct {
     const char *name;
     const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
-} classes[] = {{"lattice", whi_lattice_kernels_find}, {"faim", whi_faim_kernels_find}};
+} classes[] = {{"lattice", whi_lattice_kernels_find},
+               {"faim", whi_faim_kernels_find},
+               {"ouro", whi_ouro_kernels_find}};
 #define N_CLASSES (sizeof classes / sizeof *classes)
-#define CLASS_NAMES "lattice, faim"
+#define CLASS_NAMES "lattice, faim, ouro"
 
 static uint64_t round_up(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;
@@ -225,6 +228,18 @@ static void turn(wh_graph *g) {
     g->b.next = &g->counts[g->turn ^ 1];
 }
 
+static wh_status refused(const wh_graph *g, uint64_t n) {
+    const wh_allocator_info *info = wh_heap_allocator(g->heap);
+    return info->max_size == UINT64_MAX
+               ? whi_refuse(WH_OUT_OF_MEMORY, "%llu arcs found no memory in the heap",
+                            (unsigned long long)n)
+               : whi_refuse(
+                     WH_OUT_OF_MEMORY,
+                     "%llu arcs found no memory: the heap is full, or an adjacency would be "
+                     "larger than a block of %s can be (%llu bytes, or what its options say)",
+                     (unsigned long long)n, info->name, (unsigned long long)info->max_size);
+}
+
 static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_graph_batch *b,
                       wh_graph_result *result) {
     wh_graph_result r;
@@ -237,7 +252,7 @@ static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_graph_
         *result = r;
     }
     if (r.refused != 0) {
-        return WH_OUT_OF_MEMORY;
+        return refused(g, r.refused);
     }
     return r.no_vertex != 0 ? WH_NO_VERTEX : WH_OK;
 }

@@ -73,11 +73,15 @@ typedef struct whi_graph_kernels {
     whi_graph_step stats;    /* sums[0..2]: blocks, bytes, largest degree; zero at first */
 } whi_graph_kernels;
 
-/* A table type for each class, since tables are found by the name of their type. */
+/* A table type for each class, since tables are found by the name of their type, which may be a
+ * macro here. */
+#define WHI_GRAPH_TABLE(type) WH_TABLE(type)
 typedef whi_graph_kernels whi_lattice_kernels;
 typedef whi_graph_kernels whi_faim_kernels;
+typedef whi_graph_kernels whi_ouro_kernels;
 const whi_graph_kernels *whi_lattice_kernels_find(const char *allocator, wh_target target);
 const whi_graph_kernels *whi_faim_kernels_find(const char *allocator, wh_target target);
+const whi_graph_kernels *whi_ouro_kernels_find(const char *allocator, wh_target target);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,9 @@
 /* lattice_kernels.c: targeted source (compiled per allocator and target): the kernels of the graph
  * class `lattice`. */
 #define WH_KERNEL_THREADS 512
+#ifndef WHI_LATTICE_TABLE /* else it is another class, of the same workers: ouro_kernels.c */
+#define WHI_LATTICE_TABLE whi_lattice_kernels
+#endif
 
 #include "batch_steps.h"
 #include "warpheap/detail/graph/lattice.h"
@@ -145,7 +148,7 @@ static wh_status graph_has(wh_heap *heap, void *stream, const whi_graph_batch *b
     return start(has_arcs, heap, stream, b, b->n);
 }
 
-WH_TABLE(whi_lattice_kernels) = {
+WHI_GRAPH_TABLE(WHI_LATTICE_TABLE) = {
     WH_OF_(NAME),   sizeof(wh_lattice_vertex),
     graph_clear,    graph_insert,
     graph_erase,    graph_has,

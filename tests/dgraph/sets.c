@@ -21,8 +21,22 @@ typedef struct context {
     uint64_t random;
 } context;
 
-static const char *const kinds[] = {"lattice", "faim"};
-static const char *kind; /* of the graphs that are made */
+#ifndef KINDS /* else this is part of papers.c */
+#define KINDS "lattice", "faim"
+#define OTHER_ALLOCATORS 0
+#endif
+
+static const char *const kinds[] = {KINDS};
+static const char *kind;      /* of the graphs that are made */
+static const char *allocator; /* NULL: the default one */
+
+static int is_kind(const char *name) {
+    return strcmp(kind, name) == 0;
+}
+
+static uint64_t most_seeds(void) {
+    return allocator == NULL || n_seeds() < 3 ? n_seeds() : 3;
+}
 
 static void expect_kind(context *x) {
     wh_graph_stats stats;
@@ -32,7 +46,7 @@ static void expect_kind(context *x) {
     assert_int_equal(stats.vertices, x->m.n);
     assert_int_equal(stats.arcs + stats.blocks + stats.block_bytes + stats.max_degree, 0);
     wh_graph_ref ref; /* kernels of a user know the default class alone */
-    assert_int_equal(wh_graph_handle(x->graph, &ref), kind == kinds[0] ? WH_OK : WH_UNSUPPORTED);
+    assert_int_equal(wh_graph_handle(x->graph, &ref), is_kind("lattice") ? WH_OK : WH_UNSUPPORTED);
 }
 
 static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n) {
@@ -43,6 +57,7 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint32_t n)
     memset(&go, 0, sizeof go);
     x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
     ho.device = x->device;
+    ho.allocator = allocator;
     ho.bytes = heap_bytes;
     assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
     go.heap = x->heap;
@@ -69,6 +84,33 @@ static void close_all(context *x) {
     wh_device_close(x->device);
 }
 
+/* Bytes of an adjacency of `degree` arcs in the class ouro. */
+static uint64_t ouro_page(uint32_t degree) {
+    uint64_t bytes = degree != 0 ? 16 : 0;
+    while (bytes < 4 * (uint64_t)degree) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
+/* There was memory whenever some was asked for: each page is of the exact size. */
+static void compare_pages(context *x) {
+    uint64_t blocks = 0, bytes = 0;
+    wh_graph_stats stats;
+    memset(&stats, 0, sizeof stats);
+    for (uint32_t v = 0; v < x->m.n; v++) {
+        uint32_t degree = 0;
+        for (uint32_t w = 0; w < x->m.n; w++) {
+            degree += x->m.has[v][w];
+        }
+        blocks += degree != 0;
+        bytes += ouro_page(degree);
+    }
+    assert_int_equal(wh_graph_get_stats(x->graph, &stats), WH_OK);
+    assert_int_equal(stats.blocks, blocks);
+    assert_int_equal(stats.block_bytes, bytes);
+}
+
 /* The graph is sound, and the model's. */
 static void compare(context *x) {
     uint64_t offset[MOST_VERTICES + 1], n = 0, arcs = 0;
@@ -91,6 +133,9 @@ static void compare(context *x) {
         arcs += expected;
     }
     assert_int_equal(n, arcs);
+    if (is_kind("ouro")) {
+        compare_pages(x);
+    }
 }
 
 #define MOST_ARCS 600u
@@ -150,7 +195,7 @@ static void ask(context *x, const uint32_t *from, const uint32_t *to, uint32_t n
 
 static void test_random_batches(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+    for (uint64_t seed = 1; seed <= most_seeds(); seed++) {
         context x;
         uint32_t from[MOST_ARCS], to[MOST_ARCS];
         const uint32_t n_vertices = 2 + (uint32_t)(seed * 7 % (MOST_VERTICES - 1));
@@ -318,7 +363,7 @@ static void test_bad_input(void **state) {
 /* Arrays in, with arcs that are there twice and ends that are no vertices, and out again. */
 static void test_arrays(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+    for (uint64_t seed = 1; seed <= most_seeds(); seed++) {
         context x;
         uint64_t offset[MOST_VERTICES + 1] = {0};
         uint32_t to[4000];
@@ -352,6 +397,70 @@ static void test_arrays(void **state) {
     }
 }
 
+/* An adjacency that would be larger than any block of the allocator is refused, and stays as it
+ * was; another one goes in. */
+static void test_too_large(void **state) {
+    (void)state;
+    context x;
+    wh_graph_options go;
+    wh_graph_batch batch;
+    wh_graph_result result;
+    const uint32_t fits = (uint32_t)(wh_allocator_find(allocator)->max_size / sizeof(uint32_t));
+    uint32_t *from = malloc((fits + 2) * sizeof *from), *to = malloc((fits + 2) * sizeof *to);
+    assert_true(from != NULL && to != NULL);
+    open_all(&x, 5, 16 << 20, 2);
+    assert_int_equal(wh_graph_destroy(x.graph), WH_OK);
+    memset(&go, 0, sizeof go);
+    memset(&batch, 0, sizeof batch);
+    go.heap = x.heap;
+    go.kind = kind;
+    go.vertices = fits + 2;
+    assert_int_equal(wh_graph_create(&x.graph, &go), WH_OK);
+    for (uint32_t i = 0; i < fits + 2; i++) {
+        from[i] = i <= fits ? 3 : 4;
+        to[i] = i;
+    }
+    batch.from = from;
+    batch.to = to;
+    batch.n = fits; /* the largest page, full */
+    assert_int_equal(wh_graph_insert(x.graph, &batch, &result), WH_OK);
+    assert_int_equal(result.applied, fits);
+    batch.from = from + fits; /* one arc more, and one elsewhere */
+    batch.to = to + fits;
+    batch.n = 2;
+    assert_int_equal(wh_graph_insert(x.graph, &batch, &result), WH_OUT_OF_MEMORY);
+    assert_non_null(strstr(wh_last_error_text(), allocator));
+    assert_int_equal(result.applied, 1);
+    assert_int_equal(result.refused, 1);
+    assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
+    close_all(&x);
+    free(from);
+    free(to);
+}
+
+/* Allocators that serve the sizes of adjacencies, beside the default one. */
+static int test_allocators(void) {
+    int failed = 0;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_batches),
+                                       cmocka_unit_test(test_bad_input),
+                                       cmocka_unit_test(test_arrays)};
+    const struct CMUnitTest too_large[] = {cmocka_unit_test(test_too_large)};
+    const uint32_t caps = WH_CAP_FREE | WH_CAP_DISJOINT | WH_CAP_SIM;
+    const wh_allocator_info *info = NULL;
+    for (uint32_t i = 0; OTHER_ALLOCATORS && (info = wh_allocator_at(i)) != NULL; i++) {
+        const int has_chunks = strcmp(info->family, "ouroboros") == 0;
+        if ((info->caps & caps) == caps && (has_chunks || (info->caps & WH_CAP_ANY_SIZE) != 0)) {
+            allocator = info->name;
+            failed += cmocka_run_group_tests_name(allocator, tests, NULL, NULL);
+            if (strcmp(info->name, "ouro-s-p") == 0 && is_kind("ouro")) {
+                failed += cmocka_run_group_tests_name(allocator, too_large, NULL, NULL);
+            }
+        }
+    }
+    allocator = NULL;
+    return failed;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_batches),
                                        cmocka_unit_test(test_hub), cmocka_unit_test(test_heap_full),
@@ -361,6 +470,7 @@ int main(void) {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         kind = kinds[k];
         failed += cmocka_run_group_tests_name(kind, tests, NULL, NULL);
+        failed += test_allocators();
     }
     return failed;
 }

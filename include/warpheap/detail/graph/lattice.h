@@ -7,14 +7,14 @@
  * threads, by how much there is to look at. The worker finds out which arcs are new, so it knows
  * the degree to come before it asks for memory, once.
  *
- * record   capacity 0: up to INLINE neighbours are in the record; else an array of `capacity`
+ * record   capacity 0: up to HELD neighbours are in the record; else an array of `capacity`
  *          entries is at `block`. Touched by the vertex's worker alone, plain; kernels of one
  * stream follow one another (An arc that is NONE, of from_csr, is none.) run      count: fetch_add,
  * relaxed, while arcs are counted; 0 when quiet. start: a store of the lane that has counted the
  * first one
  *
- * I1       degree <= capacity, or degree <= INLINE where capacity is 0; a block has room for
- *          capacity entries, and belongs to its vertex alone
+ * I1       degree <= capacity, or degree <= HELD where capacity is 0; a block has room for
+ *          capacity entries, and belongs to its vertex alone; ouro: a power of two of them
  * I2       no entry of an adjacency is there twice, and all are vertices
  *
  * Progress no worker waits for another one, but for the allocator
@@ -33,13 +33,28 @@
 
 #include "warpheap/detail/simt/begin.h"
 
+/* The class `ouro` is made of the same workers: with WH_LATTICE_POWERS 1 a block has exactly the
+ * power of two of entries that its degree asks for, from LEAST_ROOM on, also when it shrinks, and
+ * the record holds no neighbours. */
+#ifndef WH_LATTICE_POWERS
+#define WH_LATTICE_POWERS 0
+#endif
+#if WH_LATTICE_POWERS
+#define WH_LATTICE_RECORD 16
+#define WH_LATTICE_INLINE 2u /* what `block` takes; none are held */
+#define WH_LATTICE_HELD 0u
+#define WH_LATTICE_LEAST_ROOM 4u
+#else
+#define WH_LATTICE_RECORD 32 /* one sector of memory */
 #define WH_LATTICE_INLINE 6u
+#define WH_LATTICE_HELD WH_LATTICE_INLINE
+#define WH_LATTICE_LEAST_ROOM 8u
+#endif
 #define WH_GRAPH_NONE UINT32_MAX    /* no vertex; no rank */
 #define WH_LATTICE_GONE 0xfffffffeu /* in a table: a key that has been taken out */
 
-/* One sector of memory. */
 typedef struct wh_lattice_vertex {
-    WH_ALIGNAS(32) uint32_t degree;
+    WH_ALIGNAS(WH_LATTICE_RECORD) uint32_t degree;
     uint32_t capacity;
     union {
         uint32_t neighbours[WH_LATTICE_INLINE];
@@ -72,18 +87,25 @@ WH_FN uint32_t *wh_lattice_array(wh_lattice_vertex *x) {
 /* Entries that a vertex of this degree has room for, when it gets a new array: an eighth more, so
  * that a vertex that grows an arc at a time is not copied each time. 0: in the record. */
 WH_HD uint32_t wh_lattice_room(uint32_t degree) {
+#if WH_LATTICE_POWERS
+    const uint32_t least = degree <= WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : degree;
+    return degree == 0 ? 0 : 1u << (32 - wh_clz32(least - 1));
+#else
     return degree <= WH_LATTICE_INLINE ? 0 : (degree + (degree >> 3) + 3) & ~3u;
+#endif
 }
-
-#define WH_LATTICE_LEAST_ROOM 8u
 
 /* Whether a vertex of this degree keeps its array: one that is more than half empty goes, and the
  * way back into the record is taken two arcs later than the way out. */
 WH_HD int wh_lattice_keeps(uint32_t capacity, uint32_t degree) {
     const uint32_t room = wh_lattice_room(degree);
+#if WH_LATTICE_POWERS
+    return capacity == room;
+#else
     return capacity == 0 ||
            (degree + 2 > WH_LATTICE_INLINE &&
             2 * (room < WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : room) > capacity);
+#endif
 }
 
 /* --- a lane for a vertex ------------------------------------------------------------------ */
@@ -178,7 +200,7 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
         fresh = wh_lattice_keys_(w.run, w.r, keys);
         fresh &= ~wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh);
         const uint32_t wanted = degree + wh_popc32(fresh);
-        grows = wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE);
+        grows = wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_HELD);
         room = wh_lattice_room(wanted);
     }
     uint32_t *block =
@@ -341,7 +363,7 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_
     }
     const uint32_t wanted = degree + n;
     int refused = 0;
-    if (wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE)) {
+    if (wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_HELD)) {
         refused = !wh_lattice_move_warp_(heap, x, wh_lattice_room(wanted), degree);
     }
     if (!refused) {
@@ -535,7 +557,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
     wh_syncthreads();
     const uint32_t wanted = degree + n;
     int refused = 0;
-    if (wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE)) {
+    if (wanted > (x->capacity != 0 ? x->capacity : WH_LATTICE_HELD)) {
         refused = !wh_lattice_move_block_(heap, x, wh_lattice_room(wanted), degree);
     }
     if (!refused) {
@@ -600,7 +622,10 @@ WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_
 /* I1 and I2 but for repetitions: the number of the invariant that a vertex breaks, or 0. */
 WH_FN uint32_t wh_lattice_is_sound(wh_heap_ref heap, wh_lattice_vertex *x, uint32_t n_vertices) {
     const uint32_t *array = wh_lattice_array(x);
-    if (x->degree > (x->capacity != 0 ? x->capacity : WH_LATTICE_INLINE)) {
+    if (x->degree > (x->capacity != 0 ? x->capacity : WH_LATTICE_HELD)) {
+        return 1;
+    }
+    if (WH_LATTICE_POWERS && (x->capacity & (x->capacity - 1)) != 0) {
         return 1;
     }
     if (x->capacity != 0 &&
