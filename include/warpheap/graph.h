@@ -52,10 +52,15 @@ typedef struct wh_graph_options {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     wh_heap *heap;         /* required: of an allocator with WH_CAP_FREE and WH_CAP_DISJOINT that
                               warpheap::graph has been built for */
-    const char *kind;      /* the class: "lattice", the default: arrays; "faim": lists of pages */
+    const char *kind;      /* the class: "lattice", the default; or one of the papers', as
+                              docs/GRAPH.md has them: "faim", "faim-update", "ouro", "aim" */
     uint64_t vertices;     /* required: 1 .. WH_GRAPH_MOST_VERTICES */
     uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
                               0: when it comes. 40 bytes an arc */
+    uint64_t arena_bytes;  /* aim: of a segment of its arena, up to 2^32, made a power of two; 0: 64
+                              KiB, or a byte a vertex if that is more */
+    uint32_t worker;       /* aim, faim-update: lanes that an arc of a batch gets, 1 or 32; 0: 32
+                              from a mean degree of 50 on */
 } wh_graph_options;
 
 /* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */

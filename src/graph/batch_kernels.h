@@ -6,6 +6,7 @@
 #include "batch_steps.h"
 #include "graph_own.h"
 
+#ifndef WHI_GRAPH_BY_UPDATE /* defined by update_kernels.h, which has batches of its own */
 WH_KERNEL(count_arcs, batch_args, a) {
     count_step(&a.b);
 }
@@ -39,6 +40,8 @@ WH_KERNEL(erase_small, batch_args, a) {
     lay_small(&a.b);
     erase_step(a.heap, &a.b);
 }
+
+#endif
 
 WH_KERNEL(read_degrees, batch_args, a) {
     for (uint64_t v = wh_thread_id(); v < a.b.n_vertices; v += wh_grid_threads()) {
@@ -117,6 +120,7 @@ static wh_status work(wh_heap *heap, void *stream, const whi_graph_batch *b, ker
     return start(kernel, heap, stream, b, few < enough ? few : enough);
 }
 
+#ifndef WHI_GRAPH_BY_UPDATE
 static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn small,
                         kernel_fn kernel) {
     const int is_sim = wh_device_get_info(wh_heap_device(heap))->target == WH_TARGET_SIM;
@@ -153,6 +157,7 @@ static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_bat
     TRY(start(runs_of_csr, heap, stream, b, b->n_vertices));
     return work(heap, stream, &of_vertices, insert_all);
 }
+#endif
 
 #define OF_VERTICES(name, kernel, lanes)                                           \
     static wh_status name(wh_heap *heap, void *stream, const whi_graph_batch *b) { \

@@ -13,6 +13,7 @@
 WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
 WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
 WH_TABLES(whi_ouro_kernels, whi_ouro_kernels_find)
+WH_TABLES(whi_aim_kernels, whi_aim_kernels_find)
 
 /* The classes of graphs. */
 static const struct {
@@ -20,9 +21,10 @@ static const struct {
     const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
 } classes[] = {{"lattice", whi_lattice_kernels_find},
                {"faim", whi_faim_kernels_find},
-               {"ouro", whi_ouro_kernels_find}};
+               {"ouro", whi_ouro_kernels_find},
+               {"aim", whi_aim_kernels_find}};
 #define N_CLASSES (sizeof classes / sizeof *classes)
-#define CLASS_NAMES "lattice, faim, ouro"
+#define CLASS_NAMES "lattice, faim, ouro, aim"
 
 static uint64_t round_up(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;
@@ -63,6 +65,20 @@ wh_status whi_graph_make_room(wh_graph *g, uint64_t n) {
 /* --- create and destroy --------------------------------------------------------------------------
  */
 
+/* Options that not all classes have. */
+static wh_status check_own_options(const wh_graph_options *o, const char *kind, uint32_t has) {
+    if (o->arena_bytes != 0 && (has & WHI_GRAPH_ARENA) == 0) {
+        return whi_refuse(WH_BAD_ARGUMENT, "graphs of the class %s have no arena_bytes", kind);
+    }
+    if (o->worker != 0 && (has & WHI_GRAPH_WORKER) == 0) {
+        return whi_refuse(WH_BAD_ARGUMENT, "graphs of the class %s have no worker", kind);
+    }
+    if (o->worker > 1 && o->worker != WH_WARP_SIZE) {
+        return whi_refuse(WH_BAD_ARGUMENT, "a worker is 1 lane or 32, not %u", o->worker);
+    }
+    return WH_OK;
+}
+
 static wh_status check_options(const wh_graph_options *o, const char **kind,
                                const whi_graph_kernels **kernels) {
     if (o->heap == NULL || o->vertices == 0 || o->vertices > WH_GRAPH_MOST_VERTICES ||
@@ -90,8 +106,21 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
     }
     *kind = classes[k].name;
     *kernels = classes[k].find(info->name, wh_device_get_info(wh_heap_device(o->heap))->target);
-    return *kernels != NULL ? WH_OK
-                            : whi_refuse(WH_UNSUPPORTED, "graphs are not built for %s", info->name);
+    if (*kernels == NULL) {
+        return whi_refuse(WH_UNSUPPORTED, "graphs are not built for %s", info->name);
+    }
+    return check_own_options(o, *kind, (*kernels)->options);
+}
+
+/* What a class has beside its records, and locks; zeros. */
+static wh_status make_own(wh_graph *g, uint64_t lock_bytes) {
+    const uint64_t own_bytes = round_up(g->kernels->own_bytes);
+    void *own = NULL;
+    g->fixed_bytes = own_bytes + lock_bytes;
+    TRY(wh_device_alloc(g->device, &own, own_bytes + lock_bytes));
+    g->b.own = own;
+    g->b.locks = (uint32_t *)(void *)((unsigned char *)own + own_bytes);
+    return wh_device_set(g->device, own, 0, own_bytes + lock_bytes);
 }
 
 static wh_status make(wh_graph *g, const wh_graph_options *o) {
@@ -103,10 +132,13 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     g->b.runs = runs;
     TRY(wh_device_alloc(g->device, &counts, 2 * sizeof *g->counts));
     g->counts = counts;
+    TRY(make_own(g, wh_graph_lock_words(n) * sizeof *g->b.locks));
+    g->b.arena_bytes = o->arena_bytes;
+    g->b.worker = o->worker;
     g->b.n_vertices = (uint32_t)n;
     g->b.counts = &g->counts[0];
     g->b.next = &g->counts[1];
-    g->fixed_bytes = n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
+    g->fixed_bytes += n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
     TRY(whi_graph_make_room(g, o->batch));
     TRY(g->kernels->clear(g->heap, NULL, &g->b));
     return wh_device_sync(g->device);
@@ -115,6 +147,7 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
 static void drop(wh_graph *g) {
     (void)wh_device_free(g->device, g->b.vertices);
     (void)wh_device_free(g->device, g->b.runs);
+    (void)wh_device_free(g->device, g->b.own);
     (void)wh_device_free(g->device, g->counts);
     (void)wh_device_free(g->device, g->scratch);
     free(g);

@@ -37,6 +37,12 @@ typedef struct whi_graph_scratch {
     uint32_t *keys, *numbers;         /* tables: 2 * room */
 } whi_graph_scratch;
 
+/* How what a class has beside its records begins. */
+typedef struct whi_graph_own {
+    uint64_t arcs;    /* that there are */
+    uint32_t by_warp; /* of the batch: its workers are warps */
+} whi_graph_own;
+
 /* A batch, as kernels get it. */
 typedef struct whi_graph_batch {
     void *vertices; /* of the class */
@@ -52,9 +58,15 @@ typedef struct whi_graph_batch {
     uint64_t *sums;
     wh_report *report;
     int64_t moved;
+    uint32_t *locks;      /* a bit a vertex; 0 when quiet */
+    whi_graph_own *own;   /* of the class, own_bytes */
+    uint64_t arena_bytes; /* wh_graph_options */
+    uint32_t worker;
 } whi_graph_batch;
 
 typedef wh_status (*whi_graph_step)(wh_heap *heap, void *stream, const whi_graph_batch *b);
+
+enum { WHI_GRAPH_ARENA = 1, WHI_GRAPH_WORKER = 2 };
 
 typedef struct whi_graph_kernels {
     const char *allocator;
@@ -71,6 +83,8 @@ typedef struct whi_graph_kernels {
     whi_graph_step check;    /* report */
     whi_graph_step rebase;   /* by moved */
     whi_graph_step stats;    /* sums[0..2]: blocks, bytes, largest degree; zero at first */
+    uint64_t own_bytes;      /* beside the records; zero at first */
+    uint32_t options;        /* of wh_graph_options, those that not all classes have */
 } whi_graph_kernels;
 
 /* A table type for each class, since tables are found by the name of their type, which may be a
@@ -79,9 +93,11 @@ typedef struct whi_graph_kernels {
 typedef whi_graph_kernels whi_lattice_kernels;
 typedef whi_graph_kernels whi_faim_kernels;
 typedef whi_graph_kernels whi_ouro_kernels;
+typedef whi_graph_kernels whi_aim_kernels;
 const whi_graph_kernels *whi_lattice_kernels_find(const char *allocator, wh_target target);
 const whi_graph_kernels *whi_faim_kernels_find(const char *allocator, wh_target target);
 const whi_graph_kernels *whi_ouro_kernels_find(const char *allocator, wh_target target);
+const whi_graph_kernels *whi_aim_kernels_find(const char *allocator, wh_target target);
 
 #ifdef __cplusplus
 }
