@@ -123,7 +123,7 @@ WH_KERNEL(check_all, batch_args, a) {
     const whi_graph_batch *b = &a.b;
     for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
         uint32_t broken = wh_aim_is_sound(arena_of(b), vertex_of(b, v), b->n_vertices);
-        broken = broken == 0 && wh_graph_is_locked(b->locks, (uint32_t)v) ? 3 : broken;
+        broken = broken == 0 && wh_graph_is_locked(b->locks, (uint32_t)v) ? 4 : broken;
         if (broken != 0) {
             wh_report_error(b->report, broken, v);
         }
@@ -215,12 +215,12 @@ static wh_status graph_has(wh_heap *heap, void *stream, const whi_graph_batch *b
 }
 
 WH_TABLE(whi_aim_kernels) = {
-    WH_OF_(NAME),     sizeof(wh_aim_vertex),
-    graph_clear,      updates_insert,
-    updates_erase,    graph_has,
-    updates_from_csr, graph_degrees,
-    graph_sums,       graph_to_csr,
-    graph_destroy,    graph_check,
-    graph_rebase,     graph_stats,
-    sizeof(aim_own),  WHI_GRAPH_ARENA | WHI_GRAPH_WORKER,
+    WH_OF_(NAME),    sizeof(wh_aim_vertex),
+    graph_clear,     graph_insert,
+    graph_erase,     graph_has,
+    graph_from_csr,  graph_degrees,
+    graph_sums,      graph_to_csr,
+    graph_destroy,   graph_check,
+    graph_rebase,    graph_stats,
+    sizeof(aim_own), WHI_GRAPH_ARENA | WHI_GRAPH_WORKER,
 };

@@ -14,6 +14,7 @@ WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
 WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
 WH_TABLES(whi_ouro_kernels, whi_ouro_kernels_find)
 WH_TABLES(whi_aim_kernels, whi_aim_kernels_find)
+WH_TABLES(whi_faim_update_kernels, whi_faim_update_kernels_find)
 
 /* The classes of graphs. */
 static const struct {
@@ -21,10 +22,11 @@ static const struct {
     const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
 } classes[] = {{"lattice", whi_lattice_kernels_find},
                {"faim", whi_faim_kernels_find},
+               {"faim-update", whi_faim_update_kernels_find},
                {"ouro", whi_ouro_kernels_find},
                {"aim", whi_aim_kernels_find}};
 #define N_CLASSES (sizeof classes / sizeof *classes)
-#define CLASS_NAMES "lattice, faim, ouro, aim"
+#define CLASS_NAMES "lattice, faim, faim-update, ouro, aim"
 
 static uint64_t round_up(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;

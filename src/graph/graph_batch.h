@@ -94,10 +94,12 @@ typedef whi_graph_kernels whi_lattice_kernels;
 typedef whi_graph_kernels whi_faim_kernels;
 typedef whi_graph_kernels whi_ouro_kernels;
 typedef whi_graph_kernels whi_aim_kernels;
+typedef whi_graph_kernels whi_faim_update_kernels;
 const whi_graph_kernels *whi_lattice_kernels_find(const char *allocator, wh_target target);
 const whi_graph_kernels *whi_faim_kernels_find(const char *allocator, wh_target target);
 const whi_graph_kernels *whi_ouro_kernels_find(const char *allocator, wh_target target);
 const whi_graph_kernels *whi_aim_kernels_find(const char *allocator, wh_target target);
+const whi_graph_kernels *whi_faim_update_kernels_find(const char *allocator, wh_target target);
 
 #ifdef __cplusplus
 }

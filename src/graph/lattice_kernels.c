@@ -107,6 +107,7 @@ WH_KERNEL(check_all, batch_args, a) {
     for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
         uint32_t broken = wh_lattice_is_sound(a.heap, vertex_of(b, v), b->n_vertices);
         broken = broken == 0 && b->runs[v].count != 0 ? 3 : broken;
+        broken = broken == 0 && wh_graph_is_locked(b->locks, (uint32_t)v) ? 4 : broken;
         if (broken != 0) {
             wh_report_error(b->report, broken, v);
         }

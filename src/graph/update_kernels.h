@@ -163,17 +163,17 @@ WH_KERNEL(insert_csr, batch_args, a) {
 
 /* --- host side -------------------------------------------------------------------------------- */
 
-static wh_status updates_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+static wh_status graph_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     TRY(start(prepare_insert, heap, stream, b, 1));
     return work(heap, stream, b, insert_all_updates);
 }
 
-static wh_status updates_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+static wh_status graph_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     TRY(start(prepare_erase, heap, stream, b, 1));
     return work(heap, stream, b, erase_all_updates);
 }
 
-static wh_status updates_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     TRY(start(prepare_insert, heap, stream, b, 1));
     return start(insert_csr, heap, stream, b, b->n_vertices);
 }

@@ -1,5 +1,5 @@
-/* papers.c: the tests of sets.c for the other classes of the papers, and with all allocators. */
-#define KINDS "ouro", "aim"
-#define OTHER_ALLOCATORS 1
+/* papers.c: the tests of sets.c for the other classes of the papers. */
+#define KINDS "faim-update", "ouro", "aim"
+#define OTHER_ALLOCATORS 0
 
 #include "sets.c"

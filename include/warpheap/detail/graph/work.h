@@ -1,8 +1,10 @@
 /* graph/work.h: what the classes of graphs have in common. This file may change: it is no part of
  * the API.
  *
- * locks    a bit a vertex, 0 when quiet. The lane that sees it go from 0 to 1 has the vertex to
+ * locks    a bit a vertex. The lane that sees it go from 0 to 1 has the vertex to
  *          itself until it clears it; the bits of a word are taken independently of each other
+ *
+ * I4       when no kernel runs all bits are 0
  *
  * P1       unlock (release) -> try_lock (acquire): what an owner did happens before what the next
  *          one does. Those who take or give other bits of the word in between read, change and
@@ -10,7 +12,7 @@
  *
  * Progress try_lock never waits. Who has a lock waits for nobody who wants one: lanes try, those
  *          that got one finish and unlock, and only then all lanes of the warp go round again
- * Check    wh_graph_check: all bits are 0; tests/dgraph
+ * Check    wh_graph_check; tests/dgraph
  */
 #ifndef WH_GRAPH_WORK_H
 #define WH_GRAPH_WORK_H
@@ -60,7 +62,7 @@ WH_FN void wh_graph_unlock_warp(uint32_t *locks, uint32_t v) {
     }
 }
 
-/* Whether somebody has it. */
+/* Whether somebody has it, I4. */
 WH_FN int wh_graph_is_locked(const uint32_t *locks, uint32_t v) {
     return (wh_load_u32_relaxed(&locks[v / 32]) >> (v & 31) & 1) != 0;
 }
