@@ -1,6 +1,6 @@
 /* graph_device.h: what kernels of your own can ask of a graph: degrees, neighbours, whether an arc
- * is there. Device code; a graph of the class lattice on a heap of the allocator that this file is
- * compiled for.
+ * is there; and how they change one. Device code; a graph of the class lattice on a heap of the
+ * allocator that this file is compiled for.
  *
  *     wh_graph_ref ref;
  *     wh_graph_handle(graph, &ref);                       // host, once; stays good
@@ -10,8 +10,8 @@
  *         for (uint32_t i = 0; i < wh_graph_degree(g, v); i++) { use(to[i]); }
  *     }
  *
- * No kernel may read a graph while a call of graph.h changes it: they run one after the other on
- * one stream. What wh_graph_neighbours returned is good until the next change.
+ * No kernel may read a graph while a call of graph.h, or a kernel, changes it: they run one after
+ * the other on one stream. What wh_graph_neighbours returned is good until the next change.
  */
 #ifndef WH_GRAPH_DEVICE_H
 #define WH_GRAPH_DEVICE_H
@@ -24,6 +24,7 @@
 typedef struct wh_graph_ref {
     wh_lattice_vertex *vertices;
     uint64_t n_vertices;
+    uint32_t *locks; /* detail/graph/work.h */
 } wh_graph_ref;
 
 /* Arcs of vertex v, which must be one. Lanes: any. Cost: a load. */
@@ -51,6 +52,66 @@ WH_FN wh_mask wh_graph_has_warp(wh_graph_ref g, uint32_t v, uint32_t w) {
     return wh_lattice_known_(wh_graph_neighbours(g, v), wh_graph_degree(g, v), w, WH_FULL_WARP);
 }
 
+/* --- changes ------------------------------------------------------------------------------------
+ * Arcs come and go, one a lane, from any number of warps and kernels at the same time. What they do
+ * is a set's: of two lanes that insert the same arc one has applied it; an insertion and an erasure
+ * of the same arc take place in either order. While such a kernel runs
+ *   - no call of graph.h on this graph may run
+ *   - none of the calls above may be made of a vertex whose arcs may change: they take no lock, and
+ *     could read an array that has been freed. In the next kernel of the stream they see all
+ *
+ * Progress: a lock a vertex. A lane tries its lock and never waits for it while it has one; all
+ * lanes that got theirs change their vertices together, unlock, and then those go round again that
+ * got none. So a warp waits only for lanes that have what they need, and for the allocator.
+ * Ordering: who gets a vertex sees all that earlier owners did (P1 of detail/graph/work.h).
+ */
+
+WH_FN uint32_t wh_graph_change_lanes_(wh_graph_ref g, wh_heap_ref heap, uint32_t v, uint32_t w,
+                                      int erases) {
+    int pending = v < g.n_vertices && w < g.n_vertices;
+    uint32_t how = pending || v == WH_GRAPH_NONE ? WH_GRAPH_NO_CHANGE : WH_GRAPH_NO_VERTEX;
+    for (uint32_t attempt = 0; wh_any(WH_FULL_WARP, pending); attempt++) {
+        const int mine = pending && wh_graph_try_lock(g.locks, v);
+        uint32_t key = w, number = 0; /* a run of one arc */
+        uint8_t done = WH_GRAPH_NO_CHANGE;
+        wh_graph_tally tally = {0, 0, 0};
+        wh_lattice_work work = {0};
+        work.x = mine ? &g.vertices[v] : NULL;
+        work.run = &key;
+        work.order = &number;
+        work.r = mine ? 1 : 0;
+        work.done = &done;
+        if (erases) {
+            wh_lattice_erase_lane(heap, work, &tally);
+        } else {
+            wh_lattice_insert_lane(heap, work, &tally);
+        }
+        if (mine) {
+            wh_graph_unlock(g.locks, v);
+            how = done;
+            pending = 0;
+        } else if (pending) {
+            wh_backoff(attempt);
+        }
+    }
+    return how;
+}
+
+/* Inserts the arc v -> w of each lane; v = WH_GRAPH_NONE: this lane has none. Lanes: all of a full
+ * warp, together. Returns, to each lane for its arc, WH_GRAPH_APPLIED; NO_CHANGE: it was there
+ * already, or there is none; REFUSED: the heap is full; NO_VERTEX: an end is no vertex. Cost: two
+ * atomics and O(degree) loads by one lane, and as many rounds as lanes of the warp have the same v:
+ * for hubs wh_graph_insert does better. */
+WH_FN uint32_t wh_graph_insert_lanes(wh_graph_ref g, wh_heap_ref heap, uint32_t v, uint32_t w) {
+    return wh_graph_change_lanes_(g, heap, v, w, 0);
+}
+
+/* Erases arcs, the same way. NO_CHANGE: it was not there. If the heap has no smaller block, the
+ * adjacency keeps its own; nothing is REFUSED. */
+WH_FN uint32_t wh_graph_erase_lanes(wh_graph_ref g, wh_heap_ref heap, uint32_t v, uint32_t w) {
+    return wh_graph_change_lanes_(g, heap, v, w, 1);
+}
+
 #if WH_HAS_HOST
 
 /* For wh_graph_handle: the same from the library, for kernels of these structures. */
@@ -58,7 +119,7 @@ WH_FN wh_mask wh_graph_has_warp(wh_graph_ref g, uint32_t v, uint32_t w) {
 extern "C" {
 #endif
 wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, void **vertices,
-                               uint64_t *n_vertices);
+                               uint64_t *n_vertices, uint32_t **locks);
 #ifdef __cplusplus
 }
 #endif
@@ -68,12 +129,14 @@ wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, voi
 static inline wh_status wh_graph_handle(const wh_graph *graph, wh_graph_ref *ref) {
     void *vertices = NULL;
     uint64_t n = 0;
-    const wh_status s = ref == NULL
-                            ? WH_BAD_ARGUMENT
-                            : wh_graph_copy_handle(graph, sizeof(wh_lattice_vertex), &vertices, &n);
+    uint32_t *locks = NULL;
+    const wh_status s =
+        ref == NULL ? WH_BAD_ARGUMENT
+                    : wh_graph_copy_handle(graph, sizeof(wh_lattice_vertex), &vertices, &n, &locks);
     if (s == WH_OK) {
         ref->vertices = WH_STATIC_CAST(wh_lattice_vertex *, vertices);
         ref->n_vertices = n;
+        ref->locks = locks;
     }
     return s;
 }

@@ -212,9 +212,9 @@ wh_heap *whi_graph_heap(const wh_graph *g) {
 }
 
 wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, void **vertices,
-                               uint64_t *n_vertices) {
+                               uint64_t *n_vertices, uint32_t **locks) {
     whi_forget_error();
-    if (g == NULL || vertices == NULL || n_vertices == NULL) {
+    if (g == NULL || vertices == NULL || n_vertices == NULL || locks == NULL) {
         return WH_BAD_ARGUMENT;
     }
     if (strcmp(g->kind, classes[0].name) != 0) {
@@ -228,6 +228,7 @@ wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, void **
     }
     *vertices = g->b.vertices;
     *n_vertices = g->b.n_vertices;
+    *locks = g->b.locks;
     return WH_OK;
 }
 
