@@ -84,7 +84,8 @@ typedef struct wh_graph_result {
 
 /* Errors: BAD_ARGUMENT, UNSUPPORTED (no such class of graph; the heap's allocator lacks something
  * or is not built in), OUT_OF_MEMORY, DEVICE_ERROR, WRONG_BUILD. On failure *graph is NULL. Takes
- * 40 bytes a vertex of device memory beside the heap (faim: 32). Waits for the device. */
+ * 40 bytes and a bit a vertex of device memory beside the heap (faim, faim-update: 32; ouro, aim:
+ * 24, and 32 KiB for aim). Waits for the device. */
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes);
 static inline wh_status wh_graph_create(wh_graph **graph, const wh_graph_options *options) {
@@ -96,10 +97,12 @@ wh_status wh_graph_destroy(wh_graph *graph);
 
 /* Inserts arcs. If a status other than OK comes back the arcs that were applied stay, the graph is
  * sound, and the same batch may be sent again: OUT_OF_MEMORY when some were refused (a vertex takes
- * all its new arcs of a batch, or none), NO_VERTEX when some have an end that is no vertex.
- * result: NULL, or host memory. Waits for its stream when there is a result to tell (result is not
- * NULL, or arrays are on the host); else returns at once, and then the status knows of the launch
- * alone. Cost: six kernels, O(n + sum of the degrees of the vertices in from). */
+ * all its new arcs of a batch, or none; but in aim and faim-update each arc stands for itself; the
+ * heap is full, or an adjacency would be larger than its allocator's blocks can be), NO_VERTEX when
+ * some have an end that is no vertex. result: NULL, or host memory. Waits for its stream when there
+ * is a result to tell (result is not NULL, or arrays are on the host); else returns at once, and
+ * then the status knows of the launch alone. Cost: six kernels, O(n + sum of the degrees of the
+ * vertices in from). */
 wh_status wh_graph_insert(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
 
 /* Erases arcs, the same way. Adjacencies that have become much smaller get smaller blocks at once;
