@@ -64,7 +64,7 @@ WH_FN void note(outcome *o, uint32_t how) {
     o->bad += how == WH_GRAPH_NO_VERTEX;
 }
 
-/* All lanes of a warp. sign: whether arcs come or go. */
+/* All lanes of a warp. erases: the arcs go. */
 WH_FN void add_outcome(const whi_graph_batch *b, outcome o, int erases) {
     const uint32_t applied = wh_reduce_add_u32(WH_FULL_WARP, o.tally.applied);
     const uint32_t bad = wh_reduce_add_u32(WH_FULL_WARP, o.bad);
