@@ -396,6 +396,25 @@ static void test_bad_input(void **state) {
     close_all(&x);
 }
 
+/* Takes all arcs out. */
+static void erase_arrays(context *x, const wh_graph_arrays *arrays, uint64_t unique) {
+    uint32_t from[4000];
+    wh_graph_batch batch;
+    wh_graph_result result;
+    memset(&batch, 0, sizeof batch);
+    for (uint32_t v = 0; v < MOST_VERTICES; v++) {
+        for (uint64_t k = arrays->offset[v]; k < arrays->offset[v + 1]; k++) {
+            from[k] = v;
+        }
+    }
+    batch.from = from;
+    batch.to = arrays->to;
+    batch.n = arrays->offset[MOST_VERTICES];
+    (void)wh_graph_erase(x->graph, &batch, &result); /* NO_VERTEX of some */
+    assert_int_equal(result.applied, unique);
+    assert_int_equal(wh_graph_check(x->graph, NULL), WH_OK);
+}
+
 /* Arrays in, with arcs that are there twice and ends that are no vertices, and out again. */
 static void test_arrays(void **state) {
     (void)state;
@@ -429,6 +448,10 @@ static void test_arrays(void **state) {
         compare(&x);
         assert_int_equal(wh_graph_from_csr(x.graph, &arrays, NULL),
                          unique != 0 ? WH_BAD_ARGUMENT : WH_OK);
+        erase_arrays(&x, &arrays, unique); /* an emptied graph is as good as a new one */
+        assert_int_equal(wh_graph_from_csr(x.graph, &arrays, &result), s);
+        assert_int_equal(result.applied, unique);
+        compare(&x);
         close_all(&x);
     }
 }
