@@ -58,7 +58,8 @@ typedef struct wh_graph_options {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     wh_heap *heap;         /* required: of an allocator with WH_CAP_FREE and WH_CAP_DISJOINT that
                               warpheap::graph has been built for */
-    const char *kind;      /* the class: "lattice", the default: arrays; "faim": lists of pages */
+    const char *kind;      /* the class: "lattice", the default; or one of the papers', as
+                              docs/GRAPH.md has them: "faim", "faim-update", "ouro", "aim" */
     uint64_t vertices;     /* 1 .. WH_GRAPH_MOST_VERTICES; 0 only with most_vertices */
     uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
                               0: when it comes. 62 bytes an arc, and 4 for each of
@@ -70,6 +71,10 @@ typedef struct wh_graph_options {
     int multi; /* 1: a multigraph: an arc is there as often as it was inserted. Directed;
                   class lattice */
     uint64_t most_vertices; /* with graph_vertices.h: ids that there can be; 0: as vertices */
+    uint64_t arena_bytes;   /* aim: of a segment of its arena, up to 2^32, made a power of two; 0:
+                               64 KiB, or a byte an id if that is more */
+    uint32_t worker;        /* aim, faim-update: lanes that an arc of a batch gets, 1 or 32; 0: 32
+                               from a mean degree of 50 on */
 } wh_graph_options;
 
 /* Arcs from[i] -> to[i]. In a batch the order does not matter, and an arc may be there twice. */
@@ -101,8 +106,8 @@ typedef struct wh_graph_result {
 
 /* Errors: BAD_ARGUMENT, UNSUPPORTED (no such class of graph, or it has not what the options ask
  * for; the heap's allocator lacks something or is not built in), OUT_OF_MEMORY, DEVICE_ERROR,
- * WRONG_BUILD. On failure *graph is NULL. Takes 40 bytes an id of device memory beside the heap
- * (faim: 32). Waits for the device. */
+ * WRONG_BUILD. On failure *graph is NULL. Takes 40 bytes and a bit an id of device memory beside
+ * the heap (faim, faim-update: 32; ouro, aim: 24, and 32 KiB for aim). Waits for the device. */
 wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
                               size_t options_bytes);
 static inline wh_status wh_graph_create(wh_graph **graph, const wh_graph_options *options) {
@@ -125,11 +130,13 @@ wh_status wh_graph_destroy(wh_graph *graph);
 
 /* Inserts arcs. If a status other than OK comes back the arcs that were applied stay, the graph is
  * sound, and the same batch may be sent again: OUT_OF_MEMORY when some were refused (a vertex takes
- * all its new arcs of a batch, or none), NO_VERTEX when some have an end that is no vertex.
- * result: NULL, or host memory. Waits for its stream when there is a result to tell (result is not
- * NULL, or arrays are on the host); else returns at once, and then the status knows of the launch
- * alone. Cost: four kernels, up to 16,384 arcs one; O(n + sum of the degrees of the vertices in
- * from); if sorted, also O(r log^2 r) for a vertex with r new arcs. */
+ * all its new arcs of a batch, or none; but in aim and faim-update each arc stands for itself; the
+ * heap is full, or an adjacency would be larger than its allocator's blocks can be), NO_VERTEX when
+ * some have an end that is no vertex. result: NULL, or host memory. Waits for its stream when there
+ * is a result to tell (result is not NULL, or arrays are on the host); else returns at once, and
+ * then the status knows of the launch alone. Cost: four kernels, up to 16,384 arcs one; O(n + sum
+ * of the degrees of the vertices in from); if sorted, also O(r log^2 r) for a vertex with r new
+ * arcs. */
 wh_status wh_graph_insert(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
 
 /* Erases arcs, the same way. Adjacencies that have become much smaller get smaller blocks at once;

@@ -1,6 +1,6 @@
 /* graph_device.h: what kernels of your own can ask of a graph: degrees, neighbours, whether an arc
- * is there. Device code; a graph of the class lattice on a heap of the allocator that this file is
- * compiled for.
+ * is there; and how they change one. Device code; a graph of the class lattice on a heap of the
+ * allocator that this file is compiled for.
  *
  *     wh_graph_ref ref;
  *     wh_graph_handle(graph, &ref);                       // host, once; stays good
@@ -10,8 +10,8 @@
  *         for (uint32_t i = 0; i < wh_graph_degree(g, v); i++) { use(to[i]); }
  *     }
  *
- * No kernel may read a graph while a call of graph.h changes it: they run one after the other on
- * one stream. What wh_graph_neighbours returned is good until the next change.
+ * No kernel may read a graph while a call of graph.h, or a kernel, changes it: they run one after
+ * the other on one stream. What wh_graph_neighbours returned is good until the next change.
  */
 #ifndef WH_GRAPH_DEVICE_H
 #define WH_GRAPH_DEVICE_H
@@ -26,6 +26,8 @@ typedef struct wh_graph_ref {
     uint64_t n_vertices;
     uint32_t values; /* of each arc */
     int sorted;
+    uint32_t *locks;       /* detail/graph/work.h; NULL: no kernel may change it */
+    const uint32_t *alive; /* a bit for each id; NULL: all are vertices */
 } wh_graph_ref;
 
 /* Arcs of vertex v, which must be one. Lanes: any. Cost: a load. */
@@ -65,6 +67,78 @@ WH_FN wh_mask wh_graph_has_warp(wh_graph_ref g, uint32_t v, uint32_t w) {
                     : wh_lattice_known_(to, wh_graph_degree(g, v), w, WH_FULL_WARP);
 }
 
+/* --- changes ------------------------------------------------------------------------------------
+ * Arcs come and go, one a lane, from any number of warps and kernels at the same time. What they do
+ * is a set's: of two lanes that insert the same arc one has applied it; an insertion and an erasure
+ * of the same arc take place in either order. While such a kernel runs
+ *   - no call of graph.h, or graph_vertices.h, on this graph may run
+ *   - none of the calls above may be made of a vertex whose arcs may change: they take no lock, and
+ *     could read an array that has been freed. In the next kernel of the stream they see all
+ *
+ * They are for plain graphs: if arcs have values, or a graph is sorted, undirected or multi, all
+ * arcs are REFUSED and nothing changes. Where vertices come and go the handle must be younger than
+ * the first wh_graph_add_vertices or wh_graph_remove_vertices: an older one takes each id for a
+ * vertex.
+ *
+ * Progress: a lock a vertex. A lane tries its lock and never waits for it while it has one; all
+ * lanes that got theirs change their vertices together, unlock, and then those go round again that
+ * got none. So a warp waits only for lanes that have what they need, and for the allocator.
+ * Ordering: who gets a vertex sees all that earlier owners did (P1 of detail/graph/work.h).
+ */
+
+WH_FN int wh_graph_is_vertex_(wh_graph_ref g, uint32_t v) {
+    return v < g.n_vertices && (g.alive == NULL || (g.alive[v / 32] >> v % 32 & 1) != 0);
+}
+
+WH_FN uint32_t wh_graph_change_lanes_(wh_graph_ref g, wh_heap_ref heap, uint32_t v, uint32_t w,
+                                      int erases) {
+    int pending = wh_graph_is_vertex_(g, v) && wh_graph_is_vertex_(g, w);
+    uint32_t how = pending || v == WH_GRAPH_NONE ? WH_GRAPH_NO_CHANGE : WH_GRAPH_NO_VERTEX;
+    if (g.locks == NULL) {
+        return pending ? WH_GRAPH_REFUSED : how;
+    }
+    for (uint32_t attempt = 0; wh_any(WH_FULL_WARP, pending); attempt++) {
+        const int mine = pending && wh_graph_try_lock(g.locks, v);
+        uint32_t key = w, number = 0; /* a run of one arc */
+        uint8_t done = WH_GRAPH_NO_CHANGE;
+        wh_graph_tally tally = {0, 0, 0};
+        wh_lattice_work work = {0};
+        work.x = mine ? &g.vertices[v] : NULL;
+        work.run = &key;
+        work.order = &number;
+        work.r = mine ? 1 : 0;
+        work.done = &done;
+        if (erases) {
+            wh_lattice_erase_lane(heap, work, &tally);
+        } else {
+            wh_lattice_insert_lane(heap, work, &tally);
+        }
+        if (mine) {
+            wh_graph_unlock(g.locks, v);
+            how = done;
+            pending = 0;
+        } else if (pending) {
+            wh_backoff(attempt);
+        }
+    }
+    return how;
+}
+
+/* Inserts the arc v -> w of each lane; v = WH_GRAPH_NONE: this lane has none. Lanes: all of a full
+ * warp, together. Returns, to each lane for its arc, WH_GRAPH_APPLIED; NO_CHANGE: it was there
+ * already, or there is none; REFUSED: the heap is full, or the graph is not plain; NO_VERTEX: an
+ * end is no vertex. Cost: two atomics and O(degree) loads by one lane, and as many rounds as lanes
+ * of the warp have the same v: for hubs wh_graph_insert does better. */
+WH_FN uint32_t wh_graph_insert_lanes(wh_graph_ref g, wh_heap_ref heap, uint32_t v, uint32_t w) {
+    return wh_graph_change_lanes_(g, heap, v, w, 0);
+}
+
+/* Erases arcs, the same way. NO_CHANGE: it was not there. If the heap has no smaller block, the
+ * adjacency keeps its own; nothing is REFUSED in a plain graph. */
+WH_FN uint32_t wh_graph_erase_lanes(wh_graph_ref g, wh_heap_ref heap, uint32_t v, uint32_t w) {
+    return wh_graph_change_lanes_(g, heap, v, w, 1);
+}
+
 #if WH_HAS_HOST
 
 /* For wh_graph_handle: what the library knows, for kernels of these structures. */
@@ -73,6 +147,8 @@ typedef struct wh_graph_parts {
     uint64_t n_vertices;
     uint32_t values;
     int sorted;
+    uint32_t *locks;
+    const uint32_t *alive;
 } wh_graph_parts;
 #ifdef __cplusplus
 extern "C" {
@@ -83,7 +159,8 @@ wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, wh_
 }
 #endif
 
-/* The handle of a graph, good until the graph is destroyed, or wh_graph_grow. An id that is no
+/* The handle of a graph, good until the graph is destroyed, or wh_graph_grow; for changes see
+ * above, too. An id that is no
  * vertex has degree 0. BAD_ARGUMENT; UNSUPPORTED: its class is not lattice; WRONG_BUILD: the
  * library was built from other headers. */
 static inline wh_status wh_graph_handle(const wh_graph *graph, wh_graph_ref *ref) {
@@ -96,6 +173,8 @@ static inline wh_status wh_graph_handle(const wh_graph *graph, wh_graph_ref *ref
         ref->n_vertices = parts.n_vertices;
         ref->values = parts.values;
         ref->sorted = parts.sorted;
+        ref->locks = parts.locks;
+        ref->alive = parts.alive;
     }
     return s;
 }

@@ -9,6 +9,7 @@
 #include "degree_sums.h"
 #include "graph_own.h"
 
+#ifndef WHI_GRAPH_BY_UPDATE /* defined by update_kernels.h, which has batches of its own */
 WH_KERNEL(count_arcs, batch_args, a) {
     count_step(&a.b);
 }
@@ -31,6 +32,8 @@ WH_KERNEL(insert_small, batch_args, a) {
 WH_KERNEL(erase_small, batch_args, a) {
     small_erase_step(a.heap, &a.b);
 }
+
+#endif
 
 WH_KERNEL(tell_arcs, batch_args, a) {
     tell_step(&a.b);
@@ -109,6 +112,11 @@ static wh_status work(wh_heap *heap, void *stream, const whi_graph_batch *b, ker
                         SHARED_BYTES(WORK_BLOCK));
 }
 
+static wh_status graph_tell(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return start(tell_arcs, heap, stream, b, b->arcs);
+}
+
+#ifndef WHI_GRAPH_BY_UPDATE
 /* A batch of any size; small: the kernel for a small one, or NULL. */
 static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *batch, kernel_fn small,
                         kernel_fn kernel) {
@@ -131,9 +139,7 @@ static wh_status graph_erase(wh_heap *heap, void *stream, const whi_graph_batch 
     return update(heap, stream, b, erase_small, erase_all);
 }
 
-static wh_status graph_tell(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return start(tell_arcs, heap, stream, b, b->arcs);
-}
+#endif
 
 #define OF_VERTICES(name, kernel, lanes)                                           \
     static wh_status name(wh_heap *heap, void *stream, const whi_graph_batch *b) { \

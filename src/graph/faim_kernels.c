@@ -28,6 +28,14 @@ WH_FN wh_faim_work work_of(const whi_graph_batch *b, whi_graph_item item) {
     return w;
 }
 
+#ifdef WHI_FAIM_BY_UPDATE /* this is part of faim_update_kernels.c */
+#include "update_kernels.h"
+#define WHI_FAIM_TABLE whi_faim_update_kernels
+#define WHI_FAIM_OWN sizeof(whi_graph_own), WHI_GRAPH_WORKER
+#else
+#define WHI_FAIM_TABLE whi_faim_kernels
+#define WHI_FAIM_OWN 0, 0
+
 /* There is none. */
 WH_FN void no_block(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *tally) {
     (void)heap;
@@ -42,6 +50,7 @@ SMALL_STEP(small_erase_step, wh_faim_erase_lane, wh_faim_erase_warp, no_block)
 
 #include "batch_kernels.h"
 #include "csr_runs.h"
+#endif
 
 /* --- vertices that go ------------------------------------------------------------------------- */
 
@@ -116,6 +125,7 @@ WH_KERNEL(check_all, batch_args, a) {
     for (uint64_t v = wh_thread_id(); v < b->n_vertices; v += wh_grid_threads()) {
         uint32_t broken = wh_faim_is_sound(a.heap, vertex_of(b, v), b->n_vertices);
         broken = broken == 0 && b->runs[v].count != 0 ? 3 : broken;
+        broken = broken == 0 && wh_graph_is_locked(b->locks, (uint32_t)v) ? 4 : broken;
         if (broken != 0) {
             wh_report_error(b->report, broken, v);
         }
@@ -163,7 +173,7 @@ static wh_status graph_has(wh_heap *heap, void *stream, const whi_graph_batch *b
     return start(has_arcs, heap, stream, b, b->n);
 }
 
-WH_TABLE(whi_faim_kernels) = {
+WHI_GRAPH_TABLE(WHI_FAIM_TABLE) = {
     WH_OF_(NAME),   sizeof(wh_faim_vertex),
     graph_clear,    graph_insert,
     graph_erase,    graph_has,
@@ -173,5 +183,5 @@ WH_TABLE(whi_faim_kernels) = {
     graph_rebase,   graph_stats,
     graph_tell,     NULL,
     graph_sweep,    graph_look,
-    NULL,
+    NULL,           WHI_FAIM_OWN,
 };

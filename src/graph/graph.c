@@ -12,15 +12,22 @@
 
 WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
 WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
+WH_TABLES(whi_ouro_kernels, whi_ouro_kernels_find)
+WH_TABLES(whi_aim_kernels, whi_aim_kernels_find)
+WH_TABLES(whi_faim_update_kernels, whi_faim_update_kernels_find)
 
 /* The classes of graphs. has_all: also values of arcs, and their order. */
 static const struct {
     const char *name;
     const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
     int has_all;
-} classes[] = {{"lattice", whi_lattice_kernels_find, 1}, {"faim", whi_faim_kernels_find, 0}};
+} classes[] = {{"lattice", whi_lattice_kernels_find, 1},
+               {"faim", whi_faim_kernels_find, 0},
+               {"faim-update", whi_faim_update_kernels_find, 0},
+               {"ouro", whi_ouro_kernels_find, 0},
+               {"aim", whi_aim_kernels_find, 0}};
 #define N_CLASSES (sizeof classes / sizeof *classes)
-#define CLASS_NAMES "lattice, faim"
+#define CLASS_NAMES "lattice, faim, faim-update, ouro, aim"
 
 static uint64_t round_up(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;
@@ -72,6 +79,20 @@ wh_status whi_graph_make_room(wh_graph *g, uint64_t n) {
 
 /* --- create and destroy --------------------------------------------------------------------------
  */
+
+/* Options that not all classes have. */
+static wh_status check_own_options(const wh_graph_options *o, const char *kind, uint32_t has) {
+    if (o->arena_bytes != 0 && (has & WHI_GRAPH_ARENA) == 0) {
+        return whi_refuse(WH_BAD_ARGUMENT, "graphs of the class %s have no arena_bytes", kind);
+    }
+    if (o->worker != 0 && (has & WHI_GRAPH_WORKER) == 0) {
+        return whi_refuse(WH_BAD_ARGUMENT, "graphs of the class %s have no worker", kind);
+    }
+    if (o->worker > 1 && o->worker != WH_WARP_SIZE) {
+        return whi_refuse(WH_BAD_ARGUMENT, "a worker is 1 lane or 32, not %u", o->worker);
+    }
+    return WH_OK;
+}
 
 /* What not every class of graphs has. */
 static wh_status check_extras(const wh_graph_options *o, const char *kind, int has_all) {
@@ -130,8 +151,26 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
     }
     *kind = classes[k].name;
     *kernels = classes[k].find(info->name, wh_device_get_info(wh_heap_device(o->heap))->target);
-    return *kernels != NULL ? WH_OK
-                            : whi_refuse(WH_UNSUPPORTED, "graphs are not built for %s", info->name);
+    if (*kernels == NULL) {
+        return whi_refuse(WH_UNSUPPORTED, "graphs are not built for %s", info->name);
+    }
+    return check_own_options(o, *kind, (*kernels)->options);
+}
+
+/* What a class has beside its records, and locks; zeros. */
+static wh_status make_own(wh_graph *g) {
+    const uint64_t own_bytes = g->kernels->own_bytes;
+    const uint64_t lock_bytes = wh_graph_lock_words(g->b.n_vertices) * sizeof *g->b.locks;
+    void *own = NULL, *locks = NULL;
+    g->fixed_bytes += own_bytes + lock_bytes;
+    if (own_bytes != 0) {
+        TRY(wh_device_alloc(g->device, &own, own_bytes));
+        g->b.own = own;
+        TRY(wh_device_set(g->device, own, 0, own_bytes));
+    }
+    TRY(wh_device_alloc(g->device, &locks, lock_bytes));
+    g->b.locks = locks;
+    return wh_device_set(g->device, locks, 0, lock_bytes);
 }
 
 static wh_status make(wh_graph *g, const wh_graph_options *o) {
@@ -144,6 +183,9 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     TRY(wh_device_alloc(g->device, &counts, 3 * sizeof *g->counts));
     g->counts = counts;
     g->b.n_vertices = (uint32_t)n;
+    TRY(make_own(g));
+    g->b.arena_bytes = o->arena_bytes;
+    g->b.worker = o->worker;
     g->b.words = o->values;
     g->b.sorted = o->sorted;
     g->b.multi = o->multi;
@@ -151,7 +193,7 @@ static wh_status make(wh_graph *g, const wh_graph_options *o) {
     g->b.next = &g->counts[1];
     g->b.ever = &g->counts[2];
     g->undirected = o->undirected;
-    g->fixed_bytes = n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
+    g->fixed_bytes += n * (g->kernels->vertex_bytes + sizeof(whi_graph_run));
     TRY(whi_graph_make_room(g, o->undirected ? 2 * o->batch : o->batch));
     if (o->vertices != n) {
         TRY(whi_graph_make_ids(g, o->vertices));
@@ -164,6 +206,8 @@ static void drop(wh_graph *g) {
     whi_graph_drop_ids(g);
     (void)wh_device_free(g->device, g->b.vertices);
     (void)wh_device_free(g->device, g->b.runs);
+    (void)wh_device_free(g->device, g->b.own);
+    (void)wh_device_free(g->device, g->b.locks);
     (void)wh_device_free(g->device, g->counts);
     (void)wh_device_free(g->device, g->scratch);
     free(g);
@@ -228,10 +272,13 @@ wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_grap
                           (unsigned long long)vertex_bytes,
                           (unsigned long long)g->kernels->vertex_bytes);
     }
+    const int is_plain = g->b.words == 0 && !g->b.sorted && !g->b.multi && !g->undirected;
     parts->vertices = g->b.vertices;
     parts->n_vertices = g->b.n_vertices;
     parts->values = g->b.words;
     parts->sorted = g->b.sorted;
+    parts->locks = is_plain ? g->b.locks : NULL;
+    parts->alive = whi_graph_alive(g);
     return WH_OK;
 }
 
@@ -292,6 +339,18 @@ static void turn(wh_graph *g) {
     g->b.next = &g->counts[g->turn ^ 1];
 }
 
+static wh_status refused(const wh_graph *g, uint64_t n) {
+    const wh_allocator_info *info = wh_heap_allocator(g->heap);
+    return info->max_size == UINT64_MAX
+               ? whi_refuse(WH_OUT_OF_MEMORY, "%llu arcs found no memory in the heap",
+                            (unsigned long long)n)
+               : whi_refuse(
+                     WH_OUT_OF_MEMORY,
+                     "%llu arcs found no memory: the heap is full, or an adjacency would be "
+                     "larger than a block of %s can be (%llu bytes, or what its options say)",
+                     (unsigned long long)n, info->name, (unsigned long long)info->max_size);
+}
+
 static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_graph_batch *b,
                       wh_graph_result *result) {
     wh_graph_result r;
@@ -305,7 +364,7 @@ static wh_status tell(wh_graph *g, const wh_graph_batch *batch, const whi_graph_
         *result = r;
     }
     if (r.refused != 0) {
-        return WH_OUT_OF_MEMORY;
+        return refused(g, r.refused);
     }
     return r.no_vertex != 0 ? WH_NO_VERTEX : WH_OK;
 }
@@ -779,7 +838,19 @@ wh_status whi_graph_goes_both_ways(wh_graph *g, int *both) {
     return WH_OK;
 }
 
-/* I2 and I5, on the host. */
+/* I6: the classes that count their arcs. */
+static wh_status check_count(wh_graph *g, uint64_t arcs, wh_report *r) {
+    whi_graph_own own;
+    if (g->b.own != NULL) {
+        TRY(wh_device_copy_out(g->device, &own, g->b.own, sizeof own));
+        if (own.arcs != arcs) {
+            whi_graph_report(r, 6, g->b.n_vertices);
+        }
+    }
+    return WH_OK;
+}
+
+/* I2, I5 and I6, on the host. */
 static wh_status check_sets(wh_graph *g, wh_report *r) {
     const uint64_t vertices = g->b.n_vertices;
     uint64_t n = 0;
@@ -788,6 +859,7 @@ static wh_status check_sets(wh_graph *g, wh_report *r) {
     memset(&a, 0, sizeof a);
     TRY(whi_graph_goes_both_ways(g, &both));
     TRY(wh_graph_to_csr(g, NULL, &n));
+    TRY(check_count(g, n, r));
     a.offset = malloc((vertices + 1) * 8);
     a.to = malloc(n * 4 + 4);
     a.room = n;

@@ -54,6 +54,13 @@ typedef struct whi_graph_sweep {
     uint64_t *arcs;          /* that went are added here */
 } whi_graph_sweep;
 
+/* How what a class has beside its records begins.
+ * I6      between calls arcs is how many arcs there are */
+typedef struct whi_graph_own {
+    uint64_t arcs;
+    uint32_t by_warp; /* of the batch: its workers are warps */
+} whi_graph_own;
+
 /* A batch, as kernels get it. */
 typedef struct whi_graph_batch {
     void *vertices; /* of the class */
@@ -86,9 +93,15 @@ typedef struct whi_graph_batch {
     uint32_t *values[WH_GRAPH_MOST_VALUES]; /* of the arcs, or NULL: insert, from_csr: read; has,
                                                to_csr: written */
     whi_graph_sweep sweep;
+    uint32_t *locks;      /* a bit a vertex; 0 when quiet */
+    whi_graph_own *own;   /* of the class, own_bytes; or NULL */
+    uint64_t arena_bytes; /* wh_graph_options */
+    uint32_t worker;
 } whi_graph_batch;
 
 typedef wh_status (*whi_graph_step)(wh_heap *heap, void *stream, const whi_graph_batch *b);
+
+enum { WHI_GRAPH_ARENA = 1, WHI_GRAPH_WORKER = 2 };
 
 typedef struct whi_graph_kernels {
     const char *allocator;
@@ -111,16 +124,26 @@ typedef struct whi_graph_kernels {
     whi_graph_step look;     /* report: what from_csr cannot take, of offset and of the graph */
     whi_graph_step fill; /* from_csr, rows that can be taken as they are; counts->placed: how many
                             are left for the step from_csr. NULL: all */
+    uint64_t own_bytes;  /* beside the records; zero at first */
+    uint32_t options;    /* of wh_graph_options, those that not all classes have */
 } whi_graph_kernels;
 
 #define WHI_CSR_DESCENDS 1u /* tags of `look` */
 #define WHI_CSR_HAS_ARCS 2u
 
-/* A table type for each class, since tables are found by the name of their type. */
+/* A table type for each class, since tables are found by the name of their type, which may be a
+ * macro here. */
+#define WHI_GRAPH_TABLE(type) WH_TABLE(type)
 typedef whi_graph_kernels whi_lattice_kernels;
 typedef whi_graph_kernels whi_faim_kernels;
+typedef whi_graph_kernels whi_ouro_kernels;
+typedef whi_graph_kernels whi_aim_kernels;
+typedef whi_graph_kernels whi_faim_update_kernels;
 const whi_graph_kernels *whi_lattice_kernels_find(const char *allocator, wh_target target);
 const whi_graph_kernels *whi_faim_kernels_find(const char *allocator, wh_target target);
+const whi_graph_kernels *whi_ouro_kernels_find(const char *allocator, wh_target target);
+const whi_graph_kernels *whi_aim_kernels_find(const char *allocator, wh_target target);
+const whi_graph_kernels *whi_faim_update_kernels_find(const char *allocator, wh_target target);
 
 #ifdef __cplusplus
 }

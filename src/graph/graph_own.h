@@ -35,6 +35,9 @@ struct wh_graph {
 wh_status whi_graph_make_ids(wh_graph *graph, uint64_t n);
 void whi_graph_drop_ids(wh_graph *graph);
 
+/* A bit for each id: whether it is a vertex. NULL: ids have never come or gone. */
+const uint32_t *whi_graph_alive(const wh_graph *graph);
+
 /* How many vertices there are. Waits if ids come and go. */
 wh_status whi_graph_live(wh_graph *graph, uint64_t *n);
 

@@ -1,6 +1,9 @@
 /* lattice_kernels.c: targeted source (compiled per allocator and target): the kernels of the graph
  * class `lattice`. */
 #define WH_KERNEL_THREADS 512
+#ifndef WHI_LATTICE_TABLE /* else it is another class, of the same workers: ouro_kernels.c */
+#define WHI_LATTICE_TABLE whi_lattice_kernels
+#endif
 
 #include "batch_small.h"
 #include "batch_steps.h"
@@ -248,6 +251,7 @@ WH_KERNEL(check_all, batch_args, a) {
         uint32_t broken =
             wh_lattice_is_sound(a.heap, vertex_of(b, v), b->n_vertices, b->words, b->sorted);
         broken = broken == 0 && b->runs[v].count != 0 ? 3 : broken;
+        broken = broken == 0 && wh_graph_is_locked(b->locks, (uint32_t)v) ? 4 : broken;
         if (broken != 0) {
             wh_report_error(b->report, broken, v);
         }
@@ -290,15 +294,26 @@ static wh_status graph_has(wh_heap *heap, void *stream, const whi_graph_batch *b
     return start(has_arcs, heap, stream, b, b->n);
 }
 
-WH_TABLE(whi_lattice_kernels) = {
-    WH_OF_(NAME),     sizeof(wh_lattice_vertex),
-    graph_clear,      lattice_insert,
-    lattice_erase,    graph_has,
-    lattice_from_csr, graph_degrees,
-    graph_sums,       graph_to_csr,
-    graph_destroy,    graph_check,
-    graph_rebase,     graph_stats,
-    graph_tell,       graph_expire,
-    graph_sweep,      graph_look,
+WHI_GRAPH_TABLE(WHI_LATTICE_TABLE) = {
+    WH_OF_(NAME),
+    sizeof(wh_lattice_vertex),
+    graph_clear,
+    lattice_insert,
+    lattice_erase,
+    graph_has,
+    lattice_from_csr,
+    graph_degrees,
+    graph_sums,
+    graph_to_csr,
+    graph_destroy,
+    graph_check,
+    graph_rebase,
+    graph_stats,
+    graph_tell,
+    graph_expire,
+    graph_sweep,
+    graph_look,
     graph_fill,
+    0,
+    0,
 };

@@ -26,6 +26,14 @@ WH_FN int is_removed(const whi_graph_batch *b, uint32_t v) {
     return (b->sweep.removed[v / 32] >> v % 32 & 1) != 0;
 }
 
+/* All lanes of a warp: so many arcs went. */
+WH_FN void add_gone(const whi_graph_batch *b, uint64_t arcs) {
+    add_all(b->sweep.arcs, arcs);
+    if (b->own != NULL) {
+        add_all(&b->own->arcs, 0 - arcs);
+    }
+}
+
 WH_FN void sweep_records(wh_heap_ref heap, const whi_graph_batch *b) {
     uint64_t arcs = 0;
     FOR_ROUNDS(i, b->n_vertices) {
@@ -52,7 +60,7 @@ WH_FN void sweep_records(wh_heap_ref heap, const whi_graph_batch *b) {
             arcs += sweep_lanes(heap, b, is_short ? v : WH_GRAPH_NONE);
         }
     }
-    add_all(b->sweep.arcs, arcs);
+    add_gone(b, arcs);
 }
 
 WH_KERNEL(sweep_all, batch_args, a) {
@@ -68,7 +76,7 @@ WH_KERNEL(sweep_hubs, batch_args, a) {
         arcs += sweep_block(a.heap, &a.b, *(a.b.sweep.hubs - 1 - i));
         wh_syncthreads();
     }
-    add_all(a.b.sweep.arcs, arcs);
+    add_gone(&a.b, arcs);
 }
 
 WH_KERNEL(destroy_all, batch_args, a) {

@@ -8,6 +8,7 @@
 #include "graph_own.h"
 #include "host/last_error.h"
 #include "warpheap/detail/alloc/tables.h"
+#include "warpheap/detail/graph/work.h"
 
 WH_TABLES(whi_vertex_kernels, whi_vertex_kernels_find)
 
@@ -173,6 +174,10 @@ static wh_status read_counts(wh_graph *g, whi_vertex_counts *c) {
     return wh_device_copy_out(g->device, c, g->ids->v.counts, sizeof *c);
 }
 
+const uint32_t *whi_graph_alive(const wh_graph *g) {
+    return g->ids != NULL ? g->ids->v.alive : NULL;
+}
+
 wh_status whi_graph_live(wh_graph *g, uint64_t *n) {
     whi_vertex_counts c;
     *n = g->b.n_vertices;
@@ -278,6 +283,10 @@ static wh_status begin(wh_graph *g, const wh_graph_vertex_list *list, int what,
         memset(result, 0, sizeof *result);
     }
     TRY(take_list(own, list, what));
+    if (own->n != 0 && what == REMOVE && g->kernels->sweep == NULL) {
+        return whi_refuse(WH_UNSUPPORTED, "no vertices can be removed from graphs of the class %s",
+                          g->kind);
+    }
     return own->n != 0 && what != FIND ? need_ids(g) : WH_OK;
 }
 
@@ -349,10 +358,6 @@ wh_status wh_graph_remove_vertices(wh_graph *g, const wh_graph_vertex_list *list
     TRY(begin(g, list, REMOVE, &own, result));
     if (own.n == 0) {
         return WH_OK;
-    }
-    if (g->kernels->sweep == NULL) {
-        return whi_refuse(WH_UNSUPPORTED, "no vertices can be removed from graphs of the class %s",
-                          g->kind);
     }
     TRY(bring(g, &own, !own.by_name, &v));
     g->b.alive = v.alive;
@@ -446,7 +451,7 @@ wh_status wh_graph_is_vertex(wh_graph *g, uint8_t *is) {
 /* What a graph gets in place of what it has. */
 typedef struct larger {
     whi_vertices v;
-    void *vertices, *runs;
+    void *vertices, *runs, *locks;
 } larger;
 
 /* New arrays, with what the old ones have. */
@@ -456,6 +461,7 @@ static wh_status fill_larger(wh_graph *g, larger *l) {
     const uint64_t n = l->v.n;
     TRY(take(g, &l->vertices, n * g->kernels->vertex_bytes, 0));
     TRY(take(g, &l->runs, n * sizeof(whi_graph_run), 0));
+    TRY(take(g, &l->locks, wh_graph_lock_words(n) * 4, 0)); /* nobody has one now */
     TRY(take_arrays(g, &l->v));
     if (old->names != NULL) {
         TRY(take_map(g, &l->v));
@@ -489,16 +495,21 @@ static wh_status grow(wh_graph *g, uint64_t n) {
         drop_arrays(g, &l.v);
         (void)wh_device_free(g->device, l.vertices);
         (void)wh_device_free(g->device, l.runs);
+        (void)wh_device_free(g->device, l.locks);
         return s;
     }
     const uint64_t each = g->kernels->vertex_bytes + sizeof(whi_graph_run);
+    const uint64_t locks = wh_graph_lock_words(n) - wh_graph_lock_words(g->b.n_vertices);
     g->fixed_bytes += (n - g->b.n_vertices) * each + bytes_of(&l.v) - bytes_of(&g->ids->v);
+    g->fixed_bytes += locks * 4;
     drop_arrays(g, &g->ids->v);
     (void)wh_device_free(g->device, g->b.vertices);
     (void)wh_device_free(g->device, g->b.runs);
+    (void)wh_device_free(g->device, g->b.locks);
     g->ids->v = l.v;
     g->b.vertices = l.vertices;
     g->b.runs = l.runs;
+    g->b.locks = l.locks;
     g->b.n_vertices = (uint32_t)n;
     g->b.alive = l.v.alive;
     return WH_OK;

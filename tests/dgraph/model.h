@@ -34,6 +34,8 @@ typedef struct arcs {
     wh_graph_result result;
 } arcs;
 
+static UNUSED const char *allocator; /* of the heaps to come; NULL: the default one */
+
 /* A heap, and a graph of it, by these options but for the heap. */
 static UNUSED void open_graph(context *x, uint64_t seed, uint64_t heap_bytes,
                               const wh_graph_options *options) {
@@ -42,6 +44,7 @@ static UNUSED void open_graph(context *x, uint64_t seed, uint64_t heap_bytes,
     memset(&ho, 0, sizeof ho);
     x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
     ho.device = x->device;
+    ho.allocator = allocator;
     ho.bytes = heap_bytes;
     assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
     x->options = *options;

@@ -6,12 +6,17 @@ typedef struct rules {
     const char *kind;
     uint32_t values;
     int undirected, sorted;
+    uint32_t worker;
 } rules;
 
 static const rules all_rules[] = {
-    {"lattice", 0, 0, 0}, {"lattice", 2, 0, 0}, {"lattice", 0, 1, 0}, {"lattice", 1, 1, 0},
-    {"lattice", 0, 0, 1}, {"lattice", 3, 0, 1}, {"lattice", 1, 1, 1}, {"lattice", 4, 0, 1},
-    {"faim", 0, 0, 0},    {"faim", 0, 1, 0},
+    {"lattice", 0, 0, 0, 0},      {"lattice", 2, 0, 0, 0},     {"lattice", 0, 1, 0, 0},
+    {"lattice", 1, 1, 0, 0},      {"lattice", 0, 0, 1, 0},     {"lattice", 3, 0, 1, 0},
+    {"lattice", 1, 1, 1, 0},      {"lattice", 4, 0, 1, 0},     {"faim", 0, 0, 0, 0},
+    {"faim", 0, 1, 0, 0},         {"ouro", 0, 0, 0, 0},        {"ouro", 0, 1, 0, 0},
+    {"faim-update", 0, 0, 0, 1},  {"faim-update", 0, 1, 0, 1}, {"faim-update", 0, 0, 0, 32},
+    {"faim-update", 0, 1, 0, 32}, {"aim", 0, 0, 0, 32},        {"aim", 0, 1, 0, 32},
+    {"aim", 0, 0, 0, 1},          {"aim", 0, 1, 0, 1},
 };
 #define N_RULES (sizeof all_rules / sizeof *all_rules)
 
@@ -23,6 +28,7 @@ static void open_rules(context *x, uint64_t seed, const rules *r, uint32_t n) {
     o.values = r->values;
     o.undirected = r->undirected;
     o.sorted = r->sorted;
+    o.worker = r->worker;
     open_graph(x, seed, 8 << 20, &o);
 }
 
@@ -189,7 +195,7 @@ enum { STAR_VERTICES = 200000 };
 
 /* A graph on the smallest heap that there is. */
 static void open_small_heap(context *x) {
-    const rules r = {"lattice", 0, 1, 0};
+    const rules r = {"lattice", 0, 1, 0, 0};
     wh_heap_options ho;
     open_rules(x, 2, &r, 2);
     assert_int_equal(wh_graph_destroy(x->graph), WH_OK);
@@ -250,7 +256,7 @@ static void test_one_end_refused(void **state) {
 static void test_one_sided(void **state) {
     (void)state;
     context x;
-    const rules r = {"lattice", 0, 1, 0};
+    const rules r = {"lattice", 0, 1, 0, 0};
     uint64_t offset[4] = {0, 2, 3, 4};
     uint32_t to[4] = {1, 2, 0, 2};
     wh_report report;
@@ -272,7 +278,7 @@ static void test_sorted_hub(void **state) {
         static arcs b;
         static uint32_t to[N], value[N];
         uint64_t offset[9] = {0}, n = 0;
-        const rules r = {"lattice", values, 0, 1};
+        const rules r = {"lattice", values, 0, 1, 0};
         wh_graph_arrays arrays = {.offset = offset, .to = to, .room = N};
         arrays.values[0] = values != 0 ? value : NULL;
         open_rules(&x, values + 3, &r, 8);
@@ -337,7 +343,7 @@ static void test_kernels_see_order(void **state) {
     context x;
     static arcs b;
     look_args a;
-    const rules r = {"lattice", 0, 0, 1};
+    const rules r = {"lattice", 0, 0, 1, 0};
     open_rules(&x, 4, &r, MOST_VERTICES);
     for (uint32_t step = 0; step < 4; step++) {
         random_arcs(&x, &b, MOST_ARCS, step == 0 ? 2 : MOST_VERTICES);

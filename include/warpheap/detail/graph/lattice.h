@@ -15,7 +15,8 @@
  *          Its worker's alone, as are `order` and the table
  *
  * I1       degree <= capacity, or degree <= wh_lattice_inline where capacity is 0; a block has room
- *          for capacity entries and their values, and belongs to its vertex alone
+ *          for capacity entries and their values, and belongs to its vertex alone; ouro: a power
+ *          of two of them
  * I2       no entry of an adjacency is there twice, but in a multigraph, and all are vertices
  * I4       where the graph is sorted, the entries of an adjacency ascend
  * I5       where it is undirected and no edge was ever refused, each arc is there both ways
@@ -38,13 +39,27 @@
 
 #include "warpheap/detail/simt/begin.h"
 
+/* The class `ouro` is made of the same workers: with WH_LATTICE_POWERS 1 a block has exactly the
+ * power of two of entries that its degree asks for, from LEAST_ROOM on, also when it shrinks, and
+ * the record holds no neighbours. */
+#ifndef WH_LATTICE_POWERS
+#define WH_LATTICE_POWERS 0
+#endif
+#if WH_LATTICE_POWERS
+#define WH_LATTICE_RECORD 16
+#define WH_LATTICE_INLINE 2u /* what `block` takes; none are held */
+#define WH_LATTICE_HELD 0u
+#define WH_LATTICE_LEAST_ROOM 4u
+#else
+#define WH_LATTICE_RECORD 32 /* one sector of memory */
 #define WH_LATTICE_INLINE 6u
-#define WH_GRAPH_NONE UINT32_MAX    /* no vertex; no rank */
+#define WH_LATTICE_HELD WH_LATTICE_INLINE
+#define WH_LATTICE_LEAST_ROOM 8u
+#endif
 #define WH_LATTICE_GONE 0xfffffffeu /* in a table: a key that has been taken out */
 
-/* One sector of memory. */
 typedef struct wh_lattice_vertex {
-    WH_ALIGNAS(32) uint32_t degree;
+    WH_ALIGNAS(WH_LATTICE_RECORD) uint32_t degree;
     uint32_t capacity;
     union {
         uint32_t neighbours[WH_LATTICE_INLINE];
@@ -84,26 +99,35 @@ WH_FN uint32_t *wh_lattice_array(wh_lattice_vertex *x) {
     return x->capacity != 0 ? x->block : x->neighbours;
 }
 
-/* Entries that a record has room for: INLINE / (1 + words). */
+/* Entries that a record has room for: HELD / (1 + words). */
 WH_HD uint32_t wh_lattice_inline(uint32_t words) {
-    return 0x11236u >> 4 * words & 15;
+    return WH_LATTICE_HELD == 0 ? 0 : 0x11236u >> 4 * words & 15;
 }
 
 /* Entries that a vertex of this degree has room for, when it gets a new array: an eighth more, so
  * that a vertex that grows an arc at a time is not copied each time. 0: in the record. */
 WH_HD uint32_t wh_lattice_room(uint32_t degree, uint32_t words) {
+#if WH_LATTICE_POWERS
+    const uint32_t least = degree <= WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : degree;
+    (void)words;
+    return degree == 0 ? 0 : 1u << (32 - wh_clz32(least - 1));
+#else
     return degree <= wh_lattice_inline(words) ? 0 : (degree + (degree >> 3) + 3) & ~3u;
+#endif
 }
-
-#define WH_LATTICE_LEAST_ROOM 8u
 
 /* Whether a vertex of this degree keeps its array: one with more than a quarter beyond the room
  * that it would get goes, and the way back into the record is taken two arcs later than the way
  * out, or one if it holds few. */
 WH_HD int wh_lattice_keeps(uint32_t capacity, uint32_t degree, uint32_t words) {
-    const uint32_t room = wh_lattice_room(degree, words), few = wh_lattice_inline(words);
+    const uint32_t room = wh_lattice_room(degree, words);
+#if WH_LATTICE_POWERS
+    return capacity == room;
+#else
+    const uint32_t few = wh_lattice_inline(words);
     const uint32_t least = room < WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : room;
     return capacity == 0 || (degree + (few > 2 ? 2 : 1) > few && capacity - least / 4 <= least);
+#endif
 }
 
 /* The bytes of an array of `room` entries. */
@@ -949,6 +973,9 @@ WH_FN uint32_t wh_lattice_is_sound(wh_heap_ref heap, wh_lattice_vertex *x, uint3
                                    uint32_t words, int sorted) {
     const uint32_t *array = wh_lattice_array(x);
     if (x->degree > (x->capacity != 0 ? x->capacity : wh_lattice_inline(words))) {
+        return 1;
+    }
+    if (WH_LATTICE_POWERS && (x->capacity & (x->capacity - 1)) != 0) {
         return 1;
     }
     if (x->capacity != 0 &&

@@ -1,5 +1,19 @@
 /* graph/work.h: what the classes of graphs have in common. This file may change: it is no part of
- * the API. */
+ * the API.
+ *
+ * locks    a bit a vertex. The lane that sees it go from 0 to 1 has the vertex to
+ *          itself until it clears it; the bits of a word are taken independently of each other
+ *
+ * I4       when no kernel runs all bits are 0
+ *
+ * P1       unlock (release) -> try_lock (acquire): what an owner did happens before what the next
+ *          one does. Those who take or give other bits of the word in between read, change and
+ *          write it at once, so that they do not come between the two
+ *
+ * Progress try_lock never waits. Who has a lock waits for nobody who wants one: lanes try, those
+ *          that got one finish and unlock, and only then all lanes of the warp go round again
+ * Check    wh_graph_check; tests/dgraph
+ */
 #ifndef WH_GRAPH_WORK_H
 #define WH_GRAPH_WORK_H
 
@@ -13,6 +27,45 @@
 typedef struct wh_graph_tally {
     uint32_t applied, no_change, refused;
 } wh_graph_tally;
+
+WH_HD uint64_t wh_graph_lock_words(uint64_t n_vertices) {
+    return (n_vertices + 31) / 32;
+}
+
+/* Whether the caller has vertex v now. Lanes: any. */
+WH_FN int wh_graph_try_lock(uint32_t *locks, uint32_t v) {
+    const uint32_t bit = 1u << (v & 31);
+    return (wh_load_u32_relaxed(&locks[v / 32]) & bit) == 0 &&
+           (wh_fetch_or_u32_acquire(&locks[v / 32], bit) & bit) == 0; /* P1 */
+}
+
+/* Lanes: any. */
+WH_FN void wh_graph_unlock(uint32_t *locks, uint32_t v) {
+    (void)wh_fetch_and_u32_release(&locks[v / 32], ~(1u << (v & 31))); /* P1 */
+}
+
+/* A warp takes vertex v, and gives it back. All lanes; the warp has no other lock. */
+WH_FN void wh_graph_lock_warp(uint32_t *locks, uint32_t v) {
+    for (uint32_t attempt = 0;; attempt++) {
+        const int got = wh_lane_id() == 0 && wh_graph_try_lock(locks, v);
+        if (wh_any(WH_FULL_WARP, got)) {
+            break;
+        }
+        wh_backoff(attempt);
+    }
+    wh_syncwarp(WH_FULL_WARP); /* the first lane's acquire orders the other lanes' loads, too */
+}
+WH_FN void wh_graph_unlock_warp(uint32_t *locks, uint32_t v) {
+    wh_syncwarp(WH_FULL_WARP); /* the other lanes' stores come before the first one's release */
+    if (wh_lane_id() == 0) {
+        wh_graph_unlock(locks, v);
+    }
+}
+
+/* Whether somebody has it, I4. */
+WH_FN int wh_graph_is_locked(const uint32_t *locks, uint32_t v) {
+    return (wh_load_u32_relaxed(&locks[v / 32]) >> (v & 31) & 1) != 0;
+}
 
 #include "warpheap/detail/simt/end.h"
 
