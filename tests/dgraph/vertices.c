@@ -65,6 +65,9 @@ static void make_graph(context *x, uint64_t heap_bytes, uint32_t n, uint32_t mos
     go.kind = kind;
     go.vertices = n;
     go.most_vertices = most;
+    if (is_kind("aim") || is_kind("faim-update")) {
+        go.worker = x->random % 2 == 0 ? 1 : WH_WARP_SIZE; /* by seed */
+    }
     assert_int_equal(wh_graph_create(&x->graph, &go), WH_OK);
     x->m.n = most;
     x->m.next = n;
