@@ -694,6 +694,37 @@ WH_FN void wh_lattice_tell_marked_(wh_team t, const wh_lattice_work *w, wh_graph
     }
 }
 
+/* An entry, and the arc of the run that takes it out; NONE: none. */
+typedef struct wh_lattice_looked {
+    wh_lattice_entry e;
+    uint32_t at;
+    int is, stays; /* is: there is such an entry */
+} wh_lattice_looked;
+
+WH_FN wh_lattice_looked wh_lattice_look_(wh_team t, const wh_lattice_work *w, wh_lattice_view a,
+                                         uint32_t i, uint32_t degree) {
+    wh_lattice_looked looked = {{0, {0, 0, 0, 0}}, WH_GRAPH_NONE, 0, 0};
+    if (i < degree) {
+        looked.e = wh_lattice_get_(a, i);
+        looked.at = wh_lattice_find_(t, w, looked.e.to);
+        looked.is = 1;
+        looked.stays = looked.at == WH_GRAPH_NONE;
+    }
+    return looked;
+}
+
+/* The entry stays, at `to`, or goes, which is told. */
+WH_FN void wh_lattice_settle_(wh_team t, const wh_lattice_work *w, wh_lattice_view a,
+                              wh_lattice_looked looked, uint32_t to) {
+    if (looked.stays) {
+        wh_lattice_put_(a, to, looked.e);
+    } else if (looked.is && w->multi) {
+        wh_store_u32_relaxed(&wh_lattice_marks_(t, w)[looked.at], WH_GRAPH_NONE);
+    } else if (looked.is && w->done != NULL) {
+        w->done[w->order[looked.at]] = WH_GRAPH_APPLIED;
+    }
+}
+
 WH_FN void wh_lattice_erase_team_(wh_heap_ref heap, wh_team t, const wh_lattice_work *w,
                                   wh_graph_tally *tally) {
     const uint32_t degree = w->x->degree;
@@ -706,24 +737,13 @@ WH_FN void wh_lattice_erase_team_(wh_heap_ref heap, wh_team t, const wh_lattice_
         wh_team_sync(t);
     }
     WH_NO_UNROLL
-    for (uint32_t first = 0; first < degree; first += t.n) {
-        const uint32_t i = first + t.me;
-        wh_lattice_entry e = {0, {0, 0, 0, 0}};
-        uint32_t at = WH_GRAPH_NONE, all;
-        if (i < degree) {
-            e = wh_lattice_get_(a, i);
-            at = wh_lattice_find_(t, w, e.to);
-        }
-        const int stays = i < degree && at == WH_GRAPH_NONE;
-        const uint32_t rank = wh_team_rank(t, stays, &all); /* all have read theirs */
-        if (stays) {
-            wh_lattice_put_(a, kept + rank, e);
-        } else if (i < degree && w->multi) {
-            wh_store_u32_relaxed(&wh_lattice_marks_(t, w)[at], WH_GRAPH_NONE);
-        } else if (i < degree && w->done != NULL) {
-            w->done[w->order[at]] = WH_GRAPH_APPLIED;
-        }
-        kept += all;
+    for (uint32_t first = 0; first < degree; first += 2 * t.n) {
+        const wh_lattice_looked one = wh_lattice_look_(t, w, a, first + t.me, degree);
+        const wh_lattice_looked two = wh_lattice_look_(t, w, a, first + t.n + t.me, degree);
+        const wh_team_ranks ranks = wh_team_rank_two(t, one.stays, two.stays); /* all have read */
+        wh_lattice_settle_(t, w, a, one, kept + ranks.first);
+        wh_lattice_settle_(t, w, a, two, kept + ranks.second);
+        kept += ranks.all;
     }
     if (w->multi) {
         wh_lattice_tell_marked_(t, w, tally);
@@ -832,19 +852,24 @@ WH_FN uint32_t wh_lattice_take_out_(wh_team t, const wh_lattice_work *w) {
         }
     }
     WH_NO_UNROLL
-    for (uint32_t first = 0; first < table.size; first += t.n) {
-        const uint32_t at = first + t.me;
-        const uint32_t key = at < table.size ? table.keys[at] : WH_GRAPH_NONE;
-        const int fresh = key < WH_LATTICE_GONE;
-        uint32_t all;
-        const uint32_t rank = wh_team_rank(t, fresh, &all);
-        if (fresh) {
-            w->run[n + rank] = key;
-            if (w->order != NULL) {
-                w->order[n + rank] = table.numbers[at];
+    for (uint32_t first = 0; first < table.size; first += 2 * t.n) {
+        const uint32_t at[2] = {first + t.me, first + t.n + t.me};
+        uint32_t keys[2]; /* in registers: loops are unrolled */
+        for (uint32_t k = 0; k < 2; k++) {
+            keys[k] = at[k] < table.size ? table.keys[at[k]] : WH_GRAPH_NONE;
+        }
+        const wh_team_ranks ranks =
+            wh_team_rank_two(t, keys[0] < WH_LATTICE_GONE, keys[1] < WH_LATTICE_GONE);
+        for (uint32_t k = 0; k < 2; k++) {
+            const uint32_t to = n + (k == 0 ? ranks.first : ranks.second);
+            if (keys[k] < WH_LATTICE_GONE) {
+                w->run[to] = keys[k];
+                if (w->order != NULL) {
+                    w->order[to] = table.numbers[at[k]];
+                }
             }
         }
-        n += all;
+        n += ranks.all;
     }
     wh_team_sync(t);
     return n;

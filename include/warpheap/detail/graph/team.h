@@ -46,37 +46,53 @@ WH_FN void wh_team_sync(wh_team t) {
     }
 }
 
-/* The sum of `counts` (0 or 1) over the threads of a block before the caller, and *all: over all of
- * them. Shared memory: a word a warp. */
-WH_FN uint32_t wh_team_block_rank_(int counts, uint32_t *all) {
-    uint32_t *sums = (uint32_t *)wh_shared();
-    const uint32_t warp = wh_thread_in_block() / WH_WARP_SIZE;
-    const uint32_t warps = wh_block_threads() / WH_WARP_SIZE;
-    const wh_mask mine = wh_ballot(WH_FULL_WARP, counts);
-    wh_syncthreads(); /* an earlier call's sums have been read */
-    if (wh_lane_id() == 0) {
-        sums[warp] = wh_popc32(mine);
+/* Where a thread's first item goes among those of a team that count, and its second one, which
+ * comes behind all first ones; and how many there are. */
+typedef struct wh_team_ranks {
+    uint32_t first, second, all;
+} wh_team_ranks;
+
+/* first, second: 0 or 1. All of the team, who meet here. A block needs shared memory: a word a
+ * warp, which has both counts, of at most 1,024 each. */
+WH_FN wh_team_ranks wh_team_rank_two(wh_team t, int first, int second) {
+    wh_team_ranks r;
+    if (t.kind == WH_TEAM_LANE) {
+        r.first = 0;
+        r.second = first != 0;
+        r.all = r.second + (second != 0);
+        return r;
     }
-    wh_syncthreads();
-    const uint32_t its = wh_lane_id() < warps ? sums[wh_lane_id()] : 0;
-    const uint32_t up_to = wh_scan_add_warp_u32(its);
-    *all = wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
-    return wh_shfl_u32(WH_FULL_WARP, up_to - its, warp) + wh_mask_rank(mine);
+    const wh_mask firsts = wh_ballot(WH_FULL_WARP, first),
+                  seconds = wh_ballot(WH_FULL_WARP, second);
+    const uint32_t mine = wh_popc32(firsts) | wh_popc32(seconds) << 16;
+    uint32_t before = 0, all = mine;
+    if (t.kind == WH_TEAM_BLOCK) {
+        uint32_t *sums = (uint32_t *)wh_shared();
+        const uint32_t warp = wh_thread_in_block() / WH_WARP_SIZE;
+        wh_syncthreads(); /* an earlier call's sums have been read */
+        if (wh_lane_id() == 0) {
+            sums[warp] = mine;
+        }
+        wh_syncthreads();
+        const uint32_t its =
+            wh_lane_id() < wh_block_threads() / WH_WARP_SIZE ? sums[wh_lane_id()] : 0;
+        const uint32_t up_to = wh_scan_add_warp_u32(its);
+        all = wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
+        before = wh_shfl_u32(WH_FULL_WARP, up_to - its, warp);
+    } else {
+        wh_syncwarp(WH_FULL_WARP);
+    }
+    r.first = (before & 0xffffu) + wh_mask_rank(firsts);
+    r.second = (all & 0xffffu) + (before >> 16) + wh_mask_rank(seconds);
+    r.all = (all & 0xffffu) + (all >> 16);
+    return r;
 }
 
-/* The same for any team, whose members all meet here. */
+/* The same with one item. */
 WH_FN uint32_t wh_team_rank(wh_team t, int counts, uint32_t *all) {
-    if (t.kind == WH_TEAM_BLOCK) {
-        return wh_team_block_rank_(counts, all);
-    }
-    if (t.kind == WH_TEAM_LANE) {
-        *all = counts != 0;
-        return 0;
-    }
-    const wh_mask mine = wh_ballot(WH_FULL_WARP, counts);
-    wh_syncwarp(WH_FULL_WARP);
-    *all = wh_popc32(mine);
-    return wh_mask_rank(mine);
+    const wh_team_ranks r = wh_team_rank_two(t, counts, 0);
+    *all = r.all;
+    return r.first;
 }
 
 /* A step of the sort: entries whose numbers differ by `mask` change places if they are the wrong
