@@ -74,17 +74,22 @@ WH_KERNEL(clear_all, batch_args, a) {
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const batch_args *args);
 
-/* A kernel with so many blocks of threads, each with shared memory. */
-static wh_status start_blocks(kernel_fn kernel, wh_heap *heap, void *stream,
-                              const whi_graph_batch *b, uint64_t blocks, uint32_t threads,
-                              uint32_t shared_bytes) {
+/* Blocks of so many threads, each with shared memory. */
+typedef struct grid_of {
+    uint64_t blocks;
+    uint32_t threads, shared_bytes;
+} grid_of;
+
+static wh_status start_grid(kernel_fn kernel, wh_heap *heap, void *stream, const whi_graph_batch *b,
+                            grid_of grid) {
     batch_args a;
     memset(&a, 0, sizeof a);
     a.b = *b;
     TRY(wh_heap_handle(heap, &a.heap));
-    wh_launch l = wh_grid(wh_heap_device(heap), blocks != 0 ? (uint32_t)blocks : 1, threads);
+    wh_launch l =
+        wh_grid(wh_heap_device(heap), grid.blocks != 0 ? (uint32_t)grid.blocks : 1, grid.threads);
     l.stream = stream;
-    l.shared_bytes = shared_bytes;
+    l.shared_bytes = grid.shared_bytes;
     return kernel(&l, &a);
 }
 
@@ -100,16 +105,17 @@ static uint64_t blocks_for(wh_heap *heap, uint64_t n, uint32_t gpu) {
  * several times over. */
 static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_graph_batch *b,
                        uint64_t threads) {
-    return start_blocks(kernel, heap, stream, b,
-                        blocks_for(heap, (threads + BLOCK - 1) / BLOCK, 32), BLOCK,
-                        SHARED_BYTES(BLOCK));
+    const grid_of grid = {blocks_for(heap, (threads + BLOCK - 1) / BLOCK, 32), BLOCK,
+                          SHARED_BYTES(BLOCK)};
+    return start_grid(kernel, heap, stream, b, grid);
 }
 
 /* A kernel that works on all lists, of n vertices at most, each of which may want a warp. */
 static wh_status work(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn kernel) {
     const uint64_t blocks = ((uint64_t)b->n * WH_WARP_SIZE + WORK_BLOCK - 1) / WORK_BLOCK;
-    return start_blocks(kernel, heap, stream, b, blocks_for(heap, blocks, WORK_BLOCKS), WORK_BLOCK,
-                        SHARED_BYTES(WORK_BLOCK));
+    const grid_of grid = {blocks_for(heap, blocks, WORK_BLOCKS), WORK_BLOCK,
+                          SHARED_BYTES(WORK_BLOCK)};
+    return start_grid(kernel, heap, stream, b, grid);
 }
 
 static wh_status graph_tell(wh_heap *heap, void *stream, const whi_graph_batch *b) {
@@ -123,7 +129,8 @@ static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *batc
     whi_graph_batch b = *batch;
     if (small != NULL && b.n <= SMALL_BATCH) {
         b.n_buckets = (uint32_t)blocks_for(heap, (b.n + FEW_ARCS - 1) / FEW_ARCS, SMALL_BLOCKS);
-        return start_blocks(small, heap, stream, &b, b.n_buckets, SMALL_BLOCK, TABLE_BYTES);
+        const grid_of grid = {b.n_buckets, SMALL_BLOCK, TABLE_BYTES};
+        return start_grid(small, heap, stream, &b, grid);
     }
     TRY(start(count_arcs, heap, stream, &b, b.n));
     TRY(start(lay_out, heap, stream, &b, (b.n + RUNS - 1) / RUNS));

@@ -108,9 +108,10 @@ WH_FN uint32_t worker_of(uint32_t r, uint32_t degree);
 
 /* Item k of a list of the batch. Those of lanes and warps share an array, from its ends. */
 WH_FN whi_graph_item *list_at(const whi_graph_batch *b, uint32_t kind, uint32_t k) {
-    return kind == LANES   ? &b->scratch.items[k]
-           : kind == WARPS ? &b->scratch.items[b->room - 1 - k]
-                           : &b->scratch.hubs[k];
+    if (kind == BLOCKS) {
+        return &b->scratch.hubs[k];
+    }
+    return &b->scratch.items[kind == LANES ? k : b->room - 1 - k];
 }
 
 #define RUNS 4u /* that a thread places at once */

@@ -426,8 +426,7 @@ WH_FN uint32_t wh_shared_fetch_add_u32(uint32_t *p, uint32_t v) {
 }
 WH_FN uint32_t wh_shared_cas_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
     whi_sim_atomic_point();
-    (void)__atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_RELAXED,
-                                      __ATOMIC_RELAXED);
+    (void)__atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
 }
 
