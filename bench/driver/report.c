@@ -268,7 +268,7 @@ int whi_bench_set_meta(json_t *meta, const wh_device_info *info) {
 
 static int write_line(const json_t *object, FILE *file) {
     const int e = json_dumpf(object, file, JSON_COMPACT | JSON_REAL_PRECISION(7));
-    return e | (fputc('\n', file) == EOF);
+    return e | (fputc('\n', file) == EOF) | (fflush(file) != 0); /* a killed run keeps its rows */
 }
 
 int whi_bench_write_lines(FILE *file, const json_t *header, const json_t *rows) {
