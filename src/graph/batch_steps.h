@@ -4,14 +4,16 @@
  *   uint32_t degree_of(const whi_graph_batch *b, uint32_t v)    as the step `work` finds it
  *   uint32_t worker_of(uint32_t r, uint32_t degree)             LANES, WARPS or BLOCKS
  *
- * and behind it WORK_STEP(insert_step, ...) and WORK_STEP(erase_step, ...), and then BATCH_KERNELS.
+ * and behind it WORK_STEP(insert_step, ...), WORK_STEP(erase_step, ...) and the same as SMALL_STEP
+ * (batch_small.h), and then includes batch_kernels.h.
  *
  * A batch has four steps. count: an atomic for each source that a warp has counts the run of the
  * source, and gives each arc its rank there. lay_out: the arc of rank 0 finds a place for all of
  * its run, and says who shall work on it. scatter: the arcs go there. work: blocks of threads,
  * warps and lanes work, each kind on a list of vertices. That is a counting sort by source, without
  * passes over digits: what an arc costs is three accesses at random places, all within runs and
- * records. Each step is a kernel; a batch that is small is one kernel of one block.
+ * records. Each step is a kernel; a small batch is one kernel, which does all in another way
+ * (batch_small.h).
  *
  * I3      between batches all counts of runs are 0
  */

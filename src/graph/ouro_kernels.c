@@ -4,9 +4,10 @@
  * arcs go (33 -> 32 bytes takes a new one); a vertex without arcs has none.
  *
  * The worker knows the degree to come behind the check for arcs that are there twice, so that a
- * vertex takes one page a batch; deletions build the adjacency anew on it. Departures from the
- * paper: the vertices' records are device memory beside the heap, not in its linear region; a batch
- * is laid out by counting, not sorted. Updates are by vertex.
+ * vertex takes one page a batch; deletions close the gaps, and copy to a smaller page then.
+ *
+ * Departures from the paper: the vertices' records are device memory beside the heap, not in its
+ * linear region; a batch is laid out by counting, not sorted. Updates are by vertex.
  *
  * Source   Winter, thesis, sections 6.2 and 6.2.2
  */

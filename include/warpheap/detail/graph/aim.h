@@ -22,11 +22,15 @@
  * I3       blocks below next are those of all vertices
  *
  * Ordering from the owner of a vertex's lock to the next one: the pair of work.h. Erasing needs
- * none: what it reads has been written by earlier kernels, or is an exchange of one word Progress
- * of locks as in work.h; the owner of one waits for nobody. Deletions wait for nobody Cost
- * insertion and deletion: O(used) loads; a block is one fetch_add Source   Winter, thesis, chapter
- * 3: blocks 3.2.1.2, Algorithm 1 (3.2.4), Algorithm 2 (3.2.5) Check    wh_aim_is_sound,
- * wh_graph_check; tests/dgraph
+ *          none: what it reads has been written by earlier kernels, or is an exchange of one word
+ *
+ * Progress of locks as in work.h; the owner of one waits for nobody. Deletions wait for nobody
+ *
+ * Cost     insertion and deletion: O(used) loads; a block is one fetch_add
+ *
+ * Source   Winter, thesis, chapter 3: blocks 3.2.1.2, Algorithm 1 (3.2.4), Algorithm 2 (3.2.5)
+ *
+ * Check    wh_aim_is_sound, wh_graph_check; tests/dgraph
  */
 #ifndef WH_GRAPH_AIM_H
 #define WH_GRAPH_AIM_H
