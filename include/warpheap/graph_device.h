@@ -3,7 +3,7 @@
  * allocator that this file is compiled for.
  *
  *     wh_graph_ref ref;
- *     wh_graph_handle(graph, &ref);                       // host, once; stays good
+ *     wh_graph_handle(graph, &ref);                       // host; good until wh_graph_grow
  *
  *     __global__ void walk(wh_graph_ref g, ...) {
  *         const uint32_t *to = wh_graph_neighbours(g, v);
@@ -160,9 +160,8 @@ wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, wh_
 #endif
 
 /* The handle of a graph, good until the graph is destroyed, or wh_graph_grow; for changes see
- * above, too. An id that is no
- * vertex has degree 0. BAD_ARGUMENT; UNSUPPORTED: its class is not lattice; WRONG_BUILD: the
- * library was built from other headers. */
+ * above, too. An id that is no vertex has degree 0. BAD_ARGUMENT; UNSUPPORTED: its class is not
+ * lattice; WRONG_BUILD: the library was built from other headers. */
 static inline wh_status wh_graph_handle(const wh_graph *graph, wh_graph_ref *ref) {
     wh_graph_parts parts;
     const wh_status s =

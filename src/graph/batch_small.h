@@ -1,6 +1,5 @@
 /* batch_small.h: a small batch in one kernel: laid out and worked on by blocks of threads that know
- * nothing of each other. Included by batch_kernels.h
- * behind batch_steps.h.
+ * nothing of each other. Included by batch_kernels.h behind batch_steps.h.
  *
  * The sources are split into buckets, by a hash; a block takes a bucket. It looks through all of
  * the batch for the arcs of its own, groups them by source in a table in its shared memory, so that
@@ -21,12 +20,13 @@
 #include "batch_steps.h"
 #include "warpheap/core/hash.h"
 
-/* Arcs of a small batch; threads of a block; slots of its table, and those where a source looks;
- * arcs of a bucket that it lists. */
+/* Arcs of a small batch; threads of a block; slots of its table, those that are used, where a
+ * source looks; arcs of a bucket that it lists. */
 #if WH_FILE_IS_CUDA
 #define SMALL_BATCH 16384u
 #define SMALL_BLOCK 256u
 #define SLOTS 1024u
+#define SLOTS_USED SLOTS
 #define PROBES 32u
 #define OWN_ARCS 2048u
 #else
@@ -34,11 +34,13 @@
 #ifdef WH_HOSTILE /* many rounds */
 #define SMALL_BATCH 60u
 #define SLOTS 32u
+#define SLOTS_USED 4u
 #define PROBES 2u
 #define OWN_ARCS 8u
 #else
 #define SMALL_BATCH 128u
 #define SLOTS 128u
+#define SLOTS_USED SLOTS
 #define PROBES 32u
 #define OWN_ARCS 64u
 #endif
@@ -165,7 +167,7 @@ WH_FN uint32_t source_at(const whi_graph_batch *b, const bucket_table *t, const 
 
 /* Where a source is in the table; `put`: it takes a place if it has none. NONE: nowhere. B1 */
 WH_FN uint32_t slot_of(const bucket_table *t, uint32_t v, uint32_t part, int put) {
-    uint32_t at = wh_high_u32(wh_mul_wide_u32(part, SLOTS));
+    uint32_t at = wh_high_u32(wh_mul_wide_u32(part, SLOTS_USED));
     WH_NO_UNROLL
     for (uint32_t k = 0; k < PROBES; k++) {
         uint32_t seen = wh_shared_load_u32(&t->keys[at]);
@@ -178,7 +180,7 @@ WH_FN uint32_t slot_of(const bucket_table *t, uint32_t v, uint32_t part, int put
         if (seen == WH_GRAPH_NONE) {
             return WH_GRAPH_NONE;
         }
-        at = at + 1 < SLOTS ? at + 1 : 0;
+        at = at + 1 < SLOTS_USED ? at + 1 : 0;
     }
     return WH_GRAPH_NONE;
 }
