@@ -403,10 +403,14 @@ static void test_too_large(void **state) {
     wh_graph_options go;
     wh_graph_batch batch;
     wh_graph_result result;
-    const uint32_t fits = (uint32_t)(wh_allocator_find(allocator)->max_size / sizeof(uint32_t));
+    wh_stats stats;
+    memset(&stats, 0, sizeof stats);
+    open_all(&x, 5, 16 << 20, 2);
+    assert_int_equal(wh_heap_get_stats(x.heap, &stats), WH_OK);
+    const uint32_t fits = /* entries of the heap's largest page */
+        (uint32_t)(stats.classes[stats.n_classes - 1].block_bytes / sizeof(uint32_t));
     uint32_t *from = malloc((fits + 2) * sizeof *from), *to = malloc((fits + 2) * sizeof *to);
     assert_true(from != NULL && to != NULL);
-    open_all(&x, 5, 16 << 20, 2);
     assert_int_equal(wh_graph_destroy(x.graph), WH_OK);
     memset(&go, 0, sizeof go);
     memset(&batch, 0, sizeof batch);
