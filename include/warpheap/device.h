@@ -97,6 +97,8 @@ typedef struct wh_device_info {
     uint32_t n_sms;
     int32_t ordinal; /* the CUDA runtime's number of the GPU; -1: the simulated device */
     uint64_t memory_bytes;
+    uint32_t shared_bytes;  /* that a block can have at most */
+    uint32_t blocks_per_sm; /* the simulated device: resident blocks; a GPU: 0, it depends */
 } wh_device_info;
 
 /* Exact counts of the simulated device since it was opened, without what is still queued on

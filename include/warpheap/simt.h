@@ -89,9 +89,12 @@ typedef uint32_t wh_mask;
  * WH_KERNEL_SYMBOL(name)  the kernel as calls of the CUDA runtime take it (const
  *     void *), for a query such as cudaFuncGetAttributes; NULL for the simulator. Not for
  *     templates (in CUDA code: name_kernel<int>).
- * WH_TARGETED(name)  name_sim or name_cuda: for external symbols, since one
- *     source file is compiled once per target into one program.
- * WH_TARGET_NAME  "sim" or "cuda": the device that this file's kernels run on, as
+ * WH_KERNEL_OCCUPANCY(name, device, threads, shared_bytes, &blocks)
+ *     a host call: how many blocks of so many threads, with so much dynamic shared memory each, the
+ *     device can hold at once, at least 1: the grid of a kernel whose blocks stay and take one
+ * piece of work after the other. WH_DEVICE_ERROR: the runtime would not say WH_TARGETED(name)
+ * name_sim or name_cuda: for external symbols, since one source file is compiled once per target
+ * into one program. WH_TARGET_NAME  "sim" or "cuda": the device that this file's kernels run on, as
  *     wh_device_open takes it.
  */
 
@@ -134,9 +137,11 @@ typedef uint32_t wh_mask;
 /* --- shared memory of a block --------------------------------------------------------
  * void *wh_shared()             wh_launch.shared_bytes of it, 16-byte aligned; holds anything at
  *                               first. wh_syncthreads and wh_syncwarp order accesses; the atomics
- *                               further down are not for it, but these are, all relaxed:
- * uint32_t wh_shared_load_u32(p)              uint32_t wh_shared_fetch_add_u32(p, v)
- * uint32_t wh_shared_cas_u32(p, old, new)     the last two return the value seen
+ *                               further down are not for it, but these are, all relaxed, and but
+ *                               for the load return the value seen:
+ * wh_shared_<op>_<u32|u64>(pointer, value...)    load fetch_add fetch_and fetch_or fetch_min
+ *                               fetch_max exchange; cas(p, old, new)
+ * core/block.h has sums over a block's threads.
  */
 
 /* --- atomics -------------------------------------------------------------------------

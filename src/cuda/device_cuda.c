@@ -216,6 +216,7 @@ static cudaError_t fill(cuda_device *c, int ordinal) {
     info->target = WH_TARGET_CUDA;
     info->n_sms = (uint32_t)prop.multiProcessorCount;
     info->memory_bytes = prop.totalGlobalMem;
+    info->shared_bytes = (uint32_t)prop.sharedMemPerBlockOptin;
     (void)snprintf(info->name, sizeof info->name, "%.127s", prop.name);
     (void)snprintf(info->driver, sizeof info->driver, "CUDA driver %d.%d", driver / 1000,
                    driver % 1000 / 10);

@@ -6,32 +6,9 @@
 #define WHI_GRAPH_DEGREE_SUMS_H
 
 #include "batch_steps.h"
+#include "warpheap/core/block.h"
 
 #define CHUNK_ROUNDS 8u /* vertices of a thread */
-
-/* The sum of v over a block's threads up to the caller, its own included, and *all: over all of
- * them. All threads; shared memory: two words a warp. */
-WH_FN uint64_t scan_block_u64(uint64_t v, uint64_t *all) {
-    uint64_t *sums = (uint64_t *)wh_shared();
-    const uint32_t lane = wh_lane_id(), warp = wh_thread_in_block() / WH_WARP_SIZE;
-    const uint32_t warps = wh_block_threads() / WH_WARP_SIZE;
-    for (uint32_t apart = 1; apart < WH_WARP_SIZE; apart *= 2) {
-        const uint64_t below = wh_shfl_u64(WH_FULL_WARP, v, lane >= apart ? lane - apart : lane);
-        v += lane >= apart ? below : 0;
-    }
-    wh_syncthreads(); /* an earlier call's sums have been read */
-    if (lane == WH_WARP_SIZE - 1) {
-        sums[warp] = v;
-    }
-    wh_syncthreads();
-    uint64_t before = 0, sum = 0;
-    for (uint32_t w = 0; w < warps; w++) {
-        before += w < warp ? sums[w] : 0;
-        sum += sums[w];
-    }
-    *all = sum;
-    return before + v;
-}
 
 WH_KERNEL(sum_chunks, batch_args, a) {
     const whi_graph_batch *b = &a.b;
@@ -43,7 +20,7 @@ WH_KERNEL(sum_chunks, batch_args, a) {
             const uint64_t v = first + (uint64_t)k * wh_block_threads() + wh_thread_in_block();
             sum += v < b->n_vertices ? degree_of(b, (uint32_t)v) : 0;
         }
-        (void)scan_block_u64(sum, &all);
+        (void)wh_block_scan_u64((uint64_t *)wh_shared(), sum, &all);
         if (wh_thread_in_block() == 0) {
             b->sums[first] = all;
         }
@@ -59,7 +36,7 @@ WH_KERNEL(scan_chunks, batch_args, a) {
     for (uint64_t first = 0; first < chunks; first += wh_block_threads()) {
         const uint64_t k = first + wh_thread_in_block();
         const uint64_t its = k < chunks ? b->sums[k * chunk] : 0;
-        const uint64_t up_to = scan_block_u64(its, &all);
+        const uint64_t up_to = wh_block_scan_u64((uint64_t *)wh_shared(), its, &all);
         if (k < chunks) {
             b->sums[k * chunk] = before + up_to - its;
         }
@@ -79,7 +56,8 @@ WH_KERNEL(scan_degrees, batch_args, a) {
         for (uint32_t k = 0; k < CHUNK_ROUNDS; k++) {
             const uint64_t v = first + (uint64_t)k * wh_block_threads() + wh_thread_in_block();
             const uint64_t its = v < b->n_vertices ? degree_of(b, (uint32_t)v) : 0;
-            const uint64_t up_to = scan_block_u64(its, &all); /* all have read `before` */
+            const uint64_t up_to =
+                wh_block_scan_u64((uint64_t *)wh_shared(), its, &all); /* all have read `before` */
             if (v < b->n_vertices) {
                 b->sums[v] = before + up_to - its;
             }

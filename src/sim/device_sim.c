@@ -711,6 +711,8 @@ wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options)
     info->ordinal = -1;
     info->n_sms = o->n_sms;
     info->memory_bytes = o->memory_bytes;
+    info->shared_bytes = 227u << 10; /* as much as a launch may ask for */
+    info->blocks_per_sm = o->blocks_per_sm;
     (void)snprintf(info->name, sizeof info->name, "simulated device");
     (void)snprintf(info->driver, sizeof info->driver,
                    "%s/%" PRIu32 " seed %" PRIu64 " workers %" PRIu32, whi_policy_names[o->policy],

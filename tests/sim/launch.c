@@ -209,6 +209,63 @@ static void test_shared(void **state) {
     }
 }
 
+/* What the largest grid that stays is, and that a block's atomics of both widths do what they say.
+ */
+#define OPS(w, type)                                                      \
+    static UNUSED type ops_u##w(type *p) {                                \
+        type wrong = wh_shared_exchange_u##w(p, 12) != 7;                 \
+        wrong += wh_shared_fetch_and_u##w(p, (type) ~(type)4) != 12;      \
+        wrong += wh_shared_fetch_or_u##w(p, 3) != 8;                      \
+        wrong += wh_shared_fetch_min_u##w(p, 20) != 11;                   \
+        wrong += wh_shared_fetch_min_u##w(p, 10) != 11;                   \
+        wrong += wh_shared_fetch_max_u##w(p, 9) != 10;                    \
+        wrong += wh_shared_fetch_max_u##w(p, (type)1 << (w - 1)) != 10;   \
+        wrong += wh_shared_fetch_add_u##w(p, 1) != (type)1 << (w - 1);    \
+        wrong += wh_shared_cas_u##w(p, 5, 6) != ((type)1 << (w - 1)) + 1; \
+        wrong += wh_shared_cas_u##w(p, ((type)1 << (w - 1)) + 1, 6) == 6; \
+        return wrong + (wh_shared_load_u##w(p) != 6);                     \
+    }
+OPS(32, uint32_t)
+OPS(64, uint64_t)
+
+typedef struct ops_args {
+    uint32_t *wrong;
+} ops_args;
+
+WH_KERNEL(try_ops, ops_args, a) {
+    uint64_t *words = (uint64_t *)wh_shared();
+    if (wh_thread_in_block() == 0) {
+        words[0] = words[1] = 7;
+        *(uint32_t *)(void *)&words[1] = 7;
+        wh_add_u32_relaxed(a.wrong, (uint32_t)ops_u64(&words[0]));
+        wh_add_u32_relaxed(a.wrong, ops_u32((uint32_t *)(void *)&words[1]));
+    }
+    /* all threads at once: each takes part once */
+    wh_syncthreads();
+    const uint32_t t = wh_thread_in_block();
+    (void)wh_shared_fetch_add_u64(&words[0], (uint64_t)1 << 32 | t);
+    wh_syncthreads();
+    const uint64_t n = wh_block_threads();
+    wh_add_u32_relaxed(a.wrong, words[0] != 6 + (n << 32 | n * (n - 1) / 2));
+}
+
+static void test_shared_ops(void **state) {
+    (void)state;
+    for (uint32_t policy = 0; policy < N_POLICIES; policy++) {
+        uint32_t blocks = 0;
+        wh_device *d = open_policy((wh_sim_policy)policy, 3);
+        ops_args a = {take(d, sizeof(uint32_t))};
+        wh_launch l = grid(d, 3, 70);
+        l.shared_bytes = 16;
+        assert_int_equal(try_ops(&l, &a), WH_OK);
+        assert_int_equal(wh_device_sync(d), WH_OK);
+        assert_int_equal(*a.wrong, 0);
+        assert_int_equal(WH_KERNEL_OCCUPANCY(try_ops, d, 70, 16, &blocks), WH_OK);
+        assert_int_equal(blocks, wh_device_get_info(d)->n_sms * 2);
+        wh_device_close(d);
+    }
+}
+
 typedef struct vote_args {
     uint32_t *first, *sum;
 } vote_args;
@@ -299,7 +356,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_places),         cmocka_unit_test(test_outside_a_kernel),
         cmocka_unit_test(test_bounds),         cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_shared_atomics), cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_shared_atomics), cmocka_unit_test(test_shared_ops),
+        cmocka_unit_test(test_broadcast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,6 +195,33 @@ static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch
     return s;
 }
 
+/* Blocks of the kernel that the whole device holds. */
+static inline wh_status wh_cuda_occupancy_(const void *kernel, wh_device *device, uint32_t threads,
+                                           uint32_t shared_bytes, uint32_t *blocks) {
+    const wh_device_info *info = wh_device_get_info(device);
+    int was = info->ordinal, of_sm = 0;
+    cudaError_t e = cudaGetDevice(&was);
+    if (e == cudaSuccess && was != info->ordinal) {
+        e = cudaSetDevice(info->ordinal);
+    }
+    if (e == cudaSuccess && shared_bytes > WH_CUDA_DEFAULT_SHARED_) {
+        e = wh_cuda_allow_shared_(kernel, info->ordinal);
+    }
+    if (e == cudaSuccess) {
+        e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_sm, kernel, static_cast<int>(threads),
+                                                          shared_bytes);
+    }
+    if (was != info->ordinal) {
+        (void)cudaSetDevice(was);
+    }
+    *blocks = info->n_sms * static_cast<uint32_t>(of_sm > 1 ? of_sm : 1);
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError();
+        return wh_device_note_cuda(device, static_cast<int>(e), "occupancy", cudaGetErrorString(e));
+    }
+    return WH_OK;
+}
+
 /* <<<>>> tells its error where that of an earlier call may lie, and cudaLaunchKernel returns its
  * own, but takes a microsecond longer (H100). */
 #define WH_CUDA_LAUNCH_(kernel, name)                                                             \
@@ -239,6 +266,8 @@ static inline wh_status wh_cuda_leave_(const wh_cuda_launch_ *c, const wh_launch
     static __global__ void WH_CUDA_BOUNDS_ name##_kernel(const __grid_constant__ WH_BARE_(args_t) \
                                                              a)
 #define WH_KERNEL_SYMBOL(name) reinterpret_cast<const void *>(name##_kernel)
+#define WH_KERNEL_OCCUPANCY(name, device, threads, shared_bytes, blocks) \
+    wh_cuda_occupancy_(WH_KERNEL_SYMBOL(name), device, threads, shared_bytes, blocks)
 #else
 /* NVRTC has no host half: whoever compiles launches the kernel by the driver's calls, with the
  * struct as the only argument. */
@@ -515,25 +544,39 @@ WH_FN void *wh_shared(void) {
     extern __shared__ __align__(16) unsigned char wh_cuda_shared_[];
     return wh_cuda_shared_;
 }
-WH_FN uint32_t wh_shared_load_u32(const uint32_t *p) {
-    return *(const volatile uint32_t *)p;
-}
-WH_FN uint32_t wh_shared_fetch_add_u32(uint32_t *p, uint32_t v) {
-    uint32_t old;
-    asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
-                 : "=r"(old)
-                 : "r"((uint32_t)__cvta_generic_to_shared(p)), "r"(v)
-                 : "memory");
-    return old;
-}
-WH_FN uint32_t wh_shared_cas_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
-    uint32_t old;
-    asm volatile("atom.relaxed.cta.shared.cas.b32 %0, [%1], %2, %3;"
-                 : "=r"(old)
-                 : "r"((uint32_t)__cvta_generic_to_shared(p)), "r"(expected), "r"(desired)
-                 : "memory");
-    return old;
-}
+/* atom.shared of a shared address: the compiler, which sees a generic one, makes less of it. */
+#define WH_CUDA_SHARED1_(name, op, w, reg)                                     \
+    WH_FN uint##w##_t wh_shared_##name##_u##w(uint##w##_t *p, uint##w##_t v) { \
+        uint##w##_t old;                                                       \
+        asm volatile("atom.relaxed.cta.shared." op " %0, [%1], %2;"            \
+                     : "=" reg(old)                                            \
+                     : "r"((uint32_t)__cvta_generic_to_shared(p)), reg(v)      \
+                     : "memory");                                              \
+        return old;                                                            \
+    }
+#define WH_CUDA_SHARED_(w, reg)                                                                \
+    WH_FN uint##w##_t wh_shared_load_u##w(const uint##w##_t *p) {                              \
+        return *(const volatile uint##w##_t *)p;                                               \
+    }                                                                                          \
+    WH_CUDA_SHARED1_(fetch_add, "add.u" #w, w, reg)                                            \
+    WH_CUDA_SHARED1_(fetch_and, "and.b" #w, w, reg)                                            \
+    WH_CUDA_SHARED1_(fetch_or, "or.b" #w, w, reg)                                              \
+    WH_CUDA_SHARED1_(exchange, "exch.b" #w, w, reg)                                            \
+    WH_CUDA_SHARED1_(fetch_min, "min.u" #w, w, reg)                                            \
+    WH_CUDA_SHARED1_(fetch_max, "max.u" #w, w, reg)                                            \
+    WH_FN uint##w##_t wh_shared_cas_u##w(uint##w##_t *p, uint##w##_t expected,                 \
+                                         uint##w##_t desired) {                                \
+        uint##w##_t old;                                                                       \
+        asm volatile("atom.relaxed.cta.shared.cas.b" #w " %0, [%1], %2, %3;"                   \
+                     : "=" reg(old)                                                            \
+                     : "r"((uint32_t)__cvta_generic_to_shared(p)), reg(expected), reg(desired) \
+                     : "memory");                                                              \
+        return old;                                                                            \
+    }
+WH_CUDA_SHARED_(32, "r")
+WH_CUDA_SHARED_(64, "l")
+#undef WH_CUDA_SHARED_
+#undef WH_CUDA_SHARED1_
 
 /* --- bits -------------------------------------------------------------------- */
 

@@ -55,6 +55,8 @@
     template <WH_BARE_(params)> static void name##_kernel(const WH_BARE_(args_t) a)
 #endif
 #define WH_KERNEL_SYMBOL(name) NULL
+#define WH_KERNEL_OCCUPANCY(name, device, threads, shared_bytes, blocks) \
+    wh_sim_occupancy_(device, blocks)
 #define WH_KERNEL_PLAIN WH_KERNEL
 
 /* Host code may make the calls of device code here. */
@@ -95,6 +97,13 @@ extern __thread const whi_sim_self_t *whi_sim_self __attribute__((tls_model("ini
  * stream: copies the arguments and queues the launch. */
 wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), const void *args,
                         size_t args_bytes, const char *kernel_name);
+
+static inline __attribute__((__unused__)) wh_status wh_sim_occupancy_(wh_device *device,
+                                                                      uint32_t *blocks) {
+    const wh_device_info *info = wh_device_get_info(device);
+    *blocks = info->n_sms * info->blocks_per_sm;
+    return WH_OK;
+}
 
 /* Collectives; X(NAME, "name in messages") */
 #define WHI_SIM_OP_LIST(X)             \
@@ -412,23 +421,49 @@ WH_FN void wh_fence(void) {
 #undef WHI_SIM_RMW1_
 #undef WHI_SIM_STORE_
 #undef WHI_SIM_LOAD_
-#undef WHI_SIM_KEEP_
 #undef WHI_SIM_TELL_
 
 /* Of a block's own memory, which the weak memory knows nothing of. */
-WH_FN uint32_t wh_shared_load_u32(const uint32_t *p) {
-    whi_sim_atomic_point();
-    return __atomic_load_n(p, __ATOMIC_RELAXED);
-}
-WH_FN uint32_t wh_shared_fetch_add_u32(uint32_t *p, uint32_t v) {
-    whi_sim_atomic_point();
-    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
-}
-WH_FN uint32_t wh_shared_cas_u32(uint32_t *p, uint32_t expected, uint32_t desired) {
-    whi_sim_atomic_point();
-    (void)__atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    return expected;
-}
+#define WHI_SIM_SHARED1_(name, builtin, w)                                     \
+    WH_FN uint##w##_t wh_shared_##name##_u##w(uint##w##_t *p, uint##w##_t v) { \
+        whi_sim_atomic_point();                                                \
+        const uint##w##_t old = builtin(p, v, __ATOMIC_RELAXED);               \
+        WHI_SIM_KEEP_(v);                                                      \
+        return old;                                                            \
+    }
+#define WHI_SIM_SHARED_PICK_(name, better, w)                                      \
+    WH_FN uint##w##_t wh_shared_##name##_u##w(uint##w##_t *p, uint##w##_t v) {     \
+        whi_sim_atomic_point();                                                    \
+        uint##w##_t seen = __atomic_load_n(p, __ATOMIC_RELAXED);                   \
+        while (!__atomic_compare_exchange_n(p, &seen, v better seen ? v : seen, 0, \
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) { \
+        }                                                                          \
+        return seen;                                                               \
+    }
+#define WHI_SIM_SHARED_(w)                                                            \
+    WH_FN uint##w##_t wh_shared_load_u##w(const uint##w##_t *p) {                     \
+        whi_sim_atomic_point();                                                       \
+        return __atomic_load_n(p, __ATOMIC_RELAXED);                                  \
+    }                                                                                 \
+    WHI_SIM_SHARED1_(fetch_add, __atomic_fetch_add, w)                                \
+    WHI_SIM_SHARED1_(fetch_and, __atomic_fetch_and, w)                                \
+    WHI_SIM_SHARED1_(fetch_or, __atomic_fetch_or, w)                                  \
+    WHI_SIM_SHARED1_(exchange, __atomic_exchange_n, w)                                \
+    WHI_SIM_SHARED_PICK_(fetch_min, <, w)                                             \
+    WHI_SIM_SHARED_PICK_(fetch_max, >, w)                                             \
+    WH_FN uint##w##_t wh_shared_cas_u##w(uint##w##_t *p, uint##w##_t expected,        \
+                                         uint##w##_t desired) {                       \
+        whi_sim_atomic_point();                                                       \
+        (void)__atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_RELAXED, \
+                                          __ATOMIC_RELAXED);                          \
+        return expected;                                                              \
+    }
+WHI_SIM_SHARED_(32)
+WHI_SIM_SHARED_(64)
+#undef WHI_SIM_SHARED_
+#undef WHI_SIM_SHARED_PICK_
+#undef WHI_SIM_SHARED1_
+#undef WHI_SIM_KEEP_
 
 WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
     return wh_load_u32_relaxed(p);
