@@ -34,8 +34,33 @@ static void it_is_one_to_one(void **state) {
     }
 }
 
+/* Of keys that differ in one bit, each bit of the result differs in about half; also of numbers in
+ * a row, and of multiples of large powers of two. */
+static void bits_are_mixed(void **state) {
+    (void)state;
+    enum { KEYS = 4000 };
+    for (uint32_t wide = 0; wide < 2; wide++) {
+        for (uint32_t bit = 0; bit < (wide ? 64u : 32u); bit++) {
+            uint32_t flips[32] = {0};
+            for (uint32_t i = 0; i < KEYS; i++) {
+                const uint64_t key = (uint64_t)i << (i % 3 * 10 + (wide ? i % 2 * 30 : 0));
+                const uint64_t other = key ^ (uint64_t)1 << bit;
+                const uint32_t d = wide ? wh_mix64(key) ^ wh_mix64(other)
+                                        : wh_mix32((uint32_t)key) ^ wh_mix32((uint32_t)other);
+                for (uint32_t b = 0; b < 32; b++) {
+                    flips[b] += d >> b & 1;
+                }
+            }
+            for (uint32_t b = 0; b < 32; b++) {
+                assert_in_range(flips[b], KEYS * 4 / 10, KEYS * 6 / 10);
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_are_mixed),
         cmocka_unit_test(rows_are_spread),
         cmocka_unit_test(it_is_one_to_one),
     };

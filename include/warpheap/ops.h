@@ -1,0 +1,160 @@
+/* ops.h: operators of databases on a device, whose results grow as pages of a heap. C11 and C++,
+ * host code; link warpheap::ops. docs/OPS.md is the guide.
+ *
+ *     wh_join_options o = {0};
+ *     o.heap = heap;
+ *     o.build_value = o.probe_value = WH_VALUE_ROW;            // rows of the two tables, say
+ *     o.build_rows = 1000000, o.probe_rows = 8000000;          // at most
+ *     wh_join *join;
+ *     wh_join_create(&join, &o);
+ *     wh_join_start(join, &build, &probe, stream);             // does not wait
+ *     while (wh_join_finish(join, &result) == WH_OUT_OF_MEMORY && result.rows != 0) {
+ *         consume(join);                                       // wh_join_pages, wh_join_compact
+ *         wh_join_drop_pages(join, stream);                    // there is room again
+ *         wh_join_resume(join, stream);                        // goes on where it stopped
+ *     }
+ *
+ * A join pairs rows of two tables whose keys are equal: of the build table, the smaller one if
+ * there is a choice, and the probe table. Both may have any key any number of times. Keys are 4 or
+ * 8 bytes and are compared as bits; any bits may be a key. Rows come out in no order.
+ *
+ * Every call returns a status; wh_last_error_text says more. A heap that is full is not the end of
+ * an operator: what it has put out stays valid, each row of the result is in one page, and
+ * wh_join_resume goes on once there is room.
+ *
+ * Source: radix joins with pages as output, Pham et al., Dynamic Buffer Management in Massively
+ * Parallel Systems: The Power of Randomness, section 6.1 and appendix B.
+ */
+#ifndef WH_OPS_H
+#define WH_OPS_H
+
+#include "warpheap/heap.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+#if WH_HAS_HOST
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Columns of n rows in device memory, each aligned to its width. */
+typedef struct wh_table {
+    uint64_t struct_bytes; /* sizeof this struct; 0: what the calling code's headers say */
+    const void *key;
+    const void *value; /* NULL where the operator takes none, or rows' numbers */
+    uint64_t n;        /* up to WH_MOST_ROWS */
+} wh_table;
+
+#define WH_MOST_ROWS 0xffff0000u
+
+/* What goes with a key into the result. */
+typedef enum wh_value_kind {
+    WH_VALUE_NONE,
+    WH_VALUE_4,  /* wh_table.value has 4 bytes a row */
+    WH_VALUE_8,  /* 8 bytes */
+    WH_VALUE_ROW /* the row's number, 4 bytes */
+} wh_value_kind;
+
+/* Pages on the device, as an operator has filled them. A page's columns lie one behind the other,
+ * each with room for `room` rows: column c of row r of page p is at
+ * page[p] + column_at[c] + r * column_bytes[c], and p has rows[p] rows, of any number up to room.
+ */
+typedef struct wh_pages {
+    unsigned char *const *page; /* device memory, as rows */
+    const uint32_t *rows;
+    uint64_t n_pages, n_rows;
+    uint32_t room;
+    uint32_t column_bytes[3]; /* of keys, the build table's values, the probe table's; 0: none */
+    uint32_t column_at[3];
+} wh_pages;
+
+/* --- join ------------------------------------------------------------------------------------ */
+
+typedef enum wh_join_kind {
+    WH_JOIN_INNER, /* each pair of rows with the same key */
+    WH_JOIN_LEFT,  /* and, in a list of their own, rows of the probe table that have no partner */
+    WH_JOIN_SEMI,  /* rows of the probe table that have a partner, each once */
+    WH_JOIN_ANTI,  /* rows of the probe table that have none */
+    WH_JOIN_COUNT  /* how many pairs there are */
+} wh_join_kind;
+
+/* Lists of pages: of pairs and SEMI; of rows without a partner. */
+enum { WH_JOIN_MATCHED, WH_JOIN_UNMATCHED, WH_JOIN_LISTS };
+
+/* Zero means the default. */
+typedef struct wh_join_options {
+    uint64_t struct_bytes; /* sizeof this struct; 0: what the calling code's headers say */
+    wh_heap *heap;         /* an allocator that frees, and serves page_bytes */
+    const char *variant;   /* "paged" (the default), "pages", "paper", "two-pass": docs/OPS.md */
+    wh_join_kind kind;
+    uint32_t key_bytes; /* 4 (the default) or 8 */
+    wh_value_kind build_value, probe_value;
+    uint32_t page_bytes;             /* of a page; default 4096. 32 rows must fit */
+    uint64_t build_rows, probe_rows; /* of the tables to come, at most */
+} wh_join_options;
+
+typedef struct wh_join wh_join;
+
+typedef struct wh_join_result {
+    uint64_t rows;      /* that lie in the pages, or, of COUNT and two-pass, in all */
+    uint64_t unmatched; /* in the second list */
+    uint64_t all_rows; /* put out since the start: pages that were dropped count, too. Both lists */
+    uint64_t pages;    /* of both lists */
+} wh_join_result;
+
+/* Takes what a join of tables of up to so many rows needs beside pages, of the device and not of
+ * the heap: about 16 bytes for each page that the heap has room for, and a copy of the shared
+ * memory of all resident blocks. Waits. Errors: BAD_ARGUMENT; UNSUPPORTED: the heap's allocator
+ * cannot free, or not serve pages of that size; OUT_OF_MEMORY; WRONG_BUILD. */
+wh_status wh_join_create_for(wh_join **join, const wh_join_options *options, size_t options_bytes);
+static inline wh_status wh_join_create(wh_join **join, const wh_join_options *options) {
+    return wh_join_create_for(join, options, sizeof *options);
+}
+
+/* Gives all pages back, also of results. Waits. */
+wh_status wh_join_destroy(wh_join *join);
+
+/* Starts a join on a stream; the tables stay as they are until it has finished. Pages of an earlier
+ * result are given back. Does not wait; but `two-pass` waits for its first pass.
+ * Errors: BAD_ARGUMENT, before anything is started: keys or values are missing or not aligned, or
+ * there are more rows than create was told. */
+wh_status wh_join_start_for(wh_join *join, const wh_table *build, const wh_table *probe,
+                            void *stream, size_t table_bytes);
+static inline wh_status wh_join_start(wh_join *join, const wh_table *build, const wh_table *probe,
+                                      void *stream) {
+    return wh_join_start_for(join, build, probe, stream, sizeof *build);
+}
+
+/* Waits for what was started, and says what there is. result may be NULL. OUT_OF_MEMORY: the heap
+ * was full before the end; resume goes on. */
+wh_status wh_join_finish(wh_join *join, wh_join_result *result);
+
+/* Goes on after OUT_OF_MEMORY, on the same tables. Pages that are still there stay in the lists.
+ * Does not wait. Errors: BAD_ARGUMENT: there is nothing to go on with. */
+wh_status wh_join_resume(wh_join *join, void *stream);
+
+/* The pages of a list; after finish, and until the next start, resume or drop. */
+wh_status wh_join_pages(wh_join *join, uint32_t list, wh_pages *pages);
+
+/* Copies the rows of a list into columns, in any order: columns[c] is device memory for
+ * result.rows (of UNMATCHED: unmatched) entries of column c's width, or NULL. After finish. Does
+ * not wait. Cost: reads and writes the rows once. */
+wh_status wh_join_compact(wh_join *join, uint32_t list, void *const *columns, void *stream);
+
+/* Gives the pages of both lists back to the heap. After finish. Does not wait. */
+wh_status wh_join_drop_pages(wh_join *join, void *stream);
+
+/* Of a `two-pass` join, which has no pages: its columns, result.rows entries each, or NULL. They
+ * stay until the next start. After finish. */
+wh_status wh_join_columns(wh_join *join, const void **columns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WH_HAS_HOST */
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

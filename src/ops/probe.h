@@ -1,0 +1,332 @@
+/* probe.h: the rows of a unit of work against a chunk of the build table's part, for one width of
+ * keys, as rows.h.
+ *
+ * A block puts the chunk into chains in its shared memory; each warp takes 32 rows of the probe
+ * table at a time, and each lane follows the chain of its row. Where the heap is full, a warp notes
+ * where its lanes are and waits for the others; then the block copies its shared memory out, chains
+ * and all, so that it can go on from there. Nothing is put out twice, or lost.
+ *
+ * C1      chains: heads and next, written between barriers, by exchange; then read alone
+ * C2      seen[k]: rows 32 k.. of the unit that have found a partner: of the warp that takes them
+ */
+
+/* Shared memory. */
+typedef struct OF(table) {
+    KEY *keys;
+    uint32_t *values, *heads, *seen, *words;
+    uint16_t *next;
+} OF(table);
+
+WH_FN OF(table) OF(table_here)(const whi_join *j) {
+    OF(table) t;
+    t.keys = (KEY *)wh_shared();
+    t.values = (uint32_t *)(void *)(t.keys + j->chunk);
+    t.heads = t.values + j->chunk;
+    t.seen = t.heads + (1u << j->heads_log2);
+    t.words = t.seen + j->range / 32;
+    t.next = (uint16_t *)(void *)(t.words + TABLE_WORDS);
+    return t;
+}
+
+WH_FN OF(row) OF(row_of_part)(const whi_join *j, const whi_side *s, uint32_t p, uint32_t i) {
+    const uint32_t k = s->first[p] + (i >> j->part_page_log2);
+    const unsigned char *page =
+        s->memory != NULL ? s->memory + (uint64_t)k * part_page_bytes(j) : s->page[s->order[k]];
+    return OF(row_of_page)(page, j->part_page_log2, i & ((1u << j->part_page_log2) - 1));
+}
+
+/* The build table's rows of a unit's chunk into chains. C1 */
+WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u, uint32_t chunk) {
+    const whi_side *s = &j->side[0];
+    const uint32_t threads = wh_block_threads(), first = (u->chunk + chunk) * j->chunk;
+    const uint32_t rows = s->rows[u->part] - first;
+    const uint32_t n = s->rows[u->part] == 0 ? 0 : rows < j->chunk ? rows : j->chunk;
+    wh_syncthreads(); /* the last chunk has been read */
+    for (uint32_t h = wh_thread_in_block(); h < 1u << j->heads_log2; h += threads) {
+        t->heads[h] = CHAIN_END;
+    }
+    wh_syncthreads();
+    for (uint32_t i = wh_thread_in_block(); i < n; i += threads) {
+        const OF(row) r = OF(row_of_part)(j, s, u->part, first + i);
+        t->keys[i] = r.key;
+        t->values[i] = r.value;
+        t->next[i] = (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r.key)], i);
+    }
+    wh_syncthreads();
+}
+
+WH_FN void OF(write_row)(const whi_join *j, void *const *column, uint64_t i, OF(row) probe,
+                         uint32_t build) {
+    ((KEY *)column[0])[i] = probe.key;
+    if (column[1] != NULL) {
+        write_value(&j->side[0], column[1], i, build);
+    }
+    if (column[2] != NULL) {
+        write_value(&j->side[1], column[2], i, probe.value);
+    }
+}
+
+WH_FN void OF(write_in_page)(const whi_join *j, const own_page *o, uint32_t i, OF(row) probe,
+                             uint32_t build) {
+    void *column[3];
+    for (uint32_t c = 0; c < 3; c++) {
+        column[c] = j->shape.column_bytes[c] != 0 ? o->page + j->shape.column_at[c] : NULL;
+    }
+    OF(write_row)(j, column, i, probe, build);
+}
+
+/* Puts a row out for each lane of a warp that has one. Whether the caller's is out, or it has none;
+ * else the heap is full. All lanes. */
+WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *o, int has,
+                  OF(row) probe, uint32_t build) {
+    const whi_page_list *l = &j->list[list];
+    if (j->by_thread) {
+        if (has && o->fill == j->shape.room && !turn_page_lane(heap, j, l, o)) {
+            return 0;
+        }
+        if (has) {
+            OF(write_in_page)(j, o, o->fill++, probe, build);
+        }
+        return 1;
+    }
+    const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
+    const uint32_t n = wh_popc32(mask), rank = wh_mask_rank(mask);
+    const uint32_t here = j->shape.room - o->fill;
+    if (has && rank < here) {
+        OF(write_in_page)(j, o, o->fill + rank, probe, build);
+    }
+    o->fill += n < here ? n : here;
+    if (n > here) {
+        if (!turn_page_warp(heap, j, l, o)) {
+            return !has || rank < here;
+        }
+        if (has && rank >= here) {
+            OF(write_in_page)(j, o, rank - here, probe, build);
+        }
+        o->fill = n - here;
+    }
+    return 1;
+}
+
+/* The same, two-pass: where there is room for all. */
+WH_FN void OF(put_counted)(const whi_join *j, uint32_t *words, uint64_t base, int has,
+                           OF(row) probe, uint32_t build) {
+    const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
+    uint32_t at = 0;
+    if (mask != 0 && wh_lane_id() == wh_mask_leader(mask)) {
+        at = wh_shared_fetch_add_u32(&words[TABLE_ROWS], wh_popc32(mask));
+    }
+    at = mask != 0 ? wh_shfl_u32(WH_FULL_WARP, at, wh_mask_leader(mask)) : 0;
+    if (has) {
+        OF(write_row)(j, j->out, base + at + wh_mask_rank(mask), probe, build);
+    }
+}
+
+/* What a lane does in a unit. */
+typedef struct OF(worker) {
+    own_page out[WH_JOIN_LISTS];
+    uint32_t step;  /* of its warp: the first row of 32 */
+    uint32_t at;    /* in the chain of its row; CHAIN_START, CHAIN_END */
+    uint64_t pairs; /* counted */
+    uint64_t base;
+} OF(worker);
+
+/* The next entry of the row's chain that has its key, from `at` on. */
+WH_FN uint32_t OF(match)(const OF(table) * t, KEY key, uint32_t at) {
+    WH_NO_UNROLL
+    while (at != CHAIN_END && t->keys[at] != key) {
+        at = t->next[at];
+    }
+    return at;
+}
+
+/* The rows of a step against the chunk; 0: the heap is full. All lanes of a warp. */
+WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, const unit *u,
+                         OF(worker) * w) {
+    const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
+    const int is_once = j->kind == WH_JOIN_SEMI || j->kind == WH_JOIN_ANTI;
+    const uint32_t seen = needs_seen(j) ? t->seen[word] : 0; /* C2 */
+    OF(row) r;
+    memset(&r, 0, sizeof r);
+    if (i < u->end) {
+        r = OF(row_of_part)(j, &j->side[1], u->part, i);
+    }
+    if (i >= u->end || (is_once && (seen >> wh_lane_id() & 1) != 0)) {
+        w->at = CHAIN_END;
+    } else if (w->at == CHAIN_START) {
+        w->at = t->heads[OF(chain_of)(j, r.key)];
+    }
+    uint32_t found = seen;
+    int is_out = 1;
+    w->at = OF(match)(t, r.key, w->at);
+    WH_NO_UNROLL
+    while (wh_any(WH_FULL_WARP, w->at != CHAIN_END)) {
+        const int has = w->at != CHAIN_END;
+        if (j->is_counting) {
+            w->pairs += has ? 1 : 0;
+        } else if (j->kind == WH_JOIN_ANTI) {
+            is_out = 1;
+        } else if (j->is_writing) {
+            OF(put_counted)(j, t->words, w->base, has, r, has ? t->values[w->at] : 0);
+        } else {
+            is_out = OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], has, r,
+                             has ? t->values[w->at] : 0);
+        }
+        found |= wh_ballot(WH_FULL_WARP, has && is_out);
+        if (!wh_all(WH_FULL_WARP, is_out)) {
+            break;
+        }
+        if (has) {
+            w->at = is_once ? CHAIN_END : OF(match)(t, r.key, t->next[w->at]);
+        }
+    }
+    wh_syncwarp(WH_FULL_WARP); /* all have read it */
+    if (needs_seen(j) && wh_lane_id() == 0) {
+        t->seen[word] = found; /* C2 */
+    }
+    wh_syncwarp(WH_FULL_WARP);
+    if (wh_all(WH_FULL_WARP, is_out)) {
+        return 1;
+    }
+    if (is_out && w->at != CHAIN_END) { /* its row is out: not again */
+        w->at = is_once ? CHAIN_END : OF(match)(t, r.key, t->next[w->at]);
+    }
+    return 0;
+}
+
+/* Rows of a step that have found no partner; 0: the heap is full. */
+WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
+                             const unit *u, OF(worker) * w) {
+    const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
+    const uint32_t list = j->kind == WH_JOIN_LEFT ? WH_JOIN_UNMATCHED : WH_JOIN_MATCHED;
+    const int has = i < u->end && (t->seen[word] >> wh_lane_id() & 1) == 0;
+    OF(row) r;
+    memset(&r, 0, sizeof r);
+    if (has) {
+        r = OF(row_of_part)(j, &j->side[1], u->part, i);
+    }
+    const int is_out = OF(put)(heap, j, list, &w->out[list], has, r, 0);
+    const wh_mask out = wh_ballot(WH_FULL_WARP, has && is_out);
+    wh_syncwarp(WH_FULL_WARP);
+    if (wh_lane_id() == 0) {
+        t->seen[word] |= out; /* C2: not again */
+    }
+    wh_syncwarp(WH_FULL_WARP);
+    return wh_all(WH_FULL_WARP, is_out);
+}
+
+/* All steps of a warp in a chunk, or a phase; 0: the heap is full. */
+WH_FN int OF(run_warp)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, const unit *u,
+                       OF(worker) * w) {
+    WH_NO_UNROLL
+    while (w->step < u->end) {
+        const int is_done =
+            u->phase == 0 ? OF(probe_step)(heap, j, t, u, w) : OF(unmatched_step)(heap, j, t, u, w);
+        if (!is_done) {
+            return 0;
+        }
+        w->step += wh_block_threads();
+        w->at = CHAIN_START;
+    }
+    return 1;
+}
+
+WH_FN void OF(first_step)(const unit *u, OF(worker) * w) {
+    w->step = u->first + wh_thread_in_block() / WH_WARP_SIZE * WH_WARP_SIZE;
+    w->at = CHAIN_START;
+}
+
+/* All chunks of a unit from u on; 0: the heap is full. All threads. */
+WH_FN int OF(run_unit)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, unit *u,
+                       OF(worker) * w) {
+    for (;;) {
+        const int is_done = OF(run_warp)(heap, j, t, u, w);
+        if (!is_done && wh_lane_id() == 0) {
+            (void)wh_shared_exchange_u32(&t->words[TABLE_STOPPED], 1);
+        }
+        wh_syncthreads();
+        const uint32_t is_stopped = t->words[TABLE_STOPPED];
+        wh_syncthreads();
+        if (is_stopped) {
+            return 0;
+        }
+        if (u->phase == 0 && u->done + 1 < u->chunks) {
+            u->done++;
+            OF(fill_table)(j, t, u, u->done);
+        } else if (u->phase == 0 && (j->kind == WH_JOIN_LEFT || j->kind == WH_JOIN_ANTI)) {
+            u->phase = 1;
+        } else {
+            return 1;
+        }
+        OF(first_step)(u, w);
+    }
+}
+
+/* The block begins a unit of work. */
+WH_FN void OF(begin_unit)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w) {
+    for (uint32_t k = wh_thread_in_block(); k < j->range / 32; k += wh_block_threads()) {
+        t->seen[k] = 0;
+    }
+    if (wh_thread_in_block() == 0) {
+        t->words[TABLE_ROWS] = 0;
+    }
+    OF(fill_table)(j, t, u, 0);
+    OF(first_step)(u, w);
+    if (j->is_writing) {
+        const uint64_t n = wh_thread_in_block() == 0 ? j->unit_rows[u->number] : 0;
+        const uint64_t base =
+            wh_thread_in_block() == 0 ? wh_fetch_add_u64_relaxed(&j->state->written, n) : 0;
+        w->base = wh_block_broadcast_u64(base, 0);
+    }
+}
+
+/* What a block has counted of a unit. */
+WH_FN void OF(end_count)(const whi_join *j, const unit *u, OF(worker) * w) {
+    const uint64_t up_to = wh_scan_add_warp_u64(w->pairs);
+    const uint64_t pairs = wh_shfl_u64(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
+    w->pairs = 0;
+    if (wh_lane_id() == 0 && pairs != 0) {
+        wh_add_u64_relaxed(&j->state->pairs, pairs);
+        if (j->unit_rows != NULL) {
+            wh_add_u64_relaxed(&j->unit_rows[u->number], pairs);
+        }
+    }
+}
+
+OPS_KERNEL(probe, join_args, a) {
+    const whi_join *j = &a.j;
+    const OF(table) t = OF(table_here)(j);
+    OF(worker) w;
+    unit u;
+    memset(&w, 0, sizeof w);
+    w.out[0] = w.out[1] = no_page(j);
+    const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&j->state->is_full), 0) == 0;
+    int is_again = may && j->stops[wh_block_id()].is_stopped != 0, is_full = 0;
+    if (wh_thread_in_block() == 0) {
+        t.words[TABLE_STOPPED] = 0;
+    }
+    while (may && !is_full) {
+        if (is_again) {
+            restore(j, &u, &w.step, &w.at);
+            wh_syncthreads();
+            if (wh_thread_in_block() == 0) {
+                t.words[TABLE_STOPPED] = 0;
+            }
+            wh_syncthreads();
+            is_again = 0;
+        } else if (take_unit(j, &u)) {
+            OF(begin_unit)(j, &t, &u, &w);
+        } else {
+            break;
+        }
+        is_full = !OF(run_unit)(a.heap, j, &t, &u, &w);
+        OF(end_count)(j, &u, &w);
+        if (is_full) {
+            save(j, &u, w.step, w.at);
+        } else {
+            end_unit(a.heap, j, &u);
+        }
+    }
+    close_all(j, &j->list[0], &w.out[0]);
+    close_all(j, &j->list[1], &w.out[1]);
+}

@@ -1,0 +1,360 @@
+/* join.c: joins against a naive one on the host: random tables with few and many equal keys, all
+ * kinds, variants and widths, by every policy of the simulated device; heaps that are too small,
+ * and drained; bad input. */
+#include "sim/sim_test.h"
+
+#include "warpheap/ops.h"
+
+enum { MOST_ROWS = 900, MOST_OUT = 200000 };
+
+static const char *const variants[] = {"paged", "pages", "paper", "two-pass"};
+enum { N_VARIANTS = sizeof variants / sizeof *variants };
+
+/* A row of a result; what is not there is 0. */
+typedef struct out_row {
+    uint64_t key, build, probe;
+} out_row;
+
+typedef struct out_rows {
+    out_row row[MOST_OUT];
+    uint32_t n;
+} out_rows;
+
+static out_rows got[WH_JOIN_LISTS], expected[WH_JOIN_LISTS];
+
+typedef struct columns {
+    uint64_t key[MOST_ROWS], value[MOST_ROWS]; /* as they are meant */
+    void *device_key, *device_value;
+    uint32_t n;
+} columns;
+
+typedef struct context {
+    wh_device *device;
+    wh_heap *heap;
+    wh_join_options o;
+    wh_join *join;
+    columns side[2];
+    uint64_t random;
+} context;
+
+static uint32_t width_of(wh_value_kind kind) {
+    return kind == WH_VALUE_NONE ? 0 : kind == WH_VALUE_8 ? 8 : 4;
+}
+
+/* A column on the device, of the lower bytes of what is meant. */
+static void *column(context *x, const uint64_t *v, uint32_t n, uint32_t bytes) {
+    unsigned char packed[MOST_ROWS * 8];
+    void *p = take(x->device, (uint64_t)n * 8 + 8);
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(packed + (size_t)i * bytes, &v[i], bytes);
+    }
+    assert_int_equal(wh_device_copy_in(x->device, p, packed, (uint64_t)n * bytes), WH_OK);
+    return p;
+}
+
+/* n rows with so many different keys, all bits of which are used; one in three is of key 0. */
+static void make_side(context *x, uint32_t k, uint32_t n, uint32_t keys, int is_skewed) {
+    columns *c = &x->side[k];
+    const wh_value_kind kind = k == 0 ? x->o.build_value : x->o.probe_value;
+    c->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t which = next_random(&x->random) % keys;
+        const int is_hot = is_skewed && next_random(&x->random) % 3 == 0;
+        uint64_t key = is_hot ? 0 : which * 0x9e3779b97f4a7c15u;
+        key = which == 1 ? UINT64_MAX : key;
+        c->key[i] = x->o.key_bytes == 8 ? key : (uint32_t)(key >> 32);
+        c->value[i] = next_random(&x->random);
+        c->value[i] = kind == WH_VALUE_4     ? (uint32_t)c->value[i]
+                      : kind == WH_VALUE_ROW ? i
+                      : kind == WH_VALUE_8   ? c->value[i]
+                                             : 0;
+    }
+    c->device_key = column(x, c->key, n, x->o.key_bytes);
+    c->device_value = column(x, c->value, n, kind == WH_VALUE_8 ? 8 : 4);
+}
+
+static void put_expected(uint32_t list, uint64_t key, uint64_t build, uint64_t probe) {
+    out_row *r = &expected[list].row[expected[list].n++];
+    assert_true(expected[list].n < MOST_OUT);
+    r->key = key;
+    r->build = build;
+    r->probe = probe;
+}
+
+static void join_naively(const context *x) {
+    const columns *b = &x->side[0], *p = &x->side[1];
+    expected[0].n = expected[1].n = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        uint32_t partners = 0;
+        for (uint32_t k = 0; k < b->n; k++) {
+            if (b->key[k] == p->key[i]) {
+                partners++;
+                if (x->o.kind == WH_JOIN_INNER || x->o.kind == WH_JOIN_LEFT ||
+                    x->o.kind == WH_JOIN_COUNT) {
+                    put_expected(0, p->key[i], b->value[k], p->value[i]);
+                }
+            }
+        }
+        if (x->o.kind == WH_JOIN_LEFT && partners == 0) {
+            put_expected(1, p->key[i], 0, p->value[i]);
+        }
+        if ((x->o.kind == WH_JOIN_SEMI && partners != 0) ||
+            (x->o.kind == WH_JOIN_ANTI && partners == 0)) {
+            put_expected(0, p->key[i], 0, p->value[i]);
+        }
+    }
+}
+
+static int compare_rows(const void *a, const void *b) {
+    return memcmp(a, b, sizeof(out_row));
+}
+
+static void compare_list(uint32_t list) {
+    assert_int_equal(got[list].n, expected[list].n);
+    qsort(got[list].row, got[list].n, sizeof(out_row), compare_rows);
+    qsort(expected[list].row, expected[list].n, sizeof(out_row), compare_rows);
+    assert_memory_equal(got[list].row, expected[list].row, got[list].n * sizeof(out_row));
+}
+
+static uint64_t entry(const unsigned char *column, uint32_t bytes, uint64_t i) {
+    uint64_t v = 0;
+    memcpy(&v, column + i * bytes, bytes);
+    return v;
+}
+
+/* Adds the rows of a list's pages to what has been got. */
+static void read_pages(context *x, uint32_t list) {
+    wh_pages p;
+    uint64_t rows = 0;
+    assert_int_equal(wh_join_pages(x->join, list, &p), WH_OK);
+    for (uint64_t k = 0; k < p.n_pages; k++) {
+        assert_in_range(p.rows[k], 1, p.room);
+        rows += p.rows[k];
+        for (uint32_t i = 0; i < p.rows[k]; i++) {
+            out_row *r = &got[list].row[got[list].n++];
+            uint64_t v[3];
+            assert_true(got[list].n < MOST_OUT);
+            for (uint32_t c = 0; c < 3; c++) {
+                v[c] = entry(p.page[k] + p.column_at[c], p.column_bytes[c], i);
+            }
+            r->key = v[0];
+            r->build = v[1];
+            r->probe = v[2];
+        }
+    }
+    assert_int_equal(rows, p.n_rows);
+}
+
+static uint32_t lists_of(const context *x) {
+    return x->o.kind == WH_JOIN_LEFT ? 2 : 1;
+}
+
+/* The rows of a list, compacted, are those of its pages. */
+static void compare_compacted(context *x, uint32_t list) {
+    const uint64_t n = got[list].n;
+    const uint32_t bytes[3] = {x->o.key_bytes, list == 0 ? width_of(x->o.build_value) : 0,
+                               width_of(x->o.probe_value)};
+    void *to[3];
+    for (uint32_t c = 0; c < 3; c++) {
+        to[c] = take(x->device, n * 8 + 8);
+    }
+    assert_int_equal(wh_join_compact(x->join, list, to, NULL), WH_OK);
+    assert_int_equal(wh_device_sync(x->device), WH_OK);
+    const int has_build = list == 0 && x->o.kind != WH_JOIN_SEMI && x->o.kind != WH_JOIN_ANTI;
+    for (uint32_t i = 0; i < n; i++) {
+        out_row *r = &got[list].row[i];
+        r->key = entry(to[0], bytes[0], i);
+        r->build = has_build ? entry(to[1], bytes[1], i) : 0;
+        r->probe = entry(to[2], bytes[2], i);
+    }
+    compare_list(list);
+    for (uint32_t c = 0; c < 3; c++) {
+        assert_int_equal(wh_device_free(x->device, to[c]), WH_OK);
+    }
+}
+
+static void read_columns(context *x, uint64_t n) {
+    const void *at[3];
+    assert_int_equal(wh_join_columns(x->join, at), WH_OK);
+    for (uint64_t i = 0; i < n; i++) {
+        out_row *r = &got[0].row[got[0].n++];
+        r->key = entry(at[0], x->o.key_bytes, i);
+        r->build = at[1] != NULL ? entry(at[1], width_of(x->o.build_value), i) : 0;
+        r->probe = at[2] != NULL ? entry(at[2], width_of(x->o.probe_value), i) : 0;
+    }
+}
+
+static int is_two_pass(const context *x) {
+    return x->o.variant != NULL && strcmp(x->o.variant, "two-pass") == 0;
+}
+
+static void start_join(context *x) {
+    wh_table t[2];
+    memset(t, 0, sizeof t);
+    for (uint32_t k = 0; k < 2; k++) {
+        t[k].key = x->side[k].device_key;
+        t[k].value = x->side[k].device_value;
+        t[k].n = x->side[k].n;
+    }
+    got[0].n = got[1].n = 0;
+    assert_int_equal(wh_join_start(x->join, &t[0], &t[1], NULL), WH_OK);
+}
+
+/* A join that has memory enough. */
+static void run_and_compare(context *x) {
+    wh_join_result r;
+    join_naively(x);
+    start_join(x);
+    assert_int_equal(wh_join_finish(x->join, &r), WH_OK);
+    assert_int_equal(r.rows, expected[0].n);
+    assert_int_equal(r.all_rows, expected[0].n + expected[1].n);
+    if (x->o.kind == WH_JOIN_COUNT) {
+        return;
+    }
+    if (is_two_pass(x)) {
+        read_columns(x, r.rows);
+        compare_list(0);
+        return;
+    }
+    for (uint32_t list = 0; list < lists_of(x); list++) {
+        read_pages(x, list);
+        compare_list(list);
+        compare_compacted(x, list);
+    }
+}
+
+static uint64_t live_blocks(context *x) {
+    wh_stats stats;
+    memset(&stats, 0, sizeof stats);
+    assert_int_equal(wh_heap_get_stats(x->heap, &stats), WH_OK);
+    return stats.live_blocks;
+}
+
+static void open_all(context *x, uint64_t seed, uint64_t heap_bytes) {
+    wh_heap_options ho;
+    memset(x, 0, sizeof *x);
+    memset(&ho, 0, sizeof ho);
+    x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
+    ho.device = x->device;
+    ho.bytes = heap_bytes;
+    assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
+    x->random = seed;
+    x->o.heap = x->heap;
+    x->o.key_bytes = seed % 3 == 0 ? 8 : 4;
+    x->o.build_value = (wh_value_kind)(seed / 2 % 4);
+    x->o.probe_value = (wh_value_kind)(seed / 3 % 4);
+    x->o.page_bytes = seed % 2 == 0 ? 1024 : 2048;
+}
+
+static void close_all(context *x) {
+    assert_int_equal(wh_join_destroy(x->join), WH_OK);
+    assert_int_equal(live_blocks(x), 0); /* nothing is lost */
+    assert_int_equal(wh_heap_check(x->heap, NULL), WH_OK);
+    assert_int_equal(wh_heap_destroy(x->heap), WH_OK);
+    wh_device_close(x->device);
+}
+
+static void create(context *x) {
+    x->o.build_rows = x->side[0].n;
+    x->o.probe_rows = x->side[1].n;
+    assert_int_equal(wh_join_create(&x->join, &x->o), WH_OK);
+}
+
+static void test_random(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seeds() * 4; seed++) {
+        context x;
+        open_all(&x, seed, 16 << 20);
+        x.o.kind = (wh_join_kind)(seed / 4 % 5);
+        x.o.variant = variants[seed % N_VARIANTS];
+        if (is_two_pass(&x) && x.o.kind != WH_JOIN_COUNT) {
+            x.o.kind = WH_JOIN_INNER;
+        }
+        const uint32_t build = (uint32_t)(next_random(&x.random) % 300);
+        const uint32_t probe = (uint32_t)(next_random(&x.random) % MOST_ROWS);
+        const uint32_t keys = 1 + build / (1 + (uint32_t)(seed % 5));
+        make_side(&x, 0, build, keys, seed % 7 == 0);
+        make_side(&x, 1, probe, 2 * keys, seed % 5 == 0);
+        create(&x);
+        run_and_compare(&x);
+        run_and_compare(&x); /* the object is as good as new */
+        close_all(&x);
+    }
+}
+
+static void test_edges(void **state) {
+    static const uint32_t sizes[][3] = {/* rows of both, keys */
+                                        {0, 0, 1},   {0, 50, 5},    {50, 0, 5},   {1, 1, 1},
+                                        {33, 65, 1}, {200, 300, 1}, {200, 300, 2}};
+    (void)state;
+    for (uint32_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        for (uint32_t kind = 0; kind <= WH_JOIN_COUNT; kind++) {
+            context x;
+            open_all(&x, k * 5 + kind, 16 << 20);
+            x.o.kind = (wh_join_kind)kind;
+            x.o.variant = (k + kind) % 2 == 0 ? NULL : "pages";
+            make_side(&x, 0, sizes[k][0], sizes[k][2], 0);
+            make_side(&x, 1, sizes[k][1], sizes[k][2], 0);
+            create(&x);
+            run_and_compare(&x);
+            close_all(&x);
+        }
+    }
+}
+
+/* A heap that holds a tenth of the result, drained until the end: each row comes once. */
+static void drain(context *x) {
+    wh_join_result r;
+    wh_status s;
+    uint32_t rounds = 0;
+    join_naively(x);
+    start_join(x);
+    do {
+        s = wh_join_finish(x->join, &r);
+        assert_true(s == WH_OK || s == WH_OUT_OF_MEMORY);
+        for (uint32_t list = 0; list < lists_of(x); list++) {
+            read_pages(x, list);
+        }
+        assert_int_equal(r.all_rows, got[0].n + got[1].n);
+        rounds++;
+        assert_true(s == WH_OK || r.rows + r.unmatched != 0);
+        if (s != WH_OK) {
+            assert_int_equal(wh_join_drop_pages(x->join, NULL), WH_OK);
+            assert_int_equal(wh_join_resume(x->join, NULL), WH_OK);
+        }
+    } while (s != WH_OK);
+    for (uint32_t list = 0; list < lists_of(x); list++) {
+        compare_list(list);
+    }
+}
+
+static void test_full_heap(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+        wh_heap_options ho;
+        context x;
+        open_all(&x, seed, 16 << 20);
+        memset(&ho, 0, sizeof ho);
+        ho.device = x.device;
+        assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+        assert_int_equal(wh_heap_min_bytes(&ho, &ho.bytes), WH_OK);
+        ho.bytes += seed % 3 == 0 ? ho.bytes : ho.bytes / 4; /* paged: room for the parts, too */
+        assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
+        x.o.heap = x.heap;
+        x.o.kind = (wh_join_kind)(seed % 4);
+        x.o.variant = variants[seed % 3];
+        x.o.page_bytes = x.o.variant == variants[0] ? 1024 : x.o.page_bytes;
+        x.o.build_value = x.o.probe_value = WH_VALUE_8;
+        make_side(&x, 0, 300, 3, 0);
+        make_side(&x, 1, MOST_ROWS, 6, 0);
+        create(&x);
+        drain(&x);
+        close_all(&x);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_edges),
+                                       cmocka_unit_test(test_full_heap)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
