@@ -60,7 +60,8 @@ struct wh_join {
  */
 
 static uint32_t value_bytes(wh_value_kind kind) {
-    return kind == WH_VALUE_NONE ? 0 : kind == WH_VALUE_8 ? 8 : 4;
+    static const uint32_t bytes[] = {0, 4, 8, 4};
+    return bytes[kind];
 }
 
 static wh_status check_kinds(const wh_join_options *o) {
@@ -163,9 +164,7 @@ static wh_status hold_all(wh_join *x) {
     void *base = NULL;
     uint64_t heap_bytes = 0;
     const uint64_t parts = (uint64_t)1 << j->parts_log2;
-    const uint32_t lists = x->how == TWO_PASS || j->kind == WH_JOIN_COUNT ? 0
-                           : j->kind == WH_JOIN_LEFT                      ? 2
-                                                                          : 1;
+    const int has_lists = x->how != TWO_PASS && j->kind != WH_JOIN_COUNT;
     TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
     TRY(hold(x, &j->state, 1, sizeof *j->state));
     TRY(hold_side(x, &j->side[0]));
@@ -180,7 +179,7 @@ static wh_status hold_all(wh_join *x) {
         l->n = &j->state->list_pages[k];
         l->n_rows = &j->state->list_rows[k];
         j->side[k].n_pages = &j->state->n_pages[k];
-        if (k < lists) {
+        if (has_lists && (k == WH_JOIN_MATCHED || j->kind == WH_JOIN_LEFT)) {
             l->most = (uint32_t)(heap_bytes / j->page_bytes + 1);
             TRY(hold(x, &l->page, l->most, sizeof *l->page));
             TRY(hold(x, &l->rows, l->most, 4));

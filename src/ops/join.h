@@ -33,7 +33,7 @@ typedef struct whi_side {
     unsigned char **page;     /* NULL: given back */
     uint32_t *part, *ordinal; /* of a page: whose it is, and the how manieth */
     uint32_t *n_pages;
-    uint64_t *cursor; /* of a part: P1 */
+    uint64_t *cursor; /* of a part: partition.h P1 */
     uint32_t *order, *first, *rows;
     uint32_t *next_tile; /* of a block: where it goes on */
     uint32_t *placed;    /* of a block: a bit for each part whose rows of that tile have a place */
@@ -75,7 +75,7 @@ typedef struct whi_join {
     uint32_t heads_log2;     /* chains of a chunk */
     uint32_t range;          /* rows of the probe table in a unit of work */
     uint64_t *first_unit;    /* of a part, and the end */
-    uint64_t *units_left;    /* of a part: U1 */
+    uint64_t *units_left;    /* of a part: units.h P1 */
     uint64_t *unit_rows;     /* two-pass */
     void *out[3];            /* two-pass: columns */
     wh_pages shape;          /* of result pages: room, column_bytes, column_at */

@@ -17,8 +17,8 @@ typedef struct join_args {
 } join_args;
 
 /* Of a tile's part: it needs no place, or has got none. */
-#define TILE_PLACED 0xffffffffu
-#define TILE_NOWHERE 0xfffffffeu
+#define TILE_PLACED UINT32_MAX
+#define TILE_NOWHERE (UINT32_MAX - 1)
 
 /* Words of a block's shared memory. */
 enum { TILE_PAGES, TILE_FAILED, TILE_WORDS };
@@ -129,7 +129,7 @@ WH_KERNEL(compact_list, join_args, a) {
 WH_KERNEL(drop_list, join_args, a) {
     const whi_page_list *l = &a.j.list[a.j.which];
     for (uint64_t p = wh_thread_id(); p < *l->n; p += wh_grid_threads()) {
-        wh_free(a.heap, l->page[p]);
+        give_page(a.heap, l->page[p]);
     }
 }
 
@@ -150,7 +150,7 @@ WH_KERNEL(drop_parts, join_args, a) {
         const whi_side *s = &j->side[k];
         for (uint64_t i = wh_thread_id(); i < *s->n_pages; i += wh_grid_threads()) {
             if (s->page[i] != NULL) {
-                wh_free(a.heap, s->page[i]);
+                give_page(a.heap, s->page[i]);
                 s->page[i] = NULL;
             }
         }
@@ -297,7 +297,8 @@ static void size_tile(whi_join *j, uint32_t most_bytes) {
 }
 
 static uint32_t at_most(uint64_t n, uint32_t most) {
-    return n == 0 ? 1 : n < most ? (uint32_t)n : most;
+    const uint32_t some = n < most ? (uint32_t)n : most;
+    return some != 0 ? some : 1;
 }
 
 static wh_status join_size(wh_device *device, whi_join *j) {

@@ -10,16 +10,31 @@
 
 #include "join.h"
 
-/* An owner's page. fill: rows in it; as many as there is room for, also if there is no page. */
+/* The heap's calls, not inlined: a page is turned seldom, and malloc is long. */
+WH_FN_SLOW unsigned char *take_page(wh_heap_ref heap, uint32_t bytes) {
+    return (unsigned char *)wh_malloc(heap, bytes);
+}
+
+WH_FN_SLOW unsigned char *take_page_warp(wh_heap_ref heap, uint32_t bytes) {
+    return (unsigned char *)wh_malloc_warp(heap, WH_FULL_WARP, bytes);
+}
+
+WH_FN_SLOW void give_page(wh_heap_ref heap, void *page) {
+    wh_free(heap, page);
+}
+
+/* An owner's page of a list. fill: rows in it; as many as there is room for, also if there is no
+ * page. */
 typedef struct own_page {
     unsigned char *page;
-    uint32_t number, fill;
+    uint32_t number, fill, list;
 } own_page;
 
-WH_FN own_page no_page(const whi_join *j) {
+WH_FN own_page no_page(const whi_join *j, uint32_t list) {
     own_page o;
     o.page = NULL;
     o.number = 0;
+    o.list = list;
     o.fill = j->shape.room;
     return o;
 }
@@ -40,8 +55,9 @@ WH_FN uint32_t enter_page(const whi_page_list *l, unsigned char *page) {
 }
 
 /* A new page for a warp, in all lanes, after the full one. 0: there is no memory. All lanes. */
-WH_FN int turn_page_warp(wh_heap_ref heap, const whi_join *j, const whi_page_list *l, own_page *o) {
-    unsigned char *page = (unsigned char *)wh_malloc_warp(heap, WH_FULL_WARP, j->page_bytes);
+WH_FN int turn_page_warp(wh_heap_ref heap, const whi_join *j, own_page *o) {
+    const whi_page_list *l = &j->list[o->list];
+    unsigned char *page = take_page_warp(heap, j->page_bytes);
     uint32_t number = 0;
     if (page == NULL) {
         return 0;
@@ -57,8 +73,9 @@ WH_FN int turn_page_warp(wh_heap_ref heap, const whi_join *j, const whi_page_lis
 }
 
 /* The same for a lane. */
-WH_FN int turn_page_lane(wh_heap_ref heap, const whi_join *j, const whi_page_list *l, own_page *o) {
-    unsigned char *page = (unsigned char *)wh_malloc(heap, j->page_bytes);
+WH_FN int turn_page_lane(wh_heap_ref heap, const whi_join *j, own_page *o) {
+    const whi_page_list *l = &j->list[o->list];
+    unsigned char *page = take_page(heap, j->page_bytes);
     if (page == NULL) {
         return 0;
     }
@@ -70,11 +87,11 @@ WH_FN int turn_page_lane(wh_heap_ref heap, const whi_join *j, const whi_page_lis
 }
 
 /* Closes what a warp, or each of its lanes, has. All lanes. */
-WH_FN void close_all(const whi_join *j, const whi_page_list *l, own_page *o) {
+WH_FN void close_all(const whi_join *j, own_page *o) {
     if (j->by_thread || wh_lane_id() == 0) {
-        close_page(l, o);
+        close_page(&j->list[o->list], o);
     }
-    *o = no_page(j);
+    *o = no_page(j, o->list);
 }
 
 #endif

@@ -10,7 +10,7 @@
  *         them, takers see that the page is more than full, take nothing, and look again. What
  *         they have added meanwhile goes with that store. If there is no memory, it stores the
  *         value that it found: nothing has been taken
- * P2      page[k], part[k], ordinal[k]: written by who brought page k, before the release of P1
+ * I1      page[k], part[k], ordinal[k]: written by who brought page k, before the release of P1
  * Progress a lane waits only for one that is bringing pages, which waits for nobody: not inside a
  *         loop of its own, but in rounds of its warp, so that it may be a lane of the same warp
  */
@@ -79,36 +79,40 @@ WH_FN void OF(copy_tile)(const whi_join *j, const whi_side *s, const OF(tile) * 
     wh_syncthreads();
 }
 
-/* Brings `n` pages for part p behind page `last` (0: none); 0: there was no memory for them, and
- * nothing has changed. *number: of the last one, and one more. P2 */
-WH_FN int OF(bring)(wh_heap_ref heap, const whi_join *j, const whi_side *s, uint64_t *pages,
-                    uint32_t n, uint32_t p, uint32_t *number) {
-    const uint32_t last = *number;
+/* Pages that a part wants. */
+typedef struct OF(want) {
+    uint32_t part, n;
+    uint32_t last; /* the part's last page, its number and one more; 0: none */
+} OF(want);
+
+/* Brings pages; the number of the last one, and one more. 0: there was no memory for them, and
+ * nothing has changed. I1 */
+WH_FN uint32_t OF(bring)(wh_heap_ref heap, const whi_join *j, const whi_side *s, uint64_t *pages,
+                         OF(want) want) {
     uint32_t got = 0;
     WH_NO_UNROLL
-    for (; got < n; got++) {
-        unsigned char *page = (unsigned char *)wh_malloc(heap, part_page_bytes(j));
+    for (; got < want.n; got++) {
+        const unsigned char *page = take_page(heap, part_page_bytes(j));
         if (page == NULL) {
             break;
         }
         pages[got] = (uint64_t)(uintptr_t)page;
     }
-    if (got < n) {
+    if (got < want.n) {
         WH_NO_UNROLL
         while (got != 0) {
-            wh_free(heap, (void *)(uintptr_t)pages[--got]);
+            give_page(heap, (void *)(uintptr_t)pages[--got]);
         }
         return 0;
     }
-    const uint32_t first = wh_fetch_add_u32_relaxed(s->n_pages, n);
-    const uint32_t ordinal = last != 0 ? s->ordinal[last - 1] + 1 : 0;
-    for (uint32_t k = 0; k < n; k++) {
+    const uint32_t first = wh_fetch_add_u32_relaxed(s->n_pages, want.n);
+    const uint32_t ordinal = want.last != 0 ? s->ordinal[want.last - 1] + 1 : 0;
+    for (uint32_t k = 0; k < want.n; k++) { /* I1 */
         s->page[first + k] = (unsigned char *)(uintptr_t)pages[k];
-        s->part[first + k] = p;
+        s->part[first + k] = want.part;
         s->ordinal[first + k] = ordinal + k;
     }
-    *number = first + n;
-    return 1;
+    return first + want.n;
 }
 
 /* Takes places for n rows of part p; 0: somebody is bringing a page. P1 */
@@ -120,25 +124,29 @@ WH_FN int OF(take_places)(wh_heap_ref heap, const whi_join *j, const whi_side *s
     }
     const uint64_t old = WH_PLANT_ORDER(ops_p1, wh_fetch_add_u64, acq_rel)(&s->cursor[p], n);
     const uint32_t fill = wh_low_u32(old), here = n < room - fill ? n : room - fill;
-    uint32_t number = wh_high_u32(old);
     if (fill > room) {
         return 0;
     }
+    OF(want) want;
+    want.part = p;
+    want.n = (n - here + room - 1) >> j->part_page_log2;
+    want.last = wh_high_u32(old);
     t->first[p] = fill << 16 | here;
-    t->at[p] = number != 0 ? (uint64_t)(uintptr_t)s->page[number - 1] : 0;
-    if (n > here) {
-        const uint32_t pages = (n - here + room - 1) >> j->part_page_log2;
-        t->brought[p] = wh_shared_fetch_add_u32(&t->words[TILE_PAGES], pages);
-        if (!OF(bring)(heap, j, s, t->pages + t->brought[p], pages, p, &number)) {
-            wh_store_u64_release(&s->cursor[p], old);
-            t->first[p] = TILE_NOWHERE;
-            (void)wh_shared_exchange_u32(&t->words[TILE_FAILED], 1);
-            return 1;
-        }
-        const uint32_t in_last = n - here - ((pages - 1) << j->part_page_log2);
-        WH_PLANT_ORDER(ops_p1, wh_store_u64, release)
-        (&s->cursor[p], (uint64_t)number << 32 | in_last);
+    t->at[p] = want.last != 0 ? (uint64_t)(uintptr_t)s->page[want.last - 1] : 0;
+    if (want.n == 0) {
+        return 1;
     }
+    t->brought[p] = wh_shared_fetch_add_u32(&t->words[TILE_PAGES], want.n);
+    const uint32_t last = OF(bring)(heap, j, s, t->pages + t->brought[p], want);
+    if (last == 0) {
+        wh_store_u64_release(&s->cursor[p], old); /* P1 */
+        t->first[p] = TILE_NOWHERE;
+        (void)wh_shared_exchange_u32(&t->words[TILE_FAILED], 1);
+        return 1;
+    }
+    const uint32_t in_last = n - here - ((want.n - 1) << j->part_page_log2);
+    WH_PLANT_ORDER(ops_p1, wh_store_u64, release)
+    (&s->cursor[p], (uint64_t)last << 32 | in_last);
     return 1;
 }
 

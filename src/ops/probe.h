@@ -39,8 +39,8 @@ WH_FN OF(row) OF(row_of_part)(const whi_join *j, const whi_side *s, uint32_t p, 
 WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u, uint32_t chunk) {
     const whi_side *s = &j->side[0];
     const uint32_t threads = wh_block_threads(), first = (u->chunk + chunk) * j->chunk;
-    const uint32_t rows = s->rows[u->part] - first;
-    const uint32_t n = s->rows[u->part] == 0 ? 0 : rows < j->chunk ? rows : j->chunk;
+    const uint32_t rows = s->rows[u->part] != 0 ? s->rows[u->part] - first : 0;
+    const uint32_t n = rows < j->chunk ? rows : j->chunk;
     wh_syncthreads(); /* the last chunk has been read */
     for (uint32_t h = wh_thread_in_block(); h < 1u << j->heads_log2; h += threads) {
         t->heads[h] = CHAIN_END;
@@ -77,11 +77,10 @@ WH_FN void OF(write_in_page)(const whi_join *j, const own_page *o, uint32_t i, O
 
 /* Puts a row out for each lane of a warp that has one. Whether the caller's is out, or it has none;
  * else the heap is full. All lanes. */
-WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *o, int has,
-                  OF(row) probe, uint32_t build) {
-    const whi_page_list *l = &j->list[list];
+WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, own_page *o, int has, OF(row) probe,
+                  uint32_t build) {
     if (j->by_thread) {
-        if (has && o->fill == j->shape.room && !turn_page_lane(heap, j, l, o)) {
+        if (has && o->fill == j->shape.room && !turn_page_lane(heap, j, o)) {
             return 0;
         }
         if (has) {
@@ -97,7 +96,7 @@ WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *
     }
     o->fill += n < here ? n : here;
     if (n > here) {
-        if (!turn_page_warp(heap, j, l, o)) {
+        if (!turn_page_warp(heap, j, o)) {
             return !has || rank < here;
         }
         if (has && rank >= here) {
@@ -169,8 +168,7 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
         } else if (j->is_writing) {
             OF(put_counted)(j, t->words, w->base, has, r, has ? t->values[w->at] : 0);
         } else {
-            is_out = OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], has, r,
-                             has ? t->values[w->at] : 0);
+            is_out = OF(put)(heap, j, &w->out[WH_JOIN_MATCHED], has, r, has ? t->values[w->at] : 0);
         }
         found |= wh_ballot(WH_FULL_WARP, has && is_out);
         if (!wh_all(WH_FULL_WARP, is_out)) {
@@ -205,7 +203,7 @@ WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table
     if (has) {
         r = OF(row_of_part)(j, &j->side[1], u->part, i);
     }
-    const int is_out = OF(put)(heap, j, list, &w->out[list], has, r, 0);
+    const int is_out = OF(put)(heap, j, &w->out[list], has, r, 0);
     const wh_mask out = wh_ballot(WH_FULL_WARP, has && is_out);
     wh_syncwarp(WH_FULL_WARP);
     if (wh_lane_id() == 0) {
@@ -299,7 +297,8 @@ OPS_KERNEL(probe, join_args, a) {
     OF(worker) w;
     unit u;
     memset(&w, 0, sizeof w);
-    w.out[0] = w.out[1] = no_page(j);
+    w.out[0] = no_page(j, 0);
+    w.out[1] = no_page(j, 1);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&j->state->is_full), 0) == 0;
     int is_again = may && j->stops[wh_block_id()].is_stopped != 0, is_full = 0;
     if (wh_thread_in_block() == 0) {
@@ -327,6 +326,6 @@ OPS_KERNEL(probe, join_args, a) {
             end_unit(a.heap, j, &u);
         }
     }
-    close_all(j, &j->list[0], &w.out[0]);
-    close_all(j, &j->list[1], &w.out[1]);
+    close_all(j, &w.out[0]);
+    close_all(j, &w.out[1]);
 }

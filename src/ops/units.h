@@ -1,7 +1,7 @@
 /* units.h: units of work of a join, their order, and blocks that stop and go on. Included by
  * join_kernels.c.
  *
- * U1      units_left[p]: fetch_sub (acq_rel) by a block that has done a unit of part p; who does
+ * P1      units_left[p]: fetch_sub (acq_rel) by a block that has done a unit of part p; who does
  *         the last one gives the part's pages back, which nobody reads any more
  */
 #ifndef WHI_OPS_UNITS_H
@@ -83,7 +83,7 @@ WH_FN int take_unit(const whi_join *j, unit *u) {
 WH_FN void free_part(wh_heap_ref heap, const whi_side *s, uint32_t p) {
     for (uint32_t k = s->first[p] + wh_thread_in_block(); k < s->first[p + 1];
          k += wh_block_threads()) {
-        wh_free(heap, s->page[s->order[k]]);
+        give_page(heap, s->page[s->order[k]]);
         s->page[s->order[k]] = NULL;
     }
 }

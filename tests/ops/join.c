@@ -38,7 +38,8 @@ typedef struct context {
 } context;
 
 static uint32_t width_of(wh_value_kind kind) {
-    return kind == WH_VALUE_NONE ? 0 : kind == WH_VALUE_8 ? 8 : 4;
+    static const uint32_t bytes[] = {0, 4, 8, 4};
+    return bytes[kind];
 }
 
 /* A column on the device, of the lower bytes of what is meant. */
@@ -60,14 +61,12 @@ static void make_side(context *x, uint32_t k, uint32_t n, uint32_t keys, int is_
     for (uint32_t i = 0; i < n; i++) {
         const uint64_t which = next_random(&x->random) % keys;
         const int is_hot = is_skewed && next_random(&x->random) % 3 == 0;
-        uint64_t key = is_hot ? 0 : which * 0x9e3779b97f4a7c15u;
-        key = which == 1 ? UINT64_MAX : key;
+        const uint64_t random = next_random(&x->random);
+        const uint64_t values[] = {0, (uint32_t)random, random, i}; /* by kind */
+        uint64_t key = which == 1 ? UINT64_MAX : which * 0x9e3779b97f4a7c15u;
+        key = is_hot ? 0 : key;
         c->key[i] = x->o.key_bytes == 8 ? key : (uint32_t)(key >> 32);
-        c->value[i] = next_random(&x->random);
-        c->value[i] = kind == WH_VALUE_4     ? (uint32_t)c->value[i]
-                      : kind == WH_VALUE_ROW ? i
-                      : kind == WH_VALUE_8   ? c->value[i]
-                                             : 0;
+        c->value[i] = values[kind];
     }
     c->device_key = column(x, c->key, n, x->o.key_bytes);
     c->device_value = column(x, c->value, n, kind == WH_VALUE_8 ? 8 : 4);
@@ -234,7 +233,13 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes) {
     wh_heap_options ho;
     memset(x, 0, sizeof *x);
     memset(&ho, 0, sizeof ho);
-    x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
+    wh_sim_options so;
+    memset(&so, 0, sizeof so);
+    so.policy = (wh_sim_policy)(seed % N_POLICIES);
+    so.seed = seed;
+    so.weak = seed % 5 == 1 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE;
+    so.workers = so.weak == 0 && seed % 7 == 3 ? 2 : 0;
+    x->device = open_with(&so);
     ho.device = x->device;
     ho.bytes = heap_bytes;
     assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
@@ -345,16 +350,112 @@ static void test_full_heap(void **state) {
         x.o.variant = variants[seed % 3];
         x.o.page_bytes = x.o.variant == variants[0] ? 1024 : x.o.page_bytes;
         x.o.build_value = x.o.probe_value = WH_VALUE_8;
-        make_side(&x, 0, 300, 3, 0);
-        make_side(&x, 1, MOST_ROWS, 6, 0);
+        const int is_paper = strcmp(x.o.variant, "paper") == 0; /* a page a lane: many rounds */
+        make_side(&x, 0, is_paper ? 60 : 300, 3, 0);
+        make_side(&x, 1, is_paper ? 300 : MOST_ROWS, 6, 0);
         create(&x);
         drain(&x);
         close_all(&x);
     }
 }
 
+static void expect_refused(const wh_join_options *o, wh_status s, const char *word) {
+    wh_join *join = NULL;
+    assert_int_equal(wh_join_create(&join, o), s);
+    assert_non_null(strstr(wh_last_error_text(), word));
+    assert_null(join);
+}
+
+static void test_bad_options(void **state) {
+    (void)state;
+    context x;
+    open_all(&x, 4, 1 << 20);
+    wh_join_options o = x.o;
+    assert_int_equal(wh_join_create(NULL, &o), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_create(&x.join, NULL), WH_BAD_ARGUMENT);
+    o.heap = NULL;
+    expect_refused(&o, WH_BAD_ARGUMENT, "heap");
+    o = x.o, o.kind = (wh_join_kind)5;
+    expect_refused(&o, WH_BAD_ARGUMENT, "kind");
+    o = x.o, o.build_value = (wh_value_kind)9;
+    expect_refused(&o, WH_BAD_ARGUMENT, "kind");
+    o = x.o, o.key_bytes = 5;
+    expect_refused(&o, WH_BAD_ARGUMENT, "5");
+    o = x.o, o.probe_rows = (uint64_t)1 << 32;
+    expect_refused(&o, WH_BAD_ARGUMENT, "rows");
+    o = x.o, o.page_bytes = 100;
+    expect_refused(&o, WH_BAD_ARGUMENT, "100");
+    o = x.o, o.page_bytes = 2 << 20;
+    expect_refused(&o, WH_BAD_ARGUMENT, "MiB");
+    o = x.o, o.variant = "one-pass";
+    expect_refused(&o, WH_UNSUPPORTED, "one-pass");
+    o = x.o, o.variant = "two-pass", o.kind = WH_JOIN_LEFT;
+    expect_refused(&o, WH_UNSUPPORTED, "two-pass");
+    o = x.o, o.struct_bytes = 8;
+    expect_refused(&o, WH_WRONG_BUILD, "8");
+    assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+    wh_heap_options ho;
+    memset(&ho, 0, sizeof ho);
+    ho.device = x.device;
+    ho.bytes = 1 << 20;
+    ho.allocator = "bump";
+    assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
+    o = x.o, o.heap = x.heap;
+    expect_refused(&o, WH_UNSUPPORTED, "bump");
+    assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+    wh_device_close(x.device);
+}
+
+/* What is refused, and when; the object stays as good as it was. */
+static void test_bad_calls(void **state) {
+    (void)state;
+    context x;
+    open_all(&x, 4, 16 << 20);
+    x.o.kind = WH_JOIN_INNER;
+    x.o.variant = NULL;
+    x.o.build_value = WH_VALUE_4;
+    make_side(&x, 0, 20, 5, 0);
+    make_side(&x, 1, 30, 5, 0);
+    create(&x);
+    wh_pages pages;
+    wh_table b, p;
+    memset(&b, 0, sizeof b);
+    b.key = x.side[0].device_key;
+    b.value = x.side[0].device_value;
+    b.n = 20;
+    p = b;
+    p.n = 30;
+    assert_int_equal(wh_join_finish(x.join, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_resume(x.join, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_pages(x.join, 0, &pages), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_start(x.join, &b, NULL, NULL), WH_BAD_ARGUMENT);
+    wh_table bad = b;
+    bad.n = 21;
+    assert_int_equal(wh_join_start(x.join, &bad, &p, NULL), WH_BAD_ARGUMENT);
+    assert_non_null(strstr(wh_last_error_text(), "build table has 21"));
+    bad = b, bad.key = NULL;
+    assert_int_equal(wh_join_start(x.join, &bad, &p, NULL), WH_BAD_ARGUMENT);
+    assert_non_null(strstr(wh_last_error_text(), "no keys"));
+    bad = b, bad.value = NULL;
+    assert_int_equal(wh_join_start(x.join, &bad, &p, NULL), WH_BAD_ARGUMENT);
+    assert_non_null(strstr(wh_last_error_text(), "no values"));
+    bad = b, bad.key = (const char *)b.key + 2;
+    assert_int_equal(wh_join_start(x.join, &bad, &p, NULL), WH_BAD_ARGUMENT);
+    assert_non_null(strstr(wh_last_error_text(), "aligned"));
+    bad = b, bad.struct_bytes = 3;
+    assert_int_equal(wh_join_start(x.join, &bad, &p, NULL), WH_WRONG_BUILD);
+    run_and_compare(&x);
+    assert_int_equal(wh_join_pages(x.join, WH_JOIN_UNMATCHED, &pages), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_columns(x.join, (const void **)&pages), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_resume(x.join, NULL), WH_BAD_ARGUMENT);
+    close_all(&x);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_edges),
-                                       cmocka_unit_test(test_full_heap)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_full_heap), cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_bad_calls),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
