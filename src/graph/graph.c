@@ -635,13 +635,9 @@ static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result)
     memset(&batch, 0, sizeof batch);
     batch.stream = c->arrays.stream;
     TRY(g->kernels->clear(g->heap, batch.stream, &b));
-    memset(&counts, 0, sizeof counts);
-    counts.placed = 1;
-    if (g->kernels->fill != NULL) {
-        TRY(g->kernels->fill(g->heap, batch.stream, &b));
-        TRY(wh_stream_sync(g->device, batch.stream));
-        TRY(wh_device_copy_out(g->device, &counts, b.counts, sizeof counts));
-    }
+    TRY(g->kernels->fill(g->heap, batch.stream, &b));
+    TRY(wh_stream_sync(g->device, batch.stream));
+    TRY(wh_device_copy_out(g->device, &counts, b.counts, sizeof counts));
     if (counts.placed != 0) {
         TRY(lay_csr(g, c, &b));
         TRY(g->kernels->from_csr(g->heap, batch.stream, &b));

@@ -504,19 +504,18 @@ WH_FN uint32_t wh_lattice_table_find_(wh_lattice_table t, uint32_t key) {
     }
 }
 
-/* Fills the table with the run; all threads of the block. */
-WH_FN void wh_lattice_fill_table_(wh_lattice_table t, const uint32_t *run, uint32_t r) {
-    const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
-    for (uint32_t i = me; i < t.size; i += threads) {
-        t.keys[i] = WH_GRAPH_NONE;
+/* Fills the table with the run; all of the team. */
+WH_FN void wh_lattice_fill_table_(wh_team t, const wh_lattice_work *w) {
+    for (uint32_t i = t.me; i < w->table.size; i += t.n) {
+        w->table.keys[i] = WH_GRAPH_NONE;
     }
-    wh_syncthreads();
-    for (uint32_t i = me; i < r; i += threads) {
-        if (run[i] != WH_GRAPH_NONE) {
-            (void)wh_lattice_table_put_(t, run[i], i);
+    wh_team_sync(t);
+    for (uint32_t i = t.me; i < w->r; i += t.n) {
+        if (w->run[i] != WH_GRAPH_NONE) {
+            (void)wh_lattice_table_put_(w->table, w->run[i], i);
         }
     }
-    wh_syncthreads();
+    wh_team_sync(t);
 }
 
 /* A new array for the team's vertex, and the n entries of the old one there. 0: there is no memory.
@@ -907,7 +906,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
         wh_lattice_insert_all_team_(heap, team, &w, tally);
         return;
     }
-    wh_lattice_fill_table_(table, w.run, w.r);
+    wh_lattice_fill_table_(team, &w);
     if (w.words != 0 && w.both) {
         wh_lattice_agree_block_(team, &w);
     }
@@ -926,7 +925,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
 }
 
 WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
-    wh_lattice_fill_table_(w.table, w.run, w.r);
+    wh_lattice_fill_table_(wh_team_block(), &w);
     wh_lattice_erase_team_(heap, wh_team_block(), &w, tally);
 }
 
