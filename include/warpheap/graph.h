@@ -174,9 +174,11 @@ typedef struct wh_graph_arrays {
 /* An empty graph gets the arcs of the arrays, which stay as they are, both ways of an edge if it is
  * undirected (wh_graph_check looks). An arc that is twice there counts once; one with an end that
  * is no vertex is left out. BAD_ARGUMENT if the graph has arcs, or offset is not ascending;
- * otherwise as insert. Waits. Cost: a pass over the arrays. Rows with repetitions, and those of
- * more than 32 arcs that do not ascend, cost an insert each, and 62 bytes an arc of the arrays of
- * device memory while the call runs. */
+ * otherwise as insert; if the heap is full a vertex has all of its row or nothing, in faim-update,
+ * too, and in aim maybe a part. Waits. Cost: a pass over the arrays. If some rows have repetitions
+ * or ends that are no vertices, or more than 32 arcs and do not ascend, or more than 4,096: a
+ * second pass, over these, and 62 bytes an arc of the arrays of device memory while the call
+ * runs. */
 wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
                             wh_graph_result *result);
 
