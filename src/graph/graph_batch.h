@@ -101,7 +101,14 @@ typedef struct whi_graph_batch {
 
 typedef wh_status (*whi_graph_step)(wh_heap *heap, void *stream, const whi_graph_batch *b);
 
-enum { WHI_GRAPH_ARENA = 1, WHI_GRAPH_WORKER = 2 };
+/* Options that not all classes have, and modes. */
+enum {
+    WHI_GRAPH_ARENA = 1,
+    WHI_GRAPH_WORKER = 2,
+    WHI_GRAPH_VALUES = 4,
+    WHI_GRAPH_SORTED = 8,
+    WHI_GRAPH_MULTI = 16
+};
 
 typedef struct whi_graph_kernels {
     const char *allocator;
@@ -125,7 +132,7 @@ typedef struct whi_graph_kernels {
     whi_graph_step fill;     /* from_csr, rows that can be taken as they are; counts->placed: how
                                 many are left for the step from_csr */
     uint64_t own_bytes;      /* beside the records; zero at first */
-    uint32_t options;        /* of wh_graph_options, those that not all classes have */
+    uint32_t options;        /* WHI_GRAPH_ARENA and so on */
 } whi_graph_kernels;
 
 #define WHI_CSR_DESCENDS 1u /* tags of `look` */
