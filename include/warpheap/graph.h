@@ -64,12 +64,12 @@ typedef struct wh_graph_options {
     uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
                               0: when it comes. 62 bytes an arc, and 4 for each of
                               its values; twice that if undirected */
-    uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; class
-                              lattice */
+    uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; classes
+                              lattice, ouro */
     int undirected;        /* 1: batches have edges: each arc of one goes in, and out, both ways */
-    int sorted;            /* 1: adjacencies ascend; class lattice */
+    int sorted;            /* 1: adjacencies ascend; classes lattice, ouro */
     int multi; /* 1: a multigraph: an arc is there as often as it was inserted. Directed;
-                  class lattice */
+                  classes lattice, ouro */
     uint64_t most_vertices; /* with graph_vertices.h: ids that there can be; 0: as vertices */
     uint64_t arena_bytes;   /* aim: of a segment of its arena, up to 2^32, made a power of two; 0:
                                64 KiB, or a byte an id if that is more */
