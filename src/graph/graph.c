@@ -16,16 +16,15 @@ WH_TABLES(whi_ouro_kernels, whi_ouro_kernels_find)
 WH_TABLES(whi_aim_kernels, whi_aim_kernels_find)
 WH_TABLES(whi_faim_update_kernels, whi_faim_update_kernels_find)
 
-/* The classes of graphs. has_all: also values of arcs, and their order. */
+/* The classes of graphs. */
 static const struct {
     const char *name;
     const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
-    int has_all;
-} classes[] = {{"lattice", whi_lattice_kernels_find, 1},
-               {"faim", whi_faim_kernels_find, 0},
-               {"faim-update", whi_faim_update_kernels_find, 0},
-               {"ouro", whi_ouro_kernels_find, 0},
-               {"aim", whi_aim_kernels_find, 0}};
+} classes[] = {{"lattice", whi_lattice_kernels_find},
+               {"faim", whi_faim_kernels_find},
+               {"faim-update", whi_faim_update_kernels_find},
+               {"ouro", whi_ouro_kernels_find},
+               {"aim", whi_aim_kernels_find}};
 #define N_CLASSES (sizeof classes / sizeof *classes)
 #define CLASS_NAMES "lattice, faim, faim-update, ouro, aim"
 
@@ -94,21 +93,24 @@ static wh_status check_own_options(const wh_graph_options *o, const char *kind, 
     return WH_OK;
 }
 
-/* What not every class of graphs has. */
-static wh_status check_extras(const wh_graph_options *o, const char *kind, int has_all) {
+/* Modes that not every class of graphs has. */
+static wh_status check_modes(const wh_graph_options *o, const char *kind, uint32_t has) {
     if (o->values > WH_GRAPH_MOST_VALUES) {
         return whi_refuse(WH_BAD_ARGUMENT, "an arc has at most %u values, not %u",
                           WH_GRAPH_MOST_VALUES, o->values);
     }
-    if (o->values != 0 && !has_all) {
+    if (o->values != 0 && (has & WHI_GRAPH_VALUES) == 0) {
         return whi_refuse(WH_UNSUPPORTED,
                           "arcs of graphs of the class %s have no values: take the class lattice",
                           kind);
     }
-    if ((o->sorted || o->multi) && !has_all) {
-        return whi_refuse(
-            WH_UNSUPPORTED,
-            "graphs of the class %s are sets without an order: take the class lattice", kind);
+    if (o->sorted && (has & WHI_GRAPH_SORTED) == 0) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "graphs of the class %s are in no order: take the class lattice", kind);
+    }
+    if (o->multi && (has & WHI_GRAPH_MULTI) == 0) {
+        return whi_refuse(WH_UNSUPPORTED, "graphs of the class %s are sets: take the class lattice",
+                          kind);
     }
     if (o->multi && o->undirected) {
         return whi_refuse(WH_UNSUPPORTED, "a multigraph is directed: if one end of an edge were "
@@ -141,7 +143,6 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
         return whi_refuse(WH_UNSUPPORTED, "no class of graphs is called '%.30s'; there are: %s",
                           o->kind, CLASS_NAMES);
     }
-    TRY(check_extras(o, classes[k].name, classes[k].has_all));
     const wh_allocator_info *info = wh_heap_allocator(o->heap);
     const uint32_t wanted = WH_CAP_FREE | WH_CAP_DISJOINT;
     if ((info->caps & wanted) != wanted) {
@@ -154,6 +155,7 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
     if (*kernels == NULL) {
         return whi_refuse(WH_UNSUPPORTED, "graphs are not built for %s", info->name);
     }
+    TRY(check_modes(o, *kind, (*kernels)->options));
     return check_own_options(o, *kind, (*kernels)->options);
 }
 
@@ -635,13 +637,9 @@ static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result)
     memset(&batch, 0, sizeof batch);
     batch.stream = c->arrays.stream;
     TRY(g->kernels->clear(g->heap, batch.stream, &b));
-    memset(&counts, 0, sizeof counts);
-    counts.placed = 1;
-    if (g->kernels->fill != NULL) {
-        TRY(g->kernels->fill(g->heap, batch.stream, &b));
-        TRY(wh_stream_sync(g->device, batch.stream));
-        TRY(wh_device_copy_out(g->device, &counts, b.counts, sizeof counts));
-    }
+    TRY(g->kernels->fill(g->heap, batch.stream, &b));
+    TRY(wh_stream_sync(g->device, batch.stream));
+    TRY(wh_device_copy_out(g->device, &counts, b.counts, sizeof counts));
     if (counts.placed != 0) {
         TRY(lay_csr(g, c, &b));
         TRY(g->kernels->from_csr(g->heap, batch.stream, &b));

@@ -315,5 +315,5 @@ WHI_GRAPH_TABLE(WHI_LATTICE_TABLE) = {
     graph_look,
     graph_fill,
     0,
-    0,
+    WHI_GRAPH_VALUES | WHI_GRAPH_SORTED | WHI_GRAPH_MULTI,
 };

@@ -8,13 +8,13 @@
  * at the first deletion marker, and inserts an arc again that lies behind it; here the scan goes on
  * to the end, since a graph is a set. Locks are bits in an array of their own.
  *
- * arena    next: fetch_add, relaxed, of who needs a block; what it says from limit on is no block.
- *          All else is written between batches, and plain
- * record   used: entries that have been used, with those that are deleted now. In a batch that
- *          inserts all is plain, and touched by the owner of the vertex's lock alone. In one that
- *          erases, entries and degree change by relaxed atomics of any lane, and nothing else
- * entry    a vertex, or GONE, a deletion marker. Insertion: GONE -> key. Deletion: key -> GONE by
- *          an exchange; who read the key has deleted it
+ * arena    next: fetch_add, relaxed, of who needs a block, or a row of them; what it says from
+ * limit on is no block. A row that goes beyond limit is as long as it can be: I3 All else is
+ * written between batches, and plain record   used: entries that have been used, with those that
+ * are deleted now. In a batch that inserts all is plain, and touched by the owner of the vertex's
+ * lock alone. In one that erases, entries and degree change by relaxed atomics of any lane, and
+ * nothing else entry    a vertex, or GONE, a deletion marker. Insertion: GONE -> key. Deletion: key
+ * -> GONE by an exchange; who read the key has deleted it
  *
  * I1       first leads to used / ENTRIES blocks, rounded up, whose last one's next is NONE. A block
  *          belongs to its vertex alone, until the graph is emptied: nothing is given back
@@ -26,7 +26,8 @@
  *
  * Progress of locks as in work.h; the owner of one waits for nobody. Deletions wait for nobody
  *
- * Cost     insertion and deletion: O(used) loads; a block is one fetch_add
+ * Cost     insertion and deletion: O(used) loads; a block is one fetch_add. Filling: O(n) stores,
+ * and a fetch_add for all blocks of a vertex, or of the vertices of a warp
  *
  * Source   Winter, thesis, chapter 3: blocks 3.2.1.2, Algorithm 1 (3.2.4), Algorithm 2 (3.2.5)
  *
@@ -35,6 +36,7 @@
 #ifndef WH_GRAPH_AIM_H
 #define WH_GRAPH_AIM_H
 
+#include "warpheap/detail/graph/team.h"
 #include "warpheap/detail/graph/work.h"
 #include "warpheap/graph.h"
 #include "warpheap/warpheap.h"
@@ -135,6 +137,39 @@ WH_FN uint32_t *wh_aim_extend_(wh_aim_arena *arena, wh_aim_vertex *x, wh_aim_blo
     }
     x->used++;
     return &last->to[at];
+}
+
+/* --- an empty vertex gets a set --------------------------------------------------------------- */
+
+/* The index of the first of n new blocks that follow one another; the arena may end before the last
+ * one. NONE: there is none. */
+WH_FN uint32_t wh_aim_new_row_(wh_aim_arena *arena, uint32_t n) {
+    uint32_t i = WH_GRAPH_NONE;
+    if (n != 0 && wh_load_u32_relaxed(&arena->next) < arena->limit) {
+        i = wh_fetch_add_u32_relaxed(&arena->next, n);
+    }
+    return i < arena->limit ? i : WH_GRAPH_NONE;
+}
+
+/* A vertex gets n keys, which are a set, or as many as there is room for in its blocks: those that
+ * there are from index `first` on (NONE: none). How many. All of the team. */
+WH_FN uint32_t wh_aim_fill(const wh_aim_arena *arena, wh_team t, wh_aim_vertex *x, uint32_t first,
+                           const uint32_t *keys, uint32_t n) {
+    const uint32_t wanted = wh_aim_blocks_for(n);
+    const uint32_t room = first < arena->limit ? arena->limit - first : 0;
+    const uint32_t blocks = room < wanted ? room : wanted;
+    const uint32_t taken = blocks < wanted ? blocks * WH_AIM_ENTRIES : n;
+    for (uint32_t i = t.me; i < taken; i += t.n) {
+        wh_aim_at(arena, first + i / WH_AIM_ENTRIES)->to[i % WH_AIM_ENTRIES] = keys[i];
+    }
+    for (uint32_t k = t.me; k < blocks; k += t.n) { /* I1 */
+        wh_aim_at(arena, first + k)->next = k + 1 < blocks ? first + k + 1 : WH_GRAPH_NONE;
+    }
+    if (t.me == 0 && blocks != 0) {
+        x->first = first;
+        x->degree = x->used = taken;
+    }
+    return taken;
 }
 
 /* --- a lane for an arc ---------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #ifndef WH_GRAPH_FAIM_H
 #define WH_GRAPH_FAIM_H
 
+#include "warpheap/detail/graph/team.h"
 #include "warpheap/detail/graph/work.h"
 #include "warpheap/graph.h"
 #include "warpheap/warpheap.h"
@@ -388,6 +389,122 @@ WH_FN void wh_faim_erase_warp(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         tally->applied += degree - kept;
         tally->no_change += w.r - (degree - kept);
     }
+}
+
+/* --- an empty vertex gets a set --------------------------------------------------------------- */
+
+/* Each lane's vertex gets n keys, which are a set, or n is 0: nothing. All lanes of a full warp. 0:
+ * there were not enough pages, and the vertex is empty still. */
+WH_FN int wh_faim_fill_lane(wh_heap_ref heap, wh_faim_vertex *x, const uint32_t *keys, uint32_t n) {
+    wh_faim_page *first = NULL, *last = NULL;
+    uint32_t done = 0;
+    int asks = n != 0, failed = 0;
+    WH_NO_UNROLL
+    while (wh_any(WH_FULL_WARP, asks)) {
+        wh_faim_page *page =
+            (wh_faim_page *)wh_malloc_lanes(heap, WH_FULL_WARP, asks ? sizeof(wh_faim_page) : 0);
+        failed |= asks && page == NULL;
+        if (page != NULL) {
+            for (uint32_t i = 0; i < WH_FAIM_ENTRIES && done < n; i++) {
+                page->to[i] = keys[done++];
+            }
+            page->next = NULL;
+            if (last != NULL) {
+                last->next = page;
+            } else {
+                first = page;
+            }
+            last = page;
+        }
+        asks = done < n && !failed;
+    }
+    if (n != 0 && !failed) {
+        x->first = first;
+        x->last = last;
+        x->pages = wh_faim_pages_for(n);
+        x->degree = n;
+    }
+    wh_faim_free_lists_(heap, failed ? first : NULL);
+    return !failed;
+}
+
+/* The page of the thread behind the caller; NULL: of the last one of the team. All of the team, who
+ * meet here. A block has the first ones of its warps in shared memory, behind what wh_team_rank
+ * uses. */
+WH_FN wh_faim_page *wh_faim_behind_(wh_team t, wh_faim_page *page, wh_faim_page **first) {
+    const uint32_t lane = wh_lane_id();
+    const uint64_t address = (uint64_t)(uintptr_t)page;
+    uint64_t next = wh_shfl_u64(WH_FULL_WARP, address, (lane + 1) % WH_WARP_SIZE);
+    *first = (wh_faim_page *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, address, 0);
+    next = lane + 1 < WH_WARP_SIZE ? next : 0;
+    if (t.kind == WH_TEAM_BLOCK) {
+        const uint32_t warps = t.n / WH_WARP_SIZE, warp = t.me / WH_WARP_SIZE;
+        uint64_t *firsts = (uint64_t *)wh_shared() + (warps + 1) / 2;
+        if (lane == 0) {
+            firsts[warp] = address;
+        }
+        wh_syncthreads();
+        next = lane + 1 == WH_WARP_SIZE && warp + 1 < warps ? firsts[warp + 1] : next;
+        *first = (wh_faim_page *)(uintptr_t)firsts[0];
+    }
+    return (wh_faim_page *)(uintptr_t)next;
+}
+
+/* The pages of a warp's lanes get n keys, or as many as there is room for. */
+WH_FN void wh_faim_spread_(wh_faim_page *page, const uint32_t *keys, uint32_t n) {
+    const uint64_t address = (uint64_t)(uintptr_t)page;
+    WH_NO_UNROLL
+    for (uint32_t i = wh_lane_id(), k = 0; k < WH_FAIM_ENTRIES; k++, i += WH_WARP_SIZE) {
+        wh_faim_page *its =
+            (wh_faim_page *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, address, i / WH_FAIM_ENTRIES);
+        if (i < n) {
+            its->to[i % WH_FAIM_ENTRIES] = keys[i];
+        }
+    }
+}
+
+/* The team's vertex gets n keys, which are a set; a warp or a block. 0: there were not enough
+ * pages, and the vertex is empty still. A page a thread at a time: the last one's is linked to the
+ * first one's of the next round. Shared memory of a block: 12 bytes a warp, and 4. */
+WH_FN int wh_faim_fill_team(wh_heap_ref heap, wh_team t, wh_faim_vertex *x, const uint32_t *keys,
+                            uint32_t n) {
+    const uint32_t pages = wh_faim_pages_for(n), before = t.me / WH_WARP_SIZE * WH_WARP_SIZE;
+    wh_faim_page *list = NULL, *page = NULL;
+    uint32_t lacks = 0;
+    WH_NO_UNROLL
+    for (uint32_t done = 0; done < pages && lacks == 0; done += t.n) {
+        wh_faim_page *last = page, *first;
+        const int asks = done + t.me < pages;
+        page = (wh_faim_page *)wh_malloc_lanes(heap, WH_FULL_WARP, asks ? sizeof(wh_faim_page) : 0);
+        (void)wh_team_rank(t, asks && page == NULL, &lacks);
+        if (lacks != 0) {
+            wh_free_lanes(heap, WH_FULL_WARP, page);
+        } else {
+            wh_faim_page *behind = wh_faim_behind_(t, page, &first);
+            const uint32_t from = (done + before) * WH_FAIM_ENTRIES;
+            if (page != NULL) {
+                page->next = behind;
+            }
+            if (last != NULL && t.me + 1 == t.n) {
+                last->next = first;
+            }
+            wh_syncwarp(WH_FULL_WARP);
+            wh_faim_spread_(page, keys + from, n > from ? n - from : 0);
+            list = done == 0 ? first : list;
+        }
+    }
+    wh_team_sync(t);
+    if (lacks != 0 && t.me < WH_WARP_SIZE) {
+        wh_faim_free_list_(heap, list);
+    }
+    if (lacks == 0 && n != 0 && (pages - 1) % t.n == t.me) {
+        x->first = list;
+        x->last = page;
+        x->pages = pages;
+        x->degree = n;
+    }
+    wh_team_sync(t);
+    return lacks == 0;
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */

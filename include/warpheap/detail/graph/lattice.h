@@ -15,8 +15,8 @@
  *          Its worker's alone, as are `order` and the table
  *
  * I1       degree <= capacity, or degree <= wh_lattice_inline where capacity is 0; a block has room
- *          for capacity entries and their values, and belongs to its vertex alone; ouro: a power
- *          of two of them
+ *          for capacity entries and their values, and belongs to its vertex alone; ouro: as many
+ *          as fit into a power of two of bytes
  * I2       no entry of an adjacency is there twice, but in a multigraph, and all are vertices
  * I4       where the graph is sorted, the entries of an adjacency ascend
  * I5       where it is undirected and no edge was ever refused, each arc is there both ways
@@ -40,8 +40,8 @@
 #include "warpheap/detail/simt/begin.h"
 
 /* The class `ouro` is made of the same workers: with WH_LATTICE_POWERS 1 a block has exactly the
- * power of two of entries that its degree asks for, from LEAST_ROOM on, also when it shrinks, and
- * the record holds no neighbours. */
+ * power of two of bytes that its degree asks for, from LEAST_ROOM words on, also when it shrinks,
+ * and room for as many entries, with their values, as fit; the record holds no neighbours. */
 #ifndef WH_LATTICE_POWERS
 #define WH_LATTICE_POWERS 0
 #endif
@@ -104,13 +104,20 @@ WH_HD uint32_t wh_lattice_inline(uint32_t words) {
     return WH_LATTICE_HELD == 0 ? 0 : 0x11236u >> 4 * words & 15;
 }
 
+#if WH_LATTICE_POWERS
+/* The least page, in words, with room for so many entries and their values. */
+WH_HD uint64_t wh_lattice_page_(uint32_t entries, uint32_t words) {
+    const uint64_t n = (uint64_t)entries * (1 + words);
+    const uint64_t least = n <= WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : n;
+    return n == 0 ? 0 : (uint64_t)1 << (64 - wh_clz64(least - 1));
+}
+#endif
+
 /* Entries that a vertex of this degree has room for, when it gets a new array: an eighth more, so
  * that a vertex that grows an arc at a time is not copied each time. 0: in the record. */
 WH_HD uint32_t wh_lattice_room(uint32_t degree, uint32_t words) {
 #if WH_LATTICE_POWERS
-    const uint32_t least = degree <= WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : degree;
-    (void)words;
-    return degree == 0 ? 0 : 1u << (32 - wh_clz32(least - 1));
+    return (uint32_t)(wh_lattice_page_(degree, words) / (1 + words));
 #else
     return degree <= wh_lattice_inline(words) ? 0 : (degree + (degree >> 3) + 3) & ~3u;
 #endif
@@ -132,7 +139,11 @@ WH_HD int wh_lattice_keeps(uint32_t capacity, uint32_t degree, uint32_t words) {
 
 /* The bytes of an array of `room` entries. */
 WH_HD size_t wh_lattice_bytes(uint32_t room, uint32_t words) {
+#if WH_LATTICE_POWERS
+    return (size_t)wh_lattice_page_(room, words) * sizeof(uint32_t);
+#else
     return (size_t)room * (1 + words) * sizeof(uint32_t);
+#endif
 }
 
 /* An adjacency where it lies: value k of entry i is at to[(k + 1) * room + i]. */
@@ -504,19 +515,18 @@ WH_FN uint32_t wh_lattice_table_find_(wh_lattice_table t, uint32_t key) {
     }
 }
 
-/* Fills the table with the run; all threads of the block. */
-WH_FN void wh_lattice_fill_table_(wh_lattice_table t, const uint32_t *run, uint32_t r) {
-    const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
-    for (uint32_t i = me; i < t.size; i += threads) {
-        t.keys[i] = WH_GRAPH_NONE;
+/* Fills the table with the run; all of the team. */
+WH_FN void wh_lattice_fill_table_(wh_team t, const wh_lattice_work *w) {
+    for (uint32_t i = t.me; i < w->table.size; i += t.n) {
+        w->table.keys[i] = WH_GRAPH_NONE;
     }
-    wh_syncthreads();
-    for (uint32_t i = me; i < r; i += threads) {
-        if (run[i] != WH_GRAPH_NONE) {
-            (void)wh_lattice_table_put_(t, run[i], i);
+    wh_team_sync(t);
+    for (uint32_t i = t.me; i < w->r; i += t.n) {
+        if (w->run[i] != WH_GRAPH_NONE) {
+            (void)wh_lattice_table_put_(w->table, w->run[i], i);
         }
     }
-    wh_syncthreads();
+    wh_team_sync(t);
 }
 
 /* A new array for the team's vertex, and the n entries of the old one there. 0: there is no memory.
@@ -907,7 +917,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
         wh_lattice_insert_all_team_(heap, team, &w, tally);
         return;
     }
-    wh_lattice_fill_table_(table, w.run, w.r);
+    wh_lattice_fill_table_(team, &w);
     if (w.words != 0 && w.both) {
         wh_lattice_agree_block_(team, &w);
     }
@@ -926,7 +936,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
 }
 
 WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
-    wh_lattice_fill_table_(w.table, w.run, w.r);
+    wh_lattice_fill_table_(wh_team_block(), &w);
     wh_lattice_erase_team_(heap, wh_team_block(), &w, tally);
 }
 
@@ -1000,7 +1010,7 @@ WH_FN uint32_t wh_lattice_is_sound(wh_heap_ref heap, wh_lattice_vertex *x, uint3
     if (x->degree > (x->capacity != 0 ? x->capacity : wh_lattice_inline(words))) {
         return 1;
     }
-    if (WH_LATTICE_POWERS && (x->capacity & (x->capacity - 1)) != 0) {
+    if (WH_LATTICE_POWERS && x->capacity != wh_lattice_room(x->capacity, words)) {
         return 1;
     }
     if (x->capacity != 0 &&

@@ -46,6 +46,23 @@ WH_FN void wh_team_sync(wh_team t) {
     }
 }
 
+/* What the first of a team has. All of the team, who meet here. A block needs shared memory: a
+ * word. */
+WH_FN uint32_t wh_team_firsts(wh_team t, uint32_t v) {
+    if (t.kind == WH_TEAM_BLOCK) {
+        uint32_t *word = (uint32_t *)wh_shared();
+        wh_syncthreads(); /* what was there has been read */
+        if (t.me == 0) {
+            *word = v;
+        }
+        wh_syncthreads();
+        v = *word;
+    } else if (t.kind == WH_TEAM_WARP) {
+        v = wh_shfl_u32(WH_FULL_WARP, v, 0);
+    }
+    return v;
+}
+
 /* Where a thread's first item goes among those of a team that count, and its second one, which
  * comes behind all first ones; and how many there are. */
 typedef struct wh_team_ranks {
