@@ -37,7 +37,7 @@
  * which an edge has a warp. The simulated device has small graphs. */
 #define WARP_ENTRIES (WH_FILE_IS_CUDA ? 512u : 8u)
 #define BLOCK_ENTRIES (WH_FILE_IS_CUDA ? 4096u : 16u)
-#define WARP_DEGREES (WH_FILE_IS_CUDA ? 2048u : 24u)
+#define WARP_DEGREES (WH_FILE_IS_CUDA ? 1024u : 24u)
 #define HEAD_WORDS 32u /* of shared memory, for what a block counts together */
 #define SHARED_BYTES ((HEAD_WORDS + 2 * BLOCK_ENTRIES) * 4) /* a block has 8 warps at most */
 
@@ -263,9 +263,9 @@ static wh_status collect_step(wh_device *device, void *stream, const whi_batch_t
     return collect_edges(&l, w);
 }
 
-/* A warp an edge, or fewer that go round. */
+/* A block an edge, or fewer that go round: nobody knows yet how many have a block. */
 static wh_status count_step(wh_device *device, void *stream, const whi_batch_triangles *w) {
-    wh_launch l = rounds_of(device, stream, w->n * WH_WARP_SIZE);
+    wh_launch l = rounds_of(device, stream, w->n * ROUND_BLOCK);
     l.shared_bytes = SHARED_BYTES;
     return count_triangles(&l, w);
 }
