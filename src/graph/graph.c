@@ -10,11 +10,14 @@
 #include "host/last_error.h"
 #include "graph_batch.h"
 
-WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
-WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
-WH_TABLES(whi_ouro_kernels, whi_ouro_kernels_find)
-WH_TABLES(whi_aim_kernels, whi_aim_kernels_find)
-WH_TABLES(whi_faim_update_kernels, whi_faim_update_kernels_find)
+/* What an allocator must have to get kernels: CMakeLists.txt says the same. */
+#define CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
+
+WH_TABLES_OF(whi_lattice_kernels, whi_lattice_kernels_find, CAPS)
+WH_TABLES_OF(whi_faim_kernels, whi_faim_kernels_find, CAPS)
+WH_TABLES_OF(whi_ouro_kernels, whi_ouro_kernels_find, CAPS)
+WH_TABLES_OF(whi_aim_kernels, whi_aim_kernels_find, CAPS)
+WH_TABLES_OF(whi_faim_update_kernels, whi_faim_update_kernels_find, CAPS)
 
 /* The classes of graphs. has_all: also values of arcs, and their order. */
 static const struct {
@@ -143,8 +146,7 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
     }
     TRY(check_extras(o, classes[k].name, classes[k].has_all));
     const wh_allocator_info *info = wh_heap_allocator(o->heap);
-    const uint32_t wanted = WH_CAP_FREE | WH_CAP_DISJOINT;
-    if ((info->caps & wanted) != wanted) {
+    if ((info->caps & CAPS) != CAPS) {
         return whi_refuse(WH_UNSUPPORTED,
                           "a graph gives memory back: the heap's allocator, %s, cannot free",
                           info->name);
