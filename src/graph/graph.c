@@ -259,7 +259,7 @@ wh_heap *whi_graph_heap(const wh_graph *g) {
     return g->heap;
 }
 
-wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_graph_parts *parts,
+wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t layout, wh_graph_parts *parts,
                                uint64_t parts_bytes) {
     whi_forget_error();
     if (g == NULL || parts == NULL) {
@@ -269,10 +269,10 @@ wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_grap
         return whi_refuse(WH_UNSUPPORTED, "that is for graphs of the class %s, not %s",
                           classes[0].name, g->kind);
     }
-    if (vertex_bytes != g->kernels->vertex_bytes || parts_bytes != sizeof *parts) {
-        return whi_refuse(WH_WRONG_BUILD, "a vertex has %llu bytes here, and %llu in the library",
-                          (unsigned long long)vertex_bytes,
-                          (unsigned long long)g->kernels->vertex_bytes);
+    if (layout != wh_lattice_layout() || parts_bytes != sizeof *parts) {
+        return whi_refuse(WH_WRONG_BUILD,
+                          "these kernels know another layout of graphs than the library: compile "
+                          "both with the same headers and the same options (WH_HOSTILE)");
     }
     const int is_plain = g->b.words == 0 && !g->b.sorted && !g->b.multi && !g->undirected;
     parts->vertices = g->b.vertices;

@@ -133,6 +133,15 @@ pkgconfig)
         "$cc" "$source/examples/05_graph.c" $graph -Wl,-rpath,"$libdir" -o "$work/graph_shared_c"
         "$cxx" "$here/graph.cpp" $graph -Wl,-rpath,"$libdir" -o "$work/graph_shared_cpp"
         run graph_static_c graph_shared_c graph_shared_cpp
+        # A program whose headers know other graphs than the library is told so; assertions of its
+        # own make no difference.
+        "$cc" "$source/examples/05_graph.c" -DWH_ASSERTS=3 $graph -Wl,-rpath,"$libdir" \
+            -o "$work/graph_asserts_c"
+        run graph_asserts_c
+        "$cc" "$source/examples/05_graph.c" -DWH_HOSTILE=1 $graph -Wl,-rpath,"$libdir" \
+            -o "$work/graph_hostile_c"
+        ! "$work/graph_hostile_c" >"$work/log" 2>&1
+        grep "the library was built from other headers" "$work/log"
         "$cc" -std=c11 "$here/consumer.c" $cflags $static -o "$work/static_c"
         "$cxx" "$here/consumer.cpp" $cflags $static -o "$work/static_cpp"
         run shared_c static_c static_cpp
