@@ -93,6 +93,11 @@ pkg_config() {
         sed 's/-l\(warpheap_graph\|warpheap\)\b/-l:lib\1.a/g')
 }
 
+# The lines of a document, from one that begins with $2 on, to the end of the block.
+lines_of() { # <document> <begin>
+    sed -n "/^$2/,/^\`\`\`/p" "$source/$1" | grep -v '^[`]'
+}
+
 case $way in
 find_package)
     build_and_run -DCMAKE_PREFIX_PATH="$prefix"
@@ -130,9 +135,15 @@ pkgconfig)
         run shared_c static_cu linked_cu linked_parts graph_cu
     else
         "$cc" "$source/examples/05_graph.c" $graph_static -o "$work/graph_static_c"
-        "$cc" "$source/examples/05_graph.c" $graph -Wl,-rpath,"$libdir" -o "$work/graph_shared_c"
         "$cxx" "$here/graph.cpp" $graph -Wl,-rpath,"$libdir" -o "$work/graph_shared_cpp"
-        run graph_static_c graph_shared_c graph_shared_cpp
+        run graph_static_c graph_shared_cpp
+        # The lines of GRAPH.md, each of which makes a program that is run.
+        lines_of docs/GRAPH.md "cc main.c" | sed -z 's/\\\n//g' |
+            sed -e "s|^cc|$cc|; s|/usr/local/lib|$libdir|g; s|/usr/local|$prefix|g" \
+                -e "s|main.c|$source/examples/05_graph.c|; a LD_LIBRARY_PATH=$libdir ./a.out" \
+                >"$work/lines.sh"
+        cat "$work/lines.sh"
+        (cd "$work" && bash -e lines.sh)
         # A program whose headers know other graphs than the library is told so; assertions of its
         # own make no difference.
         "$cc" "$source/examples/05_graph.c" -DWH_ASSERTS=3 $graph -Wl,-rpath,"$libdir" \
@@ -148,19 +159,23 @@ pkgconfig)
     fi
     ;;
 readme)
-    # README's own lines: the default architectures, everything that `all` builds. -Ofc max alone
+    # The lines of README and GRAPH.md: the default architectures, everything that `all` builds. -Ofc max alone
     # is ours, for time.
     unset CUDAARCHS
     main=$source/examples/cuda_01_plain.cu
-    lines() { # of README, from one that begins with $1 on, to the end of the block
-        sed -n "/^$1/,/^\`\`\`/p" "$source/README.md" | grep -v '^[`]' |
+    lines() { # <document> <begin>
+        lines_of "$1" "$2" |
             sed -e "s|-B build|-B $work/build|; s|--build build|--build $work/build|" \
                 -e "s|--install build|--install $work/build|; s|/usr/local|$work/prefix|g" \
                 -e "s|^nvcc|$nvcc $CUDAFLAGS|; s|main.cu|$main|; s|^cmake|$cmake|"
     }
-    lines "cmake -S . -B build" >"$work/install.sh"
+    lines README.md "cmake -S . -B build" >"$work/install.sh"
+    lines README.md "nvcc -arch" >"$work/lines"
+    main=$source/examples/cuda_13_dynamic_graph.cu
+    lines docs/GRAPH.md "nvcc -arch" >>"$work/lines"
     # Each of the programs is run. 77: no GPU.
-    lines "nvcc -arch" | sed '/^[^#]*nvcc/a ./a.out || [ $? -eq 77 ]' >"$work/compile.sh"
+    sed -z 's/\\\n//g' "$work/lines" |
+        sed '/^[^#]*nvcc/a ./a.out || [ $? -eq 77 ]' >"$work/compile.sh"
     cat "$work/install.sh" "$work/compile.sh"
     (cd "$source" && CMAKE_BUILD_PARALLEL_LEVEL=2 bash -e "$work/install.sh")
     PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name warpheap.pc)")
