@@ -18,20 +18,23 @@ WH_KERNEL(user, args, a) {
     sum += wh_graph_insert_lanes(a.graph, a.heap, v, sum);
     a.out[v] = sum + wh_graph_erase_lanes(a.graph, a.heap, WH_GRAPH_NONE, 0);
 }
-wh_status use(const wh_launch *launch, wh_graph *graph, const wh_graph_options *options,
-              const wh_graph_batch *batch, const wh_graph_vertex_list *list,
-              const wh_graph_run_options *run, args *a);
-wh_status use(const wh_launch *launch, wh_graph *graph, const wh_graph_options *options,
-              const wh_graph_batch *batch, const wh_graph_vertex_list *list,
-              const wh_graph_run_options *run, args *a) {
+
+typedef struct inputs {
+    wh_graph_options options;
+    wh_graph_batch batch;
+    wh_graph_vertex_list list;
+    wh_graph_run_options run;
+} inputs;
+wh_status use(const wh_launch *launch, wh_graph *graph, const inputs *in, args *a);
+wh_status use(const wh_launch *launch, wh_graph *graph, const inputs *in, args *a) {
     wh_graph_result result;
     wh_graph_stats stats;
     wh_graph_vertices_result vertices;
     wh_graph_bfs_result found;
-    wh_status s = wh_graph_create(&graph, options);
-    s = s == WH_OK ? wh_graph_insert(graph, batch, &result) : s;
-    s = s == WH_OK ? wh_graph_remove_vertices(graph, list, &vertices) : s;
-    s = s == WH_OK ? wh_graph_bfs(graph, 0, run, a->out, &found) : s;
+    wh_status s = wh_graph_create(&graph, &in->options);
+    s = s == WH_OK ? wh_graph_insert(graph, &in->batch, &result) : s;
+    s = s == WH_OK ? wh_graph_remove_vertices(graph, &in->list, &vertices) : s;
+    s = s == WH_OK ? wh_graph_bfs(graph, 0, &in->run, a->out, &found) : s;
     s = s == WH_OK ? wh_graph_get_stats(graph, &stats) : s;
     s = s == WH_OK ? wh_graph_handle(graph, &a->graph) : s;
     return s == WH_OK ? user(launch, a) : s;

@@ -159,8 +159,8 @@ pkgconfig)
     fi
     ;;
 readme)
-    # The lines of README and GRAPH.md: the default architectures, everything that `all` builds. -Ofc max alone
-    # is ours, for time.
+    # The lines of README and GRAPH.md: the default architectures, everything that `all` builds.
+    # -Ofc max alone is ours, for time.
     unset CUDAARCHS
     main=$source/examples/cuda_01_plain.cu
     lines() { # <document> <begin>
