@@ -16,8 +16,8 @@
  * threads a hub. Naive: a lane takes each vertex, whatever its degree; to measure what that costs.
  *
  * Errors of all calls: BAD_ARGUMENT, OUT_OF_MEMORY (of the device), DEVICE_ERROR, WRONG_BUILD (of a
- * structure), UNSUPPORTED (not built for the heap's allocator). What a call was to fill is then
- * undefined.
+ * structure), UNSUPPORTED (the graph is of another class than lattice). What a call was to fill is
+ * then undefined.
  * Source: Winter, doctoral thesis (2021), sections 4.4.3 and 6.3.1.3: naive and balanced.
  */
 #ifndef WH_GRAPH_ALGORITHMS_H

@@ -1,4 +1,4 @@
-/* algorithms_kernels.c: targeted source (compiled per allocator and target): the kernels of
+/* algorithms_kernels.c: targeted source (compiled once for each target): the kernels of
  * graph_algorithms.h on graphs of the class `lattice`.
  *
  * A walk visits the arcs of all vertices, or of those of a list. A warp takes 32 vertices, or fewer
@@ -628,9 +628,9 @@ static wh_status triangles_step(wh_device *device, void *stream, const whi_walk 
     return (w->naive ? triangles_naive_step : triangles_balanced_step)(device, stream, w);
 }
 
-WH_TABLE(whi_walk_kernels) = {
-    WH_OF_(NAME),      start_sum_step,    first_ranks_step, settle_step,        push_step,
-    pull_step,         update_step,       to_floats_step,   forward_count_step, forward_place_step,
-    forward_fill_step, forward_sort_step, triangles_step,   label_first_step,   hook_step,
-    label_last_step,   expand_step,
+WH_TABLE_ONCE(whi_walk_kernels) = {
+    start_sum_step,     first_ranks_step,  settle_step,       push_step,
+    pull_step,          update_step,       to_floats_step,    forward_count_step,
+    forward_place_step, forward_fill_step, forward_sort_step, triangles_step,
+    label_first_step,   hook_step,         label_last_step,   expand_step,
 };

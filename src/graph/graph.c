@@ -10,11 +10,14 @@
 #include "host/last_error.h"
 #include "graph_batch.h"
 
-WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
-WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
-WH_TABLES(whi_ouro_kernels, whi_ouro_kernels_find)
-WH_TABLES(whi_aim_kernels, whi_aim_kernels_find)
-WH_TABLES(whi_faim_update_kernels, whi_faim_update_kernels_find)
+/* What an allocator must have to get kernels: CMakeLists.txt says the same. */
+#define CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
+
+WH_TABLES_OF(whi_lattice_kernels, whi_lattice_kernels_find, CAPS)
+WH_TABLES_OF(whi_faim_kernels, whi_faim_kernels_find, CAPS)
+WH_TABLES_OF(whi_ouro_kernels, whi_ouro_kernels_find, CAPS)
+WH_TABLES_OF(whi_aim_kernels, whi_aim_kernels_find, CAPS)
+WH_TABLES_OF(whi_faim_update_kernels, whi_faim_update_kernels_find, CAPS)
 
 /* The classes of graphs. */
 static const struct {
@@ -144,8 +147,7 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
                           o->kind, CLASS_NAMES);
     }
     const wh_allocator_info *info = wh_heap_allocator(o->heap);
-    const uint32_t wanted = WH_CAP_FREE | WH_CAP_DISJOINT;
-    if ((info->caps & wanted) != wanted) {
+    if ((info->caps & CAPS) != CAPS) {
         return whi_refuse(WH_UNSUPPORTED,
                           "a graph gives memory back: the heap's allocator, %s, cannot free",
                           info->name);
@@ -259,7 +261,7 @@ wh_heap *whi_graph_heap(const wh_graph *g) {
     return g->heap;
 }
 
-wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_graph_parts *parts,
+wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t layout, wh_graph_parts *parts,
                                uint64_t parts_bytes) {
     whi_forget_error();
     if (g == NULL || parts == NULL) {
@@ -269,10 +271,10 @@ wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_grap
         return whi_refuse(WH_UNSUPPORTED, "that is for graphs of the class %s, not %s",
                           classes[0].name, g->kind);
     }
-    if (vertex_bytes != g->kernels->vertex_bytes || parts_bytes != sizeof *parts) {
-        return whi_refuse(WH_WRONG_BUILD, "a vertex has %llu bytes here, and %llu in the library",
-                          (unsigned long long)vertex_bytes,
-                          (unsigned long long)g->kernels->vertex_bytes);
+    if (layout != wh_lattice_layout() || parts_bytes != sizeof *parts) {
+        return whi_refuse(WH_WRONG_BUILD,
+                          "these kernels know another layout of graphs than the library: compile "
+                          "both with the same headers and the same options (WH_HOSTILE)");
     }
     const int is_plain = g->b.words == 0 && !g->b.sorted && !g->b.multi && !g->undirected;
     parts->vertices = g->b.vertices;

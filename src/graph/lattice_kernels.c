@@ -68,14 +68,23 @@ SMALL_STEP(small_insert_step, plain_wh_lattice_insert_lane, plain_wh_lattice_ins
            plain_wh_lattice_insert_block)
 SMALL_STEP(small_erase_step, plain_wh_lattice_erase_lane, plain_wh_lattice_erase_warp,
            plain_wh_lattice_erase_block)
-WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
-WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
 #include "batch_kernels.h"
 #include "lattice_fill.h"
 #include "lattice_sweep.h"
 
 /* --- graphs with values or an order ----------------------------------------------------------- */
+
+#if WH_LATTICE_POWERS /* all are plain */
+#define lattice_insert graph_insert
+#define lattice_erase graph_erase
+#define LATTICE_EXPIRE NULL
+static wh_status lattice_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    return fill_from_csr(heap, stream, b, insert_all);
+}
+#else
+WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
+WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
 /* For large batches and small ones. */
 WH_KERNEL(rich_insert, batch_args, a) {
@@ -161,6 +170,9 @@ WH_KERNEL(expire_all, batch_args, a) {
     }
     add_tally(b->counts, tally);
 }
+OF_VERTICES(graph_expire, expire_all, 1)
+#define LATTICE_EXPIRE graph_expire
+#endif
 
 /* --- looking ------------------------------------------------------------------------------------
  */
@@ -282,7 +294,6 @@ WH_KERNEL(count_all, batch_args, a) {
     (void)wh_fetch_max_u64_relaxed(&b->sums[2], most);
 }
 
-OF_VERTICES(graph_expire, expire_all, 1)
 OF_VERTICES(graph_clear, clear_all, 1)
 OF_VERTICES(graph_to_csr, copy_out, WH_WARP_SIZE)
 OF_VERTICES(graph_destroy, destroy_all, 1)
@@ -310,7 +321,7 @@ WHI_GRAPH_TABLE(WHI_LATTICE_TABLE) = {
     graph_rebase,
     graph_stats,
     graph_tell,
-    graph_expire,
+    LATTICE_EXPIRE,
     graph_sweep,
     graph_look,
     graph_fill,

@@ -1,4 +1,4 @@
-/* vertices_kernels.c: targeted source (compiled per allocator and target): ids and names of the
+/* vertices_kernels.c: targeted source (compiled once for each target): ids and names of the
  * vertices of graphs, of any class. vertices.h has the invariants I7 to I9. */
 #define WH_KERNEL_THREADS 256
 
@@ -302,8 +302,7 @@ static wh_status renew_step(wh_device *device, void *stream, const whi_vertices 
     return s == WH_OK ? start(fill_map, device, stream, v, v->n) : s;
 }
 
-WH_TABLE(whi_vertex_kernels) = {
-    WH_OF_(NAME),   add_all_ids_step, claim_names_step, tell_names_step,
-    end_added_step, mark_all_step,    forget_all_step,  end_gone_step,
-    renew_step,     find_all_step,    copy_words_step,
+WH_TABLE_ONCE(whi_vertex_kernels) = {
+    add_all_ids_step, claim_names_step, tell_names_step, end_added_step, mark_all_step,
+    forget_all_step,  end_gone_step,    renew_step,      find_all_step,  copy_words_step,
 };

@@ -137,6 +137,28 @@ WH_HD int wh_lattice_keeps(uint32_t capacity, uint32_t degree, uint32_t words) {
 #endif
 }
 
+#if WH_HAS_HOST
+/* A hash of how a graph lies in memory, by which a program and the library tell whether they know
+ * the same graphs. */
+static inline uint64_t wh_lattice_layout(void) {
+    const uint64_t parts[] = {
+        WH_VERSION / 100,
+        sizeof(wh_lattice_vertex),
+        WH_LAYOUT_FIELD(wh_lattice_vertex, degree),
+        WH_LAYOUT_FIELD(wh_lattice_vertex, capacity),
+        WH_LAYOUT_FIELD(wh_lattice_vertex, neighbours),
+        WH_LAYOUT_FIELD(wh_lattice_vertex, block),
+        wh_lattice_inline(0) | wh_lattice_inline(1) << 4 | wh_lattice_inline(2) << 8 |
+            wh_lattice_inline(3) << 12 | wh_lattice_inline(4) << 16,
+        wh_lattice_room(100, 0),
+        (uint64_t)wh_lattice_keeps(128, 64, 0) | (uint64_t)wh_lattice_keeps(128, 100, 0) << 1,
+        WH_GRAPH_MOST_VALUES,
+        wh_graph_lock_words(1000),
+    };
+    return wh_layout_hash("lattice", parts, sizeof parts / sizeof *parts);
+}
+#endif
+
 /* The bytes of an array of `room` entries. */
 WH_HD size_t wh_lattice_bytes(uint32_t room, uint32_t words) {
 #if WH_LATTICE_POWERS
