@@ -11,7 +11,7 @@
 #include "warpheap/graph_algorithms.h"
 #include "warpheap/graph_device.h"
 
-WH_TABLES(whi_batch_triangles_kernels, whi_batch_triangles_kernels_find)
+WH_TABLES_ONCE(whi_batch_triangles_kernels, whi_batch_triangles_kernels_find)
 
 /* A call in progress. */
 typedef struct counting {
@@ -28,13 +28,9 @@ static wh_status begin(counting *x, wh_graph *graph, const wh_graph_batch *batch
     memset(x, 0, sizeof *x);
     TRY(wh_graph_handle(graph, &ref));
     wh_heap *heap = whi_graph_heap(graph);
-    const char *name = wh_heap_allocator(heap)->name;
     x->device = wh_heap_device(heap);
     x->stream = batch->stream;
-    x->kernels = whi_batch_triangles_kernels_find(name, wh_device_get_info(x->device)->target);
-    if (x->kernels == NULL) {
-        return whi_refuse(WH_UNSUPPORTED, "algorithms on graphs are not built for %s", name);
-    }
+    x->kernels = whi_batch_triangles_kernels_find(wh_device_get_info(x->device)->target);
     if (batch->n > WH_GRAPH_MOST_ARCS || (batch->n != 0 && (!batch->from || !batch->to))) {
         return whi_refuse(WH_BAD_ARGUMENT, "a batch has two arrays, and at most %u arcs, not %llu",
                           WH_GRAPH_MOST_ARCS, (unsigned long long)batch->n);

@@ -36,13 +36,11 @@ typedef wh_status (*whi_batch_triangles_step)(wh_device *device, void *stream,
                                               const whi_batch_triangles *w);
 
 typedef struct whi_batch_triangles_kernels {
-    const char *allocator;
     whi_batch_triangles_step collect; /* keys and the lists */
     whi_batch_triangles_step count;   /* triangles */
 } whi_batch_triangles_kernels;
 
-const whi_batch_triangles_kernels *whi_batch_triangles_kernels_find(const char *allocator,
-                                                                    wh_target target);
+const whi_batch_triangles_kernels *whi_batch_triangles_kernels_find(wh_target target);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* batch_triangles_kernels.c: targeted source (compiled per allocator and target): the triangles of
+/* batch_triangles_kernels.c: targeted source (compiled once for each target): the triangles of
  * a graph of the class `lattice` that have an edge in a batch, each once.
  *
  * First the batch becomes a set of edges: a table. Then each edge of it has a worker, a warp, or a
@@ -270,4 +270,4 @@ static wh_status count_step(wh_device *device, void *stream, const whi_batch_tri
     return count_triangles(&l, w);
 }
 
-WH_TABLE(whi_batch_triangles_kernels) = {WH_OF_(NAME), collect_step, count_step};
+WH_TABLE_ONCE(whi_batch_triangles_kernels) = {collect_step, count_step};
