@@ -75,14 +75,6 @@ SMALL_STEP(small_erase_step, plain_wh_lattice_erase_lane, plain_wh_lattice_erase
 
 /* --- graphs with values or an order ----------------------------------------------------------- */
 
-#if WH_LATTICE_POWERS /* all are plain */
-#define lattice_insert graph_insert
-#define lattice_erase graph_erase
-#define LATTICE_EXPIRE NULL
-static wh_status lattice_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    return fill_from_csr(heap, stream, b, insert_all);
-}
-#else
 WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
 WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
@@ -171,8 +163,6 @@ WH_KERNEL(expire_all, batch_args, a) {
     add_tally(b->counts, tally);
 }
 OF_VERTICES(graph_expire, expire_all, 1)
-#define LATTICE_EXPIRE graph_expire
-#endif
 
 /* --- looking ------------------------------------------------------------------------------------
  */
@@ -321,7 +311,7 @@ WHI_GRAPH_TABLE(WHI_LATTICE_TABLE) = {
     graph_rebase,
     graph_stats,
     graph_tell,
-    LATTICE_EXPIRE,
+    graph_expire,
     graph_sweep,
     graph_look,
     graph_fill,
