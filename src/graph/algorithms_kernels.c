@@ -591,7 +591,7 @@ static wh_status walk(const kernel_fn *kernels, wh_device *device, void *stream,
     }
     const uint64_t threads = (uint64_t)w.n * (WH_WARP_SIZE / w.per_warp);
     const wh_status s = start(kernels[1], device, stream, &w, threads);
-    return s != WH_OK || w.n_vertices <= WARP_DEGREE
+    return s != WH_OK || (w.n_vertices <= WARP_DEGREE && !w.multi)
                ? s
                : start(kernels[2], device, stream, &w, (uint64_t)w.n * BLOCK);
 }

@@ -87,7 +87,7 @@ WH_KERNEL(destroy_all, batch_args, a) {
 
 static wh_status graph_sweep(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     const wh_status s = start(sweep_all, heap, stream, b, b->n_vertices);
-    return s != WH_OK || b->n_vertices <= SWEEP_WARP_DEGREE
+    return s != WH_OK || (b->n_vertices <= SWEEP_WARP_DEGREE && !b->multi)
                ? s
                : start(sweep_hubs, heap, stream, b, (uint64_t)b->n_vertices * BLOCK);
 }
