@@ -163,7 +163,7 @@ wh_status wh_graph_has(wh_graph *graph, const wh_graph_batch *batch);
 typedef struct wh_graph_arrays {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     uint64_t *offset;
-    uint32_t *to;
+    uint32_t *to;  /* NULL will do where there are no arcs */
     uint64_t room; /* to_csr: entries that there are in to */
     void *stream;
     int on_device;                          /* 1: all are device memory */
@@ -174,9 +174,9 @@ typedef struct wh_graph_arrays {
 /* An empty graph gets the arcs of the arrays, which stay as they are, both ways of an edge if it is
  * undirected (wh_graph_check looks). An arc that is twice there counts once; one with an end that
  * is no vertex is left out. BAD_ARGUMENT if the graph has arcs, or offset is not ascending;
- * otherwise as insert. Waits. Cost: a pass over the arrays. Rows with repetitions, and those of
- * more than 32 arcs that do not ascend, cost an insert each, and 62 bytes an arc of the arrays of
- * device memory while the call runs. */
+ * otherwise as insert; OUT_OF_MEMORY of the device (result: 0): the graph is empty. Waits. Cost: a
+ * pass over the arrays. Rows with repetitions, and those of more than 32 arcs that do not ascend,
+ * cost an insert each, and 62 bytes an arc of the arrays of device memory while the call runs. */
 wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
                             wh_graph_result *result);
 
