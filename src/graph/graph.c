@@ -792,7 +792,7 @@ wh_status wh_graph_degrees(wh_graph *g, uint32_t *degree, int on_device, void *s
 
 wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stats_bytes) {
     wh_graph_stats own;
-    uint64_t sums[3];
+    uint64_t sums[3], bytes = stats_bytes;
     void *at = NULL;
     whi_forget_error();
     if (g == NULL || stats == NULL) {
@@ -801,8 +801,9 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     TRY(whi_take_struct(&own, sizeof own, stats, stats_bytes));
     whi_graph_batch b = g->b;
     TRY(gather(g, g->kernels->stats, &b, sums, 3, &at));
+    bytes = own.struct_bytes != 0 ? own.struct_bytes : bytes;
     memset(&own, 0, sizeof own);
-    own.struct_bytes = sizeof own;
+    own.struct_bytes = bytes;
     TRY(wh_graph_to_csr(g, NULL, &own.arcs));
     own.kind = g->kind;
     TRY(whi_graph_live(g, &own.vertices));
@@ -811,7 +812,7 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     own.block_bytes = sums[1];
     own.max_degree = sums[2];
     own.fixed_bytes = g->fixed_bytes + g->scratch_bytes;
-    *stats = own;
+    memcpy(stats, &own, (size_t)bytes);
     return WH_OK;
 }
 
