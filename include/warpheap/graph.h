@@ -25,11 +25,10 @@
  * two times. The graph keeps them beside the neighbours, and hands them out; what they mean is the
  * caller's.
  *
- * Structures that a caller fills begin with their own size; one that is shorter than the library's,
- * as older headers had it, has zeros for the rest. 0 means what the library's headers say, but for
- * wh_graph_create and wh_graph_get_stats, where it is what the caller's say: as warpheap::graph is a
- * static library, these are the same, unless objects from older headers are linked with it, which
- * must set the size.
+ * Structures that a caller fills begin with their own size; what a shorter one lacks, as of older
+ * headers, is zero. 0 means what the library's headers say, but for wh_graph_create and
+ * wh_graph_get_stats, where it is what the caller's say: as warpheap::graph is a static library,
+ * these are the same, unless objects from older headers are linked, which must set the size.
  */
 #ifndef WH_GRAPH_H
 #define WH_GRAPH_H

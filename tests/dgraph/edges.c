@@ -423,6 +423,110 @@ static void test_looking_without_memory(void **state) {
     }
 }
 
+/* --- more arcs than a vertex can have -----------------------------------------------------------
+ */
+
+typedef struct large_args {
+    wh_heap_ref heap;
+    wh_graph_tally *tally;
+    uint32_t *memory; /* of the run, and its order */
+    uint32_t degree;
+} large_args;
+
+/* A vertex that has no room left takes two arcs more. What it has is not there, so that it must not
+ * be copied. */
+WH_KERNEL(grow_large, large_args, a) {
+    wh_lattice_vertex *x = (wh_lattice_vertex *)(void *)a.memory;
+    wh_lattice_work w = {0};
+    wh_graph_tally tally = {0, 0, 0};
+    uint32_t key = wh_lane_id();
+    if (wh_lane_id() == 0) {
+        x->degree = x->capacity = a.degree;
+        x->block = a.memory + 64;
+    }
+    wh_syncwarp(WH_FULL_WARP);
+    w.x = x;
+    w.multi = 1;
+    w.run = a.memory + 32;
+    w.r = 2;
+    wh_lattice_take_team_(a.heap, wh_team_warp(), &w, a.degree, 2, &tally);
+    w.x = wh_lane_id() == 0 ? x : NULL; /* and by a lane */
+    w.run = &key;
+    w.r = wh_lane_id() == 0;
+    wh_lattice_insert_lane(a.heap, w, &tally);
+    if (wh_lane_id() == 0) {
+        a.tally[0] = tally;
+        wh_assert(x->degree == a.degree);
+    }
+}
+
+/* Such a vertex takes no more, as if the heap were full: the size of its block would not fit. */
+static void test_too_many(void **state) {
+    (void)state;
+    static const uint32_t degrees[] = {0x40000000, 0xe38e38e3, 0xf0000000};
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
+        context x;
+        large_args a;
+        wh_graph_options o;
+        memset(&o, 0, sizeof o);
+        o.vertices = 1;
+        open_graph(&x, i, 4 << 20, &o);
+        a.degree = degrees[i];
+        a.memory = take(x.device, 512);
+        a.tally = take(x.device, sizeof *a.tally);
+        assert_int_equal(wh_heap_handle(x.heap, &a.heap), WH_OK);
+        const wh_launch l = grid(x.device, 1, WH_WARP_SIZE);
+        assert_int_equal(grow_large(&l, &a), WH_OK);
+        assert_int_equal(wh_device_sync(x.device), WH_OK);
+        assert_int_equal(a.tally->refused, 3);
+        assert_int_equal(a.tally->applied, 0);
+        close_all(&x);
+    }
+}
+
+/* --- structures of other headers ----------------------------------------------------------------
+ */
+
+/* Shorter ones have zeros for the rest, which is not looked at; others are refused. */
+static void test_struct_bytes(void **state) {
+    (void)state;
+    static const uint64_t wrong[] = {1, 8, 17, sizeof(wh_graph_batch) + 8, UINT64_MAX};
+    context x;
+    uint32_t from[2] = {0, 1}, to[2] = {1, 0};
+    wh_graph_options o;
+    wh_graph *g = NULL;
+    wh_graph_result r;
+    wh_graph_stats stats;
+    memset(&o, 0, sizeof o);
+    o.vertices = 2;
+    open_graph(&x, 1, 4 << 20, &o);
+    o = x.options;
+    o.undirected = o.sorted = 1;
+    o.most_vertices = UINT64_MAX;
+    o.struct_bytes = offsetof(wh_graph_options, most_vertices);
+    assert_int_equal(wh_graph_create(&g, &o), WH_OK);
+    assert_int_equal(wh_graph_destroy(g), WH_OK);
+    wh_graph_batch batch = plain_batch(from, to, 2);
+    memset(batch.values, 0xff, sizeof batch.values);
+    batch.struct_bytes = offsetof(wh_graph_batch, values);
+    assert_int_equal(wh_graph_insert(x.graph, &batch, &r), WH_OK);
+    expect(&r, 2, 0);
+    memset(&stats, 0xff, sizeof stats);
+    stats.struct_bytes = offsetof(wh_graph_stats, max_degree);
+    assert_int_equal(wh_graph_get_stats(x.graph, &stats), WH_OK);
+    assert_int_equal(stats.struct_bytes, offsetof(wh_graph_stats, max_degree));
+    assert_int_equal(stats.arcs, 2);
+    assert_true(stats.max_degree == UINT64_MAX && stats.most_vertices == UINT64_MAX);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        o.struct_bytes = batch.struct_bytes = stats.struct_bytes = wrong[i];
+        assert_int_equal(wh_graph_create(&g, &o), WH_WRONG_BUILD);
+        assert_non_null(strstr(wh_last_error_text(), "struct_bytes"));
+        assert_int_equal(wh_graph_insert(x.graph, &batch, &r), WH_WRONG_BUILD);
+        assert_int_equal(wh_graph_get_stats(x.graph, &stats), WH_WRONG_BUILD);
+    }
+    close_all(&x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_arc),
@@ -432,6 +536,8 @@ int main(void) {
         cmocka_unit_test(test_no_ids),
         cmocka_unit_test(test_device_full),
         cmocka_unit_test(test_looking_without_memory),
+        cmocka_unit_test(test_struct_bytes),
+        cmocka_unit_test(test_too_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,9 +185,9 @@ static int expire(game *g) {
 
 /* Batches of all sizes, from all vertices, two, and one, in and out. */
 int play_batches(game *g) {
-    static const uint32_t sizes[] = {600, 30, 100, 600, 250, 600, 20, 120, 600};
+    static const uint32_t sizes[] = {600, 30, 58, 600, 250, 600, 60, 120, 600, 57, 40};
     for (uint32_t step = 0; step < sizeof sizes / sizeof *sizes; step++) {
-        const uint32_t sources = step % 3 == 0 ? 1 + step / 3 : g->n;
+        const uint32_t sources = step % 3 == 0 ? 1 + step / 3 : g->n; /* from few, or all */
         draw_arcs(g, sizes[step], sources);
         const uint32_t what = step < 3 ? 0 : draw(g, 4);
         if (what == 3) {

@@ -81,6 +81,7 @@ wh_graph_batch batch_of(game *g);
 int play_batches(game *g);
 int play_arrays(game *g);
 int play_full(game *g);
+int play_full_arrays(game *g);
 int play_lanes(game *g);
 int play_vertices(game *g);
 int play_copies(game *g);
