@@ -332,7 +332,7 @@ WH_FN whi_graph_item item_of(const bucket_table *t, uint32_t kind, uint32_t k) {
         for (uint32_t k = warp * WH_WARP_SIZE; k < t->n[0]; k += warps * WH_WARP_SIZE) { \
             lane_work(heap, work_of(b, item_of(t, LANES, k + lane)), tally);             \
         }                                                                                \
-        WH_PLANT(small_b2_worked, wh_syncthreads(), (void)0); /* B2 */                   \
+        wh_syncthreads(); /* B2 */                                                       \
     }                                                                                    \
     WH_FN void name(wh_heap_ref heap, const whi_graph_batch *b) {                        \
         const bucket_table t = table_here();                                             \

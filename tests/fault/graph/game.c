@@ -187,7 +187,8 @@ static int expire(game *g) {
 int play_batches(game *g) {
     static const uint32_t sizes[] = {600, 30, 58, 600, 250, 600, 60, 120, 600, 57, 40};
     for (uint32_t step = 0; step < sizeof sizes / sizeof *sizes; step++) {
-        const uint32_t sources = step % 3 == 0 ? 1 + step / 3 : g->n; /* from few, or all */
+        const uint32_t few = step < 6 ? 1 : step / 3;
+        const uint32_t sources = step % 3 == 0 ? few : g->n;
         draw_arcs(g, sizes[step], sources);
         const uint32_t what = step < 3 ? 0 : draw(g, 4);
         if (what == 3) {

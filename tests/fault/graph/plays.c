@@ -121,14 +121,14 @@ int play_full(game *g) {
     static void *list;
     fill_args a;
     const wh_launch l = {g->device, 1, 1, NULL};
-    const int is_aim = strcmp(g->options.kind, "aim") == 0;
+    const int is_lattice = strcmp(g->options.kind, "lattice") == 0;
     const int is_faim = strcmp(g->options.kind, "faim") == 0;
     list = NULL;
     a.list = &list; /* the simulated device has the host's memory */
     a.left = draw(g, 20);
     a.bytes = is_faim ? 64 : sizes[draw(g, 6)]; /* pages */
     EXPECT(wh_heap_handle(g->heap, &a.heap) == WH_OK);
-    draw_arcs(g, is_aim ? 60 : 300, g->n); /* aim's arena has a block for each */
+    draw_arcs(g, is_lattice ? 300 : 60, g->n); /* aim's arena has a block for each */
     PLAY(send_insert(g));
     EXPECT(take_all(&l, &a) == WH_OK && wh_device_sync(g->device) == WH_OK);
     for (uint32_t step = 0; step < 4; step++) {

@@ -899,7 +899,7 @@ WH_FN void wh_lattice_agree_block_(wh_team t, const wh_lattice_work *w) {
     for (uint32_t i = t.me; i < w->r; i += t.n) {
         wh_store_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])], UINT32_MAX);
     }
-    WH_PLANT(lattice_b1_none, wh_syncthreads(), (void)0); /* B1 */
+    wh_syncthreads(); /* B1 */
     for (uint32_t i = t.me; i < w->r; i += t.n) {
         (void)wh_fetch_min_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])],
                                        wh_lattice_by_arc_(w, w->order[i]));
@@ -912,7 +912,7 @@ WH_FN void wh_lattice_agree_block_(wh_team t, const wh_lattice_work *w) {
     for (uint32_t i = t.me; i < w->r; i += t.n) {           /* any arc of the key will do */
         wh_store_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])], i);
     }
-    WH_PLANT(lattice_b1_any, wh_syncthreads(), (void)0); /* B1 */
+    wh_syncthreads(); /* B1 */
 }
 
 /* table: of 2 r places. */

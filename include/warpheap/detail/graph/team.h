@@ -87,7 +87,7 @@ WH_FN wh_team_ranks wh_team_rank_two(wh_team t, int first, int second) {
         all = wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
         before = wh_shfl_u32(WH_FULL_WARP, up_to - its, warp);
     } else {
-        WH_PLANT(team_b1_warp, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 */
+        wh_syncwarp(WH_FULL_WARP); /* B1 */
     }
     r.first = (before & 0xffffu) + wh_mask_rank(firsts);
     r.second = (all & 0xffffu) + (before >> 16) + wh_mask_rank(seconds);
