@@ -64,7 +64,8 @@ WH_FN int wh_graph_has_arc(wh_graph_ref g, uint32_t v, uint32_t w) {
 WH_FN wh_mask wh_graph_has_warp(wh_graph_ref g, uint32_t v, uint32_t w) {
     const uint32_t *to = wh_graph_neighbours(g, v);
     return g.sorted ? wh_ballot(WH_FULL_WARP, wh_sorted_has(to, wh_graph_degree(g, v), w))
-                    : wh_lattice_known_(to, wh_graph_degree(g, v), w, WH_FULL_WARP);
+                    : wh_lattice_known_(to, wh_graph_degree(g, v), w,
+                                        wh_ballot(WH_FULL_WARP, w < g.n_vertices));
 }
 
 /* --- changes ------------------------------------------------------------------------------------

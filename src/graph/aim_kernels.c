@@ -144,7 +144,8 @@ WH_KERNEL(has_arcs, batch_args, a) {
     const whi_graph_batch *b = &a.b;
     for (uint64_t i = wh_thread_id(); i < b->n; i += wh_grid_threads()) {
         const uint32_t v = b->from[i], w = b->to[i];
-        b->done[i] = is_vertex(b, v) && wh_aim_has(arena_of(b), vertex_of(b, v), w);
+        b->done[i] =
+            is_vertex(b, v) && is_vertex(b, w) && wh_aim_has(arena_of(b), vertex_of(b, v), w);
     }
 }
 

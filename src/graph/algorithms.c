@@ -74,6 +74,7 @@ static wh_status begin(algorithm *x, wh_graph *graph, void *stream, int naive) {
     x->w.alive = graph->b.alive;
     TRY(whi_graph_goes_both_ways(graph, &x->both));
     x->w.naive = naive;
+    x->w.multi = graph->b.multi;
     x->w.hubs = hold(x, x->w.n, 4);
     x->w.counts = hold(x, 2, sizeof *x->w.counts);
     if (x->w.hubs == NULL || x->w.counts == NULL) {

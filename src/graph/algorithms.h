@@ -40,6 +40,7 @@ typedef struct whi_walk {
     uint32_t live;         /* vertices that there are; 1 if there are none */
     const uint32_t *alive; /* a bit each; NULL: all n_vertices */
     int naive;
+    int multi;            /* a vertex may have more arcs than there are vertices */
     const uint32_t *list; /* NULL: all vertices */
     uint32_t n;           /* of the list, or n_vertices */
     uint32_t per_warp;    /* of them, balanced: set by the walk */

@@ -53,7 +53,7 @@ WH_FN int is_ready_lane(const whi_graph_batch *b, const fill_row *row) {
         ascends &= i == 0 || last < to;
         last = to;
     }
-    if (!valid || ascends || b->sorted) {
+    if (!valid || ascends || WH_PLANT(fill_i4, b->sorted, 0)) { /* I4 of lattice.h */
         return valid && ascends;
     }
     int again = 0;
@@ -61,7 +61,7 @@ WH_FN int is_ready_lane(const whi_graph_batch *b, const fill_row *row) {
     for (uint32_t i = 1; !b->multi && i < row->r; i++) {
         const uint32_t to = row->to[i];
         for (uint32_t k = 0; k < i; k++) {
-            again |= row->to[k] == to;
+            again |= WH_PLANT(fill_i2, row->to[k] == to, 0); /* I2 of lattice.h */
         }
     }
     return !again;
@@ -72,7 +72,8 @@ WH_FN int is_ready_warp(const whi_graph_batch *b, const fill_row *row) {
     int ready = is_vertex(b, row->v);
     for (uint32_t i = wh_lane_id(); i < row->r; i += WH_WARP_SIZE) {
         ready &= is_vertex(b, row->to[i]) &&
-                 (i == 0 || (b->multi && !b->sorted) || row->to[i - 1] < row->to[i]);
+                 (i == 0 || (b->multi && !b->sorted) ||
+                  WH_PLANT(fill_i2_warp, row->to[i - 1] < row->to[i], 1)); /* I2, I4 */
     }
     return wh_all(WH_FULL_WARP, ready);
 }
@@ -142,7 +143,7 @@ WH_KERNEL(list_csr, batch_args, a) {
     uint32_t bad = 0;
     FOR_ROUNDS(v, b->n_vertices) {
         const fill_row row = row_of(b, v);
-        const int is_left = row.r != 0 && degree_of(b, row.v) == 0;
+        const int is_left = row.r != 0 && WH_PLANT(fill_left, degree_of(b, row.v) == 0, 1);
         for (wh_mask rest = wh_ballot(WH_FULL_WARP, is_left); rest != 0; rest &= rest - 1) {
             const fill_row its = row_of(b, v - wh_lane_id() + wh_mask_leader(rest));
             list_row(b, &its, &bad);

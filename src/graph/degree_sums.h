@@ -1,7 +1,10 @@
 /* degree_sums.h: of all vertices' degrees, what comes before each: the offsets of to_csr. For every
  * class of graphs; included by batch_kernels.h. Three kernels: the sum of each chunk of vertices,
  * written where its first one's will be; what comes before each chunk; what comes before each
- * vertex. Cost: two passes over the records. */
+ * vertex. Cost: two passes over the records.
+ *
+ * B1      a block's barrier: sums of warps are all there before one is read, and have all been read
+ *         before one is written again */
 #ifndef WHI_GRAPH_DEGREE_SUMS_H
 #define WHI_GRAPH_DEGREE_SUMS_H
 
@@ -19,11 +22,12 @@ WH_FN uint64_t scan_block_u64(uint64_t v, uint64_t *all) {
         const uint64_t below = wh_shfl_u64(WH_FULL_WARP, v, lane >= apart ? lane - apart : lane);
         v += lane >= apart ? below : 0;
     }
-    wh_syncthreads(); /* an earlier call's sums have been read */
+    /* B1: an earlier call's sums have been read */
+    WH_PLANT(sums_b1_earlier, wh_syncthreads(), (void)0);
     if (lane == WH_WARP_SIZE - 1) {
         sums[warp] = v;
     }
-    wh_syncthreads();
+    WH_PLANT(sums_b1_here, wh_syncthreads(), (void)0); /* B1 */
     uint64_t before = 0, sum = 0;
     for (uint32_t w = 0; w < warps; w++) {
         before += w < warp ? sums[w] : 0;

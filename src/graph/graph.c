@@ -608,9 +608,13 @@ static wh_status bring_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
     }
     TRY(look_at_csr(g, b, last - c->first));
     c->arcs = last - c->first;
+    if (c->arcs != 0 && a->to == NULL) {
+        return whi_refuse(WH_BAD_ARGUMENT, "%llu arcs, and `to` is NULL",
+                          (unsigned long long)c->arcs);
+    }
     b->n = b->arcs = (uint32_t)c->arcs;
-    b->out = a->to + c->first;
-    if (!a->on_device) {
+    b->out = a->to != NULL ? a->to + c->first : NULL;
+    if (!a->on_device && c->arcs != 0) {
         TRY(borrow(g, &c->device_to, c->arcs * 4));
         TRY(wh_device_copy_in(g->device, c->device_to, b->out, c->arcs * 4));
         b->out = c->device_to;
@@ -631,25 +635,46 @@ static wh_status lay_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
 }
 
 /* Rows that their vertices can take as they are, and then the others, as a batch. */
+static wh_status take_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
+    void *const stream = c->arrays.stream;
+    whi_graph_counts counts;
+    TRY(g->kernels->clear(g->heap, stream, b));
+    TRY(g->kernels->fill(g->heap, stream, b));
+    TRY(wh_stream_sync(g->device, stream));
+    TRY(wh_device_copy_out(g->device, &counts, b->counts, sizeof counts));
+    if (counts.placed != 0) {
+        TRY(lay_csr(g, c, b));
+        TRY(g->kernels->from_csr(g->heap, stream, b));
+    }
+    return WH_OK;
+}
+
+/* A graph that could not take all rows, for want of device memory, gives back those that it has,
+ * and is as it was made. */
+static void drop_rows(wh_graph *g, void *stream, const whi_graph_batch *b) {
+    (void)g->kernels->destroy(g->heap, stream, b);
+    (void)g->kernels->clear(g->heap, stream, b);
+    (void)wh_stream_sync(g->device, stream);
+    if (g->kernels->own_bytes != 0) {
+        (void)wh_device_set(g->device, g->b.own, 0, g->kernels->own_bytes);
+    }
+}
+
 static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result) {
     whi_graph_batch b;
     wh_graph_batch batch;
-    whi_graph_counts counts;
-    TRY(bring_csr(g, c, &b));
     memset(&batch, 0, sizeof batch);
     batch.stream = c->arrays.stream;
-    TRY(g->kernels->clear(g->heap, batch.stream, &b));
-    TRY(g->kernels->fill(g->heap, batch.stream, &b));
-    TRY(wh_stream_sync(g->device, batch.stream));
-    TRY(wh_device_copy_out(g->device, &counts, b.counts, sizeof counts));
-    if (counts.placed != 0) {
-        TRY(lay_csr(g, c, &b));
-        TRY(g->kernels->from_csr(g->heap, batch.stream, &b));
-    }
-    const wh_status s = tell(g, &batch, &b, result);
-    g->one_sided |= s == WH_OUT_OF_MEMORY;
-    if (result != NULL) {
-        result->no_change -= result->no_vertex; /* a worker does not know why an arc is none */
+    TRY(bring_csr(g, c, &b));
+    wh_status s = take_csr(g, c, &b);
+    if (s != WH_OK) {
+        drop_rows(g, batch.stream, &b);
+    } else {
+        s = tell(g, &batch, &b, result);
+        g->one_sided |= s == WH_OUT_OF_MEMORY;
+        if (result != NULL) {
+            result->no_change -= result->no_vertex; /* a worker does not know why an arc is none */
+        }
     }
     const wh_status again = wh_device_set(g->device, g->counts, 0, 2 * sizeof *g->counts);
     return s != WH_OK ? s : again;
@@ -666,7 +691,7 @@ wh_status wh_graph_from_csr(wh_graph *g, const wh_graph_arrays *arrays, wh_graph
         memset(result, 0, sizeof *result);
     }
     TRY(whi_take_struct(&c.arrays, sizeof c.arrays, arrays, sizeof c.arrays));
-    if (c.arrays.offset == NULL || c.arrays.to == NULL) {
+    if (c.arrays.offset == NULL) {
         return WH_BAD_ARGUMENT;
     }
     TRY(check_values(g, c.arrays.values));
@@ -729,7 +754,7 @@ wh_status wh_graph_to_csr(wh_graph *g, const wh_graph_arrays *arrays, uint64_t *
     memset(&a, 0, sizeof a);
     if (arrays != NULL) {
         TRY(whi_take_struct(&a, sizeof a, arrays, sizeof a));
-        if (a.offset == NULL || a.to == NULL) {
+        if (a.offset == NULL || (a.to == NULL && a.room != 0)) {
             return WH_BAD_ARGUMENT;
         }
         TRY(check_values(g, a.values));
@@ -770,7 +795,7 @@ wh_status wh_graph_degrees(wh_graph *g, uint32_t *degree, int on_device, void *s
 
 wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stats_bytes) {
     wh_graph_stats own;
-    uint64_t sums[3];
+    uint64_t sums[3], bytes = stats_bytes;
     void *at = NULL;
     whi_forget_error();
     if (g == NULL || stats == NULL) {
@@ -779,8 +804,9 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     TRY(whi_take_struct(&own, sizeof own, stats, stats_bytes));
     whi_graph_batch b = g->b;
     TRY(gather(g, g->kernels->stats, &b, sums, 3, &at));
+    bytes = own.struct_bytes != 0 ? own.struct_bytes : bytes;
     memset(&own, 0, sizeof own);
-    own.struct_bytes = sizeof own;
+    own.struct_bytes = bytes;
     TRY(wh_graph_to_csr(g, NULL, &own.arcs));
     own.kind = g->kind;
     TRY(whi_graph_live(g, &own.vertices));
@@ -789,7 +815,7 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     own.block_bytes = sums[1];
     own.max_degree = sums[2];
     own.fixed_bytes = g->fixed_bytes + g->scratch_bytes;
-    *stats = own;
+    memcpy(stats, &own, (size_t)bytes);
     return WH_OK;
 }
 

@@ -36,7 +36,7 @@ WH_FN int fill_lanes(wh_heap_ref heap, const whi_graph_batch *b, const fill_row 
     const uint32_t room = row->r != 0 ? wh_lattice_room(row->r, b->words) : 0;
     uint32_t *block = (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP,
                                                   room != 0 ? wh_lattice_bytes(room, b->words) : 0);
-    const int taken = room == 0 || block != NULL;
+    const int taken = room == 0 || WH_PLANT(fill_i1, block != NULL, 1); /* I1 of lattice.h */
     if (taken && row->r != 0) {
         copy_row(b, begin_row(b, row, block, room), row, 0, 1);
         tally->applied += row->r;
@@ -50,13 +50,13 @@ WH_FN int fill_team(wh_heap_ref heap, const whi_graph_batch *b, wh_team t, const
     const uint32_t room = wh_lattice_room(row->r, b->words);
     uint32_t *block = (uint32_t *)wh_malloc_warp(heap, WH_FULL_WARP,
                                                  room != 0 ? wh_lattice_bytes(room, b->words) : 0);
-    const int taken = room == 0 || block != NULL;
+    const int taken = room == 0 || WH_PLANT(fill_i1_warp, block != NULL, 1); /* I1 */
     if (taken) {
         if (t.me == 0) {
             (void)begin_row(b, row, block, room);
             tally->applied += row->r;
         }
-        wh_syncwarp(WH_FULL_WARP);
+        WH_PLANT(fill_b1, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 of lattice.h */
         copy_row(b, wh_lattice_view_of(vertex_of(b, row->v), b->words), row, t.me, t.n);
     }
     return taken;

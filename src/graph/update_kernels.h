@@ -71,7 +71,8 @@ WH_FN void add_outcome(const whi_graph_batch *b, outcome o, int erases) {
     const uint32_t bad = wh_reduce_add_u32(WH_FULL_WARP, o.bad);
     add_tally(b->counts, o.tally);
     if (wh_lane_id() == 0 && applied != 0) {
-        wh_add_u64_relaxed(&b->own->arcs, erases ? 0 - (uint64_t)applied : applied);
+        wh_add_u64_relaxed(&b->own->arcs, /* I6 of graph_batch.h */
+                           WH_PLANT(update_i6, erases, 0) ? 0 - (uint64_t)applied : applied);
     }
     if (wh_lane_id() == 0 && bad != 0) {
         wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);

@@ -83,7 +83,8 @@ WH_FN void wh_aim_grow(wh_heap_ref heap, wh_aim_arena *arena, uint32_t wanted) {
     const size_t bytes = (size_t)blocks * sizeof(wh_aim_block);
     uint32_t most = WH_AIM_MOST_BLOCKS >> arena->log2;
     uint32_t n = arena->n_segments, limit = arena->limit;
-    const uint32_t next = arena->next < limit ? arena->next : limit;
+    const uint32_t next =
+        WH_PLANT(aim_i3_next, arena->next < limit ? arena->next : limit, arena->next); /* I3 */
     int more = 1;
     most = most < WH_AIM_MOST_SEGMENTS ? most : WH_AIM_MOST_SEGMENTS;
     WH_NO_UNROLL
@@ -113,7 +114,8 @@ WH_FN void wh_aim_grow(wh_heap_ref heap, wh_aim_arena *arena, uint32_t wanted) {
 WH_FN uint32_t wh_aim_new_(wh_aim_arena *arena) {
     uint32_t i = WH_GRAPH_NONE;
     if (wh_load_u32_relaxed(&arena->next) < arena->limit) {
-        i = wh_fetch_add_u32_relaxed(&arena->next, 1);
+        i = WH_PLANT(aim_i1_new, wh_fetch_add_u32_relaxed(&arena->next, 1), /* I1, I3 */
+                     wh_load_u32_relaxed(&arena->next));
     }
     return i < arena->limit ? i : WH_GRAPH_NONE;
 }
@@ -128,7 +130,7 @@ WH_FN uint32_t *wh_aim_extend_(wh_aim_arena *arena, wh_aim_vertex *x, wh_aim_blo
             return NULL;
         }
         if (last != NULL) {
-            last->next = i; /* I1 */
+            last->next = WH_PLANT(aim_i1_list, i, WH_GRAPH_NONE); /* I1 */
         } else {
             x->first = i;
         }
@@ -186,7 +188,7 @@ WH_FN uint32_t wh_aim_put_(wh_aim_arena *arena, wh_aim_vertex *x, uint32_t key) 
         WH_NO_UNROLL
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t entry = block->to[i];
-            if (entry == key) { /* I2 */
+            if (WH_PLANT(aim_i2_put, entry == key, entry == key && hole == NULL)) { /* I2 */
                 return WH_GRAPH_NO_CHANGE;
             }
             hole = entry == WH_AIM_GONE && hole == NULL ? &block->to[i] : hole;
@@ -213,7 +215,8 @@ WH_FN uint32_t wh_aim_take_(const wh_aim_arena *arena, wh_aim_vertex *x, uint32_
         WH_NO_UNROLL
         for (uint32_t i = 0; i < n; i++) {
             if (wh_load_u32_relaxed(&block->to[i]) == key) {
-                if (wh_exchange_u32_relaxed(&block->to[i], WH_AIM_GONE) != key) {
+                const uint32_t was = wh_exchange_u32_relaxed(&block->to[i], WH_AIM_GONE);
+                if (WH_PLANT(aim_i2_take, was != key, 0)) {
                     return WH_GRAPH_NO_CHANGE; /* another lane has it */
                 }
                 (void)wh_fetch_sub_u32_relaxed(&x->degree, 1); /* I2 */
@@ -258,14 +261,15 @@ WH_FN uint32_t wh_aim_put_warp_(wh_aim_arena *arena, wh_aim_vertex *x, uint32_t 
         block = wh_aim_at(arena, at);
         const uint32_t entry = lane < n ? block->to[lane] : WH_GRAPH_NONE;
         const wh_mask gone = wh_ballot(WH_FULL_WARP, entry == WH_AIM_GONE);
-        if (wh_any(WH_FULL_WARP, entry == key)) { /* I2 */
+        if (wh_any(WH_FULL_WARP, WH_PLANT(aim_i2_put_warp, entry == key, 0))) { /* I2 */
             how = WH_GRAPH_NO_CHANGE;
         }
         hole = gone != 0 && hole == NULL ? &block->to[wh_ctz32(gone)] : hole;
         left -= n;
         at = block->next;
     }
-    wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
+    /* all have read what is overwritten now */
+    WH_PLANT(aim_read, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (lane == 0 && how == WH_GRAPH_APPLIED) {
         hole = hole != NULL ? hole : wh_aim_extend_(arena, x, block);
         if (hole != NULL) {
@@ -290,7 +294,8 @@ WH_FN uint32_t wh_aim_take_warp_(const wh_aim_arena *arena, wh_aim_vertex *x, ui
         if (wh_any(WH_FULL_WARP, entry == key)) {
             int mine = 0;
             if (entry == key) { /* one lane: I2 */
-                mine = wh_exchange_u32_relaxed(&block->to[lane], WH_AIM_GONE) == key;
+                const uint32_t was = wh_exchange_u32_relaxed(&block->to[lane], WH_AIM_GONE);
+                mine = WH_PLANT(aim_i2_take_warp, was == key, 1);
                 if (mine) {
                     (void)wh_fetch_sub_u32_relaxed(&x->degree, 1);
                 }
