@@ -1,7 +1,6 @@
 /* fault.c: plants faults in core/ and the allocators, or, as the program fault_graph, in
- * warpheap::graph, one at a time, and shows that the
- * simulated device finds each within a few seeds, and nothing without one. What it finds
- * is printed with the command that repeats it.
+ * warpheap::graph, one at a time, and shows that the simulated device finds each within a few
+ * seeds, and nothing without one. What it finds is printed with the command that repeats it.
  *
  *   fault [SUITE]               all of them, or those of one suite: core, gallatin, ...
  *   fault child WORKLOAD [SEED] one workload, with the fault named in WH_FAULT: replays

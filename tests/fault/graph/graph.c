@@ -105,7 +105,6 @@ static const fault faults[] = {
     {"work_p1_unlock", "lanes", UNDER_TSAN},
     {"work_i4", "lanes", EVERYWHERE},
     {"work_p1_warp_in", "faim-warp", UNDER_TSAN},
-    {"work_p1_warp_out", "faim-warp", UNDER_TSAN},
     {"walk_w1", "walks", EVERYWHERE},
     {"walk_w1_once", "walks", EVERYWHERE},
     {"walk_w2", "walks", EVERYWHERE},

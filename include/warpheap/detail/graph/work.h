@@ -63,7 +63,7 @@ WH_FN void wh_graph_lock_warp(uint32_t *locks, uint32_t v) {
 }
 WH_FN void wh_graph_unlock_warp(uint32_t *locks, uint32_t v) {
     /* P1: the other lanes' stores come before the first one's release */
-    WH_PLANT(work_p1_warp_out, wh_syncwarp(WH_FULL_WARP), (void)0);
+    wh_syncwarp(WH_FULL_WARP);
     if (wh_lane_id() == 0) {
         wh_graph_unlock(locks, v);
     }
