@@ -180,8 +180,8 @@ typedef struct wh_graph_arrays {
  * otherwise as insert; if the heap is full a vertex has all of its row or nothing, in faim-update,
  * too, and in aim maybe a part. OUT_OF_MEMORY of the device (result: 0): the graph is empty. Waits.
  * Cost: a pass over the arrays. If some rows have repetitions or ends that are no vertices, or more
- * than 32 arcs and do not ascend, or more than 4,096: a second pass, over these, and 62 bytes an arc
- * of the arrays of device memory while the call runs. */
+ * than 32 arcs and do not ascend, or more than 4,096: a second pass, over these, and 62 bytes an
+ * arc of the arrays of device memory while the call runs. */
 wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
                             wh_graph_result *result);
 

@@ -53,7 +53,7 @@ WH_FN int is_ready_lane(const whi_graph_batch *b, const fill_row *row) {
         ascends &= i == 0 || last < to;
         last = to;
     }
-    if (!valid || ascends || WH_PLANT(fill_i4, b->sorted, 0)) { /* I4 of lattice.h */
+    if (!valid || ascends || WH_PLANT(fill_i4, b->sorted, 0)) { /* lattice.h I4 */
         return valid && ascends;
     }
     int again = 0;
@@ -61,7 +61,7 @@ WH_FN int is_ready_lane(const whi_graph_batch *b, const fill_row *row) {
     for (uint32_t i = 1; !b->multi && i < row->r; i++) {
         const uint32_t to = row->to[i];
         for (uint32_t k = 0; k < i; k++) {
-            again |= WH_PLANT(fill_i2, row->to[k] == to, 0); /* I2 of lattice.h */
+            again |= WH_PLANT(fill_i2, row->to[k] == to, 0); /* lattice.h I2 */
         }
     }
     return !again;
@@ -73,7 +73,7 @@ WH_FN int is_ready_warp(const whi_graph_batch *b, const fill_row *row) {
     for (uint32_t i = wh_lane_id(); i < row->r; i += WH_WARP_SIZE) {
         ready &= is_vertex(b, row->to[i]) &&
                  (i == 0 || (b->multi && !b->sorted) ||
-                  WH_PLANT(fill_i2_warp, row->to[i - 1] < row->to[i], 1)); /* I2, I4 */
+                  WH_PLANT(fill_i2_warp, row->to[i - 1] < row->to[i], 1)); /* lattice.h I2, I4 */
     }
     return wh_all(WH_FULL_WARP, ready);
 }
