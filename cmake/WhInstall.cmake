@@ -57,9 +57,13 @@ file(RELATIVE_PATH WH_PC_PREFIX "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
 configure_file(cmake/warpheap.pc.in "${PROJECT_BINARY_DIR}/generated/warpheap.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/generated/warpheap.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+set(parts graph)
 if(TARGET warpheap_device)
-  configure_file(cmake/warpheap-device.pc.in "${PROJECT_BINARY_DIR}/generated/warpheap-device.pc"
-    @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/generated/warpheap-device.pc"
-    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  list(APPEND parts device)
 endif()
+foreach(part IN LISTS parts)
+  configure_file(cmake/warpheap-${part}.pc.in "${PROJECT_BINARY_DIR}/generated/warpheap-${part}.pc"
+    @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/generated/warpheap-${part}.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()

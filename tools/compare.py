@@ -32,7 +32,7 @@ WANTED = {ROW: "warpheap --json", GOAL: "goals"}
 
 
 def key(row):
-    return (row["case"], row["phase"], row["op"], row["size"], row["threads"])
+    return (row["case"], row["phase"], row["op"], row["size"], row["threads"], row.get("input"))
 
 
 def load(path, needed, check=files.check_row):

@@ -6,7 +6,7 @@ import pathlib
 import sys
 from typing import NamedTuple
 
-TEXTS = ("alloc", "case", "op", "phase", "form", "build", "name", "what")
+TEXTS = ("alloc", "case", "op", "phase", "form", "build", "name", "what", "input")
 KEY = (*TEXTS, "size", "size_min", "threads", "block", "fill", "free_share")  # of a row
 NUMBERS = ("us", "us_min", "us_max", "us_null", "null_us", "ratio_null", "size", "size_min",
            "threads", "ops", "reps", "failed", "bad", "block", "fill", "free_share", "registers",

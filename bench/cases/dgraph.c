@@ -202,6 +202,8 @@ wh_graph_options whi_dgraph_options(const whi_dgraph *g) {
     o.kind = g->kind;
     o.vertices = g->csr->n_vertices;
     o.undirected = g->set->undirected;
+    o.values = g->values;
+    o.sorted = g->sorted;
     o.batch = g->room > o.vertices ? g->room : o.vertices;
     return o;
 }
@@ -274,6 +276,13 @@ wh_status whi_dgraph_load(whi_dgraph *g) {
                                  g->set->name);
 }
 
+wh_status whi_dgraph_go_undirected(whi_dgraph *g) {
+    WHI_BENCH_TRY(find_set(g->p.b, g->number, 1, &g->set));
+    g->csr = &g->set->csr;
+    g->device_offset = g->device_arcs = NULL; /* they are kept until the end */
+    return WH_OK;
+}
+
 wh_status whi_dgraph_arcs(whi_dgraph *g, uint64_t *arcs) {
     return whi_bench_check(g->p.b, wh_graph_to_csr(g->graph, NULL, arcs), "the number of arcs");
 }
@@ -303,16 +312,19 @@ wh_status whi_dgraph_open_batches(whi_dgraph *g, uint64_t n) {
     free(g->from);
     free(g->to);
     free(g->done);
+    free(g->erases);
     g->room = 0;
     g->from = malloc(n * sizeof *g->from);
     g->to = malloc(n * sizeof *g->to);
     g->done = malloc(n);
-    if (g->from == NULL || g->to == NULL || g->done == NULL) {
+    g->erases = malloc(n);
+    if (g->from == NULL || g->to == NULL || g->done == NULL || g->erases == NULL) {
         return whi_bench_fail(g->p.b, WH_OUT_OF_MEMORY, "no memory for a batch");
     }
     WHI_BENCH_TRY(whi_dgraph_memory(g, &g->device_from, n * sizeof *g->from));
     WHI_BENCH_TRY(whi_dgraph_memory(g, &g->device_to, n * sizeof *g->to));
     WHI_BENCH_TRY(whi_dgraph_memory(g, &g->device_done, n));
+    WHI_BENCH_TRY(whi_dgraph_memory(g, &g->device_erases, n));
     g->room = n;
     return WH_OK;
 }
@@ -356,13 +368,46 @@ static uint32_t source_of(const wh_graph_csr *csr, uint64_t i) {
     return low;
 }
 
+/* Arc i of the batch becomes one of the set. */
+static void arc_of_set(whi_dgraph *g, uint64_t i) {
+    const uint64_t arc = whi_dgraph_random(&g->random) % g->csr->n_arcs;
+    g->from[i] = source_of(g->csr, arc);
+    g->to[i] = g->csr->to[arc];
+}
+
 wh_status whi_dgraph_draw_present(whi_dgraph *g, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
-        const uint64_t arc = whi_dgraph_random(&g->random) % g->csr->n_arcs;
-        g->from[i] = source_of(g->csr, arc);
-        g->to[i] = g->csr->to[arc];
+        arc_of_set(g, i);
     }
     return whi_dgraph_batch_in(g, n);
+}
+
+static wh_status erases_in(whi_dgraph *g, uint64_t n) {
+    whi_bench *b = g->p.b;
+    return whi_bench_check(b, wh_device_copy_in(b->device, g->device_erases, g->erases, n),
+                           "a batch");
+}
+
+wh_status whi_dgraph_draw_mixed(whi_dgraph *g, uint64_t n) {
+    const uint32_t all = g->csr->n_vertices;
+    for (uint64_t i = 0; i < n; i++) {
+        g->erases[i] = i % 2 == 0;
+        if (g->erases[i]) {
+            arc_of_set(g, i);
+        } else {
+            g->from[i] = (uint32_t)(whi_dgraph_random(&g->random) % all);
+            g->to[i] = (uint32_t)(whi_dgraph_random(&g->random) % all);
+        }
+    }
+    WHI_BENCH_TRY(erases_in(g, n));
+    return whi_dgraph_batch_in(g, n);
+}
+
+wh_status whi_dgraph_flip(whi_dgraph *g, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++) {
+        g->erases[i] ^= 1;
+    }
+    return erases_in(g, n);
 }
 
 wh_status whi_dgraph_keep_applied(whi_dgraph *g, uint64_t n, uint64_t *kept) {
@@ -376,12 +421,18 @@ wh_status whi_dgraph_keep_applied(whi_dgraph *g, uint64_t n, uint64_t *kept) {
     return *kept != 0 ? whi_dgraph_batch_in(g, *kept) : WH_OK;
 }
 
-static wh_graph_batch batch_of(const whi_dgraph *g, uint64_t n, int on_device, int with_done) {
+wh_graph_batch whi_dgraph_batch(const whi_dgraph *g, uint64_t first, uint64_t n, int on_device) {
+    uint32_t *from = on_device ? g->device_from : g->from;
+    uint32_t *to = on_device ? g->device_to : g->to;
+    uint8_t *erases = on_device ? g->device_erases : g->erases;
     wh_graph_batch batch;
     memset(&batch, 0, sizeof batch);
-    batch.from = on_device ? g->device_from : g->from;
-    batch.to = on_device ? g->device_to : g->to;
-    batch.done = with_done ? g->device_done : NULL;
+    batch.from = from + first;
+    batch.to = to + first;
+    batch.erases = erases + first;
+    for (uint32_t k = 0; k < g->values; k++) {
+        batch.values[k] = from + first;
+    }
     batch.n = n;
     batch.on_device = on_device;
     return batch;
@@ -401,13 +452,14 @@ static wh_status done_out(whi_dgraph *g, uint64_t n) {
 
 wh_status whi_dgraph_apply(whi_dgraph *g, whi_dgraph_update u) {
     whi_bench *b = g->p.b;
-    const wh_graph_batch batch = batch_of(g, u.n, 1, u.with_done);
+    wh_graph_batch batch = whi_dgraph_batch(g, 0, u.n, 1);
     whi_bench_series none;
     whi_bench_series *series = u.series != NULL ? u.series : &none;
     wh_graph_result own;
     wh_graph_result *result = u.result == NULL && u.with_done ? &own : u.result;
     whi_bench_watch watch;
     double us = 0;
+    batch.done = u.with_done ? g->device_done : NULL;
     none.n = 0;
     none.steps = none.atomics = 0;
     WHI_BENCH_TRY(whi_bench_watch_start(b, &watch));
@@ -419,7 +471,7 @@ wh_status whi_dgraph_apply(whi_dgraph *g, whi_dgraph_update u) {
 
 wh_status whi_dgraph_apply_host(whi_dgraph *g, whi_dgraph_fn fn, uint64_t n,
                                 whi_bench_series *series, wh_graph_result *result) {
-    const wh_graph_batch batch = batch_of(g, n, 0, 0);
+    const wh_graph_batch batch = whi_dgraph_batch(g, 0, n, 0);
     const double start = whi_bench_wall_seconds();
     const wh_status s = fn(g->graph, &batch, result);
     whi_bench_add_sample(series, 1e6 * (whi_bench_wall_seconds() - start));
@@ -428,11 +480,13 @@ wh_status whi_dgraph_apply_host(whi_dgraph *g, whi_dgraph_fn fn, uint64_t n,
 
 wh_status whi_dgraph_has(whi_dgraph *g, uint64_t n, whi_bench_series *series) {
     whi_bench *b = g->p.b;
-    const wh_graph_batch batch = batch_of(g, n, 1, 1);
+    wh_graph_batch batch = whi_dgraph_batch(g, 0, n, 1);
     whi_bench_series none;
     whi_bench_watch watch;
     double us = 0;
     memset(&none, 0, sizeof none);
+    memset(batch.values, 0, sizeof batch.values); /* they would be written */
+    batch.done = g->device_done;
     series = series != NULL ? series : &none;
     WHI_BENCH_TRY(whi_bench_watch_start(b, &watch));
     WHI_BENCH_TRY(whi_bench_check(b, wh_graph_has(g->graph, &batch), "questions"));
@@ -546,7 +600,8 @@ wh_status whi_dgraph_floor_copy(whi_dgraph *g) {
 
 /* Room for all adjacencies, with what they grow by, beside those that they had. */
 static uint64_t bytes_for(const whi_bench *b, const whi_dgraph_job *job, const wh_graph_csr *csr) {
-    const uint64_t arcs = csr->n_arcs + job->batches * whi_dgraph_most(b);
+    const uint64_t once = csr->n_arcs + job->batches * whi_dgraph_most(b);
+    const uint64_t arcs = job->is_twice ? 2 * once : once;
     const uint64_t own = b->defaults->graph_bytes;
     const uint64_t need = 24 * arcs + 128 * (uint64_t)csr->n_vertices + own / 8;
     return whi_bench_case_heap(b, need > own ? need : own);
@@ -558,6 +613,7 @@ static void drop(whi_dgraph *g) {
     free(g->from);
     free(g->to);
     free(g->done);
+    free(g->erases);
     for (size_t i = 0; i < g->n_kept; i++) {
         (void)wh_device_free(b->device, g->kept[i]);
     }
@@ -578,13 +634,14 @@ static wh_status try_kind(whi_bench *b, const char *kind, int *known) {
 }
 
 /* *is_first: of the classes; it is no more when one was there. */
-static wh_status run_kind(whi_bench *b, const whi_dgraph_job *job, whi_bench_set *set,
-                          const char *kind, int *is_first) {
+static wh_status run_kind(whi_bench *b, const whi_dgraph_job *job, size_t number, const char *kind,
+                          int *is_first) {
     whi_dgraph g;
     int known = 0;
     memset(&g, 0, sizeof g);
-    g.set = set;
-    g.csr = &set->csr;
+    g.number = number;
+    WHI_BENCH_TRY(find_set(b, number, job->undirected, &g.set));
+    g.csr = &g.set->csr;
     g.kind = kind;
     g.is_first = *is_first;
     g.random = b->options->seed;
@@ -615,7 +672,7 @@ wh_status whi_dgraph_each(whi_bench *b, const whi_dgraph_job *job) {
         WHI_BENCH_TRY(find_set(b, i, job->undirected, &set));
         for (size_t k = 0; k < N_KINDS && set->csr.n_arcs != 0; k++) {
             if (wants_kind(b, k)) {
-                WHI_BENCH_TRY(run_kind(b, job, set, kinds[k], &is_first));
+                WHI_BENCH_TRY(run_kind(b, job, i, kinds[k], &is_first));
             }
         }
     }

@@ -13,15 +13,26 @@
 #define WHI_DGRAPH_NONE UINT32_MAX
 #define WHI_DGRAPH_ARC ((uint64_t)8) /* bytes of an arc of a batch */
 
-/* Sources of a batch: any vertices; a thousand that follow one another; ten. */
-enum { WHI_DGRAPH_UNIFORM, WHI_DGRAPH_FOCUS, WHI_DGRAPH_HUB, WHI_DGRAPH_DISTRIBUTIONS };
+/* Sources of a batch: any vertices; a thousand that follow one another; ten. Others: arcs that are
+ * in the set; every other one such an arc, to be erased, and the rest any, to be inserted. */
+enum {
+    WHI_DGRAPH_UNIFORM,
+    WHI_DGRAPH_FOCUS,
+    WHI_DGRAPH_HUB,
+    WHI_DGRAPH_DISTRIBUTIONS,
+    WHI_DGRAPH_PRESENT = WHI_DGRAPH_DISTRIBUTIONS,
+    WHI_DGRAPH_MIXED
+};
 
 /* A graph of one class in a case. */
 typedef struct whi_dgraph {
     whi_bench_plan p;
     whi_bench_set *set;
+    size_t number;           /* of the set among those of the run */
     const wh_graph_csr *csr; /* of the set */
     const char *kind;
+    uint32_t values; /* of each arc: of graphs to come */
+    int sorted;      /* likewise */
     int is_first;    /* of the classes that are measured */
     char op[48];     /* of the last row */
     wh_graph *graph; /* NULL: none is open */
@@ -29,8 +40,8 @@ typedef struct whi_dgraph {
     uint64_t random;
     const wh_bench_floors *floors;
     uint32_t *from, *to; /* a batch of up to `room` arcs, on the host and on the device */
-    uint8_t *done;
-    void *device_from, *device_to, *device_done;
+    uint8_t *done, *erases;
+    void *device_from, *device_to, *device_done, *device_erases;
     uint64_t room;
     void *device_offset, *device_arcs; /* of csr; NULL until whi_dgraph_csr_in */
     void *kept[12];                    /* device memory of whi_dgraph_memory */
@@ -40,6 +51,7 @@ typedef struct whi_dgraph {
 typedef struct whi_dgraph_job {
     wh_status (*run)(whi_dgraph *g);
     int undirected;
+    int is_twice;     /* its graphs may have values, or both ways of each arc */
     uint32_t batches; /* of the largest kind, that are in the graph at a time */
 } whi_dgraph_job;
 
@@ -66,6 +78,8 @@ wh_status whi_dgraph_csr_in(whi_dgraph *g);
 /* Opens a graph with the arcs of the set; try: *fits is 0 where the heap has too little for it. */
 wh_status whi_dgraph_try_load(whi_dgraph *g, int *fits);
 wh_status whi_dgraph_load(whi_dgraph *g);
+/* From here on: the set with the reverse of each arc, and undirected graphs. */
+wh_status whi_dgraph_go_undirected(whi_dgraph *g);
 /* How many arcs it has. */
 wh_status whi_dgraph_arcs(whi_dgraph *g, uint64_t *arcs);
 /* Bytes of its blocks, as the heap counts them or else as they were asked for, and beside the heap,
@@ -84,6 +98,9 @@ wh_status whi_dgraph_open_batches(whi_dgraph *g, uint64_t n);
 wh_status whi_dgraph_draw(whi_dgraph *g, uint64_t n, int distribution);
 wh_status whi_dgraph_draw_range(whi_dgraph *g, uint64_t n, uint32_t first, uint32_t span);
 wh_status whi_dgraph_draw_present(whi_dgraph *g, uint64_t n);
+/* A mixed batch; and the one that undoes it: what it has erased comes, and the rest goes. */
+wh_status whi_dgraph_draw_mixed(whi_dgraph *g, uint64_t n);
+wh_status whi_dgraph_flip(whi_dgraph *g, uint64_t n);
 /* Copies the first n arcs of the host's batch to the device. */
 wh_status whi_dgraph_batch_in(whi_dgraph *g, uint64_t n);
 /* Keeps of a batch that was applied with_done what was applied; *kept: how many. To insert a batch
@@ -95,6 +112,9 @@ void whi_dgraph_random_arc(uint64_t *random, uint32_t scale, int is_rmat, uint32
 
 typedef wh_status (*whi_dgraph_fn)(wh_graph *graph, const wh_graph_batch *batch,
                                    wh_graph_result *result);
+
+/* The batch, n arcs from the first on, for an update; values are numbers of its sources. */
+wh_graph_batch whi_dgraph_batch(const whi_dgraph *g, uint64_t first, uint64_t n, int on_device);
 
 /* An update by the batch on the device, timed. With a result (or with_done: what became of the arcs
  * comes to g->done) it is waited for, and that arcs were refused is no failure. series NULL: not
@@ -135,5 +155,24 @@ wh_status whi_dgraph_floor_copy(whi_dgraph *g);
 typedef wh_status (*whi_dgraph_step)(whi_dgraph *g, void *context, whi_bench_series *series);
 wh_status whi_dgraph_repeat(whi_dgraph *g, whi_dgraph_step step, void *context,
                             whi_bench_series *series);
+
+/* --- dgraph_pair.c: batches and what undoes them --- */
+
+/* Updates by a batch of n arcs, each followed by one that undoes it. */
+typedef struct whi_dgraph_pair {
+    whi_dgraph_fn fn[2];
+    uint64_t n;
+    int distribution;
+    whi_bench_series series[2], host[2]; /* of the caller all zero, as is what follows */
+    wh_graph_result result[2];           /* of the last repetition from the host */
+    uint64_t bad;
+} whi_dgraph_pair;
+
+/* Repeats the pair, each time with a new batch, from the device and from the host, and emits a row
+ * for each of its updates that has a name. Bad: what went in, or out, is not what came back. */
+wh_status whi_dgraph_pair_rows(whi_dgraph *g, whi_dgraph_pair *p, const char *const names[2]);
+
+/* A row for wh_graph_check of the whole graph. */
+wh_status whi_dgraph_look(whi_dgraph *g, const char *op);
 
 #endif

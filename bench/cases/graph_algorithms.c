@@ -1,6 +1,7 @@
 /* graph_algorithms.c: the case graph-algorithms: PageRank, triangles, components and breadth-first
  * search on a dynamic graph, balanced and naive, beside a PageRank on plain arrays. Each runs twice
- * and must say the same. Graphs are undirected here: of each arc the reverse is there, too. */
+ * and must say the same. Triangles of batches beside those of the whole graph. Graphs are
+ * undirected here: of each arc the reverse is there, too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +213,88 @@ static wh_status other_rows(whi_dgraph *g, state *s) {
     return WH_OK;
 }
 
+/* --- triangles of a batch -----------------------------------------------------------------------
+ */
+
+/* Repetitions with batches of n edges, new ones or some of the graph. */
+typedef struct batch_runs {
+    state *s;
+    uint64_t n;
+    int is_present;
+    whi_bench_series all; /* the whole graph's, counted after the batch */
+    uint64_t triangles;   /* of the last batch */
+} batch_runs;
+
+static wh_status time_batch(whi_dgraph *g, const wh_graph_batch *batch, uint64_t *total,
+                            whi_bench_series *series) {
+    whi_bench *b = g->p.b;
+    whi_bench_watch watch;
+    double us = 0;
+    WHI_BENCH_TRY(whi_bench_watch_start(b, &watch));
+    WHI_BENCH_TRY(whi_bench_check(b, wh_graph_triangles_of_batch(g->graph, batch, total),
+                                  "triangles of a batch"));
+    WHI_BENCH_TRY(whi_bench_watch_stop(b, &watch, series, &us));
+    whi_bench_add_sample(series, us);
+    return WH_OK;
+}
+
+/* Edges that are new go in, what they close is counted, and they go out again; or edges of the
+ * graph are counted, go out, and come back. Between that the whole graph's are counted. */
+static wh_status count_batch(whi_dgraph *g, void *context, whi_bench_series *series) {
+    batch_runs *r = context;
+    state *s = r->s;
+    const whi_dgraph_fn fn[2] = {r->is_present ? wh_graph_erase : wh_graph_insert,
+                                 r->is_present ? wh_graph_insert : wh_graph_erase};
+    wh_graph_batch batch = whi_dgraph_batch(g, 0, r->n, 1);
+    timed_run all = {triangles, s};
+    uint64_t kept = r->n;
+    if (series->n == 0) {
+        memset(&r->all, 0, sizeof r->all); /* what came before was not to be kept */
+    }
+    WHI_BENCH_TRY(r->is_present ? whi_dgraph_draw_present(g, r->n)
+                                : whi_dgraph_draw(g, r->n, WHI_DGRAPH_UNIFORM));
+    WHI_BENCH_TRY(whi_bench_check(g->p.b, triangles(g, s), "an algorithm"));
+    const uint64_t before = s->total;
+    if (r->is_present) {
+        WHI_BENCH_TRY(time_batch(g, &batch, &r->triangles, series));
+    }
+    WHI_BENCH_TRY(whi_dgraph_apply(g, (whi_dgraph_update){fn[0], r->n, 1, NULL, NULL}));
+    if (!r->is_present) {
+        batch.done = g->device_done; /* those of which it says that they are new */
+        WHI_BENCH_TRY(time_batch(g, &batch, &r->triangles, series));
+    }
+    WHI_BENCH_TRY(time_run(g, &all, &r->all));
+    series->bad += s->total != (r->is_present ? before - r->triangles : before + r->triangles);
+    WHI_BENCH_TRY(whi_dgraph_keep_applied(g, r->n, &kept));
+    return kept == 0 ? WH_OK : whi_dgraph_apply(g, (whi_dgraph_update){.fn = fn[1], .n = kept});
+}
+
+static wh_status batch_rows(whi_dgraph *g, state *s) {
+    static const char *const names[2][2] = {{"triangles-of-new", "triangles-after-new"},
+                                            {"triangles-of-old", "triangles-after-old"}};
+    const whi_bench_list batches = whi_dgraph_batches(g->p.b);
+    WHI_BENCH_TRY(whi_dgraph_open_batches(g, whi_dgraph_most(g->p.b)));
+    for (int is_present = 0; is_present < 2; is_present++) {
+        for (size_t i = 0; i < batches.n; i++) {
+            batch_runs r = {.s = s, .n = batches.v[i], .is_present = is_present};
+            whi_bench_series series;
+            memset(&series, 0, sizeof series);
+            if (whi_dgraph_leave_out(g, names[is_present][0], r.n)) {
+                return WH_OK;
+            }
+            WHI_BENCH_TRY(whi_dgraph_repeat(g, count_batch, &r, &series));
+            whi_bench_row row = whi_dgraph_row(g, names[is_present][0], r.n);
+            whi_bench_add_value(&row, "triangles", (double)r.triangles, 0);
+            WHI_BENCH_TRY(whi_bench_emit(g->p.b, &row, &series));
+            row = whi_dgraph_row(g, names[is_present][1], r.n);
+            row.ops = g->csr->n_arcs;
+            whi_bench_add_value(&row, "triangles", (double)s->total, 0);
+            WHI_BENCH_TRY(whi_bench_emit(g->p.b, &row, &r.all));
+        }
+    }
+    return WH_OK;
+}
+
 /* --- floors -------------------------------------------------------------------------------------
  */
 
@@ -265,6 +348,7 @@ static wh_status all_rows(whi_dgraph *g, state *s) {
     }
     WHI_BENCH_TRY(pagerank_rows(g, s));
     WHI_BENCH_TRY(other_rows(g, s));
+    WHI_BENCH_TRY(batch_rows(g, s));
     return warm_rows(g, s);
 }
 

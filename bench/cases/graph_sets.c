@@ -156,82 +156,28 @@ static wh_status all_floors(whi_dgraph *g, uint64_t most) {
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
-/* What repetitions of a batch yield: an update and the one that undoes it. */
-typedef struct pair {
-    whi_dgraph_fn fn[2];
-    uint64_t n;
-    int distribution; /* DISTRIBUTIONS: arcs that are present */
-    whi_bench_series series[2], host[2];
-    wh_graph_result result[2]; /* of the last repetition from the host */
-    uint64_t bad;
-} pair;
-
-static wh_status draw(whi_dgraph *g, const pair *p) {
-    return p->distribution == WHI_DGRAPH_DISTRIBUTIONS ? whi_dgraph_draw_present(g, p->n)
-                                                       : whi_dgraph_draw(g, p->n, p->distribution);
-}
-
-/* Both from arrays of the device, then both from the host; series: p's own. */
-static wh_status apply_pair(whi_dgraph *g, void *context, whi_bench_series *series) {
-    pair *p = context;
-    WHI_BENCH_TRY(draw(g, p));
-    for (int k = 0; k < 2; k++) {
-        const whi_dgraph_update u = {.fn = p->fn[k], .n = p->n, .series = &p->series[k]};
-        WHI_BENCH_TRY(whi_dgraph_apply(g, u));
-    }
-    if (series != p->series) { /* not to be kept: the call before the first one */
-        p->series[0].n = p->series[1].n = 0;
-        return WH_OK;
-    }
-    for (int k = 0; k < 2; k++) {
-        WHI_BENCH_TRY(whi_dgraph_apply_host(g, p->fn[k], p->n, &p->host[k], &p->result[k]));
-        p->series[k].failed += p->result[k].refused;
-    }
-    /* What went in comes out, or what went out comes in again. */
-    p->bad += p->result[0].applied != p->result[1].applied;
-    return WH_OK;
-}
-
-static wh_status pair_rows(whi_dgraph *g, pair *p, const char *const names[2]) {
-    whi_bench *b = g->p.b;
-    whi_bench_row row = whi_dgraph_row(g, names[0], p->n);
-    WHI_BENCH_TRY(whi_dgraph_null(g, p->n, &row));
-    const double us_null = row.us_null;
-    WHI_BENCH_TRY(whi_dgraph_repeat(g, apply_pair, p, p->series));
-    p->series[0].bad += p->bad;
-    for (int k = 0; k < 2; k++) {
-        row = whi_dgraph_row(g, names[k], p->n);
-        row.us_null = us_null;
-        const double us = whi_bench_median(p->host[k].us, p->host[k].n);
-        whi_bench_add_value(&row, "us_e2e", us, 1);
-        whi_bench_add_value(&row, "applied", (double)p->result[k].applied, 0);
-        WHI_BENCH_TRY(whi_bench_emit(b, &row, &p->series[k]));
-    }
-    return WH_OK;
-}
-
 /* Batches go in, and the same out again. */
 static wh_status rounds(whi_dgraph *g, uint64_t n, int distribution) {
     const char *const names[2] = {insert_names[distribution], erase_names[distribution]};
-    pair p;
+    whi_dgraph_pair p;
     memset(&p, 0, sizeof p);
     p.fn[0] = wh_graph_insert;
     p.fn[1] = wh_graph_erase;
     p.n = n;
     p.distribution = distribution;
-    return pair_rows(g, &p, names);
+    return whi_dgraph_pair_rows(g, &p, names);
 }
 
 /* Arcs of the graph go out, and in again. */
 static wh_status present(whi_dgraph *g, uint64_t n) {
     static const char *const names[2] = {"erase-present", "insert-back"};
-    pair p;
+    whi_dgraph_pair p;
     memset(&p, 0, sizeof p);
     p.fn[0] = wh_graph_erase;
     p.fn[1] = wh_graph_insert;
     p.n = n;
-    p.distribution = WHI_DGRAPH_DISTRIBUTIONS;
-    return pair_rows(g, &p, names);
+    p.distribution = WHI_DGRAPH_PRESENT;
+    return whi_dgraph_pair_rows(g, &p, names);
 }
 
 static wh_status ask(whi_dgraph *g, void *context, whi_bench_series *series) {
@@ -276,17 +222,6 @@ static wh_status init(whi_dgraph *g) {
     return whi_bench_emit(b, &row, &series);
 }
 
-/* The whole graph at the end. */
-static wh_status look(whi_dgraph *g) {
-    whi_bench_series series;
-    memset(&series, 0, sizeof series);
-    const double start = whi_bench_wall_seconds();
-    series.bad = wh_graph_check(g->graph, NULL) != WH_OK;
-    whi_bench_set_sample(&series, 1e6 * (whi_bench_wall_seconds() - start));
-    whi_bench_row row = whi_dgraph_row(g, "check", g->csr->n_vertices);
-    return whi_bench_emit(g->p.b, &row, &series);
-}
-
 static wh_status run(whi_dgraph *g) {
     whi_bench *b = g->p.b;
     const whi_bench_list batches = whi_dgraph_batches(b);
@@ -311,7 +246,7 @@ static wh_status run(whi_dgraph *g) {
     if (!whi_dgraph_leave_out(g, "has", most)) {
         WHI_BENCH_TRY(questions(g, most));
     }
-    return look(g);
+    return whi_dgraph_look(g, "check");
 }
 
 wh_status whi_bench_case_graph_sets(whi_bench *b) {

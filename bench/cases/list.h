@@ -37,6 +37,10 @@
     X("graph", whi_bench_case_graph, 0, "adjacency arrays of a dynamic graph")                    \
     X("graph-sets", whi_bench_case_graph_sets, 0,                                                 \
       "a dynamic graph: batches of arcs in and out, and asked for")                               \
+    X("graph-mixed", whi_bench_case_graph_mixed, 0,                                               \
+      "batches that erase and insert; graphs with values, in order, undirected")                  \
+    X("graph-vertices", whi_bench_case_graph_vertices, 0,                                         \
+      "vertices come to a dynamic graph, with names and without, and go")                         \
     X("graph-init", whi_bench_case_graph_init, 0,                                                 \
       "a dynamic graph from arrays and back; how much memory it has")                             \
     X("graph-memory", whi_bench_case_graph_memory, 0,                                             \

@@ -25,7 +25,10 @@
  * two times. The graph keeps them beside the neighbours, and hands them out; what they mean is the
  * caller's.
  *
- * Structures that a caller fills begin with their own size: 0 means what these headers say.
+ * Structures that a caller fills begin with their own size; what a shorter one lacks, as of older
+ * headers, is zero. 0 means what the library's headers say, but for wh_graph_create and
+ * wh_graph_get_stats, where it is what the caller's say: as warpheap::graph is a static library,
+ * these are the same, unless objects from older headers are linked, which must set the size.
  */
 #ifndef WH_GRAPH_H
 #define WH_GRAPH_H
@@ -64,12 +67,12 @@ typedef struct wh_graph_options {
     uint64_t batch;        /* arcs of the largest batch to come, for which memory is taken at once;
                               0: when it comes. 62 bytes an arc, and 4 for each of
                               its values; twice that if undirected */
-    uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; class
-                              lattice */
+    uint32_t values;       /* 32-bit values that each arc has: 0 .. WH_GRAPH_MOST_VALUES; classes
+                              lattice, ouro */
     int undirected;        /* 1: batches have edges: each arc of one goes in, and out, both ways */
-    int sorted;            /* 1: adjacencies ascend; class lattice */
+    int sorted;            /* 1: adjacencies ascend; classes lattice, ouro */
     int multi; /* 1: a multigraph: an arc is there as often as it was inserted. Directed;
-                  class lattice */
+                  classes lattice, ouro */
     uint64_t most_vertices; /* with graph_vertices.h: ids that there can be; 0: as vertices */
     uint64_t arena_bytes;   /* aim: of a segment of its arena, up to 2^32, made a power of two; 0:
                                64 KiB, or a byte an id if that is more */
@@ -163,7 +166,7 @@ wh_status wh_graph_has(wh_graph *graph, const wh_graph_batch *batch);
 typedef struct wh_graph_arrays {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     uint64_t *offset;
-    uint32_t *to;
+    uint32_t *to;  /* NULL will do where there are no arcs */
     uint64_t room; /* to_csr: entries that there are in to */
     void *stream;
     int on_device;                          /* 1: all are device memory */
@@ -174,9 +177,11 @@ typedef struct wh_graph_arrays {
 /* An empty graph gets the arcs of the arrays, which stay as they are, both ways of an edge if it is
  * undirected (wh_graph_check looks). An arc that is twice there counts once; one with an end that
  * is no vertex is left out. BAD_ARGUMENT if the graph has arcs, or offset is not ascending;
- * otherwise as insert. Waits. Cost: a pass over the arrays. Rows with repetitions, and those of
- * more than 32 arcs that do not ascend, cost an insert each, and 62 bytes an arc of the arrays of
- * device memory while the call runs. */
+ * otherwise as insert; if the heap is full a vertex has all of its row or nothing, in faim-update,
+ * too, and in aim maybe a part. OUT_OF_MEMORY of the device (result: 0): the graph is empty. Waits.
+ * Cost: a pass over the arrays. If some rows have repetitions or ends that are no vertices, or more
+ * than 32 arcs and do not ascend, or more than 4,096: a second pass, over these, and 62 bytes an
+ * arc of the arrays of device memory while the call runs. */
 wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
                             wh_graph_result *result);
 

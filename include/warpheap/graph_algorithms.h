@@ -16,8 +16,8 @@
  * threads a hub. Naive: a lane takes each vertex, whatever its degree; to measure what that costs.
  *
  * Errors of all calls: BAD_ARGUMENT, OUT_OF_MEMORY (of the device), DEVICE_ERROR, WRONG_BUILD (of a
- * structure), UNSUPPORTED (not built for the heap's allocator). What a call was to fill is then
- * undefined.
+ * structure), UNSUPPORTED (the graph is of another class than lattice). What a call was to fill is
+ * then undefined.
  * Source: Winter, doctoral thesis (2021), sections 4.4.3 and 6.3.1.3: naive and balanced.
  */
 #ifndef WH_GRAPH_ALGORITHMS_H
@@ -86,6 +86,30 @@ wh_status wh_graph_pagerank(wh_graph *graph, const wh_graph_pagerank_options *op
  * three a triangle for of_vertex. Waits twice. */
 wh_status wh_graph_triangles(wh_graph *graph, const wh_graph_run_options *options, uint64_t *total,
                              uint64_t *of_vertex);
+
+/* Triangles of an undirected graph, as it is now, that have one edge of the batch at least, each
+ * counted once; *total in host memory. Of the batch it reads from, to, n, done, on_device and
+ * stream. The direction of an arc does not matter, and an edge may be in the batch several times,
+ * or both ways. Left out are self loops, arcs with an end that is no vertex, edges that are not in
+ * the graph, and where done is not NULL all arcs of which it does not say WH_GRAPH_APPLIED. So
+ *
+ *     wh_graph_insert(graph, &batch, &result);        // with batch.done: which edges are new
+ *     wh_graph_triangles_of_batch(graph, &batch, &closed);     // triangles grew by `closed`
+ *
+ *     batch.done = NULL;
+ *     wh_graph_triangles_of_batch(graph, &batch, &closed);     // they will become fewer by it
+ *     wh_graph_erase(graph, &batch, &result);
+ *
+ * Of a graph that has not both arcs of each edge the number means nothing.
+ * A warp takes an edge, a block of threads one whose ends have many neighbours: the shorter
+ * adjacency becomes a table in shared memory, where the longer one is looked up; in a graph that is
+ * sorted, binary search. A triangle belongs to the least of its edges that are in the batch, by
+ * their ends.
+ * Device memory: 24 bytes an arc of the batch, 9 more if it comes from the host. Cost: two kernels;
+ * O(n + the neighbours of all ends), times the shorter adjacency by 4096 where that is longer; if
+ * sorted, of an edge O(shorter * log(longer)). Waits once. */
+wh_status wh_graph_triangles_of_batch(wh_graph *graph, const wh_graph_batch *batch,
+                                      uint64_t *total);
 
 /* label[v]: the smallest vertex of the component of v, whose own label it is. An arc connects both
  * its ends, whichever way it goes: of a directed graph these are the weak components. n: NULL, or

@@ -64,7 +64,8 @@ WH_FN int wh_graph_has_arc(wh_graph_ref g, uint32_t v, uint32_t w) {
 WH_FN wh_mask wh_graph_has_warp(wh_graph_ref g, uint32_t v, uint32_t w) {
     const uint32_t *to = wh_graph_neighbours(g, v);
     return g.sorted ? wh_ballot(WH_FULL_WARP, wh_sorted_has(to, wh_graph_degree(g, v), w))
-                    : wh_lattice_known_(to, wh_graph_degree(g, v), w, WH_FULL_WARP);
+                    : wh_lattice_known_(to, wh_graph_degree(g, v), w,
+                                        wh_ballot(WH_FULL_WARP, w < g.n_vertices));
 }
 
 /* --- changes ------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ typedef struct wh_graph_parts {
 #ifdef __cplusplus
 extern "C" {
 #endif
-wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, wh_graph_parts *parts,
+wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t layout, wh_graph_parts *parts,
                                uint64_t parts_bytes);
 #ifdef __cplusplus
 }
@@ -161,12 +162,13 @@ wh_status wh_graph_copy_handle(const wh_graph *graph, uint64_t vertex_bytes, wh_
 
 /* The handle of a graph, good until the graph is destroyed, or wh_graph_grow; for changes see
  * above, too. An id that is no vertex has degree 0. BAD_ARGUMENT; UNSUPPORTED: its class is not
- * lattice; WRONG_BUILD: the library was built from other headers. */
+ * lattice; WRONG_BUILD: the library was built from other headers, or only one of the two with
+ * WH_HOSTILE. */
 static inline wh_status wh_graph_handle(const wh_graph *graph, wh_graph_ref *ref) {
     wh_graph_parts parts;
     const wh_status s =
         ref == NULL ? WH_BAD_ARGUMENT
-                    : wh_graph_copy_handle(graph, sizeof(wh_lattice_vertex), &parts, sizeof parts);
+                    : wh_graph_copy_handle(graph, wh_lattice_layout(), &parts, sizeof parts);
     if (s == WH_OK) {
         ref->vertices = WH_STATIC_CAST(wh_lattice_vertex *, parts.vertices);
         ref->n_vertices = parts.n_vertices;

@@ -9,11 +9,15 @@
 typedef struct aim_own {
     whi_graph_own head;
     uint64_t blocks; /* that check has found */
+    uint64_t wanted; /* by rows of arrays; 0 when quiet */
     wh_aim_arena arena;
 } aim_own;
 
+WH_FN aim_own *own_of(const whi_graph_batch *b) {
+    return (aim_own *)(void *)b->own;
+}
 WH_FN wh_aim_arena *arena_of(const whi_graph_batch *b) {
-    return &((aim_own *)(void *)b->own)->arena;
+    return &own_of(b)->arena;
 }
 WH_FN wh_aim_vertex *vertex_of(const whi_graph_batch *b, uint64_t v) {
     return (wh_aim_vertex *)b->vertices + v;
@@ -68,13 +72,80 @@ WH_FN uint32_t erase_warp(wh_heap_ref heap, const whi_graph_batch *b, uint32_t v
 
 #include "update_kernels.h"
 
+/* --- from arrays ------------------------------------------------------------------------------ */
+
+#include "csr_left.h"
+
+/* Of a row so many arcs have found blocks. What fill_lanes and fill_team return. */
+WH_FN int add_filled_row(uint32_t taken, const fill_row *row, wh_graph_tally *tally) {
+    tally->applied += taken;
+    tally->refused += taken != 0 ? row->r - taken : 0; /* each arc stands for itself */
+    return taken != 0;
+}
+
+/* All blocks that a warp's rows need, by one atomic. */
+WH_FN int fill_lanes(wh_heap_ref heap, const whi_graph_batch *b, const fill_row *row,
+                     wh_graph_tally *tally) {
+    wh_aim_arena *arena = arena_of(b);
+    const uint32_t wanted = wh_aim_blocks_for(row->r), up_to = wh_scan_add_warp_u32(wanted);
+    const uint32_t all = wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
+    uint32_t first = 0;
+    (void)heap;
+    if (wh_lane_id() == 0) {
+        first = wh_aim_new_row_(arena, all);
+    }
+    first = wh_shfl_u32(WH_FULL_WARP, first, 0);
+    if (row->r == 0) {
+        return 1;
+    }
+    first = first != WH_GRAPH_NONE ? first + up_to - wanted : WH_GRAPH_NONE;
+    return add_filled_row(
+        wh_aim_fill(arena, wh_team_lane(), vertex_of(b, row->v), first, row->to, row->r), row,
+        tally);
+}
+
+WH_FN int fill_team(wh_heap_ref heap, const whi_graph_batch *b, wh_team t, const fill_row *row,
+                    wh_graph_tally *tally) {
+    wh_aim_arena *arena = arena_of(b);
+    uint32_t first = 0;
+    (void)heap;
+    if (t.me == 0) {
+        first = wh_aim_new_row_(arena, wh_aim_blocks_for(row->r));
+    }
+    first = wh_team_firsts(t, first);
+    const uint32_t taken = wh_aim_fill(arena, t, vertex_of(b, row->v), first, row->to, row->r);
+    return t.me == 0 ? add_filled_row(taken, row, tally) : taken != 0;
+}
+
+WH_KERNEL(want_blocks, batch_args, a) {
+    uint64_t wanted = 0;
+    FOR_ROUNDS(v, a.b.n_vertices) {
+        wanted += wh_aim_blocks_for(row_of(&a.b, v).r);
+    }
+    add_all(&own_of(&a.b)->wanted, wanted);
+}
+
+/* One block. */
+WH_KERNEL(take_wanted, batch_args, a) {
+    aim_own *own = own_of(&a.b);
+    if (wh_thread_id() < WH_WARP_SIZE) {
+        const uint64_t wanted = own->wanted;
+        wh_aim_grow(a.heap, &own->arena,
+                    wanted < WH_AIM_MOST_BLOCKS ? (uint32_t)wanted : WH_AIM_MOST_BLOCKS);
+        if (wh_lane_id() == 0) {
+            own->wanted = 0;
+        }
+    }
+}
+
 /* --- looking ---------------------------------------------------------------------------------- */
 
 WH_KERNEL(has_arcs, batch_args, a) {
     const whi_graph_batch *b = &a.b;
     for (uint64_t i = wh_thread_id(); i < b->n; i += wh_grid_threads()) {
         const uint32_t v = b->from[i], w = b->to[i];
-        b->done[i] = is_vertex(b, v) && wh_aim_has(arena_of(b), vertex_of(b, v), w);
+        b->done[i] =
+            is_vertex(b, v) && is_vertex(b, w) && wh_aim_has(arena_of(b), vertex_of(b, v), w);
     }
 }
 
@@ -127,15 +198,14 @@ WH_KERNEL(check_all, batch_args, a) {
         if (broken != 0) {
             wh_report_error(b->report, broken, v);
         }
-        wh_add_u64_relaxed(&((aim_own *)(void *)b->own)->blocks,
-                           wh_aim_blocks_for(vertex_of(b, v)->used));
+        wh_add_u64_relaxed(&own_of(b)->blocks, wh_aim_blocks_for(vertex_of(b, v)->used));
     }
 }
 
 /* Behind it. One block. */
 WH_KERNEL(check_arena, batch_args, a) {
     const whi_graph_batch *b = &a.b;
-    aim_own *own = (aim_own *)(void *)b->own;
+    aim_own *own = own_of(b);
     const wh_aim_arena *arena = &own->arena;
     if (wh_thread_id() == 0) {
         const uint32_t next = arena->next < arena->limit ? arena->next : arena->limit;
@@ -197,6 +267,12 @@ static wh_status graph_clear(wh_heap *heap, void *stream, const whi_graph_batch 
     return start(clear_all, heap, stream, b, b->n_vertices);
 }
 
+static wh_status aim_fill(wh_heap *heap, void *stream, const whi_graph_batch *b) {
+    TRY(start(want_blocks, heap, stream, b, b->n_vertices));
+    TRY(start(take_wanted, heap, stream, b, 1));
+    return graph_fill(heap, stream, b);
+}
+
 static wh_status graph_check(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     TRY(start(check_all, heap, stream, b, b->n_vertices));
     return start(check_arena, heap, stream, b, 1);
@@ -233,7 +309,7 @@ WH_TABLE(whi_aim_kernels) = {
     NULL,
     NULL,
     graph_look,
-    NULL,
+    aim_fill,
     sizeof(aim_own),
     WHI_GRAPH_ARENA | WHI_GRAPH_WORKER,
 };

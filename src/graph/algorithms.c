@@ -9,7 +9,7 @@
 #include "host/last_error.h"
 #include "warpheap/detail/alloc/tables.h"
 
-WH_TABLES(whi_walk_kernels, whi_walk_kernels_find)
+WH_TABLES_ONCE(whi_walk_kernels, whi_walk_kernels_find)
 
 #define MOST_HELD 12u
 
@@ -64,13 +64,9 @@ static wh_status begin(algorithm *x, wh_graph *graph, void *stream, int naive) {
     memset(x, 0, sizeof *x);
     TRY(wh_graph_handle(graph, &ref));
     wh_heap *heap = whi_graph_heap(graph);
-    const char *name = wh_heap_allocator(heap)->name;
     x->device = wh_heap_device(heap);
     x->stream = stream;
-    x->kernels = whi_walk_kernels_find(name, wh_device_get_info(x->device)->target);
-    if (x->kernels == NULL) {
-        return whi_refuse(WH_UNSUPPORTED, "algorithms on graphs are not built for %s", name);
-    }
+    x->kernels = whi_walk_kernels_find(wh_device_get_info(x->device)->target);
     x->w.vertices = ref.vertices;
     x->w.n = x->w.n_vertices = (uint32_t)ref.n_vertices;
     TRY(whi_graph_live(graph, &live));
@@ -78,6 +74,7 @@ static wh_status begin(algorithm *x, wh_graph *graph, void *stream, int naive) {
     x->w.alive = graph->b.alive;
     TRY(whi_graph_goes_both_ways(graph, &x->both));
     x->w.naive = naive;
+    x->w.multi = graph->b.multi;
     x->w.hubs = hold(x, x->w.n, 4);
     x->w.counts = hold(x, 2, sizeof *x->w.counts);
     if (x->w.hubs == NULL || x->w.counts == NULL) {

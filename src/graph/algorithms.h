@@ -1,5 +1,5 @@
 /* algorithms.h: the device side of graph_algorithms.h as host code calls it: one table for each
- * (allocator, target), defined by algorithms_kernels.c. All pointers are device memory. Calls start
+ * target, defined by algorithms_kernels.c. All pointers are device memory. Calls start
  * kernels on a stream and do not wait. */
 #ifndef WHI_GRAPH_ALGORITHMS_H
 #define WHI_GRAPH_ALGORITHMS_H
@@ -40,6 +40,7 @@ typedef struct whi_walk {
     uint32_t live;         /* vertices that there are; 1 if there are none */
     const uint32_t *alive; /* a bit each; NULL: all n_vertices */
     int naive;
+    int multi;            /* a vertex may have more arcs than there are vertices */
     const uint32_t *list; /* NULL: all vertices */
     uint32_t n;           /* of the list, or n_vertices */
     uint32_t per_warp;    /* of them, balanced: set by the walk */
@@ -69,7 +70,6 @@ typedef struct whi_walk {
 typedef wh_status (*whi_walk_step)(wh_device *device, void *stream, const whi_walk *w);
 
 typedef struct whi_walk_kernels {
-    const char *allocator;
     whi_walk_step start_sum; /* counts upper, lower and bad of start */
     whi_walk_step ranks;     /* the first ranks, of start or all alike */
     whi_walk_step settle;    /* in becomes 0; counts dangling in counts */
@@ -88,7 +88,7 @@ typedef struct whi_walk_kernels {
     whi_walk_step expand;      /* the list's neighbours without a level get it, into next_list */
 } whi_walk_kernels;
 
-const whi_walk_kernels *whi_walk_kernels_find(const char *allocator, wh_target target);
+const whi_walk_kernels *whi_walk_kernels_find(wh_target target);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* algorithms_kernels.c: targeted source (compiled per allocator and target): the kernels of
+/* algorithms_kernels.c: targeted source (compiled once for each target): the kernels of
  * graph_algorithms.h on graphs of the class `lattice`.
  *
  * A walk visits the arcs of all vertices, or of those of a list. A warp takes 32 vertices, or fewer
@@ -88,8 +88,8 @@ WH_FN arcs arcs_of_lane(arcs mine, uint32_t lane) {
 /* Hubs go to the list, and have no arcs here. */
 WH_FN arcs put_hubs_off(const whi_walk *w, arcs mine) {
     const int is_hub = mine.n > WARP_DEGREE;
-    put_all(w->hubs, &w->counts->hubs, mine.v, is_hub); /* W1 */
-    mine.n = is_hub ? 0 : mine.n;
+    put_all(w->hubs, &w->counts->hubs, mine.v, WH_PLANT(walk_w1, is_hub, 0)); /* W1 */
+    mine.n = WH_PLANT(walk_w1_once, is_hub, 0) ? 0 : mine.n;
     return mine;
 }
 
@@ -518,7 +518,9 @@ WH_FN void hook_ends(const whi_walk *w, arcs its, uint32_t to) {
         WH_NO_UNROLL
         while (a != b) { /* each round but the last lowers the larger one */
             const uint32_t high = a > b ? a : b, low = a > b ? b : a;
-            const uint32_t seen = wh_cas_u32_relaxed(&w->label[high], high, low); /* W2 */
+            const uint32_t seen = WH_PLANT(walk_w2, /* W2 */
+                                           wh_cas_u32_relaxed(&w->label[high], high, low),
+                                           (wh_store_u32_relaxed(&w->label[high], low), high));
             if (seen == high) {
                 break;
             }
@@ -558,7 +560,9 @@ WH_FN void reach(const whi_walk *w, arcs its, uint32_t to) {
     int is_new = to != NONE && wh_load_u32_relaxed(&w->level[to]) == NONE;
     (void)its;
     if (is_new) {
-        is_new = wh_cas_u32_relaxed(&w->level[to], NONE, w->depth) == NONE; /* W3 */
+        is_new = WH_PLANT(walk_w3, /* W3 */
+                          wh_cas_u32_relaxed(&w->level[to], NONE, w->depth) == NONE,
+                          (wh_store_u32_relaxed(&w->level[to], w->depth), 1));
     }
     put_all(w->next_list, &w->counts->found, to, is_new);
 }
@@ -591,7 +595,7 @@ static wh_status walk(const kernel_fn *kernels, wh_device *device, void *stream,
     }
     const uint64_t threads = (uint64_t)w.n * (WH_WARP_SIZE / w.per_warp);
     const wh_status s = start(kernels[1], device, stream, &w, threads);
-    return s != WH_OK || w.n_vertices <= WARP_DEGREE
+    return s != WH_OK || (w.n_vertices <= WARP_DEGREE && WH_PLANT(walk_w1_hubs, !w.multi, 1))
                ? s
                : start(kernels[2], device, stream, &w, (uint64_t)w.n * BLOCK);
 }
@@ -628,9 +632,9 @@ static wh_status triangles_step(wh_device *device, void *stream, const whi_walk 
     return (w->naive ? triangles_naive_step : triangles_balanced_step)(device, stream, w);
 }
 
-WH_TABLE(whi_walk_kernels) = {
-    WH_OF_(NAME),      start_sum_step,    first_ranks_step, settle_step,        push_step,
-    pull_step,         update_step,       to_floats_step,   forward_count_step, forward_place_step,
-    forward_fill_step, forward_sort_step, triangles_step,   label_first_step,   hook_step,
-    label_last_step,   expand_step,
+WH_TABLE_ONCE(whi_walk_kernels) = {
+    start_sum_step,     first_ranks_step,  settle_step,       push_step,
+    pull_step,          update_step,       to_floats_step,    forward_count_step,
+    forward_place_step, forward_fill_step, forward_sort_step, triangles_step,
+    label_first_step,   hook_step,         label_last_step,   expand_step,
 };

@@ -14,14 +14,14 @@ WH_FN uint32_t source_of(const whi_graph_batch *b, uint64_t i) {
     return i < b->arcs ? b->from[i] : b->to[i - b->arcs];
 }
 WH_FN uint32_t end_of(const whi_graph_batch *b, uint64_t i) {
-    return i < b->arcs ? b->to[i] : b->from[i - b->arcs];
+    return i < b->arcs ? b->to[i] : WH_PLANT(arcs_i5, b->from, b->to)[i - b->arcs];
 }
 
 /* Whether arc i is one of this pass; a self loop is so once. */
 WH_FN int takes_part(const whi_graph_batch *b, uint64_t i) {
     const uint64_t mine = i < b->arcs ? i : i - b->arcs;
     return (b->erases == NULL || (b->erases[mine] != 0) == (b->erasing != 0)) &&
-           (i < b->arcs || b->from[mine] != b->to[mine]);
+           WH_PLANT(arcs_loop, i < b->arcs || b->from[mine] != b->to[mine], 1);
 }
 
 /* What became of the caller's arc i. Of both ways, the one from the smaller end tells, so that an
@@ -33,7 +33,7 @@ WH_FN uint8_t told_of(const whi_graph_batch *b, uint64_t i) {
         if (told == WH_GRAPH_REFUSED || other == WH_GRAPH_REFUSED) {
             return WH_GRAPH_REFUSED;
         }
-        told = b->from[i] < b->to[i] ? told : other;
+        told = WH_PLANT(arcs_told, b->from[i] < b->to[i], 1) ? told : other;
     }
     return told;
 }

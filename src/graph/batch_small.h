@@ -31,7 +31,7 @@
 #define OWN_ARCS 2048u
 #else
 #define SMALL_BLOCK 64u
-#ifdef WH_HOSTILE /* many rounds */
+#if defined(WH_HOSTILE) || defined(WH_FAULTS) /* many rounds */
 #define SMALL_BATCH 60u
 #define SLOTS 32u
 #define SLOTS_USED 4u
@@ -114,14 +114,14 @@ WH_FN bucket_arcs arcs_of(const whi_graph_batch *b, const bucket_table *t, uint3
     if (wh_thread_in_block() == 0) {
         t->words[ARCS] = 0;
     }
-    wh_syncthreads();
+    WH_PLANT(small_b2_zero, wh_syncthreads(), (void)0); /* B2 */
     WH_NO_UNROLL
     for (uint32_t i = wh_thread_in_block(); i < b->n; i += threads * OWN_AHEAD) {
         uint32_t v[OWN_AHEAD], part; /* in registers: the loops are unrolled */
         for (uint32_t k = 0; k < OWN_AHEAD; k++) {
             v[k] = source_of(b, i + k * threads < b->n ? i + k * threads : 0);
         }
-        for (uint32_t k = 0; k < OWN_AHEAD; k++) {
+        for (uint32_t k = 0; k < OWN_AHEAD; k++) { /* B1 */
             if (i + k * threads < b->n && bucket_of(b, v[k], &part) == bucket) {
                 const uint32_t at = wh_shared_fetch_add_u32(&t->words[ARCS], 1);
                 if (at < OWN_ARCS) {
@@ -130,13 +130,13 @@ WH_FN bucket_arcs arcs_of(const whi_graph_batch *b, const bucket_table *t, uint3
             }
         }
     }
-    wh_syncthreads();
+    WH_PLANT(small_b2_own, wh_syncthreads(), (void)0); /* B2 */
     const uint32_t n = t->words[ARCS];
     r.bucket = bucket;
     r.is_own = n <= OWN_ARCS;
     r.n = r.is_own ? n : b->n;
     r.is_again = 0;
-    wh_syncthreads();
+    WH_PLANT(small_b2_counted, wh_syncthreads(), (void)0); /* B2 */
     return r;
 }
 
@@ -155,12 +155,12 @@ WH_FN uint32_t source_at(const whi_graph_batch *b, const bucket_table *t, const 
     if (k >= r->n || bucket_of(b, v, part) != r->bucket) {
         return WH_GRAPH_NONE;
     }
-    if (r->is_again) {
-        return b->scratch.rank[i] == WAITS ? v : WH_GRAPH_NONE;
+    if (r->is_again) { /* B2 */
+        return WH_PLANT(small_b1_again, b->scratch.rank[i] == WAITS, 1) ? v : WH_GRAPH_NONE;
     }
     const int is = begin_arc(b, i, v, to, bad);
     if (!is) {
-        b->scratch.rank[i] = WH_GRAPH_NONE;
+        b->scratch.rank[i] = WH_GRAPH_NONE; /* B2 */
     }
     return is ? v : WH_GRAPH_NONE;
 }
@@ -172,7 +172,9 @@ WH_FN uint32_t slot_of(const bucket_table *t, uint32_t v, uint32_t part, int put
     for (uint32_t k = 0; k < PROBES; k++) {
         uint32_t seen = wh_shared_load_u32(&t->keys[at]);
         if (seen == WH_GRAPH_NONE && put) {
-            seen = wh_shared_cas_u32(&t->keys[at], WH_GRAPH_NONE, v);
+            seen = WH_PLANT(small_b1_place, wh_shared_cas_u32(&t->keys[at], WH_GRAPH_NONE, v),
+                            (wh_shared_fetch_add_u32(&t->words[PLACED], 0), t->keys[at] = v,
+                             WH_GRAPH_NONE)); /* B1 */
         }
         if (seen == v || (seen == WH_GRAPH_NONE && put)) {
             return at;
@@ -188,7 +190,7 @@ WH_FN uint32_t slot_of(const bucket_table *t, uint32_t v, uint32_t part, int put
 WH_FN void clear_table(const bucket_table *t) {
     const uint32_t me = wh_thread_in_block();
     for (uint32_t slot = me; slot < SLOTS; slot += wh_block_threads()) {
-        t->keys[slot] = WH_GRAPH_NONE;
+        t->keys[slot] = WH_GRAPH_NONE; /* B1 */
         t->counts[slot] = 0;
     }
     if (me < WORKERS) {
@@ -197,7 +199,7 @@ WH_FN void clear_table(const bucket_table *t) {
     if (me == 0) {
         t->words[ARCS] = t->words[PLACED] = t->words[LEFT] = 0;
     }
-    wh_syncthreads();
+    WH_PLANT(small_b2_cleared, wh_syncthreads(), (void)0); /* B2 */
 }
 
 /* The sources of a round get their places, and the arcs their ranks in their runs. */
@@ -213,16 +215,18 @@ WH_FN void group_step(const whi_graph_batch *b, const bucket_table *t, const buc
             const wh_group g = wh_group_by_u32(mask, v);
             uint32_t rank = WAITS;
             if (wh_group_leads(g)) {
-                const uint32_t slot = slot_of(t, v, part, 1);
+                const uint32_t slot = slot_of(t, v, part, 1); /* B1 */
                 if (slot != WH_GRAPH_NONE) {
-                    rank = wh_shared_fetch_add_u32(&t->counts[slot], g.n);
+                    rank = WH_PLANT(small_b2_rank, wh_shared_fetch_add_u32(&t->counts[slot], g.n),
+                                    (wh_shared_fetch_add_u32(&t->counts[slot], g.n), 0u));
                 } else {
-                    (void)wh_shared_fetch_add_u32(&t->words[LEFT], 1);
+                    (void)wh_shared_fetch_add_u32(&t->words[LEFT],
+                                                  WH_PLANT(small_b1_left, 1u, 0u)); /* B1 */
                 }
             }
             rank = wh_shfl_u32(mask, rank, g.leader);
             rank = rank == WAITS ? WAITS : rank + g.rank;
-            b->scratch.rank[arc_at(t, r, first + me)] = rank;
+            b->scratch.rank[arc_at(t, r, first + me)] = rank; /* B2 */
             placed += rank != WAITS;
         }
         wh_syncwarp(WH_FULL_WARP);
@@ -232,7 +236,7 @@ WH_FN void group_step(const whi_graph_batch *b, const bucket_table *t, const buc
         (void)wh_shared_fetch_add_u32(&t->words[ARCS], placed);
     }
     add_bad(b, bad);
-    wh_syncthreads();
+    WH_PLANT(small_b2_grouped, wh_syncthreads(), (void)0); /* B2 */
 }
 
 /* Puts the slots of all lanes that have a worker of a kind into its list. */
@@ -257,7 +261,8 @@ WH_FN void arrange_step(const whi_graph_batch *b, const bucket_table *t) {
     const uint32_t me = wh_thread_in_block();
     uint32_t base = 0; /* wanted at the end */
     if (me == 0) {
-        base = wh_fetch_add_u32_relaxed(&b->counts->placed, t->words[ARCS]);
+        base = WH_PLANT(small_b2_base, /* B2 */
+                        wh_fetch_add_u32_relaxed(&b->counts->placed, t->words[ARCS]), 0u);
     }
     WH_NO_UNROLL
     for (uint32_t slot = me; slot < SLOTS; slot += wh_block_threads()) {
@@ -273,7 +278,7 @@ WH_FN void arrange_step(const whi_graph_batch *b, const bucket_table *t) {
     if (me == 0) {
         t->words[BASE] = base;
     }
-    wh_syncthreads();
+    WH_PLANT(small_b2_arranged, wh_syncthreads(), (void)0); /* B2 */
 }
 
 /* The arcs of the round go to their runs. */
@@ -284,17 +289,17 @@ WH_FN void spread_step(const whi_graph_batch *b, const bucket_table *t, const bu
         const uint32_t v = source_of(b, i), to = end_of(b, i);
         uint32_t part;
         const int mine = bucket_of(b, v, &part) == r->bucket;
-        const uint32_t rank = mine ? b->scratch.rank[i] : WH_GRAPH_NONE;
+        const uint32_t rank = mine ? b->scratch.rank[i] : WH_GRAPH_NONE; /* B2 */
         const uint32_t slot = rank < WAITS ? slot_of(t, v, part, 0) : WH_GRAPH_NONE;
-        if (slot != WH_GRAPH_NONE) { /* an arc of an earlier round is in no slot any more */
+        if (slot != WH_GRAPH_NONE) { /* B1: an arc of an earlier round is in no slot any more */
             const uint32_t at = t->words[BASE] + t->starts[slot] + rank;
-            b->scratch.run[at] = to;
+            b->scratch.run[at] = to; /* B2 */
             if (orders(b)) {
                 b->scratch.order[at] = i;
             }
         }
     }
-    wh_syncthreads();
+    WH_PLANT(small_b2_spread, wh_syncthreads(), (void)0); /* B2 */
 }
 
 /* A vertex of a table's list, and its run, or none. */
@@ -327,7 +332,7 @@ WH_FN whi_graph_item item_of(const bucket_table *t, uint32_t kind, uint32_t k) {
         for (uint32_t k = warp * WH_WARP_SIZE; k < t->n[0]; k += warps * WH_WARP_SIZE) { \
             lane_work(heap, work_of(b, item_of(t, LANES, k + lane)), tally);             \
         }                                                                                \
-        wh_syncthreads();                                                                \
+        wh_syncthreads(); /* B2 */                                                       \
     }                                                                                    \
     WH_FN void name(wh_heap_ref heap, const whi_graph_batch *b) {                        \
         const bucket_table t = table_here();                                             \
@@ -344,7 +349,7 @@ WH_FN whi_graph_item item_of(const bucket_table *t, uint32_t kind, uint32_t k) {
                 spread_step(b, &t, &r);                                                  \
                 WH_CAT(name, _lists)(heap, b, &t, &tally);                               \
                 r.is_again = t.words[LEFT] != 0;                                         \
-                wh_syncthreads(); /* all know */                                         \
+                WH_PLANT(small_b2_know, wh_syncthreads(), (void)0); /* B2: all know */   \
             } while (r.is_again);                                                        \
         }                                                                                \
         add_tally(b->counts, tally);                                                     \

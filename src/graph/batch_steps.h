@@ -16,6 +16,10 @@
  * (batch_small.h).
  *
  * I3      between batches all counts of runs are 0
+ * S1      each arc of a source has a rank of its own in its run, and a run the places that no other
+ *         one has: both by fetch_add, relaxed; kernels, or barriers, come before who reads them
+ * S2      a vertex of a batch is in one list, at a place of its own, and is given out once
+ * S3      a block's barrier between the parts of place_runs, which share its sums
  */
 #ifndef WHI_GRAPH_BATCH_STEPS_H
 #define WHI_GRAPH_BATCH_STEPS_H
@@ -91,7 +95,9 @@ WH_FN void count_step(const whi_graph_batch *b) {
             const wh_group g = wh_group_by_u32(mask, v);
             uint32_t before = 0;
             if (wh_group_leads(g)) {
-                before = wh_fetch_add_u32_relaxed(&b->runs[v].count, g.n);
+                before = WH_PLANT(steps_s1_rank, /* S1 */
+                                  wh_fetch_add_u32_relaxed(&b->runs[v].count, g.n),
+                                  (wh_add_u32_relaxed(&b->runs[v].count, g.n), 0u));
             }
             rank = wh_shfl_u32(mask, before, g.leader) + g.rank;
         }
@@ -133,9 +139,9 @@ WH_FN void scan_sums(const whi_graph_batch *b, uint32_t *sums) {
         for (uint32_t w = 0; w < warps; w++) {
             const uint32_t its = sums[w * N_SUMS + k];
             sums[w * N_SUMS + k] = sum;
-            sum += its;
+            sum += WH_PLANT(steps_s1_warp, its, 0u);
         }
-        sums[warps * N_SUMS + k] = sum != 0 ? wh_fetch_add_u32_relaxed(at[k], sum) : 0;
+        sums[warps * N_SUMS + k] = sum != 0 ? wh_fetch_add_u32_relaxed(at[k], sum) : 0; /* S1, S2 */
     }
 }
 
@@ -160,16 +166,17 @@ WH_FN void place_runs(const whi_graph_batch *b, batch_runs *runs, int places) {
         }
     }
     const uint32_t up_to = wh_scan_add_warp_u32(arcs);
-    wh_syncthreads(); /* an earlier call's sums have been read */
+    /* S3: an earlier call's sums have been read */
+    wh_syncthreads();
     if (wh_lane_id() == WH_WARP_SIZE - 1) {
         mine[PLACES] = up_to;
         for (uint32_t k = LANES; k < N_SUMS; k++) {
             mine[k] = n[k];
         }
     }
-    wh_syncthreads();
+    WH_PLANT(steps_s3_sums, wh_syncthreads(), (void)0); /* S3 */
     scan_sums(b, sums);
-    wh_syncthreads();
+    WH_PLANT(steps_s3_places, wh_syncthreads(), (void)0); /* S3 */
     const uint32_t *base = sums + warps * N_SUMS;
     uint32_t start = base[PLACES] + mine[PLACES] + up_to - arcs;
     for (uint32_t j = 0; j < RUNS; j++) {
@@ -210,7 +217,7 @@ WH_FN void lay_out_step(const whi_graph_batch *b) {
         for (uint32_t j = 0; j < RUNS; j++) {
             if (is[j]) {
                 b->runs[runs.v[j]].start = runs.start[j];
-                b->runs[runs.v[j]].count = 0; /* I3 */
+                b->runs[runs.v[j]].count = WH_PLANT(steps_i3, 0u, 1u); /* I3 */
             }
         }
     }
@@ -259,7 +266,8 @@ WH_FN wh_graph_tally no_tally(void) {
 WH_FN uint32_t next_of(uint32_t *counter) {
     uint32_t next = 0;
     if (wh_lane_id() == 0) {
-        next = wh_fetch_add_u32_relaxed(counter, 1);
+        next = WH_PLANT(steps_s2_next, wh_fetch_add_u32_relaxed(counter, 1), /* S2 */
+                        wh_load_u32_relaxed(counter));
     }
     return wh_shfl_u32(WH_FULL_WARP, next, 0);
 }

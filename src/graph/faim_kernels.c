@@ -49,8 +49,26 @@ SMALL_STEP(small_insert_step, wh_faim_insert_lane, wh_faim_insert_warp, no_block
 SMALL_STEP(small_erase_step, wh_faim_erase_lane, wh_faim_erase_warp, no_block)
 
 #include "batch_kernels.h"
-#include "csr_runs.h"
 #endif
+
+/* --- from arrays ------------------------------------------------------------------------------ */
+
+#include "csr_left.h"
+
+WH_FN int fill_lanes(wh_heap_ref heap, const whi_graph_batch *b, const fill_row *row,
+                     wh_graph_tally *tally) {
+    wh_faim_vertex *x = row->r != 0 ? vertex_of(b, row->v) : NULL;
+    const int taken = wh_faim_fill_lane(heap, x, row->to, row->r);
+    tally->applied += taken ? row->r : 0;
+    return taken;
+}
+
+WH_FN int fill_team(wh_heap_ref heap, const whi_graph_batch *b, wh_team t, const fill_row *row,
+                    wh_graph_tally *tally) {
+    const int taken = wh_faim_fill_team(heap, t, vertex_of(b, row->v), row->to, row->r);
+    tally->applied += taken && t.me == 0 ? row->r : 0;
+    return taken;
+}
 
 /* --- vertices that go ------------------------------------------------------------------------- */
 
@@ -183,5 +201,5 @@ WHI_GRAPH_TABLE(WHI_FAIM_TABLE) = {
     graph_rebase,   graph_stats,
     graph_tell,     NULL,
     graph_sweep,    graph_look,
-    NULL,           WHI_FAIM_OWN,
+    graph_fill,     WHI_FAIM_OWN,
 };

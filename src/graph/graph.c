@@ -10,22 +10,24 @@
 #include "host/last_error.h"
 #include "graph_batch.h"
 
-WH_TABLES(whi_lattice_kernels, whi_lattice_kernels_find)
-WH_TABLES(whi_faim_kernels, whi_faim_kernels_find)
-WH_TABLES(whi_ouro_kernels, whi_ouro_kernels_find)
-WH_TABLES(whi_aim_kernels, whi_aim_kernels_find)
-WH_TABLES(whi_faim_update_kernels, whi_faim_update_kernels_find)
+/* What an allocator must have to get kernels: CMakeLists.txt says the same. */
+#define CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
 
-/* The classes of graphs. has_all: also values of arcs, and their order. */
+WH_TABLES_OF(whi_lattice_kernels, whi_lattice_kernels_find, CAPS)
+WH_TABLES_OF(whi_faim_kernels, whi_faim_kernels_find, CAPS)
+WH_TABLES_OF(whi_ouro_kernels, whi_ouro_kernels_find, CAPS)
+WH_TABLES_OF(whi_aim_kernels, whi_aim_kernels_find, CAPS)
+WH_TABLES_OF(whi_faim_update_kernels, whi_faim_update_kernels_find, CAPS)
+
+/* The classes of graphs. */
 static const struct {
     const char *name;
     const whi_graph_kernels *(*find)(const char *allocator, wh_target target);
-    int has_all;
-} classes[] = {{"lattice", whi_lattice_kernels_find, 1},
-               {"faim", whi_faim_kernels_find, 0},
-               {"faim-update", whi_faim_update_kernels_find, 0},
-               {"ouro", whi_ouro_kernels_find, 0},
-               {"aim", whi_aim_kernels_find, 0}};
+} classes[] = {{"lattice", whi_lattice_kernels_find},
+               {"faim", whi_faim_kernels_find},
+               {"faim-update", whi_faim_update_kernels_find},
+               {"ouro", whi_ouro_kernels_find},
+               {"aim", whi_aim_kernels_find}};
 #define N_CLASSES (sizeof classes / sizeof *classes)
 #define CLASS_NAMES "lattice, faim, faim-update, ouro, aim"
 
@@ -94,21 +96,24 @@ static wh_status check_own_options(const wh_graph_options *o, const char *kind, 
     return WH_OK;
 }
 
-/* What not every class of graphs has. */
-static wh_status check_extras(const wh_graph_options *o, const char *kind, int has_all) {
+/* Modes that not every class of graphs has. */
+static wh_status check_modes(const wh_graph_options *o, const char *kind, uint32_t has) {
     if (o->values > WH_GRAPH_MOST_VALUES) {
         return whi_refuse(WH_BAD_ARGUMENT, "an arc has at most %u values, not %u",
                           WH_GRAPH_MOST_VALUES, o->values);
     }
-    if (o->values != 0 && !has_all) {
+    if (o->values != 0 && (has & WHI_GRAPH_VALUES) == 0) {
         return whi_refuse(WH_UNSUPPORTED,
                           "arcs of graphs of the class %s have no values: take the class lattice",
                           kind);
     }
-    if ((o->sorted || o->multi) && !has_all) {
-        return whi_refuse(
-            WH_UNSUPPORTED,
-            "graphs of the class %s are sets without an order: take the class lattice", kind);
+    if (o->sorted && (has & WHI_GRAPH_SORTED) == 0) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "graphs of the class %s are in no order: take the class lattice", kind);
+    }
+    if (o->multi && (has & WHI_GRAPH_MULTI) == 0) {
+        return whi_refuse(WH_UNSUPPORTED, "graphs of the class %s are sets: take the class lattice",
+                          kind);
     }
     if (o->multi && o->undirected) {
         return whi_refuse(WH_UNSUPPORTED, "a multigraph is directed: if one end of an edge were "
@@ -141,10 +146,8 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
         return whi_refuse(WH_UNSUPPORTED, "no class of graphs is called '%.30s'; there are: %s",
                           o->kind, CLASS_NAMES);
     }
-    TRY(check_extras(o, classes[k].name, classes[k].has_all));
     const wh_allocator_info *info = wh_heap_allocator(o->heap);
-    const uint32_t wanted = WH_CAP_FREE | WH_CAP_DISJOINT;
-    if ((info->caps & wanted) != wanted) {
+    if ((info->caps & CAPS) != CAPS) {
         return whi_refuse(WH_UNSUPPORTED,
                           "a graph gives memory back: the heap's allocator, %s, cannot free",
                           info->name);
@@ -154,6 +157,7 @@ static wh_status check_options(const wh_graph_options *o, const char **kind,
     if (*kernels == NULL) {
         return whi_refuse(WH_UNSUPPORTED, "graphs are not built for %s", info->name);
     }
+    TRY(check_modes(o, *kind, (*kernels)->options));
     return check_own_options(o, *kind, (*kernels)->options);
 }
 
@@ -257,7 +261,7 @@ wh_heap *whi_graph_heap(const wh_graph *g) {
     return g->heap;
 }
 
-wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_graph_parts *parts,
+wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t layout, wh_graph_parts *parts,
                                uint64_t parts_bytes) {
     whi_forget_error();
     if (g == NULL || parts == NULL) {
@@ -267,10 +271,10 @@ wh_status wh_graph_copy_handle(const wh_graph *g, uint64_t vertex_bytes, wh_grap
         return whi_refuse(WH_UNSUPPORTED, "that is for graphs of the class %s, not %s",
                           classes[0].name, g->kind);
     }
-    if (vertex_bytes != g->kernels->vertex_bytes || parts_bytes != sizeof *parts) {
-        return whi_refuse(WH_WRONG_BUILD, "a vertex has %llu bytes here, and %llu in the library",
-                          (unsigned long long)vertex_bytes,
-                          (unsigned long long)g->kernels->vertex_bytes);
+    if (layout != wh_lattice_layout() || parts_bytes != sizeof *parts) {
+        return whi_refuse(WH_WRONG_BUILD,
+                          "these kernels know another layout of graphs than the library: compile "
+                          "both with the same headers and the same options (WH_HOSTILE)");
     }
     const int is_plain = g->b.words == 0 && !g->b.sorted && !g->b.multi && !g->undirected;
     parts->vertices = g->b.vertices;
@@ -604,9 +608,13 @@ static wh_status bring_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
     }
     TRY(look_at_csr(g, b, last - c->first));
     c->arcs = last - c->first;
+    if (c->arcs != 0 && a->to == NULL) {
+        return whi_refuse(WH_BAD_ARGUMENT, "%llu arcs, and `to` is NULL",
+                          (unsigned long long)c->arcs);
+    }
     b->n = b->arcs = (uint32_t)c->arcs;
-    b->out = a->to + c->first;
-    if (!a->on_device) {
+    b->out = a->to != NULL ? a->to + c->first : NULL;
+    if (!a->on_device && c->arcs != 0) {
         TRY(borrow(g, &c->device_to, c->arcs * 4));
         TRY(wh_device_copy_in(g->device, c->device_to, b->out, c->arcs * 4));
         b->out = c->device_to;
@@ -627,29 +635,46 @@ static wh_status lay_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
 }
 
 /* Rows that their vertices can take as they are, and then the others, as a batch. */
+static wh_status take_csr(wh_graph *g, csr_source *c, whi_graph_batch *b) {
+    void *const stream = c->arrays.stream;
+    whi_graph_counts counts;
+    TRY(g->kernels->clear(g->heap, stream, b));
+    TRY(g->kernels->fill(g->heap, stream, b));
+    TRY(wh_stream_sync(g->device, stream));
+    TRY(wh_device_copy_out(g->device, &counts, b->counts, sizeof counts));
+    if (counts.placed != 0) {
+        TRY(lay_csr(g, c, b));
+        TRY(g->kernels->from_csr(g->heap, stream, b));
+    }
+    return WH_OK;
+}
+
+/* A graph that could not take all rows, for want of device memory, gives back those that it has,
+ * and is as it was made. */
+static void drop_rows(wh_graph *g, void *stream, const whi_graph_batch *b) {
+    (void)g->kernels->destroy(g->heap, stream, b);
+    (void)g->kernels->clear(g->heap, stream, b);
+    (void)wh_stream_sync(g->device, stream);
+    if (g->kernels->own_bytes != 0) {
+        (void)wh_device_set(g->device, g->b.own, 0, g->kernels->own_bytes);
+    }
+}
+
 static wh_status insert_csr(wh_graph *g, csr_source *c, wh_graph_result *result) {
     whi_graph_batch b;
     wh_graph_batch batch;
-    whi_graph_counts counts;
-    TRY(bring_csr(g, c, &b));
     memset(&batch, 0, sizeof batch);
     batch.stream = c->arrays.stream;
-    TRY(g->kernels->clear(g->heap, batch.stream, &b));
-    memset(&counts, 0, sizeof counts);
-    counts.placed = 1;
-    if (g->kernels->fill != NULL) {
-        TRY(g->kernels->fill(g->heap, batch.stream, &b));
-        TRY(wh_stream_sync(g->device, batch.stream));
-        TRY(wh_device_copy_out(g->device, &counts, b.counts, sizeof counts));
-    }
-    if (counts.placed != 0) {
-        TRY(lay_csr(g, c, &b));
-        TRY(g->kernels->from_csr(g->heap, batch.stream, &b));
-    }
-    const wh_status s = tell(g, &batch, &b, result);
-    g->one_sided |= s == WH_OUT_OF_MEMORY;
-    if (result != NULL) {
-        result->no_change -= result->no_vertex; /* a worker does not know why an arc is none */
+    TRY(bring_csr(g, c, &b));
+    wh_status s = take_csr(g, c, &b);
+    if (s != WH_OK) {
+        drop_rows(g, batch.stream, &b);
+    } else {
+        s = tell(g, &batch, &b, result);
+        g->one_sided |= s == WH_OUT_OF_MEMORY;
+        if (result != NULL) {
+            result->no_change -= result->no_vertex; /* a worker does not know why an arc is none */
+        }
     }
     const wh_status again = wh_device_set(g->device, g->counts, 0, 2 * sizeof *g->counts);
     return s != WH_OK ? s : again;
@@ -666,7 +691,7 @@ wh_status wh_graph_from_csr(wh_graph *g, const wh_graph_arrays *arrays, wh_graph
         memset(result, 0, sizeof *result);
     }
     TRY(whi_take_struct(&c.arrays, sizeof c.arrays, arrays, sizeof c.arrays));
-    if (c.arrays.offset == NULL || c.arrays.to == NULL) {
+    if (c.arrays.offset == NULL) {
         return WH_BAD_ARGUMENT;
     }
     TRY(check_values(g, c.arrays.values));
@@ -729,7 +754,7 @@ wh_status wh_graph_to_csr(wh_graph *g, const wh_graph_arrays *arrays, uint64_t *
     memset(&a, 0, sizeof a);
     if (arrays != NULL) {
         TRY(whi_take_struct(&a, sizeof a, arrays, sizeof a));
-        if (a.offset == NULL || a.to == NULL) {
+        if (a.offset == NULL || (a.to == NULL && a.room != 0)) {
             return WH_BAD_ARGUMENT;
         }
         TRY(check_values(g, a.values));
@@ -770,7 +795,7 @@ wh_status wh_graph_degrees(wh_graph *g, uint32_t *degree, int on_device, void *s
 
 wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stats_bytes) {
     wh_graph_stats own;
-    uint64_t sums[3];
+    uint64_t sums[3], bytes = stats_bytes;
     void *at = NULL;
     whi_forget_error();
     if (g == NULL || stats == NULL) {
@@ -779,8 +804,9 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     TRY(whi_take_struct(&own, sizeof own, stats, stats_bytes));
     whi_graph_batch b = g->b;
     TRY(gather(g, g->kernels->stats, &b, sums, 3, &at));
+    bytes = own.struct_bytes != 0 ? own.struct_bytes : bytes;
     memset(&own, 0, sizeof own);
-    own.struct_bytes = sizeof own;
+    own.struct_bytes = bytes;
     TRY(wh_graph_to_csr(g, NULL, &own.arcs));
     own.kind = g->kind;
     TRY(whi_graph_live(g, &own.vertices));
@@ -789,7 +815,7 @@ wh_status wh_graph_get_stats_for(wh_graph *g, wh_graph_stats *stats, size_t stat
     own.block_bytes = sums[1];
     own.max_degree = sums[2];
     own.fixed_bytes = g->fixed_bytes + g->scratch_bytes;
-    *stats = own;
+    memcpy(stats, &own, (size_t)bytes);
     return WH_OK;
 }
 

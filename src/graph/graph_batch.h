@@ -101,7 +101,14 @@ typedef struct whi_graph_batch {
 
 typedef wh_status (*whi_graph_step)(wh_heap *heap, void *stream, const whi_graph_batch *b);
 
-enum { WHI_GRAPH_ARENA = 1, WHI_GRAPH_WORKER = 2 };
+/* Options that not all classes have, and modes. */
+enum {
+    WHI_GRAPH_ARENA = 1,
+    WHI_GRAPH_WORKER = 2,
+    WHI_GRAPH_VALUES = 4,
+    WHI_GRAPH_SORTED = 8,
+    WHI_GRAPH_MULTI = 16
+};
 
 typedef struct whi_graph_kernels {
     const char *allocator;
@@ -110,7 +117,7 @@ typedef struct whi_graph_kernels {
     whi_graph_step insert; /* lays the batch out, and inserts */
     whi_graph_step erase;
     whi_graph_step has;      /* done[i] */
-    whi_graph_step from_csr; /* runs are there: out is `to`, offset where they begin */
+    whi_graph_step from_csr; /* rows that fill has left; out is `to`, offset where they begin */
     whi_graph_step degrees;  /* out[v] */
     whi_graph_step sums;     /* sums[0..n_vertices]: of the degrees before each vertex */
     whi_graph_step to_csr;   /* out, by offset */
@@ -122,10 +129,10 @@ typedef struct whi_graph_kernels {
     whi_graph_step expire;   /* by the limit; counts in counts->result. NULL: arcs have no values */
     whi_graph_step sweep;    /* by `sweep`; NULL: this class cannot */
     whi_graph_step look;     /* report: what from_csr cannot take, of offset and of the graph */
-    whi_graph_step fill; /* from_csr, rows that can be taken as they are; counts->placed: how many
-                            are left for the step from_csr. NULL: all */
-    uint64_t own_bytes;  /* beside the records; zero at first */
-    uint32_t options;    /* of wh_graph_options, those that not all classes have */
+    whi_graph_step fill;     /* from_csr, rows that can be taken as they are; counts->placed: how
+                                many are left for the step from_csr */
+    uint64_t own_bytes;      /* beside the records; zero at first */
+    uint32_t options;        /* WHI_GRAPH_ARENA and so on */
 } whi_graph_kernels;
 
 #define WHI_CSR_DESCENDS 1u /* tags of `look` */

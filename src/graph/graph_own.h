@@ -3,6 +3,7 @@
 #define WHI_GRAPH_OWN_H
 
 #include "graph_batch.h"
+#include "host/structs.h"
 #include "warpheap/graph.h"
 
 /* Hands a status that is not WH_OK to the caller. */
@@ -58,9 +59,5 @@ wh_status whi_graph_goes_both_ways(wh_graph *graph, int *both);
 
 /* The heap that a graph's adjacencies lie in. */
 wh_heap *whi_graph_heap(const wh_graph *graph);
-
-/* A structure of the caller's, of which this library knows as many bytes as its own has; it begins
- * with its size, where 0 stands for `bytes`. WRONG_BUILD. */
-wh_status whi_take_struct(void *own, size_t own_bytes, const void *theirs, size_t bytes);
 
 #endif

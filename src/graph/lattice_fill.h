@@ -1,67 +1,10 @@
-/* lattice_fill.h: the class `lattice` from arrays: a row that is a set already becomes the
- * adjacency of its vertex at once: a lane takes a short one, a warp a longer one. Rows with
- * repetitions, of which one cannot tell cheaply that they have none, or with ends that are no
- * vertices, go to lists, and to the workers that insert. Included by lattice_kernels.c. */
+/* lattice_fill.h: the class `lattice` from arrays: how rows that are sets become adjacencies; all
+ * others (csr_fill.h) go to the workers that insert. Included by lattice_kernels.c. */
 #ifndef WHI_GRAPH_LATTICE_FILL_H
 #define WHI_GRAPH_LATTICE_FILL_H
 
-#include "batch_kernels.h"
+#include "csr_fill.h"
 #include "warpheap/detail/graph/lattice.h"
-
-/* Arcs up to which a lane takes a row, and a warp. The simulated device has small graphs. */
-#define FILL_LANE (WH_FILE_IS_CUDA ? 32u : 5u)
-#define FILL_WARP (WH_FILE_IS_CUDA ? 4096u : 40u)
-
-/* A row of the arrays: `from` is its place in them, and in the runs. */
-typedef struct fill_row {
-    const uint32_t *to;
-    uint32_t v, from, r;
-} fill_row;
-
-WH_FN fill_row row_of(const whi_graph_batch *b, uint64_t v) {
-    fill_row row;
-    const int is = v < b->n_vertices;
-    const uint64_t begin = is ? b->offset[v] : 0;
-    row.v = is ? (uint32_t)v : WH_GRAPH_NONE;
-    row.r = is ? (uint32_t)(b->offset[v + 1] - begin) : 0;
-    row.from = is ? (uint32_t)(begin - b->offset[0]) : 0;
-    row.to = b->out + row.from;
-    return row;
-}
-
-/* Whether a lane's row can be taken as it is. */
-WH_FN int is_ready_lane(const whi_graph_batch *b, const fill_row *row) {
-    int ascends = 1, valid = is_vertex(b, row->v);
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < row->r; i++) {
-        const uint32_t to = row->to[i];
-        valid &= is_vertex(b, to);
-        ascends &= i == 0 || last < to;
-        last = to;
-    }
-    if (!valid || ascends || b->sorted) {
-        return valid && ascends;
-    }
-    int again = 0;
-    WH_NO_UNROLL
-    for (uint32_t i = 1; !b->multi && i < row->r; i++) {
-        const uint32_t to = row->to[i];
-        for (uint32_t k = 0; k < i; k++) {
-            again |= row->to[k] == to;
-        }
-    }
-    return !again;
-}
-
-/* Whether a warp's row can be taken as it is. */
-WH_FN int is_ready_warp(const whi_graph_batch *b, const fill_row *row) {
-    int ready = is_vertex(b, row->v);
-    for (uint32_t i = wh_lane_id(); i < row->r; i += WH_WARP_SIZE) {
-        ready &= is_vertex(b, row->to[i]) &&
-                 (i == 0 || (b->multi && !b->sorted) || row->to[i - 1] < row->to[i]);
-    }
-    return wh_all(WH_FULL_WARP, ready);
-}
 
 /* Entries of the row first, first + step, ... go where the view is. */
 WH_FN void copy_row(const whi_graph_batch *b, wh_lattice_view a, const fill_row *row,
@@ -88,13 +31,12 @@ WH_FN wh_lattice_view begin_row(const whi_graph_batch *b, const fill_row *row, u
     return wh_lattice_view_of(x, b->words);
 }
 
-/* All lanes of a warp, each with a row that is ready, or with none (r 0). 0: there is no memory. */
 WH_FN int fill_lanes(wh_heap_ref heap, const whi_graph_batch *b, const fill_row *row,
                      wh_graph_tally *tally) {
     const uint32_t room = row->r != 0 ? wh_lattice_room(row->r, b->words) : 0;
     uint32_t *block = (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP,
                                                   room != 0 ? wh_lattice_bytes(room, b->words) : 0);
-    const int taken = room == 0 || block != NULL;
+    const int taken = room == 0 || WH_PLANT(fill_i1, block != NULL, 1); /* I1 of lattice.h */
     if (taken && row->r != 0) {
         copy_row(b, begin_row(b, row, block, room), row, 0, 1);
         tally->applied += row->r;
@@ -102,96 +44,33 @@ WH_FN int fill_lanes(wh_heap_ref heap, const whi_graph_batch *b, const fill_row 
     return taken;
 }
 
-/* All lanes of a warp, with one row, which is ready. 0: there is no memory. */
-WH_FN int fill_warp(wh_heap_ref heap, const whi_graph_batch *b, const fill_row *row,
+/* A warp, with one row, which is ready. 0: there is no memory. */
+WH_FN int fill_team(wh_heap_ref heap, const whi_graph_batch *b, wh_team t, const fill_row *row,
                     wh_graph_tally *tally) {
-    const uint32_t room = wh_lattice_room(row->r, b->words), lane = wh_lane_id();
+    const uint32_t room = wh_lattice_room(row->r, b->words);
     uint32_t *block = (uint32_t *)wh_malloc_warp(heap, WH_FULL_WARP,
                                                  room != 0 ? wh_lattice_bytes(room, b->words) : 0);
-    const int taken = room == 0 || block != NULL;
+    const int taken = room == 0 || WH_PLANT(fill_i1_warp, block != NULL, 1); /* I1 */
     if (taken) {
-        if (lane == 0) {
+        if (t.me == 0) {
             (void)begin_row(b, row, block, room);
             tally->applied += row->r;
         }
-        wh_syncwarp(WH_FULL_WARP);
-        copy_row(b, wh_lattice_view_of(vertex_of(b, row->v), b->words), row, lane, WH_WARP_SIZE);
+        WH_PLANT(fill_b1, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 of lattice.h */
+        copy_row(b, wh_lattice_view_of(vertex_of(b, row->v), b->words), row, t.me, t.n);
     }
     return taken;
 }
 
-/* All lanes of a warp, with one row, which becomes a run: for a worker. */
-WH_FN void list_row(const whi_graph_batch *b, const fill_row *row, uint32_t *bad) {
-    const int is = is_vertex(b, row->v);
-    for (uint32_t i = wh_lane_id(); i < row->r; i += WH_WARP_SIZE) {
-        const uint32_t to = row->to[i];
-        const int is_arc = is && is_vertex(b, to);
-        b->scratch.run[row->from + i] = is_arc ? to : WH_GRAPH_NONE;
-        if (orders(b)) {
-            b->scratch.order[row->from + i] = row->from + i;
-        }
-        *bad += !is_arc;
-    }
-    if (wh_lane_id() == 0) {
-        const uint32_t worker = worker_of(row->r, 0);
-        uint32_t *const counters[N_SUMS] = {NULL, &b->counts->lanes, &b->counts->warps,
-                                            &b->counts->blocks};
-        whi_graph_item *item = list_at(b, worker, wh_fetch_add_u32_relaxed(counters[worker], 1));
-        item->v = row->v;
-        item->start = row->from;
-        item->r = row->r;
-    }
+WH_FN uint32_t left_worker(uint32_t r) {
+    return worker_of(r, 0);
 }
-
-/* A warp takes 32 rows. A vertex that had no memory for its row is left with those of the others.
- */
-WH_KERNEL(fill_csr, batch_args, a) {
-    const whi_graph_batch *b = &a.b;
-    wh_graph_tally tally = no_tally();
-    uint32_t left = 0;
-    FOR_ROUNDS(v, b->n_vertices) {
-        fill_row row = row_of(b, v);
-        const int ready = row.r != 0 && row.r <= FILL_LANE && is_ready_lane(b, &row);
-        wh_mask longer = wh_ballot(WH_FULL_WARP, row.r > FILL_LANE && row.r <= FILL_WARP);
-        left += row.r != 0 && !ready && (longer >> wh_lane_id() & 1) == 0 ? 1 : 0;
-        WH_NO_UNROLL
-        for (; longer != 0; longer &= longer - 1) {
-            const fill_row its = row_of(b, v - wh_lane_id() + wh_mask_leader(longer));
-            const int taken = is_ready_warp(b, &its) && fill_warp(a.heap, b, &its, &tally);
-            left += !taken && wh_lane_id() == 0 ? 1 : 0;
-        }
-        row.r = ready ? row.r : 0;
-        left += !fill_lanes(a.heap, b, &row, &tally);
-    }
-    left = wh_reduce_add_u32(WH_FULL_WARP, left);
-    if (left != 0 && wh_lane_id() == 0) {
-        (void)wh_fetch_add_u32_relaxed(&b->counts->placed, left);
-    }
-    add_tally(b->counts, tally);
-}
-
-/* The rows of all vertices that have none of their arcs. */
-WH_KERNEL(list_csr, batch_args, a) {
-    const whi_graph_batch *b = &a.b;
-    uint32_t bad = 0;
-    FOR_ROUNDS(v, b->n_vertices) {
-        const fill_row row = row_of(b, v);
-        const int is_left = row.r != 0 && degree_of(b, row.v) == 0;
-        for (wh_mask rest = wh_ballot(WH_FULL_WARP, is_left); rest != 0; rest &= rest - 1) {
-            const fill_row its = row_of(b, v - wh_lane_id() + wh_mask_leader(rest));
-            list_row(b, &its, &bad);
-        }
-    }
-    add_bad(b, bad);
-}
-
-OF_VERTICES(graph_fill, fill_csr, 1)
 
 static wh_status fill_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b,
                                kernel_fn insert) {
     whi_graph_batch of_vertices = *b;
     of_vertices.n = b->n_vertices;
-    TRY(start(list_csr, heap, stream, b, b->n_vertices));
+    TRY(graph_list_rows(heap, stream, b));
     return work(heap, stream, &of_vertices, insert);
 }
 

@@ -68,14 +68,15 @@ SMALL_STEP(small_insert_step, plain_wh_lattice_insert_lane, plain_wh_lattice_ins
            plain_wh_lattice_insert_block)
 SMALL_STEP(small_erase_step, plain_wh_lattice_erase_lane, plain_wh_lattice_erase_warp,
            plain_wh_lattice_erase_block)
-WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
-WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
 #include "batch_kernels.h"
 #include "lattice_fill.h"
 #include "lattice_sweep.h"
 
 /* --- graphs with values or an order ----------------------------------------------------------- */
+
+WORK_STEP(rich_insert_step, wh_lattice_insert_lane, wh_lattice_insert_warp, wh_lattice_insert_block)
+WORK_STEP(rich_erase_step, wh_lattice_erase_lane, wh_lattice_erase_warp, wh_lattice_erase_block)
 
 /* For large batches and small ones. */
 WH_KERNEL(rich_insert, batch_args, a) {
@@ -161,6 +162,7 @@ WH_KERNEL(expire_all, batch_args, a) {
     }
     add_tally(b->counts, tally);
 }
+OF_VERTICES(graph_expire, expire_all, 1)
 
 /* --- looking ------------------------------------------------------------------------------------
  */
@@ -282,7 +284,6 @@ WH_KERNEL(count_all, batch_args, a) {
     (void)wh_fetch_max_u64_relaxed(&b->sums[2], most);
 }
 
-OF_VERTICES(graph_expire, expire_all, 1)
 OF_VERTICES(graph_clear, clear_all, 1)
 OF_VERTICES(graph_to_csr, copy_out, WH_WARP_SIZE)
 OF_VERTICES(graph_destroy, destroy_all, 1)
@@ -315,5 +316,5 @@ WHI_GRAPH_TABLE(WHI_LATTICE_TABLE) = {
     graph_look,
     graph_fill,
     0,
-    0,
+    WHI_GRAPH_VALUES | WHI_GRAPH_SORTED | WHI_GRAPH_MULTI,
 };

@@ -39,7 +39,8 @@ WH_FN uint32_t place_all(uint32_t *n, int has) {
     if (mask != 0) {
         const uint32_t leader = wh_mask_leader(mask);
         if (wh_lane_id() == leader) {
-            first = wh_fetch_add_u32_relaxed(n, wh_popc32(mask));
+            first = WH_PLANT(rounds_place, wh_fetch_add_u32_relaxed(n, wh_popc32(mask)),
+                             (wh_add_u32_relaxed(n, wh_popc32(mask)), 0u));
         }
         first = wh_shfl_u32(WH_FULL_WARP, first, leader) + wh_mask_rank(mask);
     }

@@ -30,7 +30,7 @@ WH_FN int is_removed(const whi_graph_batch *b, uint32_t v) {
 WH_FN void add_gone(const whi_graph_batch *b, uint64_t arcs) {
     add_all(b->sweep.arcs, arcs);
     if (b->own != NULL) {
-        add_all(&b->own->arcs, 0 - arcs);
+        add_all(&b->own->arcs, WH_PLANT(sweep_i6, 0 - arcs, (uint64_t)0)); /* I6 of graph_batch.h */
     }
 }
 
@@ -42,13 +42,13 @@ WH_FN void sweep_records(wh_heap_ref heap, const whi_graph_batch *b) {
         uint32_t degree = v != WH_GRAPH_NONE ? degree_of(b, v) : 0;
         if (wh_any(WH_FULL_WARP, goes)) {
             arcs += goes ? degree : 0;
-            drop_lanes(heap, b, goes ? v : WH_GRAPH_NONE);
+            drop_lanes(heap, b, WH_PLANT(sweep_i7_drop, goes, 0) ? v : WH_GRAPH_NONE);
             degree = goes ? 0 : degree;
         }
         const int is_hub = degree > SWEEP_WARP_DEGREE;
         const uint32_t at = place_all(b->sweep.n_hubs, is_hub);
         if (is_hub) {
-            *(b->sweep.hubs - 1 - at) = v;
+            *(b->sweep.hubs - 1 - WH_PLANT(sweep_i7_place, at, 0u)) = v; /* the list: vertices.h */
         }
         wh_mask more = wh_ballot(WH_FULL_WARP, degree > SWEEP_LANE_DEGREE && !is_hub);
         WH_NO_UNROLL
@@ -74,7 +74,7 @@ WH_KERNEL(sweep_hubs, batch_args, a) {
     uint64_t arcs = 0;
     for (uint32_t i = wh_block_id(); i < hubs; i += wh_grid_blocks()) {
         arcs += sweep_block(a.heap, &a.b, *(a.b.sweep.hubs - 1 - i));
-        wh_syncthreads();
+        wh_syncthreads(); /* B1 of lattice.h */
     }
     add_gone(&a.b, arcs);
 }
@@ -87,7 +87,8 @@ WH_KERNEL(destroy_all, batch_args, a) {
 
 static wh_status graph_sweep(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     const wh_status s = start(sweep_all, heap, stream, b, b->n_vertices);
-    return s != WH_OK || b->n_vertices <= SWEEP_WARP_DEGREE
+    return s != WH_OK ||
+                   (b->n_vertices <= SWEEP_WARP_DEGREE && WH_PLANT(sweep_i7_hubs, !b->multi, 1))
                ? s
                : start(sweep_hubs, heap, stream, b, (uint64_t)b->n_vertices * BLOCK);
 }

@@ -22,7 +22,6 @@
 #include "batch_kernels.h"
 
 #define WARP_DEGREE 50u
-#define LANE_ARCS 32u /* from_csr: arcs that a lane inserts for its vertex */
 
 /* --- before a batch --- */
 
@@ -72,7 +71,8 @@ WH_FN void add_outcome(const whi_graph_batch *b, outcome o, int erases) {
     const uint32_t bad = wh_reduce_add_u32(WH_FULL_WARP, o.bad);
     add_tally(b->counts, o.tally);
     if (wh_lane_id() == 0 && applied != 0) {
-        wh_add_u64_relaxed(&b->own->arcs, erases ? 0 - (uint64_t)applied : applied);
+        wh_add_u64_relaxed(&b->own->arcs, /* I6 of graph_batch.h */
+                           WH_PLANT(update_i6, erases, 0) ? 0 - (uint64_t)applied : applied);
     }
     if (wh_lane_id() == 0 && bad != 0) {
         wh_add_u64_relaxed(&b->counts->result.no_vertex, bad);
@@ -132,42 +132,6 @@ WH_KERNEL(erase_all_updates, batch_args, a) {
     erase_updates(a.heap, &a.b);
 }
 
-/* An empty graph gets arrays: a lane a vertex, or a warp where there are many arcs. */
-WH_KERNEL(insert_csr, batch_args, a) {
-    const whi_graph_batch *b = &a.b;
-    outcome o = no_outcome();
-    FOR_ROUNDS(v, b->n_vertices) {
-        const int is = v < b->n_vertices;
-        const uint64_t first = is ? b->offset[v] - b->offset[0] : 0;
-        const uint32_t r = is ? (uint32_t)(b->offset[v + 1] - b->offset[0] - first) : 0;
-        const uint32_t rounds = wh_reduce_max_u32(WH_FULL_WARP, r <= LANE_ARCS ? r : 0);
-        for (uint32_t k = 0; k < rounds; k++) {
-            const int mine = k < r && r <= LANE_ARCS;
-            const uint32_t w = mine ? b->out[first + k] : 0;
-            const int good = mine && is_vertex(b, (uint32_t)v) && is_vertex(b, w);
-            const uint32_t how = insert_lanes(a.heap, b, good ? (uint32_t)v : WH_GRAPH_NONE, w);
-            if (mine) {
-                note(&o, good ? how : WH_GRAPH_NO_VERTEX);
-            }
-        }
-        for (wh_mask many = wh_ballot(WH_FULL_WARP, r > LANE_ARCS); many != 0; many &= many - 1) {
-            const uint32_t lane = wh_ctz32(many), its = wh_shfl_u32(WH_FULL_WARP, r, lane);
-            const uint32_t u = wh_shfl_u32(WH_FULL_WARP, (uint32_t)v, lane);
-            const uint64_t from = wh_shfl_u64(WH_FULL_WARP, first, lane);
-            for (uint32_t k = 0; k < its; k++) {
-                const uint32_t w = b->out[from + k];
-                const int good = is_vertex(b, u) && is_vertex(b, w);
-                const uint32_t how = good ? insert_warp(a.heap, b, u, w) : WH_GRAPH_NO_VERTEX;
-                if (wh_lane_id() == 0) {
-                    note(&o, how);
-                }
-            }
-        }
-    }
-    o.tally.no_change += o.bad; /* as from those who do not know why an arc is none */
-    add_outcome(b, o, 0);
-}
-
 /* --- host side -------------------------------------------------------------------------------- */
 
 static wh_status graph_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
@@ -178,11 +142,6 @@ static wh_status graph_insert(wh_heap *heap, void *stream, const whi_graph_batch
 static wh_status graph_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     TRY(start(prepare_erase, heap, stream, b, 1));
     return work(heap, stream, b, erase_all_updates);
-}
-
-static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    TRY(start(prepare_insert, heap, stream, b, 1));
-    return start(insert_csr, heap, stream, b, b->n_vertices);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include "warpheap/detail/alloc/tables.h"
 #include "warpheap/detail/graph/work.h"
 
-WH_TABLES(whi_vertex_kernels, whi_vertex_kernels_find)
+WH_TABLES_ONCE(whi_vertex_kernels, whi_vertex_kernels_find)
 
 /* What a graph has where vertices come and go. */
 typedef struct whi_graph_ids {
@@ -101,15 +101,13 @@ static wh_status first_ids(wh_graph *g, whi_vertices *v, uint64_t n) {
 }
 
 wh_status whi_graph_make_ids(wh_graph *g, uint64_t n) {
-    const char *name = wh_heap_allocator(g->heap)->name;
     whi_graph_ids *x = calloc(1, sizeof *x);
     if (x == NULL) {
         return WH_OUT_OF_MEMORY;
     }
-    x->kernels = whi_vertex_kernels_find(name, wh_device_get_info(g->device)->target);
+    x->kernels = whi_vertex_kernels_find(wh_device_get_info(g->device)->target);
     x->v.n = g->b.n_vertices;
-    wh_status s = x->kernels != NULL ? take_arrays(g, &x->v)
-                                     : whi_refuse(WH_UNSUPPORTED, "not built for %s", name);
+    wh_status s = take_arrays(g, &x->v);
     s = s == WH_OK ? first_ids(g, &x->v, n) : s;
     g->ids = x;
     if (s != WH_OK) {

@@ -1,5 +1,5 @@
 /* vertices.h: the ids and names of a graph's vertices as the host's calls of graph_vertices.h hand
- * them to kernels, and the table of these: one for each (allocator, target), defined by
+ * them to kernels, and the table of these: one for each target, defined by
  * vertices_kernels.c. All pointers are device memory. Calls start kernels on a stream and do not
  * wait.
  *
@@ -81,7 +81,6 @@ typedef struct whi_vertices {
 typedef wh_status (*whi_vertex_step)(wh_device *device, void *stream, const whi_vertices *v);
 
 typedef struct whi_vertex_kernels {
-    const char *allocator;
     whi_vertex_step add;   /* without names */
     whi_vertex_step claim; /* with names */
     whi_vertex_step tell;  /* and their ids, and who was refused */
@@ -94,7 +93,7 @@ typedef struct whi_vertex_kernels {
     whi_vertex_step copy;
 } whi_vertex_kernels;
 
-const whi_vertex_kernels *whi_vertex_kernels_find(const char *allocator, wh_target target);
+const whi_vertex_kernels *whi_vertex_kernels_find(wh_target target);
 
 /* Places a probe begins at: those of one sector. */
 #define WHI_MAP_GROUP 4u

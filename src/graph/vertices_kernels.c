@@ -1,4 +1,4 @@
-/* vertices_kernels.c: targeted source (compiled per allocator and target): ids and names of the
+/* vertices_kernels.c: targeted source (compiled once for each target): ids and names of the
  * vertices of graphs, of any class. vertices.h has the invariants I7 to I9. */
 #define WH_KERNEL_THREADS 256
 
@@ -18,7 +18,9 @@ WH_FN uint64_t claim_place(const whi_vertices *v, uint64_t name, int *is_new) {
     for (;;) { /* some places are unused */
         uint64_t seen = wh_load_u64_relaxed(&v->keys[at]);
         if (seen == WH_GRAPH_NO_NAME) {
-            seen = wh_cas_u64_relaxed(&v->keys[at], WH_GRAPH_NO_NAME, name);
+            seen = WH_PLANT(vertices_i8_place, /* I8 */
+                            wh_cas_u64_relaxed(&v->keys[at], WH_GRAPH_NO_NAME, name),
+                            (wh_store_u64_relaxed(&v->keys[at], name), WH_GRAPH_NO_NAME));
             *is_new |= seen == WH_GRAPH_NO_NAME;
             seen = seen == WH_GRAPH_NO_NAME ? name : seen;
         }
@@ -99,7 +101,8 @@ WH_FN uint32_t id_of(const whi_vertices *v, uint32_t k) {
 }
 
 WH_FN void set_alive(const whi_vertices *v, uint32_t id) {
-    wh_or_u32_relaxed(&v->alive[id / 32], 1u << id % 32);
+    WH_PLANT(vertices_i9_set, wh_or_u32_relaxed(&v->alive[id / 32], 1u << id % 32),
+             wh_store_u32_relaxed(&v->alive[id / 32], 1u << id % 32)); /* I9 */
 }
 
 WH_KERNEL(add_all_ids, whi_vertices, v) {
@@ -126,7 +129,9 @@ WH_KERNEL(claim_names, whi_vertices, v) {
         int is_new = 0, wants = 0;
         if (name != WH_GRAPH_NO_NAME) {
             at = claim_place(&v, name, &is_new);
-            wants = wh_cas_u32_relaxed(&v.ids[at], WHI_NO_ID, WHI_PENDING) == WHI_NO_ID;
+            wants = WH_PLANT(vertices_i8_pending, /* I8 */
+                             wh_cas_u32_relaxed(&v.ids[at], WHI_NO_ID, WHI_PENDING) == WHI_NO_ID,
+                             wh_load_u32_relaxed(&v.ids[at]) == WHI_NO_ID);
         }
         const uint32_t k = place_all(&v.counts->taken, wants);
         if (wants) {
@@ -179,12 +184,14 @@ WH_KERNEL(mark_all, whi_vertices, v) {
         }
         if (is) {
             const uint32_t bit = 1u << id % 32;
-            goes = (wh_fetch_or_u32_relaxed(&v.removed[id / 32], bit) & bit) == 0;
+            goes = WH_PLANT(vertices_i9_mark, /* I9 */
+                            (wh_fetch_or_u32_relaxed(&v.removed[id / 32], bit) & bit) == 0,
+                            (wh_or_u32_relaxed(&v.removed[id / 32], bit), 1));
             again += !goes;
         }
         const uint32_t k = place_all(&v.counts->taken, goes);
         if (goes) {
-            v.free[n_free + k] = id;
+            v.free[n_free + WH_PLANT(vertices_i9_free, k, 0u)] = id; /* I9 */
         }
         if (i < v.n_list && v.out != NULL) {
             v.out[i] = is ? id : WHI_NO_ID;
@@ -200,10 +207,13 @@ WH_KERNEL(forget_all, whi_vertices, v) {
     FOR_ROUNDS(i, v.counts->taken) {
         if (i < v.counts->taken) {
             const uint32_t id = gone[i], others = ~(1u << id % 32);
-            wh_and_u32_relaxed(&v.alive[id / 32], others);
-            wh_and_u32_relaxed(&v.removed[id / 32], others);
+            wh_and_u32_relaxed(&v.alive[id / 32],
+                               WH_PLANT(vertices_i9_alive, others, ~0u)); /* I9 */
+            wh_and_u32_relaxed(&v.removed[id / 32],
+                               WH_PLANT(vertices_i9_removed, others, ~0u)); /* I9 */
             if (v.names != NULL && v.names[id] != WH_GRAPH_NO_NAME) {
-                v.ids[find_place(&v, v.names[id])] = WHI_NO_ID;
+                v.ids[find_place(&v, v.names[id])] =
+                    WH_PLANT(vertices_i8_forget, WHI_NO_ID, id); /* I8 */
                 v.names[id] = WH_GRAPH_NO_NAME;
                 named++;
             }
@@ -302,8 +312,7 @@ static wh_status renew_step(wh_device *device, void *stream, const whi_vertices 
     return s == WH_OK ? start(fill_map, device, stream, v, v->n) : s;
 }
 
-WH_TABLE(whi_vertex_kernels) = {
-    WH_OF_(NAME),   add_all_ids_step, claim_names_step, tell_names_step,
-    end_added_step, mark_all_step,    forget_all_step,  end_gone_step,
-    renew_step,     find_all_step,    copy_words_step,
+WH_TABLE_ONCE(whi_vertex_kernels) = {
+    add_all_ids_step, claim_names_step, tell_names_step, end_added_step, mark_all_step,
+    forget_all_step,  end_gone_step,    renew_step,      find_all_step,  copy_words_step,
 };

@@ -6,10 +6,13 @@
 
 #include "built_list.h"
 #include "host/last_error.h"
+#include "host/structs.h"
 #include "warpheap/detail/alloc/tables.h"
 #include "warpheap/simt.h"
 
-WH_TABLES(whi_join_kernels, whi_join_kernels_find)
+#define CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
+
+WH_TABLES_OF(whi_join_kernels, whi_join_kernels_find, CAPS)
 
 /* Hands a status that is not WH_OK to the caller. */
 #define TRY(call)                  \
@@ -19,18 +22,6 @@ WH_TABLES(whi_join_kernels, whi_join_kernels_find)
             return s_;             \
         }                          \
     } while (0)
-
-static wh_status whi_take_struct(void *own, size_t own_bytes, const void *theirs, size_t bytes) {
-    uint64_t says;
-    memcpy(&says, theirs, sizeof says);
-    const uint64_t n = says != 0 ? says : bytes;
-    if (n != own_bytes) {
-        return whi_refuse(WH_WRONG_BUILD, "a structure of %llu bytes, where this library has %zu",
-                          (unsigned long long)n, own_bytes);
-    }
-    memcpy(own, theirs, own_bytes);
-    return WH_OK;
-}
 
 #define DEFAULT_PAGE 4096u
 #define MOST_HELD 32u
@@ -124,9 +115,9 @@ static wh_status check_pages(const wh_join *x, const wh_allocator_info *info) {
                           "is the most",
                           j->page_bytes);
     }
-    if ((info->caps & WH_CAP_FREE) == 0 || info->max_size < j->page_bytes) {
-        return whi_refuse(WH_UNSUPPORTED, "the heap's allocator, %s, cannot %s", info->name,
-                          (info->caps & WH_CAP_FREE) == 0 ? "free" : "serve pages of that size");
+    if (info->max_size < j->page_bytes) {
+        return whi_refuse(WH_UNSUPPORTED, "the heap's allocator, %s, has no pages of %u bytes",
+                          info->name, j->page_bytes);
     }
     return WH_OK;
 }
@@ -193,6 +184,11 @@ static wh_status make(wh_join *x, const wh_join_options *o) {
     const wh_allocator_info *info = wh_heap_allocator(o->heap);
     TRY(check_kinds(o));
     TRY(find_variant(o->variant, o->kind, &x->how));
+    if ((info->caps & CAPS) != CAPS) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "a join gives pages back: the heap's allocator, %s, cannot free",
+                          info->name);
+    }
     x->heap = o->heap;
     x->device = wh_heap_device(o->heap);
     x->kernels = whi_join_kernels_find(info->name, wh_device_get_info(x->device)->target);

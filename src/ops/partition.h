@@ -122,7 +122,7 @@ WH_FN int OF(take_places)(wh_heap_ref heap, const whi_join *j, const whi_side *s
     if (wh_low_u32(wh_load_u64_acquire(&s->cursor[p])) > room) {
         return 0;
     }
-    const uint64_t old = WH_PLANT_ORDER(ops_p1, wh_fetch_add_u64, acq_rel)(&s->cursor[p], n);
+    const uint64_t old = wh_fetch_add_u64_acq_rel(&s->cursor[p], n); /* P1 */
     const uint32_t fill = wh_low_u32(old), here = n < room - fill ? n : room - fill;
     if (fill > room) {
         return 0;
@@ -145,8 +145,7 @@ WH_FN int OF(take_places)(wh_heap_ref heap, const whi_join *j, const whi_side *s
         return 1;
     }
     const uint32_t in_last = n - here - ((want.n - 1) << j->part_page_log2);
-    WH_PLANT_ORDER(ops_p1, wh_store_u64, release)
-    (&s->cursor[p], (uint64_t)last << 32 | in_last);
+    wh_store_u64_release(&s->cursor[p], (uint64_t)last << 32 | in_last); /* P1 */
     return 1;
 }
 

@@ -96,7 +96,7 @@ WH_FN void end_unit(wh_heap_ref heap, const whi_join *j, const unit *u) {
     }
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {
-        left = WH_PLANT_ORDER(ops_u1, wh_fetch_sub_u64, acq_rel)(&j->units_left[u->part], 1);
+        left = wh_fetch_sub_u64_acq_rel(&j->units_left[u->part], 1); /* P1 */
     }
     if (wh_block_broadcast_u64(left, 0) == 1) {
         free_part(heap, &j->side[0], u->part);

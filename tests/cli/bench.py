@@ -399,12 +399,17 @@ GRAPH_OPS = {
     "graph-sets": ["floor-append-uniform", "floor-append-focus", "floor-append-hub", "init",
                    "erase-present", "insert-back", "insert-uniform", "erase-uniform",
                    "insert-focus", "erase-focus", "insert-hub", "erase-hub", "has", "check"],
+    "graph-mixed": ["mixed", "apart", "check"] +
+                   [f"{op}-{mode}" for mode in ("values", "sorted", "both")
+                    for op in ("insert", "erase", "mixed", "check")],
+    "graph-vertices": ["floor-copy", "add", "remove", "add-names", "remove-names"],
     "graph-init": ["floor-copy", "create", "init", "to-csr", "degrees", "sweep"],
     "graph-memory": ["uniform", "random", "sweep", "grow", "rebuild"],
     "graph-stream": ["fill", "slide"],
     "graph-algorithms": ["floor-pull-lane", "floor-pull-warp", "floor-copy", "pagerank",
                          "pagerank-naive", "triangles", "triangles-naive", "components", "bfs",
-                         "pagerank-cold", "pagerank-warm"],
+                         "triangles-of-new", "triangles-after-new", "triangles-of-old",
+                         "triangles-after-old", "pagerank-cold", "pagerank-warm"],
     "graph-expand": ["expand", "shrink"],
 }
 
@@ -414,6 +419,11 @@ def check_graph_row(row, op):
     if case == "graph-sets" and op.split("-")[0] in ("insert", "erase"):
         check(row["us_e2e"] > 0 and 0 < row["applied"] <= row["threads"], f"{case}: {row}")
         check(op != "erase-present" or row["applied"] > row["threads"] / 2, f"present: {row}")
+    if case == "graph-mixed" and not op.startswith("check"):
+        check(row["us_e2e"] > 0 and 0 < row["applied"] <= row["threads"], f"{case}: {row}")
+    if case == "graph-vertices" and op != "floor-copy":
+        check(row["us_e2e"] > 0 and row["applied"] == row["threads"], f"{case}: {row}")
+        check(op.startswith("remove") == (row.get("arcs", 0) > 0), f"{case}: {row}")
     if case == "graph-init" and op == "init":
         plain = 4 * row["arcs"] + 32 * row["threads"]
         check(abs(row["of_plain"] - row["graph_bytes"] / plain) < 0.01, f"{case}: {row}")
@@ -453,6 +463,8 @@ def test_graph_cases(folder):
     for case, ops in GRAPH_OPS.items():
         made = {row["op"] for row in rows if row["case"] == case}
         check(set(ops) <= made, f"{case}: {set(ops) - made} are missing")
+    check("aim-add" in {row["op"] for row in rows} >= {"faim-remove"}, "whose vertices can go")
+    check("aim-remove" not in {row["op"] for row in rows}, "none of aim")
     inputs = {case: {row["input"] for row in rows if row["case"] == case} for case in GRAPH_OPS}
     check(all(names == {"uniform", "rmat"} for names in inputs.values()), f"graphs: {inputs}")
 
@@ -469,6 +481,11 @@ def test_graph_cases(folder):
     check(value("graph-algorithms", "triangles", "triangles") == [2], f"triangles: {rows}")
     check(value("graph-algorithms", "components", "components") == [2], f"components: {rows}")
     check(value("graph-algorithms", "bfs", "reached") == [4], f"bfs: {rows}")
+    old, rest = (value("graph-algorithms", f"triangles-{what}-old", "triangles")
+                 for what in ("of", "after"))
+    left = [some + others for some, others in zip(old, rest)]
+    check(left == [2], f"those of a batch, and those without it: {rows}")
+    check(value("graph-vertices", "add-names", "applied") == [2], f"vertices: {rows}")
     check(value("graph-stream", "slide", "window") == [2], f"stream: {rows}")
     check(value("graph-stream", "slide", "reps") == [3], f"stream: {rows}")
     check(all(share_of(row)[3] == "lattice" for row in rows), "--kinds")
@@ -518,7 +535,8 @@ def test_compile_cost(folder):
 
 
 def test_determinism(folder):
-    graphs = ["graph-sets", "graph-stream", "graph-algorithms"] # the others do the same things
+    # The others do the same things.
+    graphs = ["graph-sets", "graph-mixed", "graph-stream", "graph-algorithms"]
     args = ["--case", ",".join(c for c in CASES if c not in OWN_TESTS or c in graphs), "--alloc",
             "default,bump,corw", "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap",
             "8M", "--kinds", "lattice"]

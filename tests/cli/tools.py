@@ -297,6 +297,14 @@ def test_report(folder):
                   and f"{path}: line {number + 1} is of the same as line {number}" in r.stderr,
                   f"report: {path}: a row {what}: {r.returncode} {r.stderr[-300:]}")
             change(path, line + more, line)
+    graphs = [json.dumps({**json.loads(warm), "case": "graph-sets", "input": name}) + "\n"
+              for name in ("uniform", "rmat")]
+    for more, status in ((graphs, 0), (graphs[:1] * 2, 2)):
+        change(single, warm, warm + "".join(more))
+        r = run("--check")
+        check(r.returncode == status and ("of the same" in r.stderr) == (status == 2),
+              f"report: rows of {more}: {r.returncode} {r.stderr[-300:]}")
+        change(single, warm + "".join(more), warm)
     for topic, status in (("between", 1), ("churn", 2), ("pressure_small", 1),
                           ("tessera_rounds", 2), ("registers", 1)):
         path = os.path.join(root, "results", "h200", "d5824a4", topic + ".jsonl")

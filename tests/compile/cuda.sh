@@ -3,12 +3,12 @@
 # without a warning and link with a library, by nvcc alone, for one architecture. A program
 # that finds a GPU must succeed, one without must exit with 77.
 #
-#   cuda.sh <nvcc> <include folder> <static library> <examples folder>
+#   cuda.sh <nvcc> <include folder> <static library> <examples folder> <library of graphs>
 #
 # -Ofc max: only whether it compiles and links matters, and a kernel with a malloc takes six
 # times as long without.
 set -u
-nvcc=$1 include=$2 library=$3 examples=$4
+nvcc=$1 include=$2 library=$3 examples=$4 graph=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -52,6 +52,7 @@ try 20 "" cuda_09_vector.cu
 try 17 "" cuda_10_out_of_memory.cu
 try 14 "" cuda_11_devices.cu
 try 17 "" cuda_12_pool.cu
+try 14 "" cuda_13_dynamic_graph.cu "$graph"
 
 # None is forgotten here: each example is named above.
 for file in "$examples"/cuda_*.cu; do

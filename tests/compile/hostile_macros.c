@@ -1,6 +1,9 @@
 /* hostile_macros.c: every call, in a file of macros. C, C++ and CUDA C++. */
 #include "hostile_macros.h"
 
+#include <warpheap/graph_algorithms.h>
+#include <warpheap/graph_device.h>
+#include <warpheap/graph_vertices.h>
 #include <warpheap/warpheap.h>
 
 #include "hostile_macros.h"

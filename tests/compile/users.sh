@@ -36,6 +36,7 @@ hostile=$here/hostile_macros.c
 case $kind in
 gcc | clang)
     check -std=c11 $common -Wpedantic -Wundef -fsyntax-only -x c "$here/user.cu"
+    check -std=c11 $common -Wpedantic -Wundef -fsyntax-only -x c "$here/user_graph.cu"
     check -std=c11 $common -Wpedantic -Wundef -fsyntax-only -x c "$hostile"
     ;;
 gxx | clangxx)
@@ -45,6 +46,7 @@ gxx | clangxx)
         echo >"$work/empty.cc"
         "$compiler" -std=c++$standard -fsyntax-only "$work/empty.cc" 2>/dev/null || standard=2b
         check -std=c++$standard $cxx -Wpedantic -Wundef -fsyntax-only -x c++ "$here/user.cu"
+        check -std=c++$standard $cxx -Wpedantic -Wundef -fsyntax-only -x c++ "$here/user_graph.cu"
     done
     check -std=c++17 $common -Wpedantic -Wundef -fsyntax-only -x c++ "$hostile"
     ;;
@@ -54,6 +56,8 @@ nvcc)
         check -std=c++$standard $flags -Xcompiler="${cxx// /,},-Wuseless-cast" "$here/user.cu" \
             -DWH_ALLOCATOR=bump
     done
+    check -std=c++14 $flags -Xcompiler="${cxx// /,},-Wuseless-cast" "$here/user_graph.cu" \
+        -DWH_ALLOCATOR=bump
     check -std=c++17 $flags -Xcompiler="${common// /,}" "$hostile"
     ;;
 *) echo "unknown kind $kind" >&2 && exit 2 ;;

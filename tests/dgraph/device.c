@@ -70,6 +70,12 @@ static void test_look_around(void **state) {
     assert_int_equal(wh_graph_handle(graph, &a.g), WH_OK);
     assert_int_equal(a.g.n_vertices, VERTICES);
     assert_int_equal(wh_graph_handle(graph, NULL), WH_BAD_ARGUMENT);
+    wh_graph_parts parts;
+    assert_int_equal(wh_graph_copy_handle(graph, wh_lattice_layout(), &parts, sizeof parts), WH_OK);
+    assert_int_equal(wh_graph_copy_handle(graph, ~wh_lattice_layout(), &parts, sizeof parts),
+                     WH_WRONG_BUILD);
+    assert_non_null(strstr(wh_last_error_text(), "WH_HOSTILE"));
+    assert_int_equal(wh_graph_copy_handle(graph, wh_lattice_layout(), &parts, 8), WH_WRONG_BUILD);
     a.degrees = take(device, VERTICES * 4);
     a.sums = take(device, VERTICES * 4);
     a.has = take(device, VERTICES * VERTICES * 4);

@@ -7,6 +7,7 @@ static uint32_t copies[MOST_VERTICES][MOST_VERTICES];
 static void open_multi(context *x, uint64_t seed, uint32_t n) {
     wh_graph_options o;
     memset(&o, 0, sizeof o);
+    o.kind = seed % 3 == 0 ? "ouro" : "lattice";
     memset(copies, 0, sizeof copies);
     o.vertices = n;
     o.multi = 1;

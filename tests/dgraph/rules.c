@@ -14,6 +14,7 @@ static const rules all_rules[] = {
     {"lattice", 1, 1, 0, 0},      {"lattice", 0, 0, 1, 0},     {"lattice", 3, 0, 1, 0},
     {"lattice", 1, 1, 1, 0},      {"lattice", 4, 0, 1, 0},     {"faim", 0, 0, 0, 0},
     {"faim", 0, 1, 0, 0},         {"ouro", 0, 0, 0, 0},        {"ouro", 0, 1, 0, 0},
+    {"ouro", 2, 0, 0, 0},         {"ouro", 0, 0, 1, 0},        {"ouro", 3, 1, 1, 0},
     {"faim-update", 0, 0, 0, 1},  {"faim-update", 0, 1, 0, 1}, {"faim-update", 0, 0, 0, 32},
     {"faim-update", 0, 1, 0, 32}, {"aim", 0, 0, 0, 32},        {"aim", 0, 1, 0, 32},
     {"aim", 0, 0, 0, 1},          {"aim", 0, 1, 0, 1},

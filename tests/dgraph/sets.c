@@ -305,7 +305,7 @@ static void test_bad_input(void **state) {
         assert_int_equal(wh_graph_create(&g, &o), WH_BAD_ARGUMENT);
         assert_non_null(strstr(wh_last_error_text(), "arena_bytes"));
     }
-    for (uint32_t k = 0; k < 3 && !is_kind("lattice"); k++) {
+    for (uint32_t k = 0; k < 3 && !is_kind("lattice") && !is_kind("ouro"); k++) {
         o = options_of(1, 9);
         o.heap = x.heap;
         o.values = k == 0;

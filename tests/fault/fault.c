@@ -1,6 +1,6 @@
-/* fault.c: plants faults in core/ and the allocators, one at a time, and shows that the
- * simulated device finds each within a few seeds, and nothing without one. What it finds
- * is printed with the command that repeats it.
+/* fault.c: plants faults in core/ and the allocators, or, as the program fault_graph, in
+ * warpheap::graph, one at a time, and shows that the simulated device finds each within a few
+ * seeds, and nothing without one. What it finds is printed with the command that repeats it.
  *
  *   fault [SUITE]               all of them, or those of one suite: core, gallatin, ...
  *   fault child WORKLOAD [SEED] one workload, with the fault named in WH_FAULT: replays
@@ -21,10 +21,15 @@
 
 #include <cmocka.h>
 
+#ifdef FAULT_OF_GRAPH
+#include "fault/graph/graph.h"
+#else
 #include "fault/fault.h"
+#endif
 
-/* How many seeds at most, for one fault; WH_TEST_SEEDS may ask for more. Without a fault half of
- * these are tried, which all pass; in a checked build without WH_TEST_SEEDS a quarter. */
+/* How many seeds at most, for one fault, if a suite does not say; WH_TEST_SEEDS may ask for more.
+ * Without a fault half of these are tried, which all pass; in a checked build without WH_TEST_SEEDS
+ * a quarter. */
 #define SEEDS 200u
 
 static int seeds_asked_for(void) {
@@ -37,40 +42,47 @@ static int is_brief(void) {
     return WH_TEST_SEEDS_DEFAULT < 10 && seeds_asked_for() <= 0;
 }
 
-static uint64_t n_seeds(int has_fault) {
+static uint64_t n_seeds(const suite *s, int has_fault) {
     const int n = seeds_asked_for();
-    const uint64_t few = is_brief() ? SEEDS / 4 : SEEDS / 2;
-    const uint64_t own = has_fault ? SEEDS : few;
-    return n > (int)SEEDS ? (uint64_t)n : own;
+    const uint32_t seeds = s->seeds != 0 ? s->seeds : SEEDS;
+    const uint64_t few = is_brief() ? seeds / 4 : seeds / 2;
+    const uint64_t own = has_fault ? seeds : few;
+    return n > (int)seeds ? (uint64_t)n : own;
 }
 
-static const suite *const suites[] = {&fault_core,  &fault_gallatin, &fault_ouroboros, &fault_walks,
-                                      &fault_lists, &fault_tessera};
+static const suite *const suites[] = {FAULT_SUITES};
 #define N_SUITES (sizeof suites / sizeof *suites)
 
-/* A workload under one seed; 127: there is none of this name. */
-static int run_named(const char *name, uint64_t seed) {
+/* A workload, and its suite; NULL: there is none of this name. */
+static const workload *find(const char *name, const suite **of) {
     for (size_t i = 0; i < N_SUITES; i++) {
+        *of = suites[i];
         for (const workload *w = suites[i]->workloads; w->name != NULL; w++) {
             if (strcmp(w->name, name) == 0) {
-                return fault_run(suites[i], w, seed);
+                return w;
             }
         }
     }
-    return 127;
+    return NULL;
 }
 
-/* All seeds until one finds something; ThreadSanitizer turns a race into 66. */
+/* All seeds until one finds something; ThreadSanitizer turns a race into 66. 127: there is no
+ * workload of this name. */
 static int child(const char *name, const char *seed) {
+    const suite *of = NULL;
+    const workload *w = find(name, &of);
+    if (w == NULL) {
+        return 127;
+    }
     if (seed != NULL) {
-        return run_named(name, strtoull(seed, NULL, 10));
+        return fault_run(of, w, strtoull(seed, NULL, 10));
     }
     const char *planted = getenv("WH_FAULT");
-    const uint64_t most = n_seeds(planted != NULL && strcmp(planted, "none") != 0);
+    const uint64_t most = n_seeds(of, planted != NULL && strcmp(planted, "none") != 0);
     for (uint64_t k = 1; k <= most; k++) {
         printf("%u\n", (unsigned)k); /* the last line says where it ended, however it did */
         (void)fflush(stdout);
-        if (run_named(name, k) != 0) {
+        if (fault_run(of, w, k) != 0) {
             return 1;
         }
     }
@@ -154,7 +166,7 @@ static void every_fault_is_found(void **state) {
             n_found++;
         } else {
             fprintf(stderr, "%s was not found by %s in %u seeds\n", f->tag, f->workload,
-                    (unsigned)n_seeds(1));
+                    (unsigned)n_seeds(s, 1));
             missed++;
         }
     }

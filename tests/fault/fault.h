@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "fault/suite.h"
 #include "set_option.h"
 
 #include "warpheap/detail/alloc/circular/circular.h"
@@ -81,28 +82,12 @@ typedef struct workload {
     void (*prepare)(const workload_args *a);
 } workload;
 
-/* Where a fault shows: in the logic, everywhere; lost order, as a data race that ThreadSanitizer
- * sees, or as an old value in the simulator's weak memory, which ThreadSanitizer does without. */
-typedef enum where_found { EVERYWHERE, UNDER_TSAN, WEAK_MEMORY } where_found;
-
-typedef struct fault {
-    const char *tag, *workload;
-    where_found where;
-} fault;
-
-/* Both tables end with a row without a name. */
-typedef struct suite {
-    const char *name;
-    const workload *workloads;
-    const fault *faults;
-    uint64_t step_budget;
-} suite;
-
 extern const suite fault_core, fault_gallatin, fault_ouroboros, fault_walks, fault_lists,
     fault_tessera;
 
-/* Runs a workload of the suite under one seed. 0: nothing wrong. The policy goes with the seed. */
-int fault_run(const suite *of, const workload *w, uint64_t seed);
+/* The suites of this program, for fault.c. */
+#define FAULT_SUITES \
+    &fault_core, &fault_gallatin, &fault_ouroboros, &fault_walks, &fault_lists, &fault_tessera
 
 WH_FN uint32_t next(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;

@@ -53,7 +53,8 @@ run() {
     local program
     for program in "$@"; do
         echo "$program:"
-        "$work/$program"
+        # 77: an example that finds no GPU.
+        "$work/$program" || [ $? -eq 77 ]
     done
 }
 
@@ -68,9 +69,12 @@ build_and_run() {
             run shared_$language
         fi
     done
-    if [[ ,$languages, = *,C,* ]]; then
-        run graph_C
-    fi
+    local graph
+    for graph in "$work"/graph_*; do
+        if [ -f "$graph" ] && [ -x "$graph" ]; then
+            run "$(basename "$graph")"
+        fi
+    done
     if [[ $languages = *CUDA* && $cuda != OFF ]]; then
         run linked_CUDA linked_static_CUDA linked_shared_CUDA
     fi
@@ -84,6 +88,14 @@ pkg_config() {
     cflags=$(pkg-config --cflags warpheap)
     # Where both libraries lie side by side the linker takes the shared one.
     shared=$(pkg-config --libs warpheap)
+    graph=$(pkg-config --cflags --libs warpheap-graph)
+    graph_static=$(pkg-config --cflags --libs --static warpheap-graph |
+        sed 's/-l\(warpheap_graph\|warpheap\)\b/-l:lib\1.a/g')
+}
+
+# The lines of a document, from one that begins with $2 on, to the end of the block.
+lines_of() { # <document> <begin>
+    sed -n "/^$2/,/^\`\`\`/p" "$source/$1" | grep -v '^[`]'
 }
 
 case $way in
@@ -117,27 +129,53 @@ pkgconfig)
             $(pkg-config --cflags warpheap-device) -o "$work/part.o"
         "$nvcc" -arch=sm_$CUDAARCHS "$here/caller.cpp" "$work/part.o" $linked \
             -o "$work/linked_parts"
-        run shared_c static_cu linked_cu linked_parts
+        "$nvcc" -arch=sm_$CUDAARCHS $CUDAFLAGS "$source/examples/cuda_13_dynamic_graph.cu" \
+            $(pkg-config --cflags --libs warpheap-graph warpheap-device) -Xlinker -rpath="$libdir" \
+            -o "$work/graph_cu"
+        run shared_c static_cu linked_cu linked_parts graph_cu
     else
+        "$cc" "$source/examples/05_graph.c" $graph_static -o "$work/graph_static_c"
+        "$cxx" "$here/graph.cpp" $graph -Wl,-rpath,"$libdir" -o "$work/graph_shared_cpp"
+        run graph_static_c graph_shared_cpp
+        # The lines of GRAPH.md, each of which makes a program that is run.
+        lines_of docs/GRAPH.md "cc main.c" | sed -z 's/\\\n//g' |
+            sed -e "s|^cc|$cc|; s|/usr/local/lib|$libdir|g; s|/usr/local|$prefix|g" \
+                -e "s|main.c|$source/examples/05_graph.c|; a LD_LIBRARY_PATH=$libdir ./a.out" \
+                >"$work/lines.sh"
+        cat "$work/lines.sh"
+        (cd "$work" && bash -e lines.sh)
+        # A program whose headers know other graphs than the library is told so; assertions of its
+        # own make no difference.
+        "$cc" "$source/examples/05_graph.c" -DWH_ASSERTS=3 $graph -Wl,-rpath,"$libdir" \
+            -o "$work/graph_asserts_c"
+        run graph_asserts_c
+        "$cc" "$source/examples/05_graph.c" -DWH_HOSTILE=1 $graph -Wl,-rpath,"$libdir" \
+            -o "$work/graph_hostile_c"
+        ! "$work/graph_hostile_c" >"$work/log" 2>&1
+        grep "the library was built from other headers" "$work/log"
         "$cc" -std=c11 "$here/consumer.c" $cflags $static -o "$work/static_c"
         "$cxx" "$here/consumer.cpp" $cflags $static -o "$work/static_cpp"
         run shared_c static_c static_cpp
     fi
     ;;
 readme)
-    # README's own lines: the default architectures, everything that `all` builds. -Ofc max alone
-    # is ours, for time.
+    # The lines of README and GRAPH.md: the default architectures, everything that `all` builds.
+    # -Ofc max alone is ours, for time.
     unset CUDAARCHS
     main=$source/examples/cuda_01_plain.cu
-    lines() { # of README, from one that begins with $1 on, to the end of the block
-        sed -n "/^$1/,/^\`\`\`/p" "$source/README.md" | grep -v '^[`]' |
+    lines() { # <document> <begin>
+        lines_of "$1" "$2" |
             sed -e "s|-B build|-B $work/build|; s|--build build|--build $work/build|" \
                 -e "s|--install build|--install $work/build|; s|/usr/local|$work/prefix|g" \
                 -e "s|^nvcc|$nvcc $CUDAFLAGS|; s|main.cu|$main|; s|^cmake|$cmake|"
     }
-    lines "cmake -S . -B build" >"$work/install.sh"
+    lines README.md "cmake -S . -B build" >"$work/install.sh"
+    lines README.md "nvcc -arch" >"$work/lines"
+    main=$source/examples/cuda_13_dynamic_graph.cu
+    lines docs/GRAPH.md "nvcc -arch" >>"$work/lines"
     # Each of the programs is run. 77: no GPU.
-    lines "nvcc -arch" | sed '/^[^#]*nvcc/a ./a.out || [ $? -eq 77 ]' >"$work/compile.sh"
+    sed -z 's/\\\n//g' "$work/lines" |
+        sed '/^[^#]*nvcc/a ./a.out || [ $? -eq 77 ]' >"$work/compile.sh"
     cat "$work/install.sh" "$work/compile.sh"
     (cd "$source" && CMAKE_BUILD_PARALLEL_LEVEL=2 bash -e "$work/install.sh")
     PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name warpheap.pc)")
@@ -187,9 +225,11 @@ migrate)
     fi
     ;;
 dlopen)
-    library=$(find "$prefix" -name libwarpheap.so)
-    python3 "$here/symbols.py" "$cc" "$source" "$library"
-    python3 "$here/dlopen.py" "$library"
+    for name in libwarpheap.so libwarpheap_graph.so; do
+        library=$(find "$prefix" -name $name)
+        python3 "$here/symbols.py" "$cc" "$source" "$library"
+        python3 "$here/dlopen.py" "$library"
+    done
     ;;
 *)
     echo "unknown way $way" >&2

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""symbols.py: the shared library exports what the headers declare, what src/host/symbols.c adds
-for other languages, and nothing else.
+"""symbols.py: a shared library exports what its headers declare, what symbols.c adds for other
+languages, and nothing else.
 
-    symbols.py <C compiler> <source folder> <libwarpheap.so>
+    symbols.py <C compiler> <source folder> <libwarpheap.so | libwarpheap_graph.so>
 
 The public functions have the version that the library had when they came (WARPHEAP_0.2). What
-the inline functions of simt/ call has the version WARPHEAP_PRIVATE. Exit status 77: no nm here.
+the inline functions of simt/ call, and the library of graphs, has the version WARPHEAP_PRIVATE.
+Exit status 77: no nm here.
 """
 import re
 import shutil
@@ -13,18 +14,33 @@ import subprocess
 import sys
 from pathlib import Path
 
-MAP = "cmake/warpheap.map"
-INLINE = "src/host/symbols.c"  # functions that are inline in the headers
+
+class Library:
+    """What a library is made of: its map, functions that are inline in the headers, its headers
+    (those of a folder whose names match), and what it lends to other libraries of ours."""
+
+    def __init__(self, name):
+        self.is_graph = "graph" in name
+        self.map = f"cmake/warpheap{'_graph' * self.is_graph}.map"
+        self.inline = f"src/{'graph' if self.is_graph else 'host'}/symbols.c"
+        self.lent = "" if self.is_graph else "src/host/last_error.h"
+        self.headers = (["graph.h", "graph_algorithms.h", "graph_device.h", "graph_vertices.h"]
+                        if self.is_graph else ["warpheap.h", "options.h"])
+        self.known = ({"wh_graph_create", "wh_graph_bfs", "wh_graph_copy_handle"}
+                      if self.is_graph else
+                      {"wh_heap_create", "wh_device_close", "wh_status_name", "wh_sim_launch",
+                       "whi_sim_self", "whi_refuse"})
+
+    def has(self, header):
+        """Whether functions of a header are this library's."""
+        return "/include/warpheap/" in header and self.is_graph == ("graph" in header)
 
 
-PUBLIC = ("#include <warpheap/warpheap.h>\n"
-          "#include <warpheap/options.h>\n")
-
-
-def declared(compiler, source):
+def declared(compiler, source, library):
     """Names of functions and variables with external linkage, and the file of each."""
+    public = "".join(f"#include <warpheap/{header}>\n" for header in library.headers)
     text = subprocess.run([compiler, "-E", "-std=c11", "-I", source / "include", "-x", "c", "-"],
-                          input=PUBLIC, check=True,
+                          input=public, check=True,
                           capture_output=True, text=True).stdout
     names = {}
     depth = 0
@@ -41,13 +57,16 @@ def declared(compiler, source):
             if token not in "};":
                 statement += token
                 continue
-            if "/include/warpheap/" in header and not re.match(r"\s*(static|typedef)\b", statement):
+            if library.has(header) and not re.match(r"\s*(static|typedef)\b", statement):
                 name = re.search(r"\b(whi?_\w+)\s*(\(|__attribute__|$)", statement.strip())
                 if name and ("(" in statement or statement.strip().startswith("extern")):
                     names[name[1]] = header[header.index("/include/warpheap/") + 1:]
             statement = ""
-    for name in re.findall(r"^SYMBOL\((\w+)", (source / INLINE).read_text(), re.M):
-        names[name] = INLINE
+    for name in re.findall(r"^SYMBOL\((\w+)", (source / library.inline).read_text(), re.M):
+        names[name] = library.inline
+    if library.lent:
+        for name in re.findall(r"^\w+ (whi_\w+)\(", (source / library.lent).read_text(), re.M):
+            names[name] = library.lent
     return names
 
 
@@ -65,31 +84,32 @@ def exported(library):
 
 
 def main():
-    compiler, source, library = sys.argv[1], Path(sys.argv[2]).resolve(), sys.argv[3]
+    compiler, source = sys.argv[1], Path(sys.argv[2]).resolve()
+    library = Library(Path(sys.argv[3]).name)
     if shutil.which("nm") is None:
         print("skipped: there is no nm")
         return 77
-    headers, symbols = declared(compiler, source), exported(library)
-    if not {"wh_heap_create", "wh_device_close", "wh_status_name", "wh_sim_launch",
-            "whi_sim_self"} <= headers.keys():
+    headers, symbols = declared(compiler, source, library), exported(sys.argv[3])
+    if not library.known <= headers.keys():
         print(f"the headers could not be read: found {sorted(headers)}")
         return 1
-    listed = (source / MAP).read_text()
+    listed = (source / library.map).read_text()
     wrong = []
     for name, header in sorted(headers.items()):
-        private = "/simt/" in header
+        private = "/simt/" in header or header == library.lent
         node = "WARPHEAP_PRIVATE" if private else "the newest WARPHEAP_<version>"
         if name not in symbols and not re.search(rf"\b{name};", listed):
-            wrong.append(f"{name} of {header} is not exported: add it to {node} in {MAP}")
+            wrong.append(f"{name} of {header} is not exported: add it to {node} in {library.map}")
         elif name not in symbols:
-            wrong.append(f"{name} of {header} is in {MAP} but in no source file of the library")
+            wrong.append(f"{name} of {header} is in {library.map} but in no source file of the "
+                         "library")
         elif not re.fullmatch(r"WARPHEAP_PRIVATE" if private else r"WARPHEAP_\d.*", symbols[name]):
             wrong.append(f"{name} of {header} has the version '{symbols[name]}': "
-                         f"move it to {node} in {MAP}")
+                         f"move it to {node} in {library.map}")
     known = symbols.keys() | set(re.findall(r"^ +(\w+);", listed, re.M))
     for name in sorted(known - headers.keys()):
-        wrong.append(f"no public header declares {name} (nor {INLINE}): take it "
-                     f"out of {MAP}, or declare it")
+        wrong.append(f"no public header declares {name} (nor {library.inline}): take it "
+                     f"out of {library.map}, or declare it")
     print("\n".join(wrong) or f"{len(symbols)} symbols")
     return 1 if wrong else 0
 

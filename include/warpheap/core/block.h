@@ -3,6 +3,8 @@
  *     uint64_t *words = (uint64_t *)wh_shared();              // WH_BLOCK_SCAN_WORDS of them
  *     uint64_t all, before = wh_block_scan_u64(words, v, &all) - v;
  *
+ * B1      words[]: each written by the last lane of its warp, read by all between the two barriers
+ *
  * Lanes: all threads of a block, a whole number of warps, converged warp by warp. Cost: two
  * barriers and ten shuffles, and a read of a word for each warp. Test: tests/unit/block.c.
  */
@@ -31,11 +33,12 @@ WH_FN uint64_t wh_block_scan_u64(uint64_t *words, uint64_t v, uint64_t *all) {
     const uint32_t warp = wh_thread_in_block() / WH_WARP_SIZE;
     const uint32_t warps = wh_block_threads() / WH_WARP_SIZE;
     v = wh_scan_add_warp_u64(v);
-    wh_syncthreads(); /* an earlier call's words have been read */
+    /* B1: an earlier call's words have been read */
+    WH_PLANT(sums_b1_earlier, wh_syncthreads(), (void)0);
     if (wh_lane_id() == WH_WARP_SIZE - 1) {
         words[warp] = v;
     }
-    wh_syncthreads();
+    WH_PLANT(sums_b1_here, wh_syncthreads(), (void)0); /* B1 */
     uint64_t before = 0, sum = 0;
     for (uint32_t w = 0; w < warps; w++) {
         before += w < warp ? words[w] : 0;

@@ -8,13 +8,13 @@
  * at the first deletion marker, and inserts an arc again that lies behind it; here the scan goes on
  * to the end, since a graph is a set. Locks are bits in an array of their own.
  *
- * arena    next: fetch_add, relaxed, of who needs a block; what it says from limit on is no block.
- *          All else is written between batches, and plain
- * record   used: entries that have been used, with those that are deleted now. In a batch that
- *          inserts all is plain, and touched by the owner of the vertex's lock alone. In one that
- *          erases, entries and degree change by relaxed atomics of any lane, and nothing else
- * entry    a vertex, or GONE, a deletion marker. Insertion: GONE -> key. Deletion: key -> GONE by
- *          an exchange; who read the key has deleted it
+ * arena    next: fetch_add, relaxed, of who needs a block, or a row of them; what it says from
+ * limit on is no block. A row that goes beyond limit is as long as it can be: I3 All else is
+ * written between batches, and plain record   used: entries that have been used, with those that
+ * are deleted now. In a batch that inserts all is plain, and touched by the owner of the vertex's
+ * lock alone. In one that erases, entries and degree change by relaxed atomics of any lane, and
+ * nothing else entry    a vertex, or GONE, a deletion marker. Insertion: GONE -> key. Deletion: key
+ * -> GONE by an exchange; who read the key has deleted it
  *
  * I1       first leads to used / ENTRIES blocks, rounded up, whose last one's next is NONE. A block
  *          belongs to its vertex alone, until the graph is emptied: nothing is given back
@@ -26,7 +26,8 @@
  *
  * Progress of locks as in work.h; the owner of one waits for nobody. Deletions wait for nobody
  *
- * Cost     insertion and deletion: O(used) loads; a block is one fetch_add
+ * Cost     insertion and deletion: O(used) loads; a block is one fetch_add. Filling: O(n) stores,
+ * and a fetch_add for all blocks of a vertex, or of the vertices of a warp
  *
  * Source   Winter, thesis, chapter 3: blocks 3.2.1.2, Algorithm 1 (3.2.4), Algorithm 2 (3.2.5)
  *
@@ -35,6 +36,7 @@
 #ifndef WH_GRAPH_AIM_H
 #define WH_GRAPH_AIM_H
 
+#include "warpheap/detail/graph/team.h"
 #include "warpheap/detail/graph/work.h"
 #include "warpheap/graph.h"
 #include "warpheap/warpheap.h"
@@ -81,7 +83,8 @@ WH_FN void wh_aim_grow(wh_heap_ref heap, wh_aim_arena *arena, uint32_t wanted) {
     const size_t bytes = (size_t)blocks * sizeof(wh_aim_block);
     uint32_t most = WH_AIM_MOST_BLOCKS >> arena->log2;
     uint32_t n = arena->n_segments, limit = arena->limit;
-    const uint32_t next = arena->next < limit ? arena->next : limit;
+    const uint32_t next =
+        WH_PLANT(aim_i3_next, arena->next < limit ? arena->next : limit, arena->next); /* I3 */
     int more = 1;
     most = most < WH_AIM_MOST_SEGMENTS ? most : WH_AIM_MOST_SEGMENTS;
     WH_NO_UNROLL
@@ -111,7 +114,8 @@ WH_FN void wh_aim_grow(wh_heap_ref heap, wh_aim_arena *arena, uint32_t wanted) {
 WH_FN uint32_t wh_aim_new_(wh_aim_arena *arena) {
     uint32_t i = WH_GRAPH_NONE;
     if (wh_load_u32_relaxed(&arena->next) < arena->limit) {
-        i = wh_fetch_add_u32_relaxed(&arena->next, 1);
+        i = WH_PLANT(aim_i1_new, wh_fetch_add_u32_relaxed(&arena->next, 1), /* I1, I3 */
+                     wh_load_u32_relaxed(&arena->next));
     }
     return i < arena->limit ? i : WH_GRAPH_NONE;
 }
@@ -126,7 +130,7 @@ WH_FN uint32_t *wh_aim_extend_(wh_aim_arena *arena, wh_aim_vertex *x, wh_aim_blo
             return NULL;
         }
         if (last != NULL) {
-            last->next = i; /* I1 */
+            last->next = WH_PLANT(aim_i1_list, i, WH_GRAPH_NONE); /* I1 */
         } else {
             x->first = i;
         }
@@ -135,6 +139,39 @@ WH_FN uint32_t *wh_aim_extend_(wh_aim_arena *arena, wh_aim_vertex *x, wh_aim_blo
     }
     x->used++;
     return &last->to[at];
+}
+
+/* --- an empty vertex gets a set --------------------------------------------------------------- */
+
+/* The index of the first of n new blocks that follow one another; the arena may end before the last
+ * one. NONE: there is none. */
+WH_FN uint32_t wh_aim_new_row_(wh_aim_arena *arena, uint32_t n) {
+    uint32_t i = WH_GRAPH_NONE;
+    if (n != 0 && wh_load_u32_relaxed(&arena->next) < arena->limit) {
+        i = wh_fetch_add_u32_relaxed(&arena->next, n);
+    }
+    return i < arena->limit ? i : WH_GRAPH_NONE;
+}
+
+/* A vertex gets n keys, which are a set, or as many as there is room for in its blocks: those that
+ * there are from index `first` on (NONE: none). How many. All of the team. */
+WH_FN uint32_t wh_aim_fill(const wh_aim_arena *arena, wh_team t, wh_aim_vertex *x, uint32_t first,
+                           const uint32_t *keys, uint32_t n) {
+    const uint32_t wanted = wh_aim_blocks_for(n);
+    const uint32_t room = first < arena->limit ? arena->limit - first : 0;
+    const uint32_t blocks = room < wanted ? room : wanted;
+    const uint32_t taken = blocks < wanted ? blocks * WH_AIM_ENTRIES : n;
+    for (uint32_t i = t.me; i < taken; i += t.n) {
+        wh_aim_at(arena, first + i / WH_AIM_ENTRIES)->to[i % WH_AIM_ENTRIES] = keys[i];
+    }
+    for (uint32_t k = t.me; k < blocks; k += t.n) { /* I1 */
+        wh_aim_at(arena, first + k)->next = k + 1 < blocks ? first + k + 1 : WH_GRAPH_NONE;
+    }
+    if (t.me == 0 && blocks != 0) {
+        x->first = first;
+        x->degree = x->used = taken;
+    }
+    return taken;
 }
 
 /* --- a lane for an arc ---------------------------------------------------------------------- */
@@ -151,7 +188,7 @@ WH_FN uint32_t wh_aim_put_(wh_aim_arena *arena, wh_aim_vertex *x, uint32_t key) 
         WH_NO_UNROLL
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t entry = block->to[i];
-            if (entry == key) { /* I2 */
+            if (WH_PLANT(aim_i2_put, entry == key, entry == key && hole == NULL)) { /* I2 */
                 return WH_GRAPH_NO_CHANGE;
             }
             hole = entry == WH_AIM_GONE && hole == NULL ? &block->to[i] : hole;
@@ -178,7 +215,8 @@ WH_FN uint32_t wh_aim_take_(const wh_aim_arena *arena, wh_aim_vertex *x, uint32_
         WH_NO_UNROLL
         for (uint32_t i = 0; i < n; i++) {
             if (wh_load_u32_relaxed(&block->to[i]) == key) {
-                if (wh_exchange_u32_relaxed(&block->to[i], WH_AIM_GONE) != key) {
+                const uint32_t was = wh_exchange_u32_relaxed(&block->to[i], WH_AIM_GONE);
+                if (WH_PLANT(aim_i2_take, was != key, 0)) {
                     return WH_GRAPH_NO_CHANGE; /* another lane has it */
                 }
                 (void)wh_fetch_sub_u32_relaxed(&x->degree, 1); /* I2 */
@@ -223,14 +261,15 @@ WH_FN uint32_t wh_aim_put_warp_(wh_aim_arena *arena, wh_aim_vertex *x, uint32_t 
         block = wh_aim_at(arena, at);
         const uint32_t entry = lane < n ? block->to[lane] : WH_GRAPH_NONE;
         const wh_mask gone = wh_ballot(WH_FULL_WARP, entry == WH_AIM_GONE);
-        if (wh_any(WH_FULL_WARP, entry == key)) { /* I2 */
+        if (wh_any(WH_FULL_WARP, WH_PLANT(aim_i2_put_warp, entry == key, 0))) { /* I2 */
             how = WH_GRAPH_NO_CHANGE;
         }
         hole = gone != 0 && hole == NULL ? &block->to[wh_ctz32(gone)] : hole;
         left -= n;
         at = block->next;
     }
-    wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
+    /* all have read what is overwritten now */
+    WH_PLANT(aim_read, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (lane == 0 && how == WH_GRAPH_APPLIED) {
         hole = hole != NULL ? hole : wh_aim_extend_(arena, x, block);
         if (hole != NULL) {
@@ -255,7 +294,8 @@ WH_FN uint32_t wh_aim_take_warp_(const wh_aim_arena *arena, wh_aim_vertex *x, ui
         if (wh_any(WH_FULL_WARP, entry == key)) {
             int mine = 0;
             if (entry == key) { /* one lane: I2 */
-                mine = wh_exchange_u32_relaxed(&block->to[lane], WH_AIM_GONE) == key;
+                const uint32_t was = wh_exchange_u32_relaxed(&block->to[lane], WH_AIM_GONE);
+                mine = WH_PLANT(aim_i2_take_warp, was == key, 1);
                 if (mine) {
                     (void)wh_fetch_sub_u32_relaxed(&x->degree, 1);
                 }

@@ -14,13 +14,17 @@
  *          last, whose next is NULL; 0: first and last are NULL. A page belongs to its vertex alone
  * I2       no entry of an adjacency is there twice, and all are vertices
  *
+ * B1       a warp's barrier: what its lanes have read before it, one of them may overwrite or free
+ *          behind it, and what they have written before it, all read behind it
+ *
  * Progress no worker waits for another one, but for the allocator
  * Source   Winter, thesis, chapter 4: pages 4.2.3.2, updates by vertex 4.2.5.1 and 4.2.5.2
- * Check    wh_faim_is_sound, wh_graph_check; tests/dgraph
+ * Check    wh_faim_is_sound, wh_graph_check; tests/dgraph, tests/fault/graph
  */
 #ifndef WH_GRAPH_FAIM_H
 #define WH_GRAPH_FAIM_H
 
+#include "warpheap/detail/graph/team.h"
 #include "warpheap/detail/graph/work.h"
 #include "warpheap/graph.h"
 #include "warpheap/warpheap.h"
@@ -86,8 +90,8 @@ WH_FN void wh_faim_append_(wh_faim_vertex *x, wh_faim_page *fresh, uint32_t key)
         } else {
             x->first = fresh;
         }
-        x->last = fresh;
-        x->pages++;
+        x->last = fresh; /* I1 */
+        x->pages += WH_PLANT(faim_i1_pages, 1u, 0u);
     }
     x->last->to[at] = key;
     x->degree++;
@@ -99,9 +103,10 @@ WH_FN void wh_faim_insert_lane(wh_heap_ref heap, wh_faim_work w, wh_graph_tally 
     uint32_t fresh = 0;
     int grows = 0;
     for (uint32_t k = 0; w.x != NULL && k < w.r; k++) {
-        int known = w.run[k] == WH_GRAPH_NONE || wh_faim_has(w.x, w.run[k]);
+        int known =
+            w.run[k] == WH_GRAPH_NONE || WH_PLANT(faim_i2_there, wh_faim_has(w.x, w.run[k]), 0);
         for (uint32_t j = 0; j < k; j++) {
-            known |= w.run[j] == w.run[k];
+            known |= WH_PLANT(faim_i2_run, w.run[j] == w.run[k], 0); /* I2 */
         }
         fresh |= (uint32_t)!known << k;
     }
@@ -111,7 +116,7 @@ WH_FN void wh_faim_insert_lane(wh_heap_ref heap, wh_faim_work w, wh_graph_tally 
     }
     wh_faim_page *page =
         (wh_faim_page *)wh_malloc_lanes(heap, WH_FULL_WARP, grows ? sizeof(wh_faim_page) : 0);
-    const int refused = grows && page == NULL;
+    const int refused = WH_PLANT(faim_i1_refused, grows && page == NULL, 0); /* I1 */
     for (uint32_t k = 0; w.x != NULL && k < w.r; k++) {
         if ((fresh >> k & 1) != 0) {
             if (!refused) {
@@ -149,7 +154,7 @@ WH_FN wh_faim_page *wh_faim_cut_(wh_faim_vertex *x, wh_faim_page *last, uint32_t
     x->pages = wh_faim_pages_for(n);
     x->last = n != 0 ? last : NULL;
     if (n != 0) {
-        last->next = NULL;
+        last->next = WH_PLANT(faim_i1_cut, NULL, rest); /* I1 */
     } else {
         x->first = NULL;
     }
@@ -202,7 +207,7 @@ WH_FN void wh_faim_erase_lane(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         tally->applied += degree - to.n;
         tally->no_change += w.r - (degree - to.n);
     }
-    wh_faim_free_lists_(heap, rest);
+    wh_faim_free_lists_(heap, WH_PLANT(faim_i1_rest, rest, NULL)); /* I1 */
 }
 
 /* --- a warp for a vertex -------------------------------------------------------------------- */
@@ -231,7 +236,7 @@ WH_FN wh_mask wh_faim_known_(const wh_faim_vertex *x, uint32_t key, wh_mask keys
 WH_FN void wh_faim_free_list_(wh_heap_ref heap, wh_faim_page *page) {
     while (page != NULL) {
         wh_faim_page *next = page->next;
-        wh_syncwarp(WH_FULL_WARP); /* all have read it */
+        wh_syncwarp(WH_FULL_WARP); /* B1: all have read it */
         wh_free_warp(heap, WH_FULL_WARP, page);
         page = next;
     }
@@ -249,14 +254,14 @@ WH_FN wh_faim_page *wh_faim_new_list_(wh_heap_ref heap, uint32_t n) {
         const uint64_t address = (uint64_t)(uintptr_t)page;
         const uint64_t next = wh_shfl_u64(WH_FULL_WARP, address, (lane + 1) % WH_WARP_SIZE);
         if (!wh_all(WH_FULL_WARP, lane >= wanted || page != NULL)) {
-            wh_free_lanes(heap, WH_FULL_WARP, page);
-            wh_faim_free_list_(heap, list);
+            wh_free_lanes(heap, WH_FULL_WARP, WH_PLANT(faim_i1_some, page, NULL)); /* I1 */
+            wh_faim_free_list_(heap, list);                                        /* I1 */
             return NULL;
         }
         if (lane < wanted) { /* in front of those that there are */
             page->next = lane + 1 < wanted ? (wh_faim_page *)(uintptr_t)next : list;
         }
-        wh_syncwarp(WH_FULL_WARP);
+        WH_PLANT(faim_b1_list, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 */
         list = (wh_faim_page *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, address, 0);
         made += wanted;
     }
@@ -285,17 +290,17 @@ WH_FN void wh_faim_append_warp_(wh_faim_vertex *x, wh_faim_page *fresh, const ui
             page = page == last ? fresh : page->next;
         }
     }
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(faim_b1_entries, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 */
     if (lane == 0 && n != 0) {
         if (last != NULL && fresh != NULL) {
             last->next = fresh;
         }
         x->first = first != NULL ? first : fresh;
-        x->last = page;
+        x->last = WH_PLANT(faim_i1_last, page, fresh != NULL ? fresh : page); /* I1 */
         x->degree = degree + n;
         x->pages = wh_faim_pages_for(degree + n);
     }
-    wh_syncwarp(WH_FULL_WARP);
+    wh_syncwarp(WH_FULL_WARP); /* B1 */
 }
 
 WH_FN void wh_faim_insert_warp(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *tally) {
@@ -312,17 +317,18 @@ WH_FN void wh_faim_insert_warp(wh_heap_ref heap, wh_faim_work w, wh_graph_tally 
         int again = 0;
         WH_NO_UNROLL
         for (uint32_t k = 0; k < n; k++) {
-            again |= w.run[k] == key;
+            again |= WH_PLANT(faim_i2_again, w.run[k] == key, 0); /* I2 */
         }
         const wh_mask fresh = left & ~wh_ballot(WH_FULL_WARP, again);
-        wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
+        /* B1: all have read what is overwritten now */
+        WH_PLANT(faim_b1_read, wh_syncwarp(WH_FULL_WARP), (void)0);
         if ((fresh >> lane & 1) != 0) {
             w.run[n + wh_mask_rank(fresh)] = key;
             if (w.done != NULL) {
                 w.order[n + wh_mask_rank(fresh)] = number;
             }
         }
-        wh_syncwarp(WH_FULL_WARP);
+        WH_PLANT(faim_b1_run, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 */
         n += wh_popc32(fresh);
     }
     const uint32_t more = wh_faim_pages_for(degree + n) - pages;
@@ -353,7 +359,7 @@ WH_FN void wh_faim_erase_warp(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         const uint32_t at = is ? wh_faim_find_(&w, entry) : 0;
         const wh_mask stay = wh_ballot(WH_FULL_WARP, is && at == WH_GRAPH_NONE);
         wh_faim_page *behind = to->next;
-        wh_syncwarp(WH_FULL_WARP);
+        WH_PLANT(faim_b1_page, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 */
         if ((stay >> lane & 1) != 0) {
             const uint32_t i = kept % WH_FAIM_ENTRIES + wh_mask_rank(stay);
             if (i < WH_FAIM_ENTRIES) {
@@ -364,7 +370,7 @@ WH_FN void wh_faim_erase_warp(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         } else if (is && w.done != NULL) {
             w.done[w.order[at]] = WH_GRAPH_APPLIED;
         }
-        wh_syncwarp(WH_FULL_WARP);
+        wh_syncwarp(WH_FULL_WARP); /* B1 */
         const uint32_t before = kept;
         kept += wh_popc32(stay);
         to = kept / WH_FAIM_ENTRIES != before / WH_FAIM_ENTRIES ? behind : to;
@@ -376,11 +382,11 @@ WH_FN void wh_faim_erase_warp(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         for (uint32_t k = 1; k < wh_faim_pages_for(kept); k++) {
             last = last->next;
         }
-        wh_syncwarp(WH_FULL_WARP);
+        WH_PLANT(faim_b1_last, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 */
         if (lane == 0) {
             rest = wh_faim_cut_(w.x, last, kept);
         }
-        wh_syncwarp(WH_FULL_WARP);
+        wh_syncwarp(WH_FULL_WARP); /* B1 */
         rest = (wh_faim_page *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, (uint64_t)(uintptr_t)rest, 0);
     }
     wh_faim_free_list_(heap, rest);
@@ -388,6 +394,122 @@ WH_FN void wh_faim_erase_warp(wh_heap_ref heap, wh_faim_work w, wh_graph_tally *
         tally->applied += degree - kept;
         tally->no_change += w.r - (degree - kept);
     }
+}
+
+/* --- an empty vertex gets a set --------------------------------------------------------------- */
+
+/* Each lane's vertex gets n keys, which are a set, or n is 0: nothing. All lanes of a full warp. 0:
+ * there were not enough pages, and the vertex is empty still. */
+WH_FN int wh_faim_fill_lane(wh_heap_ref heap, wh_faim_vertex *x, const uint32_t *keys, uint32_t n) {
+    wh_faim_page *first = NULL, *last = NULL;
+    uint32_t done = 0;
+    int asks = n != 0, failed = 0;
+    WH_NO_UNROLL
+    while (wh_any(WH_FULL_WARP, asks)) {
+        wh_faim_page *page =
+            (wh_faim_page *)wh_malloc_lanes(heap, WH_FULL_WARP, asks ? sizeof(wh_faim_page) : 0);
+        failed |= asks && page == NULL;
+        if (page != NULL) {
+            for (uint32_t i = 0; i < WH_FAIM_ENTRIES && done < n; i++) {
+                page->to[i] = keys[done++];
+            }
+            page->next = NULL;
+            if (last != NULL) {
+                last->next = page;
+            } else {
+                first = page;
+            }
+            last = page;
+        }
+        asks = done < n && !failed;
+    }
+    if (n != 0 && !failed) {
+        x->first = first;
+        x->last = last;
+        x->pages = wh_faim_pages_for(n);
+        x->degree = n;
+    }
+    wh_faim_free_lists_(heap, failed ? first : NULL);
+    return !failed;
+}
+
+/* The page of the thread behind the caller; NULL: of the last one of the team. All of the team, who
+ * meet here. A block has the first ones of its warps in shared memory, behind what wh_team_rank
+ * uses. */
+WH_FN wh_faim_page *wh_faim_behind_(wh_team t, wh_faim_page *page, wh_faim_page **first) {
+    const uint32_t lane = wh_lane_id();
+    const uint64_t address = (uint64_t)(uintptr_t)page;
+    uint64_t next = wh_shfl_u64(WH_FULL_WARP, address, (lane + 1) % WH_WARP_SIZE);
+    *first = (wh_faim_page *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, address, 0);
+    next = lane + 1 < WH_WARP_SIZE ? next : 0;
+    if (t.kind == WH_TEAM_BLOCK) {
+        const uint32_t warps = t.n / WH_WARP_SIZE, warp = t.me / WH_WARP_SIZE;
+        uint64_t *firsts = (uint64_t *)wh_shared() + (warps + 1) / 2;
+        if (lane == 0) {
+            firsts[warp] = address;
+        }
+        wh_syncthreads();
+        next = lane + 1 == WH_WARP_SIZE && warp + 1 < warps ? firsts[warp + 1] : next;
+        *first = (wh_faim_page *)(uintptr_t)firsts[0];
+    }
+    return (wh_faim_page *)(uintptr_t)next;
+}
+
+/* The pages of a warp's lanes get n keys, or as many as there is room for. */
+WH_FN void wh_faim_spread_(wh_faim_page *page, const uint32_t *keys, uint32_t n) {
+    const uint64_t address = (uint64_t)(uintptr_t)page;
+    WH_NO_UNROLL
+    for (uint32_t i = wh_lane_id(), k = 0; k < WH_FAIM_ENTRIES; k++, i += WH_WARP_SIZE) {
+        wh_faim_page *its =
+            (wh_faim_page *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, address, i / WH_FAIM_ENTRIES);
+        if (i < n) {
+            its->to[i % WH_FAIM_ENTRIES] = keys[i];
+        }
+    }
+}
+
+/* The team's vertex gets n keys, which are a set; a warp or a block. 0: there were not enough
+ * pages, and the vertex is empty still. A page a thread at a time: the last one's is linked to the
+ * first one's of the next round. Shared memory of a block: 12 bytes a warp, and 4. */
+WH_FN int wh_faim_fill_team(wh_heap_ref heap, wh_team t, wh_faim_vertex *x, const uint32_t *keys,
+                            uint32_t n) {
+    const uint32_t pages = wh_faim_pages_for(n), before = t.me / WH_WARP_SIZE * WH_WARP_SIZE;
+    wh_faim_page *list = NULL, *page = NULL;
+    uint32_t lacks = 0;
+    WH_NO_UNROLL
+    for (uint32_t done = 0; done < pages && lacks == 0; done += t.n) {
+        wh_faim_page *last = page, *first;
+        const int asks = done + t.me < pages;
+        page = (wh_faim_page *)wh_malloc_lanes(heap, WH_FULL_WARP, asks ? sizeof(wh_faim_page) : 0);
+        (void)wh_team_rank(t, asks && page == NULL, &lacks);
+        if (lacks != 0) {
+            wh_free_lanes(heap, WH_FULL_WARP, page);
+        } else {
+            wh_faim_page *behind = wh_faim_behind_(t, page, &first);
+            const uint32_t from = (done + before) * WH_FAIM_ENTRIES;
+            if (page != NULL) {
+                page->next = behind;
+            }
+            if (last != NULL && t.me + 1 == t.n) {
+                last->next = first;
+            }
+            wh_syncwarp(WH_FULL_WARP);
+            wh_faim_spread_(page, keys + from, n > from ? n - from : 0);
+            list = done == 0 ? first : list;
+        }
+    }
+    wh_team_sync(t);
+    if (lacks != 0 && t.me < WH_WARP_SIZE) {
+        wh_faim_free_list_(heap, list);
+    }
+    if (lacks == 0 && n != 0 && (pages - 1) % t.n == t.me) {
+        x->first = list;
+        x->last = page;
+        x->pages = pages;
+        x->degree = n;
+    }
+    wh_team_sync(t);
+    return lacks == 0;
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
  * Progress of locks as in work.h; the owner of one waits for the allocator alone
  * Cost     insertion and deletion: O(degree) loads
  * Source   Winter, thesis, 4.2.5: updates by thread and by warp; compaction 4.2.5.2
- * Check    wh_faim_is_sound, wh_graph_check; tests/dgraph
+ * Check    wh_faim_is_sound, wh_graph_check; tests/dgraph, tests/fault/graph
  */
 #ifndef WH_GRAPH_FAIM_UPDATE_H
 #define WH_GRAPH_FAIM_UPDATE_H
@@ -30,7 +30,7 @@ WH_FN uint32_t wh_faim_insert_arcs(wh_heap_ref heap, wh_faim_vertex *vertices, u
         int fresh = 0, grows = 0;
         wh_faim_page *page = NULL;
         if (mine) {
-            fresh = !wh_faim_has(&vertices[v], w);
+            fresh = WH_PLANT(faim_update_i2, !wh_faim_has(&vertices[v], w), 1); /* I2 of faim.h */
             grows = fresh && vertices[v].degree % WH_FAIM_ENTRIES == 0;
         }
         if (wh_any(WH_FULL_WARP, grows)) {
@@ -104,7 +104,8 @@ WH_FN uint32_t wh_faim_erase_arcs(wh_heap_ref heap, wh_faim_vertex *vertices, ui
             wh_backoff(attempt);
         }
         if (wh_any(WH_FULL_WARP, empty != NULL)) {
-            wh_free_lanes(heap, WH_FULL_WARP, empty);
+            wh_free_lanes(heap, WH_FULL_WARP,
+                          WH_PLANT(faim_update_i1, empty, NULL)); /* I1 of faim.h */
         }
     }
     return how;
@@ -125,7 +126,8 @@ WH_FN uint32_t wh_faim_insert_arc_warp(wh_heap_ref heap, wh_faim_vertex *vertice
             page = (wh_faim_page *)wh_malloc_warp(heap, WH_FULL_WARP, sizeof(wh_faim_page));
         }
         how = grows && page == NULL ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
-        wh_syncwarp(WH_FULL_WARP); /* all have read the degree */
+        /* B1 of faim.h: all have read the degree */
+        WH_PLANT(faim_update_b1_degree, wh_syncwarp(WH_FULL_WARP), (void)0);
         if (wh_lane_id() == 0 && how == WH_GRAPH_APPLIED) {
             wh_faim_append_(x, page, w);
         }
@@ -149,7 +151,8 @@ WH_FN uint32_t wh_faim_erase_arc_warp(wh_heap_ref heap, wh_faim_vertex *vertices
         at = hit != 0 ? &page->to[wh_ctz32(hit)] : NULL;
         left -= n;
     }
-    wh_syncwarp(WH_FULL_WARP); /* all have read what changes now */
+    /* B1 of faim.h: all have read what changes now */
+    WH_PLANT(faim_update_b1_read, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (wh_lane_id() == 0 && at != NULL) {
         empty = wh_faim_close_(x, at);
     }

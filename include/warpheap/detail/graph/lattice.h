@@ -15,17 +15,20 @@
  *          Its worker's alone, as are `order` and the table
  *
  * I1       degree <= capacity, or degree <= wh_lattice_inline where capacity is 0; a block has room
- *          for capacity entries and their values, and belongs to its vertex alone; ouro: a power
- *          of two of them
+ *          for capacity entries and their values, and belongs to its vertex alone; ouro: as many
+ *          as fit into a power of two of bytes
  * I2       no entry of an adjacency is there twice, but in a multigraph, and all are vertices
  * I4       where the graph is sorted, the entries of an adjacency ascend
  * I5       where it is undirected and no edge was ever refused, each arc is there both ways
+ *
+ * B1       a team's barrier: what its threads have read before it, one of them may overwrite behind
+ *          it, and what they have written before it, all read behind it
  *
  * Progress no worker waits for another one, but for the allocator
  * Source   contiguous adjacencies as in ouroGraph (Winter, thesis, section 6.2); updates by vertex
  *          without locks as in faimGraph (4.2.5.1), but the batch is not sorted. Values side by
  *          side ("SOA") as there (4.2.3.2), in one block
- * Check    wh_lattice_is_sound, wh_graph_check; tests/dgraph
+ * Check    wh_lattice_is_sound, wh_graph_check; tests/dgraph, tests/fault/graph
  */
 #ifndef WH_GRAPH_LATTICE_H
 #define WH_GRAPH_LATTICE_H
@@ -40,8 +43,8 @@
 #include "warpheap/detail/simt/begin.h"
 
 /* The class `ouro` is made of the same workers: with WH_LATTICE_POWERS 1 a block has exactly the
- * power of two of entries that its degree asks for, from LEAST_ROOM on, also when it shrinks, and
- * the record holds no neighbours. */
+ * power of two of bytes that its degree asks for, from LEAST_ROOM words on, also when it shrinks,
+ * and room for as many entries, with their values, as fit; the record holds no neighbours. */
 #ifndef WH_LATTICE_POWERS
 #define WH_LATTICE_POWERS 0
 #endif
@@ -56,6 +59,9 @@
 #define WH_LATTICE_HELD WH_LATTICE_INLINE
 #define WH_LATTICE_LEAST_ROOM 8u
 #endif
+#define WH_LATTICE_MOST                                                                          \
+    0x40000000u                     /* arcs of a vertex that gets a new array: rooms fit 32 bits \
+                                     */
 #define WH_LATTICE_GONE 0xfffffffeu /* in a table: a key that has been taken out */
 
 typedef struct wh_lattice_vertex {
@@ -104,13 +110,20 @@ WH_HD uint32_t wh_lattice_inline(uint32_t words) {
     return WH_LATTICE_HELD == 0 ? 0 : 0x11236u >> 4 * words & 15;
 }
 
+#if WH_LATTICE_POWERS
+/* The least page, in words, with room for so many entries and their values. */
+WH_HD uint64_t wh_lattice_page_(uint32_t entries, uint32_t words) {
+    const uint64_t n = (uint64_t)entries * (1 + words);
+    const uint64_t least = n <= WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : n;
+    return n == 0 ? 0 : (uint64_t)1 << (64 - wh_clz64(least - 1));
+}
+#endif
+
 /* Entries that a vertex of this degree has room for, when it gets a new array: an eighth more, so
  * that a vertex that grows an arc at a time is not copied each time. 0: in the record. */
 WH_HD uint32_t wh_lattice_room(uint32_t degree, uint32_t words) {
 #if WH_LATTICE_POWERS
-    const uint32_t least = degree <= WH_LATTICE_LEAST_ROOM ? WH_LATTICE_LEAST_ROOM : degree;
-    (void)words;
-    return degree == 0 ? 0 : 1u << (32 - wh_clz32(least - 1));
+    return (uint32_t)(wh_lattice_page_(degree, words) / (1 + words));
 #else
     return degree <= wh_lattice_inline(words) ? 0 : (degree + (degree >> 3) + 3) & ~3u;
 #endif
@@ -130,9 +143,36 @@ WH_HD int wh_lattice_keeps(uint32_t capacity, uint32_t degree, uint32_t words) {
 #endif
 }
 
+#if WH_HAS_HOST
+/* A hash of how a graph lies in memory, by which a program and the library tell whether they know
+ * the same graphs. */
+static inline uint64_t wh_lattice_layout(void) {
+    const uint64_t parts[] = {
+        WH_VERSION / 100,
+        sizeof(wh_lattice_vertex),
+        WH_LAYOUT_FIELD(wh_lattice_vertex, degree),
+        WH_LAYOUT_FIELD(wh_lattice_vertex, capacity),
+        WH_LAYOUT_FIELD(wh_lattice_vertex, neighbours),
+        WH_LAYOUT_FIELD(wh_lattice_vertex, block),
+        wh_lattice_inline(0) | wh_lattice_inline(1) << 4 | wh_lattice_inline(2) << 8 |
+            wh_lattice_inline(3) << 12 | wh_lattice_inline(4) << 16,
+        wh_lattice_room(100, 0),
+        (uint64_t)wh_lattice_keeps(128, 64, 0) | (uint64_t)wh_lattice_keeps(128, 100, 0) << 1,
+        WH_GRAPH_MOST_VALUES,
+        wh_graph_lock_words(1000),
+    };
+    return wh_layout_hash("lattice", parts, sizeof parts / sizeof *parts);
+}
+#endif
+
 /* The bytes of an array of `room` entries. */
 WH_HD size_t wh_lattice_bytes(uint32_t room, uint32_t words) {
+    words = WH_PLANT(lattice_i1_values, words, 0); /* I1 */
+#if WH_LATTICE_POWERS
+    return (size_t)wh_lattice_page_(room, words) * sizeof(uint32_t);
+#else
     return (size_t)room * (1 + words) * sizeof(uint32_t);
+#endif
 }
 
 /* An adjacency where it lies: value k of entry i is at to[(k + 1) * room + i]. */
@@ -222,7 +262,8 @@ WH_FN uint32_t wh_lattice_keys_(const uint32_t *run, uint32_t r, uint32_t *keys)
         for (uint32_t j = 0; j < k; j++) {
             again |= keys[j] == keys[k];
         }
-        fresh |= (uint32_t)(keys[k] != WH_GRAPH_NONE && !again) << k;
+        const int first = !WH_PLANT(lattice_i2_run, again, 0u); /* I2 */
+        fresh |= (uint32_t)(keys[k] != WH_GRAPH_NONE && first) << k;
     }
     return fresh;
 }
@@ -321,7 +362,7 @@ WH_FN void wh_lattice_agree_(wh_team t, const wh_lattice_work *w) {
         }
         wh_store_u32_relaxed(&w->order[i], wh_lattice_number_(w, least));
     }
-    wh_team_sync(t);
+    wh_team_sync(t); /* B1 */
 }
 
 /* Entries that are there get the values of the run. */
@@ -347,7 +388,7 @@ WH_FN void wh_lattice_merge_lane_(const wh_lattice_work *w, wh_lattice_view a, u
     for (uint32_t left = wh_popc32(fresh); left != 0; left--) {
         uint32_t at = 0, key = 0;
         for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
-            if ((fresh >> k & 1) != 0 && w->run[k] >= key) {
+            if ((fresh >> k & 1) != 0 && WH_PLANT(lattice_i4_largest, w->run[k] >= key, 1)) {
                 key = w->run[k];
                 at = k;
             }
@@ -379,17 +420,20 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
             if (w.words != 0 && w.overwrites) {
                 wh_lattice_overwrite_lane_(&w, keys, fresh);
             }
-            fresh &= ~wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh, &at);
+            const uint32_t there = wh_lattice_among_(wh_lattice_array(x), degree, keys, fresh, &at);
+            fresh &= ~WH_PLANT(lattice_i2_there, there, 0u); /* I2 */
         }
         const uint32_t wanted = degree + wh_popc32(fresh);
-        grows = wanted > (x->capacity != 0 ? x->capacity : wh_lattice_inline(w.words));
-        room = wh_lattice_room(wanted, w.words);
+        grows = wanted > (x->capacity != 0 ? x->capacity : wh_lattice_inline(w.words)) +
+                             WH_PLANT(lattice_i1_grows, 0u, 1u); /* I1 */
+        /* 0, where it grows: no memory, so it is refused */
+        room = wanted <= WH_LATTICE_MOST ? wh_lattice_room(wanted, w.words) : 0;
     }
     uint32_t *block = (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP,
                                                   grows ? wh_lattice_bytes(room, w.words) : 0);
     uint32_t *old = NULL;
     if (x != NULL) {
-        const int refused = grows && block == NULL;
+        const int refused = grows && WH_PLANT(lattice_i1_refused, block == NULL, 0); /* I1 */
         const uint32_t n = wh_popc32(fresh);
         tally->applied += refused ? 0 : n;
         tally->refused += refused ? n : 0;
@@ -420,7 +464,7 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
             x->degree = degree;
         }
     }
-    wh_free_lanes(heap, WH_FULL_WARP, old);
+    wh_free_lanes(heap, WH_FULL_WARP, WH_PLANT(lattice_i1_old, old, NULL)); /* I1 */
 }
 
 /* Vertices that have become much smaller, and now have `kept` entries, get smaller blocks, if there
@@ -431,7 +475,7 @@ WH_FN void wh_lattice_shrink_lanes_(wh_heap_ref heap, wh_lattice_vertex *x, int 
     uint32_t *block = (uint32_t *)wh_malloc_lanes(heap, WH_FULL_WARP,
                                                   shrinks ? wh_lattice_bytes(room, words) : 0);
     uint32_t *old = NULL;
-    if (shrinks && (room == 0 || block != NULL)) {
+    if (shrinks && WH_PLANT(lattice_i1_smaller, room == 0 || block != NULL, 1)) { /* I1 */
         old = wh_lattice_move_(x, block, room, kept, words);
     }
     wh_free_lanes(heap, WH_FULL_WARP, old);
@@ -482,7 +526,7 @@ WH_FN int wh_lattice_table_put_(wh_lattice_table t, uint32_t key, uint32_t numbe
             t.numbers[at] = number;
             return 1;
         }
-        if (seen == key) {
+        if (WH_PLANT(lattice_i2_table, seen == key, 0)) { /* I2 */
             return 0;
         }
         at = at + 1 < t.size ? at + 1 : 0;
@@ -504,19 +548,18 @@ WH_FN uint32_t wh_lattice_table_find_(wh_lattice_table t, uint32_t key) {
     }
 }
 
-/* Fills the table with the run; all threads of the block. */
-WH_FN void wh_lattice_fill_table_(wh_lattice_table t, const uint32_t *run, uint32_t r) {
-    const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
-    for (uint32_t i = me; i < t.size; i += threads) {
-        t.keys[i] = WH_GRAPH_NONE;
+/* Fills the table with the run; all of the team. */
+WH_FN void wh_lattice_fill_table_(wh_team t, const wh_lattice_work *w) {
+    for (uint32_t i = t.me; i < w->table.size; i += t.n) {
+        w->table.keys[i] = WH_GRAPH_NONE;
     }
-    wh_syncthreads();
-    for (uint32_t i = me; i < r; i += threads) {
-        if (run[i] != WH_GRAPH_NONE) {
-            (void)wh_lattice_table_put_(t, run[i], i);
+    WH_PLANT(lattice_b1_cleared, wh_team_sync(t), (void)0); /* B1 */
+    for (uint32_t i = t.me; i < w->r; i += t.n) {
+        if (w->run[i] != WH_GRAPH_NONE) {
+            (void)wh_lattice_table_put_(w->table, w->run[i], i);
         }
     }
-    wh_syncthreads();
+    WH_PLANT(lattice_b1_filled, wh_team_sync(t), (void)0); /* B1 */
 }
 
 /* A new array for the team's vertex, and the n entries of the old one there. 0: there is no memory.
@@ -525,28 +568,29 @@ WH_FN int wh_lattice_move_team_(wh_heap_ref heap, wh_team t, wh_lattice_vertex *
                                 uint32_t n, uint32_t words) {
     const wh_lattice_view from = wh_lattice_view_of(x, words);
     const size_t bytes = wh_lattice_bytes(room, words);
-    uint32_t *old = x->capacity != 0 ? x->block : NULL;
+    uint32_t *old = WH_PLANT(lattice_i1_old_team, x->capacity != 0, 0) ? x->block : NULL; /* I1 */
     uint32_t *block =
         (uint32_t *)(t.kind == WH_TEAM_BLOCK ? wh_malloc_block(heap, bytes)
                                              : wh_malloc_warp(heap, WH_FULL_WARP, bytes));
-    const int moves = room == 0 || block != NULL;
+    const int moves = WH_PLANT(lattice_i1_team, room == 0 || block != NULL, 1); /* I1 */
     if (moves) {
         wh_lattice_view to;
         to.to = room != 0 ? block : x->neighbours;
         to.room = room != 0 ? room : wh_lattice_inline(words);
         to.words = words;
-        wh_team_sync(t); /* all have read the record, which may be overwritten */
+        /* B1: all have read the record, which may be overwritten */
+        wh_team_sync(t);
         for (uint32_t i = t.me; i < n; i += t.n) {
             wh_lattice_put_(to, i, wh_lattice_get_(from, i));
         }
-        wh_team_sync(t);
+        WH_PLANT(lattice_b1_copied, wh_team_sync(t), (void)0); /* B1 */
         if (t.me == 0) {
             x->capacity = room;
             if (room != 0) {
                 x->block = block;
             }
         }
-        wh_team_sync(t);
+        wh_team_sync(t); /* B1 */
         if (t.kind == WH_TEAM_BLOCK) {
             wh_free_block(heap, old);
         } else {
@@ -563,11 +607,12 @@ WH_FN int wh_lattice_move_team_(wh_heap_ref heap, wh_team t, wh_lattice_vertex *
 WH_FN void wh_lattice_merge_team_(wh_team t, const wh_lattice_work *w, wh_lattice_view a,
                                   uint32_t degree, uint32_t n) {
     uint32_t *below = w->table.keys;
-    wh_team_sort(t, w->run, w->order, n);
+    WH_PLANT(lattice_i4_sort, wh_team_sort(t, w->run, w->order, n), (void)0); /* I4 */
     for (uint32_t i = t.me; i < n; i += t.n) {
-        below[i] = wh_sorted_below(a.to, degree, w->run[i], 1);
+        below[i] =
+            wh_sorted_below(a.to, degree, w->run[i], WH_PLANT(lattice_i4_equal, 1, 0)); /* I4 */
     }
-    wh_team_sync(t);
+    WH_PLANT(lattice_b1_below, wh_team_sync(t), (void)0); /* B1 */
     const uint32_t first = n != 0 ? below[0] : degree;
     WH_NO_UNROLL
     for (uint32_t end = degree; end > first;) {
@@ -576,7 +621,7 @@ WH_FN void wh_lattice_merge_team_(wh_team t, const wh_lattice_work *w, wh_lattic
         if (i < end) {
             e = wh_lattice_get_(a, i);
         }
-        wh_team_sync(t);
+        WH_PLANT(lattice_b1_up, wh_team_sync(t), (void)0); /* B1 */
         if (i < end) {
             wh_lattice_put_(a, i + wh_sorted_below(w->run, n, e.to, 0), e);
         }
@@ -594,8 +639,10 @@ WH_FN void wh_lattice_take_team_(wh_heap_ref heap, wh_team t, const wh_lattice_w
     wh_lattice_vertex *x = w->x;
     const uint32_t wanted = degree + n;
     int refused = 0;
-    if (wanted > (x->capacity != 0 ? x->capacity : wh_lattice_inline(w->words))) {
+    if (wanted > (x->capacity != 0 ? x->capacity : wh_lattice_inline(w->words)) +
+                     WH_PLANT(lattice_i1_grows_team, 0u, 1u)) { /* I1 */
         refused =
+            wanted > WH_LATTICE_MOST ||
             !wh_lattice_move_team_(heap, t, x, wh_lattice_room(wanted, w->words), degree, w->words);
     }
     if (!refused) {
@@ -613,14 +660,14 @@ WH_FN void wh_lattice_take_team_(wh_heap_ref heap, wh_team t, const wh_lattice_w
             w->done[w->order[i]] = refused ? WH_GRAPH_REFUSED : WH_GRAPH_APPLIED;
         }
     }
-    wh_team_sync(t);
+    wh_team_sync(t); /* B1 */
     if (t.me == 0) {
         x->degree = refused ? degree : wanted;
         tally->applied += refused ? 0 : n;
         tally->refused += refused ? n : 0;
         tally->no_change += w->r - n;
     }
-    wh_team_sync(t);
+    wh_team_sync(t); /* B1 */
 }
 
 /* A multigraph takes all arcs of the run: those that are any go to its front. All of the team. */
@@ -643,7 +690,7 @@ WH_FN void wh_lattice_insert_all_team_(wh_heap_ref heap, wh_team t, const wh_lat
         }
         n += all;
     }
-    wh_team_sync(t);
+    wh_team_sync(t); /* B1 */
     wh_lattice_take_team_(heap, t, w, degree, n, tally);
 }
 
@@ -666,11 +713,11 @@ WH_FN uint32_t wh_lattice_find_(wh_team t, const wh_lattice_work *w, uint32_t en
 WH_FN void wh_lattice_shrink_team_(wh_heap_ref heap, wh_team t, wh_lattice_vertex *x, uint32_t kept,
                                    uint32_t words) {
     const uint32_t degree = x->degree;
-    wh_team_sync(t); /* all have read it */
+    WH_PLANT(lattice_b1_degree, wh_team_sync(t), (void)0); /* B1: all have read it */
     if (t.me == 0) {
         x->degree = kept;
     }
-    wh_team_sync(t);
+    wh_team_sync(t); /* B1 */
     if (kept != degree && !wh_lattice_keeps(x->capacity, kept, words)) {
         (void)wh_lattice_move_team_(heap, t, x, wh_lattice_room(kept, words), kept, words);
     }
@@ -683,7 +730,7 @@ WH_FN uint32_t *wh_lattice_marks_(wh_team t, const wh_lattice_work *w) {
 }
 
 WH_FN void wh_lattice_tell_marked_(wh_team t, const wh_lattice_work *w, wh_graph_tally *tally) {
-    wh_team_sync(t);
+    WH_PLANT(lattice_b1_marks, wh_team_sync(t), (void)0); /* B1 */
     for (uint32_t i = t.me; i < w->r; i += t.n) {
         const int applied = wh_lattice_marks_(t, w)[i] == WH_GRAPH_NONE;
         tally->applied += applied ? 1 : 0;
@@ -734,7 +781,7 @@ WH_FN void wh_lattice_erase_team_(wh_heap_ref heap, wh_team t, const wh_lattice_
         for (uint32_t i = t.me; i < w->r; i += t.n) {
             wh_lattice_marks_(t, w)[i] = 0;
         }
-        wh_team_sync(t);
+        wh_team_sync(t); /* B1 */
     }
     WH_NO_UNROLL
     for (uint32_t first = 0; first < degree; first += 2 * t.n) {
@@ -809,7 +856,7 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_
                 wh_lattice_overwrite_(a, i, &w, at);
             }
         }
-        wh_syncwarp(WH_FULL_WARP);
+        wh_syncwarp(WH_FULL_WARP); /* B1 */
     }
     WH_NO_UNROLL
     for (uint32_t first = 0; first < w.r; first += WH_WARP_SIZE) {
@@ -817,17 +864,21 @@ WH_FN void wh_lattice_insert_warp(wh_heap_ref heap, wh_lattice_work w, wh_graph_
         const uint32_t key = i < w.r ? run[i] : WH_GRAPH_NONE;
         const uint32_t number = i < w.r && w.order != NULL ? w.order[i] : 0;
         const wh_group same = wh_group_by_u32(WH_FULL_WARP, key);
-        const wh_mask keys = wh_ballot(WH_FULL_WARP, key != WH_GRAPH_NONE && same.rank == 0);
+        const wh_mask keys =
+            wh_ballot(WH_FULL_WARP, key != WH_GRAPH_NONE &&
+                                        WH_PLANT(lattice_i2_group, same.rank == 0, 1)); /* I2 */
         const wh_mask left = keys & ~wh_lattice_known_(a.to, degree, key, keys);
-        const wh_mask fresh = left & ~wh_lattice_known_(run, n, key, left);
-        wh_syncwarp(WH_FULL_WARP); /* all have read what is overwritten now */
+        const wh_mask again = wh_lattice_known_(run, n, key, left);
+        const wh_mask fresh = left & ~WH_PLANT(lattice_i2_again, again, 0u); /* I2 */
+        /* B1: all have read what is overwritten now */
+        WH_PLANT(lattice_b1_read, wh_syncwarp(WH_FULL_WARP), (void)0);
         if ((fresh >> lane & 1) != 0) {
             run[n + wh_mask_rank(fresh)] = key;
             if (w.order != NULL) {
                 w.order[n + wh_mask_rank(fresh)] = number;
             }
         }
-        wh_syncwarp(WH_FULL_WARP);
+        WH_PLANT(lattice_b1_run, wh_syncwarp(WH_FULL_WARP), (void)0); /* B1 */
         n += wh_popc32(fresh);
     }
     wh_lattice_take_team_(heap, team, &w, degree, n, tally);
@@ -871,7 +922,7 @@ WH_FN uint32_t wh_lattice_take_out_(wh_team t, const wh_lattice_work *w) {
         }
         n += ranks.all;
     }
-    wh_team_sync(t);
+    wh_team_sync(t); /* B1 */
     return n;
 }
 
@@ -881,20 +932,20 @@ WH_FN void wh_lattice_agree_block_(wh_team t, const wh_lattice_work *w) {
     for (uint32_t i = t.me; i < w->r; i += t.n) {
         wh_store_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])], UINT32_MAX);
     }
-    wh_syncthreads();
+    wh_syncthreads(); /* B1 */
     for (uint32_t i = t.me; i < w->r; i += t.n) {
         (void)wh_fetch_min_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])],
                                        wh_lattice_by_arc_(w, w->order[i]));
     }
-    wh_syncthreads();
+    WH_PLANT(lattice_b1_least, wh_syncthreads(), (void)0); /* B1 */
     for (uint32_t i = t.me; i < w->r; i += t.n) {
         w->order[i] = wh_lattice_number_(w, numbers[wh_lattice_table_find_(w->table, w->run[i])]);
     }
-    wh_syncthreads();
-    for (uint32_t i = t.me; i < w->r; i += t.n) { /* any arc of the key will do */
+    WH_PLANT(lattice_b1_agreed, wh_syncthreads(), (void)0); /* B1 */
+    for (uint32_t i = t.me; i < w->r; i += t.n) {           /* any arc of the key will do */
         wh_store_u32_relaxed(&numbers[wh_lattice_table_find_(w->table, w->run[i])], i);
     }
-    wh_syncthreads();
+    wh_syncthreads(); /* B1 */
 }
 
 /* table: of 2 r places. */
@@ -907,7 +958,7 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
         wh_lattice_insert_all_team_(heap, team, &w, tally);
         return;
     }
-    wh_lattice_fill_table_(table, w.run, w.r);
+    wh_lattice_fill_table_(team, &w);
     if (w.words != 0 && w.both) {
         wh_lattice_agree_block_(team, &w);
     }
@@ -917,16 +968,17 @@ WH_FN void wh_lattice_insert_block(wh_heap_ref heap, wh_lattice_work w, wh_graph
             if (w.words != 0 && w.overwrites) {
                 wh_lattice_overwrite_(a, i, &w, table.numbers[at]);
             }
-            wh_store_u32_relaxed(&table.keys[at], WH_LATTICE_GONE);
+            WH_PLANT(lattice_i2_gone, wh_store_u32_relaxed(&table.keys[at], WH_LATTICE_GONE),
+                     (void)0); /* I2 */
         }
     }
-    wh_syncthreads();
+    WH_PLANT(lattice_b1_gone, wh_syncthreads(), (void)0); /* B1 */
     const uint32_t n = wh_lattice_take_out_(team, &w);
     wh_lattice_take_team_(heap, team, &w, degree, n, tally);
 }
 
 WH_FN void wh_lattice_erase_block(wh_heap_ref heap, wh_lattice_work w, wh_graph_tally *tally) {
-    wh_lattice_fill_table_(w.table, w.run, w.r);
+    wh_lattice_fill_table_(wh_team_block(), &w);
     wh_lattice_erase_team_(heap, wh_team_block(), &w, tally);
 }
 
@@ -1000,7 +1052,7 @@ WH_FN uint32_t wh_lattice_is_sound(wh_heap_ref heap, wh_lattice_vertex *x, uint3
     if (x->degree > (x->capacity != 0 ? x->capacity : wh_lattice_inline(words))) {
         return 1;
     }
-    if (WH_LATTICE_POWERS && (x->capacity & (x->capacity - 1)) != 0) {
+    if (WH_LATTICE_POWERS && x->capacity != wh_lattice_room(x->capacity, words)) {
         return 1;
     }
     if (x->capacity != 0 &&

@@ -1,6 +1,12 @@
 /* graph/team.h: the threads that work on one vertex together: a lane alone, a warp, or a block of
  * threads. What kind it is, is a constant where a team is made, so that it costs nothing to ask.
- * This file may change: it is no part of the API. Tests: tests/dgraph. */
+ * This file may change: it is no part of the API.
+ *
+ * B1       wh_team_sync: what threads of a team do before it happens before what any of them does
+ *          behind it. The other calls that a team makes together have such barriers, where they say
+ *          that all meet, and between their own accesses to shared memory
+ *
+ * Check    tests/dgraph, tests/fault/graph */
 #ifndef WH_GRAPH_TEAM_H
 #define WH_GRAPH_TEAM_H
 
@@ -46,6 +52,23 @@ WH_FN void wh_team_sync(wh_team t) {
     }
 }
 
+/* What the first of a team has. All of the team, who meet here. A block needs shared memory: a
+ * word. */
+WH_FN uint32_t wh_team_firsts(wh_team t, uint32_t v) {
+    if (t.kind == WH_TEAM_BLOCK) {
+        uint32_t *word = (uint32_t *)wh_shared();
+        wh_syncthreads(); /* what was there has been read */
+        if (t.me == 0) {
+            *word = v;
+        }
+        wh_syncthreads();
+        v = *word;
+    } else if (t.kind == WH_TEAM_WARP) {
+        v = wh_shfl_u32(WH_FULL_WARP, v, 0);
+    }
+    return v;
+}
+
 /* Where a thread's first item goes among those of a team that count, and its second one, which
  * comes behind all first ones; and how many there are. */
 typedef struct wh_team_ranks {
@@ -69,18 +92,19 @@ WH_FN wh_team_ranks wh_team_rank_two(wh_team t, int first, int second) {
     if (t.kind == WH_TEAM_BLOCK) {
         uint32_t *sums = (uint32_t *)wh_shared();
         const uint32_t warp = wh_thread_in_block() / WH_WARP_SIZE;
-        wh_syncthreads(); /* an earlier call's sums have been read */
+        /* B1: an earlier call's sums have been read */
+        WH_PLANT(team_b1_earlier, wh_syncthreads(), (void)0);
         if (wh_lane_id() == 0) {
             sums[warp] = mine;
         }
-        wh_syncthreads();
+        WH_PLANT(team_b1_sums, wh_syncthreads(), (void)0); /* B1 */
         const uint32_t its =
             wh_lane_id() < wh_block_threads() / WH_WARP_SIZE ? sums[wh_lane_id()] : 0;
         const uint32_t up_to = wh_scan_add_warp_u32(its);
         all = wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
         before = wh_shfl_u32(WH_FULL_WARP, up_to - its, warp);
     } else {
-        wh_syncwarp(WH_FULL_WARP);
+        wh_syncwarp(WH_FULL_WARP); /* B1 */
     }
     r.first = (before & 0xffffu) + wh_mask_rank(firsts);
     r.second = (all & 0xffffu) + (before >> 16) + wh_mask_rank(seconds);
@@ -114,7 +138,7 @@ WH_FN void wh_team_sort_step_(wh_team t, uint32_t *keys, uint32_t *with, uint32_
             }
         }
     }
-    wh_team_sync(t);
+    WH_PLANT(team_b1_step, wh_team_sync(t), (void)0); /* B1 */
 }
 
 /* Sorts n keys (at most 2^31), ascending, and what goes with each (or NULL). All of the team; who

@@ -12,7 +12,7 @@
  *
  * Progress try_lock never waits. Who has a lock waits for nobody who wants one: lanes try, those
  *          that got one finish and unlock, and only then all lanes of the warp go round again
- * Check    wh_graph_check; tests/dgraph
+ * Check    wh_graph_check; tests/dgraph, tests/fault/graph
  */
 #ifndef WH_GRAPH_WORK_H
 #define WH_GRAPH_WORK_H
@@ -35,13 +35,18 @@ WH_HD uint64_t wh_graph_lock_words(uint64_t n_vertices) {
 /* Whether the caller has vertex v now. Lanes: any. */
 WH_FN int wh_graph_try_lock(uint32_t *locks, uint32_t v) {
     const uint32_t bit = 1u << (v & 31);
-    return (wh_load_u32_relaxed(&locks[v / 32]) & bit) == 0 &&
-           (wh_fetch_or_u32_acquire(&locks[v / 32], bit) & bit) == 0; /* P1 */
+    const uint32_t seen = wh_load_u32_relaxed(&locks[v / 32]) & bit;
+    return seen == 0 && WH_PLANT(work_lock,
+                                 (WH_PLANT_ORDER(work_p1_lock, wh_fetch_or_u32,
+                                                 acquire)(&locks[v / 32], bit) & /* P1 */
+                                  bit) == 0,
+                                 1);
 }
 
 /* Lanes: any. */
 WH_FN void wh_graph_unlock(uint32_t *locks, uint32_t v) {
-    (void)wh_fetch_and_u32_release(&locks[v / 32], ~(1u << (v & 31))); /* P1 */
+    (void)WH_PLANT_ORDER(work_p1_unlock, wh_fetch_and_u32, release)(
+        &locks[v / 32], WH_PLANT(work_i4, ~(1u << (v & 31)), ~0u)); /* P1, I4 */
 }
 
 /* A warp takes vertex v, and gives it back. All lanes; the warp has no other lock. */
@@ -53,10 +58,12 @@ WH_FN void wh_graph_lock_warp(uint32_t *locks, uint32_t v) {
         }
         wh_backoff(attempt);
     }
-    wh_syncwarp(WH_FULL_WARP); /* the first lane's acquire orders the other lanes' loads, too */
+    /* P1: the first lane's acquire orders the other lanes' loads, too */
+    WH_PLANT(work_p1_warp_in, wh_syncwarp(WH_FULL_WARP), (void)0);
 }
 WH_FN void wh_graph_unlock_warp(uint32_t *locks, uint32_t v) {
-    wh_syncwarp(WH_FULL_WARP); /* the other lanes' stores come before the first one's release */
+    /* P1: the other lanes' stores come before the first one's release */
+    wh_syncwarp(WH_FULL_WARP);
     if (wh_lane_id() == 0) {
         wh_graph_unlock(locks, v);
     }
