@@ -81,7 +81,7 @@ WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *
                   OF(row) probe, uint32_t build) {
     const whi_page_list *l = &j->list[list];
     if (j->by_thread) {
-        if (has && o->fill == j->shape.room && !turn_page_lane(heap, j, l, o)) {
+        if (has && o->fill == j->shape.room && !turn_page_lane(heap, l, o)) {
             return 0;
         }
         if (has) {
@@ -97,7 +97,7 @@ WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *
     }
     o->fill += n < here ? n : here;
     if (n > here) {
-        if (!turn_page_warp(heap, j, l, o)) {
+        if (!turn_page_warp(heap, l, o)) {
             return !has || rank < here;
         }
         if (has && rank >= here) {
@@ -299,7 +299,7 @@ OPS_KERNEL(probe, join_args, a) {
     OF(worker) w;
     unit u;
     memset(&w, 0, sizeof w);
-    w.out[0] = w.out[1] = no_page(j);
+    w.out[0] = w.out[1] = no_page(&j->list[0]);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&j->state->is_full), 0) == 0;
     int is_again = may && j->stops[wh_block_id()].is_stopped != 0, is_full = 0;
     if (wh_thread_in_block() == 0) {
@@ -327,6 +327,6 @@ OPS_KERNEL(probe, join_args, a) {
             end_unit(a.heap, j, &u);
         }
     }
-    close_all(j, &j->list[0], &w.out[0]);
-    close_all(j, &j->list[1], &w.out[1]);
+    close_all(&j->list[0], &w.out[0]);
+    close_all(&j->list[1], &w.out[1]);
 }

@@ -1,0 +1,75 @@
+/* host.h: what the host's calls of operators share: structures that callers hand over, memory that
+ * an operator holds, and what a heap must have. */
+#ifndef WHI_OPS_HOST_H
+#define WHI_OPS_HOST_H
+
+#include <string.h>
+
+#include "host/last_error.h"
+#include "warpheap/ops.h"
+
+/* Hands a status that is not WH_OK to the caller. */
+#define TRY(call)                  \
+    do {                           \
+        const wh_status s_ = call; \
+        if (s_ != WH_OK) {         \
+            return s_;             \
+        }                          \
+    } while (0)
+
+#define DEFAULT_PAGE 4096u
+#define MOST_HELD 40u
+
+/* A caller's structure, which begins with its bytes; 0: `bytes`. */
+static inline wh_status whi_take_struct(void *own, size_t own_bytes, const void *theirs,
+                                        size_t bytes) {
+    uint64_t says;
+    memcpy(&says, theirs, sizeof says);
+    const uint64_t n = says != 0 ? says : bytes;
+    if (n != own_bytes) {
+        return whi_refuse(WH_WRONG_BUILD, "a structure of %llu bytes, where this library has %zu",
+                          (unsigned long long)n, own_bytes);
+    }
+    memcpy(own, theirs, own_bytes);
+    return WH_OK;
+}
+
+/* Memory of a device, until all of it is let go. */
+typedef struct whi_held {
+    wh_device *device;
+    void *memory[MOST_HELD];
+    uint32_t n;
+} whi_held;
+
+/* n entries of some bytes; *p is a pointer to whatever they are. */
+static inline wh_status whi_hold(whi_held *h, void *p, uint64_t n, uint64_t bytes) {
+    void *memory = NULL;
+    TRY(h->n < MOST_HELD ? wh_device_alloc(h->device, &memory, n * bytes + 8) : WH_OUT_OF_MEMORY);
+    h->memory[h->n++] = memory;
+    memcpy(p, &memory, sizeof memory);
+    return WH_OK;
+}
+
+static inline void whi_let_go(whi_held *h) {
+    while (h->n != 0) {
+        (void)wh_device_free(h->device, h->memory[--h->n]);
+    }
+}
+
+/* Whether pages of so many bytes do, with so many rows of the result, and the heap serves them. */
+static inline wh_status whi_check_pages(wh_heap *heap, uint32_t page_bytes, uint32_t room) {
+    const wh_allocator_info *info = wh_heap_allocator(heap);
+    if (room < 32 || page_bytes > 1u << 20) {
+        return whi_refuse(WH_BAD_ARGUMENT,
+                          "pages of %u bytes: at least 32 rows of the result must fit, and 1 MiB "
+                          "is the most",
+                          page_bytes);
+    }
+    if ((info->caps & WH_CAP_FREE) == 0 || info->max_size < page_bytes) {
+        return whi_refuse(WH_UNSUPPORTED, "the heap's allocator, %s, cannot %s", info->name,
+                          (info->caps & WH_CAP_FREE) == 0 ? "free" : "serve pages of that size");
+    }
+    return WH_OK;
+}
+
+#endif
