@@ -190,10 +190,10 @@ enum {
     WH_GROUP_COUNT = 1, /* uint64_t: rows */
     WH_GROUP_SUM = 2,   /* of integers int64_t, which wraps; of float and double a double, in
                            whatever order the rows are added */
-    WH_GROUP_MIN = 4,   /* the type of the values. NaN is above all others: MIN is NaN if all are, */
-    WH_GROUP_MAX = 8,   /* MAX if one is; it is the NaN 0x7fc... or 0x7ff8... then. -0.0 is below
-                           0.0 */
-    WH_GROUP_AVG = 16   /* double: SUM / COUNT; of int64_t wrong if the sum has wrapped */
+    WH_GROUP_MIN = 4, /* the type of the values. NaN is above all others: MIN is NaN if all are, */
+    WH_GROUP_MAX = 8, /* MAX if one is; it is the NaN 0x7fc... or 0x7ff8... then. -0.0 is below
+                         0.0 */
+    WH_GROUP_AVG = 16 /* double: SUM / COUNT; of int64_t wrong if the sum has wrapped */
 };
 
 /* Zero means the default. */
@@ -217,7 +217,7 @@ typedef struct wh_group_result {
 } wh_group_result;
 
 /* Takes what a group-by of tables of up to so many rows needs beside pages, of the device and not
- * of the heap: about 16 bytes for each page that the heap has room for, 56 for each page that the
+ * of the heap: about 16 bytes for each page that the heap has room for, 48 for each page that the
  * table would fill, and a copy of the shared memory of all resident blocks. Waits. Errors:
  * BAD_ARGUMENT; UNSUPPORTED: the heap's allocator cannot free, or not serve pages of that size;
  * OUT_OF_MEMORY; WRONG_BUILD. */
@@ -257,6 +257,29 @@ wh_status wh_group_pages(wh_group *group, wh_pages *pages);
  * memory for result.rows entries of column c's width, or NULL. After finish. Does not wait. Cost:
  * reads and writes the rows once. */
 wh_status wh_group_compact(wh_group *group, void *const *columns, void *stream);
+
+/* `paper`: the rows of each group, in a list of pages; all pointers are device memory. Group k has
+ * key[k] and n_rows[k] rows. Its last page has number last[k] and last_rows[k] rows; the page
+ * before page i has number before[i * stride] - 1, or is not there if that is 0, and all but the
+ * last one have `room` rows. Row r of page i has its key at page[i] + key_at + r * key_bytes, and
+ * its value at page[i] + value_at + r * value_bytes. */
+typedef struct wh_group_lists {
+    const void *key;
+    const uint32_t *last, *last_rows;
+    const uint64_t *n_rows;
+    unsigned char *const *page;
+    const uint32_t *before;
+    uint64_t n_lists;
+    uint32_t stride, room;
+    uint32_t key_at, value_at, value_bytes;
+} wh_group_lists;
+
+/* The lists that are complete; after finish, and until the next start, resume or drop. Errors:
+ * UNSUPPORTED: it is not `paper`. */
+wh_status wh_group_get_lists_for(wh_group *group, wh_group_lists *lists, size_t lists_bytes);
+static inline wh_status wh_group_get_lists(wh_group *group, wh_group_lists *lists) {
+    return wh_group_get_lists_for(group, lists, sizeof *lists);
+}
 
 /* Gives the result's pages back to the heap. After finish. Does not wait. */
 wh_status wh_group_drop_pages(wh_group *group, void *stream);

@@ -11,11 +11,11 @@
  * P2      page[k], part[k], ordinal[k], link[k ..]: written by who brought page k, before the
  *         release of P1. Links are numbers, and one more, of the pages before it, the next one
  *         first; 0: there are no more
- * P3      spare: a number and one more, of pages that this block has given back; link[] of its page
- *         is the next one. Lanes take from it by cas, and while they do nobody adds: what was the
- *         first once is not so again before the next barrier
- * Progress a lane waits only for one that is bringing pages, which waits for nobody: not inside a
- *         loop of its own, but in rounds of its warp, so that it may be a lane of the same warp
+ * P3      spare: a number and one more, of pages that this block has given back; next[] of it is
+ * the next one. Lanes take from it by cas, and while they do nobody adds, or writes next: what was
+ * the first once is not so again before the next barrier Progress a lane waits only for one that is
+ * bringing pages, which waits for nobody: not inside a loop of its own, but in rounds of its warp,
+ * so that it may be a lane of the same warp
  */
 #ifndef WHI_OPS_CHAINS_H
 #define WHI_OPS_CHAINS_H
@@ -74,8 +74,7 @@ WH_FN uint32_t take_number(const whi_chains *c) {
     uint32_t spare = c->spare != NULL ? wh_shared_load_u32(c->spare) : 0;
     WH_NO_UNROLL
     while (spare != 0) {
-        const uint32_t seen =
-            wh_shared_cas_u32(c->spare, spare, c->link[(spare - 1) * WHI_LINKS]);
+        const uint32_t seen = wh_shared_cas_u32(c->spare, spare, c->next[spare - 1]);
         if (seen == spare) {
             return spare - 1;
         }
@@ -162,6 +161,34 @@ WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *
     return 1;
 }
 
+/* A place for one row of part p, as a lane of its own takes it; 0: somebody is bringing a page.
+ * *page is NULL if there is no memory for one. P1 */
+WH_FN int take_place(wh_heap_ref heap, const whi_chains *c, uint32_t p, unsigned char **page,
+                     uint32_t *in_page) {
+    const uint32_t room = 1u << c->page_log2;
+    uint64_t brought;
+    if (wh_low_u32(wh_load_u64_acquire(&c->cursor[p])) > room) {
+        return 0;
+    }
+    const uint64_t old = wh_fetch_add_u64_acq_rel(&c->cursor[p], 1);
+    const uint32_t fill = wh_low_u32(old);
+    uint32_t number = wh_high_u32(old);
+    if (fill > room) {
+        return 0;
+    }
+    *in_page = fill % room;
+    if (fill < room) {
+        *page = c->page[number - 1];
+    } else if (bring(heap, c, &brought, 1, p, &number)) {
+        wh_store_u64_release(&c->cursor[p], (uint64_t)number << 32 | 1);
+        *page = (unsigned char *)(uintptr_t)brought;
+    } else {
+        wh_store_u64_release(&c->cursor[p], old);
+        *page = NULL;
+    }
+    return 1;
+}
+
 /* Places for all rows of a tile that counts has; counts are 0 then. placed: a bit for each part
  * whose rows have had theirs in a launch before; NULL: none has. All threads. */
 WH_FN void place_tile(wh_heap_ref heap, const whi_chains *c, const tile_places *t, uint32_t parts,
@@ -190,9 +217,8 @@ WH_FN void place_tile(wh_heap_ref heap, const whi_chains *c, const tile_places *
 /* Rows of a chain. */
 WH_FN uint64_t rows_of_chain(const whi_chains *c, uint64_t cursor) {
     const uint32_t number = wh_high_u32(cursor);
-    return number == 0
-               ? 0
-               : ((uint64_t)c->ordinal[number - 1] << c->page_log2) + wh_low_u32(cursor);
+    return number == 0 ? 0
+                       : ((uint64_t)c->ordinal[number - 1] << c->page_log2) + wh_low_u32(cursor);
 }
 
 #endif

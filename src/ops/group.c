@@ -11,8 +11,7 @@
 
 WH_TABLES(whi_group_kernels, whi_group_kernels_find)
 
-#define ALL_AGGREGATES \
-    (WH_GROUP_COUNT | WH_GROUP_SUM | WH_GROUP_MIN | WH_GROUP_MAX | WH_GROUP_AVG)
+#define ALL_AGGREGATES (WH_GROUP_COUNT | WH_GROUP_SUM | WH_GROUP_MIN | WH_GROUP_MAX | WH_GROUP_AVG)
 
 /* One group-by; who calls has it to himself. */
 struct wh_group {
@@ -21,7 +20,6 @@ struct wh_group {
     const whi_group_kernels *kernels;
     whi_group g;
     uint64_t most_rows;
-    uint32_t aggregates;
     whi_held held;
     void *stream;
     whi_group_state seen; /* what finish has found */
@@ -47,10 +45,18 @@ static wh_status check_options(const wh_group_options *o) {
         return whi_refuse(WH_BAD_ARGUMENT, "a table has at most %u rows, not %llu", WH_MOST_ROWS,
                           (unsigned long long)o->rows);
     }
-    if (o->variant != NULL && strcmp(o->variant, "adaptive") != 0) {
+    return WH_OK;
+}
+
+static wh_status find_variant(const wh_group_options *o, int *is_paper) {
+    *is_paper = o->variant != NULL && strcmp(o->variant, "paper") == 0;
+    if (o->variant != NULL && !*is_paper && strcmp(o->variant, "adaptive") != 0) {
         return whi_refuse(WH_UNSUPPORTED,
-                          "no variant of a group-by is called '%.30s'; there is: adaptive",
+                          "no variant of a group-by is called '%.30s'; there are: adaptive, paper",
                           o->variant);
+    }
+    if (*is_paper && o->aggregates != 0) {
+        return whi_refuse(WH_UNSUPPORTED, "paper: groups are lists of rows, without aggregates");
     }
     return WH_OK;
 }
@@ -91,6 +97,7 @@ static wh_status hold_chains(wh_group *x) {
     TRY(whi_hold(&x->held, &c->cursor, (uint64_t)GROUP_KINDS << g->parts_log2, 8));
     TRY(whi_hold(&x->held, &c->page, c->most, sizeof *c->page));
     TRY(whi_hold(&x->held, &c->ordinal, c->most, 4));
+    TRY(whi_hold(&x->held, &c->next, c->most, 4));
     TRY(whi_hold(&x->held, &c->link, c->most, 4 * WHI_LINKS));
     TRY(whi_hold(&x->held, &g->child_cursor, g->blocks * fan, 8));
     return whi_hold(&x->held, &g->stack, (uint64_t)g->blocks * g->stack_room, sizeof *g->stack);
@@ -106,6 +113,12 @@ static wh_status hold_all(wh_group *x) {
     TRY(whi_hold(&x->held, &g->stage[0], g->blocks, 4));
     TRY(whi_hold(&x->held, &g->stage[1], g->blocks, 4));
     TRY(whi_hold(&x->held, &g->saved, g->blocks, g->saved_bytes));
+    if (g->is_paper) {
+        TRY(whi_hold(&x->held, &g->list_key, g->n, g->key_bytes));
+        TRY(whi_hold(&x->held, &g->list_last, g->n, 4));
+        TRY(whi_hold(&x->held, &g->list_last_rows, g->n, 4));
+        return whi_hold(&x->held, &g->list_rows, g->n, 8);
+    }
     g->list.n = &g->state->list_pages;
     g->list.n_rows = &g->state->list_rows;
     g->list.room = g->out.room;
@@ -115,9 +128,27 @@ static wh_status hold_all(wh_group *x) {
     return whi_hold(&x->held, &g->list.rows, g->list.most, 4);
 }
 
+/* What rows have to carry, and the result's columns. */
+static void ask(whi_group *g, uint32_t aggregates) {
+    if (g->is_paper) {
+        lay_columns(g, 0);
+        return;
+    }
+    g->needs.count = (aggregates & (WH_GROUP_COUNT | WH_GROUP_AVG)) != 0;
+    g->needs.sum = (aggregates & (WH_GROUP_SUM | WH_GROUP_AVG)) != 0;
+    g->needs.least = (aggregates & WH_GROUP_MIN) != 0;
+    g->needs.most = (aggregates & WH_GROUP_MAX) != 0;
+    if (aggregates == WH_GROUP_COUNT) {
+        g->kind = WH_GROUP_NO_VALUE; /* nobody looks at them */
+        g->value_bytes = 0;
+    }
+    lay_columns(g, aggregates);
+}
+
 static wh_status make(wh_group *x, const wh_group_options *o) {
     whi_group *g = &x->g;
     TRY(check_options(o));
+    TRY(find_variant(o, &g->is_paper));
     const char *name = wh_heap_allocator(o->heap)->name;
     x->heap = o->heap;
     x->device = x->held.device = wh_heap_device(o->heap);
@@ -126,21 +157,12 @@ static wh_status make(wh_group *x, const wh_group_options *o) {
         return whi_refuse(WH_UNSUPPORTED, "group-bys are not built for %s", name);
     }
     x->most_rows = o->rows;
-    x->aggregates = o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT;
     g->n = (uint32_t)o->rows;
     g->key_bytes = o->key_bytes != 0 ? o->key_bytes : 4;
     g->kind = o->value;
     g->value_bytes = value_bytes(o->value);
-    g->needs.count = (x->aggregates & (WH_GROUP_COUNT | WH_GROUP_AVG)) != 0;
-    g->needs.sum = (x->aggregates & (WH_GROUP_SUM | WH_GROUP_AVG)) != 0;
-    g->needs.least = (x->aggregates & WH_GROUP_MIN) != 0;
-    g->needs.most = (x->aggregates & WH_GROUP_MAX) != 0;
-    if ((x->aggregates & ~(uint32_t)WH_GROUP_COUNT) == 0) {
-        g->kind = WH_GROUP_NO_VALUE; /* nobody looks at them */
-        g->value_bytes = 0;
-    }
     g->page_bytes = o->page_bytes != 0 ? o->page_bytes : DEFAULT_PAGE;
-    lay_columns(g, x->aggregates);
+    ask(g, o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT);
     TRY(whi_check_pages(x->heap, g->page_bytes, g->out.room));
     TRY(x->kernels->size(x->device, g));
     return hold_all(x);
@@ -183,6 +205,19 @@ static wh_status check_finished(const wh_group *x) {
     return WH_OK;
 }
 
+static wh_status check_variant(const wh_group *x, int is_paper) {
+    if (x->g.is_paper != is_paper) {
+        return whi_refuse(WH_UNSUPPORTED, is_paper ? "only `paper` has lists"
+                                                   : "`paper` has lists: wh_group_get_lists");
+    }
+    return WH_OK;
+}
+
+/* Groups of the result, that are still there. */
+static uint64_t rows_of(const wh_group *x) {
+    return x->g.is_paper ? x->seen.n_lists - x->seen.old_lists : x->seen.list_rows;
+}
+
 wh_status wh_group_drop_pages(wh_group *x, void *stream) {
     whi_forget_error();
     if (x == NULL) {
@@ -193,8 +228,9 @@ wh_status wh_group_drop_pages(wh_group *x, void *stream) {
     }
     TRY(check_finished(x));
     TRY(x->kernels->drop(x->heap, stream, &x->g));
-    x->dropped_rows += x->seen.list_rows;
+    x->dropped_rows += rows_of(x);
     x->seen.list_rows = x->seen.list_pages = 0;
+    x->seen.old_lists = x->seen.n_lists;
     return WH_OK;
 }
 
@@ -228,6 +264,7 @@ wh_status wh_group_pages(wh_group *x, wh_pages *pages) {
         return WH_BAD_ARGUMENT;
     }
     TRY(check_finished(x));
+    TRY(check_variant(x, 0));
     *pages = x->g.out;
     pages->page = x->g.list.page;
     pages->rows = x->g.list.rows;
@@ -242,11 +279,41 @@ wh_status wh_group_compact(wh_group *x, void *const *columns, void *stream) {
         return WH_BAD_ARGUMENT;
     }
     TRY(check_finished(x));
+    TRY(check_variant(x, 0));
     whi_group g = x->g;
     for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
         g.columns[c] = g.out.column_bytes[c] != 0 ? columns[c] : NULL;
     }
     return x->kernels->compact(x->heap, stream, &g);
+}
+
+wh_status wh_group_get_lists_for(wh_group *x, wh_group_lists *lists, size_t lists_bytes) {
+    whi_forget_error();
+    if (x == NULL || lists == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (lists_bytes != sizeof *lists) {
+        return whi_refuse(WH_WRONG_BUILD, "wh_group_lists has %zu bytes here", sizeof *lists);
+    }
+    TRY(check_finished(x));
+    TRY(check_variant(x, 1));
+    const whi_group *g = &x->g;
+    const whi_group_layout *l = &g->layout[GROUP_RAW];
+    const uint64_t first = x->seen.old_lists;
+    memset(lists, 0, sizeof *lists);
+    lists->n_lists = rows_of(x);
+    lists->key = (const unsigned char *)g->list_key + first * g->key_bytes;
+    lists->last = g->list_last + first;
+    lists->last_rows = g->list_last_rows + first;
+    lists->n_rows = g->list_rows + first;
+    lists->page = g->chains.page;
+    lists->before = g->chains.link;
+    lists->stride = WHI_LINKS;
+    lists->room = 1u << l->page_log2;
+    lists->value_bytes = g->value_bytes;
+    lists->key_at = l->key;
+    lists->value_at = l->value;
+    return WH_OK;
 }
 
 /* --- start -------------------------------------------------------------------------------------
@@ -278,8 +345,7 @@ static wh_status run(wh_group *x, void *stream) {
     return WH_OK;
 }
 
-wh_status wh_group_start_for(wh_group *x, const wh_table *table, void *stream,
-                             size_t table_bytes) {
+wh_status wh_group_start_for(wh_group *x, const wh_table *table, void *stream, size_t table_bytes) {
     wh_table t;
     whi_forget_error();
     if (x == NULL || table == NULL) {
@@ -314,7 +380,7 @@ wh_status wh_group_finish(wh_group *x, wh_group_result *result) {
     }
     if (result != NULL) {
         memset(result, 0, sizeof *result);
-        result->rows = x->seen.list_rows;
+        result->rows = rows_of(x);
         result->all_rows = result->rows + x->dropped_rows;
         result->pages = x->seen.list_pages;
     }

@@ -43,7 +43,7 @@ typedef struct whi_group_state {
     uint32_t list_pages;
     uint32_t next_part; /* fetch_add, relaxed */
     uint32_t n_lists;   /* paper: groups; fetch_add, relaxed */
-    uint32_t unused;
+    uint32_t old_lists; /* paper: of these, whose pages have gone back */
     uint64_t list_rows;
     uint64_t written; /* compact: rows that have a place */
 } whi_group_state;
@@ -69,7 +69,7 @@ typedef struct whi_group {
     int is_sim;
     int is_paper; /* no tables: all rows to lists */
     uint32_t parts_log2, fan_log2;
-    uint32_t most_levels; /* from here on a node has one child */
+    uint32_t most_levels; /* from here on a node has one child; paper: is a group */
     uint32_t tile;        /* rows of the table that a block takes at a time */
     uint32_t refresh;     /* tiles after which a table that helps no more is put out */
     uint32_t probes[3];   /* places that a row looks at: of tiles; where that helps no more; of
@@ -88,6 +88,10 @@ typedef struct whi_group {
     whi_page_list list;
     whi_group_state *state;
     void *columns[WH_PAGE_COLUMNS]; /* compact */
+    /* paper: of a group. Its last page is full, or the only one that is not */
+    void *list_key;
+    uint32_t *list_last, *list_last_rows; /* the last page's number; rows in it */
+    uint64_t *list_rows;
 } whi_group;
 
 typedef wh_status (*whi_group_step)(wh_heap *heap, void *stream, const whi_group *g);
@@ -99,8 +103,8 @@ typedef struct whi_group_kernels {
     whi_group_step tiles; /* the table's rows into blocks' tables, and parts */
     whi_group_step parts; /* the parts' rows into tables, and the result */
     whi_group_step compact;
-    whi_group_step drop;       /* the list: its pages go back */
-    whi_group_step drop_parts; /* pages of chains */
+    whi_group_step drop;                                /* the list: its pages go back */
+    whi_group_step drop_parts;                          /* pages of chains */
     wh_status (*size)(wh_device *device, whi_group *g); /* sizes of all kinds */
 } whi_group_kernels;
 

@@ -1,5 +1,5 @@
-/* group_blocks.h: a block's shared memory, and what blocks do that is the same for all widths: tiles
- * and nodes, their pages, and how a block stops and goes on. Included by group_kernels.c.
+/* group_blocks.h: a block's shared memory, and what blocks do that is the same for all widths:
+ * tiles and nodes, their pages, and how a block stops and goes on. Included by group_kernels.c.
  *
  * A node is what is still to be grouped of one part: a chain of rows of the table, and one of rows
  * that stand for many. Parts are nodes of level 1. A block reads a node with a table of its own;
@@ -20,15 +20,15 @@
  * (and CURRENT, PAGES: by lane 0 of the first warp). */
 enum {
     GROUP_PHASE,
-    GROUP_LEFT,  /* rows of the tile that have found no slot */
-    GROUP_ZERO,  /* S1 of group_table.h */
-    GROUP_FULL,  /* a warp found no memory */
-    GROUP_TILE,  /* of the table */
-    GROUP_FEW,   /* the table helps too seldom: 1 */
-    GROUP_SINCE, /* tiles since then */
-    GROUP_MASK,  /* slots of the node's table, less 1 */
-    GROUP_SPARE, /* P3 of chains.h */
-    GROUP_KIND,  /* of the node's chain that is read */
+    GROUP_LEFT,    /* rows of the tile that have found no slot */
+    GROUP_ZERO,    /* S1 of group_table.h */
+    GROUP_FULL,    /* a warp found no memory */
+    GROUP_TILE,    /* of the table */
+    GROUP_FEW,     /* the table helps too seldom: 1 */
+    GROUP_SINCE,   /* tiles since then */
+    GROUP_MASK,    /* slots of the node's table, less 1 */
+    GROUP_SPARE,   /* P3 of chains.h */
+    GROUP_KIND,    /* of the node's chain that is read */
     GROUP_CURRENT, /* the next page's number, and one more */
     GROUP_TAIL,    /* rows of the tile's first page */
     GROUP_PAGES,   /* of the tile */
@@ -128,8 +128,8 @@ WH_FN unsigned char *page_of_row(const whi_group_shape *s, const whi_group_layou
 }
 
 WH_FN int has_row(const whi_group *g, const group_tile *t, uint32_t i) {
-    return i < t->n && (t->source != FROM_PAGES || i >> g->layout[t->kind].page_log2 != 0 ||
-                        i < t->tail);
+    return i < t->n &&
+           (t->source != FROM_PAGES || i >> g->layout[t->kind].page_log2 != 0 || i < t->tail);
 }
 
 /* --- phases: all threads -----------------------------------------------------------------------
@@ -269,8 +269,7 @@ WH_FN whi_chains chains_of_parts(const whi_group *g, uint32_t kind) {
 /* Of the node that the block is at. R2 of group_steps.h */
 WH_FN whi_chains chains_of_children(const whi_group *g, uint32_t kind) {
     whi_chains c = chains_of_parts(g, kind);
-    c.cursor = g->child_cursor +
-               ((uint64_t)(wh_block_id() * GROUP_KINDS + kind) << g->fan_log2);
+    c.cursor = g->child_cursor + ((uint64_t)(wh_block_id() * GROUP_KINDS + kind) << g->fan_log2);
     c.spare = &WORDS[GROUP_SPARE];
     return c;
 }
@@ -311,8 +310,9 @@ WH_FN void size_node(const whi_group *g, const whi_group_shape *s, uint64_t rows
     while (fan < g->fan_log2 && (uint64_t)(s->slots / 2) << fan < rows) {
         fan++;
     }
+    fan = WORDS[GROUP_LEVEL] < g->most_levels ? fan : 0;
     WORDS[GROUP_MASK] = mask;
-    WORDS[GROUP_FAN] = WORDS[GROUP_LEVEL] < g->most_levels ? fan : 0;
+    WORDS[GROUP_FAN] = g->is_paper ? g->fan_log2 : fan;
 }
 
 /* All threads. */
@@ -370,8 +370,7 @@ WH_FN void walk_chain(const whi_group *g, const whi_group_shape *s, uint32_t mos
 /* The next pages of the node; 0: there are none. All threads. */
 WH_FN int read_pages(const whi_group *g, const whi_group_shape *s) {
     wh_syncthreads();
-    if (wh_thread_in_block() == 0 && WORDS[GROUP_CURRENT] == 0 &&
-        WORDS[GROUP_KIND] == GROUP_RAW) {
+    if (wh_thread_in_block() == 0 && WORDS[GROUP_CURRENT] == 0 && WORDS[GROUP_KIND] == GROUP_RAW) {
         WORDS[GROUP_KIND] = GROUP_PARTIAL;
         WORDS[GROUP_CURRENT] = WORDS[GROUP_OTHER];
         WORDS[GROUP_TAIL] = WORDS[GROUP_OTHER_TAIL];
@@ -393,8 +392,7 @@ WH_FN void free_pages(wh_heap_ref heap, const whi_group *g, const whi_group_shap
     for (uint32_t k = wh_thread_in_block(); k < n; k += wh_block_threads()) {
         wh_free(heap, (void *)(uintptr_t)SHARED(uint64_t, page)[k]);
         g->chains.page[number[k] - 1] = NULL;
-        g->chains.link[(uint64_t)(number[k] - 1) * WHI_LINKS] =
-            k != 0 ? number[k - 1] : WORDS[GROUP_SPARE];
+        g->chains.next[number[k] - 1] = k != 0 ? number[k - 1] : WORDS[GROUP_SPARE];
     }
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {
@@ -406,24 +404,30 @@ WH_FN void free_pages(wh_heap_ref heap, const whi_group *g, const whi_group_shap
     wh_syncthreads();
 }
 
-/* The node is done: its children that have rows go to the stack. All threads. R2 of group_steps.h
- */
+/* Child p of the node, without its rows; 0: it has none. R2 of group_steps.h */
+WH_FN int take_child(const whi_group *g, uint32_t p, whi_group_node *n) {
+    for (uint32_t k = 0; k < GROUP_KINDS; k++) {
+        const whi_chains c = chains_of_children(g, k);
+        n->cursor[k] = c.cursor[p];
+        c.cursor[p] = 1u << c.page_log2; /* no page, and full: P1 of chains.h */
+    }
+    n->level = WORDS[GROUP_LEVEL] + 1;
+    n->unused = 0;
+    return !is_empty(n);
+}
+
+WH_FN void push_node(const whi_group *g, const whi_group_node *n) {
+    const uint32_t at = wh_shared_fetch_add_u32(&WORDS[GROUP_STACK], 1);
+    wh_assert_internal(at < g->stack_room);
+    g->stack[(uint64_t)wh_block_id() * g->stack_room + at] = *n;
+}
+
+/* The node is done: its children that have rows go to the stack. All threads. */
 WH_FN void push_children(const whi_group *g) {
-    const whi_chains raw = chains_of_children(g, GROUP_RAW);
-    const whi_chains partial = chains_of_children(g, GROUP_PARTIAL);
-    whi_group_node *stack = g->stack + (uint64_t)wh_block_id() * g->stack_room;
     for (uint32_t p = wh_thread_in_block(); p < 1u << WORDS[GROUP_FAN]; p += wh_block_threads()) {
         whi_group_node n;
-        n.cursor[GROUP_RAW] = raw.cursor[p];
-        n.cursor[GROUP_PARTIAL] = partial.cursor[p];
-        n.level = WORDS[GROUP_LEVEL] + 1;
-        n.unused = 0;
-        if (!is_empty(&n)) {
-            const uint32_t at = wh_shared_fetch_add_u32(&WORDS[GROUP_STACK], 1);
-            wh_assert_internal(at < g->stack_room);
-            stack[at] = n;
-            raw.cursor[p] = 1u << raw.page_log2; /* no page, and full: P1 of chains.h */
-            partial.cursor[p] = 1u << partial.page_log2;
+        if (take_child(g, p, &n)) {
+            push_node(g, &n);
         }
     }
     set_phase(NODE_TAKE);

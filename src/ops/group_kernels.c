@@ -46,6 +46,13 @@ typedef struct group_args {
 #define VALUE_BITS 64
 #include "group_width.h"
 
+#define VALUE_BITS any
+#define KEY_BITS 32
+#include "group_lists.h"
+#undef KEY_BITS
+#define KEY_BITS 64
+#include "group_lists.h"
+
 /* --- what is the same for all widths -----------------------------------------------------------
  */
 
@@ -97,6 +104,27 @@ WH_KERNEL(clear_list, group_args, a) {
     }
 }
 
+/* Pages of groups' lists that are still there. */
+WH_KERNEL(drop_lists, group_args, a) {
+    const whi_group *g = &a.g;
+    const uint64_t all = wh_grid_threads();
+    for (uint64_t k = g->state->old_lists + wh_thread_id(); k < g->state->n_lists; k += all) {
+        uint32_t current = g->list_last[k] + 1;
+        WH_NO_UNROLL
+        while (current != 0) {
+            wh_free(a.heap, g->chains.page[current - 1]);
+            g->chains.page[current - 1] = NULL;
+            current = g->chains.link[(uint64_t)(current - 1) * WHI_LINKS];
+        }
+    }
+}
+
+WH_KERNEL(clear_lists, group_args, a) {
+    if (wh_thread_id() == 0) {
+        a.g.state->old_lists = a.g.state->n_lists;
+    }
+}
+
 /* Pages of chains that nobody has read. */
 WH_KERNEL(drop_chains, group_args, a) {
     const whi_chains *c = &a.g.chains;
@@ -131,8 +159,7 @@ static wh_status small(kernel_fn kernel, wh_heap *heap, void *stream, const whi_
 }
 
 /* The kernel of the widths: table, nodes. */
-#define WIDE(g, kernel)                                                     \
-    ((g)->value_bytes == 8 ? WIDE_((g), kernel, 64) : WIDE_((g), kernel, 32))
+#define WIDE(g, kernel) ((g)->value_bytes == 8 ? WIDE_((g), kernel, 64) : WIDE_((g), kernel, 32))
 #define WIDE_(g, kernel, bits) ((g)->key_bytes == 8 ? kernel##_64_##bits : kernel##_32_##bits)
 
 static wh_status large(kernel_fn kernel, wh_heap *heap, void *stream, const whi_group *g,
@@ -151,10 +178,16 @@ static wh_status group_go_on(wh_heap *heap, void *stream, const whi_group *g) {
 }
 
 static wh_status group_tiles(wh_heap *heap, void *stream, const whi_group *g) {
+    if (g->is_paper) {
+        return large(WIDE_(g, lists_of_table, any), heap, stream, g, 0);
+    }
     return large(WIDE(g, group_table), heap, stream, g, 0);
 }
 
 static wh_status group_parts(wh_heap *heap, void *stream, const whi_group *g) {
+    if (g->is_paper) {
+        return large(WIDE_(g, lists_of_lists, any), heap, stream, g, 1);
+    }
     return large(WIDE(g, group_nodes), heap, stream, g, 1);
 }
 
@@ -164,8 +197,10 @@ static wh_status group_compact(wh_heap *heap, void *stream, const whi_group *g) 
 }
 
 static wh_status group_drop(wh_heap *heap, void *stream, const whi_group *g) {
-    const wh_status s = small(drop_list, heap, stream, g);
-    return s == WH_OK ? small(clear_list, heap, stream, g) : s;
+    const kernel_fn drop = g->is_paper ? drop_lists : drop_list;
+    const kernel_fn clear = g->is_paper ? clear_lists : clear_list;
+    const wh_status s = small(drop, heap, stream, g);
+    return s == WH_OK ? small(clear, heap, stream, g) : s;
 }
 
 static wh_status group_drop_parts(wh_heap *heap, void *stream, const whi_group *g) {
@@ -222,10 +257,11 @@ static uint32_t log2_of(uint64_t n, uint32_t most) {
 /* The columns of chains' pages, the widest first: those of 8 bytes are aligned. */
 static void lay_chains(whi_group *g) {
     whi_group_layout *raw = &g->layout[GROUP_RAW], *partial = &g->layout[GROUP_PARTIAL];
-    const uint32_t value = g->value_bytes, bytes[GROUP_KINDS] = {
-        g->key_bytes + value,
-        g->key_bytes + (g->needs.count ? 4 : 0) + (g->needs.sum ? 8 : 0) +
-            (g->needs.least ? value : 0) + (g->needs.most ? value : 0)};
+    const uint32_t value = g->value_bytes,
+                   bytes[GROUP_KINDS] = {g->key_bytes + value,
+                                         g->key_bytes + (g->needs.count ? 4 : 0) +
+                                             (g->needs.sum ? 8 : 0) + (g->needs.least ? value : 0) +
+                                             (g->needs.most ? value : 0)};
     for (uint32_t k = 0; k < GROUP_KINDS; k++) {
         g->layout[k].page_log2 = log2_of(g->page_bytes / bytes[k], 14);
         g->layout[k].page_bytes = bytes[k] << g->layout[k].page_log2;
@@ -302,25 +338,31 @@ static uint32_t at_most(uint64_t n, uint32_t most) {
     return n < most ? (uint32_t)n : most;
 }
 
+/* Blocks that stay, of both kernels of a width. */
+#define BLOCKS_OF(table, nodes, bits)                                                     \
+    do {                                                                                  \
+        s[0] = WH_KERNEL_OCCUPANCY(table##_##bits, device, g->threads, g->shape[0].bytes, \
+                                   &blocks[0]);                                           \
+        s[1] = WH_KERNEL_OCCUPANCY(nodes##_##bits, device, g->threads, g->shape[1].bytes, \
+                                   &blocks[1]);                                           \
+    } while (0)
+
 static wh_status occupancy(wh_device *device, const whi_group *g, uint32_t *blocks) {
     wh_status s[2] = {WH_OK, WH_OK};
-    const uint32_t threads = g->threads, table = g->shape[0].bytes, nodes = g->shape[1].bytes;
-#define OF_WIDTH(bits)                                                                         \
-    s[0] = WH_KERNEL_OCCUPANCY(group_table_##bits, device, threads, table, &blocks[0]);        \
-    s[1] = WH_KERNEL_OCCUPANCY(group_nodes_##bits, device, threads, nodes, &blocks[1])
-    if (g->key_bytes == 4 && g->value_bytes != 8) {
-        OF_WIDTH(32_32);
-    } else if (g->key_bytes == 4) {
-        OF_WIDTH(32_64);
-    } else if (g->value_bytes != 8) {
-        OF_WIDTH(64_32);
+    const int is_wide = g->key_bytes == 8, is_wide_value = g->value_bytes == 8;
+    if (g->is_paper && !is_wide) {
+        BLOCKS_OF(lists_of_table, lists_of_lists, 32_any);
+    } else if (g->is_paper) {
+        BLOCKS_OF(lists_of_table, lists_of_lists, 64_any);
+    } else if (!is_wide && !is_wide_value) {
+        BLOCKS_OF(group_table, group_nodes, 32_32);
+    } else if (!is_wide) {
+        BLOCKS_OF(group_table, group_nodes, 32_64);
+    } else if (!is_wide_value) {
+        BLOCKS_OF(group_table, group_nodes, 64_32);
     } else {
-        OF_WIDTH(64_64);
+        BLOCKS_OF(group_table, group_nodes, 64_64);
     }
-#undef OF_WIDTH
-    (void)threads;
-    (void)table;
-    (void)nodes;
     return s[0] != WH_OK ? s[0] : s[1];
 }
 
@@ -334,27 +376,29 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     g->probes[0] = TABLE_PROBES;
     g->probes[1] = FEW_PROBES;
     g->probes[2] = NODE_PROBES;
-    g->parts_log2 = log2_of(g->n / PART_ROWS, MOST_PARTS_LOG2);
-    g->fan_log2 = FAN_LOG2;
-    g->most_levels = MOST_LEVELS;
-    g->stack_room = (MOST_LEVELS + 1) << FAN_LOG2;
+    g->parts_log2 = g->is_paper ? 8 : log2_of(g->n / PART_ROWS, MOST_PARTS_LOG2);
+    g->fan_log2 = g->is_paper ? 8 : FAN_LOG2;
+    g->most_levels = g->is_paper ? g->key_bytes : MOST_LEVELS;
+    g->stack_room = (g->most_levels + 1) << g->fan_log2;
     lay_chains(g);
     /* Two blocks an SM with the table's rows, which wait for memory; nodes want large tables. */
-    size_shape(g, &g->shape[0], 1u << g->parts_log2, info->shared_bytes / 2);
-    size_shape(g, &g->shape[1], 1u << g->fan_log2, info->shared_bytes);
+    const uint32_t most = g->is_paper ? 0 : info->shared_bytes;
+    size_shape(g, &g->shape[0], 1u << g->parts_log2, most / 2);
+    size_shape(g, &g->shape[1], 1u << g->fan_log2, most);
     const wh_status s = occupancy(device, g, blocks);
     const uint64_t tiles = g->n / g->tile + 1, parts = (uint64_t)1 << g->parts_log2;
     g->blocks = at_most(tiles > parts ? tiles : parts, larger(blocks[0], blocks[1]));
     g->saved_bytes = larger(g->shape[0].bytes, g->shape[1].bytes);
     const uint32_t raw = g->layout[GROUP_RAW].page_log2;
     const uint32_t partial = g->layout[GROUP_PARTIAL].page_log2;
-    const uint64_t most = ((uint64_t)g->n >> (raw < partial ? raw : partial)) + 2 * parts +
-                          (uint64_t)g->blocks * (g->shape[1].pages + 2 * g->stack_room);
-    g->chains.most = most < 0xffffffffu ? (uint32_t)most : 0xffffffffu;
+    const uint64_t numbers = (g->is_paper ? g->n : 0) +
+                             ((uint64_t)g->n >> (raw < partial ? raw : partial)) + 2 * parts +
+                             (uint64_t)g->blocks * (g->shape[1].pages + 2 * g->stack_room);
+    g->chains.most = numbers < 0xffffffffu ? (uint32_t)numbers : 0xffffffffu;
     return s;
 }
 
 WH_TABLE(whi_group_kernels) = {
-    WH_OF_(NAME), group_begin,   group_go_on, group_tiles,      group_parts,
-    group_compact, group_drop, group_drop_parts, group_size,
+    WH_OF_(NAME),  group_begin, group_go_on,      group_tiles, group_parts,
+    group_compact, group_drop,  group_drop_parts, group_size,
 };

@@ -1,6 +1,6 @@
 /* group_rows.h: rows to be grouped, where they are and what they say, for one width of keys and one
- * of values. Included by group_kernels.c: KEY and VALUE are unsigned types of these widths, OF(name)
- * a name for both.
+ * of values. Included by group_kernels.c: KEY and VALUE are unsigned types of these widths,
+ * OF(name) a name for both.
  *
  * A row says what one row of the table says, or what many of one key do. least and most are ranks:
  * numbers in the order of the values. NaN is one value and ranks above all others; -0.0 is next
@@ -127,8 +127,8 @@ WH_FN void OF(item_to_page)(const whi_group *g, unsigned char *page, uint32_t at
 }
 
 /* Row i of a tile of the table or of pages. */
-WH_FN OF(item) OF(item_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                           uint32_t i) {
+WH_FN OF(item)
+    OF(item_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t, uint32_t i) {
     if (t->kind == GROUP_PARTIAL) {
         const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
         return OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i));

@@ -97,7 +97,7 @@ WH_FN void OF(empty_slot)(const whi_group *g, const whi_group_shape *s, uint32_t
         low[0] = low[s->slots + 2] = 0;
     }
     if (g->needs.least) {
-        SHARED(VALUE, least)[slot] = (VALUE)~(VALUE)0;
+        SHARED(VALUE, least)[slot] = (VALUE) ~(VALUE)0;
     }
     if (g->needs.most) {
         SHARED(VALUE, most)[slot] = 0;
@@ -134,7 +134,7 @@ WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_
     }
     if (slot != theirs) {
         memset(&m, 0, sizeof m);
-        m.least = (VALUE)~(VALUE)0;
+        m.least = (VALUE) ~(VALUE)0;
     }
     WH_NO_UNROLL
     for (uint32_t apart = WH_WARP_SIZE / 2; apart != 0; apart /= 2) {

@@ -53,7 +53,7 @@ WH_FN whi_chains chains_of(const whi_join *j, const whi_side *s) {
     c.part = s->part;
     c.ordinal = s->ordinal;
     c.n_pages = s->n_pages;
-    c.link = c.spare = NULL;
+    c.link = c.spare = c.next = NULL;
     c.most = (s->n >> j->part_page_log2) + (1u << j->parts_log2);
     c.page_log2 = j->part_page_log2;
     c.page_bytes = part_page_bytes(j);

@@ -31,6 +31,7 @@ typedef struct whi_chains {
     uint32_t *link;       /* WHI_LINKS of a page: P2; NULL: nobody asks */
     uint32_t *n_pages;    /* numbers so far: fetch_add, relaxed */
     uint32_t *spare;      /* shared memory: P3; NULL: there are none */
+    uint32_t *next;       /* of a number that is spare: P3 */
     uint32_t most;        /* numbers that there may be */
     uint32_t page_log2;   /* rows of a page */
     uint32_t page_bytes;

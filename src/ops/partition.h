@@ -4,7 +4,8 @@
  * (chains.h); or, `two-pass`, in memory where all rows have been counted before.
  */
 
-WH_FN void OF(count_tile)(const whi_join *j, const whi_side *s, const tile_places *t, uint32_t tile) {
+WH_FN void OF(count_tile)(const whi_join *j, const whi_side *s, const tile_places *t,
+                          uint32_t tile) {
     const uint32_t first = tile * j->tile, threads = wh_block_threads();
     const uint32_t end = s->n - first < j->tile ? s->n : first + j->tile;
     for (uint32_t p = wh_thread_in_block(); p < 1u << j->parts_log2; p += threads) {
@@ -20,7 +21,8 @@ WH_FN void OF(count_tile)(const whi_join *j, const whi_side *s, const tile_place
     wh_syncthreads();
 }
 
-WH_FN void OF(copy_tile)(const whi_join *j, const whi_side *s, const tile_places *t, uint32_t tile) {
+WH_FN void OF(copy_tile)(const whi_join *j, const whi_side *s, const tile_places *t,
+                         uint32_t tile) {
     const uint32_t first = tile * j->tile, log2 = j->part_page_log2;
     const uint32_t end = s->n - first < j->tile ? s->n : first + j->tile;
     for (uint32_t i = first + wh_thread_in_block(); i < end; i += wh_block_threads()) {

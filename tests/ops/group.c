@@ -8,7 +8,7 @@
 #include "warpheap/ops.h"
 #include "warpheap/warpheap.h"
 
-enum { MOST_ROWS = 1200, COLUMNS = 6, MOST_TAKEN = 4096 };
+enum { MOST_ROWS = 1200, COLUMNS = 6, MOST_TAKEN = 9000 };
 enum { KEY, COUNT, SUM, LEAST, MOST, AVG };
 
 /* A row of a result, each column's bits; what was not asked for is 0. */
@@ -208,8 +208,7 @@ static void group_naively(const context *x) {
         r->column[SUM] = sum_of(x, r->column[SUM], x->value[i]);
         r->column[LEAST] =
             is_less(x, x->value[i], r->column[LEAST]) ? x->value[i] : r->column[LEAST];
-        r->column[MOST] =
-            is_less(x, r->column[MOST], x->value[i]) ? x->value[i] : r->column[MOST];
+        r->column[MOST] = is_less(x, r->column[MOST], x->value[i]) ? x->value[i] : r->column[MOST];
     }
     for (uint32_t k = 0; k < expected.n; k++) {
         uint64_t *c = expected.row[k].column;
@@ -452,6 +451,7 @@ static void drain(context *x) {
         }
         x->rounds++;
         if (r.rows == 0) { /* rows under way fill the heap: others make room */
+            assert_true(x->n_taken != 0);
             give_back(x, 1);
         }
         assert_int_equal(wh_group_drop_pages(x->group, NULL), WH_OK);
@@ -465,7 +465,7 @@ static void test_full_heap(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= n_seeds() * 2; seed++) {
         context x;
-        open_all(&x, seed, 0);
+        open_all(&x, seed, 1 << 20);
         make_table(&x, 300 + (uint32_t)seed % 7 * 100, all_keys[seed / 2 % N_KEYS], 200);
         create(&x);
         fill_heap(&x, (uint32_t)(seed % 23));
@@ -485,7 +485,7 @@ static void test_left_alone(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         context x;
-        open_all(&x, seed, 0);
+        open_all(&x, seed, 1 << 20);
         make_table(&x, 500, key_distinct, 1);
         create(&x);
         fill_heap(&x, (uint32_t)seed * 2);
@@ -497,6 +497,97 @@ static void test_left_alone(void **state) {
         }
         close_all(&x);
     }
+}
+
+/* --- the paper's form --------------------------------------------------------------------------
+ */
+
+typedef struct pair {
+    uint64_t key, value;
+} pair;
+
+static pair got_pairs[MOST_ROWS], expected_pairs[MOST_ROWS];
+static uint32_t n_pairs, n_lists;
+
+static int compare_pairs(const void *a, const void *b) {
+    return memcmp(a, b, sizeof(pair));
+}
+
+/* All rows of a list's pages, from the last page on; they have its key. */
+static void read_list(const context *x, const wh_group_lists *l, uint64_t k) {
+    const uint64_t key = entry(l->key, x->o.key_bytes, k);
+    uint32_t page = l->last[k] + 1, rows = l->last_rows[k], n = 0;
+    for (; page != 0; page = l->before[(page - 1) * l->stride], rows = l->room) {
+        const unsigned char *p = l->page[page - 1];
+        assert_in_range(rows, 1, l->room);
+        for (uint32_t i = 0; i < rows; i++) {
+            assert_true(n_pairs < MOST_ROWS);
+            assert_int_equal(entry(p + l->key_at, x->o.key_bytes, i), key);
+            got_pairs[n_pairs].key = key;
+            got_pairs[n_pairs++].value = entry(p + l->value_at, l->value_bytes, i);
+        }
+        n += rows;
+    }
+    assert_int_equal(n, l->n_rows[k]);
+    n_lists++;
+}
+
+/* What fits, drained and gone on with until the end: each group is one list. */
+static void list_and_compare(context *x) {
+    wh_group_result r;
+    wh_group_lists l;
+    wh_status s;
+    group_naively(x);
+    n_pairs = n_lists = 0;
+    start_group(x);
+    do {
+        s = wh_group_finish(x->group, &r);
+        assert_true(s == WH_OK || s == WH_OUT_OF_MEMORY);
+        assert_int_equal(wh_group_get_lists(x->group, &l), WH_OK);
+        assert_int_equal(r.rows, l.n_lists);
+        for (uint64_t k = 0; k < l.n_lists; k++) {
+            read_list(x, &l, k);
+        }
+        assert_int_equal(r.all_rows, n_lists);
+        if (s != WH_OK) {
+            x->rounds++;
+            assert_true(r.rows != 0 || x->n_taken != 0);
+            give_back(x, r.rows == 0);
+            assert_int_equal(wh_group_drop_pages(x->group, NULL), WH_OK);
+            assert_int_equal(wh_group_resume(x->group, NULL), WH_OK);
+        }
+    } while (s != WH_OK);
+    assert_int_equal(n_lists, expected.n);
+    assert_int_equal(n_pairs, x->n);
+    for (uint32_t i = 0; i < x->n; i++) {
+        expected_pairs[i].key = x->key[i];
+        expected_pairs[i].value = x->o.value == WH_GROUP_NO_VALUE ? 0 : x->value[i];
+    }
+    qsort(got_pairs, n_pairs, sizeof(pair), compare_pairs);
+    qsort(expected_pairs, n_pairs, sizeof(pair), compare_pairs);
+    assert_memory_equal(got_pairs, expected_pairs, n_pairs * sizeof(pair));
+}
+
+static void test_lists(void **state) {
+    uint32_t rounds = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 2 * n_seeds(); seed++) {
+        context x;
+        open_all(&x, seed, 8 << 20);
+        x.o.variant = "paper";
+        x.o.aggregates = 0;
+        x.o.page_bytes = seed % 5 == 0 ? 1024 : 2048;
+        make_table(&x, (uint32_t)seed * 37 % 500, all_keys[seed / 3 % N_KEYS], 40);
+        create(&x);
+        if (seed % 3 != 0) {
+            fill_heap(&x, (uint32_t)seed % 5 * 16);
+        }
+        list_and_compare(&x);
+        rounds += x.rounds;
+        give_back(&x, x.n_taken);
+        close_all(&x);
+    }
+    assert_in_range(rounds, n_seeds(), UINT32_MAX);
 }
 
 static wh_status try_create(context *x, const wh_group_options *o) {
@@ -513,9 +604,9 @@ static void test_bad_options(void **state) {
     open_all(&x, 1, 1 << 20);
     assert_int_equal(wh_group_create(NULL, &x.o), WH_BAD_ARGUMENT);
     assert_int_equal(wh_group_create(&x.group, NULL), WH_BAD_ARGUMENT);
-#define TRY_WITH(field, is, status)                  \
-    o = x.o;                                         \
-    o.field = is;                                    \
+#define TRY_WITH(field, is, status) \
+    o = x.o;                        \
+    o.field = is;                   \
     assert_int_equal(try_create(&x, &o), WH_##status)
     TRY_WITH(heap, NULL, BAD_ARGUMENT);
     TRY_WITH(key_bytes, 5, BAD_ARGUMENT);
@@ -590,7 +681,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),      cmocka_unit_test(test_edges),
         cmocka_unit_test(test_floats),      cmocka_unit_test(test_full_heap),
-        cmocka_unit_test(test_left_alone),  cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_bad_heaps),   cmocka_unit_test(test_bad_tables)};
+        cmocka_unit_test(test_left_alone),  cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_bad_options), cmocka_unit_test(test_bad_heaps),
+        cmocka_unit_test(test_bad_tables)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
