@@ -11,7 +11,7 @@
  * P2      page[k], part[k], ordinal[k], link[k ..]: written by who brought page k, before the
  *         release of P1. Links are numbers, and one more, of the pages before it, the next one
  *         first; 0: there are no more
- * P3      spare: a number and one more, of pages that this block has given back; next[] of it is
+ * I1      spare: a number and one more, of pages that this block has given back; next[] of it is
  * the next one. Lanes take from it by cas, and while they do nobody adds, or writes next: what was
  * the first once is not so again before the next barrier Progress a lane waits only for one that is
  * bringing pages, which waits for nobody: not inside a loop of its own, but in rounds of its warp,
@@ -23,8 +23,8 @@
 #include "lists.h"
 
 /* Of a tile's part: it needs no place, or has got none. */
-#define TILE_PLACED 0xffffffffu
-#define TILE_NOWHERE 0xfffffffeu
+#define TILE_PLACED UINT32_MAX
+#define TILE_NOWHERE (UINT32_MAX - 1)
 
 /* Words of a block's shared memory. */
 enum { TILE_PAGES, TILE_FAILED, TILE_WORDS };
@@ -69,7 +69,7 @@ WH_FN unsigned char *page_of_place(const tile_places *t, uint32_t log2, uint32_t
     return (unsigned char *)(uintptr_t)t->pages[t->brought[p] + (at >> log2)];
 }
 
-/* A number for a page. P3 */
+/* A number for a page. I1 */
 WH_FN uint32_t take_number(const whi_chains *c) {
     uint32_t spare = c->spare != NULL ? wh_shared_load_u32(c->spare) : 0;
     WH_NO_UNROLL

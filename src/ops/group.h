@@ -30,7 +30,7 @@ typedef struct whi_group_layout {
 
 /* Rows that are still to be grouped: chains of both kinds. */
 typedef struct whi_group_node {
-    uint64_t cursor[GROUP_KINDS]; /* as P1 of chains.h leaves it */
+    uint64_t cursor[GROUP_KINDS]; /* as chains.h's P1 leaves it */
     uint32_t level, unused;
 } whi_group_node;
 

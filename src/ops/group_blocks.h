@@ -6,7 +6,7 @@
  * what finds no slot goes to the chains of the node's children, by the hash of the next level, and
  * they to a stack of the block. A level has a hash of its own, not more bits of the same, so there
  * is a next level however many keys agree in a hash. From most_levels on a node has one child: the
- * stack is bounded, and S3 of group_table.h is why it ends all the same.
+ * stack is bounded, and group_table.h's S3 is why it ends all the same.
  */
 #ifndef WHI_OPS_GROUP_BLOCKS_H
 #define WHI_OPS_GROUP_BLOCKS_H
@@ -21,13 +21,13 @@
 enum {
     GROUP_PHASE,
     GROUP_LEFT,    /* rows of the tile that have found no slot */
-    GROUP_ZERO,    /* S1 of group_table.h */
+    GROUP_ZERO,    /* group_table.h's S1 */
     GROUP_FULL,    /* a warp found no memory */
     GROUP_TILE,    /* of the table */
     GROUP_FEW,     /* the table helps too seldom: 1 */
     GROUP_SINCE,   /* tiles since then */
     GROUP_MASK,    /* slots of the node's table, less 1 */
-    GROUP_SPARE,   /* P3 of chains.h */
+    GROUP_SPARE,   /* chains.h's I1 */
     GROUP_KIND,    /* of the node's chain that is read */
     GROUP_CURRENT, /* the next page's number, and one more */
     GROUP_TAIL,    /* rows of the tile's first page */
@@ -54,7 +54,7 @@ enum {
 
 enum { FROM_TABLE, FROM_PAGES, FROM_SLOTS };
 
-#define SLOT_NONE 0xffffffffu
+#define SLOT_NONE UINT32_MAX
 #define MANY_LANES 8u /* of a warp in one slot, that are added up first */
 
 /* Rows that a block has before it. */
@@ -266,7 +266,7 @@ WH_FN whi_chains chains_of_parts(const whi_group *g, uint32_t kind) {
     return c;
 }
 
-/* Of the node that the block is at. R2 of group_steps.h */
+/* Of the node that the block is at. group_steps.h's R2 */
 WH_FN whi_chains chains_of_children(const whi_group *g, uint32_t kind) {
     whi_chains c = chains_of_parts(g, kind);
     c.cursor = g->child_cursor + ((uint64_t)(wh_block_id() * GROUP_KINDS + kind) << g->fan_log2);
@@ -341,7 +341,7 @@ WH_FN void take_node(const whi_group *g, const whi_group_shape *s) {
 }
 
 /* Notes pages of a chain, from its end on, as many as a tile has: their numbers and where they are.
- * All lanes of a warp. P2 of chains.h */
+ * All lanes of a warp. chains.h's P2 */
 WH_FN void walk_chain(const whi_group *g, const whi_group_shape *s, uint32_t most) {
     const uint32_t lane = wh_lane_id();
     uint32_t current = WORDS[GROUP_CURRENT], n = 0;
@@ -385,7 +385,7 @@ WH_FN int read_pages(const whi_group *g, const whi_group_shape *s) {
 }
 
 /* The tile's rows have gone elsewhere: its pages go back, their numbers to the block. All threads.
- * P3 of chains.h */
+ * chains.h's I1, group_steps.h's R3 */
 WH_FN void free_pages(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s) {
     const uint32_t n = WORDS[GROUP_PAGES];
     const uint32_t *number = SHARED(uint32_t, number);
@@ -404,12 +404,12 @@ WH_FN void free_pages(wh_heap_ref heap, const whi_group *g, const whi_group_shap
     wh_syncthreads();
 }
 
-/* Child p of the node, without its rows; 0: it has none. R2 of group_steps.h */
+/* Child p of the node, which has no rows then; 0: it had none. group_steps.h's R2 */
 WH_FN int take_child(const whi_group *g, uint32_t p, whi_group_node *n) {
     for (uint32_t k = 0; k < GROUP_KINDS; k++) {
         const whi_chains c = chains_of_children(g, k);
         n->cursor[k] = c.cursor[p];
-        c.cursor[p] = 1u << c.page_log2; /* no page, and full: P1 of chains.h */
+        c.cursor[p] = 1u << c.page_log2; /* no page, and full: chains.h's P1 */
     }
     n->level = WORDS[GROUP_LEVEL] + 1;
     n->unused = 0;

@@ -394,7 +394,7 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     const uint64_t numbers = (g->is_paper ? g->n : 0) +
                              ((uint64_t)g->n >> (raw < partial ? raw : partial)) + 2 * parts +
                              (uint64_t)g->blocks * (g->shape[1].pages + 2 * g->stack_room);
-    g->chains.most = numbers < 0xffffffffu ? (uint32_t)numbers : 0xffffffffu;
+    g->chains.most = numbers < UINT32_MAX ? (uint32_t)numbers : UINT32_MAX;
     return s;
 }
 

@@ -4,7 +4,7 @@
  * Runs: the table's rows go to lists by 8 bits of their key; then each list's rows to lists of its
  * own by the next 8 bits, and its pages back; a list whose rows agree in all bits is a group. The
  * bits are those of the key times an odd number, from the highest on: one to one, and keys that are
- * near each other come into different lists. A thread appends one row at a time, by P1 of chains.h.
+ * near each other come into different lists. A thread appends one row at a time, by chains.h's P1.
  * One block splits a list, since 256 headers for each list at once would not fit a device: the
  * block has 256 headers, and the stack of group_blocks.h.
  *
@@ -55,7 +55,7 @@ WH_FN KEY OF(key_of_row)(const whi_group *g, const whi_group_shape *s, const gro
 }
 
 /* Rows of a tile that have a bit to their lists; bits that are left: there was no memory, and 0 is
- * returned. All threads. R1 of group_steps.h */
+ * returned. All threads. group_steps.h's R1 */
 WH_FN int OF(move_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
                         const group_tile *t, const whi_chains *c) {
     uint32_t *bits = SHARED(uint32_t, bits);

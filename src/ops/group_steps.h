@@ -4,7 +4,8 @@
  *
  * R1      a block stops in steps that can be done again: rows that have got a place have no bit, or
  *         no slot, any more. Nothing is put out twice, or lost
- * R2      child_cursor, stack: of the block alone; between barriers, and plain but for P1
+ * R2      child_cursor, stack: of the block alone; plain, between barriers, but for what
+ *         chains.h's P1 does to a cursor
  * R3      rows of a node's children are copies: the pages that they came from go back before the
  *         next ones are read, so the chains never have more rows than the table
  */

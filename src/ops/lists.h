@@ -24,14 +24,14 @@ typedef struct whi_page_list {
 
 /* Chains of pages; a page has a number. */
 typedef struct whi_chains {
-    uint64_t *cursor;     /* of a chain: P1 */
+    uint64_t *cursor;     /* of a chain: chains.h's P1 */
     unsigned char **page; /* of a number; NULL: given back */
     uint32_t *part;       /* whose it is; NULL: nobody asks */
     uint32_t *ordinal;    /* the how manieth of its chain */
-    uint32_t *link;       /* WHI_LINKS of a page: P2; NULL: nobody asks */
+    uint32_t *link;       /* WHI_LINKS of a page: chains.h's P2; NULL: nobody asks */
     uint32_t *n_pages;    /* numbers so far: fetch_add, relaxed */
-    uint32_t *spare;      /* shared memory: P3; NULL: there are none */
-    uint32_t *next;       /* of a number that is spare: P3 */
+    uint32_t *spare;      /* shared memory: chains.h's I1; NULL: there are none */
+    uint32_t *next;       /* of a number that is spare */
     uint32_t most;        /* numbers that there may be */
     uint32_t page_log2;   /* rows of a page */
     uint32_t page_bytes;
