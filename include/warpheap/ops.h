@@ -250,6 +250,11 @@ wh_status wh_group_finish(wh_group *group, wh_group_result *result);
  * not wait. Errors: BAD_ARGUMENT: there is nothing to go on with. */
 wh_status wh_group_resume(wh_group *group, void *stream);
 
+/* After wh_heap_grow, which has moved the heap's blocks: what the group-by knows of its pages moves
+ * along, and it can use more of them. After finish, and before any other call. Waits. Errors:
+ * BAD_ARGUMENT: finish comes first; OUT_OF_MEMORY: nothing but destroying it is right then. */
+wh_status wh_group_rebase(wh_group *group, int64_t moved);
+
 /* The pages of the result; after finish, and until the next start, resume or drop. */
 wh_status wh_group_pages(wh_group *group, wh_pages *pages);
 

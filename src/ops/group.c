@@ -316,6 +316,36 @@ wh_status wh_group_get_lists_for(wh_group *x, wh_group_lists *lists, size_t list
     return WH_OK;
 }
 
+wh_status wh_group_rebase(wh_group *x, int64_t moved) {
+    whi_forget_error();
+    if (x == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (x->stage == IDLE) {
+        return WH_OK;
+    }
+    TRY(check_finished(x));
+    whi_group *g = &x->g;
+    void *base = NULL, *old_page = g->list.page, *old_rows = g->list.rows;
+    uint64_t heap_bytes = 0;
+    TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
+    g->moved = moved;
+    g->old_page = g->list.page;
+    g->old_rows = g->list.rows;
+    if (!g->is_paper) {
+        g->list.most = (uint32_t)(heap_bytes / g->page_bytes + 1);
+        TRY(whi_hold_other(&x->held, &g->list.page, g->list.most, sizeof *g->list.page));
+        TRY(whi_hold_other(&x->held, &g->list.rows, g->list.most, 4));
+    }
+    TRY(x->kernels->rebase(x->heap, NULL, g));
+    TRY(wh_device_sync(x->device));
+    if (!g->is_paper) {
+        TRY(wh_device_free(x->device, old_page));
+        TRY(wh_device_free(x->device, old_rows));
+    }
+    return WH_OK;
+}
+
 /* --- start -------------------------------------------------------------------------------------
  */
 

@@ -88,6 +88,10 @@ typedef struct whi_group {
     whi_page_list list;
     whi_group_state *state;
     void *columns[WH_PAGE_COLUMNS]; /* compact */
+    /* rebase: how far all pages have moved, and where list.page and rows were */
+    int64_t moved;
+    unsigned char *const *old_page;
+    const uint32_t *old_rows;
     /* paper: of a group. Its last page is full, or the only one that is not */
     void *list_key;
     uint32_t *list_last, *list_last_rows; /* the last page's number; rows in it */
@@ -105,6 +109,7 @@ typedef struct whi_group_kernels {
     whi_group_step compact;
     whi_group_step drop;                                /* the list: its pages go back */
     whi_group_step drop_parts;                          /* pages of chains */
+    whi_group_step rebase;                              /* pages have moved */
     wh_status (*size)(wh_device *device, whi_group *g); /* sizes of all kinds */
 } whi_group_kernels;
 

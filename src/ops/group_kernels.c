@@ -104,6 +104,29 @@ WH_KERNEL(clear_list, group_args, a) {
     }
 }
 
+/* The heap has moved, and all pages with it: those of the list, of chains, and those that blocks
+ * which have stopped are at. */
+WH_KERNEL(rebase_pages, group_args, a) {
+    const whi_group *g = &a.g;
+    const uint64_t me = wh_thread_id(), all = wh_grid_threads();
+    for (uint64_t i = me; !g->is_paper && i < *g->list.n; i += all) {
+        g->list.page[i] = g->old_page[i] + g->moved;
+        g->list.rows[i] = g->old_rows[i];
+    }
+    for (uint64_t i = me; i < *g->chains.n_pages; i += all) {
+        g->chains.page[i] += g->chains.page[i] != NULL ? g->moved : 0;
+    }
+    for (uint64_t b = me; b < g->blocks; b += all) {
+        unsigned char *saved = g->saved + b * g->saved_bytes;
+        uint64_t *page = (uint64_t *)(void *)(saved + g->shape[1].page);
+        if (g->stage[1][b] == GROUP_STOPPED) {
+            for (uint32_t i = 0; i < ((uint32_t *)(void *)saved)[GROUP_PAGES]; i++) {
+                page[i] += (uint64_t)g->moved;
+            }
+        }
+    }
+}
+
 /* Pages of groups' lists that are still there. */
 WH_KERNEL(drop_lists, group_args, a) {
     const whi_group *g = &a.g;
@@ -205,6 +228,10 @@ static wh_status group_drop(wh_heap *heap, void *stream, const whi_group *g) {
 
 static wh_status group_drop_parts(wh_heap *heap, void *stream, const whi_group *g) {
     return small(drop_chains, heap, stream, g);
+}
+
+static wh_status group_rebase(wh_heap *heap, void *stream, const whi_group *g) {
+    return small(rebase_pages, heap, stream, g);
 }
 
 /* --- sizes -------------------------------------------------------------------------------------
@@ -399,6 +426,6 @@ static wh_status group_size(wh_device *device, whi_group *g) {
 }
 
 WH_TABLE(whi_group_kernels) = {
-    WH_OF_(NAME),  group_begin, group_go_on,      group_tiles, group_parts,
-    group_compact, group_drop,  group_drop_parts, group_size,
+    WH_OF_(NAME),  group_begin, group_go_on,      group_tiles,  group_parts,
+    group_compact, group_drop,  group_drop_parts, group_rebase, group_size,
 };

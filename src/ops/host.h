@@ -50,6 +50,20 @@ static inline wh_status whi_hold(whi_held *h, void *p, uint64_t n, uint64_t byte
     return WH_OK;
 }
 
+/* Other memory is held in place of what *p points to, which is the caller's then. */
+static inline wh_status whi_hold_other(whi_held *h, void *p, uint64_t n, uint64_t bytes) {
+    void *memory = NULL, *old;
+    memcpy(&old, p, sizeof old);
+    TRY(wh_device_alloc(h->device, &memory, n * bytes + 8));
+    for (uint32_t k = 0; k < h->n; k++) {
+        if (h->memory[k] == old) {
+            h->memory[k] = memory;
+        }
+    }
+    memcpy(p, &memory, sizeof memory);
+    return WH_OK;
+}
+
 static inline void whi_let_go(whi_held *h) {
     while (h->n != 0) {
         (void)wh_device_free(h->device, h->memory[--h->n]);

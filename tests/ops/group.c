@@ -17,7 +17,7 @@ typedef struct out_row {
 } out_row;
 
 typedef struct out_rows {
-    out_row row[MOST_ROWS];
+    out_row row[2 * MOST_ROWS];
     uint32_t n;
 } out_rows;
 
@@ -246,7 +246,7 @@ static void read_pages(context *x) {
         assert_in_range(p.rows[k], 1, p.room);
         rows += p.rows[k];
         for (uint32_t i = 0; i < p.rows[k]; i++) {
-            assert_true(got.n < MOST_ROWS);
+            assert_true(got.n < 2 * MOST_ROWS);
             out_row *r = &got.row[got.n++];
             for (uint32_t c = 0; c < COLUMNS; c++) {
                 r->column[c] = entry(p.page[k] + p.column_at[c], p.column_bytes[c], i);
@@ -435,6 +435,14 @@ static void fill_heap(context *x, uint32_t left) {
     give_back(x, left);
 }
 
+/* Pages are where the group-by says, also after they have moved. */
+static void read_again(context *x) {
+    const uint32_t n = got.n;
+    read_pages(x);
+    assert_memory_equal(&got.row[n - (got.n - n)], &got.row[n], (got.n - n) * sizeof(out_row));
+    got.n = n;
+}
+
 /* A heap that is too small, drained until the end: each group comes once. */
 static void drain(context *x) {
     wh_group_result r;
@@ -478,6 +486,59 @@ static void test_full_heap(void **state) {
         close_all(&x);
     }
     assert_in_range(rounds, n_seeds(), UINT32_MAX); /* heaps have been full */
+}
+
+/* A heap that grows, and moves, with the pages of the result and of rows under way. */
+static void run_and_grow(context *x) {
+    wh_group_result r;
+    wh_status s;
+    group_naively(x);
+    start_group(x);
+    for (;;) {
+        s = wh_group_finish(x->group, &r);
+        assert_true(s == WH_OK || s == WH_OUT_OF_MEMORY);
+        got.n = 0;
+        read_pages(x);
+        if (s == WH_OK) {
+            break;
+        }
+        void *base = NULL;
+        uint64_t bytes = 0;
+        int64_t moved = 0;
+        assert_int_equal(wh_heap_memory(x->heap, &base, &bytes), WH_OK);
+        assert_int_equal(wh_heap_grow(x->heap, bytes + (32 << 10), NULL, &moved), WH_OK);
+        assert_int_equal(wh_group_rebase(x->group, moved), WH_OK);
+        read_again(x);
+        assert_int_equal(wh_group_resume(x->group, NULL), WH_OK);
+        x->rounds++;
+    }
+    compare();
+}
+
+static void test_grow(void **state) {
+    uint32_t rounds = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        wh_heap_options ho;
+        context x;
+        open_all(&x, seed, 0);
+        memset(&ho, 0, sizeof ho);
+        ho.device = x.device;
+        ho.allocator = "ouro-s-p"; /* can grow */
+        assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+        if (wh_heap_min_bytes(&ho, &ho.bytes) != WH_OK) {
+            wh_device_close(x.device);
+            skip(); /* is not built */
+        }
+        assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
+        x.o.heap = x.heap;
+        make_table(&x, MOST_ROWS, key_distinct, 1);
+        create(&x);
+        run_and_grow(&x);
+        rounds += x.rounds;
+        close_all(&x);
+    }
+    assert_true(rounds >= 8);
 }
 
 /* One that has stopped is destroyed, or begins anew. */
@@ -590,6 +651,39 @@ static void test_lists(void **state) {
     assert_in_range(rounds, n_seeds(), UINT32_MAX);
 }
 
+/* Every allocator that frees: those that have pages of one size, too. */
+static void test_allocators(void **state) {
+    const uint32_t caps = WH_CAP_FREE | WH_CAP_DISJOINT | WH_CAP_SIM | WH_CAP_STATS;
+    const wh_allocator_info *info = NULL;
+    (void)state;
+    for (uint32_t i = 1; (info = wh_allocator_at(i)) != NULL; i++) {
+        for (uint32_t is_paper = 0; is_paper < 2 && (info->caps & caps) == caps; is_paper++) {
+            wh_heap_options ho;
+            context x;
+            open_all(&x, i * 3 + is_paper, 0);
+            memset(&ho, 0, sizeof ho);
+            ho.device = x.device;
+            ho.allocator = info->name;
+            assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+            assert_int_equal(wh_heap_min_bytes(&ho, &ho.bytes), WH_OK);
+            ho.bytes += 4 << 20;
+            assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
+            x.o.heap = x.heap;
+            x.o.variant = is_paper ? "paper" : NULL;
+            x.o.aggregates = is_paper ? 0 : WH_GROUP_COUNT;
+            x.o.page_bytes = 2048;
+            make_table(&x, is_paper ? 150 : 500, key_uniform, 120);
+            create(&x);
+            if (is_paper) {
+                list_and_compare(&x);
+            } else {
+                run_and_compare(&x);
+            }
+            close_all(&x);
+        }
+    }
+}
+
 static wh_status try_create(context *x, const wh_group_options *o) {
     const wh_status s = wh_group_create(&x->group, o);
     assert_true(s == WH_OK || x->group == NULL);
@@ -677,10 +771,13 @@ static void test_bad_tables(void **state) {
     close_all(&x);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),      cmocka_unit_test(test_edges),
         cmocka_unit_test(test_floats),      cmocka_unit_test(test_full_heap),
+        cmocka_unit_test(test_grow),        cmocka_unit_test(test_allocators),
         cmocka_unit_test(test_left_alone),  cmocka_unit_test(test_lists),
         cmocka_unit_test(test_bad_options), cmocka_unit_test(test_bad_heaps),
         cmocka_unit_test(test_bad_tables)};
