@@ -70,18 +70,39 @@ static inline void whi_let_go(whi_held *h) {
     }
 }
 
+/* The largest block of a heap whose allocator has classes of sizes; else UINT64_MAX. Waits. */
+static inline wh_status whi_largest_block(wh_heap *heap, uint64_t *bytes) {
+    const wh_allocator_info *info = wh_heap_allocator(heap);
+    wh_stats stats;
+    *bytes = info->max_size;
+    if ((info->caps & WH_CAP_STATS) != 0 && (info->caps & WH_CAP_ANY_SIZE) == 0) {
+        memset(&stats, 0, sizeof stats);
+        TRY(wh_heap_get_stats(heap, &stats));
+        if (stats.n_classes != 0) {
+            *bytes = stats.classes[stats.n_classes - 1].block_bytes;
+        }
+    }
+    return WH_OK;
+}
+
 /* Whether pages of so many bytes do, with so many rows of the result, and the heap serves them. */
 static inline wh_status whi_check_pages(wh_heap *heap, uint32_t page_bytes, uint32_t room) {
     const wh_allocator_info *info = wh_heap_allocator(heap);
+    uint64_t largest = 0;
     if (room < 32 || page_bytes > 1u << 20) {
         return whi_refuse(WH_BAD_ARGUMENT,
                           "pages of %u bytes: at least 32 rows of the result must fit, and 1 MiB "
                           "is the most",
                           page_bytes);
     }
-    if ((info->caps & WH_CAP_FREE) == 0 || info->max_size < page_bytes) {
-        return whi_refuse(WH_UNSUPPORTED, "the heap's allocator, %s, cannot %s", info->name,
-                          (info->caps & WH_CAP_FREE) == 0 ? "free" : "serve pages of that size");
+    if ((info->caps & WH_CAP_FREE) == 0) {
+        return whi_refuse(WH_UNSUPPORTED, "the heap's allocator, %s, cannot free", info->name);
+    }
+    TRY(whi_largest_block(heap, &largest));
+    if (largest < page_bytes) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "pages of %u bytes: the largest block of this heap, of %s, has %llu",
+                          page_bytes, info->name, (unsigned long long)largest);
     }
     return WH_OK;
 }

@@ -308,6 +308,13 @@ static void create(context *x) {
     assert_int_equal(wh_group_create(&x->group, &x->o), WH_OK);
 }
 
+static wh_status try_create(context *x, const wh_group_options *o) {
+    const wh_status s = wh_group_create(&x->group, o);
+    assert_true(s == WH_OK || x->group == NULL);
+    assert_true(s == WH_OK || wh_last_error_text()[0] != 0);
+    return s;
+}
+
 static void close_all(context *x) {
     wh_stats stats;
     memset(&stats, 0, sizeof stats);
@@ -506,7 +513,7 @@ static void run_and_grow(context *x) {
         uint64_t bytes = 0;
         int64_t moved = 0;
         assert_int_equal(wh_heap_memory(x->heap, &base, &bytes), WH_OK);
-        assert_int_equal(wh_heap_grow(x->heap, bytes + (32 << 10), NULL, &moved), WH_OK);
+        assert_int_equal(wh_heap_grow(x->heap, bytes + (64 << 10), NULL, &moved), WH_OK);
         assert_int_equal(wh_group_rebase(x->group, moved), WH_OK);
         read_again(x);
         assert_int_equal(wh_group_resume(x->group, NULL), WH_OK);
@@ -533,6 +540,11 @@ static void test_grow(void **state) {
         assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
         x.o.heap = x.heap;
         make_table(&x, MOST_ROWS, key_distinct, 1);
+        assert_int_equal(try_create(&x, &x.o), WH_UNSUPPORTED); /* its blocks are smaller */
+        assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+        ho.bytes += 80 << 10;
+        assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
+        x.o.heap = x.heap;
         create(&x);
         run_and_grow(&x);
         rounds += x.rounds;
@@ -671,8 +683,14 @@ static void test_allocators(void **state) {
             x.o.heap = x.heap;
             x.o.variant = is_paper ? "paper" : NULL;
             x.o.aggregates = is_paper ? 0 : WH_GROUP_COUNT;
-            x.o.page_bytes = 2048;
+            x.o.page_bytes = info->max_size < 2048 ? (uint32_t)info->max_size : 2048;
+            x.o.value = WH_GROUP_INT32;
             make_table(&x, is_paper ? 150 : 500, key_uniform, 120);
+            if (!is_paper && x.o.page_bytes < 2048) {
+                assert_int_equal(try_create(&x, &x.o), WH_BAD_ARGUMENT);
+                close_all(&x);
+                continue;
+            }
             create(&x);
             if (is_paper) {
                 list_and_compare(&x);
@@ -682,13 +700,6 @@ static void test_allocators(void **state) {
             close_all(&x);
         }
     }
-}
-
-static wh_status try_create(context *x, const wh_group_options *o) {
-    const wh_status s = wh_group_create(&x->group, o);
-    assert_true(s == WH_OK || x->group == NULL);
-    assert_true(s == WH_OK || wh_last_error_text()[0] != 0);
-    return s;
 }
 
 static void test_bad_options(void **state) {
