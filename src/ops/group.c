@@ -99,8 +99,9 @@ static wh_status hold_chains(wh_group *x) {
     TRY(whi_hold(&x->held, &c->ordinal, c->most, 4));
     TRY(whi_hold(&x->held, &c->next, c->most, 4));
     TRY(whi_hold(&x->held, &c->link, c->most, 4 * WHI_LINKS));
-    TRY(whi_hold(&x->held, &g->child_cursor, g->blocks * fan, 8));
-    return whi_hold(&x->held, &g->stack, (uint64_t)g->blocks * g->stack_room, sizeof *g->stack);
+    TRY(whi_hold(&x->held, &g->child_cursor, g->shape[1].blocks * fan, 8));
+    return whi_hold(&x->held, &g->stack, (uint64_t)g->shape[1].blocks * g->stack_room,
+                    sizeof *g->stack);
 }
 
 static wh_status hold_all(wh_group *x) {
@@ -110,9 +111,11 @@ static wh_status hold_all(wh_group *x) {
     TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
     TRY(whi_hold(&x->held, &g->state, 1, sizeof *g->state));
     TRY(hold_chains(x));
-    TRY(whi_hold(&x->held, &g->stage[0], g->blocks, 4));
-    TRY(whi_hold(&x->held, &g->stage[1], g->blocks, 4));
-    TRY(whi_hold(&x->held, &g->saved, g->blocks, g->saved_bytes));
+    TRY(whi_hold(&x->held, &g->stage[0], g->shape[0].blocks, 4));
+    TRY(whi_hold(&x->held, &g->stage[1], g->shape[1].blocks, 4));
+    const uint64_t saved[2] = {(uint64_t)g->shape[0].blocks * g->shape[0].bytes,
+                               (uint64_t)g->shape[1].blocks * g->shape[1].bytes};
+    TRY(whi_hold(&x->held, &g->saved, 1, saved[saved[0] < saved[1]]));
     if (g->is_paper) {
         TRY(whi_hold(&x->held, &g->list_key, g->n, g->key_bytes));
         TRY(whi_hold(&x->held, &g->list_last, g->n, 4));

@@ -57,7 +57,8 @@ typedef struct whi_group_shape {
     uint32_t pages;   /* that a tile's rows can be in */
     uint32_t brought; /* pages that are brought for a tile at most */
     uint32_t words, keys, counts, sums, least, most, places, bits, page, number;
-    uint32_t bytes; /* in all */
+    uint32_t bytes;  /* in all */
+    uint32_t blocks; /* of the kernel */
 } whi_group_shape;
 
 typedef struct whi_group {
@@ -81,8 +82,8 @@ typedef struct whi_group {
     whi_group_node *stack;    /* of a block */
     uint32_t stack_room;
     uint32_t *stage[2];   /* of a block: where it is with either kernel */
-    unsigned char *saved; /* of a block: its shared memory */
-    uint32_t saved_bytes, blocks, threads;
+    unsigned char *saved; /* of a block of either kernel: its shared memory */
+    uint32_t threads;
     wh_pages out; /* of result pages: room, column_bytes, column_at */
     uint32_t page_bytes;
     whi_page_list list;

@@ -153,7 +153,7 @@ WH_FN void set_phase(uint32_t phase) {
  * are 0. */
 WH_FN int begin_block(const whi_group *g, uint32_t k) {
     const uint32_t me = wh_block_id(), stage = g->stage[k][me];
-    const uint32_t *from = (const uint32_t *)(void *)(g->saved + (uint64_t)me * g->saved_bytes);
+    const uint32_t *from = (const uint32_t *)(void *)(g->saved + (uint64_t)me * g->shape[k].bytes);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&g->state->is_full), 0) == 0;
     if (!may || stage == GROUP_DONE) {
         return 0;
@@ -168,7 +168,7 @@ WH_FN int begin_block(const whi_group *g, uint32_t k) {
 
 WH_FN void end_block(const whi_group *g, uint32_t k, int is_full) {
     const uint32_t me = wh_block_id();
-    uint32_t *to = (uint32_t *)(void *)(g->saved + (uint64_t)me * g->saved_bytes);
+    uint32_t *to = (uint32_t *)(void *)(g->saved + (uint64_t)me * g->shape[k].bytes);
     wh_syncthreads();
     for (uint32_t i = wh_thread_in_block(); is_full && i < g->shape[k].bytes / 4;
          i += wh_block_threads()) {

@@ -65,12 +65,14 @@ WH_KERNEL(begin_group, group_args, a) {
         for (uint64_t p = me; p < parts; p += all) {
             g->chains.cursor[k * parts + p] = room;
         }
-        for (uint64_t p = me; p < g->blocks * fan; p += all) {
+        for (uint64_t p = me; p < g->shape[1].blocks * fan; p += all) {
             g->child_cursor[(p / fan * GROUP_KINDS + k) * fan + p % fan] = room;
         }
     }
-    for (uint64_t b = me; b < g->blocks; b += all) {
-        g->stage[0][b] = g->stage[1][b] = GROUP_FRESH;
+    for (uint32_t k = 0; k < 2; k++) {
+        for (uint64_t b = me; b < g->shape[k].blocks; b += all) {
+            g->stage[k][b] = GROUP_FRESH;
+        }
     }
     if (me == 0) {
         memset(g->state, 0, sizeof *g->state);
@@ -116,8 +118,8 @@ WH_KERNEL(rebase_pages, group_args, a) {
     for (uint64_t i = me; i < *g->chains.n_pages; i += all) {
         g->chains.page[i] += g->chains.page[i] != NULL ? g->moved : 0;
     }
-    for (uint64_t b = me; b < g->blocks; b += all) {
-        unsigned char *saved = g->saved + b * g->saved_bytes;
+    for (uint64_t b = me; b < g->shape[1].blocks; b += all) {
+        unsigned char *saved = g->saved + b * g->shape[1].bytes;
         uint64_t *page = (uint64_t *)(void *)(saved + g->shape[1].page);
         if (g->stage[1][b] == GROUP_STOPPED) {
             for (uint32_t i = 0; i < ((uint32_t *)(void *)saved)[GROUP_PAGES]; i++) {
@@ -187,7 +189,7 @@ static wh_status small(kernel_fn kernel, wh_heap *heap, void *stream, const whi_
 
 static wh_status large(kernel_fn kernel, wh_heap *heap, void *stream, const whi_group *g,
                        uint32_t k) {
-    wh_launch l = wh_grid(wh_heap_device(heap), g->blocks, g->threads);
+    wh_launch l = wh_grid(wh_heap_device(heap), g->shape[k].blocks, g->threads);
     l.shared_bytes = g->shape[k].bytes;
     return start(kernel, heap, stream, g, l);
 }
@@ -414,13 +416,13 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     size_shape(g, &g->shape[1], 1u << g->fan_log2, most);
     const wh_status s = occupancy(device, g, blocks);
     const uint64_t tiles = g->n / g->tile + 1, parts = (uint64_t)1 << g->parts_log2;
-    g->blocks = at_most(tiles > parts ? tiles : parts, larger(blocks[0], blocks[1]));
-    g->saved_bytes = larger(g->shape[0].bytes, g->shape[1].bytes);
+    g->shape[0].blocks = at_most(tiles, blocks[0]);
+    g->shape[1].blocks = at_most(parts, blocks[1]);
     const uint32_t raw = g->layout[GROUP_RAW].page_log2;
     const uint32_t partial = g->layout[GROUP_PARTIAL].page_log2;
     const uint64_t numbers = (g->is_paper ? g->n : 0) +
                              ((uint64_t)g->n >> (raw < partial ? raw : partial)) + 2 * parts +
-                             (uint64_t)g->blocks * (g->shape[1].pages + 2 * g->stack_room);
+                             (uint64_t)g->shape[1].blocks * (g->shape[1].pages + 2 * g->stack_room);
     g->chains.most = numbers < UINT32_MAX ? (uint32_t)numbers : UINT32_MAX;
     return s;
 }
