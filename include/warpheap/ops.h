@@ -56,6 +56,8 @@ typedef enum wh_value_kind {
     WH_VALUE_ROW /* the row's number, 4 bytes */
 } wh_value_kind;
 
+#define WH_PAGE_COLUMNS 6u /* at most */
+
 /* Pages on the device, as an operator has filled them. A page's columns lie one behind the other,
  * each with room for `room` rows: column c of row r of page p is at
  * page[p] + column_at[c] + r * column_bytes[c], and p has rows[p] rows, of any number up to room.
@@ -65,8 +67,10 @@ typedef struct wh_pages {
     const uint32_t *rows;
     uint64_t n_pages, n_rows;
     uint32_t room;
-    uint32_t column_bytes[3]; /* of keys, the build table's values, the probe table's; 0: none */
-    uint32_t column_at[3];
+    uint32_t column_bytes[WH_PAGE_COLUMNS]; /* 0: no such column. Of a join: keys, the build
+                                               table's values, the probe table's; of a group-by:
+                                               keys, and WH_GROUP_* in their order */
+    uint32_t column_at[WH_PAGE_COLUMNS];
 } wh_pages;
 
 /* --- join ------------------------------------------------------------------------------------ */
@@ -148,6 +152,142 @@ wh_status wh_join_drop_pages(wh_join *join, void *stream);
 /* Of a `two-pass` join, which has no pages: its columns, result.rows entries each, or NULL. They
  * stay until the next start. After finish. */
 wh_status wh_join_columns(wh_join *join, const void **columns);
+
+/* --- group-by --------------------------------------------------------------------------------
+ *
+ *     wh_group_options o = {0};
+ *     o.heap = heap;
+ *     o.value = WH_GROUP_INT32;
+ *     o.aggregates = WH_GROUP_SUM | WH_GROUP_MAX;
+ *     o.rows = 8000000;                                        // at most
+ *     wh_group *group;
+ *     wh_group_create(&group, &o);
+ *     wh_group_start(group, &table, stream);                   // does not wait
+ *     while (wh_group_finish(group, &result) == WH_OUT_OF_MEMORY && result.rows != 0) {
+ *         consume(group);                                      // wh_group_pages, wh_group_compact
+ *         wh_group_drop_pages(group, stream);                  // there is room again
+ *         wh_group_resume(group, stream);                      // goes on where it stopped
+ *     }
+ *
+ * A group-by makes one row of all rows of a table that have the same key. Keys are 4 or 8 bytes and
+ * are compared as bits; any bits may be a key. How many keys there are nobody has to know. Rows
+ * come out in no order.
+ *
+ * Source: the radix group-by of the same paper, section 6.2 and appendix C, is `paper`; `adaptive`
+ * is ours. docs/OPS_GROUP.md is the guide.
+ */
+
+typedef enum wh_group_value {
+    WH_GROUP_NO_VALUE, /* only COUNT */
+    WH_GROUP_INT32,
+    WH_GROUP_INT64,
+    WH_GROUP_FLOAT,
+    WH_GROUP_DOUBLE
+} wh_group_value;
+
+/* Bits of wh_group_options.aggregates; each is a column of the result. */
+enum {
+    WH_GROUP_COUNT = 1, /* uint64_t: rows */
+    WH_GROUP_SUM = 2,   /* of integers int64_t, which wraps; of float and double a double, in
+                           whatever order the rows are added */
+    WH_GROUP_MIN = 4, /* the type of the values. NaN is above all others: MIN is NaN if all are, */
+    WH_GROUP_MAX = 8, /* MAX if one is; it is the NaN 0x7fc... or 0x7ff8... then. -0.0 is below
+                         0.0 */
+    WH_GROUP_AVG = 16 /* double: SUM / COUNT; of int64_t wrong if the sum has wrapped */
+};
+
+/* Zero means the default. */
+typedef struct wh_group_options {
+    uint64_t struct_bytes; /* sizeof this struct; 0: what the calling code's headers say */
+    wh_heap *heap;         /* an allocator that frees, and serves page_bytes */
+    const char *variant;   /* "adaptive" (the default), "paper": docs/OPS_GROUP.md */
+    uint32_t key_bytes;    /* 4 (the default) or 8 */
+    wh_group_value value;
+    uint32_t aggregates; /* default WH_GROUP_COUNT. `paper`: 0 */
+    uint32_t page_bytes; /* of a page; default 4096. 32 rows must fit */
+    uint64_t rows;       /* of the tables to come, at most */
+} wh_group_options;
+
+typedef struct wh_group wh_group;
+
+typedef struct wh_group_result {
+    uint64_t rows;     /* groups that lie in the pages. `paper`: lists */
+    uint64_t all_rows; /* put out since the start: pages that were dropped count, too */
+    uint64_t pages;
+} wh_group_result;
+
+/* Takes what a group-by of tables of up to so many rows needs beside pages, of the device and not
+ * of the heap: about 16 bytes for each page that the heap has room for, 48 for each page that the
+ * table would fill, and a copy of the shared memory of all resident blocks. Waits. Errors:
+ * BAD_ARGUMENT; UNSUPPORTED: the heap's allocator cannot free, or not serve pages of that size;
+ * OUT_OF_MEMORY; WRONG_BUILD. */
+wh_status wh_group_create_for(wh_group **group, const wh_group_options *options,
+                              size_t options_bytes);
+static inline wh_status wh_group_create(wh_group **group, const wh_group_options *options) {
+    return wh_group_create_for(group, options, sizeof *options);
+}
+
+/* Gives all pages back, also of results. Waits. */
+wh_status wh_group_destroy(wh_group *group);
+
+/* Starts a group-by on a stream; the table stays as it is until it has finished. Pages of an
+ * earlier result are given back. Does not wait.
+ * Errors: BAD_ARGUMENT, before anything is started: keys or values are missing or not aligned, or
+ * there are more rows than create was told. */
+wh_status wh_group_start_for(wh_group *group, const wh_table *table, void *stream,
+                             size_t table_bytes);
+static inline wh_status wh_group_start(wh_group *group, const wh_table *table, void *stream) {
+    return wh_group_start_for(group, table, stream, sizeof *table);
+}
+
+/* Waits for what was started, and says what there is. result may be NULL. OUT_OF_MEMORY: the heap
+ * was full before the end; groups that are in pages are complete, and resume goes on with the
+ * others. If it has no rows, draining does not help: the rows under way fill the heap, and it must
+ * grow, or others give memory back. */
+wh_status wh_group_finish(wh_group *group, wh_group_result *result);
+
+/* Goes on after OUT_OF_MEMORY, on the same table. Pages that are still there stay in the list. Does
+ * not wait. Errors: BAD_ARGUMENT: there is nothing to go on with. */
+wh_status wh_group_resume(wh_group *group, void *stream);
+
+/* After wh_heap_grow, which has moved the heap's blocks: what the group-by knows of its pages moves
+ * along, and it can use more of them. After finish, and before any other call. Waits. Errors:
+ * BAD_ARGUMENT: finish comes first; OUT_OF_MEMORY: nothing but destroying it is right then. */
+wh_status wh_group_rebase(wh_group *group, int64_t moved);
+
+/* The pages of the result; after finish, and until the next start, resume or drop. */
+wh_status wh_group_pages(wh_group *group, wh_pages *pages);
+
+/* Copies the result's rows into columns, in any order: columns[c], of WH_PAGE_COLUMNS, is device
+ * memory for result.rows entries of column c's width, or NULL. After finish. Does not wait. Cost:
+ * reads and writes the rows once. */
+wh_status wh_group_compact(wh_group *group, void *const *columns, void *stream);
+
+/* `paper`: the rows of each group, in a list of pages; all pointers are device memory. Group k has
+ * key[k] and n_rows[k] rows. Its last page has number last[k] and last_rows[k] rows; the page
+ * before page i has number before[i * stride] - 1, or is not there if that is 0, and all but the
+ * last one have `room` rows. Row r of page i has its key at page[i] + key_at + r * key_bytes, and
+ * its value at page[i] + value_at + r * value_bytes. */
+typedef struct wh_group_lists {
+    const void *key;
+    const uint32_t *last, *last_rows;
+    const uint64_t *n_rows;
+    unsigned char *const *page;
+    const uint32_t *before;
+    uint64_t n_lists;
+    uint32_t stride, room;
+    uint32_t key_at, value_at, value_bytes;
+} wh_group_lists;
+
+/* The lists that are complete; after finish, and until the next start, resume or drop. Errors:
+ * UNSUPPORTED: it is not `paper`. */
+wh_status wh_group_get_lists_for(wh_group *group, wh_group_lists *lists, size_t lists_bytes);
+static inline wh_status wh_group_get_lists(wh_group *group, wh_group_lists *lists) {
+    return wh_group_get_lists_for(group, lists, sizeof *lists);
+}
+
+/* Gives the result's pages back to the heap. After finish. Does not wait. */
+wh_status wh_group_drop_pages(wh_group *group, void *stream);
 
 #ifdef __cplusplus
 }

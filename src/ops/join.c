@@ -5,26 +5,11 @@
 #include <string.h>
 
 #include "built_list.h"
-#include "host/last_error.h"
-#include "host/structs.h"
+#include "host.h"
 #include "warpheap/detail/alloc/tables.h"
 #include "warpheap/simt.h"
 
-#define CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
-
-WH_TABLES_OF(whi_join_kernels, whi_join_kernels_find, CAPS)
-
-/* Hands a status that is not WH_OK to the caller. */
-#define TRY(call)                  \
-    do {                           \
-        const wh_status s_ = call; \
-        if (s_ != WH_OK) {         \
-            return s_;             \
-        }                          \
-    } while (0)
-
-#define DEFAULT_PAGE 4096u
-#define MOST_HELD 32u
+WH_TABLES_OF(whi_join_kernels, whi_join_kernels_find, OPS_CAPS)
 
 typedef enum variant { PAGED, PAGES, PAPER, TWO_PASS, N_VARIANTS } variant;
 static const char *const variant_names[N_VARIANTS] = {"paged", "pages", "paper", "two-pass"};
@@ -38,8 +23,7 @@ struct wh_join {
     whi_join j;
     wh_table table[2];
     uint64_t most_rows[2];
-    void *held[MOST_HELD];
-    uint32_t n_held;
+    whi_held held;
     void *first_pass, *out[3]; /* two-pass: of the join that was started last */
     void *stream;
     whi_join_state seen; /* what finish has found */
@@ -107,29 +91,9 @@ static void lay_columns(whi_join *j) {
     }
 }
 
-static wh_status check_pages(const wh_join *x, const wh_allocator_info *info) {
-    const whi_join *j = &x->j;
-    if (j->shape.room < WH_WARP_SIZE || j->page_bytes > 1u << 20) {
-        return whi_refuse(WH_BAD_ARGUMENT,
-                          "pages of %u bytes: at least 32 rows of the result must fit, and 1 MiB "
-                          "is the most",
-                          j->page_bytes);
-    }
-    if (info->max_size < j->page_bytes) {
-        return whi_refuse(WH_UNSUPPORTED, "the heap's allocator, %s, has no pages of %u bytes",
-                          info->name, j->page_bytes);
-    }
-    return WH_OK;
-}
-
 /* n entries of some bytes, of the device, until the join is destroyed. */
 static wh_status hold(wh_join *x, void *p, uint64_t n, uint64_t bytes) {
-    void *memory = NULL;
-    TRY(x->n_held < MOST_HELD ? wh_device_alloc(x->device, &memory, n * bytes + 8)
-                              : WH_OUT_OF_MEMORY);
-    x->held[x->n_held++] = memory;
-    memcpy(p, &memory, sizeof memory); /* whatever it points to */
-    return WH_OK;
+    return whi_hold(&x->held, p, n, bytes);
 }
 
 static wh_status hold_side(wh_join *x, whi_side *s) {
@@ -167,6 +131,9 @@ static wh_status hold_all(wh_join *x) {
     TRY(hold(x, &j->saved, j->blocks, j->saved_bytes));
     for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
         whi_page_list *l = &j->list[k];
+        l->room = j->shape.room;
+        l->page_bytes = j->page_bytes;
+        l->by_thread = j->by_thread;
         l->n = &j->state->list_pages[k];
         l->n_rows = &j->state->list_rows[k];
         j->side[k].n_pages = &j->state->n_pages[k];
@@ -184,13 +151,9 @@ static wh_status make(wh_join *x, const wh_join_options *o) {
     const wh_allocator_info *info = wh_heap_allocator(o->heap);
     TRY(check_kinds(o));
     TRY(find_variant(o->variant, o->kind, &x->how));
-    if ((info->caps & CAPS) != CAPS) {
-        return whi_refuse(WH_UNSUPPORTED,
-                          "a join gives pages back: the heap's allocator, %s, cannot free",
-                          info->name);
-    }
+    TRY(whi_check_allocator(info));
     x->heap = o->heap;
-    x->device = wh_heap_device(o->heap);
+    x->device = x->held.device = wh_heap_device(o->heap);
     x->kernels = whi_join_kernels_find(info->name, wh_device_get_info(x->device)->target);
     if (x->kernels == NULL) {
         return whi_refuse(WH_UNSUPPORTED, "joins are not built for %s", info->name);
@@ -207,7 +170,7 @@ static wh_status make(wh_join *x, const wh_join_options *o) {
     j->by_thread = x->how == PAPER;
     j->page_bytes = o->page_bytes != 0 ? o->page_bytes : DEFAULT_PAGE;
     lay_columns(j);
-    TRY(check_pages(x, info));
+    TRY(whi_check_pages(x->heap, j->page_bytes, j->shape.room));
     const uint32_t page = j->page_bytes / (j->key_bytes + 4);
     while (2u << j->part_page_log2 <= page && j->part_page_log2 < 14) {
         j->part_page_log2++;
@@ -229,9 +192,7 @@ static void drop(wh_join *x) {
     if (x->device != NULL) {
         drop_out(x);
     }
-    while (x->n_held != 0) {
-        (void)wh_device_free(x->device, x->held[--x->n_held]);
-    }
+    whi_let_go(&x->held);
     free(x);
 }
 

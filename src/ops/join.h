@@ -4,24 +4,13 @@
 #ifndef WHI_OPS_JOIN_H
 #define WHI_OPS_JOIN_H
 
-#include "warpheap/ops.h"
+#include "lists.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define WHI_MOST_PARTS_LOG2 12u
-
-/* A list of pages that blocks fill, each page for one owner. A page has a number from when it is
- * taken: fetch_add, relaxed, of n. page[k], by who took it; rows[k], by who had it, when it is
- * closed, at the latest before the kernel ends. */
-typedef struct whi_page_list {
-    unsigned char **page;
-    uint32_t *rows;
-    uint32_t *n;
-    uint64_t *n_rows; /* of closed pages: add, relaxed */
-    uint32_t most;    /* entries of page and rows: as many pages as can be in the heap */
-} whi_page_list;
 
 /* One of the tables, and its rows laid out by the hash of their key in parts of pages. */
 typedef struct whi_side {
@@ -33,7 +22,7 @@ typedef struct whi_side {
     unsigned char **page;     /* NULL: given back */
     uint32_t *part, *ordinal; /* of a page: whose it is, and the how manieth */
     uint32_t *n_pages;
-    uint64_t *cursor; /* of a part: partition.h P1 */
+    uint64_t *cursor; /* of a part: chains.h P1 */
     uint32_t *order, *first, *rows;
     uint32_t *next_tile; /* of a block: where it goes on */
     uint32_t *placed;    /* of a block: a bit for each part whose rows of that tile have a place */
@@ -90,7 +79,7 @@ typedef struct whi_join {
     uint32_t part_blocks; /* of the kernels that lay out */
     uint32_t threads;     /* of a block of either */
     /* compact */
-    void *columns[3];
+    void *columns[WH_PAGE_COLUMNS];
     uint32_t which; /* a side, or a list */
 } whi_join;
 

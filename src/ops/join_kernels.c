@@ -16,18 +16,14 @@ typedef struct join_args {
     whi_join j;
 } join_args;
 
-/* Of a tile's part: it needs no place, or has got none. */
-#define TILE_PLACED UINT32_MAX
-#define TILE_NOWHERE (UINT32_MAX - 1)
-
 /* Words of a block's shared memory. */
-enum { TILE_PAGES, TILE_FAILED, TILE_WORDS };
 enum { TABLE_STOPPED, TABLE_ROWS, TABLE_WORDS };
 
 /* Places in a chain. Entries have 16 bits. */
 #define CHAIN_END 0xffffu
 #define CHAIN_START 0x10000u
 
+#include "chains.h"
 #include "pages.h"
 #include "units.h"
 
@@ -38,6 +34,43 @@ WH_FN void write_value(const whi_side *s, void *column, uint64_t i, uint32_t val
     } else {
         ((uint32_t *)column)[i] = value;
     }
+}
+
+/* How many pages a tile brings at most. */
+WH_HD uint32_t tile_pages(const whi_join *j) {
+    return (j->tile >> j->part_page_log2) + (1u << j->parts_log2);
+}
+
+WH_FN tile_places tile_here(const whi_join *j) {
+    return places_at(wh_shared(), 1u << j->parts_log2, tile_pages(j));
+}
+
+/* A side's parts, as chains. */
+WH_FN whi_chains chains_of(const whi_join *j, const whi_side *s) {
+    whi_chains c;
+    c.cursor = s->cursor;
+    c.page = s->page;
+    c.part = s->part;
+    c.ordinal = s->ordinal;
+    c.n_pages = s->n_pages;
+    c.link = c.spare = c.next = NULL;
+    c.most = (s->n >> j->part_page_log2) + (1u << j->parts_log2);
+    c.page_log2 = j->part_page_log2;
+    c.page_bytes = part_page_bytes(j);
+    return c;
+}
+
+/* Places where all rows have been counted. */
+WH_FN void place_counted(const whi_side *s, const tile_places *t, uint32_t parts) {
+    for (uint32_t p = wh_thread_in_block(); p < parts; p += wh_block_threads()) {
+        const uint32_t n = t->counts[p];
+        t->counts[p] = 0;
+        t->first[p] = n != 0 ? 0 : TILE_PLACED;
+        if (n != 0) {
+            t->at[p] = wh_fetch_add_u64_relaxed(&s->cursor[p], n);
+        }
+    }
+    wh_syncthreads();
 }
 
 /* WH_KERNEL of a name of the width. */
@@ -99,38 +132,12 @@ WH_KERNEL(clear_written, join_args, a) {
     }
 }
 
-/* A warp a page; where its rows go is told by one counter. */
 WH_KERNEL(compact_list, join_args, a) {
-    const whi_join *j = &a.j;
-    const whi_page_list *l = &j->list[j->which];
-    const uint32_t n = *l->n, lane = wh_lane_id();
-    const uint64_t warps = wh_grid_threads() / WH_WARP_SIZE;
-    for (uint64_t p = wh_thread_id() / WH_WARP_SIZE; p < n; p += warps) {
-        const uint32_t rows = l->rows[p];
-        uint64_t at = 0;
-        if (lane == 0) {
-            at = wh_fetch_add_u64_relaxed(&j->state->written, rows);
-        }
-        at = wh_shfl_u64(WH_FULL_WARP, at, 0);
-        for (uint32_t c = 0; c < 3; c++) {
-            const unsigned char *from = l->page[p] + j->shape.column_at[c];
-            const int is_wide = j->shape.column_bytes[c] == 8;
-            for (uint32_t i = lane; i < rows && j->columns[c] != NULL; i += WH_WARP_SIZE) {
-                if (is_wide) {
-                    ((uint64_t *)j->columns[c])[at + i] = ((const uint64_t *)(const void *)from)[i];
-                } else {
-                    ((uint32_t *)j->columns[c])[at + i] = ((const uint32_t *)(const void *)from)[i];
-                }
-            }
-        }
-    }
+    compact_pages(&a.j.list[a.j.which], &a.j.shape, a.j.columns, &a.j.state->written);
 }
 
 WH_KERNEL(drop_list, join_args, a) {
-    const whi_page_list *l = &a.j.list[a.j.which];
-    for (uint64_t p = wh_thread_id(); p < *l->n; p += wh_grid_threads()) {
-        give_page(a.heap, l->page[p]);
-    }
+    drop_pages_of(a.heap, &a.j.list[a.j.which]);
 }
 
 WH_KERNEL(clear_list, join_args, a) {
@@ -178,8 +185,7 @@ static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_
 
 /* Of layouts, as tile_here and table_here have them. */
 static uint32_t tile_bytes(const whi_join *j) {
-    const uint32_t parts = 1u << j->parts_log2, pages = (j->tile >> j->part_page_log2) + parts;
-    return 8 * (parts + pages) + 12 * parts + 4 * TILE_WORDS;
+    return places_bytes(1u << j->parts_log2, tile_pages(j));
 }
 
 static uint32_t table_bytes(const whi_join *j) {

@@ -1,5 +1,5 @@
 /* pages.h: pages of results, each filled by one owner: a warp, or a lane. Included by
- * join_kernels.c.
+ * kernels' files.
  *
  * O1      a page belongs to who took it until it is closed: rows and columns are its own, plain
  * O2      list.page[k] has one writer, which got k of list.n; list.rows[k] is written when k is
@@ -8,34 +8,20 @@
 #ifndef WHI_OPS_PAGES_H
 #define WHI_OPS_PAGES_H
 
-#include "join.h"
+#include "heap_calls.h"
+#include "lists.h"
 
-/* The heap's calls, not inlined: a page is turned seldom, and malloc is long. */
-WH_FN_SLOW unsigned char *take_page(wh_heap_ref heap, uint32_t bytes) {
-    return (unsigned char *)wh_malloc(heap, bytes);
-}
-
-WH_FN_SLOW unsigned char *take_page_warp(wh_heap_ref heap, uint32_t bytes) {
-    return (unsigned char *)wh_malloc_warp(heap, WH_FULL_WARP, bytes);
-}
-
-WH_FN_SLOW void give_page(wh_heap_ref heap, void *page) {
-    wh_free(heap, page);
-}
-
-/* An owner's page of a list. fill: rows in it; as many as there is room for, also if there is no
- * page. */
+/* An owner's page. fill: rows in it; as many as there is room for, also if there is no page. */
 typedef struct own_page {
     unsigned char *page;
-    uint32_t number, fill, list;
+    uint32_t number, fill;
 } own_page;
 
-WH_FN own_page no_page(const whi_join *j, uint32_t list) {
+WH_FN own_page no_page(const whi_page_list *l) {
     own_page o;
     o.page = NULL;
     o.number = 0;
-    o.list = list;
-    o.fill = j->shape.room;
+    o.fill = l->room;
     return o;
 }
 
@@ -55,9 +41,8 @@ WH_FN uint32_t enter_page(const whi_page_list *l, unsigned char *page) {
 }
 
 /* A new page for a warp, in all lanes, after the full one. 0: there is no memory. All lanes. */
-WH_FN int turn_page_warp(wh_heap_ref heap, const whi_join *j, own_page *o) {
-    const whi_page_list *l = &j->list[o->list];
-    unsigned char *page = take_page_warp(heap, j->page_bytes);
+WH_FN int turn_page_warp(wh_heap_ref heap, const whi_page_list *l, own_page *o) {
+    unsigned char *page = take_page_warp(heap, l->page_bytes);
     uint32_t number = 0;
     if (page == NULL) {
         return 0;
@@ -73,9 +58,8 @@ WH_FN int turn_page_warp(wh_heap_ref heap, const whi_join *j, own_page *o) {
 }
 
 /* The same for a lane. */
-WH_FN int turn_page_lane(wh_heap_ref heap, const whi_join *j, own_page *o) {
-    const whi_page_list *l = &j->list[o->list];
-    unsigned char *page = take_page(heap, j->page_bytes);
+WH_FN int turn_page_lane(wh_heap_ref heap, const whi_page_list *l, own_page *o) {
+    unsigned char *page = take_page(heap, l->page_bytes);
     if (page == NULL) {
         return 0;
     }
@@ -87,11 +71,45 @@ WH_FN int turn_page_lane(wh_heap_ref heap, const whi_join *j, own_page *o) {
 }
 
 /* Closes what a warp, or each of its lanes, has. All lanes. */
-WH_FN void close_all(const whi_join *j, own_page *o) {
-    if (j->by_thread || wh_lane_id() == 0) {
-        close_page(&j->list[o->list], o);
+WH_FN void close_all(const whi_page_list *l, own_page *o) {
+    if (l->by_thread || wh_lane_id() == 0) {
+        close_page(l, o);
     }
-    *o = no_page(j, o->list);
+    *o = no_page(l);
+}
+
+/* The rows of a list's pages into columns, which may be NULL; *written: 0, and then how many rows
+ * have a place. All threads of a grid, a warp a page. */
+WH_FN void compact_pages(const whi_page_list *l, const wh_pages *shape, void *const *columns,
+                         uint64_t *written) {
+    const uint32_t n = *l->n, lane = wh_lane_id();
+    const uint64_t warps = wh_grid_threads() / WH_WARP_SIZE;
+    for (uint64_t p = wh_thread_id() / WH_WARP_SIZE; p < n; p += warps) {
+        const uint32_t rows = l->rows[p];
+        uint64_t at = 0;
+        if (lane == 0) {
+            at = wh_fetch_add_u64_relaxed(written, rows);
+        }
+        at = wh_shfl_u64(WH_FULL_WARP, at, 0);
+        for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+            const unsigned char *from = l->page[p] + shape->column_at[c];
+            const int is_wide = shape->column_bytes[c] == 8;
+            for (uint32_t i = lane; i < rows && columns[c] != NULL; i += WH_WARP_SIZE) {
+                if (is_wide) {
+                    ((uint64_t *)columns[c])[at + i] = ((const uint64_t *)(const void *)from)[i];
+                } else {
+                    ((uint32_t *)columns[c])[at + i] = ((const uint32_t *)(const void *)from)[i];
+                }
+            }
+        }
+    }
+}
+
+/* A list's pages go back. All threads of a grid. */
+WH_FN void drop_pages_of(wh_heap_ref heap, const whi_page_list *l) {
+    for (uint64_t p = wh_thread_id(); p < *l->n; p += wh_grid_threads()) {
+        give_page(heap, l->page[p]);
+    }
 }
 
 #endif

@@ -75,16 +75,24 @@ WH_FN void OF(write_in_page)(const whi_join *j, const own_page *o, uint32_t i, O
     OF(write_row)(j, column, i, probe, build);
 }
 
+/* What a lane has to put out. */
+typedef struct OF(pair) {
+    int is;
+    uint32_t build; /* what goes with the build table's row */
+    OF(row) probe;
+} OF(pair);
+
 /* Puts a row out for each lane of a warp that has one. Whether the caller's is out, or it has none;
  * else the heap is full. All lanes. */
-WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, own_page *o, int has, OF(row) probe,
-                  uint32_t build) {
+WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *o, OF(pair) row) {
+    const whi_page_list *l = &j->list[list];
+    const int has = row.is;
     if (j->by_thread) {
-        if (has && o->fill == j->shape.room && !turn_page_lane(heap, j, o)) {
+        if (has && o->fill == j->shape.room && !turn_page_lane(heap, l, o)) {
             return 0;
         }
         if (has) {
-            OF(write_in_page)(j, o, o->fill++, probe, build);
+            OF(write_in_page)(j, o, o->fill++, row.probe, row.build);
         }
         return 1;
     }
@@ -92,15 +100,15 @@ WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, own_page *o, int has, OF(
     const uint32_t n = wh_popc32(mask), rank = wh_mask_rank(mask);
     const uint32_t here = j->shape.room - o->fill;
     if (has && rank < here) {
-        OF(write_in_page)(j, o, o->fill + rank, probe, build);
+        OF(write_in_page)(j, o, o->fill + rank, row.probe, row.build);
     }
     o->fill += n < here ? n : here;
     if (n > here) {
-        if (!turn_page_warp(heap, j, o)) {
+        if (!turn_page_warp(heap, l, o)) {
             return !has || rank < here;
         }
         if (has && rank >= here) {
-            OF(write_in_page)(j, o, rank - here, probe, build);
+            OF(write_in_page)(j, o, rank - here, row.probe, row.build);
         }
         o->fill = n - here;
     }
@@ -108,16 +116,15 @@ WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, own_page *o, int has, OF(
 }
 
 /* The same, two-pass: where there is room for all. */
-WH_FN void OF(put_counted)(const whi_join *j, uint32_t *words, uint64_t base, int has,
-                           OF(row) probe, uint32_t build) {
-    const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
+WH_FN void OF(put_counted)(const whi_join *j, uint32_t *words, uint64_t base, OF(pair) row) {
+    const wh_mask mask = wh_ballot(WH_FULL_WARP, row.is);
     uint32_t at = 0;
     if (mask != 0 && wh_lane_id() == wh_mask_leader(mask)) {
         at = wh_shared_fetch_add_u32(&words[TABLE_ROWS], wh_popc32(mask));
     }
     at = mask != 0 ? wh_shfl_u32(WH_FULL_WARP, at, wh_mask_leader(mask)) : 0;
-    if (has) {
-        OF(write_row)(j, j->out, base + at + wh_mask_rank(mask), probe, build);
+    if (row.is) {
+        OF(write_row)(j, j->out, base + at + wh_mask_rank(mask), row.probe, row.build);
     }
 }
 
@@ -161,14 +168,18 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
     WH_NO_UNROLL
     while (wh_any(WH_FULL_WARP, w->at != CHAIN_END)) {
         const int has = w->at != CHAIN_END;
+        OF(pair) row;
+        row.is = has;
+        row.build = has ? t->values[w->at] : 0;
+        row.probe = r;
         if (j->is_counting) {
             w->pairs += has ? 1 : 0;
         } else if (j->kind == WH_JOIN_ANTI) {
             is_out = 1;
         } else if (j->is_writing) {
-            OF(put_counted)(j, t->words, w->base, has, r, has ? t->values[w->at] : 0);
+            OF(put_counted)(j, t->words, w->base, row);
         } else {
-            is_out = OF(put)(heap, j, &w->out[WH_JOIN_MATCHED], has, r, has ? t->values[w->at] : 0);
+            is_out = OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], row);
         }
         found |= wh_ballot(WH_FULL_WARP, has && is_out);
         if (!wh_all(WH_FULL_WARP, is_out)) {
@@ -203,7 +214,11 @@ WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table
     if (has) {
         r = OF(row_of_part)(j, &j->side[1], u->part, i);
     }
-    const int is_out = OF(put)(heap, j, &w->out[list], has, r, 0);
+    OF(pair) row;
+    row.is = has;
+    row.build = 0;
+    row.probe = r;
+    const int is_out = OF(put)(heap, j, list, &w->out[list], row);
     const wh_mask out = wh_ballot(WH_FULL_WARP, has && is_out);
     wh_syncwarp(WH_FULL_WARP);
     if (wh_lane_id() == 0) {
@@ -297,8 +312,7 @@ OPS_KERNEL(probe, join_args, a) {
     OF(worker) w;
     unit u;
     memset(&w, 0, sizeof w);
-    w.out[0] = no_page(j, 0);
-    w.out[1] = no_page(j, 1);
+    w.out[0] = w.out[1] = no_page(&j->list[0]);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&j->state->is_full), 0) == 0;
     int is_again = may && j->stops[wh_block_id()].is_stopped != 0, is_full = 0;
     if (wh_thread_in_block() == 0) {
@@ -326,6 +340,6 @@ OPS_KERNEL(probe, join_args, a) {
             end_unit(a.heap, j, &u);
         }
     }
-    close_all(j, &w.out[0]);
-    close_all(j, &w.out[1]);
+    close_all(&j->list[0], &w.out[0]);
+    close_all(&j->list[1], &w.out[1]);
 }

@@ -8,6 +8,8 @@
  *     wh_spread32(1) == 2654435761u     // 2^32 times 0.618...
  *     (uint64_t)wh_spread32(k) * n >> 32   // a place of 0..n - 1
  *
+ * wh_spread64(k) is the same for 64 bits.
+ *
  * wh_mix32(k) and wh_mix64(k) are for tables whose keys may be anything: each bit of k changes each
  * bit of 32 with about even odds. wh_mix32 is one to one (constants: C. Wellons, hash-prospector);
  * wh_mix64 is the upper half of a map that is (constants: D. Stafford's mix 13).
@@ -23,6 +25,10 @@
 
 WH_HD uint32_t wh_spread32(uint32_t k) {
     return k * 2654435761u;
+}
+
+WH_HD uint64_t wh_spread64(uint64_t k) {
+    return k * 0x9e3779b97f4a7c15u;
 }
 
 WH_HD uint32_t wh_mix32(uint32_t k) {

@@ -1,0 +1,436 @@
+/* group_blocks.h: a block's shared memory, and what blocks do that is the same for all widths:
+ * tiles and nodes, their pages, and how a block stops and goes on. Included by group_kernels.c.
+ *
+ * A node is what is still to be grouped of one part: a chain of rows of the table, and one of rows
+ * that stand for many. Parts are nodes of level 1. A block reads a node with a table of its own;
+ * what finds no slot goes to the chains of the node's children, by the hash of the next level, and
+ * they to a stack of the block. A level has a hash of its own, not more bits of the same, so there
+ * is a next level however many keys agree in a hash. From most_levels on a node has one child: the
+ * stack is bounded, and group_table.h's S3 is why it ends all the same.
+ */
+#ifndef WHI_OPS_GROUP_BLOCKS_H
+#define WHI_OPS_GROUP_BLOCKS_H
+
+#include "group.h"
+
+#include "chains.h"
+#include "pages.h"
+
+/* Words of a block. Written by thread 0 between barriers, but for LEFT, ZERO, FULL, SPARE, STACK
+ * (and CURRENT, PAGES: by lane 0 of the first warp). */
+enum {
+    GROUP_PHASE,
+    GROUP_LEFT,    /* rows of the tile that have found no slot */
+    GROUP_ZERO,    /* group_table.h's S1 */
+    GROUP_FULL,    /* a warp found no memory */
+    GROUP_TILE,    /* of the table */
+    GROUP_FEW,     /* the table helps too seldom: 1 */
+    GROUP_SINCE,   /* tiles since then */
+    GROUP_MASK,    /* slots of the node's table, less 1 */
+    GROUP_SPARE,   /* chains.h's I1 */
+    GROUP_KIND,    /* of the node's chain that is read */
+    GROUP_CURRENT, /* the next page's number, and one more */
+    GROUP_TAIL,    /* rows of the tile's first page */
+    GROUP_PAGES,   /* of the tile */
+    GROUP_LEVEL,
+    GROUP_FAN, /* log2 of the node's children */
+    GROUP_STACK,
+    GROUP_OTHER, /* of the chain that is read next: number, and one more; rows of that page */
+    GROUP_OTHER_TAIL,
+    GROUP_WORDS
+};
+
+enum {
+    PHASE_END,
+    TABLE_READ,  /* a tile into the table */
+    TABLE_SPILL, /* its rows that found no slot, to the parts */
+    TABLE_FLUSH, /* the table to the parts, and then the next tile */
+    TABLE_LAST,  /* and then the end */
+    NODE_TAKE,
+    NODE_READ,  /* some pages into the table */
+    NODE_SPILL, /* their rows that found no slot, to children; the pages go back */
+    NODE_OUT    /* the table into the result */
+};
+
+enum { FROM_TABLE, FROM_PAGES, FROM_SLOTS };
+
+#define SLOT_NONE UINT32_MAX
+#define MANY_LANES 8u /* of a warp in one slot, that are added up first */
+
+/* Rows that a block has before it. */
+typedef struct group_tile {
+    uint32_t source, kind; /* kind: as what chain's they are written */
+    uint32_t first, n;     /* of the table's; n: rows, or places for rows */
+    uint32_t tail;         /* of pages: rows of the first; the others are full */
+    uint32_t level, parts_log2, mask;
+} group_tile;
+
+/* Shared memory of a shape `s`. */
+#define SHARED(type, field) ((type *)(void *)((char *)wh_shared() + s->field))
+#define WORDS ((uint32_t *)wh_shared()) /* come first */
+
+WH_FN int is_float(const whi_group *g) {
+    return g->kind == WH_GROUP_FLOAT || g->kind == WH_GROUP_DOUBLE;
+}
+
+WH_FN double double_of(uint64_t bits) {
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+WH_FN uint64_t bits_of(double d) {
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    return bits;
+}
+
+WH_FN uint64_t bits_of_float(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return bits_of((double)f);
+}
+
+WH_FN uint64_t add_bits(uint64_t a, uint64_t b) {
+    return bits_of(double_of(a) + double_of(b));
+}
+
+/* Lock-free: one of those that meet has added its number. */
+WH_FN void add_double(uint64_t *p, uint64_t bits) {
+    uint64_t old, seen = wh_shared_load_u64(p);
+    do {
+        old = seen;
+        seen = wh_shared_cas_u64(p, old, add_bits(old, bits));
+    } while (seen != old);
+}
+
+/* 64 bits in two words, which native 32-bit adds of shared memory serve. A carry is added as soon
+ * as it is known; both are right when all have added. */
+WH_FN void add_u64(uint32_t *low, uint32_t *high, uint64_t v) {
+    const uint32_t old = wh_shared_fetch_add_u32(low, wh_low_u32(v));
+    const uint32_t carry = (uint32_t)(old + wh_low_u32(v)) < old ? 1 : 0;
+    if (wh_high_u32(v) + carry != 0) {
+        (void)wh_shared_fetch_add_u32(high, wh_high_u32(v) + carry);
+    }
+}
+
+/* A warp's first row of a tile; it takes 32 in a row. */
+WH_FN uint32_t first_step(void) {
+    return wh_thread_in_block() / WH_WARP_SIZE * WH_WARP_SIZE;
+}
+
+WH_FN uint32_t in_page(const whi_group_layout *l, uint32_t i) {
+    return i & ((1u << l->page_log2) - 1);
+}
+
+WH_FN unsigned char *page_of_row(const whi_group_shape *s, const whi_group_layout *l, uint32_t i) {
+    return (unsigned char *)(uintptr_t)SHARED(uint64_t, page)[i >> l->page_log2];
+}
+
+WH_FN int has_row(const whi_group *g, const group_tile *t, uint32_t i) {
+    return i < t->n &&
+           (t->source != FROM_PAGES || i >> g->layout[t->kind].page_log2 != 0 || i < t->tail);
+}
+
+/* --- phases: all threads -----------------------------------------------------------------------
+ */
+
+WH_FN uint32_t phase_now(void) {
+    const uint32_t phase = WORDS[GROUP_PHASE];
+    wh_syncthreads(); /* all have read it */
+    return phase;
+}
+
+WH_FN void set_phase(uint32_t phase) {
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0) {
+        WORDS[GROUP_PHASE] = phase;
+    }
+    wh_syncthreads();
+}
+
+/* Whether the block has something to do. What it has saved is in its shared memory then, or words
+ * are 0. */
+WH_FN int begin_block(const whi_group *g, uint32_t k) {
+    const uint32_t me = wh_block_id(), stage = g->stage[k][me];
+    const uint32_t *from = (const uint32_t *)(void *)(g->saved + (uint64_t)me * g->shape[k].bytes);
+    const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&g->state->is_full), 0) == 0;
+    if (!may || stage == GROUP_DONE) {
+        return 0;
+    }
+    const uint32_t n = stage == GROUP_STOPPED ? g->shape[k].bytes / 4 : GROUP_WORDS;
+    for (uint32_t i = wh_thread_in_block(); i < n; i += wh_block_threads()) {
+        WORDS[i] = stage == GROUP_STOPPED ? from[i] : 0;
+    }
+    wh_syncthreads();
+    return 1;
+}
+
+WH_FN void end_block(const whi_group *g, uint32_t k, int is_full) {
+    const uint32_t me = wh_block_id();
+    uint32_t *to = (uint32_t *)(void *)(g->saved + (uint64_t)me * g->shape[k].bytes);
+    wh_syncthreads();
+    for (uint32_t i = wh_thread_in_block(); is_full && i < g->shape[k].bytes / 4;
+         i += wh_block_threads()) {
+        to[i] = WORDS[i];
+    }
+    if (wh_thread_in_block() == 0) {
+        g->stage[k][me] = is_full ? GROUP_STOPPED : GROUP_DONE;
+        if (is_full) {
+            wh_store_u32_relaxed(&g->state->is_full, 1);
+        }
+    }
+}
+
+/* --- tiles -------------------------------------------------------------------------------------
+ */
+
+WH_FN uint32_t tiles_of(const whi_group *g) {
+    return g->n / g->tile + (g->n % g->tile != 0);
+}
+
+/* The table's rows that the block is at. */
+WH_FN group_tile tile_of_table(const whi_group *g, const whi_group_shape *s) {
+    const uint32_t tile = WORDS[GROUP_TILE];
+    group_tile t;
+    t.source = FROM_TABLE;
+    t.kind = GROUP_RAW;
+    t.first = tile < tiles_of(g) ? tile * g->tile : 0;
+    t.n = g->n - t.first < g->tile ? g->n - t.first : g->tile;
+    t.tail = t.level = 0;
+    t.parts_log2 = g->parts_log2;
+    t.mask = s->slots - 1;
+    return t;
+}
+
+WH_FN group_tile tile_of_slots(const whi_group *g, const whi_group_shape *s) {
+    group_tile t = tile_of_table(g, s);
+    t.source = FROM_SLOTS;
+    t.kind = GROUP_PARTIAL;
+    t.n = s->slots + 1;
+    return t;
+}
+
+/* The pages of the node that the block is at. */
+WH_FN group_tile tile_of_node(const whi_group *g) {
+    group_tile t;
+    t.source = FROM_PAGES;
+    t.kind = WORDS[GROUP_KIND] % GROUP_KINDS;
+    t.first = 0;
+    t.n = WORDS[GROUP_PAGES] << g->layout[t.kind].page_log2;
+    t.tail = WORDS[GROUP_TAIL];
+    t.level = WORDS[GROUP_LEVEL];
+    t.parts_log2 = WORDS[GROUP_FAN];
+    t.mask = WORDS[GROUP_MASK];
+    return t;
+}
+
+/* A tile of n rows is done: what next. A table that has had a slot for less than an eighth of a
+ * tile's rows is asked with few probes; after some tiles it makes room for what comes now, so that
+ * a key that has become frequent does not go to its part row by row. */
+WH_FN void next_tile(const whi_group *g, uint32_t n) {
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0) {
+        uint32_t *w = WORDS;
+        const int is_few = w[GROUP_FEW] != 0 || w[GROUP_LEFT] > n / 8 * 7;
+        w[GROUP_SINCE] = is_few ? w[GROUP_SINCE] + 1 : 0;
+        const int is_stale = w[GROUP_SINCE] >= g->refresh;
+        w[GROUP_FEW] = is_few && !is_stale ? 1 : 0;
+        w[GROUP_SINCE] = is_stale ? 0 : w[GROUP_SINCE];
+        w[GROUP_TILE] += wh_grid_blocks();
+        w[GROUP_LEFT] = 0;
+        w[GROUP_PHASE] = is_stale ? TABLE_FLUSH : TABLE_READ;
+    }
+    wh_syncthreads();
+}
+
+WH_FN tile_places places_of(const whi_group_shape *s) {
+    return places_at(SHARED(void, places), s->parts, s->brought);
+}
+
+WH_FN void begin_places(const tile_places *places, uint32_t parts) {
+    for (uint32_t p = wh_thread_in_block(); p < parts; p += wh_block_threads()) {
+        places->counts[p] = 0;
+    }
+    if (wh_thread_in_block() == 0) {
+        places->words[TILE_PAGES] = places->words[TILE_FAILED] = 0;
+    }
+    wh_syncthreads();
+}
+
+WH_FN whi_chains chains_of_parts(const whi_group *g, uint32_t kind) {
+    whi_chains c = g->chains;
+    c.cursor = g->chains.cursor + ((uint64_t)kind << g->parts_log2);
+    c.page_log2 = g->layout[kind].page_log2;
+    c.page_bytes = g->layout[kind].page_bytes;
+    return c;
+}
+
+/* Of the node that the block is at. group_steps.h's R2 */
+WH_FN whi_chains chains_of_children(const whi_group *g, uint32_t kind) {
+    whi_chains c = chains_of_parts(g, kind);
+    c.cursor = g->child_cursor + ((uint64_t)(wh_block_id() * GROUP_KINDS + kind) << g->fan_log2);
+    c.spare = &WORDS[GROUP_SPARE];
+    return c;
+}
+
+/* --- nodes -------------------------------------------------------------------------------------
+ */
+
+WH_FN int is_empty(const whi_group_node *n) {
+    return wh_high_u32(n->cursor[GROUP_RAW]) == 0 && wh_high_u32(n->cursor[GROUP_PARTIAL]) == 0;
+}
+
+/* The next node, of the stack or a part; 0: there is none. Thread 0. */
+WH_FN int next_node(const whi_group *g, whi_group_node *n) {
+    const uint32_t parts = 1u << g->parts_log2;
+    if (WORDS[GROUP_STACK] != 0) {
+        *n = g->stack[(uint64_t)wh_block_id() * g->stack_room + --WORDS[GROUP_STACK]];
+        return 1;
+    }
+    uint32_t p;
+    do {
+        p = wh_fetch_add_u32_relaxed(&g->state->next_part, 1);
+        if (p >= parts) {
+            return 0;
+        }
+        n->level = 1;
+        n->cursor[GROUP_RAW] = g->chains.cursor[p];
+        n->cursor[GROUP_PARTIAL] = g->chains.cursor[parts + p];
+    } while (is_empty(n));
+    return 1;
+}
+
+/* How large a table, and how many children, so many rows may need. */
+WH_FN void size_node(const whi_group *g, const whi_group_shape *s, uint64_t rows) {
+    uint32_t mask = 7, fan = 0;
+    while (mask + 1 < s->slots && mask + 1 < 2 * rows) {
+        mask = 2 * mask + 1;
+    }
+    while (fan < g->fan_log2 && (uint64_t)(s->slots / 2) << fan < rows) {
+        fan++;
+    }
+    fan = WORDS[GROUP_LEVEL] < g->most_levels ? fan : 0;
+    WORDS[GROUP_MASK] = mask;
+    WORDS[GROUP_FAN] = g->is_paper ? g->fan_log2 : fan;
+}
+
+/* All threads. */
+WH_FN void take_node(const whi_group *g, const whi_group_shape *s) {
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0) {
+        whi_group_node n;
+        const int is_one = next_node(g, &n);
+        WORDS[GROUP_PHASE] = is_one ? NODE_READ : PHASE_END;
+        if (is_one) {
+            uint64_t rows = 0;
+            for (uint32_t k = 0; k < GROUP_KINDS; k++) {
+                const whi_chains c = chains_of_parts(g, k);
+                rows += rows_of_chain(&c, n.cursor[k]);
+            }
+            WORDS[GROUP_LEVEL] = n.level;
+            WORDS[GROUP_KIND] = GROUP_RAW;
+            WORDS[GROUP_CURRENT] = wh_high_u32(n.cursor[GROUP_RAW]);
+            WORDS[GROUP_TAIL] = wh_low_u32(n.cursor[GROUP_RAW]);
+            WORDS[GROUP_OTHER] = wh_high_u32(n.cursor[GROUP_PARTIAL]);
+            WORDS[GROUP_OTHER_TAIL] = wh_low_u32(n.cursor[GROUP_PARTIAL]);
+            size_node(g, s, rows);
+        }
+    }
+    wh_syncthreads();
+}
+
+/* Notes pages of a chain, from its end on, as many as a tile has: their numbers and where they are.
+ * All lanes of a warp. chains.h's P2 */
+WH_FN void walk_chain(const whi_group *g, const whi_group_shape *s, uint32_t most) {
+    const uint32_t lane = wh_lane_id();
+    uint32_t current = WORDS[GROUP_CURRENT], n = 0;
+    wh_syncwarp(WH_FULL_WARP);
+    WH_NO_UNROLL
+    while (current != 0 && n < most) {
+        uint32_t number = lane == 0 ? current : 0;
+        if (lane != 0 && lane <= WHI_LINKS) {
+            number = g->chains.link[(uint64_t)(current - 1) * WHI_LINKS + lane - 1];
+        }
+        const int is_one = lane < WHI_LINKS && number != 0 && n + lane < most;
+        const uint32_t some = wh_popc32(wh_ballot(WH_FULL_WARP, is_one)); /* they come first */
+        if (is_one) {
+            SHARED(uint32_t, number)[n + lane] = number;
+            SHARED(uint64_t, page)[n + lane] = (uint64_t)(uintptr_t)g->chains.page[number - 1];
+        }
+        current = wh_shfl_u32(WH_FULL_WARP, number, some);
+        n += some;
+    }
+    if (lane == 0) {
+        WORDS[GROUP_CURRENT] = current;
+        WORDS[GROUP_PAGES] = n;
+    }
+}
+
+/* The next pages of the node; 0: there are none. All threads. */
+WH_FN int read_pages(const whi_group *g, const whi_group_shape *s) {
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0 && WORDS[GROUP_CURRENT] == 0 && WORDS[GROUP_KIND] == GROUP_RAW) {
+        WORDS[GROUP_KIND] = GROUP_PARTIAL;
+        WORDS[GROUP_CURRENT] = WORDS[GROUP_OTHER];
+        WORDS[GROUP_TAIL] = WORDS[GROUP_OTHER_TAIL];
+    }
+    wh_syncthreads();
+    if (wh_thread_in_block() < WH_WARP_SIZE) {
+        const uint32_t some = s->rows >> g->layout[WORDS[GROUP_KIND]].page_log2;
+        walk_chain(g, s, some);
+    }
+    wh_syncthreads();
+    return WORDS[GROUP_PAGES] != 0;
+}
+
+/* The tile's rows have gone elsewhere: its pages go back, their numbers to the block. All threads.
+ * chains.h's I1, group_steps.h's R3 */
+WH_FN void free_pages(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s) {
+    const uint32_t n = WORDS[GROUP_PAGES];
+    const uint32_t *number = SHARED(uint32_t, number);
+    for (uint32_t k = wh_thread_in_block(); k < n; k += wh_block_threads()) {
+        wh_free(heap, (void *)(uintptr_t)SHARED(uint64_t, page)[k]);
+        g->chains.page[number[k] - 1] = NULL;
+        g->chains.next[number[k] - 1] = k != 0 ? number[k - 1] : WORDS[GROUP_SPARE];
+    }
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0) {
+        WORDS[GROUP_SPARE] = number[n - 1];
+        WORDS[GROUP_TAIL] = 1u << g->layout[WORDS[GROUP_KIND]].page_log2;
+        WORDS[GROUP_LEFT] = 0;
+        WORDS[GROUP_PHASE] = NODE_READ;
+    }
+    wh_syncthreads();
+}
+
+/* Child p of the node, which has no rows then; 0: it had none. group_steps.h's R2 */
+WH_FN int take_child(const whi_group *g, uint32_t p, whi_group_node *n) {
+    for (uint32_t k = 0; k < GROUP_KINDS; k++) {
+        const whi_chains c = chains_of_children(g, k);
+        n->cursor[k] = c.cursor[p];
+        c.cursor[p] = 1u << c.page_log2; /* no page, and full: chains.h's P1 */
+    }
+    n->level = WORDS[GROUP_LEVEL] + 1;
+    n->unused = 0;
+    return !is_empty(n);
+}
+
+WH_FN void push_node(const whi_group *g, const whi_group_node *n) {
+    const uint32_t at = wh_shared_fetch_add_u32(&WORDS[GROUP_STACK], 1);
+    wh_assert_internal(at < g->stack_room);
+    g->stack[(uint64_t)wh_block_id() * g->stack_room + at] = *n;
+}
+
+/* The node is done: its children that have rows go to the stack. All threads. */
+WH_FN void push_children(const whi_group *g) {
+    for (uint32_t p = wh_thread_in_block(); p < 1u << WORDS[GROUP_FAN]; p += wh_block_threads()) {
+        whi_group_node n;
+        if (take_child(g, p, &n)) {
+            push_node(g, &n);
+        }
+    }
+    set_phase(NODE_TAKE);
+}
+
+#endif

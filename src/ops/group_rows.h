@@ -1,0 +1,137 @@
+/* group_rows.h: rows to be grouped, where they are and what they say, for one width of keys and one
+ * of values. Included by group_kernels.c: KEY and VALUE are unsigned types of these widths,
+ * OF(name) a name for both.
+ *
+ * A row says what one row of the table says, or what many of one key do. least and most are ranks:
+ * numbers in the order of the values. NaN is one value and ranks above all others; -0.0 is next
+ * below 0.0.
+ */
+
+typedef struct OF(item) {
+    KEY key;
+    uint32_t count; /* rows: there are never more than 32 bits count */
+    uint64_t sum;   /* of int: of 64 bits; of float and double: the bits of a double */
+    VALUE least, most;
+} OF(item);
+
+#define SIGN ((VALUE)1 << (8 * sizeof(VALUE) - 1))
+#define VALUE_INFINITE (sizeof(VALUE) == 4 ? (VALUE)0x7f800000u : (VALUE)0x7ff0000000000000u)
+#define VALUE_NAN (sizeof(VALUE) == 4 ? (VALUE)0x7fc00000u : (VALUE)0x7ff8000000000000u)
+
+WH_FN VALUE OF(rank)(const whi_group *g, VALUE v) {
+    if (!is_float(g)) {
+        return v ^ SIGN;
+    }
+    v = (v & ~SIGN) > VALUE_INFINITE ? VALUE_NAN : v;
+    return (v & SIGN) != 0 ? (VALUE)~v : v | SIGN;
+}
+
+WH_FN VALUE OF(value_of_rank)(const whi_group *g, VALUE r) {
+    if (!is_float(g)) {
+        return r ^ SIGN;
+    }
+    return (r & SIGN) != 0 ? r ^ SIGN : (VALUE)~r;
+}
+
+WH_FN uint64_t OF(summand)(const whi_group *g, VALUE v) {
+    if (sizeof(VALUE) == 8) {
+        return v;
+    }
+    return is_float(g) ? bits_of_float((uint32_t)v) : (uint64_t)(int64_t)(int32_t)(uint32_t)v;
+}
+
+WH_FN OF(item) OF(item_of)(const whi_group *g, KEY key, VALUE v) {
+    OF(item) m;
+    m.key = key;
+    m.count = 1;
+    m.sum = g->needs.sum ? OF(summand)(g, v) : 0;
+    m.least = m.most = g->needs.least | g->needs.most ? OF(rank)(g, v) : 0;
+    return m;
+}
+
+WH_FN uint32_t OF(hash)(KEY key, uint32_t level) {
+    const uint32_t other = wh_spread32(level); /* 0 of level 0 */
+    return sizeof(KEY) == 4 ? wh_mix32((uint32_t)key + other)
+                            : wh_mix64((uint64_t)key + ((uint64_t)other << 32 | other));
+}
+
+WH_FN uint32_t OF(part_of)(KEY key, uint32_t level, uint32_t log2) {
+    return wh_high_u32((uint64_t)OF(hash)(key, level) << log2);
+}
+
+/* --- rows of tiles -----------------------------------------------------------------------------
+ */
+
+#define PAGE_COLUMN(type, page, at) ((type *)(void *)((page) + (at)))
+
+WH_FN KEY OF(key_of)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                     uint32_t i) {
+    if (t->source == FROM_TABLE) {
+        return ((const KEY *)g->key)[t->first + i];
+    }
+    if (t->source == FROM_SLOTS) {
+        return SHARED(KEY, keys)[i];
+    }
+    const whi_group_layout *l = &g->layout[t->kind];
+    unsigned char *page = page_of_row(s, l, i);
+    return PAGE_COLUMN(const KEY, page, l->key)[in_page(l, i)];
+}
+
+WH_FN VALUE OF(value_of)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                         uint32_t i) {
+    if (g->value_bytes == 0) {
+        return 0;
+    }
+    if (t->source == FROM_TABLE) {
+        return ((const VALUE *)g->value)[t->first + i];
+    }
+    const whi_group_layout *l = &g->layout[GROUP_RAW];
+    return PAGE_COLUMN(const VALUE, page_of_row(s, l, i), l->value)[in_page(l, i)];
+}
+
+WH_FN OF(item) OF(item_in_page)(const whi_group *g, unsigned char *page, uint32_t at) {
+    const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
+    OF(item) m;
+    memset(&m, 0, sizeof m);
+    m.key = PAGE_COLUMN(const KEY, page, l->key)[at];
+    if (g->needs.count) {
+        m.count = PAGE_COLUMN(const uint32_t, page, l->count)[at];
+    }
+    if (g->needs.sum) {
+        m.sum = PAGE_COLUMN(const uint64_t, page, l->sum)[at];
+    }
+    if (g->needs.least) {
+        m.least = PAGE_COLUMN(const VALUE, page, l->least)[at];
+    }
+    if (g->needs.most) {
+        m.most = PAGE_COLUMN(const VALUE, page, l->most)[at];
+    }
+    return m;
+}
+
+WH_FN void OF(item_to_page)(const whi_group *g, unsigned char *page, uint32_t at, OF(item) m) {
+    const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
+    PAGE_COLUMN(KEY, page, l->key)[at] = m.key;
+    if (g->needs.count) {
+        PAGE_COLUMN(uint32_t, page, l->count)[at] = m.count;
+    }
+    if (g->needs.sum) {
+        PAGE_COLUMN(uint64_t, page, l->sum)[at] = m.sum;
+    }
+    if (g->needs.least) {
+        PAGE_COLUMN(VALUE, page, l->least)[at] = m.least;
+    }
+    if (g->needs.most) {
+        PAGE_COLUMN(VALUE, page, l->most)[at] = m.most;
+    }
+}
+
+/* Row i of a tile of the table or of pages. */
+WH_FN OF(item)
+    OF(item_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t, uint32_t i) {
+    if (t->kind == GROUP_PARTIAL) {
+        const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
+        return OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i));
+    }
+    return OF(item_of)(g, OF(key_of)(g, s, t, i), OF(value_of)(g, s, t, i));
+}

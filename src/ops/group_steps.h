@@ -1,0 +1,192 @@
+/* group_steps.h: what blocks do one after the other, for one width of keys and one of values, as
+ * group_rows.h. Where a block is, its shared memory says, all of it: so a block that finds no
+ * memory copies it out, and goes on from the copy.
+ *
+ * R1      a block stops in steps that can be done again: rows that have got a place have no bit, or
+ *         no slot, any more. Nothing is put out twice, or lost
+ * R2      child_cursor, stack: of the block alone; plain, between barriers, but for what
+ *         chains.h's P1 does to a cursor
+ * R3      rows of a node's children are copies: the pages that they came from go back before the
+ *         next ones are read, so the chains never have more rows than the table
+ */
+
+/* What slots have to the parts' chains. 0: there was no memory for all. All threads. R1 */
+WH_FN int OF(put_out_slots)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s) {
+    const whi_chains c = chains_of_parts(g, GROUP_PARTIAL);
+    const group_tile t = tile_of_slots(g, s);
+    OF(mark_slots)(s, &t);
+    return OF(spill_tile)(heap, g, s, &t, &c);
+}
+
+/* One step of a block with the table's rows; 0: the heap is full. All threads. */
+WH_FN int OF(table_step)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+                         uint32_t phase) {
+    const group_tile t = tile_of_table(g, s);
+    if (phase == TABLE_FLUSH || phase == TABLE_LAST) {
+        if (!OF(put_out_slots)(heap, g, s)) {
+            return 0;
+        }
+        set_phase(phase == TABLE_LAST ? PHASE_END : TABLE_READ);
+    } else if (phase == TABLE_READ && WORDS[GROUP_TILE] >= tiles_of(g)) {
+        set_phase(TABLE_LAST);
+    } else if (phase == TABLE_READ) {
+        OF(absorb_tile)(g, s, &t, g->probes[WORDS[GROUP_FEW]]);
+        set_phase(TABLE_SPILL);
+    } else {
+        const whi_chains c = chains_of_parts(g, GROUP_RAW);
+        if (WORDS[GROUP_LEFT] != 0 && !OF(spill_tile)(heap, g, s, &t, &c)) {
+            return 0;
+        }
+        next_tile(g, t.n);
+    }
+    return 1;
+}
+
+OPS_KERNEL(group_table, group_args, a) {
+    const whi_group *g = &a.g;
+    const whi_group_shape *s = &g->shape[0];
+    int is_full = 0;
+    if (!begin_block(g, 0)) {
+        return;
+    }
+    if (g->stage[0][wh_block_id()] == GROUP_FRESH) {
+        for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
+            OF(empty_slot)(g, s, k);
+        }
+        if (wh_thread_in_block() == 0) {
+            WORDS[GROUP_TILE] = wh_block_id();
+            WORDS[GROUP_PHASE] = TABLE_READ;
+        }
+    }
+    wh_syncthreads();
+    for (uint32_t phase = phase_now(); phase != PHASE_END && !is_full; phase = phase_now()) {
+        is_full = !OF(table_step)(a.heap, g, s, phase);
+    }
+    end_block(g, 0, is_full);
+}
+
+/* --- nodes -------------------------------------------------------------------------------------
+ */
+
+WH_FN void OF(write_group)(const whi_group *g, const own_page *o, uint32_t i, OF(item) m) {
+    const wh_pages *p = &g->out;
+    PAGE_COLUMN(KEY, o->page, p->column_at[GROUP_KEY])[i] = m.key;
+    if (p->column_bytes[GROUP_COUNT] != 0) {
+        PAGE_COLUMN(uint64_t, o->page, p->column_at[GROUP_COUNT])[i] = m.count;
+    }
+    if (p->column_bytes[GROUP_SUM] != 0) {
+        PAGE_COLUMN(uint64_t, o->page, p->column_at[GROUP_SUM])[i] = m.sum;
+    }
+    if (p->column_bytes[GROUP_MIN] != 0) {
+        PAGE_COLUMN(VALUE, o->page, p->column_at[GROUP_MIN])[i] = OF(value_of_rank)(g, m.least);
+    }
+    if (p->column_bytes[GROUP_MAX] != 0) {
+        PAGE_COLUMN(VALUE, o->page, p->column_at[GROUP_MAX])[i] = OF(value_of_rank)(g, m.most);
+    }
+    if (p->column_bytes[GROUP_AVG] != 0) {
+        const double sum = is_float(g) ? double_of(m.sum) : (double)(int64_t)m.sum;
+        PAGE_COLUMN(double, o->page, p->column_at[GROUP_AVG])[i] = sum / m.count;
+    }
+}
+
+/* Puts a group out for each lane of a warp that has one. Whether the caller's is out, or it has
+ * none; else the heap is full. All lanes. */
+WH_FN int OF(put_group)(wh_heap_ref heap, const whi_group *g, own_page *o, int has, OF(item) m) {
+    const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
+    const uint32_t n = wh_popc32(mask), rank = wh_mask_rank(mask), here = g->list.room - o->fill;
+    if (has && rank < here) {
+        OF(write_group)(g, o, o->fill + rank, m);
+    }
+    o->fill += n < here ? n : here;
+    if (n > here) {
+        if (!turn_page_warp(heap, &g->list, o)) {
+            return !has || rank < here;
+        }
+        if (has && rank >= here) {
+            OF(write_group)(g, o, rank - here, m);
+        }
+        o->fill = n - here;
+    }
+    return 1;
+}
+
+/* All groups of the table, as a node's; 0: the heap is full. All threads. R1 */
+WH_FN int OF(put_table)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+                        own_page *o) {
+    const uint32_t mask = WORDS[GROUP_MASK];
+    int is_out = 1;
+    if (wh_thread_in_block() == 0) {
+        WORDS[GROUP_FULL] = 0;
+    }
+    wh_syncthreads();
+    for (uint32_t step = first_step(); step <= mask + 1 && wh_all(WH_FULL_WARP, is_out);
+         step += wh_block_threads()) {
+        const uint32_t i = step + wh_lane_id(), slot = i <= mask ? i : s->slots;
+        const int has = i <= mask + 1 && OF(is_taken)(s, slot);
+        OF(item) m;
+        memset(&m, 0, sizeof m);
+        if (has) {
+            m = OF(item_of_slot)(g, s, slot);
+        }
+        is_out = OF(put_group)(heap, g, o, has, m);
+        if (has && is_out) {
+            OF(empty_slot)(g, s, slot);
+        }
+    }
+    if (!is_out) {
+        (void)wh_shared_exchange_u32(&WORDS[GROUP_FULL], 1);
+    }
+    wh_syncthreads();
+    return WORDS[GROUP_FULL] == 0;
+}
+
+/* One step of a block with nodes; 0: the heap is full. All threads. */
+WH_FN int OF(node_step)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+                        uint32_t phase, own_page *o) {
+    const group_tile t = tile_of_node(g);
+    if (phase == NODE_TAKE) {
+        take_node(g, s);
+    } else if (phase == NODE_READ && !read_pages(g, s)) {
+        set_phase(NODE_OUT);
+    } else if (phase == NODE_READ) {
+        const group_tile now = tile_of_node(g);
+        OF(absorb_tile)(g, s, &now, g->probes[2]);
+        set_phase(NODE_SPILL);
+    } else if (phase == NODE_SPILL) {
+        const whi_chains c = chains_of_children(g, t.kind);
+        if (WORDS[GROUP_LEFT] != 0 && !OF(spill_tile)(heap, g, s, &t, &c)) {
+            return 0;
+        }
+        free_pages(heap, g, s);
+    } else {
+        if (!OF(put_table)(heap, g, s, o)) {
+            return 0;
+        }
+        push_children(g);
+    }
+    return 1;
+}
+
+OPS_KERNEL(group_nodes, group_args, a) {
+    const whi_group *g = &a.g;
+    const whi_group_shape *s = &g->shape[1];
+    own_page o = no_page(&g->list);
+    int is_full = 0;
+    if (!begin_block(g, 1)) {
+        return;
+    }
+    if (g->stage[1][wh_block_id()] == GROUP_FRESH) {
+        for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
+            OF(empty_slot)(g, s, k);
+        }
+        if (wh_thread_in_block() == 0) {
+            WORDS[GROUP_PHASE] = NODE_TAKE;
+        }
+    }
+    wh_syncthreads();
+    for (uint32_t phase = phase_now(); phase != PHASE_END && !is_full; phase = phase_now()) {
+        is_full = !OF(node_step)(a.heap, g, s, phase, &o);
+    }
+    close_all(&g->list, &o);
+    end_block(g, 1, is_full);
+}

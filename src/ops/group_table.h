@@ -1,0 +1,248 @@
+/* group_table.h: a block's table of groups, and rows that find no place in it, for one width of
+ * keys and one of values, as group_rows.h.
+ *
+ * S1      keys[k]: key of slot k; 0: it is empty. By cas from 0, and 0 again when what it has is in
+ *         a page. So no bits are kept from being a key: key 0 has slot `slots` for itself, and
+ *         GROUP_ZERO says whether it is taken
+ * S2      what else a slot has changes by atomics alone while rows come in; an empty slot has what
+ *         adds nothing: 0, and for least all ones. All orders relaxed: between rows that come in
+ *         and what reads the slots there is a barrier
+ * S3      while rows come in no slot becomes empty. A row takes the first slot of a few, from its
+ *         hash on, that has its key or is empty; there is none only if others have all of these,
+ *         and that stays so. Hence of a node, which one block reads with one table, all rows of a
+ *         key are in the table or none is
+ * Progress the first row of a node finds its slot empty: each node makes an end of one key at least
+ */
+
+/* The slot of a key; SLOT_NONE: it finds none in so many places. S1, S3 */
+WH_FN uint32_t OF(find)(const whi_group_shape *s, KEY key, uint32_t hash, uint32_t probes,
+                        uint32_t mask) {
+    KEY *keys = SHARED(KEY, keys);
+    if (key == 0) {
+        if (wh_shared_load_u32(&WORDS[GROUP_ZERO]) == 0) {
+            (void)wh_shared_exchange_u32(&WORDS[GROUP_ZERO], 1);
+        }
+        return s->slots;
+    }
+    uint32_t at = hash & mask;
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < probes; k++) {
+        KEY seen = KEY_OP(load)(&keys[at]);
+        if (seen == 0) {
+            seen = KEY_OP(cas)(&keys[at], 0, key);
+        }
+        if (seen == 0 || seen == key) {
+            return at;
+        }
+        at = (at + 1) & mask;
+    }
+    return SLOT_NONE;
+}
+
+/* A row into its slot. S2 */
+WH_FN void OF(absorb)(const whi_group *g, const whi_group_shape *s, uint32_t slot, OF(item) m) {
+    if (g->needs.count) {
+        (void)wh_shared_fetch_add_u32(&SHARED(uint32_t, counts)[slot], m.count);
+    }
+    if (g->needs.sum && is_float(g)) {
+        add_double(&SHARED(uint64_t, sums)[slot], m.sum);
+    } else if (g->needs.sum) {
+        uint32_t *low = SHARED(uint32_t, sums) + slot;
+        add_u64(low, low + s->slots + 2, m.sum);
+    }
+    if (g->needs.least && m.least < VALUE_OP(load)(&SHARED(VALUE, least)[slot])) {
+        (void)VALUE_OP(fetch_min)(&SHARED(VALUE, least)[slot], m.least);
+    }
+    if (g->needs.most && m.most > VALUE_OP(load)(&SHARED(VALUE, most)[slot])) {
+        (void)VALUE_OP(fetch_max)(&SHARED(VALUE, most)[slot], m.most);
+    }
+}
+
+/* What a slot has; between barriers. */
+WH_FN OF(item) OF(item_of_slot)(const whi_group *g, const whi_group_shape *s, uint32_t slot) {
+    OF(item) m;
+    memset(&m, 0, sizeof m);
+    m.key = SHARED(KEY, keys)[slot];
+    if (g->needs.count) {
+        m.count = SHARED(uint32_t, counts)[slot];
+    }
+    if (g->needs.sum && is_float(g)) {
+        m.sum = SHARED(uint64_t, sums)[slot];
+    } else if (g->needs.sum) {
+        const uint32_t *low = SHARED(uint32_t, sums) + slot;
+        m.sum = (uint64_t)low[s->slots + 2] << 32 | low[0];
+    }
+    if (g->needs.least) {
+        m.least = SHARED(VALUE, least)[slot];
+    }
+    if (g->needs.most) {
+        m.most = SHARED(VALUE, most)[slot];
+    }
+    return m;
+}
+
+/* The slot is empty again; by one lane, between barriers. S1, S2 */
+WH_FN void OF(empty_slot)(const whi_group *g, const whi_group_shape *s, uint32_t slot) {
+    SHARED(KEY, keys)[slot] = 0;
+    if (slot == s->slots) {
+        WORDS[GROUP_ZERO] = 0;
+    }
+    if (g->needs.count) {
+        SHARED(uint32_t, counts)[slot] = 0;
+    }
+    if (g->needs.sum && is_float(g)) {
+        SHARED(uint64_t, sums)[slot] = 0;
+    } else if (g->needs.sum) {
+        uint32_t *low = SHARED(uint32_t, sums) + slot;
+        low[0] = low[s->slots + 2] = 0;
+    }
+    if (g->needs.least) {
+        SHARED(VALUE, least)[slot] = (VALUE) ~(VALUE)0;
+    }
+    if (g->needs.most) {
+        SHARED(VALUE, most)[slot] = 0;
+    }
+}
+
+WH_FN int OF(is_taken)(const whi_group_shape *s, uint32_t slot) {
+    return slot == s->slots ? WORDS[GROUP_ZERO] != 0 : SHARED(KEY, keys)[slot] != 0;
+}
+
+/* Adds what another lane's row says to the caller's. */
+WH_FN void OF(add_item)(const whi_group *g, OF(item) * m, const OF(item) * other) {
+    m->count += other->count;
+    m->sum = is_float(g) ? add_bits(m->sum, other->sum) : m->sum + other->sum;
+    m->least = other->least < m->least ? other->least : m->least;
+    m->most = other->most > m->most ? other->most : m->most;
+}
+
+/* Rows of a warp into their slots; if many are in one, first together. All lanes. S2 */
+WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_t slot,
+                           OF(item) m) {
+    const wh_mask has = wh_ballot(WH_FULL_WARP, slot != SLOT_NONE);
+    const uint32_t leader = has != 0 ? wh_mask_leader(has) : 0;
+    const uint32_t theirs = wh_shfl_u32(WH_FULL_WARP, slot, leader);
+    const wh_mask same = wh_ballot(WH_FULL_WARP, slot != SLOT_NONE && slot == theirs);
+    if (wh_popc32(same) < MANY_LANES) {
+        if (slot != SLOT_NONE) {
+            OF(absorb)(g, s, slot, m);
+        }
+        return;
+    }
+    if (slot != SLOT_NONE && slot != theirs) {
+        OF(absorb)(g, s, slot, m);
+    }
+    if (slot != theirs) {
+        memset(&m, 0, sizeof m);
+        m.least = (VALUE) ~(VALUE)0;
+    }
+    WH_NO_UNROLL
+    for (uint32_t apart = WH_WARP_SIZE / 2; apart != 0; apart /= 2) {
+        const uint32_t from = wh_lane_id() ^ apart;
+        OF(item) other;
+        other.key = m.key;
+        other.count = wh_shfl_u32(WH_FULL_WARP, m.count, from);
+        other.sum = g->needs.sum ? wh_shfl_u64(WH_FULL_WARP, m.sum, from) : 0;
+        other.least = g->needs.least ? VALUE_SHUFFLE(WH_FULL_WARP, m.least, from) : m.least;
+        other.most = g->needs.most ? VALUE_SHUFFLE(WH_FULL_WARP, m.most, from) : m.most;
+        OF(add_item)(g, &m, &other);
+    }
+    if (wh_lane_id() == leader) {
+        OF(absorb)(g, s, theirs, m);
+    }
+}
+
+/* The rows of a tile into the table; bits says which have found no slot, and GROUP_LEFT how many.
+ * All threads. */
+WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                           uint32_t probes) {
+    uint32_t *bits = SHARED(uint32_t, bits);
+    WH_NO_UNROLL
+    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
+        const uint32_t i = step + wh_lane_id();
+        uint32_t slot = SLOT_NONE;
+        const int has = has_row(g, t, i);
+        OF(item) m;
+        memset(&m, 0, sizeof m);
+        if (has) {
+            m = OF(item_at)(g, s, t, i);
+            slot = OF(find)(s, m.key, OF(hash)(m.key, t->level), probes, t->mask);
+        }
+        const wh_mask left = wh_ballot(WH_FULL_WARP, has && slot == SLOT_NONE);
+        OF(absorb_warp)(g, s, slot, m);
+        if (wh_lane_id() == 0) {
+            bits[step / 32] = left;
+            if (left != 0) {
+                (void)wh_shared_fetch_add_u32(&WORDS[GROUP_LEFT], wh_popc32(left));
+            }
+        }
+    }
+    wh_syncthreads();
+}
+
+/* Bits for all slots that are taken, as of a tile's rows. All threads. */
+WH_FN void OF(mark_slots)(const whi_group_shape *s, const group_tile *t) {
+    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
+        const uint32_t i = step + wh_lane_id();
+        const wh_mask taken = wh_ballot(WH_FULL_WARP, i < t->n && OF(is_taken)(s, i));
+        if (wh_lane_id() == 0) {
+            SHARED(uint32_t, bits)[step / 32] = taken;
+        }
+    }
+    wh_syncthreads();
+}
+
+/* Row i of a tile to a page of its chain. */
+WH_FN void OF(copy_row)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                        uint32_t i, unsigned char *page, uint32_t at) {
+    if (t->source == FROM_SLOTS) {
+        OF(item_to_page)(g, page, at, OF(item_of_slot)(g, s, i));
+        OF(empty_slot)(g, s, i);
+    } else if (t->kind == GROUP_PARTIAL) {
+        OF(item_to_page)(g, page, at, OF(item_at)(g, s, t, i));
+    } else {
+        const whi_group_layout *l = &g->layout[GROUP_RAW];
+        PAGE_COLUMN(KEY, page, l->key)[at] = OF(key_of)(g, s, t, i);
+        if (g->value_bytes != 0) {
+            PAGE_COLUMN(VALUE, page, l->value)[at] = OF(value_of)(g, s, t, i);
+        }
+    }
+}
+
+/* Those of a tile's rows that have a bit, to the chains of their parts; bits that are left: there
+ * was no memory. 0 then. All threads. */
+WH_FN int OF(spill_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+                         const group_tile *t, const whi_chains *c) {
+    const tile_places places = places_of(s);
+    uint32_t *bits = SHARED(uint32_t, bits);
+    begin_places(&places, 1u << t->parts_log2);
+    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
+        if ((bits[step / 32] >> wh_lane_id() & 1) != 0) {
+            const KEY key = OF(key_of)(g, s, t, step + wh_lane_id());
+            const uint32_t p = OF(part_of)(key, t->level, t->parts_log2);
+            (void)wh_shared_fetch_add_u32(&places.counts[p], 1);
+        }
+    }
+    wh_syncthreads();
+    place_tile(heap, c, &places, 1u << t->parts_log2, NULL);
+    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
+        const uint32_t i = step + wh_lane_id();
+        int is_left = (bits[step / 32] >> wh_lane_id() & 1) != 0;
+        const uint32_t p =
+            is_left ? OF(part_of)(OF(key_of)(g, s, t, i), t->level, t->parts_log2) : 0;
+        if (is_left && places.first[p] != TILE_NOWHERE) {
+            const uint32_t k = wh_shared_fetch_add_u32(&places.counts[p], 1);
+            uint32_t at;
+            unsigned char *page = page_of_place(&places, c->page_log2, p, k, &at);
+            OF(copy_row)(g, s, t, i, page, at);
+            is_left = 0;
+        }
+        const wh_mask left = wh_ballot(WH_FULL_WARP, is_left);
+        wh_syncwarp(WH_FULL_WARP); /* all have read them */
+        if (wh_lane_id() == 0) {
+            bits[step / 32] = left;
+        }
+    }
+    wh_syncthreads();
+    return places.words[TILE_FAILED] == 0;
+}

@@ -1,0 +1,106 @@
+/* host.h: what the host's calls of operators share: structures that callers hand over, memory that
+ * an operator holds, and what a heap must have. */
+#ifndef WHI_OPS_HOST_H
+#define WHI_OPS_HOST_H
+
+#include <string.h>
+
+#include "host/last_error.h"
+#include "host/structs.h"
+#include "warpheap/ops.h"
+
+/* Hands a status that is not WH_OK to the caller. */
+#define TRY(call)                  \
+    do {                           \
+        const wh_status s_ = call; \
+        if (s_ != WH_OK) {         \
+            return s_;             \
+        }                          \
+    } while (0)
+
+/* What an allocator must have to be built with operators. */
+#define OPS_CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
+
+#define DEFAULT_PAGE 4096u
+#define MOST_HELD 40u
+
+/* Memory of a device, until all of it is let go. */
+typedef struct whi_held {
+    wh_device *device;
+    void *memory[MOST_HELD];
+    uint32_t n;
+} whi_held;
+
+/* n entries of some bytes; *p is a pointer to whatever they are. */
+static inline wh_status whi_hold(whi_held *h, void *p, uint64_t n, uint64_t bytes) {
+    void *memory = NULL;
+    TRY(h->n < MOST_HELD ? wh_device_alloc(h->device, &memory, n * bytes + 8) : WH_OUT_OF_MEMORY);
+    h->memory[h->n++] = memory;
+    memcpy(p, &memory, sizeof memory);
+    return WH_OK;
+}
+
+/* Other memory is held in place of what *p points to, which is the caller's then. */
+static inline wh_status whi_hold_other(whi_held *h, void *p, uint64_t n, uint64_t bytes) {
+    void *memory = NULL, *old;
+    memcpy(&old, p, sizeof old);
+    TRY(wh_device_alloc(h->device, &memory, n * bytes + 8));
+    for (uint32_t k = 0; k < h->n; k++) {
+        if (h->memory[k] == old) {
+            h->memory[k] = memory;
+        }
+    }
+    memcpy(p, &memory, sizeof memory);
+    return WH_OK;
+}
+
+static inline void whi_let_go(whi_held *h) {
+    while (h->n != 0) {
+        (void)wh_device_free(h->device, h->memory[--h->n]);
+    }
+}
+
+static inline wh_status whi_check_allocator(const wh_allocator_info *info) {
+    if ((info->caps & OPS_CAPS) != OPS_CAPS) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "operators give pages back: the heap's allocator, %s, cannot free",
+                          info->name);
+    }
+    return WH_OK;
+}
+
+/* The largest block of a heap whose allocator has classes of sizes; else UINT64_MAX. Waits. */
+static inline wh_status whi_largest_block(wh_heap *heap, uint64_t *bytes) {
+    const wh_allocator_info *info = wh_heap_allocator(heap);
+    wh_stats stats;
+    *bytes = info->max_size;
+    if ((info->caps & WH_CAP_STATS) != 0 && (info->caps & WH_CAP_ANY_SIZE) == 0) {
+        memset(&stats, 0, sizeof stats);
+        TRY(wh_heap_get_stats(heap, &stats));
+        if (stats.n_classes != 0) {
+            *bytes = stats.classes[stats.n_classes - 1].block_bytes;
+        }
+    }
+    return WH_OK;
+}
+
+/* Whether pages of so many bytes do, with so many rows of the result, and the heap serves them. */
+static inline wh_status whi_check_pages(wh_heap *heap, uint32_t page_bytes, uint32_t room) {
+    const wh_allocator_info *info = wh_heap_allocator(heap);
+    uint64_t largest = 0;
+    if (room < 32 || page_bytes > 1u << 20) {
+        return whi_refuse(WH_BAD_ARGUMENT,
+                          "pages of %u bytes: at least 32 rows of the result must fit, and 1 MiB "
+                          "is the most",
+                          page_bytes);
+    }
+    TRY(whi_largest_block(heap, &largest));
+    if (largest < page_bytes) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "pages of %u bytes: the largest block of this heap, of %s, has %llu",
+                          page_bytes, info->name, (unsigned long long)largest);
+    }
+    return WH_OK;
+}
+
+#endif
