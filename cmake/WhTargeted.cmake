@@ -68,18 +68,29 @@ if(NOT chosen)
 endif()
 
 # built_list.h: the entries of list.h that are built, as WH_BUILT_LIST(X), and as
-# WH_BUILT_LIST_FOR(X, what), in which X has one more argument, the first.
+# WH_BUILT_LIST_FOR(X, what), in which X has one more argument, the first. WH_PARTS_LIST_FOR: of
+# those that parts beside the library are compiled for, graphs and operators (CAPS, below): in
+# checked builds one of a kind, as these parts take most of the time, and allocators have tests of
+# their own.
 set(WH_ALLOCATORS "")
 set(WH_ALLOCATOR_NAMES "")
 set(lines "")
 set(lines_for "")
+set(lines_parts "")
+set(WH_PARTS_ALLOCATORS "")
 foreach(ident IN LISTS WH_KNOWN)
   if(WH_NAME_${ident} IN_LIST chosen)
     list(APPEND WH_ALLOCATORS "${ident}")
     list(APPEND WH_ALLOCATOR_NAMES "${WH_NAME_${ident}}")
     string(REGEX MATCH "\nX\\((${ident},[^\n]*\\))" text "${wh_list_text}")
-    string(APPEND lines " \\\n    X(${CMAKE_MATCH_1}")
-    string(APPEND lines_for " \\\n    X(what, ${CMAKE_MATCH_1}")
+    set(entry "${CMAKE_MATCH_1}")
+    string(APPEND lines " \\\n    X(${entry}")
+    string(APPEND lines_for " \\\n    X(what, ${entry}")
+    if(ident MATCHES "^(tessera|gallatin|ouro_s_p|ouro_vl_c|cfmmalloc)$" OR
+       (WARPHEAP_SANITIZER STREQUAL "none" AND NOT WARPHEAP_HOSTILE))
+      list(APPEND WH_PARTS_ALLOCATORS "${ident}")
+      string(APPEND lines_parts " \\\n    X(what, ${entry}")
+    endif()
   endif()
 endforeach()
 set(WH_BUILT_FOLDER "${PROJECT_BINARY_DIR}/generated/built")
@@ -92,6 +103,7 @@ file(CONFIGURE OUTPUT "${WH_BUILT_FOLDER}/built_list.h" @ONLY CONTENT
 
 #define WH_BUILT_LIST(X)@lines@
 #define WH_BUILT_LIST_FOR(X, what)@lines_for@
+#define WH_PARTS_LIST_FOR(X, what)@lines_parts@
 
 #endif
 ")
@@ -128,6 +140,9 @@ endfunction()
 function(wh_targeted_objects variable)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SIM_ONLY;ONCE" "" "SOURCES;DEFINITIONS;CAPS")
   set(idents ${WH_ALLOCATORS})
+  if(arg_CAPS)
+    set(idents ${WH_PARTS_ALLOCATORS})
+  endif()
   if(arg_ONCE)
     set(idents once)
     set(WH_ON_SIM_once ON)

@@ -35,14 +35,20 @@ typedef struct arcs {
 } arcs;
 
 static UNUSED const char *allocator; /* of the heaps to come; NULL: the default one */
+static UNUSED uint64_t device_bytes; /* of the devices to come; 0: as many as there are */
 
 /* A heap, and a graph of it, by these options but for the heap. */
 static UNUSED void open_graph(context *x, uint64_t seed, uint64_t heap_bytes,
                               const wh_graph_options *options) {
+    wh_sim_options so;
     wh_heap_options ho;
     memset(x, 0, sizeof *x);
     memset(&ho, 0, sizeof ho);
-    x->device = open_policy((wh_sim_policy)(seed % N_POLICIES), seed);
+    memset(&so, 0, sizeof so);
+    so.policy = (wh_sim_policy)(seed % N_POLICIES);
+    so.seed = seed;
+    so.memory_bytes = device_bytes;
+    x->device = open_with(&so);
     ho.device = x->device;
     ho.allocator = allocator;
     ho.bytes = heap_bytes;

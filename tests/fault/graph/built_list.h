@@ -8,4 +8,6 @@
 #define WH_BUILT_LIST_FOR(X, what) \
     X(what, tessera, "tessera", "", "", WH_CAPS_TESSERA, WH_ALIGN_2M, UINT64_MAX)
 
+#define WH_PARTS_LIST_FOR WH_BUILT_LIST_FOR
+
 #endif

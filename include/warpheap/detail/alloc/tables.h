@@ -43,14 +43,15 @@
 
 /* Defines `const type *find(const char *allocator, wh_target target)`: the table of an allocator
  * by its name in list.h ("default" is none); NULL: it is not built in, or does not run there.
- * WH_BUILT_LIST_FOR: of built_list.h, which the build writes. _OF: there are tables of those
- * allocators only that have all of these capabilities (CAPS of wh_targeted_objects). */
-#define WH_TABLES(type, find) WH_TABLES_OF(type, find, 0)
-#define WH_TABLES_OF(type, find, wanted)                                                          \
-    WH_BUILT_LIST_FOR(WH_TABLES_DECLARE_, type)                                                   \
-    const type *find(const char *allocator, wh_target target) {                                   \
+ * WH_BUILT_LIST_FOR, WH_PARTS_LIST_FOR: of built_list.h, which the build writes. _OF: there are
+ * tables of those allocators only that have all of these capabilities (CAPS of
+ * wh_targeted_objects). */
+#define WH_TABLES(type, find) WH_TABLES_FROM_(WH_BUILT_LIST_FOR, type, find, 0)
+#define WH_TABLES_OF(type, find, wanted) WH_TABLES_FROM_(WH_PARTS_LIST_FOR, type, find, wanted)
+#define WH_TABLES_FROM_(list, type, find, wanted)                                                 \
+    list(WH_TABLES_DECLARE_, type) const type *find(const char *allocator, wh_target target) {    \
         enum { WH_TABLES_WANTED_ = (wanted) };                                                    \
-        static const wh_table_row rows[] = {WH_BUILT_LIST_FOR(WH_TABLES_ROW_, type)};             \
+        static const wh_table_row rows[] = {list(WH_TABLES_ROW_, type){NULL, NULL, NULL}};        \
         return (const type *)wh_table_find_(rows, sizeof rows / sizeof *rows, allocator, target); \
     }
 
@@ -70,7 +71,7 @@ typedef struct wh_table_row {
 static inline const void *wh_table_find_(const wh_table_row *rows, size_t n, const char *allocator,
                                          wh_target target) {
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(rows[i].allocator, allocator) == 0) {
+        if (rows[i].allocator != NULL && strcmp(rows[i].allocator, allocator) == 0) {
             return target == WH_TARGET_SIM ? rows[i].sim : rows[i].cuda;
         }
     }
