@@ -3,8 +3,8 @@
  *
  * There are four of each: for keys and values of 4 and 8 bytes. What is added up, and whether
  * values are integers, are switches that all rows take the same way: some instructions of the
- * hundred that a row costs. Blocks have 512 threads, but two of them are to be on an SM: the kernels
- * are compiled for 1024, with 64 registers. */
+ * hundred that a row costs. Blocks have 512 threads, but two of them are to be on an SM: the
+ * kernels are compiled for 1024, with 64 registers. */
 #define WH_KERNEL_THREADS 1024
 
 #include "group.h"
