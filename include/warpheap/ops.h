@@ -217,7 +217,7 @@ typedef struct wh_group_result {
 } wh_group_result;
 
 /* Takes what a group-by of tables of up to so many rows needs beside pages, of the device and not
- * of the heap: about 16 bytes for each page that the heap has room for, 48 for each page that the
+ * of the heap: about 12 bytes for each page that the heap has room for, 48 for each page that the
  * table would fill, and a copy of the shared memory of all resident blocks. Waits. Errors:
  * BAD_ARGUMENT; UNSUPPORTED: the heap's allocator cannot free, or not serve pages of that size;
  * OUT_OF_MEMORY; WRONG_BUILD. */

@@ -3,8 +3,9 @@
  *
  * There are four of each: for keys and values of 4 and 8 bytes. What is added up, and whether
  * values are integers, are switches that all rows take the same way: some instructions of the
- * hundred that a row costs. */
-#define WH_KERNEL_THREADS 512
+ * hundred that a row costs. Blocks have 512 threads, but two of them are to be on an SM: the
+ * kernels are compiled for 1024, with 64 registers. */
+#define WH_KERNEL_THREADS 1024
 
 #include "group.h"
 
@@ -243,7 +244,7 @@ static wh_status group_rebase(wh_heap *heap, void *stream, const whi_group *g) {
 #if WH_FILE_IS_CUDA
 #define THREADS 512u
 #define TILE 16384u
-#define PART_ROWS 16384u
+#define PART_ROWS 4096u
 #define MOST_PARTS_LOG2 10u
 #define FAN_LOG2 6u
 #define MOST_LEVELS 6u

@@ -126,12 +126,31 @@ WH_FN void OF(item_to_page)(const whi_group *g, unsigned char *page, uint32_t at
     }
 }
 
-/* Row i of a tile of the table or of pages. */
-WH_FN OF(item)
-    OF(item_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t, uint32_t i) {
+/* Row i of a tile of the table or of pages, as it is there. */
+typedef struct OF(row) {
+    KEY key;
+    VALUE value;
+} OF(row);
+
+/* If there is one, of a tile whose rows are as the table has them. */
+WH_FN OF(row)
+    OF(row_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t, uint32_t i) {
+    OF(row) r;
+    r.key = 0;
+    r.value = 0;
+    if (t->kind == GROUP_RAW && has_row(g, t, i)) {
+        r.key = OF(key_of)(g, s, t, i);
+        r.value = OF(value_of)(g, s, t, i);
+    }
+    return r;
+}
+
+/* What it says; r: what row_at has found. */
+WH_FN OF(item) OF(item_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                           uint32_t i, OF(row) r) {
     if (t->kind == GROUP_PARTIAL) {
         const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
         return OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i));
     }
-    return OF(item_of)(g, OF(key_of)(g, s, t, i), OF(value_of)(g, s, t, i));
+    return OF(item_of)(g, r.key, r.value);
 }

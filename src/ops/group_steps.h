@@ -10,11 +10,18 @@
  *         next ones are read, so the chains never have more rows than the table
  */
 
-/* What slots have to the parts' chains. 0: there was no memory for all. All threads. R1 */
-WH_FN int OF(put_out_slots)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s) {
-    const whi_chains c = chains_of_parts(g, GROUP_PARTIAL);
-    const group_tile t = tile_of_slots(g, s);
-    OF(mark_slots)(s, &t);
+/* Rows that a block has at the end of a phase, to the parts' chains: those of a tile that have
+ * found no slot, or what the slots have. 0: there was no memory for all. All threads. R1 */
+WH_FN int OF(put_out)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+                      uint32_t phase) {
+    const group_tile t = phase == TABLE_SPILL ? tile_of_table(g, s) : tile_of_slots(g, s);
+    const whi_chains c = chains_of_parts(g, t.kind);
+    if (phase == TABLE_SPILL && WORDS[GROUP_LEFT] == 0) {
+        return 1;
+    }
+    if (phase != TABLE_SPILL) {
+        OF(mark_slots)(s, &t);
+    }
     return OF(spill_tile)(heap, g, s, &t, &c);
 }
 
@@ -22,22 +29,17 @@ WH_FN int OF(put_out_slots)(wh_heap_ref heap, const whi_group *g, const whi_grou
 WH_FN int OF(table_step)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
                          uint32_t phase) {
     const group_tile t = tile_of_table(g, s);
-    if (phase == TABLE_FLUSH || phase == TABLE_LAST) {
-        if (!OF(put_out_slots)(heap, g, s)) {
-            return 0;
-        }
-        set_phase(phase == TABLE_LAST ? PHASE_END : TABLE_READ);
-    } else if (phase == TABLE_READ && WORDS[GROUP_TILE] >= tiles_of(g)) {
+    if (phase == TABLE_READ && WORDS[GROUP_TILE] >= tiles_of(g)) {
         set_phase(TABLE_LAST);
     } else if (phase == TABLE_READ) {
         OF(absorb_tile)(g, s, &t, g->probes[WORDS[GROUP_FEW]]);
         set_phase(TABLE_SPILL);
-    } else {
-        const whi_chains c = chains_of_parts(g, GROUP_RAW);
-        if (WORDS[GROUP_LEFT] != 0 && !OF(spill_tile)(heap, g, s, &t, &c)) {
-            return 0;
-        }
+    } else if (!OF(put_out)(heap, g, s, phase)) {
+        return 0;
+    } else if (phase == TABLE_SPILL) {
         next_tile(g, t.n);
+    } else {
+        set_phase(phase == TABLE_LAST ? PHASE_END : TABLE_READ);
     }
     return 1;
 }

@@ -157,15 +157,18 @@ WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_
 WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                            uint32_t probes) {
     uint32_t *bits = SHARED(uint32_t, bits);
+    OF(row) next = OF(row_at)(g, s, t, first_step() + wh_lane_id());
     WH_NO_UNROLL
     for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
         const uint32_t i = step + wh_lane_id();
+        const OF(row) now = next; /* the next one is on its way meanwhile */
+        next = OF(row_at)(g, s, t, i + wh_block_threads());
         uint32_t slot = SLOT_NONE;
         const int has = has_row(g, t, i);
         OF(item) m;
         memset(&m, 0, sizeof m);
         if (has) {
-            m = OF(item_at)(g, s, t, i);
+            m = OF(item_at)(g, s, t, i, now);
             slot = OF(find)(s, m.key, OF(hash)(m.key, t->level), probes, t->mask);
         }
         const wh_mask left = wh_ballot(WH_FULL_WARP, has && slot == SLOT_NONE);
@@ -199,7 +202,8 @@ WH_FN void OF(copy_row)(const whi_group *g, const whi_group_shape *s, const grou
         OF(item_to_page)(g, page, at, OF(item_of_slot)(g, s, i));
         OF(empty_slot)(g, s, i);
     } else if (t->kind == GROUP_PARTIAL) {
-        OF(item_to_page)(g, page, at, OF(item_at)(g, s, t, i));
+        const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
+        OF(item_to_page)(g, page, at, OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i)));
     } else {
         const whi_group_layout *l = &g->layout[GROUP_RAW];
         PAGE_COLUMN(KEY, page, l->key)[at] = OF(key_of)(g, s, t, i);

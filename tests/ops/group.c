@@ -300,11 +300,26 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes) {
     x->o.key_bytes = seed % 3 == 0 ? 8 : 4;
     x->o.value = (wh_group_value)(seed % 5);
     x->o.aggregates = x->o.value == WH_GROUP_NO_VALUE ? 0 : (uint32_t)(seed / 3 % 32);
-    x->o.page_bytes = seed % 2 == 0 ? 2048 : 4096;
+}
+
+/* Pages in which not many more than 32 rows of the result fit. */
+static uint32_t small_pages(const context *x) {
+    const uint32_t asked = x->o.aggregates != 0 ? x->o.aggregates : WH_GROUP_COUNT;
+    uint32_t width = x->o.key_bytes, bytes = 256;
+    for (uint32_t a = 1; a < COLUMNS; a++) {
+        const uint32_t is_value = a == LEAST || a == MOST;
+        const uint32_t bytes_of = is_value ? value_bytes(x) : 8;
+        width += (asked >> (a - 1) & 1) != 0 ? bytes_of : 0;
+    }
+    while (bytes < 32 * width) {
+        bytes *= 2;
+    }
+    return bytes;
 }
 
 static void create(context *x) {
     x->o.rows = x->n;
+    x->o.page_bytes = x->o.page_bytes != 0 ? x->o.page_bytes : small_pages(x);
     assert_int_equal(wh_group_create(&x->group, &x->o), WH_OK);
 }
 
@@ -532,6 +547,7 @@ static void test_grow(void **state) {
         memset(&ho, 0, sizeof ho);
         ho.device = x.device;
         ho.allocator = "ouro-s-p"; /* can grow */
+        x.o.page_bytes = 2048;
         assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
         if (wh_heap_min_bytes(&ho, &ho.bytes) != WH_OK) {
             wh_device_close(x.device);
