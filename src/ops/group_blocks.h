@@ -390,7 +390,7 @@ WH_FN void free_pages(wh_heap_ref heap, const whi_group *g, const whi_group_shap
     const uint32_t n = WORDS[GROUP_PAGES];
     const uint32_t *number = SHARED(uint32_t, number);
     for (uint32_t k = wh_thread_in_block(); k < n; k += wh_block_threads()) {
-        wh_free(heap, (void *)(uintptr_t)SHARED(uint64_t, page)[k]);
+        give_page(heap, (void *)(uintptr_t)SHARED(uint64_t, page)[k]);
         g->chains.page[number[k] - 1] = NULL;
         g->chains.next[number[k] - 1] = k != 0 ? number[k - 1] : WORDS[GROUP_SPARE];
     }

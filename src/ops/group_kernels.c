@@ -138,7 +138,7 @@ WH_KERNEL(drop_lists, group_args, a) {
         uint32_t current = g->list_last[k] + 1;
         WH_NO_UNROLL
         while (current != 0) {
-            wh_free(a.heap, g->chains.page[current - 1]);
+            give_page(a.heap, g->chains.page[current - 1]);
             g->chains.page[current - 1] = NULL;
             current = g->chains.link[(uint64_t)(current - 1) * WHI_LINKS];
         }
@@ -156,7 +156,7 @@ WH_KERNEL(drop_chains, group_args, a) {
     const whi_chains *c = &a.g.chains;
     for (uint64_t i = wh_thread_id(); i < *c->n_pages; i += wh_grid_threads()) {
         if (c->page[i] != NULL) {
-            wh_free(a.heap, c->page[i]);
+            give_page(a.heap, c->page[i]);
             c->page[i] = NULL;
         }
     }
