@@ -111,8 +111,9 @@ static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_
 }
 
 /* A kernel that works on all lists, of n vertices at most, each of which may want a warp. */
-static wh_status work(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn kernel) {
-    const uint64_t blocks = ((uint64_t)b->n * WH_WARP_SIZE + WORK_BLOCK - 1) / WORK_BLOCK;
+static wh_status work(wh_heap *heap, void *stream, const whi_graph_batch *b, kernel_fn kernel,
+                      uint32_t n) {
+    const uint64_t blocks = ((uint64_t)n * WH_WARP_SIZE + WORK_BLOCK - 1) / WORK_BLOCK;
     const grid_of grid = {blocks_for(heap, blocks, WORK_BLOCKS), WORK_BLOCK,
                           SHARED_BYTES(WORK_BLOCK)};
     return start_grid(kernel, heap, stream, b, grid);
@@ -135,7 +136,7 @@ static wh_status update(wh_heap *heap, void *stream, const whi_graph_batch *batc
     TRY(start(count_arcs, heap, stream, &b, b.n));
     TRY(start(lay_out, heap, stream, &b, (b.n + RUNS - 1) / RUNS));
     TRY(start(scatter, heap, stream, &b, b.n));
-    return work(heap, stream, &b, kernel);
+    return work(heap, stream, &b, kernel, b.n);
 }
 
 static wh_status graph_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {

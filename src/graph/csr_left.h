@@ -71,10 +71,8 @@ WH_KERNEL(fill_left, batch_args, a) {
 }
 
 static wh_status graph_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    whi_graph_batch of_vertices = *b;
-    of_vertices.n = b->n_vertices;
     TRY(graph_list_rows(heap, stream, b));
-    return work(heap, stream, &of_vertices, fill_left);
+    return work(heap, stream, b, fill_left, b->n_vertices);
 }
 
 #endif

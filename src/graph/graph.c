@@ -87,6 +87,10 @@ static wh_status check_own_options(const wh_graph_options *o, const char *kind, 
     if (o->arena_bytes != 0 && (has & WHI_GRAPH_ARENA) == 0) {
         return whi_refuse(WH_BAD_ARGUMENT, "graphs of the class %s have no arena_bytes", kind);
     }
+    if (o->arena_bytes > (uint64_t)1 << 32) {
+        return whi_refuse(WH_BAD_ARGUMENT, "arena_bytes is up to 2^32, not %llu",
+                          (unsigned long long)o->arena_bytes);
+    }
     if (o->worker != 0 && (has & WHI_GRAPH_WORKER) == 0) {
         return whi_refuse(WH_BAD_ARGUMENT, "graphs of the class %s have no worker", kind);
     }
@@ -223,10 +227,12 @@ wh_status wh_graph_create_for(wh_graph **graph, const wh_graph_options *options,
     const whi_graph_kernels *kernels = NULL;
     const char *kind = NULL;
     whi_forget_error();
+    if (graph != NULL) {
+        *graph = NULL;
+    }
     if (graph == NULL || options == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    *graph = NULL;
     TRY(whi_take_struct(&o, sizeof o, options, options_bytes));
     TRY(check_options(&o, &kind, &kernels));
     wh_graph *g = calloc(1, sizeof *g);
@@ -250,11 +256,11 @@ wh_status wh_graph_destroy(wh_graph *g) {
     if (g == NULL) {
         return WH_OK;
     }
-    wh_status s = wh_device_sync(g->device);
-    s = s == WH_OK ? g->kernels->destroy(g->heap, NULL, &g->b) : s;
+    const wh_status before = wh_device_sync(g->device); /* the heap may be sound all the same */
+    wh_status s = g->kernels->destroy(g->heap, NULL, &g->b);
     s = s == WH_OK ? wh_device_sync(g->device) : s;
     drop(g);
-    return s;
+    return before != WH_OK ? before : s;
 }
 
 wh_heap *whi_graph_heap(const wh_graph *g) {
@@ -725,6 +731,10 @@ static wh_status copy_arcs(wh_graph *g, const wh_graph_arrays *a, const uint64_t
         return whi_refuse(WH_BAD_ARGUMENT, "the graph has %llu arcs, and there is room for %llu",
                           (unsigned long long)n, (unsigned long long)a->room);
     }
+    if (n != 0 && a->to == NULL) {
+        return whi_refuse(WH_BAD_ARGUMENT, "the graph has %llu arcs, and `to` is NULL",
+                          (unsigned long long)n);
+    }
     b.offset = sums;
     wh_status s = WH_OK;
     for (uint32_t k = 0; k <= b.words && s == WH_OK; k++) {
@@ -754,7 +764,7 @@ wh_status wh_graph_to_csr(wh_graph *g, const wh_graph_arrays *arrays, uint64_t *
     memset(&a, 0, sizeof a);
     if (arrays != NULL) {
         TRY(whi_take_struct(&a, sizeof a, arrays, sizeof a));
-        if (a.offset == NULL || (a.to == NULL && a.room != 0)) {
+        if (a.offset == NULL) {
             return WH_BAD_ARGUMENT;
         }
         TRY(check_values(g, a.values));

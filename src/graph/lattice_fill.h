@@ -68,10 +68,8 @@ WH_FN uint32_t left_worker(uint32_t r) {
 
 static wh_status fill_from_csr(wh_heap *heap, void *stream, const whi_graph_batch *b,
                                kernel_fn insert) {
-    whi_graph_batch of_vertices = *b;
-    of_vertices.n = b->n_vertices;
     TRY(graph_list_rows(heap, stream, b));
-    return work(heap, stream, &of_vertices, insert);
+    return work(heap, stream, b, insert, b->n_vertices);
 }
 
 #endif

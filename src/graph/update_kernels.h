@@ -136,12 +136,12 @@ WH_KERNEL(erase_all_updates, batch_args, a) {
 
 static wh_status graph_insert(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     TRY(start(prepare_insert, heap, stream, b, 1));
-    return work(heap, stream, b, insert_all_updates);
+    return work(heap, stream, b, insert_all_updates, b->n);
 }
 
 static wh_status graph_erase(wh_heap *heap, void *stream, const whi_graph_batch *b) {
     TRY(start(prepare_erase, heap, stream, b, 1));
-    return work(heap, stream, b, erase_all_updates);
+    return work(heap, stream, b, erase_all_updates, b->n);
 }
 
 #endif

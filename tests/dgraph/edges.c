@@ -118,10 +118,52 @@ static void test_nothing(void **state) {
         offset[1] = 1;
         assert_int_equal(wh_graph_from_csr(x.graph, &arrays, &r), WH_BAD_ARGUMENT);
         arrays.room = 1;
-        assert_int_equal(wh_graph_to_csr(x.graph, &arrays, &n), WH_BAD_ARGUMENT);
+        assert_int_equal(wh_graph_to_csr(x.graph, &arrays, &n), WH_OK);
         assert_int_equal(wh_graph_check(x.graph, NULL), WH_OK);
         close_all(&x);
     }
+}
+
+typedef struct failing_args {
+    uint32_t fails;
+} failing_args;
+
+WH_KERNEL(fail_on_purpose, failing_args, a) {
+    if (a.fails != 0) {
+        wh_trap("on purpose");
+    }
+}
+
+/* A kernel of somebody else's has failed: the graph goes all the same, with all of its blocks. */
+static void test_gone_all_the_same(void **state) {
+    (void)state;
+    context x;
+    wh_graph_options o;
+    uint32_t from[10] = {0}, to[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    void *stream = NULL;
+    const failing_args a = {1};
+    memset(&o, 0, sizeof o);
+    o.vertices = 10;
+    open_graph(&x, 1, 4 << 20, &o);
+    const wh_graph_batch batch = plain_batch(from, to, 10);
+    assert_int_equal(wh_graph_insert(x.graph, &batch, NULL), WH_OK);
+    assert_int_equal(wh_stream_create(x.device, &stream), WH_OK);
+    wh_launch l = grid(x.device, 1, 32);
+    l.stream = stream;
+    assert_int_equal(fail_on_purpose(&l, &a), WH_OK);
+    assert_int_equal(wh_graph_destroy(x.graph), WH_DEVICE_ERROR);
+    assert_int_equal(live_blocks(&x), 0);
+    o = x.options;
+    o.arena_bytes = ((uint64_t)1 << 32) + 1;
+    o.kind = "aim";
+    wh_graph *none = x.graph;
+    assert_int_equal(wh_graph_create(&none, &o), WH_BAD_ARGUMENT);
+    assert_null(none);
+    none = x.graph;
+    assert_int_equal(wh_graph_create(&none, NULL), WH_BAD_ARGUMENT);
+    assert_null(none);
+    assert_int_equal(wh_graph_create(&x.graph, &x.options), WH_OK);
+    close_all(&x);
 }
 
 /* --- copies of arcs -----------------------------------------------------------------------------
@@ -536,15 +578,11 @@ static void test_struct_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_arc),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_copies_go),
-        cmocka_unit_test(test_copies_are_walked),
-        cmocka_unit_test(test_no_ids),
-        cmocka_unit_test(test_device_full),
-        cmocka_unit_test(test_looking_without_memory),
-        cmocka_unit_test(test_struct_bytes),
-        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_one_arc),      cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_copies_go),    cmocka_unit_test(test_copies_are_walked),
+        cmocka_unit_test(test_no_ids),       cmocka_unit_test(test_gone_all_the_same),
+        cmocka_unit_test(test_device_full),  cmocka_unit_test(test_looking_without_memory),
+        cmocka_unit_test(test_struct_bytes), cmocka_unit_test(test_too_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,20 +97,29 @@ static void test_arrays(void **state) {
     for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
         context x;
         uint64_t offset[MOST_VERTICES + 1] = {0}, bad = 0;
-        static uint32_t to[4096];
+        static uint32_t to[4096], value[2][4096];
         wh_graph_result result;
-        open_multi(&x, seed * 6 + seed % 2, MOST_VERTICES); /* no values */
+        open_multi(&x, seed, MOST_VERTICES);
+        const uint32_t most = seed % 4 < 2 ? 300 : 3; /* fewer arcs in all than vertices */
         for (uint32_t v = 0; v < MOST_VERTICES; v++) {
             uint64_t at = offset[v];
-            for (uint32_t left = v % 9 == 0 ? 300 : draw(&x, 9); left != 0; left--) {
-                to[at] = draw(&x, MOST_VERTICES + 1);
+            const uint32_t few = most == 300 ? draw(&x, 9) : 0;
+            for (uint32_t left = v % 9 == 0 ? most : few; left != 0; left--) {
+                to[at] = draw(&x, most == 300 ? MOST_VERTICES + 1 : 3);
                 bad += to[at] == MOST_VERTICES;
-                copies[v][to[at] % MOST_VERTICES] += to[at] != MOST_VERTICES;
+                value[0][at] = value[1][at] = draw(&x, 1000000);
+                if (to[at] != MOST_VERTICES) {
+                    copies[v][to[at]]++;
+                    x.m.value[v][to[at]][0] += x.options.values != 0 ? value[0][at] : 0;
+                }
                 at++;
             }
             offset[v + 1] = at;
         }
-        const wh_graph_arrays arrays = {.offset = offset, .to = to};
+        wh_graph_arrays arrays = {.offset = offset, .to = to};
+        for (uint32_t k = 0; k < x.options.values; k++) {
+            arrays.values[k] = value[k];
+        }
         assert_int_equal(wh_graph_from_csr(x.graph, &arrays, &result),
                          bad != 0 ? WH_NO_VERTEX : WH_OK);
         assert_int_equal(result.applied, offset[MOST_VERTICES] - bad);
