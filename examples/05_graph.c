@@ -30,6 +30,7 @@ WH_KERNEL(count_pairs, args, a) {
     wh_add_u32_relaxed(&a.counts[1], pairs);
 }
 
+/* Of WH_DEVICE_ERROR wh_device_error_text says more. */
 static void must(wh_status status) {
     if (status != WH_OK) {
         fprintf(stderr, "%s\n%s\n", wh_status_text(status), wh_last_error_text());

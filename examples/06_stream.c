@@ -28,6 +28,7 @@ static void fail(const char *what) {
     exit(1);
 }
 
+/* Of WH_DEVICE_ERROR wh_device_error_text says more. */
 static void must(wh_status status) {
     if (status != WH_OK) {
         fprintf(stderr, "%s\n", wh_last_error_text());

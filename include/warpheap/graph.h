@@ -15,11 +15,11 @@
  *     batch.from = from; batch.to = to; batch.n = n;          // host arrays
  *     wh_graph_insert(graph, &batch, &result);                // result.applied arcs are new
  *
- * Every call returns a status; nothing prints or exits; wh_last_error_text says more. A graph may
- * be used by any host thread, by one at a time. Calls work on the stream of their batch, or
- * argument; where they have something to tell the host they wait for it, and say so here. No two
- * calls on one graph may overlap on the device, and no kernel may read a graph while a call changes
- * it.
+ * Every call returns a status; nothing prints or exits; wh_last_error_text says more, but of a
+ * DEVICE_ERROR wh_device_error_text(wh_heap_device(heap)) does. A graph may be used by any host
+ * thread, by one at a time. Calls work on the stream of their batch, or argument; where they have
+ * something to tell the host they wait for it, and say so here. No two calls on one graph may
+ * overlap on the device, and no kernel may read a graph while a call changes it.
  *
  * An arc may carry up to four values of 32 bits (options.values): a weight, or a type, a weight and
  * two times. The graph keeps them beside the neighbours, and hands them out; what they mean is the
@@ -27,8 +27,9 @@
  *
  * Structures that a caller fills begin with their own size; what a shorter one lacks, as of older
  * headers, is zero. 0 means what the library's headers say, but for wh_graph_create and
- * wh_graph_get_stats, where it is what the caller's say: as warpheap::graph is a static library,
- * these are the same, unless objects from older headers are linked, which must set the size.
+ * wh_graph_get_stats, where it is what the caller's say. The two are the same where headers and
+ * library, static or shared, are of one minor version; objects from older headers must set the
+ * size.
  */
 #ifndef WH_GRAPH_H
 #define WH_GRAPH_H
@@ -41,11 +42,13 @@
 #define WH_GRAPH_MOST_ARCS 0x3fffffffu /* of a batch */
 #define WH_GRAPH_MOST_VALUES 4u        /* of an arc */
 
-/* What became of an arc of a batch: its byte in `done`. */
+/* What became of an arc of a batch: its byte in `done`. Where the heap is full all new arcs of a
+ * vertex are REFUSED; those that are there already are NO_CHANGE (and get their values, if the
+ * batch overwrites), as is a repetition of a refused one. */
 #define WH_GRAPH_APPLIED 1u /* inserted, or erased */
 #define WH_GRAPH_NO_CHANGE \
     0u                      /* it was there already, or was not there; or once more in the batch */
-#define WH_GRAPH_REFUSED 2u /* insert: the heap is full. All arcs of that vertex are refused */
+#define WH_GRAPH_REFUSED 2u /* insert: the heap is full */
 #define WH_GRAPH_NO_VERTEX 3u /* one of its ends is no vertex */
 
 #if WH_HAS_HOST
@@ -99,7 +102,8 @@ typedef struct wh_graph_batch {
     const uint8_t *erases; /* update: n bytes: 1: the arc goes; 0: it comes */
 } wh_graph_batch;
 
-/* What became of a batch: the sum is its n. */
+/* What became of a batch: the sum is its n. All count arcs of the batch: in an undirected graph
+ * these are edges, while stats.arcs and to_csr count both ways of each. */
 typedef struct wh_graph_result {
     uint64_t applied;   /* arcs that are new, or gone */
     uint64_t no_change; /* arcs of which this was not so */
@@ -131,6 +135,11 @@ wh_status wh_graph_destroy(wh_graph *graph);
  * were refused must not be sent again as it is: those that were applied would be there twice;
  * `done` tells. */
 
+/* Of insert, erase, update and has: OUT_OF_MEMORY may also be the device's, which has no room for
+ * the batch: then result, where there is one, is 0 (no arc is `refused`), `done` is as it was, and
+ * nothing has changed. After DEVICE_ERROR nothing is promised of the graph, and a part of the batch
+ * may have gone in; but wh_graph_destroy frees what it can. */
+
 /* Inserts arcs. If a status other than OK comes back the arcs that were applied stay, the graph is
  * sound, and the same batch may be sent again: OUT_OF_MEMORY when some were refused (a vertex takes
  * all its new arcs of a batch, or none; but in aim and faim-update each arc stands for itself; the
@@ -151,9 +160,12 @@ wh_status wh_graph_erase(wh_graph *graph, const wh_graph_batch *batch, wh_graph_
  * and a kernel that counts, O(n). */
 wh_status wh_graph_update(wh_graph *graph, const wh_graph_batch *batch, wh_graph_result *result);
 
-/* Erases all arcs whose value k is less than `before`: what is too old, where it is a time. Memory
- * comes back as in erase. *gone: how many (of both ways of an edge one counts); NULL: does not
- * wait. BAD_ARGUMENT: arcs have no value k. Cost: a kernel, O(vertices + arcs). */
+/* Erases all arcs whose value k is less than `before`: what is too old, where it is a time. For an
+ * arc that comes again to be as old as its last time, insert with overwrites = 1, and keep of an
+ * arc that is several times in a batch the last copy only: else any copy's values are taken. Memory
+ * comes back as in erase. *gone: how many; NULL: does not wait. If undirected it counts edges, by
+ * the way from the smaller end: one that has only the other way, as the heap was once full, goes
+ * uncounted. BAD_ARGUMENT: arcs have no value k. Cost: a kernel, O(vertices + arcs). */
 wh_status wh_graph_expire(wh_graph *graph, uint32_t k, uint32_t before, void *stream,
                           uint64_t *gone);
 
@@ -186,8 +198,8 @@ wh_status wh_graph_from_csr(wh_graph *graph, const wh_graph_arrays *arrays,
                             wh_graph_result *result);
 
 /* Fills the arrays; the order within an adjacency is any, or ascending if the graph is sorted. *n:
- * the arcs that there are. arrays NULL: only that. BAD_ARGUMENT if there are more than room: then
- * offset is filled, to is not. Waits. */
+ * the arcs that there are, both ways of an edge. arrays NULL: only that. BAD_ARGUMENT if there are
+ * more than room: then offset is filled, to is not. Waits. */
 wh_status wh_graph_to_csr(wh_graph *graph, const wh_graph_arrays *arrays, uint64_t *n);
 
 /* degree[v] of each id. */
@@ -197,7 +209,7 @@ typedef struct wh_graph_stats {
     uint64_t struct_bytes; /* sizeof this struct, or 0 */
     const char *kind;      /* the class: "lattice" */
     uint64_t vertices;     /* that there are */
-    uint64_t arcs;
+    uint64_t arcs;         /* if undirected, both ways of each edge */
     uint64_t max_degree;
     uint64_t blocks;        /* of the heap, that adjacencies lie in */
     uint64_t block_bytes;   /* that were asked for them */

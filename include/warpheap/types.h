@@ -24,7 +24,7 @@ extern "C" {
     X(NO_DEVICE, "no such device: no GPU, no driver, or a library without CUDA "       \
                  "(wh_last_error_text says which, and what to do)")                    \
     X(OUT_OF_MEMORY, "the device or the host has not enough memory")                   \
-    X(UNSUPPORTED, "this allocator does not offer that call (see its capabilities)")   \
+    X(UNSUPPORTED, "this allocator, or this class of graphs, does not offer that")     \
     X(DEVICE_ERROR, "the device reported an error (wh_device_error_text has more)")    \
     X(CORRUPT, "a heap check found a broken invariant")                                \
     X(IO_ERROR, "a file could not be read or written")                                 \
@@ -32,8 +32,8 @@ extern "C" {
     X(WRONG_TARGET, "the heap lies on another kind of device than this code runs on: " \
                     "a GPU or the simulated device")                                   \
     X(WRONG_BUILD, "the library was built from other headers than this code: another " \
-                   "version, another layout of the heap, or another build option")        \
-    X(NO_VERTEX, "arcs of the batch have an end that is no vertex; the others were applied")
+                   "version, another layout of the heap, or another build option")     \
+    X(NO_VERTEX, "some ends of arcs, or entries of a list, are no vertices; the rest was applied")
 
 typedef enum wh_status {
 #define WH_STATUS_ENUM_(name, text) WH_##name,
@@ -48,9 +48,11 @@ const char *wh_status_name(wh_status status);
 const char *wh_status_text(wh_status status);
 
 /* One line about the last of this host thread's wh_device_open, wh_heap_create, wh_heap_min_bytes,
- * wh_heap_handle: why it failed and what to do about it; "" if it succeeded, or the status says
- * all. Likewise, where such a thing came after it, about a launch that was refused and a device
- * call made on the host. Never NULL; the text changes with the thread's next such call. */
+ * wh_heap_handle, calls of graph.h and its fellows, or of ops.h: why it failed and what to do about
+ * it; "" if it succeeded, or the status says all, or it is DEVICE_ERROR, of which
+ * wh_device_error_text has the line. Likewise, where such a thing came after it, about a launch
+ * that was refused and a device call made on the host. Never NULL; the text changes with the
+ * thread's next such call. */
 const char *wh_last_error_text(void);
 
 /* For calls in __host__ __device__ code only (simt/cuda.h): keeps a line, a literal, for
