@@ -75,7 +75,7 @@ wh_status wh_graph_pagerank(wh_graph *graph, const wh_graph_pagerank_options *op
 
 /* Triangles of an undirected graph, each counted once; *total in host memory. of_vertex: NULL, or
  * an array that gets for each vertex in how many it is. Self loops are left out. Of a graph that
- * has not both arcs of each edge, and of a multigraph, the numbers mean nothing.
+ * has not both arcs of each edge the numbers mean nothing; UNSUPPORTED: a multigraph.
  * An edge is looked at from the end with fewer arcs (or, of two alike, the smaller number) to the
  * other: so each vertex has at most sqrt(arcs) edges left, which are copied and sorted. Balanced:
  * the shorter one of the lists of an edge's ends is looked up in the longer one, and the entries of
@@ -101,7 +101,7 @@ wh_status wh_graph_triangles(wh_graph *graph, const wh_graph_run_options *option
  *     wh_graph_erase(graph, &batch, &result);
  *
  * wh_graph_expire has no batch of what goes: count anew after it. Of a graph that has not both arcs
- * of each edge, and of a multigraph, the number means nothing.
+ * of each edge the number means nothing. UNSUPPORTED: a multigraph.
  * A warp takes an edge, a block of threads one whose ends have many neighbours: the shorter
  * adjacency becomes a table in shared memory, where the longer one is looked up; in a graph that is
  * sorted, binary search. A triangle belongs to the least of its edges that are in the batch, by

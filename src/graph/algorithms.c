@@ -269,6 +269,7 @@ wh_status wh_graph_triangles(wh_graph *graph, const wh_graph_run_options *option
         return WH_BAD_ARGUMENT;
     }
     TRY(take_options(&o, options));
+    TRY(whi_graph_expect_set(graph));
     wh_status s = begin(&x, graph, o.stream, o.naive);
     s = s == WH_OK ? triangles(&x, &o, total, of_vertex) : s;
     return end(&x, s);

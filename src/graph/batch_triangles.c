@@ -26,6 +26,7 @@ typedef struct counting {
 static wh_status begin(counting *x, wh_graph *graph, const wh_graph_batch *batch) {
     wh_graph_ref ref;
     memset(x, 0, sizeof *x);
+    TRY(whi_graph_expect_set(graph));
     TRY(wh_graph_handle(graph, &ref));
     wh_heap *heap = whi_graph_heap(graph);
     x->device = wh_heap_device(heap);

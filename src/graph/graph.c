@@ -263,6 +263,12 @@ wh_status wh_graph_destroy(wh_graph *g) {
     return before != WH_OK ? before : s;
 }
 
+wh_status whi_graph_expect_set(const wh_graph *g) {
+    return !g->b.multi ? WH_OK
+                       : whi_refuse(WH_UNSUPPORTED, "triangles are those of a set of edges, and "
+                                                    "this graph is a multigraph");
+}
+
 wh_heap *whi_graph_heap(const wh_graph *g) {
     return g->heap;
 }

@@ -57,6 +57,9 @@ wh_status whi_graph_make_room(wh_graph *graph, uint64_t n);
 /* Whether each arc of an undirected graph must have its other way: no edge was ever refused. */
 wh_status whi_graph_goes_both_ways(wh_graph *graph, int *both);
 
+/* UNSUPPORTED for a multigraph, of which triangles cannot be counted. */
+wh_status whi_graph_expect_set(const wh_graph *graph);
+
 /* The heap that a graph's adjacencies lie in. */
 wh_heap *whi_graph_heap(const wh_graph *graph);
 

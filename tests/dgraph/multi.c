@@ -1,6 +1,7 @@
 /* multi.c: multigraphs against a naive model that counts copies, with values and in order, and
  * without. */
 #include "model.h"
+#include "warpheap/graph_algorithms.h"
 
 static uint32_t copies[MOST_VERTICES][MOST_VERTICES];
 
@@ -142,6 +143,12 @@ static void test_bad_options(void **state) {
     o.kind = "faim";
     assert_int_equal(wh_graph_create(&g, &o), WH_UNSUPPORTED);
     assert_non_null(strstr(wh_last_error_text(), "faim"));
+    uint64_t total = 0;
+    wh_graph_batch batch;
+    memset(&batch, 0, sizeof batch);
+    assert_int_equal(wh_graph_triangles(x.graph, NULL, &total, NULL), WH_UNSUPPORTED);
+    assert_int_equal(wh_graph_triangles_of_batch(x.graph, &batch, &total), WH_UNSUPPORTED);
+    assert_non_null(strstr(wh_last_error_text(), "multigraph"));
     close_all(&x);
 }
 
