@@ -488,7 +488,7 @@ WH_KERNEL(grow_large, large_args, a) {
     wh_lattice_vertex *x = (wh_lattice_vertex *)(void *)a.memory;
     wh_lattice_work w = {0};
     wh_graph_tally tally = {0, 0, 0};
-    uint32_t key = wh_lane_id();
+    uint32_t keys[WH_LATTICE_LANE_RUN] = {wh_lane_id()};
     if (wh_lane_id() == 0) {
         x->degree = x->capacity = a.degree;
         x->block = a.memory + 64;
@@ -500,7 +500,7 @@ WH_KERNEL(grow_large, large_args, a) {
     w.r = 2;
     wh_lattice_take_team_(a.heap, wh_team_warp(), &w, a.degree, 2, &tally);
     w.x = wh_lane_id() == 0 ? x : NULL; /* and by a lane */
-    w.run = &key;
+    w.run = keys;
     w.r = wh_lane_id() == 0;
     wh_lattice_insert_lane(a.heap, w, &tally);
     if (wh_lane_id() == 0) {
