@@ -25,6 +25,7 @@ struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem;
     int multiProcessorCount;
+    size_t sharedMemPerBlockOptin;
 };
 
 cudaError_t cudaGetDevice(int *device);
