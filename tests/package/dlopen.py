@@ -17,7 +17,7 @@ if "graph" in sys.argv[1]:
     text = lib.wh_last_error_text
     text.restype = ctypes.c_char_p
     print("graph", status, text().decode())
-    if b"a structure of 8 bytes" not in text() or lib.wh_graph_destroy(None) != 0:
+    if b"struct_bytes is 8" not in text() or lib.wh_graph_destroy(None) != 0:
         sys.exit("the options of a graph have another size, and this was not said")
     sys.exit(0)
 lib.wh_status_name.restype = ctypes.c_char_p

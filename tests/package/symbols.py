@@ -23,7 +23,7 @@ class Library:
         self.is_graph = "graph" in name
         self.map = f"cmake/warpheap{'_graph' * self.is_graph}.map"
         self.inline = f"src/{'graph' if self.is_graph else 'host'}/symbols.c"
-        self.lent = "" if self.is_graph else "src/host/last_error.h"
+        self.lent = [] if self.is_graph else ["src/host/last_error.h", "src/host/structs.h"]
         self.headers = (["graph.h", "graph_algorithms.h", "graph_device.h", "graph_vertices.h"]
                         if self.is_graph else ["warpheap.h", "options.h"])
         self.known = ({"wh_graph_create", "wh_graph_bfs", "wh_graph_copy_handle"}
@@ -64,9 +64,9 @@ def declared(compiler, source, library):
             statement = ""
     for name in re.findall(r"^SYMBOL\((\w+)", (source / library.inline).read_text(), re.M):
         names[name] = library.inline
-    if library.lent:
-        for name in re.findall(r"^\w+ (whi_\w+)\(", (source / library.lent).read_text(), re.M):
-            names[name] = library.lent
+    for lent in library.lent:
+        for name in re.findall(r"^\w+ (whi_\w+)\(", (source / lent).read_text(), re.M):
+            names[name] = lent
     return names
 
 
@@ -96,7 +96,7 @@ def main():
     listed = (source / library.map).read_text()
     wrong = []
     for name, header in sorted(headers.items()):
-        private = "/simt/" in header or header == library.lent
+        private = "/simt/" in header or header in library.lent
         node = "WARPHEAP_PRIVATE" if private else "the newest WARPHEAP_<version>"
         if name not in symbols and not re.search(rf"\b{name};", listed):
             wrong.append(f"{name} of {header} is not exported: add it to {node} in {library.map}")
