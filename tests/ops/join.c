@@ -4,6 +4,7 @@
 #include "sim/sim_test.h"
 
 #include "warpheap/ops.h"
+#include "warpheap/warpheap.h"
 
 enum { MOST_ROWS = 900, MOST_OUT = 200000 };
 
@@ -359,6 +360,76 @@ static void test_full_heap(void **state) {
     }
 }
 
+/* --- no room for the tables' parts ------------------------------------------------------------ */
+
+enum { MOST_HELD = 4000 };
+
+typedef struct held_args {
+    wh_heap_ref heap;
+    void **held;
+    uint32_t n, takes;
+} held_args;
+
+/* Takes blocks until the heap is full or n are held; or gives back all but the first n. */
+WH_KERNEL(hold_blocks, held_args, a) {
+    for (uint32_t i = a.takes ? 0 : a.n; wh_thread_id() == 0 && i < MOST_HELD; i++) {
+        if (a.takes) {
+            a.held[i] = i < a.n ? wh_malloc(a.heap, 1024) : NULL;
+        } else {
+            wh_free(a.heap, a.held[i]);
+            a.held[i] = NULL;
+        }
+    }
+}
+
+static void hold(context *x, void **held, uint32_t n, uint32_t takes) {
+    held_args a = {.held = held, .n = n, .takes = takes};
+    const wh_launch l = grid(x->device, 1, 32);
+    assert_int_equal(wh_heap_handle(x->heap, &a.heap), WH_OK);
+    assert_int_equal(hold_blocks(&l, &a), WH_OK);
+    assert_int_equal(wh_device_sync(x->device), WH_OK);
+}
+
+/* Somebody else has most of the heap, and gives some of it back now and then: rows keep the places
+ * that they have, others get one later. */
+static void test_no_room_for_parts(void **state) {
+    (void)state;
+    uint32_t stops = 0;
+    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+        context x;
+        wh_join_result r;
+        open_all(&x, seed, 1 << 20);
+        x.o.kind = (wh_join_kind)(seed % 4);
+        x.o.variant = NULL;
+        x.o.page_bytes = 1024;
+        make_side(&x, 0, 300, 200, seed % 2 == 0);
+        make_side(&x, 1, MOST_ROWS, 400, 0);
+        create(&x);
+        void **held = take(x.device, MOST_HELD * sizeof *held);
+        join_naively(&x);
+        hold(&x, held, MOST_HELD, 1);
+        uint32_t left = 0;
+        while (left < MOST_HELD && held[left] != NULL) {
+            left++;
+        }
+        start_join(&x);
+        while (wh_join_finish(x.join, &r) == WH_OUT_OF_MEMORY) {
+            assert_true(left >= 5);
+            stops++;
+            left -= 5;
+            hold(&x, held, left, 0);
+            assert_int_equal(wh_join_resume(x.join, NULL), WH_OK);
+        }
+        for (uint32_t list = 0; list < lists_of(&x); list++) {
+            read_pages(&x, list);
+            compare_list(list);
+        }
+        hold(&x, held, 0, 0);
+        close_all(&x);
+    }
+    assert_true(stops > n_seeds());
+}
+
 static void expect_refused(const wh_join_options *o, wh_status s, const char *word) {
     wh_join *join = NULL;
     assert_int_equal(wh_join_create(&join, o), s);
@@ -455,7 +526,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),    cmocka_unit_test(test_edges),
         cmocka_unit_test(test_full_heap), cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_bad_calls), cmocka_unit_test(test_no_room_for_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
