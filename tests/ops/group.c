@@ -679,6 +679,14 @@ static void test_lists(void **state) {
     assert_in_range(rounds, n_seeds(), UINT32_MAX);
 }
 
+static uint64_t largest_block(const context *x) {
+    wh_stats stats;
+    memset(&stats, 0, sizeof stats);
+    assert_int_equal(wh_heap_get_stats(x->heap, &stats), WH_OK);
+    return stats.n_classes != 0 ? stats.classes[stats.n_classes - 1].block_bytes
+                                : wh_heap_allocator(x->heap)->max_size;
+}
+
 /* Every allocator that frees: those that have pages of one size, too. */
 static void test_allocators(void **state) {
     const uint32_t caps = WH_CAP_FREE | WH_CAP_DISJOINT | WH_CAP_SIM | WH_CAP_STATS;
@@ -699,15 +707,20 @@ static void test_allocators(void **state) {
             x.o.heap = x.heap;
             x.o.variant = is_paper ? "paper" : NULL;
             x.o.aggregates = is_paper ? 0 : WH_GROUP_COUNT;
-            x.o.page_bytes = info->max_size < 2048 ? (uint32_t)info->max_size : 2048;
             x.o.value = WH_GROUP_INT32;
+            const uint64_t largest = largest_block(&x);
+            const int is_small = !is_paper && largest < small_pages(&x);
+            x.o.page_bytes = largest < 2048 ? (uint32_t)largest : 2048;
             make_table(&x, is_paper ? 150 : 500, key_uniform, 120);
-            if (!is_paper && x.o.page_bytes < 2048) {
-                assert_int_equal(try_create(&x, &x.o), WH_BAD_ARGUMENT);
+            x.o.rows = x.n;
+            const wh_status s = try_create(&x, &x.o);
+            if (is_small || (s == WH_UNSUPPORTED && n_seeds() < 10)) {
+                /* Checked builds have operators on one allocator of each kind. */
+                assert_true(s == WH_UNSUPPORTED || s == WH_BAD_ARGUMENT);
                 close_all(&x);
                 continue;
             }
-            create(&x);
+            assert_int_equal(s, WH_OK);
             if (is_paper) {
                 list_and_compare(&x);
             } else {
