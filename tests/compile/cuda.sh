@@ -3,12 +3,13 @@
 # without a warning and link with a library, by nvcc alone, for one architecture. A program
 # that finds a GPU must succeed, one without must exit with 77.
 #
-#   cuda.sh <nvcc> <include folder> <static library> <examples folder> <library of graphs>
+#   cuda.sh <nvcc> <include folder> <static library> <examples folder> <library of graphs> \
+#           <library of operators>
 #
 # -Ofc max: only whether it compiles and links matters, and a kernel with a malloc takes six
 # times as long without.
 set -u
-nvcc=$1 include=$2 library=$3 examples=$4 graph=$5
+nvcc=$1 include=$2 library=$3 examples=$4 graph=$5 ops=$6
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -53,6 +54,7 @@ try 17 "" cuda_10_out_of_memory.cu
 try 14 "" cuda_11_devices.cu
 try 17 "" cuda_12_pool.cu
 try 14 "" cuda_13_dynamic_graph.cu "$graph"
+try 17 "" cuda_14_tables.cu "$ops"
 
 # None is forgotten here: each example is named above.
 for file in "$examples"/cuda_*.cu; do
