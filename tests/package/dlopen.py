@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """dlopen.py: a program that was not linked with the library loads it and calls it.
 
-    dlopen.py <libwarpheap.so | libwarpheap_graph.so>
+    dlopen.py <libwarpheap.so | libwarpheap_graph.so | libwarpheap_ops.so>
 
-The one of graphs finds the other one beside itself.
+Extensions find the main library beside themselves.
 """
 import ctypes
 import sys
@@ -11,14 +11,18 @@ import sys
 NO_DEVICE = b"WH_NO_DEVICE"
 
 lib = ctypes.CDLL(sys.argv[1])
-if "graph" in sys.argv[1]:
-    graph = ctypes.c_void_p()
-    status = lib.wh_graph_create(ctypes.byref(graph), (ctypes.c_uint64 * 32)(8))
+extensions = {"_graph": ["graph"], "_ops": ["join", "group"]}
+made_by_it = [calls for name, calls in extensions.items() if name in sys.argv[1]]
+if made_by_it:
     text = lib.wh_last_error_text
     text.restype = ctypes.c_char_p
-    print("graph", status, text().decode())
-    if b"struct_bytes is 8" not in text() or lib.wh_graph_destroy(None) != 0:
-        sys.exit("the options of a graph have another size, and this was not said")
+    for name in made_by_it[0]:
+        made = ctypes.c_void_p()
+        create, destroy = lib[f"wh_{name}_create"], lib[f"wh_{name}_destroy"]
+        status = create(ctypes.byref(made), (ctypes.c_uint64 * 32)(8))
+        print(name, status, text().decode())
+        if b"struct_bytes is 8" not in text() or destroy(None) != 0:
+            sys.exit(f"the options of a {name} have another size, and this was not said")
     sys.exit(0)
 lib.wh_status_name.restype = ctypes.c_char_p
 lib.wh_device_close.argtypes = [ctypes.c_void_p]

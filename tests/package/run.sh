@@ -69,10 +69,10 @@ build_and_run() {
             run shared_$language
         fi
     done
-    local graph
-    for graph in "$work"/graph_*; do
-        if [ -f "$graph" ] && [ -x "$graph" ]; then
-            run "$(basename "$graph")"
+    local program
+    for program in "$work"/{graph,ops}_*; do
+        if [ -f "$program" ] && [ -x "$program" ]; then
+            run "$(basename "$program")"
         fi
     done
     if [[ $languages = *CUDA* && $cuda != OFF ]]; then
@@ -89,8 +89,11 @@ pkg_config() {
     # Where both libraries lie side by side the linker takes the shared one.
     shared=$(pkg-config --libs warpheap)
     graph=$(pkg-config --cflags --libs warpheap-graph)
-    graph_static=$(pkg-config --cflags --libs --static warpheap-graph |
-        sed 's/-l\(warpheap_graph\|warpheap\)\b/-l:lib\1.a/g')
+}
+
+# What pkg-config says of static libraries, which are named by their files then.
+static_of() { # <package>
+    pkg-config --cflags --libs --static "$1" | sed 's/-l\(warpheap\w*\)/-l:lib\1.a/g'
 }
 
 # The lines of a document, from one that begins with $2 on, to the end of the block.
@@ -110,7 +113,7 @@ add_subdirectory | fetch_content)
     ;;
 pkgconfig)
     pkg_config
-    static=$(pkg-config --libs --static warpheap | sed 's/-lwarpheap/-l:libwarpheap.a/')
+    static=$(static_of warpheap)
     if grep -h -v '^#' "$PKG_CONFIG_PATH"/*.pc | grep -E '(=|-L|-I| )/'; then
         echo "these lines of a .pc file hold for this machine only"
         exit 1
@@ -132,18 +135,25 @@ pkgconfig)
         "$nvcc" -arch=sm_$CUDAARCHS $CUDAFLAGS "$source/examples/cuda_13_dynamic_graph.cu" \
             $(pkg-config --cflags --libs warpheap-graph warpheap-device) -Xlinker -rpath="$libdir" \
             -o "$work/graph_cu"
-        run shared_c static_cu linked_cu linked_parts graph_cu
+        # A file that makes host calls alone is C, also where the library has CUDA.
+        "$cc" "$source/examples/07_tables.c" $(pkg-config --cflags --libs warpheap-ops) \
+            -Wl,-rpath,"$libdir" -o "$work/ops_c"
+        run shared_c static_cu linked_cu linked_parts graph_cu ops_c
     else
-        "$cc" "$source/examples/05_graph.c" $graph_static -o "$work/graph_static_c"
-        "$cxx" "$here/graph.cpp" $graph -Wl,-rpath,"$libdir" -o "$work/graph_shared_cpp"
-        run graph_static_c graph_shared_cpp
-        # The lines of GRAPH.md, each of which makes a program that is run.
-        lines_of docs/GRAPH.md "cc main.c" | sed -z 's/\\\n//g' |
-            sed -e "s|^cc|$cc|; s|/usr/local/lib|$libdir|g; s|/usr/local|$prefix|g" \
-                -e "s|main.c|$source/examples/05_graph.c|; a LD_LIBRARY_PATH=$libdir ./a.out" \
-                >"$work/lines.sh"
-        cat "$work/lines.sh"
-        (cd "$work" && bash -e lines.sh)
+        for part in graph:05_graph.c:GRAPH.md ops:07_tables.c:OPS.md; do
+            IFS=: read -r part example document <<<"$part"
+            example=$source/examples/$example
+            "$cc" "$example" $(static_of warpheap-$part) -o "$work/${part}_static_c"
+            "$cxx" "$here/$part.cpp" $(pkg-config --cflags --libs warpheap-$part) \
+                -Wl,-rpath,"$libdir" -o "$work/${part}_shared_cpp"
+            run ${part}_static_c ${part}_shared_cpp
+            # The lines of the document, each of which makes a program that is run.
+            lines_of docs/$document "cc main.c" | sed -z 's/\\\n//g' |
+                sed -e "s|^cc|$cc|; s|/usr/local/lib|$libdir|g; s|/usr/local|$prefix|g" \
+                    -e "s|main.c|$example|; a LD_LIBRARY_PATH=$libdir ./a.out" >"$work/lines.sh"
+            cat "$work/lines.sh"
+            (cd "$work" && bash -e lines.sh)
+        done
         # A program whose headers know other graphs than the library is told so; assertions of its
         # own make no difference.
         "$cc" "$source/examples/05_graph.c" -DWH_ASSERTS=3 $graph -Wl,-rpath,"$libdir" \
@@ -225,7 +235,7 @@ migrate)
     fi
     ;;
 dlopen)
-    for name in libwarpheap.so libwarpheap_graph.so; do
+    for name in libwarpheap.so libwarpheap_graph.so libwarpheap_ops.so; do
         library=$(find "$prefix" -name $name)
         python3 "$here/symbols.py" "$cc" "$source" "$library"
         python3 "$here/dlopen.py" "$library"

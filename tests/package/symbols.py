@@ -2,10 +2,10 @@
 """symbols.py: a shared library exports what its headers declare, what symbols.c adds for other
 languages, and nothing else.
 
-    symbols.py <C compiler> <source folder> <libwarpheap.so | libwarpheap_graph.so>
+    symbols.py <C compiler> <source folder> <libwarpheap.so | libwarpheap_graph.so | ...>
 
 The public functions have the version that the library had when they came (WARPHEAP_0.2). What
-the inline functions of simt/ call, and the library of graphs, has the version WARPHEAP_PRIVATE.
+the inline functions of simt/ call, and extensions, has the version WARPHEAP_PRIVATE.
 Exit status 77: no nm here.
 """
 import re
@@ -19,21 +19,28 @@ class Library:
     """What a library is made of: its map, functions that are inline in the headers, its headers
     (those of a folder whose names match), and what it lends to other libraries of ours."""
 
+    EXTENSIONS = {
+        "graph": (["graph.h", "graph_algorithms.h", "graph_device.h", "graph_vertices.h"],
+                  {"wh_graph_create", "wh_graph_bfs", "wh_graph_copy_handle"}),
+        "ops": (["ops.h"], {"wh_join_create", "wh_join_pages", "wh_group_get_lists_for"}),
+    }
+
     def __init__(self, name):
-        self.is_graph = "graph" in name
-        self.map = f"cmake/warpheap{'_graph' * self.is_graph}.map"
-        self.inline = f"src/{'graph' if self.is_graph else 'host'}/symbols.c"
-        self.lent = [] if self.is_graph else ["src/host/last_error.h", "src/host/structs.h"]
-        self.headers = (["graph.h", "graph_algorithms.h", "graph_device.h", "graph_vertices.h"]
-                        if self.is_graph else ["warpheap.h", "options.h"])
-        self.known = ({"wh_graph_create", "wh_graph_bfs", "wh_graph_copy_handle"}
-                      if self.is_graph else
-                      {"wh_heap_create", "wh_device_close", "wh_status_name", "wh_sim_launch",
-                       "whi_sim_self", "whi_refuse"})
+        match = re.match(r"libwarpheap_(\w+)\.so", name)
+        self.extension = match[1] if match else ""
+        self.map = f"cmake/{Path(name).stem.removeprefix('lib')}.map"
+        self.inline = f"src/{self.extension or 'host'}/symbols.c"
+        self.lent = [] if self.extension else ["src/host/last_error.h", "src/host/structs.h"]
+        self.headers, self.known = self.EXTENSIONS.get(self.extension, (
+            ["warpheap.h", "options.h"],
+            {"wh_heap_create", "wh_device_close", "wh_status_name", "wh_sim_launch",
+             "whi_sim_self", "whi_refuse"}))
 
     def has(self, header):
         """Whether functions of a header are this library's."""
-        return "/include/warpheap/" in header and self.is_graph == ("graph" in header)
+        _, ours, name = header.partition("/include/warpheap/")
+        of = next((e for e in self.EXTENSIONS if re.match(rf"(detail/)?{e}[./_]", name)), "")
+        return ours != "" and of == self.extension
 
 
 def declared(compiler, source, library):
