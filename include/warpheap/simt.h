@@ -135,13 +135,23 @@ typedef uint32_t wh_mask;
  */
 
 /* --- shared memory of a block --------------------------------------------------------
- * void *wh_shared()             wh_launch.shared_bytes of it, 16-byte aligned; holds anything at
- *                               first. wh_syncthreads and wh_syncwarp order accesses; the atomics
- *                               further down are not for it, but these are, all relaxed, and but
- *                               for the load return the value seen:
+ * Dynamic: the launch says how much. Static: a declaration does. Both are 16-byte aligned and hold
+ * anything when the block starts. NULL in host code.
+ *
+ * void *wh_shared()             dynamic: wh_launch.shared_bytes of it
+ * WH_SHARED(type, name, n);     static: declares type *const name, n entries, n a constant. In a
+ *                               kernel or a device function, also an inline one; where a
+ *                               declaration can stand. All threads of a block that come by have the
+ *                               same entries, as often as they come. Each WH_SHARED has its own,
+ *                               which a kernel has from its begin to its end. type: plain data.
+ *                               Together 48 KiB at most; 16 KiB in a launch with dynamic memory,
+ *                               and both what wh_device_info.shared_bytes says
+ *
+ * wh_syncthreads and wh_syncwarp order accesses; the atomics further down are not for this memory,
+ * but these are, all relaxed, and but for the load return the value seen:
  * wh_shared_<op>_<u32|u64>(pointer, value...)    load fetch_add fetch_and fetch_or fetch_min
  *                               fetch_max exchange; cas(p, old, new)
- * core/block.h has sums over a block's threads.
+ * core/block.h has sums over a block's threads, core/grid_scan.h over those of a grid.
  */
 
 /* --- atomics -------------------------------------------------------------------------

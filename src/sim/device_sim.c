@@ -159,7 +159,6 @@ static void add_grid(whi_batch *b, whi_grid *g, whi_grid *last) {
     b->unstarted += g->blocks;
     b->threads += (uint64_t)g->blocks * g->threads;
     b->most_threads = g->threads > b->most_threads ? g->threads : b->most_threads;
-    b->most_shared = g->shared_bytes > b->most_shared ? g->shared_bytes : b->most_shared;
 }
 
 static wh_status run_batch(whi_sim_device *d, whi_batch *b) {

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARED_ALIGNMENT 128u
-#define SHARED_JUNK 0xa5 /* no zero: that something was never written shows */
-
 /* --- lanes and blocks --------------------------------------------------------------- */
 
 /* In ThreadSanitizer's eyes this orders nothing: lanes call it. */
@@ -87,30 +84,6 @@ static void give_block_back(whi_engine *e, whi_grid *g) {
     unlock_batch(e);
 }
 
-static char *new_arena(size_t bytes) {
-    void *p = NULL;
-    return posix_memalign(&p, SHARED_ALIGNMENT, bytes) == 0 ? p : NULL;
-}
-
-/* What a block shares when it starts. What another block did with the same memory before is no
- * race; so ThreadSanitizer gets memory that has no history, and no edge between the two blocks,
- * which could hide a race elsewhere. */
-static char *begin_arena(whi_engine *e, uint32_t slot, uint32_t shared_bytes) {
-    whi_tsan_ignore(true);
-    if (whi_fiber_get_hooks()->tsan) {
-        char *fresh = new_arena(e->arena_bytes);
-        if (fresh != NULL) {
-            free(e->arenas[slot]);
-            e->arenas[slot] = fresh;
-        }
-    }
-    if (shared_bytes > 0) {
-        memset(e->arenas[slot] + WHI_SIM_SHARED_AT, SHARED_JUNK, shared_bytes);
-    }
-    whi_tsan_ignore(false);
-    return e->arenas[slot];
-}
-
 /* Puts the next block into a free slot; false when none can start. */
 static bool start_block(whi_engine *e, uint32_t slot) {
     whi_grid *g = NULL;
@@ -134,7 +107,6 @@ static bool start_block(whi_engine *e, uint32_t slot) {
     b->used = true;
     b->parity = false;
     e->live_blocks++;
-    char *arena = begin_arena(e, slot, g->shared_bytes);
     const uint32_t sm = (e->index + k * e->device->n_workers) % e->device->options.n_sms;
     for (uint32_t i = 0; i * WH_WARP_SIZE < g->threads; i++) {
         whi_warp *w = e->warps[slot * e->warps_per_slot + i];
@@ -152,7 +124,6 @@ static bool start_block(whi_engine *e, uint32_t slot) {
             l->self.sm = sm;
             l->self.weak = e->weak != NULL;
             l->self.dims = &g->dims;
-            l->self.arena = arena;
             if (e->weak != NULL) {
                 whi_weak_lane(e, l, g->before != NULL);
             }
@@ -185,6 +156,7 @@ static void lane_exit(whi_engine *e, whi_lane *l) {
     if (b->live == 0) {
         e->sm_busy[b->sm_slot] = 0;
         b->used = false;
+        whi_shared_end(b);
         e->live_blocks--;
         give_block_back(e, b->grid);
         if (start_block(e, (uint32_t)(b - e->blocks)) && e->batch->n_grids > 1) {
@@ -281,37 +253,6 @@ static uint32_t most_lanes(void) {
     return whi_fiber_get_hooks()->tsan ? 2048u : 8192u;
 }
 
-static void free_arenas(whi_engine *e) {
-    for (uint32_t i = 0; i < e->arenas_made; i++) {
-        free(e->arenas[i]);
-    }
-    free(e->arenas);
-    e->arenas = NULL;
-    e->arenas_made = 0;
-}
-
-/* One for each slot, of the very size: a sanitizer shall see what runs over it. */
-static wh_status make_arenas(whi_engine *e, size_t bytes) {
-    if (bytes != e->arena_bytes) {
-        free_arenas(e);
-        e->arena_bytes = bytes;
-    }
-    if (e->n_slots > e->arenas_made) {
-        char **arenas = realloc(e->arenas, e->n_slots * sizeof *arenas);
-        if (arenas == NULL) {
-            return WH_OUT_OF_MEMORY;
-        }
-        e->arenas = arenas;
-    }
-    for (; e->arenas_made < e->n_slots; e->arenas_made++) {
-        e->arenas[e->arenas_made] = new_arena(bytes);
-        if (e->arenas[e->arenas_made] == NULL) {
-            return WH_OUT_OF_MEMORY;
-        }
-    }
-    return WH_OK;
-}
-
 static uint32_t at_most(uint32_t n, uint64_t most) {
     return n < most ? n : (uint32_t)most;
 }
@@ -378,9 +319,6 @@ wh_status whi_engine_prepare(whi_engine *e, const whi_batch *batch) {
         s = make_blocks(e);
     }
     if (s == WH_OK) {
-        s = make_arenas(e, (size_t)WHI_SIM_SHARED_AT + batch->most_shared);
-    }
-    if (s == WH_OK) {
         make_fibers(e, batch);
     }
     return s;
@@ -436,6 +374,9 @@ void whi_engine_run(whi_engine *e, whi_batch *batch) {
         }
     }
     if (__atomic_load_n(&batch->failed, __ATOMIC_RELAXED)) {
+        for (uint32_t i = 0; i < e->n_slots; i++) {
+            whi_shared_end(&e->blocks[i]);
+        }
         for (uint32_t i = 0; i < e->n_warps; i++) {
             for (uint32_t j = 0; j < e->warps[i]->n_lanes; j++) {
                 whi_lane *l = &e->warps[i]->lanes[j];
@@ -479,7 +420,6 @@ void whi_engine_close(whi_engine *e) {
     free(e->runnable);
     free(e->warp_bits);
     free(e->blocks);
-    free_arenas(e);
     free(e->sm_busy);
     whi_weak_end(e);
 }

@@ -59,6 +59,7 @@ typedef struct whi_block whi_block;
 typedef struct whi_grid whi_grid;
 typedef struct whi_log whi_log;
 typedef struct whi_weak whi_weak;
+typedef struct whi_shared whi_shared;
 
 /* By location: the number of the oldest value that may still be seen (weak.c). */
 typedef struct whi_view {
@@ -124,6 +125,8 @@ struct whi_block {
     uint32_t at_barrier;
     uint32_t sm_slot;
     bool used;
+    whi_shared *shared; /* memory; only while used */
+    size_t static_bytes;
     bool parity;     /* of the next barrier */
     char barrier[2]; /* addresses for ThreadSanitizer's edges, one per parity */
 };
@@ -162,7 +165,6 @@ typedef struct whi_batch {
     uint64_t unstarted;    /* blocks, of all grids */
     uint64_t threads;      /* of all grids */
     uint32_t most_threads; /* in a block */
-    uint32_t most_shared;  /* bytes of a block */
     int failed;            /* atomic; set under the device's mutex */
     char lock;             /* S7 */
 } whi_batch;
@@ -196,9 +198,6 @@ struct whi_engine {
     uint32_t n_sm_slots, next_sm_slot;
     uint32_t warps_made; /* warps with memory, over all launches */
     uint32_t blocks_made;
-    char **arenas; /* by slot; what a block shares: WHI_SIM_SHARED_AT */
-    uint32_t arenas_made;
-    size_t arena_bytes;
     whi_mode policy_mode;
     uint64_t launch_start, budget; /* steps: of this batch */
     uint64_t next_scan, scan_every;
@@ -266,6 +265,7 @@ static inline uint32_t whi_random_below(whi_engine *e, uint32_t n) {
  *   fiber.c spare.c fault.c   stacks; what closed devices have left; planted faults
  *   describe.c                names and messages
  *   lanes.c                   who can run, who sleeps; the way out of a grid
+ *   shared.c                  what a block shares
  *   choices.c                 record and replay
  *   activemask.c              whom a wh_activemask names
  *   weak.c                    old values
@@ -310,6 +310,11 @@ void whi_switch_to_main(whi_engine *e, whi_lane *from);
 /* Ends the failed batch. Called by a lane. */
 void whi_leave(whi_engine *e) __attribute__((noreturn));
 #define whi_fail(e, ...) (whi_note_failure((e), __VA_ARGS__), whi_leave(e))
+
+/* --- shared.c --------------------------------------------------------------------- */
+
+/* Gives what the lanes of a block have shared back: the block has ended or failed. */
+void whi_shared_end(whi_block *b);
 
 /* --- spare.c: what closed devices have left ----------------------------------------- */
 

@@ -59,6 +59,9 @@ typedef struct box_args {
     X(after_syncwarp, 1, 1, 32)             \
     X(syncthreads, 0, 1, 96)                \
     X(after_syncthreads, 1, 1, 96)          \
+    X(shared_after_barrier, 0, 3, 96)       \
+    X(shared_without_barrier, 1, 1, 96)     \
+    X(shared_is_used_again, 0, 250, 4)      \
     X(blocks_are_unordered, 1, 2, 32)       \
     X(launches_are_ordered, 0, 2, 40)       \
     X(one_stream_is_ordered, 0, 2, 40)      \
@@ -325,6 +328,35 @@ WH_FN uint32_t failed_launch(box *b, uint32_t id, uint32_t lane) {
     }
     wh_syncthreads();
     return 0;
+}
+
+/* Static shared memory, which the threads of a block alone have. */
+WH_FN uint32_t share(uint32_t orders) {
+    WH_SHARED(uint32_t, words, 96);
+    const uint32_t n = wh_block_threads(), t = wh_thread_in_block();
+    words[t] = t;
+    if (orders) {
+        wh_syncthreads();
+    } else {
+        (void)wh_ballot(WH_FULL_WARP, 1);
+    }
+    return words[n - 1 - t];
+}
+
+WH_FN uint32_t shared_after_barrier(box *b, uint32_t id, uint32_t lane) {
+    (void)b, (void)id, (void)lane;
+    return share(1);
+}
+
+WH_FN uint32_t shared_without_barrier(box *b, uint32_t id, uint32_t lane) {
+    (void)b, (void)id, (void)lane;
+    return share(0);
+}
+
+/* More blocks than are resident. */
+WH_FN uint32_t shared_is_used_again(box *b, uint32_t id, uint32_t lane) {
+    (void)b, (void)id, (void)lane;
+    return share(1);
 }
 
 WH_KERNEL(message, box_args, a) {

@@ -121,7 +121,8 @@ CMake target_link_libraries(... warpheap::device). Without WH_LINKED=1 nothing i
 #define WH_CUDA_BOUNDS_ __launch_bounds__(WH_KERNEL_THREADS, WH_SM_BLOCKS)
 
 #if WH_HAS_HOST
-#define WH_CUDA_DEFAULT_SHARED_ (48u << 10) /* more has to be asked for */
+/* More than 48 KiB, static shared memory included, has to be asked for; 16 may be static. */
+#define WH_CUDA_DEFAULT_SHARED_ (32u << 10)
 
 /* As much dynamic shared memory as a block of the kernel can have, whatever this launch wants: so
  * launches by several host threads do not take it from each other. */
@@ -540,6 +541,9 @@ WH_FN uint64_t wh_block_broadcast_u64(uint64_t v, uint32_t thread) {
     __syncthreads(); /* the next broadcast may write now */
     return r;
 }
+#define WH_SHARED(type, name, n)                       \
+    __shared__ __align__(16) type name##_shared_[(n)]; \
+    type *const name = name##_shared_
 WH_FN void *wh_shared(void) {
     extern __shared__ __align__(16) unsigned char wh_cuda_shared_[];
     return wh_cuda_shared_;

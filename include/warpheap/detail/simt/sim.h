@@ -72,10 +72,6 @@ typedef struct whi_sim_dims {
     uint32_t blocks[3], threads[3];
 } whi_sim_dims;
 
-/* Memory that a resident block shares: the word of wh_block_broadcast_u64, then what
- * wh_shared returns. */
-#define WHI_SIM_SHARED_AT 128u
-
 /* What a lane knows about itself; the scheduler's own fields follow it. */
 typedef struct whi_sim_self_t {
     uint32_t lane; /* 0..31 */
@@ -86,7 +82,6 @@ typedef struct whi_sim_self_t {
     uint32_t sm;
     uint32_t weak; /* accesses are told to whi_sim_weak_* */
     const whi_sim_dims *dims;
-    char *arena; /* WHI_SIM_SHARED_AT; NULL for host code */
 } whi_sim_self_t;
 
 /* The lane that runs on this OS thread. Never NULL. */
@@ -139,6 +134,9 @@ uint32_t whi_sim_activemask(const char *site);
 uint64_t whi_sim_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32_t source,
                             const char *site);
 void whi_sim_syncthreads(const char *site);
+/* Memory that the caller's block shares, for each key its own; holds 0xa5 when the first lane asks.
+ * Key NULL: that of the launch. NULL for host code. */
+void *whi_sim_shared(const char *key, size_t bytes, const char *site);
 void whi_sim_trap(const char *text, const char *site) __attribute__((noreturn));
 void whi_sim_trap_oom(const wh_oom_event *event) __attribute__((noreturn));
 
@@ -235,6 +233,13 @@ WH_FN wh_mask wh_lanemask_lt(void) {
 #define wh_syncthreads() whi_sim_syncthreads(WHI_SIM_HERE)
 #define wh_block_broadcast_u64(v, thread) whi_sim_block_broadcast_((v), (thread), WHI_SIM_HERE)
 
+/* The address of a variable tells one declaration from another. */
+#define WH_SHARED(type, name, n)             \
+    static char name##_key_;                 \
+    WH_STATIC_ASSERT((n) > 0, "a constant"); \
+    type *const name =                       \
+        WH_STATIC_CAST(type *, whi_sim_shared(&name##_key_, sizeof(type) * (n), WHI_SIM_HERE))
+
 WH_FN wh_mask whi_sim_ballot_(wh_mask mask, int pred, const char *site) {
     return (wh_mask)whi_sim_collective(WHI_SIM_BALLOT, mask, pred != 0, 0, site);
 }
@@ -279,12 +284,11 @@ WH_FN void whi_sim_syncwarp_(wh_mask mask, const char *site) {
 
 /* Plain accesses, which ThreadSanitizer sees ordered by the barriers alone, as on a GPU. */
 WH_FN uint64_t whi_sim_block_broadcast_(uint64_t v, uint32_t thread, const char *site) {
-    const whi_sim_self_t *self = whi_sim_self;
-    uint64_t *word = WH_STATIC_CAST(uint64_t *, WH_STATIC_CAST(void *, self->arena));
+    WH_SHARED(uint64_t, word, 1);
     if (word == NULL) {
         return v; /* host code */
     }
-    if (self->thread == thread) {
+    if (wh_thread_in_block() == thread) {
         *word = v;
     }
     whi_sim_syncthreads(site);
@@ -293,7 +297,7 @@ WH_FN uint64_t whi_sim_block_broadcast_(uint64_t v, uint32_t thread, const char 
     return r;
 }
 WH_FN void *wh_shared(void) {
-    return whi_sim_self->arena != NULL ? whi_sim_self->arena + WHI_SIM_SHARED_AT : NULL;
+    return whi_sim_shared(NULL, 0, "wh_shared");
 }
 
 /* --- bits -------------------------------------------------------------------- */
