@@ -6,8 +6,8 @@
 
 #include "batch_small.h"
 #include "batch_steps.h"
-#include "degree_sums.h"
 #include "graph_own.h"
+#include "warpheap/core/grid_scan.h"
 
 #ifndef WHI_GRAPH_BY_UPDATE /* defined by update_kernels.h, which has batches of its own */
 WH_KERNEL(count_arcs, batch_args, a) {
@@ -44,6 +44,12 @@ WH_KERNEL(read_degrees, batch_args, a) {
         a.b.out[v] = degree_of(&a.b, (uint32_t)v);
     }
 }
+
+/* What comes before each vertex: the offsets of to_csr. */
+WH_FN uint64_t degree_in(const batch_args *a, uint64_t v) {
+    return degree_of(&a->b, (uint32_t)v);
+}
+WH_GRID_SCAN(scan_degrees, batch_args, a, a.b.n_vertices, degree_in, a.b.sums)
 
 WH_KERNEL(look_csr, batch_args, a) {
     const whi_graph_batch *b = &a.b;
@@ -156,12 +162,6 @@ static wh_status graph_erase(wh_heap *heap, void *stream, const whi_graph_batch 
 
 OF_VERTICES(graph_degrees, read_degrees, 1)
 OF_VERTICES(graph_look, look_csr, 1)
-
-static wh_status graph_sums(wh_heap *heap, void *stream, const whi_graph_batch *b) {
-    const uint64_t threads = (b->n_vertices + CHUNK_ROUNDS - 1) / CHUNK_ROUNDS;
-    TRY(start(sum_chunks, heap, stream, b, threads));
-    TRY(start(scan_chunks, heap, stream, b, 1));
-    return start(scan_degrees, heap, stream, b, threads);
-}
+OF_VERTICES(graph_sums, scan_degrees, 1)
 
 #endif

@@ -39,6 +39,11 @@ WH_KERNEL(every_call, args, a) {
     a.out[wh_thread_id()] = wh_malloc(a.heap, 16);
 }
 """
+SCAN = """#include <warpheap/core/grid_scan.h>
+typedef struct args { const unsigned *in; unsigned long *sums, n; } args;
+#define NUMBER(a, i) (a)->in[i]
+WH_GRID_SCAN(scan, args, a, a.n, NUMBER, a.sums)
+"""
 # What other libraries say uint64_t and the like are.
 TYPES = "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned int uint32_t;\n"
 LONG = TYPES + """typedef long int64_t; typedef unsigned long uint64_t;
@@ -172,6 +177,7 @@ def check_headers(rtc, include, compiler, toolkit):
     for ident, _ in names:
         rtc.case(ident, chosen(ident) + KERNEL)
     rtc.case("every call", CALLS, PTX, ".entry every_call(")
+    rtc.case("a scan", SCAN, PTX, ".entry scan_each(")
     for arch in ("sm_75", "sm_121"):
         rtc.case(arch, KERNEL, [FAST, f"-arch={arch}"])
     bump = chosen("bump") + KERNEL

@@ -1,6 +1,8 @@
 /* core.c: workloads that find the faults planted in core/, and the faults. */
 #include "fault/fault.h"
 
+#include "warpheap/core/grid_scan.h"
+
 /* --- vEB tree --------------------------------------------------------------------------------- */
 
 /* Two lanes per word put their items in and take them out, then leave them in: no
@@ -280,6 +282,22 @@ WH_KERNEL(pool_moves, workload_args, a) {
     }
 }
 
+/* --- sums over blocks and grids --------------------------------------------------------------- */
+
+WH_FN uint64_t scanned(const workload_args *a, uint64_t i) {
+    return i * a->seed + 1;
+}
+
+/* Each block has several ranges, one after the other. */
+WH_GRID_SCAN(grid_scan, workload_args, a, a.steps, scanned, a.data)
+
+WH_KERNEL(grid_scan_look, workload_args, a) {
+    for (uint64_t i = wh_thread_id(); i <= a.steps; i += wh_grid_threads()) {
+        const uint64_t before = i == 0 ? 0 : i * (i - 1) / 2 * a.seed + i;
+        wh_add_u32_relaxed(&a.found->lost, a.data[i] != before);
+    }
+}
+
 /* --- the suite -------------------------------------------------------------------------------- */
 
 static void empty_queue(const workload_args *a) {
@@ -299,6 +317,7 @@ static const workload workloads[] = {
     {"queue-batch", queue_message, NULL, 4, 7, 60, .least = 3, .prepare = empty_queue},
     {"queue-announce", queue_announce, NULL, 2, 1, 0, .least = 1, .prepare = empty_queue},
     {"pool-moves", pool_moves, NULL, 9, 1, 60, .least = 0},
+    {"grid-scan", grid_scan, grid_scan_look, 3, 64, 600, .least = 0},
     {.name = NULL},
 };
 
@@ -310,6 +329,7 @@ static const fault faults[] = {
      EVERYWHERE},                               /* a chunk retires together with its predecessor */
     {"vqueue_i3", "queue-message", EVERYWHERE}, /* a link of a chunk in other use is followed */
     {"chunkpool_p2", "pool-moves", EVERYWHERE}, /* empty while chunks are split or put together */
+    {"sums_b1_here", "grid-scan", EVERYWHERE},  /* sums are read before all are written */
     {"veb_p3_range", "veb-range-seen", WEAK_MEMORY}, /* items gone before what their claimer did */
     {"veb_p1_insert", "veb-message", UNDER_TSAN},
     {"veb_p2_insert", "veb-pair", UNDER_TSAN},
@@ -322,6 +342,7 @@ static const fault faults[] = {
     {"vqueue_p2_find", "queue-message", UNDER_TSAN},
     {"vqueue_p3_done", "queue-message", UNDER_TSAN},
     {"vqueue_p4", "queue-announce", UNDER_TSAN},
+    {"sums_b1_earlier", "grid-scan", UNDER_TSAN},
     {NULL, NULL, EVERYWHERE},
 };
 

@@ -1,6 +1,6 @@
 /* core/block.h: sums over the threads of a block.
  *
- *     uint64_t *words = (uint64_t *)wh_shared();              // WH_BLOCK_SCAN_WORDS of them
+ *     WH_SHARED(uint64_t, words, WH_BLOCK_SCAN_WORDS);        // or of wh_shared()
  *     uint64_t all, before = wh_block_scan_u64(words, v, &all) - v;
  *
  * B1      words[]: each written by the last lane of its warp, read by all between the two barriers

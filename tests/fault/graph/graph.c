@@ -132,8 +132,6 @@ static const fault faults[] = {
     {"steps_s3_places", "sets", EVERYWHERE},
     {"steps_i3", "sets", EVERYWHERE},
     {"steps_s2_next", "sets", EVERYWHERE},
-    {"sums_b1_earlier", "sets", UNDER_TSAN},
-    {"sums_b1_here", "sets", EVERYWHERE},
     {"fill_i4", "arrays-sorted", EVERYWHERE},
     {"fill_i2", "arrays", EVERYWHERE},
     {"fill_i2_warp", "arrays", EVERYWHERE},
