@@ -4,16 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/cases/walk_pages.h"
+#include "bench/cases/scarce.h"
 
 typedef struct scenarios {
-    whi_pages pages;
+    whi_scarce heap;
     whi_bench_plan p;
-    /* Allocators that do not walk: blocks that make pages used. */
-    void **d_blocks;
-    uint64_t blocks_room;
-    double filled;         /* the share that is free; 0: none yet */
-    uint64_t served, held; /* blocks that filled the heap; entries not freed since */
 } scenarios;
 
 static whi_bench_part part_of(const char *op, double share, whi_bench_blocks blocks) {
@@ -24,80 +19,17 @@ static whi_bench_part part_of(const char *op, double share, whi_bench_blocks blo
                             .value = {"free_share", share, 3}};
 }
 
-/* --- a heap that has little free -------------------------------------------------------------- */
-
-/* Blocks of a page until a malloc fails. next: what is left out if time is over before. */
-static wh_status fill(scenarios *w, whi_bench_part next) {
-    whi_bench *b = w->pages.b;
-    const uint64_t batch = w->pages.n / 32 + 1;
-    void *blocks = w->d_blocks;
-    whi_bench_plan p;
-    wh_bench_counts counts;
-    memset(&counts, 0, sizeof counts);
-    WHI_BENCH_TRY(whi_bench_reset_heap(b));
-    const wh_status s =
-        whi_bench_need(b, &blocks, &w->blocks_room, w->pages.n + batch, sizeof(void *));
-    w->d_blocks = blocks;
-    WHI_BENCH_TRY(s);
-    WHI_BENCH_TRY(
-        whi_bench_begin(b, &p, b->heap_bytes, (whi_bench_blocks){0, w->pages.page, w->pages.page}));
-    p.call.n = batch;
-    while (counts.failed == 0 && w->held < w->pages.n && !whi_bench_leave_out(b, next)) {
-        p.call.ptrs = w->d_blocks + w->held;
-        WHI_BENCH_TRY(whi_bench_launch(&p, b->kernels->malloc_single, batch));
-        WHI_BENCH_TRY(whi_bench_verify(&p, 0, &counts));
-        w->held += batch;
-        w->served += counts.served;
-    }
-    return WH_OK;
-}
-
-/* For an allocator that does not walk: fills the heap, and frees that share of the blocks, those
- * that came last. (Free pages in between others are of use to a walk alone: what has classes
- * cannot give them to another one.) The heap is filled once: a larger share than the one before
- * frees more of the same blocks. share 1: a fresh heap, before any other. */
-static wh_status thin(scenarios *w, double share, whi_bench_part next) {
-    whi_bench *b = w->pages.b;
-    const wh_launch l = {b->device, b->on_sim ? 4 : 1024, 256, NULL};
-    if (share >= 1) {
-        return whi_bench_reset_heap(b);
-    }
-    if (w->served == 0) {
-        WHI_BENCH_TRY(fill(w, next));
-    }
-    wh_paper_call call = w->pages.call;
-    call.ptrs = w->d_blocks;
-    call.n = w->held;
-    call.from = w->served - (uint64_t)(share * (double)w->served);
-    w->held = call.from;
-    return whi_bench_check(b, w->pages.kernels->thin(&l, &call), "freeing a share");
-}
-
-/* Makes all but that share of the pages used. Filling takes long: it is done once for a
- * share, and the series are `warm`. */
-static wh_status make_scarce(scenarios *w, double share, uint32_t rep, whi_bench_part next) {
-    if (w->pages.kernels->occupy != NULL) {
-        const uint64_t available = (uint64_t)(share * (double)w->pages.n);
-        return whi_pages_occupy(&w->pages, available, w->pages.b->seed + rep);
-    }
-    if (share < 1 && w->filled > share - 1e-6 && w->filled < share + 1e-6) {
-        return WH_OK;
-    }
-    w->filled = share;
-    return thin(w, share, next);
-}
-
 /* --- rows ------------------------------------------------------------------------------------ */
 
 static whi_bench_row row_of(const scenarios *w, const char *op, double share) {
-    const int warm = w->pages.kernels->occupy == NULL && share < 1;
+    const int warm = w->heap.pages.kernels->occupy == NULL && share < 1;
     whi_bench_row row = whi_bench_row_of(&w->p, warm ? "warm" : "cold", op);
     whi_bench_add_value(&row, "free_share", share, 3);
     return row;
 }
 
 static wh_status malloc_and_free(scenarios *w, uint64_t n) {
-    whi_bench *b = w->pages.b;
+    whi_bench *b = w->heap.pages.b;
     const int single = w->p.call.lo == w->p.call.hi;
     wh_bench_counts counts;
     WHI_BENCH_TRY(whi_bench_time(
@@ -109,7 +41,7 @@ static wh_status malloc_and_free(scenarios *w, uint64_t n) {
 
 /* Mallocs of these blocks, and their frees, with that share of the pages free. */
 static wh_status scenario(scenarios *w, double share, whi_bench_blocks blocks) {
-    whi_bench *b = w->pages.b;
+    whi_bench *b = w->heap.pages.b;
     const whi_bench_part part = part_of(NULL, share, blocks);
     if (whi_bench_leave_out(b, part)) {
         return WH_OK;
@@ -119,7 +51,7 @@ static wh_status scenario(scenarios *w, double share, whi_bench_blocks blocks) {
     whi_bench_row row = row_of(w, "malloc", share);
     WHI_BENCH_TRY(whi_bench_floor(&w->p, b->kernels->floor_single, blocks.n, &row.us_null));
     for (uint32_t rep = 0; !w->p.broken && rep < b->reps; rep++) {
-        WHI_BENCH_TRY(make_scarce(w, share, rep, part));
+        WHI_BENCH_TRY(whi_scarce_make(&w->heap, share, rep, part));
         if (b->turn.left_out.size != 0) {
             return WH_OK; /* time was over before the heap was full */
         }
@@ -133,7 +65,7 @@ static wh_status scenario(scenarios *w, double share, whi_bench_blocks blocks) {
 
 /* The seventh: 4096 bytes, freed at once in the same kernel. */
 static wh_status at_once(scenarios *w, double share, uint64_t n) {
-    whi_bench *b = w->pages.b;
+    whi_bench *b = w->heap.pages.b;
     const whi_bench_blocks blocks = {n, 4096, 4096};
     const whi_bench_part part = part_of("malloc+free", share, blocks);
     const wh_launch l = whi_bench_shape(b, n);
@@ -142,22 +74,23 @@ static wh_status at_once(scenarios *w, double share, uint64_t n) {
         return WH_OK;
     }
     WHI_BENCH_TRY(whi_bench_begin(b, &w->p, b->heap_bytes, blocks));
-    WHI_BENCH_TRY(whi_pages_clear_counts(&w->pages));
+    WHI_BENCH_TRY(whi_pages_clear_counts(&w->heap.pages));
     for (uint32_t rep = 0; rep < b->reps; rep++) {
         whi_bench_watch watch;
         double us = 0;
-        WHI_BENCH_TRY(make_scarce(w, share, rep, part));
-        wh_paper_call call = w->pages.call;
+        WHI_BENCH_TRY(whi_scarce_make(&w->heap, share, rep, part));
+        wh_paper_call call = w->heap.pages.call;
         call.ptrs = w->p.call.ptrs;
         call.warps = n;
         call.size = blocks.hi;
         call.iterations = 1;
         WHI_BENCH_TRY(whi_bench_watch_start(b, &watch));
-        WHI_BENCH_TRY(whi_bench_check(b, w->pages.kernels->at_once(&l, &call), "malloc and free"));
+        WHI_BENCH_TRY(
+            whi_bench_check(b, w->heap.pages.kernels->at_once(&l, &call), "malloc and free"));
         WHI_BENCH_TRY(whi_bench_watch_stop(b, &watch, &w->p.mallocs, &us));
         whi_bench_add_sample(&w->p.mallocs, us);
     }
-    WHI_BENCH_TRY(whi_pages_get_counts(&w->pages, &counts));
+    WHI_BENCH_TRY(whi_pages_get_counts(&w->heap.pages, &counts));
     w->p.mallocs.failed = counts.failed;
     const whi_bench_row row = row_of(w, "malloc+free", share);
     return whi_bench_emit(b, &row, &w->p.mallocs);
@@ -170,8 +103,8 @@ static wh_status at_once(scenarios *w, double share, uint64_t n) {
  * be asked for. The others' free memory lies in a row; they run with that count, too, which
  * holds them against a walk, and with as many as they have room for. */
 static wh_status scenario_of(scenarios *w, double share, uint64_t wanted, uint64_t size) {
-    const double pages = (double)w->pages.n;
-    const uint64_t units = (size + w->pages.page - 1) / w->pages.page;
+    const double pages = (double)w->heap.pages.n;
+    const uint64_t units = (size + w->heap.pages.page - 1) / w->heap.pages.page;
     const uint64_t room = (uint64_t)(share * pages) / 2 / units;
     const uint64_t runs = (uint64_t)(pages * pow(share, (double)units) / 2);
     const uint64_t scattered = room < runs ? room : runs;
@@ -179,7 +112,7 @@ static wh_status scenario_of(scenarios *w, double share, uint64_t wanted, uint64
     if (fewer >= 32) {
         WHI_BENCH_TRY(scenario(w, share, (whi_bench_blocks){fewer, size, size}));
     }
-    if (w->pages.kernels->occupy == NULL && n > fewer && n >= 32 && !w->p.broken) {
+    if (w->heap.pages.kernels->occupy == NULL && n > fewer && n >= 32 && !w->p.broken) {
         WHI_BENCH_TRY(scenario(w, share, (whi_bench_blocks){n, size, size}));
     }
     return WH_OK;
@@ -189,11 +122,11 @@ static wh_status scenario_of(scenarios *w, double share, uint64_t wanted, uint64
 static wh_status pages_of(scenarios *w, double share) {
     static const uint64_t gpu[] = {1024, 16384, 131072, 1 << 20, 0};
     static const uint64_t sim[] = {256, 2048, 0};
-    const uint64_t *threads = w->pages.b->on_sim ? sim : gpu;
+    const uint64_t *threads = w->heap.pages.b->on_sim ? sim : gpu;
     for (size_t k = 0; !w->p.broken && threads[k] != 0; k++) {
-        if ((double)threads[k] <= 0.9 * share * (double)w->pages.n) { /* some are metadata */
-            WHI_BENCH_TRY(
-                scenario(w, share, (whi_bench_blocks){threads[k], w->pages.page, w->pages.page}));
+        if ((double)threads[k] <= 0.9 * share * (double)w->heap.pages.n) { /* some are metadata */
+            WHI_BENCH_TRY(scenario(
+                w, share, (whi_bench_blocks){threads[k], w->heap.pages.page, w->heap.pages.page}));
         }
     }
     return WH_OK;
@@ -203,7 +136,7 @@ static wh_status pages_of(scenarios *w, double share) {
 
 static wh_status all_of(scenarios *w, double share, uint64_t max) {
     static const uint64_t sizes[] = {16, 256, 1024, 4096, 8192, 0};
-    whi_bench *b = w->pages.b;
+    whi_bench *b = w->heap.pages.b;
     const uint64_t wanted = *whi_bench_threads(b, &b->defaults->scenarios_threads).v;
     for (size_t k = 0; !w->p.broken && sizes[k] != 0; k++) {
         WHI_BENCH_TRY(scenario_of(w, share, wanted, sizes[k]));
@@ -212,10 +145,10 @@ static wh_status all_of(scenarios *w, double share, uint64_t max) {
         WHI_BENCH_TRY(pages_of(w, share));
     }
     /* Half of what is free at most; 8196 bytes take 33 units of 256, 17 in the mean. */
-    const uint64_t units = (max / 2 + w->pages.page) / w->pages.page;
-    const uint64_t most = (uint64_t)(share * (double)w->pages.n) / 2 / units;
+    const uint64_t units = (max / 2 + w->heap.pages.page) / w->heap.pages.page;
+    const uint64_t most = (uint64_t)(share * (double)w->heap.pages.n) / 2 / units;
     const uint64_t n = wanted < most ? wanted : most;
-    if (w->p.broken || most < 32 || (share != 1 && w->pages.kernels->occupy != NULL)) {
+    if (w->p.broken || most < 32 || (share != 1 && w->heap.pages.kernels->occupy != NULL)) {
         return WH_OK;
     }
     WHI_BENCH_TRY(scenario(w, share, (whi_bench_blocks){n, 4, max}));
@@ -223,7 +156,7 @@ static wh_status all_of(scenarios *w, double share, uint64_t max) {
 }
 
 static wh_status all_shares(scenarios *w, uint64_t max) {
-    static const double shares[] = {1, 0.005, 0.01, 0.1, 0.5}; /* upwards: see thin */
+    static const double shares[] = {1, 0.005, 0.01, 0.1, 0.5}; /* upwards: see scarce.h */
     for (size_t i = 0; !w->p.broken && i < sizeof shares / sizeof *shares; i++) {
         WHI_BENCH_TRY(all_of(w, shares[i], max));
     }
@@ -240,12 +173,12 @@ wh_status whi_bench_case_scenarios(whi_bench *b) {
         return WH_OK;
     }
     b->turn.limits = WHI_BENCH_LONG_CASE_LIMITS;
-    wh_status s = whi_pages_is(b, "rw-malloc") ? whi_pages_begin(b, &w.pages, bytes)
-                                               : whi_pages_begin_plain(b, &w.pages, bytes);
+    whi_pages *pages = &w.heap.pages;
+    wh_status s = whi_pages_is(b, "rw-malloc") ? whi_pages_begin(b, pages, bytes)
+                                               : whi_pages_begin_plain(b, pages, bytes);
     if (s == WH_OK) {
         s = all_shares(&w, max);
     }
-    whi_pages_end(&w.pages);
-    (void)wh_device_free(b->device, w.d_blocks);
+    whi_scarce_end(&w.heap);
     return s;
 }

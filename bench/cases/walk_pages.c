@@ -44,16 +44,30 @@ static uint64_t page_of(const whi_bench *b, const wh_stats *stats) {
     return (uint64_t)1 << h.unit_log2;
 }
 
-wh_status whi_pages_begin(whi_bench *b, whi_pages *w, uint64_t own) {
-    wh_stats stats;
+/* Whether the current allocator walks. */
+static int find_kernels(whi_bench *b, whi_pages *w) {
     memset(w, 0, sizeof *w);
     w->b = b;
     w->kernels = wh_paper_kernels_find(b->alloc->name, b->info->target);
     if (w->kernels == NULL || w->kernels->get == NULL) {
         w->kernels = NULL;
+    }
+    return w->kernels != NULL;
+}
+
+wh_status whi_pages_begin(whi_bench *b, whi_pages *w, uint64_t own) {
+    if (!find_kernels(b, w)) {
         return WH_OK;
     }
     WHI_BENCH_TRY(open_heap(b, b->options->heap_bytes != 0 ? b->options->heap_bytes : own));
+    return whi_pages_begin_open(b, w);
+}
+
+wh_status whi_pages_begin_open(whi_bench *b, whi_pages *w) {
+    wh_stats stats;
+    if (!find_kernels(b, w)) {
+        return WH_OK;
+    }
     WHI_BENCH_TRY(whi_bench_check(b, wh_heap_get_stats(b->heap, &stats), "statistics"));
     w->page = page_of(b, &stats);
     w->n = (stats.heap_bytes - stats.metadata_bytes) / w->page;

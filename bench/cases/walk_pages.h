@@ -1,5 +1,5 @@
 /* walk_pages.h: a heap of which a given share of the pages is free, by the kernels of
- * paper_kernels.h: what the cases walk, crossover and scenarios share. */
+ * paper_kernels.h: what the cases walk, crossover, scenarios and ops-*-paper share. */
 #ifndef WHI_BENCH_WALK_PAGES_H
 #define WHI_BENCH_WALK_PAGES_H
 
@@ -32,6 +32,9 @@ int whi_pages_is(const whi_bench *b, const char *name);
 /* Opens the heap of an allocator that walks: the user's, or of own bytes. To be ended, also after
  * a failure. */
 wh_status whi_pages_begin(whi_bench *b, whi_pages *w, uint64_t own);
+
+/* The same on the heap that is open. */
+wh_status whi_pages_begin_open(whi_bench *b, whi_pages *w);
 
 /* The same for any allocator with blocks of all sizes; occupy is not for those. */
 wh_status whi_pages_begin_plain(whi_bench *b, whi_pages *w, uint64_t own);
