@@ -50,8 +50,8 @@ static const struct argp_option options[] = {
      2},
     {"limit", OPT_LIMIT, "SECONDS", 0,
      "repetitions of one thing end after so long, and what an allocator has not begun in a case "
-     "after 4 times as long (10: drift, walk, crossover, scenarios, server, fill-log) is left out, "
-     "and reported; "
+     "after 4 times as long (10: drift, walk, crossover, scenarios, server, fill-log, ops-*) is "
+     "left out, and reported; "
      "default: 0.5 on a GPU, none on the simulated device",
      2},
     {"seed", OPT_SEED, "N", 0, "of request sizes, churn, graphs and the simulated device", 2},

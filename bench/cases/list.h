@@ -51,6 +51,13 @@
       "PageRank, triangles, components, breadth-first search")                                    \
     X("graph-expand", whi_bench_case_graph_expand, 0,                                             \
       "a dynamic graph that grows by many batches, and shrinks")                                  \
+    X("ops-join", whi_bench_case_ops_join, 0,                                                     \
+      "joins: result in pages; uniform keys, copies, Zipf")                                       \
+    X("ops-group", whi_bench_case_ops_group, 0, "group-bys: 1 to 16 M groups, uniform and Zipf")  \
+    X("ops-join-paper", whi_bench_case_ops_join_paper, 0,                                         \
+      "a join in a heap of which 5 and 50 % are free")                                            \
+    X("ops-group-paper", whi_bench_case_ops_group_paper, 0,                                       \
+      "a group-by into lists of pages in such a heap")                                            \
     X("walk", whi_bench_case_walk, 0, "random walks: getPage, its steps, and the steps expected") \
     X("crossover", whi_bench_case_crossover, 0, "getPage by 1 to 32 lanes of a warp")             \
     X("scenarios", whi_bench_case_scenarios, 0, "RW_malloc: seven kinds of request")              \

@@ -36,7 +36,8 @@
  * case. What an allocator has not begun in a case by then is left out, and reported. */
 #define WHI_BENCH_SERIES_LIMITS 1.0
 #define WHI_BENCH_CASE_LIMITS 4.0
-#define WHI_BENCH_LONG_CASE_LIMITS 10.0 /* drift, walk, crossover, scenarios, server, fill-log */
+#define WHI_BENCH_LONG_CASE_LIMITS \
+    10.0 /* drift, walk, crossover, scenarios, server, fill-log; ops */
 /* How long a GPU works before the first thing is timed, since an idle one's clocks are low. */
 #define WHI_BENCH_WAKE_SECONDS 0.1
 
@@ -64,10 +65,16 @@ typedef struct whi_bench_defaults {
     uint64_t slab_keys; /* a round */
     uint32_t slab_rounds;
     uint64_t fill_log_bytes, fill_log_batch;
-    uint32_t fill_log_last; /* batches after the one with the first NULL, at most */
-    uint64_t graph_bytes;   /* graph-*: the heap, or more for a large graph */
-    uint32_t graph_scale;   /* graph-*: 2^scale vertices, 16 times as many arcs */
-    uint32_t graph_rounds;  /* graph-memory, graph-expand */
+    uint32_t fill_log_last;       /* batches after the one with the first NULL, at most */
+    uint64_t graph_bytes;         /* graph-*: the heap, or more for a large graph */
+    uint32_t graph_scale;         /* graph-*: 2^scale vertices, 16 times as many arcs */
+    uint32_t graph_rounds;        /* graph-memory, graph-expand */
+    uint64_t ops_bytes, ops_rows; /* ops-join, ops-group: the heap, rows of a table */
+    uint64_t ops_few_rows;        /*    of one with many copies of a key */
+    uint32_t ops_sweep;           /*    ops-group: up to 2^sweep groups, one by one */
+    uint64_t ops_paper_bytes;     /* ops-*-paper: the heap, */
+    uint64_t ops_paper_keys;      /*    most keys of a group-by */
+    const uint64_t *ops_pages, *ops_groups, *ops_paper_pages, *ops_paper_rows;
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
     const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste, *server, *first;
     const uint64_t *graph_batches;
@@ -161,7 +168,7 @@ typedef struct whi_bench_turn {
     double start, limits;
     int begun;               /* a series of it was begun */
     whi_bench_part left_out; /* from where on; size 0: nothing was */
-    char op[48];             /* its op, where that is put together */
+    char op[48], input[48];  /* its op and input, where they are put together */
     struct {
         wh_bench_launcher launcher;
         uint64_t n;

@@ -29,7 +29,7 @@ void whi_bench_progress_end(whi_bench *b) {
 static void show_header(whi_bench *b) {
     if (!b->header_shown) {
         b->header_shown = 1;
-        (void)fprintf(b->options->table, "%-11s %-10s %-5s %-12s %7s %8s %11s %11s %11s %9s %9s",
+        (void)fprintf(b->options->table, "%-16s %-10s %-5s %-16s %7s %8s %11s %11s %11s %9s %9s",
                       "case", "alloc", "phase", "op", "size", "threads", "us", "min", "max",
                       "x null", "Mops/s");
         if (b->on_sim) {
@@ -62,7 +62,7 @@ static void show(whi_bench *b, const whi_bench_row *row, const whi_bench_result 
     if (row->us_null > 0) {
         (void)snprintf(ratio, sizeof ratio, "%.2f", ratio_of(row, r));
     }
-    (void)fprintf(out, "%-11s %-10s %-5s %-12s %7s %8llu %11.1f %11.1f %11.1f %9s %9.2f",
+    (void)fprintf(out, "%-16s %-10s %-5s %-16s %7s %8llu %11.1f %11.1f %11.1f %9s %9.2f",
                   b->turn.name, b->alloc->name, row->phase, row->op, size,
                   (unsigned long long)row->threads, r->us, r->us_min, r->us_max, ratio,
                   mops_of(row, r));
@@ -171,7 +171,7 @@ static void show_left_out(whi_bench *b) {
     }
     whi_bench_progress_end(b);
     show_header(b);
-    (void)fprintf(out, "%-11s %-10s left out from ", b->turn.name, b->alloc->name);
+    (void)fprintf(out, "%-16s %-10s left out from ", b->turn.name, b->alloc->name);
     if (from->op != NULL) {
         (void)fprintf(out, "%s, ", from->op);
     }
@@ -237,7 +237,7 @@ wh_status whi_bench_emit_refused(whi_bench *b) {
     if (b->options->table != NULL) {
         whi_bench_progress_end(b);
         show_header(b);
-        (void)fprintf(b->options->table, "%-11s %-10s left out: %s\n", b->turn.name, b->alloc->name,
+        (void)fprintf(b->options->table, "%-16s %-10s left out: %s\n", b->turn.name, b->alloc->name,
                       b->error);
     }
     e |= json_object_set_new(j, "alloc", json_string(b->alloc->name));
@@ -296,7 +296,9 @@ static int set_heaps(json_t *meta, const whi_bench *b) {
                  {"server_heap", own->server_bytes},
                  {"fill_log_heap", own->fill_log_bytes},
                  {"cells_heap", own->cells_bytes},
-                 {"graph_heap", own->graph_bytes}};
+                 {"graph_heap", own->graph_bytes},
+                 {"ops_heap", own->ops_bytes},
+                 {"ops_paper_heap", own->ops_paper_bytes}};
     int e = 0;
     for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
         e |= json_object_set_new(meta, heaps[i].name,

@@ -1,6 +1,7 @@
 /* registry.c: finds the kernel tables of an allocator on a target. */
 #include "bench/kernels/bench_kernels.h"
 #include "bench/kernels/graph_floors.h"
+#include "bench/kernels/ops_data.h"
 #include "bench/kernels/paper_kernels.h"
 #include "built_list.h"
 
@@ -11,3 +12,4 @@ WH_TABLES(wh_bench_plain_kernels, wh_bench_plain_find)
 WH_TABLES(wh_bench_register_kernels, wh_bench_registers_find)
 WH_TABLES(wh_paper_kernels, wh_paper_kernels_find)
 WH_TABLES(wh_bench_floors, wh_bench_floors_find)
+WH_TABLES_ONCE(wh_ops_data_kernels, wh_ops_data_find)
