@@ -20,7 +20,8 @@ with open(os.path.join(sys.argv[2], "bench/cases/list.h"), encoding="utf-8") as 
 STATE_CASES = ["full", "pressure", "drift", "streams", "waste"] # test_state_cases runs them
 AGED_CASES = ["first", "server", "slabhash", "cells", "fill-log"] # test_aged_cases does
 GRAPH_CASES = [c for c in CASES if c.startswith("graph-")] # test_graph_cases does
-OWN_TESTS = STATE_CASES + AGED_CASES + GRAPH_CASES
+OPS_CASES = [c for c in CASES if c.startswith("ops-")] # test_ops_cases does
+OWN_TESTS = STATE_CASES + AGED_CASES + GRAPH_CASES + OPS_CASES
 KINDS = ["aim", "faim-update", "faim", "ouro"] # classes of graphs that stand in front of an op
 HEADER = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
           "date": str, "limit": (int, float, type(None))}
@@ -28,7 +29,7 @@ ROW = {"alloc": str, "case": str, "phase": str, "op": str, "size": int, "threads
        "reps": int, "us": (int, float), "us_min": (int, float), "us_max": (int, float),
        "ratio_null": (int, float, type(None)), "failed": int, "bad": int,
        "steps_per_op": (int, float), "atomics_per_op": (int, float)}
-TIMES = re.compile(r'"(us|us_\w+|ratio_null|ratio_alone|mops|date)":[^,}]*')
+TIMES = re.compile(r'"(us|us_\w+|ratio_\w+|mops|date)":[^,}]*')
 
 failures = []
 
@@ -176,8 +177,12 @@ def test_results(folder):
 
 
 def share_of(row):
-    """What has a time of its own: an allocator in a case, in those of graphs each class and graph.
-    """
+    """What has a time of its own: an allocator in a case, in those of graphs each class and graph,
+    in those of operators each kind of tables, or heap."""
+    if row["case"] in OPS_CASES:
+        paper = row["case"].endswith("-paper")
+        kind = re.sub(r"-\d+$", "", row["input"]) if row["case"] == "ops-group" else row["input"]
+        return row["case"], row["alloc"], kind, row["size"] if paper else None
     if row["case"] not in GRAPH_CASES:
         return row["case"], row["alloc"]
     kind = next((k for k in KINDS if row["op"].startswith(k + "-")), "lattice")
@@ -198,7 +203,8 @@ def test_limit(folder):
     check(len(set(told)) == len(told), "each case and allocator is told once")
     made = {share_of(row) for row in rows}
     whole = {("fragments", "corw")} # has blocks of one of the sizes
-    check(set(told) == made - whole, f"all are told: {set(told) ^ made}")
+    unfilled = {share_of(e) for e in left_out if e["case"] in OPS_CASES and e["op"] == "fill"}
+    check(set(told) - unfilled == made - whole, f"all are told: {set(told) ^ made}")
     check({share[0] for share in told} == set(cases), f"every case has a limit: {told}")
     first = {"single": {"size": 256, "threads": 200},
              "mixed": {"size_min": 16, "size": 256, "threads": 200},
@@ -218,10 +224,13 @@ def test_limit(folder):
     for entry in left_out:
         case, alloc = entry["case"], entry["alloc"]
         mine = [row for row in rows if share_of(row) == share_of(entry)]
+        if share_of(entry) in unfilled:
+            check(mine == [], f"no row in a heap that is not full: {mine}")
+            continue
         check(case in GRAPH_CASES or
               all((row["size"], row["threads"]) == (mine[0]["size"], mine[0]["threads"])
                   for row in mine), f"only the first series: {mine}")
-        check((case in GRAPH_CASES) == ("input" in entry), f"a graph is named: {entry}")
+        check((case in GRAPH_CASES + OPS_CASES) == ("input" in entry), f"input: {entry}")
         check(case in ("walk", "crossover", "scenarios", "graph-stream") or
               max(row["reps"] for row in mine) < 5, f"a series ends early: {mine}")
         end = rf", {entry['threads']} threads, {entry['input']}" if "input" in entry else ""
@@ -499,6 +508,76 @@ def test_graph_cases(folder):
     check(r.returncode == 1 and "is too small for 'uniform'" in r.stderr, f"too small: {r.stderr}")
 
 
+OPS_INPUTS = {
+    "ops-join": ["1-1", "out-10", "dup-100", "zipf-0.5", "zipf-1.0"],
+    "ops-group": ["uniform-8", "uniform-500", "zipf-1.0-8", "zipf-1.0-500"] +
+                 [f"sweep-{(1 << k) + more}" for k in range(9) for more in (0, k > 0)],
+    "ops-join-paper": ["free-5", "free-50"], "ops-group-paper": ["free-5", "free-50"],
+}
+OPS_STAGES = ["pages-partition", "paged-partition"]
+OPS_NAMES = {"ops-join": ["two-pass", "paged", "pages", "paper"] + OPS_STAGES,
+             "ops-group": ["adaptive"], "ops-join-paper": ["two-pass", "paper", "pages", "paged"],
+             "ops-group-paper": ["paper"]}
+
+
+def check_ops_row(row):
+    case, op, n = row["case"], row["op"], row["threads"]
+    what = f"{case} {op} {row['input']}: {row}"
+    check(row["ops"] == (2 * n if "join" in case and op not in OPS_STAGES else n), what)
+    if op in OPS_STAGES:
+        check("out_rows" not in row and ("ratio_pages" in row) == (op == "paged-partition"), what)
+        return
+    check((row["verified"], row["failed"], row["stops"]) == (1, 0, 0), what)
+    check(("free_share" in row) == case.endswith("-paper"), what)
+    check(("us_compact" in row) == (op != "two-pass" and case != "ops-group-paper"), what)
+    check(("ratio_two_pass" in row) == ("join" in case and op != "two-pass"), what)
+    if "join" in case:
+        copies = {"out-10": 10, "dup-100": 100}.get(row["input"], 1)
+        check(row["out_rows"] == n * copies, what)
+    elif case == "ops-group":
+        keys = int(row["input"].rsplit("-", 1)[1])
+        check(keys / 3 < row["out_rows"] <= keys, what)
+        check("ratio_power" not in row or row["input"].startswith("sweep"), what)
+
+
+def test_ops_cases(folder):
+    """Joins and group-bys, whose every row is verified; and with too little memory."""
+    cases = ["--case", ",".join(OPS_CASES)]
+    rows = results(folder, "ops.jsonl", *cases, "--alloc", "default,bump,corw,ouro-s-p")[1].rows
+    check({row["case"] for row in rows} == set(OPS_INPUTS), "each case is known here")
+    check("bump" not in {row["alloc"] for row in rows}, "operators free")
+    for row in rows:
+        check_ops_row(row)
+        check(row["bad"] == 0 and row["us"] > 0, f"sound: {row}")
+    for case, inputs in OPS_INPUTS.items():
+        of_default = [row for row in rows if (row["case"], row["alloc"]) == (case, "tessera")]
+        check({row["input"] for row in of_default} == set(inputs), f"{case}: tables, heaps")
+        check({row["op"] for row in of_default} == set(OPS_NAMES[case]), f"{case}: variants")
+
+    # Where no allocator is named, others than the default one have one row for each table.
+    rows = results(folder, "of_all.jsonl", "--case", "ops-join,ops-join-paper", "--threads",
+                   "64")[1].rows
+    check({"tessera", "gallatin"} <= {row["alloc"] for row in rows}, "all allocators that free")
+    for case, op in (("ops-join", "paged"), ("ops-join-paper", "paper")):
+        mine = [row for row in rows if row["case"] == case and row["alloc"] != "tessera"]
+        check({row["op"] for row in mine} == {op} and all(row["verified"] for row in mine),
+              f"{case} of all: {mine}")
+
+    # A join that pauses for want of memory is verified as a whole; one that cannot go on is told.
+    rows = results(folder, "pauses.jsonl", "--case", "ops-join", "--alloc", "tessera", "--heap",
+                   "160K")[1].rows
+    paused = [row for row in rows if row.get("stops")]
+    check(paused and all(row["verified"] for row in paused), f"pauses: {rows}")
+    rows = results(folder, "cut.jsonl", "--case", "ops-group-paper", "--alloc", "tessera",
+                   "--heap", "256K", "--threads", "512")[1].rows
+    check([(row["verified"], row["failed"], row["reps"]) for row in rows] ==
+          [(0, 1, 1), (1, 0, 1)], f"too little for the rows under way: {rows}")
+    rows = results(folder, "pages.jsonl", "--case", "ops-join,ops-group", "--alloc", "tessera",
+                   "--sizes", "256,512,2K", "--threads", "128")[1].rows
+    check({(row["case"], row["size"]) for row in rows} ==
+          {("ops-join", 512), ("ops-join", 2048), ("ops-group", 2048)}, "pages hold 32 rows")
+
+
 def test_registers():
     """Here without a GPU: one line that says what it takes."""
     if "cuda:0" not in run("info").stdout:
@@ -536,7 +615,8 @@ def test_compile_cost(folder):
 
 def test_determinism(folder):
     # The others do the same things.
-    graphs = ["graph-sets", "graph-mixed", "graph-stream", "graph-algorithms"]
+    graphs = ["graph-sets", "graph-mixed", "graph-stream", "graph-algorithms", "ops-join",
+              "ops-group"]
     args = ["--case", ",".join(c for c in CASES if c not in OWN_TESTS or c in graphs), "--alloc",
             "default,bump,corw", "--sizes", "64,1K", "--threads", "300", "--reps", "2", "--heap",
             "8M", "--kinds", "lattice"]
@@ -733,6 +813,7 @@ def main():
         test_alias(folder)
         test_graph(folder)
         test_graph_cases(folder)
+        test_ops_cases(folder)
         test_bad_requests(folder, names)
         test_nothing_to_measure()
         test_output(folder)
