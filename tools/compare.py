@@ -97,7 +97,7 @@ def check_goal(goal):
 
     for name in GOAL:
         needs(isinstance(goal[name], str), f"'{name}' is no text")
-    for names, kind, what in ((("alloc", "phase"), str, "texts"),
+    for names, kind, what in ((("alloc", "phase", "input"), str, "texts"),
                               (("size", "threads"), int, "numbers")):
         for name in names:
             value = goal.get(name, [])
@@ -109,13 +109,14 @@ def check_goal(goal):
 
 
 def wanted_rows(goal):
-    """The (phase, size, threads) that a goal stands for; None: any."""
-    return itertools.product(*(goal.get(k, [None]) for k in ("phase", "size", "threads")))
+    """The (phase, size, threads, input) that a goal stands for; None: any."""
+    return itertools.product(*(goal.get(k, [None]) for k in ("phase", "size", "threads", "input")))
 
 
-def matches(row, goal, phase, size, threads):
+def matches(row, goal, phase, size, threads, name):
     return (row["case"] == goal["case"] and row["op"] == goal["op"]
             and (phase is None or row.get("phase") == phase)
+            and (name is None or row.get("input") == name)
             and (size is None or row.get("size") == size)
             and (threads is None or row.get("threads") == threads)
             and row.get("threads", 0) >= goal.get("threads_at_least", 0))
@@ -142,10 +143,10 @@ def bound_text(goal):
 
 
 def judged(rows, goal):
-    """(phase, size, threads, row or None, value, verdict) of all that a goal stands for."""
-    for phase, size, threads in wanted_rows(goal):
-        for row in [r for r in rows if matches(r, goal, phase, size, threads)] or [None]:
-            yield phase, size, threads, row, *verdict(row, goal)
+    """(phase, size, threads, input, row or None, value, verdict) of all that a goal stands for."""
+    for wanted in wanted_rows(goal):
+        for row in [r for r in rows if matches(r, goal, *wanted)] or [None]:
+            yield *wanted, row, *verdict(row, goal)
 
 
 def against_goals(rows, goals):
@@ -154,12 +155,12 @@ def against_goals(rows, goals):
              "|---|---|---|---|---|---|---|"]
     count = {"met": 0, "**missed**": 0, "missing": 0}
     for goal in goals:
-        for phase, size, threads, row, value, outcome in judged(rows, goal):
+        for phase, size, threads, name, row, value, outcome in judged(rows, goal):
             count[outcome] += 1
             n = row.get("threads") if row else threads
             measured = "no figure" if value is None else number(value)
             lines.append("| {} | {} | {} | {} | {} | {} | {} |".format(
-                goal["case"], " ".join(filter(None, (phase, goal["op"]))),
+                goal["case"], " ".join(filter(None, (phase, goal["op"], name))),
                 "" if size is None else f"{size:,}", f"{n:,}" if n else "", bound_text(goal),
                 measured + flaws(row) if row else "not measured", outcome))
     lines += ["", "{} met, {} missed, {} missing".format(*count.values())]

@@ -39,18 +39,20 @@ def write(folder, rows):
     return path
 
 
-def perfect(goals, name):
+def perfect(goals, alloc):
     """Rows that keep every bound, each just so; and the goal that each belongs to."""
     rows = []
     for goal in goals:
-        for phase, size, threads in itertools.product(
-                *(goal.get(k, [None]) for k in ("phase", "size", "threads"))):
-            row = {"alloc": name, "case": goal["case"], "op": goal["op"], "bad": 0,
+        for phase, size, threads, name in itertools.product(
+                *(goal.get(k, [None]) for k in ("phase", "size", "threads", "input"))):
+            row = {"alloc": alloc, "case": goal["case"], "op": goal["op"], "bad": 0,
                    "failed": 7 if goal["case"] == "utilization" else 0,
                    goal["measure"]: goal.get("at_most", goal.get("at_least"))}
             if phase is not None:
                 row.update(phase=phase, size=size or 0,
                            threads=threads or goal.get("threads_at_least", 1))
+            if name is not None:
+                row.update(input=name)
             rows.append((row, goal))
     return rows
 
@@ -228,7 +230,8 @@ def test_bad_goals(folder):
     own = os.path.join(folder, "goals.jsonl")
     for change in ({"at_most": None}, {"at_most": "5"}, {"at_least": 1}, {"size": 16},
                    {"size": ["16"]}, {"phase": "warm"}, {"threads": 1}, {"alloc": "mine"},
-                   {"threads_at_least": "1"}, {"measure": 1}, {"case": ["single"]}):
+                   {"threads_at_least": "1"}, {"input": "1-1"}, {"measure": 1},
+                   {"case": ["single"]}):
         write_bytes(own, files.text_of({}, [goal, {**goal, **change}]).encode())
         refuses(f"goal with {change}", ("--goals", path, "--goals-file", own), f"{own}: line 3")
     for what, goals in (("no goals", []), ("those of others", [{**goal, "alloc": ["mine"]}])):
