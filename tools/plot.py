@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Draws results of `warpheap bench --json`: one figure per case and operation, the ratio
 to the null kernel (or the time, where a row has no ratio) over size, over threads for the
-cases scaling, walk and crossover, over the share that is live for full; for drift what becomes
-of the heap, over the rounds; one line per allocator. Cases that are measured with several
-shares of the heap free have a figure for each, and sizes of scenarios that are measured with
-several numbers of threads one over these.
+cases scaling, walk and crossover, over rows for ops-*-paper and over groups for ops-group, over
+the share that is live for full; for drift what becomes of the heap, over the rounds; one line per
+allocator. Cases that are measured with several shares of the heap free have a figure for each, and
+sizes of scenarios that are measured with several numbers of threads one over these.
 
 Usage: plot.py [-o FOLDER] [--case LIST] [--us] RESULTS.jsonl...
 
@@ -98,6 +98,17 @@ def scenario_of(row):
     return row["line"], row["phase"], row["op"], row["size"], row["free_share"]
 
 
+def operator_of(row):
+    """(title, x, x label) of a row of the cases ops-*."""
+    name = f"{row['case']} {row['op']}"
+    if row["case"].endswith("-paper"):
+        return f"{name} {row['input']}", row["threads"], "rows"
+    if row["case"] == "ops-group":
+        kind, keys = row["input"].rsplit("-", 1)
+        return f"{name} {kind}", int(keys), "groups"
+    return name, row["input"], "operation"
+
+
 def figures(rows, use_us):
     """Groups rows into {(title, x label, y label): {line: [(x, y)]}}."""
     out = defaultdict(lambda: defaultdict(list))
@@ -122,6 +133,8 @@ def figures(rows, use_us):
         elif row["case"] == "scaling":
             title = f"scaling {row['op']} {size_text(row['size'])} B"
             x, label = row["threads"], "threads"
+        elif row["case"].startswith("ops-"):
+            title, x, label = operator_of(row)
         elif row["case"] in ("graph", "init"):
             title = " ".join(filter(None, (row["case"], row.get("input"))))
             x, label = row["op"], "operation"
@@ -173,7 +186,7 @@ def draw(plt, path, key, lines, devices):
         for line, points in sorted(lines.items()):
             points.sort()
             axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=line)
-        if label in ("threads", "size in bytes", "heap in bytes", "iterations"):
+        if label in ("threads", "size in bytes", "heap in bytes", "iterations", "rows", "groups"):
             axes.set_xscale("log", base=2)
             if len(ticks) <= 12:
                 axes.set_xticks(ticks, [size_text(t) for t in ticks])

@@ -107,6 +107,10 @@ def test_plot(folder):
           for size, threads, us in ((16, 100, 1), (256, 100, 2), (256, 64, 3))),
         *(row("x", "drift", "round", size, us, round=k, filled=0.5, largest=9, range_ratio=2)
           for k, size, us in ((1, 16, 5), (2, 20, 6))),
+        *(row("x", "ops-group", "adaptive", 4096, us, threads=64, input=f"sweep-{keys}")
+          for keys, us in ((9, 4), (8, 3))),
+        *(row("x", "ops-join-paper", "paper", 256, us, threads=rows, input="free-5")
+          for rows, us in ((16, 1), (64, 2))),
         {"alloc": "x", "case": "registers", "kernel": "k"}])
     second = results(os.path.join(folder, "b.jsonl"),
                      [row("x", "single", "malloc", 16, 25, ratio_null=2.5)])
@@ -122,7 +126,11 @@ def test_plot(folder):
     check(figures.get("scenarios-warm-malloc-with-0-5-free-256-B.png")
           == {"x": [[64, 3], [100, 2]]}, "plot: several numbers of threads")
     check(figures.get("drift-filled.png") == {"x": [[1, 0.5], [2, 0.5]]}, "plot: over rounds")
-    check(len(figures) == 9, f"plot: nine figures: {sorted(figures)}")
+    check(figures.get("ops-group-adaptive-sweep.png") == {"x": [[8, 3], [9, 4]]},
+          "plot: over groups")
+    check(figures.get("ops-join-paper-paper-free-5.png") == {"x": [[16, 1], [64, 2]]},
+          "plot: over rows")
+    check(len(figures) == 11, f"plot: eleven figures: {sorted(figures)}")
     r, figures = plot(folder, "two", "--case", "single", "--us", first, second)
     check(figures.get("single-warm-malloc.png")
           == {"x (a)": [[16, 20], [64, 30]], "x (b)": [[16, 25]], "y": [[16, 90], [64, 70]]},
