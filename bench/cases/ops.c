@@ -314,7 +314,11 @@ wh_status whi_ops_created(whi_ops *o, const whi_ops_part *part, wh_status s, int
         whi_bench_add_value(&row, "verified", 0, 0);
         return whi_bench_emit(o->b, &row, &none);
     }
-    return s == WH_UNSUPPORTED ? WH_OK : whi_bench_check(o->b, s, "an operator");
+    if (s == WH_UNSUPPORTED) {
+        o->b->turn.begun = 0; /* no series was */
+        return WH_OK;
+    }
+    return whi_bench_check(o->b, s, "an operator");
 }
 
 static wh_status emit(whi_ops *o, const whi_ops_part *part, const whi_bench_series *series,
