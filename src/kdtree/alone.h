@@ -1,0 +1,102 @@
+/* alone.h: nodes that one warp works on: it splits a node, keeps the right child for later, and
+ * goes on with the left one. Included by kdtree_kernels.c.
+ *
+ * A1      refs of a task: a block of the heap that belongs to who has the task, plain; handed on by
+ *         push_own and Q1. Lane 0 gives it back after all lanes have read it (wh_syncwarp)
+ */
+#ifndef WHI_KDTREE_ALONE_H
+#define WHI_KDTREE_ALONE_H
+
+#include "queue.h"
+#include "shared.h"
+
+/* A node's references become a leaf. All lanes. */
+WH_FN void make_leaf(wh_heap_ref heap, kd_warp w, const whi_kd_task *t, int is_cut) {
+    const uint64_t at = take_references(w.k, t->n);
+    for (uint32_t i = wh_lane_id(); i < t->n; i += WH_WARP_SIZE) {
+        w.k->references[at + i] = t->refs[i];
+    }
+    wh_syncwarp(WH_FULL_WARP); /* A1 */
+    if (is_first_lane()) {
+        write_leaf(w, t, at, is_cut);
+        heap_give(heap, t->refs);
+    }
+}
+
+/* Counts the node's references in bins; returns those of the caller's last one. All lanes. */
+WH_FN uint32_t fill_bins(kd_warp w, const whi_kd_task *t) {
+    uint32_t bins = 0;
+    clear_bins(w.own);
+    for (uint32_t i = wh_lane_id(); i < t->n; i += WH_WARP_SIZE) {
+        bins = bins_of_ref(w.k, t->refs[i], &t->box);
+        count_in_bins(w.own, bins);
+    }
+    return bins;
+}
+
+/* Which lanes' reference goes to the left, and to the right child. All lanes. */
+WH_FN void sides_of(const kd_choice *c, int has, uint32_t bins, wh_mask side[2]) {
+    side[0] = wh_ballot(WH_FULL_WARP, has && first_bin(bins, c->axis) < c->bin);
+    side[1] = wh_ballot(WH_FULL_WARP, has && last_bin(bins, c->axis) >= c->bin);
+}
+
+/* The node's references to its children. bins: of the caller's reference, if there are no more than
+ * 32. All lanes. B1 */
+WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_children *both,
+                uint32_t bins) {
+    uint32_t n[2] = {0, 0};
+    for (uint32_t first = 0; first < t->n; first += WH_WARP_SIZE) {
+        const uint32_t i = first + wh_lane_id(), ref = i < t->n ? t->refs[i] : 0;
+        wh_mask side[2];
+        if (t->n > WH_WARP_SIZE && i < t->n) {
+            bins = bins_of_ref(w.k, ref, &t->box);
+        }
+        sides_of(c, i < t->n, bins, side);
+        for (uint32_t s = 0; s < 2; s++) {
+            if ((side[s] >> wh_lane_id() & 1) != 0) {
+                *child_place(w.k, &both->child[s], n[s] + wh_mask_rank(side[s])) = ref;
+            }
+            n[s] += wh_popc32(side[s]);
+        }
+    }
+    wh_assert_internal(n[0] == c->n_left && n[1] == c->n_right);
+}
+
+/* A task without a record, and all that comes of it, but for what goes to the stack or the queue.
+ * All lanes. */
+WH_FN void work_alone(wh_heap_ref heap, kd_warp w, whi_kd_task t) {
+    for (;;) {
+        kd_choice c = no_choice();
+        kd_children both;
+        uint32_t bins = 0;
+        both.first = 0;
+        if (may_split(w.k, &t)) {
+            bins = fill_bins(w, &t);
+            c = choose_plane(w.k, w.own, &t.box, t.n);
+        }
+        if (c.bin != 0) {
+            both = take_children(heap, w, &c, t.n);
+        }
+        if (both.first == 0) {
+            make_leaf(heap, w, &t, c.bin != 0);
+            return;
+        }
+        deal(w, &t, &c, &both, bins);
+        wh_syncwarp(WH_FULL_WARP); /* A1 */
+        if (is_first_lane()) {
+            write_inner(w, &t, &c, both.first);
+            heap_give(heap, t.refs);
+        }
+        const whi_kd_task left = child_task(&t, &c, &both, 0);
+        const whi_kd_task right = child_task(&t, &c, &both, 1);
+        if (!end_if_empty(w, &right)) {
+            add_task(w, &right);
+        }
+        if (end_if_empty(w, &left)) {
+            return;
+        }
+        t = left;
+    }
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* leaves.h: nodes and leaves of the tree, and room for them. Included by kdtree_kernels.c.
+ *
+ * L1      promised: references that leaves may get, of all nodes that are not yet leaves or are;
+ *         at most most_references. A node has a promise for its own. Before it is split, the warp
+ *         gets one for as many as its children have more. So each leaf has room, also one that is
+ *         cut. Warps take promises in batches, by cas, relaxed
+ * L2      node i has one writer: who has task i. Numbers of children are taken in batches, by cas,
+ *         relaxed
+ */
+#ifndef WHI_KDTREE_LEAVES_H
+#define WHI_KDTREE_LEAVES_H
+
+#include "bins.h"
+
+/* A promise for so many references more; 0: there is no room. Lane 0. L1 */
+WH_FN int take_promise(const whi_kdtree *k, kd_own *own, uint64_t more) {
+    if (own->promised < more) {
+        const uint64_t lack = more - own->promised;
+        uint64_t seen = wh_load_u64_relaxed(&k->state->promised), want, was;
+        do {
+            was = seen;
+            const uint64_t left = was < k->most_references ? k->most_references - was : 0;
+            if (left < lack) {
+                return 0;
+            }
+            want = left - lack < k->promise_batch ? lack : lack + k->promise_batch;
+            seen = wh_cas_u64_relaxed(&k->state->promised, was, was + want);
+        } while (seen != was);
+        own->promised += want;
+    }
+    own->promised -= more;
+    return 1;
+}
+
+/* The number of the first one of two nodes; 0: there is no room. Lane 0. L2 */
+WH_FN uint32_t take_nodes(const whi_kdtree *k, kd_own *own) {
+    if (own->next_node == own->node_end) {
+        uint32_t seen = wh_load_u32_relaxed(&k->state->next_node), want, was;
+        do {
+            was = seen;
+            const uint32_t left = was < k->most_nodes ? (k->most_nodes - was) & ~1u : 0;
+            want = left < k->node_batch ? left : k->node_batch;
+            if (want == 0) {
+                return 0;
+            }
+            seen = wh_cas_u32_relaxed(&k->state->next_node, was, was + want);
+        } while (seen != was);
+        own->next_node = was;
+        own->node_end = was + want;
+    }
+    own->next_node += 2;
+    return own->next_node - 2;
+}
+
+/* Lane 0. L2 */
+WH_FN void write_inner(kd_warp w, const whi_kd_task *t, const kd_choice *c, uint32_t children) {
+    wh_kdtree_node *n = &w.k->nodes[t->node];
+    memcpy(&n->first, &c->split, sizeof n->first);
+    n->rest = c->axis | children << 2;
+    w.own->tally.nodes++;
+    w.own->tally.inner_area += relative_area(w.k, &t->box);
+}
+
+/* Lane 0. L2 */
+WH_FN void write_leaf(kd_warp w, const whi_kd_task *t, uint64_t first, int is_cut) {
+    wh_kdtree_node *n = &w.k->nodes[t->node];
+    whi_kd_tally *y = &w.own->tally;
+    n->first = t->n != 0 ? (uint32_t)first : 0;
+    n->rest = WH_KDTREE_LEAF | t->n << 2 | (is_cut ? WH_KDTREE_CUT : 0);
+    y->nodes++;
+    y->leaves++;
+    y->empty_leaves += t->n == 0;
+    y->references += t->n;
+    y->cut_leaves += is_cut ? 1 : 0;
+    y->cut_references += is_cut ? t->n : 0;
+    y->leaf_area += relative_area(w.k, &t->box) * t->n;
+    y->depth = t->depth > y->depth ? t->depth : y->depth;
+}
+
+/* Where n references of a leaf go. All lanes. L1 */
+WH_FN uint64_t take_references(const whi_kdtree *k, uint32_t n) {
+    uint64_t at = 0;
+    if (is_first_lane() && n != 0) {
+        at = wh_fetch_add_u64_relaxed(&k->state->n_references, n);
+        wh_assert_internal(at + n <= k->most_references);
+    }
+    return wh_shfl_u64(WH_FULL_WARP, at, 0);
+}
+
+/* Whether it is worth while to look for a plane. */
+WH_FN int may_split(const whi_kdtree *k, const whi_kd_task *t) {
+    return t->n > k->leaf_references && t->depth < k->max_depth;
+}
+
+#endif

@@ -1,0 +1,202 @@
+/* queue.h: who does which task. Each warp has a stack of its own, of which it takes the youngest
+ * task, so that few nodes are open at a time. A queue that all share has tasks that a warp gave
+ * away while others were idle: the oldest of its stack, which are the largest. Included by
+ * kdtree_kernels.c.
+ *
+ * The queue is a bounded one of slots with turns (D. Vyukov's). Slot i of `room` begins with turn
+ * i; p counts puts, or takes, since the start.
+ * Q1      slot.turn: p -> p + 1, store release by the warp that has put task p, after a
+ * wh_syncwarp; load acquire by the taker of p, then a wh_syncwarp: the task, and all that the
+ * putter's lanes wrote before, the references of the node above all. p + 1 -> p + room, store
+ *         release by the taker, load acquire by the putter of p + room: the slot has been read
+ * Q2      open: tasks in the queue, and warps that have a task. fetch_add before a put by a warp
+ *         that is one of them; fetch_sub by a warp whose stack is empty. It is 0 only when all is
+ *         done, as each put's addition comes, by Q1, before the subtraction of who took it. Relaxed
+ * I1      the stack of a warp is that warp's alone: plain. It has at most two tasks of a depth and
+ *         one of each other, and so has room for all
+ * Progress put and take return at once if the queue is full or empty, or looks so for a moment; a
+ *         cas is tried again only if another warp's has succeeded. A warp that has a task waits for
+ *         nobody (the allocator has its own promise). A warp without one polls until it gets one or
+ *         open is 0; while open is not 0 some warp has a task, or one lies in the queue
+ */
+#ifndef WHI_KDTREE_QUEUE_H
+#define WHI_KDTREE_QUEUE_H
+
+#include "warp.h"
+
+#define NO_TASK UINT64_MAX
+
+WH_FN int put_lane(const whi_kdtree *k, const whi_kd_task *t) {
+    whi_kd_state *s = k->state;
+    const uint64_t mask = k->queue_room - 1;
+    uint64_t p = wh_load_u64_relaxed(&s->put);
+    wh_fetch_add_u32_relaxed(&s->open, 1); /* Q2 */
+    for (;;) {
+        whi_kd_slot *slot = &k->queue[p & mask];
+        const uint64_t turn = wh_load_u64_acquire(&slot->turn);
+        if (turn < p) {
+            wh_fetch_sub_u32_relaxed(&s->open, 1); /* the caller has a task: Q2 */
+            return 0;
+        }
+        const uint64_t seen =
+            turn == p ? wh_cas_u64_relaxed(&s->put, p, p + 1) : wh_load_u64_relaxed(&s->put);
+        if (turn == p && seen == p) {
+            slot->task = *t;
+            wh_store_u64_release(&slot->turn, p + 1);
+            return 1;
+        }
+        p = seen;
+    }
+}
+
+/* The number of a task that the caller has taken, and must read; NO_TASK: there is none. */
+WH_FN uint64_t take_lane(const whi_kdtree *k) {
+    whi_kd_state *s = k->state;
+    uint64_t p = wh_load_u64_relaxed(&s->taken);
+    for (;;) {
+        const whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
+        const uint64_t turn = wh_load_u64_acquire(&slot->turn);
+        if (turn < p + 1) {
+            return NO_TASK;
+        }
+        const uint64_t seen = turn == p + 1 ? wh_cas_u64_relaxed(&s->taken, p, p + 1)
+                                            : wh_load_u64_relaxed(&s->taken);
+        if (turn == p + 1 && seen == p) {
+            return p;
+        }
+        p = seen;
+    }
+}
+
+/* Gives a task to whoever takes it; 0: the queue is full. All lanes. */
+WH_FN int put_task(const whi_kdtree *k, const whi_kd_task *t) {
+    uint32_t is_in = 0;
+    wh_syncwarp(WH_FULL_WARP); /* Q1 */
+    if (is_first_lane()) {
+        is_in = put_lane(k, t) ? 1 : 0;
+    }
+    return (int)wh_shfl_u32(WH_FULL_WARP, is_in, 0);
+}
+
+/* All lanes. */
+WH_FN int take_task(const whi_kdtree *k, whi_kd_task *t) {
+    uint64_t p = NO_TASK;
+    if (is_first_lane()) {
+        p = take_lane(k);
+    }
+    p = wh_shfl_u64(WH_FULL_WARP, p, 0);
+    if (p == NO_TASK) {
+        return 0;
+    }
+    whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
+    wh_syncwarp(WH_FULL_WARP); /* Q1 */
+    *t = slot->task;
+    wh_syncwarp(WH_FULL_WARP); /* Q1 */
+    if (is_first_lane()) {
+        wh_store_u64_release(&slot->turn, p + k->queue_room);
+    }
+    return 1;
+}
+
+/* Whether there are more idle warps than tasks in the queue; a hint. All lanes. */
+WH_FN int others_are_idle(const whi_kdtree *k) {
+    whi_kd_state *s = k->state;
+    uint32_t yes = 0;
+    if (is_first_lane()) {
+        const uint32_t idle = wh_load_u32_hint(&s->idle);
+        if (idle != 0) {
+            const uint64_t taken = wh_load_u64_relaxed(&s->taken);
+            const uint64_t put = wh_load_u64_relaxed(&s->put);
+            yes = put < taken + idle;
+        }
+    }
+    return (int)wh_shfl_u32(WH_FULL_WARP, yes, 0);
+}
+
+/* --- the warp's stack --------------------------------------------------------------------------
+ */
+
+/* All lanes. I1 */
+WH_FN void push_own(kd_warp w, const whi_kd_task *t) {
+    wh_syncwarp(WH_FULL_WARP);
+    if (is_first_lane()) {
+        wh_assert_internal(w.own->top - w.own->bottom < w.k->stack_room);
+        w.stack[w.own->top % w.k->stack_room] = *t;
+        w.own->top++;
+    }
+    wh_syncwarp(WH_FULL_WARP);
+}
+
+/* All lanes. */
+WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
+    wh_syncwarp(WH_FULL_WARP);
+    const uint32_t top = w.own->top;
+    if (top == w.own->bottom) {
+        return 0;
+    }
+    *t = w.stack[(top - 1) % w.k->stack_room];
+    wh_syncwarp(WH_FULL_WARP);
+    if (is_first_lane()) {
+        w.own->top--;
+    }
+    return 1;
+}
+
+/* Gives the oldest task of the stack away. 0: there is none, or the queue is full. All lanes. */
+WH_FN int give_oldest(kd_warp w) {
+    wh_syncwarp(WH_FULL_WARP);
+    const uint32_t bottom = w.own->bottom;
+    const int has = bottom != w.own->top;
+    if (!has || !put_task(w.k, &w.stack[bottom % w.k->stack_room])) {
+        return 0;
+    }
+    if (is_first_lane()) {
+        w.own->bottom++;
+    }
+    wh_syncwarp(WH_FULL_WARP);
+    return 1;
+}
+
+/* A task for later. All lanes. */
+WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
+    if (others_are_idle(w.k) && !give_oldest(w) && put_task(w.k, t)) {
+        return;
+    }
+    push_own(w, t);
+}
+
+/* The warp, whose stack is empty, is through with what it had. All lanes. Q2 */
+WH_FN void end_work(const whi_kdtree *k) {
+    if (is_first_lane()) {
+        wh_fetch_sub_u32_relaxed(&k->state->open, 1);
+    }
+}
+
+/* Waits for a task; 0: there is no more work. All lanes. */
+WH_FN int wait_task(const whi_kdtree *k, whi_kd_task *t) {
+    whi_kd_state *s = k->state;
+    int has = take_task(k, t);
+    if (has) {
+        return 1;
+    }
+    if (is_first_lane()) {
+        wh_fetch_add_u32_relaxed(&s->idle, 1);
+    }
+    for (uint32_t attempt = 0; !has; attempt++) {
+        uint32_t open = 0;
+        if (is_first_lane()) {
+            open = wh_load_u32_relaxed(&s->open);
+        }
+        if (wh_shfl_u32(WH_FULL_WARP, open, 0) == 0) { /* Q2 */
+            break;
+        }
+        wh_backoff(attempt);
+        has = take_task(k, t);
+    }
+    if (is_first_lane()) {
+        wh_fetch_sub_u32_relaxed(&s->idle, 1);
+    }
+    return has;
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* shared.h: the record of a node with more references than one warp should work on, and the arrays
+ * of nodes' children. Included by kdtree_kernels.c.
+ *
+ * The references of such a node lie in arrays of block_references each. Warps take chunks of them
+ * by number, and work on them in phases; the warp that ends the last chunk of a phase begins the
+ * next one. Nobody waits for it: who finds no chunk goes away.
+ * S1      ticket: phase, number of chunks, next chunk, in one word. fetch_add acquire of who takes
+ *         a chunk; store release by who begins a phase, when the one before has ended: the fields
+ *         that it has written come before their readers. A fetch_add whose chunk is not below the
+ *         number of chunks has taken nothing, and its caller reads nothing else of the record
+ * S2      done: chunks of this phase that have ended; fetch_add acq_rel by who has ended one, after
+ *         a wh_syncwarp: what all lanes of all warps did in this phase comes before who ends the
+ *         last chunk goes on. Set to 0 by that one, before S1's store
+ * S3      holders: tasks that name the record, and warps that have it; fetch_add relaxed by one of
+ *         them, fetch_sub acq_rel: the last one gives the record back to the heap after all others
+ *         have read it
+ * S4      bins, lo, hi: add and fetch_max, relaxed, by all of a phase; read by who ends it (S2).
+ *         cursor: fetch_add relaxed: places in the arrays of children, of each one's own
+ */
+#ifndef WHI_KDTREE_SHARED_H
+#define WHI_KDTREE_SHARED_H
+
+#include "leaves.h"
+
+enum { PHASE_GATHER, PHASE_BIN, PHASE_DEAL };
+
+struct whi_kd_shared;
+
+/* A child's references: an array, or, if there are more than shared_references, a record. */
+typedef struct kd_child {
+    uint32_t *refs;
+    struct whi_kd_shared *shared;
+    uint32_t n;
+} kd_child;
+
+typedef struct kd_children {
+    uint32_t first; /* number of the left child; 0: there was no room */
+    kd_child child[2];
+} kd_children;
+
+typedef struct whi_kd_shared {
+    uint64_t ticket;
+    uint32_t done;
+    uint32_t holders;
+    uint32_t cursor[2];
+    uint32_t bins[WHI_KD_BIN_WORDS];
+    uint32_t lo[3], hi[3]; /* PHASE_GATHER: ordered_bits, of lo inverted */
+    uint32_t n_arrays;
+    int is_root; /* not a block of the heap */
+    int is_cut;  /* the root: its arrays are the leaf's places */
+    whi_kd_task task;
+    kd_choice choice; /* PHASE_DEAL: and children */
+    kd_children children;
+} whi_kd_shared;
+
+typedef struct whi_kd_shared kd_shared;
+
+/* Addresses of the arrays, which follow the record. */
+WH_HD uint32_t **arrays_of(kd_shared *s) {
+    return (uint32_t **)(void *)(s + 1);
+}
+
+WH_HD uint32_t parts_of(uint32_t n, uint32_t each) {
+    return n / each + (n % each != 0);
+}
+
+WH_FN uint32_t *place_of(const whi_kdtree *k, kd_shared *s, uint32_t i) {
+    return &arrays_of(s)[i / k->block_references][i % k->block_references];
+}
+
+WH_FN uint64_t ticket_of(const whi_kdtree *k, uint32_t phase, uint32_t n) {
+    return (uint64_t)phase << 60 | (uint64_t)parts_of(n, k->chunk_references) << 32;
+}
+
+WH_FN uint32_t phase_of(uint64_t ticket) {
+    return (uint32_t)(ticket >> 60);
+}
+
+WH_FN uint32_t chunks_of(uint64_t ticket) {
+    return (uint32_t)(ticket >> 32) & 0x0fffffffu;
+}
+
+/* --- arrays and records ------------------------------------------------------------------------
+ * Lane 0 */
+
+WH_FN uint32_t references_of_array(const whi_kdtree *k, const kd_shared *s, uint32_t i) {
+    const uint32_t before = i * k->block_references;
+    const uint32_t left = s->task.n - before;
+    return left < k->block_references ? left : k->block_references;
+}
+
+/* All arrays of a record, or none. */
+WH_FN int take_arrays(wh_heap_ref heap, kd_warp w, kd_shared *s) {
+    s->n_arrays = parts_of(s->task.n, w.k->block_references);
+    for (uint32_t i = 0; i < s->n_arrays; i++) {
+        uint32_t *p = take_array(heap, w.own, references_of_array(w.k, s, i));
+        if (p == NULL) {
+            while (i-- > 0) {
+                untake_array(heap, w.own, arrays_of(s)[i], references_of_array(w.k, s, i));
+            }
+            return 0;
+        }
+        arrays_of(s)[i] = p;
+    }
+    return 1;
+}
+
+WH_FN void give_arrays(wh_heap_ref heap, kd_shared *s) {
+    for (uint32_t i = 0; i < s->n_arrays && !s->is_cut; i++) {
+        heap_give(heap, arrays_of(s)[i]);
+    }
+}
+
+/* A new record's fields, for a node of n references. */
+WH_FN void begin_record(const whi_kdtree *k, kd_shared *s, uint32_t n, uint32_t phase) {
+    for (uint32_t i = 0; i < WHI_KD_BIN_WORDS; i++) {
+        wh_store_u32_relaxed(&s->bins[i], 0);
+    }
+    for (uint32_t c = 0; c < 3; c++) {
+        wh_store_u32_relaxed(&s->lo[c], 0);
+        wh_store_u32_relaxed(&s->hi[c], 0);
+    }
+    wh_store_u32_relaxed(&s->cursor[0], 0);
+    wh_store_u32_relaxed(&s->cursor[1], 0);
+    wh_store_u32_relaxed(&s->done, 0);
+    wh_store_u32_relaxed(&s->holders, 1);
+    wh_store_u64_relaxed(&s->ticket, ticket_of(k, phase, n));
+    s->is_root = phase == PHASE_GATHER;
+    s->is_cut = 0;
+    s->task.n = n;
+}
+
+WH_FN kd_shared *take_record(wh_heap_ref heap, kd_warp w, uint32_t n) {
+    const uint32_t n_arrays = parts_of(n, w.k->block_references);
+    kd_shared *s = (kd_shared *)heap_take(heap, sizeof(kd_shared) + n_arrays * sizeof(uint32_t *));
+    if (s == NULL) {
+        w.own->tally.failed++;
+        return NULL;
+    }
+    begin_record(w.k, s, n, PHASE_BIN);
+    if (!take_arrays(heap, w, s)) {
+        heap_give(heap, s);
+        return NULL;
+    }
+    return s;
+}
+
+/* 0: there is no memory. */
+WH_FN int take_child(wh_heap_ref heap, kd_warp w, kd_child *c, uint32_t n) {
+    c->refs = NULL;
+    c->shared = NULL;
+    c->n = n;
+    if (n > w.k->shared_references) {
+        c->shared = take_record(heap, w, n);
+        return c->shared != NULL;
+    }
+    if (n != 0) {
+        c->refs = take_array(heap, w.own, n);
+    }
+    return n == 0 || c->refs != NULL;
+}
+
+WH_FN void untake_child(wh_heap_ref heap, kd_warp w, kd_child *c) {
+    if (c->shared != NULL) {
+        for (uint32_t i = 0; i < c->shared->n_arrays; i++) {
+            untake_array(heap, w.own, arrays_of(c->shared)[i],
+                         references_of_array(w.k, c->shared, i));
+        }
+        heap_give(heap, c->shared);
+    } else if (c->refs != NULL) {
+        untake_array(heap, w.own, c->refs, c->n);
+    }
+}
+
+/* Room for both children, of nodes, references and arrays; or for nothing. */
+WH_FN kd_children take_room(wh_heap_ref heap, kd_warp w, const kd_choice *c, uint32_t n) {
+    const uint64_t more = (uint64_t)c->n_left + c->n_right - n;
+    kd_children both;
+    both.first = 0;
+    if (!take_promise(w.k, w.own, more)) {
+        return both;
+    }
+    both.first = take_nodes(w.k, w.own);
+    if (both.first != 0 && take_child(heap, w, &both.child[0], c->n_left)) {
+        if (take_child(heap, w, &both.child[1], c->n_right)) {
+            return both;
+        }
+        untake_child(heap, w, &both.child[0]);
+    }
+    w.own->promised += more;
+    w.own->next_node -= both.first != 0 ? 2 : 0;
+    both.first = 0;
+    return both;
+}
+
+/* --- children ----------------------------------------------------------------------------------
+ */
+
+/* take_room, of a warp. All lanes. */
+WH_FN kd_children take_children(wh_heap_ref heap, kd_warp w, const kd_choice *c, uint32_t n) {
+    kd_children both;
+    uint64_t first = 0, at[2] = {0, 0};
+    if (is_first_lane()) {
+        both = take_room(heap, w, c, n);
+        first = both.first;
+        for (uint32_t i = 0; i < 2 && first != 0; i++) {
+            const kd_child *d = &both.child[i];
+            at[i] =
+                d->shared != NULL ? (uint64_t)(uintptr_t)d->shared : (uint64_t)(uintptr_t)d->refs;
+        }
+    }
+    both.first = (uint32_t)wh_shfl_u64(WH_FULL_WARP, first, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t p = wh_shfl_u64(WH_FULL_WARP, at[i], 0);
+        kd_child *d = &both.child[i];
+        d->n = i == 0 ? c->n_left : c->n_right;
+        d->shared = d->n > w.k->shared_references ? (kd_shared *)(uintptr_t)p : NULL;
+        d->refs = d->shared == NULL ? (uint32_t *)(uintptr_t)p : NULL;
+    }
+    wh_syncwarp(WH_FULL_WARP);
+    return both;
+}
+
+/* The place of a child's reference. Any lane. */
+WH_FN uint32_t *child_place(const whi_kdtree *k, const kd_child *c, uint32_t i) {
+    wh_assert_internal(i < c->n);
+    return c->shared != NULL ? place_of(k, c->shared, i) : &c->refs[i];
+}
+
+/* The task of a child, left (0) or right. All lanes. */
+WH_FN whi_kd_task child_task(const whi_kd_task *t, const kd_choice *c, const kd_children *both,
+                             uint32_t which) {
+    whi_kd_task child;
+    child.refs = both->child[which].refs;
+    child.shared = both->child[which].shared;
+    child.node = both->first + which;
+    child.n = both->child[which].n;
+    child.depth = t->depth + 1;
+    child.box = child_box(t->box, c->axis, c->split, (int)which);
+    return child;
+}
+
+/* A child that has no references is a leaf at once; whether it is. All lanes. */
+WH_FN int end_if_empty(kd_warp w, const whi_kd_task *t) {
+    if (t->n == 0 && is_first_lane()) {
+        write_leaf(w, t, 0, 0);
+    }
+    return t->n == 0;
+}
+
+#endif

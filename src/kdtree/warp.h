@@ -1,0 +1,92 @@
+/* warp.h: what each warp of a build has for itself in shared memory, and its calls of the heap.
+ * Included by kdtree_kernels.c.
+ *
+ * W1      kd_own: of one warp. bins: its lanes, by shared atomics, between barriers of the warp;
+ *         all else lane 0 alone, but bottom and top, which all lanes read between two barriers
+ */
+#ifndef WHI_KDTREE_WARP_H
+#define WHI_KDTREE_WARP_H
+
+#include "kdtree.h"
+
+typedef struct kd_own {
+    uint32_t bins[WHI_KD_BIN_WORDS];
+    whi_kd_tally tally;
+    uint64_t promised;            /* leaves.h */
+    uint32_t next_node, node_end; /* leaves.h */
+    uint32_t bottom, top;         /* queue.h: tasks that have been on its stack's ends */
+} kd_own;
+
+/* What a warp works with. */
+typedef struct kd_warp {
+    const whi_kdtree *k;
+    kd_own *own;
+    whi_kd_task *stack;
+} kd_warp;
+
+WH_FN int is_first_lane(void) {
+    return wh_lane_id() == 0;
+}
+
+WH_FN_SLOW void *heap_take(wh_heap_ref heap, uint64_t bytes) {
+    return wh_malloc(heap, bytes);
+}
+
+WH_FN_SLOW void heap_give(wh_heap_ref heap, void *p) {
+    wh_free(heap, p);
+}
+
+/* An array of n references, or NULL. Lane 0. */
+WH_FN uint32_t *take_array(wh_heap_ref heap, kd_own *own, uint32_t n) {
+    const uint64_t bytes = ((uint64_t)n * 4 + 15) & ~(uint64_t)15;
+    uint32_t *p = (uint32_t *)heap_take(heap, bytes);
+    if (p == NULL) {
+        own->tally.failed++;
+        return NULL;
+    }
+    own->tally.requests++;
+    own->tally.bytes += bytes;
+    own->tally.bytes_squared += bytes * bytes;
+    return p;
+}
+
+/* Takes back what take_array has counted. Lane 0. */
+WH_FN void untake_array(wh_heap_ref heap, kd_own *own, uint32_t *p, uint32_t n) {
+    const uint64_t bytes = ((uint64_t)n * 4 + 15) & ~(uint64_t)15;
+    own->tally.requests--;
+    own->tally.bytes -= bytes;
+    own->tally.bytes_squared -= bytes * bytes;
+    heap_give(heap, p);
+}
+
+/* --- boxes ------------------------------------------------------------------------------------ */
+
+/* Half the area of a box's surface. */
+WH_FN float half_area(const whi_kd_box *b) {
+    const float x = b->hi[0] - b->lo[0], y = b->hi[1] - b->lo[1], z = b->hi[2] - b->lo[2];
+    return x * y + y * z + z * x;
+}
+
+WH_FN double relative_area(const whi_kdtree *k, const whi_kd_box *b) {
+    whi_kd_box root;
+    for (uint32_t a = 0; a < 3; a++) {
+        root.lo[a] = k->state->frame.lo[a];
+        root.hi[a] = k->state->frame.hi[a];
+    }
+    const float all = half_area(&root);
+    return all > 0 ? (double)half_area(b) / (double)all : 1.0;
+}
+
+/* The child's box. */
+WH_FN whi_kd_box child_box(whi_kd_box b, uint32_t axis, float split, int is_right) {
+    for (uint32_t a = 0; a < 3; a++) {
+        if (a == axis && is_right) {
+            b.lo[a] = split;
+        } else if (a == axis) {
+            b.hi[a] = split;
+        }
+    }
+    return b;
+}
+
+#endif
