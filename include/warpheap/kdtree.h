@@ -27,7 +27,7 @@
 #include "warpheap/detail/simt/begin.h"
 
 /* No coordinate may be larger, nor smaller than this number's negative. */
-#define WH_KDTREE_MOST_COORDINATE 0x1p40f
+#define WH_KDTREE_MOST_COORDINATE 1099511627776.0f /* 2^40 */
 
 /* A ray: points origin + t * direction with t_min <= t <= t_max. A ray has no hits if a component
  * of it is NaN or, but for t, above WH_KDTREE_MOST_COORDINATE, or if all of the direction are
@@ -37,7 +37,7 @@ typedef struct wh_kdtree_ray {
     float direction[3], t_max;
 } wh_kdtree_ray;
 
-#define WH_KDTREE_NONE 0xffffffffu
+#define WH_KDTREE_NONE UINT32_MAX
 
 /* Where a ray hits: t, and how much the triangle's second and third corner weigh there. */
 typedef struct wh_kdtree_hit {

@@ -100,7 +100,9 @@ WH_FN uint32_t wh_kdtree_next_axis_(uint32_t axis) {
 /* 1 / v; of a component that is small beside the largest one a number as large as is harmless: its
  * products with coordinates are finite, and how far it leads aside is less than `slack` of T2. */
 WH_FN float wh_kdtree_inverse_(float v, float most) {
-    return fabsf(v) >= most * 0x1p-40f ? 1.0f / v : copysignf(0x1p40f / most, v);
+    return fabsf(v) >= most / WH_KDTREE_MOST_COORDINATE
+               ? 1.0f / v
+               : copysignf(WH_KDTREE_MOST_COORDINATE / most, v);
 }
 
 WH_FN wh_kdtree_path wh_kdtree_path_of(wh_kdtree_ray ray) {
@@ -185,11 +187,11 @@ WH_FN int wh_kdtree_is_nearer_(const wh_kdtree_hit *a, const wh_kdtree_hit *b) {
 }
 
 WH_FN wh_kdtree_hit wh_kdtree_no_hit_(float t) {
-    wh_kdtree_hit h;
-    h.t = t;
-    h.triangle = WH_KDTREE_NONE;
-    h.u = h.v = 0;
-    return h;
+    wh_kdtree_hit hit;
+    hit.t = t;
+    hit.triangle = WH_KDTREE_NONE;
+    hit.u = hit.v = 0;
+    return hit;
 }
 
 /* --- the tree ----------------------------------------------------------------------------------
@@ -207,7 +209,7 @@ WH_FN float wh_kdtree_slack_(const wh_kdtree_frame *f, const wh_kdtree_path *p) 
     for (uint32_t k = 0; k < 3; k++) {
         most = fabsf(p->origin[k]) > most ? fabsf(p->origin[k]) : most;
     }
-    return most * 0x1p-18f + f->margin;
+    return most / 262144.0f + f->margin;
 }
 
 /* The part of the ray that is in the root's box; 0: there is none. T2 */
@@ -228,9 +230,9 @@ WH_FN int wh_kdtree_enter_(const wh_kdtree_frame *f, const wh_kdtree_path *p, fl
 }
 
 /* One step down: e becomes the child that the ray meets first; whether it meets the other one, too,
- * which *far is then. T2 */
+ * which *other is then. T2 */
 WH_FN int wh_kdtree_step_(wh_kdtree_node n, const wh_kdtree_path *p, float slack,
-                          wh_kdtree_entry *e, wh_kdtree_entry *far) {
+                          wh_kdtree_entry *e, wh_kdtree_entry *other) {
     const uint32_t axis = n.rest & 3, left = n.rest >> 2;
     const float inverse = wh_kdtree_pick_(p->inverse, axis);
     const float t = (wh_kdtree_float_(n.first) - wh_kdtree_pick_(p->origin, axis)) * inverse;
@@ -244,9 +246,9 @@ WH_FN int wh_kdtree_step_(wh_kdtree_node n, const wh_kdtree_path *p, float slack
         e->node = second;
         return 0;
     }
-    far->node = second;
-    far->from = t - early > e->from ? t - early : e->from;
-    far->to = e->to;
+    other->node = second;
+    other->from = t - early > e->from ? t - early : e->from;
+    other->to = e->to;
     e->to = t + early < e->to ? t + early : e->to;
     return 1;
 }
@@ -256,10 +258,10 @@ WH_FN int wh_kdtree_leaf_(wh_kdtree_ref tree, wh_kdtree_node n, const wh_kdtree_
                           wh_kdtree_hit *best) {
     const uint32_t count = (n.rest & ~WH_KDTREE_CUT) >> 2;
     for (uint32_t k = 0; k < count; k++) {
-        wh_kdtree_hit h;
-        if (wh_kdtree_intersect(tree, p, tree.references[n.first + k], &h) &&
-            wh_kdtree_is_nearer_(&h, best)) {
-            *best = h;
+        wh_kdtree_hit hit;
+        if (wh_kdtree_intersect(tree, p, tree.references[n.first + k], &hit) &&
+            wh_kdtree_is_nearer_(&hit, best)) {
+            *best = hit;
             if (any) {
                 return 0;
             }
@@ -328,11 +330,11 @@ WH_FN int wh_kdtree_has(wh_kdtree_ref tree, uint32_t i) {
 /* The same hits without the tree: all triangles are tried. For tests. Lanes: any. Cost: O(n). */
 WH_FN wh_kdtree_hit wh_kdtree_hit_of_all(wh_kdtree_ref tree, wh_kdtree_ray ray, int any) {
     const wh_kdtree_path p = wh_kdtree_path_of(ray);
-    wh_kdtree_hit best = wh_kdtree_no_hit_(ray.t_max), h;
+    wh_kdtree_hit best = wh_kdtree_no_hit_(ray.t_max), hit;
     for (uint32_t i = 0; p.is_ray && i < tree.n_triangles; i++) {
-        if (wh_kdtree_has(tree, i) && wh_kdtree_intersect(tree, &p, i, &h) &&
-            wh_kdtree_is_nearer_(&h, &best)) {
-            best = h;
+        if (wh_kdtree_has(tree, i) && wh_kdtree_intersect(tree, &p, i, &hit) &&
+            wh_kdtree_is_nearer_(&hit, &best)) {
+            best = hit;
             if (any) {
                 return best;
             }

@@ -23,8 +23,8 @@ WH_TABLES_ONCE(whi_kdtree_trace, whi_kdtree_trace_find)
     } while (0)
 
 #define MOST_HELD 8u
-#define MOST_NODES (1u << 30)       /* a child's number has 30 bits */
-#define MOST_REFERENCES 0xffffffffu /* a leaf's first one has 32 */
+#define MOST_NODES (1u << 30)      /* a child's number has 30 bits */
+#define MOST_REFERENCES UINT32_MAX /* a leaf's first one has 32 */
 
 /* One tree; who calls has it to himself. */
 struct wh_kdtree {

@@ -100,7 +100,7 @@ WH_FN void frame_root(const whi_kdtree *k, kd_shared *s) {
         f->largest = fabsf(f->lo[c]) > f->largest ? fabsf(f->lo[c]) : f->largest;
         f->largest = fabsf(f->hi[c]) > f->largest ? fabsf(f->hi[c]) : f->largest;
     }
-    f->margin = f->largest * 0x1p-19f;
+    f->margin = f->largest / 524288.0f;
     for (uint32_t c = 0; c < 3; c++) {
         if (s->task.n == 0) {
             f->lo[c] = f->hi[c] = 0;

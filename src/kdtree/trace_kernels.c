@@ -9,7 +9,7 @@
 WH_KERNEL(trace_rays, whi_trace, a) {
     for (uint64_t i = wh_thread_id(); i < a.rays.n; i += wh_grid_threads()) {
         const wh_kdtree_ray ray = a.rays.rays[i];
-        const int any = a.rays.any != 0;
+        const int any = a.rays.any_hit != 0;
         a.rays.hits[i] = a.rays.all_triangles != 0 ? wh_kdtree_hit_of_all(a.tree, ray, any)
                                                    : wh_kdtree_hit_(a.tree, ray, any);
     }

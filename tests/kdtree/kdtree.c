@@ -121,7 +121,7 @@ static void trace(context *x, uint32_t n, uint32_t any, uint32_t all, wh_kdtree_
     rays.rays = x->rays;
     rays.hits = hits;
     rays.n = n;
-    rays.any = any;
+    rays.any_hit = any;
     rays.all_triangles = all;
     assert_int_equal(wh_kdtree_trace(x->tree, &rays, NULL), WH_OK);
     assert_int_equal(wh_device_sync(x->device), WH_OK);
