@@ -146,8 +146,8 @@ typedef struct wh_kdtree_rays {
     const wh_kdtree_ray *rays; /* device memory */
     wh_kdtree_hit *hits;       /* device memory: one for each ray */
     uint64_t n;
-    uint32_t any;           /* 0: the hit with the smallest t, and of those the smallest triangle;
-                               1: any hit, for shadows */
+    uint32_t any_hit;       /* 0: the hit with the smallest t, and of those the smallest triangle;
+                                     1: any hit, for shadows */
     uint32_t all_triangles; /* 1: without the tree, each triangle is tried: for tests */
 } wh_kdtree_rays;
 
