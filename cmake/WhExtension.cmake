@@ -1,4 +1,4 @@
-# Extensions: libraries beside the main one, warpheap::graph and warpheap::ops. One is
+# Extensions: libraries beside the main one, warpheap::graph, ops, kdtree. One is
 # src/<name>/*.c, where *_kernels.c are targeted sources, include/warpheap/<name>*.h, and
 # cmake/warpheap_<name>.map.
 

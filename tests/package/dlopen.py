@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """dlopen.py: a program that was not linked with the library loads it and calls it.
 
-    dlopen.py <libwarpheap.so | libwarpheap_graph.so | libwarpheap_ops.so>
+    dlopen.py <libwarpheap.so | libwarpheap_graph.so | ...>
 
 Extensions find the main library beside themselves.
 """
@@ -11,7 +11,7 @@ import sys
 NO_DEVICE = b"WH_NO_DEVICE"
 
 lib = ctypes.CDLL(sys.argv[1])
-extensions = {"_graph": ["graph"], "_ops": ["join", "group"]}
+extensions = {"_graph": ["graph"], "_ops": ["join", "group"], "_kdtree": ["kdtree"]}
 made_by_it = [calls for name, calls in extensions.items() if name in sys.argv[1]]
 if made_by_it:
     text = lib.wh_last_error_text

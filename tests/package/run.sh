@@ -70,7 +70,7 @@ build_and_run() {
         fi
     done
     local program
-    for program in "$work"/{graph,ops}_*; do
+    for program in "$work"/{graph,ops,kdtree}_*; do
         if [ -f "$program" ] && [ -x "$program" ]; then
             run "$(basename "$program")"
         fi
@@ -154,6 +154,10 @@ pkgconfig)
             cat "$work/lines.sh"
             (cd "$work" && bash -e lines.sh)
         done
+        "$cc" "$here/kdtree.c" $(static_of warpheap-kdtree) -o "$work/kdtree_static_c"
+        "$cxx" "$here/kdtree.cpp" $(pkg-config --cflags --libs warpheap-kdtree) \
+            -Wl,-rpath,"$libdir" -o "$work/kdtree_shared_cpp"
+        run kdtree_static_c kdtree_shared_cpp
         # A program whose headers know other graphs than the library is told so; assertions of its
         # own make no difference.
         "$cc" "$source/examples/05_graph.c" -DWH_ASSERTS=3 $graph -Wl,-rpath,"$libdir" \
@@ -235,7 +239,7 @@ migrate)
     fi
     ;;
 dlopen)
-    for name in libwarpheap.so libwarpheap_graph.so libwarpheap_ops.so; do
+    for name in libwarpheap{,_graph,_ops,_kdtree}.so; do
         library=$(find "$prefix" -name $name)
         python3 "$here/symbols.py" "$cc" "$source" "$library"
         python3 "$here/dlopen.py" "$library"

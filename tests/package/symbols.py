@@ -23,6 +23,7 @@ class Library:
         "graph": (["graph.h", "graph_algorithms.h", "graph_device.h", "graph_vertices.h"],
                   {"wh_graph_create", "wh_graph_bfs", "wh_graph_copy_handle"}),
         "ops": (["ops.h"], {"wh_join_create", "wh_join_pages", "wh_group_get_lists_for"}),
+        "kdtree": (["kdtree.h", "kdtree_device.h"], {"wh_kdtree_create", "wh_kdtree_check"}),
     }
 
     def __init__(self, name):

@@ -1,0 +1,2 @@
+/* kdtree.cpp: a program with a k-d tree as C++. */
+#include "kdtree.c"
