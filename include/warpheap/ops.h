@@ -138,6 +138,12 @@ wh_status wh_join_finish(wh_join *join, wh_join_result *result);
  * Does not wait. Errors: BAD_ARGUMENT: there is nothing to go on with. */
 wh_status wh_join_resume(wh_join *join, void *stream);
 
+/* After wh_heap_grow, which has moved the heap's blocks: what the join knows of its pages moves
+ * along, and it can use more of them. Not between start and finish, and before any other call.
+ * Waits. Errors: BAD_ARGUMENT: finish comes first; OUT_OF_MEMORY, of the device: nothing has
+ * changed, and the same call may be tried again. */
+wh_status wh_join_rebase(wh_join *join, int64_t moved);
+
 /* The pages of a list; after finish, and until the next start, resume or drop. */
 wh_status wh_join_pages(wh_join *join, uint32_t list, wh_pages *pages);
 
@@ -251,8 +257,9 @@ wh_status wh_group_finish(wh_group *group, wh_group_result *result);
 wh_status wh_group_resume(wh_group *group, void *stream);
 
 /* After wh_heap_grow, which has moved the heap's blocks: what the group-by knows of its pages moves
- * along, and it can use more of them. After finish, and before any other call. Waits. Errors:
- * BAD_ARGUMENT: finish comes first; OUT_OF_MEMORY: nothing but destroying it is right then. */
+ * along, and it can use more of them. Not between start and finish, and before any other call.
+ * Waits. Errors: BAD_ARGUMENT: finish comes first; OUT_OF_MEMORY, of the device: nothing has
+ * changed, and the same call may be tried again. */
 wh_status wh_group_rebase(wh_group *group, int64_t moved);
 
 /* The pages of the result; after finish, and until the next start, resume or drop. */

@@ -126,9 +126,7 @@ static wh_status hold_all(wh_group *x) {
     g->list.n_rows = &g->state->list_rows;
     g->list.room = g->out.room;
     g->list.page_bytes = g->page_bytes;
-    g->list.most = (uint32_t)(heap_bytes / g->page_bytes + 1);
-    TRY(whi_hold(&x->held, &g->list.page, g->list.most, sizeof *g->list.page));
-    return whi_hold(&x->held, &g->list.rows, g->list.most, 4);
+    return whi_hold_list(&x->held, &g->list, heap_bytes);
 }
 
 /* What rows have to carry, and the result's columns. */
@@ -324,27 +322,29 @@ wh_status wh_group_rebase(wh_group *x, int64_t moved) {
     if (x == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    if (x->stage == IDLE) {
-        return WH_OK;
+    if (x->stage == STARTED) {
+        return whi_refuse(WH_BAD_ARGUMENT, "wh_group_finish comes first");
     }
-    TRY(check_finished(x));
     whi_group *g = &x->g;
-    void *base = NULL, *old_page = g->list.page, *old_rows = g->list.rows;
+    const whi_page_list old = g->list;
+    whi_page_list to;
+    void *base = NULL;
     uint64_t heap_bytes = 0;
     TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
-    g->moved = moved;
-    g->old_page = g->list.page;
-    g->old_rows = g->list.rows;
     if (!g->is_paper) {
-        g->list.most = (uint32_t)(heap_bytes / g->page_bytes + 1);
-        TRY(whi_hold_other(&x->held, &g->list.page, g->list.most, sizeof *g->list.page));
-        TRY(whi_hold_other(&x->held, &g->list.rows, g->list.most, 4));
+        TRY(whi_larger_list(x->device, &old, heap_bytes, &to));
+        g->list = to;
+        whi_hold_list_instead(&x->held, &old, &g->list);
     }
-    TRY(x->kernels->rebase(x->heap, NULL, g));
-    TRY(wh_device_sync(x->device));
+    if (x->stage != IDLE) {
+        g->moved = moved;
+        g->old_page = old.page;
+        g->old_rows = old.rows;
+        TRY(x->kernels->rebase(x->heap, NULL, g));
+        TRY(wh_device_sync(x->device));
+    }
     if (!g->is_paper) {
-        TRY(wh_device_free(x->device, old_page));
-        TRY(wh_device_free(x->device, old_rows));
+        whi_free_list(x->device, &old);
     }
     return WH_OK;
 }

@@ -7,7 +7,7 @@
 
 #include "host/last_error.h"
 #include "host/structs.h"
-#include "warpheap/ops.h"
+#include "lists.h"
 
 /* Hands a status that is not WH_OK to the caller. */
 #define TRY(call)                  \
@@ -40,24 +40,60 @@ static inline wh_status whi_hold(whi_held *h, void *p, uint64_t n, uint64_t byte
     return WH_OK;
 }
 
-/* Other memory is held in place of what *p points to, which is the caller's then. */
-static inline wh_status whi_hold_other(whi_held *h, void *p, uint64_t n, uint64_t bytes) {
-    void *memory = NULL, *old;
-    memcpy(&old, p, sizeof old);
-    TRY(wh_device_alloc(h->device, &memory, n * bytes + 8));
+/* Other memory is held in place of some that is, which is the caller's then. */
+static inline void whi_hold_instead(whi_held *h, const void *old, void *memory) {
     for (uint32_t k = 0; k < h->n; k++) {
-        if (h->memory[k] == old) {
-            h->memory[k] = memory;
-        }
+        h->memory[k] = h->memory[k] == old ? memory : h->memory[k];
     }
-    memcpy(p, &memory, sizeof memory);
-    return WH_OK;
 }
 
 static inline void whi_let_go(whi_held *h) {
     while (h->n != 0) {
         (void)wh_device_free(h->device, h->memory[--h->n]);
     }
+}
+
+/* As many entries of a list as a heap of so many bytes may have pages. */
+static inline uint32_t whi_most_pages(const whi_page_list *l, uint64_t heap_bytes) {
+    return (uint32_t)(heap_bytes / l->page_bytes + 1);
+}
+
+/* Held, of a list that has page_bytes. */
+static inline wh_status whi_hold_list(whi_held *h, whi_page_list *l, uint64_t heap_bytes) {
+    l->most = whi_most_pages(l, heap_bytes);
+    TRY(whi_hold(h, &l->page, l->most, sizeof *l->page));
+    return whi_hold(h, &l->rows, l->most, sizeof *l->rows);
+}
+
+static inline void whi_free_list(wh_device *d, const whi_page_list *l) {
+    (void)wh_device_free(d, l->page);
+    (void)wh_device_free(d, l->rows);
+}
+
+/* *to: the list, for a heap of so many bytes, with entries that are the caller's and have nothing
+ * in them yet. OUT_OF_MEMORY: it has none. */
+static inline wh_status whi_larger_list(wh_device *d, const whi_page_list *l, uint64_t heap_bytes,
+                                        whi_page_list *to) {
+    void *page = NULL, *rows = NULL;
+    *to = *l;
+    to->most = whi_most_pages(l, heap_bytes);
+    wh_status s = wh_device_alloc(d, &page, (uint64_t)to->most * sizeof *l->page + 8);
+    s = s == WH_OK ? wh_device_alloc(d, &rows, (uint64_t)to->most * sizeof *l->rows + 8) : s;
+    to->page = (unsigned char **)page;
+    to->rows = (uint32_t *)rows;
+    if (s != WH_OK) {
+        whi_free_list(d, to);
+        to->page = NULL;
+        to->rows = NULL;
+    }
+    return s;
+}
+
+/* A list's entries are held in place of another one's. */
+static inline void whi_hold_list_instead(whi_held *h, const whi_page_list *old,
+                                         const whi_page_list *l) {
+    whi_hold_instead(h, old->page, l->page);
+    whi_hold_instead(h, old->rows, l->rows);
 }
 
 static inline wh_status whi_check_allocator(const wh_allocator_info *info) {

@@ -138,9 +138,7 @@ static wh_status hold_all(wh_join *x) {
         l->n_rows = &j->state->list_rows[k];
         j->side[k].n_pages = &j->state->n_pages[k];
         if (has_lists && (k == WH_JOIN_MATCHED || j->kind == WH_JOIN_LEFT)) {
-            l->most = (uint32_t)(heap_bytes / j->page_bytes + 1);
-            TRY(hold(x, &l->page, l->most, sizeof *l->page));
-            TRY(hold(x, &l->rows, l->most, 4));
+            TRY(whi_hold_list(&x->held, l, heap_bytes));
         }
     }
     return WH_OK;
@@ -322,6 +320,56 @@ wh_status wh_join_compact(wh_join *x, uint32_t list, void *const *columns, void 
         j.columns[c] = is_there ? columns[c] : NULL;
     }
     TRY(x->kernels->compact(x->heap, stream, &j));
+    return WH_OK;
+}
+
+/* Of both lists, as many entries as the heap may have pages now, with nothing in them yet. */
+static wh_status larger_lists(wh_join *x, whi_page_list *to) {
+    void *base = NULL;
+    uint64_t heap_bytes = 0;
+    TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
+    for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
+        to[k] = x->j.list[k];
+        const wh_status s =
+            has_pages(x, k) ? whi_larger_list(x->device, &x->j.list[k], heap_bytes, &to[k]) : WH_OK;
+        if (s != WH_OK) {
+            if (k != 0) {
+                whi_free_list(x->device, &to[0]);
+            }
+            return s;
+        }
+    }
+    return WH_OK;
+}
+
+wh_status wh_join_rebase(wh_join *x, int64_t moved) {
+    whi_forget_error();
+    if (x == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (x->stage == STARTED) {
+        return whi_refuse(WH_BAD_ARGUMENT, "wh_join_finish comes first");
+    }
+    whi_join *j = &x->j;
+    whi_page_list old[WH_JOIN_LISTS], to[WH_JOIN_LISTS];
+    TRY(larger_lists(x, to));
+    for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
+        old[k] = j->list[k];
+        j->list[k] = to[k];
+        j->old_page[k] = old[k].page;
+        j->old_rows[k] = old[k].rows;
+        if (has_pages(x, k)) {
+            whi_hold_list_instead(&x->held, &old[k], &to[k]);
+        }
+    }
+    if (x->stage != IDLE) {
+        j->moved = moved;
+        TRY(x->kernels->rebase(x->heap, NULL, j));
+        TRY(wh_device_sync(x->device));
+    }
+    for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
+        whi_free_list(x->device, &old[k]);
+    }
     return WH_OK;
 }
 

@@ -78,6 +78,10 @@ typedef struct whi_join {
     uint32_t blocks;      /* of the probe kernel */
     uint32_t part_blocks; /* of the kernels that lay out */
     uint32_t threads;     /* of a block of either */
+    /* rebase: how far all pages have moved, and where the lists' page and rows were */
+    int64_t moved;
+    unsigned char *const *old_page[WH_JOIN_LISTS];
+    const uint32_t *old_rows[WH_JOIN_LISTS];
     /* compact */
     void *columns[WH_PAGE_COLUMNS];
     uint32_t which; /* a side, or a list */
@@ -97,6 +101,7 @@ typedef struct whi_join_kernels {
     whi_join_step compact; /* list `which` */
     whi_join_step drop;    /* list `which`: its pages go back */
     whi_join_step drop_parts;
+    whi_join_step rebase;                              /* pages have moved */
     wh_status (*size)(wh_device *device, whi_join *j); /* sizes of all kinds, by key_bytes,
                                                           parts_log2 and side[].n */
 } whi_join_kernels;

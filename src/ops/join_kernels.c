@@ -147,6 +147,26 @@ WH_KERNEL(clear_list, join_args, a) {
     }
 }
 
+/* The heap has moved, and all pages with it: those of lists, and of parts. Blocks that have stopped
+ * know places in parts, not pages. */
+WH_KERNEL(rebase_pages, join_args, a) {
+    const whi_join *j = &a.j;
+    const uint64_t me = wh_thread_id(), all = wh_grid_threads();
+    for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
+        const whi_page_list *l = &j->list[k];
+        for (uint64_t i = me; l->page != NULL && i < *l->n; i += all) {
+            l->page[i] = j->old_page[k][i] + j->moved;
+            l->rows[i] = j->old_rows[k][i];
+        }
+    }
+    for (uint32_t k = 0; j->is_paged && k < 2; k++) {
+        const whi_side *s = &j->side[k];
+        for (uint64_t i = me; i < *s->n_pages; i += all) {
+            s->page[i] += s->page[i] != NULL ? j->moved : 0;
+        }
+    }
+}
+
 /* Pages of parts that no unit has given back, unless they are still needed. */
 WH_KERNEL(drop_parts, join_args, a) {
     const whi_join *j = &a.j;
@@ -248,6 +268,10 @@ static wh_status join_drop_parts(wh_heap *heap, void *stream, const whi_join *j)
     return small(drop_parts, heap, stream, j);
 }
 
+static wh_status join_rebase(wh_heap *heap, void *stream, const whi_join *j) {
+    return small(rebase_pages, heap, stream, j);
+}
+
 /* --- sizes -------------------------------------------------------------------------------------
  */
 
@@ -334,6 +358,7 @@ static wh_status join_size(wh_device *device, whi_join *j) {
 }
 
 WH_TABLE(whi_join_kernels) = {
-    WH_OF_(NAME), join_begin, join_again,   join_count, join_lay,        join_partition,
-    join_order,   join_probe, join_compact, join_drop,  join_drop_parts, join_size,
+    WH_OF_(NAME),    join_begin,  join_again, join_count,   join_lay,
+    join_partition,  join_order,  join_probe, join_compact, join_drop,
+    join_drop_parts, join_rebase, join_size,
 };

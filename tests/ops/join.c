@@ -1,7 +1,7 @@
 /* join.c: joins against a naive one on the host: random tables with few and many equal keys, all
  * kinds, variants and widths, by every policy of the simulated device; heaps that are too small,
  * and drained; bad input. */
-#include "sim/sim_test.h"
+#include "full_device.h"
 
 #include "warpheap/ops.h"
 #include "warpheap/warpheap.h"
@@ -236,6 +236,7 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes) {
     memset(&ho, 0, sizeof ho);
     wh_sim_options so;
     memset(&so, 0, sizeof so);
+    so.memory_bytes = 64 << 20;
     so.policy = (wh_sim_policy)(seed % N_POLICIES);
     so.seed = seed;
     so.weak = seed % 5 == 1 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE;
@@ -430,6 +431,162 @@ static void test_no_room_for_parts(void **state) {
     assert_true(stops > n_seeds());
 }
 
+/* --- a heap that grows -------------------------------------------------------------------------
+ */
+
+/* A heap that moves when it grows, by `more` bytes larger than the least one; 0: it is not built.
+ */
+static int take_moving_heap(context *x, uint64_t more) {
+    wh_heap_options ho;
+    memset(&ho, 0, sizeof ho);
+    ho.device = x->device;
+    ho.allocator = "ouro-s-p";
+    assert_int_equal(wh_heap_destroy(x->heap), WH_OK);
+    if (wh_heap_min_bytes(&ho, &ho.bytes) != WH_OK) {
+        return 0;
+    }
+    ho.bytes += more;
+    assert_int_equal(wh_heap_create(&x->heap, &ho), WH_OK);
+    x->o.heap = x->heap;
+    return 1;
+}
+
+/* Its pages are where the join says then. If the device has no memory for that, it says so, and is
+ * asked again. */
+static void grow(context *x, uint64_t more) {
+    const uint64_t least = 64 << next_random(&x->random) % 6;
+    void *base = NULL;
+    uint64_t bytes = 0;
+    int64_t moved = 0;
+    assert_int_equal(wh_heap_memory(x->heap, &base, &bytes), WH_OK);
+    assert_int_equal(wh_heap_grow(x->heap, bytes + more, NULL, &moved), WH_OK);
+    fill_device(x->device, least);
+    const wh_status s = wh_join_rebase(x->join, moved);
+    empty_device(x->device);
+    assert_true(s == WH_OK || s == WH_OUT_OF_MEMORY);
+    if (s == WH_OUT_OF_MEMORY) {
+        assert_int_equal(wh_join_rebase(x->join, moved), WH_OK);
+    }
+}
+
+/* What pages have, behind what was in pages that are gone. */
+static void read_all(context *x, const uint32_t *gone) {
+    for (uint32_t list = 0; list < WH_JOIN_LISTS; list++) {
+        got[list].n = gone[list];
+    }
+    for (uint32_t list = 0; list < lists_of(x); list++) {
+        read_pages(x, list);
+    }
+}
+
+/* Runs to the end, in a heap that grows whenever it is full; sometimes what is there goes first. */
+static uint32_t run_and_grow(context *x, uint64_t more, int drops) {
+    const int has_pages = x->o.kind != WH_JOIN_COUNT;
+    uint32_t rounds = 0, gone[WH_JOIN_LISTS] = {0, 0};
+    wh_join_result r;
+    join_naively(x);
+    start_join(x);
+    while (wh_join_finish(x->join, &r) == WH_OUT_OF_MEMORY) {
+        grow(x, more);
+        if (has_pages) {
+            read_all(x, gone);
+            assert_int_equal(got[0].n + got[1].n, r.all_rows);
+        }
+        if (has_pages && drops && rounds % 2 == 1) {
+            gone[0] = got[0].n;
+            gone[1] = got[1].n;
+            assert_int_equal(wh_join_drop_pages(x->join, NULL), WH_OK);
+        }
+        assert_int_equal(wh_join_resume(x->join, NULL), WH_OK);
+        rounds++;
+    }
+    assert_int_equal(r.all_rows, expected[0].n + expected[1].n);
+    grow(x, 32 << 10); /* the result moves once more */
+    if (has_pages) {
+        read_all(x, gone);
+    }
+    for (uint32_t list = 0; has_pages && list < lists_of(x); list++) {
+        compare_list(list);
+        if (!drops) {
+            compare_compacted(x, list);
+        }
+    }
+    return rounds;
+}
+
+static void test_grow(void **state) {
+    uint32_t rounds[3] = {0, 0, 0};
+    (void)state;
+    for (uint64_t seed = 0; seed < 15; seed++) {
+        const int is_paper = seed % 3 == 2, drops = seed % 5 == 4; /* a page a lane */
+        context x;
+        open_all(&x, seed, 1 << 20);
+        if (!take_moving_heap(&x, 12 << 10)) {
+            wh_device_close(x.device);
+            skip();
+        }
+        x.o.kind = (wh_join_kind)(seed / 3 % 5);
+        x.o.variant = variants[seed % 3];
+        x.o.page_bytes = 1024;
+        make_side(&x, 0, 200, 30, seed % 2 == 0);
+        make_side(&x, 1, is_paper ? 300 : MOST_ROWS, 60, 0);
+        create(&x);
+        if (seed % 4 == 1) {
+            grow(&x, 16 << 10); /* before the first start */
+        }
+        rounds[seed % 3] += run_and_grow(&x, is_paper ? 64 << 10 : 8 << 10, drops);
+        close_all(&x);
+    }
+    for (uint32_t k = 0; k < 3; k++) {
+        assert_true(rounds[k] >= 2); /* heaps have been full */
+    }
+}
+
+/* Larger before the first start than create has seen: there may be more pages than it had room for
+ * in its lists. */
+static void test_grow_first(void **state) {
+    context x;
+    (void)state;
+    open_all(&x, 2, 1 << 20);
+    if (!take_moving_heap(&x, 0)) {
+        wh_device_close(x.device);
+        skip();
+    }
+    x.o.kind = WH_JOIN_INNER;
+    x.o.variant = "pages";
+    x.o.page_bytes = 512;
+    x.o.build_value = x.o.probe_value = WH_VALUE_NONE;
+    make_side(&x, 0, 300, 2, 0);
+    make_side(&x, 1, MOST_ROWS, 2, 0);
+    create(&x);
+    grow(&x, 8 << 20);
+    run_and_compare(&x);
+    start_join(&x);
+    assert_int_equal(wh_join_rebase(x.join, 0), WH_BAD_ARGUMENT); /* it has started */
+    assert_int_equal(wh_join_finish(x.join, NULL), WH_OK);
+    assert_int_equal(wh_join_rebase(NULL, 0), WH_BAD_ARGUMENT);
+    close_all(&x);
+}
+
+/* Two-pass joins have no pages that could move. */
+static void test_grow_two_pass(void **state) {
+    context x;
+    (void)state;
+    open_all(&x, 2, 1 << 20);
+    x.o.kind = WH_JOIN_INNER;
+    x.o.variant = "two-pass";
+    make_side(&x, 0, 100, 20, 0);
+    make_side(&x, 1, 200, 40, 0);
+    create(&x);
+    assert_int_equal(wh_join_rebase(x.join, 4096), WH_OK);
+    run_and_compare(&x);
+    assert_int_equal(wh_join_rebase(x.join, 4096), WH_OK);
+    got[0].n = 0;
+    read_columns(&x, expected[0].n);
+    compare_list(0);
+    close_all(&x);
+}
+
 static void expect_refused(const wh_join_options *o, wh_status s, const char *word) {
     wh_join *join = NULL;
     assert_int_equal(wh_join_create(&join, o), s);
@@ -522,11 +679,15 @@ static void test_bad_calls(void **state) {
     close_all(&x);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),    cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_full_heap), cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_bad_calls), cmocka_unit_test(test_no_room_for_parts),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_full_heap),     cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_bad_calls),     cmocka_unit_test(test_no_room_for_parts),
+        cmocka_unit_test(test_grow),          cmocka_unit_test(test_grow_first),
+        cmocka_unit_test(test_grow_two_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
