@@ -179,8 +179,9 @@ wh_status wh_join_columns(wh_join *join, const void **columns);
  * are compared as bits; any bits may be a key. How many keys there are nobody has to know. Rows
  * come out in no order.
  *
- * Source: the radix group-by of the same paper, section 6.2 and appendix C, is `paper`; `adaptive`
- * is ours. docs/OPS_GROUP.md is the guide.
+ * Source: the radix group-by of the same paper, section 6.2 and appendix C, is `paper`, and what
+ * that section compares it with is like `two-pass`; `adaptive` is ours. docs/OPS_GROUP.md is the
+ * guide.
  */
 
 typedef enum wh_group_value {
@@ -206,7 +207,7 @@ enum {
 typedef struct wh_group_options {
     uint64_t struct_bytes; /* sizeof this struct; 0: what the calling code's headers say */
     wh_heap *heap;         /* an allocator that frees, and serves page_bytes */
-    const char *variant;   /* "adaptive" (the default), "paper": docs/OPS_GROUP.md */
+    const char *variant;   /* "adaptive" (the default), "paper", "two-pass": docs/OPS_GROUP.md */
     uint32_t key_bytes;    /* 4 (the default) or 8 */
     wh_group_value value;
     uint32_t aggregates; /* default WH_GROUP_COUNT. `paper`: 0 */
@@ -217,16 +218,16 @@ typedef struct wh_group_options {
 typedef struct wh_group wh_group;
 
 typedef struct wh_group_result {
-    uint64_t rows;     /* groups that lie in the pages. `paper`: lists */
+    uint64_t rows;     /* groups that lie in the pages, or columns. `paper`: lists */
     uint64_t all_rows; /* put out since the start: pages that were dropped count, too */
     uint64_t pages;
 } wh_group_result;
 
 /* Takes what a group-by of tables of up to so many rows needs beside pages, of the device and not
  * of the heap: about 12 bytes for each page that the heap has room for, 48 for each page that the
- * table would fill, and a copy of the shared memory of all resident blocks. Waits. Errors:
- * BAD_ARGUMENT; UNSUPPORTED: the heap's allocator cannot free, or not serve pages of that size;
- * OUT_OF_MEMORY; WRONG_BUILD. */
+ * table would fill, and a copy of the shared memory of all resident blocks; `two-pass`: a copy of
+ * the table, and a bit for each row. Waits. Errors: BAD_ARGUMENT; UNSUPPORTED: the heap's allocator
+ * cannot free, or not serve pages of that size; OUT_OF_MEMORY; WRONG_BUILD. */
 wh_status wh_group_create_for(wh_group **group, const wh_group_options *options,
                               size_t options_bytes);
 static inline wh_status wh_group_create(wh_group **group, const wh_group_options *options) {
@@ -237,9 +238,10 @@ static inline wh_status wh_group_create(wh_group **group, const wh_group_options
 wh_status wh_group_destroy(wh_group *group);
 
 /* Starts a group-by on a stream; the table stays as it is until it has finished. Pages of an
- * earlier result are given back. Does not wait.
+ * earlier result are given back. Does not wait; but `two-pass` waits for its first pass.
  * Errors: BAD_ARGUMENT, before anything is started: keys or values are missing or not aligned, or
- * there are more rows than create was told. */
+ * there are more rows than create was told. OUT_OF_MEMORY: `two-pass`, the device has no room for
+ * the columns; nothing is started, and another start is welcome. */
 wh_status wh_group_start_for(wh_group *group, const wh_table *table, void *stream,
                              size_t table_bytes);
 static inline wh_status wh_group_start(wh_group *group, const wh_table *table, void *stream) {
@@ -262,13 +264,19 @@ wh_status wh_group_resume(wh_group *group, void *stream);
  * changed, and the same call may be tried again. */
 wh_status wh_group_rebase(wh_group *group, int64_t moved);
 
-/* The pages of the result; after finish, and until the next start, resume or drop. */
+/* The pages of the result; after finish, and until the next start, resume or drop. Errors:
+ * UNSUPPORTED: `paper` and `two-pass` have none. */
 wh_status wh_group_pages(wh_group *group, wh_pages *pages);
 
 /* Copies the result's rows into columns, in any order: columns[c], of WH_PAGE_COLUMNS, is device
- * memory for result.rows entries of column c's width, or NULL. After finish. Does not wait. Cost:
- * reads and writes the rows once. */
+ * memory for result.rows entries of column c's width, or NULL. After finish. Does not wait. Errors:
+ * UNSUPPORTED, as of wh_group_pages. Cost: reads and writes the rows once. */
 wh_status wh_group_compact(wh_group *group, void *const *columns, void *stream);
+
+/* Of a `two-pass` group-by, which has no pages: its columns, WH_PAGE_COLUMNS of them, result.rows
+ * entries each in device memory; NULL: it was not asked for. They stay until the next start. After
+ * finish. Errors: UNSUPPORTED: it is not `two-pass`. */
+wh_status wh_group_columns(wh_group *group, const void **columns);
 
 /* `paper`: the rows of each group, in a list of pages; all pointers are device memory. Group k has
  * key[k] and n_rows[k] rows. Its last page has number last[k] and last_rows[k] rows; the page

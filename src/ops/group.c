@@ -21,6 +21,7 @@ struct wh_group {
     whi_group g;
     uint64_t most_rows;
     whi_held held;
+    void *out[WH_PAGE_COLUMNS]; /* two-pass: of the group-by that was started last */
     void *stream;
     whi_group_state seen; /* what finish has found */
     enum { IDLE, STARTED, STOPPED, DONE } stage;
@@ -48,14 +49,17 @@ static wh_status check_options(const wh_group_options *o) {
     return WH_OK;
 }
 
-static wh_status find_variant(const wh_group_options *o, int *is_paper) {
-    *is_paper = o->variant != NULL && strcmp(o->variant, "paper") == 0;
-    if (o->variant != NULL && !*is_paper && strcmp(o->variant, "adaptive") != 0) {
+static wh_status find_variant(const wh_group_options *o, whi_group *g) {
+    const char *name = o->variant != NULL ? o->variant : "adaptive";
+    g->is_paper = strcmp(name, "paper") == 0;
+    g->is_two_pass = strcmp(name, "two-pass") == 0;
+    if (!g->is_paper && !g->is_two_pass && strcmp(name, "adaptive") != 0) {
         return whi_refuse(WH_UNSUPPORTED,
-                          "no variant of a group-by is called '%.30s'; there are: adaptive, paper",
-                          o->variant);
+                          "no variant of a group-by is called '%.30s'; there are: adaptive, paper, "
+                          "two-pass",
+                          name);
     }
-    if (*is_paper && o->aggregates != 0) {
+    if (g->is_paper && o->aggregates != 0) {
         return whi_refuse(WH_UNSUPPORTED, "paper: groups are lists of rows, without aggregates");
     }
     return WH_OK;
@@ -104,12 +108,26 @@ static wh_status hold_chains(wh_group *x) {
                     sizeof *g->stack);
 }
 
+static wh_status hold_two_pass(wh_group *x) {
+    whi_group *g = &x->g;
+    const uint64_t parts = (uint64_t)1 << g->parts_log2;
+    TRY(whi_hold(&x->held, &g->part_key, g->n, g->key_bytes));
+    TRY(whi_hold(&x->held, &g->part_value, g->n, g->value_bytes));
+    TRY(whi_hold(&x->held, &g->part_first, parts + 1, 4));
+    TRY(whi_hold(&x->held, &g->part_groups, parts + 1, 4));
+    TRY(whi_hold(&x->held, &g->part_next, parts, 4));
+    return whi_hold(&x->held, &g->part_left, g->n / 32 + parts, 4);
+}
+
 static wh_status hold_all(wh_group *x) {
     whi_group *g = &x->g;
     void *base = NULL;
     uint64_t heap_bytes = 0;
     TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
     TRY(whi_hold(&x->held, &g->state, 1, sizeof *g->state));
+    if (g->is_two_pass) {
+        return hold_two_pass(x);
+    }
     TRY(hold_chains(x));
     TRY(whi_hold(&x->held, &g->stage[0], g->shape[0].blocks, 4));
     TRY(whi_hold(&x->held, &g->stage[1], g->shape[1].blocks, 4));
@@ -149,7 +167,7 @@ static void ask(whi_group *g, uint32_t aggregates) {
 static wh_status make(wh_group *x, const wh_group_options *o) {
     whi_group *g = &x->g;
     TRY(check_options(o));
-    TRY(find_variant(o, &g->is_paper));
+    TRY(find_variant(o, g));
     const char *name = wh_heap_allocator(o->heap)->name;
     x->heap = o->heap;
     x->device = x->held.device = wh_heap_device(o->heap);
@@ -167,6 +185,13 @@ static wh_status make(wh_group *x, const wh_group_options *o) {
     TRY(whi_check_pages(x->heap, g->page_bytes, g->out.room));
     TRY(x->kernels->size(x->device, g));
     return hold_all(x);
+}
+
+static void drop_out(wh_group *x) {
+    for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+        (void)wh_device_free(x->device, x->out[c]);
+        x->out[c] = NULL;
+    }
 }
 
 wh_status wh_group_create_for(wh_group **group, const wh_group_options *options,
@@ -206,12 +231,13 @@ static wh_status check_finished(const wh_group *x) {
     return WH_OK;
 }
 
-static wh_status check_variant(const wh_group *x, int is_paper) {
-    if (x->g.is_paper != is_paper) {
-        return whi_refuse(WH_UNSUPPORTED, is_paper ? "only `paper` has lists"
-                                                   : "`paper` has lists: wh_group_get_lists");
+/* Whether the result is pages. */
+static wh_status check_pages(const wh_group *x) {
+    if (x->g.is_two_pass) {
+        return whi_refuse(WH_UNSUPPORTED, "two-pass: wh_group_columns has the rows already");
     }
-    return WH_OK;
+    return x->g.is_paper ? whi_refuse(WH_UNSUPPORTED, "`paper` has lists: wh_group_get_lists")
+                         : WH_OK;
 }
 
 /* Groups of the result, that are still there. */
@@ -228,6 +254,9 @@ wh_status wh_group_drop_pages(wh_group *x, void *stream) {
         return WH_OK;
     }
     TRY(check_finished(x));
+    if (x->g.is_two_pass) {
+        return WH_OK;
+    }
     TRY(x->kernels->drop(x->heap, stream, &x->g));
     x->dropped_rows += rows_of(x);
     x->seen.list_rows = x->seen.list_pages = 0;
@@ -237,11 +266,10 @@ wh_status wh_group_drop_pages(wh_group *x, void *stream) {
 
 /* Everything that an earlier group-by still has of the heap. */
 static wh_status let_go(wh_group *x, void *stream) {
-    if (x->stage == IDLE) {
-        return WH_OK;
+    if (x->stage != IDLE && !x->g.is_two_pass) {
+        TRY(x->kernels->drop(x->heap, stream, &x->g));
+        TRY(x->kernels->drop_parts(x->heap, stream, &x->g));
     }
-    TRY(x->kernels->drop(x->heap, stream, &x->g));
-    TRY(x->kernels->drop_parts(x->heap, stream, &x->g));
     x->stage = IDLE;
     return WH_OK;
 }
@@ -254,6 +282,7 @@ wh_status wh_group_destroy(wh_group *x) {
     wh_status s = wh_device_sync(x->device);
     s = s == WH_OK ? let_go(x, NULL) : s;
     s = s == WH_OK ? wh_device_sync(x->device) : s;
+    drop_out(x);
     whi_let_go(&x->held);
     free(x);
     return s;
@@ -265,7 +294,7 @@ wh_status wh_group_pages(wh_group *x, wh_pages *pages) {
         return WH_BAD_ARGUMENT;
     }
     TRY(check_finished(x));
-    TRY(check_variant(x, 0));
+    TRY(check_pages(x));
     *pages = x->g.out;
     pages->page = x->g.list.page;
     pages->rows = x->g.list.rows;
@@ -280,12 +309,27 @@ wh_status wh_group_compact(wh_group *x, void *const *columns, void *stream) {
         return WH_BAD_ARGUMENT;
     }
     TRY(check_finished(x));
-    TRY(check_variant(x, 0));
+    TRY(check_pages(x));
     whi_group g = x->g;
     for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
         g.columns[c] = g.out.column_bytes[c] != 0 ? columns[c] : NULL;
     }
     return x->kernels->compact(x->heap, stream, &g);
+}
+
+wh_status wh_group_columns(wh_group *x, const void **columns) {
+    whi_forget_error();
+    if (x == NULL || columns == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (!x->g.is_two_pass) {
+        return whi_refuse(WH_UNSUPPORTED, "only `two-pass` has columns");
+    }
+    TRY(check_finished(x));
+    for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+        columns[c] = x->out[c];
+    }
+    return WH_OK;
 }
 
 wh_status wh_group_get_lists_for(wh_group *x, wh_group_lists *lists, size_t lists_bytes) {
@@ -297,7 +341,9 @@ wh_status wh_group_get_lists_for(wh_group *x, wh_group_lists *lists, size_t list
         return whi_refuse(WH_WRONG_BUILD, "wh_group_lists has %zu bytes here", sizeof *lists);
     }
     TRY(check_finished(x));
-    TRY(check_variant(x, 1));
+    if (!x->g.is_paper) {
+        return whi_refuse(WH_UNSUPPORTED, "only `paper` has lists");
+    }
     const whi_group *g = &x->g;
     const whi_group_layout *l = &g->layout[GROUP_RAW];
     const uint64_t first = x->seen.old_lists;
@@ -330,6 +376,9 @@ wh_status wh_group_rebase(wh_group *x, int64_t moved) {
     whi_page_list to;
     void *base = NULL;
     uint64_t heap_bytes = 0;
+    if (g->is_two_pass) {
+        return WH_OK;
+    }
     TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
     if (!g->is_paper) {
         TRY(whi_larger_list(x->device, &old, heap_bytes, &to));
@@ -369,6 +418,31 @@ static wh_status check_table(const wh_group *x, const wh_table *t) {
     return WH_OK;
 }
 
+static wh_status read_state(wh_group *x) {
+    TRY(wh_stream_sync(x->device, x->stream));
+    return wh_device_copy_out(x->device, &x->seen, x->g.state, sizeof x->seen);
+}
+
+/* Counts the groups, and then writes them to columns that are as long. */
+static wh_status run_two_pass(wh_group *x, void *stream) {
+    whi_group *g = &x->g;
+    x->stream = stream;
+    g->is_writing = 0;
+    TRY(x->kernels->first_pass(x->heap, stream, g));
+    TRY(read_state(x));
+    for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+        if (g->out.column_bytes[c] != 0) {
+            TRY(wh_device_alloc(x->device, &x->out[c],
+                                x->seen.list_rows * g->out.column_bytes[c] + 8));
+        }
+        g->columns[c] = x->out[c];
+    }
+    g->is_writing = 1;
+    TRY(x->kernels->second_pass(x->heap, stream, g));
+    x->stage = STARTED;
+    return WH_OK;
+}
+
 /* Starts, or goes on: blocks that are through with a step have nothing left of it. */
 static wh_status run(wh_group *x, void *stream) {
     TRY(x->kernels->tiles(x->heap, stream, &x->g));
@@ -390,12 +464,13 @@ wh_status wh_group_start_for(wh_group *x, const wh_table *table, void *stream, s
         TRY(wh_stream_sync(x->device, x->stream));
     }
     TRY(let_go(x, stream));
+    drop_out(x);
     x->g.key = t.key;
     x->g.value = t.value;
     x->g.n = (uint32_t)t.n;
     x->dropped_rows = 0;
     TRY(x->kernels->begin(x->heap, stream, &x->g));
-    return run(x, stream);
+    return x->g.is_two_pass ? run_two_pass(x, stream) : run(x, stream);
 }
 
 wh_status wh_group_finish(wh_group *x, wh_group_result *result) {
@@ -407,8 +482,7 @@ wh_status wh_group_finish(wh_group *x, wh_group_result *result) {
         return whi_refuse(WH_BAD_ARGUMENT, "no group-by has been started");
     }
     if (x->stage == STARTED) {
-        TRY(wh_stream_sync(x->device, x->stream));
-        TRY(wh_device_copy_out(x->device, &x->seen, x->g.state, sizeof x->seen));
+        TRY(read_state(x));
         x->stage = x->seen.is_full ? STOPPED : DONE;
     }
     if (result != NULL) {

@@ -44,8 +44,8 @@ typedef struct whi_group_state {
     uint32_t next_part; /* fetch_add, relaxed */
     uint32_t n_lists;   /* paper: groups; fetch_add, relaxed */
     uint32_t old_lists; /* paper: of these, whose pages have gone back */
-    uint64_t list_rows;
-    uint64_t written; /* compact: rows that have a place */
+    uint64_t list_rows; /* two-pass: groups */
+    uint64_t written;   /* compact: rows that have a place */
 } whi_group_state;
 
 /* What a block has in its shared memory: a table of slots, and rows that are under way. Offsets in
@@ -68,7 +68,9 @@ typedef struct whi_group {
     wh_group_value kind;
     whi_group_needs needs;
     int is_sim;
-    int is_paper; /* no tables: all rows to lists */
+    int is_paper;    /* no tables: all rows to lists */
+    int is_two_pass; /* group_two_pass.h: parts in memory of the device, the result in columns */
+    int is_writing;  /* two-pass: the second pass */
     uint32_t parts_log2, fan_log2;
     uint32_t most_levels; /* from here on a node has one child; paper: is a group */
     uint32_t tile;        /* rows of the table that a block takes at a time */
@@ -88,7 +90,13 @@ typedef struct whi_group {
     uint32_t page_bytes;
     whi_page_list list;
     whi_group_state *state;
-    void *columns[WH_PAGE_COLUMNS]; /* compact */
+    void *columns[WH_PAGE_COLUMNS]; /* compact, and two-pass */
+    /* two-pass. Part p's rows are part_first[p] .. part_first[p + 1] - 1 of these columns, in
+     * the second pass its groups part_groups[p] .. of the result */
+    void *part_key, *part_value;
+    uint32_t *part_first, *part_groups;
+    uint32_t *part_next; /* where the part's next row goes: fetch_add, relaxed */
+    uint32_t *part_left; /* bits of rows: group_two_pass.h's T1 */
     /* rebase: how far all pages have moved, and where list.page and rows were */
     int64_t moved;
     unsigned char *const *old_page;
@@ -108,9 +116,11 @@ typedef struct whi_group_kernels {
     whi_group_step tiles; /* the table's rows into blocks' tables, and parts */
     whi_group_step parts; /* the parts' rows into tables, and the result */
     whi_group_step compact;
-    whi_group_step drop;                                /* the list: its pages go back */
-    whi_group_step drop_parts;                          /* pages of chains */
-    whi_group_step rebase;                              /* pages have moved */
+    whi_group_step drop;        /* the list: its pages go back */
+    whi_group_step drop_parts;  /* pages of chains */
+    whi_group_step rebase;      /* pages have moved */
+    whi_group_step first_pass;  /* two-pass: rows to parts, and how many groups these have */
+    whi_group_step second_pass; /* two-pass: the groups, into columns */
     wh_status (*size)(wh_device *device, whi_group *g); /* sizes of all kinds */
 } whi_group_kernels;
 

@@ -1,5 +1,6 @@
 /* group_kernels.c: targeted source (compiled per allocator and target): the kernels of a group-by.
- * group_table.h has the tables that rows are added up in, group_steps.h what blocks do with them.
+ * group_table.h has the tables that rows are added up in, group_steps.h what blocks do with them,
+ * group_two_pass.h what they do without the heap.
  *
  * There are four of each: for keys and values of 4 and 8 bytes. What is added up, and whether
  * values are integers, are switches that all rows take the same way: some instructions of the
@@ -22,6 +23,27 @@ typedef struct group_args {
 } group_args;
 
 #include "group_blocks.h"
+
+/* two-pass: a word of a block more, how many groups its part has had in tables. fetch_add */
+enum { GROUP_FOUND = GROUP_WORDS };
+
+/* How large a table so many rows may need. */
+WH_FN uint32_t slots_for(const whi_group_shape *s, uint32_t rows) {
+    uint32_t slots = 8;
+    while (slots < s->slots && slots / 2 < rows) {
+        slots *= 2;
+    }
+    return slots;
+}
+
+/* two-pass: the next part. All threads. */
+WH_FN uint32_t take_part(const whi_group *g) {
+    uint32_t p = 0;
+    if (wh_thread_in_block() == 0) {
+        p = wh_fetch_add_u32_relaxed(&g->state->next_part, 1);
+    }
+    return (uint32_t)wh_block_broadcast_u64(p, 0);
+}
 
 /* Types, names and calls of the width that is being compiled. */
 #define UINT_(bits) WH_CAT(WH_CAT(uint, bits), _t)
@@ -162,6 +184,55 @@ WH_KERNEL(drop_chains, group_args, a) {
     }
 }
 
+WH_KERNEL(begin_two_pass, group_args, a) {
+    const whi_group *g = &a.g;
+    for (uint64_t p = wh_thread_id(); p < 1u << g->parts_log2; p += wh_grid_threads()) {
+        g->part_first[p] = 0;
+    }
+    if (wh_thread_id() == 0) {
+        memset(g->state, 0, sizeof *g->state);
+    }
+}
+
+/* Each v[k] of n becomes the sum of those before it, and v[n] of all. All threads of a block. */
+WH_FN void sum_up(uint32_t *v, uint32_t n) {
+    uint64_t before = 0, all;
+    for (uint32_t first = 0; first < n; first += wh_block_threads()) {
+        const uint32_t k = first + wh_thread_in_block();
+        const uint32_t here = k < n ? v[k] : 0;
+        const uint64_t up_to = wh_block_scan_u64((uint64_t *)wh_shared(), here, &all);
+        if (k < n) {
+            v[k] = (uint32_t)(before + up_to - here);
+        }
+        before += all;
+    }
+    if (wh_thread_in_block() == 0) {
+        v[n] = (uint32_t)before;
+    }
+    wh_syncthreads();
+}
+
+/* Where parts begin, from their rows. One block. */
+WH_KERNEL(lay_parts, group_args, a) {
+    const whi_group *g = &a.g;
+    const uint32_t parts = 1u << g->parts_log2;
+    sum_up(g->part_first, parts);
+    for (uint32_t p = wh_thread_in_block(); p < parts; p += wh_block_threads()) {
+        g->part_next[p] = g->part_first[p];
+    }
+}
+
+/* Where groups of parts begin, from their numbers. One block. */
+WH_KERNEL(lay_groups, group_args, a) {
+    const whi_group *g = &a.g;
+    const uint32_t parts = 1u << g->parts_log2;
+    sum_up(g->part_groups, parts);
+    if (wh_thread_in_block() == 0) {
+        g->state->list_rows = g->part_groups[parts];
+        g->state->next_part = 0; /* for the second pass */
+    }
+}
+
 /* --- host side -------------------------------------------------------------------------------- */
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const group_args *args);
@@ -195,8 +266,14 @@ static wh_status large(kernel_fn kernel, wh_heap *heap, void *stream, const whi_
     return start(kernel, heap, stream, g, l);
 }
 
+static wh_status one_block(kernel_fn kernel, wh_heap *heap, void *stream, const whi_group *g) {
+    wh_launch l = wh_grid(wh_heap_device(heap), 1, g->threads);
+    l.shared_bytes = 8 * WH_BLOCK_SCAN_WORDS;
+    return start(kernel, heap, stream, g, l);
+}
+
 static wh_status group_begin(wh_heap *heap, void *stream, const whi_group *g) {
-    return small(begin_group, heap, stream, g);
+    return small(g->is_two_pass ? begin_two_pass : begin_group, heap, stream, g);
 }
 
 static wh_status group_go_on(wh_heap *heap, void *stream, const whi_group *g) {
@@ -237,6 +314,18 @@ static wh_status group_rebase(wh_heap *heap, void *stream, const whi_group *g) {
     return small(rebase_pages, heap, stream, g);
 }
 
+static wh_status group_first_pass(wh_heap *heap, void *stream, const whi_group *g) {
+    wh_status s = large(WIDE(g, count_parts), heap, stream, g, 0);
+    s = s == WH_OK ? one_block(lay_parts, heap, stream, g) : s;
+    s = s == WH_OK ? large(WIDE(g, fill_parts), heap, stream, g, 0) : s;
+    s = s == WH_OK ? large(WIDE(g, group_counted), heap, stream, g, 1) : s;
+    return s == WH_OK ? one_block(lay_groups, heap, stream, g) : s;
+}
+
+static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group *g) {
+    return large(WIDE(g, group_counted), heap, stream, g, 1);
+}
+
 /* --- sizes -------------------------------------------------------------------------------------
  */
 
@@ -254,6 +343,9 @@ static wh_status group_rebase(wh_heap *heap, void *stream, const whi_group *g) {
 #define NODE_PROBES 32u
 #define LEAST_SLOTS 512u
 #define MOST_SLOTS 16384u
+#define COUNTED_TILE 32768u
+#define COUNTED_PART_ROWS 2048u
+#define COUNTED_PARTS_LOG2 13u
 #else
 #define THREADS 64u
 #define PART_ROWS 16u
@@ -263,6 +355,9 @@ static wh_status group_rebase(wh_heap *heap, void *stream, const whi_group *g) {
 #define REFRESH 2u
 #define FEW_PROBES 1u
 #define LEAST_SLOTS 8u
+#define COUNTED_TILE TILE
+#define COUNTED_PART_ROWS PART_ROWS
+#define COUNTED_PARTS_LOG2 MOST_PARTS_LOG2
 #ifdef WH_HOSTILE
 #define TILE 64u
 #define TABLE_PROBES 2u
@@ -326,22 +421,33 @@ static uint32_t take_bytes(uint32_t *at, uint32_t bytes) {
     return here;
 }
 
-/* A block's shared memory with so many slots. */
-static void lay_shared(const whi_group *g, whi_group_shape *s) {
+/* What the table of a block needs. */
+static uint32_t lay_slots(const whi_group *g, whi_group_shape *s) {
     const uint32_t slots = s->slots + 2, value = g->value_bytes;
-    const uint32_t raw = g->layout[GROUP_RAW].page_log2;
-    const uint32_t partial = g->layout[GROUP_PARTIAL].page_log2;
-    const uint32_t less = raw < partial ? raw : partial, more = larger(raw, partial);
     uint32_t at = 0;
-    s->rows = larger(g->tile, 1u << more);
-    s->pages = s->rows >> less;
-    s->brought = (larger(s->rows, slots) >> less) + s->parts;
-    s->words = take_bytes(&at, 4 * GROUP_WORDS);
+    s->words = take_bytes(&at, 4 * (GROUP_WORDS + (g->is_two_pass ? 1 : 0)));
     s->sums = take_bytes(&at, g->needs.sum ? 8 * slots : 0);
     s->keys = take_bytes(&at, g->key_bytes * slots);
     s->least = take_bytes(&at, g->needs.least ? value * slots : 0);
     s->most = take_bytes(&at, g->needs.most ? value * slots : 0);
     s->counts = take_bytes(&at, g->needs.count ? 4 * slots : 0);
+    return at;
+}
+
+/* A block's shared memory with so many slots. */
+static void lay_shared(const whi_group *g, whi_group_shape *s) {
+    uint32_t at = lay_slots(g, s);
+    if (g->is_two_pass) {
+        s->bytes = (at + 15) & ~15u;
+        return;
+    }
+    const uint32_t slots = s->slots + 2;
+    const uint32_t raw = g->layout[GROUP_RAW].page_log2;
+    const uint32_t partial = g->layout[GROUP_PARTIAL].page_log2;
+    const uint32_t less = raw < partial ? raw : partial, more = larger(raw, partial);
+    s->rows = larger(g->tile, 1u << more);
+    s->pages = s->rows >> less;
+    s->brought = (larger(s->rows, slots) >> less) + s->parts;
     s->places = take_bytes(&at, places_bytes(s->parts, s->brought));
     s->page = take_bytes(&at, 8 * s->pages);
     s->number = take_bytes(&at, 4 * s->pages);
@@ -377,6 +483,22 @@ static uint32_t at_most(uint64_t n, uint32_t most) {
                                    &blocks[1]);                                           \
     } while (0)
 
+/* The same of two-pass. */
+static wh_status occupancy_counted(wh_device *device, const whi_group *g, uint32_t *blocks) {
+    wh_status s[2] = {WH_OK, WH_OK};
+    const int is_wide = g->key_bytes == 8, is_wide_value = g->value_bytes == 8;
+    if (!is_wide && !is_wide_value) {
+        BLOCKS_OF(fill_parts, group_counted, 32_32);
+    } else if (!is_wide) {
+        BLOCKS_OF(fill_parts, group_counted, 32_64);
+    } else if (!is_wide_value) {
+        BLOCKS_OF(fill_parts, group_counted, 64_32);
+    } else {
+        BLOCKS_OF(fill_parts, group_counted, 64_64);
+    }
+    return s[0] != WH_OK ? s[0] : s[1];
+}
+
 static wh_status occupancy(wh_device *device, const whi_group *g, uint32_t *blocks) {
     wh_status s[2] = {WH_OK, WH_OK};
     const int is_wide = g->key_bytes == 8, is_wide_value = g->value_bytes == 8;
@@ -396,6 +518,30 @@ static wh_status occupancy(wh_device *device, const whi_group *g, uint32_t *bloc
     return s[0] != WH_OK ? s[0] : s[1];
 }
 
+/* two-pass: tiles are counted, parts read with a table that leaves room for another block. */
+static wh_status size_two_pass(wh_device *device, whi_group *g) {
+    const uint32_t most = wh_device_get_info(device)->shared_bytes;
+    whi_group_shape *tiles = &g->shape[0];
+    uint32_t blocks[2] = {1, 1}, at = 0;
+    g->parts_log2 = log2_of(g->n / COUNTED_PART_ROWS, COUNTED_PARTS_LOG2);
+    while (8u << g->parts_log2 > most) {
+        g->parts_log2--;
+    }
+    g->tile = COUNTED_TILE;
+    while (!g->is_sim && g->tile > 1024 && g->n / g->tile < 256) {
+        g->tile /= 2;
+    }
+    tiles->parts = 1u << g->parts_log2;
+    tiles->counts = take_bytes(&at, 4 * tiles->parts);
+    tiles->places = take_bytes(&at, 4 * tiles->parts);
+    tiles->bytes = at;
+    size_shape(g, &g->shape[1], tiles->parts, most / 2);
+    const wh_status s = occupancy_counted(device, g, blocks);
+    g->shape[0].blocks = at_most(g->n / g->tile + 1, blocks[0]);
+    g->shape[1].blocks = at_most(tiles->parts, blocks[1]);
+    return s;
+}
+
 static wh_status group_size(wh_device *device, whi_group *g) {
     const wh_device_info *info = wh_device_get_info(device);
     uint32_t blocks[2] = {1, 1};
@@ -406,6 +552,9 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     g->probes[0] = TABLE_PROBES;
     g->probes[1] = FEW_PROBES;
     g->probes[2] = NODE_PROBES;
+    if (g->is_two_pass) {
+        return size_two_pass(device, g);
+    }
     g->parts_log2 = g->is_paper ? 8 : log2_of(g->n / PART_ROWS, MOST_PARTS_LOG2);
     g->fan_log2 = g->is_paper ? 8 : FAN_LOG2;
     g->most_levels = g->is_paper ? g->key_bytes : MOST_LEVELS;
@@ -429,6 +578,7 @@ static wh_status group_size(wh_device *device, whi_group *g) {
 }
 
 WH_TABLE(whi_group_kernels) = {
-    WH_OF_(NAME),  group_begin, group_go_on,      group_tiles,  group_parts,
-    group_compact, group_drop,  group_drop_parts, group_rebase, group_size,
+    WH_OF_(NAME), group_begin,      group_go_on,       group_tiles,
+    group_parts,  group_compact,    group_drop,        group_drop_parts,
+    group_rebase, group_first_pass, group_second_pass, group_size,
 };

@@ -126,6 +126,27 @@ WH_FN void OF(item_to_page)(const whi_group *g, unsigned char *page, uint32_t at
     }
 }
 
+/* A row of the result, which is item m, to place i of its columns; NULL: no such column. */
+WH_FN void OF(write_item)(const whi_group *g, void *const *column, uint64_t i, OF(item) m) {
+    ((KEY *)column[GROUP_KEY])[i] = m.key;
+    if (column[GROUP_COUNT] != NULL) {
+        ((uint64_t *)column[GROUP_COUNT])[i] = m.count;
+    }
+    if (column[GROUP_SUM] != NULL) {
+        ((uint64_t *)column[GROUP_SUM])[i] = m.sum;
+    }
+    if (column[GROUP_MIN] != NULL) {
+        ((VALUE *)column[GROUP_MIN])[i] = OF(value_of_rank)(g, m.least);
+    }
+    if (column[GROUP_MAX] != NULL) {
+        ((VALUE *)column[GROUP_MAX])[i] = OF(value_of_rank)(g, m.most);
+    }
+    if (column[GROUP_AVG] != NULL) {
+        const double sum = is_float(g) ? double_of(m.sum) : (double)(int64_t)m.sum;
+        ((double *)column[GROUP_AVG])[i] = sum / m.count;
+    }
+}
+
 /* Row i of a tile of the table or of pages, as it is there. */
 typedef struct OF(row) {
     KEY key;

@@ -71,24 +71,11 @@ OPS_KERNEL(group_table, group_args, a) {
  */
 
 WH_FN void OF(write_group)(const whi_group *g, const own_page *o, uint32_t i, OF(item) m) {
-    const wh_pages *p = &g->out;
-    PAGE_COLUMN(KEY, o->page, p->column_at[GROUP_KEY])[i] = m.key;
-    if (p->column_bytes[GROUP_COUNT] != 0) {
-        PAGE_COLUMN(uint64_t, o->page, p->column_at[GROUP_COUNT])[i] = m.count;
+    void *column[GROUP_COLUMNS];
+    for (uint32_t c = 0; c < GROUP_COLUMNS; c++) {
+        column[c] = g->out.column_bytes[c] != 0 ? o->page + g->out.column_at[c] : NULL;
     }
-    if (p->column_bytes[GROUP_SUM] != 0) {
-        PAGE_COLUMN(uint64_t, o->page, p->column_at[GROUP_SUM])[i] = m.sum;
-    }
-    if (p->column_bytes[GROUP_MIN] != 0) {
-        PAGE_COLUMN(VALUE, o->page, p->column_at[GROUP_MIN])[i] = OF(value_of_rank)(g, m.least);
-    }
-    if (p->column_bytes[GROUP_MAX] != 0) {
-        PAGE_COLUMN(VALUE, o->page, p->column_at[GROUP_MAX])[i] = OF(value_of_rank)(g, m.most);
-    }
-    if (p->column_bytes[GROUP_AVG] != 0) {
-        const double sum = is_float(g) ? double_of(m.sum) : (double)(int64_t)m.sum;
-        PAGE_COLUMN(double, o->page, p->column_at[GROUP_AVG])[i] = sum / m.count;
-    }
+    OF(write_item)(g, column, i, m);
 }
 
 /* Puts a group out for each lane of a warp that has one. Whether the caller's is out, or it has

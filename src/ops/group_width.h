@@ -3,6 +3,7 @@
 #include "group_rows.h"
 #include "group_table.h"
 #include "group_steps.h"
+#include "group_two_pass.h"
 
 #undef KEY_BITS
 #undef VALUE_BITS
