@@ -13,9 +13,9 @@
  *         bits whatever leaf it is found in, and without a tree. The arithmetic is written with
  *         fmaf wherever a compiler may join a product and a sum, so that all inlined copies agree
  * T2      A leaf has each triangle that comes nearer to it than frame.margin. Planes and boxes are
- *         crossed `slack` early and left `slack` late, which is more than all that rounding moves
- *         planes (3 * 2^-24 of a distance), hits (some 2^-23 of the largest coordinate) and
- *         triangles
+ *         crossed `slack` early and left `slack` late: a margin, and 2^-19 of how far the root's
+ * box reaches from the ray's origin. That is more than all that rounding moves: planes by 3 * 2^-24
+ * of their distance, triangles' corners, as the ray sees them, by 5 * 2^-24
  *
  * Source: the intersection is that of Woop, Benthin and Wald, Watertight Ray/Triangle Intersection,
  * JCGT 2(1), 2013, with differences of products after Kahan in place of double precision: their
@@ -49,8 +49,8 @@ typedef struct wh_kdtree_node {
 /* What a build says about the whole tree. */
 typedef struct wh_kdtree_frame {
     float lo[3], hi[3]; /* the root's box */
-    float margin;
-    float largest; /* coordinate, without its sign */
+    float margin;       /* how much wider than they are triangles were taken */
+    float unused;
 } wh_kdtree_frame;
 
 /* Names a tree in kernels; passed by value. All pointers are device memory. */
@@ -203,13 +203,15 @@ typedef struct wh_kdtree_entry {
     float from, to;
 } wh_kdtree_entry;
 
-/* How the ray crosses planes: `slack` of T2 for each axis, along the ray. */
+/* How early a ray crosses planes, and how late. T2 */
 WH_FN float wh_kdtree_slack_(const wh_kdtree_frame *f, const wh_kdtree_path *p) {
-    float most = f->largest;
+    float reach = 0;
     for (uint32_t k = 0; k < 3; k++) {
-        most = fabsf(p->origin[k]) > most ? fabsf(p->origin[k]) : most;
+        const float lo = fabsf(f->lo[k] - p->origin[k]), hi = fabsf(f->hi[k] - p->origin[k]);
+        reach = lo > reach ? lo : reach;
+        reach = hi > reach ? hi : reach;
     }
-    return most / 262144.0f + f->margin;
+    return reach / 524288.0f + f->margin;
 }
 
 /* The part of the ray that is in the root's box; 0: there is none. T2 */

@@ -6,7 +6,11 @@
  *         children's arrays have the size that was counted
  * B2      Bounds are a margin wider than the triangle in the box, and the box that it is clipped to
  *         is two margins wider than the node's: rounding, which is less than a margin, loses no
- *         reference. So a triangle that a node has comes nearer to its box than four margins
+ *         reference. So a triangle that a node has comes nearer to its box than four margins. A
+ * clip moves a corner by up to 3 * 2^-24 of the longest edge of the root's box, and 2^-24 of the
+ *         largest coordinate; there are six, and the margin is 24 * 2^-24 and 8 * 2^-24 of these
+ * B3      A node is cut only across an edge longer than eight margins: a bin is wider than the
+ *         distance of two floats, and the plane lies in the box
  */
 #ifndef WHI_KDTREE_BINS_H
 #define WHI_KDTREE_BINS_H
@@ -204,7 +208,7 @@ WH_FN kd_choice choose_plane(const whi_kdtree *k, kd_own *own, const whi_kd_box 
         const uint32_t right = n - (wh_scan_add_warp_u32(ends) - ends);
         const float width = wh_kdtree_pick_(box->hi, axis) - wh_kdtree_pick_(box->lo, axis);
         const float cost = cost_of(k, box, axis, left, right);
-        if (lane != 0 && width > k->state->frame.margin * (float)WHI_KD_BINS && cost < best) {
+        if (lane != 0 && width > 8 * k->state->frame.margin && cost < best) {
             best = cost;
             has = 1;
             c.axis = axis;

@@ -89,22 +89,23 @@ WH_FN void gather_chunk(const whi_kdtree *k, kd_shared *s, kd_chunk chunk) {
     }
 }
 
-/* The frame, and the root's task. Lane 0. */
+/* The frame, and the root's task. Lane 0. B2 */
 WH_FN void frame_root(const whi_kdtree *k, kd_shared *s) {
     wh_kdtree_frame *f = &k->state->frame;
+    float largest = 0, longest = 0; /* coordinate, and edge of the box */
     s->task.n = wh_load_u32_relaxed(&s->cursor[0]);
-    f->largest = 0;
-    for (uint32_t c = 0; c < 3 && s->task.n != 0; c++) {
-        f->lo[c] = float_of_ordered(~wh_load_u32_relaxed(&s->lo[c]));
-        f->hi[c] = float_of_ordered(wh_load_u32_relaxed(&s->hi[c]));
-        f->largest = fabsf(f->lo[c]) > f->largest ? fabsf(f->lo[c]) : f->largest;
-        f->largest = fabsf(f->hi[c]) > f->largest ? fabsf(f->hi[c]) : f->largest;
-    }
-    f->margin = f->largest / 524288.0f;
     for (uint32_t c = 0; c < 3; c++) {
-        if (s->task.n == 0) {
-            f->lo[c] = f->hi[c] = 0;
-        }
+        const int has = s->task.n != 0;
+        const float lo = has ? float_of_ordered(~wh_load_u32_relaxed(&s->lo[c])) : 0;
+        const float hi = has ? float_of_ordered(wh_load_u32_relaxed(&s->hi[c])) : 0;
+        largest = fabsf(lo) > largest ? fabsf(lo) : largest;
+        largest = fabsf(hi) > largest ? fabsf(hi) : largest;
+        longest = hi - lo > longest ? hi - lo : longest;
+        f->lo[c] = lo;
+        f->hi[c] = hi;
+    }
+    f->margin = (largest + 3 * longest) / 2097152.0f;
+    for (uint32_t c = 0; c < 3; c++) {
         f->lo[c] -= f->margin;
         f->hi[c] += f->margin;
         s->task.box.lo[c] = f->lo[c];

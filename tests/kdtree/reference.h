@@ -15,7 +15,7 @@ typedef struct ref_tree {
     const mesh *m;
     int clips;
     uint32_t max_depth;
-    double root_area;
+    double root_area, least; /* edge that is cut */
     double cost;
     uint64_t nodes, leaves, references, arrays;
 } ref_tree;
@@ -92,7 +92,7 @@ static ref_plane ref_choose(const ref_tree *t, const ref_box *box, const uint32_
     }
     for (uint32_t a = 0; a < 3; a++) {
         uint32_t left = 0, right = n;
-        for (uint32_t bin = 1; bin < REF_BINS && box->hi[a] - box->lo[a] > 1e-4; bin++) {
+        for (uint32_t bin = 1; bin < REF_BINS && box->hi[a] - box->lo[a] > t->least; bin++) {
             ref_box l = *box, r = *box;
             left += starts[a][bin - 1];
             right -= ends[a][bin - 1];
@@ -154,6 +154,9 @@ static ref_tree ref_build(const mesh *m, const float lo[3], const float hi[3], i
     }
     for (uint32_t i = 0; i < m->n; i++) {
         refs[i] = i;
+    }
+    for (uint32_t a = 0; a < 3; a++) { /* bins.h B2, B3; boxes begin near the origin */
+        t.least = fmax(t.least, 8 * 4 * (box.hi[a] - box.lo[a]) / 2097152);
     }
     t.root_area = ref_area(&box);
     ref_node(&t, &box, refs, m->n, 0);
