@@ -156,7 +156,9 @@ WH_FN void restore(const whi_join *j, unit *u, uint32_t *step, uint32_t *at) {
 WH_KERNEL(order_parts, join_args, a) {
     const whi_join *j = &a.j;
     uint64_t before[3] = {0, 0, 0}; /* pages of both sides, units */
-    if (wh_load_u32_relaxed(&j->state->is_full) != 0) {
+    /* In a join that goes on they are known, and units_left has changed since. P1 */
+    const int is_known = j->state->units != 0;
+    if (wh_load_u32_relaxed(&j->state->is_full) != 0 || is_known) {
         return;
     }
     for (uint32_t first = 0; first < parts_of(j); first += wh_block_threads()) {

@@ -227,6 +227,7 @@ static uint64_t live_blocks(context *x) {
     wh_stats stats;
     memset(&stats, 0, sizeof stats);
     assert_int_equal(wh_heap_get_stats(x->heap, &stats), WH_OK);
+    assert_int_equal(stats.bad_frees, 0); /* no page goes back twice */
     return stats.live_blocks;
 }
 
@@ -241,6 +242,7 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes) {
     so.seed = seed;
     so.weak = seed % 5 == 1 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE;
     so.workers = so.weak == 0 && seed % 7 == 3 ? 2 : 0;
+    so.n_sms = so.blocks_per_sm = seed % 4 == 3 ? 1 : 0; /* a block with all the work */
     x->device = open_with(&so);
     ho.device = x->device;
     ho.bytes = heap_bytes;
@@ -299,7 +301,11 @@ static void test_edges(void **state) {
             context x;
             open_all(&x, k * 5 + kind, 16 << 20);
             x.o.kind = (wh_join_kind)kind;
-            x.o.variant = (k + kind) % 2 == 0 ? NULL : "pages";
+            x.o.variant = variants[(k + kind) % 3];
+            if ((k + kind) % 3 == 2) { /* paper: a lane fills page after page */
+                x.o.build_value = x.o.probe_value = WH_VALUE_8;
+                x.o.page_bytes = 1024;
+            }
             make_side(&x, 0, sizes[k][0], sizes[k][2], 0);
             make_side(&x, 1, sizes[k][1], sizes[k][2], 0);
             create(&x);
@@ -391,6 +397,16 @@ static void hold(context *x, void **held, uint32_t n, uint32_t takes) {
     assert_int_equal(wh_device_sync(x->device), WH_OK);
 }
 
+/* All that there is; how many. */
+static uint32_t hold_all(context *x, void **held) {
+    uint32_t n = 0;
+    hold(x, held, MOST_HELD, 1);
+    while (n < MOST_HELD && held[n] != NULL) {
+        n++;
+    }
+    return n;
+}
+
 /* Somebody else has most of the heap, and gives some of it back now and then: rows keep the places
  * that they have, others get one later. */
 static void test_no_room_for_parts(void **state) {
@@ -404,15 +420,11 @@ static void test_no_room_for_parts(void **state) {
         x.o.variant = NULL;
         x.o.page_bytes = 1024;
         make_side(&x, 0, 300, 200, seed % 2 == 0);
-        make_side(&x, 1, MOST_ROWS, 400, 0);
+        make_side(&x, 1, MOST_ROWS, seed % 4 == 1 ? 1 : 400, 0); /* one key: many pages at once */
         create(&x);
         void **held = take(x.device, MOST_HELD * sizeof *held);
         join_naively(&x);
-        hold(&x, held, MOST_HELD, 1);
-        uint32_t left = 0;
-        while (left < MOST_HELD && held[left] != NULL) {
-            left++;
-        }
+        uint32_t left = hold_all(&x, held);
         start_join(&x);
         while (wh_join_finish(x.join, &r) == WH_OUT_OF_MEMORY) {
             assert_true(left >= 5);
@@ -587,6 +599,49 @@ static void test_grow_two_pass(void **state) {
     close_all(&x);
 }
 
+/* The pages of a part go back when its last unit is done, also in a join that stops many times: one
+ * block takes unit after unit, and parts have as many pages as there are rows to come. */
+static void test_parts_go_back(void **state) {
+    (void)state;
+    for (uint64_t seed = 3; seed <= 19; seed += 4) {
+        uint64_t most_parts = 0, stops = 0;
+        context x;
+        wh_join_result r;
+        open_all(&x, seed, 1 << 20);
+        x.o.kind = (wh_join_kind)(seed / 4 % 2);
+        x.o.build_value = x.o.probe_value = WH_VALUE_8;
+        x.o.page_bytes = 1024;
+        make_side(&x, 0, 300, 100, 0);
+        make_side(&x, 1, MOST_ROWS, 120, 0);
+        create(&x);
+        void **held = take(x.device, MOST_HELD * sizeof *held);
+        join_naively(&x);
+        uint32_t left = hold_all(&x, held);
+        start_join(&x);
+        while (wh_join_finish(x.join, &r) == WH_OUT_OF_MEMORY) {
+            if (r.rows + r.unmatched == 0) { /* parts need more */
+                assert_true(left >= 3);
+                left -= 3;
+                hold(&x, held, left, 0);
+            } else {
+                const uint64_t parts = live_blocks(&x) - left - r.pages;
+                const uint64_t all = expected[0].n + expected[1].n;
+                most_parts = parts > most_parts ? parts : most_parts;
+                assert_in_range(parts, 0, most_parts * (all - r.all_rows) / all + 5);
+                stops++;
+            }
+            read_pages(&x, 0);
+            assert_int_equal(wh_join_drop_pages(x.join, NULL), WH_OK);
+            assert_int_equal(wh_join_resume(x.join, NULL), WH_OK);
+        }
+        read_pages(&x, 0);
+        compare_list(0);
+        assert_in_range(stops, 4, UINT32_MAX);
+        hold(&x, held, 0, 0);
+        close_all(&x);
+    }
+}
+
 static void expect_refused(const wh_join_options *o, wh_status s, const char *word) {
     wh_join *join = NULL;
     assert_int_equal(wh_join_create(&join, o), s);
@@ -680,14 +735,15 @@ static void test_bad_calls(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),        cmocka_unit_test(test_edges),
         cmocka_unit_test(test_full_heap),     cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_bad_calls),     cmocka_unit_test(test_no_room_for_parts),
         cmocka_unit_test(test_grow),          cmocka_unit_test(test_grow_first),
-        cmocka_unit_test(test_grow_two_pass),
+        cmocka_unit_test(test_grow_two_pass), cmocka_unit_test(test_parts_go_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
