@@ -3,19 +3,20 @@
  *
  * P1      cursor[p]: the page that part p grows in, its number and one more, above the rows that
  *         have a place there. fetch_add (acq_rel) of n takes n places from the old value on, if
- *         that is no more than a page has. Who takes more than are left gets the rest of the page,
- *         and brings the pages for the others: until it stores (release) the cursor of the last of
- *         them, takers see that the page is more than full, take nothing, and look again. What
- *         they have added meanwhile goes with that store. If there is no memory, it stores the
- *         value that it found: nothing has been taken
+ *         that is no more than a page has; the load before it only waits, relaxed. Who takes more
+ *         than are left gets the rest of the page, and brings the pages for the others: until it
+ *         stores (release) the cursor of the last of them, takers see that the page is more than
+ *         full, take nothing, and look again. What they have added meanwhile goes with that store.
+ *         If there is no memory, it stores the value that it found: nothing has been taken
  * P2      page[k], part[k], ordinal[k], link[k ..]: written by who brought page k, before the
  *         release of P1. Links are numbers, and one more, of the pages before it, the next one
  *         first; 0: there are no more
  * I1      spare: a number and one more, of pages that this block has given back; next[] of it is
- * the next one. Lanes take from it by cas, and while they do nobody adds, or writes next: what was
- * the first once is not so again before the next barrier Progress a lane waits only for one that is
- * bringing pages, which waits for nobody: not inside a loop of its own, but in rounds of its warp,
- * so that it may be a lane of the same warp
+ *         the next one. Lanes take from it by cas, and while they do nobody adds, or writes next:
+ *         what was the first once is not so again before the next barrier
+ *
+ * Progress: a lane waits only for one that is bringing pages, which waits for nobody: not inside a
+ * loop of its own, but in rounds of its warp, so that it may be a lane of the same warp.
  */
 #ifndef WHI_OPS_CHAINS_H
 #define WHI_OPS_CHAINS_H
@@ -135,7 +136,7 @@ WH_FN int bring(wh_heap_ref heap, const whi_chains *c, uint64_t *pages, uint32_t
 WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *t, uint32_t p,
                       uint32_t n) {
     const uint32_t room = 1u << c->page_log2;
-    if (wh_low_u32(wh_load_u64_acquire(&c->cursor[p])) > room) {
+    if (wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) > room) {
         return 0;
     }
     const uint64_t old = wh_fetch_add_u64_acq_rel(&c->cursor[p], n); /* P1 */
@@ -167,7 +168,7 @@ WH_FN int take_place(wh_heap_ref heap, const whi_chains *c, uint32_t p, unsigned
                      uint32_t *in_page) {
     const uint32_t room = 1u << c->page_log2;
     uint64_t brought;
-    if (wh_low_u32(wh_load_u64_acquire(&c->cursor[p])) > room) {
+    if (wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) > room) {
         return 0;
     }
     const uint64_t old = wh_fetch_add_u64_acq_rel(&c->cursor[p], 1);
