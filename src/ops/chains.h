@@ -62,7 +62,7 @@ WH_HD uint32_t places_bytes(uint32_t parts, uint32_t pages) {
 WH_FN unsigned char *page_of_place(const tile_places *t, uint32_t log2, uint32_t p, uint32_t at,
                                    uint32_t *in_page) {
     const uint32_t seg = t->first[p], here = seg & 0xffff;
-    if (at < here) {
+    if (WH_PLANT(chains_places_first, at < here, at <= here)) {
         *in_page = (seg >> 16) + at;
         return (unsigned char *)(uintptr_t)t->at[p];
     }
@@ -76,7 +76,8 @@ WH_FN uint32_t take_number(const whi_chains *c) {
     uint32_t spare = c->spare != NULL ? wh_shared_load_u32(c->spare) : 0;
     WH_NO_UNROLL
     while (spare != 0) {
-        const uint32_t seen = wh_shared_cas_u32(c->spare, spare, c->next[spare - 1]);
+        const uint32_t seen = WH_PLANT(
+            chains_i1_spare, wh_shared_cas_u32(c->spare, spare, c->next[spare - 1]), spare);
         if (seen == spare) {
             return spare - 1;
         }
@@ -91,15 +92,16 @@ WH_FN uint32_t take_number(const whi_chains *c) {
 WH_FN uint32_t enter_chain(const whi_chains *c, uint64_t page, uint32_t p, uint32_t last) {
     const uint32_t number = take_number(c);
     c->page[number] = (unsigned char *)(uintptr_t)page;
-    c->ordinal[number] = last != 0 ? c->ordinal[last - 1] + 1 : 0;
+    c->ordinal[number] = last != 0 ? c->ordinal[last - 1] + WH_PLANT(chains_p2_ordinal, 1u, 0u) : 0;
     if (c->part != NULL) {
         c->part[number] = p;
     }
     if (c->link != NULL) {
         uint32_t *link = c->link + (uint64_t)number * WHI_LINKS;
-        link[0] = last;
+        link[0] = WH_PLANT(chains_p2_link, last, last != 0 ? last - 1 : 0);
         for (uint32_t k = 1; k < WHI_LINKS; k++) {
-            link[k] = last != 0 ? c->link[(uint64_t)(last - 1) * WHI_LINKS + k - 1] : 0;
+            const uint32_t of = WH_PLANT(chains_p2_links, k - 1, k);
+            link[k] = last != 0 ? c->link[(uint64_t)(last - 1) * WHI_LINKS + of] : 0;
         }
     }
     return number + 1;
@@ -120,7 +122,7 @@ WH_FN int bring(wh_heap_ref heap, const whi_chains *c, uint64_t *pages, uint32_t
     }
     if (got < n) {
         WH_NO_UNROLL
-        while (got != 0) {
+        while (WH_PLANT(chains_p1_back, got != 0, 0)) {
             give_page(heap, (void *)(uintptr_t)pages[--got]);
         }
         return 0;
@@ -139,10 +141,11 @@ WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *
     if (wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) > room) {
         return 0;
     }
-    const uint64_t old = wh_fetch_add_u64_acq_rel(&c->cursor[p], n); /* P1 */
+    const uint64_t old =
+        WH_PLANT_ORDER(chains_p1_take, wh_fetch_add_u64, acq_rel)(&c->cursor[p], n); /* P1 */
     const uint32_t fill = wh_low_u32(old), here = n < room - fill ? n : room - fill;
     uint32_t number = wh_high_u32(old);
-    if (fill > room) {
+    if (WH_PLANT(chains_p1_full, fill > room, 0)) {
         return 0;
     }
     t->first[p] = fill << 16 | here;
@@ -151,13 +154,16 @@ WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *
         const uint32_t pages = (n - here + room - 1) >> c->page_log2;
         t->brought[p] = wh_shared_fetch_add_u32(&t->words[TILE_PAGES], pages);
         if (!bring(heap, c, t->pages + t->brought[p], pages, p, &number)) {
-            wh_store_u64_release(&c->cursor[p], old);
-            t->first[p] = TILE_NOWHERE;
-            (void)wh_shared_exchange_u32(&t->words[TILE_FAILED], 1);
+            WH_PLANT(chains_p1_refused, wh_store_u64_release(&c->cursor[p], old), (void)0);
+            t->first[p] = WH_PLANT(chains_nowhere, TILE_NOWHERE, TILE_PLACED);
+            WH_PLANT(chains_failed, (void)wh_shared_exchange_u32(&t->words[TILE_FAILED], 1),
+                     (void)0);
             return 1;
         }
-        const uint32_t in_last = n - here - ((pages - 1) << c->page_log2);
-        wh_store_u64_release(&c->cursor[p], (uint64_t)number << 32 | in_last); /* P1 */
+        const uint32_t in_last =
+            n - here - WH_PLANT(chains_p1_last, (pages - 1) << c->page_log2, 0u);
+        WH_PLANT_ORDER(chains_p1_bring, wh_store_u64, release)
+        (&c->cursor[p], (uint64_t)number << 32 | in_last); /* P1, P2 */
     }
     return 1;
 }
@@ -171,20 +177,22 @@ WH_FN int take_place(wh_heap_ref heap, const whi_chains *c, uint32_t p, unsigned
     if (wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) > room) {
         return 0;
     }
-    const uint64_t old = wh_fetch_add_u64_acq_rel(&c->cursor[p], 1);
+    const uint64_t old =
+        WH_PLANT_ORDER(chains_p1_take_one, wh_fetch_add_u64, acq_rel)(&c->cursor[p], 1);
     const uint32_t fill = wh_low_u32(old);
     uint32_t number = wh_high_u32(old);
-    if (fill > room) {
+    if (WH_PLANT(chains_p1_full_one, fill > room, 0)) {
         return 0;
     }
     *in_page = fill % room;
     if (fill < room) {
         *page = c->page[number - 1];
     } else if (bring(heap, c, &brought, 1, p, &number)) {
-        wh_store_u64_release(&c->cursor[p], (uint64_t)number << 32 | 1);
+        WH_PLANT_ORDER(chains_p1_bring_one, wh_store_u64, release)
+        (&c->cursor[p], (uint64_t)number << 32 | WH_PLANT(chains_p1_own, 1u, 0u)); /* P1, P2 */
         *page = (unsigned char *)(uintptr_t)brought;
     } else {
-        wh_store_u64_release(&c->cursor[p], old);
+        WH_PLANT(chains_p1_refused_one, wh_store_u64_release(&c->cursor[p], old), (void)0);
         *page = NULL;
     }
     return 1;
@@ -202,7 +210,8 @@ WH_FN void place_tile(wh_heap_ref heap, const whi_chains *c, const tile_places *
             t->counts[p] = 0;
             t->first[p] = TILE_PLACED;
         }
-        is_done |= n != 0 && placed != NULL && (placed[p / 32] >> p % 32 & 1) != 0;
+        is_done |= n != 0 && placed != NULL &&
+                   WH_PLANT(chains_placed, (placed[p / 32] >> p % 32 & 1) != 0, 0);
         for (uint32_t round = 0; wh_any(WH_FULL_WARP, !is_done); round++) {
             if (!is_done) {
                 is_done = take_places(heap, c, t, p, n);
@@ -212,14 +221,15 @@ WH_FN void place_tile(wh_heap_ref heap, const whi_chains *c, const tile_places *
             }
         }
     }
-    wh_syncthreads();
+    WH_PLANT(chains_b1_placed, wh_syncthreads(), (void)0);
 }
 
 /* Rows of a chain. */
 WH_FN uint64_t rows_of_chain(const whi_chains *c, uint64_t cursor) {
     const uint32_t number = wh_high_u32(cursor);
     return number == 0 ? 0
-                       : ((uint64_t)c->ordinal[number - 1] << c->page_log2) + wh_low_u32(cursor);
+                       : ((uint64_t)c->ordinal[number - 1] << c->page_log2) +
+                             WH_PLANT(chains_rows, wh_low_u32(cursor), 0u);
 }
 
 #endif

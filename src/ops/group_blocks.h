@@ -101,14 +101,14 @@ WH_FN void add_double(uint64_t *p, uint64_t bits) {
     do {
         old = seen;
         seen = wh_shared_cas_u64(p, old, add_bits(old, bits));
-    } while (seen != old);
+    } while (WH_PLANT(blocks_double, seen != old, 0));
 }
 
 /* 64 bits in two words, which native 32-bit adds of shared memory serve. A carry is added as soon
  * as it is known; both are right when all have added. */
 WH_FN void add_u64(uint32_t *low, uint32_t *high, uint64_t v) {
     const uint32_t old = wh_shared_fetch_add_u32(low, wh_low_u32(v));
-    const uint32_t carry = (uint32_t)(old + wh_low_u32(v)) < old ? 1 : 0;
+    const uint32_t carry = (uint32_t)(old + wh_low_u32(v)) < old ? WH_PLANT(blocks_carry, 1, 0) : 0;
     if (wh_high_u32(v) + carry != 0) {
         (void)wh_shared_fetch_add_u32(high, wh_high_u32(v) + carry);
     }
@@ -128,8 +128,8 @@ WH_FN unsigned char *page_of_row(const whi_group_shape *s, const whi_group_layou
 }
 
 WH_FN int has_row(const whi_group *g, const group_tile *t, uint32_t i) {
-    return i < t->n &&
-           (t->source != FROM_PAGES || i >> g->layout[t->kind].page_log2 != 0 || i < t->tail);
+    return i < t->n && (t->source != FROM_PAGES || i >> g->layout[t->kind].page_log2 != 0 ||
+                        i < t->tail - WH_PLANT(blocks_tail, 0u, 1u));
 }
 
 /* --- phases: all threads -----------------------------------------------------------------------
@@ -155,10 +155,11 @@ WH_FN int begin_block(const whi_group *g, uint32_t k) {
     const uint32_t me = wh_block_id(), stage = g->stage[k][me];
     const uint32_t *from = (const uint32_t *)(void *)(g->saved + (uint64_t)me * g->shape[k].bytes);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&g->state->is_full), 0) == 0;
-    if (!may || stage == GROUP_DONE) {
+    if (!WH_PLANT(blocks_may, may, 1) || stage == GROUP_DONE) {
         return 0;
     }
-    const uint32_t n = stage == GROUP_STOPPED ? g->shape[k].bytes / 4 : GROUP_WORDS;
+    const int is_saved = WH_PLANT(blocks_restore, stage == GROUP_STOPPED, 0);
+    const uint32_t n = is_saved ? g->shape[k].bytes / 4 : GROUP_WORDS;
     for (uint32_t i = wh_thread_in_block(); i < n; i += wh_block_threads()) {
         WORDS[i] = stage == GROUP_STOPPED ? from[i] : 0;
     }
@@ -186,7 +187,7 @@ WH_FN void end_block(const whi_group *g, uint32_t k, int is_full) {
  */
 
 WH_FN uint32_t tiles_of(const whi_group *g) {
-    return g->n / g->tile + (g->n % g->tile != 0);
+    return g->n / g->tile + WH_PLANT(blocks_tiles, g->n % g->tile != 0, 0);
 }
 
 /* The table's rows that the block is at. */
@@ -207,7 +208,7 @@ WH_FN group_tile tile_of_slots(const whi_group *g, const whi_group_shape *s) {
     group_tile t = tile_of_table(g, s);
     t.source = FROM_SLOTS;
     t.kind = GROUP_PARTIAL;
-    t.n = s->slots + 1;
+    t.n = s->slots + WH_PLANT(blocks_slots, 1u, 0u);
     return t;
 }
 
@@ -253,7 +254,8 @@ WH_FN void begin_places(const tile_places *places, uint32_t parts) {
         places->counts[p] = 0;
     }
     if (wh_thread_in_block() == 0) {
-        places->words[TILE_PAGES] = places->words[TILE_FAILED] = 0;
+        places->words[TILE_PAGES] = 0;
+        places->words[TILE_FAILED] = WH_PLANT(blocks_failed, 0, places->words[TILE_FAILED]);
     }
     wh_syncthreads();
 }
@@ -278,7 +280,8 @@ WH_FN whi_chains chains_of_children(const whi_group *g, uint32_t kind) {
  */
 
 WH_FN int is_empty(const whi_group_node *n) {
-    return wh_high_u32(n->cursor[GROUP_RAW]) == 0 && wh_high_u32(n->cursor[GROUP_PARTIAL]) == 0;
+    return wh_high_u32(n->cursor[GROUP_RAW]) == 0 &&
+           WH_PLANT(blocks_empty, wh_high_u32(n->cursor[GROUP_PARTIAL]) == 0, 1);
 }
 
 /* The next node, of the stack or a part; 0: there is none. Thread 0. */
@@ -345,14 +348,15 @@ WH_FN void take_node(const whi_group *g, const whi_group_shape *s) {
 WH_FN void walk_chain(const whi_group *g, const whi_group_shape *s, uint32_t most) {
     const uint32_t lane = wh_lane_id();
     uint32_t current = WORDS[GROUP_CURRENT], n = 0;
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(blocks_walk_read, wh_syncwarp(WH_FULL_WARP), (void)0);
     WH_NO_UNROLL
     while (current != 0 && n < most) {
         uint32_t number = lane == 0 ? current : 0;
         if (lane != 0 && lane <= WHI_LINKS) {
             number = g->chains.link[(uint64_t)(current - 1) * WHI_LINKS + lane - 1];
         }
-        const int is_one = lane < WHI_LINKS && number != 0 && n + lane < most;
+        const int is_one =
+            lane < WHI_LINKS && number != 0 && n + lane < most + WH_PLANT(blocks_walk_most, 0u, 1u);
         const uint32_t some = wh_popc32(wh_ballot(WH_FULL_WARP, is_one)); /* they come first */
         if (is_one) {
             SHARED(uint32_t, number)[n + lane] = number;
@@ -373,7 +377,7 @@ WH_FN int read_pages(const whi_group *g, const whi_group_shape *s) {
     if (wh_thread_in_block() == 0 && WORDS[GROUP_CURRENT] == 0 && WORDS[GROUP_KIND] == GROUP_RAW) {
         WORDS[GROUP_KIND] = GROUP_PARTIAL;
         WORDS[GROUP_CURRENT] = WORDS[GROUP_OTHER];
-        WORDS[GROUP_TAIL] = WORDS[GROUP_OTHER_TAIL];
+        WORDS[GROUP_TAIL] = WH_PLANT(blocks_other, WORDS[GROUP_OTHER_TAIL], WORDS[GROUP_TAIL]);
     }
     wh_syncthreads();
     if (wh_thread_in_block() < WH_WARP_SIZE) {
@@ -390,14 +394,18 @@ WH_FN void free_pages(wh_heap_ref heap, const whi_group *g, const whi_group_shap
     const uint32_t n = WORDS[GROUP_PAGES];
     const uint32_t *number = SHARED(uint32_t, number);
     for (uint32_t k = wh_thread_in_block(); k < n; k += wh_block_threads()) {
-        give_page(heap, (void *)(uintptr_t)SHARED(uint64_t, page)[k]);
-        g->chains.page[number[k] - 1] = NULL;
-        g->chains.next[number[k] - 1] = k != 0 ? number[k - 1] : WORDS[GROUP_SPARE];
+        WH_PLANT(blocks_r3_free, give_page(heap, (void *)(uintptr_t)SHARED(uint64_t, page)[k]),
+                 (void)0);
+        g->chains.page[number[k] - 1] =
+            WH_PLANT(blocks_r3_gone, NULL, g->chains.page[number[k] - 1]);
+        g->chains.next[number[k] - 1] =
+            k != 0 ? number[k - 1] : WH_PLANT(blocks_i1_next, WORDS[GROUP_SPARE], number[0]);
     }
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {
         WORDS[GROUP_SPARE] = number[n - 1];
-        WORDS[GROUP_TAIL] = 1u << g->layout[WORDS[GROUP_KIND]].page_log2;
+        WORDS[GROUP_TAIL] = WH_PLANT(blocks_full_page, 1u << g->layout[WORDS[GROUP_KIND]].page_log2,
+                                     WORDS[GROUP_TAIL]);
         WORDS[GROUP_LEFT] = 0;
         WORDS[GROUP_PHASE] = NODE_READ;
     }
@@ -409,7 +417,7 @@ WH_FN int take_child(const whi_group *g, uint32_t p, whi_group_node *n) {
     for (uint32_t k = 0; k < GROUP_KINDS; k++) {
         const whi_chains c = chains_of_children(g, k);
         n->cursor[k] = c.cursor[p];
-        c.cursor[p] = 1u << c.page_log2; /* no page, and full: chains.h's P1 */
+        c.cursor[p] = WH_PLANT(blocks_r2_child, 1u << c.page_log2, c.cursor[p]); /* full: P1 */
     }
     n->level = WORDS[GROUP_LEVEL] + 1;
     n->unused = 0;

@@ -89,12 +89,13 @@ WH_KERNEL(begin_group, group_args, a) {
             g->chains.cursor[k * parts + p] = room;
         }
         for (uint64_t p = me; p < g->shape[1].blocks * fan; p += all) {
-            g->child_cursor[(p / fan * GROUP_KINDS + k) * fan + p % fan] = room;
+            uint64_t *cursor = &g->child_cursor[(p / fan * GROUP_KINDS + k) * fan + p % fan];
+            *cursor = WH_PLANT(group_begin_children, room, *cursor);
         }
     }
     for (uint32_t k = 0; k < 2; k++) {
         for (uint64_t b = me; b < g->shape[k].blocks; b += all) {
-            g->stage[k][b] = GROUP_FRESH;
+            g->stage[k][b] = WH_PLANT(group_begin_stage, GROUP_FRESH, g->stage[k][b]);
         }
     }
     if (me == 0) {
@@ -110,7 +111,7 @@ WH_KERNEL(group_again, group_args, a) {
 
 WH_KERNEL(clear_written, group_args, a) {
     if (wh_thread_id() == 0) {
-        a.g.state->written = 0;
+        a.g.state->written = WH_PLANT(group_written, 0, a.g.state->written);
     }
 }
 
@@ -135,18 +136,19 @@ WH_KERNEL(rebase_pages, group_args, a) {
     const whi_group *g = &a.g;
     const uint64_t me = wh_thread_id(), all = wh_grid_threads();
     for (uint64_t i = me; !g->is_paper && i < *g->list.n; i += all) {
-        g->list.page[i] = g->old_page[i] + g->moved;
+        g->list.page[i] = g->old_page[i] + WH_PLANT(group_rebase_list, g->moved, 0);
         g->list.rows[i] = g->old_rows[i];
     }
     for (uint64_t i = me; i < *g->chains.n_pages; i += all) {
-        g->chains.page[i] += g->chains.page[i] != NULL ? g->moved : 0;
+        g->chains.page[i] +=
+            g->chains.page[i] != NULL ? WH_PLANT(group_rebase_chains, g->moved, 0) : 0;
     }
     for (uint64_t b = me; b < g->shape[1].blocks; b += all) {
         unsigned char *saved = g->saved + b * g->shape[1].bytes;
         uint64_t *page = (uint64_t *)(void *)(saved + g->shape[1].page);
         if (g->stage[1][b] == GROUP_STOPPED) {
             for (uint32_t i = 0; i < ((uint32_t *)(void *)saved)[GROUP_PAGES]; i++) {
-                page[i] += (uint64_t)g->moved;
+                page[i] += (uint64_t)WH_PLANT(group_rebase_saved, g->moved, 0);
             }
         }
     }
@@ -161,7 +163,8 @@ WH_KERNEL(drop_lists, group_args, a) {
         WH_NO_UNROLL
         while (current != 0) {
             give_page(a.heap, g->chains.page[current - 1]);
-            g->chains.page[current - 1] = NULL;
+            g->chains.page[current - 1] =
+                WH_PLANT(group_lists_gone, NULL, g->chains.page[current - 1]);
             current = g->chains.link[(uint64_t)(current - 1) * WHI_LINKS];
         }
     }
@@ -169,7 +172,7 @@ WH_KERNEL(drop_lists, group_args, a) {
 
 WH_KERNEL(clear_lists, group_args, a) {
     if (wh_thread_id() == 0) {
-        a.g.state->old_lists = a.g.state->n_lists;
+        a.g.state->old_lists = WH_PLANT(group_lists_old, a.g.state->n_lists, 0);
     }
 }
 
@@ -177,7 +180,7 @@ WH_KERNEL(clear_lists, group_args, a) {
 WH_KERNEL(drop_chains, group_args, a) {
     const whi_chains *c = &a.g.chains;
     for (uint64_t i = wh_thread_id(); i < *c->n_pages; i += wh_grid_threads()) {
-        if (c->page[i] != NULL) {
+        if (WH_PLANT(group_chains_left, c->page[i] != NULL, 0)) {
             give_page(a.heap, c->page[i]);
             c->page[i] = NULL;
         }

@@ -84,10 +84,10 @@ WH_FN int OF(move_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_sh
             OF(move_row)(g, s, t, i, page, at);
         }
         const wh_mask left = wh_ballot(WH_FULL_WARP, has && page == NULL);
-        wh_syncwarp(WH_FULL_WARP); /* all have read them */
+        WH_PLANT(lists_bits_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read them */
         if (wh_lane_id() == 0) {
-            bits[step / 32] = left;
-            if (left != 0) {
+            bits[step / 32] = WH_PLANT(lists_r1_bits, left, bits[step / 32]);
+            if (WH_PLANT(lists_r1_full, left != 0, 0)) {
                 (void)wh_shared_exchange_u32(&WORDS[GROUP_FULL], 1);
             }
         }
@@ -99,7 +99,8 @@ WH_FN int OF(move_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_sh
 /* A list whose rows agree in all bits. */
 WH_FN void OF(note_list)(const whi_group *g, const whi_group_node *n) {
     const whi_chains c = chains_of_parts(g, GROUP_RAW);
-    const uint32_t k = wh_fetch_add_u32_relaxed(&g->state->n_lists, 1);
+    const uint32_t k = WH_PLANT(lists_number, wh_fetch_add_u32_relaxed(&g->state->n_lists, 1),
+                                g->state->n_lists++);
     const uint32_t last = wh_high_u32(n->cursor[GROUP_RAW]) - 1;
     ((KEY *)g->list_key)[k] = PAGE_COLUMN(const KEY, c.page[last], g->layout[GROUP_RAW].key)[0];
     g->list_last[k] = last;
@@ -112,7 +113,7 @@ WH_FN void OF(push_lists)(const whi_group *g) {
     for (uint32_t p = wh_thread_in_block(); p < 256; p += wh_block_threads()) {
         whi_group_node n;
         if (take_child(g, p, &n)) {
-            if (n.level == g->most_levels) {
+            if (n.level == g->most_levels - WH_PLANT(lists_levels, 0u, 1u)) {
                 OF(note_list)(g, &n);
             } else {
                 push_node(g, &n);
@@ -176,7 +177,7 @@ OPS_KERNEL(lists_of_lists, group_args, a) {
         } else {
             const group_tile t = tile_of_node(g);
             is_full = !OF(move_tile)(a.heap, g, s, &t, &c);
-            if (!is_full) {
+            if (!WH_PLANT(lists_r3_stay, is_full, 0)) {
                 free_pages(a.heap, g, s);
             }
         }

@@ -22,8 +22,8 @@ WH_FN VALUE OF(rank)(const whi_group *g, VALUE v) {
     if (!is_float(g)) {
         return v ^ SIGN;
     }
-    v = (v & ~SIGN) > VALUE_INFINITE ? VALUE_NAN : v;
-    return (v & SIGN) != 0 ? (VALUE)~v : v | SIGN;
+    v = WH_PLANT(rows_nan, (v & ~SIGN) > VALUE_INFINITE, 0) ? VALUE_NAN : v;
+    return (v & SIGN) != 0 ? WH_PLANT(rows_negative, (VALUE)~v, v ^ SIGN) : v | SIGN;
 }
 
 WH_FN VALUE OF(value_of_rank)(const whi_group *g, VALUE r) {
@@ -37,7 +37,8 @@ WH_FN uint64_t OF(summand)(const whi_group *g, VALUE v) {
     if (sizeof(VALUE) == 8) {
         return v;
     }
-    return is_float(g) ? bits_of_float((uint32_t)v) : (uint64_t)(int64_t)(int32_t)(uint32_t)v;
+    return is_float(g) ? bits_of_float((uint32_t)v)
+                       : WH_PLANT(rows_sign, (uint64_t)(int64_t)(int32_t)(uint32_t)v, (uint64_t)v);
 }
 
 WH_FN OF(item) OF(item_of)(const whi_group *g, KEY key, VALUE v) {
@@ -95,7 +96,7 @@ WH_FN OF(item) OF(item_in_page)(const whi_group *g, unsigned char *page, uint32_
     memset(&m, 0, sizeof m);
     m.key = PAGE_COLUMN(const KEY, page, l->key)[at];
     if (g->needs.count) {
-        m.count = PAGE_COLUMN(const uint32_t, page, l->count)[at];
+        m.count = WH_PLANT(rows_count, PAGE_COLUMN(const uint32_t, page, l->count)[at], 1u);
     }
     if (g->needs.sum) {
         m.sum = PAGE_COLUMN(const uint64_t, page, l->sum)[at];
@@ -142,7 +143,8 @@ WH_FN void OF(write_item)(const whi_group *g, void *const *column, uint64_t i, O
         ((VALUE *)column[GROUP_MAX])[i] = OF(value_of_rank)(g, m.most);
     }
     if (column[GROUP_AVG] != NULL) {
-        const double sum = is_float(g) ? double_of(m.sum) : (double)(int64_t)m.sum;
+        const double whole = WH_PLANT(rows_avg, (double)(int64_t)m.sum, (double)m.sum);
+        const double sum = is_float(g) ? double_of(m.sum) : whole;
         ((double *)column[GROUP_AVG])[i] = sum / m.count;
     }
 }

@@ -39,7 +39,7 @@ WH_FN int OF(table_step)(wh_heap_ref heap, const whi_group *g, const whi_group_s
     } else if (phase == TABLE_SPILL) {
         next_tile(g, t.n);
     } else {
-        set_phase(phase == TABLE_LAST ? PHASE_END : TABLE_READ);
+        set_phase(WH_PLANT(steps_last, phase == TABLE_LAST, 1) ? PHASE_END : TABLE_READ);
     }
     return 1;
 }
@@ -87,9 +87,9 @@ WH_FN int OF(put_group)(wh_heap_ref heap, const whi_group *g, own_page *o, int h
         OF(write_group)(g, o, o->fill + rank, m);
     }
     o->fill += n < here ? n : here;
-    if (n > here) {
+    if (n + WH_PLANT(steps_put_tie, 0u, 1u) > here) {
         if (!turn_page_warp(heap, &g->list, o)) {
-            return !has || rank < here;
+            return !has || WH_PLANT(steps_put_some, rank < here, 0);
         }
         if (has && rank >= here) {
             OF(write_group)(g, o, rank - here, m);
@@ -111,14 +111,14 @@ WH_FN int OF(put_table)(wh_heap_ref heap, const whi_group *g, const whi_group_sh
     for (uint32_t step = first_step(); step <= mask + 1 && wh_all(WH_FULL_WARP, is_out);
          step += wh_block_threads()) {
         const uint32_t i = step + wh_lane_id(), slot = i <= mask ? i : s->slots;
-        const int has = i <= mask + 1 && OF(is_taken)(s, slot);
+        const int has = i <= mask + WH_PLANT(steps_zero, 1u, 0u) && OF(is_taken)(s, slot);
         OF(item) m;
         memset(&m, 0, sizeof m);
         if (has) {
             m = OF(item_of_slot)(g, s, slot);
         }
         is_out = OF(put_group)(heap, g, o, has, m);
-        if (has && is_out) {
+        if (has && WH_PLANT(steps_r1_out, is_out, 1)) {
             OF(empty_slot)(g, s, slot);
         }
     }
@@ -144,7 +144,7 @@ WH_FN int OF(node_step)(wh_heap_ref heap, const whi_group *g, const whi_group_sh
     } else if (phase == NODE_SPILL) {
         const whi_chains c = chains_of_children(g, t.kind);
         if (WORDS[GROUP_LEFT] != 0 && !OF(spill_tile)(heap, g, s, &t, &c)) {
-            return 0;
+            return WH_PLANT(steps_r3_spill, 0, 1);
         }
         free_pages(heap, g, s);
     } else {
@@ -176,6 +176,6 @@ OPS_KERNEL(group_nodes, group_args, a) {
     for (uint32_t phase = phase_now(); phase != PHASE_END && !is_full; phase = phase_now()) {
         is_full = !OF(node_step)(a.heap, g, s, phase, &o);
     }
-    close_all(&g->list, &o);
+    WH_PLANT(steps_close, close_all(&g->list, &o), (void)0);
     end_block(g, 1, is_full);
 }

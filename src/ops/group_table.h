@@ -18,7 +18,7 @@
 WH_FN uint32_t OF(find)(const whi_group_shape *s, KEY key, uint32_t hash, uint32_t probes,
                         uint32_t mask) {
     KEY *keys = SHARED(KEY, keys);
-    if (key == 0) {
+    if (WH_PLANT(table_s1_zero, key == 0, 0)) {
         if (wh_shared_load_u32(&WORDS[GROUP_ZERO]) == 0) {
             (void)wh_shared_exchange_u32(&WORDS[GROUP_ZERO], 1);
         }
@@ -26,10 +26,11 @@ WH_FN uint32_t OF(find)(const whi_group_shape *s, KEY key, uint32_t hash, uint32
     }
     uint32_t at = hash & mask;
     WH_NO_UNROLL
-    for (uint32_t k = 0; k < probes; k++) {
+    for (uint32_t k = 0; k < WH_PLANT(table_s3, probes, probes - wh_lane_id() % 2); k++) {
         KEY seen = KEY_OP(load)(&keys[at]);
         if (seen == 0) {
-            seen = KEY_OP(cas)(&keys[at], 0, key);
+            seen = WH_PLANT(table_s1_cas, KEY_OP(cas)(&keys[at], 0, key),
+                            KEY_OP(exchange)(&keys[at], key) & 0);
         }
         if (seen == 0 || seen == key) {
             return at;
@@ -48,13 +49,15 @@ WH_FN void OF(absorb)(const whi_group *g, const whi_group_shape *s, uint32_t slo
         add_double(&SHARED(uint64_t, sums)[slot], m.sum);
     } else if (g->needs.sum) {
         uint32_t *low = SHARED(uint32_t, sums) + slot;
-        add_u64(low, low + s->slots + 2, m.sum);
+        add_u64(low, low + s->slots + 2, WH_PLANT(table_sum, m.sum, (uint32_t)m.sum));
     }
-    if (g->needs.least && m.least < VALUE_OP(load)(&SHARED(VALUE, least)[slot])) {
+    if (WH_PLANT(table_least, g->needs.least, 0) &&
+        m.least < VALUE_OP(load)(&SHARED(VALUE, least)[slot])) {
         (void)VALUE_OP(fetch_min)(&SHARED(VALUE, least)[slot], m.least);
     }
     if (g->needs.most && m.most > VALUE_OP(load)(&SHARED(VALUE, most)[slot])) {
-        (void)VALUE_OP(fetch_max)(&SHARED(VALUE, most)[slot], m.most);
+        (void)WH_PLANT(table_s2_most, VALUE_OP(fetch_max)(&SHARED(VALUE, most)[slot], m.most),
+                       VALUE_OP(exchange)(&SHARED(VALUE, most)[slot], m.most));
     }
 }
 
@@ -85,7 +88,7 @@ WH_FN OF(item) OF(item_of_slot)(const whi_group *g, const whi_group_shape *s, ui
 WH_FN void OF(empty_slot)(const whi_group *g, const whi_group_shape *s, uint32_t slot) {
     SHARED(KEY, keys)[slot] = 0;
     if (slot == s->slots) {
-        WORDS[GROUP_ZERO] = 0;
+        WORDS[GROUP_ZERO] = WH_PLANT(table_s1_zero_out, 0, WORDS[GROUP_ZERO]);
     }
     if (g->needs.count) {
         SHARED(uint32_t, counts)[slot] = 0;
@@ -94,10 +97,12 @@ WH_FN void OF(empty_slot)(const whi_group *g, const whi_group_shape *s, uint32_t
         SHARED(uint64_t, sums)[slot] = 0;
     } else if (g->needs.sum) {
         uint32_t *low = SHARED(uint32_t, sums) + slot;
-        low[0] = low[s->slots + 2] = 0;
+        low[0] = 0;
+        low[s->slots + 2] = WH_PLANT(table_s2_sum, 0, low[s->slots + 2]);
     }
     if (g->needs.least) {
-        SHARED(VALUE, least)[slot] = (VALUE) ~(VALUE)0;
+        VALUE *least = &SHARED(VALUE, least)[slot];
+        *least = WH_PLANT(table_s2_least, (VALUE) ~(VALUE)0, *least);
     }
     if (g->needs.most) {
         SHARED(VALUE, most)[slot] = 0;
@@ -113,7 +118,7 @@ WH_FN void OF(add_item)(const whi_group *g, OF(item) * m, const OF(item) * other
     m->count += other->count;
     m->sum = is_float(g) ? add_bits(m->sum, other->sum) : m->sum + other->sum;
     m->least = other->least < m->least ? other->least : m->least;
-    m->most = other->most > m->most ? other->most : m->most;
+    m->most = WH_PLANT(table_add_most, other->most > m->most, 0) ? other->most : m->most;
 }
 
 /* Rows of a warp into their slots; if many are in one, first together. All lanes. S2 */
@@ -129,12 +134,12 @@ WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_
         }
         return;
     }
-    if (slot != SLOT_NONE && slot != theirs) {
+    if (WH_PLANT(table_others, slot != SLOT_NONE, 0) && slot != theirs) {
         OF(absorb)(g, s, slot, m);
     }
     if (slot != theirs) {
         memset(&m, 0, sizeof m);
-        m.least = (VALUE) ~(VALUE)0;
+        m.least = WH_PLANT(table_add_least, (VALUE) ~(VALUE)0, 0);
     }
     WH_NO_UNROLL
     for (uint32_t apart = WH_WARP_SIZE / 2; apart != 0; apart /= 2) {
@@ -142,7 +147,8 @@ WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_
         OF(item) other;
         other.key = m.key;
         other.count = wh_shfl_u32(WH_FULL_WARP, m.count, from);
-        other.sum = g->needs.sum ? wh_shfl_u64(WH_FULL_WARP, m.sum, from) : 0;
+        other.sum =
+            WH_PLANT(table_add_sum, g->needs.sum, 0) ? wh_shfl_u64(WH_FULL_WARP, m.sum, from) : 0;
         other.least = g->needs.least ? VALUE_SHUFFLE(WH_FULL_WARP, m.least, from) : m.least;
         other.most = g->needs.most ? VALUE_SHUFFLE(WH_FULL_WARP, m.most, from) : m.most;
         OF(add_item)(g, &m, &other);
@@ -200,7 +206,7 @@ WH_FN void OF(copy_row)(const whi_group *g, const whi_group_shape *s, const grou
                         uint32_t i, unsigned char *page, uint32_t at) {
     if (t->source == FROM_SLOTS) {
         OF(item_to_page)(g, page, at, OF(item_of_slot)(g, s, i));
-        OF(empty_slot)(g, s, i);
+        WH_PLANT(table_r1_slot, OF(empty_slot)(g, s, i), (void)0);
     } else if (t->kind == GROUP_PARTIAL) {
         const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
         OF(item_to_page)(g, page, at, OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i)));
@@ -227,7 +233,7 @@ WH_FN int OF(spill_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_s
             (void)wh_shared_fetch_add_u32(&places.counts[p], 1);
         }
     }
-    wh_syncthreads();
+    WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
     place_tile(heap, c, &places, 1u << t->parts_log2, NULL);
     for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
         const uint32_t i = step + wh_lane_id();
@@ -242,9 +248,9 @@ WH_FN int OF(spill_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_s
             is_left = 0;
         }
         const wh_mask left = wh_ballot(WH_FULL_WARP, is_left);
-        wh_syncwarp(WH_FULL_WARP); /* all have read them */
+        WH_PLANT(table_bits_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read them */
         if (wh_lane_id() == 0) {
-            bits[step / 32] = left;
+            bits[step / 32] = WH_PLANT(table_r1_bits, left, bits[step / 32]);
         }
     }
     wh_syncthreads();

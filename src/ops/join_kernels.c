@@ -106,14 +106,14 @@ WH_KERNEL(begin_join, join_args, a) {
             s->rows[p] = 0;
         }
         for (uint64_t b = me; b < j->part_blocks; b += all) {
-            s->next_tile[b] = (uint32_t)b;
+            s->next_tile[b] = WH_PLANT(join_begin_tile, (uint32_t)b, s->next_tile[b]);
         }
         for (uint64_t i = me; i < (uint64_t)j->part_blocks * words; i += all) {
-            s->placed[i] = 0;
+            s->placed[i] = WH_PLANT(join_begin_placed, 0, s->placed[i]);
         }
     }
     for (uint64_t b = me; b < j->blocks; b += all) {
-        j->stops[b].is_stopped = 0;
+        j->stops[b].is_stopped = WH_PLANT(join_begin_stops, 0, j->stops[b].is_stopped);
     }
     if (me == 0) {
         memset(j->state, 0, sizeof *j->state);
@@ -128,7 +128,7 @@ WH_KERNEL(go_on, join_args, a) {
 
 WH_KERNEL(clear_written, join_args, a) {
     if (wh_thread_id() == 0) {
-        a.j.state->written = 0;
+        a.j.state->written = WH_PLANT(join_written, 0, a.j.state->written);
     }
 }
 
@@ -170,15 +170,15 @@ WH_KERNEL(rebase_pages, join_args, a) {
 /* Pages of parts that no unit has given back, unless they are still needed. */
 WH_KERNEL(drop_parts, join_args, a) {
     const whi_join *j = &a.j;
-    if (wh_load_u32_relaxed(&j->state->is_full) != 0) {
+    if (WH_PLANT(join_parts_needed, wh_load_u32_relaxed(&j->state->is_full) != 0, 0)) {
         return;
     }
-    for (uint32_t k = 0; k < 2; k++) {
+    for (uint32_t k = 0; k < WH_PLANT(join_parts_both, 2u, 1u); k++) {
         const whi_side *s = &j->side[k];
         for (uint64_t i = wh_thread_id(); i < *s->n_pages; i += wh_grid_threads()) {
             if (s->page[i] != NULL) {
                 give_page(a.heap, s->page[i]);
-                s->page[i] = NULL;
+                s->page[i] = WH_PLANT(join_parts_gone, NULL, s->page[i]);
             }
         }
     }

@@ -28,13 +28,14 @@ WH_FN own_page no_page(const whi_page_list *l) {
 /* One lane of the owner. */
 WH_FN void close_page(const whi_page_list *l, const own_page *o) {
     if (o->page != NULL) {
-        l->rows[o->number] = o->fill; /* O2 */
+        l->rows[o->number] = WH_PLANT(pages_o2_rows, o->fill, l->room); /* O2 */
         wh_add_u64_relaxed(l->n_rows, o->fill);
     }
 }
 
 WH_FN uint32_t enter_page(const whi_page_list *l, unsigned char *page) {
-    const uint32_t number = wh_fetch_add_u32_relaxed(l->n, 1);
+    const uint32_t number =
+        WH_PLANT(pages_o2_number, wh_fetch_add_u32_relaxed(l->n, 1), (*l->n)++); /* O2 */
     wh_assert_internal(number < l->most);
     l->page[number] = page; /* O2 */
     return number;
@@ -48,7 +49,7 @@ WH_FN int turn_page_warp(wh_heap_ref heap, const whi_page_list *l, own_page *o) 
         return 0;
     }
     if (wh_lane_id() == 0) {
-        close_page(l, o);
+        WH_PLANT(pages_o2_turn, close_page(l, o), (void)0);
         number = enter_page(l, page);
     }
     o->number = wh_shfl_u32(WH_FULL_WARP, number, 0);
@@ -63,7 +64,7 @@ WH_FN int turn_page_lane(wh_heap_ref heap, const whi_page_list *l, own_page *o) 
     if (page == NULL) {
         return 0;
     }
-    close_page(l, o);
+    WH_PLANT(pages_o2_turn_lane, close_page(l, o), (void)0);
     o->number = enter_page(l, page);
     o->page = page;
     o->fill = 0;
@@ -72,7 +73,7 @@ WH_FN int turn_page_lane(wh_heap_ref heap, const whi_page_list *l, own_page *o) 
 
 /* Closes what a warp, or each of its lanes, has. All lanes. */
 WH_FN void close_all(const whi_page_list *l, own_page *o) {
-    if (l->by_thread || wh_lane_id() == 0) {
+    if (WH_PLANT(pages_o2_close, l->by_thread, 0) || wh_lane_id() == 0) {
         close_page(l, o);
     }
     *o = no_page(l);
@@ -90,7 +91,7 @@ WH_FN void compact_pages(const whi_page_list *l, const wh_pages *shape, void *co
         if (lane == 0) {
             at = wh_fetch_add_u64_relaxed(written, rows);
         }
-        at = wh_shfl_u64(WH_FULL_WARP, at, 0);
+        at = WH_PLANT(pages_compact_at, wh_shfl_u64(WH_FULL_WARP, at, 0), at);
         for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
             const unsigned char *from = l->page[p] + shape->column_at[c];
             const int is_wide = shape->column_bytes[c] == 8;
@@ -107,7 +108,8 @@ WH_FN void compact_pages(const whi_page_list *l, const wh_pages *shape, void *co
 
 /* A list's pages go back. All threads of a grid. */
 WH_FN void drop_pages_of(wh_heap_ref heap, const whi_page_list *l) {
-    for (uint64_t p = wh_thread_id(); p < *l->n; p += wh_grid_threads()) {
+    for (uint64_t p = wh_thread_id(); p + WH_PLANT(pages_drop, 0u, 1u) < *l->n;
+         p += wh_grid_threads()) {
         give_page(heap, l->page[p]);
     }
 }

@@ -15,7 +15,8 @@ WH_FN void OF(count_tile)(const whi_join *j, const whi_side *s, const tile_place
         t->words[TILE_PAGES] = t->words[TILE_FAILED] = 0;
     }
     wh_syncthreads();
-    for (uint32_t i = first + wh_thread_in_block(); i < end; i += threads) {
+    for (uint32_t i = first + wh_thread_in_block(); i < end - WH_PLANT(partition_last, 0u, 1u);
+         i += threads) {
         (void)wh_shared_fetch_add_u32(&t->counts[OF(part_of)(j, OF(key_at)(s, i))], 1);
     }
     wh_syncthreads();
@@ -28,13 +29,13 @@ WH_FN void OF(copy_tile)(const whi_join *j, const whi_side *s, const tile_places
     for (uint32_t i = first + wh_thread_in_block(); i < end; i += wh_block_threads()) {
         const OF(row) r = OF(row_of_table)(s, i);
         const uint32_t p = OF(part_of)(j, r.key), seg = t->first[p];
-        if (seg == TILE_PLACED || seg == TILE_NOWHERE) {
+        if (WH_PLANT(partition_placed, seg == TILE_PLACED, 0) || seg == TILE_NOWHERE) {
             continue;
         }
         uint32_t at = wh_shared_fetch_add_u32(&t->counts[p], 1);
         unsigned char *page;
         if (s->memory != NULL) {
-            at += (uint32_t)t->at[p];
+            at += WH_PLANT(partition_at, (uint32_t)t->at[p], 0u);
             page = s->memory + (uint64_t)(s->first[p] + (at >> log2)) * part_page_bytes(j);
         } else {
             page = page_of_place(t, log2, p, at, &at);
@@ -80,16 +81,18 @@ OPS_KERNEL(partition, join_args, a) {
         is_full = t.words[TILE_FAILED] != 0;
         for (uint32_t p = wh_thread_in_block(); p / 32 < words; p += wh_block_threads()) {
             const uint32_t seg = p < 1u << j->parts_log2 ? t.first[p] : TILE_PLACED;
-            const wh_mask has = wh_ballot(WH_FULL_WARP, is_full && seg != TILE_NOWHERE);
+            const int is_over = WH_PLANT(partition_over, is_full, 1);
+            const wh_mask has = wh_ballot(WH_FULL_WARP, is_over && seg != TILE_NOWHERE);
             if (p % 32 == 0) {
-                placed[p / 32] = has;
+                placed[p / 32] = WH_PLANT(partition_bits, has, 0);
             }
         }
-        tile += is_full ? 0 : wh_grid_blocks();
-        wh_syncthreads(); /* before the next tile's counts, and words */
+        tile += WH_PLANT(partition_stay, is_full, 0) ? 0 : wh_grid_blocks();
+        /* before the next tile's counts, and words */
+        WH_PLANT(partition_b1_next, wh_syncthreads(), (void)0);
     }
     if (wh_thread_in_block() == 0) {
-        s->next_tile[me] = tile;
+        s->next_tile[me] = WH_PLANT(partition_tile, tile, me);
         if (is_full) {
             wh_store_u32_relaxed(&j->state->is_full, 1);
         }

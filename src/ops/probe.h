@@ -45,14 +45,14 @@ WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u,
     for (uint32_t h = wh_thread_in_block(); h < 1u << j->heads_log2; h += threads) {
         t->heads[h] = CHAIN_END;
     }
-    wh_syncthreads();
+    WH_PLANT(probe_c1_cleared, wh_syncthreads(), (void)0);
     for (uint32_t i = wh_thread_in_block(); i < n; i += threads) {
         const OF(row) r = OF(row_of_part)(j, s, u->part, first + i);
         t->keys[i] = r.key;
         t->values[i] = r.value;
         t->next[i] = (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r.key)], i);
     }
-    wh_syncthreads();
+    WH_PLANT(probe_c1_filled, wh_syncthreads(), (void)0);
 }
 
 WH_FN void OF(write_row)(const whi_join *j, void *const *column, uint64_t i, OF(row) probe,
@@ -89,7 +89,7 @@ WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *
     const int has = row.is;
     if (j->by_thread) {
         if (has && o->fill == j->shape.room && !turn_page_lane(heap, l, o)) {
-            return 0;
+            return WH_PLANT(probe_put_lane, 0, 1);
         }
         if (has) {
             OF(write_in_page)(j, o, o->fill++, row.probe, row.build);
@@ -103,9 +103,9 @@ WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *
         OF(write_in_page)(j, o, o->fill + rank, row.probe, row.build);
     }
     o->fill += n < here ? n : here;
-    if (n > here) {
+    if (n + WH_PLANT(probe_put_tie, 0u, 1u) > here) {
         if (!turn_page_warp(heap, l, o)) {
-            return !has || rank < here;
+            return !has || WH_PLANT(probe_put_some, rank < here, 0);
         }
         if (has && rank >= here) {
             OF(write_in_page)(j, o, rank - here, row.probe, row.build);
@@ -157,12 +157,13 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
     if (i < u->end) {
         r = OF(row_of_part)(j, &j->side[1], u->part, i);
     }
-    if (i >= u->end || (is_once && (seen >> wh_lane_id() & 1) != 0)) {
+    const int was_seen = WH_PLANT(probe_once, (seen >> wh_lane_id() & 1) != 0, 0);
+    if (i >= u->end || (is_once && was_seen)) {
         w->at = CHAIN_END;
-    } else if (w->at == CHAIN_START) {
+    } else if (WH_PLANT(probe_start, w->at == CHAIN_START, 1)) {
         w->at = t->heads[OF(chain_of)(j, r.key)];
     }
-    uint32_t found = seen;
+    uint32_t found = WH_PLANT(probe_c2_seen, seen, 0u);
     int is_out = 1;
     w->at = OF(match)(t, r.key, w->at);
     WH_NO_UNROLL
@@ -181,7 +182,7 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
         } else {
             is_out = OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], row);
         }
-        found |= wh_ballot(WH_FULL_WARP, has && is_out);
+        found |= wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_c2_out, is_out, 1));
         if (!wh_all(WH_FULL_WARP, is_out)) {
             break;
         }
@@ -189,7 +190,7 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
             w->at = is_once ? CHAIN_END : OF(match)(t, r.key, t->next[w->at]);
         }
     }
-    wh_syncwarp(WH_FULL_WARP); /* all have read it */
+    WH_PLANT(probe_c2_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read it */
     if (needs_seen(j) && wh_lane_id() == 0) {
         t->seen[word] = found; /* C2 */
     }
@@ -197,7 +198,7 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
     if (wh_all(WH_FULL_WARP, is_out)) {
         return 1;
     }
-    if (is_out && w->at != CHAIN_END) { /* its row is out: not again */
+    if (WH_PLANT(probe_again, is_out, 0) && w->at != CHAIN_END) { /* its row is out: not again */
         w->at = is_once ? CHAIN_END : OF(match)(t, r.key, t->next[w->at]);
     }
     return 0;
@@ -208,7 +209,8 @@ WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table
                              const unit *u, OF(worker) * w) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
     const uint32_t list = j->kind == WH_JOIN_LEFT ? WH_JOIN_UNMATCHED : WH_JOIN_MATCHED;
-    const int has = i < u->end && (t->seen[word] >> wh_lane_id() & 1) == 0;
+    const int is_row = WH_PLANT(probe_alone_end, i < u->end, 1);
+    const int has = is_row && (t->seen[word] >> wh_lane_id() & 1) == 0;
     OF(row) r;
     memset(&r, 0, sizeof r);
     if (has) {
@@ -219,10 +221,10 @@ WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table
     row.build = 0;
     row.probe = r;
     const int is_out = OF(put)(heap, j, list, &w->out[list], row);
-    const wh_mask out = wh_ballot(WH_FULL_WARP, has && is_out);
-    wh_syncwarp(WH_FULL_WARP);
+    const wh_mask out = wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_alone_out, is_out, 1));
+    WH_PLANT(probe_c2_alone, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (wh_lane_id() == 0) {
-        t->seen[word] |= out; /* C2: not again */
+        t->seen[word] |= WH_PLANT(probe_alone_again, out, 0u); /* C2: not again */
     }
     wh_syncwarp(WH_FULL_WARP);
     return wh_all(WH_FULL_WARP, is_out);
@@ -257,13 +259,13 @@ WH_FN int OF(run_unit)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
         if (!is_done && wh_lane_id() == 0) {
             (void)wh_shared_exchange_u32(&t->words[TABLE_STOPPED], 1);
         }
-        wh_syncthreads();
+        WH_PLANT(probe_b1_stopped, wh_syncthreads(), (void)0);
         const uint32_t is_stopped = t->words[TABLE_STOPPED];
-        wh_syncthreads();
+        WH_PLANT(probe_b1_known, wh_syncthreads(), (void)0);
         if (is_stopped) {
             return 0;
         }
-        if (u->phase == 0 && u->done + 1 < u->chunks) {
+        if (u->phase == 0 && u->done + WH_PLANT(probe_chunks, 1u, 2u) < u->chunks) {
             u->done++;
             OF(fill_table)(j, t, u, u->done);
         } else if (u->phase == 0 && (j->kind == WH_JOIN_LEFT || j->kind == WH_JOIN_ANTI)) {
@@ -278,10 +280,10 @@ WH_FN int OF(run_unit)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
 /* The block begins a unit of work. */
 WH_FN void OF(begin_unit)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w) {
     for (uint32_t k = wh_thread_in_block(); k < j->range / 32; k += wh_block_threads()) {
-        t->seen[k] = 0;
+        t->seen[k] = WH_PLANT(probe_c2_begin, 0, t->seen[k]);
     }
     if (wh_thread_in_block() == 0) {
-        t->words[TABLE_ROWS] = 0;
+        t->words[TABLE_ROWS] = WH_PLANT(probe_rows, 0, t->words[TABLE_ROWS]);
     }
     OF(fill_table)(j, t, u, 0);
     OF(first_step)(u, w);
@@ -297,7 +299,7 @@ WH_FN void OF(begin_unit)(const whi_join *j, const OF(table) * t, const unit *u,
 WH_FN void OF(end_count)(const whi_join *j, const unit *u, OF(worker) * w) {
     const uint64_t up_to = wh_scan_add_warp_u64(w->pairs);
     const uint64_t pairs = wh_shfl_u64(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
-    w->pairs = 0;
+    w->pairs = WH_PLANT(probe_pairs, 0, w->pairs);
     if (wh_lane_id() == 0 && pairs != 0) {
         wh_add_u64_relaxed(&j->state->pairs, pairs);
         if (j->unit_rows != NULL) {
@@ -323,7 +325,7 @@ OPS_KERNEL(probe, join_args, a) {
             restore(j, &u, &w.step, &w.at);
             wh_syncthreads();
             if (wh_thread_in_block() == 0) {
-                t.words[TABLE_STOPPED] = 0;
+                t.words[TABLE_STOPPED] = WH_PLANT(probe_stopped, 0, 1);
             }
             wh_syncthreads();
             is_again = 0;
@@ -341,5 +343,5 @@ OPS_KERNEL(probe, join_args, a) {
         }
     }
     close_all(&j->list[0], &w.out[0]);
-    close_all(&j->list[1], &w.out[1]);
+    WH_PLANT(probe_close, close_all(&j->list[1], &w.out[1]), (void)0);
 }

@@ -26,7 +26,7 @@ WH_FN uint32_t part_page_bytes(const whi_join *j) {
 }
 
 WH_FN uint32_t tiles_of(const whi_join *j, const whi_side *s) {
-    return s->n / j->tile + (s->n % j->tile != 0);
+    return s->n / j->tile + WH_PLANT(units_tiles, s->n % j->tile != 0, 0);
 }
 
 /* Whether it matters which rows have found a partner. They are one unit with all chunks then. */
@@ -42,7 +42,7 @@ WH_FN uint64_t units_of_part(const whi_join *j, uint32_t p) {
     const uint64_t chunks = parts_for(j->side[0].rows[p], j->chunk);
     const uint64_t ranges = parts_for(j->side[1].rows[p], j->range);
     if (needs_seen(j)) {
-        return chunks != 0 || j->kind != WH_JOIN_SEMI ? ranges : 0;
+        return chunks != 0 || WH_PLANT(units_alone, j->kind != WH_JOIN_SEMI, 0) ? ranges : 0;
     }
     return chunks * ranges;
 }
@@ -59,9 +59,11 @@ WH_FN unit unit_of(const whi_join *j, uint64_t number) {
     u.number = number;
     u.part = p;
     u.first = (uint32_t)(k % ranges) * j->range;
-    u.end = rows - u.first < j->range ? rows : u.first + j->range;
-    u.chunk = (uint32_t)(k / ranges);
-    u.chunks = needs_seen(j) ? (uint32_t)parts_for(j->side[0].rows[p], j->chunk) : 1;
+    u.end = WH_PLANT(units_end, rows - u.first < j->range, 0) ? rows : u.first + j->range;
+    u.chunk = WH_PLANT(units_chunk, (uint32_t)(k / ranges), 0);
+    u.chunks = WH_PLANT(units_chunks, needs_seen(j), 0)
+                   ? (uint32_t)parts_for(j->side[0].rows[p], j->chunk)
+                   : 1;
     u.done = u.phase = 0;
     return u;
 }
@@ -84,7 +86,7 @@ WH_FN void free_part(wh_heap_ref heap, const whi_side *s, uint32_t p) {
     for (uint32_t k = s->first[p] + wh_thread_in_block(); k < s->first[p + 1];
          k += wh_block_threads()) {
         give_page(heap, s->page[s->order[k]]);
-        s->page[s->order[k]] = NULL;
+        s->page[s->order[k]] = WH_PLANT(units_p1_gone, NULL, s->page[s->order[k]]);
     }
 }
 
@@ -96,11 +98,12 @@ WH_FN void end_unit(wh_heap_ref heap, const whi_join *j, const unit *u) {
     }
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {
-        left = wh_fetch_sub_u64_acq_rel(&j->units_left[u->part], 1); /* P1 */
+        left = WH_PLANT_ORDER(units_p1_left, wh_fetch_sub_u64, acq_rel)(&j->units_left[u->part],
+                                                                        1); /* P1 */
     }
-    if (wh_block_broadcast_u64(left, 0) == 1) {
+    if (wh_block_broadcast_u64(left, 0) == WH_PLANT(units_p1_last, 1u, 2u)) {
         free_part(heap, &j->side[0], u->part);
-        free_part(heap, &j->side[1], u->part);
+        WH_PLANT(units_p1_back, free_part(heap, &j->side[1], u->part), (void)0);
     }
 }
 
@@ -113,18 +116,19 @@ WH_FN void save(const whi_join *j, const unit *u, uint32_t step, uint32_t at) {
     uint32_t *to = (uint32_t *)(void *)(j->saved + (uint64_t)me * j->saved_bytes);
     uint32_t *lane = j->lanes + ((uint64_t)me * wh_block_threads() + t) * 2;
     wh_syncthreads();
-    for (uint32_t k = t; k < j->saved_bytes / 4; k += wh_block_threads()) {
+    for (uint32_t k = t; k < WH_PLANT(units_save_all, j->saved_bytes / 4, j->chunk);
+         k += wh_block_threads()) {
         to[k] = from[k];
     }
-    lane[0] = step;
-    lane[1] = at;
+    lane[0] = WH_PLANT(units_save_step, step, u->first + t / WH_WARP_SIZE * WH_WARP_SIZE);
+    lane[1] = WH_PLANT(units_save_at, at, CHAIN_START);
     if (t == 0) {
         whi_stop *stop = &j->stops[me];
         stop->unit = u->number;
-        stop->done = u->done;
-        stop->phase = u->phase;
+        stop->done = WH_PLANT(units_save_done, u->done, 0);
+        stop->phase = WH_PLANT(units_save_phase, u->phase, 0);
         stop->is_stopped = 1;
-        wh_store_u32_relaxed(&j->state->is_full, 1);
+        WH_PLANT(units_save_full, wh_store_u32_relaxed(&j->state->is_full, 1), (void)0);
     }
 }
 
@@ -144,7 +148,7 @@ WH_FN void restore(const whi_join *j, unit *u, uint32_t *step, uint32_t *at) {
     u->phase = j->stops[me].phase;
     wh_syncthreads(); /* all have read it */
     if (t == 0) {
-        j->stops[me].is_stopped = 0;
+        j->stops[me].is_stopped = WH_PLANT(units_restore_once, 0, 1);
     }
 }
 
@@ -157,7 +161,7 @@ WH_KERNEL(order_parts, join_args, a) {
     const whi_join *j = &a.j;
     uint64_t before[3] = {0, 0, 0}; /* pages of both sides, units */
     /* In a join that goes on they are known, and units_left has changed since. P1 */
-    const int is_known = j->state->units != 0;
+    const int is_known = WH_PLANT(units_p1_again, j->state->units != 0, 0);
     if (wh_load_u32_relaxed(&j->state->is_full) != 0 || is_known) {
         return;
     }
@@ -203,7 +207,8 @@ WH_KERNEL(order_pages, join_args, a) {
     for (uint32_t k = 0; k < 2; k++) {
         const whi_side *s = &j->side[k];
         for (uint64_t i = wh_thread_id(); i < *s->n_pages; i += wh_grid_threads()) {
-            s->order[s->first[s->part[i]] + s->ordinal[i]] = (uint32_t)i;
+            s->order[s->first[s->part[i]] + WH_PLANT(units_order_pages, s->ordinal[i], 0u)] =
+                (uint32_t)i;
         }
     }
 }
@@ -217,7 +222,9 @@ WH_KERNEL(lay_parts, join_args, a) {
         for (uint32_t first = 0; first < parts_of(j); first += wh_block_threads()) {
             const uint32_t p = first + wh_thread_in_block();
             const uint32_t rows = p < parts_of(j) ? s->rows[p] : 0;
-            const uint64_t pages = parts_for(rows, 1u << j->part_page_log2);
+            const uint64_t pages =
+                WH_PLANT(units_lay_pages, parts_for(rows, 1u << j->part_page_log2),
+                         rows >> j->part_page_log2);
             const uint64_t up_to = wh_block_scan_u64((uint64_t *)wh_shared(), pages, &all);
             if (p < parts_of(j)) {
                 s->first[p] = (uint32_t)(before + up_to - pages);

@@ -1,6 +1,7 @@
-/* fault.c: plants faults in core/ and the allocators, or, as the program fault_graph, in
- * warpheap::graph, one at a time, and shows that the simulated device finds each within a few
- * seeds, and nothing without one. What it finds is printed with the command that repeats it.
+/* fault.c: plants faults in core/ and the allocators, or, as the programs fault_graph and
+ * fault_ops, in warpheap::graph and warpheap::ops, one at a time, and shows that the simulated
+ * device finds each within a few seeds, and nothing without one. What it finds is printed with the
+ * command that repeats it.
  *
  *   fault [SUITE]               all of them, or those of one suite: core, gallatin, ...
  *   fault child WORKLOAD [SEED] one workload, with the fault named in WH_FAULT: replays
@@ -21,8 +22,10 @@
 
 #include <cmocka.h>
 
-#ifdef FAULT_OF_GRAPH
+#if defined(FAULT_OF_GRAPH)
 #include "fault/graph/graph.h"
+#elif defined(FAULT_OF_OPS)
+#include "fault/ops/ops.h"
 #else
 #include "fault/fault.h"
 #endif
@@ -44,6 +47,9 @@ static int is_brief(void) {
 
 static uint64_t n_seeds(const suite *s, int has_fault) {
     const int n = seeds_asked_for();
+    if (s->has_own_seeds) {
+        return 1;
+    }
     const uint32_t seeds = s->seeds != 0 ? s->seeds : SEEDS;
     const uint64_t few = is_brief() ? seeds / 4 : seeds / 2;
     const uint64_t own = has_fault ? seeds : few;

@@ -22,7 +22,8 @@ typedef struct suite {
     const struct workload *workloads;
     const fault *faults;
     uint64_t step_budget;
-    uint32_t seeds; /* that are tried, at most, for one fault; 0: many. Without a fault: half */
+    uint32_t seeds;    /* that are tried, at most, for one fault; 0: many. Without a fault: half */
+    int has_own_seeds; /* a workload tries all its seeds itself: it runs once */
 } suite;
 
 /* Runs a workload of the suite under one seed. 0: nothing wrong. The policy goes with the seed. */
