@@ -36,7 +36,7 @@ static void test_alone(void **state) {
     for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
         context x;
         open_all(&x, seed, 8 << 20, NULL);
-        make_mesh(&the_mesh, (mesh_kind)(seed % N_MESHES), 120, &x.random);
+        make_mesh(&the_mesh, (mesh_kind)(seed % N_MESHES), 80, &x.random);
         load(&x, &the_mesh);
         create(&x);
         const wh_kdtree_result r = build(&x, WH_OK);
@@ -66,7 +66,7 @@ static void add_quality(mesh_kind kind, wh_kdtree_kind tree, uint32_t number, qu
     x.o.max_depth = 14;
     x.o.shared_references = 100;
     x.o.chunk_references = 40;
-    make_mesh(&the_mesh, kind, 130, &x.random);
+    make_mesh(&the_mesh, kind, n_seeds() >= 10 ? 130 : 60, &x.random);
     for (uint32_t i = 0; i < the_mesh.n_vertices; i++) { /* few planes are equally good */
         for (uint32_t c = 0; c < 3; c++) {
             the_mesh.vertex[i][c] += 0.05f * unit(&x.random);
@@ -90,7 +90,7 @@ static void add_quality(mesh_kind kind, wh_kdtree_kind tree, uint32_t number, qu
 /* Trees are as good as those of the simple builder. */
 static void test_quality(void **state) {
     static const mesh_kind kinds[] = {SOUP, SPHERE, TOWN};
-    const double part = n_seeds() >= 10 ? 0.05 : 0.15; /* of few trees */
+    const double part = n_seeds() >= 10 ? 0.05 : 0.2; /* of few small trees */
     (void)state;
     for (uint32_t k = 0; k < 6; k++) {
         const wh_kdtree_kind tree = k % 2 == 0 ? WH_KDTREE_CLIPPED : WH_KDTREE_BOXES;
@@ -138,7 +138,7 @@ static void test_points(void **state) {
         open_all(&x, seed, 8 << 20, NULL);
         make_tiny(&x, seed);
         x.o.kind = WH_KDTREE_POINTS;
-        make_mesh(&the_mesh, (mesh_kind)(seed % N_MESHES), 150, &x.random);
+        make_mesh(&the_mesh, (mesh_kind)(seed % N_MESHES), 80, &x.random);
         load(&x, &the_mesh);
         create(&x);
         const wh_kdtree_result r = build(&x, WH_OK);
@@ -239,10 +239,11 @@ static void test_frames(void **state) {
     (void)state;
     open_all(&x, 2, 2 << 20, NULL);
     make_tiny(&x, 9);
-    make_mesh(&the_mesh, SPHERE, 64, &x.random);
+    make_mesh(&the_mesh, SPHERE, 40, &x.random);
     load(&x, &the_mesh);
     create(&x);
-    for (uint32_t frame = 0; frame < 20; frame++) {
+    const uint32_t frames = n_seeds() >= 10 ? 20 : 6;
+    for (uint32_t frame = 0; frame < frames; frame++) {
         for (uint32_t i = 0; i < the_mesh.n_vertices; i++) {
             the_mesh.vertex[i][frame % 3] *= 1.1f;
         }
