@@ -57,22 +57,27 @@ WH_FN void bounds_of(const kd_polygon *p, whi_kd_box *b) {
     }
 }
 
-/* The bounds of what of a triangle is in a box, which is as much wider as `wide` says. */
+/* The bounds of what of a triangle is in a box, which is as much wider as `wide` says. One text for
+ * all six planes. */
 WH_FN void clip_bounds(kd_polygon *p, const whi_kd_box *box, float wide, whi_kd_box *b) {
-    kd_polygon other;
-    for (uint32_t axis = 0; axis < 3; axis++) {
-        const float lo = box->lo[axis] - wide, hi = box->hi[axis] + wide;
-        if (b->lo[axis] < lo && p->n != 0) {
-            clip_polygon(p, &other, axis, lo, 1);
-            *p = other;
-        }
-        if (b->hi[axis] > hi && p->n != 0) {
-            clip_polygon(p, &other, axis, hi, -1);
-            *p = other;
+    kd_polygon two[2];
+    uint32_t now = 0;
+    two[0] = *p;
+    WH_NO_UNROLL
+    for (uint32_t plane = 0; plane < 6 && two[now].n != 0; plane++) {
+        const uint32_t axis = plane >> 1;
+        const float lo = wh_kdtree_pick_(box->lo, axis) - wide;
+        const float hi = wh_kdtree_pick_(box->hi, axis) + wide;
+        if ((plane & 1) == 0 && wh_kdtree_pick_(b->lo, axis) < lo) {
+            clip_polygon(&two[now], &two[1 - now], axis, lo, 1);
+            now = 1 - now;
+        } else if ((plane & 1) != 0 && wh_kdtree_pick_(b->hi, axis) > hi) {
+            clip_polygon(&two[now], &two[1 - now], axis, hi, -1);
+            now = 1 - now;
         }
     }
-    if (p->n != 0) {
-        bounds_of(p, b);
+    if (two[now].n != 0) {
+        bounds_of(&two[now], b);
     }
 }
 

@@ -2,7 +2,7 @@
  * tree. queue.h says which warp does which task; alone.h, and together.h for large nodes, what a
  * task is; bins.h where a node is cut; leaves.h and shared.h where nodes, references and arrays
  * come from. */
-#define WH_KERNEL_THREADS 128
+#define WH_KERNEL_THREADS 384 /* a block has 128, but a kernel takes 168 registers at most */
 
 #include "kdtree.h"
 

@@ -194,6 +194,36 @@ static void test_strange(void **state) {
     }
 }
 
+/* Rays from inside of a closed ball at its corners and edges: none slips through. */
+static void test_watertight(void **state) {
+    context x;
+    (void)state;
+    open_all(&x, 0, 8 << 20, NULL);
+    make_mesh(&the_mesh, SPHERE, 400, &x.random);
+    load(&x, &the_mesh);
+    create(&x);
+    (void)build(&x, WH_OK);
+    for (uint32_t i = 0; i < MOST_RAYS; i++) {
+        const uint32_t *t = the_mesh.triangle[next_random(&x.random) % the_mesh.n];
+        const float part = i % 2 == 0 ? 0 : unit(&x.random);
+        wh_kdtree_ray *r = &x.rays[i];
+        for (uint32_t k = 0; k < 3; k++) {
+            const float a = the_mesh.vertex[t[0]][k], b = the_mesh.vertex[t[1 + i % 2]][k];
+            r->origin[k] = 0.1f * unit(&x.random);
+            r->direction[k] = a + part * (b - a) - r->origin[k];
+        }
+        r->t_min = 0;
+        r->t_max = INFINITY;
+    }
+    trace(&x, MOST_RAYS, 0, 0, x.hits[0]);
+    trace(&x, MOST_RAYS, 1, 0, x.hits[1]);
+    for (uint32_t i = 0; i < MOST_RAYS; i++) {
+        assert_true(x.hits[0][i].triangle != WH_KDTREE_NONE);
+        assert_true(x.hits[1][i].triangle != WH_KDTREE_NONE);
+    }
+    close_all(&x);
+}
+
 static void set_ray(wh_kdtree_ray *r, float origin, float direction, float t_min, float t_max) {
     for (uint32_t k = 0; k < 3; k++) {
         r->origin[k] = origin;
@@ -303,11 +333,12 @@ static void test_user_kernel(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),  cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_quality), cmocka_unit_test(test_same_tree),
-        cmocka_unit_test(test_points),  cmocka_unit_test(test_few),
-        cmocka_unit_test(test_strange), cmocka_unit_test(test_bad_rays),
-        cmocka_unit_test(test_frames),  cmocka_unit_test(test_user_kernel),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_quality),     cmocka_unit_test(test_same_tree),
+        cmocka_unit_test(test_points),      cmocka_unit_test(test_few),
+        cmocka_unit_test(test_strange),     cmocka_unit_test(test_watertight),
+        cmocka_unit_test(test_bad_rays),    cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_user_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
