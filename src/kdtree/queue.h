@@ -5,10 +5,11 @@
  *
  * The queue is a bounded one of slots with turns (D. Vyukov's). Slot i of `room` begins with turn
  * i; p counts puts, or takes, since the start.
- * Q1      slot.turn: p -> p + 1, store release by the warp that has put task p, after a
- * wh_syncwarp; load acquire by the taker of p, then a wh_syncwarp: the task, and all that the
- * putter's lanes wrote before, the references of the node above all. p + 1 -> p + room, store
- *         release by the taker, load acquire by the putter of p + room: the slot has been read
+ * Q1      slot.turn: p -> p + 1, store release by the warp that has put task p, after a barrier of
+ *         its lanes; load acquire by the taker of p, before one of its own: the task, and all that
+ *         the putter's lanes wrote before, the references of the node above all. p + 1 -> p + room,
+ *         store release by the taker, after a barrier; load acquire by the putter of p + room: the
+ *         slot has been read
  * Q2      open: tasks in the queue, and warps that have a task. fetch_add before a put by a warp
  *         that is one of them; fetch_sub by a warp whose stack is empty. It is 0 only when all is
  *         done, as each put's addition comes, by Q1, before the subtraction of who took it. Relaxed
