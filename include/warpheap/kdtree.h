@@ -37,7 +37,8 @@ typedef struct wh_kdtree_ray {
     float direction[3], t_max;
 } wh_kdtree_ray;
 
-#define WH_KDTREE_NONE UINT32_MAX
+#define WH_KDTREE_NONE (~0u)
+#define WH_KDTREE_MOST_DEPTH 60u /* of a leaf */
 
 /* Where a ray hits: t, and how much the triangle's second and third corner weigh there. */
 typedef struct wh_kdtree_hit {
@@ -53,7 +54,6 @@ extern "C" {
 #endif
 
 #define WH_KDTREE_MOST_TRIANGLES (1u << 28)
-#define WH_KDTREE_MOST_DEPTH 60u
 
 typedef enum wh_kdtree_kind {
     WH_KDTREE_CLIPPED, /* a triangle is in each leaf that it overlaps */
