@@ -36,7 +36,7 @@ option(WARPHEAP_HOSTILE "shrink the allocators' constants so that every boundary
 option(WARPHEAP_TESTS "build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_PROGRAM "build the program warpheap (needs jansson and zlib)"
   ${PROJECT_IS_TOP_LEVEL})
-option(WARPHEAP_STATIC_DEPS "link jansson and zlib statically into the program" OFF)
+option(WARPHEAP_STATIC_DEPS "link jansson and zlib statically into the program, without assimp" OFF)
 option(WARPHEAP_SHARED "build the shared library, too" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_INSTALL "make install rules" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_WERROR "warnings are errors; the presets say so" OFF)

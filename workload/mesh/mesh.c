@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "host/last_error.h"
+#include "workload/mesh/ply.h"
 
 #if WH_HAVE_ASSIMP
 #include <assimp/cimport.h>
@@ -208,6 +209,9 @@ wh_status wh_mesh_read(wh_mesh *mesh, const char *path) {
     content c;
     memset(mesh, 0, sizeof *mesh);
     wh_status s = read_bytes(&c, path);
+    if (s == WH_OK && whi_is_ply(c.bytes, c.n)) {
+        s = whi_ply_check(c.bytes, c.n, path);
+    }
     if (s == WH_OK) {
         const struct aiScene *scene = import(&c, path);
         s = scene != NULL ? take_scene(mesh, scene, path)

@@ -9,6 +9,10 @@
 
 #include "warpheap/types.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct wh_mesh {
     float *vertices;     /* [3 * n_vertices]: x, y, z of each */
     uint32_t *triangles; /* [3 * n_triangles]: numbers of vertices, all below n_vertices */
@@ -41,5 +45,9 @@ wh_status wh_mesh_copies(wh_mesh *to, const wh_mesh *from, uint32_t nx, uint32_t
 
 /* An empty mesh, of zeros, is allowed. Leaves *mesh empty. */
 void wh_mesh_free(wh_mesh *mesh);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
