@@ -59,7 +59,10 @@ static const struct argp_option options[] = {
      "classes of graphs in the cases graph-*; default: all, or where all allocators are measured "
      "all with the default one and lattice with the others",
      3},
-    {"input", 'i', "FILE", 0, "a graph file for the cases graph and graph-* (repeatable)", 3},
+    {"input", 'i', "FILE", 0,
+     "a graph file for the cases graph and graph-*, or a mesh (.obj, .ply, .off, .stl) for kdtree "
+     "and kdtree-tight; repeatable",
+     3},
     {"check", OPT_CHECK, "WHEN", 0,
      "write and check block contents in the last repetition (default) or in every one; that "
      "blocks are disjoint is verified in all, with 'ends' in the last one, "

@@ -153,7 +153,7 @@ static wh_status fill_set(const whi_bench *b, whi_bench_set *set, int is_rmat) {
 /* Set i of the run, directed or not, which is made the first time. */
 static wh_status find_set(whi_bench *b, size_t i, int undirected, whi_bench_set **set) {
     static const char *const generated[N_GENERATED] = {"uniform", "rmat"};
-    const int is_file = b->options->n_inputs != 0;
+    const int is_file = b->has_graph_files;
     const size_t n = is_file ? b->n_graphs : N_GENERATED;
     if (b->sets == NULL) {
         b->sets = calloc(2 * n, sizeof *b->sets);
@@ -661,7 +661,7 @@ static wh_status run_kind(whi_bench *b, const whi_dgraph_job *job, size_t number
 }
 
 wh_status whi_dgraph_each(whi_bench *b, const whi_dgraph_job *job) {
-    const size_t n = b->options->n_inputs != 0 ? b->n_graphs : N_GENERATED;
+    const size_t n = b->has_graph_files ? b->n_graphs : N_GENERATED;
     if (!whi_bench_can(b, WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_USABLE_SIZE) ||
         b->alloc->max_size < (uint64_t)1 << 20) {
         return WH_OK; /* an adjacency is one block */

@@ -44,29 +44,33 @@ static wh_status generate(wh_graph_arcs *arcs, uint64_t seed) {
 
 int whi_bench_load_graphs(whi_bench *b, char *error, size_t size) {
     const wh_bench_options *o = b->options;
-    const size_t n = o->n_inputs != 0 ? o->n_inputs : 1;
-    b->graphs = calloc(n, sizeof *b->graphs);
+    b->graphs = calloc(o->n_inputs + 1, sizeof *b->graphs);
     if (b->graphs == NULL) {
         (void)snprintf(error, size, "out of memory");
         return 0;
     }
-    if (o->n_inputs == 0) {
+    for (size_t i = 0; i < o->n_inputs; i++) {
+        wh_graph_file_error why;
+        whi_bench_graph *g = &b->graphs[b->n_graphs];
+        if (whi_bench_is_mesh(o->inputs[i])) {
+            continue;
+        }
+        if (wh_graph_file_read(o->inputs[i], NULL, &g->arcs, &why) != WH_OK) {
+            wh_graph_file_error_format(&why, error, size);
+            return 0;
+        }
+        const char *slash = strrchr(o->inputs[i], '/');
+        g->name = slash != NULL ? slash + 1 : o->inputs[i];
+        b->n_graphs++;
+    }
+    b->has_graph_files = b->n_graphs != 0;
+    if (!b->has_graph_files) {
         if (generate(&b->graphs[0].arcs, o->seed) != WH_OK) {
             (void)snprintf(error, size, "out of memory");
             return 0;
         }
         b->graphs[0].name = "generated";
         b->n_graphs = 1;
-    }
-    for (size_t i = 0; i < o->n_inputs; i++) {
-        wh_graph_file_error why;
-        if (wh_graph_file_read(o->inputs[i], NULL, &b->graphs[i].arcs, &why) != WH_OK) {
-            wh_graph_file_error_format(&why, error, size);
-            return 0;
-        }
-        const char *slash = strrchr(o->inputs[i], '/');
-        b->graphs[i].name = slash != NULL ? slash + 1 : o->inputs[i];
-        b->n_graphs = i + 1;
     }
     return 1;
 }

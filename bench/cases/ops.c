@@ -5,15 +5,14 @@
 
 /* --- heaps ------------------------------------------------------------------------------------ */
 
-/* Whether it has pages of one size, which an option says. */
-static int has_one_size(const whi_bench *b) {
+int whi_ops_has_one_size(const whi_bench *b) {
     return strcmp(b->alloc->family, "random_walk") == 0 ||
            strcmp(b->alloc->family, "page_queue") == 0;
 }
 
 int whi_ops_serves(const whi_bench *b, uint64_t page_bytes) {
     const int is_power = (page_bytes & (page_bytes - 1)) == 0;
-    return has_one_size(b) ? is_power : page_bytes <= b->alloc->max_size;
+    return whi_ops_has_one_size(b) ? is_power : page_bytes <= b->alloc->max_size;
 }
 
 /* Adds page_bytes to options unless it is there. */
@@ -26,8 +25,7 @@ static wh_status add_page_bytes(const whi_bench *b, wh_any_options *options, uin
     return wh_options_set(options, name, page_bytes);
 }
 
-wh_status whi_ops_open_heap(whi_bench *b, uint64_t own, uint64_t page_bytes) {
-    const uint64_t bytes = whi_bench_case_heap(b, own);
+wh_status whi_ops_try_heap(whi_bench *b, uint64_t bytes, uint64_t page_bytes) {
     wh_heap_options o = whi_bench_heap_options(b, b->alloc, bytes);
     wh_any_options options;
     memset(&options, 0, sizeof options);
@@ -36,14 +34,19 @@ wh_status whi_ops_open_heap(whi_bench *b, uint64_t own, uint64_t page_bytes) {
             options = b->options->options[i];
         }
     }
-    if (has_one_size(b)) {
-        WHI_BENCH_TRY(whi_bench_check(b, add_page_bytes(b, &options, page_bytes), "options"));
+    if (whi_ops_has_one_size(b)) {
+        WHI_BENCH_TRY(add_page_bytes(b, &options, page_bytes));
         o.options = &options.head;
     }
     whi_bench_close_heap(b);
-    WHI_BENCH_TRY(whi_bench_check(b, wh_heap_create(&b->heap, &o), "heap"));
+    WHI_BENCH_TRY(wh_heap_create(&b->heap, &o));
     b->heap_bytes = bytes;
-    return whi_bench_check(b, b->kernels->bind(b->heap, &b->handle), "heap");
+    return b->kernels->bind(b->heap, &b->handle);
+}
+
+wh_status whi_ops_open_heap(whi_bench *b, uint64_t own, uint64_t page_bytes) {
+    const uint64_t bytes = whi_bench_case_heap(b, own);
+    return whi_bench_check(b, whi_ops_try_heap(b, bytes, page_bytes), "heap");
 }
 
 /* --- memory and kernels ----------------------------------------------------------------------- */
@@ -66,8 +69,7 @@ void whi_ops_forget(whi_ops *o, size_t n) {
     }
 }
 
-/* A GPU that idles has low clocks: the null kernel wakes it. */
-static wh_status wake(whi_bench *b) {
+wh_status whi_ops_wake(whi_bench *b) {
     const uint64_t n = 65536;
     whi_bench_plan p;
     double us = 0;
@@ -83,7 +85,7 @@ static wh_status wake(whi_bench *b) {
 
 wh_status whi_ops_begin(whi_bench *b, whi_ops *o) {
     o->b = b;
-    WHI_BENCH_TRY(wake(b));
+    WHI_BENCH_TRY(whi_ops_wake(b));
     o->kernels = wh_ops_data_find(b->info->target);
     o->call.seed = b->options->seed;
     return whi_ops_memory(o, &o->call.sums, sizeof *o->call.sums);

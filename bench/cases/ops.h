@@ -61,11 +61,18 @@ typedef struct whi_ops_part {
 
 /* --- heaps, memory, kernels --- */
 
+/* Whether it has pages of one size, which an option says. */
+int whi_ops_has_one_size(const whi_bench *b);
 /* Whether pages of so many bytes can be had of the current allocator, which can do all else. */
 int whi_ops_serves(const whi_bench *b, uint64_t page_bytes);
-/* Opens a heap of so many bytes (the user's --heap goes before). An allocator of pages of one size
- * gets page_bytes, unless an option says otherwise. */
+/* Opens a heap of so many bytes. An allocator of pages of one size gets page_bytes, unless an
+ * option says otherwise. Returns what the library says of the heap; no failure is noted. */
+wh_status whi_ops_try_heap(whi_bench *b, uint64_t bytes, uint64_t page_bytes);
+/* Likewise, and a failure ends the run (the user's --heap goes before). */
 wh_status whi_ops_open_heap(whi_bench *b, uint64_t own, uint64_t page_bytes);
+
+/* A GPU that idles has low clocks: the null kernel wakes it. */
+wh_status whi_ops_wake(whi_bench *b);
 
 /* To be ended, also after a failure. */
 wh_status whi_ops_begin(whi_bench *b, whi_ops *o);

@@ -15,7 +15,9 @@
 #include "bench/bench.h"
 #include "bench/cases/list.h"
 #include "bench/kernels/bench_kernels.h"
+#include "warpheap/kdtree.h"
 #include "workload/graph/graph_case.h"
+#include "workload/mesh/mesh.h"
 
 /* Ends the calling function with the status of what failed. */
 #define WHI_BENCH_TRY(call)               \
@@ -40,6 +42,12 @@
     10.0 /* drift, walk, crossover, scenarios, server, fill-log; ops */
 /* How long a GPU works before the first thing is timed, since an idle one's clocks are low. */
 #define WHI_BENCH_WAKE_SECONDS 0.1
+
+/* A mesh that is made: so many triangles, and so many copies of them along each axis. */
+typedef struct whi_bench_made {
+    uint64_t triangles;
+    uint32_t copies;
+} whi_bench_made;
 
 /* The default work: one record per kind of device. */
 typedef struct whi_bench_defaults {
@@ -75,6 +83,13 @@ typedef struct whi_bench_defaults {
     uint64_t ops_paper_bytes;     /* ops-*-paper: the heap, */
     uint64_t ops_paper_keys;      /*    most keys of a group-by */
     const uint64_t *ops_pages, *ops_groups, *ops_paper_pages, *ops_paper_rows;
+    const whi_bench_made *kd_made; /* kdtree*: meshes where there is no file; 0 ends */
+    uint64_t kd_most;              /*    most triangles of copies of a file */
+    uint64_t kd_least;             /*    kdtree: bytes of the heap, at least */
+    uint64_t kd_rays, kd_verified; /*    rays that are timed; the first ones are compared */
+    uint64_t kd_checked;           /*    most triangles of a mesh whose leaves are looked at */
+    uint64_t kd_page;              /*    bytes of a page, where there is one size */
+    uint32_t kd_frames, kd_trials; /*    builds in a row; of a size of a heap */
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
     const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste, *server, *first;
     const uint64_t *graph_batches;
@@ -103,7 +118,7 @@ typedef struct whi_bench_value {
     int decimals; /* in the table; 0: a whole number, in JSON, too */
 } whi_bench_value;
 
-#define WHI_BENCH_MAX_VALUES 8u
+#define WHI_BENCH_MAX_VALUES 12u
 
 typedef struct whi_bench_row {
     const char *phase, *op;
@@ -143,6 +158,18 @@ typedef struct whi_bench_set {
     uint64_t n_stream;
     uint32_t *from, *to, *next;
 } whi_bench_set;
+
+/* A mesh of the cases kdtree*, made when the first of them asks for it. */
+typedef struct whi_bench_scene {
+    char name[96];
+    const wh_mesh *file;        /* NULL: it is made */
+    whi_bench_made made;        /* triangles: 0 of a file */
+    wh_mesh mesh;               /* without triangles: not made yet */
+    wh_kdtree_hit *expected[2]; /* of the rays that are compared, found without a tree: of the mesh,
+                                   of its last frame; NULL: not known yet */
+    double base_us[3];          /* a build with `bump`, of each kind; 0: not known yet, or none */
+    int has_base[3];            /* it was tried */
+} whi_bench_scene;
 
 typedef struct whi_bench_list {
     const uint64_t *v;
@@ -188,8 +215,13 @@ typedef struct whi_bench {
     uint64_t seed; /* of request sizes and churn */
     whi_bench_graph *graphs;
     size_t n_graphs;
+    int has_graph_files;
     whi_bench_set *sets;
     size_t n_sets;
+    wh_mesh *meshes; /* files */
+    size_t n_meshes;
+    whi_bench_scene *scenes;
+    size_t n_scenes;
     whi_bench_arrays arrays;
     int awake; /* the device has worked for WHI_BENCH_WAKE_SECONDS */
 
@@ -471,6 +503,9 @@ wh_status whi_bench_new_share(whi_bench *b);
 /* Reports that the current case ended with a launch that was refused: b->error. */
 wh_status whi_bench_emit_refused(whi_bench *b);
 
+/* Reports that the current case has nothing to measure with the current allocator, and why. */
+wh_status whi_bench_emit_skipped(whi_bench *b, const char *why);
+
 /* Shows on a terminal what runs now. */
 void whi_bench_progress(whi_bench *b, uint64_t size, uint64_t threads);
 void whi_bench_progress_end(whi_bench *b);
@@ -502,6 +537,14 @@ WHI_BENCH_CASE_LIST(WHI_BENCH_DECLARE)
  * and error holds one line. */
 int whi_bench_load_graphs(whi_bench *b, char *error, size_t size);
 void whi_bench_drop_graphs(whi_bench *b);
+
+/* scenes.c: whether a file is a mesh, by its name. */
+int whi_bench_is_mesh(const char *path);
+/* Reads the files that are meshes, and lists the scenes. On failure as above. */
+int whi_bench_load_scenes(whi_bench *b, char *error, size_t size);
+void whi_bench_drop_scenes(whi_bench *b);
+/* Makes the mesh of a scene unless it is there. */
+wh_status whi_bench_make_scene(whi_bench *b, whi_bench_scene *scene);
 
 /* dgraph.c: the first of --kinds that is no class of graphs, and those that are; NULL: none. */
 const char *whi_bench_unknown_kind(const wh_bench_options *o, const char **known);

@@ -230,25 +230,31 @@ wh_status whi_bench_new_share(whi_bench *b) {
     return s;
 }
 
-wh_status whi_bench_emit_refused(whi_bench *b) {
+wh_status whi_bench_emit_skipped(whi_bench *b, const char *why) {
     json_t *j = json_object();
     int e = 0;
-    b->total_refused++;
     if (b->options->table != NULL) {
         whi_bench_progress_end(b);
         show_header(b);
         (void)fprintf(b->options->table, "%-16s %-10s left out: %s\n", b->turn.name, b->alloc->name,
-                      b->error);
+                      why);
     }
     e |= json_object_set_new(j, "alloc", json_string(b->alloc->name));
     e |= json_object_set_new(j, "case", json_string(b->turn.name));
     e |= set_form(j, b);
     e |= json_object_set_new(j, "left_out", json_true());
-    e |= json_object_set_new(j, "error", json_string(b->error));
+    e |= json_object_set_new(j, "error", json_string(why));
     e |= json_array_append_new(b->left_out_rows, j);
+    return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
+}
+
+wh_status whi_bench_emit_refused(whi_bench *b) {
+    char why[sizeof b->error];
+    memcpy(why, b->error, sizeof why);
     b->error[0] = '\0';
     b->refused = 0;
-    return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
+    b->total_refused++;
+    return whi_bench_emit_skipped(b, why);
 }
 
 int whi_bench_set_meta(json_t *meta, const wh_device_info *info) {

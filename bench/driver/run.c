@@ -186,12 +186,12 @@ static int runs(const wh_bench_options *o, const char *name) {
     return o->n_cases == 0 && (!o->plain || whi_bench_is_plain_case(name));
 }
 
-/* Whether a case that reads graphs is to run. */
-static int runs_graphs(const wh_bench_options *o) {
+/* Whether a case whose name begins so is to run. */
+static int runs_any(const wh_bench_options *o, const char *begin) {
     int any = 0;
     for (size_t i = 0; wh_bench_case_name(i) != NULL; i++) {
         const char *name = wh_bench_case_name(i);
-        any |= strncmp(name, "graph", 5) == 0 && runs(o, name);
+        any |= strncmp(name, begin, strlen(begin)) == 0 && runs(o, name);
     }
     return any;
 }
@@ -201,27 +201,35 @@ static int is_same_file(const char *x, const char *y) {
     return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* Whether an input file can be used and will be there afterwards. */
+static int check_input(const wh_bench_options *o, const char *path, char *error, size_t size) {
+    const int is_mesh = whi_bench_is_mesh(path);
+    if (!runs_any(o, is_mesh ? "kdtree" : "graph")) {
+        (void)snprintf(error, size, "an input file %s, which are not to run",
+                       is_mesh ? "that is a mesh is for the cases kdtree and kdtree-*"
+                               : "is for the cases graph and graph-*");
+        return 0;
+    }
+    if (o->json != NULL && is_same_file(o->json, path)) {
+        (void)snprintf(error, size,
+                       "'%s' is an input, which the results would overwrite; give --json "
+                       "another file",
+                       o->json);
+        return 0;
+    }
+    return 1;
+}
+
 /* Files are read before anything runs, so that a bad one costs no time. */
 static int check_inputs(whi_bench *b, char *error, size_t size) {
-    if (!runs_graphs(b->options)) {
-        if (b->options->n_inputs != 0) {
-            (void)snprintf(error, size,
-                           "an input file is for the cases graph and graph-*, which are not to "
-                           "run");
-            return 0;
-        }
-        return 1;
-    }
-    for (size_t i = 0; b->options->json != NULL && i < b->options->n_inputs; i++) {
-        if (is_same_file(b->options->json, b->options->inputs[i])) {
-            (void)snprintf(error, size,
-                           "'%s' is an input, which the results would overwrite; give --json "
-                           "another file",
-                           b->options->json);
+    const wh_bench_options *o = b->options;
+    for (size_t i = 0; i < o->n_inputs; i++) {
+        if (!check_input(o, o->inputs[i], error, size)) {
             return 0;
         }
     }
-    return whi_bench_load_graphs(b, error, size);
+    return (!runs_any(o, "graph") || whi_bench_load_graphs(b, error, size)) &&
+           (!runs_any(o, "kdtree") || whi_bench_load_scenes(b, error, size));
 }
 
 /* What the simulated device has: a bound on what a request can make this machine use. */
@@ -409,6 +417,7 @@ wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size
         }
         whi_bench_drop_sets(b);
         whi_bench_drop_graphs(b);
+        whi_bench_drop_scenes(b);
         wh_device_close(b->device);
     }
     free(b);
