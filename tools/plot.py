@@ -99,8 +99,10 @@ def scenario_of(row):
 
 
 def operator_of(row):
-    """(title, x, x label) of a row of the cases ops-*."""
+    """(title, x, x label) of a row of the cases ops-* and kdtree*."""
     name = f"{row['case']} {row['op']}"
+    if row["case"].startswith("kdtree"):
+        return name, row["input"], "mesh"
     if row["case"].endswith("-paper"):
         return f"{name} {row['input']}", row["threads"], "rows"
     if row["case"] == "ops-group":
@@ -133,7 +135,7 @@ def figures(rows, use_us):
         elif row["case"] == "scaling":
             title = f"scaling {row['op']} {size_text(row['size'])} B"
             x, label = row["threads"], "threads"
-        elif row["case"].startswith("ops-"):
+        elif row["case"].startswith(("ops-", "kdtree")):
             title, x, label = operator_of(row)
         elif row["case"] in ("graph", "init"):
             title = " ".join(filter(None, (row["case"], row.get("input"))))

@@ -58,6 +58,10 @@
       "a join in a heap of which 5 and 50 % are free")                                            \
     X("ops-group-paper", whi_bench_case_ops_group_paper, 0,                                       \
       "a group-by into lists of pages in such a heap")                                            \
+    X("kdtree", whi_bench_case_kdtree, 0,                                                         \
+      "k-d trees of triangles, in a heap that has room for all arrays")                           \
+    X("kdtree-tight", whi_bench_case_kdtree_tight, 0,                                             \
+      "in one that has not; the least heap that does")                                            \
     X("walk", whi_bench_case_walk, 0, "random walks: getPage, its steps, and the steps expected") \
     X("crossover", whi_bench_case_crossover, 0, "getPage by 1 to 32 lanes of a warp")             \
     X("scenarios", whi_bench_case_scenarios, 0, "RW_malloc: seven kinds of request")              \
