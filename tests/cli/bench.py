@@ -21,7 +21,8 @@ STATE_CASES = ["full", "pressure", "drift", "streams", "waste"] # test_state_cas
 AGED_CASES = ["first", "server", "slabhash", "cells", "fill-log"] # test_aged_cases does
 GRAPH_CASES = [c for c in CASES if c.startswith("graph-")] # test_graph_cases does
 OPS_CASES = [c for c in CASES if c.startswith("ops-")] # test_ops_cases does
-OWN_TESTS = STATE_CASES + AGED_CASES + GRAPH_CASES + OPS_CASES
+KDTREE_CASES = [c for c in CASES if c.startswith("kdtree")] # test_kdtree_cases does
+OWN_TESTS = STATE_CASES + AGED_CASES + GRAPH_CASES + OPS_CASES + KDTREE_CASES
 KINDS = ["aim", "faim-update", "faim", "ouro"] # classes of graphs that stand in front of an op
 HEADER = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
           "date": str, "limit": (int, float, type(None))}
@@ -178,7 +179,9 @@ def test_results(folder):
 
 def share_of(row):
     """What has a time of its own: an allocator in a case, in those of graphs each class and graph,
-    in those of operators each kind of tables, or heap."""
+    in those of operators each kind of tables, or heap, in those of k-d trees each mesh."""
+    if row["case"] in KDTREE_CASES:
+        return row["case"], row["alloc"], row["input"]
     if row["case"] in OPS_CASES:
         paper = row["case"].endswith("-paper")
         kind = re.sub(r"-\d+$", "", row["input"]) if row["case"] == "ops-group" else row["input"]
@@ -192,7 +195,8 @@ def share_of(row):
 def test_limit(folder):
     """A limit that is over once a series has ended: of each case the first thing is made, and the
     table and the JSON tell for each allocator from where on the rest is not."""
-    cases = [c for c in CASES if c not in ("init", "graph")]
+    # With --heap kdtree-tight has one series; test_kdtree_cases gives it a limit.
+    cases = [c for c in CASES if c not in ("init", "graph", "kdtree-tight")]
     allocs = "bump,gallatin,tessera,corw,cfmmalloc"
     _, data, r = results(folder, "tiny.jsonl", "--case", ",".join(cases), "--sizes", "256,1K",
                          "--threads", "100,200", "--reps", "5", "--heap", "8M", "--alloc", allocs,
@@ -230,7 +234,8 @@ def test_limit(folder):
         check(case in GRAPH_CASES or
               all((row["size"], row["threads"]) == (mine[0]["size"], mine[0]["threads"])
                   for row in mine), f"only the first series: {mine}")
-        check((case in GRAPH_CASES + OPS_CASES) == ("input" in entry), f"input: {entry}")
+        check((case in GRAPH_CASES + OPS_CASES + KDTREE_CASES) == ("input" in entry),
+              f"input: {entry}")
         check(case in ("walk", "crossover", "scenarios", "graph-stream") or
               max(row["reps"] for row in mine) < 5, f"a series ends early: {mine}")
         end = rf", {entry['threads']} threads, {entry['input']}" if "input" in entry else ""
@@ -578,6 +583,102 @@ def test_ops_cases(folder):
           {("ops-join", 512), ("ops-join", 2048), ("ops-group", 2048)}, "pages hold 32 rows")
 
 
+KDTREE_OPS = {"build", "build-boxes", "build-points", "trace", "frames"}
+
+
+def check_kdtree_row(row):
+    """A row of a tree that has all its nodes."""
+    op, n, what = row["op"], row["threads"], f"{row['case']} {row['op']}: {row}"
+    check((row["verified"], row["bad"], row["failed"], row["cut_leaves"]) == (1, 0, 0, 0), what)
+    check(row["size"] == 4 * n and row["nodes"] % 2 == 1 and row["us"] > 0, what)
+    check(row["requests"] >= row["nodes"] / 4 and row["request_mean"] >= 16, what)
+    check(row["references"] == 1 if op == "build-points" else row["references"] > 1, what)
+    check(("ratio_bump" in row) == op.startswith("build"), what)
+    check(("us_frame" in row) == (op == "frames"), what)
+    check(row["ops"] == {"trace": 256, "frames": 2 * n}.get(op, n), what)
+
+
+def test_kdtree_cases(folder):
+    """Trees of made meshes and of files; heaps that are too small; what has no row says why."""
+    allocs = "default,bump,corw,cfmmalloc,awmalloc,floor,null"
+    _, data, r = results(folder, "kdtree.jsonl", "--case", ",".join(KDTREE_CASES), "--alloc",
+                         allocs, "--threads", "72", "--seed", "3")
+    ample = [row for row in data.rows if row["case"] == "kdtree"]
+    for row in ample:
+        check_kdtree_row(row)
+    for alloc in ("tessera", "bump", "corw", "cfmmalloc"):
+        ops = {row["op"] for row in ample if row["alloc"] == alloc}
+        check(ops == KDTREE_OPS - ({"frames"} if alloc == "bump" else set()), f"{alloc}: {ops}")
+    same = ("references", "nodes", "cost", "requests", "request_mean", "request_deviation")
+    check(len({tuple(row[k] for k in same) for row in ample if row["op"] == "build"}) == 1,
+          "the same tree with each allocator")
+    told = {(e["case"], e["alloc"]) for e in data.left_out if "overlap" in e["error"]}
+    check(told == {(c, a) for c in KDTREE_CASES for a in ("awmalloc", "floor", "null")},
+          f"no trees: {data.left_out}")
+    check(len(re.findall(r"left out: its blocks may overlap", r.stdout)) == 6, "the table tells")
+
+    # 20 times the root's array is too little for what does not free, and is told all the same;
+    # trees are right, and there is a least heap.
+    tight = {(row["alloc"], row["op"]): row for row in data.rows if row["case"] == "kdtree-tight"}
+    check(len(tight) == 8, f"two rows for each: {tight.keys()}")
+    cut = tight["bump", "build"]
+    check(cut["verified"] == 1 and cut["failed"] > 0 and cut["cut_leaves"] > 0 and
+          "ratio_bump" not in cut and cut["pool"] == 20, f"bump frees nothing: {cut}")
+    for alloc in ("tessera", "bump", "corw", "cfmmalloc"):
+        check_kdtree_row(tight[alloc, "build-least"])
+    pools = {alloc: tight[alloc, "build-least"]["pool"] for alloc in ("bump", "cfmmalloc")}
+    check(pools["cfmmalloc"] < pools["bump"], f"what is freed is used again: {pools}")
+    rows = results(folder, "heap.jsonl", "--case", "kdtree-tight", "--alloc", "bump", "--heap",
+                   "64K", "--threads", "72")[1].rows
+    check([(row["op"], row["failed"]) for row in rows] == [("build", 0)], f"--heap: {rows}")
+    data = results(folder, "over.jsonl", "--case", "kdtree-tight", "--alloc", "bump", "--threads",
+                   "32,72", "--limit", "0.000001")[1]
+    check([row["op"] for row in data.rows] == ["build"] * 2, f"first series: {data.rows}")
+    check([(e["op"], e["size"], e["input"]) for e in data.left_out] ==
+          [("build-least", 128, "made-32"), ("build-least", 288, "made-72")], f"{data.left_out}")
+    rows = results(folder, "none.jsonl", "--case", "kdtree", "--threads", "72")[1].rows
+    check({row["op"] for row in rows if row["alloc"] == "gallatin"} == {"build"},
+          "where no allocator is named, others than the default one have one row")
+
+
+def test_kdtree_files(folder):
+    def write(name, text, opener=open):
+        path = os.path.join(folder, name)
+        with opener(path, "wt", encoding="ascii") as f:
+            f.write(text)
+        return path
+    corners = "".join(f"v {x} {y} {z}\n" for x in (0, 1) for y in (0, 1) for z in (0, 1))
+    cube = write("cube.obj", corners + "f 1 2 4 3\nf 5 6 8 7\n")
+    packed = write("cube.obj.gz", corners + "f 1 3 7 5\n", gzip.open)
+    few = ["--case", "kdtree", "--alloc", "tessera", "--reps", "1"]
+    r = bench(*few, "--input", cube)
+    if r.returncode == 2 and "assimp" in r.stderr:
+        return # this build reads no meshes
+    arcs = write("arcs.txt", "0 1\n1 2\n2 0\n")
+    data = results(folder, "files.jsonl", *few, "--case", "graph", "--input", cube, "--input", arcs,
+                   "--input", packed)[1]
+    names = [(row["input"], row["threads"]) for row in data.rows if row["op"] == "build"]
+    check(names == [(name + copies, n * k) for name, n in (("cube.obj", 4), ("cube.obj.gz", 2))
+                    for copies, k in (("", 1), ("-x8", 8), ("-x64", 64)) if n * k <= 200],
+          f"files: {names}")
+    check(all(row.get("verified", 1) == 1 and row["bad"] == 0 for row in data.rows), "verified")
+    check({row["input"] for row in data.rows if row["case"] == "graph"} == {"arcs.txt"},
+          "graphs and meshes are told apart")
+    data = results(folder, "graph_only.jsonl", "--case", "graph", "--alloc", "tessera")[1]
+    check({row["input"] for row in data.rows} == {"generated"}, "no graph file")
+    start = ["bench", "--device", "sim"]
+    complains([*start, "--case", "single", "--input", cube], 2,
+              "cases kdtree and kdtree-\\*, which")
+    complains([*start, "--case", "graph", "--input", cube], 2, "cases kdtree and kdtree-\\*, which")
+    complains([*start, "--case", "kdtree", "--input", arcs], 2, "cases graph and graph-\\*, which")
+    complains([*start, "--case", "kdtree", "--input", os.path.join(folder, "none.obj")], 2,
+              "none.obj")
+    complains([*start, "--case", "kdtree", "--input", write("wrong.ply", "ply\nformat\n")], 2,
+              "wrong.ply")
+    complains([*start, "--case", "kdtree", "--input", cube, "--json", cube], 2,
+              "is an input, which the results would overwrite")
+
+
 def test_registers():
     """Here without a GPU: one line that says what it takes."""
     if "cuda:0" not in run("info").stdout:
@@ -623,7 +724,8 @@ def test_determinism(folder):
     state = ["--case", ",".join(STATE_CASES), "--alloc", "default", "--sizes", "256",
              "--threads", "100", "--reps", "2", "--heap", "2M"]
     aged = ["--case", ",".join(AGED_CASES), "--alloc", "default", "--rounds", "3"]
-    for policy, what in itertools.product(("round-robin", "random"), (args, state, aged)):
+    trees = ["--case", ",".join(KDTREE_CASES), "--alloc", "default", "--threads", "32"]
+    for policy, what in itertools.product(("round-robin", "random"), (args, state, aged, trees)):
         texts = [results(folder, f"{policy}{i}.jsonl", *what, "--seed", s, "--policy", policy)[0]
                  for i, s in enumerate(("5", "5", "6"))]
         bare = [TIMES.sub("", t) for t in texts]
@@ -814,6 +916,8 @@ def main():
         test_graph(folder)
         test_graph_cases(folder)
         test_ops_cases(folder)
+        test_kdtree_cases(folder)
+        test_kdtree_files(folder)
         test_bad_requests(folder, names)
         test_nothing_to_measure()
         test_output(folder)
