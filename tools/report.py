@@ -433,7 +433,8 @@ GOAL_HEADS = ["case", "operation", "bytes", "threads", "goal", "measured", "met"
 def goals_table():
     topics = [RUN + name for name in ("tessera", "registers", "tessera_waste")]
     rows = [row for topic in topics for row in rows_of(topic, alloc="tessera")]
-    goals = [goal for goal in compare.goals_of("tessera") if not goal["case"].startswith("ops-")]
+    goals = [goal for goal in compare.goals_of("tessera")
+             if not goal["case"].startswith(("ops-", "kdtree"))]
     return [*table(GOAL_HEADS, goal_rows(rows, goals)), "", *source(*topics)]
 
 
