@@ -36,7 +36,7 @@ typedef struct whi_ops {
     const struct whi_ops_operator *how;
     wh_join *join; /* NULL: none is open; likewise */
     wh_group *group;
-    int has_columns; /* the join is two-pass */
+    int has_columns; /* it is two-pass */
     int is_paper;    /* the group-by has lists */
 } whi_ops;
 

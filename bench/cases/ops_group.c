@@ -27,7 +27,15 @@ static wh_status resume(whi_ops *o) {
 }
 
 static wh_status look(whi_ops *o, uint64_t rows) {
-    (void)rows;
+    if (o->has_columns) {
+        const void *columns[WH_PAGE_COLUMNS];
+        WHI_BENCH_TRY(wh_group_columns(o->group, columns));
+        memcpy(o->call.column, columns, sizeof o->call.column);
+        o->call.n = rows;
+        WHI_BENCH_TRY(whi_ops_launch(o, o->kernels->columns_group));
+        memset(o->call.column, 0, sizeof o->call.column);
+        return WH_OK;
+    }
     if (o->is_paper) {
         WHI_BENCH_TRY(wh_group_get_lists(o->group, &o->call.lists));
         return whi_ops_launch(o, o->kernels->lists_group);
@@ -45,7 +53,7 @@ static wh_status compact(whi_ops *o) {
 }
 
 static wh_ops_launcher columns(const whi_ops *o) {
-    return o->is_paper ? NULL : o->kernels->columns_group;
+    return o->is_paper || o->has_columns ? NULL : o->kernels->columns_group;
 }
 
 static const whi_ops_operator group_operator = {start, finish,  resume,  look,
@@ -107,6 +115,7 @@ wh_status whi_ops_group_row(whi_ops *o, const char *name) {
     }
     o->how = &group_operator;
     o->is_paper = strcmp(name, "paper") == 0;
+    o->has_columns = strcmp(name, "two-pass") == 0;
     o->us = 0;
     WHI_BENCH_TRY(whi_ops_created(o, &part, open_group(o, name), &is_open));
     if (!is_open) {
@@ -156,6 +165,7 @@ static wh_status rows_of(whi_ops *o, const char *kind, uint64_t keys) {
         WHI_BENCH_TRY(floor_row(o, "floor-cub-sort-32", 32));
         o->base = "ratio_cub_32";
         o->base_us = o->us;
+        WHI_BENCH_TRY(whi_ops_group_row(o, "two-pass"));
     }
     return whi_ops_group_row(o, "adaptive");
 }

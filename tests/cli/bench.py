@@ -521,7 +521,8 @@ OPS_INPUTS = {
 }
 OPS_STAGES = ["pages-partition", "paged-partition"]
 OPS_NAMES = {"ops-join": ["two-pass", "paged", "pages", "paper"] + OPS_STAGES,
-             "ops-group": ["adaptive"], "ops-join-paper": ["two-pass", "paper", "pages", "paged"],
+             "ops-group": ["adaptive", "two-pass"],
+             "ops-join-paper": ["two-pass", "paper", "pages", "paged"],
              "ops-group-paper": ["paper"]}
 
 
