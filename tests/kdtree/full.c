@@ -4,6 +4,15 @@
 
 /* --- full heaps ------------------------------------------------------------------------------- */
 
+/* Each node that has references has one array of them, unless it could have several. The root can
+ * do without. */
+static void expect_arrays(const context *x, const wh_kdtree_result *r) {
+    const int has_root = r->requests != 0 || r->nodes != 1;
+    if (x->o.block_references >= the_mesh.n && has_root) {
+        assert_int_equal(r->requests, r->nodes - r->empty_leaves);
+    }
+}
+
 /* bump gives the next bytes, and takes none back: with 16 bytes more each time every request is
  * the first one to fail. */
 static void test_full_at_each(void **state) {
@@ -29,7 +38,7 @@ static void test_full_at_each(void **state) {
         x.o.heap = x.heap;
         x.o.shared_references = 12;
         x.o.chunk_references = 5;
-        x.o.block_references = 14;
+        x.o.block_references = round % 2 == 0 ? 14 : 60;
         make_mesh(&the_mesh, SOUP, 24, &random);
         load(&x, &the_mesh);
         x.o.most_triangles = the_mesh.n;
@@ -44,6 +53,7 @@ static void test_full_at_each(void **state) {
         s = wh_kdtree_finish(x.tree, &r);
         assert_true(s == WH_OK || (s == WH_OUT_OF_MEMORY && r.cut_leaves != 0 && r.failed != 0));
         expect_sound(&x);
+        expect_arrays(&x, &r);
         (void)compare_rays(&x, &the_mesh, 10);
         cut += s != WH_OK;
         close_all(&x);
@@ -52,19 +62,19 @@ static void test_full_at_each(void **state) {
     assert_true(cut > 50);
 }
 
-enum { MOST_HELD = 4000 };
+enum { MOST_HELD = 8000 };
 
 typedef struct held_args {
     wh_heap_ref heap;
     void **held;
-    uint32_t n, takes;
+    uint32_t each; /* 0: takes */
 } held_args;
 
-/* Takes blocks until the heap is full; or gives back all but the first n. */
+/* Takes blocks of seven sizes in turn until the heap is full; or gives back one of `each`. */
 WH_KERNEL(hold_blocks, held_args, a) {
-    for (uint32_t i = a.takes ? 0 : a.n; wh_thread_id() == 0 && i < MOST_HELD; i++) {
-        if (a.takes) {
-            a.held[i] = wh_malloc(a.heap, 1024);
+    for (uint32_t i = 0; wh_thread_id() == 0 && i < MOST_HELD; i += a.each == 0 ? 1 : a.each) {
+        if (a.each == 0) {
+            a.held[i] = wh_malloc(a.heap, 16u << i % 7);
         } else {
             wh_free(a.heap, a.held[i]);
             a.held[i] = NULL;
@@ -72,8 +82,8 @@ WH_KERNEL(hold_blocks, held_args, a) {
     }
 }
 
-static void hold(context *x, void **held, uint32_t n, uint32_t takes) {
-    held_args a = {.held = held, .n = n, .takes = takes};
+static void hold(context *x, void **held, uint32_t each) {
+    held_args a = {.held = held, .each = each};
     const wh_launch l = grid(x->device, 1, 32);
     assert_int_equal(wh_heap_handle(x->heap, &a.heap), WH_OK);
     assert_int_equal(hold_blocks(&l, &a), WH_OK);
@@ -82,6 +92,7 @@ static void hold(context *x, void **held, uint32_t n, uint32_t takes) {
 
 /* Somebody else has all of the heap, and gives some of it back before each build. */
 static void test_full_heap(void **state) {
+    static const uint32_t each[] = {1999, 997, 499, 251, 127, 61};
     (void)state;
     for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
         context x;
@@ -91,26 +102,38 @@ static void test_full_heap(void **state) {
         load(&x, &the_mesh);
         create(&x);
         void **held = take(x.device, MOST_HELD * sizeof *held);
-        hold(&x, held, MOST_HELD, 1);
-        uint32_t left = 0;
-        while (left < MOST_HELD && held[left] != NULL) {
-            left++;
-        }
+        hold(&x, held, 0);
+        assert_null(held[MOST_HELD - 1]);
         const wh_kdtree_result none = build(&x, WH_OUT_OF_MEMORY);
         assert_true(none.cut_leaves != 0);
-        for (uint32_t back = 1; back <= 8; back *= 2) {
+        for (uint32_t i = 0; i < sizeof each / sizeof *each; i++) {
             wh_kdtree_result r;
-            hold(&x, held, left - back, 0);
+            hold(&x, held, each[i]);
             assert_int_equal(wh_kdtree_build(x.tree, &x.mesh, NULL), WH_OK);
             const wh_status s = wh_kdtree_finish(x.tree, &r);
             assert_true(s == WH_OK || s == WH_OUT_OF_MEMORY);
             expect_sound(&x);
             (void)compare_rays(&x, &the_mesh, 20);
         }
-        hold(&x, held, 0, 0);
+        hold(&x, held, 1);
         (void)build(&x, WH_OK);
         close_all(&x);
     }
+}
+
+/* Leaves below a node that say of themselves that they could not be split. */
+static uint64_t count_cut(const wh_kdtree_node *nodes, uint32_t number) {
+    const uint32_t rest = nodes[number].rest;
+    if ((rest & 3) == WH_KDTREE_LEAF) {
+        return (rest & WH_KDTREE_CUT) != 0;
+    }
+    return count_cut(nodes, rest >> 2) + count_cut(nodes, (rest >> 2) + 1);
+}
+
+static void expect_cut(context *x, uint64_t n) {
+    wh_kdtree_ref ref;
+    assert_int_equal(wh_kdtree_handle(x->tree, &ref), WH_OK);
+    assert_int_equal(count_cut(ref.nodes, 0), n);
 }
 
 /* There is room for few nodes, or few references. */
@@ -132,6 +155,7 @@ static void test_full_rooms(void **state) {
         assert_true(x.o.most_nodes == 0 || r.nodes <= x.o.most_nodes);
         assert_true(x.o.most_references == 0 || r.references <= x.o.most_references);
         expect_sound(&x);
+        expect_cut(&x, r.cut_leaves);
         (void)compare_rays(&x, &the_mesh, 30);
         close_all(&x);
     }
@@ -301,7 +325,10 @@ static void test_check(void **state) {
     close_all(&x);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocators),  cmocka_unit_test(test_full_at_each),
         cmocka_unit_test(test_full_heap),   cmocka_unit_test(test_full_rooms),

@@ -138,6 +138,7 @@ static void test_points(void **state) {
         open_all(&x, seed, 8 << 20, NULL);
         make_tiny(&x, seed);
         x.o.kind = WH_KDTREE_POINTS;
+        x.o.max_depth = seed % 2 == 0 ? WH_KDTREE_MOST_DEPTH : 0; /* boxes as small as can be */
         make_mesh(&the_mesh, (mesh_kind)(seed % N_MESHES), 80, &x.random);
         load(&x, &the_mesh);
         create(&x);
@@ -148,6 +149,24 @@ static void test_points(void **state) {
     }
 }
 
+/* What is said of arrays: a root of two, of 32 and 16 bytes, that becomes a leaf. */
+static void test_tally(void **state) {
+    context x;
+    (void)state;
+    open_all(&x, 0, 8 << 20, NULL);
+    x.o.leaf_references = 16;
+    x.o.shared_references = x.o.block_references = 7;
+    make_mesh(&the_mesh, SOUP, 10, &x.random);
+    load(&x, &the_mesh);
+    create(&x);
+    const wh_kdtree_result r = build(&x, WH_OK);
+    assert_int_equal(r.nodes, 1);
+    assert_int_equal(r.requests, 2);
+    expect_near(r.request_mean, 24, 1e-12);
+    expect_near(r.request_deviation, 8, 1e-12);
+    close_all(&x);
+}
+
 /* --- meshes ----------------------------------------------------------------------------------- */
 
 /* No triangle, one, and some that are skipped. */
@@ -156,6 +175,7 @@ static void test_few(void **state) {
     for (uint32_t n = 0; n < 8; n++) {
         context x;
         open_all(&x, n, 8 << 20, NULL);
+        x.o.shared_references = x.o.block_references = 4; /* two arrays have room for few */
         make_mesh(&the_mesh, n < 4 ? SOUP : BAD, n, &x.random);
         load(&x, &the_mesh);
         create(&x);
@@ -331,14 +351,17 @@ static void test_user_kernel(void **state) {
     close_all(&x);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),      cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_quality),     cmocka_unit_test(test_same_tree),
-        cmocka_unit_test(test_points),      cmocka_unit_test(test_few),
-        cmocka_unit_test(test_strange),     cmocka_unit_test(test_watertight),
-        cmocka_unit_test(test_bad_rays),    cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_user_kernel),
+        cmocka_unit_test(test_random),     cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_quality),    cmocka_unit_test(test_same_tree),
+        cmocka_unit_test(test_points),     cmocka_unit_test(test_tally),
+        cmocka_unit_test(test_few),        cmocka_unit_test(test_strange),
+        cmocka_unit_test(test_watertight), cmocka_unit_test(test_bad_rays),
+        cmocka_unit_test(test_frames),     cmocka_unit_test(test_user_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
