@@ -13,10 +13,10 @@
 /* A node's references become a leaf. All lanes. */
 WH_FN void make_leaf(wh_heap_ref heap, kd_warp w, const whi_kd_task *t, int is_cut) {
     const uint64_t at = take_references(w.k, t->n);
-    for (uint32_t i = wh_lane_id(); i < t->n; i += WH_WARP_SIZE) {
+    for (uint32_t i = wh_lane_id(); i < t->n - WH_PLANT(alone_copy, 0u, 1u); i += WH_WARP_SIZE) {
         w.k->references[at + i] = t->refs[i];
     }
-    wh_syncwarp(WH_FULL_WARP); /* A1 */
+    WH_PLANT(alone_a1_leaf, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
     if (is_first_lane()) {
         write_leaf(w, t, at, is_cut);
         heap_give(heap, t->refs);
@@ -37,7 +37,8 @@ WH_FN uint32_t fill_bins(kd_warp w, const whi_kd_task *t) {
 /* Which lanes' reference goes to the left, and to the right child. All lanes. */
 WH_FN void sides_of(const kd_choice *c, int has, uint32_t bins, wh_mask side[2]) {
     side[0] = wh_ballot(WH_FULL_WARP, has && first_bin(bins, c->axis) < c->bin);
-    side[1] = wh_ballot(WH_FULL_WARP, has && last_bin(bins, c->axis) >= c->bin);
+    side[1] = wh_ballot(WH_FULL_WARP, has && WH_PLANT(alone_straddles, last_bin(bins, c->axis),
+                                                      first_bin(bins, c->axis)) >= c->bin);
 }
 
 /* The node's references to its children. bins: of the caller's reference, if there are no more than
@@ -48,7 +49,7 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
     for (uint32_t first = 0; first < t->n; first += WH_WARP_SIZE) {
         const uint32_t i = first + wh_lane_id(), ref = i < t->n ? t->refs[i] : 0;
         wh_mask side[2];
-        if (t->n > WH_WARP_SIZE && i < t->n) {
+        if (WH_PLANT(alone_b1_again, t->n > WH_WARP_SIZE, 0) && i < t->n) {
             bins = bins_of_ref(w.k, ref, &t->box);
         }
         sides_of(c, i < t->n, bins, side);
@@ -56,7 +57,7 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
             if ((side[s] >> wh_lane_id() & 1) != 0) {
                 *child_place(w.k, &both->child[s], n[s] + wh_mask_rank(side[s])) = ref;
             }
-            n[s] += wh_popc32(side[s]);
+            n[s] += WH_PLANT(alone_places, wh_popc32(side[s]), 32u);
         }
     }
     wh_assert_internal(n[0] == c->n_left && n[1] == c->n_right);
@@ -78,11 +79,11 @@ WH_FN void work_alone(wh_heap_ref heap, kd_warp w, whi_kd_task t) {
             both = take_children(heap, w, &c, t.n);
         }
         if (both.first == 0) {
-            make_leaf(heap, w, &t, c.bin != 0);
+            make_leaf(heap, w, &t, WH_PLANT(alone_cut, c.bin != 0, 0));
             return;
         }
         deal(w, &t, &c, &both, bins);
-        wh_syncwarp(WH_FULL_WARP); /* A1 */
+        WH_PLANT(alone_a1_dealt, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
         if (is_first_lane()) {
             write_inner(w, &t, &c, both.first);
             heap_give(heap, t.refs);
@@ -90,7 +91,7 @@ WH_FN void work_alone(wh_heap_ref heap, kd_warp w, whi_kd_task t) {
         const whi_kd_task left = child_task(&t, &c, &both, 0);
         const whi_kd_task right = child_task(&t, &c, &both, 1);
         if (!end_if_empty(w, &right)) {
-            add_task(w, &right);
+            WH_PLANT(alone_child, add_task(w, &right), (void)0);
         }
         if (end_if_empty(w, &left)) {
             return;

@@ -72,7 +72,7 @@ WH_FN void clip_bounds(kd_polygon *p, const whi_kd_box *box, float wide, whi_kd_
             clip_polygon(&two[now], &two[1 - now], axis, lo, 1);
             now = 1 - now;
         } else if ((plane & 1) != 0 && wh_kdtree_pick_(b->hi, axis) > hi) {
-            clip_polygon(&two[now], &two[1 - now], axis, hi, -1);
+            clip_polygon(&two[now], &two[1 - now], axis, hi, WH_PLANT(bins_clip, -1, 1));
             now = 1 - now;
         }
     }
@@ -104,7 +104,7 @@ WH_FN_SLOW uint32_t bins_of(const float *vertices, const uint32_t *triangle, whi
     }
     bounds_of(&p, &b);
     if (kind == WH_KDTREE_CLIPPED) {
-        clip_bounds(&p, &box, 2 * margin, &b);
+        clip_bounds(&p, &box, WH_PLANT(bins_b2_wide, 2, 0) * margin, &b);
     }
     for (uint32_t c = 0; c < 3; c++) {
         uint32_t first, last;
@@ -112,7 +112,7 @@ WH_FN_SLOW uint32_t bins_of(const float *vertices, const uint32_t *triangle, whi
             const float sum = p.at[0][c] + p.at[1][c] + p.at[2][c];
             first = last = bin_of(sum / 3, box.lo[c], box.hi[c]);
         } else {
-            first = bin_of(b.lo[c] - margin, box.lo[c], box.hi[c]);
+            first = bin_of(b.lo[c] - WH_PLANT(bins_b2_first, margin, 0), box.lo[c], box.hi[c]);
             last = bin_of(b.hi[c] + margin, box.lo[c], box.hi[c]);
         }
         bins |= (first | last << 5) << 10 * c;
@@ -148,7 +148,7 @@ WH_FN void clear_bins(kd_own *own) {
     for (uint32_t i = wh_lane_id(); i < WHI_KD_BIN_WORDS; i += WH_WARP_SIZE) {
         own->bins[i] = 0;
     }
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(bins_w1_cleared, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
 }
 
 /* Any lane. */
@@ -185,9 +185,11 @@ WH_FN float cost_of(const whi_kdtree *k, const whi_kd_box *box, uint32_t axis, u
     const float left = one * two + below * (one + two);
     const float right = one * two + (across - below) * (one + two);
     const float all = one * two + across * (one + two);
-    const float cost = k->traversal_cost +
-                       k->intersection_cost * (left * (float)n_left + right * (float)n_right) / all;
-    return n_left == 0 || n_right == 0 ? cost * k->empty_bonus : cost;
+    const float cost =
+        k->traversal_cost +
+        k->intersection_cost *
+            (WH_PLANT(bins_cost, left, right) * (float)n_left + right * (float)n_right) / all;
+    return n_left == 0 || n_right == 0 ? cost * WH_PLANT(bins_empty, k->empty_bonus, 1) : cost;
 }
 
 /* The smallest of all lanes' v. All lanes. */
@@ -206,14 +208,15 @@ WH_FN kd_choice choose_plane(const whi_kdtree *k, kd_own *own, const whi_kd_box 
     kd_choice c = no_choice();
     float best = k->intersection_cost * (float)n;
     int has = 0;
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(bins_w1_counted, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
     for (uint32_t axis = 0; axis < 3; axis++) {
         const uint32_t starts = starts_of(own, axis)[lane], ends = ends_of(own, axis)[lane];
         const uint32_t left = wh_scan_add_warp_u32(starts) - starts;
-        const uint32_t right = n - (wh_scan_add_warp_u32(ends) - ends);
+        const uint32_t right = n - (wh_scan_add_warp_u32(ends) - WH_PLANT(bins_ends, ends, 0));
         const float width = wh_kdtree_pick_(box->hi, axis) - wh_kdtree_pick_(box->lo, axis);
         const float cost = cost_of(k, box, axis, left, right);
-        if (lane != 0 && width > 8 * k->state->frame.margin && cost < best) {
+        if (lane != 0 && width > WH_PLANT(bins_b3_width, 8, 0) * k->state->frame.margin &&
+            cost < best) {
             best = cost;
             has = 1;
             c.axis = axis;

@@ -23,13 +23,13 @@ WH_KERNEL(begin_tree, kdtree_args, a) {
     const whi_kdtree *k = &a.k;
     const uint64_t me = wh_thread_id(), all = wh_grid_threads();
     for (uint64_t i = me; i < k->queue_room; i += all) {
-        k->queue[i].turn = i;
+        k->queue[i].turn = WH_PLANT(kernels_q1_turn, i, k->queue[i].turn);
     }
     if (me == 0) {
         memset(k->state, 0, sizeof *k->state);
-        k->state->open = 1; /* Q2: the warp that starts with the root */
+        k->state->open = WH_PLANT(kernels_q2_root, 1, 0); /* Q2: the warp that has the root */
         k->state->next_node = 2;
-        k->state->promised = k->mesh.n_triangles; /* L1: the root's */
+        k->state->promised = WH_PLANT(kernels_l1_root, k->mesh.n_triangles, 0); /* L1: the root's */
     }
 }
 
@@ -44,7 +44,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
     for (uint32_t i = wh_lane_id(); i < sizeof(kd_own) / sizeof(uint32_t); i += WH_WARP_SIZE) {
         words[i] = 0;
     }
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(kernels_w1_zero, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
     w.k = &a.k;
     w.own = (kd_own *)(void *)words;
     w.stack = a.k.stacks + (uint64_t)me * a.k.stack_room;

@@ -20,15 +20,16 @@ WH_FN int take_promise(const whi_kdtree *k, kd_own *own, uint64_t more) {
         do {
             was = seen;
             const uint64_t left = was < k->most_references ? k->most_references - was : 0;
-            if (left < lack) {
+            if (WH_PLANT(leaves_l1_room, left < lack, 0)) {
                 return 0;
             }
             want = left - lack < k->promise_batch ? lack : lack + k->promise_batch;
-            seen = wh_cas_u64_relaxed(&k->state->promised, was, was + want);
+            seen = wh_cas_u64_relaxed(&k->state->promised, was,
+                                      was + WH_PLANT(leaves_l1_take, want, 0));
         } while (seen != was);
         own->promised += want;
     }
-    own->promised -= more;
+    own->promised -= WH_PLANT(leaves_l1_own, more, 0);
     return 1;
 }
 
@@ -43,10 +44,11 @@ WH_FN uint32_t take_nodes(const whi_kdtree *k, kd_own *own) {
             if (want == 0) {
                 return 0;
             }
-            seen = wh_cas_u32_relaxed(&k->state->next_node, was, was + want);
+            seen = wh_cas_u32_relaxed(&k->state->next_node, was,
+                                      was + WH_PLANT(leaves_l2_take, want, 0));
         } while (seen != was);
         own->next_node = was;
-        own->node_end = was + want;
+        own->node_end = was + want + WH_PLANT(leaves_l2_end, 0u, 2u);
     }
     own->next_node += 2;
     return own->next_node - 2;
@@ -66,12 +68,12 @@ WH_FN void write_leaf(kd_warp w, const whi_kd_task *t, uint64_t first, int is_cu
     wh_kdtree_node *n = &w.k->nodes[t->node];
     whi_kd_tally *y = &w.own->tally;
     n->first = t->n != 0 ? (uint32_t)first : 0;
-    n->rest = WH_KDTREE_LEAF | t->n << 2 | (is_cut ? WH_KDTREE_CUT : 0);
+    n->rest = WH_KDTREE_LEAF | t->n << 2 | (is_cut ? WH_PLANT(leaves_cut, WH_KDTREE_CUT, 0) : 0);
     y->nodes++;
     y->leaves++;
     y->empty_leaves += t->n == 0;
-    y->references += t->n;
-    y->cut_leaves += is_cut ? 1 : 0;
+    y->references += t->n + WH_PLANT(leaves_references, 0u, 1u);
+    y->cut_leaves += is_cut ? WH_PLANT(leaves_cut_leaves, 1, 0) : 0;
     y->cut_references += is_cut ? t->n : 0;
     y->leaf_area += relative_area(w.k, &t->box) * t->n;
     y->depth = t->depth > y->depth ? t->depth : y->depth;
@@ -81,7 +83,7 @@ WH_FN void write_leaf(kd_warp w, const whi_kd_task *t, uint64_t first, int is_cu
 WH_FN uint64_t take_references(const whi_kdtree *k, uint32_t n) {
     uint64_t at = 0;
     if (is_first_lane() && n != 0) {
-        at = wh_fetch_add_u64_relaxed(&k->state->n_references, n);
+        at = wh_fetch_add_u64_relaxed(&k->state->n_references, n - WH_PLANT(leaves_places, 0u, 1u));
         wh_assert_internal(at + n <= k->most_references);
     }
     return wh_shfl_u64(WH_FULL_WARP, at, 0);

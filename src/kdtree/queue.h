@@ -31,19 +31,20 @@ WH_FN int put_lane(const whi_kdtree *k, const whi_kd_task *t) {
     whi_kd_state *s = k->state;
     const uint64_t mask = k->queue_room - 1;
     uint64_t p = wh_load_u64_relaxed(&s->put);
-    wh_fetch_add_u32_relaxed(&s->open, 1); /* Q2 */
+    wh_fetch_add_u32_relaxed(&s->open, WH_PLANT(queue_q2_put, 1u, 0u)); /* Q2 */
     for (;;) {
         whi_kd_slot *slot = &k->queue[p & mask];
-        const uint64_t turn = wh_load_u64_acquire(&slot->turn);
+        const uint64_t turn = WH_PLANT_ORDER(queue_q1_room, wh_load_u64, acquire)(&slot->turn);
         if (turn < p) {
-            wh_fetch_sub_u32_relaxed(&s->open, 1); /* the caller has a task: Q2 */
+            /* the caller has a task: Q2 */
+            wh_fetch_sub_u32_relaxed(&s->open, WH_PLANT(queue_q2_full, 1u, 0u));
             return 0;
         }
         const uint64_t seen =
             turn == p ? wh_cas_u64_relaxed(&s->put, p, p + 1) : wh_load_u64_relaxed(&s->put);
         if (turn == p && seen == p) {
             slot->task = *t;
-            wh_store_u64_release(&slot->turn, p + 1);
+            WH_PLANT_ORDER(queue_q1_put, wh_store_u64, release)(&slot->turn, p + 1);
             return 1;
         }
         p = seen;
@@ -56,7 +57,7 @@ WH_FN uint64_t take_lane(const whi_kdtree *k) {
     uint64_t p = wh_load_u64_relaxed(&s->taken);
     for (;;) {
         const whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
-        const uint64_t turn = wh_load_u64_acquire(&slot->turn);
+        const uint64_t turn = WH_PLANT_ORDER(queue_q1_take, wh_load_u64, acquire)(&slot->turn);
         if (turn < p + 1) {
             return NO_TASK;
         }
@@ -72,7 +73,7 @@ WH_FN uint64_t take_lane(const whi_kdtree *k) {
 /* Gives a task to whoever takes it; 0: the queue is full. All lanes. */
 WH_FN int put_task(const whi_kdtree *k, const whi_kd_task *t) {
     uint32_t is_in = 0;
-    wh_syncwarp(WH_FULL_WARP); /* Q1 */
+    WH_PLANT(queue_q1_put_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
     if (is_first_lane()) {
         is_in = put_lane(k, t) ? 1 : 0;
     }
@@ -90,11 +91,11 @@ WH_FN int take_task(const whi_kdtree *k, whi_kd_task *t) {
         return 0;
     }
     whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
-    wh_syncwarp(WH_FULL_WARP); /* Q1 */
+    WH_PLANT(queue_q1_take_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
     *t = slot->task;
-    wh_syncwarp(WH_FULL_WARP); /* Q1 */
+    WH_PLANT(queue_q1_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
     if (is_first_lane()) {
-        wh_store_u64_release(&slot->turn, p + k->queue_room);
+        WH_PLANT_ORDER(queue_q1_back, wh_store_u64, release)(&slot->turn, p + k->queue_room);
     }
     return 1;
 }
@@ -136,7 +137,7 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
         return 0;
     }
     *t = w.stack[(top - 1) % w.k->stack_room];
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(queue_i1_read, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (is_first_lane()) {
         w.own->top--;
     }
@@ -152,7 +153,7 @@ WH_FN int give_oldest(kd_warp w) {
         return 0;
     }
     if (is_first_lane()) {
-        w.own->bottom++;
+        w.own->bottom += WH_PLANT(queue_i1_bottom, 1u, 0u);
     }
     wh_syncwarp(WH_FULL_WARP);
     return 1;
@@ -160,7 +161,8 @@ WH_FN int give_oldest(kd_warp w) {
 
 /* A task for later. All lanes. */
 WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
-    if (others_are_idle(w.k) && !give_oldest(w) && put_task(w.k, t)) {
+    if (others_are_idle(w.k) && WH_PLANT(queue_lost, !give_oldest(w) && put_task(w.k, t),
+                                         give_oldest(w) || put_task(w.k, t))) {
         return;
     }
     push_own(w, t);
@@ -169,7 +171,7 @@ WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
 /* The warp, whose stack is empty, is through with what it had. All lanes. Q2 */
 WH_FN void end_work(const whi_kdtree *k) {
     if (is_first_lane()) {
-        wh_fetch_sub_u32_relaxed(&k->state->open, 1);
+        wh_fetch_sub_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_end, 1u, 0u));
     }
 }
 

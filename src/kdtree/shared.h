@@ -96,7 +96,9 @@ WH_FN int take_arrays(wh_heap_ref heap, kd_warp w, kd_shared *s) {
         uint32_t *p = take_array(heap, w.own, references_of_array(w.k, s, i));
         if (p == NULL) {
             while (i-- > 0) {
-                untake_array(heap, w.own, arrays_of(s)[i], references_of_array(w.k, s, i));
+                WH_PLANT(shared_arrays_back,
+                         untake_array(heap, w.own, arrays_of(s)[i], references_of_array(w.k, s, i)),
+                         (void)0);
             }
             return 0;
         }
@@ -114,7 +116,7 @@ WH_FN void give_arrays(wh_heap_ref heap, kd_shared *s) {
 /* A new record's fields, for a node of n references. */
 WH_FN void begin_record(const whi_kdtree *k, kd_shared *s, uint32_t n, uint32_t phase) {
     for (uint32_t i = 0; i < WHI_KD_BIN_WORDS; i++) {
-        wh_store_u32_relaxed(&s->bins[i], 0);
+        wh_store_u32_relaxed(&s->bins[i], WH_PLANT(shared_s4_bins, 0, 1));
     }
     for (uint32_t c = 0; c < 3; c++) {
         wh_store_u32_relaxed(&s->lo[c], 0);
@@ -139,7 +141,7 @@ WH_FN kd_shared *take_record(wh_heap_ref heap, kd_warp w, uint32_t n) {
     }
     begin_record(w.k, s, n, PHASE_BIN);
     if (!take_arrays(heap, w, s)) {
-        heap_give(heap, s);
+        WH_PLANT(shared_record_back, heap_give(heap, s), (void)0);
         return NULL;
     }
     return s;
@@ -176,7 +178,7 @@ WH_FN void untake_child(wh_heap_ref heap, kd_warp w, kd_child *c) {
 WH_FN kd_children take_room(wh_heap_ref heap, kd_warp w, const kd_choice *c, uint32_t n) {
     const uint64_t more = (uint64_t)c->n_left + c->n_right - n;
     kd_children both;
-    both.first = 0;
+    memset(&both, 0, sizeof both);
     if (!take_promise(w.k, w.own, more)) {
         return both;
     }
@@ -185,10 +187,10 @@ WH_FN kd_children take_room(wh_heap_ref heap, kd_warp w, const kd_choice *c, uin
         if (take_child(heap, w, &both.child[1], c->n_right)) {
             return both;
         }
-        untake_child(heap, w, &both.child[0]);
+        WH_PLANT(shared_untake, untake_child(heap, w, &both.child[0]), (void)0);
     }
     w.own->promised += more;
-    w.own->next_node -= both.first != 0 ? 2 : 0;
+    w.own->next_node -= WH_PLANT(shared_l2_back, both.first != 0, 1) ? 2 : 0;
     both.first = 0;
     return both;
 }
@@ -217,7 +219,7 @@ WH_FN kd_children take_children(wh_heap_ref heap, kd_warp w, const kd_choice *c,
         d->shared = d->n > w.k->shared_references ? (kd_shared *)(uintptr_t)p : NULL;
         d->refs = d->shared == NULL ? (uint32_t *)(uintptr_t)p : NULL;
     }
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(shared_room_lanes, wh_syncwarp(WH_FULL_WARP), (void)0);
     return both;
 }
 
@@ -235,7 +237,7 @@ WH_FN whi_kd_task child_task(const whi_kd_task *t, const kd_choice *c, const kd_
     child.shared = both->child[which].shared;
     child.node = both->first + which;
     child.n = both->child[which].n;
-    child.depth = t->depth + 1;
+    child.depth = t->depth + WH_PLANT(shared_depth, 1u, 0u);
     child.box = child_box(t->box, c->axis, c->split, (int)which);
     return child;
 }
@@ -243,7 +245,7 @@ WH_FN whi_kd_task child_task(const whi_kd_task *t, const kd_choice *c, const kd_
 /* A child that has no references is a leaf at once; whether it is. All lanes. */
 WH_FN int end_if_empty(kd_warp w, const whi_kd_task *t) {
     if (t->n == 0 && is_first_lane()) {
-        write_leaf(w, t, 0, 0);
+        WH_PLANT(shared_empty, write_leaf(w, t, 0, 0), (void)0);
     }
     return t->n == 0;
 }

@@ -14,8 +14,9 @@ typedef struct kd_chunk {
 
 WH_FN kd_chunk chunk_of(const whi_kdtree *k, const kd_shared *s, uint32_t number) {
     kd_chunk c;
-    c.first = number * k->chunk_references;
-    c.end = s->task.n - c.first < k->chunk_references ? s->task.n : c.first + k->chunk_references;
+    c.first = number * k->chunk_references + WH_PLANT(together_chunk, 0u, 1u);
+    c.end = s->task.n - c.first < k->chunk_references ? s->task.n - WH_PLANT(together_end, 0u, 1u)
+                                                      : c.first + k->chunk_references;
     return c;
 }
 
@@ -66,7 +67,8 @@ WH_FN void gather_chunk(const whi_kdtree *k, kd_shared *s, kd_chunk chunk) {
         const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
         uint32_t at = 0;
         if (is_first_lane()) {
-            at = wh_fetch_add_u32_relaxed(&s->cursor[0], wh_popc32(mask));
+            at = wh_fetch_add_u32_relaxed(&s->cursor[0],
+                                          WH_PLANT(together_gather, wh_popc32(mask), 32u));
         }
         at = wh_shfl_u32(WH_FULL_WARP, at, 0);
         if (has) {
@@ -77,7 +79,7 @@ WH_FN void gather_chunk(const whi_kdtree *k, kd_shared *s, kd_chunk chunk) {
     }
     skipped = wh_reduce_add_u32(WH_FULL_WARP, skipped);
     for (uint32_t c = 0; c < 3; c++) {
-        lo[c] = wh_reduce_max_u32(WH_FULL_WARP, lo[c]);
+        lo[c] = WH_PLANT(together_box, wh_reduce_max_u32(WH_FULL_WARP, lo[c]), lo[c]);
         hi[c] = wh_reduce_max_u32(WH_FULL_WARP, hi[c]);
         if (is_first_lane()) {
             wh_fetch_max_u32_relaxed(&s->lo[c], lo[c]);
@@ -85,7 +87,7 @@ WH_FN void gather_chunk(const whi_kdtree *k, kd_shared *s, kd_chunk chunk) {
         }
     }
     if (is_first_lane() && skipped != 0) {
-        wh_add_u64_relaxed(&k->state->skipped, skipped);
+        wh_add_u64_relaxed(&k->state->skipped, WH_PLANT(together_skipped, skipped, 1u));
     }
 }
 
@@ -111,7 +113,7 @@ WH_FN void frame_root(const whi_kdtree *k, kd_shared *s) {
         s->task.box.lo[c] = f->lo[c];
         s->task.box.hi[c] = f->hi[c];
     }
-    wh_store_u32_relaxed(&s->cursor[0], 0);
+    wh_store_u32_relaxed(&s->cursor[0], WH_PLANT(together_cursor, 0, s->task.n));
 }
 
 /* --- phases ------------------------------------------------------------------------------------
@@ -123,7 +125,7 @@ WH_FN void bin_chunk(kd_warp w, kd_shared *s, kd_chunk chunk) {
     for (uint32_t i = chunk.first + wh_lane_id(); i < chunk.end; i += WH_WARP_SIZE) {
         count_in_bins(w.own, bins_of_ref(w.k, *place_of(w.k, s, i), &s->task.box));
     }
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(together_w1_counted, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
     for (uint32_t i = wh_lane_id(); i < WHI_KD_BIN_WORDS; i += WH_WARP_SIZE) {
         if (w.own->bins[i] != 0) {
             wh_add_u32_relaxed(&s->bins[i], w.own->bins[i]);
@@ -144,7 +146,8 @@ WH_FN void deal_chunk(kd_warp w, kd_shared *s, kd_chunk chunk) {
         for (uint32_t d = 0; d < 2; d++) {
             uint32_t at = 0;
             if (is_first_lane() && side[d] != 0) {
-                at = wh_fetch_add_u32_relaxed(&s->cursor[d], wh_popc32(side[d]));
+                at = WH_PLANT(together_s4_cursor,
+                              wh_fetch_add_u32_relaxed(&s->cursor[d], wh_popc32(side[d])), first);
             }
             at = wh_shfl_u32(WH_FULL_WARP, at, 0) + wh_mask_rank(side[d]);
             if ((side[d] >> wh_lane_id() & 1) != 0) {
@@ -172,7 +175,7 @@ WH_FN void make_shared_leaf(wh_heap_ref heap, kd_warp w, kd_shared *s, int is_cu
     for (uint32_t i = wh_lane_id(); i < t.n && !s->is_cut; i += WH_WARP_SIZE) {
         w.k->references[at + i] = *place_of(w.k, s, i);
     }
-    wh_syncwarp(WH_FULL_WARP); /* A1 */
+    WH_PLANT(together_a1_leaf, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
     if (is_first_lane()) {
         write_leaf(w, &t, at, is_cut);
         give_arrays(heap, s);
@@ -181,8 +184,9 @@ WH_FN void make_shared_leaf(wh_heap_ref heap, kd_warp w, kd_shared *s, int is_cu
 
 WH_FN void begin_phase(const whi_kdtree *k, kd_shared *s, uint32_t phase) {
     if (is_first_lane()) {
-        wh_store_u32_relaxed(&s->done, 0);                                /* S2 */
-        wh_store_u64_release(&s->ticket, ticket_of(k, phase, s->task.n)); /* S1 */
+        wh_store_u32_relaxed(&s->done, WH_PLANT(together_s2_zero, 0, 1)); /* S2 */
+        const uint64_t ticket = ticket_of(k, phase, s->task.n);
+        WH_PLANT_ORDER(together_s1_begin, wh_store_u64, release)(&s->ticket, ticket); /* S1 */
     }
 }
 
@@ -191,13 +195,13 @@ WH_FN void end_gather(wh_heap_ref heap, kd_warp w, kd_shared *s) {
     if (is_first_lane()) {
         frame_root(w.k, s);
     }
-    wh_syncwarp(WH_FULL_WARP);
+    WH_PLANT(together_frame, wh_syncwarp(WH_FULL_WARP), (void)0);
     whi_kd_task t = s->task;
     t.refs = arrays_of(s)[0];
     t.shared = NULL;
     if (s->is_cut || t.n == 0) {
         make_shared_leaf(heap, w, s, s->is_cut);
-    } else if (t.n <= w.k->shared_references && s->n_arrays == 1) {
+    } else if (t.n <= w.k->shared_references && WH_PLANT(together_arrays, s->n_arrays == 1, 1)) {
         push_own(w, &t);
     } else {
         begin_phase(w.k, s, PHASE_BIN);
@@ -220,7 +224,7 @@ WH_FN void end_bin(wh_heap_ref heap, kd_warp w, kd_shared *s) {
         both = take_children(heap, w, &c, t.n);
     }
     if (both.first == 0) {
-        make_shared_leaf(heap, w, s, c.bin != 0);
+        make_shared_leaf(heap, w, s, WH_PLANT(together_cut, c.bin != 0, 0));
         return;
     }
     if (is_first_lane()) {
@@ -233,7 +237,7 @@ WH_FN void end_bin(wh_heap_ref heap, kd_warp w, kd_shared *s) {
 /* A child's task for later. Its record, if it has one, has the task's fields, too. All lanes. */
 WH_FN void add_child(kd_warp w, const whi_kd_task *t) {
     if (t->shared != NULL && is_first_lane()) {
-        t->shared->task = *t;
+        t->shared->task = WH_PLANT(together_task, *t, t->shared->task);
     }
     if (!end_if_empty(w, t)) {
         add_task(w, t);
@@ -249,12 +253,12 @@ WH_FN void end_deal(wh_heap_ref heap, kd_warp w, kd_shared *s) {
         wh_assert_internal(wh_load_u32_relaxed(&s->cursor[0]) == c.n_left &&
                            wh_load_u32_relaxed(&s->cursor[1]) == c.n_right);
         write_inner(w, &t, &c, both.first);
-        give_arrays(heap, s);
+        WH_PLANT(together_give, give_arrays(heap, s), (void)0);
     }
     const whi_kd_task left = child_task(&t, &c, &both, 0);
     const whi_kd_task right = child_task(&t, &c, &both, 1);
     add_child(w, &right);
-    add_child(w, &left);
+    WH_PLANT(together_child, add_child(w, &left), (void)0);
 }
 
 WH_FN void end_phase(wh_heap_ref heap, kd_warp w, kd_shared *s, uint32_t phase) {
@@ -283,11 +287,11 @@ WH_FN void call_others(kd_warp w, const whi_kd_task *t) {
             return;
         }
         if (is_first_lane()) {
-            wh_fetch_add_u32_relaxed(&s->holders, 1);
+            wh_fetch_add_u32_relaxed(&s->holders, WH_PLANT(together_s3_hold, 1u, 0u));
         }
         if (!put_task(w.k, t)) {
             if (is_first_lane()) { /* not the last one: the caller has it */
-                wh_fetch_sub_u32_relaxed(&s->holders, 1);
+                wh_fetch_sub_u32_relaxed(&s->holders, WH_PLANT(together_s3_refused, 1u, 0u));
             }
             return;
         }
@@ -302,17 +306,17 @@ WH_FN void work_together(wh_heap_ref heap, kd_warp w, const whi_kd_task *t) {
         uint32_t done = 0;
         call_others(w, t);
         if (is_first_lane()) {
-            ticket = wh_fetch_add_u64_acquire(&s->ticket, 1);
+            ticket = WH_PLANT_ORDER(together_s1_take, wh_fetch_add_u64, acquire)(&s->ticket, 1);
         }
         ticket = wh_shfl_u64(WH_FULL_WARP, ticket, 0);
         if ((uint32_t)ticket >= chunks_of(ticket)) {
             break;
         }
-        wh_syncwarp(WH_FULL_WARP); /* S1 */
+        WH_PLANT(together_s1_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* S1 */
         work_on_chunk(w, s, phase_of(ticket), (uint32_t)ticket);
-        wh_syncwarp(WH_FULL_WARP); /* S2 */
+        WH_PLANT(together_s2_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* S2 */
         if (is_first_lane()) {
-            done = wh_fetch_add_u32_acq_rel(&s->done, 1) + 1;
+            done = WH_PLANT_ORDER(together_s2_done, wh_fetch_add_u32, acq_rel)(&s->done, 1) + 1;
         }
         if (wh_shfl_u32(WH_FULL_WARP, done, 0) == chunks_of(ticket)) {
             wh_syncwarp(WH_FULL_WARP); /* S2 */
@@ -321,7 +325,7 @@ WH_FN void work_together(wh_heap_ref heap, kd_warp w, const whi_kd_task *t) {
     }
     wh_syncwarp(WH_FULL_WARP);
     if (is_first_lane() && wh_fetch_sub_u32_acq_rel(&s->holders, 1) == 1 && !s->is_root) {
-        heap_give(heap, s); /* S3 */
+        WH_PLANT(together_s3_last, heap_give(heap, s), (void)0); /* S3 */
     }
 }
 

@@ -41,19 +41,19 @@ WH_FN uint32_t *take_array(wh_heap_ref heap, kd_own *own, uint32_t n) {
     const uint64_t bytes = ((uint64_t)n * 4 + 15) & ~(uint64_t)15;
     uint32_t *p = (uint32_t *)heap_take(heap, bytes);
     if (p == NULL) {
-        own->tally.failed++;
+        own->tally.failed += WH_PLANT(warp_failed, 1, 0);
         return NULL;
     }
-    own->tally.requests++;
-    own->tally.bytes += bytes;
-    own->tally.bytes_squared += bytes * bytes;
+    own->tally.requests += WH_PLANT(warp_requests, 1, 0);
+    own->tally.bytes += WH_PLANT(warp_bytes, bytes, (uint64_t)n * 4);
+    own->tally.bytes_squared += WH_PLANT(warp_squared, bytes * bytes, bytes);
     return p;
 }
 
 /* Takes back what take_array has counted. Lane 0. */
 WH_FN void untake_array(wh_heap_ref heap, kd_own *own, uint32_t *p, uint32_t n) {
     const uint64_t bytes = ((uint64_t)n * 4 + 15) & ~(uint64_t)15;
-    own->tally.requests--;
+    own->tally.requests -= WH_PLANT(warp_untake, 1, 0);
     own->tally.bytes -= bytes;
     own->tally.bytes_squared -= bytes * bytes;
     heap_give(heap, p);

@@ -1,5 +1,5 @@
-/* fault.c: plants faults in core/ and the allocators, or, as the programs fault_graph and
- * fault_ops, in warpheap::graph and warpheap::ops, one at a time, and shows that the simulated
+/* fault.c: plants faults in core/ and the allocators, or, as the programs fault_graph,
+ * fault_ops and fault_kdtree, in warpheap::graph, ops and kdtree, one at a time, and shows that the simulated
  * device finds each within a few seeds, and nothing without one. What it finds is printed with the
  * command that repeats it.
  *
@@ -26,6 +26,8 @@
 #include "fault/graph/graph.h"
 #elif defined(FAULT_OF_OPS)
 #include "fault/ops/ops.h"
+#elif defined(FAULT_OF_KDTREE)
+#include "fault/kdtree/kdtree.h"
 #else
 #include "fault/fault.h"
 #endif

@@ -5,13 +5,7 @@
 #ifndef WH_TESTS_FAULT_OPS_H
 #define WH_TESTS_FAULT_OPS_H
 
-#include "fault/suite.h"
-
-typedef struct workload {
-    const char *name;
-    int (*run)(int argc, char **argv); /* a program of tests/ops */
-    const char *test;                  /* of it, as cmocka's filters say */
-} workload;
+#include "fault/programs/programs.h"
 
 int join_main(int argc, char **argv);
 int group_main(int argc, char **argv);
