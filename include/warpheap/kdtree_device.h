@@ -286,7 +286,7 @@ WH_FN wh_kdtree_hit wh_kdtree_hit_(wh_kdtree_ref tree, wh_kdtree_ray ray, int an
         const wh_kdtree_node node = tree.nodes[e.node];
         if ((node.rest & 3) != WH_KDTREE_LEAF) {
             wh_assert_internal(n <= WH_KDTREE_MOST_DEPTH);
-            n += wh_kdtree_step_(node, &p, slack, &e, &stack[n]) ? 1 : 0;
+            n += wh_kdtree_step_(node, &p, slack, &e, &stack[n]) ? 1u : 0u;
             continue;
         }
         if (!wh_kdtree_leaf_(tree, node, &p, any, &best)) {

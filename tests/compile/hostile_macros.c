@@ -4,6 +4,8 @@
 #include <warpheap/graph_algorithms.h>
 #include <warpheap/graph_device.h>
 #include <warpheap/graph_vertices.h>
+#include <warpheap/kdtree.h>
+#include <warpheap/kdtree_device.h>
 #include <warpheap/warpheap.h>
 
 #include "hostile_macros.h"

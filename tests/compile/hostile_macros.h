@@ -4,9 +4,11 @@
 #define HOSTILE_MACROS_H
 
 /* The C library comes before macros that replace its functions. */
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define HOSTILE @reached by a macro @
 

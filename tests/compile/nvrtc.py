@@ -44,6 +44,15 @@ typedef struct args { const unsigned *in; unsigned long *sums, n; } args;
 #define NUMBER(a, i) (a)->in[i]
 WH_GRID_SCAN(scan, args, a, a.n, NUMBER, a.sums)
 """
+TREE = """#include <warpheap/kdtree_device.h>
+extern "C" __global__ void every_ray(wh_kdtree_ref tree, const wh_kdtree_ray *rays,
+                                     wh_kdtree_hit *hits) {
+    const unsigned i = threadIdx.x;
+    hits[3 * i] = wh_kdtree_closest(tree, rays[i]);
+    hits[3 * i + 1] = wh_kdtree_any(tree, rays[i]);
+    hits[3 * i + 2] = wh_kdtree_hit_of_all(tree, rays[i], 0);
+}
+"""
 # What other libraries say uint64_t and the like are.
 TYPES = "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned int uint32_t;\n"
 LONG = TYPES + """typedef long int64_t; typedef unsigned long uint64_t;
@@ -178,6 +187,7 @@ def check_headers(rtc, include, compiler, toolkit):
         rtc.case(ident, chosen(ident) + KERNEL)
     rtc.case("every call", CALLS, PTX, ".entry every_call(")
     rtc.case("a scan", SCAN, PTX, ".entry scan_each(")
+    rtc.case("rays", TREE, PTX, ".entry every_ray(")
     for arch in ("sm_75", "sm_121"):
         rtc.case(arch, KERNEL, [FAST, f"-arch={arch}"])
     bump = chosen("bump") + KERNEL
