@@ -1,7 +1,7 @@
 /* fault.c: plants faults in core/ and the allocators, or, as the programs fault_graph,
- * fault_ops and fault_kdtree, in warpheap::graph, ops and kdtree, one at a time, and shows that the simulated
- * device finds each within a few seeds, and nothing without one. What it finds is printed with the
- * command that repeats it.
+ * fault_ops and fault_kdtree, in warpheap::graph, ops and kdtree, one at a time, and shows that the
+ * simulated device finds each within a few seeds, and nothing without one. What it finds is printed
+ * with the command that repeats it.
  *
  *   fault [SUITE]               all of them, or those of one suite: core, gallatin, ...
  *   fault child WORKLOAD [SEED] one workload, with the fault named in WH_FAULT: replays

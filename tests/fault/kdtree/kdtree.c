@@ -93,15 +93,17 @@ static const fault faults[] = {
     {"bins_w1_counted", "random", UNDER_TSAN},
     {"bins_ends", "random", EVERYWHERE},
     {"bins_b3_width", "points", EVERYWHERE},
-    {"warp_failed", "full-each", EVERYWHERE},
     {"warp_requests", "alone", EVERYWHERE},
     {"warp_bytes", "tally", EVERYWHERE},
     {"warp_squared", "tally", EVERYWHERE},
-    {"warp_untake", "full-each", EVERYWHERE},
     {"kernels_q1_turn", "frames", EVERYWHERE},
     {"kernels_q2_root", "random", EVERYWHERE},
     {"kernels_l1_root", "full-rooms", EVERYWHERE},
     {"kernels_w1_zero", "random", UNDER_TSAN},
+#ifdef FAULT_FULL
+    {"warp_failed", "full-each", EVERYWHERE},
+    {"warp_untake", "full-each", EVERYWHERE},
+#endif
     {NULL, NULL, EVERYWHERE},
 };
 
