@@ -2,18 +2,20 @@
 # src/<name>/*.c, where *_kernels.c are targeted sources, include/warpheap/<name>*.h, and
 # cmake/warpheap_<name>.map.
 
-# WH_EXTENSIONS: their names; WH_DESCRIPTION_<name>: a line for pkg-config.
+# WH_EXTENSIONS: their names; WH_DESCRIPTION_<name>: a line for pkg-config; WH_LIBS_<name>: what its
+# users link, too.
 set(WH_EXTENSIONS "")
 
-# wh_extension(<name> DESCRIPTION <text> [CAPS <capability>...] [ONCE <regular expression>])
+# wh_extension(<name> DESCRIPTION <text> [CAPS <capability>...] [ONCE <regular expression>]
+#              [LIBRARIES <library>...])
 # makes of the extension's files the targets
 #   warpheap_<name>          warpheap::<name>_static, and warpheap::<name> of a build
 #   warpheap_<name>_shared   warpheap::<name>_shared, with WARPHEAP_SHARED: of the same objects; it
 #                            finds the main library beside itself
 # and adds both to `libraries`. CAPS: what an allocator must have to be compiled for. ONCE: files of
-# kernels that use no heap. <name>_sources, <name>_kernels and <name>_once are the files, for tests.
+# kernels that use no heap. LIBRARIES: of the system, which the device calls of its headers need. <name>_sources, <name>_kernels and <name>_once are the files, for tests.
 function(wh_extension name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DESCRIPTION;ONCE" "CAPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DESCRIPTION;ONCE" "CAPS;LIBRARIES")
   set(static warpheap_${name})
   set(shared warpheap_${name}_shared)
 
@@ -37,14 +39,14 @@ function(wh_extension name)
   add_library(${static} STATIC ${all})
   add_library(warpheap::${name}_static ALIAS ${static})
   add_library(warpheap::${name} ALIAS ${static})
-  target_link_libraries(${static} PUBLIC warpheap_static)
+  target_link_libraries(${static} PUBLIC warpheap_static ${arg_LIBRARIES})
   set_target_properties(${static} PROPERTIES EXPORT_NAME ${name}_static LINKER_LANGUAGE C)
   set(targets ${static})
   if(WARPHEAP_SHARED)
     add_library(${shared} SHARED ${all})
     add_library(warpheap::${name}_shared ALIAS ${shared})
     wh_shared_library(${shared} warpheap_${name}.map)
-    target_link_libraries(${shared} PUBLIC warpheap_shared)
+    target_link_libraries(${shared} PUBLIC warpheap_shared ${arg_LIBRARIES})
     set_target_properties(${shared} PROPERTIES OUTPUT_NAME warpheap_${name}
       EXPORT_NAME ${name}_shared LINKER_LANGUAGE C INSTALL_RPATH "$ORIGIN")
     list(APPEND targets ${shared})
@@ -58,6 +60,9 @@ function(wh_extension name)
     set(${name}_${list} "${${list}}" PARENT_SCOPE)
   endforeach()
   set(WH_DESCRIPTION_${name} "${arg_DESCRIPTION}" PARENT_SCOPE)
+  list(TRANSFORM arg_LIBRARIES PREPEND " -l" OUTPUT_VARIABLE libs)
+  string(JOIN "" libs ${libs})
+  set(WH_LIBS_${name} "${libs}" PARENT_SCOPE)
   set(WH_EXTENSIONS ${WH_EXTENSIONS} ${name} PARENT_SCOPE)
   set(libraries ${libraries} ${targets} PARENT_SCOPE)
 endfunction()

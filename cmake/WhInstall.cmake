@@ -60,6 +60,7 @@ install(FILES "${PROJECT_BINARY_DIR}/generated/warpheap.pc"
 function(wh_pkgconfig part template)
   set(WH_PC_PART "${part}")
   set(WH_PC_DESCRIPTION "${WH_DESCRIPTION_${part}}")
+  set(WH_PC_LIBS "${WH_LIBS_${part}}")
   set(file "${PROJECT_BINARY_DIR}/generated/warpheap-${part}.pc")
   configure_file("cmake/${template}" "${file}" @ONLY)
   install(FILES "${file}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

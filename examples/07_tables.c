@@ -283,8 +283,9 @@ int main(int argc, char **argv) {
     must(wh_device_open(&device, argc > 1 ? argv[1] : "auto", NULL));
     const int is_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
     const char *usual = is_sim ? "4000" : "10000000";
-    const unsigned long n = strtoul(argc > 2 ? argv[2] : usual, NULL, 10);
-    if (n == 0 || n > 200000000) {
+    char *end = NULL;
+    const unsigned long n = strtoul(argc > 2 ? argv[2] : usual, &end, 10);
+    if (n == 0 || n > 200000000 || *end != '\0') {
         fail("usage: 07_tables [TARGET [ORDERS [FILE]]], ORDERS from 1 to 200000000");
     }
     make_tables(&t, (uint32_t)n);

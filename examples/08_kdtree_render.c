@@ -196,6 +196,9 @@ static wh_mesh get_mesh(const char *name) {
     wh_mesh mesh;
     char *end = NULL;
     const unsigned long long n = strtoull(name, &end, 10);
+    if (*end == '\0' && (n == 0 || n > WH_KDTREE_MOST_TRIANGLES)) {
+        fail("a mesh has 1 to 268435456 triangles");
+    }
     if (*end == '\0') {
         must(wh_mesh_make(&mesh, n, 1));
     } else {
@@ -343,25 +346,19 @@ static int is_right(const scene *s, const uint8_t *picture) {
 }
 
 #ifdef WITH_PNG
-static int write_picture(const uint8_t *grey, uint32_t width, const char *path) {
+static int write_picture(const uint8_t *grey, uint32_t width, FILE *file) {
     png_image image;
     memset(&image, 0, sizeof image);
     image.version = PNG_IMAGE_VERSION;
     image.width = image.height = width;
     image.format = PNG_FORMAT_GRAY;
-    return png_image_write_to_file(&image, path, 0, grey, 0, NULL) != 0;
+    return png_image_write_to_stdio(&image, file, 0, grey, 0, NULL) != 0;
 }
 #else
-static int write_picture(const uint8_t *grey, uint32_t width, const char *path) {
-    FILE *file = fopen(path, "wb");
+static int write_picture(const uint8_t *grey, uint32_t width, FILE *file) {
     const size_t pixels = (size_t)width * width;
-    if (file == NULL) {
-        return 0;
-    }
-    const int is_written =
-        fprintf(file, "P5\n%u %u\n255\n", (unsigned)width, (unsigned)width) > 0 &&
-        fwrite(grey, 1, pixels, file) == pixels;
-    return fclose(file) == 0 && is_written;
+    return fprintf(file, "P5\n%u %u\n255\n", (unsigned)width, (unsigned)width) > 0 &&
+           fwrite(grey, 1, pixels, file) == pixels;
 }
 #endif
 
@@ -403,8 +400,9 @@ static void destroy(scene *s) {
 }
 
 static uint32_t number(const char *text, uint32_t most) {
-    const unsigned long n = strtoul(text, NULL, 10);
-    if (n == 0 || n > most) {
+    char *end = NULL;
+    const unsigned long n = strtoul(text, &end, 10);
+    if (n == 0 || n > most || *end != 0) {
         fail("usage: 08_kdtree_render [TARGET [MESH [PICTURE [WIDTH [FRAMES]]]]]");
     }
     return (uint32_t)n;
@@ -436,8 +434,11 @@ int main(int argc, char **argv) {
     uint8_t *picture = (uint8_t *)memory((size_t)width * width);
     must(wh_device_copy_out(s.device, picture, s.render.grey, (uint64_t)width * width));
     const int right = is_right(&s, picture);
-    if (!write_picture(picture, width, path)) {
-        fail("the picture cannot be written");
+    FILE *file = fopen(path, "wb");
+    const int is_written = file != NULL && write_picture(picture, width, file);
+    if ((file != NULL && fclose(file) != 0) || !is_written) {
+        perror(path);
+        exit(1);
     }
     destroy(&s);
     free(picture);

@@ -131,7 +131,7 @@ const wh_device_info *wh_device_get_info(const wh_device *device); /* NULL: of n
 /* How many CUDA devices there are; 0 without a driver or without CUDA built in. */
 uint32_t wh_device_cuda_count(void);
 
-/* Device memory, aligned to at least 256 bytes. */
+/* Device memory, aligned to at least 256 bytes. BAD_ARGUMENT: bytes is 0. */
 wh_status wh_device_alloc(wh_device *device, void **p, uint64_t bytes);
 wh_status wh_device_free(wh_device *device, void *p);
 wh_status wh_device_set(wh_device *device, void *p, int byte, uint64_t bytes);

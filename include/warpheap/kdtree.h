@@ -13,7 +13,8 @@
  *         wh_kdtree_finish(tree, &result);                 // waits
  *     }
  *
- * Every call returns a status; wh_last_error_text says more. A heap that is full is not the end of
+ * The heap must live longer than the tree. Every call returns a status; wh_last_error_text says
+ * more. A heap that is full is not the end of
  * a build: nodes that could not be split are leaves, rays find the same hits, and take longer.
  *
  * Source: the test "data structure build" of Vinkler and Havran, Register Efficient Dynamic Memory

@@ -8,15 +8,19 @@
  *     wh_join *join;
  *     wh_join_create(&join, &o);
  *     wh_join_start(join, &build, &probe, stream);             // does not wait
- *     while (wh_join_finish(join, &result) == WH_OUT_OF_MEMORY && result.rows != 0) {
+ *     while (wh_join_finish(join, &result) == WH_OUT_OF_MEMORY && result.pages != 0) {
  *         consume(join);                                       // wh_join_pages, wh_join_compact
  *         wh_join_drop_pages(join, stream);                    // there is room again
  *         wh_join_resume(join, stream);                        // goes on where it stopped
  *     }
+ *     consume(join);                                           // if it was WH_OK: the last rows
  *
  * A join pairs rows of two tables whose keys are equal: of the build table, the smaller one if
  * there is a choice, and the probe table. Both may have any key any number of times. Keys are 4 or
  * 8 bytes and are compared as bits; any bits may be a key. Rows come out in no order.
+ *
+ * The heap must live longer than the operators on it, and must not be reset meanwhile. Heaps that
+ * can grow are those of allocators with WH_CAP_GROW, not of the default one.
  *
  * Every call returns a status; wh_last_error_text says more. A heap that is full is not the end of
  * an operator: what it has put out stays valid, each row of the result is in one page, and
@@ -139,9 +143,10 @@ wh_status wh_join_finish(wh_join *join, wh_join_result *result);
 wh_status wh_join_resume(wh_join *join, void *stream);
 
 /* After wh_heap_grow, which has moved the heap's blocks: what the join knows of its pages moves
- * along, and it can use more of them. Not between start and finish, and before any other call.
- * Waits. Errors: BAD_ARGUMENT: finish comes first; OUT_OF_MEMORY, of the device: nothing has
- * changed, and the same call may be tried again. */
+ * along, and it can use more of them. Once after each growth, not between start and finish, and
+ * before any other call: those say BAD_ARGUMENT until then, destroy, too. Waits. Errors:
+ * BAD_ARGUMENT: finish comes first, or the heap has not grown since; OUT_OF_MEMORY, of the device:
+ * nothing has changed, and the same call may be tried again. */
 wh_status wh_join_rebase(wh_join *join, int64_t moved);
 
 /* The pages of a list; after finish, and until the next start, resume or drop. */
@@ -174,6 +179,7 @@ wh_status wh_join_columns(wh_join *join, const void **columns);
  *         wh_group_drop_pages(group, stream);                  // there is room again
  *         wh_group_resume(group, stream);                      // goes on where it stopped
  *     }
+ *     consume(group);                                          // if it was WH_OK: the last rows
  *
  * A group-by makes one row of all rows of a table that have the same key. Keys are 4 or 8 bytes and
  * are compared as bits; any bits may be a key. How many keys there are nobody has to know. Rows
@@ -259,9 +265,10 @@ wh_status wh_group_finish(wh_group *group, wh_group_result *result);
 wh_status wh_group_resume(wh_group *group, void *stream);
 
 /* After wh_heap_grow, which has moved the heap's blocks: what the group-by knows of its pages moves
- * along, and it can use more of them. Not between start and finish, and before any other call.
- * Waits. Errors: BAD_ARGUMENT: finish comes first; OUT_OF_MEMORY, of the device: nothing has
- * changed, and the same call may be tried again. */
+ * along, and it can use more of them. Once after each growth, not between start and finish, and
+ * before any other call: those say BAD_ARGUMENT until then, destroy, too. Waits. Errors:
+ * BAD_ARGUMENT: finish comes first, or the heap has not grown since; OUT_OF_MEMORY, of the device:
+ * nothing has changed, and the same call may be tried again. */
 wh_status wh_group_rebase(wh_group *group, int64_t moved);
 
 /* The pages of the result; after finish, and until the next start, resume or drop. Errors:

@@ -300,7 +300,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
         return WH_BAD_ARGUMENT;
     }
     if (heap->ops->grow == NULL) {
-        return WH_UNSUPPORTED;
+        return whi_refuse(WH_UNSUPPORTED, "heaps of %s do not grow", heap->info->name);
     }
     wh_heap next = *heap;
     next.bytes = bytes;

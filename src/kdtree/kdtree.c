@@ -319,7 +319,15 @@ wh_status wh_kdtree_finish(wh_kdtree *x, wh_kdtree_result *result) {
     if (result != NULL) {
         *result = x->seen;
     }
-    return x->seen.cut_leaves != 0 ? WH_OUT_OF_MEMORY : WH_OK;
+    if (x->seen.cut_leaves == 0) {
+        return WH_OK;
+    }
+    return whi_refuse(WH_OUT_OF_MEMORY,
+                      "%llu nodes of %llu references could not be split: %s was full; the tree is "
+                      "right as it is",
+                      (unsigned long long)x->seen.cut_leaves,
+                      (unsigned long long)x->seen.cut_references,
+                      x->seen.failed != 0 ? "the heap" : "room for nodes or references");
 }
 
 /* --- rays --------------------------------------------------------------------------------------

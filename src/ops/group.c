@@ -16,6 +16,7 @@ WH_TABLES_OF(whi_group_kernels, whi_group_kernels_find, OPS_CAPS)
 /* One group-by; who calls has it to himself. */
 struct wh_group {
     wh_heap *heap;
+    whi_heap_place place; /* of the heap, as pages' addresses have it */
     wh_device *device;
     const whi_group_kernels *kernels;
     whi_group g;
@@ -121,9 +122,7 @@ static wh_status hold_two_pass(wh_group *x) {
 
 static wh_status hold_all(wh_group *x) {
     whi_group *g = &x->g;
-    void *base = NULL;
-    uint64_t heap_bytes = 0;
-    TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
+    TRY(whi_find_heap(x->heap, &x->place));
     TRY(whi_hold(&x->held, &g->state, 1, sizeof *g->state));
     if (g->is_two_pass) {
         return hold_two_pass(x);
@@ -144,7 +143,7 @@ static wh_status hold_all(wh_group *x) {
     g->list.n_rows = &g->state->list_rows;
     g->list.room = g->out.room;
     g->list.page_bytes = g->page_bytes;
-    return whi_hold_list(&x->held, &g->list, heap_bytes);
+    return whi_hold_list(&x->held, &g->list, x->place.bytes);
 }
 
 /* What rows have to carry, and the result's columns. */
@@ -169,6 +168,7 @@ static wh_status make(wh_group *x, const wh_group_options *o) {
     TRY(check_options(o));
     TRY(find_variant(o, g));
     const char *name = wh_heap_allocator(o->heap)->name;
+    TRY(whi_check_allocator(wh_heap_allocator(o->heap)));
     x->heap = o->heap;
     x->device = x->held.device = wh_heap_device(o->heap);
     x->kernels = whi_group_kernels_find(name, wh_device_get_info(x->device)->target);
@@ -231,6 +231,10 @@ static wh_status check_finished(const wh_group *x) {
     return WH_OK;
 }
 
+static wh_status check_place(const wh_group *x) {
+    return x->g.is_two_pass ? WH_OK : whi_check_place(x->heap, &x->place, "group");
+}
+
 /* Whether the result is pages. */
 static wh_status check_pages(const wh_group *x) {
     if (x->g.is_two_pass) {
@@ -257,6 +261,7 @@ wh_status wh_group_drop_pages(wh_group *x, void *stream) {
     if (x->g.is_two_pass) {
         return WH_OK;
     }
+    TRY(check_place(x));
     TRY(x->kernels->drop(x->heap, stream, &x->g));
     x->dropped_rows += rows_of(x);
     x->seen.list_rows = x->seen.list_pages = 0;
@@ -279,6 +284,7 @@ wh_status wh_group_destroy(wh_group *x) {
     if (x == NULL) {
         return WH_OK;
     }
+    TRY(check_place(x));
     wh_status s = wh_device_sync(x->device);
     s = s == WH_OK ? let_go(x, NULL) : s;
     s = s == WH_OK ? wh_device_sync(x->device) : s;
@@ -295,6 +301,7 @@ wh_status wh_group_pages(wh_group *x, wh_pages *pages) {
     }
     TRY(check_finished(x));
     TRY(check_pages(x));
+    TRY(check_place(x));
     *pages = x->g.out;
     pages->page = x->g.list.page;
     pages->rows = x->g.list.rows;
@@ -310,9 +317,11 @@ wh_status wh_group_compact(wh_group *x, void *const *columns, void *stream) {
     }
     TRY(check_finished(x));
     TRY(check_pages(x));
+    TRY(check_place(x));
     whi_group g = x->g;
     for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
         g.columns[c] = g.out.column_bytes[c] != 0 ? columns[c] : NULL;
+        TRY(whi_check_column(g.columns[c], g.out.column_bytes[c], c));
     }
     return x->kernels->compact(x->heap, stream, &g);
 }
@@ -344,6 +353,7 @@ wh_status wh_group_get_lists_for(wh_group *x, wh_group_lists *lists, size_t list
     if (!x->g.is_paper) {
         return whi_refuse(WH_UNSUPPORTED, "only `paper` has lists");
     }
+    TRY(check_place(x));
     const whi_group *g = &x->g;
     const whi_group_layout *l = &g->layout[GROUP_RAW];
     const uint64_t first = x->seen.old_lists;
@@ -374,14 +384,14 @@ wh_status wh_group_rebase(wh_group *x, int64_t moved) {
     whi_group *g = &x->g;
     const whi_page_list old = g->list;
     whi_page_list to;
-    void *base = NULL;
-    uint64_t heap_bytes = 0;
+    whi_heap_place now;
     if (g->is_two_pass) {
         return WH_OK;
     }
-    TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
+    TRY(whi_check_rebase(x->heap, &x->place, moved));
+    TRY(whi_find_heap(x->heap, &now));
     if (!g->is_paper) {
-        TRY(whi_larger_list(x->device, &old, heap_bytes, &to));
+        TRY(whi_larger_list(x->device, &old, now.bytes, &to));
         g->list = to;
         whi_hold_list_instead(&x->held, &old, &g->list);
     }
@@ -395,6 +405,7 @@ wh_status wh_group_rebase(wh_group *x, int64_t moved) {
     if (!g->is_paper) {
         whi_free_list(x->device, &old);
     }
+    x->place = now;
     return WH_OK;
 }
 
@@ -460,6 +471,7 @@ wh_status wh_group_start_for(wh_group *x, const wh_table *table, void *stream, s
     }
     TRY(whi_take_struct(&t, sizeof t, table, table_bytes));
     TRY(check_table(x, &t));
+    TRY(check_place(x));
     if (x->stage == STARTED) { /* on what stream it may be */
         TRY(wh_stream_sync(x->device, x->stream));
     }
@@ -491,7 +503,9 @@ wh_status wh_group_finish(wh_group *x, wh_group_result *result) {
         result->all_rows = result->rows + x->dropped_rows;
         result->pages = x->seen.list_pages;
     }
-    return x->stage == STOPPED ? WH_OUT_OF_MEMORY : WH_OK;
+    return x->stage != STOPPED
+               ? WH_OK
+               : whi_say_full(rows_of(x), (uint64_t)x->g.chains.most * x->g.page_bytes);
 }
 
 wh_status wh_group_resume(wh_group *x, void *stream) {
@@ -502,6 +516,7 @@ wh_status wh_group_resume(wh_group *x, void *stream) {
     if (x->stage != STOPPED) {
         return whi_refuse(WH_BAD_ARGUMENT, "there is no group-by that has stopped");
     }
+    TRY(check_place(x));
     TRY(x->kernels->again(x->heap, stream, &x->g));
     return run(x, stream);
 }

@@ -96,13 +96,68 @@ static inline void whi_hold_list_instead(whi_held *h, const whi_page_list *old,
     whi_hold_instead(h, old->rows, l->rows);
 }
 
+/* Where the heap's memory is that an operator has seen. */
+typedef struct whi_heap_place {
+    void *base;
+    uint64_t bytes;
+} whi_heap_place;
+
+static inline wh_status whi_find_heap(wh_heap *heap, whi_heap_place *at) {
+    return wh_heap_memory(heap, &at->base, &at->bytes);
+}
+
+/* Whether the heap has grown since. */
+static inline int whi_has_moved(wh_heap *heap, const whi_heap_place *at) {
+    whi_heap_place now = *at;
+    (void)whi_find_heap(heap, &now);
+    return now.base != at->base || now.bytes != at->bytes;
+}
+
+/* Before a call that looks at pages. name: of the operator, in its calls. */
+static inline wh_status whi_check_place(wh_heap *heap, const whi_heap_place *at, const char *name) {
+    return whi_has_moved(heap, at)
+               ? whi_refuse(WH_BAD_ARGUMENT, "the heap has grown: wh_%s_rebase comes first", name)
+               : WH_OK;
+}
+
+/* The text of an operator that has stopped. rows: that are in pages; needs: bytes of the heap for
+ * rows under way, about, and at most. */
+static inline wh_status whi_say_full(uint64_t rows, uint64_t needs) {
+    return rows != 0 ? whi_refuse(WH_OUT_OF_MEMORY,
+                                  "the heap is full; %llu rows are in pages: take them, drop the "
+                                  "pages, and resume",
+                                  (unsigned long long)rows)
+                     : whi_refuse(WH_OUT_OF_MEMORY,
+                                  "the heap is full, and no row of the result is in pages: rows "
+                                  "under way may take %llu bytes of it, beside the result; smaller "
+                                  "pages need less",
+                                  (unsigned long long)needs);
+}
+
+/* A column that the caller has given; NULL: it is not wanted. */
+static inline wh_status whi_check_column(const void *column, uint32_t bytes, uint32_t c) {
+    return column != NULL && (uintptr_t)column % bytes != 0
+               ? whi_refuse(WH_BAD_ARGUMENT, "column %u is not aligned to its width", c)
+               : WH_OK;
+}
+
+/* Before pages are moved. */
+static inline wh_status whi_check_rebase(wh_heap *heap, const whi_heap_place *at, int64_t moved) {
+    return moved != 0 && !whi_has_moved(heap, at)
+               ? whi_refuse(WH_BAD_ARGUMENT, "the heap has not grown since: nothing has moved")
+               : WH_OK;
+}
+
 static inline wh_status whi_check_allocator(const wh_allocator_info *info) {
-    if ((info->caps & OPS_CAPS) != OPS_CAPS) {
+    if ((info->caps & WH_CAP_FREE) == 0) {
         return whi_refuse(WH_UNSUPPORTED,
                           "operators give pages back: the heap's allocator, %s, cannot free",
                           info->name);
     }
-    return WH_OK;
+    return (info->caps & OPS_CAPS) == OPS_CAPS
+               ? WH_OK
+               : whi_refuse(WH_UNSUPPORTED, "blocks of the heap's allocator, %s, may overlap",
+                            info->name);
 }
 
 /* The largest block of a heap whose allocator has classes of sizes; else UINT64_MAX. Waits. */

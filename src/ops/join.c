@@ -17,6 +17,7 @@ static const char *const variant_names[N_VARIANTS] = {"paged", "pages", "paper",
 /* One join; who calls has it to himself. */
 struct wh_join {
     wh_heap *heap;
+    whi_heap_place place; /* of the heap, as pages' addresses have it */
     wh_device *device;
     const whi_join_kernels *kernels;
     variant how;
@@ -116,11 +117,9 @@ static wh_status hold_side(wh_join *x, whi_side *s) {
 
 static wh_status hold_all(wh_join *x) {
     whi_join *j = &x->j;
-    void *base = NULL;
-    uint64_t heap_bytes = 0;
     const uint64_t parts = (uint64_t)1 << j->parts_log2;
     const int has_lists = x->how != TWO_PASS && j->kind != WH_JOIN_COUNT;
-    TRY(wh_heap_memory(x->heap, &base, &heap_bytes));
+    TRY(whi_find_heap(x->heap, &x->place));
     TRY(hold(x, &j->state, 1, sizeof *j->state));
     TRY(hold_side(x, &j->side[0]));
     TRY(hold_side(x, &j->side[1]));
@@ -138,7 +137,7 @@ static wh_status hold_all(wh_join *x) {
         l->n_rows = &j->state->list_rows[k];
         j->side[k].n_pages = &j->state->n_pages[k];
         if (has_lists && (k == WH_JOIN_MATCHED || j->kind == WH_JOIN_LEFT)) {
-            TRY(whi_hold_list(&x->held, l, heap_bytes));
+            TRY(whi_hold_list(&x->held, l, x->place.bytes));
         }
     }
     return WH_OK;
@@ -225,6 +224,10 @@ static int has_pages(const wh_join *x, uint32_t list) {
     return list < WH_JOIN_LISTS && x->j.list[list].page != NULL;
 }
 
+static wh_status check_place(const wh_join *x) {
+    return x->how == TWO_PASS ? WH_OK : whi_check_place(x->heap, &x->place, "join");
+}
+
 static wh_status drop_pages(wh_join *x, void *stream) {
     for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
         if (has_pages(x, k)) {
@@ -246,6 +249,7 @@ wh_status wh_join_drop_pages(wh_join *x, void *stream) {
     if (x->stage == IDLE) {
         return WH_OK;
     }
+    TRY(check_place(x));
     TRY(drop_pages(x, stream));
     for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
         x->dropped_rows += x->seen.list_rows[k];
@@ -273,6 +277,7 @@ wh_status wh_join_destroy(wh_join *x) {
     if (x == NULL) {
         return WH_OK;
     }
+    TRY(check_place(x));
     wh_status s = wh_device_sync(x->device);
     s = s == WH_OK ? let_go(x, NULL) : s;
     s = s == WH_OK ? wh_device_sync(x->device) : s;
@@ -288,6 +293,7 @@ wh_status wh_join_pages(wh_join *x, uint32_t list, wh_pages *pages) {
     if (!has_pages(x, list) || (x->stage != DONE && x->stage != STOPPED)) {
         return whi_refuse(WH_BAD_ARGUMENT, "there is no list %u of pages here, or not yet", list);
     }
+    TRY(check_place(x));
     *pages = x->j.shape;
     pages->page = x->j.list[list].page;
     pages->rows = x->j.list[list].rows;
@@ -313,11 +319,13 @@ wh_status wh_join_compact(wh_join *x, uint32_t list, void *const *columns, void 
     if (!has_pages(x, list)) {
         return whi_refuse(WH_BAD_ARGUMENT, "there is no list %u of pages here", list);
     }
+    TRY(check_place(x));
     whi_join j = x->j;
     j.which = list;
     for (uint32_t c = 0; c < 3; c++) {
         const int is_there = j.shape.column_bytes[c] != 0 && (list == WH_JOIN_MATCHED || c != 1);
         j.columns[c] = is_there ? columns[c] : NULL;
+        TRY(whi_check_column(j.columns[c], j.shape.column_bytes[c], c));
     }
     TRY(x->kernels->compact(x->heap, stream, &j));
     return WH_OK;
@@ -352,6 +360,7 @@ wh_status wh_join_rebase(wh_join *x, int64_t moved) {
     }
     whi_join *j = &x->j;
     whi_page_list old[WH_JOIN_LISTS], to[WH_JOIN_LISTS];
+    TRY(x->how == TWO_PASS ? WH_OK : whi_check_rebase(x->heap, &x->place, moved));
     TRY(larger_lists(x, to));
     for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
         old[k] = j->list[k];
@@ -370,7 +379,7 @@ wh_status wh_join_rebase(wh_join *x, int64_t moved) {
     for (uint32_t k = 0; k < WH_JOIN_LISTS; k++) {
         whi_free_list(x->device, &old[k]);
     }
-    return WH_OK;
+    return whi_find_heap(x->heap, &x->place);
 }
 
 /* --- start -------------------------------------------------------------------------------------
@@ -482,6 +491,7 @@ wh_status wh_join_start_for(wh_join *x, const wh_table *build, const wh_table *p
     for (uint32_t k = 0; k < 2; k++) {
         TRY(check_table(x, k, &table[k]));
     }
+    TRY(check_place(x));
     if (x->stage == STARTED) { /* on what stream it may be */
         TRY(wh_stream_sync(x->device, x->stream));
     }
@@ -499,6 +509,16 @@ wh_status wh_join_start_for(wh_join *x, const wh_table *build, const wh_table *p
         TRY(count_rows(x, stream));
     }
     return x->how == TWO_PASS ? run_two_pass(x, stream) : run(x, stream);
+}
+
+/* Bytes of pages that both tables may fill, each part's last one in part. */
+static uint64_t parts_bytes(const wh_join *x) {
+    const whi_join *j = &x->j;
+    uint64_t pages = 0;
+    for (uint32_t k = 0; k < 2 && j->is_paged; k++) {
+        pages += ((uint64_t)j->side[k].n >> j->part_page_log2) + ((uint64_t)1 << j->parts_log2);
+    }
+    return pages * j->page_bytes;
 }
 
 wh_status wh_join_finish(wh_join *x, wh_join_result *result) {
@@ -522,7 +542,10 @@ wh_status wh_join_finish(wh_join *x, wh_join_result *result) {
         result->pages =
             (uint64_t)x->seen.list_pages[WH_JOIN_MATCHED] + x->seen.list_pages[WH_JOIN_UNMATCHED];
     }
-    return x->stage == STOPPED ? WH_OUT_OF_MEMORY : WH_OK;
+    return x->stage != STOPPED ? WH_OK
+                               : whi_say_full((uint64_t)x->seen.list_rows[WH_JOIN_MATCHED] +
+                                                  x->seen.list_rows[WH_JOIN_UNMATCHED],
+                                              parts_bytes(x));
 }
 
 wh_status wh_join_resume(wh_join *x, void *stream) {
@@ -533,6 +556,7 @@ wh_status wh_join_resume(wh_join *x, void *stream) {
     if (x->stage != STOPPED) {
         return whi_refuse(WH_BAD_ARGUMENT, "there is no join that has stopped");
     }
+    TRY(check_place(x));
     TRY(x->kernels->again(x->heap, stream, &x->j));
     return run(x, stream);
 }

@@ -299,6 +299,20 @@ static void test_grow_first(void **state) {
     assert_int_equal(wh_group_rebase(x.group, 0), WH_BAD_ARGUMENT); /* it has started */
     assert_int_equal(wh_group_finish(x.group, NULL), WH_OK);
     assert_int_equal(wh_group_rebase(NULL, 0), WH_BAD_ARGUMENT);
+    /* Nobody looks at pages that have moved, nor moves them twice. */
+    void *to[WH_PAGE_COLUMNS] = {NULL};
+    wh_pages pages;
+    const wh_table t = {0, NULL, NULL, 0};
+    assert_int_equal(wh_heap_memory(x.heap, &base, &bytes), WH_OK);
+    assert_int_equal(wh_heap_grow(x.heap, bytes + (1 << 20), NULL, &moved), WH_OK);
+    assert_int_equal(wh_group_pages(x.group, &pages), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_group_compact(x.group, to, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_group_drop_pages(x.group, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_group_start(x.group, &t, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_group_destroy(x.group), WH_BAD_ARGUMENT);
+    assert_non_null(strstr(wh_last_error_text(), "wh_group_rebase"));
+    assert_int_equal(wh_group_rebase(x.group, moved), WH_OK);
+    assert_int_equal(wh_group_rebase(x.group, moved != 0 ? moved : 1), WH_BAD_ARGUMENT);
     close_all(&x);
 }
 

@@ -577,6 +577,25 @@ static void test_grow_first(void **state) {
     assert_int_equal(wh_join_rebase(x.join, 0), WH_BAD_ARGUMENT); /* it has started */
     assert_int_equal(wh_join_finish(x.join, NULL), WH_OK);
     assert_int_equal(wh_join_rebase(NULL, 0), WH_BAD_ARGUMENT);
+    /* Nobody looks at pages that have moved, nor moves them twice. */
+    void *base = NULL, *to[3] = {NULL, NULL, NULL};
+    uint64_t bytes = 0;
+    int64_t moved = 0;
+    wh_pages pages;
+    const wh_table t = {0, NULL, NULL, 0};
+    assert_int_equal(wh_heap_memory(x.heap, &base, &bytes), WH_OK);
+    assert_int_equal(wh_heap_grow(x.heap, bytes + (1 << 20), NULL, &moved), WH_OK);
+    assert_int_equal(wh_join_pages(x.join, 0, &pages), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_compact(x.join, 0, to, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_drop_pages(x.join, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_start(x.join, &t, &t, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_destroy(x.join), WH_BAD_ARGUMENT);
+    assert_non_null(strstr(wh_last_error_text(), "wh_join_rebase"));
+    assert_int_equal(wh_join_rebase(x.join, moved), WH_OK);
+    assert_int_equal(wh_join_rebase(x.join, moved != 0 ? moved : 1), WH_BAD_ARGUMENT);
+    got[0].n = 0;
+    read_pages(&x, 0);
+    compare_list(0);
     close_all(&x);
 }
 

@@ -5,6 +5,18 @@
 #define CORNERS 8u
 #define TRIANGLES 12u
 
+/* A kernel of the user's. */
+typedef struct look_args {
+    wh_kdtree_ref tree;
+    const wh_kdtree_ray *rays;
+    wh_kdtree_hit *hits;
+} look_args;
+
+WH_KERNEL(look, look_args, a) {
+    const uint64_t i = wh_thread_id();
+    a.hits[i] = wh_kdtree_closest(a.tree, a.rays[i]);
+}
+
 static int must(wh_status status) {
     if (status != WH_OK) {
         fprintf(stderr, "%s: %s\n", wh_status_name(status), wh_last_error_text());
@@ -27,9 +39,8 @@ int main(void) {
     wh_heap_options ho = {0};
     wh_kdtree_options o = {0};
     wh_kdtree_mesh mesh = {0};
-    wh_kdtree_rays r = {0};
+    look_args look_at = {0};
     wh_kdtree_result result;
-    wh_kdtree_ref ref;
     for (uint32_t i = 0; i < CORNERS; i++) {
         xyz[i][0] = (float)(i & 1), xyz[i][1] = (float)(i >> 1 & 1), xyz[i][2] = (float)(i >> 2);
     }
@@ -49,11 +60,13 @@ int main(void) {
     o.most_triangles = TRIANGLES;
     mesh.vertices = (const float *)memory[0], mesh.n_vertices = CORNERS;
     mesh.triangles = (const uint32_t *)memory[1], mesh.n_triangles = TRIANGLES;
-    r.rays = (const wh_kdtree_ray *)memory[2], r.hits = (wh_kdtree_hit *)memory[3], r.n = 2;
+    look_at.rays = (const wh_kdtree_ray *)memory[2], look_at.hits = (wh_kdtree_hit *)memory[3];
     is_right = is_right && must(wh_kdtree_create(&tree, &o)) &&
-               must(wh_kdtree_build(tree, &mesh, NULL)) && must(wh_kdtree_trace(tree, &r, NULL)) &&
-               must(wh_kdtree_finish(tree, &result)) && must(wh_kdtree_check(tree, NULL)) &&
-               must(wh_kdtree_handle(tree, &ref)) &&
+               must(wh_kdtree_build(tree, &mesh, NULL)) &&
+               must(wh_kdtree_handle(tree, &look_at.tree));
+    const wh_launch two = wh_grid(device, 1, 2);
+    is_right = is_right && must(look(&two, &look_at)) && must(wh_kdtree_finish(tree, &result)) &&
+               must(wh_kdtree_check(tree, NULL)) &&
                must(wh_device_copy_out(device, hits, memory[3], sizeof hits)) && hits[0].t == 1 &&
                hits[1].triangle == WH_KDTREE_NONE;
     printf("%s\n", is_right ? "right" : "wrong");
