@@ -13,7 +13,8 @@ set(WH_EXTENSIONS "")
 #   warpheap_<name>_shared   warpheap::<name>_shared, with WARPHEAP_SHARED: of the same objects; it
 #                            finds the main library beside itself
 # and adds both to `libraries`. CAPS: what an allocator must have to be compiled for. ONCE: files of
-# kernels that use no heap. LIBRARIES: of the system, which the device calls of its headers need. <name>_sources, <name>_kernels and <name>_once are the files, for tests.
+# kernels that use no heap. LIBRARIES: of the system, which the device calls of its headers need.
+# <name>_sources, <name>_kernels and <name>_once are the files, for tests.
 function(wh_extension name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "DESCRIPTION;ONCE" "CAPS;LIBRARIES")
   set(static warpheap_${name})

@@ -13,9 +13,10 @@
  *         wh_kdtree_finish(tree, &result);                 // waits
  *     }
  *
- * The heap must live longer than the tree. Every call returns a status; wh_last_error_text says
- * more. A heap that is full is not the end of
- * a build: nodes that could not be split are leaves, rays find the same hits, and take longer.
+ * Every call returns a status; wh_last_error_text says more. A heap that is full is not the end of
+ * a build: nodes that could not be split are leaves, rays find the same hits, and take longer. The
+ * heap must live longer than the tree. DEVICE_ERROR means that a kernel has failed: there is no
+ * tree, and what the build had of the heap is lost until the heap is reset.
  *
  * Source: the test "data structure build" of Vinkler and Havran, Register Efficient Dynamic Memory
  * Allocator for GPUs, sections 6 and 7.

@@ -175,10 +175,10 @@ WH_FN int wh_kdtree_intersect(wh_kdtree_ref tree, const wh_kdtree_path *p, uint3
     if (!is_inside || !(sum != 0)) {
         return 0;
     }
-    hit->t = fmaf(u, a.z, fmaf(v, b.z, w * c.z)) / sum;
     hit->triangle = i;
     hit->u = v / sum;
     hit->v = w / sum;
+    hit->t = fmaf(u / sum, a.z, fmaf(hit->u, b.z, hit->v * c.z));
     return hit->t >= p->t_min && hit->t <= p->t_max;
 }
 

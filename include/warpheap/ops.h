@@ -19,8 +19,11 @@
  * there is a choice, and the probe table. Both may have any key any number of times. Keys are 4 or
  * 8 bytes and are compared as bits; any bits may be a key. Rows come out in no order.
  *
- * The heap must live longer than the operators on it, and must not be reset meanwhile. Heaps that
- * can grow are those of allocators with WH_CAP_GROW, not of the default one.
+ * The heap must live longer than the operators on it, and must not be reset while they have pages.
+ * Heaps that can grow are those of allocators with WH_CAP_GROW, not of the default one. The calls
+ * of one operator are queued on one stream, or the host waits for one before it uses another.
+ * DEVICE_ERROR means that a kernel has failed: what the operator had of the heap is lost until the
+ * heap is reset, and start and destroy are what is left.
  *
  * Every call returns a status; wh_last_error_text says more. A heap that is full is not the end of
  * an operator: what it has put out stays valid, each row of the result is in one page, and

@@ -313,8 +313,9 @@ wh_status wh_kdtree_finish(wh_kdtree *x, wh_kdtree_result *result) {
         return whi_refuse(WH_BAD_ARGUMENT, "no build has been started");
     }
     if (x->stage == STARTED) {
-        TRY(read_result(x));
-        x->stage = DONE;
+        const wh_status s = read_result(x);
+        x->stage = s == WH_OK ? DONE : IDLE; /* a kernel has failed: there is no tree */
+        TRY(s);
     }
     if (result != NULL) {
         *result = x->seen;

@@ -494,7 +494,11 @@ wh_status wh_group_finish(wh_group *x, wh_group_result *result) {
         return whi_refuse(WH_BAD_ARGUMENT, "no group-by has been started");
     }
     if (x->stage == STARTED) {
-        TRY(read_state(x));
+        const wh_status s = read_state(x);
+        if (s != WH_OK) { /* a kernel has failed: nobody knows what there is */
+            x->stage = IDLE;
+            return s;
+        }
         x->stage = x->seen.is_full ? STOPPED : DONE;
     }
     if (result != NULL) {
@@ -517,6 +521,8 @@ wh_status wh_group_resume(wh_group *x, void *stream) {
         return whi_refuse(WH_BAD_ARGUMENT, "there is no group-by that has stopped");
     }
     TRY(check_place(x));
-    TRY(x->kernels->again(x->heap, stream, &x->g));
-    return run(x, stream);
+    wh_status s = x->kernels->again(x->heap, stream, &x->g);
+    s = s == WH_OK ? run(x, stream) : s;
+    x->stage = s == WH_DEVICE_ERROR ? IDLE : x->stage; /* as in finish */
+    return s;
 }

@@ -530,7 +530,11 @@ wh_status wh_join_finish(wh_join *x, wh_join_result *result) {
         return whi_refuse(WH_BAD_ARGUMENT, "no join has been started");
     }
     if (x->stage == STARTED) {
-        TRY(read_state(x));
+        const wh_status s = read_state(x);
+        if (s != WH_OK) { /* a kernel has failed: nobody knows what there is */
+            x->stage = IDLE;
+            return s;
+        }
         x->stage = x->seen.is_full ? STOPPED : DONE;
     }
     if (result != NULL) {
@@ -557,8 +561,10 @@ wh_status wh_join_resume(wh_join *x, void *stream) {
         return whi_refuse(WH_BAD_ARGUMENT, "there is no join that has stopped");
     }
     TRY(check_place(x));
-    TRY(x->kernels->again(x->heap, stream, &x->j));
-    return run(x, stream);
+    wh_status s = x->kernels->again(x->heap, stream, &x->j);
+    s = s == WH_OK ? run(x, stream) : s;
+    x->stage = s == WH_DEVICE_ERROR ? IDLE : x->stage; /* as in finish */
+    return s;
 }
 
 wh_status wh_join_columns(wh_join *x, const void **columns) {

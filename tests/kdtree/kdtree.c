@@ -281,6 +281,70 @@ static void test_bad_rays(void **state) {
     close_all(&x);
 }
 
+/* Two triangles, one behind the other, so large that products of their coordinates and a weight are
+ * above all floats: t is right, however short the direction is. */
+static void test_large(void **state) {
+    const float far = 1e12f, back = 5e11f;
+    const float vertices[6][3] = {{-far, -far, back}, {far, -far, back}, {0, far, back},
+                                  {-far, -far, 0},    {far, -far, 0},    {0, far, 0}};
+    const uint32_t triangles[2][3] = {{0, 1, 2}, {3, 4, 5}};
+    context x;
+    (void)state;
+    open_all(&x, 1, 8 << 20, NULL);
+    the_mesh.n_vertices = 6;
+    the_mesh.n = 2;
+    memcpy(the_mesh.vertex, vertices, sizeof vertices);
+    memcpy(the_mesh.triangle, triangles, sizeof triangles);
+    load(&x, &the_mesh);
+    create(&x);
+    (void)build(&x, WH_OK);
+    for (uint32_t i = 0; i < 12; i++) {
+        const float short_one = 1 / (float)(1u << 3 * (i < 10 ? i : 10));
+        const wh_kdtree_ray ray = {{0, -back / 2, -far}, 0, {0, 0, short_one}, INFINITY};
+        x.rays[i] = ray;
+    }
+    for (uint32_t all = 0; all < 2; all++) {
+        trace(&x, 12, 0, all, x.hits[0]);
+        for (uint32_t i = 0; i < 12; i++) {
+            const float t = far / x.rays[i].direction[2];
+            assert_int_equal(x.hits[0][i].triangle, 1);
+            assert_true(fabsf(x.hits[0][i].t - t) <= t * 1e-5f);
+        }
+    }
+    close_all(&x);
+}
+
+/* A build whose kernel fails leaves no tree, and finish does not say that there is one. */
+static void test_failed_kernel(void **state) {
+    wh_sim_options so;
+    wh_heap_options ho;
+    wh_kdtree_ref ref;
+    context x;
+    void *stream = NULL;
+    (void)state;
+    memset(&x, 0, sizeof x);
+    memset(&so, 0, sizeof so);
+    memset(&ho, 0, sizeof ho);
+    so.step_budget = 20000;
+    ho.device = x.device = open_with(&so);
+    ho.bytes = 2 << 20;
+    assert_int_equal(wh_heap_create(&x.heap, &ho), WH_OK);
+    assert_int_equal(wh_stream_create(x.device, &stream), WH_OK);
+    x.o.heap = x.heap;
+    x.random = 1;
+    make_mesh(&the_mesh, SPHERE, 200, &x.random);
+    load(&x, &the_mesh);
+    create(&x);
+    assert_int_equal(wh_kdtree_build(x.tree, &x.mesh, stream), WH_OK);
+    assert_int_equal(wh_kdtree_finish(x.tree, NULL), WH_DEVICE_ERROR);
+    assert_int_equal(wh_kdtree_finish(x.tree, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_kdtree_handle(x.tree, &ref), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_kdtree_destroy(x.tree), WH_OK);
+    (void)wh_stream_destroy(x.device, stream);
+    (void)wh_heap_destroy(x.heap);
+    wh_device_close(x.device);
+}
+
 /* --- frames ----------------------------------------------------------------------------------- */
 
 /* The mesh moves, and the tree is built anew each time; nothing of the heap is lost. */
@@ -361,6 +425,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_points),     cmocka_unit_test(test_tally),
         cmocka_unit_test(test_few),        cmocka_unit_test(test_strange),
         cmocka_unit_test(test_watertight), cmocka_unit_test(test_bad_rays),
+        cmocka_unit_test(test_large),      cmocka_unit_test(test_failed_kernel),
         cmocka_unit_test(test_frames),     cmocka_unit_test(test_user_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -310,12 +310,66 @@ static void test_last_digit(void **state) {
     }
 }
 
+/* An operator whose kernel fails says so once, and has nothing then. */
+static void test_failed_kernel(void **state) {
+    enum { ROWS = 1000 };
+    wh_sim_options so;
+    wh_heap_options ho;
+    wh_join_options jo;
+    wh_table t;
+    wh_pages pages;
+    wh_join *join = NULL;
+    wh_group *group = NULL;
+    wh_heap *heap = NULL;
+    void *stream = NULL;
+    (void)state;
+    memset(&so, 0, sizeof so);
+    memset(&ho, 0, sizeof ho);
+    memset(&jo, 0, sizeof jo);
+    memset(&t, 0, sizeof t);
+    so.step_budget = 2000;
+    wh_device *device = open_with(&so);
+    uint32_t *keys = take(device, ROWS * sizeof *keys);
+    ho.device = device;
+    assert_int_equal(wh_heap_min_bytes(&ho, &ho.bytes), WH_OK);
+    ho.bytes += 4 << 20;
+    assert_int_equal(wh_heap_create(&heap, &ho), WH_OK);
+    assert_int_equal(wh_stream_create(device, &stream), WH_OK);
+    wh_group_options go;
+    memset(&go, 0, sizeof go);
+    go.heap = jo.heap = heap;
+    go.rows = jo.build_rows = jo.probe_rows = ROWS;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        keys[i] = i;
+    }
+    t.key = keys;
+    t.n = ROWS;
+    assert_int_equal(wh_group_create(&group, &go), WH_OK);
+    assert_int_equal(wh_join_create(&join, &jo), WH_OK);
+    assert_int_equal(wh_group_start(group, &t, stream), WH_OK);
+    assert_int_equal(wh_group_finish(group, NULL), WH_DEVICE_ERROR);
+    assert_int_equal(wh_group_finish(group, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_group_pages(group, &pages), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_group_resume(group, stream), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_group_destroy(group), WH_OK);
+    assert_int_equal(wh_join_start(join, &t, &t, stream), WH_OK);
+    assert_int_equal(wh_join_finish(join, NULL), WH_DEVICE_ERROR);
+    assert_int_equal(wh_join_finish(join, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_pages(join, 0, &pages), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_resume(join, stream), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_join_destroy(join), WH_OK);
+    (void)wh_stream_destroy(device, stream);
+    (void)wh_heap_destroy(heap);
+    wh_device_close(device);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_aggregates),
                                        cmocka_unit_test(test_one_block), cmocka_unit_test(test_nan),
-                                       cmocka_unit_test(test_last_digit)};
+                                       cmocka_unit_test(test_last_digit),
+                                       cmocka_unit_test(test_failed_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
