@@ -181,7 +181,7 @@ static void test_full_device(void **state) {
         x.o.aggregates = WH_GROUP_COUNT | WH_GROUP_SUM | WH_GROUP_MIN;
         make_table(&x, MOST_ROWS, key_distinct, 1);
         create(&x);
-        fill_device(x.device, 1024 << seed);
+        fill_device(x.device, (uint64_t)1024 << seed);
         memset(&t, 0, sizeof t);
         t.key = x.device_key;
         t.value = x.device_value;

@@ -466,7 +466,7 @@ static int take_moving_heap(context *x, uint64_t more) {
 /* Its pages are where the join says then. If the device has no memory for that, it says so, and is
  * asked again. */
 static void grow(context *x, uint64_t more) {
-    const uint64_t least = 64 << next_random(&x->random) % 6;
+    const uint64_t least = (uint64_t)64 << next_random(&x->random) % 6;
     void *base = NULL;
     uint64_t bytes = 0;
     int64_t moved = 0;
