@@ -4,16 +4,8 @@
 
 #include "graph_batch.h"
 #include "host/structs.h"
+#include "host/try.h"
 #include "warpheap/graph.h"
-
-/* Hands a status that is not WH_OK to the caller. */
-#define TRY(call)                  \
-    do {                           \
-        const wh_status s_ = call; \
-        if (s_ != WH_OK) {         \
-            return s_;             \
-        }                          \
-    } while (0)
 
 /* One graph; who calls has it to himself. */
 struct wh_graph {

@@ -8,19 +8,11 @@
 #include "built_list.h"
 #include "host/last_error.h"
 #include "host/structs.h"
+#include "host/try.h"
 #include "warpheap/detail/alloc/tables.h"
 
 WH_TABLES_OF(whi_kdtree_kernels, whi_kdtree_kernels_find, WH_CAP_DISJOINT)
 WH_TABLES_ONCE(whi_kdtree_trace, whi_kdtree_trace_find)
-
-/* Hands a status that is not WH_OK to the caller. */
-#define TRY(call)                  \
-    do {                           \
-        const wh_status s_ = call; \
-        if (s_ != WH_OK) {         \
-            return s_;             \
-        }                          \
-    } while (0)
 
 #define MOST_HELD 8u
 #define MOST_NODES (1u << 30)      /* a child's number has 30 bits */

@@ -7,16 +7,8 @@
 
 #include "host/last_error.h"
 #include "host/structs.h"
+#include "host/try.h"
 #include "lists.h"
-
-/* Hands a status that is not WH_OK to the caller. */
-#define TRY(call)                  \
-    do {                           \
-        const wh_status s_ = call; \
-        if (s_ != WH_OK) {         \
-            return s_;             \
-        }                          \
-    } while (0)
 
 /* What an allocator must have to be built with operators. */
 #define OPS_CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
