@@ -148,9 +148,12 @@ typedef uint32_t wh_mask;
  *                               and both what wh_device_info.shared_bytes says
  *
  * wh_syncthreads and wh_syncwarp order accesses; the atomics further down are not for this memory,
- * but these are, all relaxed, and but for the load return the value seen:
+ * but these are, relaxed unless they say more, and but for the load return the value seen:
  * wh_shared_<op>_<u32|u64>(pointer, value...)    load fetch_add fetch_and fetch_or fetch_min
  *                               fetch_max exchange; cas(p, old, new)
+ * wh_shared_cas_<u32|u64>_acq_rel(p, old, new)    cas that acquires and releases among the lanes
+ *                               of the block: what one lane had seen or done before, of any memory,
+ *                               comes before what the next one does after it
  * core/block.h has sums over a block's threads, core/grid_scan.h over those of a grid.
  */
 

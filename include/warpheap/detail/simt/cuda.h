@@ -558,6 +558,15 @@ WH_FN void *wh_shared(void) {
                      : "memory");                                              \
         return old;                                                            \
     }
+#define WH_CUDA_SHARED_CAS_(name, order, w, reg)                                               \
+    WH_FN uint##w##_t name(uint##w##_t *p, uint##w##_t expected, uint##w##_t desired) {        \
+        uint##w##_t old;                                                                       \
+        asm volatile("atom." order ".cta.shared.cas.b" #w " %0, [%1], %2, %3;"                 \
+                     : "=" reg(old)                                                            \
+                     : "r"((uint32_t)__cvta_generic_to_shared(p)), reg(expected), reg(desired) \
+                     : "memory");                                                              \
+        return old;                                                                            \
+    }
 #define WH_CUDA_SHARED_(w, reg)                                                                \
     WH_FN uint##w##_t wh_shared_load_u##w(const uint##w##_t *p) {                              \
         return *(const volatile uint##w##_t *)p;                                               \
@@ -568,18 +577,12 @@ WH_FN void *wh_shared(void) {
     WH_CUDA_SHARED1_(exchange, "exch.b" #w, w, reg)                                            \
     WH_CUDA_SHARED1_(fetch_min, "min.u" #w, w, reg)                                            \
     WH_CUDA_SHARED1_(fetch_max, "max.u" #w, w, reg)                                            \
-    WH_FN uint##w##_t wh_shared_cas_u##w(uint##w##_t *p, uint##w##_t expected,                 \
-                                         uint##w##_t desired) {                                \
-        uint##w##_t old;                                                                       \
-        asm volatile("atom.relaxed.cta.shared.cas.b" #w " %0, [%1], %2, %3;"                   \
-                     : "=" reg(old)                                                            \
-                     : "r"((uint32_t)__cvta_generic_to_shared(p)), reg(expected), reg(desired) \
-                     : "memory");                                                              \
-        return old;                                                                            \
-    }
+    WH_CUDA_SHARED_CAS_(wh_shared_cas_u##w, "relaxed", w, reg)                                 \
+    WH_CUDA_SHARED_CAS_(wh_shared_cas_u##w##_acq_rel, "acq_rel", w, reg)
 WH_CUDA_SHARED_(32, "r")
 WH_CUDA_SHARED_(64, "l")
 #undef WH_CUDA_SHARED_
+#undef WH_CUDA_SHARED_CAS_
 #undef WH_CUDA_SHARED1_
 
 /* --- bits -------------------------------------------------------------------- */

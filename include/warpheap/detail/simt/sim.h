@@ -444,23 +444,37 @@ WH_FN void wh_fence(void) {
         }                                                                          \
         return seen;                                                               \
     }
-#define WHI_SIM_SHARED_(w)                                                            \
-    WH_FN uint##w##_t wh_shared_load_u##w(const uint##w##_t *p) {                     \
-        whi_sim_atomic_point();                                                       \
-        return __atomic_load_n(p, __ATOMIC_RELAXED);                                  \
-    }                                                                                 \
-    WHI_SIM_SHARED1_(fetch_add, __atomic_fetch_add, w)                                \
-    WHI_SIM_SHARED1_(fetch_and, __atomic_fetch_and, w)                                \
-    WHI_SIM_SHARED1_(fetch_or, __atomic_fetch_or, w)                                  \
-    WHI_SIM_SHARED1_(exchange, __atomic_exchange_n, w)                                \
-    WHI_SIM_SHARED_PICK_(fetch_min, <, w)                                             \
-    WHI_SIM_SHARED_PICK_(fetch_max, >, w)                                             \
-    WH_FN uint##w##_t wh_shared_cas_u##w(uint##w##_t *p, uint##w##_t expected,        \
-                                         uint##w##_t desired) {                       \
-        whi_sim_atomic_point();                                                       \
-        (void)__atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_RELAXED, \
-                                          __ATOMIC_RELAXED);                          \
-        return expected;                                                              \
+#define WHI_SIM_SHARED_(w)                                                               \
+    WH_FN uint##w##_t wh_shared_load_u##w(const uint##w##_t *p) {                        \
+        whi_sim_atomic_point();                                                          \
+        return __atomic_load_n(p, __ATOMIC_RELAXED);                                     \
+    }                                                                                    \
+    WHI_SIM_SHARED1_(fetch_add, __atomic_fetch_add, w)                                   \
+    WHI_SIM_SHARED1_(fetch_and, __atomic_fetch_and, w)                                   \
+    WHI_SIM_SHARED1_(fetch_or, __atomic_fetch_or, w)                                     \
+    WHI_SIM_SHARED1_(exchange, __atomic_exchange_n, w)                                   \
+    WHI_SIM_SHARED_PICK_(fetch_min, <, w)                                                \
+    WHI_SIM_SHARED_PICK_(fetch_max, >, w)                                                \
+    WH_FN uint##w##_t wh_shared_cas_u##w(uint##w##_t *p, uint##w##_t expected,           \
+                                         uint##w##_t desired) {                          \
+        whi_sim_atomic_point();                                                          \
+        (void)__atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_RELAXED,    \
+                                          __ATOMIC_RELAXED);                             \
+        return expected;                                                                 \
+    }                                                                                    \
+    /* The weak memory learns of its order by fences. */                                 \
+    WH_FN uint##w##_t wh_shared_cas_u##w##_acq_rel(uint##w##_t *p, uint##w##_t expected, \
+                                                   uint##w##_t desired) {                \
+        whi_sim_atomic_point();                                                          \
+        if (whi_sim_self->weak != 0) {                                                   \
+            whi_sim_weak_fence();                                                        \
+        }                                                                                \
+        (void)__atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_ACQ_REL,    \
+                                          __ATOMIC_ACQUIRE);                             \
+        if (whi_sim_self->weak != 0) {                                                   \
+            whi_sim_weak_fence();                                                        \
+        }                                                                                \
+        return expected;                                                                 \
     }
 WHI_SIM_SHARED_(32)
 WHI_SIM_SHARED_(64)
