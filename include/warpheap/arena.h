@@ -200,7 +200,7 @@ WH_FN void wh_block_arena_open(wh_heap_ref heap, wh_block_arena *arena, uint32_t
         const uint64_t stamp = 0;
 #endif
         const wh_arena own = wh_arena_make_(piece, most, stamp);
-        wh_block_arena_keep_(arena, mask, wh_block_arena_first_(heap, mask, own));
+        wh_block_arena_keep_(arena, wh_block_arena_first_(heap, mask, own));
     }
     WH_PLANT(arena_p3_open, wh_syncthreads(), (void)0);
 }
@@ -244,7 +244,7 @@ WH_FN void wh_block_arena_rewind(wh_heap_ref heap, wh_block_arena *arena, wh_are
     if (wh_in_first_warp_()) {
         const wh_mask mask = wh_first_warp_();
         const wh_arena own = wh_block_arena_view_(arena);
-        wh_block_arena_keep_(arena, mask, wh_warp_arena_back_(heap, mask, own, place));
+        wh_block_arena_keep_(arena, wh_warp_arena_back_(heap, mask, own, place));
     }
     WH_PLANT(arena_p3_after, wh_syncthreads(), (void)0); /* P3 */
 }
@@ -256,7 +256,7 @@ WH_FN void wh_block_arena_close(wh_heap_ref heap, wh_block_arena *arena) {
         const wh_arena own = wh_block_arena_view_(arena);
         WH_ARENA_RULE_(own.piece != 0);
         (void)wh_warp_arena_drop_(heap, mask, own.top, 0, own.spare, 0);
-        wh_block_arena_keep_(arena, mask, wh_arena_make_(0, 0, 0));
+        wh_block_arena_keep_(arena, wh_arena_make_(0, 0, 0));
     }
     wh_syncthreads();
 }

@@ -1,7 +1,7 @@
-/* fault.c: plants faults in core/ and the allocators, or, as the programs fault_graph,
- * fault_ops and fault_kdtree, in warpheap::graph, ops and kdtree, one at a time, and shows that the
- * simulated device finds each within a few seeds, and nothing without one. What it finds is printed
- * with the command that repeats it.
+/* fault.c: plants faults in core/ and the allocators, or, as the programs fault_graph, fault_ops,
+ * fault_kdtree and fault_arena, in warpheap::graph, ops and kdtree and in arenas, one at a time, and
+ * shows that the simulated device finds each within a few seeds, and nothing without one. What it
+ * finds is printed with the command that repeats it.
  *
  *   fault [SUITE]               all of them, or those of one suite: core, gallatin, ...
  *   fault child WORKLOAD [SEED] one workload, with the fault named in WH_FAULT: replays
@@ -28,6 +28,8 @@
 #include "fault/ops/ops.h"
 #elif defined(FAULT_OF_KDTREE)
 #include "fault/kdtree/kdtree.h"
+#elif defined(FAULT_OF_ARENA)
+#include "fault/arena/arena.h"
 #else
 #include "fault/fault.h"
 #endif

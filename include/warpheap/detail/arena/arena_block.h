@@ -74,13 +74,17 @@ WH_FN wh_arena_hand wh_block_arena_fetch_(wh_heap_ref heap, wh_block_arena *aren
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;
     uint32_t next = leads ? wh_shared_load_u32(&arena->piece) : 0;
-    uint64_t spare = leads ? wh_shared_exchange_u64(&arena->spare, 0) : 0;
+    uint64_t spare = leads ? wh_shared_load_u64(&arena->spare) : 0;
     wh_arena_hand hand;
-    hand.bytes = spare != 0 ? wh_arena_at_(spare)->bytes : 0;
-    if (hand.bytes < need && spare != 0) {
-        (void)wh_shared_exchange_u64(&arena->spare, WH_PLANT(arena_spare_back, spare, 0));
-        spare = 0;
+    hand.bytes = 0;
+    if (spare != 0 && wh_shared_cas_u64_acq_rel(&arena->spare, spare, 0) == spare) { /* P4 */
+        hand.bytes = wh_arena_at_(spare)->bytes;
+        if (hand.bytes < need) {
+            (void)WH_PLANT(arena_p4_back, wh_shared_cas_u64_acq_rel, wh_shared_cas_u64)(
+                &arena->spare, 0, WH_PLANT(arena_spare_back, spare, 0)); /* P4 */
+        }
     }
+    spare = hand.bytes >= need ? spare : 0;
     hand.piece = wh_shfl_u64(mask, spare, leader);
     hand.bytes = wh_shfl_u64(mask, hand.bytes, leader);
     next = wh_shfl_u32(mask, next, leader);
@@ -219,9 +223,8 @@ WH_FN wh_arena wh_block_arena_view_(const wh_block_arena *arena) {
     return own;
 }
 
-/* By the first warp, after all of it have read the arena; the first thread writes. */
-WH_FN void wh_block_arena_keep_(wh_block_arena *arena, wh_mask mask, wh_arena own) {
-    WH_PLANT(arena_p3_warp, wh_syncwarp(mask), (void)0);
+/* By the first warp; the first thread writes. All have read the arena, with a wh_syncwarp since. */
+WH_FN void wh_block_arena_keep_(wh_block_arena *arena, wh_arena own) {
     if (wh_thread_in_block() == 0) {
         arena->word = wh_block_arena_word_(own.at, (own.end - own.at) / 16);
         arena->top = own.top;
