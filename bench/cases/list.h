@@ -33,6 +33,8 @@
     X("slabhash", whi_bench_case_slabhash, 1,                                                     \
       "a hash table of slabs of 128 B: insert, find, sweep")                                      \
     X("cells", whi_bench_case_cells, 0, "lists of cells; the largest block that is left")         \
+    X("arena", whi_bench_case_arena, 0,                                                           \
+      "mallocs in arenas of a lane, a warp, a block, and their close")                            \
     X("fill-log", whi_bench_case_fill_log, 1, "log-uniform sizes: fill, free one half, malloc")   \
     X("graph", whi_bench_case_graph, 0, "adjacency arrays of a dynamic graph")                    \
     X("graph-sets", whi_bench_case_graph_sets, 0,                                                 \

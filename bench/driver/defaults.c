@@ -15,6 +15,7 @@ static const uint64_t all_pressure[] = {256, 4096, 0};
 static const uint64_t all_streams[] = {256, 4096, 0};
 static const uint64_t all_waste[] = {8192, 1 << 20, 0};
 static const uint64_t all_server[] = {4096, 0};
+static const uint64_t all_arena[] = {16, 64, 256, 0};
 static const uint64_t gpu_first[] = {16, 256, 1024, 4096, 8192, 0};
 static const uint64_t gpu_graph_batches[] = {1000, 10000, 100000, 1000000, 0};
 static const uint64_t sim_graph_batches[] = {64, 512, 0};
@@ -108,6 +109,7 @@ static const whi_bench_defaults gpu_defaults = {
     .streams = all_streams,
     .waste = all_waste,
     .server = all_server,
+    .arena = all_arena,
     .first = gpu_first,
 };
 static const whi_bench_defaults sim_defaults = {
@@ -182,6 +184,7 @@ static const whi_bench_defaults sim_defaults = {
     .streams = all_streams,
     .waste = all_waste,
     .server = all_server,
+    .arena = all_arena,
     .first = sim_first,
 };
 

@@ -91,7 +91,7 @@ typedef struct whi_bench_defaults {
     uint64_t kd_page;              /*    bytes of a page, where there is one size */
     uint32_t kd_frames, kd_trials; /*    builds in a row; of a size of a heap */
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
-    const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste, *server, *first;
+    const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste, *server, *first, *arena;
     const uint64_t *graph_batches;
 } whi_bench_defaults;
 

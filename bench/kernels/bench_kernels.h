@@ -41,6 +41,10 @@ typedef struct wh_bench_handle {
 #define WH_BENCH_SLAB_SLOTS 15u
 #define WH_BENCH_CHAIN_MOST 1024u
 
+/* Mallocs of a thread of the kernels of loops, and of arenas; room for an arena that is kept. */
+#define WH_BENCH_LOOP 16u
+#define WH_BENCH_ARENA_BYTES 128u
+
 /* Results that kernels add to; device memory. */
 typedef struct wh_bench_counts {
     uint64_t failed;    /* mallocs that returned NULL */
@@ -97,6 +101,7 @@ typedef struct wh_bench_call {
     uint32_t round;   /* server, cells: from 1 */
     uint64_t *table;  /* device, slab hash: a link for each bucket, 0: none */
     uint64_t buckets;
+    void *arenas; /* device: WH_BENCH_ARENA_BYTES for each thread */
 } wh_bench_call;
 
 typedef wh_status (*wh_bench_launcher)(const wh_launch *launch, const wh_bench_call *call);
@@ -151,7 +156,19 @@ typedef struct wh_bench_heaps_kernels {
     wh_bench_launcher slab_count;   /* slabs; keys in all of them; bad: a key in a wrong chain */
     wh_bench_launcher slab_sweep;   /* frees all slabs */
     wh_bench_launcher slab_insert_pool, slab_sweep_pool; /* the same by a pool of slabs */
+    wh_bench_launcher malloc_loop; /* n / WH_BENCH_LOOP threads t: ptrs[k * threads + t] =
+                                      malloc(lo) for each k; n fills whole blocks of threads */
+    wh_bench_launcher floor_loop;  /* the same without an allocator */
 } wh_bench_heaps_kernels;
+
+/* The same mallocs in arenas, which are opened before and kept in call.arenas, where `close` finds
+ * them. By scope: a lane's, a warp's, a block's. */
+#define WH_BENCH_ARENA_SCOPES 3u
+typedef struct wh_bench_arena_kernels {
+    wh_bench_launcher malloc_loop[WH_BENCH_ARENA_SCOPES];
+    wh_bench_launcher close[WH_BENCH_ARENA_SCOPES];
+    wh_bench_launcher floor_close; /* reads what close reads of a lane's */
+} wh_bench_arena_kernels;
 
 /* The timed kernels once more, in a form of their own: without launch bounds. */
 typedef struct wh_bench_plain_kernels {
@@ -179,6 +196,7 @@ typedef struct wh_bench_register_kernels {
 const wh_bench_kernels *wh_bench_kernels_find(const char *allocator, wh_target target);
 const wh_bench_ledger_kernels *wh_bench_ledger_find(const char *allocator, wh_target target);
 const wh_bench_heaps_kernels *wh_bench_heaps_find(const char *allocator, wh_target target);
+const wh_bench_arena_kernels *wh_bench_arena_find(const char *allocator, wh_target target);
 const wh_bench_plain_kernels *wh_bench_plain_find(const char *allocator, wh_target target);
 const wh_bench_register_kernels *wh_bench_registers_find(const char *allocator, wh_target target);
 

@@ -1,6 +1,6 @@
 /* heaps_kernels.c: the kernels of the cases that look at what a heap has become: server, cells,
- * slabhash, fill-log. Compiled once per allocator and target. Those of timed_heaps.h are timed,
- * and so is `cells`. */
+ * slabhash, fill-log; and loops of mallocs for arena. Compiled once per allocator and target. Those
+ * of timed_heaps.h are timed, and so is `cells`. */
 #include "bench/kernels/bench_kernels.h"
 
 #ifndef WH_KERNEL_THREADS
@@ -150,6 +150,22 @@ WH_KERNEL(k_slab_count, slab_args, a) {
     }
 }
 
+/* --- loops of mallocs ------------------------------------------------------------------ */
+
+WH_KERNEL(k_malloc_loop, heaps_args, a) {
+    const uint64_t threads = wh_grid_threads();
+    for (uint64_t i = wh_thread_id(); i < a.n; i += threads) {
+        a.ptrs[i] = wh_malloc(a.heap, (size_t)a.lo);
+    }
+}
+
+WH_KERNEL(k_floor_loop, heaps_args, a) {
+    const uint64_t threads = wh_grid_threads();
+    for (uint64_t i = wh_thread_id(); i < a.n; i += threads) {
+        a.ptrs[i] = (void *)(uintptr_t)(4096 + i * a.lo);
+    }
+}
+
 /* --- the table ------------------------------------------------------------------------ */
 
 HEAPS_LAUNCHER(floor_log)
@@ -159,10 +175,12 @@ HEAPS_LAUNCHER(tag)
 HEAPS_LAUNCHER(check)
 HEAPS_LAUNCHER(pages)
 HEAPS_LAUNCHER(cells)
+HEAPS_LAUNCHER(malloc_loop)
+HEAPS_LAUNCHER(floor_loop)
 SLAB_LAUNCHER(slab_find)
 SLAB_LAUNCHER(slab_count)
 
 WH_TABLE(wh_bench_heaps_kernels) = {
-    floor_log,  floor_round,      malloc_log,     record_log,  tag,       check,
-    pages,      server_round,     cells,          slab_insert, slab_find, slab_count,
-    slab_sweep, slab_insert_pool, slab_sweep_pool};
+    floor_log,  floor_round,      malloc_log,      record_log,  tag,       check,
+    pages,      server_round,     cells,           slab_insert, slab_find, slab_count,
+    slab_sweep, slab_insert_pool, slab_sweep_pool, malloc_loop, floor_loop};
