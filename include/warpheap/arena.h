@@ -23,30 +23,32 @@
  * request that the next piece could not hold has a piece of its own size. The arena goes on in
  * whichever piece has more room left. The heap gets each piece back by one free.
  *
- * Fields  piece.below, piece.bytes   written by the lane that took the piece, before P2 or a
- * barrier lets others read them; not changed until the piece goes back arena of a lane or a warp:
- * its lanes' own copies block.word     64 bits: where the next block lies, and how much is left
- * there. Any lane, by cas; between barriers, the first thread block.top, .spare, .piece, .fetching
- * any lane, by relaxed atomics of shared memory; between barriers, the first thread I1      blocks
- * of an arena are disjoint: [at, end) lies in a piece of the arena, behind all blocks in it, and
- * only becomes smaller or moves to a new piece; of a block's arena, word is at and end in one, so
- * that one cas takes bytes I2      each piece is on the list that begins at top, or is the spare,
- * or is in the hand of a lane that will put it on the list or give it back I3      a place holds
- * its list: pieces that were on it when it was made lie below those that came later, in the same
- * order. A rewind takes off just those that came later P1      warp: what a block's user did before
- * a rewind or close -> its lanes' next use of that memory, or the free: wh_syncwarp in both P2
- * block: who puts a piece into word has what its malloc acquired; cas of word, acq_rel -> cas of
- * the taker, acq_rel, then wh_syncwarp for the lanes of its group P3      block: all uses before a
- * rewind or close -> what comes after: barriers in both Progress   a lane or a warp waits for
- * nobody. In a block, who finds too little room takes a piece from the heap, unless somebody does
- * so already: then it looks again WH_ARENA_WAITS times, and then takes one, too. A cas of word
- * fails only if another lane's has succeeded, which has got its bytes. So nobody waits for a lane
- * that does not run, and a piece that is not needed any more goes back at once Cost    a malloc
- * where there is room: a lane 8 or so instructions; a warp a scan and a shuffle; a block these, and
- * one cas of shared memory for the lanes that call together. A new piece: a malloc of the heap.
- * close: a free of the heap and a load for each piece Source  regions as in D. Hanson, "Fast
- * allocation and deallocation of memory based on object lifetimes", 1990: chunks on a list, marks
- * as in obstacks of the GNU C library Check   docs/MEMORY_MODEL.md; tests/arena, tests/fault/arena
+ * Fields  piece.below, .bytes: written by one lane before others read them (P1 to P4)
+ *         an arena of a lane or a warp: its lanes' own copies
+ *         block.word: where the next block lies, and how much is left there. Any lane, by cas;
+ *         between barriers the first thread
+ *         block.top, .spare, .piece, .fetching: any lane, by atomics; between barriers likewise
+ * I1      [at, end) lies in a piece of the arena behind all blocks in it; it shrinks, or moves to a
+ *         new piece. So blocks are disjoint. A block's word is at and end in one
+ * I2      a piece is on the list from top, or the spare, or in the hand of a lane that puts it on
+ *         the list or gives it back
+ * I3      pieces that were on the list when a place was marked lie below all that came later, in
+ *         the same order: a rewind takes off just the later ones
+ * P1      warp: what a user did before a rewind or close -> the lanes' next use, or the free:
+ *         wh_syncwarp. A header, from who wrote it to the lanes that read it: likewise
+ * P2      block: who puts a piece into word has what its malloc acquired: cas, acq_rel -> who takes
+ *         bytes: cas, acq_rel, then wh_syncwarp
+ * P3      block: all uses before a rewind or close -> what comes after: barriers in both
+ * P4      block: who looked at the spare and puts it back -> who takes it: cas of spare, acq_rel
+ * Progress   a lane or a warp waits for nobody. In a block who finds too little room takes a piece
+ *         from the heap. If somebody does so already, he looks again WH_ARENA_WAITS times, and then
+ *         takes one, too; one that is not needed any more goes back at once. A cas of word fails
+ *         only if another one has succeeded. So nobody waits for a lane that does not run
+ * Cost    malloc where there is room: docs/ARENA.md; a new piece: a malloc of the heap; close: a
+ *         free of the heap and a load for each piece
+ * Source  D. Hanson, "Fast allocation and deallocation of memory based on object lifetimes", 1990;
+ *         marks as in obstacks of the GNU C library
+ * Check   tests/arena, tests/fault/arena
  */
 #ifndef WH_ARENA_H
 #define WH_ARENA_H

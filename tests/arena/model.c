@@ -52,7 +52,8 @@ static uint64_t some_size(game *g) {
     if (kind == 1) { /* nobody has that: SIZE_MAX, and the like */
         return g->is_tight ? UINT64_MAX - below(g, 40) : 1;
     }
-    return kind < 8 ? 0 : below(g, kind < 20 ? 40 : 300);
+    const uint64_t most = kind < 20 ? 40 : 300;
+    return kind < 8 ? 0 : below(g, most);
 }
 
 static void write_script(game *g) {

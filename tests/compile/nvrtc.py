@@ -53,6 +53,20 @@ extern "C" __global__ void every_ray(wh_kdtree_ref tree, const wh_kdtree_ray *ra
     hits[3 * i + 2] = wh_kdtree_hit_of_all(tree, rays[i], 0);
 }
 """
+ARENA = """#include <warpheap/arena.h>
+extern "C" __global__ void every_arena(wh_heap_ref heap, void **out) {
+    WH_SHARED(wh_block_arena, shared, 1);
+    wh_arena lane = wh_arena_open(0, 0);
+    wh_warp_arena warp = wh_warp_arena_open(WH_FULL_WARP, 0, 0);
+    wh_block_arena_open(heap, shared, 0, 0);
+    out[0] = wh_arena_malloc(heap, &lane, 16);
+    out[1] = wh_warp_arena_malloc(heap, &warp, 16);
+    out[2] = wh_block_arena_malloc(heap, shared, 16);
+    wh_arena_close(heap, &lane);
+    wh_warp_arena_close(heap, &warp);
+    wh_block_arena_close(heap, shared);
+}
+"""
 # What other libraries say uint64_t and the like are.
 TYPES = "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned int uint32_t;\n"
 LONG = TYPES + """typedef long int64_t; typedef unsigned long uint64_t;
@@ -188,6 +202,7 @@ def check_headers(rtc, include, compiler, toolkit):
     rtc.case("every call", CALLS, PTX, ".entry every_call(")
     rtc.case("a scan", SCAN, PTX, ".entry scan_each(")
     rtc.case("rays", TREE, PTX, ".entry every_ray(")
+    rtc.case("arenas", ARENA, PTX, ".entry every_arena(")
     for arch in ("sm_75", "sm_121"):
         rtc.case(arch, KERNEL, [FAST, f"-arch={arch}"])
     bump = chosen("bump") + KERNEL

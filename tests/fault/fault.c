@@ -1,6 +1,6 @@
 /* fault.c: plants faults in core/ and the allocators, or, as the programs fault_graph, fault_ops,
- * fault_kdtree and fault_arena, in warpheap::graph, ops and kdtree and in arenas, one at a time, and
- * shows that the simulated device finds each within a few seeds, and nothing without one. What it
+ * fault_kdtree and fault_arena, in warpheap::graph, ops and kdtree, and in arenas, one at a time.
+ * Shows that the simulated device finds each within a few seeds, and nothing without one. What it
  * finds is printed with the command that repeats it.
  *
  *   fault [SUITE]               all of them, or those of one suite: core, gallatin, ...

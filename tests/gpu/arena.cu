@@ -41,10 +41,16 @@ struct live {
     request r;
 };
 
-__global__ static void verify(const live *all, unsigned n, unsigned *wrong) {
-    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n && !is_filled(all[i].p, all[i].r)) {
-        atomicAdd(wrong, 1u);
+struct verify_args {
+    const live *all;
+    unsigned n;
+    std::uint32_t *wrong;
+};
+
+WH_KERNEL(verify, verify_args, a) {
+    const std::uint64_t i = wh_thread_id();
+    if (i < a.n && !is_filled(a.all[i].p, a.all[i].r)) {
+        wh_add_u32_relaxed(a.wrong, 1);
     }
 }
 
@@ -104,7 +110,8 @@ static void write_script(game &g) {
             const std::uint32_t align = aligns[below(5)];
             for (unsigned i = 0; i < g.threads; i++) {
                 request &r = g.asks[(row * MALLOCS + k) * g.threads + i];
-                r.size = below(4) == 0 ? 0 : below(below(30) == 0 ? 6000 : 200);
+                const unsigned most = below(30) == 0 ? 6000 : 200;
+                r.size = below(4) == 0 ? 0 : below(most);
                 r.align = align;
                 r.tag = static_cast<std::uint32_t>(below(1u << 31));
             }
@@ -132,8 +139,8 @@ static void write_script(game &g) {
     }
 }
 
-static void check(game &g) {
-    unsigned n = 0;
+// What the launch has given, and taken back.
+static void collect(game &g) {
     for (unsigned row = 0; row < ROUNDS && g.a.rounds != 0; row++) {
         for (unsigned i = 0; i < g.threads; i++) {
             for (unsigned k = 0; k < MALLOCS; k++) {
@@ -147,13 +154,20 @@ static void check(game &g) {
             apply(g.of[i], g.ops[row * g.threads + i]);
         }
     }
+}
+
+static void check(game &g) {
+    unsigned n = 0;
+    collect(g);
     for (const belongings &b : g.of) {
         for (const live &l : b.blocks) {
             g.all[n++] = l;
         }
     }
     if (n != 0) {
-        verify<<<(n + 255) / 256, 256>>>(g.all, n, g.a.wrong);
+        const wh_launch l = wh_grid(g.launch.device, (n + 255) / 256, 256);
+        const verify_args v = {g.all, n, g.a.wrong};
+        CHECK(verify(&l, &v) == WH_OK);
     }
     CHECK(cudaDeviceSynchronize() == cudaSuccess);
     CHECK(*g.a.wrong == 0);

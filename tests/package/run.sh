@@ -70,7 +70,7 @@ build_and_run() {
         fi
     done
     local program
-    for program in "$work"/{graph,ops,kdtree}_*; do
+    for program in "$work"/{arena,graph,ops,kdtree}_*; do
         if [ -f "$program" ] && [ -x "$program" ]; then
             run "$(basename "$program")"
         fi
@@ -140,6 +140,8 @@ pkgconfig)
             -Wl,-rpath,"$libdir" -o "$work/ops_c"
         run shared_c static_cu linked_cu linked_parts graph_cu ops_c
     else
+        "$cc" "$source/examples/09_arena.c" $cflags $shared -Wl,-rpath,"$libdir" -o "$work/arena_c"
+        run arena_c
         for part in graph:05_graph.c:GRAPH.md ops:07_tables.c:OPS.md; do
             IFS=: read -r part example document <<<"$part"
             example=$source/examples/$example

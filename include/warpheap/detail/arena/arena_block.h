@@ -161,7 +161,7 @@ WH_FN uint64_t wh_block_arena_get_(wh_heap_ref heap, wh_block_arena *arena, wh_m
     if (fetches && wh_lane_id() == wh_mask_leader(mask)) {
         (void)wh_shared_exchange_u32(&arena->fetching, 0);
     }
-    if (WH_PLANT(arena_hand, hand.piece, 0) != 0) { /* another piece has had room */
+    if (WH_PLANT(arena_hand, hand.piece, 0) != 0) { /* I2: another piece has had room */
         (void)wh_warp_arena_drop_(heap, mask, 0, 0, hand.piece, 0);
     }
     return p;
