@@ -162,6 +162,13 @@ def test_results(folder):
             for case in ("single", "mixed", "warp", "large"):
                 check(has(alloc="gallatin", case=case, phase=phase, op=op, size=1024),
                       f"gallatin {case} {phase} {op}")
+    for scope in ("lane", "warp", "block"):
+        for op in (f"{scope}-malloc", f"{scope}-close"):
+            check(has(alloc="tessera", case="arena", phase="warm", op=op, size=256, threads=4096,
+                      failed=0), f"arena {op}")
+    check(all("ratio_bump" in row for row in rows
+              if row["case"] == "arena" and row["op"].endswith("malloc") and row["failed"] == 0),
+          "arena: beside bump")
     check(has(alloc="null", case="single", op="malloc"), "null single")
     check(not has(alloc="bump", op="free"), "bump has no free")
     check(has(alloc="gallatin", case="churn", op="churn"), "gallatin churn")

@@ -223,6 +223,9 @@ static void test_shared(void **state) {
         wrong += wh_shared_fetch_add_u##w(p, 1) != (type)1 << (w - 1);    \
         wrong += wh_shared_cas_u##w(p, 5, 6) != ((type)1 << (w - 1)) + 1; \
         wrong += wh_shared_cas_u##w(p, ((type)1 << (w - 1)) + 1, 6) == 6; \
+        wrong += wh_shared_cas_u##w##_acq_rel(p, 5, 4) != 6;              \
+        wrong += wh_shared_cas_u##w##_acq_rel(p, 6, 8) != 6;              \
+        wrong += wh_shared_cas_u##w##_acq_rel(p, 8, 6) != 8;              \
         return wrong + (wh_shared_load_u##w(p) != 6);                     \
     }
 OPS(32, uint32_t)

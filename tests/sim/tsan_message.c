@@ -62,6 +62,8 @@ typedef struct box_args {
     X(shared_after_barrier, 0, 3, 96)       \
     X(shared_without_barrier, 1, 1, 96)     \
     X(shared_is_used_again, 0, 250, 4)      \
+    X(shared_cas_orders, 0, 1, 64)          \
+    X(shared_cas_is_relaxed, 1, 1, 64)      \
     X(blocks_are_unordered, 1, 2, 32)       \
     X(launches_are_ordered, 0, 2, 40)       \
     X(one_stream_is_ordered, 0, 2, 40)      \
@@ -357,6 +359,36 @@ WH_FN uint32_t shared_without_barrier(box *b, uint32_t id, uint32_t lane) {
 WH_FN uint32_t shared_is_used_again(box *b, uint32_t id, uint32_t lane) {
     (void)b, (void)id, (void)lane;
     return share(1);
+}
+
+/* A message from the first thread to the last, in another warp. */
+WH_FN uint32_t tell_by_cas(box *b, uint32_t id, int orders) {
+    WH_SHARED(uint32_t, word, 1);
+    if (id == 0) {
+        word[0] = 0;
+    }
+    wh_syncthreads();
+    if (id == 0) {
+        b->message[0] = 1;
+        (void)(orders ? wh_shared_cas_u32_acq_rel : wh_shared_cas_u32)(word, 0, 1);
+    }
+    for (uint32_t i = 0; id == 63; i++) {
+        if ((orders ? wh_shared_cas_u32_acq_rel : wh_shared_cas_u32)(word, 1, 2) == 1) {
+            return b->message[0];
+        }
+        wh_backoff(i);
+    }
+    return 0;
+}
+
+WH_FN uint32_t shared_cas_orders(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    return tell_by_cas(b, id, 1);
+}
+
+WH_FN uint32_t shared_cas_is_relaxed(box *b, uint32_t id, uint32_t lane) {
+    (void)lane;
+    return tell_by_cas(b, id, 0);
 }
 
 WH_KERNEL(message, box_args, a) {
