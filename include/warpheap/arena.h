@@ -9,8 +9,8 @@
  *     }
  *     wh_arena_close(heap, &arena);                     // everything goes back to the heap
  *
- * docs/ARENA.md tells how to use them. The calls work with the heaps of the file's WH_ALLOCATOR;
- * one without free (bump) gets nothing back.
+ * docs/ARENA.md tells how to use them. The calls are device functions; they work with heaps of the
+ * file's WH_ALLOCATOR, of which one without free (bump) gets nothing back.
  *
  *   wh_arena         one lane's. A small struct in its registers, and no atomics
  *   wh_warp_arena    the same struct in each lane of a warp, or of a part of one: they make each
