@@ -63,5 +63,6 @@ WH_STATIC_ASSERT(sizeof text_of(free(1)) == sizeof "mine", "a function macro cam
 wh_status use(const wh_launch *launch, const wh_heap *of, args *a);
 wh_status use(const wh_launch *launch, const wh_heap *of, args *a) {
     const wh_status status = wh_heap_handle(of, &a->where);
-    return status == WH_OK ? all_calls(launch, a) : status;
+    const wh_status called = status == WH_OK ? all_calls(launch, a) : status;
+    return called == WH_OK ? all_arenas(launch, a) : called;
 }

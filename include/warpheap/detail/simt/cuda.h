@@ -541,8 +541,9 @@ WH_FN uint64_t wh_block_broadcast_u64(uint64_t v, uint32_t thread) {
     __syncthreads(); /* the next broadcast may write now */
     return r;
 }
-#define WH_SHARED(type, name, n)                       \
-    __shared__ __align__(16) type name##_shared_[(n)]; \
+/* __align__ is a macro of the word `aligned`, which may be one of the user's. */
+#define WH_SHARED(type, name, n)                                          \
+    __shared__ __attribute__((__aligned__(16))) type name##_shared_[(n)]; \
     type *const name = name##_shared_
 WH_FN void *wh_shared(void) {
     extern __shared__ __align__(16) unsigned char wh_cuda_shared_[];
@@ -567,17 +568,17 @@ WH_FN void *wh_shared(void) {
                      : "memory");                                                              \
         return old;                                                                            \
     }
-#define WH_CUDA_SHARED_(w, reg)                                                                \
-    WH_FN uint##w##_t wh_shared_load_u##w(const uint##w##_t *p) {                              \
-        return *(const volatile uint##w##_t *)p;                                               \
-    }                                                                                          \
-    WH_CUDA_SHARED1_(fetch_add, "add.u" #w, w, reg)                                            \
-    WH_CUDA_SHARED1_(fetch_and, "and.b" #w, w, reg)                                            \
-    WH_CUDA_SHARED1_(fetch_or, "or.b" #w, w, reg)                                              \
-    WH_CUDA_SHARED1_(exchange, "exch.b" #w, w, reg)                                            \
-    WH_CUDA_SHARED1_(fetch_min, "min.u" #w, w, reg)                                            \
-    WH_CUDA_SHARED1_(fetch_max, "max.u" #w, w, reg)                                            \
-    WH_CUDA_SHARED_CAS_(wh_shared_cas_u##w, "relaxed", w, reg)                                 \
+#define WH_CUDA_SHARED_(w, reg)                                   \
+    WH_FN uint##w##_t wh_shared_load_u##w(const uint##w##_t *p) { \
+        return *(const volatile uint##w##_t *)p;                  \
+    }                                                             \
+    WH_CUDA_SHARED1_(fetch_add, "add.u" #w, w, reg)               \
+    WH_CUDA_SHARED1_(fetch_and, "and.b" #w, w, reg)               \
+    WH_CUDA_SHARED1_(fetch_or, "or.b" #w, w, reg)                 \
+    WH_CUDA_SHARED1_(exchange, "exch.b" #w, w, reg)               \
+    WH_CUDA_SHARED1_(fetch_min, "min.u" #w, w, reg)               \
+    WH_CUDA_SHARED1_(fetch_max, "max.u" #w, w, reg)               \
+    WH_CUDA_SHARED_CAS_(wh_shared_cas_u##w, "relaxed", w, reg)    \
     WH_CUDA_SHARED_CAS_(wh_shared_cas_u##w##_acq_rel, "acq_rel", w, reg)
 WH_CUDA_SHARED_(32, "r")
 WH_CUDA_SHARED_(64, "l")
