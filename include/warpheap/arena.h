@@ -62,9 +62,9 @@
 
 /* --- one lane's arena ------------------------------------------------------------------------- */
 
-/* An arena whose first piece has `first` bytes, and its largest `most`, header included: 64 to 4
- * MiB, or 0 for the defaults, 512 and 16 KiB. Other numbers are cut to these. It takes nothing from
- * the heap so far. Lanes: any, each for itself. */
+/* An arena whose first piece has `first` bytes, and its largest `most`, header included: from 64 B
+ * to 4 MiB; 0: the defaults, 512 B and 16 KiB. Other numbers are cut to these. It takes nothing
+ * from the heap so far. Lanes: any, each for itself. */
 WH_FN wh_arena wh_arena_open(uint32_t first, uint32_t most) {
     const uint32_t piece = wh_arena_bytes_(first, WH_ARENA_FIRST, WH_ARENA_LEAST);
 #ifdef WH_HOSTILE
@@ -76,10 +76,10 @@ WH_FN wh_arena wh_arena_open(uint32_t first, uint32_t most) {
 }
 
 /* At least n bytes, 16-byte aligned, that nobody else has; NULL for n = 0, and when the heap has no
- * piece of n + 16 bytes. After a NULL the arena is as usable as before. Any lanes call, together or
- * not, each with its own arena; a heap that the arena has pieces of must be the same one in all its
- * calls. Contents: undefined. wh_free must not get such a block. WH_ON_OOM is not told. Cost: some
- * instructions; where there is no room, a malloc. */
+ * piece of n + 16 bytes, beside the spare (wh_arena_rewind). After a NULL the arena is as usable as
+ * before. Any lanes call, together or not, each with its own arena; a heap that the arena has
+ * pieces of must be the same one in all its calls. Contents: undefined. wh_free must not get such a
+ * block. WH_ON_OOM is not told. Cost: some instructions; where there is no room, a malloc. */
 WH_FN void *wh_arena_malloc(wh_heap_ref heap, wh_arena *arena, size_t n) {
     return wh_arena_take_(heap, arena, n, 16);
 }
