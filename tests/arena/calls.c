@@ -394,6 +394,41 @@ static void test_hands(void **state) {
     }
 }
 
+/* After each rewind there is a spare: one warp finds it too small and puts it back, the other takes
+ * it. */
+WH_KERNEL(block_spares, args, a) {
+    WH_SHARED(wh_block_arena, arena, 1);
+    const uint32_t i = wh_thread_in_block();
+    uint64_t nulls = 0;
+    wh_block_arena_open(a.heap, arena, 2048, 2048);
+    if (i == 0) {
+        nulls += wh_block_arena_malloc(a.heap, arena, 2000) == NULL;
+    }
+    const wh_arena_place start = wh_block_arena_mark(arena);
+    nulls += wh_block_arena_malloc(a.heap, arena, 16) == NULL;
+    for (uint32_t round = 0; round < 6; round++) {
+        wh_block_arena_rewind(a.heap, arena, start);
+        nulls += wh_block_arena_malloc(a.heap, arena, i < 32 ? 40 : 200) == NULL;
+    }
+    wh_block_arena_rewind(a.heap, arena, start);
+    a.out[2 * i] = arena->spare; /* the barrier of the close comes before it is changed */
+    a.out[2 * i + 1] = nulls;
+    wh_block_arena_close(a.heap, arena);
+}
+
+static void test_spares(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        bench b;
+        open_seed(&b, 1u << 20, seed);
+        run(&b, block_spares, 64);
+        for (uint32_t i = 0; i < 64; i++) {
+            assert_true(b.a.out[2 * i] != 0 && b.a.out[2 * i + 1] == 0);
+        }
+        close_bench(&b);
+    }
+}
+
 /* --- a full heap ------------------------------------------------------------------------------ */
 
 enum { MOST_HELD = 4000 };
@@ -497,7 +532,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_block_places), cmocka_unit_test(test_lane_pieces),
         cmocka_unit_test(test_items),        cmocka_unit_test(test_goes_on),
         cmocka_unit_test(test_spare),        cmocka_unit_test(test_hands),
-        cmocka_unit_test(test_full),         cmocka_unit_test(test_word),
+        cmocka_unit_test(test_spares),       cmocka_unit_test(test_full),
+        cmocka_unit_test(test_word),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
