@@ -427,6 +427,28 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
     return 1; /* nobody's */
 }
 
+/* I9, of a reserved heap: no list, and no hint, leads to an absent chunk. */
+WH_FN void wh_tessera_check_absent_(wh_tessera_core g, uint64_t i, uint64_t n, wh_report *r) {
+    const uint32_t words = (g.n_chunks + 63) >> 6;
+    const uint64_t hints = (uint64_t)g.n_shards * WH_TESSERA_CLASSES * WH_TESSERA_HINTS;
+    for (uint64_t k = i; k < (uint64_t)words * wh_tessera_n_classes(g); k += n) {
+        const uint32_t w = (uint32_t)(k % words);
+        const wh_veb list = wh_tessera_partial_list_(g, (uint32_t)(k / words));
+        if ((*wh_veb_word(list, w) & ~*wh_veb_word(wh_tessera_present_(g), w)) != 0) {
+            wh_report_error(r, 9, w);
+        }
+    }
+    for (uint64_t k = i; k < hints; k += n) {
+        const uint32_t cursor = (uint32_t)(k / WH_TESSERA_HINTS);
+        const uint32_t hint =
+            wh_tessera_cursor_at_(g, cursor / WH_TESSERA_CLASSES, cursor % WH_TESSERA_CLASSES)
+                ->hints[k % WH_TESSERA_HINTS];
+        if (hint != 0 && !wh_tessera_is_there_(g, (hint - 1) >> 5)) {
+            wh_report_error(r, 9, (hint - 1) >> 5);
+        }
+    }
+}
+
 WH_FN void wh_tessera_check(wh_tessera_ref h, uint64_t i, uint64_t n, wh_report *r) {
     const wh_tessera_core g = *wh_tessera_core_of_(h);
     const uint64_t pool = wh_veb_words(g.n_chunks);
@@ -435,6 +457,9 @@ WH_FN void wh_tessera_check(wh_tessera_ref h, uint64_t i, uint64_t n, wh_report 
         if (broken != 0) {
             wh_report_error(r, broken, k);
         }
+    }
+    if (g.reserved != 0) {
+        wh_tessera_check_absent_(g, i, n, r);
     }
     for (uint64_t k = i; k < pool + (uint64_t)g.list_words * wh_tessera_n_classes(g); k += n) {
         const wh_veb t = k < pool

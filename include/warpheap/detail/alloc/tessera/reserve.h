@@ -195,7 +195,9 @@ WH_FN void wh_tessera_put_units_(wh_tessera_ref h, const wh_reserve_step *step, 
                 wh_tessera_put_chunks_(g, wh_tessera_shard_at_(g, w % g.n_shards), first,
                                        count); /* P3, P6, P11 */
             }
-            wh_tessera_lower_run_next_(g, first, count);
+            if (w + 1 == end) {
+                wh_tessera_lower_run_next_(g, first, count);
+            }
         }
     }
 }
