@@ -68,7 +68,7 @@ static wh_status time_floor(whi_bench *b, uint64_t bytes, uint64_t metadata,
     void *p = NULL;
     const double start = whi_bench_wall_seconds();
     wh_status s = wh_device_alloc(b->device, &p, bytes);
-    s = s == WH_OK ? wh_device_set(b->device, p, 0, metadata < bytes ? metadata : bytes) : s;
+    s = s == WH_OK ? wh_device_set(b->device, p, 0, metadata) : s;
     s = s == WH_OK ? wh_device_sync(b->device) : s;
     whi_bench_add_sample(series, (whi_bench_wall_seconds() - start) * 1e6);
     const wh_status last = wh_device_free(b->device, p);
@@ -231,8 +231,10 @@ static wh_status round_once(whi_bench_plan *p, int cold, int timed) {
         whi_bench_time(p, b->kernels->malloc_single, p->call.n, timed ? &p->mallocs : NULL));
     WHI_BENCH_TRY(whi_bench_verify(p, timed ? WHI_BENCH_PLACES : WHI_BENCH_CONTENTS, &counts));
     whi_bench_count(p, &counts, timed);
-    return p->broken ? WH_OK
-                     : whi_bench_time(p, b->kernels->free_all, p->call.n, timed ? &p->frees : NULL);
+    if (p->broken) {
+        return WH_OK;
+    }
+    return whi_bench_time(p, b->kernels->free_all, p->call.n, timed ? &p->frees : NULL);
 }
 
 static wh_status series_of(whi_bench_plan *p, int cold, const char *op_malloc,

@@ -172,17 +172,6 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
     return s;
 }
 
-wh_launch whi_heap_launch(const wh_heap *h, uint64_t items, void *stream) {
-    const uint64_t threads = items < 256 ? 32 : 256;
-    uint64_t blocks = (items + threads - 1) / threads;
-    const uint64_t most = (uint64_t)wh_device_get_info(h->device)->n_sms * 16;
-    blocks = blocks < most ? blocks : most;
-    blocks = blocks != 0 ? blocks : 1;
-    wh_launch l = wh_grid(h->device, (uint32_t)blocks, (uint32_t)threads);
-    l.stream = stream;
-    return l;
-}
-
 wh_status wh_heap_reset_async(wh_heap *heap, void *stream) {
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;

@@ -24,7 +24,16 @@ struct wh_heap {
 };
 
 /* A launch that gives each thread a few of n items. */
-wh_launch whi_heap_launch(const wh_heap *h, uint64_t items, void *stream);
+static inline wh_launch whi_heap_launch(const wh_heap *h, uint64_t items, void *stream) {
+    const uint64_t threads = items < 256 ? 32 : 256;
+    uint64_t blocks = (items + threads - 1) / threads;
+    const uint64_t most = (uint64_t)wh_device_get_info(h->device)->n_sms * 16;
+    blocks = blocks < most ? blocks : most;
+    blocks = blocks != 0 ? blocks : 1;
+    wh_launch l = wh_grid(h->device, (uint32_t)blocks, (uint32_t)threads);
+    l.stream = stream;
+    return l;
+}
 
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
  * stays. min_bytes: the least that can be mapped of so many addresses. destroy: after the last

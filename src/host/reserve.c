@@ -422,7 +422,8 @@ static wh_status open_reserve(wh_heap *h, uint64_t mapped) {
     r->side_users[0] = 1;
     TRY(map_side(h, 0));
     TRY(run_step(h, WH_RESERVE_OPEN, 0, 0, p->init_items));
-    TRY(wh_heap_reset_async(h, NULL));
+    const wh_launch l = whi_heap_launch(h, p->init_items, NULL);
+    TRY(h->ops->init(&l, h->handle));
     return extend_by(h, units_for(p, mapped));
 }
 

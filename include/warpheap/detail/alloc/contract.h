@@ -54,12 +54,7 @@
  *       copies; h is as wh_X_init has left it
  *
  * With WH_CAP_RESERVE, and #define WH_ALLOC_RESERVES in the family's header:
- *   wh_status wh_X_reserve_plan(wh_X_ref *h, wh_reserve_plan *r, unsigned char *memory,
- *                               uint64_t bytes, const void *options, uint32_t n_sms)
- *       lays the heap out in `bytes` bytes of addresses; r->granule is what the device maps at
- *       least. On HEAP_TOO_SMALL *r is what the smallest heap takes. memory NULL: to query
- *   void wh_X_reserve_step(wh_X_ref h, const wh_reserve_step *step, uint64_t i, uint64_t n)
- *       one of WH_RESERVE_*, by full warps
+ *   wh_X_reserve_plan, wh_X_reserve_step   at wh_reserve_plan, below
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H
@@ -95,7 +90,14 @@ typedef struct wh_plan {
     int64_t moved;           /* grow_plan: how far blocks move */
 } wh_plan;
 
-/* How a heap lies in reserved addresses: the fixed part, mapped from the start; the side part, of
+/*   wh_status wh_X_reserve_plan(wh_X_ref *h, wh_reserve_plan *r, unsigned char *memory,
+ *                               uint64_t bytes, const void *options, uint32_t n_sms)
+ *       lays the heap out in `bytes` bytes of addresses. On HEAP_TOO_SMALL *r is what the smallest
+ *       heap takes. memory NULL: to query
+ *   void wh_X_reserve_step(wh_X_ref h, const wh_reserve_step *step, uint64_t i, uint64_t n)
+ *       device, by full warps: one of WH_RESERVE_*
+ *
+ * How a heap lies in reserved addresses: the fixed part, mapped from the start; the side part, of
  * which each unit needs side_of_unit bytes from `its number * side_of_unit` on; the units. */
 typedef struct wh_reserve_plan {
     uint64_t granule;      /* in: bytes that the device maps at once, a power of two */
