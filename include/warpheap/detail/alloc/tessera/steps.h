@@ -237,7 +237,7 @@ WH_FN_SLOW wh_tessera_claim wh_tessera_seek_(const wh_tessera_core *ref, uint32_
     wh_tessera_claim claim;
     claim.first = claim.n = 0;
     uint64_t from = g.begin + ((uint64_t)shard << 6);
-    from = from < g.n_chunks ? from : 0;
+    from = from < g.top ? from : 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_SEEK_TRIES && claim.n == 0; tries++) {
         const uint64_t found = wh_veb_successor(pool, from);
