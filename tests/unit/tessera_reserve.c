@@ -13,7 +13,7 @@
 
 #define MOST_BLOCKS 2048u
 #define LANES 64u
-#define TURNS (WH_TEST_SEEDS_DEFAULT < 10 ? 36u : 80u) /* fewer in checked builds */
+#define TURNS (WH_TEST_SEEDS_DEFAULT < 10 ? 32u : 48u) /* fewer in checked builds */
 
 typedef struct block {
     uint64_t *p;

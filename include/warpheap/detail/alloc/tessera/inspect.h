@@ -168,9 +168,10 @@ WH_FN void wh_tessera_init(wh_tessera_ref h, uint64_t i, uint64_t n) {
     for (uint64_t k = i; k < wh_tessera_n_classes(g); k += n) {
         wh_tessera_init_levels_(g, (uint32_t)k);
     }
+    /* Less than 2^32, as a heap has less than 2^24 chunks. */
     const uint32_t top = g.reserved != 0 ? wh_tessera_header_(g)->core.top : g.n_chunks;
-    for (uint64_t k = i; k < (uint64_t)top * g.words_of_chunk; k += n) {
-        if (wh_tessera_is_there_(g, (uint32_t)(k / g.words_of_chunk))) {
+    for (uint32_t k = (uint32_t)i; k < top * g.words_of_chunk; k += (uint32_t)n) {
+        if (wh_tessera_is_there_(g, k / g.words_of_chunk)) {
             h.words[k] = 0;
         }
     }
