@@ -170,9 +170,13 @@ static cudaError_t entry_point(const char *name, unsigned version, void **functi
 #if CUDART_VERSION >= 12050
     const cudaError_t e =
         cudaGetDriverEntryPointByVersion(name, function, version, cudaEnableDefault, &found);
-#else
+#elif CUDART_VERSION >= 12000
     (void)version;
     const cudaError_t e = cudaGetDriverEntryPoint(name, function, cudaEnableDefault, &found);
+#else
+    (void)version;
+    const cudaError_t e = cudaGetDriverEntryPoint(name, function, cudaEnableDefault);
+    found = cudaDriverEntryPointSuccess;
 #endif
     return e == cudaSuccess && (found != cudaDriverEntryPointSuccess || *function == NULL)
                ? cudaErrorNotSupported
