@@ -44,6 +44,8 @@ typedef struct wh_heap_options {
                                        that outlives the heap; NULL: the heap allocates its own */
     const wh_options_head *options; /* of the allocator's family (options.h), copied; NULL: the
                                        defaults */
+    uint64_t reserve_bytes;         /* addresses that the heap reserves, of which it maps `bytes`:
+                                       wh_heap_extend maps more. 0: it has `bytes` from the start */
 } wh_heap_options;
 
 /* wh_heap_create and wh_heap_min_bytes as their inline functions call them. options_bytes: sizeof
@@ -77,16 +79,49 @@ wh_status wh_heap_destroy(wh_heap *heap);
 wh_status wh_heap_destroy_on(wh_heap *heap, void *stream);
 
 /* The heap's memory as it lies on the device: metadata and all blocks are within bytes from base
- * on. What to copy for a look at a whole structure. On a GPU a heap takes its memory in stream
+ * on. What to copy for a look at a whole structure; of a heap with reserve_bytes these are its
+ * addresses, of which some have no memory. On a GPU a heap takes its memory in stream
  * order (cudaMallocAsync): for peer access by other GPUs, for CUDA IPC or to register it for
  * transfers give the heap memory of your own (wh_heap_options.memory). */
 wh_status wh_heap_memory(const wh_heap *heap, void **base, uint64_t *bytes);
 
-/* Returns the heap to its first state: every block is gone. Cost: one kernel over
- * the metadata. */
+/* Returns the heap to its first state: every block is gone. What is mapped of a reserved heap stays
+ * mapped. _async allocates nothing and does not wait, so a captured graph may reset the heap; it
+ * resets what is mapped when it runs, also if the heap has been extended or trimmed since the
+ * capture. Cost: one kernel over the metadata. */
 wh_status wh_heap_reset(wh_heap *heap);
 wh_status wh_heap_reset_on(wh_heap *heap, void *stream);
 wh_status wh_heap_reset_async(wh_heap *heap, void *stream);
+
+/* Memory that grows and shrinks where it is, of a heap that was created with reserve_bytes. The
+ * heap has that many bytes of the device's addresses, and memory for `bytes` of them. Both calls
+ * leave every block, pointer and handle as it is. They want a heap that no kernel uses, and wait
+ * for all work of the device. Threads of the host may call them on one heap at the same time: they
+ * take turns. What is mapped and given back at once is a granule: 2 MiB on a GPU, a page of the
+ * simulated device, or the option tessera.granule_bytes; at least a chunk.
+ *
+ * wh_heap_extend maps at least `bytes` bytes more for blocks, in whole granules, and the metadata
+ * that they need (0.93 %) if it is not there. It fills what trim has given back first, from the
+ * lowest address on. What malloc found no room for before, also a block that old and new memory
+ * share, it finds then. `bytes` 0 does nothing. Errors: UNSUPPORTED (without WH_CAP_RESERVE, or
+ * without reserve_bytes), RESERVE_FULL (the addresses that are left are fewer), OUT_OF_MEMORY,
+ * DEVICE_ERROR. On failure the heap is as before: nothing is mapped half-way.
+ * Cost: what is mapped and its metadata, in a kernel or two; nothing of what is there.
+ *
+ * wh_heap_trim gives granules in which no block lives back to the device, from the highest address
+ * down, until `keep_bytes` bytes are mapped, metadata included, or no such granule is left.
+ * *given_back (may be NULL): by how many bytes less are mapped. A heap that cannot come down to
+ * keep_bytes is no error. Errors: UNSUPPORTED as above, OUT_OF_MEMORY (of the host), DEVICE_ERROR:
+ * some granules could not be given back, and are the heap's again; *given_back is right.
+ * Cost: a look at all cursors and at a bit for each chunk; then what is given back. */
+wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes);
+wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back);
+
+/* What a heap has of the device: bytes mapped, metadata included, bytes of addresses reserved, and
+ * bytes of a granule. Of a heap without reserve_bytes the first two are its bytes, the last 0. Each
+ * may be NULL. Waits for nothing but an extend or trim of another thread. */
+wh_status wh_heap_extent(const wh_heap *heap, uint64_t *mapped, uint64_t *reserved,
+                         uint64_t *granule);
 
 /* Moves the heap into a region of `bytes` bytes, at least as many as it has, contents kept:
  * `memory` as in wh_heap_options, or NULL. The old region is released if the heap owns it;

@@ -15,25 +15,26 @@ extern "C" {
 #endif
 
 /* X(name, text) */
-#define WH_STATUS_LIST(X)                                                              \
-    X(OK, "success")                                                                   \
-    X(BAD_ARGUMENT, "an argument is out of its documented range")                      \
-    X(HEAP_TOO_SMALL, "the heap is smaller than this allocator needs")                 \
-    X(UNKNOWN_ALLOCATOR, "no allocator of that name is built in")                      \
-    X(WRONG_ALLOCATOR, "the heap belongs to another allocator than this code uses")    \
-    X(NO_DEVICE, "no such device: no GPU, no driver, or a library without CUDA "       \
-                 "(wh_last_error_text says which, and what to do)")                    \
-    X(OUT_OF_MEMORY, "the device or the host has not enough memory")                   \
-    X(UNSUPPORTED, "this allocator, or this class of graphs, does not offer that")     \
-    X(DEVICE_ERROR, "the device reported an error (wh_device_error_text has more)")    \
-    X(CORRUPT, "a heap check found a broken invariant")                                \
-    X(IO_ERROR, "a file could not be read or written")                                 \
-    X(BAD_FORMAT, "a file does not have the expected format")                          \
-    X(WRONG_TARGET, "the heap lies on another kind of device than this code runs on: " \
-                    "a GPU or the simulated device")                                   \
-    X(WRONG_BUILD, "the library was built from other headers than this code: another " \
-                   "version, another layout of the heap, or another build option")     \
-    X(NO_VERTEX, "some ends of arcs, or entries of a list, are no vertices; the rest was applied")
+#define WH_STATUS_LIST(X)                                                                          \
+    X(OK, "success")                                                                               \
+    X(BAD_ARGUMENT, "an argument is out of its documented range")                                  \
+    X(HEAP_TOO_SMALL, "the heap is smaller than this allocator needs")                             \
+    X(UNKNOWN_ALLOCATOR, "no allocator of that name is built in")                                  \
+    X(WRONG_ALLOCATOR, "the heap belongs to another allocator than this code uses")                \
+    X(NO_DEVICE, "no such device: no GPU, no driver, or a library without CUDA "                   \
+                 "(wh_last_error_text says which, and what to do)")                                \
+    X(OUT_OF_MEMORY, "the device or the host has not enough memory")                               \
+    X(UNSUPPORTED, "this allocator, or this class of graphs, does not offer that")                 \
+    X(DEVICE_ERROR, "the device reported an error (wh_device_error_text has more)")                \
+    X(CORRUPT, "a heap check found a broken invariant")                                            \
+    X(IO_ERROR, "a file could not be read or written")                                             \
+    X(BAD_FORMAT, "a file does not have the expected format")                                      \
+    X(WRONG_TARGET, "the heap lies on another kind of device than this code runs on: "             \
+                    "a GPU or the simulated device")                                               \
+    X(WRONG_BUILD, "the library was built from other headers than this code: another "             \
+                   "version, another layout of the heap, or another build option")                 \
+    X(NO_VERTEX, "some ends of arcs, or entries of a list, are no vertices; the rest was applied") \
+    X(RESERVE_FULL, "the heap's reserved address space has no room for as much")
 
 typedef enum wh_status {
 #define WH_STATUS_ENUM_(name, text) WH_##name,
@@ -48,11 +49,11 @@ const char *wh_status_name(wh_status status);
 const char *wh_status_text(wh_status status);
 
 /* One line about the last of this host thread's wh_device_open, wh_heap_create, wh_heap_min_bytes,
- * wh_heap_handle, wh_heap_grow, calls of graph.h and its fellows, ops.h or kdtree.h: why it failed
- * and what to do about it; "" if it succeeded, or the status says all, or it is DEVICE_ERROR, of
- * which wh_device_error_text has the line. Likewise, where such a thing came after it, about a
- * launch that was refused and a device call made on the host. Never NULL; the text changes with the
- * thread's next such call. */
+ * wh_heap_handle, wh_heap_grow, wh_heap_extend, wh_heap_trim, calls of graph.h and its fellows,
+ * ops.h or kdtree.h: why it failed and what to do about it; "" if it succeeded, or the status says
+ * all, or it is DEVICE_ERROR, of which wh_device_error_text has the line. Likewise, where such a
+ * thing came after it, about a launch that was refused and a device call made on the host. Never
+ * NULL; the text changes with the thread's next such call. */
 const char *wh_last_error_text(void);
 
 /* For calls in __host__ __device__ code only (simt/cuda.h): keeps a line, a literal, for
@@ -81,7 +82,8 @@ uint32_t wh_version(void);
     X(12, RESET, "reset", "reset returns the heap to its first state")                     \
     X(13, OWN_MEMORY, "own-memory", "blocks lie in the heap's own memory")                 \
     X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")           \
-    X(15, LEFT, "left", "tells how many blocks of a size are left")
+    X(15, LEFT, "left", "tells how many blocks of a size are left")                        \
+    X(16, RESERVE, "reserve", "extend and trim map and give back reserved address space")
 
 typedef enum wh_cap {
 #define WH_CAP_ENUM_(bit, name, text, meaning) WH_CAP_##name = 1 << bit,
@@ -113,7 +115,7 @@ typedef struct wh_class_stats {
 
 typedef struct wh_stats {
     uint64_t struct_bytes;   /* filled in: sizeof this struct (loaded symbols: set before) */
-    uint64_t heap_bytes;     /* whole heap, metadata included */
+    uint64_t heap_bytes;     /* whole heap, metadata included; a reserved one: what is mapped */
     uint64_t metadata_bytes; /* not available to blocks */
     uint64_t used_bytes;     /* sum of the usable sizes of live blocks */
     uint64_t peak_bytes;     /* the most that it has been since create or reset; a block counts

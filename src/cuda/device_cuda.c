@@ -4,6 +4,7 @@
  * works between enter and leave: on its wh_device's GPU, with the caller's device restored. */
 #include "../host/device_internal.h"
 
+#include <cuda.h> /* types alone: its functions are asked for by name */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,35 @@
 
 #include "../host/last_error.h"
 
+/* X(field, name, version that it is of, parameters): what is called of the driver. The runtime
+ * knows where they are, so that nothing more is linked. */
+/* clang-format off */
+#define DRIVER_LIST(X) \
+    X(granularity, "cuMemGetAllocationGranularity", 10020, \
+      (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags)) \
+    X(reserve, "cuMemAddressReserve", 10020, \
+      (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long)) \
+    X(create, "cuMemCreate", 10020, \
+      (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long)) \
+    X(map, "cuMemMap", 10020, \
+      (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long)) \
+    X(let_go, "cuMemRelease", 10020, (CUmemGenericAllocationHandle)) \
+    X(access, "cuMemSetAccess", 10020, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)) \
+    X(unmap, "cuMemUnmap", 10020, (CUdeviceptr, size_t)) \
+    X(release, "cuMemAddressFree", 10020, (CUdeviceptr, size_t))
+/* clang-format on */
+
+typedef struct cuda_driver {
+#define FIELD(field, name, version, parameters) CUresult(*field) parameters;
+    DRIVER_LIST(FIELD)
+#undef FIELD
+} cuda_driver;
+
 typedef struct cuda_device {
     wh_device base;
-    int has_pools; /* memory can be had and given back in stream order */
+    cuda_driver driver;   /* filled in by the first question for the granularity */
+    uint64_t granularity; /* 0: not known, or there is none */
+    int has_pools;        /* memory can be had and given back in stream order */
     cudaEvent_t begin, end;
 } cuda_device;
 
@@ -131,6 +158,137 @@ static wh_status copy_out_on(wh_device *d, void *to, const void *from, uint64_t 
     return s;
 }
 
+/* --- address space ------------------------------------------------------------------------- */
+
+/* Codes of the driver are those of the runtime, which does not keep them. */
+static wh_status note_driver(wh_device *d, CUresult result, const char *what) {
+    return wh_device_note_cuda(d, (int)result, what, cudaGetErrorString((cudaError_t)result));
+}
+
+static cudaError_t entry_point(const char *name, unsigned version, void **function) {
+    enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+    const cudaError_t e =
+        cudaGetDriverEntryPointByVersion(name, function, version, cudaEnableDefault, &found);
+#elif CUDART_VERSION >= 12000
+    (void)version;
+    const cudaError_t e = cudaGetDriverEntryPoint(name, function, cudaEnableDefault, &found);
+#else
+    (void)version;
+    const cudaError_t e = cudaGetDriverEntryPoint(name, function, cudaEnableDefault);
+    found = cudaDriverEntryPointSuccess;
+#endif
+    return e == cudaSuccess && (found != cudaDriverEntryPointSuccess || *function == NULL)
+               ? cudaErrorNotSupported
+               : e;
+}
+
+static CUmemAllocationProp memory_of(const wh_device *d) {
+    CUmemAllocationProp prop;
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = d->info.ordinal;
+    return prop;
+}
+
+static cudaError_t load_driver(cuda_device *c) {
+    cudaError_t e = cudaSuccess;
+    void *function = NULL;
+#define LOAD(field, name, version, parameters)                        \
+    e = e == cudaSuccess ? entry_point(name, version, &function) : e; \
+    memcpy(&c->driver.field, &function, sizeof function);
+    DRIVER_LIST(LOAD)
+#undef LOAD
+    const CUmemAllocationProp prop = memory_of(&c->base);
+    size_t bytes = 0;
+    if (e == cudaSuccess) {
+        e = (cudaError_t)c->driver.granularity(&bytes, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    }
+    c->granularity = e == cudaSuccess ? bytes : 0;
+    return e;
+}
+
+static uint64_t granularity(wh_device *d) {
+    cuda_device *c = (cuda_device *)d;
+    if (c->granularity == 0) {
+        const int was = enter(d);
+        (void)note(d, load_driver(c), "cuMemGetAllocationGranularity");
+        leave(d, was);
+    }
+    return c->granularity;
+}
+
+static wh_status reserve(wh_device *d, void **p, uint64_t bytes) {
+    const cuda_device *c = (const cuda_device *)d;
+    const int was = enter(d);
+    CUdeviceptr at = 0;
+    const wh_status s =
+        note_driver(d, c->driver.reserve(&at, bytes, 0, 0, 0), "cuMemAddressReserve");
+    *p = s == WH_OK ? (void *)(uintptr_t)at : NULL;
+    leave(d, was);
+    return s;
+}
+
+/* The memory of a mapping that is undone is the device's again, as nothing else holds it. */
+static wh_status map_piece(wh_device *d, CUdeviceptr at, uint64_t bytes) {
+    const cuda_device *c = (const cuda_device *)d;
+    const CUmemAllocationProp prop = memory_of(d);
+    CUmemGenericAllocationHandle memory = 0;
+    wh_status s = note_driver(d, c->driver.create(&memory, bytes, &prop, 0), "cuMemCreate");
+    if (s != WH_OK) {
+        return s;
+    }
+    s = note_driver(d, c->driver.map(at, bytes, 0, memory, 0), "cuMemMap");
+    (void)c->driver.let_go(memory);
+    return s;
+}
+
+static wh_status map(wh_device *d, void *p, uint64_t bytes, uint64_t piece) {
+    const cuda_device *c = (const cuda_device *)d;
+    const int was = enter(d);
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)p;
+    CUmemAccessDesc access;
+    memset(&access, 0, sizeof access);
+    access.location = memory_of(d).location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    wh_status s = WH_OK;
+    uint64_t done = 0;
+    for (; done < bytes && s == WH_OK; done += s == WH_OK ? piece : 0) {
+        s = map_piece(d, at + done, piece);
+    }
+    if (s == WH_OK) {
+        s = note_driver(d, c->driver.access(at, bytes, &access, 1), "cuMemSetAccess");
+    }
+    for (; s != WH_OK && done > 0; done -= piece) {
+        (void)c->driver.unmap(at + done - piece, piece);
+    }
+    leave(d, was);
+    return s;
+}
+
+static wh_status unmap(wh_device *d, void *p, uint64_t bytes, uint64_t piece) {
+    const cuda_device *c = (const cuda_device *)d;
+    const int was = enter(d);
+    wh_status s = WH_OK;
+    for (uint64_t k = 0; k < bytes && s == WH_OK; k += piece) {
+        s = note_driver(d, c->driver.unmap((CUdeviceptr)(uintptr_t)p + k, piece), "cuMemUnmap");
+    }
+    leave(d, was);
+    return s;
+}
+
+static wh_status release_addresses(wh_device *d, void *p, uint64_t bytes) {
+    const cuda_device *c = (const cuda_device *)d;
+    const int was = enter(d);
+    const wh_status s =
+        note_driver(d, c->driver.release((CUdeviceptr)(uintptr_t)p, bytes), "cuMemAddressFree");
+    leave(d, was);
+    return s;
+}
+
+/* --- time ------------------------------------------------------------------------------------ */
+
 static wh_status timer_begin(wh_device *d) {
     ON_DEVICE(d, "cudaEventRecord", cudaEventRecord(((cuda_device *)d)->begin, NULL));
 }
@@ -174,6 +332,11 @@ static const whi_device_ops ops = {
     .alloc_on = alloc_on,
     .free_on = free_on,
     .copy_out_on = copy_out_on,
+    .granularity = granularity,
+    .reserve = reserve,
+    .map = map,
+    .unmap = unmap,
+    .release = release_addresses,
 };
 
 /* Why no GPU was counted. */

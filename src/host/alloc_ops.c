@@ -129,6 +129,36 @@ static wh_status grow(const wh_launch *l, const void *handle, const void *old) {
 #define grow NULL
 #endif
 
+#ifdef WH_ALLOC_RESERVES
+typedef struct {
+    wh_heap_ref heap;
+    wh_reserve_step step;
+} reserve_args;
+
+WH_KERNEL(reserve_kernel, reserve_args, a) {
+    WH_OF_(reserve_step)(a.heap, &a.step, wh_thread_id(), wh_grid_threads());
+}
+
+static wh_status reserve_plan(void *handle, wh_reserve_plan *r, unsigned char *memory,
+                              uint64_t bytes, const void *options, uint32_t n_sms) {
+    wh_heap_ref h;
+    memset(&h, 0, sizeof h);
+    const wh_status s = WH_OF_(reserve_plan)(&h, r, memory, bytes, options, n_sms);
+    memcpy(handle, &h, sizeof h);
+    return s;
+}
+
+static wh_status reserve_step(const wh_launch *l, const void *handle, const wh_reserve_step *step) {
+    reserve_args a;
+    memcpy(&a.heap, handle, sizeof a.heap);
+    a.step = *step;
+    return reserve_kernel(l, &a);
+}
+#else
+#define reserve_plan NULL
+#define reserve_step NULL
+#endif
+
 WH_KERNEL(left_kernel, ops_args, a) {
     wh_left_query *q = (wh_left_query *)a.out;
     const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
@@ -151,6 +181,6 @@ static uint64_t layout(void) {
 WH_TABLE(whi_alloc_ops) = {
     /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_ref), plan, init, stats, check, walk, grow_plan, grow,
-    left, layout,
+    reserve_plan, reserve_step, left, layout,
     /* clang-format on */
 };

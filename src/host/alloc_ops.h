@@ -29,6 +29,11 @@ typedef struct whi_alloc_ops {
     wh_status (*grow_plan)(void *handle, const void *old, wh_plan *plan, unsigned char *memory,
                            uint64_t bytes, const void *options);
     wh_status (*grow)(const wh_launch *launch, const void *handle, const void *old);
+    /* Of an allocator with WH_CAP_RESERVE, else NULL: contract.h. */
+    wh_status (*reserve_plan)(void *handle, wh_reserve_plan *r, unsigned char *memory,
+                              uint64_t bytes, const void *options, uint32_t n_sms);
+    wh_status (*reserve_step)(const wh_launch *launch, const void *handle,
+                              const wh_reserve_step *step);
     /* Of an allocator with WH_CAP_LEFT. q: device memory. */
     wh_status (*left)(const wh_launch *launch, const void *handle, wh_left_query *q,
                       const wh_left_query *question);

@@ -25,6 +25,16 @@ typedef struct whi_device_ops {
     wh_status (*free_on)(wh_device *d, void *p, void *stream);
     wh_status (*copy_out_on)(wh_device *d, void *to, const void *from, uint64_t bytes,
                              void *stream);
+    /* Address space. granularity: what is mapped at least, a power of two; 0: the device has no
+     * such memory. reserve: addresses without memory, at a multiple of 2 MiB and of the
+     * granularity. map: memory of its own for each `piece` of [at, at + bytes); on failure there
+     * is none. unmap: whole pieces, whose contents are gone; nothing on the device may use them.
+     * All sizes are multiples of the granularity. release: addresses of which none is mapped. */
+    uint64_t (*granularity)(wh_device *d);
+    wh_status (*reserve)(wh_device *d, void **p, uint64_t bytes);
+    wh_status (*map)(wh_device *d, void *at, uint64_t bytes, uint64_t piece);
+    wh_status (*unmap)(wh_device *d, void *at, uint64_t bytes, uint64_t piece);
+    wh_status (*release)(wh_device *d, void *p, uint64_t bytes);
 } whi_device_ops;
 
 struct wh_device {

@@ -5,25 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc_ops.h"
 #include "built_list.h"
-#include "device_internal.h"
+#include "heap_internal.h"
 #include "last_error.h"
-#include "options_internal.h"
-
-struct wh_heap {
-    const wh_allocator_info *info;
-    const whi_alloc_ops *ops;
-    wh_device *device;
-    int owns_device;
-    int owns_memory;
-    void *memory;
-    uint64_t bytes;
-    wh_any_options options;
-    wh_plan plan;
-    unsigned char handle[WH_HANDLE_BYTES];
-    void *scratch; /* device memory for what a kernel tells the host; made when first needed */
-};
 
 /* Enough for any of the results that inspect brings to the host. */
 #define SCRATCH_BYTES sizeof(wh_stats)
@@ -123,6 +107,20 @@ static wh_status read_options(wh_heap_options *o, const wh_heap_options *from,
     return WH_OK;
 }
 
+/* Bytes of addresses that a heap of these options reserves; 0: none. */
+static uint64_t reserved_by(const wh_heap_options *o, const wh_any_options *own) {
+    return o->reserve_bytes != 0 ? o->reserve_bytes : whi_option_value(own, "reserve_bytes");
+}
+
+static wh_status can_reserve(const wh_allocator_info *info) {
+    return (info->caps & WH_CAP_RESERVE) != 0
+               ? WH_OK
+               : whi_refuse(WH_UNSUPPORTED,
+                            "heaps of %s reserve no address space (`warpheap "
+                            "info`: reserve)",
+                            info->name);
+}
+
 /* The device that the options name, or one that is opened now: *opened. */
 static wh_status device_of(const wh_heap_options *o, int in_cuda, wh_device **device, int *opened) {
     *device = o->device;
@@ -152,7 +150,14 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
     if (s == WH_OK) {
         s = resolve(&o, device, &info, &ops, &own);
     }
-    if (s == WH_OK) {
+    const uint64_t reserved = s == WH_OK ? reserved_by(&o, &own) : 0;
+    if (reserved != 0) {
+        wh_plan plan;
+        memset(&plan, 0, sizeof plan);
+        s = can_reserve(info);
+        s = s == WH_OK ? whi_reserve_min_bytes(ops, device, reserved, &own, bytes) : s;
+        s = s == WH_HEAP_TOO_SMALL ? WH_OK : refused(s, &plan, 0, &own);
+    } else if (s == WH_OK) {
         unsigned char handle[WH_HANDLE_BYTES];
         wh_plan plan;
         memset(&plan, 0, sizeof plan);
@@ -167,23 +172,11 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
     return s;
 }
 
-/* A launch that gives each thread a few of n items. */
-static wh_launch launch_for(const wh_heap *h, uint64_t items, void *stream) {
-    const uint64_t threads = items < 256 ? 32 : 256;
-    uint64_t blocks = (items + threads - 1) / threads;
-    const uint64_t most = (uint64_t)wh_device_get_info(h->device)->n_sms * 16;
-    blocks = blocks < most ? blocks : most;
-    blocks = blocks != 0 ? blocks : 1;
-    wh_launch l = wh_grid(h->device, (uint32_t)blocks, (uint32_t)threads);
-    l.stream = stream;
-    return l;
-}
-
 wh_status wh_heap_reset_async(wh_heap *heap, void *stream) {
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+    const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
     return heap->ops->init(&l, heap->handle);
 }
 
@@ -197,11 +190,33 @@ wh_status wh_heap_reset(wh_heap *heap) {
     return s == WH_OK ? wh_heap_reset_on(heap, NULL) : s;
 }
 
+/* A heap that maps only a part of its addresses. */
+static wh_status build_reserved(wh_heap *h, uint64_t reserved) {
+    wh_status s = can_reserve(h->info);
+    if (s != WH_OK) {
+        return s;
+    }
+    if (h->memory != NULL) {
+        return whi_refuse(WH_BAD_ARGUMENT, "a heap that reserves addresses has memory of its own: "
+                                           "wh_heap_options.memory and reserve_bytes exclude each "
+                                           "other");
+    }
+    if (reserved < h->bytes) {
+        return whi_refuse(WH_BAD_ARGUMENT, "reserve_bytes is less than bytes");
+    }
+    s = whi_reserve_create(h, reserved);
+    return s == WH_BAD_ARGUMENT ? refused(s, &h->plan, 0, &h->options) : s;
+}
+
 /* What a heap is made of: its allocator, its memory, its first state. */
 static wh_status build(wh_heap *h, const wh_heap_options *o) {
     wh_status s = resolve(o, h->device, &h->info, &h->ops, &h->options);
     if (s != WH_OK) {
         return s;
+    }
+    const uint64_t reserved = reserved_by(o, &h->options);
+    if (reserved != 0) {
+        return build_reserved(h, reserved);
     }
     const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
     /* Before memory is taken: a heap too small costs nothing. */
@@ -274,6 +289,10 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
         }
         const wh_status last = wh_stream_sync(d, stream);
         s = s == WH_OK ? last : s;
+        if (heap->reserve != NULL) { /* unmapping waits for nobody */
+            const wh_status more = whi_reserve_destroy(heap);
+            s = s == WH_OK ? more : s;
+        }
     }
     if (heap->owns_device) {
         wh_device_close(d);
@@ -322,7 +341,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
         s = wh_heap_reset_async(&next, NULL);
     }
     if (s == WH_OK) {
-        const wh_launch l = launch_for(&next, next.plan.init_items, NULL);
+        const wh_launch l = whi_heap_launch(&next, next.plan.init_items, NULL);
         s = heap->ops->grow(&l, next.handle, heap->handle);
     }
     if (s == WH_OK) {
@@ -433,18 +452,18 @@ static wh_status start_stats(wh_heap *heap, const void *question, void *out, voi
     start.metadata_bytes = heap->plan.metadata_bytes;
     /* Unless the allocator says it. */
     start.peak_bytes = start.mallocs = start.frees = WH_UNKNOWN;
-    const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+    const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
     return heap->ops->stats(&l, heap->handle, out, &start);
 }
 
 static wh_status start_check(wh_heap *heap, const void *question, void *out, void *stream) {
     (void)question;
-    const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+    const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
     return heap->ops->check(&l, heap->handle, out);
 }
 
 static wh_status start_left(wh_heap *heap, const void *question, void *out, void *stream) {
-    const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+    const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
     return heap->ops->left(&l, heap->handle, out, question);
 }
 
@@ -524,7 +543,7 @@ static wh_status walk_once(wh_heap *heap, uint64_t capacity, wh_walk_sink *sink,
     void *room = NULL; /* the sink, and the entries behind it */
     wh_status s = d->ops->alloc_on(d, &room, sizeof *sink + capacity * sizeof **entries, stream);
     if (s == WH_OK) {
-        const wh_launch l = launch_for(heap, heap->plan.init_items, stream);
+        const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
         s = heap->ops->walk(&l, heap->handle, room, capacity);
     }
     if (s == WH_OK) {

@@ -96,6 +96,19 @@ wh_status whi_options_read(wh_any_options *to, const wh_options_head *from,
     return WH_OK;
 }
 
+uint64_t whi_option_value(const wh_any_options *options, const char *name) {
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < N_OPTIONS; i++) {
+        if (strcmp(all[i].family, options->head.family) == 0) {
+            if (strcmp(all[i].name, name) == 0) {
+                return options->values[place];
+            }
+            place++;
+        }
+    }
+    return 0;
+}
+
 void whi_options_text(const wh_any_options *options, char *text, size_t room) {
     size_t used = 0;
     uint32_t place = 0;

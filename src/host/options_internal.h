@@ -11,6 +11,9 @@
 wh_status whi_options_read(wh_any_options *to, const wh_options_head *from,
                            const wh_allocator_info *info);
 
+/* The value of an option of the family; 0 if it has none of that name. */
+uint64_t whi_option_value(const wh_any_options *options, const char *name);
+
 /* "tessera.chunk_bytes=3, ..." of the options that are not 0. */
 void whi_options_text(const wh_any_options *options, char *text, size_t room);
 

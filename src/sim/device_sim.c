@@ -329,9 +329,9 @@ static uint64_t round_up(uint64_t n, uint64_t to) {
 }
 
 /* Whole pages at a multiple of ALIGNMENT; what lies around them goes back. */
-static char *map_aligned(uint64_t bytes) {
-    char *p = mmap(NULL, bytes + ALIGNMENT, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+static char *map_aligned(uint64_t bytes, int protection) {
+    char *p = mmap(NULL, bytes + ALIGNMENT, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     if (p == MAP_FAILED) {
         return NULL;
     }
@@ -351,8 +351,8 @@ static bool take_memory(whi_allocation *a) {
         a->p = NULL;
     } else if (!whi_fiber_get_hooks()->asan) {
         a->mapped = round_up(a->bytes, (uint64_t)sysconf(_SC_PAGESIZE));
-        a->p =
-            whi_spare_fits(a->mapped) ? whi_spare_take_memory(a->mapped) : map_aligned(a->mapped);
+        a->p = whi_spare_fits(a->mapped) ? whi_spare_take_memory(a->mapped)
+                                         : map_aligned(a->mapped, PROT_READ | PROT_WRITE);
     } else {
         a->mapped = 0;
         a->p = posix_memalign(&p, ALIGNMENT, a->bytes) == 0 ? p : NULL;
@@ -419,6 +419,48 @@ static wh_status sim_free(wh_device *base, void *p) {
         }
     }
     return WH_BAD_ARGUMENT;
+}
+
+/* Address space: pages that fault until they are mapped. */
+static uint64_t sim_granularity(wh_device *base) {
+    (void)base;
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static wh_status sim_reserve(wh_device *base, void **p, uint64_t bytes) {
+    (void)base;
+    *p = bytes <= UINT64_MAX / 4 ? map_aligned(bytes, PROT_NONE) : NULL;
+    return *p != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+}
+
+static wh_status sim_map(wh_device *base, void *at, uint64_t bytes, uint64_t piece) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    if (bytes > d->options.memory_bytes - d->allocated_bytes ||
+        mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
+        return WH_OUT_OF_MEMORY;
+    }
+    for (uint64_t k = 0; k < bytes; k += piece) {
+        memset((char *)at + k, JUNK, piece < JUNK_BYTES ? piece : JUNK_BYTES);
+    }
+    d->allocated_bytes += bytes;
+    return WH_OK;
+}
+
+static wh_status sim_unmap(wh_device *base, void *at, uint64_t bytes, uint64_t piece) {
+    whi_sim_device *d = (whi_sim_device *)base;
+    (void)piece;
+    const wh_status s = run_queue(d);
+    if (mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED) {
+        return WH_OUT_OF_MEMORY;
+    }
+    d->allocated_bytes -= bytes;
+    return s;
+}
+
+static wh_status sim_release(wh_device *base, void *p, uint64_t bytes) {
+    (void)base;
+    return munmap(p, bytes) == 0 ? WH_OK : WH_BAD_ARGUMENT;
 }
 
 /* Streams order nothing here: whoever waits runs all that is queued. */
@@ -538,6 +580,11 @@ static const whi_device_ops sim_ops = {
     .alloc_on = sim_alloc_on,
     .free_on = sim_free_on,
     .copy_out_on = sim_copy_out_on,
+    .granularity = sim_granularity,
+    .reserve = sim_reserve,
+    .map = sim_map,
+    .unmap = sim_unmap,
+    .release = sim_release,
 };
 
 /* --- options --------------------------------------------------------------------------------- */

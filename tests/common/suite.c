@@ -21,6 +21,7 @@ const char *const suite_policies[WH_SIM_POLICY_COUNT] = {
 int suite_parse(suite_choice *c, int argc, char **argv) {
     memset(c, 0, sizeof *c);
     c->seed = c->shape = c->config = c->seeds = UINT64_MAX;
+    c->reserved = 0;
     const struct {
         const char *key;
         const char **text;
@@ -28,7 +29,7 @@ int suite_parse(suite_choice *c, int argc, char **argv) {
     } keys[] = {
         {"alloc", &c->alloc, NULL},   {"case", &c->name, NULL},   {"target", &c->target, NULL},
         {"policy", &c->policy, NULL}, {"seed", NULL, &c->seed},   {"shape", NULL, &c->shape},
-        {"config", NULL, &c->config}, {"seeds", NULL, &c->seeds},
+        {"config", NULL, &c->config}, {"seeds", NULL, &c->seeds}, {"reserved", NULL, &c->reserved},
     };
     for (int i = 1; i < argc; i++) {
         const char *value = strchr(argv[i], '=');
@@ -46,7 +47,8 @@ int suite_parse(suite_choice *c, int argc, char **argv) {
         }
         if (!known) {
             fprintf(stderr,
-                    "usage: %s [alloc=|case=|target=|policy=|seed=|shape=|config=|seeds=]...\n"
+                    "usage: %s "
+                    "[alloc=|case=|target=|policy=|seed=|shape=|config=|seeds=|reserved=]...\n"
                     "without words: all runs\n",
                     argv[0]);
             return 0;
@@ -203,7 +205,7 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     wh_plan plan;
     memset(&h, 0, sizeof h);
     if (wh_tessera_plan(&h, &plan, o->memory, o->bytes, o->options,
-                         wh_device_get_info(o->device)->n_sms) != WH_OK) {
+                        wh_device_get_info(o->device)->n_sms) != WH_OK) {
         return 0;
     }
     const uint32_t chunk_log2 = h.core.chunk_log2;
@@ -214,7 +216,7 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     l->unknown = n > chunk;
     if (n != 0 && n <= chunk) { /* the worst slab is that of one chunk */
         const wh_tessera_class row = wh_tessera_make_class(wh_tessera_class_of((uint32_t)n),
-                                                             chunk_log2, h.core.max_slab_log2);
+                                                           chunk_log2, h.core.max_slab_log2);
         l->in_segment = chunk / row.slot_size;
         l->block = l->unit = (chunk + l->in_segment - 1) / l->in_segment;
         l->pinned = (uint64_t)row.chunks << chunk_log2;

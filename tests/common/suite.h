@@ -13,7 +13,8 @@
 typedef struct suite_choice {
     const char *alloc, *name, *target, *policy;
     uint64_t seed, shape, config;
-    uint64_t seeds; /* at most so many */
+    uint64_t seeds;    /* at most so many */
+    uint64_t reserved; /* 1: heaps in reserved address space, which shrink and grow (stress) */
 } suite_choice;
 
 /* 0, and a line on stderr, if a word is not understood. */

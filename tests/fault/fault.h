@@ -83,11 +83,12 @@ typedef struct workload {
 } workload;
 
 extern const suite fault_core, fault_gallatin, fault_ouroboros, fault_walks, fault_lists,
-    fault_tessera;
+    fault_tessera, fault_reserve;
 
 /* The suites of this program, for fault.c. */
-#define FAULT_SUITES \
-    &fault_core, &fault_gallatin, &fault_ouroboros, &fault_walks, &fault_lists, &fault_tessera
+#define FAULT_SUITES                                                                            \
+    &fault_core, &fault_gallatin, &fault_ouroboros, &fault_walks, &fault_lists, &fault_tessera, \
+        &fault_reserve
 
 WH_FN uint32_t next(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;

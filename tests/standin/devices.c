@@ -61,12 +61,33 @@ static wh_status walk(const wh_launch *l, const void *handle, void *room, uint64
     return launched(l);
 }
 
+/* One granule of each part but of units, of which there are 16; all are free. */
+static wh_status reserve_plan(void *handle, wh_reserve_plan *r, unsigned char *memory,
+                              uint64_t bytes, const void *options, uint32_t n_sms) {
+    (void)options, (void)n_sms, (void)bytes;
+    memcpy(handle, &memory, sizeof memory);
+    r->unit_bytes = r->fixed_bytes = r->side_bytes = r->granule;
+    r->side_of_unit = 1024;
+    r->units_at = 2 * r->granule;
+    r->init_items = r->unit_items = 1;
+    r->n_units = 16;
+    return WH_OK;
+}
+static wh_status reserve_step(const wh_launch *l, const void *handle, const wh_reserve_step *step) {
+    (void)handle;
+    if (step->kind == WH_RESERVE_SURVEY) {
+        *step->bits = ~(uint64_t)0;
+    }
+    return launched(l);
+}
+
 /* clang-format off */
 #define TABLE(ident, title, text, source, caps, max_align, max_size) \
     extern const whi_alloc_ops whi_alloc_ops_##ident##_cuda; \
     const whi_alloc_ops whi_alloc_ops_##ident##_cuda = { \
         .name = title, .handle_bytes = HANDLE_BYTES, .plan = plan, .init = init, .stats = stats, \
-        .check = check, .walk = walk};
+        .check = check, .walk = walk, .reserve_plan = reserve_plan, \
+        .reserve_step = reserve_step};
 /* clang-format on */
 WH_ALLOC_LIST(TABLE)
 
@@ -231,6 +252,66 @@ static void test_failures(void **state) {
     assert_true(failed >= 10 && failed < 40);
 }
 
+/* A heap in reserved addresses: what is mapped when; and whatever call fails, nothing stays. */
+static wh_status grow_and_shrink(wh_device *d, wh_heap **heap, int *undone) {
+    const uint64_t granule = 2 << 20;
+    wh_heap_options o = {0};
+    uint64_t given = 0, before = 0, after = 0, reserved = 0;
+    o.bytes = 5 * granule;
+    o.reserve_bytes = 18 * granule;
+    o.device = d;
+    wh_status s = wh_heap_create(heap, &o);
+    if (s != WH_OK) {
+        return s;
+    }
+    assert_int_equal(wh_heap_extent(*heap, &before, &reserved, &given), WH_OK);
+    assert_int_equal(before, o.bytes);
+    assert_int_equal(reserved, o.reserve_bytes);
+    assert_int_equal(given, granule);
+    s = wh_heap_extend(*heap, 4 * granule - 1);
+    assert_int_equal(wh_heap_extent(*heap, &after, NULL, NULL), WH_OK);
+    *undone = s == WH_OUT_OF_MEMORY && after == before;
+    assert_true(s != WH_OK || after == before + 4 * granule);
+    wh_status last = wh_heap_trim(*heap, 4 * granule, &given);
+    s = s == WH_OK ? last : s;
+    assert_true(last != WH_OK || given == after - 4 * granule);
+    last = wh_heap_extend(*heap, 14 * granule);
+    assert_int_equal(wh_heap_extent(*heap, &after, NULL, NULL), WH_OK);
+    assert_true(last != WH_OK || after == 18 * granule);
+    s = s == WH_OK ? last : s;
+    last = last == WH_OK ? wh_heap_extend(*heap, 1) : WH_RESERVE_FULL;
+    assert_int_not_equal(last, WH_OK);
+    return s == WH_OK && last != WH_RESERVE_FULL ? last : s;
+}
+
+static void test_reserve(void **state) {
+    (void)state;
+    int failed = 0, undone = 0;
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    standin_forget();
+    for (unsigned after = 0; after < 140; after++) {
+        wh_device *d = NULL;
+        wh_heap *heap = NULL;
+        int again = 0, now = -1;
+        assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+        standin_fail(cudaErrorMemoryAllocation, after);
+        const wh_status s = grow_and_shrink(d, &heap, &again);
+        standin_fail(0, 0);
+        failed += s != WH_OK;
+        undone += again;
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+        wh_device_close(d);
+        assert_int_equal(standin_alive(), 0);
+        assert_int_equal(standin_mapped(), 0);
+        assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+        assert_int_equal(now, 0);
+    }
+    assert_true(failed >= 60 && failed < 140);
+    assert_true(undone >= 9); /* create, map and access of four granules */
+    assert_int_equal(standin_calls_on(0), 0);
+    assert_int_equal(standin_strays(), 0);
+}
+
 /* An error that the caller has seen, and left where the runtime keeps it, is not ours. */
 static void test_errors_of_others(void **state) {
     (void)state;
@@ -344,6 +425,7 @@ int main(void) {
         cmocka_unit_test(test_other_thread),
         cmocka_unit_test(test_two_at_once),
         cmocka_unit_test(test_current),
+        cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_told_once),
         cmocka_unit_test(test_errors_of_others),

@@ -9,7 +9,7 @@ nvcc=$1 cc=$2 source=$3 library=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$source"
-for file in src/host/device.c src/cuda/device_cuda.c tests/standin/{runtime,launches}.c; do
+for file in src/host/device.c src/cuda/device_cuda.c tests/standin/{runtime,driver,launches}.c; do
     "$cc" -std=gnu11 -O1 -DWH_HAVE_CUDA=1 -Itests/standin -Iinclude -Isrc -c "$file" \
         -o "$work/$(basename "$file").o"
 done

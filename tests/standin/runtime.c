@@ -73,6 +73,16 @@ static cudaError_t touch(int owner) {
     return e;
 }
 
+int standin_touch(int owner) {
+    const cudaError_t was = last;
+    const cudaError_t e = touch(owner == -2 ? current : owner);
+    last = was; /* the runtime does not know of it */
+    return e;
+}
+void standin_stray(void) {
+    strays++;
+}
+
 static thing *find(const void *p) {
     for (int i = 0; i < MOST; i++) {
         const char *begin = things[i].p;

@@ -25,6 +25,12 @@ void standin_set_count(int count, int error);
 void standin_set_pools(int pools);
 /* Blocks of memory, streams and events that are there. */
 unsigned standin_alive(void);
+/* Reserved ranges of addresses, and pieces of memory for them. */
+unsigned standin_mapped(void);
+
+/* For driver.c: a call on something of this device, -2: of any; a misuse. */
+int standin_touch(int owner);
+void standin_stray(void);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,8 @@
  * the heap is sound, its statistics say 0, and it can be had as one block.
  *
  *   stress [alloc=NAME] [target=sim|cuda] [policy=NAME] [seed=N] [shape=N] [config=N] [seeds=N]
- * runs only what the words name; for shapes see below.
+ * runs only what the words name; for shapes see below. With reserved=1 heaps lie in reserved
+ * address space, give back what they can after each kernel, and get as much again.
  *
  * WH_TEST_SEEDS: how many seeds (from WH_TEST_FIRST_SEED on). WH_STRESS_SECONDS: no run of an
  * allocator on a target begins after this many seconds (0: no limit; the default on a GPU is 6,
@@ -52,7 +53,8 @@ typedef struct run {
     uint64_t seed;
     uint32_t policy, shape, config;
     uint32_t lanes;
-    int strict; /* NULL is an error */
+    int strict;   /* NULL is an error */
+    int reserved; /* the heap lies in reserved address space */
     wh_device *device;
     wh_heap *heap;
     void *raw; /* the heap's memory lies in it */
@@ -235,10 +237,17 @@ static int make_heap(run *x, plan *p, uint64_t random) {
     uint64_t least = 0;
     void *mailbox = NULL, *result = NULL;
     const uint64_t bytes = p->c.slots * 8;
+    const uint64_t more = strcmp(x->target, "sim") != 0 ? 64 << 20 : 1 << 20;
+    p->o.reserve_bytes = x->reserved ? 4 * p->o.bytes + more : 0;
     (void)ok(x, wh_heap_min_bytes(&p->o, &least), "min_bytes");
-    p->o.bytes = p->o.bytes > least ? p->o.bytes : least;
-    p->o.memory = suite_memory(x->device, p->o.bytes, random, &x->raw);
-    const int made = expect(x, p->o.memory != NULL, "no device memory", p->o.bytes) &&
+    if (x->reserved) { /* slabs are up to four times as large as in a heap of p->o.bytes */
+        p->o.bytes = least + (x->strict ? 3 : 1) * p->o.bytes;
+        p->o.memory = NULL;
+    } else {
+        p->o.bytes = p->o.bytes > least ? p->o.bytes : least;
+        p->o.memory = suite_memory(x->device, p->o.bytes, random, &x->raw);
+    }
+    const int made = expect(x, x->reserved || p->o.memory != NULL, "no memory", p->o.bytes) &&
                      ok(x, wh_heap_create(&x->heap, &p->o), "create") &&
                      ok(x, x->kernels->bind(x->heap, &p->c.heap), "bind") &&
                      ok(x, wh_device_alloc(x->device, &mailbox, bytes), "alloc") &&
@@ -247,6 +256,12 @@ static int make_heap(run *x, plan *p, uint64_t random) {
     p->c.mailbox = mailbox;
     p->c.result = result;
     return made;
+}
+
+static int shrink_and_grow(run *x) {
+    uint64_t given = 0;
+    return !x->reserved || (ok(x, wh_heap_trim(x->heap, 0, &given), "trim") && inspect(x, 0) &&
+                            ok(x, wh_heap_extend(x->heap, given), "extend") && inspect(x, 0));
 }
 
 static int storm(run *x) {
@@ -262,7 +277,7 @@ static int storm(run *x) {
         if (!launch(x, x->kernels->storm, &p.c, p.z.blocks, p.z.threads, &r) ||
             !expect(x, r.served > 0 || r.nulls > 0, "nothing was asked for", 0) ||
             !expect(x, !x->strict || r.nulls == 0, "NULL although memory was free", r.nulls) ||
-            !inspect(x, 0)) {
+            !inspect(x, 0) || !shrink_and_grow(x)) {
             return 0;
         }
     }
@@ -400,8 +415,11 @@ int main(int argc, char **argv) {
                 (t == 1 && wh_device_cuda_count() == 0)) {
                 continue;
             }
-            if (x.kernels == NULL || !can(&x, WH_CAP_DISJOINT | WH_CAP_FREE)) {
+            x.reserved = c.reserved == 1;
+            if (x.kernels == NULL || !can(&x, WH_CAP_DISJOINT | WH_CAP_FREE) ||
+                (x.reserved && !can(&x, WH_CAP_RESERVE))) {
                 const char *lacks = can(&x, WH_CAP_DISJOINT) ? "free" : "disjoint";
+                lacks = can(&x, WH_CAP_FREE) && x.reserved ? "reserve" : lacks;
                 printf("skipped: %s on %s (no '%s')\n", x.info->name, x.target,
                        x.kernels == NULL ? "sim" : lacks);
                 skipped = 1;

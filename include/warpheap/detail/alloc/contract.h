@@ -52,6 +52,9 @@
  *       fills in plan->moved, too
  *   void wh_X_grow(wh_X_ref h, wh_X_ref old, uint64_t i, uint64_t n)
  *       copies; h is as wh_X_init has left it
+ *
+ * With WH_CAP_RESERVE, and #define WH_ALLOC_RESERVES in the family's header:
+ *   wh_X_reserve_plan, wh_X_reserve_step   at wh_reserve_plan, below
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H
@@ -86,6 +89,43 @@ typedef struct wh_plan {
     uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
     int64_t moved;           /* grow_plan: how far blocks move */
 } wh_plan;
+
+/*   wh_status wh_X_reserve_plan(wh_X_ref *h, wh_reserve_plan *r, unsigned char *memory,
+ *                               uint64_t bytes, const void *options, uint32_t n_sms)
+ *       lays the heap out in `bytes` bytes of addresses. On HEAP_TOO_SMALL *r is what the smallest
+ *       heap takes. memory NULL: to query
+ *   void wh_X_reserve_step(wh_X_ref h, const wh_reserve_step *step, uint64_t i, uint64_t n)
+ *       device, by full warps: one of WH_RESERVE_*
+ *
+ * How a heap lies in reserved addresses: the fixed part, mapped from the start; the side part, of
+ * which each unit needs side_of_unit bytes from `its number * side_of_unit` on; the units. */
+typedef struct wh_reserve_plan {
+    uint64_t granule;      /* in: bytes that the device maps at once, a power of two */
+    uint64_t unit_bytes;   /* a power of two, at least a granule */
+    uint64_t fixed_bytes;  /* of whole granules, from the first address on */
+    uint64_t side_bytes;   /* the same, behind it */
+    uint64_t side_of_unit; /* bytes of the side part that a unit needs */
+    uint64_t units_at;     /* where the units begin */
+    uint64_t survey_at;    /* in the fixed part: a bit for each unit */
+    uint64_t init_items;   /* as wh_plan's */
+    uint64_t unit_items;   /* how much parallel work publish and withdraw have for a unit */
+    uint32_t n_units;
+    uint32_t padding;
+} wh_reserve_plan;
+
+/* What a kernel of the host's does to a heap in reserved addresses. Units [first, first + n). */
+#define WH_RESERVE_OPEN 0u     /* an empty heap of no units; init follows */
+#define WH_RESERVE_SETTLE 1u   /* no unit from `first` on is mapped; and the figures below */
+#define WH_RESERVE_PUBLISH 2u  /* units that are mapped become the heap's. Also while lanes run */
+#define WH_RESERVE_CLOSE 3u    /* what nobody uses becomes free for all */
+#define WH_RESERVE_SURVEY 4u   /* to `bits`: units that hold no block */
+#define WH_RESERVE_WITHDRAW 5u /* units that hold none are the heap's no more */
+#define WH_RESERVE_CLEAN 6u    /* nothing leads to absent units any more */
+typedef struct wh_reserve_step {
+    uint64_t *bits;
+    uint64_t mapped_bytes, metadata_bytes; /* of all that is mapped */
+    uint32_t kind, first, n, padding;
+} wh_reserve_step;
 
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
 typedef struct wh_left_query {

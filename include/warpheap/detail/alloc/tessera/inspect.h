@@ -31,13 +31,15 @@ WH_FN void wh_tessera_init_header_(wh_tessera_ref h, uint64_t i, uint64_t n) {
         header->run_verdict = 0;
         header->search_lock = 0;
         header->run_lock = 0;
-        header->run_next = 0;
+        header->run_next = h.core.reserved != 0 ? h.core.n_chunks - header->core.top : 0;
         header->run_news = 0;
         header->used = 0;
         header->peak = 0;
         header->mallocs = 0;
         header->oom_found = 0;
-        header->core = h.core;
+        if (h.core.reserved == 0) { /* else reserve.h keeps what the handle does not know */
+            header->core = h.core;
+        }
     }
 }
 
@@ -140,7 +142,8 @@ WH_FN void wh_tessera_init(wh_tessera_ref h, uint64_t i, uint64_t n) {
         if (k < g.begin) {
             wh_tessera_init_first_(g, (uint32_t)k);
         } else {
-            *wh_tessera_tag_at_(g, (uint32_t)k) = WH_TESSERA_FREE;
+            *wh_tessera_tag_at_(g, (uint32_t)k) =
+                wh_tessera_is_there_(g, (uint32_t)k) ? WH_TESSERA_FREE : WH_TESSERA_ABSENT;
         }
         *wh_tessera_state_at_(g, (uint32_t)k) = 0;
     }
@@ -148,6 +151,8 @@ WH_FN void wh_tessera_init(wh_tessera_ref h, uint64_t i, uint64_t n) {
     for (uint64_t k = i; k < pool; k += n) {
         if (k < first_words) {
             wh_tessera_init_word_(g, (uint32_t)k);
+        } else if (g.reserved != 0) { /* what is there, and summaries of that */
+            *wh_veb_word(wh_tessera_pool_(g), k) = *wh_veb_word(wh_tessera_present_(g), k);
         } else { /* above the first spans the summaries say more than there is: searches see to it
                   */
             *wh_veb_word(wh_tessera_pool_(g), k) = wh_veb_initial_word(g.n_chunks, k, 1);
@@ -163,8 +168,12 @@ WH_FN void wh_tessera_init(wh_tessera_ref h, uint64_t i, uint64_t n) {
     for (uint64_t k = i; k < wh_tessera_n_classes(g); k += n) {
         wh_tessera_init_levels_(g, (uint32_t)k);
     }
-    for (uint64_t k = i; k < (uint64_t)g.n_chunks * g.words_of_chunk; k += n) {
-        h.words[k] = 0;
+    /* Less than 2^32, as a heap has less than 2^24 chunks. */
+    const uint32_t top = g.reserved != 0 ? wh_tessera_header_(g)->core.top : g.n_chunks;
+    for (uint32_t k = (uint32_t)i; k < top * g.words_of_chunk; k += (uint32_t)n) {
+        if (wh_tessera_is_there_(g, k / g.words_of_chunk)) {
+            h.words[k] = 0;
+        }
     }
 }
 
@@ -245,7 +254,7 @@ WH_FN uint64_t wh_tessera_spare_run_at_(wh_tessera_core g, uint32_t chunk) {
         return 0;
     }
     uint32_t end = chunk + 1;
-    while (end < g.n_chunks) {
+    while (end < g.top) {
         if ((end & 63) == 0 && g.n_chunks - end >= 64 &&
             *wh_veb_word(wh_tessera_pool_(g), end >> 6) == ~(uint64_t)0) {
             end += 64;
@@ -260,9 +269,9 @@ WH_FN uint64_t wh_tessera_spare_run_at_(wh_tessera_core g, uint32_t chunk) {
 
 /* The numbers of classes in statistics: wh_stats has room for 64. Large ones count as runs. */
 WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *s) {
-    const wh_tessera_core g = h.core;
+    const wh_tessera_core g = *wh_tessera_core_of_(h);
     uint64_t live = 0, used = 0, largest = 0;
-    for (uint64_t k = i; k < g.n_chunks; k += n) {
+    for (uint64_t k = i; k < g.top; k += n) {
         const uint32_t chunk = (uint32_t)k;
         const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
         wh_tessera_slab_view view;
@@ -298,6 +307,10 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         s->classes[k].block_bytes = h.classes[k].slot_size;
     }
     if (i == 0) {
+        if (g.reserved != 0) { /* the host's figures may be older, in a captured graph */
+            s->heap_bytes = wh_tessera_header_(g)->mapped_bytes;
+            s->metadata_bytes = wh_tessera_header_(g)->metadata_bytes;
+        }
         if ((g.tracks & WH_TESSERA_TRACKS_PEAK) != 0) {
             s->peak_bytes = wh_tessera_header_(g)->peak;
         }
@@ -310,8 +323,8 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
 }
 
 WH_FN void wh_tessera_walk(wh_tessera_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
-    const wh_tessera_core g = h.core;
-    for (uint64_t k = i; k < g.n_chunks; k += n) {
+    const wh_tessera_core g = *wh_tessera_core_of_(h);
+    for (uint64_t k = i; k < g.top; k += n) {
         const uint32_t chunk = (uint32_t)k;
         const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
         unsigned char *p = g.base + (k << g.chunk_log2);
@@ -363,11 +376,20 @@ WH_FN uint32_t wh_tessera_check_slab_(wh_tessera_core g, const wh_tessera_slab_v
     return any && (!wh_veb_contains(list, item) || !wh_veb_check(list, item >> 6)) ? 6 : 0;
 }
 
-/* A chunk: in the pool (I2), of a run, or of a slab. */
+/* A chunk: absent (I9), in the pool (I2), of a run, or of a slab. */
 WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
     const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
     const uint32_t kind = wh_tessera_kind(tag);
     wh_tessera_slab_view view;
+    const int is_there = chunk < g.top && wh_tessera_is_there_(g, chunk);
+    if (is_there == (tag == WH_TESSERA_ABSENT)) {
+        return 9;
+    }
+    if (!is_there) {
+        return wh_veb_contains(wh_tessera_pool_(g), chunk) || *wh_tessera_state_at_(g, chunk) != 0
+                   ? 9
+                   : 0;
+    }
     if (wh_veb_contains(wh_tessera_pool_(g), chunk)) {
         const uint64_t *words = wh_tessera_words_of_(g, chunk);
         int any = 0;
@@ -406,14 +428,39 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
     return 1; /* nobody's */
 }
 
+/* I9, of a reserved heap: no list, and no hint, leads to an absent chunk. */
+WH_FN void wh_tessera_check_absent_(wh_tessera_core g, uint64_t i, uint64_t n, wh_report *r) {
+    const uint32_t words = (g.n_chunks + 63) >> 6;
+    const uint64_t hints = (uint64_t)g.n_shards * WH_TESSERA_CLASSES * WH_TESSERA_HINTS;
+    for (uint64_t k = i; k < (uint64_t)words * wh_tessera_n_classes(g); k += n) {
+        const uint32_t w = (uint32_t)(k % words);
+        const wh_veb list = wh_tessera_partial_list_(g, (uint32_t)(k / words));
+        if ((*wh_veb_word(list, w) & ~*wh_veb_word(wh_tessera_present_(g), w)) != 0) {
+            wh_report_error(r, 9, w);
+        }
+    }
+    for (uint64_t k = i; k < hints; k += n) {
+        const uint32_t cursor = (uint32_t)(k / WH_TESSERA_HINTS);
+        const uint32_t hint =
+            wh_tessera_cursor_at_(g, cursor / WH_TESSERA_CLASSES, cursor % WH_TESSERA_CLASSES)
+                ->hints[k % WH_TESSERA_HINTS];
+        if (hint != 0 && !wh_tessera_is_there_(g, (hint - 1) >> 5)) {
+            wh_report_error(r, 9, (hint - 1) >> 5);
+        }
+    }
+}
+
 WH_FN void wh_tessera_check(wh_tessera_ref h, uint64_t i, uint64_t n, wh_report *r) {
-    const wh_tessera_core g = h.core;
+    const wh_tessera_core g = *wh_tessera_core_of_(h);
     const uint64_t pool = wh_veb_words(g.n_chunks);
     for (uint64_t k = i; k < g.n_chunks; k += n) {
         const uint32_t broken = wh_tessera_check_chunk_(g, (uint32_t)k);
         if (broken != 0) {
             wh_report_error(r, broken, k);
         }
+    }
+    if (g.reserved != 0) {
+        wh_tessera_check_absent_(g, i, n, r);
     }
     for (uint64_t k = i; k < pool + (uint64_t)g.list_words * wh_tessera_n_classes(g); k += n) {
         const wh_veb t = k < pool
@@ -447,8 +494,11 @@ WH_FN wh_tessera_look wh_tessera_look_at_(wh_tessera_core g, uint32_t word, uint
     wh_tessera_look look;
     look.pool = wh_load_u64_relaxed(wh_veb_word(wh_tessera_pool_(g), word));
     look.spare = look.slots = 0;
+    const uint64_t there = g.reserved != 0
+                               ? wh_load_u64_relaxed(wh_veb_word(wh_tessera_present_(g), word))
+                               : ~wh_ones_from_u64(g.n_chunks - first);
     WH_NO_UNROLL
-    for (uint64_t rest = ~wh_ones_from_u64(g.n_chunks - first) & ~look.pool; rest != 0;) {
+    for (uint64_t rest = there & ~look.pool; rest != 0;) {
         const uint32_t chunk = first | wh_ctz64(rest);
         const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, chunk));
         wh_tessera_slab_view view;
@@ -538,7 +588,7 @@ WH_FN uint64_t wh_tessera_spare_word_(wh_tessera_core g, uint32_t word, uint32_t
 
 /* Of all free chunks in a row that start in a word of the pool; and slots of the class there. */
 WH_FN uint64_t wh_tessera_left_from_word_(wh_tessera_core g, wh_tessera_places p, uint32_t word) {
-    const uint32_t words = (g.n_chunks + 63) >> 6;
+    const uint32_t words = (g.top + 63) >> 6;
     const wh_tessera_look look = wh_tessera_look_at_(g, word, p.c);
     const uint64_t bits = look.pool | look.spare;
     uint64_t left = look.slots, starts = bits & ~(bits << 1);
@@ -564,7 +614,7 @@ WH_FN_LINKED(uint64_t, wh_tessera_left_,
              (const wh_tessera_core *g, uint64_t bytes, uint64_t i, uint64_t n)) {
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t keep = (bytes >> g->chunk_log2) + ((bytes & (chunk - 1)) != 0);
-    const uint32_t words = (g->n_chunks + 63) >> 6;
+    const uint32_t words = (g->top + 63) >> 6;
     uint64_t left = 0;
     if (bytes == 0 || keep > g->n_chunks) {
         return 0;

@@ -3,7 +3,8 @@
  *
  *   memory  | header | shards, cursors | tags | states | pool | partial lists | words | chunks |
  *
- * Everything before the chunks is metadata: no user block shares a line with it.
+ * Everything before the chunks is metadata: no user block shares a line with it. Of a heap that
+ * reserves address space the words and the chunks are mapped as they are needed: reserve.h.
  *
  *   chunk    16 KiB; memory changes hands between classes and runs by the chunk
  *   pool     the free chunks (core/veb.h): claimed by mask, inserted by the owner of a slab or run
@@ -74,6 +75,7 @@ typedef struct wh_tessera_core {
     uint32_t begin;       /* chunks below it lie in the first spans of cursors */
     uint32_t home_chunks; /* of each shard, a multiple of 64; may be 0 */
     uint32_t by_shards;   /* floor(2^32 / n_shards) + 1; 0 if that is one */
+    uint32_t top; /* no chunk is there from it on: n_chunks, but of a reserved heap's header */
     uint8_t n_shards;
     uint8_t tracks; /* WH_TESSERA_TRACKS_*: all calls of malloc take the slow way, and count */
     uint8_t chunk_log2;
@@ -82,6 +84,7 @@ typedef struct wh_tessera_core {
     uint8_t has_large;     /* classes of slots of more than a chunk */
     uint8_t max_slab_log2; /* chunks of a small class's slab */
     uint8_t max_span_log2; /* chunks of a span */
+    uint8_t reserved; /* 1 + log2 of the chunks of a unit (reserve.h); 0: all chunks are there */
 } wh_tessera_core;
 
 /* oom.h says which lane changes the oom fields and search_lock, runs.h those of runs; init stores
@@ -105,7 +108,9 @@ typedef struct wh_tessera_header {
     uint64_t peak;      /* ... and the most that it has been */
     uint64_t mallocs;   /* with track_totals: blocks that malloc has given */
     uint32_t oom_found; /* searches that have found something */
-    uint32_t padding[3];
+    uint32_t padding;
+    uint64_t mapped_bytes; /* of a reserved heap, metadata included; stored by settle (reserve.h) */
+    uint64_t metadata_bytes;             /* ... and of these, not available to blocks */
     WH_ALIGNAS(64) wh_tessera_core core; /* for the slow paths */
 } wh_tessera_header;
 
@@ -182,6 +187,21 @@ WH_HD uint32_t wh_tessera_large_class_(const wh_tessera_core *g, uint64_t n) {
     return (wh_tessera_bound(c) & ((1u << g->chunk_log2) - 1)) != 0 ? c : WH_TESSERA_NO_CLASS;
 }
 
+/* The chunks that are there, of a reserved heap, in a tree of the pool's shape: behind the lists.
+ * reserve.h says who changes it. */
+WH_FN wh_veb wh_tessera_present_(wh_tessera_core g) {
+    wh_assert_internal(g.reserved != 0);
+    return wh_veb_make(g.partial_lists + (uint64_t)wh_tessera_n_classes(g) * g.list_words,
+                       g.n_chunks);
+}
+/* Whether a chunk is there. */
+WH_FN int wh_tessera_is_there_(wh_tessera_core g, uint32_t chunk) {
+    wh_assert_internal(chunk < g.n_chunks);
+    return g.reserved == 0 ||
+           (wh_load_u64_relaxed(wh_veb_word(wh_tessera_present_(g), chunk >> 6)) >> (chunk & 63) &
+            1) != 0;
+}
+
 /* Slabs of class c that have free slots (slab.h I6). */
 WH_FN wh_veb wh_tessera_partial_list_(wh_tessera_core g, uint32_t c) {
     wh_assert_internal(c < wh_tessera_n_classes(g));
@@ -213,7 +233,8 @@ WH_HD uint32_t wh_tessera_first_end(wh_tessera_core g, wh_tessera_first first) {
 /* Of a class, if the first spans of the classes below it end at chunk `end`. */
 WH_HD wh_tessera_first wh_tessera_make_first(wh_tessera_core g, wh_tessera_class cls,
                                              uint32_t end) {
-    const uint32_t share = g.n_chunks < 512 ? 0 : g.n_chunks / g.n_shards; /* of a shard */
+    /* Of a shard. A reserved heap has no first spans: its front may be absent. */
+    const uint32_t share = g.n_chunks < 512 || g.reserved != 0 ? 0 : g.n_chunks / g.n_shards;
     const uint64_t slots = ((uint64_t)share << g.chunk_log2 >> 16) * 9;
     const uint32_t enough =
         slots < WH_TESSERA_FIRST_SLOTS ? (uint32_t)slots : WH_TESSERA_FIRST_SLOTS;
@@ -284,7 +305,7 @@ WH_FN_HOST uint64_t wh_tessera_fit_chunks_(const unsigned char *memory, const wh
 WH_FN_HOST void wh_tessera_plan_core_(wh_tessera_core *g, uint32_t n, uint32_t n_shards,
                                       uint32_t chunk_log2) {
     const uint32_t n_classes = wh_tessera_classes_for_(n, chunk_log2);
-    g->n_chunks = n;
+    g->n_chunks = g->top = n;
     g->n_shards = (uint8_t)n_shards;
     g->chunk_log2 = (uint8_t)chunk_log2;
     g->has_large = n_classes == WH_TESSERA_ALL;
@@ -311,12 +332,45 @@ WH_FN_HOST void wh_tessera_plan_core_(wh_tessera_core *g, uint32_t n, uint32_t n
     g->words = g->pool + wh_tessera_tree_words_(n, n_classes);
 }
 
+/* The bytes of a chunk; 0: the option is out of its range. */
+WH_FN_HOST uint64_t wh_tessera_chunk_bytes_(const wh_tessera_options *o) {
+    const uint64_t chunk =
+        o->chunk_bytes != 0 ? o->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
+    return wh_is_pow2(chunk) && chunk >= 1024 && chunk <= 16384 ? chunk : 0;
+}
+WH_FN_HOST uint8_t wh_tessera_tracks_(const wh_tessera_options *o) {
+    return (uint8_t)((o->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
+                     (o->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
+}
+
+/* The rest of the handle, from its core. */
+WH_FN_HOST void wh_tessera_plan_ref_(wh_tessera_ref *h, uint32_t n_sms) {
+    const wh_tessera_core *g = &h->core;
+    h->base = g->base;
+    h->bytes = (uint64_t)g->n_chunks << g->chunk_log2;
+    h->classes = (const wh_tessera_class *)(const void *)g->meta;
+    h->shards = (wh_tessera_shard *)(void *)(g->meta + sizeof(wh_tessera_header));
+    h->tags = (uint64_t *)(void *)(h->shards + g->n_shards);
+    h->words = g->words;
+    h->tracks = g->tracks;
+    h->max_slot = 1u << g->chunk_log2;
+    h->last_shard = g->n_shards - 1u;
+    h->chunk_log2 = g->chunk_log2;
+    h->words_of_chunk = g->words_of_chunk;
+    h->shard_scale = (uint32_t)(((uint64_t)g->n_shards << 16) / n_sms);
+    h->warp_slabs = 0;
+    for (uint32_t c = 0; c < g->n_small; c++) {
+        const wh_tessera_class cls = wh_tessera_make_class(c, g->chunk_log2, g->max_slab_log2);
+        const int exact = cls.slots == WH_WARP_SIZE && wh_is_pow2(cls.slot_size);
+        h->warp_slabs |= exact && g->home_chunks != 0 ? (uint64_t)1 << c : 0;
+    }
+}
+
 WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned char *memory,
                                      uint64_t bytes, const void *options, uint32_t n_sms) {
     const wh_tessera_options *o = (const wh_tessera_options *)options;
-    const uint64_t chunk =
-        o->chunk_bytes != 0 ? o->chunk_bytes : (uint64_t)1 << WH_TESSERA_CHUNK_LOG2;
-    if (!wh_is_pow2(chunk) || chunk < 1024 || chunk > 16384) {
+    const uint64_t chunk = wh_tessera_chunk_bytes_(o);
+    if (chunk == 0) {
         return WH_BAD_ARGUMENT;
     }
     const uint32_t chunk_log2 = wh_log2_floor(chunk);
@@ -334,27 +388,9 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
     plan->init_items = wh_tessera_tree_words_(n, wh_tessera_classes_for_(n, chunk_log2)) + n;
     h->core.meta = memory;
     h->core.base = memory + first;
-    h->core.tracks = (uint8_t)((o->track_peak != 0 ? WH_TESSERA_TRACKS_PEAK : 0) |
-                               (o->track_totals != 0 ? WH_TESSERA_TRACKS_TOTALS : 0));
+    h->core.tracks = wh_tessera_tracks_(o);
     wh_tessera_plan_core_(&h->core, (uint32_t)n, n_shards, chunk_log2);
-    h->base = h->core.base;
-    h->bytes = n << chunk_log2;
-    h->classes = (const wh_tessera_class *)(const void *)memory;
-    h->shards = (wh_tessera_shard *)(void *)(memory + sizeof(wh_tessera_header));
-    h->tags = (uint64_t *)(void *)(h->shards + n_shards);
-    h->words = h->core.words;
-    h->tracks = h->core.tracks;
-    h->max_slot = (uint32_t)chunk;
-    h->last_shard = n_shards - 1;
-    h->chunk_log2 = chunk_log2;
-    h->words_of_chunk = h->core.words_of_chunk;
-    h->shard_scale = (uint32_t)(((uint64_t)n_shards << 16) / n_sms);
-    h->warp_slabs = 0;
-    for (uint32_t c = 0; c < h->core.n_small; c++) {
-        const wh_tessera_class cls = wh_tessera_make_class(c, chunk_log2, h->core.max_slab_log2);
-        const int exact = cls.slots == WH_WARP_SIZE && wh_is_pow2(cls.slot_size);
-        h->warp_slabs |= exact && h->core.home_chunks != 0 ? (uint64_t)1 << c : 0;
-    }
+    wh_tessera_plan_ref_(h, n_sms);
     return WH_OK;
 }
 
@@ -372,15 +408,17 @@ static inline uint64_t wh_tessera_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_core, field),
         sizeof(wh_tessera_core),
         WH_F_(meta) WH_F_(base) WH_F_(pool) WH_F_(partial_lists) WH_F_(words) WH_F_(n_chunks)
-        WH_F_(list_words) WH_F_(begin) WH_F_(home_chunks) WH_F_(by_shards) WH_F_(n_shards)
+        WH_F_(list_words) WH_F_(begin) WH_F_(home_chunks) WH_F_(by_shards) WH_F_(top)
+        WH_F_(n_shards)
         WH_F_(tracks) WH_F_(chunk_log2) WH_F_(n_small) WH_F_(words_of_chunk) WH_F_(has_large)
-        WH_F_(max_slab_log2) WH_F_(max_span_log2)
+        WH_F_(max_slab_log2) WH_F_(max_span_log2) WH_F_(reserved)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_header, field),
         sizeof(wh_tessera_header),
         WH_F_(classes) WH_F_(slab_tags) WH_F_(oom_answered) WH_F_(oom_classes) WH_F_(oom_tickets)
         WH_F_(run_verdict) WH_F_(search_lock) WH_F_(run_lock) WH_F_(run_next) WH_F_(run_news)
-        WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(oom_found) WH_F_(core)
+        WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(oom_found) WH_F_(mapped_bytes)
+        WH_F_(metadata_bytes) WH_F_(core)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_shard, field),
         sizeof(wh_tessera_shard),
@@ -396,7 +434,8 @@ static inline uint64_t wh_tessera_layout(void) {
         WH_TESSERA_CLASSES, WH_TESSERA_SMALL, WH_TESSERA_ALL, WH_TESSERA_NO_CLASS,
         WH_TESSERA_MAX_SLAB_LOG2, WH_TESSERA_WORD_SLOTS, WH_TESSERA_POOL_SPREAD,
         WH_TESSERA_POSITION, WH_TESSERA_GONE, WH_TESSERA_RETIRING, WH_TESSERA_FREE,
-        WH_TESSERA_SLAB, WH_TESSERA_RUN, WH_TESSERA_INNER, WH_TESSERA_LEAST_LARGE,
+        WH_TESSERA_SLAB, WH_TESSERA_RUN, WH_TESSERA_INNER, WH_TESSERA_ABSENT,
+        WH_TESSERA_LEAST_LARGE,
         WH_TESSERA_FIRST_SLOTS, WH_TESSERA_TRACKS_PEAK, WH_TESSERA_TRACKS_TOTALS,
         /* One word of each packed kind: where its fields lie. */
         wh_tessera_with_shard(wh_tessera_slab_tag(1, 2, 48), 3), wh_tessera_word_of(5),

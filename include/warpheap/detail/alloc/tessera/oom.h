@@ -108,7 +108,7 @@ WH_FN_SLOW int wh_tessera_class_has_(const wh_tessera_core *ref, wh_mask mask, u
     const wh_tessera_core g = *ref;
     const wh_veb list = wh_tessera_partial_list_(g, c);
     const uint32_t n_words = wh_tessera_words_for(wh_tessera_header_of_(ref)->classes[c].slots);
-    const uint32_t n = (g.n_chunks + 63) >> 6, lanes = wh_popc32(mask);
+    const uint32_t n = (g.top + 63) >> 6, lanes = wh_popc32(mask);
     WH_NO_UNROLL
     for (uint32_t first = wh_mask_rank(mask); wh_any(mask, first < n); first += 8 * lanes) {
         uint64_t items[8]; /* in registers: the loops are unrolled */
@@ -202,7 +202,7 @@ WH_FN_SLOW int wh_tessera_search_(const wh_tessera_core *g, wh_mask mask, uint32
                 none &= ~(rest & (0 - rest));
             }
         }
-        if (wh_tessera_holds_(wh_tessera_pool_(*g), mask)) { /* (4) */
+        if (wh_tessera_holds_(*g, mask)) { /* (4) */
             return 1;
         }
         if (!WH_PLANT(tessera_x1_same,

@@ -15,7 +15,11 @@
     X(tessera, track_peak, \
       "1: statistics know peak_bytes, for one atomic more per malloc and free of a " \
       "group of lanes") \
-    X(tessera, track_totals, "1: statistics know mallocs and frees, at the same cost")
+    X(tessera, track_totals, "1: statistics know mallocs and frees, at the same cost") \
+    X(tessera, reserve_bytes, "as wh_heap_options.reserve_bytes, where that is 0") \
+    X(tessera, granule_bytes, \
+      "what a reserved heap maps and gives back at a time, a power of two up to 1 GiB; " \
+      "0: the least, 2 MiB on a GPU")
 /* clang-format on */
 
 typedef struct wh_tessera_options {

@@ -91,7 +91,7 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
     wh_assert_internal(keep != 0 && keep <= chunks && wh_is_pow2(align));
     wh_assert_expensive(wh_tessera_same_(mask, chunks) && wh_tessera_same_(mask, end));
     const wh_veb pool = wh_tessera_pool_(*g);
-    const uint64_t all = ((uint64_t)g->n_chunks + 63) >> 6;
+    const uint64_t all = ((uint64_t)g->top + 63) >> 6;
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
     for (;;) {
         uint64_t first =

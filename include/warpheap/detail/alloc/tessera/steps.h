@@ -237,7 +237,7 @@ WH_FN_SLOW wh_tessera_claim wh_tessera_seek_(const wh_tessera_core *ref, uint32_
     wh_tessera_claim claim;
     claim.first = claim.n = 0;
     uint64_t from = g.begin + ((uint64_t)shard << 6);
-    from = from < g.n_chunks ? from : 0;
+    from = from < g.top ? from : 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_SEEK_TRIES && claim.n == 0; tries++) {
         const uint64_t found = wh_veb_successor(pool, from);
@@ -274,12 +274,13 @@ WH_FN int wh_tessera_any_listed_(wh_tessera_core g, uint32_t c) {
                &g.partial_lists[wh_mul_wide_u32(c, g.list_words) + g.list_words - 1]) != 0;
 }
 
-/* Whether a tree has members: all of level 0. All lanes of mask, eight words each at a time. What
- * they find they tell the levels above, since claims and puts that do not may have hidden it from
- * searches. */
-WH_FN int wh_tessera_holds_(wh_veb tree, wh_mask mask) {
+/* Whether the pool has members: all of level 0, up to the top. All lanes of mask, eight words each
+ * at a time. What they find they tell the levels above, since claims and puts that do not may have
+ * hidden it from searches. */
+WH_FN int wh_tessera_holds_(wh_tessera_core g, wh_mask mask) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
-    const uint64_t n = (tree.n + 63) >> 6;
+    const wh_veb tree = wh_tessera_pool_(g);
+    const uint64_t n = ((uint64_t)g.top + 63) >> 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     WH_NO_UNROLL
     for (uint64_t first = 0; first < n; first += 8 * lanes) {

@@ -20,6 +20,8 @@
 #define WH_TESSERA_SLAB 1u  /* part of a slab */
 #define WH_TESSERA_RUN 2u   /* first chunk of a run */
 #define WH_TESSERA_INNER 3u /* another chunk of a run */
+/* The whole tag of a chunk that is reserved and not there (reserve.h); its kind is FREE. */
+#define WH_TESSERA_ABSENT ((uint64_t)1 << 2)
 
 /* Of the first chunk; the k-th has + k * WH_TESSERA_NEXT_TAG. */
 #define WH_TESSERA_NEXT_TAG ((uint64_t)1 << 9)

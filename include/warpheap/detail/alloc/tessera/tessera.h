@@ -25,6 +25,7 @@
  *   runs.h        requests of more than a chunk (X2)
  *   slow.h        the slow path of slots: a short way, then a ladder
  *   inspect.h     first state, statistics, checks
+ *   reserve.h     memory that grows and shrinks in reserved address space (I9, P11)
  *
  * Cost
  *   malloc  1 load and 1 atomic for each class of a full warp, or each lane of a part of one; of a
@@ -423,17 +424,23 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_ref h, const void *p) {
     return wh_tessera_block_bytes_(h.classes, h.chunk_log2, tag);
 }
 
+/* Memory of a reserved heap that is not mapped is not its own: no block lies there. */
 WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
-    return (uint64_t)((const unsigned char *)p - h.base) < h.bytes;
+    const uint64_t offset = (uint64_t)((const unsigned char *)p - h.base);
+    return offset < h.bytes &&
+           (h.core.reserved == 0 ||
+            wh_load_u64_relaxed(&h.tags[(uint32_t)(offset >> h.chunk_log2)]) != WH_TESSERA_ABSENT);
 }
 
 #define wh_tessera_NAME "tessera"
 #define wh_tessera_MAX_ALIGN (2u << 20)
 #define wh_tessera_BLOCKS 6
 #define wh_tessera_EACH 1
+#define WH_ALLOC_RESERVES 1
 
 #include "warpheap/detail/simt/end.h"
 
 #include "warpheap/detail/alloc/tessera/inspect.h"
+#include "warpheap/detail/alloc/tessera/reserve.h"
 
 #endif

@@ -1,0 +1,489 @@
+/* reserve.c: heaps in reserved address space: what of it is mapped, extend and trim.
+ *
+ * The addresses are cut into units (contract.h), which the device maps one by one. A unit is
+ *   ABSENT   not mapped
+ *   SPARE    mapped, and not the heap's: an extend that failed could not undo it, or a trim's
+ *            unmap failed and the unit could not be published again. The next extend uses it
+ *   FRESH    the same, for as long as a call that has just mapped it goes on
+ *   THERE    the heap's
+ * The side part, the metadata that a unit needs, is mapped by granules while a unit needs them.
+ *
+ * extend maps first, and publishes what it has mapped: so a call that fails half-way has only to
+ * unmap what nobody knows of. trim withdraws first, and unmaps: what cannot be unmapped is
+ * published again.
+ *
+ * One host thread at a time is in extend or trim of a heap: the others wait for its lock. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap_internal.h"
+#include "last_error.h"
+#include "try.h"
+
+enum { ABSENT, SPARE, FRESH, THERE };
+
+struct whi_reserve {
+    pthread_mutex_t lock;
+    wh_reserve_plan plan;
+    uint64_t bytes; /* of addresses */
+    int fixed_there;
+    uint8_t *units;
+    uint8_t *sides;       /* of each granule of the side part: whether it is mapped */
+    uint32_t *side_users; /* ... and units that are mapped and need it; the first one: one more */
+    uint32_t lowest;      /* all units below it are THERE */
+    uint32_t top;         /* no unit from it on is mapped */
+    uint32_t n_mapped;    /* units that are not ABSENT */
+    uint32_t n_there;
+    uint32_t n_sides;
+};
+
+static uint64_t mapped_bytes(const whi_reserve *r) {
+    return (r->fixed_there ? r->plan.fixed_bytes : 0) + r->n_sides * r->plan.granule +
+           r->n_mapped * r->plan.unit_bytes;
+}
+
+static void *address(const wh_heap *h, uint64_t offset) {
+    return (unsigned char *)h->memory + offset;
+}
+
+/* The granules of the side part that units [first, end) need: [*from, the returned one). */
+static uint32_t sides_of(const wh_reserve_plan *p, uint32_t first, uint32_t end, uint32_t *from) {
+    *from = (uint32_t)(first * p->side_of_unit / p->granule);
+    return (uint32_t)((end * p->side_of_unit + p->granule - 1) / p->granule);
+}
+
+/* --- mapping -------------------------------------------------------------------------------- */
+
+static wh_status map_side(wh_heap *h, uint32_t k) {
+    whi_reserve *r = h->reserve;
+    const uint64_t granule = r->plan.granule;
+    if (r->sides[k]) {
+        return WH_OK;
+    }
+    const wh_status s = h->device->ops->map(
+        h->device, address(h, r->plan.fixed_bytes + k * granule), granule, granule);
+    r->sides[k] = s == WH_OK;
+    r->n_sides += s == WH_OK;
+    return s;
+}
+
+/* Gives granules back that no unit needs, down to `keep` bytes in all. */
+static wh_status drop_sides(wh_heap *h, uint32_t first, uint32_t end, uint64_t keep) {
+    whi_reserve *r = h->reserve;
+    const uint64_t granule = r->plan.granule;
+    wh_status s = WH_OK;
+    for (uint32_t k = first; k < end; k++) {
+        if (!r->sides[k] || r->side_users[k] != 0 || mapped_bytes(r) < keep + granule) {
+            continue;
+        }
+        const wh_status its = h->device->ops->unmap(
+            h->device, address(h, r->plan.fixed_bytes + k * granule), granule, granule);
+        r->sides[k] = its != WH_OK;
+        r->n_sides -= its == WH_OK;
+        s = s == WH_OK ? its : s;
+    }
+    return s;
+}
+
+static void use_sides(whi_reserve *r, uint32_t unit, int more) {
+    uint32_t k;
+    for (const uint32_t end = sides_of(&r->plan, unit, unit + 1, &k); k < end; k++) {
+        r->side_users[k] += (uint32_t)more;
+    }
+}
+
+static wh_status unmap_unit(wh_heap *h, uint32_t unit) {
+    whi_reserve *r = h->reserve;
+    const uint64_t bytes = r->plan.unit_bytes;
+    TRY(h->device->ops->unmap(h->device, address(h, r->plan.units_at + unit * bytes), bytes,
+                              bytes));
+    r->units[unit] = ABSENT;
+    r->n_mapped--;
+    r->lowest = unit < r->lowest ? unit : r->lowest;
+    use_sides(r, unit, -1);
+    return WH_OK;
+}
+
+/* Units [first, end), all ABSENT: FRESH then. */
+static wh_status map_row(wh_heap *h, uint32_t first, uint32_t end) {
+    whi_reserve *r = h->reserve;
+    const uint64_t bytes = r->plan.unit_bytes;
+    uint32_t k;
+    for (const uint32_t last = sides_of(&r->plan, first, end, &k); k < last; k++) {
+        TRY(map_side(h, k));
+    }
+    TRY(h->device->ops->map(h->device, address(h, r->plan.units_at + first * bytes),
+                            (end - first) * bytes, bytes));
+    for (uint32_t u = first; u < end; u++) {
+        r->units[u] = FRESH;
+        use_sides(r, u, 1);
+    }
+    r->n_mapped += end - first;
+    return WH_OK;
+}
+
+/* The end of the row of units like the first one. */
+static uint32_t row_end(const whi_reserve *r, uint32_t first, uint32_t end) {
+    uint32_t u = first + 1;
+    while (u < end && r->units[u] == r->units[first]) {
+        u++;
+    }
+    return u;
+}
+
+/* Maps what is absent of [first, end). On failure all is as before, but for what cannot be
+ * unmapped, which is SPARE then. */
+static wh_status map_absent(wh_heap *h, uint32_t first, uint32_t end) {
+    whi_reserve *r = h->reserve;
+    wh_status s = WH_OK;
+    for (uint32_t u = first, next; u < end && s == WH_OK; u = next) {
+        next = row_end(r, u, end);
+        s = r->units[u] == ABSENT ? map_row(h, u, next) : WH_OK;
+    }
+    for (uint32_t u = first; u < end && s != WH_OK; u++) {
+        if (r->units[u] == FRESH && unmap_unit(h, u) != WH_OK) {
+            r->units[u] = SPARE;
+        }
+    }
+    uint32_t side;
+    const uint32_t last = sides_of(&r->plan, first, end, &side);
+    if (s != WH_OK) {
+        (void)drop_sides(h, side, last, 0);
+    }
+    return s;
+}
+
+/* --- kernels -------------------------------------------------------------------------------- */
+
+static wh_status run_step(wh_heap *h, uint32_t kind, uint32_t first, uint32_t n, uint64_t items) {
+    const whi_reserve *r = h->reserve;
+    wh_reserve_step step;
+    memset(&step, 0, sizeof step);
+    step.kind = kind;
+    step.first = first;
+    step.n = n;
+    step.bits = address(h, r->plan.survey_at);
+    step.mapped_bytes = mapped_bytes(r);
+    step.metadata_bytes = step.mapped_bytes - r->n_mapped * r->plan.unit_bytes;
+    h->plan.metadata_bytes = step.metadata_bytes;
+    const wh_launch l = whi_heap_launch(h, items, NULL);
+    return h->ops->reserve_step(&l, h->handle, &step);
+}
+
+/* Tells the heap what is mapped, then makes all of [first, end) that is mapped its own. */
+static wh_status publish(wh_heap *h, uint32_t first, uint32_t end) {
+    whi_reserve *r = h->reserve;
+    while (r->top > 0 && r->units[r->top - 1] == ABSENT) {
+        r->top--;
+    }
+    wh_status s = run_step(h, WH_RESERVE_SETTLE, r->top, 0, 1);
+    for (uint32_t u = first, next; u < end; u = next) {
+        next = row_end(r, u, end);
+        if (r->units[u] != FRESH && r->units[u] != SPARE) {
+            continue;
+        }
+        if (s == WH_OK) {
+            s = run_step(h, WH_RESERVE_PUBLISH, u, next - u, (next - u) * r->plan.unit_items);
+        }
+        memset(&r->units[u], s == WH_OK ? THERE : SPARE, next - u);
+        r->n_there += s == WH_OK ? next - u : 0;
+    }
+    const wh_status last = wh_stream_sync(h->device, NULL);
+    return s == WH_OK ? last : s;
+}
+
+/* --- extend ---------------------------------------------------------------------------------- */
+
+/* n more units, holes first. */
+static wh_status extend_by(wh_heap *h, uint64_t n) {
+    whi_reserve *r = h->reserve;
+    if (n > r->plan.n_units - r->n_there) {
+        return whi_refuse(
+            WH_RESERVE_FULL,
+            "the heap has reserved %llu bytes of addresses, %llu are left for blocks: "
+            "create it with more reserve_bytes",
+            (unsigned long long)r->bytes,
+            (unsigned long long)((r->plan.n_units - r->n_there) * r->plan.unit_bytes));
+    }
+    while (r->lowest < r->plan.n_units && r->units[r->lowest] == THERE) {
+        r->lowest++;
+    }
+    uint32_t end = r->lowest;
+    for (uint64_t found = 0; found < n; end++) {
+        found += r->units[end] != THERE;
+    }
+    const wh_status s = map_absent(h, r->lowest, end);
+    r->top = end > r->top ? end : r->top;
+    if (s != WH_OK) { /* what could not be undone is mapped all the same */
+        (void)publish(h, 0, 0);
+    }
+    if (s == WH_OUT_OF_MEMORY) {
+        return whi_refuse(s, "the device has no %llu bytes of memory left: the heap is as before",
+                          (unsigned long long)(n * r->plan.unit_bytes));
+    }
+    return s == WH_OK ? publish(h, r->lowest, end) : s;
+}
+
+/* --- trim ------------------------------------------------------------------------------------ */
+
+/* Unmaps units that are mapped and not the heap's, from the top down to `keep` bytes. */
+static wh_status drop_spare(wh_heap *h, uint64_t keep) {
+    whi_reserve *r = h->reserve;
+    wh_status s = WH_OK;
+    for (uint32_t u = r->top; u-- > 0 && r->n_mapped != r->n_there;) {
+        if (r->units[u] == SPARE && mapped_bytes(r) >= keep + r->plan.unit_bytes) {
+            const wh_status its = unmap_unit(h, u);
+            s = s == WH_OK ? its : s;
+        }
+    }
+    return s;
+}
+
+/* Units of the heap without a block leave it, from the top on, as many as may go: SPARE then. */
+static wh_status withdraw(wh_heap *h, const uint64_t *free_units, uint64_t keep) {
+    whi_reserve *r = h->reserve;
+    uint64_t n = (mapped_bytes(r) - keep) / r->plan.unit_bytes;
+    for (uint32_t end = r->top; end > 0 && n > 0;) {
+        uint32_t first = end;
+        while (first > 0 && n > 0 && r->units[first - 1] == THERE &&
+               (free_units[(first - 1) / 64] >> (first - 1) % 64 & 1) != 0) {
+            first--;
+            n--;
+        }
+        if (first < end) {
+            TRY(run_step(h, WH_RESERVE_WITHDRAW, first, end - first,
+                         (end - first) * r->plan.unit_items));
+            memset(&r->units[first], SPARE, end - first);
+            r->n_there -= end - first;
+        }
+        end = first < end ? first : end - 1;
+    }
+    TRY(run_step(h, WH_RESERVE_CLEAN, 0, 0, r->plan.init_items));
+    return wh_stream_sync(h->device, NULL);
+}
+
+static wh_status trim_to(wh_heap *h, uint64_t keep) {
+    whi_reserve *r = h->reserve;
+    wh_status s = drop_spare(h, keep);
+    if (s != WH_OK || mapped_bytes(r) < keep + r->plan.unit_bytes) {
+        return s;
+    }
+    const size_t bytes = (r->plan.n_units + (size_t)63) / 64 * 8;
+    uint64_t *free_units = malloc(bytes);
+    s = free_units != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+    s = s == WH_OK ? run_step(h, WH_RESERVE_CLOSE, 0, 0, r->plan.init_items) : s;
+    s = s == WH_OK ? run_step(h, WH_RESERVE_SURVEY, 0, 0, bytes / 8) : s;
+    if (s == WH_OK) {
+        s = h->device->ops->copy_out_on(h->device, free_units, address(h, r->plan.survey_at), bytes,
+                                        NULL);
+    }
+    s = s == WH_OK ? withdraw(h, free_units, keep) : s;
+    free(free_units);
+    return s == WH_OK ? drop_spare(h, keep) : s;
+}
+
+/* --- the calls -------------------------------------------------------------------------------- */
+
+static wh_status refuse_plain(const wh_heap *heap) {
+    return (heap->info->caps & WH_CAP_RESERVE) == 0
+               ? whi_refuse(WH_UNSUPPORTED, "heaps of %s reserve no address space",
+                            heap->info->name)
+               : whi_refuse(WH_UNSUPPORTED, "the heap was created without reserve_bytes: it has "
+                                            "no address space to extend into");
+}
+
+wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes) {
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_forget_error();
+    whi_reserve *r = heap->reserve;
+    if (r == NULL) {
+        return refuse_plain(heap);
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    wh_status s = wh_device_sync(heap->device);
+    const uint64_t unit = r->plan.unit_bytes;
+    const uint64_t n = bytes / unit + (bytes % unit != 0);
+    s = s == WH_OK && n != 0 ? extend_by(heap, n) : s;
+    (void)pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
+wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back) {
+    if (given_back != NULL) {
+        *given_back = 0;
+    }
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_forget_error();
+    whi_reserve *r = heap->reserve;
+    if (r == NULL) {
+        return refuse_plain(heap);
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    const uint64_t before = mapped_bytes(r);
+    wh_status s = wh_device_sync(heap->device);
+    if (s == WH_OK && before > keep_bytes) {
+        s = trim_to(heap, keep_bytes);
+        const wh_status sides =
+            drop_sides(heap, 0, (uint32_t)(r->plan.side_bytes / r->plan.granule), keep_bytes);
+        s = s == WH_OK ? sides : s;
+        /* What could not be unmapped is the heap's again. */
+        const wh_status last = publish(heap, 0, r->top);
+        s = s == WH_OK ? last : s;
+    }
+    if (given_back != NULL) {
+        *given_back = before - mapped_bytes(r);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
+wh_status wh_heap_extent(const wh_heap *heap, uint64_t *mapped, uint64_t *reserved,
+                         uint64_t *granule) {
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_reserve *r = heap->reserve;
+    if (r != NULL) {
+        (void)pthread_mutex_lock(&r->lock);
+    }
+    if (mapped != NULL) {
+        *mapped = r != NULL ? mapped_bytes(r) : heap->bytes;
+    }
+    if (reserved != NULL) {
+        *reserved = heap->bytes;
+    }
+    if (granule != NULL) {
+        *granule = r != NULL ? r->plan.unit_bytes : 0;
+    }
+    if (r != NULL) {
+        (void)pthread_mutex_unlock(&r->lock);
+    }
+    return WH_OK;
+}
+
+/* --- create and destroy ---------------------------------------------------------------------- */
+
+static uint64_t least_bytes(const wh_reserve_plan *p) {
+    uint32_t from;
+    return p->fixed_bytes + sides_of(p, 0, 1, &from) * p->granule + p->unit_bytes;
+}
+
+static wh_status make_plan(const whi_alloc_ops *ops, wh_device *device, uint64_t bytes,
+                           const wh_any_options *options, wh_reserve_plan *p) {
+    unsigned char handle[WH_HANDLE_BYTES];
+    memset(p, 0, sizeof *p);
+    p->granule = device->ops->granularity(device);
+    if (p->granule == 0) {
+        return whi_refuse(WH_UNSUPPORTED, "this device cannot map memory into reserved addresses");
+    }
+    return ops->reserve_plan(handle, p, NULL, bytes, options, wh_device_get_info(device)->n_sms);
+}
+
+wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uint64_t bytes,
+                                const wh_any_options *options, uint64_t *least) {
+    wh_reserve_plan p;
+    const wh_status s = make_plan(ops, device, bytes, options, &p);
+    *least = s == WH_OK || s == WH_HEAP_TOO_SMALL ? least_bytes(&p) : 0;
+    return s;
+}
+
+/* Units that can be mapped with `bytes` bytes in all. */
+static uint32_t units_for(const wh_reserve_plan *p, uint64_t bytes) {
+    const uint64_t room = (bytes - p->fixed_bytes) / p->unit_bytes;
+    uint32_t n = room < p->n_units ? (uint32_t)room : p->n_units, from;
+    while (p->fixed_bytes + sides_of(p, 0, n, &from) * p->granule + n * p->unit_bytes > bytes) {
+        n--;
+    }
+    return n;
+}
+
+static wh_status open_reserve(wh_heap *h, uint64_t mapped) {
+    whi_reserve *r = h->reserve;
+    wh_reserve_plan *p = &r->plan;
+    wh_device *d = h->device;
+    const uint64_t n_sides = p->side_bytes / p->granule;
+    r->units = calloc(p->n_units, sizeof *r->units);
+    r->sides = calloc(n_sides, sizeof *r->sides);
+    r->side_users = calloc(n_sides, sizeof *r->side_users);
+    if (r->units == NULL || r->sides == NULL || r->side_users == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    TRY(d->ops->reserve(d, &h->memory, r->bytes));
+    TRY(h->ops->reserve_plan(h->handle, p, h->memory, r->bytes, &h->options,
+                             wh_device_get_info(d)->n_sms));
+    h->plan.init_items = p->init_items;
+    TRY(d->ops->map(d, h->memory, p->fixed_bytes, p->fixed_bytes));
+    r->fixed_there = 1;
+    r->side_users[0] = 1;
+    TRY(map_side(h, 0));
+    TRY(run_step(h, WH_RESERVE_OPEN, 0, 0, p->init_items));
+    const wh_launch l = whi_heap_launch(h, p->init_items, NULL);
+    TRY(h->ops->init(&l, h->handle));
+    return extend_by(h, units_for(p, mapped));
+}
+
+wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
+    whi_reserve *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    (void)pthread_mutex_init(&r->lock, NULL);
+    h->reserve = r;
+    wh_status s = make_plan(h->ops, h->device, bytes, &h->options, &r->plan);
+    if (s != WH_OK && s != WH_HEAP_TOO_SMALL) {
+        return s;
+    }
+    const uint64_t granule = r->plan.granule;
+    const uint64_t mapped = (h->bytes + granule - 1) / granule * granule;
+    r->bytes = bytes / granule * granule;
+    if (s != WH_OK || mapped < least_bytes(&r->plan)) {
+        return whi_refuse(WH_HEAP_TOO_SMALL,
+                          "a heap of %llu bytes mapped of %llu reserved is too small: so much of "
+                          "the addresses needs %llu at least (wh_heap_min_bytes)",
+                          (unsigned long long)h->bytes, (unsigned long long)bytes,
+                          (unsigned long long)least_bytes(&r->plan));
+    }
+    h->bytes = r->bytes;
+    s = open_reserve(h, mapped);
+    if (s == WH_OUT_OF_MEMORY) {
+        return whi_refuse(s, "the device has no %llu bytes of memory left, or no %llu of addresses",
+                          (unsigned long long)mapped, (unsigned long long)bytes);
+    }
+    return s;
+}
+
+wh_status whi_reserve_destroy(wh_heap *h) {
+    whi_reserve *r = h->reserve;
+    const whi_device_ops *ops = h->device->ops;
+    wh_status s = WH_OK;
+    for (uint32_t u = 0; r->units != NULL && u < r->plan.n_units && r->n_mapped != 0; u++) {
+        const wh_status its = r->units[u] != ABSENT ? unmap_unit(h, u) : WH_OK;
+        s = s == WH_OK ? its : s;
+    }
+    if (r->n_sides != 0) {
+        r->side_users[0] = 0;
+        const wh_status its = drop_sides(h, 0, (uint32_t)(r->plan.side_bytes / r->plan.granule), 0);
+        s = s == WH_OK ? its : s;
+    }
+    if (r->fixed_there) {
+        const wh_status its =
+            ops->unmap(h->device, h->memory, r->plan.fixed_bytes, r->plan.fixed_bytes);
+        s = s == WH_OK ? its : s;
+    }
+    if (h->memory != NULL) { /* addresses that are mapped in part cannot be released */
+        const wh_status its = ops->release(h->device, h->memory, r->bytes);
+        s = s == WH_OK ? its : s;
+    }
+    (void)pthread_mutex_destroy(&r->lock);
+    free(r->units);
+    free(r->sides);
+    free(r->side_users);
+    free(r);
+    h->reserve = NULL;
+    return s;
+}
