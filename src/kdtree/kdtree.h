@@ -49,9 +49,7 @@ typedef struct whi_kd_slot {
 typedef struct whi_kd_state {
     uint64_t put, taken; /* queue.h */
     uint32_t open;       /* queue.h Q2 */
-    uint32_t idle;       /* warps that look for work: add and sub, relaxed; a hint */
     uint32_t next_node;  /* fetch_add, relaxed */
-    uint32_t unused;
     uint64_t promised;     /* references that leaves may get: leaves.h L1 */
     uint64_t n_references; /* that have a place: fetch_add, relaxed */
     uint64_t skipped;      /* triangles: add, relaxed */
@@ -67,6 +65,7 @@ typedef struct whi_kdtree {
     uint32_t shared_references, chunk_references, block_references;
     uint32_t most_nodes;
     uint64_t most_references;
+    uint32_t give_references; /* a smaller task is not given to others */
     uint32_t node_batch;      /* nodes that a warp takes at a time, even */
     uint32_t promise_batch;   /* references */
     uint32_t stack_room;      /* tasks of a warp's stack */

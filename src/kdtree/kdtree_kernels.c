@@ -78,11 +78,13 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #if WH_FILE_IS_CUDA
 #define THREADS 128u
 #define NODE_BATCH 64u
+#define GIVE_REFERENCES 16u
 #define PROMISE_BATCH 1024u
 #define QUEUE_ROOM 4096u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
+#define GIVE_REFERENCES 2u
 #define PROMISE_BATCH 8u
 #ifdef WH_HOSTILE
 #define QUEUE_ROOM 2u
@@ -117,6 +119,7 @@ static wh_status kdtree_build(wh_heap *heap, void *stream, const whi_kdtree *k) 
 static wh_status kdtree_size(wh_device *device, whi_kdtree *k) {
     k->threads = THREADS;
     k->node_batch = NODE_BATCH;
+    k->give_references = GIVE_REFERENCES;
     k->promise_batch = PROMISE_BATCH;
     k->queue_room = QUEUE_ROOM;
     return WH_KERNEL_OCCUPANCY(build_tree, device, THREADS, shared_bytes(), &k->blocks);

@@ -3,8 +3,9 @@
  * away while others were idle: the oldest of its stack, which are the largest. Included by
  * kdtree_kernels.c.
  *
- * The queue is a bounded one of slots with turns (D. Vyukov's). Slot i of `room` begins with turn
- * i; p counts puts, or takes, since the start.
+ * The queue is a bounded one of slots with turns (D. Vyukov's), but a taker does not compete: it
+ * takes a number, and waits at that slot. Slot i of `room` begins with turn i; p counts puts, or
+ * takes, since the start. While more numbers are taken than put, warps are idle.
  * Q1      slot.turn: p -> p + 1, store release by the warp that has put task p, after a barrier of
  *         its lanes; load acquire by the taker of p, before one of its own: the task, and all that
  *         the putter's lanes wrote before, the references of the node above all. p + 1 -> p + room,
@@ -15,10 +16,11 @@
  *         done, as each put's addition comes, by Q1, before the subtraction of who took it. Relaxed
  * I1      the stack of a warp is that warp's alone: plain. It has at most two tasks of a depth and
  *         one of each other, and so has room for all
- * Progress put and take return at once if the queue is full or empty, or looks so for a moment; a
- *         cas is tried again only if another warp's has succeeded. A warp that has a task waits for
- *         nobody (the allocator has its own promise). A warp without one polls until it gets one or
- *         open is 0; while open is not 0 some warp has a task, or one lies in the queue
+ * Progress put returns at once if the queue is full, or looks so for a moment; its cas is tried
+ *         again only if another warp's has succeeded. A warp that has a task waits for nobody (the
+ *         allocator has its own promise). A warp without one polls its slot until a task is there
+ *         or open is 0; while open is not 0 some warp has a task, or one lies in a slot at which a
+ *         warp waits, or the next one that is idle will
  */
 #ifndef WHI_KDTREE_QUEUE_H
 #define WHI_KDTREE_QUEUE_H
@@ -51,25 +53,6 @@ WH_FN int put_lane(const whi_kdtree *k, const whi_kd_task *t) {
     }
 }
 
-/* The number of a task that the caller has taken, and must read; NO_TASK: there is none. */
-WH_FN uint64_t take_lane(const whi_kdtree *k) {
-    whi_kd_state *s = k->state;
-    uint64_t p = wh_load_u64_relaxed(&s->taken);
-    for (;;) {
-        const whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
-        const uint64_t turn = WH_PLANT_ORDER(queue_q1_take, wh_load_u64, acquire)(&slot->turn);
-        if (turn < p + 1) {
-            return NO_TASK;
-        }
-        const uint64_t seen = turn == p + 1 ? wh_cas_u64_relaxed(&s->taken, p, p + 1)
-                                            : wh_load_u64_relaxed(&s->taken);
-        if (turn == p + 1 && seen == p) {
-            return p;
-        }
-        p = seen;
-    }
-}
-
 /* Gives a task to whoever takes it; 0: the queue is full. All lanes. */
 WH_FN int put_task(const whi_kdtree *k, const whi_kd_task *t) {
     uint32_t is_in = 0;
@@ -80,24 +63,16 @@ WH_FN int put_task(const whi_kdtree *k, const whi_kd_task *t) {
     return (int)wh_shfl_u32(WH_FULL_WARP, is_in, 0);
 }
 
-/* All lanes. */
-WH_FN int take_task(const whi_kdtree *k, whi_kd_task *t) {
-    uint64_t p = NO_TASK;
-    if (is_first_lane()) {
-        p = take_lane(k);
-    }
-    p = wh_shfl_u64(WH_FULL_WARP, p, 0);
-    if (p == NO_TASK) {
-        return 0;
-    }
+/* Task p, which is there. All lanes. */
+WH_FN whi_kd_task read_task(const whi_kdtree *k, uint64_t p) {
     whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
     WH_PLANT(queue_q1_take_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
-    *t = slot->task;
+    const whi_kd_task t = slot->task;
     WH_PLANT(queue_q1_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
     if (is_first_lane()) {
         WH_PLANT_ORDER(queue_q1_back, wh_store_u64, release)(&slot->turn, p + k->queue_room);
     }
-    return 1;
+    return t;
 }
 
 /* Whether there are more idle warps than tasks in the queue; a hint. All lanes. */
@@ -105,12 +80,7 @@ WH_FN int others_are_idle(const whi_kdtree *k) {
     whi_kd_state *s = k->state;
     uint32_t yes = 0;
     if (is_first_lane()) {
-        const uint32_t idle = wh_load_u32_hint(&s->idle);
-        if (idle != 0) {
-            const uint64_t taken = wh_load_u64_relaxed(&s->taken);
-            const uint64_t put = wh_load_u64_relaxed(&s->put);
-            yes = put < taken + idle;
-        }
+        yes = wh_load_u64_relaxed(&s->put) < wh_load_u64_relaxed(&s->taken);
     }
     return (int)wh_shfl_u32(WH_FULL_WARP, yes, 0);
 }
@@ -144,12 +114,18 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
     return 1;
 }
 
-/* Gives the oldest task of the stack away. 0: there is none, or the queue is full. All lanes. */
+/* Whether a task is worth what it costs to give it away. */
+WH_FN int is_worth(const whi_kdtree *k, const whi_kd_task *t) {
+    return t->n >= k->give_references;
+}
+
+/* Gives the oldest task of the stack away. 0: there is none, it is too small, or the queue is full.
+ * All lanes. */
 WH_FN int give_oldest(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
     const uint32_t bottom = w.own->bottom;
-    const int has = bottom != w.own->top;
-    if (!has || !put_task(w.k, &w.stack[bottom % w.k->stack_room])) {
+    const whi_kd_task *t = &w.stack[bottom % w.k->stack_room];
+    if (bottom == w.own->top || !is_worth(w.k, t) || !put_task(w.k, t)) {
         return 0;
     }
     if (is_first_lane()) {
@@ -161,8 +137,9 @@ WH_FN int give_oldest(kd_warp w) {
 
 /* A task for later. All lanes. */
 WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
-    if (others_are_idle(w.k) && WH_PLANT(queue_lost, !give_oldest(w) && put_task(w.k, t),
-                                         give_oldest(w) || put_task(w.k, t))) {
+    if (others_are_idle(w.k) &&
+        WH_PLANT(queue_lost, !give_oldest(w) && is_worth(w.k, t) && put_task(w.k, t),
+                 give_oldest(w) || put_task(w.k, t))) {
         return;
     }
     push_own(w, t);
@@ -178,28 +155,27 @@ WH_FN void end_work(const whi_kdtree *k) {
 /* Waits for a task; 0: there is no more work. All lanes. */
 WH_FN int wait_task(const whi_kdtree *k, whi_kd_task *t) {
     whi_kd_state *s = k->state;
-    int has = take_task(k, t);
-    if (has) {
-        return 1;
-    }
+    uint64_t p = 0;
     if (is_first_lane()) {
-        wh_fetch_add_u32_relaxed(&s->idle, 1);
+        p = wh_fetch_add_u64_relaxed(&s->taken, 1);
     }
-    for (uint32_t attempt = 0; !has; attempt++) {
-        uint32_t open = 0;
+    p = wh_shfl_u64(WH_FULL_WARP, p, 0);
+    const whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
+    for (uint32_t attempt = 0;; attempt++) {
+        uint32_t turn_up = 0, open = 0;
         if (is_first_lane()) {
             open = wh_load_u32_relaxed(&s->open);
+            turn_up = WH_PLANT_ORDER(queue_q1_take, wh_load_u64, acquire)(&slot->turn) == p + 1;
+        }
+        if (wh_shfl_u32(WH_FULL_WARP, turn_up, 0) != 0) {
+            *t = read_task(k, p);
+            return 1;
         }
         if (wh_shfl_u32(WH_FULL_WARP, open, 0) == 0) { /* Q2 */
-            break;
+            return 0;
         }
         wh_backoff(attempt);
-        has = take_task(k, t);
     }
-    if (is_first_lane()) {
-        wh_fetch_sub_u32_relaxed(&s->idle, 1);
-    }
-    return has;
 }
 
 #endif
