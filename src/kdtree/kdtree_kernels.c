@@ -2,7 +2,7 @@
  * tree. queue.h says which warp does which task; alone.h, and together.h for large nodes, what a
  * task is; bins.h where a node is cut; leaves.h and shared.h where nodes, references and arrays
  * come from. */
-#define WH_KERNEL_THREADS 384 /* a block has 128, but a kernel takes 168 registers at most */
+#define WH_KERNEL_THREADS 768 /* a block has 128, but a kernel takes 168 registers at most */
 
 #include "kdtree.h"
 
@@ -23,7 +23,7 @@ WH_KERNEL(begin_tree, kdtree_args, a) {
     const whi_kdtree *k = &a.k;
     const uint64_t me = wh_thread_id(), all = wh_grid_threads();
     for (uint64_t i = me; i < k->queue_room; i += all) {
-        k->queue[i].turn = WH_PLANT(kernels_q1_turn, i, k->queue[i].turn);
+        k->queue[i].turn = (uint32_t)i; /* Q1 */
     }
     if (me == 0) {
         memset(k->state, 0, sizeof *k->state);
@@ -80,17 +80,11 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #define NODE_BATCH 64u
 #define GIVE_REFERENCES 16u
 #define PROMISE_BATCH 1024u
-#define QUEUE_ROOM 4096u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
 #define GIVE_REFERENCES 2u
 #define PROMISE_BATCH 8u
-#ifdef WH_HOSTILE
-#define QUEUE_ROOM 2u
-#else
-#define QUEUE_ROOM 8u
-#endif
 #endif
 
 static uint32_t shared_bytes(void) {
@@ -121,7 +115,6 @@ static wh_status kdtree_size(wh_device *device, whi_kdtree *k) {
     k->node_batch = NODE_BATCH;
     k->give_references = GIVE_REFERENCES;
     k->promise_batch = PROMISE_BATCH;
-    k->queue_room = QUEUE_ROOM;
     return WH_KERNEL_OCCUPANCY(build_tree, device, THREADS, shared_bytes(), &k->blocks);
 }
 

@@ -289,12 +289,7 @@ WH_FN void call_others(kd_warp w, const whi_kd_task *t) {
         if (is_first_lane()) {
             wh_fetch_add_u32_relaxed(&s->holders, WH_PLANT(together_s3_hold, 1u, 0u));
         }
-        if (!put_task(w.k, t)) {
-            if (is_first_lane()) { /* not the last one: the caller has it */
-                wh_fetch_sub_u32_relaxed(&s->holders, WH_PLANT(together_s3_refused, 1u, 0u));
-            }
-            return;
-        }
+        put_task(w.k, t);
     }
 }
 

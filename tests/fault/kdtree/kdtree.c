@@ -24,7 +24,6 @@ static const workload workloads[] = {
 static const fault faults[] = {
     {"queue_q2_put", "random", EVERYWHERE},
     {"queue_q1_room", "random", UNDER_TSAN},
-    {"queue_q2_full", "random", EVERYWHERE},
     {"queue_q1_put", "random", UNDER_TSAN},
     {"queue_q1_take", "random", UNDER_TSAN},
     {"queue_q1_put_lanes", "random", UNDER_TSAN},
@@ -61,7 +60,6 @@ static const fault faults[] = {
     {"together_give", "random", EVERYWHERE},
     {"together_child", "random", EVERYWHERE},
     {"together_s3_hold", "full-heap", EVERYWHERE},
-    {"together_s3_refused", "same", EVERYWHERE},
     {"together_s1_take", "random", UNDER_TSAN},
     {"together_s1_lanes", "random", UNDER_TSAN},
     {"together_s2_lanes", "random", UNDER_TSAN},
@@ -96,7 +94,6 @@ static const fault faults[] = {
     {"warp_requests", "alone", EVERYWHERE},
     {"warp_bytes", "tally", EVERYWHERE},
     {"warp_squared", "tally", EVERYWHERE},
-    {"kernels_q1_turn", "frames", EVERYWHERE},
     {"kernels_q2_root", "random", EVERYWHERE},
     {"kernels_l1_root", "full-rooms", EVERYWHERE},
     {"kernels_w1_zero", "random", UNDER_TSAN},
