@@ -2,7 +2,7 @@
  * tree. queue.h says which warp does which task; alone.h, and together.h for large nodes, what a
  * task is; bins.h where a node is cut; leaves.h and shared.h where nodes, references and arrays
  * come from. */
-#define WH_KERNEL_THREADS 768 /* a block has 128, but a kernel takes 168 registers at most */
+#define WH_KERNEL_THREADS 768 /* a block has 128, but six of them are to be on an SM */
 
 #include "kdtree.h"
 
@@ -49,7 +49,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
     w.own = (kd_own *)(void *)words;
     w.stack = a.k.stacks + (uint64_t)me * a.k.stack_room;
     if (is_busy) {
-        start_root(a.heap, w);
+        start_root(&a.heap, w);
     }
     for (;;) {
         if (!pop_own(w, &t)) {
@@ -62,9 +62,9 @@ WH_KERNEL(build_tree, kdtree_args, a) {
             }
         }
         if (t.shared != NULL) {
-            work_together(a.heap, w, &t);
+            work_together(&a.heap, w, &t);
         } else {
-            work_alone(a.heap, w, t);
+            work_alone(&a.heap, w, t);
         }
     }
     if (is_first_lane()) {
@@ -78,7 +78,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #if WH_FILE_IS_CUDA
 #define THREADS 128u
 #define NODE_BATCH 64u
-#define GIVE_REFERENCES 16u
+#define GIVE_REFERENCES 8u
 #define PROMISE_BATCH 1024u
 #else
 #define THREADS 64u

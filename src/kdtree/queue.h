@@ -18,14 +18,14 @@
  *         after it has seen more takes than puts, in one load. So puts are never more than takes
  *         and as many as there are warps: with w warps of which x have seen that and have not put
  *         yet, puts - takes + x grows only when a warp sees puts < takes, and is less than w then.
- *         Of tasks whose number has been taken each warp has at most one that it has not read. So
- *         in a room of twice as many slots as there are warps the putter's slot is free
+ *         So in a room of as many slots as warps the task before in the putter's slot has a taker
  * I1      the stack of a warp is that warp's alone: plain. It has at most two tasks of a depth and
  *         one of each other, and so has room for all
- * Progress put waits for nobody: Q3. A warp that has a task waits for nobody (the allocator has its
- *         own promise). A warp without one polls its slot until a task is there or open is 0; while
- *         open is not 0 some warp has a task, or one lies in a slot at which a warp waits, or the
- *         next one that is idle will
+ * Progress a putter whose slot has not been read yet waits for its taker (Q3), who waits for nobody:
+ *         the task is there. Otherwise a warp that has a task waits for nobody (the allocator has
+ *         its own promise). A warp without one polls its slot until a task is there or open is 0;
+ *         while open is not 0 some warp has a task, or one lies in a slot at which a warp waits, or
+ *         the next one that is idle will
  */
 #ifndef WHI_KDTREE_QUEUE_H
 #define WHI_KDTREE_QUEUE_H
@@ -39,15 +39,16 @@
 #define LONGEST_WAIT 3u /* wh_backoff */
 
 /* Gives a task to whoever is idle, after others_are_idle has said that somebody is. All lanes. */
-WH_FN void put_task(const whi_kdtree *k, const whi_kd_task *t) {
+WH_FN_SLOW void put_task(const whi_kdtree *k, const whi_kd_task *t) {
     WH_PLANT(queue_q1_put_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
     if (is_first_lane()) {
         wh_fetch_add_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_put, 1u, 0u)); /* Q2 */
         const uint32_t p = wh_low_u32(wh_fetch_add_u64_relaxed(&k->state->numbers, 1)); /* Q3 */
         whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
-        const uint32_t turn = WH_PLANT_ORDER(queue_q1_room, wh_load_u32, acquire)(&slot->turn);
-        wh_assert_internal(turn == p);
-        (void)turn;
+        for (uint32_t attempt = 0;
+             WH_PLANT_ORDER(queue_q1_room, wh_load_u32, acquire)(&slot->turn) != p; attempt++) {
+            wh_backoff(attempt < LONGEST_WAIT ? attempt : LONGEST_WAIT);
+        }
         slot->task = *t;
         WH_PLANT_ORDER(queue_q1_put, wh_store_u32, release)(&slot->turn, p + 1);
     }
@@ -112,7 +113,7 @@ WH_FN int is_worth(const whi_kdtree *k, const whi_kd_task *t) {
 }
 
 /* Gives the oldest task of the stack away; 0: there is none, or it is too small. All lanes. */
-WH_FN int give_oldest(kd_warp w) {
+WH_FN_SLOW int give_oldest(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
     const uint32_t bottom = w.own->bottom;
     const whi_kd_task *t = &w.stack[bottom % w.k->stack_room];
@@ -145,7 +146,7 @@ WH_FN void end_work(const whi_kdtree *k) {
 }
 
 /* Waits for a task; 0: there is no more work. All lanes. */
-WH_FN int wait_task(const whi_kdtree *k, whi_kd_task *t) {
+WH_FN_SLOW int wait_task(const whi_kdtree *k, whi_kd_task *t) {
     whi_kd_state *s = k->state;
     uint32_t p = 0;
     if (is_first_lane()) {
@@ -156,14 +157,14 @@ WH_FN int wait_task(const whi_kdtree *k, whi_kd_task *t) {
     for (uint32_t attempt = 0;; attempt++) {
         uint32_t is_there = 0, is_open = 1;
         if (is_first_lane()) {
-            is_there = wh_load_u32_relaxed(&slot->turn) == p + 1;
+            /* The second look's value counts: an acquire whose value nobody wants loses its
+             * effect in ptxas 13.0. */
+            is_there = wh_load_u32_relaxed(&slot->turn) == p + 1 &&
+                       WH_PLANT_ORDER(queue_q1_take, wh_load_u32, acquire)(&slot->turn) == p + 1;
             is_open = is_there || attempt % OPEN_EVERY != 0 || wh_load_u32_relaxed(&s->open) != 0;
         }
         if (wh_shfl_u32(WH_FULL_WARP, is_there, 0) != 0) {
-            if (is_first_lane()) {
-                (void)WH_PLANT_ORDER(queue_q1_take, wh_load_u32, acquire)(&slot->turn); /* Q1 */
-            }
-            *t = read_task(k, p);
+            *t = read_task(k, p); /* Q1 */
             return 1;
         }
         if (wh_shfl_u32(WH_FULL_WARP, is_open, 0) == 0) { /* Q2 */

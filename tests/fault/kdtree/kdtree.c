@@ -38,6 +38,8 @@ static const fault faults[] = {
     {"shared_s4_bins", "random", EVERYWHERE},
     {"shared_record_back", "full-heap", EVERYWHERE},
     {"shared_untake", "full-heap", EVERYWHERE},
+    {"shared_untake_small", "full-heap", EVERYWHERE},
+    {"shared_failed", "full-each", EVERYWHERE},
     {"shared_l2_back", "full-rooms", EVERYWHERE},
     {"shared_room_lanes", "full-heap", UNDER_TSAN},
     {"shared_depth", "quality", EVERYWHERE},
