@@ -71,8 +71,8 @@ WH_FN void clip_bounds(kd_polygon *p, const whi_kd_box *box, float wide, whi_kd_
     for (uint32_t plane = 0; plane < 6 && two[now].n != 0; plane++) {
         const uint32_t axis = plane >> 1;
         const int is_low = (plane & 1) == 0;
-        const float at = is_low ? wh_kdtree_pick_(box->lo, axis) - wide
-                                : wh_kdtree_pick_(box->hi, axis) + wide;
+        const float at =
+            is_low ? wh_kdtree_pick_(box->lo, axis) - wide : wh_kdtree_pick_(box->hi, axis) + wide;
         const float side = is_low ? 1.0f : WH_PLANT(bins_clip, -1.0f, 1.0f);
         if (is_low ? wh_kdtree_pick_(b->lo, axis) < at : wh_kdtree_pick_(b->hi, axis) > at) {
             clip_polygon(&two[now], &two[1 - now], axis, at, side);
@@ -209,7 +209,7 @@ WH_FN kd_choice choose_plane(const whi_kdtree *k, kd_own *own, const whi_kd_box 
     int has = 0;
     WH_PLANT(bins_w1_counted, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
     WH_NO_UNROLL /* here as above: many warps are at many places, and their instructions compete */
-    for (uint32_t axis = 0; axis < 3; axis++) {
+        for (uint32_t axis = 0; axis < 3; axis++) {
         const uint32_t starts = starts_of(own, axis)[lane], ends = ends_of(own, axis)[lane];
         const uint32_t left = wh_scan_add_warp_u32(starts) - starts;
         const uint32_t right = n - (wh_scan_add_warp_u32(ends) - WH_PLANT(bins_ends, ends, 0));

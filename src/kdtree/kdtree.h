@@ -56,7 +56,7 @@ typedef struct whi_kd_state {
     unsigned char apart_2[WHI_KD_LINE];
     uint32_t next_node; /* cas, relaxed */
     unsigned char apart_3[WHI_KD_LINE];
-    uint64_t promised;     /* references that leaves may get: leaves.h L1 */
+    uint64_t promised; /* references that leaves may get: leaves.h L1 */
     unsigned char apart_4[WHI_KD_LINE];
     uint64_t n_references; /* that have a place: fetch_add, relaxed */
     unsigned char apart_5[WHI_KD_LINE];

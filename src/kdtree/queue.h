@@ -21,7 +21,7 @@
  *         So in a room of as many slots as warps the task before in the putter's slot has a taker
  * I1      the stack of a warp is that warp's alone: plain. It has at most two tasks of a depth and
  *         one of each other, and so has room for all
- * Progress a putter whose slot has not been read yet waits for its taker (Q3), who waits for nobody:
+ * Progress a putter whose slot has not been read waits for its taker (Q3), who waits for nobody:
  *         the task is there. Otherwise a warp that has a task waits for nobody (the allocator has
  *         its own promise). A warp without one polls its slot until a task is there or open is 0;
  *         while open is not 0 some warp has a task, or one lies in a slot at which a warp waits, or
@@ -38,11 +38,11 @@
 #define OPEN_EVERY 16u
 #define LONGEST_WAIT 3u /* wh_backoff */
 
-/* Gives a task to whoever is idle, after others_are_idle has said that somebody is. All lanes. */
+/* Gives a task to whoever is idle, after others_are_idle, a barrier, has said that somebody is. All
+ * lanes. */
 WH_FN_SLOW void put_task(const whi_kdtree *k, const whi_kd_task *t) {
-    WH_PLANT(queue_q1_put_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
     if (is_first_lane()) {
-        wh_fetch_add_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_put, 1u, 0u)); /* Q2 */
+        wh_fetch_add_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_put, 1u, 0u));      /* Q2 */
         const uint32_t p = wh_low_u32(wh_fetch_add_u64_relaxed(&k->state->numbers, 1)); /* Q3 */
         whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
         for (uint32_t attempt = 0;

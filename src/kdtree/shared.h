@@ -255,7 +255,8 @@ WH_FN int take_small(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
 
 /* Room for both children of a node with n references, of nodes, references and arrays; or for
  * nothing. All lanes. */
-WH_FN kd_children take_children(const wh_heap_ref *heap, kd_warp w, const kd_choice *c, uint32_t n) {
+WH_FN kd_children take_children(const wh_heap_ref *heap, kd_warp w, const kd_choice *c,
+                                uint32_t n) {
     const uint64_t more = (uint64_t)c->n_left + c->n_right - n;
     kd_children both;
     memset(&both, 0, sizeof both);

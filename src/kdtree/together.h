@@ -319,8 +319,12 @@ WH_FN_SLOW void work_together(const wh_heap_ref *heap, kd_warp w, const whi_kd_t
         }
     }
     wh_syncwarp(WH_FULL_WARP);
-    if (is_first_lane() && wh_fetch_sub_u32_acq_rel(&s->holders, 1) == 1 && !s->is_root) {
-        WH_PLANT(together_s3_last, heap_give(heap, s), (void)0); /* S3 */
+    if (is_first_lane()) {
+        const uint32_t holders = wh_fetch_sub_u32_acq_rel(&s->holders, 1); /* S3 */
+        wh_assert_internal(holders != 0);
+        if (holders == 1 && !s->is_root) {
+            WH_PLANT(together_s3_last, heap_give(heap, s), (void)0);
+        }
     }
 }
 
