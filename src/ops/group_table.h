@@ -213,21 +213,24 @@ WH_FN void OF(mark_slots)(const whi_group_shape *s, const group_tile *t) {
     wh_syncthreads();
 }
 
-/* Row i of a tile, of which r is known, to a page of its chain. */
-WH_FN void OF(copy_row)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                        uint32_t i, OF(row) r, unsigned char *page, uint32_t at) {
+/* Row i of a tile, which stands for many, to a page of its chain. */
+WH_FN void OF(copy_partial)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                            uint32_t i, unsigned char *page, uint32_t at) {
     if (t->source == FROM_SLOTS) {
         OF(item_to_page)(g, page, at, OF(item_of_slot)(g, s, i));
         WH_PLANT(table_r1_slot, OF(empty_slot)(g, s, i), (void)0);
-    } else if (t->kind == GROUP_PARTIAL) {
+    } else {
         const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
         OF(item_to_page)(g, page, at, OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i)));
-    } else {
-        const whi_group_layout *l = &g->layout[GROUP_RAW];
-        PAGE_COLUMN(KEY, page, l->key)[at] = r.key;
-        if (g->value_bytes != 0) {
-            PAGE_COLUMN(VALUE, page, l->value)[at] = r.value;
-        }
+    }
+}
+
+/* A row as the table has it. */
+WH_FN void OF(copy_raw)(const whi_group *g, OF(row) r, unsigned char *page, uint32_t at) {
+    const whi_group_layout *l = &g->layout[GROUP_RAW];
+    PAGE_COLUMN(KEY, page, l->key)[at] = r.key;
+    if (g->value_bytes != 0) {
+        PAGE_COLUMN(VALUE, page, l->value)[at] = r.value;
     }
 }
 
@@ -252,7 +255,11 @@ WH_FN int OF(spill_row)(const whi_group *g, const whi_group_shape *s, const grou
     const uint32_t k = wh_shared_fetch_add_u32(&places.counts[p], 1);
     uint32_t at;
     unsigned char *page = page_of_place(&places, c->page_log2, p, k, &at);
-    OF(copy_row)(g, s, t, i, r, page, at);
+    if (t->kind == GROUP_RAW) {
+        OF(copy_raw)(g, r, page, at);
+    } else {
+        OF(copy_partial)(g, s, t, i, page, at);
+    }
     return 0;
 }
 
