@@ -237,6 +237,8 @@ typedef struct whi_bench {
     whi_bench_turn turn;
 
     json_t *rows, *left_out_rows;
+    FILE *json;        /* NULL: none */
+    double json_since; /* it was written last; whi_bench_wall_seconds */
     uint64_t total_bad, total_refused;
     int header_shown;
     char error[512];
@@ -510,9 +512,9 @@ wh_status whi_bench_emit_skipped(whi_bench *b, const char *why);
 void whi_bench_progress(whi_bench *b, uint64_t size, uint64_t threads);
 void whi_bench_progress_end(whi_bench *b);
 
-/* Writes all rows so far; error (may be empty) is recorded with them. Returns 0, or -1
- * if the file could not be written. */
-int whi_bench_write_json(whi_bench *b, FILE *file, const char *error);
+/* Writes all rows so far to b->json, in place of what is there; error (may be empty) is recorded
+ * with them. Returns 0, or -1 if the file could not be written. */
+int whi_bench_write_json(whi_bench *b, const char *error);
 
 /* The form of every file of results: one object a line, first the header of the run, then its
  * rows. Not 0 if the file could not be written. */

@@ -1,9 +1,14 @@
 /* report.c: rows as a table on the terminal and as JSON, and the progress line. */
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bench/driver/internal.h"
 #include "build_info.h"
+
+#define SECONDS_UNWRITTEN 5.0
+
+static void keep_rows(whi_bench *b);
 
 /* --- progress ----------------------------------------------------------------------------- */
 
@@ -137,6 +142,7 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const wh
         e |= json_object_set_new(j, "input", json_string(row->input));
     }
     e |= json_array_append_new(b->rows, j);
+    keep_rows(b);
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
 
@@ -336,7 +342,7 @@ static int options_to(json_t *meta, const wh_bench_options *o) {
     return e | json_object_set_new(meta, "options", all);
 }
 
-int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
+int whi_bench_write_json(whi_bench *b, const char *error) {
     static const char *const checks[] = {[WH_BENCH_CHECK_LAST] = "last",
                                          [WH_BENCH_CHECK_EVERY] = "every",
                                          [WH_BENCH_CHECK_ENDS] = "ends"};
@@ -357,8 +363,23 @@ int whi_bench_write_json(whi_bench *b, FILE *file, const char *error) {
     if (error[0] != '\0') {
         e |= json_object_set_new(meta, "error", json_string(error));
     }
-    e |= json_array_extend(b->rows, b->left_out_rows);
-    e |= whi_bench_write_lines(file, meta, b->rows);
+    e |= fseek(b->json, 0, SEEK_SET);
+    e |= whi_bench_write_lines(b->json, meta, b->rows);
+    for (size_t i = 0; i < json_array_size(b->left_out_rows); i++) {
+        e |= write_line(json_array_get(b->left_out_rows, i), b->json);
+    }
+    e |= fflush(b->json);
+    e |= ftruncate(fileno(b->json), ftell(b->json)); /* what was there may have been longer */
     json_decref(meta);
     return e == 0 ? 0 : -1;
+}
+
+/* What there is goes to the file now and then: a run that is ended early has not been for nothing.
+ */
+static void keep_rows(whi_bench *b) {
+    const double now = whi_bench_wall_seconds();
+    if (b->json != NULL && now - b->json_since > SECONDS_UNWRITTEN) {
+        b->json_since = now;
+        (void)whi_bench_write_json(b, "the run has not come to its end"); /* the end tells */
+    }
 }

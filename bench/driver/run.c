@@ -354,10 +354,10 @@ static wh_status run_all(whi_bench *b, const plan *p) {
 
 static wh_bench_outcome run_on_device(whi_bench *b, const plan *p, char *error, size_t size) {
     const wh_bench_options *o = b->options;
-    FILE *json = NULL;
     if (o->json != NULL) { /* before the work, not after it */
-        json = fopen(o->json, "w");
-        if (json == NULL) {
+        b->json = fopen(o->json, "w");
+        b->json_since = whi_bench_wall_seconds();
+        if (b->json == NULL) {
             (void)snprintf(error, size, "cannot write '%s'", o->json);
             return WH_BENCH_USAGE;
         }
@@ -382,9 +382,9 @@ static wh_bench_outcome run_on_device(whi_bench *b, const plan *p, char *error, 
                        "these cases; give a larger --heap, smaller --sizes, or other allocators");
         outcome = WH_BENCH_USAGE;
     }
-    if (json != NULL) {
-        const int failed = whi_bench_write_json(b, json, error) != 0;
-        if ((fclose(json) != 0 || failed) && outcome == WH_BENCH_OK) {
+    if (b->json != NULL) {
+        const int failed = whi_bench_write_json(b, error) != 0;
+        if ((fclose(b->json) != 0 || failed) && outcome == WH_BENCH_OK) {
             (void)snprintf(error, size, "cannot write '%s'", o->json);
             outcome = WH_BENCH_FAILED;
         }

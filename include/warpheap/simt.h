@@ -161,7 +161,7 @@ typedef uint32_t wh_mask;
  * wh_<op>_<u32|u64>_<order>(pointer, value...): device scope, memory that all lanes of the device
  * share. A shared field is a plain uint32_t or uint64_t that these alone touch while lanes run.
  *
- * load                 relaxed acquire
+ * load                 relaxed acquire (use its value: without, ptxas 13.0 may lose the order)
  * store                relaxed release
  * fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_min fetch_max exchange
  *                      relaxed acquire release acq_rel; return the old value

@@ -11,8 +11,9 @@
 #include "shared.h"
 
 /* A node's references become a leaf. All lanes. */
-WH_FN void make_leaf(wh_heap_ref heap, kd_warp w, const whi_kd_task *t, int is_cut) {
+WH_FN void make_leaf(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t, int is_cut) {
     const uint64_t at = take_references(w.k, t->n);
+    WH_NO_UNROLL
     for (uint32_t i = wh_lane_id(); i < t->n - WH_PLANT(alone_copy, 0u, 1u); i += WH_WARP_SIZE) {
         w.k->references[at + i] = t->refs[i];
     }
@@ -27,6 +28,7 @@ WH_FN void make_leaf(wh_heap_ref heap, kd_warp w, const whi_kd_task *t, int is_c
 WH_FN uint32_t fill_bins(kd_warp w, const whi_kd_task *t) {
     uint32_t bins = 0;
     clear_bins(w.own);
+    WH_NO_UNROLL
     for (uint32_t i = wh_lane_id(); i < t->n; i += WH_WARP_SIZE) {
         bins = bins_of_ref(w.k, t->refs[i], &t->box);
         count_in_bins(w.own, bins);
@@ -46,6 +48,7 @@ WH_FN void sides_of(const kd_choice *c, int has, uint32_t bins, wh_mask side[2])
 WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_children *both,
                 uint32_t bins) {
     uint32_t n[2] = {0, 0};
+    WH_NO_UNROLL
     for (uint32_t first = 0; first < t->n; first += WH_WARP_SIZE) {
         const uint32_t i = first + wh_lane_id(), ref = i < t->n ? t->refs[i] : 0;
         wh_mask side[2];
@@ -65,7 +68,7 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
 
 /* A task without a record, and all that comes of it, but for what goes to the stack or the queue.
  * All lanes. */
-WH_FN void work_alone(wh_heap_ref heap, kd_warp w, whi_kd_task t) {
+WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, whi_kd_task t) {
     for (;;) {
         kd_choice c = no_choice();
         kd_children both;

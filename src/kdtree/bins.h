@@ -28,6 +28,7 @@ typedef struct kd_polygon {
 WH_FN void clip_polygon(const kd_polygon *from, kd_polygon *to, uint32_t axis, float plane,
                         float side) {
     uint32_t n = 0;
+    WH_NO_UNROLL
     for (uint32_t i = 0; i < from->n && n < MOST_CORNERS - 1; i++) {
         const float *a = from->at[i], *b = from->at[i + 1 < from->n ? i + 1 : 0];
         const int has_a = (a[axis] - plane) * side >= 0, has_b = (b[axis] - plane) * side >= 0;
@@ -50,7 +51,10 @@ WH_FN void clip_polygon(const kd_polygon *from, kd_polygon *to, uint32_t axis, f
 WH_FN void bounds_of(const kd_polygon *p, whi_kd_box *b) {
     for (uint32_t c = 0; c < 3; c++) {
         b->lo[c] = b->hi[c] = p->at[0][c];
-        for (uint32_t i = 1; i < p->n; i++) {
+    }
+    WH_NO_UNROLL
+    for (uint32_t i = 1; i < p->n; i++) {
+        for (uint32_t c = 0; c < 3; c++) {
             b->lo[c] = p->at[i][c] < b->lo[c] ? p->at[i][c] : b->lo[c];
             b->hi[c] = p->at[i][c] > b->hi[c] ? p->at[i][c] : b->hi[c];
         }
@@ -66,13 +70,12 @@ WH_FN void clip_bounds(kd_polygon *p, const whi_kd_box *box, float wide, whi_kd_
     WH_NO_UNROLL
     for (uint32_t plane = 0; plane < 6 && two[now].n != 0; plane++) {
         const uint32_t axis = plane >> 1;
-        const float lo = wh_kdtree_pick_(box->lo, axis) - wide;
-        const float hi = wh_kdtree_pick_(box->hi, axis) + wide;
-        if ((plane & 1) == 0 && wh_kdtree_pick_(b->lo, axis) < lo) {
-            clip_polygon(&two[now], &two[1 - now], axis, lo, 1);
-            now = 1 - now;
-        } else if ((plane & 1) != 0 && wh_kdtree_pick_(b->hi, axis) > hi) {
-            clip_polygon(&two[now], &two[1 - now], axis, hi, WH_PLANT(bins_clip, -1, 1));
+        const int is_low = (plane & 1) == 0;
+        const float at =
+            is_low ? wh_kdtree_pick_(box->lo, axis) - wide : wh_kdtree_pick_(box->hi, axis) + wide;
+        const float side = is_low ? 1.0f : WH_PLANT(bins_clip, -1.0f, 1.0f);
+        if (is_low ? wh_kdtree_pick_(b->lo, axis) < at : wh_kdtree_pick_(b->hi, axis) > at) {
+            clip_polygon(&two[now], &two[1 - now], axis, at, side);
             now = 1 - now;
         }
     }
@@ -81,8 +84,8 @@ WH_FN void clip_bounds(kd_polygon *p, const whi_kd_box *box, float wide, whi_kd_
     }
 }
 
-WH_FN uint32_t bin_of(float x, float lo, float hi) {
-    const float at = (x - lo) / (hi - lo) * (float)WHI_KD_BINS;
+/* at: in bins from the box's side. */
+WH_FN uint32_t bin_of(float at) {
     if (!(at >= 1)) {
         return 0;
     }
@@ -106,16 +109,16 @@ WH_FN_SLOW uint32_t bins_of(const float *vertices, const uint32_t *triangle, whi
     if (kind == WH_KDTREE_CLIPPED) {
         clip_bounds(&p, &box, WH_PLANT(bins_b2_wide, 2, 0) * margin, &b);
     }
+    WH_NO_UNROLL
     for (uint32_t c = 0; c < 3; c++) {
-        uint32_t first, last;
+        const float lo = wh_kdtree_pick_(box.lo, c);
+        const float scale = (float)WHI_KD_BINS / (wh_kdtree_pick_(box.hi, c) - lo);
+        float from = wh_kdtree_pick_(b.lo, c) - WH_PLANT(bins_b2_first, margin, 0);
+        float to = wh_kdtree_pick_(b.hi, c) + margin;
         if (kind == WH_KDTREE_POINTS) {
-            const float sum = p.at[0][c] + p.at[1][c] + p.at[2][c];
-            first = last = bin_of(sum / 3, box.lo[c], box.hi[c]);
-        } else {
-            first = bin_of(b.lo[c] - WH_PLANT(bins_b2_first, margin, 0), box.lo[c], box.hi[c]);
-            last = bin_of(b.hi[c] + margin, box.lo[c], box.hi[c]);
+            from = to = (p.at[0][c] + p.at[1][c] + p.at[2][c]) / 3;
         }
-        bins |= (first | last << 5) << 10 * c;
+        bins |= (bin_of((from - lo) * scale) | bin_of((to - lo) * scale) << 5) << 10 * c;
     }
     return bins;
 }
@@ -193,12 +196,8 @@ WH_FN float cost_of(const whi_kdtree *k, const whi_kd_box *box, uint32_t axis, u
 }
 
 /* The smallest of all lanes' v. All lanes. */
-WH_FN uint64_t least_of_warp(uint64_t v) {
-    for (uint32_t apart = WH_WARP_SIZE / 2; apart != 0; apart /= 2) {
-        const uint64_t other = wh_shfl_u64(WH_FULL_WARP, v, wh_lane_id() ^ apart);
-        v = other < v ? other : v;
-    }
-    return v;
+WH_FN uint32_t least_of_warp(uint32_t v) {
+    return ~wh_reduce_max_u32(WH_FULL_WARP, ~v);
 }
 
 /* The best plane of a node whose n references are counted in own->bins; all lanes, each of which
@@ -209,7 +208,8 @@ WH_FN kd_choice choose_plane(const whi_kdtree *k, kd_own *own, const whi_kd_box 
     float best = k->intersection_cost * (float)n;
     int has = 0;
     WH_PLANT(bins_w1_counted, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
-    for (uint32_t axis = 0; axis < 3; axis++) {
+    WH_NO_UNROLL /* here as above: many warps are at many places, and their instructions compete */
+        for (uint32_t axis = 0; axis < 3; axis++) {
         const uint32_t starts = starts_of(own, axis)[lane], ends = ends_of(own, axis)[lane];
         const uint32_t left = wh_scan_add_warp_u32(starts) - starts;
         const uint32_t right = n - (wh_scan_add_warp_u32(ends) - WH_PLANT(bins_ends, ends, 0));
@@ -224,15 +224,17 @@ WH_FN kd_choice choose_plane(const whi_kdtree *k, kd_own *own, const whi_kd_box 
             c.n_right = right;
         }
     }
-    uint32_t bits;
-    memcpy(&bits, &best, sizeof bits); /* of positive numbers, in the same order */
-    const uint64_t mine = (uint64_t)bits << 32 | c.axis << 5 | lane;
-    const uint64_t least = least_of_warp(has ? mine : UINT64_MAX);
-    if (least == UINT64_MAX) {
+    uint32_t bits = UINT32_MAX;
+    if (has) {
+        memcpy(&bits, &best, sizeof bits); /* of positive numbers, in the same order */
+    }
+    const uint32_t least = least_of_warp(bits);
+    if (least == UINT32_MAX) {
         return no_choice();
     }
-    c.bin = (uint32_t)least & 31;
-    c.axis = (uint32_t)least >> 5 & 3;
+    const uint32_t where = least_of_warp(bits == least ? c.axis << 5 | lane : UINT32_MAX);
+    c.bin = where & 31;
+    c.axis = where >> 5;
     c.n_left = wh_shfl_u32(WH_FULL_WARP, c.n_left, c.bin);
     c.n_right = wh_shfl_u32(WH_FULL_WARP, c.n_right, c.bin);
     const float lo = wh_kdtree_pick_(box->lo, c.axis), hi = wh_kdtree_pick_(box->hi, c.axis);

@@ -65,7 +65,7 @@ static wh_status take_sizes(whi_kdtree *k, const wh_kdtree_options *o) {
     k->max_depth = or_default(o->max_depth, (uint32_t)depth);
     k->leaf_references = or_default(o->leaf_references, 2);
     k->shared_references = or_default(o->shared_references, 4096);
-    k->chunk_references = or_default(o->chunk_references, 1024);
+    k->chunk_references = or_default(o->chunk_references, 256);
     k->block_references = or_default(o->block_references, 20480);
     if (o->block_references == 0 && k->block_references < k->shared_references) {
         k->block_references = k->shared_references;
@@ -169,6 +169,10 @@ static wh_status make(wh_kdtree *x, const wh_kdtree_options *o) {
     TRY(x->kernels->size(x->device, k));
     const uint64_t warps = o->most_triangles / 32 + 1, each = k->threads / 32; /* that have work */
     k->blocks = warps / each + 1 < k->blocks ? (uint32_t)(warps / each + 1) : k->blocks;
+    k->queue_room = 2;
+    while (k->queue_room < k->blocks * each) { /* queue.h Q3 */
+        k->queue_room *= 2;
+    }
     TRY(take_rooms(k, o));
     return hold_all(x);
 }

@@ -42,18 +42,24 @@ typedef struct whi_kd_tally {
 
 /* A place of the queue: queue.h. */
 typedef struct whi_kd_slot {
-    uint64_t turn;
     whi_kd_task task;
+    uint32_t turn, unused;
 } whi_kd_slot;
 
+/* What many warps change has cache lines apart. */
+#define WHI_KD_LINE 128
+
 typedef struct whi_kd_state {
-    uint64_t put, taken; /* queue.h */
-    uint32_t open;       /* queue.h Q2 */
-    uint32_t idle;       /* warps that look for work: add and sub, relaxed; a hint */
-    uint32_t next_node;  /* fetch_add, relaxed */
-    uint32_t unused;
-    uint64_t promised;     /* references that leaves may get: leaves.h L1 */
+    uint64_t numbers; /* queue.h Q3 */
+    unsigned char apart_1[WHI_KD_LINE];
+    uint32_t open; /* queue.h Q2 */
+    unsigned char apart_2[WHI_KD_LINE];
+    uint32_t next_node; /* cas, relaxed */
+    unsigned char apart_3[WHI_KD_LINE];
+    uint64_t promised; /* references that leaves may get: leaves.h L1 */
+    unsigned char apart_4[WHI_KD_LINE];
     uint64_t n_references; /* that have a place: fetch_add, relaxed */
+    unsigned char apart_5[WHI_KD_LINE];
     uint64_t skipped;      /* triangles: add, relaxed */
     wh_kdtree_frame frame; /* by the warp that ends the first phase; read by those that get work
                               from it (Q1, S1) */
@@ -67,10 +73,11 @@ typedef struct whi_kdtree {
     uint32_t shared_references, chunk_references, block_references;
     uint32_t most_nodes;
     uint64_t most_references;
+    uint32_t give_references; /* a smaller task is not given to others */
     uint32_t node_batch;      /* nodes that a warp takes at a time, even */
     uint32_t promise_batch;   /* references */
     uint32_t stack_room;      /* tasks of a warp's stack */
-    uint32_t queue_room;      /* a power of 2 */
+    uint32_t queue_room;      /* a power of 2: queue.h Q3 */
     uint32_t blocks, threads; /* of the kernel that builds */
     wh_kdtree_node *nodes;
     uint32_t *references;

@@ -2,7 +2,7 @@
  * tree. queue.h says which warp does which task; alone.h, and together.h for large nodes, what a
  * task is; bins.h where a node is cut; leaves.h and shared.h where nodes, references and arrays
  * come from. */
-#define WH_KERNEL_THREADS 384 /* a block has 128, but a kernel takes 168 registers at most */
+#define WH_KERNEL_THREADS 768 /* a block has 128, but six of them are to be on an SM */
 
 #include "kdtree.h"
 
@@ -23,7 +23,7 @@ WH_KERNEL(begin_tree, kdtree_args, a) {
     const whi_kdtree *k = &a.k;
     const uint64_t me = wh_thread_id(), all = wh_grid_threads();
     for (uint64_t i = me; i < k->queue_room; i += all) {
-        k->queue[i].turn = WH_PLANT(kernels_q1_turn, i, k->queue[i].turn);
+        k->queue[i].turn = (uint32_t)i; /* Q1 */
     }
     if (me == 0) {
         memset(k->state, 0, sizeof *k->state);
@@ -49,7 +49,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
     w.own = (kd_own *)(void *)words;
     w.stack = a.k.stacks + (uint64_t)me * a.k.stack_room;
     if (is_busy) {
-        start_root(a.heap, w);
+        start_root(&a.heap, w);
     }
     for (;;) {
         if (!pop_own(w, &t)) {
@@ -62,9 +62,9 @@ WH_KERNEL(build_tree, kdtree_args, a) {
             }
         }
         if (t.shared != NULL) {
-            work_together(a.heap, w, &t);
+            work_together(&a.heap, w, &t);
         } else {
-            work_alone(a.heap, w, t);
+            work_alone(&a.heap, w, t);
         }
     }
     if (is_first_lane()) {
@@ -78,17 +78,13 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #if WH_FILE_IS_CUDA
 #define THREADS 128u
 #define NODE_BATCH 64u
+#define GIVE_REFERENCES 8u
 #define PROMISE_BATCH 1024u
-#define QUEUE_ROOM 4096u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
+#define GIVE_REFERENCES 2u
 #define PROMISE_BATCH 8u
-#ifdef WH_HOSTILE
-#define QUEUE_ROOM 2u
-#else
-#define QUEUE_ROOM 8u
-#endif
 #endif
 
 static uint32_t shared_bytes(void) {
@@ -117,8 +113,8 @@ static wh_status kdtree_build(wh_heap *heap, void *stream, const whi_kdtree *k) 
 static wh_status kdtree_size(wh_device *device, whi_kdtree *k) {
     k->threads = THREADS;
     k->node_batch = NODE_BATCH;
+    k->give_references = GIVE_REFERENCES;
     k->promise_batch = PROMISE_BATCH;
-    k->queue_room = QUEUE_ROOM;
     return WH_KERNEL_OCCUPANCY(build_tree, device, THREADS, shared_bytes(), &k->blocks);
 }
 

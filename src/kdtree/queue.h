@@ -3,8 +3,9 @@
  * away while others were idle: the oldest of its stack, which are the largest. Included by
  * kdtree_kernels.c.
  *
- * The queue is a bounded one of slots with turns (D. Vyukov's). Slot i of `room` begins with turn
- * i; p counts puts, or takes, since the start.
+ * The queue is a bounded one of slots with turns (D. Vyukov's), but nobody competes for a slot: who
+ * puts a task, or is idle, takes a number by one fetch_add and has that slot for himself; an idle
+ * warp waits there. Slot i of `room` begins with turn i; p counts puts, or takes, since the start.
  * Q1      slot.turn: p -> p + 1, store release by the warp that has put task p, after a barrier of
  *         its lanes; load acquire by the taker of p, before one of its own: the task, and all that
  *         the putter's lanes wrote before, the references of the node above all. p + 1 -> p + room,
@@ -13,104 +14,66 @@
  * Q2      open: tasks in the queue, and warps that have a task. fetch_add before a put by a warp
  *         that is one of them; fetch_sub by a warp whose stack is empty. It is 0 only when all is
  *         done, as each put's addition comes, by Q1, before the subtraction of who took it. Relaxed
+ * Q3      numbers: puts, low half, and takes, high half: fetch_add, relaxed. A warp puts one task
+ *         after it has seen more takes than puts, in one load. So puts are never more than takes
+ *         and as many as there are warps: with w warps of which x have seen that and have not put
+ *         yet, puts - takes + x grows only when a warp sees puts < takes, and is less than w then.
+ *         So in a room of as many slots as warps the task before in the putter's slot has a taker
  * I1      the stack of a warp is that warp's alone: plain. It has at most two tasks of a depth and
  *         one of each other, and so has room for all
- * Progress put and take return at once if the queue is full or empty, or looks so for a moment; a
- *         cas is tried again only if another warp's has succeeded. A warp that has a task waits for
- *         nobody (the allocator has its own promise). A warp without one polls until it gets one or
- *         open is 0; while open is not 0 some warp has a task, or one lies in the queue
+ * Progress a putter whose slot has not been read waits for its taker (Q3), who waits for nobody:
+ *         the task is there. Otherwise a warp that has a task waits for nobody (the allocator has
+ *         its own promise). A warp without one polls its slot until a task is there or open is 0;
+ *         while open is not 0 some warp has a task, or one lies in a slot at which a warp waits, or
+ *         the next one that is idle will
  */
 #ifndef WHI_KDTREE_QUEUE_H
 #define WHI_KDTREE_QUEUE_H
 
 #include "warp.h"
 
-#define NO_TASK UINT64_MAX
+/* Idle warps look at their own slot each time, but so often at the word that all share: a thousand
+ * of them would keep it from those that work. They look relaxed, and acquire what they have seen:
+ * an acquire empties the cache of the whole multiprocessor. */
+#define OPEN_EVERY 16u
+#define LONGEST_WAIT 3u /* wh_backoff */
 
-WH_FN int put_lane(const whi_kdtree *k, const whi_kd_task *t) {
-    whi_kd_state *s = k->state;
-    const uint64_t mask = k->queue_room - 1;
-    uint64_t p = wh_load_u64_relaxed(&s->put);
-    wh_fetch_add_u32_relaxed(&s->open, WH_PLANT(queue_q2_put, 1u, 0u)); /* Q2 */
-    for (;;) {
-        whi_kd_slot *slot = &k->queue[p & mask];
-        const uint64_t turn = WH_PLANT_ORDER(queue_q1_room, wh_load_u64, acquire)(&slot->turn);
-        if (turn < p) {
-            /* the caller has a task: Q2 */
-            wh_fetch_sub_u32_relaxed(&s->open, WH_PLANT(queue_q2_full, 1u, 0u));
-            return 0;
-        }
-        const uint64_t seen =
-            turn == p ? wh_cas_u64_relaxed(&s->put, p, p + 1) : wh_load_u64_relaxed(&s->put);
-        if (turn == p && seen == p) {
-            slot->task = *t;
-            WH_PLANT_ORDER(queue_q1_put, wh_store_u64, release)(&slot->turn, p + 1);
-            return 1;
-        }
-        p = seen;
-    }
-}
-
-/* The number of a task that the caller has taken, and must read; NO_TASK: there is none. */
-WH_FN uint64_t take_lane(const whi_kdtree *k) {
-    whi_kd_state *s = k->state;
-    uint64_t p = wh_load_u64_relaxed(&s->taken);
-    for (;;) {
-        const whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
-        const uint64_t turn = WH_PLANT_ORDER(queue_q1_take, wh_load_u64, acquire)(&slot->turn);
-        if (turn < p + 1) {
-            return NO_TASK;
-        }
-        const uint64_t seen = turn == p + 1 ? wh_cas_u64_relaxed(&s->taken, p, p + 1)
-                                            : wh_load_u64_relaxed(&s->taken);
-        if (turn == p + 1 && seen == p) {
-            return p;
-        }
-        p = seen;
-    }
-}
-
-/* Gives a task to whoever takes it; 0: the queue is full. All lanes. */
-WH_FN int put_task(const whi_kdtree *k, const whi_kd_task *t) {
-    uint32_t is_in = 0;
-    WH_PLANT(queue_q1_put_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
+/* Gives a task to whoever is idle, after others_are_idle, a barrier, has said that somebody is. All
+ * lanes. */
+WH_FN_SLOW void put_task(const whi_kdtree *k, const whi_kd_task *t) {
     if (is_first_lane()) {
-        is_in = put_lane(k, t) ? 1 : 0;
+        wh_fetch_add_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_put, 1u, 0u));      /* Q2 */
+        const uint32_t p = wh_low_u32(wh_fetch_add_u64_relaxed(&k->state->numbers, 1)); /* Q3 */
+        whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
+        for (uint32_t attempt = 0;
+             WH_PLANT_ORDER(queue_q1_room, wh_load_u32, acquire)(&slot->turn) != p; attempt++) {
+            wh_backoff(attempt < LONGEST_WAIT ? attempt : LONGEST_WAIT);
+        }
+        slot->task = *t;
+        WH_PLANT_ORDER(queue_q1_put, wh_store_u32, release)(&slot->turn, p + 1);
     }
-    return (int)wh_shfl_u32(WH_FULL_WARP, is_in, 0);
+    wh_syncwarp(WH_FULL_WARP);
 }
 
-/* All lanes. */
-WH_FN int take_task(const whi_kdtree *k, whi_kd_task *t) {
-    uint64_t p = NO_TASK;
-    if (is_first_lane()) {
-        p = take_lane(k);
-    }
-    p = wh_shfl_u64(WH_FULL_WARP, p, 0);
-    if (p == NO_TASK) {
-        return 0;
-    }
+/* Task p, which is there. All lanes. */
+WH_FN whi_kd_task read_task(const whi_kdtree *k, uint32_t p) {
     whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
     WH_PLANT(queue_q1_take_lanes, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
-    *t = slot->task;
+    const whi_kd_task t = slot->task;
     WH_PLANT(queue_q1_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* Q1 */
     if (is_first_lane()) {
-        WH_PLANT_ORDER(queue_q1_back, wh_store_u64, release)(&slot->turn, p + k->queue_room);
+        WH_PLANT_ORDER(queue_q1_back, wh_store_u32, release)(&slot->turn, p + k->queue_room);
     }
-    return 1;
+    return t;
 }
 
-/* Whether there are more idle warps than tasks in the queue; a hint. All lanes. */
+/* Whether there are more idle warps than tasks in the queue: then the caller may put one. All
+ * lanes. Q3 */
 WH_FN int others_are_idle(const whi_kdtree *k) {
-    whi_kd_state *s = k->state;
     uint32_t yes = 0;
     if (is_first_lane()) {
-        const uint32_t idle = wh_load_u32_hint(&s->idle);
-        if (idle != 0) {
-            const uint64_t taken = wh_load_u64_relaxed(&s->taken);
-            const uint64_t put = wh_load_u64_relaxed(&s->put);
-            yes = put < taken + idle;
-        }
+        const uint64_t numbers = wh_load_u64_relaxed(&k->state->numbers);
+        yes = wh_low_u32(numbers) < wh_high_u32(numbers);
     }
     return (int)wh_shfl_u32(WH_FULL_WARP, yes, 0);
 }
@@ -144,14 +107,20 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
     return 1;
 }
 
-/* Gives the oldest task of the stack away. 0: there is none, or the queue is full. All lanes. */
-WH_FN int give_oldest(kd_warp w) {
+/* Whether a task is worth what it costs to give it away. */
+WH_FN int is_worth(const whi_kdtree *k, const whi_kd_task *t) {
+    return t->n >= k->give_references;
+}
+
+/* Gives the oldest task of the stack away; 0: there is none, or it is too small. All lanes. */
+WH_FN_SLOW int give_oldest(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
     const uint32_t bottom = w.own->bottom;
-    const int has = bottom != w.own->top;
-    if (!has || !put_task(w.k, &w.stack[bottom % w.k->stack_room])) {
+    const whi_kd_task *t = &w.stack[bottom % w.k->stack_room];
+    if (bottom == w.own->top || !is_worth(w.k, t)) {
         return 0;
     }
+    put_task(w.k, t);
     if (is_first_lane()) {
         w.own->bottom += WH_PLANT(queue_i1_bottom, 1u, 0u);
     }
@@ -159,13 +128,14 @@ WH_FN int give_oldest(kd_warp w) {
     return 1;
 }
 
-/* A task for later. All lanes. */
+/* A task for later; an older one, or this one, is given away if others are idle. All lanes. */
 WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
-    if (others_are_idle(w.k) && WH_PLANT(queue_lost, !give_oldest(w) && put_task(w.k, t),
-                                         give_oldest(w) || put_task(w.k, t))) {
-        return;
+    const int is_idle = others_are_idle(w.k), is_given = is_idle && give_oldest(w);
+    if (is_idle && !is_given && is_worth(w.k, t)) {
+        put_task(w.k, t);
+    } else if (WH_PLANT(queue_lost, 1, !is_given)) {
+        push_own(w, t);
     }
-    push_own(w, t);
 }
 
 /* The warp, whose stack is empty, is through with what it had. All lanes. Q2 */
@@ -176,30 +146,32 @@ WH_FN void end_work(const whi_kdtree *k) {
 }
 
 /* Waits for a task; 0: there is no more work. All lanes. */
-WH_FN int wait_task(const whi_kdtree *k, whi_kd_task *t) {
+WH_FN_SLOW int wait_task(const whi_kdtree *k, whi_kd_task *t) {
     whi_kd_state *s = k->state;
-    int has = take_task(k, t);
-    if (has) {
-        return 1;
-    }
+    uint32_t p = 0;
     if (is_first_lane()) {
-        wh_fetch_add_u32_relaxed(&s->idle, 1);
+        p = wh_high_u32(wh_fetch_add_u64_relaxed(&s->numbers, (uint64_t)1 << 32)); /* Q3 */
     }
-    for (uint32_t attempt = 0; !has; attempt++) {
-        uint32_t open = 0;
+    p = wh_shfl_u32(WH_FULL_WARP, p, 0);
+    const whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
+    for (uint32_t attempt = 0;; attempt++) {
+        uint32_t is_there = 0, is_open = 1;
         if (is_first_lane()) {
-            open = wh_load_u32_relaxed(&s->open);
+            /* The second look's value counts: an acquire whose value nobody wants loses its
+             * effect in ptxas 13.0. */
+            is_there = wh_load_u32_relaxed(&slot->turn) == p + 1 &&
+                       WH_PLANT_ORDER(queue_q1_take, wh_load_u32, acquire)(&slot->turn) == p + 1;
+            is_open = is_there || attempt % OPEN_EVERY != 0 || wh_load_u32_relaxed(&s->open) != 0;
         }
-        if (wh_shfl_u32(WH_FULL_WARP, open, 0) == 0) { /* Q2 */
-            break;
+        if (wh_shfl_u32(WH_FULL_WARP, is_there, 0) != 0) {
+            *t = read_task(k, p); /* Q1 */
+            return 1;
         }
-        wh_backoff(attempt);
-        has = take_task(k, t);
+        if (wh_shfl_u32(WH_FULL_WARP, is_open, 0) == 0) { /* Q2 */
+            return 0;
+        }
+        wh_backoff(attempt < LONGEST_WAIT ? attempt : LONGEST_WAIT);
     }
-    if (is_first_lane()) {
-        wh_fetch_sub_u32_relaxed(&s->idle, 1);
-    }
-    return has;
 }
 
 #endif

@@ -90,7 +90,7 @@ WH_FN uint32_t references_of_array(const whi_kdtree *k, const kd_shared *s, uint
 }
 
 /* All arrays of a record, or none. */
-WH_FN int take_arrays(wh_heap_ref heap, kd_warp w, kd_shared *s) {
+WH_FN int take_arrays(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
     s->n_arrays = parts_of(s->task.n, w.k->block_references);
     for (uint32_t i = 0; i < s->n_arrays; i++) {
         uint32_t *p = take_array(heap, w.own, references_of_array(w.k, s, i));
@@ -107,7 +107,7 @@ WH_FN int take_arrays(wh_heap_ref heap, kd_warp w, kd_shared *s) {
     return 1;
 }
 
-WH_FN void give_arrays(wh_heap_ref heap, kd_shared *s) {
+WH_FN void give_arrays(const wh_heap_ref *heap, kd_shared *s) {
     for (uint32_t i = 0; i < s->n_arrays && !s->is_cut; i++) {
         heap_give(heap, arrays_of(s)[i]);
     }
@@ -132,7 +132,7 @@ WH_FN void begin_record(const whi_kdtree *k, kd_shared *s, uint32_t n, uint32_t 
     s->task.n = n;
 }
 
-WH_FN kd_shared *take_record(wh_heap_ref heap, kd_warp w, uint32_t n) {
+WH_FN kd_shared *take_record(const wh_heap_ref *heap, kd_warp w, uint32_t n) {
     const uint32_t n_arrays = parts_of(n, w.k->block_references);
     kd_shared *s = (kd_shared *)heap_take(heap, sizeof(kd_shared) + n_arrays * sizeof(uint32_t *));
     if (s == NULL) {
@@ -148,7 +148,7 @@ WH_FN kd_shared *take_record(wh_heap_ref heap, kd_warp w, uint32_t n) {
 }
 
 /* 0: there is no memory. */
-WH_FN int take_child(wh_heap_ref heap, kd_warp w, kd_child *c, uint32_t n) {
+WH_FN int take_child(const wh_heap_ref *heap, kd_warp w, kd_child *c, uint32_t n) {
     c->refs = NULL;
     c->shared = NULL;
     c->n = n;
@@ -162,7 +162,7 @@ WH_FN int take_child(wh_heap_ref heap, kd_warp w, kd_child *c, uint32_t n) {
     return n == 0 || c->refs != NULL;
 }
 
-WH_FN void untake_child(wh_heap_ref heap, kd_warp w, kd_child *c) {
+WH_FN void untake_child(const wh_heap_ref *heap, kd_warp w, kd_child *c) {
     if (c->shared != NULL) {
         for (uint32_t i = 0; i < c->shared->n_arrays; i++) {
             untake_array(heap, w.own, arrays_of(c->shared)[i],
@@ -174,50 +174,108 @@ WH_FN void untake_child(wh_heap_ref heap, kd_warp w, kd_child *c) {
     }
 }
 
-/* Room for both children, of nodes, references and arrays; or for nothing. */
-WH_FN kd_children take_room(wh_heap_ref heap, kd_warp w, const kd_choice *c, uint32_t n) {
-    const uint64_t more = (uint64_t)c->n_left + c->n_right - n;
-    kd_children both;
-    memset(&both, 0, sizeof both);
+/* A promise and numbers for both children; 0: there is no room. Lane 0. */
+WH_FN uint32_t take_numbers(kd_warp w, uint64_t more) {
     if (!take_promise(w.k, w.own, more)) {
-        return both;
+        return 0;
     }
-    both.first = take_nodes(w.k, w.own);
-    if (both.first != 0 && take_child(heap, w, &both.child[0], c->n_left)) {
-        if (take_child(heap, w, &both.child[1], c->n_right)) {
-            return both;
-        }
-        WH_PLANT(shared_untake, untake_child(heap, w, &both.child[0]), (void)0);
+    const uint32_t first = take_nodes(w.k, w.own);
+    if (first == 0) {
+        w.own->promised += more;
+        w.own->next_node -= WH_PLANT(shared_l2_back, 0, 2);
     }
+    return first;
+}
+
+/* Gives them back. Lane 0. */
+WH_FN void untake_numbers(kd_warp w, uint64_t more) {
     w.own->promised += more;
-    w.own->next_node -= WH_PLANT(shared_l2_back, both.first != 0, 1) ? 2 : 0;
-    both.first = 0;
-    return both;
+    w.own->next_node -= 2;
+}
+
+/* Both children's arrays and records, of which one is large. 0: there was no memory for both. Lane
+ * 0. */
+WH_FN int take_large(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
+    if (!take_child(heap, w, &both->child[0], both->child[0].n)) {
+        return 0;
+    }
+    if (!take_child(heap, w, &both->child[1], both->child[1].n)) {
+        WH_PLANT(shared_untake, untake_child(heap, w, &both->child[0]), (void)0);
+        return 0;
+    }
+    return 1;
 }
 
 /* --- children ----------------------------------------------------------------------------------
  */
 
-/* take_room, of a warp. All lanes. */
-WH_FN kd_children take_children(wh_heap_ref heap, kd_warp w, const kd_choice *c, uint32_t n) {
-    kd_children both;
-    uint64_t first = 0, at[2] = {0, 0};
+/* take_large, of a warp. All lanes. */
+WH_FN_SLOW int take_large_warp(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
+    uint64_t at[2] = {0, 0};
+    uint32_t has = 0;
     if (is_first_lane()) {
-        both = take_room(heap, w, c, n);
-        first = both.first;
-        for (uint32_t i = 0; i < 2 && first != 0; i++) {
-            const kd_child *d = &both.child[i];
+        has = take_large(heap, w, both) ? 1 : 0;
+        for (uint32_t i = 0; i < 2 && has; i++) {
+            const kd_child *d = &both->child[i];
             at[i] =
                 d->shared != NULL ? (uint64_t)(uintptr_t)d->shared : (uint64_t)(uintptr_t)d->refs;
         }
     }
-    both.first = (uint32_t)wh_shfl_u64(WH_FULL_WARP, first, 0);
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t p = wh_shfl_u64(WH_FULL_WARP, at[i], 0);
-        kd_child *d = &both.child[i];
-        d->n = i == 0 ? c->n_left : c->n_right;
+        kd_child *d = &both->child[i];
         d->shared = d->n > w.k->shared_references ? (kd_shared *)(uintptr_t)p : NULL;
         d->refs = d->shared == NULL ? (uint32_t *)(uintptr_t)p : NULL;
+    }
+    return wh_shfl_u32(WH_FULL_WARP, has, 0) != 0;
+}
+
+/* Both children's arrays, none of which is large: two lanes ask at once, which takes the heap half
+ * as long as one that asks twice. 0: there was no memory for both. All lanes. */
+WH_FN int take_small(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
+    const uint32_t lane = wh_lane_id(), n = lane == 0 ? both->child[0].n : both->child[1].n;
+    const int wants = lane < 2 && n != 0;
+    uint32_t *p = wants ? (uint32_t *)heap_take(heap, array_bytes(n)) : NULL;
+    const uint32_t failed = wh_popc32(wh_ballot(WH_FULL_WARP, wants && p == NULL));
+    if (failed != 0 && WH_PLANT(shared_untake_small, p != NULL, 0)) {
+        heap_give(heap, p);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        kd_child *d = &both->child[i];
+        d->refs = (uint32_t *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, (uint64_t)(uintptr_t)p, i);
+        if (is_first_lane() && failed == 0 && d->n != 0) {
+            count_array(w.own, d->n);
+        }
+    }
+    if (is_first_lane()) {
+        w.own->tally.failed += WH_PLANT(shared_failed, failed, 0);
+    }
+    return failed == 0;
+}
+
+/* Room for both children of a node with n references, of nodes, references and arrays; or for
+ * nothing. All lanes. */
+WH_FN kd_children take_children(const wh_heap_ref *heap, kd_warp w, const kd_choice *c,
+                                uint32_t n) {
+    const uint64_t more = (uint64_t)c->n_left + c->n_right - n;
+    kd_children both;
+    memset(&both, 0, sizeof both);
+    both.child[0].n = c->n_left;
+    both.child[1].n = c->n_right;
+    if (is_first_lane()) {
+        both.first = take_numbers(w, more);
+    }
+    both.first = wh_shfl_u32(WH_FULL_WARP, both.first, 0);
+    if (both.first == 0) {
+        return both;
+    }
+    const int is_small =
+        c->n_left <= w.k->shared_references && c->n_right <= w.k->shared_references;
+    if (!(is_small ? take_small(heap, w, &both) : take_large_warp(heap, w, &both))) {
+        if (is_first_lane()) {
+            untake_numbers(w, more);
+        }
+        both.first = 0;
     }
     WH_PLANT(shared_room_lanes, wh_syncwarp(WH_FULL_WARP), (void)0);
     return both;

@@ -169,7 +169,7 @@ WH_FN void work_on_chunk(kd_warp w, kd_shared *s, uint32_t phase, uint32_t numbe
 }
 
 /* The node becomes a leaf. All lanes. */
-WH_FN void make_shared_leaf(wh_heap_ref heap, kd_warp w, kd_shared *s, int is_cut) {
+WH_FN void make_shared_leaf(const wh_heap_ref *heap, kd_warp w, kd_shared *s, int is_cut) {
     const whi_kd_task t = s->task;
     const uint64_t at = take_references(w.k, t.n);
     for (uint32_t i = wh_lane_id(); i < t.n && !s->is_cut; i += WH_WARP_SIZE) {
@@ -191,7 +191,7 @@ WH_FN void begin_phase(const whi_kdtree *k, kd_shared *s, uint32_t phase) {
 }
 
 /* The root is gathered. All lanes. */
-WH_FN void end_gather(wh_heap_ref heap, kd_warp w, kd_shared *s) {
+WH_FN void end_gather(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
     if (is_first_lane()) {
         frame_root(w.k, s);
     }
@@ -209,7 +209,7 @@ WH_FN void end_gather(wh_heap_ref heap, kd_warp w, kd_shared *s) {
 }
 
 /* All references are counted. All lanes. */
-WH_FN void end_bin(wh_heap_ref heap, kd_warp w, kd_shared *s) {
+WH_FN void end_bin(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
     const whi_kd_task t = s->task;
     kd_choice c = no_choice();
     kd_children both;
@@ -245,7 +245,7 @@ WH_FN void add_child(kd_warp w, const whi_kd_task *t) {
 }
 
 /* The children have all references. All lanes. */
-WH_FN void end_deal(wh_heap_ref heap, kd_warp w, kd_shared *s) {
+WH_FN void end_deal(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
     const whi_kd_task t = s->task;
     const kd_choice c = s->choice;
     const kd_children both = s->children;
@@ -261,7 +261,7 @@ WH_FN void end_deal(wh_heap_ref heap, kd_warp w, kd_shared *s) {
     WH_PLANT(together_child, add_child(w, &left), (void)0);
 }
 
-WH_FN void end_phase(wh_heap_ref heap, kd_warp w, kd_shared *s, uint32_t phase) {
+WH_FN void end_phase(const wh_heap_ref *heap, kd_warp w, kd_shared *s, uint32_t phase) {
     if (phase == PHASE_GATHER) {
         end_gather(heap, w, s);
     } else if (phase == PHASE_BIN) {
@@ -289,17 +289,12 @@ WH_FN void call_others(kd_warp w, const whi_kd_task *t) {
         if (is_first_lane()) {
             wh_fetch_add_u32_relaxed(&s->holders, WH_PLANT(together_s3_hold, 1u, 0u));
         }
-        if (!put_task(w.k, t)) {
-            if (is_first_lane()) { /* not the last one: the caller has it */
-                wh_fetch_sub_u32_relaxed(&s->holders, WH_PLANT(together_s3_refused, 1u, 0u));
-            }
-            return;
-        }
+        put_task(w.k, t);
     }
 }
 
 /* Chunks of a record, until there are none, or the node is done. All lanes. */
-WH_FN void work_together(wh_heap_ref heap, kd_warp w, const whi_kd_task *t) {
+WH_FN_SLOW void work_together(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t) {
     kd_shared *s = t->shared;
     for (;;) {
         uint64_t ticket = 0;
@@ -324,13 +319,17 @@ WH_FN void work_together(wh_heap_ref heap, kd_warp w, const whi_kd_task *t) {
         }
     }
     wh_syncwarp(WH_FULL_WARP);
-    if (is_first_lane() && wh_fetch_sub_u32_acq_rel(&s->holders, 1) == 1 && !s->is_root) {
-        WH_PLANT(together_s3_last, heap_give(heap, s), (void)0); /* S3 */
+    if (is_first_lane()) {
+        const uint32_t holders = wh_fetch_sub_u32_acq_rel(&s->holders, 1); /* S3 */
+        wh_assert_internal(holders != 0);
+        if (holders == 1 && !s->is_root) {
+            WH_PLANT(together_s3_last, heap_give(heap, s), (void)0);
+        }
     }
 }
 
 /* The root's task, on the stack of the warp that calls. All lanes. */
-WH_FN void start_root(wh_heap_ref heap, kd_warp w) {
+WH_FN_SLOW void start_root(const wh_heap_ref *heap, kd_warp w) {
     kd_shared *s = w.k->root;
     const uint32_t n = (uint32_t)w.k->mesh.n_triangles;
     whi_kd_task t;

@@ -28,31 +28,40 @@ WH_FN int is_first_lane(void) {
     return wh_lane_id() == 0;
 }
 
-WH_FN_SLOW void *heap_take(wh_heap_ref heap, uint64_t bytes) {
-    return wh_malloc(heap, bytes);
+WH_FN_SLOW void *heap_take(const wh_heap_ref *heap, uint64_t bytes) {
+    return wh_malloc(*heap, bytes);
 }
 
-WH_FN_SLOW void heap_give(wh_heap_ref heap, void *p) {
-    wh_free(heap, p);
+WH_FN_SLOW void heap_give(const wh_heap_ref *heap, void *p) {
+    wh_free(*heap, p);
+}
+
+WH_FN uint64_t array_bytes(uint32_t n) {
+    return ((uint64_t)n * 4 + 15) & ~(uint64_t)15;
+}
+
+/* An array of n references has been taken. Lane 0. */
+WH_FN void count_array(kd_own *own, uint32_t n) {
+    const uint64_t bytes = array_bytes(n);
+    own->tally.requests += WH_PLANT(warp_requests, 1, 0);
+    own->tally.bytes += WH_PLANT(warp_bytes, bytes, (uint64_t)n * 4);
+    own->tally.bytes_squared += WH_PLANT(warp_squared, bytes * bytes, bytes);
 }
 
 /* An array of n references, or NULL. Lane 0. */
-WH_FN uint32_t *take_array(wh_heap_ref heap, kd_own *own, uint32_t n) {
-    const uint64_t bytes = ((uint64_t)n * 4 + 15) & ~(uint64_t)15;
-    uint32_t *p = (uint32_t *)heap_take(heap, bytes);
+WH_FN uint32_t *take_array(const wh_heap_ref *heap, kd_own *own, uint32_t n) {
+    uint32_t *p = (uint32_t *)heap_take(heap, array_bytes(n));
     if (p == NULL) {
         own->tally.failed += WH_PLANT(warp_failed, 1, 0);
         return NULL;
     }
-    own->tally.requests += WH_PLANT(warp_requests, 1, 0);
-    own->tally.bytes += WH_PLANT(warp_bytes, bytes, (uint64_t)n * 4);
-    own->tally.bytes_squared += WH_PLANT(warp_squared, bytes * bytes, bytes);
+    count_array(own, n);
     return p;
 }
 
 /* Takes back what take_array has counted. Lane 0. */
-WH_FN void untake_array(wh_heap_ref heap, kd_own *own, uint32_t *p, uint32_t n) {
-    const uint64_t bytes = ((uint64_t)n * 4 + 15) & ~(uint64_t)15;
+WH_FN void untake_array(const wh_heap_ref *heap, kd_own *own, uint32_t *p, uint32_t n) {
+    const uint64_t bytes = array_bytes(n);
     own->tally.requests -= WH_PLANT(warp_untake, 1, 0);
     own->tally.bytes -= bytes;
     own->tally.bytes_squared -= bytes * bytes;

@@ -75,8 +75,7 @@ typedef struct whi_group {
     uint32_t most_levels; /* from here on a node has one child; paper: is a group */
     uint32_t tile;        /* rows of the table that a block takes at a time */
     uint32_t refresh;     /* tiles after which a table that helps no more is put out */
-    uint32_t probes[3];   /* places that a row looks at: of tiles; where that helps no more; of
-                             nodes */
+    uint32_t probes[2];   /* places that a row looks at: of tiles, of nodes */
     whi_group_layout layout[GROUP_KINDS];
     whi_group_shape shape[2]; /* of both kernels: tiles, parts */
     whi_chains chains;        /* of parts, RAW and then PARTIAL, and of blocks' children */

@@ -24,7 +24,7 @@ enum {
     GROUP_ZERO,    /* group_table.h's S1 */
     GROUP_FULL,    /* a warp found no memory */
     GROUP_TILE,    /* of the table */
-    GROUP_FEW,     /* the table helps too seldom: 1 */
+    GROUP_FEW,     /* the table helps too seldom, and is not asked: 1 */
     GROUP_SINCE,   /* tiles since then */
     GROUP_MASK,    /* slots of the node's table, less 1 */
     GROUP_SPARE,   /* chains.h's I1 */
@@ -56,6 +56,7 @@ enum { FROM_TABLE, FROM_PAGES, FROM_SLOTS };
 
 #define SLOT_NONE UINT32_MAX
 #define MANY_LANES 8u /* of a warp in one slot, that are added up first */
+#define STEPS_AHEAD 4u /* a warp reads the rows of so many steps before it uses the first ones */
 
 /* Rows that a block has before it. */
 typedef struct group_tile {
@@ -226,9 +227,9 @@ WH_FN group_tile tile_of_node(const whi_group *g) {
     return t;
 }
 
-/* A tile of n rows is done: what next. A table that has had a slot for less than an eighth of a
- * tile's rows is asked with few probes; after some tiles it makes room for what comes now, so that
- * a key that has become frequent does not go to its part row by row. */
+/* A tile of n rows is done: what next. After a tile less than an eighth of whose rows had a
+ * slot, some tiles go to the parts without a look at the table; then it makes room for what comes
+ * now, so that a key that has become frequent does not go to its part row by row. */
 WH_FN void next_tile(const whi_group *g, uint32_t n) {
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {

@@ -342,7 +342,6 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 #define MOST_LEVELS 6u
 #define REFRESH 16u
 #define TABLE_PROBES 16u
-#define FEW_PROBES 2u
 #define NODE_PROBES 32u
 #define LEAST_SLOTS 512u
 #define MOST_SLOTS 16384u
@@ -356,7 +355,6 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 #define FAN_LOG2 2u
 #define MOST_LEVELS 3u
 #define REFRESH 2u
-#define FEW_PROBES 1u
 #define LEAST_SLOTS 8u
 #define COUNTED_TILE TILE
 #define COUNTED_PART_ROWS PART_ROWS
@@ -553,8 +551,7 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     g->tile = TILE;
     g->refresh = REFRESH;
     g->probes[0] = TABLE_PROBES;
-    g->probes[1] = FEW_PROBES;
-    g->probes[2] = NODE_PROBES;
+    g->probes[1] = NODE_PROBES;
     if (g->is_two_pass) {
         return size_two_pass(device, g);
     }

@@ -32,7 +32,11 @@ WH_FN int OF(table_step)(wh_heap_ref heap, const whi_group *g, const whi_group_s
     if (phase == TABLE_READ && WORDS[GROUP_TILE] >= tiles_of(g)) {
         set_phase(TABLE_LAST);
     } else if (phase == TABLE_READ) {
-        OF(absorb_tile)(g, s, &t, g->probes[WORDS[GROUP_FEW]]);
+        if (WORDS[GROUP_FEW]) {
+            OF(leave_tile)(s, &t);
+        } else {
+            OF(absorb_tile)(g, s, &t, g->probes[0]);
+        }
         set_phase(TABLE_SPILL);
     } else if (!OF(put_out)(heap, g, s, phase)) {
         return 0;
@@ -139,7 +143,7 @@ WH_FN int OF(node_step)(wh_heap_ref heap, const whi_group *g, const whi_group_sh
         set_phase(NODE_OUT);
     } else if (phase == NODE_READ) {
         const group_tile now = tile_of_node(g);
-        OF(absorb_tile)(g, s, &now, g->probes[2]);
+        OF(absorb_tile)(g, s, &now, g->probes[1]);
         set_phase(NODE_SPILL);
     } else if (phase == NODE_SPILL) {
         const whi_chains c = chains_of_children(g, t.kind);

@@ -158,6 +158,18 @@ WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_
     }
 }
 
+/* All rows of a tile are left, without a look. All threads. */
+WH_FN void OF(leave_tile)(const whi_group_shape *s, const group_tile *t) {
+    uint32_t *bits = SHARED(uint32_t, bits);
+    for (uint32_t k = wh_thread_in_block(); 32 * k < t->n; k += wh_block_threads()) {
+        bits[k] = t->n - 32 * k < 32 ? (1u << (t->n - 32 * k)) - 1 : UINT32_MAX;
+    }
+    if (wh_thread_in_block() == 0) {
+        WORDS[GROUP_LEFT] = t->n;
+    }
+    wh_syncthreads();
+}
+
 /* The rows of a tile into the table; bits says which have found no slot, and GROUP_LEFT how many.
  * All threads. */
 WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
@@ -201,22 +213,54 @@ WH_FN void OF(mark_slots)(const whi_group_shape *s, const group_tile *t) {
     wh_syncthreads();
 }
 
-/* Row i of a tile to a page of its chain. */
-WH_FN void OF(copy_row)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                        uint32_t i, unsigned char *page, uint32_t at) {
+/* Row i of a tile, which stands for many, to a page of its chain. */
+WH_FN void OF(copy_partial)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                            uint32_t i, unsigned char *page, uint32_t at) {
     if (t->source == FROM_SLOTS) {
         OF(item_to_page)(g, page, at, OF(item_of_slot)(g, s, i));
         WH_PLANT(table_r1_slot, OF(empty_slot)(g, s, i), (void)0);
-    } else if (t->kind == GROUP_PARTIAL) {
+    } else {
         const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
         OF(item_to_page)(g, page, at, OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i)));
-    } else {
-        const whi_group_layout *l = &g->layout[GROUP_RAW];
-        PAGE_COLUMN(KEY, page, l->key)[at] = OF(key_of)(g, s, t, i);
-        if (g->value_bytes != 0) {
-            PAGE_COLUMN(VALUE, page, l->value)[at] = OF(value_of)(g, s, t, i);
-        }
     }
+}
+
+/* A row as the table has it. */
+WH_FN void OF(copy_raw)(const whi_group *g, OF(row) r, unsigned char *page, uint32_t at) {
+    const whi_group_layout *l = &g->layout[GROUP_RAW];
+    PAGE_COLUMN(KEY, page, l->key)[at] = r.key;
+    if (g->value_bytes != 0) {
+        PAGE_COLUMN(VALUE, page, l->value)[at] = r.value;
+    }
+}
+
+/* A row that has a bit, and whether the caller has one in that step. */
+WH_FN int OF(take_bit)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                       uint32_t step, OF(row) * r) {
+    const uint32_t i = step + wh_lane_id();
+    const int has = step < t->n && (SHARED(uint32_t, bits)[step / 32] >> wh_lane_id() & 1) != 0;
+    r->key = has ? OF(key_of)(g, s, t, i) : 0;
+    r->value = has && t->kind == GROUP_RAW ? OF(value_of)(g, s, t, i) : 0;
+    return has;
+}
+
+/* The rows of a step to their pages; 1: the caller's has found no place, and keeps its bit. */
+WH_FN int OF(spill_row)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                        const whi_chains *c, uint32_t i, OF(row) r) {
+    const tile_places places = places_of(s);
+    const uint32_t p = OF(part_of)(r.key, t->level, t->parts_log2);
+    if (places.first[p] == TILE_NOWHERE) {
+        return 1;
+    }
+    const uint32_t k = wh_shared_fetch_add_u32(&places.counts[p], 1);
+    uint32_t at;
+    unsigned char *page = page_of_place(&places, c->page_log2, p, k, &at);
+    if (t->kind == GROUP_RAW) {
+        OF(copy_raw)(g, r, page, at);
+    } else {
+        OF(copy_partial)(g, s, t, i, page, at);
+    }
+    return 0;
 }
 
 /* Those of a tile's rows that have a bit, to the chains of their parts; bits that are left: there
@@ -224,33 +268,40 @@ WH_FN void OF(copy_row)(const whi_group *g, const whi_group_shape *s, const grou
 WH_FN int OF(spill_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
                          const group_tile *t, const whi_chains *c) {
     const tile_places places = places_of(s);
+    const uint32_t threads = wh_block_threads();
     uint32_t *bits = SHARED(uint32_t, bits);
     begin_places(&places, 1u << t->parts_log2);
-    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
-        if ((bits[step / 32] >> wh_lane_id() & 1) != 0) {
-            const KEY key = OF(key_of)(g, s, t, step + wh_lane_id());
-            const uint32_t p = OF(part_of)(key, t->level, t->parts_log2);
-            (void)wh_shared_fetch_add_u32(&places.counts[p], 1);
+    for (uint32_t step = first_step(); step < t->n; step += STEPS_AHEAD * threads) {
+        OF(row) r[STEPS_AHEAD]; /* asked for before the first one is used */
+        int has[STEPS_AHEAD];
+        for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
+            const uint32_t now = step + k * threads;
+            has[k] = now < t->n && (bits[now / 32] >> wh_lane_id() & 1) != 0;
+            r[k].key = has[k] ? OF(key_of)(g, s, t, now + wh_lane_id()) : 0;
+        }
+        for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
+            if (has[k]) {
+                const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
+                (void)wh_shared_fetch_add_u32(&places.counts[p], 1);
+            }
         }
     }
     WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
     place_tile(heap, c, &places, 1u << t->parts_log2, NULL);
-    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
-        const uint32_t i = step + wh_lane_id();
-        int is_left = (bits[step / 32] >> wh_lane_id() & 1) != 0;
-        const uint32_t p =
-            is_left ? OF(part_of)(OF(key_of)(g, s, t, i), t->level, t->parts_log2) : 0;
-        if (is_left && places.first[p] != TILE_NOWHERE) {
-            const uint32_t k = wh_shared_fetch_add_u32(&places.counts[p], 1);
-            uint32_t at;
-            unsigned char *page = page_of_place(&places, c->page_log2, p, k, &at);
-            OF(copy_row)(g, s, t, i, page, at);
-            is_left = 0;
+    for (uint32_t step = first_step(); step < t->n; step += STEPS_AHEAD * threads) {
+        OF(row) r[STEPS_AHEAD];
+        int has[STEPS_AHEAD];
+        for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
+            has[k] = OF(take_bit)(g, s, t, step + k * threads, &r[k]);
         }
-        const wh_mask left = wh_ballot(WH_FULL_WARP, is_left);
-        WH_PLANT(table_bits_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read them */
-        if (wh_lane_id() == 0) {
-            bits[step / 32] = WH_PLANT(table_r1_bits, left, bits[step / 32]);
+        for (uint32_t k = 0; k < STEPS_AHEAD && step + k * threads < t->n; k++) {
+            const uint32_t now = step + k * threads;
+            const int is_left = has[k] && OF(spill_row)(g, s, t, c, now + wh_lane_id(), r[k]);
+            const wh_mask left = wh_ballot(WH_FULL_WARP, is_left);
+            WH_PLANT(table_bits_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read them */
+            if (wh_lane_id() == 0) {
+                bits[now / 32] = WH_PLANT(table_r1_bits, left, bits[now / 32]);
+            }
         }
     }
     wh_syncthreads();

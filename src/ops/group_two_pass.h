@@ -97,7 +97,7 @@ WH_FN uint32_t OF(read_part)(const whi_group *g, const whi_group_shape *s, uint3
         OF(item) m;
         memset(&m, 0, sizeof m);
         if (has) {
-            slot = OF(find)(s, keys[i], OF(hash)(keys[i], 1), g->probes[2], mask);
+            slot = OF(find)(s, keys[i], OF(hash)(keys[i], 1), g->probes[1], mask);
         }
         const wh_mask none = wh_ballot(WH_FULL_WARP, has && slot == SLOT_NONE);
         if (g->is_writing) {

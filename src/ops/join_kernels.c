@@ -1,6 +1,6 @@
 /* join_kernels.c: targeted source (compiled per allocator and target): the kernels of a join.
  * partition.h lays rows out in parts, units.h makes units of work of them, probe.h does these. */
-#define WH_KERNEL_THREADS 512
+#define WH_KERNEL_THREADS 1024
 
 #include "join.h"
 
@@ -22,6 +22,9 @@ enum { TABLE_STOPPED, TABLE_ROWS, TABLE_WORDS };
 /* Places in a chain. Entries have 16 bits. */
 #define CHAIN_END 0xffffu
 #define CHAIN_START 0x10000u
+
+/* A thread reads so many rows of a table before it uses the first one. */
+#define ROWS_AHEAD 8u
 
 #include "chains.h"
 #include "pages.h"
@@ -277,7 +280,7 @@ static wh_status join_rebase(wh_heap *heap, void *stream, const whi_join *j) {
 
 /* What the simulated device has is small, so that tests meet every boundary. */
 #if WH_FILE_IS_CUDA
-#define THREADS 512u
+#define THREADS 1024u
 #define TILE 32768u
 #define PART_ROWS 8192u /* of the build table, that a part should have */
 #define LEAST_CHUNK 512u

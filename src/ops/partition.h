@@ -15,32 +15,54 @@ WH_FN void OF(count_tile)(const whi_join *j, const whi_side *s, const tile_place
         t->words[TILE_PAGES] = t->words[TILE_FAILED] = 0;
     }
     wh_syncthreads();
-    for (uint32_t i = first + wh_thread_in_block(); i < end - WH_PLANT(partition_last, 0u, 1u);
-         i += threads) {
-        (void)wh_shared_fetch_add_u32(&t->counts[OF(part_of)(j, OF(key_at)(s, i))], 1);
+    for (uint32_t i = first + wh_thread_in_block(); i < end; i += ROWS_AHEAD * threads) {
+        KEY key[ROWS_AHEAD]; /* asked for before the first one is used */
+        for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
+            key[k] = i + k * threads < end ? OF(key_at)(s, i + k * threads) : 0;
+        }
+        for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
+            if (i + k * threads < end - WH_PLANT(partition_last, 0u, 1u)) {
+                (void)wh_shared_fetch_add_u32(&t->counts[OF(part_of)(j, key[k])], 1);
+            }
+        }
     }
     wh_syncthreads();
 }
 
+/* A row's place in its part. */
+WH_FN void OF(copy_row)(const whi_join *j, const whi_side *s, const tile_places *t, OF(row) r) {
+    const uint32_t log2 = j->part_page_log2, p = OF(part_of)(j, r.key), seg = t->first[p];
+    if (WH_PLANT(partition_placed, seg == TILE_PLACED, 0) || seg == TILE_NOWHERE) {
+        return;
+    }
+    uint32_t at = wh_shared_fetch_add_u32(&t->counts[p], 1);
+    unsigned char *page;
+    if (s->memory != NULL) {
+        at += WH_PLANT(partition_at, (uint32_t)t->at[p], 0u);
+        page = s->memory + (uint64_t)(s->first[p] + (at >> log2)) * part_page_bytes(j);
+    } else {
+        page = page_of_place(t, log2, p, at, &at);
+    }
+    OF(row_to_page)(page, log2, at & ((1u << log2) - 1), r);
+}
+
 WH_FN void OF(copy_tile)(const whi_join *j, const whi_side *s, const tile_places *t,
                          uint32_t tile) {
-    const uint32_t first = tile * j->tile, log2 = j->part_page_log2;
+    const uint32_t first = tile * j->tile, threads = wh_block_threads();
     const uint32_t end = s->n - first < j->tile ? s->n : first + j->tile;
-    for (uint32_t i = first + wh_thread_in_block(); i < end; i += wh_block_threads()) {
-        const OF(row) r = OF(row_of_table)(s, i);
-        const uint32_t p = OF(part_of)(j, r.key), seg = t->first[p];
-        if (WH_PLANT(partition_placed, seg == TILE_PLACED, 0) || seg == TILE_NOWHERE) {
-            continue;
+    for (uint32_t i = first + wh_thread_in_block(); i < end; i += ROWS_AHEAD * threads) {
+        OF(row) r[ROWS_AHEAD];
+        memset(r, 0, sizeof r);
+        for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
+            if (i + k * threads < end) {
+                r[k] = OF(row_of_table)(s, i + k * threads);
+            }
         }
-        uint32_t at = wh_shared_fetch_add_u32(&t->counts[p], 1);
-        unsigned char *page;
-        if (s->memory != NULL) {
-            at += WH_PLANT(partition_at, (uint32_t)t->at[p], 0u);
-            page = s->memory + (uint64_t)(s->first[p] + (at >> log2)) * part_page_bytes(j);
-        } else {
-            page = page_of_place(t, log2, p, at, &at);
+        for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
+            if (i + k * threads < end) {
+                OF(copy_row)(j, s, t, r[k]);
+            }
         }
-        OF(row_to_page)(page, log2, at & ((1u << log2) - 1), r);
     }
     wh_syncthreads();
 }

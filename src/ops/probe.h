@@ -46,11 +46,23 @@ WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u,
         t->heads[h] = CHAIN_END;
     }
     WH_PLANT(probe_c1_cleared, wh_syncthreads(), (void)0);
-    for (uint32_t i = wh_thread_in_block(); i < n; i += threads) {
-        const OF(row) r = OF(row_of_part)(j, s, u->part, first + i);
-        t->keys[i] = r.key;
-        t->values[i] = r.value;
-        t->next[i] = (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r.key)], i);
+    for (uint32_t i = wh_thread_in_block(); i < n; i += ROWS_AHEAD * threads) {
+        OF(row) r[ROWS_AHEAD]; /* asked for before the first one is used */
+        memset(r, 0, sizeof r);
+        for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
+            if (i + k * threads < n) {
+                r[k] = OF(row_of_part)(j, s, u->part, first + i + k * threads);
+            }
+        }
+        for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
+            const uint32_t at = i + k * threads;
+            if (at < n) {
+                t->keys[at] = r[k].key;
+                t->values[at] = r[k].value;
+                t->next[at] =
+                    (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r[k].key)], at);
+            }
+        }
     }
     WH_PLANT(probe_c1_filled, wh_syncthreads(), (void)0);
 }
@@ -146,17 +158,21 @@ WH_FN uint32_t OF(match)(const OF(table) * t, KEY key, uint32_t at) {
     return at;
 }
 
-/* The rows of a step against the chunk; 0: the heap is full. All lanes of a warp. */
+/* The caller's row of the step that begins with row `step`. */
+WH_FN OF(row) OF(row_of_step)(const whi_join *j, const unit *u, uint32_t step) {
+    const uint32_t i = step + wh_lane_id();
+    OF(row) r;
+    memset(&r, 0, sizeof r);
+    return i < u->end ? OF(row_of_part)(j, &j->side[1], u->part, i) : r;
+}
+
+/* The rows of a step against the chunk, r the caller's; 0: the heap is full. All lanes of a warp.
+ */
 WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, const unit *u,
-                         OF(worker) * w) {
+                         OF(worker) * w, OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
     const int is_once = j->kind == WH_JOIN_SEMI || j->kind == WH_JOIN_ANTI;
     const uint32_t seen = needs_seen(j) ? t->seen[word] : 0; /* C2 */
-    OF(row) r;
-    memset(&r, 0, sizeof r);
-    if (i < u->end) {
-        r = OF(row_of_part)(j, &j->side[1], u->part, i);
-    }
     const int was_seen = WH_PLANT(probe_once, (seen >> wh_lane_id() & 1) != 0, 0);
     if (i >= u->end || (is_once && was_seen)) {
         w->at = CHAIN_END;
@@ -206,21 +222,19 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
 
 /* Rows of a step that have found no partner; 0: the heap is full. */
 WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
-                             const unit *u, OF(worker) * w) {
+                             const unit *u, OF(worker) * w, OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
-    const uint32_t list = j->kind == WH_JOIN_LEFT ? WH_JOIN_UNMATCHED : WH_JOIN_MATCHED;
     const int is_row = WH_PLANT(probe_alone_end, i < u->end, 1);
     const int has = is_row && (t->seen[word] >> wh_lane_id() & 1) == 0;
-    OF(row) r;
-    memset(&r, 0, sizeof r);
-    if (has) {
-        r = OF(row_of_part)(j, &j->side[1], u->part, i);
-    }
     OF(pair) row;
     row.is = has;
     row.build = 0;
     row.probe = r;
-    const int is_out = OF(put)(heap, j, list, &w->out[list], row);
+    /* By names, not by a number: pages of a warp are to stay in registers. */
+    const int is_out =
+        j->kind == WH_JOIN_LEFT
+            ? OF(put)(heap, j, WH_JOIN_UNMATCHED, &w->out[WH_JOIN_UNMATCHED], row)
+            : OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], row);
     const wh_mask out = wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_alone_out, is_out, 1));
     WH_PLANT(probe_c2_alone, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (wh_lane_id() == 0) {
@@ -233,15 +247,19 @@ WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table
 /* All steps of a warp in a chunk, or a phase; 0: the heap is full. */
 WH_FN int OF(run_warp)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, const unit *u,
                        OF(worker) * w) {
+    OF(row) r = OF(row_of_step)(j, u, w->step);
     WH_NO_UNROLL
     while (w->step < u->end) {
-        const int is_done =
-            u->phase == 0 ? OF(probe_step)(heap, j, t, u, w) : OF(unmatched_step)(heap, j, t, u, w);
+        /* asked for before this step's are looked up */
+        const OF(row) next = OF(row_of_step)(j, u, w->step + wh_block_threads());
+        const int is_done = u->phase == 0 ? OF(probe_step)(heap, j, t, u, w, r)
+                                          : OF(unmatched_step)(heap, j, t, u, w, r);
         if (!is_done) {
             return 0;
         }
         w->step += wh_block_threads();
         w->at = CHAIN_START;
+        r = next;
     }
     return 1;
 }

@@ -139,7 +139,7 @@ static void expect_cut(context *x, uint64_t n) {
 /* There is room for few nodes, or few references. */
 static void test_full_rooms(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= n_seeds() * 2; seed++) {
+    for (uint64_t seed = 1; seed <= n_seeds() * 8; seed++) {
         context x;
         wh_kdtree_result r;
         open_all(&x, seed, 8 << 20, NULL);

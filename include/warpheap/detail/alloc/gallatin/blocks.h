@@ -96,8 +96,10 @@ WH_FN_SLOW void wh_gallatin_return_block_(wh_gallatin_core g, uint32_t t, uint32
     uint32_t *word = wh_gallatin_block_word_(g, id);
     wh_gallatin_begin_(g);
     const uint64_t position = alone ? 0 : wh_ring_reserve_put(&s->ring);
-    (void)WH_PLANT_ORDER(gallatin_p1_last, wh_load_u32, acquire)(word); /* P1 */
-    wh_store_u32_relaxed(word, WH_GALLATIN_IDLE);                       /* I2 */
+    /* Never idle yet; but an acquire whose value nobody wants may lose its effect (simt.h). */
+    if (WH_PLANT_ORDER(gallatin_p1_last, wh_load_u32, acquire)(word) != WH_GALLATIN_IDLE) { /* P1 */
+        wh_store_u32_relaxed(word, WH_GALLATIN_IDLE);                                       /* I2 */
+    }
     if (alone) {
         wh_add_u64_relaxed(&s->control,
                            WH_GALLATIN_CONTROL(WH_GALLATIN_FREE) - WH_GALLATIN_CONTROL(t)); /* I3 */
