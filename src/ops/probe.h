@@ -28,16 +28,9 @@ WH_FN OF(table) OF(table_here)(const whi_join *j) {
     return t;
 }
 
-WH_FN OF(row) OF(row_of_part)(const whi_join *j, const whi_side *s, uint32_t p, uint32_t i) {
-    const uint32_t k = s->first[p] + (i >> j->part_page_log2);
-    const unsigned char *page =
-        s->memory != NULL ? s->memory + (uint64_t)k * part_page_bytes(j) : s->page[s->order[k]];
-    return OF(row_of_page)(page, j->part_page_log2, i & ((1u << j->part_page_log2) - 1));
-}
-
 /* The build table's rows of a unit's chunk into chains. C1 */
 WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u, uint32_t chunk) {
-    const whi_side *s = &j->side[0];
+    const whi_parts *s = last_level(j, &j->side[0]);
     const uint32_t threads = wh_block_threads(), first = (u->chunk + chunk) * j->chunk;
     const uint32_t rows = s->rows[u->part] != 0 ? s->rows[u->part] - first : 0;
     const uint32_t n = rows < j->chunk ? rows : j->chunk;
@@ -51,7 +44,7 @@ WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u,
         memset(r, 0, sizeof r);
         for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
             if (i + k * threads < n) {
-                r[k] = OF(row_of_part)(j, s, u->part, first + i + k * threads);
+                r[k] = OF(row_of_part)(s, u->part, first + i + k * threads);
             }
         }
         for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
@@ -163,7 +156,7 @@ WH_FN OF(row) OF(row_of_step)(const whi_join *j, const unit *u, uint32_t step) {
     const uint32_t i = step + wh_lane_id();
     OF(row) r;
     memset(&r, 0, sizeof r);
-    return i < u->end ? OF(row_of_part)(j, &j->side[1], u->part, i) : r;
+    return i < u->end ? OF(row_of_part)(last_level(j, &j->side[1]), u->part, i) : r;
 }
 
 /* The rows of a step against the chunk, r the caller's; 0: the heap is full. All lanes of a warp.

@@ -21,40 +21,115 @@ WH_FN uint32_t parts_of(const whi_join *j) {
     return 1u << j->parts_log2;
 }
 
-WH_FN uint32_t part_page_bytes(const whi_join *j) {
-    return (j->key_bytes + 4) << j->part_page_log2;
+/* Parts of a level. */
+WH_FN uint32_t parts_in(const whi_parts *s) {
+    return 1u << (s->skip + s->log2);
 }
 
-WH_FN uint32_t tiles_of(const whi_join *j, const whi_side *s) {
-    return s->n / j->tile + WH_PLANT(units_tiles, s->n % j->tile != 0, 0);
+WH_FN const whi_parts *last_level(const whi_join *j, const whi_side *s) {
+    return &s->level[j->levels - 1];
 }
 
-/* Whether it matters which rows have found a partner. They are one unit with all chunks then. */
-WH_FN int needs_seen(const whi_join *j) {
-    return j->kind != WH_JOIN_INNER && j->kind != WH_JOIN_COUNT;
+WH_FN unsigned char *page_of_number(const whi_parts *s, uint32_t number) {
+    return s->memory != NULL ? s->memory + (uint64_t)number * s->page_bytes : s->page[number];
+}
+
+/* The page that is entry k of all parts' pages. */
+WH_FN unsigned char *page_in_order(const whi_parts *s, uint32_t k) {
+    return page_of_number(s, s->memory != NULL ? k : s->order[k]);
 }
 
 WH_FN uint64_t parts_for(uint32_t n, uint32_t each) {
     return n / each + (n % each != 0);
 }
 
+/* Of first[0..n], which grow, the last one of the first n that is no more than `number`, and
+ * first[0] is. 32 at a time, as each look waits for the one before. All lanes of a warp. */
+WH_FN uint32_t last_up_to(const uint64_t *first, uint32_t n, uint64_t number) {
+    uint32_t at = 0, left = n;
+    WH_NO_UNROLL
+    while (left > 1) {
+        const uint32_t step = (uint32_t)parts_for(left, WH_WARP_SIZE), k = wh_lane_id() * step;
+        const int is_up_to = k < left && first[at + (k < left ? k : 0)] <= number;
+        const uint32_t last = (wh_popc32(wh_ballot(WH_FULL_WARP, is_up_to)) - 1) * step;
+        at += last;
+        left = left - last < step ? left - last : step;
+    }
+    return at;
+}
+
+/* --- tiles -------------------------------------------------------------------------------------
+ */
+
+/* Rows of the table, or of a part of the level before, that a block lays out at a time. */
+typedef struct tile_source {
+    uint32_t part, first, n;
+} tile_source;
+
+/* How many there are for level `level`. */
+WH_FN uint64_t tiles_of(const whi_join *j, const whi_side *s) {
+    const whi_parts *from = &s->level[0];
+    return j->level == 0 ? parts_for(WH_PLANT(units_tiles, s->n, s->n >> j->tile_log2 << j->tile_log2),
+                                     1u << j->tile_log2)
+                         : from->first_tile[parts_in(from)];
+}
+
+WH_FN tile_source source_of(const whi_join *j, const whi_side *s, uint32_t tile) {
+    const whi_parts *from = &s->level[0];
+    tile_source t = {0, 0, 0};
+    uint32_t rows = s->n;
+    if (j->level != 0) {
+        t.part = last_up_to(from->first_tile, parts_in(from), tile);
+        tile -= (uint32_t)from->first_tile[t.part];
+        rows = from->rows[t.part];
+    }
+    t.first = tile << j->tile_log2;
+    t.n = rows - t.first < 1u << j->tile_log2 ? rows - t.first : 1u << j->tile_log2;
+    return t;
+}
+
+/* Pages first..end of `order` go back. All threads of a block. */
+WH_FN void free_pages(wh_heap_ref heap, const whi_parts *s, uint32_t first, uint32_t end) {
+    for (uint32_t k = first + wh_thread_in_block(); k < end; k += wh_block_threads()) {
+        give_page(heap, s->page[s->order[k]]);
+        s->page[s->order[k]] = WH_PLANT(units_p1_gone, NULL, s->page[s->order[k]]);
+    }
+}
+
+/* A tile's pages go back; with the last one those that have no rows. */
+WH_FN void free_tile(wh_heap_ref heap, const whi_parts *s, const tile_source *t) {
+    const uint32_t first = s->first[t->part] + (t->first >> s->page_log2);
+    const int is_last = t->first + t->n == s->rows[t->part];
+    free_pages(heap, s, first,
+               WH_PLANT(units_t1_last, is_last, 0) ? s->first[t->part + 1]
+                                                   : first + (t->n >> s->page_log2));
+}
+
+/* --- units of work -----------------------------------------------------------------------------
+ */
+
+/* Whether it matters which rows have found a partner. They are one unit with all chunks then. */
+WH_FN int needs_seen(const whi_join *j) {
+    return j->kind != WH_JOIN_INNER && j->kind != WH_JOIN_COUNT;
+}
+
+WH_FN uint32_t rows_of(const whi_join *j, uint32_t side, uint32_t p) {
+    return last_level(j, &j->side[side])->rows[p];
+}
+
 WH_FN uint64_t units_of_part(const whi_join *j, uint32_t p) {
-    const uint64_t chunks = parts_for(j->side[0].rows[p], j->chunk);
-    const uint64_t ranges = parts_for(j->side[1].rows[p], j->range);
+    const uint64_t chunks = parts_for(rows_of(j, 0, p), j->chunk);
+    const uint64_t ranges = parts_for(rows_of(j, 1, p), j->range);
     if (needs_seen(j)) {
         return chunks != 0 || WH_PLANT(units_alone, j->kind != WH_JOIN_SEMI, 0) ? ranges : 0;
     }
     return chunks * ranges;
 }
 
-/* Unit `number` of all. */
+/* Unit `number` of all. All lanes of a warp. */
 WH_FN unit unit_of(const whi_join *j, uint64_t number) {
-    uint32_t p = 0;
     unit u;
-    for (uint32_t step = parts_of(j) / 2; step != 0; step /= 2) { /* first_unit[p] <= number */
-        p += j->first_unit[p + step] <= number ? step : 0;
-    }
-    const uint32_t rows = j->side[1].rows[p];
+    const uint32_t p = last_up_to(j->first_unit, parts_of(j), number), rows = rows_of(j, 1, p);
     const uint64_t k = number - j->first_unit[p], ranges = parts_for(rows, j->range);
     u.number = number;
     u.part = p;
@@ -62,7 +137,7 @@ WH_FN unit unit_of(const whi_join *j, uint64_t number) {
     u.end = WH_PLANT(units_end, rows - u.first < j->range, 0) ? rows : u.first + j->range;
     u.chunk = WH_PLANT(units_chunk, (uint32_t)(k / ranges), 0);
     u.chunks = WH_PLANT(units_chunks, needs_seen(j), 0)
-                   ? (uint32_t)parts_for(j->side[0].rows[p], j->chunk)
+                   ? (uint32_t)parts_for(rows_of(j, 0, p), j->chunk)
                    : 1;
     u.done = u.phase = 0;
     return u;
@@ -82,12 +157,8 @@ WH_FN int take_unit(const whi_join *j, unit *u) {
     return 1;
 }
 
-WH_FN void free_part(wh_heap_ref heap, const whi_side *s, uint32_t p) {
-    for (uint32_t k = s->first[p] + wh_thread_in_block(); k < s->first[p + 1];
-         k += wh_block_threads()) {
-        give_page(heap, s->page[s->order[k]]);
-        s->page[s->order[k]] = WH_PLANT(units_p1_gone, NULL, s->page[s->order[k]]);
-    }
+WH_FN void free_part(wh_heap_ref heap, const whi_parts *s, uint32_t p) {
+    free_pages(heap, s, s->first[p], s->first[p + 1]);
 }
 
 /* A unit is done. All threads of the block that had it. */
@@ -102,8 +173,8 @@ WH_FN void end_unit(wh_heap_ref heap, const whi_join *j, const unit *u) {
                                                                         1); /* P1 */
     }
     if (wh_block_broadcast_u64(left, 0) == WH_PLANT(units_p1_last, 1u, 2u)) {
-        free_part(heap, &j->side[0], u->part);
-        WH_PLANT(units_p1_back, free_part(heap, &j->side[1], u->part), (void)0);
+        free_part(heap, last_level(j, &j->side[0]), u->part);
+        WH_PLANT(units_p1_back, free_part(heap, last_level(j, &j->side[1]), u->part), (void)0);
     }
 }
 
@@ -155,83 +226,111 @@ WH_FN void restore(const whi_join *j, unit *u, uint32_t *step, uint32_t *at) {
 /* --- order -------------------------------------------------------------------------------------
  */
 
-/* One block. Paged: of each part rows, and where its pages are in `order`; in any case the units.
- */
+/* Rows of part p of a level, and *pages that it has. */
+WH_FN uint32_t rows_and_pages(const whi_join *j, const whi_parts *s, uint32_t p, uint32_t *pages) {
+    if (j->is_paged) {
+        const uint64_t cursor = s->cursor[p];
+        const uint32_t number = wh_high_u32(cursor);
+        *pages = number != 0 ? s->ordinal[number - 1] + 1 : 0;
+        return (*pages << s->page_log2) - (GROUP_FULL - wh_low_u32(cursor));
+    }
+    uint32_t rows = s->rows[p];
+    if (j->level + 1 < j->levels) { /* its parts have been counted */
+        const whi_parts *next = s + 1;
+        rows = 0;
+        for (uint32_t k = 0; k < 1u << next->log2; k++) {
+            rows += next->rows[(p << next->log2) + k];
+        }
+    }
+    *pages = (uint32_t)WH_PLANT(units_lay_pages, parts_for(rows, 1u << s->page_log2),
+                                rows >> s->page_log2);
+    return rows;
+}
+
+/* The first one and the end of n things that are the caller's, of a block that has as many for each
+ * thread. */
+typedef struct share {
+    uint32_t first, end;
+} share;
+
+WH_FN share share_of(uint32_t n) {
+    const uint32_t each = (uint32_t)parts_for(n, wh_block_threads());
+    const uint32_t first = wh_thread_in_block() * each;
+    share mine;
+    mine.first = first < n ? first : n;
+    mine.end = n - mine.first < each ? n : mine.first + each;
+    return mine;
+}
+
+/* The sum of v over the threads before the caller. All threads of a block. */
+WH_FN uint64_t sum_before(uint64_t v) {
+    uint64_t all;
+    return wh_block_scan_u64((uint64_t *)wh_shared(), v, &all) - v;
+}
+
+/* One block. Of each part of a level the rows, where its pages are in `order`, and its tiles. */
 WH_KERNEL(order_parts, join_args, a) {
     const whi_join *j = &a.j;
-    uint64_t before[3] = {0, 0, 0}; /* pages of both sides, units */
-    /* In a join that goes on they are known, and units_left has changed since. P1 */
-    const int is_known = WH_PLANT(units_p1_again, j->state->units != 0, 0);
-    if (wh_load_u32_relaxed(&j->state->is_full) != 0 || is_known) {
+    const whi_parts *s = &j->side[j->which].level[j->level];
+    const share mine = share_of(parts_in(s));
+    uint64_t pages = 0, tiles = 0;
+    if (wh_load_u32_relaxed(&j->state->is_full) != 0) {
         return;
     }
-    for (uint32_t first = 0; first < parts_of(j); first += wh_block_threads()) {
-        const uint32_t p = first + wh_thread_in_block();
-        uint64_t *const words = (uint64_t *)wh_shared();
-        uint64_t all;
-        for (uint32_t k = 0; k < 2 && j->is_paged; k++) {
-            const whi_side *s = &j->side[k];
-            const uint64_t cursor = p < parts_of(j) ? s->cursor[p] : 0;
-            const uint32_t number = wh_high_u32(cursor);
-            const uint32_t pages = number != 0 ? s->ordinal[number - 1] + 1 : 0;
-            const uint64_t up_to = wh_block_scan_u64(words, pages, &all);
-            if (p < parts_of(j)) {
-                s->rows[p] =
-                    number != 0 ? ((pages - 1) << j->part_page_log2) + wh_low_u32(cursor) : 0;
-                s->first[p] = (uint32_t)(before[k] + up_to - pages);
-            }
-            before[k] += all;
-            if (wh_thread_in_block() == 0) {
-                s->first[parts_of(j)] = (uint32_t)before[k];
-            }
-        }
-        const uint64_t units = p < parts_of(j) ? units_of_part(j, p) : 0;
-        const uint64_t up_to = wh_block_scan_u64(words, units, &all);
-        if (p < parts_of(j)) {
-            j->first_unit[p] = before[2] + up_to - units;
-            j->units_left[p] = units;
-        }
-        before[2] += all;
+    for (uint32_t p = mine.first; p < mine.end; p++) {
+        s->rows[p] = rows_and_pages(j, s, p, &s->first[p]);
+        pages += s->first[p];
+        tiles += parts_for(s->rows[p], 1u << j->tile_log2);
     }
-    if (wh_thread_in_block() == 0) {
-        j->first_unit[parts_of(j)] = before[2];
-        j->state->units = before[2];
+    pages = sum_before(pages);
+    tiles = sum_before(tiles);
+    for (uint32_t p = mine.first; p < mine.end; p++) {
+        const uint32_t n = s->first[p];
+        s->first[p] = (uint32_t)pages;
+        s->first_tile[p] = tiles;
+        pages += n;
+        tiles += parts_for(s->rows[p], 1u << j->tile_log2);
+    }
+    if (mine.end == parts_in(s) && mine.first != mine.end) {
+        s->first[parts_in(s)] = (uint32_t)pages;
+        s->first_tile[parts_in(s)] = tiles;
     }
 }
 
 WH_KERNEL(order_pages, join_args, a) {
     const whi_join *j = &a.j;
+    const whi_parts *s = &j->side[j->which].level[j->level];
     if (wh_load_u32_relaxed(&j->state->is_full) != 0) {
         return;
     }
-    for (uint32_t k = 0; k < 2; k++) {
-        const whi_side *s = &j->side[k];
-        for (uint64_t i = wh_thread_id(); i < *s->n_pages; i += wh_grid_threads()) {
-            s->order[s->first[s->part[i]] + WH_PLANT(units_order_pages, s->ordinal[i], 0u)] =
-                (uint32_t)i;
-        }
+    for (uint64_t i = wh_thread_id(); i < *s->n_pages; i += wh_grid_threads()) {
+        s->order[s->first[s->part[i]] + WH_PLANT(units_order_pages, s->ordinal[i], 0u)] =
+            (uint32_t)i;
     }
 }
 
-/* two-pass: where parts begin, from their rows. One block. */
-WH_KERNEL(lay_parts, join_args, a) {
+/* One block. The units of all parts. */
+WH_KERNEL(order_units, join_args, a) {
     const whi_join *j = &a.j;
-    for (uint32_t k = 0; k < 2; k++) {
-        const whi_side *s = &j->side[k];
-        uint64_t before = 0, all;
-        for (uint32_t first = 0; first < parts_of(j); first += wh_block_threads()) {
-            const uint32_t p = first + wh_thread_in_block();
-            const uint32_t rows = p < parts_of(j) ? s->rows[p] : 0;
-            const uint64_t pages =
-                WH_PLANT(units_lay_pages, parts_for(rows, 1u << j->part_page_log2),
-                         rows >> j->part_page_log2);
-            const uint64_t up_to = wh_block_scan_u64((uint64_t *)wh_shared(), pages, &all);
-            if (p < parts_of(j)) {
-                s->first[p] = (uint32_t)(before + up_to - pages);
-                s->cursor[p] = 0;
-            }
-            before += all;
-        }
+    const share mine = share_of(parts_of(j));
+    uint64_t units = 0;
+    /* In a join that goes on they are known, and units_left has changed since. P1 */
+    const int is_known = WH_PLANT(units_p1_again, j->state->units != 0, 0);
+    if (wh_load_u32_relaxed(&j->state->is_full) != 0 || is_known) {
+        return;
+    }
+    for (uint32_t p = mine.first; p < mine.end; p++) {
+        j->units_left[p] = units_of_part(j, p);
+        units += j->units_left[p];
+    }
+    units = sum_before(units);
+    for (uint32_t p = mine.first; p < mine.end; p++) {
+        j->first_unit[p] = units;
+        units += j->units_left[p];
+    }
+    if (mine.end == parts_of(j) && mine.first != mine.end) {
+        j->first_unit[parts_of(j)] = units;
+        j->state->units = units;
     }
 }
 
