@@ -9,11 +9,6 @@ WH_FN_SLOW unsigned char *take_page(wh_heap_ref heap, uint32_t bytes) {
     return (unsigned char *)wh_malloc(heap, bytes);
 }
 
-/* All lanes of a warp; one page for them. */
-WH_FN_SLOW unsigned char *take_page_warp(wh_heap_ref heap, uint32_t bytes) {
-    return (unsigned char *)wh_malloc_warp(heap, WH_FULL_WARP, bytes);
-}
-
 WH_FN_SLOW void give_page(wh_heap_ref heap, void *page) {
     wh_free(heap, page);
 }

@@ -41,34 +41,45 @@ WH_FN uint32_t enter_page(const whi_page_list *l, unsigned char *page) {
     return number;
 }
 
+/* The page after the full one of a warp, in all lanes; no page: there is no memory. Values come and
+ * go in registers: owners' pages are to stay there. All lanes. */
+WH_FN_SLOW own_page next_page_warp(wh_heap_ref heap, const whi_page_list *l, own_page full) {
+    own_page o;
+    uint32_t number = 0;
+    o.page = (unsigned char *)wh_malloc_warp(heap, WH_FULL_WARP, l->page_bytes);
+    if (o.page != NULL && wh_lane_id() == 0) {
+        WH_PLANT(pages_o2_turn, close_page(l, &full), (void)0);
+        number = enter_page(l, o.page);
+    }
+    o.number = wh_shfl_u32(WH_FULL_WARP, number, 0);
+    o.fill = 0;
+    return o;
+}
+
+/* The same of a lane. */
+WH_FN_SLOW own_page next_page_lane(wh_heap_ref heap, const whi_page_list *l, own_page full) {
+    own_page o;
+    o.page = (unsigned char *)wh_malloc(heap, l->page_bytes);
+    o.number = o.fill = 0;
+    if (o.page != NULL) {
+        WH_PLANT(pages_o2_turn_lane, close_page(l, &full), (void)0);
+        o.number = enter_page(l, o.page);
+    }
+    return o;
+}
+
 /* A new page for a warp, in all lanes, after the full one. 0: there is no memory. All lanes. */
 WH_FN int turn_page_warp(wh_heap_ref heap, const whi_page_list *l, own_page *o) {
-    unsigned char *page = take_page_warp(heap, l->page_bytes);
-    uint32_t number = 0;
-    if (page == NULL) {
-        return 0;
-    }
-    if (wh_lane_id() == 0) {
-        WH_PLANT(pages_o2_turn, close_page(l, o), (void)0);
-        number = enter_page(l, page);
-    }
-    o->number = wh_shfl_u32(WH_FULL_WARP, number, 0);
-    o->page = page;
-    o->fill = 0;
-    return 1;
+    const own_page next = next_page_warp(heap, l, *o);
+    *o = next.page != NULL ? next : *o;
+    return next.page != NULL;
 }
 
 /* The same for a lane. */
 WH_FN int turn_page_lane(wh_heap_ref heap, const whi_page_list *l, own_page *o) {
-    unsigned char *page = take_page(heap, l->page_bytes);
-    if (page == NULL) {
-        return 0;
-    }
-    WH_PLANT(pages_o2_turn_lane, close_page(l, o), (void)0);
-    o->number = enter_page(l, page);
-    o->page = page;
-    o->fill = 0;
-    return 1;
+    const own_page next = next_page_lane(heap, l, *o);
+    *o = next.page != NULL ? next : *o;
+    return next.page != NULL;
 }
 
 /* Closes what a warp, or each of its lanes, has. All lanes. */

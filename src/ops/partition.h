@@ -26,8 +26,9 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
     const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
     const uint32_t n = from->n - WH_PLANT(partition_last, 0u, 1u);
     OF(row) r[TILE_EACH(KEY)]; /* asked for before the first one is used */
-    uint32_t rank[TILE_EACH(KEY)];
+    uint32_t rank[(TILE_EACH(KEY) + 1) / 2]; /* in its part; two in a word */
     memset(r, 0, sizeof r);
+    memset(rank, 0, sizeof rank);
     if (me < 1u << to->log2) {
         t->counts[me] = 0;
     }
@@ -49,9 +50,10 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
         }
     }
     for (uint32_t k = 0; k < TILE_EACH(KEY); k++) {
-        rank[k] = me + k * threads < n
-                      ? wh_shared_fetch_add_u32(&t->counts[OF(digit_of)(to, r[k].key)], 1)
-                      : 0;
+        if (me + k * threads < n) {
+            const uint32_t p = OF(digit_of)(to, r[k].key);
+            rank[k / 2] |= wh_shared_fetch_add_u32(&t->counts[p], 1) << k % 2 * 16;
+        }
     }
     WH_PLANT(partition_b1_counted, wh_syncthreads(), (void)0);
     uint64_t all;
@@ -63,7 +65,8 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
     WH_PLANT(partition_b1_start, wh_syncthreads(), (void)0);
     for (uint32_t k = 0; k < TILE_EACH(KEY); k++) {
         if (me + k * threads < n) {
-            const uint32_t at = t->start[OF(digit_of)(to, r[k].key)] + rank[k];
+            const uint32_t p = OF(digit_of)(to, r[k].key);
+            const uint32_t at = t->start[p] + (rank[k / 2] >> k % 2 * 16 & 0xffff);
             OF(row_to_page)(t->rows, j->tile_log2, at, r[k]);
         }
     }

@@ -89,8 +89,8 @@ typedef struct OF(pair) {
 
 /* Puts a row out for each lane of a warp that has one. Whether the caller's is out, or it has none;
  * else the heap is full. All lanes. */
-WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *o, OF(pair) row) {
-    const whi_page_list *l = &j->list[list];
+WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, const whi_page_list *l, own_page *o,
+                  OF(pair) row) {
     const int has = row.is;
     if (j->by_thread) {
         if (has && o->fill == j->shape.room && !turn_page_lane(heap, l, o)) {
@@ -135,7 +135,8 @@ WH_FN void OF(put_counted)(const whi_join *j, uint32_t *words, uint64_t base, OF
 
 /* What a lane does in a unit. */
 typedef struct OF(worker) {
-    own_page out[WH_JOIN_LISTS];
+    own_page out, other; /* of the list that rows go to now, and of the other one */
+    uint32_t list;
     uint32_t step;  /* of its warp: the first row of 32 */
     uint32_t at;    /* in the chain of its row; CHAIN_START, CHAIN_END */
     uint64_t pairs; /* counted */
@@ -189,7 +190,7 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
         } else if (j->is_writing) {
             OF(put_counted)(j, t->words, w->base, row);
         } else {
-            is_out = OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], row);
+            is_out = OF(put)(heap, j, &j->list[w->list], &w->out, row);
         }
         found |= wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_c2_out, is_out, 1));
         if (!wh_all(WH_FULL_WARP, is_out)) {
@@ -223,11 +224,7 @@ WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table
     row.is = has;
     row.build = 0;
     row.probe = r;
-    /* By names, not by a number: pages of a warp are to stay in registers. */
-    const int is_out =
-        j->kind == WH_JOIN_LEFT
-            ? OF(put)(heap, j, WH_JOIN_UNMATCHED, &w->out[WH_JOIN_UNMATCHED], row)
-            : OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], row);
+    const int is_out = OF(put)(heap, j, &j->list[w->list], &w->out, row);
     const wh_mask out = wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_alone_out, is_out, 1));
     WH_PLANT(probe_c2_alone, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (wh_lane_id() == 0) {
@@ -257,6 +254,16 @@ WH_FN int OF(run_warp)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
     return 1;
 }
 
+/* Rows go to that list from now on. */
+WH_FN void OF(turn_to_list)(OF(worker) * w, uint32_t list) {
+    if (w->list != list) {
+        const own_page o = w->out;
+        w->out = w->other;
+        w->other = o;
+        w->list = list;
+    }
+}
+
 WH_FN void OF(first_step)(const unit *u, OF(worker) * w) {
     w->step = u->first + wh_thread_in_block() / WH_WARP_SIZE * WH_WARP_SIZE;
     w->at = CHAIN_START;
@@ -281,6 +288,7 @@ WH_FN int OF(run_unit)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
             OF(fill_table)(j, t, u, u->done);
         } else if (u->phase == 0 && (j->kind == WH_JOIN_LEFT || j->kind == WH_JOIN_ANTI)) {
             u->phase = 1;
+            OF(turn_to_list)(w, list_of(j, 1));
         } else {
             return 1;
         }
@@ -298,6 +306,7 @@ WH_FN void OF(begin_unit)(const whi_join *j, const OF(table) * t, const unit *u,
     }
     OF(fill_table)(j, t, u, 0);
     OF(first_step)(u, w);
+    OF(turn_to_list)(w, list_of(j, 0));
     if (j->is_writing) {
         const uint64_t n = wh_thread_in_block() == 0 ? j->unit_rows[u->number] : 0;
         const uint64_t base =
@@ -325,7 +334,7 @@ OPS_KERNEL(probe, join_args, a) {
     OF(worker) w;
     unit u;
     memset(&w, 0, sizeof w);
-    w.out[0] = w.out[1] = no_page(&j->list[0]);
+    w.out = w.other = no_page(&j->list[0]);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&j->state->is_full), 0) == 0;
     int is_again = may && j->stops[wh_block_id()].is_stopped != 0, is_full = 0;
     if (wh_thread_in_block() == 0) {
@@ -334,6 +343,7 @@ OPS_KERNEL(probe, join_args, a) {
     while (may && !is_full) {
         if (is_again) {
             restore(j, &u, &w.step, &w.at);
+            OF(turn_to_list)(&w, list_of(j, u.phase));
             wh_syncthreads();
             if (wh_thread_in_block() == 0) {
                 t.words[TABLE_STOPPED] = WH_PLANT(probe_stopped, 0, 1);
@@ -353,6 +363,6 @@ OPS_KERNEL(probe, join_args, a) {
             end_unit(a.heap, j, &u);
         }
     }
-    close_all(&j->list[0], &w.out[0]);
-    WH_PLANT(probe_close, close_all(&j->list[1], &w.out[1]), (void)0);
+    close_all(&j->list[w.list], &w.out);
+    WH_PLANT(probe_close, close_all(&j->list[1 - w.list], &w.other), (void)0);
 }

@@ -113,6 +113,11 @@ WH_FN int needs_seen(const whi_join *j) {
     return j->kind != WH_JOIN_INNER && j->kind != WH_JOIN_COUNT;
 }
 
+/* The list that rows of a phase go to. */
+WH_FN uint32_t list_of(const whi_join *j, uint32_t phase) {
+    return phase == 1 && j->kind == WH_JOIN_LEFT ? WH_JOIN_UNMATCHED : WH_JOIN_MATCHED;
+}
+
 WH_FN uint32_t rows_of(const whi_join *j, uint32_t side, uint32_t p) {
     return last_level(j, &j->side[side])->rows[p];
 }
