@@ -109,7 +109,7 @@ WH_FN uint32_t enter_chain(const whi_chains *c, uint64_t page, uint32_t p, uint3
 
 /* Brings `n` pages for part p behind page *number (0: none); 0: there was no memory for them, and
  * nothing has changed. *number: of the last one, and one more. */
-WH_FN int bring(wh_heap_ref heap, const whi_chains *c, uint64_t *pages, uint32_t n, uint32_t p,
+WH_FN int bring(const wh_heap_ref *heap, const whi_chains *c, uint64_t *pages, uint32_t n, uint32_t p,
                 uint32_t *number) {
     uint32_t got = 0;
     WH_NO_UNROLL
@@ -135,7 +135,7 @@ WH_FN int bring(wh_heap_ref heap, const whi_chains *c, uint64_t *pages, uint32_t
 }
 
 /* Takes places for n rows of part p; 0: somebody is bringing a page. P1 */
-WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *t, uint32_t p,
+WH_FN int take_places(const wh_heap_ref *heap, const whi_chains *c, const tile_places *t, uint32_t p,
                       uint32_t n) {
     const uint32_t room = 1u << c->page_log2;
     if (wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) > room) {
@@ -170,7 +170,7 @@ WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *
 
 /* A place for one row of part p, as a lane of its own takes it; 0: somebody is bringing a page.
  * *page is NULL if there is no memory for one. P1 */
-WH_FN int take_place(wh_heap_ref heap, const whi_chains *c, uint32_t p, unsigned char **page,
+WH_FN int take_place(const wh_heap_ref *heap, const whi_chains *c, uint32_t p, unsigned char **page,
                      uint32_t *in_page) {
     const uint32_t room = 1u << c->page_log2;
     uint64_t brought;
@@ -200,7 +200,7 @@ WH_FN int take_place(wh_heap_ref heap, const whi_chains *c, uint32_t p, unsigned
 
 /* Places for all rows of a tile that counts has; counts are 0 then. placed: a bit for each part
  * whose rows have had theirs in a launch before; NULL: none has. All threads. */
-WH_FN void place_tile(wh_heap_ref heap, const whi_chains *c, const tile_places *t, uint32_t parts,
+WH_FN void place_tile(const wh_heap_ref *heap, const whi_chains *c, const tile_places *t, uint32_t parts,
                       const uint32_t *placed) {
     for (uint32_t first = 0; first < parts; first += wh_block_threads()) {
         const uint32_t p = first + wh_thread_in_block();

@@ -127,7 +127,7 @@ WH_KERNEL(compact_list, join_args, a) {
 }
 
 WH_KERNEL(drop_list, join_args, a) {
-    drop_pages_of(a.heap, &a.j.list[a.j.which]);
+    drop_pages_of(&a.heap, &a.j.list[a.j.which]);
 }
 
 WH_KERNEL(clear_list, join_args, a) {
@@ -167,7 +167,7 @@ WH_KERNEL(drop_parts, join_args, a) {
         const whi_parts *s = &j->side[k % 2].level[k / 2];
         for (uint64_t i = wh_thread_id(); i < *s->n_pages; i += wh_grid_threads()) {
             if (s->page[i] != NULL) {
-                give_page(a.heap, s->page[i]);
+                give_page(&a.heap, s->page[i]);
                 s->page[i] = WH_PLANT(join_parts_gone, NULL, s->page[i]);
             }
         }

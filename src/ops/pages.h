@@ -43,10 +43,10 @@ WH_FN uint32_t enter_page(const whi_page_list *l, unsigned char *page) {
 
 /* The page after the full one of a warp, in all lanes; no page: there is no memory. Values come and
  * go in registers: owners' pages are to stay there. All lanes. */
-WH_FN_SLOW own_page next_page_warp(wh_heap_ref heap, const whi_page_list *l, own_page full) {
+WH_FN_SLOW own_page next_page_warp(const wh_heap_ref *heap, const whi_page_list *l, own_page full) {
     own_page o;
     uint32_t number = 0;
-    o.page = (unsigned char *)wh_malloc_warp(heap, WH_FULL_WARP, l->page_bytes);
+    o.page = (unsigned char *)wh_malloc_warp(*heap, WH_FULL_WARP, l->page_bytes);
     if (o.page != NULL && wh_lane_id() == 0) {
         WH_PLANT(pages_o2_turn, close_page(l, &full), (void)0);
         number = enter_page(l, o.page);
@@ -57,9 +57,9 @@ WH_FN_SLOW own_page next_page_warp(wh_heap_ref heap, const whi_page_list *l, own
 }
 
 /* The same of a lane. */
-WH_FN_SLOW own_page next_page_lane(wh_heap_ref heap, const whi_page_list *l, own_page full) {
+WH_FN_SLOW own_page next_page_lane(const wh_heap_ref *heap, const whi_page_list *l, own_page full) {
     own_page o;
-    o.page = (unsigned char *)wh_malloc(heap, l->page_bytes);
+    o.page = (unsigned char *)wh_malloc(*heap, l->page_bytes);
     o.number = o.fill = 0;
     if (o.page != NULL) {
         WH_PLANT(pages_o2_turn_lane, close_page(l, &full), (void)0);
@@ -69,14 +69,14 @@ WH_FN_SLOW own_page next_page_lane(wh_heap_ref heap, const whi_page_list *l, own
 }
 
 /* A new page for a warp, in all lanes, after the full one. 0: there is no memory. All lanes. */
-WH_FN int turn_page_warp(wh_heap_ref heap, const whi_page_list *l, own_page *o) {
+WH_FN int turn_page_warp(const wh_heap_ref *heap, const whi_page_list *l, own_page *o) {
     const own_page next = next_page_warp(heap, l, *o);
     *o = next.page != NULL ? next : *o;
     return next.page != NULL;
 }
 
 /* The same for a lane. */
-WH_FN int turn_page_lane(wh_heap_ref heap, const whi_page_list *l, own_page *o) {
+WH_FN int turn_page_lane(const wh_heap_ref *heap, const whi_page_list *l, own_page *o) {
     const own_page next = next_page_lane(heap, l, *o);
     *o = next.page != NULL ? next : *o;
     return next.page != NULL;
@@ -118,7 +118,7 @@ WH_FN void compact_pages(const whi_page_list *l, const wh_pages *shape, void *co
 }
 
 /* A list's pages go back. All threads of a grid. */
-WH_FN void drop_pages_of(wh_heap_ref heap, const whi_page_list *l) {
+WH_FN void drop_pages_of(const wh_heap_ref *heap, const whi_page_list *l) {
     for (uint64_t p = wh_thread_id(); p + WH_PLANT(pages_drop, 0u, 1u) < *l->n;
          p += wh_grid_threads()) {
         give_page(heap, l->page[p]);

@@ -136,7 +136,7 @@ OPS_KERNEL(partition, join_args, a) {
         if (to->memory != NULL) {
             place_counted(to, &t, base);
         } else {
-            place_tile(a.heap, to, &t, base, placed);
+            place_tile(&a.heap, to, &t, base, placed);
         }
         OF(write_tile)(j, to, &t, from.n);
         is_full = t.words[TILE_FAILED] != 0;
@@ -149,7 +149,7 @@ OPS_KERNEL(partition, join_args, a) {
             }
         }
         if (j->is_paged && j->level != 0 && WH_PLANT(partition_t1_stopped, !is_full, 1)) {
-            free_tile(a.heap, &s->level[0], &from); /* T1 */
+            free_tile(&a.heap, &s->level[0], &from); /* T1 */
         }
         tile += WH_PLANT(partition_stay, is_full, 0) ? 0 : wh_grid_blocks();
         /* before the next tile's counts, and words */

@@ -129,7 +129,7 @@ WH_FN uint32_t lanes_up_to(uint32_t sum, uint32_t item) {
 
 /* The groups of pages that lanes of a warp ask for, those of the first lanes that a warp brings at
  * a time; want is 0 then. 1: there was no memory for the caller's. All lanes of a warp. P1, P2 */
-WH_FN_SLOW int bring_groups(wh_heap_ref heap, const whi_parts *s, const sorted_tile *t, uint32_t p,
+WH_FN_SLOW int bring_groups(const wh_heap_ref *heap, const whi_parts *s, const sorted_tile *t, uint32_t p,
                             group_ask *ask) {
     const uint32_t lane = wh_lane_id(), up_to = wh_scan_add_warp_u32(ask->want);
     const int is_turn = ask->want != 0 && up_to <= MOST_BROUGHT;
@@ -177,7 +177,7 @@ WH_FN_SLOW int bring_groups(wh_heap_ref heap, const whi_parts *s, const sorted_t
 /* Places for all rows of a tile, counts, in parts from `base` on. placed: a bit for each of these
  * whose rows have had theirs in a launch before. All threads, of which there are as many as parts
  * at least. */
-WH_FN void place_tile(wh_heap_ref heap, const whi_parts *s, const sorted_tile *t, uint32_t base,
+WH_FN void place_tile(const wh_heap_ref *heap, const whi_parts *s, const sorted_tile *t, uint32_t base,
                       const uint32_t *placed) {
     const uint32_t p = wh_thread_in_block(), parts = 1u << s->log2;
     const uint32_t n = p < parts ? t->counts[p] : 0;

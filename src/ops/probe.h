@@ -89,7 +89,7 @@ typedef struct OF(pair) {
 
 /* Puts a row out for each lane of a warp that has one. Whether the caller's is out, or it has none;
  * else the heap is full. All lanes. */
-WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, const whi_page_list *l, own_page *o,
+WH_FN int OF(put)(const wh_heap_ref *heap, const whi_join *j, const whi_page_list *l, own_page *o,
                   OF(pair) row) {
     const int has = row.is;
     if (j->by_thread) {
@@ -162,7 +162,7 @@ WH_FN OF(row) OF(row_of_step)(const whi_join *j, const unit *u, uint32_t step) {
 
 /* The rows of a step against the chunk, r the caller's; 0: the heap is full. All lanes of a warp.
  */
-WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, const unit *u,
+WH_FN int OF(probe_step)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t, const unit *u,
                          OF(worker) * w, OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
     const int is_once = j->kind == WH_JOIN_SEMI || j->kind == WH_JOIN_ANTI;
@@ -215,7 +215,7 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
 }
 
 /* Rows of a step that have found no partner; 0: the heap is full. */
-WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
+WH_FN int OF(unmatched_step)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t,
                              const unit *u, OF(worker) * w, OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
     const int is_row = WH_PLANT(probe_alone_end, i < u->end, 1);
@@ -235,7 +235,7 @@ WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table
 }
 
 /* All steps of a warp in a chunk, or a phase; 0: the heap is full. */
-WH_FN int OF(run_warp)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, const unit *u,
+WH_FN int OF(run_warp)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t, const unit *u,
                        OF(worker) * w) {
     OF(row) r = OF(row_of_step)(j, u, w->step);
     WH_NO_UNROLL
@@ -270,7 +270,7 @@ WH_FN void OF(first_step)(const unit *u, OF(worker) * w) {
 }
 
 /* All chunks of a unit from u on; 0: the heap is full. All threads. */
-WH_FN int OF(run_unit)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, unit *u,
+WH_FN int OF(run_unit)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t, unit *u,
                        OF(worker) * w) {
     for (;;) {
         const int is_done = OF(run_warp)(heap, j, t, u, w);
@@ -355,12 +355,12 @@ OPS_KERNEL(probe, join_args, a) {
         } else {
             break;
         }
-        is_full = !OF(run_unit)(a.heap, j, &t, &u, &w);
+        is_full = !OF(run_unit)(&a.heap, j, &t, &u, &w);
         OF(end_count)(j, &u, &w);
         if (is_full) {
             save(j, &u, w.step, w.at);
         } else {
-            end_unit(a.heap, j, &u);
+            end_unit(&a.heap, j, &u);
         }
     }
     close_all(&j->list[w.list], &w.out);

@@ -89,7 +89,7 @@ WH_FN tile_source source_of(const whi_join *j, const whi_side *s, uint32_t tile)
 }
 
 /* Pages first..end of `order` go back. All threads of a block. */
-WH_FN void free_pages(wh_heap_ref heap, const whi_parts *s, uint32_t first, uint32_t end) {
+WH_FN void free_pages(const wh_heap_ref *heap, const whi_parts *s, uint32_t first, uint32_t end) {
     for (uint32_t k = first + wh_thread_in_block(); k < end; k += wh_block_threads()) {
         give_page(heap, s->page[s->order[k]]);
         s->page[s->order[k]] = WH_PLANT(units_p1_gone, NULL, s->page[s->order[k]]);
@@ -97,7 +97,7 @@ WH_FN void free_pages(wh_heap_ref heap, const whi_parts *s, uint32_t first, uint
 }
 
 /* A tile's pages go back; with the last one those that have no rows. */
-WH_FN void free_tile(wh_heap_ref heap, const whi_parts *s, const tile_source *t) {
+WH_FN void free_tile(const wh_heap_ref *heap, const whi_parts *s, const tile_source *t) {
     const uint32_t first = s->first[t->part] + (t->first >> s->page_log2);
     const int is_last = t->first + t->n == s->rows[t->part];
     free_pages(heap, s, first,
@@ -162,12 +162,12 @@ WH_FN int take_unit(const whi_join *j, unit *u) {
     return 1;
 }
 
-WH_FN void free_part(wh_heap_ref heap, const whi_parts *s, uint32_t p) {
+WH_FN void free_part(const wh_heap_ref *heap, const whi_parts *s, uint32_t p) {
     free_pages(heap, s, s->first[p], s->first[p + 1]);
 }
 
 /* A unit is done. All threads of the block that had it. */
-WH_FN void end_unit(wh_heap_ref heap, const whi_join *j, const unit *u) {
+WH_FN void end_unit(const wh_heap_ref *heap, const whi_join *j, const unit *u) {
     uint64_t left = 0;
     if (!j->is_paged) {
         return;
