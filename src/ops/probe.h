@@ -88,36 +88,19 @@ typedef struct OF(pair) {
 } OF(pair);
 
 /* Puts a row out for each lane of a warp that has one. Whether the caller's is out, or it has none;
- * else the heap is full. All lanes. */
-WH_FN int OF(put)(const wh_heap_ref *heap, const whi_join *j, const whi_page_list *l, own_page *o,
-                  OF(pair) row) {
+ * else the page is full. All lanes. */
+WH_FN int OF(put)(const whi_join *j, own_page *o, OF(pair) row) {
     const int has = row.is;
-    if (j->by_thread) {
-        if (has && o->fill == j->shape.room && !turn_page_lane(heap, l, o)) {
-            return WH_PLANT(probe_put_lane, 0, 1);
-        }
-        if (has) {
-            OF(write_in_page)(j, o, o->fill++, row.probe, row.build);
-        }
-        return 1;
-    }
     const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
-    const uint32_t n = wh_popc32(mask), rank = wh_mask_rank(mask);
     const uint32_t here = j->shape.room - o->fill;
-    if (has && rank < here) {
+    const uint32_t rank = j->by_thread ? 0 : wh_mask_rank(mask);
+    const uint32_t n = j->by_thread ? (uint32_t)has : wh_popc32(mask);
+    const int is_out = rank < here;
+    if (has && is_out) {
         OF(write_in_page)(j, o, o->fill + rank, row.probe, row.build);
     }
     o->fill += n < here ? n : here;
-    if (n + WH_PLANT(probe_put_tie, 0u, 1u) > here) {
-        if (!turn_page_warp(heap, l, o)) {
-            return !has || WH_PLANT(probe_put_some, rank < here, 0);
-        }
-        if (has && rank >= here) {
-            OF(write_in_page)(j, o, rank - here, row.probe, row.build);
-        }
-        o->fill = n - here;
-    }
-    return 1;
+    return !has || WH_PLANT(probe_put_some, is_out, 1);
 }
 
 /* The same, two-pass: where there is room for all. */
@@ -139,7 +122,8 @@ typedef struct OF(worker) {
     uint32_t list;
     uint32_t step;  /* of its warp: the first row of 32 */
     uint32_t at;    /* in the chain of its row; CHAIN_START, CHAIN_END */
-    uint64_t pairs; /* counted */
+    int is_out;     /* the row that it has put out last has found room */
+    uint32_t pairs; /* counted */
     uint64_t base;
 } OF(worker);
 
@@ -160,10 +144,9 @@ WH_FN OF(row) OF(row_of_step)(const whi_join *j, const unit *u, uint32_t step) {
     return i < u->end ? OF(row_of_part)(last_level(j, &j->side[1]), u->part, i) : r;
 }
 
-/* The rows of a step against the chunk, r the caller's; 0: the heap is full. All lanes of a warp.
- */
-WH_FN int OF(probe_step)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t, const unit *u,
-                         OF(worker) * w, OF(row) r) {
+/* The rows of a step against the chunk, r the caller's; 0: a page is full. All lanes of a warp. */
+WH_FN int OF(probe_step)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w,
+                         OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
     const int is_once = j->kind == WH_JOIN_SEMI || j->kind == WH_JOIN_ANTI;
     const uint32_t seen = needs_seen(j) ? t->seen[word] : 0; /* C2 */
@@ -190,7 +173,7 @@ WH_FN int OF(probe_step)(const wh_heap_ref *heap, const whi_join *j, const OF(ta
         } else if (j->is_writing) {
             OF(put_counted)(j, t->words, w->base, row);
         } else {
-            is_out = OF(put)(heap, j, &j->list[w->list], &w->out, row);
+            is_out = OF(put)(j, &w->out, row);
         }
         found |= wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_c2_out, is_out, 1));
         if (!wh_all(WH_FULL_WARP, is_out)) {
@@ -205,6 +188,7 @@ WH_FN int OF(probe_step)(const wh_heap_ref *heap, const whi_join *j, const OF(ta
         t->seen[word] = found; /* C2 */
     }
     wh_syncwarp(WH_FULL_WARP);
+    w->is_out = is_out;
     if (wh_all(WH_FULL_WARP, is_out)) {
         return 1;
     }
@@ -214,9 +198,9 @@ WH_FN int OF(probe_step)(const wh_heap_ref *heap, const whi_join *j, const OF(ta
     return 0;
 }
 
-/* Rows of a step that have found no partner; 0: the heap is full. */
-WH_FN int OF(unmatched_step)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t,
-                             const unit *u, OF(worker) * w, OF(row) r) {
+/* Rows of a step that have found no partner; 0: a page is full. */
+WH_FN int OF(unmatched_step)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w,
+                             OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
     const int is_row = WH_PLANT(probe_alone_end, i < u->end, 1);
     const int has = is_row && (t->seen[word] >> wh_lane_id() & 1) == 0;
@@ -224,32 +208,52 @@ WH_FN int OF(unmatched_step)(const wh_heap_ref *heap, const whi_join *j, const O
     row.is = has;
     row.build = 0;
     row.probe = r;
-    const int is_out = OF(put)(heap, j, &j->list[w->list], &w->out, row);
+    const int is_out = OF(put)(j, &w->out, row);
     const wh_mask out = wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_alone_out, is_out, 1));
     WH_PLANT(probe_c2_alone, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (wh_lane_id() == 0) {
         t->seen[word] |= WH_PLANT(probe_alone_again, out, 0u); /* C2: not again */
     }
     wh_syncwarp(WH_FULL_WARP);
+    w->is_out = is_out;
     return wh_all(WH_FULL_WARP, is_out);
 }
 
-/* All steps of a warp in a chunk, or a phase; 0: the heap is full. */
-WH_FN int OF(run_warp)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t, const unit *u,
-                       OF(worker) * w) {
+/* Steps of a warp in a chunk, or a phase, until a page is full; 0: one is. Nothing in it is called:
+ * what it works with is to stay in registers. */
+WH_FN int OF(run_steps)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w) {
     OF(row) r = OF(row_of_step)(j, u, w->step);
     WH_NO_UNROLL
     while (w->step < u->end) {
         /* asked for before this step's are looked up */
         const OF(row) next = OF(row_of_step)(j, u, w->step + wh_block_threads());
-        const int is_done = u->phase == 0 ? OF(probe_step)(heap, j, t, u, w, r)
-                                          : OF(unmatched_step)(heap, j, t, u, w, r);
-        if (!is_done) {
+        if (!(u->phase == 0 ? OF(probe_step)(j, t, u, w, r) : OF(unmatched_step)(j, t, u, w, r))) {
             return 0;
         }
         w->step += wh_block_threads();
         w->at = CHAIN_START;
         r = next;
+    }
+    return 1;
+}
+
+/* A new page for the warp, or for some of its lanes that need one; 0: the heap is full. All lanes. */
+WH_FN int OF(turn_page)(const wh_heap_ref *heap, const whi_join *j, OF(worker) * w) {
+    const whi_page_list *l = &j->list[w->list];
+    if (j->by_thread) {
+        return wh_any(WH_FULL_WARP, !w->is_out && turn_page_lane(heap, l, &w->out));
+    }
+    return turn_page_warp(heap, l, &w->out);
+}
+
+/* All steps of a warp in a chunk, or a phase; 0: the heap is full. */
+WH_FN int OF(run_warp)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t,
+                       const unit *u, OF(worker) * w) {
+    WH_NO_UNROLL
+    while (!OF(run_steps)(j, t, u, w)) {
+        if (!OF(turn_page)(heap, j, w)) {
+            return 0;
+        }
     }
     return 1;
 }
